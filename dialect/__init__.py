@@ -1,0 +1,1 @@
+"""The IR: what there is, not what is done with it."""

@@ -1,0 +1,54 @@
+"""The errors of tiduc: one base class, a few kinds, each with a location."""
+
+import re
+from typing import Any
+
+_FILE_LINE_COL = re.compile(r'"((?:[^"\\]|\\.)*)":(\d+):(\d+)')
+
+
+def describe(location: Any) -> str:
+    """The first `file:line:col` of an MLIR location, or "" where it has none.
+
+    Fused, call-site and name locations print their parts, so the first part found is the innermost.
+    """
+    found = _FILE_LINE_COL.search(str(location)) if location is not None else None
+    return ":".join(found.groups()) if found else ""
+
+
+class TiducError(Exception):
+    """An error that is the input's fault, printed as MLIR prints diagnostics: `file:line:col: error: message`.
+
+    `location` is an `ir.Location`, a ready `file:line:col` string, a file's name, or None where there is none.
+    """
+
+    def __init__(self, message: str, location: Any = None) -> None:
+        super().__init__(message)
+        self.message = message
+        self.location = location if isinstance(location, str) else describe(location)
+
+    def __str__(self) -> str:
+        return f"{self.location}: error: {self.message}" if self.location else f"error: {self.message}"
+
+
+class ParseError(TiducError):
+    """Text or bytes that are not valid IR."""
+
+
+class ResolveError(TiducError):
+    """A reference that leads nowhere, to two places, to a value of another type, or back to itself."""
+
+
+class RequestError(TiducError):
+    """A request that does not fit the program: an unknown `wrt`, a repeated output, a wrong entry."""
+
+
+class Unsupported(TiducError):
+    """An op, or a case of an op, that has no derivative rule."""
+
+
+class CompileError(TiducError):
+    """The target's compiler rejected the program."""
+
+
+class InputError(TiducError):
+    """An argument of a compiled module with a wrong count, shape or dtype."""

@@ -1,0 +1,1 @@
+"""Bytes and arrays: compile StableHLO, run compiled modules; sees no tidu op."""

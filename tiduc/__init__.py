@@ -1,0 +1,1 @@
+"""The compiler that differentiates StableHLO programs."""
