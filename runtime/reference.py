@@ -1,0 +1,109 @@
+"""The StableHLO reference interpreter as a way to run a program: slow, exact, the oracle of the numeric tests."""
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from torch_mlir import ir
+from torch_mlir._mlir_libs import _stablehlo
+
+from tiduc.dialect.context import parse, run_passes, stage
+from tiduc.dialect.errors import InputError
+
+_LEGAL = "builtin.module(func.func(chlo-legalize-to-stablehlo))"
+
+
+@stage
+def evaluate(text: str, arguments: Sequence[NDArray[Any]]) -> tuple[NDArray[Any], ...]:
+    """The results of the function `main` of a StableHLO or CHLO module, as arrays of its result types.
+
+    The interpreter takes no complex values at its ends, so these pass as pairs of real ones. `InputError` where the
+    arguments' count or shapes are not the function's.
+    """
+    module = parse(text)
+    function = next(op.operation for op in module.body.operations if _symbol(op) == "main")
+    type_ = ir.TypeAttr(function.attributes["function_type"]).value
+    if len(type_.inputs) != len(arguments):
+        raise InputError(f"expects {len(type_.inputs)} arguments, has {len(arguments)}")
+    run_passes(module.operation, _LEGAL)
+    _split_complex(module, function, type_)
+    flat = []
+    for i, (x, wanted) in enumerate(zip(arguments, type_.inputs, strict=True)):
+        x = np.asarray(x)
+        if list(x.shape) != list(wanted.shape):
+            raise InputError(f"argument {i} has the shape {x.shape}, expects {wanted}")
+        flat += [x.real, x.imag] if isinstance(wanted.element_type, ir.ComplexType) else [x]
+    results = iter(_stablehlo.eval_module(module, [_attribute(x) for x in flat]))
+    outputs = []
+    for wanted in type_.results:
+        value = _array(next(results))
+        if isinstance(wanted.element_type, ir.ComplexType):
+            value = value + 1j * _array(next(results))
+        outputs.append(value)
+    return tuple(outputs)
+
+
+def _symbol(op: Any) -> str:
+    return str(ir.StringAttr(op.operation.attributes["sym_name"]).value)
+
+
+def _split_complex(module: Any, function: Any, type_: Any) -> None:
+    """Puts a `main` around the function that takes and gives the parts of complex values."""
+    if not any(isinstance(t.element_type, ir.ComplexType) for t in [*type_.inputs, *type_.results]):
+        return
+    function.attributes["sym_name"] = ir.StringAttr.get("complex_main")
+    parts = [_parts(t) for t in type_.inputs]
+    results = [part for t in type_.results for part in _parts(t)]
+    outer = ir.Operation.create(
+        "func.func",
+        attributes={
+            "sym_name": ir.StringAttr.get("main"),
+            "function_type": ir.TypeAttr.get(ir.FunctionType.get(sum(parts, []), results)),
+        },
+        regions=1,
+        ip=ir.InsertionPoint(module.body),
+    )
+    block = outer.regions[0].blocks.append(*sum(parts, []))
+    ip, arguments = ir.InsertionPoint(block), iter(block.arguments)
+    whole = []
+    for t, pair in zip(type_.inputs, parts, strict=True):
+        values = [next(arguments) for _ in pair]
+        whole.append(_emit(ip, "stablehlo.complex", values, t) if len(pair) == 2 else values[0])
+    callee = {"callee": ir.FlatSymbolRefAttr.get("complex_main")}
+    call = ir.Operation.create("func.call", list(type_.results), whole, callee, ip=ip)
+    returned = []
+    for t, y in zip(type_.results, call.results, strict=True):
+        pair = _parts(t)
+        names = ("stablehlo.real", "stablehlo.imag")
+        returned += (
+            [_emit(ip, n, [y], p) for n, p in zip(names, pair, strict=True)] if len(pair) == 2 else [y]
+        )
+    ir.Operation.create("func.return", operands=returned, ip=ip)
+
+
+def _parts(type_: Any) -> list[Any]:
+    if not isinstance(type_.element_type, ir.ComplexType):
+        return [type_]
+    return [ir.RankedTensorType.get(type_.shape, type_.element_type.element_type)] * 2
+
+
+def _emit(ip: Any, name: str, operands: list[Any], type_: Any) -> Any:
+    return ir.Operation.create(name, [type_], operands, ip=ip).result
+
+
+def _attribute(x: NDArray[Any]) -> Any:
+    x = np.array(x, order="C")
+    if x.dtype == np.bool_:
+        boolean = ir.RankedTensorType.get(x.shape, ir.IntegerType.get_signless(1))
+        return ir.DenseElementsAttr.get([ir.BoolAttr.get(bool(v)) for v in x.reshape(-1)], boolean)
+    signless = {"i": ir.IntegerType.get_signless, "u": ir.IntegerType.get_unsigned}.get(x.dtype.kind)
+    if signless is not None:
+        return ir.DenseElementsAttr.get(
+            x, type=ir.RankedTensorType.get(x.shape, signless(x.dtype.itemsize * 8))
+        )
+    return ir.DenseElementsAttr.get(x)
+
+
+def _array(attribute: Any) -> NDArray[Any]:
+    return np.array(attribute).reshape(attribute.type.shape)

@@ -1,0 +1,146 @@
+"""What a compiled function takes and gives: names, shapes, element types.
+
+signature ->  reflection  -> JSON in the compiled module -> from_reflection  -> signature
+              the ABI's own line in any IREE module      -> from_declaration -> signature
+"""
+
+import json
+import re
+from dataclasses import dataclass
+from typing import Any
+
+import ml_dtypes
+import numpy as np
+
+REFLECTION = "tiduc.signature"
+"""The key in the function attribute `iree.reflection` that holds what `reflection` gives."""
+
+DTYPES: dict[str, np.dtype[Any]] = {
+    "i1": np.dtype(np.bool_),
+    **{f"i{n}": np.dtype(f"i{n // 8}") for n in (8, 16, 32, 64)},
+    **{f"si{n}": np.dtype(f"i{n // 8}") for n in (8, 16, 32, 64)},
+    **{f"ui{n}": np.dtype(f"u{n // 8}") for n in (8, 16, 32, 64)},
+    **{f"f{n}": np.dtype(f"f{n // 8}") for n in (16, 32, 64)},
+    "bf16": np.dtype(ml_dtypes.bfloat16),
+    "f8E4M3FN": np.dtype(ml_dtypes.float8_e4m3fn),
+    "f8E4M3FNUZ": np.dtype(ml_dtypes.float8_e4m3fnuz),
+    "f8E5M2": np.dtype(ml_dtypes.float8_e5m2),
+    "f8E5M2FNUZ": np.dtype(ml_dtypes.float8_e5m2fnuz),
+    "f8E8M0FNU": np.dtype(ml_dtypes.float8_e8m0fnu),
+    "complex<f32>": np.dtype(np.complex64),
+    "complex<f64>": np.dtype(np.complex128),
+}
+"""MLIR's element types to NumPy's: those that IREE passes in whole bytes."""
+
+ELEMENTS: dict[np.dtype[Any], str] = {d: name for name, d in DTYPES.items() if not name.startswith("si")}
+"""The other way round; signed integers are signless, as StableHLO prints them."""
+
+_TYPE = re.compile(r"((?:(?:\d+|\?)x)*)([a-zA-Z]\w*(?:<\w+>)?)")
+# `%x: tensor<4xi8> {iree.abi.encoding = tensor<4xui8>}`: the encoding is what the caller's buffer holds.
+_TENSOR = r"tensor<((?:[^<>]|<[^<>]*>)*)>"
+_DECLARED = re.compile(rf"%(\w+): {_TENSOR}(?: {{iree\.abi\.encoding = {_TENSOR}}})?")
+
+
+@dataclass(frozen=True)
+class TensorType:
+    """A shape and an element type, spelled as in MLIR's `tensor<...>`: `2x?xf32`, `f64`, `3xcomplex<f32>`."""
+
+    shape: tuple[int | None, ...]  # None where the size is known only at run time
+    element: str  # MLIR's name
+
+    @staticmethod
+    def parse(text: str) -> "TensorType":
+        """The type that `text` spells. Raises ValueError where it spells none."""
+        found = _TYPE.fullmatch(text.strip())
+        if not found:
+            raise ValueError(f"{text!r} is no tensor type such as 2x3xf32")
+        sizes = found[1].split("x")[:-1]
+        return TensorType(tuple(None if size == "?" else int(size) for size in sizes), found[2])
+
+    @staticmethod
+    def of(array: "np.ndarray[Any, np.dtype[Any]]") -> "TensorType":
+        """The type of an array; an element type that MLIR does not have keeps NumPy's name."""
+        return TensorType(array.shape, ELEMENTS.get(array.dtype, str(array.dtype)))
+
+    def __str__(self) -> str:
+        sizes = ("?" if size is None else str(size) for size in self.shape)
+        return "x".join((*sizes, self.element))
+
+    @property
+    def dtype(self) -> "np.dtype[Any] | None":
+        """NumPy's dtype, or None where no array can hold this element type (i4, index, ...)."""
+        return DTYPES.get(self.element)
+
+    def accepts(self, shape: tuple[int, ...]) -> bool:
+        """Whether an array of this shape fits: equal sizes, any size where ours is not known."""
+        return len(shape) == len(self.shape) and all(
+            size is None or size == given for size, given in zip(self.shape, shape, strict=True)
+        )
+
+
+@dataclass(frozen=True)
+class Value:
+    """One input or output of a function: its name and type."""
+
+    name: str
+    type: TensorType
+
+    def __str__(self) -> str:
+        return f"{self.name}: {self.type}"
+
+
+@dataclass(frozen=True)
+class Signature:
+    """What a function takes and gives, in order: `(x: 4xf32, y: f32) -> (loss: f32)`."""
+
+    inputs: tuple[Value, ...]
+    outputs: tuple[Value, ...]
+
+    def __str__(self) -> str:
+        return f"({', '.join(map(str, self.inputs))}) -> ({', '.join(map(str, self.outputs))})"
+
+
+def reflection(signature: Signature) -> str:
+    """The signature as one line of JSON, for `iree.reflection = {"tiduc.signature" = "..."}` on the function.
+
+    >>> x = Value("x", TensorType((2, None), "f32"))
+    >>> reflection(Signature((x,), ()))
+    '{"inputs": [["x", "2x?xf32"]], "outputs": []}'
+    """
+    return json.dumps(
+        {
+            "inputs": [[value.name, str(value.type)] for value in signature.inputs],
+            "outputs": [[value.name, str(value.type)] for value in signature.outputs],
+        }
+    )
+
+
+def from_reflection(text: str) -> Signature:
+    """The signature that `reflection` wrote. Raises ValueError for any other text."""
+    try:
+        read = json.loads(text)
+        inputs, outputs = (
+            tuple(Value(str(name), TensorType.parse(spelled)) for name, spelled in read[side])
+            for side in ("inputs", "outputs")
+        )
+    except (KeyError, TypeError, AttributeError) as error:
+        raise ValueError(f"malformed {REFLECTION}: {text!r}") from error
+    return Signature(inputs, outputs)
+
+
+def from_declaration(text: str) -> Signature:
+    """The signature in an `iree.abi.declaration`, which every module that IREE's compiler made carries.
+
+    Its names are IREE's own: input0, input1, ..., output0, ....
+
+    >>> print(from_declaration("sync func @f(%input0: tensor<4xf32>) -> (%output0: tensor<f64>)"))
+    (input0: 4xf32) -> (output0: f64)
+    """
+    taken, arrow, given = text.partition(") -> (")
+    if not arrow:  # no results at all
+        taken, given = text, ""
+    inputs, outputs = (
+        tuple(Value(found[1], TensorType.parse(found[3] or found[2])) for found in _DECLARED.finditer(side))
+        for side in (taken, given)
+    )
+    return Signature(inputs, outputs)
