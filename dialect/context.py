@@ -1,0 +1,108 @@
+"""The one way into MLIR: a context with StableHLO, CHLO and tidu loaded, and parsing with our errors."""
+
+import functools
+import gc
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, ParamSpec, TypeVar
+
+from torch_mlir import ir
+from torch_mlir._mlir_libs import _stablehlo, _torchMlir  # noqa: F401  (_torchMlir registers a pass we run)
+from torch_mlir.passmanager import PassManager
+
+from tiduc.dialect.errors import ParseError, TiducError, describe
+from tiduc.dialect.tidu import Tidu
+
+PORTABLE_ARTIFACT = b"ML\xefR"  # also MLIR bytecode: both begin with these four bytes
+
+
+P = ParamSpec("P")
+R = TypeVar("R")
+
+
+@functools.cache
+def context() -> Any:
+    """The process's `ir.Context`: graphs of all files share it, so that references and attributes can be compared.
+
+    It is not multithreaded, which Python passes need.
+    """
+    # Without Python modules for the dialects, each op view that is made retries an import that fails (13 us).
+    ir._globals.append_dialect_search_prefix("tiduc.dialect.views")
+    it = ir.Context()
+    it.enable_multithreading(False)
+    _stablehlo.register_dialect(it)
+    _stablehlo.register_stablehlo_passes()
+    with it, ir.Location.unknown():
+        Tidu.load()
+        # CHLO has no registration call of its own; this pass depends on it and so loads it.
+        load_chlo = PassManager.parse("builtin.module(stablehlo-compatibility-expander{target=1.0.0})")
+        load_chlo.run(ir.Module.create().operation)
+    return it
+
+
+def stage(function: Callable[P, R]) -> Callable[P, R]:
+    """Runs a function inside the context, with the cyclic garbage collector paused.
+
+    The bindings make millions of small objects without cycles, which the collector would visit again and again:
+    that alone doubles the time a stage takes. MLIR's errors come out as ours.
+    """
+
+    @functools.wraps(function)
+    def run(*args: P.args, **kwargs: P.kwargs) -> R:
+        collecting = gc.isenabled()
+        gc.disable()
+        try:
+            with context(), ir.Location.unknown():
+                return function(*args, **kwargs)
+        except ir.MLIRError as error:
+            raise diagnosed(error) from None
+        finally:
+            if collecting:
+                gc.enable()
+
+    return run
+
+
+def diagnosed(error: Any, file: str | None = None) -> TiducError:
+    """The first diagnostic of an `ir.MLIRError` as an error of ours; `file` stands for MLIR's "-"."""
+    if not error.error_diagnostics:
+        return ParseError(str(error), file)
+    first = error.error_diagnostics[0]
+    message = "\n".join([first.message, *(f"note: {note.message}" for note in first.notes)])
+    place = describe(first.location)
+    if file is not None and place.startswith("-:"):
+        place = file + place[1:]
+    return ParseError(message, place or file)
+
+
+@stage
+def parse(text: str | bytes, file: str | None = None) -> Any:
+    """The `ir.Module` in StableHLO text, MLIR bytecode or a portable artifact; `ParseError` where it is none.
+
+    `file` is what diagnostics call it.
+    """
+    try:
+        if isinstance(text, bytes) and text.startswith(PORTABLE_ARTIFACT):
+            return ir.Module.parse(_stablehlo.deserialize_portable_artifact_str(text))
+        return ir.Module.parse(text)
+    except ir.MLIRError as error:
+        raise diagnosed(error, file) from None
+
+
+def read(path: str | Path) -> Any:
+    """The `ir.Module` in a file; `TiducError` where it cannot be read, `ParseError` where it holds none."""
+    try:
+        return parse(Path(path).read_bytes(), str(path))
+    except OSError as error:
+        raise TiducError(error.strerror or str(error), str(path)) from None
+
+
+@stage
+def run_passes(operation: Any, pipeline: str, verify: bool = False) -> None:
+    """Runs a textual pipeline of native passes on an operation, in place."""
+    try:
+        manager = PassManager.parse(pipeline)
+    except ValueError as error:
+        raise TiducError(str(error)) from None
+    manager.enable_verifier(verify)
+    manager.run(operation)

@@ -1,0 +1,71 @@
+"""Value keys: a value's identity across graphs.
+
+    key(input)  = its input key
+    key(result) = (op name, attributes, keys of the operands, result types, regions), result number
+
+Keys are hash-consed to integers as they are made, operands first, so making one costs what its op costs, however deep
+or shared the graph is. Attributes include the active mask: the role of an op is part of what it is. An op that
+`stateful` names is like no other.
+"""
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from tiduc.dialect.graph import Definition, operations
+
+
+class KeyTable:
+    """Gives equal integers to equal values, and distinct ones to distinct values."""
+
+    def __init__(self, stateful: frozenset[str] = frozenset()) -> None:
+        self._stateful = stateful
+        self._keys: dict[Any, int] = {}
+        self._next = 0
+
+    def input(self, key: str) -> int:
+        """The key of a graph input."""
+        return self._key(("input", key), 1)
+
+    def results(self, op: Definition, operands: Sequence[int], captures: Sequence[int] = ()) -> int:
+        """The key of an op's first result, given those of what it reads; the others follow it."""
+        if op.name in self._stateful:
+            return self._key(("once", id(op)), len(op.results))
+        described = (op.name, tuple(operands), _attributes(op.op), tuple([x.type for x in op.results]))
+        if len(op.regions):
+            described += (self._regions(op.op, dict(zip(op.captures, captures, strict=True))),)
+        return self._key(described, len(op.results))
+
+    def _key(self, described: Any, count: int) -> int:
+        found = self._keys.get(described)
+        if found is None:
+            found = self._keys[described] = self._next
+            self._next += count
+        return found
+
+    def _regions(self, op: Any, outside: Mapping[Any, int]) -> tuple[Any, ...]:
+        """The structure of an op's regions: values inside are numbered in order, those outside have keys."""
+        number: dict[Any, Any] = {x: ("outside", key) for x, key in outside.items()}
+
+        def describe(nested: Any) -> tuple[Any, ...]:  # recurs on the nesting of regions, not on their length
+            return tuple(tuple(describe_block(block) for block in region.blocks) for region in nested.regions)
+
+        def describe_block(block: Any) -> tuple[Any, ...]:
+            described: list[Any] = [tuple(x.type for x in block.arguments)]
+            for x in block.arguments:
+                number[x] = len(number)
+            for inner in operations(block):
+                if inner.name in self._stateful:
+                    described.append(("once", id(op)))
+                operands = tuple(number[x] for x in inner.operands)
+                types = tuple(x.type for x in inner.results)
+                described.append((inner.name, operands, _attributes(inner), types, describe(inner)))
+                for x in inner.results:
+                    number[x] = len(number)
+            return tuple(described)
+
+        return describe(op)
+
+
+def _attributes(op: Any) -> tuple[Any, ...]:
+    attributes = op.attributes
+    return tuple([(name, attributes[name]) for name in attributes]) if len(attributes) else ()

@@ -1,0 +1,317 @@
+"""The builder of StableHLO: one thin emitter an op that some rule emits.
+
+The wheel has no op classes for StableHLO, only attribute builders, so ops are made by name, here and nowhere else.
+"""
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+from torch_mlir import ir
+from torch_mlir._mlir_libs import _stablehlo as hlo
+
+from tiduc.dialect.builder import Builder
+from tiduc.dialect.errors import TiducError
+
+STATEFUL = frozenset({"stablehlo.rng", "stablehlo.custom_call", "stablehlo.infeed", "stablehlo.recv"})
+"""Ops of which two with equal operands may differ: they have no structural key, and are never merged."""
+
+Dims = Sequence[int] | NDArray[np.int64]
+
+
+def shape(x: Any) -> list[int]:
+    """The sizes of a value's dimensions."""
+    return list(x.type.shape)
+
+
+def rank(x: Any) -> int:
+    """The number of a value's dimensions."""
+    return len(x.type.shape)
+
+
+def element(x: Any) -> Any:
+    """The element type of a value or a tensor type."""
+    return (x if isinstance(x, ir.Type) else x.type).element_type
+
+
+def is_complex(x: Any) -> bool:
+    """The elements of a value or tensor type are complex."""
+    return isinstance(element(x), ir.ComplexType)
+
+
+def is_float(x: Any) -> bool:
+    """The elements of a value or tensor type are floating-point, and real."""
+    return isinstance(element(x), ir.FloatType)
+
+
+def with_element(type_: Any, element_type: Any) -> Any:
+    """The tensor type of the same shape with another element type."""
+    return ir.RankedTensorType.get(type_.shape, element_type)
+
+
+def with_shape(type_: Any, sizes: Sequence[int]) -> Any:
+    """The tensor type of the same element type with another shape."""
+    return ir.RankedTensorType.get(list(sizes), type_.element_type)
+
+
+def predicate(type_: Any) -> Any:
+    """The type of a comparison of values of a tensor type."""
+    return with_element(type_, ir.IntegerType.get_signless(1))
+
+
+def dims(values: Any) -> Any:
+    """Dimension numbers as the attribute `array<i64: ...>`."""
+    return ir.DenseI64ArrayAttr.get([int(v) for v in values])
+
+
+def _unary(name: str) -> Callable[["StablehloBuilder", Any], Any]:
+    def emit(b: "StablehloBuilder", x: Any) -> Any:
+        return b.emit(name, (x,), x.type)
+
+    emit.__doc__ = f"`{name}` of x; same type."
+    return emit
+
+
+def _binary(name: str) -> Callable[["StablehloBuilder", Any, Any], Any]:
+    def emit(b: "StablehloBuilder", x: Any, y: Any) -> Any:
+        return b.emit(name, (x, y), x.type)
+
+    emit.__doc__ = f"`{name}` of x and y; same type."
+    return emit
+
+
+def _part(name: str) -> Callable[["StablehloBuilder", Any], Any]:
+    def emit(b: "StablehloBuilder", x: Any) -> Any:
+        return b.emit(name, (x,), with_element(x.type, element(x).element_type)) if is_complex(x) else b.part(name, x)
+
+    emit.__doc__ = f"`{name}` of x, a real tensor of the same shape."
+    return emit
+
+
+class StablehloBuilder(Builder):
+    """Emits StableHLO and CHLO ops; its vector space is tensors of float or complex elements."""
+
+    abs = _part("stablehlo.abs")
+    add = _binary("stablehlo.add")
+    and_ = _binary("stablehlo.and")
+    cbrt = _unary("stablehlo.cbrt")
+    cosine = _unary("stablehlo.cosine")
+    divide = _binary("stablehlo.divide")
+    exponential = _unary("stablehlo.exponential")
+    floor = _unary("stablehlo.floor")
+    imag = _part("stablehlo.imag")
+    log = _unary("stablehlo.log")
+    logistic = _unary("stablehlo.logistic")
+    maximum = _binary("stablehlo.maximum")
+    minimum = _binary("stablehlo.minimum")
+    multiply = _binary("stablehlo.multiply")
+    negate = _unary("stablehlo.negate")
+    not_ = _unary("stablehlo.not")
+    or_ = _binary("stablehlo.or")
+    power = _binary("stablehlo.power")
+    real = _part("stablehlo.real")
+    remainder = _binary("stablehlo.remainder")
+    rsqrt = _unary("stablehlo.rsqrt")
+    sign = _unary("stablehlo.sign")
+    sine = _unary("stablehlo.sine")
+    sqrt = _unary("stablehlo.sqrt")
+    subtract = _binary("stablehlo.subtract")
+    tan = _unary("stablehlo.tan")
+    tanh = _unary("stablehlo.tanh")
+
+    # ---- the vector space -------------------------------------------------------------------------------------
+
+    @staticmethod
+    def tangent_type(type_: Any) -> Any | None:
+        """The type itself where its elements are float or complex."""
+        if not isinstance(type_, ir.RankedTensorType):
+            return None
+        return type_ if is_float(type_) or is_complex(type_) else None
+
+    def zero(self, type_: Any) -> Any:
+        return self.constant(0, type_)
+
+    def conj(self, x: Any) -> Any:
+        return self.complex(self.real(x), self.negate(self.imag(x))) if is_complex(x) else x
+
+    # ---- constants --------------------------------------------------------------------------------------------
+
+    def constant(self, value: ArrayLike | complex, type_: Any) -> Any:
+        """A constant of a static tensor type: `value` everywhere, or an array of the type's shape."""
+        if not type_.has_static_shape:
+            raise TiducError(f"a constant of type {type_} would need sizes known when compiling", self.location)
+        attribute = dense(value, type_)
+        key = "stablehlo.constant", attribute
+        if key not in self._local:  # one op a constant and graph
+            self._local[key] = self.emit("stablehlo.constant", (), type_, {"value": attribute})
+        return self._local[key]
+
+    def iota(self, dimension: int, type_: Any) -> Any:
+        """0, 1, 2, ... along a dimension of the type."""
+        return self.emit("stablehlo.iota", (), type_, {"iota_dimension": _i64(dimension)})
+
+    # ---- elementwise ops whose result type differs ------------------------------------------------------------
+
+    def part(self, name: str, x: Any) -> Any:
+        """`real`, `imag` or `abs` of a real x; the first two need no op."""
+        if name == "stablehlo.real":
+            return x
+        return self.zero(x.type) if name == "stablehlo.imag" else self.emit(name, (x,), x.type)
+
+    def complex(self, re: Any, im: Any) -> Any:
+        """re + i im."""
+        return self.emit("stablehlo.complex", (re, im), with_element(re.type, ir.ComplexType.get(element(re))))
+
+    def convert(self, x: Any, element_type: Any) -> Any:
+        """x with another element type; x itself where it has that already."""
+        if element(x) == element_type:
+            return x
+        return self.emit("stablehlo.convert", (x,), with_element(x.type, element_type))
+
+    def compare(self, x: Any, y: Any, direction: str) -> Any:
+        """x `direction` y, one of EQ NE GE GT LE LT; complex values only EQ and NE."""
+        attributes = {"comparison_direction": hlo.ComparisonDirectionAttr.get(direction)}
+        return self.emit("stablehlo.compare", (x, y), predicate(x.type), attributes)
+
+    def select(self, condition: Any, x: Any, y: Any) -> Any:
+        """x where the condition holds, else y."""
+        return self.emit("stablehlo.select", (condition, x, y), x.type)
+
+    def clamp(self, low: Any, x: Any, high: Any) -> Any:
+        """x moved into [low, high]; the bounds are of x's type, or scalars."""
+        return self.emit("stablehlo.clamp", (low, x, high), x.type)
+
+    # ---- shapes -----------------------------------------------------------------------------------------------
+
+    def broadcast_in_dim(self, x: Any, dimensions: Dims, type_: Any) -> Any:
+        """x laid along `dimensions` of the type, repeated along the others."""
+        return self.emit("stablehlo.broadcast_in_dim", (x,), type_, {"broadcast_dimensions": dims(dimensions)})
+
+    def concatenate(self, parts: Sequence[Any], dimension: int) -> Any:
+        """The parts one after the other along a dimension."""
+        sizes = shape(parts[0])
+        sizes[dimension] = sum(shape(x)[dimension] for x in parts)
+        attributes = {"dimension": _i64(dimension)}
+        return self.emit("stablehlo.concatenate", parts, with_shape(parts[0].type, sizes), attributes)
+
+    def pad(self, x: Any, value: Any, low: Dims, high: Dims, interior: Dims) -> Any:
+        """x with `low` and `high` values added at its ends (removed where negative), `interior` between elements."""
+        sizes = [
+            int(lo + hi + n + max(n - 1, 0) * i) for n, lo, hi, i in zip(shape(x), low, high, interior, strict=True)
+        ]
+        attributes = {
+            "edge_padding_low": dims(low),
+            "edge_padding_high": dims(high),
+            "interior_padding": dims(interior),
+        }
+        return self.emit("stablehlo.pad", (x, value), with_shape(x.type, sizes), attributes)
+
+    def reshape(self, x: Any, sizes: Sequence[int]) -> Any:
+        """x with other dimensions; x itself where it has these already."""
+        return x if shape(x) == list(sizes) else self.emit("stablehlo.reshape", (x,), with_shape(x.type, sizes))
+
+    def reverse(self, x: Any, dimensions: Dims) -> Any:
+        """x with its elements in reverse order along the dimensions."""
+        return self.emit("stablehlo.reverse", (x,), x.type, {"dimensions": dims(dimensions)})
+
+    def slice(self, x: Any, start: Dims, limit: Dims, strides: Dims) -> Any:
+        """The elements of x from `start` to before `limit`, every `strides`-th."""
+        sizes = [-(-(int(hi) - int(lo)) // int(s)) for lo, hi, s in zip(start, limit, strides, strict=True)]
+        attributes = {"start_indices": dims(start), "limit_indices": dims(limit), "strides": dims(strides)}
+        return self.emit("stablehlo.slice", (x,), with_shape(x.type, sizes), attributes)
+
+    def transpose(self, x: Any, permutation: Dims) -> Any:
+        """x with dimension i taken from `permutation[i]`; x itself for the identity."""
+        order = [int(i) for i in permutation]
+        if order == list(range(len(order))):
+            return x
+        type_ = with_shape(x.type, [shape(x)[i] for i in order])
+        return self.emit("stablehlo.transpose", (x,), type_, {"permutation": dims(order)})
+
+    # ---- ops with a reducer or with dimension numbers -----------------------------------------------------------
+
+    def reduce(self, x: Any, init: Any, dimensions: Dims, reducer: str = "stablehlo.add") -> Any:
+        """x combined along the dimensions by a named op of two scalars, beginning with `init`."""
+        kept = [n for i, n in enumerate(shape(x)) if i not in list(dimensions)]
+        return self.emit_all(
+            "stablehlo.reduce",
+            (x, init),
+            (with_shape(x.type, kept),),
+            {"dimensions": dims(dimensions)},
+            [combiner(reducer, element(x))],
+        )[0]
+
+    def reduce_sum(self, x: Any, dimensions: Dims) -> Any:
+        """The sum of x along the dimensions; x itself where there are none."""
+        if not len(dimensions):
+            return x
+        return self.reduce(x, self.zero(with_shape(x.type, [])), dimensions)
+
+    def scatter_add(
+        self, operand: Any, indices: Any, updates: Any, numbers: Any, sorted_: bool = False, unique: bool = False
+    ) -> Any:
+        """The operand with the updates added where the indices say; updates out of range are dropped."""
+        attributes = {
+            "scatter_dimension_numbers": numbers,
+            "indices_are_sorted": ir.BoolAttr.get(sorted_),
+            "unique_indices": ir.BoolAttr.get(unique),
+        }
+        body = [combiner("stablehlo.add", element(operand))]
+        operands = (operand, indices, updates)
+        return self.emit_all("stablehlo.scatter", operands, (operand.type,), attributes, body)[0]
+
+    def gather(self, operand: Any, indices: Any, numbers: Any, sizes: Dims, type_: Any) -> Any:
+        """Slices of the operand of the given sizes, at indices clamped into range."""
+        attributes = {"dimension_numbers": numbers, "slice_sizes": dims(sizes)}
+        return self.emit("stablehlo.gather", (operand, indices), type_, attributes)
+
+
+def combiner(name: str, element_type: Any) -> Callable[[Any], None]:
+    """Fills a region of two scalars with one op of both; the reducer of reduce, scatter and the windows."""
+
+    def fill(region: Any) -> None:
+        scalar = ir.RankedTensorType.get([], element_type)
+        block = region.blocks.append(scalar, scalar)
+        ip = ir.InsertionPoint(block)
+        combined = ir.Operation.create(name, [scalar], list(block.arguments), ip=ip)
+        ir.Operation.create("stablehlo.return", operands=[combined.result], ip=ip)
+
+    return fill
+
+
+def dense(value: ArrayLike | complex, type_: Any) -> Any:
+    """The elements attribute of a static tensor type: `value` everywhere, or an array of the type's shape.
+
+    The attribute is written as text where NumPy has no element type for it, as for bfloat16; a hexadecimal float
+    would be needed for nothing that rules emit but infinities and NaN, which have a way of their own below.
+    """
+    array = np.asarray(value)
+    if array.ndim and array.shape != tuple(type_.shape):
+        raise ValueError(f"a constant of shape {array.shape} for the type {type_}")
+    if array.ndim and array.size:
+        return ir.DenseElementsAttr.get(
+            [_scalar(v, type_.element_type) for v in array.reshape(-1).tolist()], type_
+        )
+    scalar = complex(array.item()) if array.size else 0j
+    if isinstance(type_.element_type, ir.ComplexType):
+        part = type_.element_type.element_type
+        return ir.Attribute.parse(f"dense<({_float(scalar.real, part)}, {_float(scalar.imag, part)})> : {type_}")
+    return ir.DenseElementsAttr.get_splat(type_, _scalar(array.item() if array.size else 0, type_.element_type))
+
+
+def _scalar(value: Any, element_type: Any) -> Any:
+    if isinstance(element_type, ir.FloatType):
+        return ir.FloatAttr.get(element_type, float(value))
+    return ir.IntegerAttr.get(element_type, int(value))
+
+
+def _float(value: float, element_type: Any) -> str:
+    if np.isfinite(value):
+        return repr(float(value)) if "e" not in repr(float(value)) else f"{value:.17e}"
+    kind: Any = {16: np.float16, 32: np.float32, 64: np.float64}[element_type.width]
+    return "0x" + kind(value).tobytes()[::-1].hex().upper()
+
+
+def _i64(value: int) -> Any:
+    return ir.IntegerAttr.get(ir.IntegerType.get_signless(64), int(value))

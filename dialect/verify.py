@@ -1,0 +1,121 @@
+"""What the ops of one graph owe each other; every violation is reported with its location.
+
+The checks return False after emitting a diagnostic, as MLIR's verifiers do.
+"""
+
+from typing import Any
+
+from torch_mlir import ir
+
+ACTIVE = "tidu.active"
+INPUT_OF = "tidu.input_of"
+OUTPUT_OF = "tidu.output_of"
+ACTIVE_OUTPUTS = "tidu.active_outputs"
+
+
+def graph(op: Any) -> bool:
+    """One block ending in `tidu.return`, distinct keys, masks that say what the operands are."""
+    if len(op.regions[0].blocks) != 1:
+        return _fail(op, f"expects one block, has {len(op.regions[0].blocks)}")
+    block = op.regions[0].blocks[0]
+    body = [inner.operation for inner in block.operations]
+    if not body or body[-1].name != "tidu.return":
+        return _fail(op, "expects its block to end in tidu.return")
+    return _keys(op, block, body) and _linear(op, block, body)
+
+
+def external(op: Any) -> bool:
+    """Its reference has two parts, and names another graph."""
+    if not inside_graph(op):
+        return False
+    ref = op.attributes["ref"]
+    if not isinstance(ref, ir.SymbolRefAttr) or len(ref.value) != 2:
+        return _fail(op, f"expects a reference @graph::@name, has {ref}")
+    if ref.value[0] == ir.StringAttr(op.operation.parent.attributes["sym_name"]).value:
+        return _fail(op, f"refers to {ref} in its own graph")
+    return True
+
+
+def inside_graph(op: Any) -> bool:
+    """The op stands directly in a graph."""
+    parent = op.operation.parent
+    if parent is None or parent.name != "tidu.graph":
+        return _fail(op, "expects to stand directly in a tidu.graph")
+    return True
+
+
+def bind(op: Any) -> bool:
+    """An input key, and a reference to a value of a graph."""
+    key, value = op.attributes["input"], op.attributes["value"]
+    if not isinstance(key, ir.FlatSymbolRefAttr):
+        return _fail(op, f"expects an input key, has {key}")
+    if not isinstance(value, ir.SymbolRefAttr) or len(value.value) != 2:
+        return _fail(op, f"expects a reference @graph::@name, has {value}")
+    return True
+
+
+def _fail(op: Any, message: str) -> bool:
+    op.location.emit_error(f"'{op.operation.name}' op {message}")
+    return False
+
+
+def _keys(op: Any, block: Any, body: list[Any]) -> bool:
+    """As many input keys as block arguments; no key or name twice."""
+    keys = list(ir.ArrayAttr(op.attributes["inputs"]))
+    if not all(isinstance(key, ir.FlatSymbolRefAttr) for key in keys):
+        return _fail(op, "expects input keys that are symbols")
+    if len(keys) != len(block.arguments):
+        return _fail(op, f"has {len(keys)} input keys for {len(block.arguments)} block arguments")
+    seen = set()
+    for owner, name in [(op, key.value) for key in keys] + [
+        (inner, ir.StringAttr(inner.attributes["sym_name"]).value)
+        for inner in body
+        if inner.name == "tidu.name"
+    ]:
+        if name in seen:
+            return _fail(owner, f"defines the key @{name} a second time")
+        seen.add(name)
+    return True
+
+
+def _linear(op: Any, block: Any, body: list[Any]) -> bool:
+    """Tangent inputs and outputs are aligned with what they are tangents of, and every mask tells the truth."""
+    attributes = op.attributes
+    if INPUT_OF not in attributes:
+        masked = next((inner for inner in body if ACTIVE in inner.attributes), None)
+        return masked is None or _fail(masked, "carries an active mask in a graph without tangent inputs")
+    if OUTPUT_OF not in attributes or ACTIVE_OUTPUTS not in attributes:
+        return _fail(op, f"is linear, but lacks {OUTPUT_OF} or {ACTIVE_OUTPUTS}")
+    if len(attributes[INPUT_OF]) != len(block.arguments):
+        return _fail(op, f"has {len(attributes[INPUT_OF])} {INPUT_OF} for {len(block.arguments)} inputs")
+    if not isinstance(attributes[ACTIVE_OUTPUTS], ir.DenseBoolArrayAttr):
+        return _fail(op, f"expects {ACTIVE_OUTPUTS} to be an array<i1>")
+    active_outputs = list(attributes[ACTIVE_OUTPUTS])
+    if len(active_outputs) != len(attributes[OUTPUT_OF]):
+        return _fail(op, f"has {len(active_outputs)} {ACTIVE_OUTPUTS} for {len(attributes[OUTPUT_OF])} outputs")
+    if sum(active_outputs) != len(body[-1].operands):
+        return _fail(body[-1], f"expects one value an active output, {sum(active_outputs)}")
+    return _masks(block, body)
+
+
+def _masks(block: Any, body: list[Any]) -> bool:
+    """Each mask equals what follows from the tangent inputs; each output depends on one of them."""
+    active = set(block.arguments)
+    for inner in body[:-1]:
+        mask = [x in active for x in inner.operands]
+        stated = inner.attributes.get(ACTIVE)
+        if stated is not None:
+            if not isinstance(stated, ir.DenseBoolArrayAttr):
+                return _fail(inner, f"expects {ACTIVE} to be an array<i1>")
+            if len(stated) != len(mask):
+                return _fail(inner, f"has an active mask of {len(stated)} flags for {len(mask)} operands")
+            if list(stated) != mask:
+                return _fail(inner, f"has the active mask {list(stated)}, but its operands are {mask}")
+            if True not in mask:
+                return _fail(inner, "carries an active mask, but no operand is active")
+        if True in mask:
+            active.update(inner.results)
+    for i, x in enumerate(body[-1].operands):
+        if x not in active:
+            return _fail(body[-1], f"returns the inactive value #{i} as an active output")
+    return True

@@ -1,0 +1,90 @@
+"""import: `func.func`s of StableHLO and CHLO to primal `tidu.graph`s.
+
+    func.func @main(%a: T, %x: T) -> T {       "tidu.graph"() ({ ^bb0(%a: T, %x: T):
+      %0 = stablehlo.multiply %a, %x      ->     %0 = stablehlo.multiply %a, %x
+      return %0                                  "tidu.return"(%0)
+    }                                          }) {sym_name = "main", inputs = [@a, @x]}
+
+Composites become calls and private callees are inlined, by MLIR's passes; each public function becomes a graph. An
+input's key is its `tidu.name` attribute, else the name in its location (as JAX writes it), else `argN`. Attributes of
+the module, the function, its arguments and results survive, known or not; those of ops stay with the op.
+"""
+
+from typing import Any
+
+from torch_mlir import ir
+
+from tiduc.dialect.context import run_passes, stage
+from tiduc.dialect.errors import ParseError, Unsupported
+from tiduc.dialect.graph import operations
+
+NAME = "tidu.name"
+_OWN = ("sym_name", "function_type", "sym_visibility")
+
+
+@stage
+def import_stablehlo(module: Any) -> Any:
+    """A new module, with a graph for each public function and no function; `module` stays as it is.
+
+    `Unsupported` where a function has several blocks, or recursion leaves a call.
+    """
+    imported = _clone(module)
+    run_passes(
+        imported.operation, "builtin.module(func.func(stablehlo-legalize-composite-to-call),inline{default-pipeline=},symbol-dce)"
+    )
+    for op in list(operations(imported.body)):
+        if op.name == "func.func":
+            if len(op.regions[0].blocks):
+                _to_graph(op)
+            op.erase()
+    return imported
+
+
+def _clone(module: Any) -> Any:
+    copy = ir.Module.create(loc=module.operation.location)
+    for attribute in module.operation.attributes:
+        copy.operation.attributes[attribute] = module.operation.attributes[attribute]
+    ip = ir.InsertionPoint(copy.body)
+    for op in operations(module.body):
+        op.clone(ip)
+    return copy
+
+
+def _to_graph(function: Any) -> None:
+    """Makes a graph of a function, before it; the function keeps no body."""
+    if len(function.regions[0].blocks) != 1:
+        raise Unsupported("a function of several blocks cannot be differentiated", function.location)
+    block = function.regions[0].blocks[0]
+    keys = _keys(block, function.attributes.get("arg_attrs"))
+    attributes = {name: function.attributes[name] for name in function.attributes if name not in _OWN}
+    attributes["sym_name"] = function.attributes["sym_name"]
+    attributes["inputs"] = ir.ArrayAttr.get([ir.FlatSymbolRefAttr.get(key) for key in keys])
+    graph = ir.Operation.create(
+        "tidu.graph", attributes=attributes, regions=1, loc=function.location, ip=ir.InsertionPoint(function)
+    )
+    block.append_to(graph.regions[0])
+    for op in operations(block):
+        if op.name == "func.call":
+            raise Unsupported(f"the call of {op.attributes['callee']} is recursive", op.location)
+        if op.name == "func.return":
+            ir.Operation.create("tidu.return", operands=list(op.operands), loc=op.location, ip=ir.InsertionPoint(op))
+            op.erase()
+
+
+def _keys(block: Any, arg_attrs: Any) -> list[str]:
+    """One distinct key an argument."""
+    keys: list[str] = []
+    for i, argument in enumerate(block.arguments):
+        key = f"arg{i}"
+        if arg_attrs is not None and NAME in ir.DictAttr(arg_attrs[i]):
+            key = ir.StringAttr(ir.DictAttr(arg_attrs[i])[NAME]).value
+        elif isinstance(argument.location, ir.NameLoc):
+            key = argument.location.name_str
+        if not key:
+            raise ParseError(f"argument {i} has an empty name", argument.location)
+        base, copy = key, 1
+        while key in keys:
+            copy += 1
+            key = f"{base}.{copy}"
+        keys.append(key)
+    return keys

@@ -1,0 +1,85 @@
+"""linear_transpose: turns a linear graph around; this is not differentiation.
+
+    L0: dx = input                                    T0: ct = input           (cotangent of @F0::@p3)
+        t1 = mul @F0::@a,  dx   {active = [0, 1]}  ->     c1 = mul @F0::@p3, ct    {active = [0, 1]}
+        t2 = mul @F0::@p3, t1   {active = [0, 1]}         c2 = mul @F0::@a, c1     {active = [0, 1]}
+
+Ops are visited in reverse. Cotangents are bucketed by the value they belong to and added up when that value's own op
+is reached, seeds included, so an output that is returned twice, or is itself an input, needs nothing special. Which
+operands are active is derived from the tangent inputs, as the verifier does; a dropped mask costs nothing.
+
+Source: Frostig, Johnson, Maclaurin, Paszke, Radul, "Decomposing reverse-mode automatic differentiation" (2021).
+"""
+
+from collections import defaultdict
+from collections.abc import Sequence
+from typing import Any
+
+from tiduc.dialect.context import stage
+from tiduc.dialect.errors import RequestError
+from tiduc.dialect.graph import Definition, Graph
+from tiduc.dialect.view import View
+from tiduc.passes.rules.registry import OpSet
+
+
+@stage
+def linear_transpose(view: View, graph: Graph, opset: OpSet, name: str | None = None) -> Graph:
+    """The transpose of a linear graph: its inputs are cotangents of `graph`'s outputs, its outputs of the inputs.
+
+    Inputs and outputs change places, inactive ones included, so transposing twice gives the original map back.
+    `RequestError` where the graph is not linear; `Unsupported` where an op has no transpose rule.
+    """
+    if not graph.linear:
+        raise RequestError(f"graph @{graph.name} is not linear", graph.op.location)
+    view.read(graph)
+    name = name or view.fresh("T")
+    b = opset.builder(view, name)
+    try:
+        cotangents = _seeds(b, view, graph)
+        _transpose_ops(b, view, graph, cotangents, opset)
+        outputs = [b.sum(cotangents[x]) if cotangents[x] else None for x in graph.inputs.values()]
+    except BaseException:
+        b.abandon()
+        raise
+    return b.finish_linear(outputs, graph.output_of, graph.input_of)
+
+
+def _seeds(b: Any, view: View, graph: Graph) -> defaultdict[Any, list[Any]]:
+    """One input an output of `graph`; those of active outputs are the first cotangents."""
+    cotangents: defaultdict[Any, list[Any]] = defaultdict(list)
+    taken: dict[str, int] = {}
+    for ref, y in zip(graph.output_of, graph.aligned_outputs, strict=True):
+        key = f"{b.graph.name}.{ref.value[-1]}"
+        count = taken[key] = taken.get(key, 0) + 1
+        ct = b.input(f"{key}.{count}" if count > 1 else key, view.value(ref).type, linear=True)
+        if y is not None:
+            cotangents[y].append(ct)
+    return cotangents
+
+
+def _transpose_ops(
+    b: Any, view: View, graph: Graph, cotangents: defaultdict[Any, list[Any]], opset: OpSet
+) -> None:
+    """Carries the cotangents from the outputs back to the inputs."""
+    for op, active in reversed(_linear_ops(view, graph)):
+        buckets = [cotangents.pop(y, None) for y in op.results]
+        if not any(buckets):
+            continue
+        rule = opset.transpose_rule(op)
+        b.location = op.location
+        ct = [b.sum(bucket) if bucket else None for bucket in buckets]
+        for x, is_active, cx in zip(op.operands, active, rule(b, op, ct, active), strict=True):
+            if is_active and cx is not None:
+                cotangents[x].append(cx() if callable(cx) else cx)
+
+
+def _linear_ops(view: View, graph: Graph) -> list[tuple[Definition, list[bool]]]:
+    """The ops that depend on the graph's inputs, in order, each with the flags of its active operands."""
+    linear = set(graph.inputs.values())
+    found = []
+    for op in view.schedule(graph.outputs):
+        active = [x in linear for x in op.operands]
+        if True in active:
+            linear.update(op.results)
+            found.append((op, active))
+    return found

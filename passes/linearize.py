@@ -1,0 +1,86 @@
+"""linearize: the one transform that makes derivatives.
+
+    F0: p2 = mul a, x               L0: dx = input                    (tangent of @F0::@x)
+        p3 = exp p2         ->          t1 = mul @F0::@a, dx          {active = [0, 1]}
+                                        t2 = mul @F0::@p3, t1         {active = [0, 1]}
+
+It walks what the outputs need, in order, and asks each op that a tangent reaches for its rule. Primal values are
+only referred to, whichever graph owns them; so a view that holds linear graphs linearizes again, to any order, with
+no merge between. A symbolic zero is None and costs nothing.
+
+Source: Radul, Paszke, Frostig, Johnson, Maclaurin, "You Only Linearize Once" (2022).
+"""
+
+from collections.abc import Sequence
+from typing import Any
+
+from tiduc.dialect.context import stage
+from tiduc.dialect.errors import RequestError
+from tiduc.dialect.graph import Graph
+from tiduc.dialect.view import View
+from tiduc.passes.rules.registry import OpSet
+
+
+@stage
+def linearize(view: View, outputs: Sequence[Any], wrt: Sequence[str], opset: OpSet, name: str | None = None) -> Graph:
+    """The linear graph of the tangents of `outputs`, given tangents of the inputs with the keys `wrt`.
+
+    Its inputs are one tangent an entry of `wrt`, under fresh keys, its outputs are aligned with `outputs` (values,
+    or references `@graph::@name`), inactive ones marked. `RequestError` where either names a value twice, or one
+    that has no tangent; `ResolveError` where it names none; `Unsupported` where an active op has no rule.
+    """
+    outputs = view.values(outputs)
+    primals = [view.input(key) for key in wrt]
+    name = name or view.fresh("L")
+    b = opset.builder(view, name)
+    try:
+        _check_distinct("wrt", [f"@{key}" for key in wrt], primals)
+        _check_distinct("output", [str(view.reference(x)) for x in outputs], outputs)
+        tangents = {
+            x: b.input(f"{name}.{key}", _tangent_type(b, x, f"@{key}"), linear=True)
+            for key, x in zip(wrt, primals, strict=True)
+        }
+        for x in outputs:
+            _tangent_type(b, x, str(view.reference(x)))
+        _linearize_ops(b, view, outputs, tangents, opset)
+    except BaseException:
+        b.abandon()
+        raise
+    return b.finish_linear(
+        [tangents.get(x) for x in outputs], [view.reference(x) for x in primals], [view.reference(x) for x in outputs]
+    )
+
+
+def _linearize_ops(b: Any, view: View, outputs: Sequence[Any], tangents: dict[Any, Any], opset: OpSet) -> None:
+    """Extends `tangents` from the inputs to all that depends on them."""
+    tangent = tangents.get
+    for op in view.schedule(outputs):
+        dx = [tangent(x) for x in op.operands]
+        if any([x is not None for x in dx]):
+            if op.op is None:  # a bound input is the value it is bound to
+                tangents[op.result] = dx[0]
+                continue
+            rule = opset.linearize_rule(op)
+            if rule is None:
+                continue
+            b.location = op.location
+            for y, dy in zip(op.results, rule(b, op, dx), strict=True):
+                if dy is not None:
+                    tangents[y] = dy
+        if op.captures and any(x in tangents for x in op.captures):
+            raise opset.unsupported("jvp", op, "its region reads an active value from outside")
+
+
+def _tangent_type(b: Any, x: Any, what: str) -> Any:
+    type_ = b.tangent_type(x.type)
+    if type_ is None:
+        raise RequestError(f"{what} has no tangent: its type is {x.type}")
+    return type_
+
+
+def _check_distinct(what: str, names: Sequence[str], values: Sequence[Any]) -> None:
+    seen = set()
+    for name, value in zip(names, values, strict=True):
+        if value in seen:
+            raise RequestError(f"{what} {name} is given twice")
+        seen.add(value)

@@ -1,0 +1,88 @@
+"""materialize_merge: flattens a view into one graph, once and late, with every value in it once.
+
+    F0: p2 = mul a, x; p3 = exp p2        merge [p3, c2]:  p2 = mul a, x
+    T0: c1 = mul @F0::@p3, ct                              p3 = exp p2
+        c2 = mul @F0::@a, c1                               c1 = mul p3, ct
+                                                           c2 = mul a, c1
+
+Only what the wanted values need is copied, so a tangent sweep that was transposed leaves nothing behind. A value
+whose key was met before is that value: common subexpressions merge while the graph is made.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from torch_mlir import ir
+
+from tiduc.dialect.builder import replace_captured
+from tiduc.dialect.context import stage
+from tiduc.dialect.graph import Graph
+from tiduc.dialect.keys import KeyTable
+from tiduc.dialect.view import View
+from tiduc.passes.rules.registry import OpSet
+
+
+@dataclass(frozen=True)
+class Zero:
+    """Wanted in place of a value: an explicit zero of a type."""
+
+    type: Any
+
+
+@stage
+def materialize_merge(
+    view: View,
+    wanted: Sequence[Any],
+    inputs: Sequence[str],
+    opset: OpSet,
+    name: str = "main",
+    keep_dead_inputs: bool = True,
+) -> Graph:
+    """One flat graph whose outputs are the wanted values (or `Zero`s), in order.
+
+    Its inputs are those with the keys `inputs`, in that order; others that are needed follow, as the view has them.
+    Without `keep_dead_inputs`, those that no wanted value needs are left out.
+    """
+    wanted = [x if isinstance(x, Zero) else view.values([x])[0] for x in wanted]
+    schedule = view.schedule(x for x in wanted if not isinstance(x, Zero))
+    flat = View(ir.Module.create())
+    b = opset.builder(flat, name)
+    keys, key_of, value_of = KeyTable(opset.stateful), {}, {}
+    for key in _needed_inputs(view, schedule, wanted, inputs, keep_dead_inputs):
+        x = view.inputs[key]
+        key_of[view.follow(x)] = number = keys.input(key)
+        value_of[number] = b.input(key, x.type, location=x.location)
+    for op in schedule:
+        operands = [key_of[x] for x in op.operands]
+        if op.op is None:
+            key_of[op.result] = operands[0]
+            continue
+        captures = [key_of[x] for x in op.captures]
+        number = keys.results(op, operands, captures)
+        if number not in value_of:
+            made = b.copy(op.op)
+            for i, operand in enumerate(operands):
+                made.operands[i] = value_of[operand]
+            if captures:
+                replace_captured(made, [value_of[x] for x in captures])
+            for i, y in enumerate(made.results):
+                value_of[number + i] = y
+        for i, y in enumerate(op.results):
+            key_of[y] = number + i
+    return b.finish([b.zero(x.type) if isinstance(x, Zero) else b.own(value_of[key_of[x]]) for x in wanted])
+
+
+def _needed_inputs(
+    view: View, schedule: Sequence[Any], wanted: Sequence[Any], inputs: Sequence[str], keep_dead: bool
+) -> list[str]:
+    """The keys of the merged graph's inputs, in the order of its signature."""
+    needed: dict[str, None] = {}
+    for x in [x for op in schedule for x in op.operands + op.captures] + [
+        x for x in wanted if not isinstance(x, Zero)
+    ]:
+        if view.definition(x) is None and (key := view.input_key(x)) is not None:
+            needed.setdefault(key)
+    listed = [key for key in inputs if keep_dead or key in needed]
+    order = {key: i for i, key in enumerate(view.inputs)}
+    return listed + sorted((key for key in needed if key not in set(listed)), key=order.__getitem__)

@@ -1,0 +1,15 @@
+"""The op set of StableHLO and CHLO, which the rule files fill: the five forms, bound to its tables."""
+
+from tiduc.dialect.stablehlo import STATEFUL, StablehloBuilder
+from tiduc.passes.rules.registry import OpSet
+
+OPSET = OpSet(StablehloBuilder, STATEFUL)
+
+inactive = OPSET.inactive
+refuse = OPSET.refuse
+elementwise = OPSET.elementwise
+linear = OPSET.linear
+bilinear = OPSET.bilinear
+linearize = OPSET.linearize
+transpose = OPSET.transpose
+unsupported = OPSET.unsupported

@@ -1,0 +1,154 @@
+"""What an op is, said in five forms; names no op.
+
+    inactive(*names)                    derivative zero wherever it exists
+    elementwise(name, *partials)        d result / d operand, one function an operand
+    @linear(name, operands)             linear in these together; decorates the transpose
+    @bilinear(name)                     linear in either alone; decorates the transpose toward `side`
+    @linearize(name)  @transpose(name)  by hand, where nothing above fits
+
+The forms leave open only what has to be said: a linear op linearizes to itself, a bilinear one by the product rule,
+an elementwise one to products with its partials, which need no transpose of their own.
+
+The rules of an op, as formulas, for y = f(x):
+
+    linearize   (b, op, dx) -> dy      dy_j = sum_i df_j/dx_i dx_i        None: a symbolic zero
+    transpose   (b, op, ct, active) -> cx, where <ct, f(dx)> = <cx, dx>   under <a, b> = Re(sum conj(a) b)
+"""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from tiduc.dialect.builder import Builder
+from tiduc.dialect.errors import Unsupported
+from tiduc.dialect.graph import Definition
+
+Tangents = Sequence[Any | None]
+LinearizeRule = Callable[[Any, Definition, Tangents], Sequence[Any | None]]
+TransposeRule = Callable[[Any, Definition, Tangents, Sequence[bool]], Sequence[Any]]
+"""Entries may be a value, None, or a function without arguments, called only if the operand is active."""
+
+
+@dataclass(frozen=True)
+class OpSet:
+    """The primitives of some dialects: their rules by full op name, and the builder that emits them."""
+
+    builder: type[Builder]
+    stateful: frozenset[str] = frozenset()
+    linearize_rules: dict[str, LinearizeRule] = field(default_factory=dict)
+    transpose_rules: dict[str, TransposeRule] = field(default_factory=dict)
+    inactive_ops: set[str] = field(default_factory=set)
+    refused_ops: dict[str, str] = field(default_factory=dict)
+    forms: dict[str, str] = field(default_factory=dict)
+
+    # ---- saying what an op is ---------------------------------------------------------------------------------
+
+    def inactive(self, *names: str) -> None:
+        """The ops have no derivative but zero: results are integers, or do not vary with the operands."""
+        for name in names:
+            self._declare(name, "inactive")
+            self.inactive_ops.add(name)
+
+    def refuse(self, reason: str, *names: str) -> None:
+        """The ops have no rule, and this is why."""
+        for name in names:
+            self._declare(name, "refused")
+            self.refused_ops[name] = reason
+
+    def elementwise(self, name: str, *partials: Callable[..., Any | None]) -> None:
+        """Each partial is a function (b, operands..., result) of d result / d operand, or gives None for zero."""
+        self._declare(name, "elementwise")
+
+        def rule(b: Any, op: Definition, dx: Tangents) -> Sequence[Any | None]:
+            terms = []
+            for partial, tangent in zip(partials, dx, strict=True):
+                if tangent is not None and (coefficient := partial(b, *op.operands, *op.results)) is not None:
+                    terms.append(b.multiply(coefficient, tangent))
+            return [b.sum(terms) if terms else None]
+
+        self.linearize_rules[name] = rule
+
+    def linear(self, name: str, operands: Sequence[int]) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
+        """Linear in these operands together, whatever the others; decorates its transpose (b, op, ct)."""
+        self._declare(name, "linear")
+
+        def rule(b: Any, op: Definition, dx: Tangents) -> Sequence[Any | None]:
+            tangents = {
+                i: b.zero(op.operands[i].type) if dx[i] is None else dx[i] for i in operands if i < len(dx)
+            }
+            return b.reapply(op, tangents)  # type: ignore[no-any-return]
+
+        def decorate(transpose: Callable[..., Any]) -> Callable[..., Any]:
+            self.linearize_rules[name] = rule
+            self.transpose_rules[name] = lambda b, op, ct, active: transpose(b, op, ct[0])
+            return transpose
+
+        return decorate
+
+    def bilinear(self, name: str) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
+        """Linear in either of its two operands; decorates its transpose (b, op, ct, side) toward one of them."""
+        self._declare(name, "bilinear")
+
+        def rule(b: Any, op: Definition, dx: Tangents) -> Sequence[Any | None]:
+            return [b.sum(b.reapply(op, {i: tangent})[0] for i, tangent in enumerate(dx) if tangent is not None)]
+
+        def decorate(transpose: Callable[..., Any]) -> Callable[..., Any]:
+            def rule_of_side(b: Any, op: Definition, ct: Tangents, active: Sequence[bool]) -> Sequence[Any]:
+                if all(active):
+                    raise self.unsupported("transpose", op, "a product of two active values is not linear")
+                return [transpose(b, op, ct[0], side) if active[side] else None for side in (0, 1)]
+
+            self.linearize_rules[name] = rule
+            self.transpose_rules[name] = rule_of_side
+            return transpose
+
+        return decorate
+
+    def linearize(self, name: str) -> Callable[[LinearizeRule], LinearizeRule]:
+        """Decorates a linearize rule written by hand."""
+        self._declare(name, "by hand")
+
+        def decorate(rule: LinearizeRule) -> LinearizeRule:
+            self.linearize_rules[name] = rule
+            return rule
+
+        return decorate
+
+    def transpose(self, name: str) -> Callable[[TransposeRule], TransposeRule]:
+        """Decorates a transpose rule written by hand, next to the linearize rule."""
+        if name in self.transpose_rules:
+            raise ValueError(f"{name} has a transpose rule already")
+
+        def decorate(rule: TransposeRule) -> TransposeRule:
+            self.transpose_rules[name] = rule
+            return rule
+
+        return decorate
+
+    def _declare(self, name: str, form: str) -> None:
+        if name in self.forms:
+            raise ValueError(f"{name} is declared twice: {self.forms[name]}, {form}")
+        self.forms[name] = form
+
+    # ---- looking rules up -------------------------------------------------------------------------------------
+
+    def linearize_rule(self, op: Definition) -> LinearizeRule | None:
+        """The op's linearize rule; None where the op is inactive; `Unsupported` where it has none."""
+        rule = self.linearize_rules.get(op.name)
+        if rule is None and op.name not in self.inactive_ops:
+            raise self.unsupported("jvp", op)
+        return rule
+
+    def transpose_rule(self, op: Definition) -> TransposeRule:
+        """The op's transpose rule; `Unsupported` where it has none."""
+        rule = self.transpose_rules.get(op.name)
+        if rule is None:
+            raise self.unsupported("transpose", op)
+        return rule
+
+    def unsupported(self, what: str, op: Definition, reason: str | None = None) -> Unsupported:
+        """The one refusal: which rule is missing, where, and why."""
+        reason = reason or self.refused_ops.get(op.name)
+        return Unsupported(
+            f"unsupported {what} AD rule for {op.name}" + (f": {reason}" if reason else ""), op.location
+        )

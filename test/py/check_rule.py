@@ -1,0 +1,155 @@
+"""The numeric harness of the rules: f64, random tangents and cotangents, never ones.
+
+For a program f, at a point x, for every subset of its differentiable inputs:
+
+- the primal outputs of the JVP and VJP programs are f's own;
+- JVP against central differences of fourth order: dy = (8 (f(x+h) - f(x-h)) - (f(x+2h) - f(x-2h))) / 12h;
+- VJP against JVP by the adjoint identity Re<ct, dy> = Re<cx, dx>;
+- order two: the same of the JVP program and of the VJP program, all inputs active.
+"""
+
+import itertools
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tiduc.program import Program, load
+from tiduc.runtime.reference import evaluate
+
+Array = NDArray[Any]
+STEP = 1e-4
+
+
+def check_rule(
+    text: str,
+    *arguments: Any,
+    order: int = 2,
+    subsets: bool = True,
+    rtol: float = 1e-7,
+    adjoint_rtol: float = 1e-10,
+    differences: bool = True,
+    jax_function: Callable[..., Any] | None = None,
+    seed: int = 0,
+) -> None:
+    """Checks the derivatives of the function `main` in a StableHLO text at a point; see above.
+
+    `differences=False` leaves central differences out, for a point at a kink, where `jax_function` (the same
+    function, in JAX) should decide instead. Differentiable arguments are f64 or complex128.
+    """
+    rng = np.random.default_rng(seed)
+    program, point = load(text), [np.asarray(x) for x in arguments]
+    _check(program, point, order, rng, subsets, rtol, adjoint_rtol, differences)
+    if jax_function is not None:
+        _check_jax(program, point, rng, jax_function, rtol)
+
+
+def run(program: Program, point: Sequence[Array]) -> tuple[Array, ...]:
+    """The program's results by the reference interpreter."""
+    return evaluate(str(program), point)
+
+
+def active(point: Sequence[Array]) -> list[int]:
+    """The positions of the differentiable arguments."""
+    return [i for i, x in enumerate(point) if np.asarray(x).dtype.kind in "fc"]
+
+
+def like(x: Array, rng: np.random.Generator) -> Array:
+    """A random array of x's shape and kind."""
+    x = np.asarray(x)
+    value = rng.standard_normal(x.shape)
+    return value + 1j * rng.standard_normal(x.shape) if x.dtype.kind == "c" else np.asarray(value)
+
+
+def inner(a: Sequence[Array], b: Sequence[Array]) -> float:
+    """The real inner product Re(sum conj(a) b)."""
+    return float(sum(np.sum(np.conj(x) * y).real for x, y in zip(a, b, strict=True)))
+
+
+def assert_close(actual: Array, expected: Array, rtol: float, what: str) -> None:
+    """Entries agree to rtol of the largest expected one (or of 1, where that is larger)."""
+    finite = np.asarray(expected)[np.isfinite(expected)]
+    scale = max(1.0, float(np.max(np.abs(finite)))) if finite.size else 1.0
+    np.testing.assert_allclose(actual, expected, rtol=0, atol=rtol * scale, err_msg=what)
+
+
+def difference(program: Program, point: Sequence[Array], wrt: Sequence[int], dx: Sequence[Array]) -> list[Array]:
+    """Central differences of fourth order of the program's differentiable outputs along dx."""
+
+    def moved(step: float) -> list[Array]:
+        x = list(point)
+        for i, tangent in zip(wrt, dx, strict=True):
+            x[i] = x[i] + step * tangent
+        return [y for y in run(program, x) if y.dtype.kind in "fc"]
+
+    near, far = (moved(STEP), moved(-STEP)), (moved(2 * STEP), moved(-2 * STEP))
+    return [
+        (8 * (a - b) - (c - d)) / (12 * STEP) for a, b, c, d in zip(*near, *far, strict=True)
+    ]
+
+
+def _check(
+    program: Program,
+    point: list[Array],
+    order: int,
+    rng: np.random.Generator,
+    subsets: bool,
+    rtol: float,
+    adjoint_rtol: float,
+    differences: bool,
+) -> None:
+    everything = active(point)
+    primal = run(program, point)
+    floats = [y for y in primal if y.dtype.kind in "fc"]
+    sizes = range(1, len(everything) + 1) if subsets else [len(everything)]
+    for wrt in itertools.chain.from_iterable(itertools.combinations(everything, n) for n in sizes):
+        what = f"order {order}, wrt {wrt}"
+        dx, ct = [like(point[i], rng) for i in wrt], [like(y, rng) for y in floats]
+        jvp = run(program.jvp(list(wrt)), [*point, *dx])
+        vjp = run(program.vjp(list(wrt)), [*point, *ct])
+        for actual in (jvp[: len(primal)], vjp[: len(primal)]):
+            for y, expected in zip(actual, primal, strict=True):
+                np.testing.assert_array_equal(y, expected, f"primal, {what}")
+        dy, cx = jvp[len(primal) :], vjp[len(primal) :]
+        if differences:
+            for y, expected in zip(dy, difference(program, point, wrt, dx), strict=True):
+                assert_close(y, expected, rtol, f"jvp, {what}")
+        left, right = inner(ct, dy), inner(cx, dx)
+        scale = max(1.0, *(float(np.max(np.abs(v))) for v in (*dy, *cx) if v.size)) if dy or cx else 1.0
+        assert np.isfinite(left) and np.isfinite(right), f"not finite, {what}"
+        assert abs(left - right) <= adjoint_rtol * scale * 10, f"adjoint, {what}: {left} {right}"
+    if order > 1:
+        for q, more in (
+            (program.jvp(everything), [like(point[i], rng) for i in everything]),
+            (program.vjp(everything), [like(y, rng) for y in floats]),
+        ):
+            _check(q, [*point, *more], order - 1, rng, False, rtol, adjoint_rtol, differences)
+
+
+def _check_jax(
+    program: Program, point: list[Array], rng: np.random.Generator, function: Callable[..., Any], rtol: float
+) -> None:
+    """Against `jax.jvp` and `jax.vjp`; JAX's cotangents are the conjugates of ours."""
+    import jax
+
+    jax.config.update("jax_enable_x64", True)
+    wrt = active(point)
+
+    def of_active(*some: Any) -> list[Any]:
+        full: list[Any] = list(point)
+        for i, x in zip(wrt, some, strict=True):
+            full[i] = x
+        y = function(*full)
+        return list(y) if isinstance(y, tuple | list) else [y]
+
+    some = [point[i] for i in wrt]
+    dx = [like(x, rng) for x in some]
+    primal, dy = jax.jvp(of_active, some, dx)
+    ct = [like(y, rng) for y in primal]
+    cx = jax.vjp(of_active, *some)[1]([np.conj(c) for c in ct])
+    count = len(program.outputs)
+    for actual, expected in zip(run(program.jvp(wrt), [*point, *dx])[count:], dy, strict=True):
+        assert_close(actual, np.asarray(expected), rtol, "jvp against JAX")
+    for actual, expected in zip(run(program.vjp(wrt), [*point, *ct])[count:], cx, strict=True):
+        assert_close(actual, np.conj(np.asarray(expected)), rtol, "vjp against JAX")

@@ -1,0 +1,158 @@
+"""Arrays as text and files: what is read, what is written, and what is refused with which words."""
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import ml_dtypes
+import numpy as np
+import pytest
+
+from tiduc.dialect.errors import InputError, TiducError
+from tiduc.runtime.arrays import format_array, parse_array, parse_inputs, write_npz
+from tiduc.runtime.signature import DTYPES, TensorType, Value
+
+
+@pytest.mark.parametrize(
+    "text, expected",
+    [
+        ("4xf32=1,2,3,4", np.array([1, 2, 3, 4], np.float32)),
+        ("f64=3.5", np.array(3.5)),
+        ("2x2xf32=[[1,2],[3,4]]", np.array([[1, 2], [3, 4]], np.float32)),
+        ("2x2xf32=1,2,3,4", np.array([[1, 2], [3, 4]], np.float32)),
+        ("2x2xf32=[1 2][3 4]", np.array([[1, 2], [3, 4]], np.float32)),
+        ("1x1xf32=[[5]]", np.array([[5]], np.float32)),
+        ("4xf32=0", np.zeros(4, np.float32)),
+        ("2x3xi32=zeros", np.zeros((2, 3), np.int32)),
+        ("3xf64=nan,-inf,1e-310", np.array([np.nan, -np.inf, 1e-310])),
+        ("2xcomplex<f32>=1+2j,3", np.array([1 + 2j, 3], np.complex64)),
+        ("complex<f64>=nan+infj", np.array(complex(np.nan, np.inf))),
+        ("4xi1=true,0,1,false", np.array([True, False, True, False])),
+        ("2xui8=255,0x10", np.array([255, 16], np.uint8)),
+        ("2xi64=9223372036854775807,-9223372036854775808", np.array([2**63 - 1, -(2**63)])),
+        ("2xbf16=1.5,2", np.array([1.5, 2], ml_dtypes.bfloat16)),
+        ("0x3xf32=", np.zeros((0, 3), np.float32)),
+        ("1x0xf32=[[]]", np.zeros((1, 0), np.float32)),
+        ("?xf32=1,2,3", np.array([1, 2, 3], np.float32)),
+        ("?xf32=1", np.array([1], np.float32)),
+    ],
+)
+def test_text_is_read_and_written_back(text: str, expected: np.ndarray) -> None:
+    array = parse_array(text)
+    assert (array.dtype, array.shape) == (expected.dtype, expected.shape)
+    np.testing.assert_array_equal(array, expected)
+    assert parse_array(format_array(array)).tobytes() == array.tobytes()
+
+
+@pytest.mark.parametrize("element", DTYPES)
+def test_random_elements_survive_printing(element: str) -> None:
+    array = parse_array(f"2x5x{element}=random")
+    assert array.dtype == DTYPES[element] and array.shape == (2, 5)
+    assert parse_array(format_array(array)).tobytes() == array.tobytes()
+
+
+@pytest.mark.parametrize(
+    "text, words",
+    [
+        ("4xf32=1,2,3", "4xf32 has 4 elements, got 3"),
+        ("f32=", "f32 has 1 elements, got 0"),
+        ("4xf32", "a type is missing"),
+        ("4 by 4=1", "is no tensor type"),
+        ("4xq32=1", "unknown element type q32"),
+        ("2xi4=1,2", "unknown element type i4"),
+        ("4xf32=[1,2,3,4", "a bracket is not closed"),
+        ("4xf32=1]", "a bracket closes that none opens"),
+        ("2x2xf32=[[1,2],[3]]", "differ in length"),
+        ("2x2xf32=[[1,2],3]", "values and lists stand side by side"),
+        ("2x3xf32=[[1,2],[3,4],[5,6]]", "expected 2x3xf32, got values of shape 3x2"),
+        ("2xf32=a,b", "'a'"),
+        ("2xi8=300,1", "300 does not fit int8"),
+        ("2xi8=1.5,1", "'1.5' is no integer"),
+        ("2xi1=2,0", "'2' is no boolean"),
+        ("2xf16=1e9,0", "overflow"),
+        ("?xf32=random", "leaves a size open"),
+        ("@no/such.npy", "No such file"),
+    ],
+)
+def test_bad_text_is_named(text: str, words: str) -> None:
+    with pytest.raises(InputError) as raised:
+        parse_inputs([text])
+    assert words in str(raised.value)
+
+
+def test_the_signature_gives_the_type() -> None:
+    inputs = [Value("x", TensorType((2, 2), "f64")), Value("n", TensorType((3,), "i32"))]
+    x, n = parse_inputs(["random", "1,2,3"], inputs)
+    assert (x.dtype, x.shape, n.dtype, n.tolist()) == (np.float64, (2, 2), np.int32, [1, 2, 3])
+    again, other = (parse_inputs(["random"], inputs, seed) for seed in (0, 1))
+    np.testing.assert_array_equal(x, again[0])
+    assert not np.array_equal(x, other[0])
+
+
+def test_two_random_arguments_differ() -> None:
+    x, y = parse_inputs(["8xf32=random", "8xf32=random"])
+    assert not np.array_equal(x, y)
+
+
+def test_files(tmp_path: Path) -> None:
+    # `file` and `allow_pickle` are names that np.savez cannot take.
+    arrays = {"b": np.arange(3.0), "file": np.array([[True]]), "allow_pickle": np.array(2j)}
+    write_npz(tmp_path / "all.npz", arrays)
+    for read, written in zip(parse_inputs([f"@{tmp_path / 'all.npz'}"]), arrays.values(), strict=True):
+        np.testing.assert_array_equal(read, written)
+    (one,) = parse_inputs([f"@{tmp_path / 'all.npz'}:b"])
+    np.testing.assert_array_equal(one, arrays["b"])
+    np.save(tmp_path / "x.npy", arrays["b"])
+    (x,) = parse_inputs([f"@{tmp_path / 'x.npy'}"])
+    np.testing.assert_array_equal(x, arrays["b"])
+    with pytest.raises(InputError, match="no array 'c' in the file; it has: b, file, allow_pickle"):
+        parse_inputs([f"@{tmp_path / 'all.npz'}:c"])
+
+
+def test_bf16_survives_a_file(tmp_path: Path) -> None:
+    x = np.array([1.5, -2], ml_dtypes.bfloat16)
+    write_npz(tmp_path / "x.npz", {"x": x})
+    (read,) = parse_inputs([f"@{tmp_path / 'x.npz'}"], [Value("x", TensorType((2,), "bf16"))])
+    assert read.dtype == x.dtype
+    np.testing.assert_array_equal(read, x)
+
+
+@pytest.mark.parametrize("content", [b"", b"garbage", b"PK\x03\x04 cut", b"\x93NUMPY\x01\x00"])
+def test_damaged_files_are_named(tmp_path: Path, content: bytes) -> None:
+    (tmp_path / "x.npy").write_bytes(content)
+    with pytest.raises(InputError, match="x.npy"):
+        parse_inputs([f"@{tmp_path / 'x.npy'}"])
+
+
+def test_pickles_are_not_read(tmp_path: Path) -> None:
+    np.save(tmp_path / "x.npy", np.array([print], object), allow_pickle=True)
+    with pytest.raises(InputError, match="x.npy"):
+        parse_inputs([f"@{tmp_path / 'x.npy'}"])
+
+
+FULL = """
+import resource, sys, numpy as np
+from tiduc.runtime.arrays import write_npz
+resource.setrlimit(resource.RLIMIT_FSIZE, (4096, 4096))
+write_npz(sys.argv[1], {"x": np.zeros(100_000)})
+"""
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="needs a limit on file sizes")
+def test_a_failed_write_leaves_the_old_file(tmp_path: Path) -> None:
+    path = tmp_path / "out.npz"
+    path.write_bytes(b"old")
+    done = subprocess.run(
+        [sys.executable, "-c", FULL, str(path)], capture_output=True, text=True, check=False
+    )
+    assert "TiducError" in done.stderr and "cannot write" in done.stderr
+    assert os.listdir(tmp_path) == ["out.npz"] and path.read_bytes() == b"old"
+
+
+def test_unwritable_places_are_named(tmp_path: Path) -> None:
+    with pytest.raises(TiducError, match="cannot write: No such file"):
+        write_npz(tmp_path / "no" / "out.npz", {})
+    with pytest.raises(TiducError, match="cannot write: Is a directory"):
+        write_npz(tmp_path, {})
+    assert not os.listdir(tmp_path)

@@ -1,0 +1,278 @@
+"""A StableHLO program that can be differentiated: `jvp`, `vjp`, `grad` and `hvp` each give another one."""
+
+import functools
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+from torch_mlir import ir
+
+from tiduc.dialect.builder import bind
+from tiduc.dialect.context import parse, read, stage
+from tiduc.dialect.errors import RequestError
+from tiduc.dialect.graph import Graph
+from tiduc.dialect.view import View
+from tiduc.passes.import_stablehlo import NAME, import_stablehlo
+from tiduc.passes.linear_transpose import linear_transpose
+from tiduc.passes.linearize import linearize
+from tiduc.passes.lower import lower
+from tiduc.passes.materialize_merge import Zero, materialize_merge
+from tiduc.passes.resolve import resolve
+from tiduc.passes.rules import OPSET
+
+Wrt = Sequence[int | str] | int | str | None
+
+
+@dataclass(frozen=True)
+class Port:
+    """One argument or result of a program: its name, its MLIR type, and what it is in the graphs.
+
+    `value` is an input's key, or a result's `ir.Value` or `Zero`; `attributes` are those of the MLIR signature.
+    """
+
+    name: str
+    type: Any
+    value: Any
+    attributes: Any = None
+
+
+@dataclass(frozen=True)
+class Program:
+    """Immutable; all programs derived from one file share a view, so that nothing is computed twice.
+
+    `inputs` and `outputs` are the signature. Nothing is merged or lowered until text or a module is asked for.
+    """
+
+    view: View
+    name: str
+    inputs: tuple[Port, ...]
+    outputs: tuple[Port, ...]
+
+    # ---- derivatives ------------------------------------------------------------------------------------------
+
+    @stage
+    def jvp(self, wrt: Wrt = None) -> "Program":
+        """(primals..., tangents of wrt...) -> (primal outputs..., tangents of the differentiable outputs...)."""
+        ports = self._differentiated(wrt)
+        outputs, linear = self._linearize(ports)
+        tangents = [
+            Port(f"{port.name}.tangent", port.type, key) for port, key in zip(ports, linear.keys, strict=True)
+        ]
+        of = dict(zip(self._distinct(outputs), linear.aligned_outputs, strict=True))
+        values = [None if isinstance(port.value, Zero) else of[self.view.follow(port.value)] for port in outputs]
+        results = _aligned(outputs, values, ".tangent")
+        return replace(self, inputs=_with(self.inputs, tangents), outputs=_with(self.outputs, results))
+
+    @stage
+    def vjp(self, wrt: Wrt = None) -> "Program":
+        """(primals..., cotangents of the differentiable outputs...) -> (primal outputs..., cotangents of wrt...)."""
+        ports = self._differentiated(wrt)
+        outputs, linear = self._linearize(ports)
+        transposed = linear_transpose(self.view, linear, OPSET)
+        seeds = self._seeds(outputs, transposed)
+        results = _aligned(ports, transposed.aligned_outputs, ".cotangent")
+        return replace(self, inputs=_with(self.inputs, seeds), outputs=_with(self.outputs, results))
+
+    @stage
+    def grad(self, wrt: Wrt = None, value: bool = False) -> "Program":
+        """(primals...) -> ((the output, if `value`), cotangents of wrt...), of one real scalar float output.
+
+        `RequestError` where the program's outputs are anything else.
+        """
+        ports = self._differentiated(wrt)
+        output = self.outputs[0] if len(self.outputs) == 1 else None
+        if output is None or output.type.rank or not isinstance(output.type.element_type, ir.FloatType):
+            types = ", ".join(str(port.type) for port in self.outputs)
+            raise RequestError(f"grad needs one real scalar float output; the outputs are ({types}); use vjp")
+        _, linear = self._linearize(ports)
+        transposed = linear_transpose(self.view, linear, OPSET)
+        for key in transposed.keys:
+            b = OPSET.builder(self.view, self.view.fresh("S"))
+            seed = b.constant(1, output.type)
+            b.finish([seed])
+            bind(self.view, key, seed)
+        results = _aligned(ports, transposed.aligned_outputs, ".cotangent")
+        return replace(self, outputs=_with(self.outputs if value else (), results))
+
+    @stage
+    def hvp(self, wrt: Wrt = None) -> "Program":
+        """(primals..., tangents of wrt...) -> Hessian times tangent, for wrt: forward over reverse."""
+        gradient = self.grad(wrt)
+        both = gradient.jvp([port.name for port in self._differentiated(wrt)])
+        return replace(both, outputs=both.outputs[len(gradient.outputs) :])
+
+    # ---- what it is -------------------------------------------------------------------------------------------
+
+    @property
+    def graphs(self) -> Any:
+        """The `ir.Module` of the graphs behind it, before they are merged."""
+        return self.view.module
+
+    @functools.cached_property
+    @stage
+    def merged(self) -> Graph:
+        """Its one flat graph."""
+        graph = materialize_merge(
+            self.view,
+            [port.value for port in self.outputs],
+            [port.value for port in self.inputs],
+            OPSET,
+            self.name,
+        )
+        graph.op.attributes["arg_attrs"] = _attributes(self.inputs, "arg")
+        graph.op.attributes["res_attrs"] = _attributes(self.outputs, "result")
+        return graph
+
+    @functools.cached_property
+    @stage
+    def module(self) -> Any:
+        """The `ir.Module` of its one function, of plain StableHLO."""
+        attributes = self.view.module.operation.attributes
+        return lower(self.merged, {name: attributes[name] for name in attributes})
+
+    @functools.cached_property
+    @stage
+    def text(self) -> str:
+        """Its StableHLO text."""
+        return str(self.module)
+
+    def __str__(self) -> str:
+        return self.text
+
+    # ---- steps ------------------------------------------------------------------------------------------------
+
+    def _differentiated(self, wrt: Wrt) -> list[Port]:
+        """The inputs that `wrt` means; `RequestError` for what is unknown, repeated or not differentiable."""
+        if wrt is None:
+            return [port for port in self.inputs if OPSET.builder.tangent_type(port.type) is not None]
+        ports = []
+        for entry in [wrt] if isinstance(wrt, int | str) else wrt:
+            port = self._input(entry)
+            if OPSET.builder.tangent_type(port.type) is None:
+                raise RequestError(f"input {port.name!r} of type {port.type} has no derivative")
+            if port in ports:
+                raise RequestError(f"input {port.name!r} is given twice in wrt")
+            ports.append(port)
+        return ports
+
+    def _input(self, entry: int | str) -> Port:
+        if isinstance(entry, int) and 0 <= entry < len(self.inputs):
+            return self.inputs[entry]
+        for port in self.inputs:
+            if port.name == entry:
+                return port
+        names = ", ".join(f"{i}: {port.name}" for i, port in enumerate(self.inputs))
+        raise RequestError(f"unknown input {entry!r} in wrt; the inputs are {names or 'none'}")
+
+    def _linearize(self, ports: Sequence[Port]) -> tuple[list[Port], Graph]:
+        outputs = [port for port in self.outputs if OPSET.builder.tangent_type(port.type) is not None]
+        wrt = [port.value for port in ports]
+        return outputs, linearize(self.view, self._distinct(outputs), wrt, OPSET)
+
+    def _distinct(self, outputs: Sequence[Port]) -> list[Any]:
+        return list(dict.fromkeys(self.view.follow(p.value) for p in outputs if not isinstance(p.value, Zero)))
+
+    def _seeds(self, outputs: Sequence[Port], transposed: Graph) -> list[Port]:
+        """One cotangent input an output; where outputs are one value, its cotangent is their sum."""
+        distinct = self._distinct(outputs)
+        keys: Sequence[str] = transposed.keys
+        if len(distinct) < len(outputs):
+            b = OPSET.builder(self.view, self.view.fresh("S"))
+            keys = [f"{b.graph.name}.{i}" for i in range(len(outputs))]
+            seeds: dict[Any, list[Any]] = {}
+            for key, port in zip(keys, outputs, strict=True):
+                value = None if isinstance(port.value, Zero) else self.view.follow(port.value)
+                seeds.setdefault(value, []).append(b.input(key, port.type))
+            sums = [b.sum(seeds[value]) for value in distinct]
+            b.finish(sums)
+            for key, value in zip(transposed.keys, sums, strict=True):
+                bind(self.view, key, value)
+        return [Port(f"{port.name}.cotangent", port.type, key) for port, key in zip(outputs, keys, strict=True)]
+
+
+def _with(ports: Sequence[Port], more: Sequence[Port]) -> tuple[Port, ...]:
+    """The ports and some more, whose names are made distinct."""
+    names = {port.name for port in ports}
+    added = []
+    for port in more:
+        name, copy = port.name, 1
+        while name in names:
+            copy += 1
+            name = f"{port.name}.{copy}"
+        names.add(name)
+        added.append(replace(port, name=name))
+    return (*ports, *added)
+
+
+def _aligned(ports: Sequence[Port], values: Sequence[Any | None], suffix: str) -> list[Port]:
+    """A result a port, an explicit zero where the value is a symbolic one."""
+    return [
+        Port(port.name + suffix, port.type, Zero(port.type) if value is None else value)
+        for port, value in zip(ports, values, strict=True)
+    ]
+
+
+def _attributes(ports: Sequence[Port], default: str) -> Any:
+    """The attributes of a signature: those of the source, and the names that are not what they would be anyway."""
+    described = []
+    for i, port in enumerate(ports):
+        attributes = {a.name: a.attr for a in ir.DictAttr(port.attributes)} if port.attributes is not None else {}
+        if port.name != f"{default}{i}":
+            attributes[NAME] = ir.StringAttr.get(port.name)
+        described.append(ir.DictAttr.get(attributes))
+    return ir.ArrayAttr.get(described)
+
+
+# ---- loading --------------------------------------------------------------------------------------------------
+
+
+def load(source: str | bytes | Path, entry: str | None = None) -> Program:
+    """The program in a file, in StableHLO text (a `str` with a newline or a brace) or in bytecode.
+
+    `entry` names the public function; by default `main`, or the only one. `TiducError` where the source cannot be
+    read or parsed, or the entry is not there.
+    """
+    if isinstance(source, bytes) or (isinstance(source, str) and ("\n" in source or "{" in source)):
+        return from_module(parse(source), entry)
+    return from_module(read(source), entry)
+
+
+@stage
+def from_module(module: Any, entry: str | None = None) -> Program:
+    """The program in an `ir.Module` of `func.func`s, or of graphs made by `import_stablehlo`."""
+    imported = import_stablehlo(module)
+    view = resolve(imported)
+    graph = _entry(view, entry)
+    view.read(graph)
+    arg_attrs, res_attrs = (_dicts(graph, name) for name in ("arg_attrs", "res_attrs"))
+    inputs = [
+        Port(key, x.type, key, attributes)
+        for (key, x), attributes in zip(graph.inputs.items(), arg_attrs or [None] * len(graph.inputs), strict=True)
+    ]
+    outputs = [
+        Port(_name(attributes) or f"result{i}", x.type, x, attributes)
+        for i, (x, attributes) in enumerate(
+            zip(graph.outputs, res_attrs or [None] * len(graph.outputs), strict=True)
+        )
+    ]
+    return Program(view, graph.name, _with((), inputs), _with((), outputs))
+
+
+def _entry(view: View, entry: str | None) -> Graph:
+    if entry is None:
+        entry = "main" if "main" in view.graphs or len(view.graphs) != 1 else next(iter(view.graphs))
+    if entry not in view.graphs:
+        names = ", ".join(f"@{name}" for name in view.graphs)
+        raise RequestError(f"no public function @{entry}; there are {names or 'none'}")
+    return view.graphs[entry]
+
+
+def _dicts(graph: Graph, name: str) -> list[Any] | None:
+    return list(graph.op.attributes[name]) if name in graph.op.attributes else None
+
+
+def _name(attributes: Any) -> str | None:
+    if attributes is None or NAME not in ir.DictAttr(attributes):
+        return None
+    return str(ir.StringAttr(ir.DictAttr(attributes)[NAME]).value)
