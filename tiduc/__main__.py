@@ -1,0 +1,5 @@
+"""`python -m tiduc`."""
+
+from tiduc.cli import main
+
+main()
