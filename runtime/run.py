@@ -151,9 +151,12 @@ def checked(argument: Any, value: Value, index: int) -> Array:
 
     Raises InputError that names the argument, what it should be and what it is.
     """
-    array = np.asarray(argument, order="C")
     expected = value.type
     called = f"argument {index} ({value.name})"
+    try:
+        array = np.asarray(argument, order="C")
+    except (ValueError, TypeError) as error:
+        raise InputError(f"{called}: expected {expected}, got what makes no array: {error}") from error
     if expected.dtype is None:
         raise InputError(f"{called} has type {expected}, whose elements NumPy has not")
     if array.dtype != expected.dtype:

@@ -1,0 +1,221 @@
+"""Arrays as text and files: the arguments and results of a run, as a shell has them.
+
+4xf32=1,2,3,4       2x2xf64=[[1,2],[3,4]]       4xf32=0 (all zero)      2xcomplex<f32>=1+2j,3
+@x.npy              @all.npz (each array of it)             @all.npz:weights
+random              zeros               64x64xf32=random        1,2,3,4 (the type is the signature's)
+"""
+
+import os
+import re
+import zipfile
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from tiduc.dialect.errors import InputError
+from tiduc.runtime.files import written_whole
+from tiduc.runtime.signature import DTYPES, TensorType, Value
+
+Array = np.ndarray[Any, np.dtype[Any]]
+
+_TOKEN = re.compile(r"\s*([\[\],]|[^\s\[\],]+)")
+_BOOLEANS = {"true": True, "1": True, "false": False, "0": False}
+
+
+def parse_inputs(texts: Sequence[str], inputs: Sequence[Value] = (), seed: int = 0) -> list[Array]:
+    """The arguments that these texts name, in order; one text may name several (`@all.npz`).
+
+    `inputs` are the function's, which give a type to what has none (`random`, `1,2,3`); `seed` and the
+    argument's position determine what `random` gives.  Counts and types are not compared with `inputs`:
+    a call does that.  Raises InputError for text that is malformed, and for files that cannot be read.
+    """
+    arrays: list[Array] = []
+    for text in texts:
+        if text.startswith("@"):
+            for array in _read(text[1:]):
+                expected = inputs[len(arrays)].type if len(arrays) < len(inputs) else None
+                arrays.append(_restored(array, expected))
+        else:
+            expected = inputs[len(arrays)].type if len(arrays) < len(inputs) else None
+            generator = np.random.default_rng([seed, len(arrays)])
+            arrays.append(parse_array(text, expected, generator))
+    return arrays
+
+
+def parse_array(
+    text: str, expected: TensorType | None = None, generator: np.random.Generator | None = None
+) -> Array:
+    """The array that `TYPE=VALUES` or, where the type is `expected`, `VALUES` spells.
+
+    VALUES is a list in row-major order, nested as the shape is or flat, or one value for all elements, or
+    `zeros`, or `random`: normal floats and complex numbers, integers from 0 to 9, either boolean.
+    Raises InputError that quotes the text and says what is wrong with it.
+
+    >>> parse_array("2x2xf32=[[1, 2], [3, 4]]")
+    array([[1., 2.],
+           [3., 4.]], dtype=float32)
+    """
+    spelled, equals, values = text.rpartition("=")
+    try:
+        type = TensorType.parse(spelled) if equals else expected
+        if type is None:
+            raise ValueError("a type is missing: write it as in 4xf32=1,2,3,4")
+        if type.dtype is None:
+            raise ValueError(f"unknown element type {type.element}; known: {', '.join(DTYPES)}")
+        if values.strip() in ("zeros", "random") and None in type.shape:
+            raise ValueError(f"{type} leaves a size open: write the type with all sizes")
+        if values.strip() == "zeros":
+            return np.zeros(_sizes(type), type.dtype)
+        if values.strip() == "random":
+            return random_array(type, generator or np.random.default_rng(0))
+        return _listed(values, type)
+    except (ValueError, ArithmeticError) as error:
+        shown = text if len(text) < 60 else f"{text[:57]}..."
+        raise InputError(f"input {shown!r}: {error}") from error
+
+
+def random_array(type: TensorType, generator: np.random.Generator) -> Array:
+    """An array of random elements: standard normal, for integers 0 to 9, for booleans either.
+
+    The type has all its sizes and an element type that NumPy has.
+    """
+    dtype, shape = type.dtype, _sizes(type)
+    assert dtype is not None
+    if dtype.kind == "c":
+        drawn = generator.standard_normal((*shape, 2)) @ np.array([1, 1j])
+    elif dtype.kind in "iub":
+        drawn = generator.integers(0, 2 if dtype.kind == "b" else 10, shape)
+    else:
+        drawn = generator.standard_normal(shape)
+    return np.asarray(drawn).astype(dtype)
+
+
+def format_array(array: Array) -> str:
+    """The array as `parse_array` reads it, each element with the digits that give it back exactly.
+
+    >>> format_array(np.array([[1, 2.5]], np.float32))
+    '1x2xf32=[[1.0,2.5]]'
+    """
+
+    def written(part: Any) -> str:
+        if isinstance(part, list):
+            return f"[{','.join(map(written, part))}]"
+        return str(part)
+
+    # str of a NumPy scalar is the shortest text that reads back the same; tolist would widen it first.
+    spelled = np.array([str(element).lower().strip("()") for element in array.ravel()], object)
+    body = written(spelled.reshape(array.shape).tolist()) if array.size else "[]"
+    return f"{TensorType.of(array)}={body[1:-1] if array.ndim == 1 or not array.size else body}"
+
+
+def write_npz(path: str | os.PathLike[str], arrays: Mapping[str, Array]) -> None:
+    """Write the arrays to an `.npz` file under their names, whole or not at all.
+
+    Element types that NumPy's format does not know (bf16, f8) are written as raw bytes, which `parse_inputs`
+    reads back where the signature says what they are.  Raises TiducError where the file cannot be written.
+    """
+    # Not np.savez: it takes the names as keyword arguments, and fails on some of them (`file`).
+    with written_whole(path) as file, zipfile.ZipFile(file, "w") as archive:
+        for name, array in arrays.items():
+            with archive.open(f"{name}.npy", "w", force_zip64=True) as member:
+                np.lib.format.write_array(member, np.asanyarray(array), allow_pickle=False)
+
+
+def _sizes(type: TensorType) -> tuple[int, ...]:
+    """The shape of a type that leaves no size open."""
+    return tuple(size for size in type.shape if size is not None)
+
+
+def _listed(values: str, type: TensorType) -> Array:
+    """The array of a list of values: nested as the shape, flat, or one value for all elements."""
+    assert type.dtype is not None
+    words, shape = _nested(values)
+    with np.errstate(over="raise"):
+        parsed = np.array([_element(word, type.dtype) for word in words], dtype=type.dtype)
+    known = None not in type.shape
+    if shape == () and known:
+        return np.full(_sizes(type), parsed[0])
+    if type.accepts(shape or (1,)):
+        return parsed.reshape(shape or (1,))
+    if len(shape) > 1 or not known:
+        raise ValueError(f"expected {type}, got values of shape {'x'.join(map(str, shape)) or '1'}")
+    if len(parsed) != np.prod(_sizes(type)):
+        raise ValueError(f"{type} has {np.prod(_sizes(type), dtype=int)} elements, got {len(parsed)}")
+    return parsed.reshape(_sizes(type))
+
+
+def _nested(values: str) -> tuple[list[str], tuple[int, ...]]:
+    """The words of a list in brackets, row-major, and its shape; without brackets one word has shape ()."""
+    words: list[str] = []
+    counts = [0]  # of the items of each open bracket, outermost first
+    sizes: dict[int, int] = {}  # at each depth
+    leaves: set[int] = set()  # the depths that words stand at
+    for token in _TOKEN.findall(values):
+        if token == "[":
+            counts[-1] += 1
+            counts.append(0)
+        elif token == "]":
+            if len(counts) == 1:
+                raise ValueError("a bracket closes that none opens")
+            size = counts.pop()
+            if sizes.setdefault(len(counts), size) != size:
+                raise ValueError("the lists in brackets differ in length")
+        elif token != ",":
+            counts[-1] += 1
+            leaves.add(len(counts))
+            words.append(token)
+    if len(counts) > 1:
+        raise ValueError("a bracket is not closed")
+    if len(leaves) > 1:
+        raise ValueError("values and lists stand side by side")
+    if not sizes:
+        return words, () if counts[0] == 1 else (counts[0],)
+    shape = tuple(sizes[depth] for depth in sorted(sizes))
+    return words, shape if counts[0] == 1 else (counts[0], *shape)
+
+
+def _element(word: str, dtype: "np.dtype[Any]") -> Any:
+    """One element. Raises ValueError where `word` spells none of this dtype."""
+    if dtype.kind == "b":
+        if word.lower() not in _BOOLEANS:
+            raise ValueError(f"{word!r} is no boolean: write true or false")
+        return _BOOLEANS[word.lower()]
+    if dtype.kind in "iu":
+        try:
+            number, limits = int(word, 0 if "x" in word else 10), np.iinfo(dtype)
+        except ValueError:
+            raise ValueError(f"{word!r} is no integer") from None
+        if not limits.min <= number <= limits.max:
+            raise ValueError(f"{word} does not fit {dtype}: {limits.min} to {limits.max}")
+        return number
+    return complex(word) if dtype.kind == "c" else float(word)
+
+
+def _read(name: str) -> Iterator[Array]:
+    """The arrays of `file.npy`, of `file.npz` in its order, or the one at `file.npz:key`."""
+    path, key = name, None
+    if not os.path.exists(name) and ".npz:" in name:
+        path, _, key = name.rpartition(":")
+    try:
+        # No pickles: reading one runs whatever its author wished.
+        loaded = np.load(path, allow_pickle=False)
+        if isinstance(loaded, np.ndarray):
+            yield loaded
+            return
+        with loaded:
+            if key is not None and key not in loaded.files:
+                raise InputError(f"no array {key!r} in the file; it has: {', '.join(loaded.files)}", path)
+            yield from (loaded[each] for each in (loaded.files if key is None else [key]))
+    except OSError as error:
+        raise InputError(f"cannot read: {error.strerror or error}", path) from error
+    except (ValueError, EOFError, zipfile.BadZipFile) as error:
+        raise InputError(f"no .npy or .npz file of numbers: {error}", path) from error
+
+
+def _restored(array: Array, expected: TensorType | None) -> Array:
+    """The array with the dtype that NumPy's file format could not name (bf16, f8), where it is expected."""
+    dtype = expected.dtype if expected else None
+    if dtype is not None and array.dtype.kind == "V" == dtype.kind and array.dtype.itemsize == dtype.itemsize:
+        return array.view(dtype)
+    return array

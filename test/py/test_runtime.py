@@ -1,0 +1,368 @@
+"""StableHLO compiled and run by IREE: values of every dtype, and an error for all that can go wrong."""
+
+import io
+import os
+import re
+import subprocess
+import sys
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import Any
+
+import iree.runtime as rt
+import ml_dtypes
+import numpy as np
+import pytest
+from iree.compiler.tools.binaries import find_tool
+
+from tiduc.dialect.errors import CompileError, InputError, RequestError, TiducError
+from tiduc.runtime.compile import compile_module
+from tiduc.runtime.run import Executable, run_module
+from tiduc.runtime.signature import (
+    ELEMENTS,
+    Signature,
+    TensorType,
+    Value,
+    from_declaration,
+    from_reflection,
+    reflection,
+)
+from tiduc.runtime.targets import TARGETS, find_target
+
+SIGNATURE = Signature(
+    (Value("x", TensorType((2, 3), "f64")), Value("é \"'", TensorType((2,), "i1"))),
+    (Value("y", TensorType((2, 3), "f64")), Value("not", TensorType((2,), "i1"))),
+)
+MAIN = """
+func.func @main(%x: tensor<2x3xf64>, %p: tensor<2xi1>) -> (tensor<2x3xf64>, tensor<2xi1>)
+    attributes {iree.reflection = {"tiduc.signature" = "JSON"}} {
+  %y = stablehlo.sine %x : tensor<2x3xf64>
+  %q = stablehlo.not %p : tensor<2xi1>
+  return %y, %q : tensor<2x3xf64>, tensor<2xi1>
+}
+func.func @same(%x: tensor<2xf32>) -> tensor<2xf32> {
+  return %x : tensor<2xf32>
+}
+func.func @nothing(%x: tensor<?x0xcomplex<f32>>) {
+  return
+}
+func.func @double(%x: tensor<?xui8>) -> tensor<?xui8> {
+  %y = stablehlo.add %x, %x : tensor<?xui8>
+  return %y : tensor<?xui8>
+}
+""".replace("JSON", reflection(SIGNATURE).replace("\\", "\\5C").replace('"', "\\22"))
+
+
+@pytest.fixture(scope="module")
+def vmfb() -> bytes:
+    return compile_module(MAIN)
+
+
+def unary(op: str, element: str) -> str:
+    """A function `f` of one vector of three."""
+    t = f"tensor<3x{element}>"
+    arrow = f" -> {t}" if op.startswith("chlo") else ""
+    return f"func.func @f(%x: {t}) -> {t} {{\n %y = {op} %x : {t}{arrow}\n return %y : {t}\n}}"
+
+
+def test_values_and_names(vmfb: bytes) -> None:
+    main = Executable.from_vmfb(vmfb)
+    assert (main.entry, main.signature) == ("main", SIGNATURE)
+    x, p = np.arange(6.0).reshape(3, 2).T, np.array([True, False])  # x is not contiguous
+    y, q = main(x, p)
+    np.testing.assert_allclose(y, np.sin(x), rtol=1e-15)
+    assert y.dtype == np.float64 and q.dtype == np.bool_ and q.tolist() == [False, True]
+    assert run_module(vmfb, [x, p])[1].tolist() == [False, True]
+
+
+def test_results_share_nothing(vmfb: bytes) -> None:
+    same = Executable.from_vmfb(vmfb, entry="same")
+    x = np.array([1, 2], np.float32)
+    (first,), (second,) = same(x), same(x)
+    first[0] = 5
+    assert first.flags.owndata and second[0] == 1 == x[0]
+
+
+def test_no_result_and_open_sizes(vmfb: bytes) -> None:
+    assert Executable.from_vmfb(vmfb, entry="nothing")(np.zeros((3, 0), np.complex64)) == ()
+    double = Executable.from_vmfb(vmfb, entry="double")
+    for size in (0, 1, 7):
+        (y,) = double(np.full(size, 200, np.uint8))
+        assert y.dtype == np.uint8 and y.tolist() == [144] * size
+    assert str(double.signature) == "(input0: ?xui8) -> (output0: ?xui8)"
+
+
+def test_every_dtype_passes() -> None:
+    types = [f"tensor<2x{ELEMENTS[d]}>" for d in ELEMENTS]
+    names = [f"%a{i}" for i in range(len(types))]
+    taken = ", ".join(f"{name}: {t}" for name, t in zip(names, types, strict=True))
+    body = f"return {', '.join(names)} : {', '.join(types)}"
+    same = Executable.from_vmfb(compile_module(f"func.func @f({taken}) -> ({', '.join(types)}) {{ {body} }}"))
+    arguments = [np.array([0, 1]).astype(d) for d in ELEMENTS]
+    for given, got in zip(arguments, same(*arguments), strict=True):
+        assert got.dtype == given.dtype and got.tobytes() == given.tobytes()
+
+
+@pytest.mark.parametrize(
+    "dtype, tolerance",
+    [(np.complex64, 1e-6), (np.complex128, 1e-14), (ml_dtypes.bfloat16, 1e-2), (np.float16, 1e-3)],
+)
+def test_values_of_other_dtypes(dtype: Any, tolerance: float) -> None:
+    square = Executable.from_vmfb(compile_module(unary("stablehlo.exponential", ELEMENTS[np.dtype(dtype)])))
+    x = np.array([0, 0.5, -1.25]).astype(dtype) * (1j if np.dtype(dtype).kind == "c" else 1)
+    x = x.astype(dtype)
+    wide = complex if np.dtype(dtype).kind == "c" else float
+    np.testing.assert_allclose(square(x)[0].astype(wide), np.exp(x.astype(wide)), rtol=tolerance)
+
+
+def test_f64_functions_of_libm_link() -> None:
+    ops = {"stablehlo.tan": np.tan, "stablehlo.tanh": np.tanh, "chlo.acos": np.arccos, "chlo.asin": np.arcsin}
+    lines = [f"%{i} = {op} %x : tensor<3xf64>" for i, op in enumerate(ops)]
+    lines = [line + " -> tensor<3xf64>" if "chlo" in line else line for line in lines]
+    types = ", ".join(["tensor<3xf64>"] * len(ops))
+    program = f"func.func @f(%x: tensor<3xf64>) -> ({types}) {{\n" + "\n".join(lines)
+    program += f"\n return {', '.join(f'%{i}' for i in range(len(ops)))} : {types}\n}}"
+    x = np.array([-0.3, 0.5, 0.9])
+    for function, y in zip(ops.values(), Executable.from_vmfb(compile_module(program))(x), strict=True):
+        np.testing.assert_allclose(y, function(x), rtol=1e-14)
+
+
+@pytest.mark.parametrize(
+    "arguments, words",
+    [
+        ((), "main takes 2 arguments (x: 2x3xf64, é \"': 2xi1), got 0"),
+        ((np.zeros((2, 3)),), "got 1"),
+        ((np.zeros((3, 2)), np.zeros(2, bool)), "argument 0 (x): expected 2x3xf64, got 3x2xf64"),
+        ((np.zeros(6), np.zeros(2, bool)), "argument 0 (x): expected 2x3xf64, got 6xf64"),
+        (
+            (np.zeros((2, 3), np.float32), np.zeros(2, bool)),
+            "argument 0 (x): expected 2x3xf64 (dtype float64), got dtype float32",
+        ),
+        ((np.zeros((2, 3), ">f8"), np.zeros(2, bool)), "got dtype >f8"),
+        (
+            (np.zeros((2, 3)), np.zeros(2, np.uint8)),
+            "argument 1 (é \"'): expected 2xi1 (dtype bool), got dtype uint8",
+        ),
+        (("text", None), "argument 0 (x)"),
+        (([[1, 2], [3]], None), "argument 0 (x)"),
+    ],
+)
+def test_wrong_arguments_are_named(vmfb: bytes, arguments: tuple[Any, ...], words: str) -> None:
+    with pytest.raises(InputError) as raised:
+        Executable.from_vmfb(vmfb)(*arguments)
+    assert words in str(raised.value)
+
+
+def test_unknown_and_missing_entry(vmfb: bytes) -> None:
+    with pytest.raises(RequestError, match="no function 'f' .* it has: main, same, nothing, double"):
+        Executable.from_vmfb(vmfb, entry="f")
+
+
+def test_save_and_load(vmfb: bytes, tmp_path: Path) -> None:
+    path = Executable.from_vmfb(vmfb).save(tmp_path / "f.vmfb")
+    assert os.listdir(tmp_path) == ["f.vmfb"]
+    for loaded in (Executable.load(path), Executable.load(str(path)), Executable.load(path.read_bytes())):
+        assert loaded.signature == SIGNATURE
+    with pytest.raises(TiducError, match="no.vmfb: error: cannot read: No such file"):
+        Executable.load(tmp_path / "no.vmfb")
+    with pytest.raises(TiducError, match="cannot write"):
+        loaded.save(tmp_path / "no" / "f.vmfb")
+
+
+@pytest.mark.parametrize("kept", [0, 20, 100, 5000, -5000])
+def test_damaged_modules_are_refused(vmfb: bytes, kept: int, tmp_path: Path) -> None:
+    (tmp_path / "cut.vmfb").write_bytes(vmfb[:kept])
+    with pytest.raises(TiducError, match="cut.vmfb: error: not a compiled module, or a damaged one"):
+        Executable.load(tmp_path / "cut.vmfb")
+
+
+def test_a_module_for_another_target_is_refused() -> None:
+    with pytest.raises(TiducError, match="was it compiled for another one"):
+        Executable.from_vmfb(compile_module(unary("stablehlo.sine", "f32"), "cuda:sm_86"), "cpu")
+
+
+@pytest.mark.parametrize("target", ["cpu-threads", "vmvx"])
+def test_other_targets(target: str) -> None:
+    x = np.array([1, 2, 3], np.float32)
+    (y,) = run_module(compile_module(unary("stablehlo.sine", "f32"), target), [x], target)
+    np.testing.assert_allclose(y, np.sin(x), rtol=1e-5)
+
+
+@pytest.mark.parametrize("target, variant", [("vulkan", "vulkan:llvmpipe"), ("cuda", "cuda")])
+def test_devices_where_there_are_any(target: str, variant: str) -> None:
+    vmfb = compile_module(unary("stablehlo.sine", "f32"), variant)
+    try:
+        rt.get_device(TARGETS[target].device)
+    except (ValueError, RuntimeError):
+        with pytest.raises(TiducError, match=f"no device for target '{variant}'"):
+            Executable.from_vmfb(vmfb, variant)
+        pytest.skip("no such device")
+    x = np.array([1, 2, 3], np.float32)
+    np.testing.assert_allclose(run_module(vmfb, [x], variant)[0], np.sin(x), rtol=1e-5)
+
+
+@pytest.mark.parametrize(
+    "name, words",
+    [
+        ("tpu", "unknown target 'tpu'; known targets: cpu, cpu-threads, cuda, vmvx, vulkan"),
+        ("", "unknown target ''"),
+        ("cpu:avx", "target 'cpu' has no variants"),
+        ("cuda:sm_99", "unknown variant 'sm_99' of target 'cuda'"),
+        ("cuda:", "unknown variant ''"),
+    ],
+)
+def test_unknown_targets(name: str, words: str) -> None:
+    with pytest.raises(TiducError) as raised:
+        compile_module(MAIN, name)
+    assert words in str(raised.value)
+
+
+def test_no_target_makes_f32_of_f64() -> None:
+    for name in TARGETS:
+        assert "--iree-input-demote-f64-to-f32=false" in find_target(name).flags
+
+
+@pytest.mark.parametrize(
+    "program, words",
+    [
+        ("garbage", r"^x.mlir:1:1: error: .*garbage"),
+        ("", r"^x.mlir: error: "),
+        ("\ufeff\udcff", r"^x.mlir:1:1: error: "),
+        (unary("stablehlo.foo", "f32"), r"^x.mlir:2:7: error: .*'stablehlo.foo' is unknown"),
+        (unary("stablehlo.sine", "i32"), r"^x.mlir:2:7: error: .*'stablehlo.sine' op operand #0 must be"),
+        (unary("stablehlo.cbrt", "f64"), r"^x.mlir:2:7: error: target 'cpu': failed to legalize .*cbrt'$"),
+        (b"ML\xefR but cut", r"^x.mlir.*: error: "),
+    ],
+)
+def test_refused_programs(program: str | bytes, words: str) -> None:
+    with pytest.raises(CompileError) as raised:
+        compile_module(program, name="x.mlir")
+    assert re.search(words, str(raised.value)), str(raised.value)
+
+
+def test_a_location_in_the_program_is_the_one_told() -> None:
+    program = unary("stablehlo.cbrt", "f64").replace("\n return", ' loc("a.py":7:3)\n return')
+    with pytest.raises(CompileError, match="^a.py:7:3: error: "):
+        compile_module(program)
+
+
+def test_a_crash_of_the_compiler_is_told() -> None:
+    types = "(tensor<2x0xf32>, tensor<0x3xf32>) -> tensor<2x3xf32>"
+    program = f"""func.func @f(%x: tensor<2x0xf32>, %y: tensor<0x3xf32>) -> tensor<2x3xf32> {{
+        %z = stablehlo.dot %x, %y : {types}
+        return %z : tensor<2x3xf32>
+    }}"""
+    with pytest.raises(CompileError, match=r"compiler crashed \(SIG\w+\).*try another target"):
+        compile_module(program)
+
+
+def test_bytecode_and_portable_artifacts() -> None:
+    ir = pytest.importorskip("torch_mlir.ir")
+    from torch_mlir._mlir_libs import _stablehlo
+
+    program = unary("stablehlo.sine", "f64")
+    x = np.array([1.0, 2, 3])
+    bytecode = io.BytesIO()
+    with ir.Context() as context:
+        _stablehlo.register_dialect(context)
+        module = ir.Module.parse(program)
+        module.operation.write_bytecode(bytecode)
+        portable = _stablehlo.serialize_portable_artifact_str(program, "1.0.0")
+    for form in (bytecode.getvalue(), portable):
+        np.testing.assert_allclose(run_module(compile_module(form), [x])[0], np.sin(x), rtol=1e-15)
+
+
+INTERRUPTED = """
+import os, signal, sys, tempfile, threading
+from tiduc.runtime.compile import compile_module
+tempfile.tempdir = sys.argv[1]
+os.environ["IREE_TOOL_PATH"] = sys.argv[2]
+interrupt = [threading.main_thread().ident, signal.SIGINT]
+threading.Timer(1, signal.pthread_kill, interrupt).start()
+compile_module("")
+"""
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="needs a shell")
+def test_an_interrupt_ends_the_compiler_and_leaves_nothing(tmp_path: Path) -> None:
+    tools, left = tmp_path / "tools", tmp_path / "left"
+    tools.mkdir()
+    left.mkdir()
+    (tools / "iree-compile").write_text(
+        f"#!/bin/sh\necho $$ > {tmp_path}/pid\ntouch $TMPDIR/x\nexec sleep 60\n"
+    )
+    (tools / "iree-compile").chmod(0o755)
+    done = subprocess.run(
+        [sys.executable, "-c", INTERRUPTED, left, tools], capture_output=True, text=True, check=False
+    )
+    assert "KeyboardInterrupt" in done.stderr
+    assert not os.listdir(left)
+    with pytest.raises(ProcessLookupError):
+        os.kill(int((tmp_path / "pid").read_text()), 0)
+
+
+def test_threads_share_an_executable(vmfb: bytes) -> None:
+    main, p = Executable.from_vmfb(vmfb), np.zeros(2, bool)
+
+    def differs(i: int) -> bool:
+        x = np.full((2, 3), float(i))
+        return not np.allclose(main(x, p)[0], np.sin(x))
+
+    with ThreadPoolExecutor(8) as pool:
+        assert not any(pool.map(differs, range(400)))
+
+
+def test_reflection_is_read_back() -> None:
+    assert from_reflection(reflection(SIGNATURE)) == SIGNATURE
+    for text in (
+        "",
+        "[]",
+        "{}",
+        '{"inputs": [["x"]], "outputs": []}',
+        '{"inputs": [["x", 3]], "outputs": []}',
+    ):
+        with pytest.raises(ValueError):
+            from_reflection(text)
+
+
+def test_declarations_are_read() -> None:
+    declared = (
+        "sync func @f(%input0: tensor<2xi8> {iree.abi.encoding = tensor<2xui8>},"
+        " %input1: tensor<complex<f32>>) -> (%output0: tensor<?x2xbf16>)"
+    )
+    assert str(from_declaration(declared)) == "(input0: 2xui8, input1: complex<f32>) -> (output0: ?x2xbf16)"
+
+
+# What IREE does that we work around: where one of these fails, the work-around named in it can go.
+
+
+def test_workaround_embedded_linking_knows_no_libm() -> None:
+    """targets.py: --iree-llvmcpu-link-embedded=false."""
+    flags = [flag for flag in find_target("cpu").flags if "link-embedded" not in flag]
+    done = subprocess.run(
+        [find_tool("iree-compile"), *flags, "-", "-o", os.devnull],
+        input=unary("stablehlo.sine", "f64").encode(),
+        capture_output=True,
+        check=False,
+    )
+    assert done.returncode and b"undefined symbol: sin" in done.stderr
+
+
+@pytest.mark.skipif(not sys.platform.startswith("linux"), reason="reads /proc")
+def test_workaround_loading_leaves_an_open_file(vmfb: bytes) -> None:
+    """run.py: _sweep."""
+
+    def left() -> list[str]:
+        links = (f"/proc/self/fd/{d}" for d in os.listdir("/proc/self/fd"))
+        return [
+            target
+            for target in (os.readlink(link) for link in links if os.path.exists(link))
+            if "iree_dylib" in target
+        ]
+
+    instance = rt.VmInstance()
+    module = rt.VmModule.copy_buffer(instance, vmfb)
+    rt.VmContext(instance, [rt.create_hal_module(instance, rt.get_device("local-sync")), module])
+    assert left()
+    Executable.from_vmfb(vmfb)
+    assert not left()
