@@ -89,10 +89,14 @@ def parse(text: str | bytes, file: str | None = None) -> Any:
         raise diagnosed(error, file) from None
 
 
+@stage
 def read(path: str | Path) -> Any:
     """The `ir.Module` in a file; `TiducError` where it cannot be read, `ParseError` where it holds none."""
     try:
-        return parse(Path(path).read_bytes(), str(path))
+        contents = Path(path).read_bytes()
+        if contents.startswith(PORTABLE_ARTIFACT):
+            return parse(contents, str(path))
+        return ir.Module.parseFile(str(path))  # and not `parse`: locations are to name the file
     except OSError as error:
         raise TiducError(error.strerror or str(error), str(path)) from None
 

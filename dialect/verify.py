@@ -11,6 +11,7 @@ ACTIVE = "tidu.active"
 INPUT_OF = "tidu.input_of"
 OUTPUT_OF = "tidu.output_of"
 ACTIVE_OUTPUTS = "tidu.active_outputs"
+MERGED = "tidu.merged"
 
 
 def graph(op: Any) -> bool:
@@ -82,8 +83,10 @@ def _linear(op: Any, block: Any, body: list[Any]) -> bool:
     """Tangent inputs and outputs are aligned with what they are tangents of, and every mask tells the truth."""
     attributes = op.attributes
     if INPUT_OF not in attributes:
-        masked = next((inner for inner in body if ACTIVE in inner.attributes), None)
-        return masked is None or _fail(masked, "carries an active mask in a graph without tangent inputs")
+        masked = [inner for inner in body if ACTIVE in inner.attributes]
+        if masked and MERGED not in attributes:
+            return _fail(masked[0], "carries an active mask in a graph without tangent inputs")
+        return all(_has_mask_of(inner, len(inner.operands)) for inner in masked)
     if OUTPUT_OF not in attributes or ACTIVE_OUTPUTS not in attributes:
         return _fail(op, f"is linear, but lacks {OUTPUT_OF} or {ACTIVE_OUTPUTS}")
     if len(attributes[INPUT_OF]) != len(block.arguments):
@@ -105,10 +108,8 @@ def _masks(block: Any, body: list[Any]) -> bool:
         mask = [x in active for x in inner.operands]
         stated = inner.attributes.get(ACTIVE)
         if stated is not None:
-            if not isinstance(stated, ir.DenseBoolArrayAttr):
-                return _fail(inner, f"expects {ACTIVE} to be an array<i1>")
-            if len(stated) != len(mask):
-                return _fail(inner, f"has an active mask of {len(stated)} flags for {len(mask)} operands")
+            if not _has_mask_of(inner, len(mask)):
+                return False
             if list(stated) != mask:
                 return _fail(inner, f"has the active mask {list(stated)}, but its operands are {mask}")
             if True not in mask:
@@ -119,3 +120,10 @@ def _masks(block: Any, body: list[Any]) -> bool:
         if x not in active:
             return _fail(body[-1], f"returns the inactive value #{i} as an active output")
     return True
+
+
+def _has_mask_of(op: Any, count: int) -> bool:
+    mask = op.attributes[ACTIVE]
+    if not isinstance(mask, ir.DenseBoolArrayAttr):
+        return _fail(op, f"expects {ACTIVE} to be an array<i1>")
+    return len(mask) == count or _fail(op, f"has an active mask of {len(mask)} flags for {count} operands")

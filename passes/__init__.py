@@ -1,1 +1,80 @@
-"""One stage a file, one verb a stage."""
+"""One stage a file, one verb a stage; `PASSES` names those that textual pipelines can hold."""
+
+from tiduc.passes import mlir_passes
+from tiduc.passes.textual import Option, Pass
+
+_GRAPH = "the graph, by symbol; by default @main, or the only one that is not linear"
+_NAME = "the new graph's symbol; by default the first free one of {}0, {}1, ..."
+
+PASSES: dict[str, Pass] = {
+    pass_.name: pass_
+    for pass_ in (
+        Pass(
+            "tidu-import",
+            "Makes a graph of each public function; private ones are inlined.",
+            mlir_passes.import_in_place,
+        ),
+        Pass(
+            "tidu-resolve",
+            "Checks all references between graphs: each leads to one value of its type, and none in a circle.",
+            mlir_passes.resolve_in_place,
+            (
+                Option(
+                    "search-path", "names", "directories where NAME.mlir is looked for if no graph is @NAME"
+                ),
+            ),
+        ),
+        Pass(
+            "tidu-linearize",
+            "Adds the linear graph of a graph: tangents of outputs from tangents of inputs (JVP).",
+            mlir_passes.linearize_in_place,
+            (
+                Option("graph", "string", _GRAPH),
+                Option("outputs", "references", "the values; by default the graph's differentiable outputs"),
+                Option("wrt", "names", "the inputs, by key; by default the graph's differentiable inputs"),
+                Option("name", "string", _NAME.format("L", "L")),
+            ),
+        ),
+        Pass(
+            "tidu-linear-transpose",
+            "Adds the transpose of a linear graph: cotangents of inputs from cotangents of outputs (VJP).",
+            mlir_passes.linear_transpose_in_place,
+            (
+                Option("graph", "string", "the linear graph, by symbol; by default the last one"),
+                Option("name", "string", _NAME.format("T", "T")),
+            ),
+        ),
+        Pass(
+            "tidu-infer-active",
+            "Writes the active masks of linear graphs again, where native passes have dropped them.",
+            mlir_passes.infer_active_in_place,
+        ),
+        Pass(
+            "tidu-materialize-merge",
+            "Puts one flat graph in the place of all graphs, with every value in it once.",
+            mlir_passes.materialize_merge_in_place,
+            (
+                Option(
+                    "values",
+                    "references",
+                    f"its outputs; by default those of {_GRAPH[4:]}, and of the last linear graph",
+                ),
+                Option(
+                    "inputs", "names", "its first inputs, by key; by default those of the same two graphs"
+                ),
+                Option("name", "string", "its symbol; by default that of the graph that is not linear"),
+                Option("keep-dead-inputs", "bool", "inputs that no value needs stay; true by default"),
+            ),
+        ),
+        Pass(
+            "tidu-lower",
+            "Makes a function of plain StableHLO of each flat graph, and simplifies it.",
+            mlir_passes.lower_in_place,
+        ),
+        Pass(
+            "tidu-simplify",
+            "Simplifies functions where MLIR's and StableHLO's passes leave something.",
+            mlir_passes.simplify_in_place,
+        ),
+    )
+}

@@ -14,11 +14,11 @@ from torch_mlir import ir
 
 from tiduc.dialect.context import run_passes, stage
 from tiduc.dialect.graph import Graph, operations
-from tiduc.dialect.verify import ACTIVE
+from tiduc.dialect.verify import ACTIVE, MERGED
 from tiduc.passes.simplify import simplify
 
 _CLEAN = "builtin.module(func.func(canonicalize{region-simplify=disabled},stablehlo-aggressive-simplification,cse))"
-_OWN = ("inputs",)
+_OWN = ("inputs", MERGED)
 
 
 @stage
@@ -32,8 +32,9 @@ def lower(graph: Graph, attributes: dict[str, Any] | None = None) -> Any:
     for name, value in (attributes or {}).items():
         module.operation.attributes[name] = value
     function = _to_function(graph, module)
-    size = None
-    while size != (size := len(function.regions[0].blocks[0].operations)):
+    operations_, size = function.regions[0].blocks[0].operations, -1
+    while size != len(operations_):
+        size = len(operations_)
         simplify(function)
         run_passes(module.operation, _CLEAN)
     return module

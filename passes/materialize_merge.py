@@ -19,6 +19,7 @@ from tiduc.dialect.builder import replace_captured
 from tiduc.dialect.context import stage
 from tiduc.dialect.graph import Graph
 from tiduc.dialect.keys import KeyTable
+from tiduc.dialect.verify import MERGED
 from tiduc.dialect.view import View
 from tiduc.passes.rules.registry import OpSet
 
@@ -70,7 +71,8 @@ def materialize_merge(
                 value_of[number + i] = y
         for i, y in enumerate(op.results):
             key_of[y] = number + i
-    return b.finish([b.zero(x.type) if isinstance(x, Zero) else b.own(value_of[key_of[x]]) for x in wanted])
+    outputs = [b.zero(x.type) if isinstance(x, Zero) else b.own(value_of[key_of[x]]) for x in wanted]
+    return b.finish(outputs, {MERGED: ir.UnitAttr.get()})
 
 
 def _needed_inputs(

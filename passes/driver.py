@@ -1,0 +1,60 @@
+"""Runs textual pipelines that mix passes of ours and of MLIR; all are passes of one `PassManager`."""
+
+import re
+from dataclasses import dataclass
+from typing import Any
+
+from torch_mlir.passmanager import PassManager
+
+from tiduc.dialect.context import stage
+from tiduc.dialect.errors import RequestError
+from tiduc.passes import PASSES
+from tiduc.passes.textual import Native, parse_pipeline
+
+_LOCATED = re.compile(r"MLIR Textual PassPipeline Parser:(\d+:\d+): error: (.*)")
+
+
+@dataclass(frozen=True)
+class Observe:
+    """What MLIR's pass manager does beside running: all of it goes to standard error."""
+
+    print_after_all: bool = False
+    verify_each: bool = True
+    timing: bool = False
+
+
+@stage
+def run_pipeline(module: Any, pipeline: str, observe: Observe = Observe()) -> None:  # noqa: B008  (frozen)
+    """Runs a pipeline, such as `tidu-import,func.func(canonicalize)`, on an `ir.Module`, in place.
+
+    `RequestError`, located in the pipeline, where it is malformed; the passes' own errors come through.
+    """
+    manager = PassManager("builtin.module")
+    for element in parse_pipeline(pipeline, PASSES):
+        if isinstance(element, Native):
+            _add_native(manager, element.text)
+        else:
+            # No `op_name`: the bindings keep no copy of it, and the manager's anchor is a module anyway.
+            run = element.pass_.bound(**element.options)
+            manager.add(run, name=element.pass_.name, argument=element.text)
+    if observe.print_after_all:
+        manager.enable_ir_printing()
+    if observe.timing:
+        manager.enable_timing()
+    manager.enable_verifier(observe.verify_each)
+    manager.run(module.operation)
+
+
+def _add_native(manager: Any, text: str) -> None:
+    try:
+        manager.add(text)
+    except ValueError as error:
+        located = _LOCATED.match(str(error))
+        if not located:
+            lines = [line.removeprefix("<Pass-Options-Parser>: ") for line in str(error).splitlines() if line]
+            raise RequestError(
+                "; ".join(lines), f"pass-pipeline:1:{len(text) - len(text.lstrip()) + 1}"
+            ) from None
+        nested = re.search(r"'(tidu-[\w-]+)'", located[2])
+        message = f"{nested[0]} runs on a module and cannot be nested" if nested else located[2]
+        raise RequestError(message, f"pass-pipeline:{located[1]}") from None

@@ -1,0 +1,33 @@
+"""infer_active: the active masks of a linear graph, derived again.
+
+    ^bb0(%dx):                                     ^bb0(%dx):
+      %a = "tidu.external"() {ref = @F0::@a}         %a = "tidu.external"() {ref = @F0::@a}
+      %t = stablehlo.multiply %a, %dx          ->    %t = stablehlo.multiply %a, %dx {tidu.active = [0, 1]}
+
+A native pass such as `canonicalize` may replace an op by one without a mask. What depends on an input is active, so
+the masks follow from the graph; they are written where they are missing, and replaced where they are wrong.
+"""
+
+from typing import Any
+
+from torch_mlir import ir
+
+from tiduc.dialect.context import stage
+from tiduc.dialect.graph import operations
+from tiduc.dialect.verify import ACTIVE, INPUT_OF
+
+_UNMASKED = ("tidu.name", "tidu.return")
+
+
+@stage
+def infer_active(graph: Any) -> None:
+    """Writes the masks of a `tidu.graph`, in place; one that is not linear has none."""
+    linear = INPUT_OF in graph.attributes
+    active = set(graph.regions[0].blocks[0].arguments) if linear else set()
+    for op in operations(graph.regions[0].blocks[0]):
+        mask = [x in active for x in op.operands]
+        if True in mask and op.name not in _UNMASKED:
+            op.attributes[ACTIVE] = ir.DenseBoolArrayAttr.get(mask)
+            active.update(op.results)
+        elif ACTIVE in op.attributes:
+            del op.attributes[ACTIVE]

@@ -1,0 +1,173 @@
+"""The stages as MLIR passes: each changes a module in place, and takes what it wants by symbol.
+
+    tidu-import, tidu-linearize, tidu-linear-transpose, tidu-materialize-merge, tidu-lower
+
+in this order, without options, make the VJP of a module's function. Between them a module holds graphs, which any native
+pass may work on.
+"""
+
+from collections.abc import Sequence
+from typing import Any
+
+from torch_mlir import ir
+
+from tiduc.dialect.errors import RequestError
+from tiduc.dialect.graph import Graph, operations
+from tiduc.dialect.view import View
+from tiduc.passes.import_stablehlo import NAME, import_stablehlo
+from tiduc.passes.infer_active import infer_active
+from tiduc.passes.linear_transpose import linear_transpose
+from tiduc.passes.linearize import linearize
+from tiduc.passes.lower import lower
+from tiduc.passes.materialize_merge import materialize_merge
+from tiduc.passes.resolve import check, resolve
+from tiduc.passes.rules import OPSET
+from tiduc.passes.simplify import simplify
+
+_GRAPHS = ("tidu.graph", "tidu.bind")
+
+
+def import_in_place(module: Any) -> None:
+    """Functions become graphs."""
+    imported = import_stablehlo(module)
+    for op in list(operations(module.body)):
+        op.erase()
+    for op in list(operations(imported.body)):
+        module.body.append(op)
+
+
+def resolve_in_place(module: Any, search_path: Sequence[str] = ()) -> None:
+    """Every reference is followed; the module stays as it is."""
+    check(resolve(module, search_path=search_path))
+
+
+def linearize_in_place(
+    module: Any,
+    graph: str | None = None,
+    outputs: Sequence[Any] | None = None,
+    wrt: Sequence[str] | None = None,
+    name: str | None = None,
+) -> None:
+    """A linear graph is added."""
+    view = resolve(module)
+    if outputs is None or wrt is None:
+        source = _graph(view, graph)
+        view.read(source)
+        tangent_type = OPSET.builder.tangent_type
+        if outputs is None:
+            distinct = dict.fromkeys(view.follow(y) for y in source.outputs)
+            outputs = [y for y in distinct if tangent_type(y.type) is not None]
+        if wrt is None:
+            wrt = [key for key, x in source.inputs.items() if tangent_type(x.type) is not None]
+    linearize(view, outputs, wrt, OPSET, _free(view, name))
+
+
+def linear_transpose_in_place(module: Any, graph: str | None = None, name: str | None = None) -> None:
+    """The transpose of a linear graph is added."""
+    view = resolve(module)
+    source = view.graph(graph) if graph is not None else _last_linear(view)
+    if source is None:
+        raise RequestError("the module has no linear graph", module.operation.location)
+    linear_transpose(view, source, OPSET, _free(view, name))
+
+
+def materialize_merge_in_place(
+    module: Any,
+    values: Sequence[Any] | None = None,
+    inputs: Sequence[str] | None = None,
+    name: str | None = None,
+    keep_dead_inputs: bool = True,
+) -> None:
+    """One flat graph takes the place of all."""
+    view = resolve(module)
+    main, last = None, _last_linear(view)
+    if values is None or inputs is None or name is None:
+        main = _graph(view, None)
+        sources = [main] if last is None else [main, last]
+        for source in sources:
+            view.read(source)
+        if values is None:
+            values = [y for source in sources for y in source.outputs]
+        if inputs is None:
+            inputs = [key for source in sources for key in source.keys]
+    flat = materialize_merge(view, values, inputs, OPSET, name or main.name, keep_dead_inputs)  # type: ignore[union-attr]
+    flat.op.attributes["arg_attrs"] = _argument_attributes(view, flat)
+    for op in list(operations(module.body)):
+        if op.name in _GRAPHS:
+            op.erase()
+    module.body.append(flat.op)
+
+
+def infer_active_in_place(module: Any) -> None:
+    """Linear graphs get the active masks that native passes have dropped."""
+    for op in operations(module.body):
+        if op.name == "tidu.graph":
+            infer_active(op)
+
+
+def simplify_in_place(module: Any) -> None:
+    """Functions get simpler where MLIR's and StableHLO's passes leave something."""
+    for op in operations(module.body):
+        if op.name == "func.func" and len(op.regions[0].blocks):
+            simplify(op)
+
+
+def lower_in_place(module: Any) -> None:
+    """Flat graphs become functions of plain StableHLO."""
+    for op in list(operations(module.body)):
+        if op.name == "tidu.bind":
+            raise RequestError("cannot lower a binding: run tidu-materialize-merge first", op.location)
+        if op.name != "tidu.graph":
+            continue
+        graph = Graph(op, module)
+        for inner in operations(graph.block):
+            if inner.name == "tidu.external":
+                raise RequestError(
+                    f"graph @{graph.name} refers to {inner.attributes['ref']}: run tidu-materialize-merge first",
+                    op.location,
+                )
+        lowered = lower(graph)
+        for function in list(operations(lowered.body)):
+            function.move_before(op)
+        op.erase()
+
+
+# ---- what the options leave open ------------------------------------------------------------------------------
+
+
+def _graph(view: View, name: str | None) -> Graph:
+    """The graph of that name; else `main`, or the only one that is not linear."""
+    if name is not None:
+        return view.graph(name)
+    primal = [graph for graph in view.graphs.values() if not graph.linear]
+    if "main" in view.graphs:
+        return view.graphs["main"]
+    if len(primal) != 1:
+        names = ", ".join(f"@{graph.name}" for graph in primal)
+        raise RequestError(f"expects a graph @main, or only one; there are {names or 'none'}")
+    return primal[0]
+
+
+def _last_linear(view: View) -> Graph | None:
+    return next((graph for graph in reversed(view.graphs.values()) if graph.linear), None)
+
+
+def _free(view: View, name: str | None) -> str | None:
+    if name in view.graphs:
+        raise RequestError(f"the module has a graph @{name} already")
+    return name
+
+
+def _argument_attributes(view: View, flat: Graph) -> Any:
+    """Those that the source graphs have, and the names that are not what they would be anyway."""
+    source: dict[str, Any] = {}
+    for graph in view.graphs.values():
+        if "arg_attrs" in graph.op.attributes:
+            source |= zip(graph.keys, graph.op.attributes["arg_attrs"], strict=True)
+    described = []
+    for i, key in enumerate(flat.keys):
+        attributes = {a.name: a.attr for a in ir.DictAttr(source[key])} if key in source else {}
+        if key != f"arg{i}":
+            attributes[NAME] = ir.StringAttr.get(key)
+        described.append(ir.DictAttr.get(attributes))
+    return ir.ArrayAttr.get(described)

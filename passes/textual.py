@@ -1,0 +1,207 @@
+"""MLIR's textual pipelines, for passes written in Python: `a,b{x=1 y='p q'},func.func(c)`.
+
+MLIR reads only the names of native passes, so a pipeline is split here at the names of others; what lies between
+goes to MLIR as it stands. Options are spelled as MLIR spells them: `key=value` pairs with spaces between, values bare, in
+quotes or in braces, lists with commas.
+"""
+
+import difflib
+import re
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any, Literal
+
+from torch_mlir import ir
+
+from tiduc.dialect.errors import RequestError
+
+_NAME = re.compile(r"\s*([\w.-]*)")
+_WHOLE = re.compile(r"\s*builtin\.module\s*\(")
+_CLOSING = {"(": ")", "{": "}", "[": "]", "<": ">"}
+
+
+@dataclass(frozen=True)
+class Option:
+    """One option of a pass. `kind` says what its text becomes: a string, a boolean, a list of strings, or of symbols.
+
+    An element of a list is a plain word or a symbol, `@x` or `@"any text"`; of a list of references, `@graph::@name`.
+    """
+
+    name: str
+    kind: Literal["string", "bool", "names", "references"]
+    description: str
+
+    def read(self, text: str) -> Any:
+        """The option's value; `ValueError` where the text is none."""
+        if self.kind == "bool":
+            if text not in ("true", "false", "1", "0"):
+                raise ValueError(f"expects true or false, has {text!r}")
+            return text in ("true", "1")
+        if self.kind == "string":
+            return _symbol(text) if text.startswith("@") else text
+        parts = [part.strip() for _, part in _split(text, ",")]
+        if self.kind == "references":
+            return [_reference(part) for part in parts]
+        return [_symbol(part) if part.startswith("@") else _unquoted(part) for part in parts]
+
+
+@dataclass(frozen=True)
+class Pass:
+    """A pass on a module: what it is called, what it does and takes, and the function that does it in place."""
+
+    name: str
+    description: str
+    function: Callable[..., None]
+    options: tuple[Option, ...] = ()
+
+    def bound(self, **options: Any) -> Callable[[Any, Any], None]:
+        """The pass with these options, as `PassManager.add` takes it (in a manager of `builtin.module`)."""
+
+        def run(op: Any, _: Any) -> None:
+            self.function(op.opview, **options)
+
+        return run
+
+
+@dataclass(frozen=True)
+class Native:
+    """A stretch of native passes, padded so that MLIR's columns are those of the whole pipeline."""
+
+    text: str
+
+
+@dataclass(frozen=True)
+class Own:
+    """One pass of ours with its options, and how it was written."""
+
+    pass_: Pass
+    options: Mapping[str, Any]
+    text: str
+
+
+def parse_pipeline(text: str, passes: Mapping[str, Pass]) -> list[Native | Own]:
+    """The elements of a pipeline, with or without `builtin.module(...)` around it.
+
+    `RequestError`, located in the pipeline, for an unknown pass or option of ours and unbalanced brackets; native passes
+    are checked by MLIR.
+    """
+    start, end = _inside(text)
+    found: list[Native | Own] = []
+    native: list[tuple[int, int]] = []
+
+    def flush() -> None:
+        if native:
+            found.append(Native(" " * native[0][0] + text[native[0][0] : native[-1][1]]))
+            native.clear()
+
+    try:
+        elements = list(_split(text[start:end], ","))
+    except ValueError as error:
+        raise _misspelled(str(error), 0) from None
+    for offset, element in elements:
+        position = start + offset + len(element) - len(element.lstrip())
+        name = _NAME.match(element)[1]  # type: ignore[index]
+        if name.startswith("tidu-"):
+            flush()
+            found.append(_own(element.strip(), name, position, passes))
+        elif element.strip() or len(elements) > 1:
+            native.append((start + offset, start + offset + len(element)))
+    flush()
+    return found
+
+
+def _inside(text: str) -> tuple[int, int]:
+    """Where the pipeline of the module begins and ends."""
+    whole = _WHOLE.match(text)
+    stripped = text.rstrip()
+    if whole and stripped.endswith(")"):
+        return whole.end(), len(stripped) - 1
+    return 0, len(text)
+
+
+def _own(element: str, name: str, position: int, passes: Mapping[str, Pass]) -> Own:
+    known = passes.get(name)
+    if known is None:
+        close = difflib.get_close_matches(name, passes, 1)
+        raise _misspelled(
+            f"unknown pass '{name}'" + (f"; did you mean '{close[0]}'?" if close else ""), position
+        )
+    rest = element[len(name) :].strip()
+    if not rest:
+        return Own(known, {}, element)
+    if not (rest.startswith("{") and rest.endswith("}")):
+        raise _misspelled(f"expected '{{' and options after '{name}', has {rest!r}", position)
+    options = {option.name: option for option in known.options}
+    values: dict[str, Any] = {}
+    for _, word in _split(rest[1:-1], " "):
+        if not word:
+            continue
+        key, equals, value = word.partition("=")  # a key alone is true
+        if key not in options:
+            known_ones = ", ".join(f"'{option}'" for option in options) or "none"
+            raise _misspelled(f"no option '{key}' in '{name}'; there are: {known_ones}", position)
+        try:
+            values[key.replace("-", "_")] = options[key].read(_unquoted(value) if equals else "true")
+        except ValueError as error:
+            raise _misspelled(f"option '{key}' of '{name}' {error}", position) from None
+    return Own(known, values, element)
+
+
+def _unquoted(value: str) -> str:
+    for opening, closing in ("''", '""', "{}"):
+        inner = value[1:-1]
+        if (
+            len(value) > 1
+            and value[0] == opening
+            and value[-1] == closing
+            and opening not in inner.replace("\\" + opening, "")
+        ):
+            return inner
+    return value
+
+
+def _split(text: str, separator: str) -> Iterator[tuple[int, str]]:
+    """The parts between separators that stand in no brackets or quotes, with their offsets."""
+    closing: list[str] = []
+    quote, begin, skip = "", 0, False
+    for i, c in enumerate(text):
+        if skip:
+            skip = False
+        elif quote:
+            skip = c == "\\"
+            quote = "" if c == quote else quote
+        elif c in "'\"":
+            quote = c
+        elif c in _CLOSING:
+            closing.append(_CLOSING[c])
+        elif c in _CLOSING.values():
+            if not closing or closing.pop() != c:
+                raise ValueError(f"'{c}' at {i + 1} closes nothing")
+        elif c == separator and not closing:
+            yield begin, text[begin:i]
+            begin = i + 1
+    if closing or quote:
+        raise ValueError(f"expected '{quote or closing[-1]}' before the end")
+    yield begin, text[begin:]
+
+
+def _symbol(text: str) -> str:
+    """The name in `@name` or `@"name"`."""
+    reference = _reference(text)
+    if not isinstance(reference, ir.FlatSymbolRefAttr):
+        raise ValueError(f"expects one symbol, has {text}")
+    return str(reference.value)
+
+
+def _reference(text: str) -> Any:
+    try:
+        reference = ir.Attribute.parse(text)
+    except ir.MLIRError:
+        reference = None
+    if not isinstance(reference, ir.SymbolRefAttr | ir.FlatSymbolRefAttr):
+        raise ValueError(f"expects a reference such as @main::@v0, has {text!r}")
+    return reference
+
+
+def _misspelled(message: str, position: int) -> RequestError:
+    return RequestError(message, f"pass-pipeline:1:{position + 1}")
