@@ -3,7 +3,7 @@
 The wheel has no op classes for StableHLO, only attribute builders, so ops are made by name, here and nowhere else.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -12,7 +12,7 @@ from torch_mlir import ir
 from torch_mlir._mlir_libs import _stablehlo as hlo
 
 from tiduc.dialect.builder import Builder
-from tiduc.dialect.errors import TiducError
+from tiduc.dialect.errors import TiducError, Unsupported
 
 STATEFUL = frozenset({"stablehlo.rng", "stablehlo.custom_call", "stablehlo.infeed", "stablehlo.recv"})
 """Ops of which two with equal operands may differ: they have no structural key, and are never merged."""
@@ -21,7 +21,9 @@ Dims = Sequence[int] | NDArray[np.int64]
 
 
 def shape(x: Any) -> list[int]:
-    """The sizes of a value's dimensions."""
+    """The sizes of a value's dimensions; `Unsupported` where they are not known when compiling."""
+    if not x.type.has_static_shape:
+        raise Unsupported(f"a rule would need the sizes of {x.type} when compiling", x.location)
     return list(x.type.shape)
 
 
@@ -97,6 +99,8 @@ class StablehloBuilder(Builder):
     and_ = _binary("stablehlo.and")
     cbrt = _unary("stablehlo.cbrt")
     cosine = _unary("stablehlo.cosine")
+    cosh = _unary("chlo.cosh")
+    digamma = _unary("chlo.digamma")
     divide = _binary("stablehlo.divide")
     exponential = _unary("stablehlo.exponential")
     floor = _unary("stablehlo.floor")
@@ -109,16 +113,20 @@ class StablehloBuilder(Builder):
     negate = _unary("stablehlo.negate")
     not_ = _unary("stablehlo.not")
     or_ = _binary("stablehlo.or")
+    polygamma = _binary("chlo.polygamma")
     power = _binary("stablehlo.power")
     real = _part("stablehlo.real")
     remainder = _binary("stablehlo.remainder")
+    round_nearest_even = _unary("stablehlo.round_nearest_even")
     rsqrt = _unary("stablehlo.rsqrt")
     sign = _unary("stablehlo.sign")
     sine = _unary("stablehlo.sine")
+    sinh = _unary("chlo.sinh")
     sqrt = _unary("stablehlo.sqrt")
     subtract = _binary("stablehlo.subtract")
     tan = _unary("stablehlo.tan")
     tanh = _unary("stablehlo.tanh")
+    zeta = _binary("chlo.zeta")
 
     # ---- the vector space -------------------------------------------------------------------------------------
 
@@ -248,55 +256,97 @@ class StablehloBuilder(Builder):
             return x
         return self.reduce(x, self.zero(with_shape(x.type, [])), dimensions)
 
-    def scatter_add(
-        self, operand: Any, indices: Any, updates: Any, numbers: Any, sorted_: bool = False, unique: bool = False
+    def dot_general(
+        self,
+        x: Any,
+        y: Any,
+        batching: Sequence[Sequence[int]],
+        contracting: Sequence[Sequence[int]],
+        attributes: Mapping[str, Any],
     ) -> Any:
-        """The operand with the updates added where the indices say; updates out of range are dropped."""
+        """Products of x and y, summed over their contracting dimensions: batch, then x's others, then y's others.
+
+        `batching` and `contracting` are pairs, of x's dimensions and y's; x and y have one element type.
+        """
+        sizes = [shape(x)[i] for i in batching[0]]
+        for v, *used in zip((x, y), batching, contracting, strict=True):
+            sizes += [n for i, n in enumerate(shape(v)) if not any(i in dimensions for dimensions in used)]
+        numbers = hlo.DotDimensionNumbers.get(*(list(d) for d in (*batching, *contracting)))
+        attributes = {**attributes, "dot_dimension_numbers": numbers}
+        return self.emit("stablehlo.dot_general", (x, y), with_shape(x.type, sizes), attributes)
+
+    def dynamic_slice(self, x: Any, start: Sequence[Any], sizes: Sequence[int]) -> Any:
+        """The elements of x from `start`, scalars that are clamped so that the slice is inside."""
+        attributes = {"slice_sizes": dims(sizes)}
+        return self.emit("stablehlo.dynamic_slice", (x, *start), with_shape(x.type, sizes), attributes)
+
+    def dynamic_update_slice(self, x: Any, update: Any, start: Sequence[Any]) -> Any:
+        """x with `update` in place of its elements from `start`, clamped as by `dynamic_slice`."""
+        return self.emit("stablehlo.dynamic_update_slice", (x, update, *start), x.type)
+
+    def gather(
+        self, operand: Any, indices: Any, numbers: Any, sizes: Dims, type_: Any, sorted_: bool = False
+    ) -> Any:
+        """Slices of the operand of the given sizes, at indices clamped into range."""
+        attributes = {
+            "dimension_numbers": numbers,
+            "slice_sizes": dims(sizes),
+            "indices_are_sorted": ir.BoolAttr.get(sorted_),
+        }
+        return self.emit("stablehlo.gather", (operand, indices), type_, attributes)
+
+    def scatter(
+        self,
+        operand: Any,
+        indices: Any,
+        updates: Any,
+        numbers: Any,
+        reducer: str | None = "stablehlo.add",
+        sorted_: bool = False,
+        unique: bool = False,
+    ) -> Any:
+        """The operand with the updates combined into it where the indices say, those out of range dropped.
+
+        The reducer is a named op of two scalars; None puts the update in the operand's place.
+        """
         attributes = {
             "scatter_dimension_numbers": numbers,
             "indices_are_sorted": ir.BoolAttr.get(sorted_),
             "unique_indices": ir.BoolAttr.get(unique),
         }
-        body = [combiner("stablehlo.add", element(operand))]
+        body = [combiner(reducer, element(operand))]
         operands = (operand, indices, updates)
         return self.emit_all("stablehlo.scatter", operands, (operand.type,), attributes, body)[0]
 
-    def gather(self, operand: Any, indices: Any, numbers: Any, sizes: Dims, type_: Any) -> Any:
-        """Slices of the operand of the given sizes, at indices clamped into range."""
-        attributes = {"dimension_numbers": numbers, "slice_sizes": dims(sizes)}
-        return self.emit("stablehlo.gather", (operand, indices), type_, attributes)
 
-
-def combiner(name: str, element_type: Any) -> Callable[[Any], None]:
-    """Fills a region of two scalars with one op of both; the reducer of reduce, scatter and the windows."""
+def combiner(name: str | None, element_type: Any) -> Callable[[Any], None]:
+    """Fills a region of two scalars with one op of both (None: gives the second), as reduce and scatter have it."""
 
     def fill(region: Any) -> None:
         scalar = ir.RankedTensorType.get([], element_type)
         block = region.blocks.append(scalar, scalar)
         ip = ir.InsertionPoint(block)
-        combined = ir.Operation.create(name, [scalar], list(block.arguments), ip=ip)
-        ir.Operation.create("stablehlo.return", operands=[combined.result], ip=ip)
+        combined = block.arguments[1]
+        if name is not None:
+            combined = ir.Operation.create(name, [scalar], list(block.arguments), ip=ip).result
+        ir.Operation.create("stablehlo.return", operands=[combined], ip=ip)
 
     return fill
 
 
 def dense(value: ArrayLike | complex, type_: Any) -> Any:
-    """The elements attribute of a static tensor type: `value` everywhere, or an array of the type's shape.
-
-    The attribute is written as text where NumPy has no element type for it, as for bfloat16; a hexadecimal float
-    would be needed for nothing that rules emit but infinities and NaN, which have a way of their own below.
-    """
+    """The elements attribute of a static tensor type: `value` everywhere, or an array of the type's shape."""
     array = np.asarray(value)
     if array.ndim and array.shape != tuple(type_.shape):
         raise ValueError(f"a constant of shape {array.shape} for the type {type_}")
+    if isinstance(type_.element_type, ir.ComplexType):
+        kind = np.complex64 if type_.element_type.element_type.width == 32 else np.complex128
+        values = np.ascontiguousarray(array if array.size else 0, kind)
+        return ir.DenseElementsAttr.get(values, type=type_.element_type, shape=type_.shape)
     if array.ndim and array.size:
         return ir.DenseElementsAttr.get(
             [_scalar(v, type_.element_type) for v in array.reshape(-1).tolist()], type_
         )
-    scalar = complex(array.item()) if array.size else 0j
-    if isinstance(type_.element_type, ir.ComplexType):
-        part = type_.element_type.element_type
-        return ir.Attribute.parse(f"dense<({_float(scalar.real, part)}, {_float(scalar.imag, part)})> : {type_}")
     return ir.DenseElementsAttr.get_splat(type_, _scalar(array.item() if array.size else 0, type_.element_type))
 
 
@@ -304,13 +354,6 @@ def _scalar(value: Any, element_type: Any) -> Any:
     if isinstance(element_type, ir.FloatType):
         return ir.FloatAttr.get(element_type, float(value))
     return ir.IntegerAttr.get(element_type, int(value))
-
-
-def _float(value: float, element_type: Any) -> str:
-    if np.isfinite(value):
-        return repr(float(value)) if "e" not in repr(float(value)) else f"{value:.17e}"
-    kind: Any = {16: np.float16, 32: np.float32, 64: np.float64}[element_type.width]
-    return "0x" + kind(value).tobytes()[::-1].hex().upper()
 
 
 def _i64(value: int) -> Any:

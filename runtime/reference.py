@@ -7,11 +7,15 @@ import numpy as np
 from numpy.typing import NDArray
 from torch_mlir import ir
 from torch_mlir._mlir_libs import _stablehlo
+from torch_mlir._mlir_libs import _stablehlo as hlo
 
 from tiduc.dialect.context import parse, run_passes, stage
 from tiduc.dialect.errors import InputError
 
-_LEGAL = "builtin.module(func.func(chlo-legalize-to-stablehlo))"
+_LEGAL = (
+    "builtin.module(func.func("
+    "chlo-legalize-to-stablehlo,stablehlo-legalize-deprecated-ops{fail-on-unused=false}))"
+)
 
 
 @stage
@@ -27,6 +31,7 @@ def evaluate(text: str, arguments: Sequence[NDArray[Any]]) -> tuple[NDArray[Any]
     if len(type_.inputs) != len(arguments):
         raise InputError(f"expects {len(type_.inputs)} arguments, has {len(arguments)}")
     run_passes(module.operation, _LEGAL)
+    _reorder_convolutions(module)
     _split_complex(module, function, type_)
     flat = []
     for i, (x, wanted) in enumerate(zip(arguments, type_.inputs, strict=True)):
@@ -80,6 +85,48 @@ def _split_complex(module: Any, function: Any, type_: Any) -> None:
             [_emit(ip, n, [y], p) for n, p in zip(names, pair, strict=True)] if len(pair) == 2 else [y]
         )
     ir.Operation.create("func.return", operands=returned, ip=ip)
+
+
+def _reorder_convolutions(module: Any) -> None:
+    """Makes batch, spatial dimensions, features the order of every convolution's result, and transposes that.
+
+    The interpreter aborts the process where the features come before the batch.
+    """
+    found: list[Any] = []
+
+    def note(op: Any) -> Any:
+        if op.operation.name == "stablehlo.convolution":
+            found.append(op.operation)
+        return ir.WalkResult.ADVANCE
+
+    module.operation.walk(note)
+    for op in found:
+        n = hlo.ConvDimensionNumbers(op.attributes["dimension_numbers"])
+        order = [n.output_batch_dimension, *n.output_spatial_dimensions, n.output_feature_dimension]
+        if n.output_batch_dimension < n.output_feature_dimension:
+            continue
+        type_, last = op.results[0].type, len(order) - 1
+        op.attributes["dimension_numbers"] = hlo.ConvDimensionNumbers.get(
+            n.input_batch_dimension,
+            n.input_feature_dimension,
+            n.input_spatial_dimensions,
+            n.kernel_input_feature_dimension,
+            n.kernel_output_feature_dimension,
+            n.kernel_spatial_dimensions,
+            0,
+            last,
+            range(1, last),
+        )
+        plain = ir.RankedTensorType.get([type_.shape[d] for d in order], type_.element_type)
+        ip = ir.InsertionPoint(op)
+        attributes = {name: op.attributes[name] for name in op.attributes}
+        canonical = ir.Operation.create(op.name, [plain], list(op.operands), attributes, ip=ip)
+        back = ir.DenseI64ArrayAttr.get(np.argsort(order).tolist())
+        turned = ir.Operation.create(
+            "stablehlo.transpose", [type_], [canonical.result], {"permutation": back}, ip=ip
+        )
+        op.results[0].replace_all_uses_with(turned.result)
+        op.erase()
 
 
 def _parts(type_: Any) -> list[Any]:

@@ -1,0 +1,91 @@
+"""Ops that move elements and leave them as they are: linear, each the transpose of another of them."""
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from tiduc.dialect.graph import Definition
+from tiduc.dialect.stablehlo import predicate, rank, shape, with_shape
+from tiduc.passes.rules.opset import linear, linearize, transpose
+from tiduc.passes.rules.registry import Tangents
+
+
+@linear("stablehlo.broadcast_in_dim", [0])
+def broadcast_in_dim(b: Any, op: Definition, ct: Any) -> list[Any]:
+    """Sum over the dimensions that are new or were of size 1; put the others in the operand's order."""
+    x = op.operands[0]
+    pairs = zip(shape(x), op.attributes["broadcast_dimensions"], strict=True)
+    kept = [d for n, d in pairs if shape(ct)[d] == n]
+    summed = b.reduce_sum(ct, [d for d in range(rank(ct)) if d not in kept])
+    return [b.reshape(b.transpose(summed, np.argsort(np.argsort(kept))), shape(x))]
+
+
+@linearize("stablehlo.concatenate")
+def concatenate(b: Any, op: Definition, dx: Tangents) -> tuple[Any, ...]:
+    zeros = {i: b.zero(x.type) for i, x in enumerate(op.operands) if dx[i] is None}
+    return b.reapply(op, {i: zeros.get(i, tangent) for i, tangent in enumerate(dx)})  # type: ignore[no-any-return]
+
+
+@transpose("stablehlo.concatenate")
+def concatenate_transpose(b: Any, op: Definition, ct: Tangents, active: Sequence[bool]) -> list[Any]:
+    dimension = op.attributes["dimension"].value
+    start = [0] * rank(ct[0])
+    limit, strides = shape(ct[0]), [1] * rank(ct[0])
+    parts = []
+    for x, is_active in zip(op.operands, active, strict=True):
+        limit[dimension] = start[dimension] + shape(x)[dimension]
+        parts.append(b.slice(ct[0], start, limit, strides) if is_active else None)
+        start[dimension] = limit[dimension]
+    return parts
+
+
+@linear("stablehlo.pad", [0, 1])
+def pad(b: Any, op: Definition, ct: Any) -> list[Any]:
+    """Element k of the operand is at low + k (interior + 1); the padding value is wherever no element is."""
+    x, value = op.operands
+    low, high, interior = (
+        np.array(list(op.attributes[name]), int)
+        for name in ("edge_padding_low", "edge_padding_high", "interior_padding")
+    )
+
+    def of_operand() -> Any:
+        cropped, start, limit = ct, np.maximum(low, 0), shape(ct) - np.maximum(high, 0)
+        if (low < 0).any() or (high < 0).any():  # dropped elements get a zero
+            none = np.zeros_like(low)
+            cropped = b.pad(ct, b.zero(value.type), -low, -high, none)
+            start, limit = none, shape(cropped)
+        return b.slice(cropped, start, limit, interior + 1)
+
+    def of_value() -> Any:
+        is_element = b.pad(
+            b.constant(True, predicate(x.type)), b.constant(False, predicate(value.type)), low, high, interior
+        )
+        return b.reduce_sum(b.select(is_element, b.zero(ct.type), ct), range(rank(ct)))
+
+    return [of_operand, of_value]
+
+
+@linear("stablehlo.reshape", [0])
+def reshape(b: Any, op: Definition, ct: Any) -> list[Any]:
+    return [b.reshape(ct, shape(op.operands[0]))]
+
+
+@linear("stablehlo.reverse", [0])
+def reverse(b: Any, op: Definition, ct: Any) -> list[Any]:
+    return [b.reverse(ct, op.attributes["dimensions"])]
+
+
+@linear("stablehlo.slice", [0])
+def slice_(b: Any, op: Definition, ct: Any) -> list[Any]:
+    """Zeros before, between and after the elements that were taken."""
+    x = op.operands[0]
+    start, strides = (np.array(list(op.attributes[name]), int) for name in ("start_indices", "strides"))
+    taken = np.array(shape(ct), int)
+    end = start + np.where(taken > 0, (taken - 1) * strides + 1, 0)
+    return [b.pad(ct, b.zero(with_shape(x.type, [])), start, np.array(shape(x), int) - end, strides - 1)]
+
+
+@linear("stablehlo.transpose", [0])
+def transpose_(b: Any, op: Definition, ct: Any) -> list[Any]:
+    return [b.transpose(ct, np.argsort(list(op.attributes["permutation"])))]

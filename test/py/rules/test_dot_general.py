@@ -1,0 +1,186 @@
+"""Contractions: every kind of dimension in every order, element types that differ, complex values."""
+
+from typing import Any
+
+import numpy as np
+import pytest
+from check_rule import check_rule
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from tiduc.program import load
+from tiduc.runtime.compile import compile_module
+from tiduc.runtime.run import run_module
+
+RNG = np.random.default_rng(0)
+
+
+def tensor(sizes: list[int], element: str) -> str:
+    return f"tensor<{''.join(f'{n}x' for n in sizes)}{element}>"
+
+
+def random(sizes: list[int], element: str = "f64") -> Any:
+    x = RNG.standard_normal(sizes)
+    return x + 1j * RNG.standard_normal(sizes) if element.startswith("complex") else np.asarray(x)
+
+
+def dot_general(
+    sizes: list[list[int]],
+    batching: list[list[int]],
+    contracting: list[list[int]],
+    elements: tuple[str, str, str] = ("f64", "f64", "f64"),
+    more: str = "",
+    operands: str = "%x, %y",
+) -> str:
+    result = [sizes[0][i] for i in batching[0]]
+    for side in (0, 1):
+        result += [n for i, n in enumerate(sizes[side]) if i not in batching[side] + contracting[side]]
+    x, y, z = (tensor(s, e) for s, e in zip((*sizes, result), elements, strict=True))
+    return f"""
+    func.func @main(%x: {x}, %y: {y}) -> {z} {{
+      %0 = stablehlo.dot_general {operands}, batching_dims = {batching[0]} x {batching[1]},
+        contracting_dims = {contracting[0]} x {contracting[1]}{more} : ({x}, {y}) -> {z}
+      return %0 : {z}
+    }}"""
+
+
+def check(sizes: list[list[int]], *numbers: list[list[int]], element: str = "f64") -> None:
+    text = dot_general(sizes, *numbers, elements=(element,) * 3)
+    check_rule(text, *(random(s, element) for s in sizes), order=2)
+
+
+@pytest.mark.parametrize("element", ["f64", "complex<f64>"])
+@pytest.mark.parametrize(
+    ("sizes", "batching", "contracting"),
+    [
+        ([[2, 3], [3, 4]], [[], []], [[1], [0]]),
+        ([[3, 2], [4, 3]], [[], []], [[0], [1]]),
+        ([[3], [3]], [[], []], [[0], [0]]),  # a scalar result
+        ([[], []], [[], []], [[], []]),
+        ([[2], [3]], [[], []], [[], []]),  # an outer product
+        ([[2, 3], [2, 3]], [[0, 1], [0, 1]], [[], []]),  # an elementwise product
+        ([[2, 3], [3, 2]], [[0, 1], [1, 0]], [[], []]),
+        ([[2, 3, 4], [4, 3, 2]], [[], []], [[0, 2], [2, 0]]),
+        ([[2, 5, 3, 4], [4, 2, 3, 2]], [[0], [3]], [[3, 2], [0, 2]]),
+        ([[4, 2, 3], [3, 5, 4]], [[0], [2]], [[2], [0]]),
+        ([[0, 3], [3, 2]], [[], []], [[1], [0]]),
+        ([[1, 1], [1, 1]], [[0], [0]], [[1], [1]]),
+    ],
+)
+def test_dimensions(
+    sizes: list[list[int]], batching: list[list[int]], contracting: list[list[int]], element: str
+) -> None:
+    check(sizes, batching, contracting, element=element)
+
+
+@pytest.mark.parametrize("element", ["f64", "complex<f64>"])
+def test_with_itself(element: str) -> None:
+    text = dot_general([[3, 3], [3, 3]], [[], []], [[1], [0]], (element,) * 3, operands="%x, %x")
+    check_rule(text, random([3, 3], element), random([3, 3], element))
+
+
+@pytest.mark.parametrize("sizes", [([3], [3]), ([2, 3], [3]), ([3], [3, 2]), ([2, 3], [3, 4])])
+@pytest.mark.parametrize("element", ["f64", "complex<f64>"])
+def test_dot(sizes: tuple[list[int], list[int]], element: str) -> None:
+    x, y, z = (tensor(s, element) for s in (*sizes, [*sizes[0][:-1], *sizes[1][1:]]))
+    text = f"""
+    func.func @main(%x: {x}, %y: {y}) -> {z} {{
+      %0 = stablehlo.dot %x, %y, precision = [HIGH, DEFAULT] : ({x}, {y}) -> {z}
+      return %0 : {z}
+    }}"""
+    check_rule(text, *(random(s, element) for s in sizes))
+
+
+@st.composite
+def contractions(draw: Any) -> tuple[list[list[int]], list[list[int]], list[list[int]]]:
+    """Sizes and numbers: batch, contracting and kept dimensions, shuffled on either side."""
+    size = st.integers(1, 3)
+    batch, sums = (draw(st.lists(size, max_size=2)) for _ in range(2))
+    sizes, batching, contracting = [], [], []
+    for _ in range(2):
+        kept = draw(st.lists(size, max_size=2))
+        shared = [*batch, *sums]
+        order = draw(st.permutations(range(len(shared) + len(kept))))
+        sizes.append([[*shared, *kept][i] for i in order])
+        batching.append([order.index(i) for i in range(len(batch))])
+        contracting.append([order.index(i) for i in range(len(batch), len(shared))])
+    return sizes, batching, contracting
+
+
+@settings(max_examples=40, deadline=None, derandomize=True)
+@given(contractions(), st.sampled_from(["f64", "complex<f64>"]))
+def test_random_dimensions(
+    numbers: tuple[list[list[int]], list[list[int]], list[list[int]]], element: str
+) -> None:
+    sizes, batching, contracting = numbers
+    text = dot_general(sizes, batching, contracting, (element,) * 3)
+    check_rule(text, *(random(s, element) for s in sizes), subsets=False, order=1)
+
+
+def cotangents(text: str, x: Any, y: Any, ct: Any) -> tuple[Any, Any]:
+    """By IREE: the reference interpreter takes no element types that differ."""
+    program = load(text).vjp()
+    *_, cx, cy = run_module(compile_module(str(program)), [x, y, ct])
+    return cx, cy
+
+
+@pytest.mark.parametrize("elements", [("f32", "f32", "f64"), ("f64", "f64", "f32"), ("f32", "f64", "f64")])
+def test_mixed_element_types(elements: tuple[str, str, str]) -> None:
+    """A cotangent has the type of its operand; what is multiplied is not rounded before."""
+    text = dot_general([[2, 3], [3, 4]], [[], []], [[1], [0]], elements)
+    x, y, ct = (
+        random(s).astype({"f32": np.float32, "f64": np.float64}[e])
+        for s, e in zip(([2, 3], [3, 4], [2, 4]), elements, strict=True)
+    )
+    cx, cy = cotangents(text, x, y, ct)
+    assert (cx.dtype, cy.dtype) == (x.dtype, y.dtype)
+    for actual, operands in ((cx, (ct, y.T)), (cy, (x.T, ct))):
+        expected = operands[0].astype(np.float64) @ operands[1].astype(np.float64)
+        np.testing.assert_allclose(
+            actual, expected, rtol=0, atol=1e-6 if actual.dtype == np.float32 else 1e-14
+        )
+
+
+def test_narrow_operands() -> None:
+    """bf16 operands with an f32 result: the transposed contractions are f32, and rounded once."""
+    text = dot_general([[2, 3], [3, 4]], [[], []], [[1], [0]], ("bf16", "bf16", "f32"))
+    transposed = str(load(text).vjp())
+    assert transposed.count("(tensor<2x4xf32>, tensor<3x4xf32>) -> tensor<2x3xf32>") == 1
+    assert transposed.count("(tensor<2x3xf32>, tensor<2x4xf32>) -> tensor<3x4xf32>") == 1
+    assert transposed.count("(tensor<2x3xf32>) -> tensor<2x3xbf16>") == 1
+
+
+def test_real_times_complex() -> None:
+    elements = ("f64", "complex<f64>", "complex<f64>")
+    text = dot_general([[2, 3], [3, 4]], [[], []], [[1], [0]], elements)
+    program = str(load(text).vjp())
+    assert "tensor<2x3xcomplex<f64>>) -> tensor<2x3xf64>" in program
+
+
+ALGORITHM = """, algorithm = <lhs_precision_type = tf32, rhs_precision_type = tf32, accumulation_type = f32,
+    lhs_component_count = 1, rhs_component_count = 1, num_primitive_operations = 1,
+    allow_imprecise_accumulation = false>"""
+
+
+@pytest.mark.parametrize(
+    ("more", "carried"),
+    [
+        (", precision = [HIGHEST, HIGH]", "precision = [HIGHEST, HIGH]"),
+        (ALGORITHM, "lhs_precision_type = tf32"),
+    ],
+)
+def test_precision_is_carried_over(more: str, carried: str) -> None:
+    """The cotangent stands where the operand stood, so precisions stay with their sides."""
+    text = dot_general([[2, 3], [3, 4]], [[], []], [[1], [0]], ("f32", "f32", "f32"), more)
+    assert str(load(text).vjp()).count(carried) == 3
+
+
+def test_a_sum_of_nothing() -> None:
+    """Neither way: the result is zero whatever the operands are, and the interpreter cannot evaluate it."""
+    text = dot_general([[2, 0], [0, 3]], [[], []], [[1], [0]])
+    assert "tensor<2x3xf64>, tensor<0x3xf64>" not in str(load(text).vjp())
+
+
+def test_no_transposition_of_a_matrix_product() -> None:
+    text = dot_general([[2, 3], [3, 4]], [[], []], [[1], [0]])
+    assert "stablehlo.transpose" not in str(load(text).vjp())
