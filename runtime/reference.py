@@ -7,7 +7,6 @@ import numpy as np
 from numpy.typing import NDArray
 from torch_mlir import ir
 from torch_mlir._mlir_libs import _stablehlo
-from torch_mlir._mlir_libs import _stablehlo as hlo
 
 from tiduc.dialect.context import parse, run_passes, stage
 from tiduc.dialect.errors import InputError
@@ -101,12 +100,12 @@ def _reorder_convolutions(module: Any) -> None:
 
     module.operation.walk(note)
     for op in found:
-        n = hlo.ConvDimensionNumbers(op.attributes["dimension_numbers"])
+        n = _stablehlo.ConvDimensionNumbers(op.attributes["dimension_numbers"])
         order = [n.output_batch_dimension, *n.output_spatial_dimensions, n.output_feature_dimension]
         if n.output_batch_dimension < n.output_feature_dimension:
             continue
         type_, last = op.results[0].type, len(order) - 1
-        op.attributes["dimension_numbers"] = hlo.ConvDimensionNumbers.get(
+        op.attributes["dimension_numbers"] = _stablehlo.ConvDimensionNumbers.get(
             n.input_batch_dimension,
             n.input_feature_dimension,
             n.input_spatial_dimensions,

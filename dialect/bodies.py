@@ -1,0 +1,83 @@
+"""Regions of scalars: the bodies of reducers and comparators, read, built and copied."""
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+from torch_mlir import ir
+
+from tiduc.dialect.builder import replace_captured
+from tiduc.dialect.graph import Definition, captured, operations
+from tiduc.dialect.stablehlo import StablehloBuilder
+
+Fill = Callable[[Any], None]
+
+
+class Body(StablehloBuilder):
+    """Emits into a region that reads nothing outside it, rather than into a graph."""
+
+    def __init__(self, region: Any, types: Sequence[Any], location: Any) -> None:
+        self.block = region.blocks.append(*types, arg_locs=[location] * len(types))
+        self.arguments = list(self.block.arguments)
+        self.location = location
+        self._ip = ir.InsertionPoint(self.block)
+        self._local = {}
+
+    def emit_all(
+        self,
+        name: str,
+        operands: Sequence[Any],
+        types: Sequence[Any],
+        attributes: Mapping[str, Any] | None = None,
+        regions: Sequence[Fill] = (),
+    ) -> tuple[Any, ...]:
+        made = {"loc": self.location, "ip": self._ip}
+        op = ir.Operation.create(name, types, operands, attributes, regions=len(regions), **made)
+        for fill, region in zip(regions, op.regions, strict=True):
+            fill(region)
+        return tuple(op.results)
+
+    def returns(self, *values: Any) -> None:
+        """Ends the region."""
+        self.emit_all("stablehlo.return", values, ())
+
+    def copy_of(self, b: Any, op: Definition, region: int, arguments: Sequence[Any]) -> dict[Any, Any]:
+        """Emits again what a region of `op` holds, on other arguments; from its values to those made here.
+
+        Constants that it reads from outside, where MLIR's folder likes to move them, are brought in again;
+        callers refuse an op for which `self_contained` is false.
+        """
+        block = op.regions[region].blocks[0]
+        values = dict(zip(block.arguments, arguments, strict=True))
+        for inside, outside in zip(captured(op.op), op.captures, strict=True):
+            values[inside] = b.view.definition(outside).op.clone(self._ip).results[0]
+        for inner in operations(block):
+            if inner.name != "stablehlo.return":
+                copy = inner.clone(self._ip)
+                for i, x in enumerate(inner.operands):
+                    copy.operands[i] = values[x]
+                replace_captured(copy, [values[x] for x in captured(inner)])
+                values.update(zip(inner.results, copy.results, strict=True))
+        return values
+
+
+def self_contained(b: Any, op: Definition) -> bool:
+    """The op's regions read nothing from outside but constants."""
+    found = [b.view.definition(x) for x in op.captures]
+    return all(d is not None and d.name == "stablehlo.constant" for d in found)
+
+
+def returned(op: Definition, region: int = 0) -> tuple[Any, ...]:
+    """What a region returns."""
+    block = op.regions[region].blocks[0]
+    return tuple(list(operations(block))[-1].operands)
+
+
+def reducer(op: Definition, result: int = 0, region: int = 0) -> str | None:
+    """The one op that makes a body's `result`, of that result's two arguments; None for any other body."""
+    block = op.regions[region].blocks[0]
+    value, arguments = returned(op, region)[result], list(block.arguments)
+    of = [arguments[result], arguments[len(arguments) // 2 + result]]
+    for inner in operations(block):
+        if value in inner.results and list(inner.operands) in (of, of[::-1]) and not len(inner.regions):
+            return inner.name  # type: ignore[no-any-return]
+    return None

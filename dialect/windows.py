@@ -1,0 +1,192 @@
+"""Windows: what reduce_window, select_and_scatter and convolution move over an array; their emitters."""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from torch_mlir import ir
+from torch_mlir._mlir_libs import _stablehlo as hlo
+
+from tiduc.dialect.graph import Definition
+from tiduc.dialect.stablehlo import dims, shape, with_shape
+
+Numbers = tuple[int, ...]
+
+
+@dataclass(frozen=True)
+class Window:
+    """A window over an array, one entry a dimension.
+
+    Place o of the window and offset j in it meet element i where o * stride + j * dilation = i * base + low.
+    """
+
+    sizes: Numbers
+    strides: Numbers
+    base: Numbers
+    dilation: Numbers
+    low: Numbers
+    high: Numbers
+
+    def outputs(self, sizes: Sequence[int]) -> list[int]:
+        """The number of its places over an array of these sizes."""
+        over = zip(self.padded(sizes), self.extent, self.strides, strict=True)
+        return [max(0, (n - k) // s + 1) if n > 0 else 0 for n, k, s in over]
+
+    @property
+    def extent(self) -> list[int]:
+        """Its sizes, dilated."""
+        return [dilated(k, w) for k, w in zip(self.sizes, self.dilation, strict=True)]
+
+    def padded(self, sizes: Sequence[int]) -> list[int]:
+        """The sizes of an array, dilated and padded."""
+        ends = zip(sizes, self.base, self.low, self.high, strict=True)
+        return [dilated(n, a) + lo + hi for n, a, lo, hi in ends]
+
+    def adjoint(self, sizes: Sequence[int], places: Sequence[int]) -> "Window":
+        """The window that goes back, from its places to the elements of an array of these (positive) sizes.
+
+        There j' = size - 1 - j, so a kernel is reversed, and stride and base change roles:
+        i * base + j' * dilation = o * stride + (size - 1) * dilation - low. The high padding makes the last
+        place the last element, so that elements in the remainder that a stride leaves get their places too.
+        """
+        low = [e - 1 - lo for e, lo in zip(self.extent, self.low, strict=True)]
+        return replace(self, strides=self.base, base=self.strides, low=tuple(low)).ending(places, sizes)
+
+    def correlation(self, sizes: Sequence[int], places: Sequence[int]) -> "Window":
+        """The window as large as the places, which moves over the same array with one place an offset j."""
+        turned = replace(self, sizes=tuple(places), strides=self.dilation, dilation=self.strides)
+        return turned.ending(sizes, self.sizes)
+
+    def ending(self, sizes: Sequence[int], places: Sequence[int]) -> "Window":
+        """The same with the high padding that gives exactly these places over these sizes."""
+        plain = replace(self, high=(0,) * len(sizes)).padded(sizes)
+        ends = zip(places, self.strides, self.extent, plain, strict=True)
+        return replace(self, high=tuple((m - 1) * s + e - n for m, s, e, n in ends))
+
+    def unpadded(self) -> "Window":
+        """The same over an array that is dilated and padded already."""
+        ones, zeros = (1,) * len(self.sizes), (0,) * len(self.sizes)
+        return replace(self, base=ones, low=zeros, high=zeros)
+
+    def may_be_empty(self, sizes: Sequence[int]) -> bool:
+        """At some place the window may hold no element: quick to say, at times True where it never is."""
+        over = zip(self.outputs(sizes), sizes, self.strides, self.low, self.extent, strict=True)
+        holes = any(
+            a > 1 or (w > 1 and k > 1) for k, w, a in zip(self.sizes, self.dilation, self.base, strict=True)
+        )
+        return holes or any(not n or lo >= k or (m - 1) * s - lo >= n for m, n, s, lo, k in over)
+
+    def elements(self, sizes: Sequence[int]) -> NDArray[np.int64]:
+        """How many elements, not padding, the window holds at each place over an array of these sizes."""
+        total = np.ones([], np.int64)
+        for d, (n, m) in enumerate(zip(sizes, self.outputs(sizes), strict=True)):
+            at = (
+                np.arange(m)[:, None] * self.strides[d]
+                + np.arange(self.sizes[d]) * self.dilation[d]
+                - self.low[d]
+            )
+            held = (at >= 0) & (at < dilated(n, self.base[d])) & (at % self.base[d] == 0)
+            total = np.multiply.outer(total, held.sum(1))
+        return total
+
+
+def dilated(size: int, by: int) -> int:
+    """The size of a dimension with `by - 1` places between its elements."""
+    return (size - 1) * by + 1 if size else 0
+
+
+def window_of(op: Definition) -> Window:
+    """The window of a reduce_window or select_and_scatter."""
+    names = "window_strides", "base_dilations", "window_dilations"
+    return _window(op.attributes, tuple(op.attributes["window_dimensions"]), names)
+
+
+def window_of_convolution(op: Definition) -> Window:
+    """The window of a convolution: its kernel, over the spatial dimensions."""
+    numbers = hlo.ConvDimensionNumbers(op.attributes["dimension_numbers"])
+    sizes = tuple(shape(op.operands[1])[d] for d in numbers.kernel_spatial_dimensions)
+    return _window(op.attributes, sizes, ("window_strides", "lhs_dilation", "rhs_dilation"))
+
+
+def _window(attributes: Any, sizes: Numbers, names: Sequence[str]) -> Window:
+    ends = np.zeros((len(sizes), 2), np.int64)
+    if "padding" in attributes:
+        ends = np.array(attributes["padding"]).reshape(ends.shape)
+    ones = (1,) * len(sizes)
+    strides, base, dilation = (tuple(attributes[n]) if n in attributes else ones for n in names)
+    return Window(sizes, strides, base, dilation, tuple(ends[:, 0].tolist()), tuple(ends[:, 1].tolist()))
+
+
+def padding(low: Sequence[int], high: Sequence[int]) -> Any:
+    """Paddings as the attribute `dense<[[low, high], ...]>`."""
+    type_ = ir.RankedTensorType.get([len(low), 2], ir.IntegerType.get_signless(64))
+    return ir.DenseElementsAttr.get(np.stack([low, high], axis=1).astype(np.int64), type=type_)
+
+
+def reduce_window(
+    b: Any, inputs: Sequence[Any], inits: Sequence[Any], window: Window, fill: Callable[[Any], None]
+) -> tuple[Any, ...]:
+    """The inputs combined over a window at each of its places, by a body."""
+    sizes = window.outputs(shape(inputs[0]))
+    attributes = {
+        "window_dimensions": dims(window.sizes),
+        "window_strides": dims(window.strides),
+        "base_dilations": dims(window.base),
+        "window_dilations": dims(window.dilation),
+        "padding": padding(window.low, window.high),
+    }
+    types = [with_shape(x.type, sizes) for x in inputs]
+    return b.emit_all("stablehlo.reduce_window", (*inputs, *inits), types, attributes, [fill])  # type: ignore[no-any-return]
+
+
+@dataclass(frozen=True)
+class Layout:
+    """Which dimension is which: batch, features, spatial; of the kernel, input features, output features."""
+
+    input: Numbers
+    kernel: Numbers
+    output: Numbers
+
+    @staticmethod
+    def of(op: Definition) -> "Layout":
+        n = hlo.ConvDimensionNumbers(op.attributes["dimension_numbers"])
+        return Layout(
+            (n.input_batch_dimension, n.input_feature_dimension, *n.input_spatial_dimensions),
+            (
+                n.kernel_input_feature_dimension,
+                n.kernel_output_feature_dimension,
+                *n.kernel_spatial_dimensions,
+            ),
+            (n.output_batch_dimension, n.output_feature_dimension, *n.output_spatial_dimensions),
+        )
+
+    @property
+    def attribute(self) -> Any:
+        ends = [
+            part for of in (self.input, self.kernel, self.output) for part in (of[0], of[1], list(of[2:]))
+        ]
+        return hlo.ConvDimensionNumbers.get(*ends)
+
+
+def convolution(
+    b: Any, x: Any, w: Any, window: Window, layout: Layout, groups: tuple[int, int], precision: Any | None
+) -> Any:
+    """x convolved with the kernel w; `groups` are those of features and those of the batch."""
+    places = window.outputs([shape(x)[d] for d in layout.input[2:]])
+    sizes = [shape(x)[layout.input[0]] // groups[1], shape(w)[layout.kernel[1]], *places]
+    i64 = ir.IntegerType.get_signless(64)
+    attributes = {
+        "dimension_numbers": layout.attribute,
+        "window_strides": dims(window.strides),
+        "lhs_dilation": dims(window.base),
+        "rhs_dilation": dims(window.dilation),
+        "padding": padding(window.low, window.high),
+        "feature_group_count": ir.IntegerAttr.get(i64, groups[0]),
+        "batch_group_count": ir.IntegerAttr.get(i64, groups[1]),
+    }
+    if precision is not None:
+        attributes["precision_config"] = precision
+    type_ = with_shape(x.type, [sizes[layout.output.index(d)] for d in range(len(sizes))])
+    return b.emit("stablehlo.convolution", (x, w), type_, attributes)

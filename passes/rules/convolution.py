@@ -1,0 +1,93 @@
+"""convolution: y[o] = sum_j x[i] w[j], where o * stride + j * rhs_dilation = i * lhs_dilation + low_padding.
+
+    toward x    sum_j ct[o] w[j]    ct convolved with the kernel reversed; stride and lhs_dilation swapped
+    toward w    sum_o x[i] ct[o]    x convolved with ct as the kernel; stride and rhs_dilation swapped
+
+The first contracts the kernel's output features, so these change places with its input features; the second
+contracts the batch, which changes places with the features. With groups q,
+
+    y[b, (q, o)] = sum_i x[b, (q, i)] w[i, (q, o)]    of features
+    y[b, (q, o)] = sum_i x[(q, b), i] w[i, (q, o)]    of the batch
+
+so toward w the one kind of groups is the other, and toward x both are groups of features, of a kernel that
+has (q, i) and o for i and (q, o).
+"""
+
+from typing import Any
+
+from torch_mlir import ir
+
+from tiduc.dialect.graph import Definition
+from tiduc.dialect.stablehlo import element, shape
+from tiduc.dialect.windows import Layout, convolution, window_of_convolution
+from tiduc.passes.rules.opset import bilinear
+
+
+@bilinear("stablehlo.convolution")
+def convolution_transpose(b: Any, op: Definition, ct: Any, side: int) -> Any:
+    """In the element type of ct, which may be wider than the operands'."""
+    x = op.operands[side]
+    if 0 in (*shape(op.operands[0]), *shape(op.operands[1]), *shape(ct)):
+        return b.zero(x.type)
+    other = b.convert(b.conj(op.operands[1 - side]), element(ct))
+    dx = _toward_kernel(b, op, other, ct) if side else _toward_input(b, op, other, ct)
+    return b.convert(dx, element(x))
+
+
+def _toward_input(b: Any, op: Definition, w: Any, ct: Any) -> Any:
+    layout, (features, batches) = Layout.of(op), _groups(op)
+    sizes = [shape(op.operands[0])[d] for d in layout.input[2:]]
+    places = [shape(ct)[d] for d in layout.output[2:]]
+    window = window_of_convolution(op).adjoint(sizes, places)
+    i, o, *spatial = layout.kernel
+    flipped = [
+        d for d, reversed_ in zip(spatial, _reversal(op), strict=True) if not reversed_ and shape(w)[d] > 1
+    ]
+    kernel = _move_groups(b, b.reverse(w, flipped) if flipped else w, features * batches, o, i)
+    turned = Layout(layout.output, (o, i, *spatial), layout.input)
+    dx = convolution(b, ct, kernel, window, turned, (features * batches, 1), _precision(op))
+    return _move_groups(b, dx, batches, layout.input[1], layout.input[0])
+
+
+def _toward_kernel(b: Any, op: Definition, x: Any, ct: Any) -> Any:
+    layout, (features, batches) = Layout.of(op), _groups(op)
+    sizes = [shape(x)[d] for d in layout.input[2:]]
+    places = [shape(ct)[d] for d in layout.output[2:]]
+    window = window_of_convolution(op).correlation(sizes, places)
+    batch, feature, *spatial = layout.input
+    turned = Layout((feature, batch, *spatial), layout.output, layout.kernel)
+    dw = convolution(b, x, ct, window, turned, (batches, features), _precision(op))
+    flipped = [d for d, reversed_ in zip(layout.kernel[2:], _reversal(op), strict=True) if reversed_]
+    return b.reverse(dw, flipped) if flipped else dw
+
+
+def _move_groups(b: Any, x: Any, groups: int, source: int, target: int) -> Any:
+    """x with the groups, the major part of dimension `source`, as the major part of `target` instead."""
+    if groups == 1:
+        return x
+    sizes = shape(x)
+    split = [*sizes[:source], groups, sizes[source] // groups, *sizes[source + 1 :]]
+    order = [d if d < source else d + 1 for d in range(len(sizes))]  # of x's dimensions, now
+    order[source] = source + 1
+    order.insert(target, source)
+    moved = b.transpose(b.reshape(x, split), order)
+    sizes[source] //= groups
+    sizes[target] *= groups
+    return b.reshape(moved, sizes)
+
+
+def _groups(op: Definition) -> tuple[int, int]:
+    names = "feature_group_count", "batch_group_count"
+    features, batches = (ir.IntegerAttr(op.attributes[name]).value for name in names)
+    return features, batches
+
+
+def _reversal(op: Definition) -> list[bool]:
+    if "window_reversal" in op.attributes:
+        return list(op.attributes["window_reversal"])
+    return [False] * (op.result.type.rank - 2)
+
+
+def _precision(op: Definition) -> Any | None:
+    """Each operand's own: ct takes the place of the one whose cotangent is made."""
+    return op.attributes["precision_config"] if "precision_config" in op.attributes else None

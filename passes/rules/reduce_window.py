@@ -1,0 +1,160 @@
+"""reduce_window: sums, maxima, minima, products, bodies that only compare and select; each result by itself.
+
+An initial value takes part once in each window, and once more wherever the window holds padding.
+"""
+
+from collections.abc import Sequence
+from functools import partial
+from typing import Any
+
+import numpy as np
+
+from tiduc.dialect.bodies import Body, reducer, self_contained
+from tiduc.dialect.graph import Definition
+from tiduc.dialect.stablehlo import combiner, element, rank, shape, with_shape
+from tiduc.dialect.windows import Window, reduce_window, window_of
+from tiduc.passes.rules.opset import linearize, transpose, unsupported
+from tiduc.passes.rules.reduce import BODIES, product
+from tiduc.passes.rules.registry import Tangents
+from tiduc.passes.rules.selection import (
+    DIRECTION,
+    is_identity,
+    none,
+    repeated,
+    selected,
+    selected_by,
+    selects,
+    taken,
+)
+
+
+@linearize("stablehlo.reduce_window")
+def reduce_window_linearize(b: Any, op: Definition, dx: Tangents) -> list[Any]:
+    count = len(op.results)
+    rules = [_rule(b, op, i) for i in range(count)]
+    return [
+        None if (x is None and init is None) or rule is None else rule(x, init)
+        for rule, x, init in zip(rules, dx[:count], dx[count:], strict=True)
+    ]
+
+
+def _rule(b: Any, op: Definition, i: int) -> Any:
+    """From the tangents of operand i and its initial value to that of result i; None where it has none."""
+    if b.tangent_type(op.results[i].type) is None or 0 in shape(op.results[i]):
+        return None
+    name = reducer(op, i)
+    if name == "stablehlo.add":
+        return partial(_sum, b, op, i)
+    if name in DIRECTION:
+        return partial(_extremum, b, op, i, name)
+    if name == "stablehlo.multiply":
+        return partial(_product, b, op, i)
+    if selects(op, i) and self_contained(b, op):
+        return lambda dx, dinit: _from(b, op, i, selected_by(b, op, i), dx, dinit)
+    raise unsupported("jvp", op, BODIES)
+
+
+def _sum(b: Any, op: Definition, i: int, dx: Any, dinit: Any) -> Any:
+    """Linear in operand and initial value together."""
+    x, init = op.operands[i], op.operands[len(op.results) + i]
+    tangents = [b.zero(v.type) if dv is None else dv for v, dv in ((x, dx), (init, dinit))]
+    fill = combiner("stablehlo.add", element(x))
+    return reduce_window(b, tangents[:1], tangents[1:], window_of(op), fill)[0]
+
+
+def _extremum(b: Any, op: Definition, i: int, name: str, dx: Any, dinit: Any) -> Any:
+    """The tangent of the element that attains the extremum, the first in row-major order of several.
+
+    So does JAX, whose maximum over a window is a select_and_scatter backwards. An element that equals the
+    initial value goes before it.
+    """
+    x, init = op.operands[i], op.operands[len(op.results) + i]
+    direction, window = DIRECTION[name], window_of(op)
+
+    def prefers(body: Body, u: Any, v: Any) -> Any:
+        return body.compare(u, v, direction)
+
+    value, at = selected(b, x, init, window, prefers)
+    if is_identity(b, init, name):
+        return _from(b, op, i, at, dx, dinit, holes=window.may_be_empty(shape(x)))
+    attained = b.compare(value, repeated(b, init, value), direction)
+    return _from(b, op, i, b.select(attained, at, repeated(b, none(b, x, at), at)), dx, dinit)
+
+
+def _from(b: Any, op: Definition, i: int, at: Any, dx: Any, dinit: Any, holes: bool = True) -> Any:
+    """The tangents of the elements numbered `at`, or of the initial value where it was selected."""
+    x, init = op.operands[i], op.operands[len(op.results) + i]
+    otherwise = b.zero(init.type) if dinit is None else dinit
+    return taken(b, b.zero(x.type) if dx is None else dx, at, otherwise if holes else None)
+
+
+def _product(b: Any, op: Definition, i: int, dx: Any, dinit: Any) -> Any:
+    """The product rule, a dimension at a time, over windows that double: exact where factors are zero."""
+    x, init = op.operands[i], op.operands[len(op.results) + i]
+    window = window_of(op)
+    interior = [a - 1 for a in window.base]
+    pair = b.pad(x, init, window.low, window.high, interior), None
+    if dx is not None or dinit is not None:
+        tangent = b.zero(x.type) if dx is None else dx
+        around = b.zero(init.type) if dinit is None else dinit
+        pair = pair[0], b.pad(tangent, around, window.low, window.high, interior)
+    for d in range(rank(x)):
+        pair = _product_along(b, pair, d, window)
+    if is_identity(b, init, "stablehlo.multiply"):
+        return pair[1]
+    y = op.results[i]
+    return product(b, pair, (repeated(b, init, y), None if dinit is None else repeated(b, dinit, y)))[1]
+
+
+def _product_along(b: Any, pair: tuple[Any, Any], d: int, window: Window) -> tuple[Any, Any]:
+    """The products of a padded array over the windows along one dimension.
+
+    With P_n[o] the product of the n elements o, o + dilation, ...: P_(m+n)[o] = P_m[o] P_n[o + m dilation].
+    """
+    size, stride, dilation = window.sizes[d], window.strides[d], window.dilation[d]
+    places = (shape(pair[0])[d] - (size - 1) * dilation - 1) // stride * stride + 1
+
+    def moved(values: tuple[Any, Any], by: int, count: int, step: int = 1) -> tuple[Any, Any]:
+        start, limit, strides = [0] * rank(values[0]), shape(values[0]), [1] * rank(values[0])
+        start[d], limit[d], strides[d] = by, by + count, step
+        return tuple(None if v is None else b.slice(v, start, limit, strides) for v in values)  # type: ignore
+
+    done, result, power, length = 0, None, pair, 1  # result is P_done, power is P_length
+    while True:
+        if size & length:
+            part = moved(power, done * dilation, places, stride)
+            result = part if result is None else product(b, result, part)
+            done += length
+        if done == size:
+            return result  # type: ignore[return-value]
+        count = shape(power[0])[d] - length * dilation
+        power = product(b, moved(power, 0, count), moved(power, length * dilation, count))
+        length *= 2
+
+
+@transpose("stablehlo.reduce_window")
+def reduce_window_transpose(b: Any, op: Definition, ct: Tangents, active: Sequence[bool]) -> list[Any]:
+    """Of sums only, which is all that linearize makes: a sum over the adjoint window."""
+    count = len(op.results)
+    if any(reducer(op, i) != "stablehlo.add" for i in range(count) if ct[i] is not None):
+        raise unsupported("transpose", op, "the body is not a sum")
+    window = window_of(op)
+
+    def to_operand(i: int) -> Any:
+        x = op.operands[i]
+        if 0 in (*shape(x), *shape(ct[i])):
+            return b.zero(x.type)
+        back = window.adjoint(shape(x), shape(ct[i]))
+        zero, fill = b.zero(with_shape(x.type, [])), combiner("stablehlo.add", element(x))
+        padded = b.pad(ct[i], zero, back.low, back.high, [s - 1 for s in back.base])
+        return reduce_window(b, [padded], [zero], back.unpadded(), fill)[0]
+
+    def to_init(i: int) -> Any:
+        """Each place counts the initial value once, and once more for each offset without an element."""
+        held = window.elements(shape(op.operands[i]))
+        times = b.constant(1 + np.prod(window.sizes) - held, op.results[i].type)
+        return b.reduce_sum(b.multiply(times, ct[i]), range(rank(times)))
+
+    return [
+        partial(to, i) if ct[i] is not None else None for to in (to_operand, to_init) for i in range(count)
+    ]

@@ -1,0 +1,153 @@
+"""Which element a reduction selects, so that tangents can be taken from there; four rule files share this.
+
+A number goes along with each element, its place in row-major order; what is not an element (an initial value,
+the padding of a window) has the number after the last. The numbers are primal values, without a derivative.
+"""
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+from torch_mlir import ir
+from torch_mlir._mlir_libs import _stablehlo as hlo
+
+from tiduc.dialect.bodies import Body, returned
+from tiduc.dialect.graph import Definition, operations
+from tiduc.dialect.stablehlo import element, is_float, rank, shape, with_element, with_shape
+from tiduc.dialect.verify import ACTIVE
+from tiduc.dialect.windows import Window, reduce_window
+
+IDENTITY = {
+    "stablehlo.add": 0.0,
+    "stablehlo.multiply": 1.0,
+    "stablehlo.maximum": -np.inf,
+    "stablehlo.minimum": np.inf,
+}
+DIRECTION = {"stablehlo.maximum": "GE", "stablehlo.minimum": "LE"}
+
+
+def is_identity(b: Any, init: Any, reducer: str) -> bool:
+    """An initial value is known, when compiling, to change nothing."""
+    op = b.view.definition(init)
+    while op is not None and op.name in ("stablehlo.broadcast_in_dim", "stablehlo.reshape"):
+        op = b.view.definition(op.operands[0])
+    if op is None or op.name != "stablehlo.constant" or not is_float(init):
+        return False
+    return bool(op.attributes["value"].get_splat_value().value == IDENTITY[reducer])
+
+
+def numbers(b: Any, x: Any) -> Any:
+    """The number of each element of x, as an array of x's shape."""
+    count = int(np.prod(shape(x)))
+    integer = ir.IntegerType.get_signless(32 if count < 2**31 - 1 else 64)
+    return b.reshape(b.iota(0, ir.RankedTensorType.get([count], integer)), shape(x))
+
+
+def none(b: Any, x: Any, at: Any) -> Any:
+    """The number, as a scalar, of what is no element of x."""
+    return b.constant(int(np.prod(shape(x))), with_shape(at.type, []))
+
+
+def repeated(b: Any, scalar: Any, like: Any) -> Any:
+    """A scalar everywhere, in the shape of another value."""
+    return b.broadcast_in_dim(scalar, [], with_shape(scalar.type, shape(like)))
+
+
+def taken(b: Any, dx: Any, at: Any, otherwise: Any | None) -> Any:
+    """The elements of dx with the numbers `at`, or the scalar `otherwise` for what is no element.
+
+    That scalar is put behind the last element, not selected afterwards, so that each index is in range.
+    """
+    count = int(np.prod(shape(dx)))
+    flat = b.reshape(dx, [count])
+    if otherwise is not None:
+        flat = b.pad(flat, otherwise, [0], [1], [0])
+    numbering = hlo.GatherDimensionNumbers.get([], [0], [], [], [0], rank(at))
+    indices = b.reshape(at, [*shape(at), 1])
+    return b.gather(flat, indices, numbering, [1], with_element(at.type, element(dx)))
+
+
+# ---- one op that selects: max, min, or the select region of select_and_scatter ----------------------------
+
+
+def selected(
+    b: Any, x: Any, init: Any, window: Window, prefers: Callable[[Body, Any, Any], Any]
+) -> tuple[Any, Any]:
+    """The value and the number that each window over x selects: `init` and the last number where it is empty.
+
+    `prefers(body, u, v)` says whether u is kept when v, later in row-major order, comes along. The body puts
+    its arguments in that order itself, so that a compiler that combines them in another selects the same.
+    """
+    at = numbers(b, x)
+
+    def fill(region: Any) -> None:
+        scalars = [with_shape(x.type, []), with_shape(at.type, [])]
+        body = Body(region, scalars * 2, b.location)
+        x0, n0, x1, n1 = body.arguments
+        ordered = body.compare(n0, n1, "LE")
+        u, v = body.select(ordered, x0, x1), body.select(ordered, x1, x0)
+        m, n = body.minimum(n0, n1), body.maximum(n0, n1)
+        kept = body.or_(prefers(body, u, v), body.compare(n, none(body, x, at), "EQ"))
+        body.returns(body.select(kept, u, v), body.select(kept, m, n))
+
+    return reduce_window(b, [x, at], [init, none(b, x, at)], window, fill)
+
+
+# ---- bodies that compare and select ------------------------------------------------------------------------
+
+
+def selects(op: Definition, result: int) -> bool:
+    """A body makes its `result` only by selecting one of that result's two arguments."""
+    block = op.regions[0].blocks[0]
+    made = {y: inner for inner in operations(block) for y in inner.results}
+    arguments = list(block.arguments)
+    leaves = arguments[result], arguments[len(arguments) // 2 + result]
+    stack = [returned(op)[result]]
+    while stack:
+        value = stack.pop()
+        inner = made.get(value)
+        if inner is None:
+            if value not in leaves:
+                return False
+        elif inner.name == "stablehlo.select":
+            stack += inner.operands[1], inner.operands[2]
+        elif inner.name in DIRECTION:
+            stack += inner.operands
+        else:
+            return False
+    return True
+
+
+def selected_by(b: Any, op: Definition, result: int) -> Any:
+    """The number that a reduce or reduce_window selects for its `result`, whose body `selects`.
+
+    The op is emitted again, the numbers beside its operands; the body selects numbers as it does values.
+    """
+    count = len(op.results)
+    x = op.operands[result]
+    at = numbers(b, x)
+    made = {y: inner for inner in operations(op.regions[0].blocks[0]) for y in inner.results}
+
+    def fill(region: Any) -> None:
+        scalars = [*(init.type for init in op.operands[count:]), with_shape(at.type, [])]
+        body = Body(region, scalars * 2, b.location)
+        first, second = body.arguments[: count + 1], body.arguments[count + 1 :]
+        values = body.copy_of(b, op, 0, [*first[:count], *second[:count]])
+
+        def number(value: Any) -> Any:
+            inner = made.get(value)
+            if inner is None:
+                return first[count] if values[value] == first[result] else second[count]
+            if inner.name == "stablehlo.select":
+                condition, x, y = inner.operands
+                return body.select(values[condition], number(x), number(y))
+            x, y = inner.operands
+            kept = body.compare(values[x], values[y], DIRECTION[inner.name])
+            return body.select(kept, number(x), number(y))
+
+        body.returns(*(values[y] for y in returned(op)), number(returned(op)[result]))
+
+    operands = [*op.operands[:count], at, *op.operands[count:], none(b, x, at)]
+    types = [*(y.type for y in op.results), with_shape(at.type, shape(op.results[0]))]
+    attributes = {name: op.attributes[name] for name in op.attributes if name != ACTIVE}
+    return b.emit_all(op.name, operands, types, attributes, [fill])[count]

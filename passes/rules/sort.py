@@ -1,0 +1,40 @@
+"""sort: each tangent goes where its value goes; the comparator has no derivative but zero."""
+
+from typing import Any
+
+from tiduc.dialect.bodies import Body, returned, self_contained
+from tiduc.dialect.graph import Definition
+from tiduc.dialect.stablehlo import shape, with_shape
+from tiduc.dialect.verify import ACTIVE
+from tiduc.passes.rules.opset import linearize, unsupported
+from tiduc.passes.rules.registry import Tangents
+from tiduc.passes.rules.selection import numbers, taken
+
+
+@linearize("stablehlo.sort")
+def sort(b: Any, op: Definition, dx: Tangents) -> list[Any]:
+    """dy = dx in the order that sorting gives the elements' numbers.
+
+    A gather, so that the transpose is gather's: a scatter-add.
+    """
+    if not self_contained(b, op):
+        raise unsupported("jvp", op, "its comparator reads a value from outside")
+    if 0 in shape(op.operands[0]):
+        return [None] * len(dx)
+    order = _order(b, op)
+    return [None if tangent is None else taken(b, tangent, order, None) for tangent in dx]
+
+
+def _order(b: Any, op: Definition) -> Any:
+    """The numbers of the elements in sorted order: the op again, with the numbers as one more operand."""
+    at = numbers(b, op.operands[0])
+
+    def fill(region: Any) -> None:
+        block = op.regions[0].blocks[0]
+        scalar = with_shape(at.type, [])
+        body = Body(region, [*(x.type for x in block.arguments), scalar, scalar], b.location)
+        body.returns(body.copy_of(b, op, 0, body.arguments[:-2])[returned(op)[0]])
+
+    operands = [*op.operands, at]
+    attributes = {name: op.attributes[name] for name in op.attributes if name != ACTIVE}
+    return b.emit_all(op.name, operands, [x.type for x in operands], attributes, [fill])[-1]
