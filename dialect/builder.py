@@ -39,7 +39,6 @@ class Builder:
         self._local: dict[Any, Any] = {}  # any value an op may name: to the value that stands for it here
         self._linear: set[Any] = set()
         self._masks: dict[tuple[bool, ...], Any] = {}
-        self._definitions: list[Definition] = []
         # Definitions need their graph; it takes its inputs in when the builder finishes.
         self.graph = Graph(op, view.module)
 
@@ -77,7 +76,7 @@ class Builder:
 
     def abandon(self) -> None:
         """Removes the unfinished graph, after a refusal."""
-        for definition in self._definitions:
+        for definition in self.graph.definitions:
             for result in definition.results:
                 self.view.definitions.pop(result, None)
         self._op.erase()
@@ -113,14 +112,16 @@ class Builder:
         """Emits an op, each region filled by a function of its own, which reads nothing outside; its results."""
         known = self._local
         local = [known[x] if x in known else self.local(x) for x in operands]
-        if mask := self._mask(local):
+        active = None
+        if not self._linear.isdisjoint(local):
+            active, mask = self._mask(local)
             attributes = {**attributes, ACTIVE: mask} if attributes else {ACTIVE: mask}
         op = ir.Operation.create(
             name, types, local, attributes, regions=len(regions), loc=self.location, ip=self._ip
         )
-        for fill, region in zip(regions, op.regions, strict=True):
+        for fill, region in zip(regions, op.regions, strict=True) if regions else ():
             fill(region)
-        return self._emitted(op, name, tuple(operands), mask is not None)
+        return self._emitted(op, name, tuple(operands), active, (), tuple(types))
 
     def emit(self, name: str, operands: Sequence[Any], type_: Any, attributes: Mapping[str, Any] | None = None) -> Any:
         """Emits an op of one result and no regions; its result."""
@@ -138,13 +139,13 @@ class Builder:
             del copy.attributes[ACTIVE]
         for key, value in (attributes or {}).items():
             copy.attributes[key] = value
-        mask = self._mask(local)
-        if mask:
-            copy.attributes[ACTIVE] = mask
+        active = None
+        if not self._linear.isdisjoint(local):
+            active, copy.attributes[ACTIVE] = self._mask(local)
         for i, x in enumerate(local):
             copy.operands[i] = x
         replace_captured(copy, captures)
-        return self._emitted(copy, op.name, operands, mask is not None, op.captures)
+        return self._emitted(copy, op.name, operands, active, op.captures, op.types)
 
     def copy(self, op: Any) -> Any:
         """A clone of an op at the end of the graph, its operands not yet replaced; the builder knows nothing of it."""
@@ -159,27 +160,32 @@ class Builder:
         """The sum of values of one type, at least one; a single one is itself."""
         return reduce(self.add, terms)
 
-    def _mask(self, local: Sequence[Any]) -> Any | None:
+    def _mask(self, local: Sequence[Any]) -> tuple[tuple[bool, ...], Any]:
+        """The flags of the active operands, and their attribute."""
         linear = self._linear
         flags = tuple([x in linear for x in local])
-        if True not in flags:
-            return None
         mask = self._masks.get(flags)
         if mask is None:
             mask = self._masks[flags] = ir.DenseBoolArrayAttr.get(list(flags))
-        return mask
+        return flags, mask
 
     def _emitted(
-        self, op: Any, name: str, operands: tuple[Any, ...], linear: bool, captures: tuple[Any, ...] = ()
+        self,
+        op: Any,
+        name: str,
+        operands: tuple[Any, ...],
+        active: tuple[bool, ...] | None,
+        captures: tuple[Any, ...],
+        types: tuple[Any, ...],
     ) -> tuple[Any, ...]:
         results = tuple(op.results)
-        definition = Definition(op, name, operands, results, self.graph, captures)
-        self._definitions.append(definition)
+        definition = Definition(op, name, operands, results, self.graph, captures, active, types, self.location)
+        self.graph.definitions.append(definition)
         definitions, local = self.view.definitions, self._local
         for result in results:
             definitions[result] = definition
             local[result] = result
-        if linear:
+        if active:
             self._linear.update(results)
         return results
 

@@ -12,10 +12,12 @@ class Definition:
     """One operation of a graph, its operands followed to the graphs that define them.
 
     `operands` are values of any graph, never results of a `tidu.external`; `captures` are the values that the op's
-    regions read from outside. This is the `op` that rules see, so it reads like an `ir.Operation`.
+    regions read from outside; `active` flags the operands that depend on the inputs of a linear graph, and is None
+    where none does. This is the `op` that rules see, so it reads like an `ir.Operation`; what the builder knows
+    already is not asked of MLIR again.
     """
 
-    __slots__ = ("captures", "graph", "name", "op", "operands", "results")
+    __slots__ = ("_location", "_types", "active", "captures", "graph", "name", "op", "operands", "results")
 
     def __init__(
         self,
@@ -25,6 +27,9 @@ class Definition:
         results: tuple[Any, ...],
         graph: "Graph",
         captures: tuple[Any, ...] = (),
+        active: tuple[bool, ...] | None = None,
+        types: tuple[Any, ...] | None = None,
+        location: Any = None,
     ) -> None:
         self.op = op
         self.name = name
@@ -32,6 +37,9 @@ class Definition:
         self.results = results
         self.graph = graph
         self.captures = captures
+        self.active = active
+        self._types = types
+        self._location = location
 
     @property
     def result(self) -> Any:
@@ -40,16 +48,25 @@ class Definition:
         return result
 
     @property
+    def types(self) -> tuple[Any, ...]:
+        """The types of the results."""
+        if self._types is None:
+            self._types = tuple([x.type for x in self.results])
+        return self._types
+
+    @property
+    def location(self) -> Any:
+        if self._location is None:
+            self._location = self.op.location
+        return self._location
+
+    @property
     def attributes(self) -> Any:
         return self.op.attributes
 
     @property
     def regions(self) -> Any:
         return self.op.regions
-
-    @property
-    def location(self) -> Any:
-        return self.op.location
 
 
 class Graph:
@@ -62,14 +79,14 @@ class Graph:
         self.block = op.regions[0].blocks[0]
         self.keys: tuple[str, ...] = tuple(key.value for key in op.attributes["inputs"])
         self.inputs: dict[str, Any] = dict(zip(self.keys, self.block.arguments, strict=True))
+        self.definitions: list[Definition] = []
         self.names: dict[str, Any] = {}
         self._name_of: dict[Any, str] = {}
         self._fresh = 0
 
     @property
     def terminator(self) -> Any:
-        operations = self.block.operations
-        return operations[len(operations) - 1].operation
+        return ir.InsertionPoint.at_block_terminator(self.block).ref_operation.operation  # indexing would be linear
 
     @property
     def outputs(self) -> tuple[Any, ...]:
@@ -113,7 +130,7 @@ class Graph:
                 "tidu.name",
                 operands=[value],
                 attributes={"sym_name": ir.StringAttr.get(name)},
-                ip=ir.InsertionPoint(self.terminator),
+                ip=ir.InsertionPoint.at_block_terminator(self.block),
             )
             self.add_name(value, name)
         return name

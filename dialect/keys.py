@@ -30,7 +30,7 @@ class KeyTable:
         """The key of an op's first result, given those of what it reads; the others follow it."""
         if op.name in self._stateful:
             return self._key(("once", id(op)), len(op.results))
-        described = (op.name, tuple(operands), _attributes(op.op), tuple([x.type for x in op.results]))
+        described = (op.name, tuple(operands), _attributes(op.op), op.types)
         if len(op.regions):
             described += (self._regions(op.op, dict(zip(op.captures, captures, strict=True))),)
         return self._key(described, len(op.results))
@@ -68,4 +68,9 @@ class KeyTable:
 
 def _attributes(op: Any) -> tuple[Any, ...]:
     attributes = op.attributes
-    return tuple([(name, attributes[name]) for name in attributes]) if len(attributes) else ()
+    if not len(attributes):
+        return ()
+    try:
+        return tuple([(name, attributes[name]) for name in attributes])
+    except TypeError:  # the bindings cannot make an object of a complex constant's value, but print it
+        return (op.get_asm(print_generic_op_form=True),)

@@ -193,10 +193,18 @@ class View:
         following, follow = self._following, self.follow
         while self._unread:
             graph, own = self._unread.pop()
+            linear = set(graph.inputs.values()) if graph.linear else set()
             for op, name in own:
                 operands = tuple([follow(x) if x in following else x for x in op.operands])
                 captures = tuple(map(follow, captured(op))) if len(op.regions) else ()
-                self.defined(Definition(op, name, operands, tuple(op.results), graph, captures))
+                results = tuple(op.results)
+                active = None
+                if not linear.isdisjoint(operands):
+                    active = tuple([x in linear for x in operands])
+                    linear.update(results)
+                definition = Definition(op, name, operands, results, graph, captures, active)
+                graph.definitions.append(definition)
+                self.defined(definition)
 
     def _found(self, name: str) -> bool:
         return self._search is not None and self._search(name) is not None

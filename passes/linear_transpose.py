@@ -17,7 +17,7 @@ from typing import Any
 
 from tiduc.dialect.context import stage
 from tiduc.dialect.errors import RequestError
-from tiduc.dialect.graph import Definition, Graph
+from tiduc.dialect.graph import Graph
 from tiduc.dialect.view import View
 from tiduc.passes.rules.registry import OpSet
 
@@ -36,7 +36,7 @@ def linear_transpose(view: View, graph: Graph, opset: OpSet, name: str | None = 
     b = opset.builder(view, name)
     try:
         cotangents = _seeds(b, view, graph)
-        _transpose_ops(b, view, graph, cotangents, opset)
+        _transpose_ops(b, graph, cotangents, opset)
         outputs = [b.sum(cotangents[x]) if cotangents[x] else None for x in graph.inputs.values()]
     except BaseException:
         b.abandon()
@@ -57,29 +57,17 @@ def _seeds(b: Any, view: View, graph: Graph) -> defaultdict[Any, list[Any]]:
     return cotangents
 
 
-def _transpose_ops(
-    b: Any, view: View, graph: Graph, cotangents: defaultdict[Any, list[Any]], opset: OpSet
-) -> None:
+def _transpose_ops(b: Any, graph: Graph, cotangents: defaultdict[Any, list[Any]], opset: OpSet) -> None:
     """Carries the cotangents from the outputs back to the inputs."""
-    for op, active in reversed(_linear_ops(view, graph)):
+    for op in reversed(graph.definitions):
+        if op.active is None:
+            continue
         buckets = [cotangents.pop(y, None) for y in op.results]
         if not any(buckets):
             continue
-        rule = opset.transpose_rule(op)
         b.location = op.location
         ct = [b.sum(bucket) if bucket else None for bucket in buckets]
-        for x, is_active, cx in zip(op.operands, active, rule(b, op, ct, active), strict=True):
+        transposed = opset.transpose_rule(op)(b, op, ct, op.active)
+        for x, is_active, cx in zip(op.operands, op.active, transposed, strict=True):
             if is_active and cx is not None:
                 cotangents[x].append(cx() if callable(cx) else cx)
-
-
-def _linear_ops(view: View, graph: Graph) -> list[tuple[Definition, list[bool]]]:
-    """The ops that depend on the graph's inputs, in order, each with the flags of its active operands."""
-    linear = set(graph.inputs.values())
-    found = []
-    for op in view.schedule(graph.outputs):
-        active = [x in linear for x in op.operands]
-        if True in active:
-            linear.update(op.results)
-            found.append((op, active))
-    return found
