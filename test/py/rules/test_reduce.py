@@ -1,0 +1,185 @@
+"""reduce: each reducer, initial values, ties and zeros, and what selects by an index."""
+
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from check_rule import check_rule, run
+
+from tiduc.dialect.errors import Unsupported
+from tiduc.program import load
+
+RNG = np.random.default_rng(0)
+INF = "0xFFF0000000000000"
+
+
+def tensor(sizes: tuple[int, ...], element: str = "f64") -> str:
+    return f"tensor<{''.join(f'{n}x' for n in sizes)}{element}>"
+
+
+def text(
+    op: str, sizes: tuple[int, ...], dims: list[int], init: str | None = None, element: str = "f64"
+) -> str:
+    """A reduce by one op, from a constant, or from a second argument where `init` is None."""
+    x, kept = tensor(sizes, element), tensor(tuple(n for i, n in enumerate(sizes) if i not in dims), element)
+    argument = f", %init: tensor<{element}>" if init is None else ""
+    constant = "" if init is None else f"%init = stablehlo.constant dense<{init}> : tensor<{element}>"
+    return f"""
+    func.func @main(%x: {x}{argument}) -> {kept} {{
+      {constant}
+      %0 = stablehlo.reduce(%x init: %init) applies stablehlo.{op} across dimensions = {dims}
+        : ({x}, tensor<{element}>) -> {kept}
+      return %0 : {kept}
+    }}"""
+
+
+def random(*sizes: int, element: str = "f64") -> np.ndarray:
+    x = RNG.standard_normal(sizes)
+    return x + 1j * RNG.standard_normal(sizes) if element.startswith("complex") else np.asarray(x)
+
+
+SHAPES = [
+    ((3,), [0]), ((1,), [0]), ((0,), [0]), ((2, 3), [1]), ((2, 3, 2), [0, 2]), ((2, 3), []), ((2, 0), [1]),
+    ((0, 2), [1]), ((5, 2), [0, 1]), ((7,), [0]), ((), []),
+]  # fmt: skip
+IDENTITY = {"add": "0.0", "maximum": INF, "minimum": "0x7FF0000000000000", "multiply": "1.0"}
+
+
+@pytest.mark.parametrize(("sizes", "dims"), SHAPES)
+@pytest.mark.parametrize("op", IDENTITY)
+def test_shapes(op: str, sizes: tuple[int, ...], dims: list[int]) -> None:
+    empty = 0 in [sizes[d] for d in dims]  # then the result is the initial value, maybe infinite
+    check_rule(text(op, sizes, dims, IDENTITY[op]), random(*sizes), differences=not empty)
+    if dims:  # StableHLO's own simplification forgets the initial value of a reduction along nothing
+        check_rule(text(op, sizes, dims), random(*sizes), random())
+
+
+@pytest.mark.parametrize("op", ["add", "multiply"])
+def test_complex(op: str) -> None:
+    x, init = random(2, 3, element="complex"), random(element="complex")
+    check_rule(text(op, (2, 3), [1], element="complex<f64>"), x, init)
+
+
+@pytest.mark.parametrize(("op", "init"), [("maximum", INF), ("minimum", "0x7FF0000000000000")])
+def test_ties_share_evenly(op: str, init: str) -> None:
+    x = np.array([[1.0, 2, 2], [3, 3, 3], [1, 1, 1], [-1, 0, 0]])
+    function = jnp.max if op == "maximum" else jnp.min
+    check_rule(text(op, (4, 3), [1], init), x, differences=False, jax_function=lambda x: function(x, axis=1))
+
+
+def test_ties_with_the_initial_value() -> None:
+    program = load(text("maximum", (3,), [0]))
+    x, init, dx, dinit = np.array([2.0, 1, 2]), np.array(2.0), np.array([3.0, 5, 7]), np.array(11.0)
+    _, dy = run(program.jvp(), [x, init, dx, dinit])
+    assert dy == pytest.approx((3 + 7 + 11) / 3)
+    _, dy = run(program.jvp([0]), [x, init, dx])
+    assert dy == pytest.approx((3 + 7) / 3)
+
+
+@pytest.mark.parametrize("init", [5.0, 0.0])
+def test_initial_value_that_decides(init: float) -> None:
+    check_rule(text("maximum", (3, 2), [0], str(init)), np.array([[1.0, -1], [2, -2], [3, -3]]))
+
+
+def test_infinities_stay_out() -> None:
+    """A row of a masked softmax: -inf beside a number, and nothing but -inf."""
+    program = load(text("maximum", (2, 3), [1], INF))
+    x = np.array([[-np.inf, 1, -np.inf], [-np.inf] * 3])
+    dx = np.arange(6.0).reshape(2, 3)
+    _, dy = run(program.jvp(), [x, dx])
+    np.testing.assert_array_equal(dy, [1, 4])
+    _, cx = run(program.vjp(), [x, np.array([2.0, 3.0])])
+    np.testing.assert_array_equal(cx, [[0, 2, 0], [1, 1, 1]])
+
+
+@pytest.mark.parametrize("zeros", range(4))
+def test_product_with_zeros(zeros: int) -> None:
+    x = random(5)
+    x[:zeros] = 0
+    check_rule(text("multiply", (5,), [0], "1.0"), x, jax_function=jnp.prod)
+    check_rule(text("multiply", (5,), [0]), x, np.array(0.0))
+
+
+def test_product_of_an_odd_number() -> None:
+    for count in range(1, 12):
+        check_rule(text("multiply", (count,), [0], "1.0"), random(count), order=1)
+
+
+ARGMAX = """
+func.func @main(%x: tensor<3x4xf64>, %init: tensor<f64>) -> (tensor<3xf64>, tensor<3xi64>) {
+  %i = stablehlo.iota dim = 1 : tensor<3x4xi64>
+  %c = stablehlo.constant dense<0> : tensor<i64>
+  %0:2 = stablehlo.reduce(%x init: %init), (%i init: %c) across dimensions = [1]
+    : (tensor<3x4xf64>, tensor<3x4xi64>, tensor<f64>, tensor<i64>) -> (tensor<3xf64>, tensor<3xi64>)
+   reducer(%a: tensor<f64>, %b: tensor<f64>) (%m: tensor<i64>, %n: tensor<i64>)  {
+    %2 = stablehlo.compare GT, %a, %b, FLOAT : (tensor<f64>, tensor<f64>) -> tensor<i1>
+    %3 = stablehlo.compare NE, %a, %a, FLOAT : (tensor<f64>, tensor<f64>) -> tensor<i1>
+    %4 = stablehlo.or %2, %3 : tensor<i1>
+    %5 = stablehlo.compare EQ, %a, %b, FLOAT : (tensor<f64>, tensor<f64>) -> tensor<i1>
+    %6 = stablehlo.compare LT, %m, %n, SIGNED : (tensor<i64>, tensor<i64>) -> tensor<i1>
+    %7 = stablehlo.and %5, %6 : tensor<i1>
+    %8 = stablehlo.or %4, %7 : tensor<i1>
+    %9 = stablehlo.select %4, %a, %b : tensor<i1>, tensor<f64>
+    %10 = stablehlo.select %8, %m, %n : tensor<i1>, tensor<i64>
+    stablehlo.return %9, %10 : tensor<f64>, tensor<i64>
+  }
+  return %0#0, %0#1 : tensor<3xf64>, tensor<3xi64>
+}"""
+
+
+def test_argmax() -> None:
+    """What JAX makes of argmax: the tangent of the value is that of the element selected."""
+    x = random(3, 4)
+    check_rule(ARGMAX, x, np.array(-9.0))
+    check_rule(ARGMAX, x, np.array(0.8))  # decides in some rows
+    for op in ("maximum", "minimum"):
+        body = f"%9 = stablehlo.{op} %a, %b : tensor<f64>"
+        check_rule(
+            ARGMAX.replace("%9 = stablehlo.select %4, %a, %b : tensor<i1>, tensor<f64>", body),
+            x,
+            np.array(0.5),
+        )
+
+
+def test_argmax_of_an_index_only() -> None:
+    only = ARGMAX.replace("-> (tensor<3xf64>, tensor<3xi64>) {", "-> tensor<3xi64> {", 1)
+    only = only.replace("return %0#0, %0#1 : tensor<3xf64>, tensor<3xi64>", "return %0#1 : tensor<3xi64>")
+    assert "tensor<3xi64>" in str(load(only.replace("%init: tensor<f64>", "%init: tensor<f64>")).jvp())
+
+
+SEVERAL = """
+func.func @main(
+    %x: tensor<2x3xf64>, %y: tensor<2x3xf64>, %n: tensor<2x3xi64>, %p: tensor<f64>, %q: tensor<f64>
+) -> (tensor<2xf64>, tensor<2xf64>, tensor<2xi64>) {
+  %c = stablehlo.constant dense<0> : tensor<i64>
+  %0:3 = stablehlo.reduce(%x init: %p), (%y init: %q), (%n init: %c) across dimensions = [1]
+    : (tensor<2x3xf64>, tensor<2x3xf64>, tensor<2x3xi64>, tensor<f64>, tensor<f64>, tensor<i64>)
+      -> (tensor<2xf64>, tensor<2xf64>, tensor<2xi64>)
+   reducer(%a: tensor<f64>, %b: tensor<f64>) (%c0: tensor<f64>, %d: tensor<f64>)
+      (%m: tensor<i64>, %o: tensor<i64>) {
+    %2 = stablehlo.add %b, %a : tensor<f64>
+    %3 = stablehlo.multiply %c0, %d : tensor<f64>
+    %4 = stablehlo.add %m, %o : tensor<i64>
+    stablehlo.return %2, %3, %4 : tensor<f64>, tensor<f64>, tensor<i64>
+  }
+  return %0#0, %0#1, %0#2 : tensor<2xf64>, tensor<2xf64>, tensor<2xi64>
+}"""
+
+
+def test_several_results() -> None:
+    check_rule(SEVERAL, random(2, 3), random(2, 3), np.arange(6).reshape(2, 3), random(), random())
+
+
+@pytest.mark.parametrize(
+    ("old", "new"),
+    [
+        ("stablehlo.add %b, %a", "stablehlo.add %b, %c0"),
+        ("stablehlo.add %b, %a", "stablehlo.subtract %b, %a"),
+        ("stablehlo.add %b, %a", "stablehlo.add %a, %a"),
+        ("stablehlo.add %b, %a", "stablehlo.maximum %b, %d"),
+    ],
+)
+def test_refused(old: str, new: str) -> None:
+    """Also where the operand that would be mixed in is not active itself."""
+    for wrt in ([0], [1], None):
+        with pytest.raises(Unsupported, match=r"unsupported jvp AD rule for stablehlo.reduce: the body"):
+            load(SEVERAL.replace(old, new)).jvp(wrt)
