@@ -1,1 +1,111 @@
-"""The compiler that differentiates StableHLO programs."""
+"""The compiler that differentiates StableHLO programs.
+
+    import tiduc
+
+    gradient = tiduc.load("model.mlir").grad(wrt=["w", "b"])  # a Program; str() gives its StableHLO text
+    dw, db = gradient.compile()(w, b, x)  # NumPy arrays in, NumPy arrays out
+
+Every name below is imported when it is first used.
+"""
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from tiduc.dialect.builder import bind
+    from tiduc.dialect.context import context, parse, read
+    from tiduc.dialect.errors import (
+        CompileError,
+        InputError,
+        ParseError,
+        RequestError,
+        ResolveError,
+        TiducError,
+        Unsupported,
+    )
+    from tiduc.dialect.graph import Graph
+    from tiduc.dialect.view import View
+    from tiduc.passes.driver import run_pipeline
+    from tiduc.passes.import_stablehlo import import_stablehlo
+    from tiduc.passes.linear_transpose import linear_transpose
+    from tiduc.passes.linearize import linearize
+    from tiduc.passes.link import link
+    from tiduc.passes.lower import lower
+    from tiduc.passes.materialize_merge import Zero, materialize_merge
+    from tiduc.passes.resolve import resolve
+    from tiduc.passes.rules import OPSET
+    from tiduc.program import Port, Program, from_module, load
+    from tiduc.runtime.run import Executable
+    from tiduc.runtime.signature import Signature
+
+_WHERE = {
+    "tiduc.program": ("load", "from_module", "Program", "Port"),
+    "tiduc.dialect.context": ("context", "parse", "read"),
+    "tiduc.dialect.graph": ("Graph",),
+    "tiduc.dialect.view": ("View",),
+    "tiduc.dialect.builder": ("bind",),
+    "tiduc.passes.import_stablehlo": ("import_stablehlo",),
+    "tiduc.passes.resolve": ("resolve",),
+    "tiduc.passes.linearize": ("linearize",),
+    "tiduc.passes.linear_transpose": ("linear_transpose",),
+    "tiduc.passes.materialize_merge": ("materialize_merge", "Zero"),
+    "tiduc.passes.lower": ("lower",),
+    "tiduc.passes.link": ("link",),
+    "tiduc.passes.driver": ("run_pipeline",),
+    "tiduc.passes.rules": ("OPSET",),
+    "tiduc.runtime.run": ("Executable",),
+    "tiduc.runtime.signature": ("Signature",),
+    "tiduc.dialect.errors": (
+        "TiducError",
+        "ParseError",
+        "ResolveError",
+        "RequestError",
+        "Unsupported",
+        "CompileError",
+        "InputError",
+    ),
+}
+_MODULE_OF = {name: module for module, names in _WHERE.items() for name in names}
+
+__all__ = [
+    "OPSET",
+    "CompileError",
+    "Executable",
+    "Graph",
+    "InputError",
+    "ParseError",
+    "Port",
+    "Program",
+    "RequestError",
+    "ResolveError",
+    "Signature",
+    "TiducError",
+    "Unsupported",
+    "View",
+    "Zero",
+    "bind",
+    "context",
+    "from_module",
+    "import_stablehlo",
+    "linear_transpose",
+    "linearize",
+    "link",
+    "load",
+    "lower",
+    "materialize_merge",
+    "parse",
+    "read",
+    "resolve",
+    "run_pipeline",
+]
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _MODULE_OF:
+        raise AttributeError(f"module 'tiduc' has no attribute {name!r}")
+    value = globals()[name] = getattr(import_module(_MODULE_OF[name]), name)
+    return value
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *__all__})

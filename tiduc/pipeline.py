@@ -9,37 +9,45 @@ Higher order repeats `linearize` on a view that holds linear graphs; nothing is 
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from importlib import import_module
 from typing import Any
-
-from tiduc.dialect.context import parse
-from tiduc.passes.import_stablehlo import import_stablehlo
-from tiduc.passes.linear_transpose import linear_transpose
-from tiduc.passes.linearize import linearize
-from tiduc.passes.lower import lower
-from tiduc.passes.materialize_merge import materialize_merge
-from tiduc.passes.resolve import resolve
-from tiduc.runtime.compile import compile_module
-from tiduc.runtime.run import run_module
 
 
 @dataclass(frozen=True)
 class Stage:
-    """One entry of the pipeline: what it takes, what it gives."""
+    """One entry of the pipeline: where it is, what it takes, what it gives."""
 
     name: str
-    function: Callable[..., Any]
+    where: str
     takes: str
     gives: str
 
+    @property
+    def function(self) -> Callable[..., Any]:
+        """The stage itself, imported when it is asked for: IREE takes longer to import than all of tiduc."""
+        module, name = self.where.split(":")
+        function: Callable[..., Any] = getattr(import_module(module), name)
+        return function
+
 
 STAGES = (
-    Stage("parse", parse, "text or bytecode", "module"),
-    Stage("import", import_stablehlo, "func.func", "primal graph"),
-    Stage("resolve", resolve, "graphs, of any modules", "view"),
-    Stage("linearize", linearize, "view, outputs, wrt", "linear graph"),
-    Stage("linear_transpose", linear_transpose, "linear graph", "linear graph, turned around"),
-    Stage("materialize_merge", materialize_merge, "view, wanted values", "one flat graph"),
-    Stage("lower", lower, "flat graph", "func.func of StableHLO"),
-    Stage("compile", compile_module, "text or bytecode", "compiled module"),
-    Stage("run", run_module, "compiled module, arrays", "arrays"),
+    Stage("parse", "tiduc.dialect.context:parse", "text or bytecode", "module"),
+    Stage("import", "tiduc.passes.import_stablehlo:import_stablehlo", "func.func", "primal graph"),
+    Stage("resolve", "tiduc.passes.resolve:resolve", "graphs, of any modules", "view"),
+    Stage("linearize", "tiduc.passes.linearize:linearize", "view, outputs, wrt", "linear graph"),
+    Stage(
+        "linear_transpose",
+        "tiduc.passes.linear_transpose:linear_transpose",
+        "linear graph",
+        "linear graph, turned around",
+    ),
+    Stage(
+        "materialize_merge",
+        "tiduc.passes.materialize_merge:materialize_merge",
+        "view, wanted values",
+        "one flat graph",
+    ),
+    Stage("lower", "tiduc.passes.lower:lower", "flat graph", "func.func of StableHLO"),
+    Stage("compile", "tiduc.runtime.compile:compile_module", "text or bytecode", "compiled module"),
+    Stage("run", "tiduc.runtime.run:run_module", "compiled module, arrays", "arrays"),
 )

@@ -1,10 +1,11 @@
 """A StableHLO program that can be differentiated: `jvp`, `vjp`, `grad` and `hvp` each give another one."""
 
 import functools
+import os
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from torch_mlir import ir
 
@@ -20,6 +21,11 @@ from tiduc.passes.lower import lower
 from tiduc.passes.materialize_merge import Zero, materialize_merge
 from tiduc.passes.resolve import resolve
 from tiduc.passes.rules import OPSET
+from tiduc.runtime.files import written_whole
+from tiduc.runtime.signature import REFLECTION, Signature, TensorType, Value, reflection
+
+if TYPE_CHECKING:
+    from tiduc.runtime.run import Executable
 
 Wrt = Sequence[int | str] | int | str | None
 
@@ -54,7 +60,7 @@ class Program:
     @stage
     def jvp(self, wrt: Wrt = None) -> "Program":
         """(primals..., tangents of wrt...) -> (primal outputs..., tangents of the differentiable outputs...)."""
-        ports = self._differentiated(wrt)
+        ports = self.differentiated(wrt)
         outputs, linear = self._linearize(ports)
         tangents = [
             Port(f"{port.name}.tangent", port.type, key) for port, key in zip(ports, linear.keys, strict=True)
@@ -65,22 +71,28 @@ class Program:
         return replace(self, inputs=_with(self.inputs, tangents), outputs=_with(self.outputs, results))
 
     @stage
-    def vjp(self, wrt: Wrt = None) -> "Program":
-        """(primals..., cotangents of the differentiable outputs...) -> (primal outputs..., cotangents of wrt...)."""
-        ports = self._differentiated(wrt)
+    def vjp(self, wrt: Wrt = None, conjugate: bool = False) -> "Program":
+        """(primals..., cotangents of the differentiable outputs...) -> (primal outputs..., cotangents of wrt...).
+
+        With `conjugate`, complex cotangents, given and got, are the conjugates of ours, as in JAX.
+        """
+        ports = self.differentiated(wrt)
         outputs, linear = self._linearize(ports)
         transposed = linear_transpose(self.view, linear, OPSET)
         seeds = self._seeds(outputs, transposed)
         results = _aligned(ports, transposed.aligned_outputs, ".cotangent")
+        if conjugate:
+            seeds, results = self._conjugate_seeds(seeds), self._conjugate(results)
         return replace(self, inputs=_with(self.inputs, seeds), outputs=_with(self.outputs, results))
 
     @stage
-    def grad(self, wrt: Wrt = None, value: bool = False) -> "Program":
+    def grad(self, wrt: Wrt = None, value: bool = False, conjugate: bool = False) -> "Program":
         """(primals...) -> ((the output, if `value`), cotangents of wrt...), of one real scalar float output.
 
+        With `conjugate`, complex cotangents are the conjugates of ours, as in JAX.
         `RequestError` where the program's outputs are anything else.
         """
-        ports = self._differentiated(wrt)
+        ports = self.differentiated(wrt)
         output = self.outputs[0] if len(self.outputs) == 1 else None
         if output is None or output.type.rank or not isinstance(output.type.element_type, ir.FloatType):
             types = ", ".join(str(port.type) for port in self.outputs)
@@ -93,13 +105,15 @@ class Program:
             b.finish([seed])
             bind(self.view, key, seed)
         results = _aligned(ports, transposed.aligned_outputs, ".cotangent")
+        if conjugate:
+            results = self._conjugate(results)
         return replace(self, outputs=_with(self.outputs if value else (), results))
 
     @stage
     def hvp(self, wrt: Wrt = None) -> "Program":
         """(primals..., tangents of wrt...) -> Hessian times tangent, for wrt: forward over reverse."""
         gradient = self.grad(wrt)
-        both = gradient.jvp([port.name for port in self._differentiated(wrt)])
+        both = gradient.jvp([port.name for port in self.differentiated(wrt)])
         return replace(both, outputs=both.outputs[len(gradient.outputs) :])
 
     # ---- what it is -------------------------------------------------------------------------------------------
@@ -140,9 +154,41 @@ class Program:
     def __str__(self) -> str:
         return self.text
 
+    @functools.cached_property
+    def signature(self) -> Signature:
+        """The names, shapes and element types of its inputs and outputs; `RequestError` where one is no tensor."""
+        return Signature(tuple(map(_described, self.inputs)), tuple(map(_described, self.outputs)))
+
+    # ---- what becomes of it -----------------------------------------------------------------------------------
+
+    def save(self, path: str | os.PathLike[str]) -> None:
+        """Writes its StableHLO text to a file, whole or not at all; `TiducError` where that fails."""
+        text = self.text
+        with written_whole(path) as file:
+            file.write(text.encode("utf-8", "surrogateescape"))
+
+    def compile(self, target: str = "cpu") -> "Executable":
+        """Its compiled module, called with NumPy arrays; `CompileError` where IREE cannot compile it.
+
+        The names of inputs and outputs go into the module.
+        """
+        from tiduc.runtime.compile import compile_module  # IREE takes longer to import than all of tiduc
+        from tiduc.runtime.run import Executable
+
+        return Executable(compile_module(self._reflected(), target, f"@{self.name}"), target, self.name)
+
+    @stage
+    def _reflected(self) -> str:
+        """Its text with locations, for the compiler's diagnostics, and its signature."""
+        module = self.module.operation.clone().operation
+        (function,) = module.regions[0].blocks[0].operations
+        described = {REFLECTION: ir.StringAttr.get(reflection(self.signature))}
+        function.operation.attributes["iree.reflection"] = ir.DictAttr.get(described)
+        return str(module.get_asm(enable_debug_info=True))
+
     # ---- steps ------------------------------------------------------------------------------------------------
 
-    def _differentiated(self, wrt: Wrt) -> list[Port]:
+    def differentiated(self, wrt: Wrt) -> list[Port]:
         """The inputs that `wrt` means; `RequestError` for what is unknown, repeated or not differentiable."""
         if wrt is None:
             return [port for port in self.inputs if OPSET.builder.tangent_type(port.type) is not None]
@@ -189,6 +235,33 @@ class Program:
             for key, value in zip(transposed.keys, sums, strict=True):
                 bind(self.view, key, value)
         return [Port(f"{port.name}.cotangent", port.type, key) for port, key in zip(outputs, keys, strict=True)]
+
+
+    def _conjugate(self, results: Sequence[Port]) -> list[Port]:
+        """The results with the conjugates of complex ones."""
+        b = OPSET.builder(self.view, self.view.fresh("C"))
+        values = [x.value if isinstance(x.value, Zero) else b.conj(x.value) for x in results]
+        b.finish([x for x in values if not isinstance(x, Zero)])
+        return [replace(port, value=x) for port, x in zip(results, values, strict=True)]
+
+    def _conjugate_seeds(self, seeds: Sequence[Port]) -> list[Port]:
+        """Inputs whose conjugates stand for these."""
+        b = OPSET.builder(self.view, self.view.fresh("C"))
+        keys = [f"{b.graph.name}.{i}" for i in range(len(seeds))]
+        values = [b.conj(b.input(key, port.type)) for key, port in zip(keys, seeds, strict=True)]
+        b.finish(values)
+        for port, x in zip(seeds, values, strict=True):
+            bind(self.view, port.value, x)
+        return [replace(port, value=key) for port, key in zip(seeds, keys, strict=True)]
+
+
+def _described(port: Port) -> Value:
+    spelled = str(port.type)
+    try:
+        # What may follow the comma is an encoding, such as the bounds of open sizes.
+        return Value(port.name, TensorType.parse(spelled.removeprefix("tensor<").removesuffix(">").split(",")[0]))
+    except ValueError:
+        raise RequestError(f"{port.name!r} of type {spelled} cannot be passed as an array") from None
 
 
 def _with(ports: Sequence[Port], more: Sequence[Port]) -> tuple[Port, ...]:

@@ -1,26 +1,107 @@
 """The command line: arguments to calls of the stages, errors to diagnostics in MLIR's form."""
 
 import sys
+from importlib import import_module
 
 import click
 
-from tiduc.cli.derivatives import COMMANDS as DERIVATIVES
+from tiduc.cli.diagnostics import report
 from tiduc.dialect.errors import TiducError
 
+# Each command with its module, which is imported when the command runs: `tiduc --help` answers at once.
+COMMANDS: dict[str, dict[str, tuple[str, str]]] = {
+    "Differentiate": {
+        "jvp": (
+            "derivatives",
+            "Directional derivatives: tangents of the outputs from tangents of the inputs.",
+        ),
+        "vjp": (
+            "derivatives",
+            "Adjoint derivatives: cotangents of the inputs from cotangents of the outputs.",
+        ),
+        "grad": ("derivatives", "The gradient of a program with one scalar output."),
+        "hvp": ("derivatives", "The Hessian of a program with one scalar output, times a tangent."),
+    },
+    "Work on modules": {
+        "opt": ("modules", "Run passes, of tiduc and of MLIR, and print the module."),
+        "link": ("modules", "Make one module of several files."),
+    },
+    "Compile and run": {
+        "compile": ("execution", "Compile a program with IREE."),
+        "run": ("execution", "Run a program, or a compiled module, on arrays."),
+        "check": (
+            "check",
+            "Compare the derivatives of a program with finite differences and with each other.",
+        ),
+    },
+    "Look things up": {
+        "ops": ("documents", "What has a derivative rule."),
+        "passes": ("documents", "The passes, with their options."),
+        "dialect": ("documents", "The reference of the tidu dialect, or its IRDL."),
+    },
+}
 
-@click.group(context_settings={"help_option_names": ["-h", "--help"]})
-@click.version_option(package_name="tiduc")
+EPILOG = """\b
+Examples:
+  tiduc grad model.mlir --wrt 0,2 -o gradient.mlir
+  tiduc jvp model.mlir | tiduc compile - -o jvp.vmfb
+  tiduc run jvp.vmfb --input 4xf32=1,2,3,4 --input random
+  tiduc opt model.mlir --pass-pipeline='tidu-import,tidu-linearize{wrt=x},cse'
+
+FILE is MLIR text, bytecode or a StableHLO portable artifact; - is standard input. Completion of commands and
+options: eval "$(_TIDUC_COMPLETE=bash_source tiduc)", with zsh or fish in place of bash in those shells.
+"""
+
+
+class _Commands(click.Group):
+    """The commands of the table above, imported when they are asked for."""
+
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        return [name for section in COMMANDS.values() for name in section]
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+        for section in COMMANDS.values():
+            if cmd_name in section:
+                module, summary = section[cmd_name]
+                command = import_module(f"tiduc.cli.{module}").COMMANDS[cmd_name]
+                assert isinstance(command, click.Command)
+                command.short_help = summary
+                return command
+        return None
+
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        for title, section in COMMANDS.items():
+            with formatter.section(title):
+                formatter.write_dl([(name, summary) for name, (_, summary) in section.items()])
+
+
+@click.group(
+    cls=_Commands,
+    epilog=EPILOG,
+    context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 110},
+)
+@click.version_option(package_name="tiduc", prog_name="tiduc")
 def tiduc() -> None:
-    """Differentiate StableHLO programs, compile them, run them."""
-
-
-for _command in DERIVATIVES:
-    tiduc.add_command(_command)
+    """Differentiate StableHLO programs: a .mlir file in, a .mlir file with its derivative out."""
 
 
 def main() -> None:
     """The `tiduc` command."""
+    sys.exit(run())
+
+
+def run(arguments: list[str] | None = None) -> int:
+    """Runs one command line; its exit status. 0, or 1 after a diagnostic, or 2 for a wrong command line."""
     try:
-        tiduc()
+        return int(tiduc.main(arguments, prog_name="tiduc", standalone_mode=False) or 0)
     except TiducError as error:
-        sys.exit(str(error))
+        report(error)
+        return 1
+    except click.ClickException as error:
+        error.show()
+        return error.exit_code
+    except click.Abort:  # an interrupt from the keyboard
+        return 130
+    except MemoryError:
+        report(TiducError("out of memory"))
+        return 1

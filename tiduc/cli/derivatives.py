@@ -1,37 +1,132 @@
 """jvp, vjp, grad, hvp: a program in, its derivative out."""
 
-import sys
-from pathlib import Path
+import functools
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import click
 
+from tiduc.cli.diagnostics import about
+from tiduc.cli.files import ENTRY, FILE, OUTPUT, read_module, write, write_binary
+from tiduc.emit import EMITTERS, emit
+from tiduc.pipeline import STAGES
+from tiduc.program import Program, from_module
 
-def _wrt(text: str | None) -> list[int | str] | None:
-    if text is None:
+WRT = click.option(
+    "--wrt",
+    multiple=True,
+    metavar="INPUTS",
+    help="The inputs to differentiate in, by position or name: 0,2 or x,y. May be given again, for names that "
+    "hold commas; @2 is the name 2. By default all of a float or complex type.",
+)
+
+_GRAPHS: dict[str, dict[str, Callable[[Program, Any], Any]]] = {
+    "jvp": {"linearize": lambda p, wrt: p.jvp(wrt)},
+    "vjp": {"linearize": lambda p, wrt: p.jvp(wrt), "linear_transpose": lambda p, wrt: p.vjp(wrt)},
+    "grad": {"linearize": lambda p, wrt: p.jvp(wrt), "linear_transpose": lambda p, wrt: p.grad(wrt)},
+    "hvp": {"linear_transpose": lambda p, wrt: p.grad(wrt), "linearize": lambda p, wrt: p.hvp(wrt)},
+}
+"""For each derivative the stages that make graphs, in its order, and the program whose graphs they are."""
+
+
+def wanted(program: Program, texts: Sequence[str]) -> list[int | str] | None:
+    """What `--wrt` means: an input's whole name, or positions and names with commas between."""
+    if not texts:
         return None
-    return [int(part) if part.isdigit() else part for part in text.split(",")]
+    names = {port.name for port in program.inputs}
+    entries: list[int | str] = []
+    for text in texts:
+        for part in [text] if text in names else [part.strip() for part in text.split(",")]:
+            entries.append(
+                int(part) if part.isdecimal() else part if part in names else part.removeprefix("@")
+            )
+    return entries
 
 
-def _command(name: str) -> click.Command:
-    @click.command(name)
-    @click.argument("file")
-    @click.option("--entry")
-    @click.option("--wrt")
-    @click.option("-o", "output", default="-")
-    def command(file: str, entry: str | None, wrt: str | None, output: str, **options: Any) -> None:
-        from tiduc.program import load
-
-        program = load(sys.stdin.buffer.read() if file == "-" else Path(file), entry)
-        text = getattr(program, name)(_wrt(wrt), **options).text
-        if output == "-":
-            sys.stdout.write(text)
+def _derivative(
+    name: str,
+    file: str,
+    entry: str | None,
+    wrt: tuple[str, ...],
+    stop_after: str | None,
+    kind: str,
+    output: str,
+    **options: bool,
+) -> None:
+    with about(file):
+        program = from_module(read_module(file), entry)
+        positions = wanted(program, wrt)
+        if stop_after in (None, "lower", "materialize_merge"):
+            derived: Program = getattr(program, name)(positions, **options)
+            module = derived.merged.module if stop_after == "materialize_merge" else derived.module
+        elif stop_after == "import":
+            module = program.graphs
         else:
-            Path(output).write_text(text)
+            module = _GRAPHS[name][stop_after](program, positions).graphs
+        data = emit(module, kind)
+    (write if kind == "text" else write_binary)(data, output)
 
+
+def _command(name: str, help: str) -> click.Command:
+    stages = [s.name for s in STAGES if s.name in ("import", "materialize_merge", "lower", *_GRAPHS[name])]
+    options = [
+        FILE,
+        ENTRY,
+        WRT,
+        OUTPUT,
+        click.option(
+            "--stop-after", type=click.Choice(stages), help="Print the IR after this stage instead."
+        ),
+        click.option(
+            "--emit",
+            "kind",
+            type=click.Choice(list(EMITTERS)),
+            default="text",
+            show_default=True,
+            help="What to write: MLIR text, MLIR bytecode, or a StableHLO portable artifact.",
+        ),
+    ]
     if name == "grad":
-        command = click.option("--value", is_flag=True)(command)
-    return command
+        options.append(
+            click.option("--value", is_flag=True, help="Return the value too, before the gradient.")
+        )
+    if name in ("grad", "vjp"):
+        options.append(
+            click.option(
+                "--conjugate",
+                is_flag=True,
+                help="Conjugate complex cotangents, as JAX does; see the page on conventions.",
+            )
+        )
+    command: Callable[..., None] = functools.partial(_derivative, name)
+    for option in reversed(options):
+        command = option(command)
+    return click.command(name, help=help)(command)
 
 
-COMMANDS = [_command(name) for name in ("jvp", "vjp", "grad", "hvp")]
+COMMANDS = {
+    "jvp": _command(
+        "jvp",
+        """Write the JVP of a program: (primals..., tangents of wrt...) -> (outputs..., their tangents...).
+
+        Integer and boolean inputs and outputs have no tangents.""",
+    ),
+    "vjp": _command(
+        "vjp",
+        """Write the VJP of a program: (primals..., cotangents of the outputs...) -> (outputs..., cotangents of wrt...).
+
+        Integer and boolean inputs and outputs have no cotangents.""",
+    ),
+    "grad": _command(
+        "grad",
+        """Write the gradient of a program: (primals...) -> (gradient in each of wrt...).
+
+        The program must have one output, a real float scalar.""",
+    ),
+    "hvp": _command(
+        "hvp",
+        """Write the Hessian-vector product of a program: (primals..., tangents of wrt...) -> (Hessian times tangent...).
+
+        The program must have one output, a real float scalar.""",
+    ),
+}

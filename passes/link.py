@@ -1,0 +1,117 @@
+"""link: the graphs and functions of several files in one module.
+
+    a.mlir: graph @F0 {...}                             graph @F0 {...}
+            func private @relu {...}              ->    func private @relu {...}
+    b.mlir: graph @L1 { external @F0::@p3 ... }         graph @L1 { external @F0::@p3 ... }
+            func private @relu {...}                    func private @relu_0 {...}
+
+Symbols that others can see are unique; private functions get out of each other's way; a declaration gives way to
+the definition. Graphs that are referred to and in no file are taken from the search path.
+"""
+
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+from typing import Any
+
+from torch_mlir import ir
+
+from tiduc.dialect.context import stage
+from tiduc.dialect.errors import ResolveError
+from tiduc.dialect.graph import operations
+from tiduc.passes.resolve import check, resolve
+
+
+@stage
+def link(modules: Sequence[tuple[str, Any]], search_path: Sequence[str | Path] = ()) -> Any:
+    """One new module of all those given, each with the name of its file; the first one's attributes are kept.
+
+    `ResolveError`, naming the file and the reference, for a symbol that two files define, a reference to nothing, or
+    to a value of another type, and a circle of references.
+    """
+    linked = ir.Module.create(loc=modules[0][1].operation.location)
+    for attribute in modules[0][1].operation.attributes:
+        linked.operation.attributes[attribute] = modules[0][1].operation.attributes[attribute]
+    copies = [(file, module.operation.clone().operation) for file, module in modules]
+    _make_distinct(copies)
+    for _, copy in copies:
+        for op in list(operations(copy.regions[0].blocks[0])):
+            linked.body.append(op)
+    _drop_declarations(linked)
+    view = resolve(linked, search_path=search_path)
+    check(view)
+    for graph in view.graphs.values():
+        if graph.module is not linked:
+            graph.op.clone(ir.InsertionPoint(linked.body))
+    return linked
+
+
+def _make_distinct(copies: Iterable[tuple[str, Any]]) -> None:
+    """Renames private functions that meet another symbol of their name; refuses two others of one name."""
+    public: dict[str, str] = {}
+    private: list[tuple[Any, Any]] = []
+    for file, module in copies:
+        for op in operations(module.regions[0].blocks[0]):
+            name = _symbol(op)
+            if name is None or _is_declaration(op):
+                continue
+            if _is_private(op):
+                private.append((module, op))
+            elif name in public:
+                raise ResolveError(
+                    f"symbol @{name} is ambiguous: in {public[name]} and in {file}", op.location
+                )
+            else:
+                public[name] = file
+    taken = set(public)
+    for module, op in private:
+        name = _symbol(op)
+        free, number = name, 0
+        while free in taken:
+            free, number = f"{name}_{number}", number + 1
+        taken.add(free)
+        if free != name:
+            _rename(module, op, free)
+
+
+def _rename(module: Any, op: Any, name: str) -> None:
+    # In functions only: the keys of graphs have a namespace of their own.
+    for user in operations(module.regions[0].blocks[0]):
+        if user.name == "func.func":
+            ir.SymbolTable.replace_all_symbol_uses(_symbol(op), name, user)
+    ir.SymbolTable.set_symbol_name(op, name)
+
+
+def _drop_declarations(linked: Any) -> None:
+    """Declarations of functions that are defined; `ResolveError` where none is, or it has another type."""
+    defined = {
+        _symbol(op): op
+        for op in operations(linked.body)
+        if op.name == "func.func" and not _is_declaration(op)
+    }
+    for op in list(operations(linked.body)):
+        if not _is_declaration(op):
+            continue
+        definition = defined.get(_symbol(op))
+        if definition is None:
+            raise ResolveError(
+                f"unknown function @{_symbol(op)}: declared here, defined in no file", op.location
+            )
+        if definition.attributes["function_type"] != op.attributes["function_type"]:
+            types = (ir.TypeAttr(f.attributes["function_type"]).value for f in (op, definition))
+            raise ResolveError("function @{} has type {}, but is {}".format(_symbol(op), *types), op.location)
+        op.erase()
+
+
+def _symbol(op: Any) -> str | None:
+    return str(ir.StringAttr(op.attributes["sym_name"]).value) if "sym_name" in op.attributes else None
+
+
+def _is_private(op: Any) -> bool:
+    return (
+        "sym_visibility" in op.attributes
+        and ir.StringAttr(op.attributes["sym_visibility"]).value == "private"
+    )
+
+
+def _is_declaration(op: Any) -> bool:
+    return bool(op.name == "func.func" and not len(op.regions[0].blocks))

@@ -1,0 +1,116 @@
+"""check: the table of comparisons."""
+
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from typing import Any
+
+import click
+import numpy as np
+
+from tiduc.check import check
+from tiduc.cli.derivatives import WRT, wanted
+from tiduc.cli.diagnostics import about, waiting
+from tiduc.cli.execution import INPUTS, SEED, TARGET, arguments
+from tiduc.cli.files import ENTRY, FILE, read_module, write
+from tiduc.dialect.errors import InputError
+from tiduc.program import Program, from_module
+from tiduc.runtime.arrays import Array
+
+
+@click.command("check")
+@FILE
+@ENTRY
+@WRT
+@INPUTS
+@SEED
+@TARGET
+@click.option(
+    "--engine",
+    type=click.Choice(["iree", "reference"]),
+    default="iree",
+    show_default=True,
+    help="Run compiled modules, or the reference interpreter of StableHLO: slow, and exact.",
+)
+@click.option(
+    "--expect",
+    metavar="FILE.npz",
+    help="Compare with stored derivatives too: grad.0, grad.1, ..., jvp and hvp.0, ... along tangent.0, .... "
+    "Without --input, the arguments are its input.0, input.1, ....",
+)
+def _check(
+    file: str,
+    entry: str | None,
+    wrt: tuple[str, ...],
+    inputs: tuple[str, ...],
+    seed: int,
+    target: str,
+    engine: str,
+    expect: str | None,
+) -> int:
+    """Check the derivatives of a program: JVP against central differences, VJP against JVP.
+
+    Arguments are random unless given. Exit status 1 means that something disagrees.
+    """
+    with about(file):
+        program = from_module(read_module(file), entry)
+        expected = _stored(expect) if expect is not None else None
+        values = program.signature.inputs
+        if inputs or expected is None:
+            given: Sequence[Array] = arguments(inputs or ["random"], values, seed)
+        else:
+            given = _stored_inputs(expected, len(values), str(expect))
+        comparisons = []
+        for c in check(program, given, _engine(engine, target), wanted(program, wrt), expected, seed):
+            verdict = (
+                click.style("agrees", fg="green")
+                if c.agrees
+                else click.style("DISAGREES", fg="red", bold=True)
+            )
+            line = f"{verdict}  {c.name}: differs by {c.difference:.1e}, may by {c.allowed:.1e}\n"
+            write(line if click.get_text_stream("stdout").isatty() else click.unstyle(line))
+            comparisons.append(c)
+    wrong = [c for c in comparisons if not c.agrees]
+    against = f" with {_source(expected, str(expect))} and" if expected is not None else " with"
+    if wrong:
+        write(f"{file}: {len(wrong)} of {len(comparisons)} comparisons disagree\n")
+        return 1
+    write(f"{file}: the derivatives agree{against} finite differences, in {len(comparisons)} comparisons\n")
+    return 0
+
+
+def _engine(engine: str, target: str) -> Callable[[Program], Callable[..., Any]]:
+    def compiled(program: Program) -> Callable[..., Any]:
+        with waiting(f"compiling for {target}"):
+            return program.compile(target)
+
+    def interpreted(program: Program) -> Callable[..., Any]:
+        from tiduc.runtime.reference import evaluate
+
+        text = replace(program, name="main").text
+        return lambda *arrays: evaluate(text, arrays)
+
+    return compiled if engine == "iree" else interpreted
+
+
+def _stored(path: str) -> dict[str, Array]:
+    try:
+        with np.load(path, allow_pickle=False) as archive:
+            return {key: archive[key] for key in archive.files}
+    except OSError as error:
+        raise InputError(f"cannot read: {error.strerror or error}", path) from None
+    except (ValueError, EOFError, AttributeError, TypeError) as error:
+        raise InputError(f"no .npz file of numbers: {error}", path) from None
+
+
+def _stored_inputs(expected: dict[str, Array], count: int, path: str) -> list[Array]:
+    missing = next((i for i in range(count) if f"input.{i}" not in expected), None)
+    if missing is not None:
+        raise InputError(f"no array input.{missing}; give the arguments with --input", path)
+    return [expected[f"input.{i}"] for i in range(count)]
+
+
+def _source(expected: dict[str, Array], path: str) -> str:
+    return f"{expected['source']} ({path})" if "source" in expected else f"those in {path}"
+
+
+COMMANDS = {"check": _check}

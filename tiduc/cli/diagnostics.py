@@ -1,0 +1,78 @@
+"""What a command says beside its results: diagnostics in MLIR's form, and that it is still at work."""
+
+import re
+import sys
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+import click
+
+from tiduc.dialect.errors import TiducError
+
+PATIENCE = 1.5  # seconds until a spinner says that work goes on
+_PLACE = re.compile(r"(.*):(\d+):(\d+)", re.DOTALL)
+
+
+def report(error: TiducError) -> None:
+    """Prints `file:line:col: error: message` to standard error, with the line it is about; coloured on a terminal."""
+    message, *more = error.message.splitlines() or [""]
+    place = error.location
+    head = click.style(f"{place}: ", bold=True) if place else ""
+    lines = [head + click.style("error: ", fg="red", bold=True) + click.style(message, bold=True)]
+    lines += _source(place)
+    for line in more:
+        note = line.startswith("note: ")
+        lines.append(
+            click.style("note: ", fg="cyan", bold=True) + line.removeprefix("note: ") if note else line
+        )
+    click.echo("\n".join(lines), err=True)
+
+
+def _source(place: str) -> list[str]:
+    """The line of a file that a place names, and a caret below its column; nothing if it cannot be read."""
+    found = _PLACE.fullmatch(place)
+    if not found or not int(found[2]):
+        return []
+    number, column = int(found[2]), int(found[3])
+    try:
+        with open(found[1], encoding="utf-8") as file:
+            line = next((text for i, text in enumerate(file, 1) if i == number), "").rstrip("\n")
+    except (OSError, ValueError):
+        return []
+    if not line or len(line) > 200:
+        return []
+    padding = re.sub(r"[^\t]", " ", line[: column - 1])
+    return [line, padding + click.style("^", fg="green", bold=True)] if column else [line]
+
+
+@contextmanager
+def about(file: str) -> Iterator[None]:
+    """Errors in the block that have no location are about this file, and so are those in MLIR's "-"."""
+    try:
+        yield
+    except TiducError as error:
+        file = "<stdin>" if file == "-" else file
+        error.location = (
+            file + error.location[1:] if error.location.startswith("-:") else error.location or file
+        )
+        raise
+
+
+@contextmanager
+def waiting(what: str) -> Iterator[None]:
+    """Shows a spinner on a terminal's standard error, once the block has taken longer than one likes to wait."""
+    if not sys.stderr or not sys.stderr.isatty():
+        yield
+        return
+    from rich.console import Console  # takes a while to import, and is rarely needed
+
+    status = Console(stderr=True).status(what)
+    timer = threading.Timer(PATIENCE, status.start)
+    timer.start()
+    try:
+        yield
+    finally:
+        timer.cancel()
+        timer.join()
+        status.stop()

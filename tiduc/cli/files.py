@@ -1,0 +1,67 @@
+"""What commands read and write: files, or standard input and output where a name is `-`."""
+
+import os
+import sys
+from typing import Any
+
+import click
+
+from tiduc.dialect.context import parse, read
+from tiduc.dialect.errors import RequestError, TiducError
+from tiduc.runtime.files import read_bytes, written_whole
+
+FILE = click.argument("file", metavar="FILE")
+OUTPUT = click.option(
+    "-o", "--output", default="-", metavar="OUT", show_default="standard output", help="The file to write."
+)
+ENTRY = click.option(
+    "--entry", metavar="NAME", help="The public function to take; by default main, or the only one."
+)
+
+
+def read_input(file: str) -> bytes:
+    """All bytes of a file or of standard input."""
+    if file != "-":
+        return read_bytes(file)
+    if sys.stdin is None:
+        raise TiducError("standard input is closed")
+    try:
+        return sys.stdin.buffer.read()
+    except OSError as error:
+        raise TiducError(f"cannot read: {error.strerror}", "<stdin>") from None
+
+
+def read_module(file: str, contents: bytes | None = None) -> Any:
+    """The `ir.Module` in a file or in standard input, whose `contents` may have been read before."""
+    if file != "-":
+        return read(file)
+    return parse(read_input(file) if contents is None else contents, "<stdin>")
+
+
+def write(data: bytes | str, output: str = "-") -> None:
+    """Writes to a file, whole or not at all, or to standard output; `TiducError` where the system refuses."""
+    if isinstance(data, str):
+        data = data.encode("utf-8", "surrogateescape")
+    if output != "-":
+        with written_whole(output) as file:
+            file.write(data)
+        return
+    if sys.stdout is None:
+        raise TiducError("standard output is closed")
+    try:
+        sys.stdout.buffer.write(data)
+        sys.stdout.buffer.flush()
+    except BrokenPipeError:
+        # Who reads has seen enough. Python would complain when it flushes at exit.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        raise click.exceptions.Exit(141) from None
+    except OSError as error:
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        raise TiducError(f"cannot write: {error.strerror}", "<stdout>") from None
+
+
+def write_binary(data: bytes, output: str) -> None:
+    """As `write`, but never to a terminal."""
+    if output == "-" and sys.stdout is not None and sys.stdout.isatty():
+        raise RequestError("standard output is a terminal, and this is binary; name a file with -o")
+    write(data, output)

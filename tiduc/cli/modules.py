@@ -1,0 +1,101 @@
+"""opt, link: modules in, a module out."""
+
+import re
+from collections.abc import Iterator
+
+import click
+
+from tiduc.cli.diagnostics import about, report
+from tiduc.cli.files import FILE, OUTPUT, read_input, read_module, write
+from tiduc.dialect.context import parse, stage
+from tiduc.dialect.errors import TiducError
+from tiduc.emit import text
+from tiduc.passes.driver import Observe, run_pipeline
+from tiduc.passes.link import link
+
+SPLIT = re.compile(r"^// -----\n", re.MULTILINE)
+
+
+@click.command("opt")
+@FILE
+@click.option(
+    "--pass-pipeline",
+    default="",
+    metavar="PASSES",
+    help="The passes, as MLIR writes them: 'tidu-import,tidu-linearize{wrt=x name=L0},func.func(cse)'.",
+)
+@OUTPUT
+@click.option("--verify-each/--no-verify-each", default=True, help="Verify the module after each pass.")
+@click.option(
+    "--split-input-file", is_flag=True, help="Treat what is between lines '// -----' as modules apart."
+)
+@click.option(
+    "--mlir-print-ir-after-all", is_flag=True, help="Print the IR to standard error after each pass."
+)
+@click.option(
+    "--mlir-timing", "--timing", "timing", is_flag=True, help="Print the time of each pass to standard error."
+)
+@stage
+def _opt(
+    file: str,
+    pass_pipeline: str,
+    output: str,
+    verify_each: bool,
+    split_input_file: bool,
+    mlir_print_ir_after_all: bool,
+    timing: bool,
+) -> int:
+    """Run passes on a module and print it, as mlir-opt does.
+
+    Passes of tiduc (see 'tiduc passes') and of MLIR and StableHLO (canonicalize, cse, inline, symbol-dce,
+    stablehlo-..., chlo-..., func.func(...)) mix in any order. Without passes, the module is read and verified.
+    """
+    observe = Observe(mlir_print_ir_after_all, verify_each, timing)
+    if not split_input_file:
+        with about(file):
+            module = read_module(file)
+            run_pipeline(module, pass_pipeline, observe)
+        write(text(module), output)
+        return 0
+    results, failed = [], False
+    for part in _parts(read_input(file).decode("utf-8", "surrogateescape")):
+        try:
+            with about(file):
+                module = parse(part, file)
+                run_pipeline(module, pass_pipeline, observe)
+            results.append(text(module))
+        except TiducError as error:
+            report(error)
+            failed = True
+    write(b"// -----\n".join(results), output)
+    return int(failed)
+
+
+def _parts(contents: str) -> Iterator[str]:
+    """The parts of a file, each after as many empty lines as stand before it, so that locations are the file's."""
+    line = 0
+    for part in SPLIT.split(contents):
+        yield "\n" * line + part
+        line += part.count("\n") + 1
+
+
+@click.command("link")
+@click.argument("files", metavar="FILES...", nargs=-1, required=True)
+@click.option(
+    "--search-path",
+    multiple=True,
+    metavar="DIR",
+    type=click.Path(),
+    help="Where to look for NAME.mlir if a reference leads to a graph @NAME that no file has; may be given again.",
+)
+@OUTPUT
+@stage
+def _link(files: tuple[str, ...], search_path: tuple[str, ...], output: str) -> None:
+    """Make one module of several files, so that references between their graphs, and calls, can be followed.
+
+    All references are checked: each leads to one value, of its type, and none in a circle.
+    """
+    write(text(link([(file, read_module(file)) for file in files], search_path)), output)
+
+
+COMMANDS = {"opt": _opt, "link": _link}

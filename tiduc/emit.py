@@ -1,0 +1,44 @@
+"""What a module is written as: text, bytecode, or a StableHLO portable artifact."""
+
+import io
+from collections.abc import Callable
+from typing import Any
+
+from torch_mlir import ir
+from torch_mlir._mlir_libs import _stablehlo
+
+from tiduc.dialect.context import run_passes, stage
+from tiduc.dialect.errors import RequestError
+
+
+def text(module: Any) -> bytes:
+    """MLIR's text."""
+    return (str(module).rstrip("\n") + "\n").encode("utf-8", "surrogateescape")
+
+
+def bytecode(module: Any) -> bytes:
+    """MLIR's bytecode: compact, and for tools of the same version."""
+    written = io.BytesIO()
+    module.operation.write_bytecode(written)
+    return written.getvalue()
+
+
+def artifact(module: Any) -> bytes:
+    """A StableHLO portable artifact, which tools of the last twelve weeks and of years to come read."""
+    portable = ir.Module.parse(str(module))
+    run_passes(portable.operation, "builtin.module(func.func(chlo-legalize-to-stablehlo))")
+    twelve_weeks = _stablehlo.StablehloCompatibilityRequirement.WEEK_12
+    version = _stablehlo.get_version_from_compatibility_requirement(twelve_weeks)
+    try:
+        return bytes(_stablehlo.serialize_portable_artifact_str(str(portable), version))
+    except ValueError as error:
+        raise RequestError(f"only StableHLO makes a portable artifact: {error}") from None
+
+
+EMITTERS: dict[str, Callable[[Any], bytes]] = {"text": text, "bytecode": bytecode, "artifact": artifact}
+
+
+@stage
+def emit(module: Any, kind: str = "text") -> bytes:
+    """The bytes of a file that holds the module."""
+    return EMITTERS[kind](module)
