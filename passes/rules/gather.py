@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 from typing import Any
 
+from torch_mlir import ir
 from torch_mlir._mlir_libs import _stablehlo as hlo
 
 from tiduc.dialect.graph import Definition
@@ -28,6 +29,7 @@ def gather(b: Any, op: Definition, ct: Any) -> list[Any]:
     sizes = list(op.attributes["slice_sizes"])
     last = [shape(x)[i] - sizes[i] for i in d.start_index_map]
     inside = clamp_indices(b, indices, [0] * len(last), last, d.index_vector_dim)
+    inside = signed(b, inside, max(last, default=0))
     sorted_ = is_sorted(op) and len(last) == 1  # else clamping may have changed the order
     return [b.scatter(b.zero(x.type), inside, ct, numbers, sorted_=sorted_), None]
 
@@ -54,6 +56,12 @@ def components(b: Any, values: Sequence[int], type_: Any, vector_dim: int) -> An
         return b.constant(values[0] if values else 0, type_)
     vector = b.constant(values, with_shape(type_, [len(values)]))
     return b.broadcast_in_dim(vector, [vector_dim], type_)
+
+
+def signed(b: Any, indices: Any, largest: int) -> Any:
+    """The indices in a type that holds `largest` with a sign; some targets read unsigned as signed."""
+    fits = largest < 2 ** (element(indices).width - 1)
+    return indices if fits else b.convert(indices, ir.IntegerType.get_signless(64))
 
 
 def index_range(type_: Any) -> tuple[int, int]:

@@ -16,9 +16,9 @@ from typing import Any
 from torch_mlir import ir
 from torch_mlir._mlir_libs import _stablehlo as hlo
 
-from tiduc.dialect.graph import Definition
+from tiduc.dialect.graph import Definition, operations
 from tiduc.dialect.stablehlo import element, is_complex, predicate, rank, shape, with_element, with_shape
-from tiduc.passes.rules.gather import clamp_indices, components, index_range, is_sorted
+from tiduc.passes.rules.gather import clamp_indices, components, is_sorted, signed
 from tiduc.passes.rules.opset import linearize, transpose, unsupported
 from tiduc.passes.rules.registry import Tangents
 
@@ -28,11 +28,12 @@ ADD, MULTIPLY, MINIMUM, MAXIMUM = (f"stablehlo.{name}" for name in ("add", "mult
 
 @linearize("stablehlo.scatter")
 def scatter(b: Any, op: Definition, tangents: Tangents) -> list[Any]:
-    dx, _, du = tangents
+    if len(op.results) != 1:
+        raise unsupported("jvp", op, "it has several operands")
     kind = body(op)
     if kind is None:
         raise unsupported("jvp", op, "the body is neither set nor one add, multiply, minimum or maximum")
-    x, _, updates = op.operands
+    (x, _, updates), (dx, _, du) = op.operands, tangents
     if 0 in (*shape(x), *shape(updates)):
         return [dx]
     if kind in (MINIMUM, MAXIMUM) and not is_complex(x):
@@ -65,11 +66,9 @@ def scatter_transpose(b: Any, op: Definition, ct: Tangents, active: Sequence[boo
 
 def body(op: Definition) -> str | None:
     """The op that combines an element with an update, or `SET`; None where the body is anything else."""
-    if len(op.operands) != 3 or op.result.type != op.operands[0].type:
-        return None
     block = op.regions[0].blocks[0]
-    *inner, last = (view.operation for view in block.operations)
-    if any(argument.type.element_type != element(op.result) for argument in block.arguments):
+    *inner, last = operations(block)
+    if any(element(value) != element(op.operands[0]) for value in (*block.arguments, op.result)):
         return None
     if not inner:
         return SET if last.operands[0] == block.arguments[1] else None
@@ -103,9 +102,10 @@ def landed(b: Any, op: Definition, y: Any) -> Any:
     margin = [n - 1 if i in where else 0 for i, n in enumerate(sizes)]
     along, last = [margin[i] for i in where], [shape(y)[i] - 1 for i in where]
     inside = clamp_indices(b, indices, [-n for n in along], last, d.index_vector_dim)
-    start, source = inside, y
+    start = signed(b, inside, max(map(sum, zip(last, along, strict=True)), default=0))
+    source = y
     if any(margin):
-        start = _shifted(b, inside, along, max(map(sum, zip(last, along, strict=True))), d.index_vector_dim)
+        start = b.add(start, components(b, along, start.type, d.index_vector_dim))
         source = b.pad(y, b.zero(with_shape(y.type, [])), margin, margin, [0] * rank(y))
     numbers = hlo.GatherDimensionNumbers.get(
         d.update_window_dims,
@@ -124,13 +124,6 @@ def landed(b: Any, op: Definition, y: Any) -> Any:
     batch = [i for i in range(rank(updates)) if i not in d.update_window_dims]
     is_inside = b.broadcast_in_dim(is_inside, batch, predicate(updates.type))
     return b.select(is_inside, found, b.zero(found.type))
-
-
-def _shifted(b: Any, indices: Any, by: list[int], largest: int, vector_dim: int) -> Any:
-    """The indices with `by` added, in a type that holds the largest sum."""
-    if index_range(element(indices))[1] < largest:
-        indices = b.convert(indices, ir.IntegerType.get_signless(64))
-    return b.add(indices, components(b, by, indices.type, vector_dim))
 
 
 # ---- the bodies that are not linear ---------------------------------------------------------------------
