@@ -1,9 +1,11 @@
-"""Ops that are linear in their operands, or in each of them."""
+"""Ops that are linear in their operands, or in some: sums, products, quotients, parts, conversions."""
 
+from collections.abc import Sequence
 from typing import Any
 
 from tiduc.dialect.graph import Definition
-from tiduc.passes.rules.opset import bilinear, linearize, transpose
+from tiduc.dialect.stablehlo import element, is_complex
+from tiduc.passes.rules.opset import bilinear, linear, linearize, transpose, unsupported
 from tiduc.passes.rules.registry import Tangents
 
 
@@ -13,10 +15,116 @@ def add(b: Any, op: Definition, dx: Tangents) -> list[Any]:
 
 
 @transpose("stablehlo.add")
-def add_transpose(b: Any, op: Definition, ct: Tangents, active: list[bool]) -> list[Any]:
+def add_transpose(b: Any, op: Definition, ct: Tangents, active: Sequence[bool]) -> list[Any]:
     return [ct[0], ct[0]]
+
+
+@linear("stablehlo.complex", [0, 1])
+def complex_(b: Any, op: Definition, ct: Any) -> list[Any]:
+    return [lambda: b.real(ct), lambda: b.imag(ct)]
+
+
+@linearize("stablehlo.convert")  # by hand: a conversion to integers has no tangent
+def convert(b: Any, op: Definition, dx: Tangents) -> list[Any]:
+    return [None] if b.tangent_type(op.result.type) is None else list(b.reapply(op, {0: dx[0]}))
+
+
+@transpose("stablehlo.convert")
+def convert_transpose(b: Any, op: Definition, ct: Tangents, active: Sequence[bool]) -> list[Any]:
+    """From real to complex and back only the real part passes, so only that of the cotangent does."""
+    x = op.operands[0]
+    if is_complex(x) == is_complex(op.result):
+        return [b.convert(ct[0], element(x))]
+    if is_complex(op.result):
+        return [b.convert(b.real(ct[0]), element(x))]
+    part = b.convert(ct[0], element(x).element_type)
+    return [b.complex(part, b.zero(part.type))]
+
+
+@linearize("stablehlo.divide")
+def divide(b: Any, op: Definition, dx: Tangents) -> list[Any]:
+    """d(x / y) = (dx - (x / y) dy) / y, which does not overflow where 1 / y^2 would."""
+    terms = [] if dx[0] is None else [dx[0]]
+    if dx[1] is not None:
+        terms.append(b.multiply(b.negate(op.result), dx[1]))
+    return [b.divide(b.sum(terms), op.operands[1])]
+
+
+@transpose("stablehlo.divide")
+def divide_transpose(b: Any, op: Definition, ct: Tangents, active: Sequence[bool]) -> list[Any]:
+    if active[1]:
+        raise unsupported("transpose", op, "a quotient is not linear in its divisor")
+    return [b.divide(ct[0], b.conj(op.operands[1])), None]
+
+
+@linear("stablehlo.imag", [0])
+def imag(b: Any, op: Definition, ct: Any) -> list[Any]:
+    """Re(ct Im(dx)) = Re(conj(i ct) dx)."""
+    return [b.complex(b.zero(ct.type), ct) if is_complex(op.operands[0]) else None]
 
 
 @bilinear("stablehlo.multiply")
 def multiply(b: Any, op: Definition, ct: Any, side: int) -> Any:
     return b.multiply(b.conj(op.operands[1 - side]), ct)
+
+
+@linear("stablehlo.negate", [0])
+def negate(b: Any, op: Definition, ct: Any) -> list[Any]:
+    return [b.negate(ct)]
+
+
+@linearize("stablehlo.optimization_barrier")  # by hand: only the active operands have tangents to hold back
+def optimization_barrier(b: Any, op: Definition, dx: Tangents) -> Sequence[Any]:
+    held = [tangent for tangent in dx if tangent is not None]
+    results = iter(b.emit_all(op.name, held, [tangent.type for tangent in held]))
+    return [None if tangent is None else next(results) for tangent in dx]
+
+
+@transpose("stablehlo.optimization_barrier")
+def optimization_barrier_transpose(
+    b: Any, op: Definition, ct: Tangents, active: Sequence[bool]
+) -> Sequence[Any]:
+    return optimization_barrier(b, op, ct)
+
+
+@linear("stablehlo.real", [0])
+def real(b: Any, op: Definition, ct: Any) -> list[Any]:
+    return [b.complex(ct, b.zero(ct.type)) if is_complex(op.operands[0]) else ct]
+
+
+@linear(
+    "stablehlo.reduce_precision", [0]
+)  # as JAX: rounding is taken to be linear, and rounds tangents as well
+def reduce_precision(b: Any, op: Definition, ct: Any) -> list[Any]:
+    return list(b.reapply(op, {0: ct}))
+
+
+@linearize("stablehlo.remainder")
+def remainder(b: Any, op: Definition, dx: Tangents) -> list[Any]:
+    """d(x - n y) = dx - n dy with n = trunc(x / y), which (x - r) / y is exactly, r the remainder."""
+    x, y = op.operands
+    if is_complex(x):
+        raise unsupported("jvp", op, "the remainder of complex values is not differentiable")
+    terms = [] if dx[0] is None else [dx[0]]
+    if dx[1] is not None:
+        count = b.round_nearest_even(b.divide(b.subtract(x, op.result), y))
+        terms.append(b.multiply(b.negate(count), dx[1]))
+    return [b.sum(terms)]
+
+
+@linear("stablehlo.select", [1, 2])
+def select(b: Any, op: Definition, ct: Any) -> list[Any]:
+    condition, zero = op.operands[0], b.zero(ct.type)
+    return [None, lambda: b.select(condition, ct, zero), lambda: b.select(condition, zero, ct)]
+
+
+@linearize("stablehlo.subtract")  # by hand: one tangent alone needs no subtract
+def subtract(b: Any, op: Definition, dx: Tangents) -> list[Any]:
+    if dx[0] is None:
+        return [b.negate(dx[1])]
+    return [dx[0] if dx[1] is None else b.subtract(*dx)]
+
+
+@transpose("stablehlo.subtract")
+def subtract_transpose(b: Any, op: Definition, ct: Tangents, active: Sequence[bool]) -> list[Any]:
+    return [ct[0], lambda: b.negate(ct[0])]

@@ -1,8 +1,201 @@
-"""Elementwise ops, by their partial derivatives."""
+"""Elementwise ops, by their partial derivatives; at kinks and ties as JAX has it.
 
-from tiduc.passes.rules.opset import elementwise, inactive
+A quotient `dx / d` is written as such rather than as `(1 / d) dx`: it does not overflow where d is tiny. On
+complex types the formulas are those of holomorphic functions, but for `abs` and `sign`.
+"""
 
-elementwise("stablehlo.exponential", lambda b, x, y: y)
-elementwise("stablehlo.sine", lambda b, x, y: b.cosine(x))
+from collections.abc import Callable
+from typing import Any
+
+from tiduc.dialect.graph import Definition
+from tiduc.dialect.stablehlo import is_complex, is_float
+from tiduc.passes.rules.opset import elementwise, inactive, linearize, unsupported
+from tiduc.passes.rules.registry import Tangents
+
+
+def quotient(name: str, divisor: Callable[[Any, Any, Any], Any]) -> None:
+    """dy = dx / divisor(b, x, y)."""
+
+    @linearize(name)
+    def rule(b: Any, op: Definition, dx: Tangents) -> list[Any]:
+        return [b.divide(dx[0], divisor(b, op.operands[0], op.result))]
+
+
+def plus(b: Any, x: Any, number: float) -> Any:
+    """x + number."""
+    return b.add(x, b.constant(number, x.type))
+
+
+def times(b: Any, number: float, x: Any) -> Any:
+    """number * x."""
+    return b.multiply(b.constant(number, x.type), x)
+
+
+def square(b: Any, x: Any) -> Any:
+    """x * x."""
+    return b.multiply(x, x)
+
+
+def splat(b: Any, x: Any) -> float | None:
+    """The number that a real x is known to be everywhere, when compiling."""
+    op = b.view.definition(x)
+    while op is not None and op.name in ("stablehlo.broadcast_in_dim", "stablehlo.reshape"):
+        op = b.view.definition(op.operands[0])
+    if op is None or op.name != "stablehlo.constant" or not is_float(x):
+        return None
+    value = op.attributes["value"]
+    return float(value.get_splat_value().value) if value.is_splat else None
+
+
 elementwise("stablehlo.cosine", lambda b, x, y: b.negate(b.sine(x)))
-inactive("stablehlo.constant", "stablehlo.iota", "stablehlo.compare")
+elementwise("stablehlo.exponential", lambda b, x, y: y)
+elementwise("stablehlo.exponential_minus_one", lambda b, x, y: b.exponential(x))  # y + 1 is 0 for x = -40
+elementwise("stablehlo.logistic", lambda b, x, y: b.multiply(y, b.subtract(b.constant(1, y.type), y)))
+elementwise("stablehlo.rsqrt", lambda b, x, y: times(b, -0.5, b.divide(y, x)))
+elementwise("stablehlo.sine", lambda b, x, y: b.cosine(x))
+elementwise("stablehlo.tan", lambda b, x, y: plus(b, square(b, y), 1))
+elementwise("stablehlo.tanh", lambda b, x, y: b.subtract(b.constant(1, y.type), square(b, y)))
+
+quotient("stablehlo.cbrt", lambda b, x, y: times(b, 3, square(b, y)))
+quotient("stablehlo.log", lambda b, x, y: x)
+quotient("stablehlo.log_plus_one", lambda b, x, y: plus(b, x, 1))
+quotient("stablehlo.sqrt", lambda b, x, y: times(b, 2, y))
+
+elementwise(
+    "stablehlo.atan2",
+    lambda b, x, y, z: b.divide(y, b.add(square(b, x), square(b, y))),
+    lambda b, x, y, z: b.negate(b.divide(x, b.add(square(b, x), square(b, y)))),
+)
+
+inactive(  # step functions of floats
+    "stablehlo.ceil",
+    "stablehlo.compare",
+    "stablehlo.floor",
+    "stablehlo.is_finite",
+    "stablehlo.round_nearest_afz",
+    "stablehlo.round_nearest_even",
+)
+inactive(  # of integers and booleans alone
+    "stablehlo.and",
+    "stablehlo.count_leading_zeros",
+    "stablehlo.not",
+    "stablehlo.or",
+    "stablehlo.popcnt",
+    "stablehlo.shift_left",
+    "stablehlo.shift_right_arithmetic",
+    "stablehlo.shift_right_logical",
+    "stablehlo.xor",
+)
+inactive(  # no value of an operand is in the result
+    "stablehlo.after_all",
+    "stablehlo.constant",
+    "stablehlo.create_token",
+    "stablehlo.dynamic_iota",
+    "stablehlo.get_dimension_size",
+    "stablehlo.infeed",
+    "stablehlo.iota",
+    "stablehlo.partition_id",
+    "stablehlo.recv",
+    "stablehlo.replica_id",
+    "stablehlo.rng_bit_generator",
+)
+
+
+def _power_base(b: Any, x: Any, y: Any, z: Any) -> Any:
+    """y x^(y - 1), with x replaced by 1 where x = y = 0, since 0 * 0^-1 is no number.
+
+    It is the base that is replaced: with y in its place the derivative toward y would be lost as well.
+    """
+    n = splat(b, y)
+    if n == 0:
+        return None
+    if n is not None:
+        lower = x if n == 2 else b.power(x, b.constant(n - 1, y.type))
+        return b.constant(1, x.type) if n == 1 else times(b, n, lower)
+    zero, one = b.zero(x.type), b.constant(1, x.type)
+    both_zero = b.and_(b.compare(x, zero, "EQ"), b.compare(y, zero, "EQ"))
+    return b.multiply(y, b.power(b.select(both_zero, one, x), b.subtract(y, one)))
+
+
+def _power_exponent(b: Any, x: Any, y: Any, z: Any) -> Any:
+    """log(x) x^y, which tends to 0 where x does, for y > 0."""
+    is_zero = b.compare(x, b.zero(x.type), "EQ")
+    return b.multiply(b.log(b.select(is_zero, b.constant(1, x.type), x)), z)
+
+
+elementwise("stablehlo.power", _power_base, _power_exponent)
+
+
+@linearize("stablehlo.abs")
+def abs_(b: Any, op: Definition, dx: Tangents) -> list[Any]:
+    """d|x| = dx where x >= 0, else -dx; of a complex x, Re(conj(sign(x)) dx), which is 0 at 0."""
+    x = op.operands[0]
+    if is_complex(x):
+        return [b.real(b.multiply(b.conj(b.sign(x)), dx[0]))]
+    one, minus = b.constant(1, x.type), b.constant(-1, x.type)
+    return [b.multiply(b.select(b.compare(x, b.zero(x.type), "GE"), one, minus), dx[0])]
+
+
+@linearize("stablehlo.sign")
+def sign(b: Any, op: Definition, dx: Tangents) -> list[Any]:
+    """Zero on reals; of a complex x with s = x / |x|, ds = i s Im(conj(s) dx) / |x|, and 0 at 0."""
+    x, s = op.operands[0], op.result
+    if not is_complex(x):
+        return [None]
+    size = b.abs(x)
+    zero, one = b.zero(size.type), b.constant(1, size.type)
+    turn = b.divide(b.imag(b.multiply(b.conj(s), dx[0])), b.select(b.compare(size, zero, "EQ"), one, size))
+    return [b.multiply(s, b.complex(zero, turn))]
+
+
+@linearize("stablehlo.clamp")
+def clamp(b: Any, op: Definition, dx: Tangents) -> list[Any]:
+    """The tangent of the operand inside the bounds, of a bound beyond it, of none where two of them meet.
+
+    Scalar bounds are broadcast. The upper bound wins where they cross, as min(max(x, low), high) has it.
+    """
+    x = op.operands[1]
+    if is_complex(x):
+        raise unsupported("jvp", op, "the order of complex values is no differentiable choice")
+    low, x, high = (_spread(b, v, x) for v in op.operands)
+    masks: tuple[Callable[[], Any], ...] = (
+        lambda: b.and_(b.compare(low, x, "GT"), b.compare(low, high, "LT")),
+        lambda: b.and_(b.compare(x, low, "GT"), b.compare(x, high, "LT")),
+        lambda: b.compare(high, b.maximum(low, x), "LT"),
+    )
+    zero = b.zero(x.type)
+    terms = [
+        b.select(mask(), _spread(b, tangent, x), zero)
+        for mask, tangent in zip(masks, dx, strict=True)
+        if tangent is not None
+    ]
+    return [b.sum(terms)]
+
+
+def _spread(b: Any, v: Any, like: Any) -> Any:
+    """A scalar everywhere in the shape of another value; v itself where it has that shape."""
+    return v if v.type == like.type else b.broadcast_in_dim(v, [], like.type)
+
+
+def _choice(name: str, direction: str, opposite: str) -> None:
+    """The tangent of the operand that is chosen, half of each where they tie.
+
+    A select rather than a product with 0, so that nothing comes through from the operand that is not chosen.
+    """
+
+    @linearize(name)
+    def rule(b: Any, op: Definition, dx: Tangents) -> list[Any]:
+        x, y = op.operands
+        if is_complex(x):
+            raise unsupported("jvp", op, "the order of complex values is no differentiable choice")
+        share = b.select(b.compare(x, y, "EQ"), b.constant(0.5, x.type), b.constant(1, x.type))
+        terms = [
+            b.select(b.compare(x, y, wins), b.multiply(share, tangent), b.zero(x.type))
+            for wins, tangent in zip((direction, opposite), dx, strict=True)
+            if tangent is not None
+        ]
+        return [b.sum(terms)]
+
+
+_choice("stablehlo.maximum", "GE", "LE")
+_choice("stablehlo.minimum", "LE", "GE")

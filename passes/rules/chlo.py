@@ -1,0 +1,110 @@
+"""CHLO: the elementwise functions, by their partial derivatives, and the broadcasting forms of others."""
+
+from collections.abc import Sequence
+from math import pi, sqrt
+from typing import Any
+
+from tiduc.dialect.graph import Definition
+from tiduc.dialect.stablehlo import element, is_complex, rank, shape, with_element, with_shape
+from tiduc.passes.rules.elementwise import plus, quotient, square, times
+from tiduc.passes.rules.opset import OPSET, elementwise, inactive, linear, linearize, unsupported
+from tiduc.passes.rules.registry import Tangents
+
+
+def _one_minus_square(b: Any, x: Any) -> Any:
+    """(1 - x) (1 + x), exact near 1; of complex x with the sign of zero that the side of a branch cut has."""
+    if is_complex(x):
+        return b.negate(b.multiply(plus(b, x, -1), plus(b, x, 1)))
+    return b.multiply(b.subtract(b.constant(1, x.type), x), plus(b, x, 1))
+
+
+elementwise("chlo.acos", lambda b, x, y: b.negate(b.rsqrt(_one_minus_square(b, x))))
+# sqrt(x^2 - 1) would be of the wrong sign where the real part of x is negative
+elementwise("chlo.acosh", lambda b, x, y: b.multiply(b.rsqrt(plus(b, x, -1)), b.rsqrt(plus(b, x, 1))))
+elementwise("chlo.asin", lambda b, x, y: b.rsqrt(_one_minus_square(b, x)))
+elementwise("chlo.asinh", lambda b, x, y: b.rsqrt(plus(b, square(b, x), 1)))
+elementwise("chlo.cosh", lambda b, x, y: b.sinh(x))
+elementwise("chlo.digamma", lambda b, x, y: b.polygamma(b.constant(1, x.type), x))
+elementwise("chlo.erf", lambda b, x, y: times(b, 2 / sqrt(pi), b.exponential(b.negate(square(b, x)))))
+elementwise("chlo.erf_inv", lambda b, x, y: times(b, sqrt(pi) / 2, b.exponential(square(b, y))))
+elementwise("chlo.erfc", lambda b, x, y: times(b, -2 / sqrt(pi), b.exponential(b.negate(square(b, x)))))
+elementwise("chlo.lgamma", lambda b, x, y: b.digamma(x))
+elementwise("chlo.sinh", lambda b, x, y: b.cosh(x))
+elementwise("chlo.square", lambda b, x, y: times(b, 2, x))
+elementwise("chlo.tan", lambda b, x, y: plus(b, square(b, y), 1))
+
+quotient("chlo.atan", lambda b, x, y: plus(b, square(b, x), 1))
+quotient("chlo.atanh", lambda b, x, y: _one_minus_square(b, x))
+
+inactive(
+    "chlo.broadcast_and",
+    "chlo.broadcast_compare",
+    "chlo.broadcast_or",
+    "chlo.broadcast_shift_left",
+    "chlo.broadcast_shift_right_arithmetic",
+    "chlo.broadcast_shift_right_logical",
+    "chlo.broadcast_xor",
+    "chlo.constant",
+    "chlo.constant_like",
+    "chlo.is_inf",
+    "chlo.is_neg_inf",
+    "chlo.is_pos_inf",
+    "chlo.mulhi",
+)
+
+
+@linear("chlo.conj", [0])
+def conj(b: Any, op: Definition, ct: Any) -> list[Any]:
+    return [b.conj(ct)]
+
+
+@linearize("chlo.polygamma")
+def polygamma(b: Any, op: Definition, dx: Tangents) -> list[Any]:
+    n, x = op.operands
+    if dx[0] is not None:
+        raise unsupported("jvp", op, "the derivative toward its order is no function of CHLO")
+    return [b.multiply(b.polygamma(plus(b, n, 1), x), dx[1])]
+
+
+@linearize("chlo.zeta")
+def zeta(b: Any, op: Definition, dx: Tangents) -> list[Any]:
+    """d zeta(s, q) = -s zeta(s + 1, q) dq."""
+    s, q = op.operands
+    if dx[0] is not None:
+        raise unsupported("jvp", op, "the derivative toward its exponent is no function of CHLO")
+    return [b.multiply(b.negate(b.multiply(s, b.zeta(plus(b, s, 1), q))), dx[1])]
+
+
+# ---- broadcasting forms ------------------------------------------------------------------------------------
+
+
+def _broadcasting(name: str, plain: str) -> None:
+    """Broadcasts the operands and their tangents, and is then the plain op, which has the rule."""
+
+    @linearize(name)
+    def rule(b: Any, op: Definition, dx: Tangents) -> Sequence[Any | None]:
+        operands = [_spread(b, op, x) for x in op.operands]
+        tangents = [None if t is None else _spread(b, op, t) for t in dx]
+        y = b.emit(plain, operands, op.result.type)
+        same = b.view.definitions[y]
+        return OPSET.linearize_rules[plain](b, same, tangents)
+
+
+def _spread(b: Any, op: Definition, v: Any) -> Any:
+    """v in the shape of the op's result: its dimensions are the ones given, or else the last ones."""
+    sizes = shape(op.result)
+    if shape(v) == sizes:
+        return v
+    dimensions: Any = range(len(sizes) - rank(v), len(sizes))
+    if "broadcast_dimensions" in op.attributes and rank(v) < len(sizes):
+        dimensions = op.attributes["broadcast_dimensions"]
+    return b.broadcast_in_dim(v, dimensions, with_element(with_shape(v.type, sizes), element(v)))
+
+
+for _plain in (
+    *("add", "atan2", "complex", "divide", "maximum", "minimum", "multiply", "power", "remainder", "select"),
+    "subtract",
+):
+    _broadcasting(f"chlo.broadcast_{_plain}", f"stablehlo.{_plain}")
+for _plain in ("polygamma", "zeta"):
+    _broadcasting(f"chlo.broadcast_{_plain}", f"chlo.{_plain}")

@@ -1,0 +1,224 @@
+"""CHLO: the elementwise functions, one row an op, and the broadcasting forms of StableHLO's."""
+
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import pytest
+from check_rule import check_rule, run
+from jax import lax
+
+from tiduc.dialect.context import parse
+from tiduc.dialect.errors import Unsupported
+from tiduc.program import load
+
+REAL, COMPLEX, SCALAR = "tensor<3xf64>", "tensor<3xcomplex<f64>>", "tensor<f64>"
+
+
+def program(op: str, *types: str, result: str | None = None, attributes: str = "") -> str:
+    """A function of one op; its result has the type of its first operand, if none is given."""
+    arguments = ", ".join(f"%{i}: {t}" for i, t in enumerate(types))
+    operands = ", ".join(f"%{i}" for i in range(len(types)))
+    result = result or types[0]
+    return f"""
+    func.func @main({arguments}) -> {result} {{
+      %y = "chlo.{op}"({operands}) {{{attributes}}} : ({", ".join(types)}) -> {result}
+      return %y : {result}
+    }}"""
+
+
+UNARY: dict[str, tuple[list[float], Any]] = {
+    "acos": ([-0.6, 0.1, 0.7], lax.acos),
+    "acosh": ([1.3, 2.0, 4.1], lax.acosh),
+    "asin": ([-0.6, 0.1, 0.7], lax.asin),
+    "asinh": ([-1.3, 0.1, 2.7], lax.asinh),
+    "atan": ([-1.3, 0.1, 2.7], lax.atan),
+    "atanh": ([-0.6, 0.1, 0.7], lax.atanh),
+    "conj": ([-1.3, 0.1, 2.7], None),
+    "cosh": ([-1.3, 0.1, 2.7], lax.cosh),
+    "digamma": ([0.6, 1.1, 2.7], lax.digamma),
+    "erf": ([-1.3, 0.1, 1.7], lax.erf),
+    "erf_inv": ([-0.6, 0.1, 0.7], lax.erf_inv),
+    "erfc": ([-1.3, 0.1, 1.7], lax.erfc),
+    "lgamma": ([0.6, 1.1, 2.7], lax.lgamma),
+    "sinh": ([-1.3, 0.1, 2.7], lax.sinh),
+    "square": ([-1.3, 0.0, 2.7], lax.square),
+    "tan": ([-1.3, 0.1, 2.7], lax.tan),
+}
+"""Three points each, away from singularities, and JAX's function."""
+
+PLANE = np.array([-1.1 + 0.6j, 0.3 - 0.8j, -0.9 - 0.2j, 0.9 + 0.2j])
+"""Points in the four quadrants, away from branch cuts."""
+
+HOLOMORPHIC = ["acos", "acosh", "asin", "asinh", "atan", "atanh", "cosh", "sinh", "square", "tan"]
+
+
+@pytest.mark.parametrize("op", UNARY)
+def test_unary(op: str) -> None:
+    point, function = UNARY[op]
+    check_rule(program(op, REAL), np.array(point), rtol=1e-6, jax_function=function)
+
+
+@pytest.mark.parametrize("op", [*HOLOMORPHIC, "conj"])
+def test_unary_complex(op: str) -> None:
+    check_rule(program(op, COMPLEX.replace("3x", "4x")), PLANE)
+
+
+CUTS = {"acos": 2.0, "acosh": -2.0, "asin": -2.0, "atanh": 3.0}
+
+
+@pytest.mark.parametrize("op", CUTS)
+@pytest.mark.parametrize("side", [1, -1])
+def test_along_a_branch_cut(op: str, side: int) -> None:
+    """The derivative on a cut is that of the side which the sign of zero says, if the value is so too."""
+    text = program(op, COMPLEX.replace("3x", "1x"))
+    near, on = (np.array([complex(CUTS[op], side * e)]) for e in (1e-9, 0.0))
+    value, slope = run(load(text).jvp(), [on, np.array([1 + 0j])])
+    beside, expected = run(load(text).jvp(), [near, np.array([1 + 0j])])
+    if np.allclose(value, beside):
+        np.testing.assert_allclose(slope, expected, rtol=1e-6)
+
+
+# ---- two operands ------------------------------------------------------------------------------------------
+
+
+def test_polygamma() -> None:
+    text = program("polygamma", SCALAR, SCALAR)
+    for n in (0.0, 1.0, 3.0):
+        p = load(text)
+        _, slope = run(p.jvp(1), [np.array(n), np.array(1.7), np.array(1.0)])
+        (expected,) = run(p, [np.array(n + 1), np.array(1.7)])
+        np.testing.assert_allclose(slope, expected, rtol=1e-12)
+
+
+def test_zeta() -> None:
+    text = """
+    func.func @main(%q: tensor<3xf64>) -> tensor<3xf64> {
+      %s = chlo.constant dense<[2.0, 3.5, 5.0]> : tensor<3xf64>
+      %y = "chlo.zeta"(%s, %q) : (tensor<3xf64>, tensor<3xf64>) -> tensor<3xf64>
+      return %y : tensor<3xf64>
+    }"""
+    check_rule(text, np.array([0.6, 1.1, 2.7]), rtol=1e-6)
+
+
+@pytest.mark.parametrize("op", ["polygamma", "zeta", "broadcast_polygamma", "broadcast_zeta"])
+def test_no_derivative_toward_the_first_operand(op: str) -> None:
+    with pytest.raises(Unsupported, match="the derivative toward its"):
+        load(program(op, REAL, REAL)).jvp(0)
+
+
+# ---- at the ends of the domain -----------------------------------------------------------------------------
+
+ENDS = {  # op: x, dy / dx
+    "acosh": (1.0, np.inf),
+    "asin": (1.0, np.inf),
+    "erf": (1e200, 0.0),
+    "erf_inv": (1.0, np.inf),
+    "square": (0.0, 0.0),
+}
+
+
+@pytest.mark.parametrize("op", ENDS)
+def test_ends(op: str) -> None:
+    x, expected = ENDS[op]
+    assert run(load(program(op, SCALAR)).jvp(), [np.array(x), np.array(1.0)])[1] == expected
+
+
+def test_asin_near_one() -> None:
+    """1 - x^2 would lose half of the digits."""
+    x = 1 - 2.0**-40
+    slope = run(load(program("asin", SCALAR)).jvp(), [np.array(x), np.array(1.0)])[1]
+    np.testing.assert_allclose(slope, 1 / np.sqrt(2.0**-40 * (2 - 2.0**-40)), rtol=1e-14)
+
+
+# ---- broadcasting forms ------------------------------------------------------------------------------------
+
+BROADCAST = ["add", "atan2", "divide", "maximum", "minimum", "multiply", "power", "subtract"]
+SHAPES = [
+    ((3,), (3,), ""),
+    ((2, 3), (3,), ""),
+    ((), (2, 3), ""),
+    ((2, 1), (1, 3), ""),
+    ((3,), (2, 3), "array<i64: 1>"),
+]
+
+
+@pytest.mark.parametrize(("left", "right", "dimensions"), SHAPES)
+@pytest.mark.parametrize("op", BROADCAST)
+def test_broadcast(op: str, left: tuple[int, ...], right: tuple[int, ...], dimensions: str) -> None:
+    rng = np.random.default_rng(3)
+    result = (2, 3) if len({left, right}) > 1 else left
+    types = [f"tensor<{''.join(f'{n}x' for n in shape)}f64>" for shape in (left, right, result)]
+    attributes = f"broadcast_dimensions = {dimensions}" if dimensions else ""
+    text = program(f"broadcast_{op}", *types[:2], result=types[2], attributes=attributes)
+    check_rule(text, rng.uniform(0.5, 2, left), rng.uniform(0.5, 2, right))
+
+
+@pytest.mark.parametrize("op", ["multiply", "divide", "power"])
+def test_broadcast_complex(op: str) -> None:
+    text = program(f"broadcast_{op}", COMPLEX.replace("3x", ""), COMPLEX, result=COMPLEX)
+    check_rule(text, np.array(0.7 + 0.4j), PLANE[1:])
+
+
+def test_broadcast_complex_of_parts() -> None:
+    check_rule(
+        program("broadcast_complex", SCALAR, REAL, result=COMPLEX), np.array(0.7), np.array([0.1, -0.4, 2.0])
+    )
+
+
+def test_broadcast_remainder() -> None:
+    check_rule(program("broadcast_remainder", REAL, SCALAR), np.array([7.1, -5.5, 0.4]), np.array(2.0))
+
+
+def tangent(text: str, *point: Any) -> Any:
+    """The tangent alone, where MLIR cannot expand the op itself."""
+    p = load(text).jvp()
+    return run(replace(p, outputs=p.outputs[1:]), list(map(np.asarray, point)))[0]
+
+
+@pytest.mark.parametrize("predicate", [np.array(True), np.array([True, False, True])])
+def test_broadcast_select(predicate: Any) -> None:
+    types = ["tensor<3xi1>" if predicate.ndim else "tensor<i1>", REAL, SCALAR]
+    text = program("broadcast_select", *types, result=REAL)
+    dx, dy = np.array([0.1, -0.4, 2.0]), np.array(1.3)
+    np.testing.assert_array_equal(tangent(text, predicate, dx, dy, dx, dy), np.where(predicate, dx, dy))
+    assert "stablehlo.reduce" in str(load(text).vjp())
+
+
+def test_broadcast_along_a_leading_dimension() -> None:
+    text = program(
+        "broadcast_multiply",
+        "tensor<2xf64>",
+        "tensor<2x3xf64>",
+        result="tensor<2x3xf64>",
+        attributes="broadcast_dimensions = array<i64: 0>",
+    )
+    (x, dx), (y, dy) = np.random.default_rng(0).random((2, 2)), np.random.default_rng(1).random((2, 2, 3))
+    expected = x[:, None] * dy + dx[:, None] * y
+    np.testing.assert_allclose(tangent(text, x, y, dx, dy), expected, rtol=1e-14)
+
+
+def test_broadcast_of_unknown_sizes_is_refused() -> None:
+    with pytest.raises(Unsupported, match="sizes"):
+        load(program("broadcast_add", "tensor<?xf64>", "tensor<?xf64>")).jvp()
+
+
+# ---- inactive, refused, low precision ----------------------------------------------------------------------
+
+
+def test_constant_like_does_not_vary() -> None:
+    check_rule(program("constant_like", REAL, attributes="value = 2.5 : f64"), np.array([0.1, -0.4, 2.0]))
+
+
+@pytest.mark.parametrize("op", ["bessel_i1e", "next_after"])
+def test_refused(op: str) -> None:
+    with pytest.raises(Unsupported, match=f"unsupported jvp AD rule for chlo.{op}: "):
+        load(program(op, *[REAL] * (2 if op == "next_after" else 1))).jvp()
+
+
+@pytest.mark.parametrize("element", ["bf16", "f16", "f8E4M3FN"])
+@pytest.mark.parametrize("op", UNARY)
+def test_low_precision_transforms(op: str, element: str) -> None:
+    p = load(program(op, f"tensor<3x{element}>"))
+    for q in (p.jvp(), p.vjp(), p.jvp().vjp()):
+        assert parse(str(q)).operation.verify()

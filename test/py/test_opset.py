@@ -1,0 +1,59 @@
+"""Every op of StableHLO and CHLO is said to be something: a rule, inactive, or refused with a reason."""
+
+import importlib
+from pathlib import Path
+
+import pytest
+from torch_mlir import ir
+
+from tiduc.dialect.context import context
+from tiduc.passes.rules import OPSET
+
+FILE = Path(__file__).with_name("opset.txt")
+OPS = [line for line in FILE.read_text().splitlines() if line and not line.startswith("#")]
+FORMS = {"elementwise", "linear", "bilinear", "by hand", "inactive", "refused"}
+
+
+def is_registered(name: str) -> bool:
+    """The wheel has the op: a parse fails for some other reason, if at all."""
+    try:
+        with context():
+            ir.Module.parse(f'"{name}"() : () -> ()')
+    except ir.MLIRError as error:
+        return "unregistered operation" not in error.error_diagnostics[0].message
+    return True
+
+
+def test_the_list_is_in_order() -> None:
+    assert OPS == sorted(set(OPS), key=lambda name: (name.startswith("chlo."), name))
+
+
+@pytest.mark.parametrize("name", OPS)
+def test_op_is_declared(name: str) -> None:
+    assert is_registered(name)
+    assert OPSET.forms.get(name) in FORMS
+
+
+def test_nothing_else_is_declared() -> None:
+    assert set(OPSET.forms) <= set(OPS)
+
+
+def test_the_list_has_the_ops_that_jax_knows() -> None:
+    """The wheel lists no ops; JAX's own build of the dialects does, as one class each."""
+    names = set()
+    for dialect in ("stablehlo", "chlo"):
+        module = importlib.import_module(f"jaxlib.mlir.dialects.{dialect}")
+        names |= {getattr(x, "OPERATION_NAME", None) for x in vars(module).values()} - {None}
+    assert {name for name in names if is_registered(name)} <= set(OPS)
+
+
+def test_each_op_is_in_one_table() -> None:
+    ruled, inactive, refused = set(OPSET.linearize_rules), OPSET.inactive_ops, set(OPSET.refused_ops)
+    assert ruled | inactive | refused == set(OPSET.forms)
+    assert not ruled & inactive and not ruled & refused and not inactive & refused
+    assert set(OPSET.transpose_rules) <= ruled
+
+
+def test_a_refusal_has_a_reason() -> None:
+    for name, reason in OPSET.refused_ops.items():
+        assert reason and reason[0].islower() and not reason.endswith("."), name
