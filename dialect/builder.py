@@ -36,8 +36,9 @@ class Builder:
         self._block = op.regions[0].blocks.append()
         self._ip = ir.InsertionPoint(self._block)
         self._keys: list[str] = []
-        self._local: dict[Any, Any] = {}  # any value an op may name: to the value that stands for it here
-        self._linear: set[Any] = set()
+        # Any value an op may name, to what stands for it here: that value, and whether it is active.
+        self._local: dict[Any, tuple[Any, bool]] = {}
+        self.constants: dict[Any, Any] = {}  # for an op set: one op a constant and graph
         self._masks: dict[tuple[bool, ...], Any] = {}
         # Definitions need their graph; it takes its inputs in when the builder finishes.
         self.graph = Graph(op, view.module)
@@ -48,9 +49,7 @@ class Builder:
         """A new input of that key; a linear one is active, and so is what is made of it."""
         argument = self._block.add_argument(type_, location or ir.Location.unknown())
         self._keys.append(key)
-        self._local[argument] = argument
-        if linear:
-            self._linear.add(argument)
+        self._local[argument] = argument, linear
         return argument
 
     def finish(self, outputs: Sequence[Any], attributes: Mapping[str, Any] | None = None) -> Graph:
@@ -85,21 +84,18 @@ class Builder:
 
     def is_linear(self, x: Any) -> bool:
         """The value is a tangent or cotangent of this graph."""
-        return x in self._linear
+        return x in self._local and self._local[x][1]
 
     def local(self, x: Any) -> Any:
         """The value of this graph that stands for `x`: itself, or an external."""
-        found = self._local.get(x)
-        if found is None:
-            found = ir.Operation.create(
-                "tidu.external",
-                results=[x.type],
-                attributes={"ref": self.view.reference(x)},
-                loc=self.location,
-                ip=self._ip,
-            ).results[0]
-            self._local[x] = found
-        return found
+        return (self._local.get(x) or self._external(x))[0]
+
+    def _external(self, x: Any) -> tuple[Any, bool]:
+        external = ir.Operation.create(
+            "tidu.external", [x.type], (), {"ref": self.view.reference(x)}, loc=self.location, ip=self._ip
+        ).result
+        entry = self._local[x] = external, False
+        return entry
 
     def emit_all(
         self,
@@ -110,12 +106,15 @@ class Builder:
         regions: Sequence[Callable[[Any], None]] = (),
     ) -> tuple[Any, ...]:
         """Emits an op, each region filled by a function of its own, which reads nothing outside; its results."""
-        known = self._local
-        local = [known[x] if x in known else self.local(x) for x in operands]
-        active = None
-        if not self._linear.isdisjoint(local):
-            active, mask = self._mask(local)
+        get = self._local.get
+        entries = [get(x) or self._external(x) for x in operands]
+        local = [entry[0] for entry in entries]
+        active = tuple([entry[1] for entry in entries])
+        if True in active:
+            mask = self._masks.get(active) or self._mask(active)
             attributes = {**attributes, ACTIVE: mask} if attributes else {ACTIVE: mask}
+        else:
+            active = None
         op = ir.Operation.create(
             name, types, local, attributes, regions=len(regions), loc=self.location, ip=self._ip
         )
@@ -131,19 +130,21 @@ class Builder:
         self, op: Definition, replaced: Mapping[int, Any], attributes: Mapping[str, Any] | None = None
     ) -> tuple[Any, ...]:
         """Emits an op again, regions and attributes included, with some operands replaced; its results."""
-        operands = tuple(replaced.get(i, x) for i, x in enumerate(op.operands))
-        local = [self.local(x) for x in operands]
+        operands = tuple([replaced.get(i, x) for i, x in enumerate(op.operands)])
+        entries = [self._local.get(x) or self._external(x) for x in operands]
         captures = [self.local(x) for x in op.captures]
         copy = op.op.clone(self._ip)
         if ACTIVE in copy.attributes:
             del copy.attributes[ACTIVE]
         for key, value in (attributes or {}).items():
             copy.attributes[key] = value
-        active = None
-        if not self._linear.isdisjoint(local):
-            active, copy.attributes[ACTIVE] = self._mask(local)
-        for i, x in enumerate(local):
-            copy.operands[i] = x
+        active = tuple([x[1] for x in entries])
+        if True in active:
+            copy.attributes[ACTIVE] = self._masks.get(active) or self._mask(active)
+        else:
+            active = None
+        for i, x in enumerate(entries):
+            copy.operands[i] = x[0]
         replace_captured(copy, captures)
         return self._emitted(copy, op.name, operands, active, op.captures, op.types)
 
@@ -153,21 +154,16 @@ class Builder:
 
     def own(self, x: Any) -> Any:
         """Tells the builder that a value, made by `copy`, is of this graph; the value."""
-        self._local[x] = x
+        self._local[x] = x, False
         return x
 
     def sum(self, terms: Iterable[Any]) -> Any:
         """The sum of values of one type, at least one; a single one is itself."""
         return reduce(self.add, terms)
 
-    def _mask(self, local: Sequence[Any]) -> tuple[tuple[bool, ...], Any]:
-        """The flags of the active operands, and their attribute."""
-        linear = self._linear
-        flags = tuple([x in linear for x in local])
-        mask = self._masks.get(flags)
-        if mask is None:
-            mask = self._masks[flags] = ir.DenseBoolArrayAttr.get(list(flags))
-        return flags, mask
+    def _mask(self, active: tuple[bool, ...]) -> Any:
+        mask = self._masks[active] = ir.DenseBoolArrayAttr.get(list(active))
+        return mask
 
     def _emitted(
         self,
@@ -178,15 +174,13 @@ class Builder:
         captures: tuple[Any, ...],
         types: tuple[Any, ...],
     ) -> tuple[Any, ...]:
-        results = tuple(op.results)
+        results = (op.result,) if len(types) == 1 else tuple(op.results)
         definition = Definition(op, name, operands, results, self.graph, captures, active, types, self.location)
         self.graph.definitions.append(definition)
         definitions, local = self.view.definitions, self._local
         for result in results:
             definitions[result] = definition
-            local[result] = result
-        if active:
-            self._linear.update(results)
+            local[result] = result, active is not None
         return results
 
     # ---- the vector space, which an op set supplies -----------------------------------------------------------

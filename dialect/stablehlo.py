@@ -3,6 +3,7 @@
 The wheel has no op classes for StableHLO, only attribute builders, so ops are made by name, here and nowhere else.
 """
 
+import functools
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
@@ -39,7 +40,12 @@ def element(x: Any) -> Any:
 
 def is_complex(x: Any) -> bool:
     """The elements of a value or tensor type are complex."""
-    return isinstance(element(x), ir.ComplexType)
+    return _is_complex(x if isinstance(x, ir.Type) else x.type)
+
+
+@functools.cache  # types are unique in their context, and every product's transpose asks
+def _is_complex(type_: Any) -> bool:
+    return isinstance(type_.element_type, ir.ComplexType)
 
 
 def is_float(x: Any) -> bool:
@@ -150,10 +156,9 @@ class StablehloBuilder(Builder):
         if not type_.has_static_shape:
             raise TiducError(f"a constant of type {type_} would need sizes known when compiling", self.location)
         attribute = dense(value, type_)
-        key = "stablehlo.constant", attribute
-        if key not in self._local:  # one op a constant and graph
-            self._local[key] = self.emit("stablehlo.constant", (), type_, {"value": attribute})
-        return self._local[key]
+        if attribute not in self.constants:
+            self.constants[attribute] = self.emit("stablehlo.constant", (), type_, {"value": attribute})
+        return self.constants[attribute]
 
     def iota(self, dimension: int, type_: Any) -> Any:
         """0, 1, 2, ... along a dimension of the type."""

@@ -63,8 +63,9 @@ def materialize_merge(
         number = keys.results(op, operands, captures)
         if number not in value_of:
             made = b.copy(op.op)
+            replaced = made.operands
             for i, operand in enumerate(operands):
-                made.operands[i] = value_of[operand]
+                replaced[i] = value_of[operand]
             if captures:
                 replace_captured(made, [value_of[x] for x in captures])
             for i, y in enumerate(made.results):
@@ -79,12 +80,8 @@ def _needed_inputs(
     view: View, schedule: Sequence[Any], wanted: Sequence[Any], inputs: Sequence[str], keep_dead: bool
 ) -> list[str]:
     """The keys of the merged graph's inputs, in the order of its signature."""
-    needed: dict[str, None] = {}
-    for x in [x for op in schedule for x in op.operands + op.captures] + [
-        x for x in wanted if not isinstance(x, Zero)
-    ]:
-        if view.definition(x) is None and (key := view.input_key(x)) is not None:
-            needed.setdefault(key)
+    read = {x for op in schedule for x in op.operands + op.captures}
+    read.update(x for x in wanted if not isinstance(x, Zero))
+    needed = [key for key, x in view.inputs.items() if view.definition(x) is None and x in read]
     listed = [key for key in inputs if keep_dead or key in needed]
-    order = {key: i for i, key in enumerate(view.inputs)}
-    return listed + sorted((key for key in needed if key not in set(listed)), key=order.__getitem__)
+    return listed + [key for key in needed if key not in set(listed)]
