@@ -113,8 +113,11 @@ def _power_base(b: Any, x: Any, y: Any, z: Any) -> Any:
         lower = x if n == 2 else b.power(x, b.constant(n - 1, y.type))
         return b.constant(1, x.type) if n == 1 else times(b, n, lower)
     zero, one = b.zero(x.type), b.constant(1, x.type)
-    both_zero = b.and_(b.compare(x, zero, "EQ"), b.compare(y, zero, "EQ"))
-    return b.multiply(y, b.power(b.select(both_zero, one, x), b.subtract(y, one)))
+    flat = b.compare(y, zero, "EQ")
+    if is_complex(y):  # where 0^0 need not be 1
+        flat = b.or_(flat, b.compare(y, one, "EQ"))
+    base = b.select(b.and_(b.compare(x, zero, "EQ"), flat), one, x)
+    return b.multiply(y, b.power(base, b.subtract(y, one)))
 
 
 def _power_exponent(b: Any, x: Any, y: Any, z: Any) -> Any:

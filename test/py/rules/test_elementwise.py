@@ -223,6 +223,13 @@ def test_power_of_constant_exponent(exponent: int, x: float) -> None:
         np.testing.assert_allclose(run(p, [np.array(x)])[0], value, atol=1e-12)
 
 
+@pytest.mark.parametrize(("y", "expected"), [(0, 0), (1, 1), (2, 0), (3, 0)])
+def test_power_of_complex_zero(y: complex, expected: complex) -> None:
+    point = [np.array(0j), np.array(complex(y)), np.array(1 + 2j)]
+    text = program("power", *["tensor<complex<f64>>"] * 2)
+    assert run(load(text).jvp(0), point)[1] == expected * (1 + 2j)
+
+
 def test_power_mixed_derivative_at_exponent_zero() -> None:
     """d/dy d/dx x^y = x^(y - 1) (1 + y log x) = 1 / x at y = 0."""
     p = load(program("power", SCALAR, SCALAR)).grad(0).grad(1)
