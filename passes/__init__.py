@@ -16,7 +16,7 @@ PASSES: dict[str, Pass] = {
         ),
         Pass(
             "tidu-resolve",
-            "Checks all references between graphs: each leads to one value of its type, and none in a circle.",
+            "Checks all references between graphs: each leads to one value, of its type, none in a circle.",
             mlir_passes.resolve_in_place,
             (
                 Option(
@@ -57,11 +57,9 @@ PASSES: dict[str, Pass] = {
                 Option(
                     "values",
                     "references",
-                    f"its outputs; by default those of {_GRAPH[4:]}, and of the last linear graph",
+                    "by default the outputs of the graph that is not linear, and of the last linear one",
                 ),
-                Option(
-                    "inputs", "names", "its first inputs, by key; by default those of the same two graphs"
-                ),
+                Option("inputs", "names", "its first inputs, by key; by default those of the same two"),
                 Option("name", "string", "its symbol; by default that of the graph that is not linear"),
                 Option("keep-dead-inputs", "bool", "inputs that no value needs stay; true by default"),
             ),

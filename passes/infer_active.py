@@ -4,8 +4,8 @@
       %a = "tidu.external"() {ref = @F0::@a}         %a = "tidu.external"() {ref = @F0::@a}
       %t = stablehlo.multiply %a, %dx          ->    %t = stablehlo.multiply %a, %dx {tidu.active = [0, 1]}
 
-A native pass such as `canonicalize` may replace an op by one without a mask. What depends on an input is active, so
-the masks follow from the graph; they are written where they are missing, and replaced where they are wrong.
+A native pass such as `canonicalize` may replace an op by one without a mask. What depends on an input is
+active, so the masks follow from the graph; they are written where they are missing, and corrected.
 """
 
 from typing import Any

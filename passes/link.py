@@ -5,8 +5,8 @@
     b.mlir: graph @L1 { external @F0::@p3 ... }         graph @L1 { external @F0::@p3 ... }
             func private @relu {...}                    func private @relu_0 {...}
 
-Symbols that others can see are unique; private functions get out of each other's way; a declaration gives way to
-the definition. Graphs that are referred to and in no file are taken from the search path.
+Symbols that others can see are unique; private functions get out of each other's way; a declaration gives
+way to the definition. Graphs that are referred to and in no file are taken from the search path.
 """
 
 from collections.abc import Iterable, Sequence
@@ -25,8 +25,8 @@ from tiduc.passes.resolve import check, resolve
 def link(modules: Sequence[tuple[str, Any]], search_path: Sequence[str | Path] = ()) -> Any:
     """One new module of all those given, each with the name of its file; the first one's attributes are kept.
 
-    `ResolveError`, naming the file and the reference, for a symbol that two files define, a reference to nothing, or
-    to a value of another type, and a circle of references.
+    `ResolveError`, naming the file and the reference, for a symbol that two files define, a reference to
+    nothing or to a value of another type, and a circle of references.
     """
     linked = ir.Module.create(loc=modules[0][1].operation.location)
     for attribute in modules[0][1].operation.attributes:
@@ -52,7 +52,7 @@ def _make_distinct(copies: Iterable[tuple[str, Any]]) -> None:
     for file, module in copies:
         for op in operations(module.regions[0].blocks[0]):
             name = _symbol(op)
-            if name is None or _is_declaration(op):
+            if not name or _is_declaration(op):
                 continue
             if _is_private(op):
                 private.append((module, op))
@@ -102,8 +102,9 @@ def _drop_declarations(linked: Any) -> None:
         op.erase()
 
 
-def _symbol(op: Any) -> str | None:
-    return str(ir.StringAttr(op.attributes["sym_name"]).value) if "sym_name" in op.attributes else None
+def _symbol(op: Any) -> str:
+    """The op's symbol name, or "" where it has none."""
+    return str(ir.StringAttr(op.attributes["sym_name"]).value) if "sym_name" in op.attributes else ""
 
 
 def _is_private(op: Any) -> bool:

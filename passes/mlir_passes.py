@@ -2,8 +2,8 @@
 
     tidu-import, tidu-linearize, tidu-linear-transpose, tidu-materialize-merge, tidu-lower
 
-in this order, without options, make the VJP of a module's function. Between them a module holds graphs, which any native
-pass may work on.
+in this order, without options, make the VJP of a module's function. Between them a module holds graphs, which
+any native pass may work on.
 """
 
 from collections.abc import Sequence
@@ -122,17 +122,16 @@ def lower_in_place(module: Any) -> None:
         graph = Graph(op, module)
         for inner in operations(graph.block):
             if inner.name == "tidu.external":
-                raise RequestError(
-                    f"graph @{graph.name} refers to {inner.attributes['ref']}: run tidu-materialize-merge first",
-                    op.location,
-                )
+                ref = inner.attributes["ref"]
+                message = f"graph @{graph.name} refers to {ref}: run tidu-materialize-merge first"
+                raise RequestError(message, op.location)
         lowered = lower(graph)
         for function in list(operations(lowered.body)):
             function.move_before(op)
         op.erase()
 
 
-# ---- what the options leave open ------------------------------------------------------------------------------
+# ---- what the options leave open --------------------------------------------------------------------------
 
 
 def _graph(view: View, name: str | None) -> Graph:

@@ -1,8 +1,8 @@
 """MLIR's textual pipelines, for passes written in Python: `a,b{x=1 y='p q'},func.func(c)`.
 
-MLIR reads only the names of native passes, so a pipeline is split here at the names of others; what lies between
-goes to MLIR as it stands. Options are spelled as MLIR spells them: `key=value` pairs with spaces between, values bare, in
-quotes or in braces, lists with commas.
+MLIR reads only the names of native passes, so a pipeline is split here at the names of others; what lies
+between goes to MLIR as it stands. Options are spelled as MLIR spells them: `key=value` pairs with spaces
+between, values bare, in quotes or in braces, lists with commas.
 """
 
 import difflib
@@ -22,9 +22,9 @@ _CLOSING = {"(": ")", "{": "}", "[": "]", "<": ">"}
 
 @dataclass(frozen=True)
 class Option:
-    """One option of a pass. `kind` says what its text becomes: a string, a boolean, a list of strings, or of symbols.
+    """One option of a pass. `kind` says what its text becomes: a string, a boolean, or a list.
 
-    An element of a list is a plain word or a symbol, `@x` or `@"any text"`; of a list of references, `@graph::@name`.
+    A name is a plain word or a symbol, `@x` or `@"any text"`; a reference is `@graph::@name`.
     """
 
     name: str
@@ -47,7 +47,7 @@ class Option:
 
 @dataclass(frozen=True)
 class Pass:
-    """A pass on a module: what it is called, what it does and takes, and the function that does it in place."""
+    """A pass on a module: what it is called, does and takes, and the function that does it in place."""
 
     name: str
     description: str
@@ -82,8 +82,8 @@ class Own:
 def parse_pipeline(text: str, passes: Mapping[str, Pass]) -> list[Native | Own]:
     """The elements of a pipeline, with or without `builtin.module(...)` around it.
 
-    `RequestError`, located in the pipeline, for an unknown pass or option of ours and unbalanced brackets; native passes
-    are checked by MLIR.
+    `RequestError`, located in the pipeline, for an unknown pass or option of ours and unbalanced brackets.
+    Native passes are checked by MLIR.
     """
     start, end = _inside(text)
     found: list[Native | Own] = []

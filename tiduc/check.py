@@ -1,4 +1,4 @@
-"""check: whether the derivatives of a program agree with finite differences, with each other, and with stored ones.
+"""check: whether a program's derivatives agree with finite differences, with each other, with stored ones.
 
 JVP            J dx  =  (f(x + h dx) - f(x - h dx)) / 2h            along a random tangent dx
 VJP            <ct, J dx>  =  <J* ct, dx>                           for a random cotangent ct
@@ -45,7 +45,7 @@ def check(
 ) -> Iterator[Comparison]:
     """The comparisons, one by one as they are made.
 
-    `expected` holds `grad.i`, `jvp`, `hvp.i` and `tangent.i`, where i is the position of an input (examples/README.md).
+    `expected` holds `grad.i`, `jvp`, `hvp.i` and `tangent.i`, where i is the position of an input.
     `InputError` where `arguments` are not the program's.
     """
     inputs = program.signature.inputs
@@ -166,7 +166,7 @@ def _is_smooth(dtype: "np.dtype[Any]") -> bool:
 
 
 def _epsilon(dtype: "np.dtype[Any]") -> float:
-    return float(ml_dtypes.finfo(dtype).eps)
+    return float(ml_dtypes.finfo(dtype).eps)  # type: ignore[no-untyped-call]
 
 
 def _wide(x: Array) -> Array:

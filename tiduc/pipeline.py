@@ -1,8 +1,8 @@
 """The stages of tiduc, in order. Read this first, then one file of each: `passes/linearize.py` is the heart.
 
     file.mlir --parse--> module --import--> graphs --resolve--> view
-        --linearize--> + linear graph (JVP) --linear_transpose--> + transposed graph (VJP) --> ... to any order
-    view --materialize_merge--> one flat graph --lower--> func.func --compile--> compiled module --run--> arrays
+        --linearize--> + linear graph (JVP) --linear_transpose--> + transposed graph (VJP) --> ... any order
+        --materialize_merge--> one flat graph --lower--> func.func --compile--> compiled module --run--> arrays
 
 Higher order repeats `linearize` on a view that holds linear graphs; nothing is merged in between.
 """

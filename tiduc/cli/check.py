@@ -17,6 +17,10 @@ from tiduc.program import Program, from_module
 from tiduc.runtime.arrays import Array
 
 
+_AGREES = click.style("agrees", fg="green")
+_DISAGREES = click.style("DISAGREES", fg="red", bold=True)
+
+
 @click.command("check")
 @FILE
 @ENTRY
@@ -61,13 +65,9 @@ def _check(
             given = _stored_inputs(expected, len(values), str(expect))
         comparisons = []
         for c in check(program, given, _engine(engine, target), wanted(program, wrt), expected, seed):
-            verdict = (
-                click.style("agrees", fg="green")
-                if c.agrees
-                else click.style("DISAGREES", fg="red", bold=True)
-            )
+            verdict = _AGREES if c.agrees else _DISAGREES
             line = f"{verdict}  {c.name}: differs by {c.difference:.1e}, may by {c.allowed:.1e}\n"
-            write(line if click.get_text_stream("stdout").isatty() else click.unstyle(line))
+            write(line)
             comparisons.append(c)
     wrong = [c for c in comparisons if not c.agrees]
     against = f" with {_source(expected, str(expect))} and" if expected is not None else " with"

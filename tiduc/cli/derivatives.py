@@ -16,8 +16,8 @@ WRT = click.option(
     "--wrt",
     multiple=True,
     metavar="INPUTS",
-    help="The inputs to differentiate in, by position or name: 0,2 or x,y. May be given again, for names that "
-    "hold commas; @2 is the name 2. By default all of a float or complex type.",
+    help="The inputs to differentiate in, by position or name: 0,2 or x,y. May be given again, for names "
+    "that hold commas; @2 is the name 2. By default all of a float or complex type.",
 )
 
 _GRAPHS: dict[str, dict[str, Callable[[Program, Any], Any]]] = {
@@ -107,25 +107,25 @@ def _command(name: str, help: str) -> click.Command:
 COMMANDS = {
     "jvp": _command(
         "jvp",
-        """Write the JVP of a program: (primals..., tangents of wrt...) -> (outputs..., their tangents...).
+        """Write the JVP: (primals..., tangents of wrt...) -> (outputs..., their tangents...).
 
         Integer and boolean inputs and outputs have no tangents.""",
     ),
     "vjp": _command(
         "vjp",
-        """Write the VJP of a program: (primals..., cotangents of the outputs...) -> (outputs..., cotangents of wrt...).
+        """Write the VJP: (primals..., cotangents of the outputs...) -> (outputs..., cotangents of wrt...).
 
         Integer and boolean inputs and outputs have no cotangents.""",
     ),
     "grad": _command(
         "grad",
-        """Write the gradient of a program: (primals...) -> (gradient in each of wrt...).
+        """Write the gradient: (primals...) -> (gradient in each of wrt...).
 
         The program must have one output, a real float scalar.""",
     ),
     "hvp": _command(
         "hvp",
-        """Write the Hessian-vector product of a program: (primals..., tangents of wrt...) -> (Hessian times tangent...).
+        """Write the Hessian-vector product: (primals..., tangents of wrt...) -> (Hessian times tangent...).
 
         The program must have one output, a real float scalar.""",
     ),

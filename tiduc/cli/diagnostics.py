@@ -15,7 +15,7 @@ _PLACE = re.compile(r"(.*):(\d+):(\d+)", re.DOTALL)
 
 
 def report(error: TiducError) -> None:
-    """Prints `file:line:col: error: message` to standard error, with the line it is about; coloured on a terminal."""
+    """Prints `file:line:col: error: message` and that line to standard error; coloured on a terminal."""
     message, *more = error.message.splitlines() or [""]
     place = error.location
     head = click.style(f"{place}: ", bold=True) if place else ""

@@ -39,9 +39,12 @@ def read_module(file: str, contents: bytes | None = None) -> Any:
 
 
 def write(data: bytes | str, output: str = "-") -> None:
-    """Writes to a file, whole or not at all, or to standard output; `TiducError` where the system refuses."""
+    """Writes to a file, whole or not at all, or to standard output; `TiducError` where the system refuses.
+
+    Text keeps its colours on a terminal only.
+    """
     if isinstance(data, str):
-        data = data.encode("utf-8", "surrogateescape")
+        data = (data if is_terminal(output) else click.unstyle(data)).encode("utf-8", "surrogateescape")
     if output != "-":
         with written_whole(output) as file:
             file.write(data)
@@ -60,8 +63,13 @@ def write(data: bytes | str, output: str = "-") -> None:
         raise TiducError(f"cannot write: {error.strerror}", "<stdout>") from None
 
 
+def is_terminal(output: str) -> bool:
+    """Whether what is written there is seen by someone."""
+    return output == "-" and sys.stdout is not None and sys.stdout.isatty()
+
+
 def write_binary(data: bytes, output: str) -> None:
     """As `write`, but never to a terminal."""
-    if output == "-" and sys.stdout is not None and sys.stdout.isatty():
+    if is_terminal(output):
         raise RequestError("standard output is a terminal, and this is binary; name a file with -o")
     write(data, output)

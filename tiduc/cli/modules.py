@@ -27,11 +27,9 @@ SPLIT = re.compile(r"^// -----\n", re.MULTILINE)
 @OUTPUT
 @click.option("--verify-each/--no-verify-each", default=True, help="Verify the module after each pass.")
 @click.option(
-    "--split-input-file", is_flag=True, help="Treat what is between lines '// -----' as modules apart."
+    "--split-input-file", is_flag=True, help="Take what is between lines '// -----' as modules apart."
 )
-@click.option(
-    "--mlir-print-ir-after-all", is_flag=True, help="Print the IR to standard error after each pass."
-)
+@click.option("--mlir-print-ir-after-all", is_flag=True, help="Print the IR to stderr after each pass.")
 @click.option(
     "--mlir-timing", "--timing", "timing", is_flag=True, help="Print the time of each pass to standard error."
 )
@@ -48,7 +46,7 @@ def _opt(
     """Run passes on a module and print it, as mlir-opt does.
 
     Passes of tiduc (see 'tiduc passes') and of MLIR and StableHLO (canonicalize, cse, inline, symbol-dce,
-    stablehlo-..., chlo-..., func.func(...)) mix in any order. Without passes, the module is read and verified.
+    stablehlo-..., chlo-..., func.func(...)) mix in any order. Without any, the module is read and verified.
     """
     observe = Observe(mlir_print_ir_after_all, verify_each, timing)
     if not split_input_file:
@@ -72,7 +70,7 @@ def _opt(
 
 
 def _parts(contents: str) -> Iterator[str]:
-    """The parts of a file, each after as many empty lines as stand before it, so that locations are the file's."""
+    """The parts of a file, each after empty lines in place of those before it, for the locations' sake."""
     line = 0
     for part in SPLIT.split(contents):
         yield "\n" * line + part
@@ -86,7 +84,7 @@ def _parts(contents: str) -> Iterator[str]:
     multiple=True,
     metavar="DIR",
     type=click.Path(),
-    help="Where to look for NAME.mlir if a reference leads to a graph @NAME that no file has; may be given again.",
+    help="Where to look for NAME.mlir for a graph @NAME that no file has; may be given again.",
 )
 @OUTPUT
 @stage

@@ -1,0 +1,47 @@
+"""ops, passes, dialect: what there is, as text for a terminal or as a page."""
+
+import click
+
+from tiduc import documents
+from tiduc.cli.files import OUTPUT, write
+from tiduc.passes import PASSES
+
+MARKDOWN = click.option("--markdown", is_flag=True, help="Write the page of the documentation.")
+
+
+@click.command("ops")
+@MARKDOWN
+@OUTPUT
+def _ops(markdown: bool, output: str) -> None:
+    """List the ops with a derivative rule, those whose derivative is zero, and those that are refused."""
+    plain = documents.plain_table(documents.OPS_HEADER, documents.op_rows())
+    write(documents.ops_markdown() if markdown else plain, output)
+
+
+@click.command("passes")
+@MARKDOWN
+@OUTPUT
+def _passes(markdown: bool, output: str) -> None:
+    """List the passes that 'tiduc opt --pass-pipeline' knows beside MLIR's and StableHLO's own."""
+    lines = []
+    for pass_ in PASSES.values():
+        lines.append(f"{click.style(pass_.name, bold=True)}\n    {pass_.description}\n")
+        lines += [f"      {option.name}=<{option.kind}>  {option.description}\n" for option in pass_.options]
+    plain = "".join(lines)
+    write(documents.passes_markdown() if markdown else plain, output)
+
+
+@click.command("dialect")
+@click.option("--irdl", is_flag=True, help="Write the dialect as IRDL instead.")
+@OUTPUT
+def _dialect(irdl: bool, output: str) -> None:
+    """Write the reference of the tidu dialect, in Markdown.
+
+    Other tools of MLIR read files with tidu ops if they are given the dialect as IRDL:
+    iree-opt --irdl-file=tidu.irdl.mlir. IRDL cannot say that tidu.return ends a block, so they also want
+    --mlir-very-unsafe-disable-verifier-on-parsing where a file has graphs.
+    """
+    write(documents.irdl() if irdl else documents.dialect_markdown(), output)
+
+
+COMMANDS = {"ops": _ops, "passes": _passes, "dialect": _dialect}
