@@ -146,7 +146,9 @@ class Builder:
         for i, x in enumerate(entries):
             copy.operands[i] = x[0]
         replace_captured(copy, captures)
-        return self._emitted(copy, op.name, operands, active, op.captures, op.types)
+        # Two externals may stand for one value in the op, but only one does here.
+        captured_once = tuple(dict.fromkeys(op.captures))
+        return self._emitted(copy, op.name, operands, active, captured_once, op.types)
 
     def copy(self, op: Any) -> Any:
         """A clone of an op at the end of the graph, its operands not yet replaced; the builder knows nothing of it."""

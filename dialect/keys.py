@@ -11,7 +11,7 @@ or shared the graph is. Attributes include the active mask: the role of an op is
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from tiduc.dialect.graph import Definition, operations
+from tiduc.dialect.graph import Definition, captured, operations
 
 
 class KeyTable:
@@ -32,7 +32,7 @@ class KeyTable:
             return self._key(("once", id(op)), len(op.results))
         described = (op.name, tuple(operands), _attributes(op.op), op.types)
         if len(op.regions):
-            described += (self._regions(op.op, dict(zip(op.captures, captures, strict=True))),)
+            described += (self._regions(op.op, dict(zip(captured(op.op), captures, strict=True))),)
         return self._key(described, len(op.results))
 
     def _key(self, described: Any, count: int) -> int:
