@@ -18,7 +18,7 @@ from torch_mlir._mlir_libs import _stablehlo as hlo
 
 from tiduc.dialect.graph import Definition, operations
 from tiduc.dialect.stablehlo import element, is_complex, predicate, rank, shape, with_element, with_shape
-from tiduc.passes.rules.gather import clamp_indices, components, is_sorted, signed
+from tiduc.passes.rules.gather import clamp_indices, components, is_sorted, known_range, signed
 from tiduc.passes.rules.opset import linearize, transpose, unsupported
 from tiduc.passes.rules.registry import Tangents
 
@@ -99,7 +99,9 @@ def landed(b: Any, op: Definition, y: Any) -> Any:
     for i, dimension in zip(of_window, d.update_window_dims, strict=True):
         sizes[i] = shape(updates)[dimension]
     where = list(d.scattered_dims_to_operand_dims)
-    margin = [n - 1 if i in where else 0 for i, n in enumerate(sizes)]
+    least, greatest = known_range(b, indices)
+    fits = not where or least >= 0 and all(greatest <= shape(y)[i] - sizes[i] for i in where)
+    margin = [n - 1 if i in where and not fits else 0 for i, n in enumerate(sizes)]
     along, last = [margin[i] for i in where], [shape(y)[i] - 1 for i in where]
     inside = clamp_indices(b, indices, [-n for n in along], last, d.index_vector_dim)
     start = signed(b, inside, max(map(sum, zip(last, along, strict=True)), default=0))
@@ -115,10 +117,14 @@ def landed(b: Any, op: Definition, y: Any) -> Any:
         d.scattered_dims_to_operand_dims,
         d.index_vector_dim,
     )
-    sorted_ = is_sorted(op) and len(where) == 1
+    sorted_ = is_sorted(op) and (inside is indices or len(where) == 1)
     found = b.gather(source, start, numbers, sizes, with_element(updates.type, element(y)), sorted_)
+    if fits:
+        return found
     is_inside = b.compare(inside, indices, "EQ")
-    if d.index_vector_dim < rank(indices):
+    if len(where) == 1:
+        is_inside = b.reshape(is_inside, [n for i, n in enumerate(shape(indices)) if i != d.index_vector_dim])
+    else:
         true = b.constant(True, with_shape(is_inside.type, []))
         is_inside = b.reduce(is_inside, true, [d.index_vector_dim], "stablehlo.and")
     batch = [i for i in range(rank(updates)) if i not in d.update_window_dims]

@@ -161,6 +161,19 @@ def test_index_types(index: str, op: str) -> None:
         case.check(indices, op, index=index, order=1)
 
 
+@pytest.mark.parametrize("op", ["add", "set", "maximum"])
+@pytest.mark.parametrize(
+    ("index", "masked"), [((2, 3), False), ((0, 0), False), ((4, 3), True), ((2, 5), True), ((-1, 2), True)]
+)
+def test_constant_indices(index: tuple[int, int], masked: bool, op: str) -> None:
+    """A window that is known to be inside needs neither mask nor padding."""
+    case = CASES["one window"]
+    made = f"%i = stablehlo.constant dense<{list(index)}> : tensor<2xi32>\n%0 ="
+    text = case.text(op).replace(", %i: tensor<2xi32>", "", 1).replace("%0 =", made, 1)
+    assert ("stablehlo.pad" in str(load(text).vjp())) == masked
+    check_rule(text, random(case.operand), random(case.updates))
+
+
 @pytest.mark.parametrize("op", ["minimum", "maximum"])
 def test_ties_are_shared(op: str) -> None:
     """Each of the k elements that attain the result gets 1 / k."""
