@@ -16,7 +16,6 @@ from tiduc.dialect.errors import InputError
 from tiduc.program import Program, from_module
 from tiduc.runtime.arrays import Array
 
-
 _AGREES = click.style("agrees", fg="green")
 _DISAGREES = click.style("DISAGREES", fg="red", bold=True)
 
