@@ -106,7 +106,7 @@ CASES = {
 OPS = ["add", "swapped", "set", "minimum", "maximum"]
 
 
-@pytest.mark.parametrize("op", ["add", "set"])
+@pytest.mark.parametrize("op", ["add", "set", "subtract"])
 @pytest.mark.parametrize("element", ["f64", "complex<f64>"])
 @pytest.mark.parametrize("case", CASES.values(), ids=CASES)
 def test_cases(case: Scatter, op: str, element: str) -> None:
@@ -273,7 +273,8 @@ def test_random_numbers(case: Scatter, op: str) -> None:
     [
         ("multiply", "f64", "two may meet"),
         ("maximum", "complex<f64>", "complex"),
-        ("%c = stablehlo.subtract %a, %b : tensor<f64>", "f64", "body"),
+        ("%c = stablehlo.subtract %b, %a : tensor<f64>", "f64", "body"),
+        ("%c = stablehlo.power %a, %b : tensor<f64>", "f64", "body"),
         ("%c = stablehlo.add %b, %b : tensor<f64>", "f64", "body"),
         ("%d = stablehlo.add %a, %b : tensor<f64> %c = stablehlo.add %d, %b : tensor<f64>", "f64", "body"),
     ],
