@@ -89,6 +89,7 @@ def export(name: str, type_name: str) -> None:
         {f"input.{i}": leaf for i, leaf in enumerate(leaves)}
         | {f"tangent.{i}": tangent for i, tangent in tangents.items()}
         | references(model.loss, args, list(tangents.values()))
+        | {"source": f"JAX {jax.__version__}"}
     )
     stem = HERE / f"{name}_{type_name}"
     stem.with_suffix(".mlir").write_text(stablehlo(model.loss, args, dtype))

@@ -193,7 +193,7 @@ def _element(word: str, dtype: "np.dtype[Any]") -> Any:
 
 
 def _read(name: str) -> Iterator[Array]:
-    """The arrays of `file.npy`, of `file.npz` in its order, or the one at `file.npz:key`."""
+    """The arrays of `file.npy`, of `file.npz` in its order, or at `file.npz:key`, where `*` is any text."""
     path, key = name, None
     if not os.path.exists(name) and ".npz:" in name:
         path, _, key = name.rpartition(":")
@@ -204,13 +204,22 @@ def _read(name: str) -> Iterator[Array]:
             yield loaded
             return
         with loaded:
-            if key is not None and key not in loaded.files:
+            keys = loaded.files if key is None else _matching(key, loaded.files)
+            if key is not None and not keys:
                 raise InputError(f"no array {key!r} in the file; it has: {', '.join(loaded.files)}", path)
-            yield from (loaded[each] for each in (loaded.files if key is None else [key]))
+            yield from (loaded[each] for each in keys)
     except OSError as error:
         raise InputError(f"cannot read: {error.strerror or error}", path) from error
     except (ValueError, EOFError, zipfile.BadZipFile) as error:
         raise InputError(f"no .npy or .npz file of numbers: {error}", path) from error
+
+
+def _matching(pattern: str, keys: list[str]) -> list[str]:
+    """The key itself where there is one, else all that the pattern matches, in order."""
+    if pattern in keys:
+        return [pattern]
+    expression = re.compile(".*".join(map(re.escape, pattern.split("*"))), re.DOTALL)
+    return [key for key in keys if expression.fullmatch(key)]
 
 
 def _restored(array: Array, expected: TensorType | None) -> Array:

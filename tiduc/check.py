@@ -45,7 +45,7 @@ def check(
 ) -> Iterator[Comparison]:
     """The comparisons, one by one as they are made.
 
-    `expected` holds `grad.i`, `jvp`, `hvp.i` and `tangent.i`, where i is the position of an input.
+    `expected` holds `loss`, `grad.i`, `jvp`, `hvp.i` and `tangent.i`, where i is the position of an input.
     `InputError` where `arguments` are not the program's.
     """
     inputs = program.signature.inputs
@@ -105,7 +105,9 @@ def _stored(
     described = {f"grad.{i}": (i, f"gradient in {program.inputs[i].name}") for i in positions}
     if not any(key in expected for key in described):
         raise InputError(f"no derivatives to compare with: expects arrays named {', '.join(described)}")
-    gradient = run(program.grad(positions))(*arguments)
+    value, *gradient = run(program.grad(positions, value=True))(*arguments)
+    if "loss" in expected:
+        yield _against("value, against loss", value, expected["loss"])
     for (key, (_, name)), cx in zip(described.items(), gradient, strict=True):
         if key in expected:
             yield _against(f"{name}, against {key}", cx, expected[key])

@@ -9,6 +9,13 @@ from tiduc.passes.rules.opset import bilinear, linear, linearize, transpose, uns
 from tiduc.passes.rules.registry import Tangents
 
 
+def difference(b: Any, first: Any | None, second: Any | None) -> Any:
+    """first - second, of which one may be a symbolic zero."""
+    if first is None:
+        return b.negate(second)
+    return first if second is None else b.subtract(first, second)
+
+
 @linearize("stablehlo.add")  # by hand: one tangent alone needs no add
 def add(b: Any, op: Definition, dx: Tangents) -> list[Any]:
     return [b.sum(tangent for tangent in dx if tangent is not None)]
@@ -44,10 +51,8 @@ def convert_transpose(b: Any, op: Definition, ct: Tangents, active: Sequence[boo
 @linearize("stablehlo.divide")
 def divide(b: Any, op: Definition, dx: Tangents) -> list[Any]:
     """d(x / y) = (dx - (x / y) dy) / y, which does not overflow where 1 / y^2 would."""
-    terms = [] if dx[0] is None else [dx[0]]
-    if dx[1] is not None:
-        terms.append(b.multiply(b.negate(op.result), dx[1]))
-    return [b.divide(b.sum(terms), op.operands[1])]
+    second = None if dx[1] is None else b.multiply(op.result, dx[1])
+    return [b.divide(difference(b, dx[0], second), op.operands[1])]
 
 
 @transpose("stablehlo.divide")
@@ -105,11 +110,11 @@ def remainder(b: Any, op: Definition, dx: Tangents) -> list[Any]:
     x, y = op.operands
     if is_complex(x):
         raise unsupported("jvp", op, "the remainder of complex values is not differentiable")
-    terms = [] if dx[0] is None else [dx[0]]
+    second = None
     if dx[1] is not None:
         count = b.round_nearest_even(b.divide(b.subtract(x, op.result), y))
-        terms.append(b.multiply(b.negate(count), dx[1]))
-    return [b.sum(terms)]
+        second = b.multiply(count, dx[1])
+    return [difference(b, dx[0], second)]
 
 
 @linear("stablehlo.select", [1, 2])
@@ -120,9 +125,7 @@ def select(b: Any, op: Definition, ct: Any) -> list[Any]:
 
 @linearize("stablehlo.subtract")  # by hand: one tangent alone needs no subtract
 def subtract(b: Any, op: Definition, dx: Tangents) -> list[Any]:
-    if dx[0] is None:
-        return [b.negate(dx[1])]
-    return [dx[0] if dx[1] is None else b.subtract(*dx)]
+    return [difference(b, *dx)]
 
 
 @transpose("stablehlo.subtract")

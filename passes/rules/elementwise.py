@@ -9,6 +9,7 @@ from typing import Any
 
 from tiduc.dialect.graph import Definition
 from tiduc.dialect.stablehlo import is_complex, is_float
+from tiduc.passes.rules.arithmetic import difference
 from tiduc.passes.rules.opset import elementwise, inactive, linearize, unsupported
 from tiduc.passes.rules.registry import Tangents
 
@@ -60,12 +61,6 @@ quotient("stablehlo.cbrt", lambda b, x, y: times(b, 3, square(b, y)))
 quotient("stablehlo.log", lambda b, x, y: x)
 quotient("stablehlo.log_plus_one", lambda b, x, y: plus(b, x, 1))
 quotient("stablehlo.sqrt", lambda b, x, y: times(b, 2, y))
-
-elementwise(
-    "stablehlo.atan2",
-    lambda b, x, y, z: b.divide(y, b.add(square(b, x), square(b, y))),
-    lambda b, x, y, z: b.negate(b.divide(x, b.add(square(b, x), square(b, y)))),
-)
 
 inactive(  # step functions of floats
     "stablehlo.ceil",
@@ -137,6 +132,15 @@ def abs_(b: Any, op: Definition, dx: Tangents) -> list[Any]:
         return [b.real(b.multiply(b.conj(b.sign(x)), dx[0]))]
     one, minus = b.constant(1, x.type), b.constant(-1, x.type)
     return [b.multiply(b.select(b.compare(x, b.zero(x.type), "GE"), one, minus), dx[0])]
+
+
+@linearize("stablehlo.atan2")
+def atan2(b: Any, op: Definition, dx: Tangents) -> list[Any]:
+    """dz = (y dx - x dy) / (x^2 + y^2)."""
+    x, y = op.operands
+    first = None if dx[0] is None else b.multiply(y, dx[0])
+    second = None if dx[1] is None else b.multiply(x, dx[1])
+    return [b.divide(difference(b, first, second), b.add(square(b, x), square(b, y)))]
 
 
 @linearize("stablehlo.sign")

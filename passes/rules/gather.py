@@ -10,6 +10,10 @@ from tiduc.dialect.graph import Definition
 from tiduc.dialect.stablehlo import element, shape, with_shape
 from tiduc.passes.rules.opset import linear
 
+ARRANGED = frozenset(
+    f"stablehlo.{name}" for name in ("broadcast_in_dim", "concatenate", "reshape", "slice", "transpose")
+)
+
 
 @linear("stablehlo.gather", [0])
 def gather(b: Any, op: Definition, ct: Any) -> list[Any]:
@@ -29,8 +33,8 @@ def gather(b: Any, op: Definition, ct: Any) -> list[Any]:
     sizes = list(op.attributes["slice_sizes"])
     last = [shape(x)[i] - sizes[i] for i in d.start_index_map]
     inside = clamp_indices(b, indices, [0] * len(last), last, d.index_vector_dim)
+    sorted_ = is_sorted(op) and (inside is indices or len(last) == 1)  # else clamping may change the order
     inside = signed(b, inside, max(last, default=0))
-    sorted_ = is_sorted(op) and len(last) == 1  # else clamping may have changed the order
     return [b.scatter(b.zero(x.type), inside, ct, numbers, sorted_=sorted_), None]
 
 
@@ -40,11 +44,11 @@ def is_sorted(op: Definition) -> bool:
 
 
 def clamp_indices(b: Any, indices: Any, low: Sequence[int], high: Sequence[int], vector_dim: int) -> Any:
-    """The indices, each component of a vector moved into its [low, high].
-
-    A bound that the indices' type cannot hold is one that they cannot pass.
-    """
-    least, greatest = index_range(element(indices))
+    """The indices, each component of a vector moved into its [low, high]; themselves where all are there."""
+    least, greatest = known_range(b, indices)
+    if least >= max(low, default=least) and greatest <= min(high, default=greatest):
+        return indices
+    least, greatest = type_range(indices)  # a bound beyond is one that no index can pass
     bounds = [[min(max(v, least), greatest) for v in bound] for bound in (low, high)]
     at_least, at_most = (components(b, bound, indices.type, vector_dim) for bound in bounds)
     return b.clamp(at_least, indices, at_most)
@@ -64,8 +68,24 @@ def signed(b: Any, indices: Any, largest: int) -> Any:
     return indices if fits else b.convert(indices, ir.IntegerType.get_signless(64))
 
 
-def index_range(type_: Any) -> tuple[int, int]:
-    """The least and the greatest value of an integer type."""
-    if type_.is_unsigned:
-        return 0, 2**type_.width - 1
-    return -(2 ** (type_.width - 1)), 2 ** (type_.width - 1) - 1
+def known_range(b: Any, x: Any, depth: int = 8) -> tuple[int, int]:
+    """Bounds of integer values: those of the constants that they are made of, or of their type."""
+    d: Any = b.view.definition(x) if depth else None
+    name = None if d is None else d.name
+    if name == "stablehlo.constant" and isinstance(value := d.attributes["value"], ir.DenseIntElementsAttr):
+        values = list(value)[: 1 if value.is_splat else None]
+        if values:
+            return min(values), max(values)
+    if name in ARRANGED:
+        lows, highs = zip(*(known_range(b, part, depth - 1) for part in d.operands), strict=True)
+        return min(lows), max(highs)
+    if name == "stablehlo.clamp":
+        low, high = (known_range(b, d.operands[i], depth - 1) for i in (0, 2))
+        return min(low[0], high[0]), high[1]
+    return type_range(x)
+
+
+def type_range(x: Any) -> tuple[int, int]:
+    """The least and the greatest value of the integer type of a value's elements."""
+    width = element(x).width
+    return (0, 2**width - 1) if element(x).is_unsigned else (-(2 ** (width - 1)), 2 ** (width - 1) - 1)

@@ -90,6 +90,8 @@ class OpSet:
         self._declare(name, "bilinear")
 
         def rule(b: Any, op: Definition, dx: Tangents) -> Sequence[Any | None]:
+            if b.tangent_type(op.result.type) is None:  # of another element type than the operands
+                return [None]
             return [b.sum(b.reapply(op, {i: tangent})[0] for i, tangent in enumerate(dx) if tangent is not None)]
 
         def decorate(transpose: Callable[..., Any]) -> Callable[..., Any]:

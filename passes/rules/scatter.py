@@ -3,7 +3,7 @@
 An update that is out of range is dropped, element by element. Two updates may meet at one position; what then
 becomes of the derivative depends on the body:
 
-    add                 linear in operand and updates together
+    add, subtract       linear in operand and updates together
     none ("set")        the winner's tangent: scattering numbers in place of the updates tells which it is
     minimum, maximum    the mean of the tangents of those that attain the result, the operand's included
     multiply            linear in the operand; in the updates only where no two meet
@@ -18,12 +18,14 @@ from torch_mlir._mlir_libs import _stablehlo as hlo
 
 from tiduc.dialect.graph import Definition, operations
 from tiduc.dialect.stablehlo import element, is_complex, predicate, rank, shape, with_element, with_shape
-from tiduc.passes.rules.gather import clamp_indices, components, is_sorted, signed
+from tiduc.passes.rules.gather import clamp_indices, components, is_sorted, known_range, signed
 from tiduc.passes.rules.opset import linearize, transpose, unsupported
 from tiduc.passes.rules.registry import Tangents
 
 SET = "set"
-ADD, MULTIPLY, MINIMUM, MAXIMUM = (f"stablehlo.{name}" for name in ("add", "multiply", "minimum", "maximum"))
+ADD, SUBTRACT, MULTIPLY, MINIMUM, MAXIMUM = (
+    f"stablehlo.{name}" for name in ("add", "subtract", "multiply", "minimum", "maximum")
+)
 
 
 @linearize("stablehlo.scatter")
@@ -32,31 +34,33 @@ def scatter(b: Any, op: Definition, tangents: Tangents) -> list[Any]:
         raise unsupported("jvp", op, "it has several operands")
     kind = body(op)
     if kind is None:
-        raise unsupported("jvp", op, "the body is neither set nor one add, multiply, minimum or maximum")
+        raise unsupported(
+            "jvp", op, "the body is neither set nor one add, subtract, multiply, minimum or maximum"
+        )
     (x, _, updates), (dx, _, du) = op.operands, tangents
     if 0 in (*shape(x), *shape(updates)):
         return [dx]
-    if kind in (MINIMUM, MAXIMUM) and not is_complex(x):
+    if kind in (MINIMUM, MAXIMUM):
         return [_extremum(b, op, dx, du)]
     if kind == MULTIPLY:
         return [_product(b, op, dx, du)]
-    if kind == ADD and du is None:
+    if kind in (ADD, SUBTRACT) and du is None:
         return [dx]
     if kind == SET and not is_unique(op):
         return [_winner(b, op, dx, du)]
-    if kind not in (ADD, SET):
-        raise unsupported("jvp", op, "extrema of complex values")
     dx, du = b.zero(x.type) if dx is None else dx, b.zero(updates.type) if du is None else du
     return list(b.reapply(op, {0: dx, 2: du}))
 
 
 @transpose("stablehlo.scatter")
 def scatter_transpose(b: Any, op: Definition, ct: Tangents, active: Sequence[bool]) -> list[Any]:
-    """Of the linear forms: set where no two updates meet, add, and multiply by inactive updates."""
+    """Of the linear forms: set where no two updates meet, add, subtract, and multiply by inactive updates."""
     kind, updates = body(op), op.operands[2]
     of_updates = lambda: landed(b, op, ct[0])  # noqa: E731
     if kind == ADD:
         return [ct[0], None, of_updates]
+    if kind == SUBTRACT:
+        return [ct[0], None, lambda: b.negate(landed(b, op, ct[0]))]
     if kind == SET and is_unique(op):
         return [lambda: b.reapply(op, {0: ct[0], 2: b.zero(updates.type)})[0], None, of_updates]
     if kind == MULTIPLY and not active[2]:
@@ -72,10 +76,12 @@ def body(op: Definition) -> str | None:
         return None
     if not inner:
         return SET if last.operands[0] == block.arguments[1] else None
-    combines = len(inner) == 1 and set(inner[0].operands) == set(block.arguments)
-    if not combines or last.operands[0] != inner[0].results[0]:
+    if len(inner) != 1 or last.operands[0] != inner[0].results[0]:
         return None
-    return inner[0].name if inner[0].name in (ADD, MULTIPLY, MINIMUM, MAXIMUM) else None
+    name, combined, arguments = inner[0].name, list(inner[0].operands), list(block.arguments)
+    if combined == arguments:
+        return name if name in (ADD, SUBTRACT, MULTIPLY, MINIMUM, MAXIMUM) else None
+    return name if combined == arguments[::-1] and name in (ADD, MULTIPLY, MINIMUM, MAXIMUM) else None
 
 
 def is_unique(op: Definition) -> bool:
@@ -99,7 +105,9 @@ def landed(b: Any, op: Definition, y: Any) -> Any:
     for i, dimension in zip(of_window, d.update_window_dims, strict=True):
         sizes[i] = shape(updates)[dimension]
     where = list(d.scattered_dims_to_operand_dims)
-    margin = [n - 1 if i in where else 0 for i, n in enumerate(sizes)]
+    least, greatest = known_range(b, indices)
+    fits = not where or least >= 0 and all(greatest <= shape(y)[i] - sizes[i] for i in where)
+    margin = [n - 1 if i in where and not fits else 0 for i, n in enumerate(sizes)]
     along, last = [margin[i] for i in where], [shape(y)[i] - 1 for i in where]
     inside = clamp_indices(b, indices, [-n for n in along], last, d.index_vector_dim)
     start = signed(b, inside, max(map(sum, zip(last, along, strict=True)), default=0))
@@ -115,10 +123,14 @@ def landed(b: Any, op: Definition, y: Any) -> Any:
         d.scattered_dims_to_operand_dims,
         d.index_vector_dim,
     )
-    sorted_ = is_sorted(op) and len(where) == 1
+    sorted_ = is_sorted(op) and (inside is indices or len(where) == 1)
     found = b.gather(source, start, numbers, sizes, with_element(updates.type, element(y)), sorted_)
+    if fits:
+        return found
     is_inside = b.compare(inside, indices, "EQ")
-    if d.index_vector_dim < rank(indices):
+    if len(where) == 1:
+        is_inside = b.reshape(is_inside, [n for i, n in enumerate(shape(indices)) if i != d.index_vector_dim])
+    else:
         true = b.constant(True, with_shape(is_inside.type, []))
         is_inside = b.reduce(is_inside, true, [d.index_vector_dim], "stablehlo.and")
     batch = [i for i in range(rank(updates)) if i not in d.update_window_dims]
@@ -166,6 +178,8 @@ def _winner(b: Any, op: Definition, dx: Any | None, du: Any | None) -> Any:
 def _extremum(b: Any, op: Definition, dx: Any | None, du: Any | None) -> Any:
     """The mean of the tangents of the elements that are equal to the result."""
     (x, _, updates), y = op.operands, op.result
+    if is_complex(x):
+        raise unsupported("jvp", op, "the order of complex values is no differentiable choice")
     zero, none = b.zero(x.type), b.zero(updates.type)
     is_x, is_update = b.compare(x, y, "EQ"), b.compare(updates, landed(b, op, y), "EQ")
     count = _add_updates(b, op, b.convert(is_x, element(x)), b.convert(is_update, element(x)))

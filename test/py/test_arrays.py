@@ -102,6 +102,7 @@ def test_files(tmp_path: Path) -> None:
     for read, written in zip(parse_inputs([f"@{tmp_path / 'all.npz'}"]), arrays.values(), strict=True):
         np.testing.assert_array_equal(read, written)
     (one,) = parse_inputs([f"@{tmp_path / 'all.npz'}:b"])
+    assert len(parse_inputs([f"@{tmp_path / 'all.npz'}:*"])) == len(arrays)
     np.testing.assert_array_equal(one, arrays["b"])
     np.save(tmp_path / "x.npy", arrays["b"])
     (x,) = parse_inputs([f"@{tmp_path / 'x.npy'}"])

@@ -61,7 +61,7 @@ def about(file: str) -> Iterator[None]:
 
 @contextmanager
 def waiting(what: str) -> Iterator[None]:
-    """Shows a spinner on a terminal's standard error, once the block has taken longer than one likes to wait."""
+    """Shows a spinner on a terminal, once the block has taken longer than one likes to wait."""
     if not sys.stderr or not sys.stderr.isatty():
         yield
         return

@@ -28,7 +28,8 @@ INPUTS = click.option(
     multiple=True,
     metavar="ARRAY",
     help="An argument, in order: 4xf32=1,2,3,4 or 1,2,3,4, @x.npy, @all.npz (each array in it), "
-    "@all.npz:name, random, zeros. A single random or zeros is meant for all arguments.",
+    "@all.npz:name, @all.npz:x.* (* is any text), random, zeros. "
+    "A single random or zeros is meant for all arguments.",
 )
 SEED = click.option("--seed", default=0, show_default=True, help="What random inputs are drawn from.")
 

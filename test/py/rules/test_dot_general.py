@@ -150,6 +150,21 @@ def test_narrow_operands() -> None:
     assert transposed.count("(tensor<2x3xf32>) -> tensor<2x3xbf16>") == 1
 
 
+def test_an_integer_result_has_no_tangent() -> None:
+    text = dot_general([[2, 3], [3, 4]], [[], []], [[1], [0]], ("f64", "f64", "i32"))
+    text = text.replace(
+        "return %0", "%1 = stablehlo.convert %0 : (tensor<2x4xi32>) -> tensor<2x4xf64> return %1"
+    )
+    transposed = str(
+        load(
+            text.replace("-> tensor<2x4xi32> {", "-> tensor<2x4xf64> {").replace(
+                "return %1 : tensor<2x4xi32>", "return %1 : tensor<2x4xf64>"
+            )
+        ).vjp()
+    )
+    assert transposed.count("stablehlo.dot_general") == 1
+
+
 def test_real_times_complex() -> None:
     elements = ("f64", "complex<f64>", "complex<f64>")
     text = dot_general([[2, 3], [3, 4]], [[], []], [[1], [0]], elements)

@@ -128,6 +128,34 @@ def test_sorted_indices(case: str, kept: bool) -> None:
     assert ("indices_are_sorted = true" in text.split("stablehlo.scatter")[1]) == kept
 
 
+def constant(text: str, indices: list[int]) -> str:
+    """The same with the indices (5 x 1) made of constants, as JAX exports them."""
+    parts = "".join(
+        f"%c{i} = stablehlo.constant dense<{n}> : tensor<i32>\n"
+        f"%b{i} = stablehlo.broadcast_in_dim %c{i}, dims = [] : (tensor<i32>) -> tensor<1x1xi32>\n"
+        for i, n in enumerate(indices)
+    )
+    names, types = ", ".join(f"%b{i}" for i in range(5)), ", ".join(["tensor<1x1xi32>"] * 5)
+    made = f"{parts} %i = stablehlo.concatenate {names}, dim = 0 : ({types}) -> tensor<5x1xi32>\n"
+    return text.replace(", %i: tensor<5x1xi32>", "", 1).replace("%0 =", f"{made} %0 =", 1)
+
+
+@pytest.mark.parametrize(
+    ("indices", "clamped"),
+    [([0, 3, 2, 2, 0], 0), ([0, 4, 2, 2, 0], 1), ([-1, 3, 2, 2, 0], 1), ([7, 9, 8, 8, 8], 1)],
+)
+def test_constant_indices(indices: list[int], clamped: int) -> None:
+    """Those known to be inside are not clamped."""
+    text = constant(ROWS.text(), indices)
+    assert str(load(text).vjp()).count("stablehlo.clamp") == clamped
+    check_rule(text, random(ROWS.operand))
+
+
+def test_clamped_indices_are_known_to_be_inside() -> None:
+    """The transpose of the transpose is a gather, with no mask."""
+    assert "stablehlo.compare" not in str(load(ROWS.text()).vjp().vjp())
+
+
 def test_against_jax() -> None:
     import jax.numpy as jnp
 

@@ -106,7 +106,7 @@ CASES = {
 OPS = ["add", "swapped", "set", "minimum", "maximum"]
 
 
-@pytest.mark.parametrize("op", ["add", "set"])
+@pytest.mark.parametrize("op", ["add", "set", "subtract"])
 @pytest.mark.parametrize("element", ["f64", "complex<f64>"])
 @pytest.mark.parametrize("case", CASES.values(), ids=CASES)
 def test_cases(case: Scatter, op: str, element: str) -> None:
@@ -159,6 +159,19 @@ def test_index_types(index: str, op: str) -> None:
     ):
         indices = np.array([0, 3, 100, least, 100], INDEX[index]).reshape(5, 1)
         case.check(indices, op, index=index, order=1)
+
+
+@pytest.mark.parametrize("op", ["add", "set", "maximum"])
+@pytest.mark.parametrize(
+    ("index", "masked"), [((2, 3), False), ((0, 0), False), ((4, 3), True), ((2, 5), True), ((-1, 2), True)]
+)
+def test_constant_indices(index: tuple[int, int], masked: bool, op: str) -> None:
+    """A window that is known to be inside needs neither mask nor padding."""
+    case = CASES["one window"]
+    made = f"%i = stablehlo.constant dense<{list(index)}> : tensor<2xi32>\n%0 ="
+    text = case.text(op).replace(", %i: tensor<2xi32>", "", 1).replace("%0 =", made, 1)
+    assert ("stablehlo.pad" in str(load(text).vjp())) == masked
+    check_rule(text, random(case.operand), random(case.updates))
 
 
 @pytest.mark.parametrize("op", ["minimum", "maximum"])
@@ -260,7 +273,8 @@ def test_random_numbers(case: Scatter, op: str) -> None:
     [
         ("multiply", "f64", "two may meet"),
         ("maximum", "complex<f64>", "complex"),
-        ("%c = stablehlo.subtract %a, %b : tensor<f64>", "f64", "body"),
+        ("%c = stablehlo.subtract %b, %a : tensor<f64>", "f64", "body"),
+        ("%c = stablehlo.power %a, %b : tensor<f64>", "f64", "body"),
         ("%c = stablehlo.add %b, %b : tensor<f64>", "f64", "body"),
         ("%d = stablehlo.add %a, %b : tensor<f64> %c = stablehlo.add %d, %b : tensor<f64>", "f64", "body"),
     ],

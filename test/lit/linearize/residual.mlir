@@ -1,0 +1,12 @@
+// RUN: tiduc opt %s --pass-pipeline='tidu-import,tidu-linearize' | filecheck %s
+
+// The cosine is computed from primal values alone: it is in the linear graph, but not a linear op.
+
+// CHECK:      "tidu.return"
+// CHECK:        %[[X:.*]] = "tidu.external"() {ref = @main::@arg0}
+// CHECK-NEXT:   %[[C:.*]] = stablehlo.cosine %[[X]] : tensor<f64>
+// CHECK-NEXT:   stablehlo.multiply %[[C]], %{{.*}} {tidu.active = array<i1: false, true>}
+func.func @main(%x: tensor<f64>) -> tensor<f64> {
+  %0 = stablehlo.sine %x : tensor<f64>
+  return %0 : tensor<f64>
+}

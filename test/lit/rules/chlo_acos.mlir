@@ -1,0 +1,31 @@
+// RUN: tiduc jvp %s | filecheck %s --check-prefix=JVP
+// RUN: tiduc vjp %s | filecheck %s --check-prefix=VJP
+
+// y' = -1 / sqrt((1 - x) (1 + x)).
+
+// JVP-LABEL: func.func @main
+// JVP-NEXT:    %[[C0:.*]] = stablehlo.constant dense<1.000000e+00> : tensor<3xf64>
+// JVP-NEXT:    %[[V0:.*]] = chlo.acos %arg0
+// JVP-NEXT:    %[[V1:.*]] = stablehlo.add %arg0, %[[C0]]
+// JVP-NEXT:    %[[V2:.*]] = stablehlo.subtract %[[C0]], %arg0
+// JVP-NEXT:    %[[V3:.*]] = stablehlo.multiply %[[V2]], %[[V1]]
+// JVP-NEXT:    %[[V4:.*]] = stablehlo.rsqrt %[[V3]]
+// JVP-NEXT:    %[[V5:.*]] = stablehlo.negate %[[V4]]
+// JVP-NEXT:    %[[V6:.*]] = stablehlo.multiply %[[V5]], %arg1
+// JVP-NEXT:    return %[[V0]], %[[V6]]
+
+// VJP-LABEL: func.func @main
+// VJP-NEXT:    %[[C0:.*]] = stablehlo.constant dense<1.000000e+00> : tensor<3xf64>
+// VJP-NEXT:    %[[V0:.*]] = chlo.acos %arg0
+// VJP-NEXT:    %[[V1:.*]] = stablehlo.add %arg0, %[[C0]]
+// VJP-NEXT:    %[[V2:.*]] = stablehlo.subtract %[[C0]], %arg0
+// VJP-NEXT:    %[[V3:.*]] = stablehlo.multiply %[[V2]], %[[V1]]
+// VJP-NEXT:    %[[V4:.*]] = stablehlo.rsqrt %[[V3]]
+// VJP-NEXT:    %[[V5:.*]] = stablehlo.negate %[[V4]]
+// VJP-NEXT:    %[[V6:.*]] = stablehlo.multiply %[[V5]], %arg1
+// VJP-NEXT:    return %[[V0]], %[[V6]]
+
+func.func @main(%x: tensor<3xf64>) -> tensor<3xf64> {
+  %0 = chlo.acos %x : tensor<3xf64> -> tensor<3xf64>
+  return %0 : tensor<3xf64>
+}

@@ -1,0 +1,27 @@
+// RUN: tiduc jvp %s | filecheck %s --check-prefix=JVP
+// RUN: tiduc vjp %s | filecheck %s --check-prefix=VJP
+
+// y' = 1 / sqrt(x^2 + 1).
+
+// JVP-LABEL: func.func @main
+// JVP-NEXT:    %[[C0:.*]] = stablehlo.constant dense<1.000000e+00> : tensor<3xf64>
+// JVP-NEXT:    %[[V0:.*]] = chlo.asinh %arg0
+// JVP-NEXT:    %[[V1:.*]] = stablehlo.multiply %arg0, %arg0
+// JVP-NEXT:    %[[V2:.*]] = stablehlo.add %[[V1]], %[[C0]]
+// JVP-NEXT:    %[[V3:.*]] = stablehlo.rsqrt %[[V2]]
+// JVP-NEXT:    %[[V4:.*]] = stablehlo.multiply %[[V3]], %arg1
+// JVP-NEXT:    return %[[V0]], %[[V4]]
+
+// VJP-LABEL: func.func @main
+// VJP-NEXT:    %[[C0:.*]] = stablehlo.constant dense<1.000000e+00> : tensor<3xf64>
+// VJP-NEXT:    %[[V0:.*]] = chlo.asinh %arg0
+// VJP-NEXT:    %[[V1:.*]] = stablehlo.multiply %arg0, %arg0
+// VJP-NEXT:    %[[V2:.*]] = stablehlo.add %[[V1]], %[[C0]]
+// VJP-NEXT:    %[[V3:.*]] = stablehlo.rsqrt %[[V2]]
+// VJP-NEXT:    %[[V4:.*]] = stablehlo.multiply %[[V3]], %arg1
+// VJP-NEXT:    return %[[V0]], %[[V4]]
+
+func.func @main(%x: tensor<3xf64>) -> tensor<3xf64> {
+  %0 = chlo.asinh %x : tensor<3xf64> -> tensor<3xf64>
+  return %0 : tensor<3xf64>
+}

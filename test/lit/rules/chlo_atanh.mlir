@@ -1,0 +1,27 @@
+// RUN: tiduc jvp %s | filecheck %s --check-prefix=JVP
+// RUN: tiduc vjp %s | filecheck %s --check-prefix=VJP
+
+// dy = dx / ((1 - x) (1 + x)).
+
+// JVP-LABEL: func.func @main
+// JVP-NEXT:    %[[C0:.*]] = stablehlo.constant dense<1.000000e+00> : tensor<3xf64>
+// JVP-NEXT:    %[[V0:.*]] = chlo.atanh %arg0
+// JVP-NEXT:    %[[V1:.*]] = stablehlo.add %arg0, %[[C0]]
+// JVP-NEXT:    %[[V2:.*]] = stablehlo.subtract %[[C0]], %arg0
+// JVP-NEXT:    %[[V3:.*]] = stablehlo.multiply %[[V2]], %[[V1]]
+// JVP-NEXT:    %[[V4:.*]] = stablehlo.divide %arg1, %[[V3]]
+// JVP-NEXT:    return %[[V0]], %[[V4]]
+
+// VJP-LABEL: func.func @main
+// VJP-NEXT:    %[[C0:.*]] = stablehlo.constant dense<1.000000e+00> : tensor<3xf64>
+// VJP-NEXT:    %[[V0:.*]] = chlo.atanh %arg0
+// VJP-NEXT:    %[[V1:.*]] = stablehlo.add %arg0, %[[C0]]
+// VJP-NEXT:    %[[V2:.*]] = stablehlo.subtract %[[C0]], %arg0
+// VJP-NEXT:    %[[V3:.*]] = stablehlo.multiply %[[V2]], %[[V1]]
+// VJP-NEXT:    %[[V4:.*]] = stablehlo.divide %arg1, %[[V3]]
+// VJP-NEXT:    return %[[V0]], %[[V4]]
+
+func.func @main(%x: tensor<3xf64>) -> tensor<3xf64> {
+  %0 = chlo.atanh %x : tensor<3xf64> -> tensor<3xf64>
+  return %0 : tensor<3xf64>
+}

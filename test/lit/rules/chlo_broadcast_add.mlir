@@ -1,0 +1,21 @@
+// RUN: tiduc jvp %s | filecheck %s --check-prefix=JVP
+// RUN: tiduc vjp %s | filecheck %s --check-prefix=VJP
+
+// Tangents are broadcast, then as stablehlo.add; cotangents are summed.
+
+// JVP-LABEL: func.func @main
+// JVP-NEXT:    %[[V0:.*]] = chlo.broadcast_add %arg0, %arg1 : (tensor<f64>, tensor<3xf64>) -> tensor<3xf64>
+// JVP-NEXT:    %[[V1:.*]] = stablehlo.broadcast_in_dim %arg2, dims = [] : (tensor<f64>) -> tensor<3xf64>
+// JVP-NEXT:    %[[V2:.*]] = stablehlo.add %[[V1]], %arg3
+// JVP-NEXT:    return %[[V0]], %[[V2]]
+
+// VJP-LABEL: func.func @main
+// VJP-NEXT:    %[[C0:.*]] = stablehlo.constant dense<0.000000e+00> : tensor<f64>
+// VJP-NEXT:    %[[V0:.*]] = chlo.broadcast_add %arg0, %arg1 : (tensor<f64>, tensor<3xf64>) -> tensor<3xf64>
+// VJP-NEXT:    %[[V1:.*]] = stablehlo.reduce(%arg2 init: %[[C0]]) applies stablehlo.add across dimensions = [0] : (tensor<3xf64>, tensor<f64>) -> tensor<f64>
+// VJP-NEXT:    return %[[V0]], %[[V1]], %arg2
+
+func.func @main(%x: tensor<f64>, %y: tensor<3xf64>) -> tensor<3xf64> {
+  %0 = chlo.broadcast_add %x, %y : (tensor<f64>, tensor<3xf64>) -> tensor<3xf64>
+  return %0 : tensor<3xf64>
+}

@@ -1,0 +1,27 @@
+// RUN: tiduc jvp %s | filecheck %s --check-prefix=JVP
+// RUN: tiduc vjp %s | filecheck %s --check-prefix=VJP
+
+// Tangents are broadcast, then as stablehlo.multiply; cotangents are summed.
+
+// JVP-LABEL: func.func @main
+// JVP-NEXT:    %[[V0:.*]] = chlo.broadcast_multiply %arg0, %arg1 : (tensor<f64>, tensor<3xf64>) -> tensor<3xf64>
+// JVP-NEXT:    %[[V1:.*]] = stablehlo.broadcast_in_dim %arg0, dims = [] : (tensor<f64>) -> tensor<3xf64>
+// JVP-NEXT:    %[[V2:.*]] = stablehlo.multiply %[[V1]], %arg3
+// JVP-NEXT:    %[[V3:.*]] = stablehlo.broadcast_in_dim %arg2, dims = [] : (tensor<f64>) -> tensor<3xf64>
+// JVP-NEXT:    %[[V4:.*]] = stablehlo.multiply %[[V3]], %arg1
+// JVP-NEXT:    %[[V5:.*]] = stablehlo.add %[[V4]], %[[V2]]
+// JVP-NEXT:    return %[[V0]], %[[V5]]
+
+// VJP-LABEL: func.func @main
+// VJP-NEXT:    %[[C0:.*]] = stablehlo.constant dense<0.000000e+00> : tensor<f64>
+// VJP-NEXT:    %[[V0:.*]] = chlo.broadcast_multiply %arg0, %arg1 : (tensor<f64>, tensor<3xf64>) -> tensor<3xf64>
+// VJP-NEXT:    %[[V1:.*]] = stablehlo.multiply %arg1, %arg2
+// VJP-NEXT:    %[[V2:.*]] = stablehlo.reduce(%[[V1]] init: %[[C0]]) applies stablehlo.add across dimensions = [0] : (tensor<3xf64>, tensor<f64>) -> tensor<f64>
+// VJP-NEXT:    %[[V3:.*]] = stablehlo.broadcast_in_dim %arg0, dims = [] : (tensor<f64>) -> tensor<3xf64>
+// VJP-NEXT:    %[[V4:.*]] = stablehlo.multiply %[[V3]], %arg2
+// VJP-NEXT:    return %[[V0]], %[[V2]], %[[V4]]
+
+func.func @main(%x: tensor<f64>, %y: tensor<3xf64>) -> tensor<3xf64> {
+  %0 = chlo.broadcast_multiply %x, %y : (tensor<f64>, tensor<3xf64>) -> tensor<3xf64>
+  return %0 : tensor<3xf64>
+}

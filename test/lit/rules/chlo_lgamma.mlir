@@ -1,0 +1,21 @@
+// RUN: tiduc jvp %s | filecheck %s --check-prefix=JVP
+// RUN: tiduc vjp %s | filecheck %s --check-prefix=VJP
+
+// y' = digamma(x).
+
+// JVP-LABEL: func.func @main
+// JVP-NEXT:    %[[V0:.*]] = chlo.lgamma %arg0
+// JVP-NEXT:    %[[V1:.*]] = chlo.digamma %arg0
+// JVP-NEXT:    %[[V2:.*]] = stablehlo.multiply %[[V1]], %arg1
+// JVP-NEXT:    return %[[V0]], %[[V2]]
+
+// VJP-LABEL: func.func @main
+// VJP-NEXT:    %[[V0:.*]] = chlo.lgamma %arg0
+// VJP-NEXT:    %[[V1:.*]] = chlo.digamma %arg0
+// VJP-NEXT:    %[[V2:.*]] = stablehlo.multiply %[[V1]], %arg1
+// VJP-NEXT:    return %[[V0]], %[[V2]]
+
+func.func @main(%x: tensor<3xf64>) -> tensor<3xf64> {
+  %0 = chlo.lgamma %x : tensor<3xf64> -> tensor<3xf64>
+  return %0 : tensor<3xf64>
+}

@@ -1,0 +1,23 @@
+// RUN: tiduc jvp %s | filecheck %s --check-prefix=JVP
+// RUN: tiduc vjp %s | filecheck %s --check-prefix=VJP
+
+// y' = 2x.
+
+// JVP-LABEL: func.func @main
+// JVP-NEXT:    %[[C0:.*]] = stablehlo.constant dense<2.000000e+00> : tensor<3xf64>
+// JVP-NEXT:    %[[V0:.*]] = chlo.square %arg0
+// JVP-NEXT:    %[[V1:.*]] = stablehlo.multiply %arg0, %[[C0]]
+// JVP-NEXT:    %[[V2:.*]] = stablehlo.multiply %[[V1]], %arg1
+// JVP-NEXT:    return %[[V0]], %[[V2]]
+
+// VJP-LABEL: func.func @main
+// VJP-NEXT:    %[[C0:.*]] = stablehlo.constant dense<2.000000e+00> : tensor<3xf64>
+// VJP-NEXT:    %[[V0:.*]] = chlo.square %arg0
+// VJP-NEXT:    %[[V1:.*]] = stablehlo.multiply %arg0, %[[C0]]
+// VJP-NEXT:    %[[V2:.*]] = stablehlo.multiply %[[V1]], %arg1
+// VJP-NEXT:    return %[[V0]], %[[V2]]
+
+func.func @main(%x: tensor<3xf64>) -> tensor<3xf64> {
+  %0 = chlo.square %x : tensor<3xf64> -> tensor<3xf64>
+  return %0 : tensor<3xf64>
+}

@@ -1,0 +1,20 @@
+// RUN: not tiduc jvp %s --entry bits 2>&1 | filecheck %s --check-prefix=BITS
+// RUN: not tiduc vjp %s --entry order --wrt 0 2>&1 | filecheck %s --check-prefix=ORDER
+// RUN: tiduc vjp %s --entry order --wrt 1 | filecheck %s --check-prefix=REST
+
+// A refusal names the op, its place and the reason, and is only met where a tangent comes.
+
+// BITS: refused.mlir:12:8: error: unsupported jvp AD rule for stablehlo.bitcast_convert: the bits of a float have no
+// ORDER: refused.mlir:18:8: error: unsupported jvp AD rule for chlo.zeta: the derivative toward its exponent
+// REST: func.func @order
+
+func.func @bits(%x: tensor<f64>) -> tensor<f64> {
+  %0 = stablehlo.bitcast_convert %x : (tensor<f64>) -> tensor<i64>
+  %1 = stablehlo.bitcast_convert %0 : (tensor<i64>) -> tensor<f64>
+  return %1 : tensor<f64>
+}
+
+func.func @order(%s: tensor<f64>, %q: tensor<f64>) -> tensor<f64> {
+  %0 = chlo.zeta %s, %q : tensor<f64>, tensor<f64> -> tensor<f64>
+  return %0 : tensor<f64>
+}

@@ -1,0 +1,19 @@
+// RUN: tiduc jvp %s | filecheck %s --check-prefix=JVP
+// RUN: tiduc vjp %s | filecheck %s --check-prefix=VJP
+
+// Its own transpose.
+
+// JVP-LABEL: func.func @main
+// JVP-NEXT:    %[[V0:.*]] = stablehlo.reverse %arg0, dims = [1] : tensor<2x3xf64>
+// JVP-NEXT:    %[[V1:.*]] = stablehlo.reverse %arg1, dims = [1] : tensor<2x3xf64>
+// JVP-NEXT:    return %[[V0]], %[[V1]] : tensor<2x3xf64>, tensor<2x3xf64>
+
+// VJP-LABEL: func.func @main
+// VJP-NEXT:    %[[V0:.*]] = stablehlo.reverse %arg0, dims = [1] : tensor<2x3xf64>
+// VJP-NEXT:    %[[V1:.*]] = stablehlo.reverse %arg1, dims = [1] : tensor<2x3xf64>
+// VJP-NEXT:    return %[[V0]], %[[V1]] : tensor<2x3xf64>, tensor<2x3xf64>
+
+func.func @main(%x: tensor<2x3xf64>) -> tensor<2x3xf64> {
+  %0 = stablehlo.reverse %x, dims = [1] : tensor<2x3xf64>
+  return %0 : tensor<2x3xf64>
+}

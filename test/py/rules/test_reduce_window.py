@@ -1,0 +1,196 @@
+"""reduce_window: each reducer over every kind of window; initial values, ties, zeros; bodies that select."""
+
+from dataclasses import dataclass, replace
+
+import jax
+import numpy as np
+import pytest
+from check_rule import check_rule, run
+
+from tiduc.dialect.errors import Unsupported
+from tiduc.program import load
+
+RNG = np.random.default_rng(0)
+IDENTITY = {"add": "0.0", "maximum": "0xFFF0000000000000", "minimum": "0x7FF0000000000000", "multiply": "1.0"}
+
+
+def tensor(sizes: tuple[int, ...], element: str) -> str:
+    return f"tensor<{''.join(f'{n}x' for n in sizes)}{element}>"
+
+
+@dataclass(frozen=True)
+class Case:
+    """A reduce_window, by default of one dimension."""
+
+    size: tuple[int, ...] = (6,)
+    window: tuple[int, ...] = (3,)
+    stride: tuple[int, ...] = (1,)
+    pad: tuple[tuple[int, int], ...] = ((0, 0),)
+    base: tuple[int, ...] = (1,)
+    dilation: tuple[int, ...] = (1,)
+
+    @property
+    def places(self) -> tuple[int, ...]:
+        found = []
+        every = zip(self.size, self.window, self.stride, self.pad, self.base, self.dilation, strict=True)
+        for n, k, s, (low, high), a, w in every:
+            room = ((n - 1) * a + 1 if n else 0) + low + high - ((k - 1) * w + 1)
+            found.append(max(room // s + 1, 0))
+        return tuple(found)
+
+    def text(self, op: str, init: str | None = None, element: str = "f64") -> str:
+        """From a constant, or from a second argument where `init` is None."""
+        x, y, scalar = tensor(self.size, element), tensor(self.places, element), f"tensor<{element}>"
+        argument = f", %init: {scalar}" if init is None else ""
+        constant = "" if init is None else f"%init = stablehlo.constant dense<{init}> : {scalar}"
+        rank = len(self.size)
+        pad = f"dense<{[list(p) for p in self.pad]}>" if rank else "dense<>"
+        numbers = {
+            "base_dilations": self.base,
+            "window_dilations": self.dilation,
+            "window_dimensions": self.window,
+            "window_strides": self.stride,
+        }
+        attributes = [
+            f"{k} = array<i64{': ' if rank else ''}{', '.join(map(str, v))}>" for k, v in numbers.items()
+        ]
+        attributes.append(f"padding = {pad} : tensor<{rank}x2xi64>")
+        return f"""
+        func.func @main(%x: {x}{argument}) -> {y} {{
+          {constant}
+          %0 = "stablehlo.reduce_window"(%x, %init) <{{{", ".join(attributes)}}}> ({{
+          ^bb0(%a: {scalar}, %b: {scalar}):
+            %1 = stablehlo.{op} %b, %a : {scalar}
+            stablehlo.return %1 : {scalar}
+          }}) : ({x}, {scalar}) -> {y}
+          return %0 : {y}
+        }}"""
+
+
+CASES = {
+    "plain": Case(),
+    "disjoint": Case(stride=(3,)),
+    "stride_leaves_remainder": Case(size=(8,), window=(2,), stride=(3,)),
+    "pad": Case(size=(4,), pad=((1, 2),)),
+    "pad_negative": Case(pad=((-1, -2),)),
+    "windows_of_padding_only": Case(size=(2,), window=(2,), pad=((3, 3),)),
+    "windows_of_holes_only": Case(size=(3,), window=(1,), base=(3,)),
+    "base_dilation": Case(size=(3,), window=(2,), base=(3,), pad=((1, 0),)),
+    "window_dilation": Case(dilation=(2,)),
+    "cumulative": Case(size=(4,), window=(4,), pad=((3, 0),)),
+    "empty": Case(size=(0,), window=(2,), pad=((2, 1),)),
+    "empty_places": Case(size=(2,)),
+    "empty_beside": Case((0, 3), (1, 2), (1, 1), ((0, 0),) * 2, (1, 1), (1, 1)),
+    "unit": Case(size=(1,), window=(1,)),
+    "scalar": Case((), (), (), (), (), ()),
+    "pooling": Case((4, 5, 2), (2, 3, 1), (2, 1, 1), ((0, 1), (1, 1), (0, 0)), (1,) * 3, (1,) * 3),
+    "all": Case((4, 3), (2, 3), (2, 1), ((1, -1), (2, 2)), (2, 3), (1, 2)),
+}  # fmt: skip
+
+
+def check(op: str, case: Case) -> None:
+    """From the identity, and from a value that takes part; a result may be infinite with the former."""
+    x = RNG.standard_normal(case.size)
+    with np.errstate(invalid="ignore"):
+        check_rule(case.text(op, IDENTITY[op]), x, differences=op in ("add", "multiply"))
+    check_rule(case.text(op), x, np.array(RNG.standard_normal()))
+
+
+@pytest.mark.parametrize("case", CASES.values(), ids=CASES)
+@pytest.mark.parametrize("op", IDENTITY)
+def test_windows(op: str, case: Case) -> None:
+    check(op, case)
+
+
+@pytest.mark.parametrize("seed", range(25))
+def test_random(seed: int) -> None:
+    rng = np.random.default_rng(seed)
+    rank = int(rng.integers(1, 3))
+
+    def sizes(low: int, high: int) -> tuple[int, ...]:
+        return tuple(map(int, rng.integers(low, high, rank)))
+
+    pad = tuple(zip(sizes(-1, 4), sizes(-1, 4), strict=True))
+    case = Case(sizes(1, 6), sizes(1, 5), sizes(1, 4), pad, sizes(1, 4), sizes(1, 4))
+    if all((n - 1) * a + 1 + lo + hi > 0 for n, a, (lo, hi) in zip(case.size, case.base, pad, strict=True)):
+        for op in IDENTITY:
+            check(op, case)
+
+
+@pytest.mark.parametrize("op", ["add", "multiply"])
+def test_complex(op: str) -> None:
+    x = RNG.standard_normal(4) + 1j * RNG.standard_normal(4)
+    case = Case((4,), (2,), (1,), ((1, 0),))
+    check_rule(case.text(op, element="complex<f64>"), x, np.array(0.3 + 2j))
+
+
+@pytest.mark.parametrize("op", ["maximum", "minimum"])
+@pytest.mark.parametrize(
+    "name", ["plain", "disjoint", "stride_leaves_remainder", "pad", "window_dilation", "pooling"]
+)
+def test_first_of_ties(op: str, name: str) -> None:
+    case = CASES[name]
+    x = RNG.integers(0, 3, case.size).astype(np.float64)
+    reducer, identity = (jax.lax.max, -np.inf) if op == "maximum" else (jax.lax.min, np.inf)
+
+    def function(x: jax.Array) -> jax.Array:
+        return jax.lax.reduce_window(
+            x, identity, reducer, case.window, case.stride, case.pad, case.base, case.dilation
+        )  # fmt: skip
+
+    oracle = None if name == "window_dilation" else function  # JAX has no transpose there
+    check_rule(case.text(op, IDENTITY[op]), x, differences=False, jax_function=oracle)
+
+
+def test_an_element_goes_before_an_equal_initial_value() -> None:
+    program = load(Case(size=(3,), window=(2,)).text("maximum"))
+    point = [np.array([1.0, 2, 0]), np.array(2.0), np.array([3.0, 5, 7]), np.array(11.0)]
+    np.testing.assert_array_equal(run(program.jvp(), point)[1], [5, 5])
+    point[1] = np.array(1.0)
+    np.testing.assert_array_equal(run(program.jvp(), [np.array([1.0, 0, 0]), *point[1:]])[1], [3, 11])
+
+
+def test_infinities_stay_out() -> None:
+    program = load(Case(size=(4,), window=(2,), stride=(2,)).text("maximum", IDENTITY["maximum"]))
+    x = np.array([-np.inf, -np.inf, -np.inf, 1])
+    _, dy = run(program.jvp(), [x, np.arange(4.0)])
+    np.testing.assert_array_equal(dy, [0, 3])
+    _, cx = run(program.vjp(), [x, np.array([2.0, 3.0])])
+    np.testing.assert_array_equal(cx, [2, 0, 0, 3])
+
+
+@pytest.mark.parametrize("name", ["plain", "cumulative", "disjoint", "pooling"])
+def test_product_with_zeros(name: str) -> None:
+    case = CASES[name]
+    x = RNG.standard_normal(case.size) * (RNG.random(case.size) < 0.5)
+    check_rule(case.text("multiply", "1.0"), x)
+    check_rule(case.text("multiply"), x, np.array(0.0))
+
+
+SELECT = """
+func.func @main(%x: tensor<4xf64>, %y: tensor<4xf64>, %p: tensor<f64>, %q: tensor<f64>)
+    -> (tensor<4xf64>, tensor<4xf64>) {
+  %0:2 = "stablehlo.reduce_window"(%x, %y, %p, %q) <{window_dimensions = array<i64: 3>,
+      padding = dense<[[1, 1]]> : tensor<1x2xi64>}> ({
+  ^bb0(%a: tensor<f64>, %b: tensor<f64>, %c: tensor<f64>, %d: tensor<f64>):
+    %1 = stablehlo.compare GE, %a, %c : (tensor<f64>, tensor<f64>) -> tensor<i1>
+    %2 = stablehlo.select %1, %a, %c : tensor<i1>, tensor<f64>
+    %3 = stablehlo.select %1, %b, %d : tensor<i1>, tensor<f64>
+    stablehlo.return %2, %3 : tensor<f64>, tensor<f64>
+  }) : (tensor<4xf64>, tensor<4xf64>, tensor<f64>, tensor<f64>) -> (tensor<4xf64>, tensor<4xf64>)
+  return %0#0, %0#1 : tensor<4xf64>, tensor<4xf64>
+}"""
+
+
+@pytest.mark.parametrize("p", [-9.0, 0.3])
+def test_selection(p: float) -> None:
+    """What JAX makes of the derivative of a maximum over windows."""
+    check_rule(SELECT, RNG.standard_normal(4), RNG.standard_normal(4), np.array(p), np.array(0.5))
+
+
+def test_refused() -> None:
+    case = replace(CASES["plain"], size=(4,))
+    with pytest.raises(Unsupported, match=r"unsupported jvp AD rule for stablehlo.reduce_window: the body"):
+        load(case.text("subtract")).jvp()
+    with pytest.raises(Unsupported, match=r"unsupported jvp AD rule for stablehlo.reduce_window: the body"):
+        load(SELECT.replace("select %1, %b, %d", "select %1, %b, %c")).jvp([0])

@@ -1,0 +1,136 @@
+"""select_and_scatter: selections of all four kinds and of a body of several ops; overlaps, ties, padding."""
+
+import jax
+import numpy as np
+import pytest
+from check_rule import check_rule, run
+
+from tiduc.dialect.errors import Unsupported
+from tiduc.program import load
+
+RNG = np.random.default_rng(0)
+
+Sizes = tuple[int, ...]
+Pads = tuple[tuple[int, int], ...]
+
+
+def tensor(sizes: Sizes, element: str = "f64") -> str:
+    return f"tensor<{''.join(f'{n}x' for n in sizes)}{element}>"
+
+
+def places(size: Sizes, window: Sizes, stride: Sizes, pad: Pads) -> Sizes:
+    every = zip(size, window, stride, pad, strict=True)
+    return tuple(max((n + lo + hi - k) // s + 1, 0) for n, k, s, (lo, hi) in every)
+
+
+def text(
+    size: Sizes,
+    window: Sizes,
+    stride: Sizes,
+    pad: Pads,
+    select: str = "GE",
+    scatter: str = "add",
+    init: float = 0.0,
+) -> str:
+    x, y = tensor(size), tensor(places(size, window, stride, pad))
+    return f"""
+    func.func @main(%x: {x}, %source: {y}) -> {x} {{
+      %init = stablehlo.constant dense<{init}> : tensor<f64>
+      %c = stablehlo.constant dense<2.0> : tensor<f64>
+      %0 = "stablehlo.select_and_scatter"(%x, %source, %init) <{{
+        window_dimensions = array<i64: {", ".join(map(str, window))}>,
+        window_strides = array<i64: {", ".join(map(str, stride))}>,
+        padding = dense<{[list(p) for p in pad]}> : tensor<{len(size)}x2xi64>}}> ({{
+      ^bb0(%a: tensor<f64>, %b: tensor<f64>):
+        %2 = stablehlo.compare {select}, %a, %b : (tensor<f64>, tensor<f64>) -> tensor<i1>
+        stablehlo.return %2 : tensor<i1>
+      }}, {{
+      ^bb0(%a: tensor<f64>, %b: tensor<f64>):
+        %2 = stablehlo.{scatter} %a, %b : tensor<f64>
+        stablehlo.return %2 : tensor<f64>
+      }}) : ({x}, {y}, tensor<f64>) -> {x}
+      return %0 : {x}
+    }}"""
+
+
+CASES = {
+    "disjoint": ((6,), (2,), (2,), ((0, 0),)),
+    "overlap": ((6,), (3,), (1,), ((0, 0),)),
+    "remainder": ((8,), (2,), (3,), ((0, 0),)),
+    "pad": ((5,), (3,), (2,), ((1, 1),)),
+    "pad_negative": ((6,), (2,), (1,), ((-1, -2),)),
+    "unit": ((1,), (1,), (1,), ((0, 0),)),
+    "empty_source": ((2,), (3,), (1,), ((0, 0),)),
+    "two": ((4, 5), (2, 3), (2, 1), ((0, 1), (1, 1))),
+}
+
+
+@pytest.mark.parametrize("case", CASES.values(), ids=CASES)
+@pytest.mark.parametrize("select", ["GE", "LE", "GT", "LT"])
+def test_random_values(select: str, case: tuple[Sizes, Sizes, Sizes, Pads]) -> None:
+    check_rule(text(*case, select), RNG.standard_normal(case[0]), RNG.standard_normal(places(*case)))
+
+
+@pytest.mark.parametrize("select", ["GE", "LE", "GT", "LT"])
+@pytest.mark.parametrize("name", ["disjoint", "overlap", "pad", "two"])
+def test_ties(name: str, select: str) -> None:
+    """The transpose reads where the op itself scatters to."""
+    case = CASES[name]
+    x = RNG.integers(0, 2, case[0]).astype(np.float64)
+    program = load(text(*case, select))
+    source, ct = RNG.standard_normal(places(*case)), RNG.standard_normal(case[0])
+    expected = np.zeros(source.shape)
+    for o in np.ndindex(*source.shape):
+        one = np.zeros(source.shape)
+        one[o] = 1
+        expected[o] = np.sum(ct * run(program, [x, one])[0])
+    _, cx = run(program.vjp([1]), [x, source, ct])
+    np.testing.assert_allclose(cx, expected, atol=1e-14)
+
+
+def test_against_jax() -> None:
+    size, window, stride, pad = CASES["overlap"]
+
+    def function(x: jax.Array, source: jax.Array) -> jax.Array:
+        pooled = jax.vjp(lambda x: jax.lax.reduce_window(x, -np.inf, jax.lax.max, window, stride, pad), x)[1]
+        return pooled(source)[0]  # type: ignore[no-any-return]
+
+    x = np.array([1.0, 2, 2, 2, 0, 0])
+    source = RNG.standard_normal(places(size, window, stride, pad))
+    check_rule(text(size, window, stride, pad), x, source, differences=False, jax_function=function)
+
+
+def test_selection_by_several_ops() -> None:
+    """By distance from 2, a constant outside the region: the folder of MLIR moves constants there."""
+    source = text(*CASES["overlap"]).replace(
+        "%2 = stablehlo.compare GE, %a, %b",
+        """%d = stablehlo.subtract %a, %c : tensor<f64>
+        %e = stablehlo.subtract %b, %c : tensor<f64>
+        %f = stablehlo.abs %d : tensor<f64>
+        %g = stablehlo.abs %e : tensor<f64>
+        %2 = stablehlo.compare LT, %f, %g""",
+    )
+    check_rule(source, RNG.standard_normal(6) + 2, RNG.standard_normal(4))
+
+
+def test_initial_value() -> None:
+    check_rule(text(*CASES["overlap"], init=0.7), RNG.standard_normal(6), RNG.standard_normal(4))
+
+
+def test_refused() -> None:
+    with pytest.raises(
+        Unsupported, match=r"jvp AD rule for stablehlo.select_and_scatter: it scatters by another"
+    ):
+        load(text(*CASES["overlap"], scatter="maximum")).jvp([1])
+    active = text(*CASES["overlap"]).replace("(%x: tensor<6xf64>,", "(%x: tensor<6xf64>, %t: tensor<f64>,")
+    with pytest.raises(Unsupported, match=r"jvp AD rule for stablehlo.select_and_scatter: its initial value"):
+        load(active.replace("(%x, %source, %init)", "(%x, %source, %t)")).jvp([1])
+    outside = active.replace("compare GE, %a, %b", "compare GE, %a, %t")
+    with pytest.raises(
+        Unsupported, match=r"jvp AD rule for stablehlo.select_and_scatter: its region reads an active"
+    ):
+        load(outside).vjp([1])
+    with pytest.raises(
+        Unsupported, match=r"transpose AD rule for stablehlo.select_and_scatter: its selection"
+    ):
+        load(outside).vjp([2])
