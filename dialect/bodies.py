@@ -5,8 +5,7 @@ from typing import Any
 
 from torch_mlir import ir
 
-from tiduc.dialect.builder import replace_captured
-from tiduc.dialect.graph import Definition, captured, operations
+from tiduc.dialect.graph import Definition, captured, operations, replace_captured
 from tiduc.dialect.stablehlo import StablehloBuilder
 
 Fill = Callable[[Any], None]
@@ -18,10 +17,13 @@ class Body(StablehloBuilder):
     def __init__(self, region: Any, types: Sequence[Any], location: Any) -> None:
         self.block = region.blocks.append(*types, arg_locs=[location] * len(types))
         self.arguments = list(self.block.arguments)
-        self.location = location
-        self._ip = ir.InsertionPoint(self.block)
-        self._local: dict[Any, Any] = {}
         self.constants = {}
+        self._location = location
+        self._ip = ir.InsertionPoint(self.block)
+
+    @property
+    def location(self) -> Any:
+        return self._location
 
     def emit_all(
         self,
@@ -31,11 +33,14 @@ class Body(StablehloBuilder):
         attributes: Mapping[str, Any] | None = None,
         regions: Sequence[Fill] = (),
     ) -> tuple[Any, ...]:
-        made = {"loc": self.location, "ip": self._ip}
+        made = {"loc": self._location, "ip": self._ip}
         op = ir.Operation.create(name, types, operands, attributes, regions=len(regions), **made)
         for fill, region in zip(regions, op.regions, strict=True):
             fill(region)
         return tuple(op.results)
+
+    def emit(self, name: str, operands: Sequence[Any], type_: Any, attributes: Mapping[str, Any] | None = None) -> Any:
+        return self.emit_all(name, operands, (type_,), attributes)[0]
 
     def returns(self, *values: Any) -> None:
         """Ends the region."""
@@ -49,8 +54,8 @@ class Body(StablehloBuilder):
         """
         block = op.regions[region].blocks[0]
         values = dict(zip(block.arguments, arguments, strict=True))
-        for inside, outside in zip(captured(op.op), op.captures, strict=True):
-            values[inside] = b.view.definition(outside).op.clone(self._ip).results[0]
+        for inside, outside in zip(captured(op.source), op.captures, strict=True):
+            values[inside] = outside.definition.create((), (), self._ip).result
         for inner in operations(block):
             if inner.name != "stablehlo.return":
                 copy = inner.clone(self._ip)
@@ -63,7 +68,7 @@ class Body(StablehloBuilder):
 
 def self_contained(b: Any, op: Definition) -> bool:
     """The op's regions read nothing from outside but constants."""
-    found = [b.view.definition(x) for x in op.captures]
+    found = [x.definition for x in op.captures]
     return all(d is not None and d.name == "stablehlo.constant" for d in found)
 
 

@@ -13,6 +13,10 @@ from tiduc.dialect.graph import Definition, Graph, Value, captured, operations
 from tiduc.dialect.verify import ACTIVE_OUTPUTS, INPUT_OF, OUTPUT_OF
 
 
+BINDING = "tidu.bind"
+"""The name of the definition of a bound input: its operand is the value that stands in its place."""
+
+
 class View:
     """Graphs by symbol name; values, by reference and by key.
 
@@ -43,7 +47,7 @@ class View:
         self._unwritten.clear()
         for key, value in self._unwritten_bindings:
             attributes = {"input": ir.FlatSymbolRefAttr.get(key), "value": self.reference(value)}
-            ir.Operation.create("tidu.bind", attributes=attributes, ip=ir.InsertionPoint(self._module.body))
+            ir.Operation.create(BINDING, attributes=attributes, ip=ir.InsertionPoint(self._module.body))
         self._unwritten_bindings.clear()
         for graph in self.graphs.values():
             graph.write_names()
@@ -131,7 +135,7 @@ class View:
             raise ResolveError(f"input @{key} is bound a second time", location)
         if bound.type != value.type:
             raise ResolveError(f"binds {value.type} to input @{key} of type {bound.type}", location)
-        definition = Definition("tidu.bind", (value,), bound.graph)
+        definition = Definition(BINDING, (value,), bound.graph)
         definition.results = (bound,)
         bound.definition = definition
 

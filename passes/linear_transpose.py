@@ -29,18 +29,13 @@ def linear_transpose(view: View, graph: Graph, opset: OpSet, name: str | None = 
     Inputs and outputs change places, inactive ones included, so transposing twice gives the original map back.
     `RequestError` where the graph is not linear; `Unsupported` where an op has no transpose rule.
     """
+    graph = view.graph(graph.name)
     if not graph.linear:
-        raise RequestError(f"graph @{graph.name} is not linear", graph.op.location)
-    view.read(graph)
-    name = name or view.fresh("T")
-    b = opset.builder(view, name)
-    try:
-        cotangents = _seeds(b, view, graph)
-        _transpose_ops(b, graph, cotangents, opset)
-        outputs = [b.sum(cotangents[x]) if cotangents[x] else None for x in graph.inputs.values()]
-    except BaseException:
-        b.abandon()
-        raise
+        raise RequestError(f"graph @{graph.name} is not linear", graph.location)
+    b = opset.builder(view, name or view.fresh("T"))
+    cotangents = _seeds(b, view, graph)
+    _transpose_ops(b, graph, cotangents, opset)
+    outputs = [b.sum(cotangents[x]) if cotangents[x] else None for x in graph.inputs.values()]
     return b.finish_linear(outputs, graph.output_of, graph.input_of)
 
 
@@ -48,10 +43,10 @@ def _seeds(b: Any, view: View, graph: Graph) -> defaultdict[Any, list[Any]]:
     """One input an output of `graph`; those of active outputs are the first cotangents."""
     cotangents: defaultdict[Any, list[Any]] = defaultdict(list)
     taken: dict[str, int] = {}
-    for ref, y in zip(graph.output_of, graph.aligned_outputs, strict=True):
-        key = f"{b.graph.name}.{ref.value[-1]}"
+    for primal, y in zip(graph.output_of, graph.outputs, strict=True):
+        key = f"{b.graph.name}.{view.reference(primal).value[-1]}"
         count = taken[key] = taken.get(key, 0) + 1
-        ct = b.input(f"{key}.{count}" if count > 1 else key, view.value(ref).type, linear=True)
+        ct = b.input(f"{key}.{count}" if count > 1 else key, primal.type, linear=True)
         if y is not None:
             cotangents[y].append(ct)
     return cotangents
@@ -65,7 +60,7 @@ def _transpose_ops(b: Any, graph: Graph, cotangents: defaultdict[Any, list[Any]]
         buckets = [cotangents.pop(y, None) for y in op.results]
         if not any(buckets):
             continue
-        b.location = op.location
+        b.origin = op
         ct = [b.sum(bucket) if bucket else None for bucket in buckets]
         transposed = opset.transpose_rule(op)(b, op, ct, op.active)
         for x, is_active, cx in zip(op.operands, op.active, transposed, strict=True):

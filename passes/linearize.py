@@ -17,7 +17,7 @@ from typing import Any
 from tiduc.dialect.context import stage
 from tiduc.dialect.errors import RequestError
 from tiduc.dialect.graph import Graph
-from tiduc.dialect.view import View
+from tiduc.dialect.view import BINDING, View
 from tiduc.passes.rules.registry import OpSet
 
 
@@ -33,22 +33,16 @@ def linearize(view: View, outputs: Sequence[Any], wrt: Sequence[str], opset: OpS
     primals = [view.input(key) for key in wrt]
     name = name or view.fresh("L")
     b = opset.builder(view, name)
-    try:
-        _check_distinct("wrt", [f"@{key}" for key in wrt], primals)
-        _check_distinct("output", [str(view.reference(x)) for x in outputs], outputs)
-        tangents = {
-            x: b.input(f"{name}.{key}", _tangent_type(b, x, f"@{key}"), linear=True)
-            for key, x in zip(wrt, primals, strict=True)
-        }
-        for x in outputs:
-            _tangent_type(b, x, str(view.reference(x)))
-        _linearize_ops(b, view, outputs, tangents, opset)
-    except BaseException:
-        b.abandon()
-        raise
-    return b.finish_linear(
-        [tangents.get(x) for x in outputs], [view.reference(x) for x in primals], [view.reference(x) for x in outputs]
-    )
+    _check_distinct("wrt", [f"@{key}" for key in wrt], primals)
+    _check_distinct("output", [str(view.reference(x)) for x in outputs], outputs)
+    tangents = {
+        x: b.input(f"{name}.{key}", _tangent_type(b, x, f"@{key}"), linear=True)
+        for key, x in zip(wrt, primals, strict=True)
+    }
+    for x in outputs:
+        _tangent_type(b, x, str(view.reference(x)))
+    _linearize_ops(b, view, outputs, tangents, opset)
+    return b.finish_linear([tangents.get(x) for x in outputs], primals, outputs)
 
 
 def _linearize_ops(b: Any, view: View, outputs: Sequence[Any], tangents: dict[Any, Any], opset: OpSet) -> None:
@@ -57,13 +51,13 @@ def _linearize_ops(b: Any, view: View, outputs: Sequence[Any], tangents: dict[An
     for op in view.schedule(outputs):
         dx = [tangent(x) for x in op.operands]
         if any([x is not None for x in dx]):
-            if op.op is None:  # a bound input is the value it is bound to
+            if op.name == BINDING:  # a bound input is the value it is bound to
                 tangents[op.result] = dx[0]
                 continue
             rule = opset.linearize_rule(op)
             if rule is None:
                 continue
-            b.location = op.location
+            b.origin = op
             for y, dy in zip(op.results, rule(b, op, dx), strict=True):
                 if dy is not None:
                     tangents[y] = dy

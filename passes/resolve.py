@@ -15,7 +15,7 @@ from torch_mlir import ir
 
 from tiduc.dialect.context import read, stage
 from tiduc.dialect.errors import ResolveError
-from tiduc.dialect.graph import Graph, operations
+from tiduc.dialect.graph import operations
 from tiduc.dialect.view import View
 
 
@@ -31,11 +31,11 @@ def resolve(*modules: Any, search_path: Sequence[str | Path] = ()) -> View:
     for module in modules:
         for op in operations(module.body):
             if op.name == "tidu.graph":
-                view.add(Graph(op, module))
+                view.add(op, module)
             elif op.name == "tidu.bind":
                 binds.append(op)
     for op in binds:
-        view.bind(op.attributes["input"].value, view.value(op.attributes["value"], op.location))
+        view.set_binding(op.attributes["input"].value, view.value(op.attributes["value"], op.location), op.location)
     return view
 
 
@@ -45,21 +45,15 @@ def check(view: View) -> None:
 
     `ResolveError` for the first that is unknown, of another type than it says, or part of a cycle.
     """
-    for graph in list(view.graphs.values()):
-        view.read(graph)
+    for name in list(view.graphs):
+        graph = view.graph(name)
         if graph.linear:
-            types = [x.type for x in graph.inputs.values()]
-            for ref, type_ in zip(graph.input_of, types, strict=True):
-                _check_tangent(view, ref, type_, graph)
-            for ref, value in zip(graph.output_of, graph.aligned_outputs, strict=True):
-                _check_tangent(view, ref, value.type if value is not None else None, graph)
-    view.schedule(list(view.definitions))
-
-
-def _check_tangent(view: View, ref: Any, type_: Any, graph: Graph) -> None:
-    value = view.value(ref, graph.op.location)
-    if type_ is not None and value.type != type_:
-        raise ResolveError(f"a tangent of type {type_} in @{graph.name} for {ref}, a {value.type}", graph.op.location)
+            tangents = [*graph.inputs.values(), *graph.outputs]
+            for primal, tangent in zip([*graph.input_of, *graph.output_of], tangents, strict=True):
+                if tangent is not None and tangent.type != primal.type:
+                    message = f"a tangent of type {tangent.type} in @{name} for {view.reference(primal)}"
+                    raise ResolveError(f"{message}, a {primal.type}", graph.location)
+    view.schedule([y for graph in view.graphs.values() for d in graph.definitions for y in d.results])
 
 
 def _search(paths: Sequence[str | Path]) -> Callable[[str], Any | None]:
