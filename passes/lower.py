@@ -13,12 +13,12 @@ from typing import Any
 from torch_mlir import ir
 
 from tiduc.dialect.context import run_passes, stage
-from tiduc.dialect.graph import Graph, operations
-from tiduc.dialect.verify import ACTIVE, MERGED
+from tiduc.dialect.graph import Graph, Value
+from tiduc.dialect.verify import MERGED
+from tiduc.dialect.write import write_block
 from tiduc.passes.simplify import simplify
 
 _CLEAN = "builtin.module(func.func(canonicalize{region-simplify=disabled},stablehlo-aggressive-simplification,cse))"
-_OWN = ("inputs", MERGED)
 
 
 @stage
@@ -41,23 +41,15 @@ def lower(graph: Graph, attributes: dict[str, Any] | None = None) -> Any:
 
 
 def _to_function(graph: Graph, module: Any) -> Any:
-    copy = graph.op.clone(ir.InsertionPoint(module.body))
-    block = copy.regions[0].blocks[0]
-    for op in list(operations(block)):
-        if op.name == "tidu.name":
-            op.erase()
-        elif op.name == "tidu.return":
-            outputs = list(op.operands)
-            ir.Operation.create("func.return", operands=outputs, loc=op.location, ip=ir.InsertionPoint(op))
-            op.erase()
-        elif ACTIVE in op.attributes:
-            del op.attributes[ACTIVE]
-    kept = {name: copy.attributes[name] for name in copy.attributes if name not in _OWN}
-    type_ = ir.FunctionType.get([x.type for x in block.arguments], [x.type for x in outputs])
-    kept["function_type"] = ir.TypeAttr.get(type_)
+    outputs = [y for y in graph.outputs if y is not None]
+    type_ = ir.FunctionType.get([x.type for x in graph.inputs.values()], [y.type for y in outputs])
+    attributes = {name: value for name, value in graph.attributes.items() if name != MERGED}
+    attributes |= {"sym_name": ir.StringAttr.get(graph.name), "function_type": ir.TypeAttr.get(type_)}
     function = ir.Operation.create(
-        "func.func", attributes=kept, regions=1, loc=copy.location, ip=ir.InsertionPoint(copy)
+        "func.func", attributes=attributes, regions=1, loc=graph.location, ip=ir.InsertionPoint(module.body)
     )
-    block.append_to(function.regions[0])
-    copy.erase()
+    block = function.regions[0].blocks.append()
+    local: dict[Value, Any] = {}
+    write_block(graph, block, local, masks=False)
+    ir.Operation.create("func.return", operands=[local[y] for y in outputs], ip=ir.InsertionPoint(block))
     return function

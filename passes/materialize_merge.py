@@ -15,12 +15,11 @@ from typing import Any
 
 from torch_mlir import ir
 
-from tiduc.dialect.builder import replace_captured
 from tiduc.dialect.context import stage
-from tiduc.dialect.graph import Graph
+from tiduc.dialect.graph import Graph, Value
 from tiduc.dialect.keys import KeyTable
 from tiduc.dialect.verify import MERGED
-from tiduc.dialect.view import View
+from tiduc.dialect.view import BINDING, View
 from tiduc.passes.rules.registry import OpSet
 
 
@@ -49,31 +48,31 @@ def materialize_merge(
     schedule = view.schedule(x for x in wanted if not isinstance(x, Zero))
     flat = View(ir.Module.create())
     b = opset.builder(flat, name)
-    keys, key_of, value_of = KeyTable(opset.stateful), {}, {}
+    keys = KeyTable(opset.stateful)
+    key_of: dict[Value, int] = {}
+    value_of: dict[int, Value] = {}
     for key in _needed_inputs(view, schedule, wanted, inputs, keep_dead_inputs):
-        x = view.inputs[key]
-        key_of[view.follow(x)] = number = keys.input(key)
-        value_of[number] = b.input(key, x.type, location=x.location)
+        x = view.input(key)
+        key_of[x] = number = keys.input(key)
+        value_of[number] = b.input(key, x.type)
     for op in schedule:
         operands = [key_of[x] for x in op.operands]
-        if op.op is None:
+        if op.name == BINDING:
             key_of[op.result] = operands[0]
             continue
         captures = [key_of[x] for x in op.captures]
         number = keys.results(op, operands, captures)
         if number not in value_of:
-            made = b.copy(op.op)
-            replaced = made.operands
-            for i, operand in enumerate(operands):
-                replaced[i] = value_of[operand]
-            if captures:
-                replace_captured(made, [value_of[x] for x in captures])
-            for i, y in enumerate(made.results):
+            b.origin = op
+            mine = tuple([value_of[x] for x in operands])
+            made = b.again(op, mine, tuple([value_of[x] for x in captures]), op.given)
+            for i, y in enumerate(made):
                 value_of[number + i] = y
+                y.definition.active = op.active  # dropped when lowering, not before
         for i, y in enumerate(op.results):
             key_of[y] = number + i
-    outputs = [b.zero(x.type) if isinstance(x, Zero) else b.own(value_of[key_of[x]]) for x in wanted]
-    return b.finish(outputs, {MERGED: ir.UnitAttr.get()})
+    b.graph.attributes[MERGED] = ir.UnitAttr.get()
+    return b.finish([b.zero(x.type) if isinstance(x, Zero) else value_of[key_of[x]] for x in wanted])
 
 
 def _needed_inputs(
@@ -82,6 +81,6 @@ def _needed_inputs(
     """The keys of the merged graph's inputs, in the order of its signature."""
     read = {x for op in schedule for x in op.operands + op.captures}
     read.update(x for x in wanted if not isinstance(x, Zero))
-    needed = [key for key, x in view.inputs.items() if view.definition(x) is None and x in read]
+    needed = [key for key, x in view.inputs.items() if x.definition is None and x in read]
     listed = [key for key in inputs if keep_dead or key in needed]
     return listed + [key for key in needed if key not in set(listed)]

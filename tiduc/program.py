@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING, Any
 
 from torch_mlir import ir
 
-from tiduc.dialect.builder import bind
 from tiduc.dialect.context import parse, read, stage
 from tiduc.dialect.errors import RequestError
 from tiduc.dialect.graph import Graph
@@ -34,7 +33,7 @@ Wrt = Sequence[int | str] | int | str | None
 class Port:
     """One argument or result of a program: its name, its MLIR type, and what it is in the graphs.
 
-    `value` is an input's key, or a result's `ir.Value` or `Zero`; `attributes` are those of the MLIR signature.
+    `value` is an input's key, or a result's `Value` or `Zero`; `attributes` are those of the MLIR signature.
     """
 
     name: str
@@ -65,8 +64,8 @@ class Program:
         tangents = [
             Port(f"{port.name}.tangent", port.type, key) for port, key in zip(ports, linear.keys, strict=True)
         ]
-        of = dict(zip(self._distinct(outputs), linear.aligned_outputs, strict=True))
-        values = [None if isinstance(port.value, Zero) else of[self.view.follow(port.value)] for port in outputs]
+        of = dict(zip(self._distinct(outputs), linear.outputs, strict=True))
+        values = [None if isinstance(port.value, Zero) else of[port.value] for port in outputs]
         results = _aligned(outputs, values, ".tangent")
         return replace(self, inputs=_with(self.inputs, tangents), outputs=_with(self.outputs, results))
 
@@ -80,7 +79,7 @@ class Program:
         outputs, linear = self._linearize(ports)
         transposed = linear_transpose(self.view, linear, OPSET)
         seeds = self._seeds(outputs, transposed)
-        results = _aligned(ports, transposed.aligned_outputs, ".cotangent")
+        results = _aligned(ports, transposed.outputs, ".cotangent")
         if conjugate:
             seeds, results = self._conjugate_seeds(seeds), self._conjugate(results)
         return replace(self, inputs=_with(self.inputs, seeds), outputs=_with(self.outputs, results))
@@ -103,8 +102,8 @@ class Program:
             b = OPSET.builder(self.view, self.view.fresh("S"))
             seed = b.constant(1, output.type)
             b.finish([seed])
-            bind(self.view, key, seed)
-        results = _aligned(ports, transposed.aligned_outputs, ".cotangent")
+            self.view.bind(key, seed)
+        results = _aligned(ports, transposed.outputs, ".cotangent")
         if conjugate:
             results = self._conjugate(results)
         return replace(self, outputs=_with(self.outputs if value else (), results))
@@ -134,16 +133,15 @@ class Program:
             OPSET,
             self.name,
         )
-        graph.op.attributes["arg_attrs"] = _attributes(self.inputs, "arg")
-        graph.op.attributes["res_attrs"] = _attributes(self.outputs, "result")
+        graph.attributes["arg_attrs"] = _attributes(self.inputs, "arg")
+        graph.attributes["res_attrs"] = _attributes(self.outputs, "result")
         return graph
 
     @functools.cached_property
     @stage
     def module(self) -> Any:
         """The `ir.Module` of its one function, of plain StableHLO."""
-        attributes = self.view.module.operation.attributes
-        return lower(self.merged, {name: attributes[name] for name in attributes})
+        return lower(self.merged, self.view.module_attributes)
 
     @functools.cached_property
     @stage
@@ -217,7 +215,7 @@ class Program:
         return outputs, linearize(self.view, self._distinct(outputs), wrt, OPSET)
 
     def _distinct(self, outputs: Sequence[Port]) -> list[Any]:
-        return list(dict.fromkeys(self.view.follow(p.value) for p in outputs if not isinstance(p.value, Zero)))
+        return list(dict.fromkeys(p.value for p in outputs if not isinstance(p.value, Zero)))
 
     def _seeds(self, outputs: Sequence[Port], transposed: Graph) -> list[Port]:
         """One cotangent input an output; where outputs are one value, its cotangent is their sum."""
@@ -228,12 +226,12 @@ class Program:
             keys = [f"{b.graph.name}.{i}" for i in range(len(outputs))]
             seeds: dict[Any, list[Any]] = {}
             for key, port in zip(keys, outputs, strict=True):
-                value = None if isinstance(port.value, Zero) else self.view.follow(port.value)
+                value = None if isinstance(port.value, Zero) else port.value
                 seeds.setdefault(value, []).append(b.input(key, port.type))
             sums = [b.sum(seeds[value]) for value in distinct]
             b.finish(sums)
             for key, value in zip(transposed.keys, sums, strict=True):
-                bind(self.view, key, value)
+                self.view.bind(key, value)
         return [Port(f"{port.name}.cotangent", port.type, key) for port, key in zip(outputs, keys, strict=True)]
 
 
@@ -342,7 +340,7 @@ def _entry(view: View, entry: str | None) -> Graph:
 
 
 def _dicts(graph: Graph, name: str) -> list[Any] | None:
-    return list(graph.op.attributes[name]) if name in graph.op.attributes else None
+    return list(graph.attributes[name]) if name in graph.attributes else None
 
 
 def _name(attributes: Any) -> str | None:

@@ -86,7 +86,7 @@ def _broadcasting(name: str, plain: str) -> None:
         operands = [_spread(b, op, x) for x in op.operands]
         tangents = [None if t is None else _spread(b, op, t) for t in dx]
         y = b.emit(plain, operands, op.result.type)
-        same = b.view.definitions[y]
+        same = y.definition
         return OPSET.linearize_rules[plain](b, same, tangents)
 
 

@@ -39,9 +39,9 @@ def square(b: Any, x: Any) -> Any:
 
 def splat(b: Any, x: Any) -> float | None:
     """The number that a real x is known to be everywhere, when compiling."""
-    op = b.view.definition(x)
+    op = x.definition
     while op is not None and op.name in ("stablehlo.broadcast_in_dim", "stablehlo.reshape"):
-        op = b.view.definition(op.operands[0])
+        op = op.operands[0].definition
     if op is None or op.name != "stablehlo.constant" or not is_float(x):
         return None
     value = op.attributes["value"]

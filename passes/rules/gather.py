@@ -70,7 +70,7 @@ def signed(b: Any, indices: Any, largest: int) -> Any:
 
 def known_range(b: Any, x: Any, depth: int = 8) -> tuple[int, int]:
     """Bounds of integer values: those of the constants that they are made of, or of their type."""
-    d: Any = b.view.definition(x) if depth else None
+    d: Any = x.definition if depth else None
     name = None if d is None else d.name
     if name == "stablehlo.constant" and isinstance(value := d.attributes["value"], ir.DenseIntElementsAttr):
         values = list(value)[: 1 if value.is_splat else None]

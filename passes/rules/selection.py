@@ -28,9 +28,9 @@ DIRECTION = {"stablehlo.maximum": "GE", "stablehlo.minimum": "LE"}
 
 def is_identity(b: Any, init: Any, reducer: str) -> bool:
     """An initial value is known, when compiling, to change nothing."""
-    op = b.view.definition(init)
+    op = init.definition
     while op is not None and op.name in ("stablehlo.broadcast_in_dim", "stablehlo.reshape"):
-        op = b.view.definition(op.operands[0])
+        op = op.operands[0].definition
     if op is None or op.name != "stablehlo.constant" or not is_float(init):
         return False
     return bool(op.attributes["value"].get_splat_value().value == IDENTITY[reducer])
