@@ -24,6 +24,7 @@ class Builder:
     def __init__(self, view: View, name: str) -> None:
         self.view = view
         self.graph = Graph(name)
+        self.graph.scratch = view.scratch
         self.origin: Definition | None = None
         self.constants: dict[Any, Any] = {}  # for an op set: one op a constant and graph
         self._linear: set[Value] = set()

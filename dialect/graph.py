@@ -156,7 +156,8 @@ class Graph:
         self.output_of: tuple[Any, ...] = ()
         self.names: dict[str, Any] = {}
         self.op: Any = None
-        self.module: Any = None  # held, since an op does not keep its module alive
+        self.module: Any = None  # held, as is the next, since an op does not keep its module alive
+        self.scratch: Any = None
         self._name_of: dict[Value, str] = {}
         self._unwritten_names: list[tuple[str, Value]] = []
         self._fresh = 0

@@ -33,8 +33,9 @@ class KeyTable:
         if op.name in self._stateful:
             return self._key(("once", id(op)), len(results))
         types = results[0].type if len(results) == 1 else tuple([y.type for y in results])
-        described: tuple[Any, ...] = (op.name, tuple(operands), _attributes(op), op.active, types)
-        if len(op.regions):
+        given = _attributes(op) if op.source is not None or op.given else None
+        described: tuple[Any, ...] = (op.name, types, op.active, given, *operands)
+        if op.source is not None and len(op.source.regions):
             outside = dict(zip(captured(op.source), captures, strict=True)) if captures else {}
             described += (self._regions(op.source, outside),)
         return self._key(described, len(results))

@@ -37,9 +37,8 @@ class View:
 
     # ---- graphs -----------------------------------------------------------------------------------------------
 
-    @property
-    def module(self) -> Any:
-        """The `ir.Module` of the first graphs, to which those made since are written first."""
+    def write(self) -> Any:
+        """Writes what was made since the last time to the `ir.Module` of the first graphs; that module."""
         from tiduc.dialect.write import write_graph  # it needs the view in turn
 
         for graph in self._unwritten:

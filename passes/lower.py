@@ -13,12 +13,14 @@ from typing import Any
 from torch_mlir import ir
 
 from tiduc.dialect.context import run_passes, stage
+from tiduc.dialect.errors import RequestError
 from tiduc.dialect.graph import Graph, Value
 from tiduc.dialect.verify import MERGED
 from tiduc.dialect.write import write_block
 from tiduc.passes.simplify import simplify
 
-_CLEAN = "builtin.module(func.func(canonicalize{region-simplify=disabled},stablehlo-aggressive-simplification,cse))"
+_MERGE_EQUAL = "builtin.module(func.func(cse))"
+_SIMPLIFY = "builtin.module(func.func(canonicalize{region-simplify=disabled},stablehlo-aggressive-simplification))"
 
 
 @stage
@@ -32,11 +34,14 @@ def lower(graph: Graph, attributes: dict[str, Any] | None = None) -> Any:
     for name, value in (attributes or {}).items():
         module.operation.attributes[name] = value
     function = _to_function(graph, module)
-    operations_, size = function.regions[0].blocks[0].operations, -1
-    while size != len(operations_):
-        size = len(operations_)
+    body = function.regions[0].blocks[0].operations
+    while True:
+        run_passes(module.operation, _MERGE_EQUAL)
+        size = len(body)
         simplify(function)
-        run_passes(module.operation, _CLEAN)
+        run_passes(module.operation, _SIMPLIFY)
+        if len(body) == size:
+            break
     return module
 
 
@@ -49,7 +54,19 @@ def _to_function(graph: Graph, module: Any) -> Any:
         "func.func", attributes=attributes, regions=1, loc=graph.location, ip=ir.InsertionPoint(module.body)
     )
     block = function.regions[0].blocks.append()
-    local: dict[Value, Any] = {}
+    local = _Local(graph)
     write_block(graph, block, local, masks=False)
     ir.Operation.create("func.return", operands=[local[y] for y in outputs], ip=ir.InsertionPoint(block))
     return function
+
+
+class _Local(dict[Value, Any]):
+    """The `ir.Value`s of a flat graph."""
+
+    def __init__(self, graph: Graph) -> None:
+        super().__init__()
+        self._graph = graph
+
+    def __missing__(self, x: Value) -> Any:
+        message = f"graph @{self._graph.name} refers to a value of @{x.graph.name}: run tidu-materialize-merge first"
+        raise RequestError(message, self._graph.location)

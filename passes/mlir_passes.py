@@ -14,6 +14,7 @@ from torch_mlir import ir
 from tiduc.dialect.errors import RequestError
 from tiduc.dialect.graph import Graph, operations
 from tiduc.dialect.view import View
+from tiduc.dialect.write import write_graph
 from tiduc.passes.import_stablehlo import NAME, import_stablehlo
 from tiduc.passes.infer_active import infer_active
 from tiduc.passes.linear_transpose import linear_transpose
@@ -52,14 +53,14 @@ def linearize_in_place(
     view = resolve(module)
     if outputs is None or wrt is None:
         source = _graph(view, graph)
-        view.read(source)
         tangent_type = OPSET.builder.tangent_type
         if outputs is None:
-            distinct = dict.fromkeys(view.follow(y) for y in source.outputs)
+            distinct = dict.fromkeys(source.outputs)
             outputs = [y for y in distinct if tangent_type(y.type) is not None]
         if wrt is None:
             wrt = [key for key, x in source.inputs.items() if tangent_type(x.type) is not None]
     linearize(view, outputs, wrt, OPSET, _free(view, name))
+    view.write()
 
 
 def linear_transpose_in_place(module: Any, graph: str | None = None, name: str | None = None) -> None:
@@ -69,6 +70,7 @@ def linear_transpose_in_place(module: Any, graph: str | None = None, name: str |
     if source is None:
         raise RequestError("the module has no linear graph", module.operation.location)
     linear_transpose(view, source, OPSET, _free(view, name))
+    view.write()
 
 
 def materialize_merge_in_place(
@@ -84,18 +86,17 @@ def materialize_merge_in_place(
     if values is None or inputs is None or name is None:
         main = _graph(view, None)
         sources = [main] if last is None else [main, last]
-        for source in sources:
-            view.read(source)
         if values is None:
-            values = [y for source in sources for y in source.outputs]
+            values = [y for source in sources for y in source.outputs if y is not None]
         if inputs is None:
             inputs = [key for source in sources for key in source.keys]
     flat = materialize_merge(view, values, inputs, OPSET, name or main.name, keep_dead_inputs)  # type: ignore[union-attr]
-    flat.op.attributes["arg_attrs"] = _argument_attributes(view, flat)
-    for op in list(operations(module.body)):
+    flat.attributes["arg_attrs"] = _argument_attributes(view, flat)
+    merged = list(operations(module.body))
+    write_graph(view, flat, module)
+    for op in merged:
         if op.name in _GRAPHS:
             op.erase()
-    module.body.append(flat.op)
 
 
 def infer_active_in_place(module: Any) -> None:
@@ -114,21 +115,15 @@ def simplify_in_place(module: Any) -> None:
 
 def lower_in_place(module: Any) -> None:
     """Flat graphs become functions of plain StableHLO."""
-    for op in list(operations(module.body)):
-        if op.name == "tidu.bind":
-            raise RequestError("cannot lower a binding: run tidu-materialize-merge first", op.location)
-        if op.name != "tidu.graph":
-            continue
-        graph = Graph(op, module)
-        for inner in operations(graph.block):
-            if inner.name == "tidu.external":
-                ref = inner.attributes["ref"]
-                message = f"graph @{graph.name} refers to {ref}: run tidu-materialize-merge first"
-                raise RequestError(message, op.location)
-        lowered = lower(graph)
-        for function in list(operations(lowered.body)):
-            function.move_before(op)
-        op.erase()
+    bind = next((op for op in operations(module.body) if op.name == "tidu.bind"), None)
+    if bind is not None:
+        raise RequestError("cannot lower a binding: run tidu-materialize-merge first", bind.location)
+    view = resolve(module)
+    for name in list(view.graphs):
+        graph = view.graph(name)
+        for function in list(operations(lower(graph).body)):
+            function.move_before(graph.op)
+        graph.op.erase()
 
 
 # ---- what the options leave open --------------------------------------------------------------------------
@@ -140,11 +135,11 @@ def _graph(view: View, name: str | None) -> Graph:
         return view.graph(name)
     primal = [graph for graph in view.graphs.values() if not graph.linear]
     if "main" in view.graphs:
-        return view.graphs["main"]
+        return view.graph("main")
     if len(primal) != 1:
         names = ", ".join(f"@{graph.name}" for graph in primal)
         raise RequestError(f"expects a graph @main, or only one; there are {names or 'none'}")
-    return primal[0]
+    return view.graph(primal[0].name)
 
 
 def _last_linear(view: View) -> Graph | None:
@@ -161,8 +156,8 @@ def _argument_attributes(view: View, flat: Graph) -> Any:
     """Those that the source graphs have, and the names that are not what they would be anyway."""
     source: dict[str, Any] = {}
     for graph in view.graphs.values():
-        if "arg_attrs" in graph.op.attributes:
-            source |= zip(graph.keys, graph.op.attributes["arg_attrs"], strict=True)
+        if "arg_attrs" in graph.attributes:
+            source |= zip(graph.keys, graph.attributes["arg_attrs"], strict=True)
     described = []
     for i, key in enumerate(flat.keys):
         attributes = {a.name: a.attr for a in ir.DictAttr(source[key])} if key in source else {}

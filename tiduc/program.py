@@ -118,9 +118,10 @@ class Program:
     # ---- what it is -------------------------------------------------------------------------------------------
 
     @property
+    @stage
     def graphs(self) -> Any:
         """The `ir.Module` of the graphs behind it, before they are merged."""
-        return self.view.module
+        return self.view.write()
 
     @functools.cached_property
     @stage
@@ -314,8 +315,7 @@ def from_module(module: Any, entry: str | None = None) -> Program:
     """The program in an `ir.Module` of `func.func`s, or of graphs made by `import_stablehlo`."""
     imported = import_stablehlo(module)
     view = resolve(imported)
-    graph = _entry(view, entry)
-    view.read(graph)
+    graph = view.graph(_entry(view, entry))
     arg_attrs, res_attrs = (_dicts(graph, name) for name in ("arg_attrs", "res_attrs"))
     inputs = [
         Port(key, x.type, key, attributes)
@@ -330,13 +330,13 @@ def from_module(module: Any, entry: str | None = None) -> Program:
     return Program(view, graph.name, _with((), inputs), _with((), outputs))
 
 
-def _entry(view: View, entry: str | None) -> Graph:
+def _entry(view: View, entry: str | None) -> str:
     if entry is None:
         entry = "main" if "main" in view.graphs or len(view.graphs) != 1 else next(iter(view.graphs))
     if entry not in view.graphs:
         names = ", ".join(f"@{name}" for name in view.graphs)
         raise RequestError(f"no public function @{entry}; there are {names or 'none'}")
-    return view.graphs[entry]
+    return entry
 
 
 def _dicts(graph: Graph, name: str) -> list[Any] | None:
