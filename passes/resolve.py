@@ -47,6 +47,9 @@ def check(view: View) -> None:
     """
     for graph in list(view.graphs.values()):
         view.read(graph)
+        for op in operations(graph.block):
+            if op.name == "tidu.external":  # also one that is only named or returned
+                view.follow(op.results[0])
         if graph.linear:
             types = [x.type for x in graph.inputs.values()]
             for ref, type_ in zip(graph.input_of, types, strict=True):
