@@ -70,6 +70,12 @@ class Window:
         ones, zeros = (1,) * len(self.sizes), (0,) * len(self.sizes)
         return replace(self, base=ones, low=zeros, high=zeros)
 
+    @property
+    def tiles(self) -> bool:
+        """It moves by its own size over the bare array, so that its places lie side by side."""
+        bare = self.low == self.high == (0,) * len(self.sizes) and set(self.base) <= {1}
+        return bare and self.strides == self.sizes == tuple(self.extent)
+
     def may_be_empty(self, sizes: Sequence[int]) -> bool:
         """At some place the window may hold no element: quick to say, at times True where it never is."""
         over = zip(self.outputs(sizes), sizes, self.strides, self.low, self.extent, strict=True)

@@ -20,6 +20,7 @@ from tiduc.passes.rules.selection import (
     DIRECTION,
     is_identity,
     none,
+    numbers,
     repeated,
     selected,
     selected_by,
@@ -70,6 +71,8 @@ def _extremum(b: Any, op: Definition, i: int, name: str, dx: Any, dinit: Any) ->
     """
     x, init = op.operands[i], op.operands[len(op.results) + i]
     direction, window = DIRECTION[name], window_of(op)
+    if window.tiles and is_identity(b, init, name):
+        return _extremum_in_tiles(b, x, op.results[i], window, dx)
 
     def prefers(body: Body, u: Any, v: Any) -> Any:
         return body.compare(u, v, direction)
@@ -79,6 +82,28 @@ def _extremum(b: Any, op: Definition, i: int, name: str, dx: Any, dinit: Any) ->
         return _from(b, op, i, at, dx, dinit, holes=window.may_be_empty(shape(x)))
     attained = b.compare(value, repeated(b, init, value), direction)
     return _from(b, op, i, b.select(attained, at, repeated(b, none(b, x, at), at)), dx, dinit)
+
+
+def _extremum_in_tiles(b: Any, x: Any, y: Any, window: Window, dx: Any) -> Any:
+    """The same where windows lie side by side: a mask over x, the windows made dimensions of their own.
+
+    Compilers make more of it than of a gather, and, on the way back, a scatter.
+    """
+    tiles = [n for pair in zip(shape(y), window.sizes, strict=True) for n in pair]
+    covered = [m * k for m, k in zip(shape(y), window.sizes, strict=True)]
+    outer, inner = range(0, len(tiles), 2), range(1, len(tiles), 2)
+
+    def tiled(v: Any) -> Any:
+        bare = v if shape(v) == covered else b.slice(v, [0] * rank(v), covered, [1] * rank(v))
+        return b.reshape(bare, tiles)
+
+    tangent, number = tiled(dx), tiled(numbers(b, x))
+    last = none(b, x, number)
+    attains = b.compare(tiled(x), b.broadcast_in_dim(y, outer, tangent.type), "EQ")
+    candidates = b.select(attains, number, repeated(b, last, number))
+    first = b.reduce(candidates, last, inner, "stablehlo.minimum")
+    mask = b.compare(number, b.broadcast_in_dim(first, outer, number.type), "EQ")
+    return b.reduce_sum(b.select(mask, tangent, b.zero(tangent.type)), inner)
 
 
 def _from(b: Any, op: Definition, i: int, at: Any, dx: Any, dinit: Any, holes: bool = True) -> Any:

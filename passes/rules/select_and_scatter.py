@@ -45,4 +45,5 @@ def select_and_scatter_transpose(b: Any, op: Definition, ct: Tangents, active: S
         return [None, b.zero(source.type), None]
     window, zero = window_of(op), b.zero(with_shape(x.type, []))
     at = selected(b, x, zero, window, prefers)[1]
-    return [None, taken(b, ct[0], at, zero if window.may_be_empty(shape(x)) else None), None]
+    otherwise = zero if window.may_be_empty(shape(x)) else None
+    return [None, taken(b, ct[0], at, otherwise), None]

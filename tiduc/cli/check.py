@@ -37,7 +37,7 @@ _DISAGREES = click.style("DISAGREES", fg="red", bold=True)
 @click.option(
     "--expect",
     metavar="FILE.npz",
-    help="Compare with stored numbers too: loss, grad.0, grad.1, ..., jvp and hvp.0, ... along tangent.0, ... "
+    help="Compare with stored numbers too: loss, grad.0, grad.1, ..., jvp, hvp.0, ... along tangent.0, .... "
     "Without --input, the arguments are its input.0, input.1, ....",
 )
 def _check(

@@ -6,6 +6,7 @@ from collections.abc import Iterator
 import click
 
 from tiduc.cli.diagnostics import about, report
+from tiduc.cli.expected import disagreement
 from tiduc.cli.files import FILE, OUTPUT, read_input, read_module, write
 from tiduc.dialect.context import parse, stage
 from tiduc.dialect.errors import TiducError
@@ -29,6 +30,11 @@ SPLIT = re.compile(r"^// -----\n", re.MULTILINE)
 @click.option(
     "--split-input-file", is_flag=True, help="Take what is between lines '// -----' as modules apart."
 )
+@click.option(
+    "--verify-diagnostics",
+    is_flag=True,
+    help="Expect the errors, and no others, that comments announce: // expected-error @+1 {{unknown graph}}",
+)
 @click.option("--mlir-print-ir-after-all", is_flag=True, help="Print the IR to stderr after each pass.")
 @click.option(
     "--mlir-timing", "--timing", "timing", is_flag=True, help="Print the time of each pass to standard error."
@@ -40,6 +46,7 @@ def _opt(
     output: str,
     verify_each: bool,
     split_input_file: bool,
+    verify_diagnostics: bool,
     mlir_print_ir_after_all: bool,
     timing: bool,
 ) -> int:
@@ -49,23 +56,30 @@ def _opt(
     stablehlo-..., chlo-..., func.func(...)) mix in any order. Without any, the module is read and verified.
     """
     observe = Observe(mlir_print_ir_after_all, verify_each, timing)
-    if not split_input_file:
+    if not (split_input_file or verify_diagnostics):
         with about(file):
             module = read_module(file)
             run_pipeline(module, pass_pipeline, observe)
         write(text(module), output)
         return 0
+    contents = read_input(file).decode("utf-8", "surrogateescape")
     results, failed = [], False
-    for part in _parts(read_input(file).decode("utf-8", "surrogateescape")):
+    for part in _parts(contents) if split_input_file else [contents]:
+        error: TiducError | None = None
         try:
             with about(file):
-                module = parse(part, file)
+                module = parse(part.encode("utf-8", "surrogateescape"))
                 run_pipeline(module, pass_pipeline, observe)
             results.append(text(module))
-        except TiducError as error:
+        except TiducError as raised:
+            error = raised
+        if verify_diagnostics:
+            error = disagreement(part, error, file)
+        if error is not None:
             report(error)
             failed = True
-    write(b"// -----\n".join(results), output)
+    if not verify_diagnostics:
+        write(b"// -----\n".join(results), output)
     return int(failed)
 
 

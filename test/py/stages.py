@@ -1,0 +1,80 @@
+"""What tests of the stages share: graphs from text, and the numbers behind values of a view."""
+
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tiduc.dialect.context import parse
+from tiduc.passes.lower import lower
+from tiduc.passes.materialize_merge import materialize_merge
+from tiduc.passes.resolve import resolve
+from tiduc.passes.rules import OPSET
+from tiduc.runtime.reference import evaluate
+
+F64 = "tensor<f64>"
+
+
+def graph(name: str, inputs: Sequence[str], body: str, outputs: Sequence[str], type_: str = F64) -> str:
+    """The text of a primal graph; its inputs, `%key`, are of one type, and so are its outputs."""
+    arguments = ", ".join(f"%{key}: {type_}" for key in inputs)
+    header = f"^bb0({arguments}):" if inputs else "^bb0:"
+    keys = ", ".join(f"@{key}" for key in inputs)
+    types = ", ".join([type_] * len(outputs))
+    return f""""tidu.graph"() ({{
+    {header}
+      {body}
+      "tidu.return"({", ".join(outputs)}) : ({types}) -> ()
+    }}) {{sym_name = "{name}", inputs = [{keys}]}} : () -> ()
+    """
+
+
+def named(value: str, name: str, type_: str = F64) -> str:
+    """Gives a value a name that other graphs may refer to."""
+    return f'"tidu.name"({value}) {{sym_name = "{name}"}} : ({type_}) -> ()\n'
+
+
+def external(value: str, ref: str, type_: str = F64) -> str:
+    """A value of another graph."""
+    return f'{value} = "tidu.external"() {{ref = {ref}}} : () -> {type_}\n'
+
+
+EXP_AX = graph(
+    "F0",
+    ["a", "x"],
+    f"""%0 = stablehlo.multiply %a, %x : {F64}
+      {named("%0", "p2")}
+      %1 = stablehlo.exponential %0 : {F64}
+      {named("%1", "p3")}""",
+    ["%1"],
+)
+"""f(a, x) = exp(a x), the worked example: p2 = a x, p3 = exp p2."""
+
+
+def view_of(*texts: str) -> Any:
+    """The view of the graphs in these modules."""
+    return resolve(*map(parse, texts))
+
+
+def lowered(view: Any, wanted: Sequence[Any], inputs: Sequence[str]) -> str:
+    """The StableHLO text of a function of these inputs that gives the wanted values."""
+    return str(lower(materialize_merge(view, wanted, inputs, OPSET)))
+
+
+def numbers(view: Any, wanted: Sequence[Any], inputs: dict[str, Any]) -> list[NDArray[Any]]:
+    """The wanted values, given those of the inputs."""
+    arguments = [np.asarray(x) for x in inputs.values()]
+    return list(evaluate(lowered(view, wanted, list(inputs)), arguments))
+
+
+def body(text: str) -> list[str]:
+    """The names of the ops of a lowered function, in order, without `return`."""
+    names = (line.split(" = ", 1)[1].split()[0] for line in text.splitlines() if " = stablehlo." in line)
+    return [name.strip('"').removeprefix("stablehlo.") for name in names]
+
+
+def close(actual: Iterable[Any], expected: Iterable[Any], tolerance: float = 1e-10) -> None:
+    """Each value equals its expected one to a relative tolerance."""
+    for a, e in zip(actual, expected, strict=True):
+        np.testing.assert_allclose(a, e, rtol=tolerance, atol=tolerance)

@@ -1,0 +1,61 @@
+"""The example networks, compiled for CPU by IREE, against the numbers that JAX stored beside them."""
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from tiduc.program import Program, load
+
+EXAMPLES = Path(__file__).resolve().parents[2] / "examples"
+TOLERANCE = {"f32": 1e-5, "f64": 1e-10}  # of the largest entry of each array
+
+
+class Example:
+    """A program and its stored arrays; `name` is the file's."""
+
+    def __init__(self, name: str) -> None:
+        self.program = load(EXAMPLES / f"{name}.mlir")
+        self.stored = np.load(EXAMPLES / f"{name}.npz")
+        self.tolerance = TOLERANCE[name.rpartition("_")[2]]
+        self.inputs = [self.stored[f"input.{i}"] for i in range(len(self.program.inputs))]
+        self.wrt = [i for i in range(len(self.inputs)) if f"grad.{i}" in self.stored]
+        self.tangents = [self.stored[f"tangent.{i}"] for i in self.wrt]
+
+    def check(self, derived: Program, arguments: Sequence[Any], keys: Sequence[str]) -> None:
+        """The derived program's results are the arrays stored under these keys."""
+        results = derived.compile()(*arguments)
+        for key, actual in zip(keys, results, strict=True):
+            expected = self.stored[key]
+            allowed = self.tolerance * float(np.max(np.abs(expected)))
+            np.testing.assert_allclose(actual, expected, rtol=0, atol=allowed, err_msg=key)
+
+
+@pytest.fixture(
+    scope="module",
+    params=[f"{name}_{kind}" for name in ("mlp", "convnet", "transformer") for kind in TOLERANCE],
+)
+def example(request: pytest.FixtureRequest) -> Example:
+    return Example(request.param)
+
+
+def test_gradient(example: Example) -> None:
+    keys = ["loss", *(f"grad.{i}" for i in example.wrt)]
+    example.check(example.program.grad(value=True), example.inputs, keys)
+
+
+def test_jvp(example: Example) -> None:
+    example.check(example.program.jvp(), [*example.inputs, *example.tangents], ["loss", "jvp"])
+
+
+def test_hvp(example: Example) -> None:
+    keys = [f"hvp.{i}" for i in example.wrt]
+    example.check(example.program.hvp(), [*example.inputs, *example.tangents], keys)
+
+
+def test_every_differentiable_input_is_stored(example: Example) -> None:
+    assert [port.name for port in example.program.differentiated(None)] == [
+        example.program.inputs[i].name for i in example.wrt
+    ]

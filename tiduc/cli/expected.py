@@ -1,0 +1,52 @@
+"""Errors that a file expects of itself, as MLIR's tools read them: `// expected-error @+1 {{unknown graph}}`.
+
+`@+1` or `@below` is the next line, `@-1` or `@above` the one before, `@unknown` no line at all; without any, it is
+the comment's own line. The text may be a part of the message.
+"""
+
+import re
+from dataclasses import dataclass
+
+from tiduc.dialect.errors import TiducError
+
+_EXPECTED = re.compile(r"expected-error\s*(?:@([+-]\d+|above|below|unknown))?\s*\{\{(.*?)\}\}")
+_LINE = re.compile(r":(\d+):\d+$")
+
+
+@dataclass(frozen=True)
+class Expected:
+    """One expected error: the line it is at, None for no line, and what its message holds."""
+
+    line: int | None
+    text: str
+
+    def met_by(self, error: TiducError) -> bool:
+        """The error is at this line and says this."""
+        found = _LINE.search(error.location)
+        return self.text in error.message and self.line == (int(found[1]) if found else None)
+
+
+def expected_errors(contents: str) -> list[Expected]:
+    """The errors that the comments of a file, or of a part of it, announce."""
+    found = []
+    for number, line in enumerate(contents.split("\n"), 1):
+        for at, text in _EXPECTED.findall(line):
+            offset = {"": 0, "above": -1, "below": 1, "unknown": 0}.get(at)
+            where = number + (int(at) if offset is None else offset)
+            found.append(Expected(None if at == "unknown" else where, text))
+    return found
+
+
+def disagreement(contents: str, error: TiducError | None, file: str) -> TiducError | None:
+    """How a part that gave this error, or none, departs from what its comments announce; None if it does not."""
+    unmet = expected_errors(contents)
+    if error is not None:
+        met = next((expected for expected in unmet if expected.met_by(error)), None)
+        if met is None:
+            return TiducError(f"unexpected error: {error.message}", error.location)
+        unmet.remove(met)
+    if unmet:
+        line = unmet[0].line
+        message = f'expected error "{unmet[0].text}" was not produced'
+        return TiducError(message, file if line is None else f"{file}:{line}:1")
+    return None
