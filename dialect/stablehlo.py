@@ -349,10 +349,10 @@ def dense(value: ArrayLike | complex, type_: Any) -> Any:
         values = np.ascontiguousarray(array if array.size else 0, kind)
         return ir.DenseElementsAttr.get(values, type=type_.element_type, shape=type_.shape)
     if array.ndim and array.size:
-        return ir.DenseElementsAttr.get(
-            [_scalar(v, type_.element_type) for v in array.reshape(-1).tolist()], type_
-        )
-    return ir.DenseElementsAttr.get_splat(type_, _scalar(array.item() if array.size else 0, type_.element_type))
+        entries = [_scalar(v, type_.element_type) for v in array.reshape(-1).tolist()]
+        return ir.DenseElementsAttr.get(entries, type_).maybe_downcast()
+    entry = _scalar(array.item() if array.size else 0, type_.element_type)
+    return ir.DenseElementsAttr.get_splat(type_, entry).maybe_downcast()
 
 
 def _scalar(value: Any, element_type: Any) -> Any:

@@ -8,6 +8,7 @@ from typing import Any
 
 from torch_mlir import ir
 
+from tiduc.dialect.context import stage
 from tiduc.dialect.errors import ResolveError
 from tiduc.dialect.graph import Definition, Graph, Value, captured, operations
 from tiduc.dialect.verify import ACTIVE_OUTPUTS, INPUT_OF, OUTPUT_OF
@@ -37,8 +38,10 @@ class View:
 
     # ---- graphs -----------------------------------------------------------------------------------------------
 
-    def write(self) -> Any:
-        """Writes what was made since the last time to the `ir.Module` of the first graphs; that module."""
+    @property
+    @stage
+    def module(self) -> Any:
+        """The `ir.Module` of the first graphs; what was made since the last time is written to it first."""
         from tiduc.dialect.write import write_graph  # it needs the view in turn
 
         for graph in self._unwritten:

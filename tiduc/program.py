@@ -121,7 +121,7 @@ class Program:
     @stage
     def graphs(self) -> Any:
         """The `ir.Module` of the graphs behind it, before they are merged."""
-        return self.view.write()
+        return self.view.module
 
     @functools.cached_property
     @stage
@@ -250,7 +250,7 @@ class Program:
         values = [b.conj(b.input(key, port.type)) for key, port in zip(keys, seeds, strict=True)]
         b.finish(values)
         for port, x in zip(seeds, values, strict=True):
-            bind(self.view, port.value, x)
+            self.view.bind(port.value, x)
         return [replace(port, value=key) for port, key in zip(seeds, keys, strict=True)]
 
 
