@@ -20,7 +20,6 @@ class Body(StablehloBuilder):
         self.arguments = list(self.block.arguments)
         self.location = location
         self._ip = ir.InsertionPoint(self.block)
-        self._local: dict[Any, Any] = {}
         self.constants = {}
 
     def emit_all(
