@@ -13,8 +13,8 @@ from torch_mlir.passmanager import PassManager
 from tiduc.dialect.errors import ParseError, TiducError, describe
 from tiduc.dialect.tidu import Tidu
 
-PORTABLE_ARTIFACT = b"ML\xefR"  # also MLIR bytecode: both begin with these four bytes
-
+_BYTECODE = b"ML\xefR"
+_ARTIFACT = b"StableHLO_v"  # follows, after a byte, in portable artifacts: these are bytecode of another dialect
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -56,6 +56,11 @@ def stage(function: Callable[P, R]) -> Callable[P, R]:
                 return function(*args, **kwargs)
         except ir.MLIRError as error:
             raise diagnosed(error) from None
+        except RuntimeError as error:
+            if "str_from_cstr" not in str(error):
+                raise
+            # MLIR's strings are bytes; the bindings give those that are UTF-8.
+            raise ParseError("a name is no UTF-8 text") from None
         finally:
             if collecting:
                 gc.enable()
@@ -82,11 +87,24 @@ def parse(text: str | bytes, file: str | None = None) -> Any:
     `file` is what diagnostics call it.
     """
     try:
-        if isinstance(text, bytes) and text.startswith(PORTABLE_ARTIFACT):
-            return ir.Module.parse(_stablehlo.deserialize_portable_artifact_str(text))
+        if isinstance(text, bytes) and _is_artifact(text):
+            return _deserialize(text, file)
         return ir.Module.parse(text)
     except ir.MLIRError as error:
         raise diagnosed(error, file) from None
+
+
+def _is_artifact(contents: bytes) -> bool:
+    return contents.startswith(_BYTECODE) and contents.startswith(_ARTIFACT, len(_BYTECODE) + 1)
+
+
+def _deserialize(artifact: bytes, file: str | None) -> Any:
+    messages: list[str] = []
+    with context().attach_diagnostic_handler(lambda diagnostic: messages.append(diagnostic.message) or True):
+        try:
+            return _stablehlo.deserialize_portable_artifact(context(), artifact)
+        except ValueError as error:
+            raise ParseError("; ".join(messages) or str(error), file) from None
 
 
 @stage
@@ -94,7 +112,7 @@ def read(path: str | Path) -> Any:
     """The `ir.Module` in a file; `TiducError` where it cannot be read, `ParseError` where it holds none."""
     try:
         contents = Path(path).read_bytes()
-        if contents.startswith(PORTABLE_ARTIFACT):
+        if _is_artifact(contents):
             return parse(contents, str(path))
         return ir.Module.parseFile(str(path))  # and not `parse`: locations are to name the file
     except OSError as error:

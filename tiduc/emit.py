@@ -29,10 +29,15 @@ def artifact(module: Any) -> bytes:
     run_passes(portable.operation, "builtin.module(func.func(chlo-legalize-to-stablehlo))")
     twelve_weeks = _stablehlo.StablehloCompatibilityRequirement.WEEK_12
     version = _stablehlo.get_version_from_compatibility_requirement(twelve_weeks)
-    try:
-        return bytes(_stablehlo.serialize_portable_artifact_str(str(portable), version))
-    except ValueError as error:
-        raise RequestError(f"only StableHLO makes a portable artifact: {error}") from None
+    messages: list[str] = []
+    with portable.context.attach_diagnostic_handler(
+        lambda diagnostic: messages.append(diagnostic.message) or True
+    ):
+        try:
+            return bytes(_stablehlo.serialize_portable_artifact(portable, version))
+        except ValueError as error:
+            why = messages[0] if messages else error
+            raise RequestError(f"only StableHLO makes a portable artifact: {why}") from None
 
 
 EMITTERS: dict[str, Callable[[Any], bytes]] = {"text": text, "bytecode": bytecode, "artifact": artifact}

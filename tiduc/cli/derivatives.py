@@ -2,7 +2,6 @@
 
 import functools
 from collections.abc import Callable, Sequence
-from typing import Any
 
 import click
 
@@ -20,13 +19,13 @@ WRT = click.option(
     "that hold commas; @2 is the name 2. By default all of a float or complex type.",
 )
 
-_GRAPHS: dict[str, dict[str, Callable[[Program, Any], Any]]] = {
-    "jvp": {"linearize": lambda p, wrt: p.jvp(wrt)},
-    "vjp": {"linearize": lambda p, wrt: p.jvp(wrt), "linear_transpose": lambda p, wrt: p.vjp(wrt)},
-    "grad": {"linearize": lambda p, wrt: p.jvp(wrt), "linear_transpose": lambda p, wrt: p.grad(wrt)},
-    "hvp": {"linear_transpose": lambda p, wrt: p.grad(wrt), "linearize": lambda p, wrt: p.hvp(wrt)},
+_GRAPHS: dict[str, dict[str, str]] = {
+    "jvp": {"linearize": "jvp"},
+    "vjp": {"linearize": "jvp", "linear_transpose": "vjp"},
+    "grad": {"linearize": "jvp", "linear_transpose": "grad"},
+    "hvp": {"linear_transpose": "grad", "linearize": "hvp"},
 }
-"""For each derivative the stages that make graphs, in its order, and the program whose graphs they are."""
+"""For each derivative the stages that make graphs, in its order, and what has made them by then."""
 
 
 def wanted(program: Program, texts: Sequence[str]) -> list[int | str] | None:
@@ -56,13 +55,13 @@ def _derivative(
     with about(file):
         program = from_module(read_module(file), entry)
         positions = wanted(program, wrt)
-        if stop_after in (None, "lower", "materialize_merge"):
-            derived: Program = getattr(program, name)(positions, **options)
-            module = derived.merged.module if stop_after == "materialize_merge" else derived.module
-        elif stop_after == "import":
-            module = program.graphs
+        if stop_after != "import":
+            by_then = _GRAPHS[name].get(stop_after or "", name)
+            program = getattr(program, by_then)(positions, **(options if by_then == name else {}))
+        if stop_after == "materialize_merge":
+            module = program.merged.module
         else:
-            module = _GRAPHS[name][stop_after](program, positions).graphs
+            module = program.module if stop_after in (None, "lower") else program.graphs
         data = emit(module, kind)
     (write if kind == "text" else write_binary)(data, output)
 

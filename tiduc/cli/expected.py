@@ -1,7 +1,7 @@
 """Errors that a file expects of itself, as MLIR's tools read them: `// expected-error @+1 {{unknown graph}}`.
 
-`@+1` or `@below` is the next line, `@-1` or `@above` the one before, `@unknown` no line at all; without any, it is
-the comment's own line. The text may be a part of the message.
+`@+1` or `@below` is the next line, `@-1` or `@above` the one before, `@unknown` no line at all; without any,
+it is the comment's own line. The text may be a part of the message.
 """
 
 import re
@@ -38,7 +38,7 @@ def expected_errors(contents: str) -> list[Expected]:
 
 
 def disagreement(contents: str, error: TiducError | None, file: str) -> TiducError | None:
-    """How a part that gave this error, or none, departs from what its comments announce; None if it does not."""
+    """How a part that gave this error, or none, departs from what it announces; None if it does not."""
     unmet = expected_errors(contents)
     if error is not None:
         met = next((expected for expected in unmet if expected.met_by(error)), None)

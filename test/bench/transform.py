@@ -1,0 +1,146 @@
+"""What it costs to differentiate a program, a primal op: python test/bench/transform.py [--help]
+
+For programs of growing size, the time of each stage of a VJP toward all parameters, in microseconds a primal op (one
+op of the imported graph), and the time JAX takes for the same function, in the same run:
+
+    read        parse and import the StableHLO text        (not part of "stages")
+    linearize, transpose, merge, lower; stages             the four, and their sum
+    print       the result as text                         (not part of "stages")
+    JAX f       jax.jit(f).lower(...)                      trace f and lower it to StableHLO
+    JAX vjp     jax.jit(vjp of f).lower(...)               trace f, differentiate, lower to StableHLO
+    x stages    (JAX vjp - JAX f) / stages                 what differentiating adds to tracing and lowering, in ours
+    x total     JAX vjp / (read + stages + print)          from a function, or a file, to the derivative's StableHLO
+
+Each number is processor time, the best of some runs; the first, which loads and caches what any later one needs, does not count.
+Nothing here asserts a time.
+"""
+
+import argparse
+import gc
+import time
+from collections.abc import Callable
+from typing import Any
+
+import jax
+from programs import PROGRAMS, Program
+
+import tiduc
+
+SIZES = (100, 1_000, 10_000, 100_000)
+JAX_LIMIT = 10_000
+COLUMNS = ("read", "linearize", "transpose", "merge", "lower", "stages", "print", "JAX f", "JAX vjp")
+RATIOS = ("x stages", "x total")
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("--sizes", type=int, nargs="+", default=SIZES, help="primal ops, about")
+    parser.add_argument("--programs", nargs="+", choices=list(PROGRAMS), default=list(PROGRAMS))
+    parser.add_argument("--jax-limit", type=int, default=JAX_LIMIT, help="leave JAX out beyond this many ops")
+    parser.add_argument("--budget", type=float, default=20, help="seconds to repeat a measurement for")
+    chosen = parser.parse_args()
+    jax.config.update("jax_platforms", "cpu")
+    print(f"{'program':12}{'ops':>9}" + "".join(f"{name:>11}" for name in (*COLUMNS, *RATIOS)))
+    for name in chosen.programs:
+        for size in chosen.sizes:
+            row(name, size, size <= chosen.jax_limit, chosen.budget)
+
+
+def row(name: str, size: int, with_jax: bool, budget: float) -> None:
+    """Measures one program at one size, and prints it."""
+    one, two = (ops(text_of(PROGRAMS[name](layers))) for layers in (1, 2))
+    program = PROGRAMS[name](max(1, round((size - one) / (two - one)) + 1))
+    text = text_of(program)
+    count = ops(text)
+    times = best(lambda: stages(text, program.wrt), budget)
+    if with_jax:
+        times |= best(lambda: by_jax(program), budget)
+    cost = {column: 1e6 * seconds / count for column, seconds in times.items()}
+    cost["stages"] = sum(cost[column] for column in ("linearize", "transpose", "merge", "lower"))
+    if with_jax:
+        cost["x stages"] = (cost["JAX vjp"] - cost["JAX f"]) / cost["stages"]
+        cost["x total"] = cost["JAX vjp"] / (cost["read"] + cost["stages"] + cost["print"])
+    cells = (f"{cost[column]:11.1f}" if column in cost else f"{'-':>11}" for column in (*COLUMNS, *RATIOS))
+    print(f"{name:12}{count:9}" + "".join(cells), flush=True)
+
+
+def text_of(program: Program) -> str:
+    """The program's StableHLO, as JAX lowers it."""
+    return jax.jit(program.function, keep_unused=True).lower(*program.arguments).as_text()
+
+
+def ops(text: str) -> int:
+    """The number of primal ops: private functions inlined, names and the terminator not counted."""
+    module = tiduc.import_stablehlo(tiduc.parse(text))  # kept: ops do not hold their module
+    (graph,) = module.body.operations
+    body = graph.operation.regions[0].blocks[0].operations
+    return sum(not op.operation.name.startswith("tidu.") for op in body)
+
+
+def stages(text: str, wrt: int) -> dict[str, float]:
+    """The seconds of each stage of the VJP of `main` toward its first inputs."""
+    clock = Clock()
+    view = tiduc.resolve(tiduc.import_stablehlo(tiduc.parse(text)))
+    primal = view.graph("main")
+    view.read(primal)
+    clock.lap("read")
+    linear = tiduc.linearize(view, primal.outputs, list(primal.keys)[:wrt], tiduc.OPSET)
+    clock.lap("linearize")
+    transposed = tiduc.linear_transpose(view, linear, tiduc.OPSET)
+    clock.lap("transpose")
+    wanted = [*primal.outputs, *(x for x in transposed.aligned_outputs if x is not None)]
+    flat = tiduc.materialize_merge(view, wanted, [*primal.keys, *transposed.keys], tiduc.OPSET, "main")
+    clock.lap("merge")
+    module = tiduc.lower(flat)
+    clock.lap("lower")
+    str(module)
+    clock.lap("print")
+    return clock.times
+
+
+def by_jax(program: Program) -> dict[str, float]:
+    """The seconds JAX takes to trace and lower the function, and its VJP toward the same arguments."""
+    arguments, wrt = program.arguments, program.wrt
+
+    def function(*arguments: Any) -> Any:
+        return program.function(*arguments)  # another object each time, so that JAX has not seen it
+
+    def vjp(ct: Any, *arguments: Any) -> Any:
+        y, back = jax.vjp(lambda *x: function(*x, *arguments[wrt:]), *arguments[:wrt])
+        return y, back(ct)
+
+    clock = Clock()
+    jax.jit(function, keep_unused=True).lower(*arguments)
+    clock.lap("JAX f")
+    jax.jit(vjp, keep_unused=True).lower(jax.numpy.float32(1), *arguments)
+    clock.lap("JAX vjp")
+    return clock.times
+
+
+class Clock:
+    """Seconds between laps, of this process's processor time: what else the machine does counts little."""
+
+    def __init__(self) -> None:
+        self.times: dict[str, float] = {}
+        self._started = time.process_time()
+
+    def lap(self, name: str) -> None:
+        self.times[name] = time.process_time() - self._started
+        self._started = time.process_time()
+
+
+def best(measure: Callable[[], dict[str, float]], budget: float) -> dict[str, float]:
+    """The least of each time, over two runs or more after the first, within the budget of seconds."""
+    started = time.perf_counter()
+    measure()
+    runs: list[dict[str, float]] = []
+    while len(runs) < 2 or (len(runs) < 10 and time.perf_counter() - started < budget):
+        gc.collect()
+        runs.append(measure())
+    return {name: min(run[name] for run in runs) for name in runs[0]}
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,28 @@
+// RUN: tiduc link %s %S/Inputs/functions.mlir | filecheck %s
+// RUN: not tiduc link %s 2>&1 | filecheck %s --check-prefix=UNKNOWN
+// RUN: cat %S/Inputs/functions.mlir | sed 's/f64/f32/g' > %t.mlir
+// RUN: not tiduc link %s %t.mlir 2>&1 | filecheck %s --check-prefix=TYPE
+
+// A declaration gives way to the definition; private functions of one name stay apart.
+
+// CHECK:      func.func @main
+// CHECK:        call @step(
+// CHECK:        call @double(
+// CHECK:      func.func private @step(
+// CHECK-NEXT:   stablehlo.negate
+// CHECK-NOT:  func.func private @double
+// CHECK:      func.func @double
+// CHECK:        call @step_0(
+// CHECK:      func.func private @step_0(
+// UNKNOWN:    error: unknown function @double: declared here, defined in no file
+// TYPE:       error: function @double has type (tensor<f64>) -> tensor<f64>, but is (tensor<f32>) -> tensor<f32>
+func.func @main(%x: tensor<f64>) -> tensor<f64> {
+  %0 = call @step(%x) : (tensor<f64>) -> tensor<f64>
+  %1 = call @double(%0) : (tensor<f64>) -> tensor<f64>
+  return %1 : tensor<f64>
+}
+func.func private @step(%x: tensor<f64>) -> tensor<f64> {
+  %0 = stablehlo.negate %x : tensor<f64>
+  return %0 : tensor<f64>
+}
+func.func private @double(%x: tensor<f64>) -> tensor<f64>

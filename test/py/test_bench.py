@@ -1,0 +1,27 @@
+"""The benchmarks run, at sizes too small to tell anything."""
+
+import subprocess
+import sys
+from pathlib import Path
+
+BENCH = Path(__file__).resolve().parents[1] / "bench"
+
+
+def run(script: str, *arguments: str) -> list[list[str]]:
+    """The words of each line that a benchmark prints."""
+    command = [sys.executable, str(BENCH / script), *arguments]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    return [line.split() for line in done.stdout.splitlines() if line]
+
+
+def test_transform() -> None:
+    _, *rows = run("transform.py", "--sizes", "20", "--budget", "0")
+    assert [row[0] for row in rows] == ["chain", "mlp", "transformer"]
+    assert all(float(cell) >= 0 for row in rows for cell in row[1:-2])
+
+
+def test_runtime() -> None:
+    rows = run("runtime.py", "--examples", "mlp", "--rounds", "1")
+    assert [row[:2] for row in rows[1:3]] == [["mlp", "IREE"], ["mlp", "XLA"]]
+    assert [row[:2] for row in rows[4:]] == [["mlp", "ours"], ["mlp", "JAX's"]]

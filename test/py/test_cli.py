@@ -1,0 +1,231 @@
+"""What the lit tests of the command line cannot show: signals, terminals, full disks, start-up."""
+
+import os
+import pty
+import signal
+import subprocess
+import sys
+import time
+
+import numpy as np
+import pytest
+
+from tiduc.cli import COMMANDS, diagnostics, run
+
+PROGRAM = """
+func.func @main(%x: tensor<f64> {tidu.name = "x"}) -> tensor<f64> {
+  %0 = stablehlo.sine %x : tensor<f64>
+  return %0 : tensor<f64>
+}
+"""
+TIDUC = [sys.executable, "-m", "tiduc"]
+
+
+@pytest.fixture
+def file(tmp_path):
+    path = tmp_path / "f.mlir"
+    path.write_text(PROGRAM)
+    return str(path)
+
+
+def tiduc(*arguments, **options):
+    return subprocess.run([*TIDUC, *arguments], capture_output=True, text=True, **options)
+
+
+def test_output_is_what_the_api_gives(file, capfdbinary):
+    from tiduc.program import load
+
+    assert run(["vjp", file]) == 0
+    assert capfdbinary.readouterr().out.decode() == load(PROGRAM).vjp().text
+
+
+@pytest.mark.parametrize("kind", ["text", "bytecode", "artifact"])
+def test_what_is_emitted_is_read_again(file, tmp_path, capfdbinary, kind):
+    out = str(tmp_path / "out")
+    assert run(["grad", file, "--emit", kind, "-o", out]) == 0
+    assert run(["opt", out]) == 0
+    assert b"stablehlo.cosine" in capfdbinary.readouterr().out
+
+
+@pytest.mark.parametrize("command", [name for section in COMMANDS.values() for name in section])
+def test_help(command, capfd):
+    assert run([command, "--help"]) == 0
+    assert f"Usage: tiduc {command}" in capfd.readouterr().out
+
+
+def test_help_imports_neither_mlir_nor_iree():
+    code = (
+        "import sys; from tiduc.cli import run; run(['--help']); "
+        "sys.exit(any(name.startswith(('torch_mlir', 'iree', 'numpy', 'rich')) for name in sys.modules))"
+    )
+    assert subprocess.run([sys.executable, "-c", code], stdout=subprocess.DEVNULL).returncode == 0
+
+
+def test_a_derivative_needs_no_iree(file):
+    code = (
+        "import sys; from tiduc.cli import run; run(sys.argv[1:]); "
+        "sys.exit(any(name.startswith(('iree', 'rich')) for name in sys.modules))"
+    )
+    command = [sys.executable, "-c", code, "grad", file]
+    assert subprocess.run(command, stdout=subprocess.DEVNULL).returncode == 0
+
+
+@pytest.mark.parametrize(
+    ("contents", "message"),
+    [
+        (b"", "no public function @main"),
+        (b"\xff\xfe", "unexpected character"),
+        (b"ML\xefR\x0dMLIR", "error:"),
+        (b"ML\xefR\x01StableHLO_v1.0.0\x00", "error:"),
+        (b"func.func @main() {", "expected"),
+        (b'func.func @main(%x: tensor<f64> {tidu.name = "\\FF"}) { return }', "a name is no UTF-8 text"),
+        (b"func.func private @f(tensor<f64>) -> tensor<f64>", "no public function @main"),
+    ],
+)
+def test_bad_input_is_a_diagnostic(tmp_path, capfd, contents, message):
+    path = tmp_path / "bad.mlir"
+    path.write_bytes(contents)
+    assert run(["vjp", str(path)]) == 1
+    error = capfd.readouterr().err
+    assert error.startswith(str(path)) and message in error and "Traceback" not in error
+
+
+def test_files_that_cannot_be_read_or_written(file, tmp_path, capfd):
+    for arguments in (
+        ["jvp", str(tmp_path / "none.mlir")],
+        ["jvp", str(tmp_path)],
+        ["run", str(tmp_path)],
+        ["jvp", file, "-o", str(tmp_path / "none" / "out.mlir")],
+        ["jvp", file, "-o", str(tmp_path)],
+        ["check", file, "--expect", str(tmp_path)],
+        ["check", file, "--expect", file],
+    ):
+        assert run(arguments) == 1
+        assert ": error: " in capfd.readouterr().err
+
+
+@pytest.mark.skipif(not os.path.exists("/dev/full"), reason="this system has no /dev/full")
+def test_a_full_disk(file):
+    with open("/dev/full", "w") as full:
+        done = subprocess.run([*TIDUC, "jvp", file], stdout=full, stderr=subprocess.PIPE, text=True)
+    assert done.returncode == 1
+    assert done.stderr == "<stdout>: error: cannot write: No space left on device\n"
+    assert tiduc("jvp", file, "-o", "/dev/full").returncode == 1
+
+
+def test_a_broken_pipe_is_quiet(file):
+    reading, writing = os.pipe()
+    os.close(reading)
+    done = subprocess.run([*TIDUC, "jvp", file], stdout=writing, stderr=subprocess.PIPE)
+    os.close(writing)
+    assert done.returncode == 141 and done.stderr == b""
+
+
+def test_closed_streams(file):
+    done = subprocess.run(
+        f"exec {sys.executable} -m tiduc jvp {file} >&-", shell=True, stderr=subprocess.PIPE
+    )
+    assert done.returncode == 1 and done.stderr == b"error: standard output is closed\n"
+    done = subprocess.run(f"exec {sys.executable} -m tiduc jvp - <&-", shell=True, stderr=subprocess.PIPE)
+    assert done.returncode == 1 and b"standard input is closed" in done.stderr
+
+
+def test_an_interrupt_leaves_nothing(file, tmp_path):
+    out = tmp_path / "out"
+    out.mkdir()
+    with subprocess.Popen([*TIDUC, "jvp", "-", "-o", str(out / "g.mlir")], stdin=subprocess.PIPE) as process:
+        time.sleep(1)  # it waits for the rest of its input
+        process.send_signal(signal.SIGINT)
+        assert process.wait(20) == 130
+    assert list(out.iterdir()) == []
+
+
+def test_a_failure_keeps_the_old_file(file, tmp_path):
+    out = tmp_path / "out.mlir"
+    out.write_text("old")
+    assert run(["jvp", file, "--wrt", "q", "-o", str(out)]) == 1
+    assert out.read_text() == "old"
+
+
+def test_a_command_may_replace_its_own_input(file):
+    assert run(["grad", file, "-o", file]) == 0
+    with open(file) as replaced:
+        assert "stablehlo.cosine" in replaced.read()
+
+
+def on_terminal(*arguments):
+    """The exit status, and what a terminal shows of standard output and error."""
+    pid, terminal = pty.fork()
+    if not pid:
+        os.execv(sys.executable, [*TIDUC, *arguments])
+    shown = b""
+    try:
+        while data := os.read(terminal, 4096):
+            shown += data
+    except OSError:  # Linux's way to say that the other end is closed
+        pass
+    os.close(terminal)
+    return os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]), shown
+
+
+def test_colour_on_a_terminal_only(tmp_path):
+    path = tmp_path / "bad.mlir"
+    path.write_text("func.func @main(%x: tensor<f64>) { return %y }")
+    status, shown = on_terminal("jvp", str(path))
+    assert status == 1 and b"\x1b[31m" in shown
+    assert "\x1b" not in tiduc("jvp", str(path)).stderr
+
+
+def test_binary_output_does_not_go_to_a_terminal(file):
+    status, shown = on_terminal("jvp", file, "--emit=bytecode")
+    assert status == 1 and b"name a file with -o" in shown
+
+
+def test_a_spinner_after_a_while_on_a_terminal(monkeypatch, capfd):
+    class Terminal:
+        def isatty(self):
+            return True
+
+        def write(self, text):
+            written.append(text)
+
+        def flush(self):
+            pass
+
+    written = []
+    monkeypatch.setattr(diagnostics, "PATIENCE", 0.05)
+    monkeypatch.setattr(sys, "stderr", Terminal())
+    with diagnostics.waiting("compiling"):
+        pass
+    assert not written
+    monkeypatch.setenv("TERM", "xterm")
+    with diagnostics.waiting("compiling"):
+        time.sleep(0.5)
+    assert "compiling" in "".join(written)
+
+
+def test_completion_is_offered():
+    done = tiduc(env={**os.environ, "_TIDUC_COMPLETE": "bash_source"})
+    assert done.returncode == 0 and "_TIDUC_COMPLETE=bash_complete" in done.stdout
+
+
+def test_run_on_files_of_arrays(file, tmp_path, capfd):
+    np.savez(tmp_path / "in.npz", x=np.array(0.5))
+    assert run(["run", file, "--input", f"@{tmp_path}/in.npz", "-o", str(tmp_path / "out.npz")]) == 0
+    with np.load(tmp_path / "out.npz") as results:
+        assert results["result0"] == pytest.approx(np.sin(0.5), rel=1e-12)
+    assert capfd.readouterr().out == ""
+
+
+def test_check_against_stored_derivatives(file, tmp_path, capfd):
+    path = str(tmp_path / "expected.npz")
+    stored = {"input.0": 0.5, "tangent.0": 2.0, "grad.0": np.cos(0.5), "jvp": 2 * np.cos(0.5)}
+    np.savez(path, **stored, **{"hvp.0": -2 * np.sin(0.5)})
+    assert run(["check", file, "--engine=reference", "--expect", path]) == 0
+    assert f"agree with those in {path} and finite differences" in capfd.readouterr().out
+    np.savez(path, **{**stored, "grad.0": 1.0})
+    assert run(["check", file, "--engine=reference", "--expect", path]) == 1
+    assert "DISAGREES  gradient in x, against grad.0" in capfd.readouterr().out
+    np.savez(path, **{"input.0": 0.5})
+    assert run(["check", file, "--engine=reference", "--expect", path]) == 1
+    assert "no derivatives to compare with" in capfd.readouterr().err

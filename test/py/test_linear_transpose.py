@@ -1,0 +1,265 @@
+"""linear_transpose: a linear graph turned around; what is special is where outputs and inputs meet."""
+
+import re
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import pytest
+from stages import EXP_AX, body, close, graph, lowered, named, numbers, view_of
+
+from tiduc.dialect.errors import RequestError, Unsupported
+from tiduc.passes.linear_transpose import linear_transpose
+from tiduc.passes.linearize import linearize
+from tiduc.passes.rules import OPSET
+
+POINT = {"x": np.array([0.5, -1.2, 2.0]), "y": np.array([1.5, 0.7, -0.3])}
+V = "tensor<3xf64>"
+
+
+def function(*lines: str, outputs: str, type_: str = V) -> str:
+    """A graph @F of x and y, all of whose values `%n` are named vn."""
+    names = re.findall(r"^(%\d+) =", "\n".join(lines), re.MULTILINE)
+    names_ = [named(name, f"v{name[1:]}", type_) for name in names]
+    return graph("F", ["x", "y"], "\n".join([*lines, *names_]), outputs.split(), type_)
+
+
+def op(line: str, type_: str = V) -> str:
+    return f"{line} : {type_}"
+
+
+PROGRAMS = {
+    "a chain": function(
+        op("%0 = stablehlo.exponential %x"),
+        op("%1 = stablehlo.multiply %0, %y"),
+        op("%2 = stablehlo.negate %1"),
+        outputs="%2",
+    ),
+    "fan-out": function(
+        op("%0 = stablehlo.multiply %x, %x"),
+        op("%1 = stablehlo.multiply %0, %x"),
+        op("%2 = stablehlo.add %1, %0"),
+        outputs="%2",
+    ),
+    "two outputs, one of them an operand": function(
+        op("%0 = stablehlo.multiply %x, %y"), op("%1 = stablehlo.sine %0"), outputs="%0 %1"
+    ),
+    "shapes": function(
+        "%0 = stablehlo.reverse %x, dims = [0] : tensor<3xf64>",
+        op("%1 = stablehlo.multiply %0, %y"),
+        "%2 = stablehlo.reverse %1, dims = [0] : tensor<3xf64>",
+        outputs="%2",
+    ),
+}
+OUTPUTS = {"two outputs, one of them an operand": ["v0", "v1"]}
+
+
+def linear_of(view: Any, what: str, wrt: tuple[str, ...] = ("x", "y")) -> Any:
+    text = PROGRAMS[what]
+    last = max(re.findall(r"sym_name = \"(v\d)\"", text))
+    return linearize(view, [("F", name) for name in OUTPUTS.get(what, [last])], list(wrt), OPSET)
+
+
+def applied(view: Any, linear: Any, values: list[Any]) -> list[Any]:
+    """The linear map, at POINT; zeros for what is inactive."""
+    wanted = [x for x in linear.aligned_outputs if x is not None]
+    results = iter(numbers(view, wanted, POINT | dict(zip(linear.keys, values, strict=True))))
+    return [np.zeros(3) if x is None else next(results) for x in linear.aligned_outputs]
+
+
+# ---- twice
+
+
+@pytest.mark.parametrize("what", PROGRAMS)
+def test_twice_gives_the_map_back(what: str) -> None:
+    rng = np.random.default_rng(0)
+    view = view_of(PROGRAMS[what])
+    linear = linear_of(view, what)
+    once = linear_transpose(view, linear, OPSET)
+    twice = linear_transpose(view, once, OPSET)
+    assert [str(r) for r in once.input_of] == [str(r) for r in linear.output_of]
+    assert [str(r) for r in once.output_of] == [str(r) for r in linear.input_of]
+    assert [str(r) for r in twice.input_of] == [str(r) for r in linear.input_of]
+    assert [str(r) for r in twice.output_of] == [str(r) for r in linear.output_of]
+    assert not {*linear.keys} & {*twice.keys}
+    dx = [rng.standard_normal(3) for _ in linear.keys]
+    ct = [rng.standard_normal(3) for _ in once.keys]
+    dy = applied(view, linear, dx)
+    close(applied(view, twice, dx), dy)
+    cx = applied(view, once, ct)
+    close(
+        [np.vdot(np.concatenate(ct), np.concatenate(dy))], [np.vdot(np.concatenate(cx), np.concatenate(dx))]
+    )
+
+
+@pytest.mark.parametrize("what", ["a chain", "shapes"])
+@pytest.mark.parametrize("wrt", ["x", "y"])
+def test_twice_gives_the_ops_back(what: str, wrt: str) -> None:
+    """Where nothing is added up, the text after lowering is the same but for the names of inputs."""
+    view = view_of(PROGRAMS[what])
+    linear = linear_of(view, what, (wrt,))
+    twice = linear_transpose(view, linear_transpose(view, linear, OPSET), OPSET)
+    one, two = (lowered(view, list(g.aligned_outputs), ["x", "y", *g.keys]) for g in (linear, twice))
+    assert body(one) == body(two) and body(one)
+    assert re.sub(r"\{[^}]*\}", "", one) == re.sub(r"\{[^}]*\}", "", two)
+
+
+def test_the_transpose_s_own_transpose_is_linear_in_cotangents() -> None:
+    """A transposed graph is a linear graph as any other: it may be linearized and transposed in its input."""
+    view = view_of(PROGRAMS["fan-out"])
+    back = linear_transpose(view, linear_of(view, "fan-out", ("x",)), OPSET)
+    again = linearize(view, list(back.aligned_outputs), list(back.keys), OPSET)
+    ct, dct = np.array([1.0, 2.0, 3.0]), np.array([0.3, -1.0, 0.7])
+    x = POINT["x"]
+    wanted = list(again.aligned_outputs)
+    close(numbers(view, wanted, POINT | {back.keys[0]: ct, again.keys[0]: dct}), [(3 * x * x + 2 * x) * dct])
+
+
+# ---- where outputs and inputs meet
+
+
+def test_seeds_add_up() -> None:
+    """Two outputs whose tangents are one value: -x twice."""
+    view = view_of(function(op("%0 = stablehlo.negate %x"), op("%1 = stablehlo.negate %x"), outputs="%0 %1"))
+    linear = linearize(view, [("F", "v0"), ("F", "v1"), ("F", "x")], ["x"], OPSET)
+    back = linear_transpose(view, linear, OPSET)
+    assert len(set(back.keys)) == 3
+    ones = np.ones(3)
+    close(applied(view, back, [ones, 10 * ones, 100 * ones]), [89 * ones])
+    again = linear_transpose(view, back, OPSET)
+    close(applied(view, again, [ones]), [-ones, -ones, ones])
+
+
+def test_one_tangent_returned_twice() -> None:
+    """In text: both outputs of the linear graph are its input."""
+    linear = """
+    "tidu.graph"() ({
+    ^bb0(%dx: tensor<3xf64>):
+      "tidu.return"(%dx, %dx) : (tensor<3xf64>, tensor<3xf64>) -> ()
+    }) {sym_name = "L", inputs = [@"L.x"], tidu.input_of = [@F::@x], tidu.output_of = [@F::@x, @F::@y],
+        tidu.active_outputs = array<i1: true, true>} : () -> ()
+    """
+    view = view_of(function(outputs="%x %y") + linear)
+    back = linear_transpose(view, view.graph("L"), OPSET)
+    close(applied(view, back, [np.full(3, 5.0), np.full(3, 7.0)]), [np.full(3, 12.0)])
+
+
+def test_inactive_ends_keep_their_places() -> None:
+    view = view_of(function(op("%0 = stablehlo.negate %x"), outputs="%0"))
+    linear = linearize(view, [("F", "y"), ("F", "v0")], ["x"], OPSET)
+    back = linear_transpose(view, linear, OPSET)
+    assert [str(r) for r in back.input_of] == ["@F::@y", "@F::@v0"]
+    assert len(back.keys) == 2
+    close(applied(view, back, [np.ones(3), np.full(3, 4.0)]), [np.full(3, -4.0)])
+    twice = linear_transpose(view, back, OPSET)
+    assert [x is not None for x in twice.aligned_outputs] == [False, True]
+
+
+def test_an_input_that_no_output_needs() -> None:
+    view = view_of(function(op("%0 = stablehlo.negate %x"), outputs="%0"))
+    linear = linearize(view, [("F", "v0")], ["y", "x"], OPSET)
+    back = linear_transpose(view, linear, OPSET)
+    assert [x is not None for x in back.aligned_outputs] == [False, True]
+
+
+# ---- masks
+
+
+def test_masks_are_not_needed() -> None:
+    """Native passes may drop them; what depends on an input is active all the same."""
+    view = view_of(PROGRAMS["fan-out"])
+    linear_of(view, "fan-out", ("x",))
+    text = str(view.module)
+    assert "tidu.active = " in text
+    view = view_of(re.sub(r" \{tidu\.active = [^}]*\}", "", text))
+    back = linear_transpose(view, view.graph("L0"), OPSET)
+    x, ones = POINT["x"], np.ones(3)
+    close(applied(view, back, [ones]), [3 * x * x + 2 * x])
+
+
+def test_masks_of_another_graph_are_plain_attributes() -> None:
+    """Toward x, the tangent of the first order is a coefficient, though its op says that it is active."""
+    view = view_of(EXP_AX)
+    one = linearize(view, [("F0", "p3")], ["x"], OPSET)
+    two = linearize(view, list(one.aligned_outputs), ["x"], OPSET)
+    back = linear_transpose(view, two, OPSET)
+    a, x = 0.7, 1.3
+    point = {"a": a, "x": x, one.keys[0]: 2.0, back.keys[0]: 3.0}
+    close(numbers(view, list(back.aligned_outputs), point), [6 * a * a * np.exp(a * x)])
+
+
+# ---- refusals
+
+
+def test_a_primal_graph() -> None:
+    view = view_of(EXP_AX)
+    with pytest.raises(RequestError) as error:
+        linear_transpose(view, view.graph("F0"), OPSET)
+    assert str(error.value) == "-:1:1: error: graph @F0 is not linear"
+
+
+def test_a_product_of_two_tangents() -> None:
+    linear = """
+    "tidu.graph"() ({
+    ^bb0(%dx: tensor<3xf64>):
+      %0 = stablehlo.multiply %dx, %dx {tidu.active = array<i1: true, true>} : tensor<3xf64>
+      "tidu.return"(%0) : (tensor<3xf64>) -> ()
+    }) {sym_name = "L", inputs = [@"L.x"], tidu.input_of = [@F::@x], tidu.output_of = [@F::@x],
+        tidu.active_outputs = array<i1: true>} : () -> ()
+    """
+    view = view_of(function(outputs="%x %y") + linear)
+    before = str(view.module)
+    with pytest.raises(Unsupported) as error:
+        linear_transpose(view, view.graph("L"), OPSET)
+    assert "unsupported transpose AD rule for stablehlo.multiply" in str(error.value)
+    assert "a product of two active values is not linear" in str(error.value)
+    assert re.match(r"-:\d+:\d+: error", str(error.value))
+    assert str(view.module) == before  # nothing is left of what was refused
+
+
+@pytest.mark.parametrize("name", ["exponential", "sine"])
+def test_an_op_that_is_not_linear(name: str) -> None:
+    linear = f"""
+    "tidu.graph"() ({{
+    ^bb0(%dx: tensor<3xf64>):
+      %0 = stablehlo.{name} %dx {{tidu.active = array<i1: true>}} : tensor<3xf64>
+      "tidu.return"(%0) : (tensor<3xf64>) -> ()
+    }}) {{sym_name = "L", inputs = [@"L.x"], tidu.input_of = [@F::@x], tidu.output_of = [@F::@x],
+        tidu.active_outputs = array<i1: true>}} : () -> ()
+    """
+    view = view_of(function(outputs="%x %y") + linear)
+    with pytest.raises(Unsupported, match=f"unsupported transpose AD rule for stablehlo.{name}"):
+        linear_transpose(view, view.graph("L"), OPSET)
+
+
+def test_an_op_set_without_the_rule() -> None:
+    bare = replace(OPSET, transpose_rules={})
+    view = view_of(PROGRAMS["a chain"])
+    with pytest.raises(Unsupported, match="unsupported transpose AD rule for stablehlo.negate"):
+        linear_transpose(view, linear_of(view, "a chain"), bare)
+    assert linear_transpose(view, view.graph("L0"), OPSET).name.startswith("T")
+
+
+def test_a_rule_is_asked_only_where_a_cotangent_comes() -> None:
+    """An output of no interest costs nothing, nor does an op without a rule that leads to none."""
+    bare = replace(OPSET, transpose_rules={"stablehlo.negate": OPSET.transpose_rules["stablehlo.negate"]})
+    linear = """
+    "tidu.graph"() ({
+    ^bb0(%dx: tensor<3xf64>):
+      %0 = stablehlo.negate %dx {tidu.active = array<i1: true>} : tensor<3xf64>
+      %1 = stablehlo.exponential %0 {tidu.active = array<i1: true>} : tensor<3xf64>
+      "tidu.return"(%0) : (tensor<3xf64>) -> ()
+    }) {sym_name = "L", inputs = [@"L.x"], tidu.input_of = [@F::@x], tidu.output_of = [@F::@x],
+        tidu.active_outputs = array<i1: true>} : () -> ()
+    """
+    view = view_of(function(outputs="%x %y") + linear)
+    close(applied(view, linear_transpose(view, view.graph("L"), bare), [np.ones(3)]), [-np.ones(3)])
+
+
+def test_locations_of_what_is_transposed() -> None:
+    view = view_of(EXP_AX)
+    linear_transpose(view, linearize(view, [("F0", "p3")], ["x"], OPSET), OPSET)
+    text = view.module.operation.get_asm(enable_debug_info=True)
+    transposed = text.split('sym_name = "L0"')[1]
+    lines = [line for line in transposed.splitlines() if "stablehlo.multiply" in line]
+    assert lines and not [line for line in lines if "loc(unknown)" in line or "loc(" not in line]
