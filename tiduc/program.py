@@ -34,7 +34,7 @@ Wrt = Sequence[int | str] | int | str | None
 class Port:
     """One argument or result of a program: its name, its MLIR type, and what it is in the graphs.
 
-    `value` is an input's key, or a result's `ir.Value` or `Zero`; `attributes` are those of the MLIR signature.
+    `value` is an input's key, or a result's `ir.Value` or `Zero`; `attributes` are the MLIR signature's.
     """
 
     name: str
@@ -47,7 +47,7 @@ class Port:
 class Program:
     """Immutable; all programs derived from one file share a view, so that nothing is computed twice.
 
-    `inputs` and `outputs` are the signature. Nothing is merged or lowered until text or a module is asked for.
+    `inputs` and `outputs` are the signature. Nothing is merged or lowered until text or a module is wanted.
     """
 
     view: View
@@ -55,24 +55,26 @@ class Program:
     inputs: tuple[Port, ...]
     outputs: tuple[Port, ...]
 
-    # ---- derivatives ------------------------------------------------------------------------------------------
+    # ---- derivatives ---------------------------------------------------------------------------------------
 
     @stage
     def jvp(self, wrt: Wrt = None) -> "Program":
-        """(primals..., tangents of wrt...) -> (primal outputs..., tangents of the differentiable outputs...)."""
+        """(primals..., tangents of wrt...) -> (outputs..., tangents of the differentiable outputs...)."""
         ports = self.differentiated(wrt)
         outputs, linear = self._linearize(ports)
         tangents = [
             Port(f"{port.name}.tangent", port.type, key) for port, key in zip(ports, linear.keys, strict=True)
         ]
         of = dict(zip(self._distinct(outputs), linear.aligned_outputs, strict=True))
-        values = [None if isinstance(port.value, Zero) else of[self.view.follow(port.value)] for port in outputs]
+        values = [
+            None if isinstance(port.value, Zero) else of[self.view.follow(port.value)] for port in outputs
+        ]
         results = _aligned(outputs, values, ".tangent")
         return replace(self, inputs=_with(self.inputs, tangents), outputs=_with(self.outputs, results))
 
     @stage
     def vjp(self, wrt: Wrt = None, conjugate: bool = False) -> "Program":
-        """(primals..., cotangents of the differentiable outputs...) -> (primal outputs..., cotangents of wrt...).
+        """(primals..., cotangents of the differentiable outputs...) -> (outputs..., cotangents of wrt...).
 
         With `conjugate`, complex cotangents, given and got, are the conjugates of ours, as in JAX.
         """
@@ -100,7 +102,7 @@ class Program:
         _, linear = self._linearize(ports)
         transposed = linear_transpose(self.view, linear, OPSET)
         for key in transposed.keys:
-            b = OPSET.builder(self.view, self.view.fresh("S"))
+            b: Any = OPSET.builder(self.view, self.view.fresh("S"))
             seed = b.constant(1, output.type)
             b.finish([seed])
             bind(self.view, key, seed)
@@ -116,7 +118,7 @@ class Program:
         both = gradient.jvp([port.name for port in self.differentiated(wrt)])
         return replace(both, outputs=both.outputs[len(gradient.outputs) :])
 
-    # ---- what it is -------------------------------------------------------------------------------------------
+    # ---- what it is ----------------------------------------------------------------------------------------
 
     @property
     def graphs(self) -> Any:
@@ -156,10 +158,10 @@ class Program:
 
     @functools.cached_property
     def signature(self) -> Signature:
-        """The names, shapes and element types of its inputs and outputs; `RequestError` where one is no tensor."""
+        """The names and types of its inputs and outputs; `RequestError` where one is no tensor."""
         return Signature(tuple(map(_described, self.inputs)), tuple(map(_described, self.outputs)))
 
-    # ---- what becomes of it -----------------------------------------------------------------------------------
+    # ---- what becomes of it --------------------------------------------------------------------------------
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Writes its StableHLO text to a file, whole or not at all; `TiducError` where that fails."""
@@ -186,7 +188,7 @@ class Program:
         function.operation.attributes["iree.reflection"] = ir.DictAttr.get(described)
         return str(module.get_asm(enable_debug_info=True))
 
-    # ---- steps ------------------------------------------------------------------------------------------------
+    # ---- steps ---------------------------------------------------------------------------------------------
 
     def differentiated(self, wrt: Wrt) -> list[Port]:
         """The inputs that `wrt` means; `RequestError` for what is unknown, repeated or not differentiable."""
@@ -217,7 +219,9 @@ class Program:
         return outputs, linearize(self.view, self._distinct(outputs), wrt, OPSET)
 
     def _distinct(self, outputs: Sequence[Port]) -> list[Any]:
-        return list(dict.fromkeys(self.view.follow(p.value) for p in outputs if not isinstance(p.value, Zero)))
+        return list(
+            dict.fromkeys(self.view.follow(p.value) for p in outputs if not isinstance(p.value, Zero))
+        )
 
     def _seeds(self, outputs: Sequence[Port], transposed: Graph) -> list[Port]:
         """One cotangent input an output; where outputs are one value, its cotangent is their sum."""
@@ -234,8 +238,9 @@ class Program:
             b.finish(sums)
             for key, value in zip(transposed.keys, sums, strict=True):
                 bind(self.view, key, value)
-        return [Port(f"{port.name}.cotangent", port.type, key) for port, key in zip(outputs, keys, strict=True)]
-
+        return [
+            Port(f"{port.name}.cotangent", port.type, key) for port, key in zip(outputs, keys, strict=True)
+        ]
 
     def _conjugate(self, results: Sequence[Port]) -> list[Port]:
         """The results with the conjugates of complex ones."""
@@ -259,7 +264,9 @@ def _described(port: Port) -> Value:
     spelled = str(port.type)
     try:
         # What may follow the comma is an encoding, such as the bounds of open sizes.
-        return Value(port.name, TensorType.parse(spelled.removeprefix("tensor<").removesuffix(">").split(",")[0]))
+        return Value(
+            port.name, TensorType.parse(spelled.removeprefix("tensor<").removesuffix(">").split(",")[0])
+        )
     except ValueError:
         raise RequestError(f"{port.name!r} of type {spelled} cannot be passed as an array") from None
 
@@ -287,24 +294,26 @@ def _aligned(ports: Sequence[Port], values: Sequence[Any | None], suffix: str) -
 
 
 def _attributes(ports: Sequence[Port], default: str) -> Any:
-    """The attributes of a signature: those of the source, and the names that are not what they would be anyway."""
+    """The attributes of a signature: those of the source, and names other than the default ones."""
     described = []
     for i, port in enumerate(ports):
-        attributes = {a.name: a.attr for a in ir.DictAttr(port.attributes)} if port.attributes is not None else {}
+        attributes = (
+            {a.name: a.attr for a in ir.DictAttr(port.attributes)} if port.attributes is not None else {}
+        )
         if port.name != f"{default}{i}":
             attributes[NAME] = ir.StringAttr.get(port.name)
         described.append(ir.DictAttr.get(attributes))
     return ir.ArrayAttr.get(described)
 
 
-# ---- loading --------------------------------------------------------------------------------------------------
+# ---- loading -----------------------------------------------------------------------------------------------
 
 
 def load(source: str | bytes | Path, entry: str | None = None) -> Program:
     """The program in a file, in StableHLO text (a `str` with a newline or a brace) or in bytecode.
 
-    `entry` names the public function; by default `main`, or the only one. `TiducError` where the source cannot be
-    read or parsed, or the entry is not there.
+    `entry` names the public function; by default `main`, or the only one. `TiducError` where the source cannot
+    be read or parsed, or the entry is not there.
     """
     if isinstance(source, bytes) or (isinstance(source, str) and ("\n" in source or "{" in source)):
         return from_module(parse(source), entry)
@@ -321,7 +330,9 @@ def from_module(module: Any, entry: str | None = None) -> Program:
     arg_attrs, res_attrs = (_dicts(graph, name) for name in ("arg_attrs", "res_attrs"))
     inputs = [
         Port(key, x.type, key, attributes)
-        for (key, x), attributes in zip(graph.inputs.items(), arg_attrs or [None] * len(graph.inputs), strict=True)
+        for (key, x), attributes in zip(
+            graph.inputs.items(), arg_attrs or [None] * len(graph.inputs), strict=True
+        )
     ]
     outputs = [
         Port(_name(attributes) or f"result{i}", x.type, x, attributes)
