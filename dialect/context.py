@@ -2,7 +2,8 @@
 
 import functools
 import gc
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, ParamSpec, TypeVar
 
@@ -14,7 +15,7 @@ from tiduc.dialect.errors import ParseError, TiducError, describe
 from tiduc.dialect.tidu import Tidu
 
 _BYTECODE = b"ML\xefR"
-_ARTIFACT = b"StableHLO_v"  # follows, after a byte, in portable artifacts: these are bytecode of another dialect
+_ARTIFACT = b"StableHLO_v"  # follows, after a byte, in a portable artifact
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -22,7 +23,7 @@ R = TypeVar("R")
 
 @functools.cache
 def context() -> Any:
-    """The process's `ir.Context`: graphs of all files share it, so that references and attributes can be compared.
+    """The process's `ir.Context`: graphs of all files share it, so that attributes can be compared.
 
     It is not multithreaded, which Python passes need.
     """
@@ -43,8 +44,8 @@ def context() -> Any:
 def stage(function: Callable[P, R]) -> Callable[P, R]:
     """Runs a function inside the context, with the cyclic garbage collector paused.
 
-    The bindings make millions of small objects without cycles, which the collector would visit again and again:
-    that alone doubles the time a stage takes. MLIR's errors come out as ours.
+    The bindings make millions of small objects without cycles, which the collector would visit again and
+    again: that alone doubles the time a stage takes. MLIR's errors come out as ours.
     """
 
     @functools.wraps(function)
@@ -80,6 +81,19 @@ def diagnosed(error: Any, file: str | None = None) -> TiducError:
     return ParseError(message, place or file)
 
 
+@contextmanager
+def told() -> Iterator[list[str]]:
+    """What MLIR says in the block, in place of its printing it; some functions only say that they failed."""
+    messages: list[str] = []
+
+    def hear(diagnostic: Any) -> bool:
+        messages.append(diagnostic.message)
+        return True
+
+    with context().attach_diagnostic_handler(hear):
+        yield messages
+
+
 @stage
 def parse(text: str | bytes, file: str | None = None) -> Any:
     """The `ir.Module` in StableHLO text, MLIR bytecode or a portable artifact; `ParseError` where it is none.
@@ -99,8 +113,7 @@ def _is_artifact(contents: bytes) -> bool:
 
 
 def _deserialize(artifact: bytes, file: str | None) -> Any:
-    messages: list[str] = []
-    with context().attach_diagnostic_handler(lambda diagnostic: messages.append(diagnostic.message) or True):
+    with told() as messages:
         try:
             return _stablehlo.deserialize_portable_artifact(context(), artifact)
         except ValueError as error:

@@ -7,7 +7,7 @@ from typing import Any
 from torch_mlir import ir
 from torch_mlir._mlir_libs import _stablehlo
 
-from tiduc.dialect.context import run_passes, stage
+from tiduc.dialect.context import run_passes, stage, told
 from tiduc.dialect.errors import RequestError
 
 
@@ -29,10 +29,7 @@ def artifact(module: Any) -> bytes:
     run_passes(portable.operation, "builtin.module(func.func(chlo-legalize-to-stablehlo))")
     twelve_weeks = _stablehlo.StablehloCompatibilityRequirement.WEEK_12
     version = _stablehlo.get_version_from_compatibility_requirement(twelve_weeks)
-    messages: list[str] = []
-    with portable.context.attach_diagnostic_handler(
-        lambda diagnostic: messages.append(diagnostic.message) or True
-    ):
+    with told() as messages:
         try:
             return bytes(_stablehlo.serialize_portable_artifact(portable, version))
         except ValueError as error:

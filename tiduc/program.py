@@ -46,7 +46,7 @@ class Port:
 class Program:
     """Immutable; all programs derived from one file share a view, so that nothing is computed twice.
 
-    `inputs` and `outputs` are the signature. Nothing is merged or lowered until text or a module is asked for.
+    `inputs` and `outputs` are the signature. Nothing is merged or lowered until text or a module is wanted.
     """
 
     view: View
@@ -54,11 +54,11 @@ class Program:
     inputs: tuple[Port, ...]
     outputs: tuple[Port, ...]
 
-    # ---- derivatives ------------------------------------------------------------------------------------------
+    # ---- derivatives ---------------------------------------------------------------------------------------
 
     @stage
     def jvp(self, wrt: Wrt = None) -> "Program":
-        """(primals..., tangents of wrt...) -> (primal outputs..., tangents of the differentiable outputs...)."""
+        """(primals..., tangents of wrt...) -> (outputs..., tangents of the differentiable outputs...)."""
         ports = self.differentiated(wrt)
         outputs, linear = self._linearize(ports)
         tangents = [
@@ -71,7 +71,7 @@ class Program:
 
     @stage
     def vjp(self, wrt: Wrt = None, conjugate: bool = False) -> "Program":
-        """(primals..., cotangents of the differentiable outputs...) -> (primal outputs..., cotangents of wrt...).
+        """(primals..., cotangents of the differentiable outputs...) -> (outputs..., cotangents of wrt...).
 
         With `conjugate`, complex cotangents, given and got, are the conjugates of ours, as in JAX.
         """
@@ -99,7 +99,7 @@ class Program:
         _, linear = self._linearize(ports)
         transposed = linear_transpose(self.view, linear, OPSET)
         for key in transposed.keys:
-            b = OPSET.builder(self.view, self.view.fresh("S"))
+            b: Any = OPSET.builder(self.view, self.view.fresh("S"))
             seed = b.constant(1, output.type)
             b.finish([seed])
             self.view.bind(key, seed)
@@ -115,7 +115,7 @@ class Program:
         both = gradient.jvp([port.name for port in self.differentiated(wrt)])
         return replace(both, outputs=both.outputs[len(gradient.outputs) :])
 
-    # ---- what it is -------------------------------------------------------------------------------------------
+    # ---- what it is ----------------------------------------------------------------------------------------
 
     @property
     @stage
@@ -155,10 +155,10 @@ class Program:
 
     @functools.cached_property
     def signature(self) -> Signature:
-        """The names, shapes and element types of its inputs and outputs; `RequestError` where one is no tensor."""
+        """The names and types of its inputs and outputs; `RequestError` where one is no tensor."""
         return Signature(tuple(map(_described, self.inputs)), tuple(map(_described, self.outputs)))
 
-    # ---- what becomes of it -----------------------------------------------------------------------------------
+    # ---- what becomes of it --------------------------------------------------------------------------------
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Writes its StableHLO text to a file, whole or not at all; `TiducError` where that fails."""
@@ -185,7 +185,7 @@ class Program:
         function.operation.attributes["iree.reflection"] = ir.DictAttr.get(described)
         return str(module.get_asm(enable_debug_info=True))
 
-    # ---- steps ------------------------------------------------------------------------------------------------
+    # ---- steps ---------------------------------------------------------------------------------------------
 
     def differentiated(self, wrt: Wrt) -> list[Port]:
         """The inputs that `wrt` means; `RequestError` for what is unknown, repeated or not differentiable."""
@@ -258,7 +258,9 @@ def _described(port: Port) -> Value:
     spelled = str(port.type)
     try:
         # What may follow the comma is an encoding, such as the bounds of open sizes.
-        return Value(port.name, TensorType.parse(spelled.removeprefix("tensor<").removesuffix(">").split(",")[0]))
+        return Value(
+            port.name, TensorType.parse(spelled.removeprefix("tensor<").removesuffix(">").split(",")[0])
+        )
     except ValueError:
         raise RequestError(f"{port.name!r} of type {spelled} cannot be passed as an array") from None
 
@@ -286,24 +288,26 @@ def _aligned(ports: Sequence[Port], values: Sequence[Any | None], suffix: str) -
 
 
 def _attributes(ports: Sequence[Port], default: str) -> Any:
-    """The attributes of a signature: those of the source, and the names that are not what they would be anyway."""
+    """The attributes of a signature: those of the source, and names other than the default ones."""
     described = []
     for i, port in enumerate(ports):
-        attributes = {a.name: a.attr for a in ir.DictAttr(port.attributes)} if port.attributes is not None else {}
+        attributes = (
+            {a.name: a.attr for a in ir.DictAttr(port.attributes)} if port.attributes is not None else {}
+        )
         if port.name != f"{default}{i}":
             attributes[NAME] = ir.StringAttr.get(port.name)
         described.append(ir.DictAttr.get(attributes))
     return ir.ArrayAttr.get(described)
 
 
-# ---- loading --------------------------------------------------------------------------------------------------
+# ---- loading -----------------------------------------------------------------------------------------------
 
 
 def load(source: str | bytes | Path, entry: str | None = None) -> Program:
     """The program in a file, in StableHLO text (a `str` with a newline or a brace) or in bytecode.
 
-    `entry` names the public function; by default `main`, or the only one. `TiducError` where the source cannot be
-    read or parsed, or the entry is not there.
+    `entry` names the public function; by default `main`, or the only one. `TiducError` where the source cannot
+    be read or parsed, or the entry is not there.
     """
     if isinstance(source, bytes) or (isinstance(source, str) and ("\n" in source or "{" in source)):
         return from_module(parse(source), entry)
@@ -319,7 +323,9 @@ def from_module(module: Any, entry: str | None = None) -> Program:
     arg_attrs, res_attrs = (_dicts(graph, name) for name in ("arg_attrs", "res_attrs"))
     inputs = [
         Port(key, x.type, key, attributes)
-        for (key, x), attributes in zip(graph.inputs.items(), arg_attrs or [None] * len(graph.inputs), strict=True)
+        for (key, x), attributes in zip(
+            graph.inputs.items(), arg_attrs or [None] * len(graph.inputs), strict=True
+        )
     ]
     outputs = [
         Port(_name(attributes) or f"result{i}", x.type, x, attributes)
