@@ -39,7 +39,9 @@ class Body(StablehloBuilder):
             fill(region)
         return tuple(op.results)
 
-    def emit(self, name: str, operands: Sequence[Any], type_: Any, attributes: Mapping[str, Any] | None = None) -> Any:
+    def emit(
+        self, name: str, operands: Sequence[Any], type_: Any, attributes: Mapping[str, Any] | None = None
+    ) -> Any:
         return self.emit_all(name, operands, (type_,), attributes)[0]
 
     def returns(self, *values: Any) -> None:

@@ -87,7 +87,9 @@ class Builder:
             attributes = None
         return self._emit(Definition(name, tuple(operands), self.graph, None, attributes, source), types)
 
-    def emit(self, name: str, operands: Sequence[Any], type_: Any, attributes: Mapping[str, Any] | None = None) -> Any:
+    def emit(
+        self, name: str, operands: Sequence[Any], type_: Any, attributes: Mapping[str, Any] | None = None
+    ) -> Any:
         """Emits an op of one result and no regions; its result."""
         return self._emit(Definition(name, tuple(operands), self.graph, None, attributes), (type_,))[0]
 
@@ -96,7 +98,9 @@ class Builder:
     ) -> tuple[Any, ...]:
         """Emits an op again, regions and attributes included, with some operands replaced; its results."""
         operands = tuple([replaced.get(i, x) for i, x in enumerate(op.operands)])
-        return self.again(op, operands, op.captures, {**(op.given or {}), **attributes} if attributes else op.given)
+        return self.again(
+            op, operands, op.captures, {**(op.given or {}), **attributes} if attributes else op.given
+        )
 
     def again(
         self,

@@ -22,7 +22,9 @@ class Value:
 
     __slots__ = ("definition", "graph", "key", "mlir", "type")
 
-    def __init__(self, type_: Any, graph: "Graph", definition: "Definition | None" = None, key: str | None = None):
+    def __init__(
+        self, type_: Any, graph: "Graph", definition: "Definition | None" = None, key: str | None = None
+    ):
         self.type = type_
         self.graph = graph
         self.definition = definition
@@ -128,7 +130,9 @@ class Definition:
     def _around_regions(self, operands: Sequence[Any], types: Sequence[Any], ip: Any) -> Any:
         attributes = {name: self.source.attributes[name] for name in self.source.attributes}
         count = len(self.source.regions)
-        op = ir.Operation.create(self.name, types, operands, attributes, regions=count, loc=self.location, ip=ip)
+        op = ir.Operation.create(
+            self.name, types, operands, attributes, regions=count, loc=self.location, ip=ip
+        )
         holder = self.source.clone(ip)
         for own, region in zip(op.regions, holder.regions, strict=True):
             for block in list(region.blocks):

@@ -91,7 +91,11 @@ def _binary(name: str) -> Callable[["StablehloBuilder", Any, Any], Any]:
 
 def _part(name: str) -> Callable[["StablehloBuilder", Any], Any]:
     def emit(b: "StablehloBuilder", x: Any) -> Any:
-        return b.emit(name, (x,), with_element(x.type, element(x).element_type)) if is_complex(x) else b.part(name, x)
+        return (
+            b.emit(name, (x,), with_element(x.type, element(x).element_type))
+            if is_complex(x)
+            else b.part(name, x)
+        )
 
     emit.__doc__ = f"`{name}` of x, a real tensor of the same shape."
     return emit
@@ -154,7 +158,9 @@ class StablehloBuilder(Builder):
     def constant(self, value: ArrayLike | complex, type_: Any) -> Any:
         """A constant of a static tensor type: `value` everywhere, or an array of the type's shape."""
         if not type_.has_static_shape:
-            raise TiducError(f"a constant of type {type_} would need sizes known when compiling", self.location)
+            raise TiducError(
+                f"a constant of type {type_} would need sizes known when compiling", self.location
+            )
         attribute = dense(value, type_)
         if attribute not in self.constants:
             self.constants[attribute] = self.emit("stablehlo.constant", (), type_, {"value": attribute})
@@ -174,7 +180,9 @@ class StablehloBuilder(Builder):
 
     def complex(self, re: Any, im: Any) -> Any:
         """re + i im."""
-        return self.emit("stablehlo.complex", (re, im), with_element(re.type, ir.ComplexType.get(element(re))))
+        return self.emit(
+            "stablehlo.complex", (re, im), with_element(re.type, ir.ComplexType.get(element(re)))
+        )
 
     def convert(self, x: Any, element_type: Any) -> Any:
         """x with another element type; x itself where it has that already."""
@@ -199,7 +207,9 @@ class StablehloBuilder(Builder):
 
     def broadcast_in_dim(self, x: Any, dimensions: Dims, type_: Any) -> Any:
         """x laid along `dimensions` of the type, repeated along the others."""
-        return self.emit("stablehlo.broadcast_in_dim", (x,), type_, {"broadcast_dimensions": dims(dimensions)})
+        return self.emit(
+            "stablehlo.broadcast_in_dim", (x,), type_, {"broadcast_dimensions": dims(dimensions)}
+        )
 
     def concatenate(self, parts: Sequence[Any], dimension: int) -> Any:
         """The parts one after the other along a dimension."""
@@ -211,7 +221,8 @@ class StablehloBuilder(Builder):
     def pad(self, x: Any, value: Any, low: Dims, high: Dims, interior: Dims) -> Any:
         """x with `low` and `high` values added at its ends (removed where negative), `interior` between elements."""
         sizes = [
-            int(lo + hi + n + max(n - 1, 0) * i) for n, lo, hi, i in zip(shape(x), low, high, interior, strict=True)
+            int(lo + hi + n + max(n - 1, 0) * i)
+            for n, lo, hi, i in zip(shape(x), low, high, interior, strict=True)
         ]
         attributes = {
             "edge_padding_low": dims(low),
@@ -222,7 +233,9 @@ class StablehloBuilder(Builder):
 
     def reshape(self, x: Any, sizes: Sequence[int]) -> Any:
         """x with other dimensions; x itself where it has these already."""
-        return x if shape(x) == list(sizes) else self.emit("stablehlo.reshape", (x,), with_shape(x.type, sizes))
+        return (
+            x if shape(x) == list(sizes) else self.emit("stablehlo.reshape", (x,), with_shape(x.type, sizes))
+        )
 
     def reverse(self, x: Any, dimensions: Dims) -> Any:
         """x with its elements in reverse order along the dimensions."""

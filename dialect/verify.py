@@ -95,7 +95,9 @@ def _linear(op: Any, block: Any, body: list[Any]) -> bool:
         return _fail(op, f"expects {ACTIVE_OUTPUTS} to be an array<i1>")
     active_outputs = list(attributes[ACTIVE_OUTPUTS])
     if len(active_outputs) != len(attributes[OUTPUT_OF]):
-        return _fail(op, f"has {len(active_outputs)} {ACTIVE_OUTPUTS} for {len(attributes[OUTPUT_OF])} outputs")
+        return _fail(
+            op, f"has {len(active_outputs)} {ACTIVE_OUTPUTS} for {len(attributes[OUTPUT_OF])} outputs"
+        )
     if sum(active_outputs) != len(body[-1].operands):
         return _fail(body[-1], f"expects one value an active output, {sum(active_outputs)}")
     return _masks(block, body)

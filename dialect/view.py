@@ -155,11 +155,15 @@ class View:
             done = state.get(definition)
             if done is None:
                 state[definition] = False
-                for x in definition.operands + definition.captures if definition.captures else definition.operands:
+                for x in (
+                    definition.operands + definition.captures if definition.captures else definition.operands
+                ):
                     before = x.definition
                     if before is not None and (placed := state.get(before)) is not True:
                         if placed is False:
-                            raise ResolveError("a value depends on itself through its references", definition.location)
+                            raise ResolveError(
+                                "a value depends on itself through its references", definition.location
+                            )
                         stack.append(before)
             else:
                 stack.pop()
@@ -178,7 +182,9 @@ class View:
         for key, value in graph.inputs.items():
             first = self.inputs.setdefault(key, value)
             if first.type != value.type:
-                message = f"input @{key} is {value.type} in @{graph.name}, but {first.type} in @{first.graph.name}"
+                message = (
+                    f"input @{key} is {value.type} in @{graph.name}, but {first.type} in @{first.graph.name}"
+                )
                 raise ResolveError(message, graph.location)
             graph.inputs[key] = first
         return graph
@@ -260,7 +266,9 @@ class View:
             x = x.target if x.target is not None else self._named(*x.ref.value, x.op.location)
         for pending in passed:
             if pending.target is None and x.type != pending.op.result.type:
-                message = f"reference {pending.ref} has type {pending.op.result.type}, but the value is {x.type}"
+                message = (
+                    f"reference {pending.ref} has type {pending.op.result.type}, but the value is {x.type}"
+                )
                 raise ResolveError(message, pending.op.location)
             pending.target = x
         return x

@@ -30,7 +30,8 @@ def import_stablehlo(module: Any) -> Any:
     """
     imported = _clone(module)
     run_passes(
-        imported.operation, "builtin.module(func.func(stablehlo-legalize-composite-to-call),inline{default-pipeline=},symbol-dce)"
+        imported.operation,
+        "builtin.module(func.func(stablehlo-legalize-composite-to-call),inline{default-pipeline=},symbol-dce)",
     )
     for op in list(operations(imported.body)):
         if op.name == "func.func":
@@ -67,7 +68,9 @@ def _to_graph(function: Any) -> None:
         if op.name == "func.call":
             raise Unsupported(f"the call of {op.attributes['callee']} is recursive", op.location)
         if op.name == "func.return":
-            ir.Operation.create("tidu.return", operands=list(op.operands), loc=op.location, ip=ir.InsertionPoint(op))
+            ir.Operation.create(
+                "tidu.return", operands=list(op.operands), loc=op.location, ip=ir.InsertionPoint(op)
+            )
             op.erase()
 
 

@@ -22,7 +22,9 @@ from tiduc.passes.rules.registry import OpSet
 
 
 @stage
-def linearize(view: View, outputs: Sequence[Any], wrt: Sequence[str], opset: OpSet, name: str | None = None) -> Graph:
+def linearize(
+    view: View, outputs: Sequence[Any], wrt: Sequence[str], opset: OpSet, name: str | None = None
+) -> Graph:
     """The linear graph of the tangents of `outputs`, given tangents of the inputs with the keys `wrt`.
 
     Its inputs are one tangent an entry of `wrt`, under fresh keys, its outputs are aligned with `outputs` (values,
@@ -45,7 +47,9 @@ def linearize(view: View, outputs: Sequence[Any], wrt: Sequence[str], opset: OpS
     return b.finish_linear([tangents.get(x) for x in outputs], primals, outputs)
 
 
-def _linearize_ops(b: Any, view: View, outputs: Sequence[Any], tangents: dict[Any, Any], opset: OpSet) -> None:
+def _linearize_ops(
+    b: Any, view: View, outputs: Sequence[Any], tangents: dict[Any, Any], opset: OpSet
+) -> None:
     """Extends `tangents` from the inputs to all that depends on them."""
     tangent = tangents.get
     for op in view.schedule(outputs):

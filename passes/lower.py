@@ -20,7 +20,9 @@ from tiduc.dialect.write import write_block
 from tiduc.passes.simplify import simplify
 
 _MERGE_EQUAL = "builtin.module(func.func(cse))"
-_SIMPLIFY = "builtin.module(func.func(canonicalize{region-simplify=disabled},stablehlo-aggressive-simplification))"
+_SIMPLIFY = (
+    "builtin.module(func.func(canonicalize{region-simplify=disabled},stablehlo-aggressive-simplification))"
+)
 
 
 @stage

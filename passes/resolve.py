@@ -35,7 +35,9 @@ def resolve(*modules: Any, search_path: Sequence[str | Path] = ()) -> View:
             elif op.name == "tidu.bind":
                 binds.append(op)
     for op in binds:
-        view.set_binding(op.attributes["input"].value, view.value(op.attributes["value"], op.location), op.location)
+        view.set_binding(
+            op.attributes["input"].value, view.value(op.attributes["value"], op.location), op.location
+        )
     return view
 
 
@@ -66,9 +68,15 @@ def _search(paths: Sequence[str | Path]) -> Callable[[str], Any | None]:
                 loaded[path] = read(path) if path.is_file() else None
             if loaded[path] is not None:
                 graphs = (op for op in operations(loaded[path].body) if op.name == "tidu.graph")
-                found += [(path, op, loaded[path]) for op in graphs if ir.StringAttr(op.attributes["sym_name"]).value == name]
+                found += [
+                    (path, op, loaded[path])
+                    for op in graphs
+                    if ir.StringAttr(op.attributes["sym_name"]).value == name
+                ]
         if len(found) > 1:
-            raise ResolveError(f"symbol @{name} is ambiguous: in {' and in '.join(str(p) for p, _, _ in found)}")
+            raise ResolveError(
+                f"symbol @{name} is ambiguous: in {' and in '.join(str(p) for p, _, _ in found)}"
+            )
         return found[0][1:] if found else None
 
     return search

@@ -78,19 +78,28 @@ def simplify(operation: Any) -> None:
 @functools.cache
 def _patterns() -> Any:
     right, left = "%x, %neutral", "%neutral, %x"
-    neutral = [("multiply", "one", right), ("multiply", "one", left), ("add", "zero", right), ("add", "zero", left)]
+    neutral = [
+        ("multiply", "one", right),
+        ("multiply", "one", left),
+        ("add", "zero", right),
+        ("add", "zero", left),
+    ]
     neutral += [("subtract", "zero", right), ("divide", "one", right)]
     texts = [
         _NEUTRAL.format(op=op, which=which, operands=operands, side="left" if operands == left else "right")
         for op, which, operands in neutral
     ]
     with context(), ir.Location.unknown():
-        module = ir.Module.parse("\n".join([*texts, _NEGATED, _SPLAT]))  # must live until the patterns are frozen
+        module = ir.Module.parse(
+            "\n".join([*texts, _NEGATED, _SPLAT])
+        )  # must live until the patterns are frozen
         patterns = rewrite.PDLModule(module)
         patterns.register_constraint_function("is_one", lambda _, __, values: not _is_splat_of(values[0], 1))
         patterns.register_constraint_function("is_zero", lambda _, __, values: not _is_splat_of(values[0], 0))
         patterns.register_constraint_function("is_splat", lambda _, __, values: not _can_widen(*values))
-        patterns.register_rewrite_function("widen", lambda _, results, values: results.append(_widened(*values)))
+        patterns.register_rewrite_function(
+            "widen", lambda _, results, values: results.append(_widened(*values))
+        )
         return patterns.freeze()
 
 
@@ -103,7 +112,9 @@ def _is_splat_of(op: Any, number: int) -> bool:
     if isinstance(op.results[0].type.element_type, ir.ComplexType):
         return f" dense<({number}.000000e+00,0.000000e+00)> " in op.get_asm(large_elements_limit=1)
     value = op.attributes["value"]
-    return isinstance(value, ir.DenseElementsAttr) and value.is_splat and value.get_splat_value().value == number
+    return (
+        isinstance(value, ir.DenseElementsAttr) and value.is_splat and value.get_splat_value().value == number
+    )
 
 
 def _can_widen(op: Any, type_: Any) -> bool:

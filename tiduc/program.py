@@ -233,8 +233,9 @@ class Program:
             b.finish(sums)
             for key, value in zip(transposed.keys, sums, strict=True):
                 self.view.bind(key, value)
-        return [Port(f"{port.name}.cotangent", port.type, key) for port, key in zip(outputs, keys, strict=True)]
-
+        return [
+            Port(f"{port.name}.cotangent", port.type, key) for port, key in zip(outputs, keys, strict=True)
+        ]
 
     def _conjugate(self, results: Sequence[Port]) -> list[Port]:
         """The results with the conjugates of complex ones."""

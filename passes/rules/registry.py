@@ -68,7 +68,9 @@ class OpSet:
 
         self.linearize_rules[name] = rule
 
-    def linear(self, name: str, operands: Sequence[int]) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
+    def linear(
+        self, name: str, operands: Sequence[int]
+    ) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
         """Linear in these operands together, whatever the others; decorates its transpose (b, op, ct)."""
         self._declare(name, "linear")
 
@@ -92,7 +94,9 @@ class OpSet:
         def rule(b: Any, op: Definition, dx: Tangents) -> Sequence[Any | None]:
             if b.tangent_type(op.result.type) is None:  # of another element type than the operands
                 return [None]
-            return [b.sum(b.reapply(op, {i: tangent})[0] for i, tangent in enumerate(dx) if tangent is not None)]
+            return [
+                b.sum(b.reapply(op, {i: tangent})[0] for i, tangent in enumerate(dx) if tangent is not None)
+            ]
 
         def decorate(transpose: Callable[..., Any]) -> Callable[..., Any]:
             def rule_of_side(b: Any, op: Definition, ct: Tangents, active: Sequence[bool]) -> Sequence[Any]:

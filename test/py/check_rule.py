@@ -74,7 +74,9 @@ def assert_close(actual: Array, expected: Array, rtol: float, what: str) -> None
     np.testing.assert_allclose(actual, expected, rtol=0, atol=rtol * scale, err_msg=what)
 
 
-def difference(program: Program, point: Sequence[Array], wrt: Sequence[int], dx: Sequence[Array]) -> list[Array]:
+def difference(
+    program: Program, point: Sequence[Array], wrt: Sequence[int], dx: Sequence[Array]
+) -> list[Array]:
     """Central differences of fourth order of the program's differentiable outputs along dx."""
 
     def moved(step: float) -> list[Array]:
@@ -84,9 +86,7 @@ def difference(program: Program, point: Sequence[Array], wrt: Sequence[int], dx:
         return [y for y in run(program, x) if y.dtype.kind in "fc"]
 
     near, far = (moved(STEP), moved(-STEP)), (moved(2 * STEP), moved(-2 * STEP))
-    return [
-        (8 * (a - b) - (c - d)) / (12 * STEP) for a, b, c, d in zip(*near, *far, strict=True)
-    ]
+    return [(8 * (a - b) - (c - d)) / (12 * STEP) for a, b, c, d in zip(*near, *far, strict=True)]
 
 
 def _check(
