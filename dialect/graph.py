@@ -1,146 +1,208 @@
-"""Graphs as the stages read them: each op once, with its references followed."""
+"""Graphs as the stages read and make them: values, their definitions, and how these become MLIR.
 
-from collections.abc import Iterator
+A `tidu.graph` is read once into these records, and a graph that a stage makes is written back when someone looks at
+the module, or lowers it. In between, stages handle plain Python objects: a record costs a fraction of an operation,
+and most of what a derivative passes through on its way (the tangent sweep that a transpose replaces) is never printed.
+"""
+
+import functools
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from torch_mlir import ir
 
-from tiduc.dialect.verify import ACTIVE_OUTPUTS, INPUT_OF, OUTPUT_OF
+from tiduc.dialect.verify import ACTIVE
+
+
+class Value:
+    """A value of a graph: an input, which has a key, or a result, which has a definition.
+
+    The same input key in several graphs of a view is one `Value`. `mlir` is the `ir.Value`, once there is one.
+    """
+
+    __slots__ = ("definition", "graph", "key", "mlir", "type")
+
+    def __init__(self, type_: Any, graph: "Graph", definition: "Definition | None" = None, key: str | None = None):
+        self.type = type_
+        self.graph = graph
+        self.definition = definition
+        self.key = key
+        self.mlir: Any = None
+
+    @property
+    def location(self) -> Any:
+        return self.definition.location if self.definition is not None else self.graph.location
+
+    def __repr__(self) -> str:
+        name = self.key if self.key is not None else self.definition.name if self.definition else "?"
+        return f"<value {name} : {self.type} of @{self.graph.name}>"
 
 
 class Definition:
-    """One operation of a graph, its operands followed to the graphs that define them.
+    """One operation of a graph; this is the `op` that rules see, so it reads like an `ir.Operation`.
 
-    `operands` are values of any graph, never results of a `tidu.external`; `captures` are the values that the op's
-    regions read from outside; `active` flags the operands that depend on the inputs of a linear graph, and is None
-    where none does. This is the `op` that rules see, so it reads like an `ir.Operation`; what the builder knows
-    already is not asked of MLIR again.
+    `operands` are values of any graph, never references; `captures` are the values that the op's regions read from
+    outside; `active` flags the operands that depend on the inputs of a linear graph, and is None where none does.
+    `source` is the `ir.Operation` whose attributes and regions it has; an op without regions that a rule emitted
+    has none, and its `given` attributes are all there are. With a source, `given` overrides.
     """
 
-    __slots__ = ("_location", "_types", "active", "captures", "graph", "name", "op", "operands", "results")
+    __slots__ = ("_origin", "active", "captures", "given", "graph", "name", "operands", "results", "source")
 
     def __init__(
         self,
-        op: Any,
         name: str,
-        operands: tuple[Any, ...],
-        results: tuple[Any, ...],
+        operands: tuple[Value, ...],
         graph: "Graph",
-        captures: tuple[Any, ...] = (),
         active: tuple[bool, ...] | None = None,
-        types: tuple[Any, ...] | None = None,
-        location: Any = None,
+        given: Mapping[str, Any] | None = None,
+        source: Any = None,
+        captures: tuple[Value, ...] = (),
+        origin: Any = None,
     ) -> None:
-        self.op = op
         self.name = name
         self.operands = operands
-        self.results = results
         self.graph = graph
-        self.captures = captures
         self.active = active
-        self._types = types
-        self._location = location
+        self.given = given
+        self.source = source
+        self.captures = captures
+        self._origin = origin
+        self.results: tuple[Value, ...] = ()
 
     @property
-    def result(self) -> Any:
+    def result(self) -> Value:
         """The only result."""
         (result,) = self.results
         return result
 
     @property
-    def types(self) -> tuple[Any, ...]:
-        """The types of the results."""
-        if self._types is None:
-            self._types = tuple([x.type for x in self.results])
-        return self._types
-
-    @property
-    def location(self) -> Any:
-        if self._location is None:
-            self._location = self.op.location
-        return self._location
-
-    @property
-    def attributes(self) -> Any:
-        return self.op.attributes
+    def attributes(self) -> Mapping[str, Any]:
+        """Its attributes; a live view of the source's where there is one."""
+        if self.source is None:
+            return self.given or {}
+        if not self.given:
+            return self.source.attributes  # type: ignore[no-any-return]
+        return {**{name: self.source.attributes[name] for name in self.source.attributes}, **self.given}
 
     @property
     def regions(self) -> Any:
-        return self.op.regions
+        return self.source.regions if self.source is not None else ()
+
+    @property
+    def location(self) -> Any:
+        """Of an op that a rule emitted: that of the op it was emitted for."""
+        origin: Any = self
+        while isinstance(origin, Definition):  # a derivative of a derivative leads back through both
+            origin = origin._origin if origin._origin is not None else origin.source
+        if origin is None:
+            return ir.Location.unknown()
+        return origin if isinstance(origin, ir.Location) else origin.location
+
+    def create(self, operands: Sequence[Any], captures: Sequence[Any], ip: Any, masks: bool = True) -> Any:
+        """The `ir.Operation`, made anew at an insertion point, of other `ir.Value`s."""
+        source, types = self.source, [y.type for y in self.results]
+        if source is None:
+            attributes = self.given
+            if masks and self.active:
+                attributes = {**(attributes or {}), ACTIVE: mask(self.active)}
+            return ir.Operation.create(self.name, types, operands, attributes, loc=self.location, ip=ip)
+        if len(source.operands) == len(operands):
+            op = source.clone(ip)
+            mine = op.operands
+            for i, x in enumerate(operands):
+                mine[i] = x
+        else:  # a holder of regions, see `Builder.emit_all`
+            op = self._around_regions(operands, types, ip)
+        attributes = op.attributes
+        if ACTIVE in attributes:
+            del attributes[ACTIVE]
+        for name, value in (self.given or {}).items():
+            attributes[name] = value
+        if masks and self.active:
+            attributes[ACTIVE] = mask(self.active)
+        if captures:
+            replace_captured(op, captures)
+        return op
+
+    def _around_regions(self, operands: Sequence[Any], types: Sequence[Any], ip: Any) -> Any:
+        attributes = {name: self.source.attributes[name] for name in self.source.attributes}
+        count = len(self.source.regions)
+        op = ir.Operation.create(self.name, types, operands, attributes, regions=count, loc=self.location, ip=ip)
+        holder = self.source.clone(ip)
+        for own, region in zip(op.regions, holder.regions, strict=True):
+            for block in list(region.blocks):
+                block.append_to(own)
+        holder.operation.erase()
+        return op
 
 
 class Graph:
-    """A `tidu.graph`, with its names at hand. It is immutable but for names, which are added as they are needed."""
+    """A graph's records; `op` is its `tidu.graph`, once it is written.
 
-    def __init__(self, op: Any, module: Any) -> None:
-        self.op = op
-        self.module = module  # held here, since an op does not keep its module alive
-        self.name: str = ir.StringAttr(op.attributes["sym_name"]).value
-        self.block = op.regions[0].blocks[0]
-        self.keys: tuple[str, ...] = tuple(key.value for key in op.attributes["inputs"])
-        self.inputs: dict[str, Any] = dict(zip(self.keys, self.block.arguments, strict=True))
+    `linear` graphs have tangent inputs; `input_of` and `output_of` are the values that their inputs and outputs are
+    tangents of, and `outputs` aligns with the latter, None where an output is inactive.
+    """
+
+    def __init__(self, name: str, location: Any = None) -> None:
+        self.name = name
+        self.location = location or ir.Location.unknown()
+        self.inputs: dict[str, Value] = {}
+        self.outputs: list[Value | None] = []
         self.definitions: list[Definition] = []
+        self.attributes: dict[str, Any] = {}
+        self.linear = False
+        self.input_of: tuple[Any, ...] = ()
+        self.output_of: tuple[Any, ...] = ()
         self.names: dict[str, Any] = {}
-        self._name_of: dict[Any, str] = {}
+        self.op: Any = None
+        self.module: Any = None  # held, since an op does not keep its module alive
+        self._name_of: dict[Value, str] = {}
+        self._unwritten_names: list[tuple[str, Value]] = []
         self._fresh = 0
 
     @property
-    def terminator(self) -> Any:
-        return ir.InsertionPoint.at_block_terminator(self.block).ref_operation.operation  # indexing would be linear
+    def keys(self) -> tuple[str, ...]:
+        """The keys of the inputs, in order."""
+        return tuple(self.inputs)
 
-    @property
-    def outputs(self) -> tuple[Any, ...]:
-        """The operands of its `tidu.return`: of a linear graph, the active outputs."""
-        return tuple(self.terminator.operands)
+    def name_of(self, value: Value) -> str:
+        """The symbol name of a value defined here; the value gets one, where it has none yet."""
+        name = self._name_of.get(value)
+        if name is None:
+            name = f"v{self._fresh}"
+            while name in self.names or name in self.inputs:
+                self._fresh += 1
+                name = f"v{self._fresh}"
+            self._fresh += 1
+            self.add_name(name, value)
+            self._unwritten_names.append((name, value))
+        return name
 
-    @property
-    def linear(self) -> bool:
-        """It has tangent inputs."""
-        return INPUT_OF in self.op.attributes
-
-    @property
-    def input_of(self) -> tuple[Any, ...]:
-        """Of a linear graph: the references of the values that its inputs are tangents of."""
-        return tuple(self.op.attributes[INPUT_OF])
-
-    @property
-    def output_of(self) -> tuple[Any, ...]:
-        """Of a linear graph: the references of the values that its outputs, inactive ones too, are tangents of."""
-        return tuple(self.op.attributes[OUTPUT_OF])
-
-    @property
-    def aligned_outputs(self) -> tuple[Any | None, ...]:
-        """Of a linear graph: one entry an `output_of`, None where the output is inactive."""
-        values = iter(self.outputs)
-        return tuple(next(values) if active else None for active in self.op.attributes[ACTIVE_OUTPUTS])
-
-    def add_name(self, value: Any, name: str) -> None:
+    def add_name(self, name: str, value: Any) -> None:
+        """Takes in a name; what it names may be a reference that is not yet followed."""
         self.names[name] = value
-        self._name_of.setdefault(value, name)
+        if isinstance(value, Value):
+            self._name_of.setdefault(value, name)
 
-    def name_of(self, value: Any) -> str:
-        """The symbol name of a value defined here; the value gets one, where it has none yet.
+    def write_names(self) -> None:
+        """Writes the names given since the last time.
 
         A name is its own op, so that no native pass can lose it: a folded value takes its uses along.
         """
-        name = self._name_of.get(value)
-        if name is None:
-            name = self._fresh_name()
-            ir.Operation.create(
-                "tidu.name",
-                operands=[value],
-                attributes={"sym_name": ir.StringAttr.get(name)},
-                ip=ir.InsertionPoint.at_block_terminator(self.block),
-            )
-            self.add_name(value, name)
-        return name
+        if not self._unwritten_names:
+            return
+        ip = ir.InsertionPoint.at_block_terminator(self.op.regions[0].blocks[0])
+        for name, value in self._unwritten_names:
+            attributes = {"sym_name": ir.StringAttr.get(name)}
+            ir.Operation.create("tidu.name", operands=[value.mlir], attributes=attributes, ip=ip)
+        self._unwritten_names.clear()
 
-    def _fresh_name(self) -> str:
-        while True:
-            name = f"v{self._fresh}"
-            self._fresh += 1
-            if name not in self.names and name not in self.inputs:
-                return name
+
+@functools.cache
+def mask(active: tuple[bool, ...]) -> Any:
+    """The active mask `array<i1: ...>`."""
+    return ir.DenseBoolArrayAttr.get(list(active))
 
 
 def operations(block: Any) -> Iterator[Any]:
@@ -150,7 +212,7 @@ def operations(block: Any) -> Iterator[Any]:
 
 
 def captured(op: Any) -> tuple[Any, ...]:
-    """The values that an op's regions read from outside, each once, in order of first use."""
+    """The `ir.Value`s that an op's regions read from outside, each once, in order of first use."""
     inside: set[Any] = set()
     found: dict[Any, None] = {}
     stack = [block for region in op.regions for block in region.blocks]
@@ -164,3 +226,17 @@ def captured(op: Any) -> tuple[Any, ...]:
             inside.update(inner.results)
             stack.extend(nested for region in inner.regions for nested in region.blocks)
     return tuple(x for x in found if x not in inside)
+
+
+def replace_captured(op: Any, captures: Sequence[Any]) -> None:
+    """Gives an op's regions other `ir.Value`s to read from outside, in the order of `captured`."""
+    if not len(op.regions):
+        return
+    replacement = dict(zip(captured(op), captures, strict=True))
+    stack = [block for region in op.regions for block in region.blocks]
+    while stack:
+        for inner in operations(stack.pop()):
+            for i, x in enumerate(inner.operands):
+                if x in replacement:
+                    inner.operands[i] = replacement[x]
+            stack.extend(nested for region in inner.regions for nested in region.blocks)

@@ -1,10 +1,10 @@
 """Value keys: a value's identity across graphs.
 
     key(input)  = its input key
-    key(result) = (op name, attributes, keys of the operands, result types, regions), result number
+    key(result) = (op name, attributes, keys of the operands, role, result types, regions), result number
 
 Keys are hash-consed to integers as they are made, operands first, so making one costs what its op costs, however deep
-or shared the graph is. Attributes include the active mask: the role of an op is part of what it is. An op that
+or shared the graph is. The role is the active mask: a linear op and a primal one are not the same. An op that
 `stateful` names is like no other.
 """
 
@@ -12,6 +12,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from tiduc.dialect.graph import Definition, captured, operations
+from tiduc.dialect.verify import ACTIVE
 
 
 class KeyTable:
@@ -28,12 +29,15 @@ class KeyTable:
 
     def results(self, op: Definition, operands: Sequence[int], captures: Sequence[int] = ()) -> int:
         """The key of an op's first result, given those of what it reads; the others follow it."""
+        results = op.results
         if op.name in self._stateful:
-            return self._key(("once", id(op)), len(op.results))
-        described = (op.name, tuple(operands), _attributes(op.op), op.types)
+            return self._key(("once", id(op)), len(results))
+        types = results[0].type if len(results) == 1 else tuple([y.type for y in results])
+        described: tuple[Any, ...] = (op.name, tuple(operands), _attributes(op), op.active, types)
         if len(op.regions):
-            described += (self._regions(op.op, dict(zip(captured(op.op), captures, strict=True))),)
-        return self._key(described, len(op.results))
+            outside = dict(zip(captured(op.source), captures, strict=True)) if captures else {}
+            described += (self._regions(op.source, outside),)
+        return self._key(described, len(results))
 
     def _key(self, described: Any, count: int) -> int:
         found = self._keys.get(described)
@@ -58,7 +62,7 @@ class KeyTable:
                     described.append(("once", id(op)))
                 operands = tuple(number[x] for x in inner.operands)
                 types = tuple(x.type for x in inner.results)
-                described.append((inner.name, operands, _attributes(inner), types, describe(inner)))
+                described.append((inner.name, operands, _of_operation(inner), types, describe(inner)))
                 for x in inner.results:
                     number[x] = len(number)
             return tuple(described)
@@ -66,11 +70,20 @@ class KeyTable:
         return describe(op)
 
 
-def _attributes(op: Any) -> tuple[Any, ...]:
+def _attributes(op: Definition) -> tuple[Any, ...]:
+    given = tuple(sorted(op.given.items(), key=_name)) if op.given else ()
+    return given if op.source is None else _of_operation(op.source, op.given or ()) + given
+
+
+def _name(item: tuple[str, Any]) -> str:
+    return item[0]
+
+
+def _of_operation(op: Any, but: Any = ()) -> tuple[Any, ...]:
     attributes = op.attributes
     if not len(attributes):
         return ()
     try:
-        return tuple([(name, attributes[name]) for name in attributes])
+        return tuple([(n, attributes[n]) for n in attributes if n != ACTIVE and n not in but])
     except TypeError:  # the bindings cannot make an object of a complex constant's value, but print it
         return (op.get_asm(print_generic_op_form=True),)

@@ -3,163 +3,154 @@
 Nothing is copied. Graphs are read when a reference first leads to them, so a view over many files costs what is used.
 """
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 from torch_mlir import ir
 
 from tiduc.dialect.errors import ResolveError
-from tiduc.dialect.graph import Definition, Graph, captured, operations
+from tiduc.dialect.graph import Definition, Graph, Value, captured, operations
+from tiduc.dialect.verify import ACTIVE_OUTPUTS, INPUT_OF, OUTPUT_OF
 
 
 class View:
-    """Graphs by symbol name; values, by reference and by key, with their definitions.
+    """Graphs by symbol name; values, by reference and by key.
 
-    `module` is where stages put new graphs. `search` finds a graph's op and
-    module by name when no module at hand holds it.
+    `search` finds a graph's op and module by name when no module at hand holds it.
     """
 
-    def __init__(self, module: Any, search: Callable[[str], Any | None] | None = None) -> None:
-        self.module = module
+    def __init__(self, module: Any, search: Callable[[str], tuple[Any, Any] | None] | None = None) -> None:
         self.graphs: dict[str, Graph] = {}
-        self.definitions: dict[Any, Definition] = {}
-        self.inputs: dict[str, Any] = {}
+        self.inputs: dict[str, Value] = {}
+        self.scratch = ir.Module.create()  # holds the regions of ops that rules emitted
+        self._module = module
         self._search = search
-        self._input: dict[Any, tuple[Graph, str]] = {}
-        self._following: dict[Any, Any] = {}
-        self._indexed: set[str] = set()
-        self._unread: list[tuple[Graph, list[tuple[Any, str]]]] = []
+        self._unread: list[tuple[Graph, list[tuple[Definition, Any]], dict[Any, Any]]] = []
+        self._outputs: dict[str, list[Any]] = {}  # of the graphs that were indexed, as `ir.Value`s
+        self._unwritten: list[Graph] = []
+        self._unwritten_bindings: list[tuple[str, Value]] = []
         self._fresh: dict[str, int] = {}
 
-    # ---- what leads where -------------------------------------------------------------------------------------
+    # ---- graphs -----------------------------------------------------------------------------------------------
 
-    def add(self, graph: Graph) -> Graph:
-        """Takes in a graph; `ResolveError` where another one has its name."""
-        if graph.name in self.graphs:
-            other = self.graphs[graph.name].op
-            raise ResolveError(
-                f"symbol @{graph.name} is ambiguous: also defined at {other.location}", graph.op.location
-            )
-        self.graphs[graph.name] = graph
-        for key, value in graph.inputs.items():
-            first = self.inputs.setdefault(key, value)
-            if first.type != value.type:
-                raise ResolveError(
-                    f"input @{key} is {value.type} in @{graph.name}, but {first.type} elsewhere", graph.op.location
-                )
-            self._input[value] = graph, key
-            self._following[value] = first
-        return graph
+    @property
+    def module(self) -> Any:
+        """The `ir.Module` of the first graphs, to which those made since are written first."""
+        from tiduc.dialect.write import write_graph  # it needs the view in turn
+
+        for graph in self._unwritten:
+            write_graph(self, graph, self._module)
+        self._unwritten.clear()
+        for key, value in self._unwritten_bindings:
+            attributes = {"input": ir.FlatSymbolRefAttr.get(key), "value": self.reference(value)}
+            ir.Operation.create("tidu.bind", attributes=attributes, ip=ir.InsertionPoint(self._module.body))
+        self._unwritten_bindings.clear()
+        for graph in self.graphs.values():
+            graph.write_names()
+        return self._module
+
+    @property
+    def module_attributes(self) -> dict[str, Any]:
+        """The attributes of the module."""
+        attributes = self._module.operation.attributes
+        return {name: attributes[name] for name in attributes}
+
+    def add(self, op: Any, module: Any) -> Graph:
+        """Takes in a `tidu.graph` of a module, to be read when needed.
+
+        `ResolveError` where another graph has its name, or an input of the same key has another type.
+        """
+        graph = Graph(ir.StringAttr(op.attributes["sym_name"]).value, op.location)
+        graph.op, graph.module = op, module
+        keys = [key.value for key in op.attributes["inputs"]]
+        for key, argument in zip(keys, op.regions[0].blocks[0].arguments, strict=True):
+            graph.inputs[key] = Value(argument.type, graph, key=key)
+        graph.linear = INPUT_OF in op.attributes
+        own = ("sym_name", "inputs", INPUT_OF, OUTPUT_OF, ACTIVE_OUTPUTS)
+        graph.attributes = {name: op.attributes[name] for name in op.attributes if name not in own}
+        return self._add(graph)
+
+    def built(self, graph: Graph) -> Graph:
+        """Takes in a graph that a builder made."""
+        graph.module = self._module
+        self._outputs[graph.name] = []
+        self._unwritten.append(graph)
+        return self._add(graph)
 
     def graph(self, name: str, location: Any = None) -> Graph:
-        """The graph of that name; `ResolveError` where there is none."""
-        found = self.graphs.get(name)
-        if found is None and self._search is not None and (held := self._search(name)) is not None:
-            found = self.add(Graph(*held))
-        if found is None:
-            raise ResolveError(f"unknown graph @{name}", location)
-        return found
-
-    def value(self, ref: Any, location: Any = None) -> Any:
-        """The value that `@graph::@name` means, followed to its definition."""
-        graph_name, name = ref.value if isinstance(ref, ir.SymbolRefAttr) else ref
-        value = self.follow(self._named(graph_name, name, location))
+        """The graph of that name, read; `ResolveError` where there is none."""
+        graph = self._find(name, location)
+        self._index(graph)
         self._read_indexed()
-        return value
-
-    def values(self, wanted: Iterable[Any]) -> list[Any]:
-        """Values, or references to values, each followed to its definition."""
-        return [self.follow(x) if isinstance(x, ir.Value) else self.value(x) for x in wanted]
-
-    def input(self, key: str) -> Any:
-        """The input of that key; `ResolveError` where no graph has one."""
-        if key not in self.inputs:
-            raise ResolveError(f"unknown input @{key}")
-        return self.follow(self.inputs[key])
-
-    def input_key(self, value: Any) -> str | None:
-        """The key of an input; None for any other value."""
-        entry = self._input.get(value)
-        return entry[1] if entry else None
-
-    def follow(self, value: Any) -> Any:
-        """The definition's own value: past externals, and past inputs of the same key."""
-        following = self._following
-        chain: list[Any] = []
-        while (target := following.get(value, value)) != value:
-            if isinstance(target, _Pending):
-                if value in chain:
-                    raise ResolveError(f"reference {target.ref} leads back to itself", target.location)
-                chain.append(value)
-                target = self._target(target, value)
-            value = target
-        for passed in chain:
-            following[passed] = value
-        return value
-
-    def reference(self, value: Any) -> Any:
-        """The reference `@graph::@name` of a value, which gets a name where it has none."""
-        entry = self._input.get(value)
-        if entry is not None:
-            return ir.SymbolRefAttr.get([entry[0].name, entry[1]])
-        graph = self.definitions[value].graph
-        return ir.SymbolRefAttr.get([graph.name, graph.name_of(value)])
-
-    def bind(self, key: str, value: Any) -> None:
-        """Gives an input a value, which stands in its place from now on.
-
-        `ResolveError` where there is no such input, it has a value already, or the types differ.
-        """
-        bound = self.input(key)
-        if bound in self.definitions:
-            raise ResolveError(f"input @{key} is bound a second time")
-        if bound.type != value.type:
-            raise ResolveError(f"binds {value.type} to input @{key} of type {bound.type}")
-        self.defined(Definition(None, "tidu.bind", (value,), (bound,), self._input[bound][0]))
+        return graph
 
     def fresh(self, prefix: str) -> str:
-        """A graph name no graph of the view or of its module has: `L0`, `L1`, ..."""
+        """A graph name no graph of the view or on its search path has: `L0`, `L1`, ..."""
         number = self._fresh.get(prefix, 0)
-        while f"{prefix}{number}" in self.graphs or self._found(f"{prefix}{number}"):
+        while f"{prefix}{number}" in self.graphs or (self._search and self._search(f"{prefix}{number}")):
             number += 1
         self._fresh[prefix] = number + 1
         return f"{prefix}{number}"
 
-    # ---- reading graphs ---------------------------------------------------------------------------------------
+    # ---- values -----------------------------------------------------------------------------------------------
 
-    def read(self, graph: Graph) -> None:
-        """Makes the definitions of a graph's ops, and of the graphs they refer to, once."""
-        self._index(graph)
+    def value(self, ref: Any, location: Any = None) -> Value:
+        """The value that a reference `@graph::@name`, or a pair of names, leads to; `ResolveError` where to none."""
+        graph_name, name = ref.value if isinstance(ref, ir.Attribute) else ref
+        found = self._follow(self._named(graph_name, name, location))
         self._read_indexed()
+        return found
 
-    def defined(self, definition: Definition) -> None:
-        """Takes in the definition of an op just made by a builder."""
-        for result in definition.results:
-            self.definitions[result] = definition
+    def values(self, wanted: Iterable[Any]) -> list[Value]:
+        """Values, or references to values, each followed to its definition."""
+        return [x if isinstance(x, Value) else self.value(x) for x in wanted]
 
-    def built(self, graph: Graph) -> Graph:
-        """Takes in a graph whose definitions a builder has already given."""
-        self._indexed.add(graph.name)
-        return self.add(graph)
+    def input(self, key: str) -> Value:
+        """The input of that key; `ResolveError` where no graph has one."""
+        if key not in self.inputs:
+            raise ResolveError(f"unknown input @{key}")
+        return self.inputs[key]
 
-    def definition(self, value: Any) -> Definition | None:
-        """The op that defines a followed value; None for an input."""
-        return self.definitions.get(value)
+    def reference(self, value: Value) -> Any:
+        """The reference `@graph::@name` of a value, which gets a name where it has none."""
+        name = value.key if value.key is not None else value.graph.name_of(value)
+        return ir.SymbolRefAttr.get([value.graph.name, name])
 
-    def schedule(self, wanted: Iterable[Any]) -> list[Definition]:
-        """The definitions that the wanted (followed) values need, each after what it reads. Linear, iterative."""
-        definitions = self.definitions
+    def bind(self, key: str, value: Value, location: Any = None) -> None:
+        """Gives an input a value, which stands in its place from now on.
+
+        `ResolveError` where there is no such input, it has a value already, or the types differ.
+        """
+        self.set_binding(key, value, location)
+        self._unwritten_bindings.append((key, value))
+
+    def set_binding(self, key: str, value: Value, location: Any = None) -> None:
+        """The same of a `tidu.bind` that is there already."""
+        bound = self.input(key)
+        if bound.definition is not None:
+            raise ResolveError(f"input @{key} is bound a second time", location)
+        if bound.type != value.type:
+            raise ResolveError(f"binds {value.type} to input @{key} of type {bound.type}", location)
+        definition = Definition("tidu.bind", (value,), bound.graph)
+        definition.results = (bound,)
+        bound.definition = definition
+
+    def schedule(self, wanted: Iterable[Value]) -> list[Definition]:
+        """The definitions that the wanted values need, each after what it reads. Linear, iterative.
+
+        `ResolveError` where a value depends on itself.
+        """
         order: list[Definition] = []
         state: dict[Definition, bool] = {}  # False: its operands are under way; True: it is in the order
-        stack = [d for x in wanted if (d := definitions.get(x)) is not None]
+        stack = [x.definition for x in wanted if x.definition is not None]
         stack.reverse()
         while stack:
             definition = stack[-1]
             done = state.get(definition)
             if done is None:
                 state[definition] = False
-                for x in definition.operands + definition.captures:
-                    before = definitions.get(x)
+                for x in definition.operands + definition.captures if definition.captures else definition.operands:
+                    before = x.definition
                     if before is not None and (placed := state.get(before)) is not True:
                         if placed is False:
                             raise ResolveError("a value depends on itself through its references", definition.location)
@@ -171,68 +162,118 @@ class View:
                     order.append(definition)
         return order
 
+    # ---- reading ----------------------------------------------------------------------------------------------
+
+    def _add(self, graph: Graph) -> Graph:
+        if graph.name in self.graphs:
+            other = self.graphs[graph.name].location
+            raise ResolveError(f"symbol @{graph.name} is ambiguous: also defined at {other}", graph.location)
+        self.graphs[graph.name] = graph
+        for key, value in graph.inputs.items():
+            first = self.inputs.setdefault(key, value)
+            if first.type != value.type:
+                message = f"input @{key} is {value.type} in @{graph.name}, but {first.type} in @{first.graph.name}"
+                raise ResolveError(message, graph.location)
+            graph.inputs[key] = first
+        return graph
+
+    def _find(self, name: str, location: Any) -> Graph:
+        found = self.graphs.get(name)
+        if found is None and self._search is not None and (held := self._search(name)) is not None:
+            found = self.add(*held)
+        if found is None:
+            raise ResolveError(f"unknown graph @{name}", location)
+        return found
+
     def _index(self, graph: Graph) -> None:
-        """Notes a graph's names and references, without following any."""
-        if graph.name in self._indexed:
+        """Makes the definitions of a graph's ops and notes its names, without following any reference."""
+        if graph.name in self._outputs:
             return
-        self._indexed.add(graph.name)
-        own = []
-        for op in operations(graph.block):
+        block = graph.op.regions[0].blocks[0]
+        values: dict[Any, Any] = dict(zip(block.arguments, graph.inputs.values(), strict=True))
+        read: list[tuple[Definition, Any]] = []
+        outputs: list[Any] = []
+        for op in operations(block):
             name = op.name
             if name == "tidu.name":
-                graph.add_name(op.operands[0], ir.StringAttr(op.attributes["sym_name"]).value)
+                graph.add_name(ir.StringAttr(op.attributes["sym_name"]).value, values[op.operands[0]])
             elif name == "tidu.external":
-                self._following[op.results[0]] = _Pending(op.attributes["ref"], op.location)
-            elif name != "tidu.return":
-                own.append((op, name))
-        self._unread.append((graph, own))
+                values[op.result] = _Pending(op.attributes["ref"], op)
+            elif name == "tidu.return":
+                outputs = list(op.operands)
+            else:
+                definition = Definition(name, (), graph, source=op)
+                results = []
+                for y in op.results:
+                    value = values[y] = Value(y.type, graph, definition)
+                    value.mlir = y
+                    results.append(value)
+                definition.results = tuple(results)
+                graph.definitions.append(definition)
+                read.append((definition, op))
+        self._outputs[graph.name] = outputs
+        self._unread.append((graph, read, values))
 
     def _read_indexed(self) -> None:
         # A loop and not a recursion: graphs may refer to one another in a chain of any length. References are
         # followed here rather than on use, so that the stages see only definitions.
-        following, follow = self._following, self.follow
+        follow = self._follow
         while self._unread:
-            graph, own = self._unread.pop()
-            linear = set(graph.inputs.values()) if graph.linear else set()
-            for op, name in own:
-                operands = tuple([follow(x) if x in following else x for x in op.operands])
-                captures = tuple(map(follow, captured(op))) if len(op.regions) else ()
-                results = tuple(op.results)
-                active = None
-                if not linear.isdisjoint(operands):
-                    active = tuple([x in linear for x in operands])
-                    linear.update(results)
-                definition = Definition(op, name, operands, results, graph, captures, active)
-                graph.definitions.append(definition)
-                self.defined(definition)
+            graph, read, values = self._unread.pop()
+            active = set(graph.inputs.values()) if graph.linear else set()
+            for definition, op in read:
+                definition.operands = tuple([follow(values[x]) for x in op.operands])
+                if len(op.regions):
+                    definition.captures = tuple([follow(values[x]) for x in captured(op)])
+                if not active.isdisjoint(definition.operands):
+                    definition.active = tuple([x in active for x in definition.operands])
+                    active.update(definition.results)
+            outputs = [follow(values[x]) for x in self._outputs[graph.name]]
+            graph.outputs = list(outputs)
+            if graph.linear:
+                attributes = graph.op.attributes
+                given = iter(outputs)
+                graph.outputs = [next(given) if flag else None for flag in attributes[ACTIVE_OUTPUTS]]
+                graph.input_of, graph.output_of = (
+                    self._followed(attributes[name], graph) for name in (INPUT_OF, OUTPUT_OF)
+                )
+            for name, x in graph.names.items():
+                if not isinstance(x, Value):
+                    graph.names[name] = follow(x)
 
-    def _found(self, name: str) -> bool:
-        return self._search is not None and self._search(name) is not None
+    def _followed(self, references: Sequence[Any], graph: Graph) -> tuple[Value, ...]:
+        return tuple(self._follow(self._named(*ref.value, graph.location)) for ref in references)
 
-    def _target(self, pending: "_Pending", value: Any) -> Any:
-        target = self._named(*pending.ref.value, pending.location)
-        if target.type != value.type:
-            raise ResolveError(
-                f"reference {pending.ref} has type {value.type}, but the value is {target.type}", pending.location
-            )
-        return target
+    def _follow(self, x: Any) -> Value:
+        """The value that a reference, or a reference to a reference, leads to."""
+        passed: list[_Pending] = []
+        while not isinstance(x, Value):
+            if x in passed:
+                raise ResolveError(f"reference {x.ref} leads back to itself", x.op.location)
+            passed.append(x)
+            x = x.target if x.target is not None else self._named(*x.ref.value, x.op.location)
+        for pending in passed:
+            if pending.target is None and x.type != pending.op.result.type:
+                message = f"reference {pending.ref} has type {pending.op.result.type}, but the value is {x.type}"
+                raise ResolveError(message, pending.op.location)
+            pending.target = x
+        return x
 
     def _named(self, graph_name: str, name: str, location: Any) -> Any:
-        graph = self.graph(graph_name, location)
+        graph = self._find(graph_name, location)
         self._index(graph)
-        value = graph.inputs.get(name)
-        if value is None:
-            value = graph.names.get(name)
+        value = graph.inputs.get(name) or graph.names.get(name)
         if value is None:
             raise ResolveError(f"unknown value @{name} in graph @{graph_name}", location)
         return value
 
 
 class _Pending:
-    """A reference not yet followed."""
+    """A reference not yet followed: the `tidu.external` that makes it."""
 
-    __slots__ = ("location", "ref")
+    __slots__ = ("op", "ref", "target")
 
-    def __init__(self, ref: Any, location: Any) -> None:
+    def __init__(self, ref: Any, op: Any) -> None:
         self.ref = ref
-        self.location = location
+        self.op = op
+        self.target: Value | None = None

@@ -1,0 +1,63 @@
+"""Records to MLIR: a graph's definitions, as operations of a block."""
+
+from typing import Any
+
+from torch_mlir import ir
+
+from tiduc.dialect.graph import Graph, Value
+from tiduc.dialect.verify import ACTIVE_OUTPUTS, INPUT_OF, OUTPUT_OF
+from tiduc.dialect.view import View
+
+
+def write_graph(view: View, graph: Graph, module: Any) -> None:
+    """Writes the graph's `tidu.graph` at the end of a module; references become `tidu.external`s."""
+    attributes = {
+        **graph.attributes,
+        "sym_name": ir.StringAttr.get(graph.name),
+        "inputs": ir.ArrayAttr.get([ir.FlatSymbolRefAttr.get(key) for key in graph.inputs]),
+    }
+    if graph.linear:
+        attributes[INPUT_OF] = ir.ArrayAttr.get([view.reference(x) for x in graph.input_of])
+        attributes[OUTPUT_OF] = ir.ArrayAttr.get([view.reference(x) for x in graph.output_of])
+        attributes[ACTIVE_OUTPUTS] = ir.DenseBoolArrayAttr.get([y is not None for y in graph.outputs])
+    op = ir.Operation.create(
+        "tidu.graph", attributes=attributes, regions=1, loc=graph.location, ip=ir.InsertionPoint(module.body)
+    )
+    graph.op, graph.module = op, module
+    block = op.regions[0].blocks.append()
+    local = _External(view, ir.InsertionPoint(block))
+    write_block(graph, block, local)
+    outputs = [local[x] for x in graph.outputs if x is not None]
+    ir.Operation.create("tidu.return", operands=outputs, ip=ir.InsertionPoint(block))
+    for y in (y for definition in graph.definitions for y in definition.results):
+        y.mlir = local[y]
+
+
+def write_block(graph: Graph, block: Any, local: dict[Value, Any], masks: bool = True) -> None:
+    """Writes the graph's inputs and definitions into an empty block; `local` learns the `ir.Value` of each."""
+    for x in graph.inputs.values():
+        local[x] = block.add_argument(x.type, x.location)
+    ip = ir.InsertionPoint(block)
+    for definition in graph.definitions:
+        operands = [local[x] for x in definition.operands]
+        op = definition.create(operands, [local[x] for x in definition.captures], ip, masks)
+        results = definition.results
+        if len(results) == 1:
+            local[results[0]] = op.result
+        else:
+            local.update(zip(results, op.results, strict=True))
+
+
+class _External(dict[Value, Any]):
+    """The `ir.Value` of each value in one graph; one of another graph gets a `tidu.external` when it is asked for."""
+
+    def __init__(self, view: View, ip: Any) -> None:
+        super().__init__()
+        self._view = view
+        self._ip = ip
+
+    def __missing__(self, x: Value) -> Any:
+        attributes = {"ref": self._view.reference(x)}
+        op = ir.Operation.create("tidu.external", [x.type], (), attributes, loc=x.location, ip=self._ip)
+        self[x] = op.result
+        return op.result
