@@ -62,7 +62,9 @@ def check(view: View) -> None:
 def _check_tangent(view: View, ref: Any, type_: Any, graph: Graph) -> None:
     value = view.value(ref, graph.op.location)
     if type_ is not None and value.type != type_:
-        raise ResolveError(f"a tangent of type {type_} in @{graph.name} for {ref}, a {value.type}", graph.op.location)
+        raise ResolveError(
+            f"a tangent of type {type_} in @{graph.name} for {ref}, a {value.type}", graph.op.location
+        )
 
 
 def _search(paths: Sequence[str | Path]) -> Callable[[str], Any | None]:
@@ -75,9 +77,15 @@ def _search(paths: Sequence[str | Path]) -> Callable[[str], Any | None]:
                 loaded[path] = read(path) if path.is_file() else None
             if loaded[path] is not None:
                 graphs = (op for op in operations(loaded[path].body) if op.name == "tidu.graph")
-                found += [(path, op, loaded[path]) for op in graphs if ir.StringAttr(op.attributes["sym_name"]).value == name]
+                found += [
+                    (path, op, loaded[path])
+                    for op in graphs
+                    if ir.StringAttr(op.attributes["sym_name"]).value == name
+                ]
         if len(found) > 1:
-            raise ResolveError(f"symbol @{name} is ambiguous: in {' and in '.join(str(p) for p, _, _ in found)}")
+            raise ResolveError(
+                f"symbol @{name} is ambiguous: in {' and in '.join(str(p) for p, _, _ in found)}"
+            )
         return found[0][1:] if found else None
 
     return search
