@@ -2,7 +2,8 @@
 
     file.mlir --parse--> module --import--> graphs --resolve--> view
         --linearize--> + linear graph (JVP) --linear_transpose--> + transposed graph (VJP) --> ... any order
-        --materialize_merge--> one flat graph --lower--> func.func --compile--> compiled module --run--> arrays
+        --materialize_merge--> one flat graph --lower--> func.func of StableHLO
+        --compile--> compiled module --run--> arrays
 
 Higher order repeats `linearize` on a view that holds linear graphs; nothing is merged in between.
 """

@@ -307,7 +307,7 @@ def _attributes(ports: Sequence[Port], default: str) -> Any:
 def load(source: str | bytes | Path, entry: str | None = None) -> Program:
     """The program in a file, in StableHLO text (a `str` with a newline or a brace) or in bytecode.
 
-    `entry` names the public function; by default `main`, or the only one. `TiducError` where the source cannot
+    `entry` names the public function; by default `main`, or the only one. `TiducError` where it cannot
     be read or parsed, or the entry is not there.
     """
     if isinstance(source, bytes) or (isinstance(source, str) and ("\n" in source or "{" in source)):
