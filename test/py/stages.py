@@ -1,5 +1,6 @@
 """What tests of the stages share: graphs from text, and the numbers behind values of a view."""
 
+import re
 from collections.abc import Iterable, Sequence
 from typing import Any
 
@@ -69,9 +70,8 @@ def numbers(view: Any, wanted: Sequence[Any], inputs: dict[str, Any]) -> list[ND
 
 
 def body(text: str) -> list[str]:
-    """The names of the ops of a lowered function, in order, without `return`."""
-    names = (line.split(" = ", 1)[1].split()[0] for line in text.splitlines() if " = stablehlo." in line)
-    return [name.strip('"').removeprefix("stablehlo.") for name in names]
+    """The names of the ops in a text, in order, those in regions included."""
+    return re.findall(r' = "?(?:stablehlo|chlo)\.(\w+)', text)
 
 
 def close(actual: Iterable[Any], expected: Iterable[Any], tolerance: float = 1e-10) -> None:

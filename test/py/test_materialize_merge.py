@@ -1,0 +1,272 @@
+"""materialize_merge: one flat graph of what is wanted, every value in it once."""
+
+from typing import Any
+
+import numpy as np
+import pytest
+from stages import EXP_AX, F64, body, close, external, graph, lowered, named, numbers, view_of
+
+from tiduc.dialect.context import parse, run_passes
+from tiduc.dialect.errors import ResolveError
+from tiduc.passes.linear_transpose import linear_transpose
+from tiduc.passes.linearize import linearize
+from tiduc.passes.materialize_merge import Zero, materialize_merge
+from tiduc.passes.rules import OPSET
+
+
+def merged(view: Any, wanted: list[Any], inputs: list[str], **options: Any) -> str:
+    """The text of the flat graph."""
+    graph = materialize_merge(view, wanted, inputs, OPSET, **options)
+    return str(graph.op)
+
+
+# ---- what is kept
+
+
+def test_worked_example() -> None:
+    """[p3, c2] over F0 and T1: multiply, exponential, multiply, multiply, and nothing else."""
+    view = view_of(EXP_AX)
+    back = linear_transpose(view, linearize(view, [("F0", "p3")], ["x"], OPSET), OPSET)
+    text = merged(view, [("F0", "p3"), *back.aligned_outputs], ["a", "x", *back.keys])
+    assert body(text) == ["multiply", "exponential", "multiply", "multiply"]
+    assert "tidu.external" not in text and "tidu.name" not in text
+
+
+def test_only_what_is_wanted() -> None:
+    view = view_of(EXP_AX)
+    assert body(merged(view, [("F0", "p2")], ["a", "x"])) == ["multiply"]
+    assert body(merged(view, [("F0", "x")], ["a", "x"])) == []
+    assert body(merged(view, [], ["a", "x"])) == []
+    linearize(view, [("F0", "p3")], ["x"], OPSET)
+    assert body(merged(view, [("F0", "p3")], ["a", "x"])) == ["multiply", "exponential"]
+
+
+def test_values_wanted_twice() -> None:
+    view = view_of(EXP_AX, graph("G", [], external("%e", "@F0::@p3") + named("%e", "v"), ["%e"]))
+    wanted = [("F0", "p3"), ("G", "v"), ("F0", "x"), ("F0", "p3")]
+    assert body(merged(view, wanted, ["a", "x"])) == ["multiply", "exponential"]
+    close(numbers(view, wanted, {"a": 0.0, "x": 4.0}), [1, 1, 4, 1])
+
+
+def test_zeros() -> None:
+    view = view_of(EXP_AX)
+    type_ = view.value(("F0", "p3")).type
+    close(numbers(view, [Zero(type_), ("F0", "p2"), Zero(type_)], {"a": 2.0, "x": 4.0}), [0, 8, 0])
+    assert body(merged(view, [Zero(type_), Zero(type_)], [])) == ["constant"]
+
+
+# ---- the signature
+
+
+def keys(text: str) -> str:
+    return text.split("inputs = [")[1].split("]")[0]
+
+
+@pytest.mark.parametrize(
+    ("inputs", "expected"),
+    [(["a", "x"], "@a, @x"), (["x", "a"], "@x, @a"), (["x"], "@x, @a"), ([], "@a, @x")],
+)
+def test_order_of_inputs(inputs: list[str], expected: str) -> None:
+    """Those that are listed, in that order; others that are needed follow."""
+    assert keys(merged(view_of(EXP_AX), [("F0", "p3")], inputs)) == expected
+
+
+def test_dead_inputs() -> None:
+    view = view_of(EXP_AX + graph("G", ["u"], "", ["%u"]))
+    wanted = [("F0", "p3")]
+    assert keys(merged(view, wanted, ["u", "x", "a"])) == "@u, @x, @a"
+    assert keys(merged(view, wanted, ["u", "x", "a"], keep_dead_inputs=False)) == "@x, @a"
+    assert keys(merged(view, [("F0", "x")], [])) == "@x"
+
+
+def test_a_bound_input_is_no_input() -> None:
+    seed = graph("S", [], f"%0 = stablehlo.constant dense<2.0> : {F64}\n" + named("%0", "two"), ["%0"])
+    view = view_of(EXP_AX + seed + '"tidu.bind"() {input = @a, value = @S::@two} : () -> ()')
+    assert keys(merged(view, [("F0", "p3")], [])) == "@x"
+    assert keys(merged(view, [("F0", "p3")], ["x"])) == "@x"
+
+
+@pytest.mark.xfail(strict=True, reason="a KeyError instead")
+def test_an_unknown_input() -> None:
+    with pytest.raises(ResolveError, match="unknown input @z"):
+        merged(view_of(EXP_AX), [("F0", "p3")], ["z"])
+
+
+def test_name_and_marks() -> None:
+    text = merged(view_of(EXP_AX), [("F0", "p3")], ["a", "x"], name="flat")
+    assert 'sym_name = "flat"' in text and "tidu.merged" in text
+    parse(text)  # valid, masks included
+    view = view_of(EXP_AX)
+    linear = linearize(view, [("F0", "p3")], ["x"], OPSET)
+    text = merged(view, list(linear.aligned_outputs), ["a", "x"])
+    assert text.count("tidu.active = ") == 2
+    parse(text)
+
+
+# ---- every value once
+
+
+def two(first: str, second: str, outputs: str = "%0 %1", type_: str = F64) -> Any:
+    """A view of two graphs of the input x, each of one op, both of whose results are named v."""
+    made = (
+        graph(name, ["x"], f"{line}\n" + named(output, "v", type_), [output], type_)
+        for name, line, output in zip("AB", (first, second), outputs.split(), strict=True)
+    )
+    return view_of(*made)
+
+
+WANTED: list[Any] = [("A", "v"), ("B", "v")]
+
+
+def count(view: Any, op: str) -> int:
+    return body(merged(view, WANTED, ["x"])).count(op)
+
+
+def test_equal_ops_of_two_graphs() -> None:
+    assert count(two(f"%0 = stablehlo.tanh %x : {F64}", f"%1 = stablehlo.tanh %x : {F64}"), "tanh") == 1
+
+
+def test_equal_constants() -> None:
+    one = f"%0 = stablehlo.constant dense<1.0> : {F64}"
+    for value, expected in (("1.0", 1), ("2.0", 2)):
+        view = two(one, f"%1 = stablehlo.constant dense<{value}> : {F64}")
+        assert count(view, "constant") == expected
+
+
+def test_zeros_of_either_sign() -> None:
+    lines = [f"%{i} = stablehlo.constant dense<{value}> : {F64}" for i, value in enumerate(("0.0", "-0.0"))]
+    view = two(*lines)
+    assert count(view, "constant") == 2
+    plus, minus = numbers(view, WANTED, {"x": 1.0})
+    assert not np.signbit(plus) and np.signbit(minus)
+
+
+def test_complex_constants() -> None:
+    c = "tensor<complex<f64>>"
+    for value, expected in (("(1.0, 2.0)", 1), ("(1.0, 3.0)", 2)):
+        lines = [f"%{i} = stablehlo.constant dense<{v}> : {c}" for i, v in enumerate(("(1.0, 2.0)", value))]
+        assert count(two(*lines, type_=c), "constant") == expected
+
+
+def test_attributes_and_types_tell_ops_apart() -> None:
+    def convert(type_: str, i: int) -> str:
+        return (
+            f"%a{i} = stablehlo.convert %x : (tensor<f64>) -> tensor<{type_}>\n"
+            f"%{i} = stablehlo.convert %a{i} : (tensor<{type_}>) -> tensor<f64>"
+        )
+
+    assert count(two(convert("f32", 0), convert("f32", 1)), "convert") == 2
+    assert count(two(convert("f32", 0), convert("f16", 1)), "convert") == 4
+    v = "tensor<2xf64>"
+    lines = ["%0 = stablehlo.reverse %x, dims = [0] : " + v, "%1 = stablehlo.reverse %x, dims = [] : " + v]
+    assert count(two(*lines, type_=v), "reverse") == 2
+
+
+def test_operands_tell_ops_apart() -> None:
+    lines = f"%0 = stablehlo.subtract %x, %y : {F64}\n%1 = stablehlo.subtract %y, %x : {F64}\n"
+    view = view_of(graph("A", ["x", "y"], lines + named("%0", "v") + named("%1", "w"), ["%0"]))
+    close(numbers(view, [("A", "v"), ("A", "w")], {"x": 5.0, "y": 3.0}), [2, -2])
+
+
+def test_roles_tell_ops_apart_until_lowering() -> None:
+    """x * dx as a primal op, and as a linear one: two until masks are dropped, then one."""
+    product = f"%0 = stablehlo.multiply %k, %x : {F64}\n" + named("%0", "v")
+    view = view_of(graph("F", ["k", "x"], product, ["%0"]))
+    linear = linearize(view, [("F", "v")], ["x"], OPSET, name="L")
+    again = graph(
+        "G",
+        ["k"],
+        external("%d", '@L::@"L.x"') + f"%0 = stablehlo.multiply %k, %d : {F64}\n" + named("%0", "v"),
+        ["%0"],
+    )
+    view = view_of(str(view.module), again)
+    wanted = [("G", "v"), view.graph("L").aligned_outputs[0]]
+    assert body(merged(view, wanted, ["k"])) == ["multiply", "multiply"]
+    assert body(lowered(view, wanted, ["k", linear.keys[0]])) == ["multiply"]
+
+
+def reduce(i: int, op: str, capture: str = "") -> str:
+    inner = f"stablehlo.{op} %p, %q" if not capture else f"stablehlo.{op} %p, {capture}"
+    return f"""%c{i} = stablehlo.constant dense<1.0> : tensor<f64>
+      %r{i} = "stablehlo.reduce"(%x, %c{i}) ({{
+      ^bb0(%p: tensor<f64>, %q: tensor<f64>):
+        %s = {inner} : tensor<f64>
+        "stablehlo.return"(%s) : (tensor<f64>) -> ()
+      }}) {{dimensions = array<i64: 0>}} : (tensor<2xf64>, tensor<f64>) -> tensor<f64>
+      %{i} = stablehlo.broadcast_in_dim %r{i}, dims = [] : (tensor<f64>) -> tensor<2xf64>"""
+
+
+@pytest.mark.parametrize(("op", "expected"), [("add", 1), ("maximum", 2)])
+def test_regions(op: str, expected: int) -> None:
+    view = two(reduce(0, "add"), reduce(1, op), type_="tensor<2xf64>")
+    assert count(view, "reduce") == expected
+
+
+def test_regions_that_read_from_outside() -> None:
+    """Bodies that differ only in which outer value they read are different."""
+    outer = "%k = stablehlo.constant dense<{}> : tensor<f64>\n"
+    for first, second, expected in ((2.0, 2.0, 1), (2.0, 3.0, 2)):
+        lines = [outer.format(value) + reduce(i, "add", "%k") for i, value in enumerate((first, second))]
+        view = two(*lines, type_="tensor<2xf64>")
+        assert count(view, "reduce") == expected
+
+
+def test_stateful_ops_are_never_merged() -> None:
+    def call(i: int) -> str:
+        return f'%{i} = "stablehlo.custom_call"(%x) {{call_target_name = "f"}} : ({F64}) -> {F64}'
+
+    assert count(two(call(0), call(1)), "custom_call") == 2
+    view = two(call(0), f"%1 = stablehlo.negate %x : {F64}")
+    assert body(merged(view, [("A", "v"), ("A", "v")], ["x"])) == ["custom_call"]
+
+
+def test_results_of_one_op_are_told_apart() -> None:
+    text = """
+    "tidu.graph"() ({
+    ^bb0(%x: tensor<2xf64>, %y: tensor<2xf64>):
+      %s:2 = "stablehlo.sort"(%x, %y) ({
+      ^bb1(%a: tensor<f64>, %b: tensor<f64>, %c: tensor<f64>, %d: tensor<f64>):
+        %0 = stablehlo.compare LT, %a, %b : (tensor<f64>, tensor<f64>) -> tensor<i1>
+        "stablehlo.return"(%0) : (tensor<i1>) -> ()
+      }) {dimension = 0 : i64} : (tensor<2xf64>, tensor<2xf64>) -> (tensor<2xf64>, tensor<2xf64>)
+      "tidu.name"(%s#0) {sym_name = "keys"} : (tensor<2xf64>) -> ()
+      "tidu.name"(%s#1) {sym_name = "values"} : (tensor<2xf64>) -> ()
+      "tidu.return"(%s#0) : (tensor<2xf64>) -> ()
+    }) {sym_name = "NAME", inputs = [@x, @y]} : () -> ()
+    """
+    view = view_of(text.replace("NAME", "A") + text.replace("NAME", "B"))
+    wanted = [("A", "values"), ("B", "keys"), ("B", "values"), ("A", "keys")]
+    assert merged(view, wanted, ["x", "y"]).count('"stablehlo.sort"') == 1
+    x, y = np.array([2.0, 1.0]), np.array([5.0, 6.0])
+    close(numbers(view, wanted, {"x": x, "y": y}), [y[::-1], x[::-1], y[::-1], x[::-1]])
+
+
+def test_equal_trees_built_twice() -> None:
+    """Common subexpressions merge bottom up, across graphs and in one."""
+    line = f"%{{0}}a = stablehlo.exponential %x : {F64}\n%{{0}}b = stablehlo.multiply %{{0}}a, %x : {F64}\n"
+    text = "".join(line.replace("%{0}", f"%n{i}") for i in range(3))
+    view = view_of(
+        graph("A", ["x"], text + named("%n0b", "v"), ["%n0b"]),
+        graph("B", ["x"], text + named("%n2b", "v"), ["%n2b"]),
+    )
+    assert body(merged(view, WANTED, ["x"])) == ["exponential", "multiply"]
+
+
+@pytest.mark.parametrize("mode", ["jvp", "vjp"])
+def test_native_cse_finds_nothing(mode: str) -> None:
+    lines = f"""%0 = stablehlo.exponential %x : {F64}
+      %1 = stablehlo.multiply %0, %a : {F64}
+      %2 = stablehlo.multiply %0, %a : {F64}
+      %3 = stablehlo.tanh %1 : {F64}
+      %4 = stablehlo.tanh %2 : {F64}
+      %5 = stablehlo.divide %3, %4 : {F64}
+      {named("%5", "v")}"""
+    view = view_of(graph("F", ["a", "x"], lines, ["%5"]))
+    made = linearize(view, [("F", "v")], ["x", "a"], OPSET)
+    if mode == "vjp":
+        made = linear_transpose(view, made, OPSET)
+    text = merged(view, [("F", "v"), *made.aligned_outputs], ["a", "x"])
+    module = parse(text)
+    before = str(module)
+    run_passes(module.operation, "builtin.module(cse)")
+    assert str(module) == before
