@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from tiduc.dialect.context import parse
+from tiduc.dialect.context import parse, stage
 from tiduc.passes.lower import lower
 from tiduc.passes.materialize_merge import materialize_merge
 from tiduc.passes.resolve import resolve
@@ -56,6 +56,11 @@ EXP_AX = graph(
 def view_of(*texts: str) -> Any:
     """The view of the graphs in these modules."""
     return resolve(*map(parse, texts))
+
+
+def reference(view: Any, value: Any) -> str:
+    """The reference `@graph::@name` of a value."""
+    return str(stage(view.reference)(value))
 
 
 def lowered(view: Any, wanted: Sequence[Any], inputs: Sequence[str]) -> str:
