@@ -46,7 +46,8 @@ class Definition:
     `operands` are values of any graph, never references; `captures` are the values that the op's regions read from
     outside; `active` flags the operands that depend on the inputs of a linear graph, and is None where none does.
     `source` is the `ir.Operation` whose attributes and regions it has; an op without regions that a rule emitted
-    has none, and its `given` attributes are all there are. With a source, `given` overrides.
+    has none, and its `given` attributes are all there are. With a source, `given` overrides. Its origin, which it
+    has its location from, is the op it was emitted for, or the `ir.Operation` it was read from.
     """
 
     __slots__ = ("_origin", "active", "captures", "given", "graph", "name", "operands", "results", "source")
@@ -94,12 +95,13 @@ class Definition:
     @property
     def location(self) -> Any:
         """Of an op that a rule emitted: that of the op it was emitted for."""
-        origin: Any = self
+        root, origin = self, self._origin
         while isinstance(origin, Definition):  # a derivative of a derivative leads back through both
-            origin = origin._origin if origin._origin is not None else origin.source
-        if origin is None:
-            return ir.Location.unknown()
-        return origin if isinstance(origin, ir.Location) else origin.location
+            root, origin = origin, origin._origin
+        if not isinstance(origin, ir.Location):  # an operation, or nothing
+            made_of = origin or root.source
+            origin = root._origin = made_of.location if made_of is not None else ir.Location.unknown()
+        return origin
 
     def create(self, operands: Sequence[Any], captures: Sequence[Any], ip: Any, masks: bool = True) -> Any:
         """The `ir.Operation`, made anew at an insertion point, of other `ir.Value`s."""

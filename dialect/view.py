@@ -214,7 +214,8 @@ class View:
             elif name == "tidu.return":
                 outputs = list(op.operands)
             else:
-                definition = Definition(name, (), graph, source=op)
+                plain = not len(op.attributes) and not len(op.regions)
+                definition = Definition(name, (), graph, source=None if plain else op, origin=op)
                 results = []
                 for y in op.results:
                     value = values[y] = Value(y.type, graph, definition)
