@@ -145,6 +145,9 @@ class StablehloBuilder(Builder):
         """The type itself where its elements are float or complex."""
         if not isinstance(type_, ir.RankedTensorType):
             return None
+        # An exponent alone, f8E8M0FNU, has neither zero nor sign, so its values are no vectors.
+        if isinstance(type_.element_type, ir.Float8E8M0FNUType):
+            return None
         return type_ if is_float(type_) or is_complex(type_) else None
 
     def zero(self, type_: Any) -> Any:

@@ -121,7 +121,8 @@ def lower_in_place(module: Any) -> None:
     view = resolve(module)
     for name in list(view.graphs):
         graph = view.graph(name)
-        for function in list(operations(lower(graph).body)):
+        lowered = lower(graph)  # held, since an op does not keep its module alive
+        for function in list(operations(lowered.body)):
             function.move_before(graph.op)
         graph.op.erase()
 
@@ -143,7 +144,8 @@ def _graph(view: View, name: str | None) -> Graph:
 
 
 def _last_linear(view: View) -> Graph | None:
-    return next((graph for graph in reversed(view.graphs.values()) if graph.linear), None)
+    name = next((graph.name for graph in reversed(view.graphs.values()) if graph.linear), None)
+    return view.graph(name) if name is not None else None
 
 
 def _free(view: View, name: str | None) -> str | None:

@@ -1,4 +1,4 @@
-"""The programs that transform.py differentiates: JAX functions with as many ops as wanted, exported by JAX."""
+"""The programs that transform.py differentiates: JAX functions with as many ops as wanted."""
 
 import sys
 from collections.abc import Callable
@@ -15,7 +15,7 @@ import models  # noqa: E402  (it is not in a package)
 
 
 class Program(NamedTuple):
-    """A function of arrays with one scalar result, and its arguments; the first `wrt` are differentiated in."""
+    """A function of arrays with a scalar result, and its arguments, of which `wrt` are differentiated in."""
 
     function: Callable[..., Any]
     arguments: list[Any]

@@ -1,14 +1,15 @@
 """How fast derivatives run: python test/bench/runtime.py [--help]
 
-For each example, three programs: the loss, our gradient (with the loss), and the gradient (with the loss) that JAX
-makes of the same function. Each is compiled by IREE and by XLA, both for this CPU, and run on the stored inputs;
-the programs take turns, so that whatever else the machine does meets all of them.
+For each example, three programs: the loss, our gradient (with the loss), and the gradient (with the loss)
+that JAX makes of the same function. Each is compiled by IREE and by XLA, both for this CPU, and run on the
+stored inputs; the programs take turns, so that whatever else the machine does meets all of them.
 
     loss, ours, JAX's     the median time of a call, in microseconds
     ours/JAX's            our gradient's time over that of JAX's: below 1, ours is faster
     ours/loss             our gradient's time over the loss's
 
-and for each gradient the number of ops: as it is, private functions inlined, and after the clean-up that `lower` does.
+and for each gradient the number of ops: as it is, with private functions inlined, and after the clean-up that
+`lower` does.
 Nothing here asserts a time.
 """
 
@@ -95,7 +96,7 @@ def by_jax(name: str, arguments: Sequence[Any], wrt: Sequence[int]) -> str:
     return jax.jit(value_and_gradient, keep_unused=True).lower(*arguments).as_text()
 
 
-# ---- compilers ----------------------------------------------------------------------------------------------
+# ---- compilers --------------------------------------------------------------------------------------------
 
 
 def by_iree(text: str, arguments: Sequence[Any]) -> Call:
@@ -118,7 +119,7 @@ def by_xla(text: str, arguments: Sequence[Any]) -> Call:
     return call
 
 
-# ---- measures -----------------------------------------------------------------------------------------------
+# ---- measures ---------------------------------------------------------------------------------------------
 
 
 def medians(calls: dict[str, Call], rounds: int) -> dict[str, float]:

@@ -1,17 +1,18 @@
 """What it costs to differentiate a program, a primal op: python test/bench/transform.py [--help]
 
-For programs of growing size, the time of each stage of a VJP toward all parameters, in microseconds a primal op (one
-op of the imported graph), and the time JAX takes for the same function, in the same run:
+For programs of growing size, the time of each stage of a VJP toward all parameters, in microseconds a primal
+op (one op of the imported graph), and the time JAX takes for the same function, in the same run:
 
     read        parse and import the StableHLO text        (not part of "stages")
     linearize, transpose, merge, lower; stages             the four, and their sum
     print       the result as text                         (not part of "stages")
     JAX f       jax.jit(f).lower(...)                      trace f and lower it to StableHLO
     JAX vjp     jax.jit(vjp of f).lower(...)               trace f, differentiate, lower to StableHLO
-    x stages    (JAX vjp - JAX f) / stages                 what differentiating adds to tracing and lowering, in ours
-    x total     JAX vjp / (read + stages + print)          from a function, or a file, to the derivative's StableHLO
+    x stages    (JAX vjp - JAX f) / stages                 what JAX takes to differentiate, against the stages
+    x total     JAX vjp / (read + stages + print)          from a function, or a file, to StableHLO
 
-Each number is processor time, the best of some runs; the first, which loads and caches what any later one needs, does not count.
+Each number is processor time, the best of some runs; the first, which loads and caches what any later one
+needs, does not count.
 Nothing here asserts a time.
 """
 
