@@ -13,6 +13,7 @@ from tiduc.dialect.context import parse, read, stage
 from tiduc.dialect.errors import RequestError
 from tiduc.dialect.graph import Graph
 from tiduc.dialect.view import View
+from tiduc.dialect.write import write_graph
 from tiduc.passes.import_stablehlo import NAME, import_stablehlo
 from tiduc.passes.linear_transpose import linear_transpose
 from tiduc.passes.linearize import linearize
@@ -137,6 +138,14 @@ class Program:
         graph.attributes["arg_attrs"] = _attributes(self.inputs, "arg")
         graph.attributes["res_attrs"] = _attributes(self.outputs, "result")
         return graph
+
+    @property
+    @stage
+    def flat(self) -> Any:
+        """The `ir.Module` of its one flat graph, before it is lowered."""
+        module = ir.Module.create()
+        write_graph(self.view, self.merged, module)
+        return module
 
     @functools.cached_property
     @stage

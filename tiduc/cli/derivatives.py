@@ -59,7 +59,7 @@ def _derivative(
             by_then = _GRAPHS[name].get(stop_after or "", name)
             program = getattr(program, by_then)(positions, **(options if by_then == name else {}))
         if stop_after == "materialize_merge":
-            module = program.merged.module
+            module = program.flat
         else:
             module = program.module if stop_after in (None, "lower") else program.graphs
         data = emit(module, kind)

@@ -7,9 +7,9 @@
 // OURS-NOT:   stablehlo.negate
 // OURS:       stablehlo.multiply
 // JAX:        sym_name = "C0"
-// JAX:        "tidu.bind"() {input = @T0.v0, value = @C0::@v0}
 // JAX:        "tidu.external"() {ref = @T0::@v0}
 // JAX:        sym_name = "C1"
+// JAX:        "tidu.bind"() {input = @T0.v0, value = @C0::@v0}
 func.func @main(%c: tensor<complex<f64>>, %z: tensor<complex<f64>>) -> tensor<complex<f64>> {
   %0 = stablehlo.multiply %c, %z : tensor<complex<f64>>
   return %0 : tensor<complex<f64>>

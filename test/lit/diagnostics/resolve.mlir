@@ -78,7 +78,7 @@
 ^bb0(%x: tensor<f64>):
   "tidu.return"(%x) : (tensor<f64>) -> ()
 }) {sym_name = "F0", inputs = [@x]} : () -> ()
-// expected-error @+1 {{input @x is tensor<f32> in @F1, but tensor<f64> elsewhere}}
+// expected-error @+1 {{input @x is tensor<f32> in @F1, but tensor<f64> in @F0}}
 "tidu.graph"() ({
 ^bb0(%x: tensor<f32>):
   "tidu.return"(%x) : (tensor<f32>) -> ()
