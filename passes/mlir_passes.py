@@ -55,7 +55,7 @@ def linearize_in_place(
         source = _graph(view, graph)
         tangent_type = OPSET.builder.tangent_type
         if outputs is None:
-            distinct = dict.fromkeys(source.outputs)
+            distinct = dict.fromkeys(y for y in source.outputs if y is not None)
             outputs = [y for y in distinct if tangent_type(y.type) is not None]
         if wrt is None:
             wrt = [key for key, x in source.inputs.items() if tangent_type(x.type) is not None]

@@ -12,7 +12,6 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from tiduc.dialect.builder import bind
     from tiduc.dialect.context import context, parse, read
     from tiduc.dialect.errors import (
         CompileError,
@@ -43,7 +42,6 @@ _WHERE = {
     "tiduc.dialect.context": ("context", "parse", "read"),
     "tiduc.dialect.graph": ("Graph",),
     "tiduc.dialect.view": ("View",),
-    "tiduc.dialect.builder": ("bind",),
     "tiduc.passes.import_stablehlo": ("import_stablehlo",),
     "tiduc.passes.resolve": ("resolve",),
     "tiduc.passes.linearize": ("linearize",),
@@ -83,7 +81,6 @@ __all__ = [
     "Unsupported",
     "View",
     "Zero",
-    "bind",
     "context",
     "from_module",
     "import_stablehlo",

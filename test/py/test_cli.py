@@ -229,3 +229,11 @@ def test_check_against_stored_derivatives(file, tmp_path, capfd):
     np.savez(path, **{"input.0": 0.5})
     assert run(["check", file, "--engine=reference", "--expect", path]) == 1
     assert "no derivatives to compare with" in capfd.readouterr().err
+
+
+def test_every_public_name_is_there():
+    import tiduc as package
+
+    for name in package.__all__:
+        assert getattr(package, name) is not None
+    assert sorted(package.__all__) == sorted(package._MODULE_OF)
