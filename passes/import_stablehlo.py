@@ -80,7 +80,7 @@ def _keys(block: Any, arg_attrs: Any) -> list[str]:
     for i, argument in enumerate(block.arguments):
         key = f"arg{i}"
         if arg_attrs is not None and NAME in ir.DictAttr(arg_attrs[i]):
-            key = ir.StringAttr(ir.DictAttr(arg_attrs[i])[NAME]).value
+            key = name_in(arg_attrs[i], argument.location)
         elif isinstance(argument.location, ir.NameLoc):
             key = argument.location.name_str
         if not key:
@@ -91,3 +91,11 @@ def _keys(block: Any, arg_attrs: Any) -> list[str]:
             key = f"{base}.{copy}"
         keys.append(key)
     return keys
+
+
+def name_in(attributes: Any, location: Any) -> str:
+    """The `tidu.name` among an argument's or a result's attributes; `ParseError` where it is no string."""
+    name = ir.DictAttr(attributes)[NAME]
+    if not isinstance(name, ir.StringAttr):
+        raise ParseError(f"expects a string as {NAME}, has {name}", location)
+    return str(name.value)

@@ -14,7 +14,7 @@ from tiduc.dialect.errors import RequestError
 from tiduc.dialect.graph import Graph
 from tiduc.dialect.view import View
 from tiduc.dialect.write import write_graph
-from tiduc.passes.import_stablehlo import NAME, import_stablehlo
+from tiduc.passes.import_stablehlo import NAME, import_stablehlo, name_in
 from tiduc.passes.linear_transpose import linear_transpose
 from tiduc.passes.linearize import linearize
 from tiduc.passes.lower import lower
@@ -135,6 +135,7 @@ class Program:
             OPSET,
             self.name,
         )
+        graph.attributes |= self.view.graph(self.name).attributes
         graph.attributes["arg_attrs"] = _attributes(self.inputs, "arg")
         graph.attributes["res_attrs"] = _attributes(self.outputs, "result")
         return graph
@@ -338,7 +339,7 @@ def from_module(module: Any, entry: str | None = None) -> Program:
         )
     ]
     outputs = [
-        Port(_name(attributes) or f"result{i}", x.type, x, attributes)
+        Port(_name(attributes, graph.location) or f"result{i}", x.type, x, attributes)
         for i, (x, attributes) in enumerate(
             zip(graph.outputs, res_attrs or [None] * len(graph.outputs), strict=True)
         )
@@ -359,7 +360,7 @@ def _dicts(graph: Graph, name: str) -> list[Any] | None:
     return list(graph.attributes[name]) if name in graph.attributes else None
 
 
-def _name(attributes: Any) -> str | None:
+def _name(attributes: Any, location: Any) -> str | None:
     if attributes is None or NAME not in ir.DictAttr(attributes):
         return None
-    return str(ir.StringAttr(ir.DictAttr(attributes)[NAME]).value)
+    return name_in(attributes, location)
