@@ -57,6 +57,7 @@ class Body(StablehloBuilder):
         block = op.regions[region].blocks[0]
         values = dict(zip(block.arguments, arguments, strict=True))
         for inside, outside in zip(captured(op.source), op.captures, strict=True):
+            assert outside.definition is not None  # a constant, since the op is self-contained
             values[inside] = outside.definition.create((), (), self._ip).result
         for inner in operations(block):
             if inner.name != "stablehlo.return":

@@ -105,7 +105,6 @@ class StablehloBuilder(Builder):
     """Emits StableHLO and CHLO ops; its vector space is tensors of float or complex elements."""
 
     abs = _part("stablehlo.abs")
-    add = _binary("stablehlo.add")
     and_ = _binary("stablehlo.and")
     cbrt = _unary("stablehlo.cbrt")
     cosine = _unary("stablehlo.cosine")
@@ -119,7 +118,6 @@ class StablehloBuilder(Builder):
     logistic = _unary("stablehlo.logistic")
     maximum = _binary("stablehlo.maximum")
     minimum = _binary("stablehlo.minimum")
-    multiply = _binary("stablehlo.multiply")
     negate = _unary("stablehlo.negate")
     not_ = _unary("stablehlo.not")
     or_ = _binary("stablehlo.or")
@@ -149,6 +147,12 @@ class StablehloBuilder(Builder):
         if isinstance(type_.element_type, ir.Float8E8M0FNUType):
             return None
         return type_ if is_float(type_) or is_complex(type_) else None
+
+    def add(self, x: Any, y: Any) -> Any:
+        return self.emit("stablehlo.add", (x, y), x.type)
+
+    def multiply(self, x: Any, y: Any) -> Any:
+        return self.emit("stablehlo.multiply", (x, y), x.type)
 
     def zero(self, type_: Any) -> Any:
         return self.constant(0, type_)

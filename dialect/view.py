@@ -102,7 +102,7 @@ class View:
 
     def value(self, ref: Any, location: Any = None) -> Value:
         """The value that a reference `@graph::@name`, or a pair of names, leads to; `ResolveError` where to none."""
-        graph_name, name = ref.value if isinstance(ref, ir.Attribute) else ref
+        graph_name, name = _names(ref)
         found = self._follow(self._named(graph_name, name, location))
         self._read_indexed()
         return found
@@ -255,7 +255,7 @@ class View:
                     graph.names[name] = follow(x)
 
     def _followed(self, references: Sequence[Any], graph: Graph) -> tuple[Value, ...]:
-        return tuple(self._follow(self._named(*ref.value, graph.location)) for ref in references)
+        return tuple(self._follow(self._named(*_names(ref), graph.location)) for ref in references)
 
     def _follow(self, x: Any) -> Value:
         """The value that a reference, or a reference to a reference, leads to."""
@@ -264,7 +264,7 @@ class View:
             if x in passed:
                 raise ResolveError(f"reference {x.ref} leads back to itself", x.op.location)
             passed.append(x)
-            x = x.target if x.target is not None else self._named(*x.ref.value, x.op.location)
+            x = x.target if x.target is not None else self._named(*_names(x.ref), x.op.location)
         for pending in passed:
             if pending.target is None and x.type != pending.op.result.type:
                 message = (
@@ -281,6 +281,12 @@ class View:
         if value is None:
             raise ResolveError(f"unknown value @{name} in graph @{graph_name}", location)
         return value
+
+
+def _names(ref: Any) -> tuple[str, str]:
+    """The names of a graph and of a value in it, of a reference or a pair."""
+    graph_name, name = ref.value if isinstance(ref, ir.Attribute) else ref
+    return graph_name, name
 
 
 class _Pending:

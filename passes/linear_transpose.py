@@ -12,7 +12,6 @@ Source: Frostig, Johnson, Maclaurin, Paszke, Radul, "Decomposing reverse-mode au
 """
 
 from collections import defaultdict
-from collections.abc import Sequence
 from typing import Any
 
 from tiduc.dialect.context import stage

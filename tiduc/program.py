@@ -338,11 +338,10 @@ def from_module(module: Any, entry: str | None = None) -> Program:
             graph.inputs.items(), arg_attrs or [None] * len(graph.inputs), strict=True
         )
     ]
+    results = [y for y in graph.outputs if y is not None]
     outputs = [
         Port(_name(attributes, graph.location) or f"result{i}", x.type, x, attributes)
-        for i, (x, attributes) in enumerate(
-            zip(graph.outputs, res_attrs or [None] * len(graph.outputs), strict=True)
-        )
+        for i, (x, attributes) in enumerate(zip(results, res_attrs or [None] * len(results), strict=True))
     ]
     return Program(view, graph.name, _with((), inputs), _with((), outputs))
 

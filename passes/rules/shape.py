@@ -18,7 +18,9 @@ def broadcast_in_dim(b: Any, op: Definition, ct: Any) -> list[Any]:
     pairs = zip(shape(x), op.attributes["broadcast_dimensions"], strict=True)
     kept = [d for n, d in pairs if shape(ct)[d] == n]
     summed = b.reduce_sum(ct, [d for d in range(rank(ct)) if d not in kept and shape(ct)[d] != 1])
-    in_order = b.reshape(summed, [shape(ct)[d] for d in sorted(kept)])  # without the other dimensions of size 1
+    in_order = b.reshape(
+        summed, [shape(ct)[d] for d in sorted(kept)]
+    )  # without the other dimensions of size 1
     return [b.reshape(b.transpose(in_order, np.argsort(np.argsort(kept))), shape(x))]
 
 
