@@ -1,0 +1,128 @@
+"""The pages: generated ones are up to date, links lead somewhere, and every block of code runs.
+
+sh       runs in a directory that holds `examples`, one for each page, with the commands of this Python
+python   runs there too; one that begins with `# FILE.py` is an excerpt of that file
+mlir     is valid; one with a RUN line passes lit
+text     after a block of sh or python is what that printed
+"""
+
+import importlib.util
+import os
+import re
+import shlex
+import subprocess
+import sys
+import textwrap
+from pathlib import Path
+from types import ModuleType
+from typing import NamedTuple
+
+import pytest
+
+from tiduc.dialect.context import parse
+
+ROOT = Path(__file__).resolve().parents[2]
+PAGES = [ROOT / "README.md", ROOT / "examples" / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
+NAMES = [str(page.relative_to(ROOT)) for page in PAGES]
+LIT = ROOT / "test" / "lit" / "lit.cfg.py"
+SCRIPT = re.compile(r"(?:sh|python) ((?:examples|test|docs)/[\w./]+)")
+"""Commands that set up environments, run for minutes, or write into the repository: only looked at."""
+
+_FENCED = re.compile(r"^( *)```(\w*)\n(.*?)^\1```$", re.MULTILINE | re.DOTALL)
+_LINK = re.compile(r"\]\((?!https?:)([^)#]+)")
+
+
+class Block(NamedTuple):
+    """One fenced block of a page."""
+
+    line: int
+    language: str
+    code: str
+
+
+def blocks(page: Path) -> list[Block]:
+    text = page.read_text()
+    return [
+        Block(text.count("\n", 0, found.start()) + 2, found[2], textwrap.dedent(found[3]))
+        for found in _FENCED.finditer(text)
+    ]
+
+
+def generator() -> ModuleType:
+    """docs/generate.py, which is in no package."""
+    spec = importlib.util.spec_from_file_location("generate", ROOT / "docs" / "generate.py")
+    assert spec is not None and spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+@pytest.mark.parametrize("name", ["dialect.md", "ops.md", "passes.md", "cli.md"])
+def test_generated_pages_are_up_to_date(name: str) -> None:
+    assert (ROOT / "docs" / name).read_text() == generator().pages()[name], "run python docs/generate.py"
+
+
+@pytest.mark.parametrize("page", PAGES, ids=NAMES)
+def test_links(page: Path) -> None:
+    for link in _LINK.findall(page.read_text()):
+        assert (page.parent / link).exists(), link
+
+
+@pytest.mark.parametrize("page", PAGES, ids=NAMES)
+def test_blocks(page: Path, tmp_path: Path) -> None:
+    (tmp_path / "examples").symlink_to(ROOT / "examples")
+    printed: str | None = None
+    for block in blocks(page):
+        where = f"{page.relative_to(ROOT)}:{block.line}"
+        if block.language == "text":
+            assert printed is None or block.code == printed, where
+            printed = None
+        elif block.language == "sh":
+            printed = run_shell(block.code, tmp_path, where)
+        elif block.language == "python":
+            printed = run_python(block.code, tmp_path, where)
+        else:
+            printed = None
+            if block.language == "mlir":
+                check_mlir(block.code, tmp_path, where)
+
+
+def run_shell(code: str, directory: Path, where: str) -> str | None:
+    """What the commands print; None where they are only looked at."""
+    lines = [shlex.split(line, comments=True) for line in code.splitlines()]
+    scripts = [SCRIPT.match(" ".join(words)) for words in lines]
+    if any(scripts):
+        for words, script in zip(lines, scripts, strict=True):
+            assert script is not None, f"{where}: {' '.join(words)} goes into a block of its own"
+            assert (ROOT / script[1]).is_file(), f"{where}: no {script[1]}"
+        return None
+    return run(["sh", "-eu", "-c", code], directory, where)
+
+
+def run_python(code: str, directory: Path, where: str) -> str | None:
+    """What the code prints; None where it is an excerpt."""
+    excerpt = re.match(r"# (\S+\.py)\n", code)
+    if excerpt:
+        assert code[excerpt.end() :] in (ROOT / excerpt[1]).read_text(), f"{where}: not in {excerpt[1]}"
+        return None
+    return run([sys.executable, "-c", code], directory, where)
+
+
+def check_mlir(code: str, directory: Path, where: str) -> None:
+    parse(code, where)
+    if "RUN:" not in code:
+        return
+    suite = directory / "lit"
+    suite.mkdir(exist_ok=True)
+    (suite / "lit.cfg.py").write_text(LIT.read_text())
+    (suite / "block.mlir").write_text(code)
+    run([sys.executable, "-m", "lit.main", "-v", str(suite)], directory, where)
+
+
+def run(command: list[str], directory: Path, where: str) -> str:
+    path = os.pathsep.join([os.path.dirname(sys.executable), os.environ["PATH"]])
+    done = subprocess.run(
+        command, cwd=directory, env={**os.environ, "PATH": path}, capture_output=True, text=True, check=False
+    )
+    assert done.returncode == 0, f"{where}: {done.stdout}{done.stderr}"
+    return done.stdout
