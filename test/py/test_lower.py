@@ -1,0 +1,335 @@
+"""lower: plain StableHLO without a trace of graphs or masks, and with nothing left to simplify."""
+
+import re
+from typing import Any
+
+import numpy as np
+import pytest
+from check_rule import run
+from stages import EXP_AX, F64, body, close, lowered, view_of
+
+from tiduc.dialect.context import parse, run_passes
+from tiduc.dialect.errors import RequestError
+from tiduc.passes.linearize import linearize
+from tiduc.passes.lower import lower
+from tiduc.passes.materialize_merge import materialize_merge
+from tiduc.passes.resolve import resolve
+from tiduc.passes.rules import OPSET
+from tiduc.passes.simplify import simplify
+from tiduc.program import load
+
+V, M, C = "tensor<3xf64>", "tensor<3x3xf64>", "tensor<3xcomplex<f64>>"
+ZERO = "%zero = stablehlo.constant dense<0.0> : tensor<f64>"
+
+
+def function(*lines: str, inputs: str = f"x: {V}", output: str = f"%y: {V}") -> str:
+    arguments = ", ".join(f"%{part}" for part in inputs.split("; "))
+    value, _, type_ = output.partition(": ")
+    inside = "\n".join(lines)
+    return f"func.func @main({arguments}) -> {type_} {{\n{inside}\nreturn {value} : {type_}\n}}"
+
+
+def reduced(result: str, x: str, op: str = "add", type_: str = V, dims: str = "0") -> str:
+    return (
+        f"{result} = stablehlo.reduce({x} init: %zero) applies stablehlo.{op} across dimensions = [{dims}] : "
+        f"({type_}, tensor<f64>) -> tensor<f64>"
+    )
+
+
+PROGRAMS = {
+    "identity": function(output=f"%x: {V}"),
+    "x - 1": function(
+        f"%one = stablehlo.constant dense<1.0> : {V}", f"%y = stablehlo.subtract %x, %one : {V}"
+    ),
+    "double negation": function(f"%0 = stablehlo.negate %x : {V}", f"%y = stablehlo.negate %0 : {V}"),
+    "logistic": function(f"%y = stablehlo.logistic %x : {V}"),
+    "tanh of a product": function(
+        f"%0 = stablehlo.multiply %x, %w : {V}", f"%y = stablehlo.tanh %0 : {V}", inputs=f"x: {V}; w: {V}"
+    ),
+    "quotient": function(f"%y = stablehlo.divide %x, %w : {V}", inputs=f"x: {V}; w: {V}"),
+    "power": function(f"%two = stablehlo.constant dense<2.0> : {V}", f"%y = stablehlo.power %x, %two : {V}"),
+    "relu": function(
+        f"%none = stablehlo.constant dense<0.0> : {V}", f"%y = stablehlo.maximum %x, %none : {V}"
+    ),
+    "sum": function(ZERO, reduced("%y", "%x"), output="%y: tensor<f64>"),
+    "maximum of all": function(
+        "%zero = stablehlo.constant dense<0xFFF0000000000000> : tensor<f64>",
+        reduced("%y", "%x", "maximum"),
+        output="%y: tensor<f64>",
+    ),
+    "softmax": function(
+        ZERO,
+        f"%e = stablehlo.exponential %x : {V}",
+        reduced("%s", "%e"),
+        f"%b = stablehlo.broadcast_in_dim %s, dims = [] : (tensor<f64>) -> {V}",
+        f"%y = stablehlo.divide %e, %b : {V}",
+    ),
+    "matrix product": function(
+        f"%y = stablehlo.dot_general %a, %b, contracting_dims = [1] x [0] : ({M}, {M}) -> {M}",
+        inputs=f"a: {M}; b: {M}",
+        output=f"%y: {M}",
+    ),
+    "transposed product": function(
+        f"%t = stablehlo.transpose %a, dims = [1, 0] : ({M}) -> {M}",
+        f"%y = stablehlo.dot_general %t, %b, contracting_dims = [1] x [0] : ({M}, {M}) -> {M}",
+        inputs=f"a: {M}; b: {M}",
+        output=f"%y: {M}",
+    ),
+    "a layer": function(
+        ZERO,
+        f"%d = stablehlo.dot_general %x, %w, contracting_dims = [0] x [0] : ({V}, {M}) -> {V}",
+        f"%s = stablehlo.add %d, %b : {V}",
+        f"%t = stablehlo.tanh %s : {V}",
+        f"%q = stablehlo.multiply %t, %t : {V}",
+        reduced("%y", "%q"),
+        inputs=f"x: {V}; w: {M}; b: {V}",
+        output="%y: tensor<f64>",
+    ),
+    "shapes": function(
+        "%r = stablehlo.reshape %x : (tensor<3xf64>) -> tensor<3x1xf64>",
+        f"%b = stablehlo.broadcast_in_dim %r, dims = [0, 1] : (tensor<3x1xf64>) -> {M}",
+        f"%y = stablehlo.transpose %b, dims = [1, 0] : ({M}) -> {M}",
+        output=f"%y: {M}",
+    ),
+    "slices": function(
+        "%a = stablehlo.slice %x [0:2] : (tensor<3xf64>) -> tensor<2xf64>",
+        "%b = stablehlo.slice %x [1:3] : (tensor<3xf64>) -> tensor<2xf64>",
+        "%y = stablehlo.concatenate %a, %b, dim = 0 : (tensor<2xf64>, tensor<2xf64>) -> tensor<4xf64>",
+        output="%y: tensor<4xf64>",
+    ),
+    "select": function(
+        f"%p = stablehlo.compare GT, %x, %w : ({V}, {V}) -> tensor<3xi1>",
+        f"%y = stablehlo.select %p, %x, %w : tensor<3xi1>, {V}",
+        inputs=f"x: {V}; w: {V}",
+    ),
+    "complex product": function(
+        f"%y = stablehlo.multiply %a, %b : {C}", inputs=f"a: {C}; b: {C}", output=f"%y: {C}"
+    ),
+    "real part": function(f"%y = stablehlo.real %a : ({C}) -> {V}", inputs=f"a: {C}", output=f"%y: {V}"),
+}
+
+
+def derivatives(text: str) -> dict[str, Any]:
+    p = load(text)
+    first = {"jvp": p.jvp(), "vjp": p.vjp()}
+    second = {f"{name}.{more}": getattr(q, more)() for name, q in first.items() for more in ("jvp", "vjp")}
+    return first | second
+
+
+def constants(text: str) -> dict[str, str]:
+    return dict(re.findall(r"(%\w+) = stablehlo.constant dense<(.*?)> :", text))
+
+
+def leftovers(text: str) -> list[str]:
+    """The lines that should not be there: neutral operands, double negations, identities."""
+    number = constants(text)
+    one = {x for x, v in number.items() if v in ("1.000000e+00", "(1.000000e+00,0.000000e+00)")}
+    zero = {x for x, v in number.items() if v in ("0.000000e+00", "(0.000000e+00,0.000000e+00)")}
+    negated = set(re.findall(r"(%\w+) = stablehlo.negate ", text))
+    found = []
+    for line in text.splitlines():
+        match = re.match(r"\s*%\w+ = stablehlo\.(\w+) (.*?)( :.*)?$", line)
+        if not match:
+            continue
+        op, operands, types = match[1], re.findall(r"%\w+", match[2]), match[3] or ""
+        source, _, result = types.removeprefix(" : (").partition(") -> ")
+        bad = (
+            (op == "multiply" and one & {*operands})
+            or (op in ("add", "subtract") and zero & {*operands[op == "subtract" :]})
+            or (op == "divide" and operands[1] in one)
+            or (op == "negate" and operands[0] in negated)
+            or (op == "broadcast_in_dim" and operands[0] in number)
+            or (op in ("transpose", "reshape", "convert") and source == result)
+            and (op != "transpose" or re.search(r"dims = \[0(, 1)*\]", line))
+            or op in ("external", "name")
+        )
+        if bad:
+            found.append(line.strip())
+    return found
+
+
+@pytest.mark.parametrize("what", PROGRAMS)
+def test_nothing_is_left_to_simplify(what: str) -> None:
+    for mode, p in derivatives(PROGRAMS[what]).items():
+        text = str(p)
+        assert not leftovers(text), mode
+        assert "tidu.active" not in text and "tidu.graph" not in text and "chlo." not in text
+
+
+@pytest.mark.parametrize("what", PROGRAMS)
+def test_native_passes_find_nothing(what: str) -> None:
+    """Neither MLIR's `cse`, which also removes what is dead, nor `canonicalize` changes the result."""
+    for mode, p in derivatives(PROGRAMS[what]).items():
+        before = str(p)
+        module = parse(before)
+        run_passes(module.operation, "builtin.module(func.func(cse,canonicalize,cse))")
+        assert str(module) == before, mode
+
+
+@pytest.mark.parametrize("what", PROGRAMS)
+def test_lowering_again_changes_nothing(what: str) -> None:
+    for mode, p in derivatives(PROGRAMS[what]).items():
+        assert str(load(str(p))) == str(p), mode
+
+
+def test_the_detector_sees() -> None:
+    """`leftovers` finds each of what it looks for."""
+    text = """
+    %one = stablehlo.constant dense<1.000000e+00> : tensor<f64>
+    %zero = stablehlo.constant dense<0.000000e+00> : tensor<f64>
+    %a = stablehlo.multiply %x, %one : tensor<f64>
+    %b = stablehlo.add %zero, %x : tensor<f64>
+    %c = stablehlo.subtract %x, %zero : tensor<f64>
+    %d = stablehlo.negate %x : tensor<f64>
+    %e = stablehlo.negate %d : tensor<f64>
+    %f = stablehlo.broadcast_in_dim %zero, dims = [] : (tensor<f64>) -> tensor<2xf64>
+    %g = stablehlo.reshape %x : (tensor<2xf64>) -> tensor<2xf64>
+    %h = stablehlo.transpose %x, dims = [0, 1] : (tensor<2x2xf64>) -> tensor<2x2xf64>
+    %i = stablehlo.transpose %x, dims = [1, 0] : (tensor<2x2xf64>) -> tensor<2x2xf64>
+    %j = stablehlo.subtract %zero, %x : tensor<f64>
+    %k = stablehlo.reshape %x : (tensor<2xf64>) -> tensor<2x1xf64>
+    %l = stablehlo.divide %x, %one : tensor<f64>
+    """
+    assert [line[1] for line in leftovers(text)] == list("abcefghl")
+
+
+# ---- what the sweep leaves
+
+
+def test_no_dead_tangent_sweep() -> None:
+    """The VJP of a chain has its ops once forward and once back, and nothing of the JVP."""
+    text = function(f"%0 = stablehlo.sine %x : {V}", f"%y = stablehlo.sine %0 : {V}")
+    ops = body(str(load(text).vjp()))
+    assert sorted(ops) == sorted(["sine", "sine", "cosine", "cosine", "multiply", "multiply"])
+    assert sorted(body(str(load(text).jvp()))) == sorted(ops)
+
+
+def test_a_linear_program_costs_nothing() -> None:
+    """The gradient of w . x in w is x itself."""
+    text = function(
+        ZERO,
+        f"%p = stablehlo.multiply %x, %w : {V}",
+        reduced("%y", "%p"),
+        inputs=f"x: {V}; w: {V}",
+        output="%y: tensor<f64>",
+    )
+    assert body(str(load(text).grad(1))) == []
+    close(run(load(text).grad(1), [np.arange(3.0), np.ones(3)]), [np.arange(3.0)])
+
+
+def test_masks_are_dropped_and_equal_ops_merge() -> None:
+    """exp(a x) dx as a primal product and as a tangent are one op."""
+    view = view_of(EXP_AX)
+    one = linearize(view, [("F0", "p3")], ["x"], OPSET)
+    two = linearize(view, list(one.outputs), list(one.keys), OPSET)
+    point = ["a", "x", *one.keys, *two.keys]
+    assert body(lowered(view, [*one.outputs, *two.outputs], point)).count("exponential") == 1
+
+
+# ---- what comes out
+
+
+def test_attributes_and_name() -> None:
+    flat = materialize_merge(view_of(EXP_AX), [("F0", "p3")], ["x", "a"], OPSET, name="f")
+    text = str(lower(flat))
+    assert "func.func @f(%arg0: tensor<f64>, %arg1: tensor<f64>) -> tensor<f64>" in text
+    assert str(lower(flat)) == text  # the graph stays as it is
+    parse(text)
+
+
+def test_a_graph_that_is_not_flat() -> None:
+    view = view_of(EXP_AX)
+    linear = linearize(view, [("F0", "p3")], ["x"], OPSET)
+    with pytest.raises(RequestError, match="graph @L0 refers to .*: run tidu-materialize-merge first"):
+        lower(linear)
+    view = resolve(parse(str(view.module)))
+    with pytest.raises(RequestError, match="run tidu-materialize-merge first"):
+        lower(view.graph("L0"))
+
+
+# ---- simplify
+
+
+def simplified(*lines: str, **more: str) -> str:
+    module = parse(function(*lines, **more))
+    simplify(module.operation)
+    return str(module)
+
+
+def constant(name: str, value: str, type_: str = V) -> str:
+    return f"%{name} = stablehlo.constant dense<{value}> : {type_}"
+
+
+@pytest.mark.parametrize(
+    ("lines", "expected"),
+    [
+        ([constant("c", "1.0"), f"%y = stablehlo.multiply %x, %c : {V}"], []),
+        ([constant("c", "1.0"), f"%y = stablehlo.multiply %c, %x : {V}"], []),
+        ([constant("c", "1.0"), f"%y = stablehlo.divide %x, %c : {V}"], []),
+        ([constant("c", "0.0"), f"%y = stablehlo.add %x, %c : {V}"], []),
+        ([constant("c", "0.0"), f"%y = stablehlo.add %c, %x : {V}"], []),
+        ([constant("c", "0.0"), f"%y = stablehlo.subtract %x, %c : {V}"], []),
+        ([f"%0 = stablehlo.negate %x : {V}", f"%y = stablehlo.negate %0 : {V}"], []),
+        ([f"%0 = stablehlo.negate %x : {V}", f"%y = stablehlo.add %x, %0 : {V}"], ["subtract"]),
+        # what is not neutral stays
+        ([constant("c", "1.0"), f"%y = stablehlo.divide %c, %x : {V}"], ["constant", "divide"]),
+        ([constant("c", "1.0"), f"%y = stablehlo.add %c, %x : {V}"], ["constant", "add"]),
+        (
+            [constant("c", "[1.0, 1.0, 2.0]"), f"%y = stablehlo.multiply %c, %x : {V}"],
+            ["constant", "multiply"],
+        ),
+        # x * 0 is NaN where x is not finite
+        ([constant("c", "0.0"), f"%y = stablehlo.multiply %c, %x : {V}"], ["constant", "multiply"]),
+        ([constant("c", "0x7FF8000000000000"), f"%y = stablehlo.add %c, %x : {V}"], ["constant", "add"]),
+    ],
+)
+def test_simplify(lines: list[str], expected: list[str]) -> None:
+    assert body(simplified(*lines)) == expected
+
+
+def test_simplify_complex_and_small_types() -> None:
+    for type_, one in (
+        (C, "(1.0, 0.0)"),
+        ("tensor<3xbf16>", "1.0"),
+        ("tensor<f32>", "1.0"),
+        ("tensor<3xi32>", "1"),
+    ):
+        lines = [constant("c", one, type_), f"%y = stablehlo.multiply %x, %c : {type_}"]
+        assert body(simplified(*lines, inputs=f"x: {type_}", output=f"%y: {type_}")) == []
+    lines = [constant("c", "(1.0, 1.0)", C), f"%y = stablehlo.multiply %x, %c : {C}"]
+    assert body(simplified(*lines, inputs=f"x: {C}", output=f"%y: {C}")) == ["constant", "multiply"]
+
+
+def test_simplify_in_regions() -> None:
+    """Bodies of reducers are simplified too, and stay valid."""
+    text = simplified(
+        ZERO,
+        f"""%y = "stablehlo.reduce"(%x, %zero) ({{
+        ^bb0(%p: {F64}, %q: {F64}):
+          %one = stablehlo.constant dense<1.0> : {F64}
+          %m = stablehlo.multiply %p, %one : {F64}
+          %s = stablehlo.add %m, %q : {F64}
+          "stablehlo.return"(%s) : ({F64}) -> ()
+        }}) {{dimensions = array<i64: 0>}} : ({V}, {F64}) -> {F64}""",
+        output="%y: tensor<f64>",
+    )
+    assert "multiply" not in text
+    close(run(load(text), [np.arange(3.0)]), [3.0])
+
+
+def test_numbers_survive() -> None:
+    """What is simplified still is the derivative, by central differences."""
+    rng = np.random.default_rng(0)
+    for text in PROGRAMS.values():
+        p = load(text)
+        shapes = [(port.type.shape, "complex" in str(port.type)) for port in p.inputs]
+        point = [
+            rng.uniform(0.5, 1.5, shape) + (1j * rng.standard_normal(shape) if is_complex else 0)
+            for shape, is_complex in shapes
+        ]
+        y = run(p, point)
+        dx = [rng.standard_normal(x.shape) + 0 * x for x in point]
+        step = 1e-6
+        near = [run(p, [x + s * step * v for x, v in zip(point, dx, strict=True)])[0] for s in (1, -1)]
+        close(run(p.jvp(), [*point, *dx])[: len(y)], y)
+        close(run(p.jvp(), [*point, *dx])[len(y) :], [(near[0] - near[1]) / (2 * step)], 1e-6)
