@@ -8,13 +8,12 @@ graphs owe each other is checked by `passes/resolve.py`.
     ^bb0(%x: tensor<f64>, %a: tensor<f64>):
       %0 = stablehlo.multiply %a, %x : tensor<f64>
       "tidu.name"(%0) {sym_name = "p2"} : (tensor<f64>) -> ()
-      "tidu.return"(%0) : (tensor<f64>) -> ()
+      stablehlo.return %0 : tensor<f64>
     }) {sym_name = "F0", inputs = [@x, @a]} : () -> ()
 
 `ext` reads the annotations below as objects, so this file must not import `annotations` from `__future__`.
 """
 
-from collections.abc import Sequence
 from typing import Any
 
 from torch_mlir import ir
@@ -28,12 +27,12 @@ class Tidu(ext.Dialect, name="tidu"):
 
 
 class Graph(Tidu.Operation, name="graph", traits=[ir.IsIsolatedFromAboveTrait]):
-    """A graph: one region of one block, whose arguments are the graph's inputs, and which ends in `tidu.return`.
+    """A graph: one region of one block, whose arguments are the graph's inputs, and which ends in `stablehlo.return`.
 
     `inputs` holds one input key a block argument. The same key in two graphs means the same input.
     A *linear* graph also carries `tidu.input_of` and `tidu.output_of`, the references of the values that its
     inputs and outputs are tangents (or cotangents) of, and `tidu.active_outputs`, which of its outputs are active;
-    only these are operands of its `tidu.return`.
+    only these are operands of its `stablehlo.return`.
     """
 
     sym_name: ir.StringAttr
@@ -61,16 +60,6 @@ class Name(Tidu.Operation, name="name"):
 
     sym_name: ir.StringAttr
     value: ext.Operand[Any]
-
-    @staticmethod
-    def verify_invariants(op: Any) -> bool:
-        return verify.inside_graph(op)
-
-
-class Return(Tidu.Operation, name="return", traits=[ir.IsTerminatorTrait]):
-    """The end of a graph: its outputs, in order."""
-
-    values: Sequence[ext.Operand[Any]]
 
     @staticmethod
     def verify_invariants(op: Any) -> bool:

@@ -11,17 +11,20 @@ ACTIVE = "tidu.active"
 INPUT_OF = "tidu.input_of"
 OUTPUT_OF = "tidu.output_of"
 ACTIVE_OUTPUTS = "tidu.active_outputs"
+TERMINATOR = "stablehlo.return"
+"""What ends a graph: IRDL can declare neither a terminator nor operands of several types, and StableHLO has one."""
+
 MERGED = "tidu.merged"
 
 
 def graph(op: Any) -> bool:
-    """One block ending in `tidu.return`, distinct keys, masks that say what the operands are."""
+    """One block ending in `stablehlo.return`, distinct keys, masks that say what the operands are."""
     if len(op.regions[0].blocks) != 1:
         return _fail(op, f"expects one block, has {len(op.regions[0].blocks)}")
     block = op.regions[0].blocks[0]
     body = [inner.operation for inner in block.operations]
-    if not body or body[-1].name != "tidu.return":
-        return _fail(op, "expects its block to end in tidu.return")
+    if not body or body[-1].name != TERMINATOR:
+        return _fail(op, f"expects its block to end in {TERMINATOR}")
     return _keys(op, block, body) and _linear(op, block, body)
 
 

@@ -11,7 +11,7 @@ from torch_mlir import ir
 from tiduc.dialect.context import stage
 from tiduc.dialect.errors import ResolveError
 from tiduc.dialect.graph import Definition, Graph, Value, captured, operations
-from tiduc.dialect.verify import ACTIVE_OUTPUTS, INPUT_OF, OUTPUT_OF
+from tiduc.dialect.verify import ACTIVE_OUTPUTS, INPUT_OF, OUTPUT_OF, TERMINATOR
 
 
 BINDING = "tidu.bind"
@@ -211,7 +211,7 @@ class View:
                 graph.add_name(ir.StringAttr(op.attributes["sym_name"]).value, values[op.operands[0]])
             elif name == "tidu.external":
                 values[op.result] = _Pending(op.attributes["ref"], op)
-            elif name == "tidu.return":
+            elif name == TERMINATOR:
                 outputs = list(op.operands)
             else:
                 plain = not len(op.attributes) and not len(op.regions)

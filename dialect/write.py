@@ -5,7 +5,7 @@ from typing import Any
 from torch_mlir import ir
 
 from tiduc.dialect.graph import Graph, Value
-from tiduc.dialect.verify import ACTIVE_OUTPUTS, INPUT_OF, OUTPUT_OF
+from tiduc.dialect.verify import ACTIVE_OUTPUTS, INPUT_OF, OUTPUT_OF, TERMINATOR
 from tiduc.dialect.view import View
 
 
@@ -28,7 +28,7 @@ def write_graph(view: View, graph: Graph, module: Any) -> None:
     local = _External(view, ir.InsertionPoint(block))
     write_block(graph, block, local)
     outputs = [local[x] for x in graph.outputs if x is not None]
-    ir.Operation.create("tidu.return", operands=outputs, ip=ir.InsertionPoint(block))
+    ir.Operation.create(TERMINATOR, operands=outputs, ip=ir.InsertionPoint(block))
     for y in (y for definition in graph.definitions for y in definition.results):
         y.mlir = local[y]
 

@@ -2,7 +2,7 @@
 
     func.func @main(%a: T, %x: T) -> T {       "tidu.graph"() ({ ^bb0(%a: T, %x: T):
       %0 = stablehlo.multiply %a, %x      ->     %0 = stablehlo.multiply %a, %x
-      return %0                                  "tidu.return"(%0)
+      return %0                                  stablehlo.return %0
     }                                          }) {sym_name = "main", inputs = [@a, @x]}
 
 Composites become calls and private callees are inlined, by MLIR's passes; each public function becomes a graph. An
@@ -17,6 +17,7 @@ from torch_mlir import ir
 from tiduc.dialect.context import run_passes, stage
 from tiduc.dialect.errors import ParseError, Unsupported
 from tiduc.dialect.graph import operations
+from tiduc.dialect.verify import TERMINATOR
 
 NAME = "tidu.name"
 _OWN = ("sym_name", "function_type", "sym_visibility")
@@ -69,7 +70,7 @@ def _to_graph(function: Any) -> None:
             raise Unsupported(f"the call of {op.attributes['callee']} is recursive", op.location)
         if op.name == "func.return":
             ir.Operation.create(
-                "tidu.return", operands=list(op.operands), loc=op.location, ip=ir.InsertionPoint(op)
+                TERMINATOR, operands=list(op.operands), loc=op.location, ip=ir.InsertionPoint(op)
             )
             op.erase()
 

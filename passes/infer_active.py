@@ -14,9 +14,9 @@ from torch_mlir import ir
 
 from tiduc.dialect.context import stage
 from tiduc.dialect.graph import operations
-from tiduc.dialect.verify import ACTIVE, INPUT_OF
+from tiduc.dialect.verify import ACTIVE, INPUT_OF, TERMINATOR
 
-_UNMASKED = ("tidu.name", "tidu.return")
+_UNMASKED = ("tidu.name", TERMINATOR)
 
 
 @stage

@@ -2,7 +2,7 @@
 
     "tidu.graph"() ({ ^bb0(%x: T):                          func.func @main(%x: T) -> T {
       %t = stablehlo.multiply %a, %x {tidu.active = ...} ->   %0 = stablehlo.multiply %a, %x
-      "tidu.return"(%t) }) {sym_name = "main"}                return %0 }
+      stablehlo.return %t }) {sym_name = "main"}                return %0 }
 
 Active masks are dropped, after which ops that differed only in them are equal; then simplification runs until
 nothing shrinks any more.

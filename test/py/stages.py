@@ -26,7 +26,7 @@ def graph(name: str, inputs: Sequence[str], body: str, outputs: Sequence[str], t
     return f""""tidu.graph"() ({{
     {header}
       {body}
-      "tidu.return"({", ".join(outputs)}) : ({types}) -> ()
+      "stablehlo.return"({", ".join(outputs)}) : ({types}) -> ()
     }}) {{sym_name = "{name}", inputs = [{keys}]}} : () -> ()
     """
 

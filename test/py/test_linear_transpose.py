@@ -135,7 +135,7 @@ def test_one_tangent_returned_twice() -> None:
     linear = """
     "tidu.graph"() ({
     ^bb0(%dx: tensor<3xf64>):
-      "tidu.return"(%dx, %dx) : (tensor<3xf64>, tensor<3xf64>) -> ()
+      "stablehlo.return"(%dx, %dx) : (tensor<3xf64>, tensor<3xf64>) -> ()
     }) {sym_name = "L", inputs = [@"L.x"], tidu.input_of = [@F::@x], tidu.output_of = [@F::@x, @F::@y],
         tidu.active_outputs = array<i1: true, true>} : () -> ()
     """
@@ -203,7 +203,7 @@ def test_a_product_of_two_tangents() -> None:
     "tidu.graph"() ({
     ^bb0(%dx: tensor<3xf64>):
       %0 = stablehlo.multiply %dx, %dx {tidu.active = array<i1: true, true>} : tensor<3xf64>
-      "tidu.return"(%0) : (tensor<3xf64>) -> ()
+      "stablehlo.return"(%0) : (tensor<3xf64>) -> ()
     }) {sym_name = "L", inputs = [@"L.x"], tidu.input_of = [@F::@x], tidu.output_of = [@F::@x],
         tidu.active_outputs = array<i1: true>} : () -> ()
     """
@@ -223,7 +223,7 @@ def test_an_op_that_is_not_linear(name: str) -> None:
     "tidu.graph"() ({{
     ^bb0(%dx: tensor<3xf64>):
       %0 = stablehlo.{name} %dx {{tidu.active = array<i1: true>}} : tensor<3xf64>
-      "tidu.return"(%0) : (tensor<3xf64>) -> ()
+      "stablehlo.return"(%0) : (tensor<3xf64>) -> ()
     }}) {{sym_name = "L", inputs = [@"L.x"], tidu.input_of = [@F::@x], tidu.output_of = [@F::@x],
         tidu.active_outputs = array<i1: true>}} : () -> ()
     """
@@ -248,7 +248,7 @@ def test_a_rule_is_asked_only_where_a_cotangent_comes() -> None:
     ^bb0(%dx: tensor<3xf64>):
       %0 = stablehlo.negate %dx {tidu.active = array<i1: true>} : tensor<3xf64>
       %1 = stablehlo.exponential %0 {tidu.active = array<i1: true>} : tensor<3xf64>
-      "tidu.return"(%0) : (tensor<3xf64>) -> ()
+      "stablehlo.return"(%0) : (tensor<3xf64>) -> ()
     }) {sym_name = "L", inputs = [@"L.x"], tidu.input_of = [@F::@x], tidu.output_of = [@F::@x],
         tidu.active_outputs = array<i1: true>} : () -> ()
     """

@@ -121,7 +121,7 @@ MIXED = """
   "tidu.name"(%2) {sym_name = "floored"} : (tensor<3xf64>) -> ()
   "tidu.name"(%3) {sym_name = "chosen"} : (tensor<3xf64>) -> ()
   "tidu.name"(%4) {sym_name = "less"} : (tensor<3xi1>) -> ()
-  "tidu.return"(%3) : (tensor<3xf64>) -> ()
+  "stablehlo.return"(%3) : (tensor<3xf64>) -> ()
 }) {sym_name = "F", inputs = [@x, @i, @b]} : () -> ()
 """
 

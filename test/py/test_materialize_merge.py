@@ -232,7 +232,7 @@ def test_results_of_one_op_are_told_apart() -> None:
       }) {dimension = 0 : i64} : (tensor<2xf64>, tensor<2xf64>) -> (tensor<2xf64>, tensor<2xf64>)
       "tidu.name"(%s#0) {sym_name = "keys"} : (tensor<2xf64>) -> ()
       "tidu.name"(%s#1) {sym_name = "values"} : (tensor<2xf64>) -> ()
-      "tidu.return"(%s#0) : (tensor<2xf64>) -> ()
+      "stablehlo.return"(%s#0) : (tensor<2xf64>) -> ()
     }) {sym_name = "NAME", inputs = [@x, @y]} : () -> ()
     """
     view = view_of(text.replace("NAME", "A") + text.replace("NAME", "B"))

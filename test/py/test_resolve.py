@@ -86,7 +86,7 @@ def test_names_need_no_identifier() -> None:
     ^bb0(%0: tensor<f64>):
       %1 = stablehlo.negate %0 : tensor<f64>
       "tidu.name"(%1) {sym_name = "a result, \\22quoted\\22"} : (tensor<f64>) -> ()
-      "tidu.return"(%1) : (tensor<f64>) -> ()
+      "stablehlo.return"(%1) : (tensor<f64>) -> ()
     }) {sym_name = "my graph", inputs = [@"params['w']"]} : () -> ()
     """
     view = view_of(text, alias("A", '@"my graph"::@"a result, \\22quoted\\22"'))
@@ -207,7 +207,7 @@ def test_a_tangent_of_another_type(tmp_path: Path) -> None:
     linear = """
     "tidu.graph"() ({
     ^bb0(%dx: tensor<2xf64>):
-      "tidu.return"(%dx) : (tensor<2xf64>) -> ()
+      "stablehlo.return"(%dx) : (tensor<2xf64>) -> ()
     }) {sym_name = "L", inputs = [@dx], tidu.input_of = [@F0::@x], tidu.output_of = [@F0::@x],
         tidu.active_outputs = array<i1: true>} : () -> ()
     """

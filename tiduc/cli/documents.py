@@ -38,8 +38,7 @@ def _dialect(irdl: bool, output: str) -> None:
     """Write the reference of the tidu dialect, in Markdown.
 
     Other tools of MLIR read files with tidu ops if they are given the dialect as IRDL:
-    iree-opt --irdl-file=tidu.irdl.mlir. IRDL cannot say that tidu.return ends a block, so they also want
-    --mlir-very-unsafe-disable-verifier-on-parsing where a file has graphs.
+    iree-opt --irdl-file=tidu.irdl.mlir.
     """
     write(documents.irdl() if irdl else documents.dialect_markdown(), output)
 

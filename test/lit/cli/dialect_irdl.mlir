@@ -1,10 +1,10 @@
 // RUN: tiduc dialect --irdl -o %t.irdl.mlir
-// RUN: iree-opt --irdl-file=%t.irdl.mlir --mlir-very-unsafe-disable-verifier-on-parsing %s | filecheck %s
-// RUN: torch-mlir-opt --irdl-file=%t.irdl.mlir --mlir-very-unsafe-disable-verifier-on-parsing %s | filecheck %s
+// RUN: iree-opt --irdl-file=%t.irdl.mlir %s | filecheck %s
+// RUN: torch-mlir-opt --irdl-file=%t.irdl.mlir %s | filecheck %s
 // RUN: echo '"tidu.external"() : () -> tensor<f64>' | not iree-opt --irdl-file=%t.irdl.mlir - 2>&1 | filecheck %s --check-prefix=REFUSED
 // RUN: echo '%%0 = "tidu.external"() {ref = @F::@v} : () -> tensor<f64>' | iree-opt --irdl-file=%t.irdl.mlir - | filecheck %s --check-prefix=ACCEPTED
 
-// Tools that know nothing of tiduc read its files with the dialect as IRDL. (IRDL has no terminators, hence the flag.)
+// Tools that know nothing of tiduc read its files with the dialect as IRDL.
 
 // CHECK:    "tidu.graph"() ({
 // CHECK:      "tidu.external"() {ref = @F0::@p} : () -> tensor<f64>
@@ -14,5 +14,5 @@
 ^bb0(%x: tensor<f64>):
   %0 = "tidu.external"() {ref = @F0::@p} : () -> tensor<f64>
   %1 = stablehlo.add %0, %x : tensor<f64>
-  "tidu.return"(%1) : (tensor<f64>) -> ()
+  stablehlo.return %1 : tensor<f64>
 }) {sym_name = "F1", inputs = [@x]} : () -> ()

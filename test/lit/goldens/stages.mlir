@@ -11,7 +11,7 @@
   "tidu.name"(%p2) {sym_name = "p2"} : (tensor<f64>) -> ()
   %p3 = stablehlo.exponential %p2 : tensor<f64>
   "tidu.name"(%p3) {sym_name = "p3"} : (tensor<f64>) -> ()
-  "tidu.return"(%p3) : (tensor<f64>) -> ()
+  stablehlo.return %p3 : tensor<f64>
 }) {sym_name = "F0", inputs = [@a, @x]} : () -> ()
 
 // The linear graph reads @a and @p3, and copies nothing.
@@ -22,7 +22,7 @@
 // LIN-NEXT:    %[[T1:.*]] = stablehlo.multiply %[[A]], %[[DX]] {tidu.active = array<i1: false, true>}
 // LIN-NEXT:    %[[P3:.*]] = "tidu.external"() {ref = @F0::@p3}
 // LIN-NEXT:    %[[T2:.*]] = stablehlo.multiply %[[P3]], %[[T1]] {tidu.active = array<i1: false, true>}
-// LIN-NEXT:    "tidu.return"(%[[T2]])
+// LIN-NEXT:    stablehlo.return %[[T2]]
 // LIN-NEXT:  {inputs = [@L1.x], sym_name = "L1", tidu.active_outputs = array<i1: true>, tidu.input_of = [@F0::@x], tidu.output_of = [@F0::@p3]}
 
 // The transpose, in the opposite order, from a cotangent of @p3 to one of @x.
@@ -33,7 +33,7 @@
 // TRN-NEXT:    %[[C1:.*]] = stablehlo.multiply %[[P3]], %[[CT]] {tidu.active = array<i1: false, true>}
 // TRN-NEXT:    %[[A:.*]] = "tidu.external"() {ref = @F0::@a}
 // TRN-NEXT:    %[[C2:.*]] = stablehlo.multiply %[[A]], %[[C1]] {tidu.active = array<i1: false, true>}
-// TRN-NEXT:    "tidu.return"(%[[C2]])
+// TRN-NEXT:    stablehlo.return %[[C2]]
 // TRN-NEXT:  {inputs = [@T1.p3], sym_name = "T1", tidu.active_outputs = array<i1: true>, tidu.input_of = [@F0::@p3], tidu.output_of = [@F0::@x]}
 
 // Merged: multiply, exponential, multiply, multiply and nothing else.
@@ -43,7 +43,7 @@
 // MERGE-NEXT:   %[[P3:.*]] = stablehlo.exponential %[[P2]]
 // MERGE-NEXT:   %[[C1:.*]] = stablehlo.multiply %[[P3]], %[[CT]]
 // MERGE-NEXT:   %[[C2:.*]] = stablehlo.multiply %[[A]], %[[C1]]
-// MERGE-NEXT:   "tidu.return"(%[[P3]], %[[C2]])
+// MERGE-NEXT:   stablehlo.return %[[P3]], %[[C2]]
 
 // LOWER-LABEL: func.func @F0
 // LOWER-NEXT:  %[[P2:.*]] = stablehlo.multiply %[[A:.*]], %[[X:.*]] : tensor<f64>

@@ -1,7 +1,6 @@
 // RUN: tiduc opt %s --pass-pipeline='tidu-import,tidu-linearize,tidu-linear-transpose,tidu-materialize-merge,tidu-lower' | filecheck %s
-// XFAIL: *
 
-// Outputs of several types. (IRDL takes one constraint for all operands of tidu.return, and wants one type.)
+// Outputs of several types.
 
 // CHECK:      return %{{.*}}, %{{.*}}, %{{.*}} : tensor<f64>, tensor<4xf64>, tensor<i32>
 func.func @main(%x: tensor<f64>, %y: tensor<4xf64>) -> (tensor<f64>, tensor<4xf64>, tensor<i32>) {

@@ -6,7 +6,7 @@
 // CHECK-NEXT:   %[[C1:.*]] = stablehlo.multiply %[[P3]], %[[CT]] {tidu.active = array<i1: false, true>}
 // CHECK-NEXT:   %[[A:.*]] = "tidu.external"() {ref = @F0::@a} : () -> tensor<f64>
 // CHECK-NEXT:   %[[C2:.*]] = stablehlo.multiply %[[A]], %[[C1]] {tidu.active = array<i1: false, true>}
-// CHECK-NEXT:   "tidu.return"(%[[C2]]) : (tensor<f64>) -> ()
+// CHECK-NEXT:   stablehlo.return %[[C2]] : tensor<f64>
 // CHECK-NEXT: }) {inputs = [@T1.p3], sym_name = "T1", tidu.active_outputs = array<i1: true>
 // CHECK-SAME:     tidu.input_of = [@F0::@p3], tidu.output_of = [@F0::@x]}
 "tidu.graph"() ({
@@ -14,5 +14,5 @@
   %0 = stablehlo.multiply %a, %x : tensor<f64>
   %1 = stablehlo.exponential %0 : tensor<f64>
   "tidu.name"(%1) {sym_name = "p3"} : (tensor<f64>) -> ()
-  "tidu.return"(%1) : (tensor<f64>) -> ()
+  stablehlo.return %1 : tensor<f64>
 }) {sym_name = "F0", inputs = [@a, @x]} : () -> ()

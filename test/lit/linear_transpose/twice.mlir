@@ -8,7 +8,7 @@
 // CHECK-NEXT:   %[[T1:.*]] = stablehlo.multiply %[[A]], %[[DX]] {tidu.active = array<i1: false, true>}
 // CHECK-NEXT:   %[[P3:.*]] = "tidu.external"() {ref = @F0::@p3}
 // CHECK-NEXT:   %[[T2:.*]] = stablehlo.multiply %[[P3]], %[[T1]] {tidu.active = array<i1: false, true>}
-// CHECK-NEXT:   "tidu.return"(%[[T2]])
+// CHECK-NEXT:   stablehlo.return %[[T2]]
 // CHECK-NEXT: sym_name = "L2"
 // CHECK-SAME:   tidu.input_of = [@F0::@x], tidu.output_of = [@F0::@p3]
 "tidu.graph"() ({
@@ -16,5 +16,5 @@
   %0 = stablehlo.multiply %a, %x : tensor<f64>
   %1 = stablehlo.exponential %0 : tensor<f64>
   "tidu.name"(%1) {sym_name = "p3"} : (tensor<f64>) -> ()
-  "tidu.return"(%1) : (tensor<f64>) -> ()
+  stablehlo.return %1 : tensor<f64>
 }) {sym_name = "F0", inputs = [@a, @x]} : () -> ()

@@ -2,7 +2,7 @@
 
 // The cosine is computed from primal values alone: it is in the linear graph, but not a linear op.
 
-// CHECK:      "tidu.return"
+// CHECK:      stablehlo.return
 // CHECK:        %[[X:.*]] = "tidu.external"() {ref = @main::@arg0}
 // CHECK-NEXT:   %[[C:.*]] = stablehlo.cosine %[[X]] : tensor<f64>
 // CHECK-NEXT:   stablehlo.multiply %[[C]], %{{.*}} {tidu.active = array<i1: false, true>}

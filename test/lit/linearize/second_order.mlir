@@ -11,12 +11,12 @@
 // CHECK-NEXT:   %[[D3:.*]] = stablehlo.multiply %[[P3]], %[[D2]] {tidu.active = array<i1: false, true>}
 // CHECK-NEXT:   %[[T1:.*]] = "tidu.external"() {ref = @L1::@{{.*}}}
 // CHECK-NEXT:   %[[TT:.*]] = stablehlo.multiply %[[D3]], %[[T1]] {tidu.active = array<i1: true, false>}
-// CHECK-NEXT:   "tidu.return"(%[[TT]])
+// CHECK-NEXT:   stablehlo.return %[[TT]]
 // CHECK:      sym_name = "L2"
 "tidu.graph"() ({
 ^bb0(%a: tensor<f64>, %x: tensor<f64>):
   %0 = stablehlo.multiply %a, %x : tensor<f64>
   %1 = stablehlo.exponential %0 : tensor<f64>
   "tidu.name"(%1) {sym_name = "p3"} : (tensor<f64>) -> ()
-  "tidu.return"(%1) : (tensor<f64>) -> ()
+  stablehlo.return %1 : tensor<f64>
 }) {sym_name = "F0", inputs = [@a, @x]} : () -> ()

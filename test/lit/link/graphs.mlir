@@ -16,5 +16,5 @@
 ^bb0(%x: tensor<f64>):
   %0 = "tidu.external"() {ref = @F0::@p} : () -> tensor<f64>
   %1 = stablehlo.add %0, %x : tensor<f64>
-  "tidu.return"(%1) : (tensor<f64>) -> ()
+  stablehlo.return %1 : tensor<f64>
 }) {sym_name = "F1", inputs = [@x]} : () -> ()

@@ -10,5 +10,5 @@
   %0 = stablehlo.sine %x : tensor<f64>
   %1 = stablehlo.sine %x {tidu.active = array<i1: true>} : tensor<f64>
   "tidu.name"(%0) {sym_name = "p"} : (tensor<f64>) -> ()
-  "tidu.return"(%0, %1) : (tensor<f64>, tensor<f64>) -> ()
+  stablehlo.return %0, %1 : tensor<f64>, tensor<f64>
 }) {sym_name = "main", inputs = [@x], tidu.merged} : () -> ()

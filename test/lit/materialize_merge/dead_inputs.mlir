@@ -8,5 +8,5 @@
   %0 = stablehlo.multiply %a, %x : tensor<f64>
   %1 = stablehlo.exponential %0 : tensor<f64>
   "tidu.name"(%1) {sym_name = "p3"} : (tensor<f64>) -> ()
-  "tidu.return"(%1) : (tensor<f64>) -> ()
+  stablehlo.return %1 : tensor<f64>
 }) {sym_name = "F0", inputs = [@a, @x]} : () -> ()

@@ -7,7 +7,7 @@
 // CHECK-NEXT:   %[[P3:.*]] = stablehlo.exponential %[[P2]] : tensor<f64>
 // CHECK-NEXT:   %[[C1:.*]] = stablehlo.multiply %[[P3]], %[[CT]] {tidu.active = array<i1: false, true>}
 // CHECK-NEXT:   %[[C2:.*]] = stablehlo.multiply %[[A]], %[[C1]] {tidu.active = array<i1: false, true>}
-// CHECK-NEXT:   "tidu.return"(%[[P3]], %[[C2]])
+// CHECK-NEXT:   stablehlo.return %[[P3]], %[[C2]]
 // CHECK-NEXT: inputs = [@a, @x, @T1.p3], sym_name = "F0"
 // CHECK-NOT:  tidu.graph
 "tidu.graph"() ({
@@ -15,5 +15,5 @@
   %0 = stablehlo.multiply %a, %x : tensor<f64>
   %1 = stablehlo.exponential %0 : tensor<f64>
   "tidu.name"(%1) {sym_name = "p3"} : (tensor<f64>) -> ()
-  "tidu.return"(%1) : (tensor<f64>) -> ()
+  stablehlo.return %1 : tensor<f64>
 }) {sym_name = "F0", inputs = [@a, @x]} : () -> ()

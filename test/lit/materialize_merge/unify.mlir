@@ -4,16 +4,16 @@
 
 // CHECK:      stablehlo.sine
 // CHECK-NOT:  stablehlo.sine
-// CHECK:      "tidu.return"(%[[P:.*]], %[[P]])
+// CHECK:      stablehlo.return %[[P:.*]], %[[P]]
 "tidu.graph"() ({
 ^bb0(%x: tensor<f64>):
   %0 = stablehlo.sine %x : tensor<f64>
   "tidu.name"(%0) {sym_name = "p"} : (tensor<f64>) -> ()
-  "tidu.return"(%0) : (tensor<f64>) -> ()
+  stablehlo.return %0 : tensor<f64>
 }) {sym_name = "F0", inputs = [@x]} : () -> ()
 "tidu.graph"() ({
 ^bb0(%x: tensor<f64>):
   %0 = stablehlo.sine %x : tensor<f64>
   "tidu.name"(%0) {sym_name = "q"} : (tensor<f64>) -> ()
-  "tidu.return"(%0) : (tensor<f64>) -> ()
+  stablehlo.return %0 : tensor<f64>
 }) {sym_name = "F1", inputs = [@x]} : () -> ()
