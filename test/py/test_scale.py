@@ -1,0 +1,214 @@
+"""Every stage is linear and iterative: deep chains, deep diamonds whose keys must unify, chains of graphs."""
+
+from typing import Any
+
+import numpy as np
+import pytest
+from check_rule import run
+from stages import F64, close, external, graph, named, numbers, view_of
+
+from tiduc.dialect.context import parse
+from tiduc.passes.driver import run_pipeline
+from tiduc.passes.linear_transpose import linear_transpose
+from tiduc.passes.linearize import linearize
+from tiduc.passes.lower import lower
+from tiduc.passes.materialize_merge import materialize_merge
+from tiduc.passes.resolve import check
+from tiduc.passes.rules import OPSET
+from tiduc.program import load
+
+DEEP = 100_000
+
+
+def lines(op: str, depth: int, prefix: str = "v") -> tuple[list[str], str]:
+    """x <- op(x), or x <- op(x, x), so often; and the last value."""
+    made, x = [], "%x"
+    for i in range(depth):
+        operands = x if op in ("sine", "negate") else f"{x}, {x}"
+        made.append(f"%{prefix}{i} = stablehlo.{op} {operands} : {F64}")
+        x = f"%{prefix}{i}"
+    return made, x
+
+
+def function(op: str, depth: int, copies: int = 1) -> str:
+    """A function that does the same several times over, and returns the last value of each."""
+    parts = [lines(op, depth, f"c{i}v") for i in range(copies)]
+    inside = "\n".join(line for part, _ in parts for line in part)
+    types = ", ".join([F64] * copies)
+    values = ", ".join(x for _, x in parts)
+    return f"func.func @main(%x: {F64}) -> ({types}) {{\n{inside}\nreturn {values} : {types}\n}}"
+
+
+def count(text: str, op: str) -> int:
+    return text.count(f" = stablehlo.{op} ")
+
+
+# ---- chains
+
+
+def test_a_chain() -> None:
+    """sin of sin of ... x: a multiplication and a cosine an op, forward and back."""
+    p = load(function("sine", DEEP))
+    for text in (str(p.jvp()), str(p.vjp())):
+        assert [count(text, op) for op in ("sine", "cosine", "multiply")] == [DEEP] * 3
+
+
+def test_a_chain_in_numbers() -> None:
+    p, x, dx = load(function("sine", 1000)), 0.7, 1.0
+    for _ in range(1000):
+        x, dx = np.sin(x), np.cos(x) * dx
+    close(run(p.jvp(), [0.7, 1.0]), [x, dx])
+    close(run(p.vjp(), [0.7, 1.0]), [x, dx])
+
+
+@pytest.mark.parametrize("modes", ["FF", "FR", "RF", "RR"])
+def test_second_order(modes: str) -> None:
+    depth = 5_000
+    p = load(function("sine", depth))
+    for mode in modes:
+        p = p.jvp("arg0") if mode == "F" else p.vjp("arg0")
+    assert [count(str(p), op) for op in ("sine", "cosine")] == [depth, depth]
+
+
+@pytest.mark.parametrize("depth", [DEEP // 20, pytest.param(DEEP, marks=pytest.mark.slow)])
+def test_a_chain_as_passes(depth: int) -> None:
+    """The stages as passes read and write the whole module, masks verified, each time."""
+    module = parse(function("sine", depth))
+    run_pipeline(module, "tidu-import,tidu-linearize,tidu-linear-transpose,tidu-materialize-merge,tidu-lower")
+    assert count(str(module), "multiply") == depth
+
+
+# ---- diamonds
+
+
+@pytest.mark.parametrize("op", ["multiply", "add"])
+def test_a_diamond_built_twice(op: str) -> None:
+    """2^100000 paths lead down, and both copies are one."""
+    p = load(function(op, DEEP, copies=2))
+    text = str(p)
+    assert count(text, op) == DEEP
+    first, second = text.split("return ")[1].split(" : ")[0].split(", ")
+    assert first == second
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("mode", ["jvp", "vjp"])
+def test_derivative_of_a_diamond_of_sums(mode: str) -> None:
+    text = str(getattr(load(function("add", DEEP, copies=2)), mode)())
+    # Forward, both outputs share one tangent sweep; back, each cotangent has its own.
+    assert count(text, "add") == (DEEP * 2 if mode == "jvp" else DEEP * 3 + 1)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("mode", ["jvp", "vjp"])
+def test_derivative_of_a_diamond_of_products(mode: str) -> None:
+    text = str(getattr(load(function("multiply", DEEP, copies=2)), mode)())
+    assert DEEP * 2 <= count(text, "multiply") <= DEEP * 3
+    assert count(text, "add") == (DEEP if mode == "jvp" else DEEP * 2 + 1)
+
+
+def test_a_diamond_in_numbers() -> None:
+    p = load(function("multiply", 20, copies=2))
+    x, power = 1.0 + 1e-6, 2**20
+    y, dy = x**power, power * x ** (power - 1)
+    close(run(p.jvp(), [x, 1.0]), [y, y, dy, dy], 1e-9)
+    close(run(p.vjp(), [x, 1.0, 10.0]), [y, y, 11 * dy], 1e-9)
+
+
+@pytest.mark.parametrize("depth", [DEEP // 10, pytest.param(DEEP, marks=pytest.mark.slow)])
+@pytest.mark.parametrize("op", ["multiply", "add"])
+def test_a_diamond_in_two_graphs(op: str, depth: int) -> None:
+    """Two graphs with an input of the same key: merged, linearized and turned around, all is there once."""
+    made, last = lines(op, depth)
+    inside = "\n".join(made) + "\n" + named(last, "y")
+    view = view_of(*(graph(name, ["x"], inside, [last]) for name in "AB"))
+    wanted: list[Any] = [("A", "y"), ("B", "y")]
+    flat = materialize_merge(view, wanted, ["x"], OPSET)
+    assert count(str(lower(flat)), op) == depth
+    linear = linearize(view, wanted, ["x"], OPSET)
+    text = str(lower(materialize_merge(view, list(linear.outputs), ["x", *linear.keys], OPSET)))
+    assert count(text, "add") == depth
+    back = linear_transpose(view, linear, OPSET)
+    text = str(lower(materialize_merge(view, [*wanted, *back.outputs], ["x", *back.keys], OPSET)))
+    assert count(text, "add") == depth * (2 if op == "multiply" else 3) + 1
+
+
+# ---- wide
+
+
+def test_a_value_used_very_often() -> None:
+    """The cotangent of x is a sum of as many terms as x has uses."""
+    depth = DEEP // 4
+    made = [f"%v0 = stablehlo.sine %x : {F64}"]
+    made += [f"%v{i} = stablehlo.multiply %v{i - 1}, %x : {F64}" for i in range(1, depth)]
+    inside = "\n".join(made)
+    p = load(f"func.func @main(%x: {F64}) -> {F64} {{\n{inside}\nreturn %v{depth - 1} : {F64}\n}}")
+    assert count(str(p.vjp()), "add") == count(str(p.jvp()), "add") == depth - 1
+
+
+def test_very_many_inputs_and_outputs() -> None:
+    width = 2_000
+    arguments = ", ".join(f"%x{i}: {F64}" for i in range(width))
+    values, types = ", ".join(f"%y{i}" for i in range(width)), ", ".join([F64] * width)
+    inside = "\n".join(f"%y{i} = stablehlo.sine %x{i} : {F64}" for i in range(width))
+    p = load(f"func.func @main({arguments}) -> ({types}) {{\n{inside}\nreturn {values} : {types}\n}}")
+    assert count(str(p.vjp().jvp()), "sine") == width
+    assert len(p.jvp().inputs) == len(p.vjp().outputs) == 2 * width
+
+
+# ---- graphs
+
+
+def step(i: int) -> str:
+    body = external("%e", f"@G{i - 1}::@v") + f"%0 = stablehlo.sine %e : {F64}\n" + named("%0", "v")
+    return graph(f"G{i}", [], body, ["%0"])
+
+
+@pytest.mark.parametrize("backwards", [False, True])
+def test_a_chain_of_graphs(backwards: bool) -> None:
+    """2,000 graphs, each of which refers to the one before."""
+    length = 2_000
+    made = [graph("G0", ["x"], f"%0 = stablehlo.sine %x : {F64}\n" + named("%0", "v"), ["%0"])]
+    made += [step(i) for i in range(1, length)]
+    view = view_of("".join(made[::-1] if backwards else made))
+    check(view)
+    wanted: list[Any] = [(f"G{length - 1}", "v")]
+    linear = linearize(view, wanted, ["x"], OPSET)
+    back = linear_transpose(view, linear, OPSET)
+    text = str(lower(materialize_merge(view, [*wanted, *back.outputs], ["x", *back.keys], OPSET)))
+    assert [count(text, op) for op in ("sine", "cosine", "multiply")] == [length] * 3
+    again = view_of(str(view.module))  # the linear graphs refer to all of them
+    check(again)
+    assert len(again.graphs) == length + 2
+
+
+def test_a_chain_of_references() -> None:
+    """A reference to a reference to ... a value: 5,000 graphs without an op."""
+    length = 5_000
+    made = [
+        graph(f"G{i}", [], external("%e", f"@G{i - 1}::@v") + named("%e", "v"), ["%e"])
+        for i in range(length, 0, -1)
+    ]
+    last = graph("G0", ["x"], f"%0 = stablehlo.sine %x : {F64}\n" + named("%0", "v"), ["%0"])
+    view = view_of("".join(made) + last)
+    assert view.value((f"G{length}", "v")) == view.value(("G0", "v"))
+    check(view)
+    close(numbers(view, [(f"G{length}", "v")], {"x": 0.5}), [np.sin(0.5)])
+
+
+def test_high_order() -> None:
+    """Eight derivatives of a product, forward, with no merge between: the view holds nine graphs."""
+    view: Any = view_of(
+        graph(
+            "F",
+            ["a", "x"],
+            f"%0 = stablehlo.multiply %a, %x : {F64}\n%1 = stablehlo.exponential %0 : {F64}",
+            ["%1"],
+        )
+    )
+    (value,), point = view.graph("F").outputs, {"a": 0.9, "x": 0.3}
+    for _ in range(8):
+        linear = linearize(view, [value], ["x"], OPSET)
+        (value,) = linear.outputs
+        point[linear.keys[0]] = 1.0
+    close(numbers(view, [value], point), [0.9**8 * np.exp(0.27)])
