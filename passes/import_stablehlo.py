@@ -77,7 +77,7 @@ def _to_graph(function: Any) -> None:
 
 def _keys(block: Any, arg_attrs: Any) -> list[str]:
     """One distinct key an argument."""
-    keys: list[str] = []
+    keys: dict[str, None] = {}
     for i, argument in enumerate(block.arguments):
         key = f"arg{i}"
         if arg_attrs is not None and NAME in ir.DictAttr(arg_attrs[i]):
@@ -90,8 +90,8 @@ def _keys(block: Any, arg_attrs: Any) -> list[str]:
         while key in keys:
             copy += 1
             key = f"{base}.{copy}"
-        keys.append(key)
-    return keys
+        keys[key] = None
+    return list(keys)
 
 
 def name_in(attributes: Any, location: Any) -> str:

@@ -81,6 +81,6 @@ def _needed_inputs(
     """The keys of the merged graph's inputs, in the order of its signature."""
     read = {x for op in schedule for x in op.operands + op.captures}
     read.update(x for x in wanted if not isinstance(x, Zero))
-    needed = [key for key, x in view.inputs.items() if x.definition is None and x in read]
+    needed = {key: None for key, x in view.inputs.items() if x.definition is None and x in read}
     listed = [key for key in inputs if keep_dead or key in needed]
-    return listed + [key for key in needed if key not in set(listed)]
+    return list(dict.fromkeys(listed) | needed)
