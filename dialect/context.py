@@ -34,11 +34,30 @@ def context() -> Any:
     _stablehlo.register_dialect(it)
     _stablehlo.register_stablehlo_passes()
     with it, ir.Location.unknown():
+        _read_complex_elements()
         Tidu.load()
         # CHLO has no registration call of its own; this pass depends on it and so loads it.
         load_chlo = PassManager.parse("builtin.module(stablehlo-compatibility-expander{target=1.0.0})")
         load_chlo.run(ir.Module.create().operation)
     return it
+
+
+def _read_complex_elements() -> None:
+    """Makes the bindings give complex elements attributes too, of which they know no class and raise a TypeError.
+
+    Inside a callback from C++, such as a constraint of a pattern, that error would end the process.
+    """
+
+    def downcast(attribute: Any) -> Any:
+        element = ir.ShapedType(attribute.type).element_type
+        if isinstance(element, ir.ComplexType):
+            return ir.DenseElementsAttr(attribute)
+        kind = ir.DenseFPElementsAttr if isinstance(element, ir.FloatType) else ir.DenseIntElementsAttr
+        return kind(attribute)
+
+    scalar = ir.RankedTensorType.get([], ir.F32Type.get())
+    any_elements = ir.DenseElementsAttr.get_splat(scalar, ir.FloatAttr.get(ir.F32Type.get(), 0))
+    ir.register_type_caster(any_elements.typeid, replace=True)(downcast)
 
 
 def stage(function: Callable[P, R]) -> Callable[P, R]:

@@ -82,9 +82,4 @@ def _name(item: tuple[str, Any]) -> str:
 
 def _of_operation(op: Any, but: Any = ()) -> tuple[Any, ...]:
     attributes = op.attributes
-    if not len(attributes):
-        return ()
-    try:
-        return tuple([(n, attributes[n]) for n in attributes if n != ACTIVE and n not in but])
-    except TypeError:  # the bindings cannot make an object of a complex constant's value, but print it
-        return (op.get_asm(print_generic_op_form=True),)
+    return tuple([(n, attributes[n]) for n in attributes if n != ACTIVE and n not in but])

@@ -103,8 +103,7 @@ def _patterns() -> Any:
         return patterns.freeze()
 
 
-# These get the constant's op and not its attribute: the bindings cannot make an object of a complex one, and an
-# exception on the way into Python would end the process.
+# These get the constant's op and not its attribute, whose splat the bindings cannot give where it is complex.
 
 
 def _is_splat_of(op: Any, number: int) -> bool:
