@@ -1,0 +1,86 @@
+"""The package is what the tree holds, and its files stay short enough to read."""
+
+import ast
+import os
+import tomllib
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[2]
+LINKS = ("dialect", "passes", "runtime")
+SETUPTOOLS = tomllib.loads((ROOT / "pyproject.toml").read_text())["tool"]["setuptools"]
+LONGEST_FILE, LONGEST_FUNCTION = 400, 60
+
+
+def packages() -> set[str]:
+    """The folders that hold an `__init__.py`, as packages."""
+    found = set()
+    for top in ("tiduc", *LINKS):
+        for folder, subfolders, names in os.walk(ROOT / top):  # does not follow the links
+            subfolders[:] = [name for name in subfolders if name != "__pycache__"]
+            if "__init__.py" in names:
+                parts = Path(folder).relative_to(ROOT).parts
+                found.add(".".join(parts if top == "tiduc" else ("tiduc", *parts)))
+    return found
+
+
+def sources() -> list[Path]:
+    found = []
+    for top in ("tiduc", *LINKS, "test", "examples"):
+        for folder, subfolders, names in os.walk(ROOT / top):
+            subfolders[:] = [name for name in subfolders if name not in ("__pycache__", "Output")]
+            found += [Path(folder) / name for name in names if name.endswith(".py")]
+    return sorted(found)
+
+
+def relative(path: Path) -> str:
+    return str(path.relative_to(ROOT))
+
+
+def test_packages_are_listed() -> None:
+    assert set(SETUPTOOLS["packages"]) == packages()
+    assert len(SETUPTOOLS["packages"]) == len(packages())
+
+
+def test_package_directories() -> None:
+    directories = SETUPTOOLS["package-dir"]
+    for package in packages():
+        top = ".".join(package.split(".")[:2])
+        folder = Path(directories.get(top, directories["tiduc"] + "/" + "/".join(top.split(".")[1:])))
+        assert (ROOT / folder / Path(*package.split(".")[2:]) / "__init__.py").is_file(), package
+
+
+@pytest.mark.parametrize("name", LINKS)
+def test_links(name: str) -> None:
+    link = ROOT / "tiduc" / name
+    assert link.is_symlink() and os.readlink(link) == f"../{name}"
+
+
+def test_typed() -> None:
+    assert SETUPTOOLS["package-data"]["tiduc"] == ["py.typed"]
+    assert (ROOT / "tiduc" / "py.typed").is_file()
+
+
+def test_every_folder_of_python_is_a_package() -> None:
+    for path in sources():
+        if path.relative_to(ROOT).parts[0] in ("tiduc", *LINKS):
+            assert (path.parent / "__init__.py").is_file(), relative(path)
+
+
+@pytest.mark.parametrize("path", sources(), ids=relative)
+def test_length_of_files(path: Path) -> None:
+    assert len(path.read_text().splitlines()) <= LONGEST_FILE
+
+
+@pytest.mark.parametrize("path", sources(), ids=relative)
+def test_length_of_functions(path: Path) -> None:
+    for node in ast.walk(ast.parse(path.read_text())):
+        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef) and node.end_lineno is not None:
+            length = node.end_lineno - node.lineno + 1
+            assert length <= LONGEST_FUNCTION, f"{node.name} at line {node.lineno} has {length} lines"
+
+
+@pytest.mark.parametrize("path", sources(), ids=relative)
+def test_docstrings(path: Path) -> None:
+    assert ast.get_docstring(ast.parse(path.read_text())), "a file begins with what it is"
