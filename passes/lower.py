@@ -34,7 +34,7 @@ def lower(graph: Graph, attributes: dict[str, Any] | None = None) -> Any:
     module = ir.Module.create()
     for name, value in (attributes or {}).items():
         module.operation.attributes[name] = value
-    function = _to_function(graph, module)
+    function, held = _to_function(graph, module)
     native = _SIMPLIFY % ("" if _reduces_nothing(graph) else _STABLEHLO)
     body = function.regions[0].blocks[0].operations
     while True:
@@ -44,10 +44,16 @@ def lower(graph: Graph, attributes: dict[str, Any] | None = None) -> Any:
         run_passes(module.operation, native)
         if len(body) == size:
             break
+    _return_held(function, held)
     return module
 
 
-def _to_function(graph: Graph, module: Any) -> Any:
+def _to_function(graph: Graph, module: Any) -> tuple[Any, list[Any]]:
+    """The function, returning nothing yet, and one op an output that holds it.
+
+    MLIR's greedy driver looks at all operands of an op whenever one of them is replaced: were there a return of
+    thousands of outputs, its time would be quadratic.
+    """
     outputs = [y for y in graph.outputs if y is not None]
     type_ = ir.FunctionType.get([x.type for x in graph.inputs.values()], [y.type for y in outputs])
     attributes = {name: value for name, value in graph.attributes.items() if name != MERGED}
@@ -58,8 +64,19 @@ def _to_function(graph: Graph, module: Any) -> Any:
     block = function.regions[0].blocks.append()
     local = _Local(graph)
     write_block(graph, block, local, masks=False)
-    ir.Operation.create("func.return", operands=[local[y] for y in outputs], ip=ir.InsertionPoint(block))
-    return function
+    ip, name = ir.InsertionPoint(block), {"sym_name": ir.StringAttr.get("output")}
+    held = [ir.Operation.create("tidu.name", operands=[local[y]], attributes=name, ip=ip) for y in outputs]
+    ir.Operation.create("func.return", ip=ip)
+    return function, held
+
+
+def _return_held(function: Any, held: list[Any]) -> None:
+    block = function.regions[0].blocks[0]
+    outputs = [op.operands[0] for op in held]
+    block.operations[len(block.operations) - 1].operation.erase()
+    ir.Operation.create("func.return", operands=outputs, ip=ir.InsertionPoint(block))
+    for op in held:
+        op.erase()
 
 
 def _reduces_nothing(graph: Graph) -> bool:
