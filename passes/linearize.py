@@ -29,7 +29,8 @@ def linearize(
 
     Its inputs are one tangent an entry of `wrt`, under fresh keys, its outputs are aligned with `outputs` (values,
     or references `@graph::@name`), inactive ones marked. `RequestError` where either names a value twice, or one
-    that has no tangent; `ResolveError` where it names none; `Unsupported` where an active op has no rule.
+    that has no tangent, or `wrt` a bound input; `ResolveError` where it names none; `Unsupported` where an active
+    op has no rule.
     """
     outputs = view.values(outputs)
     primals = [view.input(key) for key in wrt]
@@ -37,6 +38,9 @@ def linearize(
     b = opset.builder(view, name)
     _check_distinct("wrt", [f"@{key}" for key in wrt], primals)
     _check_distinct("output", [str(view.reference(x)) for x in outputs], outputs)
+    for key, x in zip(wrt, primals, strict=True):
+        if x.definition is not None:
+            raise RequestError(f"wrt @{key} is bound to another value")
     tangents = {
         x: b.input(f"{name}.{key}", _tangent_type(b, x, f"@{key}"), linear=True)
         for key, x in zip(wrt, primals, strict=True)

@@ -239,6 +239,27 @@ def test_unknown_references() -> None:
         linearize(view, [("F0", "p3")], ["p3"], OPSET)
 
 
+def test_regions_that_read_active_values() -> None:
+    """A tangent that would enter through a region is refused, and not lost."""
+    text = f"""
+    func.func @main(%x: {F64}, %n: tensor<i32>) -> {F64} {{
+      %one = stablehlo.constant dense<1.0> : {F64}
+      %r:2 = stablehlo.while(%i = %n, %a = %one) : tensor<i32>, {F64}
+        cond {{
+          %c = stablehlo.compare LT, %i, %n : (tensor<i32>, tensor<i32>) -> tensor<i1>
+          stablehlo.return %c : tensor<i1>
+        }} do {{
+          %z = stablehlo.VALUE : {F64}
+          stablehlo.return %i, %z : tensor<i32>, {F64}
+        }}
+      return %r#1 : {F64}
+    }}
+    """
+    with pytest.raises(Unsupported, match="stablehlo.while"):
+        load(text.replace("VALUE", "multiply %a, %x")).jvp()
+    assert "while" in str(load(text.replace("VALUE", "multiply %a, %a")).jvp())
+
+
 # ---- closed under differentiation
 
 ELEMENTWISE = sorted(name for name, form in OPSET.forms.items() if form == "elementwise")

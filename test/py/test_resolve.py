@@ -7,7 +7,7 @@ import pytest
 from stages import EXP_AX, F64, close, external, graph, named, numbers, reference, view_of
 
 from tiduc.dialect.context import parse, read
-from tiduc.dialect.errors import ResolveError, TiducError
+from tiduc.dialect.errors import RequestError, ResolveError, TiducError
 from tiduc.passes.linearize import linearize
 from tiduc.passes.resolve import check, resolve
 from tiduc.passes.rules import OPSET
@@ -240,6 +240,13 @@ def test_an_input_bound_to_what_depends_on_another() -> None:
     linear = linearize(view, [("F0", "p2")], ["b"], OPSET)
     point = {"b": 0.0, "x": 3.0, linear.keys[0]: 5.0}
     close(numbers(view, [("F0", "p2"), *linear.outputs], point), [3.0, 15.0])
+
+
+@pytest.mark.parametrize("wrt", [["a"], ["a", "x"]])
+def test_a_bound_input_has_no_tangent(wrt: list[str]) -> None:
+    """It is no input any more: its tangent is that of the value it is bound to."""
+    with pytest.raises(RequestError, match="wrt @a is bound to another value"):
+        linearize(view_of(EXP_AX + SEED + bound("a")), [("F0", "p2")], wrt, OPSET)
 
 
 @pytest.mark.parametrize(

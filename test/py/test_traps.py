@@ -251,6 +251,14 @@ def test_an_input_that_is_called_like_a_fresh_key(name: str) -> None:
     close(run(p.jvp("x").jvp(name), [2.0, 5.0, 3.0, 7.0])[-2:], [21, 21])
 
 
+@TAKEN
+def test_a_name_whose_keys_are_taken() -> None:
+    """With a name of the caller's choice, a fresh key may be an input's already: then it is refused."""
+    view = view_of(graph("F", ["x", "y"], named("%x", "v"), ["%y"]).replace("[@x, @y]", '[@x, @"mine.x"]'))
+    with pytest.raises(TiducError, match="mine.x"):
+        linearize(view, [("F", "mine.x")], ["x"], OPSET, name="mine")
+
+
 def test_derivatives_of_a_program_read_again() -> None:
     """The text of a derivative is a program as any other: no key of it means anything any more."""
     p = program(f"%0 = stablehlo.multiply %x, %x : {F64}\n%1 = stablehlo.multiply %0, %x : {F64}", "%1")
