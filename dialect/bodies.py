@@ -18,12 +18,8 @@ class Body(StablehloBuilder):
         self.block = region.blocks.append(*types, arg_locs=[location] * len(types))
         self.arguments = list(self.block.arguments)
         self.constants = {}
-        self._location = location
+        self.location = location
         self._ip = ir.InsertionPoint(self.block)
-
-    @property
-    def location(self) -> Any:
-        return self._location
 
     def emit_all(
         self,
@@ -33,7 +29,7 @@ class Body(StablehloBuilder):
         attributes: Mapping[str, Any] | None = None,
         regions: Sequence[Fill] = (),
     ) -> tuple[Any, ...]:
-        made = {"loc": self._location, "ip": self._ip}
+        made = {"loc": self.location, "ip": self._ip}
         op = ir.Operation.create(name, types, operands, attributes, regions=len(regions), **made)
         for fill, region in zip(regions, op.regions, strict=True):
             fill(region)

@@ -17,22 +17,17 @@ from tiduc.dialect.view import View
 class Builder:
     """Builds one graph of a view; it is the view's when the builder finishes.
 
-    Operands may be values of this graph or of any other one. What is emitted gets the location of `origin`, the
-    op that a rule is called for.
+    Operands may be values of this graph or of any other one. What is emitted gets `location`, that of the op which
+    a rule is called for.
     """
 
     def __init__(self, view: View, name: str) -> None:
         self.view = view
         self.graph = Graph(name)
-        self.graph.scratch = view.scratch
-        self.origin: Definition | None = None
+        self.graph.held = (view,)
+        self.location: Any = ir.Location.unknown()
         self.constants: dict[Any, Any] = {}  # for an op set: one op a constant and graph
         self._linear: set[Value] = set()
-
-    @property
-    def location(self) -> Any:
-        """The location of what is emitted."""
-        return self.origin.location if self.origin is not None else ir.Location.unknown()
 
     # ---- the graph's ends -------------------------------------------------------------------------------------
 
@@ -98,20 +93,19 @@ class Builder:
     ) -> tuple[Any, ...]:
         """Emits an op again, regions and attributes included, with some operands replaced; its results."""
         operands = tuple([replaced.get(i, x) for i, x in enumerate(op.operands)])
-        return self.again(
-            op, operands, op.captures, {**(op.given or {}), **attributes} if attributes else op.given
-        )
-
-    def again(
-        self,
-        op: Definition,
-        operands: tuple[Any, ...],
-        captures: tuple[Any, ...],
-        given: Mapping[str, Any] | None,
-    ) -> tuple[Any, ...]:
-        """Emits an op again, with other operands, values read by its regions, and attributes given; its results."""
-        again = Definition(op.name, operands, self.graph, None, given, op.source, captures)
+        given = {**(op.given or {}), **attributes} if attributes else op.given
+        again = Definition(op.name, operands, self.graph, None, given, op.source, op.captures)
         return self._emit(again, [y.type for y in op.results])
+
+    def copy(
+        self, op: Definition, operands: tuple[Any, ...], captures: tuple[Any, ...] = ()
+    ) -> tuple[Any, ...]:
+        """Copies an op of another graph, its active mask included, onto values of this one; its results."""
+        graph = self.graph
+        copy = Definition(op.name, operands, graph, op.active, op.given, op.source, captures, op._location)
+        copy.results = tuple([Value(y.type, graph, copy) for y in op.results])
+        graph.definitions.append(copy)
+        return copy.results
 
     def sum(self, terms: Iterable[Any]) -> Any:
         """The sum of values of one type, at least one; a single one is itself."""
@@ -119,7 +113,7 @@ class Builder:
 
     def _emit(self, definition: Definition, types: Sequence[Any]) -> tuple[Any, ...]:
         graph, linear = self.graph, self._linear
-        definition._origin = self.origin
+        definition._location = self.location
         results = definition.results = tuple([Value(type_, graph, definition) for type_ in types])
         if linear and not linear.isdisjoint(definition.operands):
             definition.active = tuple([x in linear for x in definition.operands])

@@ -46,11 +46,11 @@ class Definition:
     `operands` are values of any graph, never references; `captures` are the values that the op's regions read from
     outside; `active` flags the operands that depend on the inputs of a linear graph, and is None where none does.
     `source` is the `ir.Operation` whose attributes and regions it has; an op without regions that a rule emitted
-    has none, and its `given` attributes are all there are. With a source, `given` overrides. Its origin, which it
-    has its location from, is the op it was emitted for, or the `ir.Operation` it was read from.
+    has none, and its `given` attributes are all there are. With a source, `given` overrides. Its
+    location is found when it is asked for, where it was read from an operation.
     """
 
-    __slots__ = ("_origin", "active", "captures", "given", "graph", "name", "operands", "results", "source")
+    __slots__ = ("_location", "active", "captures", "given", "graph", "name", "operands", "results", "source")
 
     def __init__(
         self,
@@ -61,7 +61,7 @@ class Definition:
         given: Mapping[str, Any] | None = None,
         source: Any = None,
         captures: tuple[Value, ...] = (),
-        origin: Any = None,
+        location: Any = None,
     ) -> None:
         self.name = name
         self.operands = operands
@@ -70,7 +70,7 @@ class Definition:
         self.given = given
         self.source = source
         self.captures = captures
-        self._origin = origin
+        self._location = location  # an `ir.Location`, or the `ir.Operation` that has it
         self.results: tuple[Value, ...] = ()
 
     @property
@@ -95,13 +95,9 @@ class Definition:
     @property
     def location(self) -> Any:
         """Of an op that a rule emitted: that of the op it was emitted for."""
-        root, origin = self, self._origin
-        while isinstance(origin, Definition):  # a derivative of a derivative leads back through both
-            root, origin = origin, origin._origin
-        if not isinstance(origin, ir.Location):  # an operation, or nothing
-            made_of = origin or root.source
-            origin = root._origin = made_of.location if made_of is not None else ir.Location.unknown()
-        return origin
+        if not isinstance(self._location, ir.Location):
+            self._location = self._location.location if self._location is not None else ir.Location.unknown()
+        return self._location
 
     def create(self, operands: Sequence[Any], captures: Sequence[Any], ip: Any, masks: bool = True) -> Any:
         """The `ir.Operation`, made anew at an insertion point, of other `ir.Value`s."""
@@ -162,8 +158,8 @@ class Graph:
         self.output_of: tuple[Any, ...] = ()
         self.names: dict[str, Any] = {}
         self.op: Any = None
-        self.module: Any = None  # held, as is the next, since an op does not keep its module alive
-        self.scratch: Any = None
+        self.module: Any = None  # held, since an op does not keep its module alive
+        self.held: tuple[Any, ...] = ()  # of a graph that a builder made: the views its ops come from
         self._name_of: dict[Value, str] = {}
         self._unwritten_names: list[tuple[str, Value]] = []
         self._fresh = 0

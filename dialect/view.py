@@ -13,7 +13,6 @@ from tiduc.dialect.errors import ResolveError
 from tiduc.dialect.graph import Definition, Graph, Value, captured, operations
 from tiduc.dialect.verify import ACTIVE_OUTPUTS, INPUT_OF, OUTPUT_OF, TERMINATOR
 
-
 BINDING = "tidu.bind"
 """The name of the definition of a bound input: its operand is the value that stands in its place."""
 
@@ -215,7 +214,7 @@ class View:
                 outputs = list(op.operands)
             else:
                 plain = not len(op.attributes) and not len(op.regions)
-                definition = Definition(name, (), graph, source=None if plain else op, origin=op)
+                definition = Definition(name, (), graph, source=None if plain else op, location=op)
                 results = []
                 for y in op.results:
                     value = values[y] = Value(y.type, graph, definition)

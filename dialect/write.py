@@ -40,7 +40,8 @@ def write_block(graph: Graph, block: Any, local: dict[Value, Any], masks: bool =
     ip = ir.InsertionPoint(block)
     for definition in graph.definitions:
         operands = [local[x] for x in definition.operands]
-        op = definition.create(operands, [local[x] for x in definition.captures], ip, masks)
+        captures = [local[x] for x in definition.captures] if definition.captures else ()
+        op = definition.create(operands, captures, ip, masks)
         results = definition.results
         if len(results) == 1:
             local[results[0]] = op.result

@@ -59,7 +59,7 @@ def _transpose_ops(b: Any, graph: Graph, cotangents: defaultdict[Any, list[Any]]
         buckets = [cotangents.pop(y, None) for y in op.results]
         if not any(buckets):
             continue
-        b.origin = op
+        b.location = op.location
         ct = [b.sum(bucket) if bucket else None for bucket in buckets]
         transposed = opset.transpose_rule(op)(b, op, ct, op.active)
         for x, is_active, cx in zip(op.operands, op.active, transposed, strict=True):

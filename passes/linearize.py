@@ -65,7 +65,7 @@ def _linearize_ops(
             rule = opset.linearize_rule(op)
             if rule is None:
                 continue
-            b.origin = op
+            b.location = op.location
             for y, dy in zip(op.results, rule(b, op, dx), strict=True):
                 if dy is not None:
                     tangents[y] = dy

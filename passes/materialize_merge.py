@@ -50,36 +50,34 @@ def materialize_merge(
     b = opset.builder(flat, name)
     keys = KeyTable(opset.stateful)
     key_of: dict[Value, int] = {}
-    value_of: dict[int, Value] = {}
+    merged: list[Value] = []  # by key
     for key in _needed_inputs(view, schedule, wanted, inputs, keep_dead_inputs):
         x = view.input(key)
-        key_of[x] = number = keys.input(key)
-        value_of[number] = b.input(key, x.type)
+        key_of[x] = keys.input(key)
+        merged.append(b.input(key, x.type))
     for op in schedule:
         operands = [key_of[x] for x in op.operands]
         if op.name == BINDING:
             key_of[op.result] = operands[0]
             continue
-        captures = [key_of[x] for x in op.captures]
+        captures = [key_of[x] for x in op.captures] if op.captures else ()
         number = keys.results(op, operands, captures)
-        if number not in value_of:
-            b.origin = op
-            mine = tuple([value_of[x] for x in operands])
-            made = b.again(op, mine, tuple([value_of[x] for x in captures]), op.given)
-            for i, y in enumerate(made):
-                value_of[number + i] = y
-                y.definition.active = op.active  # dropped when lowering, not before
-        for i, y in enumerate(op.results):
-            key_of[y] = number + i
+        if number == len(merged):  # a key that was not met before
+            mine = tuple([merged[i] for i in operands])
+            merged += b.copy(op, mine, tuple([merged[i] for i in captures]))
+        for i, y in enumerate(op.results, number):
+            key_of[y] = i
+    b.graph.held += (view,)
     b.graph.attributes[MERGED] = ir.UnitAttr.get()
-    return b.finish([b.zero(x.type) if isinstance(x, Zero) else value_of[key_of[x]] for x in wanted])
+    return b.finish([b.zero(x.type) if isinstance(x, Zero) else merged[key_of[x]] for x in wanted])
 
 
 def _needed_inputs(
     view: View, schedule: Sequence[Any], wanted: Sequence[Any], inputs: Sequence[str], keep_dead: bool
 ) -> list[str]:
     """The keys of the merged graph's inputs, in the order of its signature."""
-    read = {x for op in schedule for x in op.operands + op.captures}
+    read = {x for op in schedule for x in op.operands if x.definition is None}
+    read.update(x for op in schedule if op.captures for x in op.captures)
     read.update(x for x in wanted if not isinstance(x, Zero))
     needed = {key: None for key, x in view.inputs.items() if x.definition is None and x in read}
     listed = [key for key in inputs if keep_dead or key in needed]
