@@ -122,9 +122,25 @@ def parse(text: str | bytes, file: str | None = None) -> Any:
     try:
         if isinstance(text, bytes) and _is_artifact(text):
             return _deserialize(text, file)
-        return ir.Module.parse(text)
+        return _parsed(ir.Module.parse, text)
     except ir.MLIRError as error:
         raise diagnosed(error, file) from None
+
+
+def _parsed(parser: Callable[[Any], Any], source: str | bytes) -> Any:
+    """What MLIR's parser makes of the source; attributes of dialects that are not at hand, as Shardy's, stay."""
+    try:
+        return parser(source)
+    except ir.MLIRError as error:
+        if not any(
+            "attribute created with unregistered dialect" in d.message for d in error.error_diagnostics
+        ):
+            raise
+    context().allow_unregistered_dialects = True
+    try:
+        return parser(source)
+    finally:
+        context().allow_unregistered_dialects = False
 
 
 def _is_artifact(contents: bytes) -> bool:
@@ -146,7 +162,7 @@ def read(path: str | Path) -> Any:
         contents = Path(path).read_bytes()
         if _is_artifact(contents):
             return parse(contents, str(path))
-        return ir.Module.parseFile(str(path))  # and not `parse`: locations are to name the file
+        return _parsed(ir.Module.parseFile, str(path))  # and not `parse`: locations are to name the file
     except OSError as error:
         raise TiducError(error.strerror or str(error), str(path)) from None
 

@@ -270,3 +270,18 @@ def test_arguments_of_one_name_and_two_types(types: tuple[str, str]) -> None:
     )
     assert [str(port.type) for port in load(text).jvp().inputs] == [types[0]] * 2
     assert [str(port.type) for port in load(text, entry="other").jvp().inputs] == [types[1]] * 2
+
+
+SHARDY = "#sdy.op_sharding_rule<([i])->([j]) {i=4, j=4}, custom>"
+
+
+def test_attributes_of_unknown_dialects_stay() -> None:
+    call = (
+        f'%0 = "stablehlo.custom_call"(%x) {{call_target_name = "f", sdy.rule = {SHARDY}}} : ({F64}) -> {F64}'
+    )
+    text = function("main", call, f"%1 = stablehlo.multiply %0, %x : {F64}", result="%1")
+    assert SHARDY in str(load(text))
+    with pytest.raises(Unsupported, match="custom_call"):
+        load(text).jvp()
+    with pytest.raises(ParseError, match="unregistered dialect"):
+        parse(function("main", f'%0 = "sdy.not_an_op"(%x) : ({F64}) -> {F64}'))
