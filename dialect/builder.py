@@ -10,6 +10,7 @@ from typing import Any
 
 from torch_mlir import ir
 
+from tiduc.dialect.errors import RequestError
 from tiduc.dialect.graph import Definition, Graph, Value
 from tiduc.dialect.view import View
 
@@ -32,8 +33,14 @@ class Builder:
     # ---- the graph's ends -------------------------------------------------------------------------------------
 
     def input(self, key: str, type_: Any, linear: bool = False) -> Value:
-        """A new input of that key; a linear one is active, and so is what is made of it."""
-        value = self.graph.inputs[key] = Value(type_, self.graph, key=key)
+        """The input of that key; a linear one is new, is active, and so is what is made of it.
+
+        `RequestError` where the view has an input of that key which is linear or of another type.
+        """
+        value = self.view.inputs.get(key)
+        if value is not None and (linear or value.type != type_):
+            raise RequestError(f"there is an input @{key} of type {value.type} already")
+        value = self.graph.inputs[key] = value or Value(type_, self.graph, key=key)
         if linear:
             self._linear.add(value)
         return value

@@ -140,8 +140,13 @@ class StablehloBuilder(Builder):
 
     @staticmethod
     def tangent_type(type_: Any) -> Any | None:
-        """The type itself where its elements are float or complex."""
+        """The type itself where its elements are float or complex; `Unsupported` for floats without a rank."""
         if not isinstance(type_, ir.RankedTensorType):
+            inner = type_.element_type if isinstance(type_, ir.ShapedType) else type_
+            if isinstance(inner, ir.FloatType | ir.ComplexType):
+                raise Unsupported(
+                    f"a value of type {type_} cannot be differentiated; only ranked tensors can"
+                )
             return None
         # An exponent alone, f8E8M0FNU, has neither zero nor sign, so its values are no vectors.
         if isinstance(type_.element_type, ir.Float8E8M0FNUType):

@@ -63,7 +63,7 @@ class Name(Tidu.Operation, name="name"):
 
     @staticmethod
     def verify_invariants(op: Any) -> bool:
-        return verify.inside_graph(op)
+        return verify.name(op)
 
 
 class Bind(Tidu.Operation, name="bind"):

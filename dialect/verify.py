@@ -32,12 +32,19 @@ def external(op: Any) -> bool:
     """Its reference has two parts, and names another graph."""
     if not inside_graph(op):
         return False
-    ref = op.attributes["ref"]
-    if not isinstance(ref, ir.SymbolRefAttr) or len(ref.value) != 2:
+    ref = op.attributes.get("ref")
+    if not _is_reference(ref):
         return _fail(op, f"expects a reference @graph::@name, has {ref}")
-    if ref.value[0] == ir.StringAttr(op.operation.parent.attributes["sym_name"]).value:
+    if ref.value[0] == _symbol(op.operation.parent):
         return _fail(op, f"refers to {ref} in its own graph")
     return True
+
+
+def name(op: Any) -> bool:
+    """It has a name, and stands in a graph."""
+    if _symbol(op) is None:
+        return _fail(op, f"expects a name in sym_name, has {op.attributes.get('sym_name')}")
+    return inside_graph(op)
 
 
 def inside_graph(op: Any) -> bool:
@@ -50,12 +57,24 @@ def inside_graph(op: Any) -> bool:
 
 def bind(op: Any) -> bool:
     """An input key, and a reference to a value of a graph."""
-    key, value = op.attributes["input"], op.attributes["value"]
+    key, value = op.attributes.get("input"), op.attributes.get("value")
     if not isinstance(key, ir.FlatSymbolRefAttr):
         return _fail(op, f"expects an input key, has {key}")
-    if not isinstance(value, ir.SymbolRefAttr) or len(value.value) != 2:
+    if not _is_reference(value):
         return _fail(op, f"expects a reference @graph::@name, has {value}")
     return True
+
+
+# What follows asks for nothing that may not be there: these checks run before IRDL's own.
+
+
+def _symbol(op: Any) -> str | None:
+    symbol = op.attributes.get("sym_name")
+    return str(symbol.value) if isinstance(symbol, ir.StringAttr) else None
+
+
+def _is_reference(ref: Any) -> bool:
+    return isinstance(ref, ir.SymbolRefAttr) and len(ref.value) == 2
 
 
 def _fail(op: Any, message: str) -> bool:
@@ -65,16 +84,16 @@ def _fail(op: Any, message: str) -> bool:
 
 def _keys(op: Any, block: Any, body: list[Any]) -> bool:
     """As many input keys as block arguments; no key or name twice."""
-    keys = list(ir.ArrayAttr(op.attributes["inputs"]))
-    if not all(isinstance(key, ir.FlatSymbolRefAttr) for key in keys):
+    if _symbol(op) is None:
+        return _fail(op, f"expects a name in sym_name, has {op.attributes.get('sym_name')}")
+    keys = op.attributes.get("inputs")
+    if not isinstance(keys, ir.ArrayAttr) or not all(isinstance(key, ir.FlatSymbolRefAttr) for key in keys):
         return _fail(op, "expects input keys that are symbols")
     if len(keys) != len(block.arguments):
         return _fail(op, f"has {len(keys)} input keys for {len(block.arguments)} block arguments")
     seen = set()
     for owner, name in [(op, key.value) for key in keys] + [
-        (inner, ir.StringAttr(inner.attributes["sym_name"]).value)
-        for inner in body
-        if inner.name == "tidu.name"
+        (inner, _symbol(inner)) for inner in body if inner.name == "tidu.name"
     ]:
         if name in seen:
             return _fail(owner, f"defines the key @{name} a second time")
@@ -92,6 +111,10 @@ def _linear(op: Any, block: Any, body: list[Any]) -> bool:
         return all(_has_mask_of(inner, len(inner.operands)) for inner in masked)
     if OUTPUT_OF not in attributes or ACTIVE_OUTPUTS not in attributes:
         return _fail(op, f"is linear, but lacks {OUTPUT_OF} or {ACTIVE_OUTPUTS}")
+    for aligned in (INPUT_OF, OUTPUT_OF):
+        refs = attributes[aligned]
+        if not isinstance(refs, ir.ArrayAttr) or not all(map(_is_reference, refs)):
+            return _fail(op, f"expects {aligned} to be an array of references @graph::@name")
     if len(attributes[INPUT_OF]) != len(block.arguments):
         return _fail(op, f"has {len(attributes[INPUT_OF])} {INPUT_OF} for {len(block.arguments)} inputs")
     if not isinstance(attributes[ACTIVE_OUTPUTS], ir.DenseBoolArrayAttr):

@@ -34,6 +34,9 @@ class View:
         self._unwritten: list[Graph] = []
         self._unwritten_bindings: list[tuple[str, Value]] = []
         self._fresh: dict[str, int] = {}
+        self._key_owners: set[str] = (
+            set()
+        )  # the G of each input key G.x: no graph made later may be called so
 
     # ---- graphs -----------------------------------------------------------------------------------------------
 
@@ -92,10 +95,12 @@ class View:
     def fresh(self, prefix: str) -> str:
         """A graph name no graph of the view or on its search path has: `L0`, `L1`, ..."""
         number = self._fresh.get(prefix, 0)
-        while f"{prefix}{number}" in self.graphs or (self._search and self._search(f"{prefix}{number}")):
+        while (
+            (name := f"{prefix}{number}") in self.graphs or name in self._key_owners or self._is_found(name)
+        ):
             number += 1
         self._fresh[prefix] = number + 1
-        return f"{prefix}{number}"
+        return name
 
     # ---- values -----------------------------------------------------------------------------------------------
 
@@ -179,6 +184,7 @@ class View:
             raise ResolveError(f"symbol @{graph.name} is ambiguous: also defined at {other}", graph.location)
         self.graphs[graph.name] = graph
         for key, value in graph.inputs.items():
+            self._key_owners.add(key.partition(".")[0])
             first = self.inputs.setdefault(key, value)
             if first.type != value.type:
                 message = (
@@ -187,6 +193,9 @@ class View:
                 raise ResolveError(message, graph.location)
             graph.inputs[key] = first
         return graph
+
+    def _is_found(self, name: str) -> bool:
+        return self._search is not None and self._search(name) is not None
 
     def _find(self, name: str, location: Any) -> Graph:
         found = self.graphs.get(name)

@@ -24,10 +24,11 @@ _OWN = ("sym_name", "function_type", "sym_visibility")
 
 
 @stage
-def import_stablehlo(module: Any) -> Any:
+def import_stablehlo(module: Any, only: str | None = None) -> Any:
     """A new module, with a graph for each public function and no function; `module` stays as it is.
 
-    `Unsupported` where a function has several blocks, or recursion leaves a call.
+    `only` names the one function to import, whatever the others are. `Unsupported` where a function has several
+    blocks, or recursion leaves a call.
     """
     imported = _clone(module)
     run_passes(
@@ -36,7 +37,7 @@ def import_stablehlo(module: Any) -> Any:
     )
     for op in list(operations(imported.body)):
         if op.name == "func.func":
-            if len(op.regions[0].blocks):
+            if len(op.regions[0].blocks) and only in (None, ir.StringAttr(op.attributes["sym_name"]).value):
                 _to_graph(op)
             op.erase()
     return imported

@@ -11,7 +11,7 @@ from torch_mlir import ir
 
 from tiduc.dialect.context import parse, read, stage
 from tiduc.dialect.errors import RequestError
-from tiduc.dialect.graph import Graph
+from tiduc.dialect.graph import Graph, operations
 from tiduc.dialect.view import View
 from tiduc.dialect.write import write_graph
 from tiduc.passes.import_stablehlo import NAME, import_stablehlo, name_in
@@ -328,9 +328,9 @@ def load(source: str | bytes | Path, entry: str | None = None) -> Program:
 @stage
 def from_module(module: Any, entry: str | None = None) -> Program:
     """The program in an `ir.Module` of `func.func`s, or of graphs made by `import_stablehlo`."""
-    imported = import_stablehlo(module)
-    view = resolve(imported)
-    graph = view.graph(_entry(view, entry))
+    entry = _entry(module, entry)
+    view = resolve(import_stablehlo(module, entry))
+    graph = view.graph(entry)
     arg_attrs, res_attrs = (_dicts(graph, name) for name in ("arg_attrs", "res_attrs"))
     inputs = [
         Port(key, x.type, key, attributes)
@@ -346,13 +346,25 @@ def from_module(module: Any, entry: str | None = None) -> Program:
     return Program(view, graph.name, _with((), inputs), _with((), outputs))
 
 
-def _entry(view: View, entry: str | None) -> str:
+def _entry(module: Any, entry: str | None) -> str:
+    """The name of the function or graph to load: the one asked for, `main`, or the only one."""
+    names = [
+        str(ir.StringAttr(op.attributes["sym_name"]).value)
+        for op in operations(module.body)
+        if op.name == "tidu.graph" or (op.name == "func.func" and _is_public(op))
+    ]
     if entry is None:
-        entry = "main" if "main" in view.graphs or len(view.graphs) != 1 else next(iter(view.graphs))
-    if entry not in view.graphs:
-        names = ", ".join(f"@{name}" for name in view.graphs)
-        raise RequestError(f"no public function @{entry}; there are {names or 'none'}")
+        entry = names[0] if len(names) == 1 else "main"
+    if entry not in names:
+        raise RequestError(
+            f"no public function @{entry}; there are {', '.join(f'@{n}' for n in names) or 'none'}"
+        )
     return entry
+
+
+def _is_public(function: Any) -> bool:
+    visibility = function.attributes.get("sym_visibility")
+    return len(function.regions[0].blocks) > 0 and (visibility is None or visibility.value == "public")
 
 
 def _dicts(graph: Graph, name: str) -> list[Any] | None:

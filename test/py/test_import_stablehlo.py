@@ -260,7 +260,6 @@ def test_several_functions_share_inputs_by_key() -> None:
         assert linearize(view, list(graph.outputs), ["x"], OPSET).keys == (f"L{'fg'.index(name)}.x",)
 
 
-@pytest.mark.xfail(strict=True, reason="keys of all functions in a file are one namespace")
 @pytest.mark.parametrize("types", [("tensor<f64>", "tensor<2xf64>"), ("tensor<f64>", "tensor<f32>")])
 def test_arguments_of_one_name_and_two_types(types: tuple[str, str]) -> None:
     """Functions that have nothing to do with each other may call their arguments alike."""

@@ -190,7 +190,7 @@ def test_a_derivative_in_a_derivative(op: str, expected: float, reload: bool) ->
     "again",
     [
         False,
-        pytest.param(True, marks=pytest.mark.xfail(strict=True, reason="the builder's input is another one")),
+        True,
     ],
     ids=["by reference", "as an input of the same key"],
 )
@@ -229,9 +229,6 @@ def test_two_linearizations_do_not_merge() -> None:
     close(numbers(view, wanted, point), [0.5 * e * 3, 0.5 * e * 7])
 
 
-TAKEN = pytest.mark.xfail(strict=True, reason="fresh keys are not compared with the inputs' keys")
-
-
 @pytest.mark.parametrize(
     "name",
     [
@@ -251,7 +248,6 @@ def test_an_input_that_is_called_like_a_fresh_key(name: str) -> None:
     close(run(p.jvp("x").jvp(name), [2.0, 5.0, 3.0, 7.0])[-2:], [21, 21])
 
 
-@TAKEN
 def test_a_name_whose_keys_are_taken() -> None:
     """With a name of the caller's choice, a fresh key may be an input's already: then it is refused."""
     view = view_of(graph("F", ["x", "y"], named("%x", "v"), ["%y"]).replace("[@x, @y]", '[@x, @"mine.x"]'))

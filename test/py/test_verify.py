@@ -263,7 +263,6 @@ MALFORMED = {
 }
 
 
-@pytest.mark.xfail(strict=True, reason="the verifiers take the attributes for granted")
 @pytest.mark.parametrize("what", MALFORMED)
 def test_malformed(what: str) -> None:
     with pytest.raises(ParseError) as error:
