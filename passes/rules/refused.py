@@ -39,19 +39,6 @@ refuse(
     "stablehlo.real_dynamic_slice",
     "stablehlo.set_dimension_size",
 )
-refuse(
-    "the derivative of batch normalization is not written yet",
-    "stablehlo.batch_norm_grad",
-    "stablehlo.batch_norm_inference",
-    "stablehlo.batch_norm_training",
-)
-refuse(
-    "the rule is not written yet; the op is deprecated",
-    "stablehlo.broadcast",
-    "stablehlo.einsum",
-    "stablehlo.torch_index_select",
-    "stablehlo.unary_einsum",
-)
 refuse("the rule is not written yet", "chlo.ragged_dot")
 refuse("differentiate before quantizing", "stablehlo.uniform_dequantize", "stablehlo.uniform_quantize")
 refuse("the bits of a float have no derivative", "stablehlo.bitcast_convert")

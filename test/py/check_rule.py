@@ -14,6 +14,7 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+from xla import chosen
 
 from tiduc.program import Program, load
 from tiduc.runtime.reference import evaluate
@@ -46,8 +47,9 @@ def check_rule(
 
 
 def run(program: Program, point: Sequence[Array]) -> tuple[Array, ...]:
-    """The program's results by the reference interpreter."""
-    return evaluate(str(program), point)
+    """The program's results by the reference interpreter, or by a compiler where that lacks an op."""
+    text = str(program)
+    return (chosen(text) or evaluate)(text, point)
 
 
 def active(point: Sequence[Array]) -> list[int]:
@@ -110,7 +112,10 @@ def _check(
         vjp = run(program.vjp(list(wrt)), [*point, *ct])
         for actual in (jvp[: len(primal)], vjp[: len(primal)]):
             for y, expected in zip(actual, primal, strict=True):
-                np.testing.assert_array_equal(y, expected, f"primal, {what}")
+                if chosen(str(program)) is None:
+                    np.testing.assert_array_equal(y, expected, f"primal, {what}")
+                else:  # a compiler may round otherwise in another program
+                    assert_close(y, expected, 1e-13, f"primal, {what}")
         dy, cx = jvp[len(primal) :], vjp[len(primal) :]
         if differences:
             for y, expected in zip(dy, difference(program, point, wrt, dx), strict=True):

@@ -1,0 +1,93 @@
+"""batch_norm_training, _inference and _grad: linearized as the ops that their specifications are made of.
+
+One dimension of x holds the features; scale, offset, mean and variance have one entry a feature.
+"""
+
+from collections.abc import Sequence
+from typing import Any
+
+from torch_mlir import ir
+
+from tiduc.dialect.graph import Definition
+from tiduc.dialect.stablehlo import rank, shape
+from tiduc.passes.rules.elementwise import times
+from tiduc.passes.rules.expansion import expanded
+from tiduc.passes.rules.opset import linearize
+from tiduc.passes.rules.registry import Tangents
+
+
+@linearize("stablehlo.batch_norm_training")
+def batch_norm_training(b: Any, op: Definition, dx: Tangents) -> list[Any | None]:
+    """With n elements a feature, dmean = sum dx / n and dvariance = 2 sum (x - mean) dx / n."""
+    x, scale, offset = op.operands
+    _, mean, variance = op.results
+    if 0 in shape(x):
+        return [None, None, None]
+    dmean = dvariance = None
+    if dx[0] is not None:
+        share = 1 / _count(op)
+        centered = b.subtract(x, _spread(b, op, mean))
+        dmean = times(b, share, _total(b, op, dx[0]))
+        dvariance = times(b, 2 * share, _total(b, op, b.multiply(centered, dx[0])))
+    operands, tangents = [x, scale, offset, mean, variance], [*dx, dmean, dvariance]
+    return [*expanded(b, operands, tangents, lambda *v: _inference(b, op, *v)), dmean, dvariance]
+
+
+@linearize("stablehlo.batch_norm_inference")
+def batch_norm_inference(b: Any, op: Definition, dx: Tangents) -> list[Any | None]:
+    if 0 in shape(op.operands[0]):
+        return [None]
+    return expanded(b, op.operands, dx, lambda *v: _inference(b, op, *v))
+
+
+@linearize("stablehlo.batch_norm_grad")
+def batch_norm_grad(b: Any, op: Definition, dx: Tangents) -> list[Any | None]:
+    if 0 in shape(op.operands[0]):
+        return [None, None, None]
+    return expanded(b, op.operands, dx, lambda *v: _gradient(b, op, *v))
+
+
+def _inference(
+    b: Any, op: Definition, x: Any, scale: Any, offset: Any, mean: Any, variance: Any
+) -> list[Any]:
+    """scale (x - mean) / sqrt(variance + epsilon) + offset."""
+    factor = b.divide(scale, _deviation(b, op, variance))
+    centered = b.subtract(x, _spread(b, op, mean))
+    return [b.add(b.multiply(_spread(b, op, factor), centered), _spread(b, op, offset))]
+
+
+def _gradient(b: Any, op: Definition, x: Any, scale: Any, mean: Any, variance: Any, ct: Any) -> Sequence[Any]:
+    """With u = (x - mean) / deviation: scale / deviation (ct - (sum ct + u sum (u ct)) / n), sum (u ct), sum ct."""
+    deviation = _deviation(b, op, variance)
+    u = b.divide(b.subtract(x, _spread(b, op, mean)), _spread(b, op, deviation))
+    to_scale, to_offset = _total(b, op, b.multiply(u, ct)), _total(b, op, ct)
+    common = b.add(_spread(b, op, to_offset), b.multiply(u, _spread(b, op, to_scale)))
+    rest = b.subtract(ct, times(b, 1 / _count(op), common))
+    return b.multiply(_spread(b, op, b.divide(scale, deviation)), rest), to_scale, to_offset
+
+
+def _deviation(b: Any, op: Definition, variance: Any) -> Any:
+    epsilon = ir.FloatAttr(op.attributes["epsilon"]).value
+    return b.sqrt(b.add(variance, b.constant(epsilon, variance.type)))
+
+
+def _spread(b: Any, op: Definition, v: Any) -> Any:
+    """What there is one of a feature, in the shape of x."""
+    return b.broadcast_in_dim(v, [_feature(op)], op.operands[0].type)
+
+
+def _total(b: Any, op: Definition, v: Any) -> Any:
+    """The sum over all that belongs to a feature."""
+    return b.reduce_sum(v, [i for i in range(rank(v)) if i != _feature(op)])
+
+
+def _count(op: Definition) -> int:
+    """The number of elements a feature."""
+    total = 1
+    for i, n in enumerate(shape(op.operands[0])):
+        total *= 1 if i == _feature(op) else n
+    return total
+
+
+def _feature(op: Definition) -> int:
+    return int(ir.IntegerAttr(op.attributes["feature_index"]).value)

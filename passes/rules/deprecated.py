@@ -1,0 +1,83 @@
+"""Deprecated ops that others have replaced, and as which they are linearized."""
+
+from collections.abc import Sequence
+from typing import Any
+
+from torch_mlir import ir
+from torch_mlir._mlir_libs import _stablehlo as hlo
+
+from tiduc.dialect.graph import Definition
+from tiduc.dialect.stablehlo import rank, shape
+from tiduc.passes.rules.expansion import expanded
+from tiduc.passes.rules.opset import linear, linearize, unsupported
+from tiduc.passes.rules.registry import Tangents
+
+
+@linear("stablehlo.broadcast", [0])
+def broadcast(b: Any, op: Definition, ct: Any) -> list[Any]:
+    """The sum over the new dimensions, which come first."""
+    return [b.reduce_sum(ct, range(rank(ct) - rank(op.operands[0])))]
+
+
+@linearize("stablehlo.einsum")
+@linearize("stablehlo.unary_einsum")
+def einsum(b: Any, op: Definition, dx: Tangents) -> list[Any | None]:
+    """Sums of one operand alone, then a dot_general of two, then a transpose."""
+    config = ir.StringAttr(op.attributes["einsum_config"]).value.replace(" ", "")
+    sources, arrow, target = config.partition("->")
+    labels = sources.split(",")
+    if not _is_plain(op.operands, labels, target) or not arrow:
+        raise unsupported("jvp", op, f'"{config}" is no plain sum of products')
+    if 0 in (*shape(op.result), *(n for x in op.operands for n in shape(x))):
+        return [None]
+    return expanded(b, op.operands, dx, lambda *operands: [_contracted(b, op, operands, labels, target)])
+
+
+def _is_plain(operands: Sequence[Any], labels: Sequence[str], target: str) -> bool:
+    """One label a dimension: none twice in a tensor, none of two sizes, none in the result alone."""
+    ranks = [rank(x) for x in operands]
+    if [len(names) for names in labels] != ranks or any(len(set(n)) < len(n) for n in (*labels, target)):
+        return False
+    sizes = {
+        (c, n)
+        for x, names in zip(operands, labels, strict=True)
+        for c, n in zip(names, shape(x), strict=True)
+    }
+    return len(sizes) == len({c for c, _ in sizes}) and set(target) <= {c for c, _ in sizes}
+
+
+def _contracted(b: Any, op: Definition, operands: Sequence[Any], labels: Sequence[str], target: str) -> Any:
+    summed = []
+    for i, x in enumerate(operands):
+        elsewhere = "".join([target, *labels[:i], *labels[i + 1 :]])
+        dropped = [d for d, c in enumerate(labels[i]) if c not in elsewhere]
+        summed.append((b.reduce_sum(x, dropped), [c for c in labels[i] if c in elsewhere]))
+    y, names = summed[0]
+    if len(summed) == 2:
+        shared = [c for c in names if c in summed[1][1]]
+        batch = [c for c in shared if c in target]
+        numbers = [
+            [[of.index(c) for c in some] for _, of in summed]
+            for some in (batch, [c for c in shared if c not in batch])
+        ]
+        kept = [c for _, of in summed for c in of if c not in shared]
+        precision = {n: op.attributes[n] for n in ("precision_config",) if n in op.attributes}
+        y, names = b.dot_general(y, summed[1][0], *numbers, precision), [*batch, *kept]
+    return b.transpose(y, [names.index(c) for c in target])
+
+
+@linearize("stablehlo.torch_index_select")
+def torch_index_select(b: Any, op: Definition, dx: Tangents) -> list[Any | None]:
+    """A gather: of one index into `dim`, for each of the index's dimensions after those of the batch."""
+    x, index = op.operands
+    dim, batch = (ir.IntegerAttr(op.attributes[name]).value for name in ("dim", "batch_dims"))
+    if not 0 <= batch <= dim < rank(x):
+        raise unsupported("jvp", op, "its dimensions are not counted from the front, batch first")
+    if 0 in (*shape(x), *shape(op.result)):
+        return [None]
+    after = dim + rank(index) - batch
+    offsets = [*range(batch, dim), *range(after, rank(op.result))]
+    shared = list(range(batch))
+    numbers = hlo.GatherDimensionNumbers.get(offsets, [dim], shared, shared, [dim], rank(index))
+    sizes = [1 if d in [*shared, dim] else n for d, n in enumerate(shape(x))]
+    return [b.gather(dx[0], index, numbers, sizes, op.result.type)]

@@ -1,0 +1,26 @@
+"""Ops that are linearized as what they stand for: their expansion into others, which have rules."""
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from tiduc.passes.rules.opset import OPSET
+from tiduc.passes.rules.registry import Tangents
+
+
+def expanded(
+    b: Any, operands: Sequence[Any], dx: Tangents, build: Callable[..., Sequence[Any]]
+) -> list[Any | None]:
+    """The tangents of `build(*operands)`, given those of the operands.
+
+    What `build` emits are primal ops; those of which only tangents are read go when the program is made.
+    """
+    before = len(b.graph.definitions)
+    results = build(*operands)
+    tangents = {x: tangent for x, tangent in zip(operands, dx, strict=True) if tangent is not None}
+    for op in b.graph.definitions[before:]:
+        of_operands = [tangents.get(x) for x in op.operands]
+        if any(x is not None for x in of_operands) and (rule := OPSET.linearize_rule(op)) is not None:
+            for y, dy in zip(op.results, rule(b, op, of_operands), strict=True):
+                if dy is not None:
+                    tangents[y] = dy
+    return [tangents.get(y) for y in results]

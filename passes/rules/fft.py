@@ -1,0 +1,61 @@
+"""fft: discrete Fourier transforms over the last dimensions, each linear.
+
+With N the number of points, and R of the points k of the last dimension that RFFT leaves,
+
+    FFT     adjoint N IFFT
+    IFFT    adjoint FFT / N
+    RFFT    FFT, of which R is kept        adjoint N Re(IFFT), zeros in place of what was left out
+    IRFFT   Re(IFFT) of R and conjugates   adjoint w RFFT / N
+
+where w counts the points that stand for themselves alone once (k = 0, and N / 2 of even N), others twice.
+"""
+
+from math import prod
+from typing import Any
+
+from torch_mlir._mlir_libs import _stablehlo as hlo
+
+from tiduc.dialect.graph import Definition
+from tiduc.dialect.stablehlo import dims, rank, shape, with_shape
+from tiduc.passes.rules.elementwise import times
+from tiduc.passes.rules.opset import linear
+
+
+@linear("stablehlo.fft", [0])
+def fft(b: Any, op: Definition, ct: Any) -> list[Any]:
+    x = op.operands[0]
+    if 0 in (*shape(x), *shape(ct)):
+        return [None]
+    length = list(op.attributes["fft_length"])
+    count = prod(length)
+    kind = hlo.FftTypeAttr(op.attributes["fft_type"]).value
+    if kind == "FFT":
+        return [times(b, count, _transform(b, ct, "IFFT", length, x.type))]
+    if kind == "IFFT":
+        return [times(b, 1 / count, _transform(b, ct, "FFT", length, x.type))]
+    if kind == "IRFFT":
+        transformed = _transform(b, ct, "RFFT", length, x.type)
+        return [b.multiply(times(b, 1 / count, _weights(b, x, length[-1])), transformed)]
+    if len(length) == 1:  # for more, IRFFT says nothing of what is not the transform of real values
+        return [
+            times(b, count, _transform(b, b.divide(ct, _weights(b, ct, length[0])), "IRFFT", length, x.type))
+        ]
+    missing = [0] * (rank(x) - 1) + [shape(x)[-1] - shape(ct)[-1]]
+    none = [0] * rank(x)
+    zero = b.zero(with_shape(ct.type, []))
+    full = b.pad(ct, zero, none, missing, none)
+    return [times(b, count, b.real(_transform(b, full, "IFFT", length, full.type)))]
+
+
+def _transform(b: Any, x: Any, kind: str, length: list[int], type_: Any) -> Any:
+    attributes = {"fft_type": hlo.FftTypeAttr.get(kind), "fft_length": dims(length)}
+    return b.emit("stablehlo.fft", (x,), type_, attributes)
+
+
+def _weights(b: Any, x: Any, count: int) -> Any:
+    """How many of `count` points each point of x's last dimension stands for."""
+    last = shape(x)[-1]
+    alone = 2 - count % 2 if count > 1 else 1
+    two, one = (b.constant(n, with_shape(x.type, sizes)) for n, sizes in ((2, [last - alone]), (1, [])))
+    line = b.pad(two, one, [1], [alone - 1], [0])
+    return b.broadcast_in_dim(line, [rank(x) - 1], x.type)

@@ -1,0 +1,33 @@
+"""dynamic_gather: of constant sizes; of others it is refused."""
+
+import numpy as np
+import pytest
+from check_rule import check_rule
+
+from tiduc.dialect.errors import Unsupported
+from tiduc.program import load
+
+X, INDICES, Y = "tensor<5x3xf64>", "tensor<4x1xi32>", "tensor<4x2xf64>"
+
+
+def program(more: str, sizes: str = "") -> str:
+    return f"""
+    func.func @main(%x: {X}, %i: {INDICES}{more}) -> {Y} {{
+      {sizes}
+      %0 = "stablehlo.dynamic_gather"(%x, %i, %n) {{dimension_numbers = #stablehlo.gather<offset_dims = [1],
+        collapsed_slice_dims = [0], start_index_map = [0], index_vector_dim = 1>}}
+        : ({X}, {INDICES}, tensor<2xi32>) -> {Y}
+      return %0 : {Y}
+    }}"""
+
+
+def test_constant_sizes() -> None:
+    """Twice the same row, and one that is out of range, and clamped."""
+    indices = np.array([[1], [4], [1], [7]], np.int32)
+    text = program("", "%n = stablehlo.constant dense<[1, 2]> : tensor<2xi32>")
+    check_rule(text, np.random.default_rng(0).standard_normal([5, 3]), indices)
+
+
+def test_other_sizes_are_refused() -> None:
+    with pytest.raises(Unsupported, match="its slice sizes are known only when it runs"):
+        load(program(", %n: tensor<2xi32>")).jvp()

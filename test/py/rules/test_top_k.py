@@ -1,0 +1,44 @@
+"""top_k: tangents go where the values go."""
+
+from typing import Any
+
+import numpy as np
+import pytest
+from check_rule import check_rule, run
+from jax import lax
+
+from tiduc.program import load
+
+RNG = np.random.default_rng(0)
+
+
+def program(sizes: list[int], k: int) -> str:
+    x, y, i = (
+        f"tensor<{''.join(f'{n}x' for n in some)}{e}>"
+        for some, e in ((sizes, "f64"), ([*sizes[:-1], k], "f64"), ([*sizes[:-1], k], "i32"))
+    )
+    return f"""
+    func.func @main(%x: {x}) -> ({y}, {i}) {{
+      %0, %1 = chlo.top_k(%x, k = {k}) : {x} -> ({y}, {i})
+      %2 = stablehlo.multiply %0, %0 : {y}
+      return %2, %1 : {y}, {i}
+    }}"""
+
+
+@pytest.mark.parametrize(
+    ("sizes", "k"), [([5], 3), ([5], 5), ([1], 1), ([4, 6], 2), ([2, 3, 4], 1), ([3, 1], 1), ([0, 3], 2)]
+)
+def test_takes(sizes: list[int], k: int) -> None:
+    check_rule(program(sizes, k), RNG.standard_normal(sizes))
+
+
+def test_as_jax() -> None:
+    def function(x: Any) -> Any:
+        return lax.top_k(x, 3)[0] ** 2
+
+    check_rule(program([4, 6], 3), RNG.standard_normal([4, 6]), order=1, jax_function=function)
+
+
+def test_ties_go_to_the_first() -> None:
+    x, dx = np.array([1.0, 2.0, 2.0, 2.0]), np.array([1.0, 10.0, 100.0, 1000.0])
+    np.testing.assert_array_equal(run(load(program([4], 2)).jvp(), [x, dx])[2], [40, 400])

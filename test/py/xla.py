@@ -1,0 +1,57 @@
+"""XLA, as JAX has it, and IREE: other ways to run a program, for ops that the reference interpreter lacks or crashes on."""
+
+import functools
+import re
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import jax
+import numpy as np
+from jax._src import xla_bridge  # JAX has no public way to compile StableHLO text
+from jaxlib import xla_client
+from numpy.typing import NDArray
+
+from tiduc.runtime.compile import compile_module
+from tiduc.runtime.run import Executable
+
+Array = NDArray[Any]
+
+OF_XLA = (
+    r"stablehlo\.(batch_norm_|cholesky|fft)",
+    r"stablehlo\.triangular_solve.*ADJOINT.*: \(tensor<[0-9x]*f64>",  # it crashes on the real adjoint, on batches
+    r"stablehlo\.triangular_solve.*: \(tensor<([0-9]+x){3}",
+    r"stablehlo\.triangular_solve.*tensor<([0-9]+x)*0x",
+)
+OF_IREE = (r"stablehlo\.(einsum|torch_index_select|unary_einsum)",)
+
+
+def chosen(text: str) -> Callable[[str, Sequence[Array]], tuple[Array, ...]] | None:
+    """What runs a program that the reference interpreter does not."""
+    for evaluate, patterns in ((by_xla, OF_XLA), (by_iree, OF_IREE)):
+        if any(re.search(pattern, text) for pattern in patterns):
+            return evaluate
+    return None
+
+
+def by_xla(text: str, arguments: Sequence[Array]) -> tuple[Array, ...]:
+    """The results of the function `main` of a StableHLO text."""
+    with jax.enable_x64(True):
+        buffers = [jax.device_put(np.asarray(x)) for x in arguments]
+        results = _of_xla(text).execute_sharded(buffers).disassemble_into_single_device_arrays()
+    return tuple(np.asarray(x[0]) for x in results)
+
+
+@functools.lru_cache(maxsize=16)  # central differences run one program many times
+def _of_xla(text: str) -> Any:
+    client = xla_bridge.get_backend("cpu")
+    return client.compile_and_load(text, xla_client.DeviceList(tuple(client.local_devices()[:1])))
+
+
+def by_iree(text: str, arguments: Sequence[Array]) -> tuple[Array, ...]:
+    """The same; IREE takes the deprecated ops, which XLA does not."""
+    return tuple(np.asarray(y) for y in _of_iree(text)(*arguments))
+
+
+@functools.lru_cache(maxsize=16)
+def _of_iree(text: str) -> Executable:
+    return Executable(compile_module(text))
