@@ -1,0 +1,48 @@
+"""The sweep over the primitives in JAX's own harnesses: one of each; test/sweep/harnesses.py runs them all."""
+
+import numpy as np
+from harness_case import Outcome
+from harnesses import harnesses, selected, sweep, table
+
+
+def sample() -> list[str]:
+    """One harness a primitive, of float64 where there is one: there the comparison is sharpest."""
+    chosen: dict[str, str] = {}
+    for kind in ("float64", "complex128", "float32", "complex64"):
+        for name in selected(sample=1):
+            harness = harnesses()[name]
+            if np.dtype(harness.dtype).name == kind:
+                chosen.setdefault(harness.group_name, name)
+    return list(chosen.values())
+
+
+def test_a_sample_is_right_or_refused() -> None:
+    outcomes = list(sweep(sample()))
+    assert [o for o in outcomes if o.category in ("wrong", "crash")] == [], table(outcomes)
+    assert sum(o.category == "ok" for o in outcomes) > 70
+
+
+def test_categories() -> None:
+    expected = {
+        "sin_shape_complex128_20_20_": "ok",
+        "mul_dtypes_lhs_complex64_20_20_rhs_complex64_20_20_": "ok",
+        "acosh_shape_complex128_20_20_": "expected",
+        "cos_shape_bfloat16_20_20_": "transformed",
+        "eq_dtypes_lhs_float32_rhs_float32_": "n/a",
+    }
+    assert {o.name: o.category for o in sweep(list(expected))} == expected
+
+
+def test_the_death_of_a_worker_is_an_outcome() -> None:
+    (outcome,) = sweep(["sin_shape_float32_20_20_"], seconds=0.0)
+    assert (outcome.category, outcome.detail) == ("crash", "more than 0.0 s")
+
+
+def test_selection() -> None:
+    assert all(harnesses()[name].group_name == "sin" for name in selected("^sin_"))
+    assert len(selected("^sin_", sample=1)) == len({harnesses()[name].dtype for name in selected("^sin_")})
+
+
+def test_table() -> None:
+    text = table([Outcome("a_1", "a", "float32", "ok"), Outcome("b_1", "b", "float32", "refused", "why")])
+    assert text.splitlines()[-1].split() == ["all", "1", "1"]

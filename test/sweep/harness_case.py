@@ -1,0 +1,350 @@
+"""One harness of JAX's: our derivatives, run by XLA, and JAX's, or differences where it has none."""
+
+import re
+import traceback
+import zlib
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from functools import cache
+from typing import Any
+
+import numpy as np
+
+Array = Any
+
+LOW_PRECISION = ("bfloat16", "float16")
+TOLERANCE = {"float32": 5e-4, "complex64": 5e-4, "float64": 1e-8, "complex128": 1e-8}
+WIDER = {"float32": np.float64, "complex64": np.complex128}
+SMALLEST_SCALE = 1e-3  # what is smaller than this times the tolerance is rounding
+STEP = 1e-4
+DIFFERENCE_TOLERANCE = 1e-6
+
+AGREE = "differences agree with ours"
+
+EXPECTED = [
+    ("^acosh_.*float", "below 1 there is no acosh, whose formula has a value nonetheless in JAX"),
+    ("^acosh_.*complex", "JAX's has the wrong sign in the left half-plane"),
+    ("^sign_.*complex", "z / |z| moves along the circle, and JAX takes it to be constant"),
+    ("^stop_gradient_", "nothing of it is left in StableHLO"),
+    (
+        "^sort_.*isstable_False",
+        "tangents go where values go; JAX's differentiated program may order ties anew",
+    ),
+    ("^gather_", "starts that are out of range are clamped, and JAX's transpose drops them"),
+    ("^scatter_add_modes_out_of_bounds", "updates out of range are dropped, and JAX's transpose clamps them"),
+]
+"""Patterns of harnesses where our derivatives are not JAX's, but those of the differences; and why."""
+
+SINGULAR = [
+    (
+        "^(min|max)_inf_nan_complex",
+        "of complex values with NaN or infinite parts, one is selected nonetheless",
+    ),
+    ("^(div|rem)_singularity_.*_by_0", "infinite or NaN, like the value"),
+]
+"""Those where there are no differences."""
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """What became of one harness; `jax` tells whether JAX has both derivatives, one, or none."""
+
+    name: str
+    group: str
+    dtype: str
+    category: str
+    detail: str = ""
+    jax: str = ""
+
+
+@dataclass(frozen=True)
+class Case:
+    """A function of flat arrays, where it is differentiated, and along what."""
+
+    function: Callable[..., list[Array]]
+    point: list[Array]
+    text: str
+    active: list[int]
+    results: int
+    dx: list[Array]
+    ct: list[Array]
+
+    def of_active(self, *some: Array) -> list[Array]:
+        """The differentiable results as a function of the differentiable arguments."""
+        arguments = list(self.point)
+        for i, x in zip(self.active, some, strict=True):
+            arguments[i] = x
+        return [y for y in self.function(*arguments) if differentiable(y)]
+
+
+class NotApplicable(Exception):
+    """The harness has nothing to differentiate."""
+
+
+class Wrong(Exception):
+    """A value that differs."""
+
+
+class Undecided(Exception):
+    """Nothing to compare with."""
+
+
+def differentiable(x: Array) -> bool:
+    import jax.numpy as jnp
+
+    return bool(jnp.issubdtype(x.dtype, jnp.inexact))
+
+
+def random_like(x: Array, rng: Any) -> Array:
+    value = rng.standard_normal(x.shape)
+    if np.dtype(x.dtype).kind == "c":
+        value = value + 1j * rng.standard_normal(x.shape)
+    return np.asarray(value).astype(x.dtype)
+
+
+def case_of(harness: Any, wide: bool = False) -> Case:
+    """The harness as a case, its arguments in double precision if `wide`."""
+    import jax
+
+    rng = np.random.RandomState(zlib.crc32(harness.fullname.encode()))
+    leaves, tree = jax.tree_util.tree_flatten(harness.dyn_args_maker(rng))
+    if any(jax.dtypes.issubdtype(getattr(x, "dtype", np.bool_), jax.dtypes.extended) for x in leaves):
+        raise NotApplicable("takes random keys")
+    point = [np.asarray(x) for x in leaves]
+    if wide:
+        point = [x.astype(WIDER.get(x.dtype.name, x.dtype)) for x in point]
+
+    def function(*flat: Array) -> list[Array]:
+        result = harness.dyn_fun(*jax.tree_util.tree_unflatten(tree, flat))
+        return jax.tree_util.tree_leaves(result)  # type: ignore[no-any-return]
+
+    jitted = jax.jit(function, keep_unused=True)
+    active = [i for i, x in enumerate(point) if differentiable(x)]
+    if not active:
+        raise NotApplicable("no float inputs")
+    lowered = jitted.lower(*point)
+    results = jax.tree_util.tree_leaves(lowered.out_info)
+    dx = [random_like(point[i], rng) for i in active]
+    ct = [random_like(y, rng) for y in results if differentiable(y)]
+    if not ct:
+        raise NotApplicable("no float outputs")
+    return Case(jitted, point, lowered.as_text(), active, len(results), dx, ct)
+
+
+def derivatives(case: Case) -> tuple[str, str]:
+    """The texts of our JVP and VJP, without CHLO."""
+    from tiduc.program import load
+
+    program = load(case.text)
+    return legal(str(program.jvp(case.active))), legal(str(program.vjp(case.active, conjugate=True)))
+
+
+def legal(text: str) -> str:
+    from tiduc.dialect.context import parse, run_passes
+
+    module = parse(text)
+    run_passes(module.operation, "builtin.module(func.func(chlo-legalize-to-stablehlo))")
+    return str(module)
+
+
+def execute(text: str, arguments: Sequence[Array]) -> list[Array]:
+    """The results of a StableHLO module that XLA compiles for the CPU."""
+    import jax
+
+    return [np.asarray(x) for x in compiled(text).execute([jax.device_put(x) for x in arguments])]
+
+
+@cache
+def compiled(text: str) -> Any:
+    import jax
+    from jax._src.lib import _jax
+
+    device = jax.devices("cpu")[0]
+    return device.client.compile_and_load(text, _jax.DeviceList((device,)), _jax.CompileOptions())
+
+
+def compare(actual: Sequence[Array], expected: Sequence[Array], what: str, tolerance: float = 0) -> None:
+    """`Wrong` unless the arrays agree, NaN and infinities included."""
+    assert len(actual) == len(expected), f"{what}: {len(actual)} results, expects {len(expected)}"
+    for i, (x, y) in enumerate(zip(actual, expected, strict=True)):
+        y = np.asarray(y)
+        assert (x.shape, x.dtype) == (y.shape, y.dtype), f"{what} {i}: {x.dtype}{x.shape}, {y.dtype}{y.shape}"
+        x, y = np.atleast_1d(x), np.atleast_1d(y)
+        finite = np.isfinite(y)
+        same = finite | (x == y) | (np.isnan(x) & np.isnan(y))
+        if not np.all(same):
+            where = tuple(int(k) for k in np.argwhere(~same)[0])
+            raise Wrong(f"{what} {i}: {np.sum(~same)} of {x.size} not as JAX's: {x[where]}, not {y[where]}")
+        if not np.any(finite):
+            continue
+        scale = max(SMALLEST_SCALE, float(np.max(np.abs(y[finite]))))
+        error = float(np.max(np.abs(x[finite] - y[finite]))) / scale
+        if not error <= (tolerance or TOLERANCE[y.dtype.name]):
+            where = tuple(
+                int(k) for k in np.unravel_index(np.argmax(np.where(finite, abs(x - y), 0)), x.shape)
+            )
+            raise Wrong(f"{what} {i}: error {error:.1e}: {x[where]}, not {y[where]}, at {where}")
+
+
+def of_jax(case: Case) -> tuple[list[Array] | None, list[Array] | None]:
+    """JAX's tangents and cotangents, each None where it has none."""
+    import jax
+
+    def tangents(x: Any, dx: Any, ct: Any) -> Any:
+        return jax.jvp(case.of_active, x, dx)[1]
+
+    def cotangents(x: Any, dx: Any, ct: Any) -> Any:
+        return list(jax.vjp(case.of_active, *x)[1](ct))
+
+    def both(*of: Any) -> Any:
+        return tangents(*of), cotangents(*of)
+
+    def attempt(function: Any) -> Any:
+        try:
+            return jax.jit(function)([case.point[i] for i in case.active], case.dx, case.ct)
+        except Exception:  # of many kinds: this is how JAX says that it cannot
+            return None
+
+    return attempt(both) or (attempt(tangents), attempt(cotangents))
+
+
+def check_values(case: Case, texts: tuple[str, str]) -> str:
+    """Compares; tells which derivatives JAX has."""
+    primal = case.of_active(*(case.point[i] for i in case.active))
+    jvp = execute(texts[0], [*case.point, *case.dx])
+    vjp = execute(texts[1], [*case.point, *case.ct])
+    for some, what in ((jvp, "primal of jvp"), (vjp, "primal of vjp")):
+        compare([y for y in some[: case.results] if differentiable(y)], primal, what)
+    dy, cx = of_jax(case)
+    if dy is not None:
+        compare(jvp[case.results :], dy, "tangent")
+    if cx is not None:
+        compare(vjp[case.results :], cx, "cotangent")
+    return names_of(dy, cx)
+
+
+def names_of(dy: Any, cx: Any) -> str:
+    names = [name for name, has in (("jvp", dy is not None), ("vjp", cx is not None)) if has]
+    return {2: "both", 1: names[0] if names else "", 0: "none"}[len(names)]
+
+
+def check_differences(case: Case) -> None:
+    """For what JAX does not differentiate, in double precision: differences, and the adjoint identity."""
+    case = widened(case)
+    texts, primal = derivatives(case), legal(case.text)
+    dy = execute(texts[0], [*case.point, *case.dx])[case.results :]
+    cx = execute(texts[1], [*case.point, *case.ct])[case.results :]
+    if any(y.dtype.name not in ("float64", "complex128") for y in (*dy, *cx)):
+        raise Undecided("not in double precision")
+    smooth = [difference(case, primal, STEP), difference(case, primal, STEP / 4)]
+    try:
+        compare(*smooth, "difference", DIFFERENCE_TOLERANCE)
+    except Wrong:
+        raise Undecided("not smooth") from None
+    compare(dy, smooth[0], "tangent against differences", DIFFERENCE_TOLERANCE)
+    left = sum(np.sum(c * y).real for c, y in zip(case.ct, dy, strict=True))
+    right = sum(np.sum(c * x).real for c, x in zip(cx, case.dx, strict=True))
+    compare([np.asarray(left)], [np.asarray(right)], "adjoint")
+
+
+def widened(case: Case) -> Case:
+    """The case in double precision; of its function only the text."""
+
+    def of_bits(match: re.Match[str]) -> str:
+        value = np.array(int(match[1], 16), np.uint32).view(np.float32)
+        return f"dense<0x{value.astype(np.float64).view(np.uint64):016X}>"
+
+    text = re.sub(r"dense<0x([0-9A-F]{8})>(?= : tensor<(\d+x)*f32>)", of_bits, case.text)
+    text = re.sub(r"\bf32\b|(?<=x)f32\b", "f64", text)
+    if re.search(r'dense<"0x|bitcast', text):
+        raise Undecided("not in double precision")
+
+    def wide(arrays: list[Array]) -> list[Array]:
+        return [x.astype(WIDER.get(x.dtype.name, x.dtype)) for x in arrays]
+
+    return replace(case, text=text, point=wide(case.point), dx=wide(case.dx), ct=wide(case.ct))
+
+
+def difference(case: Case, text: str, step: float) -> list[Array]:
+    """Central differences of fourth order of the differentiable results."""
+
+    def moved(by: float) -> list[Array]:
+        x = list(case.point)
+        for i, dx in zip(case.active, case.dx, strict=True):
+            x[i] = x[i] + by * dx
+        return [y for y in execute(text, x) if differentiable(y)]
+
+    near, far = (moved(step), moved(-step)), (moved(2 * step), moved(-2 * step))
+    return [(8 * (a - b) - (c - d)) / (12 * step) for a, b, c, d in zip(*near, *far, strict=True)]
+
+
+def check(harness: Any) -> Outcome:
+    """The outcome of a harness, whatever happens."""
+    from tiduc.dialect.errors import TiducError
+
+    dtype = np.dtype(harness.dtype).name
+    jax_has = ""
+
+    def outcome(category: str, detail: str = "") -> Outcome:
+        return Outcome(harness.fullname, harness.group_name, dtype, category, detail, jax_has)
+
+    try:
+        if not harness.filter("cpu"):
+            raise NotApplicable("not implemented by JAX")
+        case = exported(harness)
+        try:
+            texts = derivatives(case)
+        except TiducError as refusal:
+            jax_has = names_of(*of_jax(case))
+            return outcome("refused", str(refusal).split("error: ", 1)[-1].split("\n")[0])
+        if any(y.dtype.name in LOW_PRECISION for y in (*case.dx, *case.ct)):
+            return outcome("transformed")
+        try:
+            jax_has = check_values(case, texts)
+        except Wrong as wrong:
+            if (wide := doubled(harness)) is None or "error" not in str(wrong):
+                raise
+            jax_has = check_values(wide, derivatives(wide))
+        if jax_has != "both":
+            check_differences(case)
+        return outcome("ok")
+    except NotApplicable as reason:
+        return outcome("n/a", str(reason))
+    except Undecided as reason:
+        return outcome("undecided", str(reason))
+    except Wrong as wrong:
+        judgement = judged(case)
+        known = EXPECTED * (judgement == AGREE) + SINGULAR
+        reasons = [reason for pattern, reason in known if re.search(pattern, harness.fullname)]
+        detail = "; ".join([*reasons, str(wrong), judgement])
+        return outcome("expected" if reasons else "wrong", detail)
+    except Exception:
+        return outcome("crash", traceback.format_exc())
+
+
+def judged(case: Case) -> str:
+    """What differences say where our derivatives are not JAX's."""
+    try:
+        check_differences(case)
+    except Undecided as reason:
+        return f"differences say nothing: {reason}"
+    except Exception as error:
+        return f"differences disagree with ours: {error}"
+    return AGREE
+
+
+def doubled(harness: Any) -> Case | None:
+    """The harness in double precision, where it has none and JAX takes it so."""
+    try:
+        return case_of(harness, wide=True) if np.dtype(harness.dtype).name in WIDER else None
+    except Exception:
+        return None
+
+
+def exported(harness: Any) -> Case:
+    try:
+        return case_of(harness)
+    except NotApplicable:
+        raise
+    except Exception as error:
+        raise NotApplicable(f"JAX does not export it: {type(error).__name__}: {error}"[:200]) from error

@@ -1,0 +1,157 @@
+"""Compares our derivatives with JAX's, over the harnesses of primitives that ship inside the jax package.
+
+    python test/sweep/harnesses.py [--filter NAME] [--sample N] [--json OUT]
+
+Each harness is exported to StableHLO; its JVP and VJP, made by tiduc and run by XLA, are compared with `jax.jvp` and
+`jax.vjp` along random tangents and cotangents. Where JAX has none, central differences and the adjoint identity stand
+in. A harness runs in a worker process, which is replaced where it dies or takes too long. `--sample N` takes N
+harnesses a primitive and element type. The categories:
+
+    ok          both derivatives agree
+    transformed the derivatives are only made, not run: of bf16 and f16
+    expected    a difference that EXPECTED gives the reason for
+    wrong       a value differs
+    refused     a `TiducError`
+    crash       any other exception, or the death of the worker
+    undecided   JAX has no derivative, and differences say nothing
+    n/a         no float input or output, or JAX does not run it on the CPU
+"""
+
+import argparse
+import json
+import os
+import re
+import select
+import subprocess
+import sys
+from collections import Counter
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import suppress
+from dataclasses import asdict
+from functools import cache
+from typing import Any
+
+import numpy as np
+from harness_case import Outcome, check
+
+CATEGORIES = ("ok", "transformed", "expected", "wrong", "refused", "crash", "undecided", "n/a")
+SECONDS = 90  # a harness
+LIFE = 250  # harnesses a worker
+
+
+@cache
+def harnesses() -> dict[str, Any]:
+    """All harnesses by name, in JAX's order."""
+    import jax
+
+    jax.config.update("jax_enable_x64", True)
+    from jax._src.internal_test_util.test_harnesses import all_harnesses
+
+    return {harness.fullname: harness for harness in all_harnesses}
+
+
+def selected(pattern: str = "", sample: int | None = None) -> list[str]:
+    """The names that match, of each primitive and element type `sample` that are spread over all of them."""
+    groups: dict[Any, list[str]] = {}
+    for name, harness in harnesses().items():
+        if re.search(pattern, name):
+            groups.setdefault((harness.group_name, np.dtype(harness.dtype).name), []).append(name)
+    names = []
+    for group in groups.values():
+        count = len(group) if sample is None else min(sample, len(group))
+        names += [group[i * len(group) // count] for i in range(count)]
+    return names
+
+
+def work() -> None:
+    """A worker: names of harnesses come in, outcomes go out, a line each."""
+    out = os.fdopen(os.dup(1), "w")
+    os.dup2(2, 1)  # what libraries print is no outcome
+    for line in sys.stdin:
+        print(json.dumps(asdict(check(harnesses()[line.strip()]))), file=out, flush=True)
+
+
+def sweep(names: Sequence[str], seconds: float = SECONDS) -> Iterator[Outcome]:
+    """The outcomes of harnesses that worker processes check one after the other."""
+    worker: Any = None
+    for i, name in enumerate(names):
+        if worker is None or i % LIFE == 0:
+            stop(worker)
+            worker = start()
+        with suppress(BrokenPipeError):
+            worker.stdin.write(name + "\n")
+            worker.stdin.flush()
+        ready, _, _ = select.select([worker.stdout], [], [], seconds)
+        line = worker.stdout.readline() if ready else ""
+        if line:
+            yield Outcome(**json.loads(line))
+            continue
+        harness = harnesses()[name]
+        stop(worker)
+        how = f"the process died: {worker.returncode}" if ready else f"more than {seconds} s"
+        yield Outcome(name, harness.group_name, np.dtype(harness.dtype).name, "crash", how)
+        worker = None
+    stop(worker)
+
+
+def start() -> Any:
+    """A worker, whose XLA compiles fast rather than well."""
+    return subprocess.Popen(
+        [sys.executable, __file__, "--worker"],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.DEVNULL,
+        text=True,
+        env={**os.environ, "XLA_FLAGS": "--xla_backend_optimization_level=0"},
+    )
+
+
+def stop(worker: Any) -> None:
+    if worker is not None:
+        try:
+            worker.stdin.close()
+            worker.wait(1)
+        except (OSError, subprocess.TimeoutExpired):
+            worker.kill()
+            worker.wait()
+
+
+def table(outcomes: Iterable[Outcome]) -> str:
+    """A row a primitive, a column a category."""
+    rows: dict[str, Counter[str]] = {}
+    for outcome in outcomes:
+        rows.setdefault(outcome.group, Counter())[outcome.category] += 1
+    rows = dict(sorted(rows.items())) | {"all": sum(rows.values(), Counter())}
+    lines = [" ".join([f"{'':28}", *(f"{name:>11}" for name in CATEGORIES)])]
+    for group, counts in rows.items():
+        lines.append(" ".join([f"{group:28}", *(f"{counts[name] or '':>11}" for name in CATEGORIES)]))
+    return "\n".join(lines)
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
+    parser.add_argument("--filter", default="", help="a pattern that names match")
+    parser.add_argument("--sample", type=int, help="this many harnesses a primitive and element type")
+    parser.add_argument("--json", help="where outcomes are written, a line each, as they come")
+    parser.add_argument("--worker", action="store_true", help=argparse.SUPPRESS)
+    options = parser.parse_args()
+    if options.worker:
+        work()
+        return 0
+    outcomes = []
+    with open(options.json or os.devnull, "w") as file:
+        for outcome in sweep(selected(options.filter, options.sample)):
+            outcomes.append(outcome)
+            print(json.dumps(asdict(outcome)), file=file, flush=True)
+            if outcome.category in ("wrong", "crash"):
+                print(f"{outcome.category}: {outcome.name}\n    {outcome.detail}", flush=True)
+    print(table(outcomes))
+    for (reason, of_jax), count in Counter(
+        (o.detail, o.jax) for o in outcomes if o.category == "refused"
+    ).items():
+        print(f"refused {count}: {reason}" + f" (JAX has {of_jax})")
+    return int(any(o.category in ("wrong", "crash") for o in outcomes))
+
+
+if __name__ == "__main__":
+    sys.exit(main())
