@@ -72,21 +72,11 @@ class Builder:
         attributes: Mapping[str, Any] | None = None,
         regions: Sequence[Callable[[Any], None]] = (),
     ) -> tuple[Any, ...]:
-        """Emits an op, each region filled by a function of its own, which reads nothing outside; its results."""
-        source = None
-        if regions:  # the regions need an op to live in until this one is written
-            source = ir.Operation.create(
-                name,
-                types,
-                (),
-                attributes,
-                regions=len(regions),
-                loc=self.location,
-                ip=ir.InsertionPoint(self.view.scratch.body),
-            )
-            for fill, region in zip(regions, source.regions, strict=True):
-                fill(region)
-            attributes = None
+        """Emits an op, each region filled by a function of its own, which reads nothing outside; its results.
+
+        The same functions make the same regions, and so are called once.
+        """
+        source = self.view.holder(name, tuple(regions), self.location) if regions else None
         return self._emit(Definition(name, tuple(operands), self.graph, None, attributes, source), types)
 
     def emit(

@@ -46,8 +46,8 @@ class Definition:
     `operands` are values of any graph, never references; `captures` are the values that the op's regions read from
     outside; `active` flags the operands that depend on the inputs of a linear graph, and is None where none does.
     `source` is the `ir.Operation` whose attributes and regions it has; an op without regions that a rule emitted
-    has none, and its `given` attributes are all there are. With a source, `given` overrides. Its
-    location is found when it is asked for, where it was read from an operation.
+    has none, and one with regions has a source that holds these and nothing else; its `given` attributes are all there
+    are. Those of an op that was read override the source's. Its location is found when it is asked for, where it was read from an operation.
     """
 
     __slots__ = ("_location", "active", "captures", "given", "graph", "name", "operands", "results", "source")
@@ -102,41 +102,35 @@ class Definition:
     def create(self, operands: Sequence[Any], captures: Sequence[Any], ip: Any, masks: bool = True) -> Any:
         """The `ir.Operation`, made anew at an insertion point, of other `ir.Value`s."""
         source, types = self.source, [y.type for y in self.results]
-        if source is None:
-            attributes = self.given
-            if masks and self.active:
-                attributes = {**(attributes or {}), ACTIVE: mask(self.active)}
-            return ir.Operation.create(self.name, types, operands, attributes, loc=self.location, ip=ip)
-        if len(source.operands) == len(operands):
-            op = source.clone(ip)
-            mine = op.operands
-            for i, x in enumerate(operands):
-                mine[i] = x
-        else:  # a holder of regions, see `Builder.emit_all`
-            op = self._around_regions(operands, types, ip)
-        attributes = op.attributes
+        marks = {ACTIVE: mask(self.active)} if masks and self.active else None
+        if source is None or len(source.results) != len(types):  # emitted: what is given is all there is
+            given = {**(self.given or {}), **marks} if marks else self.given
+            count = len(source.regions) if source is not None else 0
+            op = ir.Operation.create(
+                self.name, types, operands, given, regions=count, loc=self.location, ip=ip
+            )
+            if source is not None:
+                _move_regions(source.clone(ip), op)
+            return op
+        op = source.clone(ip)
+        mine, attributes = op.operands, op.attributes
+        for i, x in enumerate(operands):
+            mine[i] = x
         if ACTIVE in attributes:
             del attributes[ACTIVE]
-        for name, value in (self.given or {}).items():
+        for name, value in {**(self.given or {}), **(marks or {})}.items():
             attributes[name] = value
-        if masks and self.active:
-            attributes[ACTIVE] = mask(self.active)
         if captures:
             replace_captured(op, captures)
         return op
 
-    def _around_regions(self, operands: Sequence[Any], types: Sequence[Any], ip: Any) -> Any:
-        attributes = {name: self.source.attributes[name] for name in self.source.attributes}
-        count = len(self.source.regions)
-        op = ir.Operation.create(
-            self.name, types, operands, attributes, regions=count, loc=self.location, ip=ip
-        )
-        holder = self.source.clone(ip)
-        for own, region in zip(op.regions, holder.regions, strict=True):
-            for block in list(region.blocks):
-                block.append_to(own)
-        holder.operation.erase()
-        return op
+
+def _move_regions(holder: Any, op: Any) -> None:
+    """Moves the regions of an op that was only there to hold them."""
+    for own, region in zip(op.regions, holder.regions, strict=True):
+        for block in list(region.blocks):
+            block.append_to(own)
+    holder.operation.erase()
 
 
 class Graph:

@@ -21,6 +21,8 @@ class KeyTable:
     def __init__(self, stateful: frozenset[str] = frozenset()) -> None:
         self._stateful = stateful
         self._keys: dict[Any, int] = {}
+        self._held: dict[int, int] = {}
+        self._bodies: dict[Any, int] = {}
         self._next = 0
 
     def input(self, key: str) -> int:
@@ -36,8 +38,7 @@ class KeyTable:
         given = _attributes(op) if op.source is not None or op.given else None
         described: tuple[Any, ...] = (op.name, types, op.active, given, *operands)
         if op.source is not None and len(op.source.regions):
-            outside = dict(zip(captured(op.source), captures, strict=True)) if captures else {}
-            described += (self._regions(op.source, outside),)
+            described += (self._regions_of(op, captures),)
         return self._key(described, len(results))
 
     def _key(self, described: Any, count: int) -> int:
@@ -46,6 +47,15 @@ class KeyTable:
             found = self._keys[described] = self._next
             self._next += count
         return found
+
+    def _regions_of(self, op: Definition, captures: Sequence[int]) -> Any:
+        if captures:
+            return self._regions(op.source, dict(zip(captured(op.source), captures, strict=True)))
+        held = id(op.source)  # ops that rules emitted share the op that holds their regions
+        if held not in self._held:
+            described = self._regions(op.source, {})
+            self._held[held] = self._bodies.setdefault(described, len(self._bodies))
+        return self._held[held]
 
     def _regions(self, op: Any, outside: Mapping[Any, int]) -> tuple[Any, ...]:
         """The structure of an op's regions: values inside are numbered in order, those outside have keys."""

@@ -21,31 +21,46 @@ STATEFUL = frozenset({"stablehlo.rng", "stablehlo.custom_call", "stablehlo.infee
 Dims = Sequence[int] | NDArray[np.int64]
 
 
+# Types and attributes are unique in their context, and a program of many layers asks the same of the same ones over
+# and over; a cached answer costs a tenth of what the bindings take.
+
+
 def shape(x: Any) -> list[int]:
     """The sizes of a value's dimensions; `Unsupported` where they are not known when compiling."""
-    if not x.type.has_static_shape:
+    sizes = _sizes(x.type)
+    if sizes is None:
         raise Unsupported(f"a rule would need the sizes of {x.type} when compiling", x.location)
-    return list(x.type.shape)
+    return list(sizes)
+
+
+@functools.cache
+def _sizes(type_: Any) -> tuple[int, ...] | None:
+    return tuple(type_.shape) if type_.has_static_shape else None
+
+
+@functools.cache
+def _rank(type_: Any) -> int:
+    return int(type_.rank)
 
 
 def rank(x: Any) -> int:
     """The number of a value's dimensions."""
-    return len(x.type.shape)
+    return _rank(x.type)
 
 
 def element(x: Any) -> Any:
     """The element type of a value or a tensor type."""
-    return (x if isinstance(x, ir.Type) else x.type).element_type
+    return _element(x if isinstance(x, ir.Type) else x.type)
+
+
+@functools.cache
+def _element(type_: Any) -> Any:
+    return type_.element_type
 
 
 def is_complex(x: Any) -> bool:
     """The elements of a value or tensor type are complex."""
-    return _is_complex(x if isinstance(x, ir.Type) else x.type)
-
-
-@functools.cache  # types are unique in their context, and every product's transpose asks
-def _is_complex(type_: Any) -> bool:
-    return isinstance(type_.element_type, ir.ComplexType)
+    return isinstance(element(x), ir.ComplexType)
 
 
 def is_float(x: Any) -> bool:
@@ -53,6 +68,7 @@ def is_float(x: Any) -> bool:
     return isinstance(element(x), ir.FloatType)
 
 
+@functools.cache
 def with_element(type_: Any, element_type: Any) -> Any:
     """The tensor type of the same shape with another element type."""
     return ir.RankedTensorType.get(type_.shape, element_type)
@@ -60,7 +76,12 @@ def with_element(type_: Any, element_type: Any) -> Any:
 
 def with_shape(type_: Any, sizes: Sequence[int]) -> Any:
     """The tensor type of the same element type with another shape."""
-    return ir.RankedTensorType.get(list(sizes), type_.element_type)
+    return _with_shape(type_, tuple(sizes))
+
+
+@functools.cache
+def _with_shape(type_: Any, sizes: tuple[int, ...]) -> Any:
+    return ir.RankedTensorType.get(sizes, type_.element_type)
 
 
 def predicate(type_: Any) -> Any:
@@ -70,7 +91,17 @@ def predicate(type_: Any) -> Any:
 
 def dims(values: Any) -> Any:
     """Dimension numbers as the attribute `array<i64: ...>`."""
-    return ir.DenseI64ArrayAttr.get([int(v) for v in values])
+    return _dims(tuple([int(v) for v in values]))
+
+
+@functools.cache
+def _dims(values: tuple[int, ...]) -> Any:
+    return ir.DenseI64ArrayAttr.get(list(values))
+
+
+@functools.cache
+def _dot_dimension_numbers(dimensions: tuple[tuple[int, ...], ...]) -> Any:
+    return hlo.DotDimensionNumbers.get(*(list(d) for d in dimensions))
 
 
 def _unary(name: str) -> Callable[["StablehloBuilder", Any], Any]:
@@ -301,7 +332,7 @@ class StablehloBuilder(Builder):
         sizes = [shape(x)[i] for i in batching[0]]
         for v, *used in zip((x, y), batching, contracting, strict=True):
             sizes += [n for i, n in enumerate(shape(v)) if not any(i in dimensions for dimensions in used)]
-        numbers = hlo.DotDimensionNumbers.get(*(list(d) for d in (*batching, *contracting)))
+        numbers = _dot_dimension_numbers(tuple(tuple(d) for d in (*batching, *contracting)))
         attributes = {**attributes, "dot_dimension_numbers": numbers}
         return self.emit("stablehlo.dot_general", (x, y), with_shape(x.type, sizes), attributes)
 
@@ -349,6 +380,7 @@ class StablehloBuilder(Builder):
         return self.emit_all("stablehlo.scatter", operands, (operand.type,), attributes, body)[0]
 
 
+@functools.cache
 def combiner(name: str | None, element_type: Any) -> Callable[[Any], None]:
     """Fills a region of two scalars with one op of both (None: gives the second), as reduce and scatter have it."""
 

@@ -11,7 +11,7 @@ from torch_mlir import ir
 from tiduc.dialect.context import stage
 from tiduc.dialect.errors import ResolveError
 from tiduc.dialect.graph import Definition, Graph, Value, captured, operations
-from tiduc.dialect.verify import ACTIVE_OUTPUTS, INPUT_OF, OUTPUT_OF, TERMINATOR
+from tiduc.dialect.verify import ACTIVE, ACTIVE_OUTPUTS, INPUT_OF, OUTPUT_OF, TERMINATOR
 
 BINDING = "tidu.bind"
 """The name of the definition of a bound input: its operand is the value that stands in its place."""
@@ -26,7 +26,8 @@ class View:
     def __init__(self, module: Any, search: Callable[[str], tuple[Any, Any] | None] | None = None) -> None:
         self.graphs: dict[str, Graph] = {}
         self.inputs: dict[str, Value] = {}
-        self.scratch = ir.Module.create()  # holds the regions of ops that rules emitted
+        self._scratch = ir.Module.create()  # of the ops that hold the regions of ops which rules emitted
+        self._holders: dict[Any, Any] = {}
         self._module = module
         self._search = search
         self._unread: list[tuple[Graph, list[tuple[Definition, Any]], dict[Any, Any]]] = []
@@ -101,6 +102,17 @@ class View:
             number += 1
         self._fresh[prefix] = number + 1
         return name
+
+    def holder(self, name: str, fills: tuple[Callable[[Any], None], ...], location: Any) -> Any:
+        """An op that holds the regions these functions make, until the op they are for is written."""
+        held = self._holders.get((name, fills))
+        if held is None:
+            ip = ir.InsertionPoint(self._scratch.body)
+            held = ir.Operation.create(name, regions=len(fills), loc=location, ip=ip)
+            for fill, region in zip(fills, held.regions, strict=True):
+                fill(region)
+            self._holders[name, fills] = held
+        return held
 
     # ---- values -----------------------------------------------------------------------------------------------
 
@@ -222,8 +234,11 @@ class View:
             elif name == TERMINATOR:
                 outputs = list(op.operands)
             else:
-                plain = not len(op.attributes) and not len(op.regions)
-                definition = Definition(name, (), graph, source=None if plain else op, location=op)
+                attributes, source = op.attributes, op if len(op.regions) else None
+                given = None
+                if source is None and len(attributes):
+                    given = {key: attributes[key] for key in attributes if key != ACTIVE}
+                definition = Definition(name, (), graph, None, given, source, (), op)
                 results = []
                 for y in op.results:
                     value = values[y] = Value(y.type, graph, definition)

@@ -14,7 +14,7 @@ from torch_mlir import ir
 
 from tiduc.dialect.context import run_passes, stage
 from tiduc.dialect.errors import RequestError
-from tiduc.dialect.graph import Graph, Value
+from tiduc.dialect.graph import Graph, Value, operations
 from tiduc.dialect.verify import MERGED
 from tiduc.dialect.write import write_block
 from tiduc.passes.simplify import simplify
@@ -85,19 +85,21 @@ def _reduces_nothing(graph: Graph) -> bool:
     StableHLO's simplification takes it for its operand, though the initial value is part of the result;
     `test_lower.py` says when that is mended.
     """
-    found = False
-
-    def look(op: Any) -> Any:
-        nonlocal found
-        if op.name == "stablehlo.reduce" and not len(op.attributes["dimensions"]):
-            found = True
-        return ir.WalkResult.INTERRUPT if found else ir.WalkResult.ADVANCE
-
+    looked_at: set[int] = set()  # ops that rules emitted share the op that holds their regions
     for definition in graph.definitions:
-        if len(definition.regions):
-            look(definition)
-            definition.regions[0].owner.walk(look)
-    return found
+        if definition.source is None:
+            continue
+        if definition.name == "stablehlo.reduce" and not len(definition.attributes["dimensions"]):
+            return True
+        if id(definition.source) not in looked_at:
+            looked_at.add(id(definition.source))
+            blocks = [block for region in definition.regions for block in region.blocks]
+            while blocks:
+                for op in operations(blocks.pop()):
+                    if op.name == "stablehlo.reduce" and not len(op.attributes["dimensions"]):
+                        return True
+                    blocks += [block for region in op.regions for block in region.blocks]
+    return False
 
 
 class _Local(dict[Value, Any]):
