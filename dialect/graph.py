@@ -45,9 +45,9 @@ class Definition:
 
     `operands` are values of any graph, never references; `captures` are the values that the op's regions read from
     outside; `active` flags the operands that depend on the inputs of a linear graph, and is None where none does.
-    `source` is the `ir.Operation` whose attributes and regions it has; an op without regions that a rule emitted
-    has none, and one with regions has a source that holds these and nothing else; its `given` attributes are all there
-    are. Those of an op that was read override the source's. Its location is found when it is asked for, where it was read from an operation.
+    `source` is the `ir.Operation` that has its regions. An op without regions has none: its `given` attributes are
+    all there are. That of an op which a rule emitted holds the regions and nothing else; that of an op which was
+    read is the op itself, whose attributes the given ones override. The location is found when it is asked for.
     """
 
     __slots__ = ("_location", "active", "captures", "given", "graph", "name", "operands", "results", "source")

@@ -14,89 +14,21 @@ from torch_mlir._mlir_libs import _stablehlo as hlo
 
 from tiduc.dialect.builder import Builder
 from tiduc.dialect.errors import TiducError, Unsupported
+from tiduc.dialect.types import (
+    dims,
+    element,
+    is_complex,
+    is_float,
+    predicate,
+    shape,
+    with_element,
+    with_shape,
+)
 
 STATEFUL = frozenset({"stablehlo.rng", "stablehlo.custom_call", "stablehlo.infeed", "stablehlo.recv"})
 """Ops of which two with equal operands may differ: they have no structural key, and are never merged."""
 
 Dims = Sequence[int] | NDArray[np.int64]
-
-
-# Types and attributes are unique in their context, and a program of many layers asks the same of the same ones over
-# and over; a cached answer costs a tenth of what the bindings take.
-
-
-def shape(x: Any) -> list[int]:
-    """The sizes of a value's dimensions; `Unsupported` where they are not known when compiling."""
-    sizes = _sizes(x.type)
-    if sizes is None:
-        raise Unsupported(f"a rule would need the sizes of {x.type} when compiling", x.location)
-    return list(sizes)
-
-
-@functools.cache
-def _sizes(type_: Any) -> tuple[int, ...] | None:
-    return tuple(type_.shape) if type_.has_static_shape else None
-
-
-@functools.cache
-def _rank(type_: Any) -> int:
-    return int(type_.rank)
-
-
-def rank(x: Any) -> int:
-    """The number of a value's dimensions."""
-    return _rank(x.type)
-
-
-def element(x: Any) -> Any:
-    """The element type of a value or a tensor type."""
-    return _element(x if isinstance(x, ir.Type) else x.type)
-
-
-@functools.cache
-def _element(type_: Any) -> Any:
-    return type_.element_type
-
-
-def is_complex(x: Any) -> bool:
-    """The elements of a value or tensor type are complex."""
-    return isinstance(element(x), ir.ComplexType)
-
-
-def is_float(x: Any) -> bool:
-    """The elements of a value or tensor type are floating-point, and real."""
-    return isinstance(element(x), ir.FloatType)
-
-
-@functools.cache
-def with_element(type_: Any, element_type: Any) -> Any:
-    """The tensor type of the same shape with another element type."""
-    return ir.RankedTensorType.get(type_.shape, element_type)
-
-
-def with_shape(type_: Any, sizes: Sequence[int]) -> Any:
-    """The tensor type of the same element type with another shape."""
-    return _with_shape(type_, tuple(sizes))
-
-
-@functools.cache
-def _with_shape(type_: Any, sizes: tuple[int, ...]) -> Any:
-    return ir.RankedTensorType.get(sizes, type_.element_type)
-
-
-def predicate(type_: Any) -> Any:
-    """The type of a comparison of values of a tensor type."""
-    return with_element(type_, ir.IntegerType.get_signless(1))
-
-
-def dims(values: Any) -> Any:
-    """Dimension numbers as the attribute `array<i64: ...>`."""
-    return _dims(tuple([int(v) for v in values]))
-
-
-@functools.cache
-def _dims(values: tuple[int, ...]) -> Any:
-    return ir.DenseI64ArrayAttr.get(list(values))
 
 
 @functools.cache

@@ -10,7 +10,7 @@ from torch_mlir import ir
 from torch_mlir._mlir_libs import _stablehlo as hlo
 
 from tiduc.dialect.graph import Definition
-from tiduc.dialect.stablehlo import dims, shape, with_shape
+from tiduc.dialect.types import dims, shape, with_shape
 
 Numbers = tuple[int, ...]
 

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from tiduc.dialect.graph import Definition
-from tiduc.dialect.stablehlo import element, is_complex
+from tiduc.dialect.types import element, is_complex
 from tiduc.passes.rules.opset import bilinear, linear, linearize, transpose, unsupported
 from tiduc.passes.rules.registry import Tangents
 

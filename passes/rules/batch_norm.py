@@ -9,7 +9,7 @@ from typing import Any
 from torch_mlir import ir
 
 from tiduc.dialect.graph import Definition
-from tiduc.dialect.stablehlo import rank, shape
+from tiduc.dialect.types import rank, shape
 from tiduc.passes.rules.elementwise import times
 from tiduc.passes.rules.expansion import expanded
 from tiduc.passes.rules.opset import linearize

@@ -5,7 +5,7 @@ from math import pi, sqrt
 from typing import Any
 
 from tiduc.dialect.graph import Definition
-from tiduc.dialect.stablehlo import element, is_complex, rank, shape, with_element, with_shape
+from tiduc.dialect.types import element, is_complex, rank, shape, with_element, with_shape
 from tiduc.passes.rules.elementwise import plus, quotient, square, times
 from tiduc.passes.rules.opset import OPSET, elementwise, inactive, linear, linearize, unsupported
 from tiduc.passes.rules.registry import Tangents

@@ -9,7 +9,7 @@ Source: Murray, "Differentiation of the Cholesky decomposition" (2016).
 from typing import Any
 
 from tiduc.dialect.graph import Definition
-from tiduc.dialect.stablehlo import shape
+from tiduc.dialect.types import shape
 from tiduc.passes.rules.opset import linearize
 from tiduc.passes.rules.registry import Tangents
 from tiduc.passes.rules.triangular_solve import (

@@ -18,7 +18,7 @@ from typing import Any
 from torch_mlir import ir
 
 from tiduc.dialect.graph import Definition
-from tiduc.dialect.stablehlo import element, shape
+from tiduc.dialect.types import element, shape
 from tiduc.dialect.windows import Layout, convolution, window_of_convolution
 from tiduc.passes.rules.opset import bilinear
 

@@ -7,7 +7,7 @@ from torch_mlir import ir
 from torch_mlir._mlir_libs import _stablehlo as hlo
 
 from tiduc.dialect.graph import Definition
-from tiduc.dialect.stablehlo import rank, shape
+from tiduc.dialect.types import rank, shape
 from tiduc.passes.rules.expansion import expanded
 from tiduc.passes.rules.opset import linear, linearize, unsupported
 from tiduc.passes.rules.registry import Tangents

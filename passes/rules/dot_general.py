@@ -8,7 +8,7 @@ from torch_mlir import ir
 from torch_mlir._mlir_libs import _stablehlo as hlo
 
 from tiduc.dialect.graph import Definition
-from tiduc.dialect.stablehlo import element, rank, shape
+from tiduc.dialect.types import element, rank, shape
 from tiduc.passes.rules.opset import bilinear
 
 Pairs = tuple[tuple[int, ...], tuple[int, ...]]

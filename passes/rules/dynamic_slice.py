@@ -3,7 +3,7 @@
 from typing import Any
 
 from tiduc.dialect.graph import Definition
-from tiduc.dialect.stablehlo import shape
+from tiduc.dialect.types import shape
 from tiduc.passes.rules.opset import linear
 
 

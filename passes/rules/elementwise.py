@@ -8,7 +8,7 @@ from collections.abc import Callable
 from typing import Any
 
 from tiduc.dialect.graph import Definition
-from tiduc.dialect.stablehlo import is_complex, is_float
+from tiduc.dialect.types import is_complex, is_float
 from tiduc.passes.rules.arithmetic import difference
 from tiduc.passes.rules.opset import elementwise, inactive, linearize, unsupported
 from tiduc.passes.rules.registry import Tangents

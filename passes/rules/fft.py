@@ -16,7 +16,7 @@ from typing import Any
 from torch_mlir._mlir_libs import _stablehlo as hlo
 
 from tiduc.dialect.graph import Definition
-from tiduc.dialect.stablehlo import dims, rank, shape, with_shape
+from tiduc.dialect.types import dims, rank, shape, with_shape
 from tiduc.passes.rules.elementwise import times
 from tiduc.passes.rules.opset import linear
 

@@ -7,7 +7,7 @@ from torch_mlir import ir
 from torch_mlir._mlir_libs import _stablehlo as hlo
 
 from tiduc.dialect.graph import Definition
-from tiduc.dialect.stablehlo import element, shape, with_shape
+from tiduc.dialect.types import element, shape, with_shape
 from tiduc.passes.rules.opset import linear
 
 ARRANGED = frozenset(

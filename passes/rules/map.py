@@ -5,7 +5,7 @@ from typing import Any
 
 from tiduc.dialect.bodies import returned
 from tiduc.dialect.graph import Definition, captured, operations
-from tiduc.dialect.stablehlo import rank, with_shape
+from tiduc.dialect.types import rank, with_shape
 from tiduc.passes.rules.expansion import expanded
 from tiduc.passes.rules.opset import linearize, unsupported
 from tiduc.passes.rules.registry import Tangents

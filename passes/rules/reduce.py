@@ -8,7 +8,7 @@ from torch_mlir import ir
 
 from tiduc.dialect.bodies import reducer, self_contained
 from tiduc.dialect.graph import Definition
-from tiduc.dialect.stablehlo import element, shape
+from tiduc.dialect.types import element, shape
 from tiduc.passes.rules.opset import linearize, transpose, unsupported
 from tiduc.passes.rules.registry import Tangents
 from tiduc.passes.rules.selection import is_identity, none, numbers, repeated, selected_by, selects

@@ -11,7 +11,8 @@ import numpy as np
 
 from tiduc.dialect.bodies import Body, reducer, self_contained
 from tiduc.dialect.graph import Definition
-from tiduc.dialect.stablehlo import combiner, element, rank, shape, with_shape
+from tiduc.dialect.stablehlo import combiner
+from tiduc.dialect.types import element, rank, shape, with_shape
 from tiduc.dialect.windows import Window, reduce_window, window_of
 from tiduc.passes.rules.opset import linearize, transpose, unsupported
 from tiduc.passes.rules.reduce import BODIES, product

@@ -39,7 +39,6 @@ refuse(
     "stablehlo.real_dynamic_slice",
     "stablehlo.set_dimension_size",
 )
-refuse("the rule is not written yet", "chlo.ragged_dot")
 refuse("differentiate before quantizing", "stablehlo.uniform_dequantize", "stablehlo.uniform_quantize")
 refuse("the bits of a float have no derivative", "stablehlo.bitcast_convert")
 refuse("the derivative toward the parameters of a distribution is not written yet", "stablehlo.rng")

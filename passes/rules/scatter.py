@@ -17,7 +17,7 @@ from torch_mlir import ir
 from torch_mlir._mlir_libs import _stablehlo as hlo
 
 from tiduc.dialect.graph import Definition, operations
-from tiduc.dialect.stablehlo import element, is_complex, predicate, rank, shape, with_element, with_shape
+from tiduc.dialect.types import element, is_complex, predicate, rank, shape, with_element, with_shape
 from tiduc.passes.rules.gather import clamp_indices, components, is_sorted, known_range, signed
 from tiduc.passes.rules.opset import linearize, transpose, unsupported
 from tiduc.passes.rules.registry import Tangents

@@ -9,7 +9,7 @@ from typing import Any
 
 from tiduc.dialect.bodies import Body, reducer, returned, self_contained
 from tiduc.dialect.graph import Definition
-from tiduc.dialect.stablehlo import shape, with_shape
+from tiduc.dialect.types import shape, with_shape
 from tiduc.dialect.windows import window_of
 from tiduc.passes.rules.opset import linearize, transpose, unsupported
 from tiduc.passes.rules.registry import Tangents

@@ -13,7 +13,7 @@ from torch_mlir._mlir_libs import _stablehlo as hlo
 
 from tiduc.dialect.bodies import Body, returned
 from tiduc.dialect.graph import Definition, operations
-from tiduc.dialect.stablehlo import element, is_float, rank, shape, with_element, with_shape
+from tiduc.dialect.types import element, is_float, rank, shape, with_element, with_shape
 from tiduc.dialect.verify import ACTIVE
 from tiduc.dialect.windows import Window, reduce_window
 

@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 
 from tiduc.dialect.graph import Definition
-from tiduc.dialect.stablehlo import predicate, rank, shape, with_shape
+from tiduc.dialect.types import predicate, rank, shape, with_shape
 from tiduc.passes.rules.opset import linear, linearize, transpose
 from tiduc.passes.rules.registry import Tangents
 

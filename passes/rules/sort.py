@@ -4,7 +4,7 @@ from typing import Any
 
 from tiduc.dialect.bodies import Body, returned, self_contained
 from tiduc.dialect.graph import Definition
-from tiduc.dialect.stablehlo import shape, with_shape
+from tiduc.dialect.types import shape, with_shape
 from tiduc.dialect.verify import ACTIVE
 from tiduc.passes.rules.opset import linearize, unsupported
 from tiduc.passes.rules.registry import Tangents

@@ -3,7 +3,7 @@
 from typing import Any
 
 from tiduc.dialect.graph import Definition
-from tiduc.dialect.stablehlo import element, rank, shape, with_element
+from tiduc.dialect.types import element, rank, shape, with_element
 from tiduc.passes.rules.opset import linearize
 from tiduc.passes.rules.registry import Tangents
 from tiduc.passes.rules.selection import numbers, taken

@@ -10,7 +10,7 @@ from torch_mlir import ir
 from torch_mlir._mlir_libs import _stablehlo as hlo
 
 from tiduc.dialect.graph import Definition
-from tiduc.dialect.stablehlo import is_complex, rank, shape, with_element
+from tiduc.dialect.types import is_complex, rank, shape, with_element
 from tiduc.passes.rules.arithmetic import difference
 from tiduc.passes.rules.opset import linearize, transpose, unsupported
 from tiduc.passes.rules.registry import Tangents

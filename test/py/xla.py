@@ -1,4 +1,4 @@
-"""XLA, as JAX has it, and IREE: other ways to run a program, for ops that the reference interpreter lacks or crashes on."""
+"""XLA, as JAX has it, and IREE: for ops that the reference interpreter lacks or crashes on."""
 
 import functools
 import re

@@ -1,0 +1,90 @@
+"""ragged_dot: rows of x by matrices y[g], where the group sizes say how many rows, in order, each matrix takes.
+
+z[m, n] = sum_k x[m, k] y[g(m), k, n]          0 for rows after the last group
+toward x    sum_n ct[m, n] y[g(m), k, n]       a ragged_dot, which contracts n
+toward y    sum_m [g(m) = g] x[m, k] ct[m, n]  a dot_general with the rows of each group
+"""
+
+from collections.abc import Sequence
+from typing import Any
+
+from torch_mlir import ir
+from torch_mlir._mlir_libs import _stablehlo as hlo
+
+from tiduc.dialect.graph import Definition
+from tiduc.dialect.types import element, predicate, rank, shape, with_shape
+from tiduc.passes.rules.opset import linearize, transpose, unsupported
+from tiduc.passes.rules.registry import Tangents
+
+NUMBERS = "ragged_dot_dimension_numbers"
+FORM = (
+    "#chlo.ragged_dot<lhs_batching_dimensions = [], rhs_batching_dimensions = [], lhs_contracting_dimensions = [1], "
+    "rhs_contracting_dimensions = [{}], lhs_ragged_dimensions = [0], rhs_group_dimensions = [0]>"
+)
+
+
+@linearize("chlo.ragged_dot")
+def ragged_dot(b: Any, op: Definition, dx: Tangents) -> list[Any]:
+    """The product rule."""
+    _contracted(op, "jvp")
+    return [b.sum(b.reapply(op, {i: tangent})[0] for i, tangent in enumerate(dx) if tangent is not None)]
+
+
+@transpose("chlo.ragged_dot")
+def ragged_dot_transpose(b: Any, op: Definition, ct: Tangents, active: Sequence[bool]) -> list[Any]:
+    if active[0] and active[1]:
+        raise unsupported("transpose", op, "a product of two active values is not linear")
+    contracted = _contracted(op, "transpose")
+    x, y, sizes = op.operands
+    if 0 in (*shape(x), *shape(y), *shape(op.result)):
+        return [None, None, None]
+    rule, target, other = (_toward_rows, x, y) if active[0] else (_toward_matrices, y, x)
+    cotangent = rule(b, op, ct[0], b.convert(other, element(op.result)), sizes, contracted)
+    cotangent = b.convert(cotangent, element(target))
+    return [cotangent, None, None] if active[0] else [None, cotangent, None]
+
+
+def _toward_rows(b: Any, op: Definition, ct: Any, y: Any, sizes: Any, contracted: int) -> Any:
+    given = {name: op.attributes[name] for name in ("precision_config",) if name in op.attributes}
+    attributes = {**given, NUMBERS: ir.Attribute.parse(FORM.format(3 - contracted))}
+    type_ = with_shape(ct.type, shape(op.operands[0]))
+    return b.emit(op.name, (ct, y, sizes), type_, attributes)
+
+
+def _toward_matrices(b: Any, op: Definition, ct: Any, x: Any, sizes: Any, contracted: int) -> Any:
+    """Rows of other groups are replaced by zeros, one copy of x a group."""
+    sizes = b.convert(sizes, ir.IntegerType.get_signless(64))
+    copies = with_shape(x.type, [*shape(sizes), *shape(x)])
+    places = with_shape(sizes.type, shape(sizes) + shape(x)[:1])
+    ends, counts = (b.broadcast_in_dim(v, [0], places) for v in (_running_sums(b, sizes), sizes))
+    row = b.iota(1, places)
+    inside = b.and_(b.compare(row, b.subtract(ends, counts), "GE"), b.compare(row, ends, "LT"))
+    inside = b.broadcast_in_dim(inside, [0, 1], predicate(copies))
+    rows = b.select(inside, b.broadcast_in_dim(x, [1, 2], copies), b.zero(copies))
+    product = b.dot_general(rows, ct, [[], []], [[1], [0]], _precision(op))
+    return product if contracted == 1 else b.transpose(product, [0, 2, 1])
+
+
+def _precision(op: Definition) -> dict[str, Any]:
+    """The precisions that CHLO has given, as StableHLO has them: `#chlo<precision HIGH>`."""
+    if "precision_config" not in op.attributes:
+        return {}
+    words = [str(given).rstrip(">").split()[-1] for given in op.attributes["precision_config"]]
+    return {"precision_config": ir.ArrayAttr.get([hlo.PrecisionAttr.get(word) for word in words])}
+
+
+def _running_sums(b: Any, sizes: Any) -> Any:
+    """The sum of the sizes up to each, itself included."""
+    square = with_shape(sizes.type, [*shape(sizes), *shape(sizes)])
+    up_to = b.compare(b.iota(1, square), b.iota(0, square), "LE")
+    return b.reduce_sum(b.select(up_to, b.broadcast_in_dim(sizes, [1], square), b.zero(square)), [1])
+
+
+def _contracted(op: Definition, what: str) -> int:
+    """The dimension of y that is contracted, 1 or 2."""
+    x, y, sizes = op.operands
+    if (rank(x), rank(y), rank(sizes)) == (2, 3, 1):
+        for dimension in (1, 2):
+            if op.attributes[NUMBERS] == ir.Attribute.parse(FORM.format(dimension)):
+                return dimension
+    raise unsupported(what, op, "only rows by matrices, without batches, have a rule")
