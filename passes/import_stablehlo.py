@@ -25,22 +25,40 @@ _OWN = ("sym_name", "function_type", "sym_visibility")
 
 @stage
 def import_stablehlo(module: Any, only: str | None = None) -> Any:
-    """A new module, with a graph for each public function and no function; `module` stays as it is.
+    """A new module, with a graph for each public function; `module` stays as it is.
 
-    `only` names the one function to import, whatever the others are. `Unsupported` where a function has several
-    blocks, or recursion leaves a call.
+    Functions that custom calls name, such as comparators, stay functions. `only` names the one function to import,
+    whatever the others are. `Unsupported` where a function has several blocks, or recursion leaves a call.
     """
     imported = _clone(module)
     run_passes(
         imported.operation,
         "builtin.module(func.func(stablehlo-legalize-composite-to-call),inline{default-pipeline=},symbol-dce)",
     )
-    for op in list(operations(imported.body)):
-        if op.name == "func.func":
-            if len(op.regions[0].blocks) and only in (None, ir.StringAttr(op.attributes["sym_name"]).value):
-                _to_graph(op)
-            op.erase()
+    functions = [op for op in operations(imported.body) if op.name == "func.func"]
+    named = _named_by_custom_calls(functions) if len(functions) > 1 else set()
+    for op in functions:
+        name = ir.StringAttr(op.attributes["sym_name"]).value
+        if name in named:
+            op.attributes["sym_visibility"] = ir.StringAttr.get("private")
+            continue
+        if len(op.regions[0].blocks) and only in (None, name):
+            _to_graph(op)
+        op.erase()
     return imported
+
+
+def _named_by_custom_calls(functions: list[Any]) -> set[str]:
+    names: set[str] = set()
+
+    def look(op: Any) -> Any:
+        if op.name == "stablehlo.custom_call" and "called_computations" in op.attributes:
+            names.update(symbol.value for symbol in op.attributes["called_computations"])
+        return ir.WalkResult.ADVANCE
+
+    for function in functions:
+        function.walk(look)
+    return names
 
 
 def _clone(module: Any) -> Any:

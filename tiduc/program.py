@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from torch_mlir import ir
 
-from tiduc.dialect.context import parse, read, stage
+from tiduc.dialect.context import parse, read, run_passes, stage
 from tiduc.dialect.errors import RequestError
 from tiduc.dialect.graph import Graph, operations
 from tiduc.dialect.view import View
@@ -54,6 +54,7 @@ class Program:
     name: str
     inputs: tuple[Port, ...]
     outputs: tuple[Port, ...]
+    functions: tuple[Any, ...] = ()  # those that custom calls name
 
     # ---- derivatives ---------------------------------------------------------------------------------------
 
@@ -151,8 +152,13 @@ class Program:
     @functools.cached_property
     @stage
     def module(self) -> Any:
-        """The `ir.Module` of its one function, of plain StableHLO."""
-        return lower(self.merged, self.view.module_attributes)
+        """The `ir.Module` of its one public function, of plain StableHLO."""
+        module = lower(self.merged, self.view.module_attributes)
+        if self.functions:
+            for function in self.functions:
+                function.clone(ir.InsertionPoint(module.body))
+            run_passes(module.operation, "builtin.module(symbol-dce)")
+        return module
 
     @functools.cached_property
     @stage
@@ -190,7 +196,7 @@ class Program:
     def _reflected(self) -> str:
         """Its text with locations, for the compiler's diagnostics, and its signature."""
         module = self.module.operation.clone().operation
-        (function,) = module.regions[0].blocks[0].operations
+        function = next(iter(module.regions[0].blocks[0].operations))
         described = {REFLECTION: ir.StringAttr.get(reflection(self.signature))}
         function.operation.attributes["iree.reflection"] = ir.DictAttr.get(described)
         return str(module.get_asm(enable_debug_info=True))
@@ -329,7 +335,8 @@ def load(source: str | bytes | Path, entry: str | None = None) -> Program:
 def from_module(module: Any, entry: str | None = None) -> Program:
     """The program in an `ir.Module` of `func.func`s, or of graphs made by `import_stablehlo`."""
     entry = _entry(module, entry)
-    view = resolve(import_stablehlo(module, entry))
+    imported = import_stablehlo(module, entry)
+    view = resolve(imported)
     graph = view.graph(entry)
     arg_attrs, res_attrs = (_dicts(graph, name) for name in ("arg_attrs", "res_attrs"))
     inputs = [
@@ -343,7 +350,8 @@ def from_module(module: Any, entry: str | None = None) -> Program:
         Port(_name(attributes, graph.location) or f"result{i}", x.type, x, attributes)
         for i, (x, attributes) in enumerate(zip(results, res_attrs or [None] * len(results), strict=True))
     ]
-    return Program(view, graph.name, _with((), inputs), _with((), outputs))
+    functions = tuple(op for op in operations(imported.body) if op.name == "func.func")
+    return Program(view, graph.name, _with((), inputs), _with((), outputs), functions)
 
 
 def _entry(module: Any, entry: str | None) -> str:

@@ -284,3 +284,21 @@ def test_attributes_of_unknown_dialects_stay() -> None:
         load(text).jvp()
     with pytest.raises(ParseError, match="unregistered dialect"):
         parse(function("main", f'%0 = "sdy.not_an_op"(%x) : ({F64}) -> {F64}'))
+
+
+def test_functions_that_custom_calls_name_stay() -> None:
+    comparator = """
+func.func @less(%a: tensor<f32>, %b: tensor<f32>) -> tensor<i1> {
+  %0 = stablehlo.compare LT, %a, %b : (tensor<f32>, tensor<f32>) -> tensor<i1>
+  stablehlo.return %0 : tensor<i1>
+}
+"""
+    named = '{call_target_name = "f", called_computations = [@less]}'
+    call = f'%0 = "stablehlo.custom_call"(%x) {named} : ({F64}) -> {F64}'
+    sine = f"%1 = stablehlo.sine %y : {F64}"
+    main = function("main", call, sine, f"%2 = stablehlo.add %0, %1 : {F64}", result="%2")
+    program = load(comparator + main.replace("(%x:", f"(%y: {F64}, %x:"))
+    for text in (str(program), str(program.jvp(0)), str(program.vjp(0))):
+        assert text.count("func.func private @less") == 1 and text.count("[@less]") == 1
+        parse(text)
+    assert "@less" not in str(program.grad(0))
