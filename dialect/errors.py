@@ -26,6 +26,11 @@ class TiducError(Exception):
         self.message = message
         self.location = location if isinstance(location, str) else describe(location)
 
+    def at(self, location: Any) -> "TiducError":
+        """The error, with a location if it has none yet."""
+        self.location = self.location or describe(location)
+        return self
+
     def __str__(self) -> str:
         return f"{self.location}: error: {self.message}" if self.location else f"error: {self.message}"
 

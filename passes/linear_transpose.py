@@ -15,7 +15,7 @@ from collections import defaultdict
 from typing import Any
 
 from tiduc.dialect.context import stage
-from tiduc.dialect.errors import RequestError
+from tiduc.dialect.errors import RequestError, Unsupported
 from tiduc.dialect.graph import Graph
 from tiduc.dialect.view import View
 from tiduc.passes.rules.registry import OpSet
@@ -33,7 +33,10 @@ def linear_transpose(view: View, graph: Graph, opset: OpSet, name: str | None = 
         raise RequestError(f"graph @{graph.name} is not linear", graph.location)
     b = opset.builder(view, name or view.fresh("T"))
     cotangents = _seeds(b, view, graph)
-    _transpose_ops(b, graph, cotangents, opset)
+    try:
+        _transpose_ops(b, graph, cotangents, opset)
+    except Unsupported as error:
+        raise error.at(b.location) from None
     outputs = [b.sum(cotangents[x]) if cotangents[x] else None for x in graph.inputs.values()]
     return b.finish_linear(outputs, graph.output_of, graph.input_of)
 

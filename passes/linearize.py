@@ -15,7 +15,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from tiduc.dialect.context import stage
-from tiduc.dialect.errors import RequestError
+from tiduc.dialect.errors import RequestError, Unsupported
 from tiduc.dialect.graph import Graph
 from tiduc.dialect.view import BINDING, View
 from tiduc.passes.rules.registry import OpSet
@@ -47,7 +47,10 @@ def linearize(
     }
     for x in outputs:
         _tangent_type(b, x, str(view.reference(x)))
-    _linearize_ops(b, view, outputs, tangents, opset)
+    try:
+        _linearize_ops(b, view, outputs, tangents, opset)
+    except Unsupported as error:
+        raise error.at(b.location) from None
     return b.finish_linear([tangents.get(x) for x in outputs], primals, outputs)
 
 

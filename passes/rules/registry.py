@@ -100,7 +100,7 @@ class OpSet:
 
         def decorate(transpose: Callable[..., Any]) -> Callable[..., Any]:
             def rule_of_side(b: Any, op: Definition, ct: Tangents, active: Sequence[bool]) -> Sequence[Any]:
-                if all(active):
+                if sum(active) > 1:
                     raise self.unsupported("transpose", op, "a product of two active values is not linear")
                 return [transpose(b, op, ct[0], side) if active[side] else None for side in (0, 1)]
 
