@@ -11,19 +11,14 @@ from tiduc.dialect.graph import Definition
 from tiduc.dialect.types import element, shape
 from tiduc.passes.rules.opset import linearize, transpose, unsupported
 from tiduc.passes.rules.registry import Tangents
-from tiduc.passes.rules.selection import is_identity, none, numbers, repeated, selected_by, selects
+from tiduc.passes.rules.selection import by_result, is_identity, none, numbers, repeated, selected_by, selects
 
 BODIES = "the body is none of add, maximum, minimum, multiply, nor does it only compare and select"
 
 
 @linearize("stablehlo.reduce")
 def reduce(b: Any, op: Definition, dx: Tangents) -> list[Any]:
-    count = len(op.results)
-    rules = [_rule(b, op, i) for i in range(count)]
-    return [
-        None if (x is None and init is None) or rule is None else rule(x, init)
-        for rule, x, init in zip(rules, dx[:count], dx[count:], strict=True)
-    ]
+    return by_result(dx, [_rule(b, op, i) for i in range(len(op.results))])
 
 
 def _rule(b: Any, op: Definition, i: int) -> Any:

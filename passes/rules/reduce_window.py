@@ -19,6 +19,7 @@ from tiduc.passes.rules.reduce import BODIES, product
 from tiduc.passes.rules.registry import Tangents
 from tiduc.passes.rules.selection import (
     DIRECTION,
+    by_result,
     is_identity,
     none,
     numbers,
@@ -32,12 +33,7 @@ from tiduc.passes.rules.selection import (
 
 @linearize("stablehlo.reduce_window")
 def reduce_window_linearize(b: Any, op: Definition, dx: Tangents) -> list[Any]:
-    count = len(op.results)
-    rules = [_rule(b, op, i) for i in range(count)]
-    return [
-        None if (x is None and init is None) or rule is None else rule(x, init)
-        for rule, x, init in zip(rules, dx[:count], dx[count:], strict=True)
-    ]
+    return by_result(dx, [_rule(b, op, i) for i in range(len(op.results))])
 
 
 def _rule(b: Any, op: Definition, i: int) -> Any:

@@ -4,7 +4,7 @@ A number goes along with each element, its place in row-major order; what is not
 the padding of a window) has the number after the last. The numbers are primal values, without a derivative.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
@@ -16,6 +16,7 @@ from tiduc.dialect.graph import Definition, operations
 from tiduc.dialect.types import element, is_float, rank, shape, with_element, with_shape
 from tiduc.dialect.verify import ACTIVE
 from tiduc.dialect.windows import Window, reduce_window
+from tiduc.passes.rules.registry import Tangents
 
 IDENTITY = {
     "stablehlo.add": 0.0,
@@ -24,6 +25,17 @@ IDENTITY = {
     "stablehlo.minimum": np.inf,
 }
 DIRECTION = {"stablehlo.maximum": "GE", "stablehlo.minimum": "LE"}
+
+
+def by_result(dx: Tangents, rules: Sequence[Any]) -> list[Any]:
+    """The tangents of a reduction's results, each by its own rule (None: it has none), from those of its operand and
+    its initial value; the operands come first, then the initial values.
+    """
+    count = len(rules)
+    return [
+        None if (x is None and init is None) or rule is None else rule(x, init)
+        for rule, x, init in zip(rules, dx[:count], dx[count:], strict=True)
+    ]
 
 
 def is_identity(b: Any, init: Any, reducer: str) -> bool:
