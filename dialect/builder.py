@@ -60,10 +60,6 @@ class Builder:
 
     # ---- emitting ---------------------------------------------------------------------------------------------
 
-    def is_linear(self, x: Value) -> bool:
-        """The value is a tangent or cotangent of this graph."""
-        return x in self._linear
-
     def emit_all(
         self,
         name: str,

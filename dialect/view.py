@@ -35,16 +35,19 @@ class View:
         self._unwritten: list[Graph] = []
         self._unwritten_bindings: list[tuple[str, Value]] = []
         self._fresh: dict[str, int] = {}
-        self._key_owners: set[str] = (
-            set()
-        )  # the G of each input key G.x: no graph made later may be called so
+        # The G of each input key G.x: no graph made later may be called so.
+        self._key_owners: set[str] = set()
 
     # ---- graphs -----------------------------------------------------------------------------------------------
 
     @property
-    @stage
     def module(self) -> Any:
         """The `ir.Module` of the first graphs; what was made since the last time is written to it first."""
+        return self.write()
+
+    @stage
+    def write(self) -> Any:
+        """Writes the graphs, names and bindings made since the last time to the module; the module."""
         from tiduc.dialect.write import write_graph  # it needs the view in turn
 
         for graph in self._unwritten:

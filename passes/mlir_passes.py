@@ -60,7 +60,7 @@ def linearize_in_place(
         if wrt is None:
             wrt = [key for key, x in source.inputs.items() if tangent_type(x.type) is not None]
     linearize(view, outputs, wrt, OPSET, _free(view, name))
-    view.module  # noqa: B018  (written by being asked for)
+    view.write()
 
 
 def linear_transpose_in_place(module: Any, graph: str | None = None, name: str | None = None) -> None:
@@ -70,7 +70,7 @@ def linear_transpose_in_place(module: Any, graph: str | None = None, name: str |
     if source is None:
         raise RequestError("the module has no linear graph", module.operation.location)
     linear_transpose(view, source, OPSET, _free(view, name))
-    view.module  # noqa: B018  (written by being asked for)
+    view.write()
 
 
 def materialize_merge_in_place(
