@@ -42,7 +42,6 @@ refuse(
 refuse("differentiate before quantizing", "stablehlo.uniform_dequantize", "stablehlo.uniform_quantize")
 refuse("the bits of a float have no derivative", "stablehlo.bitcast_convert")
 refuse("the derivative toward the parameters of a distribution is not written yet", "stablehlo.rng")
-refuse("what it calls is not known", "stablehlo.custom_call")
 refuse("a tuple has no tangent", "stablehlo.get_tuple_element", "stablehlo.tuple")
 refuse("it is a call, and is inlined when a program is imported", "stablehlo.composite")
 refuse("it ends a region, and is differentiated with the op that holds it", "stablehlo.return")
