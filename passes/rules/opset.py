@@ -3,7 +3,13 @@
 from tiduc.dialect.stablehlo import STATEFUL, StablehloBuilder
 from tiduc.passes.rules.registry import OpSet
 
-OPSET = OpSet(StablehloBuilder, STATEFUL)
+NAMED_BY = {
+    "func.call": "callee",
+    "stablehlo.composite": "name",
+    "stablehlo.custom_call": "call_target_name",
+}
+
+OPSET = OpSet(StablehloBuilder, STATEFUL, NAMED_BY)
 
 inactive = OPSET.inactive
 refuse = OPSET.refuse

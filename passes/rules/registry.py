@@ -9,14 +9,17 @@
 The forms leave open only what has to be said: a linear op linearizes to itself, a bilinear one by the product rule,
 an elementwise one to products with its partials, which need no transpose of their own.
 
+Ops that call something by name, such as a custom call, have a rule each for what they call, said of `"OP @NAME"`,
+which comes before one of `"OP"`. An op set that is `extended` takes rules of others, without change to the first.
+
 The rules of an op, as formulas, for y = f(x):
 
     linearize   (b, op, dx) -> dy      dy_j = sum_i df_j/dx_i dx_i        None: a symbolic zero
     transpose   (b, op, ct, active) -> cx, where <ct, f(dx)> = <cx, dx>   under <a, b> = Re(sum conj(a) b)
 """
 
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from tiduc.dialect.builder import Builder
@@ -31,15 +34,32 @@ TransposeRule = Callable[[Any, Definition, Tangents, Sequence[bool]], Sequence[A
 
 @dataclass(frozen=True)
 class OpSet:
-    """The primitives of some dialects: their rules by full op name, and the builder that emits them."""
+    """The primitives of some dialects: their rules by full op name, and the builder that emits them.
+
+    `named_by` gives, for an op that calls something by name, the attribute that holds the name.
+    """
 
     builder: type[Builder]
     stateful: frozenset[str] = frozenset()
+    named_by: Mapping[str, str] = field(default_factory=dict)
     linearize_rules: dict[str, LinearizeRule] = field(default_factory=dict)
     transpose_rules: dict[str, TransposeRule] = field(default_factory=dict)
     inactive_ops: set[str] = field(default_factory=set)
     refused_ops: dict[str, str] = field(default_factory=dict)
     forms: dict[str, str] = field(default_factory=dict)
+    inherited: set[str] = field(default_factory=set)  # what may be declared anew
+
+    def extended(self) -> "OpSet":
+        """A new op set with the same rules, in which each op may be declared once more; this one stays as it is."""
+        return replace(
+            self,
+            linearize_rules=dict(self.linearize_rules),
+            transpose_rules=dict(self.transpose_rules),
+            inactive_ops=set(self.inactive_ops),
+            refused_ops=dict(self.refused_ops),
+            forms=dict(self.forms),
+            inherited=set(self.forms),
+        )
 
     # ---- saying what an op is ---------------------------------------------------------------------------------
 
@@ -122,7 +142,7 @@ class OpSet:
 
     def transpose(self, name: str) -> Callable[[TransposeRule], TransposeRule]:
         """Decorates a transpose rule written by hand, next to the linearize rule."""
-        if name in self.transpose_rules:
+        if name in self.transpose_rules and name not in self.inherited:
             raise ValueError(f"{name} has a transpose rule already")
 
         def decorate(rule: TransposeRule) -> TransposeRule:
@@ -132,29 +152,48 @@ class OpSet:
         return decorate
 
     def _declare(self, name: str, form: str) -> None:
-        if name in self.forms:
+        if name in self.inherited:
+            self.inherited.remove(name)
+            self.inactive_ops.discard(name)
+            for table in (self.linearize_rules, self.transpose_rules, self.refused_ops):
+                table.pop(name, None)
+        elif name in self.forms:
             raise ValueError(f"{name} is declared twice: {self.forms[name]}, {form}")
         self.forms[name] = form
 
     # ---- looking rules up -------------------------------------------------------------------------------------
 
+    def key(self, op: Definition) -> str:
+        """What the op's rules are declared for: "OP @NAME" where there is such a declaration, else its name."""
+        attribute = self.named_by.get(op.name)
+        if attribute is None:
+            return op.name
+        key = f"{op.name} @{op.attributes[attribute].value}"
+        return key if key in self.forms else op.name
+
+    def called(self, name: str) -> list[str]:
+        """The names of what ops of that name call, of those that have declarations of their own."""
+        return [key.partition(" @")[2] for key in self.forms if key.startswith(f"{name} @")]
+
     def linearize_rule(self, op: Definition) -> LinearizeRule | None:
         """The op's linearize rule; None where the op is inactive; `Unsupported` where it has none."""
-        rule = self.linearize_rules.get(op.name)
-        if rule is None and op.name not in self.inactive_ops:
+        key = self.key(op)
+        rule = self.linearize_rules.get(key)
+        if rule is None and key not in self.inactive_ops:
             raise self.unsupported("jvp", op)
         return rule
 
     def transpose_rule(self, op: Definition) -> TransposeRule:
         """The op's transpose rule; `Unsupported` where it has none."""
-        rule = self.transpose_rules.get(op.name)
+        rule = self.transpose_rules.get(self.key(op))
         if rule is None:
             raise self.unsupported("transpose", op)
         return rule
 
     def unsupported(self, what: str, op: Definition, reason: str | None = None) -> Unsupported:
         """The one refusal: which rule is missing, where, and why."""
-        reason = reason or self.refused_ops.get(op.name)
+        key = self.key(op)
+        reason = reason or self.refused_ops.get(key)
         return Unsupported(
-            f"unsupported {what} AD rule for {op.name}" + (f": {reason}" if reason else ""), op.location
+            f"unsupported {what} AD rule for {key}" + (f": {reason}" if reason else ""), op.location
         )
