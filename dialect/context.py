@@ -2,7 +2,8 @@
 
 import functools
 import gc
-from collections.abc import Callable, Iterator
+import re
+from collections.abc import Callable, Collection, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, ParamSpec, TypeVar
@@ -15,6 +16,7 @@ from tiduc.dialect.errors import ParseError, TiducError, describe
 from tiduc.dialect.tidu import Tidu
 
 _BYTECODE = b"ML\xefR"
+_UNKNOWN_TYPE = re.compile(r'`!"?([^."]+)')
 _ARTIFACT = b"StableHLO_v"  # follows, after a byte, in a portable artifact
 
 P = ParamSpec("P")
@@ -114,33 +116,55 @@ def told() -> Iterator[list[str]]:
 
 
 @stage
-def parse(text: str | bytes, file: str | None = None) -> Any:
+def parse(text: str | bytes, file: str | None = None, dialects: Collection[str] = ()) -> Any:
     """The `ir.Module` in StableHLO text, MLIR bytecode or a portable artifact; `ParseError` where it is none.
 
-    `file` is what diagnostics call it.
+    `file` is what diagnostics call it. Ops of `dialects` are read, in generic form, even if MLIR has no definition
+    of them.
     """
     try:
         if isinstance(text, bytes) and _is_artifact(text):
             return _deserialize(text, file)
-        return _parsed(ir.Module.parse, text)
+        return _parsed(ir.Module.parse, text, dialects)
     except ir.MLIRError as error:
         raise diagnosed(error, file) from None
 
 
-def _parsed(parser: Callable[[Any], Any], source: str | bytes) -> Any:
-    """What MLIR's parser makes of the source; attributes of dialects that are not at hand, as Shardy's, stay."""
+def _parsed(parser: Callable[[Any], Any], source: str | bytes, dialects: Collection[str]) -> Any:
+    """What MLIR's parser makes of the source; attributes of dialects that are not at hand, as Shardy's, stay.
+
+    Once there are ops of such dialects, the context takes them for good: to copy one is to make one.
+    """
+    before, context().allow_unregistered_dialects = context().allow_unregistered_dialects, False
     try:
         return parser(source)
     except ir.MLIRError as error:
-        if not any(
-            "attribute created with unregistered dialect" in d.message for d in error.error_diagnostics
-        ):
+        said = [d.message for d in error.error_diagnostics if "unregistered dialect" in d.message]
+        types = {found[1] for message in said if (found := _UNKNOWN_TYPE.match(message))}
+        if not said or not types <= set(dialects):
             raise
-    context().allow_unregistered_dialects = True
-    try:
-        return parser(source)
+        context().allow_unregistered_dialects = True
+        module = parser(source)
+        unknown = _unregistered(module)
+        if not unknown <= set(dialects):
+            raise
+        before = before or bool(unknown)
+        return module
     finally:
-        context().allow_unregistered_dialects = False
+        context().allow_unregistered_dialects = before
+
+
+def _unregistered(module: Any) -> set[str]:
+    """The dialects of a module's ops of which MLIR has no definition."""
+    found = set()
+
+    def look(op: Any) -> Any:
+        if not context().is_registered_operation(op.name):
+            found.add(op.name.partition(".")[0])
+        return ir.WalkResult.ADVANCE
+
+    module.operation.walk(look)
+    return found
 
 
 def _is_artifact(contents: bytes) -> bool:
@@ -156,13 +180,18 @@ def _deserialize(artifact: bytes, file: str | None) -> Any:
 
 
 @stage
-def read(path: str | Path) -> Any:
-    """The `ir.Module` in a file; `TiducError` where it cannot be read, `ParseError` where it holds none."""
+def read(path: str | Path, dialects: Collection[str] = ()) -> Any:
+    """The `ir.Module` in a file; `TiducError` where it cannot be read, `ParseError` where it holds none.
+
+    `dialects` are those of `parse`.
+    """
     try:
         contents = Path(path).read_bytes()
         if _is_artifact(contents):
             return parse(contents, str(path))
-        return _parsed(ir.Module.parseFile, str(path))  # and not `parse`: locations are to name the file
+        return _parsed(
+            ir.Module.parseFile, str(path), dialects
+        )  # and not `parse`: locations are to name the file
     except OSError as error:
         raise TiducError(error.strerror or str(error), str(path)) from None
 

@@ -5,9 +5,10 @@
       return %0                                  stablehlo.return %0
     }                                          }) {sym_name = "main", inputs = [@a, @x]}
 
-Composites become calls and private callees are inlined, by MLIR's passes; each public function becomes a graph. An
-input's key is its `tidu.name` attribute, else the name in its location (as JAX writes it), else `argN`. Attributes of
-the module, the function, its arguments and results survive, known or not; those of ops stay with the op.
+Composites become calls, but for those that have a rule, and private callees are inlined, by MLIR's passes; each public
+function becomes a graph. An input's key is its `tidu.name` attribute, else the name in its location (as JAX writes
+it), else `argN`. Attributes of the module, the function, its arguments and results survive, known or not; those of ops
+stay with the op.
 """
 
 from typing import Any
@@ -18,25 +19,30 @@ from tiduc.dialect.context import run_passes, stage
 from tiduc.dialect.errors import ParseError, Unsupported
 from tiduc.dialect.graph import operations
 from tiduc.dialect.verify import TERMINATOR
+from tiduc.passes.rules import OPSET
+from tiduc.passes.rules.registry import OpSet
 
 NAME = "tidu.name"
 _OWN = ("sym_name", "function_type", "sym_visibility")
 
 
 @stage
-def import_stablehlo(module: Any, only: str | None = None) -> Any:
+def import_stablehlo(module: Any, only: str | None = None, opset: OpSet = OPSET) -> Any:
     """A new module, with a graph for each public function; `module` stays as it is.
 
-    Functions that custom calls name, such as comparators, stay functions. `only` names the one function to import,
-    whatever the others are. `Unsupported` where a function has several blocks, or recursion leaves a call.
+    Functions that custom calls and composites name stay functions. `only` names the one function to import, whatever
+    the others are. `opset` says which composites have a rule. `Unsupported` where a function has several blocks, or
+    recursion leaves a call.
     """
     imported = _clone(module)
+    kept = ",".join(opset.called("stablehlo.composite"))
     run_passes(
         imported.operation,
-        "builtin.module(func.func(stablehlo-legalize-composite-to-call),inline{default-pipeline=},symbol-dce)",
+        f"builtin.module(func.func(stablehlo-legalize-composite-to-call{{except={kept}}}),"
+        "inline{default-pipeline=},symbol-dce)",
     )
     functions = [op for op in operations(imported.body) if op.name == "func.func"]
-    named = _named_by_custom_calls(functions) if len(functions) > 1 else set()
+    named = _named_by_ops(functions) if len(functions) > 1 else set()
     for op in functions:
         name = ir.StringAttr(op.attributes["sym_name"]).value
         if name in named:
@@ -48,12 +54,14 @@ def import_stablehlo(module: Any, only: str | None = None) -> Any:
     return imported
 
 
-def _named_by_custom_calls(functions: list[Any]) -> set[str]:
+def _named_by_ops(functions: list[Any]) -> set[str]:
     names: set[str] = set()
 
     def look(op: Any) -> Any:
         if op.name == "stablehlo.custom_call" and "called_computations" in op.attributes:
             names.update(symbol.value for symbol in op.attributes["called_computations"])
+        elif op.name == "stablehlo.composite":
+            names.add(op.attributes["decomposition"].value)
         return ir.WalkResult.ADVANCE
 
     for function in functions:

@@ -21,6 +21,7 @@ from tiduc.passes.lower import lower
 from tiduc.passes.materialize_merge import Zero, materialize_merge
 from tiduc.passes.resolve import resolve
 from tiduc.passes.rules import OPSET
+from tiduc.passes.rules.registry import OpSet
 from tiduc.runtime.files import written_whole
 from tiduc.runtime.signature import REFLECTION, Signature, TensorType, Value, reflection
 
@@ -55,6 +56,7 @@ class Program:
     inputs: tuple[Port, ...]
     outputs: tuple[Port, ...]
     functions: tuple[Any, ...] = ()  # those that custom calls name
+    opset: OpSet = OPSET  # the rules by which it is differentiated
 
     # ---- derivatives ---------------------------------------------------------------------------------------
 
@@ -79,7 +81,7 @@ class Program:
         """
         ports = self.differentiated(wrt)
         outputs, linear = self._linearize(ports)
-        transposed = linear_transpose(self.view, linear, OPSET)
+        transposed = linear_transpose(self.view, linear, self.opset)
         seeds = self._seeds(outputs, transposed)
         results = _aligned(ports, transposed.outputs, ".cotangent")
         if conjugate:
@@ -99,9 +101,9 @@ class Program:
             types = ", ".join(str(port.type) for port in self.outputs)
             raise RequestError(f"grad needs one real scalar float output; the outputs are ({types}); use vjp")
         _, linear = self._linearize(ports)
-        transposed = linear_transpose(self.view, linear, OPSET)
+        transposed = linear_transpose(self.view, linear, self.opset)
         for key in transposed.keys:
-            b: Any = OPSET.builder(self.view, self.view.fresh("S"))
+            b: Any = self.opset.builder(self.view, self.view.fresh("S"))
             seed = b.constant(1, output.type)
             b.finish([seed])
             self.view.bind(key, seed)
@@ -133,7 +135,7 @@ class Program:
             self.view,
             [port.value for port in self.outputs],
             [port.value for port in self.inputs],
-            OPSET,
+            self.opset,
             self.name,
         )
         graph.attributes |= self.view.graph(self.name).attributes
@@ -206,11 +208,11 @@ class Program:
     def differentiated(self, wrt: Wrt) -> list[Port]:
         """The inputs that `wrt` means; `RequestError` for what is unknown, repeated or not differentiable."""
         if wrt is None:
-            return [port for port in self.inputs if OPSET.builder.tangent_type(port.type) is not None]
+            return [port for port in self.inputs if self.opset.builder.tangent_type(port.type) is not None]
         ports = []
         for entry in [wrt] if isinstance(wrt, int | str) else wrt:
             port = self._input(entry)
-            if OPSET.builder.tangent_type(port.type) is None:
+            if self.opset.builder.tangent_type(port.type) is None:
                 raise RequestError(f"input {port.name!r} of type {port.type} has no derivative")
             if port in ports:
                 raise RequestError(f"input {port.name!r} is given twice in wrt")
@@ -227,9 +229,9 @@ class Program:
         raise RequestError(f"unknown input {entry!r} in wrt; the inputs are {names or 'none'}")
 
     def _linearize(self, ports: Sequence[Port]) -> tuple[list[Port], Graph]:
-        outputs = [port for port in self.outputs if OPSET.builder.tangent_type(port.type) is not None]
+        outputs = [port for port in self.outputs if self.opset.builder.tangent_type(port.type) is not None]
         wrt = [port.value for port in ports]
-        return outputs, linearize(self.view, self._distinct(outputs), wrt, OPSET)
+        return outputs, linearize(self.view, self._distinct(outputs), wrt, self.opset)
 
     def _distinct(self, outputs: Sequence[Port]) -> list[Any]:
         return list(dict.fromkeys(p.value for p in outputs if not isinstance(p.value, Zero)))
@@ -239,7 +241,7 @@ class Program:
         distinct = self._distinct(outputs)
         keys: Sequence[str] = transposed.keys
         if len(distinct) < len(outputs):
-            b = OPSET.builder(self.view, self.view.fresh("S"))
+            b = self.opset.builder(self.view, self.view.fresh("S"))
             keys = [f"{b.graph.name}.{i}" for i in range(len(outputs))]
             seeds: dict[Any, list[Any]] = {}
             for key, port in zip(keys, outputs, strict=True):
@@ -255,14 +257,14 @@ class Program:
 
     def _conjugate(self, results: Sequence[Port]) -> list[Port]:
         """The results with the conjugates of complex ones."""
-        b = OPSET.builder(self.view, self.view.fresh("C"))
+        b = self.opset.builder(self.view, self.view.fresh("C"))
         values = [x.value if isinstance(x.value, Zero) else b.conj(x.value) for x in results]
         b.finish([x for x in values if not isinstance(x, Zero)])
         return [replace(port, value=x) for port, x in zip(results, values, strict=True)]
 
     def _conjugate_seeds(self, seeds: Sequence[Port]) -> list[Port]:
         """Inputs whose conjugates stand for these."""
-        b = OPSET.builder(self.view, self.view.fresh("C"))
+        b = self.opset.builder(self.view, self.view.fresh("C"))
         keys = [f"{b.graph.name}.{i}" for i in range(len(seeds))]
         values = [b.conj(b.input(key, port.type)) for key, port in zip(keys, seeds, strict=True)]
         b.finish(values)
@@ -320,22 +322,23 @@ def _attributes(ports: Sequence[Port], default: str) -> Any:
 # ---- loading -----------------------------------------------------------------------------------------------
 
 
-def load(source: str | bytes | Path, entry: str | None = None) -> Program:
+def load(source: str | bytes | Path, entry: str | None = None, opset: OpSet = OPSET) -> Program:
     """The program in a file, in StableHLO text (a `str` with a newline or a brace) or in bytecode.
 
-    `entry` names the public function; by default `main`, or the only one. `TiducError` where it cannot
-    be read or parsed, or the entry is not there.
+    `entry` names the public function; by default `main`, or the only one. `opset` holds the rules; the file may
+    have ops, in generic form, of dialects that are not at hand if these are about them. `TiducError` where it
+    cannot be read or parsed, or the entry is not there.
     """
     if isinstance(source, bytes) or (isinstance(source, str) and ("\n" in source or "{" in source)):
-        return from_module(parse(source), entry)
-    return from_module(read(source), entry)
+        return from_module(parse(source, dialects=opset.dialects), entry, opset)
+    return from_module(read(source, opset.dialects), entry, opset)
 
 
 @stage
-def from_module(module: Any, entry: str | None = None) -> Program:
+def from_module(module: Any, entry: str | None = None, opset: OpSet = OPSET) -> Program:
     """The program in an `ir.Module` of `func.func`s, or of graphs made by `import_stablehlo`."""
     entry = _entry(module, entry)
-    imported = import_stablehlo(module, entry)
+    imported = import_stablehlo(module, entry, opset)
     view = resolve(imported)
     graph = view.graph(entry)
     arg_attrs, res_attrs = (_dicts(graph, name) for name in ("arg_attrs", "res_attrs"))
@@ -351,7 +354,7 @@ def from_module(module: Any, entry: str | None = None) -> Program:
         for i, (x, attributes) in enumerate(zip(results, res_attrs or [None] * len(results), strict=True))
     ]
     functions = tuple(op for op in operations(imported.body) if op.name == "func.func")
-    return Program(view, graph.name, _with((), inputs), _with((), outputs), functions)
+    return Program(view, graph.name, _with((), inputs), _with((), outputs), functions, opset)
 
 
 def _entry(module: Any, entry: str | None) -> str:

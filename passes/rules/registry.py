@@ -61,6 +61,11 @@ class OpSet:
             inherited=set(self.forms),
         )
 
+    @property
+    def dialects(self) -> frozenset[str]:
+        """The dialects of the ops that are declared."""
+        return frozenset(name.partition(".")[0] for name in self.forms)
+
     # ---- saying what an op is ---------------------------------------------------------------------------------
 
     def inactive(self, *names: str) -> None:
