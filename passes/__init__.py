@@ -13,6 +13,7 @@ PASSES: dict[str, Pass] = {
             "tidu-import",
             "Makes a graph of each public function; private ones are inlined.",
             mlir_passes.import_in_place,
+            by_rules=True,
         ),
         Pass(
             "tidu-resolve",
@@ -34,6 +35,7 @@ PASSES: dict[str, Pass] = {
                 Option("wrt", "names", "the inputs, by key; by default the graph's differentiable inputs"),
                 Option("name", "string", _NAME.format("L", "L")),
             ),
+            by_rules=True,
         ),
         Pass(
             "tidu-linear-transpose",
@@ -43,6 +45,7 @@ PASSES: dict[str, Pass] = {
                 Option("graph", "string", "the linear graph, by symbol; by default the last one"),
                 Option("name", "string", _NAME.format("T", "T")),
             ),
+            by_rules=True,
         ),
         Pass(
             "tidu-infer-active",
@@ -63,6 +66,7 @@ PASSES: dict[str, Pass] = {
                 Option("name", "string", "its symbol; by default that of the graph that is not linear"),
                 Option("keep-dead-inputs", "bool", "inputs that no value needs stay; true by default"),
             ),
+            by_rules=True,
         ),
         Pass(
             "tidu-lower",

@@ -9,6 +9,8 @@ from torch_mlir.passmanager import PassManager
 from tiduc.dialect.context import stage
 from tiduc.dialect.errors import RequestError
 from tiduc.passes import PASSES
+from tiduc.passes.rules import OPSET
+from tiduc.passes.rules.registry import OpSet
 from tiduc.passes.textual import Native, parse_pipeline
 
 _LOCATED = re.compile(r"MLIR Textual PassPipeline Parser:(\d+:\d+): error: (.*)")
@@ -24,7 +26,12 @@ class Observe:
 
 
 @stage
-def run_pipeline(module: Any, pipeline: str, observe: Observe = Observe()) -> None:  # noqa: B008  (frozen)
+def run_pipeline(
+    module: Any,
+    pipeline: str,
+    observe: Observe = Observe(),  # noqa: B008  (frozen)
+    opset: OpSet = OPSET,
+) -> None:
     """Runs a pipeline, such as `tidu-import,func.func(canonicalize)`, on an `ir.Module`, in place.
 
     `RequestError`, located in the pipeline, where it is malformed; the passes' own errors come through.
@@ -35,7 +42,8 @@ def run_pipeline(module: Any, pipeline: str, observe: Observe = Observe()) -> No
             _add_native(manager, element.text)
         else:
             # No `op_name`: the bindings keep no copy of it, and the manager's anchor is a module anyway.
-            run = element.pass_.bound(**element.options)
+            rules = {"opset": opset} if element.pass_.by_rules else {}
+            run = element.pass_.bound(**element.options, **rules)
             manager.add(run, name=element.pass_.name, argument=element.text)
     if observe.print_after_all:
         manager.enable_ir_printing()

@@ -23,14 +23,15 @@ from tiduc.passes.lower import lower
 from tiduc.passes.materialize_merge import materialize_merge
 from tiduc.passes.resolve import check, resolve
 from tiduc.passes.rules import OPSET
+from tiduc.passes.rules.registry import OpSet
 from tiduc.passes.simplify import simplify
 
 _GRAPHS = ("tidu.graph", "tidu.bind")
 
 
-def import_in_place(module: Any) -> None:
+def import_in_place(module: Any, opset: OpSet = OPSET) -> None:
     """Functions become graphs."""
-    imported = import_stablehlo(module)
+    imported = import_stablehlo(module, opset=opset)
     for op in list(operations(module.body)):
         op.erase()
     for op in list(operations(imported.body)):
@@ -48,28 +49,31 @@ def linearize_in_place(
     outputs: Sequence[Any] | None = None,
     wrt: Sequence[str] | None = None,
     name: str | None = None,
+    opset: OpSet = OPSET,
 ) -> None:
     """A linear graph is added."""
     view = resolve(module)
     if outputs is None or wrt is None:
         source = _graph(view, graph)
-        tangent_type = OPSET.builder.tangent_type
+        tangent_type = opset.builder.tangent_type
         if outputs is None:
             distinct = dict.fromkeys(y for y in source.outputs if y is not None)
             outputs = [y for y in distinct if tangent_type(y.type) is not None]
         if wrt is None:
             wrt = [key for key, x in source.inputs.items() if tangent_type(x.type) is not None]
-    linearize(view, outputs, wrt, OPSET, _free(view, name))
+    linearize(view, outputs, wrt, opset, _free(view, name))
     view.write()
 
 
-def linear_transpose_in_place(module: Any, graph: str | None = None, name: str | None = None) -> None:
+def linear_transpose_in_place(
+    module: Any, graph: str | None = None, name: str | None = None, opset: OpSet = OPSET
+) -> None:
     """The transpose of a linear graph is added."""
     view = resolve(module)
     source = view.graph(graph) if graph is not None else _last_linear(view)
     if source is None:
         raise RequestError("the module has no linear graph", module.operation.location)
-    linear_transpose(view, source, OPSET, _free(view, name))
+    linear_transpose(view, source, opset, _free(view, name))
     view.write()
 
 
@@ -79,6 +83,7 @@ def materialize_merge_in_place(
     inputs: Sequence[str] | None = None,
     name: str | None = None,
     keep_dead_inputs: bool = True,
+    opset: OpSet = OPSET,
 ) -> None:
     """One flat graph takes the place of all."""
     view = resolve(module)
@@ -90,7 +95,7 @@ def materialize_merge_in_place(
             values = [y for source in sources for y in source.outputs if y is not None]
         if inputs is None:
             inputs = [key for source in sources for key in source.keys]
-    flat = materialize_merge(view, values, inputs, OPSET, name or main.name, keep_dead_inputs)  # type: ignore[union-attr]
+    flat = materialize_merge(view, values, inputs, opset, name or main.name, keep_dead_inputs)  # type: ignore[union-attr]
     flat.attributes["arg_attrs"] = _argument_attributes(view, flat)
     merged = list(operations(module.body))
     write_graph(view, flat, module)

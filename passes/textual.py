@@ -47,12 +47,16 @@ class Option:
 
 @dataclass(frozen=True)
 class Pass:
-    """A pass on a module: what it is called, does and takes, and the function that does it in place."""
+    """A pass on a module: what it is called, does and takes, and the function that does it in place.
+
+    `by_rules` says that the function takes the op set, as `opset`.
+    """
 
     name: str
     description: str
     function: Callable[..., None]
     options: tuple[Option, ...] = ()
+    by_rules: bool = False
 
     def bound(self, **options: Any) -> Callable[[Any, Any], None]:
         """The pass with these options, as `PassManager.add` takes it (in a manager of `builtin.module`)."""

@@ -12,7 +12,9 @@ from tiduc.cli.derivatives import WRT, wanted
 from tiduc.cli.diagnostics import about, waiting
 from tiduc.cli.execution import INPUTS, SEED, TARGET, arguments
 from tiduc.cli.files import ENTRY, FILE, read_module, write
+from tiduc.cli.rules import RULES
 from tiduc.dialect.errors import InputError
+from tiduc.passes.rules.registry import OpSet
 from tiduc.program import Program, from_module
 from tiduc.runtime.arrays import Array
 
@@ -24,6 +26,7 @@ _DISAGREES = click.style("DISAGREES", fg="red", bold=True)
 @FILE
 @ENTRY
 @WRT
+@RULES
 @INPUTS
 @SEED
 @TARGET
@@ -44,6 +47,7 @@ def _check(
     file: str,
     entry: str | None,
     wrt: tuple[str, ...],
+    opset: OpSet,
     inputs: tuple[str, ...],
     seed: int,
     target: str,
@@ -55,7 +59,7 @@ def _check(
     Arguments are random unless given. Exit status 1 means that something disagrees.
     """
     with about(file):
-        program = from_module(read_module(file), entry)
+        program = from_module(read_module(file, dialects=opset.dialects), entry, opset)
         expected = _stored(expect) if expect is not None else None
         values = program.signature.inputs
         if inputs or expected is None:

@@ -7,7 +7,9 @@ import click
 
 from tiduc.cli.diagnostics import about
 from tiduc.cli.files import ENTRY, FILE, OUTPUT, read_module, write, write_binary
+from tiduc.cli.rules import RULES
 from tiduc.emit import EMITTERS, emit
+from tiduc.passes.rules.registry import OpSet
 from tiduc.pipeline import STAGES
 from tiduc.program import Program, from_module
 
@@ -47,13 +49,14 @@ def _derivative(
     file: str,
     entry: str | None,
     wrt: tuple[str, ...],
+    opset: OpSet,
     stop_after: str | None,
     kind: str,
     output: str,
     **options: bool,
 ) -> None:
     with about(file):
-        program = from_module(read_module(file), entry)
+        program = from_module(read_module(file, dialects=opset.dialects), entry, opset)
         positions = wanted(program, wrt)
         if stop_after != "import":
             by_then = _GRAPHS[name].get(stop_after or "", name)
@@ -72,6 +75,7 @@ def _command(name: str, help: str) -> click.Command:
         FILE,
         ENTRY,
         WRT,
+        RULES,
         OUTPUT,
         click.option(
             "--stop-after", type=click.Choice(stages), help="Print the IR after this stage instead."

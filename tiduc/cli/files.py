@@ -2,6 +2,7 @@
 
 import os
 import sys
+from collections.abc import Collection
 from typing import Any
 
 import click
@@ -31,11 +32,14 @@ def read_input(file: str) -> bytes:
         raise TiducError(f"cannot read: {error.strerror}", "<stdin>") from None
 
 
-def read_module(file: str, contents: bytes | None = None) -> Any:
-    """The `ir.Module` in a file or in standard input, whose `contents` may have been read before."""
+def read_module(file: str, contents: bytes | None = None, dialects: Collection[str] = ()) -> Any:
+    """The `ir.Module` in a file or in standard input, whose `contents` may have been read before.
+
+    It may have ops of `dialects` that MLIR does not know.
+    """
     if file != "-":
-        return read(file)
-    return parse(read_input(file) if contents is None else contents, "<stdin>")
+        return read(file, dialects)
+    return parse(read_input(file) if contents is None else contents, "<stdin>", dialects)
 
 
 def write(data: bytes | str, output: str = "-") -> None:

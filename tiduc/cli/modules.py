@@ -8,11 +8,13 @@ import click
 from tiduc.cli.diagnostics import about, report
 from tiduc.cli.expected import disagreement
 from tiduc.cli.files import FILE, OUTPUT, read_input, read_module, write
+from tiduc.cli.rules import RULES
 from tiduc.dialect.context import parse, stage
 from tiduc.dialect.errors import TiducError
 from tiduc.emit import text
 from tiduc.passes.driver import Observe, run_pipeline
 from tiduc.passes.link import link
+from tiduc.passes.rules.registry import OpSet
 
 SPLIT = re.compile(r"^// -----\n", re.MULTILINE)
 
@@ -25,6 +27,7 @@ SPLIT = re.compile(r"^// -----\n", re.MULTILINE)
     metavar="PASSES",
     help="The passes, as MLIR writes them: 'tidu-import,tidu-linearize{wrt=x name=L0},func.func(cse)'.",
 )
+@RULES
 @OUTPUT
 @click.option("--verify-each/--no-verify-each", default=True, help="Verify the module after each pass.")
 @click.option(
@@ -43,6 +46,7 @@ SPLIT = re.compile(r"^// -----\n", re.MULTILINE)
 def _opt(
     file: str,
     pass_pipeline: str,
+    opset: OpSet,
     output: str,
     verify_each: bool,
     split_input_file: bool,
@@ -58,8 +62,8 @@ def _opt(
     observe = Observe(mlir_print_ir_after_all, verify_each, timing)
     if not (split_input_file or verify_diagnostics):
         with about(file):
-            module = read_module(file)
-            run_pipeline(module, pass_pipeline, observe)
+            module = read_module(file, dialects=opset.dialects)
+            run_pipeline(module, pass_pipeline, observe, opset)
         write(text(module), output)
         return 0
     contents = read_input(file).decode("utf-8", "surrogateescape")
@@ -68,8 +72,8 @@ def _opt(
         error: TiducError | None = None
         try:
             with about(file):
-                module = parse(part.encode("utf-8", "surrogateescape"))
-                run_pipeline(module, pass_pipeline, observe)
+                module = parse(part.encode("utf-8", "surrogateescape"), dialects=opset.dialects)
+                run_pipeline(module, pass_pipeline, observe, opset)
             results.append(text(module))
         except TiducError as raised:
             error = raised

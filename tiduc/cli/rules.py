@@ -1,0 +1,68 @@
+"""The option `--rules`: an op set of the user's, from a module or a file of Python."""
+
+import os
+import sys
+from importlib import import_module
+from importlib.util import module_from_spec, spec_from_file_location
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+import click
+
+from tiduc.dialect.errors import RequestError
+from tiduc.passes.rules import OPSET
+from tiduc.passes.rules.registry import OpSet
+
+
+def opset(where: str | None) -> OpSet:
+    """The op set that `MODULE`, `FILE.py`, `MODULE:NAME` or `FILE.py:NAME` names; without any, tiduc's own.
+
+    `RequestError` where there is none. An error in the user's code comes through as it is.
+    """
+    if where is None:
+        return OPSET
+    module_name, _, name = where.partition(":")
+    module = _of_file(module_name) if module_name.endswith(".py") else _of_module(module_name)
+    found = getattr(module, name or "OPSET", None)
+    if not isinstance(found, OpSet):
+        raise RequestError(f"{module_name} has no op set {name or 'OPSET'}")
+    return found
+
+
+def _of_file(path: str) -> ModuleType:
+    if not Path(path).is_file():
+        raise RequestError(f"no file of rules {path}")
+    spec = spec_from_file_location(Path(path).stem, path)
+    assert spec is not None and spec.loader is not None  # it ends in .py
+    module = module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+def _of_module(name: str) -> ModuleType:
+    """The module, looked for in the working directory too."""
+    here = os.getcwd()
+    sys.path.insert(0, here)
+    try:
+        return import_module(name)
+    except ModuleNotFoundError as error:
+        if error.name is None or not f"{name}.".startswith(f"{error.name}."):
+            raise  # it is there, and imports what is not
+        raise RequestError(f"no module of rules {name}") from None
+    finally:
+        sys.path.remove(here)
+
+
+def _read(ctx: click.Context, parameter: click.Parameter, value: str | None) -> Any:
+    return opset(value)
+
+
+RULES = click.option(
+    "--rules",
+    "opset",
+    metavar="MODULE",
+    callback=_read,
+    help="Differentiate by the rules of a module or a file of Python, its OPSET; "
+    "mine.rules:OTHER is one of another name. See the page on rules.",
+)
