@@ -16,6 +16,8 @@ import numpy as np
 from numpy.typing import NDArray
 from xla import chosen
 
+from tiduc.passes.rules import OPSET
+from tiduc.passes.rules.registry import OpSet
 from tiduc.program import Program, load
 from tiduc.runtime.reference import evaluate
 
@@ -33,6 +35,7 @@ def check_rule(
     differences: bool = True,
     jax_function: Callable[..., Any] | None = None,
     seed: int = 0,
+    opset: OpSet = OPSET,
 ) -> None:
     """Checks the derivatives of the function `main` in a StableHLO text at a point; see above.
 
@@ -40,7 +43,7 @@ def check_rule(
     function, in JAX) should decide instead. Differentiable arguments are f64 or complex128.
     """
     rng = np.random.default_rng(seed)
-    program, point = load(text), [np.asarray(x) for x in arguments]
+    program, point = load(text, opset=opset), [np.asarray(x) for x in arguments]
     _check(program, point, order, rng, subsets, rtol, adjoint_rtol, differences)
     if jax_function is not None:
         _check_jax(program, point, rng, jax_function, rtol)

@@ -1,0 +1,296 @@
+"""Rules of users: for any dialect's op, for what an op calls by name, in place of ours; and where they come from."""
+
+import subprocess
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from check_rule import check_rule
+from stages import body, close
+
+import tiduc
+from tiduc.cli.rules import opset as named_opset
+from tiduc.dialect.context import context
+from tiduc.passes.rules.registry import OpSet
+from tiduc.runtime.reference import evaluate
+
+SCALAR = "(tensor<f64>) -> tensor<f64>"
+
+
+def function(body: str, arguments: str = "%x: tensor<f64>", result: str = "tensor<f64>") -> str:
+    return f"func.func @main({arguments}) -> {result} {{\n{body}\n return %y : {result}\n}}\n"
+
+
+def unary(op: str) -> str:
+    return function(f" %y = {op} : {SCALAR}")
+
+
+@pytest.fixture
+def mine() -> OpSet:
+    return tiduc.OPSET.extended()
+
+
+# ---- op sets
+
+
+def test_ours_stay_as_they_are(mine: OpSet) -> None:
+    before = dict(tiduc.OPSET.forms), dict(tiduc.OPSET.linearize_rules)
+    mine.inactive("stablehlo.tanh")
+    mine.refuse("no", "stablehlo.add")
+    assert (tiduc.OPSET.forms, tiduc.OPSET.linearize_rules) == before
+    text = unary('"stablehlo.tanh"(%x)')
+    assert body(str(tiduc.load(text, opset=mine).jvp())) == ["constant", "tanh"]
+    assert "subtract" in body(str(tiduc.load(text).jvp()))
+
+
+def test_an_op_is_declared_anew_once(mine: OpSet) -> None:
+    mine.inactive("stablehlo.tanh")
+    with pytest.raises(ValueError, match="declared twice: inactive, refused"):
+        mine.refuse("no", "stablehlo.tanh")
+    assert mine.extended().forms["stablehlo.tanh"] == "inactive"
+    mine.extended().refuse("no", "stablehlo.tanh")
+
+
+def test_a_form_replaces_all_that_was_said(mine: OpSet) -> None:
+    """The transpose of the old rule does not stay behind."""
+    mine.elementwise("stablehlo.reverse", lambda b, x, y: b.constant(3, x.type))
+    assert "stablehlo.reverse" not in mine.transpose_rules
+    mine.refuse("not here", "stablehlo.add")
+    assert "stablehlo.add" not in mine.linearize_rules and "stablehlo.add" not in mine.transpose_rules
+    with pytest.raises(tiduc.Unsupported, match="unsupported jvp AD rule for stablehlo.add: not here"):
+        tiduc.load(function(" %y = stablehlo.add %x, %x : tensor<f64>"), opset=mine).jvp()
+
+
+def test_a_transpose_alone_is_replaced(mine: OpSet) -> None:
+    def twice(b: Any, op: Any, ct: Sequence[Any], active: Sequence[bool]) -> list[Any]:
+        return [b.sum([ct[0], ct[0]])]
+
+    mine.transpose("stablehlo.negate")(twice)
+    program = tiduc.load(function(" %y = stablehlo.negate %x : tensor<f64>"), opset=mine)
+    close(evaluate(str(program.jvp()), [np.array(2.0), np.array(1.0)])[1:], [-1])
+    close(evaluate(str(program.vjp()), [np.array(2.0), np.array(1.0)])[1:], [2])
+
+
+# ---- what an op calls by name
+
+
+CUBE = """
+func.func @main(%x: tensor<3xf64>) -> tensor<3xf64> {
+  %0 = stablehlo.sine %x : tensor<3xf64>
+  %y = stablehlo.composite "my.cube" %0 {decomposition = @cube} : (tensor<3xf64>) -> tensor<3xf64>
+  return %y : tensor<3xf64>
+}
+func.func private @cube(%x: tensor<3xf64>) -> tensor<3xf64> {
+  %0 = stablehlo.multiply %x, %x : tensor<3xf64>
+  %1 = call @times(%0, %x) : (tensor<3xf64>, tensor<3xf64>) -> tensor<3xf64>
+  return %1 : tensor<3xf64>
+}
+func.func private @times(%x: tensor<3xf64>, %y: tensor<3xf64>) -> tensor<3xf64> {
+  %0 = stablehlo.multiply %x, %y : tensor<3xf64>
+  return %0 : tensor<3xf64>
+}
+"""
+
+
+def three_squares(b: Any, x: Any, y: Any) -> Any:
+    return b.multiply(b.constant(3, x.type), b.multiply(x, x))
+
+
+def test_composite(mine: OpSet) -> None:
+    """It stays in derived programs, with its decomposition; its rule is met at every order."""
+    mine.elementwise("stablehlo.composite @my.cube", three_squares)
+    program = tiduc.load(CUBE, opset=mine)
+    check_rule(CUBE, np.array([0.3, -0.7, 1.1]), opset=mine)
+    text = str(program.vjp().jvp())
+    assert text.count('stablehlo.composite "my.cube"') == 1 and "func.func private @cube" in text
+    assert "@times" not in text
+    without = str(tiduc.load(CUBE).jvp())
+    assert "composite" not in without and "private" not in without
+
+
+def test_linear_composite(mine: OpSet) -> None:
+    """A linear one is applied to tangents."""
+
+    @mine.linear("stablehlo.composite @my.swap", [0])
+    def swap(b: Any, op: Any, ct: Any) -> list[Any]:
+        return list(b.reapply(op, {0: ct}))
+
+    text = """
+    func.func @main(%x: tensor<3xf64>) -> tensor<3xf64> {
+      %0 = stablehlo.composite "my.swap" %x {decomposition = @swap} : (tensor<3xf64>) -> tensor<3xf64>
+      %1 = stablehlo.exponential %0 : tensor<3xf64>
+      return %1 : tensor<3xf64>
+    }
+    func.func private @swap(%x: tensor<3xf64>) -> tensor<3xf64> {
+      %0 = stablehlo.reverse %x, dims = [0] : tensor<3xf64>
+      return %0 : tensor<3xf64>
+    }"""
+    program = tiduc.load(text, opset=mine)
+    check_rule(text, np.array([0.3, -0.7, 1.1]), opset=mine)
+    assert str(program.vjp()).count('composite "my.swap"') == 2
+    names = [str(program.vjp()).count(f"stablehlo.{op} ") for op in ("reverse", "exponential")]
+    assert names == [1, 1]  # the first in the decomposition
+
+
+def test_custom_call_target(mine: OpSet) -> None:
+    """A target that nobody knows; the rule of one target says nothing of another."""
+    text = unary("stablehlo.custom_call @mine.erfcx(%x)")
+    with pytest.raises(tiduc.Unsupported, match="stablehlo.custom_call"):
+        tiduc.load(text).jvp()
+    mine.elementwise("stablehlo.custom_call @mine.erfcx", lambda b, x, y: b.multiply(x, y))
+    assert body(str(tiduc.load(text, opset=mine).jvp())) == ["custom_call", "multiply", "multiply"]
+    with pytest.raises(tiduc.Unsupported, match="stablehlo.custom_call"):
+        tiduc.load(text.replace("erfcx", "erfcy"), opset=mine).jvp()
+
+
+def test_a_target_of_ours_is_taken_over(mine: OpSet) -> None:
+    text = unary('stablehlo.custom_call @Sharding(%x) {mhlo.sharding = "{replicated}"}')
+    mine.refuse("not shared here", "stablehlo.custom_call @Sharding")
+    message = "unsupported jvp AD rule for stablehlo.custom_call @Sharding: not shared here"
+    with pytest.raises(tiduc.Unsupported, match=message):
+        tiduc.load(text, opset=mine).jvp()
+
+
+# ---- other dialects
+
+
+FOREIGN = unary('"foreign.erfcx"(%x)')
+
+
+def test_dialects_that_are_not_at_hand(mine: OpSet) -> None:
+    """Their ops are read where rules are about them, and only then."""
+    with pytest.raises(tiduc.ParseError, match="unregistered dialect"):
+        tiduc.load(FOREIGN, opset=mine)
+    mine.elementwise("foreign.erfcx", lambda b, x, y: b.multiply(x, y))
+    for text in (FOREIGN, FOREIGN.replace("foreign.", "strange.")):
+        with pytest.raises(tiduc.ParseError, match="unregistered dialect"):
+            tiduc.load(text)
+    with pytest.raises(tiduc.ParseError, match="unregistered dialect"):
+        tiduc.load(FOREIGN.replace("foreign.", "strange."), opset=mine)
+    derived = tiduc.load(FOREIGN, opset=mine).grad().jvp()
+    assert str(derived).count('"foreign.erfcx"(%arg0)') == 1
+    tiduc.load(str(derived), opset=mine)
+    with pytest.raises(tiduc.ParseError, match="unregistered dialect"):
+        tiduc.load(FOREIGN)
+
+
+def test_an_op_of_such_a_dialect_without_a_rule(mine: OpSet) -> None:
+    mine.inactive("foreign.sign")
+    with pytest.raises(tiduc.Unsupported, match="unsupported jvp AD rule for foreign.erfcx"):
+        tiduc.load(FOREIGN, opset=mine).jvp()
+
+
+# ---- what is not differentiated
+
+
+STOPPED = """
+func.func @main(%x: tensor<f64>) -> tensor<f64> {
+  %0 = stablehlo.composite "tidu.stop_gradient" %x {decomposition = @same} : (tensor<f64>) -> tensor<f64>
+  %1 = stablehlo.multiply %0, %x : tensor<f64>
+  return %1 : tensor<f64>
+}
+func.func private @same(%x: tensor<f64>) -> tensor<f64> {
+  return %x : tensor<f64>
+}
+"""
+
+
+def test_stop_gradient() -> None:
+    """x stop(x): x in both modes; then stop(1) dx, so nothing of second order."""
+    program, x = tiduc.load(STOPPED), np.array(1.5)
+    close(evaluate(str(program.jvp()), [x, np.array(2.0)]), [2.25, 3.0])
+    close(evaluate(str(program.grad()), [x]), [1.5])
+    close(evaluate(str(program.grad().grad()), [x]), [0.0])
+
+
+def test_stop_gradient_survives() -> None:
+    """Native passes, and a derivative that is written and read again, keep the marker."""
+    module = tiduc.parse(STOPPED)
+    tiduc.run_pipeline(
+        module, "canonicalize,cse,inline,symbol-dce,func.func(stablehlo-aggressive-simplification)"
+    )
+    assert str(module).count('composite "tidu.stop_gradient"') == 1
+    again = tiduc.load(str(tiduc.load(str(module)).jvp()))
+    x = np.array(1.5)
+    close(evaluate(str(again.vjp([0])), [x, np.array(2.0), np.array(1.0), np.array(1.0)])[2:], [1.5])
+    close(again.compile()(x, np.array(2.0)), [2.25, 3.0])
+
+
+def test_stop_gradient_of_jax() -> None:
+    def f(x: Any) -> Any:
+        return jnp.sum(x * jax.lax.composite(lambda y: y, "tidu.stop_gradient")(jnp.sin(x)))
+
+    with jax.enable_x64(True):
+        exported = jax.export.export(jax.jit(f))(jax.ShapeDtypeStruct((3,), jnp.float64))
+    x = np.array([0.2, 1.0, -2.0])
+    close(evaluate(str(tiduc.load(exported.mlir_module()).grad()), [x]), [np.sin(x)])
+
+
+# ---- the command line
+
+
+RULES = """
+import tiduc
+
+OPSET = tiduc.OPSET.extended()
+OTHER = OPSET.extended()
+OPSET.elementwise("foreign.erfcx", lambda b, x, y: b.multiply(x, y))
+OTHER.inactive("foreign.erfcx")
+"""
+
+
+@pytest.fixture
+def directory(tmp_path: Path) -> Path:
+    (tmp_path / "mine").mkdir()
+    (tmp_path / "mine" / "rules.py").write_text(RULES)
+    (tmp_path / "f.mlir").write_text(FOREIGN)
+    return tmp_path
+
+
+def command(directory: Path, *words: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [sys.executable, "-m", "tiduc", *words], cwd=directory, capture_output=True, text=True, check=False
+    )
+
+
+def test_rules_on_the_command_line(directory: Path) -> None:
+    assert command(directory, "jvp", "f.mlir").returncode == 1
+    by_module = command(directory, "jvp", "f.mlir", "--rules", "mine.rules")
+    assert body(by_module.stdout) == ["multiply", "multiply"], by_module.stderr
+    pipeline = "--pass-pipeline=tidu-import,tidu-linearize,tidu-materialize-merge,tidu-lower"
+    other = command(directory, "opt", "f.mlir", pipeline, "--rules", "mine/rules.py:OTHER")
+    assert body(other.stdout) == [] and '"foreign.erfcx"' in other.stdout, other.stderr
+
+
+def test_places_of_rules(directory: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(directory)
+    path = list(sys.path)
+    assert named_opset(None) is tiduc.OPSET
+    assert "foreign.erfcx" in named_opset("mine/rules.py").linearize_rules
+    assert "foreign.erfcx" in named_opset("mine/rules.py:OTHER").inactive_ops
+    for where, message in (
+        ("mine/rules.py:NONE", "mine/rules.py has no op set NONE"),
+        ("json", "json has no op set OPSET"),
+        ("none.py", "no file of rules none.py"),
+        ("mine.none", "no module of rules mine.none"),
+        ("none.rules", "no module of rules none.rules"),
+    ):
+        with pytest.raises(tiduc.RequestError, match=message):
+            named_opset(where)
+    (directory / "broken.py").write_text("import nothing.at.all")
+    with pytest.raises(ModuleNotFoundError, match="nothing"):
+        named_opset("broken")
+    assert sys.path == path
+
+
+def test_the_context_is_left_as_it_was() -> None:
+    """A file that is refused leaves nothing behind."""
+    before = context().allow_unregistered_dialects
+    with pytest.raises(tiduc.ParseError):
+        tiduc.load(FOREIGN.replace("foreign.", "strange."))
+    assert context().allow_unregistered_dialects == before
