@@ -1,0 +1,74 @@
+"""What the rules of eigen and singular value decompositions share: settings of calls, and gaps between values."""
+
+from typing import Any
+
+from torch_mlir import ir
+
+from tiduc.dialect.graph import Definition
+from tiduc.dialect.types import rank, shape
+from tiduc.passes.rules.opset import unsupported
+from tiduc.passes.rules.triangular_solve import compare_places
+
+CONFIG = ("mhlo.backend_config", "backend_config")
+"""Where the settings of a call are: JAX leaves them in the first place, and exports them in the second."""
+
+
+def config(op: Definition) -> tuple[str, Any]:
+    """The attribute that has the settings of a call, and its name."""
+    for name in CONFIG:
+        if name in op.attributes:
+            return name, op.attributes[name]
+    raise unsupported("jvp", op, "it has no settings")
+
+
+def settings(op: Definition) -> dict[str, Any]:
+    """The settings of a call by name, as plain values: characters are integers."""
+    _, attribute = config(op)
+    if not isinstance(attribute, ir.DictAttr):
+        raise unsupported("jvp", op, "its settings have no names")
+    return {entry.name: entry.attr.value for entry in attribute}
+
+
+def with_settings(op: Definition, **changed: int | bool) -> dict[str, Any]:
+    """The attributes of a call in which some settings are others."""
+    where, attribute = config(op)
+    given = {entry.name: entry.attr for entry in attribute}
+    for name, value in changed.items():
+        old = given[name]
+        given[name] = (
+            ir.BoolAttr.get(value) if isinstance(old, ir.BoolAttr) else ir.IntegerAttr.get(old.type, value)
+        )
+    return {where: ir.DictAttr.get(given)}
+
+
+def columns(b: Any, x: Any, type_: Any) -> Any:
+    """The matrices of the type, with x_j in column j."""
+    return b.broadcast_in_dim(x, [*range(rank(x) - 1), rank(x)], type_)
+
+
+def rows(b: Any, x: Any, type_: Any) -> Any:
+    """The matrices of the type, with x_i in row i."""
+    return b.broadcast_in_dim(x, range(rank(x)), type_)
+
+
+def diagonal(b: Any, x: Any) -> Any:
+    """The diagonals of the square matrices in x."""
+    return b.reduce_sum(b.select(compare_places(b, x, "EQ"), x, b.zero(x.type)), [rank(x) - 1])
+
+
+def inverse(b: Any, x: Any) -> Any:
+    """1 / x, and 0 where x is 0."""
+    zero, one = b.zero(x.type), b.constant(1, x.type)
+    none = b.compare(x, zero, "EQ")
+    return b.select(none, zero, b.divide(one, b.select(none, one, x)))
+
+
+def inverse_gaps(b: Any, w: Any) -> Any:
+    """1 / (w_j - w_i) in row i and column j, and 0 where these are equal."""
+    square = ir.RankedTensorType.get([*shape(w), shape(w)[-1]], w.type.element_type)
+    return inverse(b, b.subtract(columns(b, w, square), rows(b, w, square)))
+
+
+def scaled(b: Any, factor: Any, x: Any) -> Any:
+    """factor * x, of which the factor may be real where x is complex."""
+    return b.multiply(b.convert(factor, x.type.element_type), x)

@@ -1,0 +1,153 @@
+"""Eigenvalues and eigenvectors of square matrices, a vr = vr diag(w) and vl^H a = diag(w) vl^H.
+
+The vectors have length 1 and a real component of largest magnitude, as LAPACK's geev has them, and move so. Between
+equal eigenvalues they do not, as in `eigh`.
+
+Source: Giles, "An extended collection of matrix derivative results" (2008), section 3.1.
+"""
+
+from typing import Any
+
+import numpy as np
+from torch_mlir import ir
+
+from tiduc.dialect.graph import Definition
+from tiduc.dialect.types import element, is_complex, rank, shape, with_shape
+from tiduc.passes.rules.custom_call import custom_call
+from tiduc.passes.rules.decomposition import (
+    columns,
+    diagonal,
+    inverse_gaps,
+    rows,
+    scaled,
+    settings,
+    with_settings,
+)
+from tiduc.passes.rules.opset import unsupported
+from tiduc.passes.rules.registry import Tangents
+from tiduc.passes.rules.triangular_solve import adjoint, matrix_product, solve
+
+LAPACK = [f"lapack_{letter}geev_ffi" for letter in "sdcz"]
+HYBRID = [f"{gpu}hybrid_eig_{kind}" for gpu in ("cu", "hip") for kind in ("real", "comp")]
+ROUNDING = 64  # the last places that an eigenvalue may be off, times the size of the matrix
+
+
+@custom_call(*LAPACK, *HYBRID)
+def eig(b: Any, op: Definition, dx: Tangents) -> list[Any | None]:
+    """dw = diag(p), dvr = vr (f p), with p = vr^-1 da vr and f_ij = 1 / (w_j - w_i); of vl with adjoints.
+
+    vr^-1 = (vl^H vr)^-1 vl^H, where vl^H vr is diagonal if eigenvalues are distinct. LAPACK finds both vectors from
+    one triangular matrix, so it is triangular at any rate. A second call computes what this one left out.
+    """
+    *of_w, vl, vr, _ = op.results
+    if 0 in shape(vl):
+        return [None] * len(op.results)
+    given = settings(op)
+    names = [name for name in ("compute_left", "compute_right", "left", "right") if name in given]
+    left, right = [given[name] in (True, ord("V")) for name in names]
+    w = first = b.complex(*of_w) if len(of_w) == 2 else of_w[0]
+    if not (left and right):
+        both = dict.fromkeys(names, True if isinstance(given[names[0]], bool) else ord("V"))
+        *of_w, vl, vr, _ = b.reapply(op, {}, with_settings(op, **both))
+        w = b.complex(*of_w) if len(of_w) == 2 else of_w[0]
+    da = b.convert(dx[0], element(vl))
+    inner = matrix_product(b, adjoint(b, vl), matrix_product(b, da, vr))
+    metric = matrix_product(b, adjoint(b, vl), vr)
+    p = solve(b, metric, inner, left=True, lower=False, adjoint=False)
+    dw = diagonal(b, p) if left or right else _in_order_of(b, first, w, diagonal(b, p))
+    of_vl, of_vr = None, _moved(b, w, vr, p) if right else None
+    if left:
+        q = solve(b, metric, adjoint(b, inner), left=True, lower=False, adjoint=True)
+        of_vl = _moved(b, b.conj(w), vl, q)
+    return [*((b.real(dw), b.imag(dw)) if len(of_w) == 2 else (dw,)), of_vl, of_vr, None]
+
+
+@custom_call("cusolver_geev_ffi")
+def eig_cusolver(b: Any, op: Definition, dx: Tangents) -> list[Any | None]:
+    """The same without left vectors, which cuSOLVER lacks, and with vectors of real matrices that are packed."""
+    given, (_, first, vl, vr, _) = settings(op), op.results
+    if given["left"]:
+        raise unsupported("jvp", op, "cuSOLVER has no left eigenvectors")
+    if 0 in shape(vl):
+        return [None] * len(op.results)
+    again = op.results if given["right"] else b.reapply(op, {}, with_settings(op, right=True))
+    w, v = again[1], _unpacked(b, again[1], again[3])
+    p = matrix_product(b, _inverse(b, v), matrix_product(b, b.convert(dx[0], element(v)), v))
+    if given["right"]:
+        return [None, diagonal(b, p), None, _packed(b, w, _moved(b, w, v, p), vr), None]
+    return [None, _in_order_of(b, first, w, diagonal(b, p)), None, None, None]
+
+
+def _moved(b: Any, w: Any, v: Any, p: Any) -> Any:
+    """dv = u + v diag(c) with u = v (f p); c keeps the length of a vector, and the phase of its largest component.
+
+    Components that tie for the largest have the mean of their phases' changes.
+    """
+    u = matrix_product(b, v, b.multiply(inverse_gaps(b, w), p))
+    along, size, over = b.multiply(b.conj(v), u), b.real(b.multiply(b.conj(v), v)), [rank(v) - 2]
+    largest = b.reduce(size, b.zero(with_shape(size.type, [])), over, "stablehlo.maximum")
+    largest = b.compare(size, columns(b, largest, size.type), "EQ")
+    turned, of_these = (
+        b.reduce_sum(b.select(largest, x, b.zero(x.type)), over) for x in (b.imag(along), size)
+    )
+    c = b.complex(b.reduce_sum(b.real(along), over), b.divide(turned, of_these))
+    return b.subtract(u, b.multiply(v, columns(b, c, v.type)))
+
+
+def _in_order_of(b: Any, w: Any, again: Any, dw: Any) -> Any:
+    """dw, which belongs to the eigenvalues as another call gave them, in the order of w.
+
+    LAPACK orders them as it finds them, and finds them otherwise where it computes no vectors. Each is taken from the
+    nearest one, or is the mean of those that rounding alone sets apart, so that sums over equal eigenvalues stay.
+    """
+    count, last = shape(w)[-1], [rank(w)]
+    pairs = with_shape(w.type, [*shape(w), count])
+    apart = b.abs(b.subtract(columns(b, again, pairs), rows(b, w, pairs)))
+    scalar, size = with_shape(apart.type, []), b.abs(w)
+    least = b.reduce(apart, b.constant(np.inf, scalar), last, "stablehlo.minimum")
+    largest = b.reduce(size, b.zero(scalar), [rank(w) - 1], "stablehlo.maximum")
+    rounding = ROUNDING * count * 2.0 ** (-52 if element(size).width == 64 else -23)
+    margin = b.multiply(b.constant(rounding, largest.type), largest)
+    limit = b.add(least, b.broadcast_in_dim(margin, range(rank(margin)), least.type))
+    near = b.compare(apart, rows(b, limit, apart.type), "LE")
+    zero, one = b.zero(apart.type), b.constant(1, apart.type)
+    number = b.reduce_sum(b.select(near, one, zero), last)
+    total = b.reduce_sum(b.select(near, columns(b, dw, pairs), b.zero(pairs)), last)
+    return scaled(b, b.divide(b.constant(1, number.type), number), total)
+
+
+def _inverse(b: Any, v: Any) -> Any:
+    """v^-1, from a Cholesky factor of v^H v, and a step of Newton's, since that has the square of v's condition."""
+    gram = matrix_product(b, adjoint(b, v), v)
+    factor = b.emit("stablehlo.cholesky", (gram,), v.type, {"lower": ir.BoolAttr.get(True)})
+    half = solve(b, factor, adjoint(b, v), left=True, lower=True, adjoint=False)
+    x = solve(b, factor, half, left=True, lower=True, adjoint=True)
+    return b.subtract(b.add(x, x), matrix_product(b, x, matrix_product(b, v, x)))
+
+
+def _unpacked(b: Any, w: Any, v: Any) -> Any:
+    """The vectors of a conjugate pair, whose real and imaginary part two columns have; the first has Im w > 0."""
+    if is_complex(v):
+        return v
+    first, second = _pairs(b, w, v)
+    before, after = _shifted(b, v, 1), _shifted(b, v, -1)
+    im = b.select(first, after, b.select(second, b.negate(v), b.zero(v.type)))
+    return b.complex(b.select(second, before, v), im)
+
+
+def _packed(b: Any, w: Any, dv: Any, v: Any) -> Any:
+    if is_complex(v):
+        return dv
+    return b.select(_pairs(b, w, v)[1], b.negate(b.imag(dv)), b.real(dv))
+
+
+def _pairs(b: Any, w: Any, v: Any) -> list[Any]:
+    """Where columns are the first, and the second, of a pair."""
+    im = columns(b, b.imag(w), v.type)
+    return [b.compare(im, b.zero(im.type), direction) for direction in ("GT", "LT")]
+
+
+def _shifted(b: Any, v: Any, by: int) -> Any:
+    """v with its columns moved to the right."""
+    still = [0] * (rank(v) - 1)
+    return b.pad(v, b.zero(with_shape(v.type, [])), [*still, by], [*still, -by], [0] * rank(v))

@@ -1,0 +1,64 @@
+"""Eigenvalues and eigenvectors of Hermitian matrices, a v = v diag(w), as LAPACK, cuSOLVER and XLA's TPU name them.
+
+Of a only one triangle is read, with the real part of its diagonal, and the derivative is toward that. The vectors
+move as v^H dv has a zero diagonal, and is zero between equal eigenvalues: the derivative of what depends neither on
+the phases of vectors nor on the choice of a basis where eigenvalues are equal. `docs/conventions.md` has the limits.
+
+Source: Giles, "An extended collection of matrix derivative results" (2008), section 3.1.
+"""
+
+from typing import Any
+
+from torch_mlir import ir
+
+from tiduc.dialect.graph import Definition
+from tiduc.dialect.types import shape
+from tiduc.passes.rules.custom_call import custom_call
+from tiduc.passes.rules.decomposition import (
+    config,
+    diagonal,
+    inverse_gaps,
+    scaled,
+    settings,
+    with_settings,
+)
+from tiduc.passes.rules.opset import unsupported
+from tiduc.passes.rules.registry import Tangents
+from tiduc.passes.rules.triangular_solve import adjoint, compare_places, matrix_product, triangle
+
+LAPACK = ("lapack_ssyevd_ffi", "lapack_dsyevd_ffi", "lapack_cheevd_ffi", "lapack_zheevd_ffi")
+
+
+@custom_call(*LAPACK, "cusolver_syevd_ffi", "hipsolver_syevd_ffi", "Eigh")
+def eigh(b: Any, op: Definition, dx: Tangents) -> list[Any | None]:
+    """dw = diag(c), dv = v (f c) with c = v^H da v and f_ij = 1 / (w_j - w_i), multiplied entry by entry."""
+    v, w, *others = op.results
+    if shape(v) != shape(op.operands[0]):
+        raise unsupported("jvp", op, "only some of the eigenvalues are computed")
+    if 0 in shape(v):
+        return [None] * len(op.results)
+    lower, given = _kind(op)
+    if not given:
+        v = b.reapply(op, {}, with_settings(op, mode=ord("V")))[0]
+    c = matrix_product(b, adjoint(b, v), matrix_product(b, hermitian(b, dx[0], lower), v))
+    dv = matrix_product(b, v, scaled(b, inverse_gaps(b, w), c)) if given else None
+    return [dv, b.real(diagonal(b, c)), *[None] * len(others)]
+
+
+def _kind(op: Definition) -> tuple[bool, bool]:
+    """Whether the lower triangle is read, and whether vectors are computed."""
+    _, attribute = config(op)
+    if isinstance(attribute, ir.StringAttr):  # of a TPU: lower, sorted, sweeps, tolerance
+        return attribute.value.startswith("1"), True
+    given = settings(op)
+    if "lower" in given:
+        return given["lower"], True
+    return given["uplo"] == ord("L"), given["mode"] == ord("V")
+
+
+def hermitian(b: Any, x: Any, lower: bool) -> Any:
+    """The Hermitian matrix that has the triangle of x, with the real part of its diagonal."""
+    half, one = b.constant(0.5, x.type), b.constant(1, x.type)
+    weights = b.select(compare_places(b, x, "EQ"), half, one)
+    part = triangle(b, b.multiply(weights, x), lower)
+    return b.add(part, adjoint(b, part))

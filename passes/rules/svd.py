@@ -1,0 +1,147 @@
+"""Singular values and vectors, a = u diag(s) v^H, as LAPACK and cuSOLVER name them; thin, full, or values alone.
+
+The vectors move as u^H du and v^H dv are skew-Hermitian, which leaves phases open, and the choice of a basis where
+singular values are equal, and in the columns beyond them: there u^H du and v^H dv are zero, but for the diagonal of
+u^H du, which takes the phase of both, as in JAX. The difference of both is exact at equal values too, and so is the
+derivative of u v^H. `docs/conventions.md` has the limits.
+
+Source: Giles, "An extended collection of matrix derivative results" (2008), section 3.2; Wan and Zhang, "Automatic
+differentiation for complex valued SVD" (2019).
+"""
+
+from dataclasses import dataclass
+from typing import Any
+
+from torch_mlir import ir
+
+from tiduc.dialect.graph import Definition
+from tiduc.dialect.types import is_complex, rank, shape, with_shape
+from tiduc.passes.rules.custom_call import custom_call, target
+from tiduc.passes.rules.decomposition import (
+    columns,
+    diagonal,
+    inverse,
+    inverse_gaps,
+    rows,
+    scaled,
+    settings,
+    with_settings,
+)
+from tiduc.passes.rules.opset import unsupported
+from tiduc.passes.rules.registry import Tangents
+from tiduc.passes.rules.triangular_solve import adjoint, compare_places, matrix_product
+
+LAPACK = [f"lapack_{letter}{name}_ffi" for name in ("gesdd", "gesvd") for letter in "sdcz"]
+OF_V = ["cusolver_gesvdj_ffi", "cusolver_gesvdp_ffi", "hipsolver_gesvdj_ffi"]
+"""Calls that give v, where others give v^H."""
+
+KEPT = ("call_target_name", "api_version", "backend_config", "operand_layouts", "output_operand_aliases")
+"""Attributes that do not depend on the sizes of results."""
+
+
+@dataclass(frozen=True)
+class Layout:
+    """What a call of singular values computes, and which of its results is what."""
+
+    vectors: bool
+    full: bool
+    transposed: bool
+    of_v: bool
+
+    @staticmethod
+    def of(op: Definition) -> "Layout":
+        given = settings(op)
+        if "mode" not in given:
+            flags = given["compute_uv"], given["full_matrices"], given.get("transposed", False)
+            return Layout(*flags, target(op) in OF_V)
+        if given["mode"] == ord("O"):
+            raise unsupported("jvp", op, "vectors in place of the matrix are not supported")
+        return Layout(given["mode"] != ord("N"), given["mode"] == ord("A"), False, False)
+
+    def ordered(self, first: Any, second: Any) -> tuple[Any, Any]:
+        """The third and fourth results of the call as those of u and v, or the other way around."""
+        return (second, first) if self.transposed else (first, second)
+
+
+@custom_call(*LAPACK, *OF_V, "cusolver_gesvd_ffi", "hipsolver_gesvd_ffi", "hipsolver_gesdd_ffi")
+def svd(b: Any, op: Definition, dx: Tangents) -> list[Any | None]:
+    """ds = Re diag(c), du = u x, dv = v y with c = u^H da v, for skew-Hermitian x and y where c = x s + ds - s y.
+
+    So x + y = (c + c^H) / (s_j - s_i) and x - y = (c - c^H) / (s_j + s_i), entry by entry; to du comes what da v has
+    beyond the columns of u, over s, and to dv alike. The first result, which has nothing of use, has no tangent.
+    """
+    layout, s = Layout.of(op), op.results[1]
+    if 0 in shape(op.operands[0]):
+        return [None] * len(op.results)
+    results = op.results if layout.vectors else _with_vectors(b, op, layout)
+    u, v = layout.ordered(*results[2:4])
+    v = v if layout.of_v else adjoint(b, v)
+    count = shape(s)[-1]
+    u1, v1 = _first(b, u, count), _first(b, v, count)
+    dav = matrix_product(b, dx[0], v1)
+    c = matrix_product(b, adjoint(b, u1), dav)
+    ds = b.real(diagonal(b, c))
+    if not layout.vectors:
+        return [None, ds, None, None, None]
+    x, y = _rotations(b, s, c)
+    du = _moved(b, u, u1, x, dav, s)
+    dv = _moved(b, v, v1, y, matrix_product(b, adjoint(b, dx[0]), u1), s)
+    return [None, ds, *layout.ordered(du, dv if layout.of_v else adjoint(b, dv)), None]
+
+
+def _rotations(b: Any, s: Any, c: Any) -> tuple[Any, Any]:
+    """x and y; of the diagonal, which is of phases, all is in x."""
+    half, pairs = b.constant(0.5, c.type), with_shape(s.type, shape(c))
+    sums = inverse(b, b.add(columns(b, s, pairs), rows(b, s, pairs)))
+    both = b.multiply(half, scaled(b, inverse_gaps(b, s), b.add(c, adjoint(b, c))))
+    apart = b.multiply(half, scaled(b, sums, b.subtract(c, adjoint(b, c))))
+    if not is_complex(c):
+        return b.add(both, apart), b.subtract(both, apart)
+    on_diagonal, zero = compare_places(b, c, "EQ"), b.zero(c.type)
+    more = b.add(apart, b.select(on_diagonal, apart, zero))
+    less = b.select(on_diagonal, zero, apart)
+    return b.add(both, more), b.subtract(both, less)
+
+
+def _moved(b: Any, u: Any, u1: Any, x: Any, image: Any, s: Any) -> Any:
+    """The tangent of u, given that within its first columns u1, and da v, or da^H u, of which more is beyond these."""
+    du1 = matrix_product(b, u1, x)
+    size, count, wide = shape(u)[-2], shape(u1)[-1], shape(u)[-1]
+    if size == count:
+        return du1
+    over = columns(b, b.convert(inverse(b, s), u.type.element_type), image.type)
+    if wide == count:
+        within = matrix_product(b, u1, matrix_product(b, adjoint(b, u1), image))
+        return b.add(du1, b.multiply(b.subtract(image, within), over))
+    u2 = _columns_of(b, u, count, wide)
+    turned = matrix_product(b, adjoint(b, u2), b.multiply(image, over))
+    du2 = b.negate(matrix_product(b, u1, adjoint(b, turned)))
+    return b.concatenate([b.add(du1, matrix_product(b, u2, turned)), du2], rank(u) - 1)
+
+
+def _first(b: Any, u: Any, count: int) -> Any:
+    return u if shape(u)[-1] == count else _columns_of(b, u, 0, count)
+
+
+def _columns_of(b: Any, u: Any, start: int, limit: int) -> Any:
+    sizes = shape(u)[:-1]
+    return b.slice(u, [0] * len(sizes) + [start], [*sizes, limit], [1] * rank(u))
+
+
+def _with_vectors(b: Any, op: Definition, layout: Layout) -> Any:
+    """The results of the call that computes vectors too, as few as there are singular values where it can."""
+    if layout.of_v:
+        return b.reapply(op, {}, with_settings(op, compute_uv=True))
+    a, s, *_, info = op.results
+    *batch, m, n = shape(a)
+    thin = shape(s)[-1]
+    sizes = layout.ordered([*batch, m, thin], [*batch, thin, n])
+    types = [a.type, s.type, *[with_shape(a.type, some) for some in sizes], info.type]
+    given = settings(op)
+    changed = {"mode": ord("S")} if "mode" in given else {"compute_uv": True, "full_matrices": False}
+    attributes = {name: op.attributes[name] for name in KEPT if name in op.attributes}
+    attributes.update(with_settings(op, **changed))
+    if "result_layouts" in op.attributes:
+        first, of_s, *_, of_info = op.attributes["result_layouts"]
+        attributes["result_layouts"] = ir.ArrayAttr.get([first, of_s, first, first, of_info])
+    return b.emit_all(op.name, op.operands, types, attributes)
