@@ -1,4 +1,7 @@
-"""XLA, as JAX has it, and IREE: for ops that the reference interpreter lacks or crashes on."""
+"""XLA, as JAX has it, and IREE: for ops that the reference interpreter lacks or crashes on.
+
+A program with collectives is one of eight processes; then arrays have a row for each.
+"""
 
 import functools
 import re
@@ -7,6 +10,7 @@ from typing import Any
 
 import jax
 import numpy as np
+from devices import by_processes
 from jax._src import xla_bridge  # JAX has no public way to compile StableHLO text
 from jaxlib import xla_client
 from numpy.typing import NDArray
@@ -22,12 +26,13 @@ OF_XLA = (
     r"stablehlo\.triangular_solve.*: \(tensor<([0-9]+x){3}",
     r"stablehlo\.triangular_solve.*tensor<([0-9]+x)*0x",
 )
+COLLECTIVES = (r"stablehlo\.(all_gather|all_reduce|all_to_all|collective_|reduce_scatter|replica_id)",)
 OF_IREE = (r"stablehlo\.(einsum|torch_index_select|unary_einsum)",)
 
 
 def chosen(text: str) -> Callable[[str, Sequence[Array]], tuple[Array, ...]] | None:
     """What runs a program that the reference interpreter does not."""
-    for evaluate, patterns in ((by_xla, OF_XLA), (by_iree, OF_IREE)):
+    for evaluate, patterns in ((by_processes, COLLECTIVES), (by_xla, OF_XLA), (by_iree, OF_IREE)):
         if any(re.search(pattern, text) for pattern in patterns):
             return evaluate
     return None

@@ -1,0 +1,221 @@
+"""Collectives: what processes that run one program exchange with one another.
+
+Each process has its own x, its own tangent and its own cotangent. A derivative is that of all these programs together,
+as one function of all their inputs, so the inner product of a transpose is summed over the processes:
+sum_p <ct_p, dy_p> = sum_p <cx_p, dx_p>. Groups, channel and ids are those of the op: a channel only says how groups
+are read, and ops may share one.
+
+Source: the StableHLO specification, "Distribution".
+"""
+
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
+from typing import Any
+
+import numpy as np
+from torch_mlir import ir
+
+from tiduc.dialect.bodies import reducer
+from tiduc.dialect.graph import Definition
+from tiduc.dialect.stablehlo import combiner, dense
+from tiduc.dialect.types import element, shape, with_shape
+from tiduc.passes.rules.expansion import expanded
+from tiduc.passes.rules.opset import linearize, transpose, unsupported
+from tiduc.passes.rules.registry import Tangents
+
+ADD, EXTREMA = "stablehlo.add", ("stablehlo.maximum", "stablehlo.minimum")
+BODIES = "the body is none of add, maximum, minimum, multiply"
+
+
+@linearize("stablehlo.all_reduce")
+def all_reduce(b: Any, op: Definition, dx: Tangents) -> Sequence[Any]:
+    """Of a sum, the sum of tangents; maxima and minima share ties evenly; a product is one of gathered factors."""
+    name = reducer(op)
+    if name == ADD:
+        return sums(b, op, dx, op.results)
+    if name in EXTREMA:
+        of = zip(dx, op.operands, op.results, strict=True)
+        return [None if d is None else _extremum(b, op, d, x, y, partial(_sum, b, op)) for d, x, y in of]
+    if name == "stablehlo.multiply":
+        return [None if d is None else _product(b, op, i, d) for i, d in enumerate(dx)]
+    raise unsupported("jvp", op, BODIES)
+
+
+def _extremum(b: Any, op: Definition, dx: Any, x: Any, y: Any, add: Callable[[Any], Any]) -> Any:
+    """dy = (sum of dx where x = y) / (the number of these), over the group, summed by `add`."""
+    ties = b.compare(x, b.convert(y, element(x)), "EQ")
+    number = add(b.convert(ties, ir.IntegerType.get_signless(32)))
+    picked = add(b.select(ties, dx, b.zero(x.type)))
+    share = b.divide(b.constant(1, picked.type), b.convert(number, element(x)))
+    return b.convert(b.multiply(share, picked), element(op.results[0]))
+
+
+def _sum(b: Any, op: Definition, x: Any) -> Any:
+    return sums(b, op, [x], [x])[0]
+
+
+def _product(b: Any, op: Definition, i: int, dx: Any) -> Any:
+    """Gathers the factors along a new dimension, and multiplies there."""
+    groups = numbers(op, "replica_groups")
+    if groups.size == 0 or groups.min() < 0:
+        raise unsupported("jvp", op, "a product over groups that differ in size, or are not listed")
+
+    def build(x: Any) -> list[Any]:
+        x = b.convert(x, element(op.results[i]))
+        part = b.reshape(x, [1, *shape(x)])
+        factors = gathered(b, op, part, _i64(0), [groups.shape[1], *shape(x)])
+        return [b.reduce(factors, b.constant(1, with_shape(x.type, [])), [0], "stablehlo.multiply")]
+
+    return expanded(b, [op.operands[i]], [dx], build)[0]
+
+
+@transpose("stablehlo.all_reduce")
+def all_reduce_transpose(b: Any, op: Definition, ct: Tangents, active: Sequence[bool]) -> Sequence[Any]:
+    """Of sums, which are all that linearize makes: the sum over the group again."""
+    if reducer(op) != ADD:
+        raise unsupported("transpose", op, "the body is not a sum")
+    return _of_operands(b, op, sums(b, op, ct, op.results))
+
+
+@linearize("stablehlo.reduce_scatter")
+def reduce_scatter(b: Any, op: Definition, dx: Tangents) -> Sequence[Any]:
+    """As `all_reduce`, each process with its part: the others are gathered to see where an extremum is from."""
+    name, d = reducer(op), op.attributes["scatter_dimension"]
+    if name == ADD:
+        return [scattered(b, op, dx[0], d, op.result.type)]
+    if name not in EXTREMA:
+        raise unsupported("jvp", op, "the body is none of add, maximum, minimum")
+
+    def add(x: Any) -> Any:
+        return scattered(b, op, x, d, with_shape(x.type, shape(op.result)))
+
+    (x,) = op.operands
+    return [_extremum(b, op, dx[0], x, gathered(b, op, op.result, d, shape(x)), add)]
+
+
+@transpose("stablehlo.reduce_scatter")
+def reduce_scatter_transpose(b: Any, op: Definition, ct: Tangents, active: Sequence[bool]) -> Sequence[Any]:
+    """Of a sum: the parts of the cotangent, gathered."""
+    if reducer(op) != ADD:
+        raise unsupported("transpose", op, "the body is not a sum")
+    whole = gathered(b, op, ct[0], op.attributes["scatter_dimension"], shape(op.operands[0]))
+    return _of_operands(b, op, [whole])
+
+
+@linearize("stablehlo.all_gather")
+@linearize("stablehlo.all_to_all")
+@linearize("stablehlo.collective_broadcast")
+@linearize("stablehlo.collective_permute")
+@linearize("stablehlo.cross-replica-sum")
+def moved(b: Any, op: Definition, dx: Tangents) -> Sequence[Any]:
+    """The op itself, of those operands that have a tangent."""
+    attributes = {name: op.attributes[name] for name in op.attributes}
+    return of_present(b, op.name, dx, op.results, attributes)
+
+
+@transpose("stablehlo.all_gather")
+def all_gather(b: Any, op: Definition, ct: Tangents, active: Sequence[bool]) -> Sequence[Any]:
+    """What each process gathered from a process is added up there."""
+    d = op.attributes["all_gather_dim"]
+    return [
+        None if c is None else scattered(b, op, c, d, x.type) for c, x in zip(ct, op.operands, strict=True)
+    ]
+
+
+@transpose("stablehlo.all_to_all")
+def all_to_all(b: Any, op: Definition, ct: Tangents, active: Sequence[bool]) -> Sequence[Any]:
+    """The parts go back: split where they were put together, put together where they were split."""
+    swapped = {
+        "split_dimension": op.attributes["concat_dimension"],
+        "concat_dimension": op.attributes["split_dimension"],
+    }
+    attributes = {**among(op), "split_count": op.attributes["split_count"], **swapped}
+    return of_present(b, op.name, ct, op.operands, attributes)
+
+
+@transpose("stablehlo.collective_permute")
+def collective_permute(b: Any, op: Definition, ct: Tangents, active: Sequence[bool]) -> Sequence[Any]:
+    """From the targets to the sources; a process that is no source gets zeros."""
+    return [permuted(b, op, ct[0], numbers(op, "source_target_pairs")[:, ::-1])]
+
+
+@transpose("stablehlo.collective_broadcast")
+def collective_broadcast(b: Any, op: Definition, ct: Tangents, active: Sequence[bool]) -> Sequence[Any]:
+    """The sum over a group at its first process, which is the source, along a binary tree; zeros elsewhere."""
+    groups = numbers(op, "replica_groups")
+    if not groups.size:
+        raise unsupported("transpose", op, "its groups are not listed")
+    count, total, step = groups.shape[1], ct[0], 1
+    while step < count:
+        pairs = [(g[i + step], g[i]) for g in groups for i in range(0, count - step, 2 * step)]
+        total = b.add(total, permuted(b, op, total, pairs))
+        step *= 2
+    return [permuted(b, op, total, [(g[0], g[0]) for g in groups])]
+
+
+@transpose("stablehlo.cross-replica-sum")
+def cross_replica_sum(b: Any, op: Definition, ct: Tangents, active: Sequence[bool]) -> Sequence[Any]:
+    """The sum over the group again."""
+    return moved(b, op, ct)
+
+
+# ---- emitting ----------------------------------------------------------------------------------------------------
+
+
+def of_present(
+    b: Any, name: str, values: Tangents, like: Sequence[Any], attributes: Mapping[str, Any], *body: Any
+) -> list[Any]:
+    """A collective of those values that are there, with results like the others' `like`; None for the rest."""
+    at = [i for i, x in enumerate(values) if x is not None]
+    types = [like[i].type for i in at]
+    results = dict(zip(at, b.emit_all(name, [values[i] for i in at], types, attributes, body), strict=True))
+    return [results.get(i) for i in range(len(values))]
+
+
+def sums(b: Any, op: Definition, values: Tangents, like: Sequence[Any]) -> list[Any]:
+    """Sums over the groups of `op`."""
+    body = combiner(ADD, element(like[0]))
+    return of_present(b, "stablehlo.all_reduce", values, like, among(op), body)
+
+
+def gathered(b: Any, op: Definition, x: Any, dimension: Any, sizes: Sequence[int]) -> Any:
+    """The x of all in a group of `op`, one after the other along a dimension."""
+    attributes = {**among(op), "all_gather_dim": dimension}
+    return b.emit("stablehlo.all_gather", (x,), with_shape(x.type, sizes), attributes)
+
+
+def scattered(b: Any, op: Definition, x: Any, dimension: Any, type_: Any) -> Any:
+    """The sum over the groups of `op`, of which each process has its part along a dimension."""
+    attributes = {**among(op), "scatter_dimension": dimension}
+    body = combiner(ADD, element(type_))
+    return b.emit_all("stablehlo.reduce_scatter", [x], [type_], attributes, [body])[0]
+
+
+def permuted(b: Any, op: Definition, x: Any, pairs: Any) -> Any:
+    """x of another process, by pairs of source and target; zeros at what is no target."""
+    type_ = ir.RankedTensorType.get([len(pairs), 2], ir.IntegerType.get_signless(64))
+    attributes = {**among(op, "channel_handle"), "source_target_pairs": dense(np.array(pairs), type_)}
+    return b.emit("stablehlo.collective_permute", (x,), x.type, attributes)
+
+
+def among(op: Definition, *names: str) -> dict[str, Any]:
+    """The attributes that say which processes exchange."""
+    names = names or ("replica_groups", "channel_handle", "use_global_device_ids")
+    return {name: op.attributes[name] for name in names if name in op.attributes}
+
+
+def numbers(op: Definition, name: str) -> Any:
+    """An attribute that lists processes, as an array."""
+    value = op.attributes[name]
+    if not isinstance(value, ir.DenseElementsAttr):
+        raise unsupported("jvp", op, f"its {name} are not listed")
+    return np.array(list(value), np.int64).reshape(value.type.shape)
+
+
+def _of_operands(b: Any, op: Definition, ct: Tangents) -> list[Any]:
+    """Cotangents in the element types of the operands."""
+    return [None if c is None else b.convert(c, element(x)) for c, x in zip(ct, op.operands, strict=True)]
+
+
+def _i64(value: int) -> Any:
+    return ir.IntegerAttr.get(ir.IntegerType.get_signless(64), value)
