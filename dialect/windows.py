@@ -76,6 +76,20 @@ class Window:
         bare = self.low == self.high == (0,) * len(self.sizes) and set(self.base) <= {1}
         return bare and self.strides == self.sizes == tuple(self.extent)
 
+    def cumulative(self, sizes: Sequence[int]) -> int | None:
+        """The one dimension along which it holds, at each place, all elements up to there, or all from there."""
+        long = [d for d, k in enumerate(self.sizes) if k > 1]
+        if len(long) != 1 or self.strides != self.base or set((*self.strides, *self.base)) != {1}:
+            return None
+        n, none = sizes[long[0]], [0] * len(sizes)
+        end = [n - 1 if d in long else 0 for d in range(len(sizes))]
+        ends = list(self.low), list(self.high)
+        return (
+            long[0]
+            if self.extent[long[0]] == self.sizes[long[0]] == n and ends in ((end, none), (none, end))
+            else None
+        )
+
     def may_be_empty(self, sizes: Sequence[int]) -> bool:
         """At some place the window may hold no element: quick to say, at times True where it never is."""
         over = zip(self.outputs(sizes), sizes, self.strides, self.low, self.extent, strict=True)

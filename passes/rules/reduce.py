@@ -1,7 +1,8 @@
-"""reduce: sums, maxima, minima, products, and bodies that only compare and select; each result by itself."""
+"""reduce: sums, extrema, bodies that compare and select, each result by itself; any other body in a tree."""
 
 from collections.abc import Sequence
 from functools import partial
+from math import prod
 from typing import Any
 
 from torch_mlir import ir
@@ -9,16 +10,28 @@ from torch_mlir import ir
 from tiduc.dialect.bodies import reducer, self_contained
 from tiduc.dialect.graph import Definition
 from tiduc.dialect.types import element, shape
+from tiduc.passes.rules.associative import everywhere, total
+from tiduc.passes.rules.expansion import expanded
 from tiduc.passes.rules.opset import linearize, transpose, unsupported
 from tiduc.passes.rules.registry import Tangents
-from tiduc.passes.rules.selection import by_result, is_identity, none, numbers, repeated, selected_by, selects
-
-BODIES = "the body is none of add, maximum, minimum, multiply, nor does it only compare and select"
+from tiduc.passes.rules.selection import (
+    COMMUTATIVE,
+    associative,
+    by_result,
+    is_identity,
+    none,
+    numbers,
+    repeated,
+    selected_by,
+    selects,
+)
+from tiduc.passes.rules.tensor_body import of_tensors
 
 
 @linearize("stablehlo.reduce")
 def reduce(b: Any, op: Definition, dx: Tangents) -> list[Any]:
-    return by_result(dx, [_rule(b, op, i) for i in range(len(op.results))])
+    rules = [_rule(b, op, i) for i in range(len(op.results))]
+    return by_result(dx, rules, lambda: expanded(b, op.operands, dx, lambda *xs: _in_tree(b, op, xs)))
 
 
 def _rule(b: Any, op: Definition, i: int) -> Any:
@@ -30,11 +43,32 @@ def _rule(b: Any, op: Definition, i: int) -> Any:
         return partial(_sum, b, op, i)
     if name in ("stablehlo.maximum", "stablehlo.minimum"):
         return partial(_extremum, b, op, i, name)
-    if name == "stablehlo.multiply":
-        return partial(_product, b, op, i)
     if selects(op, i) and self_contained(b, op):
         return partial(_selected, b, op, i)
-    raise unsupported("jvp", op, BODIES)
+    return associative(op, i)
+
+
+def _in_tree(b: Any, op: Definition, operands: Sequence[Any]) -> Sequence[Any]:
+    """The body applied to halves of the elements, and so on; to the initial values once, in front.
+
+    Of a product no division is made, and where factors are zero it is exact.
+    """
+    count = len(operands) // 2
+    values, inits = operands[:count], operands[count:]
+    along, sizes = sorted(dropped(op)), shape(op.results[0])
+    number = prod(shape(values[0])[d] for d in along)
+
+    def in_front(x: Any) -> Any:
+        return b.reshape(b.transpose(x, [*along, *kept(op)]), [number, *sizes])
+
+    def combine(x: Sequence[Any], y: Sequence[Any]) -> Sequence[Any]:
+        return of_tensors(b, op, [*x, *y])
+
+    first = everywhere(b, inits, sizes)
+    if not number:
+        return first
+    commutes = all(reducer(op, i) in COMMUTATIVE for i in range(count))
+    return combine(first, total(b, combine, [in_front(x) for x in values], commutes))
 
 
 def _sum(b: Any, op: Definition, i: int, dx: Any, dinit: Any) -> Any:
@@ -62,51 +96,6 @@ def _extremum(b: Any, op: Definition, i: int, name: str, dx: Any, dinit: Any) ->
     elif 0 in shape(x):
         return None
     return b.multiply(b.divide(b.constant(1, y.type), b.convert(number, element(y))), b.sum(terms))
-
-
-def _product(b: Any, op: Definition, i: int, dx: Any, dinit: Any) -> Any:
-    """The product rule in a tree of halves: linear work, no division, exact where factors are zero."""
-    x, init, y = op.operands[i], op.operands[len(op.results) + i], op.results[i]
-    order = [*dropped(op), *kept(op)]
-    count = 1
-    for d in dropped(op):
-        count *= shape(x)[d]
-
-    def in_front(value: Any) -> Any:
-        return b.reshape(b.transpose(value, order), [count, *shape(y)])
-
-    pair = in_front(x), None if dx is None else in_front(dx)
-    while count > 1:
-        half = count // 2
-        rest = _part(b, pair, 2 * half, count) if count % 2 else None
-        pair = product(b, _part(b, pair, 0, half), _part(b, pair, half, 2 * half))
-        if rest:  # the odd one joins the first
-            first, others = _part(b, pair, 0, 1), _part(b, pair, 1, half)
-            pair = _joined(b, product(b, first, rest), others)
-        count = half
-    if count:
-        flat = b.reshape(pair[0], shape(y)), None if pair[1] is None else b.reshape(pair[1], shape(y))
-    else:
-        flat = b.constant(1, y.type), None
-    if is_identity(b, init, "stablehlo.multiply"):
-        return flat[1]
-    return product(b, flat, (repeated(b, init, y), None if dinit is None else repeated(b, dinit, y)))[1]
-
-
-def product(b: Any, x: tuple[Any, Any], y: tuple[Any, Any]) -> tuple[Any, Any]:
-    """The product of two values and its tangent, from values and tangents, which may be None."""
-    terms = [b.multiply(u, dv) for u, dv in ((x[0], y[1]), (y[0], x[1])) if dv is not None]
-    return b.multiply(x[0], y[0]), b.sum(terms) if terms else None
-
-
-def _part(b: Any, pair: tuple[Any, Any], start: int, limit: int) -> Any:
-    sizes = shape(pair[0])[1:]
-    bounds = [start] + [0] * len(sizes), [limit, *sizes], [1] * (len(sizes) + 1)
-    return tuple(None if v is None else b.slice(v, *bounds) for v in pair)
-
-
-def _joined(b: Any, first: tuple[Any, Any], others: tuple[Any, Any]) -> Any:
-    return tuple(None if u is None else b.concatenate([u, v], 0) for u, v in zip(first, others, strict=True))
 
 
 def _selected(b: Any, op: Definition, i: int, dx: Any, dinit: Any) -> Any:

@@ -1,4 +1,4 @@
-"""reduce_window: sums, maxima, minima, products, bodies that only compare and select; each result by itself.
+"""reduce_window: sums, extrema, bodies that compare and select, each result by itself; others over windows that double.
 
 An initial value takes part once in each window, and once more wherever the window holds padding.
 """
@@ -9,16 +9,18 @@ from typing import Any
 
 import numpy as np
 
-from tiduc.dialect.bodies import Body, reducer, self_contained
+from tiduc.dialect.bodies import reducer, self_contained
 from tiduc.dialect.graph import Definition
 from tiduc.dialect.stablehlo import combiner
 from tiduc.dialect.types import element, rank, shape, with_shape
 from tiduc.dialect.windows import Window, reduce_window, window_of
+from tiduc.passes.rules.associative import over_windows
+from tiduc.passes.rules.expansion import expanded
 from tiduc.passes.rules.opset import linearize, transpose, unsupported
-from tiduc.passes.rules.reduce import BODIES, product
 from tiduc.passes.rules.registry import Tangents
 from tiduc.passes.rules.selection import (
     DIRECTION,
+    associative,
     by_result,
     is_identity,
     none,
@@ -29,11 +31,13 @@ from tiduc.passes.rules.selection import (
     selects,
     taken,
 )
+from tiduc.passes.rules.tensor_body import of_tensors
 
 
 @linearize("stablehlo.reduce_window")
 def reduce_window_linearize(b: Any, op: Definition, dx: Tangents) -> list[Any]:
-    return by_result(dx, [_rule(b, op, i) for i in range(len(op.results))])
+    rules = [_rule(b, op, i) for i in range(len(op.results))]
+    return by_result(dx, rules, lambda: expanded(b, op.operands, dx, lambda *xs: _doubling(b, op, xs)))
 
 
 def _rule(b: Any, op: Definition, i: int) -> Any:
@@ -45,11 +49,24 @@ def _rule(b: Any, op: Definition, i: int) -> Any:
         return partial(_sum, b, op, i)
     if name in DIRECTION:
         return partial(_extremum, b, op, i, name)
-    if name == "stablehlo.multiply":
-        return partial(_product, b, op, i)
     if selects(op, i) and self_contained(b, op):
         return lambda dx, dinit: _from(b, op, i, selected_by(b, op, i), dx, dinit)
-    raise unsupported("jvp", op, BODIES)
+    return associative(op, i)
+
+
+def _doubling(b: Any, op: Definition, operands: Sequence[Any]) -> Sequence[Any]:
+    """The body applied to whole tensors; exact for products where factors are zero."""
+    count = len(operands) // 2
+    names = [reducer(op, i) for i in range(count)]
+    neutral = all(
+        name == "stablehlo.multiply" and is_identity(b, init, name)
+        for name, init in zip(names, operands[count:], strict=True)
+    )
+
+    def combine(x: Sequence[Any], y: Sequence[Any]) -> Sequence[Any]:
+        return of_tensors(b, op, [*x, *y])
+
+    return over_windows(b, combine, operands[:count], operands[count:], window_of(op), neutral)
 
 
 def _sum(b: Any, op: Definition, i: int, dx: Any, dinit: Any) -> Any:
@@ -71,7 +88,7 @@ def _extremum(b: Any, op: Definition, i: int, name: str, dx: Any, dinit: Any) ->
     if window.tiles and is_identity(b, init, name):
         return _extremum_in_tiles(b, x, op.results[i], window, dx)
 
-    def prefers(body: Body, u: Any, v: Any) -> Any:
+    def prefers(body: Any, u: Any, v: Any) -> Any:
         return body.compare(u, v, direction)
 
     value, at = selected(b, x, init, window, prefers)
@@ -108,50 +125,6 @@ def _from(b: Any, op: Definition, i: int, at: Any, dx: Any, dinit: Any, holes: b
     x, init = op.operands[i], op.operands[len(op.results) + i]
     otherwise = b.zero(init.type) if dinit is None else dinit
     return taken(b, b.zero(x.type) if dx is None else dx, at, otherwise if holes else None)
-
-
-def _product(b: Any, op: Definition, i: int, dx: Any, dinit: Any) -> Any:
-    """The product rule, a dimension at a time, over windows that double: exact where factors are zero."""
-    x, init = op.operands[i], op.operands[len(op.results) + i]
-    window = window_of(op)
-    interior = [a - 1 for a in window.base]
-    pair = b.pad(x, init, window.low, window.high, interior), None
-    if dx is not None or dinit is not None:
-        tangent = b.zero(x.type) if dx is None else dx
-        around = b.zero(init.type) if dinit is None else dinit
-        pair = pair[0], b.pad(tangent, around, window.low, window.high, interior)
-    for d in range(rank(x)):
-        pair = _product_along(b, pair, d, window)
-    if is_identity(b, init, "stablehlo.multiply"):
-        return pair[1]
-    y = op.results[i]
-    return product(b, pair, (repeated(b, init, y), None if dinit is None else repeated(b, dinit, y)))[1]
-
-
-def _product_along(b: Any, pair: tuple[Any, Any], d: int, window: Window) -> tuple[Any, Any]:
-    """The products of a padded array over the windows along one dimension.
-
-    With P_n[o] the product of the n elements o, o + dilation, ...: P_(m+n)[o] = P_m[o] P_n[o + m dilation].
-    """
-    size, stride, dilation = window.sizes[d], window.strides[d], window.dilation[d]
-    places = (shape(pair[0])[d] - (size - 1) * dilation - 1) // stride * stride + 1
-
-    def moved(values: tuple[Any, Any], by: int, count: int, step: int = 1) -> tuple[Any, Any]:
-        start, limit, strides = [0] * rank(values[0]), shape(values[0]), [1] * rank(values[0])
-        start[d], limit[d], strides[d] = by, by + count, step
-        return tuple(None if v is None else b.slice(v, start, limit, strides) for v in values)  # type: ignore
-
-    done, result, power, length = 0, None, pair, 1  # result is P_done, power is P_length
-    while True:
-        if size & length:
-            part = moved(power, done * dilation, places, stride)
-            result = part if result is None else product(b, result, part)
-            done += length
-        if done == size:
-            return result  # type: ignore[return-value]
-        count = shape(power[0])[d] - length * dilation
-        power = product(b, moved(power, 0, count), moved(power, length * dilation, count))
-        length *= 2
 
 
 @transpose("stablehlo.reduce_window")

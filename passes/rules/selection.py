@@ -11,11 +11,13 @@ import numpy as np
 from torch_mlir import ir
 from torch_mlir._mlir_libs import _stablehlo as hlo
 
-from tiduc.dialect.bodies import Body, returned
+from tiduc.dialect.bodies import Body, reducer, returned
 from tiduc.dialect.graph import Definition, operations
 from tiduc.dialect.types import element, is_float, rank, shape, with_element, with_shape
 from tiduc.dialect.verify import ACTIVE
 from tiduc.dialect.windows import Window, reduce_window
+from tiduc.passes.rules.associative import over_windows
+from tiduc.passes.rules.opset import unsupported
 from tiduc.passes.rules.registry import Tangents
 
 IDENTITY = {
@@ -24,18 +26,35 @@ IDENTITY = {
     "stablehlo.maximum": -np.inf,
     "stablehlo.minimum": np.inf,
 }
+COMMUTATIVE = {f"stablehlo.{name}" for name in ("add", "and", "maximum", "minimum", "multiply", "or", "xor")}
 DIRECTION = {"stablehlo.maximum": "GE", "stablehlo.minimum": "LE"}
 
 
-def by_result(dx: Tangents, rules: Sequence[Any]) -> list[Any]:
+LONG = 32
+"""From here on the windows of an extremum double: their work is logarithmic in the size, with a larger factor."""
+
+WHOLE = "whole"
+"""In place of a result's own rule: it depends on the other operands too, and is linearized with all others."""
+
+
+def by_result(dx: Tangents, rules: Sequence[Any], whole: Callable[[], Sequence[Any]]) -> list[Any]:
     """The tangents of a reduction's results, each by its own rule (None: it has none), from those of its operand and
-    its initial value; the operands come first, then the initial values.
+    its initial value; the operands come first, then the initial values. `whole` gives those of all results.
     """
     count = len(rules)
+    together = whole() if WHOLE in rules else [None] * count
     return [
-        None if (x is None and init is None) or rule is None else rule(x, init)
-        for rule, x, init in zip(rules, dx[:count], dx[count:], strict=True)
+        dy if rule is WHOLE else None if (x is None and init is None) or rule is None else rule(x, init)
+        for rule, dy, x, init in zip(rules, together, dx[:count], dx[count:], strict=True)
     ]
+
+
+def associative(op: Definition, result: int) -> str:
+    """`WHOLE`; `Unsupported` where the body is one op of two elements that depends on how they are grouped."""
+    name = reducer(op, result)
+    if name is not None and name not in COMMUTATIVE:
+        raise unsupported("jvp", op, f"its body is one {name}, which is not associative")
+    return WHOLE
 
 
 def is_identity(b: Any, init: Any, reducer: str) -> bool:
@@ -83,14 +102,16 @@ def taken(b: Any, dx: Any, at: Any, otherwise: Any | None) -> Any:
 
 
 def selected(
-    b: Any, x: Any, init: Any, window: Window, prefers: Callable[[Body, Any, Any], Any]
+    b: Any, x: Any, init: Any, window: Window, prefers: Callable[[Any, Any, Any], Any]
 ) -> tuple[Any, Any]:
     """The value and the number that each window over x selects: `init` and the last number where it is empty.
 
-    `prefers(body, u, v)` says whether u is kept when v, later in row-major order, comes along. The body puts
+    `prefers(b, u, v)` says whether u is kept when v, later in row-major order, comes along. The body puts
     its arguments in that order itself, so that a compiler that combines them in another selects the same.
     """
     at = numbers(b, x)
+    if max(window.sizes, default=0) > LONG:
+        return _selected_of_tensors(b, [x, at], [init, none(b, x, at)], window, prefers)
 
     def fill(region: Any) -> None:
         scalars = [with_shape(x.type, []), with_shape(at.type, [])]
@@ -103,6 +124,26 @@ def selected(
         body.returns(body.select(kept, u, v), body.select(kept, m, n))
 
     return reduce_window(b, [x, at], [init, none(b, x, at)], window, fill)
+
+
+def _selected_of_tensors(
+    b: Any,
+    values: Sequence[Any],
+    inits: Sequence[Any],
+    window: Window,
+    prefers: Callable[[Any, Any, Any], Any],
+) -> tuple[Any, Any]:
+    """The same without a window, the work of which is its size at each place."""
+
+    def combine(first: Sequence[Any], second: Sequence[Any]) -> Sequence[Any]:
+        (u, m), (v, n) = first, second
+        last = repeated(b, inits[1], m)
+        wins = b.and_(prefers(b, u, v), b.compare(m, last, "NE"))
+        kept = b.or_(wins, b.compare(n, last, "EQ"))
+        return b.select(kept, u, v), b.select(kept, m, n)
+
+    value, at = over_windows(b, combine, values, inits, window, neutral=True)
+    return value, at
 
 
 # ---- bodies that compare and select ------------------------------------------------------------------------

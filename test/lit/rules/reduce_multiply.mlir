@@ -7,20 +7,20 @@
 // JVP-NEXT:    %[[CST:.*]] = stablehlo.constant dense<1.000000e+00> : tensor<f64>
 // JVP-NEXT:    %[[V0:.*]] = stablehlo.reduce(%arg0 init: %[[CST]]) applies stablehlo.multiply across dimensions = [1] : (tensor<2x4xf64>, tensor<f64>) -> tensor<2xf64>
 // JVP-NEXT:    %[[V1:.*]] = stablehlo.transpose %arg1, dims = [1, 0] : (tensor<2x4xf64>) -> tensor<4x2xf64>
-// JVP-NEXT:    %[[V2:.*]] = stablehlo.slice %[[V1]] [0:2, 0:2] : (tensor<4x2xf64>) -> tensor<2x2xf64>
+// JVP-NEXT:    %[[V2:.*]] = stablehlo.slice %[[V1]] [2:4, 0:2] : (tensor<4x2xf64>) -> tensor<2x2xf64>
 // JVP-NEXT:    %[[V3:.*]] = stablehlo.transpose %arg0, dims = [1, 0] : (tensor<2x4xf64>) -> tensor<4x2xf64>
-// JVP-NEXT:    %[[V4:.*]] = stablehlo.slice %[[V3]] [2:4, 0:2] : (tensor<4x2xf64>) -> tensor<2x2xf64>
+// JVP-NEXT:    %[[V4:.*]] = stablehlo.slice %[[V3]] [0:2, 0:2] : (tensor<4x2xf64>) -> tensor<2x2xf64>
 // JVP-NEXT:    %[[V5:.*]] = stablehlo.multiply %[[V4]], %[[V2]] : tensor<2x2xf64>
-// JVP-NEXT:    %[[V6:.*]] = stablehlo.slice %[[V1]] [2:4, 0:2] : (tensor<4x2xf64>) -> tensor<2x2xf64>
-// JVP-NEXT:    %[[V7:.*]] = stablehlo.slice %[[V3]] [0:2, 0:2] : (tensor<4x2xf64>) -> tensor<2x2xf64>
+// JVP-NEXT:    %[[V6:.*]] = stablehlo.slice %[[V3]] [2:4, 0:2] : (tensor<4x2xf64>) -> tensor<2x2xf64>
+// JVP-NEXT:    %[[V7:.*]] = stablehlo.slice %[[V1]] [0:2, 0:2] : (tensor<4x2xf64>) -> tensor<2x2xf64>
 // JVP-NEXT:    %[[V8:.*]] = stablehlo.multiply %[[V7]], %[[V6]] : tensor<2x2xf64>
 // JVP-NEXT:    %[[V9:.*]] = stablehlo.add %[[V8]], %[[V5]] : tensor<2x2xf64>
-// JVP-NEXT:    %[[V10:.*]] = stablehlo.slice %[[V9]] [0:1, 0:2] : (tensor<2x2xf64>) -> tensor<1x2xf64>
-// JVP-NEXT:    %[[V11:.*]] = stablehlo.multiply %[[V7]], %[[V4]] : tensor<2x2xf64>
-// JVP-NEXT:    %[[V12:.*]] = stablehlo.slice %[[V11]] [1:2, 0:2] : (tensor<2x2xf64>) -> tensor<1x2xf64>
+// JVP-NEXT:    %[[V10:.*]] = stablehlo.slice %[[V9]] [1:2, 0:2] : (tensor<2x2xf64>) -> tensor<1x2xf64>
+// JVP-NEXT:    %[[V11:.*]] = stablehlo.multiply %[[V4]], %[[V6]] : tensor<2x2xf64>
+// JVP-NEXT:    %[[V12:.*]] = stablehlo.slice %[[V11]] [0:1, 0:2] : (tensor<2x2xf64>) -> tensor<1x2xf64>
 // JVP-NEXT:    %[[V13:.*]] = stablehlo.multiply %[[V12]], %[[V10]] : tensor<1x2xf64>
-// JVP-NEXT:    %[[V14:.*]] = stablehlo.slice %[[V9]] [1:2, 0:2] : (tensor<2x2xf64>) -> tensor<1x2xf64>
-// JVP-NEXT:    %[[V15:.*]] = stablehlo.slice %[[V11]] [0:1, 0:2] : (tensor<2x2xf64>) -> tensor<1x2xf64>
+// JVP-NEXT:    %[[V14:.*]] = stablehlo.slice %[[V11]] [1:2, 0:2] : (tensor<2x2xf64>) -> tensor<1x2xf64>
+// JVP-NEXT:    %[[V15:.*]] = stablehlo.slice %[[V9]] [0:1, 0:2] : (tensor<2x2xf64>) -> tensor<1x2xf64>
 // JVP-NEXT:    %[[V16:.*]] = stablehlo.multiply %[[V15]], %[[V14]] : tensor<1x2xf64>
 // JVP-NEXT:    %[[V17:.*]] = stablehlo.add %[[V16]], %[[V13]] : tensor<1x2xf64>
 // JVP-NEXT:    %[[V18:.*]] = stablehlo.reshape %[[V17]] : (tensor<1x2xf64>) -> tensor<2xf64>

@@ -10,21 +10,21 @@
 // JVP-NEXT:    %[[V16:.*]] = stablehlo.multiply %arg2, %arg3 : tensor<f64>
 // JVP-NEXT:    stablehlo.return %[[V16]] : tensor<f64>
 // JVP-NEXT:    }) : (tensor<7xf64>, tensor<f64>) -> tensor<5xf64>
-// JVP-NEXT:    %[[V1:.*]] = stablehlo.slice %arg1 [0:5] : (tensor<7xf64>) -> tensor<5xf64>
-// JVP-NEXT:    %[[V2:.*]] = stablehlo.slice %arg0 [1:7] : (tensor<7xf64>) -> tensor<6xf64>
-// JVP-NEXT:    %[[V3:.*]] = stablehlo.slice %arg0 [0:6] : (tensor<7xf64>) -> tensor<6xf64>
-// JVP-NEXT:    %[[V4:.*]] = stablehlo.multiply %[[V3]], %[[V2]] : tensor<6xf64>
-// JVP-NEXT:    %[[V5:.*]] = stablehlo.slice %[[V4]] [1:6] : (tensor<6xf64>) -> tensor<5xf64>
-// JVP-NEXT:    %[[V6:.*]] = stablehlo.multiply %[[V5]], %[[V1]] : tensor<5xf64>
-// JVP-NEXT:    %[[V7:.*]] = stablehlo.slice %arg1 [0:6] : (tensor<7xf64>) -> tensor<6xf64>
-// JVP-NEXT:    %[[V8:.*]] = stablehlo.multiply %[[V2]], %[[V7]] : tensor<6xf64>
-// JVP-NEXT:    %[[V9:.*]] = stablehlo.slice %arg1 [1:7] : (tensor<7xf64>) -> tensor<6xf64>
-// JVP-NEXT:    %[[V10:.*]] = stablehlo.multiply %[[V3]], %[[V9]] : tensor<6xf64>
-// JVP-NEXT:    %[[V11:.*]] = stablehlo.add %[[V10]], %[[V8]] : tensor<6xf64>
+// JVP-NEXT:    %[[V1:.*]] = stablehlo.slice %arg1 [1:7] : (tensor<7xf64>) -> tensor<6xf64>
+// JVP-NEXT:    %[[V2:.*]] = stablehlo.slice %arg0 [0:6] : (tensor<7xf64>) -> tensor<6xf64>
+// JVP-NEXT:    %[[V3:.*]] = stablehlo.multiply %[[V2]], %[[V1]] : tensor<6xf64>
+// JVP-NEXT:    %[[V4:.*]] = stablehlo.slice %arg0 [1:7] : (tensor<7xf64>) -> tensor<6xf64>
+// JVP-NEXT:    %[[V5:.*]] = stablehlo.slice %arg1 [0:6] : (tensor<7xf64>) -> tensor<6xf64>
+// JVP-NEXT:    %[[V6:.*]] = stablehlo.multiply %[[V5]], %[[V4]] : tensor<6xf64>
+// JVP-NEXT:    %[[V7:.*]] = stablehlo.add %[[V6]], %[[V3]] : tensor<6xf64>
+// JVP-NEXT:    %[[V8:.*]] = stablehlo.slice %[[V7]] [1:6] : (tensor<6xf64>) -> tensor<5xf64>
+// JVP-NEXT:    %[[V9:.*]] = stablehlo.slice %arg0 [0:5] : (tensor<7xf64>) -> tensor<5xf64>
+// JVP-NEXT:    %[[V10:.*]] = stablehlo.multiply %[[V9]], %[[V8]] : tensor<5xf64>
+// JVP-NEXT:    %[[V11:.*]] = stablehlo.multiply %[[V2]], %[[V4]] : tensor<6xf64>
 // JVP-NEXT:    %[[V12:.*]] = stablehlo.slice %[[V11]] [1:6] : (tensor<6xf64>) -> tensor<5xf64>
-// JVP-NEXT:    %[[V13:.*]] = stablehlo.slice %arg0 [0:5] : (tensor<7xf64>) -> tensor<5xf64>
+// JVP-NEXT:    %[[V13:.*]] = stablehlo.slice %arg1 [0:5] : (tensor<7xf64>) -> tensor<5xf64>
 // JVP-NEXT:    %[[V14:.*]] = stablehlo.multiply %[[V13]], %[[V12]] : tensor<5xf64>
-// JVP-NEXT:    %[[V15:.*]] = stablehlo.add %[[V14]], %[[V6]] : tensor<5xf64>
+// JVP-NEXT:    %[[V15:.*]] = stablehlo.add %[[V14]], %[[V10]] : tensor<5xf64>
 // JVP-NEXT:    return %[[V0]], %[[V15]] : tensor<5xf64>, tensor<5xf64>
 
 // VJP-LABEL: func.func @main

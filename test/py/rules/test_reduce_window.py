@@ -1,6 +1,7 @@
 """reduce_window: each reducer over every kind of window; initial values, ties, zeros; bodies that select."""
 
-from dataclasses import dataclass, replace
+import re
+from dataclasses import dataclass
 
 import jax
 import numpy as np
@@ -189,8 +190,100 @@ def test_selection(p: float) -> None:
 
 
 def test_refused() -> None:
-    case = replace(CASES["plain"], size=(4,))
-    with pytest.raises(Unsupported, match=r"unsupported jvp AD rule for stablehlo.reduce_window: the body"):
-        load(case.text("subtract")).jvp()
-    with pytest.raises(Unsupported, match=r"unsupported jvp AD rule for stablehlo.reduce_window: the body"):
-        load(SELECT.replace("select %1, %b, %d", "select %1, %b, %c")).jvp([0])
+    for op in ("subtract", "divide"):
+        with pytest.raises(Unsupported, match=rf"stablehlo.reduce_window: its body is one stablehlo.{op}"):
+            load(CASES["plain"].text(op)).jvp()
+
+
+def affine(case: Case) -> str:
+    """Of maps x -> s x + t, that of b after that of a: the order matters."""
+    program, scalar = case.text("add"), "tensor<f64>"
+    x, y = tensor(case.size, "f64"), tensor(case.places, "f64")
+    for old, new in (
+        (
+            f"(%x: {x}, %init: {scalar}) -> {y}",
+            f"(%x: {x}, %z: {x}, %i: {scalar}, %j: {scalar}) -> ({y}, {y})",
+        ),
+        ("(%x, %init)", "(%x, %z, %i, %j)"),
+        ("%0 =", "%0:2 ="),
+        (f"(%a: {scalar}, %b: {scalar})", f"(%a: {scalar}, %p: {scalar}, %b: {scalar}, %q: {scalar})"),
+        ("%b, %a", "%b, %p"),
+        ("stablehlo.add", "stablehlo.multiply"),
+        (
+            f"stablehlo.return %1 : {scalar}",
+            f"""%2 = stablehlo.add %1, %q : {scalar}
+            %3 = stablehlo.multiply %a, %b : {scalar}
+            stablehlo.return %3, %2 : {scalar}, {scalar}""",
+        ),
+        (f": ({x}, {scalar}) -> {y}", f": ({x}, {x}, {scalar}, {scalar}) -> ({y}, {y})"),
+        (f"return %0 : {y}\n        }}", f"return %0#0, %0#1 : {y}, {y}\n        }}"),
+    ):
+        assert old in program, old
+        program = program.replace(old, new)
+    return program
+
+
+@pytest.mark.parametrize("case", CASES.values(), ids=CASES)
+def test_any_body(case: Case) -> None:
+    x, z = RNG.standard_normal((2, *case.size))
+    check_rule(affine(case), x, z, *RNG.standard_normal(2), subsets=False)
+
+
+@pytest.mark.parametrize("size", [1, 2, 3, 8, 11])
+@pytest.mark.parametrize("pad", ["low", "high"])
+def test_cumulative(size: int, pad: str) -> None:
+    ends = (size - 1, 0) if pad == "low" else (0, size - 1)
+    x, z = RNG.standard_normal((2, size, 2))
+    case = Case((size, 2), (size, 1), (1, 1), (ends, (0, 0)), (1, 1), (1, 1))
+    check_rule(affine(case), x, z, *RNG.standard_normal(2), order=1)
+    x[::3] = 0
+    check_rule(case.text("multiply", "1.0"), x, order=3 if size == 3 else 2)
+
+
+@pytest.mark.parametrize("reverse", [False, True])
+@pytest.mark.parametrize("name", ["cumsum", "cumprod", "cummax", "cummin", "cumlogsumexp"])
+def test_cumulative_through_jax(name: str, reverse: bool) -> None:
+    def function(x: jax.Array) -> jax.Array:
+        return getattr(jax.lax, name)(x, axis=1, reverse=reverse)  # type: ignore[no-any-return]
+
+    jax.config.update("jax_enable_x64", True)
+    x = RNG.standard_normal((2, 5))
+    text = jax.jit(function).lower(x).as_text()
+    assert "reduce_window" in text
+    check_rule(text, x, jax_function=function)
+    check_rule(
+        text.replace("x5x", "x37x"),
+        x.repeat(8, 1)[:, :37],
+        order=1,
+        differences=name in ("cumsum", "cumprod"),
+    )
+
+
+@pytest.mark.parametrize("op", ["maximum", "minimum"])
+@pytest.mark.parametrize(("low", "high"), [(39, 0), (0, 39), (7, 3)])
+def test_long_windows(op: str, low: int, high: int) -> None:
+    """Those that are not emitted as windows: ties go to the first element all the same."""
+    size, width = (40, 40) if low + high == 39 else (50, 35)
+    case = Case((size,), (width,), pad=((low, high),))
+    x = RNG.integers(0, 9, size).astype(np.float64)
+    program, (dx, ct) = load(case.text(op, IDENTITY[op])), RNG.standard_normal((2, size))
+    y, dy = run(program.jvp(), [x, dx])
+    padded = np.pad(x, (low, high), constant_values=-np.inf if op == "maximum" else np.inf)
+    arg = np.argmax if op == "maximum" else np.argmin
+    expected = [dx[o + arg(padded[o : o + width]) - low] for o in range(len(y))]
+    np.testing.assert_array_equal(dy, expected)
+    _, cx = run(program.vjp(), [x, ct[: len(y)]])
+    assert np.vdot(cx, dx) == pytest.approx(np.vdot(ct[: len(y)], dy))
+    check_rule(case.text(op), RNG.standard_normal(size), np.array(0.3), order=1)
+
+
+def test_memory_of_long_windows() -> None:
+    """What is cumulative has no tensor of more than some multiple of n elements, at order two either."""
+    case = Case((1000,), (1000,), pad=((999, 0),))
+    for op in ("multiply", "maximum"):
+        program = load(case.text(op, IDENTITY[op])).vjp().jvp()
+        sizes = [
+            np.prod([int(n) for n in found.split("x")[:-1]])
+            for found in re.findall(r"tensor<([0-9x]+f64)>", str(program))
+        ]
+        assert max(sizes) <= 1001

@@ -1,0 +1,166 @@
+"""An associative function of elements, as a few applications to whole tensors: over a dimension, prefixes, windows.
+
+A function takes two lists of tensors of one shape, what comes first and what comes after it, and gives such a list.
+StableHLO says that a body may be applied in any grouping but not out of order, so neighbours are combined. Numbers
+of elements that are combined, and of those that are kept for a derivative, are linear in n but for windows.
+
+Source: Blelloch, "Prefix Sums and Their Applications" (1990).
+"""
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from tiduc.dialect.types import rank, shape, with_shape
+from tiduc.dialect.windows import Window
+
+Values = Sequence[Any]
+Combine = Callable[[Values, Values], Values]
+
+
+def total(b: Any, combine: Combine, values: Values, commutes: bool = False) -> Values:
+    """All along dimension 0 combined, at least one: neighbours, or one half with the other where the order is free."""
+    while (count := shape(values[0])[0]) > 1:
+        half = count // 2
+        halves = part(b, values, 0, 0, half), part(b, values, 0, half, 2 * half)
+        pairs = combine(*(halves if commutes else _neighbours(b, values, 0)))
+        values = pairs if count % 2 == 0 else _joined(b, pairs, part(b, values, 0, count - 1, count), 0)
+    return [b.reshape(v, shape(v)[1:]) for v in values]
+
+
+def prefixes(b: Any, combine: Combine, values: Values, d: int) -> Values:
+    """For each place along a dimension, all up to it combined: those of pairs, then the places between.
+
+    p[2i + 1] = p'[i],  p[2i] = p'[i - 1] x[2i]     where p' are the prefixes of the pairs x[2i] x[2i + 1]
+    """
+    count = shape(values[0])[d]
+    if count < 2:
+        return values
+    first, second = _neighbours(b, values, d)
+    of_pairs = prefixes(b, combine, combine(first, second), d)
+    half, beginning = count // 2, part(b, values, d, 0, 1)
+    rest = part(b, first, d, 1, half)
+    if count % 2:
+        rest = _joined(b, rest, part(b, values, d, count - 1, count), d)
+    places = shape(rest[0])[d]
+    between = combine(part(b, of_pairs, d, 0, places), rest) if places else rest
+    even = _joined(b, beginning, between, d)
+    last = part(b, even, d, half, half + count % 2)
+    return _joined(b, _interleaved(b, part(b, even, d, 0, half), of_pairs, d), last, d)
+
+
+def suffixes(b: Any, combine: Combine, values: Values, d: int) -> Values:
+    """For each place along a dimension, it and all after it combined."""
+    turned = prefixes(b, lambda x, y: combine(y, x), [b.reverse(v, [d]) for v in values], d)
+    return [b.reverse(v, [d]) for v in turned]
+
+
+def over_windows(
+    b: Any, combine: Combine, values: Values, inits: Values, window: Window, neutral: bool
+) -> Values:
+    """All in each window combined, in row-major order, padding of initial values included, and one more of these.
+
+    Where the initial values are known to be `neutral`, the padding of cumulative windows and the one more go.
+    """
+    d = window.cumulative(shape(values[0]))
+    if d is not None:
+        return _cumulative(b, combine, values, inits, d, window.low[d] > 0, neutral)
+    interior = [a - 1 for a in window.base]
+    values = [
+        b.pad(v, init, window.low, window.high, interior) for v, init in zip(values, inits, strict=True)
+    ]
+    for d in reversed(range(rank(values[0]))):  # the last first: rows are combined in order
+        values = _windows_along(b, combine, values, d, window)
+    return values if neutral else combine(everywhere(b, inits, shape(values[0])), values)
+
+
+def everywhere(b: Any, scalars: Values, sizes: Sequence[int]) -> Values:
+    """Scalars, repeated in a shape."""
+    return [b.broadcast_in_dim(v, [], with_shape(v.type, sizes)) for v in scalars]
+
+
+def part(b: Any, values: Values, d: int, start: int, limit: int, stride: int = 1) -> Values:
+    """The places from `start` to before `limit` along a dimension."""
+    sizes = shape(values[0])
+    if (start, limit, stride) == (0, sizes[d], 1):
+        return values
+    low, high, strides = [0] * len(sizes), list(sizes), [1] * len(sizes)
+    low[d], high[d], strides[d] = start, limit, stride
+    return [b.slice(v, low, high, strides) for v in values]
+
+
+def _neighbours(b: Any, values: Values, d: int) -> tuple[Values, Values]:
+    """Those at even places, and those beside them at odd ones; a last one alone is left out.
+
+    The pairs are made a dimension and not taken by a stride, whose transpose would put zeros between.
+    """
+    half = shape(values[0])[d] // 2
+    paired = [_with(b, v, d, [half, 2]) for v in part(b, values, d, 0, 2 * half)]
+    first, second = (part(b, paired, d + 1, i, i + 1) for i in (0, 1))
+    return [_merged(b, v, d) for v in first], [_merged(b, v, d) for v in second]
+
+
+def _interleaved(b: Any, first: Values, second: Values, d: int) -> Values:
+    """One of the first, one of the second, and so on."""
+    count = shape(first[0])[d]
+    wide = ([_with(b, v, d, [count, 1]) for v in values] for values in (first, second))
+    return [_merged(b, v, d) for v in _joined(b, *wide, d + 1)]
+
+
+def _with(b: Any, v: Any, d: int, instead: list[int]) -> Any:
+    """v with other dimensions in place of one."""
+    return b.reshape(v, [*shape(v)[:d], *instead, *shape(v)[d + 1 :]])
+
+
+def _merged(b: Any, v: Any, d: int) -> Any:
+    """v with a dimension and the next as one."""
+    sizes = shape(v)
+    return b.reshape(v, [*sizes[:d], sizes[d] * sizes[d + 1], *sizes[d + 2 :]])
+
+
+def _joined(b: Any, first: Values, second: Values, d: int) -> Values:
+    if 0 in (shape(first[0])[d], shape(second[0])[d]):
+        return second if shape(first[0])[d] == 0 else first
+    return [b.concatenate([u, v], d) for u, v in zip(first, second, strict=True)]
+
+
+def _cumulative(
+    b: Any, combine: Combine, values: Values, inits: Values, d: int, forward: bool, neutral: bool
+) -> Values:
+    """Prefixes, or suffixes; before those at place o n - o initial values, or before these one, and o after them."""
+    y = (prefixes if forward else suffixes)(b, combine, values, d)
+    if neutral:
+        return y
+    sizes = shape(values[0])
+    count, rest = sizes[d], [*sizes[:d], sizes[d] - 1, *sizes[d + 1 :]]
+    repeated = prefixes(b, combine, everywhere(b, inits, [count]), 0)  # place o has o + 1 of them
+    if forward:
+        return combine(
+            [b.broadcast_in_dim(b.reverse(v, [0]), [d], with_shape(v.type, sizes)) for v in repeated], y
+        )
+    padding = [
+        b.broadcast_in_dim(v, [d], with_shape(v.type, rest)) for v in part(b, repeated, 0, 0, count - 1)
+    ]
+    padded = combine(part(b, y, d, 1, count), padding)
+    return combine(everywhere(b, inits, sizes), _joined(b, part(b, y, d, 0, 1), padded, d))
+
+
+def _windows_along(b: Any, combine: Combine, values: Values, d: int, window: Window) -> Values:
+    """All in the windows along one dimension of padded tensors combined, by windows that double.
+
+    With P_n[o] the n elements o, o + dilation, ...: P_(m+n)[o] = P_m[o] P_n[o + m dilation].
+    """
+    size, stride, dilation = window.sizes[d], window.strides[d], window.dilation[d]
+    places = (shape(values[0])[d] - (size - 1) * dilation - 1) // stride * stride + 1
+    done, power, length = 0, values, 1  # result is P_done, power is P_length
+    result: Values = []
+    while True:
+        if size & length:
+            start = done * dilation
+            moved = part(b, power, d, start, start + places, stride)
+            result = combine(result, moved) if done else moved
+            done += length
+        if done == size:
+            return result
+        count, step = shape(power[0])[d], length * dilation
+        power = combine(part(b, power, d, 0, count - step), part(b, power, d, step, count))
+        length *= 2
