@@ -12,6 +12,7 @@ from torch_mlir import ir
 from torch_mlir._mlir_libs import _stablehlo, _torchMlir  # noqa: F401  (_torchMlir registers a pass we run)
 from torch_mlir.passmanager import PassManager
 
+from tiduc.dialect import shardy
 from tiduc.dialect.errors import ParseError, TiducError, describe
 from tiduc.dialect.tidu import Tidu
 
@@ -125,9 +126,22 @@ def parse(text: str | bytes, file: str | None = None, dialects: Collection[str] 
     try:
         if isinstance(text, bytes) and _is_artifact(text):
             return _deserialize(text, file)
+        if (spelled := _with_shardy(text)) is not None:
+            module = _parsed(ir.Module.parse, spelled, {*dialects, shardy.DIALECT})
+            shardy.fold(module)
+            return module
         return _parsed(ir.Module.parse, text, dialects)
     except ir.MLIRError as error:
         raise diagnosed(error, file) from None
+
+
+def _with_shardy(text: str | bytes) -> str | None:
+    """The text with ops of Shardy's as they can be read; None where it has none."""
+    if isinstance(text, bytes):
+        if text.startswith(_BYTECODE) or b"sdy." not in text:
+            return None
+        text = text.decode("utf-8", "surrogateescape")
+    return shardy.generic(text) if shardy.has_ops(text) else None
 
 
 def _parsed(parser: Callable[[Any], Any], source: str | bytes, dialects: Collection[str]) -> Any:
@@ -176,6 +190,8 @@ def _deserialize(artifact: bytes, file: str | None) -> Any:
         try:
             return _stablehlo.deserialize_portable_artifact(context(), artifact)
         except ValueError as error:
+            if any(f"dialect '{shardy.DIALECT}'" in message for message in messages):
+                messages[:] = ["it holds ops of Shardy's, which can be read in text only"]
             raise ParseError("; ".join(messages) or str(error), file) from None
 
 
@@ -187,8 +203,8 @@ def read(path: str | Path, dialects: Collection[str] = ()) -> Any:
     """
     try:
         contents = Path(path).read_bytes()
-        if _is_artifact(contents):
-            return parse(contents, str(path))
+        if _is_artifact(contents) or _with_shardy(contents) is not None:
+            return parse(contents, str(path), dialects)
         return _parsed(
             ir.Module.parseFile, str(path), dialects
         )  # and not `parse`: locations are to name the file

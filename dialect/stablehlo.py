@@ -103,10 +103,9 @@ class StablehloBuilder(Builder):
 
     @staticmethod
     def tangent_type(type_: Any) -> Any | None:
-        """The type itself where its elements are float or complex; `Unsupported` for floats without a rank."""
+        """The type itself where its elements are float or complex; `Unsupported` for floats in another kind of type."""
         if not isinstance(type_, ir.RankedTensorType):
-            inner = type_.element_type if isinstance(type_, ir.ShapedType) else type_
-            if isinstance(inner, ir.FloatType | ir.ComplexType):
+            if _holds_floats(type_):
                 raise Unsupported(
                     f"a value of type {type_} cannot be differentiated; only ranked tensors can"
                 )
@@ -310,6 +309,14 @@ class StablehloBuilder(Builder):
         body = [combiner(reducer, element(operand))]
         operands = (operand, indices, updates)
         return self.emit_all("stablehlo.scatter", operands, (operand.type,), attributes, body)[0]
+
+
+def _holds_floats(type_: Any) -> bool:
+    """A type that is no ranked tensor has parts that are float or complex."""
+    if isinstance(type_, ir.TupleType):
+        return any(_holds_floats(type_.get_type(i)) for i in range(type_.num_types))
+    inner = type_.element_type if isinstance(type_, ir.ShapedType) else type_
+    return isinstance(inner, ir.FloatType | ir.ComplexType)
 
 
 @functools.cache

@@ -8,6 +8,7 @@ Active masks are dropped, after which ops that differed only in them are equal; 
 nothing shrinks any more.
 """
 
+from collections.abc import Sequence
 from typing import Any
 
 from torch_mlir import ir
@@ -17,6 +18,7 @@ from tiduc.dialect.errors import RequestError
 from tiduc.dialect.graph import Graph, Value, operations
 from tiduc.dialect.verify import MERGED
 from tiduc.dialect.write import write_block
+from tiduc.passes.manual_regions import manual_regions
 from tiduc.passes.simplify import simplify
 
 _MERGE_EQUAL = "builtin.module(func.func(cse))"
@@ -25,11 +27,11 @@ _STABLEHLO = ",stablehlo-aggressive-simplification"
 
 
 @stage
-def lower(graph: Graph, attributes: dict[str, Any] | None = None) -> Any:
+def lower(graph: Graph, attributes: dict[str, Any] | None = None, beside: Sequence[Any] = ()) -> Any:
     """A new module with one public function of the graph's name; `graph` must refer to no other.
 
     `attributes` are those of the module. The graph's `arg_attrs` and `res_attrs`, where it has them, become the
-    function's.
+    function's. Of the ops `beside` there are copies, but for private functions that nothing names any more.
     """
     module = ir.Module.create()
     for name, value in (attributes or {}).items():
@@ -45,6 +47,11 @@ def lower(graph: Graph, attributes: dict[str, Any] | None = None) -> Any:
         if len(body) == size:
             break
     _return_held(function, held)
+    for op in beside:
+        op.clone(ir.InsertionPoint(module.body))
+    if beside:
+        run_passes(module.operation, "builtin.module(symbol-dce)")
+    manual_regions(function)
     return module
 
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from torch_mlir import ir
 
-from tiduc.dialect.context import parse, read, run_passes, stage
+from tiduc.dialect.context import parse, read, stage
 from tiduc.dialect.errors import RequestError
 from tiduc.dialect.graph import Graph, operations
 from tiduc.dialect.view import View
@@ -29,6 +29,9 @@ if TYPE_CHECKING:
     from tiduc.runtime.run import Executable
 
 Wrt = Sequence[int | str] | int | str | None
+
+SHARDINGS = frozenset({"mhlo.sharding", "sdy.sharding"})
+"""Attributes of arguments and results that say how they are spread over devices."""
 
 
 @dataclass(frozen=True)
@@ -55,7 +58,7 @@ class Program:
     name: str
     inputs: tuple[Port, ...]
     outputs: tuple[Port, ...]
-    functions: tuple[Any, ...] = ()  # those that custom calls name
+    beside: tuple[Any, ...] = ()  # functions that custom calls name, and Shardy's meshes
     opset: OpSet = OPSET  # the rules by which it is differentiated
 
     # ---- derivatives ---------------------------------------------------------------------------------------
@@ -66,7 +69,8 @@ class Program:
         ports = self.differentiated(wrt)
         outputs, linear = self._linearize(ports)
         tangents = [
-            Port(f"{port.name}.tangent", port.type, key) for port, key in zip(ports, linear.keys, strict=True)
+            Port(f"{port.name}.tangent", port.type, key, _shardings(port))
+            for port, key in zip(ports, linear.keys, strict=True)
         ]
         of = dict(zip(self._distinct(outputs), linear.outputs, strict=True))
         values = [None if isinstance(port.value, Zero) else of[port.value] for port in outputs]
@@ -155,12 +159,7 @@ class Program:
     @stage
     def module(self) -> Any:
         """The `ir.Module` of its one public function, of plain StableHLO."""
-        module = lower(self.merged, self.view.module_attributes)
-        if self.functions:
-            for function in self.functions:
-                function.clone(ir.InsertionPoint(module.body))
-            run_passes(module.operation, "builtin.module(symbol-dce)")
-        return module
+        return lower(self.merged, self.view.module_attributes, self.beside)
 
     @functools.cached_property
     @stage
@@ -252,7 +251,8 @@ class Program:
             for key, value in zip(transposed.keys, sums, strict=True):
                 self.view.bind(key, value)
         return [
-            Port(f"{port.name}.cotangent", port.type, key) for port, key in zip(outputs, keys, strict=True)
+            Port(f"{port.name}.cotangent", port.type, key, _shardings(port))
+            for port, key in zip(outputs, keys, strict=True)
         ]
 
     def _conjugate(self, results: Sequence[Port]) -> list[Port]:
@@ -301,9 +301,16 @@ def _with(ports: Sequence[Port], more: Sequence[Port]) -> tuple[Port, ...]:
 def _aligned(ports: Sequence[Port], values: Sequence[Any | None], suffix: str) -> list[Port]:
     """A result a port, an explicit zero where the value is a symbolic one."""
     return [
-        Port(port.name + suffix, port.type, Zero(port.type) if value is None else value)
+        Port(port.name + suffix, port.type, Zero(port.type) if value is None else value, _shardings(port))
         for port, value in zip(ports, values, strict=True)
     ]
+
+
+def _shardings(port: Port) -> Any:
+    """Of a port's attributes, those that its tangent and its cotangent have too."""
+    if port.attributes is None:
+        return None
+    return ir.DictAttr.get({a.name: a.attr for a in ir.DictAttr(port.attributes) if a.name in SHARDINGS})
 
 
 def _attributes(ports: Sequence[Port], default: str) -> Any:
@@ -353,8 +360,8 @@ def from_module(module: Any, entry: str | None = None, opset: OpSet = OPSET) -> 
         Port(_name(attributes, graph.location) or f"result{i}", x.type, x, attributes)
         for i, (x, attributes) in enumerate(zip(results, res_attrs or [None] * len(results), strict=True))
     ]
-    functions = tuple(op for op in operations(imported.body) if op.name == "func.func")
-    return Program(view, graph.name, _with((), inputs), _with((), outputs), functions, opset)
+    beside = tuple(op for op in operations(imported.body) if not op.name.startswith("tidu."))
+    return Program(view, graph.name, _with((), inputs), _with((), outputs), beside, opset)
 
 
 def _entry(module: Any, entry: str | None) -> str:

@@ -62,17 +62,14 @@ def conj(b: Any, op: Definition, ct: Any) -> list[Any]:
 def polygamma(b: Any, op: Definition, dx: Tangents) -> list[Any]:
     n, x = op.operands
     if dx[0] is not None:
-        raise unsupported("jvp", op, "the derivative toward its order is no function of CHLO")
+        raise unsupported("jvp", op, "its order is a whole number")
     return [b.multiply(b.polygamma(plus(b, n, 1), x), dx[1])]
 
 
-@linearize("chlo.zeta")
-def zeta(b: Any, op: Definition, dx: Tangents) -> list[Any]:
-    """d zeta(s, q) = -s zeta(s + 1, q) dq."""
-    s, q = op.operands
-    if dx[0] is not None:
-        raise unsupported("jvp", op, "the derivative toward its exponent is no function of CHLO")
-    return [b.multiply(b.negate(b.multiply(s, b.zeta(plus(b, s, 1), q))), dx[1])]
+@linearize("chlo.next_after")
+def next_after(b: Any, op: Definition, dx: Tangents) -> list[Any]:
+    """x and one unit in its last place, toward the other operand: it moves with x, and not with that one."""
+    return [dx[0]]
 
 
 # ---- broadcasting forms ------------------------------------------------------------------------------------
@@ -106,5 +103,5 @@ for _plain in (
     "subtract",
 ):
     _broadcasting(f"chlo.broadcast_{_plain}", f"stablehlo.{_plain}")
-for _plain in ("polygamma", "zeta"):
+for _plain in ("next_after", "polygamma", "zeta"):
     _broadcasting(f"chlo.broadcast_{_plain}", f"chlo.{_plain}")

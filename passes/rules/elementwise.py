@@ -7,10 +7,12 @@ complex types the formulas are those of holomorphic functions, but for `abs` and
 from collections.abc import Callable
 from typing import Any
 
+from torch_mlir import ir
+
 from tiduc.dialect.graph import Definition
-from tiduc.dialect.types import is_complex, is_float
+from tiduc.dialect.types import element, is_complex, is_float
 from tiduc.passes.rules.arithmetic import difference
-from tiduc.passes.rules.opset import elementwise, inactive, linearize, unsupported
+from tiduc.passes.rules.opset import elementwise, inactive, linearize
 from tiduc.passes.rules.registry import Tangents
 
 
@@ -35,6 +37,20 @@ def times(b: Any, number: float, x: Any) -> Any:
 def square(b: Any, x: Any) -> Any:
     """x * x."""
     return b.multiply(x, x)
+
+
+def upcast(b: Any, x: Any) -> Any:
+    """A real x in f32 where its elements are narrower, for a formula that needs more digits or a wider range."""
+    return b.convert(x, ir.F32Type.get()) if element(x).width < 32 else x
+
+
+def ordered(b: Any, x: Any, y: Any, direction: str) -> Any:
+    """x `direction` y, one of GE GT LE LT; of complex values by their real parts, then by their imaginary ones."""
+    if not is_complex(x):
+        return b.compare(x, y, direction)
+    first, second = (b.real(x), b.real(y)), (b.imag(x), b.imag(y))
+    tie = b.and_(b.compare(*first, "EQ"), b.compare(*second, direction))
+    return b.or_(b.compare(*first, direction[0] + "T"), tie)
 
 
 def splat(b: Any, x: Any) -> float | None:
@@ -162,13 +178,11 @@ def clamp(b: Any, op: Definition, dx: Tangents) -> list[Any]:
     Scalar bounds are broadcast. The upper bound wins where they cross, as min(max(x, low), high) has it.
     """
     x = op.operands[1]
-    if is_complex(x):
-        raise unsupported("jvp", op, "the order of complex values is no differentiable choice")
     low, x, high = (_spread(b, v, x) for v in op.operands)
     masks: tuple[Callable[[], Any], ...] = (
-        lambda: b.and_(b.compare(low, x, "GT"), b.compare(low, high, "LT")),
-        lambda: b.and_(b.compare(x, low, "GT"), b.compare(x, high, "LT")),
-        lambda: b.compare(high, b.maximum(low, x), "LT"),
+        lambda: b.and_(ordered(b, low, x, "GT"), ordered(b, low, high, "LT")),
+        lambda: b.and_(ordered(b, x, low, "GT"), ordered(b, x, high, "LT")),
+        lambda: ordered(b, high, b.maximum(low, x), "LT"),
     )
     zero = b.zero(x.type)
     terms = [
@@ -193,11 +207,9 @@ def _choice(name: str, direction: str, opposite: str) -> None:
     @linearize(name)
     def rule(b: Any, op: Definition, dx: Tangents) -> list[Any]:
         x, y = op.operands
-        if is_complex(x):
-            raise unsupported("jvp", op, "the order of complex values is no differentiable choice")
         share = b.select(b.compare(x, y, "EQ"), b.constant(0.5, x.type), b.constant(1, x.type))
         terms = [
-            b.select(b.compare(x, y, wins), b.multiply(share, tangent), b.zero(x.type))
+            b.select(ordered(b, x, y, wins), b.multiply(share, tangent), b.zero(x.type))
             for wins, tangent in zip((direction, opposite), dx, strict=True)
             if tangent is not None
         ]

@@ -5,13 +5,14 @@ the padding of a window) has the number after the last. The numbers are primal v
 """
 
 from collections.abc import Callable, Sequence
+from math import prod
 from typing import Any
 
 import numpy as np
 from torch_mlir import ir
 from torch_mlir._mlir_libs import _stablehlo as hlo
 
-from tiduc.dialect.bodies import Body, reducer, returned
+from tiduc.dialect.bodies import Body, Fill, reducer, returned
 from tiduc.dialect.graph import Definition, operations
 from tiduc.dialect.types import element, is_float, rank, shape, with_element, with_shape
 from tiduc.dialect.verify import ACTIVE
@@ -98,6 +99,21 @@ def taken(b: Any, dx: Any, at: Any, otherwise: Any | None) -> Any:
     return b.gather(flat, indices, numbering, [1], with_element(at.type, element(dx)))
 
 
+def numbers_along(b: Any, x: Any, indices: Any, d: int) -> Any:
+    """The numbers of the elements of x that have these indices in dimension d, and elsewhere their own place."""
+    number, sizes = numbers(b, x), shape(x)
+    others = [n for i, n in enumerate(sizes) if i != d]
+    first = b.slice(
+        number, [0] * len(sizes), [1 if i == d else n for i, n in enumerate(sizes)], [1] * len(sizes)
+    )
+    integer = element(number)
+    type_ = with_element(indices.type, integer)
+    kept = [i for i in range(len(sizes)) if i != d]
+    firsts = b.broadcast_in_dim(b.reshape(first, others), kept, type_)
+    step = b.constant(prod(sizes[d + 1 :]), type_)
+    return b.add(firsts, b.multiply(b.convert(indices, integer), step))
+
+
 # ---- one op that selects: max, min, or the select region of select_and_scatter ----------------------------
 
 
@@ -179,10 +195,19 @@ def selected_by(b: Any, op: Definition, result: int) -> Any:
     count = len(op.results)
     x = op.operands[result]
     at = numbers(b, x)
-    made = {y: inner for inner in operations(op.regions[0].blocks[0]) for y in inner.results}
+    operands = [*op.operands[:count], at, *op.operands[count:], none(b, x, at)]
+    types = [*(y.type for y in op.results), with_shape(at.type, shape(op.results[0]))]
+    attributes = {name: op.attributes[name] for name in op.attributes if name != ACTIVE}
+    return b.emit_all(op.name, operands, types, attributes, [numbering(b, op, result, at)])[count]
+
+
+def numbering(b: Any, op: Definition, result: int, at: Any) -> Fill:
+    """Fills a region with the body of `op`, which beside its values selects numbers of the type of `at`."""
+    block, count = op.regions[0].blocks[0], len(op.results)
+    made = {y: inner for inner in operations(block) for y in inner.results}
 
     def fill(region: Any) -> None:
-        scalars = [*(init.type for init in op.operands[count:]), with_shape(at.type, [])]
+        scalars = [*(x.type for x in list(block.arguments)[:count]), with_shape(at.type, [])]
         body = Body(region, scalars * 2, b.location)
         first, second = body.arguments[: count + 1], body.arguments[count + 1 :]
         values = body.copy_of(b, op, 0, [*first[:count], *second[:count]])
@@ -200,7 +225,4 @@ def selected_by(b: Any, op: Definition, result: int) -> Any:
 
         body.returns(*(values[y] for y in returned(op)), number(returned(op)[result]))
 
-    operands = [*op.operands[:count], at, *op.operands[count:], none(b, x, at)]
-    types = [*(y.type for y in op.results), with_shape(at.type, shape(op.results[0]))]
-    attributes = {name: op.attributes[name] for name in op.attributes if name != ACTIVE}
-    return b.emit_all(op.name, operands, types, attributes, [fill])[count]
+    return fill

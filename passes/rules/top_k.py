@@ -3,20 +3,17 @@
 from typing import Any
 
 from tiduc.dialect.graph import Definition
-from tiduc.dialect.types import element, rank, shape, with_element
+from tiduc.dialect.types import rank, shape
 from tiduc.passes.rules.opset import linearize
 from tiduc.passes.rules.registry import Tangents
-from tiduc.passes.rules.selection import numbers, taken
+from tiduc.passes.rules.selection import numbers_along, taken
 
 
 @linearize("chlo.top_k")
+@linearize("stablehlo.custom_call @mhlo.topk")
 def top_k(b: Any, op: Definition, dx: Tangents) -> list[Any | None]:
-    """A gather by the numbers of the elements: that of their row's first, and their index in it."""
+    """A gather by the indices that it gives; the call is the same by another name."""
     x, indices = op.operands[0], op.results[1]
     if 0 in (*shape(x), *shape(indices)):
         return [None, None]
-    number, rows = numbers(b, x), shape(x)[:-1]
-    first = b.slice(number, [0] * rank(x), [*rows, 1], [1] * rank(x))
-    type_ = with_element(indices.type, element(number))
-    firsts = b.broadcast_in_dim(b.reshape(first, rows), range(len(rows)), type_)
-    return [taken(b, dx[0], b.add(firsts, b.convert(indices, element(number))), None), None]
+    return [taken(b, dx[0], numbers_along(b, x, indices, rank(x) - 1), None), None]

@@ -1,7 +1,8 @@
 // RUN: tiduc jvp %s --wrt 1 | filecheck %s --check-prefix=JVP
 // RUN: tiduc vjp %s --wrt 1 | filecheck %s --check-prefix=VJP
+// RUN: tiduc jvp %s --wrt 0 | filecheck %s --check-prefix=EXPONENT
 
-// zeta(s, q)' = -s zeta(s + 1, q); toward s there is none.
+// Toward q it is -s zeta(s + 1, q); toward s, ten terms of the sum and the rest by Euler-Maclaurin.
 
 // JVP-LABEL: func.func @main
 // JVP-NEXT:    %[[C0:.*]] = stablehlo.constant dense<1.000000e+00> : tensor<3xf64>
@@ -22,6 +23,10 @@
 // VJP-NEXT:    %[[V4:.*]] = stablehlo.negate %[[V3]]
 // VJP-NEXT:    %[[V5:.*]] = stablehlo.multiply %[[V4]], %arg2
 // VJP-NEXT:    return %[[V0]], %[[V5]]
+
+// EXPONENT-LABEL: func.func @main
+// EXPONENT-COUNT-10: stablehlo.log
+// EXPONENT-NOT:  chlo.zeta %{{.*}}, %arg1
 
 func.func @main(%s: tensor<3xf64>, %q: tensor<3xf64>) -> tensor<3xf64> {
   %0 = chlo.zeta %s, %q : tensor<3xf64>, tensor<3xf64> -> tensor<3xf64>

@@ -4,17 +4,17 @@
 
 // A refusal names the op, its place and the reason, and is only met where a tangent comes.
 
-// BITS: refused.mlir:12:8: error: unsupported jvp AD rule for stablehlo.bitcast_convert: the bits of a float have no
-// ORDER: refused.mlir:18:8: error: unsupported jvp AD rule for chlo.zeta: the derivative toward its exponent
+// BITS: refused.mlir:12:8: error: unsupported jvp AD rule for stablehlo.bitcast_convert: the bits of a float are read
+// ORDER: refused.mlir:18:8: error: unsupported jvp AD rule for chlo.polygamma: its order is a whole number
 // REST: func.func @order
 
 func.func @bits(%x: tensor<f64>) -> tensor<f64> {
-  %0 = stablehlo.bitcast_convert %x : (tensor<f64>) -> tensor<i64>
-  %1 = stablehlo.bitcast_convert %0 : (tensor<i64>) -> tensor<f64>
+  %0 = stablehlo.bitcast_convert %x : (tensor<f64>) -> tensor<2xf32>
+  %1 = stablehlo.bitcast_convert %0 : (tensor<2xf32>) -> tensor<f64>
   return %1 : tensor<f64>
 }
 
-func.func @order(%s: tensor<f64>, %q: tensor<f64>) -> tensor<f64> {
-  %0 = chlo.zeta %s, %q : tensor<f64>, tensor<f64> -> tensor<f64>
+func.func @order(%n: tensor<f64>, %x: tensor<f64>) -> tensor<f64> {
+  %0 = chlo.polygamma %n, %x : tensor<f64>, tensor<f64> -> tensor<f64>
   return %0 : tensor<f64>
 }

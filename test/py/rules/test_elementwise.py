@@ -4,13 +4,14 @@ from collections.abc import Callable
 from typing import Any
 
 import jax.numpy as jnp
+import ml_dtypes
 import numpy as np
 import pytest
 from check_rule import check_rule, run
 from jax import lax
+from xla import by_xla
 
 from tiduc.dialect.context import parse
-from tiduc.dialect.errors import Unsupported
 from tiduc.program import load
 
 REAL, COMPLEX, SCALAR = "tensor<3xf64>", "tensor<3xcomplex<f64>>", "tensor<f64>"
@@ -138,6 +139,42 @@ def test_clamp_ties() -> None:
     )
 
 
+# ---- the order of complex values: by real part, then by imaginary part ----------------------------------------
+
+LEFT = np.array([1 + 2j, 1 - 1j, 0.5 + 9j, -2 + 0j])
+RIGHT = np.array([1 + 1j, 1 + 1j, 2 - 3j, -2 - 5j])
+SIX = np.array([1 + 1j, 1 + 2j, 1 + 3j, 0.5 + 9j, 2 - 9j, 1 + 2.5j])
+
+
+@pytest.mark.parametrize("op", ["maximum", "minimum"])
+def test_choice_of_complex_values(op: str) -> None:
+    """Of those with equal real parts too, which differences along the imaginary axis see."""
+    text = program(op, *[COMPLEX.replace("3x", "4x")] * 2)
+    check_rule(text, LEFT, RIGHT, order=1, differences=False, jax_function=getattr(lax, op[:3]))
+    check_rule(text, LEFT + [0, 0, 0, 1], RIGHT, differences=False)
+    value, _, cy = run(load(text).vjp(), [LEFT, RIGHT, np.ones(4, complex)])
+    np.testing.assert_array_equal(cy != 0, value == RIGHT)
+
+
+@pytest.mark.parametrize("scalar", [False, True])
+def test_clamp_complex(scalar: bool) -> None:
+    t = COMPLEX.replace("3x", "6x")
+    bound, shape = (t.replace("6x", ""), ()) if scalar else (t, (6,))
+    text = program("clamp", bound, t, bound, result=t)
+    low, high, ones = np.full(shape, 1 + 1.5j), np.full(shape, 1 + 2.7j), np.ones(6, complex)
+    value, cl, cx, ch = run(load(text).vjp(), [low, SIX, high, ones])
+    for ct, chosen in ((cl, low), (cx, SIX), (ch, high)):
+        picked = np.asarray(value == chosen).astype(complex)
+        np.testing.assert_array_equal(ct, picked.sum() if not ct.ndim else picked)
+    check_rule(text, low, SIX, high, differences=False)
+
+
+def test_choice_of_complex_ties() -> None:
+    text = program("maximum", COMPLEX, COMPLEX)
+    *_, cx, cy = run(load(text).vjp(), [PLANE, PLANE, np.ones(3, complex)])
+    np.testing.assert_array_equal([cx, cy], np.full((2, 3), 0.5))
+
+
 # ---- kinks and ties ----------------------------------------------------------------------------------------
 
 TIES = {
@@ -262,14 +299,6 @@ def test_steps_have_derivative_zero(op: str) -> None:
     check_rule(program(op, REAL), np.array([-1.3, 0.7, 2.1]))
 
 
-@pytest.mark.parametrize(("op", "count"), [("clamp", 3), ("maximum", 2), ("minimum", 2)])
-def test_order_of_complex_values_is_refused(op: str, count: int) -> None:
-    with pytest.raises(
-        Unsupported, match=f"unsupported jvp AD rule for stablehlo.{op}: the order of complex"
-    ):
-        load(program(op, *[COMPLEX] * count)).jvp()
-
-
 ROWS: list[tuple[str, int]] = [(op, 1) for op in UNARY] + [(op, 2) for op in BINARY] + [("clamp", 3)]
 
 
@@ -279,6 +308,41 @@ def test_low_precision_transforms(op: str, count: int, element: str) -> None:
     p = load(program(op, *[f"tensor<3x{element}>"] * count))
     for q in (p.jvp(), p.vjp(), p.jvp().vjp()):
         assert parse(str(q)).operation.verify()
+
+
+POINTS = {**{op: (x,) for op, x in UNARY.items()}, **BINARY, "clamp": ([-1.0] * 3, [0.5] * 3, [2.0] * 3)}
+
+
+def tangents(element: str, arguments: list[Any], dx: list[Any]) -> list[Any]:
+    """The tangents of all ops of POINTS, which are the results of one program, in f64."""
+    t, names = f"tensor<3x{element}>", iter(f"%x{i}" for i in range(len(arguments)))
+    lines = [
+        f'%y{i} = "stablehlo.{op}"({", ".join(next(names) for _ in point)}) : ({", ".join([t] * len(point))}) -> {t}'
+        for i, (op, point) in enumerate(POINTS.items())
+    ]
+    results = [f"%y{i}" for i in range(len(lines))]
+    text = f"""
+    func.func @main({", ".join(f"%x{i}: {t}" for i in range(len(arguments)))}) -> ({", ".join([t] * len(lines))}) {{
+      {chr(10).join(lines)}
+      return {", ".join(results)} : {", ".join([t] * len(lines))}
+    }}"""
+    values = by_xla(str(load(text).jvp()), [*arguments, *dx])
+    return [np.asarray(y).astype(np.float64) for y in values[len(lines) :]]
+
+
+@pytest.mark.parametrize(
+    ("element", "name"),
+    [("bf16", "bfloat16"), ("f16", "float16"), ("f8E4M3FN", "float8_e4m3fn"), ("f8E5M2", "float8_e5m2")],
+)
+def test_low_precision_computes(element: str, name: str) -> None:
+    """The tangents are those of f64, up to what the type resolves; XLA runs them."""
+    dtype, rng = np.dtype(getattr(ml_dtypes, name, name)), np.random.default_rng(5)
+    arguments = [np.array(x).astype(dtype) for point in POINTS.values() for x in point]
+    dx = [rng.uniform(0.5, 1, 3).astype(dtype) for _ in arguments]
+    exact = tangents("f64", *([v.astype(np.float64) for v in some] for some in (arguments, dx)))
+    tolerance = 3 * float(ml_dtypes.finfo(dtype).eps)
+    for op, low, expected in zip(POINTS, tangents(element, arguments, dx), exact, strict=True):
+        np.testing.assert_allclose(low, expected, rtol=tolerance, atol=tolerance, err_msg=op)
 
 
 Function = Callable[..., Any]

@@ -42,3 +42,17 @@ def test_as_jax() -> None:
 def test_ties_go_to_the_first() -> None:
     x, dx = np.array([1.0, 2.0, 2.0, 2.0]), np.array([1.0, 10.0, 100.0, 1000.0])
     np.testing.assert_array_equal(run(load(program([4], 2)).jvp(), [x, dx])[2], [40, 400])
+
+
+def test_call_of_another_name() -> None:
+    attributes = "mhlo.attributes = {k = 2 : i64, largest = true}, mhlo.version = 1 : i64"
+    text = program([3, 4], 2)
+    call = text.replace(
+        "chlo.top_k(%x, k = 2) : tensor<3x4xf64>",
+        f"stablehlo.custom_call @mhlo.topk(%x) {{{attributes}}} : (tensor<3x4xf64>)",
+    )
+    assert call != text
+    point = list(RNG.standard_normal((2, 3, 4)))
+    expected = run(load(text).jvp(), point)
+    for actual, wanted in zip(run(load(call).jvp(), point), expected, strict=True):
+        np.testing.assert_allclose(actual, wanted)

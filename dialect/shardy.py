@@ -1,0 +1,179 @@
+"""Shardy's ops, of a dialect that is not at hand: read as custom calls, which every pass knows what to do with.
+
+    sdy.mesh @mesh = <["d"=4, "m"=2]>              stays
+    sdy.sharding_constraint %x <@mesh, [{"d"}]> -> stablehlo.custom_call @sdy.sharding_constraint(%x) {sharding}
+    sdy.manual_computation(%x) ... (%part) {    -> %part = stablehlo.custom_call @tidu.to_parts(%x) {sharding, ...}
+      body                                         body
+      sdy.return %y }                              stablehlo.custom_call @tidu.to_whole(%y) {sharding, ...}
+
+So the body of a manual computation is differentiated like all else, and shares what it can; `passes/manual_regions.py`
+puts it into a region again. Attributes stay as they are, as text. Without the dialect MLIR can read only the generic
+form of its ops; so that is made of what it prints, line by line, first.
+"""
+
+import re
+from collections.abc import Iterator, Sequence
+from math import prod
+from typing import Any
+
+import numpy as np
+from torch_mlir import ir
+
+from tiduc.dialect.errors import ParseError, Unsupported
+
+DIALECT = "sdy"
+CONSTRAINT, RESHARD = "sdy.sharding_constraint", "sdy.reshard"
+TO_PARTS, TO_WHOLE = "tidu.to_parts", "tidu.to_whole"
+HOLDERS, DEVICES = "holders", "devices"
+"""Attributes of these two: the devices which hold equal parts, a group a row, and how many make up the manual axes."""
+
+_OPS = re.compile(r'^ *(%\S+ = )?"?sdy\.', re.MULTILINE)
+_MESH = re.compile(r"^( *)sdy\.mesh @(\"[^\"]*\"|[\w$.-]+) = (<[^>]*>)(?: \{(.*)\})?", re.MULTILINE)
+_CONSTRAINT = re.compile(
+    r"^( *%\S+ = )(sdy\.sharding_constraint|sdy\.reshard) (%\S+) (<.*>)(?: (\{.*\}))? : (tensor<.*?>)(?=$| loc)",
+    re.MULTILINE,
+)
+_RETURN = re.compile(r"^( *)sdy\.return(?: (%.*?) : (.*?))?(?=$| loc)", re.MULTILINE)
+_MANUAL = re.compile(
+    r"^( *)((?:%\S+ = )?)sdy\.manual_computation(\(.*?\)) in_shardings=(\[.*\]) out_shardings=(\[.*\]) "
+    r"manual_axes=(\{.*?\}) \((.*)\) \{$",
+    re.MULTILINE,
+)
+
+
+def has_ops(text: str) -> bool:
+    """The text has ops of Shardy's, in either form."""
+    return _OPS.search(text) is not None
+
+
+def generic(text: str) -> str:
+    """The text with Shardy's ops in the generic form; each line stays where it is."""
+    text = _MESH.sub(_generic_mesh, text)
+    text = _CONSTRAINT.sub(r'\1"\2"(\3) {sharding = #sdy.sharding\4} : (\6) -> \6', text)
+    text = _RETURN.sub(lambda m: f'{m[1]}"sdy.return"({m[2] or ""}) : ({m[3] or ""}) -> ()', text)
+    while (found := _MANUAL.search(text)) is not None:
+        text = _generic_manual(text, found)
+    return text
+
+
+def _generic_mesh(found: re.Match[str]) -> str:
+    name = found[2] if found[2].startswith('"') else f'"{found[2]}"'
+    more = f", {found[4]}" if found[4] else ""
+    return f'{found[1]}"sdy.mesh"() {{sym_name = {name}, mesh = #sdy.mesh{found[3]}{more}}} : () -> ()'
+
+
+def _generic_manual(text: str, found: re.Match[str]) -> str:
+    """Its region ends on the first line that begins with the brace in the column in which the op does."""
+    indent, results, operands, inside, outside, axes, arguments = found.groups()
+    head = f'{indent}{results}"sdy.manual_computation"{operands} ({{ ^bb0({arguments}):'
+    attributes = (
+        f"in_shardings = #sdy.sharding_per_value<{inside}>, out_shardings = #sdy.sharding_per_value<{outside}>, "
+        f"manual_axes = #sdy<manual_axes{axes}>"
+    )
+    body = text[found.end() :]
+    end = f"\n{indent}}} "
+    at = body.find(end)
+    if at < 0:
+        raise ParseError("the end of an sdy.manual_computation is not found")
+    return f"{text[: found.start()]}{head}{body[:at]}\n{indent}}}) {{{attributes}}} {body[at + len(end) :]}"
+
+
+# ---- as custom calls ---------------------------------------------------------------------------------------------
+
+
+def fold(module: Any) -> None:
+    """Makes custom calls of Shardy's ops in a module, in place; meshes stay."""
+    found: list[Any] = []
+
+    def look(op: Any) -> Any:
+        if op.name.startswith(f"{DIALECT}."):
+            found.append(op)
+        return ir.WalkResult.ADVANCE
+
+    module.operation.walk(look)  # inner ones first
+    meshes = {op.attributes["sym_name"].value: op.attributes["mesh"] for op in found if op.name == "sdy.mesh"}
+    for op in found:
+        if op.name in (CONSTRAINT, RESHARD):
+            y = call(op.name, op.operands[0], op.results[0].type, {"sharding": op.attributes["sharding"]}, op)
+            op.results[0].replace_all_uses_with(y)
+            op.erase()
+        elif op.name == "sdy.manual_computation":
+            _flatten(op, meshes)
+        elif op.name not in ("sdy.mesh", "sdy.return"):
+            raise Unsupported(f"{op.name} is not understood", op.location)
+
+
+def call(target: str, x: Any, type_: Any, attributes: dict[str, Any], before: Any) -> Any:
+    """The result of a custom call, put before an op."""
+    attributes = {**attributes, "call_target_name": ir.StringAttr.get(target)}
+    ip = ir.InsertionPoint(before)
+    return ir.Operation.create(
+        "stablehlo.custom_call", [type_], [x], attributes, loc=before.location, ip=ip
+    ).result
+
+
+def _flatten(op: Any, meshes: dict[str, Any]) -> None:
+    axes = op.attributes["manual_axes"]
+    block = op.regions[0].blocks[0]
+
+    def said(name: str) -> list[dict[str, Any]]:
+        return [_crossing(sharding, axes, meshes, op) for sharding in shardings(op.attributes[name])]
+
+    for x, part, attributes in zip(op.operands, block.arguments, said("in_shardings"), strict=True):
+        part.replace_all_uses_with(call(TO_PARTS, x, part.type, attributes, op))
+    *body, end = [view.operation for view in block.operations]
+    for inner in body:
+        inner.move_before(op)
+    for whole, y, attributes in zip(op.results, end.operands, said("out_shardings"), strict=True):
+        whole.replace_all_uses_with(call(TO_WHOLE, y, whole.type, attributes, op))
+    op.erase()
+
+
+def shardings(per_value: Any) -> Iterator[Any]:
+    """The `#sdy.sharding` attributes in a `#sdy.sharding_per_value`."""
+    depth, start, text = 0, 0, str(per_value).partition("<[")[2]
+    for i, c in enumerate(text):
+        if c == "<":
+            start = start if depth else i
+            depth += 1
+        elif c == ">":
+            depth -= 1
+            if depth == 0:
+                yield ir.Attribute.parse(f"#sdy.sharding{text[start : i + 1]}")
+            elif depth < 0:
+                return
+
+
+def per_value(some: Sequence[Any]) -> Any:
+    """The other way."""
+    return ir.Attribute.parse(
+        f"#sdy.sharding_per_value<[{', '.join(str(s).removeprefix('#sdy.sharding') for s in some)}]>"
+    )
+
+
+def _crossing(sharding: Any, axes: Any, meshes: dict[str, Any], op: Any) -> dict[str, Any]:
+    """The attributes of a custom call that goes into a manual computation, or out of it."""
+    text = str(sharding)
+    found = re.fullmatch(r'#sdy\.sharding<@("?)([^",]*)\1, \[(.*?)\](, replicated=\{[^}]*\})?>', text)
+    if found is None or ":(" in text or found[2] not in meshes:
+        raise Unsupported(f"the sharding {text} of a manual computation is not understood", op.location)
+    mesh = str(meshes[found[2]])
+    sizes = {name: int(size) for name, size in re.findall(r'"([^"]+)"=(\d+)', mesh)}
+    listed = re.search(r"device_ids=\[([\d, ]*)\]", mesh)
+    ids = np.array(listed[1].split(","), np.int64) if listed else np.arange(prod(sizes.values()))
+    used = set(re.findall(r'"([^"]+)"', found[3]))
+    equal = [i for i, name in enumerate(sizes) if name in manual_axes(axes) and name not in used]
+    groups = np.moveaxis(ids.reshape([*sizes.values()]), equal, range(-len(equal), 0)) if equal else ids
+    rows = np.ascontiguousarray(groups.reshape(-1, prod([*sizes.values()][i] for i in equal)))
+    i64 = ir.IntegerType.get_signless(64)
+    return {
+        "sharding": sharding,
+        "manual_axes": axes,
+        HOLDERS: ir.DenseElementsAttr.get(rows, type=i64, shape=rows.shape),
+        DEVICES: ir.IntegerAttr.get(i64, prod(sizes[name] for name in manual_axes(axes))),
+    }
+
+
+def manual_axes(attribute: Any) -> list[str]:
+    """The names in a `#sdy<manual_axes{...}>`."""
+    return re.findall(r'"([^"]+)"', str(attribute).partition("{")[2])

@@ -1,0 +1,193 @@
+"""manual_regions: Shardy's ops again, in place of the custom calls that `dialect/shardy.py` made of them.
+
+    %part = custom_call @tidu.to_parts(%x)       %0 = sdy.manual_computation(%x) ... (%part) {
+    body                                      ->   body
+    %0 = custom_call @tidu.to_whole(%y)            sdy.return %y }
+
+A derivative goes between whole and parts more than once. So each op gets a phase, which grows along the values: even
+of wholes, odd of parts; ops on parts of one phase become one region, and a block is put in the order of phases. What
+one region needs of an earlier one's parts leaves it stacked, the parts of all devices along a new dimension. What
+reads no operand, and what is made of such ops only, is copied to where it is read.
+"""
+
+from collections.abc import Callable, Iterator
+from typing import Any
+
+from torch_mlir import ir
+
+from tiduc.dialect.context import context
+from tiduc.dialect.errors import Unsupported
+from tiduc.dialect.graph import captured, operations, replace_captured
+from tiduc.dialect.shardy import (
+    CONSTRAINT,
+    DEVICES,
+    RESHARD,
+    TO_PARTS,
+    TO_WHOLE,
+    call,
+    manual_axes,
+    per_value,
+)
+
+CALL = "stablehlo.custom_call"
+Key = tuple[int, Any]  # a phase, and the manual axes where it is one of parts
+FREE, WHOLE = (-1, None), (0, None)  # what reads nothing; what is given
+MIXED = "a value of a manual computation is read outside it, or in one of other axes"
+
+
+def manual_regions(function: Any) -> None:
+    """Shardy's ops in a function, in place."""
+    found = list(_calls(function))
+    if not found:
+        return
+    context().allow_unregistered_dialects = True
+    if any(_target(op) in (TO_PARTS, TO_WHOLE) for op in found):
+        _regions(function.regions[0].blocks[0])
+    for op in _calls(function):
+        if _target(op) not in (CONSTRAINT, RESHARD):
+            raise Unsupported(MIXED, op.location)
+        attributes = {"sharding": op.attributes["sharding"]}
+        y = _create(_target(op), [op.operands[0]], [op.results[0].type], attributes, op)
+        op.results[0].replace_all_uses_with(y.result)
+        op.erase()
+
+
+def _calls(op: Any) -> Iterator[Any]:
+    """The custom calls inside an op that stand for Shardy's ops."""
+    found: list[Any] = []
+
+    def look(inner: Any) -> Any:
+        if _target(inner) in (CONSTRAINT, RESHARD, TO_PARTS, TO_WHOLE):
+            found.append(inner)
+        return ir.WalkResult.ADVANCE
+
+    op.walk(look)
+    return iter(found)
+
+
+def _target(op: Any) -> str | None:
+    return op.attributes["call_target_name"].value if op.name == CALL else None  # type: ignore[no-any-return]
+
+
+def _create(name: str, operands: Any, types: Any, attributes: Any, before: Any, regions: int = 0) -> Any:
+    ip = ir.InsertionPoint(before)
+    return ir.Operation.create(name, types, operands, attributes, regions=regions, loc=before.location, ip=ip)
+
+
+def _regions(block: Any) -> None:
+    """Puts the ops of a block into the order of their phases, those on parts into regions."""
+    *ops, end = operations(block)
+    keys: dict[Any, Key] = {}  # of values that are not wholes of phase 0
+    phases: dict[Key, list[Any]] = {}
+    for op in ops:
+        key = _key(op, keys)
+        phases.setdefault(key, []).append(op)
+        for y in op.results:
+            keys[y] = (key[0] + 1, None) if _target(op) == TO_WHOLE else key
+    if any(keys.get(x, WHOLE)[1] is not None for x in (*end.operands, *captured(end))):
+        raise Unsupported(MIXED, end.location)
+    order = sorted(phases, key=lambda key: (key[0], str(key[1])))
+    for key in order:
+        if key[1] is not None:
+            phases[key] = _read_here(key, keys, phases, end)
+    for key in order:
+        if key[1] is not None:
+            _region(phases[key], end)
+            continue
+        for op in phases[key]:
+            op.move_before(end)
+            for inner in [b for region in op.regions for b in region.blocks]:
+                if any(_target(call) in (TO_PARTS, TO_WHOLE) for call in _calls(op)):
+                    _regions(inner)
+    for op in reversed(phases.get(FREE, [])):
+        if not any(list(y.uses) for y in op.results):
+            op.erase()
+
+
+def _key(op: Any, keys: dict[Any, Key]) -> Key:
+    """The phase of an op, from those of what it reads."""
+    bound = [key for x in (*op.operands, *captured(op)) if (key := keys.get(x, WHOLE)) != FREE]
+    phase, axes = max([key[0] for key in bound], default=0), {key[1] for key in bound}
+    if _target(op) == TO_PARTS:
+        if axes - {None}:
+            raise Unsupported("a manual computation is inside another", op.location)
+        return phase + 1, op.attributes["manual_axes"]
+    if _target(op) == TO_WHOLE:
+        phase, axes = max(phase, 1), {op.attributes["manual_axes"], *axes}
+    if len(axes) > 1:
+        raise Unsupported(MIXED, op.location)
+    return (phase, axes.pop()) if axes else FREE
+
+
+def _read_here(key: Key, keys: dict[Any, Key], phases: dict[Key, list[Any]], end: Any) -> list[Any]:
+    """The ops of a phase, reading only its own parts: others are stacked where they are made, or made again."""
+    ops: list[Any] = []
+    here: dict[Any, Any] = {}
+
+    def local(x: Any) -> Any:
+        of = keys.get(x, WHOLE)
+        if of != key and x not in here:
+            if of == FREE:
+                copy = x.owner.clone(ir.InsertionPoint(end))
+                _read(copy, local)
+                ops.append(copy)
+                here.update(zip(x.owner.results, copy.results, strict=True))
+            else:
+                crossing = _stacked(x, phases[of], end)
+                ops.extend(crossing)
+                here[x] = crossing[-1].results[0]
+        return here.get(x, x)
+
+    for op in phases[key]:
+        if _target(op) != TO_PARTS:
+            _read(op, local)
+        ops.append(op)
+    return ops
+
+
+def _read(op: Any, local: Callable[[Any], Any]) -> None:
+    """Has an op read other values in place of its own."""
+    for i, x in enumerate(op.operands):
+        op.operands[i] = local(x)
+    if len(op.regions):
+        replace_captured(op, [local(x) for x in captured(op)])
+
+
+def _stacked(x: Any, made_by: list[Any], end: Any) -> list[Any]:
+    """The ops that read parts of an earlier phase from a whole, in which those of all devices are stacked."""
+    said = next(op for op in made_by if _target(op) in (TO_PARTS, TO_WHOLE)).attributes
+    axes, count = said["manual_axes"], said[DEVICES].value
+    mesh = str(said["sharding"]).partition("<@")[2].partition(",")[0]
+    names = ", ".join(f'"{name}"' for name in manual_axes(axes))
+    sharding = f"#sdy.sharding<@{mesh}, [{{{names}}}{', {?}' * x.type.rank}]>"
+    attributes = {"sharding": ir.Attribute.parse(sharding), "manual_axes": axes, DEVICES: said[DEVICES]}
+    part, whole = (ir.RankedTensorType.get([n, *x.type.shape], x.type.element_type) for n in (1, count))
+    row = _create("stablehlo.reshape", [x], [part], {}, end)
+    out = call(TO_WHOLE, row.result, whole, attributes, end)
+    back = call(TO_PARTS, out, part, attributes, end)
+    made_by += [row, out.owner]
+    return [back.owner, _create("stablehlo.reshape", [back], [x.type], {}, end)]
+
+
+def _region(ops: list[Any], end: Any) -> None:
+    """Moves ops on parts into one manual computation."""
+    entering, leaving = ([op for op in ops if _target(op) == name] for name in (TO_PARTS, TO_WHOLE))
+    attributes = {
+        "in_shardings": per_value([op.attributes["sharding"] for op in entering]),
+        "out_shardings": per_value([op.attributes["sharding"] for op in leaving]),
+        "manual_axes": (entering + leaving)[0].attributes["manual_axes"],
+    }
+    operands, types = [op.operands[0] for op in entering], [op.results[0].type for op in leaving]
+    manual = _create("sdy.manual_computation", operands, types, attributes, end, regions=1)
+    block = manual.regions[0].blocks.append(*[op.results[0].type for op in entering])
+    for op, part in zip(entering, block.arguments, strict=True):
+        op.results[0].replace_all_uses_with(part)
+    for op in ops:
+        if op not in entering and op not in leaving:
+            block.append(op)
+    returned = [op.operands[0] for op in leaving]
+    ir.Operation.create("sdy.return", operands=returned, loc=end.location, ip=ir.InsertionPoint(block))
+    for op, whole in zip(leaving, manual.results, strict=True):
+        op.results[0].replace_all_uses_with(whole)
+    for op in (*entering, *leaving):
+        op.erase()

@@ -1,0 +1,54 @@
+"""bessel_i1e: I1(x) exp(-|x|), whose derivative needs the function of order zero, which CHLO lacks.
+
+The derivative, I0(x) exp(-|x|) - (sign(x) + 1/x) y, is even in x; with a = |x| it is
+
+    a < 20    y / x (1 - a + c),  c = a^2 / (4 + a^2 / (6 + a^2 / (8 + ...)))   DLMF 10.33.1: I0 / I1 = (2 + c) / a
+    a >= 20   -(2 pi a^3)^(-1/2) sum_k (k + 1/2) p_k a^(-k)                     DLMF 10.40.1, differentiated;
+              p_0 = 1,  p_k = ((2k - 1)^2 - 4) / (8k) p_(k-1)
+
+to a relative 1e-14, and made of ops that have rules, for the next order.
+"""
+
+from math import pi, sqrt
+from typing import Any
+
+from tiduc.dialect.types import element
+from tiduc.passes.rules.elementwise import plus, square, times, upcast
+from tiduc.passes.rules.opset import elementwise
+
+LIMIT = 20
+DEPTH = 32  # of the fraction: for a < 20 the rest is below 1e-16
+TERMS = 28  # of the series: for a >= 20 the last is below 1e-16
+
+
+def _derivative(b: Any, x: Any, y: Any) -> Any:
+    type_ = element(x)
+    x, y = upcast(b, x), upcast(b, y)
+    a, limit, one = b.abs(x), b.constant(LIMIT, x.type), b.constant(1, x.type)
+    is_near, is_zero = b.compare(a, limit, "LT"), b.compare(x, b.zero(x.type), "EQ")
+    ratio = b.select(is_zero, b.constant(0.5, x.type), b.divide(y, b.select(is_zero, one, x)))
+    near = b.multiply(ratio, _fraction(b, b.select(is_near, a, limit)))
+    return b.convert(b.select(is_near, near, _series(b, b.select(is_near, limit, a))), type_)
+
+
+def _fraction(b: Any, a: Any) -> Any:
+    """1 - a + c."""
+    squared, c = square(b, a), b.constant(2 * DEPTH, a.type)
+    for k in range(DEPTH - 1, 1, -1):
+        c = plus(b, b.divide(squared, c), 2 * k)
+    return b.add(b.subtract(b.constant(1, a.type), a), b.divide(squared, c))
+
+
+def _series(b: Any, a: Any) -> Any:
+    """In powers of 20 / a, whose coefficients are small."""
+    coefficients, p = [0.5], 1.0
+    for k in range(1, TERMS):
+        p *= ((2 * k - 1) ** 2 - 4) / (8 * k * LIMIT)
+        coefficients.append((k + 0.5) * p)
+    total, power = b.constant(coefficients[-1], a.type), b.divide(b.constant(LIMIT, a.type), a)
+    for coefficient in coefficients[-2::-1]:
+        total = plus(b, b.multiply(total, power), coefficient)
+    return b.divide(times(b, -1 / sqrt(2 * pi), b.multiply(b.rsqrt(a), total)), a)
+
+
+elementwise("chlo.bessel_i1e", _derivative)

@@ -1,0 +1,17 @@
+"""bitcast_convert: bits read as another type; only of one and the same type is it a function of the value."""
+
+from typing import Any
+
+from tiduc.dialect.graph import Definition
+from tiduc.passes.rules.opset import linearize, unsupported
+from tiduc.passes.rules.registry import Tangents
+
+
+@linearize("stablehlo.bitcast_convert")
+def bitcast_convert(b: Any, op: Definition, dx: Tangents) -> list[Any]:
+    """The identity, or a conversion to integers, which has no tangent."""
+    if b.tangent_type(op.result.type) is None:
+        return [None]
+    if op.operands[0].type != op.result.type:
+        raise unsupported("jvp", op, "the bits of a float are read as those of another float type")
+    return [dx[0]]

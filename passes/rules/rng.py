@@ -1,0 +1,35 @@
+"""rng: random numbers of a distribution, differentiated toward its parameters by what maps a standard sample to them.
+
+    uniform from a to b     y = a + (b - a) u    dy = (1 - u) da + u db,  u = (y - a) / (b - a)
+    normal of a, s          y = a + s z          dy = da + z ds,          z = (y - a) / s
+
+The sample is read off the result, so it is the same one; that cannot be done of a distribution without width, where
+the derivative is NaN. Source: Kingma, Welling, "Auto-Encoding Variational Bayes" (2014), section 2.4.
+"""
+
+from typing import Any
+
+from torch_mlir._mlir_libs import _stablehlo as hlo
+
+from tiduc.dialect.graph import Definition
+from tiduc.passes.rules.arithmetic import difference
+from tiduc.passes.rules.opset import linearize
+from tiduc.passes.rules.registry import Tangents
+
+
+@linearize("stablehlo.rng")
+def rng(b: Any, op: Definition, dx: Tangents) -> list[Any]:
+    first, second, _ = op.operands
+    y = op.result
+
+    def spread(v: Any) -> Any:
+        return b.broadcast_in_dim(v, [], y.type)
+
+    is_uniform = hlo.RngDistributionAttr(op.attributes["rng_distribution"]).value == "UNIFORM"
+    terms = [] if dx[0] is None else [spread(dx[0])]
+    if dx[1] is not None or is_uniform:
+        width = difference(b, second, first) if is_uniform else second
+        moved = difference(b, dx[1], dx[0]) if is_uniform else dx[1]
+        sample = b.divide(b.subtract(y, spread(first)), spread(width))
+        terms.append(b.multiply(sample, spread(moved)))
+    return [b.sum(terms)]

@@ -1,0 +1,135 @@
+"""Shardings: a constraint is linear, and its transpose is the same constraint on the cotangent.
+
+Where a program goes from the whole of an array to the part of each device (JAX's `shard_map`), n devices may hold
+equal parts. Toward the whole, the cotangents of these are added up. On the way back, any of the n would do; we take
+their mean, so that each gets 1/n of the cotangent of the whole. JAX does the same.
+
+Shardy's ops are read as custom calls and written as ops again: `dialect/shardy.py`.
+"""
+
+import re
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from torch_mlir import ir
+
+from tiduc.dialect.graph import Definition
+from tiduc.dialect.shardy import CONSTRAINT, HOLDERS, RESHARD, TO_PARTS, TO_WHOLE
+from tiduc.dialect.stablehlo import combiner, dense
+from tiduc.dialect.types import element
+from tiduc.passes.rules.custom_call import NAME, target
+from tiduc.passes.rules.opset import linear, refuse, unsupported
+
+SHARDING = "mhlo.sharding"
+TILES = re.compile(
+    r"\{devices=\[(?P<tiles>[\d,]+)\](?:<=\[(?P<iota>[\d,]+)\](?:T\((?P<order>[\d,]+)\))?|(?P<ids>[\d,]+))"
+    r"(?P<last> last_tile_dim_replicate| last_tile_dims=\{replicated\})?\}"
+)
+
+
+@linear(f"{NAME} @Sharding", [0])
+@linear(f"{NAME} @xla.sdy.Sharding", [0])
+@linear(f"{NAME} @{CONSTRAINT}", [0])
+@linear(f"{NAME} @{RESHARD}", [0])
+def constraint(b: Any, op: Definition, ct: Any) -> list[Any]:
+    """The same constraint."""
+    return list(b.reapply(op, {0: ct}))
+
+
+@linear(f"{NAME} @xla.sdy.FuncResultSharding", [0])
+def of_result(b: Any, op: Definition, ct: Any) -> list[Any]:
+    """The constraint alone, since a cotangent is no result."""
+    return [called(b, "xla.sdy.Sharding", ct, op.operands[0].type, dict(op.attributes))]
+
+
+@linear(f"{NAME} @{TO_PARTS}", [0])
+def to_parts(b: Any, op: Definition, ct: Any) -> list[Any]:
+    """The sums over equal parts, put together."""
+    return [called(b, TO_WHOLE, total(b, ct, shardy_holders(op)), op.operands[0].type, dict(op.attributes))]
+
+
+@linear(f"{NAME} @{TO_WHOLE}", [0])
+def to_whole(b: Any, op: Definition, ct: Any) -> list[Any]:
+    """The parts, each divided by the number of devices that hold it."""
+    part = called(b, TO_PARTS, ct, op.operands[0].type, dict(op.attributes))
+    return [share(b, part, shardy_holders(op))]
+
+
+@linear(f"{NAME} @SPMDFullToShardShape", [0])
+def full_to_shard(b: Any, op: Definition, ct: Any) -> list[Any]:
+    """As `to_parts`; the op before it says how the whole is sharded."""
+    before, manual = op.operands[0].definition, op.attributes[SHARDING]
+    if before is None or before.name != NAME or target(before) != "Sharding" or manual.value != "{manual}":
+        raise unsupported(
+            "transpose", op, "the whole has no sharding beside it, or only some axes are manual"
+        )
+    sharding = before.attributes[SHARDING]
+    part = called(b, "Sharding", total(b, ct, holders(b, op, sharding)), ct.type, {SHARDING: manual})
+    return [called(b, "SPMDShardToFullShape", part, op.operands[0].type, {SHARDING: sharding})]
+
+
+@linear(f"{NAME} @SPMDShardToFullShape", [0])
+def shard_to_full(b: Any, op: Definition, ct: Any) -> list[Any]:
+    """As `to_whole`."""
+    sharding, manual = op.attributes[SHARDING], ir.StringAttr.get("{manual}")
+    whole = called(b, "Sharding", ct, ct.type, {SHARDING: sharding})
+    part = called(b, "SPMDFullToShardShape", whole, op.operands[0].type, {SHARDING: manual})
+    return [share(b, part, holders(b, op, sharding))]
+
+
+refuse(
+    "its body is a call, which is inlined when a program is imported; export Shardy's own dialect instead",
+    f"{NAME} @xla.sdy.GlobalToLocalShape",
+    f"{NAME} @xla.sdy.LocalToGlobalShape",
+)
+
+# ---- equal parts -------------------------------------------------------------------------------------------------
+
+
+def total(b: Any, x: Any, groups: NDArray[np.int64]) -> Any:
+    """The sum over the devices of each group; x itself where they are alone."""
+    if groups.shape[1] == 1:
+        return x
+    type_ = ir.RankedTensorType.get(groups.shape, ir.IntegerType.get_signless(64))
+    attributes = {
+        "replica_groups": dense(groups, type_),
+        "channel_handle": ir.Attribute.parse("#stablehlo.channel_handle<handle = 1, type = 1>"),
+        "use_global_device_ids": ir.UnitAttr.get(),
+    }
+    return b.emit_all(
+        "stablehlo.all_reduce", [x], [x.type], attributes, [combiner("stablehlo.add", element(x))]
+    )[0]
+
+
+def share(b: Any, x: Any, groups: NDArray[np.int64]) -> Any:
+    """x divided by the number of devices in a group."""
+    count = groups.shape[1]
+    return x if count == 1 else b.multiply(b.constant(1 / count, x), x)
+
+
+def shardy_holders(op: Definition) -> NDArray[np.int64]:
+    """The devices that hold equal parts, a group a row, of an op of Shardy's."""
+    groups = op.attributes[HOLDERS]
+    return np.array(list(groups), np.int64).reshape(groups.type.shape)
+
+
+def holders(b: Any, op: Definition, sharding: Any) -> NDArray[np.int64]:
+    """The same of a sharding in XLA's own spelling."""
+    if sharding.value == "{replicated}" and "mhlo.num_partitions" in b.view.module_attributes:
+        return np.arange(b.view.module_attributes["mhlo.num_partitions"].value)[None]
+    found = TILES.fullmatch(sharding.value)
+    if found is None:
+        raise unsupported("transpose", op, f"the sharding {sharding.value} is not understood")
+    tiles, iota, order, ids = (
+        [int(i) for i in (found[name] or "").split(",") if i] for name in ("tiles", "iota", "order", "ids")
+    )
+    devices = (
+        np.array(ids) if ids else np.arange(np.prod(iota)).reshape(iota).transpose(order or range(len(iota)))
+    )
+    return devices.reshape(-1, tiles[-1] if found["last"] else 1)
+
+
+def called(b: Any, name: str, x: Any, type_: Any, attributes: dict[str, Any]) -> Any:
+    """A call of another target."""
+    return b.emit(NAME, (x,), type_, {**attributes, "call_target_name": ir.StringAttr.get(name)})

@@ -1,0 +1,47 @@
+"""Quantization: rounding, which has no derivative but zero, or the straight-through estimator if an op asks for it.
+
+    %q = stablehlo.uniform_quantize %x {tidu.straight_through} : ...    dq = dx where x is in the range of the type,
+                                                                       and 0 where it saturates
+    %y = stablehlo.uniform_dequantize %q : ...                         dy = dq
+
+The tangent of a quantized value is of the float type that it stands for, so only a dequantization may read one.
+Source: Bengio, Leonard, Courville, "Estimating or Propagating Gradients Through Stochastic Neurons" (2013), section 4.
+"""
+
+from typing import Any
+
+import numpy as np
+
+from tiduc.dialect.graph import Definition
+from tiduc.dialect.types import is_float
+from tiduc.passes.rules.opset import linearize, unsupported
+from tiduc.passes.rules.registry import Tangents
+
+STRAIGHT_THROUGH = "tidu.straight_through"
+
+
+@linearize("stablehlo.uniform_quantize")
+def uniform_quantize(b: Any, op: Definition, dx: Tangents) -> list[Any]:
+    """The ends of the range are what infinities are quantized to."""
+    x, q = op.operands[0], op.result
+    if STRAIGHT_THROUGH not in op.attributes:
+        raise unsupported(
+            "jvp", op, f"it rounds; with the attribute {STRAIGHT_THROUGH} it passes tangents on"
+        )
+    readers = {reader.name for reader in q.graph.definitions if q in (*reader.operands, *reader.captures)}
+    if not is_float(x) or readers - {"stablehlo.uniform_dequantize"}:
+        raise unsupported(
+            "jvp", op, "straight through goes only from a float to stablehlo.uniform_dequantize"
+        )
+
+    def end(value: float) -> Any:
+        bits = b.emit(op.name, (b.constant(value, x.type),), q.type)
+        return b.emit("stablehlo.uniform_dequantize", (bits,), x.type)
+
+    inside = b.and_(b.compare(end(-np.inf), x, "LE"), b.compare(x, end(np.inf), "LE"))
+    return [b.select(inside, dx[0], b.zero(x.type))]
+
+
+@linearize("stablehlo.uniform_dequantize")
+def uniform_dequantize(b: Any, op: Definition, dx: Tangents) -> list[Any]:
+    return [dx[0]]

@@ -1,0 +1,56 @@
+"""zeta: the Hurwitz zeta function, sum over k >= 0 of (q + k)^(-s).
+
+Toward q it has the derivative -s zeta(s + 1, q). That toward s is no function of CHLO: there it is linearized as its
+Euler-Maclaurin expansion (DLMF 2.10.1), exact in f64 for q > 0; where q < 0, log(q) makes it NaN. With a = q + N,
+
+    sum_(k < N) (q + k)^(-s) + a^(-s) (a / (s - 1) + 1/2 + sum_(j > 0) B_2j / (2j)! s (s + 1)...(s + 2j - 2) a^(1 - 2j))
+"""
+
+from math import factorial
+from typing import Any
+
+from tiduc.dialect.graph import Definition
+from tiduc.dialect.types import element
+from tiduc.passes.rules.elementwise import plus, times, upcast
+from tiduc.passes.rules.expansion import expanded
+from tiduc.passes.rules.opset import linearize
+from tiduc.passes.rules.registry import Tangents
+
+TERMS = 10
+BERNOULLI = (
+    1 / 6,
+    -1 / 30,
+    1 / 42,
+    -1 / 30,
+    5 / 66,
+    -691 / 2730,
+    7 / 6,
+    -3617 / 510,
+    43867 / 798,
+    -174611 / 330,
+)
+
+
+@linearize("chlo.zeta")
+def zeta(b: Any, op: Definition, dx: Tangents) -> list[Any]:
+    s, q = op.operands
+    terms = []
+    if dx[0] is not None:
+        terms += expanded(b, [s], [dx[0]], lambda s: [_euler_maclaurin(b, s, q)])
+    if dx[1] is not None:
+        terms.append(b.multiply(b.negate(b.multiply(s, b.zeta(plus(b, s, 1), q))), dx[1]))
+    return [b.sum(terms)]
+
+
+def _euler_maclaurin(b: Any, s: Any, q: Any) -> Any:
+    type_ = element(s)
+    s, q = upcast(b, s), upcast(b, q)
+    a, minus_s = plus(b, q, TERMS), b.negate(s)
+    rest = plus(b, b.divide(a, plus(b, s, -1)), 0.5)
+    factor = b.divide(s, a)
+    for j, number in enumerate(BERNOULLI, 1):
+        rest = b.add(rest, times(b, number / factorial(2 * j), factor))
+        factor = b.multiply(factor, b.divide(plus(b, s, 2 * j - 1), a))
+        factor = b.multiply(factor, b.divide(plus(b, s, 2 * j), a))
+    terms = [b.power(plus(b, q, k) if k else q, minus_s) for k in range(TERMS)]
+    return b.convert(b.sum([*terms, b.multiply(b.power(a, minus_s), rest)]), type_)

@@ -1,0 +1,36 @@
+"""ApproxTopK as JAX exports it; on a CPU it takes exactly the greatest values, in order."""
+
+from typing import Any
+
+import jax
+import numpy as np
+import pytest
+from check_rule import check_rule
+
+from tiduc.dialect.errors import Unsupported
+from tiduc.program import load
+
+RNG = np.random.default_rng(0)
+
+
+@pytest.mark.parametrize("name", ["approx_max_k", "approx_min_k"])
+@pytest.mark.parametrize(("sizes", "d"), [((8,), 0), ((4, 6), 1), ((5, 3), 0), ((2, 4, 3), 1), ((1, 3), 0)])
+def test_takes(name: str, sizes: tuple[int, ...], d: int) -> None:
+    def function(x: Any) -> Any:
+        values, indices = getattr(jax.lax, name)(x, min(2, sizes[d]), reduction_dimension=d)
+        return values**2, indices
+
+    jax.config.update("jax_enable_x64", True)
+    x = RNG.standard_normal(sizes)
+    text = jax.jit(function).lower(x).as_text()
+    assert "ApproxTopK" in text
+    check_rule(text, x, jax_function=lambda x: function(x)[0])
+
+
+def test_refused() -> None:
+    def function(x: Any) -> Any:
+        return jax.lax.approx_max_k(x, 2)[0]
+
+    text = jax.jit(function).lower(RNG.standard_normal((4, 6))).as_text()
+    with pytest.raises(Unsupported, match="ApproxTopK.*: it takes others|custom_call: it takes others"):
+        load(text.replace("iota dim = 1", "iota dim = 0")).jvp()

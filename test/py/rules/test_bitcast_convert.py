@@ -1,0 +1,69 @@
+"""bitcast_convert: the identity of one type, integers without a tangent, other floats refused."""
+
+from typing import Any
+
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from check_rule import check_rule
+from jax import lax
+
+from tiduc.dialect.errors import Unsupported
+from tiduc.program import load
+
+REAL, COMPLEX = "tensor<3xf64>", "tensor<3xcomplex<f64>>"
+X = np.array([0.7, -1.3, 2.0])
+
+
+def cast(x: str, y: str, z: str | None = None) -> str:
+    """x to y, and on to z."""
+    z = z or y
+    return f"""
+    func.func @main(%x: {x}) -> {z} {{
+      %0 = stablehlo.bitcast_convert %x : ({x}) -> {y}
+      %1 = stablehlo.bitcast_convert %0 : ({y}) -> {z}
+      return %1 : {z}
+    }}"""
+
+
+@pytest.mark.parametrize(("type_", "x"), [(REAL, X), (COMPLEX, X + 1j * X[::-1])])
+def test_of_one_type_it_is_the_identity(type_: str, x: Any) -> None:
+    check_rule(cast(type_, type_), x)
+
+
+def test_integers_have_no_tangent() -> None:
+    """As in JAX; so what is made of them has the derivative zero."""
+
+    def function(x: Any) -> Any:
+        return lax.bitcast_convert_type(lax.bitcast_convert_type(x, jnp.int64), jnp.float64)
+
+    check_rule(cast(REAL, "tensor<3xi64>", REAL), X, differences=False, jax_function=function)
+
+
+def test_bits_of_the_sign() -> None:
+    """How JAX makes copysign: |x| with the sign bit of a value that has no derivative."""
+    text = f"""
+    func.func @main(%x: {REAL}, %y: {REAL}) -> {REAL} {{
+      %bits = stablehlo.bitcast_convert %y : ({REAL}) -> tensor<3xi64>
+      %zero = stablehlo.constant dense<0> : tensor<3xi64>
+      %minus = stablehlo.compare LT, %bits, %zero : (tensor<3xi64>, tensor<3xi64>) -> tensor<3xi1>
+      %a = stablehlo.abs %x : {REAL}
+      %b = stablehlo.negate %a : {REAL}
+      %0 = stablehlo.select %minus, %b, %a : tensor<3xi1>, {REAL}
+      return %0 : {REAL}
+    }}"""
+    check_rule(text, X, X[::-1].copy())
+
+
+@pytest.mark.parametrize(
+    ("x", "y"),
+    [
+        (REAL, "tensor<3x2xf32>"),
+        ("tensor<2xf32>", "tensor<f64>"),
+        ("tensor<bf16>", "tensor<f16>"),
+        (COMPLEX, "tensor<3x2xcomplex<f32>>"),
+    ],
+)
+def test_other_floats_are_refused(x: str, y: str) -> None:
+    with pytest.raises(Unsupported, match="the bits of a float are read as those of another"):
+        load(cast(x, y)).jvp()

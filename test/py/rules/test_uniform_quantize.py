@@ -1,0 +1,82 @@
+"""uniform_quantize: refused, or straight through on the range of the type, from a float to a dequantization."""
+
+from typing import Any
+
+import numpy as np
+import pytest
+from xla import by_xla
+
+from tiduc.dialect.context import parse, run_passes
+from tiduc.dialect.errors import Unsupported
+from tiduc.program import load
+
+F, Q = "tensor<6xf32>", "tensor<6x!quant.uniform<i8:f32, 0.5:3>>"
+AXIS = "tensor<3x2x!quant.uniform<i8:f32:1, {0.5:3, 0.1:0}>>"
+
+
+def program(f: str, q: str, attribute: str = "{tidu.straight_through}", between: str = "") -> str:
+    return f"""
+    func.func @main(%x: {f}) -> {f} {{
+      %q = stablehlo.uniform_quantize %x {attribute} : ({f}) -> {q}
+      {between or f"%r = stablehlo.uniform_dequantize %q : ({q}) -> {f}"}
+      %y = stablehlo.multiply %r, %x : {f}
+      return %y : {f}
+    }}"""
+
+
+def by_math(text: str, *arguments: Any) -> list[Any]:
+    """Runs a program with quantization made into arithmetic by StableHLO's own pass."""
+    module = parse(text)
+    run_passes(
+        module.operation,
+        "builtin.module(func.func(stablehlo-legalize-quant-to-math,chlo-legalize-to-stablehlo))",
+    )
+    return list(by_xla(str(module), arguments))
+
+
+@pytest.mark.parametrize(
+    ("f", "q", "scale", "zero"),
+    [
+        (F, Q, np.full(6, 0.5), np.full(6, 3)),
+        ("tensor<3x2xf32>", AXIS, np.array([0.5, 0.1]), np.array([3, 0])),
+    ],
+)
+def test_straight_through(f: str, q: str, scale: Any, zero: Any) -> None:
+    shape = (3, 2) if len(scale) == 2 else (6,)
+    x = np.array([0.3, -1.26, 61.9, 62.3, -65.4, -66.0], np.float32).reshape(shape)
+    dx = np.array([1, 2, 3, 4, 5, -6], np.float32).reshape(shape)
+    rounded = (np.clip(np.round(x / scale) + zero, -128, 127) - zero) * scale
+    inside = (x >= (-128 - zero) * scale) & (x <= (127 - zero) * scale)
+    p = load(program(f, q))
+    y, dy = by_math(str(p.jvp()), x, dx)
+    np.testing.assert_allclose(y, rounded * x, rtol=1e-6)
+    np.testing.assert_allclose(dy, rounded * dx + x * inside * dx, rtol=1e-6)
+    _, cx = by_math(str(p.vjp()), x, dx)
+    np.testing.assert_allclose(cx, dy, rtol=1e-6)
+    *_, second = by_math(str(p.jvp().jvp([0])), x, dx, dx)
+    np.testing.assert_allclose(second, 2 * inside * dx * dx, rtol=1e-6)
+
+
+def test_rounding_is_refused() -> None:
+    with pytest.raises(Unsupported, match="with the attribute tidu.straight_through"):
+        load(program(F, Q, "")).jvp()
+
+
+def test_quantized_arithmetic_is_refused() -> None:
+    """Its tangents would be of the float type, its operands of the quantized one."""
+    between = f"""
+      %s = stablehlo.add %q, %q : {Q}
+      %r = stablehlo.uniform_dequantize %s : ({Q}) -> {F}"""
+    with pytest.raises(Unsupported, match="only from a float to stablehlo.uniform_dequantize"):
+        load(program(F, Q, between=between)).jvp()
+
+
+def test_of_a_quantized_input() -> None:
+    """It has no tangent, so neither has what it stands for."""
+    text = f"""
+    func.func @main(%q: {Q}, %x: {F}) -> {F} {{
+      %r = stablehlo.uniform_dequantize %q : ({Q}) -> {F}
+      %y = stablehlo.multiply %r, %x : {F}
+      return %y : {F}
+    }}"""
+    assert [x.name for x in load(text).jvp().inputs] == ["arg0", "arg1", "arg1.tangent"]
