@@ -130,7 +130,7 @@ class Definition:
         return op
 
 
-def read(op: Any, graph: "Graph") -> Definition:
+def definition_of(op: Any, graph: "Graph") -> Definition:
     """The definition of an `ir.Operation`; what it reads is yet to be found."""
     name, attributes, source = op.name, op.attributes, op if len(op.regions) else None
     given = None

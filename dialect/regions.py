@@ -4,7 +4,7 @@ from typing import Any
 
 from torch_mlir import ir
 
-from tiduc.dialect.graph import Definition, Graph, Value, captured, operations, read
+from tiduc.dialect.graph import Definition, Graph, Value, captured, definition_of, operations
 from tiduc.dialect.verify import TERMINATOR
 from tiduc.dialect.view import View
 
@@ -41,7 +41,7 @@ def region_graph(view: View, op: Definition, index: int, prefix: str = "R") -> G
         if inner.name == TERMINATOR:
             graph.outputs = list(operands)
             break
-        definition = read(inner, graph)
+        definition = definition_of(inner, graph)
         definition.operands = tuple(operands)
         if len(inner.regions):
             definition.captures = tuple([values[x] for x in captured(inner)])

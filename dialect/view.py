@@ -10,7 +10,7 @@ from torch_mlir import ir
 
 from tiduc.dialect.context import stage
 from tiduc.dialect.errors import ResolveError
-from tiduc.dialect.graph import Definition, Graph, Value, captured, operations, read
+from tiduc.dialect.graph import Definition, Graph, Value, captured, definition_of, operations
 from tiduc.dialect.verify import ACTIVE_OUTPUTS, INPUT_OF, OUTPUT_OF, TERMINATOR
 
 BINDING = "tidu.bind"
@@ -247,7 +247,7 @@ class View:
             elif name == TERMINATOR:
                 outputs = list(op.operands)
             else:
-                definition = read(op, graph)
+                definition = definition_of(op, graph)
                 values.update(zip(op.results, definition.results, strict=True))
                 graph.definitions.append(definition)
                 read.append((definition, op))

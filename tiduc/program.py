@@ -22,6 +22,7 @@ from tiduc.passes.materialize_merge import Zero, materialize_merge
 from tiduc.passes.resolve import resolve
 from tiduc.passes.rules import OPSET
 from tiduc.passes.rules.registry import OpSet
+from tiduc.passes.structure import structure
 from tiduc.runtime.files import written_whole
 from tiduc.runtime.signature import REFLECTION, Signature, TensorType, Value, reflection
 
@@ -159,7 +160,8 @@ class Program:
     @stage
     def module(self) -> Any:
         """The `ir.Module` of its one public function, of plain StableHLO."""
-        return lower(self.merged, self.view.module_attributes, self.beside)
+        graph = structure(self.view, self.merged, self.opset)
+        return lower(graph, self.view.module_attributes, self.beside, self.view)
 
     @functools.cached_property
     @stage
