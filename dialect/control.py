@@ -47,6 +47,10 @@ class Branches:
     def site(self) -> Any:
         return self.base, self.index, self.operands
 
+    @property
+    def width(self) -> int:
+        return len(self.graphs[0].outputs)
+
 
 @dataclass(frozen=True)
 class Loop:
@@ -74,6 +78,10 @@ class Loop:
     @property
     def site(self) -> Any:
         return self.base, self.operands
+
+    @property
+    def width(self) -> int:
+        return len(self.body.outputs)
 
 
 # ---- reading -----------------------------------------------------------------------------------------------

@@ -76,7 +76,7 @@ def transpose_closed(
 
 def _builder(view: View, opset: OpSet, name: str) -> Any:
     b = opset.builder(view, name)
-    b.transpose, b.close = partial(transpose_closed, opset=opset), partial(close, opset=opset)
+    b.transpose_closed, b.close = partial(transpose_closed, opset=opset), partial(close, opset=opset)
     return b
 
 

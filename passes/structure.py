@@ -144,7 +144,7 @@ def _find_members(scope: Scope, order: Sequence[Definition], outputs: Sequence[V
             if member is None:
                 member = Member(record)
                 sites[record.site].append(member)
-            elif _width(record) > _width(member.record):
+            elif record.width > member.record.width:
                 member.record = record
             member.ops.append(op)
             scope.member_of[op] = member
@@ -165,10 +165,6 @@ def _find_members(scope: Scope, order: Sequence[Definition], outputs: Sequence[V
 
 def _graphs(record: Any) -> tuple[Graph, ...]:
     return (record.body,) if isinstance(record, Loop) else record.graphs
-
-
-def _width(record: Any) -> int:
-    return len(_graphs(record)[0].outputs)
 
 
 def _agree(scope: Scope, first: Any, second: Any) -> bool:

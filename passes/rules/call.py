@@ -144,4 +144,4 @@ def transposed(
     """
     linear = [x for x, flag in zip(graph.inputs.values(), active, strict=True) if flag]
     wanted = [y if flag else None for y, flag in zip(graph.outputs, with_ct, strict=True)]
-    return b.transpose(b.view, graph, linear, wanted, sums)  # type: ignore[no-any-return]
+    return b.transpose_closed(b.view, graph, linear, wanted, sums)  # type: ignore[no-any-return]

@@ -29,10 +29,9 @@ def at_site(b: Any, op: Definition, dx: Tangents, rule: Rule) -> list[Any | None
 
 def _widest(b: Any) -> dict[Any, Branches | Loop | list[Any | None]]:
     found: dict[Any, Any] = {}
-    width: dict[Any, int] = {}
     for op in b.scheduled:
         if is_control(op):
             made = control(b.view, op)
-            if width.get(made.site, -1) < len(op.results):
-                found[made.site], width[made.site] = made, len(op.results)
+            if made.site not in found or found[made.site].width < made.width:
+                found[made.site] = made
     return found

@@ -51,9 +51,11 @@ def split(b: Any, graph: Graph, active: Sequence[bool], varying: int | None = No
     outputs = tuple([tangent.get(y) for y in graph.outputs])
     order = b.view.schedule([y for y in outputs if y is not None])
     inputs = list(graph.inputs.values())
-    level = _levels(b, order, dict.fromkeys(inputs[varying:] if varying is not None else (), 1))
+    is_linear = [op.graph is linear and op.active is not None for op in order]
+    primal = [op for op, flag in zip(order, is_linear, strict=True) if not flag]
+    level = _levels(b, primal, dict.fromkeys(inputs[varying:] if varying is not None else (), 1))
     read: dict[Value, None] = {}
-    stack = [x for op in reversed(order) if op.active for x in reversed(_read_by(op))]
+    stack = [x for op, flag in zip(order, is_linear, strict=True) if flag for x in _read_by(op)][::-1]
     while stack:
         x = stack.pop()
         if level.get(x, 2) and x not in read:
@@ -74,13 +76,12 @@ def split(b: Any, graph: Graph, active: Sequence[bool], varying: int | None = No
     )
 
 
-def _levels(b: Any, order: Sequence[Definition], level: dict[Value, int]) -> dict[Value, int]:
-    """Of each primal value: 0 if it is made of constants, 1 if of what does not vary, else 2."""
-    for op in order:
-        if op.active is None:
-            found = max([level.get(x, 2) for x in _all_read(op)], default=0)
-            for y in op.results:
-                level[y] = 2 if op.name in b.stateful else found
+def _levels(b: Any, primal: Sequence[Definition], level: dict[Value, int]) -> dict[Value, int]:
+    """Of each value: 0 if it is made of constants, 1 if of what does not vary, else 2."""
+    for op in primal:
+        found = max([level.get(x, 2) for x in _all_read(op)], default=0)
+        for y in op.results:
+            level[y] = 2 if op.name in b.stateful else found
     return level
 
 
