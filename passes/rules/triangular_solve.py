@@ -47,13 +47,13 @@ def triangular_solve_transpose(b: Any, op: Definition, ct: Tangents, active: Seq
     return [None, b.reapply(op, {0: matrix, 1: ct[0]}, {"transpose_a": hlo.TransposeAttr.get(turned)})[0]]
 
 
-def solve(b: Any, a: Any, y: Any, left: bool, lower: bool, adjoint: bool) -> Any:
-    """x where op(a) x = y, or x op(a) = y: op(a) is the triangle of a, or its adjoint."""
+def solve(b: Any, a: Any, y: Any, left: bool, lower: bool, adjoint: bool, unit: bool = False) -> Any:
+    """x where op(a) x = y, or x op(a) = y: op(a) is the triangle of a, or its adjoint; `unit` as in the op."""
     turned = "ADJOINT" if is_complex(a) else "TRANSPOSE"
     attributes = {
         "left_side": ir.BoolAttr.get(left),
         "lower": ir.BoolAttr.get(lower),
-        "unit_diagonal": ir.BoolAttr.get(False),
+        "unit_diagonal": ir.BoolAttr.get(unit),
         "transpose_a": hlo.TransposeAttr.get(turned if adjoint else "NO_TRANSPOSE"),
     }
     return b.emit("stablehlo.triangular_solve", (a, y), y.type, attributes)
@@ -64,7 +64,7 @@ def triangle(b: Any, x: Any, lower: bool, strict: bool = False) -> Any:
     return b.select(
         compare_places(b, x, ("GT" if lower else "LT") if strict else "GE" if lower else "LE"),
         x,
-        b.zero(x.type),
+        b.zeros_like(x),
     )
 
 
