@@ -15,7 +15,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from tiduc.dialect.context import stage
-from tiduc.dialect.errors import RequestError, Unsupported
+from tiduc.dialect.errors import OpenSize, RequestError, Unsupported
 from tiduc.dialect.graph import Graph
 from tiduc.dialect.view import BINDING, View
 from tiduc.passes.rules.registry import OpSet
@@ -36,6 +36,7 @@ def linearize(
     primals = [view.input(key) for key in wrt]
     name = name or view.fresh("L")
     b = opset.builder(view, name)
+    b.graph.input_of = tuple(primals)
     _check_distinct("wrt", [f"@{key}" for key in wrt], primals)
     _check_distinct("output", [str(view.reference(x)) for x in outputs], outputs)
     for key, x in zip(wrt, primals, strict=True):
@@ -69,7 +70,11 @@ def _linearize_ops(
             if rule is None:
                 continue
             b.location = op.location
-            for y, dy in zip(op.results, rule(b, op, dx), strict=True):
+            try:
+                dy_of = rule(b, op, dx)
+            except OpenSize as error:
+                raise opset.unsupported("jvp", op, error.message) from None
+            for y, dy in zip(op.results, dy_of, strict=True):
                 if dy is not None:
                     tangents[y] = dy
         if op.captures and any(x in tangents for x in op.captures):

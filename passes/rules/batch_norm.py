@@ -68,7 +68,7 @@ def _gradient(b: Any, op: Definition, x: Any, scale: Any, mean: Any, variance: A
 
 def _deviation(b: Any, op: Definition, variance: Any) -> Any:
     epsilon = ir.FloatAttr(op.attributes["epsilon"]).value
-    return b.sqrt(b.add(variance, b.constant(epsilon, variance.type)))
+    return b.sqrt(b.add(variance, b.constant(epsilon, variance)))
 
 
 def _spread(b: Any, op: Definition, v: Any) -> Any:

@@ -15,7 +15,7 @@ def _one_minus_square(b: Any, x: Any) -> Any:
     """(1 - x) (1 + x), exact near 1; of complex x with the sign of zero that the side of a branch cut has."""
     if is_complex(x):
         return b.negate(b.multiply(plus(b, x, -1), plus(b, x, 1)))
-    return b.multiply(b.subtract(b.constant(1, x.type), x), plus(b, x, 1))
+    return b.multiply(b.subtract(b.constant(1, x), x), plus(b, x, 1))
 
 
 elementwise("chlo.acos", lambda b, x, y: b.negate(b.rsqrt(_one_minus_square(b, x))))
@@ -24,7 +24,7 @@ elementwise("chlo.acosh", lambda b, x, y: b.multiply(b.rsqrt(plus(b, x, -1)), b.
 elementwise("chlo.asin", lambda b, x, y: b.rsqrt(_one_minus_square(b, x)))
 elementwise("chlo.asinh", lambda b, x, y: b.rsqrt(plus(b, square(b, x), 1)))
 elementwise("chlo.cosh", lambda b, x, y: b.sinh(x))
-elementwise("chlo.digamma", lambda b, x, y: b.polygamma(b.constant(1, x.type), x))
+elementwise("chlo.digamma", lambda b, x, y: b.polygamma(b.constant(1, x), x))
 elementwise("chlo.erf", lambda b, x, y: times(b, 2 / sqrt(pi), b.exponential(b.negate(square(b, x)))))
 elementwise("chlo.erf_inv", lambda b, x, y: times(b, sqrt(pi) / 2, b.exponential(square(b, y))))
 elementwise("chlo.erfc", lambda b, x, y: times(b, -2 / sqrt(pi), b.exponential(b.negate(square(b, x)))))

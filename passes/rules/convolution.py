@@ -28,7 +28,7 @@ def convolution_transpose(b: Any, op: Definition, ct: Any, side: int) -> Any:
     """In the element type of ct, which may be wider than the operands'."""
     x = op.operands[side]
     if 0 in (*shape(op.operands[0]), *shape(op.operands[1]), *shape(ct)):
-        return b.zero(x.type)
+        return b.zeros_like(x)
     other = b.convert(b.conj(op.operands[1 - side]), element(ct))
     dx = _toward_kernel(b, op, other, ct) if side else _toward_input(b, op, other, ct)
     return b.convert(dx, element(x))

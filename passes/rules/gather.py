@@ -35,7 +35,7 @@ def gather(b: Any, op: Definition, ct: Any) -> list[Any]:
     inside = clamp_indices(b, indices, [0] * len(last), last, d.index_vector_dim)
     sorted_ = is_sorted(op) and (inside is indices or len(last) == 1)  # else clamping may change the order
     inside = signed(b, inside, max(last, default=0))
-    return [b.scatter(b.zero(x.type), inside, ct, numbers, sorted_=sorted_), None]
+    return [b.scatter(b.zeros_like(x), inside, ct, numbers, sorted_=sorted_), None]
 
 
 def is_sorted(op: Definition) -> bool:

@@ -87,15 +87,15 @@ def _extremum(b: Any, op: Definition, i: int, name: str, dx: Any, dinit: Any) ->
     integer = ir.IntegerType.get_signless(32)
     ties = b.compare(x, b.broadcast_in_dim(y, kept(op), x.type), "EQ")
     number = b.reduce_sum(b.convert(ties, integer), dropped(op))
-    terms = [] if dx is None else [b.reduce_sum(b.select(ties, dx, b.zero(x.type)), dropped(op))]
+    terms = [] if dx is None else [b.reduce_sum(b.select(ties, dx, b.zeros_like(x)), dropped(op))]
     if not is_identity(b, init, name):
         tie = b.compare(y, repeated(b, init, y), "EQ")
         number = b.add(number, b.convert(tie, integer))
         if dinit is not None:
-            terms.append(b.select(tie, repeated(b, dinit, y), b.zero(y.type)))
+            terms.append(b.select(tie, repeated(b, dinit, y), b.zeros_like(y)))
     elif 0 in shape(x):
         return None
-    return b.multiply(b.divide(b.constant(1, y.type), b.convert(number, element(y))), b.sum(terms))
+    return b.multiply(b.divide(b.constant(1, y), b.convert(number, element(y))), b.sum(terms))
 
 
 def _selected(b: Any, op: Definition, i: int, dx: Any, dinit: Any) -> Any:
@@ -106,10 +106,10 @@ def _selected(b: Any, op: Definition, i: int, dx: Any, dinit: Any) -> Any:
     if dx is not None:
         element_at = numbers(b, x)
         mask = b.compare(element_at, b.broadcast_in_dim(at, kept(op), element_at.type), "EQ")
-        terms.append(b.reduce_sum(b.select(mask, dx, b.zero(x.type)), dropped(op)))
+        terms.append(b.reduce_sum(b.select(mask, dx, b.zeros_like(x)), dropped(op)))
     if dinit is not None:
         mask = b.compare(at, repeated(b, none(b, x, at), at), "EQ")
-        terms.append(b.select(mask, repeated(b, dinit, y), b.zero(y.type)))
+        terms.append(b.select(mask, repeated(b, dinit, y), b.zeros_like(y)))
     return b.sum(terms)
 
 

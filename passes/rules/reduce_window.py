@@ -72,7 +72,7 @@ def _doubling(b: Any, op: Definition, operands: Sequence[Any]) -> Sequence[Any]:
 def _sum(b: Any, op: Definition, i: int, dx: Any, dinit: Any) -> Any:
     """Linear in operand and initial value together."""
     x, init = op.operands[i], op.operands[len(op.results) + i]
-    tangents = [b.zero(v.type) if dv is None else dv for v, dv in ((x, dx), (init, dinit))]
+    tangents = [b.zeros_like(v) if dv is None else dv for v, dv in ((x, dx), (init, dinit))]
     fill = combiner("stablehlo.add", element(x))
     return reduce_window(b, tangents[:1], tangents[1:], window_of(op), fill)[0]
 
@@ -117,14 +117,14 @@ def _extremum_in_tiles(b: Any, x: Any, y: Any, window: Window, dx: Any) -> Any:
     candidates = b.select(attains, number, repeated(b, last, number))
     first = b.reduce(candidates, last, inner, "stablehlo.minimum")
     mask = b.compare(number, b.broadcast_in_dim(first, outer, number.type), "EQ")
-    return b.reduce_sum(b.select(mask, tangent, b.zero(tangent.type)), inner)
+    return b.reduce_sum(b.select(mask, tangent, b.zeros_like(tangent)), inner)
 
 
 def _from(b: Any, op: Definition, i: int, at: Any, dx: Any, dinit: Any, holes: bool = True) -> Any:
     """The tangents of the elements numbered `at`, or of the initial value where it was selected."""
     x, init = op.operands[i], op.operands[len(op.results) + i]
-    otherwise = b.zero(init.type) if dinit is None else dinit
-    return taken(b, b.zero(x.type) if dx is None else dx, at, otherwise if holes else None)
+    otherwise = b.zeros_like(init) if dinit is None else dinit
+    return taken(b, b.zeros_like(x) if dx is None else dx, at, otherwise if holes else None)
 
 
 @transpose("stablehlo.reduce_window")
@@ -138,7 +138,7 @@ def reduce_window_transpose(b: Any, op: Definition, ct: Tangents, active: Sequen
     def to_operand(i: int) -> Any:
         x = op.operands[i]
         if 0 in (*shape(x), *shape(ct[i])):
-            return b.zero(x.type)
+            return b.zeros_like(x)
         back = window.adjoint(shape(x), shape(ct[i]))
         zero, fill = b.zero(with_shape(x.type, [])), combiner("stablehlo.add", element(x))
         padded = b.pad(ct[i], zero, back.low, back.high, [s - 1 for s in back.base])
@@ -147,7 +147,7 @@ def reduce_window_transpose(b: Any, op: Definition, ct: Tangents, active: Sequen
     def to_init(i: int) -> Any:
         """Each place counts the initial value once, and once more for each offset without an element."""
         held = window.elements(shape(op.operands[i]))
-        times = b.constant(1 + np.prod(window.sizes) - held, op.results[i].type)
+        times = b.constant(1 + np.prod(window.sizes) - held, op.results[i])
         return b.reduce_sum(b.multiply(times, ct[i]), range(rank(times)))
 
     return [

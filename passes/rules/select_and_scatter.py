@@ -24,7 +24,7 @@ def select_and_scatter(b: Any, op: Definition, dx: Tangents) -> list[Any]:
         raise unsupported("jvp", op, SCATTERS)
     if dx[2] is not None:
         raise unsupported("jvp", op, "its initial value is active")
-    return [None] if dx[1] is None else list(b.reapply(op, {1: dx[1], 2: b.zero(op.operands[2].type)}))
+    return [None] if dx[1] is None else list(b.reapply(op, {1: dx[1], 2: b.zeros_like(op.operands[2])}))
 
 
 @transpose("stablehlo.select_and_scatter")
@@ -42,7 +42,7 @@ def select_and_scatter_transpose(b: Any, op: Definition, ct: Tangents, active: S
         return body.copy_of(b, op, 0, [u, v])[returned(op)[0]]
 
     if 0 in (*shape(x), *shape(source)):
-        return [None, b.zero(source.type), None]
+        return [None, b.zeros_like(source), None]
     window, zero = window_of(op), b.zero(with_shape(x.type, []))
     at = selected(b, x, zero, window, prefers)[1]
     otherwise = zero if window.may_be_empty(shape(x)) else None
