@@ -28,6 +28,9 @@ class Builder:
         self.graph.held = (view,)
         self.location: Any = ir.Location.unknown()
         self.constants: dict[Any, Any] = {}  # for an op set: one op a constant and graph
+        self.notes: dict[
+            Any, Any
+        ] = {}  # what a rule leaves, by a primal value, for the rules of ops that read it
         self._linear: set[Value] = set()
 
     # ---- the graph's ends -------------------------------------------------------------------------------------
