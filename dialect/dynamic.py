@@ -123,7 +123,7 @@ class DynamicShapes(Builder):
 
     def dynamic_reshape(self, x: Any, type_: Any, sizes: Sequence[Any]) -> Any:
         """x with these sizes; where that adds dimensions of size 1 only, a broadcast, which more targets have."""
-        places = [d for d, n in enumerate(sizes) if not is_one(n)]
+        places = [d for d, n in enumerate(sizes) if not known_equal(n, 1)]
         own = shape(x)
         if len(places) == len(own) and all(map(known_equal, own, [sizes[d] for d in places])):
             return self.dynamic_broadcast_in_dim(x, places, type_, sizes)
@@ -135,16 +135,11 @@ class DynamicShapes(Builder):
         return self.emit("stablehlo.real_dynamic_slice", operands, type_)
 
 
-def is_one(n: Any) -> bool:
-    """A size is known to be 1."""
-    return not isinstance(n, Size) and n == 1
-
-
 def expanding(sizes: Sequence[Any], into: Sequence[Any]) -> dict[str, Any]:
     """The attributes that say which dimensions are repeated when they are laid along others, as far as known."""
     pairs = list(enumerate(zip(sizes, into, strict=True)))
     still = [i for i, (n, m) in pairs if known_equal(n, m)]
-    more = [i for i, (n, m) in pairs if is_one(n) and i not in still]
+    more = [i for i, (n, m) in pairs if known_equal(n, 1) and i not in still]
     found = {"known_expanding_dimensions": more, "known_nonexpanding_dimensions": still}
     return {name: dims(which) for name, which in found.items() if which}
 

@@ -77,10 +77,11 @@ class Size:
     def __ge__(self, other: Any) -> bool:
         return self._compared(other, lambda n: n >= 0)
 
-    def __int__(self) -> int:
+    def __int__(self, *_: Any) -> Any:
         raise self._unknown()
 
-    __index__ = __bool__ = __hash__ = __int__  # type: ignore[assignment]
+    __index__ = __float__ = __bool__ = __hash__ = __int__  # type: ignore[assignment]
+    __mod__ = __rmod__ = __pow__ = __rpow__ = __truediv__ = __rtruediv__ = __int__
 
     def __repr__(self) -> str:
         return f"<open size {self.key}>"

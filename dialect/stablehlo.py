@@ -141,11 +141,19 @@ class StablehloBuilder(DynamicShapes):
         if is_open(type_):
             if type_ is like:
                 raise OpenSize(f"the rule would need the sizes of {type_}, which are known only when it runs")
-            return self.broadcast_in_dim(self.constant(value, with_shape(type_, [])), [], like)
+            return self.repeated(value, element(type_), like)
         attribute = dense(value, type_)
         if attribute not in self.constants:
             self.constants[attribute] = self.emit("stablehlo.constant", (), type_, {"value": attribute})
         return self.constants[attribute]
+
+    def repeated(self, value: complex, element_type: Any, like: Any) -> Any:
+        """A number everywhere, in the shape of a value."""
+        type_ = with_element(like.type, element_type)
+        if is_open(type_):
+            scalar = self.constant(value, with_shape(type_, []))
+            return self.dynamic_broadcast_in_dim(scalar, [], type_, shape(like))
+        return self.constant(value, type_)
 
     def iota(self, dimension: int, type_: Any, sizes: Sequence[Any] = ()) -> Any:
         """0, 1, 2, ... along a dimension of the type; `sizes` are needed where it is open."""
@@ -189,12 +197,16 @@ class StablehloBuilder(DynamicShapes):
     # ---- shapes -----------------------------------------------------------------------------------------------
 
     def broadcast_in_dim(self, x: Any, dimensions: Dims, like: Any) -> Any:
-        """x laid along `dimensions` of the type `like`, or of the shape of that value, repeated along the others."""
-        type_ = like if isinstance(like, ir.Type) else with_element(like.type, element(x))
+        """x laid along `dimensions`, repeated along the others; `like` is the type, a value of that shape, or sizes."""
+        if isinstance(like, ir.Type):
+            type_ = like
+        else:
+            sizes = like if isinstance(like, list) else None
+            type_ = with_element(like.type, element(x)) if sizes is None else with_shape(x.type, sizes)
         if is_open(type_):
             if type_ is like:
                 raise OpenSize(f"the rule would need the sizes of {type_}, which are known only when it runs")
-            return self.dynamic_broadcast_in_dim(x, dimensions, type_, shape(like))
+            return self.dynamic_broadcast_in_dim(x, dimensions, type_, sizes or shape(like))
         return self.emit(
             "stablehlo.broadcast_in_dim", (x,), type_, {"broadcast_dimensions": dims(dimensions)}
         )

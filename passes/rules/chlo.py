@@ -5,7 +5,8 @@ from math import pi, sqrt
 from typing import Any
 
 from tiduc.dialect.graph import Definition
-from tiduc.dialect.types import element, is_complex, rank, shape, with_element, with_shape
+from tiduc.dialect.sizes import known_equal
+from tiduc.dialect.types import is_complex, rank, shape
 from tiduc.passes.rules.elementwise import plus, quotient, square, times
 from tiduc.passes.rules.opset import OPSET, elementwise, inactive, linear, linearize, unsupported
 from tiduc.passes.rules.registry import Tangents
@@ -90,12 +91,12 @@ def _broadcasting(name: str, plain: str) -> None:
 def _spread(b: Any, op: Definition, v: Any) -> Any:
     """v in the shape of the op's result: its dimensions are the ones given, or else the last ones."""
     sizes = shape(op.result)
-    if shape(v) == sizes:
+    if rank(v) == len(sizes) and all(map(known_equal, shape(v), sizes)):
         return v
     dimensions: Any = range(len(sizes) - rank(v), len(sizes))
     if "broadcast_dimensions" in op.attributes and rank(v) < len(sizes):
         dimensions = op.attributes["broadcast_dimensions"]
-    return b.broadcast_in_dim(v, dimensions, with_element(with_shape(v.type, sizes), element(v)))
+    return b.broadcast_in_dim(v, dimensions, sizes)
 
 
 for _plain in (

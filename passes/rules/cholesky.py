@@ -9,7 +9,7 @@ Source: Murray, "Differentiation of the Cholesky decomposition" (2016).
 from typing import Any
 
 from tiduc.dialect.graph import Definition
-from tiduc.dialect.types import shape
+from tiduc.dialect.types import is_empty
 from tiduc.passes.rules.opset import linearize
 from tiduc.passes.rules.registry import Tangents
 from tiduc.passes.rules.triangular_solve import (
@@ -25,7 +25,7 @@ from tiduc.passes.rules.triangular_solve import (
 @linearize("stablehlo.cholesky")
 def cholesky(b: Any, op: Definition, dx: Tangents) -> list[Any]:
     y = op.result
-    return [None if 0 in shape(y) else factor_tangent(b, y, dx[0], flag(op, "lower"))]
+    return [None if is_empty(y) else factor_tangent(b, y, dx[0], flag(op, "lower"))]
 
 
 def factor_tangent(b: Any, y: Any, dx: Any, lower: bool) -> Any:

@@ -195,7 +195,7 @@ def clamp(b: Any, op: Definition, dx: Tangents) -> list[Any]:
 
 def _spread(b: Any, v: Any, like: Any) -> Any:
     """A scalar everywhere in the shape of another value; v itself where it has that shape."""
-    return v if v.type == like.type else b.broadcast_in_dim(v, [], like.type)
+    return v if v.type == like.type else b.broadcast_in_dim(v, [], like)
 
 
 def _choice(name: str, direction: str, opposite: str) -> None:

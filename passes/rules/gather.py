@@ -7,7 +7,7 @@ from torch_mlir import ir
 from torch_mlir._mlir_libs import _stablehlo as hlo
 
 from tiduc.dialect.graph import Definition
-from tiduc.dialect.types import element, shape, with_shape
+from tiduc.dialect.types import element, is_empty, shape, with_shape
 from tiduc.passes.rules.opset import linear
 
 ARRANGED = frozenset(
@@ -19,7 +19,7 @@ ARRANGED = frozenset(
 def gather(b: Any, op: Definition, ct: Any) -> list[Any]:
     """Add the cotangent where the slices came from. Clamp first: gather does, but scatter drops."""
     x, indices = op.operands
-    if 0 in (*shape(x), *shape(ct)):
+    if is_empty(x) or is_empty(ct):
         return [None, None]
     d = hlo.GatherDimensionNumbers(op.attributes["dimension_numbers"])
     numbers = hlo.ScatterDimensionNumbers.get(

@@ -12,7 +12,7 @@ import numpy as np
 from tiduc.dialect.bodies import reducer, self_contained
 from tiduc.dialect.graph import Definition
 from tiduc.dialect.stablehlo import combiner
-from tiduc.dialect.types import element, rank, shape, with_shape
+from tiduc.dialect.types import element, is_empty, rank, shape, with_shape
 from tiduc.dialect.windows import Window, reduce_window, window_of
 from tiduc.passes.rules.associative import over_windows
 from tiduc.passes.rules.expansion import expanded
@@ -42,7 +42,7 @@ def reduce_window_linearize(b: Any, op: Definition, dx: Tangents) -> list[Any]:
 
 def _rule(b: Any, op: Definition, i: int) -> Any:
     """From the tangents of operand i and its initial value to that of result i; None where it has none."""
-    if b.tangent_type(op.results[i].type) is None or 0 in shape(op.results[i]):
+    if b.tangent_type(op.results[i].type) is None or is_empty(op.results[i]):
         return None
     name = reducer(op, i)
     if name == "stablehlo.add":
@@ -113,10 +113,10 @@ def _extremum_in_tiles(b: Any, x: Any, y: Any, window: Window, dx: Any) -> Any:
 
     tangent, number = tiled(dx), tiled(numbers(b, x))
     last = none(b, x, number)
-    attains = b.compare(tiled(x), b.broadcast_in_dim(y, outer, tangent.type), "EQ")
+    attains = b.compare(tiled(x), b.broadcast_in_dim(y, outer, tangent), "EQ")
     candidates = b.select(attains, number, repeated(b, last, number))
     first = b.reduce(candidates, last, inner, "stablehlo.minimum")
-    mask = b.compare(number, b.broadcast_in_dim(first, outer, number.type), "EQ")
+    mask = b.compare(number, b.broadcast_in_dim(first, outer, number), "EQ")
     return b.reduce_sum(b.select(mask, tangent, b.zeros_like(tangent)), inner)
 
 
@@ -137,7 +137,7 @@ def reduce_window_transpose(b: Any, op: Definition, ct: Tangents, active: Sequen
 
     def to_operand(i: int) -> Any:
         x = op.operands[i]
-        if 0 in (*shape(x), *shape(ct[i])):
+        if is_empty(x) or is_empty(ct[i]):
             return b.zeros_like(x)
         back = window.adjoint(shape(x), shape(ct[i]))
         zero, fill = b.zero(with_shape(x.type, [])), combiner("stablehlo.add", element(x))

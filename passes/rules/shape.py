@@ -5,10 +5,9 @@ from typing import Any
 
 import numpy as np
 
-from tiduc.dialect.dynamic import is_one
 from tiduc.dialect.graph import Definition
 from tiduc.dialect.sizes import Size, known_equal
-from tiduc.dialect.types import is_open, predicate, rank, shape, with_shape
+from tiduc.dialect.types import element, is_open, predicate, rank, shape, with_shape
 from tiduc.passes.rules.opset import linear, linearize, transpose
 from tiduc.passes.rules.registry import Tangents
 
@@ -39,7 +38,7 @@ def unbroadcast(
     along = {d: i for i, d in enumerate(dimensions)}
     for d, m in enumerate(sizes):
         i, at = along.get(d), len(apart)
-        if i is None or is_one(own[i]) or i in more:
+        if i is None or known_equal(own[i], 1) or i in more:
             apart.append(m)
             summed.append(at)
         elif i in still or known_equal(own[i], m) or not isinstance(own[i], Size):
@@ -91,9 +90,9 @@ def pad(b: Any, op: Definition, ct: Any) -> list[Any]:
         return b.slice(cropped, start, limit, interior + 1)
 
     def of_value() -> Any:
-        is_element = b.pad(
-            b.constant(True, predicate(x.type)), b.constant(False, predicate(value.type)), low, high, interior
-        )
+        boolean = element(predicate(value.type))
+        true, false = b.repeated(True, boolean, x), b.repeated(False, boolean, value)
+        is_element = b.pad(true, false, low, high, interior)
         return b.reduce_sum(b.select(is_element, b.zeros_like(ct), ct), range(rank(ct)))
 
     return [of_operand, of_value]
@@ -116,7 +115,8 @@ def slice_(b: Any, op: Definition, ct: Any) -> list[Any]:
     start, strides = (np.array(list(op.attributes[name]), int) for name in ("start_indices", "strides"))
     taken = np.array(shape(ct), int)
     end = start + np.where(taken > 0, (taken - 1) * strides + 1, 0)
-    return [b.pad(ct, b.zero(with_shape(x.type, [])), start, np.array(shape(x), int) - end, strides - 1)]
+    after = [n - e for n, e in zip(shape(x), end, strict=True)]
+    return [b.pad(ct, b.zero(with_shape(x.type, [])), start, after, strides - 1)]
 
 
 @linear("stablehlo.transpose", [0])

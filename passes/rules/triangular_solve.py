@@ -10,7 +10,7 @@ from torch_mlir import ir
 from torch_mlir._mlir_libs import _stablehlo as hlo
 
 from tiduc.dialect.graph import Definition
-from tiduc.dialect.types import is_complex, rank, shape, with_element
+from tiduc.dialect.types import is_complex, is_empty, rank, with_element
 from tiduc.passes.rules.arithmetic import difference
 from tiduc.passes.rules.opset import linearize, transpose, unsupported
 from tiduc.passes.rules.registry import Tangents
@@ -20,7 +20,7 @@ from tiduc.passes.rules.registry import Tangents
 def triangular_solve(b: Any, op: Definition, dx: Tangents) -> Sequence[Any | None]:
     """op(a) dx = dy - op(da) x, which is a solve with the same a."""
     a, x, kind = op.operands[0], op.result, _kind(op)
-    if 0 in shape(x):
+    if is_empty(x):
         return [None]
     second = None
     if dx[0] is not None:
