@@ -5,6 +5,7 @@ from typing import Any
 
 from torch_mlir import ir
 
+from tiduc.dialect.errors import OpenSize
 from tiduc.dialect.graph import Definition, captured, operations, replace_captured
 from tiduc.dialect.stablehlo import StablehloBuilder
 
@@ -39,6 +40,10 @@ class Body(StablehloBuilder):
         self, name: str, operands: Sequence[Any], type_: Any, attributes: Mapping[str, Any] | None = None
     ) -> Any:
         return self.emit_all(name, operands, (type_,), attributes)[0]
+
+    def size(self, n: Any) -> Any:
+        """Refused: it would be read from outside."""
+        raise OpenSize("its region would need a size that is known only when it runs")
 
     def returns(self, *values: Any) -> None:
         """Ends the region."""

@@ -29,6 +29,9 @@ class Builder:
         self.location: Any = ir.Location.unknown()
         self.constants: dict[Any, Any] = {}  # for an op set: one op a constant and graph
         self.sites: dict[Any, Any] | None = None  # for rules of control flow
+        self.notes: dict[
+            Any, Any
+        ] = {}  # what a rule leaves, by a primal value, for the rules of ops that read it
         self._linear: set[Value] = set()
 
     # ---- the graph's ends -------------------------------------------------------------------------------------
@@ -129,6 +132,10 @@ class Builder:
     def zero(self, type_: Any) -> Any:
         """The zero of a type."""
         raise NotImplementedError
+
+    def zeros_like(self, x: Any) -> Any:
+        """The zero of a value's type, and of its sizes where the type leaves them open."""
+        return self.zero(x.type)
 
     def multiply(self, x: Any, y: Any) -> Any:
         """x * y, each entry by each."""

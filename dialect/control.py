@@ -172,14 +172,14 @@ def _normalized(view: View, op: Definition) -> tuple[Graph, Graph, list[int]]:
     """The condition, the body, and which carries change; those that do not are inputs behind the others."""
     cond, body = region_graph(view, op, 0, "C"), region_graph(view, op, 1, "B")
     arguments = list(body.inputs.values())[: len(op.operands)]
-    carries = [
-        i for i, (x, y) in enumerate(zip(arguments, body.outputs, strict=True)) if x is not y
-    ]
+    carries = [i for i, (x, y) in enumerate(zip(arguments, body.outputs, strict=True)) if x is not y]
     same = [i for i in range(len(arguments)) if i not in carries]
     body.outputs = [body.outputs[i] for i in carries]
     for graph in (cond, body):
         items = list(graph.inputs.items())
-        graph.inputs = dict([*(items[i] for i in carries), *(items[i] for i in same), *items[len(arguments) :]])
+        graph.inputs = dict(
+            [*(items[i] for i in carries), *(items[i] for i in same), *items[len(arguments) :]]
+        )
         view.built(graph)
     return cond, body, carries
 

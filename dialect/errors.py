@@ -51,6 +51,10 @@ class Unsupported(TiducError):
     """An op, or a case of an op, that has no derivative rule."""
 
 
+class OpenSize(Unsupported):
+    """What a rule asks depends on a size that is known only when the program runs."""
+
+
 class CompileError(TiducError):
     """The target's compiler rejected the program."""
 

@@ -178,6 +178,8 @@ class Graph:
         self.op: Any = None
         self.module: Any = None  # held, since an op does not keep its module alive
         self.held: tuple[Any, ...] = ()  # of a graph that a builder made: the views its ops come from
+        self.sizes: dict[tuple[Value, int], Any] = {}  # of dimensions, as `dialect/origins.py` has found them
+        self._primal_of: dict[Value, Value] = {}
         self._name_of: dict[Value, str] = {}
         self._unwritten_names: list[tuple[str, Value]] = []
         self._fresh = 0
@@ -186,6 +188,14 @@ class Graph:
     def keys(self) -> tuple[str, ...]:
         """The keys of the inputs, in order."""
         return tuple(self.inputs)
+
+    def primal_of(self, value: Value) -> Value | None:
+        """The value that an input of a linear graph is a tangent or cotangent of; None of any other value."""
+        if value.key is None or not self.input_of:
+            return None
+        if len(self._primal_of) != len(self.input_of):
+            self._primal_of = dict(zip(self.inputs.values(), self.input_of, strict=False))
+        return self._primal_of.get(value)
 
     def name_of(self, value: Value) -> str:
         """The symbol name of a value defined here; the value gets one, where it has none yet."""

@@ -12,13 +12,16 @@ from numpy.typing import ArrayLike, NDArray
 from torch_mlir import ir
 from torch_mlir._mlir_libs import _stablehlo as hlo
 
-from tiduc.dialect.builder import Builder
-from tiduc.dialect.errors import TiducError, Unsupported
+from tiduc.dialect.dynamic import DynamicShapes
+from tiduc.dialect.errors import OpenSize, Unsupported
+from tiduc.dialect.origins import DYNAMIC
+from tiduc.dialect.sizes import Size, known_equal
 from tiduc.dialect.types import (
     dims,
     element,
     is_complex,
     is_float,
+    is_open,
     predicate,
     shape,
     with_element,
@@ -64,7 +67,7 @@ def _part(name: str) -> Callable[["StablehloBuilder", Any], Any]:
     return emit
 
 
-class StablehloBuilder(Builder):
+class StablehloBuilder(DynamicShapes):
     """Emits StableHLO and CHLO ops; its vector space is tensors of float or complex elements."""
 
     abs = _part("stablehlo.abs")
@@ -124,24 +127,38 @@ class StablehloBuilder(Builder):
     def zero(self, type_: Any) -> Any:
         return self.constant(0, type_)
 
+    def zeros_like(self, x: Any) -> Any:
+        return self.constant(0, x)
+
     def conj(self, x: Any) -> Any:
         return self.complex(self.real(x), self.negate(self.imag(x))) if is_complex(x) else x
 
     # ---- constants --------------------------------------------------------------------------------------------
 
-    def constant(self, value: ArrayLike | complex, type_: Any) -> Any:
-        """A constant of a static tensor type: `value` everywhere, or an array of the type's shape."""
-        if not type_.has_static_shape:
-            raise TiducError(
-                f"a constant of type {type_} would need sizes known when compiling", self.location
-            )
+    def constant(self, value: ArrayLike | complex, like: Any) -> Any:
+        """A constant of a tensor type, or of a value's type and sizes: `value` everywhere, or an array of its shape."""
+        type_ = like if isinstance(like, ir.Type) else like.type
+        if is_open(type_):
+            if type_ is like:
+                raise OpenSize(f"the rule would need the sizes of {type_}, which are known only when it runs")
+            return self.repeated(value, element(type_), like)
         attribute = dense(value, type_)
         if attribute not in self.constants:
             self.constants[attribute] = self.emit("stablehlo.constant", (), type_, {"value": attribute})
         return self.constants[attribute]
 
-    def iota(self, dimension: int, type_: Any) -> Any:
-        """0, 1, 2, ... along a dimension of the type."""
+    def repeated(self, value: complex, element_type: Any, like: Any) -> Any:
+        """A number everywhere, in the shape of a value."""
+        type_ = with_element(like.type, element_type)
+        if is_open(type_):
+            scalar = self.constant(value, with_shape(type_, []))
+            return self.dynamic_broadcast_in_dim(scalar, [], type_, shape(like))
+        return self.constant(value, type_)
+
+    def iota(self, dimension: int, type_: Any, sizes: Sequence[Any] = ()) -> Any:
+        """0, 1, 2, ... along a dimension of the type; `sizes` are needed where it is open."""
+        if is_open(type_):
+            return self.dynamic_iota(dimension, type_, sizes)
         return self.emit("stablehlo.iota", (), type_, {"iota_dimension": _i64(dimension)})
 
     # ---- elementwise ops whose result type differs ------------------------------------------------------------
@@ -150,7 +167,7 @@ class StablehloBuilder(Builder):
         """`real`, `imag` or `abs` of a real x; the first two need no op."""
         if name == "stablehlo.real":
             return x
-        return self.zero(x.type) if name == "stablehlo.imag" else self.emit(name, (x,), x.type)
+        return self.zeros_like(x) if name == "stablehlo.imag" else self.emit(name, (x,), x.type)
 
     def complex(self, re: Any, im: Any) -> Any:
         """re + i im."""
@@ -179,8 +196,17 @@ class StablehloBuilder(Builder):
 
     # ---- shapes -----------------------------------------------------------------------------------------------
 
-    def broadcast_in_dim(self, x: Any, dimensions: Dims, type_: Any) -> Any:
-        """x laid along `dimensions` of the type, repeated along the others."""
+    def broadcast_in_dim(self, x: Any, dimensions: Dims, like: Any) -> Any:
+        """x laid along `dimensions`, repeated along the others; `like` is the type, a value of that shape, or sizes."""
+        if isinstance(like, ir.Type):
+            type_ = like
+        else:
+            sizes = like if isinstance(like, list) else None
+            type_ = with_element(like.type, element(x)) if sizes is None else with_shape(x.type, sizes)
+        if is_open(type_):
+            if type_ is like:
+                raise OpenSize(f"the rule would need the sizes of {type_}, which are known only when it runs")
+            return self.dynamic_broadcast_in_dim(x, dimensions, type_, sizes or shape(like))
         return self.emit(
             "stablehlo.broadcast_in_dim", (x,), type_, {"broadcast_dimensions": dims(dimensions)}
         )
@@ -194,22 +220,26 @@ class StablehloBuilder(Builder):
 
     def pad(self, x: Any, value: Any, low: Dims, high: Dims, interior: Dims) -> Any:
         """x with `low` and `high` values added at its ends (removed where negative), `interior` between elements."""
-        sizes = [
-            int(lo + hi + n + max(n - 1, 0) * i)
-            for n, lo, hi, i in zip(shape(x), low, high, interior, strict=True)
-        ]
+        sizes = [_padded(*ends) for ends in zip(shape(x), low, high, interior, strict=True)]
+        type_ = with_shape(x.type, sizes)
+        if _any_open(low, high, interior):
+            return self.dynamic_pad(x, value, (low, high, interior), type_)
         attributes = {
             "edge_padding_low": dims(low),
             "edge_padding_high": dims(high),
             "interior_padding": dims(interior),
         }
-        return self.emit("stablehlo.pad", (x, value), with_shape(x.type, sizes), attributes)
+        return self.emit("stablehlo.pad", (x, value), type_, attributes)
 
-    def reshape(self, x: Any, sizes: Sequence[int]) -> Any:
+    def reshape(self, x: Any, sizes: Sequence[Any]) -> Any:
         """x with other dimensions; x itself where it has these already."""
-        return (
-            x if shape(x) == list(sizes) else self.emit("stablehlo.reshape", (x,), with_shape(x.type, sizes))
-        )
+        own = shape(x)
+        if len(own) == len(sizes) and all(map(known_equal, own, sizes)):
+            return x
+        type_ = with_shape(x.type, sizes)
+        if is_open(type_):
+            return self.dynamic_reshape(x, type_, sizes)
+        return self.emit("stablehlo.reshape", (x,), type_)
 
     def reverse(self, x: Any, dimensions: Dims) -> Any:
         """x with its elements in reverse order along the dimensions."""
@@ -217,6 +247,9 @@ class StablehloBuilder(Builder):
 
     def slice(self, x: Any, start: Dims, limit: Dims, strides: Dims) -> Any:
         """The elements of x from `start` to before `limit`, every `strides`-th."""
+        if _any_open(start, limit, strides):
+            counts = [-((lo - hi) // s) for lo, hi, s in zip(start, limit, strides, strict=True)]
+            return self.real_dynamic_slice(x, (start, limit, strides), with_shape(x.type, counts))
         sizes = [-(-(int(hi) - int(lo)) // int(s)) for lo, hi, s in zip(start, limit, strides, strict=True)]
         attributes = {"start_indices": dims(start), "limit_indices": dims(limit), "strides": dims(strides)}
         return self.emit("stablehlo.slice", (x,), with_shape(x.type, sizes), attributes)
@@ -349,6 +382,17 @@ def dense(value: ArrayLike | complex, type_: Any) -> Any:
         return ir.DenseElementsAttr.get(entries, type_).maybe_downcast()
     entry = _scalar(array.item() if array.size else 0, type_.element_type)
     return ir.DenseElementsAttr.get_splat(type_, entry).maybe_downcast()
+
+
+def _any_open(*bounds: Any) -> bool:
+    return any(isinstance(n, Size) for bound in bounds for n in bound)
+
+
+def _padded(n: Any, low: Any, high: Any, interior: Any) -> int:
+    """The size of a padded dimension, as a type has it."""
+    if _any_open((n, low, high, interior)):
+        return DYNAMIC
+    return int(low + high + n + max(n - 1, 0) * interior)
 
 
 def _scalar(value: Any, element_type: Any) -> Any:

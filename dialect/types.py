@@ -10,20 +10,28 @@ from typing import Any
 
 from torch_mlir import ir
 
-from tiduc.dialect.errors import Unsupported
+from tiduc.dialect.errors import OpenSize
+from tiduc.dialect.origins import DYNAMIC, size_of, sizes_in
+from tiduc.dialect.sizes import Size
 
 
-def shape(x: Any) -> list[int]:
-    """The sizes of a value's dimensions; `Unsupported` where they are not known when compiling."""
-    sizes = _sizes(x.type)
-    if sizes is None:
-        raise Unsupported(f"a rule would need the sizes of {x.type} when compiling", x.location)
+def shape(x: Any) -> list[Any]:
+    """The sizes of a value's dimensions: ints, and a `Size` where one is known only when the program runs."""
+    sizes = sizes_in(x.type)
+    if DYNAMIC in sizes:
+        return [size_of(x, d) for d in range(len(sizes))]
     return list(sizes)
 
 
+def is_empty(x: Any) -> bool:
+    """A value is known to hold no element."""
+    return 0 in sizes_in(x.type)
+
+
 @functools.cache
-def _sizes(type_: Any) -> tuple[int, ...] | None:
-    return tuple(type_.shape) if type_.has_static_shape else None
+def is_open(type_: Any) -> bool:
+    """A tensor type leaves sizes to the run."""
+    return not type_.has_static_shape
 
 
 @functools.cache
@@ -62,9 +70,12 @@ def with_element(type_: Any, element_type: Any) -> Any:
     return ir.RankedTensorType.get(type_.shape, element_type)
 
 
-def with_shape(type_: Any, sizes: Sequence[int]) -> Any:
-    """The tensor type of the same element type with another shape."""
-    return _with_shape(type_, tuple(sizes))
+def with_shape(type_: Any, sizes: Sequence[Any]) -> Any:
+    """The tensor type of the same element type with another shape, in which sizes may be open."""
+    try:
+        return _with_shape(type_, tuple(sizes))
+    except OpenSize:  # which is no key of the cache
+        return _with_shape(type_, tuple([DYNAMIC if isinstance(n, Size) else n for n in sizes]))
 
 
 @functools.cache

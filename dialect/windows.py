@@ -10,6 +10,7 @@ from torch_mlir import ir
 from torch_mlir._mlir_libs import _stablehlo as hlo
 
 from tiduc.dialect.graph import Definition
+from tiduc.dialect.sizes import Size, known_equal
 from tiduc.dialect.types import dims, shape, with_shape
 
 Numbers = tuple[int, ...]
@@ -32,7 +33,7 @@ class Window:
     def outputs(self, sizes: Sequence[int]) -> list[int]:
         """The number of its places over an array of these sizes."""
         over = zip(self.padded(sizes), self.extent, self.strides, strict=True)
-        return [max(0, (n - k) // s + 1) if n > 0 else 0 for n, k, s in over]
+        return [_places(n, k, s) for n, k, s in over]
 
     @property
     def extent(self) -> list[int]:
@@ -96,7 +97,7 @@ class Window:
         holes = any(
             a > 1 or (w > 1 and k > 1) for k, w, a in zip(self.sizes, self.dilation, self.base, strict=True)
         )
-        return holes or any(not n or lo >= k or (m - 1) * s - lo >= n for m, n, s, lo, k in over)
+        return holes or any(known_equal(n, 0) or lo >= k or (m - 1) * s - lo >= n for m, n, s, lo, k in over)
 
     def elements(self, sizes: Sequence[int]) -> NDArray[np.int64]:
         """How many elements, not padding, the window holds at each place over an array of these sizes."""
@@ -112,8 +113,17 @@ class Window:
         return total
 
 
-def dilated(size: int, by: int) -> int:
+def _places(size: Any, extent: int, stride: int) -> Any:
+    """How many places a window has along a dimension; an open one is taken to hold it at least once."""
+    if isinstance(size, Size):
+        return (size - extent) // stride + 1
+    return max(0, (size - extent) // stride + 1) if size > 0 else 0
+
+
+def dilated(size: Any, by: int) -> Any:
     """The size of a dimension with `by - 1` places between its elements."""
+    if isinstance(size, Size):
+        return size if by == 1 else (size - 1) * by + 1
     return (size - 1) * by + 1 if size else 0
 
 

@@ -35,7 +35,11 @@ def write_graph(view: View, graph: Graph, module: Any) -> None:
 
 
 def write_block(
-    graph: Graph, block: Any, local: dict[Value, Any], masks: bool = True, own: Callable[..., Any] | None = None
+    graph: Graph,
+    block: Any,
+    local: dict[Value, Any],
+    masks: bool = True,
+    own: Callable[..., Any] | None = None,
 ) -> None:
     """Writes the graph's inputs and definitions into an empty block; `local` learns the `ir.Value` of each.
 

@@ -43,10 +43,14 @@ class ControlWriter:
                 "sym_visibility": ir.StringAttr.get("private"),
             }
             end = ir.InsertionPoint(self._module.body)
-            function = ir.Operation.create("func.func", attributes=attributes, regions=1, loc=graph.location, ip=end)
+            function = ir.Operation.create(
+                "func.func", attributes=attributes, regions=1, loc=graph.location, ip=end
+            )
             block, local = function.regions[0].blocks.append(), dict[Value, Any]()
             write_block(graph, block, local, masks=False, own=self.create)
-            ir.Operation.create("func.return", operands=[local[y] for y in outputs], ip=ir.InsertionPoint(block))
+            ir.Operation.create(
+                "func.return", operands=[local[y] for y in outputs], ip=ir.InsertionPoint(block)
+            )
 
     def _call(self, op: Definition, made: Any, operands: Sequence[Any], ip: Any) -> Any:
         (graph,) = made.graphs
@@ -60,12 +64,16 @@ class ControlWriter:
     def _case(self, op: Definition, made: Any, operands: Sequence[Any], types: Sequence[Any], ip: Any) -> Any:
         is_if = made.index.type.element_type == ir.IntegerType.get_signless(1)
         name = "stablehlo.if" if is_if else "stablehlo.case"
-        case = ir.Operation.create(name, types, operands[:1], regions=len(made.graphs), loc=op.location, ip=ip)
+        case = ir.Operation.create(
+            name, types, operands[:1], regions=len(made.graphs), loc=op.location, ip=ip
+        )
         for region, graph in zip(case.regions, made.graphs, strict=True):
             self._region(region.blocks.append(), graph, operands[1:])
         return case
 
-    def _while(self, op: Definition, made: Loop, operands: Sequence[Any], types: Sequence[Any], ip: Any) -> Any:
+    def _while(
+        self, op: Definition, made: Loop, operands: Sequence[Any], types: Sequence[Any], ip: Any
+    ) -> Any:
         n = len(made.inits)
         loop = ir.Operation.create("stablehlo.while", types, operands[:n], regions=2, loc=op.location, ip=ip)
         for region, graph in zip(loop.regions, (made.cond, made.body), strict=True):

@@ -39,7 +39,9 @@ def emit_recomputed(scope: Scope, cluster: Cluster, source: Cluster, count: int 
     kept = [] if count is None else stacked(scope, cluster, made)
     state = _state(scope, forward, [*made.nexts.values(), *(made.elements[at] for at in kept)])
     number = forward.number
-    raw = back.finish([*(forward.nexts[at] for at in state), *made.nexts.values(), *(made.elements[at] for at in kept)])
+    raw = back.finish(
+        [*(forward.nexts[at] for at in state), *made.nexts.values(), *(made.elements[at] for at in kept)]
+    )
     again = [number, *(forward.carries[at] for at in state), *forward.inputs]
     ahead = scope.closed(raw.outputs[: len(state)], again)
     one_back = scope.closed(
@@ -60,7 +62,14 @@ def emit_recomputed(scope: Scope, cluster: Cluster, source: Cluster, count: int 
     outputs = scope.inlined(loop, one_back, [k, *at_k, *invariants, k, *carries, *others])
     one = loop.constant(1, i32)
     pushed = [write_at(loop, s, y, k) for s, y in zip(stacks, outputs[len(carries) :], strict=True)]
-    nexts = [loop.subtract(k, one), loop.subtract(top_now, one), marks_now, *slots_now, *outputs[: len(carries)], *pushed]
+    nexts = [
+        loop.subtract(k, one),
+        loop.subtract(top_now, one),
+        marks_now,
+        *slots_now,
+        *outputs[: len(carries)],
+        *pushed,
+    ]
 
     first = [scope.local[m.record.inits[i]] for m, i in state]
     zero = b.constant(0, i32)
@@ -88,7 +97,14 @@ def emit_recomputed(scope: Scope, cluster: Cluster, source: Cluster, count: int 
 
 
 def _advanced(
-    scope: Scope, b: Any, ahead: Any, k: Value, top: Value, marks: Value, slots: list[Value], invariants: list[Value]
+    scope: Scope,
+    b: Any,
+    ahead: Any,
+    k: Value,
+    top: Value,
+    marks: Value,
+    slots: list[Value],
+    invariants: list[Value],
 ) -> list[Any]:
     """Sets checkpoints until the last one is iteration k: the number of the last, the marks and the slots."""
     i32 = index_type()
@@ -111,7 +127,16 @@ def _advanced(
 
     used = [True] * len(carried)
     return emit_while(
-        scope, b, [top, marks, *slots], [k, *invariants], inner, carried, nexts, [target, *inputs], used, is_before
+        scope,
+        b,
+        [top, marks, *slots],
+        [k, *invariants],
+        inner,
+        carried,
+        nexts,
+        [target, *inputs],
+        used,
+        is_before,
     )
 
 

@@ -1,7 +1,7 @@
 """close: values of any graphs, as one closed graph of given ones; what the bodies of calls, branches and loops are.
 
-    close [t2] given [dx, p3]:     C0: dx, p3 = inputs
-                                       t2 = mul p3, dx
+close [t2] given [dx, p3]:     C0: dx, p3 = inputs
+                                   t2 = mul p3, dx
 """
 
 from collections.abc import Sequence

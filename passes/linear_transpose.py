@@ -17,7 +17,7 @@ from functools import partial
 from typing import Any
 
 from tiduc.dialect.context import stage
-from tiduc.dialect.errors import RequestError, Unsupported
+from tiduc.dialect.errors import OpenSize, RequestError, Unsupported
 from tiduc.dialect.graph import Graph, Value
 from tiduc.dialect.view import View
 from tiduc.passes.close import close
@@ -35,6 +35,7 @@ def linear_transpose(view: View, graph: Graph, opset: OpSet, name: str | None = 
     if not graph.linear:
         raise RequestError(f"graph @{graph.name} is not linear", graph.location)
     b = _builder(view, opset, name or view.fresh("T"))
+    b.graph.input_of = graph.output_of
     cotangents = _seeds(b, view, graph)
     try:
         _transpose_ops(b, graph, cotangents, opset)
@@ -103,7 +104,10 @@ def _transpose_ops(b: Any, graph: Graph, cotangents: defaultdict[Any, list[Any]]
             continue
         b.location = op.location
         ct = [b.sum(bucket) if bucket else None for bucket in buckets]
-        transposed = opset.transpose_rule(op)(b, op, ct, op.active)
-        for x, is_active, cx in zip(op.operands, op.active, transposed, strict=True):
-            if is_active and cx is not None:
-                cotangents[x].append(cx() if callable(cx) else cx)
+        try:
+            transposed = opset.transpose_rule(op)(b, op, ct, op.active)
+            for x, is_active, cx in zip(op.operands, op.active, transposed, strict=True):
+                if is_active and cx is not None:
+                    cotangents[x].append(cx() if callable(cx) else cx)
+        except OpenSize as error:
+            raise opset.unsupported("transpose", op, error.message) from None

@@ -16,7 +16,7 @@ from functools import partial
 from typing import Any
 
 from tiduc.dialect.context import stage
-from tiduc.dialect.errors import RequestError, Unsupported
+from tiduc.dialect.errors import OpenSize, RequestError, Unsupported
 from tiduc.dialect.graph import Graph
 from tiduc.dialect.view import BINDING, View
 from tiduc.passes.close import close, inline
@@ -40,6 +40,7 @@ def linearize(
     b: Any = opset.builder(view, name)
     b.linearize, b.close, b.inline = partial(linearize, opset=opset), partial(close, opset=opset), partial(inline, b)
     b.stateful = opset.stateful
+    b.graph.input_of = tuple(primals)
     _check_distinct("wrt", [f"@{key}" for key in wrt], primals)
     _check_distinct("output", [str(view.reference(x)) for x in outputs], outputs)
     for key, x in zip(wrt, primals, strict=True):
@@ -80,7 +81,11 @@ def _linearize_ops(
                     raise opset.unsupported("jvp", op, "its region reads an active value from outside")
                 del dx[len(op.operands) :]
             b.location = op.location
-            for y, dy in zip(op.results, rule(b, op, dx), strict=True):
+            try:
+                dy_of = rule(b, op, dx)
+            except OpenSize as error:
+                raise opset.unsupported("jvp", op, error.message) from None
+            for y, dy in zip(op.results, dy_of, strict=True):
                 if dy is not None:
                     tangents[y] = dy
 

@@ -25,9 +25,10 @@ from tiduc.passes.rules.registry import OpSet
 
 @dataclass(frozen=True)
 class Zero:
-    """Wanted in place of a value: an explicit zero of a type."""
+    """Wanted in place of a value: a zero of a type, with the sizes of `like` where it leaves them open."""
 
     type: Any
+    like: Value | None = None
 
 
 @stage
@@ -44,7 +45,7 @@ def materialize_merge(
     Its inputs are those with the keys `inputs`, in that order; others that are needed follow, as the view has them.
     Without `keep_dead_inputs`, those that no wanted value needs are left out.
     """
-    wanted = [x if isinstance(x, Zero) else view.values([x])[0] for x in wanted]
+    wanted = _with_sizes(view, opset, wanted)
     schedule = view.schedule(x for x in wanted if not isinstance(x, Zero))
     flat = View(ir.Module.create())
     b = opset.builder(flat, name)
@@ -70,6 +71,16 @@ def materialize_merge(
     b.graph.held += (view,)
     b.graph.attributes[MERGED] = ir.UnitAttr.get()
     return b.finish([b.zero(x.type) if isinstance(x, Zero) else merged[key_of[x]] for x in wanted])
+
+
+def _with_sizes(view: View, opset: OpSet, wanted: Sequence[Any]) -> list[Any]:
+    """References followed; zeros whose sizes are those of a value made, in a graph of their own."""
+    found = [x if isinstance(x, Zero) else view.values([x])[0] for x in wanted]
+    if any(isinstance(x, Zero) and x.like is not None for x in found):
+        b = opset.builder(view, view.fresh("Z"))
+        found = [b.zeros_like(x.like) if isinstance(x, Zero) and x.like is not None else x for x in found]
+        b.finish([])
+    return found
 
 
 def _needed_inputs(

@@ -24,8 +24,12 @@ def plan(scope: Scope) -> None:
     """Decides which loops read stacks, and for which the iterations of others are run again."""
     for cluster in dict.fromkeys(scope.cluster_of.values()):
         if isinstance(cluster.leader, Loop):
-            outside = [x for m in cluster.members for x in m.record.sequences if not is_inside(scope, x, cluster)]
-            sources = dict.fromkeys(scope.cluster_of[scope.sequence[x][0]] for x in outside if x in scope.sequence)
+            outside = [
+                x for m in cluster.members for x in m.record.sequences if not is_inside(scope, x, cluster)
+            ]
+            sources = dict.fromkeys(
+                scope.cluster_of[scope.sequence[x][0]] for x in outside if x in scope.sequence
+            )
             if any(not x.type.has_static_shape for x in outside) or _is_large(scope, cluster, outside):
                 for source in sources:
                     if len(sources) == 1 and source.leader.cond is not None and source.source is None:
@@ -126,7 +130,9 @@ class Step:
         return [scope.local[x] for x in (*self.stacks, *self.invariants)]
 
 
-def step(scope: Scope, members: Sequence[Member], elements: dict[Place, Value] | None = None, b: Any = None) -> Step:
+def step(
+    scope: Scope, members: Sequence[Member], elements: dict[Place, Value] | None = None, b: Any = None
+) -> Step:
     """One iteration of members, one after another; `elements` are those that an earlier step gives."""
     b = b or scope.builder("S")
     made = Step(b, _input(b, index_type()), {}, {}, {}, {}, dict(elements or {}))
@@ -203,7 +209,11 @@ def emit_stacked(scope: Scope, cluster: Cluster, members: Sequence[Member], coun
     start = count - 1 if leader.reverse and count is not None else 0
     inits = [b.constant(start, i32), *(scope.local[m.record.inits[i]] for m, i in made.carries)]
     inits += [b.zero(x.type) for x in stacks.values()]
-    used = [cluster.counted, *(m in cluster.members and i in m.used for m, i in made.carries), *(True for _ in kept)]
+    used = [
+        cluster.counted,
+        *(m in cluster.members and i in m.used for m, i in made.carries),
+        *(True for _ in kept),
+    ]
     condition = _condition(scope, members[0], made, count)
     results = emit_while(
         scope, scope.b, inits, made.outer(scope), inner, carries, nexts, made.inputs, used, condition

@@ -249,7 +249,9 @@ def _in_order(scope: Scope, order: Sequence[Definition]) -> list[Any]:
                 state[node] = False
                 ops = [node] if isinstance(node, Definition) else [op for m in node.members for op in m.ops]
                 read = (x.definition for op in ops for x in (*op.operands, *op.captures))
-                stack += [n for d in read if d in node_of and (n := node_of[d]) is not node and not state.get(n)]
+                stack += [
+                    n for d in read if d in node_of and (n := node_of[d]) is not node and not state.get(n)
+                ]
             else:
                 stack.pop()
                 if not state[node]:
@@ -270,9 +272,11 @@ def _emit_branches(scope: Scope, cluster: Cluster) -> None:
         for j, users in sorted(member.used.items())
         if any(op is None or id(op) not in inside for op in users)
     ]
-    arguments = list(dict.fromkeys(
-        x for m in cluster.members for x in m.record.operands if not _is_inside(scope, x, cluster)
-    ))
+    arguments = list(
+        dict.fromkeys(
+            x for m in cluster.members for x in m.record.operands if not _is_inside(scope, x, cluster)
+        )
+    )
     graphs = [_branch(scope, cluster, i, wanted, arguments) for i in range(len(cluster.leader.graphs))]
     read = [i for i, _ in enumerate(arguments) if any(_reads(scope, graph, i) for graph in graphs)]
     graphs = [_narrowed(scope, graph, read) for graph in graphs]
@@ -295,7 +299,10 @@ def _branch(
 ) -> Graph:
     """Branch i of all members, one after another."""
     places = [
-        (m.record.graphs[i].name, *(arguments.index(x) if x in arguments else ~j for j, x in enumerate(m.record.operands)))
+        (
+            m.record.graphs[i].name,
+            *(arguments.index(x) if x in arguments else ~j for j, x in enumerate(m.record.operands)),
+        )
         for m in cluster.members
     ]
     results = [(cluster.members.index(m), j) for m, j in wanted]

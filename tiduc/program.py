@@ -12,6 +12,7 @@ from torch_mlir import ir
 from tiduc.dialect.context import parse, read, stage
 from tiduc.dialect.errors import RequestError
 from tiduc.dialect.graph import Graph, operations
+from tiduc.dialect.types import is_open
 from tiduc.dialect.view import View
 from tiduc.dialect.write import write_graph
 from tiduc.passes.import_stablehlo import NAME, import_stablehlo, name_in
@@ -75,7 +76,7 @@ class Program:
         ]
         of = dict(zip(self._distinct(outputs), linear.outputs, strict=True))
         values = [None if isinstance(port.value, Zero) else of[port.value] for port in outputs]
-        results = _aligned(outputs, values, ".tangent")
+        results = self._aligned(outputs, values, ".tangent")
         return replace(self, inputs=_with(self.inputs, tangents), outputs=_with(self.outputs, results))
 
     @stage
@@ -88,7 +89,7 @@ class Program:
         outputs, linear = self._linearize(ports)
         transposed = linear_transpose(self.view, linear, self.opset)
         seeds = self._seeds(outputs, transposed)
-        results = _aligned(ports, transposed.outputs, ".cotangent")
+        results = self._aligned(ports, transposed.outputs, ".cotangent")
         if conjugate:
             seeds, results = self._conjugate_seeds(seeds), self._conjugate(results)
         return replace(self, inputs=_with(self.inputs, seeds), outputs=_with(self.outputs, results))
@@ -112,7 +113,7 @@ class Program:
             seed = b.constant(1, output.type)
             b.finish([seed])
             self.view.bind(key, seed)
-        results = _aligned(ports, transposed.outputs, ".cotangent")
+        results = self._aligned(ports, transposed.outputs, ".cotangent")
         if conjugate:
             results = self._conjugate(results)
         return replace(self, outputs=_with(self.outputs if value else (), results))
@@ -257,6 +258,22 @@ class Program:
             for port, key in zip(outputs, keys, strict=True)
         ]
 
+    def _aligned(self, ports: Sequence[Port], values: Sequence[Any | None], suffix: str) -> list[Port]:
+        """A result a port, an explicit zero where the value is a symbolic one."""
+        return [
+            Port(
+                port.name + suffix, port.type, self._zero(port) if value is None else value, _shardings(port)
+            )
+            for port, value in zip(ports, values, strict=True)
+        ]
+
+    def _zero(self, port: Port) -> Zero:
+        """An explicit zero of a port's type, and of its size where the type leaves that open."""
+        of = port.value
+        if isinstance(of, Zero) or not is_open(port.type):
+            return of if isinstance(of, Zero) else Zero(port.type)
+        return Zero(port.type, self.view.input(of) if isinstance(of, str) else of)
+
     def _conjugate(self, results: Sequence[Port]) -> list[Port]:
         """The results with the conjugates of complex ones."""
         b = self.opset.builder(self.view, self.view.fresh("C"))
@@ -298,14 +315,6 @@ def _with(ports: Sequence[Port], more: Sequence[Port]) -> tuple[Port, ...]:
         names.add(name)
         added.append(replace(port, name=name))
     return (*ports, *added)
-
-
-def _aligned(ports: Sequence[Port], values: Sequence[Any | None], suffix: str) -> list[Port]:
-    """A result a port, an explicit zero where the value is a symbolic one."""
-    return [
-        Port(port.name + suffix, port.type, Zero(port.type) if value is None else value, _shardings(port))
-        for port, value in zip(ports, values, strict=True)
-    ]
 
 
 def _shardings(port: Port) -> Any:

@@ -28,9 +28,9 @@ def approx_top_k(b: Any, op: Definition, dx: Tangents) -> list[Any | None]:
     if 0 in (*shape(x), *shape(indices)):
         return [None, None]
     number = numbers_along(b, x, indices, d)
-    empty = b.compare(indices, b.zero(indices.type), "LT")
+    empty = b.compare(indices, b.zeros_like(indices), "LT")
     at = b.select(empty, repeated(b, none(b, x, number), number), number)
-    tangent, otherwise = (b.zero(v.type) if dv is None else dv for v, dv in ((x, dx[0]), (init, dx[2])))
+    tangent, otherwise = (b.zeros_like(v) if dv is None else dv for v, dv in ((x, dx[0]), (init, dx[2])))
     return [taken(b, tangent, at, otherwise), None]
 
 

@@ -45,7 +45,7 @@ def convert_transpose(b: Any, op: Definition, ct: Tangents, active: Sequence[boo
     if is_complex(op.result):
         return [b.convert(b.real(ct[0]), element(x))]
     part = b.convert(ct[0], element(x).element_type)
-    return [b.complex(part, b.zero(part.type))]
+    return [b.complex(part, b.zeros_like(part))]
 
 
 @linearize("stablehlo.divide")
@@ -65,7 +65,7 @@ def divide_transpose(b: Any, op: Definition, ct: Tangents, active: Sequence[bool
 @linear("stablehlo.imag", [0])
 def imag(b: Any, op: Definition, ct: Any) -> list[Any]:
     """Re(ct Im(dx)) = Re(conj(i ct) dx)."""
-    return [b.complex(b.zero(ct.type), ct) if is_complex(op.operands[0]) else None]
+    return [b.complex(b.zeros_like(ct), ct) if is_complex(op.operands[0]) else None]
 
 
 @bilinear("stablehlo.multiply")
@@ -94,7 +94,7 @@ def optimization_barrier_transpose(
 
 @linear("stablehlo.real", [0])
 def real(b: Any, op: Definition, ct: Any) -> list[Any]:
-    return [b.complex(ct, b.zero(ct.type)) if is_complex(op.operands[0]) else ct]
+    return [b.complex(ct, b.zeros_like(ct)) if is_complex(op.operands[0]) else ct]
 
 
 @linear(
@@ -119,7 +119,7 @@ def remainder(b: Any, op: Definition, dx: Tangents) -> list[Any]:
 
 @linear("stablehlo.select", [1, 2])
 def select(b: Any, op: Definition, ct: Any) -> list[Any]:
-    condition, zero = op.operands[0], b.zero(ct.type)
+    condition, zero = op.operands[0], b.zeros_like(ct)
     return [None, lambda: b.select(condition, ct, zero), lambda: b.select(condition, zero, ct)]
 
 

@@ -10,7 +10,7 @@ Source: Blelloch, "Prefix Sums and Their Applications" (1990).
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from tiduc.dialect.types import rank, shape, with_shape
+from tiduc.dialect.types import rank, shape
 from tiduc.dialect.windows import Window
 
 Values = Sequence[Any]
@@ -73,9 +73,9 @@ def over_windows(
     return values if neutral else combine(everywhere(b, inits, shape(values[0])), values)
 
 
-def everywhere(b: Any, scalars: Values, sizes: Sequence[int]) -> Values:
+def everywhere(b: Any, scalars: Values, sizes: Sequence[Any]) -> Values:
     """Scalars, repeated in a shape."""
-    return [b.broadcast_in_dim(v, [], with_shape(v.type, sizes)) for v in scalars]
+    return [b.broadcast_in_dim(v, [], list(sizes)) for v in scalars]
 
 
 def part(b: Any, values: Values, d: int, start: int, limit: int, stride: int = 1) -> Values:
@@ -134,12 +134,8 @@ def _cumulative(
     count, rest = sizes[d], [*sizes[:d], sizes[d] - 1, *sizes[d + 1 :]]
     repeated = prefixes(b, combine, everywhere(b, inits, [count]), 0)  # place o has o + 1 of them
     if forward:
-        return combine(
-            [b.broadcast_in_dim(b.reverse(v, [0]), [d], with_shape(v.type, sizes)) for v in repeated], y
-        )
-    padding = [
-        b.broadcast_in_dim(v, [d], with_shape(v.type, rest)) for v in part(b, repeated, 0, 0, count - 1)
-    ]
+        return combine([b.broadcast_in_dim(b.reverse(v, [0]), [d], sizes) for v in repeated], y)
+    padding = [b.broadcast_in_dim(v, [d], rest) for v in part(b, repeated, 0, 0, count - 1)]
     padded = combine(part(b, y, d, 1, count), padding)
     return combine(everywhere(b, inits, sizes), _joined(b, part(b, y, d, 0, 1), padded, d))
 

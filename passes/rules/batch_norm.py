@@ -9,7 +9,7 @@ from typing import Any
 from torch_mlir import ir
 
 from tiduc.dialect.graph import Definition
-from tiduc.dialect.types import rank, shape
+from tiduc.dialect.types import is_empty, rank, shape
 from tiduc.passes.rules.elementwise import times
 from tiduc.passes.rules.expansion import expanded
 from tiduc.passes.rules.opset import linearize
@@ -21,7 +21,7 @@ def batch_norm_training(b: Any, op: Definition, dx: Tangents) -> list[Any | None
     """With n elements a feature, dmean = sum dx / n and dvariance = 2 sum (x - mean) dx / n."""
     x, scale, offset = op.operands
     _, mean, variance = op.results
-    if 0 in shape(x):
+    if is_empty(x):
         return [None, None, None]
     dmean = dvariance = None
     if dx[0] is not None:
@@ -35,14 +35,14 @@ def batch_norm_training(b: Any, op: Definition, dx: Tangents) -> list[Any | None
 
 @linearize("stablehlo.batch_norm_inference")
 def batch_norm_inference(b: Any, op: Definition, dx: Tangents) -> list[Any | None]:
-    if 0 in shape(op.operands[0]):
+    if is_empty(op.operands[0]):
         return [None]
     return expanded(b, op.operands, dx, lambda *v: _inference(b, op, *v))
 
 
 @linearize("stablehlo.batch_norm_grad")
 def batch_norm_grad(b: Any, op: Definition, dx: Tangents) -> list[Any | None]:
-    if 0 in shape(op.operands[0]):
+    if is_empty(op.operands[0]):
         return [None, None, None]
     return expanded(b, op.operands, dx, lambda *v: _gradient(b, op, *v))
 
@@ -68,12 +68,12 @@ def _gradient(b: Any, op: Definition, x: Any, scale: Any, mean: Any, variance: A
 
 def _deviation(b: Any, op: Definition, variance: Any) -> Any:
     epsilon = ir.FloatAttr(op.attributes["epsilon"]).value
-    return b.sqrt(b.add(variance, b.constant(epsilon, variance.type)))
+    return b.sqrt(b.add(variance, b.constant(epsilon, variance)))
 
 
 def _spread(b: Any, op: Definition, v: Any) -> Any:
     """What there is one of a feature, in the shape of x."""
-    return b.broadcast_in_dim(v, [_feature(op)], op.operands[0].type)
+    return b.broadcast_in_dim(v, [_feature(op)], op.operands[0])
 
 
 def _total(b: Any, op: Definition, v: Any) -> Any:

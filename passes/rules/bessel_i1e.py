@@ -24,19 +24,19 @@ TERMS = 28  # of the series: for a >= 20 the last is below 1e-16
 def _derivative(b: Any, x: Any, y: Any) -> Any:
     type_ = element(x)
     x, y = upcast(b, x), upcast(b, y)
-    a, limit, one = b.abs(x), b.constant(LIMIT, x.type), b.constant(1, x.type)
-    is_near, is_zero = b.compare(a, limit, "LT"), b.compare(x, b.zero(x.type), "EQ")
-    ratio = b.select(is_zero, b.constant(0.5, x.type), b.divide(y, b.select(is_zero, one, x)))
+    a, limit, one = b.abs(x), b.constant(LIMIT, x), b.constant(1, x)
+    is_near, is_zero = b.compare(a, limit, "LT"), b.compare(x, b.zeros_like(x), "EQ")
+    ratio = b.select(is_zero, b.constant(0.5, x), b.divide(y, b.select(is_zero, one, x)))
     near = b.multiply(ratio, _fraction(b, b.select(is_near, a, limit)))
     return b.convert(b.select(is_near, near, _series(b, b.select(is_near, limit, a))), type_)
 
 
 def _fraction(b: Any, a: Any) -> Any:
     """1 - a + c."""
-    squared, c = square(b, a), b.constant(2 * DEPTH, a.type)
+    squared, c = square(b, a), b.constant(2 * DEPTH, a)
     for k in range(DEPTH - 1, 1, -1):
         c = plus(b, b.divide(squared, c), 2 * k)
-    return b.add(b.subtract(b.constant(1, a.type), a), b.divide(squared, c))
+    return b.add(b.subtract(b.constant(1, a), a), b.divide(squared, c))
 
 
 def _series(b: Any, a: Any) -> Any:
@@ -45,7 +45,7 @@ def _series(b: Any, a: Any) -> Any:
     for k in range(1, TERMS):
         p *= ((2 * k - 1) ** 2 - 4) / (8 * k * LIMIT)
         coefficients.append((k + 0.5) * p)
-    total, power = b.constant(coefficients[-1], a.type), b.divide(b.constant(LIMIT, a.type), a)
+    total, power = b.constant(coefficients[-1], a), b.divide(b.constant(LIMIT, a), a)
     for coefficient in coefficients[-2::-1]:
         total = plus(b, b.multiply(total, power), coefficient)
     return b.divide(times(b, -1 / sqrt(2 * pi), b.multiply(b.rsqrt(a), total)), a)

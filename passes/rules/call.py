@@ -68,7 +68,9 @@ def _derived(b: Any, graphs: Sequence[Graph], active: Sequence[bool]) -> Any:
             for y, dy, flag in zip(graphs[i].outputs, made.outputs, outputs, strict=True)
             if flag and y is not None
         ]
-        stand_ins = [Value(type_, made.primal) if x is None else x for x, type_ in zip(held, slots, strict=True)]
+        stand_ins = [
+            Value(type_, made.primal) if x is None else x for x, type_ in zip(held, slots, strict=True)
+        ]
         linear.append(made.closed(b, wanted, [*made.tangents, *(inputs[i][j] for j in read), *stand_ins]))
     return extended, linear, read, len(slots), outputs
 
@@ -128,7 +130,9 @@ def _transposed(b: Any, graphs: Sequence[Graph], active: Sequence[bool], with_ct
         linear = [x for x, flag in zip(graph.inputs.values(), active, strict=True) if flag]
         read = [x for x, flag in zip(graph.inputs.values(), active, strict=True) if not flag]
         wanted = [
-            x.type if c is None else c for x, c, flag in zip(linear, part.outputs, outputs, strict=True) if flag
+            x.type if c is None else c
+            for x, c, flag in zip(linear, part.outputs, outputs, strict=True)
+            if flag
         ]
         closed.append(b.close(b.view, wanted, [*part.inputs.values(), *read]))
         b.view.discard(part)

@@ -5,7 +5,8 @@ from math import pi, sqrt
 from typing import Any
 
 from tiduc.dialect.graph import Definition
-from tiduc.dialect.types import element, is_complex, rank, shape, with_element, with_shape
+from tiduc.dialect.sizes import known_equal
+from tiduc.dialect.types import is_complex, rank, shape
 from tiduc.passes.rules.elementwise import plus, quotient, square, times
 from tiduc.passes.rules.opset import OPSET, elementwise, inactive, linear, linearize, unsupported
 from tiduc.passes.rules.registry import Tangents
@@ -15,7 +16,7 @@ def _one_minus_square(b: Any, x: Any) -> Any:
     """(1 - x) (1 + x), exact near 1; of complex x with the sign of zero that the side of a branch cut has."""
     if is_complex(x):
         return b.negate(b.multiply(plus(b, x, -1), plus(b, x, 1)))
-    return b.multiply(b.subtract(b.constant(1, x.type), x), plus(b, x, 1))
+    return b.multiply(b.subtract(b.constant(1, x), x), plus(b, x, 1))
 
 
 elementwise("chlo.acos", lambda b, x, y: b.negate(b.rsqrt(_one_minus_square(b, x))))
@@ -24,7 +25,7 @@ elementwise("chlo.acosh", lambda b, x, y: b.multiply(b.rsqrt(plus(b, x, -1)), b.
 elementwise("chlo.asin", lambda b, x, y: b.rsqrt(_one_minus_square(b, x)))
 elementwise("chlo.asinh", lambda b, x, y: b.rsqrt(plus(b, square(b, x), 1)))
 elementwise("chlo.cosh", lambda b, x, y: b.sinh(x))
-elementwise("chlo.digamma", lambda b, x, y: b.polygamma(b.constant(1, x.type), x))
+elementwise("chlo.digamma", lambda b, x, y: b.polygamma(b.constant(1, x), x))
 elementwise("chlo.erf", lambda b, x, y: times(b, 2 / sqrt(pi), b.exponential(b.negate(square(b, x)))))
 elementwise("chlo.erf_inv", lambda b, x, y: times(b, sqrt(pi) / 2, b.exponential(square(b, y))))
 elementwise("chlo.erfc", lambda b, x, y: times(b, -2 / sqrt(pi), b.exponential(b.negate(square(b, x)))))
@@ -90,12 +91,12 @@ def _broadcasting(name: str, plain: str) -> None:
 def _spread(b: Any, op: Definition, v: Any) -> Any:
     """v in the shape of the op's result: its dimensions are the ones given, or else the last ones."""
     sizes = shape(op.result)
-    if shape(v) == sizes:
+    if rank(v) == len(sizes) and all(map(known_equal, shape(v), sizes)):
         return v
     dimensions: Any = range(len(sizes) - rank(v), len(sizes))
     if "broadcast_dimensions" in op.attributes and rank(v) < len(sizes):
         dimensions = op.attributes["broadcast_dimensions"]
-    return b.broadcast_in_dim(v, dimensions, with_element(with_shape(v.type, sizes), element(v)))
+    return b.broadcast_in_dim(v, dimensions, sizes)
 
 
 for _plain in (

@@ -9,7 +9,7 @@ Source: Murray, "Differentiation of the Cholesky decomposition" (2016).
 from typing import Any
 
 from tiduc.dialect.graph import Definition
-from tiduc.dialect.types import shape
+from tiduc.dialect.types import is_empty
 from tiduc.passes.rules.opset import linearize
 from tiduc.passes.rules.registry import Tangents
 from tiduc.passes.rules.triangular_solve import (
@@ -24,23 +24,25 @@ from tiduc.passes.rules.triangular_solve import (
 
 @linearize("stablehlo.cholesky")
 def cholesky(b: Any, op: Definition, dx: Tangents) -> list[Any]:
+    y = op.result
+    return [None if is_empty(y) else factor_tangent(b, y, dx[0], flag(op, "lower"))]
+
+
+def factor_tangent(b: Any, y: Any, dx: Any, lower: bool) -> Any:
     """dL = L h(L^-1 da L^-H), where h halves the diagonal of the lower triangle; so da = h(dx) + h(dx)^H.
 
     Of U with the factors turned around: dU = h(U^-H da U^-1) U.
     """
-    y, lower = op.result, flag(op, "lower")
-    if 0 in shape(y):
-        return [None]
-    part = _halved(b, dx[0], lower)
+    part = _halved(b, dx, lower)
     da = b.add(part, adjoint(b, part))
     left = solve(b, y, da, left=True, lower=lower, adjoint=not lower)
     both = _halved(b, solve(b, y, left, left=False, lower=lower, adjoint=lower), lower)
     factor = triangle(b, y, lower)  # what the op leaves in the other one is up to the implementation
-    return [matrix_product(b, factor, both) if lower else matrix_product(b, both, factor)]
+    return matrix_product(b, factor, both) if lower else matrix_product(b, both, factor)
 
 
 def _halved(b: Any, x: Any, lower: bool) -> Any:
     """The triangle of x, with half of its diagonal."""
-    half, one = b.constant(0.5, x.type), b.constant(1, x.type)
+    half, one = b.constant(0.5, x), b.constant(1, x)
     weights = b.select(compare_places(b, x, "EQ"), half, one)
     return triangle(b, b.multiply(weights, x), lower)

@@ -45,8 +45,8 @@ def _extremum(b: Any, op: Definition, dx: Any, x: Any, y: Any, add: Callable[[An
     """dy = (sum of dx where x = y) / (the number of these), over the group, summed by `add`."""
     ties = b.compare(x, b.convert(y, element(x)), "EQ")
     number = add(b.convert(ties, ir.IntegerType.get_signless(32)))
-    picked = add(b.select(ties, dx, b.zero(x.type)))
-    share = b.divide(b.constant(1, picked.type), b.convert(number, element(x)))
+    picked = add(b.select(ties, dx, b.zeros_like(x)))
+    share = b.divide(b.constant(1, picked), b.convert(number, element(x)))
     return b.convert(b.multiply(share, picked), element(op.results[0]))
 
 

@@ -18,7 +18,7 @@ from typing import Any
 from torch_mlir import ir
 
 from tiduc.dialect.graph import Definition
-from tiduc.dialect.types import element, shape
+from tiduc.dialect.types import element, is_empty, shape
 from tiduc.dialect.windows import Layout, convolution, window_of_convolution
 from tiduc.passes.rules.opset import bilinear
 
@@ -27,8 +27,8 @@ from tiduc.passes.rules.opset import bilinear
 def convolution_transpose(b: Any, op: Definition, ct: Any, side: int) -> Any:
     """In the element type of ct, which may be wider than the operands'."""
     x = op.operands[side]
-    if 0 in (*shape(op.operands[0]), *shape(op.operands[1]), *shape(ct)):
-        return b.zero(x.type)
+    if any(map(is_empty, (*op.operands, ct))):
+        return b.zeros_like(x)
     other = b.convert(b.conj(op.operands[1 - side]), element(ct))
     dx = _toward_kernel(b, op, other, ct) if side else _toward_input(b, op, other, ct)
     return b.convert(dx, element(x))

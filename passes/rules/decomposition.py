@@ -53,12 +53,12 @@ def rows(b: Any, x: Any, type_: Any) -> Any:
 
 def diagonal(b: Any, x: Any) -> Any:
     """The diagonals of the square matrices in x."""
-    return b.reduce_sum(b.select(compare_places(b, x, "EQ"), x, b.zero(x.type)), [rank(x) - 1])
+    return b.reduce_sum(b.select(compare_places(b, x, "EQ"), x, b.zeros_like(x)), [rank(x) - 1])
 
 
 def inverse(b: Any, x: Any) -> Any:
     """1 / x, and 0 where x is 0."""
-    zero, one = b.zero(x.type), b.constant(1, x.type)
+    zero, one = b.zeros_like(x), b.constant(1, x)
     none = b.compare(x, zero, "EQ")
     return b.select(none, zero, b.divide(one, b.select(none, one, x)))
 

@@ -10,14 +10,14 @@ from tiduc.passes.rules.opset import linear
 @linear("stablehlo.dynamic_slice", [0])
 def dynamic_slice(b: Any, op: Definition, ct: Any) -> list[Any]:
     x, *start = op.operands
-    return [b.dynamic_update_slice(b.zero(x.type), ct, start), *(None for _ in start)]
+    return [b.dynamic_update_slice(b.zeros_like(x), ct, start), *(None for _ in start)]
 
 
 @linear("stablehlo.dynamic_update_slice", [0, 1])
 def dynamic_update_slice(b: Any, op: Definition, ct: Any) -> list[Any]:
     _, update, *start = op.operands
     return [
-        lambda: b.dynamic_update_slice(ct, b.zero(update.type), start),
+        lambda: b.dynamic_update_slice(ct, b.zeros_like(update), start),
         lambda: b.dynamic_slice(ct, start, shape(update)),
         *(None for _ in start),
     ]

@@ -88,7 +88,7 @@ def _moved(b: Any, w: Any, v: Any, p: Any) -> Any:
     largest = b.reduce(size, b.zero(with_shape(size.type, [])), over, "stablehlo.maximum")
     largest = b.compare(size, columns(b, largest, size.type), "EQ")
     turned, of_these = (
-        b.reduce_sum(b.select(largest, x, b.zero(x.type)), over) for x in (b.imag(along), size)
+        b.reduce_sum(b.select(largest, x, b.zeros_like(x)), over) for x in (b.imag(along), size)
     )
     c = b.complex(b.reduce_sum(b.real(along), over), b.divide(turned, of_these))
     return b.subtract(u, b.multiply(v, columns(b, c, v.type)))
@@ -107,13 +107,13 @@ def _in_order_of(b: Any, w: Any, again: Any, dw: Any) -> Any:
     least = b.reduce(apart, b.constant(np.inf, scalar), last, "stablehlo.minimum")
     largest = b.reduce(size, b.zero(scalar), [rank(w) - 1], "stablehlo.maximum")
     rounding = ROUNDING * count * 2.0 ** (-52 if element(size).width == 64 else -23)
-    margin = b.multiply(b.constant(rounding, largest.type), largest)
+    margin = b.multiply(b.constant(rounding, largest), largest)
     limit = b.add(least, b.broadcast_in_dim(margin, range(rank(margin)), least.type))
     near = b.compare(apart, rows(b, limit, apart.type), "LE")
-    zero, one = b.zero(apart.type), b.constant(1, apart.type)
+    zero, one = b.zeros_like(apart), b.constant(1, apart)
     number = b.reduce_sum(b.select(near, one, zero), last)
     total = b.reduce_sum(b.select(near, columns(b, dw, pairs), b.zero(pairs)), last)
-    return scaled(b, b.divide(b.constant(1, number.type), number), total)
+    return scaled(b, b.divide(b.constant(1, number), number), total)
 
 
 def _inverse(b: Any, v: Any) -> Any:
@@ -131,7 +131,7 @@ def _unpacked(b: Any, w: Any, v: Any) -> Any:
         return v
     first, second = _pairs(b, w, v)
     before, after = _shifted(b, v, 1), _shifted(b, v, -1)
-    im = b.select(first, after, b.select(second, b.negate(v), b.zero(v.type)))
+    im = b.select(first, after, b.select(second, b.negate(v), b.zeros_like(v)))
     return b.complex(b.select(second, before, v), im)
 
 
@@ -144,7 +144,7 @@ def _packed(b: Any, w: Any, dv: Any, v: Any) -> Any:
 def _pairs(b: Any, w: Any, v: Any) -> list[Any]:
     """Where columns are the first, and the second, of a pair."""
     im = columns(b, b.imag(w), v.type)
-    return [b.compare(im, b.zero(im.type), direction) for direction in ("GT", "LT")]
+    return [b.compare(im, b.zeros_like(im), direction) for direction in ("GT", "LT")]
 
 
 def _shifted(b: Any, v: Any, by: int) -> Any:

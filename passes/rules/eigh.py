@@ -58,7 +58,7 @@ def _kind(op: Definition) -> tuple[bool, bool]:
 
 def hermitian(b: Any, x: Any, lower: bool) -> Any:
     """The Hermitian matrix that has the triangle of x, with the real part of its diagonal."""
-    half, one = b.constant(0.5, x.type), b.constant(1, x.type)
+    half, one = b.constant(0.5, x), b.constant(1, x)
     weights = b.select(compare_places(b, x, "EQ"), half, one)
     part = triangle(b, b.multiply(weights, x), lower)
     return b.add(part, adjoint(b, part))

@@ -26,12 +26,12 @@ def quotient(name: str, divisor: Callable[[Any, Any, Any], Any]) -> None:
 
 def plus(b: Any, x: Any, number: float) -> Any:
     """x + number."""
-    return b.add(x, b.constant(number, x.type))
+    return b.add(x, b.constant(number, x))
 
 
 def times(b: Any, number: float, x: Any) -> Any:
     """number * x."""
-    return b.multiply(b.constant(number, x.type), x)
+    return b.multiply(b.constant(number, x), x)
 
 
 def square(b: Any, x: Any) -> Any:
@@ -67,11 +67,11 @@ def splat(b: Any, x: Any) -> float | None:
 elementwise("stablehlo.cosine", lambda b, x, y: b.negate(b.sine(x)))
 elementwise("stablehlo.exponential", lambda b, x, y: y)
 elementwise("stablehlo.exponential_minus_one", lambda b, x, y: b.exponential(x))  # y + 1 is 0 for x = -40
-elementwise("stablehlo.logistic", lambda b, x, y: b.multiply(y, b.subtract(b.constant(1, y.type), y)))
+elementwise("stablehlo.logistic", lambda b, x, y: b.multiply(y, b.subtract(b.constant(1, y), y)))
 elementwise("stablehlo.rsqrt", lambda b, x, y: times(b, -0.5, b.divide(y, x)))
 elementwise("stablehlo.sine", lambda b, x, y: b.cosine(x))
 elementwise("stablehlo.tan", lambda b, x, y: plus(b, square(b, y), 1))
-elementwise("stablehlo.tanh", lambda b, x, y: b.subtract(b.constant(1, y.type), square(b, y)))
+elementwise("stablehlo.tanh", lambda b, x, y: b.subtract(b.constant(1, y), square(b, y)))
 
 quotient("stablehlo.cbrt", lambda b, x, y: times(b, 3, square(b, y)))
 quotient("stablehlo.log", lambda b, x, y: x)
@@ -121,9 +121,9 @@ def _power_base(b: Any, x: Any, y: Any, z: Any) -> Any:
     if n == 0:
         return None
     if n is not None:
-        lower = x if n == 2 else b.power(x, b.constant(n - 1, y.type))
-        return b.constant(1, x.type) if n == 1 else times(b, n, lower)
-    zero, one = b.zero(x.type), b.constant(1, x.type)
+        lower = x if n == 2 else b.power(x, b.constant(n - 1, y))
+        return b.constant(1, x) if n == 1 else times(b, n, lower)
+    zero, one = b.zeros_like(x), b.constant(1, x)
     flat = b.compare(y, zero, "EQ")
     if is_complex(y):  # where 0^0 need not be 1
         flat = b.or_(flat, b.compare(y, one, "EQ"))
@@ -133,8 +133,8 @@ def _power_base(b: Any, x: Any, y: Any, z: Any) -> Any:
 
 def _power_exponent(b: Any, x: Any, y: Any, z: Any) -> Any:
     """log(x) x^y, which tends to 0 where x does, for y > 0."""
-    is_zero = b.compare(x, b.zero(x.type), "EQ")
-    return b.multiply(b.log(b.select(is_zero, b.constant(1, x.type), x)), z)
+    is_zero = b.compare(x, b.zeros_like(x), "EQ")
+    return b.multiply(b.log(b.select(is_zero, b.constant(1, x), x)), z)
 
 
 elementwise("stablehlo.power", _power_base, _power_exponent)
@@ -146,8 +146,8 @@ def abs_(b: Any, op: Definition, dx: Tangents) -> list[Any]:
     x = op.operands[0]
     if is_complex(x):
         return [b.real(b.multiply(b.conj(b.sign(x)), dx[0]))]
-    one, minus = b.constant(1, x.type), b.constant(-1, x.type)
-    return [b.multiply(b.select(b.compare(x, b.zero(x.type), "GE"), one, minus), dx[0])]
+    one, minus = b.constant(1, x), b.constant(-1, x)
+    return [b.multiply(b.select(b.compare(x, b.zeros_like(x), "GE"), one, minus), dx[0])]
 
 
 @linearize("stablehlo.atan2")
@@ -166,7 +166,7 @@ def sign(b: Any, op: Definition, dx: Tangents) -> list[Any]:
     if not is_complex(x):
         return [None]
     size = b.abs(x)
-    zero, one = b.zero(size.type), b.constant(1, size.type)
+    zero, one = b.zeros_like(size), b.constant(1, size)
     turn = b.divide(b.imag(b.multiply(b.conj(s), dx[0])), b.select(b.compare(size, zero, "EQ"), one, size))
     return [b.multiply(s, b.complex(zero, turn))]
 
@@ -184,7 +184,7 @@ def clamp(b: Any, op: Definition, dx: Tangents) -> list[Any]:
         lambda: b.and_(ordered(b, x, low, "GT"), ordered(b, x, high, "LT")),
         lambda: ordered(b, high, b.maximum(low, x), "LT"),
     )
-    zero = b.zero(x.type)
+    zero = b.zeros_like(x)
     terms = [
         b.select(mask(), _spread(b, tangent, x), zero)
         for mask, tangent in zip(masks, dx, strict=True)
@@ -195,7 +195,7 @@ def clamp(b: Any, op: Definition, dx: Tangents) -> list[Any]:
 
 def _spread(b: Any, v: Any, like: Any) -> Any:
     """A scalar everywhere in the shape of another value; v itself where it has that shape."""
-    return v if v.type == like.type else b.broadcast_in_dim(v, [], like.type)
+    return v if v.type == like.type else b.broadcast_in_dim(v, [], like)
 
 
 def _choice(name: str, direction: str, opposite: str) -> None:
@@ -207,9 +207,9 @@ def _choice(name: str, direction: str, opposite: str) -> None:
     @linearize(name)
     def rule(b: Any, op: Definition, dx: Tangents) -> list[Any]:
         x, y = op.operands
-        share = b.select(b.compare(x, y, "EQ"), b.constant(0.5, x.type), b.constant(1, x.type))
+        share = b.select(b.compare(x, y, "EQ"), b.constant(0.5, x), b.constant(1, x))
         terms = [
-            b.select(ordered(b, x, y, wins), b.multiply(share, tangent), b.zero(x.type))
+            b.select(ordered(b, x, y, wins), b.multiply(share, tangent), b.zeros_like(x))
             for wins, tangent in zip((direction, opposite), dx, strict=True)
             if tangent is not None
         ]

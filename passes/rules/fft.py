@@ -16,7 +16,7 @@ from typing import Any
 from torch_mlir._mlir_libs import _stablehlo as hlo
 
 from tiduc.dialect.graph import Definition
-from tiduc.dialect.types import dims, rank, shape, with_shape
+from tiduc.dialect.types import dims, is_empty, rank, shape, with_shape
 from tiduc.passes.rules.elementwise import times
 from tiduc.passes.rules.opset import linear
 
@@ -24,7 +24,7 @@ from tiduc.passes.rules.opset import linear
 @linear("stablehlo.fft", [0])
 def fft(b: Any, op: Definition, ct: Any) -> list[Any]:
     x = op.operands[0]
-    if 0 in (*shape(x), *shape(ct)):
+    if is_empty(x) or is_empty(ct):
         return [None]
     length = list(op.attributes["fft_length"])
     count = prod(length)
@@ -58,4 +58,4 @@ def _weights(b: Any, x: Any, count: int) -> Any:
     alone = 2 - count % 2 if count > 1 else 1
     two, one = (b.constant(n, with_shape(x.type, sizes)) for n, sizes in ((2, [last - alone]), (1, [])))
     line = b.pad(two, one, [1], [alone - 1], [0])
-    return b.broadcast_in_dim(line, [rank(x) - 1], x.type)
+    return b.broadcast_in_dim(line, [rank(x) - 1], x)

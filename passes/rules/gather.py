@@ -7,7 +7,7 @@ from torch_mlir import ir
 from torch_mlir._mlir_libs import _stablehlo as hlo
 
 from tiduc.dialect.graph import Definition
-from tiduc.dialect.types import element, shape, with_shape
+from tiduc.dialect.types import element, is_empty, shape, with_shape
 from tiduc.passes.rules.opset import linear
 
 ARRANGED = frozenset(
@@ -19,7 +19,7 @@ ARRANGED = frozenset(
 def gather(b: Any, op: Definition, ct: Any) -> list[Any]:
     """Add the cotangent where the slices came from. Clamp first: gather does, but scatter drops."""
     x, indices = op.operands
-    if 0 in (*shape(x), *shape(ct)):
+    if is_empty(x) or is_empty(ct):
         return [None, None]
     d = hlo.GatherDimensionNumbers(op.attributes["dimension_numbers"])
     numbers = hlo.ScatterDimensionNumbers.get(
@@ -35,7 +35,7 @@ def gather(b: Any, op: Definition, ct: Any) -> list[Any]:
     inside = clamp_indices(b, indices, [0] * len(last), last, d.index_vector_dim)
     sorted_ = is_sorted(op) and (inside is indices or len(last) == 1)  # else clamping may change the order
     inside = signed(b, inside, max(last, default=0))
-    return [b.scatter(b.zero(x.type), inside, ct, numbers, sorted_=sorted_), None]
+    return [b.scatter(b.zeros_like(x), inside, ct, numbers, sorted_=sorted_), None]
 
 
 def is_sorted(op: Definition) -> bool:

@@ -41,7 +41,11 @@ def _linearized(b: Any, made: Loop, dx: Tangents) -> list[Any | None]:
     residuals = emit_loop(b, _replaced(made, body=extended), made.base)[-more:] if more else ()
     values = dict(zip(made.body.inputs.values(), made.operands, strict=True))
     b.inline(b.view, parts.invariant, values)
-    tangents = [b.zero(x.type) if t is None else t for x, t, flag in zip(made.operands, dx, active, strict=True) if flag]
+    tangents = [
+        b.zero(x.type) if t is None else t
+        for x, t, flag in zip(made.operands, dx, active, strict=True)
+        if flag
+    ]
     k, s = sum(active[:n]), sum(active[: n + m])
     carried = set(list(made.body.inputs.values())[: n + m])
     sequences = [made.sequences[i - n] for i in _elements(parts, made)]
@@ -119,7 +123,9 @@ def loop_transpose(b: Any, op: Definition, ct: Tangents, active: Sequence[bool])
     if body is None:
         return [None] * len(active)
     inits = [
-        b.zero(x.type) if t is None else t for x, t, flag in zip(made.inits, ct, with_ct, strict=False) if flag
+        b.zero(x.type) if t is None else t
+        for x, t, flag in zip(made.inits, ct, with_ct, strict=False)
+        if flag
     ]
     summed = [i for i in range(n + m, len(active)) if got[i]]
     read = [x for x, flag in zip(made.operands, linear, strict=True) if not flag]
@@ -159,7 +165,10 @@ def _transposed(b: Any, made: Loop, linear: Sequence[bool], with_ct: list[bool])
         b.view.discard(part)
     carries = [i for i in range(n) if with_ct[i]]
     cts = list(part.inputs.values())
-    elements, sums = cts[len(carries) : len(cts) - len(summed)], dict(zip(summed, cts[len(cts) - len(summed) :], strict=True))
+    elements, sums = (
+        cts[len(carries) : len(cts) - len(summed)],
+        dict(zip(summed, cts[len(cts) - len(summed) :], strict=True)),
+    )
     got = [of.get(i) is not None and of[i] is not sums.get(i) for i in range(len(linear))]
     got[:n] = with_ct[:n]
     if not any(got):

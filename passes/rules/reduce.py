@@ -9,7 +9,7 @@ from torch_mlir import ir
 
 from tiduc.dialect.bodies import reducer, self_contained
 from tiduc.dialect.graph import Definition
-from tiduc.dialect.types import element, shape
+from tiduc.dialect.types import element, is_empty, is_open, shape
 from tiduc.passes.rules.associative import everywhere, total
 from tiduc.passes.rules.expansion import expanded
 from tiduc.passes.rules.opset import linearize, transpose, unsupported
@@ -36,7 +36,7 @@ def reduce(b: Any, op: Definition, dx: Tangents) -> list[Any]:
 
 def _rule(b: Any, op: Definition, i: int) -> Any:
     """From the tangents of operand i and its initial value to that of result i; None where it has none."""
-    if b.tangent_type(op.results[i].type) is None or 0 in shape(op.results[i]):
+    if b.tangent_type(op.results[i].type) is None or is_empty(op.results[i]):
         return None
     name = reducer(op, i)
     if name == "stablehlo.add":
@@ -85,17 +85,19 @@ def _extremum(b: Any, op: Definition, i: int, name: str, dx: Any, dinit: Any) ->
     """
     x, init, y = op.operands[i], op.operands[len(op.results) + i], op.results[i]
     integer = ir.IntegerType.get_signless(32)
-    ties = b.compare(x, b.broadcast_in_dim(y, kept(op), x.type), "EQ")
+    ties = b.compare(x, b.broadcast_in_dim(y, kept(op), x), "EQ")
     number = b.reduce_sum(b.convert(ties, integer), dropped(op))
-    terms = [] if dx is None else [b.reduce_sum(b.select(ties, dx, b.zero(x.type)), dropped(op))]
+    terms = [] if dx is None else [b.reduce_sum(b.select(ties, dx, b.zeros_like(x)), dropped(op))]
     if not is_identity(b, init, name):
         tie = b.compare(y, repeated(b, init, y), "EQ")
         number = b.add(number, b.convert(tie, integer))
         if dinit is not None:
-            terms.append(b.select(tie, repeated(b, dinit, y), b.zero(y.type)))
-    elif 0 in shape(x):
+            terms.append(b.select(tie, repeated(b, dinit, y), b.zeros_like(y)))
+    elif is_empty(x):
         return None
-    return b.multiply(b.divide(b.constant(1, y.type), b.convert(number, element(y))), b.sum(terms))
+    elif is_open(x.type):  # and may turn out empty
+        number = b.maximum(number, b.constant(1, number))
+    return b.multiply(b.divide(b.constant(1, y), b.convert(number, element(y))), b.sum(terms))
 
 
 def _selected(b: Any, op: Definition, i: int, dx: Any, dinit: Any) -> Any:
@@ -105,11 +107,11 @@ def _selected(b: Any, op: Definition, i: int, dx: Any, dinit: Any) -> Any:
     terms = []
     if dx is not None:
         element_at = numbers(b, x)
-        mask = b.compare(element_at, b.broadcast_in_dim(at, kept(op), element_at.type), "EQ")
-        terms.append(b.reduce_sum(b.select(mask, dx, b.zero(x.type)), dropped(op)))
+        mask = b.compare(element_at, b.broadcast_in_dim(at, kept(op), element_at), "EQ")
+        terms.append(b.reduce_sum(b.select(mask, dx, b.zeros_like(x)), dropped(op)))
     if dinit is not None:
         mask = b.compare(at, repeated(b, none(b, x, at), at), "EQ")
-        terms.append(b.select(mask, repeated(b, dinit, y), b.zero(y.type)))
+        terms.append(b.select(mask, repeated(b, dinit, y), b.zeros_like(y)))
     return b.sum(terms)
 
 
@@ -121,7 +123,7 @@ def reduce_transpose(b: Any, op: Definition, ct: Tangents, active: Sequence[bool
         raise unsupported("transpose", op, "the body is not a sum")
 
     def to_operand(i: int) -> Any:
-        return b.broadcast_in_dim(ct[i], kept(op), op.operands[i].type)
+        return b.broadcast_in_dim(ct[i], kept(op), op.operands[i])
 
     def to_init(i: int) -> Any:
         return b.reduce_sum(ct[i], range(len(kept(op))))

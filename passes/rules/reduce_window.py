@@ -12,7 +12,7 @@ import numpy as np
 from tiduc.dialect.bodies import reducer, self_contained
 from tiduc.dialect.graph import Definition
 from tiduc.dialect.stablehlo import combiner
-from tiduc.dialect.types import element, rank, shape, with_shape
+from tiduc.dialect.types import element, is_empty, rank, shape, with_shape
 from tiduc.dialect.windows import Window, reduce_window, window_of
 from tiduc.passes.rules.associative import over_windows
 from tiduc.passes.rules.expansion import expanded
@@ -42,7 +42,7 @@ def reduce_window_linearize(b: Any, op: Definition, dx: Tangents) -> list[Any]:
 
 def _rule(b: Any, op: Definition, i: int) -> Any:
     """From the tangents of operand i and its initial value to that of result i; None where it has none."""
-    if b.tangent_type(op.results[i].type) is None or 0 in shape(op.results[i]):
+    if b.tangent_type(op.results[i].type) is None or is_empty(op.results[i]):
         return None
     name = reducer(op, i)
     if name == "stablehlo.add":
@@ -72,7 +72,7 @@ def _doubling(b: Any, op: Definition, operands: Sequence[Any]) -> Sequence[Any]:
 def _sum(b: Any, op: Definition, i: int, dx: Any, dinit: Any) -> Any:
     """Linear in operand and initial value together."""
     x, init = op.operands[i], op.operands[len(op.results) + i]
-    tangents = [b.zero(v.type) if dv is None else dv for v, dv in ((x, dx), (init, dinit))]
+    tangents = [b.zeros_like(v) if dv is None else dv for v, dv in ((x, dx), (init, dinit))]
     fill = combiner("stablehlo.add", element(x))
     return reduce_window(b, tangents[:1], tangents[1:], window_of(op), fill)[0]
 
@@ -113,18 +113,18 @@ def _extremum_in_tiles(b: Any, x: Any, y: Any, window: Window, dx: Any) -> Any:
 
     tangent, number = tiled(dx), tiled(numbers(b, x))
     last = none(b, x, number)
-    attains = b.compare(tiled(x), b.broadcast_in_dim(y, outer, tangent.type), "EQ")
+    attains = b.compare(tiled(x), b.broadcast_in_dim(y, outer, tangent), "EQ")
     candidates = b.select(attains, number, repeated(b, last, number))
     first = b.reduce(candidates, last, inner, "stablehlo.minimum")
-    mask = b.compare(number, b.broadcast_in_dim(first, outer, number.type), "EQ")
-    return b.reduce_sum(b.select(mask, tangent, b.zero(tangent.type)), inner)
+    mask = b.compare(number, b.broadcast_in_dim(first, outer, number), "EQ")
+    return b.reduce_sum(b.select(mask, tangent, b.zeros_like(tangent)), inner)
 
 
 def _from(b: Any, op: Definition, i: int, at: Any, dx: Any, dinit: Any, holes: bool = True) -> Any:
     """The tangents of the elements numbered `at`, or of the initial value where it was selected."""
     x, init = op.operands[i], op.operands[len(op.results) + i]
-    otherwise = b.zero(init.type) if dinit is None else dinit
-    return taken(b, b.zero(x.type) if dx is None else dx, at, otherwise if holes else None)
+    otherwise = b.zeros_like(init) if dinit is None else dinit
+    return taken(b, b.zeros_like(x) if dx is None else dx, at, otherwise if holes else None)
 
 
 @transpose("stablehlo.reduce_window")
@@ -137,8 +137,8 @@ def reduce_window_transpose(b: Any, op: Definition, ct: Tangents, active: Sequen
 
     def to_operand(i: int) -> Any:
         x = op.operands[i]
-        if 0 in (*shape(x), *shape(ct[i])):
-            return b.zero(x.type)
+        if is_empty(x) or is_empty(ct[i]):
+            return b.zeros_like(x)
         back = window.adjoint(shape(x), shape(ct[i]))
         zero, fill = b.zero(with_shape(x.type, [])), combiner("stablehlo.add", element(x))
         padded = b.pad(ct[i], zero, back.low, back.high, [s - 1 for s in back.base])
@@ -147,7 +147,7 @@ def reduce_window_transpose(b: Any, op: Definition, ct: Tangents, active: Sequen
     def to_init(i: int) -> Any:
         """Each place counts the initial value once, and once more for each offset without an element."""
         held = window.elements(shape(op.operands[i]))
-        times = b.constant(1 + np.prod(window.sizes) - held, op.results[i].type)
+        times = b.constant(1 + np.prod(window.sizes) - held, op.results[i])
         return b.reduce_sum(b.multiply(times, ct[i]), range(rank(times)))
 
     return [

@@ -22,11 +22,7 @@ refuse(
 )
 refuse(
     "its shapes are known only when it runs, and derivatives of such ops are not written yet",
-    "stablehlo.dynamic_broadcast_in_dim",
     "stablehlo.dynamic_conv",
-    "stablehlo.dynamic_pad",
-    "stablehlo.dynamic_reshape",
-    "stablehlo.real_dynamic_slice",
     "stablehlo.set_dimension_size",
 )
 refuse("it is a call, and is inlined when a program is imported", "stablehlo.composite")

@@ -103,7 +103,7 @@ class OpSet:
 
         def rule(b: Any, op: Definition, dx: Tangents) -> Sequence[Any | None]:
             tangents = {
-                i: b.zero(op.operands[i].type) if dx[i] is None else dx[i] for i in operands if i < len(dx)
+                i: b.zeros_like(op.operands[i]) if dx[i] is None else dx[i] for i in operands if i < len(dx)
             }
             return b.reapply(op, tangents)  # type: ignore[no-any-return]
 

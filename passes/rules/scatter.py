@@ -48,7 +48,7 @@ def scatter(b: Any, op: Definition, tangents: Tangents) -> list[Any]:
         return [dx]
     if kind == SET and not is_unique(op):
         return [_winner(b, op, dx, du)]
-    dx, du = b.zero(x.type) if dx is None else dx, b.zero(updates.type) if du is None else du
+    dx, du = b.zeros_like(x) if dx is None else dx, b.zeros_like(updates) if du is None else du
     return list(b.reapply(op, {0: dx, 2: du}))
 
 
@@ -62,7 +62,7 @@ def scatter_transpose(b: Any, op: Definition, ct: Tangents, active: Sequence[boo
     if kind == SUBTRACT:
         return [ct[0], None, lambda: b.negate(landed(b, op, ct[0]))]
     if kind == SET and is_unique(op):
-        return [lambda: b.reapply(op, {0: ct[0], 2: b.zero(updates.type)})[0], None, of_updates]
+        return [lambda: b.reapply(op, {0: ct[0], 2: b.zeros_like(updates)})[0], None, of_updates]
     if kind == MULTIPLY and not active[2]:
         return [b.reapply(op, {0: ct[0], 2: b.conj(updates)})[0], None, None]
     raise unsupported("transpose", op, "it is not linear")
@@ -135,7 +135,7 @@ def landed(b: Any, op: Definition, y: Any) -> Any:
         is_inside = b.reduce(is_inside, true, [d.index_vector_dim], "stablehlo.and")
     batch = [i for i in range(rank(updates)) if i not in d.update_window_dims]
     is_inside = b.broadcast_in_dim(is_inside, batch, predicate(updates.type))
-    return b.select(is_inside, found, b.zero(found.type))
+    return b.select(is_inside, found, b.zeros_like(found))
 
 
 # ---- the bodies that are not linear ---------------------------------------------------------------------
@@ -166,13 +166,13 @@ def _winner(b: Any, op: Definition, dx: Any | None, du: Any | None) -> Any:
         reducer=None,
         sorted_=is_sorted(op),
     )
-    dy = b.zero(x.type)
+    dy = b.zeros_like(x)
     if dx is not None:
         dy = b.select(b.compare(winners, none, "EQ"), dx, dy)
     if du is None:
         return dy
     won = b.compare(landed(b, op, winners), numbers, "EQ")
-    return _add_updates(b, op, dy, b.select(won, du, b.zero(du.type)))
+    return _add_updates(b, op, dy, b.select(won, du, b.zeros_like(du)))
 
 
 def _extremum(b: Any, op: Definition, dx: Any | None, du: Any | None) -> Any:
@@ -180,7 +180,7 @@ def _extremum(b: Any, op: Definition, dx: Any | None, du: Any | None) -> Any:
     (x, _, updates), y = op.operands, op.result
     if is_complex(x):
         raise unsupported("jvp", op, "the order of complex values is no differentiable choice")
-    zero, none = b.zero(x.type), b.zero(updates.type)
+    zero, none = b.zeros_like(x), b.zeros_like(updates)
     is_x, is_update = b.compare(x, y, "EQ"), b.compare(updates, landed(b, op, y), "EQ")
     count = _add_updates(b, op, b.convert(is_x, element(x)), b.convert(is_update, element(x)))
     total = zero if dx is None else b.select(is_x, dx, zero)
@@ -196,5 +196,5 @@ def _product(b: Any, op: Definition, dx: Any | None, du: Any | None) -> Any:
         if not is_unique(op):
             raise unsupported("jvp", op, "active updates are multiplied, and two may meet at one position")
         x = op.operands[0]
-        terms.append(_add_updates(b, op, b.zero(x.type), b.multiply(landed(b, op, x), du)))
+        terms.append(_add_updates(b, op, b.zeros_like(x), b.multiply(landed(b, op, x), du)))
     return b.sum(terms)

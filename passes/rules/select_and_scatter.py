@@ -1,49 +1,75 @@
-"""select_and_scatter: linear in what is scattered; where it goes has no derivative but zero.
+"""select_and_scatter: linear in what it adds up; by any other region, a scatter to the places that are selected.
 
-Two things are refused. To scatter by any op but add: the derivative depends on which sources meet at a place.
-And an active initial value: how often it takes part is where implementations differ.
+Where a source goes has no derivative but zero. An initial value that is active takes part once at each place, as XLA
+has it; the reference interpreter takes it once more for each source, which matters if it is not neutral.
 """
 
 from collections.abc import Sequence
+from math import prod
 from typing import Any
+
+from torch_mlir._mlir_libs import _stablehlo as hlo
 
 from tiduc.dialect.bodies import Body, reducer, returned, self_contained
 from tiduc.dialect.graph import Definition
-from tiduc.dialect.types import shape, with_shape
+from tiduc.dialect.types import is_empty, rank, shape, with_shape
 from tiduc.dialect.windows import window_of
+from tiduc.passes.rules.expansion import expanded
 from tiduc.passes.rules.opset import linearize, transpose, unsupported
 from tiduc.passes.rules.registry import Tangents
-from tiduc.passes.rules.selection import selected, taken
-
-SCATTERS = "it scatters by another op than add"
+from tiduc.passes.rules.selection import repeated, selected, taken
+from tiduc.passes.rules.tensor_body import of_tensors
 
 
 @linearize("stablehlo.select_and_scatter")
 def select_and_scatter(b: Any, op: Definition, dx: Tangents) -> list[Any]:
-    if reducer(op, region=1) != "stablehlo.add":
-        raise unsupported("jvp", op, SCATTERS)
-    if dx[2] is not None:
-        raise unsupported("jvp", op, "its initial value is active")
-    return [None] if dx[1] is None else list(b.reapply(op, {1: dx[1], 2: b.zero(op.operands[2].type)}))
+    x, source, init = op.operands
+    empty = is_empty(x) or is_empty(source)
+    if reducer(op, region=1) != "stablehlo.add" and not empty:
+        return expanded(b, op.operands, dx, lambda *operands: [_scattered(b, op, *operands)])
+    terms = [] if dx[2] is None else [repeated(b, dx[2], x)]
+    if dx[1] is not None and not empty:
+        terms.append(b.reapply(op, {1: dx[1], 2: b.zeros_like(init)})[0])
+    return [b.sum(terms) if terms else None]
+
+
+def _scattered(b: Any, op: Definition, x: Any, source: Any, init: Any) -> Any:
+    """The sources combined into an array of initial values, by the number of the element that each one goes to."""
+    if not self_contained(b, op):
+        raise unsupported("jvp", op, "a region of it reads a value from outside")
+    at = _selected(b, op)
+    flat = b.broadcast_in_dim(init, [], [prod(shape(x))])
+    indices = b.reshape(at, [*shape(at), 1])
+
+    def fill(region: Any) -> None:
+        body = Body(region, [init.type] * 2, b.location)
+        body.returns(body.copy_of(b, op, 1, body.arguments)[returned(op, 1)[0]])
+
+    numbers = hlo.ScatterDimensionNumbers.get([], [0], [], [], [0], rank(at))
+    attributes = {"scatter_dimension_numbers": numbers}
+    made = b.emit_all("stablehlo.scatter", (flat, indices, source), (flat.type,), attributes, [fill])
+    return b.reshape(made[0], shape(x))
+
+
+def _selected(b: Any, op: Definition) -> Any:
+    """The number of the element that each window selects; the last one where it is empty."""
+    x, in_body = op.operands[0], self_contained(b, op)
+
+    def prefers(builder: Any, u: Any, v: Any) -> Any:
+        if isinstance(builder, Body):
+            return builder.copy_of(b, op, 0, [u, v])[returned(op)[0]]
+        return of_tensors(b, op, [u, v])[0]
+
+    return selected(b, x, b.zero(with_shape(x.type, [])), window_of(op), prefers, in_body)[1]
 
 
 @transpose("stablehlo.select_and_scatter")
 def select_and_scatter_transpose(b: Any, op: Definition, ct: Tangents, active: Sequence[bool]) -> list[Any]:
     """Each source takes back the cotangent of the place its window selects."""
     x, source, _ = op.operands
-    if reducer(op, region=1) != "stablehlo.add":
-        raise unsupported("transpose", op, SCATTERS)
-    if active[0] or active[2]:
-        raise unsupported("transpose", op, "it is linear in the source only")
-    if not self_contained(b, op):
-        raise unsupported("transpose", op, "its selection reads a value from outside")
-
-    def prefers(body: Body, u: Any, v: Any) -> Any:
-        return body.copy_of(b, op, 0, [u, v])[returned(op)[0]]
-
-    if 0 in (*shape(x), *shape(source)):
-        return [None, b.zero(source.type), None]
-    window, zero = window_of(op), b.zero(with_shape(x.type, []))
-    at = selected(b, x, zero, window, prefers)[1]
-    otherwise = zero if window.may_be_empty(shape(x)) else None
-    return [None, taken(b, ct[0], at, otherwise), None]
+    if reducer(op, region=1) != "stablehlo.add" or active[0] or active[2]:
+        raise unsupported("transpose", op, "only a sum is linear, in its source only")
+    if is_empty(x) or is_empty(source):
+        return [None, b.zeros_like(source), None]
+    otherwise = b.zero(with_shape(x.type, [])) if window_of(op).may_be_empty(shape(x)) else None
+    return [None, taken(b, ct[0], _selected(b, op), otherwise), None]

@@ -14,6 +14,7 @@ from torch_mlir._mlir_libs import _stablehlo as hlo
 
 from tiduc.dialect.bodies import Body, Fill, reducer, returned
 from tiduc.dialect.graph import Definition, operations
+from tiduc.dialect.sizes import Size, product
 from tiduc.dialect.types import element, is_float, rank, shape, with_element, with_shape
 from tiduc.dialect.verify import ACTIVE
 from tiduc.dialect.windows import Window, reduce_window
@@ -70,19 +71,23 @@ def is_identity(b: Any, init: Any, reducer: str) -> bool:
 
 def numbers(b: Any, x: Any) -> Any:
     """The number of each element of x, as an array of x's shape."""
-    count = int(np.prod(shape(x)))
-    integer = ir.IntegerType.get_signless(32 if count < 2**31 - 1 else 64)
-    return b.reshape(b.iota(0, ir.RankedTensorType.get([count], integer)), shape(x))
+    count = product(shape(x))
+    integer = ir.IntegerType.get_signless(32 if not isinstance(count, Size) and count < 2**31 - 1 else 64)
+    line = with_element(with_shape(x.type, [count]), integer)
+    return b.reshape(b.iota(0, line, [count]), shape(x))
 
 
 def none(b: Any, x: Any, at: Any) -> Any:
     """The number, as a scalar, of what is no element of x."""
-    return b.constant(int(np.prod(shape(x))), with_shape(at.type, []))
+    count = product(shape(x))
+    if isinstance(count, Size):
+        return b.convert(b.size(count), element(at))
+    return b.constant(count, with_shape(at.type, []))
 
 
 def repeated(b: Any, scalar: Any, like: Any) -> Any:
     """A scalar everywhere, in the shape of another value."""
-    return b.broadcast_in_dim(scalar, [], with_shape(scalar.type, shape(like)))
+    return b.broadcast_in_dim(scalar, [], shape(like))
 
 
 def taken(b: Any, dx: Any, at: Any, otherwise: Any | None) -> Any:
@@ -90,7 +95,7 @@ def taken(b: Any, dx: Any, at: Any, otherwise: Any | None) -> Any:
 
     That scalar is put behind the last element, not selected afterwards, so that each index is in range.
     """
-    count = int(np.prod(shape(dx)))
+    count = product(shape(dx))
     flat = b.reshape(dx, [count])
     if otherwise is not None:
         flat = b.pad(flat, otherwise, [0], [1], [0])
@@ -118,15 +123,21 @@ def numbers_along(b: Any, x: Any, indices: Any, d: int) -> Any:
 
 
 def selected(
-    b: Any, x: Any, init: Any, window: Window, prefers: Callable[[Any, Any, Any], Any]
+    b: Any,
+    x: Any,
+    init: Any,
+    window: Window,
+    prefers: Callable[[Any, Any, Any], Any],
+    in_body: bool = True,
 ) -> tuple[Any, Any]:
     """The value and the number that each window over x selects: `init` and the last number where it is empty.
 
     `prefers(b, u, v)` says whether u is kept when v, later in row-major order, comes along. The body puts
-    its arguments in that order itself, so that a compiler that combines them in another selects the same.
+    its arguments in that order itself, so that a compiler that combines them in another selects the same. Where
+    `prefers` cannot go into a body, or windows are long, `b` is the builder of whole tensors.
     """
     at = numbers(b, x)
-    if max(window.sizes, default=0) > LONG:
+    if not in_body or max(window.sizes, default=0) > LONG:
         return _selected_of_tensors(b, [x, at], [init, none(b, x, at)], window, prefers)
 
     def fill(region: Any) -> None:

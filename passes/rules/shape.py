@@ -6,7 +6,8 @@ from typing import Any
 import numpy as np
 
 from tiduc.dialect.graph import Definition
-from tiduc.dialect.types import predicate, rank, shape, with_shape
+from tiduc.dialect.sizes import Size, known_equal
+from tiduc.dialect.types import element, is_open, predicate, rank, shape, with_shape
 from tiduc.passes.rules.opset import linear, linearize, transpose
 from tiduc.passes.rules.registry import Tangents
 
@@ -14,9 +15,10 @@ from tiduc.passes.rules.registry import Tangents
 @linear("stablehlo.broadcast_in_dim", [0])
 def broadcast_in_dim(b: Any, op: Definition, ct: Any) -> list[Any]:
     """Sum over the dimensions that are new or were of size 1; put the others in the operand's order."""
-    x = op.operands[0]
-    pairs = zip(shape(x), op.attributes["broadcast_dimensions"], strict=True)
-    kept = [d for n, d in pairs if shape(ct)[d] == n]
+    x, dimensions = op.operands[0], op.attributes["broadcast_dimensions"]
+    if is_open(x.type):
+        return [unbroadcast(b, ct, x, list(dimensions))]
+    kept = [d for n, d in zip(shape(x), dimensions, strict=True) if shape(ct)[d] == n]
     summed = b.reduce_sum(ct, [d for d in range(rank(ct)) if d not in kept and shape(ct)[d] != 1])
     in_order = b.reshape(
         summed, [shape(ct)[d] for d in sorted(kept)]
@@ -24,9 +26,36 @@ def broadcast_in_dim(b: Any, op: Definition, ct: Any) -> list[Any]:
     return [b.reshape(b.transpose(in_order, np.argsort(np.argsort(kept))), shape(x))]
 
 
+def unbroadcast(
+    b: Any, ct: Any, x: Any, dimensions: Sequence[int], still: Sequence[int] = (), more: Sequence[int] = ()
+) -> Any:
+    """The same where sizes are open; dimensions `still` of x are known to stay as they are, `more` to be repeated.
+
+    A dimension of n elements laid along one of m, of which only the run will tell whether n is m or 1, is taken
+    apart into n and m / n, of which the latter is summed over.
+    """
+    own, sizes, apart, summed, placed = shape(x), shape(ct), [], [], {}
+    along = {d: i for i, d in enumerate(dimensions)}
+    for d, m in enumerate(sizes):
+        i, at = along.get(d), len(apart)
+        if i is None or known_equal(own[i], 1) or i in more:
+            apart.append(m)
+            summed.append(at)
+        elif i in still or known_equal(own[i], m) or not isinstance(own[i], Size):
+            apart.append(m)
+            placed[i] = at
+        else:
+            apart += own[i], m // own[i]
+            summed.append(at + 1)
+            placed[i] = at
+    whole = b.reduce_sum(b.reshape(ct, apart), summed)
+    kept = sorted(placed)
+    return b.reshape(b.transpose(whole, np.argsort(np.argsort([placed[i] for i in kept]))), own)
+
+
 @linearize("stablehlo.concatenate")
 def concatenate(b: Any, op: Definition, dx: Tangents) -> tuple[Any, ...]:
-    zeros = {i: b.zero(x.type) for i, x in enumerate(op.operands) if dx[i] is None}
+    zeros = {i: b.zeros_like(x) for i, x in enumerate(op.operands) if dx[i] is None}
     return b.reapply(op, {i: zeros.get(i, tangent) for i, tangent in enumerate(dx)})  # type: ignore[no-any-return]
 
 
@@ -56,15 +85,15 @@ def pad(b: Any, op: Definition, ct: Any) -> list[Any]:
         cropped, start, limit = ct, np.maximum(low, 0), shape(ct) - np.maximum(high, 0)
         if (low < 0).any() or (high < 0).any():  # dropped elements get a zero
             none = np.zeros_like(low)
-            cropped = b.pad(ct, b.zero(value.type), -low, -high, none)
+            cropped = b.pad(ct, b.zeros_like(value), -low, -high, none)
             start, limit = none, shape(cropped)
         return b.slice(cropped, start, limit, interior + 1)
 
     def of_value() -> Any:
-        is_element = b.pad(
-            b.constant(True, predicate(x.type)), b.constant(False, predicate(value.type)), low, high, interior
-        )
-        return b.reduce_sum(b.select(is_element, b.zero(ct.type), ct), range(rank(ct)))
+        boolean = element(predicate(value.type))
+        true, false = b.repeated(True, boolean, x), b.repeated(False, boolean, value)
+        is_element = b.pad(true, false, low, high, interior)
+        return b.reduce_sum(b.select(is_element, b.zeros_like(ct), ct), range(rank(ct)))
 
     return [of_operand, of_value]
 
@@ -86,7 +115,8 @@ def slice_(b: Any, op: Definition, ct: Any) -> list[Any]:
     start, strides = (np.array(list(op.attributes[name]), int) for name in ("start_indices", "strides"))
     taken = np.array(shape(ct), int)
     end = start + np.where(taken > 0, (taken - 1) * strides + 1, 0)
-    return [b.pad(ct, b.zero(with_shape(x.type, [])), start, np.array(shape(x), int) - end, strides - 1)]
+    after = [n - e for n, e in zip(shape(x), end, strict=True)]
+    return [b.pad(ct, b.zero(with_shape(x.type, [])), start, after, strides - 1)]
 
 
 @linear("stablehlo.transpose", [0])

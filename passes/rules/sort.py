@@ -4,7 +4,7 @@ from typing import Any
 
 from tiduc.dialect.bodies import Body, returned, self_contained
 from tiduc.dialect.graph import Definition
-from tiduc.dialect.types import shape, with_shape
+from tiduc.dialect.types import is_empty, with_shape
 from tiduc.dialect.verify import ACTIVE
 from tiduc.passes.rules.opset import linearize, unsupported
 from tiduc.passes.rules.registry import Tangents
@@ -19,7 +19,7 @@ def sort(b: Any, op: Definition, dx: Tangents) -> list[Any]:
     """
     if not self_contained(b, op):
         raise unsupported("jvp", op, "its comparator reads a value from outside")
-    if 0 in shape(op.operands[0]):
+    if is_empty(op.operands[0]):
         return [None] * len(dx)
     order = _order(b, op)
     return [None if tangent is None else taken(b, tangent, order, None) for tangent in dx]

@@ -1,6 +1,6 @@
 """The linear graph of a closed graph, and the primal values that it reads, told apart for calls, branches and loops.
 
-    @f: p2 = a*x; y = exp p2       linear: dx -> t1 = a*dx; t2 = y*t1        reads: a, an input; y, a residual
+@f: p2 = a*x; y = exp p2       linear: dx -> t1 = a*dx; t2 = y*t1        reads: a, an input; y, a residual
 """
 
 from collections.abc import Sequence

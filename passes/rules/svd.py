@@ -91,13 +91,13 @@ def svd(b: Any, op: Definition, dx: Tangents) -> list[Any | None]:
 
 def _rotations(b: Any, s: Any, c: Any) -> tuple[Any, Any]:
     """x and y; of the diagonal, which is of phases, all is in x."""
-    half, pairs = b.constant(0.5, c.type), with_shape(s.type, shape(c))
+    half, pairs = b.constant(0.5, c), with_shape(s.type, shape(c))
     sums = inverse(b, b.add(columns(b, s, pairs), rows(b, s, pairs)))
     both = b.multiply(half, scaled(b, inverse_gaps(b, s), b.add(c, adjoint(b, c))))
     apart = b.multiply(half, scaled(b, sums, b.subtract(c, adjoint(b, c))))
     if not is_complex(c):
         return b.add(both, apart), b.subtract(both, apart)
-    on_diagonal, zero = compare_places(b, c, "EQ"), b.zero(c.type)
+    on_diagonal, zero = compare_places(b, c, "EQ"), b.zeros_like(c)
     more = b.add(apart, b.select(on_diagonal, apart, zero))
     less = b.select(on_diagonal, zero, apart)
     return b.add(both, more), b.subtract(both, less)

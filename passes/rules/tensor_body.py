@@ -5,7 +5,7 @@ from typing import Any
 
 from tiduc.dialect.bodies import returned
 from tiduc.dialect.graph import Definition, captured, operations
-from tiduc.dialect.types import rank, with_shape
+from tiduc.dialect.types import rank, shape, with_shape
 from tiduc.passes.rules.opset import unsupported
 
 ELEMENTWISE = frozenset(
@@ -32,10 +32,10 @@ def of_tensors(b: Any, op: Definition, operands: Sequence[Any], region: int = 0)
     Scalars from inside or outside of the region are broadcast. `Unsupported` where it holds an op that is not
     elementwise.
     """
-    sizes = list(operands[0].type.shape)
+    sizes = shape(operands[0])
 
     def spread(scalar: Any) -> Any:
-        return b.broadcast_in_dim(scalar, [], with_shape(scalar.type, sizes)) if sizes else scalar
+        return b.broadcast_in_dim(scalar, [], sizes) if sizes else scalar
 
     block = op.regions[region].blocks[0]
     values = dict(zip(block.arguments, operands, strict=True))
@@ -46,7 +46,7 @@ def of_tensors(b: Any, op: Definition, operands: Sequence[Any], region: int = 0)
         attributes = {name: inner.attributes[name] for name in inner.attributes}
         if inner.name == "stablehlo.constant":
             values[inner.result] = spread(b.emit(inner.name, (), inner.result.type, attributes))
-        elif inner.name in SAME and inner.operands[0].type == inner.result.type:
+        elif inner.name in SAME and rank(inner.operands[0]) == rank(inner.result) == 0:
             values[inner.result] = values[inner.operands[0]]
         elif inner.name in ELEMENTWISE and not any(rank(v) for v in (*inner.operands, *inner.results)):
             types = [with_shape(y.type, sizes) for y in inner.results]

@@ -3,7 +3,7 @@
 from typing import Any
 
 from tiduc.dialect.graph import Definition
-from tiduc.dialect.types import rank, shape
+from tiduc.dialect.types import is_empty, rank
 from tiduc.passes.rules.opset import linearize
 from tiduc.passes.rules.registry import Tangents
 from tiduc.passes.rules.selection import numbers_along, taken
@@ -14,6 +14,6 @@ from tiduc.passes.rules.selection import numbers_along, taken
 def top_k(b: Any, op: Definition, dx: Tangents) -> list[Any | None]:
     """A gather by the indices that it gives; the call is the same by another name."""
     x, indices = op.operands[0], op.results[1]
-    if 0 in (*shape(x), *shape(indices)):
+    if is_empty(x) or is_empty(indices):
         return [None, None]
     return [taken(b, dx[0], numbers_along(b, x, indices, rank(x) - 1), None), None]

@@ -10,7 +10,7 @@ from torch_mlir import ir
 from torch_mlir._mlir_libs import _stablehlo as hlo
 
 from tiduc.dialect.graph import Definition
-from tiduc.dialect.types import is_complex, rank, shape, with_element
+from tiduc.dialect.types import is_complex, is_empty, rank, with_element
 from tiduc.passes.rules.arithmetic import difference
 from tiduc.passes.rules.opset import linearize, transpose, unsupported
 from tiduc.passes.rules.registry import Tangents
@@ -20,7 +20,7 @@ from tiduc.passes.rules.registry import Tangents
 def triangular_solve(b: Any, op: Definition, dx: Tangents) -> Sequence[Any | None]:
     """op(a) dx = dy - op(da) x, which is a solve with the same a."""
     a, x, kind = op.operands[0], op.result, _kind(op)
-    if 0 in shape(x):
+    if is_empty(x):
         return [None]
     second = None
     if dx[0] is not None:
@@ -47,13 +47,13 @@ def triangular_solve_transpose(b: Any, op: Definition, ct: Tangents, active: Seq
     return [None, b.reapply(op, {0: matrix, 1: ct[0]}, {"transpose_a": hlo.TransposeAttr.get(turned)})[0]]
 
 
-def solve(b: Any, a: Any, y: Any, left: bool, lower: bool, adjoint: bool) -> Any:
-    """x where op(a) x = y, or x op(a) = y: op(a) is the triangle of a, or its adjoint."""
+def solve(b: Any, a: Any, y: Any, left: bool, lower: bool, adjoint: bool, unit: bool = False) -> Any:
+    """x where op(a) x = y, or x op(a) = y: op(a) is the triangle of a, or its adjoint; `unit` as in the op."""
     turned = "ADJOINT" if is_complex(a) else "TRANSPOSE"
     attributes = {
         "left_side": ir.BoolAttr.get(left),
         "lower": ir.BoolAttr.get(lower),
-        "unit_diagonal": ir.BoolAttr.get(False),
+        "unit_diagonal": ir.BoolAttr.get(unit),
         "transpose_a": hlo.TransposeAttr.get(turned if adjoint else "NO_TRANSPOSE"),
     }
     return b.emit("stablehlo.triangular_solve", (a, y), y.type, attributes)
@@ -64,7 +64,7 @@ def triangle(b: Any, x: Any, lower: bool, strict: bool = False) -> Any:
     return b.select(
         compare_places(b, x, ("GT" if lower else "LT") if strict else "GE" if lower else "LE"),
         x,
-        b.zero(x.type),
+        b.zeros_like(x),
     )
 
 

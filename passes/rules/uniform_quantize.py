@@ -35,11 +35,11 @@ def uniform_quantize(b: Any, op: Definition, dx: Tangents) -> list[Any]:
         )
 
     def end(value: float) -> Any:
-        bits = b.emit(op.name, (b.constant(value, x.type),), q.type)
+        bits = b.emit(op.name, (b.constant(value, x),), q.type)
         return b.emit("stablehlo.uniform_dequantize", (bits,), x.type)
 
     inside = b.and_(b.compare(end(-np.inf), x, "LE"), b.compare(x, end(np.inf), "LE"))
-    return [b.select(inside, dx[0], b.zero(x.type))]
+    return [b.select(inside, dx[0], b.zeros_like(x))]
 
 
 @linearize("stablehlo.uniform_dequantize")

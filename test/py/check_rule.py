@@ -13,6 +13,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
+from evidence import NOTES
 from numpy.typing import NDArray
 from xla import chosen
 
@@ -47,6 +48,8 @@ def check_rule(
     _check(program, point, order, rng, subsets, rtol, adjoint_rtol, differences)
     if jax_function is not None:
         _check_jax(program, point, rng, jax_function, rtol)
+    if opset is OPSET:
+        NOTES.checked(text, order)
 
 
 def run(program: Program, point: Sequence[Array]) -> tuple[Array, ...]:

@@ -1,5 +1,85 @@
-"""Eight devices, all of them this CPU, for programs of several; JAX reads this when it starts."""
+"""Compares what the tests of rules have checked with the tables of `tiduc ops`, once all of these tests have run."""
 
 import os
+from pathlib import Path
+from typing import Any
 
+import pytest
+from evidence import NOTES
+
+from tiduc.tables import Refusal
+
+# Eight devices, all of them this CPU, for programs of several; JAX looks when it is first used.
 os.environ["XLA_FLAGS"] = f"{os.environ.get('XLA_FLAGS', '')} --xla_force_host_platform_device_count=8"
+
+RULES = Path(__file__).with_name("rules")
+HOW = "python -m pytest test/py/rules --write-tables"
+
+
+def pytest_addoption(parser: Any) -> None:
+    parser.addoption("--write-tables", action="store_true", help="write what the tests of rules have checked")
+
+
+class _Session:
+    """Whether all tests of rules ran, and how the tables differ."""
+
+    whole = False
+    deselected = False
+    lines: list[str] = []
+
+
+def pytest_deselected(items: Any) -> None:
+    _Session.deselected = True
+
+
+def pytest_collection_finish(session: Any) -> None:
+    ran = {item.path for item in session.items}
+    _Session.whole = set(RULES.glob("test_*.py")) <= ran and not _Session.deselected
+
+
+@pytest.fixture(autouse=True)
+def notes(request: Any) -> Any:
+    """Notes the refusals that tests of rules meet."""
+    if RULES not in request.path.parents:
+        yield
+        return
+    with NOTES.refused():
+        yield
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_testnodedown(node: Any, error: Any) -> None:
+    """A worker of pytest-xdist hands over what it noted."""
+    handed = getattr(node, "workeroutput", {}).get("notes")
+    if handed is not None:
+        NOTES.programs.update(tuple(row) for row in handed["programs"])
+        NOTES.refusals.update(Refusal(*row) for row in handed["refusals"])
+        _Session.whole = handed["whole"]
+
+
+def pytest_sessionfinish(session: Any, exitstatus: int) -> None:
+    if hasattr(session.config, "workeroutput"):
+        session.config.workeroutput["notes"] = {
+            "programs": [list(row) for row in NOTES.programs],
+            "refusals": [list(row) for row in NOTES.refusals],
+            "whole": _Session.whole,
+        }
+        return
+    if not _Session.whole or exitstatus != 0:
+        return
+    for table, rows in NOTES.tables().items():
+        if session.config.getoption("--write-tables"):
+            table.write(rows)
+            continue
+        known = table.read()
+        _Session.lines += [f"{table.name}: not in the table: {row}" for row in rows if row not in known]
+        _Session.lines += [f"{table.name}: no test has {row}" for row in known if row not in rows]
+    if _Session.lines:
+        session.exitstatus = pytest.ExitCode.TESTS_FAILED
+
+
+def pytest_terminal_summary(terminalreporter: Any) -> None:
+    if _Session.lines:
+        terminalreporter.section("what tests of rules have checked differs from the tables")
+        for line in [*_Session.lines, f"after a look, {HOW} writes them anew"]:
+            terminalreporter.line(line)

@@ -19,7 +19,8 @@ def program(*shapes: Any, of: dict[str, Any] = PROGRAMS) -> Callable[[Any], Any]
     def declare(function: Any) -> Any:
         random = np.random.default_rng(len(of))
         arguments = [
-            s if isinstance(s, np.ndarray | np.generic | int) else 0.2 + 0.6 * random.random(s) for s in shapes
+            s if isinstance(s, np.ndarray | np.generic | int) else 0.2 + 0.6 * random.random(s)
+            for s in shapes
         ]
         of[function.__name__] = function, tuple(arguments)
         return function
@@ -105,7 +106,9 @@ def fori_update(x: Any) -> Any:
 
 @program((3,))
 def becomes_active(x: Any) -> Any:
-    return lax.fori_loop(0, 4, lambda i, c: (c[1], c[1] * x + c[0], c[2] + 1.0), (jnp.ones(3), jnp.zeros(3), 0.0))[0]
+    return lax.fori_loop(
+        0, 4, lambda i, c: (c[1], c[1] * x + c[0], c[2] + 1.0), (jnp.ones(3), jnp.zeros(3), 0.0)
+    )[0]
 
 
 @program((3,))

@@ -103,7 +103,9 @@ def test_reverse_over_reverse(name: str) -> None:
     agree(got, forward)  # the Hessian is symmetric
 
 
-def differences(evaluate: Callable[[Sequence[Array]], list[Array]], x: Sequence[Array], dx: Sequence[Array]) -> list[Array]:
+def differences(
+    evaluate: Callable[[Sequence[Array]], list[Array]], x: Sequence[Array], dx: Sequence[Array]
+) -> list[Array]:
     h = 1e-6
     ahead, behind = (evaluate([v + s * h * d for v, d in zip(x, dx, strict=True)]) for s in (1, -1))
     return [(p - q) / (2 * h) for p, q in zip(ahead, behind, strict=True)]

@@ -60,6 +60,7 @@ def test_links(name: str) -> None:
 def test_typed() -> None:
     assert SETUPTOOLS["package-data"]["tiduc"] == ["py.typed"]
     assert (ROOT / "tiduc" / "py.typed").is_file()
+    assert SETUPTOOLS["package-data"]["tiduc.tables"] == ["*.tsv"]
 
 
 def test_every_folder_of_python_is_a_package() -> None:

@@ -1,6 +1,6 @@
 """Checks the derivatives of random programs, of orders one to three.
 
-    python test/sweep/compositions.py [--examples N] [--seed N] [--order N]
+    PYTHONPATH=test/py python test/sweep/compositions.py [--examples N] [--seed N] [--order N]
 
 Programs are drawn by hypothesis (`composer.py`, `families.py`), and run by the reference interpreter in f64. Along one
 way to the order, such as VJP of JVP of VJP, each program on the way has

@@ -4,6 +4,7 @@ import jax
 import numpy as np
 import pytest
 from check_rule import check_rule, run
+from xla import by_xla
 
 from tiduc.dialect.errors import Unsupported
 from tiduc.program import load
@@ -117,20 +118,60 @@ def test_initial_value() -> None:
     check_rule(text(*CASES["overlap"], init=0.7), RNG.standard_normal(6), RNG.standard_normal(4))
 
 
+def with_argument(program: str) -> str:
+    return program.replace(", %source:", ", %t: tensor<f64>, %source:")
+
+
+@pytest.mark.parametrize(("scatter", "init"), [("multiply", 1.0), ("maximum", -9.0), ("minimum", 9.0)])
+@pytest.mark.parametrize("case", CASES.values(), ids=CASES)
+def test_scatters(scatter: str, init: float, case: tuple[Sizes, Sizes, Sizes, Pads]) -> None:
+    program = text(*case, scatter=scatter, init=init)
+    check_rule(program, RNG.standard_normal(case[0]), RNG.standard_normal(places(*case)), subsets=False)
+
+
+@pytest.mark.parametrize("name", ["overlap", "empty_source"])
+@pytest.mark.parametrize("scatter", ["add", "multiply", "maximum"])
+def test_active_initial_value(scatter: str, name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """It takes part once in XLA; in the interpreter once more for each source."""
+    monkeypatch.setattr("check_rule.chosen", lambda text: by_xla)
+    case = CASES[name]
+    program = with_argument(text(*case, scatter=scatter)).replace("(%x, %source, %init)", "(%x, %source, %t)")
+    point = [RNG.standard_normal(case[0]), np.array(0.3), RNG.standard_normal(places(*case))]
+    check_rule(program, *point, order=1, subsets=False)
+
+
+def test_scatter_by_several_ops() -> None:
+    source = text(*CASES["overlap"]).replace(
+        "%2 = stablehlo.add %a, %b : tensor<f64>",
+        """%3 = stablehlo.add %a, %b : tensor<f64>
+        %4 = stablehlo.multiply %a, %b : tensor<f64>
+        %2 = stablehlo.add %3, %4 : tensor<f64>""",
+    )
+    check_rule(source, RNG.standard_normal(6), RNG.standard_normal(4))
+
+
+def test_long_window() -> None:
+    case = ((60,), (40,), (4,), ((3, 2),))
+    check_rule(text(*case), RNG.standard_normal(60), RNG.standard_normal(places(*case)), order=1)
+
+
+def test_selection_by_a_value_from_outside() -> None:
+    """Of those beyond a limit the first."""
+    outside = with_argument(text(*CASES["overlap"])).replace("compare GE, %a, %b", "compare GE, %a, %t")
+    x, source, ct = RNG.standard_normal(6), *RNG.standard_normal((2, 4))
+    program = load(outside)
+    dx = RNG.standard_normal(4)
+    y, dy = run(program.jvp([2]), [x, np.array(0.2), source, dx])
+    np.testing.assert_allclose(dy, run(program, [x, np.array(0.2), dx])[0])
+    ct = RNG.standard_normal(6)
+    _, cx = run(program.vjp([2]), [x, np.array(0.2), source, ct])
+    assert np.vdot(cx, dx) == pytest.approx(np.vdot(ct, dy))
+    with pytest.raises(Unsupported, match="its region reads an active value"):
+        program.vjp([1])
+
+
 def test_refused() -> None:
-    with pytest.raises(
-        Unsupported, match=r"jvp AD rule for stablehlo.select_and_scatter: it scatters by another"
-    ):
-        load(text(*CASES["overlap"], scatter="maximum")).jvp([1])
-    active = text(*CASES["overlap"]).replace("(%x: tensor<6xf64>,", "(%x: tensor<6xf64>, %t: tensor<f64>,")
-    with pytest.raises(Unsupported, match=r"jvp AD rule for stablehlo.select_and_scatter: its initial value"):
-        load(active.replace("(%x, %source, %init)", "(%x, %source, %t)")).jvp([1])
-    outside = active.replace("compare GE, %a, %b", "compare GE, %a, %t")
-    with pytest.raises(
-        Unsupported, match=r"jvp AD rule for stablehlo.select_and_scatter: its region reads an active"
-    ):
-        load(outside).vjp([1])
-    with pytest.raises(
-        Unsupported, match=r"transpose AD rule for stablehlo.select_and_scatter: its selection"
-    ):
-        load(outside).vjp([2])
+    outside = with_argument(text(*CASES["overlap"], scatter="maximum"))
+    outside = outside.replace("compare GE, %a, %b", "compare GE, %a, %t")
+    with pytest.raises(Unsupported, match="select_and_scatter: a region of it reads a value from outside"):
+        load(outside).jvp([2])

@@ -1,0 +1,156 @@
+"""Emitters of ops whose shapes are operands, for results with open sizes; the static ops have none."""
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+from torch_mlir import ir
+
+from tiduc.dialect.builder import Builder
+from tiduc.dialect.errors import OpenSize
+from tiduc.dialect.sizes import Atom, Key, Size, known_equal
+from tiduc.dialect.types import dims, element, shape, with_element
+
+
+class DynamicShapes(Builder):
+    """Emits sizes, and what takes them; sizes are 32-bit integers, as `get_dimension_size` gives them."""
+
+    constant: Any
+    concatenate: Any
+
+    # ---- sizes ------------------------------------------------------------------------------------------------
+
+    def size(self, n: Any) -> Any:
+        """A size as a scalar; each is emitted once a graph."""
+        key = n.key if isinstance(n, Size) else ((), int(n))
+        made = self.constants.get(("size", key))
+        if made is None:
+            made = self.constants["size", key] = self._size(key)
+        return made
+
+    def sizes(self, shape_: Sequence[Any]) -> Any:
+        """Sizes as a vector, the operand of the ops below."""
+        parts: list[Any] = []
+        known: list[int] = []
+        for n in [*shape_, None]:
+            if n is not None and not isinstance(n, Size):
+                known.append(int(n))
+                continue
+            if known or not shape_:
+                parts.append(self.constant(np.array(known, np.int64), _vector(len(known))))
+                known = []
+            if n is not None:
+                parts.append(self.emit("stablehlo.reshape", (self.size(n),), _vector(1)))
+        return parts[0] if len(parts) == 1 else self.concatenate(parts, 0)
+
+    def _size(self, key: Key) -> Any:
+        terms, constant = key
+        total = None
+        for atom, factor in terms:
+            term, minus = self._atom(atom), factor < 0 and total is not None
+            if (times := -factor if minus else factor) != 1:
+                term = self._on_sizes("multiply", self.size(times), term)
+            if total is not None:
+                term = self._on_sizes("subtract" if minus else "add", total, term)
+            total = term
+        if total is None:
+            return self.constant(constant, _scalar())
+        return self._on_sizes("add", total, self.size(constant)) if constant else total
+
+    def _atom(self, atom: Atom) -> Any:
+        kind, of, where = atom
+        if kind == "dimension":
+            if of.definition is not None and of.definition.active is not None:
+                name = of.definition.name
+                raise OpenSize(f"the size of a tangent that {name} gives is known only when it runs")
+            return self.emit("stablehlo.get_dimension_size", (of,), _scalar(), {"dimension": _i64(where)})
+        if kind == "scalar":
+            return self._as_i32(of)
+        if kind == "entry":
+            ends = {"start_indices": [where], "limit_indices": [where + 1], "strides": [1]}
+            bounds = {name: dims(at) for name, at in ends.items()}
+            one = self.emit("stablehlo.slice", (self._as_i32(of),), _vector(1), bounds)
+            return self.emit("stablehlo.reshape", (one,), _scalar())
+        a, by = self.size(Size(of)), self.size(Size(where))
+        return self._on_sizes("multiply", a, by) if kind == "product" else self._quotient(of, a, where, by)
+
+    def _quotient(self, key: Key, a: Any, divisor: Key, by: Any) -> Any:
+        """The floor of a / by, where `divide` rounds toward zero; a size by which it divides counts as 1 if it is 0."""
+        if divisor[0]:
+            by = self._on_sizes("maximum", by, self.size(1))
+        if min([key[1], *(factor for _, factor in key[0])]) < 0:
+            rest = self._on_sizes("add", self._on_sizes("remainder", a, by), by)
+            a = self._on_sizes("subtract", a, self._on_sizes("remainder", rest, by))
+        return self._on_sizes("divide", a, by)
+
+    def _on_sizes(self, name: str, a: Any, b: Any) -> Any:
+        return self.emit(f"stablehlo.{name}", (a, b), _scalar())
+
+    def _as_i32(self, x: Any) -> Any:
+        """Integers, or indices in or outside of tensors, as 32-bit integers."""
+        integer = ir.IntegerType.get_signless(32)
+        if not isinstance(x.type, ir.RankedTensorType):
+            if isinstance(x.type, ir.IndexType):
+                x = self.emit("arith.index_cast", (x,), integer)
+            x = self.emit("tensor.from_elements", (x,), ir.RankedTensorType.get([], x.type))
+        if element(x) == integer:
+            return x
+        name = "arith.index_cast" if isinstance(element(x), ir.IndexType) else "stablehlo.convert"
+        return self.emit(name, (x,), with_element(x.type, integer))
+
+    # ---- ops --------------------------------------------------------------------------------------------------
+
+    def dynamic_broadcast_in_dim(self, x: Any, dimensions: Any, type_: Any, sizes: Sequence[Any]) -> Any:
+        """x laid along `dimensions` of an array of these sizes, repeated along the others.
+
+        Which dimensions of x are repeated is said where it is known: some targets must know.
+        """
+        attributes = {
+            "broadcast_dimensions": dims(dimensions),
+            **expanding(shape(x), [sizes[int(d)] for d in dimensions]),
+        }
+        return self.emit("stablehlo.dynamic_broadcast_in_dim", (x, self.sizes(sizes)), type_, attributes)
+
+    def dynamic_iota(self, dimension: int, type_: Any, sizes: Sequence[Any]) -> Any:
+        """0, 1, 2, ... along a dimension of an array of these sizes."""
+        attributes = {"iota_dimension": _i64(dimension)}
+        return self.emit("stablehlo.dynamic_iota", (self.sizes(sizes),), type_, attributes)
+
+    def dynamic_pad(self, x: Any, value: Any, paddings: Sequence[Any], type_: Any) -> Any:
+        """x padded; low, high and interior paddings are sizes."""
+        operands = (x, value, *(self.sizes(list(p)) for p in paddings))
+        return self.emit("stablehlo.dynamic_pad", operands, type_)
+
+    def dynamic_reshape(self, x: Any, type_: Any, sizes: Sequence[Any]) -> Any:
+        """x with these sizes; where that adds dimensions of size 1 only, a broadcast, which more targets have."""
+        places = [d for d, n in enumerate(sizes) if not known_equal(n, 1)]
+        own = shape(x)
+        if len(places) == len(own) and all(map(known_equal, own, [sizes[d] for d in places])):
+            return self.dynamic_broadcast_in_dim(x, places, type_, sizes)
+        return self.emit("stablehlo.dynamic_reshape", (x, self.sizes(sizes)), type_)
+
+    def real_dynamic_slice(self, x: Any, bounds: Sequence[Any], type_: Any) -> Any:
+        """The elements of x from start to before limit, every so many; these are sizes."""
+        operands = (x, *(self.sizes(list(bound)) for bound in bounds))
+        return self.emit("stablehlo.real_dynamic_slice", operands, type_)
+
+
+def expanding(sizes: Sequence[Any], into: Sequence[Any]) -> dict[str, Any]:
+    """The attributes that say which dimensions are repeated when they are laid along others, as far as known."""
+    pairs = list(enumerate(zip(sizes, into, strict=True)))
+    still = [i for i, (n, m) in pairs if known_equal(n, m)]
+    more = [i for i, (n, m) in pairs if known_equal(n, 1) and i not in still]
+    found = {"known_expanding_dimensions": more, "known_nonexpanding_dimensions": still}
+    return {name: dims(which) for name, which in found.items() if which}
+
+
+def _scalar() -> Any:
+    return ir.RankedTensorType.get([], ir.IntegerType.get_signless(32))
+
+
+def _vector(length: int) -> Any:
+    return ir.RankedTensorType.get([length], ir.IntegerType.get_signless(32))
+
+
+def _i64(value: int) -> Any:
+    return ir.IntegerAttr.get(ir.IntegerType.get_signless(64), int(value))

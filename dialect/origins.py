@@ -1,0 +1,316 @@
+"""Where the size of a dimension comes from, op by op; what is not here has sizes of its own.
+
+`size_of(x, d)` follows dimension d of x through these rules to readings of sizes, as `dialect/sizes.py` has them. It
+is a loop with a memory a graph, so neither depth nor sharing counts.
+"""
+
+import functools
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from torch_mlir import ir
+from torch_mlir._mlir_libs import _stablehlo as hlo
+
+from tiduc.dialect.graph import Definition, Value
+from tiduc.dialect.sizes import Size, atom
+
+DYNAMIC: int = ir.ShapedType.get_dynamic_size()
+"""What stands for an open size in a type."""
+
+
+@dataclass(frozen=True)
+class Origin:
+    """A size, as a function of those of other dimensions: pairs of a value and a number."""
+
+    places: tuple[tuple[Value, int], ...]
+    combine: Callable[..., Any]
+
+
+Rule = Callable[[Definition, int, int], Origin | None]
+"""From an op, the number of a result and that of a dimension to its origin; None where the result has its own."""
+
+
+def size_of(x: Value, d: int) -> Any:
+    """The size of dimension d of a value: an int, or a `Size` where it is open."""
+    stack = [(x, d)]
+    while stack:
+        place = stack[-1]
+        if _known(place) is None:
+            origin = _origin(*place)
+            missing = [p for p in origin.places if _known(p) is None]
+            if missing:
+                stack += missing
+                continue
+            sizes = place[0].graph.sizes
+            sizes[place] = origin.combine(*map(_known, origin.places))
+        stack.pop()
+    return _known((x, d))
+
+
+def _known(place: tuple[Value, int]) -> Any | None:
+    n = sizes_in(place[0].type)[place[1]]
+    return place[0].graph.sizes.get(place) if n == DYNAMIC else n
+
+
+@functools.cache
+def sizes_in(type_: Any) -> tuple[int, ...]:
+    """The sizes in a tensor type, `DYNAMIC` for open ones."""
+    return tuple(type_.shape)
+
+
+def _origin(x: Value, d: int) -> Origin:
+    """A tangent has the sizes of its primal; a bound input those of its value; the rest is by op."""
+    primal = x.graph.primal_of(x)
+    if primal is not None:
+        return _at(primal, d)
+    op = x.definition
+    origin = None
+    if op is not None and (rule := RULES.get(op.name)) is not None:
+        origin = rule(op, op.results.index(x), d)
+    return origin or _always(atom("dimension", x, d))
+
+
+def _at(x: Value, d: int) -> Origin:
+    return Origin(((x, d),), lambda n: n)
+
+
+def _always(n: int | Size) -> Origin:
+    return Origin((), lambda: n)
+
+
+def _both(a: Origin, b: Origin, combine: Callable[[Any, Any], Any]) -> Origin:
+    count = len(a.places)
+    return Origin(a.places + b.places, lambda *n: combine(a.combine(*n[:count]), b.combine(*n[count:])))
+
+
+# ---- operands that hold sizes ------------------------------------------------------------------------------
+
+
+def entry(x: Value, i: int) -> Origin:
+    """The size in entry i of a vector: what it is put together of."""
+    while (op := x.definition) is not None:
+        if op.name in ("stablehlo.convert", "arith.index_cast"):
+            x = op.operands[0]
+        elif op.name == "stablehlo.concatenate":
+            for part in op.operands:
+                length = sizes_in(part.type)[0]
+                if length == DYNAMIC or i < length:
+                    break
+                i -= length
+            if length == DYNAMIC:
+                break
+            x = part
+        elif op.name == "stablehlo.slice":
+            i = op.attributes["start_indices"][0] + i * op.attributes["strides"][0]
+            x = op.operands[0]
+        elif op.name in ("stablehlo.reshape", "stablehlo.broadcast_in_dim") and not _rank(op.operands[0]):
+            return scalar(op.operands[0])
+        elif op.name == "tensor.from_elements":
+            return scalar(op.operands[i])
+        elif op.name == "stablehlo.constant":
+            return _always(_number(op, i))
+        else:
+            break
+    return _always(atom("entry", x, i))
+
+
+def scalar(x: Value, depth: int = 8) -> Origin:
+    """The size in an integer scalar: a number, the size of some dimension, or sums and products of such."""
+    while depth and (op := x.definition) is not None:
+        if op.name in ("stablehlo.convert", "arith.index_cast"):
+            x = op.operands[0]
+        elif op.name == "stablehlo.reshape" and sizes_in(op.operands[0].type) == (1,):
+            return entry(op.operands[0], 0)
+        elif op.name == "stablehlo.constant":
+            return _always(_number(op, 0))
+        elif op.name == "arith.constant":
+            return _always(int(ir.IntegerAttr(op.attributes["value"]).value))
+        elif op.name == "stablehlo.get_dimension_size":
+            return _at(op.operands[0], int(op.attributes["dimension"].value))
+        elif op.name == "tensor.dim":
+            which = scalar(op.operands[1])
+            return _at(op.operands[0], which.combine()) if not which.places else _always(atom("scalar", x))
+        elif (combine := ARITHMETIC.get(op.name.partition(".")[2])) is not None:
+            return _both(scalar(op.operands[0], depth - 1), scalar(op.operands[1], depth - 1), combine)
+        else:
+            break
+    return _always(atom("scalar", x))
+
+
+ARITHMETIC: dict[str, Callable[[Any, Any], Any]] = {
+    **dict.fromkeys(("add", "addi"), lambda a, b: a + b),
+    **dict.fromkeys(("multiply", "muli"), lambda a, b: a * b),
+    **dict.fromkeys(("subtract", "subi"), lambda a, b: a - b),
+}
+
+
+def _number(op: Definition, i: int) -> int:
+    value = op.attributes["value"]
+    return int(value.get_splat_value().value if value.is_splat else list(value)[i])
+
+
+def _rank(x: Value) -> int:
+    return len(sizes_in(x.type)) if isinstance(x.type, ir.RankedTensorType) else 0
+
+
+# ---- ops ---------------------------------------------------------------------------------------------------
+
+
+def _elementwise(op: Definition, result: int, d: int) -> Origin | None:
+    """Of an operand of the result's rank: of one whose type leaves it open, and that is no tangent, if there is one."""
+    alike = [i for i, x in enumerate(op.operands) if _rank(x) == _rank(op.results[result])]
+    if not alike:
+        return None
+    active = op.active or (False,) * len(op.operands)
+    best = min(alike, key=lambda i: (sizes_in(op.operands[i].type)[d] != DYNAMIC, active[i]))
+    return _at(op.operands[best], d)
+
+
+def _as_operand(number: int | None) -> Rule:
+    """The result has the sizes of this operand; of the one of its own number."""
+    return lambda op, result, d: _at(op.operands[result if number is None else number], d)
+
+
+def _in_shape(number: int) -> Rule:
+    """This operand is the shape."""
+    return lambda op, result, d: entry(op.operands[number], d)
+
+
+def _reduce(op: Definition, result: int, d: int) -> Origin:
+    dropped = list(op.attributes["dimensions"])
+    return _at(op.operands[result], [i for i in range(_rank(op.operands[result])) if i not in dropped][d])
+
+
+def _transpose(op: Definition, result: int, d: int) -> Origin:
+    return _at(op.operands[0], op.attributes["permutation"][d])
+
+
+def _concatenate(op: Definition, result: int, d: int) -> Origin:
+    if d != op.attributes["dimension"].value:
+        return _at(op.operands[0], d)
+    return Origin(tuple((x, d) for x in op.operands), lambda *n: sum(n[1:], n[0]))
+
+
+def _dot_general(op: Definition, result: int, d: int) -> Origin:
+    x, y = op.operands
+    numbers = hlo.DotDimensionNumbers(op.attributes["dot_dimension_numbers"])
+    batch = list(numbers.lhs_batching_dimensions)
+    used = [*batch, *numbers.lhs_contracting_dimensions]
+    used_of_y = [*numbers.rhs_batching_dimensions, *numbers.rhs_contracting_dimensions]
+    places = [(x, i) for i in batch] + [(x, i) for i in range(_rank(x)) if i not in used]
+    return _at(*[*places, *((y, i) for i in range(_rank(y)) if i not in used_of_y)][d])
+
+
+def _dot(op: Definition, result: int, d: int) -> Origin:
+    x, y = op.operands
+    kept = [(x, i) for i in range(_rank(x) - 1)] + [(y, i) for i in range(1, _rank(y))]
+    return _at(*kept[d])
+
+
+def _gather(op: Definition, result: int, d: int) -> Origin | None:
+    numbers = hlo.GatherDimensionNumbers(op.attributes["dimension_numbers"])
+    indices, offset = op.operands[1], list(numbers.offset_dims)
+    if d not in offset:
+        batch = [i for i in range(_rank(indices)) if i != numbers.index_vector_dim]
+        return _at(indices, batch[d - sum(i < d for i in offset)])
+    gone = [*numbers.collapsed_slice_dims, *numbers.operand_batching_dims]
+    kept = [i for i in range(_rank(op.operands[0])) if i not in gone]
+    return entry(op.operands[2], kept[offset.index(d)]) if len(op.operands) == 3 else None
+
+
+def _pad(op: Definition, result: int, d: int) -> Origin | None:
+    names = "edge_padding_low", "edge_padding_high", "interior_padding"
+    low, high, interior = (op.attributes[name][d] for name in names)
+    return None if interior else Origin(((op.operands[0], d),), lambda n: n + low + high)
+
+
+def _dynamic_pad(op: Definition, result: int, d: int) -> Origin | None:
+    low, high, interior = (entry(x, d) for x in op.operands[2:])
+    if interior.places or interior.combine() != 0:
+        return None
+    return _both(_at(op.operands[0], d), _both(low, high, lambda a, b: a + b), lambda a, b: a + b)
+
+
+def _real_dynamic_slice(op: Definition, result: int, d: int) -> Origin:
+    start, limit, strides = (entry(x, d) for x in op.operands[1:])
+    return _both(_both(start, limit, lambda a, b: a - b), strides, lambda a, b: -(a // b))
+
+
+def _reduce_window(op: Definition, result: int, d: int) -> Origin | None:
+    names = "window_dimensions", "window_strides"
+    plain = all(op.attributes[name][d] == 1 for name in names if name in op.attributes)
+    if "padding" in op.attributes:
+        plain = plain and not any(list(op.attributes["padding"])[2 * d : 2 * d + 2])
+    dilated = "base_dilations" in op.attributes and op.attributes["base_dilations"][d] != 1
+    return _at(op.operands[result], d) if plain and not dilated else None
+
+
+def _convolution(op: Definition, result: int, d: int) -> Origin | None:
+    n = hlo.ConvDimensionNumbers(op.attributes["dimension_numbers"])
+    if d == n.output_feature_dimension:
+        return _at(op.operands[1], n.kernel_output_feature_dimension)
+    if d != n.output_batch_dimension:
+        return None
+    groups = int(op.attributes["batch_group_count"].value)
+    return Origin(((op.operands[0], n.input_batch_dimension),), lambda n: n // groups)
+
+
+def _set_dimension_size(op: Definition, result: int, d: int) -> Origin:
+    changed = d == op.attributes["dimension"].value
+    return scalar(op.operands[1]) if changed else _at(op.operands[0], d)
+
+
+def _named(prefix: str, names: str) -> Sequence[str]:
+    return [f"{prefix}.{name}" for name in names.split()]
+
+
+RULES: dict[str, Rule] = {
+    **dict.fromkeys(
+        _named(
+            "stablehlo",
+            "abs add and atan2 bitcast_convert cbrt ceil clamp compare complex convert cosine "
+            "count_leading_zeros divide exponential exponential_minus_one floor imag is_finite log log_plus_one "
+            "logistic maximum minimum multiply negate not or popcnt power real reduce_precision remainder reverse "
+            "round_nearest_afz round_nearest_even rsqrt select shift_left shift_right_arithmetic "
+            "shift_right_logical sign sine sqrt subtract tan tanh uniform_dequantize uniform_quantize xor map",
+        ),
+        _elementwise,
+    ),
+    **dict.fromkeys(
+        _named(
+            "chlo",
+            "acos acosh asin asinh atan atanh bessel_i1e conj constant_like cosh digamma erf erf_inv erfc is_inf "
+            "is_neg_inf is_pos_inf lgamma mulhi next_after polygamma sinh square tan zeta",
+        ),
+        _elementwise,
+    ),
+    **dict.fromkeys(_named("stablehlo", "all_reduce optimization_barrier scatter sort"), _as_operand(None)),
+    **dict.fromkeys(
+        _named(
+            "stablehlo",
+            "batch_norm_inference cholesky collective_permute dynamic_update_slice fft select_and_scatter",
+        ),
+        _as_operand(0),
+    ),
+    "chlo.top_k": _as_operand(0),
+    "stablehlo.triangular_solve": _as_operand(1),
+    "stablehlo.dynamic_broadcast_in_dim": _in_shape(1),
+    "stablehlo.dynamic_iota": _in_shape(0),
+    "stablehlo.dynamic_reshape": _in_shape(1),
+    "stablehlo.concatenate": _concatenate,
+    "stablehlo.convolution": _convolution,
+    "stablehlo.dot": _dot,
+    "stablehlo.dot_general": _dot_general,
+    "stablehlo.dynamic_gather": _gather,
+    "stablehlo.dynamic_pad": _dynamic_pad,
+    "stablehlo.gather": _gather,
+    "stablehlo.pad": _pad,
+    "stablehlo.real_dynamic_slice": _real_dynamic_slice,
+    "stablehlo.reduce": _reduce,
+    "stablehlo.reduce_window": _reduce_window,
+    "stablehlo.set_dimension_size": _set_dimension_size,
+    "stablehlo.transpose": _transpose,
+    "tidu.bind": _as_operand(0),
+}
+"""By name; an op that is not here, such as a loop or a custom call, has sizes of its own."""

@@ -1,0 +1,142 @@
+"""Sizes that are known only when a program runs: where each comes from, and arithmetic with them.
+
+    %0 = stablehlo.tanh %x : tensor<?x4xf64>             sizes of %1: the size of dimension 0 of %x, then 3
+    %1 = stablehlo.dot_general %0, %w : tensor<?x3xf64>
+
+An open size is followed through shapes (`dialect/origins.py`) to where it is read: an input of the program, an op
+whose result has sizes of its own, an operand that holds a shape. What is linear is followed to the primal that it is
+a tangent of, so a transposed graph reads no tangent for its size. Nothing is emitted until a builder is asked to.
+
+A `Size` is a sum of integer multiples of such readings, of products and of quotients of sums, in a form in which
+equal ones are mostly found equal. Where a rule asks what only the run can tell, it is refused (`OpenSize`).
+"""
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from tiduc.dialect.errors import OpenSize
+
+Atom = tuple[str, Any, Any]
+"""("dimension", value, d), ("entry", vector, i), ("scalar", value, None), ("product" or "quotient", key, key)."""
+
+Key = tuple[tuple[tuple[Atom, int], ...], int]
+"""The atoms of a sum with their factors, in order of appearance, and the constant."""
+
+
+class Size:
+    """An open size. It compares with others where that is certain, and is no number that Python could use."""
+
+    __slots__ = ("key",)
+
+    def __init__(self, key: Key) -> None:
+        self.key = key
+
+    def __add__(self, other: Any) -> Any:
+        return _sum([(self, 1), (other, 1)])
+
+    def __sub__(self, other: Any) -> Any:
+        return _sum([(self, 1), (other, -1)])
+
+    def __rsub__(self, other: Any) -> Any:
+        return _sum([(self, -1), (other, 1)])
+
+    def __neg__(self) -> Any:
+        return _sum([(self, -1)])
+
+    def __mul__(self, other: Any) -> Any:
+        if isinstance(other, Size):
+            return atom("product", self.key, other.key)
+        return _sum([(self, int(other))])
+
+    def __floordiv__(self, other: Any) -> Any:
+        if isinstance(other, Size):
+            return 1 if known_equal(self, other) else atom("quotient", self.key, other.key)
+        terms, constant = self.key
+        if all(n % other == 0 for n in (*(factor for _, factor in terms), constant)):
+            return Size((tuple((a, factor // other) for a, factor in terms), constant // other))
+        return atom("quotient", self.key, ((), int(other)))
+
+    def __rfloordiv__(self, other: Any) -> Any:
+        return atom("quotient", ((), int(other)), self.key)
+
+    __radd__ = __add__
+    __rmul__ = __mul__
+
+    def __eq__(self, other: object) -> bool:
+        return self._compared(other, lambda n: n == 0)
+
+    def __lt__(self, other: Any) -> bool:
+        return self._compared(other, lambda n: n < 0)
+
+    def __le__(self, other: Any) -> bool:
+        return self._compared(other, lambda n: n <= 0)
+
+    def __gt__(self, other: Any) -> bool:
+        return self._compared(other, lambda n: n > 0)
+
+    def __ge__(self, other: Any) -> bool:
+        return self._compared(other, lambda n: n >= 0)
+
+    def __int__(self, *_: Any) -> Any:
+        raise self._unknown()
+
+    __index__ = __float__ = __bool__ = __hash__ = __int__  # type: ignore[assignment]
+    __mod__ = __rmod__ = __pow__ = __rpow__ = __truediv__ = __rtruediv__ = __int__
+
+    def __repr__(self) -> str:
+        return f"<open size {self.key}>"
+
+    def _compared(self, other: Any, holds: Callable[[int], bool]) -> bool:
+        difference = self - other
+        if isinstance(difference, Size):
+            raise self._unknown()
+        return holds(difference)
+
+    def _unknown(self) -> OpenSize:
+        value = next((value for (kind, value, _), _ in self.key[0] if kind == "dimension"), None)
+        of = f" of {value.type}" if value is not None else ""
+        return OpenSize(
+            f"the rule would need a size{of} that is known only when it runs; "
+            "stablehlo-refine-shapes makes shapes static once the inputs have theirs"
+        )
+
+
+def atom(kind: str, of: Any, where: Any = None) -> Size:
+    """The size that is one atom."""
+    return Size(((((kind, of, where), 1),), 0))
+
+
+def known_equal(a: Any, b: Any) -> bool:
+    """Two sizes are certain to be equal."""
+    if isinstance(a, Size) or isinstance(b, Size):
+        difference = a - b
+        return not isinstance(difference, Size) and difference == 0
+    return bool(a == b)
+
+
+def is_open(sizes: Sequence[Any]) -> bool:
+    """Some of the sizes are open."""
+    return any(isinstance(n, Size) for n in sizes)
+
+
+def product(sizes: Sequence[Any]) -> Any:
+    """The number of elements of an array of these sizes."""
+    count: Any = 1
+    for n in sizes:
+        count = count * n
+    return count
+
+
+def _sum(parts: Sequence[tuple[Any, int]]) -> Any:
+    """The sum of multiples of sizes; an int where no open one is left."""
+    terms: dict[Atom, int] = {}
+    constant = 0
+    for part, factor in parts:
+        if isinstance(part, Size):
+            for a, n in part.key[0]:
+                terms[a] = terms.get(a, 0) + factor * n
+            constant += factor * part.key[1]
+        else:
+            constant += factor * int(part)
+    left = tuple((a, n) for a, n in terms.items() if n)
+    return Size((left, constant)) if left else constant

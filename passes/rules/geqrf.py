@@ -1,0 +1,98 @@
+"""QR factors as LAPACK, cuSOLVER and XLA's TPU name them: R, below it reflectors, and their tau; see `orgqr.py`.
+
+With c = Q^H da R1^-1, where 1 are the first columns, as many as there are reflectors: Q^H dQ has the rows w over those
+of c, with the skew-Hermitian w = tril(c, -1) - tril(c, -1)^H + i im(diag(c)), which keeps the diagonal of R real, and
+dR = Q^H da - w R. The reflectors V and U = T V1^H are the factors of 1 - Q1 = V U, without pivots, so that they move as
+those do.
+
+A reflector is the identity, and tau zero, where its column has nothing below the diagonal. In the last row that is
+always so, if numbers are real; elsewhere reflectors jump there, and dtau is NaN.
+
+Source: Walter and Lehmann, "Algorithmic differentiation of linear algebra functions with application in optimum
+experimental design" (2010); Roberts and Roberts, "QR and LQ decomposition matrix backpropagation algorithms for square,
+wide, and deep matrices" (2020); of V, Ballard et al., "Reconstructing Householder vectors from TSQR" (2014).
+"""
+
+from typing import Any
+
+from torch_mlir import ir
+
+from tiduc.dialect.graph import Definition
+from tiduc.dialect.types import is_complex, predicate, rank, shape, with_element
+from tiduc.passes.rules.custom_call import custom_call
+from tiduc.passes.rules.decomposition import diagonal, rows
+from tiduc.passes.rules.getrf import corner, packed, packed_tangent, rows_taken
+from tiduc.passes.rules.orgqr import middle, multiplied, reflectors
+from tiduc.passes.rules.registry import Tangents
+from tiduc.passes.rules.triangular_solve import adjoint, compare_places, matrix_product, solve, triangle
+
+GEQRF = ("lapack_sgeqrf_ffi", "lapack_dgeqrf_ffi", "lapack_cgeqrf_ffi", "lapack_zgeqrf_ffi")
+GEQP3 = ("lapack_sgeqp3_ffi", "lapack_dgeqp3_ffi", "lapack_cgeqp3_ffi", "lapack_zgeqp3_ffi")
+
+
+@custom_call(*GEQRF, "cusolver_geqrf_ffi", "hipsolver_geqrf_ffi", "Qr")
+def geqrf(b: Any, op: Definition, dx: Tangents) -> list[Any | None]:
+    qr, tau = op.results
+    return _tangents(b, qr, tau, dx[0])
+
+
+@custom_call(*GEQP3, "cuhybrid_geqp3", "hiphybrid_geqp3")
+def geqp3(b: Any, op: Definition, dx: Tangents) -> list[Any | None]:
+    """That of the matrix with its columns in another order, whose numbers count from one."""
+    qr, order, tau = op.results
+    swapped = [*range(rank(qr) - 2), rank(qr) - 1, rank(qr) - 2]
+    if 0 in shape(qr):
+        return [None, None, None]
+    at = b.subtract(order, b.constant(1, order))
+    columns = b.transpose(rows_taken(b, b.transpose(dx[0], swapped), at), swapped)
+    dqr, dtau = _tangents(b, qr, tau, columns)
+    return [dqr, None, dtau]
+
+
+def _tangents(b: Any, qr: Any, tau: Any, da: Any) -> list[Any | None]:
+    """Those of the packed factors and of tau; what `orgqr` needs is noted, for dQ1 = Q1 (w - c) + da R1^-1."""
+    if 0 in shape(qr):
+        return [None, None]
+    (m, n), k = shape(qr)[-2:], shape(tau)[-1]
+    v, square = reflectors(b, qr, k), corner(b, qr, k, k)
+    y = solve(b, square, corner(b, da, m, k), left=False, lower=False, adjoint=False)
+    x = multiplied(b, v, tau, y, turned=True)
+    c = corner(b, x, k, k)
+    w = _skew(b, c)
+    turn = b.subtract(w, c)
+    b.notes[tau] = qr, y, turn
+    if m < n:
+        moved = matrix_product(b, w, triangle(b, qr, lower=False))
+        dr = b.subtract(multiplied(b, v, tau, da, turned=True), moved)
+    else:
+        dr = b.negate(matrix_product(b, turn, triangle(b, square, lower=False)))
+    dv, dtau = _reflector_tangents(b, v, tau, b.add(x, corner(b, turn, m, k)))
+    return [packed(b, dv, dr, m, n), dtau]
+
+
+def _skew(b: Any, c: Any) -> Any:
+    """tril(c, -1) - tril(c, -1)^H + i im(diag(c))."""
+    below = triangle(b, c, lower=True, strict=True)
+    w = b.subtract(below, adjoint(b, below))
+    if not is_complex(c):
+        return w
+    turned = b.complex(b.zero(b.imag(c).type), b.imag(c))
+    return b.select(compare_places(b, c, "EQ"), turned, w)
+
+
+def _reflector_tangents(b: Any, v: Any, tau: Any, x: Any) -> tuple[Any, Any]:
+    """dV, which is to be read below the diagonal, and dtau, where dQ1 = Q x."""
+    m, k = shape(v)[-2:]
+    vh, one = adjoint(b, v), b.constant(1, tau)
+    u = middle(b, v, tau, corner(b, vh, k, k))
+    none = b.compare(tau, b.zeros_like(tau), "EQ")
+    at = b.and_(compare_places(b, u, "EQ"), rows(b, none, predicate(u.type)))
+    regular = b.select(
+        at, b.constant(1, u), u
+    )  # the last such row cancels; what others make of it is no number
+    d1 = b.subtract(matrix_product(b, v, middle(b, v, tau, matrix_product(b, vh, x))), x)
+    d = packed_tangent(b, packed(b, v, regular, m, k), d1)
+    place = with_element(tau.type, ir.IntegerType.get_signless(32))
+    jumps = b.and_(none, b.compare(b.iota(rank(tau) - 1, place), b.constant(m - 1, place), "LT"))
+    dtau = b.multiply(b.select(jumps, b.constant(float("nan"), tau), one), diagonal(b, corner(b, d, k, k)))
+    return d, dtau

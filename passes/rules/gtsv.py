@@ -1,0 +1,68 @@
+"""Tridiagonal solves as LAPACK and cuSPARSE name them: the diagonals dl, d and du, of one length, and y.
+
+Row i reads dl_i x_(i-1) + d_i x_i + du_i x_(i+1) = y_i; the first entry of dl and the last of du are not read.
+"""
+
+from collections.abc import Sequence
+from typing import Any
+
+from tiduc.dialect.graph import Definition
+from tiduc.dialect.types import rank, shape, with_shape
+from tiduc.passes.rules.arithmetic import difference
+from tiduc.passes.rules.custom_call import NAME, custom_call
+from tiduc.passes.rules.decomposition import rows
+from tiduc.passes.rules.opset import transpose, unsupported
+from tiduc.passes.rules.potrf import succeeded
+from tiduc.passes.rules.registry import Tangents
+
+LAPACK = ("lapack_sgtsv_ffi", "lapack_dgtsv_ffi", "lapack_cgtsv_ffi", "lapack_zgtsv_ffi")
+OTHERS = (
+    "tridiagonal_solve_perturbed_ffi",
+    "cu_tridiagonal_solve_perturbed",
+    "hip_tridiagonal_solve_perturbed",
+    "cusparse_gtsv2_ffi",
+    "hipsparse_gtsv2_ffi",
+)
+"""Calls that give the solution alone; LAPACK's overwrites the diagonals too."""
+
+
+@custom_call(*LAPACK, *OTHERS)
+def gtsv(b: Any, op: Definition, dx: Tangents) -> list[Any | None]:
+    """A solve with the same diagonals, of dy minus the product of their tangents with x."""
+    *overwritten, x = op.results[:4]
+    if 0 in shape(x):
+        return [None] * len(op.results)
+    reads = {y for d in op.graph.definitions for y in (*d.operands, *d.captures)}
+    if not reads.union(op.graph.outputs).isdisjoint(overwritten):
+        raise unsupported("jvp", op, "what it leaves of the diagonals is read")
+    if overwritten:
+        x = succeeded(b, x, op.results[4])
+    neighbours = (_moved(b, x, 1), x, _moved(b, x, -1))
+    terms = [
+        b.multiply(rows(b, tangent, x.type), near)
+        for tangent, near in zip(dx[:3], neighbours, strict=True)
+        if tangent is not None
+    ]
+    solved = b.reapply(op, {3: difference(b, dx[3], b.sum(terms) if terms else None)})
+    return [solved[i] if y is op.results[len(overwritten)] else None for i, y in enumerate(op.results)]
+
+
+def _gtsv_transpose(b: Any, op: Definition, ct: Tangents, active: Sequence[bool]) -> list[Any]:
+    """A solve with the adjoint matrix, whose outer diagonals are exchanged, and moved by a place."""
+    if any(active[:3]):
+        raise unsupported("transpose", op, "a solution is not linear in its matrix")
+    dl, d, du, _ = (b.conj(x) for x in op.operands)
+    turned = {0: _moved(b, du, 1, last=True), 1: d, 2: _moved(b, dl, -1, last=True)}
+    at = len(op.results[:4]) - 1
+    return [None, None, None, b.reapply(op, {**turned, 3: ct[at]})[at]]
+
+
+for target in (*LAPACK, *OTHERS):
+    transpose(f"{NAME} @{target}")(_gtsv_transpose)
+
+
+def _moved(b: Any, x: Any, by: int, last: bool = False) -> Any:
+    """x moved along its rows, or its last dimension, with zeros moved in."""
+    low, none = [0] * rank(x), [0] * rank(x)
+    low[-1 if last else -2] = by
+    return b.pad(x, b.zero(with_shape(x.type, [])), low, [-n for n in low], none)

@@ -1,0 +1,92 @@
+"""Products of reflectors, Q = H_1 H_2 ... with H_i = 1 - tau_i v_i v_i^H, as LAPACK, cuSOLVER and XLA's TPU name them.
+
+v_i is column i of a below the diagonal, with a one on it and zeros above. A call is linearized as the formula
+
+    Q = 1 - V T V^H,  T = (1 + D S)^-1 D,  D = diag(tau),  S the strict upper triangle of V^H V
+
+of Schreiber and Van Loan, "A storage-efficient WY representation for products of Householder transformations" (1989),
+in the form of Joffrain et al., "Accumulating Householder transformations, revisited" (2006), which has no 1 / tau. But
+where a and tau are those that `geqrf` gives, the derivative is that of the factor Q (see `geqrf.py`).
+"""
+
+from typing import Any
+
+from tiduc.dialect.graph import Definition
+from tiduc.dialect.types import shape
+from tiduc.passes.rules.custom_call import custom_call
+from tiduc.passes.rules.decomposition import rows, settings
+from tiduc.passes.rules.expansion import expanded
+from tiduc.passes.rules.getrf import corner, unit_lower
+from tiduc.passes.rules.registry import Tangents
+from tiduc.passes.rules.triangular_solve import adjoint, compare_places, matrix_product, solve
+
+ORGQR = ("lapack_sorgqr_ffi", "lapack_dorgqr_ffi", "lapack_cungqr_ffi", "lapack_zungqr_ffi")
+ORMQR = ("lapack_sormqr_ffi", "lapack_dormqr_ffi", "lapack_cunmqr_ffi", "lapack_zunmqr_ffi")
+
+
+@custom_call(*ORGQR, "cusolver_orgqr_ffi", "hipsolver_orgqr_ffi", "ProductOfElementaryHouseholderReflectors")
+def orgqr(b: Any, op: Definition, dx: Tangents) -> list[Any | None]:
+    """The first columns of Q, as many as a has."""
+    if 0 in (*shape(op.operands[0]), *shape(op.operands[1])):
+        return [None]
+    if (known := _of_factors(b, op)) is not None:
+        y, turn = known
+        return [b.add(matrix_product(b, op.result, turn), y)]
+
+    def product(a: Any, tau: Any) -> list[Any]:
+        v = reflectors(b, a, shape(tau)[-1])
+        one = b.select(compare_places(b, a, "EQ"), b.constant(1, a), b.zeros_like(a))
+        vh = adjoint(b, corner(b, v, shape(a)[-1], shape(tau)[-1]))
+        return [b.subtract(one, matrix_product(b, v, middle(b, v, tau, vh)))]
+
+    return expanded(b, op.operands, dx, product)
+
+
+@custom_call(*ORMQR, "cusolver_ormqr_ffi", "hipsolver_ormqr_ffi")
+def ormqr(b: Any, op: Definition, dx: Tangents) -> list[Any | None]:
+    """Q c, Q^H c, c Q or c Q^H."""
+    given = settings(op)
+    left, turned = given["left"], given["transpose"]
+    if any(0 in shape(x) for x in op.operands):
+        return [None if dx[2] is None else b.reapply(op, {2: dx[2]})[0]]
+
+    def product(a: Any, tau: Any, c: Any) -> list[Any]:
+        v = reflectors(b, a, shape(tau)[-1])
+        if left:
+            return [multiplied(b, v, tau, c, turned)]
+        return [adjoint(b, multiplied(b, v, tau, adjoint(b, c), not turned))]
+
+    return expanded(b, op.operands, dx, product)
+
+
+def _of_factors(b: Any, op: Definition) -> tuple[Any, Any] | None:
+    """What `geqrf` notes, where its factors are the operands, and the result is Q1."""
+    a, tau = op.operands
+    if tau not in b.notes:
+        return None
+    qr, y, turn = b.notes[tau]
+    made = a.definition
+    if made is not None and made.name == "stablehlo.slice" and shape(a) == shape(y):
+        if not any(made.attributes["start_indices"]) and set(made.attributes["strides"]) == {1}:
+            a = made.operands[0]
+    return (y, turn) if a is qr and shape(op.result) == shape(y) else None
+
+
+def reflectors(b: Any, a: Any, count: int) -> Any:
+    """V: the first columns of a below the diagonal, with ones on it."""
+    return unit_lower(b, corner(b, a, shape(a)[-2], count))
+
+
+def multiplied(b: Any, v: Any, tau: Any, c: Any, turned: bool) -> Any:
+    """Q c = c - V T (V^H c), or Q^H c = c - V T^H (V^H c)."""
+    return b.subtract(c, matrix_product(b, v, middle(b, v, tau, matrix_product(b, adjoint(b, v), c), turned)))
+
+
+def middle(b: Any, v: Any, tau: Any, x: Any, turned: bool = False) -> Any:
+    """T x, or T^H x = D^H (1 + D S)^-H x."""
+    overlaps = matrix_product(b, adjoint(b, v), v)
+    ds = b.multiply(rows(b, tau, overlaps.type), overlaps)
+    if not turned:
+        x = b.multiply(rows(b, tau, x.type), x)
+    y = solve(b, ds, x, left=True, lower=False, adjoint=turned, unit=True)
+    return b.multiply(rows(b, b.conj(tau), x.type), y) if turned else y

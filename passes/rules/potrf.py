@@ -1,0 +1,33 @@
+"""Cholesky factors as LAPACK and cuSOLVER name them: one triangle is replaced by its factor, the other one stays."""
+
+from typing import Any
+
+from tiduc.dialect.graph import Definition
+from tiduc.dialect.types import predicate, rank, shape
+from tiduc.passes.rules.cholesky import factor_tangent
+from tiduc.passes.rules.custom_call import custom_call
+from tiduc.passes.rules.decomposition import settings
+from tiduc.passes.rules.registry import Tangents
+from tiduc.passes.rules.triangular_solve import compare_places
+
+LAPACK = ("lapack_spotrf_ffi", "lapack_dpotrf_ffi", "lapack_cpotrf_ffi", "lapack_zpotrf_ffi")
+
+
+@custom_call(*LAPACK, "cusolver_potrf_ffi", "hipsolver_potrf_ffi")
+def potrf(b: Any, op: Definition, dx: Tangents) -> list[Any | None]:
+    """That of `cholesky` in the triangle that is read."""
+    given, (y, info) = settings(op), op.results
+    if 0 in shape(y):
+        return [None, None]
+    lower = given["lower"] if "lower" in given else given["uplo"] == ord("L")
+    dy = factor_tangent(b, succeeded(b, y, info), dx[0], lower)
+    return [b.select(compare_places(b, y, "GE" if lower else "LE"), dy, dx[0]), None]
+
+
+def succeeded(b: Any, y: Any, info: Any) -> Any:
+    """y where `info` is zero, else NaN.
+
+    JAX selects NaN in place of such a result, and so gives its cotangents as zero; they shall be NaN as well.
+    """
+    none = b.broadcast_in_dim(b.compare(info, b.zeros_like(info), "EQ"), range(rank(info)), predicate(y.type))
+    return b.select(none, y, b.constant(float("nan"), y))

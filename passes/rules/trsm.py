@@ -1,0 +1,31 @@
+"""Triangular solves as LAPACK names them."""
+
+from collections.abc import Sequence
+from typing import Any
+
+from torch_mlir import ir
+from torch_mlir._mlir_libs import _stablehlo as hlo
+
+from tiduc.dialect.graph import Definition
+from tiduc.passes.rules.custom_call import custom_call
+from tiduc.passes.rules.decomposition import settings
+from tiduc.passes.rules.registry import Tangents
+from tiduc.passes.rules.triangular_solve import triangular_solve
+
+LAPACK = ("lapack_strsm_ffi", "lapack_dtrsm_ffi", "lapack_ctrsm_ffi", "lapack_ztrsm_ffi")
+KINDS = {"N": "NO_TRANSPOSE", "T": "TRANSPOSE", "C": "ADJOINT"}
+
+
+@custom_call(*LAPACK)
+def trsm(b: Any, op: Definition, dx: Tangents) -> Sequence[Any | None]:
+    """That of the `triangular_solve` which it is."""
+    given = {name: chr(value) for name, value in settings(op).items()}
+    attributes = {
+        "left_side": ir.BoolAttr.get(given["side"] == "L"),
+        "lower": ir.BoolAttr.get(given["uplo"] == "L"),
+        "unit_diagonal": ir.BoolAttr.get(given["diag"] == "U"),
+        "transpose_a": hlo.TransposeAttr.get(KINDS[given["trans_x"]]),
+    }
+    same = Definition("stablehlo.triangular_solve", op.operands, op.graph, None, attributes)
+    same.results = op.results
+    return triangular_solve(b, same, dx)

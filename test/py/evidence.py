@@ -1,0 +1,96 @@
+"""What the tests of rules have checked: of each op the element types, and the order; and which refusals they met.
+
+`check_rule` notes what it has checked. When all of test/py/rules has run, `conftest.py` compares the notes with the
+tables in tiduc/tables, of which `tiduc ops` and docs/ops.md are made.
+"""
+
+import re
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field, fields
+from typing import Any
+
+from tiduc.dialect.errors import Unsupported
+from tiduc.passes.rules import OPSET
+from tiduc.passes.rules.registry import LinearizeRule, OpSet, TransposeRule
+from tiduc.program import load
+from tiduc.tables import CHECKED, REFUSALS, Checked, Refusal, Table
+
+_REFUSAL = re.compile(r"unsupported (jvp|transpose) AD rule for (\S+(?: @\S+)?): (.*)", re.DOTALL)
+
+
+@dataclass(frozen=True)
+class Recorder(OpSet):
+    """An op set that notes which rules are asked for, by kind, op and element type."""
+
+    met: set[tuple[str, str, str]] = field(default_factory=set)
+
+    def linearize_rule(self, op: Any) -> LinearizeRule | None:
+        self.met.add(("jvp", self.key(op), _element(op)))
+        return super().linearize_rule(op)
+
+    def transpose_rule(self, op: Any) -> TransposeRule:
+        self.met.add(("transpose", self.key(op), _element(op)))
+        return super().transpose_rule(op)
+
+
+def _element(op: Any) -> str:
+    """The element type of its first operand that has a tangent."""
+    for x in op.operands:
+        if OPSET.builder.tangent_type(x.type) is not None:
+            return str(x.type.element_type)
+    return ""
+
+
+class Notes:
+    """What was noted so far."""
+
+    def __init__(self) -> None:
+        self.programs: set[tuple[str, int]] = set()
+        self.refusals: set[Refusal] = set()
+
+    def checked(self, text: str, order: int) -> None:
+        """Notes that the derivatives of a program, in all its inputs, are right up to an order."""
+        self.programs.add((text, order))
+
+    @contextmanager
+    def refused(self) -> Iterator[None]:
+        """Notes the refusals in the block."""
+        init = Unsupported.__init__
+
+        def noting(error: Unsupported, message: str, location: Any = None) -> None:
+            init(error, message, location)
+            if found := _REFUSAL.fullmatch(message):
+                self.refusals.add(Refusal(found[2], found[1], found[3]))
+
+        Unsupported.__init__ = noting  # type: ignore[method-assign]
+        try:
+            yield
+        finally:
+            Unsupported.__init__ = init  # type: ignore[method-assign]
+
+    def tables(self) -> dict[Table[Any], list[Any]]:
+        """The rows of both tables."""
+        return {CHECKED: _checked(self.programs), REFUSALS: sorted(self.refusals)}
+
+
+NOTES = Notes()
+
+
+def _checked(programs: Iterable[tuple[str, int]]) -> list[Checked]:
+    """A row an op that the derivatives of the programs ask for: at the first order, before rules emit others."""
+    kinds: dict[str, dict[str, set[str]]] = {}
+    orders: dict[str, int] = {}
+    for text, order in programs:
+        given = {f.name: getattr(OPSET, f.name) for f in fields(OpSet)}
+        recorder = Recorder(**given)
+        program = load(text, opset=recorder)
+        program.jvp()
+        program.vjp()
+        for kind, op, element in recorder.met:
+            kinds.setdefault(op, {"jvp": set(), "transpose": set()})[kind].add(element)
+            orders[op] = max(order, orders.get(op, 0))
+    return [
+        Checked(op, tuple(sorted(types["jvp"])), tuple(sorted(types["transpose"])), orders[op])
+        for op, types in sorted(kinds.items())
+    ]

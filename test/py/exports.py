@@ -1,0 +1,105 @@
+"""Programs as JAX exports them for CPU, CUDA or TPU, and stand-ins on the CPU for calls of the latter two."""
+
+import re
+from collections.abc import Callable
+from typing import Any
+
+import jax
+import numpy as np
+from check_rule import inner, like
+from jax import lax
+from jax import numpy as jnp
+from xla import by_xla
+
+from tiduc.program import load
+
+CALL = re.compile(r"stablehlo\.custom_call @(\w+)\((%\w+)\) \{(.*)\} : \(tensor<((?:\d+x)*)(\S+)>\) -> (.*)")
+"""A call of one operand, up to the types of its results: target, operand, attributes, sizes, element type."""
+
+DTYPES = {"f64": np.float64, "complex<f64>": np.complex128}
+
+
+def exported(function: Callable[..., Any], *arguments: Any, platform: str = "cpu") -> str:
+    """The StableHLO text of a JAX function of arrays of such types."""
+    with jax.enable_x64(True):
+        traced = jax.jit(function).trace(*arguments)
+        return str(traced.lower(lowering_platforms=(platform,)).as_text())
+
+
+def with_stand_ins(text: str) -> str:
+    """The program with the calls that a CPU lacks in terms of those that it has."""
+    functions = []
+
+    def call(match: re.Match[str]) -> str:
+        target, operand, attributes, sizes, element, results = match.groups()
+        if target not in STAND_INS:
+            return match[0]
+        x = jax.ShapeDtypeStruct([int(n) for n in sizes.split("x")[:-1]], DTYPES[element])
+        body = str(load(exported(lambda a: STAND_INS[target](a, attributes), x)))  # what it calls is inlined
+        name = f"{target}_{len(functions)}"
+        body = body[body.index("func.func @main") : body.rindex("}")]
+        functions.append(body.replace("@main", f"private @{name}"))
+        return f"func.call @{name}({operand}) : (tensor<{sizes}{element}>) -> {results}"
+
+    text = CALL.sub(call, text)
+    end = text.rindex("}")
+    return text[:end] + "\n".join(functions) + text[end:]
+
+
+def check_platform(function: Callable[..., Any], x: Any, platform: str, on_cpu: Any = None) -> None:
+    """The derivatives of what JAX exports for another platform are JAX's own on the CPU, of which `on_cpu` differs
+    in what chooses an algorithm.
+    """
+    rng, on_cpu = np.random.default_rng(1), on_cpu or function
+    program = load(exported(function, x, platform=platform))
+    with jax.enable_x64(True):
+        dx = like(x, rng)
+        primals, tangents = jax.jvp(on_cpu, (x,), (dx,))
+        pairs = list(zip(jax.tree.leaves(primals), jax.tree.leaves(tangents), strict=True))
+        dy = [np.asarray(tangent) for primal, tangent in pairs if primal.dtype.kind in "fc"]
+    count, ct = len(program.outputs), [like(y, rng) for y in dy]
+    jvp, vjp = (
+        by_xla(with_stand_ins(str(p)), [x, *more]) for p, more in ((program.jvp(), [dx]), (program.vjp(), ct))
+    )
+    for actual, expected in zip(jvp[count:], dy, strict=True):
+        np.testing.assert_allclose(actual, expected, atol=1e-11 * max(1, np.max(np.abs(expected))))
+    np.testing.assert_allclose(inner(vjp[count:], [dx]), inner(ct, jvp[count:]), rtol=1e-10)
+
+
+def _info(x: Any) -> Any:
+    return jnp.zeros(x.shape[:-2], np.int32)
+
+
+def _eigh(x: Any, lower: bool) -> Any:
+    v, w = lax.linalg.eigh(x, lower=lower, symmetrize_input=False)
+    return v, w
+
+
+def _svd(x: Any, full: bool, of_v: bool, vectors: bool, transposed: bool = False) -> Any:
+    u, s, vh = jnp.linalg.svd(x, full_matrices=full)
+    if of_v:
+        vh = jnp.conj(jnp.swapaxes(vh, -1, -2))
+    if not vectors:
+        u, vh = (jnp.full_like(y, jnp.nan) if of_v else jnp.array(jnp.nan, y.dtype) for y in (u, vh))
+    return (x, s, vh, u, _info(x)) if transposed else (x, s, u, vh, _info(x))
+
+
+def _eig(x: Any, vectors: bool) -> Any:
+    w, v = lax.linalg.eig(x, compute_left_eigenvectors=False)
+    if not jnp.iscomplexobj(x):  # a conjugate pair shares two columns
+        v = jnp.where(jnp.imag(w)[..., None, :] < 0, -jnp.imag(v), jnp.real(v))
+    none = jnp.full_like(x, jnp.nan)
+    return x, w, none, v if vectors else none, _info(x)
+
+
+STAND_INS: dict[str, Callable[[Any, str], Any]] = {
+    "Eigh": lambda x, a: _eigh(x, '"1,' in a),
+    "cusolver_syevd_ffi": lambda x, a: (*_eigh(x, "lower = true" in a), _info(x)),
+    "cusolver_gesvdj_ffi": lambda x, a: _svd(x, "full_matrices = true" in a, True, "compute_uv = true" in a),
+    "cusolver_gesvdp_ffi": lambda x, a: _svd(x, "full_matrices = true" in a, True, "compute_uv = true" in a),
+    "cusolver_gesvd_ffi": lambda x, a: _svd(
+        x, "full_matrices = true" in a, False, "compute_uv = true" in a, "transposed = true" in a
+    ),
+    "cusolver_geev_ffi": lambda x, a: _eig(x, "right = true" in a),
+}
+"""Each from the operand and the text of the attributes; what it does not compute is NaN."""

@@ -1,0 +1,116 @@
+"""Eigenvalues and eigenvectors of any square matrices: calls of LAPACK and cuSOLVER."""
+
+from collections.abc import Callable
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from check_rule import assert_close, check_rule, like, run
+from exports import exported, with_stand_ins
+from jax import lax
+from xla import by_xla
+
+from tiduc.dialect.errors import Unsupported
+from tiduc.program import load
+
+RNG = np.random.default_rng(0)
+
+
+def matrix(*sizes: int, kind: str = "f") -> Any:
+    return like(np.zeros(sizes, {"f": np.float64, "c": np.complex128}[kind]), RNG)
+
+
+def eig(left: bool, right: bool) -> Callable[..., Any]:
+    """JAX's, which lets vectors be differentiated where it is asked to."""
+    options = {"compute_left_eigenvectors": left, "compute_right_eigenvectors": right}
+    return lambda x: lax.linalg.eig(x, **options, enable_eigvec_derivs=True)
+
+
+VALUES, RIGHT, BOTH = eig(False, False), eig(False, True), eig(True, True)
+
+
+@pytest.mark.parametrize("kind", ["f", "c"])
+@pytest.mark.parametrize(("left", "right", "sizes"), [(0, 1, (3, 3)), (1, 0, (3, 3)), (1, 1, (2, 2, 2))])
+def test_vectors(left: bool, right: bool, sizes: tuple[int, ...], kind: str) -> None:
+    """They are normalized, so they have differences; among the real matrices are some with complex values."""
+    x, function = matrix(*sizes, kind=kind), eig(bool(left), bool(right))
+    check_rule(exported(function, x), x, order=1, jax_function=function)
+
+
+@pytest.mark.parametrize("kind", ["f", "c"])
+@pytest.mark.parametrize("sizes", [(4, 4), (2, 3, 3), (0, 0)])
+def test_values(sizes: tuple[int, ...], kind: str) -> None:
+    x = matrix(*sizes, kind=kind)
+    check_rule(exported(VALUES, x), x, order=1, jax_function=VALUES)
+
+
+def test_order_two() -> None:
+    x = np.array([[0.3, -2.0], [1.5, 0.1]])
+    check_rule(exported(RIGHT, x), x, rtol=1e-6)
+
+
+def test_values_keep_their_order() -> None:
+    """LAPACK gives the values of large matrices in another order where it computes vectors too."""
+    x, dx = matrix(160, 160, kind="c"), matrix(160, 160, kind="c")
+    w, dw = run(load(exported(VALUES, x)).jvp(), [x, dx])
+    with jax.enable_x64(True):
+        (other,), (expected,) = (np.asarray(y) for y in jax.jvp(VALUES, (x,), (dx,)))
+    assert not np.allclose(w, other)
+    order = np.argmin(np.abs(w[:, None] - other), axis=1)
+    assert_close(dw, expected[order], 1e-10, "tangent")
+
+
+@pytest.mark.parametrize("function", [VALUES, RIGHT])
+@pytest.mark.parametrize("of", [np.eye(4), matrix(4, 4)])
+def test_values_that_are_equal(of: Any, function: Any) -> None:
+    """The gradient of sum w^3 is 3 (a^2)^T, also where rounding sets the values apart."""
+    x = of @ np.diag([1.0, 2.0, 1.0, 2.0]) @ np.linalg.inv(of)
+    p = load(exported(lambda x: jnp.sum(function(x)[0] ** 3).real, x))
+    assert_close(run(p.grad(), [x])[0], 3 * (x @ x).T, 1e-10, "gradient")
+
+
+def test_components_that_tie() -> None:
+    """A real vector stays real, whatever its components."""
+    x = np.array([[0.0, 1.0], [1.0, 0.0]])
+    _, v, _, dv = run(load(exported(RIGHT, x)).jvp(), [x, matrix(2, 2)])
+    np.testing.assert_allclose(np.abs(v), np.sqrt(0.5))
+    assert np.all(np.isfinite(dv)) and not np.any(dv.imag)
+
+
+def cusolver(n: int, kind: str, right: bool, left: bool = False) -> str:
+    """A program that JAX exports only where there is CUDA."""
+    of_x, of_w = (f"tensor<{size}x{e}>" for size, e in ((f"{n}x{n}", ELEMENT[kind]), (n, "complex<f64>")))
+    settings = f"left = {str(left).lower()}, right = {str(right).lower()}"
+    return f"""
+    func.func @main(%x: {of_x}) -> ({of_w}, {of_x}) {{
+      %0:5 = stablehlo.custom_call @cusolver_geev_ffi(%x)
+        {{api_version = 4 : i32, backend_config = {{{settings}}}}}
+        : ({of_x}) -> ({of_x}, {of_w}, {of_x}, {of_x}, tensor<i32>)
+      return %0#1, %0#3 : {of_w}, {of_x}
+    }}"""
+
+
+ELEMENT = {"f": "f64", "c": "complex<f64>"}
+
+
+@pytest.mark.parametrize("kind", ["f", "c"])
+def test_cusolver(kind: str) -> None:
+    """A conjugate pair of vectors of a real matrix shares two columns of real numbers."""
+    x, dx = matrix(5, 5, kind=kind), matrix(5, 5, kind=kind)
+    with jax.enable_x64(True):
+        (w, v), (dw, dv) = jax.jvp(RIGHT, (x,), (dx,))
+    assert kind == "c" or 0 < np.count_nonzero(np.imag(w)) < 5
+    second = np.imag(w) < 0 if kind == "f" else np.zeros(5, bool)
+    packed = [np.where(second, -np.imag(y), np.real(y)) if kind == "f" else y for y in (v, dv)]
+    for right, expected in ((True, [w, packed[0], dw, packed[1]]), (False, [w, None, dw, 0 * x])):
+        program = str(load(cusolver(5, kind, right)).jvp())
+        for actual, y in zip(by_xla(with_stand_ins(program), [x, dx]), expected, strict=True):
+            if y is not None:
+                assert_close(actual, np.asarray(y), 1e-12, f"right = {right}")
+
+
+def test_left_vectors_of_cusolver_are_refused() -> None:
+    with pytest.raises(Unsupported, match="no left eigenvectors"):
+        load(cusolver(3, "f", True, left=True)).jvp()

@@ -1,0 +1,116 @@
+"""Eigenvalues and eigenvectors of Hermitian matrices: calls of LAPACK, cuSOLVER and TPU."""
+
+from typing import Any
+
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from check_rule import assert_close, check_rule, like, run
+from exports import check_platform, exported
+from jax import lax
+
+from tiduc.dialect.errors import Unsupported
+from tiduc.program import load
+
+RNG = np.random.default_rng(0)
+
+
+def matrix(*sizes: int, kind: str = "f") -> Any:
+    return like(np.zeros(sizes, {"f": np.float64, "c": np.complex128}[kind]), RNG)
+
+
+def of_triangle(lower: bool) -> Any:
+    return lambda x: lax.linalg.eigh(x, lower=lower, symmetrize_input=False)
+
+
+def without_gauge(x: Any) -> Any:
+    """Values, and a function of vectors that their phases do not change."""
+    v, w = lax.linalg.eigh(x, symmetrize_input=False)
+    return w, (v * jnp.sin(w)[..., None, :]) @ jnp.conj(jnp.swapaxes(v, -1, -2)), jnp.abs(v) ** 2
+
+
+@pytest.mark.parametrize(
+    ("sizes", "order", "lower"),
+    [((3, 3), 2, True), ((3, 3), 1, False), ((2, 1, 4, 4), 1, False), ((1, 1), 1, True), ((0, 0), 1, True)],
+)
+def test_real(sizes: tuple[int, ...], order: int, lower: bool) -> None:
+    """The signs of vectors do not change on the way, so the vectors themselves have differences."""
+    x = matrix(*sizes)
+    check_rule(exported(of_triangle(lower), x), x, order=order)
+
+
+def test_complex() -> None:
+    x = matrix(2, 2, kind="c")
+    check_rule(exported(without_gauge, x), x)
+
+
+@pytest.mark.parametrize("kind", ["f", "c"])
+@pytest.mark.parametrize("sizes", [(4, 4), (2, 3, 3)])
+def test_as_jax(sizes: tuple[int, ...], kind: str) -> None:
+    x = matrix(*sizes, kind=kind)
+    check_rule(exported(jnp.linalg.eigh, x), x, order=1, differences=False, jax_function=jnp.linalg.eigh)
+
+
+@pytest.mark.parametrize("kind", ["f", "c"])
+@pytest.mark.parametrize("lower", [False, True])
+def test_only_one_triangle_is_read(lower: bool, kind: str) -> None:
+    """What the other holds, and the imaginary part of the diagonal, changes neither value nor derivative."""
+    x, dx, other = (matrix(3, 3, kind=kind) for _ in range(3))
+    other = (np.triu if lower else np.tril)(other, 1 if lower else -1)
+    other = other + 1j * np.eye(3) if kind == "c" else other
+    p = load(exported(of_triangle(lower), x)).jvp()
+    for actual, expected in zip(run(p, [x, dx]), run(p, [x + other, dx - 7 * other]), strict=True):
+        np.testing.assert_allclose(actual, expected, atol=1e-13)
+
+
+@pytest.mark.parametrize("platform", ["cuda", "tpu"])
+@pytest.mark.parametrize(("sizes", "kind"), [((4, 4), "f"), ((2, 3, 3), "c")])
+def test_other_platforms(sizes: tuple[int, ...], kind: str, platform: str) -> None:
+    check_platform(jnp.linalg.eigh, matrix(*sizes, kind=kind), platform)
+
+
+def test_values_alone() -> None:
+    """A call that computes no vectors, which JAX has none of; another one computes them."""
+    x = matrix(3, 3)
+    text = exported(lambda x: lax.linalg.eigh(x)[1], x)
+    assert "mode = 86" in text
+    check_rule(text.replace("mode = 86", "mode = 78"), x, order=1, jax_function=jnp.linalg.eigvalsh)
+
+
+EQUAL = np.diag([1.0, 1.0, 3.0, 3.0, 3.0])
+
+
+@pytest.mark.parametrize("turned", [False, True])
+def test_values_that_are_equal(turned: bool) -> None:
+    """The gradient of sum w^3 is 3 a^2."""
+    q = np.linalg.qr(matrix(5, 5))[0] if turned else np.eye(5)
+    x = q @ EQUAL @ q.T
+    p = load(exported(lambda x: jnp.sum(jnp.linalg.eigvalsh(x) ** 3), x))
+    assert_close(run(p.grad(), [x])[0], 3 * x @ x, 1e-12, "gradient")
+
+
+def test_projectors_where_values_are_equal() -> None:
+    """The projector onto the first two vectors is smooth, though these are not."""
+
+    def projector(x: Any) -> Any:
+        v = jnp.linalg.eigh(x)[1][:, :2]
+        return v @ v.T
+
+    check_rule(exported(projector, EQUAL), EQUAL, order=1)
+
+
+def test_vectors_where_values_are_equal() -> None:
+    """Zero, and not what JAX has, which is NaN."""
+    p = load(exported(of_triangle(lower=True), np.eye(3))).jvp()
+    np.testing.assert_array_equal(run(p, [np.eye(3), matrix(3, 3)])[2], np.zeros((3, 3)))
+
+
+def test_a_part_of_the_values_is_refused() -> None:
+    text = """
+    func.func @main(%x: tensor<3x3xf64>) -> tensor<2xf64> {
+      %0:2 = stablehlo.custom_call @Eigh(%x) {backend_config = "1,1,100,1e-6"}
+        : (tensor<3x3xf64>) -> (tensor<3x2xf64>, tensor<2xf64>)
+      return %0#1 : tensor<2xf64>
+    }"""
+    with pytest.raises(Unsupported, match="only some of the eigenvalues"):
+        load(text).jvp()

@@ -1,0 +1,174 @@
+"""What the target `cpu` makes of each op, of its JVP and of its VJP.
+
+    PYTHONPATH=test/py python test/sweep/accepted.py [--filter PATTERN] [--write]
+
+An op's program is that of its test in test/lit/rules, or the one in `one_op.mlir`. It is compiled and run on random
+arguments, in a process of its own, and compared with the reference interpreter (or XLA, where that lacks the op):
+
+    right       it compiles and agrees
+    wrong       it compiles and differs, or the process that runs it dies
+    compiles    it compiles, and nothing runs it to compare with
+    not run     it compiles, and the runtime refuses it
+    refused     it does not compile
+    -           there is no such program: no rule, no float input or output, or an op that does not stay in it
+"""
+
+import argparse
+import multiprocessing
+import re
+import sys
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ProcessPoolExecutor
+from concurrent.futures.process import BrokenProcessPool
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from tiduc.dialect.errors import CompileError, TiducError
+from tiduc.program import Program, load
+from tiduc.tables import ACCEPTED, Accepted
+
+ROOT = Path(__file__).resolve().parents[2]
+LIT = ROOT / "test" / "lit" / "rules"
+SECONDS = 120
+EPSILON = {"float64": 1e-9, "complex128": 1e-9, "float32": 1e-4, "complex64": 1e-4}
+
+
+def programs() -> dict[str, str]:
+    """The text of each op's program, in the order of test/py/opset.txt."""
+    lines = (ROOT / "test" / "py" / "opset.txt").read_text().splitlines()
+    ops = [line for line in lines if line and not line.startswith("#")]
+    parts = Path(__file__).with_name("one_op.mlir").read_text().split("// -----\n")
+    found = {}
+    for op in ops:
+        file = LIT / (op.replace("chlo.", "chlo_").removeprefix("stablehlo.") + ".mlir")
+        named = re.compile(re.escape(op) + r'[\s"(]')
+        texts = [file.read_text()] if file.is_file() else [part for part in parts if named.search(part)]
+        if texts:
+            found[op] = texts[0]
+    return found
+
+
+def made(op: str, text: str, kind: str) -> Program | None:
+    """The first public function of a text, or its derivative; None where there is none, or the op is not in it."""
+    entry = re.search(r"func\.func (?:public )?@(\w+)", text)
+    program = load(text, entry[1] if entry else None)
+    if kind == "primal":
+        return program if op in str(program) else None
+    try:
+        smooth = [
+            port for port in program.outputs if program.opset.builder.tangent_type(port.type) is not None
+        ]
+        derived = getattr(program, kind)() if smooth and program.differentiated(None) else None
+        return derived if derived is not None and derived.text else None
+    except TiducError:
+        return None
+
+
+def arguments(program: Program) -> list[Any]:
+    """Random arguments: floats from the interval (1, 2), where all functions are defined, and integers below 2."""
+    rng = np.random.default_rng(0)
+    given = []
+    for value in program.signature.inputs:
+        shape = tuple(3 if n is None else n for n in value.type.shape)
+        kind = np.dtype(value.type.dtype)
+        x: Any = rng.integers(0, 2, shape) if kind.kind in "iub" else rng.uniform(1, 2, shape)
+        if kind.kind == "c":
+            x = x + 1j * rng.uniform(1, 2, shape)
+        given.append(np.asarray(x).astype(kind))
+    return given
+
+
+def compiled(op: str, text: str, kind: str) -> Any:
+    """What the compiled program gives; why it is refused; None where there is none."""
+    program = made(op, text, kind)
+    if program is None:
+        return None
+    try:
+        executable = program.compile()
+    except CompileError as error:
+        return "refused: " + error.message.partition(": ")[2]
+    try:
+        return [np.asarray(y) for y in executable(*arguments(program))]
+    except TiducError as error:
+        return f"not run: {error.message}"
+
+
+def expected(op: str, text: str, kind: str) -> Any:
+    """What the reference interpreter or XLA gives."""
+    from check_rule import run
+
+    program = made(op, text, kind)
+    assert program is not None
+    return run(program, arguments(program))
+
+
+class Worker:
+    """A process that makes calls, and is replaced where it dies or takes too long."""
+
+    def __init__(self) -> None:
+        self._pool: ProcessPoolExecutor | None = None
+
+    def __call__(self, function: Callable[..., Any], *given: Any) -> Any:
+        """The result, or a string that says how the process ended or what it raised."""
+        if self._pool is None:
+            self._pool = ProcessPoolExecutor(1, multiprocessing.get_context("spawn"))
+        try:
+            return self._pool.submit(function, *given).result(SECONDS)
+        except (BrokenProcessPool, TimeoutError):
+            for process in list((self._pool._processes or {}).values()):
+                process.kill()
+            self.close()
+            return "wrong: the process died, or took too long"
+        except Exception as error:  # whatever the call raised
+            return f"wrong: {type(error).__name__}: {str(error).strip().splitlines()[-1][:100]}"
+
+    def close(self) -> None:
+        if self._pool is not None:
+            self._pool.shutdown(wait=False, cancel_futures=True)
+            self._pool = None
+
+
+def verdict(worker: Worker, op: str, text: str, kind: str) -> str:
+    """What becomes of a program."""
+    actual = worker(compiled, op, text, kind)
+    if actual is None:
+        return "-"
+    if isinstance(actual, str):
+        return actual
+    known = worker(expected, op, text, kind)
+    if isinstance(known, str):
+        return "compiles"
+    for x, y in zip(actual, known, strict=True):
+        tolerance = EPSILON.get(x.dtype.name, 0 if x.dtype.kind in "iub" else 0.05)
+        if not np.allclose(x.astype(complex), y.astype(complex), tolerance, tolerance, equal_nan=True):
+            return "wrong"
+    return "right"
+
+
+def sweep(ops: Sequence[str]) -> Iterator[Accepted]:
+    """The rows of some ops, as they are found."""
+    worker, texts = Worker(), programs()
+    for op in ops:
+        if op in texts:
+            yield Accepted(op, *(verdict(worker, op, texts[op], kind) for kind in ("primal", "jvp", "vjp")))
+    worker.close()
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
+    parser.add_argument("--filter", default="", help="a pattern that names of ops match")
+    parser.add_argument("--write", action="store_true", help="write tiduc/tables/accepted.tsv, for all ops")
+    options = parser.parse_args()
+    rows = []
+    for row in sweep([op for op in programs() if re.search(options.filter, op)]):
+        rows.append(row)
+        print(*row, sep="\t", flush=True)
+    if options.write and not options.filter:
+        ACCEPTED.write(rows)
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,82 @@
+"""What was found out about each op by running it: tables that tests write, and compare with what they find.
+
+checked      what test/py/rules has checked of its rules        python -m pytest test/py/rules --write-tables
+refusals     the refusals that these tests met                  the same
+accepted     what the target `cpu` accepts                      python test/sweep/accepted.py --write
+"""
+
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+from typing import Any, Generic, NamedTuple, TypeVar
+
+FOLDER = Path(__file__).parent
+
+
+class Checked(NamedTuple):
+    """An op whose derivatives were checked: the element types of its JVP and of its transpose rule, up to an order."""
+
+    op: str
+    jvp: tuple[str, ...]
+    transpose: tuple[str, ...]
+    order: int
+
+
+class Refusal(NamedTuple):
+    """A case of an op that has no rule: which is missing, and why."""
+
+    op: str
+    what: str
+    reason: str
+
+
+class Accepted(NamedTuple):
+    """What becomes of an op, of its JVP and of its VJP on a target: right, wrong, or why it is refused."""
+
+    op: str
+    primal: str
+    jvp: str
+    vjp: str
+
+
+Row = TypeVar("Row", Checked, Refusal, Accepted)
+
+
+@dataclass(frozen=True)
+class Table(Generic[Row]):
+    """A file of rows, one a line, cells apart by tabs."""
+
+    name: str
+    make: Callable[[list[str]], Row]
+
+    @property
+    def path(self) -> Path:
+        return FOLDER / f"{self.name}.tsv"
+
+    def read(self) -> list[Row]:
+        """Its rows."""
+        return [self.make(line.split("\t")) for line in self.path.read_text().splitlines()]
+
+    def write(self, rows: Iterable[Row]) -> None:
+        """Writes its rows."""
+        self.path.write_text("".join("\t".join(map(_cell, row)) + "\n" for row in rows))
+
+
+def _cell(value: Any) -> str:
+    text = " ".join(value) if isinstance(value, tuple) else str(value)
+    return text.replace("\n", " ").replace("\t", " ")
+
+
+CHECKED = Table("checked", lambda c: Checked(c[0], tuple(c[1].split()), tuple(c[2].split()), int(c[3])))
+REFUSALS = Table("refusals", lambda c: Refusal(*c))
+ACCEPTED = Table("accepted", lambda c: Accepted(*c))
+
+
+@cache
+def by_op(table: Table[Row]) -> dict[str, list[Row]]:
+    """The rows of a table, of each op."""
+    rows: dict[str, list[Row]] = {}
+    for row in table.read():
+        rows.setdefault(row.op, []).append(row)
+    return rows
