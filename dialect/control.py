@@ -18,6 +18,7 @@ from typing import Any
 
 from torch_mlir import ir
 
+from tiduc.dialect.errors import Unsupported
 from tiduc.dialect.graph import Definition, Graph, Value
 from tiduc.dialect.regions import outer, region_graph
 from tiduc.dialect.trip_count import trip_count
@@ -26,6 +27,15 @@ from tiduc.dialect.view import View
 CALL, CASE, LOOP = "tidu.call", "tidu.case", "tidu.loop"
 GRAPHS = "called_computations"
 CARRIES, SEQUENCES, REVERSE, TRIP_COUNT = "tidu.carries", "tidu.sequences", "tidu.reverse", "tidu.trip_count"
+OWN = ("tidu.jvp", "tidu.vjp")
+"""On a graph: the graph that is its JVP, or its VJP, whatever its own ops say."""
+
+CALL_VJP = "tidu.call_vjp"
+"""Tangents of a function that names its VJP, (x..., dx...) -> dy..., which nobody knows: only its transpose."""
+
+KEPT = "no_inline"
+"""On a graph: it stays a function of that name, by which rules or other files know it."""
+
 BASE = "tidu.base"
 """Names the first graph of the op that this one gives more results of; both are at one site."""
 
@@ -93,7 +103,9 @@ def is_control(op: Definition) -> bool:
 
 
 def control(view: View, op: Definition) -> "Branches | Loop":
-    """The op as a record: branches or a loop."""
+    """The op as a record: branches or a loop; `Unsupported` for tangents that cannot be computed."""
+    if op.name == CALL_VJP:
+        raise only_vjp(op)
     return loop(view, op) if op.name in (LOOP, "stablehlo.while") else branches(view, op)
 
 
@@ -201,6 +213,18 @@ def _graphs(view: View, op: Definition) -> tuple[Graph, ...]:
 
 
 _READ = frozenset({CALL, CASE, LOOP, "stablehlo.case", "stablehlo.if", "stablehlo.while"})
+
+
+def only_vjp(op: Definition) -> Unsupported:
+    """The refusal of forward mode where a function names its VJP."""
+    vjp = op.attributes[GRAPHS][0].value
+    message = f"the function's own derivative is the VJP @{vjp}; there is reverse mode, any number of times"
+    return Unsupported(f"unsupported jvp AD rule for func.call: {message}", op.location)
+
+
+def is_kept(view: View, op: Definition) -> bool:
+    """The op calls a graph that stays a function."""
+    return op.name == CALL and KEPT in _graphs(view, op)[0].attributes
 
 
 # ---- emitting ----------------------------------------------------------------------------------------------

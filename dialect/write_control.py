@@ -5,7 +5,7 @@ from typing import Any
 
 from torch_mlir import ir
 
-from tiduc.dialect.control import CALL, Loop, control
+from tiduc.dialect.control import CALL, OWN, Loop, control
 from tiduc.dialect.graph import Definition, Graph, Value
 from tiduc.dialect.verify import TERMINATOR
 from tiduc.dialect.view import View
@@ -37,7 +37,11 @@ class ControlWriter:
             graph = self._unwritten.pop()
             outputs = [y for y in graph.outputs if y is not None]
             type_ = ir.FunctionType.get([x.type for x in graph.inputs.values()], [y.type for y in outputs])
+            own = {name: graph.attributes[name] for name in OWN if name in graph.attributes}
+            for symbol in own.values():
+                self._named(self._view.graph(symbol.value))
             attributes = {
+                **own,
                 "sym_name": ir.StringAttr.get(self._functions[graph.name]),
                 "function_type": ir.TypeAttr.get(type_),
                 "sym_visibility": ir.StringAttr.get("private"),
@@ -54,12 +58,16 @@ class ControlWriter:
 
     def _call(self, op: Definition, made: Any, operands: Sequence[Any], ip: Any) -> Any:
         (graph,) = made.graphs
+        callee = ir.FlatSymbolRefAttr.get(self._named(graph))
+        types = [y.type for y in op.results]
+        return ir.Operation.create("func.call", types, operands, {"callee": callee}, loc=op.location, ip=ip)
+
+    def _named(self, graph: Graph) -> str:
+        """The name of the function that a graph becomes."""
         if graph.name not in self._functions:
             self._functions[graph.name] = graph.name
             self._unwritten.append(graph)
-        callee = ir.FlatSymbolRefAttr.get(self._functions[graph.name])
-        types = [y.type for y in op.results]
-        return ir.Operation.create("func.call", types, operands, {"callee": callee}, loc=op.location, ip=ip)
+        return self._functions[graph.name]
 
     def _case(self, op: Definition, made: Any, operands: Sequence[Any], types: Sequence[Any], ip: Any) -> Any:
         is_if = made.index.type.element_type == ir.IntegerType.get_signless(1)

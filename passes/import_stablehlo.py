@@ -16,9 +16,11 @@ from typing import Any
 from torch_mlir import ir
 
 from tiduc.dialect.context import run_passes, stage
+from tiduc.dialect.control import CALL, GRAPHS, KEPT
 from tiduc.dialect.errors import ParseError, Unsupported
-from tiduc.dialect.graph import operations
+from tiduc.dialect.graph import CARRIER, TARGET, operations
 from tiduc.dialect.verify import TERMINATOR
+from tiduc.passes.own_derivatives import is_private, keep_functions, name_of
 from tiduc.passes.rules import OPSET
 from tiduc.passes.rules.registry import OpSet
 
@@ -35,21 +37,23 @@ def import_stablehlo(module: Any, only: str | None = None, opset: OpSet = OPSET)
     recursion leaves a call.
     """
     imported = _clone(module)
-    kept = ",".join(opset.called("stablehlo.composite"))
+    keep_functions(imported, opset)
+    ruled = ",".join(opset.called("stablehlo.composite"))
     run_passes(
         imported.operation,
-        f"builtin.module(func.func(stablehlo-legalize-composite-to-call{{except={kept}}}),"
+        f"builtin.module(func.func(stablehlo-legalize-composite-to-call{{except={ruled}}}),"
         "inline{default-pipeline=},symbol-dce)",
     )
     functions = [op for op in operations(imported.body) if op.name == "func.func"]
     named = _named_by_ops(functions) if len(functions) > 1 else set()
+    kept = {name_of(op) for op in functions if KEPT in op.attributes}
     for op in functions:
-        name = ir.StringAttr(op.attributes["sym_name"]).value
+        name = name_of(op)
         if name in named:
             op.attributes["sym_visibility"] = ir.StringAttr.get("private")
             continue
-        if len(op.regions[0].blocks) and only in (None, name):
-            _to_graph(op)
+        if len(op.regions[0].blocks) and (name in kept or only in (None, name)):
+            _to_graph(op, name in kept and (is_private(op) or only not in (None, name)), kept)
         op.erase()
     return imported
 
@@ -79,27 +83,63 @@ def _clone(module: Any) -> Any:
     return copy
 
 
-def _to_graph(function: Any) -> None:
-    """Makes a graph of a function, before it; the function keeps no body."""
+def _to_graph(function: Any, closed: bool, kept: set[str]) -> None:
+    """Makes a graph of a function, before it; the function keeps no body.
+
+    The inputs of a `closed` one, which others call, have keys of their own; `kept` are the names of all such.
+    """
     if len(function.regions[0].blocks) != 1:
         raise Unsupported("a function of several blocks cannot be differentiated", function.location)
     block = function.regions[0].blocks[0]
-    keys = _keys(block, function.attributes.get("arg_attrs"))
-    attributes = {name: function.attributes[name] for name in function.attributes if name not in _OWN}
-    attributes["sym_name"] = function.attributes["sym_name"]
+    name = ir.StringAttr(function.attributes["sym_name"])
+    own = (*_OWN, "arg_attrs", "res_attrs") if closed else _OWN
+    attributes = {name: function.attributes[name] for name in function.attributes if name not in own}
+    if closed:
+        keys = [f"{name.value}.{i}" for i in range(len(block.arguments))]
+        attributes["sym_visibility"] = ir.StringAttr.get("private")
+    else:
+        keys = _keys(block, function.attributes.get("arg_attrs"))
+    attributes["sym_name"] = name
     attributes["inputs"] = ir.ArrayAttr.get([ir.FlatSymbolRefAttr.get(key) for key in keys])
     graph = ir.Operation.create(
         "tidu.graph", attributes=attributes, regions=1, loc=function.location, ip=ir.InsertionPoint(function)
     )
     block.append_to(graph.regions[0])
-    for op in operations(block):
+    for op in _calls(graph):
+        _to_graph_call(op, kept)
+    last = list(operations(block))[-1]
+    ir.Operation.create(
+        TERMINATOR, operands=list(last.operands), loc=last.location, ip=ir.InsertionPoint(last)
+    )
+    last.erase()
+
+
+def _calls(graph: Any) -> list[Any]:
+    """The calls that are left, in regions too."""
+    found = []
+
+    def look(op: Any) -> Any:
         if op.name == "func.call":
-            raise Unsupported(f"the call of {op.attributes['callee']} is recursive", op.location)
-        if op.name == "func.return":
-            ir.Operation.create(
-                TERMINATOR, operands=list(op.operands), loc=op.location, ip=ir.InsertionPoint(op)
-            )
-            op.erase()
+            found.append(op)
+        return ir.WalkResult.ADVANCE
+
+    graph.walk(look)
+    return found
+
+
+def _to_graph_call(op: Any, kept: set[str]) -> None:
+    """Makes a call of a graph of a call of a function that was not inlined."""
+    callee = op.attributes["callee"]
+    if callee.value not in kept:
+        raise Unsupported(f"the call of {callee} is recursive", op.location)
+    attributes = {TARGET: ir.StringAttr.get(CALL), GRAPHS: ir.ArrayAttr.get([callee])}
+    types = [y.type for y in op.results]
+    call = ir.Operation.create(
+        CARRIER, types, list(op.operands), attributes, loc=op.location, ip=ir.InsertionPoint(op)
+    )
+    for old, new in zip(op.results, call.results, strict=True):
+        old.replace_all_uses_with(new)
+    op.erase()
 
 
 def _keys(block: Any, arg_attrs: Any) -> list[str]:

@@ -18,7 +18,17 @@ from typing import Any
 from torch_mlir import ir
 
 from tiduc.dialect.context import stage
-from tiduc.dialect.control import CALL, CASE, Branches, Loop, control, emit_call, emit_case, is_control
+from tiduc.dialect.control import (
+    CALL,
+    CASE,
+    Branches,
+    Loop,
+    control,
+    emit_call,
+    emit_case,
+    is_control,
+    is_kept,
+)
 from tiduc.dialect.graph import Definition, Graph, Value
 from tiduc.dialect.keys import KeyTable
 from tiduc.dialect.view import View
@@ -138,7 +148,7 @@ def _find_members(scope: Scope, order: Sequence[Definition], outputs: Sequence[V
     """Ops of one site are one member; then who reads which of its results."""
     sites: dict[Any, list[Member]] = defaultdict(list)
     for op in order:
-        if is_control(op):
+        if is_control(op) and not is_kept(scope.view, op):
             record = control(scope.view, op)
             member = next((m for m in sites[record.site] if _agree(scope, m.record, record)), None)
             if member is None:

@@ -3,13 +3,33 @@
     y = call @f (x)             ->   y, r = call @f+ (x)          r: the residuals that the linear graph reads
                                      dy = call @f' (dx, r)
 
+A function that names its own derivative (`tidu.jvp`, `tidu.vjp`) has that in place of what its ops would give:
+
+    y = call @f (x)             ->   dy: those of call @g (x, 0), where @g is the JVP, in its second half
+                                     dy = call_vjp @g (x, dx), transposed to cx = call @g (x, cy), where it is the VJP
+
 A branch is the same with an index in front: the linear branch reads only the residuals of the branch that was taken.
 """
 
 from collections.abc import Sequence
 from typing import Any
 
-from tiduc.dialect.control import CALL, CASE, Branches, branches, emit_call, emit_case
+from torch_mlir import ir
+
+from tiduc.dialect.control import (
+    CALL,
+    CALL_VJP,
+    CASE,
+    GRAPHS,
+    OWN,
+    Branches,
+    branches,
+    emit_call,
+    emit_case,
+    is_control,
+    only_vjp,
+)
+from tiduc.dialect.errors import Unsupported
 from tiduc.dialect.graph import Definition, Graph, Value
 from tiduc.passes.rules.opset import linearize, transpose
 from tiduc.passes.rules.registry import Tangents
@@ -22,6 +42,11 @@ from tiduc.passes.rules.split import Split, split
 @linearize("stablehlo.case", captures=True)
 @linearize("stablehlo.if", captures=True)
 def call(b: Any, op: Definition, dx: Tangents) -> list[Any | None]:
+    if op.name == CALL:
+        (graph,) = branches(b.view, op).graphs
+        for attribute, rule in zip(OWN, (_by_jvp, _by_vjp), strict=True):
+            if attribute in graph.attributes:
+                return rule(b, op, dx, b.view.graph(graph.attributes[attribute].value))
     return at_site(b, op, dx, _linearized)[: len(op.results)]
 
 
@@ -101,6 +126,59 @@ def _placed(residuals: Sequence[Value], slots: Sequence[Any]) -> list[Value | No
 
 def _extended(b: Any, made: Split, held: Sequence[Value | None], slots: Sequence[Any]) -> Graph:
     return made.extended(b, [type_ if x is None else x for x, type_ in zip(held, slots, strict=True)])
+
+
+def _by_jvp(b: Any, op: Definition, dx: Tangents, jvp: Graph) -> list[Any | None]:
+    """The tangents of (x..., dx...) -> (y..., dy...) at dx = 0, where it is linear, along dx."""
+    smooth = [b.tangent_type(x.type) is not None for x in op.operands]
+    zeros = [b.zeros_like(x) for x, flag in zip(op.operands, smooth, strict=True) if flag]
+    operands = (*op.operands, *zeros)
+    made = Branches(None, operands, tuple(range(len(operands))), (jvp,), jvp.name)
+    along = [None] * len(op.operands) + [t for t, flag in zip(dx, smooth, strict=True) if flag]
+    dy = iter(_linearized(b, made, along)[len(op.results) :])
+    if not _is_linear(b, jvp, tuple([t is not None for t in along]), len(op.operands)):
+        message = f"unsupported jvp AD rule for func.call: its JVP @{jvp.name} is not linear in the tangents"
+        raise Unsupported(message, op.location)
+    return [next(dy) if b.tangent_type(y.type) is not None else None for y in op.results]
+
+
+def _is_linear(b: Any, jvp: Graph, active: tuple[bool, ...], first: int) -> bool:
+    """What its linear graph reads does not depend on the tangents; what calls give is not looked into."""
+    (extended,), _, read, slots, _ = b.view.derived["linearized", jvp.name, active]
+    residuals = extended.outputs[len(extended.outputs) - slots :]
+    varying = set(list(extended.inputs.values())[first:])
+    for op in b.view.schedule(residuals, extended.inputs.values()):
+        if not is_control(op) and not varying.isdisjoint(op.operands):
+            varying.update(op.results)
+    return all(i < first for i in read) and varying.isdisjoint(residuals)
+
+
+def _by_vjp(b: Any, op: Definition, dx: Tangents, vjp: Graph) -> list[Any | None]:
+    """An op that is transposed to the VJP, and is nothing else."""
+    given = [
+        b.zeros_like(x) if t is None else t
+        for x, t in zip(op.operands, dx, strict=True)
+        if b.tangent_type(x.type) is not None
+    ]
+    types = [y.type for y in op.results if b.tangent_type(y.type) is not None]
+    named = {GRAPHS: ir.ArrayAttr.get([ir.FlatSymbolRefAttr.get(vjp.name)])}
+    dy = iter(b.emit_all(CALL_VJP, (*op.operands, *given), types, named))
+    return [next(dy) if b.tangent_type(y.type) is not None else None for y in op.results]
+
+
+@linearize(CALL_VJP)
+def call_vjp(b: Any, op: Definition, dx: Tangents) -> list[Any | None]:
+    raise only_vjp(op)
+
+
+@transpose(CALL_VJP)
+def call_vjp_transpose(b: Any, op: Definition, ct: Tangents, active: Sequence[bool]) -> list[Any]:
+    """(x..., cy...) -> cx...; the VJP may give y... before."""
+    vjp = b.view.graph(op.attributes[GRAPHS][0].value)
+    count = len(vjp.inputs) - len(op.results)
+    given = [b.zeros_like(y) if c is None else c for c, y in zip(ct, op.results, strict=True)]
+    cx = emit_call(b, vjp, (*op.operands[:count], *given))
+    return [None] * count + list(cx)[len(cx) - (len(op.operands) - count) :]
 
 
 @transpose(CALL)

@@ -1,12 +1,13 @@
 """The op set of StableHLO and CHLO, which the rule files fill: the five forms, bound to its tables."""
 
+from tiduc.dialect.control import CALL, GRAPHS
 from tiduc.dialect.stablehlo import STATEFUL, StablehloBuilder
 from tiduc.passes.rules.registry import OpSet
 
 NAMED_BY = {
-    "func.call": "callee",
-    "stablehlo.composite": "name",
-    "stablehlo.custom_call": "call_target_name",
+    CALL: ("func.call", GRAPHS),
+    "stablehlo.composite": ("stablehlo.composite", "name"),
+    "stablehlo.custom_call": ("stablehlo.custom_call", "call_target_name"),
 }
 
 OPSET = OpSet(StablehloBuilder, STATEFUL, NAMED_BY)

@@ -36,12 +36,13 @@ TransposeRule = Callable[[Any, Definition, Tangents, Sequence[bool]], Sequence[A
 class OpSet:
     """The primitives of some dialects: their rules by full op name, and the builder that emits them.
 
-    `named_by` gives, for an op that calls something by name, the attribute that holds the name.
+    `named_by` gives, for an op that calls something by name, what it is called here, and the attribute that holds
+    the name, or an array of one.
     """
 
     builder: type[Builder]
     stateful: frozenset[str] = frozenset()
-    named_by: Mapping[str, str] = field(default_factory=dict)
+    named_by: Mapping[str, tuple[str, str]] = field(default_factory=dict)
     linearize_rules: dict[str, LinearizeRule] = field(default_factory=dict)
     transpose_rules: dict[str, TransposeRule] = field(default_factory=dict)
     inactive_ops: set[str] = field(default_factory=set)
@@ -178,10 +179,12 @@ class OpSet:
 
     def key(self, op: Definition) -> str:
         """What the op's rules are declared for: "OP @NAME" where there is such a declaration, else its name."""
-        attribute = self.named_by.get(op.name)
-        if attribute is None:
+        named = self.named_by.get(op.name)
+        if named is None:
             return op.name
-        key = f"{op.name} @{op.attributes[attribute].value}"
+        name, attribute = named
+        callee = op.attributes[attribute]
+        key = f"{name} @{(callee if hasattr(callee, 'value') else callee[0]).value}"
         return key if key in self.forms else op.name
 
     def called(self, name: str) -> list[str]:

@@ -1,0 +1,131 @@
+"""Functions that name their own derivative; part of import.
+
+    func.func private @f(%x: T) -> U attributes {tidu.jvp = @g}     @g (x..., dx...) -> (y..., dy...), linear in dx
+    func.func private @f(%x: T) -> U attributes {tidu.vjp = @g}     @g (x..., cy...) -> cx... or (y..., cx...)
+
+There is a tangent for each argument and result of a float or complex type, in order. Such a function stays one when
+others are inlined, and its calls are differentiated by what it names; so it is with one that has a rule in the op set.
+"""
+
+from collections.abc import Sequence
+from typing import Any
+
+from torch_mlir import ir
+
+from tiduc.dialect.control import KEPT, OWN
+from tiduc.dialect.errors import ParseError, Unsupported
+from tiduc.dialect.graph import operations
+from tiduc.passes.rules.registry import OpSet
+
+
+def keep_functions(module: Any, opset: OpSet) -> None:
+    """Marks the functions of a module that are not to be inlined; a public one becomes the call of a private one.
+
+    `ParseError` where a function names none, two, or one of another signature; `Unsupported` where its body calls it.
+    """
+    functions = {name_of(op): op for op in operations(module.body) if op.name == "func.func"}
+    ruled = set(opset.called("func.call"))
+    for name, function in functions.items():
+        named = [attribute for attribute in OWN if attribute in function.attributes]
+        if len(named) == 2:
+            raise ParseError(f"@{name} has both {named[0]} and {named[1]}; one is enough", function.location)
+        for attribute in named:
+            _check(function, name, attribute, functions, opset)
+        if not named and name not in ruled:
+            continue
+        if _calls(name, functions):
+            raise Unsupported(f"@{name} calls itself, which cannot be differentiated", function.location)
+        if not len(function.regions[0].blocks):
+            raise ParseError(f"@{name} has no body", function.location)
+        function.attributes[KEPT] = ir.UnitAttr.get()
+        if named and not is_private(function):
+            _apart(function, name, functions)
+
+
+def name_of(function: Any) -> str:
+    """Its symbol."""
+    return str(ir.StringAttr(function.attributes["sym_name"]).value)
+
+
+def is_private(function: Any) -> bool:
+    """No other module sees it."""
+    visibility = function.attributes.get("sym_visibility")
+    return visibility is not None and visibility.value == "private"
+
+
+def _check(function: Any, name: str, attribute: str, functions: dict[str, Any], opset: OpSet) -> None:
+    """The function named is there, and has the signature."""
+    symbol = function.attributes[attribute]
+    if not isinstance(symbol, ir.FlatSymbolRefAttr) or symbol.value not in functions:
+        raise ParseError(f"@{name} has {attribute} = {symbol}, which is no function here", function.location)
+    tangent_type = opset.builder.tangent_type
+    inputs, results = _signature(function)
+    smooth = [[t for t in types if tangent_type(t) is not None] for types in (inputs, results)]
+    if attribute == OWN[0]:
+        expected = [([*inputs, *smooth[0]], [*results, *smooth[1]])]
+    else:
+        expected = [([*inputs, *smooth[1]], smooth[0]), ([*inputs, *smooth[1]], [*results, *smooth[0]])]
+    derivative = functions[symbol.value]
+    if _signature(derivative) not in expected:
+        wanted = " or ".join(str(ir.FunctionType.get(*types)) for types in expected)
+        actual = ir.TypeAttr(derivative.attributes["function_type"]).value
+        message = f"@{symbol.value}, the {attribute} of @{name}, has the type {actual}, expects {wanted}"
+        raise ParseError(message, derivative.location)
+    derivative.attributes[KEPT] = ir.UnitAttr.get()
+
+
+def _signature(function: Any) -> tuple[list[Any], list[Any]]:
+    type_ = ir.TypeAttr(function.attributes["function_type"]).value
+    return list(type_.inputs), list(type_.results)
+
+
+def _calls(name: str, functions: dict[str, Any]) -> bool:
+    """Calls lead from the function back to it."""
+    seen: set[str] = set()
+    stack = [name]
+    while stack:
+        for callee in _callees(functions[stack.pop()]):
+            if callee == name:
+                return True
+            if callee in functions and callee not in seen:
+                seen.add(callee)
+                stack.append(callee)
+    return False
+
+
+def _callees(function: Any) -> Sequence[str]:
+    found = []
+
+    def look(op: Any) -> Any:
+        if op.name == "func.call":
+            found.append(str(op.attributes["callee"].value))
+        return ir.WalkResult.ADVANCE
+
+    function.walk(look)
+    return found
+
+
+def _apart(function: Any, name: str, functions: dict[str, Any]) -> None:
+    """Moves the body into a private function that the public one calls, with what it names."""
+    inner = f"{name}.body"
+    while inner in functions:
+        inner += "_"
+    type_ = ir.TypeAttr(function.attributes["function_type"])
+    moved = [attribute for attribute in (KEPT, *OWN) if attribute in function.attributes]
+    attributes = {attribute: function.attributes[attribute] for attribute in moved}
+    attributes |= {"sym_name": ir.StringAttr.get(inner), "function_type": type_}
+    attributes["sym_visibility"] = ir.StringAttr.get("private")
+    end = {"loc": function.location, "ip": ir.InsertionPoint(function)}
+    private = ir.Operation.create("func.func", attributes=attributes, regions=1, **end)
+    body = function.regions[0].blocks[0]
+    arguments = [(x.type, x.location) for x in body.arguments]
+    body.append_to(private.regions[0])
+    for attribute in moved:
+        del function.attributes[attribute]
+    block = function.regions[0].blocks.append(
+        *(t for t, _ in arguments), arg_locs=[place for _, place in arguments]
+    )
+    ip, callee = ir.InsertionPoint(block), {"callee": ir.FlatSymbolRefAttr.get(inner)}
+    made = {"loc": function.location, "ip": ip}
+    call = ir.Operation.create("func.call", list(type_.value.results), list(block.arguments), callee, **made)
+    ir.Operation.create("func.return", operands=list(call.results), **made)
