@@ -22,7 +22,9 @@ from torch_mlir import ir
 from tiduc.dialect.errors import ParseError, Unsupported
 
 DIALECT = "sdy"
+CALL = "stablehlo.custom_call"
 CONSTRAINT, RESHARD = "sdy.sharding_constraint", "sdy.reshard"
+CONSTRAINTS = (CONSTRAINT, RESHARD, "Sharding", "xla.sdy.Sharding")
 TO_PARTS, TO_WHOLE = "tidu.to_parts", "tidu.to_whole"
 HOLDERS, DEVICES = "holders", "devices"
 """Attributes of these two: the devices which hold equal parts, a group a row, and how many make up the manual axes."""
@@ -103,13 +105,16 @@ def fold(module: Any) -> None:
             raise Unsupported(f"{op.name} is not understood", op.location)
 
 
+def target(op: Any) -> Any:
+    """The target of an `ir.Operation` that is a custom call; None for any other."""
+    return op.attributes["call_target_name"].value if op.name == CALL else None
+
+
 def call(target: str, x: Any, type_: Any, attributes: dict[str, Any], before: Any) -> Any:
     """The result of a custom call, put before an op."""
     attributes = {**attributes, "call_target_name": ir.StringAttr.get(target)}
     ip = ir.InsertionPoint(before)
-    return ir.Operation.create(
-        "stablehlo.custom_call", [type_], [x], attributes, loc=before.location, ip=ip
-    ).result
+    return ir.Operation.create(CALL, [type_], [x], attributes, loc=before.location, ip=ip).result
 
 
 def _flatten(op: Any, meshes: dict[str, Any]) -> None:
