@@ -144,6 +144,8 @@ def reduce_window_transpose(b: Any, op: Definition, ct: Tangents, active: Sequen
             return b.zeros_like(x)
         back = window.adjoint(shape(x), shape(ct[i]))
         zero, fill = b.zero(with_shape(x.type, [])), combiner("stablehlo.add", element(x))
+        if back.cumulative(shape(ct[i])) is not None:  # which compilers know by its padding
+            return reduce_window(b, [ct[i]], [zero], back, fill)[0]
         padded = b.pad(ct[i], zero, back.low, back.high, [s - 1 for s in back.base])
         return reduce_window(b, [padded], [zero], back.unpadded(), fill)[0]
 
