@@ -2,7 +2,7 @@
 // RUN: tiduc vjp %s --entry reverse | filecheck %s --check-prefix=VJP
 // RUN: not tiduc jvp %s --entry reverse 2>&1 | filecheck %s --check-prefix=REFUSED
 
-// Functions that name their JVP or VJP: it stands in the place of what their ops would give.
+// Functions that name a derivative of their own, which stands in the place of what their ops would give.
 
 // JVP-LABEL: func.func @forward
 // JVP-NEXT:    %[[Y:.*]] = call @step(%arg0)
@@ -20,7 +20,7 @@
 // VJP:       func.func private @kink_vjp
 // VJP:       func.func private @kink{{.*}} attributes {tidu.vjp = @kink_vjp}
 
-// REFUSED: own_derivatives.mlir:33:8: error: unsupported jvp AD rule for func.call: the function's own derivative is the VJP @kink_vjp
+// REFUSED: own_derivatives.mlir:30:8: error: unsupported jvp AD rule for func.call: the function's own derivative is the VJP @kink_vjp
 
 func.func @forward(%x: tensor<3xf64>) -> tensor<3xf64> {
   %0 = call @step(%x) : (tensor<3xf64>) -> tensor<3xf64>
