@@ -53,6 +53,14 @@ _MANUAL = re.compile(
     r"manual_axes=(\{.*?\}) \((.*)\) \{$",
     re.MULTILINE,
 )
+SHARDINGS = frozenset({"mhlo.sharding", "sdy.sharding"})
+
+
+def shardings_among(attributes: Any) -> Any:
+    """Of the attributes of an argument or a result, those that say how it is spread over devices."""
+    if attributes is None:
+        return None
+    return ir.DictAttr.get({a.name: a.attr for a in ir.DictAttr(attributes) if a.name in SHARDINGS})
 
 
 def has_ops(text: str) -> bool:
