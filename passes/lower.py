@@ -18,7 +18,7 @@ from tiduc.dialect.errors import RequestError
 from tiduc.dialect.graph import Graph, Value, operations
 from tiduc.dialect.verify import MERGED
 from tiduc.dialect.write import write_block
-from tiduc.passes.manual_regions import manual_regions
+from tiduc.passes.manual_regions import holds_calls, manual_regions
 from tiduc.passes.simplify import simplify
 
 _MERGE_EQUAL = "builtin.module(func.func(cse))"
@@ -51,7 +51,8 @@ def lower(graph: Graph, attributes: dict[str, Any] | None = None, beside: Sequen
         op.clone(ir.InsertionPoint(module.body))
     if beside:
         run_passes(module.operation, "builtin.module(symbol-dce)")
-    manual_regions(function)
+    if holds_calls(graph):
+        manual_regions(function)
     return module
 
 
