@@ -16,7 +16,9 @@ from jax import export, lax, shard_map
 from jax.sharding import Mesh, NamedSharding
 from jax.sharding import PartitionSpec as P
 
-from tiduc.dialect.errors import ParseError, Unsupported
+from tiduc.dialect.context import parse
+from tiduc.dialect.errors import ParseError, ResolveError, Unsupported
+from tiduc.passes.link import link
 from tiduc.program import load
 
 RNG = np.random.default_rng(0)
@@ -310,3 +312,14 @@ def test_shardings_as_calls_of_shardys() -> None:
     assert vjp.count("@xla.sdy.FuncResultSharding") == 1 and vjp.count("@xla.sdy.Sharding") == 3
     with pytest.raises(Unsupported, match="its body is a call"):
         load(text.replace("@xla.sdy.Sharding(", "@xla.sdy.GlobalToLocalShape(")).jvp()
+
+
+def test_equal_meshes_are_linked_into_one() -> None:
+    mesh, other = 'sdy.mesh @mesh = <["a"=8]>', 'sdy.mesh @mesh = <["b"=8]>'
+    functions = [f"func.func @{name}() {{ return }}" for name in "fg"]
+    linked = link(
+        [("f.mlir", parse(f"{mesh}\n{functions[0]}")), ("g.mlir", parse(f"{mesh}\n{functions[1]}"))]
+    )
+    assert str(linked).count("sdy.mesh") == 2  # the op, and its attribute
+    with pytest.raises(ResolveError, match="@mesh is ambiguous"):
+        link([("f.mlir", parse(f"{mesh}\n{functions[0]}")), ("g.mlir", parse(f"{other}\n{functions[1]}"))])

@@ -50,6 +50,7 @@ class Composer:
         self._draw = draw
         self._lines: list[str] = []
         self._fresh = 0
+        self._functions: list[str] = []
         self._read: set[Value] = set()
         self.inputs: list[Value] = []
         self.values: list[Value] = []
@@ -98,6 +99,13 @@ class Composer:
         self._fresh += 1
         self._lines.append(f"  {name} = {text}")
         return Value(name, tuple(shape), is_complex, bound)
+
+    def function(self, signature: str, lines: Sequence[str]) -> str:
+        """Adds a private function; its symbol."""
+        name = f"@f{len(self._functions)}"
+        body = "\n".join(f"  {line}" for line in lines)
+        self._functions.append(f"func.func private {name}{signature} {{\n{body}\n}}\n")
+        return name
 
     def several(self, x: Value, count: int) -> None:
         """Says that the op of the last line, which gave x, has that many results."""
@@ -205,7 +213,10 @@ class Composer:
         types = ", ".join(x.type for x in outputs)
         names = ", ".join(x.name for x in outputs)
         body = "\n".join(self._lines)
-        return f"func.func @main({arguments}) -> ({types}) {{\n{body}\n  return {names} : {types}\n}}\n"
+        return (
+            f"func.func @main({arguments}) -> ({types}) {{\n{body}\n  return {names} : {types}\n}}\n"
+            + "".join(self._functions)
+        )
 
 
 @st.composite

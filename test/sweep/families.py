@@ -3,6 +3,7 @@
 import math
 
 from composer import ELEMENTS, SIZES, Composer, Value, tensor
+from control_families import CONTROL
 from elementwise_families import ELEMENTWISE
 
 # ---- shapes
@@ -270,6 +271,7 @@ def sort(c: Composer) -> Value:
 
 FAMILIES = (
     *ELEMENTWISE,
+    *CONTROL,
     broadcast,
     rearrange,
     slice_,
