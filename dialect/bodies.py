@@ -7,6 +7,7 @@ from torch_mlir import ir
 
 from tiduc.dialect.errors import OpenSize
 from tiduc.dialect.graph import Definition, captured, operations, replace_captured
+from tiduc.dialect.shardy import CONSTRAINTS, target
 from tiduc.dialect.stablehlo import StablehloBuilder
 
 Fill = Callable[[Any], None]
@@ -83,9 +84,14 @@ def returned(op: Definition, region: int = 0) -> tuple[Any, ...]:
 
 
 def reducer(op: Definition, result: int = 0, region: int = 0) -> str | None:
-    """The one op that makes a body's `result`, of that result's two arguments; None for any other body."""
+    """The one op that makes a body's `result`, of that result's two arguments; None for any other body.
+
+    A sharding constraint, which JAX may put on the result, is nothing to a scalar.
+    """
     block = op.regions[region].blocks[0]
     value, arguments = returned(op, region)[result], list(block.arguments)
+    while not isinstance(value.owner, ir.Block) and target(value.owner.operation) in CONSTRAINTS:
+        value = value.owner.operation.operands[0]
     of = [arguments[result], arguments[len(arguments) // 2 + result]]
     for inner in operations(block):
         if value in inner.results and list(inner.operands) in (of, of[::-1]) and not len(inner.regions):

@@ -39,6 +39,7 @@ def context() -> Any:
     with it, ir.Location.unknown():
         _read_complex_elements()
         Tidu.load()
+        shardy.Shardy.load()
         # CHLO has no registration call of its own; this pass depends on it and so loads it.
         load_chlo = PassManager.parse("builtin.module(stablehlo-compatibility-expander{target=1.0.0})")
         load_chlo.run(ir.Module.create().operation)

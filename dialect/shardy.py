@@ -18,14 +18,28 @@ from typing import Any
 
 import numpy as np
 from torch_mlir import ir
+from torch_mlir.dialects import ext
 
 from tiduc.dialect.errors import ParseError, Unsupported
 
 DIALECT = "sdy"
+CALL = "stablehlo.custom_call"
 CONSTRAINT, RESHARD = "sdy.sharding_constraint", "sdy.reshard"
+CONSTRAINTS = (CONSTRAINT, RESHARD, "Sharding", "xla.sdy.Sharding")
 TO_PARTS, TO_WHOLE = "tidu.to_parts", "tidu.to_whole"
 HOLDERS, DEVICES = "holders", "devices"
 """Attributes of these two: the devices which hold equal parts, a group a row, and how many make up the manual axes."""
+
+
+class Shardy(ext.Dialect, name="shardy"):
+    """What Shardy's dialect would hold while a file is read."""
+
+
+class Body(Shardy.Operation, name="body", traits=[ir.IsIsolatedFromAboveTrait]):
+    """The region of the manual computation after it; in one of an op that MLIR does not know it looks up no symbol."""
+
+    body: ir.Region
+
 
 _OPS = re.compile(r'^ *(%\S+ = )?"?sdy\.', re.MULTILINE)
 _MESH = re.compile(r"^( *)sdy\.mesh @(\"[^\"]*\"|[\w$.-]+) = (<[^>]*>)(?: \{(.*)\})?", re.MULTILINE)
@@ -65,17 +79,17 @@ def _generic_mesh(found: re.Match[str]) -> str:
 def _generic_manual(text: str, found: re.Match[str]) -> str:
     """Its region ends on the first line that begins with the brace in the column in which the op does."""
     indent, results, operands, inside, outside, axes, arguments = found.groups()
-    head = f'{indent}{results}"sdy.manual_computation"{operands} ({{ ^bb0({arguments}):'
+    end = f"\n{indent}}} "
+    at = text.find(end, found.end())
+    if at < 0:
+        raise ParseError("the end of an sdy.manual_computation is not found")
     attributes = (
         f"in_shardings = #sdy.sharding_per_value<{inside}>, out_shardings = #sdy.sharding_per_value<{outside}>, "
         f"manual_axes = #sdy<manual_axes{axes}>"
     )
-    body = text[found.end() :]
-    end = f"\n{indent}}} "
-    at = body.find(end)
-    if at < 0:
-        raise ParseError("the end of an sdy.manual_computation is not found")
-    return f"{text[: found.start()]}{head}{body[:at]}\n{indent}}}) {{{attributes}}} {body[at + len(end) :]}"
+    head = f'{indent}"shardy.body"() ({{ ^bb0({arguments}):'
+    tail = f'\n{indent}}}) : () -> () {results}"sdy.manual_computation"{operands} {{{attributes}}} '
+    return text[: found.start()] + head + text[found.end() : at] + tail + text[at + len(end) :]
 
 
 # ---- as custom calls ---------------------------------------------------------------------------------------------
@@ -86,35 +100,42 @@ def fold(module: Any) -> None:
     found: list[Any] = []
 
     def look(op: Any) -> Any:
-        if op.name.startswith(f"{DIALECT}."):
+        if op.name.startswith((f"{DIALECT}.", "shardy.")):
             found.append(op)
         return ir.WalkResult.ADVANCE
 
     module.operation.walk(look)  # inner ones first
     meshes = {op.attributes["sym_name"].value: op.attributes["mesh"] for op in found if op.name == "sdy.mesh"}
+    holder = None
     for op in found:
         if op.name in (CONSTRAINT, RESHARD):
             y = call(op.name, op.operands[0], op.results[0].type, {"sharding": op.attributes["sharding"]}, op)
             op.results[0].replace_all_uses_with(y)
             op.erase()
         elif op.name == "sdy.manual_computation":
-            _flatten(op, meshes)
+            _flatten(op, holder if not len(op.regions) else op, meshes)
+        elif op.name == "shardy.body":
+            holder = op
         elif op.name not in ("sdy.mesh", "sdy.return"):
-            raise Unsupported(f"{op.name} is not understood", op.location)
+            raise ParseError(
+                f"{op.name}, of the unregistered dialect {DIALECT}, is not understood", op.location
+            )
+
+
+def target(op: Any) -> Any:
+    """The target of an `ir.Operation` that is a custom call; None for any other."""
+    return op.attributes["call_target_name"].value if op.name == CALL else None
 
 
 def call(target: str, x: Any, type_: Any, attributes: dict[str, Any], before: Any) -> Any:
     """The result of a custom call, put before an op."""
     attributes = {**attributes, "call_target_name": ir.StringAttr.get(target)}
     ip = ir.InsertionPoint(before)
-    return ir.Operation.create(
-        "stablehlo.custom_call", [type_], [x], attributes, loc=before.location, ip=ip
-    ).result
+    return ir.Operation.create(CALL, [type_], [x], attributes, loc=before.location, ip=ip).result
 
 
-def _flatten(op: Any, meshes: dict[str, Any]) -> None:
-    axes = op.attributes["manual_axes"]
-    block = op.regions[0].blocks[0]
+def _flatten(op: Any, holder: Any, meshes: dict[str, Any]) -> None:
+    axes, block = op.attributes["manual_axes"], holder.regions[0].blocks[0]
 
     def said(name: str) -> list[dict[str, Any]]:
         return [_crossing(sharding, axes, meshes, op) for sharding in shardings(op.attributes[name])]
@@ -126,7 +147,8 @@ def _flatten(op: Any, meshes: dict[str, Any]) -> None:
         inner.move_before(op)
     for whole, y, attributes in zip(op.results, end.operands, said("out_shardings"), strict=True):
         whole.replace_all_uses_with(call(TO_WHOLE, y, whole.type, attributes, op))
-    op.erase()
+    for emptied in {holder, op}:
+        emptied.erase()
 
 
 def shardings(per_value: Any) -> Iterator[Any]:

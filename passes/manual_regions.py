@@ -8,6 +8,9 @@ A derivative goes between whole and parts more than once. So each op gets a phas
 of wholes, odd of parts; ops on parts of one phase become one region, and a block is put in the order of phases. What
 one region needs of an earlier one's parts leaves it stacked, the parts of all devices along a new dimension. What
 reads no operand, and what is made of such ops only, is copied to where it is read.
+
+XLA's own spelling of shardings has calls at the ends of a body, which is a function: else XLA would merge constants
+of the body with others, and find them sharded both ways.
 """
 
 from collections.abc import Callable, Iterator
@@ -27,27 +30,28 @@ from tiduc.dialect.shardy import (
     call,
     manual_axes,
     per_value,
+    target,
 )
 
-CALL = "stablehlo.custom_call"
+ENTER = (TO_PARTS, "SPMDFullToShardShape")  # the second ones are in XLA's own spelling
+LEAVE = (TO_WHOLE, "SPMDShardToFullShape")
 Key = tuple[int, Any]  # a phase, and the manual axes where it is one of parts
+FLAT = "all axes, and no region"
 FREE, WHOLE = (-1, None), (0, None)  # what reads nothing; what is given
 MIXED = "a value of a manual computation is read outside it, or in one of other axes"
 
 
 def manual_regions(function: Any) -> None:
     """Shardy's ops in a function, in place."""
-    found = list(_calls(function))
-    if not found:
-        return
-    context().allow_unregistered_dialects = True
-    if any(_target(op) in (TO_PARTS, TO_WHOLE) for op in found):
+    if any(target(op) in ENTER + LEAVE for op in _calls(function)):
         _regions(function.regions[0].blocks[0])
     for op in _calls(function):
-        if _target(op) not in (CONSTRAINT, RESHARD):
+        if target(op) in (TO_PARTS, TO_WHOLE):
             raise Unsupported(MIXED, op.location)
+        if target(op) not in (CONSTRAINT, RESHARD):
+            continue
         attributes = {"sharding": op.attributes["sharding"]}
-        y = _create(_target(op), [op.operands[0]], [op.results[0].type], attributes, op)
+        y = _create(target(op), [op.operands[0]], [op.results[0].type], attributes, op)
         op.results[0].replace_all_uses_with(y.result)
         op.erase()
 
@@ -57,7 +61,7 @@ def _calls(op: Any) -> Iterator[Any]:
     found: list[Any] = []
 
     def look(inner: Any) -> Any:
-        if _target(inner) in (CONSTRAINT, RESHARD, TO_PARTS, TO_WHOLE):
+        if target(inner) in (CONSTRAINT, RESHARD, *ENTER, *LEAVE):
             found.append(inner)
         return ir.WalkResult.ADVANCE
 
@@ -65,11 +69,13 @@ def _calls(op: Any) -> Iterator[Any]:
     return iter(found)
 
 
-def _target(op: Any) -> str | None:
-    return op.attributes["call_target_name"].value if op.name == CALL else None  # type: ignore[no-any-return]
+def _axes(op: Any) -> Any:
+    """The manual axes of an op that enters a manual computation, or leaves one."""
+    return op.attributes["manual_axes"] if "manual_axes" in op.attributes else FLAT
 
 
 def _create(name: str, operands: Any, types: Any, attributes: Any, before: Any, regions: int = 0) -> Any:
+    context().allow_unregistered_dialects = True  # for good: to copy such an op is to make one
     ip = ir.InsertionPoint(before)
     return ir.Operation.create(name, types, operands, attributes, regions=regions, loc=before.location, ip=ip)
 
@@ -83,7 +89,7 @@ def _regions(block: Any) -> None:
         key = _key(op, keys)
         phases.setdefault(key, []).append(op)
         for y in op.results:
-            keys[y] = (key[0] + 1, None) if _target(op) == TO_WHOLE else key
+            keys[y] = (key[0] + 1, None) if target(op) in LEAVE else key
     if any(keys.get(x, WHOLE)[1] is not None for x in (*end.operands, *captured(end))):
         raise Unsupported(MIXED, end.location)
     order = sorted(phases, key=lambda key: (key[0], str(key[1])))
@@ -92,13 +98,13 @@ def _regions(block: Any) -> None:
             phases[key] = _read_here(key, keys, phases, end)
     for key in order:
         if key[1] is not None:
-            _region(phases[key], end)
+            (_function if key[1] is FLAT else _region)(phases[key], end)
             continue
         for op in phases[key]:
             op.move_before(end)
-            for inner in [b for region in op.regions for b in region.blocks]:
-                if any(_target(call) in (TO_PARTS, TO_WHOLE) for call in _calls(op)):
-                    _regions(inner)
+            if len(op.regions) and any(target(inner) in ENTER + LEAVE for inner in _calls(op)):
+                for inside in [b for region in op.regions for b in region.blocks]:
+                    _regions(inside)
     for op in reversed(phases.get(FREE, [])):
         if not any(list(y.uses) for y in op.results):
             op.erase()
@@ -106,14 +112,14 @@ def _regions(block: Any) -> None:
 
 def _key(op: Any, keys: dict[Any, Key]) -> Key:
     """The phase of an op, from those of what it reads."""
-    bound = [key for x in (*op.operands, *captured(op)) if (key := keys.get(x, WHOLE)) != FREE]
+    bound = [key for x in _reads(op) if (key := keys.get(x, WHOLE)) != FREE]
     phase, axes = max([key[0] for key in bound], default=0), {key[1] for key in bound}
-    if _target(op) == TO_PARTS:
+    if target(op) in ENTER:
         if axes - {None}:
             raise Unsupported("a manual computation is inside another", op.location)
-        return phase + 1, op.attributes["manual_axes"]
-    if _target(op) == TO_WHOLE:
-        phase, axes = max(phase, 1), {op.attributes["manual_axes"], *axes}
+        return phase + 1, _axes(op)
+    if target(op) in LEAVE:
+        phase, axes = max(phase, 1), {_axes(op), *axes}
     if len(axes) > 1:
         raise Unsupported(MIXED, op.location)
     return (phase, axes.pop()) if axes else FREE
@@ -126,7 +132,7 @@ def _read_here(key: Key, keys: dict[Any, Key], phases: dict[Key, list[Any]], end
 
     def local(x: Any) -> Any:
         of = keys.get(x, WHOLE)
-        if of != key and x not in here:
+        if of != key and of[1] is not FLAT and x not in here:
             if of == FREE:
                 copy = x.owner.clone(ir.InsertionPoint(end))
                 _read(copy, local)
@@ -139,7 +145,7 @@ def _read_here(key: Key, keys: dict[Any, Key], phases: dict[Key, list[Any]], end
         return here.get(x, x)
 
     for op in phases[key]:
-        if _target(op) != TO_PARTS:
+        if target(op) not in ENTER:
             _read(op, local)
         ops.append(op)
     return ops
@@ -155,7 +161,7 @@ def _read(op: Any, local: Callable[[Any], Any]) -> None:
 
 def _stacked(x: Any, made_by: list[Any], end: Any) -> list[Any]:
     """The ops that read parts of an earlier phase from a whole, in which those of all devices are stacked."""
-    said = next(op for op in made_by if _target(op) in (TO_PARTS, TO_WHOLE)).attributes
+    said = next(op for op in made_by if target(op) in (TO_PARTS, TO_WHOLE)).attributes
     axes, count = said["manual_axes"], said[DEVICES].value
     mesh = str(said["sharding"]).partition("<@")[2].partition(",")[0]
     names = ", ".join(f'"{name}"' for name in manual_axes(axes))
@@ -171,7 +177,7 @@ def _stacked(x: Any, made_by: list[Any], end: Any) -> list[Any]:
 
 def _region(ops: list[Any], end: Any) -> None:
     """Moves ops on parts into one manual computation."""
-    entering, leaving = ([op for op in ops if _target(op) == name] for name in (TO_PARTS, TO_WHOLE))
+    entering, leaving = ([op for op in ops if target(op) == name] for name in (TO_PARTS, TO_WHOLE))
     attributes = {
         "in_shardings": per_value([op.attributes["sharding"] for op in entering]),
         "out_shardings": per_value([op.attributes["sharding"] for op in leaving]),
@@ -183,7 +189,7 @@ def _region(ops: list[Any], end: Any) -> None:
     for op, part in zip(entering, block.arguments, strict=True):
         op.results[0].replace_all_uses_with(part)
     for op in ops:
-        if op not in entering and op not in leaving:
+        if target(op) not in ENTER + LEAVE:
             block.append(op)
     returned = [op.operands[0] for op in leaving]
     ir.Operation.create("sdy.return", operands=returned, loc=end.location, ip=ir.InsertionPoint(block))
@@ -191,3 +197,51 @@ def _region(ops: list[Any], end: Any) -> None:
         op.results[0].replace_all_uses_with(whole)
     for op in (*entering, *leaving):
         op.erase()
+
+
+def _function(ops: list[Any], end: Any) -> None:
+    """Moves ops on parts into one private function, and calls it between the ops that enter and leave."""
+    body = [op for op in ops if target(op) not in ENTER + LEAVE]
+    made = dict.fromkeys(y for op in body for y in op.results)
+    given = list(dict.fromkeys(x for op in body for x in _reads(op) if x not in made))
+    inside = set(body)
+    others = [op for op in operations(end.block) if op not in inside]
+    read = {x for op in others for x in _reads(op)}
+    wanted = [y for y in made if y in read]
+    inputs, outputs = ([x.type for x in values] for values in (given, wanted))
+    function = _private_function(inputs, outputs, end)
+    block = function.regions[0].blocks.append(*inputs)
+    name = {"callee": ir.FlatSymbolRefAttr.get(function.attributes["sym_name"].value)}
+    called = _create("func.call", given, outputs, name, end)
+    results = dict(zip(wanted, called.results, strict=True))
+    for op in others:
+        _read(op, lambda x: results.get(x, x))
+    parts = dict(zip(given, block.arguments, strict=True))
+    for op in body:
+        _read(op, lambda x: parts.get(x, x))
+        block.append(op)
+    ir.Operation.create("func.return", operands=wanted, loc=end.location, ip=ir.InsertionPoint(block))
+    for op in ops:
+        if target(op) in ENTER:
+            op.move_before(called)
+        elif target(op) in LEAVE:
+            op.move_before(end)
+
+
+def _reads(op: Any) -> tuple[Any, ...]:
+    return (*op.operands, *captured(op)) if len(op.regions) else tuple(op.operands)
+
+
+def _private_function(inputs: list[Any], outputs: list[Any], end: Any) -> Any:
+    """A function without a body, of a new name, beside the one that `end` is in."""
+    function = end
+    while function.name != "func.func":
+        function = function.parent.operation
+    taken = {op.attributes["sym_name"].value for op in operations(function.parent.regions[0].blocks[0])}
+    name = next(name for i in range(len(taken) + 1) if (name := f"manual_body{i}") not in taken)
+    attributes = {
+        "sym_name": ir.StringAttr.get(name),
+        "sym_visibility": ir.StringAttr.get("private"),
+        "function_type": ir.TypeAttr.get(ir.FunctionType.get(inputs, outputs)),
+    }
+    return _create("func.func", [], [], attributes, function, regions=1)

@@ -22,13 +22,16 @@ TERMS = 28  # of the series: for a >= 20 the last is below 1e-16
 
 
 def _derivative(b: Any, x: Any, y: Any) -> Any:
+    """At 0 it is the constant 1/2, since the second derivative jumps there from 1 to -1."""
     type_ = element(x)
     x, y = upcast(b, x), upcast(b, y)
-    a, limit, one = b.abs(x), b.constant(LIMIT, x), b.constant(1, x)
-    is_near, is_zero = b.compare(a, limit, "LT"), b.compare(x, b.zeros_like(x), "EQ")
-    ratio = b.select(is_zero, b.constant(0.5, x), b.divide(y, b.select(is_zero, one, x)))
-    near = b.multiply(ratio, _fraction(b, b.select(is_near, a, limit)))
-    return b.convert(b.select(is_near, near, _series(b, b.select(is_near, limit, a))), type_)
+    limit, is_zero = b.constant(LIMIT, x), b.compare(x, b.zeros_like(x), "EQ")
+    x = b.select(is_zero, b.constant(1, x), x)
+    a = b.abs(x)
+    is_near = b.compare(a, limit, "LT")
+    near = b.multiply(b.divide(y, x), _fraction(b, b.select(is_near, a, limit)))
+    slope = b.select(is_near, near, _series(b, b.select(is_near, limit, a)))
+    return b.convert(b.select(is_zero, b.constant(0.5, x), slope), type_)
 
 
 def _fraction(b: Any, a: Any) -> Any:

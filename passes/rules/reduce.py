@@ -21,6 +21,7 @@ from tiduc.passes.rules.selection import (
     is_identity,
     none,
     numbers,
+    promoted,
     repeated,
     selected_by,
     selects,
@@ -30,6 +31,8 @@ from tiduc.passes.rules.tensor_body import of_tensors
 
 @linearize("stablehlo.reduce")
 def reduce(b: Any, op: Definition, dx: Tangents) -> list[Any]:
+    if (dy := promoted(b, op, dx)) is not None:
+        return dy
     rules = [_rule(b, op, i) for i in range(len(op.results))]
     return by_result(dx, rules, lambda: expanded(b, op.operands, dx, lambda *xs: _in_tree(b, op, xs)))
 

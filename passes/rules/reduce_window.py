@@ -25,6 +25,7 @@ from tiduc.passes.rules.selection import (
     is_identity,
     none,
     numbers,
+    promoted,
     repeated,
     selected,
     selected_by,
@@ -36,6 +37,8 @@ from tiduc.passes.rules.tensor_body import of_tensors
 
 @linearize("stablehlo.reduce_window")
 def reduce_window_linearize(b: Any, op: Definition, dx: Tangents) -> list[Any]:
+    if (dy := promoted(b, op, dx)) is not None:
+        return dy
     rules = [_rule(b, op, i) for i in range(len(op.results))]
     return by_result(dx, rules, lambda: expanded(b, op.operands, dx, lambda *xs: _doubling(b, op, xs)))
 
@@ -141,6 +144,8 @@ def reduce_window_transpose(b: Any, op: Definition, ct: Tangents, active: Sequen
             return b.zeros_like(x)
         back = window.adjoint(shape(x), shape(ct[i]))
         zero, fill = b.zero(with_shape(x.type, [])), combiner("stablehlo.add", element(x))
+        if back.cumulative(shape(ct[i])) is not None:  # which compilers know by its padding
+            return reduce_window(b, [ct[i]], [zero], back, fill)[0]
         padded = b.pad(ct[i], zero, back.low, back.high, [s - 1 for s in back.base])
         return reduce_window(b, [padded], [zero], back.unpadded(), fill)[0]
 

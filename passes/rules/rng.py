@@ -23,7 +23,7 @@ def rng(b: Any, op: Definition, dx: Tangents) -> list[Any]:
     y = op.result
 
     def spread(v: Any) -> Any:
-        return b.broadcast_in_dim(v, [], y.type)
+        return b.broadcast_in_dim(v, [], y)
 
     is_uniform = hlo.RngDistributionAttr(op.attributes["rng_distribution"]).value == "UNIFORM"
     terms = [] if dx[0] is None else [spread(dx[0])]

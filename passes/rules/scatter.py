@@ -1,200 +1,228 @@
-"""scatter: updates combined into an operand at run-time positions, by a body of one op.
+"""scatter: updates combined into operands at run-time positions, by a body.
 
 An update that is out of range is dropped, element by element. Two updates may meet at one position; what then
 becomes of the derivative depends on the body:
 
-    add, subtract       linear in operand and updates together
-    none ("set")        the winner's tangent: scattering numbers in place of the updates tells which it is
-    minimum, maximum    the mean of the tangents of those that attain the result, the operand's included
-    multiply            linear in the operand; in the updates only where no two meet
+    add, subtract           linear in operand and updates together
+    none ("set")            the winner's tangent: scattering numbers in place of the updates tells which it is
+    minimum, maximum        the mean of the tangents of those that attain the result, the operand's included
+    multiply                linear in the operand; for active updates, products over those that meet (scatter_product)
+    compares and selects    as the numbers that the body selects beside the values
+    any other               elementwise ops of whole tensors; where updates may meet, of one window after the other
+
+Several operands with such bodies of their own are as many scatters.
 """
 
-import math
 from collections.abc import Sequence
+from math import prod
 from typing import Any
 
+import numpy as np
 from torch_mlir import ir
-from torch_mlir._mlir_libs import _stablehlo as hlo
 
+from tiduc.dialect.bodies import returned, self_contained
 from tiduc.dialect.graph import Definition, operations
-from tiduc.dialect.types import element, is_complex, predicate, rank, shape, with_element, with_shape
-from tiduc.passes.rules.gather import clamp_indices, components, is_sorted, known_range, signed
+from tiduc.dialect.types import element, is_empty, rank, shape, with_element
+from tiduc.dialect.verify import ACTIVE
+from tiduc.passes.rules.expansion import expanded
+from tiduc.passes.rules.landing import add_updates, count_from_one, free_dimensions, is_unique, landed, put
 from tiduc.passes.rules.opset import linearize, transpose, unsupported
 from tiduc.passes.rules.registry import Tangents
+from tiduc.passes.rules.scatter_product import by_place
+from tiduc.passes.rules.selection import numbering, selects
+from tiduc.passes.rules.tensor_body import of_tensors
 
 SET = "set"
 ADD, SUBTRACT, MULTIPLY, MINIMUM, MAXIMUM = (
     f"stablehlo.{name}" for name in ("add", "subtract", "multiply", "minimum", "maximum")
 )
+LONGEST = 64  # sequence of windows that is written out
+KINDS = frozenset((ADD, SUBTRACT, MULTIPLY, MINIMUM, MAXIMUM))
 
 
 @linearize("stablehlo.scatter")
-def scatter(b: Any, op: Definition, tangents: Tangents) -> list[Any]:
-    if len(op.results) != 1:
-        raise unsupported("jvp", op, "it has several operands")
-    kind = body(op)
+def scatter(b: Any, op: Definition, dx: Tangents) -> Sequence[Any]:
+    count = len(op.results)
+    if is_empty(op.operands[0]) or is_empty(op.operands[-1]):
+        return [None if t is None else b.convert(t, element(y)) for t, y in zip(dx, op.results, strict=False)]
+    if _promotes(op):
+        return expanded(b, op.operands, dx, lambda *xs: _promoted(b, op, xs))
+    kinds = [kind(op, i) for i in range(count)]
+    if None in kinds and is_unique(op):
+        return expanded(b, op.operands, dx, lambda *xs: _of_tensors(b, op, xs))
+    if not all(kind or selects(op, i) and self_contained(b, op) for i, kind in enumerate(kinds)):
+        return expanded(b, op.operands, dx, lambda *xs: _in_sequence(b, op, xs))
+    return [_result(b, op, i, kinds[i], dx[i], dx[count + 1 + i]) for i in range(count)]
+
+
+def _result(b: Any, op: Definition, i: int, kind: str | None, dx: Any | None, du: Any | None) -> Any | None:
+    """The tangent of one result, which depends on its own operand and updates alone."""
+    if dx is None and du is None or b.tangent_type(op.results[i].type) is None:
+        return None
     if kind is None:
-        raise unsupported(
-            "jvp", op, "the body is neither set nor one add, subtract, multiply, minimum or maximum"
-        )
-    (x, _, updates), (dx, _, du) = op.operands, tangents
-    if 0 in (*shape(x), *shape(updates)):
-        return [dx]
+        return _winner(b, op, i, _numbered_selection(b, op, i), dx, du)
+    if len(op.results) == 1:
+        return _of_one(b, op, kind, dx, du)
+    own = op.operands[i], op.operands[len(op.results) + 1 + i]
+    reducer = None if kind == SET else kind
+    return expanded(b, own, [dx, du], lambda x, u: [put(b, op, x, u, reducer, is_unique(op))])[0]
+
+
+def _of_one(b: Any, op: Definition, kind: str | None, dx: Any | None, du: Any | None) -> Any | None:
+    """The tangent of a scatter of one operand, by one op."""
+    x, _, updates = op.operands
     if kind in (MINIMUM, MAXIMUM):
-        return [_extremum(b, op, dx, du)]
+        return _extremum(b, op, dx, du)
     if kind == MULTIPLY:
-        return [_product(b, op, dx, du)]
+        return _product(b, op, dx, du)
     if kind in (ADD, SUBTRACT) and du is None:
-        return [dx]
+        return dx
     if kind == SET and not is_unique(op):
-        return [_winner(b, op, dx, du)]
+        return _winner(b, op, 0, _numbered_updates(b, op), dx, du)
     dx, du = b.zeros_like(x) if dx is None else dx, b.zeros_like(updates) if du is None else du
-    return list(b.reapply(op, {0: dx, 2: du}))
+    return b.reapply(op, {0: dx, 2: du})[0]
 
 
 @transpose("stablehlo.scatter")
 def scatter_transpose(b: Any, op: Definition, ct: Tangents, active: Sequence[bool]) -> list[Any]:
     """Of the linear forms: set where no two updates meet, add, subtract, and multiply by inactive updates."""
-    kind, updates = body(op), op.operands[2]
+    if len(op.results) != 1 or _promotes(op):
+        raise unsupported("transpose", op, "it has several operands, or promotes them")
+    name, updates = kind(op, 0), op.operands[2]
     of_updates = lambda: landed(b, op, ct[0])  # noqa: E731
-    if kind == ADD:
+    if name == ADD:
         return [ct[0], None, of_updates]
-    if kind == SUBTRACT:
+    if name == SUBTRACT:
         return [ct[0], None, lambda: b.negate(landed(b, op, ct[0]))]
-    if kind == SET and is_unique(op):
+    if name == SET and is_unique(op):
         return [lambda: b.reapply(op, {0: ct[0], 2: b.zeros_like(updates)})[0], None, of_updates]
-    if kind == MULTIPLY and not active[2]:
+    if name == MULTIPLY and not active[2]:
         return [b.reapply(op, {0: ct[0], 2: b.conj(updates)})[0], None, None]
     raise unsupported("transpose", op, "it is not linear")
 
 
-def body(op: Definition) -> str | None:
-    """The op that combines an element with an update, or `SET`; None where the body is anything else."""
-    block = op.regions[0].blocks[0]
-    *inner, last = operations(block)
-    if any(element(value) != element(op.operands[0]) for value in (*block.arguments, op.result)):
+# ---- bodies --------------------------------------------------------------------------------------------------
+
+
+def kind(op: Definition, i: int) -> str | None:
+    """The op that combines an element of operand i with an update, or `SET`; None where it is anything else."""
+    block, y = op.regions[0].blocks[0], returned(op)[i]
+    count, arguments = len(op.results), list(block.arguments)
+    of = [arguments[i], arguments[count + i]]
+    if y == of[1]:
+        return SET
+    inner = next((inner for inner in operations(block) if y in inner.results), None)
+    if inner is None or inner.name not in KINDS:
         return None
-    if not inner:
-        return SET if last.operands[0] == block.arguments[1] else None
-    if len(inner) != 1 or last.operands[0] != inner[0].results[0]:
-        return None
-    name, combined, arguments = inner[0].name, list(inner[0].operands), list(block.arguments)
-    if combined == arguments:
-        return name if name in (ADD, SUBTRACT, MULTIPLY, MINIMUM, MAXIMUM) else None
-    return name if combined == arguments[::-1] and name in (ADD, MULTIPLY, MINIMUM, MAXIMUM) else None
+    combined = list(inner.operands)
+    return inner.name if combined == of or combined == of[::-1] and inner.name != SUBTRACT else None
 
 
-def is_unique(op: Definition) -> bool:
-    """No two updates meet: so the op says, or there is but one window of them."""
-    if "unique_indices" in op.attributes and op.attributes["unique_indices"].value:
-        return True
-    window = hlo.ScatterDimensionNumbers(op.attributes["scatter_dimension_numbers"]).update_window_dims
-    return all(n <= 1 for i, n in enumerate(shape(op.operands[2])) if i not in window)
+def _promotes(op: Definition) -> bool:
+    """The body is of wider elements than operands and updates."""
+    return any(element(x) != element(y) for x, y in zip(op.operands, op.results, strict=False))
 
 
-def landed(b: Any, op: Definition, y: Any) -> Any:
-    """For each update of a scatter, the element of y where it lands; zero where it is dropped.
+def _promoted(b: Any, op: Definition, operands: Sequence[Any]) -> Sequence[Any]:
+    """The op on operands and updates of the elements that its body has."""
+    count = len(op.results)
+    to = [element(y) for y in op.results]
+    xs = [b.convert(x, t) for x, t in zip(operands[:count], to, strict=True)]
+    us = [b.convert(u, t) for u, t in zip(operands[count + 1 :], to, strict=True)]
+    return b.reapply(op, dict(enumerate((*xs, operands[count], *us))))  # type: ignore[no-any-return]
 
-    It is the transpose of adding the updates. For a window partly out of range y is padded, since a gather
-    would move the window inside; what is wholly out of range is masked.
+
+def _of_tensors(b: Any, op: Definition, operands: Sequence[Any]) -> list[Any]:
+    """The body on elements and the updates that land there, put where no two meet.
+
+    What is dropped is combined with zeros; it is selected away before and after, so that no NaN comes of it.
     """
-    _, indices, updates = op.operands
-    d = hlo.ScatterDimensionNumbers(op.attributes["scatter_dimension_numbers"])
-    sizes = [1] * rank(y)
-    of_window = (i for i in range(rank(y)) if i not in (*d.inserted_window_dims, *d.input_batching_dims))
-    for i, dimension in zip(of_window, d.update_window_dims, strict=True):
-        sizes[i] = shape(updates)[dimension]
-    where = list(d.scattered_dims_to_operand_dims)
-    least, greatest = known_range(b, indices)
-    fits = not where or least >= 0 and all(greatest <= shape(y)[i] - sizes[i] for i in where)
-    margin = [n - 1 if i in where and not fits else 0 for i, n in enumerate(sizes)]
-    along, last = [margin[i] for i in where], [shape(y)[i] - 1 for i in where]
-    inside = clamp_indices(b, indices, [-n for n in along], last, d.index_vector_dim)
-    start = signed(b, inside, max(map(sum, zip(last, along, strict=True)), default=0))
-    source = y
-    if any(margin):
-        start = b.add(start, components(b, along, start.type, d.index_vector_dim))
-        source = b.pad(y, b.zero(with_shape(y.type, [])), margin, margin, [0] * rank(y))
-    numbers = hlo.GatherDimensionNumbers.get(
-        d.update_window_dims,
-        d.inserted_window_dims,
-        d.input_batching_dims,
-        d.scatter_indices_batching_dims,
-        d.scattered_dims_to_operand_dims,
-        d.index_vector_dim,
-    )
-    sorted_ = is_sorted(op) and (inside is indices or len(where) == 1)
-    found = b.gather(source, start, numbers, sizes, with_element(updates.type, element(y)), sorted_)
-    if fits:
-        return found
-    is_inside = b.compare(inside, indices, "EQ")
-    if len(where) == 1:
-        is_inside = b.reshape(is_inside, [n for i, n in enumerate(shape(indices)) if i != d.index_vector_dim])
-    else:
-        true = b.constant(True, with_shape(is_inside.type, []))
-        is_inside = b.reduce(is_inside, true, [d.index_vector_dim], "stablehlo.and")
-    batch = [i for i in range(rank(updates)) if i not in d.update_window_dims]
-    is_inside = b.broadcast_in_dim(is_inside, batch, predicate(updates.type))
-    return b.select(is_inside, found, b.zeros_like(found))
+    count = len(op.results)
+    xs, us = operands[:count], operands[count + 1 :]
+    numbers = count_from_one(b, xs[0])
+    is_inside = b.compare(landed(b, op, numbers), b.zero(with_element(us[0].type, element(numbers))), "NE")
+    us = [b.select(is_inside, u, b.zeros_like(u)) for u in us]
+    values = of_tensors(b, op, [*(landed(b, op, x) for x in xs), *us])
+    return [put(b, op, x, v, None, True) for x, v in zip(xs, values, strict=True)]
 
 
-# ---- the bodies that are not linear ---------------------------------------------------------------------
+def _in_sequence(b: Any, op: Definition, operands: Sequence[Any]) -> Sequence[Any]:
+    """One window after the other, in row-major order of the indices."""
+    count = len(op.results)
+    xs, indices, us = operands[:count], operands[count], operands[count + 1 :]
+    of_indices, of_updates = free_dimensions(op)
+    sizes = [shape(us[0])[d] for d in of_updates]
+    if prod(sizes) > LONGEST:
+        reason = f"of its {prod(sizes)} windows two may meet, and its body is no op or choice of these two"
+        raise unsupported("jvp", op, reason)
+    for at in np.ndindex(*sizes):
+        window = [_only(b, u, of_updates, at) for u in us]
+        xs = b.reapply(op, dict(enumerate((*xs, _only(b, indices, of_indices, at), *window))))
+    return xs
 
 
-def _add_updates(b: Any, op: Definition, x: Any, updates: Any) -> Any:
-    """The updates, other ones, added to another operand where the op puts them."""
-    numbers = op.attributes["scatter_dimension_numbers"]
-    return b.scatter(x, op.operands[1], updates, numbers, sorted_=is_sorted(op), unique=is_unique(op))
+def _only(b: Any, v: Any, dimensions: Sequence[int], at: Sequence[int]) -> Any:
+    """The part of v at one place in some dimensions, which stay, of size 1."""
+    start, limit = [0] * rank(v), shape(v)
+    for d, i in zip(dimensions, at, strict=True):
+        start[d], limit[d] = i, i + 1
+    return b.slice(v, start, limit, [1] * rank(v))
 
 
-def _winner(b: Any, op: Definition, dx: Any | None, du: Any | None) -> Any:
-    """The tangent of the update that won, or the operand's where there is none.
+# ---- bodies that are not linear ------------------------------------------------------------------------------
 
-    Numbers from 1 are scattered as the updates are; on any deterministic target the same one wins.
+
+def _numbered_updates(b: Any, op: Definition) -> tuple[Any, Any]:
+    """Where each element is from: the number of the update that is put there last, or zero; and those numbers."""
+    numbers = count_from_one(b, op.operands[-1])
+    none = b.zero(with_element(op.operands[0].type, element(numbers)))
+    return put(b, op, none, numbers, None, False), numbers
+
+
+def _numbered_selection(b: Any, op: Definition, i: int) -> tuple[Any, Any]:
+    """The same where the body selects: the op again, which selects numbers beside the values of operand i."""
+    count, numbers = len(op.results), count_from_one(b, op.operands[-1])
+    none = b.zero(with_element(op.operands[0].type, element(numbers)))
+    operands = [*op.operands[:count], none, *op.operands[count:], numbers]
+    attributes = {name: op.attributes[name] for name in op.attributes if name != ACTIVE}
+    types = [*(y.type for y in op.results), none.type]
+    return b.emit_all(op.name, operands, types, attributes, [numbering(b, op, i, none)])[count], numbers
+
+
+def _winner(b: Any, op: Definition, i: int, of: tuple[Any, Any], dx: Any | None, du: Any | None) -> Any:
+    """The tangent of the update of each element's number, or the operand's where that is zero.
+
+    The numbers are scattered as the updates are; on any deterministic target the same one wins.
     """
-    x, indices, updates = op.operands
-    count = math.prod(shape(updates))
-    number = ir.IntegerType.get_signless(32 if count < 2**31 else 64)
-    numbered, one = with_element(updates.type, number), b.constant(1, with_element(updates.type, number))
-    numbers = b.add(b.reshape(b.iota(0, with_shape(numbered, [count])), shape(updates)), one)
-    none = b.zero(with_element(x.type, number))
-    winners = b.scatter(
-        none,
-        indices,
-        numbers,
-        op.attributes["scatter_dimension_numbers"],
-        reducer=None,
-        sorted_=is_sorted(op),
-    )
+    (winners, numbers), x = of, op.operands[i]
     dy = b.zeros_like(x)
     if dx is not None:
-        dy = b.select(b.compare(winners, none, "EQ"), dx, dy)
+        dy = b.select(b.compare(winners, b.zeros_like(winners), "EQ"), dx, dy)
     if du is None:
         return dy
     won = b.compare(landed(b, op, winners), numbers, "EQ")
-    return _add_updates(b, op, dy, b.select(won, du, b.zeros_like(du)))
+    return add_updates(b, op, dy, b.select(won, du, b.zeros_like(du)))
 
 
 def _extremum(b: Any, op: Definition, dx: Any | None, du: Any | None) -> Any:
-    """The mean of the tangents of the elements that are equal to the result."""
+    """The mean of the tangents of the elements that are equal to the result; their number is exact, an integer."""
     (x, _, updates), y = op.operands, op.result
-    if is_complex(x):
-        raise unsupported("jvp", op, "the order of complex values is no differentiable choice")
-    zero, none = b.zeros_like(x), b.zeros_like(updates)
+    integer = ir.IntegerType.get_signless(32)
     is_x, is_update = b.compare(x, y, "EQ"), b.compare(updates, landed(b, op, y), "EQ")
-    count = _add_updates(b, op, b.convert(is_x, element(x)), b.convert(is_update, element(x)))
-    total = zero if dx is None else b.select(is_x, dx, zero)
+    count = add_updates(b, op, b.convert(is_x, integer), b.convert(is_update, integer))
+    total = b.zeros_like(x) if dx is None else b.select(is_x, dx, b.zeros_like(x))
     if du is not None:
-        total = _add_updates(b, op, total, b.select(is_update, du, none))
-    return b.divide(total, count)
+        total = add_updates(b, op, total, b.select(is_update, du, b.zeros_like(updates)))
+    return b.divide(total, b.convert(count, element(x)))
 
 
 def _product(b: Any, op: Definition, dx: Any | None, du: Any | None) -> Any:
     """The operand's tangent multiplied as the operand is; each update's, times the operand where it lands."""
     terms = [] if dx is None else [b.reapply(op, {0: dx})[0]]
-    if du is not None:
-        if not is_unique(op):
-            raise unsupported("jvp", op, "active updates are multiplied, and two may meet at one position")
-        x = op.operands[0]
-        terms.append(_add_updates(b, op, b.zeros_like(x), b.multiply(landed(b, op, x), du)))
+    x, indices, updates = op.operands
+    if du is not None and is_unique(op):
+        terms.append(add_updates(b, op, b.zeros_like(x), b.multiply(landed(b, op, x), du)))
+    elif du is not None:
+        factors = expanded(b, [updates], [du], lambda u: [by_place(b, op, u)])[0]
+        terms.append(b.multiply(x, factors))
     return b.sum(terms)

@@ -12,7 +12,7 @@ from torch_mlir._mlir_libs import _stablehlo as hlo
 
 from tiduc.dialect.bodies import Body, reducer, returned, self_contained
 from tiduc.dialect.graph import Definition
-from tiduc.dialect.types import is_empty, rank, shape, with_shape
+from tiduc.dialect.types import element, is_empty, rank, shape, with_shape
 from tiduc.dialect.windows import window_of
 from tiduc.passes.rules.expansion import expanded
 from tiduc.passes.rules.opset import linearize, transpose, unsupported
@@ -24,6 +24,8 @@ from tiduc.passes.rules.tensor_body import of_tensors
 @linearize("stablehlo.select_and_scatter")
 def select_and_scatter(b: Any, op: Definition, dx: Tangents) -> list[Any]:
     x, source, init = op.operands
+    if not element(x) == element(source) == element(init) == element(op.result):
+        raise unsupported("jvp", op, "its operands are of several element types")
     empty = is_empty(x) or is_empty(source)
     if reducer(op, region=1) != "stablehlo.add" and not empty:
         return expanded(b, op.operands, dx, lambda *operands: [_scattered(b, op, *operands)])

@@ -19,6 +19,7 @@ from tiduc.dialect.types import element, is_float, rank, shape, with_element, wi
 from tiduc.dialect.verify import ACTIVE
 from tiduc.dialect.windows import Window, reduce_window
 from tiduc.passes.rules.associative import over_windows
+from tiduc.passes.rules.expansion import expanded
 from tiduc.passes.rules.opset import unsupported
 from tiduc.passes.rules.registry import Tangents
 
@@ -49,6 +50,18 @@ def by_result(dx: Tangents, rules: Sequence[Any], whole: Callable[[], Sequence[A
         dy if rule is WHOLE else None if (x is None and init is None) or rule is None else rule(x, init)
         for rule, dy, x, init in zip(rules, together, dx[:count], dx[count:], strict=True)
     ]
+
+
+def promoted(b: Any, op: Definition, dx: Tangents) -> list[Any] | None:
+    """The tangents of a reduction whose body has wider elements than its operands: through their conversion."""
+    wide = [element(x) for x in op.regions[0].blocks[0].arguments]
+    if all(element(x) == e for x, e in zip(op.operands, wide, strict=True)):
+        return None
+
+    def build(*operands: Any) -> Sequence[Any]:
+        return b.reapply(op, {i: b.convert(x, wide[i]) for i, x in enumerate(operands)})  # type: ignore[no-any-return]
+
+    return expanded(b, op.operands, dx, build)
 
 
 def associative(op: Definition, result: int) -> str:

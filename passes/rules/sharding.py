@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from torch_mlir import ir
 
 from tiduc.dialect.graph import Definition
-from tiduc.dialect.shardy import CONSTRAINT, HOLDERS, RESHARD, TO_PARTS, TO_WHOLE
+from tiduc.dialect.shardy import CONSTRAINTS, HOLDERS, TO_PARTS, TO_WHOLE
 from tiduc.dialect.stablehlo import combiner, dense
 from tiduc.dialect.types import element
 from tiduc.passes.rules.custom_call import NAME, target
@@ -28,13 +28,13 @@ TILES = re.compile(
 )
 
 
-@linear(f"{NAME} @Sharding", [0])
-@linear(f"{NAME} @xla.sdy.Sharding", [0])
-@linear(f"{NAME} @{CONSTRAINT}", [0])
-@linear(f"{NAME} @{RESHARD}", [0])
 def constraint(b: Any, op: Definition, ct: Any) -> list[Any]:
     """The same constraint."""
     return list(b.reapply(op, {0: ct}))
+
+
+for _target in CONSTRAINTS:
+    linear(f"{NAME} @{_target}", [0])(constraint)
 
 
 @linear(f"{NAME} @xla.sdy.FuncResultSharding", [0])

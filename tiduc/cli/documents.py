@@ -4,18 +4,24 @@ import click
 
 from tiduc import documents
 from tiduc.cli.files import OUTPUT, write
+from tiduc.cli.rules import RULES
 from tiduc.passes import PASSES
+from tiduc.passes.rules.registry import OpSet
 
 MARKDOWN = click.option("--markdown", is_flag=True, help="Write the page of the documentation.")
 
 
 @click.command("ops")
 @MARKDOWN
+@RULES
 @OUTPUT
-def _ops(markdown: bool, output: str) -> None:
-    """List the ops with a derivative rule, those whose derivative is zero, and those that are refused."""
-    plain = documents.plain_table(documents.OPS_HEADER, documents.op_rows())
-    write(documents.ops_markdown() if markdown else plain, output)
+def _ops(markdown: bool, opset: OpSet, output: str) -> None:
+    """List the ops with a derivative rule, those whose derivative is zero, and those that are refused.
+
+    Of those with a rule: what tests have checked, and what the target cpu makes of it.
+    """
+    plain = documents.plain_table(documents.OPS_HEADER, documents.op_rows(opset))
+    write(documents.ops_markdown(opset) if markdown else plain, output)
 
 
 @click.command("passes")

@@ -260,6 +260,15 @@ def test_power_of_constant_exponent(exponent: int, x: float) -> None:
         np.testing.assert_allclose(run(p, [np.array(x)])[0], value, atol=1e-12)
 
 
+@pytest.mark.parametrize("exponent", [0, 1, 2, 3, 4])
+def test_power_of_zero_to_order_three(exponent: int) -> None:
+    """The same where the exponent is known only at run time: a factor 0 never meets an infinite one."""
+    p, expected = load(program("power", SCALAR, SCALAR)), np.polynomial.Polynomial([0] * exponent + [1])
+    for _ in range(3):
+        p, expected = p.grad(0), expected.deriv()
+        assert run(p, [np.array(0.0), np.array(float(exponent))])[0] == expected(0.0)
+
+
 @pytest.mark.parametrize(("y", "expected"), [(0, 0), (1, 1), (2, 0), (3, 0)])
 def test_power_of_complex_zero(y: complex, expected: complex) -> None:
     point = [np.array(0j), np.array(complex(y)), np.array(1 + 2j)]

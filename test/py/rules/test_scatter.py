@@ -3,11 +3,13 @@
 from dataclasses import dataclass, field
 from typing import Any
 
+import ml_dtypes
 import numpy as np
 import pytest
 from check_rule import check_rule, run
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from xla import by_xla
 
 from tiduc.dialect.errors import Unsupported
 from tiduc.program import load
@@ -268,32 +270,188 @@ def test_random_numbers(case: Scatter, op: str) -> None:
     case.check(RNG.integers(-2, 4, case.indices).astype(np.int32), op, order=1)
 
 
-@pytest.mark.parametrize(
-    ("op", "element", "reason"),
-    [
-        ("multiply", "f64", "two may meet"),
-        ("maximum", "complex<f64>", "complex"),
-        ("%c = stablehlo.subtract %b, %a : tensor<f64>", "f64", "body"),
-        ("%c = stablehlo.power %a, %b : tensor<f64>", "f64", "body"),
-        ("%c = stablehlo.add %b, %b : tensor<f64>", "f64", "body"),
-        ("%d = stablehlo.add %a, %b : tensor<f64> %c = stablehlo.add %d, %b : tensor<f64>", "f64", "body"),
-    ],
-)
-def test_refused(op: str, element: str, reason: str) -> None:
-    with pytest.raises(Unsupported, match=reason):
-        load(ROWS.text(op, element)).jvp()
+# ---- products, where updates meet ----------------------------------------------------------------------------
+
+MEETING = np.array([[2], [2], [0], [9], [2]], np.int32)
 
 
-def test_several_operands_are_refused() -> None:
-    x, i, s = "tensor<3xf64>", "tensor<2x1xi32>", "tensor<f64>"
-    u = "tensor<2xf64>"
+@pytest.mark.parametrize("case", CASES.values(), ids=CASES)
+def test_products(case: Scatter) -> None:
+    element = "complex<f64>" if case is ROWS else "f64"
+    case.check(RNG.integers(-2, 4, case.indices).astype(np.int32), "multiply", element, order=1)
+
+
+ONES = Scatter([4], [5, 1], [1], [], [0], [0], 1)
+
+
+@pytest.mark.parametrize("zeros", [[], [1], [0, 4], [0, 1, 4]])
+def test_products_with_zeros(zeros: list[int]) -> None:
+    """Of the order two as well: where two factors are zero, the derivative by both is the product of the others."""
+    x, u = random(ONES.operand), random(ONES.updates)
+    u[zeros] = 0
+    check_rule(ONES.text("multiply"), x, MEETING, u)
+    x[2] = 0
+    check_rule(ONES.text("multiply"), x, MEETING, u, subsets=False)
+
+
+# ---- any body --------------------------------------------------------------------------------------------------
+
+T = "tensor<f64>"
+BODIES = {
+    "what is added is a function": f"%d = stablehlo.sine %b : {T} %c = stablehlo.add %a, %d : {T}",
+    "the operand is a function": f"%c = stablehlo.sine %a : {T}",
+    "swapped subtract": f"%c = stablehlo.subtract %b, %a : {T}",
+    "divide": f"%c = stablehlo.divide %a, %b : {T}",
+    "power": f"%c = stablehlo.power %a, %b : {T}",
+    "the update twice": f"%c = stablehlo.add %b, %b : {T}",
+    "moving average": f"""%h = stablehlo.constant dense<0.25> : {T} %d = stablehlo.subtract %b, %a : {T}
+        %e = stablehlo.multiply %h, %d : {T} %c = stablehlo.add %a, %e : {T}""",
+    "the greater": f"""%d = stablehlo.compare GT, %b, %a : ({T}, {T}) -> tensor<i1>
+        %c = stablehlo.select %d, %b, %a : tensor<i1>, {T}""",
+}
+
+
+@pytest.mark.parametrize("unique", [True, False])
+@pytest.mark.parametrize("op", BODIES.values(), ids=BODIES)
+def test_any_body(op: str, unique: bool) -> None:
+    """Values are positive, for the power."""
+    rows = [[2], [-1], [0], [9], [3]] if unique else MEETING
+    windows = [[0, 0], [2, 4], [4, -1]] if unique else [[0, 0], [1, 1], [2, 9]]
+    for case, indices in ((ONES, rows), (CASES["windows"], windows)):
+        x, u = (RNG.uniform(0.5, 2, sizes) for sizes in (case.operand, case.updates))
+        order = 2 if case is ONES else 1
+        check_rule(
+            case.text(op, unique=unique), x, np.array(indices, np.int32), u, order=order, subsets=False
+        )
+
+
+def test_a_body_with_a_constant_from_outside() -> None:
+    text = ROWS.text(f"%c = stablehlo.multiply %a, %k : {T}").replace(
+        "%0 =", f"%k = stablehlo.constant dense<1.5> : {T} %0 ="
+    )
+    check_rule(text, random(ROWS.operand), MEETING, random(ROWS.updates))
+
+
+@pytest.mark.parametrize("op", ["divide", "set", "multiply"])
+def test_what_is_dropped_has_no_part(op: str) -> None:
+    """Neither value nor infinite slope of an update that is out of range comes through."""
+    text, u = ROWS.text(op, unique=op == "divide"), random(ROWS.updates)
+    u[3] = 0 if op == "divide" else np.inf
+    indices = np.array([[2], [-1], [0], [9], [3]], np.int32)
+    *_, cx, cu = run(load(text).vjp(), [random(ROWS.operand), indices, u, random(ROWS.operand)])
+    assert np.isfinite(cx).all() and np.isfinite(cu).all() and not cu[3].any()
+
+
+def test_long_sequences_are_refused() -> None:
+    case = Scatter([4, 3], [65, 1], [1, 3], [1], [0], [0], 1)
+    with pytest.raises(Unsupported, match="of its 65 windows two may meet"):
+        load(case.text(BODIES["divide"])).jvp()
+    assert load(case.text(BODIES["divide"], unique=True)).jvp()
+
+
+def test_elements_that_the_body_promotes() -> None:
     text = f"""
-    func.func @main(%x: {x}, %y: {x}, %i: {i}, %u: {u}, %v: {u}) -> ({x}, {x}) {{
-      %0:2 = "stablehlo.scatter"(%x, %y, %i, %u, %v) ({{
-        ^bb0(%a: {s}, %b: {s}, %c: {s}, %d: {s}): stablehlo.return %c, %d : {s}, {s}
-      }}) {{scatter_dimension_numbers = #stablehlo.scatter<inserted_window_dims = [0],
-        scatter_dims_to_operand_dims = [0], index_vector_dim = 1>}} : ({x}, {x}, {i}, {u}, {u}) -> ({x}, {x})
-      return %0#0, %0#1 : {x}, {x}
+    func.func @main(%x: tensor<4xf32>, %i: tensor<5x1xi32>, %u: tensor<5xf32>) -> tensor<4xf64> {{
+      %0 = "stablehlo.scatter"(%x, %i, %u) ({{ {body("multiply", "f64")} }}) {{
+        scatter_dimension_numbers = #stablehlo.scatter<inserted_window_dims = [0],
+          scatter_dims_to_operand_dims = [0], index_vector_dim = 1>
+      }} : (tensor<4xf32>, tensor<5x1xi32>, tensor<5xf32>) -> tensor<4xf64>
+      return %0 : tensor<4xf64>
     }}"""
-    with pytest.raises(Unsupported, match="several operands"):
-        load(text).jvp()
+    x, u = (random(sizes).astype(np.float32) for sizes in ([4], [5]))
+    same = (
+        ONES.text("multiply").replace("%0, %0", "%0, %one").replace("%1 =", f"{ONE.replace('3', '4')} %1 =")
+    )
+    wide = [x.astype(np.float64), MEETING, u.astype(np.float64)]
+    ct = random([4])
+    _, cx, cu = by_xla(str(load(text).vjp()), [x, MEETING, u, ct])
+    assert cx.dtype == cu.dtype == np.float32
+    _, *expected = run(load(same).vjp(), [*wide, ct])
+    for actual, exact in zip((cx, cu), expected, strict=True):
+        np.testing.assert_allclose(actual, exact, rtol=1e-6)
+
+
+@pytest.mark.parametrize("op", ["minimum", "maximum"])
+def test_extrema_of_complex_values(op: str) -> None:
+    """Real parts are apart: where the choice changes, the value jumps."""
+    real = np.random.default_rng(0).permutation(np.arange(27.0))
+    values = real + 1j * random([27])
+    check_rule(ROWS.text(op, "complex<f64>"), values[:12].reshape(4, 3), MEETING, values[12:].reshape(5, 3))
+
+
+def test_many_ties_in_low_precision() -> None:
+    """Their number, 300, is none of bf16's; 256 is the next one."""
+    case = Scatter([1], [300, 1], [1], [], [0], [0], 1)
+    text = (
+        case.text("maximum", "bf16")
+        .replace("%0, %0", "%0, %one")
+        .replace("%1 =", f"{ONE.replace('3xf64', '1xbf16')} %1 =")
+    )
+    x, u = np.zeros(1, ml_dtypes.bfloat16), np.ones(300, ml_dtypes.bfloat16)
+    *_, cu = by_xla(
+        str(load(text).vjp(2)), [x, np.zeros((300, 1), np.int32), u, np.ones(1, ml_dtypes.bfloat16)]
+    )
+    np.testing.assert_allclose(cu.astype(float), 1 / 300, rtol=2**-8)
+
+
+# ---- several operands ------------------------------------------------------------------------------------------
+
+
+def several(region: str, second: str = "f64", unique: bool = False) -> str:
+    x, y, i = "tensor<4x3xf64>", f"tensor<4x3x{second}>", "tensor<5x1xi32>"
+    u, v, s = "tensor<5x3xf64>", f"tensor<5x3x{second}>", f"tensor<{second}>"
+    return f"""
+    func.func @main(%x: {x}, %y: {y}, %i: {i}, %u: {u}, %v: {v}) -> ({x}, {y}) {{
+      %0:2 = "stablehlo.scatter"(%x, %y, %i, %u, %v) ({{
+        ^bb0(%a: {T}, %b: {s}, %c: {T}, %d: {s}): {region}
+      }}) {{scatter_dimension_numbers = #stablehlo.scatter<update_window_dims = [1], inserted_window_dims = [0],
+        scatter_dims_to_operand_dims = [0], index_vector_dim = 1>, unique_indices = {str(unique).lower()}
+      }} : ({x}, {y}, {i}, {u}, {v}) -> ({x}, {y})
+      %1 = stablehlo.multiply %0#0, %0#0 : {x}
+      return %1, %0#1 : {x}, {y}
+    }}"""
+
+
+RETURN = f"stablehlo.return %e, %f : {T}, {T}"
+COMPARE = f"""%p = stablehlo.compare GE, %a, %c : ({T}, {T}) -> tensor<i1>
+    %e = stablehlo.select %p, %a, %c : tensor<i1>, {T}"""
+SEVERAL = {
+    "both set": f"stablehlo.return %c, %d : {T}, {T}",
+    "each by an op": f"%e = stablehlo.add %a, %c : {T} %f = stablehlo.maximum %d, %b : {T} {RETURN}",
+    "products": f"%e = stablehlo.subtract %a, %c : {T} %f = stablehlo.multiply %d, %b : {T} {RETURN}",
+    "the greater, and what is with it": f"{COMPARE} %f = stablehlo.select %p, %b, %d : tensor<i1>, {T} {RETURN}",
+    "one op, one choice": f"{COMPARE} %f = stablehlo.add %b, %d : {T} {RETURN}",
+    "entangled": f"%e = stablehlo.multiply %a, %d : {T} %f = stablehlo.add %b, %c : {T} {RETURN}",
+}
+
+
+@pytest.mark.parametrize("unique", [True, False])
+@pytest.mark.parametrize("region", SEVERAL.values(), ids=SEVERAL)
+def test_several_operands(region: str, unique: bool) -> None:
+    indices = np.array([[2], [-1], [0], [9], [3]], np.int32) if unique else MEETING
+    x, y, u, v = (random(sizes) for sizes in ([4, 3], [4, 3], [5, 3], [5, 3]))
+    check_rule(several(region, unique=unique), x, y, indices, u, v, subsets=False)
+
+
+@pytest.mark.parametrize("unique", [True, False])
+def test_positions_of_the_greatest(unique: bool) -> None:
+    """As argmax has it: integers go along, and have no tangents."""
+    i = "tensor<i32>"
+    region = (
+        f"{COMPARE} %f = stablehlo.select %p, %b, %d : tensor<i1>, {i} stablehlo.return %e, %f : {T}, {i}"
+    )
+    indices = np.array([[2], [-1], [0], [9], [3]], np.int32) if unique else MEETING
+    y, v = np.zeros((4, 3), np.int32), np.arange(15, dtype=np.int32).reshape(5, 3)
+    check_rule(several(region, "i32", unique), random([4, 3]), y, indices, random([5, 3]), v)
+
+
+def test_each_operand_alone() -> None:
+    x, y, u, v = (random(sizes) for sizes in ([4, 3], [4, 3], [5, 3], [5, 3]))
+    check_rule(several(SEVERAL["each by an op"]), x, y, MEETING, u, v, order=1)
+
+
+def test_one_window_a_batch_is_unique() -> None:
+    """How JAX batches dynamic_update_slice: so no winners are sought."""
+    case = Scatter([3, 5], [3, 1], [1, 2], [1], [], [1], 1, [0], [0])
+    assert "iota" not in str(load(case.text("set")).vjp())
+    case.check(np.array([[1], [0], [4]], np.int32), "set")

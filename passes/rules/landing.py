@@ -1,0 +1,97 @@
+"""Where the updates of a scatter land in its operand: what is read from there, added there, or won there."""
+
+import math
+from typing import Any
+
+from torch_mlir import ir
+from torch_mlir._mlir_libs import _stablehlo as hlo
+
+from tiduc.dialect.graph import Definition
+from tiduc.dialect.types import element, predicate, rank, shape, with_element, with_shape
+from tiduc.passes.rules.gather import clamp_indices, components, is_sorted, known_range, signed
+
+
+def numbers_of(op: Definition) -> Any:
+    """The dimension numbers of a scatter."""
+    return hlo.ScatterDimensionNumbers(op.attributes["scatter_dimension_numbers"])
+
+
+def is_unique(op: Definition) -> bool:
+    """No two updates meet: so the op says, or there is but one window of them, in each batch."""
+    if "unique_indices" in op.attributes and op.attributes["unique_indices"].value:
+        return True
+    return all(shape(op.operands[-1])[i] <= 1 for i in free_dimensions(op)[1])
+
+
+def free_dimensions(op: Definition) -> tuple[list[int], list[int]]:
+    """The dimensions of the indices, and as many of the updates, along which windows of one batch lie."""
+    d, indices, updates = numbers_of(op), op.operands[len(op.results)], op.operands[-1]
+    of_indices = [i for i in range(rank(indices)) if i != d.index_vector_dim]
+    of_updates = [i for i in range(rank(updates)) if i not in d.update_window_dims]
+    pairs = zip(of_indices, of_updates, strict=True)
+    free = [(i, j) for i, j in pairs if i not in d.scatter_indices_batching_dims]
+    return [i for i, _ in free], [j for _, j in free]
+
+
+def landed(b: Any, op: Definition, y: Any) -> Any:
+    """For each update of a scatter, the element of y where it lands; zero where it is dropped.
+
+    It is the transpose of adding the updates. For a window partly out of range y is padded, since a gather
+    would move the window inside; what is wholly out of range is masked.
+    """
+    indices, updates = op.operands[len(op.results)], op.operands[-1]
+    d = numbers_of(op)
+    sizes = [1] * rank(y)
+    of_window = (i for i in range(rank(y)) if i not in (*d.inserted_window_dims, *d.input_batching_dims))
+    for i, dimension in zip(of_window, d.update_window_dims, strict=True):
+        sizes[i] = shape(updates)[dimension]
+    where = list(d.scattered_dims_to_operand_dims)
+    least, greatest = known_range(b, indices)
+    fits = not where or least >= 0 and all(greatest <= shape(y)[i] - sizes[i] for i in where)
+    margin = [n - 1 if i in where and not fits else 0 for i, n in enumerate(sizes)]
+    along, last = [margin[i] for i in where], [shape(y)[i] - 1 for i in where]
+    inside = clamp_indices(b, indices, [-n for n in along], last, d.index_vector_dim)
+    start = signed(b, inside, max(map(sum, zip(last, along, strict=True)), default=0))
+    source = y
+    if any(margin):
+        start = b.add(start, components(b, along, start.type, d.index_vector_dim))
+        source = b.pad(y, b.zero(with_shape(y.type, [])), margin, margin, [0] * rank(y))
+    numbers = hlo.GatherDimensionNumbers.get(
+        d.update_window_dims,
+        d.inserted_window_dims,
+        d.input_batching_dims,
+        d.scatter_indices_batching_dims,
+        d.scattered_dims_to_operand_dims,
+        d.index_vector_dim,
+    )
+    sorted_ = is_sorted(op) and (inside is indices or len(where) == 1)
+    found = b.gather(source, start, numbers, sizes, with_element(updates.type, element(y)), sorted_)
+    if fits:
+        return found
+    is_inside = b.compare(inside, indices, "EQ")
+    if len(where) == 1:
+        is_inside = b.reshape(is_inside, [n for i, n in enumerate(shape(indices)) if i != d.index_vector_dim])
+    else:
+        true = b.constant(True, with_shape(is_inside.type, []))
+        is_inside = b.reduce(is_inside, true, [d.index_vector_dim], "stablehlo.and")
+    batch = [i for i in range(rank(updates)) if i not in d.update_window_dims]
+    is_inside = b.broadcast_in_dim(is_inside, batch, predicate(updates.type))
+    return b.select(is_inside, found, b.zeros_like(found))
+
+
+def add_updates(b: Any, op: Definition, x: Any, updates: Any) -> Any:
+    """Other updates added to another operand where the op puts them."""
+    return put(b, op, x, updates, "stablehlo.add", is_unique(op))
+
+
+def put(b: Any, op: Definition, x: Any, updates: Any, reducer: str | None, unique: bool) -> Any:
+    """Other updates combined into another operand, by one op, or in its place, where the op puts them."""
+    indices, numbers = op.operands[len(op.results)], op.attributes["scatter_dimension_numbers"]
+    return b.scatter(x, indices, updates, numbers, reducer, is_sorted(op), unique)
+
+
+def count_from_one(b: Any, like: Any) -> Any:
+    """1, 2, 3, ... in the shape of a value, in row-major order; zero is the number of none of them."""
+    count = math.prod(shape(like))
+    type_ = with_element(like.type, ir.IntegerType.get_signless(32 if count < 2**31 else 64))
+    return b.add(b.reshape(b.iota(0, with_shape(type_, [count])), shape(like)), b.constant(1, type_))

@@ -1,0 +1,75 @@
+"""The product of all updates of a scatter that land at one place, as ops that have derivatives of every order.
+
+Updates are sorted by where they land, and multiplied along the runs of equal places. So each is differentiated by
+the product of the others, without a division: exact where some of them are zero.
+"""
+
+import math
+from collections.abc import Sequence
+from typing import Any
+
+from torch_mlir import ir
+from torch_mlir._mlir_libs import _stablehlo as hlo
+
+from tiduc.dialect.bodies import Body
+from tiduc.dialect.graph import Definition
+from tiduc.dialect.types import element, shape, with_element, with_shape
+from tiduc.passes.rules.associative import prefixes
+from tiduc.passes.rules.landing import count_from_one, landed
+from tiduc.passes.rules.selection import taken
+
+
+def by_place(b: Any, op: Definition, updates: Any) -> Any:
+    """For each element of the operand, the product of the updates that land there; 1 where there is none."""
+    x = op.operands[0]
+    size, count = math.prod(shape(x)), math.prod(shape(updates))
+    places = b.reshape(landed(b, op, count_from_one(b, x)), [count])
+    places, order = _sorted(b, places)
+    dropped = b.compare(places, b.zeros_like(places), "EQ")
+    values = taken(b, updates, order, None)
+    values = b.select(dropped, b.constant(1, values), values)
+    _, products = prefixes(b, lambda u, v: _multiply(b, u, v), [_differs(b, places, 1), values], 0)
+    beyond = b.constant(size, places)
+    is_inner = b.or_(dropped, b.not_(_differs(b, places, -1)))
+    at = b.select(is_inner, beyond, b.subtract(places, b.constant(1, places)))
+    numbers = hlo.ScatterDimensionNumbers.get([], [0], [], [], [0], 1)
+    ones = b.constant(1, with_shape(x.type, [size]))
+    found = b.scatter(ones, b.reshape(at, [count, 1]), products, numbers, None, unique=True)
+    return b.reshape(found, shape(x))
+
+
+def _multiply(b: Any, u: Sequence[Any], v: Sequence[Any]) -> Sequence[Any]:
+    """Runs of factors one after the other: whether a new one begins, and the product of the last.
+
+    What belongs to another run is selected away before it is multiplied, so that no infinity of it comes through.
+    """
+    one = b.constant(1, u[1].type)
+    return b.or_(u[0], v[0]), b.multiply(b.select(v[0], one, u[1]), v[1])
+
+
+def _sorted(b: Any, keys: Any) -> tuple[Any, Any]:
+    """A vector of integers in ascending order, and where each of them was."""
+    where = b.iota(0, keys.type)
+
+    def fill(region: Any) -> None:
+        body = Body(region, [with_shape(keys.type, [])] * 4, b.location)
+        x, y, *_ = body.arguments
+        body.returns(body.compare(x, y, "LT"))
+
+    attributes = {
+        "dimension": ir.IntegerAttr.get(ir.IntegerType.get_signless(64), 0),
+        "is_stable": ir.BoolAttr.get(True),
+    }
+    found = b.emit_all("stablehlo.sort", (keys, where), (keys.type, keys.type), attributes, [fill])
+    return found[0], found[1]
+
+
+def _differs(b: Any, v: Any, step: int) -> Any:
+    """Whether each element of a vector differs from the one before it (step 1) or after it (-1); ends do."""
+    count = shape(v)[0]
+    low, high = max(step, 0), max(-step, 0)
+    inner = b.slice(v, [high], [count - low], [1])
+    outer = b.slice(v, [low], [count - high], [1])
+    differs = b.compare(inner, outer, "NE")
+    true = b.constant(True, with_element(with_shape(v.type, []), element(differs)))
+    return b.pad(differs, true, [low], [high], [0])
