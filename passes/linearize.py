@@ -38,7 +38,11 @@ def linearize(
     primals = [view.input(key) for key in wrt]
     name = name or view.fresh("L")
     b: Any = opset.builder(view, name)
-    b.linearize, b.close, b.inline = partial(linearize, opset=opset), partial(close, opset=opset), partial(inline, b)
+    b.linearize, b.close, b.inline = (
+        partial(linearize, opset=opset),
+        partial(close, opset=opset),
+        partial(inline, b),
+    )
     b.stateful = opset.stateful
     b.graph.input_of = tuple(primals)
     _check_distinct("wrt", [f"@{key}" for key in wrt], primals)
