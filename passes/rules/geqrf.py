@@ -94,7 +94,5 @@ def _reflector_tangents(b: Any, v: Any, tau: Any, x: Any) -> tuple[Any, Any]:
     d = packed_tangent(b, packed(b, v, regular, m, k), d1)
     place = with_element(tau.type, ir.IntegerType.get_signless(32))
     jumps = b.and_(none, b.compare(b.iota(rank(tau) - 1, place), b.constant(m - 1, place), "LT"))
-    dtau = b.multiply(
-        b.select(jumps, b.constant(float("nan"), tau), one), diagonal(b, corner(b, d, k, k))
-    )
+    dtau = b.multiply(b.select(jumps, b.constant(float("nan"), tau), one), diagonal(b, corner(b, d, k, k)))
     return d, dtau
