@@ -24,6 +24,7 @@ from tiduc.dialect.errors import ParseError, Unsupported
 
 DIALECT = "sdy"
 CALL = "stablehlo.custom_call"
+MESH = "sdy.mesh"
 CONSTRAINT, RESHARD = "sdy.sharding_constraint", "sdy.reshard"
 CONSTRAINTS = (CONSTRAINT, RESHARD, "Sharding", "xla.sdy.Sharding")
 TO_PARTS, TO_WHOLE = "tidu.to_parts", "tidu.to_whole"
@@ -53,6 +54,14 @@ _MANUAL = re.compile(
     r"manual_axes=(\{.*?\}) \((.*)\) \{$",
     re.MULTILINE,
 )
+SHARDINGS = frozenset({"mhlo.sharding", "sdy.sharding"})
+
+
+def shardings_among(attributes: Any) -> Any:
+    """Of the attributes of an argument or a result, those that say how it is spread over devices."""
+    if attributes is None:
+        return None
+    return ir.DictAttr.get({a.name: a.attr for a in ir.DictAttr(attributes) if a.name in SHARDINGS})
 
 
 def has_ops(text: str) -> bool:
@@ -105,7 +114,7 @@ def fold(module: Any) -> None:
         return ir.WalkResult.ADVANCE
 
     module.operation.walk(look)  # inner ones first
-    meshes = {op.attributes["sym_name"].value: op.attributes["mesh"] for op in found if op.name == "sdy.mesh"}
+    meshes = {op.attributes["sym_name"].value: op.attributes["mesh"] for op in found if op.name == MESH}
     holder = None
     for op in found:
         if op.name in (CONSTRAINT, RESHARD):
@@ -116,7 +125,7 @@ def fold(module: Any) -> None:
             _flatten(op, holder if not len(op.regions) else op, meshes)
         elif op.name == "shardy.body":
             holder = op
-        elif op.name not in ("sdy.mesh", "sdy.return"):
+        elif op.name not in (MESH, "sdy.return"):
             raise ParseError(
                 f"{op.name}, of the unregistered dialect {DIALECT}, is not understood", op.location
             )

@@ -6,7 +6,8 @@
             func private @relu {...}                    func private @relu_0 {...}
 
 Symbols that others can see are unique; private functions get out of each other's way; a declaration gives
-way to the definition. Graphs that are referred to and in no file are taken from the search path.
+way to the definition; equal meshes of Shardy's are one. Graphs that are referred to and in no file are taken
+from the search path.
 """
 
 from collections.abc import Iterable, Sequence
@@ -18,6 +19,7 @@ from torch_mlir import ir
 from tiduc.dialect.context import stage
 from tiduc.dialect.errors import ResolveError
 from tiduc.dialect.graph import operations
+from tiduc.dialect.shardy import MESH
 from tiduc.passes.resolve import check, resolve
 
 
@@ -47,21 +49,23 @@ def link(modules: Sequence[tuple[str, Any]], search_path: Sequence[str | Path] =
 
 def _make_distinct(copies: Iterable[tuple[str, Any]]) -> None:
     """Renames private functions that meet another symbol of their name; refuses two others of one name."""
-    public: dict[str, str] = {}
+    public: dict[str, tuple[str, Any]] = {}
     private: list[tuple[Any, Any]] = []
     for file, module in copies:
-        for op in operations(module.regions[0].blocks[0]):
+        for op in list(operations(module.regions[0].blocks[0])):
             name = _symbol(op)
             if not name or _is_declaration(op):
                 continue
             if _is_private(op):
                 private.append((module, op))
-            elif name in public:
-                raise ResolveError(
-                    f"symbol @{name} is ambiguous: in {public[name]} and in {file}", op.location
-                )
+            elif name not in public:
+                public[name] = file, op
+            elif op.name == MESH and str(op) == str(public[name][1]):
+                op.erase()
             else:
-                public[name] = file
+                raise ResolveError(
+                    f"symbol @{name} is ambiguous: in {public[name][0]} and in {file}", op.location
+                )
     taken = set(public)
     for module, op in private:
         name = _symbol(op)

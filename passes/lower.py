@@ -20,7 +20,7 @@ from tiduc.dialect.verify import MERGED
 from tiduc.dialect.view import View
 from tiduc.dialect.write import write_block
 from tiduc.dialect.write_control import ControlWriter
-from tiduc.passes.manual_regions import manual_regions
+from tiduc.passes.manual_regions import holds_calls, manual_regions
 from tiduc.passes.simplify import simplify
 
 _MERGE_EQUAL = "builtin.module(func.func(cse))"
@@ -62,7 +62,8 @@ def lower(
         op.clone(ir.InsertionPoint(module.body))
     if beside:
         run_passes(module.operation, "builtin.module(symbol-dce)")
-    manual_regions(function)
+    if holds_calls(graph):
+        manual_regions(function)
     return module
 
 

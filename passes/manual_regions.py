@@ -20,8 +20,9 @@ from torch_mlir import ir
 
 from tiduc.dialect.context import context
 from tiduc.dialect.errors import Unsupported
-from tiduc.dialect.graph import captured, operations, replace_captured
+from tiduc.dialect.graph import Graph, captured, operations, replace_captured
 from tiduc.dialect.shardy import (
+    CALL,
     CONSTRAINT,
     DEVICES,
     RESHARD,
@@ -54,6 +55,14 @@ def manual_regions(function: Any) -> None:
         y = _create(target(op), [op.operands[0]], [op.results[0].type], attributes, op)
         op.results[0].replace_all_uses_with(y.result)
         op.erase()
+
+
+def holds_calls(graph: Graph) -> bool:
+    """There may be such calls in a graph; to look through its ops takes longer."""
+    if any(definition.name == CALL for definition in graph.definitions):
+        return True
+    holders = {id(d.source): d.source for d in graph.definitions if d.source is not None}
+    return any(next(_calls(op), None) is not None for op in holders.values())
 
 
 def _calls(op: Any) -> Iterator[Any]:

@@ -12,6 +12,7 @@ from torch_mlir import ir
 from tiduc.dialect.context import parse, read, stage
 from tiduc.dialect.errors import RequestError
 from tiduc.dialect.graph import Graph, operations
+from tiduc.dialect.shardy import shardings_among
 from tiduc.dialect.types import is_open
 from tiduc.dialect.view import View
 from tiduc.dialect.write import write_graph
@@ -31,9 +32,6 @@ if TYPE_CHECKING:
     from tiduc.runtime.run import Executable
 
 Wrt = Sequence[int | str] | int | str | None
-
-SHARDINGS = frozenset({"mhlo.sharding", "sdy.sharding"})
-"""Attributes of arguments and results that say how they are spread over devices."""
 
 
 @dataclass(frozen=True)
@@ -71,7 +69,7 @@ class Program:
         ports = self.differentiated(wrt)
         outputs, linear = self._linearize(ports)
         tangents = [
-            Port(f"{port.name}.tangent", port.type, key, _shardings(port))
+            Port(f"{port.name}.tangent", port.type, key, shardings_among(port.attributes))
             for port, key in zip(ports, linear.keys, strict=True)
         ]
         of = dict(zip(self._distinct(outputs), linear.outputs, strict=True))
@@ -254,7 +252,7 @@ class Program:
             for key, value in zip(transposed.keys, sums, strict=True):
                 self.view.bind(key, value)
         return [
-            Port(f"{port.name}.cotangent", port.type, key, _shardings(port))
+            Port(f"{port.name}.cotangent", port.type, key, shardings_among(port.attributes))
             for port, key in zip(outputs, keys, strict=True)
         ]
 
@@ -262,7 +260,10 @@ class Program:
         """A result a port, an explicit zero where the value is a symbolic one."""
         return [
             Port(
-                port.name + suffix, port.type, self._zero(port) if value is None else value, _shardings(port)
+                port.name + suffix,
+                port.type,
+                self._zero(port) if value is None else value,
+                shardings_among(port.attributes),
             )
             for port, value in zip(ports, values, strict=True)
         ]
@@ -315,13 +316,6 @@ def _with(ports: Sequence[Port], more: Sequence[Port]) -> tuple[Port, ...]:
         names.add(name)
         added.append(replace(port, name=name))
     return (*ports, *added)
-
-
-def _shardings(port: Port) -> Any:
-    """Of a port's attributes, those that its tangent and its cotangent have too."""
-    if port.attributes is None:
-        return None
-    return ir.DictAttr.get({a.name: a.attr for a in ir.DictAttr(port.attributes) if a.name in SHARDINGS})
 
 
 def _attributes(ports: Sequence[Port], default: str) -> Any:

@@ -20,9 +20,7 @@ Combine = Callable[[Values, Values], Values]
 def total(b: Any, combine: Combine, values: Values, commutes: bool = False) -> Values:
     """All along dimension 0 combined, at least one: neighbours, or one half with the other where the order is free."""
     while (count := shape(values[0])[0]) > 1:
-        half = count // 2
-        halves = part(b, values, 0, 0, half), part(b, values, 0, half, 2 * half)
-        pairs = combine(*(halves if commutes else _neighbours(b, values, 0)))
+        pairs = combine(*(_halves if commutes else _neighbours)(b, values, 0))
         values = pairs if count % 2 == 0 else _joined(b, pairs, part(b, values, 0, count - 1, count), 0)
     return [b.reshape(v, shape(v)[1:]) for v in values]
 
@@ -88,6 +86,12 @@ def part(b: Any, values: Values, d: int, start: int, limit: int, stride: int = 1
     return [b.slice(v, low, high, strides) for v in values]
 
 
+def _halves(b: Any, values: Values, d: int) -> tuple[Values, Values]:
+    """The first half, and the other; a last one alone is left out."""
+    half = shape(values[0])[d] // 2
+    return part(b, values, d, 0, half), part(b, values, d, half, 2 * half)
+
+
 def _neighbours(b: Any, values: Values, d: int) -> tuple[Values, Values]:
     """Those at even places, and those beside them at odd ones; a last one alone is left out.
 
@@ -102,8 +106,8 @@ def _neighbours(b: Any, values: Values, d: int) -> tuple[Values, Values]:
 def _interleaved(b: Any, first: Values, second: Values, d: int) -> Values:
     """One of the first, one of the second, and so on."""
     count = shape(first[0])[d]
-    wide = ([_with(b, v, d, [count, 1]) for v in values] for values in (first, second))
-    return [_merged(b, v, d) for v in _joined(b, *wide, d + 1)]
+    x, y = ([_with(b, v, d, [count, 1]) for v in values] for values in (first, second))
+    return [_merged(b, v, d) for v in _joined(b, x, y, d + 1)]
 
 
 def _with(b: Any, v: Any, d: int, instead: list[int]) -> Any:

@@ -13,6 +13,7 @@ import numpy as np
 from devices import by_processes
 from jax._src import xla_bridge  # JAX has no public way to compile StableHLO text
 from jaxlib import xla_client
+from jaxlib.cpu import _lapack
 from numpy.typing import NDArray
 
 from tiduc.runtime.compile import compile_module
@@ -50,8 +51,11 @@ def by_xla(text: str, arguments: Sequence[Array]) -> tuple[Array, ...]:
 
 @functools.lru_cache(maxsize=16)  # central differences run one program many times
 def _of_xla(text: str) -> Any:
+    _lapack.initialize()  # as JAX does when it writes a call of LAPACK
     client = xla_bridge.get_backend("cpu")
-    return client.compile_and_load(text, xla_client.DeviceList(tuple(client.local_devices()[:1])))
+    options = xla_client.CompileOptions()
+    options.executable_build_options.debug_options.xla_backend_optimization_level = 0  # most of the time goes there
+    return client.compile_and_load(text, xla_client.DeviceList(tuple(client.local_devices()[:1])), options)
 
 
 def by_iree(text: str, arguments: Sequence[Array]) -> tuple[Array, ...]:

@@ -1,0 +1,40 @@
+"""Custom calls: what the target is decides; those of unknown ones are refused, unless integers are all they give."""
+
+import pytest
+
+from tiduc.dialect.errors import Unsupported
+from tiduc.program import load
+
+F, I = "tensor<3xf64>", "tensor<3xi32>"
+
+
+def program(result: str, used: str = "") -> str:
+    return f"""
+    func.func @main(%x: {F}) -> {F} {{
+      %0 = stablehlo.custom_call @mine(%x) : ({F}) -> {result}
+      {used or f"%1 = stablehlo.convert %0 : ({result}) -> {F}"}
+      %2 = stablehlo.multiply %x, %1 : {F}
+      return %2 : {F}
+    }}"""
+
+
+def test_an_unknown_target_is_refused_by_name() -> None:
+    with pytest.raises(Unsupported, match="what it calls is not known: mine"):
+        load(program(F, f"%1 = stablehlo.negate %0 : {F}")).jvp()
+
+
+def test_integers_have_no_tangent() -> None:
+    p = str(load(program(I)).vjp())
+    assert p.count("@mine") == 1 and p.count("stablehlo.multiply") == 2
+
+
+def test_a_tuple_may_have_parts_that_vary() -> None:
+    part = f"%1 = stablehlo.get_tuple_element %0[1] : (tuple<{I}, {F}>) -> {F}"
+    with pytest.raises(Unsupported, match="custom_call"):
+        load(program(f"tuple<{I}, {F}>", part)).jvp()
+
+
+def test_a_target_may_be_unknown_where_nothing_is_active() -> None:
+    text = program(F, f"%1 = stablehlo.negate %0 : {F}").replace("@mine(%x)", "@mine(%y)")
+    text = text.replace(f"@main(%x: {F})", f"@main(%x: {F}, %y: {F})")
+    assert str(load(text).vjp([0])).count("@mine") == 1
