@@ -72,7 +72,9 @@ class DynamicShapes(Builder):
             one = self.emit("stablehlo.slice", (self._as_i32(of),), _vector(1), bounds)
             return self.emit("stablehlo.reshape", (one,), _scalar())
         a, by = self.size(Size(of)), self.size(Size(where))
-        return self._on_sizes("multiply", a, by) if kind == "product" else self._quotient(of, a, where, by)
+        if kind == "quotient":
+            return self._quotient(of, a, where, by)
+        return self._on_sizes("multiply" if kind == "product" else kind, a, by)
 
     def _quotient(self, key: Key, a: Any, divisor: Key, by: Any) -> Any:
         """The floor of a / by, where `divide` rounds toward zero; a size by which it divides counts as 1 if it is 0."""

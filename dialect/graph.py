@@ -197,6 +197,11 @@ class Graph:
             self._primal_of = dict(zip(self.inputs.values(), self.input_of, strict=False))
         return self._primal_of.get(value)
 
+    @property
+    def private(self) -> bool:
+        """It is there for calls, branches or loops of other graphs."""
+        return "sym_visibility" in self.attributes
+
     def name_of(self, value: Value) -> str:
         """The symbol name of a value defined here; the value gets one, where it has none yet."""
         name = self._name_of.get(value)

@@ -9,11 +9,12 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+import numpy as np
 from torch_mlir import ir
 from torch_mlir._mlir_libs import _stablehlo as hlo
 
 from tiduc.dialect.graph import Definition, Value
-from tiduc.dialect.sizes import Size, atom
+from tiduc.dialect.sizes import Size, atom, positive
 
 DYNAMIC: int = ir.ShapedType.get_dynamic_size()
 """What stands for an open size in a type."""
@@ -85,6 +86,12 @@ def _both(a: Origin, b: Origin, combine: Callable[[Any, Any], Any]) -> Origin:
 
 
 # ---- operands that hold sizes ------------------------------------------------------------------------------
+
+
+def entries(x: Value) -> list[Any]:
+    """The sizes that a vector holds."""
+    origins = [entry(x, i) for i in range(sizes_in(x.type)[0])]
+    return [origin.combine(*(size_of(*place) for place in origin.places)) for origin in origins]
 
 
 def entry(x: Value, i: int) -> Origin:
@@ -219,17 +226,16 @@ def _gather(op: Definition, result: int, d: int) -> Origin | None:
     return entry(op.operands[2], kept[offset.index(d)]) if len(op.operands) == 3 else None
 
 
-def _pad(op: Definition, result: int, d: int) -> Origin | None:
+def _pad(op: Definition, result: int, d: int) -> Origin:
     names = "edge_padding_low", "edge_padding_high", "interior_padding"
     low, high, interior = (op.attributes[name][d] for name in names)
-    return None if interior else Origin(((op.operands[0], d),), lambda n: n + low + high)
+    return Origin(((op.operands[0], d),), lambda n: n + low + high + positive(n - 1) * interior)
 
 
-def _dynamic_pad(op: Definition, result: int, d: int) -> Origin | None:
+def _dynamic_pad(op: Definition, result: int, d: int) -> Origin:
     low, high, interior = (entry(x, d) for x in op.operands[2:])
-    if interior.places or interior.combine() != 0:
-        return None
-    return _both(_at(op.operands[0], d), _both(low, high, lambda a, b: a + b), lambda a, b: a + b)
+    between = _both(_at(op.operands[0], d), interior, lambda n, i: n + positive(n - 1) * i)
+    return _both(between, _both(low, high, lambda a, b: a + b), lambda a, b: a + b)
 
 
 def _real_dynamic_slice(op: Definition, result: int, d: int) -> Origin:
@@ -241,7 +247,7 @@ def _reduce_window(op: Definition, result: int, d: int) -> Origin | None:
     names = "window_dimensions", "window_strides"
     plain = all(op.attributes[name][d] == 1 for name in names if name in op.attributes)
     if "padding" in op.attributes:
-        plain = plain and not any(list(op.attributes["padding"])[2 * d : 2 * d + 2])
+        plain = plain and not np.array(op.attributes["padding"]).reshape(-1, 2)[d].any()
     dilated = "base_dilations" in op.attributes and op.attributes["base_dilations"][d] != 1
     return _at(op.operands[result], d) if plain and not dilated else None
 

@@ -7,8 +7,8 @@ An open size is followed through shapes (`dialect/origins.py`) to where it is re
 whose result has sizes of its own, an operand that holds a shape. What is linear is followed to the primal that it is
 a tangent of, so a transposed graph reads no tangent for its size. Nothing is emitted until a builder is asked to.
 
-A `Size` is a sum of integer multiples of such readings, of products and of quotients of sums, in a form in which
-equal ones are mostly found equal. Where a rule asks what only the run can tell, it is refused (`OpenSize`).
+A `Size` is a sum of integer multiples of such readings, and of products, quotients and maxima of sums, in a form in
+which equal ones are mostly found equal. Where a rule asks what only the run can tell, it is refused (`OpenSize`).
 """
 
 from collections.abc import Callable, Sequence
@@ -17,7 +17,7 @@ from typing import Any
 from tiduc.dialect.errors import OpenSize
 
 Atom = tuple[str, Any, Any]
-"""("dimension", value, d), ("entry", vector, i), ("scalar", value, None), ("product" or "quotient", key, key)."""
+"""("dimension", value, d), ("entry", vector, i), ("scalar", value, None); of keys: "product", "quotient", "maximum"."""
 
 Key = tuple[tuple[tuple[Atom, int], ...], int]
 """The atoms of a sum with their factors, in order of appearance, and the constant."""
@@ -106,6 +106,16 @@ def atom(kind: str, of: Any, where: Any = None) -> Size:
     return Size(((((kind, of, where), 1),), 0))
 
 
+def positive(n: Any) -> Any:
+    """The size, or 0 where it is negative."""
+    if not isinstance(n, Size):
+        return max(n, 0)
+    terms, constant = n.key
+    if constant >= 0 and all(a[0] in ("dimension", "maximum") and factor > 0 for a, factor in terms):
+        return n
+    return atom("maximum", n.key, ((), 0))
+
+
 def known_equal(a: Any, b: Any) -> bool:
     """Two sizes are certain to be equal."""
     if isinstance(a, Size) or isinstance(b, Size):
@@ -114,9 +124,9 @@ def known_equal(a: Any, b: Any) -> bool:
     return bool(a == b)
 
 
-def is_open(sizes: Sequence[Any]) -> bool:
-    """Some of the sizes are open."""
-    return any(isinstance(n, Size) for n in sizes)
+def any_open(*lists: Sequence[Any]) -> bool:
+    """Some of the sizes in some of the lists are open."""
+    return any(isinstance(n, Size) for sizes in lists for n in sizes)
 
 
 def product(sizes: Sequence[Any]) -> Any:

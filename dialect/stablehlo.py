@@ -15,7 +15,7 @@ from torch_mlir._mlir_libs import _stablehlo as hlo
 from tiduc.dialect.dynamic import DynamicShapes
 from tiduc.dialect.errors import OpenSize, Unsupported
 from tiduc.dialect.origins import DYNAMIC
-from tiduc.dialect.sizes import Size, known_equal
+from tiduc.dialect.sizes import any_open, known_equal
 from tiduc.dialect.types import (
     dims,
     element,
@@ -222,7 +222,7 @@ class StablehloBuilder(DynamicShapes):
         """x with `low` and `high` values added at its ends (removed where negative), `interior` between elements."""
         sizes = [_padded(*ends) for ends in zip(shape(x), low, high, interior, strict=True)]
         type_ = with_shape(x.type, sizes)
-        if _any_open(low, high, interior):
+        if any_open(low, high, interior):
             return self.dynamic_pad(x, value, (low, high, interior), type_)
         attributes = {
             "edge_padding_low": dims(low),
@@ -247,7 +247,7 @@ class StablehloBuilder(DynamicShapes):
 
     def slice(self, x: Any, start: Dims, limit: Dims, strides: Dims) -> Any:
         """The elements of x from `start` to before `limit`, every `strides`-th."""
-        if _any_open(start, limit, strides):
+        if any_open(start, limit, strides):
             counts = [-((lo - hi) // s) for lo, hi, s in zip(start, limit, strides, strict=True)]
             return self.real_dynamic_slice(x, (start, limit, strides), with_shape(x.type, counts))
         sizes = [-(-(int(hi) - int(lo)) // int(s)) for lo, hi, s in zip(start, limit, strides, strict=True)]
@@ -313,11 +313,11 @@ class StablehloBuilder(DynamicShapes):
         self, operand: Any, indices: Any, numbers: Any, sizes: Dims, type_: Any, sorted_: bool = False
     ) -> Any:
         """Slices of the operand of the given sizes, at indices clamped into range."""
-        attributes = {
-            "dimension_numbers": numbers,
-            "slice_sizes": dims(sizes),
-            "indices_are_sorted": ir.BoolAttr.get(sorted_),
-        }
+        attributes = {"dimension_numbers": numbers, "indices_are_sorted": ir.BoolAttr.get(sorted_)}
+        if any_open(sizes):
+            operands = (operand, indices, self.sizes(list(sizes)))
+            return self.emit("stablehlo.dynamic_gather", operands, type_, attributes)
+        attributes["slice_sizes"] = dims(sizes)
         return self.emit("stablehlo.gather", (operand, indices), type_, attributes)
 
     def scatter(
@@ -384,13 +384,9 @@ def dense(value: ArrayLike | complex, type_: Any) -> Any:
     return ir.DenseElementsAttr.get_splat(type_, entry).maybe_downcast()
 
 
-def _any_open(*bounds: Any) -> bool:
-    return any(isinstance(n, Size) for bound in bounds for n in bound)
-
-
 def _padded(n: Any, low: Any, high: Any, interior: Any) -> int:
     """The size of a padded dimension, as a type has it."""
-    if _any_open((n, low, high, interior)):
+    if any_open((n, low, high, interior)):
         return DYNAMIC
     return int(low + high + n + max(n - 1, 0) * interior)
 

@@ -5,22 +5,23 @@
       return %0                                  stablehlo.return %0
     }                                          }) {sym_name = "main", inputs = [@a, @x]}
 
-Composites become calls, but for those that have a rule, and private callees are inlined, by MLIR's passes; each public
-function becomes a graph. An input's key is its `tidu.name` attribute, else the name in its location (as JAX writes
-it), else `argN`. Attributes of the module, the function, its arguments and results survive, known or not; those of ops
-stay with the op.
+Composites become calls, by StableHLO's pass, but for those that have a rule; calls are inlined or become calls of
+graphs (`passes/calls.py`). Each public function becomes a graph, and each that is called a private one. An input's key
+is its `tidu.name` attribute, else the name in its location (as JAX writes it), else `argN`. Attributes of the module,
+the function, its arguments and results survive, known or not; those of ops stay with the op.
 """
 
+from collections.abc import Iterable
 from typing import Any
 
 from torch_mlir import ir
 
 from tiduc.dialect.context import run_passes, stage
-from tiduc.dialect.control import CALL, GRAPHS, KEPT
 from tiduc.dialect.errors import ParseError, Unsupported
-from tiduc.dialect.graph import CARRIER, TARGET, operations
+from tiduc.dialect.graph import operations
 from tiduc.dialect.verify import TERMINATOR
-from tiduc.passes.own_derivatives import is_private, keep_functions, name_of
+from tiduc.passes.calls import settle_calls
+from tiduc.passes.own_derivatives import keep_functions
 from tiduc.passes.rules import OPSET
 from tiduc.passes.rules.registry import OpSet
 
@@ -29,36 +30,47 @@ _OWN = ("sym_name", "function_type", "sym_visibility")
 
 
 @stage
-def import_stablehlo(module: Any, only: str | None = None, opset: OpSet = OPSET) -> Any:
+def import_stablehlo(module: Any, only: str | None = None, opset: OpSet = OPSET, inline: bool = False) -> Any:
     """A new module, with a graph for each public function; `module` stays as it is.
 
     Functions that custom calls and composites name stay functions. `only` names the one function to import, whatever
-    the others are. `opset` says which composites have a rule. `Unsupported` where a function has several blocks, or
-    recursion leaves a call.
+    the others are. `opset` says which composites have a rule. With `inline`, every call is inlined that may be.
+    `Unsupported` where a function has several blocks, or calls itself.
     """
     imported = _clone(module)
-    keep_functions(imported, opset)
-    ruled = ",".join(opset.called("stablehlo.composite"))
+    derivatives = keep_functions(imported, opset)
+    kept = ",".join(opset.called("stablehlo.composite"))
     run_passes(
         imported.operation,
-        f"builtin.module(func.func(stablehlo-legalize-composite-to-call{{except={ruled}}}),"
-        "inline{default-pipeline=},symbol-dce)",
+        f"builtin.module(func.func(stablehlo-legalize-composite-to-call{{except={kept}}}))",
     )
-    functions = [op for op in operations(imported.body) if op.name == "func.func"]
-    named = _named_by_ops(functions) if len(functions) > 1 else set()
-    kept = {name_of(op) for op in functions if KEPT in op.attributes}
-    for op in functions:
-        name = name_of(op)
+    functions = {
+        str(ir.StringAttr(op.attributes["sym_name"]).value): op
+        for op in operations(imported.body)
+        if op.name == "func.func"
+    }
+    named = _named_by_ops(functions.values()) if len(functions) > 1 else set()
+    settle_calls(functions, sorted(named), inline=True)  # they stay as they are, and call nothing
+    roots = [name for name, op in functions.items() if _is_root(name, op, only)]
+    called = [*derivatives, *settle_calls(functions, [*roots, *derivatives], inline)]
+    for name, op in functions.items():
         if name in named:
             op.attributes["sym_visibility"] = ir.StringAttr.get("private")
             continue
-        if len(op.regions[0].blocks) and (name in kept or only in (None, name)):
-            _to_graph(op, name in kept and (is_private(op) or only not in (None, name)), kept)
+        if name in roots or name in called:
+            _to_graph(op, is_private=name not in roots)
         op.erase()
     return imported
 
 
-def _named_by_ops(functions: list[Any]) -> set[str]:
+def _is_root(name: str, function: Any, only: str | None) -> bool:
+    if not len(function.regions[0].blocks):
+        return False
+    visibility = function.attributes.get("sym_visibility")
+    return only == name or (only is None and (visibility is None or visibility.value == "public"))
+
+
+def _named_by_ops(functions: Iterable[Any]) -> set[str]:
     names: set[str] = set()
 
     def look(op: Any) -> Any:
@@ -83,63 +95,31 @@ def _clone(module: Any) -> Any:
     return copy
 
 
-def _to_graph(function: Any, closed: bool, kept: set[str]) -> None:
-    """Makes a graph of a function, before it; the function keeps no body.
-
-    The inputs of a `closed` one, which others call, have keys of their own; `kept` are the names of all such.
-    """
+def _to_graph(function: Any, is_private: bool) -> None:
+    """Makes a graph of a function, before it; the function keeps no body."""
     if len(function.regions[0].blocks) != 1:
         raise Unsupported("a function of several blocks cannot be differentiated", function.location)
     block = function.regions[0].blocks[0]
-    name = ir.StringAttr(function.attributes["sym_name"])
-    own = (*_OWN, "arg_attrs", "res_attrs") if closed else _OWN
-    attributes = {name: function.attributes[name] for name in function.attributes if name not in own}
-    if closed:
+    name = function.attributes["sym_name"]
+    if is_private:  # its inputs are no inputs of the program, whatever they are called
         keys = [f"{name.value}.{i}" for i in range(len(block.arguments))]
-        attributes["sym_visibility"] = ir.StringAttr.get("private")
     else:
         keys = _keys(block, function.attributes.get("arg_attrs"))
+    attributes = {name: function.attributes[name] for name in function.attributes if name not in _OWN}
     attributes["sym_name"] = name
+    if is_private:
+        attributes["sym_visibility"] = ir.StringAttr.get("private")
     attributes["inputs"] = ir.ArrayAttr.get([ir.FlatSymbolRefAttr.get(key) for key in keys])
     graph = ir.Operation.create(
         "tidu.graph", attributes=attributes, regions=1, loc=function.location, ip=ir.InsertionPoint(function)
     )
     block.append_to(graph.regions[0])
-    for op in _calls(graph):
-        _to_graph_call(op, kept)
-    last = list(operations(block))[-1]
-    ir.Operation.create(
-        TERMINATOR, operands=list(last.operands), loc=last.location, ip=ir.InsertionPoint(last)
-    )
-    last.erase()
-
-
-def _calls(graph: Any) -> list[Any]:
-    """The calls that are left, in regions too."""
-    found = []
-
-    def look(op: Any) -> Any:
-        if op.name == "func.call":
-            found.append(op)
-        return ir.WalkResult.ADVANCE
-
-    graph.walk(look)
-    return found
-
-
-def _to_graph_call(op: Any, kept: set[str]) -> None:
-    """Makes a call of a graph of a call of a function that was not inlined."""
-    callee = op.attributes["callee"]
-    if callee.value not in kept:
-        raise Unsupported(f"the call of {callee} is recursive", op.location)
-    attributes = {TARGET: ir.StringAttr.get(CALL), GRAPHS: ir.ArrayAttr.get([callee])}
-    types = [y.type for y in op.results]
-    call = ir.Operation.create(
-        CARRIER, types, list(op.operands), attributes, loc=op.location, ip=ir.InsertionPoint(op)
-    )
-    for old, new in zip(op.results, call.results, strict=True):
-        old.replace_all_uses_with(new)
-    op.erase()
+    for op in operations(block):
+        if op.name == "func.return":
+            ir.Operation.create(
+                TERMINATOR, operands=list(op.operands), loc=op.location, ip=ir.InsertionPoint(op)
+            )
+            op.erase()
 
 
 def _keys(block: Any, arg_attrs: Any) -> list[str]:

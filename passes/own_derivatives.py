@@ -7,54 +7,47 @@ There is a tangent for each argument and result of a float or complex type, in o
 others are inlined, and its calls are differentiated by what it names; so it is with one that has a rule in the op set.
 """
 
-from collections.abc import Sequence
 from typing import Any
 
 from torch_mlir import ir
 
 from tiduc.dialect.control import KEPT, OWN
-from tiduc.dialect.errors import ParseError, Unsupported
+from tiduc.dialect.errors import ParseError
 from tiduc.dialect.graph import operations
 from tiduc.passes.rules.registry import OpSet
 
 
-def keep_functions(module: Any, opset: OpSet) -> None:
-    """Marks the functions of a module that are not to be inlined; a public one becomes the call of a private one.
+def keep_functions(module: Any, opset: OpSet) -> list[str]:
+    """Marks the functions of a module that are not to be inlined; the names of those that are derivatives of others.
 
-    `ParseError` where a function names none, two, or one of another signature; `Unsupported` where its body calls it.
+    A public function that names one becomes the call of a private one. `ParseError` where a function names none, two,
+    or one of another signature.
     """
-    functions = {name_of(op): op for op in operations(module.body) if op.name == "func.func"}
+    derivatives: dict[str, None] = {}
+    functions = {
+        str(ir.StringAttr(op.attributes["sym_name"]).value): op
+        for op in operations(module.body)
+        if op.name == "func.func"
+    }
     ruled = set(opset.called("func.call"))
     for name, function in functions.items():
         named = [attribute for attribute in OWN if attribute in function.attributes]
         if len(named) == 2:
             raise ParseError(f"@{name} has both {named[0]} and {named[1]}; one is enough", function.location)
         for attribute in named:
-            _check(function, name, attribute, functions, opset)
+            derivatives[_check(function, name, attribute, functions, opset)] = None
         if not named and name not in ruled:
             continue
-        if _calls(name, functions):
-            raise Unsupported(f"@{name} calls itself, which cannot be differentiated", function.location)
         if not len(function.regions[0].blocks):
             raise ParseError(f"@{name} has no body", function.location)
         function.attributes[KEPT] = ir.UnitAttr.get()
-        if named and not is_private(function):
+        if named and "sym_visibility" not in function.attributes:
             _apart(function, name, functions)
+    return list(derivatives)
 
 
-def name_of(function: Any) -> str:
-    """Its symbol."""
-    return str(ir.StringAttr(function.attributes["sym_name"]).value)
-
-
-def is_private(function: Any) -> bool:
-    """No other module sees it."""
-    visibility = function.attributes.get("sym_visibility")
-    return visibility is not None and visibility.value == "private"
-
-
-def _check(function: Any, name: str, attribute: str, functions: dict[str, Any], opset: OpSet) -> None:
-    """The function named is there, and has the signature."""
+def _check(function: Any, name: str, attribute: str, functions: dict[str, Any], opset: OpSet) -> str:
+    """The name of the function that an attribute names, which is there, and has the signature."""
     symbol = function.attributes[attribute]
     if not isinstance(symbol, ir.FlatSymbolRefAttr) or symbol.value not in functions:
         raise ParseError(f"@{name} has {attribute} = {symbol}, which is no function here", function.location)
@@ -72,37 +65,12 @@ def _check(function: Any, name: str, attribute: str, functions: dict[str, Any], 
         message = f"@{symbol.value}, the {attribute} of @{name}, has the type {actual}, expects {wanted}"
         raise ParseError(message, derivative.location)
     derivative.attributes[KEPT] = ir.UnitAttr.get()
+    return str(symbol.value)
 
 
 def _signature(function: Any) -> tuple[list[Any], list[Any]]:
     type_ = ir.TypeAttr(function.attributes["function_type"]).value
     return list(type_.inputs), list(type_.results)
-
-
-def _calls(name: str, functions: dict[str, Any]) -> bool:
-    """Calls lead from the function back to it."""
-    seen: set[str] = set()
-    stack = [name]
-    while stack:
-        for callee in _callees(functions[stack.pop()]):
-            if callee == name:
-                return True
-            if callee in functions and callee not in seen:
-                seen.add(callee)
-                stack.append(callee)
-    return False
-
-
-def _callees(function: Any) -> Sequence[str]:
-    found = []
-
-    def look(op: Any) -> Any:
-        if op.name == "func.call":
-            found.append(str(op.attributes["callee"].value))
-        return ir.WalkResult.ADVANCE
-
-    function.walk(look)
-    return found
 
 
 def _apart(function: Any, name: str, functions: dict[str, Any]) -> None:

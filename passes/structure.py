@@ -18,17 +18,7 @@ from typing import Any
 from torch_mlir import ir
 
 from tiduc.dialect.context import stage
-from tiduc.dialect.control import (
-    CALL,
-    CASE,
-    Branches,
-    Loop,
-    control,
-    emit_call,
-    emit_case,
-    is_control,
-    is_kept,
-)
+from tiduc.dialect.control import Branches, Loop, control, emit_call, emit_case, is_control, is_kept
 from tiduc.dialect.graph import Definition, Graph, Value
 from tiduc.dialect.keys import KeyTable
 from tiduc.dialect.view import View
@@ -282,6 +272,8 @@ def _emit_branches(scope: Scope, cluster: Cluster) -> None:
         for j, users in sorted(member.used.items())
         if any(op is None or id(op) not in inside for op in users)
     ]
+    if cluster.leader.index is None:  # the same results wherever the same graph is called
+        wanted = [(cluster.members[0], j) for j in sorted(_used_of(scope, cluster.leader.graphs[0]))]
     arguments = list(
         dict.fromkeys(
             x for m in cluster.members for x in m.record.operands if not _is_inside(scope, x, cluster)
@@ -298,6 +290,12 @@ def _emit_branches(scope: Scope, cluster: Cluster) -> None:
         else emit_case(scope.b, scope.local[index], graphs, operands)
     )
     give_results(scope, dict(zip(wanted, made, strict=True)))
+
+
+def _used_of(scope: Scope, graph: Graph) -> set[int]:
+    """Which results are read of any call of a graph."""
+    members = (m for m in scope.cluster_of if isinstance(m.record, Branches) and m.record.index is None)
+    return {j for m in members if m.record.graphs[0] is graph for j in m.used}
 
 
 def _is_inside(scope: Scope, x: Value, cluster: Cluster) -> bool:

@@ -374,7 +374,8 @@ def _entry(module: Any, entry: str | None) -> str:
     names = [
         str(ir.StringAttr(op.attributes["sym_name"]).value)
         for op in operations(module.body)
-        if op.name == "tidu.graph" or (op.name == "func.func" and _is_public(op))
+        if (op.name == "tidu.graph" and "sym_visibility" not in op.attributes)
+        or (op.name == "func.func" and _is_public(op))
     ]
     if entry is None:
         entry = names[0] if len(names) == 1 else "main"

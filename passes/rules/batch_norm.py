@@ -9,7 +9,8 @@ from typing import Any
 from torch_mlir import ir
 
 from tiduc.dialect.graph import Definition
-from tiduc.dialect.types import is_empty, rank, shape
+from tiduc.dialect.sizes import Size, product
+from tiduc.dialect.types import element, is_empty, rank, shape
 from tiduc.passes.rules.elementwise import times
 from tiduc.passes.rules.expansion import expanded
 from tiduc.passes.rules.opset import linearize
@@ -25,10 +26,9 @@ def batch_norm_training(b: Any, op: Definition, dx: Tangents) -> list[Any | None
         return [None, None, None]
     dmean = dvariance = None
     if dx[0] is not None:
-        share = 1 / _count(op)
         centered = b.subtract(x, _spread(b, op, mean))
-        dmean = times(b, share, _total(b, op, dx[0]))
-        dvariance = times(b, 2 * share, _total(b, op, b.multiply(centered, dx[0])))
+        dmean = _shared(b, op, 1, _total(b, op, dx[0]))
+        dvariance = _shared(b, op, 2, _total(b, op, b.multiply(centered, dx[0])))
     operands, tangents = [x, scale, offset, mean, variance], [*dx, dmean, dvariance]
     return [*expanded(b, operands, tangents, lambda *v: _inference(b, op, *v)), dmean, dvariance]
 
@@ -62,7 +62,7 @@ def _gradient(b: Any, op: Definition, x: Any, scale: Any, mean: Any, variance: A
     u = b.divide(b.subtract(x, _spread(b, op, mean)), _spread(b, op, deviation))
     to_scale, to_offset = _total(b, op, b.multiply(u, ct)), _total(b, op, ct)
     common = b.add(_spread(b, op, to_offset), b.multiply(u, _spread(b, op, to_scale)))
-    rest = b.subtract(ct, times(b, 1 / _count(op), common))
+    rest = b.subtract(ct, _shared(b, op, 1, common))
     return b.multiply(_spread(b, op, b.divide(scale, deviation)), rest), to_scale, to_offset
 
 
@@ -81,12 +81,13 @@ def _total(b: Any, op: Definition, v: Any) -> Any:
     return b.reduce_sum(v, [i for i in range(rank(v)) if i != _feature(op)])
 
 
-def _count(op: Definition) -> int:
-    """The number of elements a feature."""
-    total = 1
-    for i, n in enumerate(shape(op.operands[0])):
-        total *= 1 if i == _feature(op) else n
-    return total
+def _shared(b: Any, op: Definition, number: int, v: Any) -> Any:
+    """number v / n, with n elements a feature."""
+    count = product([n for i, n in enumerate(shape(op.operands[0])) if i != _feature(op)])
+    if isinstance(count, Size):
+        n = b.convert(b.size(count), element(v))
+        return b.divide(times(b, number, v), b.broadcast_in_dim(n, [], v))
+    return times(b, number / count, v)
 
 
 def _feature(op: Definition) -> int:

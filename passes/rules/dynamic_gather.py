@@ -1,21 +1,25 @@
-"""dynamic_gather: of sizes that are constants, it is a gather, which has the transpose."""
+"""dynamic_gather: gather with sizes of slices that are an operand; where these are constants, it is gather."""
 
+from collections.abc import Sequence
 from typing import Any
 
-from torch_mlir import ir
-
 from tiduc.dialect.graph import Definition
-from tiduc.passes.rules.gather import is_sorted
-from tiduc.passes.rules.opset import linearize, unsupported
+from tiduc.dialect.origins import entries
+from tiduc.dialect.sizes import any_open
+from tiduc.passes.rules.gather import gathered, is_sorted
+from tiduc.passes.rules.opset import linearize, transpose
 from tiduc.passes.rules.registry import Tangents
 
 
 @linearize("stablehlo.dynamic_gather")
-def dynamic_gather(b: Any, op: Definition, dx: Tangents) -> list[Any | None]:
+def dynamic_gather(b: Any, op: Definition, dx: Tangents) -> Sequence[Any]:
     _, indices, sizes = op.operands
-    constant = sizes.definition
-    if constant is None or constant.name != "stablehlo.constant":
-        raise unsupported("jvp", op, "its slice sizes are known only when it runs")
-    known = [int(n) for n in ir.DenseIntElementsAttr(constant.attributes["value"])]
-    numbers = op.attributes["dimension_numbers"]
+    known, numbers = entries(sizes), op.attributes["dimension_numbers"]
+    if any_open(known):
+        return b.reapply(op, {0: dx[0]})  # type: ignore[no-any-return]
     return [b.gather(dx[0], indices, numbers, known, op.result.type, is_sorted(op))]
+
+
+@transpose("stablehlo.dynamic_gather")
+def dynamic_gather_transpose(b: Any, op: Definition, ct: Tangents, active: Sequence[bool]) -> list[Any]:
+    return [*gathered(b, op, ct[0], entries(op.operands[2])), None]

@@ -7,7 +7,8 @@ from torch_mlir import ir
 from torch_mlir._mlir_libs import _stablehlo as hlo
 
 from tiduc.dialect.graph import Definition
-from tiduc.dialect.types import element, is_empty, shape, with_shape
+from tiduc.dialect.sizes import any_open
+from tiduc.dialect.types import element, is_empty, rank, shape, with_shape
 from tiduc.passes.rules.opset import linear
 
 ARRANGED = frozenset(
@@ -17,8 +18,12 @@ ARRANGED = frozenset(
 
 @linear("stablehlo.gather", [0])
 def gather(b: Any, op: Definition, ct: Any) -> list[Any]:
+    return gathered(b, op, ct, list(op.attributes["slice_sizes"]))
+
+
+def gathered(b: Any, op: Definition, ct: Any, sizes: Sequence[Any]) -> list[Any]:
     """Add the cotangent where the slices came from. Clamp first: gather does, but scatter drops."""
-    x, indices = op.operands
+    x, indices = op.operands[:2]
     if is_empty(x) or is_empty(ct):
         return [None, None]
     d = hlo.GatherDimensionNumbers(op.attributes["dimension_numbers"])
@@ -30,11 +35,10 @@ def gather(b: Any, op: Definition, ct: Any) -> list[Any]:
         d.start_index_map,
         d.index_vector_dim,
     )
-    sizes = list(op.attributes["slice_sizes"])
     last = [shape(x)[i] - sizes[i] for i in d.start_index_map]
     inside = clamp_indices(b, indices, [0] * len(last), last, d.index_vector_dim)
     sorted_ = is_sorted(op) and (inside is indices or len(last) == 1)  # else clamping may change the order
-    inside = signed(b, inside, max(last, default=0))
+    inside = signed(b, inside, last)
     return [b.scatter(b.zeros_like(x), inside, ct, numbers, sorted_=sorted_), None]
 
 
@@ -43,27 +47,37 @@ def is_sorted(op: Definition) -> bool:
     return "indices_are_sorted" in op.attributes and op.attributes["indices_are_sorted"].value
 
 
-def clamp_indices(b: Any, indices: Any, low: Sequence[int], high: Sequence[int], vector_dim: int) -> Any:
+def clamp_indices(b: Any, indices: Any, low: Sequence[Any], high: Sequence[Any], vector_dim: int) -> Any:
     """The indices, each component of a vector moved into its [low, high]; themselves where all are there."""
-    least, greatest = known_range(b, indices)
-    if least >= max(low, default=least) and greatest <= min(high, default=greatest):
-        return indices
+    if any_open(low, high):
+        if element(indices).width < 32:  # the type of sizes
+            indices = b.convert(indices, ir.IntegerType.get_signless(32))
+    else:
+        least, greatest = known_range(b, indices)
+        if least >= max(low, default=least) and greatest <= min(high, default=greatest):
+            return indices
     least, greatest = type_range(indices)  # a bound beyond is one that no index can pass
-    bounds = [[min(max(v, least), greatest) for v in bound] for bound in (low, high)]
-    at_least, at_most = (components(b, bound, indices.type, vector_dim) for bound in bounds)
+    bounds = [[v if any_open([v]) else min(max(v, least), greatest) for v in bound] for bound in (low, high)]
+    at_least, at_most = (components(b, bound, indices, vector_dim) for bound in bounds)
     return b.clamp(at_least, indices, at_most)
 
 
-def components(b: Any, values: Sequence[int], type_: Any, vector_dim: int) -> Any:
+def components(b: Any, values: Sequence[Any], like: Any, vector_dim: int) -> Any:
     """The same index vector everywhere in a tensor of them."""
+    if any_open(values):
+        vector = b.convert(b.sizes(values), element(like))
+        if vector_dim == rank(like):  # and the vectors, of one component, no dimension
+            return b.broadcast_in_dim(b.reshape(vector, []), [], like)
+        return b.broadcast_in_dim(vector, [vector_dim], like)
     if len(set(values)) <= 1:
-        return b.constant(values[0] if values else 0, type_)
-    vector = b.constant(values, with_shape(type_, [len(values)]))
-    return b.broadcast_in_dim(vector, [vector_dim], type_)
+        return b.constant(values[0] if values else 0, like)
+    vector = b.constant(values, with_shape(like.type, [len(values)]))
+    return b.broadcast_in_dim(vector, [vector_dim], like)
 
 
-def signed(b: Any, indices: Any, largest: int) -> Any:
-    """The indices in a type that holds `largest` with a sign; some targets read unsigned as signed."""
+def signed(b: Any, indices: Any, up_to: Sequence[Any]) -> Any:
+    """The indices in a type that holds these values with a sign; some targets read unsigned as signed."""
+    largest = 2**31 - 1 if any_open(up_to) else max(up_to, default=0)
     fits = largest < 2 ** (element(indices).width - 1)
     return indices if fits else b.convert(indices, ir.IntegerType.get_signless(64))
 

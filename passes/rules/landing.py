@@ -1,13 +1,13 @@
 """Where the updates of a scatter land in its operand: what is read from there, added there, or won there."""
 
-import math
 from typing import Any
 
 from torch_mlir import ir
 from torch_mlir._mlir_libs import _stablehlo as hlo
 
 from tiduc.dialect.graph import Definition
-from tiduc.dialect.types import element, predicate, rank, shape, with_element, with_shape
+from tiduc.dialect.sizes import Size, any_open, known_equal, product
+from tiduc.dialect.types import element, rank, shape, with_element, with_shape
 from tiduc.passes.rules.gather import clamp_indices, components, is_sorted, known_range, signed
 
 
@@ -47,14 +47,15 @@ def landed(b: Any, op: Definition, y: Any) -> Any:
         sizes[i] = shape(updates)[dimension]
     where = list(d.scattered_dims_to_operand_dims)
     least, greatest = known_range(b, indices)
-    fits = not where or least >= 0 and all(greatest <= shape(y)[i] - sizes[i] for i in where)
+    room = [shape(y)[i] - sizes[i] for i in where]
+    fits = not where or least >= 0 and not any_open(room) and all(greatest <= n for n in room)
     margin = [n - 1 if i in where and not fits else 0 for i, n in enumerate(sizes)]
     along, last = [margin[i] for i in where], [shape(y)[i] - 1 for i in where]
     inside = clamp_indices(b, indices, [-n for n in along], last, d.index_vector_dim)
-    start = signed(b, inside, max(map(sum, zip(last, along, strict=True)), default=0))
+    start = signed(b, inside, [n + by for n, by in zip(last, along, strict=True)])
     source = y
-    if any(margin):
-        start = b.add(start, components(b, along, start.type, d.index_vector_dim))
+    if not all(known_equal(n, 0) for n in margin):
+        start = b.add(start, components(b, along, start, d.index_vector_dim))
         source = b.pad(y, b.zero(with_shape(y.type, [])), margin, margin, [0] * rank(y))
     numbers = hlo.GatherDimensionNumbers.get(
         d.update_window_dims,
@@ -75,7 +76,7 @@ def landed(b: Any, op: Definition, y: Any) -> Any:
         true = b.constant(True, with_shape(is_inside.type, []))
         is_inside = b.reduce(is_inside, true, [d.index_vector_dim], "stablehlo.and")
     batch = [i for i in range(rank(updates)) if i not in d.update_window_dims]
-    is_inside = b.broadcast_in_dim(is_inside, batch, predicate(updates.type))
+    is_inside = b.broadcast_in_dim(is_inside, batch, updates)
     return b.select(is_inside, found, b.zeros_like(found))
 
 
@@ -92,6 +93,8 @@ def put(b: Any, op: Definition, x: Any, updates: Any, reducer: str | None, uniqu
 
 def count_from_one(b: Any, like: Any) -> Any:
     """1, 2, 3, ... in the shape of a value, in row-major order; zero is the number of none of them."""
-    count = math.prod(shape(like))
-    type_ = with_element(like.type, ir.IntegerType.get_signless(32 if count < 2**31 else 64))
-    return b.add(b.reshape(b.iota(0, with_shape(type_, [count])), shape(like)), b.constant(1, type_))
+    count = product(shape(like))
+    few = not isinstance(count, Size) and count < 2**31
+    type_ = with_element(like.type, ir.IntegerType.get_signless(32 if few else 64))
+    place = b.reshape(b.iota(0, with_shape(type_, [count]), [count]), shape(like))
+    return b.add(place, b.constant(1, place))

@@ -96,7 +96,7 @@ def _derived(b: Any, made: Loop, active: list[bool]) -> Any:
         tick = with_shape(inputs[0].type, [0])  # a sequence of nothing: it says how often
         more, varying = [tick], [Value(tick, made.body)]
     extended = parts.extended(b, more)
-    k, s = sum(active[:n]), sum(active[: n + m])
+    s = sum(active[: n + m])
     invariants = [x for x in (*parts.inputs, *parts.invariant) if x not in inputs[: n + m]]
     wanted = [
         y.type if dy is None else dy

@@ -20,6 +20,7 @@ from tiduc.dialect.verify import ACTIVE
 from tiduc.dialect.windows import Window, reduce_window
 from tiduc.passes.rules.associative import over_windows
 from tiduc.passes.rules.expansion import expanded
+from tiduc.passes.rules.gather import type_range
 from tiduc.passes.rules.opset import unsupported
 from tiduc.passes.rules.registry import Tangents
 
@@ -93,9 +94,8 @@ def numbers(b: Any, x: Any) -> Any:
 def none(b: Any, x: Any, at: Any) -> Any:
     """The number, as a scalar, of what is no element of x."""
     count = product(shape(x))
-    if isinstance(count, Size):
-        return b.convert(b.size(count), element(at))
-    return b.constant(count, with_shape(at.type, []))
+    number = type_range(at)[1] if isinstance(count, Size) else count  # a region cannot read the size
+    return b.constant(number, with_shape(at.type, []))
 
 
 def repeated(b: Any, scalar: Any, like: Any) -> Any:
@@ -112,6 +112,8 @@ def taken(b: Any, dx: Any, at: Any, otherwise: Any | None) -> Any:
     flat = b.reshape(dx, [count])
     if otherwise is not None:
         flat = b.pad(flat, otherwise, [0], [1], [0])
+        if isinstance(count, Size):
+            at = b.minimum(at, repeated(b, b.convert(b.size(count), element(at)), at))
     numbering = hlo.GatherDimensionNumbers.get([], [0], [], [], [0], rank(at))
     indices = b.reshape(at, [*shape(at), 1])
     return b.gather(flat, indices, numbering, [1], with_element(at.type, element(dx)))

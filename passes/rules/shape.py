@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 
 from tiduc.dialect.graph import Definition
-from tiduc.dialect.sizes import Size, known_equal
+from tiduc.dialect.sizes import Size, known_equal, positive
 from tiduc.dialect.types import element, is_open, predicate, rank, shape, with_shape
 from tiduc.passes.rules.opset import linear, linearize, transpose
 from tiduc.passes.rules.registry import Tangents
@@ -74,20 +74,23 @@ def concatenate_transpose(b: Any, op: Definition, ct: Tangents, active: Sequence
 
 @linear("stablehlo.pad", [0, 1])
 def pad(b: Any, op: Definition, ct: Any) -> list[Any]:
+    names = "edge_padding_low", "edge_padding_high", "interior_padding"
+    return unpadded(b, op, ct, *(list(op.attributes[name]) for name in names))
+
+
+def unpadded(
+    b: Any, op: Definition, ct: Any, low: Sequence[Any], high: Sequence[Any], interior: Sequence[Any]
+) -> list[Any]:
     """Element k of the operand is at low + k (interior + 1); the padding value is wherever no element is."""
-    x, value = op.operands
-    low, high, interior = (
-        np.array(list(op.attributes[name]), int)
-        for name in ("edge_padding_low", "edge_padding_high", "interior_padding")
-    )
+    x, value = op.operands[:2]
 
     def of_operand() -> Any:
-        cropped, start, limit = ct, np.maximum(low, 0), shape(ct) - np.maximum(high, 0)
-        if (low < 0).any() or (high < 0).any():  # dropped elements get a zero
-            none = np.zeros_like(low)
-            cropped = b.pad(ct, b.zeros_like(value), -low, -high, none)
-            start, limit = none, shape(cropped)
-        return b.slice(cropped, start, limit, interior + 1)
+        cropped, start, steps = ct, low, [n + 1 for n in interior]
+        if any(isinstance(n, Size) or n < 0 for n in (*low, *high)):  # dropped elements get a zero
+            none = [0] * rank(ct)
+            cropped = b.pad(ct, b.zeros_like(value), [-n for n in low], [-n for n in high], none)
+            start = none
+        return b.slice(cropped, start, _ends(start, shape(x), steps), steps)
 
     def of_value() -> Any:
         boolean = element(predicate(value.type))
@@ -96,6 +99,11 @@ def pad(b: Any, op: Definition, ct: Any) -> list[Any]:
         return b.reduce_sum(b.select(is_element, b.zeros_like(ct), ct), range(rank(ct)))
 
     return [of_operand, of_value]
+
+
+def _ends(start: Sequence[Any], counts: Sequence[Any], steps: Sequence[Any]) -> list[Any]:
+    """The places after the last of so many, each some steps after the one before."""
+    return [at + positive((n - 1) * by + 1) for at, n, by in zip(start, counts, steps, strict=True)]
 
 
 @linear("stablehlo.reshape", [0])
@@ -110,13 +118,14 @@ def reverse(b: Any, op: Definition, ct: Any) -> list[Any]:
 
 @linear("stablehlo.slice", [0])
 def slice_(b: Any, op: Definition, ct: Any) -> list[Any]:
+    start, strides = (list(op.attributes[name]) for name in ("start_indices", "strides"))
+    return [unsliced(b, op.operands[0], ct, start, strides)]
+
+
+def unsliced(b: Any, x: Any, ct: Any, start: Sequence[Any], strides: Sequence[Any]) -> Any:
     """Zeros before, between and after the elements that were taken."""
-    x = op.operands[0]
-    start, strides = (np.array(list(op.attributes[name]), int) for name in ("start_indices", "strides"))
-    taken = np.array(shape(ct), int)
-    end = start + np.where(taken > 0, (taken - 1) * strides + 1, 0)
-    after = [n - e for n, e in zip(shape(x), end, strict=True)]
-    return [b.pad(ct, b.zero(with_shape(x.type, [])), start, after, strides - 1)]
+    after = [n - end for n, end in zip(shape(x), _ends(start, shape(ct), strides), strict=True)]
+    return b.pad(ct, b.zero(with_shape(x.type, [])), start, after, [n - 1 for n in strides])
 
 
 @linear("stablehlo.transpose", [0])

@@ -54,7 +54,7 @@ def check_platform(function: Callable[..., Any], x: Any, platform: str, on_cpu: 
     program = load(exported(function, x, platform=platform))
     with jax.enable_x64(True):
         dx = like(x, rng)
-        primals, tangents = jax.jvp(on_cpu, (x,), (dx,))
+        primals, tangents = jax.jvp(jax.jit(on_cpu), (x,), (dx,))
         pairs = list(zip(jax.tree.leaves(primals), jax.tree.leaves(tangents), strict=True))
         dy = [np.asarray(tangent) for primal, tangent in pairs if primal.dtype.kind in "fc"]
     count, ct = len(program.outputs), [like(y, rng) for y in dy]

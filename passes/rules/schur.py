@@ -1,0 +1,85 @@
+"""Schur forms of complex matrices, a = z t z^H with t upper triangular; and reductions that are refused.
+
+z moves as z^H dz has a zero diagonal: the derivative of what does not depend on the phases of its columns. Where
+eigenvalues are equal it is not finite. JAX has no derivatives of these.
+
+The equations are those of perturbation theory, as in Stewart and Sun, "Matrix Perturbation Theory" (1990), chapter V;
+the eigenvectors of t solve them.
+"""
+
+from typing import Any
+
+from torch_mlir import ir
+
+from tiduc.dialect.graph import Definition
+from tiduc.dialect.types import element, shape, with_element, with_shape
+from tiduc.passes.rules.custom_call import NAME, custom_call
+from tiduc.passes.rules.decomposition import columns, diagonal, rows, settings, with_settings
+from tiduc.passes.rules.opset import refuse
+from tiduc.passes.rules.registry import Tangents
+from tiduc.passes.rules.triangular_solve import adjoint, compare_places, matrix_product, solve, triangle
+
+refuse(
+    "the Schur form of a real matrix has blocks of two, and that of a complex one has a rule",
+    *(f"{NAME} @lapack_{letter}gees_ffi" for letter in "sd"),
+)
+refuse(
+    "the vectors of its reflections follow from one another, and have no closed form",
+    *(f"{NAME} @lapack_{letter}gehrd_ffi" for letter in "sdcz"),
+    *(f"{NAME} @lapack_{name}trd_ffi" for name in ("ssy", "dsy", "che", "zhe")),
+    *(f"{NAME} @{gpu}solver_sytrd_ffi" for gpu in ("cu", "hip")),
+)
+
+
+@custom_call("lapack_cgees_ffi", "lapack_zgees_ffi")
+def schur(b: Any, op: Definition, dx: Tangents) -> list[Any | None]:
+    """dz = z x, dt = c + t x - x t, with c = z^H da z, and x = y - y^H for y strictly lower triangular.
+
+    Below the diagonal dt is zero: with the eigenvectors p of t, which are triangular as t is, and m that part of
+    p^-1 y p, it is that of p^-1 c p plus (t_i - t_j) m_ij. So m is a quotient, and y that part of p m p^-1.
+    """
+    t, z, *_ = op.results
+    if 0 in shape(t):
+        return [None] * len(op.results)
+    vectors = settings(op)["mode"] == ord("V")
+    if not vectors:
+        z = b.reapply(op, {}, with_settings(op, mode=ord("V")))[1]
+    c = matrix_product(b, adjoint(b, z), matrix_product(b, dx[0], z))
+    p, w = _eigenvectors(b, t), diagonal(b, t)
+    inner = _solved(b, p, matrix_product(b, c, p))
+    gaps = b.subtract(columns(b, w, t.type), rows(b, w, t.type))
+    below = compare_places(b, t, "GT")
+    gaps = b.select(below, gaps, b.constant(1, t.type))
+    m = b.divide(b.select(below, inner, b.zero(t.type)), gaps)
+    y = solve(b, p, matrix_product(b, p, m), left=False, lower=False, adjoint=False)
+    y = triangle(b, y, lower=True, strict=True)
+    x = b.subtract(y, adjoint(b, y))
+    dt = b.add(c, b.subtract(matrix_product(b, t, x), matrix_product(b, x, t)))
+    dt = triangle(b, dt, lower=False)
+    return [dt, matrix_product(b, z, x) if vectors else None, diagonal(b, dt), None, None]
+
+
+def _solved(b: Any, p: Any, y: Any) -> Any:
+    return solve(b, p, y, left=True, lower=False, adjoint=False)
+
+
+def _eigenvectors(b: Any, t: Any) -> Any:
+    """The eigenvectors of an upper triangular t, with ones on the diagonal: a system for each, all in one solve.
+
+    The j-th has of t - t_jj what is in rows and columns before j, and of the unit matrix the rest.
+    """
+    *batch, n, _ = shape(t)
+    last = len(batch)
+    many = with_shape(t.type, [*batch, n, n, n])
+    of_t = b.broadcast_in_dim(t, [*range(last), last + 1, last + 2], many)
+    shift = b.broadcast_in_dim(diagonal(b, t), range(last + 1), many)
+    integers = with_element(many, ir.IntegerType.get_signless(32))
+    number, row, column = (b.iota(last + i, integers) for i in range(3))
+    before = b.and_(b.compare(row, number, "LT"), b.compare(column, number, "LT"))
+    unit = b.convert(b.compare(row, column, "EQ"), element(t))
+    system = b.select(before, b.subtract(of_t, b.multiply(unit, shift)), unit)
+    turned = b.transpose(t, [*range(last), last + 1, last])
+    ones = b.convert(compare_places(b, t, "EQ"), element(t))
+    right = b.subtract(ones, triangle(b, turned, lower=True, strict=True))
+    p = b.reshape(_solved(b, system, b.reshape(right, [*batch, n, n, 1])), [*batch, n, n])
+    return b.transpose(p, [*range(last), last + 1, last])

@@ -1,0 +1,72 @@
+"""Programs with open sizes, checked at given sizes: refined to static shapes, where rules are checked already."""
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+from check_rule import active, assert_close, like
+from numpy.typing import NDArray
+from torch_mlir import ir
+from xla import by_xla, chosen
+
+from tiduc.dialect.context import parse, run_passes, stage
+from tiduc.program import Program, load
+from tiduc.runtime.reference import evaluate
+
+Array = NDArray[Any]
+
+_STATIC = (
+    "stablehlo-refine-shapes,"
+    "func.func(chlo-legalize-to-stablehlo,stablehlo-canonicalize-dynamism,stablehlo-aggressive-simplification,canonicalize,cse)"
+)
+
+
+@stage
+def refined(text: str, arguments: Sequence[Array]) -> str:
+    """The text of the function `main` for arguments of these shapes."""
+    module = parse(text)
+    for function in list(module.body.operations):
+        type_ = ir.FunctionType(ir.TypeAttr(function.attributes["function_type"]).value)
+    shapes = zip(arguments, type_.inputs, strict=True)
+    types = [str(ir.RankedTensorType.get(x.shape, t.element_type)) for x, t in shapes]
+    refine = f"stablehlo-refine-arguments{{types={','.join(types)}}}"
+    run_passes(module.operation, f"builtin.module({refine})")
+    before = ""
+    while (text := str(module)) != before:  # a size that is computed may have to be folded before the next is known
+        before = text
+        run_passes(module.operation, f"builtin.module({_STATIC})")
+    return text
+
+
+def run(program: Program, arguments: Sequence[Array]) -> tuple[Array, ...]:
+    """The program's results, by the reference interpreter for the shapes of these arguments."""
+    text = refined(str(program), arguments)
+    assert "?" not in text, f"open sizes are left:\n{text}\nof:\n{program}"
+    empty = any(0 in x.shape for x in arguments)  # the interpreter ends the process on some empty arrays
+    return (by_xla if empty else chosen(text) or evaluate)(text, arguments)
+
+
+def check_open(text: str, *points: Sequence[Any], order: int = 2, seed: int = 0) -> Program:
+    """Checks that derivatives of a program, at each of some points of several sizes, are those of its static form."""
+    program = load(text)
+    for i, point in enumerate(points):
+        values = [np.asarray(x) for x in point]
+        _check(program, load(refined(str(program), values)), values, order, np.random.default_rng(seed + i))
+    return program
+
+
+def _check(
+    program: Program, static: Program, point: list[Array], order: int, rng: np.random.Generator
+) -> None:
+    wrt = active(point)
+    primal = run(static, point)
+    tangents = [like(point[i], rng) for i in wrt]
+    cotangents = [like(y, rng) for y in primal if y.dtype.kind in "fc"]
+    for mode, more in (("jvp", tangents), ("vjp", cotangents)):
+        derived, known = getattr(program, mode)(wrt), getattr(static, mode)(wrt)
+        arguments = [*point, *more]
+        for actual, expected in zip(run(derived, arguments), run(known, arguments), strict=True):
+            assert actual.shape == expected.shape
+            assert_close(actual, expected, 1e-12, f"{mode}, order {order}, {[x.shape for x in point]}")
+        if order > 1:
+            _check(derived, known, arguments, order - 1, rng)
