@@ -10,6 +10,8 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field, fields
 from typing import Any
 
+from torch_mlir import ir
+
 from tiduc.dialect.errors import Unsupported
 from tiduc.passes.rules import OPSET
 from tiduc.passes.rules.registry import LinearizeRule, OpSet, TransposeRule
@@ -35,11 +37,12 @@ class Recorder(OpSet):
 
 
 def _element(op: Any) -> str:
-    """The element type of its first operand that has a tangent."""
+    """The element type of its first operand of floats or complex numbers."""
     for x in op.operands:
-        if OPSET.builder.tangent_type(x.type) is not None:
-            return str(x.type.element_type)
-    return ""
+        element = getattr(x.type, "element_type", None)
+        if isinstance(element, ir.FloatType | ir.ComplexType):
+            return str(element)
+    return "none"
 
 
 class Notes:
