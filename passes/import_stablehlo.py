@@ -29,9 +29,7 @@ _OWN = ("sym_name", "function_type", "sym_visibility")
 
 
 @stage
-def import_stablehlo(
-    module: Any, only: str | None = None, opset: OpSet = OPSET, inline: bool = False
-) -> Any:
+def import_stablehlo(module: Any, only: str | None = None, opset: OpSet = OPSET, inline: bool = False) -> Any:
     """A new module, with a graph for each public function; `module` stays as it is.
 
     Functions that custom calls and composites name stay functions. `only` names the one function to import, whatever
@@ -51,6 +49,7 @@ def import_stablehlo(
     }
     named = _named_by_ops(functions.values()) if len(functions) > 1 else set()
     roots = [name for name, op in functions.items() if _is_root(name, op, only)]
+    settle_calls(functions, sorted(named), inline=True)
     called = settle_calls(functions, roots, inline)
     for name, op in functions.items():
         if name in named:

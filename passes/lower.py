@@ -62,7 +62,8 @@ def lower(
         op.clone(ir.InsertionPoint(module.body))
     if beside:
         run_passes(module.operation, "builtin.module(symbol-dce)")
-    if holds_calls(graph):
+    own = [other for other in view.graphs.values() if other.private] if view is not None else []
+    if any(map(holds_calls, [graph, *own])):
         manual_regions(function)
     return module
 
