@@ -13,6 +13,11 @@ from torch_mlir import ir
 
 from tiduc.dialect.verify import ACTIVE
 
+CARRIER = "stablehlo.custom_call"
+TARGET = "call_target_name"
+OWN = frozenset({"tidu.call", "tidu.case", "tidu.loop"})
+"""What an op of graphs is written as: IRDL can declare no op whose operands are of any number and types."""
+
 
 class Value:
     """A value of a graph: an input, which has a key, or a result, which has a definition.
@@ -106,9 +111,10 @@ class Definition:
         if source is None or len(source.results) != len(types):  # emitted: what is given is all there is
             given = {**(self.given or {}), **marks} if marks else self.given
             count = len(source.regions) if source is not None else 0
-            op = ir.Operation.create(
-                self.name, types, operands, given, regions=count, loc=self.location, ip=ip
-            )
+            name = self.name
+            if name in OWN:
+                name, given = CARRIER, {TARGET: ir.StringAttr.get(name), **(given or {})}
+            op = ir.Operation.create(name, types, operands, given, regions=count, loc=self.location, ip=ip)
             if source is not None:
                 _move_regions(source.clone(ip), op)
             return op
@@ -123,6 +129,25 @@ class Definition:
         if captures:
             replace_captured(op, captures)
         return op
+
+
+def definition_of(op: Any, graph: "Graph") -> Definition:
+    """The definition of an `ir.Operation`; what it reads is yet to be found."""
+    name, attributes, source = op.name, op.attributes, op if len(op.regions) else None
+    given = None
+    if source is None and len(attributes):
+        given = {key: attributes[key] for key in attributes if key != ACTIVE}
+        if name == CARRIER and (target := str(given[TARGET].value)) in OWN:
+            name = target
+            del given[TARGET]
+    definition = Definition(name, (), graph, None, given, source, (), op)
+    results = []
+    for y in op.results:
+        value = Value(y.type, graph, definition)
+        value.mlir = y
+        results.append(value)
+    definition.results = tuple(results)
+    return definition
 
 
 def _move_regions(holder: Any, op: Any) -> None:
@@ -172,6 +197,11 @@ class Graph:
         if len(self._primal_of) != len(self.input_of):
             self._primal_of = dict(zip(self.inputs.values(), self.input_of, strict=False))
         return self._primal_of.get(value)
+
+    @property
+    def private(self) -> bool:
+        """It is there for calls, branches or loops of other graphs."""
+        return "sym_visibility" in self.attributes
 
     def name_of(self, value: Value) -> str:
         """The symbol name of a value defined here; the value gets one, where it has none yet."""

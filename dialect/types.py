@@ -96,3 +96,9 @@ def dims(values: Any) -> Any:
 @functools.cache
 def _dims(values: tuple[int, ...]) -> Any:
     return ir.DenseI64ArrayAttr.get(list(values))
+
+
+def bits(x: Any) -> int:
+    """The width of a value's elements."""
+    type_ = element(x)
+    return 2 * int(type_.element_type.width) if is_complex(x) else int(type_.width)

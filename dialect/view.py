@@ -10,8 +10,8 @@ from torch_mlir import ir
 
 from tiduc.dialect.context import stage
 from tiduc.dialect.errors import ResolveError
-from tiduc.dialect.graph import Definition, Graph, Value, captured, operations
-from tiduc.dialect.verify import ACTIVE, ACTIVE_OUTPUTS, INPUT_OF, OUTPUT_OF, TERMINATOR
+from tiduc.dialect.graph import Definition, Graph, Value, captured, definition_of, operations
+from tiduc.dialect.verify import ACTIVE_OUTPUTS, INPUT_OF, OUTPUT_OF, TERMINATOR
 
 BINDING = "tidu.bind"
 """The name of the definition of a bound input: its operand is the value that stands in its place."""
@@ -26,6 +26,7 @@ class View:
     def __init__(self, module: Any, search: Callable[[str], tuple[Any, Any] | None] | None = None) -> None:
         self.graphs: dict[str, Graph] = {}
         self.inputs: dict[str, Value] = {}
+        self.derived: dict[Any, Any] = {}  # what rules have made of whole graphs, once each
         self._scratch = ir.Module.create()  # of the ops that hold the regions of ops which rules emitted
         self._holders: dict[Any, Any] = {}
         self._module = module
@@ -88,6 +89,14 @@ class View:
         self._outputs[graph.name] = []
         self._unwritten.append(graph)
         return self._add(graph)
+
+    def discard(self, graph: Graph) -> None:
+        """Forgets a graph that a builder made, of which others hold all that is needed."""
+        del self.graphs[graph.name], self._outputs[graph.name]
+        self._unwritten.remove(graph)
+        for key, x in graph.inputs.items():
+            if x.graph is graph:
+                del self.inputs[key]
 
     def graph(self, name: str, location: Any = None) -> Graph:
         """The graph of that name, read; `ResolveError` where there is none."""
@@ -160,13 +169,14 @@ class View:
         definition.results = (bound,)
         bound.definition = definition
 
-    def schedule(self, wanted: Iterable[Value]) -> list[Definition]:
+    def schedule(self, wanted: Iterable[Value], given: Iterable[Value] = ()) -> list[Definition]:
         """The definitions that the wanted values need, each after what it reads. Linear, iterative.
 
-        `ResolveError` where a value depends on itself.
+        What defines `given` values is left out. `ResolveError` where a value depends on itself.
         """
         order: list[Definition] = []
-        state: dict[Definition, bool] = {}  # False: its operands are under way; True: it is in the order
+        # False: its operands are under way; True: it is in the order, or given
+        state: dict[Definition, bool] = {x.definition: True for x in given if x.definition is not None}
         stack = [x.definition for x in wanted if x.definition is not None]
         stack.reverse()
         while stack:
@@ -237,17 +247,8 @@ class View:
             elif name == TERMINATOR:
                 outputs = list(op.operands)
             else:
-                attributes, source = op.attributes, op if len(op.regions) else None
-                given = None
-                if source is None and len(attributes):
-                    given = {key: attributes[key] for key in attributes if key != ACTIVE}
-                definition = Definition(name, (), graph, None, given, source, (), op)
-                results = []
-                for y in op.results:
-                    value = values[y] = Value(y.type, graph, definition)
-                    value.mlir = y
-                    results.append(value)
-                definition.results = tuple(results)
+                definition = definition_of(op, graph)
+                values.update(zip(op.results, definition.results, strict=True))
                 graph.definitions.append(definition)
                 read.append((definition, op))
         self._outputs[graph.name] = outputs

@@ -1,10 +1,11 @@
 """Records to MLIR: a graph's definitions, as operations of a block."""
 
+from collections.abc import Callable
 from typing import Any
 
 from torch_mlir import ir
 
-from tiduc.dialect.graph import Graph, Value
+from tiduc.dialect.graph import OWN, Graph, Value
 from tiduc.dialect.verify import ACTIVE_OUTPUTS, INPUT_OF, OUTPUT_OF, TERMINATOR
 from tiduc.dialect.view import View
 
@@ -33,15 +34,33 @@ def write_graph(view: View, graph: Graph, module: Any) -> None:
         y.mlir = local[y]
 
 
-def write_block(graph: Graph, block: Any, local: dict[Value, Any], masks: bool = True) -> None:
-    """Writes the graph's inputs and definitions into an empty block; `local` learns the `ir.Value` of each."""
+def write_block(
+    graph: Graph,
+    block: Any,
+    local: dict[Value, Any],
+    masks: bool = True,
+    own: Callable[..., Any] | None = None,
+) -> None:
+    """Writes the graph's inputs and definitions into an empty block; `local` learns the `ir.Value` of each.
+
+    `own` creates the ops of our dialect, (definition, operands, insertion point), where these are not to be left.
+    """
     for x in graph.inputs.values():
         local[x] = block.add_argument(x.type, x.location)
-    ip = ir.InsertionPoint(block)
+    write_definitions(graph, ir.InsertionPoint(block), local, masks, own)
+
+
+def write_definitions(
+    graph: Graph, ip: Any, local: dict[Value, Any], masks: bool = True, own: Callable[..., Any] | None = None
+) -> None:
+    """Writes the graph's definitions at an insertion point."""
     for definition in graph.definitions:
         operands = [local[x] for x in definition.operands]
         captures = [local[x] for x in definition.captures] if definition.captures else ()
-        op = definition.create(operands, captures, ip, masks)
+        if own is not None and definition.name in OWN:
+            op = own(definition, operands, ip)
+        else:
+            op = definition.create(operands, captures, ip, masks)
         results = definition.results
         if len(results) == 1:
             local[results[0]] = op.result

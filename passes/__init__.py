@@ -11,8 +11,9 @@ PASSES: dict[str, Pass] = {
     for pass_ in (
         Pass(
             "tidu-import",
-            "Makes a graph of each public function; private ones are inlined.",
+            "Makes a graph of each public function, and of the private ones that are called more than once.",
             mlir_passes.import_in_place,
+            (Option("inline", "bool", "every call is inlined; false by default"),),
             by_rules=True,
         ),
         Pass(

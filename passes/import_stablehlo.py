@@ -5,12 +5,13 @@
       return %0                                  stablehlo.return %0
     }                                          }) {sym_name = "main", inputs = [@a, @x]}
 
-Composites become calls, but for those that have a rule, and private callees are inlined, by MLIR's passes; each public
-function becomes a graph. An input's key is its `tidu.name` attribute, else the name in its location (as JAX writes
+Composites become calls, by StableHLO's pass, but for those that have a rule; calls are inlined or become calls of
+graphs (`passes/calls.py`). Each public function becomes a graph, and each that is called a private one. An input's key is its `tidu.name` attribute, else the name in its location (as JAX writes
 it), else `argN`. Attributes of the module, the function, its arguments and results survive, known or not; those of ops
 stay with the op.
 """
 
+from collections.abc import Iterable
 from typing import Any
 
 from torch_mlir import ir
@@ -19,6 +20,7 @@ from tiduc.dialect.context import run_passes, stage
 from tiduc.dialect.errors import ParseError, Unsupported
 from tiduc.dialect.graph import operations
 from tiduc.dialect.verify import TERMINATOR
+from tiduc.passes.calls import settle_calls
 from tiduc.passes.rules import OPSET
 from tiduc.passes.rules.registry import OpSet
 
@@ -27,34 +29,46 @@ _OWN = ("sym_name", "function_type", "sym_visibility")
 
 
 @stage
-def import_stablehlo(module: Any, only: str | None = None, opset: OpSet = OPSET) -> Any:
+def import_stablehlo(module: Any, only: str | None = None, opset: OpSet = OPSET, inline: bool = False) -> Any:
     """A new module, with a graph for each public function; `module` stays as it is.
 
     Functions that custom calls and composites name stay functions. `only` names the one function to import, whatever
-    the others are. `opset` says which composites have a rule. `Unsupported` where a function has several blocks, or
-    recursion leaves a call.
+    the others are. `opset` says which composites have a rule. With `inline`, every call is inlined that may be.
+    `Unsupported` where a function has several blocks, or calls itself.
     """
     imported = _clone(module)
     kept = ",".join(opset.called("stablehlo.composite"))
     run_passes(
         imported.operation,
-        f"builtin.module(func.func(stablehlo-legalize-composite-to-call{{except={kept}}}),"
-        "inline{default-pipeline=},symbol-dce)",
+        f"builtin.module(func.func(stablehlo-legalize-composite-to-call{{except={kept}}}))",
     )
-    functions = [op for op in operations(imported.body) if op.name == "func.func"]
-    named = _named_by_ops(functions) if len(functions) > 1 else set()
-    for op in functions:
-        name = ir.StringAttr(op.attributes["sym_name"]).value
+    functions = {
+        str(ir.StringAttr(op.attributes["sym_name"]).value): op
+        for op in operations(imported.body)
+        if op.name == "func.func"
+    }
+    named = _named_by_ops(functions.values()) if len(functions) > 1 else set()
+    roots = [name for name, op in functions.items() if _is_root(name, op, only)]
+    settle_calls(functions, sorted(named), inline=True)
+    called = settle_calls(functions, roots, inline)
+    for name, op in functions.items():
         if name in named:
             op.attributes["sym_visibility"] = ir.StringAttr.get("private")
             continue
-        if len(op.regions[0].blocks) and only in (None, name):
-            _to_graph(op)
+        if name in roots or name in called:
+            _to_graph(op, is_private=name not in roots)
         op.erase()
     return imported
 
 
-def _named_by_ops(functions: list[Any]) -> set[str]:
+def _is_root(name: str, function: Any, only: str | None) -> bool:
+    if not len(function.regions[0].blocks):
+        return False
+    visibility = function.attributes.get("sym_visibility")
+    return only == name or (only is None and (visibility is None or visibility.value == "public"))
+
+
+def _named_by_ops(functions: Iterable[Any]) -> set[str]:
     names: set[str] = set()
 
     def look(op: Any) -> Any:
@@ -79,22 +93,26 @@ def _clone(module: Any) -> Any:
     return copy
 
 
-def _to_graph(function: Any) -> None:
+def _to_graph(function: Any, is_private: bool) -> None:
     """Makes a graph of a function, before it; the function keeps no body."""
     if len(function.regions[0].blocks) != 1:
         raise Unsupported("a function of several blocks cannot be differentiated", function.location)
     block = function.regions[0].blocks[0]
-    keys = _keys(block, function.attributes.get("arg_attrs"))
+    name = function.attributes["sym_name"]
+    if is_private:  # its inputs are no inputs of the program, whatever they are called
+        keys = [f"{name.value}.{i}" for i in range(len(block.arguments))]
+    else:
+        keys = _keys(block, function.attributes.get("arg_attrs"))
     attributes = {name: function.attributes[name] for name in function.attributes if name not in _OWN}
-    attributes["sym_name"] = function.attributes["sym_name"]
+    attributes["sym_name"] = name
+    if is_private:
+        attributes["sym_visibility"] = ir.StringAttr.get("private")
     attributes["inputs"] = ir.ArrayAttr.get([ir.FlatSymbolRefAttr.get(key) for key in keys])
     graph = ir.Operation.create(
         "tidu.graph", attributes=attributes, regions=1, loc=function.location, ip=ir.InsertionPoint(function)
     )
     block.append_to(graph.regions[0])
     for op in operations(block):
-        if op.name == "func.call":
-            raise Unsupported(f"the call of {op.attributes['callee']} is recursive", op.location)
         if op.name == "func.return":
             ir.Operation.create(
                 TERMINATOR, operands=list(op.operands), loc=op.location, ip=ir.InsertionPoint(op)

@@ -12,12 +12,15 @@ Source: Frostig, Johnson, Maclaurin, Paszke, Radul, "Decomposing reverse-mode au
 """
 
 from collections import defaultdict
+from collections.abc import Sequence
+from functools import partial
 from typing import Any
 
 from tiduc.dialect.context import stage
 from tiduc.dialect.errors import OpenSize, RequestError, Unsupported
-from tiduc.dialect.graph import Graph
+from tiduc.dialect.graph import Graph, Value
 from tiduc.dialect.view import View
+from tiduc.passes.close import close
 from tiduc.passes.rules.registry import OpSet
 
 
@@ -31,7 +34,7 @@ def linear_transpose(view: View, graph: Graph, opset: OpSet, name: str | None = 
     graph = view.graph(graph.name)
     if not graph.linear:
         raise RequestError(f"graph @{graph.name} is not linear", graph.location)
-    b = opset.builder(view, name or view.fresh("T"))
+    b = _builder(view, opset, name or view.fresh("T"))
     b.graph.input_of = graph.output_of
     cotangents = _seeds(b, view, graph)
     try:
@@ -40,6 +43,42 @@ def linear_transpose(view: View, graph: Graph, opset: OpSet, name: str | None = 
         raise error.at(b.location) from None
     outputs = [b.sum(cotangents[x]) if cotangents[x] else None for x in graph.inputs.values()]
     return b.finish_linear(outputs, graph.output_of, graph.input_of)
+
+
+def transpose_closed(
+    view: View,
+    graph: Graph,
+    linear: Sequence[Value],
+    wanted: Sequence[Value | None],
+    sums: Sequence[Value] = (),
+    *,
+    opset: OpSet,
+) -> Graph:
+    """The transpose of a closed graph, linear in some of its inputs, given cotangents of the outputs in `wanted`.
+
+    It reads the values of `graph`. Its outputs are aligned with `linear`, None where no cotangent arrives; those of
+    inputs in `sums` are added to further inputs, behind the cotangents.
+    """
+    b = _builder(view, opset, view.fresh("T"))
+    active = set(linear)
+    for op in graph.definitions:  # masks are lost where a graph is written and read
+        op.active = None
+        if not active.isdisjoint(op.operands):
+            op.active = tuple([x in active for x in op.operands])
+            active.update(op.results)
+    cotangents: defaultdict[Any, list[Any]] = defaultdict(list)
+    for x in (*wanted, *sums):
+        if x is not None:
+            key = f"{b.graph.name}.{len(b.graph.inputs)}"
+            cotangents[x].append(b.input(key, x.type, linear=True))
+    _transpose_ops(b, graph, cotangents, opset)
+    return b.finish([b.sum(cotangents[x]) if cotangents[x] else None for x in linear])  # type: ignore[no-any-return]
+
+
+def _builder(view: View, opset: OpSet, name: str) -> Any:
+    b = opset.builder(view, name)
+    b.transpose_closed, b.close = partial(transpose_closed, opset=opset), partial(close, opset=opset)
+    return b
 
 
 def _seeds(b: Any, view: View, graph: Graph) -> defaultdict[Any, list[Any]]:

@@ -12,12 +12,14 @@ Source: Radul, Paszke, Frostig, Johnson, Maclaurin, "You Only Linearize Once" (2
 """
 
 from collections.abc import Sequence
+from functools import partial
 from typing import Any
 
 from tiduc.dialect.context import stage
 from tiduc.dialect.errors import OpenSize, RequestError, Unsupported
 from tiduc.dialect.graph import Graph
 from tiduc.dialect.view import BINDING, View
+from tiduc.passes.close import close, inline
 from tiduc.passes.rules.registry import OpSet
 
 
@@ -35,7 +37,13 @@ def linearize(
     outputs = view.values(outputs)
     primals = [view.input(key) for key in wrt]
     name = name or view.fresh("L")
-    b = opset.builder(view, name)
+    b: Any = opset.builder(view, name)
+    b.linearize, b.close, b.inline = (
+        partial(linearize, opset=opset),
+        partial(close, opset=opset),
+        partial(inline, b),
+    )
+    b.stateful = opset.stateful
     b.graph.input_of = tuple(primals)
     _check_distinct("wrt", [f"@{key}" for key in wrt], primals)
     _check_distinct("output", [str(view.reference(x)) for x in outputs], outputs)
@@ -60,8 +68,11 @@ def _linearize_ops(
 ) -> None:
     """Extends `tangents` from the inputs to all that depends on them."""
     tangent = tangents.get
-    for op in view.schedule(outputs):
+    b.scheduled = view.schedule(outputs)
+    for op in b.scheduled:
         dx = [tangent(x) for x in op.operands]
+        if op.captures:
+            dx += [tangent(x) for x in op.captures]
         if any([x is not None for x in dx]):
             if op.name == BINDING:  # a bound input is the value it is bound to
                 tangents[op.result] = dx[0]
@@ -69,6 +80,10 @@ def _linearize_ops(
             rule = opset.linearize_rule(op)
             if rule is None:
                 continue
+            if op.captures and op.name not in opset.capturing:
+                if any([x is not None for x in dx[len(op.operands) :]]):
+                    raise opset.unsupported("jvp", op, "its region reads an active value from outside")
+                del dx[len(op.operands) :]
             b.location = op.location
             try:
                 dy_of = rule(b, op, dx)
@@ -77,8 +92,6 @@ def _linearize_ops(
             for y, dy in zip(op.results, dy_of, strict=True):
                 if dy is not None:
                     tangents[y] = dy
-        if op.captures and any(x in tangents for x in op.captures):
-            raise opset.unsupported("jvp", op, "its region reads an active value from outside")
 
 
 def _tangent_type(b: Any, x: Any, what: str) -> Any:

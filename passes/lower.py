@@ -18,7 +18,9 @@ from tiduc.dialect.dynamic import BROADCAST, say_expanding
 from tiduc.dialect.errors import RequestError
 from tiduc.dialect.graph import Graph, Value, operations
 from tiduc.dialect.verify import MERGED
+from tiduc.dialect.view import View
 from tiduc.dialect.write import write_block
+from tiduc.dialect.write_control import ControlWriter
 from tiduc.passes.manual_regions import holds_calls, manual_regions
 from tiduc.passes.simplify import simplify
 
@@ -28,16 +30,25 @@ _STABLEHLO = ",stablehlo-aggressive-simplification"
 
 
 @stage
-def lower(graph: Graph, attributes: dict[str, Any] | None = None, beside: Sequence[Any] = ()) -> Any:
-    """A new module with one public function of the graph's name; `graph` must refer to no other.
+def lower(
+    graph: Graph,
+    attributes: dict[str, Any] | None = None,
+    beside: Sequence[Any] = (),
+    view: View | None = None,
+) -> Any:
+    """A new module with one public function of the graph's name; `graph` must refer to no value of another.
 
     `attributes` are those of the module. The graph's `arg_attrs` and `res_attrs`, where it has them, become the
-    function's. Of the ops `beside` there are copies, but for private functions that nothing names any more.
+    function's. Of the ops `beside` there are copies, but for private functions that nothing names any more. The
+    graphs of structured control flow are those of `view`; those that are called become private functions.
     """
     module = ir.Module.create()
     for name, value in (attributes or {}).items():
         module.operation.attributes[name] = value
-    function, held = _to_function(graph, module)
+    writer = ControlWriter(view, module) if view is not None else None
+    function, held = _to_function(graph, module, writer)
+    if writer is not None:
+        writer.write_functions()
     native = _SIMPLIFY % ("" if _reduces_nothing(graph) else _STABLEHLO)
     body = function.regions[0].blocks[0].operations
     while True:
@@ -54,12 +65,13 @@ def lower(graph: Graph, attributes: dict[str, Any] | None = None, beside: Sequen
         op.clone(ir.InsertionPoint(module.body))
     if beside:
         run_passes(module.operation, "builtin.module(symbol-dce)")
-    if holds_calls([graph]):
+    own = [other for other in view.graphs.values() if other.private] if view is not None else []
+    if holds_calls([graph, *own]):
         manual_regions(function)
     return module
 
 
-def _to_function(graph: Graph, module: Any) -> tuple[Any, list[Any]]:
+def _to_function(graph: Graph, module: Any, writer: ControlWriter | None) -> tuple[Any, list[Any]]:
     """The function, returning nothing yet, and one op an output that holds it.
 
     MLIR's greedy driver looks at all operands of an op whenever one of them is replaced: were there a return of
@@ -74,7 +86,7 @@ def _to_function(graph: Graph, module: Any) -> tuple[Any, list[Any]]:
     )
     block = function.regions[0].blocks.append()
     local = _Local(graph)
-    write_block(graph, block, local, masks=False)
+    write_block(graph, block, local, masks=False, own=writer.create if writer is not None else None)
     ip, name = ir.InsertionPoint(block), {"sym_name": ir.StringAttr.get("output")}
     held = [ir.Operation.create("tidu.name", operands=[local[y]], attributes=name, ip=ip) for y in outputs]
     ir.Operation.create("func.return", ip=ip)

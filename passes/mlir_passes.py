@@ -12,7 +12,8 @@ from typing import Any
 from torch_mlir import ir
 
 from tiduc.dialect.errors import RequestError
-from tiduc.dialect.graph import Graph, operations
+from tiduc.dialect.control import GRAPHS
+from tiduc.dialect.graph import CARRIER, Graph, operations
 from tiduc.dialect.view import View
 from tiduc.dialect.write import write_graph
 from tiduc.passes.import_stablehlo import NAME, import_stablehlo
@@ -25,13 +26,14 @@ from tiduc.passes.resolve import check, resolve
 from tiduc.passes.rules import OPSET
 from tiduc.passes.rules.registry import OpSet
 from tiduc.passes.simplify import simplify
+from tiduc.passes.structure import structure
 
 _GRAPHS = ("tidu.graph", "tidu.bind")
 
 
-def import_in_place(module: Any, opset: OpSet = OPSET) -> None:
+def import_in_place(module: Any, inline: bool = False, opset: OpSet = OPSET) -> None:
     """Functions become graphs."""
-    imported = import_stablehlo(module, opset=opset)
+    imported = import_stablehlo(module, opset=opset, inline=inline)
     for op in list(operations(module.body)):
         op.erase()
     for op in list(operations(imported.body)):
@@ -97,11 +99,30 @@ def materialize_merge_in_place(
             inputs = [key for source in sources for key in source.keys]
     flat = materialize_merge(view, values, inputs, opset, name or main.name, keep_dead_inputs)  # type: ignore[union-attr]
     flat.attributes["arg_attrs"] = _argument_attributes(view, flat)
-    merged = list(operations(module.body))
+    merged = [op for op in operations(module.body) if op.name in _GRAPHS]
     write_graph(view, flat, module)
+    called = _called(flat.op, {graph.name: graph.op for graph in view.graphs.values() if graph.private})
     for op in merged:
-        if op.name in _GRAPHS:
+        if op not in called:
             op.erase()
+
+
+def _called(op: Any, private: dict[str, Any]) -> list[Any]:
+    """The graphs that an op calls, and those that these call."""
+    found: dict[str, Any] = {}
+    unread = [op]
+
+    def look(inner: Any) -> Any:
+        if inner.name == CARRIER and GRAPHS in inner.attributes:
+            for symbol in inner.attributes[GRAPHS]:
+                if symbol.value in private and symbol.value not in found:
+                    found[symbol.value] = private[symbol.value]
+                    unread.append(private[symbol.value])
+        return ir.WalkResult.ADVANCE
+
+    while unread:
+        unread.pop().walk(look)
+    return list(found.values())
 
 
 def infer_active_in_place(module: Any) -> None:
@@ -118,17 +139,20 @@ def simplify_in_place(module: Any) -> None:
             simplify(op)
 
 
-def lower_in_place(module: Any) -> None:
+def lower_in_place(module: Any, opset: OpSet = OPSET) -> None:
     """Flat graphs become functions of plain StableHLO."""
     bind = next((op for op in operations(module.body) if op.name == "tidu.bind"), None)
     if bind is not None:
         raise RequestError("cannot lower a binding: run tidu-materialize-merge first", bind.location)
     view = resolve(module)
-    for name in list(view.graphs):
-        graph = view.graph(name)
-        lowered = lower(graph)  # held, since an op does not keep its module alive
-        for function in list(operations(lowered.body)):
-            function.move_before(graph.op)
+    graphs = [view.graph(name) for name in list(view.graphs)]
+    for graph in graphs:
+        if not graph.private:
+            flat = structure(view, graph, opset)
+            lowered = lower(flat, view=view)  # held, since an op does not keep its module alive
+            for function in list(operations(lowered.body)):
+                function.move_before(graph.op)
+    for graph in graphs:
         graph.op.erase()
 
 
@@ -139,7 +163,7 @@ def _graph(view: View, name: str | None) -> Graph:
     """The graph of that name; else `main`, or the only one that is not linear."""
     if name is not None:
         return view.graph(name)
-    primal = [graph for graph in view.graphs.values() if not graph.linear]
+    primal = [graph for graph in view.graphs.values() if not graph.linear and not graph.private]
     if "main" in view.graphs:
         return view.graph("main")
     if len(primal) != 1:

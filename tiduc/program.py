@@ -24,6 +24,7 @@ from tiduc.passes.materialize_merge import Zero, materialize_merge
 from tiduc.passes.resolve import resolve
 from tiduc.passes.rules import OPSET
 from tiduc.passes.rules.registry import OpSet
+from tiduc.passes.structure import structure
 from tiduc.runtime.files import written_whole
 from tiduc.runtime.signature import REFLECTION, Signature, TensorType, Value, reflection
 
@@ -158,7 +159,8 @@ class Program:
     @stage
     def module(self) -> Any:
         """The `ir.Module` of its one public function, of plain StableHLO."""
-        return lower(self.merged, self.view.module_attributes, self.beside)
+        graph = structure(self.view, self.merged, self.opset)
+        return lower(graph, self.view.module_attributes, self.beside, self.view)
 
     @functools.cached_property
     @stage
@@ -372,7 +374,8 @@ def _entry(module: Any, entry: str | None) -> str:
     names = [
         str(ir.StringAttr(op.attributes["sym_name"]).value)
         for op in operations(module.body)
-        if op.name == "tidu.graph" or (op.name == "func.func" and _is_public(op))
+        if (op.name == "tidu.graph" and "sym_visibility" not in op.attributes)
+        or (op.name == "func.func" and _is_public(op))
     ]
     if entry is None:
         entry = names[0] if len(names) == 1 else "main"

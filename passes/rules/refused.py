@@ -7,9 +7,6 @@ from tiduc.passes.rules.opset import refuse
 
 refuse(
     "derivatives through control flow are not written yet",
-    "stablehlo.case",
-    "stablehlo.if",
-    "stablehlo.while",
     "chlo.scan",
 )
 refuse(

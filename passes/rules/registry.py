@@ -47,6 +47,7 @@ class OpSet:
     inactive_ops: set[str] = field(default_factory=set)
     refused_ops: dict[str, str] = field(default_factory=dict)
     forms: dict[str, str] = field(default_factory=dict)
+    capturing: set[str] = field(default_factory=set)
     inherited: set[str] = field(default_factory=set)  # what may be declared anew
 
     def extended(self) -> "OpSet":
@@ -58,6 +59,7 @@ class OpSet:
             inactive_ops=set(self.inactive_ops),
             refused_ops=dict(self.refused_ops),
             forms=dict(self.forms),
+            capturing=set(self.capturing),
             inherited=set(self.forms),
         )
 
@@ -135,9 +137,15 @@ class OpSet:
 
         return decorate
 
-    def linearize(self, name: str) -> Callable[[LinearizeRule], LinearizeRule]:
-        """Decorates a linearize rule written by hand."""
+    def linearize(self, name: str, captures: bool = False) -> Callable[[LinearizeRule], LinearizeRule]:
+        """Decorates a linearize rule written by hand.
+
+        Tangents are those of the operands, with `captures` also those of what its regions read from outside;
+        without, an op that captures an active value is refused.
+        """
         self._declare(name, "by hand")
+        if captures:
+            self.capturing.add(name)
 
         def decorate(rule: LinearizeRule) -> LinearizeRule:
             self.linearize_rules[name] = rule

@@ -35,8 +35,9 @@ def test_op_is_declared(name: str) -> None:
 
 
 def test_nothing_else_is_declared() -> None:
-    """But for rules of what an op calls by name."""
-    assert {name.partition(" @")[0] for name in OPSET.forms} <= set(OPS)
+    """But for rules of what an op calls by name, and of control flow over graphs."""
+    names = {name.partition(" @")[0] for name in OPSET.forms}
+    assert {name for name in names if not name.startswith("tidu.")} <= set(OPS)
 
 
 def test_the_list_has_the_ops_that_jax_knows() -> None:

@@ -1,0 +1,265 @@
+"""Control flow over graphs: calls, branches and loops whose bodies are closed graphs of the view, by symbol.
+
+    tidu.call  (x...) [@f]                           the outputs of @f at x
+    tidu.case  (index, x...) [@b0, @b1, ...]         those of the branch that the index chooses, all of the same x
+    tidu.loop  (init..., sequence..., invariant...) [@body, @cond]  {carries, sequences, reverse}
+
+A loop calls `@body (carry..., element..., invariant...) -> (carry..., element...)` while `@cond (carry...,
+invariant...)` holds, or, without a condition, once for each element of its sequences, from the last to the first if
+it is reversed. Its results are the last carries and the sequences of the elements it gave; a sequence has one more
+dimension in front, of open size where the number of iterations is not known when compiling. These ops are in graphs
+only: lowering makes StableHLO's own, or function calls, of them. The loops, branches and calls of StableHLO are read
+as the same records.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from torch_mlir import ir
+
+from tiduc.dialect.graph import Definition, Graph, Value
+from tiduc.dialect.regions import outer, region_graph
+from tiduc.dialect.trip_count import trip_count
+from tiduc.dialect.view import View
+
+CALL, CASE, LOOP = "tidu.call", "tidu.case", "tidu.loop"
+GRAPHS = "called_computations"
+CARRIES, SEQUENCES, REVERSE, TRIP_COUNT = "tidu.carries", "tidu.sequences", "tidu.reverse", "tidu.trip_count"
+BASE = "tidu.base"
+"""Names the first graph of the op that this one gives more results of; both are at one site."""
+
+
+@dataclass(frozen=True)
+class Branches:
+    """Graphs of the same arguments, of which an index chooses one; a call has no index and one graph.
+
+    `arguments` are where these stand among an op's operands and captures. `base` names what is called at the site.
+    """
+
+    index: Value | None
+    operands: tuple[Value, ...]
+    arguments: tuple[int, ...]
+    graphs: tuple[Graph, ...]
+    base: str
+
+    @property
+    def site(self) -> Any:
+        return self.base, self.index, self.operands
+
+    @property
+    def width(self) -> int:
+        return len(self.graphs[0].outputs)
+
+
+@dataclass(frozen=True)
+class Loop:
+    """A loop's operands and graphs.
+
+    `arguments` are where the operands (inits, sequences, invariants) stand among an op's operands and captures;
+    `results` says what each result of the op is: a number of a last carry or a sequence, or `~i` for invariant i.
+    """
+
+    inits: tuple[Value, ...]
+    sequences: tuple[Value, ...]
+    invariants: tuple[Value, ...]
+    body: Graph
+    cond: Graph | None
+    reverse: bool
+    trip_count: int | None
+    base: str
+    arguments: tuple[int, ...] = ()
+    results: tuple[int, ...] = ()
+
+    @property
+    def operands(self) -> tuple[Value, ...]:
+        return (*self.inits, *self.sequences, *self.invariants)
+
+    @property
+    def site(self) -> Any:
+        return self.base, self.operands
+
+    @property
+    def width(self) -> int:
+        return len(self.body.outputs)
+
+
+# ---- reading -----------------------------------------------------------------------------------------------
+
+
+def is_control(op: Definition) -> bool:
+    """The op is control flow over graphs, or StableHLO's own."""
+    return op.name in _READ
+
+
+def control(view: View, op: Definition) -> "Branches | Loop":
+    """The op as a record: branches or a loop."""
+    return loop(view, op) if op.name in (LOOP, "stablehlo.while") else branches(view, op)
+
+
+def branches(view: View, op: Definition) -> Branches:
+    """The branches of a call, a `tidu.case`, a `stablehlo.case` or an `if`."""
+    if op.name in (CALL, CASE):
+        indexed = int(op.name == CASE)
+        graphs = _graphs(view, op)
+        base = op.attributes[BASE].value if BASE in op.attributes else graphs[0].name
+        return Branches(
+            op.operands[0] if indexed else None,
+            op.operands[indexed:],
+            tuple(range(indexed, len(op.operands))),
+            graphs,
+            base,
+        )
+    found = view.derived.get(("regions", id(op.source), key := _constants(op)))
+    if found is None:
+        graphs = tuple([region_graph(view, op, i, "B") for i in range(len(op.regions))])
+        found = tuple([view.built(graph) for graph in graphs]), op.source
+        view.derived["regions", id(op.source), key] = found
+    captures = outer(op)
+    places = [1 + i for i, x in enumerate(op.captures) if x in captures]
+    return Branches(op.operands[0], tuple(captures), tuple(places), found[0], found[0][0].name)
+
+
+def loop(view: View, op: Definition) -> Loop:
+    """The loop of a `tidu.loop` or a `stablehlo.while`; a carry of the latter that never changes is invariant."""
+    return _own_loop(view, op) if op.name == LOOP else _while(view, op)
+
+
+def _own_loop(view: View, op: Definition) -> Loop:
+    body, *cond = _graphs(view, op)
+    given = op.attributes
+    n, m = given[CARRIES].value, given[SEQUENCES].value
+    return Loop(
+        op.operands[:n],
+        op.operands[n : n + m],
+        op.operands[n + m :],
+        body,
+        cond[0] if cond else None,
+        REVERSE in given,
+        given[TRIP_COUNT].value if TRIP_COUNT in given else None,
+        given[BASE].value if BASE in given else body.name,
+        tuple(range(len(op.operands))),
+        tuple(range(len(op.results))),
+    )
+
+
+def _while(view: View, op: Definition) -> Loop:
+    key = "regions", id(op.source), _constants(op)
+    if key not in view.derived:
+        view.derived[key] = *_normalized(view, op), op.source
+    cond, body, carries, _ = view.derived[key]
+    same = [i for i in range(len(op.operands)) if i not in carries]
+    captures = outer(op)
+    first = len(op.operands)
+    places = [first + i for i, x in enumerate(op.captures) if x in captures]
+    results = [carries.index(i) if i in carries else ~same.index(i) for i in range(first)]
+    found = Loop(
+        tuple([op.operands[i] for i in carries]),
+        (),
+        (*[op.operands[i] for i in same], *captures),
+        body,
+        cond,
+        False,
+        None,
+        body.name,
+        (*carries, *same, *places),
+        tuple(results),
+    )
+    return Loop(**{**found.__dict__, "trip_count": trip_count(found)})
+
+
+def _normalized(view: View, op: Definition) -> tuple[Graph, Graph, list[int]]:
+    """The condition, the body, and which carries change; those that do not are inputs behind the others."""
+    cond, body = region_graph(view, op, 0, "C"), region_graph(view, op, 1, "B")
+    arguments = list(body.inputs.values())[: len(op.operands)]
+    carries = [i for i, (x, y) in enumerate(zip(arguments, body.outputs, strict=True)) if x is not y]
+    same = [i for i in range(len(arguments)) if i not in carries]
+    body.outputs = [body.outputs[i] for i in carries]
+    for graph in (cond, body):
+        items = list(graph.inputs.items())
+        graph.inputs = dict(
+            [*(items[i] for i in carries), *(items[i] for i in same), *items[len(arguments) :]]
+        )
+        view.built(graph)
+    return cond, body, carries
+
+
+def _constants(op: Definition) -> Any:
+    """What of its captures is brought in: the same op, copied, may capture the like or not."""
+    captures = outer(op)
+    return tuple([None if x in captures else _described(x) for x in op.captures])
+
+
+def _described(x: Value) -> Any:
+    made = x.definition
+    assert made is not None
+    return made.name, x.type, tuple(sorted((made.given or {}).items(), key=lambda item: item[0]))
+
+
+def _graphs(view: View, op: Definition) -> tuple[Graph, ...]:
+    return tuple([view.graph(symbol.value, op.location) for symbol in op.attributes[GRAPHS]])
+
+
+_READ = frozenset({CALL, CASE, LOOP, "stablehlo.case", "stablehlo.if", "stablehlo.while"})
+
+
+# ---- emitting ----------------------------------------------------------------------------------------------
+
+
+def emit_call(b: Any, graph: Graph, operands: Sequence[Any], base: str | None = None) -> tuple[Any, ...]:
+    """Calls a graph; its outputs."""
+    return _emit(b, CALL, (graph,), operands, [y.type for y in _outputs(graph)], {}, base)
+
+
+def emit_case(
+    b: Any, index: Any, graphs: Sequence[Graph], operands: Sequence[Any], base: str | None = None
+) -> tuple[Any, ...]:
+    """Calls the graph that an index chooses, a number or, of two, a truth value for the first; its outputs."""
+    return _emit(b, CASE, graphs, (index, *operands), [y.type for y in _outputs(graphs[0])], {}, base)
+
+
+def emit_loop(b: Any, made: Loop, base: str | None = None) -> tuple[Any, ...]:
+    """Emits a loop; its last carries and its sequences."""
+    outputs, n = _outputs(made.body), len(made.inits)
+    count = made.trip_count
+    if count is None and made.sequences and not made.sequences[0].type.is_dynamic_dim(0):
+        count = made.sequences[0].type.shape[0]
+    types = [y.type for y in outputs[:n]] + [sequence_type(y.type, count) for y in outputs[n:]]
+    i64 = ir.IntegerType.get_signless(64)
+    given = {CARRIES: ir.IntegerAttr.get(i64, n), SEQUENCES: ir.IntegerAttr.get(i64, len(made.sequences))}
+    if made.reverse:
+        given[REVERSE] = ir.UnitAttr.get()
+    if made.trip_count is not None:
+        given[TRIP_COUNT] = ir.IntegerAttr.get(i64, made.trip_count)
+    graphs = (made.body,) if made.cond is None else (made.body, made.cond)
+    return _emit(b, LOOP, graphs, made.operands, types, given, base)
+
+
+def sequence_type(type_: Any, count: int | None) -> Any:
+    """The type of a sequence of `count` values of a type, or of a number of them that is not known."""
+    sizes = [ir.ShapedType.get_dynamic_size() if count is None else count, *type_.shape]
+    return ir.RankedTensorType.get(sizes, type_.element_type)
+
+
+def element_type(type_: Any) -> Any:
+    """The type of the elements of a sequence."""
+    return ir.RankedTensorType.get(list(type_.shape)[1:], type_.element_type)
+
+
+def _outputs(graph: Graph) -> list[Value]:
+    return [y for y in graph.outputs if y is not None]
+
+
+def _emit(
+    b: Any,
+    name: str,
+    graphs: Sequence[Graph],
+    operands: Sequence[Any],
+    types: Sequence[Any],
+    given: dict[str, Any],
+    base: str | None,
+) -> tuple[Any, ...]:
+    given[GRAPHS] = ir.ArrayAttr.get([ir.FlatSymbolRefAttr.get(graph.name) for graph in graphs])
+    if base is not None and base != graphs[0].name:
+        given[BASE] = ir.FlatSymbolRefAttr.get(base)
+    return b.emit_all(name, operands, types, given)  # type: ignore[no-any-return]

@@ -1,0 +1,64 @@
+"""Regions as graphs: closed, so that what a region reads from outside is an input like its arguments."""
+
+from typing import Any
+
+from torch_mlir import ir
+
+from tiduc.dialect.graph import Definition, Graph, Value, captured, definition_of, operations
+from tiduc.dialect.verify import TERMINATOR
+from tiduc.dialect.view import View
+
+
+def outer(op: Definition) -> list[Value]:
+    """What an op's regions read from outside, other than what is made of nothing, as constants are."""
+    return [x for x in op.captures if not _of_nothing(x)]
+
+
+def region_graph(view: View, op: Definition, index: int, prefix: str = "R") -> Graph:
+    """The graph of a region: its inputs are the region's arguments, then `outer(op)`.
+
+    Constants that it reads from outside are brought in. The view does not have it yet.
+    """
+    graph = Graph(view.fresh(prefix), op.location)
+    graph.attributes["sym_visibility"] = ir.StringAttr.get("private")
+    graph.held = (view,)
+    block = op.regions[index].blocks[0]
+    values: dict[Any, Value] = {}
+
+    def take(inside: Any) -> None:
+        key = f"{graph.name}.{len(graph.inputs)}"
+        values[inside] = graph.inputs[key] = Value(inside.type, graph, key=key)
+
+    for argument in block.arguments:
+        take(argument)
+    for inside, outside in zip(captured(op.source), op.captures, strict=True):
+        if _of_nothing(outside):
+            values[inside] = _brought_in(graph, outside)
+        else:
+            take(inside)
+    for inner in operations(block):
+        operands = [values[x] for x in inner.operands]
+        if inner.name == TERMINATOR:
+            graph.outputs = list(operands)
+            break
+        definition = definition_of(inner, graph)
+        definition.operands = tuple(operands)
+        if len(inner.regions):
+            definition.captures = tuple([values[x] for x in captured(inner)])
+        values.update(zip(inner.results, definition.results, strict=True))
+        graph.definitions.append(definition)
+    return graph
+
+
+def _of_nothing(x: Value) -> bool:
+    made = x.definition
+    return made is not None and not made.operands and made.source is None
+
+
+def _brought_in(graph: Graph, x: Value) -> Value:
+    made = x.definition
+    assert made is not None
+    copy = Definition(made.name, (), graph, None, made.given, None, (), made._location)
+    copy.results = tuple([Value(y.type, graph, copy) for y in made.results])
+    graph.definitions.append(copy)
+    return copy.results[made.results.index(x)]

@@ -1,0 +1,100 @@
+"""How often a loop runs, where a counter says so before it starts."""
+
+from typing import Any
+
+from torch_mlir import ir
+from torch_mlir._mlir_libs import _stablehlo as hlo
+
+from tiduc.dialect.graph import Value
+
+_SWAPPED = {"LT": "GT", "GT": "LT", "LE": "GE", "GE": "LE", "NE": "NE", "EQ": "EQ"}
+
+
+def trip_count(loop: Any) -> int | None:
+    """The number of iterations of a counting loop: a constant start, step and limit; else None.
+
+    The counter may be of any integer type, count up or down, and be compared in any direction.
+    """
+    if loop.cond is None:
+        return None
+    (test,) = loop.cond.outputs
+    made = test.definition
+    if made is None or made.name != "stablehlo.compare":
+        return None
+    direction = hlo.ComparisonDirectionAttr(made.attributes["comparison_direction"]).value
+    for (counter, limit), way in (
+        (made.operands, direction),
+        (made.operands[::-1], _SWAPPED[direction]),
+    ):
+        inputs = list(loop.cond.inputs.values())
+        if counter in inputs[: len(loop.inits)]:
+            i = inputs.index(counter)
+            start, step = integer(loop.inits[i]), _step(loop, i)
+            stop = integer(_outside(loop, inputs, limit))
+            if start is not None and step is not None and stop is not None:
+                return _count(start, step, stop, way, counter.type.element_type)
+    return None
+
+
+def integer(x: Value | None) -> int | None:
+    """The integer that a value is known to be."""
+    made = x.definition if x is not None else None
+    if made is None:
+        return None
+    if made.name == "stablehlo.convert":
+        return integer(made.operands[0])
+    if made.name != "stablehlo.constant":
+        return None
+    attribute = made.attributes["value"]
+    if not isinstance(attribute, ir.DenseIntElementsAttr) or attribute.type.rank:
+        return None
+    return int(ir.DenseIntElementsAttr(attribute)[0])
+
+
+def _outside(loop: Any, inputs: list[Value], x: Value) -> Value | None:
+    """What a value of the condition is outside: an invariant, or itself."""
+    if x.definition is not None:
+        return x
+    i = inputs.index(x) - len(loop.inits)
+    return loop.invariants[i] if i >= 0 else None
+
+
+def _step(loop: Any, i: int) -> int | None:
+    """What the body adds to a carry."""
+    counter, made = list(loop.body.inputs.values())[i], loop.body.outputs[i].definition
+    if made is None or made.name not in ("stablehlo.add", "stablehlo.subtract"):
+        return None
+    x, y = made.operands
+    inputs = list(loop.body.inputs.values())
+    if y is counter and made.name == "stablehlo.add":
+        x, y = y, x
+    if x is not counter:
+        return None
+    step = integer(y if y.definition is not None else _invariant(loop, inputs, y))
+    return step if step is None or made.name == "stablehlo.add" else -step
+
+
+def _invariant(loop: Any, inputs: list[Value], x: Value) -> Value | None:
+    i = inputs.index(x) - len(loop.inits) - len(loop.sequences)
+    return loop.invariants[i] if i >= 0 else None
+
+
+def _count(start: int, step: int, stop: int, direction: str, type_: Any) -> int | None:
+    """How often start + k step stands in that relation to stop, for k = 0, 1, ...; None where it might wrap."""
+    if direction == "EQ":
+        return 0 if start != stop else (1 if step else None)
+    if direction == "NE":
+        steps, rest = divmod(stop - start, step) if step else (0, start != stop)
+        return steps if not rest and steps >= 0 else None
+    if direction in ("GT", "GE"):
+        start, step, stop = -start, -step, -stop
+    if direction in ("LE", "GE"):
+        stop += 1
+    if start >= stop:
+        return 0
+    if step <= 0:
+        return None
+    count = -((start - stop) // step)
+    bits = type_.width
+    last = start + count * step
+    return count if -(2 ** (bits - 1)) < last < 2 ** (bits - 1) else None

@@ -1,0 +1,91 @@
+"""Structured control flow over graphs, written as StableHLO's: `while`, `case`, `if`, and calls of functions."""
+
+from collections.abc import Sequence
+from typing import Any
+
+from torch_mlir import ir
+
+from tiduc.dialect.control import CALL, Loop, control
+from tiduc.dialect.graph import Definition, Graph, Value
+from tiduc.dialect.verify import TERMINATOR
+from tiduc.dialect.view import View
+from tiduc.dialect.write import write_block, write_definitions
+
+
+class ControlWriter:
+    """Writes ops over graphs of a view; the functions that are called go to the end of a module, once each."""
+
+    def __init__(self, view: View, module: Any) -> None:
+        self._view = view
+        self._module = module
+        self._functions: dict[str, str] = {}
+        self._unwritten: list[Graph] = []
+
+    def create(self, op: Definition, operands: Sequence[Any], ip: Any) -> Any:
+        """The `ir.Operation` of a `tidu.call`, `tidu.case` or `tidu.loop`."""
+        made = control(self._view, op)
+        if op.name == CALL:
+            return self._call(op, made, operands, ip)
+        types = [y.type for y in op.results]
+        if isinstance(made, Loop):
+            return self._while(op, made, operands, types, ip)
+        return self._case(op, made, operands, types, ip)
+
+    def write_functions(self) -> None:
+        """Writes the functions called since the last time, and those that these call."""
+        while self._unwritten:
+            graph = self._unwritten.pop()
+            outputs = [y for y in graph.outputs if y is not None]
+            type_ = ir.FunctionType.get([x.type for x in graph.inputs.values()], [y.type for y in outputs])
+            attributes = {
+                "sym_name": ir.StringAttr.get(self._functions[graph.name]),
+                "function_type": ir.TypeAttr.get(type_),
+                "sym_visibility": ir.StringAttr.get("private"),
+            }
+            end = ir.InsertionPoint(self._module.body)
+            function = ir.Operation.create(
+                "func.func", attributes=attributes, regions=1, loc=graph.location, ip=end
+            )
+            block, local = function.regions[0].blocks.append(), dict[Value, Any]()
+            write_block(graph, block, local, masks=False, own=self.create)
+            ir.Operation.create(
+                "func.return", operands=[local[y] for y in outputs], ip=ir.InsertionPoint(block)
+            )
+
+    def _call(self, op: Definition, made: Any, operands: Sequence[Any], ip: Any) -> Any:
+        (graph,) = made.graphs
+        if graph.name not in self._functions:
+            self._functions[graph.name] = graph.name
+            self._unwritten.append(graph)
+        callee = ir.FlatSymbolRefAttr.get(self._functions[graph.name])
+        types = [y.type for y in op.results]
+        return ir.Operation.create("func.call", types, operands, {"callee": callee}, loc=op.location, ip=ip)
+
+    def _case(self, op: Definition, made: Any, operands: Sequence[Any], types: Sequence[Any], ip: Any) -> Any:
+        is_if = made.index.type.element_type == ir.IntegerType.get_signless(1)
+        name = "stablehlo.if" if is_if else "stablehlo.case"
+        case = ir.Operation.create(
+            name, types, operands[:1], regions=len(made.graphs), loc=op.location, ip=ip
+        )
+        for region, graph in zip(case.regions, made.graphs, strict=True):
+            self._region(region.blocks.append(), graph, operands[1:])
+        return case
+
+    def _while(
+        self, op: Definition, made: Loop, operands: Sequence[Any], types: Sequence[Any], ip: Any
+    ) -> Any:
+        n = len(made.inits)
+        loop = ir.Operation.create("stablehlo.while", types, operands[:n], regions=2, loc=op.location, ip=ip)
+        for region, graph in zip(loop.regions, (made.cond, made.body), strict=True):
+            assert graph is not None
+            block = region.blocks.append(*types, arg_locs=[op.location] * n)
+            self._region(block, graph, [*block.arguments, *operands[n:]])
+        return loop
+
+    def _region(self, block: Any, graph: Graph, arguments: Sequence[Any]) -> None:
+        """The graph's ops, whose inputs are arguments of the block or values outside of it."""
+        local = dict(zip(graph.inputs.values(), arguments, strict=True))
+        ip = ir.InsertionPoint(block)
+        write_definitions(graph, ip, local, masks=False, own=self.create)
+        outputs = [local[y] for y in graph.outputs if y is not None]
+        ir.Operation.create(TERMINATOR, operands=outputs, ip=ip)

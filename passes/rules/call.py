@@ -1,0 +1,151 @@
+"""Calls and branches: a graph is linearized and transposed once for each pattern of active arguments.
+
+    y = call @f (x)             ->   y, r = call @f+ (x)          r: the residuals that the linear graph reads
+                                     dy = call @f' (dx, r)
+
+A branch is the same with an index in front: the linear branch reads only the residuals of the branch that was taken.
+"""
+
+from collections.abc import Sequence
+from typing import Any
+
+from tiduc.dialect.control import CALL, CASE, Branches, branches, emit_call, emit_case
+from tiduc.dialect.graph import Definition, Graph, Value
+from tiduc.passes.rules.opset import linearize, transpose
+from tiduc.passes.rules.registry import Tangents
+from tiduc.passes.rules.sites import at_site
+from tiduc.passes.rules.split import Split, split
+
+
+@linearize(CALL)
+@linearize(CASE)
+@linearize("stablehlo.case", captures=True)
+@linearize("stablehlo.if", captures=True)
+def call(b: Any, op: Definition, dx: Tangents) -> list[Any | None]:
+    return at_site(b, op, dx, _linearized)[: len(op.results)]
+
+
+def _linearized(b: Any, made: Branches, dx: Tangents) -> list[Any | None]:
+    active = tuple([t is not None for t in dx])
+    key = "linearized", *(graph.name for graph in made.graphs), active
+    if key not in b.view.derived:
+        b.view.derived[key] = _derived(b, made.graphs, active)
+    extended, linear, inputs, slots, outputs = b.view.derived[key]
+    residuals: tuple[Any, ...] = ()
+    if slots:
+        residuals = _emit(b, made.index, extended, made.operands, made.base)[-slots:]
+    tangents = [t for t in dx if t is not None]
+    read = [made.operands[i] for i in inputs]
+    dy = iter(_emit(b, made.index, linear, [*tangents, *read, *residuals]) if any(outputs) else ())
+    return [next(dy) if flag else None for flag in outputs]
+
+
+def _emit(
+    b: Any, index: Any, graphs: Sequence[Graph], operands: Sequence[Any], base: str | None = None
+) -> tuple[Any, ...]:
+    if index is None:
+        return emit_call(b, graphs[0], operands, base)
+    return emit_case(b, index, graphs, operands, base)
+
+
+def _derived(b: Any, graphs: Sequence[Graph], active: Sequence[bool]) -> Any:
+    """The graphs with residuals, the linear graphs, and how they are called.
+
+    That is: which arguments the linear graphs read, how many residuals there are, which outputs are active. Graphs
+    of one op give the same results, so the residuals of each have slots by type, and zeros where it has none.
+    """
+    splits = [split(b, graph, active) for graph in graphs]
+    slots = _slots(splits)
+    inputs = [list(graph.inputs.values()) for graph in graphs]
+    read = sorted({inputs[i].index(x) for i, made in enumerate(splits) for x in made.inputs})
+    outputs = [any(made.outputs[j] is not None for made in splits) for j in range(len(graphs[0].outputs))]
+    extended, linear = [], []
+    for i, made in enumerate(splits):
+        held = _placed(made.residuals, slots)
+        extended.append(_extended(b, made, held, slots))
+        wanted = [
+            y.type if dy is None else dy
+            for y, dy, flag in zip(graphs[i].outputs, made.outputs, outputs, strict=True)
+            if flag and y is not None
+        ]
+        stand_ins = [
+            Value(type_, made.primal) if x is None else x for x, type_ in zip(held, slots, strict=True)
+        ]
+        linear.append(made.closed(b, wanted, [*made.tangents, *(inputs[i][j] for j in read), *stand_ins]))
+    return extended, linear, read, len(slots), outputs
+
+
+def _slots(splits: Sequence[Split]) -> list[Any]:
+    """The types of the slots: of each type as many as one graph needs at most."""
+    slots: list[Any] = []
+    for made in splits:
+        left = list(slots)
+        for x in made.residuals:
+            if x.type in left:
+                left.remove(x.type)
+            else:
+                slots.append(x.type)
+    return slots
+
+
+def _placed(residuals: Sequence[Value], slots: Sequence[Any]) -> list[Value | None]:
+    left = list(residuals)
+    placed = []
+    for type_ in slots:
+        x = next((x for x in left if x.type == type_), None)
+        if x is not None:
+            left.remove(x)
+        placed.append(x)
+    return placed
+
+
+def _extended(b: Any, made: Split, held: Sequence[Value | None], slots: Sequence[Any]) -> Graph:
+    return made.extended(b, [type_ if x is None else x for x, type_ in zip(held, slots, strict=True)])
+
+
+@transpose(CALL)
+@transpose(CASE)
+def call_transpose(b: Any, op: Definition, ct: Tangents, active: Sequence[bool]) -> list[Any]:
+    made = branches(b.view, op)
+    flags = tuple([active[i] for i in made.arguments])
+    with_ct = tuple([t is not None for t in ct])
+    key = "transposed", *(graph.name for graph in made.graphs), flags, with_ct
+    if key not in b.view.derived:
+        b.view.derived[key] = _transposed(b, made.graphs, flags, with_ct)
+    graphs, outputs = b.view.derived[key]
+    read = [x for x, flag in zip(made.operands, flags, strict=True) if not flag]
+    given = [t for t in ct if t is not None]
+    cx = iter(_emit(b, made.index, graphs, [*given, *read]) if any(outputs) else ())
+    cotangents = iter([next(cx) if flag else None for flag in outputs])
+    of_arguments = [next(cotangents) if flag else None for flag in flags]
+    return of_arguments if made.index is None else [None, *of_arguments]
+
+
+def _transposed(b: Any, graphs: Sequence[Graph], active: Sequence[bool], with_ct: Sequence[bool]) -> Any:
+    """The transposed graphs of (cotangents, what is read), and which active arguments get a cotangent."""
+    parts = [transposed(b, graph, active, with_ct) for graph in graphs]
+    outputs = [any(part.outputs[j] is not None for part in parts) for j in range(sum(active))]
+    closed = []
+    for graph, part in zip(graphs, parts, strict=True):
+        linear = [x for x, flag in zip(graph.inputs.values(), active, strict=True) if flag]
+        read = [x for x, flag in zip(graph.inputs.values(), active, strict=True) if not flag]
+        wanted = [
+            x.type if c is None else c
+            for x, c, flag in zip(linear, part.outputs, outputs, strict=True)
+            if flag
+        ]
+        closed.append(b.close(b.view, wanted, [*part.inputs.values(), *read]))
+        b.view.discard(part)
+    return closed, outputs
+
+
+def transposed(
+    b: Any, graph: Graph, active: Sequence[bool], with_ct: Sequence[bool], sums: Sequence[Value] = ()
+) -> Graph:
+    """The transpose of a closed graph that is linear in its active inputs, given some cotangents.
+
+    The cotangents of the inputs `sums` are added to further inputs.
+    """
+    linear = [x for x, flag in zip(graph.inputs.values(), active, strict=True) if flag]
+    wanted = [y if flag else None for y, flag in zip(graph.outputs, with_ct, strict=True)]
+    return b.transpose_closed(b.view, graph, linear, wanted, sums)  # type: ignore[no-any-return]

@@ -1,0 +1,182 @@
+"""Loops: linearized as a loop along the iterations of the primal one, transposed as one that runs them backwards.
+
+    while p(x, c): x = f(x, c)     ->   for each x, r of the primal loop:   dx = f_x dx + f_c dc      r: residuals
+                                        transposed, from the last to the first:   ct = f_x' ct;  cc = cc + f_c' ct
+
+The linear loop reads sequences: of each iteration, the values that its body needs. How these come to be, side by side
+with the primal loop, from stacks or from checkpoints, is decided when lowering.
+"""
+
+from collections.abc import Sequence
+from typing import Any
+
+from tiduc.dialect.control import LOOP, Loop, emit_loop, loop
+from tiduc.dialect.graph import Definition, Value
+from tiduc.dialect.types import with_shape
+from tiduc.passes.rules.call import transposed
+from tiduc.passes.rules.opset import linearize, transpose
+from tiduc.passes.rules.registry import Tangents
+from tiduc.passes.rules.sites import at_site
+from tiduc.passes.rules.split import Split, split
+
+
+@linearize(LOOP)
+@linearize("stablehlo.while", captures=True)
+def loop_(b: Any, op: Definition, dx: Tangents) -> list[Any | None]:
+    made = loop(b.view, op)
+    dy = at_site(b, op, dx, _linearized)
+    first = len(made.inits) + len(made.sequences)
+    return [dy[i] if i >= 0 else dx[made.arguments[first + ~i]] for i in made.results]
+
+
+def _linearized(b: Any, made: Loop, dx: Tangents) -> list[Any | None]:
+    n, m = len(made.inits), len(made.sequences)
+    key = "linearized", made.body.name, tuple([t is not None for t in dx])
+    if key not in b.view.derived:
+        b.view.derived[key] = _derived(b, made, [t is not None for t in dx])
+    parts, extended, linear, active, outputs = b.view.derived[key]
+    if linear is None:
+        return [None] * len(outputs)
+    more = len(extended.outputs) - len(made.body.outputs)
+    residuals = emit_loop(b, _replaced(made, body=extended), made.base)[-more:] if more else ()
+    values = dict(zip(made.body.inputs.values(), made.operands, strict=True))
+    b.inline(b.view, parts.invariant, values)
+    tangents = [
+        b.zero(x.type) if t is None else t
+        for x, t, flag in zip(made.operands, dx, active, strict=True)
+        if flag
+    ]
+    k, s = sum(active[:n]), sum(active[: n + m])
+    carried = set(list(made.body.inputs.values())[: n + m])
+    sequences = [made.sequences[i - n] for i in _elements(parts, made)]
+    invariants = [values[x] for x in (*parts.inputs, *parts.invariant) if x not in carried]
+    linear_loop = Loop(
+        tuple(tangents[:k]),
+        (*tangents[k:s], *sequences, *residuals),
+        (*tangents[s:], *invariants),
+        linear,
+        None,
+        made.reverse,
+        None,
+        linear.name,
+    )
+    dy = iter(emit_loop(b, linear_loop))
+    return [next(dy) if flag else None for flag in outputs]
+
+
+def _elements(parts: Split, made: Loop) -> list[int]:
+    """Which elements of sequences the linear body reads, as inputs of the body."""
+    n, m = len(made.inits), len(made.sequences)
+    inputs = list(made.body.inputs.values())
+    return [i for i in range(n, n + m) if inputs[i] in parts.inputs]
+
+
+def _derived(b: Any, made: Loop, active: list[bool]) -> Any:
+    """The body split, with its residuals, the linear body, and which inputs and outputs are active.
+
+    A carry is active if its initial value is, or once an iteration makes it so: the least fixed point.
+    """
+    n, m = len(made.inits), len(made.sequences)
+    while True:
+        parts = split(b, made.body, active, varying=n + m)
+        reached = [parts.outputs[i] is not None and not active[i] for i in range(n)]
+        if not any(reached):
+            break
+        active = [flag or (i < n and reached[i]) for i, flag in enumerate(active)]
+        b.view.discard(parts.linear)
+    outputs = [active[i] if i < n else y is not None for i, y in enumerate(parts.outputs)]
+    if not any(outputs):
+        b.view.discard(parts.linear)
+        return parts, made.body, None, active, outputs
+    inputs = list(made.body.inputs.values())
+    varying = [*parts.residuals, *(x for x in parts.inputs if x in inputs[:n])]
+    elements = [inputs[i] for i in _elements(parts, made)]
+    more: list[Any] = list(varying)
+    if not (varying or elements or any(active[n : n + m])):
+        tick = with_shape(inputs[0].type, [0])  # a sequence of nothing: it says how often
+        more, varying = [tick], [Value(tick, made.body)]
+    extended = parts.extended(b, more)
+    s = sum(active[: n + m])
+    invariants = [x for x in (*parts.inputs, *parts.invariant) if x not in inputs[: n + m]]
+    wanted = [
+        y.type if dy is None else dy
+        for y, dy, flag in zip(made.body.outputs, parts.outputs, outputs, strict=True)
+        if flag and y is not None
+    ]
+    given = [*parts.tangents[:s], *elements, *varying, *parts.tangents[s:], *invariants]
+    return parts, extended, parts.closed(b, wanted, given), active, outputs
+
+
+def _replaced(made: Loop, **changed: Any) -> Loop:
+    return Loop(**{**made.__dict__, **changed})
+
+
+@transpose(LOOP)
+def loop_transpose(b: Any, op: Definition, ct: Tangents, active: Sequence[bool]) -> list[Any]:
+    made = loop(b.view, op)
+    n, m = len(made.inits), len(made.sequences)
+    linear = tuple([i < n or flag for i, flag in enumerate(active)])
+    key = "transposed", made.body.name, linear, tuple([t is not None for t in ct])
+    if key not in b.view.derived:
+        b.view.derived[key] = _transposed(b, made, linear, [t is not None for t in ct])
+    body, with_ct, got = b.view.derived[key]
+    if body is None:
+        return [None] * len(active)
+    inits = [
+        b.zero(x.type) if t is None else t
+        for x, t, flag in zip(made.inits, ct, with_ct, strict=False)
+        if flag
+    ]
+    summed = [i for i in range(n + m, len(active)) if got[i]]
+    read = [x for x, flag in zip(made.operands, linear, strict=True) if not flag]
+    kept = sum(not flag for flag in linear[n : n + m])
+    back = Loop(
+        (*inits, *(b.zero(made.operands[i].type) for i in summed)),
+        (*(t for t in ct[n:] if t is not None), *read[:kept]),
+        tuple(read[kept:]),
+        body,
+        None,
+        not made.reverse,
+        None,
+        body.name,
+    )
+    results = iter(emit_loop(b, back))
+    order = [i for i in range(n) if got[i]] + summed + [i for i in range(n, n + m) if got[i]]
+    of = {i: next(results) for i in order}
+    return [of.get(i) for i in range(len(active))]
+
+
+def _transposed(b: Any, made: Loop, linear: Sequence[bool], with_ct: list[bool]) -> Any:
+    """The body that runs backwards, which outputs have cotangents, and which operands get one.
+
+    Its carries are cotangents of the carries and sums over the iterations of those of the invariants.
+    """
+    n, m = len(made.inits), len(made.sequences)
+    inputs = list(made.body.inputs.values())
+    numbers = [i for i, flag in enumerate(linear) if flag]
+    summed = [i for i in numbers if i >= n + m]
+    while True:
+        part = transposed(b, made.body, linear, with_ct, [inputs[i] for i in summed])
+        of = dict(zip(numbers, part.outputs, strict=True))
+        reached = [of.get(i) is not None and not with_ct[i] for i in range(n)]
+        if not any(reached):
+            break
+        with_ct = [flag or (i < n and reached[i]) for i, flag in enumerate(with_ct)]
+        b.view.discard(part)
+    carries = [i for i in range(n) if with_ct[i]]
+    cts = list(part.inputs.values())
+    elements, sums = (
+        cts[len(carries) : len(cts) - len(summed)],
+        dict(zip(summed, cts[len(cts) - len(summed) :], strict=True)),
+    )
+    got = [of.get(i) is not None and of[i] is not sums.get(i) for i in range(len(linear))]
+    got[:n] = with_ct[:n]
+    if not any(got):
+        b.view.discard(part)
+        return None, with_ct, got
+    order = [*carries, *(i for i in summed if got[i]), *(i for i in range(n, n + m) if got[i])]
+    reads = [x for x, flag in zip(inputs, linear, strict=True) if not flag]
+    given = [*cts[: len(carries)], *(sums[i] for i in summed if got[i]), *elements, *reads]
+    body = b.close(b.view, [inputs[i].type if of[i] is None else of[i] for i in order], given)
+    b.view.discard(part)
+    return body, with_ct, got

@@ -1,0 +1,103 @@
+"""The linear graph of a closed graph, and the primal values that it reads, told apart for calls, branches and loops.
+
+@f: p2 = a*x; y = exp p2       linear: dx -> t1 = a*dx; t2 = y*t1        reads: a, an input; y, a residual
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from tiduc.dialect.control import CARRIES, LOOP
+from tiduc.dialect.graph import Definition, Graph, Value
+
+
+@dataclass(frozen=True)
+class Split:
+    """What linear ops read of a graph `primal`, and the tangents of its outputs.
+
+    `tangents` are aligned with the active inputs, `outputs` with the graph's, None where inactive. What is read is
+    an input, or a residual: a value to be given out; of a loop's body also one that no iteration changes.
+    """
+
+    primal: Graph
+    tangents: tuple[Value, ...]
+    outputs: tuple[Value | None, ...]
+    inputs: tuple[Value, ...]
+    invariant: tuple[Value, ...]
+    residuals: tuple[Value, ...]
+    linear: Graph
+
+    def extended(self, b: Any, more: Sequence[Any]) -> Graph:
+        """The primal graph with more outputs; a type is a zero."""
+        if not more:
+            return self.primal
+        inputs = list(self.primal.inputs.values())
+        return b.close(b.view, [*self.primal.outputs, *more], inputs, keys=self.primal.keys)  # type: ignore[no-any-return]
+
+    def closed(self, b: Any, wanted: Sequence[Any], given: Sequence[Value]) -> Graph:
+        """The closed graph of outputs (a type is a zero); the linear graph it is made from is forgotten."""
+        graph: Graph = b.close(b.view, wanted, given)
+        if self.linear.name in b.view.graphs:
+            b.view.discard(self.linear)
+        return graph
+
+
+def split(b: Any, graph: Graph, active: Sequence[bool], varying: int | None = None) -> Split:
+    """Linearizes a closed graph in its active inputs; `varying` of its inputs, the first, change from call to call."""
+    distinct = dict.fromkeys(y for y in graph.outputs if y is not None and b.tangent_type(y.type) is not None)
+    wrt = [key for key, flag in zip(graph.keys, active, strict=True) if flag]
+    linear = b.linearize(b.view, list(distinct), wrt)
+    tangent = dict(zip(distinct, linear.outputs, strict=True))
+    outputs = tuple([tangent.get(y) for y in graph.outputs])
+    order = b.view.schedule([y for y in outputs if y is not None])
+    inputs = list(graph.inputs.values())
+    is_linear = [op.graph is linear and op.active is not None for op in order]
+    primal = [op for op, flag in zip(order, is_linear, strict=True) if not flag]
+    level = _levels(b, primal, dict.fromkeys(inputs[varying:] if varying is not None else (), 1))
+    read: dict[Value, None] = {}
+    stack = [x for op, flag in zip(order, is_linear, strict=True) if flag for x in _read_by(op)][::-1]
+    while stack:
+        x = stack.pop()
+        if level.get(x, 2) and x not in read:
+            if _is_open_sequence(x):  # it cannot be kept, but its loop can be run again
+                stack += _all_read(x.definition)
+            else:
+                read[x] = None
+    kept = [x for x in read if x.definition is not None]
+    of_inputs = [x for x in read if x.definition is None]
+    return Split(
+        graph,
+        tuple(linear.inputs.values()),
+        outputs,
+        tuple([x for x in inputs if x in of_inputs]),
+        tuple([x for x in kept if level[x] == 1]),
+        tuple([x for x in kept if level[x] == 2]),
+        linear,
+    )
+
+
+def _levels(b: Any, primal: Sequence[Definition], level: dict[Value, int]) -> dict[Value, int]:
+    """Of each value: 0 if it is made of constants, 1 if of what does not vary, else 2."""
+    for op in primal:
+        found = max([level.get(x, 2) for x in _all_read(op)], default=0)
+        for y in op.results:
+            level[y] = 2 if op.name in b.stateful else found
+    return level
+
+
+def _read_by(op: Definition) -> list[Value]:
+    """The primal values that a linear op reads."""
+    assert op.active is not None
+    return [x for x, active in zip(op.operands, op.active, strict=True) if not active] + list(op.captures)
+
+
+def _all_read(op: Definition | None) -> list[Value]:
+    assert op is not None
+    return [*op.operands, *op.captures]
+
+
+def _is_open_sequence(x: Value) -> bool:
+    made = x.definition
+    if made is None or made.name != LOOP or x.type.has_static_shape:
+        return False
+    return made.results.index(x) >= made.attributes[CARRIES].value

@@ -1,0 +1,358 @@
+"""structure: control flow over graphs, made such that StableHLO has it: loops without sequences, each at one place.
+
+    W:  x' = while x0                        one loop: carries x, and r of each iteration in a stack;
+    P:  x', rs = loop x0          ->         one loop that runs backwards: reads the stack
+    T:  ct = loop reversed ct0, rs
+
+What stands at one site becomes one op, with the results that somebody reads and no others. A loop that runs along
+with another, in the same direction, becomes part of it, and branches of one index become one: then what one reads of
+the other needs no stack and no slot. What is left between loops that run in opposite directions is kept in stacks, or
+computed again from checkpoints (`passes/stacks.py`, `passes/checkpoints.py`).
+"""
+
+from collections import defaultdict
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from torch_mlir import ir
+
+from tiduc.dialect.context import stage
+from tiduc.dialect.control import Branches, Loop, control, emit_call, emit_case, is_control
+from tiduc.dialect.graph import Definition, Graph, Value
+from tiduc.dialect.keys import KeyTable
+from tiduc.dialect.view import View
+from tiduc.passes.close import close, inline
+from tiduc.passes.rules.registry import OpSet
+
+
+@dataclass(eq=False)
+class Member:
+    """All ops at one site: the widest as a record, and which of its results somebody reads."""
+
+    record: Any
+    ops: list[Definition] = field(default_factory=list)
+    used: dict[int, list[Any]] = field(default_factory=lambda: defaultdict(list))  # by whom: ops, or None
+
+
+@dataclass(eq=False)
+class Cluster:
+    """Members that become one op; `rank` counts the ops of control flow that its operands wait for."""
+
+    members: list[Member]
+    rank: int
+    source: "Cluster | None" = None  # the one whose iterations are run again for this one, from checkpoints
+    counted: bool = False  # somebody asks for
+    count: Any = None  # the number of iterations, once it is emitted
+
+    @property
+    def leader(self) -> Any:
+        return self.members[0].record
+
+
+@dataclass(eq=False)
+class Scope:
+    """One graph while it is structured: its clusters, and what stands for its values in the new graph."""
+
+    view: View
+    opset: OpSet
+    memory: str
+    b: Any
+    local: dict[Value, Value]
+    member_of: dict[Definition, Member] = field(default_factory=dict)
+    cluster_of: dict[Member, Cluster] = field(default_factory=dict)
+    sequence: dict[Value, tuple[Member, int]] = field(default_factory=dict)
+
+    def builder(self, prefix: str = "F") -> Any:
+        """The builder of a closed graph of the view."""
+        b = self.opset.builder(self.view, self.view.fresh(prefix))
+        b.graph.attributes["sym_visibility"] = ir.StringAttr.get("private")
+        return b
+
+    def closed(self, wanted: Sequence[Any], given: Sequence[Value]) -> Graph:
+        """The structured closed graph of some values."""
+        return structured(self.view, close(self.view, wanted, given, self.opset), self.opset, self.memory)
+
+    def inlined(self, b: Any, graph: Graph, arguments: Sequence[Value]) -> list[Value]:
+        """What a closed graph gives for arguments, in a graph being built."""
+        outputs = [y for y in graph.outputs if y is not None]
+        made = inline(b, self.view, outputs, dict(zip(graph.inputs.values(), arguments, strict=True)))
+        return [made[y] for y in outputs]
+
+
+@stage
+def structure(view: View, graph: Graph, opset: OpSet, memory: str = "auto") -> Graph:
+    """The flat graph with loops of StableHLO's kind; itself where it has no control flow.
+
+    `memory` says how loops that run backwards get what they read: "stack", "log" or "auto".
+    """
+    if not any(is_control(op) for op in graph.definitions):
+        return graph
+    b = opset.builder(View(ir.Module.create()), graph.name)
+    made = _rebuilt(view, graph, b, opset, memory)
+    made.held += (view, graph)
+    made.attributes = graph.attributes
+    return made
+
+
+def structured(view: View, graph: Graph, opset: OpSet, memory: str) -> Graph:
+    """The same of a closed graph of the view, once each."""
+    key = "structured", graph.name, memory
+    found = view.derived.get(key)
+    if found is None:
+        found = graph
+        if any(is_control(op) for op in graph.definitions):
+            b = opset.builder(view, view.fresh("F"))
+            b.graph.attributes["sym_visibility"] = ir.StringAttr.get("private")
+            found = _rebuilt(view, graph, b, opset, memory)
+        view.derived[key] = found
+    return found  # type: ignore[no-any-return]
+
+
+def _rebuilt(view: View, graph: Graph, b: Any, opset: OpSet, memory: str) -> Graph:
+    from tiduc.passes.stacks import emit_loops, plan  # it structures bodies in turn
+
+    local = {x: b.input(key, x.type) for key, x in graph.inputs.items()}
+    scope = Scope(view, opset, memory, b, local)
+    outputs = [y for y in graph.outputs if y is not None]
+    order = view.schedule(outputs, graph.inputs.values())
+    _find_members(scope, order, outputs)
+    _find_clusters(scope, order)
+    plan(scope)
+    for node in _in_order(scope, order):
+        if isinstance(node, Definition):
+            b.location = node.location
+            captures = tuple([local[x] for x in node.captures]) if node.captures else ()
+            results = b.copy(node, tuple([local[x] for x in node.operands]), captures)
+            local.update(zip(node.results, results, strict=True))
+        else:
+            b.location = node.members[0].ops[0].location
+            (emit_loops if isinstance(node.leader, Loop) else _emit_branches)(scope, node)
+    return b.finish([local[y] for y in outputs])  # type: ignore[no-any-return]
+
+
+# ---- what stands where -------------------------------------------------------------------------------------
+
+
+def _find_members(scope: Scope, order: Sequence[Definition], outputs: Sequence[Value]) -> None:
+    """Ops of one site are one member; then who reads which of its results."""
+    sites: dict[Any, list[Member]] = defaultdict(list)
+    for op in order:
+        if is_control(op):
+            record = control(scope.view, op)
+            member = next((m for m in sites[record.site] if _agree(scope, m.record, record)), None)
+            if member is None:
+                member = Member(record)
+                sites[record.site].append(member)
+            elif record.width > member.record.width:
+                member.record = record
+            member.ops.append(op)
+            scope.member_of[op] = member
+            for i, y in enumerate(op.results):
+                j = record.results[i] if isinstance(record, Loop) else i
+                if j >= 0:
+                    scope.sequence[y] = member, j
+    for op in order:
+        for x in (*op.operands, *op.captures):
+            if x in scope.sequence:
+                member, j = scope.sequence[x]
+                member.used[j].append(op)
+    for y in outputs:
+        if y in scope.sequence:
+            member, j = scope.sequence[y]
+            member.used[j].append(None)
+
+
+def _graphs(record: Any) -> tuple[Graph, ...]:
+    return (record.body,) if isinstance(record, Loop) else record.graphs
+
+
+def _agree(scope: Scope, first: Any, second: Any) -> bool:
+    """The results of the narrower are the first ones of the wider; so it is unless other hands were at work."""
+    for graphs in zip(_graphs(first), _graphs(second), strict=True):
+        if graphs[0] is not graphs[1]:
+            one, other = (_output_keys(scope, graph) for graph in graphs)
+            if any(x != y for x, y in zip(one, other, strict=False)):
+                return False
+    return True
+
+
+def _output_keys(scope: Scope, graph: Graph) -> list[int]:
+    table = scope.view.derived.setdefault(("keys",), KeyTable(scope.opset.stateful))
+    key = "output keys", graph.name
+    if key not in scope.view.derived:
+        of = {x: table.input(name) for name, x in graph.inputs.items()}
+        for op in scope.view.schedule([y for y in graph.outputs if y is not None], graph.inputs.values()):
+            number = table.results(op, [of[x] for x in op.operands], [of[x] for x in op.captures])
+            of.update((y, number + i) for i, y in enumerate(op.results))
+        scope.view.derived[key] = [of[y] for y in graph.outputs if y is not None]
+    return scope.view.derived[key]  # type: ignore[no-any-return]
+
+
+def _find_clusters(scope: Scope, order: Sequence[Definition]) -> None:
+    """Members become part of the cluster whose results they read, if their other operands do not wait for it."""
+    rank: dict[Value, int] = {}
+    for op in order:
+        member = scope.member_of.get(op)
+        if member is None:
+            waits = max([rank.get(x, 0) for x in (*op.operands, *op.captures)], default=0)
+        else:
+            cluster = scope.cluster_of.get(member) or _cluster(scope, member, rank)
+            scope.cluster_of[member] = cluster
+            waits = cluster.rank + 1
+        if waits:
+            rank.update((y, waits) for y in op.results)
+
+
+def _cluster(scope: Scope, member: Member, rank: dict[Value, int]) -> Cluster:
+    record = member.record
+    operands = record.operands if isinstance(record, Loop) else (*record.operands, record.index)
+    near = {}
+    for x in record.sequences if isinstance(record, Loop) else record.operands:
+        if x in scope.sequence:
+            cluster = scope.cluster_of[scope.sequence[x][0]]
+            near[cluster] = None
+    for cluster in near:
+        others = [x for x in operands if x is not None and not _runs_along(scope, x, cluster, record)]
+        if _alike(cluster.leader, record) and all(rank.get(x, 0) <= cluster.rank for x in others):
+            cluster.members.append(member)
+            return cluster
+    return Cluster([member], max([rank.get(x, 0) for x in operands if x is not None], default=0))
+
+
+def _runs_along(scope: Scope, x: Value, cluster: Cluster, record: Any) -> bool:
+    """The operand is made by the cluster, iteration by iteration, or in the same branch."""
+    if x not in scope.sequence or (isinstance(record, Loop) and x not in record.sequences):
+        return False
+    member, i = scope.sequence[x]
+    if scope.cluster_of.get(member) is not cluster:
+        return False
+    return not isinstance(record, Loop) or i >= len(member.record.inits)
+
+
+def _alike(leader: Any, record: Any) -> bool:
+    if isinstance(record, Loop):
+        return isinstance(leader, Loop) and leader.reverse == record.reverse
+    return isinstance(leader, Branches) and record.index is not None and leader.index is record.index
+
+
+def _in_order(scope: Scope, order: Sequence[Definition]) -> list[Any]:
+    """The ops and clusters, each after what it reads."""
+    node_of = {op: scope.cluster_of[m] if (m := scope.member_of.get(op)) else op for op in order}
+    placed: list[Any] = []
+    state: dict[Any, bool] = {}
+    for first in order:
+        stack: list[Any] = [node_of[first]]
+        while stack:
+            node = stack[-1]
+            if node not in state:
+                state[node] = False
+                ops = [node] if isinstance(node, Definition) else [op for m in node.members for op in m.ops]
+                read = (x.definition for op in ops for x in (*op.operands, *op.captures))
+                stack += [
+                    n for d in read if d in node_of and (n := node_of[d]) is not node and not state.get(n)
+                ]
+            else:
+                stack.pop()
+                if not state[node]:
+                    state[node] = True
+                    placed.append(node)
+    return placed
+
+
+# ---- branches and calls --------------------------------------------------------------------------------------
+
+
+def _emit_branches(scope: Scope, cluster: Cluster) -> None:
+    """One call or case for a cluster, with the results that are read and the arguments that these need."""
+    inside = {id(op) for member in cluster.members for op in member.ops}
+    wanted = [
+        (member, j)
+        for member in cluster.members
+        for j, users in sorted(member.used.items())
+        if any(op is None or id(op) not in inside for op in users)
+    ]
+    if cluster.leader.index is None:  # the same results wherever the same graph is called
+        wanted = [(cluster.members[0], j) for j in sorted(_used_of(scope, cluster.leader.graphs[0]))]
+    arguments = list(
+        dict.fromkeys(
+            x for m in cluster.members for x in m.record.operands if not _is_inside(scope, x, cluster)
+        )
+    )
+    graphs = [_branch(scope, cluster, i, wanted, arguments) for i in range(len(cluster.leader.graphs))]
+    read = [i for i, _ in enumerate(arguments) if any(_reads(scope, graph, i) for graph in graphs)]
+    graphs = [_narrowed(scope, graph, read) for graph in graphs]
+    operands = [scope.local[arguments[i]] for i in read]
+    index = cluster.leader.index
+    made = (
+        emit_call(scope.b, graphs[0], operands)
+        if index is None
+        else emit_case(scope.b, scope.local[index], graphs, operands)
+    )
+    give_results(scope, dict(zip(wanted, made, strict=True)))
+
+
+def _used_of(scope: Scope, graph: Graph) -> set[int]:
+    """Which results are read of any call of a graph."""
+    members = (m for m in scope.cluster_of if isinstance(m.record, Branches) and m.record.index is None)
+    return {j for m in members if m.record.graphs[0] is graph for j in m.used}
+
+
+def _is_inside(scope: Scope, x: Value, cluster: Cluster) -> bool:
+    return x in scope.sequence and scope.cluster_of[scope.sequence[x][0]] is cluster
+
+
+def _branch(
+    scope: Scope, cluster: Cluster, i: int, wanted: Sequence[tuple[Member, int]], arguments: Sequence[Value]
+) -> Graph:
+    """Branch i of all members, one after another."""
+    places = [
+        (
+            m.record.graphs[i].name,
+            *(arguments.index(x) if x in arguments else ~j for j, x in enumerate(m.record.operands)),
+        )
+        for m in cluster.members
+    ]
+    results = [(cluster.members.index(m), j) for m, j in wanted]
+    key = "branch", tuple(places), tuple(results), scope.memory
+    found = scope.view.derived.get(key)
+    if found is None:
+        b = scope.builder()
+        inputs = {x: b.input(f"{b.graph.name}.{j}", x.type) for j, x in enumerate(arguments)}
+        given: dict[tuple[Member, int], Value] = {}
+        for member in cluster.members:
+            own = [inputs[x] if x in inputs else given[scope.sequence[x]] for x in member.record.operands]
+            outputs = scope.inlined(b, member.record.graphs[i], own)
+            given.update(((member, j), y) for j, y in enumerate(outputs))
+        found = scope.closed([given[at] for at in wanted], list(inputs.values()))
+        scope.view.derived[key] = found
+    return found  # type: ignore[no-any-return]
+
+
+def _reads(scope: Scope, graph: Graph, i: int) -> bool:
+    key = "read", graph.name
+    if key not in scope.view.derived:
+        read = {x for op in graph.definitions for x in (*op.operands, *op.captures)}
+        scope.view.derived[key] = [x in read or x in graph.outputs for x in graph.inputs.values()]
+    return scope.view.derived[key][i]  # type: ignore[no-any-return]
+
+
+def _narrowed(scope: Scope, graph: Graph, read: Sequence[int]) -> Graph:
+    """The graph without the inputs that no branch reads."""
+    if len(read) == len(graph.inputs):
+        return graph
+    key = "narrowed", graph.name, tuple(read)
+    if key not in scope.view.derived:
+        inputs = list(graph.inputs.values())
+        scope.view.derived[key] = scope.closed(graph.outputs, [inputs[i] for i in read])
+    return scope.view.derived[key]  # type: ignore[no-any-return]
+
+
+def give_results(scope: Scope, made: dict[tuple[Member, int], Value]) -> None:
+    """Tells the scope what stands for the results of a cluster's ops."""
+    for member in dict.fromkeys(member for member, _ in made):
+        for op in member.ops:
+            for y in op.results:
+                at = scope.sequence.get(y)
+                if at in made:
+                    scope.local[y] = made[at]
