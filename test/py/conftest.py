@@ -39,11 +39,11 @@ def pytest_collection_finish(session: Any) -> None:
 
 @pytest.fixture(autouse=True)
 def notes(request: Any) -> Any:
-    """Notes the refusals that tests of rules meet."""
+    """Notes what tests of rules check, and the refusals that they meet."""
     if RULES not in request.path.parents:
         yield
         return
-    with NOTES.refused():
+    with NOTES.taken():
         yield
 
 

@@ -46,19 +46,21 @@ def _element(op: Any) -> str:
 
 
 class Notes:
-    """What was noted so far."""
+    """What was noted so far, in tests of rules."""
 
     def __init__(self) -> None:
+        self._taken = False
         self.programs: set[tuple[str, int]] = set()
         self.refusals: set[Refusal] = set()
 
     def checked(self, text: str, order: int) -> None:
         """Notes that the derivatives of a program, in all its inputs, are right up to an order."""
-        self.programs.add((text, order))
+        if self._taken:
+            self.programs.add((text, order))
 
     @contextmanager
-    def refused(self) -> Iterator[None]:
-        """Notes the refusals in the block."""
+    def taken(self) -> Iterator[None]:
+        """Notes what is checked in the block, and the refusals."""
         init = Unsupported.__init__
 
         def noting(error: Unsupported, message: str, location: Any = None) -> None:
@@ -66,11 +68,11 @@ class Notes:
             if found := _REFUSAL.fullmatch(message):
                 self.refusals.add(Refusal(found[2], found[1], found[3]))
 
-        Unsupported.__init__ = noting  # type: ignore[method-assign]
+        self._taken, Unsupported.__init__ = True, noting  # type: ignore[method-assign]
         try:
             yield
         finally:
-            Unsupported.__init__ = init  # type: ignore[method-assign]
+            self._taken, Unsupported.__init__ = False, init  # type: ignore[method-assign]
 
     def tables(self) -> dict[Table[Any], list[Any]]:
         """The rows of both tables."""
