@@ -27,7 +27,7 @@ from tiduc.dialect.view import View
 CALL, CASE, LOOP = "tidu.call", "tidu.case", "tidu.loop"
 GRAPHS = "called_computations"
 CARRIES, SEQUENCES, REVERSE, TRIP_COUNT = "tidu.carries", "tidu.sequences", "tidu.reverse", "tidu.trip_count"
-OWN = ("tidu.jvp", "tidu.vjp")
+DERIVATIVES = ("tidu.jvp", "tidu.vjp")
 """On a graph: the graph that is its JVP, or its VJP, whatever its own ops say."""
 
 CALL_VJP = "tidu.call_vjp"

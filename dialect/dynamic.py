@@ -8,8 +8,11 @@ from torch_mlir import ir
 
 from tiduc.dialect.builder import Builder
 from tiduc.dialect.errors import OpenSize
+from tiduc.dialect.graph import Definition, Graph, Value, operations
 from tiduc.dialect.sizes import Atom, Key, Size, known_equal
 from tiduc.dialect.types import dims, element, shape, with_element
+
+BROADCAST = "stablehlo.dynamic_broadcast_in_dim"
 
 
 class DynamicShapes(Builder):
@@ -111,7 +114,7 @@ class DynamicShapes(Builder):
             "broadcast_dimensions": dims(dimensions),
             **expanding(shape(x), [sizes[int(d)] for d in dimensions]),
         }
-        return self.emit("stablehlo.dynamic_broadcast_in_dim", (x, self.sizes(sizes)), type_, attributes)
+        return self.emit(BROADCAST, (x, self.sizes(sizes)), type_, attributes)
 
     def dynamic_iota(self, dimension: int, type_: Any, sizes: Sequence[Any]) -> Any:
         """0, 1, 2, ... along a dimension of an array of these sizes."""
@@ -144,6 +147,23 @@ def expanding(sizes: Sequence[Any], into: Sequence[Any]) -> dict[str, Any]:
     more = [i for i, (n, m) in pairs if known_equal(n, 1) and i not in still]
     found = {"known_expanding_dimensions": more, "known_nonexpanding_dimensions": still}
     return {name: dims(which) for name, which in found.items() if which}
+
+
+def say_expanding(function: Any) -> None:
+    """Says of every broadcast of open sizes in a function which dimensions are repeated, as far as known."""
+    block, graph = function.regions[0].blocks[0], Graph("")
+    values = {x: Value(x.type, graph, key=str(i)) for i, x in enumerate(block.arguments)}
+    for op in operations(block):
+        operands, given = tuple(values[x] for x in op.operands), op.attributes
+        definition = Definition(op.name, operands, graph, given={name: given[name] for name in given})
+        definition.results = tuple(Value(y.type, graph, definition) for y in op.results)
+        values.update(zip(op.results, definition.results, strict=True))
+        if op.name == BROADCAST:
+            into = shape(definition.result)
+            along = [into[d] for d in given["broadcast_dimensions"]]
+            for name, which in expanding(shape(operands[0]), along).items():
+                said = given[name] if name in given else ()
+                given[name] = dims(sorted({*said, *which}))
 
 
 def _scalar() -> Any:

@@ -15,6 +15,7 @@ from tiduc.dialect.verify import ACTIVE
 
 CARRIER = "stablehlo.custom_call"
 TARGET = "call_target_name"
+OWN = frozenset({"tidu.call", "tidu.call_vjp", "tidu.case", "tidu.loop"})
 """What an op of graphs is written as: IRDL can declare no op whose operands are of any number and types."""
 
 
@@ -111,7 +112,7 @@ class Definition:
             given = {**(self.given or {}), **marks} if marks else self.given
             count = len(source.regions) if source is not None else 0
             name = self.name
-            if name.startswith("tidu."):
+            if name in OWN:
                 name, given = CARRIER, {TARGET: ir.StringAttr.get(name), **(given or {})}
             op = ir.Operation.create(name, types, operands, given, regions=count, loc=self.location, ip=ip)
             if source is not None:
@@ -136,7 +137,7 @@ def definition_of(op: Any, graph: "Graph") -> Definition:
     given = None
     if source is None and len(attributes):
         given = {key: attributes[key] for key in attributes if key != ACTIVE}
-        if name == CARRIER and (target := str(given[TARGET].value)).startswith("tidu."):
+        if name == CARRIER and (target := str(given[TARGET].value)) in OWN:
             name = target
             del given[TARGET]
     definition = Definition(name, (), graph, None, given, source, (), op)

@@ -113,6 +113,10 @@ def entry(x: Value, i: int) -> Origin:
             x = op.operands[0]
         elif op.name in ("stablehlo.reshape", "stablehlo.broadcast_in_dim") and not _rank(op.operands[0]):
             return scalar(op.operands[0])
+        elif op.name == "stablehlo.reshape" and (constant := _constant(op.operands[0])) is not None:
+            return _always(_number(constant, i))
+        elif op.name == "shape.shape_of":
+            return _at(op.operands[0], i)
         elif op.name == "tensor.from_elements":
             return scalar(op.operands[i])
         elif op.name == "stablehlo.constant":
@@ -150,6 +154,11 @@ ARITHMETIC: dict[str, Callable[[Any, Any], Any]] = {
     **dict.fromkeys(("multiply", "muli"), lambda a, b: a * b),
     **dict.fromkeys(("subtract", "subi"), lambda a, b: a - b),
 }
+
+
+def _constant(x: Value) -> Definition | None:
+    op = x.definition
+    return op if op is not None and op.name == "stablehlo.constant" else None
 
 
 def _number(op: Definition, i: int) -> int:

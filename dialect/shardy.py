@@ -2,9 +2,9 @@
 
     sdy.mesh @mesh = <["d"=4, "m"=2]>              stays
     sdy.sharding_constraint %x <@mesh, [{"d"}]> -> stablehlo.custom_call @sdy.sharding_constraint(%x) {sharding}
-    sdy.manual_computation(%x) ... (%part) {    -> %part = stablehlo.custom_call @tidu.to_parts(%x) {sharding, ...}
+    sdy.manual_computation(%x) ... (%part) {    -> %part = stablehlo.custom_call @shardy.to_parts(%x) {sharding, ...}
       body                                         body
-      sdy.return %y }                              stablehlo.custom_call @tidu.to_whole(%y) {sharding, ...}
+      sdy.return %y }                              stablehlo.custom_call @shardy.to_whole(%y) {sharding, ...}
 
 So the body of a manual computation is differentiated like all else, and shares what it can; `passes/manual_regions.py`
 puts it into a region again. Attributes stay as they are, as text. Without the dialect MLIR can read only the generic
@@ -27,7 +27,7 @@ CALL = "stablehlo.custom_call"
 MESH = "sdy.mesh"
 CONSTRAINT, RESHARD = "sdy.sharding_constraint", "sdy.reshard"
 CONSTRAINTS = (CONSTRAINT, RESHARD, "Sharding", "xla.sdy.Sharding")
-TO_PARTS, TO_WHOLE = "tidu.to_parts", "tidu.to_whole"
+TO_PARTS, TO_WHOLE = "shardy.to_parts", "shardy.to_whole"
 HOLDERS, DEVICES = "holders", "devices"
 """Attributes of these two: the devices which hold equal parts, a group a row, and how many make up the manual axes."""
 

@@ -97,7 +97,7 @@ class Size:
         of = f" of {value.type}" if value is not None else ""
         return OpenSize(
             f"the rule would need a size{of} that is known only when it runs; "
-            "stablehlo-refine-shapes makes shapes static once the inputs have theirs"
+            "make shapes static by stablehlo-refine-shapes"
         )
 
 

@@ -155,9 +155,11 @@ class StablehloBuilder(DynamicShapes):
             return self.dynamic_broadcast_in_dim(scalar, [], type_, shape(like))
         return self.constant(value, type_)
 
-    def iota(self, dimension: int, type_: Any, sizes: Sequence[Any] = ()) -> Any:
+    def iota(self, dimension: int, type_: Any, sizes: Sequence[Any] | None = None) -> Any:
         """0, 1, 2, ... along a dimension of the type; `sizes` are needed where it is open."""
         if is_open(type_):
+            if sizes is None:
+                raise OpenSize(f"the rule would need the sizes of {type_}, which are known only when it runs")
             return self.dynamic_iota(dimension, type_, sizes)
         return self.emit("stablehlo.iota", (), type_, {"iota_dimension": _i64(dimension)})
 

@@ -5,7 +5,7 @@ from typing import Any
 
 from torch_mlir import ir
 
-from tiduc.dialect.graph import Graph, Value
+from tiduc.dialect.graph import OWN, Graph, Value
 from tiduc.dialect.verify import ACTIVE_OUTPUTS, INPUT_OF, OUTPUT_OF, TERMINATOR
 from tiduc.dialect.view import View
 
@@ -57,7 +57,7 @@ def write_definitions(
     for definition in graph.definitions:
         operands = [local[x] for x in definition.operands]
         captures = [local[x] for x in definition.captures] if definition.captures else ()
-        if own is not None and definition.name.startswith("tidu."):
+        if own is not None and definition.name in OWN:
             op = own(definition, operands, ip)
         else:
             op = definition.create(operands, captures, ip, masks)

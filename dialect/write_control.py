@@ -5,7 +5,7 @@ from typing import Any
 
 from torch_mlir import ir
 
-from tiduc.dialect.control import CALL, OWN, Loop, control
+from tiduc.dialect.control import CALL, DERIVATIVES, Loop, control
 from tiduc.dialect.graph import Definition, Graph, Value
 from tiduc.dialect.verify import TERMINATOR
 from tiduc.dialect.view import View
@@ -37,7 +37,7 @@ class ControlWriter:
             graph = self._unwritten.pop()
             outputs = [y for y in graph.outputs if y is not None]
             type_ = ir.FunctionType.get([x.type for x in graph.inputs.values()], [y.type for y in outputs])
-            own = {name: graph.attributes[name] for name in OWN if name in graph.attributes}
+            own = {name: graph.attributes[name] for name in DERIVATIVES if name in graph.attributes}
             for symbol in own.values():
                 self._named(self._view.graph(symbol.value))
             attributes = {

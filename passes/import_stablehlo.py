@@ -50,8 +50,8 @@ def import_stablehlo(module: Any, only: str | None = None, opset: OpSet = OPSET,
         if op.name == "func.func"
     }
     named = _named_by_ops(functions.values()) if len(functions) > 1 else set()
-    settle_calls(functions, sorted(named), inline=True)  # they stay as they are, and call nothing
     roots = [name for name, op in functions.items() if _is_root(name, op, only)]
+    settle_calls(functions, sorted(named), inline=True)
     called = [*derivatives, *settle_calls(functions, [*roots, *derivatives], inline)]
     for name, op in functions.items():
         if name in named:

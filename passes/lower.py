@@ -14,6 +14,7 @@ from typing import Any
 from torch_mlir import ir
 
 from tiduc.dialect.context import run_passes, stage
+from tiduc.dialect.dynamic import BROADCAST, say_expanding
 from tiduc.dialect.errors import RequestError
 from tiduc.dialect.graph import Graph, Value, operations
 from tiduc.dialect.verify import MERGED
@@ -58,11 +59,14 @@ def lower(
         if len(body) == size:
             break
     _return_held(function, held)
+    if any(definition.name == BROADCAST for definition in graph.definitions):
+        say_expanding(function)
     for op in beside:
         op.clone(ir.InsertionPoint(module.body))
     if beside:
         run_passes(module.operation, "builtin.module(symbol-dce)")
-    if holds_calls(graph):
+    own = [other for other in view.graphs.values() if other.private] if view is not None else []
+    if holds_calls([graph, *own]):
         manual_regions(function)
     return module
 

@@ -1,8 +1,8 @@
 """manual_regions: Shardy's ops again, in place of the custom calls that `dialect/shardy.py` made of them.
 
-    %part = custom_call @tidu.to_parts(%x)       %0 = sdy.manual_computation(%x) ... (%part) {
+    %part = custom_call @shardy.to_parts(%x)       %0 = sdy.manual_computation(%x) ... (%part) {
     body                                      ->   body
-    %0 = custom_call @tidu.to_whole(%y)            sdy.return %y }
+    %0 = custom_call @shardy.to_whole(%y)            sdy.return %y }
 
 A derivative goes between whole and parts more than once. So each op gets a phase, which grows along the values: even
 of wholes, odd of parts; ops on parts of one phase become one region, and a block is put in the order of phases. What
@@ -13,7 +13,7 @@ XLA's own spelling of shardings has calls at the ends of a body, which is a func
 of the body with others, and find them sharded both ways.
 """
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
 from torch_mlir import ir
@@ -39,7 +39,7 @@ LEAVE = (TO_WHOLE, "SPMDShardToFullShape")
 Key = tuple[int, Any]  # a phase, and the manual axes where it is one of parts
 FLAT = "all axes, and no region"
 FREE, WHOLE = (-1, None), (0, None)  # what reads nothing; what is given
-MIXED = "a value of a manual computation is read outside it, or in one of other axes"
+MIXED = "a value of a manual computation is read outside it, as by a loop around it, or in one of other axes"
 
 
 def manual_regions(function: Any) -> None:
@@ -57,11 +57,12 @@ def manual_regions(function: Any) -> None:
         op.erase()
 
 
-def holds_calls(graph: Graph) -> bool:
-    """There may be such calls in a graph; to look through its ops takes longer."""
-    if any(definition.name == CALL for definition in graph.definitions):
+def holds_calls(graphs: Iterable[Graph]) -> bool:
+    """There may be such calls in some graphs; to look through the ops that are made of these takes longer."""
+    definitions = [definition for graph in graphs for definition in graph.definitions]
+    if any(definition.name == CALL for definition in definitions):
         return True
-    holders = {id(d.source): d.source for d in graph.definitions if d.source is not None}
+    holders = {id(d.source): d.source for d in definitions if d.source is not None}
     return any(next(_calls(op), None) is not None for op in holders.values())
 
 
@@ -99,7 +100,7 @@ def _regions(block: Any) -> None:
         phases.setdefault(key, []).append(op)
         for y in op.results:
             keys[y] = (key[0] + 1, None) if target(op) in LEAVE else key
-    if any(keys.get(x, WHOLE)[1] is not None for x in (*end.operands, *captured(end))):
+    if any(_is_part(keys.get(x, WHOLE)) for x in end.operands):
         raise Unsupported(MIXED, end.location)
     order = sorted(phases, key=lambda key: (key[0], str(key[1])))
     for key in order:
@@ -119,6 +120,11 @@ def _regions(block: Any) -> None:
             op.erase()
 
 
+def _is_part(key: Key) -> bool:
+    """The value is in a region."""
+    return key[1] is not None and key[1] is not FLAT
+
+
 def _key(op: Any, keys: dict[Any, Key]) -> Key:
     """The phase of an op, from those of what it reads."""
     bound = [key for x in _reads(op) if (key := keys.get(x, WHOLE)) != FREE]
@@ -129,6 +135,8 @@ def _key(op: Any, keys: dict[Any, Key]) -> Key:
         return phase + 1, _axes(op)
     if target(op) in LEAVE:
         phase, axes = max(phase, 1), {_axes(op), *axes}
+    if FLAT in axes:  # no matter what else: without a region there is no outside
+        axes = {FLAT}
     if len(axes) > 1:
         raise Unsupported(MIXED, op.location)
     return (phase, axes.pop()) if axes else FREE
@@ -141,7 +149,7 @@ def _read_here(key: Key, keys: dict[Any, Key], phases: dict[Key, list[Any]], end
 
     def local(x: Any) -> Any:
         of = keys.get(x, WHOLE)
-        if of != key and of[1] is not FLAT and x not in here:
+        if of != key and (of == FREE or _is_part(of)) and x not in here:
             if of == FREE:
                 copy = x.owner.clone(ir.InsertionPoint(end))
                 _read(copy, local)

@@ -11,7 +11,7 @@ from typing import Any
 
 from torch_mlir import ir
 
-from tiduc.dialect.control import KEPT, OWN
+from tiduc.dialect.control import DERIVATIVES, KEPT
 from tiduc.dialect.errors import ParseError
 from tiduc.dialect.graph import operations
 from tiduc.passes.rules.registry import OpSet
@@ -31,7 +31,7 @@ def keep_functions(module: Any, opset: OpSet) -> list[str]:
     }
     ruled = set(opset.called("func.call"))
     for name, function in functions.items():
-        named = [attribute for attribute in OWN if attribute in function.attributes]
+        named = [attribute for attribute in DERIVATIVES if attribute in function.attributes]
         if len(named) == 2:
             raise ParseError(f"@{name} has both {named[0]} and {named[1]}; one is enough", function.location)
         for attribute in named:
@@ -54,7 +54,7 @@ def _check(function: Any, name: str, attribute: str, functions: dict[str, Any], 
     tangent_type = opset.builder.tangent_type
     inputs, results = _signature(function)
     smooth = [[t for t in types if tangent_type(t) is not None] for types in (inputs, results)]
-    if attribute == OWN[0]:
+    if attribute == DERIVATIVES[0]:
         expected = [([*inputs, *smooth[0]], [*results, *smooth[1]])]
     else:
         expected = [([*inputs, *smooth[1]], smooth[0]), ([*inputs, *smooth[1]], [*results, *smooth[0]])]
@@ -79,7 +79,7 @@ def _apart(function: Any, name: str, functions: dict[str, Any]) -> None:
     while inner in functions:
         inner += "_"
     type_ = ir.TypeAttr(function.attributes["function_type"])
-    moved = [attribute for attribute in (KEPT, *OWN) if attribute in function.attributes]
+    moved = [attribute for attribute in (KEPT, *DERIVATIVES) if attribute in function.attributes]
     attributes = {attribute: function.attributes[attribute] for attribute in moved}
     attributes |= {"sym_name": ir.StringAttr.get(inner), "function_type": type_}
     attributes["sym_visibility"] = ir.StringAttr.get("private")

@@ -20,8 +20,8 @@ from tiduc.dialect.control import (
     CALL,
     CALL_VJP,
     CASE,
+    DERIVATIVES,
     GRAPHS,
-    OWN,
     Branches,
     branches,
     emit_call,
@@ -44,7 +44,7 @@ from tiduc.passes.rules.split import Split, split
 def call(b: Any, op: Definition, dx: Tangents) -> list[Any | None]:
     if op.name == CALL:
         (graph,) = branches(b.view, op).graphs
-        for attribute, rule in zip(OWN, (_by_jvp, _by_vjp), strict=True):
+        for attribute, rule in zip(DERIVATIVES, (_by_jvp, _by_vjp), strict=True):
             if attribute in graph.attributes:
                 return rule(b, op, dx, b.view.graph(graph.attributes[attribute].value))
     return at_site(b, op, dx, _linearized)[: len(op.results)]

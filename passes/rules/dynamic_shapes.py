@@ -3,10 +3,18 @@
 from typing import Any
 
 from tiduc.dialect.graph import Definition
-from tiduc.dialect.origins import entries
+from tiduc.dialect.origins import entries, sizes_in
+from tiduc.dialect.sizes import any_open
 from tiduc.dialect.types import shape
-from tiduc.passes.rules.opset import linear
+from tiduc.dialect.verify import ACTIVE
+from tiduc.dialect.windows import padding
+from tiduc.passes.rules.expansion import expanded
+from tiduc.passes.rules.opset import inactive, linear, linearize, unsupported
+from tiduc.passes.rules.registry import Tangents
 from tiduc.passes.rules.shape import unbroadcast, unpadded, unsliced
+
+# Of the dialects that other exporters compute shapes in; integers alone make the rest of these.
+inactive("shape.shape_of", "tensor.dim")
 
 
 @linear("stablehlo.dynamic_broadcast_in_dim", [0])
@@ -20,6 +28,23 @@ def dynamic_broadcast_in_dim(b: Any, op: Definition, ct: Any) -> list[Any]:
         unbroadcast(b, ct, op.operands[0], list(op.attributes["broadcast_dimensions"]), still, more),
         None,
     ]
+
+
+@linearize("stablehlo.dynamic_conv")
+def dynamic_conv(b: Any, op: Definition, dx: Tangents) -> list[Any]:
+    """The convolution that it is where its padding is constant."""
+    ends = entries(b.reshape(op.operands[2], [2 * sizes_in(op.operands[2].type)[0]]))
+    if any_open(ends):
+        raise unsupported(
+            "jvp", op, "its padding is known only when it runs; make shapes static by stablehlo-refine-shapes"
+        )
+    attributes = {name: value for name, value in op.attributes.items() if name != ACTIVE}
+    attributes["padding"] = padding(ends[::2], ends[1::2])
+
+    def plain(x: Any, w: Any) -> list[Any]:
+        return [b.emit("stablehlo.convolution", (x, w), op.result.type, attributes)]
+
+    return expanded(b, op.operands[:2], dx[:2], plain)
 
 
 @linear("stablehlo.dynamic_reshape", [0])

@@ -21,8 +21,7 @@ refuse(
     "stablehlo.send",
 )
 refuse(
-    "its shapes are known only when it runs, and derivatives of such ops are not written yet",
-    "stablehlo.dynamic_conv",
+    "what a size cuts off is known only when it runs; make shapes static by stablehlo-refine-shapes",
     "stablehlo.set_dimension_size",
 )
 refuse("it is a call, and is inlined when a program is imported", "stablehlo.composite")

@@ -10,7 +10,7 @@ from torch_mlir import ir
 from torch_mlir._mlir_libs import _stablehlo as hlo
 
 from tiduc.dialect.graph import Definition
-from tiduc.dialect.types import is_complex, is_empty, rank, with_element
+from tiduc.dialect.types import is_complex, is_empty, rank, shape, with_element
 from tiduc.passes.rules.arithmetic import difference
 from tiduc.passes.rules.opset import linearize, transpose, unsupported
 from tiduc.passes.rules.registry import Tangents
@@ -71,7 +71,8 @@ def triangle(b: Any, x: Any, lower: bool, strict: bool = False) -> Any:
 def compare_places(b: Any, x: Any, direction: str) -> Any:
     """Where the row number compares so with the column number."""
     integer = with_element(x.type, ir.IntegerType.get_signless(32))
-    return b.compare(b.iota(rank(x) - 2, integer), b.iota(rank(x) - 1, integer), direction)
+    row, column = (b.iota(rank(x) - i, integer, shape(x)) for i in (2, 1))
+    return b.compare(row, column, direction)
 
 
 def matrix_product(b: Any, x: Any, y: Any) -> Any:

@@ -32,7 +32,9 @@ def refined(text: str, arguments: Sequence[Array]) -> str:
     refine = f"stablehlo-refine-arguments{{types={','.join(types)}}}"
     run_passes(module.operation, f"builtin.module({refine})")
     before = ""
-    while (text := str(module)) != before:  # a size that is computed may have to be folded before the next is known
+    while (
+        text := str(module)
+    ) != before:  # a size that is computed may have to be folded before the next is known
         before = text
         run_passes(module.operation, f"builtin.module({_STATIC})")
     return text

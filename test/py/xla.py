@@ -54,7 +54,9 @@ def _of_xla(text: str) -> Any:
     _lapack.initialize()  # as JAX does when it writes a call of LAPACK
     client = xla_bridge.get_backend("cpu")
     options = xla_client.CompileOptions()
-    options.executable_build_options.debug_options.xla_backend_optimization_level = 0  # most of the time goes there
+    options.executable_build_options.debug_options.xla_backend_optimization_level = (
+        0  # most of the time goes there
+    )
     return client.compile_and_load(text, xla_client.DeviceList(tuple(client.local_devices()[:1])), options)
 
 
