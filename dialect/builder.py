@@ -28,7 +28,7 @@ class Builder:
         self.graph.held = (view,)
         self.location: Any = ir.Location.unknown()
         self.constants: dict[Any, Any] = {}  # for an op set: one op a constant and graph
-        self.sites: dict[Any, Any] | None = None  # for rules of control flow
+        self.engine: Any = None  # what a stage lends to rules of ops over whole graphs
         self.notes: dict[
             Any, Any
         ] = {}  # what a rule leaves, by a primal value, for the rules of ops that read it

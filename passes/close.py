@@ -4,14 +4,15 @@ close [t2] given [dx, p3]:     C0: dx, p3 = inputs
                                    t2 = mul p3, dx
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from functools import partial
 from typing import Any
 
 from torch_mlir import ir
 
 from tiduc.dialect.graph import Graph, Value
 from tiduc.dialect.view import BINDING, View
-from tiduc.passes.rules.registry import OpSet
+from tiduc.passes.rules.registry import Engine, OpSet
 
 
 def close(
@@ -27,7 +28,8 @@ def close(
     inputs = [b.input(key, x.type) for key, x in zip(keys, given, strict=True)]
     values = [x for x in wanted if not isinstance(x, ir.Type)]
     made = inline(b, view, values, dict(zip(given, inputs, strict=True)))
-    return b.finish([b.zero(x) if isinstance(x, ir.Type) else made[x] for x in wanted])
+    graph: Graph = b.finish([b.zero(x) if isinstance(x, ir.Type) else made[x] for x in wanted])
+    return graph
 
 
 def inline(b: Any, view: View, wanted: Sequence[Value], local: dict[Value, Value]) -> dict[Value, Value]:
@@ -40,3 +42,23 @@ def inline(b: Any, view: View, wanted: Sequence[Value], local: dict[Value, Value
         captures = tuple([local[x] for x in op.captures]) if op.captures else ()
         local.update(zip(op.results, b.copy(op, operands, captures), strict=True))
     return local
+
+
+def engine(
+    b: Any,
+    opset: OpSet,
+    linearize: Callable[..., Any] | None = None,
+    transpose: Callable[..., Any] | None = None,
+) -> Engine:
+    """What a stage, one of the two, lends to the rules that it calls with a builder."""
+
+    def other(*_: Any, **__: Any) -> Any:
+        raise AssertionError("a linearize rule transposes nothing, and a transpose rule linearizes nothing")
+
+    return Engine(
+        linearize or other,
+        transpose or other,
+        partial(close, opset=opset),
+        partial(inline, b),
+        opset.stateful,
+    )

@@ -20,7 +20,7 @@ from tiduc.dialect.context import stage
 from tiduc.dialect.errors import OpenSize, RequestError, Unsupported
 from tiduc.dialect.graph import Graph, Value
 from tiduc.dialect.view import View
-from tiduc.passes.close import close
+from tiduc.passes.close import engine
 from tiduc.passes.rules.registry import OpSet
 
 
@@ -42,7 +42,8 @@ def linear_transpose(view: View, graph: Graph, opset: OpSet, name: str | None = 
     except Unsupported as error:
         raise error.at(b.location) from None
     outputs = [b.sum(cotangents[x]) if cotangents[x] else None for x in graph.inputs.values()]
-    return b.finish_linear(outputs, graph.output_of, graph.input_of)
+    made: Graph = b.finish_linear(outputs, graph.output_of, graph.input_of)
+    return made
 
 
 def transpose_closed(
@@ -77,7 +78,7 @@ def transpose_closed(
 
 def _builder(view: View, opset: OpSet, name: str) -> Any:
     b = opset.builder(view, name)
-    b.transpose_closed, b.close = partial(transpose_closed, opset=opset), partial(close, opset=opset)
+    b.engine = engine(b, opset, transpose=partial(transpose_closed, opset=opset))
     return b
 
 

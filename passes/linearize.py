@@ -19,7 +19,7 @@ from tiduc.dialect.context import stage
 from tiduc.dialect.errors import OpenSize, RequestError, Unsupported
 from tiduc.dialect.graph import Graph
 from tiduc.dialect.view import BINDING, View
-from tiduc.passes.close import close, inline
+from tiduc.passes.close import engine
 from tiduc.passes.rules.registry import OpSet
 
 
@@ -38,12 +38,7 @@ def linearize(
     primals = [view.input(key) for key in wrt]
     name = name or view.fresh("L")
     b: Any = opset.builder(view, name)
-    b.linearize, b.close, b.inline = (
-        partial(linearize, opset=opset),
-        partial(close, opset=opset),
-        partial(inline, b),
-    )
-    b.stateful = opset.stateful
+    b.engine = engine(b, opset, linearize=partial(linearize, opset=opset))
     b.graph.input_of = tuple(primals)
     _check_distinct("wrt", [f"@{key}" for key in wrt], primals)
     _check_distinct("output", [str(view.reference(x)) for x in outputs], outputs)
@@ -60,7 +55,8 @@ def linearize(
         _linearize_ops(b, view, outputs, tangents, opset)
     except Unsupported as error:
         raise error.at(b.location) from None
-    return b.finish_linear([tangents.get(x) for x in outputs], primals, outputs)
+    graph: Graph = b.finish_linear([tangents.get(x) for x in outputs], primals, outputs)
+    return graph
 
 
 def _linearize_ops(
@@ -68,8 +64,8 @@ def _linearize_ops(
 ) -> None:
     """Extends `tangents` from the inputs to all that depends on them."""
     tangent = tangents.get
-    b.scheduled = view.schedule(outputs)
-    for op in b.scheduled:
+    b.engine.scheduled = view.schedule(outputs)
+    for op in b.engine.scheduled:
         dx = [tangent(x) for x in op.operands]
         if op.captures:
             dx += [tangent(x) for x in op.captures]

@@ -39,7 +39,7 @@ def plan(scope: Scope) -> None:
 def _is_large(scope: Scope, cluster: Cluster, outside: Sequence[Value]) -> bool:
     if scope.memory != "auto" or not cluster.leader.reverse:
         return scope.memory == "log" and bool(cluster.leader.reverse)
-    return sum(prod(x.type.shape) * bits(x) // 8 for x in outside) > _LIMIT
+    return bool(sum(prod(x.type.shape) * bits(x) // 8 for x in outside) > _LIMIT)
 
 
 def emit_loops(scope: Scope, cluster: Cluster) -> None:

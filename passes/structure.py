@@ -106,7 +106,7 @@ def structured(view: View, graph: Graph, opset: OpSet, memory: str) -> Graph:
             b.graph.attributes["sym_visibility"] = ir.StringAttr.get("private")
             found = _rebuilt(view, graph, b, opset, memory)
         view.derived[key] = found
-    return found  # type: ignore[no-any-return]
+    return found
 
 
 def _rebuilt(view: View, graph: Graph, b: Any, opset: OpSet, memory: str) -> Graph:
@@ -207,7 +207,7 @@ def _find_clusters(scope: Scope, order: Sequence[Definition]) -> None:
 def _cluster(scope: Scope, member: Member, rank: dict[Value, int]) -> Cluster:
     record = member.record
     operands = record.operands if isinstance(record, Loop) else (*record.operands, record.index)
-    near = {}
+    near: dict[Cluster, None] = {}
     for x in record.sequences if isinstance(record, Loop) else record.operands:
         if x in scope.sequence:
             cluster = scope.cluster_of[scope.sequence[x][0]]
@@ -326,7 +326,7 @@ def _branch(
             given.update(((member, j), y) for j, y in enumerate(outputs))
         found = scope.closed([given[at] for at in wanted], list(inputs.values()))
         scope.view.derived[key] = found
-    return found  # type: ignore[no-any-return]
+    return found
 
 
 def _reads(scope: Scope, graph: Graph, i: int) -> bool:

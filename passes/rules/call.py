@@ -212,7 +212,7 @@ def _transposed(b: Any, graphs: Sequence[Graph], active: Sequence[bool], with_ct
             for x, c, flag in zip(linear, part.outputs, outputs, strict=True)
             if flag
         ]
-        closed.append(b.close(b.view, wanted, [*part.inputs.values(), *read]))
+        closed.append(b.engine.close(b.view, wanted, [*part.inputs.values(), *read]))
         b.view.discard(part)
     return closed, outputs
 
@@ -226,4 +226,4 @@ def transposed(
     """
     linear = [x for x, flag in zip(graph.inputs.values(), active, strict=True) if flag]
     wanted = [y if flag else None for y, flag in zip(graph.outputs, with_ct, strict=True)]
-    return b.transpose_closed(b.view, graph, linear, wanted, sums)  # type: ignore[no-any-return]
+    return b.engine.transpose(b.view, graph, linear, wanted, sums)  # type: ignore[no-any-return]

@@ -40,7 +40,7 @@ def _linearized(b: Any, made: Loop, dx: Tangents) -> list[Any | None]:
     more = len(extended.outputs) - len(made.body.outputs)
     residuals = emit_loop(b, _replaced(made, body=extended), made.base)[-more:] if more else ()
     values = dict(zip(made.body.inputs.values(), made.operands, strict=True))
-    b.inline(b.view, parts.invariant, values)
+    b.engine.inline(b.view, parts.invariant, values)
     tangents = [
         b.zero(x.type) if t is None else t
         for x, t, flag in zip(made.operands, dx, active, strict=True)
@@ -177,6 +177,6 @@ def _transposed(b: Any, made: Loop, linear: Sequence[bool], with_ct: list[bool])
     order = [*carries, *(i for i in summed if got[i]), *(i for i in range(n, n + m) if got[i])]
     reads = [x for x, flag in zip(inputs, linear, strict=True) if not flag]
     given = [*cts[: len(carries)], *(sums[i] for i in summed if got[i]), *elements, *reads]
-    body = b.close(b.view, [inputs[i].type if of[i] is None else of[i] for i in order], given)
+    body = b.engine.close(b.view, [inputs[i].type if of[i] is None else of[i] for i in order], given)
     b.view.discard(part)
     return body, with_ct, got

@@ -32,6 +32,22 @@ TransposeRule = Callable[[Any, Definition, Tangents, Sequence[bool]], Sequence[A
 """Entries may be a value, None, or a function without arguments, called only if the operand is active."""
 
 
+@dataclass
+class Engine:
+    """What a stage lends to the rules of ops over whole graphs, as `b.engine`; `passes/linearize.py` and others say what.
+
+    `scheduled` are the ops that are linearized, `sites` what rules remember of those of control flow.
+    """
+
+    linearize: Callable[..., Any]
+    transpose: Callable[..., Any]
+    close: Callable[..., Any]
+    inline: Callable[..., Any]
+    stateful: frozenset[str]
+    scheduled: Sequence[Definition] = ()
+    sites: dict[Any, Any] | None = None
+
+
 @dataclass(frozen=True)
 class OpSet:
     """The primitives of some dialects: their rules by full op name, and the builder that emits them.

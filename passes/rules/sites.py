@@ -17,19 +17,19 @@ Rule = Callable[[Any, Any, list[Any | None]], list[Any | None]]
 
 def at_site(b: Any, op: Definition, dx: Tangents, rule: Rule) -> list[Any | None]:
     """The tangents of what a branch or a loop gives, by a rule for the widest op of its site that is scheduled."""
-    if b.sites is None:
-        b.sites = _widest(b)
+    if b.engine.sites is None:
+        b.engine.sites = _widest(b)
     made = control(b.view, op)
     site = made.site
-    found = b.sites.get(site, made)
+    found = b.engine.sites.get(site, made)
     if not isinstance(found, list):
-        found = b.sites[site] = rule(b, found, [dx[i] for i in made.arguments])
-    return found
+        found = b.engine.sites[site] = rule(b, found, [dx[i] for i in made.arguments])
+    return found  # type: ignore[no-any-return]
 
 
 def _widest(b: Any) -> dict[Any, Branches | Loop | list[Any | None]]:
     found: dict[Any, Any] = {}
-    for op in b.scheduled:
+    for op in b.engine.scheduled:
         if is_control(op):
             made = control(b.view, op)
             if made.site not in found or found[made.site].width < made.width:

@@ -32,11 +32,11 @@ class Split:
         if not more:
             return self.primal
         inputs = list(self.primal.inputs.values())
-        return b.close(b.view, [*self.primal.outputs, *more], inputs, keys=self.primal.keys)  # type: ignore[no-any-return]
+        return b.engine.close(b.view, [*self.primal.outputs, *more], inputs, keys=self.primal.keys)  # type: ignore[no-any-return]
 
     def closed(self, b: Any, wanted: Sequence[Any], given: Sequence[Value]) -> Graph:
         """The closed graph of outputs (a type is a zero); the linear graph it is made from is forgotten."""
-        graph: Graph = b.close(b.view, wanted, given)
+        graph: Graph = b.engine.close(b.view, wanted, given)
         if self.linear.name in b.view.graphs:
             b.view.discard(self.linear)
         return graph
@@ -44,11 +44,12 @@ class Split:
 
 def split(b: Any, graph: Graph, active: Sequence[bool], varying: int | None = None) -> Split:
     """Linearizes a closed graph in its active inputs; `varying` of its inputs, the first, change from call to call."""
-    distinct = dict.fromkeys(y for y in graph.outputs if y is not None and b.tangent_type(y.type) is not None)
+    values = [y for y in graph.outputs if y is not None]
+    distinct = dict.fromkeys(y for y in values if b.tangent_type(y.type) is not None)
     wrt = [key for key, flag in zip(graph.keys, active, strict=True) if flag]
-    linear = b.linearize(b.view, list(distinct), wrt)
+    linear = b.engine.linearize(b.view, list(distinct), wrt)
     tangent = dict(zip(distinct, linear.outputs, strict=True))
-    outputs = tuple([tangent.get(y) for y in graph.outputs])
+    outputs = tuple([tangent.get(y) for y in values])
     order = b.view.schedule([y for y in outputs if y is not None])
     inputs = list(graph.inputs.values())
     is_linear = [op.graph is linear and op.active is not None for op in order]
@@ -81,7 +82,7 @@ def _levels(b: Any, primal: Sequence[Definition], level: dict[Value, int]) -> di
     for op in primal:
         found = max([level.get(x, 2) for x in _all_read(op)], default=0)
         for y in op.results:
-            level[y] = 2 if op.name in b.stateful else found
+            level[y] = 2 if op.name in b.engine.stateful else found
     return level
 
 
@@ -100,4 +101,4 @@ def _is_open_sequence(x: Value) -> bool:
     made = x.definition
     if made is None or made.name != LOOP or x.type.has_static_shape:
         return False
-    return made.results.index(x) >= made.attributes[CARRIES].value
+    return bool(made.results.index(x) >= made.attributes[CARRIES].value)
