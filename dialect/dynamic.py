@@ -10,7 +10,7 @@ from tiduc.dialect.builder import Builder
 from tiduc.dialect.errors import OpenSize
 from tiduc.dialect.graph import Definition, Graph, Value, operations
 from tiduc.dialect.sizes import Atom, Key, Size, known_equal
-from tiduc.dialect.types import dims, element, shape, with_element
+from tiduc.dialect.types import dims, element, is_open, shape, with_element, with_shape
 
 BROADCAST = "stablehlo.dynamic_broadcast_in_dim"
 
@@ -103,6 +103,14 @@ class DynamicShapes(Builder):
         name = "arith.index_cast" if isinstance(element(x), ir.IndexType) else "stablehlo.convert"
         return self.emit(name, (x,), with_element(x.type, integer))
 
+    def repeated(self, value: Any, element_type: Any, like: Any) -> Any:
+        """A number everywhere, in the shape of a value."""
+        type_ = with_element(like.type, element_type)
+        if is_open(type_):
+            scalar = self.constant(value, with_shape(type_, []))
+            return self.dynamic_broadcast_in_dim(scalar, [], type_, shape(like))
+        return self.constant(value, type_)
+
     # ---- ops --------------------------------------------------------------------------------------------------
 
     def dynamic_broadcast_in_dim(self, x: Any, dimensions: Any, type_: Any, sizes: Sequence[Any]) -> Any:
@@ -138,6 +146,14 @@ class DynamicShapes(Builder):
         """The elements of x from start to before limit, every so many; these are sizes."""
         operands = (x, *(self.sizes(list(bound)) for bound in bounds))
         return self.emit("stablehlo.real_dynamic_slice", operands, type_)
+
+
+def sizes_of(type_: Any) -> OpenSize:
+    """The error where a type leaves sizes open, and no value tells them."""
+    return OpenSize(
+        f"the rule would need the sizes of {type_}, which are known only when it runs; "
+        "make shapes static by stablehlo-refine-shapes"
+    )
 
 
 def expanding(sizes: Sequence[Any], into: Sequence[Any]) -> dict[str, Any]:

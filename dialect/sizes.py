@@ -11,7 +11,7 @@ A `Size` is a sum of integer multiples of such readings, and of products, quotie
 which equal ones are mostly found equal. Where a rule asks what only the run can tell, it is refused (`OpenSize`).
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 from tiduc.dialect.errors import OpenSize
@@ -80,7 +80,7 @@ class Size:
     def __int__(self, *_: Any) -> Any:
         raise self._unknown()
 
-    __index__ = __float__ = __bool__ = __hash__ = __int__  # type: ignore[assignment]
+    __index__ = __float__ = __bool__ = __hash__ = __int__
     __mod__ = __rmod__ = __pow__ = __rpow__ = __truediv__ = __rtruediv__ = __int__
 
     def __repr__(self) -> str:
@@ -124,7 +124,7 @@ def known_equal(a: Any, b: Any) -> bool:
     return bool(a == b)
 
 
-def any_open(*lists: Sequence[Any]) -> bool:
+def any_open(*lists: Iterable[Any]) -> bool:
     """Some of the sizes in some of the lists are open."""
     return any(isinstance(n, Size) for sizes in lists for n in sizes)
 

@@ -12,8 +12,8 @@ from numpy.typing import ArrayLike, NDArray
 from torch_mlir import ir
 from torch_mlir._mlir_libs import _stablehlo as hlo
 
-from tiduc.dialect.dynamic import DynamicShapes
-from tiduc.dialect.errors import OpenSize, Unsupported
+from tiduc.dialect.dynamic import DynamicShapes, sizes_of
+from tiduc.dialect.errors import Unsupported
 from tiduc.dialect.origins import DYNAMIC
 from tiduc.dialect.sizes import any_open, known_equal
 from tiduc.dialect.types import (
@@ -140,26 +140,18 @@ class StablehloBuilder(DynamicShapes):
         type_ = like if isinstance(like, ir.Type) else like.type
         if is_open(type_):
             if type_ is like:
-                raise OpenSize(f"the rule would need the sizes of {type_}, which are known only when it runs")
+                raise sizes_of(type_)
             return self.repeated(value, element(type_), like)
         attribute = dense(value, type_)
         if attribute not in self.constants:
             self.constants[attribute] = self.emit("stablehlo.constant", (), type_, {"value": attribute})
         return self.constants[attribute]
 
-    def repeated(self, value: complex, element_type: Any, like: Any) -> Any:
-        """A number everywhere, in the shape of a value."""
-        type_ = with_element(like.type, element_type)
-        if is_open(type_):
-            scalar = self.constant(value, with_shape(type_, []))
-            return self.dynamic_broadcast_in_dim(scalar, [], type_, shape(like))
-        return self.constant(value, type_)
-
     def iota(self, dimension: int, type_: Any, sizes: Sequence[Any] | None = None) -> Any:
         """0, 1, 2, ... along a dimension of the type; `sizes` are needed where it is open."""
         if is_open(type_):
             if sizes is None:
-                raise OpenSize(f"the rule would need the sizes of {type_}, which are known only when it runs")
+                raise sizes_of(type_)
             return self.dynamic_iota(dimension, type_, sizes)
         return self.emit("stablehlo.iota", (), type_, {"iota_dimension": _i64(dimension)})
 
@@ -207,7 +199,7 @@ class StablehloBuilder(DynamicShapes):
             type_ = with_element(like.type, element(x)) if sizes is None else with_shape(x.type, sizes)
         if is_open(type_):
             if type_ is like:
-                raise OpenSize(f"the rule would need the sizes of {type_}, which are known only when it runs")
+                raise sizes_of(type_)
             return self.dynamic_broadcast_in_dim(x, dimensions, type_, sizes or shape(like))
         return self.emit(
             "stablehlo.broadcast_in_dim", (x,), type_, {"broadcast_dimensions": dims(dimensions)}

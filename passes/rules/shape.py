@@ -34,8 +34,10 @@ def unbroadcast(
     A dimension of n elements laid along one of m, of which only the run will tell whether n is m or 1, is taken
     apart into n and m / n, of which the latter is summed over.
     """
-    own, sizes, apart, summed, placed = shape(x), shape(ct), [], [], {}
-    along = {d: i for i, d in enumerate(dimensions)}
+    own, sizes, along = shape(x), shape(ct), {d: i for i, d in enumerate(dimensions)}
+    apart: list[Any] = []
+    summed: list[int] = []
+    placed: dict[int, int] = {}
     for d, m in enumerate(sizes):
         i, at = along.get(d), len(apart)
         if i is None or known_equal(own[i], 1) or i in more:

@@ -1,0 +1,174 @@
+"""Programs with open sizes: derivatives equal those of the same programs with static shapes, at several sizes."""
+
+from typing import Any
+
+import numpy as np
+import pytest
+from open_programs import CASES, SCALAR, XX, X, a, program, reduce, sizes_of
+from open_shapes import check_open, refined, run
+
+from tiduc.dialect.context import parse
+from tiduc.dialect.errors import InputError, Unsupported
+from tiduc.passes.driver import run_pipeline
+from tiduc.program import load
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_derivatives_are_those_of_the_static_program(case: str) -> None:
+    text, points = CASES[case]
+    check_open(text, *points)
+
+
+def test_a_transposed_graph_reads_no_tangent_for_its_size() -> None:
+    """Nor does it keep a value only to ask for its size."""
+    text = str(load(CASES["sum"][0]).vjp())
+    assert text.count("get_dimension_size") == text.count("get_dimension_size %arg0") == 2
+
+
+def test_zeros_have_the_sizes_of_their_primals() -> None:
+    p = load(f"func.func @main(%x: {X}, %w: {XX}) -> {X} {{ return %x : {X} }}")
+    x, w = a(3), a(2, 4)
+    for program_, more in ((p.vjp(["arg1"]), [a(3)]), (p.vjp(["arg1"]).jvp(["arg0"]), [a(3), a(3)])):
+        zero = run(program_, [x, w, *more])[1]
+        np.testing.assert_array_equal(zero, np.zeros((2, 4)))
+    np.testing.assert_array_equal(run(p.jvp(["arg1"]), [x, w, w])[1], np.zeros(3))
+
+
+def test_stages_between_texts_know_the_sizes() -> None:
+    """What a transposed graph takes its sizes from is there after each stage is printed and parsed."""
+    text, points = CASES["sum"]
+    for stage in ("import", "linearize", "linear-transpose", "materialize-merge", "lower"):
+        module = parse(text)
+        run_pipeline(module, f"tidu-{stage}")
+        text = str(module)
+    (x, v), ct = points[0], a(3)
+    y, cx, cv = run(load(text), [x, v, ct])
+    np.testing.assert_allclose(cx, np.broadcast_to(2 * np.sqrt(y) * np.sign(x.sum(0) + v) * ct, (2, 3)))
+    np.testing.assert_allclose(cv, cx[0].sum())
+
+
+@pytest.mark.parametrize(
+    ("name", "text"),
+    [
+        ("reduce", program(f"%x: {XX}, %v: {SCALAR}", X, reduce("multiply"))),
+        (
+            "set_dimension_size",
+            """func.func @main(%x: tensor<4xf64>, %n: tensor<i32>) -> tensor<?xf64, #stablehlo.bounds<4>> {
+            %0 = stablehlo.set_dimension_size %x, %n, dim = 0
+              : (tensor<4xf64>, tensor<i32>) -> tensor<?xf64, #stablehlo.bounds<4>>
+            return %0 : tensor<?xf64, #stablehlo.bounds<4>> }""",
+        ),
+    ],
+)
+def test_what_needs_static_sizes_says_how_to_get_them(name: str, text: str) -> None:
+    with pytest.raises(Unsupported, match=f"rule for stablehlo.{name}: .*stablehlo-refine-shapes"):
+        load(text).jvp()
+
+
+def test_compiled_for_every_size() -> None:
+    """IREE wants to know which dimensions a broadcast repeats."""
+    text = program(
+        f"%x: {XX}, %v: {SCALAR}",
+        XX,
+        f"""{sizes_of("%x")}
+        %0 = stablehlo.reduce(%x init: %v) applies stablehlo.add across dimensions = [1] : ({XX}, {SCALAR}) -> {X}
+        %1 = stablehlo.dynamic_broadcast_in_dim %0, %shape, dims = [0] : ({X}, tensor<2xi32>) -> {XX}
+        %y = stablehlo.multiply %1, %x : {XX}""",
+    )
+    program_ = load(text).vjp()
+    compiled = program_.compile()
+    for sizes in ((2, 3), (5, 1)):
+        arguments = [a(*sizes), a(), a(*sizes)]
+        for actual, expected in zip(compiled(*arguments), run(program_, arguments), strict=True):
+            np.testing.assert_allclose(actual, expected)
+    with pytest.raises(InputError, match=r"argument 2 \(result0.cotangent\): expected \?x\?xf64, got 3xf64"):
+        compiled(a(2, 3), a(), a(3))
+
+
+def test_shapes_that_other_dialects_compute() -> None:
+    text = program(
+        "%x: tensor<?x4xf64>, %w: tensor<4xf64>",
+        "tensor<?x4xf64>",
+        """%c0 = arith.constant 0 : index
+        %d = tensor.dim %x, %c0 : tensor<?x4xf64>
+        %n = arith.index_cast %d : index to i64
+        %c4 = arith.constant 4 : i64
+        %shape = tensor.from_elements %n, %c4 : tensor<2xi64>
+        %0 = stablehlo.dynamic_broadcast_in_dim %w, %shape, dims = [1]
+          : (tensor<4xf64>, tensor<2xi64>) -> tensor<?x4xf64>
+        %y = stablehlo.multiply %0, %x : tensor<?x4xf64>""",
+    )
+    compiled = load(text).vjp().compile()
+    for n in (2, 5):
+        x, w, ct = a(n, 4), a(4), a(n, 4)
+        y, cx, cw = compiled(x, w, ct)
+        np.testing.assert_allclose(y, (x * w) ** 2)
+        np.testing.assert_allclose(cx, 2 * x * w**2 * ct)
+        np.testing.assert_allclose(cw, (2 * w * x**2 * ct).sum(0))
+
+
+# ---- JAX's exports -----------------------------------------------------------------------------------------
+
+
+def _exports() -> dict[str, tuple[Any, list[str], list[list[tuple[int, ...]]]]]:
+    import jax
+    import jax.numpy as jnp
+
+    def mlp(x: Any, w: Any, b: Any, v: Any) -> Any:
+        return jnp.mean((jnp.tanh(x @ w + b) @ v) ** 2)
+
+    def layer_norm(x: Any, gain: Any) -> Any:
+        centered = x - jnp.mean(x, -1, keepdims=True)
+        return centered / jnp.sqrt(jnp.var(x, -1, keepdims=True) + 1e-5) * gain
+
+    def attention(q: Any, k: Any, v: Any) -> Any:
+        scores = jnp.einsum("bqd,bkd->bqk", q, k) / 2
+        causal = jnp.tril(jnp.ones(scores.shape[1:], bool))
+        return jnp.einsum("bqk,bkd->bqd", jax.nn.softmax(jnp.where(causal, scores, -1e9)), v)
+
+    def moved(x: Any) -> Any:
+        y = jnp.concatenate([x, 2 * x], 0)[1:]
+        return jnp.pad(y, ((1, 2), (0, 0))).sum(0) * jnp.flip(x, 1).max(0)
+
+    def network(x: Any, w: Any) -> Any:
+        y = jax.lax.conv_general_dilated(x, w, (1, 1), "SAME", dimension_numbers=("NHWC", "HWIO", "NHWC"))
+        y = jax.lax.reduce_window(y, -jnp.inf, jax.lax.max, (1, 2, 2, 1), (1, 2, 2, 1), "VALID")
+        return y.reshape(y.shape[0], -1).sum(1)
+
+    return {
+        "mlp": (mlp, ["b, 3", "3, 4", "4", "4, 2"], [[(n, 3), (3, 4), (4,), (4, 2)] for n in (2, 5)]),
+        "softmax": (jax.nn.softmax, ["b, n"], [[(2, 3)], [(4, 1)]]),
+        "layer norm": (layer_norm, ["b, n", "n"], [[(2, 3), (3,)], [(4, 5), (5,)]]),
+        "attention": (attention, ["b, n, 4"] * 3, [[(2, 3, 4)] * 3, [(1, 5, 4)] * 3]),
+        "moved": (moved, ["b, n"], [[(3, 2)], [(4, 3)]]),
+        "network": (network, ["b, 4, 4, 2", "3, 3, 2, 3"], [[(n, 4, 4, 2), (3, 3, 2, 3)] for n in (2, 3)]),
+    }
+
+
+@pytest.mark.parametrize("name", ["mlp", "softmax", "layer norm", "attention", "moved", "network"])
+def test_jax_exports(name: str) -> None:
+    """At two sizes, against `jax.jvp` and `jax.vjp`; shape assertions stay with what is asserted, and go with it."""
+    import jax
+    from jax import export
+
+    function, specifications, points = _exports()[name]
+    with jax.enable_x64(True):
+        scope = export.SymbolicScope()
+        shapes = [export.symbolic_shape(s, scope=scope) for s in specifications]
+        arguments = [jax.ShapeDtypeStruct(s, np.float64) for s in shapes]
+        p = load(export.export(jax.jit(function))(*arguments).mlir_module())
+        jvp, vjp = p.jvp(), p.vjp()
+        for sizes in points:
+            x, dx = ([a(*s) for s in sizes] for _ in range(2))
+            y, dy = jax.jvp(function, x, dx)
+            ct = a(*y.shape)
+            expected = [y, *jax.vjp(function, *x)[1](ct)]
+            for mine, theirs in zip(run(jvp, [*x, *dx]), [y, dy], strict=True):
+                np.testing.assert_allclose(mine, theirs, atol=1e-10)
+            for mine, theirs in zip(run(vjp, [*x, ct]), expected, strict=True):
+                np.testing.assert_allclose(mine, theirs, atol=1e-10)
+
+
+def test_refining_leaves_nothing_open() -> None:
+    """The way out that refusals name."""
+    assert "?" not in refined(CASES["tanh"][0], [a(2, 4)])
