@@ -19,7 +19,7 @@ from typing import Any
 from torch_mlir import ir
 
 from tiduc.dialect.errors import Unsupported
-from tiduc.dialect.graph import Definition, Graph, Value
+from tiduc.dialect.graph import CARRIER, OWN, TARGET, Definition, Graph, Value
 from tiduc.dialect.regions import outer, region_graph
 from tiduc.dialect.trip_count import trip_count
 from tiduc.dialect.view import View
@@ -225,6 +225,32 @@ def only_vjp(op: Definition) -> Unsupported:
 def is_kept(view: View, op: Definition) -> bool:
     """The op calls a graph that stays a function."""
     return op.name == CALL and KEPT in _graphs(view, op)[0].attributes
+
+
+def called(view: View, graph: Graph) -> list[Graph]:
+    """The graphs that a graph calls, in its ops or in their regions, and those that these call."""
+    found: dict[str, Graph] = {}
+    unread, walked = [graph], set[int]()
+
+    def take(names: Any) -> None:
+        for symbol in names:
+            if symbol.value not in found:
+                found[symbol.value] = view.graph(symbol.value)
+                unread.append(found[symbol.value])
+
+    def look(op: Any) -> Any:
+        if op.name == CARRIER and op.attributes[TARGET].value in OWN:
+            take(op.attributes[GRAPHS])
+        return ir.WalkResult.ADVANCE
+
+    while unread:
+        for definition in unread.pop().definitions:
+            if definition.name in OWN:
+                take(definition.attributes[GRAPHS])
+            elif definition.source is not None and id(definition.source) not in walked:
+                walked.add(id(definition.source))
+                definition.source.walk(look)
+    return list(found.values())
 
 
 # ---- emitting ----------------------------------------------------------------------------------------------

@@ -242,6 +242,11 @@ def mask(active: tuple[bool, ...]) -> Any:
     return ir.DenseBoolArrayAttr.get(list(active))
 
 
+def stem(graph: Graph) -> str:
+    """A graph's name without the number behind it."""
+    return graph.name.rstrip("0123456789")
+
+
 def operations(block: Any) -> Iterator[Any]:
     """The operations of a block, as `ir.Operation`s."""
     for view in block.operations:

@@ -1,23 +1,27 @@
 """Structured control flow over graphs, written as StableHLO's: `while`, `case`, `if`, and calls of functions."""
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 from torch_mlir import ir
 
 from tiduc.dialect.control import CALL, DERIVATIVES, Loop, control
-from tiduc.dialect.graph import Definition, Graph, Value
+from tiduc.dialect.graph import Definition, Graph, Value, stem
 from tiduc.dialect.verify import TERMINATOR
 from tiduc.dialect.view import View
 from tiduc.dialect.write import write_block, write_definitions
 
 
 class ControlWriter:
-    """Writes ops over graphs of a view; the functions that are called go to the end of a module, once each."""
+    """Writes ops over graphs of a view; the functions that are called go to the end of a module, once each.
 
-    def __init__(self, view: View, module: Any) -> None:
+    None is called as one of the names `taken`.
+    """
+
+    def __init__(self, view: View, module: Any, taken: Iterable[str]) -> None:
         self._view = view
         self._module = module
+        self._taken = set(taken)
         self._functions: dict[str, str] = {}
         self._unwritten: list[Graph] = []
 
@@ -65,9 +69,17 @@ class ControlWriter:
     def _named(self, graph: Graph) -> str:
         """The name of the function that a graph becomes."""
         if graph.name not in self._functions:
-            self._functions[graph.name] = graph.name
+            self._functions[graph.name] = self._free(stem(graph))
             self._unwritten.append(graph)
         return self._functions[graph.name]
+
+    def _free(self, name: str) -> str:
+        free, copy = name, 0
+        while free in self._taken:
+            copy += 1
+            free = f"{name}_{copy}"
+        self._taken.add(free)
+        return free
 
     def _case(self, op: Definition, made: Any, operands: Sequence[Any], types: Sequence[Any], ip: Any) -> Any:
         is_if = made.index.type.element_type == ir.IntegerType.get_signless(1)

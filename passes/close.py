@@ -16,13 +16,18 @@ from tiduc.passes.rules.registry import Engine, OpSet
 
 
 def close(
-    view: View, wanted: Sequence[Any], given: Sequence[Value], opset: OpSet, keys: Sequence[str] | None = None
+    view: View,
+    wanted: Sequence[Any],
+    given: Sequence[Value],
+    opset: OpSet,
+    keys: Sequence[str] | None = None,
+    name: str = "F",
 ) -> Graph:
     """The closed graph, in the view, whose inputs stand for the given values; a type wanted is an explicit zero.
 
-    Without `keys`, its inputs have fresh ones.
+    Without `keys`, its inputs have fresh ones. Its name begins with `name`.
     """
-    b: Any = opset.builder(view, view.fresh("F"))
+    b: Any = opset.builder(view, view.fresh(name))
     b.graph.attributes["sym_visibility"] = ir.StringAttr.get("private")
     keys = keys or [f"{b.graph.name}.{i}" for i in range(len(given))]
     inputs = [b.input(key, x.type) for key, x in zip(keys, given, strict=True)]

@@ -45,7 +45,8 @@ def lower(
     module = ir.Module.create()
     for name, value in (attributes or {}).items():
         module.operation.attributes[name] = value
-    writer = ControlWriter(view, module) if view is not None else None
+    taken = [graph.name, *(op.attributes["sym_name"].value for op in beside if "sym_name" in op.attributes)]
+    writer = ControlWriter(view, module, taken) if view is not None else None
     function, held = _to_function(graph, module, writer)
     if writer is not None:
         writer.write_functions()

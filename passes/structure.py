@@ -19,7 +19,7 @@ from torch_mlir import ir
 
 from tiduc.dialect.context import stage
 from tiduc.dialect.control import Branches, Loop, control, emit_call, emit_case, is_control, is_kept
-from tiduc.dialect.graph import Definition, Graph, Value
+from tiduc.dialect.graph import Definition, Graph, Value, stem
 from tiduc.dialect.keys import KeyTable
 from tiduc.dialect.view import View
 from tiduc.passes.close import close, inline
@@ -69,9 +69,10 @@ class Scope:
         b.graph.attributes["sym_visibility"] = ir.StringAttr.get("private")
         return b
 
-    def closed(self, wanted: Sequence[Any], given: Sequence[Value]) -> Graph:
+    def closed(self, wanted: Sequence[Any], given: Sequence[Value], name: str = "F") -> Graph:
         """The structured closed graph of some values."""
-        return structured(self.view, close(self.view, wanted, given, self.opset), self.opset, self.memory)
+        graph = close(self.view, wanted, given, self.opset, name=name)
+        return structured(self.view, graph, self.opset, self.memory)
 
     def inlined(self, b: Any, graph: Graph, arguments: Sequence[Value]) -> list[Value]:
         """What a closed graph gives for arguments, in a graph being built."""
@@ -102,7 +103,7 @@ def structured(view: View, graph: Graph, opset: OpSet, memory: str) -> Graph:
     if found is None:
         found = graph
         if any(is_control(op) for op in graph.definitions):
-            b = opset.builder(view, view.fresh("F"))
+            b = opset.builder(view, view.fresh(stem(graph)))
             b.graph.attributes["sym_visibility"] = ir.StringAttr.get("private")
             found = _rebuilt(view, graph, b, opset, memory)
         view.derived[key] = found
@@ -324,7 +325,8 @@ def _branch(
             own = [inputs[x] if x in inputs else given[scope.sequence[x]] for x in member.record.operands]
             outputs = scope.inlined(b, member.record.graphs[i], own)
             given.update(((member, j), y) for j, y in enumerate(outputs))
-        found = scope.closed([given[at] for at in wanted], list(inputs.values()))
+        name = stem(cluster.leader.graphs[i])
+        found = scope.closed([given[at] for at in wanted], list(inputs.values()), name)
         scope.view.derived[key] = found
     return found
 
@@ -344,7 +346,7 @@ def _narrowed(scope: Scope, graph: Graph, read: Sequence[int]) -> Graph:
     key = "narrowed", graph.name, tuple(read)
     if key not in scope.view.derived:
         inputs = list(graph.inputs.values())
-        scope.view.derived[key] = scope.closed(graph.outputs, [inputs[i] for i in read])
+        scope.view.derived[key] = scope.closed(graph.outputs, [inputs[i] for i in read], stem(graph))
     return scope.view.derived[key]  # type: ignore[no-any-return]
 
 

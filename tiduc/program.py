@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 from torch_mlir import ir
 
 from tiduc.dialect.context import parse, read, stage
+from tiduc.dialect.control import called
 from tiduc.dialect.errors import RequestError
 from tiduc.dialect.graph import Graph, operations
 from tiduc.dialect.shardy import shardings_among
@@ -150,9 +151,10 @@ class Program:
     @property
     @stage
     def flat(self) -> Any:
-        """The `ir.Module` of its one flat graph, before it is lowered."""
+        """The `ir.Module` of its one flat graph, before it is lowered, and of the graphs that this calls."""
         module = ir.Module.create()
-        write_graph(self.view, self.merged, module)
+        for graph in (self.merged, *called(self.view, self.merged)):
+            write_graph(self.view, graph, module)
         return module
 
     @functools.cached_property

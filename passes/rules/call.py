@@ -30,7 +30,7 @@ from tiduc.dialect.control import (
     only_vjp,
 )
 from tiduc.dialect.errors import Unsupported
-from tiduc.dialect.graph import Definition, Graph, Value
+from tiduc.dialect.graph import Definition, Graph, Value, stem
 from tiduc.passes.rules.opset import linearize, transpose
 from tiduc.passes.rules.registry import Tangents
 from tiduc.passes.rules.sites import at_site
@@ -212,7 +212,8 @@ def _transposed(b: Any, graphs: Sequence[Graph], active: Sequence[bool], with_ct
             for x, c, flag in zip(linear, part.outputs, outputs, strict=True)
             if flag
         ]
-        closed.append(b.engine.close(b.view, wanted, [*part.inputs.values(), *read]))
+        given = [*part.inputs.values(), *read]
+        closed.append(b.engine.close(b.view, wanted, given, name=f"{stem(graph)}.transpose"))
         b.view.discard(part)
     return closed, outputs
 

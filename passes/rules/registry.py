@@ -34,7 +34,7 @@ TransposeRule = Callable[[Any, Definition, Tangents, Sequence[bool]], Sequence[A
 
 @dataclass
 class Engine:
-    """What a stage lends to the rules of ops over whole graphs, as `b.engine`; `passes/linearize.py` and others say what.
+    """What a stage lends to the rules of ops over whole graphs, as `b.engine`.
 
     `scheduled` are the ops that are linearized, `sites` what rules remember of those of control flow.
     """

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from tiduc.dialect.control import CARRIES, LOOP
-from tiduc.dialect.graph import Definition, Graph, Value
+from tiduc.dialect.graph import Definition, Graph, Value, stem
 
 
 @dataclass(frozen=True)
@@ -31,12 +31,15 @@ class Split:
         """The primal graph with more outputs; a type is a zero."""
         if not more:
             return self.primal
-        inputs = list(self.primal.inputs.values())
-        return b.engine.close(b.view, [*self.primal.outputs, *more], inputs, keys=self.primal.keys)  # type: ignore[no-any-return]
+        inputs, name = list(self.primal.inputs.values()), f"{stem(self.primal)}.primal"
+        graph: Graph = b.engine.close(
+            b.view, [*self.primal.outputs, *more], inputs, keys=self.primal.keys, name=name
+        )
+        return graph
 
     def closed(self, b: Any, wanted: Sequence[Any], given: Sequence[Value]) -> Graph:
         """The closed graph of outputs (a type is a zero); the linear graph it is made from is forgotten."""
-        graph: Graph = b.engine.close(b.view, wanted, given)
+        graph: Graph = b.engine.close(b.view, wanted, given, name=f"{stem(self.primal)}.jvp")
         if self.linear.name in b.view.graphs:
             b.view.discard(self.linear)
         return graph
