@@ -37,7 +37,10 @@ and in which element types; a run of all of them fails where it has checked anyt
 *IREE CPU* is what the target `cpu` makes of a small program of the op, of its JVP and of its VJP: *right* where
 the results are those of the reference interpreter or XLA; `python test/sweep/accepted.py` finds out.
 The *remark* says why there is no rule, or which cases of the op have none.
-An op that calls something by name has a rule of its own for some names: `stablehlo.custom_call @NAME`.
+
+"""
+OPS_BY_NAME = """
+## By the name of what they call
 
 """
 
@@ -46,6 +49,8 @@ def op_rows(opset: OpSet = OPSET) -> list[tuple[str, ...]]:
     """One row an op that the op set declares, of what `OPS_HEADER` says."""
     rows = []
     for name, form in sorted(opset.forms.items()):
+        if name.startswith("tidu."):  # an op of graphs, which no program has
+            continue
         jvp = "zero" if form == "inactive" else "yes" if name in opset.linearize_rules else "no"
         transpose = "yes" if name in opset.transpose_rules else "not needed" if jvp != "no" else "no"
         if jvp == "zero":
@@ -87,7 +92,9 @@ def ops_markdown(opset: OpSet = OPSET) -> str:
     """The page of ops."""
     forms = "".join(f"- *{form}*: {meaning}.\n" for form, meaning in FORMS.items())
     rows = [(f"`{name}`", *rest) for name, *rest in op_rows(opset)]
-    return OPS_ABOUT.format(forms=forms) + markdown_table(OPS_HEADER, rows)
+    of_names = [row for row in rows if " @" in row[0]]
+    ops = markdown_table(OPS_HEADER, [row for row in rows if row not in of_names])
+    return OPS_ABOUT.format(forms=forms) + ops + OPS_BY_NAME + markdown_table(OPS_HEADER, of_names)
 
 
 def passes_markdown() -> str:
