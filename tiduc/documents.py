@@ -47,7 +47,7 @@ OPS_BY_NAME = """
 
 def op_rows(opset: OpSet = OPSET) -> list[tuple[str, ...]]:
     """One row an op that the op set declares, of what `OPS_HEADER` says."""
-    rows = []
+    rows: list[tuple[str, ...]] = []
     for name, form in sorted(opset.forms.items()):
         if name.startswith("tidu."):  # an op of graphs, which no program has
             continue
