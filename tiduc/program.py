@@ -2,7 +2,7 @@
 
 import functools
 import os
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -339,9 +339,8 @@ def _attributes(ports: Sequence[Port], default: str) -> Any:
 def load(source: str | bytes | Path, entry: str | None = None, opset: OpSet = OPSET) -> Program:
     """The program in a file, in StableHLO text (a `str` with a newline or a brace) or in bytecode.
 
-    `entry` names the public function; by default `main`, or the only one. `opset` holds the rules; the file may
-    have ops, in generic form, of dialects that are not at hand if these are about them. `TiducError` where it
-    cannot be read or parsed, or the entry is not there.
+    `entry` names the public function; by default `main`, or the only one. `opset` holds the rules; of its ops the
+    file may have some, in generic form, that MLIR does not know. `TiducError` where it cannot be read.
     """
     if isinstance(source, bytes) or (isinstance(source, str) and ("\n" in source or "{" in source)):
         return from_module(parse(source, dialects=opset.dialects), entry, opset)
@@ -355,17 +354,15 @@ def from_module(module: Any, entry: str | None = None, opset: OpSet = OPSET) -> 
     imported = import_stablehlo(module, entry, opset)
     view = resolve(imported)
     graph = view.graph(entry)
-    arg_attrs, res_attrs = (_dicts(graph, name) for name in ("arg_attrs", "res_attrs"))
+    results = [y for y in graph.outputs if y is not None]
+    arg_attrs, res_attrs = _dicts(graph, "arg_attrs", graph.inputs), _dicts(graph, "res_attrs", results)
     inputs = [
         Port(key, x.type, key, attributes)
-        for (key, x), attributes in zip(
-            graph.inputs.items(), arg_attrs or [None] * len(graph.inputs), strict=True
-        )
+        for (key, x), attributes in zip(graph.inputs.items(), arg_attrs, strict=True)
     ]
-    results = [y for y in graph.outputs if y is not None]
     outputs = [
         Port(_name(attributes, graph.location) or f"result{i}", x.type, x, attributes)
-        for i, (x, attributes) in enumerate(zip(results, res_attrs or [None] * len(results), strict=True))
+        for i, (x, attributes) in enumerate(zip(results, res_attrs, strict=True))
     ]
     beside = tuple(op for op in operations(imported.body) if not op.name.startswith("tidu."))
     return Program(view, graph.name, _with((), inputs), _with((), outputs), beside, opset)
@@ -393,8 +390,8 @@ def _is_public(function: Any) -> bool:
     return len(function.regions[0].blocks) > 0 and (visibility is None or visibility.value == "public")
 
 
-def _dicts(graph: Graph, name: str) -> list[Any] | None:
-    return list(graph.attributes[name]) if name in graph.attributes else None
+def _dicts(graph: Graph, name: str, ports: Collection[Any]) -> list[Any]:
+    return list(graph.attributes[name]) if name in graph.attributes else [None] * len(ports)
 
 
 def _name(attributes: Any, location: Any) -> str | None:
