@@ -12,13 +12,22 @@ to a relative 1e-14, and made of ops that have rules, for the next order.
 from math import pi, sqrt
 from typing import Any
 
-from tiduc.dialect.types import element
+from tiduc.dialect.graph import Definition
+from tiduc.dialect.types import element, is_complex
 from tiduc.passes.rules.elementwise import plus, square, times, upcast
-from tiduc.passes.rules.opset import elementwise
+from tiduc.passes.rules.opset import linearize, unsupported
+from tiduc.passes.rules.registry import Tangents
 
 LIMIT = 20
 DEPTH = 32  # of the fraction: for a < 20 the rest is below 1e-16
 TERMS = 28  # of the series: for a >= 20 the last is below 1e-16
+
+
+@linearize("chlo.bessel_i1e")
+def bessel_i1e(b: Any, op: Definition, dx: Tangents) -> list[Any]:
+    if is_complex(op.result):
+        raise unsupported("jvp", op, "it is a function of real values")
+    return [b.multiply(_derivative(b, op.operands[0], op.result), dx[0])]
 
 
 def _derivative(b: Any, x: Any, y: Any) -> Any:
@@ -52,6 +61,3 @@ def _series(b: Any, a: Any) -> Any:
     for coefficient in coefficients[-2::-1]:
         total = plus(b, b.multiply(total, power), coefficient)
     return b.divide(times(b, -1 / sqrt(2 * pi), b.multiply(b.rsqrt(a), total)), a)
-
-
-elementwise("chlo.bessel_i1e", _derivative)

@@ -153,6 +153,11 @@ def test_bessel_i1e_at_its_kink() -> None:
     assert run(load(program("bessel_i1e", SCALAR)).grad().grad(), [np.array(0.0)])[0] == 0
 
 
+def test_bessel_i1e_of_complex_values() -> None:
+    with pytest.raises(Unsupported, match="it is a function of real values"):
+        load(program("bessel_i1e", "tensor<complex<f64>>")).jvp()
+
+
 @pytest.mark.parametrize("op", ["next_after", "broadcast_next_after"])
 def test_next_after(op: str) -> None:
     """It moves with the first operand by as much, whichever side the other one is on."""
