@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from jax import lax
 
-from tiduc.dialect.errors import RequestError, Unsupported
+from tiduc.dialect.errors import RequestError
 from tiduc.program import Program, load
 from tiduc.runtime.reference import evaluate
 
