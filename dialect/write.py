@@ -27,7 +27,7 @@ def write_graph(view: View, graph: Graph, module: Any) -> None:
     graph.op, graph.module = op, module
     block = op.regions[0].blocks.append()
     local = _External(view, ir.InsertionPoint(block))
-    write_block(graph, block, local)
+    write_block(graph, block, local, masks=not graph.private)
     outputs = [local[x] for x in graph.outputs if x is not None]
     ir.Operation.create(TERMINATOR, operands=outputs, ip=ir.InsertionPoint(block))
     for y in (y for definition in graph.definitions for y in definition.results):

@@ -70,9 +70,17 @@ PASSES: dict[str, Pass] = {
             by_rules=True,
         ),
         Pass(
+            "tidu-structure",
+            "Settles the loops, branches and calls of flat graphs: what stands at one site, or runs along, is one op.",
+            mlir_passes.structure_in_place,
+            (Option("memory", "string", "how loops that run backwards get what they read: stack, log or auto"),),
+            by_rules=True,
+        ),
+        Pass(
             "tidu-lower",
-            "Makes a function of plain StableHLO of each flat graph, and simplifies it.",
+            "Makes a function of plain StableHLO of each flat graph, and simplifies it; settles loops if need be.",
             mlir_passes.lower_in_place,
+            by_rules=True,
         ),
         Pass(
             "tidu-simplify",

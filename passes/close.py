@@ -46,6 +46,7 @@ def inline(b: Any, view: View, wanted: Sequence[Value], local: dict[Value, Value
         operands = tuple([local[x] for x in op.operands])
         captures = tuple([local[x] for x in op.captures]) if op.captures else ()
         local.update(zip(op.results, b.copy(op, operands, captures), strict=True))
+        b.graph.definitions[-1].active = None  # a mask is about the graph that an op was in
     return local
 
 

@@ -62,8 +62,7 @@ def transpose_closed(
     """
     b = _builder(view, opset, view.fresh("T"))
     active = set(linear)
-    for op in graph.definitions:  # masks are lost where a graph is written and read
-        op.active = None
+    for op in graph.definitions:  # a closed graph has no masks, since it may be linear in this input or that
         if not active.isdisjoint(op.operands):
             op.active = tuple([x in active for x in op.operands])
             active.update(op.results)
@@ -73,6 +72,8 @@ def transpose_closed(
             key = f"{b.graph.name}.{len(b.graph.inputs)}"
             cotangents[x].append(b.input(key, x.type, linear=True))
     _transpose_ops(b, graph, cotangents, opset)
+    for op in graph.definitions:
+        op.active = None
     return b.finish([b.sum(cotangents[x]) if cotangents[x] else None for x in linear])  # type: ignore[no-any-return]
 
 

@@ -139,6 +139,24 @@ def simplify_in_place(module: Any) -> None:
             simplify(op)
 
 
+def structure_in_place(module: Any, memory: str = "auto", opset: OpSet = OPSET) -> None:
+    """Flat graphs get loops of StableHLO's kind."""
+    view = resolve(module)
+    for graph in [view.graph(name) for name in list(view.graphs)]:
+        if not graph.private:
+            made = structure(view, graph, opset, memory)
+            view.write()
+            if made is not graph:
+                old = graph.op
+                write_graph(view, made, module)
+                old.erase()
+            private = {other.name: other.op for other in view.graphs.values() if other.private}
+            called = _called(made.op, private)
+            for op in private.values():
+                if op not in called:
+                    op.erase()
+
+
 def lower_in_place(module: Any, opset: OpSet = OPSET) -> None:
     """Flat graphs become functions of plain StableHLO."""
     bind = next((op for op in operations(module.body) if op.name == "tidu.bind"), None)

@@ -141,10 +141,11 @@ def _find_members(scope: Scope, order: Sequence[Definition], outputs: Sequence[V
     for op in order:
         if is_control(op) and not is_kept(scope.view, op):
             record = control(scope.view, op)
-            member = next((m for m in sites[record.site] if _agree(scope, m.record, record)), None)
+            alike = sites[_site(record)]
+            member = next((m for m in alike if _agree(scope, m.record, record)), None)
             if member is None:
                 member = Member(record)
-                sites[record.site].append(member)
+                alike.append(member)
             elif record.width > member.record.width:
                 member.record = record
             member.ops.append(op)
@@ -164,8 +165,17 @@ def _find_members(scope: Scope, order: Sequence[Definition], outputs: Sequence[V
             member.used[j].append(None)
 
 
+def _site(record: Any) -> Any:
+    """Equal for what may be at one site, whatever graphs have been called."""
+    if isinstance(record, Loop):
+        return len(record.inits), len(record.sequences), record.reverse, record.cond is None, record.operands
+    return record.index, len(record.graphs), record.operands
+
+
 def _graphs(record: Any) -> tuple[Graph, ...]:
-    return (record.body,) if isinstance(record, Loop) else record.graphs
+    if isinstance(record, Loop):
+        return (record.body,) if record.cond is None else (record.body, record.cond)
+    return record.graphs  # type: ignore[no-any-return]
 
 
 def _agree(scope: Scope, first: Any, second: Any) -> bool:
@@ -182,7 +192,7 @@ def _output_keys(scope: Scope, graph: Graph) -> list[int]:
     table = scope.view.derived.setdefault(("keys",), KeyTable(scope.opset.stateful))
     key = "output keys", graph.name
     if key not in scope.view.derived:
-        of = {x: table.input(name) for name, x in graph.inputs.items()}
+        of = {x: table.input(str(i)) for i, x in enumerate(graph.inputs.values())}
         for op in scope.view.schedule([y for y in graph.outputs if y is not None], graph.inputs.values()):
             number = table.results(op, [of[x] for x in op.operands], [of[x] for x in op.captures])
             of.update((y, number + i) for i, y in enumerate(op.results))

@@ -2,7 +2,7 @@
 
     file.mlir --parse--> module --import--> graphs --resolve--> view
         --linearize--> + linear graph (JVP) --linear_transpose--> + transposed graph (VJP) --> ... any order
-        --materialize_merge--> one flat graph --lower--> func.func of StableHLO
+        --materialize_merge--> one flat graph --structure--> the same, loops settled --lower--> func.func of StableHLO
         --compile--> compiled module --run--> arrays
 
 Higher order repeats `linearize` on a view that holds linear graphs; nothing is merged in between.
@@ -47,6 +47,12 @@ STAGES = (
         "tiduc.passes.materialize_merge:materialize_merge",
         "view, wanted values",
         "one flat graph",
+    ),
+    Stage(
+        "structure",
+        "tiduc.passes.structure:structure",
+        "view, flat graph",
+        "flat graph, loops settled",
     ),
     Stage("lower", "tiduc.passes.lower:lower", "flat graph", "func.func of StableHLO"),
     Stage("compile", "tiduc.runtime.compile:compile_module", "text or bytecode", "compiled module"),
