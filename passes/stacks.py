@@ -81,7 +81,7 @@ def is_nothing(x: Value) -> bool:
 
 
 def _give_invariants(scope: Scope, cluster: Cluster) -> None:
-    """Results that are operands, since no iteration changes them."""
+    """Results that are operands, since no iteration changes them, and sequences of nothing."""
     for member in cluster.members:
         for op in member.ops:
             record = loop(scope.view, op)
@@ -89,6 +89,8 @@ def _give_invariants(scope: Scope, cluster: Cluster) -> None:
             for y, j in zip(op.results, record.results, strict=True):
                 if j < 0:
                     scope.local[y] = scope.local[record.operands[first + ~j]]
+                elif j in member.used and y.type.has_static_shape and 0 in y.type.shape:
+                    scope.local[y] = scope.b.zero(y.type)
 
 
 def _emit_none(scope: Scope, cluster: Cluster) -> None:

@@ -244,7 +244,9 @@ def _runs_along(scope: Scope, x: Value, cluster: Cluster, record: Any) -> bool:
 def _alike(leader: Any, record: Any) -> bool:
     if isinstance(record, Loop):
         return isinstance(leader, Loop) and leader.reverse == record.reverse
-    return isinstance(leader, Branches) and record.index is not None and leader.index is record.index
+    if record.index is None or not isinstance(leader, Branches) or leader.index is not record.index:
+        return False
+    return len(leader.graphs) == len(record.graphs)
 
 
 def _in_order(scope: Scope, order: Sequence[Definition]) -> list[Any]:
