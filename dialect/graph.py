@@ -104,31 +104,53 @@ class Definition:
             self._location = self._location.location if self._location is not None else ir.Location.unknown()
         return self._location
 
+    def reading(self, operands: tuple[Value, ...], captures: tuple[Value, ...] = ()) -> "Definition":
+        """The op, results included, with other values to read."""
+        op = Definition(
+            self.name, operands, self.graph, self.active, self.given, self.source, captures, self._location
+        )
+        op.results = self.results
+        return op
+
+    def instead(
+        self, name: str, operands: tuple[Value, ...], given: Mapping[str, Any] | None = None
+    ) -> "Definition":
+        """Another op in place of this one of one result, with as many operands or none."""
+        active = self.active if operands else None
+        op = Definition(name, operands, self.graph, active, given, None, (), self._location)
+        op.results = (Value(self.result.type, self.graph, op),)
+        return op
+
     def create(self, operands: Sequence[Any], captures: Sequence[Any], ip: Any, masks: bool = True) -> Any:
         """The `ir.Operation`, made anew at an insertion point, of other `ir.Value`s."""
+        given = self.given
+        if masks and self.active:
+            given = {**(given or {}), ACTIVE: mask(self.active)}
+        if self.source is not None:
+            return self._with_regions(operands, captures, ip, given)
+        name, types = self.name, [y.type for y in self.results]
+        if name in OWN:
+            name, given = CARRIER, {TARGET: ir.StringAttr.get(name), **(given or {})}
+        return ir.Operation.create(name, types, operands, given, None, 0, self.location, ip)
+
+    def _with_regions(self, operands: Sequence[Any], captures: Sequence[Any], ip: Any, given: Any) -> Any:
         source, types = self.source, [y.type for y in self.results]
-        marks = {ACTIVE: mask(self.active)} if masks and self.active else None
-        if source is None or len(source.results) != len(types):  # emitted: what is given is all there is
-            given = {**(self.given or {}), **marks} if marks else self.given
-            count = len(source.regions) if source is not None else 0
-            name = self.name
-            if name in OWN:
-                name, given = CARRIER, {TARGET: ir.StringAttr.get(name), **(given or {})}
-            op = ir.Operation.create(name, types, operands, given, regions=count, loc=self.location, ip=ip)
-            if source is not None:
-                _move_regions(source.clone(ip), op)
+        copy = source.clone(ip)
+        if len(source.results) != len(types):  # emitted: the source only holds the regions
+            regions = len(source.regions)
+            op = ir.Operation.create(self.name, types, operands, given, None, regions, self.location, ip)
+            _move_regions(copy, op)
             return op
-        op = source.clone(ip)
-        mine, attributes = op.operands, op.attributes
+        mine, attributes = copy.operands, copy.attributes
         for i, x in enumerate(operands):
             mine[i] = x
         if ACTIVE in attributes:
             del attributes[ACTIVE]
-        for name, value in {**(self.given or {}), **(marks or {})}.items():
+        for name, value in (given or {}).items():
             attributes[name] = value
         if captures:
-            replace_captured(op, captures)
-        return op
+            replace_captured(copy, captures)
+        return copy
 
 
 def definition_of(op: Any, graph: "Graph") -> Definition:

@@ -1,95 +1,99 @@
 """Value keys: a value's identity across graphs.
 
     key(input)  = its input key
-    key(result) = (op name, attributes, keys of the operands, role, result types, regions), result number
+    key(result) = (op name, role, result types, operands, attributes, regions), result number
 
-Keys are hash-consed to integers as they are made, operands first, so making one costs what its op costs, however deep
-or shared the graph is. The role is the active mask: a linear op and a primal one are not the same. An op that
-`stateful` names is like no other.
+Keys are made operands first, of operands each of which is the first of its equals, and so stands for its own key:
+making one costs what its op costs, however deep or shared the graph is. Never compared recursively, no recursion on
+depth.
+The role is the active mask: a linear op and a primal one are not the same. The two operands of a `commutative` op have
+no order. An op that `stateful` names is like no other.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Hashable, Mapping, Sequence
 from typing import Any
 
-from tiduc.dialect.graph import Definition, captured, operations
+from tiduc.dialect.graph import Definition, Value, captured, operations
 from tiduc.dialect.verify import ACTIVE
 
 
 class KeyTable:
-    """Gives equal integers to equal values, and distinct ones to distinct values."""
+    """Finds, for a value, the first one that equals it."""
 
-    def __init__(self, stateful: frozenset[str] = frozenset()) -> None:
+    def __init__(
+        self, stateful: frozenset[str] = frozenset(), commutative: frozenset[str] = frozenset()
+    ) -> None:
         self._stateful = stateful
-        self._keys: dict[Any, int] = {}
-        self._held: dict[int, int] = {}
+        self._commutative = commutative
+        self._inputs: dict[str, Value] = {}
+        self._results: dict[Hashable, tuple[Value, ...]] = {}
+        self._sources: dict[Any, tuple[dict[str, Any], Any]] = {}
         self._bodies: dict[Any, int] = {}
-        self._next = 0
 
-    def input(self, key: str) -> int:
-        """The key of a graph input."""
-        return self._key(("input", key), 1)
+    def input(self, key: str, x: Value) -> Value:
+        """The first input of that key."""
+        return self._inputs.setdefault(key, x)
 
-    def results(self, op: Definition, operands: Sequence[int], captures: Sequence[int] = ()) -> int:
-        """The key of an op's first result, given those of what it reads; the others follow it."""
-        results = op.results
-        if op.name in self._stateful:
-            return self._key(("once", id(op)), len(results))
+    def results(
+        self, op: Definition, operands: tuple[Value, ...], captures: Sequence[Value] = ()
+    ) -> tuple[Value, ...]:
+        """Those of the first op that equals this one, were it to read these values, each the first of its equals."""
+        return self._results.setdefault(self._key(op, operands, captures), op.results)
+
+    def _key(self, op: Definition, operands: tuple[Value, ...], captures: Sequence[Value]) -> Hashable:
+        name, active, results = op.name, op.active, op.results
+        if name in self._stateful:
+            return op
+        if name in self._commutative and id(operands[0]) > id(operands[1]):
+            operands = operands[::-1]
+            active = active and active[::-1]
         types = results[0].type if len(results) == 1 else tuple([y.type for y in results])
-        given = _attributes(op) if op.source is not None or op.given else None
-        described: tuple[Any, ...] = (op.name, types, op.active, given, *operands)
-        if op.source is not None and len(op.source.regions):
-            described += (self._regions_of(op, captures),)
-        return self._key(described, len(results))
+        if op.source is not None:
+            attributes, body = self._of_source(op.source, captures)
+            given = frozenset({**attributes, **(op.given or {})}.items())
+            return name, active, types, *operands, given, body
+        if op.given:
+            return name, active, types, *operands, frozenset(op.given.items())
+        return name, active, types, *operands
 
-    def _key(self, described: Any, count: int) -> int:
-        found = self._keys.get(described)
+    def _of_source(self, source: Any, captures: Sequence[Value]) -> tuple[dict[str, Any], Any]:
+        """The attributes and regions that ops have from their source, which those that rules emitted share."""
+        if captures:
+            outside = dict(zip(captured(source), captures, strict=True))
+            return _attributes(source), self._regions(source, outside)
+        found = self._sources.get(source)
         if found is None:
-            found = self._keys[described] = self._next
-            self._next += count
+            body = self._bodies.setdefault(self._regions(source, {}), len(self._bodies))
+            found = self._sources[source] = _attributes(source), body
         return found
 
-    def _regions_of(self, op: Definition, captures: Sequence[int]) -> Any:
-        if captures:
-            return self._regions(op.source, dict(zip(captured(op.source), captures, strict=True)))
-        held = id(op.source)  # ops that rules emitted share the op that holds their regions
-        if held not in self._held:
-            described = self._regions(op.source, {})
-            self._held[held] = self._bodies.setdefault(described, len(self._bodies))
-        return self._held[held]
+    def _regions(self, op: Any, outside: Mapping[Any, Value]) -> tuple[Any, ...]:
+        """The structure of an op's regions: values inside are numbered in order."""
+        described: list[Any] = []
+        number: dict[Any, Any] = dict(outside)
 
-    def _regions(self, op: Any, outside: Mapping[Any, int]) -> tuple[Any, ...]:
-        """The structure of an op's regions: values inside are numbered in order, those outside have keys."""
-        number: dict[Any, Any] = {x: ("outside", key) for x, key in outside.items()}
+        def define(x: Any) -> None:
+            number[x] = len(number)
+            described.append(x.type)
 
-        def describe(nested: Any) -> tuple[Any, ...]:  # recurs on the nesting of regions, not on their length
-            return tuple(tuple(describe_block(block) for block in region.blocks) for region in nested.regions)
+        def describe(regions: Any) -> None:  # recurs on the nesting of regions, not on their length
+            for block in (block for region in regions for block in region.blocks):
+                described.append("block")
+                for x in block.arguments:
+                    define(x)
+                for inner in operations(block):
+                    described.append(inner.name if inner.name not in self._stateful else id(op))
+                    described.extend([number[x] for x in inner.operands])
+                    described.append(frozenset(_attributes(inner).items()))
+                    for x in inner.results:
+                        define(x)
+                    describe(inner.regions)
+            described.append("end")
 
-        def describe_block(block: Any) -> tuple[Any, ...]:
-            described: list[Any] = [tuple(x.type for x in block.arguments)]
-            for x in block.arguments:
-                number[x] = len(number)
-            for inner in operations(block):
-                if inner.name in self._stateful:
-                    described.append(("once", id(op)))
-                operands = tuple(number[x] for x in inner.operands)
-                types = tuple(x.type for x in inner.results)
-                described.append((inner.name, operands, _of_operation(inner), types, describe(inner)))
-                for x in inner.results:
-                    number[x] = len(number)
-            return tuple(described)
-
-        return describe(op)
+        describe(op.regions)
+        return tuple(described)
 
 
-def _attributes(op: Definition) -> tuple[Any, ...]:
-    given = tuple(sorted(op.given.items(), key=_name)) if op.given else ()
-    return given if op.source is None else _of_operation(op.source, op.given or ()) + given
-
-
-def _name(item: tuple[str, Any]) -> str:
-    return item[0]
-
-
-def _of_operation(op: Any, but: Any = ()) -> tuple[Any, ...]:
+def _attributes(op: Any) -> dict[str, Any]:
     attributes = op.attributes
-    return tuple([(n, attributes[n]) for n in attributes if n != ACTIVE and n not in but])
+    return {name: attributes[name] for name in attributes if name != ACTIVE}

@@ -31,7 +31,8 @@ def write_graph(view: View, graph: Graph, module: Any) -> None:
     outputs = [local[x] for x in graph.outputs if x is not None]
     ir.Operation.create(TERMINATOR, operands=outputs, ip=ir.InsertionPoint(block))
     for y in (y for definition in graph.definitions for y in definition.results):
-        y.mlir = local[y]
+        if y.graph is graph:
+            y.mlir = local[y]
 
 
 def write_block(
@@ -54,9 +55,10 @@ def write_definitions(
     graph: Graph, ip: Any, local: dict[Value, Any], masks: bool = True, own: Callable[..., Any] | None = None
 ) -> None:
     """Writes the graph's definitions at an insertion point."""
+    written = local.__getitem__
     for definition in graph.definitions:
-        operands = [local[x] for x in definition.operands]
-        captures = [local[x] for x in definition.captures] if definition.captures else ()
+        operands = list(map(written, definition.operands))
+        captures = list(map(written, definition.captures)) if definition.captures else ()
         if own is not None and definition.name in OWN:
             op = own(definition, operands, ip)
         else:

@@ -8,7 +8,9 @@ Active masks are dropped, after which ops that differed only in them are equal; 
 nothing shrinks any more.
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from functools import partial
+from itertools import cycle
 from typing import Any
 
 from torch_mlir import ir
@@ -24,9 +26,9 @@ from tiduc.dialect.write_control import ControlWriter
 from tiduc.passes.manual_regions import holds_calls, manual_regions
 from tiduc.passes.simplify import simplify
 
-_MERGE_EQUAL = "builtin.module(func.func(cse))"
-_SIMPLIFY = "builtin.module(func.func(canonicalize{region-simplify=disabled}%s))"
-_STABLEHLO = ",stablehlo-aggressive-simplification"
+_MERGE_EQUAL = "cse"
+_FOLD = "canonicalize{region-simplify=disabled}"
+_STABLEHLO = "stablehlo-aggressive-simplification"
 
 
 @stage
@@ -50,15 +52,14 @@ def lower(
     function, held = _to_function(graph, module, writer)
     if writer is not None:
         writer.write_functions()
-    native = _SIMPLIFY % ("" if _reduces_nothing(graph) else _STABLEHLO)
-    body = function.regions[0].blocks[0].operations
-    while True:
-        run_passes(module.operation, _MERGE_EQUAL)
-        size = len(body)
-        simplify(function)
-        run_passes(module.operation, native)
-        if len(body) == size:
-            break
+    graphs = (
+        [graph, *(other for other in view.graphs.values() if other.private)] if view is not None else [graph]
+    )
+    native = [_MERGE_EQUAL, _FOLD]
+    if not any(map(_is_misread, graphs)):
+        native.append(_STABLEHLO)
+    steps = [partial(run_passes, module.operation, f"builtin.module(func.func({name}))") for name in native]
+    _until_settled(function, [*steps, partial(simplify, function)])
     _return_held(function, held)
     if any(definition.name == BROADCAST for definition in graph.definitions):
         say_expanding(function)
@@ -66,10 +67,21 @@ def lower(
         op.clone(ir.InsertionPoint(module.body))
     if beside:
         run_passes(module.operation, "builtin.module(symbol-dce)")
-    own = [other for other in view.graphs.values() if other.private] if view is not None else []
-    if holds_calls([graph, *own]):
+    if holds_calls(graphs):
         manual_regions(function)
     return module
+
+
+def _until_settled(function: Any, steps: Sequence[Callable[[], None]]) -> None:
+    """Repeats the steps, each of which settles by itself, until all have run since the body last got smaller."""
+    body = function.regions[0].blocks[0].operations
+    size, settled = len(body), 0
+    for step in cycle(steps):
+        step()
+        settled = settled + 1 if len(body) == size else 1
+        size = len(body)
+        if settled == len(steps):
+            return
 
 
 def _to_function(graph: Graph, module: Any, writer: ControlWriter | None) -> tuple[Any, list[Any]]:
@@ -103,19 +115,22 @@ def _return_held(function: Any, held: list[Any]) -> None:
         op.erase()
 
 
-def _reduces_nothing(graph: Graph) -> bool:
-    """Somewhere in the graph is a reduce over no dimensions.
+def _is_misread(graph: Graph) -> bool:
+    """Somewhere in the graph is an op that StableHLO's simplification takes for another.
 
-    StableHLO's simplification takes it for its operand, though the initial value is part of the result;
-    `test_lower.py` says when that is mended.
+    A reduce over no dimensions, it takes for its operand, though the initial value is part of the result; of a
+    quantized constant, it takes what is stored for the number itself. `test_lower.py` says when that is mended.
     """
     looked_at: set[int] = set()  # ops that rules emitted share the op that holds their regions
     for definition in graph.definitions:
-        if definition.source is None:
+        if definition.name == "stablehlo.constant":
+            if definition.attributes["value"].type != definition.result.type:
+                return True
+        elif definition.source is None:
             continue
-        if definition.name == "stablehlo.reduce" and not len(definition.attributes["dimensions"]):
+        elif definition.name == "stablehlo.reduce" and not len(definition.attributes["dimensions"]):
             return True
-        if id(definition.source) not in looked_at:
+        elif id(definition.source) not in looked_at:
             looked_at.add(id(definition.source))
             blocks = [block for region in definition.regions for block in region.blocks]
             while blocks:

@@ -16,7 +16,7 @@ from typing import Any
 from torch_mlir import ir
 
 from tiduc.dialect.context import stage
-from tiduc.dialect.graph import Graph, Value
+from tiduc.dialect.graph import Definition, Graph, Value
 from tiduc.dialect.keys import KeyTable
 from tiduc.dialect.verify import MERGED
 from tiduc.dialect.view import BINDING, View
@@ -47,30 +47,65 @@ def materialize_merge(
     """
     wanted = _with_sizes(view, opset, wanted)
     schedule = view.schedule(x for x in wanted if not isinstance(x, Zero))
-    flat = View(ir.Module.create())
-    b = opset.builder(flat, name)
-    keys = KeyTable(opset.stateful)
-    key_of: dict[Value, int] = {}
-    merged: list[Value] = []  # by key
+    b = opset.builder(View(ir.Module.create()), name)
     for key in _needed_inputs(view, schedule, wanted, inputs, keep_dead_inputs):
-        x = view.input(key)
-        key_of[x] = keys.input(key)
-        merged.append(b.input(key, x.type))
+        b.graph.inputs[key] = view.input(key)
+    keys = KeyTable(opset.stateful, opset.commutative)
+    stands_for: dict[Value, Value] = {}  # but most values stand for themselves
+    definitions, simplify = b.graph.definitions, opset.simplifications.get
+    simpler = False
     for op in schedule:
-        operands = [key_of[x] for x in op.operands]
+        operands, captures = op.operands, op.captures
+        if not stands_for.keys().isdisjoint(operands):
+            operands = tuple([stands_for.get(x, x) for x in operands])
+        if captures:
+            captures = tuple([stands_for.get(x, x) for x in captures])
         if op.name == BINDING:
-            key_of[op.result] = operands[0]
+            stands_for[op.result] = operands[0]
             continue
-        captures = [key_of[x] for x in op.captures] if op.captures else ()
-        number = keys.results(op, operands, captures)
-        if number == len(merged):  # a key that was not met before
-            mine = tuple([merged[i] for i in operands])
-            merged += b.copy(op, mine, tuple([merged[i] for i in captures]))
-        for i, y in enumerate(op.results, number):
-            key_of[y] = i
+        taken = op
+        if (rule := simplify(op.name)) is not None and (found := rule(op, operands)) is not None:
+            simpler = True
+            found = _simplest(found, opset, stands_for)
+            if isinstance(found, Value):
+                stands_for[op.result] = found
+                continue
+            taken, operands = found, found.operands
+        results = keys.results(taken, operands, captures)
+        if results is taken.results:  # a key that was not met before
+            as_it_is = operands is taken.operands and not captures
+            definitions.append(taken if as_it_is else taken.reading(operands, captures))
+        if results is not op.results:
+            stands_for.update(zip(op.results, results, strict=True))
+    outputs = [b.zero(x.type) if isinstance(x, Zero) else stands_for.get(x, x) for x in wanted]
+    if simpler:
+        b.graph.definitions = _live(definitions, outputs)
     b.graph.held += (view,)
     b.graph.attributes[MERGED] = ir.UnitAttr.get()
-    return b.finish([b.zero(x.type) if isinstance(x, Zero) else merged[key_of[x]] for x in wanted])
+    return b.finish(outputs)
+
+
+def _simplest(found: Value | Definition, opset: OpSet, stands_for: dict[Value, Value]) -> Value | Definition:
+    """What an identity gave, of merged values, and as simple as other identities make it."""
+    while isinstance(found, Definition):
+        found.operands = tuple([stands_for.get(x, x) for x in found.operands])
+        rule = opset.simplifications.get(found.name)
+        simpler = rule(found, found.operands) if rule is not None else None
+        if simpler is None:
+            return found
+        found = simpler
+    return stands_for.get(found, found)
+
+
+def _live(definitions: list[Definition], outputs: Sequence[Value]) -> list[Definition]:
+    """Those that the outputs still need, where some were replaced."""
+    needed = set(outputs)
+    live = []
+    for op in reversed(definitions):
+        if not needed.isdisjoint(op.results):
+            needed.update(op.operands, op.captures)
+            live.append(op)
+    return live[::-1]
 
 
 def _with_sizes(view: View, opset: OpSet, wanted: Sequence[Any]) -> list[Any]:

@@ -8,12 +8,13 @@ would be +0. `x * 0` stays, since it is NaN where x is not finite. The patterns 
 is called only to look at a constant that stands where a neutral element could.
 """
 
-import functools
+from functools import cache, partial
 from typing import Any
 
 from torch_mlir import ir, rewrite
 
 from tiduc.dialect.context import context, stage
+from tiduc.passes.rules.identities import NEUTRAL, is_splat_of, widened
 
 _NEUTRAL = """
 pdl.pattern @{op}_{which}_{side} : benefit(1) {{
@@ -75,54 +76,35 @@ def simplify(operation: Any) -> None:
     rewrite.apply_patterns_and_fold_greedily(operation, _patterns(), config)
 
 
-@functools.cache
+@cache
 def _patterns() -> Any:
-    right, left = "%x, %neutral", "%neutral, %x"
     neutral = [
-        ("multiply", "one", right),
-        ("multiply", "one", left),
-        ("add", "zero", right),
-        ("add", "zero", left),
-    ]
-    neutral += [("subtract", "zero", right), ("divide", "one", right)]
-    texts = [
-        _NEUTRAL.format(op=op, which=which, operands=operands, side="left" if operands == left else "right")
-        for op, which, operands in neutral
+        _NEUTRAL.format(
+            op=name.removeprefix("stablehlo."),
+            side=side,
+            which=("zero", "one")[number],
+            operands=("%neutral, %x", "%x, %neutral")[side],
+        )
+        for name, (number, sides) in NEUTRAL.items()
+        for side in sides
     ]
     with context(), ir.Location.unknown():
-        module = ir.Module.parse(
-            "\n".join([*texts, _NEGATED, _SPLAT])
-        )  # must live until the patterns are frozen
+        module = ir.Module.parse("\n".join([*neutral, _NEGATED, _SPLAT]))  # lives until they are frozen
         patterns = rewrite.PDLModule(module)
-        patterns.register_constraint_function("is_one", lambda _, __, values: not _is_splat_of(values[0], 1))
-        patterns.register_constraint_function("is_zero", lambda _, __, values: not _is_splat_of(values[0], 0))
-        patterns.register_constraint_function("is_splat", lambda _, __, values: not _can_widen(*values))
+        for number, which in enumerate(("zero", "one")):
+            patterns.register_constraint_function(f"is_{which}", partial(_is_splat_of, number))
+        patterns.register_constraint_function("is_splat", lambda _, __, values: _widened(*values) is None)
         patterns.register_rewrite_function(
             "widen", lambda _, results, values: results.append(_widened(*values))
         )
         return patterns.freeze()
 
 
-# These get the constant's op and not its attribute, whose splat the bindings cannot give where it is complex.
+def _is_splat_of(number: int, _: Any, __: Any, values: Any) -> bool:
+    """False, as MLIR has success, where the constant is that number."""
+    (constant,) = values
+    return not is_splat_of(constant.attributes["value"], constant.result.type, number)
 
 
-def _is_splat_of(op: Any, number: int) -> bool:
-    """The constant is one number everywhere."""
-    if isinstance(op.results[0].type.element_type, ir.ComplexType):
-        return f" dense<({number}.000000e+00,0.000000e+00)> " in op.get_asm(large_elements_limit=1)
-    value = op.attributes["value"]
-    return (
-        isinstance(value, ir.DenseElementsAttr) and value.is_splat and value.get_splat_value().value == number
-    )
-
-
-def _can_widen(op: Any, type_: Any) -> bool:
-    if isinstance(op.results[0].type.element_type, ir.ComplexType) or not type_.has_static_shape:
-        return False
-    value = op.attributes["value"]
-    return isinstance(value, ir.DenseElementsAttr) and bool(value.is_splat)
-
-
-def _widened(op: Any, type_: Any) -> Any:
-    """The constant's splat, of another shape."""
-    return ir.DenseElementsAttr.get_splat(type_, op.attributes["value"].get_splat_value())
+def _widened(constant: Any, type_: Any) -> Any | None:
+    return widened(constant.attributes["value"], constant.result.type, type_)

@@ -182,21 +182,22 @@ def _agree(scope: Scope, first: Any, second: Any) -> bool:
     """The results of the narrower are the first ones of the wider; so it is unless other hands were at work."""
     for graphs in zip(_graphs(first), _graphs(second), strict=True):
         if graphs[0] is not graphs[1]:
-            one, other = (_output_keys(scope, graph) for graph in graphs)
-            if any(x != y for x, y in zip(one, other, strict=False)):
+            one, other = (_first_outputs(scope, graph) for graph in graphs)
+            if any(x is not y for x, y in zip(one, other, strict=False)):
                 return False
     return True
 
 
-def _output_keys(scope: Scope, graph: Graph) -> list[int]:
-    table = scope.view.derived.setdefault(("keys",), KeyTable(scope.opset.stateful))
-    key = "output keys", graph.name
+def _first_outputs(scope: Scope, graph: Graph) -> list[Value]:
+    """For each output, the first value of the view's graphs that equals it, were they of the same inputs."""
+    table = scope.view.derived.setdefault(("keys",), KeyTable(scope.opset.stateful, scope.opset.commutative))
+    key = "first outputs", graph.name
     if key not in scope.view.derived:
-        of = {x: table.input(str(i)) for i, x in enumerate(graph.inputs.values())}
+        first = {x: table.input(str(i), x) for i, x in enumerate(graph.inputs.values())}
         for op in scope.view.schedule([y for y in graph.outputs if y is not None], graph.inputs.values()):
-            number = table.results(op, [of[x] for x in op.operands], [of[x] for x in op.captures])
-            of.update((y, number + i) for i, y in enumerate(op.results))
-        scope.view.derived[key] = [of[y] for y in graph.outputs if y is not None]
+            operands, captures = (tuple([first[x] for x in read]) for read in (op.operands, op.captures))
+            first.update(zip(op.results, table.results(op, operands, captures), strict=True))
+        scope.view.derived[key] = [first[y] for y in graph.outputs if y is not None]
     return scope.view.derived[key]  # type: ignore[no-any-return]
 
 

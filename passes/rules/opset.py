@@ -4,13 +4,14 @@ from tiduc.dialect.control import CALL, GRAPHS
 from tiduc.dialect.stablehlo import STATEFUL, StablehloBuilder
 from tiduc.passes.rules.registry import OpSet
 
+COMMUTATIVE = frozenset(f"stablehlo.{name}" for name in ("add", "and", "multiply", "or", "xor"))
 NAMED_BY = {
     CALL: ("func.call", GRAPHS),
     "stablehlo.composite": ("stablehlo.composite", "name"),
     "stablehlo.custom_call": ("stablehlo.custom_call", "call_target_name"),
 }
 
-OPSET = OpSet(StablehloBuilder, STATEFUL, NAMED_BY)
+OPSET = OpSet(StablehloBuilder, STATEFUL, COMMUTATIVE, NAMED_BY)
 
 inactive = OPSET.inactive
 refuse = OPSET.refuse
@@ -20,3 +21,4 @@ bilinear = OPSET.bilinear
 linearize = OPSET.linearize
 transpose = OPSET.transpose
 unsupported = OPSET.unsupported
+simplify = OPSET.simplify

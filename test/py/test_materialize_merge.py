@@ -186,6 +186,13 @@ def test_roles_tell_ops_apart_until_lowering() -> None:
     assert body(lowered(view, wanted, ["k", linear.keys[0]])) == ["multiply"]
 
 
+@pytest.mark.parametrize(("op", "expected"), [("add", 1), ("multiply", 1), ("subtract", 2), ("maximum", 2)])
+def test_operands_without_an_order(op: str, expected: int) -> None:
+    lines = f"%0 = stablehlo.{op} %x, %y : {F64}\n%1 = stablehlo.{op} %y, %x : {F64}\n"
+    view = view_of(graph("A", ["x", "y"], lines + named("%0", "v") + named("%1", "w"), ["%0"]))
+    assert body(merged(view, [("A", "v"), ("A", "w")], ["x", "y"])) == [op] * expected
+
+
 def reduce(i: int, op: str, capture: str = "") -> str:
     inner = f"stablehlo.{op} %p, %q" if not capture else f"stablehlo.{op} %p, {capture}"
     return f"""%c{i} = stablehlo.constant dense<1.0> : tensor<f64>
@@ -271,3 +278,84 @@ def test_native_cse_finds_nothing(mode: str) -> None:
     before = str(module)
     run_passes(module.operation, "builtin.module(cse)")
     assert str(module) == before
+
+
+# ---- what ops are on special operands
+
+V = "tensor<3xf64>"
+
+
+def identity(*lines: str, type_: str = V) -> list[str]:
+    """The ops that are left of %y, made of %x and %w."""
+    inside = "\n".join(lines) + "\n" + named("%y", "v", type_)
+    view = view_of(graph("A", ["x", "w"], inside, ["%x"], V))
+    return body(merged(view, [("A", "v")], ["x", "w"]))
+
+
+def constant(name: str, value: str, type_: str = V) -> str:
+    return f"%{name} = stablehlo.constant dense<{value}> : {type_}"
+
+
+def test_neutral_operands() -> None:
+    one, zero = constant("one", "1.0"), constant("zero", "0.0")
+    for line in ("multiply %x, %one", "multiply %one, %x", "divide %x, %one"):
+        assert identity(one, f"%y = stablehlo.{line} : {V}") == []
+    for line in ("add %x, %zero", "add %zero, %x", "subtract %x, %zero"):
+        assert identity(zero, f"%y = stablehlo.{line} : {V}") == []
+    assert identity(one, f"%y = stablehlo.divide %one, %x : {V}") == ["constant", "divide"]
+    assert identity(zero, f"%y = stablehlo.subtract %zero, %x : {V}") == ["constant", "subtract"]
+    assert identity(zero, f"%y = stablehlo.multiply %x, %zero : {V}") == ["constant", "multiply"]
+
+
+def test_identities_follow_one_another() -> None:
+    """x + -(-(x * splat of 1)) with the splat of another shape is x + x."""
+    lines = [
+        constant("c", "1.0", "tensor<f64>"),
+        "%r = stablehlo.reshape %c : (tensor<f64>) -> tensor<1xf64>",
+        f"%one = stablehlo.broadcast_in_dim %c, dims = [] : (tensor<f64>) -> {V}",
+        f"%a = stablehlo.multiply %x, %one : {V}",
+        f"%b = stablehlo.negate %a : {V}",
+        f"%d = stablehlo.negate %b : {V}",
+        f"%y = stablehlo.add %x, %d : {V}",
+    ]
+    assert identity(*lines) == ["add"]
+    lines[-1] = f"%y = stablehlo.add %x, %b : {V}"
+    assert identity(*lines) == ["subtract"]
+
+
+def test_ops_that_change_nothing_or_change_it_back() -> None:
+    column, square, wide = "tensor<3x1xf64>", "tensor<3x3xf64>", "tensor<3x2x3xf64>"
+    reshape = f"%a = stablehlo.reshape %x : ({V}) -> {column}"
+    assert identity(reshape, f"%y = stablehlo.reshape %a : ({column}) -> {V}") == []
+    assert identity(f"%y = stablehlo.convert %x : {V}") == []
+    laid = f"%a = stablehlo.broadcast_in_dim %x, dims = [1] : ({V}) -> {square}"
+    turned = f"%b = stablehlo.transpose %a, dims = [1, 0] : ({square}) -> {square}"
+    back = f"%y = stablehlo.transpose %b, dims = [1, 0] : ({square}) -> {square}"
+    assert identity(laid, turned, back, type_=square) == ["broadcast_in_dim"]
+    twice = f"%y = stablehlo.broadcast_in_dim %a, dims = [2, 0] : ({square}) -> {wide}"
+    view = view_of(graph("A", ["x"], "\n".join([laid, twice, named("%y", "v", wide)]), ["%x"], V))
+    assert f"broadcast_in_dim %arg0, dims = [0] : ({V}) -> {wide}" in merged(view, [("A", "v")], ["x"])
+
+
+def test_a_quantized_zero_is_not_neutral() -> None:
+    """What is stored of a quantized zero is the zero point, and what is stored as 0 is some other number."""
+    type_ = "tensor<3x!quant.uniform<i8:f32, 0.1:5>>"
+    lines = f"""%c = "stablehlo.constant"() <{{value = dense<0> : tensor<3xi8>}}> : () -> {type_}
+      %0 = stablehlo.add %x, %c : {type_}
+      {named("%0", "v", type_)}"""
+    view = view_of(graph("A", ["x"], lines, ["%0"], type_))
+    assert body(merged(view, [("A", "v")], ["x"])) == ["constant", "add"]
+    assert body(lowered(view, [("A", "v")], ["x"])) == ["constant", "add"]
+
+
+def test_the_graphs_stay_as_they_are() -> None:
+    """A flat graph shares what it does not change with its sources, which can be named and written after it was."""
+    view = view_of(EXP_AX)
+    linear = linearize(view, [("F0", "p3")], ["x"], OPSET)
+    before = merged(view, [("F0", "p3"), *linear.outputs], ["a", "x"])
+    again = linearize(
+        view, list(linear.outputs), ["x"], OPSET
+    )  # which refers to values of L0 that had no name
+    parse(str(view.module))
+    assert merged(view, [("F0", "p3"), *linear.outputs], ["a", "x"]) == before
+    assert len(again.definitions) > 0

@@ -16,9 +16,8 @@ func.func @main(%x: tensor<f64> {tidu.name = "x"}) -> (tensor<f64> {tidu.name = 
 // F-LABEL: func.func @main
 // F-NEXT:  %[[V0:.*]] = stablehlo.multiply %arg0, %arg0
 // F-NEXT:  %[[V1:.*]] = stablehlo.multiply %arg0, %arg1
-// F-NEXT:  %[[V2:.*]] = stablehlo.multiply %arg1, %arg0
-// F-NEXT:  %[[V3:.*]] = stablehlo.add %[[V2]], %[[V1]]
-// F-NEXT:  return %[[V0]], %[[V3]]
+// F-NEXT:  %[[V2:.*]] = stablehlo.add %[[V1]], %[[V1]]
+// F-NEXT:  return %[[V0]], %[[V2]]
 
 // Reverse: (x, f.cotangent).
 // R-LABEL: func.func @main
@@ -31,15 +30,12 @@ func.func @main(%x: tensor<f64> {tidu.name = "x"}) -> (tensor<f64> {tidu.name = 
 // FOF-LABEL: func.func @main
 // FOF-NEXT:  %[[V0:.*]] = stablehlo.multiply %arg0, %arg0
 // FOF-NEXT:  %[[V1:.*]] = stablehlo.multiply %arg0, %arg1
-// FOF-NEXT:  %[[V2:.*]] = stablehlo.multiply %arg1, %arg0
-// FOF-NEXT:  %[[V3:.*]] = stablehlo.add %[[V2]], %[[V1]]
-// FOF-NEXT:  %[[V4:.*]] = stablehlo.multiply %arg0, %arg2
-// FOF-NEXT:  %[[V5:.*]] = stablehlo.multiply %arg2, %arg0
-// FOF-NEXT:  %[[V6:.*]] = stablehlo.add %[[V5]], %[[V4]]
-// FOF-NEXT:  %[[V7:.*]] = stablehlo.multiply %arg2, %arg1
-// FOF-NEXT:  %[[V8:.*]] = stablehlo.multiply %arg1, %arg2
-// FOF-NEXT:  %[[V9:.*]] = stablehlo.add %[[V8]], %[[V7]]
-// FOF-NEXT:  return %[[V0]], %[[V3]], %[[V6]], %[[V9]]
+// FOF-NEXT:  %[[V2:.*]] = stablehlo.add %[[V1]], %[[V1]]
+// FOF-NEXT:  %[[V3:.*]] = stablehlo.multiply %arg0, %arg2
+// FOF-NEXT:  %[[V4:.*]] = stablehlo.add %[[V3]], %[[V3]]
+// FOF-NEXT:  %[[V5:.*]] = stablehlo.multiply %arg2, %arg1
+// FOF-NEXT:  %[[V6:.*]] = stablehlo.add %[[V5]], %[[V5]]
+// FOF-NEXT:  return %[[V0]], %[[V2]], %[[V4]], %[[V6]]
 
 // Forward over reverse: (x, f.cotangent, x.tangent).
 // FOR-LABEL: func.func @main
@@ -47,24 +43,22 @@ func.func @main(%x: tensor<f64> {tidu.name = "x"}) -> (tensor<f64> {tidu.name = 
 // FOR-NEXT:  %[[V1:.*]] = stablehlo.multiply %arg0, %arg1
 // FOR-NEXT:  %[[V2:.*]] = stablehlo.add %[[V1]], %[[V1]]
 // FOR-NEXT:  %[[V3:.*]] = stablehlo.multiply %arg0, %arg2
-// FOR-NEXT:  %[[V4:.*]] = stablehlo.multiply %arg2, %arg0
-// FOR-NEXT:  %[[V5:.*]] = stablehlo.add %[[V4]], %[[V3]]
-// FOR-NEXT:  %[[V6:.*]] = stablehlo.multiply %arg2, %arg1
-// FOR-NEXT:  %[[V7:.*]] = stablehlo.add %[[V6]], %[[V6]]
-// FOR-NEXT:  return %[[V0]], %[[V2]], %[[V5]], %[[V7]]
+// FOR-NEXT:  %[[V4:.*]] = stablehlo.add %[[V3]], %[[V3]]
+// FOR-NEXT:  %[[V5:.*]] = stablehlo.multiply %arg2, %arg1
+// FOR-NEXT:  %[[V6:.*]] = stablehlo.add %[[V5]], %[[V5]]
+// FOR-NEXT:  return %[[V0]], %[[V2]], %[[V4]], %[[V6]]
 
 // Reverse over forward: (x, x.tangent, f.cotangent, f.tangent.cotangent).
 // ROF-LABEL: func.func @main
 // ROF-NEXT:  %[[V0:.*]] = stablehlo.multiply %arg0, %arg0
 // ROF-NEXT:  %[[V1:.*]] = stablehlo.multiply %arg0, %arg1
-// ROF-NEXT:  %[[V2:.*]] = stablehlo.multiply %arg1, %arg0
-// ROF-NEXT:  %[[V3:.*]] = stablehlo.add %[[V2]], %[[V1]]
-// ROF-NEXT:  %[[V4:.*]] = stablehlo.multiply %arg0, %arg2
-// ROF-NEXT:  %[[V5:.*]] = stablehlo.multiply %arg1, %arg3
-// ROF-NEXT:  %[[V6:.*]] = stablehlo.add %[[V5]], %[[V5]]
-// ROF-NEXT:  %[[V7:.*]] = stablehlo.add %[[V6]], %[[V4]]
-// ROF-NEXT:  %[[V8:.*]] = stablehlo.add %[[V7]], %[[V4]]
-// ROF-NEXT:  return %[[V0]], %[[V3]], %[[V8]]
+// ROF-NEXT:  %[[V2:.*]] = stablehlo.add %[[V1]], %[[V1]]
+// ROF-NEXT:  %[[V3:.*]] = stablehlo.multiply %arg0, %arg2
+// ROF-NEXT:  %[[V4:.*]] = stablehlo.add %arg3, %arg3
+// ROF-NEXT:  %[[V5:.*]] = stablehlo.multiply %arg1, %[[V4]]
+// ROF-NEXT:  %[[V6:.*]] = stablehlo.add %[[V5]], %[[V3]]
+// ROF-NEXT:  %[[V7:.*]] = stablehlo.add %[[V6]], %[[V3]]
+// ROF-NEXT:  return %[[V0]], %[[V2]], %[[V7]]
 
 // Reverse over reverse: (x, f.cotangent, f.cotangent.2, x.cotangent.cotangent).
 // ROR-LABEL: func.func @main

@@ -36,22 +36,19 @@
 // VJP-NEXT:    %[[V6:.*]] = stablehlo.broadcast_in_dim %arg1, dims = [0] : (tensor<3xcomplex<f64>>) -> tensor<3x3xcomplex<f64>>
 // VJP-NEXT:    %[[V7:.*]] = stablehlo.iota dim = 0 : tensor<3xi32>
 // VJP-NEXT:    %[[V8:.*]] = stablehlo.broadcast_in_dim %[[V7]], dims = [1] : (tensor<3xi32>) -> tensor<3x3xi32>
-// VJP-NEXT:    %[[V9:.*]] = stablehlo.iota dim = 0 : tensor<3xi32>
-// VJP-NEXT:    %[[V10:.*]] = stablehlo.broadcast_in_dim %[[V9]], dims = [0] : (tensor<3xi32>) -> tensor<3x3xi32>
-// VJP-NEXT:    %[[V11:.*]] = stablehlo.compare EQ, %[[V10]], %[[V8]] : (tensor<3x3xi32>, tensor<3x3xi32>) -> tensor<3x3xi1>
-// VJP-NEXT:    %[[V12:.*]] = stablehlo.select %[[V11]], %[[V6]], %[[CST]] : tensor<3x3xi1>, tensor<3x3xcomplex<f64>>
-// VJP-NEXT:    %[[V13:.*]] = stablehlo.transpose %[[V1]]#1, dims = [1, 0] : (tensor<3x3xcomplex<f64>>) -> tensor<3x3xcomplex<f64>>
-// VJP-NEXT:    %[[V14:.*]] = stablehlo.imag %[[V13]] : (tensor<3x3xcomplex<f64>>) -> tensor<3x3xf64>
-// VJP-NEXT:    %[[V15:.*]] = stablehlo.negate %[[V14]] : tensor<3x3xf64>
-// VJP-NEXT:    %[[V16:.*]] = stablehlo.real %[[V13]] : (tensor<3x3xcomplex<f64>>) -> tensor<3x3xf64>
-// VJP-NEXT:    %[[V17:.*]] = stablehlo.complex %[[V16]], %[[V15]] : tensor<3x3xcomplex<f64>>
-// VJP-NEXT:    %[[V18:.*]] = stablehlo.dot_general %[[V17]], %[[V1]]#2, contracting_dims = [1] x [0], precision = [HIGHEST, HIGHEST] : (tensor<3x3xcomplex<f64>>, tensor<3x3xcomplex<f64>>) -> tensor<3x3xcomplex<f64>>
-// VJP-NEXT:    %[[V19:.*]] = "stablehlo.triangular_solve"(%[[V18]], %[[V12]]) <{left_side = true, lower = false, transpose_a = #stablehlo<transpose ADJOINT>, unit_diagonal = false}> : (tensor<3x3xcomplex<f64>>, tensor<3x3xcomplex<f64>>) -> tensor<3x3xcomplex<f64>>
-// VJP-NEXT:    %[[V20:.*]] = stablehlo.negate %[[V15]] : tensor<3x3xf64>
-// VJP-NEXT:    %[[V21:.*]] = stablehlo.complex %[[V16]], %[[V20]] : tensor<3x3xcomplex<f64>>
-// VJP-NEXT:    %[[V22:.*]] = stablehlo.dot_general %[[V21]], %[[V19]], contracting_dims = [0] x [0], precision = [HIGHEST, HIGHEST] : (tensor<3x3xcomplex<f64>>, tensor<3x3xcomplex<f64>>) -> tensor<3x3xcomplex<f64>>
-// VJP-NEXT:    %[[V23:.*]] = stablehlo.dot_general %[[V22]], %[[V5]], contracting_dims = [1] x [1], precision = [HIGHEST, HIGHEST] : (tensor<3x3xcomplex<f64>>, tensor<3x3xcomplex<f64>>) -> tensor<3x3xcomplex<f64>>
-// VJP-NEXT:    return %[[V0]]#0, %[[V23]] : tensor<3xcomplex<f64>>, tensor<3x3xcomplex<f64>>
+// VJP-NEXT:    %[[V9:.*]] = stablehlo.broadcast_in_dim %[[V7]], dims = [0] : (tensor<3xi32>) -> tensor<3x3xi32>
+// VJP-NEXT:    %[[V10:.*]] = stablehlo.compare EQ, %[[V9]], %[[V8]] : (tensor<3x3xi32>, tensor<3x3xi32>) -> tensor<3x3xi1>
+// VJP-NEXT:    %[[V11:.*]] = stablehlo.select %[[V10]], %[[V6]], %[[CST]] : tensor<3x3xi1>, tensor<3x3xcomplex<f64>>
+// VJP-NEXT:    %[[V12:.*]] = stablehlo.transpose %[[V1]]#1, dims = [1, 0] : (tensor<3x3xcomplex<f64>>) -> tensor<3x3xcomplex<f64>>
+// VJP-NEXT:    %[[V13:.*]] = stablehlo.imag %[[V12]] : (tensor<3x3xcomplex<f64>>) -> tensor<3x3xf64>
+// VJP-NEXT:    %[[V14:.*]] = stablehlo.negate %[[V13]] : tensor<3x3xf64>
+// VJP-NEXT:    %[[V15:.*]] = stablehlo.real %[[V12]] : (tensor<3x3xcomplex<f64>>) -> tensor<3x3xf64>
+// VJP-NEXT:    %[[V16:.*]] = stablehlo.complex %[[V15]], %[[V14]] : tensor<3x3xcomplex<f64>>
+// VJP-NEXT:    %[[V17:.*]] = stablehlo.dot_general %[[V16]], %[[V1]]#2, contracting_dims = [1] x [0], precision = [HIGHEST, HIGHEST] : (tensor<3x3xcomplex<f64>>, tensor<3x3xcomplex<f64>>) -> tensor<3x3xcomplex<f64>>
+// VJP-NEXT:    %[[V18:.*]] = "stablehlo.triangular_solve"(%[[V17]], %[[V11]]) <{left_side = true, lower = false, transpose_a = #stablehlo<transpose ADJOINT>, unit_diagonal = false}> : (tensor<3x3xcomplex<f64>>, tensor<3x3xcomplex<f64>>) -> tensor<3x3xcomplex<f64>>
+// VJP-NEXT:    %[[V19:.*]] = stablehlo.dot_general %[[V12]], %[[V18]], contracting_dims = [0] x [0], precision = [HIGHEST, HIGHEST] : (tensor<3x3xcomplex<f64>>, tensor<3x3xcomplex<f64>>) -> tensor<3x3xcomplex<f64>>
+// VJP-NEXT:    %[[V20:.*]] = stablehlo.dot_general %[[V19]], %[[V5]], contracting_dims = [1] x [1], precision = [HIGHEST, HIGHEST] : (tensor<3x3xcomplex<f64>>, tensor<3x3xcomplex<f64>>) -> tensor<3x3xcomplex<f64>>
+// VJP-NEXT:    return %[[V0]]#0, %[[V20]] : tensor<3xcomplex<f64>>, tensor<3x3xcomplex<f64>>
 
 func.func @main(%x: tensor<3x3xcomplex<f64>>) -> (tensor<3xcomplex<f64>>) {
   %0:4 = stablehlo.custom_call @lapack_zgeev_ffi(%x) {api_version = 4 : i32, backend_config = {compute_left = 78 : ui8, compute_right = 86 : ui8}} : (tensor<3x3xcomplex<f64>>) -> (tensor<3xcomplex<f64>>, tensor<3x3xcomplex<f64>>, tensor<3x3xcomplex<f64>>, tensor<i32>)
