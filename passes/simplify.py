@@ -2,18 +2,25 @@
 
     multiply x, 1 -> x      add x, 0 -> x      negate (negate x) -> x      broadcast_in_dim (splat) -> splat
     divide x, 1   -> x      subtract x, 0 -> x     add x, (negate y) -> subtract x, y
+    add x, (dynamic_update_slice 0, u, i) -> dynamic_update_slice x, (add (dynamic_slice x, i), u), i
+    add x, (scatter-add 0, i, u)          -> scatter-add x, i, u
+
+The last two are what a loop that runs backwards does to the cotangent of what its iterations take slices of: the sum
+stays where it is, and an iteration costs what its slice does.
 
 StableHLO's simplification keeps these for floats. All are exact, but that `x + 0` gives -0 where x is -0 and the sum
 would be +0. `x * 0` stays, since it is NaN where x is not finite. The patterns are PDL, so matching is native; Python
 is called only to look at a constant that stands where a neutral element could.
 """
 
+from collections.abc import Callable
 from functools import cache, partial
 from typing import Any
 
 from torch_mlir import ir, rewrite
 
 from tiduc.dialect.context import context, stage
+from tiduc.dialect.graph import operations
 from tiduc.passes.rules.identities import NEUTRAL, is_splat_of, widened
 
 _NEUTRAL = """
@@ -67,6 +74,53 @@ pdl.pattern @broadcast_splat : benefit(1) {
 }
 """
 
+_UPDATED = """
+pdl.pattern @add_update_{side} : benefit(1) {{
+  %type = pdl.type
+  %narrow = pdl.type
+  %x = pdl.operand : %type
+  %u = pdl.operand : %narrow
+  %start = pdl.operands
+  %constant = pdl.operation "stablehlo.constant" -> (%type : !pdl.type)
+  %neutral = pdl.result 0 of %constant
+  %inner = pdl.operation "stablehlo.dynamic_update_slice"
+    (%neutral, %u, %start : !pdl.value, !pdl.value, !pdl.range<value>) -> (%type : !pdl.type)
+  %y = pdl.result 0 of %inner
+  pdl.apply_native_constraint "is_zero"(%constant : !pdl.operation)
+  pdl.apply_native_constraint "is_static"(%narrow : !pdl.type)
+  %op = pdl.operation "stablehlo.add"({operands} : !pdl.value, !pdl.value) -> (%type : !pdl.type)
+  pdl.rewrite %op {{
+    %sizes = pdl.apply_native_rewrite "sizes"(%narrow : !pdl.type) : !pdl.attribute
+    %slice = pdl.operation "stablehlo.dynamic_slice"(%x, %start : !pdl.value, !pdl.range<value>)
+      {{"slice_sizes" = %sizes}} -> (%narrow : !pdl.type)
+    %old = pdl.result 0 of %slice
+    %add = pdl.operation "stablehlo.add"(%old, %u : !pdl.value, !pdl.value) -> (%narrow : !pdl.type)
+    %sum = pdl.result 0 of %add
+    %new = pdl.operation "stablehlo.dynamic_update_slice"
+      (%x, %sum, %start : !pdl.value, !pdl.value, !pdl.range<value>) -> (%type : !pdl.type)
+    pdl.replace %op with %new
+  }}
+}}
+pdl.pattern @add_scatter_{side} : benefit(1) {{
+  %type = pdl.type
+  %x = pdl.operand : %type
+  %u = pdl.operand
+  %i = pdl.operand
+  %constant = pdl.operation "stablehlo.constant" -> (%type : !pdl.type)
+  %neutral = pdl.result 0 of %constant
+  %inner = pdl.operation "stablehlo.scatter"(%neutral, %i, %u : !pdl.value, !pdl.value, !pdl.value)
+    -> (%type : !pdl.type)
+  %y = pdl.result 0 of %inner
+  pdl.apply_native_constraint "is_zero"(%constant : !pdl.operation)
+  pdl.apply_native_constraint "adds"(%inner : !pdl.operation)
+  %op = pdl.operation "stablehlo.add"({operands} : !pdl.value, !pdl.value) -> (%type : !pdl.type)
+  pdl.rewrite %op {{
+    %new = pdl.apply_native_rewrite "onto"(%inner, %x : !pdl.operation, !pdl.value) : !pdl.operation
+    pdl.replace %op with %new
+  }}
+}}
+"""
+
 
 @stage
 def simplify(operation: Any) -> None:
@@ -88,15 +142,26 @@ def _patterns() -> Any:
         for name, (number, sides) in NEUTRAL.items()
         for side in sides
     ]
+    updated = [_UPDATED.format(side=i, operands=both) for i, both in enumerate(("%x, %y", "%y, %x"))]
     with context(), ir.Location.unknown():
-        module = ir.Module.parse("\n".join([*neutral, _NEGATED, _SPLAT]))  # lives until they are frozen
+        module = ir.Module.parse(
+            "\n".join([*neutral, *updated, _NEGATED, _SPLAT])
+        )  # lives until they are frozen
         patterns = rewrite.PDLModule(module)
         for number, which in enumerate(("zero", "one")):
             patterns.register_constraint_function(f"is_{which}", partial(_is_splat_of, number))
         patterns.register_constraint_function("is_splat", lambda _, __, values: _widened(*values) is None)
-        patterns.register_rewrite_function(
-            "widen", lambda _, results, values: results.append(_widened(*values))
+        patterns.register_constraint_function(
+            "is_static", lambda _, __, values: not values[0].has_static_shape
         )
+        patterns.register_constraint_function("adds", lambda _, __, values: not _adds(*values))
+        rewrites: dict[str, Callable[..., Any]] = {
+            "widen": lambda _, results, values: results.append(_widened(*values)),
+            "sizes": lambda _, results, values: results.append(_sizes(*values)),
+            "onto": lambda rewriter, results, values: results.append(_onto(rewriter.ip, *values)),
+        }
+        for name, function in rewrites.items():
+            patterns.register_rewrite_function(name, function)
         return patterns.freeze()
 
 
@@ -108,3 +173,21 @@ def _is_splat_of(number: int, _: Any, __: Any, values: Any) -> bool:
 
 def _widened(constant: Any, type_: Any) -> Any | None:
     return widened(constant.attributes["value"], constant.result.type, type_)
+
+
+def _sizes(type_: Any) -> Any:
+    return ir.DenseI64ArrayAttr.get(list(type_.shape))
+
+
+def _adds(scatter: Any) -> bool:
+    """The body of a scatter is the sum of its arguments."""
+    (block,) = scatter.regions[0].blocks
+    add, *rest = operations(block)
+    return add.name == "stablehlo.add" and len(rest) == 1 and set(add.operands) == set(block.arguments)
+
+
+def _onto(ip: Any, scatter: Any, x: Any) -> Any:
+    """The scatter onto another operand."""
+    made = scatter.clone(ip).operation
+    made.operands[0] = x
+    return made
