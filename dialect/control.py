@@ -18,7 +18,7 @@ from typing import Any
 
 from torch_mlir import ir
 
-from tiduc.dialect.errors import Unsupported
+from tiduc.dialect.errors import RequestError, Unsupported
 from tiduc.dialect.graph import CARRIER, OWN, TARGET, Definition, Graph, Value
 from tiduc.dialect.regions import outer, region_graph
 from tiduc.dialect.trip_count import trip_count
@@ -36,6 +36,9 @@ CALL_VJP = "tidu.call_vjp"
 KEPT = "no_inline"
 """On a graph: it stays a function of that name, by which rules or other files know it."""
 
+MEMORY, BOUND = "tidu.loop_memory", "tidu.max_trip_count"
+"""What a program may say of a loop: how it keeps residuals, and how often it runs at most."""
+MEMORIES = ("stack", "sqrt", "log", "auto")
 BASE = "tidu.base"
 """Names the first graph of the op that this one gives more results of; both are at one site."""
 
@@ -68,6 +71,7 @@ class Loop:
 
     `arguments` are where the operands (inits, sequences, invariants) stand among an op's operands and captures;
     `results` says what each result of the op is: a number of a last carry or a sequence, or `~i` for invariant i.
+    `memory` is what the user says of residuals, and `bound` the most iterations there can be, where they are not known.
     """
 
     inits: tuple[Value, ...]
@@ -80,6 +84,8 @@ class Loop:
     base: str
     arguments: tuple[int, ...] = ()
     results: tuple[int, ...] = ()
+    memory: str | None = None
+    bound: int | None = None
 
     @property
     def operands(self) -> tuple[Value, ...]:
@@ -152,6 +158,7 @@ def _own_loop(view: View, op: Definition) -> Loop:
         given[BASE].value if BASE in given else body.name,
         tuple(range(len(op.operands))),
         tuple(range(len(op.results))),
+        *_options(op),
     )
 
 
@@ -176,8 +183,18 @@ def _while(view: View, op: Definition) -> Loop:
         body.name,
         (*carries, *same, *places),
         tuple(results),
+        *_options(op),
     )
     return Loop(**{**found.__dict__, "trip_count": trip_count(found)})
+
+
+def _options(op: Definition) -> tuple[str | None, int | None]:
+    """What the attributes of a loop say of its memory, and of its length."""
+    given = op.attributes
+    memory = given[MEMORY].value if MEMORY in given else None
+    if memory is not None and memory not in MEMORIES:
+        raise RequestError(f"{MEMORY} is one of {', '.join(MEMORIES)}, not {memory!r}", op.location)
+    return memory, given[BOUND].value if BOUND in given else None
 
 
 def _normalized(view: View, op: Definition) -> tuple[Graph, Graph, list[int]]:
@@ -271,7 +288,7 @@ def emit_case(
 def emit_loop(b: Any, made: Loop, base: str | None = None) -> tuple[Any, ...]:
     """Emits a loop; its last carries and its sequences."""
     outputs, n = _outputs(made.body), len(made.inits)
-    count = made.trip_count
+    count = made.trip_count if made.trip_count is not None else made.bound
     if count is None and made.sequences and not made.sequences[0].type.is_dynamic_dim(0):
         count = made.sequences[0].type.shape[0]
     types = [y.type for y in outputs[:n]] + [sequence_type(y.type, count) for y in outputs[n:]]
@@ -281,8 +298,19 @@ def emit_loop(b: Any, made: Loop, base: str | None = None) -> tuple[Any, ...]:
         given[REVERSE] = ir.UnitAttr.get()
     if made.trip_count is not None:
         given[TRIP_COUNT] = ir.IntegerAttr.get(i64, made.trip_count)
+    given |= options(made)
     graphs = (made.body,) if made.cond is None else (made.body, made.cond)
     return _emit(b, LOOP, graphs, made.operands, types, given, base)
+
+
+def options(made: Loop) -> dict[str, Any]:
+    """The attributes that say of a loop what the program has said."""
+    given: dict[str, Any] = {}
+    if made.memory is not None:
+        given[MEMORY] = ir.StringAttr.get(made.memory)
+    if made.bound is not None:
+        given[BOUND] = ir.IntegerAttr.get(ir.IntegerType.get_signless(64), made.bound)
+    return given
 
 
 def sequence_type(type_: Any, count: int | None) -> Any:

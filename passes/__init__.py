@@ -73,7 +73,11 @@ PASSES: dict[str, Pass] = {
             "tidu-structure",
             "Settles the loops, branches and calls of flat graphs: what stands at one site, or runs along, is one op.",
             mlir_passes.structure_in_place,
-            (Option("memory", "string", "how loops that run backwards get what they read: stack, log or auto"),),
+            (
+                Option(
+                    "memory", "string", "how loops that run backwards get what they read: stack, log or auto"
+                ),
+            ),
             by_rules=True,
         ),
         Pass(

@@ -12,19 +12,11 @@ from typing import Any
 
 from torch_mlir import ir
 
-from tiduc.dialect.control import sequence_type
 from tiduc.dialect.graph import Value
-from tiduc.passes.stacks import (
-    Place,
-    Step,
-    emit_while,
-    index_type,
-    read_at,
-    stacked,
-    step,
-    write_at,
-)
-from tiduc.passes.structure import Cluster, Scope, give_results
+from tiduc.passes.stacks import Pushes, give_all
+from tiduc.passes.steps import index_type, new_input, read_at, state_of, step, write_at
+from tiduc.passes.structure import Cluster, Scope
+from tiduc.passes.whiles import emit_while
 
 SLOTS = 33
 """Bisecting 2**31 iterations, all that a counter of 32 bits can tell apart, sets at most as many checkpoints."""
@@ -33,42 +25,33 @@ SLOTS = 33
 def emit_recomputed(scope: Scope, cluster: Cluster, source: Cluster, count: int | None) -> None:
     """Emits the loop of a cluster that reads the iterations of `source` from the last to the first."""
     b, i32 = scope.b, index_type()
-    back = scope.builder("S")
-    forward = step(scope, source.members, b=back)
-    made = step(scope, cluster.members, forward.elements, back)
-    kept = [] if count is None else stacked(scope, cluster, made)
-    state = _state(scope, forward, [*made.nexts.values(), *(made.elements[at] for at in kept)])
-    number = forward.number
-    raw = back.finish(
-        [*(forward.nexts[at] for at in state), *made.nexts.values(), *(made.elements[at] for at in kept)]
-    )
-    again = [number, *(forward.carries[at] for at in state), *forward.inputs]
+    forward = step(scope, source.members)
+    made = step(scope, cluster.members, forward)
+    loop = scope.builder("S")
+    pushes = Pushes(scope, cluster, made, count, loop)
+    state = state_of(scope, forward, [*made.nexts.values(), *pushes.values])
+    raw = made.b.finish([*(forward.nexts[at] for at in state), *made.nexts.values(), *pushes.values])
+    again = [made.number, *(forward.carries[at] for at in state), *made.inputs]
     ahead = scope.closed(raw.outputs[: len(state)], again)
-    one_back = scope.closed(
-        raw.outputs[len(state) :], [*again, made.number, *made.carries.values(), *made.inputs]
-    )
+    one_back = scope.closed(raw.outputs[len(state) :], [*again, *made.carries.values()])
     scope.view.discard(raw)
 
-    loop = scope.builder("S")
-    k, top = (loop.input(f"{loop.graph.name}.{i}", i32) for i in (0, 1))
-    marks = _input(loop, _slots(i32))
-    slots = [_input(loop, _slots(forward.carries[at].type)) for at in state]
-    carries = [_input(loop, x.type) for x in made.carries.values()]
-    stacks = [_input(loop, sequence_type(made.elements[at].type, count)) for at in kept]
-    invariants = [_input(loop, x.type) for x in forward.inputs]
-    others = [_input(loop, x.type) for x in made.inputs]
+    k, top = (new_input(loop, i32) for _ in (0, 1))
+    marks = new_input(loop, _slots(i32))
+    slots = [new_input(loop, _slots(forward.carries[at].type)) for at in state]
+    carries = [new_input(loop, x.type) for x in made.carries.values()]
+    invariants = [new_input(loop, x.type) for x in made.inputs]
     top_now, marks_now, *slots_now = _advanced(scope, loop, ahead, k, top, marks, slots, invariants)
     at_k = [read_at(loop, slot, top_now) for slot in slots_now]
-    outputs = scope.inlined(loop, one_back, [k, *at_k, *invariants, k, *carries, *others])
+    outputs = scope.inlined(loop, one_back, [k, *at_k, *invariants, *carries])
     one = loop.constant(1, i32)
-    pushed = [write_at(loop, s, y, k) for s, y in zip(stacks, outputs[len(carries) :], strict=True)]
     nexts = [
         loop.subtract(k, one),
         loop.subtract(top_now, one),
         marks_now,
         *slots_now,
         *outputs[: len(carries)],
-        *pushed,
+        *pushes.pushed(k, outputs[len(carries) :]),
     ]
 
     first = [scope.local[m.record.inits[i]] for m, i in state]
@@ -76,24 +59,24 @@ def emit_recomputed(scope: Scope, cluster: Cluster, source: Cluster, count: int 
     inits = [b.subtract(source.count, b.constant(1, i32)), zero, b.zero(marks.type)]
     inits += [write_at(b, b.zero(slot.type), x, zero) for slot, x in zip(slots, first, strict=True)]
     inits += [scope.local[m.record.inits[i]] for m, i in made.carries]
-    inits += [b.zero(x.type) for x in stacks]
-    all_carried = [k, top, marks, *slots, *carries, *stacks]
-    used = [False] * (3 + len(slots)) + [i in m.used for m, i in made.carries] + [True] * len(stacks)
+    inits += [b.zero(x.type) for x in pushes.stacks]
+    all_carried = [k, top, marks, *slots, *carries, *pushes.stacks]
+    used = [False] * (3 + len(slots)) + [i in m.used for m, i in made.carries] + [True] * len(pushes.stacks)
     results = emit_while(
         scope,
         b,
         inits,
-        [*forward.outer(scope), *made.outer(scope)],
+        list(made.outside),
         loop,
         all_carried,
         nexts,
-        [*invariants, *others],
+        invariants,
         used,
         lambda test, of: test.compare(of[k], test.constant(0, i32), "GE"),
     )
-    places = [*made.carries, *kept]
-    given = {at: y for at, y in zip(places, results[3 + len(slots) :], strict=True) if y is not None}
-    give_results(scope, given)
+    results = results[3 + len(slots) :]
+    of_carries = dict(zip(made.carries, results[: len(carries)], strict=True))
+    give_all(scope, cluster, of_carries, pushes, results[len(carries) :])
 
 
 def _advanced(
@@ -109,9 +92,9 @@ def _advanced(
     """Sets checkpoints until the last one is iteration k: the number of the last, the marks and the slots."""
     i32 = index_type()
     inner = scope.builder("S")
-    carried = [_input(inner, x.type) for x in (top, marks, *slots)]
+    carried = [new_input(inner, x.type) for x in (top, marks, *slots)]
     now, noted, *held = carried
-    target, *inputs = (_input(inner, x.type) for x in (k, *invariants))
+    target, *inputs = (new_input(inner, x.type) for x in (k, *invariants))
     one, two = inner.constant(1, i32), inner.constant(2, i32)
     i = read_at(inner, noted, now)
     half = inner.divide(inner.add(inner.subtract(target, i), one), two)
@@ -146,8 +129,8 @@ def _run(
     """The state after the iterations from `start` to `stop`."""
     i32 = index_type()
     inner = scope.builder("S")
-    j, *carried = (_input(inner, x.type) for x in (start, *state))
-    limit, *inputs = (_input(inner, x.type) for x in (stop, *invariants))
+    j, *carried = (new_input(inner, x.type) for x in (start, *state))
+    limit, *inputs = (new_input(inner, x.type) for x in (stop, *invariants))
     nexts = [inner.add(j, inner.constant(1, i32)), *scope.inlined(inner, ahead, [j, *carried, *inputs])]
     made = emit_while(
         scope,
@@ -164,22 +147,5 @@ def _run(
     return made[1:]
 
 
-def _state(scope: Scope, forward: Step, wanted: list[Value]) -> list[Place]:
-    """The carries that wanted values of the backward step need, and those that these need to go on."""
-    at = {x: place for place, x in forward.carries.items()}
-    state: dict[Place, None] = {}
-    while wanted:
-        order = scope.view.schedule(wanted)
-        read = dict.fromkeys(x for op in order for x in (*op.operands, *op.captures)) | dict.fromkeys(wanted)
-        found = [at[x] for x in read if x in at and at[x] not in state]
-        state |= dict.fromkeys(found)
-        wanted = [forward.nexts[place] for place in found]
-    return list(state)
-
-
 def _slots(type_: Any) -> Any:
     return ir.RankedTensorType.get([SLOTS + 1, *type_.shape], type_.element_type)
-
-
-def _input(b: Any, type_: Any) -> Value:
-    return b.input(f"{b.graph.name}.{len(b.graph.inputs)}", type_)  # type: ignore[no-any-return]

@@ -42,8 +42,14 @@ class Cluster:
     members: list[Member]
     rank: int
     source: "Cluster | None" = None  # the one whose iterations are run again for this one, from checkpoints
+    memory: str = "stack"  # how it gets what others' iterations have given
+    counter: "Cluster | None" = (
+        None  # the one that knows how often it runs, where a bound is all that is known
+    )
     counted: bool = False  # somebody asks for
     count: Any = None  # the number of iterations, once it is emitted
+    marked: bool = False  # it sets checkpoints
+    marks: Any = None  # which, once it is emitted
 
     @property
     def leader(self) -> Any:
@@ -62,6 +68,9 @@ class Scope:
     member_of: dict[Definition, Member] = field(default_factory=dict)
     cluster_of: dict[Member, Cluster] = field(default_factory=dict)
     sequence: dict[Value, tuple[Member, int]] = field(default_factory=dict)
+    kept: dict[tuple[Member, int], Any] = field(
+        default_factory=dict
+    )  # what sequences are made from, element by element
 
     def builder(self, prefix: str = "F") -> Any:
         """The builder of a closed graph of the view."""

@@ -61,6 +61,7 @@ class Program:
     outputs: tuple[Port, ...]
     beside: tuple[Any, ...] = ()  # functions that custom calls name, and Shardy's meshes
     opset: OpSet = OPSET  # the rules by which it is differentiated
+    loop_memory: str = "auto"  # how loops that run backwards get what they read: stack, sqrt, log, auto
 
     # ---- derivatives ---------------------------------------------------------------------------------------
 
@@ -161,7 +162,7 @@ class Program:
     @stage
     def module(self) -> Any:
         """The `ir.Module` of its one public function, of plain StableHLO."""
-        graph = structure(self.view, self.merged, self.opset)
+        graph = structure(self.view, self.merged, self.opset, self.loop_memory)
         return lower(graph, self.view.module_attributes, self.beside, self.view)
 
     @functools.cached_property
@@ -336,19 +337,23 @@ def _attributes(ports: Sequence[Port], default: str) -> Any:
 # ---- loading -----------------------------------------------------------------------------------------------
 
 
-def load(source: str | bytes | Path, entry: str | None = None, opset: OpSet = OPSET) -> Program:
+def load(
+    source: str | bytes | Path, entry: str | None = None, opset: OpSet = OPSET, loop_memory: str = "auto"
+) -> Program:
     """The program in a file, in StableHLO text (a `str` with a newline or a brace) or in bytecode.
 
     `entry` names the public function; by default `main`, or the only one. `opset` holds the rules; of its ops the
     file may have some, in generic form, that MLIR does not know. `TiducError` where it cannot be read.
     """
     if isinstance(source, bytes) or (isinstance(source, str) and ("\n" in source or "{" in source)):
-        return from_module(parse(source, dialects=opset.dialects), entry, opset)
-    return from_module(read(source, opset.dialects), entry, opset)
+        return from_module(parse(source, dialects=opset.dialects), entry, opset, loop_memory)
+    return from_module(read(source, opset.dialects), entry, opset, loop_memory)
 
 
 @stage
-def from_module(module: Any, entry: str | None = None, opset: OpSet = OPSET) -> Program:
+def from_module(
+    module: Any, entry: str | None = None, opset: OpSet = OPSET, loop_memory: str = "auto"
+) -> Program:
     """The program in an `ir.Module` of `func.func`s, or of graphs made by `import_stablehlo`."""
     entry = _entry(module, entry)
     imported = import_stablehlo(module, entry, opset)
@@ -365,7 +370,7 @@ def from_module(module: Any, entry: str | None = None, opset: OpSet = OPSET) -> 
         for i, (x, attributes) in enumerate(zip(results, res_attrs, strict=True))
     ]
     beside = tuple(op for op in operations(imported.body) if not op.name.startswith("tidu."))
-    return Program(view, graph.name, _with((), inputs), _with((), outputs), beside, opset)
+    return Program(view, graph.name, _with((), inputs), _with((), outputs), beside, opset, loop_memory)
 
 
 def _entry(module: Any, entry: str | None) -> str:

@@ -59,6 +59,8 @@ def _linearized(b: Any, made: Loop, dx: Tangents) -> list[Any | None]:
         made.reverse,
         None,
         linear.name,
+        memory=made.memory,
+        bound=_bound(made),
     )
     dy = iter(emit_loop(b, linear_loop))
     return [next(dy) if flag else None for flag in outputs]
@@ -107,6 +109,10 @@ def _derived(b: Any, made: Loop, active: list[bool]) -> Any:
     return parts, extended, parts.closed(b, wanted, given), active, outputs
 
 
+def _bound(made: Loop) -> int | None:
+    return made.bound if made.trip_count is None else None
+
+
 def _replaced(made: Loop, **changed: Any) -> Loop:
     return Loop(**{**made.__dict__, **changed})
 
@@ -139,6 +145,8 @@ def loop_transpose(b: Any, op: Definition, ct: Tangents, active: Sequence[bool])
         not made.reverse,
         None,
         body.name,
+        memory=made.memory,
+        bound=made.bound,
     )
     results = iter(emit_loop(b, back))
     order = [i for i in range(n) if got[i]] + summed + [i for i in range(n, n + m) if got[i]]

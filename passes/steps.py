@@ -1,0 +1,149 @@
+"""One iteration of loops as a raw graph of the view, of which stacks and checkpoints are made."""
+
+from collections.abc import Callable, Collection, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from torch_mlir import ir
+
+from tiduc.dialect.control import element_type
+from tiduc.dialect.graph import Value
+from tiduc.dialect.types import shape
+from tiduc.passes.close import inline
+from tiduc.passes.recompute import counter
+from tiduc.passes.structure import Member, Scope
+
+Place = tuple[Member, int]
+"""A carry or a sequence, as result of a member."""
+
+
+@dataclass
+class Step:
+    """One iteration of a cluster's members as a raw graph of the view.
+
+    Inputs: the number of the iteration, the carries, and values from `outside`, by what they are there; `elements`
+    are the values that members give to sequences.
+    """
+
+    b: Any
+    number: Value
+    carries: dict[Place, Value]
+    outside: dict[Value, Value]
+    nexts: dict[Place, Value]
+    elements: dict[Place, Value]
+    again: dict[Any, dict[Value, Value]] = field(default_factory=dict)  # values of other loops' iterations
+
+    @property
+    def inputs(self) -> list[Value]:
+        """What is not carried."""
+        return list(self.outside.values())
+
+    def taken(self, x: Value) -> Value:
+        """The input for a value from outside."""
+        if x not in self.outside:
+            self.outside[x] = new_input(self.b, x.type)
+        return self.outside[x]
+
+
+@dataclass(frozen=True)
+class Kept:
+    """What a loop has kept of its iterations: stacks of values of its step, from which the others are made again."""
+
+    step: Step
+    stacks: dict[Value, Value]
+    starts: dict[
+        Value, tuple[Value, int]
+    ]  # of counters: where they start, outside, and by how much they grow
+
+    def element(self, made: Step, at: Place) -> Value:
+        """What the step gave to a sequence in the iteration of this number, for another loop's step."""
+        local = made.again.get(self)
+        if local is None:
+            stacks = {x: read_at(made.b, made.taken(stack), made.number) for x, stack in self.stacks.items()}
+            local = made.again[self] = self.given(made.b, made.number, made.taken) | stacks
+        x = self.step.elements[at]
+        return inline(made.b, made.b.view, [x], local)[x]
+
+    def given(self, b: Any, number: Value, taken: Callable[[Value], Value]) -> dict[Value, Value]:
+        """What stands for the step's inputs that need no stack."""
+        local = {inner: taken(x) for x, inner in self.step.outside.items()} | {self.step.number: number}
+        return local | {x: counter(b, taken(start), by, number) for x, (start, by) in self.starts.items()}
+
+    def __hash__(self) -> int:
+        return id(self)
+
+
+def step(scope: Scope, members: Sequence[Member], before: Step | None = None) -> Step:
+    """Builds one iteration of members, in the order given; of the same number as `before`, whose elements it reads."""
+    if before is None:
+        b = scope.builder("S")
+        made = Step(b, new_input(b, index_type()), {}, {}, {}, {})
+    else:
+        b = before.b
+        made = Step(b, before.number, {}, before.outside, {}, dict(before.elements), before.again)
+    for member in members:
+        record = member.record
+        n = len(record.inits)
+        for i, x in enumerate(record.inits):
+            made.carries[member, i] = new_input(b, x.type)
+        own = [made.carries[member, i] for i in range(n)]
+        own += [_element(scope, made, x) for x in record.sequences]
+        own += [made.taken(scope.local[x]) for x in record.invariants]
+        for i, y in enumerate(scope.inlined(b, record.body, own)):
+            (made.nexts if i < n else made.elements)[member, i] = y
+    return made
+
+
+def _element(scope: Scope, made: Step, x: Value) -> Value:
+    """What a sequence has for this iteration."""
+    at = scope.sequence.get(x)
+    if at in made.elements:
+        return made.elements[at]
+    b = made.b
+    if is_nothing(x):
+        return b.zero(element_type(x.type))  # type: ignore[no-any-return]
+    if at in scope.kept:
+        return scope.kept[at].element(made, at)  # type: ignore[no-any-return]
+    return read_at(b, made.taken(scope.local[x]), made.number)
+
+
+def new_input(b: Any, type_: Any) -> Value:
+    """One more input of a graph that is being built."""
+    return b.input(f"{b.graph.name}.{len(b.graph.inputs)}", type_)  # type: ignore[no-any-return]
+
+
+def index_type() -> Any:
+    """Of counters: `tensor<i32>`."""
+    return ir.RankedTensorType.get([], ir.IntegerType.get_signless(32))
+
+
+def read_at(b: Any, stack: Value, i: Value) -> Value:
+    """Entry i of a stack."""
+    sizes = shape(stack)[1:]
+    start = [i] + [b.constant(0, i.type)] * len(sizes)
+    return b.reshape(b.dynamic_slice(stack, start, [1, *sizes]), sizes)  # type: ignore[no-any-return]
+
+
+def write_at(b: Any, stack: Value, x: Value, i: Value) -> Value:
+    """The stack with another entry i."""
+    sizes = shape(x)
+    start = [i] + [b.constant(0, i.type)] * len(sizes)
+    return b.dynamic_update_slice(stack, b.reshape(x, [1, *sizes]), start)  # type: ignore[no-any-return]
+
+
+def is_nothing(x: Value) -> bool:
+    """A sequence's elements have no entries; it is there for its length."""
+    return 0 in list(x.type.shape)[1:]
+
+
+def state_of(scope: Scope, made: Step, wanted: Sequence[Value], but: Collection[Value] = ()) -> list[Place]:
+    """The carries that wanted values of a step need, and those that these need to go on, but some."""
+    at = {x: place for place, x in made.carries.items() if x not in but}
+    state: dict[Place, None] = {}
+    while wanted:
+        order = scope.view.schedule(wanted)
+        read = dict.fromkeys(x for op in order for x in (*op.operands, *op.captures)) | dict.fromkeys(wanted)
+        found = [at[x] for x in read if x in at and at[x] not in state]
+        state |= dict.fromkeys(found)
+        wanted = [made.nexts[place] for place in found]
+    return list(state)

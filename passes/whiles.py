@@ -1,0 +1,61 @@
+"""Loops without sequences, which StableHLO has, from raw graphs of one iteration and of a test."""
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from tiduc.dialect.control import Loop, emit_loop
+from tiduc.dialect.graph import Graph, Value
+from tiduc.passes.structure import Scope
+
+
+def emit_while(
+    scope: Scope,
+    b: Any,
+    inits: Sequence[Value],
+    invariants: Sequence[Value],
+    inner: Any,
+    carries: Sequence[Value],
+    nexts: Sequence[Value],
+    inputs: Sequence[Value],
+    used: Sequence[bool],
+    condition: Callable[[Any, dict[Value, Value]], Value],
+) -> list[Value | None]:
+    """Emits a loop without sequences; its last carries, None for those that neither it nor anybody needs.
+
+    `inner` has built one iteration, from `carries` and `inputs` to `nexts`; `condition` emits the test.
+    """
+    raw = inner.finish(nexts)
+    test = scope.builder("C")
+    of = {x: test.input(f"{test.graph.name}.{i}", x.type) for i, x in enumerate([*carries, *inputs])}
+    cond = test.finish([condition(test, of)])
+    needed = _needed(scope, raw, carries, used, _read_inputs(cond))
+    kept = [i for i, flag in enumerate(needed) if flag]
+    body = scope.closed([nexts[i] for i in kept], [*(carries[i] for i in kept), *inputs])
+    of_cond = list(cond.inputs.values())
+    cond = scope.closed(cond.outputs, [*(of_cond[i] for i in kept), *of_cond[len(carries) :]])
+    made = Loop(tuple(inits[i] for i in kept), (), tuple(invariants), body, cond, False, None, body.name)
+    for graph in (raw, test.graph):
+        scope.view.discard(graph)
+    results = dict(zip(kept, emit_loop(b, made), strict=True))
+    return [results.get(i) for i in range(len(carries))]
+
+
+def _read_inputs(graph: Graph) -> list[int]:
+    read = {x for op in graph.definitions for x in (*op.operands, *op.captures)} | set(graph.outputs)
+    return [i for i, x in enumerate(graph.inputs.values()) if x in read]
+
+
+def _needed(
+    scope: Scope, raw: Graph, carries: Sequence[Value], used: Sequence[bool], by_cond: Sequence[int]
+) -> list[bool]:
+    """Which carries are used after the loop, or needed for the next value of one that is."""
+    number = {x: i for i, x in enumerate(carries)}
+    needed: set[int] = set()
+    found = {i for i, flag in enumerate(used) if flag} | {i for i in by_cond if i < len(carries)}
+    while found:
+        needed |= found
+        wanted = [raw.outputs[i] for i in needed]
+        order = scope.view.schedule([y for y in wanted if y is not None], raw.inputs.values())
+        read = {x for op in order for x in (*op.operands, *op.captures)} | set(wanted)
+        found = {number[x] for x in read if x in number} - needed
+    return [i in needed for i in range(len(carries))]
