@@ -18,6 +18,7 @@ from torch_mlir import ir
 from tiduc.dialect.context import stage
 from tiduc.dialect.graph import Definition, Graph, Value
 from tiduc.dialect.keys import KeyTable
+from tiduc.dialect.types import is_open
 from tiduc.dialect.verify import MERGED
 from tiduc.dialect.view import BINDING, View
 from tiduc.passes.rules.registry import OpSet
@@ -29,6 +30,12 @@ class Zero:
 
     type: Any
     like: Value | None = None
+
+
+def explicit_zero(view: View, type_: Any, of: Any) -> Zero:
+    """A zero of a type, and of the sizes of what it is a derivative of: an input's key, a value, or another zero."""
+    of = view.input(of) if isinstance(of, str) else of
+    return Zero(type_, of.like if isinstance(of, Zero) else of if is_open(type_) else None)
 
 
 @stage

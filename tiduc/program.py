@@ -13,21 +13,21 @@ from tiduc.dialect.context import parse, read, stage
 from tiduc.dialect.control import called
 from tiduc.dialect.errors import RequestError
 from tiduc.dialect.graph import Graph, operations
+from tiduc.dialect.known_sizes import known_sizes
 from tiduc.dialect.shardy import shardings_among
-from tiduc.dialect.types import is_open
 from tiduc.dialect.view import View
 from tiduc.dialect.write import write_graph
 from tiduc.passes.import_stablehlo import NAME, import_stablehlo, name_in
 from tiduc.passes.linear_transpose import linear_transpose
 from tiduc.passes.linearize import linearize
 from tiduc.passes.lower import lower
-from tiduc.passes.materialize_merge import Zero, materialize_merge
+from tiduc.passes.materialize_merge import Zero, explicit_zero, materialize_merge
 from tiduc.passes.resolve import resolve
 from tiduc.passes.rules import OPSET
 from tiduc.passes.rules.registry import OpSet
 from tiduc.passes.structure import structure
 from tiduc.runtime.files import written_whole
-from tiduc.runtime.signature import REFLECTION, Signature, TensorType, Value, reflection
+from tiduc.runtime.signature import REFLECTION, KnownSize, Signature, TensorType, Value, reflection
 
 if TYPE_CHECKING:
     from tiduc.runtime.run import Executable
@@ -176,7 +176,9 @@ class Program:
     @functools.cached_property
     def signature(self) -> Signature:
         """The names and types of its inputs and outputs; `RequestError` where one is no tensor."""
-        return Signature(tuple(map(_described, self.inputs)), tuple(map(_described, self.outputs)))
+        known = known_sizes([self.view.input(port.value) for port in self.inputs])
+        sizes = tuple(KnownSize(*row) for row in known)
+        return Signature(tuple(map(_described, self.inputs)), tuple(map(_described, self.outputs)), sizes)
 
     # ---- what becomes of it --------------------------------------------------------------------------------
 
@@ -264,18 +266,11 @@ class Program:
             Port(
                 port.name + suffix,
                 port.type,
-                self._zero(port) if value is None else value,
+                explicit_zero(self.view, port.type, port.value) if value is None else value,
                 shardings_among(port.attributes),
             )
             for port, value in zip(ports, values, strict=True)
         ]
-
-    def _zero(self, port: Port) -> Zero:
-        """An explicit zero of a port's type, and of its size where the type leaves that open."""
-        of = port.value
-        if isinstance(of, Zero) or not is_open(port.type):
-            return of if isinstance(of, Zero) else Zero(port.type)
-        return Zero(port.type, self.view.input(of) if isinstance(of, str) else of)
 
     def _conjugate(self, results: Sequence[Port]) -> list[Port]:
         """The results with the conjugates of complex ones."""
