@@ -30,6 +30,8 @@ from tiduc.runtime.files import written_whole
 from tiduc.runtime.signature import REFLECTION, KnownSize, Signature, TensorType, Value, reflection
 
 if TYPE_CHECKING:
+    from tiduc.runtime.compile import Source
+    from tiduc.runtime.process import Limits
     from tiduc.runtime.run import Executable
 
 Wrt = Sequence[int | str] | int | str | None
@@ -188,15 +190,29 @@ class Program:
         with written_whole(path) as file:
             file.write(text.encode("utf-8", "surrogateescape"))
 
-    def compile(self, target: str = "cpu") -> "Executable":
+    def compile(
+        self, target: str = "cpu", *, limits: "Limits | None" = None, cached: bool = True
+    ) -> "Executable":
         """Its compiled module, called with NumPy arrays; `CompileError` where IREE cannot compile it.
 
-        The names of inputs and outputs go into the module.
+        The names of inputs and outputs go into the module. `limits` are the compiler's; without `cached`, nothing
+        is taken from the cache of compiled modules or left there.
         """
         from tiduc.runtime.compile import compile_module  # IREE takes longer to import than all of tiduc
         from tiduc.runtime.run import Executable
 
-        return Executable(compile_module(self._reflected(), target, f"@{self.name}"), target, self.name)
+        source = self.source(target)
+        vmfb = compile_module(source.stablehlo, target, source.name, limits, cached)
+        return Executable(vmfb, target, self.name)
+
+    def source(self, target: str = "cpu") -> "Source":
+        """What the compiler gets to see for a target; `CompileError` where the target lacks one of its types."""
+        from tiduc.refuse import refuse_types
+        from tiduc.runtime.compile import Source
+        from tiduc.runtime.targets import find_target
+
+        refuse_types(self.module, find_target(target))
+        return Source(self._reflected(), target, f"@{self.name}")
 
     @stage
     def _reflected(self) -> str:
