@@ -7,7 +7,7 @@ from typing import Any
 
 from torch_mlir import ir
 
-from tiduc.dialect.control import Loop, emit_loop, loop, sequence_type
+from tiduc.dialect.control import Loop, emit_loop, sequence_type
 from tiduc.dialect.errors import Unsupported
 from tiduc.dialect.graph import Graph, Value
 from tiduc.dialect.types import bits, shape
@@ -84,7 +84,7 @@ def _give_invariants(scope: Scope, cluster: Cluster) -> None:
     """Results that are operands, since no iteration changes them, and sequences of nothing."""
     for member in cluster.members:
         for op in member.ops:
-            record = loop(scope.view, op)
+            record = scope.record_of[op]
             first = len(record.inits) + len(record.sequences)
             for y, j in zip(op.results, record.results, strict=True):
                 if j < 0:
