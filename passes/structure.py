@@ -34,6 +34,7 @@ from tiduc.dialect.graph import Definition, Graph, Value, stem
 from tiduc.dialect.keys import KeyTable
 from tiduc.dialect.view import View
 from tiduc.passes.close import close, inline
+from tiduc.passes.materialize_merge import live
 from tiduc.passes.rules.registry import OpSet
 
 
@@ -129,7 +130,7 @@ def _rebuilt(view: View, graph: Graph, b: Any, opset: OpSet, memory: str) -> Gra
     local = {x: b.input(key, x.type) for key, x in graph.inputs.items()}
     scope = Scope(view, opset, memory, b, local)
     outputs = [y for y in graph.outputs if y is not None]
-    order = view.schedule(outputs, graph.inputs.values())
+    order = live(graph.definitions, outputs)  # a merged op reads others than the first maker of its results
     _find_members(scope, order, outputs)
     _find_clusters(scope, order)
     plan(scope)
@@ -298,6 +299,7 @@ def _alike(leader: Any, record: Any) -> bool:
 def _in_order(scope: Scope, order: Sequence[Definition]) -> list[Any]:
     """The ops and clusters, each after what it reads."""
     node_of = {op: scope.cluster_of[m] if (m := scope.member_of.get(op)) else op for op in order}
+    maker_of = {y: op for op in order for y in op.results}
     placed: list[Any] = []
     state: dict[Any, bool] = {}
     for first in order:
@@ -307,7 +309,7 @@ def _in_order(scope: Scope, order: Sequence[Definition]) -> list[Any]:
             if node not in state:
                 state[node] = False
                 ops = [node] if isinstance(node, Definition) else [op for m in node.members for op in m.ops]
-                read = (x.definition for op in ops for x in (*op.operands, *op.captures))
+                read = (maker_of.get(x) for op in ops for x in (*op.operands, *op.captures))
                 stack += [
                     n for d in read if d in node_of and (n := node_of[d]) is not node and not state.get(n)
                 ]
