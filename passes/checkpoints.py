@@ -12,7 +12,8 @@ from typing import Any
 
 from torch_mlir import ir
 
-from tiduc.dialect.control import sequence_type
+from tiduc.dialect.control import draws, sequence_type
+from tiduc.dialect.errors import Unsupported
 from tiduc.dialect.graph import Value
 from tiduc.passes.stacks import (
     Place,
@@ -32,6 +33,11 @@ SLOTS = 33
 
 def emit_recomputed(scope: Scope, cluster: Cluster, source: Cluster, count: int | None) -> None:
     """Emits the loop of a cluster that reads the iterations of `source` from the last to the first."""
+    if any(draws(scope.view, member.record.body) for member in source.members):
+        raise Unsupported(
+            "a loop that draws random numbers cannot be run again from checkpoints",
+            cluster.members[0].ops[0].location,
+        )
     b, i32 = scope.b, index_type()
     back = scope.builder("S")
     forward = step(scope, source.members, b=back)
