@@ -1,7 +1,7 @@
 """Calls of functions, as graphs have them: inlined where that costs nothing, else calls of graphs.
 
-A function that is called once, is small, or draws random numbers is inlined; one whose attributes say `no_inline`, or name a rule of its
-own, never is. What is left is linearized and transposed once for all its calls.
+A function that is called once, is small, or draws random numbers is inlined; one whose attributes say `no_inline`, or
+name a rule of its own, never is. What is left is linearized and transposed once for all its calls.
 """
 
 from collections import Counter
