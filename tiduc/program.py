@@ -18,6 +18,7 @@ from tiduc.dialect.shardy import shardings_among
 from tiduc.dialect.view import View
 from tiduc.dialect.write import write_graph
 from tiduc.passes.import_stablehlo import NAME, import_stablehlo, name_in
+from tiduc.passes.iree import legalize_for_iree
 from tiduc.passes.linear_transpose import linear_transpose
 from tiduc.passes.linearize import linearize
 from tiduc.passes.lower import lower
@@ -211,13 +212,16 @@ class Program:
         from tiduc.runtime.compile import Source
         from tiduc.runtime.targets import find_target
 
-        refuse_types(self.module, find_target(target))
-        return Source(self._reflected(), target, f"@{self.name}")
+        chosen = find_target(target)
+        refuse_types(self.module, chosen)
+        # A system's linker finds the C library, which some of what is emitted for CPUs calls.
+        return Source(self._reflected(cpu=chosen.linker == "system"), target, f"@{self.name}")
 
     @stage
-    def _reflected(self) -> str:
-        """Its text with locations, for the compiler's diagnostics, and its signature."""
+    def _reflected(self, cpu: bool) -> str:
+        """Its text as IREE gets it, with locations, for the compiler's diagnostics, and its signature."""
         module = self.module.operation.clone().operation
+        legalize_for_iree(module, cpu)
         function = next(iter(module.regions[0].blocks[0].operations))
         described = {REFLECTION: ir.StringAttr.get(reflection(self.signature))}
         function.operation.attributes["iree.reflection"] = ir.DictAttr.get(described)
