@@ -42,6 +42,9 @@ MEMORIES = ("stack", "sqrt", "log", "auto")
 BASE = "tidu.base"
 """Names the first graph of the op that this one gives more results of; both are at one site."""
 
+DRAWING = frozenset({"stablehlo.infeed", "stablehlo.recv", "stablehlo.rng"})
+"""Ops that give something else each time they are run."""
+
 
 @dataclass(frozen=True)
 class Branches:
@@ -268,6 +271,30 @@ def called(view: View, graph: Graph) -> list[Graph]:
                 walked.add(id(definition.source))
                 definition.source.walk(look)
     return list(found.values())
+
+
+def draws(view: View, graph: Graph) -> bool:
+    """Somewhere in a graph, or in one that it calls, is an op that gives something else each time it is run."""
+    for inner in (graph, *called(view, graph)):
+        for definition in inner.definitions:
+            if definition.name in DRAWING or (
+                definition.source is not None and holds_draws(definition.source)
+            ):
+                return True
+    return False
+
+
+def holds_draws(op: Any) -> bool:
+    """The same of an `ir.Operation`."""
+    found = []
+
+    def look(inner: Any) -> Any:
+        if inner.name in DRAWING:
+            found.append(inner)
+        return ir.WalkResult.ADVANCE
+
+    op.walk(look)
+    return bool(found)
 
 
 # ---- emitting ----------------------------------------------------------------------------------------------

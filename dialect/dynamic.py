@@ -9,6 +9,7 @@ from torch_mlir import ir
 from tiduc.dialect.builder import Builder
 from tiduc.dialect.errors import OpenSize
 from tiduc.dialect.graph import Definition, Graph, Value, operations
+from tiduc.dialect.known_sizes import carry_sizes
 from tiduc.dialect.sizes import Atom, Key, Size, known_equal
 from tiduc.dialect.types import dims, element, is_open, shape, with_element, with_shape
 
@@ -165,10 +166,14 @@ def expanding(sizes: Sequence[Any], into: Sequence[Any]) -> dict[str, Any]:
     return {name: dims(which) for name, which in found.items() if which}
 
 
-def say_expanding(function: Any) -> None:
-    """Says of every broadcast of open sizes in a function which dimensions are repeated, as far as known."""
+def say_expanding(function: Any, inputs: Sequence[Value]) -> None:
+    """Says of every broadcast of open sizes in a function which dimensions are repeated, as far as known.
+
+    `inputs` are what its arguments were in the graph it was made of, which may know more of their sizes.
+    """
     block, graph = function.regions[0].blocks[0], Graph("")
     values = {x: Value(x.type, graph, key=str(i)) for i, x in enumerate(block.arguments)}
+    carry_sizes(dict(zip(inputs, values.values(), strict=True)))
     for op in operations(block):
         operands, given = tuple(values[x] for x in op.operands), op.attributes
         definition = Definition(op.name, operands, graph, given={name: given[name] for name in given})

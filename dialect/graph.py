@@ -202,6 +202,7 @@ class Graph:
         self.module: Any = None  # held, since an op does not keep its module alive
         self.held: tuple[Any, ...] = ()  # of a graph that a builder made: the views its ops come from
         self.sizes: dict[tuple[Value, int], Any] = {}  # of dimensions, as `dialect/origins.py` has found them
+        self.asserted: dict[tuple[Value, int], Any] | None = None  # of sizes, once it was looked for
         self._primal_of: dict[Value, Value] = {}
         self._name_of: dict[Value, str] = {}
         self._unwritten_names: list[tuple[str, Value]] = []

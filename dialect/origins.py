@@ -13,8 +13,10 @@ import numpy as np
 from torch_mlir import ir
 from torch_mlir._mlir_libs import _stablehlo as hlo
 
-from tiduc.dialect.graph import Definition, Value
+from tiduc.dialect.graph import Definition, Graph, Value
 from tiduc.dialect.sizes import Size, atom, positive
+
+DIRECTION = "comparison_direction"
 
 DYNAMIC: int = ir.ShapedType.get_dynamic_size()
 """What stands for an open size in a type."""
@@ -67,13 +69,43 @@ def _origin(x: Value, d: int) -> Origin:
         return _at(primal, d)
     op = x.definition
     origin = None
-    if op is not None and (rule := RULES.get(op.name)) is not None:
+    if op is None:
+        origin = _asserted(x.graph).get((x, d))
+    elif (rule := RULES.get(op.name)) is not None:
         origin = rule(op, op.results.index(x), d)
     return origin or _always(atom("dimension", x, d))
 
 
+def _asserted(graph: Graph) -> dict[tuple[Value, int], Origin]:
+    """The sizes of inputs that the program, as JAX exports it, asserts to be those of inputs before them."""
+    if graph.asserted is None:
+        graph.asserted = {}
+        order = {x: i for i, x in enumerate(graph.inputs.values())}
+        for op in graph.definitions:
+            if (
+                op.name == "stablehlo.custom_call"
+                and op.attributes["call_target_name"].value == "shape_assertion"
+            ):
+                test = op.operands[0].definition
+                if (
+                    test is None
+                    or test.name != "stablehlo.compare"
+                    or "EQ" not in str(test.attributes[DIRECTION])
+                ):
+                    continue
+                size, other = map(scalar, test.operands)
+                before = [order.get(x, len(order)) for x, _ in other.places]
+                if size.combine is _itself and max(before, default=-1) < order.get(size.places[0][0], -1):
+                    graph.asserted.setdefault(size.places[0], other)
+    return graph.asserted
+
+
+def _itself(n: Any) -> Any:
+    return n
+
+
 def _at(x: Value, d: int) -> Origin:
-    return Origin(((x, d),), lambda n: n)
+    return Origin(((x, d),), _itself)
 
 
 def _always(n: int | Size) -> Origin:

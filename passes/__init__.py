@@ -1,6 +1,7 @@
 """One stage a file, one verb a stage; `PASSES` names those that textual pipelines can hold."""
 
 from tiduc.passes import mlir_passes
+from tiduc.passes.iree import legalize_for_iree
 from tiduc.passes.textual import Option, Pass
 
 _GRAPH = "the graph, by symbol; by default @main, or the only one that is not linear"
@@ -90,6 +91,12 @@ PASSES: dict[str, Pass] = {
             "tidu-simplify",
             "Simplifies functions where MLIR's and StableHLO's passes leave something.",
             mlir_passes.simplify_in_place,
+        ),
+        Pass(
+            "tidu-legalize-for-iree",
+            "Rewrites what IREE rejects or gets wrong in functions of StableHLO, and refuses what cannot be helped.",
+            legalize_for_iree,
+            (Option("cpu", "bool", "the target is a CPU; true by default"),),
         ),
     )
 }

@@ -1,7 +1,7 @@
 """Calls of functions, as graphs have them: inlined where that costs nothing, else calls of graphs.
 
-A function that is called once, or is small, is inlined; one whose attributes say `no_inline`, or name a rule of its
-own, never is. What is left is linearized and transposed once for all its calls.
+A function that is called once, is small, or draws random numbers is inlined; one whose attributes say `no_inline`, or
+name a rule of its own, never is. What is left is linearized and transposed once for all its calls.
 """
 
 from collections import Counter
@@ -10,7 +10,7 @@ from typing import Any
 
 from torch_mlir import ir
 
-from tiduc.dialect.control import CALL, GRAPHS
+from tiduc.dialect.control import CALL, GRAPHS, holds_draws
 from tiduc.dialect.errors import Unsupported
 from tiduc.dialect.graph import CARRIER, TARGET, operations
 
@@ -31,7 +31,8 @@ def settle_calls(functions: Mapping[str, Any], roots: list[str], inline: bool) -
             function = functions.get(callee)
             if function is None or not len(function.regions[0].blocks):
                 raise Unsupported(f"@{callee} is called, but has no body", call.location)
-            if _may_be_inlined(function) and (inline or count[callee] == 1 or _size(function) <= SMALL):
+            cheap = count[callee] == 1 or _size(function) <= SMALL
+            if _may_be_inlined(function) and (inline or cheap or holds_draws(function)):
                 _inline(call, function)
             else:
                 called[callee] = None

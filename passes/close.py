@@ -66,5 +66,6 @@ def engine(
         transpose or other,
         partial(close, opset=opset),
         partial(inline, b),
+        opset.linearize_rule,
         opset.stateful,
     )

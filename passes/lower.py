@@ -62,7 +62,7 @@ def lower(
     _until_settled(function, [*steps, partial(simplify, function)])
     _return_held(function, held)
     if any(definition.name == BROADCAST for definition in graph.definitions):
-        say_expanding(function)
+        say_expanding(function, list(graph.inputs.values()))
     for op in beside:
         op.clone(ir.InsertionPoint(module.body))
     if beside:

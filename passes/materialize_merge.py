@@ -18,6 +18,7 @@ from torch_mlir import ir
 from tiduc.dialect.context import stage
 from tiduc.dialect.graph import Definition, Graph, Value
 from tiduc.dialect.keys import KeyTable
+from tiduc.dialect.types import is_open
 from tiduc.dialect.verify import MERGED
 from tiduc.dialect.view import BINDING, View
 from tiduc.passes.rules.registry import OpSet
@@ -29,6 +30,12 @@ class Zero:
 
     type: Any
     like: Value | None = None
+
+
+def explicit_zero(view: View, type_: Any, of: Any) -> Zero:
+    """A zero of a type, and of the sizes of what it is a derivative of: an input's key, a value, or another zero."""
+    of = view.input(of) if isinstance(of, str) else of
+    return Zero(type_, of.like if isinstance(of, Zero) else of if is_open(type_) else None)
 
 
 @stage
@@ -79,7 +86,7 @@ def materialize_merge(
             stands_for.update(zip(op.results, results, strict=True))
     outputs = [b.zero(x.type) if isinstance(x, Zero) else stands_for.get(x, x) for x in wanted]
     if simpler:
-        b.graph.definitions = _live(definitions, outputs)
+        b.graph.definitions = live(definitions, outputs)
     b.graph.held += (view,)
     b.graph.attributes[MERGED] = ir.UnitAttr.get()
     return b.finish(outputs)
@@ -97,15 +104,15 @@ def _simplest(found: Value | Definition, opset: OpSet, stands_for: dict[Value, V
     return stands_for.get(found, found)
 
 
-def _live(definitions: list[Definition], outputs: Sequence[Value]) -> list[Definition]:
-    """Those that the outputs still need, where some were replaced."""
+def live(definitions: list[Definition], outputs: Sequence[Value]) -> list[Definition]:
+    """Those of a graph that the outputs need, in the same order."""
     needed = set(outputs)
-    live = []
+    found = []
     for op in reversed(definitions):
         if not needed.isdisjoint(op.results):
             needed.update(op.operands, op.captures)
-            live.append(op)
-    return live[::-1]
+            found.append(op)
+    return found[::-1]
 
 
 def _with_sizes(view: View, opset: OpSet, wanted: Sequence[Any]) -> list[Any]:

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from math import prod
 from typing import Any
 
-from tiduc.dialect.control import Loop, loop, sequence_type
+from tiduc.dialect.control import Loop, draws, sequence_type
 from tiduc.dialect.errors import Unsupported
 from tiduc.dialect.graph import Definition, Value
 from tiduc.dialect.types import bits, shape
@@ -31,12 +31,21 @@ def plan(scope: Scope) -> None:
             if cluster.memory != "stack":
                 for source in sources:
                     if len(sources) == 1 and source.leader.cond is not None and source.source is None:
+                        _check_repeatable(scope, source, cluster)
                         cluster.source, source.counted = source, True
                         source.marked |= cluster.memory == "sqrt" and length(source) is not None
             if cluster.leader.cond is None and _bound(cluster) is not None:
                 cluster.counter = _counter(scope, cluster, outside)
                 if cluster.counter is not None:
                     cluster.counter.counted = True
+
+
+def _check_repeatable(scope: Scope, source: Cluster, cluster: Cluster) -> None:
+    if any(draws(scope.view, member.record.body) for member in source.members):
+        raise Unsupported(
+            "a loop that draws random numbers cannot be run again from checkpoints",
+            cluster.members[0].ops[0].location,
+        )
 
 
 def _memory(scope: Scope, cluster: Cluster, outside: Sequence[Value]) -> str:
@@ -67,9 +76,10 @@ def _counter(scope: Scope, cluster: Cluster, outside: Sequence[Value]) -> Cluste
             found = scope.cluster_of[scope.sequence[x][0]]
             if isinstance(found.leader, Loop) and found is not cluster and _bound(found) is not None:
                 return found
-        elif x.definition is not None:
-            unread += [y for y in x.definition.operands if y not in seen]
-            seen.update(x.definition.operands)
+        elif x in scope.maker_of:
+            read = scope.maker_of[x].operands
+            unread += [y for y in read if y not in seen]
+            seen.update(read)
     return None
 
 
@@ -115,7 +125,7 @@ def _give_invariants(scope: Scope, cluster: Cluster) -> None:
     """Results that are operands, since no iteration changes them, and sequences of nothing."""
     for member in cluster.members:
         for op in member.ops:
-            record = loop(scope.view, op)
+            record = scope.record_of[op]
             first = len(record.inits) + len(record.sequences)
             for y, j in zip(op.results, record.results, strict=True):
                 if j < 0:

@@ -13,16 +13,28 @@ computed again from checkpoints (`passes/stacks.py`, `passes/checkpoints.py`).
 from collections import defaultdict
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from functools import reduce
+from operator import or_
 from typing import Any
 
 from torch_mlir import ir
 
 from tiduc.dialect.context import stage
-from tiduc.dialect.control import Branches, Loop, control, emit_call, emit_case, is_control, is_kept
+from tiduc.dialect.control import (
+    Branches,
+    Loop,
+    control,
+    element_type,
+    emit_call,
+    emit_case,
+    is_control,
+    is_kept,
+)
 from tiduc.dialect.graph import Definition, Graph, Value, stem
 from tiduc.dialect.keys import KeyTable
 from tiduc.dialect.view import View
 from tiduc.passes.close import close, inline
+from tiduc.passes.materialize_merge import live
 from tiduc.passes.rules.registry import OpSet
 
 
@@ -37,10 +49,11 @@ class Member:
 
 @dataclass(eq=False)
 class Cluster:
-    """Members that become one op; `rank` counts the ops of control flow that its operands wait for."""
+    """Members that become one op; `waits` has the bits of the others whose results its operands need first."""
 
+    number: int
     members: list[Member]
-    rank: int
+    waits: int = 0
     source: "Cluster | None" = None  # the one whose iterations are run again for this one, from checkpoints
     memory: str = "stack"  # how it gets what others' iterations have given
     counter: "Cluster | None" = (
@@ -65,6 +78,8 @@ class Scope:
     memory: str
     b: Any
     local: dict[Value, Value]
+    maker_of: dict[Value, Definition] = field(default_factory=dict)
+    record_of: dict[Definition, Any] = field(default_factory=dict)
     member_of: dict[Definition, Member] = field(default_factory=dict)
     cluster_of: dict[Member, Cluster] = field(default_factory=dict)
     sequence: dict[Value, tuple[Member, int]] = field(default_factory=dict)
@@ -125,7 +140,8 @@ def _rebuilt(view: View, graph: Graph, b: Any, opset: OpSet, memory: str) -> Gra
     local = {x: b.input(key, x.type) for key, x in graph.inputs.items()}
     scope = Scope(view, opset, memory, b, local)
     outputs = [y for y in graph.outputs if y is not None]
-    order = view.schedule(outputs, graph.inputs.values())
+    order = live(graph.definitions, outputs)  # a merged op reads others than the first maker of its results
+    scope.maker_of = {y: op for op in order for y in op.results}
     _find_members(scope, order, outputs)
     _find_clusters(scope, order)
     plan(scope)
@@ -148,8 +164,9 @@ def _find_members(scope: Scope, order: Sequence[Definition], outputs: Sequence[V
     """Ops of one site are one member; then who reads which of its results."""
     sites: dict[Any, list[Member]] = defaultdict(list)
     for op in order:
-        if is_control(op) and not is_kept(scope.view, op):
-            record = control(scope.view, op)
+        is_own = is_control(op) and not is_kept(scope.view, op)
+        record = control(scope.view, op) if is_own else _sum_of_sequences(scope, op)
+        if record is not None:
             alike = sites[_site(record)]
             member = next((m for m in alike if _agree(scope, m.record, record)), None)
             if member is None:
@@ -158,7 +175,7 @@ def _find_members(scope: Scope, order: Sequence[Definition], outputs: Sequence[V
             elif record.width > member.record.width:
                 member.record = record
             member.ops.append(op)
-            scope.member_of[op] = member
+            scope.member_of[op], scope.record_of[op] = member, record
             for i, y in enumerate(op.results):
                 j = record.results[i] if isinstance(record, Loop) else i
                 if j >= 0:
@@ -172,6 +189,23 @@ def _find_members(scope: Scope, order: Sequence[Definition], outputs: Sequence[V
         if y in scope.sequence:
             member, j = scope.sequence[y]
             member.used[j].append(None)
+
+
+def _sum_of_sequences(scope: Scope, op: Definition) -> Loop | None:
+    """A sum of two sequences of open length, as accumulated cotangents are, as the loop that adds their elements."""
+    if op.name != "stablehlo.add" or any(x not in scope.sequence for x in op.operands):
+        return None
+    x, y = op.operands
+    member, i = scope.sequence[x]
+    if x.type.has_static_shape or not isinstance(member.record, Loop) or i < len(member.record.inits):
+        return None
+    key = "sum", x.type
+    if key not in scope.view.derived:
+        b = scope.builder()
+        terms = [b.input(f"{b.graph.name}.{j}", element_type(x.type)) for j in range(2)]
+        scope.view.derived[key] = b.finish([b.add(*terms)])
+    body = scope.view.derived[key]
+    return Loop((), (x, y), (), body, None, member.record.reverse, None, body.name, (0, 1), (0,))
 
 
 def _site(record: Any) -> Any:
@@ -188,7 +222,9 @@ def _graphs(record: Any) -> tuple[Graph, ...]:
 
 
 def _agree(scope: Scope, first: Any, second: Any) -> bool:
-    """The results of the narrower are the first ones of the wider; so it is unless other hands were at work."""
+    """The results of the narrower are the first ones of the wider; of one base they are (`passes/rules/sites.py`)."""
+    if first.base == second.base:
+        return True
     for graphs in zip(_graphs(first), _graphs(second), strict=True):
         if graphs[0] is not graphs[1]:
             one, other = (_first_outputs(scope, graph) for graph in graphs)
@@ -212,33 +248,47 @@ def _first_outputs(scope: Scope, graph: Graph) -> list[Value]:
 
 def _find_clusters(scope: Scope, order: Sequence[Definition]) -> None:
     """Members become part of the cluster whose results they read, if their other operands do not wait for it."""
-    rank: dict[Value, int] = {}
+    waits: dict[Value, int] = {}
+    clusters: list[Cluster] = []
     for op in order:
+        found = reduce(or_, [waits.get(x, 0) for x in (*op.operands, *op.captures)], 0)
         member = scope.member_of.get(op)
-        if member is None:
-            waits = max([rank.get(x, 0) for x in (*op.operands, *op.captures)], default=0)
-        else:
-            cluster = scope.cluster_of.get(member) or _cluster(scope, member, rank)
+        if member is not None:
+            cluster = scope.cluster_of.get(member) or _cluster(scope, member, waits, clusters)
             scope.cluster_of[member] = cluster
-            waits = cluster.rank + 1
-        if waits:
-            rank.update((y, waits) for y in op.results)
+            bit = 1 << cluster.number
+            cluster.waits |= found & ~bit
+            found = bit
+        if found:
+            waits.update((y, found) for y in op.results)
 
 
-def _cluster(scope: Scope, member: Member, rank: dict[Value, int]) -> Cluster:
+def _cluster(scope: Scope, member: Member, waits: dict[Value, int], clusters: list[Cluster]) -> Cluster:
     record = member.record
     operands = record.operands if isinstance(record, Loop) else (*record.operands, record.index)
     near: dict[Cluster, None] = {}
     for x in record.sequences if isinstance(record, Loop) else record.operands:
         if x in scope.sequence:
-            cluster = scope.cluster_of[scope.sequence[x][0]]
-            near[cluster] = None
+            near[scope.cluster_of[scope.sequence[x][0]]] = None
     for cluster in near:
-        others = [x for x in operands if x is not None and not _runs_along(scope, x, cluster, record)]
-        if _alike(cluster.leader, record) and all(rank.get(x, 0) <= cluster.rank for x in others):
-            cluster.members.append(member)
-            return cluster
-    return Cluster([member], max([rank.get(x, 0) for x in operands if x is not None], default=0))
+        if _alike(cluster.leader, record):
+            others = [x for x in operands if x is not None and not _runs_along(scope, x, cluster, record)]
+            read = reduce(or_, [waits.get(x, 0) for x in others], 0)
+            if not _all_waits(clusters, read) >> cluster.number & 1:
+                cluster.members.append(member)
+                return cluster
+    clusters.append(Cluster(len(clusters), [member]))
+    return clusters[-1]
+
+
+def _all_waits(clusters: Sequence[Cluster], read: int) -> int:
+    """These clusters and all that they wait for, one through another."""
+    found, left = 0, read
+    while left:
+        number = left.bit_length() - 1
+        found |= 1 << number
+        left = (left | clusters[number].waits) & ~found
+    return found
 
 
 def _runs_along(scope: Scope, x: Value, cluster: Cluster, record: Any) -> bool:
@@ -271,7 +321,7 @@ def _in_order(scope: Scope, order: Sequence[Definition]) -> list[Any]:
             if node not in state:
                 state[node] = False
                 ops = [node] if isinstance(node, Definition) else [op for m in node.members for op in m.ops]
-                read = (x.definition for op in ops for x in (*op.operands, *op.captures))
+                read = (scope.maker_of.get(x) for op in ops for x in (*op.operands, *op.captures))
                 stack += [
                     n for d in read if d in node_of and (n := node_of[d]) is not node and not state.get(n)
                 ]

@@ -1,76 +1,166 @@
 """compile: StableHLO to a compiled module, by IREE's compiler in a process of its own.
 
 A process of its own, since some valid programs crash the compiler, and that must not take the caller along.
-It costs no more time than a call inside this process.
+It costs no more time than a call inside this process.  What was compiled before comes from the cache.
 """
 
 import os
 import re
 import shlex
 import signal
-import subprocess
 import sys
 import tempfile
+import threading
+from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
 
 from iree.compiler.tools.binaries import find_tool
 
-from tiduc.dialect.errors import CompileError
+from tiduc.dialect.errors import CompileError, TiducError
+from tiduc.runtime import cache
+from tiduc.runtime.process import Ended, Limits, run_within
 from tiduc.runtime.targets import Target, find_target
 
 # `file:line:col: error: text`, `loc("name"): error: text`, `error: text`
 _DIAGNOSTIC = re.compile(r"^(?:(?P<location>\S.*?): )?error: (?P<message>.*)$", re.MULTILINE)
 _NO_LOCATION = re.compile(r"<unknown>|<stdin>:0:0")
+_PLACE = re.compile(r'"((?:[^"\\]|\\.)*)":(\d+):(\d+)')  # in the `loc(...)` of fused and named locations
+_OUT_OF_MEMORY = re.compile(r"out of memory|bad_alloc|cannot allocate memory|Cannot allocate", re.IGNORECASE)
 
 
-def compile_module(stablehlo: str | bytes, target: str = "cpu", name: str = "<stdin>") -> bytes:
+@dataclass(frozen=True)
+class Source:
+    """One program to compile: MLIR text, MLIR bytecode or a StableHLO portable artifact, and its name."""
+
+    stablehlo: str | bytes
+    target: str = "cpu"
+    name: str = "<stdin>"  # stands for it in diagnostics
+
+
+def compile_module(
+    stablehlo: str | bytes,
+    target: str = "cpu",
+    name: str = "<stdin>",
+    limits: Limits | None = None,
+    cached: bool = True,
+) -> bytes:
     """The compiled module (a `.vmfb` file's bytes) of a StableHLO program.
 
     `stablehlo` is MLIR text, MLIR bytecode or a StableHLO portable artifact; `name` stands for it in
-    diagnostics.  Raises TiducError for an unknown target, and CompileError, with the compiler's first
-    diagnostic and its location, where the compiler refuses the program or crashes on it.
+    diagnostics.  Without `cached` the cache is neither read nor written.  Raises TiducError for an unknown
+    target, and CompileError, with the compiler's first diagnostic and its location, where the compiler
+    refuses the program, crashes on it, or exceeds the limits.
     """
-    chosen = find_target(target)
+    return _compiled(Source(stablehlo, target, name), limits or Limits(), cached, None)
+
+
+def compile_modules(
+    sources: Sequence[Source], limits: Limits | None = None, cached: bool = True, jobs: int | None = None
+) -> list[bytes | TiducError]:
+    """What `compile_module` gives for each program, or the error it raises, in order.
+
+    As many compilers run at once as this process may use CPUs, or `jobs`; each has the limits for itself.
+    An exception in the calling thread, such as KeyboardInterrupt, ends all of them.
+    """
+    stop = threading.Event()
+
+    def one(source: Source) -> bytes | TiducError:
+        try:
+            return _compiled(source, limits or Limits(), cached, stop)
+        except TiducError as error:
+            return error
+
+    with ThreadPoolExecutor(jobs or _cpus()) as pool:
+        try:
+            return list(pool.map(one, sources))
+        except BaseException:
+            stop.set()
+            pool.shutdown(cancel_futures=True)
+            raise
+
+
+def _cpus() -> int:
+    """The number of CPUs that this process may use."""
+    if hasattr(os, "sched_getaffinity"):
+        return len(os.sched_getaffinity(0))
+    return os.cpu_count() or 1
+
+
+def _compiled(source: Source, limits: Limits, cached: bool, stop: threading.Event | None) -> bytes:
+    target = find_target(source.target)
     # surrogateescape: text that came from bytes which are no UTF-8 goes back to these bytes.
-    program = stablehlo.encode("utf-8", "surrogateescape") if isinstance(stablehlo, str) else stablehlo
-    command = [find_tool("iree-compile"), *chosen.flags, *_linker(chosen), "-", "-o", "-"]
+    text = source.stablehlo
+    program = text.encode("utf-8", "surrogateescape") if isinstance(text, str) else text
+    compiler = find_tool("iree-compile")
+    key = cache.key(program, target.flags, compiler) if cached else None
+    found = cache.read(key) if key else None
+    if found is not None:
+        return found
+    command = [compiler, *target.flags, *_linkers(target), "-", "-o", "-"]
     # The compiler's own temporary files go with this directory, also when the compiler is killed.
     with tempfile.TemporaryDirectory(prefix="tiduc-") as folder:
-        # On KeyboardInterrupt `run` kills the process and waits for it.
-        done = subprocess.run(
-            command, input=program, capture_output=True, env={**os.environ, "TMPDIR": folder}, check=False
-        )
-    if done.returncode == 0 and done.stdout:
-        return done.stdout
-    raise _refused(done.returncode, done.stderr.decode("utf-8", "replace"), chosen, name)
+        ended = run_within(command, program, limits, {**os.environ, "TMPDIR": folder}, stop)
+    if ended.code == 0 and ended.output:
+        if key:
+            cache.write(key, ended.output)
+        return ended.output
+    raise _refused(ended, limits, target, source.name)
 
 
-def _linker(target: Target) -> tuple[str, ...]:
-    """The flag that names the linker in IREE's own package, so that none has to be installed."""
-    if "--iree-llvmcpu-link-embedded=false" not in target.flags or not sys.platform.startswith("linux"):
+def _linkers(target: Target) -> tuple[str, ...]:
+    """The flags that name the linkers in IREE's own package, so that none has to be installed."""
+    if not sys.platform.startswith("linux"):
         return ()
-    # The flag's value is a shell's command line, hence the quotes.
-    return (f"--iree-llvmcpu-system-linker-path={shlex.quote(find_tool('iree-lld'))} -flavor gnu",)
+    # A flag's value is a shell's command line, hence the quotes.
+    linker = shlex.quote(find_tool("iree-lld"))
+    if target.linker == "system":
+        return (f"--iree-llvmcpu-system-linker-path={linker} -flavor gnu",)
+    if target.linker == "wasm":
+        return (f"--iree-llvmcpu-wasm-linker-path={linker} -flavor wasm",)
+    return ()
 
 
-def _refused(returncode: int, stderr: str, target: Target, name: str) -> CompileError:
+def _refused(ended: Ended, limits: Limits, target: Target, name: str) -> CompileError:
     """The error to raise for a compiler that ended in this way."""
-    # A crash can follow a diagnostic, which then is what the user needs.
-    found = _DIAGNOSTIC.search(stderr)
-    if found:
-        location = found["location"] or ""
-        located = name if _NO_LOCATION.match(location) else location.replace("<stdin>", name, 1)
-        # The op is named before, and printing all of it takes a screen.
-        message = found["message"].partition(" that was explicitly marked illegal")[0]
-        return CompileError(f"target {target.name!r}: {message}", located or name)
-    if returncode < 0:
+    about = f"target {target.name!r}:"
+    if ended.code is None:
         return CompileError(
-            f"target {target.name!r}: IREE's compiler crashed ({_signal_name(-returncode)}) on this program. "
-            "The fault is the compiler's: try another target, or leave parts out until the op at fault "
-            f"is found. To report it: iree-compile {' '.join(target.flags)}",
+            f"{about} IREE's compiler was ended after {limits.seconds:g} seconds. It may hang on this program: "
+            "allow it more time (--compile-timeout), or compile parts of the program to find what it hangs on",
             name,
         )
-    last = stderr.strip().rsplit("\n", 1)[-1]
-    return CompileError(f"target {target.name!r}: the compiler ended with {returncode}: {last}", name)
+    # A crash can follow a diagnostic, which then is what the user needs.
+    found = _DIAGNOSTIC.search(ended.errors)
+    if found:
+        # The op is named before, and printing all of it takes a screen.
+        message = found["message"].partition(" that was explicitly marked illegal")[0]
+        return CompileError(f"{about} {message}", _located(found["location"] or "", name))
+    if ended.code and _OUT_OF_MEMORY.search(ended.errors):
+        return CompileError(
+            f"{about} IREE's compiler needs more than the {limits.mebibytes} MiB of memory that it may take; "
+            "allow it more (--compile-memory)",
+            name,
+        )
+    if ended.code < 0:
+        return CompileError(
+            f"{about} IREE's compiler crashed ({_signal_name(-ended.code)}) on this program. "
+            "The fault is the compiler's: try another target, or leave parts out until the op at fault "
+            f"is found. To report it: iree-compile {shlex.join(target.flags)}",
+            name,
+        )
+    last = ended.errors.strip().rsplit("\n", 1)[-1]
+    return CompileError(f"{about} the compiler ended with {ended.code}: {last}", name)
+
+
+def _located(location: str, name: str) -> str:
+    """The place in the user's file, as `file:line:col`, that a diagnostic names; the file where it names none."""
+    place = _PLACE.search(location) if location.startswith("loc(") else None
+    if place:
+        return ":".join(place.groups())
+    if _NO_LOCATION.match(location):
+        return name
+    return location.replace("<stdin>", name, 1) or name
 
 
 def _signal_name(number: int) -> str:

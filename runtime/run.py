@@ -83,17 +83,20 @@ class Executable:
     def __call__(self, *arguments: Any) -> tuple[Array, ...]:
         """The outputs for these arguments, each an array of its own (no view, nothing shared).
 
-        Shapes and dtypes must be the signature's exactly; nothing is converted.  Sizes that the signature
-        leaves open are not compared with one another.  Raises InputError, naming the argument, before
-        anything runs, and TiducError where the run itself fails.
+        Shapes and dtypes must be the signature's exactly; nothing is converted.  Sizes that it leaves open
+        must be what it knows of them, such as that a tangent has the shape of its primal.  Raises InputError,
+        naming the argument, before anything runs, and TiducError where the run itself fails.
         """
         inputs = self.signature.inputs
         if len(arguments) != len(inputs):
             listed = f" ({', '.join(map(str, inputs))})" if inputs else ""
             raise InputError(f"{self.entry} takes {len(inputs)} arguments{listed}, got {len(arguments)}")
+        given = enumerate(zip(inputs, arguments, strict=True))
+        arrays = [checked(argument, value, index) for index, (value, argument) in given]
+        _check_sizes(self.signature, arrays)
         packed = rt.VmVariantList(len(inputs))
-        for index, (value, argument) in enumerate(zip(inputs, arguments, strict=True)):
-            packed.push_ref(self._upload(checked(argument, value, index)).ref)
+        for array in arrays:
+            packed.push_ref(self._upload(array).ref)
         results = rt.VmVariantList(len(self.signature.outputs))
         try:
             self._context.invoke(self._function, packed, results)
@@ -164,6 +167,20 @@ def checked(argument: Any, value: Value, index: int) -> Array:
     if not expected.accepts(array.shape):
         raise InputError(f"{called}: expected {expected}, got {TensorType.of(array)}")
     return array
+
+
+def _check_sizes(signature: Signature, arrays: Sequence[Array]) -> None:
+    """Raises InputError for the first open size that is not what it must be beside the others."""
+    shapes = [array.shape for array in arrays]
+    for known in signature.sizes:
+        size, expected = shapes[known.input][known.dimension], known.value(shapes)
+        if size != expected:
+            called = f"argument {known.input} ({signature.inputs[known.input].name})"
+            others = " and ".join(dict.fromkeys(signature.inputs[i].name for _, i, _ in known.terms))
+            after = f" beside {others}" if others else ""
+            raise InputError(
+                f"{called}: expected size {expected} of dimension {known.dimension}{after}, got {size}"
+            )
 
 
 def _open_device(target: Target, name: str) -> Any:

@@ -6,6 +6,7 @@ signature ->  reflection  -> JSON in the compiled module -> from_reflection  -> 
 
 import json
 import re
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -90,11 +91,29 @@ class Value:
 
 
 @dataclass(frozen=True)
+class KnownSize:
+    """An open size of an input that follows from others: constant + sum factor * (size of a dimension of an input).
+
+    A cotangent has the size of its output, say, and that is twice the size of some argument.
+    """
+
+    input: int
+    dimension: int
+    constant: int
+    terms: tuple[tuple[int, int, int], ...]  # factor, input, dimension
+
+    def value(self, shapes: Sequence[tuple[int, ...]]) -> int:
+        """The size, for inputs of these shapes."""
+        return self.constant + sum(factor * shapes[i][d] for factor, i, d in self.terms)
+
+
+@dataclass(frozen=True)
 class Signature:
     """What a function takes and gives, in order: `(x: 4xf32, y: f32) -> (loss: f32)`."""
 
     inputs: tuple[Value, ...]
     outputs: tuple[Value, ...]
+    sizes: tuple[KnownSize, ...] = ()
 
     def __str__(self) -> str:
         return f"({', '.join(map(str, self.inputs))}) -> ({', '.join(map(str, self.outputs))})"
@@ -107,12 +126,13 @@ def reflection(signature: Signature) -> str:
     >>> reflection(Signature((x,), ()))
     '{"inputs": [["x", "2x?xf32"]], "outputs": []}'
     """
-    return json.dumps(
-        {
-            "inputs": [[value.name, str(value.type)] for value in signature.inputs],
-            "outputs": [[value.name, str(value.type)] for value in signature.outputs],
-        }
-    )
+    described: dict[str, Any] = {
+        "inputs": [[value.name, str(value.type)] for value in signature.inputs],
+        "outputs": [[value.name, str(value.type)] for value in signature.outputs],
+    }
+    if signature.sizes:
+        described["sizes"] = [[n.input, n.dimension, n.constant, n.terms] for n in signature.sizes]
+    return json.dumps(described)
 
 
 def from_reflection(text: str) -> Signature:
@@ -123,9 +143,13 @@ def from_reflection(text: str) -> Signature:
             tuple(Value(str(name), TensorType.parse(spelled)) for name, spelled in read[side])
             for side in ("inputs", "outputs")
         )
+        sizes = tuple(
+            KnownSize(i, d, constant, tuple((factor, j, e) for factor, j, e in terms))
+            for i, d, constant, terms in read.get("sizes", ())
+        )
     except (KeyError, TypeError, AttributeError) as error:
         raise ValueError(f"malformed {REFLECTION}: {text!r}") from error
-    return Signature(inputs, outputs)
+    return Signature(inputs, outputs, sizes)
 
 
 def from_declaration(text: str) -> Signature:

@@ -13,23 +13,26 @@ from tiduc.dialect.context import parse, read, stage
 from tiduc.dialect.control import called
 from tiduc.dialect.errors import RequestError
 from tiduc.dialect.graph import Graph, operations
+from tiduc.dialect.known_sizes import known_sizes
 from tiduc.dialect.shardy import shardings_among
-from tiduc.dialect.types import is_open
 from tiduc.dialect.view import View
 from tiduc.dialect.write import write_graph
 from tiduc.passes.import_stablehlo import NAME, import_stablehlo, name_in
+from tiduc.passes.iree import legalize_for_iree
 from tiduc.passes.linear_transpose import linear_transpose
 from tiduc.passes.linearize import linearize
 from tiduc.passes.lower import lower
-from tiduc.passes.materialize_merge import Zero, materialize_merge
+from tiduc.passes.materialize_merge import Zero, explicit_zero, materialize_merge
 from tiduc.passes.resolve import resolve
 from tiduc.passes.rules import OPSET
 from tiduc.passes.rules.registry import OpSet
 from tiduc.passes.structure import structure
 from tiduc.runtime.files import written_whole
-from tiduc.runtime.signature import REFLECTION, Signature, TensorType, Value, reflection
+from tiduc.runtime.signature import REFLECTION, KnownSize, Signature, TensorType, Value, reflection
 
 if TYPE_CHECKING:
+    from tiduc.runtime.compile import Source
+    from tiduc.runtime.process import Limits
     from tiduc.runtime.run import Executable
 
 Wrt = Sequence[int | str] | int | str | None
@@ -177,7 +180,9 @@ class Program:
     @functools.cached_property
     def signature(self) -> Signature:
         """The names and types of its inputs and outputs; `RequestError` where one is no tensor."""
-        return Signature(tuple(map(_described, self.inputs)), tuple(map(_described, self.outputs)))
+        known = known_sizes([self.view.input(port.value) for port in self.inputs])
+        sizes = tuple(KnownSize(*row) for row in known)
+        return Signature(tuple(map(_described, self.inputs)), tuple(map(_described, self.outputs)), sizes)
 
     # ---- what becomes of it --------------------------------------------------------------------------------
 
@@ -187,20 +192,37 @@ class Program:
         with written_whole(path) as file:
             file.write(text.encode("utf-8", "surrogateescape"))
 
-    def compile(self, target: str = "cpu") -> "Executable":
+    def compile(
+        self, target: str = "cpu", *, limits: "Limits | None" = None, cached: bool = True
+    ) -> "Executable":
         """Its compiled module, called with NumPy arrays; `CompileError` where IREE cannot compile it.
 
-        The names of inputs and outputs go into the module.
+        The names of inputs and outputs go into the module. `limits` are the compiler's; without `cached`, nothing
+        is taken from the cache of compiled modules or left there.
         """
         from tiduc.runtime.compile import compile_module  # IREE takes longer to import than all of tiduc
         from tiduc.runtime.run import Executable
 
-        return Executable(compile_module(self._reflected(), target, f"@{self.name}"), target, self.name)
+        source = self.source(target)
+        vmfb = compile_module(source.stablehlo, target, source.name, limits, cached)
+        return Executable(vmfb, target, self.name)
+
+    def source(self, target: str = "cpu") -> "Source":
+        """What the compiler gets to see for a target; `CompileError` where the target lacks one of its types."""
+        from tiduc.refuse import refuse_types
+        from tiduc.runtime.compile import Source
+        from tiduc.runtime.targets import find_target
+
+        chosen = find_target(target)
+        refuse_types(self.module, chosen)
+        # A system's linker finds the C library, which some of what is emitted for CPUs calls.
+        return Source(self._reflected(cpu=chosen.linker == "system"), target, f"@{self.name}")
 
     @stage
-    def _reflected(self) -> str:
-        """Its text with locations, for the compiler's diagnostics, and its signature."""
+    def _reflected(self, cpu: bool) -> str:
+        """Its text as IREE gets it, with locations, for the compiler's diagnostics, and its signature."""
         module = self.module.operation.clone().operation
+        legalize_for_iree(module, cpu)
         function = next(iter(module.regions[0].blocks[0].operations))
         described = {REFLECTION: ir.StringAttr.get(reflection(self.signature))}
         function.operation.attributes["iree.reflection"] = ir.DictAttr.get(described)
@@ -265,18 +287,11 @@ class Program:
             Port(
                 port.name + suffix,
                 port.type,
-                self._zero(port) if value is None else value,
+                explicit_zero(self.view, port.type, port.value) if value is None else value,
                 shardings_among(port.attributes),
             )
             for port, value in zip(ports, values, strict=True)
         ]
-
-    def _zero(self, port: Port) -> Zero:
-        """An explicit zero of a port's type, and of its size where the type leaves that open."""
-        of = port.value
-        if isinstance(of, Zero) or not is_open(port.type):
-            return of if isinstance(of, Zero) else Zero(port.type)
-        return Zero(port.type, self.view.input(of) if isinstance(of, str) else of)
 
     def _conjugate(self, results: Sequence[Port]) -> list[Port]:
         """The results with the conjugates of complex ones."""

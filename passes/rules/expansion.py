@@ -3,7 +3,6 @@
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from tiduc.passes.rules.opset import OPSET
 from tiduc.passes.rules.registry import Tangents
 
 
@@ -19,7 +18,7 @@ def expanded(
     tangents = {x: tangent for x, tangent in zip(operands, dx, strict=True) if tangent is not None}
     for op in b.graph.definitions[before:]:
         of_operands = [tangents.get(x) for x in op.operands]
-        if any(x is not None for x in of_operands) and (rule := OPSET.linearize_rule(op)) is not None:
+        if any(x is not None for x in of_operands) and (rule := b.engine.linearize_rule(op)) is not None:
             for y, dy in zip(op.results, rule(b, op, of_operands), strict=True):
                 if dy is not None:
                     tangents[y] = dy

@@ -45,6 +45,7 @@ class Engine:
     transpose: Callable[..., Any]
     close: Callable[..., Any]
     inline: Callable[..., Any]
+    linearize_rule: Callable[[Definition], LinearizeRule | None]
     stateful: frozenset[str]
     scheduled: Sequence[Definition] = ()
     sites: dict[Any, Any] | None = None

@@ -12,6 +12,9 @@ from tiduc.tables import Refusal
 # Eight devices, all of them this CPU, for programs of several; JAX looks when it is first used.
 os.environ["XLA_FLAGS"] = f"{os.environ.get('XLA_FLAGS', '')} --xla_force_host_platform_device_count=8"
 
+# What tests compile is compiled, and nothing of it is left with the user.
+os.environ["TIDUC_CACHE"] = "off"
+
 RULES = Path(__file__).with_name("rules")
 HOW = "python -m pytest test/py/rules --write-tables"
 

@@ -5,6 +5,7 @@ from typing import Any
 
 import numpy as np
 from check_rule import active, assert_close, like
+from evidence import NOTES
 from numpy.typing import NDArray
 from torch_mlir import ir
 from xla import by_xla, chosen
@@ -54,6 +55,7 @@ def check_open(text: str, *points: Sequence[Any], order: int = 2, seed: int = 0)
     for i, point in enumerate(points):
         values = [np.asarray(x) for x in point]
         _check(program, load(refined(str(program), values)), values, order, np.random.default_rng(seed + i))
+    NOTES.checked(text, order)
     return program
 
 

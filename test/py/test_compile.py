@@ -1,20 +1,24 @@
-"""Programs that IREE's compiler refuses, crashes on or takes in other forms; targets; interrupts."""
+"""Programs that IREE's compiler refuses, crashes on or takes in other forms; limits; interrupts."""
 
 import io
 import os
 import re
 import subprocess
 import sys
+import threading
+import time
 from pathlib import Path
 
 import numpy as np
 import pytest
 from iree.compiler.tools.binaries import find_tool
 
-from tiduc.dialect.errors import CompileError, TiducError
-from tiduc.runtime.compile import compile_module
+from tiduc.cli import run
+from tiduc.dialect.errors import CompileError
+from tiduc.runtime.compile import Source, compile_module, compile_modules
+from tiduc.runtime.process import Limits, Stopped, run_within
 from tiduc.runtime.run import run_module
-from tiduc.runtime.targets import TARGETS, find_target
+from tiduc.runtime.targets import find_target
 
 
 def unary(op: str, element: str) -> str:
@@ -22,27 +26,6 @@ def unary(op: str, element: str) -> str:
     t = f"tensor<3x{element}>"
     arrow = f" -> {t}" if op.startswith("chlo") else ""
     return f"func.func @f(%x: {t}) -> {t} {{\n %y = {op} %x : {t}{arrow}\n return %y : {t}\n}}"
-
-
-@pytest.mark.parametrize(
-    "name, words",
-    [
-        ("tpu", "unknown target 'tpu'; known targets: cpu, cpu-threads, cuda, vmvx, vulkan"),
-        ("", "unknown target ''"),
-        ("cpu:avx", "target 'cpu' has no variants"),
-        ("cuda:sm_99", "unknown variant 'sm_99' of target 'cuda'"),
-        ("cuda:", "unknown variant ''"),
-    ],
-)
-def test_unknown_targets(name: str, words: str) -> None:
-    with pytest.raises(TiducError) as raised:
-        compile_module(unary("stablehlo.sine", "f32"), name)
-    assert words in str(raised.value)
-
-
-def test_no_target_makes_f32_of_f64() -> None:
-    for name in TARGETS:
-        assert "--iree-input-demote-f64-to-f32=false" in find_target(name).flags
 
 
 @pytest.mark.parametrize(
@@ -95,33 +78,168 @@ def test_bytecode_and_portable_artifacts() -> None:
         np.testing.assert_allclose(run_module(compile_module(form), [x])[0], np.sin(x), rtol=1e-15)
 
 
+def test_a_location_of_several_is_the_innermost() -> None:
+    program = unary("stablehlo.cbrt", "f64")
+    for location in (
+        'fused["fused", "a.py":7:3]',
+        '"name"("a.py":7:3)',
+        'callsite("a.py":7:3 at "b.py":1:1)',
+    ):
+        with pytest.raises(CompileError, match="^a.py:7:3: error: "):
+            compile_module(program.replace("\n return", f" loc({location})\n return"))
+
+
+SLEEPS = f"#!/bin/sh\ntouch $TMPDIR/x\n{sys.executable} -c 'import time; time.sleep(60)' & echo $! > $0.pid\nwait\n"
+HUNGRY = (
+    f"#!/bin/sh\nread line; {sys.executable} -c 'bytearray(600_000_000)' 2>/dev/null || "
+    "echo std::bad_alloc >&2; exit 1\n"
+)
+
+
+def tool(folder: Path, script: str, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """Have this script be the compiler."""
+    path = folder / "iree-compile"
+    path.write_text(script)
+    path.chmod(0o755)
+    monkeypatch.setenv("IREE_TOOL_PATH", str(folder))
+    return path
+
+
+def ended(process: int) -> bool:
+    """Whether a process is gone, or about to be."""
+    for _ in range(50):
+        try:
+            state = Path(f"/proc/{process}/stat").read_text().rpartition(")")[2].split()[0]
+        except OSError:
+            return True
+        if state in "ZX":
+            return True
+        time.sleep(0.1)
+    return False
+
+
+posix = pytest.mark.skipif(not sys.platform.startswith("linux"), reason="needs a shell and /proc")
+
+
+@posix
+def test_a_compiler_that_hangs_is_ended_with_what_it_started(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = tool(tmp_path, SLEEPS, monkeypatch)
+    with pytest.raises(CompileError, match="^f.mlir: error: .*ended after 0.5 seconds.*--compile-timeout"):
+        compile_module("x" * 10_000_000, "cpu", "f.mlir", Limits(0.5), cached=False)
+    assert ended(int(Path(f"{path}.pid").read_text()))
+
+
+@posix
+def test_a_recursive_program_hangs_the_compiler_no_longer_than_it_may() -> None:
+    program = """func.func @main(%x: tensor<f32>) -> tensor<f32> {
+        %y = func.call @main(%x) : (tensor<f32>) -> tensor<f32>
+        return %y : tensor<f32>
+    }"""
+    with pytest.raises(CompileError, match="ended after 3 seconds|crashed|recurs"):
+        compile_module(program, limits=Limits(3, 2000), cached=False)
+
+
+@posix
+def test_memory_is_limited(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    tool(tmp_path, HUNGRY, monkeypatch)
+    with pytest.raises(CompileError, match="more than the 300 MiB of memory.*--compile-memory"):
+        compile_module("", limits=Limits(60, 300), cached=False)
+
+
+@posix
+def test_the_compiler_within_too_little_memory() -> None:
+    with pytest.raises(CompileError, match="more than the 20 MiB of memory|crashed"):
+        compile_module(unary("stablehlo.sine", "f32"), limits=Limits(60, 20), cached=False)
+    assert compile_module(unary("stablehlo.sine", "f32"), limits=Limits(0, 0), cached=False)
+
+
+def test_modules_compile_side_by_side() -> None:
+    programs = [unary(op, "f32") for op in ("stablehlo.sine", "stablehlo.foo", "stablehlo.cosine")]
+    sources = [Source(program, "cpu", f"{i}.mlir") for i, program in enumerate(programs)]
+    sine, refused, cosine = compile_modules([*sources], cached=False, jobs=3)
+    assert isinstance(refused, CompileError) and str(refused).startswith("1.mlir:2:7: error: ")
+    x = np.array([1, 2, 3], np.float32)
+    for vmfb, function in ((sine, np.sin), (cosine, np.cos)):
+        assert isinstance(vmfb, bytes)
+        np.testing.assert_allclose(run_module(vmfb, [x])[0], function(x), rtol=1e-5)
+    assert compile_modules([]) == []
+
+
+@posix
+def test_one_stop_ends_all(tmp_path: Path) -> None:
+    stop = threading.Event()
+    threading.Timer(0.5, stop.set).start()
+    started = time.monotonic()
+    with pytest.raises(Stopped):
+        run_within(["sleep", "60"], b"x", Limits(), os.environ, stop)
+    assert time.monotonic() - started < 5
+
+
 INTERRUPTED = """
 import os, signal, sys, tempfile, threading
-from tiduc.runtime.compile import compile_module
+from tiduc.runtime.compile import Source, compile_module, compile_modules
 tempfile.tempdir = sys.argv[1]
 os.environ["IREE_TOOL_PATH"] = sys.argv[2]
 interrupt = [threading.main_thread().ident, signal.SIGINT]
 threading.Timer(1, signal.pthread_kill, interrupt).start()
-compile_module("")
+compile_modules([Source("")] * 5, jobs=2) if sys.argv[3] == "several" else compile_module("")
 """
 
 
-@pytest.mark.skipif(sys.platform == "win32", reason="needs a shell")
-def test_an_interrupt_ends_the_compiler_and_leaves_nothing(tmp_path: Path) -> None:
+@posix
+@pytest.mark.parametrize("how", ["one", "several"])
+def test_an_interrupt_ends_the_compiler_and_leaves_nothing(tmp_path: Path, how: str) -> None:
     tools, left = tmp_path / "tools", tmp_path / "left"
     tools.mkdir()
     left.mkdir()
     (tools / "iree-compile").write_text(
-        f"#!/bin/sh\necho $$ > {tmp_path}/pid\ntouch $TMPDIR/x\nexec sleep 60\n"
+        f"#!/bin/sh\ntouch $TMPDIR/x\nsleep 60 & echo $! $$ >> {tmp_path}/pids\nwait\n"
     )
     (tools / "iree-compile").chmod(0o755)
     done = subprocess.run(
-        [sys.executable, "-c", INTERRUPTED, left, tools], capture_output=True, text=True, check=False
+        [sys.executable, "-c", INTERRUPTED, left, tools, how], capture_output=True, text=True, check=False
     )
     assert "KeyboardInterrupt" in done.stderr
     assert not os.listdir(left)
-    with pytest.raises(ProcessLookupError):
-        os.kill(int((tmp_path / "pid").read_text()), 0)
+    pids = (tmp_path / "pids").read_text().split()
+    assert len(pids) == (2 if how == "one" else 4)
+    assert all(ended(int(pid)) for pid in pids)
+
+
+def test_several_files_in_one_command(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
+    places = {name: str(tmp_path / f"{name}.mlir") for name in ("sine", "cosine", "cbrt", "garbage")}
+    for name, place in places.items():
+        Path(place).write_text("garbage" if name == "garbage" else unary(f"stablehlo.{name}", "f64"))
+    out = tmp_path / "out"
+    assert run(["compile", places["sine"], places["cosine"], "-o", str(out)]) == 0
+    assert sorted(os.listdir(out)) == ["cosine.vmfb", "sine.vmfb"]
+    assert run(["compile", *places.values(), "-o", str(tmp_path / "again")]) == 1
+    assert sorted(os.listdir(tmp_path / "again")) == ["cosine.vmfb", "sine.vmfb"]
+    told = capfd.readouterr().err
+    assert f"{places['garbage']}:1:1: error: " in told and f"{places['cbrt']}:2:7: error: " in told
+    assert run(["compile", places["sine"], places["sine"], "-o", str(out)]) == 1
+    assert run(["compile", places["sine"], places["cosine"]]) == 1
+    assert "same name" in (told := capfd.readouterr().err) and "name a folder with -o" in told
+
+
+def test_limits_of_a_command(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "f.mlir").write_text(unary("stablehlo.sine", "f64"))
+    seen = []
+
+    def compiled(text: str, target: str, name: str, limits: Limits, cached: bool) -> bytes:
+        seen.append((limits, cached))
+        return b"module"
+
+    monkeypatch.setattr("tiduc.cli.execution.compile_module", compiled)
+    command = ["compile", str(tmp_path / "f.mlir"), "-o", os.devnull]
+    assert (
+        run(command)
+        == run([*command, "--compile-timeout", "0.5", "--compile-memory", "7", "--no-cache"])
+        == 0
+    )
+    assert seen == [(Limits(), True), (Limits(0.5, 7), False)]
 
 
 def test_workaround_embedded_linking_knows_no_libm() -> None:

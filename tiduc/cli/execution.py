@@ -1,14 +1,22 @@
 """compile, run: a program to a compiled module, and to results."""
 
-from collections.abc import Sequence
+import functools
+import os
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
+from pathlib import Path
+from typing import Any
 
 import click
 import numpy as np
 
-from tiduc.cli.diagnostics import about, waiting
-from tiduc.cli.files import ENTRY, FILE, OUTPUT, read_input, read_module, write, write_binary
+from tiduc.cli.diagnostics import about, report, waiting
+from tiduc.cli.files import ENTRY, FILE, read_input, read_module, write, write_binary
+from tiduc.dialect.errors import RequestError, TiducError
 from tiduc.program import from_module
 from tiduc.runtime.arrays import Array, format_array, parse_inputs, write_npz
+from tiduc.runtime.compile import Source, compile_module, compile_modules
+from tiduc.runtime.process import Limits
 from tiduc.runtime.run import Executable
 from tiduc.runtime.signature import Value
 from tiduc.runtime.targets import TARGETS
@@ -20,7 +28,7 @@ TARGET = click.option(
     default="cpu",
     show_default=True,
     metavar="TARGET",
-    help=f"What to compile for: {', '.join(TARGETS)}; cuda:sm_86 and vulkan:rdna3 name an architecture.",
+    help=f"What to compile for: {', '.join(TARGETS)}; cuda:sm_86 names an architecture; see 'tiduc targets'.",
 )
 INPUTS = click.option(
     "--input",
@@ -41,21 +49,111 @@ def arguments(texts: Sequence[str], inputs: Sequence[Value], seed: int) -> list[
     return parse_inputs(texts, inputs, seed)
 
 
+def compiling(command: Callable[..., Any]) -> Callable[..., Any]:
+    """The options of what compiles; the command gets them as `limits` and `cached`."""
+
+    @click.option(
+        "--compile-timeout",
+        type=click.FloatRange(min=0),
+        default=Limits.seconds,
+        show_default=True,
+        metavar="SECONDS",
+        help="How long the compiler may take for a program; 0 is no limit.",
+    )
+    @click.option(
+        "--compile-memory",
+        type=click.IntRange(min=0),
+        metavar="MIB",
+        help="How much memory the compiler may take for a program; 0 is no limit.  [default: half of what there is]",
+    )
+    @click.option(
+        "--cache/--no-cache",
+        "cached",
+        default=True,
+        help="Keep compiled modules, and use those kept; see 'tiduc cache'.",
+    )
+    @functools.wraps(command)
+    def with_limits(*, compile_timeout: float, compile_memory: int | None, **options: Any) -> Any:
+        memory = Limits.mebibytes if compile_memory is None else compile_memory
+        return command(limits=Limits(compile_timeout, memory), **options)
+
+    return with_limits
+
+
 @click.command("compile")
-@FILE
+@click.argument("files", metavar="FILE...", nargs=-1, required=True)
 @ENTRY
 @TARGET
-@OUTPUT
-def _compile(file: str, entry: str | None, target: str, output: str) -> None:
-    """Compile a program with IREE, into a module (.vmfb) that 'tiduc run' and IREE's runtime load.
+@compiling
+@click.option(
+    "-o",
+    "--output",
+    default="-",
+    metavar="OUT",
+    show_default="standard output",
+    help="The file to write, or, for several FILEs, the folder for NAME.vmfb of each NAME.mlir.",
+)
+def _compile(
+    files: tuple[str, ...], entry: str | None, target: str, limits: Limits, cached: bool, output: str
+) -> int:
+    """Compile programs with IREE, into modules (.vmfb) that 'tiduc run' and IREE's runtime load.
 
-    The module carries the names, shapes and element types of inputs and outputs.
+    A module carries the names, shapes and element types of inputs and outputs. Several programs compile at once.
     """
+    if len(files) > 1:
+        return _compile_all(_places(files, output), entry, target, limits, cached)
+    (file,) = files
     with about(file):
         program = from_module(read_module(file), entry)
         with waiting(f"compiling {file} for {target}"):
-            executable = program.compile(target)
-    write_binary(executable.vmfb, output)
+            source = program.source(target)
+            vmfb = compile_module(source.stablehlo, target, source.name, limits, cached)
+    write_binary(vmfb, output)
+    return 0
+
+
+def _places(files: Sequence[str], output: str) -> dict[str, str]:
+    """The file to write for each file."""
+    if output == "-":
+        raise RequestError("several files: name a folder with -o")
+    places = {file: os.path.join(output, f"{Path(file).stem}.vmfb") for file in files}
+    if len(set(places.values())) < len(files):
+        raise RequestError("two of the files have the same name: compile them apart")
+    try:
+        os.makedirs(output, exist_ok=True)
+    except OSError as error:
+        raise TiducError(f"cannot write: {error.strerror}", output) from None
+    return places
+
+
+def _compile_all(
+    places: Mapping[str, str], entry: str | None, target: str, limits: Limits, cached: bool
+) -> int:
+    """Compile the files side by side, write what compiles, report the rest; the exit status."""
+    sources: dict[str, Source] = {}
+    failed = False
+
+    def told(file: str, error: TiducError) -> None:
+        with suppress(TiducError), about(file):  # which completes the error
+            raise error
+        report(error)
+
+    for file in places:
+        try:
+            with about(file):
+                sources[file] = from_module(read_module(file), entry).source(target)
+        except TiducError as error:
+            failed = True
+            told(file, error)
+    with waiting(f"compiling {len(sources)} files for {target}"):
+        compiled = compile_modules(list(sources.values()), limits, cached)
+    for file, vmfb in zip(sources, compiled, strict=True):
+        if isinstance(vmfb, TiducError):
+            failed = True
+            told(file, vmfb)
+        else:
+            write_binary(vmfb, places[file])
+    return int(failed)
 
 
 @click.command("run")
@@ -64,6 +162,7 @@ def _compile(file: str, entry: str | None, target: str, output: str) -> None:
 @TARGET
 @INPUTS
 @SEED
+@compiling
 @click.option(
     "-o",
     "--output",
@@ -71,13 +170,22 @@ def _compile(file: str, entry: str | None, target: str, output: str) -> None:
     metavar="OUT.npz",
     help="Write the results to this file instead of printing.",
 )
-def _run(file: str, entry: str | None, target: str, inputs: tuple[str, ...], seed: int, output: str) -> None:
+def _run(
+    file: str,
+    entry: str | None,
+    target: str,
+    inputs: tuple[str, ...],
+    seed: int,
+    limits: Limits,
+    cached: bool,
+    output: str,
+) -> None:
     """Run a program, or a module that 'tiduc compile' made, on arrays.
 
     Results are printed one a line, as --input reads them; of large ones only a summary.
     """
     with about(file):
-        executable = _executable(file, entry, target)
+        executable = _executable(file, entry, target, limits, cached)
     results = executable(*arguments(inputs, executable.signature.inputs, seed))
     named = dict(zip([value.name for value in executable.signature.outputs], results, strict=True))
     if output == "-":
@@ -86,14 +194,14 @@ def _run(file: str, entry: str | None, target: str, inputs: tuple[str, ...], see
         write_npz(output, named)
 
 
-def _executable(file: str, entry: str | None, target: str) -> Executable:
+def _executable(file: str, entry: str | None, target: str, limits: Limits, cached: bool) -> Executable:
     contents = read_input(file)
     # What IREE writes is a flatbuffer, mostly inside a zip archive.
     if contents.startswith(b"PK\x03\x04") or contents[4:8] == b"IREE":
         return Executable(contents, target, entry, "<stdin>" if file == "-" else file)
     program = from_module(read_module(file, contents), entry)
     with waiting(f"compiling {file} for {target}"):
-        return program.compile(target)
+        return program.compile(target, limits=limits, cached=cached)
 
 
 def _shown(array: Array) -> str:

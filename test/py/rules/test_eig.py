@@ -63,12 +63,11 @@ def test_order_two() -> None:
 
 
 def test_values_keep_their_order() -> None:
-    """LAPACK gives the values of large matrices in another order where it computes vectors too."""
+    """LAPACK may give the values of large matrices in another order where it computes vectors too."""
     x, dx = matrix(160, 160, kind="c"), matrix(160, 160, kind="c")
     w, dw = run(load(exported(VALUES, x)).jvp(), [x, dx])
     with jax.enable_x64(True):
         (other,), (expected,) = (np.asarray(y) for y in jax.jvp(VALUES, (x,), (dx,)))
-    assert not np.allclose(w, other)
     order = np.argmin(np.abs(w[:, None] - other), axis=1)
     assert_close(dw, expected[order], 1e-10, "tangent")
 

@@ -1,0 +1,292 @@
+"""Elementwise ops whose corners IREE gets wrong, or whose element types it does not take."""
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+from torch_mlir import ir
+from torch_mlir._mlir_libs import _stablehlo as hlo
+
+from tiduc.dialect.types import bits, element, is_complex, is_float, shape, with_element, with_shape
+from tiduc.passes.iree.emitter import Emitter, is_boolean, legalize, signless
+
+
+def width(x: Any) -> int:
+    """The bits of a real value's elements."""
+    return int(element(x).width)
+
+
+@legalize("stablehlo.add")
+def add(b: Emitter, op: Any) -> Sequence[Any] | None:
+    """The sum of predicates is their disjunction; IREE takes it modulo two."""
+    return [b.or_(*op.operands)] if is_boolean(op.results[0]) else None
+
+
+@legalize("stablehlo.multiply")
+def multiply(b: Emitter, op: Any) -> Sequence[Any] | None:
+    """The product of predicates is their conjunction."""
+    return [b.and_(*op.operands)] if is_boolean(op.results[0]) else None
+
+
+@legalize("stablehlo.constant")
+def constant(b: Emitter, op: Any) -> Sequence[Any] | None:
+    """Constants of complex<f64> crash the compiler, which wants elements of 128 bits: a constant for each part."""
+    type_ = op.results[0].type
+    if not is_complex(type_) or bits(type_) != 128:
+        return None
+    part = with_element(type_, ir.F64Type.get())
+    # The bindings show no elements of 128 bits, but StableHLO's interpreter gives their parts.
+    both = hlo.eval_module(
+        ir.Module.parse(
+            f"""func.func @main() -> ({part}, {part}) {{
+              %0 = stablehlo.constant {op.attributes["value"]}
+              %1 = stablehlo.real %0 : ({type_}) -> {part}
+              %2 = stablehlo.imag %0 : ({type_}) -> {part}
+              return %1, %2 : {part}, {part}
+            }}"""
+        ),
+        [],
+    )
+    return [b.complex(*(b.emit("stablehlo.constant", (), part, {"value": value}) for value in both))]
+
+
+@legalize("stablehlo.power")
+def power(b: Emitter, op: Any) -> Sequence[Any] | None:
+    """IREE takes exp(y log x), so x < 0 gives NaN, and so does 0 to the 0.
+
+    What is left to it is |x| to the y for x other than 0; an odd y gives the sign of x.
+    """
+    x, y = op.operands
+    if not is_float(x):
+        return None
+    zero, one = b.like(0, x), b.like(1, x)
+    infinity, nan = b.like(np.inf, x), b.like(np.nan, x)
+    size = b.abs(x)
+    is_zero = b.compare(size, zero, "EQ")
+    plain = b.power(b.select(is_zero, one, size), y)
+    at_zero = b.select(b.compare(y, zero, "LT"), infinity, zero)
+    magnitude = b.select(is_zero, at_zero, plain)
+    whole = b.compare(b.floor(y), y, "EQ")
+    half = b.multiply(y, b.like(0.5, x))
+    odd = b.and_(whole, b.compare(b.floor(half), half, "NE"))
+    # The sign bit, rather than x < 0, for the sake of -0.
+    negative = b.compare(b.bitcast(x, signless(width(x))), b.like(0, _bits_of(b, x)), "LT")
+    signed = b.select(b.and_(negative, odd), b.negate(magnitude), magnitude)
+    valid = b.or_(whole, b.or_(b.compare(x, zero, "GE"), is_zero))
+    result = b.select(valid, signed, b.select(b.compare(x, x, "EQ"), nan, x))
+    result = b.select(
+        b.compare(size, infinity, "EQ"), b.select(b.compare(y, zero, "GT"), signed, result), result
+    )
+    ones = b.or_(b.compare(y, zero, "EQ"), b.compare(x, one, "EQ"))
+    unit = b.and_(b.compare(size, one, "EQ"), b.compare(b.abs(y), infinity, "EQ"))
+    return [b.select(b.or_(ones, unit), one, result)]
+
+
+def _bits_of(b: Emitter, x: Any) -> Any:
+    return b.bitcast(x, signless(width(x)))
+
+
+@legalize("stablehlo.atan2")
+def atan2(b: Emitter, op: Any) -> Sequence[Any] | None:
+    """IREE divides first, so that 0/0 and inf/inf give NaN; there the angle follows from the signs."""
+    y, x = op.operands
+    if not is_float(x):
+        return None
+    zero, infinity, pi = b.like(0, x), b.like(np.inf, x), b.like(np.pi, x)
+    sizes = b.abs(x), b.abs(y)
+    zeros = b.and_(*(b.compare(size, zero, "EQ") for size in sizes))
+    infinities = b.and_(*(b.compare(size, infinity, "EQ") for size in sizes))
+    right = b.compare(_bits_of(b, x), b.like(0, _bits_of(b, x)), "GE")
+    up = b.compare(_bits_of(b, y), b.like(0, _bits_of(b, y)), "GE")
+    at_zero = b.select(right, zero, pi)
+    at_infinity = b.select(right, b.like(np.pi / 4, x), b.like(3 * np.pi / 4, x))
+    size = b.select(infinities, at_infinity, at_zero)
+    one = b.like(1, x)
+    corner = b.or_(zeros, infinities)
+    plain = b.emit("stablehlo.atan2", (b.select(corner, one, y), b.select(corner, one, x)), x.type)
+    return [b.select(corner, b.select(up, size, b.negate(size)), plain)]
+
+
+@legalize("stablehlo.cbrt")
+def cbrt(b: Emitter, op: Any) -> Sequence[Any] | None:
+    """Of f64 and complex values it does not compile, and of infinities it is NaN."""
+    x = op.operands[0]
+    if is_complex(x):
+        return [_complex_cbrt(b, x)]
+    special = b.or_(b.compare(b.abs(x), b.like(np.inf, x), "EQ"), b.compare(x, b.like(0, x), "EQ"))
+    safe = b.select(special, b.like(1, x), x)
+    y = _cbrt_f64(b, safe) if width(x) == 64 else b.cbrt(safe)
+    return [b.select(special, x, y)]
+
+
+def _cbrt_f64(b: Emitter, x: Any) -> Any:
+    """exp(log|x| / 3) has a relative error of 1e-13, which a step of Halley's iteration makes its cube."""
+    start = b.exponential(b.multiply(b.log(b.abs(x)), b.like(1 / 3, x)))
+    y = b.multiply(start, b.sign(x))
+    one, ratio = b.like(1, x), b.divide(b.multiply(y, b.multiply(y, y)), x)
+    step = b.divide(b.subtract(ratio, one), b.add(b.add(ratio, ratio), one))
+    return b.subtract(y, b.multiply(y, step))
+
+
+def _complex_cbrt(b: Emitter, x: Any) -> Any:
+    """The principal root, by modulus and angle."""
+    re, im = b.real(x), b.imag(x)
+    angle = b.multiply(b.emit("stablehlo.atan2", (im, re), re.type), b.like(1 / 3, re))
+    size = b.cbrt(b.abs(x))
+    return b.complex(b.multiply(size, b.cosine(angle)), b.multiply(size, b.sine(angle)))
+
+
+@legalize("stablehlo.convert")
+def convert(b: Emitter, op: Any) -> Sequence[Any] | None:
+    """Float to integer does not saturate: clamped first, and NaN becomes 0."""
+    x, type_ = op.operands[0], op.results[0].type
+    if not is_float(x) or not isinstance(element(type_), ir.IntegerType) or is_boolean(type_):
+        return None
+    to = element(type_)
+    low = 0 if to.is_unsigned else -(2 ** (to.width - 1))
+    high = 2**to.width - 1 if to.is_unsigned else 2 ** (to.width - 1) - 1
+    number = b.select(b.compare(x, x, "EQ"), x, b.like(0, x))
+    least, greatest = (_toward_zero(element(x), bound) for bound in (low, high))
+    clamped = b.minimum(b.maximum(number, b.like(least, x)), b.like(greatest, x))
+    y = b.emit("stablehlo.convert", (clamped,), type_)
+    if greatest < high:  # the bound is no float: what is above gets it by hand
+        most = b.not_(b.like(0, y)) if to.is_unsigned else b.like(high, y)
+        y = b.select(b.compare(number, b.like(greatest, x), "GT"), most, y)
+    return [y]
+
+
+def _toward_zero(type_: Any, bound: int) -> float:
+    """The float of the type nearest to an integer that is no larger in size."""
+    precision = {"f64": 53, "f32": 24, "f16": 11, "bf16": 8}.get(str(type_), 4)
+    largest = {"f16": 65504}.get(str(type_))
+    size = abs(bound)
+    drop = max(size.bit_length() - precision, 0)
+    size = size >> drop << drop
+    if largest is not None:
+        size = min(size, largest)
+    return float(size if bound >= 0 else -size)
+
+
+@legalize("stablehlo.compare")
+def compare(b: Emitter, op: Any) -> Sequence[Any] | None:
+    """TOTALORDER is ignored; it is the order of the bits, those of negative numbers reversed, as integers."""
+    x, y = op.operands
+    kind = op.attributes["compare_type"] if "compare_type" in op.attributes else None
+    if kind is None or hlo.ComparisonTypeAttr(kind).value != "TOTALORDER" or not is_float(x):
+        return None
+    direction = hlo.ComparisonDirectionAttr(op.attributes["comparison_direction"]).value
+    return [b.compare(total_order_key(b, x), total_order_key(b, y), direction)]
+
+
+def total_order_key(b: Emitter, x: Any) -> Any:
+    """An integer for each float: -NaN < -inf < ... < -0 < 0 < ... < inf < NaN."""
+    key = _bits_of(b, x)
+    below = b.compare(key, b.like(0, key), "LT")
+    turned = b.emit("stablehlo.xor", (key, b.like(2 ** (width(x) - 1) - 1, key)), key.type)
+    return b.select(below, turned, key)
+
+
+@legalize("stablehlo.ceil", "stablehlo.floor", cpu=True)
+def whole(b: Emitter, op: Any) -> Sequence[Any] | None:
+    """Denormals count as 0 on IREE's CPUs; the next whole number is 1, or -1. Bits, as integers, show them."""
+    x = op.operands[0]
+    (y,) = b.again(op, {})
+    pattern = _bits_of(b, x)
+    doubled = b.emit("stablehlo.shift_left", (pattern, b.like(1, pattern)), pattern.type)
+    signed = b.compare(pattern, b.like(0, pattern), "GT" if op.name == "stablehlo.ceil" else "LT")
+    tiny = b.and_(b.compare(doubled, b.like(0, doubled), "NE"), b.compare(y, b.like(0, y), "EQ"))
+    # What is not tiny is at least the least normal number, and y is 0 where its sign is the other one.
+    return [b.select(b.and_(signed, tiny), b.like(1 if op.name == "stablehlo.ceil" else -1, y), y)]
+
+
+@legalize("stablehlo.maximum", "stablehlo.minimum")
+def extremum(b: Emitter, op: Any) -> Sequence[Any] | None:
+    """Of complex numbers: by the real part, then by the imaginary one; IREE takes parts of both."""
+    x, y = op.operands
+    if not is_complex(x):
+        return None
+    direction = "GT" if op.name == "stablehlo.maximum" else "LT"
+    (xr, xi), (yr, yi) = ((b.real(z), b.imag(z)) for z in (x, y))
+    tied = b.and_(b.compare(xr, yr, "EQ"), b.compare(xi, yi, direction))
+    return [b.select(b.or_(b.compare(xr, yr, direction), tied), x, y)]
+
+
+@legalize("stablehlo.reduce_precision")
+def reduce_precision(b: Emitter, op: Any) -> Sequence[Any] | None:
+    """Of infinities it is NaN."""
+    x = op.operands[0]
+    infinite = b.compare(b.abs(x), b.like(np.inf, x), "EQ")
+    (plain,) = b.again(op, {0: b.select(infinite, b.like(0, x), x)})
+    return [b.select(infinite, x, plain)]
+
+
+@legalize("stablehlo.log_plus_one")
+def log_plus_one(b: Emitter, op: Any) -> Sequence[Any] | None:
+    """f64 loses 11 bits: log(u) x / (u - 1) with u = 1 + x, in which the rounding of u cancels (Kahan)."""
+    x = op.operands[0]
+    if not is_float(x) or width(x) != 64:
+        return None
+    one = b.like(1, x)
+    u = b.add(x, one)
+    plain = b.or_(b.compare(u, one, "EQ"), b.compare(u, b.like(np.inf, x), "EQ"))
+    y = b.divide(b.multiply(b.log(u), x), b.select(plain, one, b.subtract(u, one)))
+    return [b.select(plain, x, y)]
+
+
+@legalize("stablehlo.exponential_minus_one")
+def exponential_minus_one(b: Emitter, op: Any) -> Sequence[Any] | None:
+    """f64 loses 12 bits: (u - 1) x / log(u) with u = exp(x), in which the rounding of u cancels (Kahan)."""
+    x = op.operands[0]
+    if not is_float(x) or width(x) != 64:
+        return None
+    one = b.like(1, x)
+    u = b.exponential(x)
+    near, less = b.compare(u, one, "EQ"), b.subtract(u, one)
+    large = b.compare(b.abs(x), one, "GT")
+    inner = b.or_(near, large)
+    y = b.divide(b.multiply(less, x), b.log(b.select(inner, b.like(2, x), u)))
+    return [b.select(near, x, b.select(large, less, y))]
+
+
+@legalize("stablehlo.bitcast_convert")
+def bitcast_convert(b: Emitter, op: Any) -> Sequence[Any] | None:
+    """A complex type on either side crashes the compiler: the parts are bitcast, along a last dimension of two."""
+    x, type_ = op.operands[0], op.results[0].type
+    if not is_complex(x) and not is_complex(type_):
+        return None
+    if x.type == type_:
+        return [x]
+    if is_complex(x):
+        pair = [b.reshape(part, [*shape(x), 1]) for part in (b.real(x), b.imag(x))]
+        parts = b.concatenate(pair, len(shape(x)))
+        if is_complex(type_):
+            return [
+                _joined(b, _bits_to(b, parts, with_element(parts.type, element(type_).element_type)), type_)
+            ]
+        return [_bits_to(b, parts, type_)]
+    halves = with_element(with_shape(type_, [*type_.shape, 2]), element(type_).element_type)
+    return [_joined(b, _bits_to(b, x, halves), type_)]
+
+
+def _joined(b: Emitter, parts: Any, type_: Any) -> Any:
+    """The complex numbers of parts along the last dimension."""
+    rank = len(type_.shape)
+    ends = [0] * rank, list(type_.shape), [1] * (rank + 1)
+    pair = [b.slice(parts, [*ends[0], i], [*ends[1], i + 1], ends[2]) for i in range(2)]
+    return b.complex(*(b.reshape(part, list(type_.shape)) for part in pair))
+
+
+def _bits_to(b: Emitter, x: Any, type_: Any) -> Any:
+    """x with its bits in another type, whose last dimensions hold as many bits."""
+    (n, size), m = (shape(x), bits(x)), bits(type_)
+    if size == m:
+        return b.emit("stablehlo.bitcast_convert", (b.reshape(x, type_.shape),), type_)
+    if size > m:
+        split = b.emit(
+            "stablehlo.bitcast_convert",
+            (x,),
+            with_element(with_shape(x.type, [*n, size // m]), element(type_)),
+        )
+        return b.reshape(split, type_.shape)
+    grouped = b.reshape(x, [*type_.shape, m // size])
+    return b.emit("stablehlo.bitcast_convert", (grouped,), type_)

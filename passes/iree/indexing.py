@@ -1,0 +1,195 @@
+"""gather, scatter and dynamic slices: indices in range, of a type that IREE reads as meant, of elements one by one."""
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+from torch_mlir import ir
+from torch_mlir._mlir_libs import _stablehlo as hlo
+
+from tiduc.dialect.types import element, is_open, shape, with_shape
+from tiduc.passes.iree.emitter import Emitter, is_unsigned, legalize, signless
+from tiduc.passes.iree.refused import refused
+
+
+def clamped(b: Emitter, x: Any, limits: Sequence[int], dimension: int | None) -> Any:
+    """Indices moved into [0, limit], a limit for each entry along the dimension, as i32, or i64 if they need it."""
+    type_ = element(x)
+    highest = 2 ** (type_.width - (not type_.is_unsigned)) - 1
+    along = [-1 if i == dimension else 1 for i in range(len(shape(x)))]
+    table = np.broadcast_to(np.reshape([min(n, highest) for n in limits], along), shape(x))
+    inside = b.clamp(b.constant(0, x), x, b.constant(table if table.ndim else table.item(), x))
+    return b.convert(inside, signless(32 if max(limits, default=0) < 2**31 else 64))
+
+
+@legalize("stablehlo.gather")
+def gather(b: Emitter, op: Any) -> Sequence[Any] | None:
+    """Gathers of full rows do not clamp their indices, and unsigned ones are read as signed: clamped before."""
+    x, indices = op.operands
+    if is_open(x.type) or is_open(indices.type):
+        return None
+    d = hlo.GatherDimensionNumbers(op.attributes["dimension_numbers"])
+    sizes = list(op.attributes["slice_sizes"])
+    limits = [shape(x)[i] - sizes[i] for i in d.start_index_map]
+    if not limits or min(limits) < 0 or not np.prod(shape(indices)):
+        return None
+    dimension = d.index_vector_dim if d.index_vector_dim < len(shape(indices)) else None
+    return b.again(op, {1: clamped(b, indices, limits, dimension)})
+
+
+@legalize("stablehlo.dynamic_slice", "stablehlo.dynamic_update_slice")
+def dynamic_slice(b: Emitter, op: Any) -> Sequence[Any] | None:
+    """Unsigned indices of few bits are read as signed: clamped and widened before."""
+    x, first = op.operands[0], 1 if op.name == "stablehlo.dynamic_slice" else 2
+    starts = list(op.operands)[first:]
+    if not any(map(is_unsigned, starts)) or is_open(x.type):
+        return None
+    sizes = shape(op.results[0] if first == 1 else op.operands[1])
+    limits = [n - size for n, size in zip(shape(x), sizes, strict=True)]
+    widest = max(limits) >= 2**31
+    new = [
+        b.convert(clamped(b, i, [n], None), signless(64 if widest else 32))
+        for i, n in zip(starts, limits, strict=True)
+    ]
+    return b.again(op, dict(enumerate(new, first)))
+
+
+@legalize("stablehlo.scatter")
+def scatter(b: Emitter, op: Any) -> Sequence[Any] | None:
+    """Updates out of range are written out of bounds; windows and several operands do not compile.
+
+    Operands become arrays of rows, of which each update is for one: all trailing dimensions that windows cover whole
+    are a row. An update that is out of range goes to one row more, which is dropped in the end. Several operands
+    take a loop over the rows.
+    """
+    count = len(op.results)
+    operands, indices, updates = list(op.operands)[:count], op.operands[count], list(op.operands)[count + 1 :]
+    if any(is_open(x.type) for x in op.operands):
+        raise refused(op, "its sizes are open")
+    if not np.prod(shape(updates[0])):
+        return operands
+    d = hlo.ScatterDimensionNumbers(op.attributes["scatter_dimension_numbers"])
+    places = _Places(d, shape(operands[0]), shape(updates[0]))
+    where = places.rows(b, indices)
+    rows, width = places.count, places.width
+    tables = [_with_spare_row(b, b.reshape(x, [rows, width])) for x in operands]
+    news = [b.reshape(b.transpose(u, places.order), [places.updates, width]) for u in updates]
+    if count > 1:
+        tables = _one_by_one(b, op, tables, where, news)
+    else:
+        tables = [_scattered(b, op, tables[0], where, news[0])]
+    kept = [b.slice(t, [0, 0], [rows, width], [1, 1]) for t in tables]
+    return [b.reshape(t, shape(x)) for t, x in zip(kept, operands, strict=True)]
+
+
+class _Places:
+    """Where the updates of a scatter go, in an operand seen as rows."""
+
+    def __init__(self, d: Any, sizes: list[int], updates: list[int]) -> None:
+        self.d, self.sizes, self.shape = d, sizes, updates
+        fixed = (*d.inserted_window_dims, *d.input_batching_dims)
+        self.windowed = dict(
+            zip([i for i in range(len(sizes)) if i not in fixed], d.update_window_dims, strict=True)
+        )
+        window = [updates[self.windowed[i]] if i in self.windowed else 1 for i in range(len(sizes))]
+        split = len(sizes)
+        while split and self._whole(split - 1, window):
+            split -= 1
+        self.split = split
+        row = [self.windowed[i] for i in range(split, len(sizes))]
+        self.order = [j for j in range(len(updates)) if j not in row] + row
+        self.leading = [updates[j] for j in self.order[: len(updates) - len(row)]]
+        self.count = int(np.prod(sizes[:split], dtype=np.int64))
+        self.width = int(np.prod(sizes[split:], dtype=np.int64))
+        self.updates = int(np.prod(self.leading, dtype=np.int64))
+
+    def _whole(self, i: int, window: list[int]) -> bool:
+        return (
+            i in self.windowed
+            and window[i] == self.sizes[i]
+            and i not in self.d.scattered_dims_to_operand_dims
+        )
+
+    def rows(self, b: Emitter, indices: Any) -> Any:
+        """The row of each update, as a matrix of one column; `count` where it is out of range."""
+        d, type_ = self.d, ir.RankedTensorType.get(self.leading, signless(64))
+        kept = [j for j in range(len(self.shape)) if j in self.order[: len(self.leading)]]
+        position = {j: n for n, j in enumerate(kept)}
+        free = [j for j in range(len(self.shape)) if j not in d.update_window_dims]
+        of_indices = [i for i in range(len(shape(indices))) if i != d.index_vector_dim]
+        row, valid = b.constant(0, type_), None
+        for i in range(self.split):
+            at = b.constant(0, type_)
+            if i in d.scattered_dims_to_operand_dims:
+                k = list(d.scattered_dims_to_operand_dims).index(i)
+                start = self._component(b, indices, k)
+                at = b.broadcast_in_dim(start, [position[j] for j in free], type_)
+            elif i in d.input_batching_dims:
+                k = d.scatter_indices_batching_dims[list(d.input_batching_dims).index(i)]
+                at = b.iota(position[free[of_indices.index(k)]], type_)
+            if i in self.windowed:
+                at = b.add(at, b.iota(position[self.windowed[i]], type_))
+            inside = b.and_(
+                b.compare(at, b.constant(0, at), "GE"), b.compare(at, b.constant(self.sizes[i], at), "LT")
+            )
+            valid = inside if valid is None else b.and_(valid, inside)
+            row = b.add(b.multiply(row, b.constant(self.sizes[i], row)), at)
+        if valid is not None:
+            row = b.select(valid, row, b.constant(self.count, row))
+        narrow = signless(32 if self.count < 2**31 else 64)
+        return b.reshape(b.convert(row, narrow), [self.updates, 1])
+
+    def _component(self, b: Emitter, indices: Any, k: int) -> Any:
+        """The k-th entry of the index vectors, as i64 that is out of range where the entry is."""
+        d, sizes = self.d, shape(indices)
+        if d.index_vector_dim < len(sizes):
+            start, limit = [0] * len(sizes), list(sizes)
+            start[d.index_vector_dim], limit[d.index_vector_dim] = k, k + 1
+            indices = b.slice(indices, start, limit, [1] * len(sizes))
+            indices = b.reshape(indices, [n for i, n in enumerate(sizes) if i != d.index_vector_dim])
+        if is_unsigned(indices) and element(indices).width == 64:
+            indices = b.minimum(indices, b.constant(2**62, indices))
+        # Far out is as good as just out, and leaves room for what a window adds.
+        at = b.convert(indices, signless(64))
+        return b.clamp(b.constant(-(2**40), at), at, b.constant(2**40, at))
+
+
+def _with_spare_row(b: Emitter, x: Any) -> Any:
+    """One row more, of zeros, for what is dropped."""
+    spare = b.constant(0, with_shape(x.type, [1, shape(x)[1]]))
+    return b.concatenate([x, spare], 0)
+
+
+def _scattered(b: Emitter, op: Any, table: Any, where: Any, new: Any) -> Any:
+    """The scatter of rows, which IREE has."""
+    numbers = hlo.ScatterDimensionNumbers.get([1], [0], [], [], [0], 1)
+    attributes = {name: op.attributes[name] for name in op.attributes}
+    attributes["scatter_dimension_numbers"] = numbers
+    # Those out of range are now all in one row, so neither order nor uniqueness is known any more.
+    attributes |= {name: ir.BoolAttr.get(False) for name in ("indices_are_sorted", "unique_indices")}
+    types = [element(table)] * 2
+
+    def fill(b: Emitter, *arguments: Any) -> Sequence[Any]:
+        return b.inlined(op.regions[0], arguments)
+
+    body = b.region([ir.RankedTensorType.get([], t) for t in types], fill)
+    return b.emit_all("stablehlo.scatter", (table, where, new), (table.type,), attributes, [body])[0]
+
+
+def _one_by_one(b: Emitter, op: Any, tables: list[Any], where: Any, news: list[Any]) -> list[Any]:
+    """The same by a loop over the elements of the updates, for several operands."""
+    (count, width), scalar = shape(news[0]), ir.RankedTensorType.get([], element(where))
+
+    def body(b: Emitter, i: Any, *tables: Any) -> Sequence[Any]:
+        n = b.constant(width, i)
+        k, j = b.emit("stablehlo.divide", (i, n), i.type), b.remainder(i, n)
+        zero = b.constant(0, i)
+        row = b.convert(b.reshape(b.dynamic_slice(where, (k, zero), [1, 1]), []), element(i))
+        old = [b.reshape(b.dynamic_slice(t, (row, j), [1, 1]), []) for t in tables]
+        new = [b.reshape(b.dynamic_slice(u, (k, j), [1, 1]), []) for u in news]
+        combined = b.inlined(op.regions[0], [*old, *new])
+        pairs = zip(tables, combined, strict=True)
+        return [b.dynamic_update_slice(t, b.reshape(v, [1, 1]), (row, j)) for t, v in pairs]
+
+    assert scalar is not None
+    return list(b.for_(count * width, tables, body))

@@ -1,0 +1,45 @@
+"""The driver: applies the patterns to every op of a module, and to what they emit, until none is left."""
+
+from typing import Any
+
+from torch_mlir import ir
+
+from tiduc.dialect.context import run_passes, stage
+from tiduc.passes.iree.emitter import CPU_ONLY, PATTERNS, Emitter, within
+from tiduc.passes.iree.refused import check
+
+_NATIVE = (
+    "builtin.module(func.func("
+    "chlo-legalize-to-stablehlo,stablehlo-legalize-deprecated-ops{fail-on-unused=false},"
+    "stablehlo-canonicalize-dynamism))"
+)
+"""CHLO, ops that StableHLO has replaced, sizes that are constants: by StableHLO's own passes."""
+
+
+@stage
+def legalize_for_iree(module: Any, cpu: bool = True) -> None:
+    """Rewrites a module of StableHLO, in place, so that IREE computes it right; `Unsupported` where it cannot.
+
+    Without `cpu` the patterns that are for CPUs stay out.
+    """
+    check(module)
+    run_passes(module.operation, _NATIVE)
+    waiting = within(module.operation)[::-1]
+    while waiting:
+        op = waiting.pop()
+        pattern = PATTERNS.get(op.name)
+        if pattern is None or not cpu and pattern in CPU_ONLY:
+            continue
+        name, b = op.name, Emitter(ir.InsertionPoint(op), op.location)
+        results = pattern(b, op)
+        # What a pattern emits under its own op's name is what it wants; anything else may need another one.
+        emitted = [inner for made in b.emitted if made is not None for inner in within(made)]
+        waiting += [inner for inner in dict.fromkeys(emitted) if inner.name != name][::-1]
+        if results is not None:
+            if len(op.regions):
+                inside = set(within(op))
+                waiting = [inner for inner in waiting if inner not in inside]
+            for old, new in zip(op.results, results, strict=True):
+                old.replace_all_uses_with(new)
+            op.erase()
+    module.operation.verify()

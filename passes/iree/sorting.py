@@ -1,0 +1,37 @@
+"""sort: stable where it says so."""
+
+from collections.abc import Sequence
+from typing import Any
+
+from torch_mlir import ir
+
+from tiduc.dialect.types import is_open, with_element
+from tiduc.passes.iree.emitter import Emitter, legalize, signless
+
+
+@legalize("stablehlo.sort")
+def sort(b: Emitter, op: Any) -> Sequence[Any] | None:
+    """IREE's sort is not stable: what compares as equal both ways goes by its place, a further operand."""
+    if "is_stable" not in op.attributes or not op.attributes["is_stable"].value:
+        return None
+    x, dimension = (
+        op.operands[0],
+        ir.IntegerAttr(op.attributes["dimension"]).value if "dimension" in op.attributes else -1,
+    )
+    place = with_element(x.type, signless(32))
+    if is_open(place):
+        return None
+    xs = [*op.operands, b.iota(dimension % len(place.shape), place)]
+    scalars = [ir.RankedTensorType.get([], v.type.element_type) for v in xs for _ in range(2)]
+
+    def before(b: Emitter, *arguments: Any) -> Sequence[Any]:
+        *pairs, i, j = arguments
+        turned = [v for k in range(0, len(pairs), 2) for v in (pairs[k + 1], pairs[k])]
+        (less,), (more,) = b.inlined(op.regions[0], pairs), b.inlined(op.regions[0], turned)
+        tied = b.and_(b.not_(more), b.compare(i, j, "LT"))
+        return [b.or_(less, tied)]
+
+    attributes = {"dimension": op.attributes["dimension"]} if "dimension" in op.attributes else {}
+    attributes["is_stable"] = ir.BoolAttr.get(False)
+    types = [v.type for v in xs]
+    return b.emit_all("stablehlo.sort", xs, types, attributes, [b.region(scalars, before)])[:-1]

@@ -1,0 +1,114 @@
+"""Windows, and what moves elements: select_and_scatter, padded unsigned windows, reversed and padded arrays."""
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+from torch_mlir import ir
+from torch_mlir._mlir_libs import _stablehlo as hlo
+
+from tiduc.dialect.types import bits, element, is_complex, is_open, shape, with_element, with_shape
+from tiduc.passes.iree.emitter import Emitter, is_unsigned, legalize, signless
+from tiduc.passes.iree.refused import refused
+
+
+@legalize("stablehlo.select_and_scatter")
+def select_and_scatter(b: Emitter, op: Any) -> Sequence[Any] | None:
+    """Only windows side by side compile, and ties go wrong: the place of each window's element, then a scatter there.
+
+    A window over two operands, values and their places, finds it; place -1 is padding. Of two values the earlier one
+    is given first to `select`, as in a walk through the window.
+    """
+    x, source, init = op.operands
+    if is_open(x.type) or is_open(source.type):
+        raise refused(op, "its sizes are open")
+    sizes, count = shape(x), int(np.prod(shape(x), dtype=np.int64))
+    if not np.prod(shape(source)) or not count:
+        return [b.broadcast_in_dim(init, [], x.type)]
+    i32, scalar = signless(32), ir.RankedTensorType.get([], element(x))
+    places = b.reshape(b.iota(0, ir.RankedTensorType.get([count], i32)), sizes)
+    none = b.constant(-1, ir.RankedTensorType.get([], i32))
+
+    def best(b: Emitter, v: Any, i: Any, w: Any, j: Any) -> Sequence[Any]:
+        """The element of v and w that stays: by `select` of the earlier and the later one, either way round."""
+        earlier = b.compare(i, j, "LT")
+        first, second = b.select(earlier, v, w), b.select(earlier, w, v)
+        (keeps,) = b.inlined(op.regions[0], [first, second])
+        mine = b.select(earlier, keeps, b.not_(keeps))
+        nothing = b.constant(-1, i)
+        mine = b.select(b.compare(i, nothing, "EQ"), b.like(0, mine), mine)
+        mine = b.select(b.compare(j, nothing, "EQ"), b.like(1, mine), mine)
+        return [b.select(mine, v, w), b.select(mine, i, j)]
+
+    types = [with_shape(v.type, shape(source)) for v in (x, places)]
+    body = b.region([scalar, none.type] * 2, best)
+    attributes = {n: op.attributes[n] for n in op.attributes}
+    zero = b.constant(0, scalar)
+    found = b.emit_all("stablehlo.reduce_window", (x, places, zero, none), types, attributes, [body])[1]
+    flat = int(np.prod(shape(source)))
+    numbers = hlo.ScatterDimensionNumbers.get([], [0], [], [], [0], 1)
+    marks = {n: ir.BoolAttr.get(False) for n in ("indices_are_sorted", "unique_indices")}
+    combine = b.region([init.type] * 2, lambda b, *xs: b.inlined(op.regions[1], xs))
+    start = b.broadcast_in_dim(init, [], with_shape(x.type, [count]))
+    operands = start, b.reshape(found, [flat, 1]), b.reshape(source, [flat])
+    attributes = {"scatter_dimension_numbers": numbers, **marks}
+    y = b.emit_all("stablehlo.scatter", operands, (start.type,), attributes, [combine])[0]
+    return [b.reshape(y, sizes)]
+
+
+@legalize("stablehlo.reduce_window")
+def reduce_window(b: Emitter, op: Any) -> Sequence[Any] | None:
+    """Padded ones of unsigned integers and complex<f64> do not compile: padded before."""
+    count, name = len(op.results), "padding"
+    xs, inits = list(op.operands)[:count], list(op.operands)[count:]
+    odd = any(is_unsigned(x) or is_complex(x) and bits(x) == 128 for x in xs)
+    if (
+        not odd
+        or (name not in op.attributes and "base_dilations" not in op.attributes)
+        or is_open(xs[0].type)
+    ):
+        return None
+    rank = len(shape(xs[0]))
+    padding = np.array(op.attributes[name]) if name in op.attributes else np.zeros((rank, 2), np.int64)
+    padding = np.broadcast_to(padding, (rank, 2))
+    base = list(op.attributes["base_dilations"]) if "base_dilations" in op.attributes else [1] * rank
+    if not padding.any() and set(base) <= {1}:
+        return None
+    low, high, interior = padding[:, 0], padding[:, 1], [n - 1 for n in base]
+    padded = [b.pad(x, init, low, high, interior) for x, init in zip(xs, inits, strict=True)]
+    attributes = {n: op.attributes[n] for n in op.attributes if n not in (name, "base_dilations")}
+    regions = [
+        b.region(
+            [v.type for v in op.regions[0].blocks[0].arguments], lambda b, *vs: b.inlined(op.regions[0], vs)
+        )
+    ]
+    return b.emit_all(op.name, [*padded, *inits], [y.type for y in op.results], attributes, regions)
+
+
+@legalize("stablehlo.reverse")
+def reverse(b: Emitter, op: Any) -> Sequence[Any] | None:
+    """Of unsigned integers it does not compile: they are reversed as integers with a sign."""
+    x = op.operands[0]
+    if not is_unsigned(x) or is_open(x.type):
+        return None
+    turned = b.reverse(b.bitcast(x, signless(element(x).width)), op.attributes["dimensions"])
+    return [b.bitcast(turned, element(x))]
+
+
+@legalize("stablehlo.pad")
+def pad(b: Emitter, op: Any) -> Sequence[Any] | None:
+    """Of complex<f64> and of unsigned integers it does not compile: by parts, and as integers with a sign."""
+    x, value = op.operands
+    if is_complex(x) and bits(x) == 128:
+        type_ = with_element(op.results[0].type, element(x).element_type)
+        return [b.complex(*(b.again(op, dict(enumerate(pair)), [type_])[0] for pair in _parts(b, x, value)))]
+    if is_unsigned(x):
+        plain = signless(element(x).width)
+        type_ = with_element(op.results[0].type, plain)
+        (y,) = b.again(op, {0: b.bitcast(x, plain), 1: b.bitcast(value, plain)}, [type_])
+        return [b.bitcast(y, element(x))]
+    return None
+
+
+def _parts(b: Emitter, x: Any, y: Any) -> list[tuple[Any, Any]]:
+    return [(b.real(x), b.real(y)), (b.imag(x), b.imag(y))]

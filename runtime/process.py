@@ -1,0 +1,120 @@
+"""A program of the system in a process of its own: within limits, and gone when its caller is interrupted."""
+
+import os
+import signal
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+
+_LOOK = 0.2  # seconds between looks at whether to stop
+
+
+def _half_of_memory() -> int:
+    """Half of this machine's memory in MiB, at least 2 GiB; 8 GiB where the system does not say."""
+    try:
+        return max(2048, os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") // 2**21)
+    except (AttributeError, ValueError, OSError):
+        return 8192
+
+
+@dataclass(frozen=True)
+class Limits:
+    """What one process may take: wall-clock seconds, and MiB of memory (on Linux); 0 is no limit."""
+
+    seconds: float = 900
+    mebibytes: int = _half_of_memory()
+
+
+@dataclass(frozen=True)
+class Ended:
+    """How a process ended: `code` is negative for a signal, None where its time ran out."""
+
+    code: int | None
+    output: bytes
+    errors: str
+
+
+class Stopped(Exception):
+    """The process was ended since someone else wished so."""
+
+
+def run_within(
+    command: Sequence[str],
+    program: bytes,
+    limits: Limits,
+    environment: Mapping[str, str],
+    stop: threading.Event | None = None,
+) -> Ended:
+    """Run a command on what it reads from standard input, to its end or to that of a limit.
+
+    Whatever ends this call (KeyboardInterrupt, `stop`, the limit) first ends the process and all that it has
+    started.  Raises Stopped once `stop` is set, OSError where the command does not start.
+    """
+    # A group of its own: the compiler starts a linker, which has to end with it.
+    group = {"process_group": 0} if os.name == "posix" else {}
+    process = subprocess.Popen(
+        command,
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        env=dict(environment),
+        **group,  # type: ignore[call-overload]
+    )
+    try:
+        _limit_memory(process.pid, limits.mebibytes)
+        deadline = time.monotonic() + limits.seconds if limits.seconds else None
+        given: bytes | None = program
+        while True:
+            try:
+                output, errors = process.communicate(given, _patience(deadline, stop))
+                return Ended(process.returncode, output, errors.decode("utf-8", "replace"))
+            except subprocess.TimeoutExpired:
+                given = None  # communicate goes on where it was
+                if stop is not None and stop.is_set():
+                    raise Stopped from None
+                if deadline is not None and time.monotonic() >= deadline:
+                    return Ended(None, b"", "")
+    finally:
+        _end(process)
+
+
+def _patience(deadline: float | None, stop: threading.Event | None) -> float | None:
+    """Seconds until someone has to look again."""
+    left = None if deadline is None else max(0.0, deadline - time.monotonic())
+    if stop is None:
+        return left
+    return _LOOK if left is None else min(left, _LOOK)
+
+
+def _limit_memory(process: int, mebibytes: int) -> None:
+    """Limit what a process may allocate.
+
+    From outside, since code between fork and exec is unsafe beside threads; the process waits for its input
+    meanwhile.  Data, not address space, much of which is reserved and never used.
+    """
+    if not mebibytes or not sys.platform.startswith("linux"):
+        return
+    import resource
+
+    limit = mebibytes * 2**20
+    with suppress(OSError, ValueError):  # it may have ended; the system may have a lower limit
+        resource.prlimit(process, resource.RLIMIT_DATA, (limit, limit))
+
+
+def _end(process: "subprocess.Popen[bytes]") -> None:
+    """End a process that still runs, and those of its group, and wait for it."""
+    with suppress(OSError):
+        if os.name == "posix":
+            os.killpg(process.pid, signal.SIGKILL)
+        elif process.poll() is None:
+            process.kill()
+    # Nothing is read any more, and the pipes may be held open by what the process started.
+    for pipe in (process.stdin, process.stdout, process.stderr):
+        with suppress(OSError, ValueError):
+            if pipe is not None:
+                pipe.close()
+    process.wait()
