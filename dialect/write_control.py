@@ -5,7 +5,7 @@ from typing import Any
 
 from torch_mlir import ir
 
-from tiduc.dialect.control import CALL, DERIVATIVES, Loop, control
+from tiduc.dialect.control import CALL, DERIVATIVES, Loop, control, options
 from tiduc.dialect.graph import Definition, Graph, Value, stem
 from tiduc.dialect.verify import TERMINATOR
 from tiduc.dialect.view import View
@@ -95,7 +95,10 @@ class ControlWriter:
         self, op: Definition, made: Loop, operands: Sequence[Any], types: Sequence[Any], ip: Any
     ) -> Any:
         n = len(made.inits)
-        loop = ir.Operation.create("stablehlo.while", types, operands[:n], regions=2, loc=op.location, ip=ip)
+        given = options(made)
+        loop = ir.Operation.create(
+            "stablehlo.while", types, operands[:n], given, regions=2, loc=op.location, ip=ip
+        )
         for region, graph in zip(loop.regions, (made.cond, made.body), strict=True):
             assert graph is not None
             block = region.blocks.append(*types, arg_locs=[op.location] * n)

@@ -6,6 +6,11 @@ from tiduc.passes.textual import Option, Pass
 
 _GRAPH = "the graph, by symbol; by default @main, or the only one that is not linear"
 _NAME = "the new graph's symbol; by default the first free one of {}0, {}1, ..."
+_LOOP_MEMORY = Option(
+    "loop-memory",
+    "string",
+    "how loops that run backwards get what they read, where a loop does not say: stack, sqrt, log or auto",
+)
 
 PASSES: dict[str, Pass] = {
     pass_.name: pass_
@@ -74,17 +79,14 @@ PASSES: dict[str, Pass] = {
             "tidu-structure",
             "Settles the loops, branches and calls of flat graphs: what stands at one site, or runs along, is one op.",
             mlir_passes.structure_in_place,
-            (
-                Option(
-                    "memory", "string", "how loops that run backwards get what they read: stack, log or auto"
-                ),
-            ),
+            (_LOOP_MEMORY,),
             by_rules=True,
         ),
         Pass(
             "tidu-lower",
             "Makes a function of plain StableHLO of each flat graph, and simplifies it; settles loops if need be.",
             mlir_passes.lower_in_place,
+            (_LOOP_MEMORY,),
             by_rules=True,
         ),
         Pass(

@@ -139,12 +139,12 @@ def simplify_in_place(module: Any) -> None:
             simplify(op)
 
 
-def structure_in_place(module: Any, memory: str = "auto", opset: OpSet = OPSET) -> None:
+def structure_in_place(module: Any, loop_memory: str = "auto", opset: OpSet = OPSET) -> None:
     """Flat graphs get loops of StableHLO's kind."""
     view = resolve(module)
     for graph in [view.graph(name) for name in list(view.graphs)]:
         if not graph.private:
-            made = structure(view, graph, opset, memory)
+            made = structure(view, graph, opset, loop_memory)
             view.write()
             if made is not graph:
                 old = graph.op
@@ -157,7 +157,7 @@ def structure_in_place(module: Any, memory: str = "auto", opset: OpSet = OPSET) 
                     op.erase()
 
 
-def lower_in_place(module: Any, opset: OpSet = OPSET) -> None:
+def lower_in_place(module: Any, loop_memory: str = "auto", opset: OpSet = OPSET) -> None:
     """Flat graphs become functions of plain StableHLO."""
     bind = next((op for op in operations(module.body) if op.name == "tidu.bind"), None)
     if bind is not None:
@@ -166,7 +166,7 @@ def lower_in_place(module: Any, opset: OpSet = OPSET) -> None:
     graphs = [view.graph(name) for name in list(view.graphs)]
     for graph in graphs:
         if not graph.private:
-            flat = structure(view, graph, opset)
+            flat = structure(view, graph, opset, loop_memory)
             lowered = lower(flat, view=view)  # held, since an op does not keep its module alive
             for function in list(operations(lowered.body)):
                 function.move_before(graph.op)

@@ -39,7 +39,7 @@ def size(x: Value) -> int:
     """How many bytes a value takes; more than any where its sizes are open."""
     if is_open(x.type):
         return _UNLIMITED
-    return prod(x.type.shape) * max(bits(x), 8) // 8
+    return int(prod(x.type.shape)) * max(bits(x), 8) // 8
 
 
 def kept(wanted: Sequence[Value], free: Collection[Value]) -> list[Value]:

@@ -57,7 +57,7 @@ def _memory(scope: Scope, cluster: Cluster, outside: Sequence[Value]) -> str:
         return "stack"
     if wanted == "auto":
         return "sqrt" if sum(prod(x.type.shape) * bits(x) // 8 for x in outside) > LIMIT else "stack"
-    return wanted  # type: ignore[no-any-return]
+    return wanted
 
 
 def _bound(cluster: Cluster) -> int | None:
@@ -176,7 +176,17 @@ def emit_stacked(scope: Scope, cluster: Cluster, members: Sequence[Member], coun
     ]
     condition = _condition(scope, cluster, members[0], made, count)
     results = emit_while(
-        scope, b, inits, list(made.outside), inner, carries, nexts, made.inputs, used, condition
+        scope,
+        b,
+        inits,
+        list(made.outside),
+        inner,
+        carries,
+        nexts,
+        made.inputs,
+        used,
+        condition,
+        (leader.memory, leader.bound),
     )
     if leader.cond is not None:
         cluster.count = results[0]
@@ -257,7 +267,7 @@ def give_all(
 ) -> None:
     """Tells the scope what a cluster's loop has given; NaN where it was to run more often than its bound."""
     given = {at: y for at, y in carries.items() if y is not None}
-    if cluster.counter is not None:
+    if cluster.counter is not None and cluster.memory != "log":
         b, bound = scope.b, _bound(cluster)
         within = b.compare(cluster.count, b.constant(bound, index_type()), "LE")
         for at, y in given.items():

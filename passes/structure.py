@@ -21,6 +21,7 @@ from torch_mlir import ir
 
 from tiduc.dialect.context import stage
 from tiduc.dialect.control import (
+    MEMORIES,
     Branches,
     Loop,
     control,
@@ -30,6 +31,7 @@ from tiduc.dialect.control import (
     is_control,
     is_kept,
 )
+from tiduc.dialect.errors import RequestError
 from tiduc.dialect.graph import Definition, Graph, Value, stem
 from tiduc.dialect.keys import KeyTable
 from tiduc.dialect.view import View
@@ -109,8 +111,10 @@ class Scope:
 def structure(view: View, graph: Graph, opset: OpSet, memory: str = "auto") -> Graph:
     """The flat graph with loops of StableHLO's kind; itself where it has no control flow.
 
-    `memory` says how loops that run backwards get what they read: "stack", "log" or "auto".
+    `memory` says how loops that run backwards get what they read, where they do not: one of `MEMORIES`.
     """
+    if memory not in MEMORIES:
+        raise RequestError(f"loop memory is one of {', '.join(MEMORIES)}, not {memory!r}")
     if not any(is_control(op) for op in graph.definitions):
         return graph
     b = opset.builder(View(ir.Module.create()), graph.name)

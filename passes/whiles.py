@@ -19,10 +19,12 @@ def emit_while(
     inputs: Sequence[Value],
     used: Sequence[bool],
     condition: Callable[[Any, dict[Value, Value]], Value],
+    options: tuple[str | None, int | None] = (None, None),
 ) -> list[Value | None]:
     """Emits a loop without sequences; its last carries, None for those that neither it nor anybody needs.
 
     `inner` has built one iteration, from `carries` and `inputs` to `nexts`; `condition` emits the test.
+    `options` are what the program says of the loop's memory and length.
     """
     raw = inner.finish(nexts)
     test = scope.builder("C")
@@ -33,7 +35,18 @@ def emit_while(
     body = scope.closed([nexts[i] for i in kept], [*(carries[i] for i in kept), *inputs])
     of_cond = list(cond.inputs.values())
     cond = scope.closed(cond.outputs, [*(of_cond[i] for i in kept), *of_cond[len(carries) :]])
-    made = Loop(tuple(inits[i] for i in kept), (), tuple(invariants), body, cond, False, None, body.name)
+    made = Loop(
+        tuple(inits[i] for i in kept),
+        (),
+        tuple(invariants),
+        body,
+        cond,
+        False,
+        None,
+        body.name,
+        memory=options[0],
+        bound=options[1],
+    )
     for graph in (raw, test.graph):
         scope.view.discard(graph)
     results = dict(zip(kept, emit_loop(b, made), strict=True))

@@ -1,4 +1,4 @@
-"""What loops keep for their derivatives: the same numbers from stacks, segments and bisection, and how much memory each takes."""
+"""What loops keep for their derivatives: the same numbers from stacks, segments and bisection, and how much."""
 
 import re
 from collections.abc import Callable, Sequence
@@ -98,3 +98,112 @@ def test_second_order(memory: str) -> None:
         wanted = jax.jvp(jax.grad(function, (0, 1)), tuple(arguments), tuple(dx))[1]
     agree(xla.by_xla(program.hvp().text, [*arguments, *dx]), wanted)
     agree(xla.by_xla(program.grad().vjp().text, [*arguments, *dx])[2:], wanted)
+
+
+# ---- how much is kept ------------------------------------------------------------------------------------------
+
+
+def stacks(text: str, n: int) -> list[str]:
+    """The types of the values of `n` entries that loops carry, each once."""
+    loops = re.findall(r"stablehlo.while\(.*\) : (.*?)(?: attributes.*)?\n", text)
+    return [
+        t for types in loops for t in types.split(", ") if t.startswith((f"tensor<{n}x", f"tensor<{n}xf"))
+    ]
+
+
+def grad(function: Callable[..., Any], arguments: Sequence[Any], memory: str = "auto") -> str:
+    return replace(tiduc.load(exported(function, arguments)), loop_memory=memory).grad().text
+
+
+def test_cheap_values_are_made_again() -> None:
+    """Of sin(c w), which reads cos(c w) and c, only c is kept, and no counter."""
+    assert stacks(grad(*counted(17), "stack"), 17) == ["tensor<17x3xf64>"]
+
+
+def test_products_of_matrices_are_kept() -> None:
+    """Of tanh(a @ d): d for the cotangent of a, and the product or the tangens, but not both."""
+    forwards = grad(*scanned(7), "stack").partition("do {")[0]
+    assert stacks(forwards, 7) == ["tensor<7x2xf64>"] * 2
+
+
+def test_checkpoints_are_few() -> None:
+    text = grad(*counted(100), "sqrt")
+    assert not stacks(text, 100)
+    assert set(stacks(text, 11)) == {"tensor<11x3xf64>"}  # of every tenth iteration, and one that is not used
+    assert set(stacks(text, 10)) == {"tensor<10x3xf64>"}  # of the iterations of a segment
+    text = grad(*counted(100), "log")
+    assert not stacks(text, 100) and "tensor<34x3xf64>" in text
+
+
+def test_large_stacks_are_not_made_unasked() -> None:
+    function, _ = counted(100_000)
+    arguments = random((1000,), (1000,))
+    assert stacks(grad(function, arguments, "stack"), 100_000)
+    assert not stacks(grad(function, arguments), 100_000)
+
+
+# ---- what a program says of its loops ------------------------------------------------------------------------
+
+
+def said(attributes: str) -> str:
+    """x <- sin(x) y, n times, in a loop with attributes."""
+    return f"""
+func.func @main(%x: tensor<f64>, %n: tensor<i32>) -> tensor<f64> {{
+  %zero = stablehlo.constant dense<0> : tensor<i32>
+  %one = stablehlo.constant dense<1> : tensor<i32>
+  %0:2 = stablehlo.while(%i = %zero, %c = %x) : tensor<i32>, tensor<f64> attributes {{{attributes}}} cond {{
+    %1 = stablehlo.compare LT, %i, %n : (tensor<i32>, tensor<i32>) -> tensor<i1>
+    stablehlo.return %1 : tensor<i1>
+  }} do {{
+    %1 = stablehlo.add %i, %one : tensor<i32>
+    %2 = stablehlo.sine %c : tensor<f64>
+    %3 = stablehlo.multiply %2, %x : tensor<f64>
+    stablehlo.return %1, %3 : tensor<i32>, tensor<f64>
+  }}
+  return %0#1 : tensor<f64>
+}}"""
+
+
+def by_hand(n: int) -> list[float]:
+    """Its derivatives of order one and two."""
+
+    def f(x: Any) -> Any:
+        c = x
+        for _ in range(n):
+            c = jnp.sin(c) * x
+        return c
+
+    with jax.enable_x64(True):
+        return [float(jax.grad(f)(0.7)), float(jax.grad(jax.grad(f))(0.7))]
+
+
+@pytest.mark.parametrize("memory", MEMORIES)
+def test_bounded(memory: str) -> None:
+    """With a bound, reverse over reverse needs no trip count; beyond it there is NaN and no wrong number."""
+    program = replace(tiduc.load(said("tidu.max_trip_count = 8 : i64")), loop_memory=memory)
+    first, second = program.grad().text, program.grad().grad().text
+    for n in (0, 1, 5, 8):
+        got = [xla.by_xla(text, [np.float64(0.7), np.int32(n)])[0] for text in (first, second)]
+        np.testing.assert_allclose(got, by_hand(n), rtol=1e-12)
+    beyond = [xla.by_xla(text, [np.float64(0.7), np.int32(9)])[0] for text in (first, second)]
+    assert np.isnan(beyond[1])
+    assert memory == "log" or np.isnan(beyond[0])
+
+
+def test_bound_stays_in_text() -> None:
+    program = tiduc.load(tiduc.load(said("tidu.max_trip_count = 8 : i64")).grad().text)
+    got = xla.by_xla(program.grad().text, [np.float64(0.7), np.int32(5)])[0]
+    np.testing.assert_allclose(got, by_hand(5)[1], rtol=1e-12)
+
+
+def test_without_a_bound_reverse_over_reverse_is_refused() -> None:
+    with pytest.raises(tiduc.TiducError, match="tidu.max_trip_count"):
+        _ = tiduc.load(said("")).grad().grad().text
+
+
+def test_the_loop_overrides() -> None:
+    text = said('tidu.max_trip_count = 100 : i64, tidu.loop_memory = "sqrt"')
+    program = replace(tiduc.load(text), loop_memory="stack")
+    assert not stacks(program.grad().text, 100)
+    with pytest.raises(tiduc.TiducError, match="stack, sqrt, log, auto"):
+        _ = tiduc.load(said('tidu.loop_memory = "much"')).grad().text

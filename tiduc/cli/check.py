@@ -8,7 +8,7 @@ import click
 import numpy as np
 
 from tiduc.check import check
-from tiduc.cli.derivatives import WRT, wanted
+from tiduc.cli.derivatives import LOOP_MEMORY, WRT, wanted
 from tiduc.cli.diagnostics import about, waiting
 from tiduc.cli.execution import INPUTS, SEED, TARGET, arguments
 from tiduc.cli.files import ENTRY, FILE, read_module, write
@@ -27,6 +27,7 @@ _DISAGREES = click.style("DISAGREES", fg="red", bold=True)
 @ENTRY
 @WRT
 @RULES
+@LOOP_MEMORY
 @INPUTS
 @SEED
 @TARGET
@@ -48,6 +49,7 @@ def _check(
     entry: str | None,
     wrt: tuple[str, ...],
     opset: OpSet,
+    loop_memory: str,
     inputs: tuple[str, ...],
     seed: int,
     target: str,

@@ -8,6 +8,7 @@ import click
 from tiduc.cli.diagnostics import about
 from tiduc.cli.files import ENTRY, FILE, OUTPUT, read_module, write, write_binary
 from tiduc.cli.rules import RULES
+from tiduc.dialect.control import MEMORIES
 from tiduc.emit import EMITTERS, emit
 from tiduc.passes.rules.registry import OpSet
 from tiduc.pipeline import STAGES
@@ -19,6 +20,15 @@ WRT = click.option(
     metavar="INPUTS",
     help="The inputs to differentiate in, by position or name: 0,2 or x,y. May be given again, for names "
     "that hold commas; @2 is the name 2. By default all of a float or complex type.",
+)
+
+LOOP_MEMORY = click.option(
+    "--loop-memory",
+    type=click.Choice(MEMORIES),
+    default="auto",
+    show_default=True,
+    help="What derivatives of loops keep, where a loop does not say: everything, in stacks; checkpoints of sqrt n "
+    "iterations, or of log n, from which the others are run again; or what fits the loop.",
 )
 
 _GRAPHS: dict[str, dict[str, str]] = {
@@ -50,13 +60,14 @@ def _derivative(
     entry: str | None,
     wrt: tuple[str, ...],
     opset: OpSet,
+    loop_memory: str,
     stop_after: str | None,
     kind: str,
     output: str,
     **options: bool,
 ) -> None:
     with about(file):
-        program = from_module(read_module(file, dialects=opset.dialects), entry, opset)
+        program = from_module(read_module(file, dialects=opset.dialects), entry, opset, loop_memory)
         positions = wanted(program, wrt)
         if stop_after != "import":
             by_then = _GRAPHS[name].get(stop_after or "", name)
@@ -76,6 +87,7 @@ def _command(name: str, help: str) -> click.Command:
         ENTRY,
         WRT,
         RULES,
+        LOOP_MEMORY,
         OUTPUT,
         click.option(
             "--stop-after", type=click.Choice(stages), help="Print the IR after this stage instead."
