@@ -33,8 +33,8 @@ DERIVATIVES = ("tidu.jvp", "tidu.vjp")
 CALL_VJP = "tidu.call_vjp"
 """Tangents of a function that names its VJP, (x..., dx...) -> dy..., which nobody knows: only its transpose."""
 
-KEPT = "no_inline"
-"""On a graph: it stays a function of that name, by which rules or other files know it."""
+KEPT = "tidu.function"
+"""On a graph: it stays a function of this name, by which rules or other files know it."""
 
 BASE = "tidu.base"
 """Names the first graph of the op that this one gives more results of; both are at one site."""
