@@ -98,6 +98,7 @@ __all__ = [
     "read",
     "resolve",
     "run_pipeline",
+    "structure",
 ]
 
 
