@@ -309,22 +309,25 @@ class Program:
 # ---- loading -----------------------------------------------------------------------------------------------
 
 
-def load(source: str | bytes | Path, entry: str | None = None, opset: OpSet = OPSET) -> Program:
+def load(
+    source: str | bytes | Path, entry: str | None = None, opset: OpSet = OPSET, inline: bool = False
+) -> Program:
     """The program in a file, in StableHLO text (a `str` with a newline or a brace) or in bytecode.
 
     `entry` names the public function; by default `main`, or the only one. `opset` holds the rules; of its ops the
-    file may have some, in generic form, that MLIR does not know. `TiducError` where it cannot be read.
+    file may have some, in generic form, that MLIR does not know. With `inline`, every call is inlined that may be.
+    `TiducError` where it cannot be read.
     """
     if isinstance(source, bytes) or (isinstance(source, str) and ("\n" in source or "{" in source)):
-        return from_module(parse(source, dialects=opset.dialects), entry, opset)
-    return from_module(read(source, opset.dialects), entry, opset)
+        return from_module(parse(source, dialects=opset.dialects), entry, opset, inline)
+    return from_module(read(source, opset.dialects), entry, opset, inline)
 
 
 @stage
-def from_module(module: Any, entry: str | None = None, opset: OpSet = OPSET) -> Program:
+def from_module(module: Any, entry: str | None = None, opset: OpSet = OPSET, inline: bool = False) -> Program:
     """The program in an `ir.Module` of `func.func`s, or of graphs made by `import_stablehlo`."""
     entry = _entry(module, entry)
-    imported = import_stablehlo(module, entry, opset)
+    imported = import_stablehlo(module, entry, opset, inline)
     view = resolve(imported)
     graph = view.graph(entry)
     results = [y for y in graph.outputs if y is not None]

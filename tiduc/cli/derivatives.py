@@ -50,13 +50,14 @@ def _derivative(
     entry: str | None,
     wrt: tuple[str, ...],
     opset: OpSet,
+    inline: bool,
     stop_after: str | None,
     kind: str,
     output: str,
     **options: bool,
 ) -> None:
     with about(file):
-        program = from_module(read_module(file, dialects=opset.dialects), entry, opset)
+        program = from_module(read_module(file, dialects=opset.dialects), entry, opset, inline)
         positions = wanted(program, wrt)
         if stop_after != "import":
             by_then = _GRAPHS[name].get(stop_after or "", name)
@@ -76,6 +77,11 @@ def _command(name: str, help: str) -> click.Command:
         ENTRY,
         WRT,
         RULES,
+        click.option(
+            "--inline",
+            is_flag=True,
+            help="Inline every call; by default a function called several times is differentiated once.",
+        ),
         OUTPUT,
         click.option(
             "--stop-after", type=click.Choice(stages), help="Print the IR after this stage instead."
