@@ -1,7 +1,8 @@
 """Calls of functions, as graphs have them: inlined where that costs nothing, else calls of graphs.
 
 A function that is called once, is small, or draws random numbers is inlined; one whose attributes say `no_inline` is
-if all are to be, and one that names a rule of its own never. What is left is linearized and transposed once for all its calls.
+if all are to be, and one that names a rule of its own never. What is left is linearized and transposed once for all
+its calls.
 """
 
 from collections import Counter
