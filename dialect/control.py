@@ -33,8 +33,8 @@ DERIVATIVES = ("tidu.jvp", "tidu.vjp")
 CALL_VJP = "tidu.call_vjp"
 """Tangents of a function that names its VJP, (x..., dx...) -> dy..., which nobody knows: only its transpose."""
 
-KEPT = "no_inline"
-"""On a graph: it stays a function of that name, by which rules or other files know it."""
+KEPT = "tidu.function"
+"""On a graph: it stays a function of this name, by which rules or other files know it."""
 
 MEMORY, BOUND = "tidu.loop_memory", "tidu.max_trip_count"
 """What a program may say of a loop: how it keeps residuals, and how often it runs at most."""

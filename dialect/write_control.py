@@ -5,7 +5,7 @@ from typing import Any
 
 from torch_mlir import ir
 
-from tiduc.dialect.control import CALL, DERIVATIVES, Loop, control, options
+from tiduc.dialect.control import CALL, DERIVATIVES, KEPT, Loop, control, options
 from tiduc.dialect.graph import Definition, Graph, Value, stem
 from tiduc.dialect.verify import TERMINATOR
 from tiduc.dialect.view import View
@@ -41,9 +41,11 @@ class ControlWriter:
             graph = self._unwritten.pop()
             outputs = [y for y in graph.outputs if y is not None]
             type_ = ir.FunctionType.get([x.type for x in graph.inputs.values()], [y.type for y in outputs])
-            own = {name: graph.attributes[name] for name in DERIVATIVES if name in graph.attributes}
-            for symbol in own.values():
-                self._named(self._view.graph(symbol.value))
+            own = {
+                name: ir.FlatSymbolRefAttr.get(self._named(self._view.graph(graph.attributes[name].value)))
+                for name in DERIVATIVES
+                if name in graph.attributes
+            }
             attributes = {
                 **own,
                 "sym_name": ir.StringAttr.get(self._functions[graph.name]),
@@ -69,7 +71,8 @@ class ControlWriter:
     def _named(self, graph: Graph) -> str:
         """The name of the function that a graph becomes."""
         if graph.name not in self._functions:
-            self._functions[graph.name] = self._free(stem(graph))
+            kept = graph.attributes.get(KEPT)
+            self._functions[graph.name] = self._free(kept.value if kept is not None else stem(graph))
             self._unwritten.append(graph)
         return self._functions[graph.name]
 

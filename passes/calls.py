@@ -1,7 +1,8 @@
 """Calls of functions, as graphs have them: inlined where that costs nothing, else calls of graphs.
 
-A function that is called once, is small, or draws random numbers is inlined; one whose attributes say `no_inline`, or
-name a rule of its own, never is. What is left is linearized and transposed once for all its calls.
+A function that is called once, is small, or draws random numbers is inlined; one whose attributes say `no_inline` is
+if all are to be, and one that names a rule of its own never. What is left is linearized and transposed once for all
+its calls.
 """
 
 from collections import Counter
@@ -31,7 +32,8 @@ def settle_calls(functions: Mapping[str, Any], roots: list[str], inline: bool) -
             function = functions.get(callee)
             if function is None or not len(function.regions[0].blocks):
                 raise Unsupported(f"@{callee} is called, but has no body", call.location)
-            cheap = count[callee] == 1 or _size(function) <= SMALL
+            wanted = "no_inline" not in function.attributes
+            cheap = wanted and (count[callee] == 1 or _size(function) <= SMALL)
             if _may_be_inlined(function) and (inline or cheap or holds_draws(function)):
                 _inline(call, function)
             else:
@@ -75,8 +77,7 @@ def _callees_first(functions: Mapping[str, Any], roots: list[str]) -> list[str]:
 
 
 def _may_be_inlined(function: Any) -> bool:
-    attributes = function.attributes
-    if "no_inline" in attributes or any(name.startswith("tidu.") for name in attributes):
+    if any(name.startswith("tidu.") for name in function.attributes):
         return False
     return len(function.regions[0].blocks) == 1
 

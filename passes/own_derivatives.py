@@ -40,7 +40,7 @@ def keep_functions(module: Any, opset: OpSet) -> list[str]:
             continue
         if not len(function.regions[0].blocks):
             raise ParseError(f"@{name} has no body", function.location)
-        function.attributes[KEPT] = ir.UnitAttr.get()
+        function.attributes[KEPT] = ir.StringAttr.get(name)
         if named and "sym_visibility" not in function.attributes:
             _apart(function, name, functions)
     return list(derivatives)
@@ -64,7 +64,7 @@ def _check(function: Any, name: str, attribute: str, functions: dict[str, Any], 
         actual = ir.TypeAttr(derivative.attributes["function_type"]).value
         message = f"@{symbol.value}, the {attribute} of @{name}, has the type {actual}, expects {wanted}"
         raise ParseError(message, derivative.location)
-    derivative.attributes[KEPT] = ir.UnitAttr.get()
+    derivative.attributes[KEPT] = ir.StringAttr.get(symbol.value)
     return str(symbol.value)
 
 
@@ -82,6 +82,7 @@ def _apart(function: Any, name: str, functions: dict[str, Any]) -> None:
     moved = [attribute for attribute in (KEPT, *DERIVATIVES) if attribute in function.attributes]
     attributes = {attribute: function.attributes[attribute] for attribute in moved}
     attributes |= {"sym_name": ir.StringAttr.get(inner), "function_type": type_}
+    attributes[KEPT] = ir.StringAttr.get(inner)
     attributes["sym_visibility"] = ir.StringAttr.get("private")
     end = {"loc": function.location, "ip": ir.InsertionPoint(function)}
     private = ir.Operation.create("func.func", attributes=attributes, regions=1, **end)

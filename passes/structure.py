@@ -21,9 +21,12 @@ from torch_mlir import ir
 
 from tiduc.dialect.context import stage
 from tiduc.dialect.control import (
+    DERIVATIVES,
+    KEPT,
     MEMORIES,
     Branches,
     Loop,
+    branches,
     control,
     element_type,
     emit_call,
@@ -129,12 +132,17 @@ def structured(view: View, graph: Graph, opset: OpSet, memory: str) -> Graph:
     key = "structured", graph.name, memory
     found = view.derived.get(key)
     if found is None:
-        found = graph
-        if any(is_control(op) for op in graph.definitions):
+        found, named = graph, [name for name in DERIVATIVES if name in graph.attributes]
+        if named or any(is_control(op) for op in graph.definitions):
             b = opset.builder(view, view.fresh(stem(graph)))
             b.graph.attributes["sym_visibility"] = ir.StringAttr.get("private")
             found = _rebuilt(view, graph, b, opset, memory)
         view.derived[key] = found
+        if KEPT in graph.attributes:
+            found.attributes |= graph.attributes
+        for name in named:
+            derivative = structured(view, view.graph(graph.attributes[name].value), opset, memory)
+            found.attributes[name] = ir.FlatSymbolRefAttr.get(derivative.name)
     return found
 
 
@@ -152,8 +160,13 @@ def _rebuilt(view: View, graph: Graph, b: Any, opset: OpSet, memory: str) -> Gra
     for node in _in_order(scope, order):
         if isinstance(node, Definition):
             b.location = node.location
+            operands = tuple([local[x] for x in node.operands])
             captures = tuple([local[x] for x in node.captures]) if node.captures else ()
-            results = b.copy(node, tuple([local[x] for x in node.operands]), captures)
+            if is_control(node):  # the call of a function that is kept
+                (called,) = branches(view, node).graphs
+                results = emit_call(b, structured(view, called, opset, memory), operands)
+            else:
+                results = b.copy(node, operands, captures)
             local.update(zip(node.results, results, strict=True))
         else:
             b.location = node.members[0].ops[0].location

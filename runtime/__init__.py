@@ -1,1 +1,55 @@
-"""Bytes and arrays: compile StableHLO, run compiled modules; sees no tidu op."""
+"""Bytes and arrays: compile StableHLO, run compiled modules; sees no tidu op.
+
+    import tiduc.runtime
+
+    with tiduc.runtime.load("gradient.vmfb") as module:
+        gradient = module["main"]
+        value, slope = gradient(w, x)  # NumPy arrays in, NumPy arrays out
+        w = gradient.keep(w, x)[1]  # ... and on the device
+
+Needs NumPy and IREE's runtime only.  Every name below is imported when it is first used.
+"""
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from tiduc.dialect.errors import InputError, RequestError, TiducError
+    from tiduc.runtime.devices import DeviceArray, devices
+    from tiduc.runtime.run import Executable, Module, load
+    from tiduc.runtime.signature import Signature
+
+_MODULE_OF = {
+    "DeviceArray": "tiduc.runtime.devices",
+    "Executable": "tiduc.runtime.run",
+    "InputError": "tiduc.dialect.errors",
+    "Module": "tiduc.runtime.run",
+    "RequestError": "tiduc.dialect.errors",
+    "Signature": "tiduc.runtime.signature",
+    "TiducError": "tiduc.dialect.errors",
+    "devices": "tiduc.runtime.devices",
+    "load": "tiduc.runtime.run",
+}
+
+__all__ = [
+    "DeviceArray",
+    "Executable",
+    "InputError",
+    "Module",
+    "RequestError",
+    "Signature",
+    "TiducError",
+    "devices",
+    "load",
+]
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _MODULE_OF:
+        raise AttributeError(f"module 'tiduc.runtime' has no attribute {name!r}")
+    value = globals()[name] = getattr(import_module(_MODULE_OF[name]), name)
+    return value
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *__all__})

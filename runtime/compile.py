@@ -26,6 +26,7 @@ from tiduc.runtime.targets import Target, find_target
 _DIAGNOSTIC = re.compile(r"^(?:(?P<location>\S.*?): )?error: (?P<message>.*)$", re.MULTILINE)
 _NO_LOCATION = re.compile(r"<unknown>|<stdin>:0:0")
 _PLACE = re.compile(r'"((?:[^"\\]|\\.)*)":(\d+):(\d+)')  # in the `loc(...)` of fused and named locations
+_FILE_LINE_COL = re.compile(r":\d+:\d+$")
 _OUT_OF_MEMORY = re.compile(r"out of memory|bad_alloc|cannot allocate memory|Cannot allocate", re.IGNORECASE)
 
 
@@ -158,9 +159,9 @@ def _located(location: str, name: str) -> str:
     place = _PLACE.search(location) if location.startswith("loc(") else None
     if place:
         return ":".join(place.groups())
-    if _NO_LOCATION.match(location):
+    if _NO_LOCATION.match(location) or not _FILE_LINE_COL.search(location):
         return name
-    return location.replace("<stdin>", name, 1) or name
+    return location.replace("<stdin>", name, 1)
 
 
 def _signal_name(number: int) -> str:

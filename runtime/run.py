@@ -1,11 +1,7 @@
 """run: a compiled module and arrays to arrays."""
 
 import os
-import re
-import sys
-import threading
-from collections.abc import Sequence
-from contextlib import suppress
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -14,21 +10,10 @@ import numpy as np
 from iree.runtime.dtypes import map_dtype_to_hal_element_type
 
 from tiduc.dialect.errors import InputError, RequestError, TiducError
+from tiduc.runtime.devices import Array, DeviceArray, first_line
 from tiduc.runtime.files import read_bytes, written_whole
-from tiduc.runtime.signature import (
-    REFLECTION,
-    Signature,
-    TensorType,
-    Value,
-    from_declaration,
-    from_reflection,
-)
-from tiduc.runtime.targets import Target, find_target
-
-Array = np.ndarray[Any, np.dtype[Any]]
-
-_SWEEPING = threading.Lock()
-_PLACEHOLDER = re.compile(r".*/iree_dylib_\w{6}(?: \(deleted\))?")
+from tiduc.runtime.loading import Loaded
+from tiduc.runtime.signature import Signature, TensorType, Value, donated
 
 
 def run_module(
@@ -38,10 +23,24 @@ def run_module(
     return Executable(vmfb, target, entry)(*arguments)
 
 
-class Executable:
-    """One function of a compiled module, on a device: called with NumPy arrays, giving a tuple of them.
+def load(
+    source: bytes | str | os.PathLike[str], target: str = "cpu", devices: Sequence[str] = ()
+) -> "Module":
+    """The module in a `.vmfb` file, or in its bytes; TiducError where it cannot be read or loaded.
 
-    `signature` has its inputs and outputs, `entry` its name.  May be called from several threads at once.
+    `target` is the one that it was compiled for. `devices` names others than the target's usual one, as
+    `tiduc.runtime.devices()` lists them; a module that was compiled for several wants as many.
+    """
+    if isinstance(source, bytes):
+        return Module(source, target, "", devices)
+    return Module(read_bytes(source), target, os.fspath(source), devices)
+
+
+class Executable:
+    """One function of a compiled module, on a device: called with arrays, giving a tuple of arrays.
+
+    `signature` has its inputs and outputs, `entry` its name, `donated` the positions of the inputs that a call
+    overwrites with an output.  May be called from several threads at once.
     """
 
     def __init__(self, vmfb: bytes, target: str = "cpu", entry: str | None = None, name: str = "") -> None:
@@ -51,14 +50,14 @@ class Executable:
         the module in errors.  Raises TiducError where the bytes are no module, or none for this target, or
         where this machine has no such device; RequestError for an unknown `entry`.
         """
-        self.vmfb = vmfb
-        self._device = _open_device(find_target(target), name)
-        self._context, module = _load(vmfb, self._device, target, name)
-        # `__init` runs on loading; it is not for callers.
-        functions = [function for function in module.function_names if not function.startswith("__")]
-        self.entry = _choose(functions, entry, name)
-        self._function = module.lookup_function(self.entry)
-        self.signature = _signature(self._function.reflection, name)
+        self._prepare(Loaded(vmfb, target, name), entry)
+
+    @classmethod
+    def of(cls, loaded: Loaded, entry: str | None = None) -> "Executable":
+        """A function of a module that is loaded already."""
+        executable = cls.__new__(cls)
+        executable._prepare(loaded, entry)
+        return executable
 
     @classmethod
     def from_vmfb(cls, vmfb: bytes, target: str = "cpu", entry: str | None = None) -> "Executable":
@@ -74,6 +73,25 @@ class Executable:
             return cls(source, target, entry)
         return cls(read_bytes(source), target, entry, os.fspath(source))
 
+    def _prepare(self, loaded: Loaded, entry: str | None) -> None:
+        """Look up all that a call needs; a call of a small function takes less time than that."""
+        self._loaded, self._device = loaded, loaded.device
+        self.entry = loaded.chosen(entry)
+        self._function = loaded.function(self.entry)
+        self.signature: Signature = loaded.signature(self.entry)
+        aliased = donated(self._function.reflection.get("iree.abi.declaration", ""))
+        self.donated = tuple(sorted(aliased))
+        # Of an input: what an array that needs no further look has; and IREE's kind of its elements.
+        self._plan = tuple(
+            (value.type.dtype, value.type.shape, _element_type(value.type)) for value in self.signature.inputs
+        )
+        self._dtypes = tuple(_dtype(value, loaded.name) for value in self.signature.outputs)
+
+    @property
+    def vmfb(self) -> bytes:
+        """The compiled module: the bytes of a `.vmfb` file."""
+        return self._loaded.vmfb
+
     def save(self, path: str | os.PathLike[str]) -> Path:
         """Write the compiled module to `path`, whole or not at all; TiducError where that fails."""
         with written_whole(path) as file:
@@ -83,70 +101,152 @@ class Executable:
     def __call__(self, *arguments: Any) -> tuple[Array, ...]:
         """The outputs for these arguments, each an array of its own (no view, nothing shared).
 
-        Shapes and dtypes must be the signature's exactly; nothing is converted.  Sizes that it leaves open
-        must be what it knows of them, such as that a tangent has the shape of its primal.  Raises InputError,
-        naming the argument, before anything runs, and TiducError where the run itself fails.
+        An argument is a NumPy array or what NumPy or DLPack makes one of, or a DeviceArray.  Shapes and dtypes
+        must be the signature's exactly; nothing is converted.  Sizes that it leaves open must be what it knows
+        of them, such as that a tangent has the shape of its primal.  Raises InputError, naming the argument,
+        before anything runs, and TiducError where the run itself fails.
         """
-        inputs = self.signature.inputs
-        if len(arguments) != len(inputs):
-            listed = f" ({', '.join(map(str, inputs))})" if inputs else ""
-            raise InputError(f"{self.entry} takes {len(inputs)} arguments{listed}, got {len(arguments)}")
-        given = enumerate(zip(inputs, arguments, strict=True))
-        arrays = [checked(argument, value, index) for index, (value, argument) in given]
-        _check_sizes(self.signature, arrays)
-        packed = rt.VmVariantList(len(inputs))
-        for array in arrays:
-            packed.push_ref(self._upload(array).ref)
-        results = rt.VmVariantList(len(self.signature.outputs))
+        results = self._run(arguments)
+        download, view_type = self._device.download, rt.HalBufferView
         try:
-            self._context.invoke(self._function, packed, results)
-            return tuple(self._download(results, index) for index in range(len(results)))
+            return tuple(
+                [download(results.get_as_object(i, view_type), dtype) for i, dtype in enumerate(self._dtypes)]
+            )
         except (ValueError, RuntimeError) as error:
-            raise TiducError(f"{self.entry} failed while running: {_first_line(error)}") from error
+            raise self._failed(error) from error
+
+    def keep(self, *arguments: Any) -> tuple[DeviceArray, ...]:
+        """As a call, but the outputs stay on the device, for further calls: nothing of them is copied."""
+        results = self._run(arguments)
+        # What a function only passes on has its argument's memory, which a later call might overwrite.
+        taken: dict[int, list[Any]] = {}
+        overwritten = set(self.donated)
+        for i, argument in enumerate(arguments):
+            if type(argument) is DeviceArray and i not in overwritten:
+                view = argument.view()
+                taken.setdefault(view.byte_length, []).append(view.get_buffer())
+        kept = []
+        for i, dtype in enumerate(self._dtypes):
+            view = results.get_as_object(i, rt.HalBufferView)
+            buffer, same_size = view.get_buffer(), taken.setdefault(view.byte_length, [])
+            if any(buffer == other for other in same_size):
+                view = self._device.upload(self._device.download(view, dtype), int(view.element_type))
+                buffer = view.get_buffer()
+            same_size.append(buffer)
+            kept.append(DeviceArray(self._device, view, dtype))
+        return tuple(kept)
 
     def __repr__(self) -> str:
         return f"<Executable {self.entry}{self.signature}>"
 
-    def _upload(self, array: Array) -> Any:
-        """A buffer view on the device that holds a copy of the array."""
+    def _run(self, arguments: Sequence[Any]) -> Any:
+        """The function's results, as IREE lists them."""
+        context = self._loaded.context
+        if context is None:
+            raise RequestError("the module is closed", self._loaded.name)
+        plan = self._plan
+        if len(arguments) != len(plan):
+            inputs = self.signature.inputs
+            listed = f" ({', '.join(map(str, inputs))})" if inputs else ""
+            raise InputError(f"{self.entry} takes {len(inputs)} arguments{listed}, got {len(arguments)}")
+        arrays: list[Any] = []
+        for argument, (dtype, shape, _) in zip(arguments, plan, strict=True):
+            # What most arguments are, told in the fewest steps.
+            if (
+                type(argument) is not np.ndarray
+                or argument.dtype is not dtype
+                or argument.shape != shape
+                or not argument.flags.c_contiguous
+            ):
+                argument = self._fitting(argument, len(arrays))
+            arrays.append(argument)
+        if self.signature.sizes:
+            _check_sizes(self.signature, arrays)
+        if self.donated:
+            self._check_donated(arrays)
+        packed, upload = rt.VmVariantList(len(plan)), self._device.upload
+        for array, (_, _, element) in zip(arrays, plan, strict=True):
+            packed.push_ref((array.view() if type(array) is DeviceArray else upload(array, element)).ref)
+        for i in self.donated:
+            if type(arrays[i]) is DeviceArray:
+                arrays[i].give_away()
+        results = rt.VmVariantList(len(self._dtypes))
         try:
-            return self._device.allocator.allocate_buffer_copy(
-                memory_type=rt.MemoryType.DEVICE_LOCAL,
-                allowed_usage=rt.BufferUsage.DEFAULT,
-                device=self._device,
-                buffer=array,
-                element_type=map_dtype_to_hal_element_type(array.dtype),
-            )
+            context.invoke(self._function, packed, results)
         except (ValueError, RuntimeError) as error:
-            raise TiducError(f"cannot copy an argument to the device: {_first_line(error)}") from error
+            raise self._failed(error) from error
+        return results
 
-    def _download(self, results: Any, index: int) -> Array:
-        """A copy of one result in memory of the caller's."""
-        view = results.get_variant(index).deref(rt.HalBufferView)
-        buffer = view.get_buffer()
-        if not buffer.allowed_usage() & int(rt.BufferUsage.MAPPING_SCOPED):
-            buffer = self._staged(buffer)
-        dtype = rt.HalElementType.map_to_dtype(view.element_type)
-        if not np.prod(view.shape):  # nothing to map
-            return np.empty(view.shape, dtype)
-        return np.array(buffer.map().asarray(view.shape, dtype))
+    def _failed(self, error: Exception) -> TiducError:
+        return TiducError(f"{self.entry} failed while running: {first_line(error)}")
 
-    def _staged(self, source: Any) -> Any:
-        """A copy of a device's buffer in memory that the host can map.
+    def _fitting(self, argument: Any, index: int) -> Any:
+        """The argument as `_run` takes it: an array that `checked` lets through, or one on our device."""
+        value = self.signature.inputs[index]
+        if not isinstance(argument, DeviceArray):
+            return checked(argument, value, index)
+        argument.view()  # it may have been given away
+        if argument.device.hal is not self._device.hal:
+            raise InputError(
+                f"argument {index} ({value.name}) is on the device {argument.device.name}, the module on "
+                f"{self._device.name}: pass a copy of it, array.numpy()"
+            )
+        _check_type(argument, value, index)
+        return argument
 
-        By hand, since `DeviceArray.to_host` imports NumPy's memory, which Vulkan's drivers refuse where it is
-        not aligned to a page.
-        """
-        staging = self._device.allocator.allocate_buffer(
-            memory_type=int(rt.MemoryType.HOST_LOCAL | rt.MemoryType.DEVICE_VISIBLE),
-            allowed_usage=int(rt.BufferUsage.TRANSFER_TARGET | rt.BufferUsage.MAPPING_SCOPED),
-            allocation_size=source.byte_length(),
+    def _check_donated(self, arrays: Sequence[Any]) -> None:
+        """Raises InputError where an array on the device is to be overwritten and is another argument, too."""
+        on_device = [(i, x.view().get_buffer()) for i, x in enumerate(arrays) if type(x) is DeviceArray]
+        for i, buffer in on_device:
+            others = [j for j, other in on_device if j != i and other == buffer]
+            if i in self.donated and others:
+                name = self.signature.inputs[i].name
+                raise InputError(f"argument {i} ({name}) is overwritten, but is argument {others[0]}, too")
+
+
+class Module(Mapping[str, Executable]):
+    """A compiled module on its device or devices: its functions by name, each an `Executable`.
+
+    A context manager, which closes it.  Functions share a context; arrays that one keeps are arguments of all.
+    """
+
+    def __init__(self, vmfb: bytes, target: str = "cpu", name: str = "", devices: Sequence[str] = ()) -> None:
+        """Load `vmfb`, as `load` does."""
+        self._loaded = Loaded(vmfb, target, name, devices)
+        self._functions = {name: Executable.of(self._loaded, name) for name in self._loaded.functions}
+
+    def __getitem__(self, entry: str) -> Executable:
+        """The function of this name. Raises RequestError for an unknown one."""
+        return self._functions[self._loaded.chosen(entry)]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._functions)
+
+    def __len__(self) -> int:
+        return len(self._functions)
+
+    def put(self, array: Any) -> DeviceArray:
+        """A copy of an array on the device."""
+        source = np.asarray(array, order="C")
+        if source.dtype == object:
+            raise InputError(f"no array of numbers: {type(array).__name__}")
+        device = self._loaded.device
+        return DeviceArray(
+            device, device.upload(source, int(map_dtype_to_hal_element_type(source.dtype))), source.dtype
         )
-        semaphore = self._device.create_semaphore(0)
-        begin, end = rt.HalFence.create_at(semaphore, 0), rt.HalFence.create_at(semaphore, 1)
-        self._device.queue_copy(source, staging, wait_semaphores=begin, signal_semaphores=end)
-        end.wait()
-        return staging
+
+    def close(self) -> None:
+        """Give up the module; its functions cannot be called any more. Arrays on the device stay."""
+        self._loaded.close()
+
+    def __enter__(self) -> "Module":
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def __repr__(self) -> str:
+        return f"<Module {', '.join(f'{name}{f.signature}' for name, f in self._functions.items())}>"
 
 
 def checked(argument: Any, value: Value, index: int) -> Array:
@@ -157,19 +257,28 @@ def checked(argument: Any, value: Value, index: int) -> Array:
     expected = value.type
     called = f"argument {index} ({value.name})"
     try:
+        if hasattr(argument, "__dlpack__") and not hasattr(argument, "__array__"):
+            argument = np.from_dlpack(argument)
         array = np.asarray(argument, order="C")
-    except (ValueError, TypeError) as error:
+    except (ValueError, TypeError, BufferError, RuntimeError) as error:
         raise InputError(f"{called}: expected {expected}, got what makes no array: {error}") from error
+    _check_type(array, value, index)
+    return array
+
+
+def _check_type(array: Array | DeviceArray, value: Value, index: int) -> None:
+    """Raises InputError where an array's dtype or shape is not that of the input `value`."""
+    expected = value.type
+    called = f"argument {index} ({value.name})"
     if expected.dtype is None:
         raise InputError(f"{called} has type {expected}, whose elements NumPy has not")
     if array.dtype != expected.dtype:
         raise InputError(f"{called}: expected {expected} (dtype {expected.dtype}), got dtype {array.dtype}")
     if not expected.accepts(array.shape):
         raise InputError(f"{called}: expected {expected}, got {TensorType.of(array)}")
-    return array
 
 
-def _check_sizes(signature: Signature, arrays: Sequence[Array]) -> None:
+def _check_sizes(signature: Signature, arrays: Sequence[Array | DeviceArray]) -> None:
     """Raises InputError for the first open size that is not what it must be beside the others."""
     shapes = [array.shape for array in arrays]
     for known in signature.sizes:
@@ -183,71 +292,13 @@ def _check_sizes(signature: Signature, arrays: Sequence[Array]) -> None:
             )
 
 
-def _open_device(target: Target, name: str) -> Any:
-    """The runtime's device for a target; devices are opened once a process."""
-    try:
-        return rt.get_device(target.device)
-    except (ValueError, RuntimeError) as error:
-        raise TiducError(f"no device for target {target.name!r}: {_first_line(error)}", name) from error
+def _dtype(value: Value, name: str) -> "np.dtype[Any]":
+    """The dtype of an output. Raises TiducError where NumPy has none such."""
+    if value.type.dtype is None:
+        raise TiducError(f"output {value.name} has type {value.type}, whose elements NumPy has not", name)
+    return value.type.dtype
 
 
-def _load(vmfb: bytes, device: Any, target: str, name: str) -> tuple[Any, Any]:
-    """A context with the module loaded for the device, and the module."""
-    instance = rt.VmInstance()
-    try:
-        module = rt.VmModule.copy_buffer(instance, vmfb)
-    except ValueError as error:
-        raise TiducError(f"not a compiled module, or a damaged one: {_first_line(error)}", name) from error
-    try:
-        return rt.VmContext(instance, [rt.create_hal_module(instance, device), module]), module
-    except (ValueError, RuntimeError) as error:
-        raise TiducError(
-            f"the module does not load for target {target!r}; was it compiled for another one? "
-            f"{_first_line(error)}",
-            name,
-        ) from error
-    finally:
-        # One at a time, lest a descriptor that another thread has closed is by then some other file's.
-        with _SWEEPING:
-            _sweep()
-
-
-def _sweep() -> None:
-    """Close and remove what IREE's loader of shared libraries leaves behind: an open, empty file for each.
-
-    Without this a process can load about a thousand modules, then has no file descriptors left.  Nothing
-    reads these files, whose names only reserve others.  test_runtime.py says when IREE leaves them no more.
-    """
-    if not sys.platform.startswith("linux"):
-        return
-    for descriptor in os.listdir("/proc/self/fd"):
-        with suppress(OSError):  # the listing's own descriptor is closed by now, and others may be
-            path = os.readlink(f"/proc/self/fd/{descriptor}")
-            if _PLACEHOLDER.fullmatch(path):
-                os.close(int(descriptor))
-                os.unlink(path)
-
-
-def _choose(functions: list[str], entry: str | None, name: str) -> str:
-    """The function to call: the one asked for, else the only one, else `main`."""
-    if entry is None:
-        entry = functions[0] if len(functions) == 1 else "main"
-    if entry not in functions:
-        raise RequestError(f"no function {entry!r} in the module; it has: {', '.join(functions)}", name)
-    return entry
-
-
-def _signature(reflection: dict[str, str], name: str) -> Signature:
-    """The function's signature: ours where the module carries it, else IREE's, whose names are generic."""
-    try:
-        if REFLECTION in reflection:
-            return from_reflection(reflection[REFLECTION])
-        return from_declaration(reflection["iree.abi.declaration"])
-    except (ValueError, KeyError) as error:
-        raise TiducError(f"the function does not say what it takes: {error}", name) from error
-
-
-def _first_line(error: Exception) -> str:
-    """What went wrong, without the native stack that IREE's messages carry."""
-    line = str(error).partition("\n")[0]
-    return line.rpartition(".c:")[2].partition(": ")[2] or line if ".c:" in line else line
+def _element_type(type: TensorType) -> int:
+    """IREE's kind of a type's elements; 0 where NumPy has none such, and so no argument passes the checks."""
+    return 0 if type.dtype is None else int(map_dtype_to_hal_element_type(type.dtype))

@@ -40,6 +40,7 @@ _TYPE = re.compile(r"((?:(?:\d+|\?)x)*)([a-zA-Z]\w*(?:<\w+>)?)")
 # `%x: tensor<4xi8> {iree.abi.encoding = tensor<4xui8>}`: the encoding is what the caller's buffer holds.
 _TENSOR = r"tensor<((?:[^<>]|<[^<>]*>)*)>"
 _DECLARED = re.compile(rf"%(\w+): {_TENSOR}(?: {{iree\.abi\.encoding = {_TENSOR}}})?")
+_DONATED = re.compile(r"%input(\d+): [^%]*?iree\.abi\.output = (\d+)")
 
 
 @dataclass(frozen=True)
@@ -59,7 +60,7 @@ class TensorType:
         return TensorType(tuple(None if size == "?" else int(size) for size in sizes), found[2])
 
     @staticmethod
-    def of(array: "np.ndarray[Any, np.dtype[Any]]") -> "TensorType":
+    def of(array: Any) -> "TensorType":
         """The type of an array; an element type that MLIR does not have keeps NumPy's name."""
         return TensorType(array.shape, ELEMENTS.get(array.dtype, str(array.dtype)))
 
@@ -168,3 +169,12 @@ def from_declaration(text: str) -> Signature:
         for side in (taken, given)
     )
     return Signature(inputs, outputs)
+
+
+def donated(text: str) -> dict[int, int]:
+    """The inputs that a call overwrites, in an `iree.abi.declaration`, each with the output that takes its place.
+
+    >>> donated("sync func @f(%input0: tensor<4xf32> {iree.abi.output = 1 : index}) -> (%output0: tensor<f64>)")
+    {0: 1}
+    """
+    return {int(i): int(j) for i, j in _DONATED.findall(text.partition(") -> (")[0])}

@@ -1,7 +1,6 @@
 """The targets, as data: what each tells IREE's compiler, what it lacks, and the device that runs the result."""
 
 import platform
-import re
 from dataclasses import dataclass, field, replace
 
 from tiduc.dialect.errors import TiducError
@@ -12,10 +11,10 @@ class Target:
     """A name, the compiler's flags, the runtime's device, and what programs for it cannot have.
 
     `device` is empty where nothing on this kind of machine runs the result.  `lacks` has the element types
-    that no op takes, with the reason; `remark` is what else does not work.
+    that no arithmetic takes, each with the variants where it does; `remark` is what else does not work.
 
-    `variants` is a pattern of what may follow the colon, as in `cuda:sm_86`: of what is known to compile,
-    since IREE's compiler crashes on names that it does not know.  `variant` are the flags that it goes into.
+    `variants` may follow the colon, as in `cuda:sm_86`: those known to compile, since IREE's compiler crashes on
+    names that it does not know.  `variant` are the flags that one goes into.
     """
 
     name: str
@@ -23,10 +22,10 @@ class Target:
     flags: tuple[str, ...]
     device: str
     variant: str = ""
-    variants: str = ""
+    variants: tuple[str, ...] = ()
     default: str = ""
     linker: str = ""  # "system": shared libraries, by the linker in IREE's own package
-    lacks: dict[str, str] = field(default_factory=dict)
+    lacks: dict[str, tuple[str, ...]] = field(default_factory=dict)
     remark: str = ""
 
 
@@ -42,11 +41,15 @@ _LLVM = (
 # The embedded linker knows no libm, which sin, tanh, ... of f64 call; a shared library finds it.
 _SHARED = (*_LLVM, "--iree-llvmcpu-link-embedded=false")
 
-_X86 = (
-    "x86-64(?:-v[234])?|znver[1-5]|haswell|broadwell|skylake(?:-avx512)?|cascadelake|icelake-(?:client|server)|"
-    "tigerlake|alderlake|sapphirerapids|graniterapids"
+_X86 = tuple(
+    "x86-64 x86-64-v2 x86-64-v3 x86-64-v4 znver1 znver2 znver3 znver4 znver5 haswell broadwell skylake "
+    "skylake-avx512 cascadelake icelake-client icelake-server tigerlake alderlake sapphirerapids "
+    "graniterapids".split()
 )
-_ARM = "cortex-a(?:53|55|57|72|76|78)|cortex-x[12]|neoverse-(?:n[12]|v[12])|apple-(?:m1|m2|m3)"
+_ARM = tuple(
+    "cortex-a53 cortex-a55 cortex-a57 cortex-a72 cortex-a76 cortex-a78 cortex-x1 cortex-x2 "
+    "neoverse-n1 neoverse-n2 neoverse-v1 neoverse-v2 apple-m1 apple-m2 apple-m3".split()
+)
 _HERE = _X86 if platform.machine().lower() in ("x86_64", "amd64") else _ARM
 
 _CPU_FLAG = "--iree-llvmcpu-target-cpu={}"
@@ -61,6 +64,11 @@ _SM_90 = (
     "max_workgroup_counts = [2147483647, 65535, 65535]>>}}>]>"
 )
 
+_F8 = ("f8E4M3FN", "f8E5M2", "f8E4M3FNUZ", "f8E5M2FNUZ")
+_VULKAN_OF_F64 = tuple(
+    "llvmpipe ampere turing ada pascal rdna1 rdna2 rdna3 rdna4 sm_75 sm_80 sm_86 sm_89".split()
+)
+
 TARGETS: dict[str, Target] = {
     target.name: target
     for target in (
@@ -70,7 +78,7 @@ TARGETS: dict[str, Target] = {
             _SHARED,
             "local-sync",
             variant=_CPU_FLAG,
-            variants=f"host|generic|{_HERE}",
+            variants=("host", "generic", *_HERE),
             default="host",  # 3 to 4 times as fast as generic
             linker="system",
         ),
@@ -80,7 +88,7 @@ TARGETS: dict[str, Target] = {
             _SHARED,
             "local-task",
             variant=_CPU_FLAG,
-            variants=f"host|generic|{_HERE}",
+            variants=("host", "generic", *_HERE),
             default="host",
             linker="system",
         ),
@@ -90,7 +98,7 @@ TARGETS: dict[str, Target] = {
             (*_SHARED, "--iree-llvmcpu-target-triple=aarch64-linux-gnu"),
             "",
             variant=_CPU_FLAG,
-            variants=f"generic|{_ARM}",
+            variants=("generic", *_ARM),
             default="generic",
             linker="system",
         ),
@@ -117,7 +125,7 @@ TARGETS: dict[str, Target] = {
             ),
             "",
             variant="--iree-llvmcpu-target-cpu-features=+m,+a,+f,+d,+{}",
-            variants="c|v",
+            variants=("c", "v"),
             default="c",
             linker="system",
         ),
@@ -130,6 +138,7 @@ TARGETS: dict[str, Target] = {
                 "--iree-llvmcpu-target-cpu=generic",
             ),
             "",
+            remark="sine, tanh and the like of f64",
         ),
         Target(
             "cuda",
@@ -137,8 +146,9 @@ TARGETS: dict[str, Target] = {
             (_KEEP_F64,),
             "cuda",
             variant="--iree-hal-target-device=cuda --iree-cuda-target={}",
-            variants="sm_(?:70|75|80|86|87|89|90|120)",
+            variants=tuple(f"sm_{n}" for n in (70, 75, 80, 86, 87, 89, 90, 120)),
             default="sm_80",
+            lacks=dict.fromkeys(_F8, ()),
         ),
         Target(
             "hip",
@@ -146,14 +156,17 @@ TARGETS: dict[str, Target] = {
             ("--iree-hal-target-device=hip", _KEEP_F64),
             "hip",
             variant="--iree-rocm-target={}",
-            variants="gfx(?:90a|942|950|1100|1101|1200|1201)",
+            variants=("gfx90a", "gfx942", "gfx950", "gfx1100", "gfx1101", "gfx1200", "gfx1201"),
             default="gfx942",
+            lacks=dict.fromkeys(_F8[:2], ("gfx950", "gfx1200", "gfx1201"))
+            | dict.fromkeys(_F8[2:], ("gfx942",)),
         ),
         Target(
             "metal",
             "Apple's GPUs: source code in Metal's language, compiled where it runs",
             ("--iree-hal-target-device=metal", "--iree-metal-compile-to-metallib=false", _KEEP_F64),
             "metal" if platform.system() == "Darwin" else "",
+            lacks=dict.fromkeys(("f64", "complex<f64>"), ()),
         ),
         Target(
             "vmvx",
@@ -164,6 +177,7 @@ TARGETS: dict[str, Target] = {
                 _KEEP_F64,
             ),
             "local-sync",
+            lacks=dict.fromkeys(("f16", "bf16", "complex<f32>", "complex<f64>"), ()),
         ),
         Target(
             "vulkan",
@@ -171,7 +185,12 @@ TARGETS: dict[str, Target] = {
             ("--iree-hal-target-device=vulkan", _KEEP_F64),
             "vulkan",
             variant="--iree-vulkan-target={}",
-            variants="llvmpipe|adreno|ampere|turing|ada|pascal|rdna[1-4]|valhall[1-4]?|sm_(?:75|80|86|89)",
+            variants=tuple(
+                "llvmpipe adreno ampere turing ada pascal rdna1 rdna2 rdna3 rdna4 "
+                "valhall valhall1 valhall2 valhall3 valhall4 sm_75 sm_80 sm_86 sm_89".split()
+            ),
+            lacks=dict.fromkeys(("f64", "complex<f64>"), _VULKAN_OF_F64),
+            remark="sine, exponential and the like of f64",
         ),
     )
 }
@@ -188,10 +207,13 @@ def find_target(name: str) -> Target:
         raise TiducError(f"unknown target {base!r}; known targets: {', '.join(sorted(TARGETS))}")
     if colon and not target.variant:
         raise TiducError(f"target {base!r} has no variants, got {name!r}")
-    if colon and not re.fullmatch(target.variants, variant):
-        raise TiducError(f"unknown variant {variant!r} of target {base!r}; known: {target.variants}")
+    if colon and variant not in target.variants:
+        known = ", ".join(target.variants)
+        raise TiducError(f"unknown variant {variant!r} of target {base!r}; known: {known}")
     chosen = variant or target.default
+    lacks = {element: having for element, having in target.lacks.items() if chosen not in having}
+    target = replace(target, name=name, lacks=lacks)
     if not chosen:
-        return replace(target, name=name)
+        return target
     flags = (_SM_90.format(),) if chosen == "sm_90" else tuple(target.variant.format(chosen).split(" "))
-    return replace(target, name=name, flags=target.flags + flags)
+    return replace(target, flags=target.flags + flags)

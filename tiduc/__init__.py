@@ -33,12 +33,15 @@ if TYPE_CHECKING:
     from tiduc.passes.materialize_merge import Zero, materialize_merge
     from tiduc.passes.resolve import resolve
     from tiduc.passes.rules import OPSET
-    from tiduc.program import Port, Program, from_module, load
+    from tiduc.passes.structure import structure
+    from tiduc.ports import Port
+    from tiduc.program import Program, from_module, load
     from tiduc.runtime.run import Executable
     from tiduc.runtime.signature import Signature
 
 _WHERE = {
-    "tiduc.program": ("load", "from_module", "Program", "Port"),
+    "tiduc.ports": ("Port",),
+    "tiduc.program": ("load", "from_module", "Program"),
     "tiduc.dialect.context": ("context", "parse", "read"),
     "tiduc.dialect.graph": ("Graph",),
     "tiduc.dialect.view": ("View",),
@@ -47,6 +50,7 @@ _WHERE = {
     "tiduc.passes.linearize": ("linearize",),
     "tiduc.passes.linear_transpose": ("linear_transpose",),
     "tiduc.passes.materialize_merge": ("materialize_merge", "Zero"),
+    "tiduc.passes.structure": ("structure",),
     "tiduc.passes.lower": ("lower",),
     "tiduc.passes.link": ("link",),
     "tiduc.passes.driver": ("run_pipeline",),
@@ -94,6 +98,7 @@ __all__ = [
     "read",
     "resolve",
     "run_pipeline",
+    "structure",
 ]
 
 

@@ -13,7 +13,8 @@ import ml_dtypes
 import numpy as np
 
 from tiduc.dialect.errors import InputError, RequestError
-from tiduc.program import Port, Program
+from tiduc.ports import Port
+from tiduc.program import Program
 from tiduc.runtime.arrays import Array, random_array
 from tiduc.runtime.run import checked
 from tiduc.runtime.signature import TensorType

@@ -17,7 +17,7 @@ from tiduc.dialect.known_sizes import known_sizes
 from tiduc.dialect.shardy import shardings_among
 from tiduc.dialect.view import View
 from tiduc.dialect.write import write_graph
-from tiduc.passes.import_stablehlo import NAME, import_stablehlo, name_in
+from tiduc.passes.import_stablehlo import import_stablehlo
 from tiduc.passes.iree import legalize_for_iree
 from tiduc.passes.linear_transpose import linear_transpose
 from tiduc.passes.linearize import linearize
@@ -27,8 +27,9 @@ from tiduc.passes.resolve import resolve
 from tiduc.passes.rules import OPSET
 from tiduc.passes.rules.registry import OpSet
 from tiduc.passes.structure import structure
+from tiduc.ports import Port, attributes_of, described, name_of, with_ports
 from tiduc.runtime.files import written_whole
-from tiduc.runtime.signature import REFLECTION, KnownSize, Signature, TensorType, Value, reflection
+from tiduc.runtime.signature import REFLECTION, KnownSize, Signature, reflection
 
 if TYPE_CHECKING:
     from tiduc.runtime.compile import Source
@@ -36,19 +37,6 @@ if TYPE_CHECKING:
     from tiduc.runtime.run import Executable
 
 Wrt = Sequence[int | str] | int | str | None
-
-
-@dataclass(frozen=True)
-class Port:
-    """One argument or result of a program: its name, its MLIR type, and what it is in the graphs.
-
-    `value` is an input's key, or a result's `Value` or `Zero`; `attributes` are those of the MLIR signature.
-    """
-
-    name: str
-    type: Any
-    value: Any
-    attributes: Any = None
 
 
 @dataclass(frozen=True)
@@ -80,7 +68,11 @@ class Program:
         of = dict(zip(self._distinct(outputs), linear.outputs, strict=True))
         values = [None if isinstance(port.value, Zero) else of[port.value] for port in outputs]
         results = self._aligned(outputs, values, ".tangent")
-        return replace(self, inputs=_with(self.inputs, tangents), outputs=_with(self.outputs, results))
+        return replace(
+            self,
+            inputs=with_ports(self.inputs, tangents),
+            outputs=with_ports(self.outputs, results),
+        )
 
     @stage
     def vjp(self, wrt: Wrt = None, conjugate: bool = False) -> "Program":
@@ -95,7 +87,11 @@ class Program:
         results = self._aligned(ports, transposed.outputs, ".cotangent")
         if conjugate:
             seeds, results = self._conjugate_seeds(seeds), self._conjugate(results)
-        return replace(self, inputs=_with(self.inputs, seeds), outputs=_with(self.outputs, results))
+        return replace(
+            self,
+            inputs=with_ports(self.inputs, seeds),
+            outputs=with_ports(self.outputs, results),
+        )
 
     @stage
     def grad(self, wrt: Wrt = None, value: bool = False, conjugate: bool = False) -> "Program":
@@ -119,7 +115,7 @@ class Program:
         results = self._aligned(ports, transposed.outputs, ".cotangent")
         if conjugate:
             results = self._conjugate(results)
-        return replace(self, outputs=_with(self.outputs if value else (), results))
+        return replace(self, outputs=with_ports(self.outputs if value else (), results))
 
     @stage
     def hvp(self, wrt: Wrt = None) -> "Program":
@@ -148,8 +144,8 @@ class Program:
             self.name,
         )
         graph.attributes |= self.view.graph(self.name).attributes
-        graph.attributes["arg_attrs"] = _attributes(self.inputs, "arg")
-        graph.attributes["res_attrs"] = _attributes(self.outputs, "result")
+        graph.attributes["arg_attrs"] = attributes_of(self.inputs, "arg")
+        graph.attributes["res_attrs"] = attributes_of(self.outputs, "result")
         return graph
 
     @property
@@ -182,7 +178,7 @@ class Program:
         """The names and types of its inputs and outputs; `RequestError` where one is no tensor."""
         known = known_sizes([self.view.input(port.value) for port in self.inputs])
         sizes = tuple(KnownSize(*row) for row in known)
-        return Signature(tuple(map(_described, self.inputs)), tuple(map(_described, self.outputs)), sizes)
+        return Signature(tuple(map(described, self.inputs)), tuple(map(described, self.outputs)), sizes)
 
     # ---- what becomes of it --------------------------------------------------------------------------------
 
@@ -311,67 +307,39 @@ class Program:
         return [replace(port, value=key) for port, key in zip(seeds, keys, strict=True)]
 
 
-def _described(port: Port) -> Value:
-    spelled = str(port.type)
-    try:
-        # What may follow the comma is an encoding, such as the bounds of open sizes.
-        return Value(
-            port.name, TensorType.parse(spelled.removeprefix("tensor<").removesuffix(">").split(",")[0])
-        )
-    except ValueError:
-        raise RequestError(f"{port.name!r} of type {spelled} cannot be passed as an array") from None
-
-
-def _with(ports: Sequence[Port], more: Sequence[Port]) -> tuple[Port, ...]:
-    """The ports and some more, whose names are made distinct."""
-    names = {port.name for port in ports}
-    added = []
-    for port in more:
-        name, copy = port.name, 1
-        while name in names:
-            copy += 1
-            name = f"{port.name}.{copy}"
-        names.add(name)
-        added.append(replace(port, name=name))
-    return (*ports, *added)
-
-
-def _attributes(ports: Sequence[Port], default: str) -> Any:
-    """The attributes of a signature: those of the source, and names other than the default ones."""
-    described = []
-    for i, port in enumerate(ports):
-        attributes = (
-            {a.name: a.attr for a in ir.DictAttr(port.attributes)} if port.attributes is not None else {}
-        )
-        if port.name != f"{default}{i}":
-            attributes[NAME] = ir.StringAttr.get(port.name)
-        described.append(ir.DictAttr.get(attributes))
-    return ir.ArrayAttr.get(described)
-
-
 # ---- loading -----------------------------------------------------------------------------------------------
 
 
 def load(
-    source: str | bytes | Path, entry: str | None = None, opset: OpSet = OPSET, loop_memory: str = "auto"
+    source: str | bytes | Path,
+    entry: str | None = None,
+    opset: OpSet = OPSET,
+    inline: bool = False,
+    loop_memory: str = "auto",
 ) -> Program:
     """The program in a file, in StableHLO text (a `str` with a newline or a brace) or in bytecode.
 
     `entry` names the public function; by default `main`, or the only one. `opset` holds the rules; of its ops the
-    file may have some, in generic form, that MLIR does not know. `TiducError` where it cannot be read.
+    file may have some, in generic form, that MLIR does not know. With `inline`, every call is inlined that may be.
+    `loop_memory` says what derivatives of loops keep, where a loop does not: "stack", "sqrt", "log" or "auto".
+    `TiducError` where it cannot be read.
     """
     if isinstance(source, bytes) or (isinstance(source, str) and ("\n" in source or "{" in source)):
-        return from_module(parse(source, dialects=opset.dialects), entry, opset, loop_memory)
-    return from_module(read(source, opset.dialects), entry, opset, loop_memory)
+        return from_module(parse(source, dialects=opset.dialects), entry, opset, inline, loop_memory)
+    return from_module(read(source, opset.dialects), entry, opset, inline, loop_memory)
 
 
 @stage
 def from_module(
-    module: Any, entry: str | None = None, opset: OpSet = OPSET, loop_memory: str = "auto"
+    module: Any,
+    entry: str | None = None,
+    opset: OpSet = OPSET,
+    inline: bool = False,
+    loop_memory: str = "auto",
 ) -> Program:
     """The program in an `ir.Module` of `func.func`s, or of graphs made by `import_stablehlo`."""
     entry = _entry(module, entry)
-    imported = import_stablehlo(module, entry, opset)
+    imported = import_stablehlo(module, entry, opset, inline)
     view = resolve(imported)
     graph = view.graph(entry)
     results = [y for y in graph.outputs if y is not None]
@@ -381,11 +349,12 @@ def from_module(
         for (key, x), attributes in zip(graph.inputs.items(), arg_attrs, strict=True)
     ]
     outputs = [
-        Port(_name(attributes, graph.location) or f"result{i}", x.type, x, attributes)
+        Port(name_of(attributes, graph.location) or f"result{i}", x.type, x, attributes)
         for i, (x, attributes) in enumerate(zip(results, res_attrs, strict=True))
     ]
     beside = tuple(op for op in operations(imported.body) if not op.name.startswith("tidu."))
-    return Program(view, graph.name, _with((), inputs), _with((), outputs), beside, opset, loop_memory)
+    ports = with_ports((), inputs), with_ports((), outputs)
+    return Program(view, graph.name, *ports, beside, opset, loop_memory)
 
 
 def _entry(module: Any, entry: str | None) -> str:
@@ -412,9 +381,3 @@ def _is_public(function: Any) -> bool:
 
 def _dicts(graph: Graph, name: str, ports: Collection[Any]) -> list[Any]:
     return list(graph.attributes[name]) if name in graph.attributes else [None] * len(ports)
-
-
-def _name(attributes: Any, location: Any) -> str | None:
-    if attributes is None or NAME not in ir.DictAttr(attributes):
-        return None
-    return name_in(attributes, location)

@@ -13,16 +13,23 @@ def refuse_types(module: Any, target: Target) -> None:
     if not target.lacks:
         return
 
+    found: list[tuple[str, Any]] = []
+
     def look(op: Any) -> Any:
-        types = [x.type for x in op.results]
-        types += [x.type for region in op.regions for block in region for x in block.arguments]
-        for type_ in types:
-            if not isinstance(type_, ir.ShapedType):
-                continue
-            element = str(ir.ShapedType(type_).element_type)
-            if element in target.lacks:
-                message = f"target {target.name!r} has no {element}: {target.lacks[element]}"
-                raise CompileError(message, op.location)
-        return ir.WalkResult.ADVANCE
+        types = [x.type for x in (*op.operands, *op.results)]
+        shaped = (ir.ShapedType(type_) for type_ in types if isinstance(type_, ir.ShapedType))
+        found.extend((e, op.location) for x in shaped if (e := str(x.element_type)) in target.lacks)
+        # An exception does not come through the walk as it is.
+        return ir.WalkResult.INTERRUPT if found else ir.WalkResult.ADVANCE
 
     module.operation.walk(look, ir.WalkOrder.PRE_ORDER)
+    if found:
+        element, location = found[0]
+        raise CompileError(_message(element, target), location)
+
+
+def _message(element: str, target: Target) -> str:
+    base, having = target.name.partition(":")[0], target.lacks[element]
+    those = ", ".join(f"{base}:{variant}" for variant in having)
+    advice = f"these have: {those}" if having else "convert to another type, or choose another target"
+    return f"target {target.name!r} has no arithmetic of {element}; {advice}"

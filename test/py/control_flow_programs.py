@@ -12,6 +12,9 @@ PROGRAMS: dict[str, tuple[Callable[..., Any], tuple[Any, ...]]] = {}
 UNBOUNDED: dict[str, tuple[Callable[..., Any], tuple[Any, ...]]] = {}
 """While loops that end when the values say so: JAX has no reverse mode of these."""
 
+LONG = {"fori_thousand"}
+"""Those that the reference interpreter takes long for."""
+
 
 def program(*shapes: Any, of: dict[str, Any] = PROGRAMS) -> Callable[[Any], Any]:
     """Declares a program with random arguments of these shapes; an array is an argument itself."""
@@ -264,6 +267,55 @@ def layers(x: Any, w: Any) -> Any:
     return x + layer(w, w)
 
 
+@program((3, 2), (2,))
+def scan_stacks(xs: Any, w: Any) -> Any:
+    """Several carries and several stacked outputs, of which one is an input and one does not vary."""
+
+    def body(c: Any, x: Any) -> Any:
+        a, n, d = c
+        a = jnp.sin(a * x) + d[n % 2]
+        return (a, n + 1, d), (a, x, n * a[0], w)
+
+    return lax.scan(body, (w, 0, w * w), xs)
+
+
+@program((4, 2))
+def scan_of_scan(xs: Any) -> Any:
+    def inner(c: Any, v: Any) -> Any:
+        return c * jnp.cos(v), c + v
+
+    def outer(c: Any, x: Any) -> Any:
+        c, ys = lax.scan(inner, c, x, reverse=True)
+        return c + 0.1, ys * c
+
+    return lax.scan(outer, 0.7, xs)
+
+
+@program((3,))
+def switch_in_loop(x: Any) -> Any:
+    """A branch by the counter, in which a loop and a branch by a value are."""
+
+    def body(i: Any, c: Any) -> Any:
+        def deep(c: Any) -> Any:
+            return lax.fori_loop(0, 2, lambda j, d: lax.cond(d[0] > 0.4, jnp.sin, lambda e: e * x, d), c)
+
+        return lax.switch(i % 3, [jnp.cos, deep, lambda c: c * x[i % 3]], c)
+
+    return lax.fori_loop(0, 5, body, x)
+
+
+@program((2,), (2,))
+def shared_layer(x: Any, w: Any) -> Any:
+    """A function with a loop in it, called in a loop and beside it."""
+
+    @jax.jit
+    def layer(x: Any, w: Any) -> Any:
+        return lax.fori_loop(0, 2, lambda i, c: jnp.tanh(c * w) + jnp.sin(w) * i, x)
+
+    y = lax.fori_loop(0, 2, lambda i, c: layer(c, w) + layer(w, c), x)
+    return layer(y, y), layer(x, w)
+
+
 # ---- loops that end when values say so -------------------------------------------------------------------------
 
 
@@ -315,3 +367,28 @@ def adaptive_step(y: Any) -> Any:
         return t, h * jnp.where(good, 1.2, 0.5), y
 
     return lax.while_loop(lambda s: s[0] < 1.0, step, (0.0, 0.3, y))[2]
+
+
+@program((2,), (2,), of=UNBOUNDED)
+def two_unbounded(x: Any, w: Any) -> Any:
+    """One after another, the second in a branch."""
+    y, n = lax.while_loop(lambda s: jnp.sum(s[0] * w) < 4.0, lambda s: (s[0] * 1.3 + x, s[1] + 1), (x, 0))
+    return lax.cond(
+        n > 1, lambda: lax.while_loop(lambda c: c[0] > 0.5, lambda c: jnp.sin(c) * w * c, y), lambda: y * y
+    )
+
+
+@program((3,), (3,), of=UNBOUNDED)
+def line_search(x: Any, w: Any) -> Any:
+    """Gradient descent until the gradient is small, each step halved until the value falls."""
+
+    def f(x: Any) -> Any:
+        return jnp.sum(w * x**4 + (x - w) ** 2)
+
+    def step(state: Any) -> Any:
+        x, n = state
+        g = jax.grad(f)(x)
+        h = lax.while_loop(lambda h: f(x - h * g) > f(x) - 0.3 * h * jnp.sum(g * g), lambda h: h / 2, 1.0)
+        return x - h * g, n + 1
+
+    return lax.while_loop(lambda s: (jnp.sum(jax.grad(f)(s[0]) ** 2) > 1e-2) & (s[1] < 8), step, (x, 0))[0]

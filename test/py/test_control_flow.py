@@ -1,5 +1,6 @@
 """Loops, branches and calls: derivatives of both modes, to order two, against JAX, or against central differences."""
 
+import itertools
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -7,10 +8,17 @@ import jax
 import numpy as np
 import pytest
 import xla
-from control_flow_programs import PROGRAMS, UNBOUNDED
+from check_rule import like
+from control_flow_check import Kink, check
+from control_flow_programs import LONG, PROGRAMS, UNBOUNDED
+from control_flow_random import program as random_program
+from control_flow_texts import COUNTERS, TEXTS, UNBOUNDED_TEXTS, counter
+from hypothesis import assume, given, settings
+from hypothesis import strategies as st
 from numpy.typing import NDArray
 
 import tiduc
+from tiduc.runtime.reference import evaluate
 
 Array = NDArray[Any]
 
@@ -34,30 +42,25 @@ def floats(arguments: Sequence[Any]) -> list[int]:
     return [i for i, x in enumerate(arguments) if np.issubdtype(np.asarray(x).dtype, np.inexact)]
 
 
-def random_like(arrays: Sequence[Any], seed: int) -> list[Array]:
-    random = np.random.default_rng(seed)
-    return [random.standard_normal(np.shape(x)) for x in arrays]
+def by_jax(function: Callable[..., Any], wrt: Sequence[int], count: int) -> Callable[..., Any]:
+    """(x..., ct..., dx...) -> (y..., cx..., dy..., dcx...), as JAX derives it."""
 
+    def call(*values: Any) -> Any:
+        n = len(values) - count - len(wrt)
+        point, ct, dx = values[:n], values[n : n + count], values[n + count :]
 
-class Case:
-    """A program, its derivatives by tiduc, and directions to check them in."""
+        def of_floats(*floating: Any) -> tuple[Any, ...]:
+            placed = dict(zip(wrt, floating, strict=True))
+            return flat(function)(*(placed.get(i, x) for i, x in enumerate(point)))
 
-    def __init__(self, function: Callable[..., Any], arguments: Sequence[Any]) -> None:
-        self.arguments = [np.asarray(x) for x in arguments]
-        self.function = flat(function)
-        self.program = tiduc.load(exported(self.function, arguments))
-        self.wrt = floats(arguments)
-        self.dx = random_like([arguments[i] for i in self.wrt], 1)
-        with jax.enable_x64(True):
-            self.outputs = [np.asarray(y) for y in self.function(*self.arguments)]
-        self.ct = random_like(self.outputs, 2)
+        def both(*floating: Any) -> Any:
+            y, pullback = jax.vjp(of_floats, *floating)
+            return (*y, *pullback(tuple(ct)))
 
-    def run(self, program: tiduc.Program, more: Sequence[Array]) -> list[Array]:
-        return list(xla.by_xla(program.text, [*self.arguments, *more]))
+        primals, tangents = jax.jvp(both, tuple(point[i] for i in wrt), tuple(dx))
+        return (*primals, *tangents)
 
-    def of_floats(self, *floating: Any) -> tuple[Any, ...]:
-        given = dict(zip(self.wrt, floating, strict=True))
-        return self.function(*(given.get(i, x) for i, x in enumerate(self.arguments)))
+    return call
 
 
 def agree(got: Sequence[Any], wanted: Sequence[Any], tolerance: float = 1e-9) -> None:
@@ -68,69 +71,60 @@ def agree(got: Sequence[Any], wanted: Sequence[Any], tolerance: float = 1e-9) ->
 
 @pytest.mark.parametrize("name", PROGRAMS)
 def test_against_jax(name: str) -> None:
-    case = Case(*PROGRAMS[name])
-    n = len(case.outputs)
-    with jax.enable_x64(True):
-        floating = [case.arguments[i] for i in case.wrt]
-        _, dy = jax.jvp(case.of_floats, tuple(floating), tuple(case.dx))
-        _, pullback = jax.vjp(case.of_floats, *floating)
-        cx = pullback(tuple(case.ct))
+    """Forward over reverse, which holds both modes; reverse over forward and over reverse by what it gave."""
+    function, given = PROGRAMS[name]
+    run = xla.by_xla if name in LONG else evaluate
+    point, wrt = [np.asarray(x) for x in given], floats(given)
+    program = tiduc.load(exported(flat(function), given))
+    outputs = run(program.text, point)
+    n, k, rng = len(outputs), len(wrt), np.random.default_rng(0)
+    dx, ct = [like(point[i], rng) for i in wrt], [like(y, rng) for y in outputs]
 
-        def weighted(*x: Any) -> Any:
-            return sum((c * y).sum() for c, y in zip(case.ct, case.of_floats(*x), strict=True))
-
-        _, second = jax.jvp(jax.grad(weighted, range(len(floating))), tuple(floating), tuple(case.dx))
-    agree(case.run(case.program.jvp(), case.dx), [*case.outputs, *dy])
-    vjp = case.program.vjp()
-    agree(case.run(vjp, case.ct), [*case.outputs, *cx])
-    both = vjp.jvp(case.wrt)
-    got = case.run(both, [*case.ct, *case.dx])
-    agree(got[-len(cx) :], second)
-    again = case.program.jvp().vjp(case.wrt)  # reverse over forward: seeds of the outputs and of the tangents
-    zeros = [np.zeros_like(y) for y in case.outputs]
-    got = case.run(again, [*case.dx, *zeros, *case.ct])
-    agree(got[2 * n :], second)
+    expected = run(exported(by_jax(function, wrt, n), [*point, *ct, *dx]), [*point, *ct, *dx])
+    y, cx, dy, dcx = (expected[i:j] for i, j in itertools.pairwise((0, n, n + k, 2 * n + k, 2 * (n + k))))
+    agree(y, outputs)
+    vjp, jvp = program.vjp(), program.jvp()
+    agree(run(jvp.text, [*point, *dx]), [*y, *dy])
+    agree(run(vjp.text, [*point, *ct]), [*y, *cx])
+    agree(run(vjp.jvp(wrt).text, [*point, *ct, *dx]), [*y, *cx, *dy, *dcx])
+    # <ct, dy>, seen as a function of x, has the gradient dcx, as has <cx, dx>.
+    zeros = [np.zeros_like(x) for x in outputs]
+    agree(run(jvp.vjp(wrt).text, [*point, *dx, *zeros, *ct])[2 * n :], dcx)
+    agree(run(vjp.vjp(wrt).text, [*point, *ct, *zeros, *dx])[n + k :], dcx)
 
 
-@pytest.mark.parametrize("name", PROGRAMS)
-def test_reverse_over_reverse(name: str) -> None:
-    case = Case(*PROGRAMS[name])
-    vjp = case.program.vjp()
-    twice = vjp.vjp(case.wrt)
-    zeros = [np.zeros_like(y) for y in case.outputs]
-    got = case.run(twice, [*case.ct, *zeros, *case.dx])[-len(case.wrt) :]
-    forward = case.run(vjp.jvp(case.wrt), [*case.ct, *case.dx])[-len(case.wrt) :]
-    agree(got, forward)  # the Hessian is symmetric
-
-
-def differences(
-    evaluate: Callable[[Sequence[Array]], list[Array]], x: Sequence[Array], dx: Sequence[Array]
-) -> list[Array]:
-    h = 1e-6
-    ahead, behind = (evaluate([v + s * h * d for v, d in zip(x, dx, strict=True)]) for s in (1, -1))
-    return [(p - q) / (2 * h) for p, q in zip(ahead, behind, strict=True)]
-
-
-@pytest.mark.parametrize("memory", ["auto"])
 @pytest.mark.parametrize("name", UNBOUNDED)
-def test_unbounded(name: str, memory: str) -> None:
-    case = Case(*UNBOUNDED[name])
-    n = len(case.outputs)
+def test_unbounded(name: str) -> None:
+    """Loops that end when values say so, of which JAX has no reverse mode."""
+    function, given = UNBOUNDED[name]
+    check(exported(flat(function), given), *given, bounded=False, subsets=False)
 
-    def with_floats(program: tiduc.Program, more: Sequence[Array], keep: slice) -> Callable[..., list[Array]]:
-        def evaluate(x: Sequence[Array]) -> list[Array]:
-            given = dict(zip(case.wrt, x, strict=True))
-            arguments = [given.get(i, a) for i, a in enumerate(case.arguments)]
-            return list(xla.by_xla(program.text, [*arguments, *more])[keep])
 
-        return evaluate
+@pytest.mark.parametrize("name", [*TEXTS, *UNBOUNDED_TEXTS])
+def test_written(name: str) -> None:
+    """Programs as no front end writes them, in each subset of their arguments."""
+    text, given = (TEXTS | UNBOUNDED_TEXTS)[name]
+    check(text, *given, bounded=name in TEXTS)
 
-    floating = [case.arguments[i] for i in case.wrt]
-    dy = case.run(case.program.jvp(), case.dx)[n:]
-    agree(dy, differences(with_floats(case.program, [], slice(0, n)), floating, case.dx), 1e-6)
-    vjp = case.program.vjp()
-    cx = case.run(vjp, case.ct)[n:]
-    inner = [sum((c * d).sum() for c, d in zip(u, v, strict=True)) for u, v in ((case.ct, dy), (cx, case.dx))]
-    np.testing.assert_allclose(*inner, rtol=1e-10)
-    second = case.run(vjp.jvp(case.wrt), [*case.ct, *case.dx])[-len(cx) :]
-    agree(second, differences(with_floats(vjp, case.ct, slice(n, None)), floating, case.dx), 1e-5)
+
+@pytest.mark.parametrize("case", COUNTERS, ids=str)
+def test_counters(case: tuple[Any, ...]) -> None:
+    """Loops by counters have as many iterations as said; stacks of that size are made when it is known."""
+    *parts, times = case
+    for where in ("inside", "outside", "swapped"):
+        text = counter(*parts, where)
+        check(text, 0.4, 0.7, subsets=False)
+        stacks = f"tensor<{times}xf64>" in str(tiduc.load(text).vjp())
+        assert stacks == (times > 0), where
+    limit = np.asarray(parts[3], parts[0].replace("i", "int"))
+    check(counter(*parts, "argument"), 0.4, 0.7, limit, bounded=False, subsets=False)
+
+
+@settings(max_examples=20, derandomize=True, deadline=None, database=None)
+@given(st.data(), st.integers(0, 4))
+def test_random(data: Any, n: int) -> None:
+    text = random_program(lambda count: data.draw(st.integers(0, count - 1)))
+    try:
+        check(text, 0.43, np.array([0.71, 0.38]), np.int32(n), bounded=None, subsets=False)
+    except Kink:
+        assume(False)

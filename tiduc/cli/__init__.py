@@ -30,7 +30,7 @@ COMMANDS: dict[str, dict[str, tuple[str, str]]] = {
         "compile": ("execution", "Compile programs with IREE."),
         "run": ("execution", "Run a program, or a compiled module, on arrays."),
         "cache": ("cache", "Show or clear the cache of compiled modules."),
-        "targets": ("documents", "What programs can be compiled for."),
+        "targets": ("targets", "What programs can be compiled for."),
         "check": (
             "check",
             "Compare the derivatives of a program with finite differences and with each other.",

@@ -60,6 +60,7 @@ def _derivative(
     entry: str | None,
     wrt: tuple[str, ...],
     opset: OpSet,
+    inline: bool,
     loop_memory: str,
     stop_after: str | None,
     kind: str,
@@ -67,7 +68,8 @@ def _derivative(
     **options: bool,
 ) -> None:
     with about(file):
-        program = from_module(read_module(file, dialects=opset.dialects), entry, opset, loop_memory)
+        module = read_module(file, dialects=opset.dialects)
+        program = from_module(module, entry, opset, inline, loop_memory)
         positions = wanted(program, wrt)
         if stop_after != "import":
             by_then = _GRAPHS[name].get(stop_after or "", name)
@@ -87,6 +89,11 @@ def _command(name: str, help: str) -> click.Command:
         ENTRY,
         WRT,
         RULES,
+        click.option(
+            "--inline",
+            is_flag=True,
+            help="Inline every call; by default a function called several times is differentiated once.",
+        ),
         LOOP_MEMORY,
         OUTPUT,
         click.option(

@@ -1,0 +1,163 @@
+"""The runtime's devices, and arrays that live on them."""
+
+from collections.abc import Sequence
+from typing import Any
+
+import iree.runtime as rt
+import numpy as np
+
+from tiduc.dialect.errors import InputError, TiducError
+
+Array = np.ndarray[Any, np.dtype[Any]]
+
+# As integers, which the binding takes without a look-up of the enumeration.
+_MEMORY = int(rt.MemoryType.DEVICE_LOCAL)
+_USAGE = int(rt.BufferUsage.DEFAULT)
+_MAPPABLE = int(rt.BufferUsage.MAPPING_SCOPED)
+_STAGING = int(rt.MemoryType.HOST_LOCAL | rt.MemoryType.DEVICE_VISIBLE)
+_STAGING_USAGE = int(rt.BufferUsage.TRANSFER_TARGET | rt.BufferUsage.MAPPING_SCOPED)
+
+
+class Device:
+    """An open device: copies arrays to it and back."""
+
+    def __init__(self, hal: Any, name: str) -> None:
+        self.hal, self.name = hal, name
+        self._copy = hal.allocator.allocate_buffer_copy
+
+    def upload(self, array: Array, element: int) -> Any:
+        """A buffer view that holds a copy of a C-contiguous array, whose elements are of this kind of IREE's."""
+        try:
+            return self._copy(
+                memory_type=_MEMORY,
+                allowed_usage=_USAGE,
+                device=self.hal,
+                buffer=array,
+                element_type=element,
+            )
+        except (ValueError, RuntimeError) as error:
+            raise TiducError(f"cannot copy an argument to the device: {first_line(error)}") from error
+
+    def download(self, view: Any, dtype: "np.dtype[Any]") -> Array:
+        """A copy of what a buffer view holds, in memory of the caller's."""
+        buffer, shape = view.get_buffer(), view.shape
+        if 0 in shape:  # nothing to map
+            return np.empty(shape, dtype)
+        if not buffer.allowed_usage() & _MAPPABLE:
+            buffer = self._staged(buffer)
+        # Not MappedMemory.asarray, which takes several times as long.
+        count = 1
+        for size in shape:
+            count *= size
+        return np.frombuffer(buffer.map(), dtype, count).reshape(shape).copy()
+
+    def _staged(self, source: Any) -> Any:
+        """A copy of a device's buffer in memory that the host can map.
+
+        By hand, since `iree.runtime.DeviceArray.to_host` imports NumPy's memory, which Vulkan's drivers refuse
+        where it is not aligned to a page.
+        """
+        staging = self.hal.allocator.allocate_buffer(
+            memory_type=_STAGING, allowed_usage=_STAGING_USAGE, allocation_size=source.byte_length()
+        )
+        semaphore = self.hal.create_semaphore(0)
+        begin, end = rt.HalFence.create_at(semaphore, 0), rt.HalFence.create_at(semaphore, 1)
+        self.hal.queue_copy(source, staging, wait_semaphores=begin, signal_semaphores=end)
+        end.wait()
+        return staging
+
+
+class DeviceArray:
+    """An array on a device: a result that was kept there, or what `Module.put` copied there.
+
+    Read-only, but for a call that is given it for an argument that it may overwrite (a donated one): from then on
+    the array is gone.  NumPy, and whatever takes DLPack, copies it to the host.
+    """
+
+    __slots__ = ("_device", "_view", "dtype", "shape")
+
+    def __init__(self, device: Device, view: Any, dtype: "np.dtype[Any]") -> None:
+        self._device, self._view = device, view
+        self.dtype, self.shape = dtype, tuple(view.shape)
+
+    def numpy(self) -> Array:
+        """A copy on the host. Raises InputError where the array was given away."""
+        return self._device.download(self.view(), self.dtype)
+
+    def view(self) -> Any:
+        """IREE's buffer view. Raises InputError where the array was given away."""
+        if self._view is None:
+            raise InputError(f"{self!r} was overwritten by a call that it was donated to")
+        return self._view
+
+    @property
+    def device(self) -> Device:
+        """Where it lives."""
+        return self._device
+
+    @property
+    def ndim(self) -> int:
+        return len(self.shape)
+
+    def give_away(self) -> None:
+        """Say that its memory is another array's now."""
+        self._view = None
+
+    def __array__(self, dtype: Any = None, copy: bool | None = None) -> Array:
+        if copy is False:
+            raise ValueError("what is on a device is copied to become a NumPy array")
+        array = self.numpy()
+        return array if dtype is None else array.astype(dtype, copy=False)
+
+    def __dlpack__(self, **options: Any) -> Any:
+        return self.numpy().__dlpack__(**options)
+
+    def __dlpack_device__(self) -> tuple[int, int]:
+        return (1, 0)  # the host's, where `numpy` copies it
+
+    def __float__(self) -> float:
+        return float(self.numpy())
+
+    def __repr__(self) -> str:
+        state = "given away" if self._view is None else self._device.name
+        return f"<DeviceArray {'x'.join(map(str, self.shape)) or 'scalar'} {self.dtype} ({state})>"
+
+
+def open_device(name: str, target: str, location: str = "") -> Device:
+    """The device of this name (`local-sync`, `cuda`, `vulkan://0`); TiducError where this machine has none.
+
+    `target` is what the user called it, `location` the module that wants it.
+    """
+    if not name:
+        raise TiducError(f"modules for target {target!r} are not for this machine", location)
+    try:
+        return Device(rt.get_device(name), name)
+    except (ValueError, RuntimeError) as error:
+        raise TiducError(f"no device for target {target!r}: {first_line(error)}", location) from error
+
+
+def has_device(name: str) -> bool:
+    """Whether this machine has such a device."""
+    try:
+        open_device(name, name)
+    except TiducError:
+        return False
+    return True
+
+
+def devices() -> Sequence[str]:
+    """The names of this machine's devices, each as `load` takes it: `local-sync`, `vulkan://GPU-...`."""
+    found = []
+    for driver in rt.query_available_drivers():
+        try:
+            listed = rt.get_driver(driver).query_available_devices()
+        except (ValueError, RuntimeError):  # the driver is built in, but what it drives is not installed
+            continue
+        found += [f"{driver}://{device['path']}" if device["path"] else driver for device in listed]
+    return found
+
+
+def first_line(error: Exception) -> str:
+    """What went wrong, without the native stack that IREE's messages carry."""
+    line = str(error).partition("\n")[0]
+    return line.rpartition(".c:")[2].partition(": ")[2] or line if ".c:" in line else line

@@ -1,0 +1,105 @@
+"""Compiled modules as IREE's runtime loads them: a context, and functions by name."""
+
+import os
+import re
+import sys
+import threading
+from collections.abc import Sequence
+from contextlib import suppress
+from typing import Any
+
+import iree.runtime as rt
+
+from tiduc.dialect.errors import RequestError, TiducError
+from tiduc.runtime.devices import Device, first_line, open_device
+from tiduc.runtime.signature import REFLECTION, Signature, from_declaration, from_reflection
+from tiduc.runtime.targets import find_target
+
+_SWEEPING = threading.Lock()
+_PLACEHOLDER = re.compile(r".*/iree_dylib_\w{6}(?: \(deleted\))?")
+
+
+class Loaded:
+    """A module loaded for devices; `context` is None once it is closed. `device` is where arguments go."""
+
+    def __init__(self, vmfb: bytes, target: str, name: str, devices: Sequence[str] = ()) -> None:
+        """Load the bytes of a module for the target's device, or for the `devices` of these names.
+
+        Raises TiducError where the bytes are no module, or none for this target, or where a device is missing.
+        """
+        self.vmfb, self.name = vmfb, name
+        wanted = devices or [find_target(target).device]
+        opened = [open_device(device, target, name) for device in wanted]
+        self.device: Device = opened[0]
+        self.context: Any
+        self.context, self._module = _context(vmfb, opened, target, name)
+        # `__init` runs on loading; it is not for callers.
+        self.functions = tuple(name for name in self._module.function_names if not name.startswith("__"))
+
+    def chosen(self, entry: str | None) -> str:
+        """The function to call: the one asked for, else the only one, else `main`; RequestError for no other."""
+        if entry is None:
+            entry = self.functions[0] if len(self.functions) == 1 else "main"
+        if entry not in self.functions:
+            raise RequestError(
+                f"no function {entry!r} in the module; it has: {', '.join(self.functions)}", self.name
+            )
+        return entry
+
+    def function(self, entry: str) -> Any:
+        """IREE's function of this name. Raises RequestError where the module is closed."""
+        if self.context is None:
+            raise RequestError("the module is closed", self.name)
+        return self._module.lookup_function(entry)
+
+    def signature(self, entry: str) -> Signature:
+        """What a function takes and gives: ours where the module says, else IREE's, whose names are generic."""
+        reflection = self.function(entry).reflection
+        try:
+            if REFLECTION in reflection:
+                return from_reflection(reflection[REFLECTION])
+            return from_declaration(reflection["iree.abi.declaration"])
+        except (ValueError, KeyError) as error:
+            raise TiducError(f"the function does not say what it takes: {error}", self.name) from error
+
+    def close(self) -> None:
+        """Give up the context and the module; arrays on the device stay."""
+        self.context = self._module = None
+
+
+def _context(vmfb: bytes, devices: Sequence[Device], target: str, name: str) -> tuple[Any, Any]:
+    """A context with the module loaded for the devices, and the module."""
+    instance = rt.VmInstance()
+    try:
+        module = rt.VmModule.copy_buffer(instance, vmfb)
+    except ValueError as error:
+        raise TiducError(f"not a compiled module, or a damaged one: {first_line(error)}", name) from error
+    try:
+        hal = rt.create_hal_module(instance, devices=[device.hal for device in devices])
+        return rt.VmContext(instance, [hal, module]), module
+    except (ValueError, RuntimeError) as error:
+        raise TiducError(
+            f"the module does not load for target {target!r}; was it compiled for another one? "
+            f"{first_line(error)}",
+            name,
+        ) from error
+    finally:
+        # One at a time, lest a descriptor that another thread has closed is by then some other file's.
+        with _SWEEPING:
+            _sweep()
+
+
+def _sweep() -> None:
+    """Close and remove what IREE's loader of shared libraries leaves behind: an open, empty file for each.
+
+    Without this a process can load about a thousand modules, then has no file descriptors left.  Nothing
+    reads these files, whose names only reserve others.  test_runtime.py says when IREE leaves them no more.
+    """
+    if not sys.platform.startswith("linux"):
+        return
+    for descriptor in os.listdir("/proc/self/fd"):
+        with suppress(OSError):  # the listing's own descriptor is closed by now, and others may be
+            path = os.readlink(f"/proc/self/fd/{descriptor}")
+            if _PLACEHOLDER.fullmatch(path):
+                os.close(int(descriptor))
+                os.unlink(path)

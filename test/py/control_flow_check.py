@@ -1,0 +1,99 @@
+"""Derivatives of whole programs, by the reference interpreter: against central differences, and by adjoints.
+
+At a point, in random directions: the JVP against differences of the program; the VJP by the adjoint identity with the
+JVP; the JVP of the JVP and of the VJP against differences of these; their VJPs by the adjoint identity with these.
+"""
+
+import itertools
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+from check_rule import active, assert_close, inner, like
+from numpy.typing import NDArray
+
+import tiduc
+from tiduc.runtime.reference import evaluate
+
+Array = NDArray[Any]
+Run = Callable[[tiduc.Program, Sequence[Array]], list[Array]]
+
+
+class Kink(Exception):
+    """The program is not smooth between two points of a difference."""
+
+
+def interpreted(program: tiduc.Program, point: Sequence[Array]) -> list[Array]:
+    return list(evaluate(program.text, point))
+
+
+def check(text: str, *arguments: Any, bounded: bool | None = True, subsets: bool = True) -> None:
+    """Checks the derivatives of a program, see above; reverse over reverse is refused unless it is bounded.
+
+    With None it may be refused. With `subsets`, those of order one in each subset of its arguments.
+    """
+    rng = np.random.default_rng(0)
+    program, point = tiduc.load(text), [np.asarray(x) for x in arguments]
+    floats = active(point)
+    counts = range(1, len(floats) + 1) if subsets else [len(floats)]
+    for wrt in itertools.chain.from_iterable(itertools.combinations(floats, n) for n in counts):
+        _check(program, point, list(wrt), rng)
+    outputs = [y for y in interpreted(program, point) if y.dtype.kind in "fc"]
+    _check(program.jvp(floats), [*point, *(like(point[i], rng) for i in floats)], None, rng)
+    _check(program.vjp(floats), [*point, *(like(y, rng) for y in outputs)], None, rng, bounded)
+
+
+def _check(
+    program: tiduc.Program,
+    point: list[Array],
+    wrt: list[int] | None,
+    rng: Any,
+    bounded: bool | None = True,
+) -> None:
+    wrt = active(point) if wrt is None else wrt
+    dx = [like(point[i], rng) for i in wrt]
+    primal = interpreted(program, point)
+    results = interpreted(program.jvp(wrt), [*point, *dx])
+    _same(results[: len(primal)], primal)
+    dy = results[len(primal) :]
+    for y, expected in zip(dy, difference(program, point, wrt, dx), strict=True):
+        assert_close(y, expected, 1e-6, "jvp")
+    if not bounded:
+        try:
+            str(program.vjp(wrt))
+        except tiduc.Unsupported as error:
+            assert "unknown length" in error.message
+            return
+        assert bounded is None, "it is not refused"
+    ct = [like(y, rng) for y in dy]
+    results = interpreted(program.vjp(wrt), [*point, *ct])
+    _same(results[: len(primal)], primal)
+    left, right = inner(ct, dy), inner(results[len(primal) :], dx)
+    assert abs(left - right) <= 1e-9 * max(1.0, abs(left)), (left, right)
+
+
+def _same(actual: Sequence[Array], expected: Sequence[Array]) -> None:
+    for x, y in zip(actual, expected, strict=True):
+        np.testing.assert_array_equal(x, y)
+
+
+def difference(
+    program: tiduc.Program, point: Sequence[Array], wrt: Sequence[int], dx: Sequence[Array]
+) -> list[Array]:
+    """Differences of fourth order of the differentiable outputs; `Kink` where those of two steps differ."""
+
+    def along(step: float) -> list[Array]:
+        def at(distance: float) -> list[Array]:
+            x = list(point)
+            for i, tangent in zip(wrt, dx, strict=True):
+                x[i] = x[i] + distance * tangent
+            return [y for y in interpreted(program, x) if y.dtype.kind in "fc"]
+
+        near, far = (at(step), at(-step)), (at(2 * step), at(-2 * step))
+        return [(8 * (a - b) - (c - d)) / (12 * step) for a, b, c, d in zip(*near, *far, strict=True)]
+
+    wide, narrow = along(1e-3), along(2e-4)
+    for x, y in zip(wide, narrow, strict=True):
+        if not np.allclose(x, y, rtol=1e-4, atol=1e-4):
+            raise Kink
+    return narrow

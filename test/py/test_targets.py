@@ -1,0 +1,115 @@
+"""Targets: every one compiles a small program, lacks what it is said to lack, and is listed."""
+
+import re
+
+import numpy as np
+import pytest
+
+from tiduc.cli import run
+from tiduc.dialect.errors import CompileError, TiducError
+from tiduc.program import load
+from tiduc.runtime.compile import Source, compile_module, compile_modules
+from tiduc.runtime.devices import has_device
+from tiduc.runtime.run import run_module
+from tiduc.runtime.targets import TARGETS, find_target
+
+# One variant of each family of devices; the whole list is compiled once a version of IREE, by hand.
+TRIED = (
+    "cpu cpu:generic cpu-threads aarch64 aarch64:cortex-a72 armv7 riscv64 riscv64:v wasm32 cuda cuda:sm_70 cuda:sm_75 "
+    "cuda:sm_86 cuda:sm_87 cuda:sm_89 cuda:sm_90 cuda:sm_120 hip hip:gfx1100 metal vmvx vulkan vulkan:llvmpipe "
+    "vulkan:rdna3"
+).split()
+
+
+def doubled(element: str, line: str = "") -> str:
+    t = f"tensor<37x{element}>"
+    return f"func.func @f(%x: {t}) -> {t} {{\n  %y = stablehlo.add %x, %x : {t}\n  return %y : {t}\n}}"
+
+
+def test_every_target_compiles() -> None:
+    assert {name.partition(":")[0] for name in TRIED} == set(TARGETS)
+    compiled = compile_modules([Source(doubled("f32"), name) for name in TRIED])
+    assert [vmfb for vmfb in compiled if not isinstance(vmfb, bytes)] == []
+
+
+@pytest.mark.parametrize("name", ["cpu:generic", "cpu-threads", "vmvx", "vulkan:llvmpipe", "cuda", "hip"])
+def test_what_runs_here(name: str) -> None:
+    if not has_device(TARGETS[name.partition(":")[0]].device):
+        pytest.skip("no such device")
+    x = np.arange(37, dtype=np.float32)
+    np.testing.assert_array_equal(run_module(compile_module(doubled("f32"), name), [x], name)[0], x + x)
+
+
+@pytest.mark.parametrize(
+    "name, words",
+    [
+        (
+            "tpu",
+            "unknown target 'tpu'; known targets: aarch64, armv7, cpu, cpu-threads, cuda, hip, metal, riscv64, ",
+        ),
+        ("", "unknown target ''"),
+        ("cpu:avx", "unknown variant 'avx' of target 'cpu'; known: host, generic, "),
+        ("metal:m1", "target 'metal' has no variants, got 'metal:m1'"),
+        ("cuda:sm_99", "unknown variant 'sm_99' of target 'cuda'; known: sm_70, sm_75, "),
+        ("cuda:", "unknown variant ''"),
+    ],
+)
+def test_unknown_targets(name: str, words: str) -> None:
+    with pytest.raises(TiducError) as raised:
+        compile_module(doubled("f32"), name)
+    assert words in str(raised.value)
+
+
+def test_no_target_makes_f32_of_f64() -> None:
+    for name in TARGETS:
+        assert "--iree-input-demote-f64-to-f32=false" in find_target(name).flags
+
+
+LACKING = [(name, element) for name in TARGETS for element in find_target(name).lacks]
+
+
+@pytest.mark.parametrize("name, element", LACKING)
+def test_what_a_target_lacks_is_refused_at_its_op(name: str, element: str, tmp_path, capfd) -> None:
+    (tmp_path / "f.mlir").write_text(doubled(element))
+    assert run(["compile", str(tmp_path / "f.mlir"), "--target", name, "-o", str(tmp_path / "f")]) == 1
+    assert f"f.mlir:2:8: error: target '{name}' has no arithmetic of {element}; " in capfd.readouterr().err
+    within = f"""func.func @main(%x: tensor<4xf32>) -> tensor<4xf32> {{
+  %y = stablehlo.convert %x : (tensor<4xf32>) -> tensor<4x{element}>
+  %z = stablehlo.convert %y : (tensor<4x{element}>) -> tensor<4xf32>
+  return %z : tensor<4xf32>
+}}"""
+    words = re.escape(f"2:8: error: target '{name}' has no arithmetic of {element}; ")
+    with pytest.raises(CompileError, match=words):
+        load(within).compile(name)
+
+
+def test_what_a_target_lacks_it_really_lacks() -> None:
+    """Where this fails, a newer IREE takes the type, and targets.py need not refuse it."""
+    compiled = compile_modules([Source(doubled(element), name) for name, element in LACKING])
+    assert [case for case, found in zip(LACKING, compiled, strict=True) if isinstance(found, bytes)] == []
+
+
+def test_what_variants_have() -> None:
+    assert "f64" in find_target("vulkan").lacks and not find_target("vulkan:llvmpipe").lacks
+    assert (
+        "f8E4M3FN" not in find_target("hip:gfx950").lacks and "f8E4M3FNUZ" in find_target("hip:gfx950").lacks
+    )
+    for base, target in TARGETS.items():
+        assert all(variant in target.variants for having in target.lacks.values() for variant in having)
+        for variant in target.variants:
+            assert find_target(f"{base}:{variant}").flags
+
+
+def test_targets_are_listed(capfd) -> None:
+    assert run(["targets"]) == 0
+    lines = capfd.readouterr().out.splitlines()
+    assert [line.split()[0] for line in lines if not line.startswith(" ")] == [*TARGETS]
+    assert lines[0] == "cpu" and lines[2].split()[:2] == ["variants", "host"]
+    assert "wasm32 (does not run here)" in lines and any("lacks     f64" in line for line in lines)
+    assert run(["targets", "--markdown"]) == 0
+    assert capfd.readouterr().out.startswith("| target | variants | runs here | lacks | what |")
+
+
+def test_modules_for_other_machines_are_refused() -> None:
+    with pytest.raises(TiducError, match="modules for target 'wasm32' are not for this machine"):
+        run_module(compile_module(doubled("f32"), "wasm32"), [np.zeros(37, np.float32)], "wasm32")

@@ -1,0 +1,51 @@
+"""targets: what there is to compile for, and what each lacks."""
+
+import click
+
+from tiduc import documents
+from tiduc.cli.files import OUTPUT, write
+from tiduc.runtime.targets import TARGETS, Target
+
+HEADER = ("target", "variants", "runs here", "lacks", "what")
+
+
+@click.command("targets")
+@click.option("--markdown", is_flag=True, help="Write a table in Markdown.")
+@OUTPUT
+def _targets(markdown: bool, output: str) -> None:
+    """List the targets, what each lacks, and whether this machine has a device that runs its modules.
+
+    A variant follows a colon, as in cuda:sm_86; the first is the default one.
+    """
+    rows = [_row(target) for target in TARGETS.values()]
+    if markdown:
+        write(documents.markdown_table(HEADER, rows), output)
+        return
+    lines = []
+    for name, variants, runs, lacks, what in rows:
+        lines.append(click.style(name, bold=True) + ("" if runs == "yes" else " (does not run here)"))
+        lines.append(f"    {what}")
+        lines += [f"      variants  {variants}"] if variants else []
+        lines += [f"      lacks     {lacks}"] if lacks else []
+    write("".join(f"{line}\n" for line in lines), output)
+
+
+def _row(target: Target) -> tuple[str, ...]:
+    lacks = [_but(element, having) for element, having in target.lacks.items()]
+    lacks += [target.remark] if target.remark else []
+    variants = dict.fromkeys([*([target.default] if target.default else []), *target.variants])
+    return target.name, " ".join(variants), _runs(target), ", ".join(lacks), target.description
+
+
+def _but(element: str, having: tuple[str, ...]) -> str:
+    """An element type that is lacking, and how many variants have it."""
+    return f"{element} (but for {' '.join(having)})" if having else element
+
+
+def _runs(target: Target) -> str:
+    from tiduc.runtime.devices import has_device  # IREE takes a while to import
+
+    return "yes" if target.device and has_device(target.device) else "no"
+
+
+COMMANDS = {"targets": _targets}

@@ -1,0 +1,70 @@
+"""Ports: the arguments and results of programs, what they are called, and what they are in the graphs."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+from torch_mlir import ir
+
+from tiduc.dialect.errors import RequestError
+from tiduc.passes.import_stablehlo import NAME, name_in
+from tiduc.runtime.signature import TensorType, Value
+
+
+@dataclass(frozen=True)
+class Port:
+    """One argument or result of a program: its name, its MLIR type, and what it is in the graphs.
+
+    `value` is an input's key, or a result's `Value` or `Zero`; `attributes` are those of the MLIR signature.
+    """
+
+    name: str
+    type: Any
+    value: Any
+    attributes: Any = None
+
+
+def described(port: Port) -> Value:
+    """What callers see of a port; `RequestError` where it is no array."""
+    spelled = str(port.type)
+    try:
+        # What may follow the comma is an encoding, such as the bounds of open sizes.
+        return Value(
+            port.name, TensorType.parse(spelled.removeprefix("tensor<").removesuffix(">").split(",")[0])
+        )
+    except ValueError:
+        raise RequestError(f"{port.name!r} of type {spelled} cannot be passed as an array") from None
+
+
+def with_ports(ports: Sequence[Port], more: Sequence[Port]) -> tuple[Port, ...]:
+    """The ports and some more, whose names are made distinct."""
+    names = {port.name for port in ports}
+    added = []
+    for port in more:
+        name, copy = port.name, 1
+        while name in names:
+            copy += 1
+            name = f"{port.name}.{copy}"
+        names.add(name)
+        added.append(replace(port, name=name))
+    return (*ports, *added)
+
+
+def attributes_of(ports: Sequence[Port], default: str) -> Any:
+    """The attributes of a signature: those of the source, and names other than the default ones."""
+    described = []
+    for i, port in enumerate(ports):
+        attributes = (
+            {a.name: a.attr for a in ir.DictAttr(port.attributes)} if port.attributes is not None else {}
+        )
+        if port.name != f"{default}{i}":
+            attributes[NAME] = ir.StringAttr.get(port.name)
+        described.append(ir.DictAttr.get(attributes))
+    return ir.ArrayAttr.get(described)
+
+
+def name_of(attributes: Any, location: Any) -> str | None:
+    """The name among an argument's or a result's attributes, if there is one."""
+    if attributes is None or NAME not in ir.DictAttr(attributes):
+        return None
+    return name_in(attributes, location)
