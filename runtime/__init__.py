@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from tiduc.dialect.errors import InputError, RequestError, TiducError
-    from tiduc.runtime.devices import DeviceArray, devices
+    from tiduc.runtime.devices import DeviceArray, available_devices
     from tiduc.runtime.run import Executable, Module, load
     from tiduc.runtime.signature import Signature
 
@@ -27,7 +27,7 @@ _MODULE_OF = {
     "RequestError": "tiduc.dialect.errors",
     "Signature": "tiduc.runtime.signature",
     "TiducError": "tiduc.dialect.errors",
-    "devices": "tiduc.runtime.devices",
+    "available_devices": "tiduc.runtime.devices",
     "load": "tiduc.runtime.run",
 }
 
@@ -39,7 +39,7 @@ __all__ = [
     "RequestError",
     "Signature",
     "TiducError",
-    "devices",
+    "available_devices",
     "load",
 ]
 

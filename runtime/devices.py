@@ -145,7 +145,7 @@ def has_device(name: str) -> bool:
     return True
 
 
-def devices() -> Sequence[str]:
+def available_devices() -> Sequence[str]:
     """The names of this machine's devices, each as `load` takes it: `local-sync`, `vulkan://GPU-...`."""
     found = []
     for driver in rt.query_available_drivers():

@@ -29,7 +29,7 @@ def load(
     """The module in a `.vmfb` file, or in its bytes; TiducError where it cannot be read or loaded.
 
     `target` is the one that it was compiled for. `devices` names others than the target's usual one, as
-    `tiduc.runtime.devices()` lists them; a module that was compiled for several wants as many.
+    `tiduc.runtime.available_devices()` lists them; a module that was compiled for several wants as many.
     """
     if isinstance(source, bytes):
         return Module(source, target, "", devices)
