@@ -13,6 +13,7 @@ from typing import Any
 from torch_mlir import ir
 
 from tiduc.dialect.graph import Value
+from tiduc.passes.slots import release
 from tiduc.passes.stacks import Pushes, give_all
 from tiduc.passes.steps import index_type, new_input, read_at, state_of, step, write_at
 from tiduc.passes.structure import Cluster, Scope
@@ -27,6 +28,8 @@ def emit_recomputed(scope: Scope, cluster: Cluster, source: Cluster, count: int 
     b, i32 = scope.b, index_type()
     forward = step(scope, source.members)
     made = step(scope, cluster.members, forward)
+    if count is not None:
+        release(scope, cluster, made, count)
     loop = scope.builder("S")
     pushes = Pushes(scope, cluster, made, count, loop)
     state = state_of(scope, forward, [*made.nexts.values(), *pushes.values])

@@ -14,6 +14,7 @@ from typing import Any
 from tiduc.dialect.control import sequence_type
 from tiduc.dialect.graph import Graph, Value
 from tiduc.passes.recompute import counter, counters, kept
+from tiduc.passes.slots import release
 from tiduc.passes.stacks import Pushes, give_all, length
 from tiduc.passes.steps import Place, Step, index_type, new_input, read_at, state_of, step, write_at
 from tiduc.passes.structure import Cluster, Scope
@@ -66,6 +67,7 @@ def emit_segmented(scope: Scope, cluster: Cluster, source: Cluster, count: int |
     size = segment(most)
     forward = step(scope, source.members)
     made = step(scope, cluster.members, forward)
+    release(scope, cluster, made, count)
     starts = {x: (scope.local[m.record.inits[i]], by) for x, ((m, i), by) in counters(forward).items()}
     for start, _ in starts.values():
         made.taken(start)

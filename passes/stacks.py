@@ -9,6 +9,7 @@ from tiduc.dialect.errors import Unsupported
 from tiduc.dialect.graph import Definition, Value
 from tiduc.dialect.types import bits, shape
 from tiduc.passes.recompute import counters, kept
+from tiduc.passes.slots import release
 from tiduc.passes.steps import Kept, Place, Step, index_type, new_input, step, write_at
 from tiduc.passes.structure import Cluster, Member, Scope, give_results
 from tiduc.passes.whiles import emit_while
@@ -159,6 +160,8 @@ def emit_stacked(scope: Scope, cluster: Cluster, members: Sequence[Member], coun
             cluster.members[0].ops[0].location,
         )
     made = step(scope, members)
+    if leader.cond is None and count is not None:
+        release(scope, cluster, made, count)
     inner, i32 = made.b, index_type()
     pushes = Pushes(scope, cluster, made, count)
     marks = cluster.marks = Marks(scope, cluster, made, count) if cluster.marked and count else None

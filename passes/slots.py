@@ -1,0 +1,89 @@
+"""Cotangents that a loop running backwards takes slot by slot: it need not carry them.
+
+Of ys = dynamic_update_slice(ys, y, i), for i = 0, 1, ..., an iteration of the transposed loop reads slot i of the
+cotangent of ys, and puts zeros there, since what had been in the slot before did not come through. Where no two
+iterations have a slot in common nobody sees these zeros: the cotangent is the same in all iterations.
+"""
+
+from collections.abc import Sequence
+
+from tiduc.dialect.graph import Definition, Value
+from tiduc.dialect.trip_count import integer
+from tiduc.dialect.types import shape
+from tiduc.passes.structure import Cluster, Scope
+from tiduc.passes.rules.identities import is_splat_of
+from tiduc.passes.steps import Place, Step
+
+Affine = tuple[int, int]
+"""a and c of the number a k + c in iteration k."""
+
+
+def release(scope: Scope, cluster: Cluster, made: Step, count: int) -> None:
+    """Makes what a step reads slot by slot, and nobody reads after it, a value from outside."""
+    readers: dict[Value, list[Definition]] = {x: [] for x in made.carries.values()}
+    for op in made.b.graph.definitions:
+        for x in dict.fromkeys((*op.operands, *op.captures)):
+            if x in readers:
+                readers[x].append(op)
+    for at in list(made.carries):
+        member, i = at
+        outside = scope.local[member.record.inits[i]]
+        if member in cluster.members and i not in member.used and outside not in made.outside:
+            if _is_taken(made, at, readers[made.carries[at]], count):
+                made.outside[outside] = made.carries.pop(at)
+                del made.nexts[at]
+
+
+def _is_taken(made: Step, at: Place, readers: Sequence[Definition], count: int) -> bool:
+    """All that happens to a carry is that slots are read and put to zero, each in one iteration only."""
+    x, last = made.carries[at], made.nexts[at].definition
+    if last is None or last.name != "stablehlo.dynamic_update_slice" or last.operands[0] is not x:
+        return False
+    update, start = last.operands[1], last.operands[2:]
+    zero = update.definition
+    if zero is None or zero.name != "stablehlo.constant":
+        return False
+    if not is_splat_of(zero.attributes["value"], update.type, 0):
+        return False
+    for op in readers:
+        same = op.operands[1:] == start and list(op.result.type.shape) == shape(update)
+        if op is not last and not (op.name == "stablehlo.dynamic_slice" and same):
+            return False
+    sizes = zip(start, shape(update), shape(x), strict=True)
+    return any(_are_apart(affine(made, i), size, n, count) for i, size, n in sizes)
+
+
+def _are_apart(start: Affine | None, size: int, n: int, count: int) -> bool:
+    """Slots of a size that start there are in range, and none meets another."""
+    if start is None:
+        return False
+    by, first = start
+    last = first + by * (count - 1)
+    return abs(by) >= size and min(first, last) >= 0 and max(first, last) + size <= n
+
+
+def affine(made: Step, x: Value) -> Affine | None:
+    """An integer of a step as a function of the number of the iteration, where it is as simple as that."""
+    outer = {inner: y for y, inner in made.outside.items()}
+
+    def of(x: Value, depth: int = 8) -> Affine | None:
+        known = integer(outer.get(x, x))
+        if x is made.number or known is not None:
+            return (1, 0) if known is None else (0, known)
+        op = x.definition
+        if op is None or not depth:
+            return None
+        if op.name == "stablehlo.convert":
+            return of(op.operands[0], depth - 1)
+        if op.name not in ("stablehlo.add", "stablehlo.subtract", "stablehlo.multiply"):
+            return None
+        left, right = (of(y, depth - 1) for y in op.operands)
+        if left is None or right is None:
+            return None
+        (a, c), (b, d) = left, right
+        if op.name == "stablehlo.multiply":
+            return (a * d + b * c, c * d) if not (a and b) else None
+        sign = 1 if op.name == "stablehlo.add" else -1
+        return a + sign * b, c + sign * d
+
+    return of(x)
