@@ -15,6 +15,7 @@ from torch_mlir import ir
 from tiduc.dialect.control import draws, sequence_type
 from tiduc.dialect.errors import Unsupported
 from tiduc.dialect.graph import Value
+from tiduc.passes.clusters import Cluster, Scope, give_results
 from tiduc.passes.stacks import (
     Place,
     Step,
@@ -25,7 +26,6 @@ from tiduc.passes.stacks import (
     step,
     write_at,
 )
-from tiduc.passes.structure import Cluster, Scope, give_results
 
 SLOTS = 33
 """Bisecting 2**31 iterations, all that a counter of 32 bits can tell apart, sets at most as many checkpoints."""

@@ -11,7 +11,7 @@ from tiduc.dialect.control import Loop, emit_loop, sequence_type
 from tiduc.dialect.errors import Unsupported
 from tiduc.dialect.graph import Graph, Value
 from tiduc.dialect.types import bits, shape
-from tiduc.passes.structure import Cluster, Member, Scope, give_results
+from tiduc.passes.clusters import Cluster, Member, Scope, give_results
 
 Place = tuple[Member, int]
 
