@@ -13,10 +13,10 @@ from typing import Any
 from torch_mlir import ir
 
 from tiduc.dialect.graph import Value
+from tiduc.passes.clusters import Cluster, Scope
 from tiduc.passes.slots import release
 from tiduc.passes.stacks import Pushes, give_all
 from tiduc.passes.steps import index_type, new_input, read_at, state_of, step, write_at
-from tiduc.passes.structure import Cluster, Scope
 from tiduc.passes.whiles import emit_while
 
 SLOTS = 33

@@ -13,11 +13,11 @@ from typing import Any
 
 from tiduc.dialect.control import sequence_type
 from tiduc.dialect.graph import Graph, Value
+from tiduc.passes.clusters import Cluster, Scope
 from tiduc.passes.recompute import counter, counters, kept
 from tiduc.passes.slots import release
 from tiduc.passes.stacks import Pushes, give_all, length
 from tiduc.passes.steps import Place, Step, index_type, new_input, read_at, state_of, step, write_at
-from tiduc.passes.structure import Cluster, Scope
 from tiduc.passes.whiles import emit_while
 
 

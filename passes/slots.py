@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from tiduc.dialect.graph import Definition, Value
 from tiduc.dialect.trip_count import integer
 from tiduc.dialect.types import shape
-from tiduc.passes.structure import Cluster, Scope
+from tiduc.passes.clusters import Cluster, Scope
 from tiduc.passes.rules.identities import is_splat_of
 from tiduc.passes.steps import Place, Step
 

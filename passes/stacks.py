@@ -8,10 +8,10 @@ from tiduc.dialect.control import Loop, draws, sequence_type
 from tiduc.dialect.errors import Unsupported
 from tiduc.dialect.graph import Definition, Value
 from tiduc.dialect.types import bits, shape
+from tiduc.passes.clusters import Cluster, Member, Scope, give_results
 from tiduc.passes.recompute import counters, kept
 from tiduc.passes.slots import release
 from tiduc.passes.steps import Kept, Place, Step, index_type, new_input, step, write_at
-from tiduc.passes.structure import Cluster, Member, Scope, give_results
 from tiduc.passes.whiles import emit_while
 
 LIMIT = 2**28

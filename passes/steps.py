@@ -10,8 +10,8 @@ from tiduc.dialect.control import element_type
 from tiduc.dialect.graph import Value
 from tiduc.dialect.types import shape
 from tiduc.passes.close import inline
+from tiduc.passes.clusters import Member, Scope
 from tiduc.passes.recompute import counter
-from tiduc.passes.structure import Member, Scope
 
 Place = tuple[Member, int]
 """A carry or a sequence, as result of a member."""

@@ -10,11 +10,7 @@ the other needs no stack and no slot. What is left between loops that run in opp
 computed again from checkpoints (`passes/stacks.py`, `passes/checkpoints.py`).
 """
 
-from collections import defaultdict
 from collections.abc import Sequence
-from dataclasses import dataclass, field
-from functools import reduce
-from operator import or_
 from typing import Any
 
 from torch_mlir import ir
@@ -27,87 +23,17 @@ from tiduc.dialect.control import (
     Branches,
     Loop,
     branches,
-    control,
-    element_type,
     emit_call,
     emit_case,
     is_control,
-    is_kept,
 )
 from tiduc.dialect.errors import RequestError
 from tiduc.dialect.graph import Definition, Graph, Value, stem
-from tiduc.dialect.keys import KeyTable
 from tiduc.dialect.view import View
-from tiduc.passes.close import close, inline
+from tiduc.passes.clusters import Cluster, Member, Scope, find_clusters, find_members, give_results, in_order
 from tiduc.passes.materialize_merge import live
 from tiduc.passes.rules.registry import OpSet
-
-
-@dataclass(eq=False)
-class Member:
-    """All ops at one site: the widest as a record, and which of its results somebody reads."""
-
-    record: Any
-    ops: list[Definition] = field(default_factory=list)
-    used: dict[int, list[Any]] = field(default_factory=lambda: defaultdict(list))  # by whom: ops, or None
-
-
-@dataclass(eq=False)
-class Cluster:
-    """Members that become one op; `waits` has the bits of the others whose results its operands need first."""
-
-    number: int
-    members: list[Member]
-    waits: int = 0
-    source: "Cluster | None" = None  # the one whose iterations are run again for this one, from checkpoints
-    memory: str = "stack"  # how it gets what others' iterations have given
-    counter: "Cluster | None" = (
-        None  # the one that knows how often it runs, where a bound is all that is known
-    )
-    counted: bool = False  # somebody asks for
-    count: Any = None  # the number of iterations, once it is emitted
-    marked: bool = False  # it sets checkpoints
-    marks: Any = None  # which, once it is emitted
-
-    @property
-    def leader(self) -> Any:
-        return self.members[0].record
-
-
-@dataclass(eq=False)
-class Scope:
-    """One graph while it is structured: its clusters, and what stands for its values in the new graph."""
-
-    view: View
-    opset: OpSet
-    memory: str
-    b: Any
-    local: dict[Value, Value]
-    maker_of: dict[Value, Definition] = field(default_factory=dict)
-    record_of: dict[Definition, Any] = field(default_factory=dict)
-    member_of: dict[Definition, Member] = field(default_factory=dict)
-    cluster_of: dict[Member, Cluster] = field(default_factory=dict)
-    sequence: dict[Value, tuple[Member, int]] = field(default_factory=dict)
-    kept: dict[tuple[Member, int], Any] = field(
-        default_factory=dict
-    )  # what sequences are made from, element by element
-
-    def builder(self, prefix: str = "F") -> Any:
-        """The builder of a closed graph of the view."""
-        b = self.opset.builder(self.view, self.view.fresh(prefix))
-        b.graph.attributes["sym_visibility"] = ir.StringAttr.get("private")
-        return b
-
-    def closed(self, wanted: Sequence[Any], given: Sequence[Value], name: str = "F") -> Graph:
-        """The structured closed graph of some values."""
-        graph = close(self.view, wanted, given, self.opset, name=name)
-        return structured(self.view, graph, self.opset, self.memory)
-
-    def inlined(self, b: Any, graph: Graph, arguments: Sequence[Value]) -> list[Value]:
-        """What a closed graph gives for arguments, in a graph being built."""
-        outputs = [y for y in graph.outputs if y is not None]
-        made = inline(b, self.view, outputs, dict(zip(graph.inputs.values(), arguments, strict=True)))
-        return [made[y] for y in outputs]
+from tiduc.passes.stacks import emit_loops, plan
 
 
 @stage
@@ -147,17 +73,15 @@ def structured(view: View, graph: Graph, opset: OpSet, memory: str) -> Graph:
 
 
 def _rebuilt(view: View, graph: Graph, b: Any, opset: OpSet, memory: str) -> Graph:
-    from tiduc.passes.stacks import emit_loops, plan  # it structures bodies in turn
-
     local = {x: b.input(key, x.type) for key, x in graph.inputs.items()}
-    scope = Scope(view, opset, memory, b, local)
+    scope = Scope(view, opset, memory, b, local, lambda graph: structured(view, graph, opset, memory))
     outputs = [y for y in graph.outputs if y is not None]
     order = live(graph.definitions, outputs)  # a merged op reads others than the first maker of its results
     scope.maker_of = {y: op for op in order for y in op.results}
-    _find_members(scope, order, outputs)
-    _find_clusters(scope, order)
+    find_members(scope, order, outputs)
+    find_clusters(scope, order)
     plan(scope)
-    for node in _in_order(scope, order):
+    for node in in_order(scope, order):
         if isinstance(node, Definition):
             b.location = node.location
             operands = tuple([local[x] for x in node.operands])
@@ -172,182 +96,6 @@ def _rebuilt(view: View, graph: Graph, b: Any, opset: OpSet, memory: str) -> Gra
             b.location = node.members[0].ops[0].location
             (emit_loops if isinstance(node.leader, Loop) else _emit_branches)(scope, node)
     return b.finish([local[y] for y in outputs])  # type: ignore[no-any-return]
-
-
-# ---- what stands where -------------------------------------------------------------------------------------
-
-
-def _find_members(scope: Scope, order: Sequence[Definition], outputs: Sequence[Value]) -> None:
-    """Ops of one site are one member; then who reads which of its results."""
-    sites: dict[Any, list[Member]] = defaultdict(list)
-    for op in order:
-        is_own = is_control(op) and not is_kept(scope.view, op)
-        record = control(scope.view, op) if is_own else _sum_of_sequences(scope, op)
-        if record is not None:
-            alike = sites[_site(record)]
-            member = next((m for m in alike if _agree(scope, m.record, record)), None)
-            if member is None:
-                member = Member(record)
-                alike.append(member)
-            elif record.width > member.record.width:
-                member.record = record
-            member.ops.append(op)
-            scope.member_of[op], scope.record_of[op] = member, record
-            for i, y in enumerate(op.results):
-                j = record.results[i] if isinstance(record, Loop) else i
-                if j >= 0:
-                    scope.sequence[y] = member, j
-    for op in order:
-        for x in (*op.operands, *op.captures):
-            if x in scope.sequence:
-                member, j = scope.sequence[x]
-                member.used[j].append(op)
-    for y in outputs:
-        if y in scope.sequence:
-            member, j = scope.sequence[y]
-            member.used[j].append(None)
-
-
-def _sum_of_sequences(scope: Scope, op: Definition) -> Loop | None:
-    """A sum of two sequences of open length, as accumulated cotangents are, as the loop that adds their elements."""
-    if op.name != "stablehlo.add" or any(x not in scope.sequence for x in op.operands):
-        return None
-    x, y = op.operands
-    member, i = scope.sequence[x]
-    if x.type.has_static_shape or not isinstance(member.record, Loop) or i < len(member.record.inits):
-        return None
-    key = "sum", x.type
-    if key not in scope.view.derived:
-        b = scope.builder()
-        terms = [b.input(f"{b.graph.name}.{j}", element_type(x.type)) for j in range(2)]
-        scope.view.derived[key] = b.finish([b.add(*terms)])
-    body = scope.view.derived[key]
-    return Loop((), (x, y), (), body, None, member.record.reverse, None, body.name, (0, 1), (0,))
-
-
-def _site(record: Any) -> Any:
-    """Equal for what may be at one site, whatever graphs have been called."""
-    if isinstance(record, Loop):
-        return len(record.inits), len(record.sequences), record.reverse, record.cond is None, record.operands
-    return record.index, len(record.graphs), record.operands
-
-
-def _graphs(record: Any) -> tuple[Graph, ...]:
-    if isinstance(record, Loop):
-        return (record.body,) if record.cond is None else (record.body, record.cond)
-    return record.graphs  # type: ignore[no-any-return]
-
-
-def _agree(scope: Scope, first: Any, second: Any) -> bool:
-    """The results of the narrower are the first ones of the wider; of one base they are (`passes/rules/sites.py`)."""
-    if first.base == second.base:
-        return True
-    for graphs in zip(_graphs(first), _graphs(second), strict=True):
-        if graphs[0] is not graphs[1]:
-            one, other = (_first_outputs(scope, graph) for graph in graphs)
-            if any(x is not y for x, y in zip(one, other, strict=False)):
-                return False
-    return True
-
-
-def _first_outputs(scope: Scope, graph: Graph) -> list[Value]:
-    """For each output, the first value of the view's graphs that equals it, were they of the same inputs."""
-    table = scope.view.derived.setdefault(("keys",), KeyTable(scope.opset.stateful, scope.opset.commutative))
-    key = "first outputs", graph.name
-    if key not in scope.view.derived:
-        first = {x: table.input(str(i), x) for i, x in enumerate(graph.inputs.values())}
-        for op in scope.view.schedule([y for y in graph.outputs if y is not None], graph.inputs.values()):
-            operands, captures = (tuple([first[x] for x in read]) for read in (op.operands, op.captures))
-            first.update(zip(op.results, table.results(op, operands, captures), strict=True))
-        scope.view.derived[key] = [first[y] for y in graph.outputs if y is not None]
-    return scope.view.derived[key]  # type: ignore[no-any-return]
-
-
-def _find_clusters(scope: Scope, order: Sequence[Definition]) -> None:
-    """Members become part of the cluster whose results they read, if their other operands do not wait for it."""
-    waits: dict[Value, int] = {}
-    clusters: list[Cluster] = []
-    for op in order:
-        found = reduce(or_, [waits.get(x, 0) for x in (*op.operands, *op.captures)], 0)
-        member = scope.member_of.get(op)
-        if member is not None:
-            cluster = scope.cluster_of.get(member) or _cluster(scope, member, waits, clusters)
-            scope.cluster_of[member] = cluster
-            bit = 1 << cluster.number
-            cluster.waits |= found & ~bit
-            found = bit
-        if found:
-            waits.update((y, found) for y in op.results)
-
-
-def _cluster(scope: Scope, member: Member, waits: dict[Value, int], clusters: list[Cluster]) -> Cluster:
-    record = member.record
-    operands = record.operands if isinstance(record, Loop) else (*record.operands, record.index)
-    near: dict[Cluster, None] = {}
-    for x in record.sequences if isinstance(record, Loop) else record.operands:
-        if x in scope.sequence:
-            near[scope.cluster_of[scope.sequence[x][0]]] = None
-    for cluster in near:
-        if _alike(cluster.leader, record):
-            others = [x for x in operands if x is not None and not _runs_along(scope, x, cluster, record)]
-            read = reduce(or_, [waits.get(x, 0) for x in others], 0)
-            if not _all_waits(clusters, read) >> cluster.number & 1:
-                cluster.members.append(member)
-                return cluster
-    clusters.append(Cluster(len(clusters), [member]))
-    return clusters[-1]
-
-
-def _all_waits(clusters: Sequence[Cluster], read: int) -> int:
-    """These clusters and all that they wait for, one through another."""
-    found, left = 0, read
-    while left:
-        number = left.bit_length() - 1
-        found |= 1 << number
-        left = (left | clusters[number].waits) & ~found
-    return found
-
-
-def _runs_along(scope: Scope, x: Value, cluster: Cluster, record: Any) -> bool:
-    """The operand is made by the cluster, iteration by iteration, or in the same branch."""
-    if x not in scope.sequence or (isinstance(record, Loop) and x not in record.sequences):
-        return False
-    member, i = scope.sequence[x]
-    if scope.cluster_of.get(member) is not cluster:
-        return False
-    return not isinstance(record, Loop) or i >= len(member.record.inits)
-
-
-def _alike(leader: Any, record: Any) -> bool:
-    if isinstance(record, Loop):
-        return isinstance(leader, Loop) and leader.reverse == record.reverse
-    if record.index is None or not isinstance(leader, Branches) or leader.index is not record.index:
-        return False
-    return len(leader.graphs) == len(record.graphs)
-
-
-def _in_order(scope: Scope, order: Sequence[Definition]) -> list[Any]:
-    """The ops and clusters, each after what it reads."""
-    node_of = {op: scope.cluster_of[m] if (m := scope.member_of.get(op)) else op for op in order}
-    placed: list[Any] = []
-    state: dict[Any, bool] = {}
-    for first in order:
-        stack: list[Any] = [node_of[first]]
-        while stack:
-            node = stack[-1]
-            if node not in state:
-                state[node] = False
-                ops = [node] if isinstance(node, Definition) else [op for m in node.members for op in m.ops]
-                read = (scope.maker_of.get(x) for op in ops for x in (*op.operands, *op.captures))
-                stack += [
-                    n for d in read if d in node_of and (n := node_of[d]) is not node and not state.get(n)
-                ]
-            else:
-                stack.pop()
-                if not state[node]:
-                    state[node] = True
-                    placed.append(node)
-    return placed
 
 
 # ---- branches and calls --------------------------------------------------------------------------------------
@@ -437,13 +185,3 @@ def _narrowed(scope: Scope, graph: Graph, read: Sequence[int]) -> Graph:
         inputs = list(graph.inputs.values())
         scope.view.derived[key] = scope.closed(graph.outputs, [inputs[i] for i in read], stem(graph))
     return scope.view.derived[key]  # type: ignore[no-any-return]
-
-
-def give_results(scope: Scope, made: dict[tuple[Member, int], Value]) -> None:
-    """Tells the scope what stands for the results of a cluster's ops."""
-    for member in dict.fromkeys(member for member, _ in made):
-        for op in member.ops:
-            for y in op.results:
-                at = scope.sequence.get(y)
-                if at in made:
-                    scope.local[y] = made[at]
