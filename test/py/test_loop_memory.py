@@ -115,15 +115,39 @@ def grad(function: Callable[..., Any], arguments: Sequence[Any], memory: str = "
     return replace(tiduc.load(exported(function, arguments)), loop_memory=memory).grad().text
 
 
+def forwards(text: str) -> str:
+    """What the first loop carries."""
+    return text.partition("do {")[0]
+
+
 def test_cheap_values_are_made_again() -> None:
-    """Of sin(c w), which reads cos(c w) and c, only c is kept, and no counter."""
-    assert stacks(grad(*counted(17), "stack"), 17) == ["tensor<17x3xf64>"]
+    """Of tanh(c x) + x the transpose reads 1 - tanh(c x)^2 and c; neither x nor the counter is kept, nor the square."""
+
+    def f(xs: Any) -> Any:
+        return lax.scan(lambda c, x: (jnp.tanh(c * x) + x, None), jnp.ones(2), xs)[0].sum()
+
+    text = grad(f, random((7, 2)), "stack")
+    assert stacks(forwards(text), 7) == ["tensor<7x2xf64>"] * 2
+    assert text.count("stablehlo.tanh") == 1
+
+
+def test_values_of_fewest_bytes_are_kept() -> None:
+    """Products of one wide value are made of it again: it is kept once."""
+
+    def f(x: Any, w: Any) -> Any:
+        def body(i: Any, c: Any) -> Any:
+            wide = jnp.exp(jnp.broadcast_to(c[:, None], (2, 50)) * w)
+            return c * jnp.sum(wide * wide, 1) / (1 + jnp.sum(wide, 1))
+
+        return lax.fori_loop(0, 7, body, x).sum()
+
+    kept = stacks(forwards(grad(f, random((2,), (50,)), "stack")), 7)
+    assert [t for t in kept if "x2x50x" in t] == ["tensor<7x2x50xf64>"]  # of wide, wide w and the products
 
 
 def test_products_of_matrices_are_kept() -> None:
-    """Of tanh(a @ d): d for the cotangent of a, and the product or the tangens, but not both."""
-    forwards = grad(*scanned(7), "stack").partition("do {")[0]
-    assert stacks(forwards, 7) == ["tensor<7x2xf64>"] * 2
+    """Of tanh(a @ c): c for the cotangent of a, and the tangent's factor or what it is made of, but not both."""
+    assert stacks(forwards(grad(*scanned(7), "stack")), 7) == ["tensor<7x2xf64>"] * 2
 
 
 def test_checkpoints_are_few() -> None:
