@@ -10,6 +10,7 @@ import numpy as np
 from iree.runtime.dtypes import map_dtype_to_hal_element_type
 
 from tiduc.dialect.errors import InputError, RequestError, TiducError
+from tiduc.runtime.checks import check_count, check_sizes, check_type, checked
 from tiduc.runtime.devices import Array, DeviceArray, first_line
 from tiduc.runtime.files import read_bytes, written_whole
 from tiduc.runtime.loading import Loaded
@@ -146,9 +147,7 @@ class Executable:
             raise RequestError("the module is closed", self._loaded.name)
         plan = self._plan
         if len(arguments) != len(plan):
-            inputs = self.signature.inputs
-            listed = f" ({', '.join(map(str, inputs))})" if inputs else ""
-            raise InputError(f"{self.entry} takes {len(inputs)} arguments{listed}, got {len(arguments)}")
+            check_count(self.entry, self.signature, arguments)
         arrays: list[Any] = []
         for argument, (dtype, shape, _) in zip(arguments, plan, strict=True):
             # What most arguments are, told in the fewest steps.
@@ -161,7 +160,7 @@ class Executable:
                 argument = self._fitting(argument, len(arrays))
             arrays.append(argument)
         if self.signature.sizes:
-            _check_sizes(self.signature, arrays)
+            check_sizes(self.signature, arrays)
         if self.donated:
             self._check_donated(arrays)
         packed, upload = rt.VmVariantList(len(plan)), self._device.upload
@@ -191,7 +190,7 @@ class Executable:
                 f"argument {index} ({value.name}) is on the device {argument.device.name}, the module on "
                 f"{self._device.name}: pass a copy of it, array.numpy()"
             )
-        _check_type(argument, value, index)
+        check_type(argument, value, index)
         return argument
 
     def _check_donated(self, arrays: Sequence[Any]) -> None:
@@ -247,49 +246,6 @@ class Module(Mapping[str, Executable]):
 
     def __repr__(self) -> str:
         return f"<Module {', '.join(f'{name}{f.signature}' for name, f in self._functions.items())}>"
-
-
-def checked(argument: Any, value: Value, index: int) -> Array:
-    """The argument as a C-contiguous array, if its dtype and shape are those of the input `value`.
-
-    Raises InputError that names the argument, what it should be and what it is.
-    """
-    expected = value.type
-    called = f"argument {index} ({value.name})"
-    try:
-        if hasattr(argument, "__dlpack__") and not hasattr(argument, "__array__"):
-            argument = np.from_dlpack(argument)
-        array = np.asarray(argument, order="C")
-    except (ValueError, TypeError, BufferError, RuntimeError) as error:
-        raise InputError(f"{called}: expected {expected}, got what makes no array: {error}") from error
-    _check_type(array, value, index)
-    return array
-
-
-def _check_type(array: Array | DeviceArray, value: Value, index: int) -> None:
-    """Raises InputError where an array's dtype or shape is not that of the input `value`."""
-    expected = value.type
-    called = f"argument {index} ({value.name})"
-    if expected.dtype is None:
-        raise InputError(f"{called} has type {expected}, whose elements NumPy has not")
-    if array.dtype != expected.dtype:
-        raise InputError(f"{called}: expected {expected} (dtype {expected.dtype}), got dtype {array.dtype}")
-    if not expected.accepts(array.shape):
-        raise InputError(f"{called}: expected {expected}, got {TensorType.of(array)}")
-
-
-def _check_sizes(signature: Signature, arrays: Sequence[Array | DeviceArray]) -> None:
-    """Raises InputError for the first open size that is not what it must be beside the others."""
-    shapes = [array.shape for array in arrays]
-    for known in signature.sizes:
-        size, expected = shapes[known.input][known.dimension], known.value(shapes)
-        if size != expected:
-            called = f"argument {known.input} ({signature.inputs[known.input].name})"
-            others = " and ".join(dict.fromkeys(signature.inputs[i].name for _, i, _ in known.terms))
-            after = f" beside {others}" if others else ""
-            raise InputError(
-                f"{called}: expected size {expected} of dimension {known.dimension}{after}, got {size}"
-            )
 
 
 def _dtype(value: Value, name: str) -> "np.dtype[Any]":

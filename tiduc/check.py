@@ -16,7 +16,7 @@ from tiduc.dialect.errors import InputError, RequestError
 from tiduc.ports import Port
 from tiduc.program import Program
 from tiduc.runtime.arrays import Array, random_array
-from tiduc.runtime.run import checked
+from tiduc.runtime.checks import checked
 from tiduc.runtime.signature import TensorType
 
 Run = Callable[[Program], Callable[..., Sequence[Array]]]

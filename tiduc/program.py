@@ -35,6 +35,7 @@ if TYPE_CHECKING:
     from tiduc.runtime.compile import Source
     from tiduc.runtime.process import Limits
     from tiduc.runtime.run import Executable
+    from tiduc.runtime.xla import XlaExecutable
 
 Wrt = Sequence[int | str] | int | str | None
 
@@ -202,6 +203,12 @@ class Program:
         source = self.source(target)
         vmfb = compile_module(source.stablehlo, target, source.name, limits, cached)
         return Executable(vmfb, target, self.name)
+
+    def compile_for_xla(self, target: str = "cpu") -> "XlaExecutable":
+        """The same by XLA, in JAX's runtime, on as many devices as it is partitioned for; called as the other is."""
+        from tiduc.engines import compile_for_xla  # JAX is not needed otherwise
+
+        return compile_for_xla(self, target)
 
     def source(self, target: str = "cpu") -> "Source":
         """What the compiler gets to see for a target; `CompileError` where the target lacks one of its types."""

@@ -9,8 +9,10 @@ from evidence import NOTES
 
 from tiduc.tables import Refusal
 
-# Eight devices, all of them this CPU, for programs of several; JAX looks when it is first used.
-os.environ["XLA_FLAGS"] = f"{os.environ.get('XLA_FLAGS', '')} --xla_force_host_platform_device_count=8"
+# Eight devices, all of them this CPU, for programs of several; and compiled fast rather than well, since that takes
+# most of the time.  JAX looks when it is first used.
+FLAGS = "--xla_force_host_platform_device_count=8 --xla_backend_optimization_level=0"
+os.environ["XLA_FLAGS"] = f"{os.environ.get('XLA_FLAGS', '')} {FLAGS}"
 
 # What tests compile is compiled, and nothing of it is left with the user.
 os.environ["TIDUC_CACHE"] = "off"

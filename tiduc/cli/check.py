@@ -1,7 +1,6 @@
 """check: the table of comparisons."""
 
 from collections.abc import Callable, Sequence
-from dataclasses import replace
 from typing import Any
 
 import click
@@ -14,6 +13,7 @@ from tiduc.cli.execution import INPUTS, SEED, TARGET, arguments
 from tiduc.cli.files import ENTRY, FILE, read_module, write
 from tiduc.cli.rules import RULES
 from tiduc.dialect.errors import InputError
+from tiduc.engines import text_with_main
 from tiduc.passes.rules.registry import OpSet
 from tiduc.program import Program, from_module
 from tiduc.runtime.arrays import Array
@@ -91,7 +91,7 @@ def _engine(engine: str, target: str) -> Callable[[Program], Callable[..., Any]]
     def interpreted(program: Program) -> Callable[..., Any]:
         from tiduc.runtime.reference import evaluate
 
-        text = replace(program, name="main").text
+        text = text_with_main(program)
         return lambda *arrays: evaluate(text, arrays)
 
     return compiled if engine == "iree" else interpreted

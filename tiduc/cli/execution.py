@@ -20,6 +20,7 @@ from tiduc.runtime.process import Limits
 from tiduc.runtime.run import Executable
 from tiduc.runtime.signature import Value
 from tiduc.runtime.targets import TARGETS
+from tiduc.runtime.xla import XlaExecutable
 
 SHOWN = 1000  # elements of a result that are printed in full
 
@@ -162,6 +163,13 @@ def _compile_all(
 @TARGET
 @INPUTS
 @SEED
+@click.option(
+    "--engine",
+    type=click.Choice(["iree", "xla"]),
+    default="iree",
+    show_default=True,
+    help="Compile with IREE, or with XLA, which needs JAX: pip install 'tiduc[xla]'.",
+)
 @compiling
 @click.option(
     "-o",
@@ -176,6 +184,7 @@ def _run(
     target: str,
     inputs: tuple[str, ...],
     seed: int,
+    engine: str,
     limits: Limits,
     cached: bool,
     output: str,
@@ -185,7 +194,11 @@ def _run(
     Results are printed one a line, as --input reads them; of large ones only a summary.
     """
     with about(file):
-        executable = _executable(file, entry, target, limits, cached)
+        executable = (
+            _by_xla(file, entry, target)
+            if engine == "xla"
+            else _executable(file, entry, target, limits, cached)
+        )
     results = executable(*arguments(inputs, executable.signature.inputs, seed))
     named = dict(zip([value.name for value in executable.signature.outputs], results, strict=True))
     if output == "-":
@@ -202,6 +215,12 @@ def _executable(file: str, entry: str | None, target: str, limits: Limits, cache
     program = from_module(read_module(file, contents), entry)
     with waiting(f"compiling {file} for {target}"):
         return program.compile(target, limits=limits, cached=cached)
+
+
+def _by_xla(file: str, entry: str | None, target: str) -> XlaExecutable:
+    program = from_module(read_module(file), entry)
+    with waiting(f"compiling {file} for {target}"):
+        return program.compile_for_xla(target)
 
 
 def _shown(array: Array) -> str:

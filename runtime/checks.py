@@ -1,0 +1,61 @@
+"""Arguments against a signature: count, dtypes, shapes, before anything runs."""
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from tiduc.dialect.errors import InputError
+from tiduc.runtime.arrays import Array
+from tiduc.runtime.signature import Signature, TensorType, Value
+
+
+def check_count(entry: str, signature: Signature, arguments: Sequence[Any]) -> None:
+    """Raises InputError, which lists the inputs, where there are not as many arguments."""
+    inputs = signature.inputs
+    if len(arguments) != len(inputs):
+        listed = f" ({', '.join(map(str, inputs))})" if inputs else ""
+        raise InputError(f"{entry} takes {len(inputs)} arguments{listed}, got {len(arguments)}")
+
+
+def checked(argument: Any, value: Value, index: int) -> Array:
+    """The argument as a C-contiguous array, if its dtype and shape are those of the input `value`.
+
+    Raises InputError that names the argument, what it should be and what it is.
+    """
+    expected = value.type
+    called = f"argument {index} ({value.name})"
+    try:
+        if hasattr(argument, "__dlpack__") and not hasattr(argument, "__array__"):
+            argument = np.from_dlpack(argument)
+        array = np.asarray(argument, order="C")
+    except (ValueError, TypeError, BufferError, RuntimeError) as error:
+        raise InputError(f"{called}: expected {expected}, got what makes no array: {error}") from error
+    check_type(array, value, index)
+    return array
+
+
+def check_type(array: Any, value: Value, index: int) -> None:
+    """Raises InputError where an array's dtype or shape is not that of the input `value`."""
+    expected = value.type
+    called = f"argument {index} ({value.name})"
+    if expected.dtype is None:
+        raise InputError(f"{called} has type {expected}, whose elements NumPy has not")
+    if array.dtype != expected.dtype:
+        raise InputError(f"{called}: expected {expected} (dtype {expected.dtype}), got dtype {array.dtype}")
+    if not expected.accepts(array.shape):
+        raise InputError(f"{called}: expected {expected}, got {TensorType.of(array)}")
+
+
+def check_sizes(signature: Signature, arrays: Sequence[Any]) -> None:
+    """Raises InputError for the first open size that is not what it must be beside the others."""
+    shapes = [array.shape for array in arrays]
+    for known in signature.sizes:
+        size, expected = shapes[known.input][known.dimension], known.value(shapes)
+        if size != expected:
+            called = f"argument {known.input} ({signature.inputs[known.input].name})"
+            others = " and ".join(dict.fromkeys(signature.inputs[i].name for _, i, _ in known.terms))
+            after = f" beside {others}" if others else ""
+            raise InputError(
+                f"{called}: expected size {expected} of dimension {known.dimension}{after}, got {size}"
+            )

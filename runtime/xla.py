@@ -1,0 +1,137 @@
+"""XLA as the other engine: StableHLO to an executable of JAX's runtime, called as IREE's is.
+
+Programs that say how they are partitioned run on as many devices as they name.  Needs JAX, which `pip install
+'tiduc[xla]'` brings; it is imported when the first program is compiled.
+"""
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from tiduc.dialect.errors import CompileError, InputError, RequestError, TiducError
+from tiduc.runtime.arrays import Array
+from tiduc.runtime.checks import check_count, check_sizes, check_type, checked
+from tiduc.runtime.signature import Signature, Value
+
+_PLATFORMS = {"cpu": "cpu", "cpu-threads": "cpu", "cuda": "cuda", "hip": "rocm"}
+
+
+class XlaExecutable:
+    """A program that XLA compiled, for one device or several: the interface of `Executable`, but for files.
+
+    `signature` has its inputs and outputs, `entry` its name. Nothing is ever overwritten: `donated` is empty.
+    """
+
+    donated: tuple[int, ...] = ()
+
+    def __init__(
+        self,
+        stablehlo: str,
+        signature: Signature,
+        target: str = "cpu",
+        entry: str = "main",
+        partitions: int = 1,
+    ) -> None:
+        """Compile a module whose function `main` has this signature; `entry` is what to call it in errors.
+
+        Raises CompileError where XLA refuses it, RequestError for a target that XLA has not, TiducError where
+        JAX is missing or has too few devices.
+        """
+        self.signature, self.entry = signature, entry
+        jax, client = _client(target)
+        devices = client.local_devices()
+        if len(devices) < partitions:
+            raise TiducError(
+                f"the program is for {partitions} devices; XLA has {len(devices)} of {target!r} here"
+            )
+        self._jax, self._devices = jax, tuple(devices[:partitions])
+        try:
+            self._loaded = _compiled(client, stablehlo, self._devices)
+        except Exception as error:  # jaxlib raises several kinds
+            raise CompileError(f"XLA: {str(error).partition(chr(10))[0]}", f"@{entry}") from error
+        self._shardings = [self._sharding(s) for s in self._loaded.get_parameter_shardings() or ()]
+        self._results = [self._sharding(s) for s in self._loaded.get_output_shardings() or ()]
+
+    def __call__(self, *arguments: Any) -> tuple[Array, ...]:
+        """The outputs for these arguments, as NumPy arrays; checks are those of `Executable`."""
+        return tuple([np.array(array) for array in self.keep(*arguments)])
+
+    def keep(self, *arguments: Any) -> tuple[Any, ...]:
+        """As a call, but the outputs stay on the device or devices, as arrays of JAX's; arguments may be such."""
+        inputs = self.signature.inputs
+        check_count(self.entry, self.signature, arguments)
+        arrays = [
+            self._checked(x, value, i) for i, (x, value) in enumerate(zip(arguments, inputs, strict=True))
+        ]
+        check_sizes(self.signature, arrays)
+        try:
+            with self._jax.enable_x64(True):
+                buffers = [self._put(x, i) for i, x in enumerate(arrays)]
+                parts = self._loaded.execute_sharded(buffers).disassemble_into_single_device_arrays()
+                return tuple([self._whole(found, i) for i, found in enumerate(parts)])
+        except TiducError:
+            raise
+        except Exception as error:
+            raise TiducError(
+                f"{self.entry} failed while running: {str(error).partition(chr(10))[0]}"
+            ) from error
+
+    def __repr__(self) -> str:
+        return f"<XlaExecutable {self.entry}{self.signature}>"
+
+    def _checked(self, argument: Any, value: Value, index: int) -> Any:
+        """The argument, where its type is that of the input `value`; what JAX has stays where it is."""
+        if not isinstance(argument, self._jax.Array):
+            return checked(argument, value, index)
+        check_type(argument, value, index)
+        return argument
+
+    def _sharding(self, of_xla: Any) -> Any:
+        from jax._src.sharding_impls import GSPMDSharding  # JAX has no public name for what XLA says
+
+        return GSPMDSharding(self._devices, of_xla)
+
+    def _put(self, array: Any, index: int) -> Any:
+        where = self._shardings[index] if len(self._devices) > 1 else self._devices[0]
+        return self._jax.device_put(array, where)
+
+    def _whole(self, parts: Sequence[Any], index: int) -> Any:
+        """The array of which each device has a part, or all."""
+        if len(self._devices) == 1:
+            return parts[0]
+        shape = self.signature.outputs[index].type.shape
+        if None in shape:
+            raise InputError(f"output {index} has an open size, and is on several devices")
+        return self._jax.make_array_from_single_device_arrays(shape, self._results[index], list(parts))
+
+
+def _client(target: str) -> tuple[Any, Any]:
+    """JAX, and XLA's client for a target."""
+    platform = _PLATFORMS.get(target)
+    if platform is None:
+        raise RequestError(f"XLA has no target {target!r}; it has: {', '.join(_PLATFORMS)}")
+    try:
+        import jax
+        from jax._src import xla_bridge  # JAX has no public way to compile StableHLO text
+    except ImportError:
+        raise TiducError("the engine xla needs JAX: pip install 'tiduc[xla]'") from None
+    try:
+        return jax, xla_bridge.get_backend(platform)
+    except RuntimeError as error:
+        raise TiducError(f"XLA has no device of target {target!r}: {error}") from error
+
+
+def _compiled(client: Any, stablehlo: str, devices: Sequence[Any]) -> Any:
+    """XLA's executable, partitioned for these devices as the program says."""
+    from jaxlib import xla_client
+
+    options = xla_client.CompileOptions()
+    options.num_replicas, options.num_partitions = 1, len(devices)
+    build = options.executable_build_options
+    build.num_replicas, build.num_partitions = 1, len(devices)
+    build.use_spmd_partitioning = len(devices) > 1
+    build.use_shardy_partitioner = "sdy." in stablehlo
+    ids = np.array([[device.id for device in devices]])
+    build.device_assignment = xla_client.DeviceAssignment.create(ids)
+    return client.compile_and_load(stablehlo, xla_client.DeviceList(tuple(devices)), options)

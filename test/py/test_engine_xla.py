@@ -1,0 +1,136 @@
+"""XLA as the other engine: the cases of IREE's, programs on several devices, what is missing."""
+
+import importlib
+import sys
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from tiduc.cli import run
+from tiduc.dialect.errors import CompileError, InputError, RequestError, TiducError
+from tiduc.program import load
+from tiduc.runtime.xla import XlaExecutable
+
+jax = pytest.importorskip("jax")
+
+EXAMPLES = Path(__file__).resolve().parents[2] / "examples"
+PROGRAM = """
+func.func @f(%x: tensor<2x3xf64> {tidu.name = "x"}, %p: tensor<2xi1>)
+    -> (tensor<2x3xf64> {tidu.name = "y"}, tensor<2xi1>) {
+  %y = chlo.sinh %x : tensor<2x3xf64> -> tensor<2x3xf64>
+  %q = stablehlo.not %p : tensor<2xi1>
+  return %y, %q : tensor<2x3xf64>, tensor<2xi1>
+}
+"""
+X, P = np.arange(6.0).reshape(2, 3), np.array([True, False])
+
+
+@pytest.fixture(scope="module")
+def compiled() -> XlaExecutable:
+    return load(PROGRAM).compile_for_xla()
+
+
+def test_values_and_names(compiled: XlaExecutable) -> None:
+    assert str(compiled.signature) == "(x: 2x3xf64, arg1: 2xi1) -> (y: 2x3xf64, result1: 2xi1)"
+    assert compiled.entry == "f" and compiled.donated == ()
+    y, q = compiled(X, P)
+    np.testing.assert_allclose(y, np.sinh(X), rtol=1e-14)
+    assert type(y) is np.ndarray and y.dtype == np.float64 and q.tolist() == [False, True]
+    y[0] = 1  # it is the caller's own
+
+
+def test_results_are_kept_and_passed_on(compiled: XlaExecutable) -> None:
+    kept, _ = compiled.keep(X / 10, P)
+    assert isinstance(kept, jax.Array)
+    np.testing.assert_allclose(compiled(kept, P)[0], np.sinh(np.sinh(X / 10)), rtol=1e-14)
+
+
+@pytest.mark.parametrize(
+    "arguments, words",
+    [
+        ((), r"f takes 2 arguments \(x: 2x3xf64, arg1: 2xi1\), got 0"),
+        ((X.T, P), r"argument 0 \(x\): expected 2x3xf64, got 3x2xf64"),
+        ((X, P.astype(np.uint8)), r"argument 1 \(arg1\): expected 2xi1 \(dtype bool\), got dtype uint8"),
+        ((jax.numpy.zeros((2, 3), np.float32), P), r"argument 0 \(x\): .* got dtype float32"),
+    ],
+)
+def test_wrong_arguments_are_named(compiled: XlaExecutable, arguments: tuple[Any, ...], words: str) -> None:
+    with pytest.raises(InputError, match=words):
+        compiled(*arguments)
+
+
+def test_it_gives_what_iree_gives() -> None:
+    gradient = load(EXAMPLES / "mlp_f32.mlir").grad(value=True)
+    with np.load(EXAMPLES / "mlp_f32.npz") as stored:
+        arguments = [stored[f"input.{i}"] for i in range(8)]
+    for ours, theirs in zip(
+        gradient.compile_for_xla()(*arguments), gradient.compile()(*arguments), strict=True
+    ):
+        np.testing.assert_allclose(ours, theirs, rtol=0, atol=1e-5 * float(np.max(np.abs(theirs))))
+
+
+def sharded() -> str:
+    """A program of JAX's for four devices."""
+    from jax.sharding import Mesh, NamedSharding, PartitionSpec
+
+    mesh = Mesh(np.array(jax.devices()[:4]), "rows")
+    rows, whole = (NamedSharding(mesh, PartitionSpec(*axes)) for axes in (("rows",), ()))
+
+    def loss(x: Any, w: Any) -> Any:
+        return (jax.numpy.sin(x @ w) ** 2).sum()
+
+    x, w = (jax.ShapeDtypeStruct(shape, np.float32) for shape in ((8, 3), (3, 2)))
+    return jax.jit(loss, in_shardings=(rows, whole), out_shardings=whole).lower(x, w).as_text()
+
+
+def test_a_program_for_several_devices() -> None:
+    program = load(sharded())
+    generator = np.random.default_rng(0)
+    x, w = (generator.standard_normal(shape).astype(np.float32) for shape in ((8, 3), (3, 2)))
+    gradient = program.grad(value=True).compile_for_xla()
+    value, dx, dw = gradient.keep(x, w)
+    assert {len(array.sharding.device_set) for array in (value, dx, dw)} == {4}
+    slope = 2 * np.sin(x @ w) * np.cos(x @ w)
+    for got, expected in ((value, np.sum(np.sin(x @ w) ** 2)), (dx, slope @ w.T), (dw, x.T @ slope)):
+        np.testing.assert_allclose(got, expected, rtol=1e-4, atol=1e-5)
+    np.testing.assert_allclose(gradient(dx, w)[1].shape, (8, 3))
+
+
+def test_more_devices_than_there_are() -> None:
+    program = sharded().replace("mhlo.num_partitions = 4", "mhlo.num_partitions = 1000")
+    with pytest.raises(TiducError, match="is for 1000 devices; XLA has 8 of 'cpu' here"):
+        load(program).compile_for_xla()
+
+
+def test_what_xla_refuses() -> None:
+    program = PROGRAM.replace("stablehlo.not %p :", "stablehlo.custom_call @nowhere(%p) : (tensor<2xi1>) ->")
+    with pytest.raises((CompileError, TiducError), match="nowhere"):
+        load(program).compile_for_xla()(X, P)
+    with pytest.raises(RequestError, match="XLA has no target 'vulkan'; it has: cpu, "):
+        load(PROGRAM).compile_for_xla("vulkan")
+    with pytest.raises(TiducError, match="XLA has no device of target 'hip'"):
+        load(PROGRAM).compile_for_xla("hip")
+
+
+def test_without_jax(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "jax", None)
+    with pytest.raises(TiducError, match=r"needs JAX: pip install 'tiduc\[xla\]'"):
+        importlib.import_module("tiduc.runtime.xla").XlaExecutable("", load(PROGRAM).signature)
+
+
+def test_in_a_command(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
+    (tmp_path / "f.mlir").write_text(PROGRAM)
+    command = ["run", str(tmp_path / "f.mlir"), "--input", "2x3xf64=0", "--input", "2xi1=1"]
+    assert run([*command, "--engine", "xla"]) == 0
+    assert capfd.readouterr().out == "y: 2x3xf64=[[0.0,0.0,0.0],[0.0,0.0,0.0]]\nresult1: 2xi1=false,false\n"
+    assert run(["run", "--engine", "xla", "no.vmfb"]) == 1
+
+
+def test_the_reference_interpreter_runs_functions_of_other_names(tmp_path: Path) -> None:
+    (tmp_path / "f.mlir").write_text("""func.func @f(%x: tensor<f64>) -> tensor<f64> {
+      %y = stablehlo.sine %x : tensor<f64>
+      return %y : tensor<f64>
+    }""")
+    assert run(["check", str(tmp_path / "f.mlir"), "--engine", "reference"]) == 0
