@@ -164,4 +164,5 @@ def counters(made: Any) -> dict[Value, tuple[Any, int]]:
 def counter(b: Any, start: Value, by: int, number: Value) -> Value:
     """A counter's value in an iteration: start + by number."""
     number = b.convert(number, start.type.element_type)
-    return b.add(start, b.multiply(number, b.constant(by, number)))  # type: ignore[no-any-return]
+    steps = b.multiply(number, b.constant(abs(by), number))
+    return b.add(start, steps) if by > 0 else b.subtract(start, steps)  # type: ignore[no-any-return]

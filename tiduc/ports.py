@@ -1,6 +1,6 @@
 """Ports: the arguments and results of programs, what they are called, and what they are in the graphs."""
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -50,13 +50,22 @@ def with_ports(ports: Sequence[Port], more: Sequence[Port]) -> tuple[Port, ...]:
     return (*ports, *added)
 
 
-def attributes_of(ports: Sequence[Port], default: str) -> Any:
-    """The attributes of a signature: those of the source, and names other than the default ones."""
+ALIASED = "tf.aliasing_output"
+"""Names, by number, the output that may take the place of an argument whose buffer is given away."""
+
+
+def attributes_of(ports: Sequence[Port], default: str, same: Collection[int] = ()) -> Any:
+    """The attributes of a signature: those of the source, and names other than the default ones.
+
+    `same` are the outputs that are still what they are in the source: of others no argument is an alias any more.
+    """
     described = []
     for i, port in enumerate(ports):
         attributes = (
             {a.name: a.attr for a in ir.DictAttr(port.attributes)} if port.attributes is not None else {}
         )
+        if ALIASED in attributes and attributes[ALIASED].value not in same:
+            del attributes[ALIASED]
         if port.name != f"{default}{i}":
             attributes[NAME] = ir.StringAttr.get(port.name)
         described.append(ir.DictAttr.get(attributes))

@@ -144,8 +144,11 @@ class Program:
             self.opset,
             self.name,
         )
-        graph.attributes |= self.view.graph(self.name).attributes
-        graph.attributes["arg_attrs"] = attributes_of(self.inputs, "arg")
+        source = self.view.graph(self.name)
+        both = enumerate(zip(source.outputs, self.outputs, strict=False))
+        same = [i for i, (y, port) in both if port.value is y]
+        graph.attributes |= source.attributes
+        graph.attributes["arg_attrs"] = attributes_of(self.inputs, "arg", same)
         graph.attributes["res_attrs"] = attributes_of(self.outputs, "result")
         return graph
 

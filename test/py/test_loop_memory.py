@@ -231,3 +231,60 @@ def test_the_loop_overrides() -> None:
     assert not stacks(program.grad().text, 100)
     with pytest.raises(tiduc.TiducError, match="stack, sqrt, log, auto"):
         _ = tiduc.load(said('tidu.loop_memory = "much"')).grad().text
+
+
+# ---- values that are overwritten -----------------------------------------------------------------------------
+
+
+def test_slices_of_a_state_are_updated_in_place() -> None:
+    """Backwards, an iteration of a scan touches slices only: no sum of whole arrays, and no zeros of their size."""
+    text = grad(*scanned(7), "stack").rpartition("do {")[2]
+    assert "tensor<7x2xf64>" not in "".join(re.findall("= stablehlo.(?:add|multiply) .*", text))
+    assert (
+        text.count("stablehlo.dynamic_update_slice") == 1
+    )  # of the cotangent of xs: that of ys is only read
+
+
+def test_what_is_overwritten_is_read_as_it_was() -> None:
+    """A state whose entries are replaced one after another, each by a function of the one before and of itself."""
+
+    def f(x: Any, w: Any) -> Any:
+        def body(i: Any, c: Any) -> Any:
+            c = lax.dynamic_update_slice(c, jnp.sin(lax.dynamic_slice(c, (i - 1,), (2,)) * w), (i,))
+            return c.at[jnp.array([0, 2])].add(c[i] * c[i])
+
+        return jnp.sum(lax.fori_loop(1, 5, body, x) ** 2)
+
+    arguments = random((6,), (2,))
+    program = tiduc.load(exported(f, arguments))
+    with jax.enable_x64(True):
+        wanted = jax.grad(f, (0, 1))(*arguments)
+    for memory in MEMORIES:
+        agree(xla.by_xla(replace(program.grad(), loop_memory=memory).text, arguments), wanted)
+
+
+def test_slots_that_meet_are_carried() -> None:
+    """Two iterations write one slot: the first finds the cotangent that the second has put to zero."""
+
+    def f(xs: Any) -> Any:
+        def body(i: Any, c: Any) -> Any:
+            return lax.dynamic_update_slice(c, lax.dynamic_slice(xs, (i,), (2,)) ** 2, (i,))
+
+        return jnp.sum(lax.fori_loop(0, 4, body, jnp.ones(5)) ** 2)
+
+    arguments = random((5,))
+    with jax.enable_x64(True):
+        wanted = jax.grad(f)(*arguments)
+    agree(xla.by_xla(grad(f, arguments), arguments), [wanted])
+
+
+def test_donated_arguments() -> None:
+    """An argument is the alias of an output as long as this is among the results."""
+    arguments = random((3,), (3,))
+    with jax.enable_x64(True):
+        donating = jax.jit(lambda x, w: x * jnp.sin(w), donate_argnums=0)
+        program = tiduc.load(donating.lower(*arguments).as_text())
+    assert "tf.aliasing_output = 0" in program.vjp().text
+    assert "tf.aliasing_output = 0" in program.jvp().text
+    backwards = replace(program.vjp(), outputs=program.vjp().outputs[1:])
+    assert "tf.aliasing_output" not in backwards.text

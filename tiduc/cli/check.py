@@ -61,7 +61,9 @@ def _check(
     Arguments are random unless given. Exit status 1 means that something disagrees.
     """
     with about(file):
-        program = from_module(read_module(file, dialects=opset.dialects), entry, opset, loop_memory=loop_memory)
+        program = from_module(
+            read_module(file, dialects=opset.dialects), entry, opset, loop_memory=loop_memory
+        )
         expected = _stored(expect) if expect is not None else None
         values = program.signature.inputs
         if inputs or expected is None:
