@@ -256,7 +256,8 @@ class Pushes:
     def give(self, stacks: Sequence[Any]) -> dict[Place, Value]:
         """Tells the scope what elements are made from; what stands for the sequences that are stacked whole."""
         stack_of = {x: s for x, s in zip(self.values, stacks, strict=True) if s is not None}
-        note = Kept(self._made, stack_of, self.starts)
+        wanted = tuple([self._made.elements[at] for at in self.single])
+        note = Kept(self._made, wanted, stack_of, self.starts)
         self._scope.kept.update((at, note) for at in self.single)
         return {at: stack_of[self._made.elements[at]] for at in self.whole}
 

@@ -47,9 +47,10 @@ class Step:
 
 @dataclass(frozen=True)
 class Kept:
-    """What a loop has kept of its iterations: stacks of values of its step, from which the others are made again."""
+    """What a loop has kept of its iterations: stacks of values of its step, from which those wanted are made again."""
 
     step: Step
+    wanted: tuple[Value, ...]
     stacks: dict[Value, Value]
     starts: dict[
         Value, tuple[Value, int]
@@ -61,8 +62,10 @@ class Kept:
         if local is None:
             stacks = {x: read_at(made.b, made.taken(stack), made.number) for x, stack in self.stacks.items()}
             local = made.again[self] = self.given(made.b, made.number, made.taken) | stacks
-        x = self.step.elements[at]
-        return inline(made.b, made.b.view, [x], local)[x]
+            inline(
+                made.b, made.b.view, self.wanted, local
+            )  # all at once: what nobody reads is left out later
+        return local[self.step.elements[at]]
 
     def given(self, b: Any, number: Value, taken: Callable[[Value], Value]) -> dict[Value, Value]:
         """What stands for the step's inputs that need no stack."""
