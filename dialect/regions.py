@@ -62,7 +62,7 @@ def _of_nothing(x: Value) -> bool:
 def _brought_in(graph: Graph, x: Value) -> Value:
     made = x.definition
     assert made is not None
-    copy = Definition(made.name, (), graph, None, made.given, None, (), made._location)
+    copy = Definition(made.name, (), graph, None, made.given, None, (), made.location)
     copy.results = tuple([Value(y.type, graph, copy) for y in made.results])
     graph.definitions.append(copy)
     return copy.results[made.results.index(x)]
