@@ -55,8 +55,8 @@ SINGULAR = [
 """Those where there are no differences."""
 
 INSIDE: list[tuple[str, Callable[..., Any]]] = [
-    ("^igammac?_", lambda a, x: [abs(a), abs(x)]),
-    ("^regularized_incomplete_beta_", lambda a, b, x: [abs(a) + 1, abs(b) + 1, abs(x) % 1]),
+    ("^igammac?_", lambda a, x, *ct: [abs(a), abs(x), *ct]),
+    ("^regularized_incomplete_beta_", lambda a, b, x, *ct: [abs(a) + 1, abs(b) + 1, abs(x) % 1, *ct]),
 ]
 """What takes the arguments of a function into its domain: elsewhere its value is NaN, which does not vary."""
 
