@@ -77,13 +77,22 @@ class Builder:
         The same functions make the same regions, and so are called once.
         """
         source = self.view.holder(name, tuple(regions), self.location) if regions else None
-        return self._emit(Definition(name, tuple(operands), self.graph, None, attributes, source), types)
+        op = Definition(name, tuple(operands), self.graph, None, attributes, source, (), self.location)
+        return self._emit(op, types)
 
     def emit(
         self, name: str, operands: Sequence[Any], type_: Any, attributes: Mapping[str, Any] | None = None
     ) -> Any:
         """Emits an op of one result and no regions; its result."""
-        return self._emit(Definition(name, tuple(operands), self.graph, None, attributes), (type_,))[0]
+        graph, operands = self.graph, tuple(operands)
+        active = self._mask(operands)
+        definition = Definition(name, operands, graph, active, attributes, None, (), self.location)
+        result = Value(type_, graph, definition)
+        definition.results = (result,)
+        graph.definitions.append(definition)
+        if active is not None:
+            self._linear.add(result)
+        return result
 
     def reapply(
         self, op: Definition, replaced: Mapping[int, Any], attributes: Mapping[str, Any] | None = None
@@ -91,7 +100,9 @@ class Builder:
         """Emits an op again, regions and attributes included, with some operands replaced; its results."""
         operands = tuple([replaced.get(i, x) for i, x in enumerate(op.operands)])
         given = {**(op.given or {}), **attributes} if attributes else op.given
-        again = Definition(op.name, operands, self.graph, None, given, op.source, op.captures)
+        if op.source is None and len(op.results) == 1:
+            return (self.emit(op.name, operands, op.results[0].type, given),)
+        again = Definition(op.name, operands, self.graph, None, given, op.source, op.captures, self.location)
         return self._emit(again, [y.type for y in op.results])
 
     def copy(
@@ -99,7 +110,7 @@ class Builder:
     ) -> tuple[Any, ...]:
         """Copies an op of another graph, its active mask included, onto values of this one; its results."""
         graph = self.graph
-        copy = Definition(op.name, operands, graph, op.active, op.given, op.source, captures, op._location)
+        copy = Definition(op.name, operands, graph, op.active, op.given, op.source, captures, op.location)
         copy.results = tuple([Value(y.type, graph, copy) for y in op.results])
         graph.definitions.append(copy)
         return copy.results
@@ -109,14 +120,18 @@ class Builder:
         return reduce(self.add, terms)
 
     def _emit(self, definition: Definition, types: Sequence[Any]) -> tuple[Any, ...]:
-        graph, linear = self.graph, self._linear
-        definition._location = self.location
+        graph = self.graph
+        definition.active = self._mask(definition.operands)
         results = definition.results = tuple([Value(type_, graph, definition) for type_ in types])
-        if linear and not linear.isdisjoint(definition.operands):
-            definition.active = tuple([x in linear for x in definition.operands])
-            linear.update(results)
         graph.definitions.append(definition)
+        if definition.active is not None:
+            self._linear.update(results)
         return results
+
+    def _mask(self, operands: tuple[Any, ...]) -> tuple[bool, ...] | None:
+        """Which operands are linear; None where none is."""
+        mask = tuple(map(self._linear.__contains__, operands))
+        return mask if True in mask else None
 
     # ---- the vector space, which an op set supplies -----------------------------------------------------------
 

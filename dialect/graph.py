@@ -52,10 +52,11 @@ class Definition:
     outside; `active` flags the operands that depend on the inputs of a linear graph, and is None where none does.
     `source` is the `ir.Operation` that has its regions. An op without regions has none: its `given` attributes are
     all there are. That of an op which a rule emitted holds the regions and nothing else; that of an op which was
-    read is the op itself, whose attributes the given ones override. The location is found when it is asked for.
+    read is the op itself, whose attributes the given ones override. The location of an op that a rule emitted is that
+    of the op it was emitted for.
     """
 
-    __slots__ = ("_location", "active", "captures", "given", "graph", "name", "operands", "results", "source")
+    __slots__ = ("active", "captures", "given", "graph", "location", "name", "operands", "results", "source")
 
     def __init__(
         self,
@@ -75,7 +76,7 @@ class Definition:
         self.given = given
         self.source = source
         self.captures = captures
-        self._location = location  # an `ir.Location`, or the `ir.Operation` that has it
+        self.location = location if location is not None else ir.Location.unknown()
         self.results: tuple[Value, ...] = ()
 
     @property
@@ -97,17 +98,10 @@ class Definition:
     def regions(self) -> Any:
         return self.source.regions if self.source is not None else ()
 
-    @property
-    def location(self) -> Any:
-        """Of an op that a rule emitted: that of the op it was emitted for."""
-        if not isinstance(self._location, ir.Location):
-            self._location = self._location.location if self._location is not None else ir.Location.unknown()
-        return self._location
-
     def reading(self, operands: tuple[Value, ...], captures: tuple[Value, ...] = ()) -> "Definition":
         """The op, results included, with other values to read."""
         op = Definition(
-            self.name, operands, self.graph, self.active, self.given, self.source, captures, self._location
+            self.name, operands, self.graph, self.active, self.given, self.source, captures, self.location
         )
         op.results = self.results
         return op
@@ -117,7 +111,7 @@ class Definition:
     ) -> "Definition":
         """Another op in place of this one of one result, with as many operands or none."""
         active = self.active if operands else None
-        op = Definition(name, operands, self.graph, active, given, None, (), self._location)
+        op = Definition(name, operands, self.graph, active, given, None, (), self.location)
         op.results = (Value(self.result.type, self.graph, op),)
         return op
 
@@ -162,7 +156,7 @@ def definition_of(op: Any, graph: "Graph") -> Definition:
         if name == CARRIER and (target := str(given[TARGET].value)) in OWN:
             name = target
             del given[TARGET]
-    definition = Definition(name, (), graph, None, given, source, (), op)
+    definition = Definition(name, (), graph, None, given, source, (), op.location)
     results = []
     for y in op.results:
         value = Value(y.type, graph, definition)

@@ -4,7 +4,7 @@ from typing import Any
 
 from torch_mlir import ir
 
-from tiduc.dialect.graph import Definition, Graph, Value, captured, definition_of, operations
+from tiduc.dialect.graph import OWN, Definition, Graph, Value, captured, definition_of, operations
 from tiduc.dialect.verify import TERMINATOR
 from tiduc.dialect.view import View
 
@@ -19,6 +19,8 @@ def region_graph(view: View, op: Definition, index: int, prefix: str = "R") -> G
 
     Constants that it reads from outside are brought in. The view does not have it yet.
     """
+    from tiduc.dialect.check_control import check_control  # it needs loops, which need regions
+
     graph = Graph(view.fresh(prefix), op.location)
     graph.attributes["sym_visibility"] = ir.StringAttr.get("private")
     graph.held = (view,)
@@ -45,6 +47,8 @@ def region_graph(view: View, op: Definition, index: int, prefix: str = "R") -> G
         definition.operands = tuple(operands)
         if len(inner.regions):
             definition.captures = tuple([values[x] for x in captured(inner)])
+        if definition.name in OWN:
+            check_control(view, definition)
         values.update(zip(inner.results, definition.results, strict=True))
         graph.definitions.append(definition)
     return graph
@@ -58,7 +62,7 @@ def _of_nothing(x: Value) -> bool:
 def _brought_in(graph: Graph, x: Value) -> Value:
     made = x.definition
     assert made is not None
-    copy = Definition(made.name, (), graph, None, made.given, None, (), made._location)
+    copy = Definition(made.name, (), graph, None, made.given, None, (), made.location)
     copy.results = tuple([Value(y.type, graph, copy) for y in made.results])
     graph.definitions.append(copy)
     return copy.results[made.results.index(x)]

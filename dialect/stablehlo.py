@@ -14,7 +14,7 @@ from torch_mlir._mlir_libs import _stablehlo as hlo
 
 from tiduc.dialect.dynamic import DynamicShapes, sizes_of
 from tiduc.dialect.errors import Unsupported
-from tiduc.dialect.origins import DYNAMIC
+from tiduc.dialect.origins import DYNAMIC, sizes_in
 from tiduc.dialect.sizes import any_open, known_equal
 from tiduc.dialect.types import (
     dims,
@@ -22,7 +22,9 @@ from tiduc.dialect.types import (
     is_complex,
     is_float,
     is_open,
+    permuted,
     predicate,
+    reduced,
     shape,
     with_element,
     with_shape,
@@ -35,8 +37,13 @@ Dims = Sequence[int] | NDArray[np.int64]
 
 
 @functools.cache
-def _dot_dimension_numbers(dimensions: tuple[tuple[int, ...], ...]) -> Any:
-    return hlo.DotDimensionNumbers.get(*(list(d) for d in dimensions))
+def _contraction(x_type: Any, y_type: Any, *dimensions: tuple[int, ...]) -> tuple[Any, Any]:
+    """The type of a product, and its dimension numbers: batching of x and y, contracting of x and y."""
+    of_x, of_y = dimensions[::2], dimensions[1::2]
+    sizes = [sizes_in(x_type)[i] for i in of_x[0]]
+    for type_, (batching, contracting) in ((x_type, of_x), (y_type, of_y)):
+        sizes += [n for i, n in enumerate(sizes_in(type_)) if i not in batching and i not in contracting]
+    return with_shape(x_type, sizes), hlo.DotDimensionNumbers.get(*map(list, dimensions))
 
 
 def _unary(name: str) -> Callable[["StablehloBuilder", Any], Any]:
@@ -105,6 +112,7 @@ class StablehloBuilder(DynamicShapes):
     # ---- the vector space -------------------------------------------------------------------------------------
 
     @staticmethod
+    @functools.cache
     def tangent_type(type_: Any) -> Any | None:
         """The type itself where its elements are float or complex; `Unsupported` for floats in another kind of type."""
         if not isinstance(type_, ir.RankedTensorType):
@@ -142,10 +150,13 @@ class StablehloBuilder(DynamicShapes):
             if type_ is like:
                 raise sizes_of(type_)
             return self.repeated(value, element(type_), like)
-        attribute = dense(value, type_)
-        if attribute not in self.constants:
-            self.constants[attribute] = self.emit("stablehlo.constant", (), type_, {"value": attribute})
-        return self.constants[attribute]
+        attribute = _whole(value, type_) if type(value) is int else dense(value, type_)
+        made = self.constants.get(attribute)
+        if made is None:
+            made = self.constants[attribute] = self.emit(
+                "stablehlo.constant", (), type_, {"value": attribute}
+            )
+        return made
 
     def iota(self, dimension: int, type_: Any, sizes: Sequence[Any] | None = None) -> Any:
         """0, 1, 2, ... along a dimension of the type; `sizes` are needed where it is open."""
@@ -250,23 +261,22 @@ class StablehloBuilder(DynamicShapes):
 
     def transpose(self, x: Any, permutation: Dims) -> Any:
         """x with dimension i taken from `permutation[i]`; x itself for the identity."""
-        order = [int(i) for i in permutation]
-        if order == list(range(len(order))):
+        order = tuple([int(i) for i in permutation])
+        if order == tuple(range(len(order))):
             return x
-        type_ = with_shape(x.type, [shape(x)[i] for i in order])
-        return self.emit("stablehlo.transpose", (x,), type_, {"permutation": dims(order)})
+        return self.emit("stablehlo.transpose", (x,), permuted(x.type, order), {"permutation": dims(order)})
 
     # ---- ops with a reducer or with dimension numbers -----------------------------------------------------------
 
     def reduce(self, x: Any, init: Any, dimensions: Dims, reducer: str = "stablehlo.add") -> Any:
         """x combined along the dimensions by a named op of two scalars, beginning with `init`."""
-        kept = [n for i, n in enumerate(shape(x)) if i not in list(dimensions)]
+        dimensions = tuple([int(i) for i in dimensions])
         return self.emit_all(
             "stablehlo.reduce",
             (x, init),
-            (with_shape(x.type, kept),),
+            (reduced(x.type, dimensions),),
             {"dimensions": dims(dimensions)},
-            [combiner(reducer, element(x))],
+            (combiner(reducer, element(x)),),
         )[0]
 
     def reduce_sum(self, x: Any, dimensions: Dims) -> Any:
@@ -287,12 +297,9 @@ class StablehloBuilder(DynamicShapes):
 
         `batching` and `contracting` are pairs, of x's dimensions and y's; x and y have one element type.
         """
-        sizes = [shape(x)[i] for i in batching[0]]
-        for v, *used in zip((x, y), batching, contracting, strict=True):
-            sizes += [n for i, n in enumerate(shape(v)) if not any(i in dimensions for dimensions in used)]
-        numbers = _dot_dimension_numbers(tuple(tuple(d) for d in (*batching, *contracting)))
+        type_, numbers = _contraction(x.type, y.type, *map(tuple, batching), *map(tuple, contracting))
         attributes = {**attributes, "dot_dimension_numbers": numbers}
-        return self.emit("stablehlo.dot_general", (x, y), with_shape(x.type, sizes), attributes)
+        return self.emit("stablehlo.dot_general", (x, y), type_, attributes)
 
     def dynamic_slice(self, x: Any, start: Sequence[Any], sizes: Sequence[int]) -> Any:
         """The elements of x from `start`, scalars that are clamped so that the slice is inside."""
@@ -376,6 +383,11 @@ def dense(value: ArrayLike | complex, type_: Any) -> Any:
         return ir.DenseElementsAttr.get(entries, type_).maybe_downcast()
     entry = _scalar(array.item() if array.size else 0, type_.element_type)
     return ir.DenseElementsAttr.get_splat(type_, entry).maybe_downcast()
+
+
+@functools.cache
+def _whole(value: int, type_: Any) -> Any:
+    return dense(value, type_)
 
 
 def _padded(n: Any, low: Any, high: Any, interior: Any) -> int:

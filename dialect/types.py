@@ -56,7 +56,12 @@ def _element(type_: Any) -> Any:
 
 def is_complex(x: Any) -> bool:
     """The elements of a value or tensor type are complex."""
-    return isinstance(element(x), ir.ComplexType)
+    return _is_complex(x if isinstance(x, ir.Type) else x.type)
+
+
+@functools.cache
+def _is_complex(type_: Any) -> bool:
+    return isinstance(type_.element_type, ir.ComplexType)
 
 
 def is_float(x: Any) -> bool:
@@ -90,12 +95,31 @@ def predicate(type_: Any) -> Any:
 
 def dims(values: Any) -> Any:
     """Dimension numbers as the attribute `array<i64: ...>`."""
-    return _dims(tuple([int(v) for v in values]))
+    return _dims(values if isinstance(values, tuple) else tuple([int(v) for v in values]))
 
 
 @functools.cache
 def _dims(values: tuple[int, ...]) -> Any:
-    return ir.DenseI64ArrayAttr.get(list(values))
+    return ir.DenseI64ArrayAttr.get([int(v) for v in values])
+
+
+@functools.cache
+def entries(attribute: Any) -> tuple[int, ...]:
+    """The dimension numbers in the attribute `array<i64: ...>`."""
+    return tuple(attribute)
+
+
+@functools.cache
+def reduced(type_: Any, dimensions: tuple[int, ...]) -> Any:
+    """The tensor type without some of its dimensions."""
+    return _with_shape(type_, tuple([n for i, n in enumerate(sizes_in(type_)) if i not in dimensions]))
+
+
+@functools.cache
+def permuted(type_: Any, order: tuple[int, ...]) -> Any:
+    """The tensor type whose dimension i is that of number `order[i]`."""
+    sizes = sizes_in(type_)
+    return _with_shape(type_, tuple([sizes[i] for i in order]))
 
 
 def bits(x: Any) -> int:

@@ -10,7 +10,7 @@ from torch_mlir import ir
 
 from tiduc.dialect.context import stage
 from tiduc.dialect.errors import ResolveError
-from tiduc.dialect.graph import Definition, Graph, Value, captured, definition_of, operations
+from tiduc.dialect.graph import OWN, Definition, Graph, Value, captured, definition_of, operations
 from tiduc.dialect.verify import ACTIVE_OUTPUTS, INPUT_OF, OUTPUT_OF, TERMINATOR
 
 BINDING = "tidu.bind"
@@ -32,6 +32,9 @@ class View:
         self._module = module
         self._search = search
         self._unread: list[tuple[Graph, list[tuple[Definition, Any]], dict[Any, Any]]] = []
+        self._unchecked: list[tuple[Graph, Definition]] = []  # ops over graphs that were read
+        self._is_checking = False
+        self._acyclic: set[str] = set()
         self._outputs: dict[str, list[Any]] = {}  # of the graphs that were indexed, as `ir.Value`s
         self._unwritten: list[Graph] = []
         self._unwritten_bindings: list[tuple[str, Value]] = []
@@ -280,6 +283,27 @@ class View:
             for name, x in graph.names.items():
                 if not isinstance(x, Value):
                     graph.names[name] = follow(x)
+            self._unchecked += [(graph, op) for op in graph.definitions if op.name in OWN]
+        self._check_read()
+
+    def _check_read(self) -> None:
+        """What ops over graphs call is there and fits; one such op after another, since checking reads graphs."""
+        if self._is_checking or not self._unchecked:
+            return
+        from tiduc.dialect.check_control import check_calls, check_control  # it needs the view in turn
+
+        self._is_checking = True
+        try:
+            callers: dict[Graph, None] = {}
+            while self._unchecked:
+                graph, op = self._unchecked.pop()
+                callers[graph] = None
+                check_control(self, op)
+            for graph in callers:
+                if graph.name not in self._acyclic:
+                    check_calls(self, graph, self._acyclic)
+        finally:
+            self._is_checking = False
 
     def _followed(self, references: Sequence[Any], graph: Graph) -> tuple[Value, ...]:
         return tuple(self._follow(self._named(*_names(ref), graph.location)) for ref in references)

@@ -66,10 +66,10 @@ def _linearize_ops(
     tangent = tangents.get
     b.engine.scheduled = view.schedule(outputs)
     for op in b.engine.scheduled:
-        dx = [tangent(x) for x in op.operands]
+        dx = list(map(tangent, op.operands))
         if op.captures:
-            dx += [tangent(x) for x in op.captures]
-        if any([x is not None for x in dx]):
+            dx += map(tangent, op.captures)
+        if any(dx):
             if op.name == BINDING:  # a bound input is the value it is bound to
                 tangents[op.result] = dx[0]
                 continue
@@ -77,7 +77,7 @@ def _linearize_ops(
             if rule is None:
                 continue
             if op.captures and op.name not in opset.capturing:
-                if any([x is not None for x in dx[len(op.operands) :]]):
+                if any(dx[len(op.operands) :]):
                     raise opset.unsupported("jvp", op, "its region reads an active value from outside")
                 del dx[len(op.operands) :]
             b.location = op.location

@@ -9,11 +9,12 @@ nothing shrinks any more.
 """
 
 from collections.abc import Callable, Sequence
-from functools import partial
+from functools import cache, partial
 from itertools import cycle
 from typing import Any
 
 from torch_mlir import ir
+from torch_mlir.passmanager import PassManager
 
 from tiduc.dialect.context import run_passes, stage
 from tiduc.dialect.dynamic import BROADCAST, say_expanding
@@ -57,8 +58,8 @@ def lower(
     )
     native = [_MERGE_EQUAL, _FOLD]
     if not any(map(_is_misread, graphs)):
-        native.append(_STABLEHLO)
-    steps = [partial(run_passes, module.operation, f"builtin.module(func.func({name}))") for name in native]
+        native.insert(0, _STABLEHLO)  # what it makes, the others make one
+    steps = [partial(_native(name).run, module.operation) for name in native]
     _until_settled(function, [*steps, partial(simplify, function)])
     _return_held(function, held)
     if any(definition.name == BROADCAST for definition in graph.definitions):
@@ -70,6 +71,14 @@ def lower(
     if holds_calls(graphs):
         manual_regions(function)
     return module
+
+
+@cache  # to gather the patterns of all dialects anew takes a quarter of a millisecond
+def _native(name: str) -> Any:
+    """A native pass over all functions of a module."""
+    manager = PassManager.parse(f"builtin.module(func.func({name}))")
+    manager.enable_verifier(False)
+    return manager
 
 
 def _until_settled(function: Any, steps: Sequence[Callable[[], None]]) -> None:

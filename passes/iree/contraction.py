@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 from typing import Any
 
+import numpy as np
 from torch_mlir import ir
 
 from tiduc.dialect.types import element, is_complex, is_open, shape, with_element
@@ -11,14 +12,15 @@ from tiduc.passes.iree.emitter import Emitter, legalize
 
 @legalize("stablehlo.dot_general", "stablehlo.convolution")
 def product(b: Emitter, op: Any) -> Sequence[Any] | None:
-    """Over a dimension of size 0 the compiler crashes: zero. Complex convolutions crash it: four real ones."""
+    """Over a dimension of size 0 the compiler crashes: zero. Padded complex convolutions crash it: four real ones."""
     x, y = op.operands
     type_ = op.results[0].type
     if is_open(type_) or is_open(x.type) or is_open(y.type):
         return None
     if 0 in shape(x) or 0 in shape(y):
         return [b.constant(0, type_)]
-    if op.name == "stablehlo.dot_general" or not is_complex(type_):
+    padding = op.attributes["padding"] if "padding" in op.attributes else None
+    if padding is None or not is_complex(type_) or not np.any(np.array(padding)):
         return None
     real = with_element(type_, element(type_).element_type)
     (xr, xi), (yr, yi) = ((b.real(v), b.imag(v)) for v in (x, y))

@@ -113,10 +113,14 @@ def cbrt(b: Emitter, op: Any) -> Sequence[Any] | None:
     x = op.operands[0]
     if is_complex(x):
         return [_complex_cbrt(b, x)]
+    return [_real_cbrt(b, x)]
+
+
+def _real_cbrt(b: Emitter, x: Any) -> Any:
     special = b.or_(b.compare(b.abs(x), b.like(np.inf, x), "EQ"), b.compare(x, b.like(0, x), "EQ"))
     safe = b.select(special, b.like(1, x), x)
     y = _cbrt_f64(b, safe) if width(x) == 64 else b.cbrt(safe)
-    return [b.select(special, x, y)]
+    return b.select(special, x, y)
 
 
 def _cbrt_f64(b: Emitter, x: Any) -> Any:
@@ -132,7 +136,7 @@ def _complex_cbrt(b: Emitter, x: Any) -> Any:
     """The principal root, by modulus and angle."""
     re, im = b.real(x), b.imag(x)
     angle = b.multiply(b.emit("stablehlo.atan2", (im, re), re.type), b.like(1 / 3, re))
-    size = b.cbrt(b.abs(x))
+    size = _real_cbrt(b, b.abs(x))
     return b.complex(b.multiply(size, b.cosine(angle)), b.multiply(size, b.sine(angle)))
 
 
@@ -167,38 +171,6 @@ def _toward_zero(type_: Any, bound: int) -> float:
     return float(size if bound >= 0 else -size)
 
 
-@legalize("stablehlo.compare")
-def compare(b: Emitter, op: Any) -> Sequence[Any] | None:
-    """TOTALORDER is ignored; it is the order of the bits, those of negative numbers reversed, as integers."""
-    x, y = op.operands
-    kind = op.attributes["compare_type"] if "compare_type" in op.attributes else None
-    if kind is None or hlo.ComparisonTypeAttr(kind).value != "TOTALORDER" or not is_float(x):
-        return None
-    direction = hlo.ComparisonDirectionAttr(op.attributes["comparison_direction"]).value
-    return [b.compare(total_order_key(b, x), total_order_key(b, y), direction)]
-
-
-def total_order_key(b: Emitter, x: Any) -> Any:
-    """An integer for each float: -NaN < -inf < ... < -0 < 0 < ... < inf < NaN."""
-    key = _bits_of(b, x)
-    below = b.compare(key, b.like(0, key), "LT")
-    turned = b.emit("stablehlo.xor", (key, b.like(2 ** (width(x) - 1) - 1, key)), key.type)
-    return b.select(below, turned, key)
-
-
-@legalize("stablehlo.ceil", "stablehlo.floor", cpu=True)
-def whole(b: Emitter, op: Any) -> Sequence[Any] | None:
-    """Denormals count as 0 on IREE's CPUs; the next whole number is 1, or -1. Bits, as integers, show them."""
-    x = op.operands[0]
-    (y,) = b.again(op, {})
-    pattern = _bits_of(b, x)
-    doubled = b.emit("stablehlo.shift_left", (pattern, b.like(1, pattern)), pattern.type)
-    signed = b.compare(pattern, b.like(0, pattern), "GT" if op.name == "stablehlo.ceil" else "LT")
-    tiny = b.and_(b.compare(doubled, b.like(0, doubled), "NE"), b.compare(y, b.like(0, y), "EQ"))
-    # What is not tiny is at least the least normal number, and y is 0 where its sign is the other one.
-    return [b.select(b.and_(signed, tiny), b.like(1 if op.name == "stablehlo.ceil" else -1, y), y)]
-
-
 @legalize("stablehlo.maximum", "stablehlo.minimum")
 def extremum(b: Emitter, op: Any) -> Sequence[Any] | None:
     """Of complex numbers: by the real part, then by the imaginary one; IREE takes parts of both."""
@@ -213,11 +185,12 @@ def extremum(b: Emitter, op: Any) -> Sequence[Any] | None:
 
 @legalize("stablehlo.reduce_precision")
 def reduce_precision(b: Emitter, op: Any) -> Sequence[Any] | None:
-    """Of infinities it is NaN."""
+    """Without mantissa bits NaN has no place, and is to be infinity."""
     x = op.operands[0]
-    infinite = b.compare(b.abs(x), b.like(np.inf, x), "EQ")
-    (plain,) = b.again(op, {0: b.select(infinite, b.like(0, x), x)})
-    return [b.select(infinite, x, plain)]
+    if ir.IntegerAttr(op.attributes["mantissa_bits"]).value:
+        return None
+    (y,) = b.again(op, {})
+    return [b.select(b.compare(x, x, "EQ"), y, b.like(np.inf, x))]
 
 
 @legalize("stablehlo.log_plus_one")
@@ -258,12 +231,9 @@ def bitcast_convert(b: Emitter, op: Any) -> Sequence[Any] | None:
         return [x]
     if is_complex(x):
         pair = [b.reshape(part, [*shape(x), 1]) for part in (b.real(x), b.imag(x))]
-        parts = b.concatenate(pair, len(shape(x)))
-        if is_complex(type_):
-            return [
-                _joined(b, _bits_to(b, parts, with_element(parts.type, element(type_).element_type)), type_)
-            ]
-        return [_bits_to(b, parts, type_)]
+        x = b.concatenate(pair, len(shape(x)))
+    if not is_complex(type_):
+        return [_bits_to(b, x, type_)]
     halves = with_element(with_shape(type_, [*type_.shape, 2]), element(type_).element_type)
     return [_joined(b, _bits_to(b, x, halves), type_)]
 

@@ -37,23 +37,6 @@ def gather(b: Emitter, op: Any) -> Sequence[Any] | None:
     return b.again(op, {1: clamped(b, indices, limits, dimension)})
 
 
-@legalize("stablehlo.dynamic_slice", "stablehlo.dynamic_update_slice")
-def dynamic_slice(b: Emitter, op: Any) -> Sequence[Any] | None:
-    """Unsigned indices of few bits are read as signed: clamped and widened before."""
-    x, first = op.operands[0], 1 if op.name == "stablehlo.dynamic_slice" else 2
-    starts = list(op.operands)[first:]
-    if not any(map(is_unsigned, starts)) or is_open(x.type):
-        return None
-    sizes = shape(op.results[0] if first == 1 else op.operands[1])
-    limits = [n - size for n, size in zip(shape(x), sizes, strict=True)]
-    widest = max(limits) >= 2**31
-    new = [
-        b.convert(clamped(b, i, [n], None), signless(64 if widest else 32))
-        for i, n in zip(starts, limits, strict=True)
-    ]
-    return b.again(op, dict(enumerate(new, first)))
-
-
 @legalize("stablehlo.scatter")
 def scatter(b: Emitter, op: Any) -> Sequence[Any] | None:
     """Updates out of range are written out of bounds; windows and several operands do not compile.

@@ -44,7 +44,7 @@ def cholesky(b: Emitter, op: Any) -> Sequence[Any] | None:
         return [b.dynamic_update_slice(factor, new, (zero, zero, j))]
 
     (factor,) = b.for_(n, [b.like(0, given)], body)
-    return [b.reshape(factor if lower else _adjoint(b, factor), shape(a))]
+    return [b.convert(b.reshape(factor if lower else _adjoint(b, factor), shape(a)), element(a))]
 
 
 @legalize("stablehlo.triangular_solve")
@@ -72,7 +72,7 @@ def triangular_solve(b: Emitter, op: Any) -> Sequence[Any] | None:
     x = _forward(b, matrix, right, unit)
     if not lower:
         x = b.reverse(x, [1])
-    return [b.reshape(x if left else b.transpose(x, [0, 2, 1]), shape(c))]
+    return [b.convert(b.reshape(x if left else b.transpose(x, [0, 2, 1]), shape(c)), element(c))]
 
 
 def _forward(b: Emitter, matrix: Any, right: Any, unit: bool) -> Any:
@@ -98,8 +98,10 @@ def _forward(b: Emitter, matrix: Any, right: Any, unit: bool) -> Any:
 
 
 def _batched(b: Emitter, x: Any) -> Any:
-    """Matrices with one dimension of batches."""
+    """Matrices with one dimension of batches; of f16 and bf16, in which products that are subtracted fail, f32."""
     *batch, n, m = shape(x)
+    if not is_complex(x) and element(x).width < 32:
+        x = b.convert(x, ir.F32Type.get())
     return b.reshape(x, [int(np.prod(batch, dtype=np.int64)), n, m])
 
 

@@ -21,7 +21,9 @@ def sort(b: Emitter, op: Any) -> Sequence[Any] | None:
     place = with_element(x.type, signless(32))
     if is_open(place):
         return None
-    xs = [*op.operands, b.iota(dimension % len(place.shape), place)]
+    # A barrier, since two operands that are one iota do not compile, and an argsort has one already.
+    (places,) = b.barrier(b.iota(dimension % len(place.shape), place))
+    xs = [*op.operands, places]
     scalars = [ir.RankedTensorType.get([], v.type.element_type) for v in xs for _ in range(2)]
 
     def before(b: Emitter, *arguments: Any) -> Sequence[Any]:

@@ -34,7 +34,7 @@ def _toward(b: Any, op: Definition, ct: Any, side: int, batching: Pairs, contrac
     if is_empty(ct) or is_empty(y):  # a sum of nothing, which some compilers crash on
         return None
     along, over, back = _dimensions(side, rank(x), rank(y), batching, contracting)
-    wide = max(element(ct), element(y), key=_width)
+    wide = _wider(element(ct), element(y))
     operands = [b.convert(ct, wide), b.conj(b.convert(y, wide))]
     carried = {
         name: op.attributes[name] for name in ("precision_config", "algorithm") if name in op.attributes
@@ -71,8 +71,12 @@ def _dimensions(
 
 
 @functools.cache
-def _width(element_type: Any) -> tuple[bool, bool, int]:
-    """Orders element types by what they hold; operands and result of a contraction need not have the same."""
-    is_complex = isinstance(element_type, ir.ComplexType)
-    part = element_type.element_type if is_complex else element_type
-    return is_complex, isinstance(part, ir.FloatType), part.width
+def _wider(first: Any, second: Any) -> Any:
+    """The element type that holds more; operands and result of a contraction need not have the same."""
+
+    def width(element_type: Any) -> tuple[bool, bool, int]:
+        is_complex = isinstance(element_type, ir.ComplexType)
+        part = element_type.element_type if is_complex else element_type
+        return is_complex, isinstance(part, ir.FloatType), part.width
+
+    return max(first, second, key=width)

@@ -15,7 +15,7 @@ from typing import Any
 from torch_mlir import ir
 
 from tiduc.dialect.graph import Definition, Value
-from tiduc.dialect.types import dims
+from tiduc.dialect.types import dims, entries
 from tiduc.passes.rules.opset import simplify
 from tiduc.passes.rules.registry import Simplification
 
@@ -112,12 +112,6 @@ def made_by(name: str, x: Value) -> Definition | None:
     """The op that a value is the result of, where it is of that name."""
     op = x.definition
     return op if op is not None and op.name == name else None
-
-
-@functools.cache
-def entries(dimensions: Any) -> tuple[int, ...]:
-    """The numbers of the attribute `array<i64: ...>`."""
-    return tuple(dimensions)
 
 
 @functools.cache

@@ -9,7 +9,7 @@ from torch_mlir import ir
 
 from tiduc.dialect.bodies import reducer, self_contained
 from tiduc.dialect.graph import Definition
-from tiduc.dialect.types import element, is_empty, is_open, shape
+from tiduc.dialect.types import element, entries, is_empty, is_open, rank, shape
 from tiduc.passes.rules.associative import everywhere, total
 from tiduc.passes.rules.expansion import expanded
 from tiduc.passes.rules.opset import linearize, transpose, unsupported
@@ -136,9 +136,10 @@ def reduce_transpose(b: Any, op: Definition, ct: Tangents, active: Sequence[bool
 
 def dropped(op: Definition) -> list[int]:
     """The dimensions of a reduce that its results lack."""
-    return list(op.attributes["dimensions"])
+    return list(entries(op.attributes["dimensions"]))
 
 
 def kept(op: Definition) -> list[int]:
     """The dimensions of a reduce's operands that its results have."""
-    return [i for i in range(op.operands[0].type.rank) if i not in dropped(op)]
+    without = dropped(op)
+    return [i for i in range(rank(op.operands[0])) if i not in without]

@@ -150,9 +150,9 @@ class OpSet:
 
         def decorate(transpose: Callable[..., Any]) -> Callable[..., Any]:
             def rule_of_side(b: Any, op: Definition, ct: Tangents, active: Sequence[bool]) -> Sequence[Any]:
-                if sum(active) > 1:
+                if all(active):
                     raise self.unsupported("transpose", op, "a product of two active values is not linear")
-                return [transpose(b, op, ct[0], side) if active[side] else None for side in (0, 1)]
+                return [transpose(b, op, ct[0], 0), None] if active[0] else [None, transpose(b, op, ct[0], 1)]
 
             self.linearize_rules[name] = rule
             self.transpose_rules[name] = rule_of_side
@@ -224,7 +224,7 @@ class OpSet:
 
     def linearize_rule(self, op: Definition) -> LinearizeRule | None:
         """The op's linearize rule; None where the op is inactive; `Unsupported` where it has none."""
-        key = self.key(op)
+        key = op.name if op.name not in self.named_by else self.key(op)
         rule = self.linearize_rules.get(key)
         if rule is None and key not in self.inactive_ops:
             raise self.unsupported("jvp", op)
@@ -232,7 +232,7 @@ class OpSet:
 
     def transpose_rule(self, op: Definition) -> TransposeRule:
         """The op's transpose rule; `Unsupported` where it has none."""
-        rule = self.transpose_rules.get(self.key(op))
+        rule = self.transpose_rules.get(op.name if op.name not in self.named_by else self.key(op))
         if rule is None:
             raise self.unsupported("transpose", op)
         return rule

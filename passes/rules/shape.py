@@ -1,13 +1,15 @@
 """Ops that move elements and leave them as they are: linear, each the transpose of another of them."""
 
+import functools
 from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 
 from tiduc.dialect.graph import Definition
+from tiduc.dialect.origins import sizes_in
 from tiduc.dialect.sizes import Size, known_equal, positive
-from tiduc.dialect.types import element, is_open, predicate, rank, shape, with_shape
+from tiduc.dialect.types import element, entries, is_open, predicate, rank, shape, with_shape
 from tiduc.passes.rules.opset import linear, linearize, transpose
 from tiduc.passes.rules.registry import Tangents
 
@@ -18,12 +20,19 @@ def broadcast_in_dim(b: Any, op: Definition, ct: Any) -> list[Any]:
     x, dimensions = op.operands[0], op.attributes["broadcast_dimensions"]
     if is_open(x.type):
         return [unbroadcast(b, ct, x, list(dimensions))]
-    kept = [d for n, d in zip(shape(x), dimensions, strict=True) if shape(ct)[d] == n]
-    summed = b.reduce_sum(ct, [d for d in range(rank(ct)) if d not in kept and shape(ct)[d] != 1])
-    in_order = b.reshape(
-        summed, [shape(ct)[d] for d in sorted(kept)]
-    )  # without the other dimensions of size 1
-    return [b.reshape(b.transpose(in_order, np.argsort(np.argsort(kept))), shape(x))]
+    summed, sizes, order = _folded(x.type, ct.type, entries(dimensions))
+    in_order = b.reshape(b.reduce_sum(ct, summed), sizes)  # without the other dimensions of size 1
+    return [b.reshape(b.transpose(in_order, order), shape(x))]
+
+
+@functools.cache
+def _folded(x_type: Any, y_type: Any, dimensions: Sequence[int]) -> tuple[tuple[int, ...], ...]:
+    """What undoes a broadcast: the dimensions to sum over, the sizes then, and the order of these in the operand."""
+    sizes = sizes_in(y_type)
+    kept = [d for n, d in zip(sizes_in(x_type), dimensions, strict=True) if sizes[d] == n]
+    summed = [d for d, n in enumerate(sizes) if d not in kept and n != 1]
+    order = [sorted(kept).index(d) for d in kept]
+    return tuple(summed), tuple([sizes[d] for d in sorted(kept)]), tuple(order)
 
 
 def unbroadcast(

@@ -11,3 +11,4 @@ config.suffixes = [".mlir"]  # noqa: F821
 config.excludes = ["Inputs"]  # noqa: F821
 config.test_source_root = os.path.dirname(__file__)  # noqa: F821
 config.environment["PATH"] = os.pathsep.join([os.path.dirname(sys.executable), os.environ["PATH"]])  # noqa: F821
+config.environment["TIDUC_CACHE"] = "off"  # nothing of the tests is left with the user  # noqa: F821

@@ -3,6 +3,7 @@
 import io
 import os
 import re
+import signal
 import subprocess
 import sys
 import threading
@@ -208,17 +209,45 @@ def test_an_interrupt_ends_the_compiler_and_leaves_nothing(tmp_path: Path, how: 
     assert all(ended(int(pid)) for pid in pids)
 
 
+@posix
+@pytest.mark.parametrize("sent, status", [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
+def test_a_command_that_is_ended_ends_its_compilers(tmp_path: Path, sent: int, status: int) -> None:
+    tools, left = tmp_path / "tools", tmp_path / "left"
+    for folder in (tools, left):
+        folder.mkdir()
+    (tools / "iree-compile").write_text(f"#!/bin/sh\necho $$ > {tmp_path}/pid\nexec sleep 60\n")
+    (tools / "iree-compile").chmod(0o755)
+    (tmp_path / "f.mlir").write_text(unary("stablehlo.sine", "f32"))
+    command = [sys.executable, "-m", "tiduc", "compile", tmp_path / "f.mlir", "-o", tmp_path / "f.vmfb"]
+    environment = {**os.environ, "IREE_TOOL_PATH": str(tools), "TMPDIR": str(left)}
+    process = subprocess.Popen(command, env=environment, stderr=subprocess.PIPE)
+    while not (tmp_path / "pid").exists() or not (tmp_path / "pid").read_text():
+        assert process.poll() is None
+        time.sleep(0.05)
+    process.send_signal(sent)
+    assert process.wait(20) == status
+    assert ended(int((tmp_path / "pid").read_text())) and not os.listdir(left)
+    assert not (tmp_path / "f.vmfb").exists()
+
+
 def test_several_files_in_one_command(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
-    places = {name: str(tmp_path / f"{name}.mlir") for name in ("sine", "cosine", "cbrt", "garbage")}
-    for name, place in places.items():
-        Path(place).write_text("garbage" if name == "garbage" else unary(f"stablehlo.{name}", "f64"))
+    t = "tensor<3xf64>"
+    texts = {
+        "sine": unary("stablehlo.sine", "f64"),
+        "cosine": unary("stablehlo.cosine", "f64"),
+        "call": unary("stablehlo.custom_call @nowhere(%x) :", "f64").replace(f"%x : {t}", f"({t}) -> {t}"),
+        "garbage": "garbage",
+    }
+    places = {name: str(tmp_path / f"{name}.mlir") for name in texts}
+    for name, text in texts.items():
+        Path(places[name]).write_text(text)
     out = tmp_path / "out"
     assert run(["compile", places["sine"], places["cosine"], "-o", str(out)]) == 0
     assert sorted(os.listdir(out)) == ["cosine.vmfb", "sine.vmfb"]
     assert run(["compile", *places.values(), "-o", str(tmp_path / "again")]) == 1
     assert sorted(os.listdir(tmp_path / "again")) == ["cosine.vmfb", "sine.vmfb"]
     told = capfd.readouterr().err
-    assert f"{places['garbage']}:1:1: error: " in told and f"{places['cbrt']}:2:7: error: " in told
+    assert f"{places['garbage']}:1:1: error: " in told and f"{places['call']}:2:7: error: " in told
     assert run(["compile", places["sine"], places["sine"], "-o", str(out)]) == 1
     assert run(["compile", places["sine"], places["cosine"]]) == 1
     assert "same name" in (told := capfd.readouterr().err) and "name a folder with -o" in told

@@ -126,6 +126,7 @@ def test_in_a_command(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None
     assert run([*command, "--engine", "xla"]) == 0
     assert capfd.readouterr().out == "y: 2x3xf64=[[0.0,0.0,0.0],[0.0,0.0,0.0]]\nresult1: 2xi1=false,false\n"
     assert run(["run", "--engine", "xla", "no.vmfb"]) == 1
+    assert run(["check", str(tmp_path / "f.mlir"), "--engine", "xla"]) == 0
 
 
 def test_the_reference_interpreter_runs_functions_of_other_names(tmp_path: Path) -> None:

@@ -35,6 +35,11 @@ def test_categories() -> None:
     assert {o.name: o.category for o in sweep(list(expected))} == expected
 
 
+def test_order_two() -> None:
+    names = ["logistic_shape_complex128_20_20_", "cumprod_dtype_by_fun_shape_float64_8_9_axis_0_reverse_False"]
+    assert [o.category for o in sweep(names, order=2)] == ["ok", "ok"]
+
+
 def test_the_death_of_a_worker_is_an_outcome() -> None:
     (outcome,) = sweep(["sin_shape_float32_20_20_"], seconds=0.0)
     assert (outcome.category, outcome.detail) == ("crash", "more than 0.0 s")

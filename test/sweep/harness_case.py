@@ -1,4 +1,7 @@
-"""One harness of JAX's: our derivatives, run by XLA, and JAX's, or differences where it has none."""
+"""One harness of JAX's: our derivatives, run by XLA, and JAX's, or differences where it has none.
+
+Of order two, the function that is differentiated is the VJP: our program of it, against JAX's function.
+"""
 
 import re
 import traceback
@@ -52,8 +55,8 @@ SINGULAR = [
 """Those where there are no differences."""
 
 INSIDE: list[tuple[str, Callable[..., Any]]] = [
-    ("^igammac?_", lambda a, x: [abs(a), abs(x)]),
-    ("^regularized_incomplete_beta_", lambda a, b, x: [abs(a) + 1, abs(b) + 1, abs(x) % 1]),
+    ("^igammac?_", lambda a, x, *ct: [abs(a), abs(x), *ct]),
+    ("^regularized_incomplete_beta_", lambda a, b, x, *ct: [abs(a) + 1, abs(b) + 1, abs(x) % 1, *ct]),
 ]
 """What takes the arguments of a function into its domain: elsewhere its value is NaN, which does not vary."""
 
@@ -167,6 +170,38 @@ def case_of(harness: Any, wide: bool = False) -> Case:
     if not ct:
         raise NotApplicable("no float outputs")
     return Case(jitted, point, lowered.as_text(), active, len(results), dx, ct)
+
+
+def of_vjp(case: Case) -> Case:
+    """The VJP as a case: our program, and JAX's function, of the arguments and cotangents."""
+    import jax
+
+    from tiduc.program import load
+
+    count, rng = len(case.point), np.random.RandomState(len(case.text))
+
+    def function(*flat: Array) -> list[Array]:
+        def of_active(*some: Array) -> list[Array]:
+            return replace(case, point=list(flat[:count])).of_active(*some)
+
+        cotangents = jax.vjp(of_active, *(flat[i] for i in case.active))[1](list(flat[count:]))
+        return [*case.function(*flat[:count]), *cotangents]
+
+    point = [*case.point, *case.ct]
+    try:
+        results = jax.eval_shape(function, *point)
+    except Exception as error:  # of many kinds: this is how JAX says that it cannot
+        raise NotApplicable("JAX has no VJP of it") from error
+    active = [*case.active, *range(count, len(point))]
+    return Case(
+        jax.jit(function),
+        point,
+        str(load(case.text).vjp(case.active, conjugate=True)),
+        active,
+        len(results),
+        [random_like(point[i], rng) for i in active],
+        [random_like(y, rng) for y in results if differentiable(y)],
+    )
 
 
 def derivatives(case: Case) -> tuple[str, str]:
@@ -317,8 +352,8 @@ def difference(case: Case, text: str, step: float) -> list[Array]:
     return [(8 * (a - b) - (c - d)) / (12 * step) for a, b, c, d in zip(*near, *far, strict=True)]
 
 
-def check(harness: Any) -> Outcome:
-    """The outcome of a harness, whatever happens."""
+def check(harness: Any, order: int = 1) -> Outcome:
+    """The outcome of a harness, whatever happens; of order two where its VJP is differentiated."""
     from tiduc.dialect.errors import TiducError
 
     dtype = np.dtype(harness.dtype).name
@@ -332,6 +367,7 @@ def check(harness: Any) -> Outcome:
             raise NotApplicable("not implemented by JAX")
         case = exported(harness)
         try:
+            case = of_vjp(case) if order == 2 else case
             texts = derivatives(case)
         except TiducError as refusal:
             jax_has = names_of(*of_jax(case))
@@ -341,7 +377,7 @@ def check(harness: Any) -> Outcome:
         try:
             jax_has = check_values(case, texts)
         except Wrong as wrong:
-            if (wide := doubled(harness)) is None or "error" not in str(wrong):
+            if (wide := doubled(harness, order)) is None or "error" not in str(wrong):
                 raise
             if [y.shape for y in wide.ct] != [y.shape for y in case.ct]:
                 raise
@@ -387,10 +423,13 @@ def judged_inside(case: Case, texts: tuple[str, str]) -> tuple[str, str]:
     return "expected", "outside its domain the value is NaN, which does not vary"
 
 
-def doubled(harness: Any) -> Case | None:
+def doubled(harness: Any, order: int = 1) -> Case | None:
     """The harness in double precision, where it has none and JAX takes it so."""
     try:
-        return case_of(harness, wide=True) if np.dtype(harness.dtype).name in WIDER else None
+        if np.dtype(harness.dtype).name not in WIDER:
+            return None
+        case = case_of(harness, wide=True)
+        return of_vjp(case) if order == 2 else case
     except Exception:
         return None
 

@@ -1,11 +1,11 @@
 """Compares our derivatives with JAX's, over the harnesses of primitives that ship inside the jax package.
 
-    python test/sweep/harnesses.py [--filter NAME] [--sample N] [--json OUT]
+    python test/sweep/harnesses.py [--filter NAME] [--sample N] [--order N] [--json OUT]
 
 Each harness is exported to StableHLO; its JVP and VJP, made by tiduc and run by XLA, are compared with `jax.jvp` and
 `jax.vjp` along random tangents and cotangents. Where JAX has none, central differences and the adjoint identity stand
 in. A harness runs in a worker process, which is replaced where it dies or takes too long. `--sample N` takes N
-harnesses a primitive and element type. The categories:
+harnesses a primitive and element type; of order 2 are the JVP and the VJP of the VJP. The categories:
 
     ok          both derivatives agree
     transformed the derivatives are only made, not run: of bf16 and f16
@@ -63,21 +63,21 @@ def selected(pattern: str = "", sample: int | None = None) -> list[str]:
     return names
 
 
-def work() -> None:
+def work(order: int) -> None:
     """A worker: names of harnesses come in, outcomes go out, a line each."""
     out = os.fdopen(os.dup(1), "w")
     os.dup2(2, 1)  # what libraries print is no outcome
     for line in sys.stdin:
-        print(json.dumps(asdict(check(harnesses()[line.strip()]))), file=out, flush=True)
+        print(json.dumps(asdict(check(harnesses()[line.strip()], order))), file=out, flush=True)
 
 
-def sweep(names: Sequence[str], seconds: float = SECONDS) -> Iterator[Outcome]:
+def sweep(names: Sequence[str], seconds: float = SECONDS, order: int = 1) -> Iterator[Outcome]:
     """The outcomes of harnesses that worker processes check one after the other."""
     worker: Any = None
     for i, name in enumerate(names):
         if worker is None or i % LIFE == 0:
             stop(worker)
-            worker = start()
+            worker = start(order)
         with suppress(BrokenPipeError):
             worker.stdin.write(name + "\n")
             worker.stdin.flush()
@@ -94,10 +94,10 @@ def sweep(names: Sequence[str], seconds: float = SECONDS) -> Iterator[Outcome]:
     stop(worker)
 
 
-def start() -> Any:
+def start(order: int) -> Any:
     """A worker, whose XLA compiles fast rather than well."""
     return subprocess.Popen(
-        [sys.executable, __file__, "--worker"],
+        [sys.executable, __file__, "--worker", "--order", str(order)],
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
         stderr=subprocess.DEVNULL,
@@ -132,15 +132,16 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
     parser.add_argument("--filter", default="", help="a pattern that names match")
     parser.add_argument("--sample", type=int, help="this many harnesses a primitive and element type")
+    parser.add_argument("--order", type=int, choices=(1, 2), default=1, help="of the derivatives")
     parser.add_argument("--json", help="where outcomes are written, a line each, as they come")
     parser.add_argument("--worker", action="store_true", help=argparse.SUPPRESS)
     options = parser.parse_args()
     if options.worker:
-        work()
+        work(options.order)
         return 0
     outcomes = []
     with open(options.json or os.devnull, "w") as file:
-        for outcome in sweep(selected(options.filter, options.sample)):
+        for outcome in sweep(selected(options.filter, options.sample), order=options.order):
             outcomes.append(outcome)
             print(json.dumps(asdict(outcome)), file=file, flush=True)
             if outcome.category in ("wrong", "crash"):

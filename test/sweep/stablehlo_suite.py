@@ -10,6 +10,7 @@ name begins with. A worker that dies or takes too long is replaced. The categori
     ok        the expected values, floats within a few units in the last place of the largest
     refused   a `TiducError` before the compiler, with a location
     rejected  the compiler refuses the program
+    flushed   a value differs, and the program holds denormals, which IREE takes for 0
     wrong     a value differs
     crash     the compiler or the run dies, or any other exception
     hang      nothing after SECONDS
@@ -38,7 +39,7 @@ from tiduc.passes.iree import legalize_for_iree
 from tiduc.runtime.compile import compile_module
 from tiduc.runtime.run import Executable
 
-CATEGORIES = ("ok", "refused", "rejected", "wrong", "crash", "hang", "n/a")
+CATEGORIES = ("ok", "refused", "rejected", "flushed", "wrong", "crash", "hang", "n/a")
 SECONDS = 90  # a file
 UNITS = 64  # in the last place of a value: IREE's asin and atan are off by 40
 
@@ -184,8 +185,25 @@ def _outcome(module: Any, plain: bool) -> tuple[str, str]:
         return "n/a" if "dtype mapping" in str(error) else "crash", str(error)[:300]
     for x, y, kind in zip(results[::2], results[1::2], kinds, strict=True):
         if not agree(x, y, kind):
-            return "wrong", f"{x!r} for {y!r}"[:400].replace("\n", " ")
+            tiny = any(map(_has_denormals, (*results[1::2], *stage(_constants)(module))))
+            return "flushed" if tiny else "wrong", f"{x!r} for {y!r}"[:400].replace("\n", " ")
     return "ok", ""
+
+
+def _constants(module: Any) -> list[Any]:
+    """The real constants of a function, as arrays."""
+    block = module.body.operations[0].operation.regions[0].blocks[0]
+    values = [op.operation.attributes["value"] for op in block if op.operation.name == "stablehlo.constant"]
+    return [
+        np.array(v)
+        for v in values
+        if isinstance(v, ir.DenseFPElementsAttr) and v.type.element_type.width > 16
+    ]
+
+
+def _has_denormals(x: Any) -> bool:
+    x = np.asarray(x)
+    return x.dtype.kind == "f" and bool(np.any((np.abs(x) < np.finfo(x.dtype).tiny) & (x != 0)))
 
 
 def _kinds(module: Any) -> list[str]:

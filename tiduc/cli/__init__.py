@@ -1,5 +1,6 @@
 """The command line: arguments to calls of the stages, errors to diagnostics in MLIR's form."""
 
+import signal
 import sys
 from importlib import import_module
 
@@ -89,6 +90,8 @@ def tiduc() -> None:
 
 def main() -> None:
     """The `tiduc` command."""
+    # As on an interrupt: compilers that were started end, and temporary files go.
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))
     sys.exit(run())
 
 

@@ -9,7 +9,7 @@ import numpy as np
 from tiduc.check import check
 from tiduc.cli.derivatives import LOOP_MEMORY, WRT, wanted
 from tiduc.cli.diagnostics import about, waiting
-from tiduc.cli.execution import INPUTS, SEED, TARGET, arguments
+from tiduc.cli.execution import INPUTS, SEED, TARGET, arguments, compiling
 from tiduc.cli.files import ENTRY, FILE, read_module, write
 from tiduc.cli.rules import RULES
 from tiduc.dialect.errors import InputError
@@ -17,6 +17,7 @@ from tiduc.engines import text_with_main
 from tiduc.passes.rules.registry import OpSet
 from tiduc.program import Program, from_module
 from tiduc.runtime.arrays import Array
+from tiduc.runtime.process import Limits
 
 _AGREES = click.style("agrees", fg="green")
 _DISAGREES = click.style("DISAGREES", fg="red", bold=True)
@@ -33,11 +34,12 @@ _DISAGREES = click.style("DISAGREES", fg="red", bold=True)
 @TARGET
 @click.option(
     "--engine",
-    type=click.Choice(["iree", "reference"]),
+    type=click.Choice(["iree", "xla", "reference"]),
     default="iree",
     show_default=True,
-    help="Run compiled modules, or the reference interpreter of StableHLO: slow, and exact.",
+    help="Run what IREE or XLA compiles, or the reference interpreter of StableHLO: slow, and exact.",
 )
+@compiling
 @click.option(
     "--expect",
     metavar="FILE.npz",
@@ -54,6 +56,8 @@ def _check(
     seed: int,
     target: str,
     engine: str,
+    limits: Limits,
+    cached: bool,
     expect: str | None,
 ) -> int:
     """Check the derivatives of a program: JVP against central differences, VJP against JVP.
@@ -71,7 +75,9 @@ def _check(
         else:
             given = _stored_inputs(expected, len(values), str(expect))
         comparisons = []
-        for c in check(program, given, _engine(engine, target), wanted(program, wrt), expected, seed):
+        for c in check(
+            program, given, _engine(engine, target, limits, cached), wanted(program, wrt), expected, seed
+        ):
             verdict = _AGREES if c.agrees else _DISAGREES
             line = f"{verdict}  {c.name}: differs by {c.difference:.1e}, may by {c.allowed:.1e}\n"
             write(line)
@@ -85,10 +91,14 @@ def _check(
     return 0
 
 
-def _engine(engine: str, target: str) -> Callable[[Program], Callable[..., Any]]:
+def _engine(
+    engine: str, target: str, limits: Limits, cached: bool
+) -> Callable[[Program], Callable[..., Any]]:
     def compiled(program: Program) -> Callable[..., Any]:
         with waiting(f"compiling for {target}"):
-            return program.compile(target)
+            if engine == "xla":
+                return program.compile_for_xla(target)
+            return program.compile(target, limits=limits, cached=cached)
 
     def interpreted(program: Program) -> Callable[..., Any]:
         from tiduc.runtime.reference import evaluate
@@ -96,7 +106,7 @@ def _engine(engine: str, target: str) -> Callable[[Program], Callable[..., Any]]
         text = text_with_main(program)
         return lambda *arrays: evaluate(text, arrays)
 
-    return compiled if engine == "iree" else interpreted
+    return interpreted if engine == "reference" else compiled
 
 
 def _stored(path: str) -> dict[str, Array]:

@@ -1,0 +1,143 @@
+"""`tidu-legalize-for-iree`: what it rewrites gives the specified values, and IREE alone still does not.
+
+Where `test_iree_is_wrong_alone` or `test_iree_rejects_alone` fails, IREE has learnt the op, and its pattern can go.
+"""
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from iree_cases import CASES, REJECTED, WRONG, Case, function
+from numpy.typing import NDArray
+
+import tiduc
+from tiduc.dialect.context import parse, stage
+from tiduc.dialect.errors import CompileError, Unsupported
+from tiduc.passes.iree import legalize_for_iree
+from tiduc.passes.iree.emitter import PATTERNS
+from tiduc.runtime.compile import compile_module
+from tiduc.runtime.run import Executable
+
+Array = NDArray[Any]
+PAGE = Path(__file__).parents[2] / "docs" / "iree.md"
+
+ELSEWHERE = ("custom_call", "rng", "batch_norm_grad", "multiply", "minimum", "replica_id", "partition_id")
+"""Ops with patterns of which other tests here, and the rules' tests, see enough."""
+
+
+def legalized(text: str) -> str:
+    module = parse(text)
+    legalize_for_iree(module)
+    return stage(str)(module)
+
+
+@pytest.fixture(scope="module")
+def rewritten() -> Callable[[str], Executable]:
+    """All cases in one module, which compiles faster than one each."""
+    vmfb = compile_module(legalized("\n".join(function(name, case) for name, case in CASES.items())))
+    return lambda name: Executable(vmfb, entry=name)
+
+
+@pytest.fixture(scope="module")
+def plain() -> Callable[[str], Executable]:
+    """The cases that compile as they are."""
+    vmfb = compile_module("\n".join(function(name, case) for name, case in WRONG.items()))
+    return lambda name: Executable(vmfb, entry=name)
+
+
+def agrees(y: Array, case: Case) -> bool:
+    if case.rtol == 0:
+        return bool(np.array_equal(y, case.expected, equal_nan=y.dtype.kind in "fc"))
+    nearly = case.rtol if 1e-14 < case.rtol < 1e-9 else 0  # sums of numbers about 1
+    return bool(np.allclose(y, case.expected, rtol=case.rtol, atol=nearly, equal_nan=True))
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_rewritten(rewritten: Callable[[str], Executable], name: str) -> None:
+    (y,) = rewritten(name)(*CASES[name].arguments)
+    assert agrees(y, CASES[name]), y
+
+
+@pytest.mark.parametrize("name", WRONG)
+def test_iree_is_wrong_alone(plain: Callable[[str], Executable], name: str) -> None:
+    (y,) = plain(name)(*WRONG[name].arguments)
+    assert not agrees(y, WRONG[name]), "IREE gets it right: the pattern can go"
+
+
+@pytest.mark.parametrize("name", REJECTED)
+def test_iree_rejects_alone(name: str) -> None:
+    with pytest.raises(CompileError):
+        compile_module(function("main", REJECTED[name]), cached=False)
+
+
+def test_every_pattern_has_a_case() -> None:
+    tested = {f"stablehlo.{op}" for case in CASES.values() for op in case.ops.split()}
+    assert set(PATTERNS) == tested | {f"stablehlo.{op}" for op in ELSEWHERE}
+
+
+@pytest.mark.parametrize(
+    ("body", "place", "reason"),
+    [
+        (
+            "%0 = stablehlo.custom_call @f(%x) {has_side_effect = true} : (tensor<f32>) -> tensor<f32>",
+            2,
+            "no @f in IREE",
+        ),
+        ("%0 = func.call @main(%x) : (tensor<f32>) -> tensor<f32>", 2, "calls itself"),
+        (
+            "%t = stablehlo.create_token : !stablehlo.token\n"
+            '%0:2 = "stablehlo.infeed"(%t) : (!stablehlo.token) -> (tensor<f32>, !stablehlo.token)',
+            3,
+            "no infeed",
+        ),
+        (
+            "%a = stablehlo.constant dense<0> : tensor<i32>\n"
+            "%s = stablehlo.constant dense<3> : tensor<1xi64>\n"
+            "%0 = stablehlo.rng %a, %a, %s, distribution = UNIFORM"
+            " : (tensor<i32>, tensor<i32>, tensor<1xi64>) -> tensor<3xi32>",
+            4,
+            "only numbers of float types",
+        ),
+        ("%0 = stablehlo.constant dense<1> : tensor<3xi4>", 2, "no whole number of bytes"),
+    ],
+)
+def test_refused(body: str, place: int, reason: str) -> None:
+    """By name and place, without the compiler."""
+    module = parse(
+        f"func.func @main(%x: tensor<f32>) -> tensor<f32> {{\n{body}\nreturn %x : tensor<f32>\n}}", "f.mlir"
+    )
+    with pytest.raises(Unsupported, match=reason) as refused:
+        legalize_for_iree(module)
+    assert refused.value.location.split(":")[1] == str(place)
+
+
+def test_hints_to_other_compilers_go() -> None:
+    text = """func.func @main(%x: tensor<2xf32>) -> tensor<2xf32> {
+      %0 = stablehlo.custom_call @Sharding(%x) : (tensor<2xf32>) -> tensor<2xf32>
+      return %0 : tensor<2xf32>
+    }"""
+    assert "custom_call" not in legalized(text)
+
+
+def test_a_program_compiles_what_it_holds() -> None:
+    """`Program.compile` rewrites before the compiler runs, derivatives too."""
+    program = tiduc.load(function("main", CASES["cholesky"]))
+    x, *_ = CASES["cholesky"].arguments
+    y, dx = program.vjp().compile()(x, np.broadcast_to(np.eye(4), x.shape).copy())
+    np.testing.assert_allclose(y, np.linalg.cholesky(x), rtol=1e-13)
+    assert np.all(np.isfinite(dx))
+
+
+def test_page() -> None:
+    """docs/iree.md has the first lines of all patterns."""
+    lines = {(name, (pattern.__doc__ or "").split("\n\n")[0]) for name, pattern in PATTERNS.items()}
+    page = PAGE.read_text()
+    rows = [f"| {name} | {' '.join(line.split())} |" for name, line in sorted(lines)]
+    assert [row for row in rows if row not in page] == []
+
+
+def test_signs_of_zeros(rewritten: Callable[[str], Executable]) -> None:
+    (y,) = rewritten("atan2")(*WRONG["atan2"].arguments)
+    assert not np.signbit(y[0])
