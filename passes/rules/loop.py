@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from tiduc.dialect.control import LOOP, Loop, emit_loop, loop
-from tiduc.dialect.graph import Definition, Value
+from tiduc.dialect.graph import Definition, Value, stem
 from tiduc.dialect.types import with_shape
 from tiduc.passes.rules.call import transposed
 from tiduc.passes.rules.opset import linearize, transpose
@@ -185,6 +185,7 @@ def _transposed(b: Any, made: Loop, linear: Sequence[bool], with_ct: list[bool])
     order = [*carries, *(i for i in summed if got[i]), *(i for i in range(n, n + m) if got[i])]
     reads = [x for x, flag in zip(inputs, linear, strict=True) if not flag]
     given = [*cts[: len(carries)], *(sums[i] for i in summed if got[i]), *elements, *reads]
-    body = b.engine.close(b.view, [inputs[i].type if of[i] is None else of[i] for i in order], given)
+    wanted = [inputs[i].type if of[i] is None else of[i] for i in order]
+    body = b.engine.close(b.view, wanted, given, name=f"{stem(made.body)}.transpose")
     b.view.discard(part)
     return body, with_ct, got
