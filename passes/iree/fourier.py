@@ -71,7 +71,7 @@ def _whole(b: Emitter, parts: Parts, n: int) -> Parts:
     start, limit = [0] * last + [1], [*sizes[:-1], high]
     mirrored = [b.reverse(b.slice(v, start, limit, [1] * (last + 1)), [last]) for v in kept]
     ends = mirrored[0], b.negate(mirrored[1])
-    return tuple(b.concatenate([v, end], last) for v, end in zip(kept, ends, strict=True))  # type: ignore[return-value]
+    return tuple(b.concatenate([v, end], last) for v, end in zip(kept, ends, strict=True))
 
 
 def _each(b: Emitter, parts: Parts, pairs: Sequence[tuple[int, int]], sign: int) -> Parts:

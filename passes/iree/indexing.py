@@ -9,7 +9,6 @@ from torch_mlir._mlir_libs import _stablehlo as hlo
 
 from tiduc.dialect.types import element, is_open, shape, with_shape
 from tiduc.passes.iree.emitter import Emitter, is_unsigned, legalize, signless
-from tiduc.passes.iree.refused import refused
 
 
 def clamped(b: Emitter, x: Any, limits: Sequence[int], dimension: int | None) -> Any:
@@ -48,7 +47,7 @@ def scatter(b: Emitter, op: Any) -> Sequence[Any] | None:
     count = len(op.results)
     operands, indices, updates = list(op.operands)[:count], op.operands[count], list(op.operands)[count + 1 :]
     if any(is_open(x.type) for x in op.operands):
-        raise refused(op, "its sizes are open")
+        return None
     if not np.prod(shape(updates[0])):
         return operands
     d = hlo.ScatterDimensionNumbers(op.attributes["scatter_dimension_numbers"])

@@ -33,7 +33,7 @@ def cholesky(b: Emitter, op: Any) -> Sequence[Any] | None:
         zero = b.constant(0, j)
         row = b.dynamic_slice(factor, (zero, j, zero), [count, 1, n])
         column = b.dynamic_slice(given, (zero, zero, j), [count, n, 1])
-        done = b.dot_general(factor, b.conj(row), ([0], [0]), ([2], [2]), {})
+        (done,) = b.barrier(b.dot_general(factor, b.conj(row), ([0], [0]), ([2], [2]), {}))
         rest = b.subtract(column, done)
         diagonal = b.sqrt(b.real(b.dynamic_slice(rest, (zero, j, zero), [count, 1, 1])))
         root = b.complex(diagonal, b.like(0, diagonal)) if is_complex(rest) else diagonal
@@ -85,10 +85,9 @@ def _forward(b: Emitter, matrix: Any, right: Any, unit: bool) -> Any:
     def body(b: Emitter, i: Any, x: Any) -> Sequence[Any]:
         zero = b.constant(0, i)
         row = b.dynamic_slice(strict, (zero, i, zero), [count, 1, n])
-        rest = b.subtract(
-            b.dynamic_slice(right, (zero, i, zero), [count, 1, width]),
-            b.dot_general(row, x, ([0], [0]), ([2], [1]), {}),
-        )
+        # A barrier, since some differences to products of one element do not compile.
+        (done,) = b.barrier(b.dot_general(row, x, ([0], [0]), ([2], [1]), {}))
+        rest = b.subtract(b.dynamic_slice(right, (zero, i, zero), [count, 1, width]), done)
         if not unit:
             diagonal = b.dynamic_slice(matrix, (zero, i, i), [count, 1, 1])
             rest = b.divide(rest, b.broadcast_in_dim(diagonal, [0, 1, 2], rest.type))
@@ -98,7 +97,7 @@ def _forward(b: Emitter, matrix: Any, right: Any, unit: bool) -> Any:
 
 
 def _batched(b: Emitter, x: Any) -> Any:
-    """Matrices with one dimension of batches; of f16 and bf16, in which products that are subtracted fail, f32."""
+    """Matrices with one dimension of batches; of f16 and bf16, which would lose too much, f32."""
     *batch, n, m = shape(x)
     if not is_complex(x) and element(x).width < 32:
         x = b.convert(x, ir.F32Type.get())

@@ -373,7 +373,3 @@ UNSAFE = {
         scattered(TABLE[:4, None] * np.ones(2), STARTS, UPDATES).T,
     ),
 }
-ELSEWHERE = ("custom_call", "rng", "batch_norm_grad", "multiply", "minimum", "replica_id", "partition_id")
-"""Ops with patterns of which other tests here, and the rules' tests, see enough."""
-
-CASES = WRONG | REJECTED | UNSAFE

@@ -203,7 +203,11 @@ def _constants(module: Any) -> list[Any]:
 
 def _has_denormals(x: Any) -> bool:
     x = np.asarray(x)
-    return x.dtype.kind == "f" and bool(np.any((np.abs(x) < np.finfo(x.dtype).tiny) & (x != 0)))
+    if x.dtype.kind in "iubc":
+        return False
+    tiny = 1e-4 if x.dtype == np.float16 else 2.0**-1022 if x.dtype == np.float64 else 2.0**-126
+    size = np.abs(x.astype(np.float64))
+    return bool(np.any((size < tiny) & (size != 0)))
 
 
 def _kinds(module: Any) -> list[str]:
