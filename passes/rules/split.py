@@ -10,6 +10,8 @@ from typing import Any
 from tiduc.dialect.control import CARRIES, LOOP
 from tiduc.dialect.graph import Definition, Graph, Value, stem
 
+BARRIER = "stablehlo.optimization_barrier"
+
 
 @dataclass(frozen=True)
 class Split:
@@ -58,12 +60,21 @@ def split(b: Any, graph: Graph, active: Sequence[bool], varying: int | None = No
     is_linear = [op.graph is linear and op.active is not None for op in order]
     primal = [op for op, flag in zip(order, is_linear, strict=True) if not flag]
     level = _levels(b, primal, dict.fromkeys(inputs[varying:] if varying is not None else (), 1))
+    again = _behind_barriers(b, primal, level)
     read: dict[Value, None] = {}
     stack = [x for op, flag in zip(order, is_linear, strict=True) if flag for x in _read_by(op)][::-1]
     while stack:
         x = stack.pop()
         if level.get(x, 2) and x not in read:
-            if _is_open_sequence(x):  # it cannot be kept, but its loop can be run again
+            if x in again and x.definition.name == BARRIER:  # computed anew from here on
+                for y in _all_read(x.definition):
+                    if _is_open_sequence(y):
+                        stack.append(y)
+                    elif level.get(y, 2):
+                        read[y] = None
+            elif x in again or _is_open_sequence(
+                x
+            ):  # the latter cannot be kept, but its loop can be run again
                 stack += _all_read(x.definition)
             else:
                 read[x] = None
@@ -87,6 +98,15 @@ def _levels(b: Any, primal: Sequence[Definition], level: dict[Value, int]) -> di
         for y in op.results:
             level[y] = 2 if op.name in b.engine.stateful else found
     return level
+
+
+def _behind_barriers(b: Any, primal: Sequence[Definition], level: dict[Value, int]) -> set[Value]:
+    """What varies and is made of barriers' results: whoever put these there wants it computed again, not kept."""
+    found: set[Value] = set()
+    for op in primal:
+        if op.name == BARRIER or (op.name not in b.engine.stateful and not found.isdisjoint(_all_read(op))):
+            found.update(y for y in op.results if level[y] == 2)
+    return found
 
 
 def _read_by(op: Definition) -> list[Value]:

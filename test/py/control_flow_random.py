@@ -81,7 +81,7 @@ def _function(w: Writer, name: str, taken: list[str], given: list[str], depth: i
 
 
 def _statements(w: Writer, scope: dict[str, str], depth: int, count: int) -> None:
-    kinds = [_elementwise, _elementwise, _mixed]
+    kinds = [_elementwise, _elementwise, _mixed, _barrier]
     if depth:
         kinds += [_if, _case, _while, _while, _while]
         if w.functions:
@@ -113,6 +113,14 @@ def _mixed(w: Writer, scope: dict[str, str], depth: int) -> None:
         f"stablehlo.dot_general {x}, {y}, contracting_dims = [0] x [0] : ({PAIR}, {PAIR}) -> {SCALAR}"
     )
     scope[w.unary("sine", made, SCALAR)] = SCALAR
+
+
+def _barrier(w: Writer, scope: dict[str, str], depth: int) -> None:
+    """What is behind it is to be computed again."""
+    x, y = w.pick(scope, SCALAR), w.pick(scope, PAIR)
+    made = w.results(2)
+    w.lines.append(f"stablehlo.optimization_barrier {x}, {y} : {SCALAR}, {PAIR}")
+    scope.update(zip(made, (SCALAR, PAIR), strict=True))
 
 
 def _index(w: Writer, scope: dict[str, str]) -> str:
