@@ -357,19 +357,5 @@ UNSAFE = {
         scattered(TABLE[:4, None] * np.ones(2), STARTS, UPDATES).T,
     ),
 }
-UNSAFE = {
-    "scatter_out_of_range": Case(
-        "scatter",
-        "(%x: tensor<2x4xf32>, %i: tensor<5x1xi32>, %u: tensor<5x2xf32>) -> tensor<2x4xf32>",
-        """%0 = "stablehlo.scatter"(%x, %i, %u) <{scatter_dimension_numbers = #stablehlo.scatter<
-          update_window_dims = [1], inserted_window_dims = [1], scatter_dims_to_operand_dims = [1],
-          index_vector_dim = 1>}> ({
-          ^bb0(%a: tensor<f32>, %b: tensor<f32>):
-            %s = stablehlo.add %a, %b : tensor<f32>
-            stablehlo.return %s : tensor<f32>
-          }) : (tensor<2x4xf32>, tensor<5x1xi32>, tensor<5x2xf32>) -> tensor<2x4xf32>
-        return %0 : tensor<2x4xf32>""",
-        (TABLE[:4] * np.ones((2, 1), np.float32), STARTS, UPDATES),
-        scattered(TABLE[:4, None] * np.ones(2), STARTS, UPDATES).T,
-    ),
-}
+
+CASES = WRONG | REJECTED | UNSAFE
