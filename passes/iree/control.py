@@ -5,7 +5,7 @@ from typing import Any
 
 from torch_mlir import ir
 
-from tiduc.dialect.graph import operations
+from tiduc.dialect.graph import captured, operations
 from tiduc.dialect.types import is_complex
 from tiduc.passes.iree.emitter import Emitter, legalize
 from tiduc.passes.iree.refused import refused
@@ -18,15 +18,17 @@ TRANSPARENT = {"Sharding", "SPMDFullToShardShape", "SPMDShardToFullShape", "Layo
 def while_(b: Emitter, op: Any) -> Sequence[Any] | None:
     """A carry that the condition reads, and the body does not, makes the compiler crash: the body seems to read it.
 
-    In place: the body returns what a barrier of the new and the old carry gives.
+    In place: the body returns what a barrier of the new and the old carry gives. So it does for a new carry that is
+    made outside of the body, which the compiler takes out of the loop, and then does not find.
     """
     condition, body = (region.blocks[0] for region in op.regions)
     used = [bool(list(x.uses)) for x in condition.arguments], [bool(list(x.uses)) for x in body.arguments]
     end = operations(body)
     last = list(end)[-1]
+    outside = captured(op)
     for i, (of_condition, of_body) in enumerate(zip(*used, strict=True)):
-        if of_condition and not of_body:
-            new, old = last.operands[i], body.arguments[i]
+        new, old = last.operands[i], body.arguments[i]
+        if (of_condition and not of_body) or new in outside:
             made = Emitter(ir.InsertionPoint(last), op.location).barrier(new, old)
             last.operands[i] = made[0]
     return None
