@@ -153,7 +153,8 @@ def emit_stacked(scope: Scope, cluster: Cluster, members: Sequence[Member], coun
     from tiduc.passes.segments import Marks
 
     b, leader = scope.b, members[0].record
-    if leader.cond is None and count is None:
+    is_counted = leader.cond is not None or _bound(cluster) is None or cluster.counter is not None
+    if (leader.cond is None and count is None) or not is_counted:
         raise Unsupported(
             "reading a loop of unknown length a second time in its other direction, as reverse over reverse does, "
             "would need a bound of its length: say it by tidu.max_trip_count; forward over reverse needs none",
