@@ -154,11 +154,14 @@ def _check_jax(
         y = function(*full)
         return list(y) if isinstance(y, tuple | list) else [y]
 
+    @jax.jit  # compiled once, and not op by op
+    def derivatives(some: Any, dx: Any, ct: Any) -> tuple[Any, Any]:
+        return jax.jvp(of_active, some, dx)[1], jax.vjp(of_active, *some)[1](ct)
+
     some = [point[i] for i in wrt]
     dx = [like(x, rng) for x in some]
-    primal, dy = jax.jvp(of_active, some, dx)
-    ct = [like(y, rng) for y in primal]
-    cx = jax.vjp(of_active, *some)[1]([np.conj(c) for c in ct])
+    ct = [like(np.zeros(y.shape, y.dtype), rng) for y in jax.eval_shape(of_active, *some)]
+    dy, cx = derivatives(some, dx, [np.conj(c) for c in ct])
     count = len(program.outputs)
     for actual, expected in zip(run(program.jvp(wrt), [*point, *dx])[count:], dy, strict=True):
         assert_close(actual, np.asarray(expected), rtol, "jvp against JAX")

@@ -12,12 +12,14 @@ from check_rule import like
 from control_flow_check import Kink, check
 from control_flow_programs import LONG, PROGRAMS, UNBOUNDED
 from control_flow_random import program as random_program
-from control_flow_texts import COUNTERS, TEXTS, UNBOUNDED_TEXTS, counter
+from control_flow_texts import COUNTERS, SAME, TEXTS, UNBOUNDED_TEXTS, counter
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 
 import tiduc
+from tiduc.dialect.context import parse
+from tiduc.passes.driver import run_pipeline
 from tiduc.runtime.reference import evaluate
 
 Array = NDArray[Any]
@@ -128,3 +130,105 @@ def test_random(data: Any, n: int) -> None:
         check(text, 0.43, np.array([0.71, 0.38]), np.int32(n), bounded=None, subsets=False)
     except Kink:
         assume(False)
+
+
+SMALL = [*TEXTS, *UNBOUNDED_TEXTS]
+"""In these every output depends on an input; the text pipeline leaves out zeros."""
+
+
+@pytest.mark.parametrize("passes", ["tidu-linearize", "tidu-linearize,tidu-linear-transpose"])
+@pytest.mark.parametrize("name", [x for x in SMALL if x not in ("arguments_of_calls", "float_counter")])
+def test_through_text(name: str, passes: str) -> None:
+    """After each stage the module is written and parsed; the numbers are those of the Python API."""
+    text, given = (TEXTS | UNBOUNDED_TEXTS)[name]
+    program, point, rng = tiduc.load(text), [np.asarray(x) for x in given], np.random.default_rng(0)
+    derived = program.vjp() if "transpose" in passes else program.jvp()
+    given_more = (
+        [y for y in evaluate(text, point) if y.dtype.kind in "fc"]
+        if "transpose" in passes
+        else [point[i] for i in floats(point)]
+    )
+    more = [like(x, rng) for x in given_more]
+    for one in ("tidu-import", *passes.split(","), "tidu-materialize-merge", "tidu-structure", "tidu-lower"):
+        module = parse(text)
+        run_pipeline(module, one)
+        text = str(module)
+    got, expected = evaluate(text, [*point, *more]), evaluate(derived.text, [*point, *more])
+    agree(got, expected, 1e-12)
+
+
+LAYER = """
+func.func private @layer(%x: tensor<f64>) -> tensor<f64> {LINES
+  return %y : tensor<f64>
+}
+func.func @main(%x: tensor<f64>) -> tensor<f64> {
+  %0 = call @layer(%x) : (tensor<f64>) -> tensor<f64>
+  %1 = call @layer(%0) : (tensor<f64>) -> tensor<f64>
+  return %1 : tensor<f64>
+}
+"""
+
+
+def test_recursion_is_refused() -> None:
+    text = LAYER.replace("LINES", "\n  %y = call @layer(%x) : (tensor<f64>) -> tensor<f64>")
+    with pytest.raises(tiduc.Unsupported, match=r"-:3:8: error: the call of @layer is recursive"):
+        tiduc.load(text)
+
+
+def test_inline() -> None:
+    """A function of some size stays one, unless it is to be inlined."""
+    lines = "".join(
+        f"\n  %{'y' if i == 20 else f'v{i}'} = stablehlo.sine %{f'v{i - 1}' if i else 'x'} : tensor<f64>"
+        for i in range(21)
+    )
+    text = LAYER.replace("LINES", lines)
+    program, inlined = tiduc.load(text).vjp(), tiduc.load(text, inline=True).vjp()
+    assert program.text.count("call @layer") == 4 and "call" not in inlined.text
+    agree(evaluate(program.text, [0.3, 0.7]), evaluate(inlined.text, [0.3, 0.7]), 1e-14)
+
+
+def test_behind_a_barrier_nothing_is_kept() -> None:
+    """Of each iteration the carry is in a stack; what the body makes of it is computed again."""
+    body = SAME.replace("sine %a", "sine %h").replace(
+        "%s =", "%h = stablehlo.optimization_barrier %a : !f\n %s ="
+    )
+    text = TEXTS["same_body_twice"][0].replace(SAME, body)
+    assert text.count("barrier") == 3
+    check(text, 0.4, 1.2)
+    kept, again = (tiduc.load(x).grad(0).text for x in (_first(TEXTS["same_body_twice"][0]), _first(text)))
+    assert kept.count("dynamic_update_slice") == again.count("dynamic_update_slice") == 1
+    backwards = [x[x.rindex("stablehlo.while") :] for x in (kept, again)]
+    assert "cosine" not in backwards[0] and "cosine" in backwards[1]
+
+
+def _first(text: str) -> str:
+    """The program that gives only its first loop's result."""
+    return text.replace("-> (!f, !f)", "-> !f").replace("return %q#1, %o#1 : !f, !f", "return %r#1 : !f")
+
+
+ON_IREE = (
+    "idle_carries",
+    "in_place",
+    "captured_condition",
+    "triangular",
+    "switch_in_loop",
+    "scan_stacks",
+    "until_norm",
+)
+
+
+@pytest.mark.parametrize("name", ON_IREE)
+def test_on_iree(name: str) -> None:
+    """Forward over reverse, compiled by IREE, gives the interpreter's numbers."""
+    written = TEXTS | UNBOUNDED_TEXTS
+    if name in written:
+        text, given = written[name]
+    else:
+        function, given = (PROGRAMS | UNBOUNDED)[name]
+        text = exported(flat(function), given)
+    program, point, rng = tiduc.load(text), [np.asarray(x) for x in given], np.random.default_rng(0)
+    wrt = floats(given)
+    outputs = [y for y in evaluate(program.text, point) if y.dtype.kind in "fc"]
+    both = program.vjp().jvp(wrt)
+    point += [like(y, rng) for y in outputs] + [like(point[i], rng) for i in wrt]
+    agree(both.compile()(*point), evaluate(both.text, point))
