@@ -1,8 +1,9 @@
-"""Cotangents that a loop running backwards takes slot by slot: it need not carry them.
+"""Cotangents that a loop running backwards takes, or makes, slot by slot.
 
 Of ys = dynamic_update_slice(ys, y, i), for i = 0, 1, ..., an iteration of the transposed loop reads slot i of the
 cotangent of ys, and puts zeros there, since what had been in the slot before did not come through. Where no two
-iterations have a slot in common nobody sees these zeros: the cotangent is the same in all iterations.
+iterations have a slot in common nobody sees these zeros: the cotangent is the same in all iterations, and not carried.
+In the same way the cotangent of xs, of which iteration i takes slot i, needs no sums: each slot is set once.
 """
 
 from collections.abc import Sequence
@@ -32,6 +33,9 @@ def release(scope: Scope, cluster: Cluster, made: Step, count: int) -> None:
             if _is_taken(made, at, readers[made.carries[at]], count):
                 made.outside[outside] = made.carries.pop(at)
                 del made.nexts[at]
+                continue
+        if _is_zero(outside) and len(readers[made.carries[at]]) == 1:
+            _set_once(made, at, count)
 
 
 def _is_taken(made: Step, at: Place, readers: Sequence[Definition], count: int) -> bool:
@@ -40,16 +44,36 @@ def _is_taken(made: Step, at: Place, readers: Sequence[Definition], count: int) 
     if last is None or last.name != "stablehlo.dynamic_update_slice" or last.operands[0] is not x:
         return False
     update, start = last.operands[1], last.operands[2:]
-    zero = update.definition
-    if zero is None or zero.name != "stablehlo.constant":
-        return False
-    if not is_splat_of(zero.attributes["value"], update.type, 0):
+    if not _is_zero(update):
         return False
     for op in readers:
         same = op.operands[1:] == start and list(op.result.type.shape) == shape(update)
         if op is not last and not (op.name == "stablehlo.dynamic_slice" and same):
             return False
-    sizes = zip(start, shape(update), shape(x), strict=True)
+    return _are_distinct(made, last, count)
+
+
+def _set_once(made: Step, at: Place, count: int) -> None:
+    """Sets slots of a sum that were zero before, where it adds a slot among zeros."""
+    x, last = made.carries[at], made.nexts[at].definition
+    if last is None or last.name != "stablehlo.add" or x not in last.operands:
+        return
+    term = last.operands[1 - last.operands.index(x)].definition
+    if term is not None and term.name == "stablehlo.dynamic_update_slice" and _is_zero(term.operands[0]):
+        if _are_distinct(made, term, count):
+            made.nexts[at] = made.b.dynamic_update_slice(x, term.operands[1], term.operands[2:])
+
+
+def _is_zero(x: Value) -> bool:
+    made = x.definition
+    is_constant = made is not None and made.name == "stablehlo.constant"
+    return is_constant and is_splat_of(made.attributes["value"], x.type, 0)  # type: ignore[union-attr]
+
+
+def _are_distinct(made: Step, update: Definition, count: int) -> bool:
+    """No two iterations update the same slot."""
+    x, u, *start = update.operands
+    sizes = zip(start, shape(u), shape(x), strict=True)
     return any(_are_apart(affine(made, i), size, n, count) for i, size, n in sizes)
 
 
