@@ -66,7 +66,9 @@ def split(b: Any, graph: Graph, active: Sequence[bool], varying: int | None = No
     while stack:
         x = stack.pop()
         if level.get(x, 2) and x not in read:
-            if x in again and x.definition.name == BARRIER:  # computed anew from here on
+            if (
+                x in again and x.definition is not None and x.definition.name == BARRIER
+            ):  # computed anew from here on
                 for y in _all_read(x.definition):
                     if _is_open_sequence(y):
                         stack.append(y)
