@@ -69,7 +69,7 @@ def split(b: Any, graph: Graph, active: Sequence[bool], varying: int | None = No
             if (
                 x in again and x.definition is not None and x.definition.name == BARRIER
             ):  # computed anew from here on
-                for y in _all_read(x.definition):
+                for y in _all_read(made):
                     if _is_open_sequence(y):
                         stack.append(y)
                     elif level.get(y, 2):
@@ -77,7 +77,7 @@ def split(b: Any, graph: Graph, active: Sequence[bool], varying: int | None = No
             elif x in again or _is_open_sequence(
                 x
             ):  # the latter cannot be kept, but its loop can be run again
-                stack += _all_read(x.definition)
+                stack += _all_read(made)
             else:
                 read[x] = None
     kept = [x for x in read if x.definition is not None]
