@@ -63,6 +63,7 @@ class Scope:
     member_of: dict[Definition, Member] = field(default_factory=dict)
     cluster_of: dict[Member, Cluster] = field(default_factory=dict)
     sequence: dict[Value, tuple[Member, int]] = field(default_factory=dict)
+    used_of_calls: dict[Graph, set[int]] = field(default_factory=lambda: defaultdict(set))  # which results
     kept: dict[tuple[Member, int], Any] = field(default_factory=dict)  # of what sequences are made
 
     def builder(self, prefix: str = "F") -> Any:
@@ -170,6 +171,10 @@ def _first_outputs(scope: Scope, graph: Graph) -> list[Value]:
 
 def find_clusters(scope: Scope, order: Sequence[Definition]) -> None:
     """Members become part of the cluster whose results they read, if their other operands do not wait for it."""
+    members = list(dict.fromkeys(scope.member_of.values()))
+    if all(is_call(member.record) for member in members):  # each by itself
+        scope.cluster_of = {member: Cluster(i, [member]) for i, member in enumerate(members)}
+        return
     waits: dict[Value, int] = {}
     clusters: list[Cluster] = []
     for op in order:
@@ -183,6 +188,11 @@ def find_clusters(scope: Scope, order: Sequence[Definition]) -> None:
             found = bit
         if found:
             waits.update((y, found) for y in op.results)
+
+
+def is_call(record: Any) -> bool:
+    """The op is neither a loop nor a choice of branches."""
+    return not isinstance(record, Loop) and record.index is None
 
 
 def _cluster(scope: Scope, member: Member, waits: dict[Value, int], clusters: list[Cluster]) -> Cluster:
@@ -235,6 +245,8 @@ def in_order(scope: Scope, order: Sequence[Definition]) -> list[Any]:
     """The ops and clusters, each after what it reads."""
     node_of = {op: scope.cluster_of[m] if (m := scope.member_of.get(op)) else op for op in order}
     placed: list[Any] = []
+    if len({id(cluster) for cluster in scope.cluster_of.values()}) == len(scope.member_of):
+        return list(node_of.values())  # each op is one by itself, and in order
     state: dict[Any, bool] = {}
     for first in order:
         stack: list[Any] = [node_of[first]]

@@ -20,7 +20,6 @@ from tiduc.dialect.control import (
     DERIVATIVES,
     KEPT,
     MEMORIES,
-    Branches,
     Loop,
     branches,
     emit_call,
@@ -30,7 +29,16 @@ from tiduc.dialect.control import (
 from tiduc.dialect.errors import RequestError
 from tiduc.dialect.graph import Definition, Graph, Value, stem
 from tiduc.dialect.view import View
-from tiduc.passes.clusters import Cluster, Member, Scope, find_clusters, find_members, give_results, in_order
+from tiduc.passes.clusters import (
+    Cluster,
+    Member,
+    Scope,
+    find_clusters,
+    find_members,
+    give_results,
+    in_order,
+    is_call,
+)
 from tiduc.passes.materialize_merge import live
 from tiduc.passes.rules.registry import OpSet
 from tiduc.passes.stacks import emit_loops, plan
@@ -80,6 +88,8 @@ def _rebuilt(view: View, graph: Graph, b: Any, opset: OpSet, memory: str) -> Gra
     scope.maker_of = {y: op for op in order for y in op.results}
     find_members(scope, order, outputs)
     find_clusters(scope, order)
+    for member in filter(lambda member: is_call(member.record), scope.cluster_of):
+        scope.used_of_calls[member.record.graphs[0]].update(member.used)
     plan(scope)
     for node in in_order(scope, order):
         if isinstance(node, Definition):
@@ -111,7 +121,7 @@ def _emit_branches(scope: Scope, cluster: Cluster) -> None:
         if any(op is None or id(op) not in inside for op in users)
     ]
     if cluster.leader.index is None:  # the same results wherever the same graph is called
-        wanted = [(cluster.members[0], j) for j in sorted(_used_of(scope, cluster.leader.graphs[0]))]
+        wanted = [(cluster.members[0], j) for j in sorted(scope.used_of_calls[cluster.leader.graphs[0]])]
     arguments = list(
         dict.fromkeys(
             x for m in cluster.members for x in m.record.operands if not _is_inside(scope, x, cluster)
@@ -128,12 +138,6 @@ def _emit_branches(scope: Scope, cluster: Cluster) -> None:
         else emit_case(scope.b, scope.local[index], graphs, operands)
     )
     give_results(scope, dict(zip(wanted, made, strict=True)))
-
-
-def _used_of(scope: Scope, graph: Graph) -> set[int]:
-    """Which results are read of any call of a graph."""
-    members = (m for m in scope.cluster_of if isinstance(m.record, Branches) and m.record.index is None)
-    return {j for m in members if m.record.graphs[0] is graph for j in m.used}
 
 
 def _is_inside(scope: Scope, x: Value, cluster: Cluster) -> bool:

@@ -65,17 +65,16 @@ def split(b: Any, graph: Graph, active: Sequence[bool], varying: int | None = No
     stack = [x for op, flag in zip(order, is_linear, strict=True) if flag for x in _read_by(op)][::-1]
     while stack:
         x = stack.pop()
+        made = x.definition
         if level.get(x, 2) and x not in read:
-            if x in again and x.definition.name == BARRIER:  # computed anew from here on
-                for y in _all_read(x.definition):
+            if made is not None and x in again and made.name == BARRIER:  # computed anew from here on
+                for y in _all_read(made):
                     if _is_open_sequence(y):
                         stack.append(y)
                     elif level.get(y, 2):
                         read[y] = None
-            elif x in again or _is_open_sequence(
-                x
-            ):  # the latter cannot be kept, but its loop can be run again
-                stack += _all_read(x.definition)
+            elif x in again or _is_open_sequence(x):  # what cannot be kept is computed anew too
+                stack += _all_read(made)
             else:
                 read[x] = None
     kept = [x for x in read if x.definition is not None]

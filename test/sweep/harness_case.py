@@ -418,8 +418,10 @@ def judged_inside(case: Case, texts: tuple[str, str]) -> tuple[str, str]:
     try:
         if check_values(case, texts) != "both":
             check_differences(case)
-    except (Wrong, Undecided) as wrong:
+    except Wrong as wrong:
         return "wrong", f"inside its domain: {wrong}"
+    except Undecided as reason:
+        return "undecided", f"inside its domain: {reason}"
     return "expected", "outside its domain the value is NaN, which does not vary"
 
 

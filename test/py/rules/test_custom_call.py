@@ -5,7 +5,7 @@ import pytest
 from tiduc.dialect.errors import Unsupported
 from tiduc.program import load
 
-F, I = "tensor<3xf64>", "tensor<3xi32>"
+F, INT = "tensor<3xf64>", "tensor<3xi32>"
 
 
 def program(result: str, used: str = "") -> str:
@@ -24,14 +24,14 @@ def test_an_unknown_target_is_refused_by_name() -> None:
 
 
 def test_integers_have_no_tangent() -> None:
-    p = str(load(program(I)).vjp())
+    p = str(load(program(INT)).vjp())
     assert p.count("@mine") == 1 and p.count("stablehlo.multiply") == 2
 
 
 def test_a_tuple_may_have_parts_that_vary() -> None:
-    part = f"%1 = stablehlo.get_tuple_element %0[1] : (tuple<{I}, {F}>) -> {F}"
+    part = f"%1 = stablehlo.get_tuple_element %0[1] : (tuple<{INT}, {F}>) -> {F}"
     with pytest.raises(Unsupported, match="custom_call"):
-        load(program(f"tuple<{I}, {F}>", part)).jvp()
+        load(program(f"tuple<{INT}, {F}>", part)).jvp()
 
 
 def test_a_target_may_be_unknown_where_nothing_is_active() -> None:
