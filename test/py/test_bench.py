@@ -25,3 +25,8 @@ def test_runtime() -> None:
     rows = run("runtime.py", "--examples", "mlp", "--rounds", "1")
     assert [row[:2] for row in rows[1:3]] == [["mlp", "IREE"], ["mlp", "XLA"]]
     assert [row[:2] for row in rows[4:]] == [["mlp", "ours"], ["mlp", "JAX's"]]
+
+
+def test_loops() -> None:
+    rows = run("loops.py", "--lengths", "4", "--rounds", "1")
+    assert [row[0] for row in rows] == ["program", "scan", "rnn", "lstm", "memory", "stack", "sqrt", "log"]
