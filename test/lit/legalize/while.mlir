@@ -3,7 +3,7 @@
 // %k is read by the condition and not by the body: a barrier reads it there.
 
 // CHECK:      do {
-// CHECK-NEXT:   %[[B:.*]]:2 = stablehlo.optimization_barrier %{{.*}}, %{{.*}} : tensor<i32>, tensor<i32>
+// CHECK:        %[[B:.*]]:2 = stablehlo.optimization_barrier %{{.*}}, %{{.*}} : tensor<i32>, tensor<i32>
 // CHECK-NEXT:   stablehlo.return %{{.*}}, %[[B]]#0
 func.func @main(%n: tensor<i32>, %m: tensor<i32>) -> tensor<i32> {
   %0:2 = stablehlo.while(%i = %m, %k = %n) : tensor<i32>, tensor<i32>
@@ -11,7 +11,8 @@ func.func @main(%n: tensor<i32>, %m: tensor<i32>) -> tensor<i32> {
       %c = stablehlo.compare LT, %i, %k : (tensor<i32>, tensor<i32>) -> tensor<i1>
       stablehlo.return %c : tensor<i1>
     } do {
-      stablehlo.return %n, %i : tensor<i32>, tensor<i32>
+      %j = stablehlo.add %i, %n : tensor<i32>
+      stablehlo.return %j, %i : tensor<i32>, tensor<i32>
     }
   return %0#1 : tensor<i32>
 }
