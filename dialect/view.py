@@ -175,12 +175,12 @@ class View:
     def schedule(self, wanted: Iterable[Value], given: Iterable[Value] = ()) -> list[Definition]:
         """The definitions that the wanted values need, each after what it reads. Linear, iterative.
 
-        What defines `given` values is left out. `ResolveError` where a value depends on itself.
+        What only `given` values need is left out. `ResolveError` where a value depends on itself.
         """
         order: list[Definition] = []
-        # False: its operands are under way; True: it is in the order, or given
-        state: dict[Definition, bool] = {x.definition: True for x in given if x.definition is not None}
-        stack = [x.definition for x in wanted if x.definition is not None]
+        given = set(given)
+        state: dict[Definition, bool] = {}  # False: its operands are under way; True: it is in the order
+        stack = [x.definition for x in wanted if x.definition is not None and x not in given]
         stack.reverse()
         while stack:
             definition = stack[-1]
@@ -191,7 +191,7 @@ class View:
                     definition.operands + definition.captures if definition.captures else definition.operands
                 ):
                     before = x.definition
-                    if before is not None and (placed := state.get(before)) is not True:
+                    if before is not None and (placed := state.get(before)) is not True and x not in given:
                         if placed is False:
                             raise ResolveError(
                                 "a value depends on itself through its references", definition.location
