@@ -10,7 +10,7 @@
 
 // PASS:          pass-pipeline:1:13: error: unknown pass 'tidu-linearise'; did you mean 'tidu-linearize'?
 // NATIVE:        pass-pipeline:1:5: error: 'no-such-pass' does not refer to a registered pass or pass pipeline
-// OPTION:        pass-pipeline:1:1: error: no option 'x' in 'tidu-import'; there are: none
+// OPTION:        pass-pipeline:1:1: error: no option 'x' in 'tidu-import'; there are: 'inline'
 // NATIVE-OPTION: pass-pipeline:1:1: error: no such option x
 // BOOL:          pass-pipeline:1:1: error: option 'keep-dead-inputs' of 'tidu-materialize-merge' expects true or false, has 'maybe'
 // REFERENCE:     pass-pipeline:1:1: error: option 'outputs' of 'tidu-linearize' expects a reference such as @main::@v0, has 'main'
