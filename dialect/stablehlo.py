@@ -12,6 +12,7 @@ from numpy.typing import ArrayLike, NDArray
 from torch_mlir import ir
 from torch_mlir._mlir_libs import _stablehlo as hlo
 
+from tiduc.dialect.constants import dense, whole
 from tiduc.dialect.dynamic import DynamicShapes, sizes_of
 from tiduc.dialect.errors import Unsupported
 from tiduc.dialect.origins import DYNAMIC, sizes_in
@@ -150,7 +151,7 @@ class StablehloBuilder(DynamicShapes):
             if type_ is like:
                 raise sizes_of(type_)
             return self.repeated(value, element(type_), like)
-        attribute = _whole(value, type_) if type(value) is int else dense(value, type_)
+        attribute = whole(value, type_) if type(value) is int else dense(value, type_)
         made = self.constants.get(attribute)
         if made is None:
             made = self.constants[attribute] = self.emit(
@@ -369,38 +370,11 @@ def combiner(name: str | None, element_type: Any) -> Callable[[Any], None]:
     return fill
 
 
-def dense(value: ArrayLike | complex, type_: Any) -> Any:
-    """The elements attribute of a static tensor type: `value` everywhere, or an array of the type's shape."""
-    array = np.asarray(value)
-    if array.ndim and array.shape != tuple(type_.shape):
-        raise ValueError(f"a constant of shape {array.shape} for the type {type_}")
-    if isinstance(type_.element_type, ir.ComplexType):
-        kind = np.complex64 if type_.element_type.element_type.width == 32 else np.complex128
-        values = np.ascontiguousarray(array if array.size else 0, kind)
-        return ir.DenseElementsAttr.get(values, type=type_.element_type, shape=type_.shape)
-    if array.ndim and array.size:
-        entries = [_scalar(v, type_.element_type) for v in array.reshape(-1).tolist()]
-        return ir.DenseElementsAttr.get(entries, type_).maybe_downcast()
-    entry = _scalar(array.item() if array.size else 0, type_.element_type)
-    return ir.DenseElementsAttr.get_splat(type_, entry).maybe_downcast()
-
-
-@functools.cache
-def _whole(value: int, type_: Any) -> Any:
-    return dense(value, type_)
-
-
 def _padded(n: Any, low: Any, high: Any, interior: Any) -> int:
     """The size of a padded dimension, as a type has it."""
     if any_open((n, low, high, interior)):
         return DYNAMIC
     return int(low + high + n + max(n - 1, 0) * interior)
-
-
-def _scalar(value: Any, element_type: Any) -> Any:
-    if isinstance(element_type, ir.FloatType):
-        return ir.FloatAttr.get(element_type, float(value))
-    return ir.IntegerAttr.get(element_type, int(value))
 
 
 def _i64(value: int) -> Any:

@@ -42,7 +42,9 @@ def integer(x: Value | None) -> int | None:
     if made is None:
         return None
     if made.name == "stablehlo.convert":
-        return integer(made.operands[0])
+        of, to = (y.type.element_type for y in (made.operands[0], made.result))
+        widened = isinstance(of, ir.IntegerType) and isinstance(to, ir.IntegerType) and of.width <= to.width
+        return integer(made.operands[0]) if widened else None
     if made.name != "stablehlo.constant":
         return None
     attribute = made.attributes["value"]

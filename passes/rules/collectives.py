@@ -16,8 +16,9 @@ import numpy as np
 from torch_mlir import ir
 
 from tiduc.dialect.bodies import reducer
+from tiduc.dialect.constants import dense
 from tiduc.dialect.graph import Definition
-from tiduc.dialect.stablehlo import combiner, dense
+from tiduc.dialect.stablehlo import combiner
 from tiduc.dialect.types import element, shape, with_shape
 from tiduc.passes.rules.expansion import expanded
 from tiduc.passes.rules.opset import linearize, transpose, unsupported

@@ -14,9 +14,10 @@ import numpy as np
 from numpy.typing import NDArray
 from torch_mlir import ir
 
+from tiduc.dialect.constants import dense
 from tiduc.dialect.graph import Definition
 from tiduc.dialect.shardy import CONSTRAINTS, HOLDERS, TO_PARTS, TO_WHOLE
-from tiduc.dialect.stablehlo import combiner, dense
+from tiduc.dialect.stablehlo import combiner
 from tiduc.dialect.types import element
 from tiduc.passes.rules.custom_call import NAME, target
 from tiduc.passes.rules.opset import linear, refuse, unsupported

@@ -4,6 +4,7 @@ import itertools
 from collections.abc import Callable, Sequence
 from typing import Any
 
+import control_flow_calls  # noqa: F401 (its programs join the table)
 import jax
 import numpy as np
 import pytest

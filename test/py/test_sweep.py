@@ -36,7 +36,10 @@ def test_categories() -> None:
 
 
 def test_order_two() -> None:
-    names = ["logistic_shape_complex128_20_20_", "cumprod_dtype_by_fun_shape_float64_8_9_axis_0_reverse_False"]
+    names = [
+        "logistic_shape_complex128_20_20_",
+        "cumprod_dtype_by_fun_shape_float64_8_9_axis_0_reverse_False",
+    ]
     assert [o.category for o in sweep(names, order=2)] == ["ok", "ok"]
 
 

@@ -1,0 +1,36 @@
+"""Elements attributes: what constants hold."""
+
+import functools
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike
+from torch_mlir import ir
+
+
+def dense(value: ArrayLike | complex, type_: Any) -> Any:
+    """The elements attribute of a static tensor type: `value` everywhere, or an array of the type's shape."""
+    array = np.asarray(value)
+    if array.ndim and array.shape != tuple(type_.shape):
+        raise ValueError(f"a constant of shape {array.shape} for the type {type_}")
+    if isinstance(type_.element_type, ir.ComplexType):
+        kind = np.complex64 if type_.element_type.element_type.width == 32 else np.complex128
+        values = np.ascontiguousarray(array if array.size else 0, kind)
+        return ir.DenseElementsAttr.get(values, type=type_.element_type, shape=type_.shape)
+    if array.ndim and array.size:
+        entries = [_scalar(v, type_.element_type) for v in array.reshape(-1).tolist()]
+        return ir.DenseElementsAttr.get(entries, type_).maybe_downcast()
+    entry = _scalar(array.item() if array.size else 0, type_.element_type)
+    return ir.DenseElementsAttr.get_splat(type_, entry).maybe_downcast()
+
+
+@functools.cache
+def whole(value: int, type_: Any) -> Any:
+    """The same of one number, made once."""
+    return dense(value, type_)
+
+
+def _scalar(value: Any, element_type: Any) -> Any:
+    if isinstance(element_type, ir.FloatType):
+        return ir.FloatAttr.get(element_type, float(value))
+    return ir.IntegerAttr.get(element_type, int(value))
