@@ -244,27 +244,29 @@ def _alike(leader: Any, record: Any) -> bool:
 def in_order(scope: Scope, order: Sequence[Definition]) -> list[Any]:
     """The ops and clusters, each after what it reads."""
     node_of = {op: scope.cluster_of[m] if (m := scope.member_of.get(op)) else op for op in order}
-    placed: list[Any] = []
     if len({id(cluster) for cluster in scope.cluster_of.values()}) == len(scope.member_of):
         return list(node_of.values())  # each op is one by itself, and in order
-    state: dict[Any, bool] = {}
+    maker_of, placed = scope.maker_of, dict[Any, None]()
+    begun: set[Any] = set()
     for first in order:
         stack: list[Any] = [node_of[first]]
         while stack:
             node = stack[-1]
-            if node not in state:
-                state[node] = False
-                ops = [node] if isinstance(node, Definition) else [op for m in node.members for op in m.ops]
-                read = (scope.maker_of.get(x) for op in ops for x in (*op.operands, *op.captures))
-                stack += [
-                    n for d in read if d in node_of and (n := node_of[d]) is not node and not state.get(n)
-                ]
+            if node in placed:
+                stack.pop()
+                continue
+            ops = (node,) if isinstance(node, Definition) else [op for m in node.members for op in m.ops]
+            makers = [maker_of.get(x) for op in ops for x in op.operands + op.captures]
+            before = [
+                n for op in makers if op in node_of and (n := node_of[op]) not in placed and n is not node
+            ]
+            if before and node not in begun:
+                begun.add(node)
+                stack += before
             else:
                 stack.pop()
-                if not state[node]:
-                    state[node] = True
-                    placed.append(node)
-    return placed
+                placed[node] = None
+    return list(placed)
 
 
 def give_results(scope: Scope, made: dict[tuple[Member, int], Value]) -> None:

@@ -56,11 +56,10 @@ def lower(
     graphs = (
         [graph, *(other for other in view.graphs.values() if other.private)] if view is not None else [graph]
     )
-    native = [_MERGE_EQUAL, _FOLD]
+    steps = [_native(_MERGE_EQUAL), simplify, _native(_FOLD)]
     if not any(map(_is_misread, graphs)):
-        native.insert(0, _STABLEHLO)  # what it makes, the others make one
-    steps = [partial(_native(name).run, module.operation) for name in native]
-    _until_settled(function, [*steps, partial(simplify, function)])
+        steps.insert(0, _native(_STABLEHLO))  # what it makes anew, the next one merges
+    _until_settled(function, [partial(step, module.operation) for step in steps])
     _return_held(function, held)
     if any(definition.name == BROADCAST for definition in graph.definitions):
         say_expanding(function, list(graph.inputs.values()))
@@ -74,11 +73,11 @@ def lower(
 
 
 @cache  # to gather the patterns of all dialects anew takes a quarter of a millisecond
-def _native(name: str) -> Any:
-    """A native pass over all functions of a module."""
+def _native(name: str) -> Callable[[Any], None]:
+    """A native pass, over all functions of a module."""
     manager = PassManager.parse(f"builtin.module(func.func({name}))")
     manager.enable_verifier(False)
-    return manager
+    return manager.run  # type: ignore[no-any-return]
 
 
 def _until_settled(function: Any, steps: Sequence[Callable[[], None]]) -> None:

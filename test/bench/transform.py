@@ -1,10 +1,10 @@
 """What it costs to differentiate a program, a primal op: python test/bench/transform.py [--help]
 
 For programs of growing size, the time of each stage of a VJP toward all parameters, in microseconds a primal
-op (one op of the imported graph), and the time JAX takes for the same function, in the same run:
+op (one op of the function, with what it calls inlined), and the time JAX takes for the same function, in the same run:
 
     read        parse and import the StableHLO text        (not part of "stages")
-    linearize, transpose, merge, lower; stages             the four, and their sum
+    linearize, transpose, merge, structure, lower; stages  these, and their sum
     print       the result as text                         (not part of "stages")
     JAX f       jax.jit(f).lower(...)                      trace f and lower it to StableHLO
     JAX vjp     jax.jit(vjp of f).lower(...)               trace f, differentiate, lower to StableHLO
@@ -29,7 +29,8 @@ import tiduc
 
 SIZES = (100, 1_000, 10_000, 100_000)
 JAX_LIMIT = 10_000
-COLUMNS = ("read", "linearize", "transpose", "merge", "lower", "stages", "print", "JAX f", "JAX vjp")
+STAGES = ("linearize", "transpose", "merge", "structure", "lower")
+COLUMNS = ("read", *STAGES, "stages", "print", "JAX f", "JAX vjp")
 RATIOS = ("x stages", "x total")
 
 
@@ -59,7 +60,7 @@ def row(name: str, size: int, with_jax: bool, budget: float) -> None:
     if with_jax:
         times |= best(lambda: by_jax(program), budget)
     cost = {column: 1e6 * seconds / count for column, seconds in times.items()}
-    cost["stages"] = sum(cost[column] for column in ("linearize", "transpose", "merge", "lower"))
+    cost["stages"] = sum(cost[column] for column in STAGES)
     if with_jax:
         cost["x stages"] = (cost["JAX vjp"] - cost["JAX f"]) / cost["stages"]
         cost["x total"] = cost["JAX vjp"] / (cost["read"] + cost["stages"] + cost["print"])
@@ -74,7 +75,7 @@ def text_of(program: Program) -> str:
 
 def ops(text: str) -> int:
     """The number of primal ops: private functions inlined, names and the terminator not counted."""
-    module = tiduc.import_stablehlo(tiduc.parse(text))  # kept: ops do not hold their module
+    module = tiduc.import_stablehlo(tiduc.parse(text), inline=True)  # kept: ops do not hold their module
     (graph,) = module.body.operations
     body = graph.operation.regions[0].blocks[0].operations
     return sum(op.operation.name != "tidu.name" for op in body) - 1
@@ -93,7 +94,9 @@ def stages(text: str, wrt: int) -> dict[str, float]:
     wanted = [*primal.outputs, *(x for x in transposed.outputs if x is not None)]
     flat = tiduc.materialize_merge(view, wanted, [*primal.keys, *transposed.keys], tiduc.OPSET, "main")
     clock.lap("merge")
-    module = tiduc.lower(flat)
+    structured = tiduc.structure(view, flat, tiduc.OPSET)
+    clock.lap("structure")
+    module = tiduc.lower(structured, view=view)
     clock.lap("lower")
     str(module)
     clock.lap("print")
