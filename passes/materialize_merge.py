@@ -5,8 +5,10 @@
         c2 = mul @F0::@a, c1                               c1 = mul p3, ct
                                                            c2 = mul a, c1
 
-Only what the wanted values need is copied, so a tangent sweep that was transposed leaves nothing behind. A value
-whose key was met before is that value: common subexpressions merge while the graph is made.
+Only what the wanted values need is taken, so a tangent sweep that was transposed leaves nothing behind. A value
+whose key was met before is that value: common subexpressions merge while the graph is made. What the op set knows of
+its ops on special operands, such as a product with 1, is used on the way. Nothing is copied that stays as it is: the
+flat graph shares its values with the graphs it is made of, and most of its ops.
 """
 
 from collections.abc import Sequence

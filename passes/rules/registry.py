@@ -55,6 +55,7 @@ class Engine:
 class OpSet:
     """The primitives of some dialects: their rules by full op name, and the builder that emits them.
 
+    Ops that are `stateful` are never merged; the two operands of a `commutative` one have no order.
     `named_by` gives, for an op that calls something by name, what it is called here, and the attribute that holds
     the name, or an array of one.
     """
