@@ -29,9 +29,7 @@ class Builder:
         self.location: Any = ir.Location.unknown()
         self.constants: dict[Any, Any] = {}  # for an op set: one op a constant and graph
         self.engine: Any = None  # what a stage lends to rules of ops over whole graphs
-        self.notes: dict[
-            Any, Any
-        ] = {}  # what a rule leaves, by a primal value, for the rules of ops that read it
+        self.notes: dict[Any, Any] = {}  # what rules leave for others, by a primal value or its graph
         self._linear: set[Value] = set()
 
     # ---- the graph's ends -------------------------------------------------------------------------------------

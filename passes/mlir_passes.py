@@ -11,9 +11,9 @@ from typing import Any
 
 from torch_mlir import ir
 
-from tiduc.dialect.control import GRAPHS
+from tiduc.dialect.control import called
 from tiduc.dialect.errors import RequestError
-from tiduc.dialect.graph import CARRIER, Graph, operations
+from tiduc.dialect.graph import Graph, operations
 from tiduc.dialect.view import View
 from tiduc.dialect.write import write_graph
 from tiduc.passes.import_stablehlo import NAME, import_stablehlo
@@ -101,28 +101,10 @@ def materialize_merge_in_place(
     flat.attributes["arg_attrs"] = _argument_attributes(view, flat)
     merged = [op for op in operations(module.body) if op.name in _GRAPHS]
     write_graph(view, flat, module)
-    called = _called(flat.op, {graph.name: graph.op for graph in view.graphs.values() if graph.private})
+    kept = [graph.op for graph in called(view, flat)]
     for op in merged:
-        if op not in called:
+        if op not in kept:
             op.erase()
-
-
-def _called(op: Any, private: dict[str, Any]) -> list[Any]:
-    """The graphs that an op calls, and those that these call."""
-    found: dict[str, Any] = {}
-    unread = [op]
-
-    def look(inner: Any) -> Any:
-        if inner.name == CARRIER and GRAPHS in inner.attributes:
-            for symbol in inner.attributes[GRAPHS]:
-                if symbol.value in private and symbol.value not in found:
-                    found[symbol.value] = private[symbol.value]
-                    unread.append(private[symbol.value])
-        return ir.WalkResult.ADVANCE
-
-    while unread:
-        unread.pop().walk(look)
-    return list(found.values())
 
 
 def infer_active_in_place(module: Any) -> None:
@@ -150,11 +132,10 @@ def structure_in_place(module: Any, loop_memory: str = "auto", opset: OpSet = OP
                 old = graph.op
                 write_graph(view, made, module)
                 old.erase()
-            private = {other.name: other.op for other in view.graphs.values() if other.private}
-            called = _called(made.op, private)
-            for op in private.values():
-                if op not in called:
-                    op.erase()
+            kept = {other.name for other in called(view, made)}
+            for other in view.graphs.values():
+                if other.private and other.name not in kept:
+                    other.op.erase()
 
 
 def lower_in_place(module: Any, loop_memory: str = "auto", opset: OpSet = OPSET) -> None:

@@ -8,7 +8,7 @@ from tiduc.dialect.graph import Definition
 from tiduc.dialect.sizes import known_equal
 from tiduc.dialect.types import is_complex, rank, shape
 from tiduc.passes.rules.elementwise import plus, quotient, square, times
-from tiduc.passes.rules.opset import OPSET, elementwise, inactive, linear, linearize, unsupported
+from tiduc.passes.rules.opset import elementwise, inactive, linear, linearize, unsupported
 from tiduc.passes.rules.registry import Tangents
 
 
@@ -85,7 +85,7 @@ def _broadcasting(name: str, plain: str) -> None:
         tangents = [None if t is None else _spread(b, op, t) for t in dx]
         y = b.emit(plain, operands, op.result.type)
         same = y.definition
-        return OPSET.linearize_rules[plain](b, same, tangents)
+        return b.engine.linearize_rule(same)(b, same, tangents)
 
 
 def _spread(b: Any, op: Definition, v: Any) -> Any:

@@ -78,7 +78,7 @@ def split(b: Any, graph: Graph, active: Sequence[bool], varying: int | None = No
             else:
                 read[x] = None
     kept = [x for x in read if x.definition is not None]
-    of_inputs = [x for x in read if x.definition is None]
+    of_inputs = {x for x in read if x.definition is None}
     return Split(
         graph,
         tuple(linear.inputs.values()),

@@ -8,11 +8,12 @@ The tangent of a quantized value is of the float type that it stands for, so onl
 Source: Bengio, Leonard, Courville, "Estimating or Propagating Gradients Through Stochastic Neurons" (2013), section 4.
 """
 
+from collections import defaultdict
 from typing import Any
 
 import numpy as np
 
-from tiduc.dialect.graph import Definition
+from tiduc.dialect.graph import Definition, Graph, Value
 from tiduc.dialect.types import is_float
 from tiduc.passes.rules.opset import linearize, unsupported
 from tiduc.passes.rules.registry import Tangents
@@ -28,8 +29,7 @@ def uniform_quantize(b: Any, op: Definition, dx: Tangents) -> list[Any]:
         raise unsupported(
             "jvp", op, f"it rounds; with the attribute {STRAIGHT_THROUGH} it passes tangents on"
         )
-    readers = {reader.name for reader in q.graph.definitions if q in (*reader.operands, *reader.captures)}
-    if not is_float(x) or readers - {"stablehlo.uniform_dequantize"}:
+    if not is_float(x) or _readers(b, q.graph)[q] - {"stablehlo.uniform_dequantize"}:
         raise unsupported(
             "jvp", op, "straight through goes only from a float to stablehlo.uniform_dequantize"
         )
@@ -45,3 +45,13 @@ def uniform_quantize(b: Any, op: Definition, dx: Tangents) -> list[Any]:
 @linearize("stablehlo.uniform_dequantize")
 def uniform_dequantize(b: Any, op: Definition, dx: Tangents) -> list[Any]:
     return [dx[0]]
+
+
+def _readers(b: Any, graph: Graph) -> dict[Value, set[str]]:
+    """The names of the ops that read a value, of all values of a graph."""
+    if graph not in b.notes:
+        found = b.notes[graph] = defaultdict(set)
+        for reader in graph.definitions:
+            for x in (*reader.operands, *reader.captures):
+                found[x].add(reader.name)
+    return b.notes[graph]  # type: ignore[no-any-return]

@@ -16,13 +16,21 @@ from tiduc.program import load
 CALL = re.compile(r"stablehlo\.custom_call @(\w+)\((%\w+)\) \{(.*)\} : \(tensor<((?:\d+x)*)(\S+)>\) -> (.*)")
 """A call of one operand, up to the types of its results: target, operand, attributes, sizes, element type."""
 
+RNG = np.random.default_rng(0)
+
 DTYPES = {"f64": np.float64, "complex<f64>": np.complex128}
+
+
+def random(*sizes: int, complex_: bool = False) -> Any:
+    """Normally distributed, in f64 or complex<f64>."""
+    x = RNG.standard_normal(sizes)
+    return x + 1j * RNG.standard_normal(sizes) if complex_ else x
 
 
 def exported(function: Callable[..., Any], *arguments: Any, platform: str = "cpu") -> str:
     """The StableHLO text of a JAX function of arrays of such types."""
     with jax.enable_x64(True):
-        traced = jax.jit(function).trace(*arguments)
+        traced = jax.jit(function, keep_unused=True).trace(*arguments)
         return str(traced.lower(lowering_platforms=(platform,)).as_text())
 
 

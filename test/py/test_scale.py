@@ -70,12 +70,11 @@ def test_second_order(modes: str) -> None:
     assert [count(str(p), op) for op in ("sine", "cosine")] == [depth, depth]
 
 
-@pytest.mark.parametrize("depth", [DEEP // 20, pytest.param(DEEP, marks=pytest.mark.slow)])
-def test_a_chain_as_passes(depth: int) -> None:
+def test_a_chain_as_passes() -> None:
     """The stages as passes read and write the whole module, masks verified, each time."""
-    module = parse(function("sine", depth))
+    module = parse(function("sine", DEEP))
     run_pipeline(module, "tidu-import,tidu-linearize,tidu-linear-transpose,tidu-materialize-merge,tidu-lower")
-    assert count(str(module), "multiply") == depth
+    assert count(str(module), "multiply") == DEEP
 
 
 # ---- diamonds
@@ -91,7 +90,6 @@ def test_a_diamond_built_twice(op: str) -> None:
     assert first == second
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("mode", ["jvp", "vjp"])
 def test_derivative_of_a_diamond_of_sums(mode: str) -> None:
     text = str(getattr(load(function("add", DEEP, copies=2)), mode)())
@@ -99,7 +97,6 @@ def test_derivative_of_a_diamond_of_sums(mode: str) -> None:
     assert count(text, "add") == (DEEP * 2 if mode == "jvp" else DEEP * 3 + 1)
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("mode", ["jvp", "vjp"])
 def test_derivative_of_a_diamond_of_products(mode: str) -> None:
     text = str(getattr(load(function("multiply", DEEP, copies=2)), mode)())
@@ -115,22 +112,21 @@ def test_a_diamond_in_numbers() -> None:
     close(run(p.vjp(), [x, 1.0, 10.0]), [y, y, 11 * dy], 1e-9)
 
 
-@pytest.mark.parametrize("depth", [DEEP // 10, pytest.param(DEEP, marks=pytest.mark.slow)])
 @pytest.mark.parametrize("op", ["multiply", "add"])
-def test_a_diamond_in_two_graphs(op: str, depth: int) -> None:
+def test_a_diamond_in_two_graphs(op: str) -> None:
     """Two graphs with an input of the same key: merged, linearized and turned around, all is there once."""
-    made, last = lines(op, depth)
+    made, last = lines(op, DEEP)
     inside = "\n".join(made) + "\n" + named(last, "y")
     view = view_of(*(graph(name, ["x"], inside, [last]) for name in "AB"))
     wanted: list[Any] = [("A", "y"), ("B", "y")]
     flat = materialize_merge(view, wanted, ["x"], OPSET)
-    assert count(str(lower(flat)), op) == depth
+    assert count(str(lower(flat)), op) == DEEP
     linear = linearize(view, wanted, ["x"], OPSET)
     text = str(lower(materialize_merge(view, list(linear.outputs), ["x", *linear.keys], OPSET)))
-    assert count(text, "add") == depth
+    assert count(text, "add") == DEEP
     back = linear_transpose(view, linear, OPSET)
     text = str(lower(materialize_merge(view, [*wanted, *back.outputs], ["x", *back.keys], OPSET)))
-    assert count(text, "add") == depth * (2 if op == "multiply" else 3) + 1
+    assert count(text, "add") == DEEP * (2 if op == "multiply" else 3) + 1
 
 
 # ---- wide

@@ -9,6 +9,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 from check_rule import check_rule, run
+from exports import exported, random
 from jax import export, lax
 from jax.scipy import linalg
 from xla import by_xla
@@ -16,7 +17,6 @@ from xla import by_xla
 from tiduc.dialect.errors import Unsupported
 from tiduc.program import load
 
-RNG = np.random.default_rng(0)
 BOTH = [False, True]
 
 
@@ -26,18 +26,9 @@ def double() -> Any:
         yield
 
 
-def random(*sizes: int, complex_: bool = False) -> Any:
-    x = RNG.standard_normal(sizes)
-    return x + 1j * RNG.standard_normal(sizes) if complex_ else x
-
-
 def positive(*sizes: int) -> Any:
     x = random(*sizes)
     return x @ np.swapaxes(x, -1, -2) + 2 * np.eye(sizes[-1])
-
-
-def exported(function: Callable[..., Any], *arguments: Any) -> str:
-    return jax.jit(function, keep_unused=True).lower(*arguments).as_text()
 
 
 def differentiable(function: Callable[..., Any]) -> Callable[..., Any]:

@@ -8,12 +8,12 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 from check_rule import check_rule, run
+from exports import exported, random
 from jax import lax
 from jax.scipy import linalg
 
 from tiduc.program import load
 
-RNG = np.random.default_rng(0)
 BOTH = [False, True]
 
 
@@ -21,15 +21,6 @@ BOTH = [False, True]
 def double() -> Any:
     with jax.enable_x64(True):
         yield
-
-
-def random(*sizes: int, complex_: bool = False) -> Any:
-    x = RNG.standard_normal(sizes)
-    return x + 1j * RNG.standard_normal(sizes) if complex_ else x
-
-
-def exported(function: Callable[..., Any], *arguments: Any) -> str:
-    return jax.jit(function, keep_unused=True).lower(*arguments).as_text()
 
 
 def factors(mode: str) -> Callable[..., Any]:

@@ -105,9 +105,7 @@ def test_windows(op: str, case: Case) -> None:
     check(op, case)
 
 
-@pytest.mark.parametrize(
-    "seed", [*range(8), *(pytest.param(n, marks=pytest.mark.slow) for n in range(8, 40))]
-)
+@pytest.mark.parametrize("seed", range(40))
 def test_random(seed: int) -> None:
     rng = np.random.default_rng(seed)
     rank = int(rng.integers(1, 3))
