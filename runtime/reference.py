@@ -17,35 +17,47 @@ _LEGAL = (
 )
 
 
-@stage
+class Interpreted:
+    """The function `main` of a StableHLO or CHLO module, made ready once and called with arrays."""
+
+    @stage
+    def __init__(self, text: str) -> None:
+        self._module = parse(text)
+        function = next(op.operation for op in self._module.body.operations if _symbol(op) == "main")
+        self._type = ir.TypeAttr(function.attributes["function_type"]).value
+        run_passes(self._module.operation, _LEGAL)
+        _reorder_convolutions(self._module)
+        _split_complex(self._module, function, self._type)
+
+    @stage
+    def __call__(self, arguments: Sequence[NDArray[Any]]) -> tuple[NDArray[Any], ...]:
+        """The results, as arrays of its result types; `InputError` for a wrong count or shape of arguments."""
+        inputs = self._type.inputs
+        if len(inputs) != len(arguments):
+            raise InputError(f"expects {len(inputs)} arguments, has {len(arguments)}")
+        flat = []
+        for i, (x, wanted) in enumerate(zip(arguments, inputs, strict=True)):
+            x = np.asarray(x)
+            if list(x.shape) != list(wanted.shape):
+                raise InputError(f"argument {i} has the shape {x.shape}, expects {wanted}")
+            flat += [x.real, x.imag] if isinstance(wanted.element_type, ir.ComplexType) else [x]
+        results = iter(_stablehlo.eval_module(self._module, [_attribute(x) for x in flat]))
+        outputs = []
+        for wanted in self._type.results:
+            value = _array(next(results))
+            if isinstance(wanted.element_type, ir.ComplexType):
+                value = value + 1j * _array(next(results))
+            outputs.append(value)
+        return tuple(outputs)
+
+
 def evaluate(text: str, arguments: Sequence[NDArray[Any]]) -> tuple[NDArray[Any], ...]:
     """The results of the function `main` of a StableHLO or CHLO module, as arrays of its result types.
 
     The interpreter takes no complex values at its ends, so these pass as pairs of real ones. `InputError` where the
     arguments' count or shapes are not the function's.
     """
-    module = parse(text)
-    function = next(op.operation for op in module.body.operations if _symbol(op) == "main")
-    type_ = ir.TypeAttr(function.attributes["function_type"]).value
-    if len(type_.inputs) != len(arguments):
-        raise InputError(f"expects {len(type_.inputs)} arguments, has {len(arguments)}")
-    run_passes(module.operation, _LEGAL)
-    _reorder_convolutions(module)
-    _split_complex(module, function, type_)
-    flat = []
-    for i, (x, wanted) in enumerate(zip(arguments, type_.inputs, strict=True)):
-        x = np.asarray(x)
-        if list(x.shape) != list(wanted.shape):
-            raise InputError(f"argument {i} has the shape {x.shape}, expects {wanted}")
-        flat += [x.real, x.imag] if isinstance(wanted.element_type, ir.ComplexType) else [x]
-    results = iter(_stablehlo.eval_module(module, [_attribute(x) for x in flat]))
-    outputs = []
-    for wanted in type_.results:
-        value = _array(next(results))
-        if isinstance(wanted.element_type, ir.ComplexType):
-            value = value + 1j * _array(next(results))
-        outputs.append(value)
-    return tuple(outputs)
+    return Interpreted(text)(arguments)
 
 
 def _symbol(op: Any) -> str:
