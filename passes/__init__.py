@@ -55,6 +55,19 @@ PASSES: dict[str, Pass] = {
             by_rules=True,
         ),
         Pass(
+            "tidu-batch",
+            "Adds a graph that gives what another does for many of its inputs at once.",
+            mlir_passes.batch_in_place,
+            (
+                Option("size", "number", "how many"),
+                Option("graph", "string", "the graph, by symbol; by default the last linear one, or @main"),
+                Option("inputs", "names", "those that come many at a time, by key; by default the graph's"),
+                Option("outputs", "references", "the values; by default the graph's outputs"),
+                Option("name", "string", _NAME.format("B", "B")),
+            ),
+            by_rules=True,
+        ),
+        Pass(
             "tidu-infer-active",
             "Writes the active masks of linear graphs again, where native passes have dropped them.",
             mlir_passes.infer_active_in_place,
@@ -67,7 +80,7 @@ PASSES: dict[str, Pass] = {
                 Option(
                     "values",
                     "references",
-                    "by default the outputs of the graph that is not linear, and of the last linear one",
+                    "by default the outputs of the graph that is not linear, and of the last linear or batched one",
                 ),
                 Option("inputs", "names", "its first inputs, by key; by default those of the same two"),
                 Option("name", "string", "its symbol; by default that of the graph that is not linear"),

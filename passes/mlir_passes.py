@@ -16,6 +16,7 @@ from tiduc.dialect.errors import RequestError
 from tiduc.dialect.graph import Graph, operations
 from tiduc.dialect.view import View
 from tiduc.dialect.write import write_graph
+from tiduc.passes.batch import BATCH_OF, batch
 from tiduc.passes.import_stablehlo import NAME, import_stablehlo
 from tiduc.passes.infer_active import infer_active
 from tiduc.passes.linear_transpose import linear_transpose
@@ -79,6 +80,28 @@ def linear_transpose_in_place(
     view.write()
 
 
+def batch_in_place(
+    module: Any,
+    size: int | None = None,
+    graph: str | None = None,
+    inputs: Sequence[str] | None = None,
+    outputs: Sequence[Any] | None = None,
+    name: str | None = None,
+    opset: OpSet = OPSET,
+) -> None:
+    """The graph of many inputs at once is added."""
+    if size is None:
+        raise RequestError("tidu-batch needs the size of the batch", module.operation.location)
+    view = resolve(module)
+    source = _last_linear(view) if graph is None else view.graph(graph)
+    if source is None:
+        source = _graph(view, None)
+    if outputs is None:
+        outputs = list(dict.fromkeys(y for y in source.outputs if y is not None))
+    batch(view, outputs, source.keys if inputs is None else inputs, size, opset, _free(view, name))
+    view.write()
+
+
 def materialize_merge_in_place(
     module: Any,
     values: Sequence[Any] | None = None,
@@ -89,10 +112,12 @@ def materialize_merge_in_place(
 ) -> None:
     """One flat graph takes the place of all."""
     view = resolve(module)
-    main, last = None, _last_linear(view)
+    main, last = None, _last_linear(view, batched=True)
     if values is None or inputs is None or name is None:
         main = _graph(view, None)
         sources = [main] if last is None else [main, last]
+        if last is not None and main.name in _batch_of(last):
+            sources = [last]
         if values is None:
             values = [y for source in sources for y in source.outputs if y is not None]
         if inputs is None:
@@ -171,9 +196,20 @@ def _graph(view: View, name: str | None) -> Graph:
     return view.graph(primal[0].name)
 
 
-def _last_linear(view: View) -> Graph | None:
-    name = next((graph.name for graph in reversed(view.graphs.values()) if graph.linear), None)
+def _last_linear(view: View, batched: bool = False) -> Graph | None:
+    """The last linear graph, or the last that is linear or `batched`."""
+    of_kind = (
+        graph.name
+        for graph in reversed(view.graphs.values())
+        if graph.linear or (batched and BATCH_OF in graph.attributes)
+    )
+    name = next(of_kind, None)
     return view.graph(name) if name is not None else None
+
+
+def _batch_of(graph: Graph) -> list[str]:
+    """The graphs whose values it gives for many inputs."""
+    return [symbol.value for symbol in graph.attributes.get(BATCH_OF, ())]
 
 
 def _free(view: View, name: str | None) -> str | None:

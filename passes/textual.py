@@ -22,13 +22,13 @@ _CLOSING = {"(": ")", "{": "}", "[": "]", "<": ">"}
 
 @dataclass(frozen=True)
 class Option:
-    """One option of a pass. `kind` says what its text becomes: a string, a boolean, or a list.
+    """One option of a pass. `kind` says what its text becomes: a string, a number, a boolean, or a list.
 
     A name is a plain word or a symbol, `@x` or `@"any text"`; a reference is `@graph::@name`.
     """
 
     name: str
-    kind: Literal["string", "bool", "names", "references"]
+    kind: Literal["string", "number", "bool", "names", "references"]
     description: str
 
     def read(self, text: str) -> Any:
@@ -37,6 +37,10 @@ class Option:
             if text not in ("true", "false", "1", "0"):
                 raise ValueError(f"expects true or false, has {text!r}")
             return text in ("true", "1")
+        if self.kind == "number":
+            if not text.isdecimal():
+                raise ValueError(f"expects a number, has {text!r}")
+            return int(text)
         if self.kind == "string":
             return _symbol(text) if text.startswith("@") else text
         parts = [part.strip() for _, part in _split(text, ",")]

@@ -2,6 +2,7 @@
 
     file.mlir --parse--> module --import--> graphs --resolve--> view
         --linearize--> + linear graph (JVP) --linear_transpose--> + transposed graph (VJP) --> ... any order
+        --batch--> + either, along many directions at once
         --materialize_merge--> one flat graph --structure--> the same, loops settled --lower--> func.func of StableHLO
         --compile--> compiled module --run--> arrays
 
@@ -42,6 +43,7 @@ STAGES = (
         "linear graph",
         "linear graph, turned around",
     ),
+    Stage("batch", "tiduc.passes.batch:batch", "view, outputs, inputs, size", "graph of many inputs at once"),
     Stage(
         "materialize_merge",
         "tiduc.passes.materialize_merge:materialize_merge",

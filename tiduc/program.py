@@ -17,6 +17,7 @@ from tiduc.dialect.known_sizes import known_sizes
 from tiduc.dialect.shardy import shardings_among
 from tiduc.dialect.view import View
 from tiduc.dialect.write import write_graph
+from tiduc.jacobians import batched, hessian, jacobian, laplacian
 from tiduc.passes.import_stablehlo import import_stablehlo
 from tiduc.passes.iree import legalize_for_iree
 from tiduc.passes.linear_transpose import linear_transpose
@@ -30,6 +31,7 @@ from tiduc.passes.structure import structure
 from tiduc.ports import Port, attributes_of, described, name_of, with_ports
 from tiduc.runtime.files import written_whole
 from tiduc.runtime.signature import REFLECTION, KnownSize, Signature, reflection
+from tiduc.seeds import conjugate_seeds, conjugates, distinct_values, seeds_of
 
 if TYPE_CHECKING:
     from tiduc.runtime.compile import Source
@@ -58,17 +60,22 @@ class Program:
     # ---- derivatives ---------------------------------------------------------------------------------------
 
     @stage
-    def jvp(self, wrt: Wrt = None) -> "Program":
-        """(primals..., tangents of wrt...) -> (outputs..., tangents of the differentiable outputs...)."""
+    def jvp(self, wrt: Wrt = None, batch: int | None = None) -> "Program":
+        """(primals..., tangents of wrt...) -> (outputs..., tangents of the differentiable outputs...).
+
+        With `batch`, tangents have a dimension of that size in front: as many directions at once.
+        """
         ports = self.differentiated(wrt)
         outputs, linear = self._linearize(ports)
         tangents = [
             Port(f"{port.name}.tangent", port.type, key, shardings_among(port.attributes))
             for port, key in zip(ports, linear.keys, strict=True)
         ]
-        of = dict(zip(self._distinct(outputs), linear.outputs, strict=True))
+        of = dict(zip(distinct_values(outputs), linear.outputs, strict=True))
         values = [None if isinstance(port.value, Zero) else of[port.value] for port in outputs]
         results = self._aligned(outputs, values, ".tangent")
+        if batch is not None:
+            tangents, results = batched(self, tangents, results, batch)
         return replace(
             self,
             inputs=with_ports(self.inputs, tangents),
@@ -76,18 +83,21 @@ class Program:
         )
 
     @stage
-    def vjp(self, wrt: Wrt = None, conjugate: bool = False) -> "Program":
+    def vjp(self, wrt: Wrt = None, conjugate: bool = False, batch: int | None = None) -> "Program":
         """(primals..., cotangents of the differentiable outputs...) -> (outputs..., cotangents of wrt...).
 
-        With `conjugate`, complex cotangents, given and got, are the conjugates of ours, as in JAX.
+        With `conjugate`, complex cotangents, given and got, are the conjugates of ours, as in JAX. With `batch`,
+        cotangents have a dimension of that size in front: as many at once.
         """
         ports = self.differentiated(wrt)
         outputs, linear = self._linearize(ports)
         transposed = linear_transpose(self.view, linear, self.opset)
-        seeds = self._seeds(outputs, transposed)
+        seeds = seeds_of(self, outputs, transposed)
         results = self._aligned(ports, transposed.outputs, ".cotangent")
         if conjugate:
-            seeds, results = self._conjugate_seeds(seeds), self._conjugate(results)
+            seeds, results = conjugate_seeds(self, seeds), conjugates(self, results)
+        if batch is not None:
+            seeds, results = batched(self, seeds, results, batch)
         return replace(
             self,
             inputs=with_ports(self.inputs, seeds),
@@ -115,7 +125,7 @@ class Program:
             self.view.bind(key, seed)
         results = self._aligned(ports, transposed.outputs, ".cotangent")
         if conjugate:
-            results = self._conjugate(results)
+            results = conjugates(self, results)
         return replace(self, outputs=with_ports(self.outputs if value else (), results))
 
     @stage
@@ -124,6 +134,28 @@ class Program:
         gradient = self.grad(wrt)
         both = gradient.jvp([port.name for port in self.differentiated(wrt)])
         return replace(both, outputs=both.outputs[len(gradient.outputs) :])
+
+    @stage
+    def jacobian(
+        self, wrt: Wrt = None, mode: str = "auto", value: bool = False, sparsity: str | None = None
+    ) -> "Program":
+        """(primals...) -> ((outputs..., if `value`), derivative of each output in each of wrt...).
+
+        One has the shape of its output, then that of its input. `mode` is "forward", "reverse", or what takes fewer
+        directions. `sparsity`: "auto" saves directions where the graph shows the derivative to be block-diagonal;
+        "diagonal" and "block-diagonal" give these parts alone. `RequestError` for complex inputs.
+        """
+        return jacobian(self, wrt, mode, value, sparsity)
+
+    @stage
+    def hessian(self, wrt: Wrt = None, value: bool = False, sparsity: str | None = None) -> "Program":
+        """(primals...) -> ((outputs..., if `value`), second derivatives of each output in each two of wrt...)."""
+        return hessian(self, wrt, value, sparsity)
+
+    @stage
+    def laplacian(self, wrt: Wrt = None, value: bool = False) -> "Program":
+        """(primals...) -> ((outputs..., if `value`), of each output the trace of its Hessian in all of wrt...)."""
+        return laplacian(self, wrt, value)
 
     # ---- what it is ----------------------------------------------------------------------------------------
 
@@ -262,30 +294,7 @@ class Program:
     def _linearize(self, ports: Sequence[Port]) -> tuple[list[Port], Graph]:
         outputs = [port for port in self.outputs if self.opset.builder.tangent_type(port.type) is not None]
         wrt = [port.value for port in ports]
-        return outputs, linearize(self.view, self._distinct(outputs), wrt, self.opset)
-
-    def _distinct(self, outputs: Sequence[Port]) -> list[Any]:
-        return list(dict.fromkeys(p.value for p in outputs if not isinstance(p.value, Zero)))
-
-    def _seeds(self, outputs: Sequence[Port], transposed: Graph) -> list[Port]:
-        """One cotangent input an output; where outputs are one value, its cotangent is their sum."""
-        distinct = self._distinct(outputs)
-        keys: Sequence[str] = transposed.keys
-        if len(distinct) < len(outputs):
-            b = self.opset.builder(self.view, self.view.fresh("S"))
-            keys = [f"{b.graph.name}.{i}" for i in range(len(outputs))]
-            seeds: dict[Any, list[Any]] = {}
-            for key, port in zip(keys, outputs, strict=True):
-                value = None if isinstance(port.value, Zero) else port.value
-                seeds.setdefault(value, []).append(b.input(key, port.type))
-            sums = [b.sum(seeds[value]) for value in distinct]
-            b.finish(sums)
-            for key, value in zip(transposed.keys, sums, strict=True):
-                self.view.bind(key, value)
-        return [
-            Port(f"{port.name}.cotangent", port.type, key, shardings_among(port.attributes))
-            for port, key in zip(outputs, keys, strict=True)
-        ]
+        return outputs, linearize(self.view, distinct_values(outputs), wrt, self.opset)
 
     def _aligned(self, ports: Sequence[Port], values: Sequence[Any | None], suffix: str) -> list[Port]:
         """A result a port, an explicit zero where the value is a symbolic one."""
@@ -298,23 +307,6 @@ class Program:
             )
             for port, value in zip(ports, values, strict=True)
         ]
-
-    def _conjugate(self, results: Sequence[Port]) -> list[Port]:
-        """The results with the conjugates of complex ones."""
-        b = self.opset.builder(self.view, self.view.fresh("C"))
-        values = [x.value if isinstance(x.value, Zero) else b.conj(x.value) for x in results]
-        b.finish([x for x in values if not isinstance(x, Zero)])
-        return [replace(port, value=x) for port, x in zip(results, values, strict=True)]
-
-    def _conjugate_seeds(self, seeds: Sequence[Port]) -> list[Port]:
-        """Inputs whose conjugates stand for these."""
-        b = self.opset.builder(self.view, self.view.fresh("C"))
-        keys = [f"{b.graph.name}.{i}" for i in range(len(seeds))]
-        values = [b.conj(b.input(key, port.type)) for key, port in zip(keys, seeds, strict=True)]
-        b.finish(values)
-        for port, x in zip(seeds, values, strict=True):
-            self.view.bind(port.value, x)
-        return [replace(port, value=key) for port, key in zip(seeds, keys, strict=True)]
 
 
 # ---- loading -----------------------------------------------------------------------------------------------

@@ -15,10 +15,14 @@ LAYERS = {
     "context": (("tiduc.dialect.context",), ("errors", "dialect")),
     "dialect": (("tiduc.dialect",), ("errors", "context")),
     "rules": (("tiduc.passes.rules",), ("errors", "context", "dialect")),
-    "passes": (("tiduc.passes",), ("errors", "context", "dialect", "rules")),
+    "batching": (("tiduc.passes.batching",), ("errors", "context", "dialect", "rules")),
+    "passes": (("tiduc.passes",), ("errors", "context", "dialect", "rules", "batching")),
     "reference": (("tiduc.runtime.reference",), ("errors", "context")),
     "runtime": (("tiduc.runtime",), ("errors", "reference")),
-    "tiduc": (("tiduc",), ("errors", "context", "dialect", "rules", "passes", "reference", "runtime")),
+    "tiduc": (
+        ("tiduc",),
+        ("errors", "context", "dialect", "rules", "batching", "passes", "reference", "runtime"),
+    ),
 }
 
 

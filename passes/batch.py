@@ -1,0 +1,255 @@
+"""batch: what values are for k values of some inputs at once.
+
+    L0: dx = input                             B0: dx = input, k of them      (a dimension in front)
+        t1 = mul @F0::@a, dx           ->          a' = broadcast @F0::@a
+        t2 = mul @F0::@p3, t1                      t1 = mul a', dx
+                                                   ...
+
+It walks what the outputs need, in order, and asks each op that a batched value reaches for its rule. Other values are
+only referred to, whichever graph owns them: of a linear graph whose tangents are batched, the primal is computed once.
+An op without a rule runs k times, in a loop; where most of the ops would, or where one cannot, since a value inside has
+no place in a batch, the loop is around all of them.
+"""
+
+from collections.abc import Sequence
+from functools import partial
+from typing import Any
+
+from torch_mlir import ir
+
+from tiduc.dialect.context import stage
+from tiduc.dialect.control import sequence_type as stacked
+from tiduc.dialect.errors import RequestError, Unsupported
+from tiduc.dialect.graph import Definition, Graph, Value, stem
+from tiduc.dialect.view import BINDING, View
+from tiduc.passes.batching import BATCHING
+from tiduc.passes.batching.registry import (
+    Batching,
+    BatchRules,
+    Unbatched,
+    can_be_stacked,
+    in_loop,
+    mapped,
+    spread,
+    unbatchable,
+)
+from tiduc.passes.close import close, inline
+from tiduc.passes.rules.registry import OpSet
+
+BATCH_OF = "tidu.batch_of"
+"""On a graph that `batch` made: the graphs whose values it gives for many inputs."""
+
+
+@stage
+def batch(
+    view: View,
+    outputs: Sequence[Any],
+    inputs: Sequence[str],
+    size: int,
+    opset: OpSet,
+    name: str | None = None,
+    rules: BatchRules = BATCHING,
+) -> Graph:
+    """The graph that gives `outputs` (values, or references) for `size` values of the inputs with these keys.
+
+    Its inputs stand for these, under fresh keys, with one more dimension of that size in front; so do its outputs,
+    but for those that do not depend on the inputs, which are the values themselves. `RequestError` where an input is
+    bound, repeated, no tensor or of open size, or the size is less than 1; `Unsupported` where an op has no batch.
+    """
+    outputs = view.values(outputs)
+    own = [view.input(key) for key in inputs]
+    _check(own, inputs, size)
+    b: Any = opset.builder(view, name or view.fresh("B"))
+    values = {
+        x: b.input(f"{b.graph.name}.{key}", stacked(x.type, size)) for x, key in zip(own, inputs, strict=True)
+    }
+    b.engine = _engine(view, size, opset, rules)
+    plain: dict[Value, Value] = {}
+    order = view.schedule(outputs)
+    reached = _reached(order, values)
+    try:
+        if _is_one_loop(reached, opset, rules):
+            _in_one_loop(b, reached, outputs, values)
+        else:
+            _batch_ops(b, order, values, plain, opset, rules, closed=False)
+    except Unsupported as error:
+        raise error.at(b.location) from None
+    sources = dict.fromkeys(y.graph.name for y in outputs)
+    b.graph.attributes[BATCH_OF] = ir.ArrayAttr.get([ir.FlatSymbolRefAttr.get(source) for source in sources])
+    graph: Graph = b.finish([values.get(y) or plain.get(y, y) for y in outputs])
+    return graph
+
+
+def _check(own: Sequence[Value], keys: Sequence[str], size: int) -> None:
+    if size < 1:
+        raise RequestError(f"the size of a batch is 1 or more, not {size}")
+    for x, key in zip(own, keys, strict=True):
+        if x.definition is not None:
+            raise RequestError(f"batched input @{key} is bound to another value")
+        if own.count(x) > 1:
+            raise RequestError(f"batched input @{key} is given twice")
+        if not can_be_stacked(x.type):
+            raise RequestError(
+                f"input @{key} of type {x.type} cannot be batched; only tensors of known sizes can"
+            )
+
+
+def _engine(view: View, size: int, opset: OpSet, rules: BatchRules) -> Batching:
+    def builder(prefix: str) -> Any:
+        made = opset.builder(view, view.fresh(prefix))
+        made.graph.attributes["sym_visibility"] = ir.StringAttr.get("private")
+        return made
+
+    return Batching(
+        size,
+        partial(close, opset=opset),
+        partial(_batched_graph, view, size, opset, rules),
+        inline,
+        builder,
+        opset.stateful,
+    )
+
+
+def _batch_ops(
+    b: Any,
+    order: Sequence[Definition],
+    values: dict[Value, Value],
+    plain: dict[Value, Value],
+    opset: OpSet,
+    rules: BatchRules,
+    closed: bool,
+) -> None:
+    """Extends `values`, with the batch, to all that depends on them; `plain` are values that stand for others.
+
+    In a closed graph, what does not depend on them is copied.
+    """
+    for op in order:
+        read = (*op.operands, *op.captures) if op.captures else op.operands
+        if values.keys().isdisjoint(read):
+            if closed or not plain.keys().isdisjoint(read):
+                _copy(b, op, plain)
+            continue
+        if op.name == BINDING:
+            values[op.result] = values[op.operands[0]]
+            continue
+        b.location = op.location
+        x = [values.get(v) or plain.get(v, v) for v in read]
+        at = [v in values for v in read]
+        found = _rule(op, opset, rules)(b, op, x, at)
+        for y, made in zip(op.results, found, strict=True):
+            if isinstance(made, Unbatched):
+                plain[y] = made.value
+            else:
+                assert made.type == stacked(y.type, b.engine.size), (op.name, made.type)
+                values[y] = made
+
+
+def _copy(b: Any, op: Definition, plain: dict[Value, Value]) -> None:
+    operands = tuple([plain.get(v, v) for v in op.operands])
+    if op.name == BINDING:
+        plain[op.result] = operands[0]
+        return
+    captures = tuple([plain.get(v, v) for v in op.captures])
+    plain.update(zip(op.results, b.copy(op, operands, captures), strict=True))
+    b.graph.definitions[-1].active = None  # a mask is about the graph that an op was in
+
+
+def _rule(op: Definition, opset: OpSet, rules: BatchRules) -> Any:
+    """The op's rule; `mapped` where it has none, or where its region reads more than constants from outside."""
+    rule = rules.rule(op, opset.key(op))
+    if op.captures and op.name not in opset.capturing and not _captures_constants(op):
+        return mapped
+    if rule is not mapped and not all(can_be_stacked(y.type) for y in op.results):
+        types = ", ".join(str(y.type) for y in op.results)
+        raise unbatchable(op, f"a result of ({types}) has no place in a batch")
+    return rule
+
+
+def _captures_constants(op: Definition) -> bool:
+    made = [x.definition for x in op.captures]
+    return all(d is not None and not d.operands and d.source is None for d in made)
+
+
+# ---- graphs that are called --------------------------------------------------------------------------------
+
+
+def _batched_graph(
+    view: View,
+    size: int,
+    opset: OpSet,
+    rules: BatchRules,
+    graph: Graph,
+    at: tuple[bool, ...],
+    forced: Sequence[bool | None],
+) -> tuple[Graph, tuple[bool, ...]]:
+    """A closed graph whose inputs `at` have the batch, and which outputs do; of those `forced` it is known."""
+    key = "batched", graph.name, at, size, tuple(forced), id(rules)
+    if key not in view.derived:
+        view.derived[key] = *_made(view, size, opset, rules, graph, at, forced), rules
+    found, given, _ = view.derived[key]
+    return found, given
+
+
+def _made(
+    view: View,
+    size: int,
+    opset: OpSet,
+    rules: BatchRules,
+    graph: Graph,
+    at: tuple[bool, ...],
+    forced: Sequence[bool | None],
+) -> tuple[Graph, tuple[bool, ...]]:
+    b: Any = opset.builder(view, view.fresh(f"{stem(graph)}.batch"))
+    b.graph.attributes["sym_visibility"] = ir.StringAttr.get("private")
+    b.engine = _engine(view, size, opset, rules)
+    values: dict[Value, Value] = {}
+    plain: dict[Value, Value] = {}
+    for i, (x, flag) in enumerate(zip(graph.inputs.values(), at, strict=True)):
+        made = b.input(f"{b.graph.name}.{i}", stacked(x.type, size) if flag else x.type)
+        (values if flag else plain)[x] = made
+    outputs = [y for y in graph.outputs if y is not None]
+    _batch_ops(b, view.schedule(outputs, graph.inputs.values()), values, plain, opset, rules, closed=True)
+    given = tuple([flag or y in values for y, flag in zip(outputs, forced, strict=True)])
+    assert all(flag is not False or not has for flag, has in zip(forced, given, strict=True))
+    ends = [
+        plain[y] if not flag else values[y] if y in values else spread(b, plain[y])
+        for y, flag in zip(outputs, given, strict=True)
+    ]
+    return b.finish(ends), given
+
+
+# ---- one loop around all -----------------------------------------------------------------------------------
+
+
+def _reached(order: Sequence[Definition], inputs: dict[Value, Value]) -> list[Definition]:
+    """The ops that the inputs reach."""
+    found, values = [], set(inputs)
+    for op in order:
+        if not values.isdisjoint(op.operands) or not values.isdisjoint(op.captures):
+            found.append(op)
+            values.update(op.results)
+    return found
+
+
+def _is_one_loop(reached: Sequence[Definition], opset: OpSet, rules: BatchRules) -> bool:
+    """Most of the ops have no rule, or what one gives has no place in a batch."""
+    if any(op.name in opset.stateful and rules.forms.get(op.name) == "refused" for op in reached):
+        return False
+    if not all(can_be_stacked(y.type) for op in reached for y in op.results):
+        return True
+    without = sum(rules.rule(op, opset.key(op)) is mapped for op in reached if op.name != BINDING)
+    return 2 * without > len(reached)
+
+
+def _in_one_loop(
+    b: Any, reached: Sequence[Definition], outputs: Sequence[Value], values: dict[Value, Value]
+) -> None:
+    """What the outputs need, once for each of the batch."""
+    given: dict[Value, tuple[Any, bool]] = {x: (v, True) for x, v in values.items()}
+    made = {y for op in reached for y in op.results}
+    for op in reached:
+        for x in (*op.operands, *op.captures):
+            if x not in made:
+                given.setdefault(x, (x, False))
+    wanted = [y for y in dict.fromkeys(outputs) if y in made]
+    values.update(zip(wanted, in_loop(b, wanted, given), strict=True))

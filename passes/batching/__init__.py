@@ -1,0 +1,11 @@
+"""What each op is of operands that come k at a time; every module beside this one adds its rules to `BATCHING`."""
+
+from importlib import import_module
+from pkgutil import iter_modules
+
+from tiduc.passes.batching.table import BATCHING
+
+for _module in sorted(module.name for module in iter_modules(__path__)):
+    import_module(f"{__name__}.{_module}")
+
+__all__ = ["BATCHING"]

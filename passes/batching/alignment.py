@@ -1,0 +1,227 @@
+"""Which dimensions of a value run along those of an input: what a block-diagonal derivative shows in its graph.
+
+Dimension e of a value y is aligned with dimension d of x if y[j] depends on x[i] for j_e = i_d alone. An elementwise op
+keeps all alignments of its operand, a contraction those of its free and batching dimensions, and so on, op by op; what
+is not here keeps none, so that nothing is claimed which the graph does not show.
+"""
+
+from collections.abc import Callable, Iterable, Sequence
+
+import numpy as np
+from torch_mlir import ir
+from torch_mlir._mlir_libs import _stablehlo as hlo
+
+from tiduc.dialect.graph import Definition, Value
+from tiduc.dialect.types import rank, shape
+from tiduc.dialect.view import BINDING
+from tiduc.passes.batching.table import BATCHING
+
+Alignment = dict[int, int]
+"""From dimensions of the input to those of the value that run along them."""
+
+Kept = Callable[[Definition, int], dict[int, int]]
+"""From an op and the number of an operand to where its dimensions are in every result."""
+
+
+def alignments(order: Iterable[Definition], x: Value) -> dict[Value, Alignment]:
+    """Of each value that ops, in an order in which they can run, make of x; x itself included."""
+    found: dict[Value, Alignment] = {}
+    if isinstance(x.type, ir.RankedTensorType):
+        found[x] = {d: d for d in range(rank(x))}
+    for op in order:
+        reached = [i for i, v in enumerate(op.operands) if v in found]
+        if not reached and found.keys().isdisjoint(op.captures):
+            continue
+        made = None
+        for i in reached:
+            kept = _kept(op, i) if found.keys().isdisjoint(op.captures) else {}
+            through = {d: kept[e] for d, e in found[op.operands[i]].items() if e in kept}
+            made = through if made is None else {d: e for d, e in made.items() if through.get(d) == e}
+        found.update((y, dict(made or {})) for y in op.results)
+    return found
+
+
+def _kept(op: Definition, i: int) -> dict[int, int]:
+    if not all(isinstance(v.type, ir.RankedTensorType) for v in (*op.operands, *op.results)):
+        return {}
+    rule = _RULES.get(op.name)
+    if rule is not None:
+        return rule(op, i)
+    return _same(op, i) if BATCHING.forms.get(op.name) == "elementwise" else {}
+
+
+def _identity(n: int) -> dict[int, int]:
+    return {d: d for d in range(n)}
+
+
+def _same(op: Definition, i: int) -> dict[int, int]:
+    n = rank(op.operands[i])
+    return _identity(n) if all(rank(y) == n for y in op.results) else {}
+
+
+def _barrier(op: Definition, i: int) -> dict[int, int]:
+    """A result is one operand, which is known of the only one."""
+    return _same(op, i) if len(op.operands) == 1 else {}
+
+
+def _broadcast_in_dim(op: Definition, i: int) -> dict[int, int]:
+    places, sizes = list(op.attributes["broadcast_dimensions"]), shape(op.result)
+    return {d: places[d] for d, n in enumerate(shape(op.operands[0])) if n == sizes[places[d]]}
+
+
+def _reshape(op: Definition, i: int) -> dict[int, int]:
+    """Dimensions of one size with as many entries in front of them, and so as many behind."""
+    before = [_with_entries_in_front(shape(v)) for v in (op.operands[0], op.result)]
+    places = {at: e for e, at in enumerate(before[1]) if at[1] > 1}
+    return {d: places[at] for d, at in enumerate(before[0]) if at in places}
+
+
+def _with_entries_in_front(sizes: Sequence[int]) -> list[tuple[int, int]]:
+    return [(int(np.prod(sizes[:d], dtype=np.int64)), n) for d, n in enumerate(sizes)]
+
+
+def _transpose(op: Definition, i: int) -> dict[int, int]:
+    return {d: e for e, d in enumerate(op.attributes["permutation"])}
+
+
+def _reverse(op: Definition, i: int) -> dict[int, int]:
+    turned = list(op.attributes["dimensions"])
+    return {d: d for d in range(rank(op.result)) if d not in turned}
+
+
+def _unchanged_sizes(op: Definition, i: int) -> dict[int, int]:
+    """Of slices and updates: a dimension that is taken, or put, whole."""
+    whole, part = shape(op.operands[0]), shape(op.operands[i])
+    return {d: d for d, n in enumerate(shape(op.result)) if whole[d] == part[d] == n}
+
+
+def _slice(op: Definition, i: int) -> dict[int, int]:
+    return _unchanged_sizes(op, 0) if i == 0 else {}
+
+
+def _dynamic_update_slice(op: Definition, i: int) -> dict[int, int]:
+    return _unchanged_sizes(op, i) if i < 2 else {}
+
+
+def _pad(op: Definition, i: int) -> dict[int, int]:
+    names = "edge_padding_low", "edge_padding_high", "interior_padding"
+    changed = np.any([list(op.attributes[name]) for name in names], axis=0)
+    return {d: d for d in range(rank(op.result)) if i == 0 and not changed[d]}
+
+
+def _without(name: str) -> Kept:
+    """All dimensions but the one that an attribute names."""
+
+    def rule(op: Definition, i: int) -> dict[int, int]:
+        n = rank(op.operands[i])
+        d = int(op.attributes[name].value) if name in op.attributes else n - 1
+        return {e: e for e in range(n) if e != d % n}
+
+    return rule
+
+
+def _reduce(op: Definition, i: int) -> dict[int, int]:
+    gone = list(op.attributes["dimensions"])
+    kept = [d for d in range(rank(op.operands[0])) if d not in gone]
+    return {d: e for e, d in enumerate(kept)} if i < len(op.results) else {}
+
+
+def _leading(matrix: int) -> Kept:
+    """All dimensions but the last ones."""
+    return lambda op, i: _identity(max(rank(op.operands[i]) - matrix, 0)) if _same(op, i) else {}
+
+
+def _fft(op: Definition, i: int) -> dict[int, int]:
+    return _identity(rank(op.operands[0]) - len(op.attributes["fft_length"]))
+
+
+def _reduce_window(op: Definition, i: int) -> dict[int, int]:
+    n = rank(op.operands[0])
+    plain = np.ones(n, bool)
+    for name in ("window_dimensions", "window_strides", "base_dilations", "window_dilations"):
+        if name in op.attributes:
+            plain &= np.array(list(op.attributes[name])) == 1
+    if "padding" in op.attributes:
+        plain &= ~np.array(op.attributes["padding"]).reshape(n, 2).any(axis=1)
+    return {int(d): int(d) for d in np.flatnonzero(plain)} if rank(op.operands[i]) == n else {}
+
+
+def _dot_general(op: Definition, i: int) -> dict[int, int]:
+    n = hlo.DotDimensionNumbers(op.attributes["dot_dimension_numbers"])
+    batching = list(n.lhs_batching_dimensions), list(n.rhs_batching_dimensions)
+    contracting = list(n.lhs_contracting_dimensions), list(n.rhs_contracting_dimensions)
+    free = [
+        [d for d in range(rank(op.operands[s])) if d not in (*batching[s], *contracting[s])] for s in (0, 1)
+    ]
+    first = len(batching[0]) + (len(free[0]) if i else 0)
+    return {d: e for e, d in enumerate(batching[i])} | {d: first + e for e, d in enumerate(free[i])}
+
+
+def _convolution(op: Definition, i: int) -> dict[int, int]:
+    n = hlo.ConvDimensionNumbers(op.attributes["dimension_numbers"])
+    if i:
+        return {n.kernel_output_feature_dimension: n.output_feature_dimension}
+    grouped = int(op.attributes["batch_group_count"].value) > 1
+    return {} if grouped else {n.input_batch_dimension: n.output_batch_dimension}
+
+
+def _gather(op: Definition, i: int) -> dict[int, int]:
+    if i:
+        return {}
+    n = hlo.GatherDimensionNumbers(op.attributes["dimension_numbers"])
+    sizes, offset = list(op.attributes["slice_sizes"]), list(n.offset_dims)
+    gone = (*n.collapsed_slice_dims, *n.operand_batching_dims)
+    window = [d for d in range(len(sizes)) if d not in gone]
+    whole = {d: offset[at] for at, d in enumerate(window) if sizes[d] == shape(op.operands[0])[d]}
+    batch = [e for e in range(rank(op.result)) if e not in offset]
+    return whole | _beside(n.operand_batching_dims, n.start_indices_batching_dims, n.index_vector_dim, batch)
+
+
+def _scatter(op: Definition, i: int) -> dict[int, int]:
+    if i == 0:
+        return _same(op, 0)
+    if i != 2 or len(op.operands) != 3:
+        return {}
+    n = hlo.ScatterDimensionNumbers(op.attributes["scatter_dimension_numbers"])
+    windows, own = list(n.update_window_dims), shape(op.operands[2])
+    gone = (*n.inserted_window_dims, *n.input_batching_dims)
+    window = [d for d in range(rank(op.result)) if d not in gone]
+    whole = {e: d for e, d in zip(windows, window, strict=True) if own[e] == shape(op.result)[d]}
+    batch = [e for e in range(len(own)) if e not in windows]
+    back = _beside(n.input_batching_dims, n.scatter_indices_batching_dims, n.index_vector_dim, batch)
+    return whole | {e: d for d, e in back.items()}
+
+
+def _beside(
+    operand: Sequence[int], indices: Sequence[int], vector: int, batch: Sequence[int]
+) -> dict[int, int]:
+    """From batching dimensions of an operand to those that run along with these beside the windows."""
+    return {d: batch[at - (at > vector)] for d, at in zip(operand, indices, strict=True)}
+
+
+_RULES: dict[str, Kept] = {
+    BINDING: _same,
+    "stablehlo.bitcast_convert": _same,
+    "stablehlo.broadcast_in_dim": _broadcast_in_dim,
+    "stablehlo.cholesky": _leading(2),
+    "stablehlo.clamp": _same,
+    "stablehlo.concatenate": _without("dimension"),
+    "stablehlo.convolution": _convolution,
+    "stablehlo.dot_general": _dot_general,
+    "stablehlo.dynamic_slice": _slice,
+    "stablehlo.dynamic_update_slice": _dynamic_update_slice,
+    "stablehlo.fft": _fft,
+    "stablehlo.gather": _gather,
+    "stablehlo.optimization_barrier": _barrier,
+    "stablehlo.pad": _pad,
+    "stablehlo.reduce": _reduce,
+    "stablehlo.reduce_window": _reduce_window,
+    "stablehlo.reshape": _reshape,
+    "stablehlo.reverse": _reverse,
+    "stablehlo.scatter": _scatter,
+    "stablehlo.select_and_scatter": _reduce_window,
+    "stablehlo.slice": _slice,
+    "stablehlo.sort": _without("dimension"),
+    "stablehlo.transpose": _transpose,
+    "stablehlo.triangular_solve": _leading(2),
+}

@@ -1,0 +1,221 @@
+"""Calls, branches and loops: graphs that are called get the batch where their arguments have it, once each pattern.
+
+An index with a batch: all branches run, and each example selects among what they give. A condition with a batch: the
+loop runs while it holds for any, and examples that are done stay as they are.
+"""
+
+from collections.abc import Sequence
+from typing import Any
+
+from tiduc.dialect.control import (
+    CALL,
+    CALL_VJP,
+    CASE,
+    LOOP,
+    Branches,
+    Loop,
+    branches,
+    draws,
+    emit_call,
+    emit_case,
+    emit_loop,
+    is_kept,
+    loop,
+)
+from tiduc.dialect.graph import Definition, Graph, Value
+from tiduc.dialect.types import element, rank, with_shape
+from tiduc.passes.batching.registry import (
+    Unbatched,
+    again,
+    along,
+    mapped,
+    spread,
+    unbatchable,
+)
+from tiduc.passes.batching.table import batch, refuse
+
+Flags = tuple[bool, ...]
+
+refuse("its tangents are computed by nobody, only their transpose is", CALL_VJP)
+refuse("tuples have no batch", "stablehlo.tuple", "stablehlo.get_tuple_element")
+refuse(
+    "it is not run k times for a batch",
+    *(
+        f"stablehlo.{name}"
+        for name in ("infeed", "outfeed", "recv", "send", "rng", "after_all", "create_token")
+    ),
+)
+
+
+@batch("stablehlo.optimization_barrier")
+def optimization_barrier(b: Any, op: Definition, x: Sequence[Any], at: Sequence[bool]) -> list[Any]:
+    y = again(b, op, x, [v.type for v in x])
+    return [v if flag else Unbatched(v) for v, flag in zip(y, at, strict=True)]
+
+
+# ---- calls and branches ------------------------------------------------------------------------------------
+
+
+@batch(CALL)
+@batch(CASE)
+@batch("stablehlo.case")
+@batch("stablehlo.if")
+def call(b: Any, op: Definition, x: Sequence[Any], at: Sequence[bool]) -> Sequence[Any]:
+    """A function that is known by its name, as those with derivatives of their own are, is called k times."""
+    if is_kept(b.view, op):
+        return mapped(b, op, x, at)
+    made = branches(b.view, op)
+    operands = [x[i] for i in made.arguments]
+    flags = tuple([at[i] for i in made.arguments])
+    if made.index is not None and at[0]:
+        return _selected(b, op, made, x[0], operands, flags)
+    graphs, given = _same_outputs(b, made, flags)
+    first = len(b.view.graph(made.base).outputs)
+    base = b.engine.graph(b.view.graph(made.base), flags, given[:first])[0].name
+    if made.index is None:
+        y = emit_call(b, graphs[0], operands, base)
+    else:
+        y = emit_case(b, x[0], graphs, operands, base)
+    return [v if flag else Unbatched(v) for v, flag in zip(y, given, strict=True)]
+
+
+def _same_outputs(b: Any, made: Branches, flags: Flags) -> tuple[list[Graph], Flags]:
+    """The branches with the batch, all of them in the same outputs."""
+    found = [b.engine.graph(graph, flags, [None] * made.width)[1] for graph in made.graphs]
+    given = tuple([any(of_one) for of_one in zip(*found, strict=True)])
+    return [b.engine.graph(graph, flags, given)[0] for graph in made.graphs], given
+
+
+def _selected(
+    b: Any, op: Definition, made: Branches, index: Any, operands: Sequence[Any], flags: Flags
+) -> list[Any]:
+    """What the branch gives that each example's index names; one out of range names the last."""
+    if any(draws(b.view, graph) for graph in made.graphs):
+        raise unbatchable(
+            op, "a branch gives something else each time it runs, and examples take different ones"
+        )
+    graphs = [b.engine.graph(graph, flags, [True] * made.width)[0] for graph in made.graphs]
+    *others, last = [emit_call(b, graph, operands) for graph in graphs]
+    for i, found in reversed(list(enumerate(others))):
+        is_bool = element(index).width == 1
+        chosen = index if is_bool else b.compare(index, b.constant(i, index), "EQ")
+        last = tuple([b.select(along(b, chosen, y), y, z) for y, z in zip(found, last, strict=True)])
+    return list(last)
+
+
+# ---- loops -------------------------------------------------------------------------------------------------
+
+
+@batch(LOOP)
+@batch("stablehlo.while")
+def loop_(b: Any, op: Definition, x: Sequence[Any], at: Sequence[bool]) -> Sequence[Any]:
+    made = loop(b.view, op)
+    operands = [x[i] for i in made.arguments]
+    flags = [at[i] for i in made.arguments]
+    n, m = len(made.inits), len(made.sequences)
+    body, flags, given = _steady(b, made, flags)
+    cond, masked = _condition(b, made, flags)
+    if masked:
+        if m or made.width > n:
+            return mapped(b, op, x, at)
+        flags = [True] * n + flags[n:]
+        body, given = b.engine.graph(made.body, tuple(flags), [True] * n)
+        cond, _ = b.engine.graph(made.cond, _of_cond(made, flags), [True])
+        cond, body = _while_any(b, cond, body, n)
+    base = b.view.graph(made.base)
+    forced = [*flags[:n], *([None] * (len(base.outputs) - n))]
+    name = body.name if masked else b.engine.graph(base, tuple(flags), forced)[0].name
+    inits = [
+        v if is_there or not flag else spread(b, v)
+        for v, flag, is_there in zip(operands, flags, (at[i] for i in made.arguments), strict=True)
+    ][:n]
+    sequences = [
+        _elements(b, v) if flag else v for v, flag in zip(operands[n : n + m], flags[n : n + m], strict=True)
+    ]
+    count = None if masked else made.trip_count
+    of_batch = Loop(
+        tuple(inits),
+        tuple(sequences),
+        tuple(operands[n + m :]),
+        body,
+        cond,
+        made.reverse,
+        count,
+        name,
+        memory=made.memory,
+        bound=made.bound,
+    )
+    y = emit_loop(b, of_batch, name)
+    results = [
+        Unbatched(v) if not flag else v if i < n else b.transpose(v, [1, 0, *range(2, rank(v))])
+        for i, (v, flag) in enumerate(zip(y, given, strict=True))
+    ]
+    same = [v if flag else Unbatched(v) for v, flag in zip(operands[n + m :], flags[n + m :], strict=True)]
+    return [results[i] if i >= 0 else same[~i] for i in made.results]
+
+
+def _steady(b: Any, made: Loop, flags: list[bool]) -> tuple[Graph, list[bool], Flags]:
+    """The body with the batch; a carry has it if its first value does, or once an iteration gives it one."""
+    n = len(made.inits)
+    while True:
+        forced = [*[flag or None for flag in flags[:n]], *([None] * (made.width - n))]
+        body, given = b.engine.graph(made.body, tuple(flags), forced)
+        reached = [given[i] or flags[i] for i in range(n)]
+        if reached == flags[:n]:
+            break
+        flags = [*reached, *flags[n:]]
+    exact = [*flags[:n], *([None] * (made.width - n))]
+    body, given = b.engine.graph(made.body, tuple(flags), exact)
+    return body, flags, given
+
+
+def _of_cond(made: Loop, flags: Sequence[bool]) -> Flags:
+    n, m = len(made.inits), len(made.sequences)
+    return (*flags[:n], *flags[n + m :])
+
+
+def _condition(b: Any, made: Loop, flags: Sequence[bool]) -> tuple[Graph | None, bool]:
+    """The condition of the batch, and whether it has one for each example."""
+    if made.cond is None:
+        return None, False
+    cond, (masked,) = b.engine.graph(made.cond, _of_cond(made, flags), [None])
+    return cond, masked
+
+
+def _while_any(b: Any, cond: Graph, body: Graph, n: int) -> tuple[Graph, Graph]:
+    """The condition that any example goes on, and the body of those that do."""
+    key = "while any", cond.name, body.name
+    if key not in b.view.derived:
+        c, d = b.engine.builder("C"), b.engine.builder("B")
+        (goes_on,) = _inlined(b, c, cond, _inputs(c, cond))
+        zero = c.constant(0, with_shape(goes_on.type, []))
+        c.finish([c.reduce(goes_on, zero, [0], "stablehlo.or")])
+        inputs = _inputs(d, body)
+        (goes_on,) = _inlined(b, d, cond, inputs)
+        after = _inlined(b, d, body, inputs)
+        d.finish([d.select(along(d, goes_on, y), y, x) for x, y in zip(inputs[:n], after, strict=True)])
+        b.view.derived[key] = c.graph, d.graph
+    return b.view.derived[key]  # type: ignore[no-any-return]
+
+
+def _inputs(b: Any, graph: Graph) -> list[Value]:
+    return [b.input(f"{b.graph.name}.{i}", x.type) for i, x in enumerate(graph.inputs.values())]
+
+
+def _inlined(b: Any, into: Any, graph: Graph, operands: Sequence[Value]) -> list[Value]:
+    local = dict(zip(graph.inputs.values(), operands, strict=True))
+    b.engine.inline(into, b.view, graph.outputs, local)
+    return [local[y] for y in graph.outputs if y is not None]
+
+
+def _elements(b: Any, x: Any) -> Any:
+    """A batch of sequences as a sequence of batches; what a loop gave, as it gave it."""
+    order = [1, 0, *range(2, rank(x))]
+    made = x.definition
+    if (
+        made is not None
+        and made.name == "stablehlo.transpose"
+        and list(made.attributes["permutation"]) == order
+    ):
+        return made.operands[0]
+    return b.transpose(x, order)

@@ -1,0 +1,71 @@
+"""Ops whose results have, at each place, what they make of the operands at that place; by name."""
+
+from collections.abc import Sequence
+from typing import Any
+
+from tiduc.dialect.graph import Definition
+from tiduc.dialect.types import dims, rank, with_element
+from tiduc.passes.batching.registry import again, results_of, spread_all
+from tiduc.passes.batching.table import batch, elementwise, leading
+
+
+def _named(dialect: str, names: str) -> list[str]:
+    return [f"{dialect}.{name}" for name in names.split()]
+
+
+elementwise(
+    *_named(
+        "stablehlo",
+        "abs add and atan2 cbrt ceil clamp compare complex convert cosine count_leading_zeros divide exponential "
+        "exponential_minus_one floor imag is_finite log log_plus_one logistic maximum minimum multiply negate not or "
+        "popcnt power real reduce_precision remainder round_nearest_afz round_nearest_even rsqrt select shift_left "
+        "shift_right_arithmetic shift_right_logical sign sine sqrt subtract tan tanh xor",
+    ),
+    *_named(
+        "chlo",
+        "_asin_acos_kernel acos acosh asin asinh atan atanh bessel_i1e conj constant_like cosh digamma erf erf_inv "
+        "erfc is_inf is_neg_inf is_pos_inf lgamma mulhi next_after polygamma sinh square tan zeta",
+    ),
+)
+leading("stablehlo.bitcast_convert", "stablehlo.collective_broadcast", "stablehlo.collective_permute")
+
+
+@batch("stablehlo.map")
+def map_(b: Any, op: Definition, x: Sequence[Any], at: Sequence[bool]) -> Sequence[Any]:
+    """Its dimensions are all of them, in order."""
+    count = len(op.operands)
+    whole = dims(range(rank(op.result) + 1))
+    return again(b, op, spread_all(b, x[:count], at[:count]), dimensions=whole)
+
+
+def _broadcasting(b: Any, op: Definition, x: Sequence[Any], at: Sequence[bool]) -> Sequence[Any]:
+    """The operands are made of one shape before: which of their dimensions meet is no longer left to the op."""
+    (result,) = results_of(b, op)
+    given = dict.fromkeys(op.attributes)
+    places = op.attributes["broadcast_dimensions"] if "broadcast_dimensions" in given else None
+    full = []
+    for v, flag, source in zip(x, at, op.operands, strict=True):
+        first = rank(op.result) - rank(source)
+        own = range(first, rank(op.result)) if places is None or not first else list(places)
+        along = [1 + d for d in own]
+        full.append(
+            b.broadcast_in_dim(v, [0, *along] if flag else along, with_element(result, _element(source)))
+        )
+    attributes = {name: op.attributes[name] for name in given if name != "broadcast_dimensions"}
+    # Of one shape, a select is StableHLO's; CHLO's is not taken by what runs it, with a predicate of that shape.
+    name = "stablehlo.select" if op.name == "chlo.broadcast_select" else op.name
+    return [b.emit(name, full, result, attributes)]
+
+
+def _element(x: Any) -> Any:
+    return x.type.element_type
+
+
+for _name in _named(
+    "chlo",
+    "broadcast_add broadcast_and broadcast_atan2 broadcast_compare broadcast_complex broadcast_divide "
+    "broadcast_maximum broadcast_minimum broadcast_multiply broadcast_next_after broadcast_or broadcast_polygamma "
+    "broadcast_power broadcast_remainder broadcast_select broadcast_shift_left broadcast_shift_right_arithmetic "
+    "broadcast_shift_right_logical broadcast_subtract broadcast_xor broadcast_zeta",
+):
+    batch(_name)(_broadcasting)

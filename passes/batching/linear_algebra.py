@@ -1,0 +1,74 @@
+"""Ops of the last dimensions: those in front of them are batches already."""
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+from torch_mlir import ir
+
+from tiduc.dialect.constants import dense
+from tiduc.dialect.graph import Definition
+from tiduc.dialect.shardy import CONSTRAINTS, TO_PARTS, TO_WHOLE
+from tiduc.dialect.types import rank
+from tiduc.passes.batching.registry import again, mapped, spread_all, unbatchable
+from tiduc.passes.batching.table import batch, leading, refuse
+from tiduc.passes.rules.opset import OPSET
+
+leading("stablehlo.cholesky", "stablehlo.fft", "stablehlo.triangular_solve", "chlo.top_k")
+
+CALL = "stablehlo.custom_call"
+_TPU = "Eigh", "LuDecomposition", "ProductOfElementaryHouseholderReflectors", "Qr"
+_LAYOUTS = "operand_layouts", "result_layouts"
+_LEADING = "lapack_", "cusolver_", "hipsolver_", "cuhybrid_", "hiphybrid_", "mhlo.topk", *_TPU
+
+
+def _called(b: Any, op: Definition, x: Sequence[Any], at: Sequence[bool]) -> Sequence[Any]:
+    """Factorizations and solves of stacks of matrices; where layouts are said, the batch is the slowest dimension."""
+    changed = {}
+    if any(not rank(v) for v in op.operands):
+        return mapped(b, op, x, at)
+    for name in _LAYOUTS:
+        if name in op.attributes:
+            changed[name] = ir.ArrayAttr.get([_layout(layout) for layout in op.attributes[name]])
+    return again(b, op, spread_all(b, x, at), **changed)
+
+
+def _layout(layout: Any) -> Any:
+    """Dimensions from the fastest to the slowest, with one more in front of all."""
+    order = np.array(layout).reshape(-1)
+    type_ = ir.RankedTensorType.get([len(order) + 1], layout.type.element_type)
+    return dense(np.append(order + 1, 0).astype(np.int64), type_)
+
+
+for _target in OPSET.called(CALL):
+    if _target.startswith(_LEADING):
+        batch(f"{CALL} @{_target}")(_called)
+
+
+def _constraint(b: Any, op: Definition, x: Sequence[Any], at: Sequence[bool]) -> Sequence[Any]:
+    """The value as it is: how it is laid out says nothing of a batch of it, and changes no number."""
+    return [x[0]]
+
+
+for _target in (*CONSTRAINTS, "xla.sdy.FuncResultSharding"):
+    batch(f"{CALL} @{_target}")(_constraint)
+
+_PARTS = (
+    "SPMDFullToShardShape",
+    "SPMDShardToFullShape",
+    "xla.sdy.GlobalToLocalShape",
+    "xla.sdy.LocalToGlobalShape",
+)
+refuse(
+    "the parts of an array on devices, and their whole, have no batch",
+    *(f"{CALL} @{target}" for target in (TO_PARTS, TO_WHOLE, *_PARTS)),
+)
+
+
+@batch(CALL)
+def custom_call(b: Any, op: Definition, x: Sequence[Any], at: Sequence[bool]) -> Sequence[Any]:
+    """What is called is not known: it is called for each of the batch, unless it does more than give results."""
+    effect = op.attributes["has_side_effect"] if "has_side_effect" in op.attributes else None
+    if effect is not None and effect.value:
+        raise unbatchable(op, f"@{op.attributes['call_target_name'].value} has side effects")
+    return mapped(b, op, x, at)

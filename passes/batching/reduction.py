@@ -1,0 +1,68 @@
+"""Ops that combine entries by a body of scalars: the batch is a dimension that they leave alone."""
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+from torch_mlir import ir
+
+from tiduc.dialect.constants import dense
+from tiduc.dialect.graph import Definition
+from tiduc.dialect.types import rank
+from tiduc.passes.batching.registry import BatchRule, again, mapped, spread_all
+from tiduc.passes.batching.shape import later, longer, next_
+from tiduc.passes.batching.table import batch
+
+_WINDOW = "window_dimensions", "window_strides", "base_dilations", "window_dilations"
+
+
+def _reducing(arrays: int, changed: Any) -> BatchRule:
+    """`arrays` of the operands have the batch, or all but the initial values, as many as results, behind them.
+
+    A batch of initial values, or of what a body reads, is a loop.
+    """
+
+    def rule(b: Any, op: Definition, x: Sequence[Any], at: Sequence[bool]) -> Sequence[Any]:
+        count = arrays or len(op.results)
+        if any(at[count:]):
+            return mapped(b, op, x, at)
+        operands = [*spread_all(b, x[:count], at[:count]), *x[count:]]
+        return again(b, op, operands, **changed(op))
+
+    return rule
+
+
+def _reduce(op: Definition) -> dict[str, Any]:
+    return {"dimensions": later(op.attributes["dimensions"])}
+
+
+def _windows(op: Definition) -> dict[str, Any]:
+    """Windows of one in the batch."""
+    changed = {name: longer(op.attributes[name], 1) for name in _WINDOW if name in op.attributes}
+    if "padding" in op.attributes:
+        padding = op.attributes["padding"]
+        rows = np.array(padding).reshape(padding.type.shape)
+        type_ = ir.RankedTensorType.get([len(rows) + 1, 2], padding.type.element_type)
+        changed["padding"] = dense(np.concatenate([np.zeros((1, 2), rows.dtype), rows]), type_)
+    return changed
+
+
+def _sort(op: Definition) -> dict[str, Any]:
+    """Its dimension may be counted from the end, and is the last by default."""
+    if "dimension" not in op.attributes:
+        return {}
+    return {} if op.attributes["dimension"].value < 0 else {"dimension": next_(op.attributes["dimension"])}
+
+
+batch("stablehlo.reduce")(_reducing(0, _reduce))
+batch("stablehlo.reduce_window")(_reducing(0, _windows))
+batch("stablehlo.select_and_scatter")(_reducing(2, _windows))
+batch("stablehlo.sort")(_reducing(0, _sort))
+
+
+@batch("stablehlo.batch_norm_inference")
+def batch_norm_inference(b: Any, op: Definition, x: Sequence[Any], at: Sequence[bool]) -> Sequence[Any]:
+    """Entries are scaled by feature, so that of the operand alone the batch is one more dimension of it."""
+    if any(at[1:]) or rank(op.operands[0]) == 0:
+        return mapped(b, op, x, at)
+    return again(b, op, x, feature_index=next_(op.attributes["feature_index"]))

@@ -1,0 +1,221 @@
+"""What an op is of operands that come k at a time, said in four forms; names no op.
+
+    elementwise(*names)       each entry of a result is of the entries of the operands at its place, or of scalars
+    leading(*names)           dimensions in front of those it works on are batches already
+    @batch(name)              by hand, where nothing above fits
+    refuse(reason, *names)    what cannot be done k times at once, or one after the other
+
+An op without a rule runs k times, in a loop (`mapped`). The rule of an op, as a formula, for y = f(x), i < k:
+
+    batch   (b, op, x, at) -> y      y[i] = f(x[i])
+
+`x` are the operands, then what the op's regions read from outside; `at` says which have the batch, a dimension in front
+of their own; `op` is the op of one example. A result is a value with the batch, or, where it does not depend on
+the batch, an `Unbatched`. `b.engine` is a `Batching`.
+"""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from torch_mlir import ir
+
+from tiduc.dialect.bodies import Body, returned
+from tiduc.dialect.control import Loop, emit_loop
+from tiduc.dialect.control import sequence_type as stacked
+from tiduc.dialect.errors import Unsupported
+from tiduc.dialect.graph import Definition, Graph, Value
+from tiduc.dialect.types import element, rank, with_element
+from tiduc.dialect.verify import ACTIVE
+
+
+@dataclass(frozen=True)
+class Unbatched:
+    """A result that is the same for the whole batch."""
+
+    value: Any
+
+
+BatchRule = Callable[[Any, Definition, Sequence[Any], Sequence[bool]], Sequence[Any]]
+
+
+@dataclass(frozen=True)
+class Batching:
+    """What the stage lends to rules, as `b.engine`.
+
+    `size` is k; `close` makes a closed graph of values; `graph` batches a closed graph, (graph, at, forced) -> graph,
+    which of its outputs have the batch; `inline` copies what a graph gives.
+    """
+
+    size: int
+    close: Callable[..., Graph]
+    graph: Callable[[Graph, tuple[bool, ...], Sequence[bool | None]], tuple[Graph, tuple[bool, ...]]]
+    inline: Callable[..., dict[Value, Value]]
+    builder: Callable[[str], Any]
+    stateful: frozenset[str]
+
+
+@dataclass(frozen=True)
+class BatchRules:
+    """The batching rules of some dialects, by full op name; calls by name have rules of `"OP @NAME"`."""
+
+    rules: dict[str, BatchRule] = field(default_factory=dict)
+    refused: dict[str, str] = field(default_factory=dict)
+    forms: dict[str, str] = field(default_factory=dict)
+
+    def elementwise(self, *names: str) -> None:
+        """Operands without the batch are repeated; scalars that serve all entries stay scalars."""
+        for name in names:
+            self._declare(name, "elementwise")
+            self.rules[name] = _elementwise
+
+    def leading(self, *names: str) -> None:
+        """One more dimension in front of all operands and results; operands without the batch are repeated."""
+        for name in names:
+            self._declare(name, "leading")
+            self.rules[name] = leading
+
+    def batch(self, name: str) -> Callable[[BatchRule], BatchRule]:
+        """Decorates a rule written by hand."""
+        self._declare(name, "by hand")
+
+        def decorate(rule: BatchRule) -> BatchRule:
+            self.rules[name] = rule
+            return rule
+
+        return decorate
+
+    def refuse(self, reason: str, *names: str) -> None:
+        """The ops cannot be batched, and this is why."""
+        for name in names:
+            self._declare(name, "refused")
+            self.refused[name] = reason
+
+    def _declare(self, name: str, form: str) -> None:
+        if name in self.forms:
+            raise ValueError(f"{name} is declared twice: {self.forms[name]}, {form}")
+        self.forms[name] = form
+
+    def rule(self, op: Definition, key: str) -> BatchRule:
+        """The op's rule, or `mapped`; `key` is what its rules are declared for. `Unsupported` where it is refused."""
+        for name in (key, op.name):
+            if name in self.refused:
+                raise unbatchable(op, self.refused[name], name)
+            if name in self.rules:
+                return self.rules[name]
+        return mapped
+
+
+def unbatchable(op: Definition, reason: str, key: str | None = None) -> Unsupported:
+    """The one refusal: which op, where, and why."""
+    return Unsupported(f"unsupported batching of {key or op.name}: {reason}", op.location)
+
+
+# ---- what rules are made of --------------------------------------------------------------------------------
+
+
+def spread(b: Any, x: Any) -> Any:
+    """A value without the batch, repeated k times."""
+    return b.broadcast_in_dim(x, range(1, rank(x) + 1), stacked(x.type, b.engine.size))
+
+
+def spread_all(b: Any, x: Sequence[Any], at: Sequence[bool]) -> list[Any]:
+    """The values, all with the batch."""
+    return [v if flag else spread(b, v) for v, flag in zip(x, at, strict=True)]
+
+
+def along(b: Any, x: Any, like: Any) -> Any:
+    """One number for each of the batch, x, everywhere in the shape of a value with the batch."""
+    return b.broadcast_in_dim(x, [0], with_element(like.type, element(x)))
+
+
+def results_of(b: Any, op: Definition) -> list[Any]:
+    """The types of the op's results, with the batch."""
+    return [stacked(y.type, b.engine.size) for y in op.results]
+
+
+def again(
+    b: Any, op: Definition, x: Sequence[Any], types: Sequence[Any] | None = None, **changed: Any
+) -> tuple[Any, ...]:
+    """Emits the op again, of other operands, with some attributes changed; by default all results have the batch.
+
+    Its regions may read constants from outside, and nothing else: `mapped` is for those that do.
+    """
+    given = {name: op.attributes[name] for name in op.attributes if name != ACTIVE} | changed
+    types = results_of(b, op) if types is None else types
+    emitted: tuple[Any, ...] = b.emit_all(op.name, x[: len(op.operands)], types, given, _regions(b, op))
+    return emitted
+
+
+def _regions(b: Any, op: Definition) -> tuple[Callable[[Any], None], ...]:
+    """Functions that fill regions with what the op's hold; the same ones for the same regions."""
+    if op.source is None:
+        return ()
+    key = "filled", id(op.source), op.captures
+    if key not in b.view.derived:
+        b.view.derived[key] = tuple([_filling(b, op, i) for i in range(len(op.regions))])
+    return b.view.derived[key]  # type: ignore[no-any-return]
+
+
+def _filling(b: Any, op: Definition, i: int) -> Callable[[Any], None]:
+    def fill(region: Any) -> None:
+        arguments = op.regions[i].blocks[0].arguments
+        body = Body(region, [x.type for x in arguments], op.location)
+        values = body.copy_of(b, op, i, body.arguments)
+        body.returns(*[values[x] for x in returned(op, i)])
+
+    return fill
+
+
+# ---- the forms ---------------------------------------------------------------------------------------------
+
+
+def _elementwise(b: Any, op: Definition, x: Sequence[Any], at: Sequence[bool]) -> Sequence[Any]:
+    (result,) = results_of(b, op)
+    operands = []
+    for v, flag, source in zip(x, at, op.operands, strict=False):
+        if rank(source) < rank(op.result):  # a scalar
+            v = along(b, v, Value(result, b.graph)) if flag else v
+        elif not flag:
+            v = spread(b, v)
+        operands.append(v)
+    return again(b, op, operands)
+
+
+def leading(b: Any, op: Definition, x: Sequence[Any], at: Sequence[bool]) -> Sequence[Any]:
+    count = len(op.operands)
+    return again(b, op, spread_all(b, x[:count], at[:count]))
+
+
+def mapped(b: Any, op: Definition, x: Sequence[Any], at: Sequence[bool]) -> Sequence[Any]:
+    """The op k times, in a loop over the batch."""
+    if op.name in b.engine.stateful and "call_target_name" not in op.attributes:
+        raise unbatchable(op, "what it gives is not the same each time it runs")
+    for y in (*op.operands, *op.captures, *op.results):
+        if not can_be_stacked(y.type):
+            raise unbatchable(op, f"a value of type {y.type} has no place in a batch")
+    values = {source: (v, flag) for source, v, flag in zip((*op.operands, *op.captures), x, at, strict=True)}
+    return in_loop(b, op.results, values)
+
+
+def can_be_stacked(type_: Any) -> bool:
+    """The type is that of a tensor whose sizes are known."""
+    return isinstance(type_, ir.RankedTensorType) and type_.has_static_shape
+
+
+def in_loop(b: Any, wanted: Sequence[Value], given: dict[Value, tuple[Any, bool]]) -> tuple[Any, ...]:
+    """The wanted values for each of the batch, one after the other.
+
+    `given` says of what these are made the value here, and whether it has the batch; constants need not be given.
+    """
+    read = {x: pair for x, pair in given.items() if pair[1] or not _of_nothing(x)}
+    order = sorted(read, key=lambda x: not read[x][1])
+    body = b.engine.close(b.view, list(wanted), order, name="M")
+    sequences, invariants = ([read[x][0] for x in order if read[x][1] is flag] for flag in (True, False))
+    made = Loop((), tuple(sequences), tuple(invariants), body, None, False, None, body.name)
+    return emit_loop(b, made)
+
+
+def _of_nothing(x: Value) -> bool:
+    made = x.definition
+    return made is not None and not made.operands and made.source is None

@@ -1,0 +1,125 @@
+"""Ops that move entries: the numbers of their dimensions are one more, and the batch stays in front."""
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+from torch_mlir import ir
+
+from tiduc.dialect.graph import Definition
+from tiduc.dialect.types import dims, element, rank, shape, with_element, with_shape
+from tiduc.passes.batching.registry import Unbatched, again, along, results_of, spread, spread_all
+from tiduc.passes.batching.table import batch, leading
+
+leading("stablehlo.reshape")
+
+
+def later(attribute: Any) -> Any:
+    """Numbers of dimensions, with one more dimension in front."""
+    return dims([d + 1 for d in attribute])
+
+
+def longer(attribute: Any, first: int) -> Any:
+    """What is said of each dimension, with something said of one more in front."""
+    return dims([first, *attribute])
+
+
+def next_(attribute: Any) -> Any:
+    """The number of one dimension, with one more in front."""
+    return ir.IntegerAttr.get(attribute.type, attribute.value + 1)
+
+
+@batch("stablehlo.broadcast_in_dim")
+def broadcast_in_dim(b: Any, op: Definition, x: Sequence[Any], at: Sequence[bool]) -> Sequence[Any]:
+    places = longer(later(op.attributes["broadcast_dimensions"]), 0)
+    return again(b, op, x, broadcast_dimensions=places)
+
+
+@batch("stablehlo.broadcast")
+def broadcast(b: Any, op: Definition, x: Sequence[Any], at: Sequence[bool]) -> Sequence[Any]:
+    """Its new dimensions go in front, so it would put them before the batch."""
+    count = len(op.attributes["broadcast_sizes"])
+    places = [0, *(1 + count + d for d in range(rank(op.operands[0])))]
+    return [b.broadcast_in_dim(x[0], places, results_of(b, op)[0])]
+
+
+@batch("stablehlo.concatenate")
+def concatenate(b: Any, op: Definition, x: Sequence[Any], at: Sequence[bool]) -> Sequence[Any]:
+    return again(b, op, spread_all(b, x, at), dimension=next_(op.attributes["dimension"]))
+
+
+@batch("stablehlo.get_dimension_size")
+def get_dimension_size(b: Any, op: Definition, x: Sequence[Any], at: Sequence[bool]) -> Sequence[Any]:
+    changed = next_(op.attributes["dimension"])
+    return [Unbatched(again(b, op, x, [op.result.type], dimension=changed)[0])]
+
+
+@batch("stablehlo.pad")
+def pad(b: Any, op: Definition, x: Sequence[Any], at: Sequence[bool]) -> Sequence[Any]:
+    """With numbers to pad with that differ, each is chosen where a padded mask says that there is padding."""
+    names = "edge_padding_low", "edge_padding_high", "interior_padding"
+    changed = {name: longer(op.attributes[name], 0) for name in names}
+    operand, value = x if at[0] else (spread(b, x[0]), x[1])
+    if not at[1]:
+        return again(b, op, [operand, value], **changed)
+    inner = op.operands[0].type
+    boolean = with_element(inner, ir.IntegerType.get_signless(1))
+    numbers = [list(op.attributes[name]) for name in names]
+    inside = b.pad(b.constant(1, boolean), b.constant(0, with_shape(boolean, [])), *numbers)
+    (padded,) = again(b, op, [operand, b.constant(0, with_shape(inner, []))], **changed)
+    return [b.select(spread(b, inside), padded, along(b, value, padded))]
+
+
+@batch("stablehlo.reverse")
+def reverse(b: Any, op: Definition, x: Sequence[Any], at: Sequence[bool]) -> Sequence[Any]:
+    return again(b, op, x, dimensions=later(op.attributes["dimensions"]))
+
+
+@batch("stablehlo.slice")
+def slice_(b: Any, op: Definition, x: Sequence[Any], at: Sequence[bool]) -> Sequence[Any]:
+    start, limit, strides = (op.attributes[name] for name in ("start_indices", "limit_indices", "strides"))
+    changed = {
+        "start_indices": longer(start, 0),
+        "limit_indices": longer(limit, b.engine.size),
+        "strides": longer(strides, 1),
+    }
+    return again(b, op, x, **changed)
+
+
+@batch("stablehlo.transpose")
+def transpose(b: Any, op: Definition, x: Sequence[Any], at: Sequence[bool]) -> Sequence[Any]:
+    return again(b, op, x, permutation=longer(later(op.attributes["permutation"]), 0))
+
+
+# ---- the batch inside of a dimension -----------------------------------------------------------------------
+
+
+def merged(b: Any, x: Any, d: int, groups: int = 1) -> Any:
+    """x [k, ..., g m, ...] as [..., g k m, ...]: the batch becomes part of dimension d of one example."""
+    k, *sizes = shape(x)
+    return _regrouped(b, x, [k, *sizes[:d], groups, sizes[d] // groups, *sizes[d + 1 :]], 0, d + 1, d)
+
+
+def apart(b: Any, y: Any, d: int, groups: int = 1) -> Any:
+    """The inverse of `merged`: y [..., g k m, ...] as [k, ..., g m, ...]."""
+    k, sizes = b.engine.size, shape(y)
+    split = [*sizes[:d], groups, k, sizes[d] // (groups * k), *sizes[d + 1 :]]
+    return _regrouped(b, y, split, d + 1, 0, d + 1)
+
+
+def _regrouped(b: Any, x: Any, sizes: list[int], source: int, target: int, d: int) -> Any:
+    """x of these sizes, with one dimension moved, and then dimension d and those split from it in one again."""
+    x = b.transpose(b.reshape(x, sizes), np.insert(np.delete(np.arange(len(sizes)), source), target, source))
+    parts = 3 if target else 2
+    sizes = shape(x)
+    return b.reshape(x, [*sizes[:d], int(np.prod(sizes[d : d + parts])), *sizes[d + parts :]])
+
+
+def moved_first(b: Any, y: Any, d: int) -> Any:
+    """y with its dimension d in front."""
+    return b.transpose(y, [d, *(i for i in range(rank(y)) if i != d)])
+
+
+def type_of(like: Any, sizes: Sequence[int]) -> Any:
+    """The tensor type of a result's elements and other sizes."""
+    return ir.RankedTensorType.get(list(sizes), element(like))

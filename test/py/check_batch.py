@@ -1,0 +1,76 @@
+"""The numeric harness of the batching rules: a batched program equals its runs one by one, stacked.
+
+Of a program, for every subset of its inputs: those of the subset come three at a time, the others once for all. What
+does not depend on the subset has no batch.
+"""
+
+import itertools
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+from check_rule import assert_close, run
+from torch_mlir import ir
+
+from tiduc.dialect.context import stage
+from tiduc.passes.batch import batch
+from tiduc.passes.rules import OPSET
+from tiduc.ports import Port
+from tiduc.program import Program, load
+
+SIZE = 3
+
+
+@stage
+def batched(program: Program, positions: Sequence[int], size: int = SIZE) -> Program:
+    """The program with several values of the inputs at these positions."""
+    keys = [program.inputs[i].value for i in positions]
+    outputs = [port.value for port in program.outputs]
+    graph = batch(program.view, list(dict.fromkeys(outputs)), keys, size, OPSET)
+    of = dict(zip(dict.fromkeys(outputs), graph.outputs, strict=True))
+    inputs = list(program.inputs)
+    for i, (key, x) in zip(positions, graph.inputs.items(), strict=True):
+        inputs[i] = Port(inputs[i].name, x.type, key)
+    results = tuple(Port(port.name, of[port.value].type, of[port.value]) for port in program.outputs)
+    return replace(program, inputs=tuple(inputs), outputs=results)
+
+
+def varied(x: Any, rng: np.random.Generator) -> Any:
+    """Values like x, a bit off each: floats near it, and integers in another order."""
+    x = np.asarray(x)
+    if x.dtype.kind in "fc":
+        off = rng.uniform(-0.05, 0.05, (SIZE, *x.shape))
+        return (x + off * (1 + 1j if x.dtype.kind == "c" else 1)).astype(x.dtype)
+    rows = [x.reshape(-1)[rng.permutation(x.size)].reshape(x.shape) for _ in range(SIZE)]
+    if not x.ndim and x.dtype.kind == "b":
+        rows = [np.logical_xor(x, i % 2) for i in range(SIZE)]
+    return np.stack(rows).astype(x.dtype)
+
+
+def check_batch(text: str | Program, *arguments: Any, subsets: bool = True, rtol: float = 1e-12) -> None:
+    """Checks it for every subset of the inputs, or for each alone and all of them."""
+    program = text if isinstance(text, Program) else load(text)
+    rng = np.random.default_rng(0)
+    point = [np.asarray(x) for x in arguments]
+    many = [varied(x, rng) for x in point]
+    count = len(point)
+    sizes = range(1, count + 1) if subsets else sorted({1, count})
+    for at in itertools.chain.from_iterable(itertools.combinations(range(count), n) for n in sizes):
+        of_batch = batched(program, at)
+        actual = run(of_batch, [many[i] if i in at else x for i, x in enumerate(point)])
+        rows = [run(program, [many[i][j] if i in at else x for i, x in enumerate(point)]) for j in range(SIZE)]
+        for y, *expected in zip(actual, *rows, strict=True):
+            wanted: Any = np.stack(expected)
+            if y.ndim < wanted.ndim:
+                assert all(np.array_equal(v, wanted[0], equal_nan=y.dtype.kind in "fc") for v in wanted)
+                wanted = wanted[0]
+            if y.dtype.kind in "fc":
+                assert y.shape == wanted.shape and y.dtype == wanted.dtype
+                assert_close(y, wanted, rtol, f"batched {at}")
+            else:
+                np.testing.assert_array_equal(y, wanted, f"batched {at}")
+
+
+def is_type_of_tensor(type_: Any) -> bool:
+    return isinstance(type_, ir.RankedTensorType) and type_.has_static_shape

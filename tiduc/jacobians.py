@@ -1,0 +1,354 @@
+"""Whole derivatives: JVPs and VJPs along all directions at once, as `passes/batch.py` batches them.
+
+    forward    J[j, i] = (JVP along e_i)[j]        one direction an entry of the inputs
+    reverse    J[j, i] = (VJP of e_j)[i]           one direction an entry of the outputs
+
+Where dimensions of an output run along those of an input (`passes/batching/alignment.py`), the derivative is diagonal
+in them, and one direction serves all their places: the sum of the e_i along them.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from math import prod
+from typing import TYPE_CHECKING, Any
+
+from torch_mlir import ir
+
+from tiduc.dialect.control import sequence_type as stacked
+from tiduc.dialect.errors import RequestError
+from tiduc.dialect.types import element, is_complex, rank, shape, with_element, with_shape
+from tiduc.passes.batch import batch
+from tiduc.passes.batching.alignment import Alignment, alignments
+from tiduc.passes.linear_transpose import linear_transpose
+from tiduc.passes.linearize import linearize
+from tiduc.passes.materialize_merge import Zero
+from tiduc.ports import Port, with_ports
+
+if TYPE_CHECKING:
+    from tiduc.program import Program, Wrt
+
+MODES = ("auto", "forward", "reverse")
+SPARSITIES = ("auto", "diagonal", "block-diagonal")
+
+
+@dataclass(frozen=True)
+class Block:
+    """The derivative of an output in an input.
+
+    `aligned` are dimensions of the input, with those of the output that run along them; it is None where the
+    derivative is zero. `value` is J[j, i] at the places where these agree, so without them: [output..., free...].
+    """
+
+    output: Port
+    input: Port
+    aligned: Alignment | None
+    value: Any = None
+
+    @property
+    def free(self) -> list[int]:
+        """The dimensions of the input that are not aligned."""
+        return [d for d in range(rank(self.input)) if d not in (self.aligned or {})]
+
+    @property
+    def free_of_output(self) -> list[int]:
+        return [e for e in range(rank(self.output)) if e not in (self.aligned or {}).values()]
+
+
+def jacobian(
+    program: "Program", wrt: "Wrt", mode: str = "auto", value: bool = False, sparsity: str | None = None
+) -> "Program":
+    """(primals...) -> ((outputs..., if `value`), derivative of each output in each of wrt...)."""
+    _check_option("mode", mode, MODES)
+    if sparsity is not None:
+        _check_option("sparsity", sparsity, SPARSITIES)
+    inputs, outputs = program.differentiated(wrt), smooth_outputs(program)
+    _check_types("jacobian", inputs, outputs, mode)
+    blocks = _blocks(program, inputs, outputs, sparsity is not None)
+    by_input = [_along_inputs([block for block in blocks if block.input is x]) for x in inputs]
+    by_output = [_along_outputs([block for block in blocks if block.output is y]) for y in outputs]
+    if mode == "auto":
+        forward = sum(_count(group[0].input, group[0].free) for group in by_input if group)
+        reverse = sum(_count(group[0].output, group[0].free_of_output) for group in by_output if group)
+        is_forward = forward <= reverse or any(is_complex(y) for y in outputs)
+    else:
+        is_forward = mode == "forward"
+    if is_forward:
+        found = [block for group in by_input for block in _forward(program, group)]
+    else:
+        found = [block for group in by_output for block in _reverse(program, group)]
+    order = {(block.output.name, block.input.name): block for block in found}
+    wanted = [order[y.name, x.name] for y in outputs for x in inputs]
+    results = [_result(program, block, sparsity) for block in wanted]
+    return replace(program, outputs=with_ports(program.outputs if value else (), results))
+
+
+def hessian(program: "Program", wrt: "Wrt", value: bool = False, sparsity: str | None = None) -> "Program":
+    """(primals...) -> ((outputs..., if `value`), second derivatives of each output in each two of wrt...).
+
+    Forward over reverse: the JVPs, along all directions, of the VJPs of all outputs.
+    """
+    inputs, outputs = program.differentiated(wrt), smooth_outputs(program)
+    _check_types("hessian", inputs, outputs, "reverse")
+    first = jacobian(program, wrt, "reverse")
+    second = jacobian(first, [x.name for x in inputs], "forward", sparsity=sparsity)
+    names = [f"{y.name}.hessian.{x.name}.{z.name}" for y in outputs for x in inputs for z in inputs]
+    results = [replace(port, name=name) for port, name in zip(second.outputs, names, strict=True)]
+    return replace(program, outputs=with_ports(program.outputs if value else (), results))
+
+
+def laplacian(program: "Program", wrt: "Wrt", value: bool = False) -> "Program":
+    """(primals...) -> ((outputs..., if `value`), sum of second derivatives of each output in the entries of wrt).
+
+    Forward over forward, along each direction twice, all at once.
+    """
+    inputs, outputs = program.differentiated(wrt), smooth_outputs(program)
+    _check_types("laplacian", inputs, outputs, "forward")
+    terms: dict[str, list[Any]] = {y.name: [] for y in outputs}
+    for x in inputs:
+        first, tangents = _tangents(program, outputs, x)
+        once = [dy for dy in dict.fromkeys(tangents.values()) if dy is not None]
+        if not once or not _count(x, range(rank(x))):
+            continue
+        second = linearize(program.view, once, [x.value], program.opset)
+        twice = dict(zip(once, second.outputs, strict=True))
+        wanted = [twice[dy] if dy is not None else None for dy in tangents.values()]
+        keys = [*first.keys, *second.keys]
+        _, found = _in_directions(program, keys, [x, x], list(range(rank(x))), wanted)
+        for y, ddy in zip(outputs, found, strict=True):
+            if ddy is not None:
+                terms[y.name].append(ddy)
+    results = [_sum(program, y, terms[y.name]) for y in outputs]
+    return replace(program, outputs=with_ports(program.outputs if value else (), results))
+
+
+def _sum(program: "Program", y: Port, terms: Sequence[Any]) -> Port:
+    """The sum of what was found along the directions, and of those sums."""
+    name = f"{y.name}.laplacian"
+    if not terms:
+        return Port(name, y.type, Zero(y.type))
+    b: Any = program.opset.builder(program.view, program.view.fresh("J"))
+    total = b.sum(b.reduce_sum(x, [0]) if rank(x) > rank(y) else x for x in terms)
+    b.finish([total])
+    return Port(name, y.type, total)
+
+
+def batched(
+    program: "Program", given: Sequence[Port], results: Sequence[Port], size: int
+) -> tuple[list[Port], list[Port]]:
+    """Inputs and results that have a dimension of that size in front: as many of each at once."""
+    values = [port.value for port in results if not isinstance(port.value, Zero)]
+    keys = [port.value for port in given]
+    graph = batch(program.view, list(dict.fromkeys(values)), keys, size, program.opset)
+    of = dict(zip(dict.fromkeys(values), graph.outputs, strict=True))
+    inputs = [
+        Port(port.name, stacked(port.type, size), key) for port, key in zip(given, graph.keys, strict=True)
+    ]
+    b: Any = program.opset.builder(program.view, program.view.fresh("J"))
+    made = []
+    for port in results:
+        type_ = stacked(port.type, size)
+        value = Zero(type_) if isinstance(port.value, Zero) else of[port.value]
+        if not isinstance(value, Zero) and value.type != type_:  # the same for all of them
+            value = b.broadcast_in_dim(value, range(1, rank(value) + 1), type_)
+        made.append(Port(port.name, type_, value))
+    b.finish([])
+    return inputs, made
+
+
+# ---- what is asked for -------------------------------------------------------------------------------------
+
+
+def smooth_outputs(program: "Program") -> list[Port]:
+    """The outputs that have tangents."""
+    return [port for port in program.outputs if program.opset.builder.tangent_type(port.type) is not None]
+
+
+def _check_option(name: str, given: str, known: Sequence[str]) -> None:
+    if given not in known:
+        raise RequestError(f"{name} is one of {', '.join(known)}, not {given!r}")
+
+
+def _check_types(what: str, inputs: Sequence[Port], outputs: Sequence[Port], mode: str) -> None:
+    for port in (*inputs, *outputs):
+        if not port.type.has_static_shape:
+            raise RequestError(f"{what} needs known sizes; {port.name!r} is of type {port.type}")
+    for x in inputs:
+        if is_complex(x):
+            raise RequestError(f"{what} needs real inputs; {x.name!r} is of type {x.type}: use jvp or vjp")
+    for y in outputs:
+        if mode == "reverse" and is_complex(y):
+            message = f"{what} in reverse mode needs real outputs; {y.name!r} is of type {y.type}"
+            raise RequestError(message if what == "hessian" else f"{message}: use mode forward")
+
+
+def _blocks(program: "Program", inputs: Sequence[Port], outputs: Sequence[Port], sparse: bool) -> list[Block]:
+    """A block an output and input; which dimensions run along each other is looked for if it is `sparse`."""
+    if not sparse:
+        return [Block(y, x, {}) for y in outputs for x in inputs]
+    found = []
+    for x in inputs:
+        linear, tangents = _tangents(program, outputs, x)
+        (dx,) = linear.inputs.values()
+        order = program.view.schedule([dy for dy in tangents.values() if dy is not None])
+        known = alignments(order, dx)
+        found += [Block(y, x, known.get(tangents[y.name])) for y in outputs]
+    return found
+
+
+def _along_inputs(group: Sequence[Block]) -> list[Block]:
+    """Blocks of one input, aligned in dimensions of it that are so in all: one set of directions serves them."""
+    known = [set(block.aligned) for block in group if block.aligned is not None]
+    both = set.intersection(*known) if known else set()
+    return [
+        replace(block, aligned={d: (block.aligned or {})[d] for d in sorted(both)})
+        if block.aligned is not None
+        else block
+        for block in sorted(group, key=lambda block: block.aligned is None)
+    ]
+
+
+def _along_outputs(group: Sequence[Block]) -> list[Block]:
+    """The same of one output."""
+    known = [set(block.aligned.values()) for block in group if block.aligned is not None]
+    both = set.intersection(*known) if known else set()
+    return [
+        replace(block, aligned={d: e for d, e in block.aligned.items() if e in both})
+        if block.aligned is not None
+        else block
+        for block in sorted(group, key=lambda block: block.aligned is None)
+    ]
+
+
+def _count(port: Port, free: Sequence[int]) -> int:
+    """The number of directions."""
+    return prod(shape(port)[d] for d in free)
+
+
+# ---- directions --------------------------------------------------------------------------------------------
+
+
+def _tangents(program: "Program", outputs: Sequence[Port], x: Port) -> tuple[Any, dict[str, Any]]:
+    """The linear graph of the outputs in one input, and the tangent of each output by its name."""
+    distinct = list(dict.fromkeys(y.value for y in outputs if not isinstance(y.value, Zero)))
+    linear = linearize(program.view, distinct, [x.value], program.opset)
+    of = dict(zip(distinct, linear.outputs, strict=True))
+    return linear, {y.name: None if isinstance(y.value, Zero) else of[y.value] for y in outputs}
+
+
+def _forward(program: "Program", group: Sequence[Block]) -> list[Block]:
+    """Blocks of one input, with their values."""
+    if not group or not _count(x := group[0].input, free := group[0].free):
+        return list(group)
+    linear, tangents = _tangents(program, [block.output for block in group], x)
+    b, found = _in_directions(program, linear.keys, [x], free, list(tangents.values()))
+    sizes = [shape(x)[d] for d in free]
+    made = []
+    for block, dy in zip(group, found, strict=True):
+        if dy is not None:
+            batched = b.reshape(dy, [_count(x, free), *shape(block.output)])
+            last = b.transpose(batched, [*range(1, rank(batched)), 0])
+            dy = b.reshape(last, [*shape(block.output), *sizes])
+        made.append(replace(block, value=dy))
+    b.finish([block.value for block in made if block.value is not None])
+    return made
+
+
+def _reverse(program: "Program", group: Sequence[Block]) -> list[Block]:
+    """Blocks of one output, with their values."""
+    if not group or isinstance((y := group[0].output).value, Zero):
+        return list(group)
+    free = group[0].free_of_output
+    if not _count(y, free):
+        return list(group)
+    wrt = [block.input.value for block in group]
+    linear = linearize(program.view, [y.value], wrt, program.opset)
+    transposed = linear_transpose(program.view, linear, program.opset)
+    b, found = _in_directions(program, transposed.keys, [y], free, transposed.outputs)
+    made = []
+    for block, cx in zip(group, found, strict=True):
+        if cx is not None:
+            aligned = block.aligned or {}
+            x_of = {e: len(free) + d for d, e in aligned.items()}
+            order = [x_of[e] if e in x_of else free.index(e) for e in range(rank(y))]
+            order += [len(free) + d for d in block.free]
+            whole = b.reshape(cx, [*(shape(y)[e] for e in free), *shape(block.input)])
+            cx = b.convert(b.transpose(whole, order), element(y))
+        made.append(replace(block, value=cx))
+    b.finish([block.value for block in made if block.value is not None])
+    return made
+
+
+def _in_directions(
+    program: "Program",
+    keys: Sequence[str],
+    ports: Sequence[Port],
+    free: Sequence[int],
+    wanted: Sequence[Any],
+) -> tuple[Any, list[Any]]:
+    """What is wanted, of inputs that have the shapes of the ports, along all directions of their free dimensions.
+
+    All of them get the same directions. With more than one, what is found has them in front. The builder is one for
+    what becomes of it.
+    """
+    view, count = program.view, _count(ports[0], free)
+    s: Any = program.opset.builder(view, view.fresh("S"))
+    seed = _basis(s, ports[0].type, free)
+    s.finish([seed])
+    values = [x for x in dict.fromkeys(wanted) if x is not None]
+    found = dict(zip(values, values, strict=True))
+    if count > 1 and values:
+        graph = batch(view, values, keys, count, program.opset)
+        keys, found = graph.keys, dict(zip(values, graph.outputs, strict=True))
+    for key in keys:
+        view.bind(key, seed)
+    b: Any = program.opset.builder(view, view.fresh("J"))
+    return b, [None if x is None else found[x] for x in wanted]
+
+
+def _basis(b: Any, type_: Any, free: Sequence[int]) -> Any:
+    """For each place in the free dimensions 1 there, and 0 elsewhere; a single direction has nothing in front."""
+    sizes = [type_.shape[d] for d in free]
+    count = prod(sizes)
+    if count == 1:
+        return b.constant(1, type_)
+    square = ir.RankedTensorType.get([count, count], ir.IntegerType.get_signless(32))
+    unit = b.convert(b.compare(b.iota(0, square), b.iota(1, square), "EQ"), element(type_))
+    return b.broadcast_in_dim(
+        b.reshape(unit, [count, *sizes]), [0, *(1 + d for d in free)], stacked(type_, count)
+    )
+
+
+# ---- results -----------------------------------------------------------------------------------------------
+
+
+def _result(program: "Program", block: Block, sparsity: str | None) -> Port:
+    """The block as it is asked for: all of it, the diagonal, or the blocks along it."""
+    x, y = block.input, block.output
+    name = f"{y.name}.jacobian.{x.name}"
+    free = [shape(x)[d] for d in block.free]
+    if sparsity == "diagonal" and block.aligned is not None and prod(free) != 1:
+        raise RequestError(f"nothing shows that {name} is diagonal; sparsity auto gives all of it")
+    if sparsity == "block-diagonal" and not block.aligned:
+        raise RequestError(f"nothing shows that {name} is block-diagonal; sparsity auto gives all of it")
+    sizes = {"diagonal": shape(y), "block-diagonal": [*shape(y), *free]}.get(
+        sparsity or "", [*shape(y), *shape(x)]
+    )
+    type_ = with_shape(y.type, sizes)
+    if block.value is None:
+        return Port(name, type_, Zero(type_))
+    b: Any = program.opset.builder(program.view, program.view.fresh("J"))
+    made = _whole(b, block, type_) if sparsity in (None, "auto") else b.reshape(block.value, sizes)
+    b.finish([made])
+    return Port(name, type_, made)
+
+
+def _whole(b: Any, block: Block, type_: Any) -> Any:
+    """The blocks in place, and zeros elsewhere."""
+    first = rank(block.output)
+    places = [*range(first), *(first + d for d in block.free)]
+    spread = b.broadcast_in_dim(block.value, places, type_) if block.aligned else block.value
+    numbers = with_element(type_, ir.IntegerType.get_signless(32))
+    for d, e in (block.aligned or {}).items():
+        same = b.compare(b.iota(e, numbers), b.iota(first + d, numbers), "EQ")
+        spread = b.select(same, spread, b.constant(0, type_))
+    return spread

@@ -1,0 +1,58 @@
+"""Cotangents at the ends of a program: those given, one an output, and their conjugates."""
+
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+from tiduc.dialect.graph import Graph
+from tiduc.dialect.shardy import shardings_among
+from tiduc.passes.materialize_merge import Zero
+from tiduc.ports import Port
+
+if TYPE_CHECKING:
+    from tiduc.program import Program
+
+
+def distinct_values(outputs: Sequence[Port]) -> list[Any]:
+    """The values of some outputs, each once; a zero is none."""
+    return list(dict.fromkeys(port.value for port in outputs if not isinstance(port.value, Zero)))
+
+
+def seeds_of(program: "Program", outputs: Sequence[Port], transposed: Graph) -> list[Port]:
+    """One cotangent input an output; where outputs are one value, its cotangent is their sum."""
+    distinct = distinct_values(outputs)
+    keys: Sequence[str] = transposed.keys
+    if len(distinct) < len(outputs):
+        b: Any = program.opset.builder(program.view, program.view.fresh("S"))
+        keys = [f"{b.graph.name}.{i}" for i in range(len(outputs))]
+        seeds: dict[Any, list[Any]] = {}
+        for key, port in zip(keys, outputs, strict=True):
+            value = None if isinstance(port.value, Zero) else port.value
+            seeds.setdefault(value, []).append(b.input(key, port.type))
+        sums = [b.sum(seeds[value]) for value in distinct]
+        b.finish(sums)
+        for key, value in zip(transposed.keys, sums, strict=True):
+            program.view.bind(key, value)
+    return [
+        Port(f"{port.name}.cotangent", port.type, key, shardings_among(port.attributes))
+        for port, key in zip(outputs, keys, strict=True)
+    ]
+
+
+def conjugates(program: "Program", results: Sequence[Port]) -> list[Port]:
+    """The results with the conjugates of complex ones."""
+    b: Any = program.opset.builder(program.view, program.view.fresh("C"))
+    values = [x.value if isinstance(x.value, Zero) else b.conj(x.value) for x in results]
+    b.finish([x for x in values if not isinstance(x, Zero)])
+    return [replace(port, value=x) for port, x in zip(results, values, strict=True)]
+
+
+def conjugate_seeds(program: "Program", seeds: Sequence[Port]) -> list[Port]:
+    """Inputs whose conjugates stand for these."""
+    b: Any = program.opset.builder(program.view, program.view.fresh("C"))
+    keys = [f"{b.graph.name}.{i}" for i in range(len(seeds))]
+    values = [b.conj(b.input(key, port.type)) for key, port in zip(keys, seeds, strict=True)]
+    b.finish(values)
+    for port, x in zip(seeds, values, strict=True):
+        program.view.bind(port.value, x)
+    return [replace(port, value=key) for port, key in zip(seeds, keys, strict=True)]
