@@ -19,6 +19,10 @@ LAYERS = {
     "passes": (("tiduc.passes",), ("errors", "context", "dialect", "rules", "batching")),
     "reference": (("tiduc.runtime.reference",), ("errors", "context")),
     "runtime": (("tiduc.runtime",), ("errors", "reference")),
+    "eager": (
+        ("tiduc.eager",),
+        ("errors", "context", "dialect", "rules", "passes", "reference", "runtime", "tiduc"),
+    ),
     "tiduc": (
         ("tiduc",),
         ("errors", "context", "dialect", "rules", "batching", "passes", "reference", "runtime"),

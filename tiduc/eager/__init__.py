@@ -1,0 +1,45 @@
+"""Eager reverse mode: programs that run op by op, and then ask for `backward()`.
+
+    from tiduc import eager
+
+    x = eager.Array([3.0, 4.0], requires_grad=True)
+    y = (x * x).sum()
+    y.backward()
+    x.grad                                                       # Array([6., 8.], dtype=float64)
+
+`Array` is one frontend.  Others record what they do with a `Recorder`, and call `backward` with an `Executor`.
+"""
+
+from tiduc.eager.array import Array
+from tiduc.eager.calls import call
+from tiduc.eager.executors import Compiling, Executor, Interpreter, Iree
+from tiduc.eager.gradients import backward_from, grad
+from tiduc.eager.graphs import Graphs, RecordedGraph, TransposedLinear
+from tiduc.eager.record import EagerInput, EagerOutput, KeySource, Recorder, Trace
+from tiduc.eager.session import Session, executing, no_grad, session
+from tiduc.eager.walk import backward, recorded_backward
+
+__all__ = [
+    "Array",
+    "Compiling",
+    "EagerInput",
+    "EagerOutput",
+    "Executor",
+    "Graphs",
+    "Interpreter",
+    "Iree",
+    "KeySource",
+    "RecordedGraph",
+    "Recorder",
+    "Session",
+    "Trace",
+    "TransposedLinear",
+    "backward",
+    "backward_from",
+    "call",
+    "executing",
+    "grad",
+    "no_grad",
+    "recorded_backward",
+    "session",
+]

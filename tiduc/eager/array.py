@@ -1,0 +1,389 @@
+"""Array: NumPy's arrays with derivatives, computed at once.
+
+    w = Array(np.ones(3), requires_grad=True)
+    loss = np.sum((x @ w - y) ** 2)
+    loss.backward()
+    w.grad
+
+An array is a name of a value, and values never change.  To write to an array, `x[i] = v` or `x += v`, is to give it
+another value: what was computed from the old one keeps that, and so does its derivative.  A view (`x[1:]`, `x.T`) is a
+name of a part: it has the value of the part when it is read, and what is written to it is written to the array.
+"""
+
+import weakref
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import numpy as np
+from numpy.lib.mixins import NDArrayOperatorsMixin
+
+from tiduc.dialect.errors import RequestError
+from tiduc.eager.elementwise import POWERS, convert, universal
+from tiduc.eager.graphs import tensor_type
+from tiduc.eager.indexing import get, index_of, is_view, put, sizes_of
+from tiduc.eager.movement import part, reshape, transpose
+from tiduc.eager.places import Place, Read, Write
+from tiduc.eager.products import matmul
+from tiduc.eager.record import EagerInput
+from tiduc.eager.reductions import BY_UFUNC, Axes, reduce, variance
+from tiduc.eager.session import Key, Operand, constant, is_recording
+
+
+def _in_place(ufunc: np.ufunc) -> Callable[["Array", Any], "Array"]:
+    def method(self: "Array", other: Any) -> "Array":
+        if self.is_scalar:  # a name of a number, as in NumPy: gets another one
+            result: Array = ufunc(self, other)
+            return result
+        return ufunc(self, other, out=(self,))  # type: ignore[no-any-return]
+
+    return method
+
+
+class Array(NDArrayOperatorsMixin):
+    """An array that NumPy's functions compute with, and that is differentiated if it requires grad.
+
+    `grad` is the cotangent that the last `backward` gave it, or None.  It is that of the value which the array had
+    when it came to require grad, whatever was written to it since.  `is_scalar` says that it is a number rather than
+    an array without dimensions, as NumPy's functions give them: it cannot be written to.
+    """
+
+    def __init__(self, data: Any, dtype: Any = None, requires_grad: bool = False) -> None:
+        """A copy of an array, or of what NumPy makes one of.
+
+        `InputError` for elements that MLIR has no type for; `RequestError` where it is to require grad, but is of
+        integers or booleans.
+        """
+        value = constant(data.data if isinstance(data, Array) else data, dtype)
+        tensor_type(value.data.dtype, ())
+        self._prepare(Place(value), is_scalar=False)
+        self.requires_grad = requires_grad
+
+    def _prepare(self, place: Place, is_scalar: bool) -> None:
+        self.grad: Array | None = None
+        self.is_scalar = is_scalar
+        self._place = place
+
+    @staticmethod
+    def of(value: EagerInput) -> "Array":
+        """An array of a value; a scalar where that has no dimensions."""
+        return _at(Place(value), is_scalar=value.data.ndim == 0)
+
+    # ---- its value -----------------------------------------------------------------------------------------
+
+    @property
+    def value(self) -> EagerInput:
+        """Its value now."""
+        return self._place.value
+
+    def view(self, read: Read, write: Write) -> "Array":
+        """A view of it: what `read` gives of its value."""
+        return _at(self._place.part(read, write), is_scalar=False)
+
+    def assign(self, new: EagerInput) -> None:
+        """Gives it another value, of its shape and type; what it is a view of, another value with that part."""
+        if self.is_scalar:
+            raise TypeError("a scalar cannot be written to")
+        self._place.assign(new)
+
+    @property
+    def version(self) -> int:
+        """How often it, or what it is a view of, was written to."""
+        return self._place.version
+
+    @property
+    def data(self) -> "np.ndarray[Any, np.dtype[Any]]":
+        """Its elements, read-only; what is computed from these is constant to a `backward`."""
+        data: np.ndarray[Any, np.dtype[Any]] = self.value.data
+        return data
+
+    def detach(self) -> "Array":
+        """An array of its value now, which does not require grad."""
+        return _at(Place(EagerInput(Key(), self.data)), self.is_scalar)
+
+    def copy(self) -> "Array":
+        """An array of its value now, which no write to the other one reaches."""
+        return _at(Place(self.value), is_scalar=False)
+
+    # ---- derivatives ---------------------------------------------------------------------------------------
+
+    @property
+    def requires_grad(self) -> bool:
+        """Whether what is computed from it is recorded."""
+        return self.value.requires_grad
+
+    @requires_grad.setter
+    def requires_grad(self, wanted: bool) -> None:
+        value = self.value
+        if wanted == value.requires_grad:
+            return
+        if value.trace is not None or self._place.is_part:
+            raise RequestError("it is computed from others: detach() gives an array of its own")
+        if wanted and value.data.dtype.kind in "iub":
+            raise RequestError(f"an array of {value.data.dtype} has no derivative")
+        self._place.replace(EagerInput(Key(), value.data, None, wanted))
+        if wanted:
+            self._held()
+
+    def retain_grad(self) -> None:
+        """A `backward` gives it a `grad` too, though it is computed from others; that of its value now."""
+        if not self.requires_grad:
+            raise RequestError("it does not require grad")
+        self._held()
+
+    def _held(self) -> None:
+        key = self.value.key
+        assert isinstance(key, Key)
+        key.holders.append(weakref.ref(self))
+
+    @property
+    def is_leaf(self) -> bool:
+        """Whether it is not computed from what requires grad."""
+        return self.value.trace is None
+
+    def backward(
+        self,
+        seed: Any = None,
+        *,
+        retain: bool = False,
+        accumulate: bool = False,
+        create_graph: bool = False,
+    ) -> None:
+        """Gives a `grad` to the arrays it depends on, as `backward_from` of this array alone."""
+        from tiduc.eager.gradients import backward_from  # it needs arrays in turn
+
+        seeds = None if seed is None else [seed]
+        backward_from([self], seeds, retain=retain, accumulate=accumulate, create_graph=create_graph)
+
+    # ---- NumPy's protocols ---------------------------------------------------------------------------------
+
+    def __array__(self, dtype: Any = None, copy: bool | None = None) -> "np.ndarray[Any, np.dtype[Any]]":
+        """Its elements; `RequestError` where a derivative would be lost by that."""
+        if self.requires_grad and is_recording():
+            raise RequestError(
+                "it requires grad, and NumPy's arrays do not: use .data, detach() or no_grad()"
+            )
+        return np.array(self.data, dtype) if copy or copy is None else np.asarray(self.data, dtype)
+
+    def __array_ufunc__(self, ufunc: np.ufunc, method: str, *inputs: Any, **options: Any) -> Any:
+        out = options.pop("out", None)
+        if method == "reduce" and ufunc.__name__ in BY_UFUNC and out is None:
+            axis, keepdims = options.pop("axis", 0), options.pop("keepdims", False)
+            return Array.of(reduce(BY_UFUNC[ufunc.__name__], valued(inputs[0]), axis, keepdims, **options))
+        if method != "__call__" or options:
+            return NotImplemented
+        operands = [_operand(x) for x in inputs]
+        if ufunc is np.matmul:
+            result: EagerInput | None = matmul(*map(valued, inputs))
+        else:
+            result = universal(ufunc, operands)
+        if result is None:
+            return NotImplemented
+        if out is None:
+            return Array.of(result)
+        if not isinstance(out[0], Array):
+            raise TypeError(
+                "an eager array cannot be written to one of NumPy's: its derivative would be lost"
+            )
+        return out[0]._updated(result)
+
+    def __array_function__(self, function: Any, types: Any, args: Any, kwargs: Any) -> Any:
+        from tiduc.eager.functions import FUNCTIONS  # they need arrays in turn
+
+        implementation = FUNCTIONS.get(function)
+        return NotImplemented if implementation is None else implementation(*args, **kwargs)
+
+    def _updated(self, new: EagerInput) -> "Array":
+        """It, written to as `+=` does: of the same type and shape."""
+        if not np.can_cast(new.data.dtype, self.dtype, "same_kind"):
+            raise TypeError(f"{new.data.dtype} cannot be written to an array of {self.dtype}")
+        if new.data.shape != self.shape:
+            raise ValueError(f"the shape {new.data.shape} cannot be written to an array of {self.shape}")
+        self.assign(convert(new, self.dtype))
+        return self
+
+    __iadd__ = _in_place(np.add)
+    __isub__ = _in_place(np.subtract)
+    __imul__ = _in_place(np.multiply)
+    __itruediv__ = _in_place(np.true_divide)
+    __ifloordiv__ = _in_place(np.floor_divide)
+    __imod__ = _in_place(np.remainder)
+    __ipow__ = _in_place(np.power)
+    __imatmul__ = _in_place(np.matmul)
+    __iand__ = _in_place(np.bitwise_and)
+    __ior__ = _in_place(np.bitwise_or)
+    __ixor__ = _in_place(np.bitwise_xor)
+
+    def __pow__(self, other: Any) -> "Array":
+        is_known = type(other) in (int, float) and other in POWERS and self.dtype.kind not in "iub"
+        result: Any = POWERS[other](self) if is_known else np.power(self, other)
+        return result  # type: ignore[no-any-return]
+
+    # ---- indexing ------------------------------------------------------------------------------------------
+
+    def __getitem__(self, key: Any) -> "Array":
+        key, value = _index(key), self.value
+        index = index_of(key, value.data.shape)
+        if not is_view(key, sizes_of(index)):
+            return Array.of(get(value, index))
+        return self.view(lambda x: get(x, index), lambda x, new: put(x, index, new))
+
+    def __setitem__(self, key: Any, new: Any) -> None:
+        value = self.value
+        operand = _operand(new)
+        if not isinstance(operand, EagerInput):
+            operand = constant(np.asarray(operand, self.dtype))
+        self.assign(put(value, index_of(_index(key), value.data.shape), operand))
+
+    def __len__(self) -> int:
+        if not self.ndim:
+            raise TypeError("an array without dimensions has no length")
+        return int(self.shape[0])
+
+    def __iter__(self) -> Iterator["Array"]:
+        return (self[i] for i in range(len(self)))
+
+    # ---- what NumPy's arrays have --------------------------------------------------------------------------
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        shape: tuple[int, ...] = self.value.data.shape
+        return shape
+
+    @property
+    def dtype(self) -> "np.dtype[Any]":
+        dtype: np.dtype[Any] = self.value.data.dtype
+        return dtype
+
+    @property
+    def ndim(self) -> int:
+        return len(self.shape)
+
+    @property
+    def size(self) -> int:
+        return int(self.value.data.size)
+
+    @property
+    def T(self) -> "Array":
+        return self.transpose()
+
+    @property
+    def real(self) -> "Array":
+        return Array.of(part(self.value, "real"))
+
+    @property
+    def imag(self) -> "Array":
+        return Array.of(part(self.value, "imag"))
+
+    def transpose(self, *axes: Any) -> "Array":
+        """A view whose dimension i is that of number `axes[i]`; by default in reverse order."""
+        given = axes[0] if len(axes) == 1 and not isinstance(axes[0], int) else axes
+        order = tuple(d % self.ndim for d in given) if given else tuple(reversed(range(self.ndim)))
+        if sorted(order) != list(range(self.ndim)):
+            raise ValueError(f"axes {given} of an array of {self.ndim} dimensions")
+        back = tuple(int(d) for d in np.argsort(order))
+        return self.view(lambda x: transpose(x, order), lambda x, new: transpose(new, back))
+
+    def reshape(self, *sizes: Any) -> "Array":
+        """Its elements in another shape: a view of an array, a copy of a view."""
+        given = sizes[0] if len(sizes) == 1 and not isinstance(sizes[0], int) else sizes
+        own = self.shape
+        wanted = np.empty(own, np.bool_).reshape(given).shape
+        if self._place.is_part or self.is_scalar:
+            return Array.of(reshape(self.value, wanted))
+        return self.view(lambda x: reshape(x, wanted), lambda x, new: reshape(new, own))
+
+    def ravel(self) -> "Array":
+        return self.reshape(-1)
+
+    def flatten(self) -> "Array":
+        return self.reshape(-1).copy()
+
+    def astype(self, dtype: Any) -> "Array":
+        return Array.of(convert(self.value, np.dtype(dtype)))
+
+    def conj(self) -> "Array":
+        conjugate: Any = np.conjugate(self)
+        return conjugate  # type: ignore[no-any-return]
+
+    def dot(self, other: Any) -> "Array":
+        product: Any = np.dot(self, other)
+        return product  # type: ignore[no-any-return]
+
+    def sum(self, axis: Axes = None, dtype: Any = None, keepdims: bool = False) -> "Array":
+        return Array.of(reduce("sum", self.value, axis, keepdims, dtype))
+
+    def prod(self, axis: Axes = None, dtype: Any = None, keepdims: bool = False) -> "Array":
+        return Array.of(reduce("prod", self.value, axis, keepdims, dtype))
+
+    def mean(self, axis: Axes = None, dtype: Any = None, keepdims: bool = False) -> "Array":
+        return Array.of(reduce("mean", self.value, axis, keepdims, dtype))
+
+    def max(self, axis: Axes = None, keepdims: bool = False) -> "Array":
+        return Array.of(reduce("max", self.value, axis, keepdims))
+
+    def min(self, axis: Axes = None, keepdims: bool = False) -> "Array":
+        return Array.of(reduce("min", self.value, axis, keepdims))
+
+    def any(self, axis: Axes = None, keepdims: bool = False) -> "Array":
+        return Array.of(reduce("any", self.value, axis, keepdims))
+
+    def all(self, axis: Axes = None, keepdims: bool = False) -> "Array":
+        return Array.of(reduce("all", self.value, axis, keepdims))
+
+    def var(self, axis: Axes = None, ddof: float = 0, keepdims: bool = False) -> "Array":
+        return Array.of(variance(self.value, axis, keepdims, ddof))
+
+    def std(self, axis: Axes = None, ddof: float = 0, keepdims: bool = False) -> "Array":
+        return Array.of(variance(self.value, axis, keepdims, ddof, root=True))
+
+    def item(self) -> Any:
+        return self.data.item()
+
+    def tolist(self) -> Any:
+        return self.data.tolist()
+
+    def __bool__(self) -> bool:
+        return bool(self.data)
+
+    def __float__(self) -> float:
+        return float(self.data)
+
+    def __int__(self) -> int:
+        return int(self.data)
+
+    def __complex__(self) -> complex:
+        return complex(self.data)
+
+    def __index__(self) -> int:
+        return int(self.data.__index__())
+
+    def __repr__(self) -> str:
+        shown = np.array2string(self.data, separator=", ", prefix="Array(")
+        return f"Array({shown}, dtype={self.dtype}{', requires_grad=True' if self.requires_grad else ''})"
+
+
+def _at(place: Place, is_scalar: bool) -> Array:
+    array = Array.__new__(Array)
+    array._prepare(place, is_scalar)
+    return array
+
+
+def _operand(x: Any) -> Operand:
+    """What is computed with: a value, or a Python number."""
+    if isinstance(x, Array):
+        return x.value
+    return x if type(x) in (int, float, complex) else constant(x)
+
+
+def valued(x: Any) -> EagerInput:
+    """The value of an array, or of what NumPy makes one of."""
+    return x.value if isinstance(x, Array) else constant(x)
+
+
+def _index(key: Any) -> Any:
+    """An index with NumPy's arrays in place of ours."""
+    if isinstance(key, tuple):
+        return tuple(map(_index, key))
+    if isinstance(key, Array):
+        return key.data if key.ndim or key.dtype.kind == "b" else int(key)
+    return key

@@ -1,0 +1,23 @@
+"""Whole programs as one invocation of an eager program."""
+
+from typing import Any
+
+from tiduc.dialect.errors import InputError
+from tiduc.eager.array import Array, valued
+from tiduc.eager.session import session
+from tiduc.program import Program
+from tiduc.runtime.signature import TensorType
+
+
+def call(program: Program, *arguments: Any) -> tuple[Array, ...]:
+    """The outputs of a program, recorded as one invocation; nothing but its arguments and results is kept.
+
+    What the derivative reads of its inside is computed again.  `InputError` where the arguments are not the program's;
+    `RequestError` where it leaves sizes open.
+    """
+    graph = session().recorder.graphs.program(program)
+    values = [valued(x) for x in arguments]
+    given = [TensorType.of(x.data) for x in values]
+    if given != list(graph.input_types):
+        raise InputError(f"{program.name} takes {program.signature}, got ({', '.join(map(str, given))})")
+    return tuple(Array.of(y) for y in session().invoke(graph, values))

@@ -1,0 +1,225 @@
+"""NumPy's universal functions on eager values: one line a function, in StableHLO.
+
+Types are NumPy's: what a function converts its operands to, NumPy is asked itself.
+"""
+
+import functools
+import math
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+from torch_mlir import ir
+
+from tiduc.dialect.types import element, is_complex, is_float, predicate, shape
+from tiduc.eager.graphs import element_type
+from tiduc.eager.record import EagerInput
+from tiduc.eager.session import Operand, apply, constant
+
+Dtypes = tuple["np.dtype[Any]", ...]
+Emitter = Callable[..., Any]
+POWERS = {2: np.square, 1: np.positive, 0.5: np.sqrt, -1: np.reciprocal}
+"""What NumPy's arrays take in place of these powers."""
+
+
+def universal(ufunc: np.ufunc, operands: Sequence[Operand]) -> EagerInput | None:
+    """The result, of the type and shape that NumPy gives it; None where the function is not among these.
+
+    `TypeError` where NumPy has no such types, or it compares complex values by size; `ValueError` where shapes do not
+    fit; `ZeroDivisionError` for integers divided by zero.
+    """
+    name = ufunc.__name__
+    if name not in EMITTERS:
+        return None
+    kinds = tuple([x.data.dtype if isinstance(x, EagerInput) else type(x) for x in operands])
+    dtypes = _resolved(ufunc, kinds)
+    values = [
+        x if isinstance(x, EagerInput) else constant(x, dtype)
+        for x, dtype in zip(operands, dtypes, strict=False)
+    ]
+    if dtypes[0].kind in "iu" and len(values) == 2:
+        _check_integers(name, values[1])
+    np.broadcast_shapes(*[x.data.shape for x in values])  # raises where they do not fit
+    return apply(("universal", name, dtypes), functools.partial(_emit, name, dtypes), *values)
+
+
+def broadcast(b: Any, x: Any, sizes: Sequence[int]) -> Any:
+    """A value of a graph with a shape that its own broadcasts to, by NumPy's rules."""
+    own = shape(x)
+    if own == list(sizes):
+        return x
+    first = len(sizes) - len(own)
+    kept = [d for d, n in enumerate(own) if n == sizes[first + d]]
+    x = b.reshape(x, [own[d] for d in kept])
+    return b.broadcast_in_dim(x, [first + d for d in kept], list(sizes))
+
+
+def converted(b: Any, x: Any, dtype: "np.dtype[Any]") -> Any:
+    """A value of a graph with other elements; a boolean one says which are not zero."""
+    if dtype.kind == "b" and element(x) != element_type(dtype):
+        return b.compare(x, b.zeros_like(x), "NE")
+    return b.convert(x, element_type(dtype))
+
+
+def convert(x: EagerInput, dtype: "np.dtype[Any]") -> EagerInput:
+    """A value with elements of another type; itself where it has that type."""
+    if x.data.dtype == dtype:
+        return x
+    if x.data.dtype.kind == "c" and dtype.kind not in "cb":
+        raise TypeError(f"{x.data.dtype} does not convert to {dtype}: take .real, .imag or np.abs")
+    return apply(("convert", dtype), lambda b, x: [converted(b, x, dtype)], x)
+
+
+@functools.cache
+def _resolved(ufunc: np.ufunc, kinds: tuple[Any, ...]) -> Dtypes:
+    """The types of operands and result, as NumPy chooses them."""
+    dtypes: Dtypes = ufunc.resolve_dtypes((*kinds, None))
+    return dtypes
+
+
+def _emit(name: str, dtypes: Dtypes, b: Any, *operands: Any) -> list[Any]:
+    sizes = np.broadcast_shapes(*[tuple(shape(x)) for x in operands])
+    values = [broadcast(b, converted(b, x, t), sizes) for x, t in zip(operands, dtypes, strict=False)]
+    table = BOOLEAN if dtypes[0].kind == "b" and name in BOOLEAN else EMITTERS
+    return [converted(b, table[name](b, *values), dtypes[-1])]
+
+
+def _check_integers(name: str, second: EagerInput) -> None:
+    if name in ("floor_divide", "remainder", "fmod") and not np.all(second.data):
+        raise ZeroDivisionError(f"np.{name} of integers by zero")
+    if name == "power" and np.any(second.data < 0):
+        raise ValueError("integers to negative integer powers are not allowed")
+
+
+# ---- the functions -----------------------------------------------------------------------------------------
+
+
+def _named(name: str) -> Emitter:
+    return lambda b, x: b.emit(name, (x,), x.type)
+
+
+def _compared(direction: str) -> Emitter:
+    def emit(b: Any, x: Any, y: Any) -> Any:
+        if is_complex(x) and direction not in ("EQ", "NE"):
+            raise TypeError("complex values have no order here: compare their parts")
+        return b.compare(x, y, direction)
+
+    return emit
+
+
+def _scaled(function: str, factor: float) -> Emitter:
+    return lambda b, x: b.multiply(getattr(b, function)(x), b.constant(factor, x))
+
+
+def _is_finite(b: Any, x: Any) -> Any:
+    if is_complex(x):
+        return b.and_(_is_finite(b, b.real(x)), _is_finite(b, b.imag(x)))
+    if is_float(x):
+        return b.emit("stablehlo.is_finite", (x,), predicate(x.type))
+    return b.compare(x, x, "EQ")
+
+
+def _is_unsigned(x: Any) -> bool:
+    return isinstance(element(x), ir.IntegerType) and element(x).is_unsigned
+
+
+def _is_infinite(b: Any, x: Any) -> Any:
+    if is_complex(x):
+        return b.or_(_is_infinite(b, b.real(x)), _is_infinite(b, b.imag(x)))
+    return b.compare(b.abs(x), b.constant(math.inf, x), "EQ") if is_float(x) else b.compare(x, x, "NE")
+
+
+def _remainder(b: Any, x: Any, y: Any) -> Any:
+    """The remainder with the sign of y."""
+    rest, zero = b.remainder(x, y), b.zeros_like(x)
+    below, above = (
+        b.and_(b.compare(rest, zero, r), b.compare(y, zero, s)) for r, s in (("LT", "GT"), ("GT", "LT"))
+    )
+    return b.select(b.or_(below, above), b.add(rest, y), rest)
+
+
+def _floor_divide(b: Any, x: Any, y: Any) -> Any:
+    quotient = b.divide(b.subtract(x, _remainder(b, x, y)), y)
+    return b.round_nearest_even(quotient) if is_float(x) else quotient
+
+
+def _log_add_exp(b: Any, x: Any, y: Any) -> Any:
+    """log(exp x + exp y), from the larger one on where that is finite; smooth where both are equal."""
+    larger = b.maximum(x, y)
+    base = b.select(_is_finite(b, larger), larger, b.zeros_like(x))
+    total = b.add(b.exponential(b.subtract(x, base)), b.exponential(b.subtract(y, base)))
+    return b.add(b.log(total), base)
+
+
+EMITTERS: dict[str, Emitter] = {
+    "absolute": lambda b, x: x if _is_unsigned(x) else b.abs(x),
+    "add": lambda b, x, y: b.add(x, y),
+    "arccos": _named("chlo.acos"),
+    "arccosh": _named("chlo.acosh"),
+    "arcsin": _named("chlo.asin"),
+    "arcsinh": _named("chlo.asinh"),
+    "arctan": _named("chlo.atan"),
+    "arctan2": lambda b, x, y: b.emit("stablehlo.atan2", (x, y), x.type),
+    "arctanh": _named("chlo.atanh"),
+    "bitwise_and": lambda b, x, y: b.and_(x, y),
+    "bitwise_or": lambda b, x, y: b.or_(x, y),
+    "bitwise_xor": lambda b, x, y: b.emit("stablehlo.xor", (x, y), x.type),
+    "cbrt": lambda b, x: b.cbrt(x),
+    "ceil": _named("stablehlo.ceil"),
+    "conjugate": lambda b, x: b.conj(x),
+    "cos": lambda b, x: b.cosine(x),
+    "cosh": lambda b, x: b.cosh(x),
+    "divide": lambda b, x, y: b.divide(x, y),
+    "equal": _compared("EQ"),
+    "exp": lambda b, x: b.exponential(x),
+    "exp2": lambda b, x: b.exponential(b.multiply(x, b.constant(math.log(2), x))),
+    "expm1": _named("stablehlo.exponential_minus_one"),
+    "floor": lambda b, x: b.floor(x),
+    "floor_divide": _floor_divide,
+    "fmod": lambda b, x, y: b.remainder(x, y),
+    "greater": _compared("GT"),
+    "greater_equal": _compared("GE"),
+    "invert": lambda b, x: b.not_(x),
+    "isfinite": _is_finite,
+    "isinf": _is_infinite,
+    "isnan": lambda b, x: b.compare(x, x, "NE"),
+    "less": _compared("LT"),
+    "less_equal": _compared("LE"),
+    "log": lambda b, x: b.log(x),
+    "log10": _scaled("log", 1 / math.log(10)),
+    "log1p": _named("stablehlo.log_plus_one"),
+    "log2": _scaled("log", 1 / math.log(2)),
+    "logaddexp": _log_add_exp,
+    "logical_and": lambda b, x, y: b.and_(x, y),
+    "logical_not": lambda b, x: b.not_(x),
+    "logical_or": lambda b, x, y: b.or_(x, y),
+    "logical_xor": lambda b, x, y: b.emit("stablehlo.xor", (x, y), x.type),
+    "maximum": lambda b, x, y: b.maximum(x, y),
+    "minimum": lambda b, x, y: b.minimum(x, y),
+    "multiply": lambda b, x, y: b.multiply(x, y),
+    "negative": lambda b, x: b.negate(x),
+    "not_equal": _compared("NE"),
+    "positive": lambda b, x: x,
+    "power": lambda b, x, y: b.power(x, y),
+    "reciprocal": lambda b, x: b.divide(b.constant(1, x), x),
+    "remainder": _remainder,
+    "rint": lambda b, x: b.round_nearest_even(x),
+    "sign": lambda b, x: b.sign(x),
+    "sin": lambda b, x: b.sine(x),
+    "sinh": lambda b, x: b.sinh(x),
+    "sqrt": lambda b, x: b.sqrt(x),
+    "square": lambda b, x: b.multiply(x, x),
+    "subtract": lambda b, x, y: b.subtract(x, y),
+    "tan": lambda b, x: b.tan(x),
+    "tanh": lambda b, x: b.tanh(x),
+}
+"""By NumPy's name; the operands have one shape, and the types that NumPy converts them to."""
+
+BOOLEAN: dict[str, Emitter] = {
+    "absolute": lambda b, x: x,
+    "add": lambda b, x, y: b.or_(x, y),
+    "maximum": lambda b, x, y: b.or_(x, y),
+    "minimum": lambda b, x, y: b.and_(x, y),
+    "multiply": lambda b, x, y: b.and_(x, y),
+}
+"""The same of booleans, where it is another op."""

@@ -1,0 +1,141 @@
+"""Executors: what runs the graphs of an eager program, forward and back.
+
+    Interpreter     StableHLO's reference interpreter: at once, and slow on large arrays
+    Iree            IREE's compiled modules: each structure is compiled once, then runs fast
+
+Both take NumPy arrays and give NumPy arrays.  Another one has the three methods of `Executor`.
+"""
+
+from collections.abc import Callable, Sequence
+from typing import Any, Protocol, runtime_checkable
+from weakref import WeakKeyDictionary
+
+import numpy as np
+from torch_mlir import ir
+
+from tiduc.dialect.context import parse, stage
+from tiduc.dialect.errors import CompileError
+from tiduc.dialect.graph import operations
+from tiduc.eager.graphs import Data, RecordedGraph, TransposedLinear
+from tiduc.runtime.reference import Interpreted
+
+Run = Callable[..., Sequence[Data]]
+
+
+class Executor(Protocol):
+    """Runs recorded graphs, and the transposed linear graphs that are made of them."""
+
+    def execute_forward(self, graph: RecordedGraph, inputs: Sequence[Data]) -> Sequence[Data]:
+        """The outputs of a primal graph for these inputs."""
+
+    def run_transposed_linear(
+        self, linear: TransposedLinear, residuals: Sequence[Data], cotangents: Sequence[Data]
+    ) -> Sequence[Data]:
+        """The cotangents toward the inputs in `linear.results`; the arguments are as `linear` lists them."""
+
+    def add_operands(self, x: Data, y: Data) -> Data:
+        """The sum of two arrays of one type."""
+
+
+@runtime_checkable
+class Compiling(Protocol):
+    """An executor that is better told beforehand what it will run."""
+
+    def prepare(self, graphs: Sequence[RecordedGraph]) -> None:
+        """Makes ready to run these graphs."""
+
+
+class _Cached:
+    """Runs graphs by what was made of their text, once for each structure."""
+
+    def __init__(self) -> None:
+        self._by_graph: WeakKeyDictionary[RecordedGraph, Run] = WeakKeyDictionary()
+        self._by_text: dict[str, Run] = {}
+
+    def execute_forward(self, graph: RecordedGraph, inputs: Sequence[Data]) -> Sequence[Data]:
+        return self._ready(graph)(*inputs)
+
+    def run_transposed_linear(
+        self, linear: TransposedLinear, residuals: Sequence[Data], cotangents: Sequence[Data]
+    ) -> Sequence[Data]:
+        if linear.graph is None:
+            return []
+        return self._ready(linear.graph)(*residuals, *cotangents)
+
+    def add_operands(self, x: Data, y: Data) -> Data:
+        """The sum; on the host, where it is one addition an element as everywhere."""
+        return np.asarray(np.add(x, y))
+
+    def _ready(self, graph: RecordedGraph) -> Run:
+        run = self._by_graph.get(graph)
+        if run is None:
+            run = self._by_text.get(graph.text)
+            if run is None:
+                run = self._by_text[graph.text] = self._make(graph)
+            self._by_graph[graph] = run
+        return run
+
+    def _make(self, graph: RecordedGraph) -> Run:
+        raise NotImplementedError
+
+
+class Interpreter(_Cached):
+    """Runs graphs by StableHLO's reference interpreter; has all real and complex types of NumPy's own."""
+
+    def _make(self, graph: RecordedGraph) -> Run:
+        interpreted = Interpreted(graph.text)
+        return lambda *arguments: interpreted(arguments)
+
+
+class Iree(_Cached):
+    """Runs graphs that IREE compiles, for a target of `tiduc.runtime`; `compiled` counts the structures that it has.
+
+    What a backward needs is compiled in one module: that takes little longer than one graph alone.  `CompileError`
+    where IREE cannot compile a graph.
+    """
+
+    def __init__(self, target: str = "cpu") -> None:
+        super().__init__()
+        self.target = target
+        self.compiled = 0
+
+    def prepare(self, graphs: Sequence[RecordedGraph]) -> None:
+        """Compiles those of the graphs that are not yet."""
+        new = {graph.text: graph for graph in graphs if graph not in self._by_graph}
+        new = {text: graph for text, graph in new.items() if text not in self._by_text}
+        if len(new) < 2:
+            return
+        try:
+            functions = self._compile(_joined(list(new.values()), self.target))
+        except CompileError:  # of one of them, which is told of when it is to run
+            return
+        for i, text in enumerate(new):
+            if (run := functions.get(f"f{i}")) is not None:
+                self._by_text[text] = run
+                self.compiled += 1
+
+    def _make(self, graph: RecordedGraph) -> Run:
+        source = graph.program.source(self.target)
+        (run,) = self._compile(source.stablehlo).values()
+        self.compiled += 1
+        return run
+
+    def _compile(self, text: str | bytes) -> dict[str, Run]:
+        from tiduc.runtime.compile import compile_module  # IREE takes longer to import than all of tiduc
+        from tiduc.runtime.run import Module
+
+        return dict(Module(compile_module(text, self.target), self.target))
+
+
+@stage
+def _joined(graphs: Sequence[RecordedGraph], target: str) -> str:
+    """One module with the functions f0, f1, ... of these graphs, but for those that call others."""
+    joined = ir.Module.create()
+    ip = ir.InsertionPoint(joined.body)
+    for i, graph in enumerate(graphs):
+        source = parse(graph.program.source(target).stablehlo)
+        functions = list(operations(source.body))
+        if len(functions) == 1:
+            copy: Any = functions[0].clone(ip)
+            copy.attributes["sym_name"] = ir.StringAttr.get(f"f{i}")
+    return str(joined)

@@ -1,0 +1,346 @@
+"""NumPy's functions on eager arrays, by `__array_function__`: what NumPy hands over, in terms of values.
+
+What has no derivative and tells where something is, such as `argmax`, NumPy does itself, on the elements.
+"""
+
+from collections.abc import Callable, Sequence
+from typing import Any, TypeVar
+
+import numpy as np
+from numpy.lib.array_utils import normalize_axis_index, normalize_axis_tuple
+
+from tiduc.eager import movement, products
+from tiduc.eager.array import Array, valued
+from tiduc.eager.indexing import Positions, get
+from tiduc.eager.reductions import Axes, reduce, variance
+
+FUNCTIONS: dict[Any, Callable[..., Any]] = {}
+"""NumPy's function, and ours in its place."""
+
+
+Implementation = TypeVar("Implementation", bound=Callable[..., Any])
+
+
+def implements(*functions: Any) -> Callable[[Implementation], Implementation]:
+    """Decorates what takes the place of NumPy's functions."""
+
+    def decorate(implementation: Implementation) -> Implementation:
+        FUNCTIONS.update(dict.fromkeys(functions, implementation))
+        return implementation
+
+    return decorate
+
+
+def array(x: Any) -> Array:
+    """An eager array of what NumPy makes one of; itself where it is one."""
+    return x if isinstance(x, Array) else Array(x)
+
+
+# ---- reductions --------------------------------------------------------------------------------------------
+
+
+def _reduction(name: str) -> Callable[..., Array]:
+    def implementation(x: Any, axis: Axes = None, dtype: Any = None, keepdims: bool = False) -> Array:
+        return Array.of(reduce(name, valued(x), axis, keepdims, dtype))
+
+    return implementation
+
+
+def _choice(name: str) -> Callable[..., Array]:
+    def implementation(x: Any, axis: Axes = None, keepdims: bool = False) -> Array:
+        return Array.of(reduce(name, valued(x), axis, keepdims))
+
+    return implementation
+
+
+FUNCTIONS.update({np.sum: _reduction("sum"), np.prod: _reduction("prod"), np.mean: _reduction("mean")})
+FUNCTIONS.update({np.max: _choice("max"), np.amax: _choice("max"), np.min: _choice("min")})
+FUNCTIONS.update({np.amin: _choice("min"), np.any: _choice("any"), np.all: _choice("all")})
+
+
+@implements(np.var)
+def var(x: Any, axis: Axes = None, ddof: float = 0, keepdims: bool = False) -> Array:
+    return Array.of(variance(valued(x), axis, keepdims, ddof))
+
+
+@implements(np.std)
+def std(x: Any, axis: Axes = None, ddof: float = 0, keepdims: bool = False) -> Array:
+    return Array.of(variance(valued(x), axis, keepdims, ddof, root=True))
+
+
+@implements(np.linalg.norm)
+def norm(x: Any, axis: Axes = None, keepdims: bool = False) -> Array:
+    """The root of the sum of squares, along one axis, or of all elements."""
+    x = array(x)
+    if axis is not None and not isinstance(axis, int):
+        raise TypeError("only the norm of vectors, or of all elements")
+    square: Any = np.square(np.abs(x))
+    result: Array = np.sqrt(np.sum(square, axis=axis, keepdims=keepdims))
+    return result
+
+
+# ---- products ----------------------------------------------------------------------------------------------
+
+
+@implements(np.dot)
+def dot(x: Any, y: Any) -> Array:
+    a, c = valued(x), valued(y)
+    if not a.data.ndim or not c.data.ndim:
+        product: Array = array(x) * y
+        return product
+    last = c.data.ndim - 2 if c.data.ndim > 1 else 0
+    return Array.of(products.tensordot(a, c, ([a.data.ndim - 1], [last])))
+
+
+@implements(np.tensordot)
+def tensordot(x: Any, y: Any, axes: Any = 2) -> Array:
+    a, c = valued(x), valued(y)
+    if isinstance(axes, int):
+        axes = list(range(a.data.ndim - axes, a.data.ndim)), list(range(axes))
+    of_x, of_y = ([d] if isinstance(d, int) else list(d) for d in axes)
+    return Array.of(products.tensordot(a, c, (of_x, of_y)))
+
+
+@implements(np.outer)
+def outer(x: Any, y: Any) -> Array:
+    return Array.of(products.tensordot(valued(array(x).ravel()), valued(array(y).ravel()), ([], [])))
+
+
+@implements(np.inner)
+def inner(x: Any, y: Any) -> Array:
+    a, c = valued(x), valued(y)
+    return Array.of(products.tensordot(a, c, ([a.data.ndim - 1], [c.data.ndim - 1])))
+
+
+# ---- shapes ------------------------------------------------------------------------------------------------
+
+
+@implements(np.reshape)
+def reshape(x: Any, shape: Any) -> Array:
+    return array(x).reshape(shape)
+
+
+@implements(np.ravel)
+def ravel(x: Any) -> Array:
+    return array(x).ravel()
+
+
+@implements(np.transpose)
+def transpose(x: Any, axes: Any = None) -> Array:
+    return array(x).transpose(*([] if axes is None else [axes]))
+
+
+@implements(np.swapaxes)
+def swapaxes(x: Any, axis1: int, axis2: int) -> Array:
+    order = list(range(array(x).ndim))
+    order[axis1], order[axis2] = order[axis2], order[axis1]
+    return array(x).transpose(order)
+
+
+@implements(np.moveaxis)
+def moveaxis(x: Any, source: Any, destination: Any) -> Array:
+    rank = array(x).ndim
+    moved = dict(
+        zip(normalize_axis_tuple(destination, rank), normalize_axis_tuple(source, rank), strict=True)
+    )
+    rest = iter(d for d in range(rank) if d not in moved.values())
+    return array(x).transpose([moved[d] if d in moved else next(rest) for d in range(rank)])
+
+
+@implements(np.expand_dims)
+def expand_dims(x: Any, axis: Any) -> Array:
+    rank = array(x).ndim + (1 if isinstance(axis, int) else len(axis))
+    new = normalize_axis_tuple(axis, rank)
+    sizes = iter(array(x).shape)
+    return array(x).reshape([1 if d in new else next(sizes) for d in range(rank)])
+
+
+@implements(np.squeeze)
+def squeeze(x: Any, axis: Any = None) -> Array:
+    sizes = array(x).shape
+    dropped = (
+        [d for d, n in enumerate(sizes) if n == 1] if axis is None else normalize_axis_tuple(axis, len(sizes))
+    )
+    if any(sizes[d] != 1 for d in dropped):
+        raise ValueError(f"axis {axis} of shape {sizes} is not of size 1")
+    return array(x).reshape([n for d, n in enumerate(sizes) if d not in dropped])
+
+
+@implements(np.broadcast_to)
+def broadcast_to(x: Any, shape: Any) -> Array:
+    sizes = (shape,) if isinstance(shape, int) else tuple(shape)
+    return Array.of(movement.broadcast_to(valued(x), sizes))
+
+
+@implements(np.flip)
+def flip(x: Any, axis: Any = None) -> Array:
+    rank = array(x).ndim
+    return Array.of(
+        movement.flip(valued(x), normalize_axis_tuple(range(rank) if axis is None else axis, rank))
+    )
+
+
+# ---- putting together --------------------------------------------------------------------------------------
+
+
+@implements(np.concatenate)
+def concatenate(arrays: Sequence[Any], axis: int | None = 0) -> Array:
+    if axis is None:
+        arrays, axis = [array(x).ravel() for x in arrays], 0
+    return Array.of(movement.concatenate([valued(x) for x in arrays], axis))
+
+
+@implements(np.stack)
+def stack(arrays: Sequence[Any], axis: int = 0) -> Array:
+    return concatenate([expand_dims(x, axis) for x in arrays], axis)
+
+
+@implements(np.vstack)
+def vstack(tup: Sequence[Any]) -> Array:
+    return concatenate([x if array(x).ndim > 1 else array(x).reshape(1, -1) for x in tup], 0)
+
+
+@implements(np.hstack)
+def hstack(tup: Sequence[Any]) -> Array:
+    parts = [x if array(x).ndim else array(x).reshape(1) for x in tup]
+    return concatenate(parts, 0 if array(parts[0]).ndim == 1 else 1)
+
+
+@implements(np.split, np.array_split)
+def split(x: Any, parts: Any, axis: int = 0) -> list[Array]:
+    """Views, as in NumPy."""
+    x = array(x)
+    axis = normalize_axis_index(axis, x.ndim)
+    positions = np.array_split(np.arange(x.shape[axis]), parts)
+    before = (slice(None),) * axis
+    return [x[(*before, slice(int(p[0]), int(p[-1]) + 1) if len(p) else slice(0, 0))] for p in positions]
+
+
+# ---- choosing ----------------------------------------------------------------------------------------------
+
+
+@implements(np.where)
+def where(condition: Any, x: Any, y: Any) -> Array:
+    c = valued(condition)
+    dtype = np.result_type(*[v.dtype if hasattr(v, "dtype") else v for v in (x, y)])
+    a, d = (v.value if isinstance(v, Array) else valued(np.asarray(v, dtype)) for v in (x, y))
+    return Array.of(movement.select(c, a, d))
+
+
+@implements(np.clip)
+def clip(x: Any, a_min: Any = None, a_max: Any = None) -> Array:
+    if a_min is None or a_max is None:
+        if a_min is None and a_max is None:
+            return array(x)
+        bounded: Any = np.maximum(x, a_min) if a_max is None else np.minimum(x, a_max)
+        return array(bounded)
+    dtype = np.result_type(*[v.dtype if hasattr(v, "dtype") else v for v in (x, a_min, a_max)])
+    low, high = (v.value if isinstance(v, Array) else valued(np.asarray(v, dtype)) for v in (a_min, a_max))
+    return Array.of(movement.clip(valued(x), low, high, dtype))
+
+
+def _at(x: Any, positions: Any) -> Array:
+    """The elements at flat positions."""
+    return Array.of(get(valued(x), Positions(np.ascontiguousarray(positions, np.int64))))
+
+
+def _every(x: Any) -> Any:
+    """The flat position of each element."""
+    return np.arange(array(x).size).reshape(array(x).shape)
+
+
+def _plain(x: Any) -> Any:
+    return x.data if isinstance(x, Array) else x
+
+
+@implements(np.take)
+def take(x: Any, indices: Any, axis: int | None = None) -> Array:
+    return _at(x, np.take(_every(x), _plain(indices), axis=axis))
+
+
+@implements(np.take_along_axis)
+def take_along_axis(x: Any, indices: Any, axis: int) -> Array:
+    return _at(x, np.take_along_axis(_every(x), _plain(indices), axis=axis))
+
+
+@implements(np.sort)
+def sort(x: Any, axis: int = -1) -> Array:
+    """In the order that NumPy finds; equal elements stay in theirs."""
+    return take_along_axis(x, np.argsort(array(x).data, axis=axis, kind="stable"), axis)
+
+
+@implements(np.diagonal)
+def diagonal(x: Any, offset: int = 0, axis1: int = 0, axis2: int = 1) -> Array:
+    return _at(x, np.diagonal(_every(x), offset, axis1, axis2))
+
+
+@implements(np.trace)
+def trace(x: Any, offset: int = 0) -> Array:
+    return diagonal(x, offset).sum(axis=-1)
+
+
+@implements(np.roll)
+def roll(x: Any, shift: Any, axis: Any = None) -> Array:
+    return _at(x, np.roll(_every(x), shift, axis))
+
+
+@implements(np.repeat)
+def repeat(x: Any, repeats: Any, axis: int | None = None) -> Array:
+    return _at(x, np.repeat(_every(x), _plain(repeats), axis))
+
+
+@implements(np.tile)
+def tile(x: Any, reps: Any) -> Array:
+    return _at(x, np.tile(_every(x), reps))
+
+
+def _triangle(function: Any) -> Callable[..., Array]:
+    def implementation(x: Any, k: int = 0) -> Array:
+        inside = function(np.ones(array(x).shape[-2:], np.bool_), k)
+        return where(inside, x, 0)
+
+    return implementation
+
+
+FUNCTIONS.update({np.tril: _triangle(np.tril), np.triu: _triangle(np.triu)})
+
+
+# ---- where, and how many -----------------------------------------------------------------------------------
+
+
+def _by_numpy(function: Any) -> Callable[..., Any]:
+    def implementation(*args: Any, **kwargs: Any) -> Any:
+        return function(*map(_plain, args), **{name: _plain(x) for name, x in kwargs.items()})
+
+    return implementation
+
+
+for _function in (np.argmax, np.argmin, np.argsort, np.nonzero, np.searchsorted, np.shape, np.ndim, np.size):
+    FUNCTIONS[_function] = _by_numpy(_function)
+FUNCTIONS[np.array_equal] = _by_numpy(np.array_equal)
+FUNCTIONS[np.allclose] = _by_numpy(np.allclose)
+
+
+@implements(np.zeros_like)
+def zeros_like(x: Array, dtype: Any = None) -> Array:
+    return Array(np.zeros(x.shape, dtype or x.dtype))
+
+
+@implements(np.ones_like)
+def ones_like(x: Array, dtype: Any = None) -> Array:
+    return Array(np.ones(x.shape, dtype or x.dtype))
+
+
+@implements(np.copy)
+def copy(x: Array) -> Array:
+    return x.copy()
+
+
+@implements(np.real)
+def real(x: Array) -> Array:
+    return x.real
+
+
+@implements(np.imag)
+def imag(x: Array) -> Array:
+    return x.imag

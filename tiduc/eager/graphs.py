@@ -1,0 +1,186 @@
+"""Graphs as eager programs record them: each stands for all of equal structure, and knows its transposed linear graphs.
+
+    F: y = mul x, c        transposed for the cotangent of y, toward x:    (c, ct) -> mul c, ct
+
+A recorded graph is one op, or a whole program.  Its transpose is made once for each choice of outputs that have a
+cotangent, of inputs that want one, and of values at hand; by the same stages that differentiate a program.
+"""
+
+import functools
+from collections.abc import Callable, Hashable, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+from torch_mlir import ir
+
+from tiduc.dialect.context import stage
+from tiduc.dialect.errors import InputError, RequestError
+from tiduc.dialect.graph import Graph, Value
+from tiduc.dialect.types import is_open
+from tiduc.dialect.view import View
+from tiduc.engines import text_with_main
+from tiduc.passes.close import close
+from tiduc.passes.materialize_merge import Zero
+from tiduc.passes.rules import OPSET
+from tiduc.ports import Port
+from tiduc.program import Program
+from tiduc.runtime.signature import DTYPES, ELEMENTS, TensorType
+
+Data = Any
+"""An array as the executor has it; NumPy's, of those that ship."""
+Spec = tuple["np.dtype[Any]", tuple[int, ...]]
+"""The element type and shape of an array."""
+Emit = Callable[..., Sequence[Any]]
+"""(builder, inputs...) -> outputs: emits the ops of a recorded graph."""
+
+
+class RecordedGraph:
+    """A primal graph that invocations are recorded with; immutable, but for what was derived of it so far.
+
+    `inputs` and `outputs` are its values, `input_types` and `output_types` their types; `differentiable` flags the
+    outputs that have a cotangent.  `RequestError` where the program leaves sizes open, or passes what is no array.
+    """
+
+    def __init__(self, program: Program) -> None:
+        if any(isinstance(port.value, Zero) for port in program.outputs):
+            program = _with_explicit_zeros(program)
+        for port in (*program.inputs, *program.outputs):
+            if not isinstance(port.type, ir.RankedTensorType) or is_open(port.type):
+                raise RequestError(
+                    f"{port.name!r} of type {port.type} cannot be recorded: its sizes are not known"
+                )
+        self.program = program
+        self.inputs: tuple[Value, ...] = tuple(program.view.input(port.value) for port in program.inputs)
+        self.outputs: tuple[Value, ...] = tuple(port.value for port in program.outputs)
+        self.input_types = tuple(value.type for value in program.signature.inputs)
+        self.output_types = tuple(value.type for value in program.signature.outputs)
+        tangent_type = program.opset.builder.tangent_type
+        self.accepts_grad = tuple(tangent_type(x.type) is not None for x in self.inputs)
+        self.differentiable = tuple(tangent_type(y.type) is not None for y in self.outputs)
+        self._transposed: dict[Hashable, TransposedLinear] = {}
+
+    @functools.cached_property
+    def text(self) -> str:
+        """Its StableHLO text, with the name `main`: equal for equal structure."""
+        return text_with_main(self.program)
+
+    def transposed(
+        self, slots: tuple[int, ...], wrt: tuple[int, ...], given: tuple[Value, ...]
+    ) -> "TransposedLinear":
+        """The transpose that takes cotangents of the outputs at `slots` and gives those of the inputs at `wrt`.
+
+        `given` are the values of the graph that are at hand; what it reads of others, it computes again.
+        `Unsupported` where an op has no rule.
+        """
+        key = slots, wrt, given
+        found = self._transposed.get(key)
+        if found is None:
+            found = self._transposed[key] = self._transpose(slots, wrt, given)
+        return found
+
+    @stage
+    def _transpose(
+        self, slots: tuple[int, ...], wrt: tuple[int, ...], given: tuple[Value, ...]
+    ) -> "TransposedLinear":
+        program = self.program
+        view, opset = program.view, program.opset
+        vjp = replace(program, outputs=tuple(program.outputs[i] for i in slots)).vjp(list(wrt))
+        seeds = [view.input(port.value) for port in vjp.inputs[len(self.inputs) :]]
+        cotangents = [port.value for port in vjp.outputs[len(slots) :]]
+        results = [i for i, x in enumerate(cotangents) if not isinstance(x, Zero)]
+        closed = close(view, [cotangents[i] for i in results], [*given, *seeds], opset)
+        read = {x for op in closed.definitions for x in (*op.operands, *op.captures)} | set(closed.outputs)
+        used = [i for i, x in enumerate(closed.inputs.values()) if x in read]
+        keys = [closed.keys[i] for i in used]
+        return TransposedLinear(
+            tuple(given[i] for i in used if i < len(given)),
+            tuple(i - len(given) for i in used if i >= len(given)),
+            tuple(wrt[i] for i in results),
+            RecordedGraph(_program_of(program, closed, keys)) if results else None,
+        )
+
+
+@dataclass(frozen=True, eq=False)
+class TransposedLinear:
+    """A transposed linear graph: reads `residuals`, values of the primal graph, then cotangents.
+
+    `seeds` says which of the cotangents given it reads, by position, and `results` toward which inputs of the primal
+    graph it gives one; the others are zero.  `graph` takes residuals and cotangents, in this order; None where all is
+    zero.
+    """
+
+    residuals: tuple[Value, ...]
+    seeds: tuple[int, ...]
+    results: tuple[int, ...]
+    graph: RecordedGraph | None
+
+
+def _program_of(program: Program, graph: Graph, keys: Sequence[str]) -> Program:
+    """The program that a closed graph is, with some of its inputs."""
+    graph.attributes.pop("sym_visibility", None)
+    inputs = tuple(Port(f"arg{i}", graph.inputs[key].type, key) for i, key in enumerate(keys))
+    outputs = tuple(Port(f"result{i}", y.type, y) for i, y in enumerate(graph.outputs) if y is not None)
+    return replace(program, name=graph.name, inputs=inputs, outputs=outputs)
+
+
+@stage
+def _with_explicit_zeros(program: Program) -> Program:
+    inputs = [program.view.input(port.value) for port in program.inputs]
+    wanted = [port.type if isinstance(port.value, Zero) else port.value for port in program.outputs]
+    closed = close(program.view, wanted, inputs, program.opset)
+    return _program_of(program, closed, closed.keys)
+
+
+class Graphs:
+    """The recorded graphs met so far, one for each structure: what is derived of one serves all its invocations."""
+
+    def __init__(self) -> None:
+        self._by_kind: dict[Hashable, RecordedGraph] = {}
+        self._by_text: dict[str, RecordedGraph] = {}
+
+    def op(self, kind: Hashable, specs: tuple[Spec, ...], emit: Emit) -> RecordedGraph:
+        """The graph of what `emit` makes of inputs of these types; `kind` tells it from others.
+
+        Called once for each kind and types, so it may depend on nothing else.
+        """
+        found = self._by_kind.get((kind, specs))
+        if found is None:
+            found = self._by_kind[kind, specs] = _emitted(specs, emit)
+        return found
+
+    def program(self, program: Program) -> RecordedGraph:
+        """A whole program as one graph; programs of equal text are one."""
+        text = text_with_main(program)
+        found = self._by_text.get(text)
+        if found is None:
+            found = self._by_text[text] = RecordedGraph(program)
+        return found
+
+
+@stage
+def _emitted(specs: Sequence[Spec], emit: Emit) -> RecordedGraph:
+    view = View(ir.Module.create())
+    b: Any = OPSET.builder(view, "main")
+    inputs = [b.input(f"arg{i}", tensor_type(*spec)) for i, spec in enumerate(specs)]
+    graph = b.finish(list(emit(b, *inputs)))
+    ports = tuple(Port(key, x.type, key) for key, x in graph.inputs.items())
+    outputs = tuple(Port(f"result{i}", y.type, y) for i, y in enumerate(graph.outputs))
+    return RecordedGraph(Program(view, "main", ports, outputs))
+
+
+def element_type(dtype: "np.dtype[Any]") -> Any:
+    """The MLIR type of the elements of an array; `InputError` where there is none."""
+    return tensor_type(dtype, ()).element_type
+
+
+@functools.cache
+@stage
+def tensor_type(dtype: "np.dtype[Any]", shape: tuple[int, ...]) -> Any:
+    """The tensor type of an array; `InputError` where MLIR has no such elements."""
+    name = ELEMENTS.get(dtype)
+    if name is None:
+        raise InputError(
+            f"arrays of {dtype} cannot be computed with; known: {', '.join(map(str, DTYPES.values()))}"
+        )
+    return ir.Type.parse(f"tensor<{TensorType(shape, name)}>")

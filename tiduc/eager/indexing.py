@@ -1,0 +1,168 @@
+"""Indexing of eager values by NumPy's rules, reading and writing.
+
+Ints, and slices of step 1, are a dynamic slice; any other index, such as arrays, booleans or steps, is a gather at flat
+positions, which NumPy itself finds.  Positions are operands, not constants: `x[i]` in a loop is one op, compiled once.
+"""
+
+import math
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from torch_mlir._mlir_libs import _stablehlo as hlo
+
+from tiduc.dialect.types import shape, with_shape
+from tiduc.eager.elementwise import convert
+from tiduc.eager.movement import broadcast_to, reshape
+from tiduc.eager.record import EagerInput
+from tiduc.eager.session import Key, apply, constant
+
+
+@dataclass(frozen=True)
+class Box:
+    """A basic index: `sizes` elements from `start` on along each dimension, in the shape `result`."""
+
+    start: tuple[int, ...]
+    sizes: tuple[int, ...]
+    result: tuple[int, ...]
+
+
+@dataclass(frozen=True, eq=False)
+class Positions:
+    """Any other index: the flat position of each element."""
+
+    flat: "np.ndarray[Any, np.dtype[np.int64]]"
+
+
+Index = Box | Positions
+
+
+def index_of(key: Any, sizes: tuple[int, ...]) -> Index:
+    """What NumPy's index means for an array of a shape; `IndexError` as NumPy has it."""
+    entries = key if isinstance(key, tuple) else (key,)
+    if all(_is_basic(entry) for entry in entries) and (box := _box(entries, sizes)) is not None:
+        return box
+    every = np.arange(math.prod(sizes)).reshape(sizes)
+    return Positions(np.ascontiguousarray(every[key], np.int64))
+
+
+def sizes_of(index: Index) -> tuple[int, ...]:
+    """The shape of what is at an index."""
+    return index.result if isinstance(index, Box) else index.flat.shape
+
+
+def is_view(key: Any, sizes: tuple[int, ...]) -> bool:
+    """NumPy gives a view for this index, and not a copy or a scalar."""
+    entries = key if isinstance(key, tuple) else (key,)
+    is_array = bool(sizes) or any(entry is Ellipsis for entry in entries)
+    return is_array and all(_is_basic(entry, any_step=True) for entry in entries)
+
+
+def _is_basic(entry: Any, any_step: bool = False) -> bool:
+    if isinstance(entry, slice):
+        return any_step or entry.step in (None, 1)
+    if isinstance(entry, bool | np.bool_):
+        return False
+    return entry is None or entry is Ellipsis or isinstance(entry, int | np.integer)
+
+
+def _box(entries: tuple[Any, ...], sizes: tuple[int, ...]) -> Box | None:
+    """The box of a basic index; None where NumPy is to say what is wrong with it."""
+    used = sum(entry is not None and entry is not Ellipsis for entry in entries)
+    if used > len(sizes) or sum(entry is Ellipsis for entry in entries) > 1:
+        return None
+    if not any(entry is Ellipsis for entry in entries):
+        entries = (*entries, Ellipsis)
+    start: list[int] = []
+    lengths: list[int] = []
+    result: list[int] = []
+    for entry in entries:
+        if entry is None:
+            result.append(1)
+        elif entry is Ellipsis:
+            rest = sizes[len(start) : len(start) + len(sizes) - used]
+            start += [0] * len(rest)
+            lengths += rest
+            result += rest
+        elif isinstance(entry, slice):
+            first, last, _ = entry.indices(sizes[len(start)])
+            start.append(first)
+            lengths.append(max(last - first, 0))
+            result.append(lengths[-1])
+        else:
+            n = sizes[len(start)]
+            if not -n <= entry < n:
+                return None
+            start.append(int(entry) % n)
+            lengths.append(1)
+    return Box(tuple(start), tuple(lengths), tuple(result))
+
+
+def get(x: EagerInput, index: Index) -> EagerInput:
+    """The elements at an index, as a value of its own."""
+    if math.prod(sizes_of(index)) == 0:
+        return EagerInput(Key(), np.zeros(sizes_of(index), x.data.dtype))
+    if isinstance(index, Positions):
+        return _gathered(x, index.flat)
+    if index.sizes == x.data.shape:
+        return reshape(x, index.result)
+    sizes, result = index.sizes, index.result
+
+    def emit(b: Any, x: Any, *start: Any) -> list[Any]:
+        return [b.reshape(b.dynamic_slice(x, start, sizes), result)]
+
+    return apply(("slice", sizes, result), emit, x, *map(constant, np.array(index.start, np.int64)))
+
+
+def put(x: EagerInput, index: Index, new: EagerInput) -> EagerInput:
+    """x with other elements at an index; where that names one twice, the last one counts, as in NumPy."""
+    sizes = sizes_of(index)
+    new = convert(broadcast_to(_without_leading_ones(new, len(sizes)), sizes), x.data.dtype)
+    if math.prod(sizes) == 0:
+        return x
+    if isinstance(index, Positions):
+        return _scattered(x, index.flat, new)
+    box = index.sizes
+    if box == x.data.shape:
+        return reshape(new, box)
+
+    def emit(b: Any, x: Any, new: Any, *start: Any) -> list[Any]:
+        return [b.dynamic_update_slice(x, b.reshape(new, box), start)]
+
+    return apply(("update", box), emit, x, new, *map(constant, np.array(index.start, np.int64)))
+
+
+def _without_leading_ones(x: EagerInput, rank: int) -> EagerInput:
+    """What is assigned may have more dimensions than there are, if they are of size 1."""
+    sizes = x.data.shape
+    while len(sizes) > rank and sizes[0] == 1:
+        sizes = sizes[1:]
+    return reshape(x, sizes)
+
+
+def _gathered(x: EagerInput, flat: "np.ndarray[Any, np.dtype[np.int64]]") -> EagerInput:
+    rank = flat.ndim
+
+    def emit(b: Any, x: Any, positions: Any) -> list[Any]:
+        line = b.reshape(x, [math.prod(shape(x))])
+        at = b.reshape(positions, [*shape(positions), 1])
+        numbers = hlo.GatherDimensionNumbers.get([], [0], [], [], [0], rank)
+        return [b.gather(line, at, numbers, (1,), with_shape(x.type, shape(positions)))]
+
+    return apply(("gather",), emit, x, constant(flat))
+
+
+def _scattered(x: EagerInput, flat: "np.ndarray[Any, np.dtype[np.int64]]", new: EagerInput) -> EagerInput:
+    flat, new = flat.reshape(-1), reshape(new, (flat.size,))
+    last = np.sort(flat.size - 1 - np.unique(flat[::-1], return_index=True)[1])
+    if last.size < flat.size:
+        flat, new = flat[last], _gathered(new, last)
+
+    def emit(b: Any, x: Any, positions: Any, new: Any) -> list[Any]:
+        line = b.reshape(x, [math.prod(shape(x))])
+        at = b.reshape(positions, [*shape(positions), 1])
+        numbers = hlo.ScatterDimensionNumbers.get([], [0], [], [], [0], 1)
+        written = b.scatter(line, at, new, numbers, reducer=None, unique=True)
+        return [b.reshape(written, shape(x))]
+
+    return apply(("scatter",), emit, x, constant(flat), new)

@@ -1,0 +1,90 @@
+"""What moves the elements of eager values, or chooses among them, with NumPy's shapes and types."""
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+from numpy.lib.array_utils import normalize_axis_index
+
+from tiduc.dialect.types import is_complex, is_float
+from tiduc.eager.elementwise import broadcast, converted
+from tiduc.eager.record import EagerInput
+from tiduc.eager.session import apply
+
+
+def reshape(x: EagerInput, sizes: tuple[int, ...]) -> EagerInput:
+    """The elements in row-major order, in another shape of as many."""
+    if x.data.shape == sizes:
+        return x
+    return apply(("reshape", sizes), lambda b, x: [b.reshape(x, sizes)], x)
+
+
+def transpose(x: EagerInput, order: tuple[int, ...]) -> EagerInput:
+    """Dimension i is that of number `order[i]`."""
+    if order == tuple(range(x.data.ndim)):
+        return x
+    return apply(("transpose", order), lambda b, x: [b.transpose(x, order)], x)
+
+
+def broadcast_to(x: EagerInput, sizes: tuple[int, ...]) -> EagerInput:
+    """`np.broadcast_to`; `ValueError` where the shape does not broadcast to that."""
+    if x.data.shape == sizes:
+        return x
+    if np.broadcast_shapes(x.data.shape, sizes) != sizes:
+        raise ValueError(f"the shape {x.data.shape} does not broadcast to {sizes}")
+    return apply(("broadcast", sizes), lambda b, x: [broadcast(b, x, sizes)], x)
+
+
+def flip(x: EagerInput, axes: tuple[int, ...]) -> EagerInput:
+    """`np.flip` along axes."""
+    return apply(("flip", axes), lambda b, x: [b.reverse(x, axes)], x)
+
+
+def concatenate(parts: Sequence[EagerInput], axis: int) -> EagerInput:
+    """`np.concatenate`; `ValueError` where shapes do not fit."""
+    if not parts:
+        raise ValueError("nothing to concatenate")
+    axis = normalize_axis_index(axis, parts[0].data.ndim)
+    rest = {(*x.data.shape[:axis], *x.data.shape[axis + 1 :]) for x in parts}
+    if len(rest) > 1 or len({x.data.ndim for x in parts}) > 1:
+        raise ValueError(f"shapes {[x.data.shape for x in parts]} do not fit along axis {axis}")
+    dtype = np.result_type(*[x.data.dtype for x in parts])
+
+    def emit(b: Any, *parts: Any) -> list[Any]:
+        return [b.concatenate([converted(b, x, dtype) for x in parts], axis)]
+
+    return apply(("concatenate", axis, dtype), emit, *parts)
+
+
+def select(condition: EagerInput, x: EagerInput, y: EagerInput) -> EagerInput:
+    """`np.where`; nothing of what is not chosen comes through, in the derivative neither."""
+    dtype = np.result_type(x.data.dtype, y.data.dtype)
+    sizes = np.broadcast_shapes(condition.data.shape, x.data.shape, y.data.shape)
+
+    def emit(b: Any, condition: Any, x: Any, y: Any) -> list[Any]:
+        chosen = broadcast(b, converted(b, condition, np.dtype(bool)), sizes)
+        return [b.select(chosen, *[broadcast(b, converted(b, v, dtype), sizes) for v in (x, y)])]
+
+    return apply(("select", dtype), emit, condition, x, y)
+
+
+def clip(x: EagerInput, low: EagerInput, high: EagerInput, dtype: "np.dtype[Any]") -> EagerInput:
+    """`np.clip`, of a type; at a bound the derivative is 0, as of StableHLO's clamp."""
+    sizes = np.broadcast_shapes(x.data.shape, low.data.shape, high.data.shape)
+
+    def emit(b: Any, *values: Any) -> list[Any]:
+        x, low, high = (broadcast(b, converted(b, v, dtype), sizes) for v in values)
+        return [b.clamp(low, x, high)]
+
+    return apply(("clip", dtype), emit, x, low, high)
+
+
+def part(x: EagerInput, name: str) -> EagerInput:
+    """`real` or `imag`; of a real value, the value and zeros."""
+
+    def emit(b: Any, x: Any) -> list[Any]:
+        if is_complex(x) or is_float(x):
+            return [getattr(b, name)(x)]
+        return [x if name == "real" else b.zeros_like(x)]
+
+    return apply((name,), emit, x)

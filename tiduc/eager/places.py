@@ -1,0 +1,82 @@
+"""Places: where an array has its value, or a part of that of another one.
+
+    x        Place(cell, ())            x[1:]     Place(cell, (read [1:], write [1:]))       writes go to x's cell
+
+Values never change; to write is to put another value into the cell.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from tiduc.eager.record import EagerInput
+from tiduc.eager.session import is_recording
+
+Read = Callable[[EagerInput], EagerInput]
+Write = Callable[[EagerInput, EagerInput], EagerInput]
+"""(a whole, a new part) -> the whole with that part."""
+
+
+@dataclass
+class _Cell:
+    """A value, and how many it had before."""
+
+    value: EagerInput
+    version: int = 0
+
+
+class Place:
+    """A cell, or a part of it: what the steps of `path` read, one after the other."""
+
+    __slots__ = ("_cell", "_part", "_path", "_seen")
+
+    def __init__(
+        self, value: EagerInput, cell: _Cell | None = None, path: tuple[tuple[Read, Write], ...] = ()
+    ) -> None:
+        self._cell = cell if cell is not None else _Cell(value)
+        self._path = path
+        self._part, self._seen = value, self._cell.version
+
+    @property
+    def is_part(self) -> bool:
+        return bool(self._path)
+
+    @property
+    def version(self) -> int:
+        """How often the cell was written to."""
+        return self._cell.version
+
+    @property
+    def value(self) -> EagerInput:
+        """The value that it has now."""
+        cell = self._cell
+        if self._seen != cell.version:
+            self._part = cell.value
+            for read, _ in self._path:
+                self._part = read(self._part)
+            self._seen = cell.version
+        return self._part
+
+    def part(self, read: Read, write: Write) -> "Place":
+        """A part of it."""
+        return Place(read(self.value), self._cell, (*self._path, (read, write)))
+
+    def replace(self, value: EagerInput) -> None:
+        """Makes another value stand for the same elements."""
+        self._cell.value = self._part = value
+
+    def assign(self, new: EagerInput) -> None:
+        """Writes a value, of the same shape and type, to the cell.
+
+        Where nothing is recorded, a leaf stays that leaf: so a parameter takes a step.
+        """
+        cell = self._cell
+        wholes = [cell.value]
+        for read, _ in self._path[:-1]:
+            wholes.append(read(wholes[-1]))
+        for (_, write), whole in reversed(list(zip(self._path, wholes, strict=False))):
+            new = write(whole, new)
+        old = cell.value
+        if not is_recording() and old.trace is None and old.requires_grad:
+            new = EagerInput(old.key, new.data, None, True)
+        cell.value = new
+        cell.version += 1

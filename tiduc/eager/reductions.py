@@ -1,0 +1,109 @@
+"""Reductions of eager values, with NumPy's shapes and types."""
+
+import functools
+import math
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+from numpy.lib.array_utils import normalize_axis_tuple
+
+from tiduc.dialect.types import shape
+from tiduc.eager.elementwise import broadcast, converted
+from tiduc.eager.record import EagerInput
+from tiduc.eager.session import apply
+
+Axes = int | tuple[int, ...] | None
+BY_UFUNC = {
+    "add": "sum",
+    "multiply": "prod",
+    "maximum": "max",
+    "minimum": "min",
+    "logical_or": "any",
+    "logical_and": "all",
+}
+"""What NumPy's functions of two operands make of many."""
+
+
+def reduce(
+    name: str, x: EagerInput, axis: Axes = None, keepdims: bool = False, dtype: Any = None
+) -> EagerInput:
+    """`np.sum`, `prod`, `max`, `min`, `any`, `all` or `mean` along axes; all of them by default."""
+    axes = normalize_axis_tuple(range(x.data.ndim) if axis is None else axis, x.data.ndim)
+    if name in ("max", "min"):
+        if any(x.data.shape[d] == 0 for d in axes):
+            raise ValueError(f"np.{name} of no elements")
+        if x.data.dtype.kind == "c":
+            raise TypeError("complex values have no order here: compare their parts")
+    made = np.dtype(dtype) if dtype is not None else _reduced_type(name, x.data.dtype)
+    kind = "reduce", name, axes, keepdims, made
+    return apply(kind, functools.partial(_reduce, name, axes, keepdims, made), x)
+
+
+def variance(
+    x: EagerInput, axis: Axes = None, keepdims: bool = False, ddof: float = 0, root: bool = False
+) -> EagerInput:
+    """`np.var`, or `np.std` with `root`; of complex values the mean square of the distance."""
+    axes = normalize_axis_tuple(range(x.data.ndim) if axis is None else axis, x.data.ndim)
+    made = _reduced_type("mean", x.data.dtype)
+
+    def emit(b: Any, x: Any) -> list[Any]:
+        x = converted(b, x, made)
+        (mean,) = _reduce("mean", axes, True, made, b, x)
+        apart = b.subtract(x, broadcast(b, mean, shape(x)))
+        square = b.real(b.multiply(apart, b.conj(apart)))
+        total = b.reduce_sum(square, axes)
+        count = math.prod(shape(x)[d] for d in axes) - ddof
+        found = b.divide(total, b.constant(count, total))
+        return [_kept(b, b.sqrt(found) if root else found, x, axes, keepdims)]
+
+    return apply(("variance", axes, keepdims, float(ddof), root), emit, x)
+
+
+@functools.cache
+def _reduced_type(name: str, dtype: "np.dtype[Any]") -> "np.dtype[Any]":
+    """What NumPy makes of elements of a type."""
+    made: np.dtype[Any] = getattr(np, name)(np.ones(1, dtype)).dtype
+    return made
+
+
+_REDUCERS = {
+    "sum": ("stablehlo.add", 0),
+    "prod": ("stablehlo.multiply", 1),
+    "any": ("stablehlo.or", 0),
+    "all": ("stablehlo.and", 1),
+}
+
+
+def _reduce(
+    name: str, axes: tuple[int, ...], keepdims: bool, dtype: "np.dtype[Any]", b: Any, x: Any
+) -> list[Any]:
+    wide = converted(b, x, dtype)
+    if not axes:  # of one element each; with none to reduce over, the interpreter's and IREE's ops differ
+        return [wide]
+    if name in ("max", "min"):
+        reducer, first = f"stablehlo.{name}imum", _lowest(dtype, name == "min")
+    else:
+        reducer, first = _REDUCERS["sum" if name == "mean" else name]
+    found = b.reduce(wide, b.constant(first, _scalar(wide)), axes, reducer)
+    if name == "mean":
+        found = b.divide(found, b.constant(math.prod(shape(x)[d] for d in axes), found))
+    return [_kept(b, found, x, axes, keepdims)]
+
+
+def _scalar(x: Any) -> Any:
+    return type(x.type).get([], x.type.element_type)
+
+
+def _lowest(dtype: "np.dtype[Any]", negated: bool) -> Any:
+    """What is below all numbers of a type, or above."""
+    if dtype.kind == "b":
+        return int(negated)
+    if dtype.kind in "iu":
+        return int(np.iinfo(dtype).max if negated else np.iinfo(dtype).min)
+    return math.inf if negated else -math.inf
+
+
+def _kept(b: Any, found: Any, x: Any, axes: Sequence[int], keepdims: bool) -> Any:
+    """A reduced value, with dimensions of size 1 for what was reduced if they are kept."""
+    return b.reshape(found, [1 if d in axes else n for d, n in enumerate(shape(x))]) if keepdims else found

@@ -1,0 +1,120 @@
+"""What eager arrays run in: an executor, a recorder, and whether invocations are recorded."""
+
+import functools
+from collections.abc import Hashable, Iterator, Sequence
+from contextlib import contextmanager
+from contextvars import ContextVar
+from typing import Any
+
+import numpy as np
+
+from tiduc.eager.executors import Executor, Iree
+from tiduc.eager.graphs import Emit, RecordedGraph
+from tiduc.eager.record import EagerInput, Recorder
+
+Operand = EagerInput | int | float | complex
+"""A value, or a Python number, which takes the type of what it meets, as in NumPy."""
+
+
+class Key:
+    """The key of an eager value; `holders` are weak references to the arrays whose `grad` its cotangent is."""
+
+    __slots__ = ("holders",)
+
+    def __init__(self) -> None:
+        self.holders: list[Any] = []
+
+
+class Keys:
+    """A source of such keys."""
+
+    def fresh(self) -> Key:
+        return Key()
+
+
+class Session:
+    """Runs invocations by an executor, and records those that something depends on which requires grad."""
+
+    def __init__(self, executor: Executor | None = None) -> None:
+        self.executor: Executor = executor if executor is not None else Iree()
+        self.recorder = Recorder(Keys())
+
+    def apply(self, kind: Hashable, emit: Emit, values: Sequence[EagerInput]) -> list[EagerInput]:
+        """The results of what `emit` makes of the values; `kind` tells it from others (`Graphs.op`)."""
+        specs = tuple([(x.data.dtype, x.data.shape) for x in values])
+        return self.invoke(self.recorder.graphs.op(kind, specs, emit), values)
+
+    def invoke(self, graph: RecordedGraph, values: Sequence[EagerInput]) -> list[EagerInput]:
+        """The results of a graph."""
+        data = self.executor.execute_forward(graph, [x.data for x in values])
+        for y in data:
+            y.setflags(write=False)
+        if not _recording.get() or not any([x.requires_grad for x in values]):
+            return [EagerInput(Key(), y) for y in data]
+        outputs = self.recorder.record(graph, values, dict(zip(graph.outputs, data, strict=True)))
+        return [output.read(y) for output, y in zip(outputs, data, strict=True)]
+
+
+_recording: ContextVar[bool] = ContextVar("recording", default=True)
+_session: ContextVar[Session | None] = ContextVar("session", default=None)
+
+
+@functools.cache
+def _default() -> Session:
+    return Session()
+
+
+def session() -> Session:
+    """The session of this block; outside `executing`, one of all the process that runs by IREE."""
+    return _session.get() or _default()
+
+
+@contextmanager
+def executing(executor: Executor) -> Iterator[Session]:
+    """Runs the block by an executor, with a recorder of its own; arrays of other sessions may take part.
+
+    A session given in place of an executor is entered again, with all that it knows.
+    """
+    token = _session.set(executor if isinstance(executor, Session) else Session(executor))
+    try:
+        yield session()
+    finally:
+        _session.reset(token)
+
+
+@contextmanager
+def no_grad() -> Iterator[None]:
+    """Records nothing in the block: what it computes is constant to a later `backward`."""
+    token = _recording.set(False)
+    try:
+        yield
+    finally:
+        _recording.reset(token)
+
+
+@contextmanager
+def recording_if(wanted: bool) -> Iterator[None]:
+    """Records in the block, or not."""
+    token = _recording.set(wanted)
+    try:
+        yield
+    finally:
+        _recording.reset(token)
+
+
+def is_recording() -> bool:
+    """Whether invocations are recorded here."""
+    return _recording.get()
+
+
+def apply(kind: Hashable, emit: Emit, *values: EagerInput) -> EagerInput:
+    """The only result of what `emit` makes of the values, in the session of this block."""
+    (result,) = session().apply(kind, emit, values)
+    return result
+
+
+def constant(data: Any, dtype: Any = None) -> EagerInput:
+    """A value without a derivative: a copy of an array, or of what NumPy makes one of."""
+    copy = np.array(data, dtype, order="C")
+    copy.setflags(write=False)
+    return EagerInput(Key(), copy)

@@ -1,0 +1,260 @@
+"""backward: one walk of a trace, from its outputs to its leaves.
+
+    plan    traces, each before what it reads; for each the outputs that get a cotangent, and its transpose for these
+    run     each transpose on its residuals and cotangents; where two paths meet, their cotangents are added
+
+The plan needs no numbers.  So an op without a rule is refused before anything runs, and an executor that compiles gets
+all there is to compile at once.  Both parts are loops, linear in the length of the trace.
+
+Source: Griewank, Walther, "Evaluating Derivatives" (2008), section 3.2.
+"""
+
+from collections.abc import Collection, Container, Hashable, Sequence
+from dataclasses import dataclass
+from typing import Any, Generic, Protocol, TypeVar
+
+import numpy as np
+
+from tiduc.dialect.errors import RequestError
+from tiduc.eager.executors import Compiling, Executor
+from tiduc.eager.graphs import Data, RecordedGraph, TransposedLinear
+from tiduc.eager.record import EagerInput, EagerOutput, Recorder, Trace
+from tiduc.runtime.signature import TensorType
+
+Root = EagerInput | EagerOutput
+Cotangent = TypeVar("Cotangent")
+
+
+def backward(
+    outputs: Sequence[Root],
+    seeds: Sequence[Data],
+    executor: Executor,
+    *,
+    retain: bool = False,
+    wanted: Collection[Hashable] | None = None,
+    intermediates: Container[Hashable] = (),
+) -> dict[Hashable, Data]:
+    """The cotangents, by key, of the leaves that the outputs depend on, given those of the outputs.
+
+    With `intermediates`, also those of these keys; with `wanted`, of these keys alone, leaves or not.  A value that no
+    cotangent reaches, though it was read on the way, has an explicit zero.  Traces are released unless `retain`ed.
+    `RequestError` where an output depends on nothing that requires grad, or a trace was released; `Unsupported` where
+    an op has no rule.  Nothing is released where an error is raised.
+    """
+    _check(outputs, seeds)
+    plan = _Plan(outputs, _asked(wanted, intermediates), recorded=False)
+    found = _run(plan, outputs, seeds, _Plain(executor), executor)
+    for step in plan.steps:
+        if not retain:
+            step.trace.release()
+    for key, type_ in plan.types.items():
+        if key not in found:
+            found[key] = np.zeros(type_.shape, type_.dtype)
+    return found
+
+
+def recorded_backward(
+    outputs: Sequence[Root],
+    seeds: Sequence[EagerInput],
+    executor: Executor,
+    recorder: Recorder,
+    *,
+    wanted: Collection[Hashable] | None = None,
+    intermediates: Container[Hashable] = (),
+) -> dict[Hashable, EagerInput]:
+    """As `backward`, recorded in turn, so that what it gives can be differentiated; releases no trace."""
+    _check(outputs, [seed.data for seed in seeds])
+    plan = _Plan(outputs, _asked(wanted, intermediates), recorded=True)
+    found = _run(plan, outputs, seeds, _Recorded(executor, recorder), executor)
+    for key, type_ in plan.types.items():
+        if key not in found:
+            found[key] = EagerInput(recorder.key_source.fresh(), np.zeros(type_.shape, type_.dtype))
+    return found
+
+
+def _check(outputs: Sequence[Root], seeds: Sequence[Data]) -> None:
+    """`RequestError` where an output has no derivative, or a seed is not of its output's type."""
+    if len(outputs) != len(seeds):
+        raise RequestError(f"{len(outputs)} outputs need as many seeds, got {len(seeds)}")
+    for i, (root, seed) in enumerate(zip(outputs, seeds, strict=True)):
+        if not root.requires_grad:
+            raise RequestError(f"output {i} depends on nothing that requires grad")
+        if root.trace is not None and not root.trace.released:
+            type_ = root.trace.graph.output_types[root.trace.keys.index(root.key)]
+            given = TensorType.of(np.asarray(seed))
+            if given != type_:
+                raise RequestError(f"the seed of output {i} is {given}, expects {type_}")
+
+
+# ---- the plan ----------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, eq=False)
+class _Asked:
+    """Which values a caller wants the cotangents of."""
+
+    wanted: Collection[Hashable] | None
+    intermediates: Container[Hashable]
+
+    def __call__(self, key: Hashable, is_leaf: bool) -> bool:
+        if self.wanted is not None:
+            return key in self.wanted
+        return is_leaf or key in self.intermediates
+
+
+def _asked(wanted: Collection[Hashable] | None, intermediates: Container[Hashable]) -> _Asked:
+    return _Asked(None if wanted is None else set(wanted), intermediates)
+
+
+@dataclass(frozen=True, eq=False)
+class _Step:
+    """The transpose of one trace, for the outputs at `slots`."""
+
+    trace: Trace
+    slots: tuple[int, ...]
+    linear: TransposedLinear
+
+
+class _Plan:
+    """What to run, in order; `types` are those of the values asked for that were read on the way."""
+
+    def __init__(self, outputs: Sequence[Root], asked: _Asked, recorded: bool) -> None:
+        self.asked = asked
+        self.types: dict[Hashable, Any] = {}
+        self.steps: list[_Step] = []
+        order = _sorted([root.trace for root in outputs if root.trace is not None])
+        wrt = self._leading(order)
+        reached = {root.key for root in outputs}
+        for trace in reversed(order):
+            slots = tuple(i for i, key in enumerate(trace.keys) if key in reached)
+            if slots and wrt[trace]:
+                # A value without a key, a frontend cannot be told the derivative of.
+                given = trace.visible if recorded else trace.given
+                linear = trace.graph.transposed(slots, wrt[trace], given)
+                reached.update(trace.edges[i].key for i in linear.results)
+                self.steps.append(_Step(trace, slots, linear))
+
+    def _leading(self, order: Sequence[Trace]) -> dict[Trace, tuple[int, ...]]:
+        """Of each trace, the inputs that are asked for, or that depend on such."""
+        wrt: dict[Trace, tuple[int, ...]] = {}
+        for trace in order:
+            found = []
+            for i, edge in enumerate(trace.edges):
+                if edge.requires_grad:
+                    asked_for = self.asked(edge.key, edge.trace is None)
+                    if asked_for:
+                        self.types.setdefault(edge.key, trace.graph.input_types[i])
+                    if asked_for or (edge.trace is not None and wrt[edge.trace]):
+                        found.append(i)
+            wrt[trace] = tuple(found)
+        return wrt
+
+
+def _sorted(roots: Sequence[Trace]) -> list[Trace]:
+    """All traces that the roots depend on, each after those whose results it reads."""
+    order: list[Trace] = []
+    placed: dict[Trace, bool] = {}  # False: what it reads is under way
+    stack = list(roots)
+    while stack:
+        trace = stack[-1]
+        if trace in placed:
+            stack.pop()
+            if not placed[trace]:
+                placed[trace] = True
+                order.append(trace)
+            continue
+        if trace.released:
+            raise RequestError(
+                "the trace was released by an earlier backward: keep it with retain=True, or compute the outputs again"
+            )
+        placed[trace] = False
+        for edge in trace.edges:
+            if edge.requires_grad and edge.trace is not None and edge.trace not in placed:
+                stack.append(edge.trace)
+    return order
+
+
+# ---- the run -----------------------------------------------------------------------------------------------
+
+
+class _Arithmetic(Protocol, Generic[Cotangent]):
+    """How cotangents are computed: as numbers, or as values of a new trace."""
+
+    def run(self, step: _Step, cotangents: Sequence[Cotangent]) -> Sequence[Cotangent]:
+        """Those toward the inputs in `step.linear.results`."""
+
+    def add(self, x: Cotangent, y: Cotangent) -> Cotangent:
+        """The sum of two."""
+
+
+class _Plain:
+    """Cotangents as the executor has them."""
+
+    def __init__(self, executor: Executor) -> None:
+        self.executor = executor
+
+    def run(self, step: _Step, cotangents: Sequence[Data]) -> Sequence[Data]:
+        residuals = [step.trace.saved[x] for x in step.linear.residuals]
+        return self.executor.run_transposed_linear(step.linear, residuals, cotangents)
+
+    def add(self, x: Data, y: Data) -> Data:
+        return self.executor.add_operands(x, y)
+
+
+class _Recorded:
+    """Cotangents as values that are recorded."""
+
+    def __init__(self, executor: Executor, recorder: Recorder) -> None:
+        self.executor, self.recorder = executor, recorder
+
+    def run(self, step: _Step, cotangents: Sequence[EagerInput]) -> Sequence[EagerInput]:
+        linear = step.linear
+        residuals = [step.trace.read(x) for x in linear.residuals]
+        data = self.executor.run_transposed_linear(
+            linear, [x.data for x in residuals], [x.data for x in cotangents]
+        )
+        assert linear.graph is not None
+        return self._recorded(linear.graph, [*residuals, *cotangents], data)
+
+    def add(self, x: EagerInput, y: EagerInput) -> EagerInput:
+        spec = x.data.dtype, tuple(x.data.shape)
+        graph = self.recorder.graphs.op("cotangents.add", (spec, spec), lambda b, x, y: [b.add(x, y)])
+        return self._recorded(graph, [x, y], [self.executor.add_operands(x.data, y.data)])[0]
+
+    def _recorded(
+        self, graph: RecordedGraph, inputs: Sequence[EagerInput], data: Sequence[Data]
+    ) -> list[EagerInput]:
+        outputs = self.recorder.record(graph, inputs, dict(zip(graph.outputs, data, strict=True)))
+        return [y.read(x) for y, x in zip(outputs, data, strict=True)]
+
+
+def _run(
+    plan: _Plan,
+    outputs: Sequence[Root],
+    seeds: Sequence[Cotangent],
+    arithmetic: _Arithmetic[Cotangent],
+    executor: Executor,
+) -> dict[Hashable, Cotangent]:
+    """The cotangents of what is asked for, but for zeros."""
+    if isinstance(executor, Compiling):
+        executor.prepare([step.linear.graph for step in plan.steps if step.linear.graph is not None])
+    cotangents: dict[Hashable, Cotangent] = {}
+
+    def accumulate(key: Hashable, ct: Cotangent) -> None:
+        before = cotangents.get(key)
+        cotangents[key] = ct if before is None else arithmetic.add(before, ct)
+
+    for root, seed in zip(outputs, seeds, strict=True):
+        accumulate(root.key, seed)
+    found: dict[Hashable, Cotangent] = {}
+    for step in plan.steps:
+        keys = [step.trace.keys[slot] for slot in step.slots]
+        ct = [cotangents.pop(key) for key in keys]
+        found.update((key, x) for key, x in zip(keys, ct, strict=True) if plan.asked(key, False))
+        if step.linear.graph is not None:
+            results = arithmetic.run(step, [ct[i] for i in step.linear.seeds])
+            for i, x in zip(step.linear.results, results, strict=True):
+                accumulate(step.trace.edges[i].key, x)
+    leaves = {root.key for root in outputs if plan.asked(root.key, root.trace is None)}
+    found.update((key, x) for key, x in cotangents.items() if key in plan.types or key in leaves)
+    return found
