@@ -23,6 +23,9 @@ COMMANDS: dict[str, dict[str, tuple[str, str]]] = {
         "grad": ("derivatives", "The gradient of a program with one scalar output."),
         "hvp": ("derivatives", "The Hessian of a program with one scalar output, times a tangent."),
     },
+    "Bring models": {
+        "import": ("importing", "Write a model of PyTorch, ONNX or JAX as StableHLO."),
+    },
     "Work on modules": {
         "opt": ("modules", "Run passes, of tiduc and of MLIR, and print the module."),
         "link": ("modules", "Make one module of several files."),
@@ -36,6 +39,9 @@ COMMANDS: dict[str, dict[str, tuple[str, str]]] = {
             "check",
             "Compare the derivatives of a program with finite differences and with each other.",
         ),
+    },
+    "Look into programs": {
+        "view": ("view", "A program, or what a stage makes of it, as a picture."),
     },
     "Look things up": {
         "ops": ("documents", "What has a derivative rule."),

@@ -2,6 +2,7 @@
 
 import functools
 from collections.abc import Callable, Sequence
+from typing import Any
 
 import click
 
@@ -31,7 +32,7 @@ LOOP_MEMORY = click.option(
     "iterations, or of log n, from which the others are run again; or what fits the loop.",
 )
 
-_GRAPHS: dict[str, dict[str, str]] = {
+GRAPHS: dict[str, dict[str, str]] = {
     "jvp": {"linearize": "jvp"},
     "vjp": {"linearize": "jvp", "linear_transpose": "vjp"},
     "grad": {"linearize": "jvp", "linear_transpose": "grad"},
@@ -70,20 +71,25 @@ def _derivative(
     with about(file):
         module = read_module(file, dialects=opset.dialects)
         program = from_module(module, entry, opset, inline, loop_memory)
-        positions = wanted(program, wrt)
-        if stop_after != "import":
-            by_then = _GRAPHS[name].get(stop_after or "", name)
-            program = getattr(program, by_then)(positions, **(options if by_then == name else {}))
-        if stop_after == "materialize_merge":
-            module = program.flat
-        else:
-            module = program.module if stop_after in (None, "lower") else program.graphs
+        _, module = derived(program, name, wanted(program, wrt), stop_after, **options)
         data = emit(module, kind)
     (write if kind == "text" else write_binary)(data, output)
 
 
+def derived(
+    program: Program, name: str, positions: Any, stop_after: str | None = None, **options: bool
+) -> tuple[Program, Any]:
+    """A derivative as far as a stage has it: its program, and the module that the stage gives."""
+    if stop_after != "import":
+        by_then = GRAPHS[name].get(stop_after or "", name)
+        program = getattr(program, by_then)(positions, **(options if by_then == name else {}))
+    if stop_after == "materialize_merge":
+        return program, program.flat
+    return program, program.module if stop_after in (None, "lower") else program.graphs
+
+
 def _command(name: str, help: str) -> click.Command:
-    stages = [s.name for s in STAGES if s.name in ("import", "materialize_merge", "lower", *_GRAPHS[name])]
+    stages = [s.name for s in STAGES if s.name in ("import", "materialize_merge", "lower", *GRAPHS[name])]
     options = [
         FILE,
         ENTRY,

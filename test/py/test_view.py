@@ -1,0 +1,329 @@
+"""Pictures: what is read, what is folded, how it is written; test_view_page.py opens the page in a browser."""
+
+import itertools
+import subprocess
+import sys
+import xml.etree.ElementTree as ElementTree
+from pathlib import Path
+from typing import Any
+
+import click.testing
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from tiduc.activity import find_activity
+from tiduc.cli import run
+from tiduc.dialect.context import parse, stage
+from tiduc.view.dot import dot, quoted
+from tiduc.view.draw import draw
+from tiduc.view.fold import fold
+from tiduc.view.read import read_picture
+from tiduc.view.repeats import find_repeat
+from tiduc.view.scene import Picture
+from tiduc.view.text import text
+
+EXAMPLES = Path(__file__).parents[2] / "examples"
+EXP = """func.func @main(%a: tensor<4xf64> {tidu.name = "a"}, %x: tensor<4xf64> {tidu.name = "x"}) -> tensor<4xf64> {
+  %h = stablehlo.constant dense<0.5> : tensor<f64>
+  %b = stablehlo.broadcast_in_dim %h, dims = [] : (tensor<f64>) -> tensor<4xf64>
+  %0 = stablehlo.multiply %a, %x : tensor<4xf64>
+  %1 = stablehlo.exponential %0 : tensor<4xf64>
+  %2 = stablehlo.subtract %b, %1 : tensor<4xf64>
+  %3 = stablehlo.divide %2, %1 : tensor<4xf64>
+  return %3 : tensor<4xf64>
+}
+"""
+
+
+TWICE = """func.func @main(%x: tensor<f32>) -> (tensor<f32>, tensor<f32>) {
+  %0 = stablehlo.sine %x : tensor<f32>
+  return %0, %0 : tensor<f32>, tensor<f32>
+}
+"""
+
+
+@stage
+def picture_of(source: str, positions: Any = (0,), folded: bool = False) -> Picture:
+    module = parse(source, "f.mlir")
+    picture = read_picture(module, find_activity(module, {"main": positions}), "f.mlir")
+    if folded:
+        fold(picture)
+    return picture
+
+
+def view(*arguments: str) -> str:
+    """What `tiduc view` prints; the test fails where it does not end well."""
+    out = Path(arguments[-1]) if arguments[-2:-1] == ("-o",) else None
+    done = subprocess.run(
+        [sys.executable, "-m", "tiduc", "view", *arguments], capture_output=True, text=True, check=False
+    )
+    assert done.returncode == 0, done.stderr
+    return out.read_text() if out else done.stdout
+
+
+# ---- reading -------------------------------------------------------------------------------------------------------
+
+
+def test_boxes_and_arrows() -> None:
+    scene = picture_of(EXP).scenes["@main"]
+    names = {box.id: box.name for box in scene.boxes.values()}
+    assert list(names.values()) == ["a", "x", "multiply", "exponential", "subtract", "divide", "result0"]
+    arrows = {(names[a.source], names[a.target], a.slot) for a in scene.arrows}
+    assert ("a", "multiply", 0) in arrows and ("x", "multiply", 1) in arrows
+    assert ("exponential", "subtract", 1) in arrows and ("exponential", "divide", 1) in arrows
+    assert len(arrows) == 7
+    subtract = next(box for box in scene.boxes.values() if box.name == "subtract")
+    assert subtract.detail == "(0.5, ·)" and subtract.types == ("4xf64",) and subtract.place == "-:6:8"
+
+
+def test_activity() -> None:
+    boxes = picture_of(EXP, [1]).scenes["@main"].boxes.values()
+    assert [box.name for box in boxes if box.activity == "inactive"] == ["a"]
+    assert not [
+        box for box in picture_of(EXP, []).scenes["@main"].boxes.values() if box.activity != "inactive"
+    ]
+
+
+def test_text_shows_what_is_shared_once() -> None:
+    assert text(picture_of(EXP), ["@main"], "-") == (
+        "function @main  :1:1\n"
+        "  result0 4xf64\n"
+        "    %3 divide 4xf64  active  :7:8\n"
+        "      %2 subtract 4xf64  (0.5, ·)  active  :6:8\n"
+        "        %1 exponential 4xf64  active  :5:8\n"
+        "          %0 multiply 4xf64  active  :4:8\n"
+        "            a 4xf64  active\n"
+        "            x 4xf64\n"
+        "      %1 exponential  [seen]\n"
+    )
+
+
+def test_externals_lead_to_the_graph_that_owns_them(tmp_path: Path) -> None:
+    (tmp_path / "f.mlir").write_text(EXP)
+    shown = view(str(tmp_path / "f.mlir"), "--derivative", "jvp", "--wrt", "x")
+    assert "linear graph @L0" in shown and "@main::@a  [external]" in shown
+    drawn = view(str(tmp_path / "f.mlir"), "--derivative", "jvp", "--format", "dot")
+    dashed = [line for line in drawn.splitlines() if "->" in line and 'style="dashed"' in line]
+    assert len(dashed) >= 3
+    assert drawn.count("subgraph cluster_") == 2
+
+
+def test_a_bound_input_stands_for_a_value(tmp_path: Path) -> None:
+    shown = view(str(EXAMPLES / "mlp_f32.mlir"), "--derivative", "grad")
+    assert "∂ @main::@v0 = 1" in shown
+    (tmp_path / "f.mlir").write_text(TWICE)  # its cotangents are added first
+    shown = view(str(tmp_path / "f.mlir"), "--derivative", "vjp")
+    assert "::@v0  [bind]" in shown and "graph @S0" in shown
+
+
+def test_regions_and_calls_open() -> None:
+    shown = view(str(EXAMPLES / "newton.mlir"))
+    assert "while: cond" in shown and "while: do" in shown and "arg0 f64  from outside  active" in shown
+    shown = view(str(EXAMPLES / "transformer_f32.mlir"))
+    assert shown.count("\nfunction @_var ") == 1  # though it is called three times
+
+
+def test_a_reference_to_another_file(tmp_path: Path) -> None:
+    (tmp_path / "f.mlir").write_text(EXP)
+    made = subprocess.run(
+        [sys.executable, "-m", "tiduc", "jvp", "f.mlir", "--stop-after", "linearize"],
+        cwd=tmp_path,
+        capture_output=True,
+        text=True,
+        check=True,
+    ).stdout
+    linear = made[made.index('"tidu.graph"', made.index('"tidu.graph"') + 1) :]
+    (tmp_path / "l.mlir").write_text("module {\n" + linear)
+    assert "@main::@v0" in view(str(tmp_path / "l.mlir"))
+
+
+def test_a_long_chain_is_printed() -> None:
+    count = 3000
+    ops = "".join(f"  %{i + 1} = stablehlo.sine %{i} : tensor<f32>\n" for i in range(count))
+    source = f"func.func @main(%0: tensor<f32>) -> tensor<f32> {{\n{ops}  return %{count} : tensor<f32>\n}}\n"
+    lines = text(picture_of(source), ["@main"]).splitlines()
+    assert len(lines) == count + 3 and max(map(len, lines)) < 140
+
+
+# ---- folding -------------------------------------------------------------------------------------------------------
+
+
+def layers(count: int, width: int = 8) -> str:
+    """A residual network, each layer of ten ops with weights of its own."""
+    t = f"tensor<{width}xf32>"
+    weights = ", ".join(f"%w{i}: tensor<{width}x{width}xf32>" for i in range(count))
+    lines = [f"func.func @main(%x0: {t}, {weights}) -> {t} {{", f"  %c = stablehlo.constant dense<0.5> : {t}"]
+    for i in range(count):
+        lines += [
+            f"  %a{i} = stablehlo.dot_general %w{i}, %x{i}, contracting_dims = [1] x [0] : "
+            f"(tensor<{width}x{width}xf32>, {t}) -> {t}",
+            *(
+                f"  %{y}{i} = stablehlo.{op} %{x}{i} : {t}"
+                for x, op, y in [("a", "tanh", "b"), ("b", "exponential", "d"), ("d", "negate", "e")]
+            ),
+            f"  %g{i} = stablehlo.multiply %e{i}, %c : {t}",
+            f"  %h{i} = stablehlo.divide %g{i}, %b{i} : {t}",
+            f"  %x{i + 1} = stablehlo.add %h{i}, %x{i} : {t}",
+        ]
+    return "\n".join([*lines, f"  return %x{count} : {t}", "}"]) + "\n"
+
+
+def test_layers_are_folded() -> None:
+    picture = picture_of(layers(12), range(13), folded=True)
+    scene = picture.scenes["@main"]
+    folds = [box for box in scene.boxes.values() if box.kind == "fold"]
+    assert len(folds) == 12 and {box.opens for box in folds} == {("@main/A",)}
+    assert not [box for box in scene.boxes.values() if box.kind == "op"]
+    inner = picture.scenes["@main/A"]
+    assert [box.name for box in inner.boxes.values() if box.kind == "op"] == [
+        "dot_general", "tanh", "exponential", "negate", "multiply", "divide", "add"
+    ]  # fmt: skip
+    # A layer is cut where one value leaves it, and not in its middle.
+    assert len([box for box in inner.boxes.values() if box.kind == "output"]) == 1
+    assert len([a for a in scene.arrows if a.target == folds[1].id]) == 2
+
+
+def test_folding_loses_no_op() -> None:
+    source = (EXAMPLES / "transformer_f32.mlir").read_text()
+    whole, folded = picture_of(source, range(15)), picture_of(source, range(15), folded=True)
+
+    def ops(picture: Picture, name: str) -> int:
+        boxes = picture.scenes[name].boxes.values()
+        return sum(
+            ops(picture, box.opens[0]) if box.kind == "fold" else box.kind in ("op", "call") for box in boxes
+        )
+
+    quiet = sum(
+        box.name in ("broadcast_in_dim", "convert", "reshape") for box in whole.scenes["@main"].boxes.values()
+    )
+    assert ops(folded, "@main") == ops(whole, "@main") - quiet
+    assert len(folded.scenes["@main"].boxes) < 60  # what one sees at once
+    ids = [box.id for box in folded.boxes()]
+    assert len(ids) == len(set(ids))
+    there = set(ids)
+    for scene in folded.scenes.values():
+        assert all(arrow.source in there and arrow.target in scene.boxes for arrow in scene.arrows)
+
+
+def test_small_graphs_are_left_alone() -> None:
+    assert picture_of(EXP, folded=True).scenes == picture_of(EXP).scenes
+
+
+def worth(letters: str) -> int:
+    """What the best repeat of at least two letters saves, by looking at all."""
+    best = 0
+    for length in range(2, len(letters) // 2 + 1):
+        for start in range(len(letters) - length + 1):
+            best = max(best, (letters.count(letters[start : start + length]) - 1) * length)
+    return best
+
+
+@given(st.text("abc", max_size=24))
+def test_repeats(letters: str) -> None:
+    found = find_repeat(letters, 2)
+    assert (found.worth if found else 0) == worth(letters)
+    if found is not None:
+        stretches = {letters[s : s + found.length] for s in found.starts}
+        assert len(stretches) == 1
+        assert all(b - a >= found.length for a, b in itertools.pairwise(found.starts))
+
+
+def test_a_repeat_is_cut_where_it_costs_least() -> None:
+    found = find_repeat("xabcabcabcy", 2, lambda start, end: 0 if "xabcabcabcy"[start] == "b" else 1)
+    assert found is not None and found.length == 3
+    assert find_repeat("abcde", 2) is None and find_repeat("", 2) is None
+
+
+# ---- Graphviz ------------------------------------------------------------------------------------------------------
+
+
+def test_svg_has_every_box() -> None:
+    picture = picture_of(EXP)
+    (svg,) = draw([dot(picture, ["@main"], "-")])
+    root = ElementTree.fromstring(svg)
+    ids = {node.get("id") for node in root.iter()}
+    assert set(picture.scenes["@main"].boxes) <= ids
+    words = "".join(root.itertext())
+    for word in ("exponential", "4xf64", ":5:8", "(0.5, ·)", "a tangent reaches it"):
+        assert word in words
+
+
+def test_odd_names() -> None:
+    name = '<"a&b\\">'
+    source = EXP.replace('"a"', '"<\\22a&b\\5C\\22>"').replace("@main", '@"ma <in>"')
+    picture = picture_of_named(source, "ma <in>")
+    (svg,) = draw([dot(picture, picture.shown * 2)])
+    words = "".join(ElementTree.fromstring(svg).itertext())
+    assert name in words and "function @ma <in>" in words
+    assert quoted('a"b\\') == '"a\\"b\\\\"'
+
+
+@stage
+def picture_of_named(source: str, name: str) -> Picture:
+    module = parse(source, "f.mlir")
+    return read_picture(module, find_activity(module, {name: [0]}))
+
+
+def test_without_graphviz(tmp_path: Path) -> None:
+    """Text and Graphviz's own language need no library; a picture says what to install."""
+    (tmp_path / "pygraphviz.py").write_text("raise ImportError('not here')\n")
+    import os
+
+    environment = {**os.environ, "PYTHONPATH": str(tmp_path)}
+    command = [sys.executable, "-m", "tiduc", "view", str(EXAMPLES / "newton.mlir"), "-o"]
+    made = subprocess.run([*command, "a.dot"], cwd=tmp_path, env=environment, check=False)
+    assert made.returncode == 0 and (tmp_path / "a.dot").is_file()
+    made = subprocess.run(
+        [*command, "a.svg"], cwd=tmp_path, env=environment, check=False, capture_output=True, text=True
+    )
+    assert made.returncode == 1 and "pip install 'tiduc[view]'" in made.stderr
+    assert not (tmp_path / "a.svg").exists()
+
+
+# ---- the command ---------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["-o", "a.png"], "a.png has none of the endings .svg, .html, .dot, .txt; say --format"),
+        (["--graph", "nobody"], "no graph nobody; there are @main"),
+        (["--entry", "nobody"], "no function or graph @nobody; there are @main"),
+        (["--stop-after", "linearize"], "--stop-after linearize needs --derivative"),
+        (["--derivative", "jvp", "--stop-after", "linear_transpose"], "jvp has no stage linear_transpose"),
+        (["--wrt", "nobody"], "unknown input 'nobody' in wrt"),
+    ],
+)
+def test_refusals(
+    arguments: list[str], message: str, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: Any
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    assert run(["view", str(EXAMPLES / "mlp_f32.mlir"), *arguments]) == 1
+    assert message in capsys.readouterr().err
+    assert not list(tmp_path.iterdir())
+
+
+@pytest.mark.parametrize("stop", ["import", "linearize", "linear_transpose", "materialize_merge", "lower"])
+def test_after_every_stage(stop: str, capsysbinary: Any) -> None:
+    assert run(["view", str(EXAMPLES / "newton.mlir"), "--derivative", "vjp", "--stop-after", stop]) == 0
+    shown = capsysbinary.readouterr().out.decode()
+    assert ("linear" in shown) == (stop != "import")
+    assert "@main" in shown
+
+
+def test_a_graph_too_large_is_refused(monkeypatch: pytest.MonkeyPatch, capsys: Any) -> None:
+    monkeypatch.setattr("tiduc.view.dot.MOST", 5)
+    assert run(["view", str(EXAMPLES / "mlp_f32.mlir"), "--format", "svg"]) == 1
+    assert "choose a smaller one with --graph" in capsys.readouterr().err
+
+
+def test_completion() -> None:
+    from click.shell_completion import BashComplete
+
+    from tiduc.cli import tiduc
+
+    complete = BashComplete(tiduc, {}, "tiduc", "_TIDUC_COMPLETE")
+    assert "view" in [item.value for item in complete.get_completions([], "vi")]
+    assert [item.value for item in complete.get_completions(["view", "--format"], "h")] == ["html"]
+    assert isinstance(click.testing.CliRunner().invoke(tiduc, ["view", "--help"]).output, str)

@@ -1,0 +1,176 @@
+"""The page of `tiduc view -o OUT.html` in a browser without a window: folds, search, pan, zoom, hover, links."""
+
+import re
+import shutil
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+EXAMPLES = Path(__file__).parents[2] / "examples"
+BROWSERS = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable")
+
+
+@pytest.fixture(scope="module")
+def browser() -> Iterator[Any]:
+    """Chromium: the one on this machine, or the one that `playwright install chromium` brings."""
+    playwright = pytest.importorskip("playwright.sync_api")
+    there = next((path for name in BROWSERS if (path := shutil.which(name))), None)
+    with playwright.sync_playwright() as started:
+        try:
+            made = started.chromium.launch(executable_path=there, args=["--no-sandbox"])
+        except playwright.Error as error:
+            pytest.skip(f"no Chromium here; playwright install chromium ({error.message.splitlines()[0]})")
+        yield made
+        made.close()
+
+
+@pytest.fixture(scope="module")
+def pages(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
+    """The transformer, and the three graphs of a VJP."""
+    folder = tmp_path_factory.mktemp("pages")
+    found = {}
+    for name, arguments in {
+        "transformer": ["transformer_f32.mlir"],
+        "vjp": ["mlp_f32.mlir", "--derivative", "vjp"],
+        "large": ["transformer_f32.mlir", "--derivative", "vjp"],
+    }.items():
+        found[name] = folder / f"{name}.html"
+        command = [sys.executable, "-m", "tiduc", "view", *arguments, "-o", str(found[name])]
+        subprocess.run(command, cwd=EXAMPLES, check=True)
+    return found
+
+
+@pytest.fixture
+def opened(browser: Any, pages: dict[str, Path]) -> Iterator[Any]:
+    """Opens one of the pages; the test fails on an error in its script, or if it asks for anything else."""
+    wrong: list[str] = []
+    context = browser.new_context(viewport={"width": 1400, "height": 900})
+
+    def open_page(name: str) -> Any:
+        page = context.new_page()
+        page.on("pageerror", lambda error: wrong.append(str(error)))
+        page.on("console", lambda said: wrong.append(said.text) if said.type == "error" else None)
+        address = pages[name].as_uri()
+        page.on(
+            "request", lambda asked: wrong.append(asked.url) if not asked.url.startswith(address) else None
+        )
+        page.goto(address)
+        return page
+
+    yield open_page
+    context.close()
+    assert wrong == []
+
+
+def view_box(page: Any) -> list[float]:
+    return [float(x) for x in page.locator("#stage svg").get_attribute("viewBox").split()]
+
+
+def box_named(page: Any, name: str) -> Any:
+    return page.locator(f'#stage g.node[aria-label^="{name}"]').first
+
+
+def test_what_one_sees_first(opened: Any) -> None:
+    page = opened("transformer")
+    assert "transformer_f32.mlir" in page.title()
+    assert page.inner_text("#path") == "function @main"
+    assert 40 < page.locator("#stage g.node").count() < 60
+    assert "2x4x16x16xf32" in page.locator("#stage svg").text_content()
+    box = box_named(page, "call @log_softmax").bounding_box()
+    assert box is not None and box["height"] > 10  # and so can be read
+
+
+def test_a_fold_opens_and_closes(opened: Any) -> None:
+    page = opened("transformer")
+    box_named(page, "A (1 of 3)").click()
+    page.wait_for_function("location.hash.includes('scene')")
+    assert page.inner_text("#path") == "function @main / A, 3 times in function @main"
+    box_named(page, "call @_var").click()
+    page.wait_for_function(
+        "document.getElementById('path').textContent === 'function @main / function @_var'"
+    )
+    page.keyboard.press("Escape")
+    page.wait_for_function("document.getElementById('path').textContent.includes('3 times')")
+    page.click("#path a >> nth=0")
+    page.wait_for_function("document.getElementById('path').textContent === 'function @main'")
+
+
+def test_search(opened: Any) -> None:
+    page = opened("transformer")
+    page.keyboard.press("/")
+    page.keyboard.type("dot_general batch")
+    assert page.inner_text("#count") == "2 boxes"
+    page.keyboard.press("Enter")
+    page.wait_for_selector("#stage .found")
+    assert page.locator("#stage .found").get_attribute("aria-label").startswith("dot_general 2x4x16x16xf32")
+    assert "over [3] x [3]" in page.inner_text("#about")
+    page.fill("#search", "stablehlo.rsqrt")  # is within a fold, which search opens
+    assert page.inner_text("#count") == "1 box"
+    page.press("#search", "Enter")
+    page.wait_for_function("document.getElementById('path').textContent.includes('3 times')")
+    page.fill("#search", "no such op")
+    assert page.inner_text("#count") == "0 boxes"
+
+
+def test_pan_and_zoom(opened: Any) -> None:
+    page = opened("transformer")
+    first = view_box(page)
+    page.mouse.move(800, 400)
+    page.mouse.wheel(0, -400)
+    page.wait_for_function(f"document.querySelector('#stage svg').viewBox.baseVal.width < {first[2] * 0.8}")
+    zoomed = view_box(page)
+    page.mouse.down()
+    page.mouse.move(700, 300, steps=4)
+    page.mouse.up()
+    moved = view_box(page)
+    assert moved[0] > zoomed[0] and moved[1] > zoomed[1] and moved[2:] == zoomed[2:]
+    page.keyboard.press("0")
+    assert view_box(page) == pytest.approx(first)
+    page.click("#in")
+    assert view_box(page)[2] < first[2]
+    page.click("#fit")
+    assert view_box(page) == pytest.approx(first)
+
+
+def test_dragging_over_a_fold_does_not_open_it(opened: Any) -> None:
+    page = opened("transformer")
+    box = box_named(page, "A (1 of 3)").bounding_box()
+    x, y = box["x"] + box["width"] / 2, box["y"] + box["height"] / 2
+    page.mouse.move(x, y)
+    page.mouse.down()
+    page.mouse.move(x + 60, y + 40, steps=4)
+    page.mouse.up()
+    assert page.inner_text("#path") == "function @main"
+
+
+def test_hover(opened: Any) -> None:
+    page = opened("transformer")
+    box_named(page, "gather").hover()
+    tip = page.inner_text("#tip")
+    assert "2x16x32xf32" in tip and "slice_sizes = [1, 32]" in tip and ":11:10" in tip
+    far = box_named(page, "call @log_softmax")
+    assert re.search(r"\bdim\b", far.get_attribute("class"))
+    assert not re.search(r"\bdim\b", box_named(page, "params['embed']").get_attribute("class"))
+
+
+def test_externals_can_be_followed(opened: Any) -> None:
+    page = opened("vjp")
+    assert page.inner_text("#path") == "all graphs"
+    assert page.locator("#stage g.cluster").count() == 3
+    assert page.locator("#stage g.edge path[stroke-dasharray]").count() > 5
+    multiply = page.locator("#stage g.node.linear", has_text="multiply").first
+    multiply.click()
+    assert "subtract" in page.inner_text("#about")
+
+
+def test_large_graphs_begin_with_a_map(opened: Any) -> None:
+    page = opened("large")
+    assert page.locator("#stage g.node").count() == 3
+    assert "values" in page.locator("#stage svg").text_content()
+    box_named(page, "linear graph @T0").click()
+    page.wait_for_function("document.getElementById('path').textContent === 'all graphs / linear graph @T0'")
+    assert "@main: " in page.locator("#stage svg").text_content()

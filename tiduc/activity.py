@@ -1,0 +1,196 @@
+"""Activity: which values of a module a tangent reaches, and why it reaches no others.
+
+    %0 = stablehlo.multiply %a, %x      wrt = {x}      %0: active
+    %1 = stablehlo.compare GT, %0, %c   ->             %1: its type has no tangent
+    %2 = stablehlo.floor %0                            %2: the derivative of floor is zero
+
+A walk over the operations as they are written, functions and graphs alike; a function is active in what any of its
+callers is active in, a loop in what any iteration makes active. `linearize` decides op by op, and may find less: a
+rule may know that a result does not depend on an operand. Where both look, `linearize` is right.
+"""
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from torch_mlir import ir
+
+from tiduc.dialect.graph import CARRIER, OWN, TARGET, operations
+from tiduc.dialect.verify import ACTIVE, INPUT_OF
+from tiduc.passes.rules import OPSET
+from tiduc.passes.rules.registry import OpSet
+
+GRAPHS = "called_computations"
+NO_INPUT = "no input in wrt reaches it"
+REACHED = "a tangent reaches it"
+
+
+@dataclass
+class Activity:
+    """The active values of a module; `why` says of each op without an active result what stopped the tangents."""
+
+    active: set[Any] = field(default_factory=set)
+    linear: set[Any] = field(default_factory=set)
+    why: dict[Any, str] = field(default_factory=dict)
+
+    def of(self, x: Any) -> str:
+        """`linear` for a tangent or cotangent, `active` where a tangent reaches a primal value, else `inactive`."""
+        return "linear" if x in self.linear else "active" if x in self.active else "inactive"
+
+
+def functions(module: Any) -> dict[str, Any]:
+    """The functions and graphs of a module that have a body, by symbol."""
+    return {
+        str(ir.StringAttr(op.attributes["sym_name"]).value): op
+        for op in operations(module.body)
+        if op.name in ("func.func", "tidu.graph") and len(op.regions[0].blocks)
+    }
+
+
+def callees(op: Any) -> list[str]:
+    """The names of the functions or graphs that an op calls."""
+    if op.name in ("func.call", "call"):
+        return [str(ir.FlatSymbolRefAttr(op.attributes["callee"]).value)]
+    if op.name == CARRIER and GRAPHS in op.attributes:
+        return [str(ir.FlatSymbolRefAttr(x).value) for x in op.attributes[GRAPHS]]
+    return []
+
+
+def name_of(op: Any) -> str:
+    """An op's name, of those that are written in a carrier the one they have."""
+    if op.name == CARRIER and (target := str(op.attributes[TARGET].value)) in OWN:
+        return target
+    return str(op.name)
+
+
+def find_activity(
+    module: Any,
+    wrt: Mapping[str, Iterable[int]],
+    opset: OpSet = OPSET,
+    tangents: Mapping[str, Iterable[int]] | None = None,
+) -> Activity:
+    """The activity of a module, given the positions of the active inputs of functions and graphs, by symbol.
+
+    `tangents` are the positions of inputs that are tangents or cotangents; those of linear graphs all are.
+    References between graphs carry activity from one to another.
+    """
+    walk = _Walk(functions(module), opset)
+    for given, into in ((wrt, walk.found.active), (tangents or {}, walk.found.linear)):
+        for name, positions in given.items():
+            arguments = walk.functions[name].regions[0].blocks[0].arguments
+            into.update(arguments[i] for i in positions)
+    for op in walk.functions.values():
+        if INPUT_OF in op.attributes:
+            walk.found.linear.update(op.regions[0].blocks[0].arguments)
+    while walk.grew:
+        walk.grew = False
+        for op in walk.functions.values():
+            walk.block(op.regions[0].blocks[0])
+    return walk.found
+
+
+class _Walk:
+    """One pass after another over all bodies, until nothing becomes active any more."""
+
+    def __init__(self, functions: dict[str, Any], opset: OpSet) -> None:
+        self.functions = functions
+        self.opset = opset
+        self.found = Activity()
+        self.grew = True
+        self.named = {name: named_values(op) for name, op in functions.items() if op.name == "tidu.graph"}
+
+    def block(self, block: Any) -> None:
+        for op in operations(block):
+            if len(op.results):
+                self.op(op)
+
+    def op(self, op: Any) -> None:
+        """Marks what one op makes active, in its bodies and its results."""
+        if op.name == "tidu.external":
+            graph, name = op.attributes["ref"].value
+            self.mark(op.results, [self.named.get(graph, {}).get(name)])
+            return
+        bodies = [block for region in op.regions for block in region.blocks]
+        callees_ = [self.functions[name] for name in callees(op) if name in self.functions]
+        linear = ACTIVE in op.attributes or any(x in self.found.linear for x in op.operands)
+        reads = [
+            *op.operands,
+            *(x for block in bodies for inner in operations(block) for x in inner.operands),
+        ]
+        if not linear and not any(x in self.found.active for x in reads):
+            self.found.why[op] = NO_INPUT
+            return
+        if callees_ or op.name in ("stablehlo.while", "stablehlo.case", "stablehlo.if"):
+            self.control(op, bodies, callees_)
+        elif self.opset.key(op) in self.opset.inactive_ops:
+            self.found.why[op] = f"the derivative of {op.name.partition('.')[2]} is zero wherever it exists"
+            return
+        else:
+            self.grow(op.results, self.found.linear if linear else self.found.active)
+        if any(y in self.found.active or y in self.found.linear for y in op.results):
+            self.found.why.pop(op, None)
+        elif all(self.tangent_type(y) is None for y in op.results):
+            self.found.why[op] = f"{_types(op)} has no tangent"
+        else:
+            self.found.why[op] = NO_INPUT
+
+    def control(self, op: Any, bodies: Sequence[Any], called: Sequence[Any]) -> None:
+        """Operands into bodies, what these return into results, and what a loop carries round."""
+        if op.name == "stablehlo.while":
+            for block in bodies:
+                self.aligned(block.arguments, op.operands)
+        for block in bodies:
+            self.block(block)
+        ends = [list(operations(block))[-1] for block in bodies]
+        if op.name == "stablehlo.while":
+            self.aligned(op.results, op.operands)
+            self.aligned(op.results, ends[1].operands)
+            for block in bodies:
+                self.aligned(block.arguments, op.results)
+            return
+        for end in ends:
+            self.aligned(op.results, end.operands)
+        for callee in called:
+            block = callee.regions[0].blocks[0]
+            if name_of(op) in ("func.call", "call", "tidu.call"):
+                self.aligned(block.arguments, op.operands)
+                self.aligned(op.results, list(operations(block))[-1].operands)
+            else:  # of loops and branches over graphs any operand may reach any result
+                self.mark(block.arguments, op.operands)
+                self.mark(op.results, op.operands)
+
+    def aligned(self, to: Sequence[Any], of: Sequence[Any]) -> None:
+        for y, x in zip(to, of, strict=False):
+            self.mark([y], [x])
+
+    def mark(self, results: Iterable[Any], because_of: Iterable[Any]) -> None:
+        """Marks results that have a tangent type, if something they come of is marked."""
+        because_of = list(because_of)
+        if any(x in self.found.linear for x in because_of):
+            self.grow(results, self.found.linear)
+        elif any(x in self.found.active for x in because_of):
+            self.grow(results, self.found.active)
+
+    def grow(self, results: Iterable[Any], into: set[Any]) -> None:
+        for y in results:
+            if y not in into and self.tangent_type(y) is not None:
+                into.add(y)
+                self.grew = True
+
+    def tangent_type(self, x: Any) -> Any:
+        return self.opset.builder.tangent_type(x.type)
+
+
+def named_values(graph: Any) -> dict[str, Any]:
+    """The values of a graph by the names that references use."""
+    block = graph.regions[0].blocks[0]
+    keys = [str(ir.FlatSymbolRefAttr(key).value) for key in graph.attributes["inputs"]]
+    found = dict(zip(keys, block.arguments, strict=True))
+    for op in operations(block):
+        if op.name == "tidu.name":
+            found[str(ir.StringAttr(op.attributes["sym_name"]).value)] = op.operands[0]
+    return found
+
+
+def _types(op: Any) -> str:
+    return ", ".join(sorted({str(y.type).removeprefix("tensor<").removesuffix(">") for y in op.results}))

@@ -1,0 +1,183 @@
+"""view: a program, or what a stage makes of it, as a picture."""
+
+from pathlib import PurePath
+from typing import Any
+
+import click
+
+from tiduc.activity import find_activity, functions
+from tiduc.cli.derivatives import GRAPHS, LOOP_MEMORY, WRT, derived, wanted
+from tiduc.cli.diagnostics import about, waiting
+from tiduc.cli.files import ENTRY, FILE, read_module, write
+from tiduc.cli.rules import RULES
+from tiduc.dialect.context import stage
+from tiduc.dialect.errors import RequestError
+from tiduc.passes.rules.registry import OpSet
+from tiduc.pipeline import STAGES
+from tiduc.program import from_module
+from tiduc.view.dot import check_size, dot, is_large
+from tiduc.view.draw import draw
+from tiduc.view.fold import add_map
+from tiduc.view.fold import fold as fold_picture
+from tiduc.view.html import page
+from tiduc.view.read import read_picture
+from tiduc.view.scene import Picture
+from tiduc.view.text import text
+
+FORMATS = ("svg", "html", "dot", "txt")
+_SHOWN = ("parse", "import", "linearize", "linear_transpose", "materialize_merge", "lower")
+
+
+@click.command("view")
+@FILE
+@ENTRY
+@click.option(
+    "--derivative",
+    type=click.Choice(list(GRAPHS)),
+    help="Show the graphs of this derivative; by default the file itself.",
+)
+@WRT
+@click.option(
+    "--stop-after",
+    type=click.Choice([s.name for s in STAGES if s.name in _SHOWN]),
+    help="Show what this stage gives. By default parse, or, with --derivative, the last stage that makes graphs: "
+    "they refer to one another, and are not merged yet.",
+)
+@click.option("--graph", "name", metavar="NAME", help="Show this function or graph only, and what it opens.")
+@click.option(
+    "--fold/--no-fold",
+    default=True,
+    help="Fold large graphs: ops that come again are drawn once, and changes of shape are written on arrows.",
+)
+@click.option(
+    "--format",
+    "kind",
+    type=click.Choice(FORMATS),
+    help="What to write; by default what the ending of OUT says, or txt.",
+)
+@RULES
+@click.option("--inline", is_flag=True, help="With --derivative, inline every call.")
+@LOOP_MEMORY
+@click.option(
+    "-o", "--output", default="-", metavar="OUT", show_default="standard output", help="The file to write."
+)
+def _view(file: str, kind: str | None, output: str, fold: bool, name: str | None, **asked: Any) -> None:
+    """Show a program as a picture (svg), a page to explore (html), for Graphviz (dot), or as text (txt).
+
+    Colours say what a tangent reaches; dashed arrows are values that another graph owns. Calls, loops and folds open
+    in the page. Pictures and pages need Graphviz, which 'tiduc[view]' brings along.
+    """
+    kind = kind or _kind_of(output)
+    with about(file), waiting(f"drawing {file}"):
+        picture = _picture(file, fold=fold, **asked)
+        shown = _shown(picture, name)
+        write(_drawn(picture, shown, kind, file), output)
+
+
+def _kind_of(output: str) -> str:
+    """The format that a file's name says."""
+    suffix = PurePath(output).suffix.removeprefix(".").lower()
+    if output == "-":
+        return "txt"
+    if suffix not in FORMATS:
+        raise RequestError(f"{output} has none of the endings .{', .'.join(FORMATS)}; say --format")
+    return suffix
+
+
+@stage
+def _picture(
+    file: str,
+    entry: str | None,
+    derivative: str | None,
+    wrt: tuple[str, ...],
+    stop_after: str | None,
+    opset: OpSet,
+    inline: bool,
+    loop_memory: str,
+    fold: bool,
+) -> Picture:
+    """The scenes of a file, after the stage that was asked for."""
+    module = read_module(file, dialects=opset.dialects)
+    title = "<stdin>" if file == "-" else file
+    active: dict[str, range | list[int]]
+    tangents: dict[str, range] = {}
+    if derivative is None and stop_after in (None, "parse") and not wrt:
+        active = {name: _differentiable(op, opset) for name, op in _public(module, entry).items()}
+    else:
+        program = from_module(module, entry, opset, inline, loop_memory)
+        positions = wanted(program, wrt)
+        chosen = program.differentiated(positions)
+        active = {program.name: [i for i, port in enumerate(program.inputs) if port in chosen]}
+        if derivative is not None and stop_after != "parse":
+            _check_stage(derivative, stop_after)
+            by = stop_after or list(GRAPHS[derivative])[-1]
+            made, module = derived(program, derivative, positions, by)
+            title += f", {derivative} after {by}"
+            if by in ("materialize_merge", "lower"):
+                tangents = {program.name: range(len(program.inputs), len(made.inputs))}
+        elif stop_after not in (None, "parse"):
+            module = _without_derivative(program, stop_after)
+            title += f" after {stop_after}"
+    picture = read_picture(module, find_activity(module, active, opset, tangents), title)
+    if fold:
+        fold_picture(picture)
+    return picture
+
+
+def _check_stage(derivative: str, stop_after: str | None) -> None:
+    stages = ["import", *GRAPHS[derivative], "materialize_merge", "lower"]
+    if stop_after is not None and stop_after not in stages:
+        raise RequestError(f"{derivative} has no stage {stop_after}; it has {', '.join(stages)}")
+
+
+def _without_derivative(program: Any, stop_after: str) -> Any:
+    made = {"import": "graphs", "materialize_merge": "flat", "lower": "module"}.get(stop_after)
+    if made is None:
+        raise RequestError(f"--stop-after {stop_after} needs --derivative")
+    return getattr(program, made)
+
+
+def _public(module: Any, entry: str | None) -> dict[str, Any]:
+    """The functions and graphs that are not called from elsewhere, or the one asked for."""
+    found = functions(module)
+    if entry is not None and entry not in found:
+        raise RequestError(f"no function or graph @{entry}; there are {_listed(found)}")
+    return {
+        name: op
+        for name, op in found.items()
+        if name == entry or (entry is None and "private" not in str(op.attributes.get("sym_visibility")))
+    }
+
+
+def _differentiable(op: Any, opset: OpSet) -> list[int]:
+    arguments = op.regions[0].blocks[0].arguments
+    return [i for i, x in enumerate(arguments) if opset.builder.tangent_type(x.type) is not None]
+
+
+def _shown(picture: Picture, name: str | None) -> list[str]:
+    """The scenes to draw: those that are shown, or one, by its name with or without the @."""
+    if name is None:
+        return picture.shown or list(picture.scenes)
+    for scene in (f"@{name}", name):
+        if scene in picture.scenes:
+            return [scene]
+    raise RequestError(f"no graph {name}; there are {_listed(picture.scenes)}")
+
+
+def _listed(names: Any) -> str:
+    return ", ".join(name if name.startswith("@") else f"@{name}" for name in names) or "none"
+
+
+def _drawn(picture: Picture, shown: list[str], kind: str, file: str) -> str:
+    if kind == "txt":
+        return text(picture, shown, file)
+    if kind != "dot":
+        check_size(picture, shown)
+    if kind == "html":
+        return page(picture, shown, file)
+    apart = len(shown) > 1 and is_large(picture, shown)
+    source = dot(picture, [add_map(picture, shown), *shown] if apart else shown, file, apart=apart)
+    return source if kind == "dot" else draw([source])[0] + "\n"
+
+
+COMMANDS = {"view": _view}

@@ -1,0 +1,224 @@
+"""dot: scenes to Graphviz's language. Graphviz places everything; nothing here has coordinates."""
+
+import html
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import replace
+
+from tiduc.dialect.errors import RequestError
+from tiduc.view.label import WIDTH, clipped
+from tiduc.view.scene import OPS, Arrow, Box, Picture, Scene
+
+TOGETHER = 90  # boxes of several graphs up to which arrows between them can be followed
+MOST = 2500  # boxes that Graphviz places in bearable time
+FONT = "Helvetica,Arial,sans-serif"
+COLOURS = {
+    "active": ("#b35900", "#fdebd3"),
+    "linear": ("#1f5fa8", "#dcebfb"),
+    "inactive": ("#8a8a8a", "#f4f4f4"),
+}
+"""The border and the inside of a box, by activity; told apart by those who see no red or no green."""
+
+GREY, DARK = "#6b6b6b", "#1d1d1d"
+MEANING = {
+    "active": "a tangent reaches it",
+    "linear": "a tangent or cotangent",
+    "inactive": "no tangent reaches it",
+}
+_SHAPES = {
+    "input": "box",
+    "output": "box",
+    "outer": "plain",
+    "fold": "box3d",
+    "call": "box",
+    "constant": "plain",
+}
+_ORDERED = {"add", "multiply", "and", "or", "xor", "maximum", "minimum"}
+"""Ops whose operands have no order, so that arrows need no numbers."""
+
+
+def dot(
+    picture: Picture, names: Iterable[str], file: str = "", legend: bool = True, apart: bool = False
+) -> str:
+    """Scenes side by side, in Graphviz's language.
+
+    Arrows from scenes that are not among them start at a note, and so do, with `apart`, all between scenes.
+    """
+    scenes = [picture.scenes[name] for name in names]
+    lines = [
+        "digraph tiduc {",
+        f'  graph [fontname="{FONT}" fontsize=13 fontcolor="{DARK}" rankdir=TB ranksep=0.35 nodesep=0.22 '
+        "splines=true compound=true bgcolor=transparent pad=0.2 newrank=true];",
+        f'  node [fontname="{FONT}" fontsize=11 fontcolor="{DARK}" margin="0.09,0.05" height=0.2 style=filled];',
+        f'  edge [fontname="{FONT}" fontsize=9 fontcolor="{GREY}" color="#7d7d7d" arrowsize=0.6];',
+    ]
+    drawn = {box for scene in scenes for box in scene.boxes}
+    for number, scene in enumerate(scenes):
+        near = set(scene.boxes) if apart else drawn
+        lines += _scene(picture, scene, number, file, near, len(scenes) > 1)
+    if legend:
+        lines += _legend(scenes)
+    lines.append("}")
+    return "\n".join(lines) + "\n"
+
+
+def is_large(picture: Picture, names: Iterable[str]) -> bool:
+    """Scenes have too many boxes together to be drawn with the arrows between them."""
+    return sum(len(picture.scenes[name].boxes) for name in names) > TOGETHER
+
+
+def check_size(picture: Picture, names: Iterable[str]) -> None:
+    """Refuses what would keep Graphviz busy for minutes."""
+    for name in names:
+        count = len(picture.scenes[name].boxes)
+        if count > MOST:
+            raise RequestError(
+                f"{picture.scenes[name].title} has {count} boxes after folding, and more than {MOST} cannot be drawn "
+                "in bearable time; choose a smaller one with --graph, or write .txt or .dot"
+            )
+
+
+# ---- scenes ------------------------------------------------------------------------------------------------------
+
+
+def _scene(
+    picture: Picture, scene: Scene, number: int, file: str, drawn: set[str], framed: bool
+) -> Iterator[str]:
+    title = scene.title + (f"  {place(scene.place, file)}" if scene.place else "")
+    if framed:
+        yield f"  subgraph cluster_{number} {{"
+        yield f'    label={quoted(title)} labeljust=l style="rounded" color="#b8b8b8" id="cluster_{number}";'
+    for box in scene.boxes.values():
+        yield f"    {quoted(box.id)} [{_attributes(_box(box, file))}];"
+    into = scene.into()
+    for target, arrows in into.items():
+        slots = _numbered(scene.boxes[target], arrows)
+        yield from (f"    {_arrow(a, slots, scene)}" for a in arrows if a.source in scene.boxes)
+    crossing = [arrow for arrow in scene.arrows if arrow.source not in scene.boxes]
+    yield from _noted(picture, scene, [arrow for arrow in crossing if arrow.source not in drawn])
+    if framed:
+        yield "  }"
+    yield from (f"  {_arrow(arrow, set(), scene)}" for arrow in crossing if arrow.source in drawn)
+
+
+def _noted(picture: Picture, scene: Scene, arrows: list[Arrow]) -> Iterator[str]:
+    """Arrows from scenes that are not near: dashed, from a note that says what it is."""
+    owner = picture.owner() if arrows else {}
+    noted: set[str] = set()
+    for arrow in arrows:
+        note = f"{scene.name} {arrow.source}"
+        if note not in noted:
+            noted.add(note)
+            said = _note(picture.scenes[owner[arrow.source]], arrow.source)
+            yield f'  {quoted(note)} [shape=plain style="" fontsize=9 label={quoted(said)} fontcolor="{GREY}"];'
+        yield f"  {_arrow(replace(arrow, source=note), set(), scene)}"
+
+
+def _note(scene: Scene, id_: str) -> str:
+    """The reference to a value of another graph, and the op that makes it."""
+    box = scene.boxes[id_]
+    if box.kind in OPS:
+        return f"{scene.name}: {box.name}" + (f" @{box.symbol}" if box.symbol else "")
+    return f"{scene.name}::@{box.symbol or box.name}"
+
+
+def _box(box: Box, file: str) -> dict[str, str]:
+    border, inside = COLOURS[box.activity]
+    said = {
+        "label": _label(box, file),
+        "id": box.id,
+        "class": f"{box.kind} {box.activity}" + (" opens" if box.opens else ""),
+        "tooltip": " ".join([box.name, *box.types]),
+        "shape": _SHAPES.get(box.kind, "box"),
+        "color": border,
+        "fillcolor": inside,
+        "style": "filled,rounded" if box.kind in ("op", "call") else "filled",
+    }
+    if box.kind == "input":
+        said |= {"style": "filled,bold", "fillcolor": "#ffffff"}
+    if box.kind == "output":
+        said |= {"style": "filled,bold", "peripheries": "1", "fillcolor": "#ffffff"}
+    if box.kind == "call":
+        said["peripheries"] = "2"
+    if box.kind in ("outer", "constant"):
+        said["style"] = ""
+        del said["fillcolor"]
+    return said
+
+
+def _label(box: Box, file: str) -> str:
+    """Name and type, then, smaller, constants and attributes, and the place."""
+    types = clipped(", ".join(box.types), WIDTH)
+    name = html.escape(clipped(box.name, WIDTH))
+    lines = [f"<b>{name}</b>" + (f"  {html.escape(types)}" if types else "")]
+    small = [clipped(box.detail, WIDTH)] if box.detail else []
+    where = place(box.place, file)
+    if where and box.kind in OPS:
+        small.append(where)
+    if small:
+        said = html.escape("  ".join(small))
+        lines.append(f'<font point-size="9" color="{GREY}">{said}</font>')
+    return f"<{'<br/>'.join(lines)}>"
+
+
+def _arrow(arrow: Arrow, numbered: set[int], scene: Scene) -> str:
+    attributes = {}
+    if arrow.label:
+        attributes["label"] = f" {arrow.label}"
+    if arrow.kind != "value":
+        attributes |= {"style": "dashed" if arrow.kind == "external" else "dotted"}
+    if arrow.slot in numbered:
+        attributes |= {"headlabel": str(arrow.slot), "labeldistance": "1.2"}
+    source = scene.boxes.get(arrow.source)
+    if source is not None and len(source.types) > 1 and source.kind not in ("fold",):
+        attributes |= {"taillabel": f"#{arrow.result}", "labeldistance": "1.2"}
+    if source is not None:
+        attributes |= {"color": COLOURS[source.activity][0]}
+    attributes["class"] = f"from_{arrow.source} to_{arrow.target}"
+    return f"{quoted(arrow.source)} -> {quoted(arrow.target)} [{_attributes(attributes)}];"
+
+
+def _numbered(box: Box, arrows: list[Arrow]) -> set[int]:
+    """The slots whose arrows get a number: those of an op that reads several values, in an order that matters."""
+    sources = {(arrow.source, arrow.result) for arrow in arrows}
+    if len(sources) < 2 or box.kind in ("fold", "output") or box.name in _ORDERED:
+        return set()
+    return {arrow.slot for arrow in arrows}
+
+
+def _legend(scenes: list[Scene]) -> Iterator[str]:
+    """What the colours mean, of those that are there."""
+    used = {box.activity for scene in scenes for box in scene.boxes.values()}
+    rows = "".join(
+        f'<tr><td bgcolor="{inside}" border="1" color="{border}">  </td>'
+        f'<td align="left">{MEANING[activity]}</td></tr>'
+        for activity, (border, inside) in COLOURS.items()
+        if activity in used
+    )
+    if any(box.kind == "fold" for scene in scenes for box in scene.boxes.values()):
+        rows += '<tr><td>3D</td><td align="left">ops that come again: a fold</td></tr>'
+    table = f'<table border="0" cellborder="0" cellspacing="2">{rows}</table>'
+    yield f'  legend [shape=plain style="" fontsize=9 fontcolor="{GREY}" label=<{table}>];'
+
+
+# ---- the language ------------------------------------------------------------------------------------------------
+
+
+def quoted(text: str) -> str:
+    """A string of Graphviz's."""
+    escaped = text.replace("\\", "\\\\").replace('"', '\\"')
+    return f'"{escaped}"'
+
+
+def _attributes(said: Mapping[str, str]) -> str:
+    """Attributes; a label in angle brackets is markup."""
+    return " ".join(
+        f"{name}={value if name == 'label' and value.startswith('<') else quoted(value)}"
+        for name, value in said.items()
+    )
+
+
+def place(where: str, file: str) -> str:
+    """A place, without the name of the file that the picture is of."""
+    if file and where.startswith(f"{file}:"):
+        return where.removeprefix(file)
+    return where

@@ -1,0 +1,263 @@
+"""fold: fewer boxes. What comes again is drawn once, and what only gives a value another shape is on its arrow.
+
+    x -> broadcast_in_dim -> multiply     ->     x --(broadcast)--> multiply
+    [a b c] [a b c] [a b c]               ->     A -> A -> A,  and a scene A: a b c
+
+Folding a stretch of a program in its order makes no circle: nothing can leave the stretch and come back into it.
+"""
+
+import string
+from collections.abc import Hashable, Iterator
+from dataclasses import replace
+
+from tiduc.view.label import QUIET
+from tiduc.view.repeats import Repeat, find_repeat
+from tiduc.view.scene import OPS, Arrow, Box, Picture, Scene, moved
+
+MAP = "map"
+SHORTEST = 4  # boxes that are worth a fold
+WORTH = 6  # boxes that a fold must save
+LARGE = 24  # boxes from which on a scene is folded at all
+_IN_TITLE = 4  # names of ops in what is said of a fold
+_DULL = {"add", "multiply", "subtract", "divide", "select", "slice", "transpose", "maximum", *QUIET}
+
+
+def fold(picture: Picture, large: int = LARGE) -> None:
+    """Folds, in place, scenes of more boxes than `large`: shapes onto arrows, repeated stretches into one box."""
+    names = _names()
+    quieten(picture, [scene for scene in picture.scenes.values() if len(scene.boxes) > large])
+    waiting = list(picture.scenes.values())
+    while waiting:
+        scene = waiting.pop(0)
+        while len(scene.boxes) > large and (made := _fold_once(picture, scene, names)) is not None:
+            waiting.append(made)
+
+
+def add_map(picture: Picture, names: list[str]) -> str:
+    """A scene of one box a graph, and of arrows that say how many values one reads of another; its name."""
+    scene = Scene(MAP, "map", "all graphs")
+    owner = picture.owner()
+    for name in names:
+        of = picture.scenes[name]
+        activity = {box.activity for box in of.boxes.values() if box.kind in OPS}
+        most = next((a for a in ("linear", "active") if a in activity), "inactive")
+        said = f"{len(of.boxes)} boxes"
+        scene.boxes[name] = Box(f"map {name}", "fold", of.title, (), said, most, of.place, opens=(name,))
+        read: dict[tuple[str, str], set[tuple[str, int]]] = {}
+        for arrow in of.arrows:
+            if arrow.source not in of.boxes:
+                read.setdefault((owner[arrow.source], arrow.kind), set()).add((arrow.source, arrow.result))
+        for (graph, kind), values in read.items():
+            label = f"{len(values)} value{'s' * (len(values) > 1)}"
+            scene.arrows.append(Arrow(f"map {graph}", f"map {name}", 0, 0, kind, label))
+    scene.boxes = {box.id: box for box in scene.boxes.values()}
+    scene.arrows = [arrow for arrow in scene.arrows if arrow.source in scene.boxes]
+    picture.scenes[MAP] = scene
+    return MAP
+
+
+# ---- shapes onto arrows ------------------------------------------------------------------------------------------
+
+
+def quieten(picture: Picture, scenes: list[Scene]) -> None:
+    """Takes ops out of scenes that only give a value another shape or type; the arrows through them say so."""
+    quiet: dict[str, tuple[Arrow, Box]] = {}
+    for scene in scenes:
+        into = scene.into()
+        for box in scene.boxes.values():
+            arrows = into.get(box.id, ())
+            if box.kind == "op" and box.name in QUIET and len(arrows) == 1 and arrows[0].kind == "value":
+                quiet[box.id] = arrows[0], box
+    read = {arrow.source for scene in picture.scenes.values() for arrow in scene.arrows}
+    quiet = {
+        id_: found for id_, found in quiet.items() if id_ in read
+    }  # what nobody reads has no arrow to be on
+    for scene in picture.scenes.values():
+        scene.arrows = [_past(arrow, quiet) for arrow in scene.arrows if arrow.target not in quiet]
+        scene.boxes = {id_: box for id_, box in scene.boxes.items() if id_ not in quiet}
+
+
+def _past(arrow: Arrow, quiet: dict[str, tuple[Arrow, Box]]) -> Arrow:
+    """The arrow from the first box before it that is not taken out."""
+    passed = []
+    while arrow.source in quiet:
+        before, box = quiet[arrow.source]
+        passed.append(box)
+        arrow = replace(arrow, source=before.source, result=before.result)
+    return replace(arrow, label=_said(passed[::-1])) if passed else arrow
+
+
+def _said(passed: list[Box]) -> str:
+    """The ops on an arrow, each once in a row, and the shape they end in."""
+    names = [box.name.removesuffix("_in_dim") for box in passed]
+    short = [name for i, name in enumerate(names) if i == 0 or names[i - 1] != name]
+    return f"{', '.join(short)} {passed[-1].types[0]}"
+
+
+# ---- repeated stretches ------------------------------------------------------------------------------------------
+
+
+def _fold_once(picture: Picture, scene: Scene, names: Iterator[str]) -> Scene | None:
+    """Folds the stretch that is worth most; the scene of what it holds, or None where nothing is worth it."""
+    boxes = [box for box in scene.boxes.values() if box.kind in OPS or box.kind == "constant"]
+    position = {box.id: i for i, box in enumerate(boxes)}
+    into = scene.into()
+
+    def cut(start: int, end: int) -> int:
+        return _cut(boxes, position, into, start, end)
+
+    found = find_repeat([_letter(box) for box in boxes], SHORTEST, cut)
+    if found is None:
+        return None
+    stretches = [[box.id for box in boxes[s : s + found.length]] for s in found.starts]
+    alike = _alike(stretches, into, position)
+    repeat = Repeat(found.length, tuple(s for s, same in zip(found.starts, alike, strict=True) if same))
+    if repeat.worth < WORTH or len(repeat.starts) < 2:
+        return None
+    name = next(names)
+    stretches = [ids for ids, same in zip(stretches, alike, strict=True) if same]
+    inner = _inner(scene, name, stretches)
+    picture.scenes[inner.name] = inner
+    _replace(picture, scene, inner, name, stretches)
+    return inner
+
+
+def _letter(box: Box) -> Hashable:
+    return box.kind, box.name, box.types, box.detail, box.activity, box.opens
+
+
+def _cut(
+    boxes: list[Box], position: dict[str, int], into: dict[str, list[Arrow]], start: int, end: int
+) -> int:
+    """How many values enter a stretch from other ops."""
+    sources = {
+        (arrow.source, arrow.result)
+        for box in boxes[start:end]
+        for arrow in into.get(box.id, ())
+        if arrow.source in position and not start <= position[arrow.source] < end
+    }
+    return len(sources)
+
+
+def _alike(stretches: list[list[str]], into: dict[str, list[Arrow]], position: dict[str, int]) -> list[bool]:
+    """Which stretches read within themselves what most of them do."""
+
+    def shape(ids: list[str]) -> Hashable:
+        at = {box: i for i, box in enumerate(ids)}
+        return tuple(
+            tuple(
+                (at.get(a.source, -1), a.slot, a.result if a.source in at else 0) for a in into.get(box, ())
+            )
+            for box in ids
+        )
+
+    shapes = [shape(ids) for ids in stretches]
+    most = max(shapes, key=shapes.count)
+    return [found == most for found in shapes]
+
+
+def _inner(scene: Scene, name: str, stretches: list[list[str]]) -> Scene:
+    """The scene of the first stretch, with what enters and what leaves it."""
+    first = set(stretches[0])
+    inner = Scene(f"{scene.name}/{name}", "fold", f"{name}, {len(stretches)} times in {scene.title}")
+    sources: dict[tuple[str, int], str] = {}
+    for arrow in scene.arrows:
+        if arrow.target in first and arrow.source not in first:
+            if arrow.kind == "external":
+                inner.arrows.append(arrow)
+                continue
+            key = arrow.source, arrow.result
+            if key not in sources:
+                box = scene.boxes[arrow.source]
+                id_ = f"{box.id}.{name}.{arrow.result}"
+                types = box.types[arrow.result : arrow.result + 1]
+                said = box.symbol or box.name
+                inner.boxes[id_] = replace(
+                    box, id=id_, kind="outer", name=said, detail="", types=types, opens=(), text=""
+                )
+                sources[key] = id_
+            inner.arrows.append(moved(arrow, source=sources[key]))
+    inner.boxes |= {box: scene.boxes[box] for box in stretches[0]}
+    inner.arrows += [a for a in scene.arrows if a.source in first and a.target in first]
+    leaving = {(a.source, a.result): a for a in scene.arrows if a.source in first and a.target not in first}
+    for (source, result), arrow in leaving.items():
+        box = scene.boxes[source]
+        id_ = f"{box.id}.{name}.out{result}"
+        types = box.types[result : result + 1]
+        inner.boxes[id_] = Box(id_, "output", "out", types, activity=box.activity)
+        inner.arrows.append(moved(arrow, target=id_))
+    inner.place = scene.boxes[stretches[0][0]].place
+    return inner
+
+
+def _replace(picture: Picture, scene: Scene, inner: Scene, name: str, stretches: list[list[str]]) -> None:
+    """One box in place of each stretch, in the scene and for what reads it from other scenes."""
+    stands_for: dict[str, str] = {}
+    folds: dict[str, Box] = {}
+    for number, ids in enumerate(stretches):
+        fold = _box(scene, inner, f"{name}", number, ids, len(stretches))
+        folds[ids[0]] = fold
+        stands_for |= dict.fromkeys(ids, fold.id)
+    boxes: dict[str, Box] = {}
+    for id_, box in scene.boxes.items():
+        if id_ in folds:
+            boxes[folds[id_].id] = folds[id_]
+        elif id_ not in stands_for:
+            boxes[id_] = box
+    scene.boxes = boxes
+    kept: dict[Arrow, None] = {}
+    for arrow in scene.arrows:
+        source, target = stands_for.get(arrow.source), stands_for.get(arrow.target)
+        if source is None or source != target:
+            kept.setdefault(_merged(arrow, source, target))
+    scene.arrows = list(kept)
+    for other in picture.scenes.values():
+        if other is not scene and other is not inner:
+            other.arrows = [
+                _merged(a, stands_for[a.source], None) if a.source in stands_for else a for a in other.arrows
+            ]
+
+
+def _merged(arrow: Arrow, source: str | None, target: str | None) -> Arrow:
+    """The arrow to or from a fold, which has neither slots nor numbered results."""
+    if source is None and target is None:
+        return arrow
+    return replace(
+        moved(arrow, source, target),
+        slot=0 if target else arrow.slot,
+        result=0 if source else arrow.result,
+        label="" if target else arrow.label,
+    )
+
+
+def _box(scene: Scene, inner: Scene, name: str, number: int, ids: list[str], times: int) -> Box:
+    boxes = [scene.boxes[id_] for id_ in ids]
+    inside = set(ids)
+    leaving = {
+        arrow.source for arrow in scene.arrows if arrow.source in inside and arrow.target not in inside
+    }
+    types = tuple(t for box in boxes if box.id in leaving for t in box.types)
+    said = list(dict.fromkeys(box.name for box in boxes if box.name.split()[0] not in _DULL))
+    said = (said or list(dict.fromkeys(box.name for box in boxes)))[:_IN_TITLE]
+    activity = {box.activity for box in boxes}
+    places = [box.place for box in boxes if box.place]
+    return Box(
+        f"{ids[0]}.{name}",
+        "fold",
+        f"{name} ({number + 1} of {times})",
+        types,
+        f"{len(boxes)} ops: {', '.join(said)}, …",
+        next((a for a in ("linear", "active") if a in activity), "inactive"),
+        places[0] if places else "",
+        "",
+        "",
+        (inner.name,),
+    )
+
+
+def _names() -> Iterator[str]:
+    """A, B, ..., Z, A1, B1, ..."""
+    number = 0
+    while True:
+        yield from (f"{letter}{number or ''}" for letter in string.ascii_uppercase)
+        number += 1

@@ -1,0 +1,103 @@
+"""html: a picture as one page that needs nothing else: pan, zoom, search, hover, and folds that open.
+
+Each scene is drawn by Graphviz beforehand; the page shows one at a time. `page.html`, `page.css` and `page.js` are the
+page, this file puts the pictures and what is known of each box into it.
+"""
+
+import html
+import json
+from importlib.resources import files
+from typing import Any
+
+from tiduc.view.dot import dot, is_large, place
+from tiduc.view.draw import draw
+from tiduc.view.fold import add_map
+from tiduc.view.scene import Box, Picture, Scene
+
+OVERVIEW = "all graphs"
+
+
+def page(picture: Picture, names: list[str], file: str = "") -> str:
+    """The page of these scenes and of all that their boxes open."""
+    together = len(names) > 1 and not is_large(picture, names)
+    reached = _reached(picture, names)
+    if len(names) > 1 and not together:
+        reached.insert(0, add_map(picture, names))
+    views = {OVERVIEW: names} if together else {}
+    views |= {name: [name] for name in reached}
+    pictures = draw([dot(picture, scenes, file, legend=False) for scenes in views.values()])
+    drawn = dict(zip(views, pictures, strict=True))
+    data = {
+        "title": picture.title,
+        "first": next(iter(drawn)),
+        "together": OVERVIEW if together else None,
+        "scenes": [_scene(picture.scenes[name], file) for name in reached],
+        "drawn": drawn,
+        "boxes": [_box(box, picture.scenes[name], file) for name in reached for box in _known(picture, name)],
+        "arrows": [
+            [arrow.source, arrow.target, arrow.kind, arrow.label]
+            for name in reached
+            for arrow in picture.scenes[name].arrows
+        ],
+    }
+    return _filled(picture.title, data)
+
+
+def _reached(picture: Picture, names: list[str]) -> list[str]:
+    """The scenes, and those that are opened from there, each once."""
+    found: dict[str, None] = {}
+    waiting = list(names)
+    while waiting:
+        name = waiting.pop(0)
+        if name in picture.scenes and name not in found:
+            found[name] = None
+            waiting += [opened for box in picture.scenes[name].boxes.values() for opened in box.opens]
+    return list(found)
+
+
+def _known(picture: Picture, name: str) -> list[Box]:
+    return list(picture.scenes[name].boxes.values())
+
+
+def _scene(scene: Scene, file: str) -> dict[str, Any]:
+    where = place(scene.place, file)
+    return {
+        "name": scene.name,
+        "title": scene.title,
+        "kind": scene.kind,
+        "place": where,
+        "boxes": len(scene.boxes),
+    }
+
+
+def _box(box: Box, scene: Scene, file: str) -> dict[str, Any]:
+    return {
+        "id": box.id,
+        "scene": scene.name,
+        "kind": box.kind,
+        "name": box.name,
+        "types": ", ".join(box.types),
+        "detail": box.detail,
+        "activity": box.activity,
+        "place": place(box.place, file),
+        "text": box.text if box.kind != "outer" else "",
+        "symbol": box.symbol,
+        "opens": list(box.opens),
+    }
+
+
+def _filled(title: str, data: dict[str, Any]) -> str:
+    folder = files("tiduc.view")
+    # A script ends at the first "</", and "<!--" begins a comment there; JSON may write both otherwise.
+    text = json.dumps(data, ensure_ascii=False).replace("<", "\\u003c")
+    parts = {
+        "<!--title-->": html.escape(title),
+        "/*style*/": (folder / "page.css").read_text("utf-8"),
+        "/*data*/": text,
+        "/*script*/": (folder / "page.js").read_text("utf-8"),
+    }
+    filled = (folder / "page.html").read_text("utf-8")
+    for mark, part in parts.items():
+        before, after = filled.split(mark)
+        filled = before + part + after
+    return filled

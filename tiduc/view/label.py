@@ -1,0 +1,154 @@
+"""What boxes say: names, types, constants and attributes, short enough to read in a picture."""
+
+import re
+from typing import Any
+
+from torch_mlir import ir
+from torch_mlir._mlir_libs import _stablehlo as hlo
+
+from tiduc.activity import GRAPHS, callees, name_of
+from tiduc.dialect.graph import TARGET, operations
+from tiduc.dialect.verify import ACTIVE
+from tiduc.passes.import_stablehlo import NAME
+
+QUIET = frozenset({"broadcast_in_dim", "convert", "reshape"})
+"""Ops that only give a value another shape or type: drawn small."""
+
+LITERALS = frozenset(f"stablehlo.{name}" for name in ("broadcast_in_dim", "convert", "reshape"))
+"""Ops that make a constant of a constant with one element everywhere."""
+
+SHOWN = 4  # elements of a constant that are written out
+WIDTH = 64  # of what is said of attributes, in a picture
+_LINE = 600  # of what is said of an attribute on hovering
+_IN_NAME = ("comparison_direction", "callee", GRAPHS, "call_target_name", "custom_call_target")
+_UNSAID = {ACTIVE, "precision_config", "operandSegmentSizes", "compare_type", "value", *_IN_NAME}
+_DEFAULTS = {"indices_are_sorted = false", "unique_indices = false", "exact = true"}
+_ARRAY = re.compile(r"array<i\d+(?:: )?([^>]*)>")
+_STABLEHLO = re.compile(r"#(?:stablehlo|chlo)(?:\.\w+)?<([^<>]*(?:<[^<>]*>)?[^<>]*)>")
+_WORDS = {
+    "broadcast_dimensions": "dims",
+    "dimensions": "dims",
+    "permutation": "dims",
+}
+_PLACES = re.compile(r'"((?:[^"\\]|\\.)*)"(?!:\d)')
+
+
+def type_name(type_: Any) -> str:
+    """A tensor type without the word: `2x16xf32`; others as MLIR has them."""
+    return str(type_).removeprefix("tensor<").removesuffix(">")
+
+
+def title(op: Any) -> str:
+    """An op's name, with what it calls, compares by or reduces with."""
+    name = name_of(op)
+    called = callees(op)
+    if called:
+        kind = "call" if name in ("func.call", "call", "tidu.call") else name.removeprefix("tidu.")
+        return f"{kind} {' '.join(f'@{callee}' for callee in called)}"
+    short = name.removeprefix("stablehlo.")
+    if name == "stablehlo.compare":
+        return f"{short} {_bare(op.attributes['comparison_direction'])}"
+    if name == "stablehlo.custom_call":
+        return f"{short} @{op.attributes[TARGET].value}"
+    inner = reducer(op)
+    return f"{short} {inner.removeprefix('stablehlo.')}" if inner else short
+
+
+def reducer(op: Any) -> str:
+    """The name of the one op in the one region of an op, or nothing."""
+    if len(op.regions) != 1 or len(op.regions[0].blocks) != 1:
+        return ""
+    *inner, _ = operations(op.regions[0].blocks[0])
+    return str(inner[0].name) if len(inner) == 1 else ""
+
+
+def attributes(op: Any, width: int = _LINE) -> str:
+    """An op's attributes, but for those that are in its name or say little."""
+    if op.name == "stablehlo.slice":
+        return _slice(op)
+    if op.name == "stablehlo.dot_general":
+        return _dot_general(op)
+    parts = []
+    for name in op.attributes:
+        if name in _UNSAID or name.startswith("iree."):
+            continue
+        value = _bare(op.attributes[name])
+        said = f"{_WORDS.get(name, name)} = {value}" if value != "unit" else name
+        if said in _DEFAULTS or (name == "strides" and set(value) <= set("[1, ]")):
+            continue
+        parts.append(said if name != "dimension_numbers" and name != "dot_dimension_numbers" else value)
+    return clipped(", ".join(parts), width)
+
+
+def _slice(op: Any) -> str:
+    """As StableHLO's own text has it: [0:8:2, 1:3]."""
+    names = "start_indices", "limit_indices", "strides"
+    rows = zip(*(list(op.attributes[name]) for name in names), strict=True)
+    return "[" + ", ".join(f"{a}:{b}" + (f":{s}" if s != 1 else "") for a, b, s in rows) + "]"
+
+
+def _dot_general(op: Any) -> str:
+    """The dimensions that are summed over, and those that both operands have."""
+    numbers = hlo.DotDimensionNumbers(op.attributes["dot_dimension_numbers"])
+    batch = list(numbers.lhs_batching_dimensions), list(numbers.rhs_batching_dimensions)
+    summed = list(numbers.lhs_contracting_dimensions), list(numbers.rhs_contracting_dimensions)
+    said = f"over {summed[0]} x {summed[1]}"
+    return f"{said}, batch {batch[0]} x {batch[1]}" if batch[0] else said
+
+
+def clipped(text: str, width: int) -> str:
+    return text if len(text) <= width else text[: width - 1] + "…"
+
+
+def _bare(attribute: Any) -> str:
+    text = str(attribute)
+    if len(text) > 10 * _LINE:
+        return "…"
+    text = _ARRAY.sub(r"[\1]", text)
+    text = _STABLEHLO.sub(
+        lambda m: re.sub(r"^(comparison_direction|rng_algorithm|fft_type) ", "", m[1]), text
+    )
+    text = re.sub(r" : i\d+$", "", text)
+    for long, short in _WORDS.items():
+        text = text.replace(long, short)
+    return text
+
+
+def literal(op: Any) -> str | None:
+    """How a constant of one element everywhere, or of a few elements, is written; None of any other op."""
+    if op.name != "stablehlo.constant":
+        return None
+    value = op.attributes["value"]
+    try:
+        if value.is_splat:
+            element = value.get_splat_value()
+            return _number(getattr(element, "value", element))
+        if value.type.rank == 1 and value.type.shape[0] <= SHOWN:
+            return "[" + ", ".join(_number(x) for x in value) + "]"
+    except (AttributeError, NotImplementedError, TypeError, ValueError):
+        return None  # of an element type that the bindings cannot read, or held apart
+    return None
+
+
+def _number(x: Any) -> str:
+    if isinstance(x, bool):
+        return str(x).lower()
+    return f"{x:.6g}" if isinstance(x, float) else str(x)
+
+
+def port_names(values: Any, attrs: Any, default: str) -> list[str]:
+    """The names of a function's arguments or results: by attribute, by location, by number."""
+    names = []
+    for i, x in enumerate(values):
+        name = f"{default}{i}"
+        if attrs is not None and i < len(attrs) and NAME in ir.DictAttr(attrs[i]):
+            name = str(ir.StringAttr(ir.DictAttr(attrs[i])[NAME]).value)
+        elif default == "arg" and isinstance(x.location, ir.NameLoc):
+            name = x.location.name_str
+        names.append(name)
+    return names
+
+
+def said_of_place(location: Any) -> str:
+    """The names in a location, such as the scopes that a frontend wrote there."""
+    return " ".join(dict.fromkeys(_PLACES.findall(str(location))))

@@ -1,0 +1,266 @@
+"""read: a module, after whichever stage, to scenes: one a function, graph, or region that has more than one op.
+
+Constants are written where they are used, and so are the broadcasts of those that have one element everywhere. What
+a graph reads of another is an arrow from the box that makes it there.
+"""
+
+from collections.abc import Iterator
+from dataclasses import replace
+from typing import Any
+
+from torch_mlir import ir
+
+from tiduc.activity import Activity, callees, functions, named_values
+from tiduc.dialect.context import stage
+from tiduc.dialect.errors import describe
+from tiduc.dialect.graph import operations
+from tiduc.dialect.verify import ACTIVE_OUTPUTS, INPUT_OF, OUTPUT_OF
+from tiduc.view import label
+from tiduc.view.scene import Arrow, Box, Picture, Scene
+
+REGIONS = {"stablehlo.while": ("cond", "do"), "stablehlo.if": ("true", "false")}
+
+
+@stage
+def read_picture(module: Any, activity: Activity, title: str = "") -> Picture:
+    """The scenes of a module; those of public functions and of graphs are shown."""
+    reader = _Reader(module, activity, title)
+    for name, op in reader.functions.items():
+        reader.function(name, op)
+    for op in operations(module.body):
+        if op.name == "tidu.bind":
+            reader.bind(op)
+    return reader.picture
+
+
+class _Reader:
+    def __init__(self, module: Any, activity: Activity, title: str) -> None:
+        self.picture = Picture(title)
+        self.activity = activity
+        self.functions = functions(module)
+        self.named = {n: named_values(op) for n, op in self.functions.items() if op.name == "tidu.graph"}
+        self.symbols = {x: name for names in self.named.values() for name, x in names.items()}
+        self.literals: dict[Any, str] = {}
+        self.aliases: dict[Any, Any] = {}  # the values that externals lead to
+        self.made: dict[
+            Any, tuple[Box, int]
+        ] = {}  # the box that makes a value, and which of its results that is
+        self.count = 0
+        for op in self.functions.values():
+            for block in _blocks(op):
+                self.look(block)
+        for name, op in self.functions.items():  # boxes first, since graphs may be in any order
+            self.picture.scenes[f"@{name}"] = self.empty(name, op)
+
+    # ---- what is not a box ------------------------------------------------------------------------------------
+
+    def look(self, block: Any) -> None:
+        """Finds what is written where it is used, and where references lead."""
+        for op in operations(block):
+            if op.name == "tidu.external":
+                graph, name = op.attributes["ref"].value
+                target = self.named.get(graph, {}).get(name)
+                if target is not None:
+                    self.aliases[op.result] = target
+            elif (said := label.literal(op)) is not None:
+                self.literals[op.result] = said
+            elif op.name in label.LITERALS and (of := self.literals.get(op.operands[0])) is not None:
+                if not of.startswith("["):
+                    self.literals[op.result] = of
+
+    def literal(self, x: Any) -> str | None:
+        return self.literals.get(self.follow(x))
+
+    def follow(self, x: Any) -> Any:
+        seen = 0
+        while x in self.aliases and seen <= len(self.aliases):
+            x, seen = self.aliases[x], seen + 1
+        return x
+
+    # ---- functions and graphs -----------------------------------------------------------------------------------
+
+    def empty(self, name: str, op: Any) -> Scene:
+        """The scene of a function or graph, with its inputs and ops as boxes and without arrows."""
+        linear = INPUT_OF in op.attributes
+        kind = "linear graph" if linear else "graph" if op.name == "tidu.graph" else "function"
+        scene = Scene(f"@{name}", kind, f"{kind} @{name}", place=describe(op.location))
+        visibility = op.attributes.get("sym_visibility")
+        if visibility is None or str(ir.StringAttr(visibility).value) == "public":
+            self.picture.shown.append(scene.name)
+        block = op.regions[0].blocks[0]
+        if op.name == "tidu.graph":
+            names = [str(ir.FlatSymbolRefAttr(key).value) for key in op.attributes["inputs"]]
+        else:
+            names = label.port_names(block.arguments, op.attributes.get("arg_attrs"), "arg")
+        of = [f"∂ {_spelled(ref)}" for ref in op.attributes[INPUT_OF]] if linear else [""] * len(names)
+        for x, input_name, said in zip(block.arguments, names, of, strict=True):
+            self.input(scene, x, input_name, said)
+        self.boxes(scene, block)
+        return scene
+
+    def input(self, scene: Scene, x: Any, name: str, detail: str = "") -> None:
+        self.add(scene, [x], kind="input", name=name, detail=detail, place=describe(x.location))
+
+    def function(self, name: str, op: Any) -> None:
+        scene, block = self.picture.scenes[f"@{name}"], op.regions[0].blocks[0]
+        self.arrows(scene, block)
+        *_, end = operations(block)
+        if OUTPUT_OF in op.attributes:
+            flags = list(op.attributes[ACTIVE_OUTPUTS])
+            pairs = zip(op.attributes[OUTPUT_OF], flags, strict=True)
+            names = [f"∂ {_spelled(ref)}" for ref, is_active in pairs if is_active]
+        else:
+            names = label.port_names(end.operands, op.attributes.get("res_attrs"), "result")
+        self.outputs(scene, end, names)
+
+    def outputs(self, scene: Scene, end: Any, names: list[str]) -> None:
+        for i, x in enumerate(end.operands):
+            said = self.literal(x) or ""
+            activity = self.activity.of(self.follow(x))
+            box = self.box(
+                scene,
+                kind="output",
+                name=names[i] if i < len(names) else f"result{i}",
+                types=(label.type_name(x.type),),
+                detail=said,
+                activity=activity,
+            )
+            if not said:
+                self.arrow(scene, x, box, 0)
+
+    def bind(self, op: Any) -> None:
+        """An arrow from a value to the inputs that it stands for."""
+        key, (graph, name) = (
+            str(ir.FlatSymbolRefAttr(op.attributes["input"]).value),
+            op.attributes["value"].value,
+        )
+        value = self.follow(self.named.get(graph, {}).get(name))
+        for reader, values in self.named.items():
+            x = values.get(key)
+            if x not in self.made:
+                continue
+            scene, bound = self.picture.scenes[f"@{reader}"], self.made[x][0]
+            if (said := self.literal(value)) is not None:
+                scene.boxes[bound.id] = replace(bound, detail=f"{bound.detail} = {said}".strip())
+            elif value in self.made:
+                box, i = self.made[value]
+                scene.arrows.append(Arrow(box.id, bound.id, 0, i, "bind"))
+
+    # ---- ops ------------------------------------------------------------------------------------------------------
+
+    def boxes(self, scene: Scene, block: Any) -> None:
+        for op in operations(block):
+            if op.name in ("tidu.name", "func.return", "return", "stablehlo.return"):
+                continue
+            if op.name == "tidu.external":
+                if op.result not in self.aliases:  # the graph is in another file
+                    self.add(scene, [op.result], kind="outer", name=_spelled(op.attributes["ref"]))
+                continue
+            if any(y in self.literals for y in op.results):
+                continue
+            self.op(scene, op)
+
+    def op(self, scene: Scene, op: Any) -> None:
+        called = callees(op)
+        kind = "call" if called else "constant" if op.name == "stablehlo.constant" else "op"
+        literals = [said or "·" for said in map(self.literal, op.operands)]
+        said = f"({', '.join(literals)})" if any(x != "·" for x in literals) else ""
+        details = [part for part in (said, label.attributes(op)) if part]
+        opens = [f"@{name}" for name in called if name in self.functions]
+        opens += self.regions(scene, op)
+        scopes = label.said_of_place(op.location)
+        self.add(
+            scene,
+            list(op.results),
+            kind=kind,
+            name=label.title(op),
+            detail=" ".join(details),
+            place=describe(op.location),
+            text=f"{op.name} {scopes}" if scopes else op.name,
+            opens=tuple(dict.fromkeys(opens)),
+            key=op,
+        )
+
+    def regions(self, scene: Scene, op: Any) -> list[str]:
+        """The scenes of an op's regions, of those that are worth one."""
+        if not len(op.regions) or label.reducer(op):
+            return []
+        names = []
+        for i, region in enumerate(op.regions):
+            of = REGIONS.get(op.name, ())
+            what = of[i] if i < len(of) else f"region {i}"
+            inner = Scene(f"{scene.name}/{label.title(op)} {self.count}.{what}", "region", what)
+            inner.title = f"{label.title(op)}: {what}"
+            self.picture.scenes[inner.name] = inner
+            for block in region.blocks:
+                for k, x in enumerate(block.arguments):
+                    self.input(inner, x, f"carry{k}" if op.name == "stablehlo.while" else f"arg{k}")
+                self.boxes(inner, block)
+                self.arrows(inner, block)
+                *_, end = operations(block)
+                self.outputs(inner, end, [])
+            names.append(inner.name)
+        return names
+
+    def arrows(self, scene: Scene, block: Any) -> None:
+        for op in operations(block):
+            if (found := self.made.get(op)) is None:
+                continue
+            for slot, x in enumerate(op.operands):
+                if self.literal(x) is None:
+                    self.arrow(scene, x, found[0], slot)
+
+    def arrow(self, scene: Scene, x: Any, box: Box, slot: int) -> None:
+        """An arrow from the box of a value, which may be in a scene around this one or in another graph."""
+        target = self.follow(x)
+        source, result = self.made[target]
+        kind = "value"
+        if source.id not in scene.boxes:
+            if scene.kind == "region":
+                source = self.outer(scene, source)
+            else:
+                kind = "external"
+        scene.arrows.append(Arrow(source.id, box.id, slot, result, kind))
+
+    def outer(self, scene: Scene, source: Box) -> Box:
+        """The box in a region's scene of a value from around it."""
+        name = source.symbol or source.name
+        for box in scene.boxes.values():
+            if box.kind == "outer" and box.text == source.id:
+                return box
+        made = {"types": source.types, "activity": source.activity, "place": source.place, "text": source.id}
+        return self.box(scene, kind="outer", name=name, **made)
+
+    # ---- boxes ----------------------------------------------------------------------------------------------------
+
+    def add(self, scene: Scene, values: list[Any], key: Any = None, **said: Any) -> None:
+        """A box that makes these values."""
+        activity = {self.activity.of(y) for y in values}
+        most = next((a for a in ("linear", "active") if a in activity), "inactive")
+        types = tuple(label.type_name(y.type) for y in values)
+        symbol = next((self.symbols[y] for y in values if y in self.symbols), "")
+        box = self.box(scene, types=types, activity=most, symbol=symbol, **said)
+        for i, y in enumerate(values):
+            self.made[y] = box, i
+        if key is not None:
+            self.made[key] = box, 0
+
+    def box(self, scene: Scene, **said: Any) -> Box:
+        box = Box(f"n{self.count}", **said)
+        self.count += 1
+        scene.boxes[box.id] = box
+        return box
+
+
+def _blocks(op: Any) -> Iterator[Any]:
+    """All blocks in an op, each before what is nested in it."""
+    for region in op.regions:
+        for block in region.blocks:
+            yield block
+            for inner in operations(block):
+                yield from _blocks(inner)
+
+
+def _spelled(ref: Any) -> str:
+    """A reference without the quotes that MLIR puts around unusual names."""
+    return "::".join(f"@{name}" for name in ref.value)

@@ -1,0 +1,129 @@
+"""repeats: stretches of a sequence that come again, such as the layers of a network.
+
+    a b c d b c d b c d e   ->   (b c d) at 1, 4, 7
+
+A stretch is worth (times - 1) * length, which is what writing it once saves; so three layers are preferred to one and
+a half of them twice. All stretches are found in linear time, as the states of a suffix automaton.
+
+Source: Blumer, Blumer, Haussler, Ehrenfeucht, Chen, Seiferas, "The smallest automaton recognizing the subwords of a
+text" (1985).
+"""
+
+from collections.abc import Callable, Hashable, Sequence
+from dataclasses import dataclass, field
+
+CANDIDATES = 64  # stretches whose occurrences are looked for, the most promising first
+
+
+@dataclass
+class _State:
+    """The stretches that end at the same places, the longest of which has `length` letters."""
+
+    length: int
+    link: int
+    end: int  # where one of them ends
+    next: dict[int, int] = field(default_factory=dict)
+    times: int = 0
+
+
+@dataclass(frozen=True)
+class Repeat:
+    """A stretch of a length, and where it starts each time; these do not overlap."""
+
+    length: int
+    starts: tuple[int, ...]
+
+    @property
+    def worth(self) -> int:
+        return (len(self.starts) - 1) * self.length
+
+
+def find_repeat(
+    letters: Sequence[Hashable], shortest: int, cut: Callable[[int, int], int] = lambda start, end: 0
+) -> Repeat | None:
+    """The stretch of at least `shortest` letters that is worth most; None where nothing comes twice.
+
+    Of stretches that are the same up to a shift, as of layers in a row, that with the smallest `cut(start, end)`.
+    """
+    numbers = _numbered(letters)
+    states = _automaton(numbers)
+    promising = sorted(
+        (s for s in states[1:] if s.times > 1 and s.length >= shortest),
+        key=lambda s: (min(s.times, len(numbers) // s.length) - 1) * s.length,
+        reverse=True,
+    )
+    best: Repeat | None = None
+    for state in promising[:CANDIDATES]:
+        for length in _lengths(state, states[state.link].length, shortest):
+            found = _occurrences(numbers, state.end - length + 1, length)
+            if len(found.starts) > 1 and (best is None or found.worth > best.worth):
+                best = found
+    return _shifted(numbers, best, cut) if best is not None else None
+
+
+def _numbered(letters: Sequence[Hashable]) -> list[int]:
+    known: dict[Hashable, int] = {}
+    return [known.setdefault(letter, len(known)) for letter in letters]
+
+
+def _automaton(text: Sequence[int]) -> list[_State]:
+    """The suffix automaton, with how often each state's stretches come, overlapping or not."""
+    states = [_State(0, -1, -1)]
+    last = 0
+    for end, letter in enumerate(text):
+        new = len(states)
+        states.append(_State(states[last].length + 1, 0, end, times=1))
+        at = last
+        while at != -1 and letter not in states[at].next:
+            states[at].next[letter] = new
+            at = states[at].link
+        if at != -1:
+            before = states[at].next[letter]
+            if states[at].length + 1 == states[before].length:
+                states[new].link = before
+            else:
+                copy = len(states)
+                old = states[before]
+                states.append(_State(states[at].length + 1, old.link, old.end, dict(old.next)))
+                while at != -1 and states[at].next.get(letter) == before:
+                    states[at].next[letter] = copy
+                    at = states[at].link
+                old.link = states[new].link = copy
+        last = new
+    for state in sorted(states[1:], key=lambda s: s.length, reverse=True):
+        states[state.link].times += state.times
+    return states
+
+
+def _lengths(state: _State, shorter: int, shortest: int) -> list[int]:
+    """The lengths to try of a state's stretches: its longest, and the period if it overlaps itself."""
+    return [n for n in {state.length, max(shorter + 1, shortest)} if shortest <= n <= state.length]
+
+
+def _occurrences(text: Sequence[int], start: int, length: int) -> Repeat:
+    """Where a stretch comes, from the left, without overlap."""
+    stretch = list(text[start : start + length])
+    starts, at = [], 0
+    first = stretch[0]
+    while at + length <= len(text):
+        if text[at] == first and list(text[at : at + length]) == stretch:
+            starts.append(at)
+            at += length
+        else:
+            at += 1
+    return Repeat(length, tuple(starts))
+
+
+def _shifted(text: Sequence[int], found: Repeat, cut: Callable[[int, int], int]) -> Repeat:
+    """The repeat moved, all occurrences alike, to where it cuts least."""
+    best, least = found, sum(cut(s, s + found.length) for s in found.starts)
+    for direction in (-1, 1):
+        for distance in range(1, found.length):
+            starts = tuple(s + direction * distance for s in found.starts)
+            edge = [s if direction < 0 else s + found.length - 1 for s in starts]
+            if edge[0] < 0 or edge[-1] >= len(text) or len({text[i] for i in edge}) > 1:
+                break
+            here = sum(cut(s, s + found.length) for s in starts)
+            if here < least:
+                best, least = Repeat(found.length, starts), here
+    return best

@@ -1,0 +1,92 @@
+"""What a picture shows: scenes of boxes and arrows, apart from how they are drawn.
+
+A scene is the body of one function, graph, region or fold. A box that stands for another scene (a call, an op with
+regions, a fold) has its name in `opens`. All boxes of a picture have distinct ids, so that an arrow may lead from a
+scene to another: that is an external, a value that a graph reads and another one owns.
+"""
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field, replace
+
+OPS = frozenset({"op", "call", "fold"})
+"""The kinds of boxes that compute."""
+
+
+@dataclass(frozen=True)
+class Box:
+    """One box: `kind` is input, op, output, constant, outer (a value from around a region), call or fold.
+
+    `activity` is that of its first result: active, linear or inactive. `place` is a `file:line:col`, `text` what it
+    is in MLIR, on one line; `symbol` the name that references use.
+    """
+
+    id: str
+    kind: str
+    name: str
+    types: tuple[str, ...] = ()
+    detail: str = ""
+    activity: str = "inactive"
+    place: str = ""
+    text: str = ""
+    symbol: str = ""
+    opens: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
+class Arrow:
+    """From the box that makes a value to one that reads it, as operand number `slot`; `result` is the value's number.
+
+    `kind` is value, external (dashed: another graph owns the value) or bind (an input stands for a value).
+    """
+
+    source: str
+    target: str
+    slot: int = 0
+    result: int = 0
+    kind: str = "value"
+    label: str = ""
+
+
+@dataclass
+class Scene:
+    """Boxes in program order and the arrows into them; `kind` is function, graph, linear graph, region or fold."""
+
+    name: str
+    kind: str
+    title: str
+    boxes: dict[str, Box] = field(default_factory=dict)
+    arrows: list[Arrow] = field(default_factory=list)
+    place: str = ""
+
+    def into(self) -> dict[str, list[Arrow]]:
+        """The arrows by the box they lead to, in the order of operands."""
+        found: dict[str, list[Arrow]] = {}
+        for arrow in self.arrows:
+            found.setdefault(arrow.target, []).append(arrow)
+        return found
+
+
+@dataclass
+class Picture:
+    """Scenes by name; `shown` are those that are there when one opens the picture."""
+
+    title: str
+    scenes: dict[str, Scene] = field(default_factory=dict)
+    shown: list[str] = field(default_factory=list)
+
+    def owner(self) -> dict[str, str]:
+        """The name of the scene of each box."""
+        return {box: scene.name for scene in self.scenes.values() for box in scene.boxes}
+
+    def boxes(self) -> Iterator[Box]:
+        for scene in self.scenes.values():
+            yield from scene.boxes.values()
+
+    def size(self) -> int:
+        """The number of boxes in all scenes."""
+        return sum(len(scene.boxes) for scene in self.scenes.values())
+
+
+def moved(arrow: Arrow, source: str | None = None, target: str | None = None) -> Arrow:
+    """The arrow between other boxes."""
+    return replace(arrow, source=source or arrow.source, target=target or arrow.target)
