@@ -38,11 +38,17 @@ def legalize(*names: str, cpu: bool = False) -> Callable[[Pattern], Pattern]:
 class Emitter(Body):
     """Emits ops at a place in a block; what it emits is kept, since it may need patterns in turn."""
 
-    def __init__(self, ip: Any, location: Any) -> None:
+    def __init__(self, ip: Any, location: Any, cpu: bool = True) -> None:
         self.constants = {}
         self.location = location
         self.emitted: list[Any] = []
+        self.cpu = cpu
         self._ip = ip
+
+    @property
+    def place(self) -> Any:
+        """Where it emits."""
+        return self._ip
 
     def emit_all(
         self,
@@ -82,7 +88,7 @@ class Emitter(Body):
 
         def run(region: Any) -> None:
             block = region.blocks.append(*types, arg_locs=[self.location] * len(types))
-            inner = Emitter(ir.InsertionPoint(block), self.location)
+            inner = Emitter(ir.InsertionPoint(block), self.location, self.cpu)
             inner.returns(*fill(inner, *block.arguments))
             self.emitted += inner.emitted
 

@@ -30,7 +30,7 @@ def legalize_for_iree(module: Any, cpu: bool = True) -> None:
         pattern = PATTERNS.get(op.name)
         if pattern is None or not cpu and pattern in CPU_ONLY:
             continue
-        name, b = op.name, Emitter(ir.InsertionPoint(op), op.location)
+        name, b = op.name, Emitter(ir.InsertionPoint(op), op.location, cpu)
         results = pattern(b, op)
         # What a pattern emits under its own op's name is what it wants; anything else may need another one.
         emitted = [inner for made in b.emitted if made is not None for inner in within(made)]

@@ -1,28 +1,37 @@
-"""sort: stable where it says so."""
+"""sort: stable where it says so, and not in O(n^2)."""
 
+import math
 from collections.abc import Sequence
 from typing import Any
 
 from torch_mlir import ir
 
-from tiduc.dialect.types import is_open, with_element
+from tiduc.dialect.types import is_open, shape, with_element
 from tiduc.passes.iree.emitter import Emitter, legalize, signless
+from tiduc.passes.iree.merge_sort import merge_sort
+
+EXCHANGES = 12_000
+"""So many exchanges take IREE as long as merging takes in all."""
 
 
 @legalize("stablehlo.sort")
 def sort(b: Emitter, op: Any) -> Sequence[Any] | None:
-    """IREE's sort is not stable: what compares as equal both ways goes by its place, a further operand."""
-    if "is_stable" not in op.attributes or not op.attributes["is_stable"].value:
-        return None
-    x, dimension = (
-        op.operands[0],
-        ir.IntegerAttr(op.attributes["dimension"]).value if "dimension" in op.attributes else -1,
-    )
+    """IREE's sort is not stable, takes O(n^2), and has a row on the stack: on CPUs by merging, if n is not small.
+
+    Else what compares as equal both ways goes by its place, a further operand.
+    """
+    x = op.operands[0]
     place = with_element(x.type, signless(32))
     if is_open(place):
         return None
+    given = ir.IntegerAttr(op.attributes["dimension"]).value if "dimension" in op.attributes else -1
+    dimension = given % len(shape(x))
+    if b.cpu and math.prod(shape(x)) * shape(x)[dimension] >= EXCHANGES and shape(x)[dimension] >= 32:
+        return merge_sort(b, op, dimension)
+    if "is_stable" not in op.attributes or not op.attributes["is_stable"].value:
+        return None
     # A barrier, since two operands that are one iota do not compile, and an argsort has one already.
-    (places,) = b.barrier(b.iota(dimension % len(place.shape), place))
+    (places,) = b.barrier(b.iota(dimension, place))
     xs = [*op.operands, places]
     scalars = [ir.RankedTensorType.get([], v.type.element_type) for v in xs for _ in range(2)]
 

@@ -1,0 +1,95 @@
+"""Kernels: loops over elements of arrays, which IREE compiles to one dispatch and so to plain machine code.
+
+    %0 = flow.dispatch.region -> (tensor<8xf32>) { scf.for ... tensor.extract ... tensor.insert ... }
+
+For what IREE's own code for StableHLO is slow at. It runs in one thread, so that this is for CPUs. MLIR here has no
+definition of the dialect `flow`, whose ops are written in generic form.
+"""
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from torch_mlir import ir
+
+from tiduc.dialect.context import context
+from tiduc.passes.iree.emitter import Emitter, signless
+
+
+class Kernel(Emitter):
+    """Emits what runs inside a dispatch: numbers of type index, and elements of arrays."""
+
+    def index(self, n: int) -> Any:
+        """A constant of type index."""
+        type_ = ir.IndexType.get()
+        return self.emit("arith.constant", (), type_, {"value": ir.IntegerAttr.get(type_, n)})
+
+    def arith(self, name: str, *xs: Any) -> Any:
+        """An op of numbers of one type: `addi`, `minui`, ..."""
+        return self.emit(f"arith.{name}", xs, xs[0].type)
+
+    def below(self, x: Any, y: Any) -> Any:
+        """x < y, of numbers of type index that are not negative."""
+        less = ir.IntegerAttr.get(signless(64), 6)  # arith's number for `ult`
+        return self.emit("arith.cmpi", (x, y), signless(1), {"predicate": less})
+
+    def either(self, condition: Any, x: Any, y: Any) -> Any:
+        """x where the condition holds, else y; numbers of any one type."""
+        return self.emit("arith.select", (condition, x, y), x.type)
+
+    def cast(self, x: Any, type_: Any) -> Any:
+        """A number of type index as one of another integer type, or back."""
+        return self.emit("arith.index_cast", (x,), type_)
+
+    def element(self, x: Any, *place: Any) -> Any:
+        """The number at a place of an array."""
+        return self.emit("tensor.extract", (x, *place), x.type.element_type)
+
+    def put(self, v: Any, x: Any, *place: Any) -> Any:
+        """The array with a number at a place."""
+        return self.emit("tensor.insert", (v, x, *place), x.type)
+
+    def scalar(self, v: Any) -> Any:
+        """A number as an array without dimensions."""
+        return self.emit("tensor.from_elements", (v,), ir.RankedTensorType.get([], v.type))
+
+    def empty(self, type_: Any) -> Any:
+        """An array in which nothing was written yet."""
+        return self.emit("tensor.empty", (), type_)
+
+    def loop(
+        self,
+        start: Any,
+        end: Any,
+        step: Any,
+        initial: Sequence[Any],
+        body: Callable[..., Sequence[Any]],
+    ) -> tuple[Any, ...]:
+        """The carries after `body(kernel, i, *carries)` for i from `start` to below `end`."""
+        types = [x.type for x in initial]
+        fill = self._filled((ir.IndexType.get(), *types), body, "scf.yield")
+        return self.emit_all("scf.for", (start, end, step, *initial), types, None, [fill])
+
+    def _filled(
+        self, types: Sequence[Any], fill: Callable[..., Sequence[Any]], end: str
+    ) -> Callable[[Any], None]:
+        """What fills a region with `fill(kernel, *arguments)`, its results in an op named `end`."""
+
+        def run(region: Any) -> None:
+            block = region.blocks.append(*types, arg_locs=[self.location] * len(types))
+            inner = Kernel(ir.InsertionPoint(block), self.location)
+            inner.emit_all(end, tuple(fill(inner, *block.arguments)), ())
+            self.emitted += inner.emitted
+
+        return run
+
+
+def dispatch(b: Emitter, types: Sequence[Any], fill: Callable[[Kernel], Sequence[Any]]) -> tuple[Any, ...]:
+    """The arrays that `fill` gives, computed in one dispatch; what it reads may come from outside."""
+    context().allow_unregistered_dialects = True  # for good: the op is copied, and printed, by others
+    kernel = Kernel(b.place, b.location)
+    once = kernel._filled((), lambda k: [k.index(1)] * 3, "flow.return")
+    body = kernel._filled((), fill, "flow.return")
+    none = ir.DenseI32ArrayAttr.get([0, 0])  # neither sizes of results nor a workload
+    results = kernel.emit_all("flow.dispatch.region", (), types, {"operandSegmentSizes": none}, [body, once])
+    b.emitted += kernel.emitted
+    return results

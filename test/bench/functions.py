@@ -1,0 +1,244 @@
+"""The functions that suite.py differentiates: kinds that benchmarks of differentiation measure, written here in JAX.
+
+Each is what a user would write, with nothing done for the sake of a differentiator or a compiler. Sizes are those of a
+laptop: a gradient takes between tens of microseconds and tens of milliseconds.
+"""
+
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax import lax
+from jax.scipy.special import logsumexp
+
+
+class Function(NamedTuple):
+    """A scalar function of arrays, where to evaluate it, and the positions of what is differentiated in."""
+
+    function: Callable[..., Any]
+    arguments: Callable[[np.random.Generator], list[Any]]
+    wrt: tuple[int, ...]
+
+
+# ---- gmm: the log-likelihood of a mixture of Gaussians -----------------------------------------------------
+
+
+def gmm(weights: Any, means: Any, logs: Any, lower: Any, x: Any) -> Any:
+    """weights: (k,), means: (k, d), logs of each root's diagonal, and what is below: (k, d), (k, d, d)."""
+    roots = jnp.exp(logs)[:, :, None] * jnp.eye(x.shape[1], dtype=x.dtype) + jnp.tril(lower, -1)
+    centred = x[:, None, :] - means
+    scaled = jnp.einsum("kij,nkj->nki", roots, centred)
+    terms = weights + jnp.sum(logs, axis=1) - 0.5 * jnp.sum(scaled**2, axis=-1)
+    prior = 0.5 * jnp.sum(jnp.exp(2 * logs)) + 0.5 * jnp.sum(jnp.tril(lower, -1) ** 2) - jnp.sum(logs)
+    return prior + len(x) * logsumexp(weights) - jnp.sum(logsumexp(terms, axis=1))
+
+
+def gmm_arguments(rng: np.random.Generator) -> list[Any]:
+    n, k, d = 1000, 10, 8
+    normal = rng.standard_normal
+    return [normal(k), normal((k, d)), 0.1 * normal((k, d)), 0.3 * normal((k, d, d)), normal((n, d))]
+
+
+# ---- lstm: two layers over a text, one step after the other -------------------------------------------------
+
+
+def lstm(weights: Any, biases: Any, out: Any, text: Any) -> Any:
+    """weights: (layers, 2 h, 4 h), biases: (layers, 4 h), out: (h, h), text: (length, h) of ones and zeros."""
+    hidden = out.shape[0]
+
+    def step(state: Any, x: Any) -> tuple[Any, Any]:
+        states, y = [], x[0]
+        for i in range(weights.shape[0]):
+            h, c = state[i]
+            gates = jnp.concatenate([y, h]) @ weights[i] + biases[i]
+            forget, into, outof, change = jnp.split(gates, 4)
+            c = jax.nn.sigmoid(forget) * c + jax.nn.sigmoid(into) * jnp.tanh(change)
+            y = jax.nn.sigmoid(outof) * jnp.tanh(c)
+            states.append(jnp.stack([y, c]))
+        logits = y @ out
+        return jnp.stack(states), -jnp.sum(x[1] * jax.nn.log_softmax(logits))
+
+    start = jnp.zeros((weights.shape[0], 2, hidden), weights.dtype)
+    return jnp.mean(lax.scan(step, start, (text[:-1], text[1:]))[1])
+
+
+def lstm_arguments(rng: np.random.Generator) -> list[Any]:
+    layers, hidden, length = 2, 32, 101
+    text = np.eye(hidden)[rng.integers(0, hidden, length)]
+    weights = rng.standard_normal((layers, 2 * hidden, 4 * hidden)) / np.sqrt(2 * hidden)
+    return [weights, 0.1 * rng.standard_normal((layers, 4 * hidden)), np.eye(hidden), text]
+
+
+# ---- kmeans: distances to the nearest centre ----------------------------------------------------------------
+
+
+def kmeans(centres: Any, points: Any) -> Any:
+    """centres: (k, d), points: (n, d)."""
+    distances = jnp.sum((points[:, None, :] - centres) ** 2, axis=-1)
+    return jnp.sum(jnp.min(distances, axis=1))
+
+
+def kmeans_arguments(rng: np.random.Generator) -> list[Any]:
+    return [rng.standard_normal((16, 8)), rng.standard_normal((2000, 8))]
+
+
+# ---- bundle: the error of reprojected points over all views ---------------------------------------------------
+
+
+def bundle(cameras: Any, points: Any, weights: Any, of_camera: Any, of_point: Any, seen: Any) -> Any:
+    """cameras: (n, 11): rotation vector, centre, focal length, principal point, radial distortion; seen: (views, 2)."""
+    camera, x = cameras[of_camera], points[of_point]
+    rotation, centre = camera[:, :3], camera[:, 3:6]
+    squared = jnp.sum(rotation**2, axis=1, keepdims=True)
+    angle = jnp.sqrt(squared + 1e-12)
+    axis = rotation / angle
+    moved = x - centre
+    turned = moved * jnp.cos(angle) + jnp.cross(axis, moved) * jnp.sin(angle)
+    turned = turned + axis * jnp.sum(axis * moved, axis=1, keepdims=True) * (1 - jnp.cos(angle))
+    flat = turned[:, :2] / turned[:, 2:]
+    radius = jnp.sum(flat**2, axis=1, keepdims=True)
+    flat = flat * (1 + camera[:, 9:10] * radius + camera[:, 10:11] * radius**2)
+    projected = camera[:, 6:7] * flat + camera[:, 7:9]
+    error = weights[:, None] * (projected - seen)
+    return jnp.sum(error**2) + jnp.sum((1 - weights**2) ** 2)
+
+
+def bundle_arguments(rng: np.random.Generator) -> list[Any]:
+    cameras, points, views = 20, 300, 2000
+    camera = 0.1 * rng.standard_normal((cameras, 11)) + np.array([0, 0, 0, 0, 0, -5, 1, 0, 0, 0, 0])
+    return [
+        camera,
+        rng.standard_normal((points, 3)),
+        rng.uniform(0.5, 1, views),
+        rng.integers(0, cameras, views, dtype=np.int32),
+        rng.integers(0, points, views, dtype=np.int32),
+        rng.standard_normal((views, 2)),
+    ]
+
+
+# ---- ode: reaction and diffusion on a line, by Runge and Kutta's steps ------------------------------------------
+
+
+def ode(initial: Any, rates: Any) -> Any:
+    """initial: (2, n), rates: (4,); 100 steps."""
+
+    def slope(y: Any) -> Any:
+        u, v = y
+        a, b, du, dv = rates
+
+        def spread(w: Any) -> Any:
+            return jnp.roll(w, 1) - 2 * w + jnp.roll(w, -1)
+
+        return jnp.stack([a - (b + 1) * u + u * u * v + du * spread(u), b * u - u * u * v + dv * spread(v)])
+
+    def step(y: Any, _: Any) -> tuple[Any, None]:
+        h = 0.01
+        k1 = slope(y)
+        k2 = slope(y + h / 2 * k1)
+        k3 = slope(y + h / 2 * k2)
+        k4 = slope(y + h * k3)
+        return y + h / 6 * (k1 + 2 * k2 + 2 * k3 + k4), None
+
+    return jnp.sum(lax.scan(step, initial, None, length=100)[0] ** 2)
+
+
+def ode_arguments(rng: np.random.Generator) -> list[Any]:
+    return [1 + 0.1 * rng.standard_normal((2, 128)), np.array([1.0, 2.0, 0.5, 0.2])]
+
+
+# ---- hand: the points of a skinned hand and where they are seen ---------------------------------------------------
+
+FINGERS = 5
+JOINTS = 4
+
+
+def hand(pose: Any, base: Any, skin: Any, vertices: Any, seen: Any) -> Any:
+    """pose: (6 + 3 * 20,): place and rotation, then three angles a joint; base: (21, 3) offsets of bones.
+
+    skin: (21, v) weights, vertices: (v, 3), seen: (v, 3).
+    """
+
+    def turn(angles: Any) -> Any:
+        (cx, cy, cz), (sx, sy, sz) = jnp.cos(angles), jnp.sin(angles)
+        return jnp.stack(
+            [
+                jnp.stack([cy * cz, sx * sy * cz - cx * sz, cx * sy * cz + sx * sz]),
+                jnp.stack([cy * sz, sx * sy * sz + cx * cz, cx * sy * sz - sx * cz]),
+                jnp.stack([-sy, sx * cy, cx * cy]),
+            ]
+        )
+
+    angles = pose[6:].reshape(FINGERS, JOINTS, 3)
+    root, place = turn(pose[3:6]), pose[:3]
+    rotations, places = [root], [place]
+    for i in range(FINGERS):
+        rotation, at = root, place
+        for j in range(JOINTS):
+            at = at + rotation @ base[1 + i * JOINTS + j]
+            rotation = rotation @ turn(angles[i, j])
+            rotations.append(rotation)
+            places.append(at)
+    moved = jnp.einsum("bij,vj->bvi", jnp.stack(rotations), vertices) + jnp.stack(places)[:, None]
+    return jnp.sum((jnp.einsum("bv,bvi->vi", skin, moved) - seen) ** 2)
+
+
+def hand_arguments(rng: np.random.Generator) -> list[Any]:
+    bones, vertices = 1 + FINGERS * JOINTS, 500
+    skin = rng.uniform(0, 1, (bones, vertices))
+    return [
+        0.2 * rng.standard_normal(6 + 3 * (bones - 1)),
+        rng.standard_normal((bones, 3)),
+        skin / skin.sum(axis=0),
+        rng.standard_normal((vertices, 3)),
+        rng.standard_normal((vertices, 3)),
+    ]
+
+
+# ---- what IREE was slow at -----------------------------------------------------------------------------------------
+
+
+def images(first: Any, second: Any, x: Any) -> Any:
+    """Two convolutions as PyTorch lays images out. first: (16, 3, 3, 3), second: (32, 16, 3, 3), x: (8, 3, 32, 32)."""
+    numbers = ("NCHW", "OIHW", "NCHW")
+    y = jax.nn.relu(lax.conv_general_dilated(x, first, (1, 1), "SAME", dimension_numbers=numbers))
+    y = lax.conv_general_dilated(y, second, (2, 2), "SAME", dimension_numbers=numbers)
+    return jnp.mean(y**2)
+
+
+def images_arguments(rng: np.random.Generator) -> list[Any]:
+    normal = rng.standard_normal
+    return [0.2 * normal((16, 3, 3, 3)), 0.1 * normal((32, 16, 3, 3)), normal((8, 3, 32, 32))]
+
+
+def attention(q: Any, k: Any, v: Any) -> Any:
+    """Heads of attention over a long text: (heads, n, d) each."""
+    scores = jnp.einsum("hnd,hmd->hnm", q, k) / np.float32(np.sqrt(q.shape[-1]))
+    return jnp.sum(jnp.einsum("hnm,hmd->hnd", jax.nn.softmax(scores), v) ** 2)
+
+
+def attention_arguments(rng: np.random.Generator) -> list[Any]:
+    return [rng.standard_normal((4, 256, 32)) for _ in range(3)]
+
+
+def ranks(x: Any, weights: Any) -> Any:
+    """A weighted sum of sorted values, as in estimates of risk. x, weights: (n,)."""
+    return jnp.sum(jnp.sort(x) * weights)
+
+
+def ranks_arguments(rng: np.random.Generator) -> list[Any]:
+    return [rng.standard_normal(10_000), rng.standard_normal(10_000)]
+
+
+FUNCTIONS: dict[str, Function] = {
+    "gmm": Function(gmm, gmm_arguments, (0, 1, 2, 3)),
+    "lstm": Function(lstm, lstm_arguments, (0, 1, 2)),
+    "kmeans": Function(kmeans, kmeans_arguments, (0,)),
+    "bundle": Function(bundle, bundle_arguments, (0, 1, 2)),
+    "ode": Function(ode, ode_arguments, (0, 1)),
+    "hand": Function(hand, hand_arguments, (0,)),
+    "images": Function(images, images_arguments, (0, 1)),
+    "attention": Function(attention, attention_arguments, (0, 1, 2)),
+    "ranks": Function(ranks, ranks_arguments, (0,)),
+}
