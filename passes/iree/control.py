@@ -7,6 +7,7 @@ from torch_mlir import ir
 
 from tiduc.dialect.graph import captured, operations
 from tiduc.dialect.types import is_complex
+from tiduc.passes.iree.calls import CALLS
 from tiduc.passes.iree.emitter import Emitter, legalize
 from tiduc.passes.iree.refused import refused
 
@@ -36,10 +37,12 @@ def while_(b: Emitter, op: Any) -> Sequence[Any] | None:
 
 @legalize("stablehlo.custom_call")
 def custom_call(b: Emitter, op: Any) -> Sequence[Any] | None:
-    """None compiles; those that are hints to other compilers are left out."""
+    """None compiles: those of linear algebra are written out, and hints to other compilers left out."""
     target = ir.StringAttr(op.attributes["call_target_name"]).value
     if target in TRANSPARENT and [x.type for x in op.operands] == [y.type for y in op.results]:
         return list(op.operands)
+    if target in CALLS:
+        return CALLS[target](b, op)
     raise refused(op, f"there is no @{target} in IREE")
 
 

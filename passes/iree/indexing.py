@@ -150,6 +150,8 @@ def _scattered(b: Emitter, op: Any, table: Any, where: Any, new: Any) -> Any:
     # Those out of range are now all in one row, so neither order nor uniqueness is known any more.
     attributes |= {name: ir.BoolAttr.get(False) for name in ("indices_are_sorted", "unique_indices")}
     types = [element(table)] * 2
+    if shape(new) == [1, 1]:
+        (new,) = b.barrier(new)  # one element, if it is part of an array, does not compile otherwise
 
     def fill(b: Emitter, *arguments: Any) -> Sequence[Any]:
         return b.inlined(op.regions[0], arguments)

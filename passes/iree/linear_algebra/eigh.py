@@ -1,0 +1,102 @@
+"""Eigenvalues and eigenvectors of Hermitian matrices, as LAPACK, cuSOLVER and XLA's TPU name them, by Jacobi's method.
+
+a = v diag(w) v^H: rotations from both sides make a diagonal, and their product is v^H. Values ascend.
+"""
+
+from collections.abc import Sequence
+from typing import Any
+
+from torch_mlir import ir
+
+from tiduc.dialect.types import is_empty, shape
+from tiduc.passes.iree.calls import legalize_call
+from tiduc.passes.iree.emitter import Emitter
+from tiduc.passes.iree.linear_algebra.jacobi import Pairs, Rotation, sweeps
+from tiduc.passes.iree.linear_algebra.matrices import (
+    adjoint,
+    as_element,
+    batched,
+    checked,
+    diagonal,
+    epsilon,
+    everywhere,
+    in_order,
+    is_lower,
+    largest,
+    masked,
+    on_diagonal,
+    places,
+    restored,
+    scale,
+    settings,
+    sizes,
+    sorted_by,
+    spread,
+    squares,
+    unsettled,
+)
+from tiduc.passes.iree.refused import refused
+from tiduc.passes.rules.eigh import LAPACK, hermitian
+
+
+@legalize_call(*LAPACK, "cusolver_syevd_ffi", "hipsolver_syevd_ffi")
+def syevd(b: Emitter, op: Any) -> Sequence[Any]:
+    """Vectors, values, and `info`, which is one where there is no end to the sweeps, or what is given is not finite."""
+    given = settings(op)
+    return _decomposed(b, op, is_lower(op), "mode" not in given or given["mode"] == ord("V"))
+
+
+@legalize_call("Eigh")
+def eigh(b: Emitter, op: Any) -> Sequence[Any]:
+    """The same as a TPU has it, with text for settings."""
+    text = op.attributes["backend_config"]
+    if not isinstance(text, ir.StringAttr):
+        raise refused(op, "its settings are no text")
+    return _decomposed(b, op, text.value.startswith("1"), True)
+
+
+def _decomposed(b: Emitter, op: Any, lower: bool, vectors: bool) -> list[Any]:
+    (a,) = checked(op).operands
+    if is_empty(a):
+        return [b.zero(y.type) for y in op.results]
+    if shape(op.results[0]) != shape(a):
+        raise refused(op, "only some of the eigenvalues are wanted")
+    x = hermitian(b, batched(b, a), lower)
+    v, w, failed = _of(b, x)
+    results = [restored(b, v, a.type) if vectors else a, restored(b, w, op.results[1].type)]
+    return results + [restored(b, failed, y.type) for y in list(op.results)[2:]]
+
+
+def _of(b: Emitter, x: Any) -> tuple[Any, Any, Any]:
+    """Vectors, values and `info` of Hermitian matrices; they are scaled to entries of about one."""
+    count, n, _ = shape(x)
+    unit = scale(b, largest(b, sizes(b, x), [1, 2]))
+    x = b.divide(x, as_element(b, everywhere(b, unit, b.real(x)), x))
+    total = b.reduce_sum(squares(b, x), [1, 2])
+    over = b.select(b.compare(total, b.zeros_like(total), "EQ"), b.constant(1, total), total)
+    vh = b.select(on_diagonal(b, x), b.constant(1, x), b.zeros_like(x))
+
+    def turn(b: Emitter, pairs: Pairs, carries: Sequence[Any]) -> Sequence[Any]:
+        measured, x, vh = carries
+        x, vh = _turned(b, pairs, x, vh)
+        off = b.select(on_diagonal(b, x), b.zeros_like(b.real(x)), squares(b, x))
+        return [b.divide(b.reduce_sum(off, [1, 2]), over), x, vh]
+
+    most = epsilon(x) ** 2
+    x, vh, last = sweeps(b, n, most, [x, vh], b.zeros_like(total), turn)
+    w = b.multiply(b.real(diagonal(b, x)), spread(b, unit, [0], b.real(diagonal(b, x))))
+    order = in_order(b, w)
+    return adjoint(b, sorted_by(b, order, vh)), sorted_by(b, order, w), unsettled(b, last, most, total)
+
+
+def _turned(b: Emitter, pairs: Pairs, x: Any, vh: Any) -> tuple[Any, Any]:
+    """One round: rows of x, and of its adjoint, which is columns; then what became of these is set as it should be."""
+    own, partner = places(b, x, 2), pairs.places(b, x)
+    coupling = b.reduce_sum(masked(b, b.compare(own, partner, "EQ"), x), [2])
+    entries = b.real(diagonal(b, x))
+    rotation = Rotation(b, pairs, entries, pairs.agreed(b, coupling))
+    turned = rotation.of(b, adjoint(b, rotation.of(b, x)))
+    away = b.and_(b.compare(own, partner, "EQ"), b.compare(places(b, x, 1), partner, "NE"))
+    turned = b.select(away, b.zeros_like(x), turned)
+    entries = as_element(b, b.add(entries, rotation.change), x)
+    return b.select(on_diagonal(b, x), spread(b, entries, [0, 1], x), turned), rotation.of(b, vh)
