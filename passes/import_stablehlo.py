@@ -6,7 +6,7 @@
     }                                          }) {sym_name = "main", inputs = [@a, @x]}
 
 Composites become calls, by StableHLO's pass, but for those that have a rule; calls are inlined or become calls of
-graphs (`passes/calls.py`). Each public function becomes a graph, and each that is called a private one. An input's key
+graphs (`passes/calls.py`), scans loops (`passes/scans.py`). Each public function becomes a graph, and each that is called a private one. An input's key
 is its `tidu.name` attribute, else the name in its location (as JAX writes it), else `argN`. Attributes of the module,
 the function, its arguments and results survive, known or not; those of ops stay with the op.
 """
@@ -24,6 +24,7 @@ from tiduc.passes.calls import settle_calls
 from tiduc.passes.own_derivatives import keep_functions
 from tiduc.passes.rules import OPSET
 from tiduc.passes.rules.registry import OpSet
+from tiduc.passes.scans import expand_scans
 
 NAME = "tidu.name"
 _OWN = ("sym_name", "function_type", "sym_visibility")
@@ -44,6 +45,7 @@ def import_stablehlo(module: Any, only: str | None = None, opset: OpSet = OPSET,
         imported.operation,
         f"builtin.module(func.func(stablehlo-legalize-composite-to-call{{except={kept}}}))",
     )
+    expand_scans(imported)
     functions = {
         str(ir.StringAttr(op.attributes["sym_name"]).value): op
         for op in operations(imported.body)

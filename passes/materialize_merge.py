@@ -61,7 +61,7 @@ def materialize_merge(
         b.graph.inputs[key] = view.input(key)
     keys = KeyTable(opset.stateful, opset.commutative)
     stands_for: dict[Value, Value] = {}  # but most values stand for themselves
-    definitions, simplify = b.graph.definitions, opset.simplifications.get
+    definitions, simplify = b.graph.definitions, opset.identities.get
     simpler = False
     for op in schedule:
         operands, captures = op.operands, op.captures
@@ -98,7 +98,7 @@ def _simplest(found: Value | Definition, opset: OpSet, stands_for: dict[Value, V
     """What an identity gave, of merged values, and as simple as other identities make it."""
     while isinstance(found, Definition):
         found.operands = tuple([stands_for.get(x, x) for x in found.operands])
-        rule = opset.simplifications.get(found.name)
+        rule = opset.identities.get(found.name)
         simpler = rule(found, found.operands) if rule is not None else None
         if simpler is None:
             return found

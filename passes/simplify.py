@@ -21,7 +21,7 @@ from torch_mlir import ir, rewrite
 
 from tiduc.dialect.context import context, stage
 from tiduc.dialect.graph import operations
-from tiduc.passes.rules.identities import NEUTRAL, is_splat_of, widened
+from tiduc.dialect.identities import NEUTRAL, is_splat_of, widened
 
 _NEUTRAL = """
 pdl.pattern @{op}_{which}_{side} : benefit(1) {{

@@ -9,10 +9,10 @@ In the same way the cotangent of xs, of which iteration i takes slot i, needs no
 from collections.abc import Sequence
 
 from tiduc.dialect.graph import Definition, Value
+from tiduc.dialect.identities import is_splat_of
 from tiduc.dialect.trip_count import integer
 from tiduc.dialect.types import shape
 from tiduc.passes.clusters import Cluster, Scope
-from tiduc.passes.rules.identities import is_splat_of
 from tiduc.passes.steps import Place, Step
 
 Affine = tuple[int, int]
@@ -29,7 +29,8 @@ def release(scope: Scope, cluster: Cluster, made: Step, count: int) -> None:
     for at in list(made.carries):
         member, i = at
         outside = scope.local[member.record.inits[i]]
-        if member in cluster.members and i not in member.used and outside not in made.outside:
+        is_read_after = member in cluster.members and i in member.used
+        if not is_read_after and outside not in made.outside:
             if _is_taken(made, at, readers[made.carries[at]], count):
                 made.outside[outside] = made.carries.pop(at)
                 del made.nexts[at]
@@ -62,6 +63,7 @@ def _set_once(made: Step, at: Place, count: int) -> None:
     if term is not None and term.name == "stablehlo.dynamic_update_slice" and _is_zero(term.operands[0]):
         if _are_distinct(made, term, count):
             made.nexts[at] = made.b.dynamic_update_slice(x, term.operands[1], term.operands[2:])
+            made.backwards[made.nexts[at]] = made.backwards[x]
 
 
 def _is_zero(x: Value) -> bool:

@@ -1,6 +1,5 @@
 """CHLO: the elementwise functions, by their partial derivatives, and the broadcasting forms of others."""
 
-from collections.abc import Sequence
 from math import pi, sqrt
 from typing import Any
 
@@ -80,11 +79,10 @@ def _broadcasting(name: str, plain: str) -> None:
     """Broadcasts the operands and their tangents, and is then the plain op, which has the rule."""
 
     @linearize(name)
-    def rule(b: Any, op: Definition, dx: Tangents) -> Sequence[Any | None]:
+    def rule(b: Any, op: Definition, dx: Tangents) -> Any:
         operands = [_spread(b, op, x) for x in op.operands]
         tangents = [None if t is None else _spread(b, op, t) for t in dx]
-        y = b.emit(plain, operands, op.result.type)
-        same = y.definition
+        same = b.emit(plain, operands, op.result.type).definition
         return b.engine.linearize_rule(same)(b, same, tangents)
 
 

@@ -94,8 +94,8 @@ def _derived(b: Any, made: Loop, active: list[bool]) -> Any:
     varying = [*parts.residuals, *(x for x in parts.inputs if x in inputs[:n])]
     elements = [inputs[i] for i in _elements(parts, made)]
     more: list[Any] = list(varying)
-    if not (varying or elements or any(active[n : n + m])):
-        tick = with_shape(inputs[0].type, [0])  # a sequence of nothing: it says how often
+    if not (varying or elements):
+        tick = with_shape(inputs[0].type, [0])  # a sequence of nothing: it says how often, transposed too
         more, varying = [tick], [Value(tick, made.body)]
     extended = parts.extended(b, more)
     s = sum(active[: n + m])

@@ -1,6 +1,7 @@
 """The op set of StableHLO and CHLO, which the rule files fill: the five forms, bound to its tables."""
 
 from tiduc.dialect.control import CALL, GRAPHS
+from tiduc.dialect.identities import IDENTITIES
 from tiduc.dialect.stablehlo import STATEFUL, StablehloBuilder
 from tiduc.passes.rules.registry import OpSet
 
@@ -11,7 +12,7 @@ NAMED_BY = {
     "stablehlo.custom_call": ("stablehlo.custom_call", "call_target_name"),
 }
 
-OPSET = OpSet(StablehloBuilder, STATEFUL, COMMUTATIVE, NAMED_BY)
+OPSET = OpSet(StablehloBuilder, STATEFUL, COMMUTATIVE, NAMED_BY, IDENTITIES)
 
 inactive = OPSET.inactive
 refuse = OPSET.refuse
@@ -21,4 +22,3 @@ bilinear = OPSET.bilinear
 linearize = OPSET.linearize
 transpose = OPSET.transpose
 unsupported = OPSET.unsupported
-simplify = OPSET.simplify

@@ -5,21 +5,13 @@ A refusal is only met where a tangent reaches the op; all of these are fine on w
 
 from tiduc.passes.rules.opset import refuse
 
+refuse("it is a loop, and becomes one of StableHLO when a program is imported", "chlo.scan")
 refuse(
-    "derivatives through control flow are not written yet",
-    "chlo.scan",
-)
-refuse(
-    "derivatives of what is started here and ends elsewhere are not written yet",
-    "stablehlo.async_done",
-    "stablehlo.async_start",
+    "what is started here ends elsewhere, so no linear op stands for it",
+    *("stablehlo.async_done", "stablehlo.async_start"),
 )
 refuse("the specification does not say what it is", "stablehlo.collective_reduce")
-refuse(
-    "what leaves the program cannot be differentiated",
-    "stablehlo.outfeed",
-    "stablehlo.send",
-)
+refuse("what leaves the program cannot be differentiated", "stablehlo.outfeed", "stablehlo.send")
 refuse(
     "what a size cuts off is known only when it runs; make shapes static by stablehlo-refine-shapes",
     "stablehlo.set_dimension_size",

@@ -24,14 +24,13 @@ from typing import Any
 
 from tiduc.dialect.builder import Builder
 from tiduc.dialect.errors import Unsupported
-from tiduc.dialect.graph import Definition, Value
+from tiduc.dialect.graph import Definition
+from tiduc.dialect.identities import Identity
 
 Tangents = Sequence[Any | None]
 LinearizeRule = Callable[[Any, Definition, Tangents], Sequence[Any | None]]
 TransposeRule = Callable[[Any, Definition, Tangents, Sequence[bool]], Sequence[Any]]
 """Entries may be a value, None, or a function without arguments, called only if the operand is active."""
-Simplification = Callable[[Definition, Sequence[Value]], Value | Definition | None]
-"""Of an op of one result and the operands it has by now: the value or the op it is as well, for less; or None."""
 
 
 @dataclass
@@ -64,7 +63,7 @@ class OpSet:
     stateful: frozenset[str] = frozenset()
     commutative: frozenset[str] = frozenset()
     named_by: Mapping[str, tuple[str, str]] = field(default_factory=dict)
-    simplifications: dict[str, Simplification] = field(default_factory=dict)
+    identities: Mapping[str, Identity] = field(default_factory=dict)
     linearize_rules: dict[str, LinearizeRule] = field(default_factory=dict)
     transpose_rules: dict[str, TransposeRule] = field(default_factory=dict)
     inactive_ops: set[str] = field(default_factory=set)
@@ -77,7 +76,6 @@ class OpSet:
         """A new op set with the same rules, in which each op may be declared once more; this one stays as it is."""
         return replace(
             self,
-            simplifications=dict(self.simplifications),
             linearize_rules=dict(self.linearize_rules),
             transpose_rules=dict(self.transpose_rules),
             inactive_ops=set(self.inactive_ops),
@@ -184,15 +182,6 @@ class OpSet:
 
         def decorate(rule: TransposeRule) -> TransposeRule:
             self.transpose_rules[name] = rule
-            return rule
-
-        return decorate
-
-    def simplify(self, name: str) -> Callable[[Simplification], Simplification]:
-        """Decorates what is known of an op on special operands."""
-
-        def decorate(rule: Simplification) -> Simplification:
-            self.simplifications[name] = rule
             return rule
 
         return decorate

@@ -9,15 +9,13 @@ is not finite.
 """
 
 import functools
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from torch_mlir import ir
 
 from tiduc.dialect.graph import Definition, Value
 from tiduc.dialect.types import dims, entries
-from tiduc.passes.rules.opset import simplify
-from tiduc.passes.rules.registry import Simplification
 
 NEUTRAL = {
     "stablehlo.add": (0, (0, 1)),
@@ -28,9 +26,11 @@ NEUTRAL = {
 """The number that leaves the other operand as it is, and the operands it may be."""
 
 Operands = Sequence[Value]
+Identity = Callable[[Definition, Operands], Value | Definition | None]
+"""Of an op of one result and the operands it has by now: the value or the op it is as well, for less; or None."""
 
 
-def neutral(name: str) -> Simplification:
+def neutral(name: str) -> Identity:
     """The operand beside a neutral one."""
     number, sides = NEUTRAL[name]
 
@@ -45,13 +45,9 @@ def neutral(name: str) -> Simplification:
     return rule
 
 
-simplify("stablehlo.divide")(neutral("stablehlo.divide"))
-simplify("stablehlo.multiply")(neutral("stablehlo.multiply"))
-simplify("stablehlo.subtract")(neutral("stablehlo.subtract"))
 without_zero = neutral("stablehlo.add")
 
 
-@simplify("stablehlo.add")
 def add(op: Definition, operands: Operands) -> Value | Definition | None:
     y = operands[1].definition
     if y is not None and y.name == "stablehlo.negate":
@@ -59,18 +55,15 @@ def add(op: Definition, operands: Operands) -> Value | Definition | None:
     return without_zero(op, operands)
 
 
-@simplify("stablehlo.negate")
 def negate(op: Definition, operands: Operands) -> Value | None:
     negated = made_by("stablehlo.negate", operands[0])
     return None if negated is None else negated.operands[0]
 
 
-@simplify("stablehlo.convert")
 def convert(op: Definition, operands: Operands) -> Value | None:
     return operands[0] if operands[0].type == op.result.type else None
 
 
-@simplify("stablehlo.broadcast_in_dim")
 def broadcast_in_dim(op: Definition, operands: Operands) -> Value | Definition | None:
     (x,), type_ = operands, op.result.type
     along = op.attributes["broadcast_dimensions"]
@@ -85,7 +78,6 @@ def broadcast_in_dim(op: Definition, operands: Operands) -> Value | Definition |
     return None
 
 
-@simplify("stablehlo.reshape")
 def reshape(op: Definition, operands: Operands) -> Value | Definition | None:
     (x,) = operands
     if x.type == op.result.type:
@@ -94,7 +86,6 @@ def reshape(op: Definition, operands: Operands) -> Value | Definition | None:
     return None if inner is None else op.instead(op.name, inner.operands)
 
 
-@simplify("stablehlo.transpose")
 def transpose(op: Definition, operands: Operands) -> Value | Definition | None:
     (x,), order = operands, op.attributes["permutation"]
     if in_order(order):
@@ -103,6 +94,19 @@ def transpose(op: Definition, operands: Operands) -> Value | Definition | None:
         composed = picked(inner.attributes["permutation"], order)
         return op.instead(op.name, inner.operands, {"permutation": composed})
     return None
+
+
+IDENTITIES: Mapping[str, Identity] = {
+    "stablehlo.add": add,
+    "stablehlo.broadcast_in_dim": broadcast_in_dim,
+    "stablehlo.convert": convert,
+    "stablehlo.divide": neutral("stablehlo.divide"),
+    "stablehlo.multiply": neutral("stablehlo.multiply"),
+    "stablehlo.negate": negate,
+    "stablehlo.reshape": reshape,
+    "stablehlo.subtract": neutral("stablehlo.subtract"),
+    "stablehlo.transpose": transpose,
+}
 
 
 # ---- what is known of operands and constants ------------------------------------------------------------------

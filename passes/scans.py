@@ -1,0 +1,60 @@
+"""Scans, as graphs have them: the loops that CHLO's own expansion makes of `chlo.scan`.
+
+A scan becomes a call of a function that holds it alone, so that its expansion leaves the other CHLO ops as they are,
+which have rules.
+"""
+
+from typing import Any
+
+from torch_mlir import ir
+
+from tiduc.dialect.context import run_passes
+from tiduc.dialect.graph import operations
+
+SCAN = "chlo.scan"
+_EXPAND = "func.func(chlo-legalize-to-stablehlo,stablehlo-aggressive-simplification)"
+
+
+def expand_scans(module: Any) -> None:
+    """Makes each scan of a module's functions a call of a private function with its loop, in place."""
+    found: list[Any] = []
+
+    def look(op: Any) -> Any:
+        if op.name == SCAN:
+            found.append(op)
+            return ir.WalkResult.SKIP  # the expansion takes scans inside of it too
+        return ir.WalkResult.ADVANCE
+
+    module.operation.walk(look, ir.WalkOrder.PRE_ORDER)
+    taken = {op.attributes["sym_name"].value for op in operations(module.body) if "sym_name" in op.attributes}
+    names = (name for i in range(len(taken) + len(found)) if (name := f"scan{i}") not in taken)
+    for op, name in zip(found, names, strict=False):
+        _outline(module, op, name)
+
+
+def _outline(module: Any, scan: Any, name: str) -> None:
+    """Moves a scan, which reads nothing but its operands, into a new function, expands it there, and calls that."""
+    read = list(scan.operands)
+    results = [y.type for y in scan.results]
+    attributes = {
+        "sym_name": ir.StringAttr.get(name),
+        "sym_visibility": ir.StringAttr.get("private"),
+        "function_type": ir.TypeAttr.get(ir.FunctionType.get([x.type for x in read], results)),
+    }
+    function = ir.Operation.create(
+        "func.func", attributes=attributes, regions=1, loc=scan.location, ip=ir.InsertionPoint(module.body)
+    )
+    block = function.regions[0].blocks.append(*(x.type for x in read), arg_locs=[scan.location] * len(read))
+    ip = ir.InsertionPoint(block)
+    inside = scan.clone(ip)
+    for i, x in enumerate(block.arguments):
+        inside.operands[i] = x
+    ir.Operation.create("func.return", operands=list(inside.results), loc=scan.location, ip=ip)
+    callee = {"callee": ir.FlatSymbolRefAttr.get(name)}
+    call = ir.Operation.create(
+        "func.call", results, read, callee, loc=scan.location, ip=ir.InsertionPoint(scan)
+    )
+    for old, new in zip(list(scan.results), list(call.results), strict=True):
+        old.replace_all_uses_with(new)
+    scan.erase()
+    run_passes(function, _EXPAND)
