@@ -1,154 +1,198 @@
-"""A loop that runs backwards over another, whose iterations are run again from checkpoints.
+"""A loop that reads the iterations of others from the last to the first, which are run again from checkpoints.
+
+    W -> x_0, x_1, ...          T, backwards, reads x_k         U, forwards again, reads x_k and what T carries there
 
 Of n iterations it holds the carries of O(log n), in a fixed number of slots, and runs O(n log n) again; n need not be
-known when compiling. To get the carry of iteration k, the last checkpoint i <= k is taken, and while i < k another is
-set half-way between i and k; when k is done, its checkpoint goes.
+known when compiling. To get the carry of iteration k, the last checkpoint before k is taken, and until it is at k
+another is set half-way to k; when k is done, its checkpoint goes.
+
+Running loops such as T again needs in turn what others carry, such as W, which run the other way: they have
+checkpoints of their own, of which the first is where U is. So U takes O(n log^2 n), a loop that reads U log n more.
 
 Source: Griewank, "Achieving logarithmic growth of temporal and spatial complexity in reverse automatic
 differentiation" (1992), with bisection.
 """
 
+from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Any
 
-from torch_mlir import ir
-
-from tiduc.dialect.graph import Value
+from tiduc.dialect.control import sequence_type
+from tiduc.dialect.graph import Graph, Value
 from tiduc.passes.clusters import Cluster, Scope
+from tiduc.passes.records import Records
 from tiduc.passes.slots import release
-from tiduc.passes.stacks import Pushes, give_all
-from tiduc.passes.steps import index_type, new_input, read_at, state_of, step, write_at
+from tiduc.passes.stacks import bound, total
+from tiduc.passes.steps import (
+    Place,
+    Step,
+    filled,
+    index_type,
+    members_of,
+    new_input,
+    own_places,
+    read_at,
+    state_of,
+    step,
+    write_at,
+)
 from tiduc.passes.whiles import emit_while
 
-SLOTS = 33
-"""Bisecting 2**31 iterations, all that a counter of 32 bits can tell apart, sets at most as many checkpoints."""
+SLOTS = 34
+"""Bisecting 2**31 iterations, all that a counter of 32 bits can tell apart, sets at most 33 checkpoints and a first."""
 
 
-def emit_recomputed(scope: Scope, cluster: Cluster, source: Cluster, count: int | None) -> None:
-    """Emits the loop of a cluster that reads the iterations of `source` from the last to the first."""
-    b, i32 = scope.b, index_type()
-    forward = step(scope, source.members)
-    made = step(scope, cluster.members, forward)
+@dataclass(frozen=True)
+class Level:
+    """Loops that run one way, as one iteration of all; `below` are those that it reads and that run the other way.
+
+    `graph`: (number, carries, carries of those below, values from outside) -> (next carries, what is recorded).
+    """
+
+    reverse: bool
+    places: list[Place]
+    graph: Graph
+    below: "Level | None"
+
+    def among(self, places: Sequence[Place], state: Sequence[Value]) -> list[Value]:
+        """Of the state of loops two levels above, those values that are carried here too."""
+        return [state[places.index(at)] for at in self.places]
+
+
+def emit_recomputed(scope: Scope, cluster: Cluster, count: int | None) -> None:
+    """Emits the loop of a cluster, for which iterations of others are run again from checkpoints."""
+    b, i32, is_reverse = scope.b, index_type(), cluster.leader.reverse
+    made = step(scope, members_of([*cluster.again, cluster]))
     if count is not None:
         release(scope, cluster, made, count)
-    loop = scope.builder("S")
-    pushes = Pushes(scope, cluster, made, count, loop)
-    state = state_of(scope, forward, [*made.nexts.values(), *pushes.values])
-    raw = made.b.finish([*(forward.nexts[at] for at in state), *made.nexts.values(), *pushes.values])
-    again = [made.number, *(forward.carries[at] for at in state), *made.inputs]
-    ahead = scope.closed(raw.outputs[: len(state)], again)
-    one_back = scope.closed(raw.outputs[len(state) :], [*again, *made.carries.values()])
+    records = Records(scope, cluster, made, count)
+    places = own_places(scope, cluster, made, records.values)
+    raw = made.b.finish([*made.nexts.values(), *records.values])
+    level = _level(scope, made, is_reverse, places, records.values)
     scope.view.discard(raw)
 
-    k, top = (new_input(loop, i32) for _ in (0, 1))
-    marks = new_input(loop, _slots(i32))
-    slots = [new_input(loop, _slots(forward.carries[at].type)) for at in state]
-    carries = [new_input(loop, x.type) for x in made.carries.values()]
-    invariants = [new_input(loop, x.type) for x in made.inputs]
-    top_now, marks_now, *slots_now = _advanced(scope, loop, ahead, k, top, marks, slots, invariants)
-    at_k = [read_at(loop, slot, top_now) for slot in slots_now]
-    outputs = scope.inlined(loop, one_back, [k, *at_k, *invariants, *carries])
-    one = loop.constant(1, i32)
-    nexts = [
-        loop.subtract(k, one),
-        loop.subtract(top_now, one),
-        marks_now,
-        *slots_now,
-        *outputs[: len(carries)],
-        *pushes.pushed(k, outputs[len(carries) :]),
-    ]
+    zero, one = b.constant(0, i32), b.constant(1, i32)
+    times = total(scope, cluster)
+    last = b.subtract(times, one)
+    inits = {(m, i): scope.local[m.record.inits[i]] for m, i in made.carries}
+    results = _sweep(
+        scope,
+        b,
+        level,
+        (last, b.constant(-1, i32)) if is_reverse else (zero, times),
+        [inits[at] for at in level.places],
+        zero if is_reverse else last,
+        [inits[at] for at in level.below.places] if level.below is not None else [],
+        list(made.outside),
+        records,
+        [m in cluster.members and i in m.used for m, i in places],
+    )
+    n = len(places)
+    records.give(dict(zip(places, results[:n], strict=True)), results[n:], bound(cluster))
 
-    first = [scope.local[m.record.inits[i]] for m, i in state]
-    zero = b.constant(0, i32)
-    inits = [b.subtract(source.count, b.constant(1, i32)), zero, b.zero(marks.type)]
-    inits += [write_at(b, b.zero(slot.type), x, zero) for slot, x in zip(slots, first, strict=True)]
-    inits += [scope.local[m.record.inits[i]] for m, i in made.carries]
-    inits += [b.zero(x.type) for x in pushes.stacks]
-    all_carried = [k, top, marks, *slots, *carries, *pushes.stacks]
-    used = [False] * (3 + len(slots)) + [i in m.used for m, i in made.carries] + [True] * len(pushes.stacks)
+
+def _level(scope: Scope, made: Step, reverse: bool, places: list[Place], more: Sequence[Value] = ()) -> Level:
+    wanted = [*(made.nexts[at] for at in places), *more]
+    other = [at for at in state_of(scope, made, wanted) if at[0].record.reverse != reverse]
+    below = _level(scope, made, not reverse, other) if other else None
+    carried = [made.carries[at] for at in (*places, *other)]
+    return Level(reverse, places, scope.closed(wanted, [made.number, *carried, *made.inputs]), below)
+
+
+def _sweep(
+    scope: Scope,
+    b: Any,
+    level: Level,
+    ends: tuple[Value, Value],
+    state: Sequence[Value],
+    at: Value,
+    state_below: Sequence[Value],
+    outside: Sequence[Value],
+    records: Records | None = None,
+    used: Sequence[bool] | None = None,
+) -> list[Any]:
+    """Runs the iterations from one to before another: the state after them, and what is recorded.
+
+    `state_below` is the state of those below at iteration `at`, which is behind the last one in their own order, or it.
+    """
+    inner = scope.builder("S")
+    k, limit = (new_input(inner, x.type) for x in ends)
+    carried, inputs = ([new_input(inner, x.type) for x in xs] for xs in (state, outside))
+    arrays = [new_input(inner, type_) for type_ in records.types] if records is not None else []
+    one = inner.constant(1, k.type)
+    first, books, books_after, of_below = [], list[Value](), list[Value](), list[Value]()
+    if level.below is not None:
+        zero = b.constant(0, at.type)
+        first = [zero, *(write_at(b, b.zero(_slots(x.type)), x, zero) for x in (at, *state_below))]
+        books = [new_input(inner, x.type) for x in first]
+        top, *slots = _advanced(scope, inner, level, k, books, carried, inputs)
+        of_below = [read_at(inner, slot, top) for slot in slots[1:]]
+        books_after = [inner.subtract(top, one), *slots]
+    outputs = scope.inlined(inner, level.graph, [k, *carried, *of_below, *inputs])
+    n = len(carried)
+    after = inner.subtract(k, one) if level.reverse else inner.add(k, one)
+    written = records.written(inner, arrays, k, outputs[n:]) if records is not None else []
     results = emit_while(
         scope,
         b,
-        inits,
-        list(made.outside),
-        loop,
-        all_carried,
-        nexts,
-        invariants,
-        used,
-        lambda test, of: test.compare(of[k], test.constant(0, i32), "GE"),
+        [ends[0], *first, *state, *(records.first(b) if records is not None else [])],
+        [ends[1], *outside],
+        inner,
+        [k, *books, *carried, *arrays],
+        [after, *books_after, *outputs[:n], *written],
+        [limit, *inputs],
+        [False] * (1 + len(books)) + list(used or [True] * n) + [True] * len(arrays),
+        lambda test, of: test.compare(of[k], of[limit], "GT" if level.reverse else "LT"),
     )
-    results = results[3 + len(slots) :]
-    of_carries = dict(zip(made.carries, results[: len(carries)], strict=True))
-    give_all(scope, cluster, of_carries, pushes, results[len(carries) :])
+    return results[1 + len(books) :]
 
 
 def _advanced(
     scope: Scope,
     b: Any,
-    ahead: Any,
+    level: Level,
     k: Value,
-    top: Value,
-    marks: Value,
-    slots: list[Value],
-    invariants: list[Value],
+    books: Sequence[Value],
+    state: Sequence[Value],
+    outside: Sequence[Value],
 ) -> list[Any]:
-    """Sets checkpoints until the last one is iteration k: the number of the last, the marks and the slots."""
-    i32 = index_type()
+    """Sets checkpoints of the level below until the last is at iteration k: its number, the marks and the slots."""
+    below = level.below
+    assert below is not None
+    beneath = below.below.among(level.places, state) if below.below is not None else []
     inner = scope.builder("S")
-    carried = [new_input(inner, x.type) for x in (top, marks, *slots)]
-    now, noted, *held = carried
-    target, *inputs = (new_input(inner, x.type) for x in (k, *invariants))
-    one, two = inner.constant(1, i32), inner.constant(2, i32)
-    i = read_at(inner, noted, now)
-    half = inner.divide(inner.add(inner.subtract(target, i), one), two)
-    middle = inner.add(i, half)
-    state = [read_at(inner, slot, now) for slot in held]
-    state = _run(scope, inner, ahead, i, middle, state, inputs)
-    following = inner.add(now, one)
-    nexts = [following, write_at(inner, noted, middle, following)]
-    nexts += [write_at(inner, slot, x, following) for slot, x in zip(held, state, strict=True)]
+    carried = [new_input(inner, x.type) for x in books]
+    top, marks, *slots = carried
+    target, *others = (new_input(inner, x.type) for x in (k, *beneath, *outside))
+    one, two = inner.constant(1, k.type), inner.constant(2, k.type)
+    i = read_at(inner, marks, top)
+    left = inner.subtract(i, target) if below.reverse else inner.subtract(target, i)
+    half = inner.divide(inner.add(left, one), two)
+    middle = inner.subtract(i, half) if below.reverse else inner.add(i, half)
+    of_slots = [read_at(inner, slot, top) for slot in slots]
+    n = len(beneath)
+    then = _sweep(scope, inner, below, (i, middle), of_slots, target, others[:n], others[n:])
+    following = inner.add(top, one)
+    nexts = [following, write_at(inner, marks, middle, following)]
+    nexts += [write_at(inner, slot, x, following) for slot, x in zip(slots, then, strict=True)]
 
     def is_before(test: Any, of: dict[Value, Value]) -> Any:
-        return test.compare(read_at(test, of[noted], of[now]), of[target], "LT")
+        mark = read_at(test, of[marks], of[top])
+        return test.compare(mark, of[target], "GT" if below.reverse else "LT")
 
-    used = [True] * len(carried)
     return emit_while(
         scope,
         b,
-        [top, marks, *slots],
-        [k, *invariants],
+        books,
+        [k, *beneath, *outside],
         inner,
         carried,
         nexts,
-        [target, *inputs],
-        used,
+        [target, *others],
+        [True] * len(carried),
         is_before,
     )
 
 
-def _run(
-    scope: Scope, b: Any, ahead: Any, start: Value, stop: Value, state: list[Value], invariants: list[Value]
-) -> list[Any]:
-    """The state after the iterations from `start` to `stop`."""
-    i32 = index_type()
-    inner = scope.builder("S")
-    j, *carried = (new_input(inner, x.type) for x in (start, *state))
-    limit, *inputs = (new_input(inner, x.type) for x in (stop, *invariants))
-    nexts = [inner.add(j, inner.constant(1, i32)), *scope.inlined(inner, ahead, [j, *carried, *inputs])]
-    made = emit_while(
-        scope,
-        b,
-        [start, *state],
-        [stop, *invariants],
-        inner,
-        [j, *carried],
-        nexts,
-        [limit, *inputs],
-        [True] * len(nexts),
-        lambda test, of: test.compare(of[j], of[limit], "LT"),
-    )
-    return made[1:]
-
-
 def _slots(type_: Any) -> Any:
-    return ir.RankedTensorType.get([SLOTS + 1, *type_.shape], type_.element_type)
+    return sequence_type(type_, SLOTS)

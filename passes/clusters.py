@@ -9,7 +9,8 @@ from typing import Any
 
 from torch_mlir import ir
 
-from tiduc.dialect.control import Branches, Loop, control, element_type, is_control, is_kept
+from tiduc.dialect.control import Branches, Loop, control, draws, element_type, is_control, is_kept
+from tiduc.dialect.errors import Unsupported
 from tiduc.dialect.graph import Definition, Graph, Value
 from tiduc.dialect.keys import KeyTable
 from tiduc.dialect.view import View
@@ -33,7 +34,7 @@ class Cluster:
     number: int
     members: list[Member]
     waits: int = 0
-    source: "Cluster | None" = None  # the one whose iterations are run again for this one, from checkpoints
+    again: list["Cluster"] = field(default_factory=list)  # those whose iterations are run again for this one
     memory: str = "stack"  # how it gets what others' iterations have given
     counter: "Cluster | None" = (
         None  # the one that knows how often it runs, where a bound is all that is known
@@ -145,26 +146,42 @@ def _graphs(record: Any) -> tuple[Graph, ...]:
 
 
 def _agree(scope: Scope, first: Any, second: Any) -> bool:
-    """The results of the narrower are the first ones of the wider; of one base they are (`passes/rules/sites.py`)."""
-    if first.base == second.base:
-        return True
+    """The results of the narrower are the first ones of the wider.
+
+    Of one base they are (`passes/rules/sites.py`) if one was linearized after the other, but not if both were by
+    themselves, in different inputs: then each has residuals of its own. `Unsupported` where such two would draw
+    random numbers twice.
+    """
+    same = first.base == second.base
     for graphs in zip(_graphs(first), _graphs(second), strict=True):
         if graphs[0] is not graphs[1]:
-            one, other = (_first_outputs(scope, graph) for graph in graphs)
+            one, other = (_first_outputs(scope, graph, same) for graph in graphs)
             if any(x is not y for x, y in zip(one, other, strict=False)):
+                if same and any(draws(scope.view, graph) for graph in graphs):
+                    message = f"@{first.base} draws random numbers and is linearized twice, in different inputs"
+                    raise Unsupported(message, graphs[0].location)
                 return False
     return True
 
 
-def _first_outputs(scope: Scope, graph: Graph) -> list[Value]:
-    """For each output, the first value of the view's graphs that equals it, were they of the same inputs."""
-    table = scope.view.derived.setdefault(("keys",), KeyTable(scope.opset.stateful, scope.opset.commutative))
-    key = "first outputs", graph.name
+def _first_outputs(scope: Scope, graph: Graph, copied: bool) -> list[Value]:
+    """For each output, the first value of the view's graphs that equals it, were they of the same inputs.
+
+    Two stateful ops are equal only if one is `copied` from the other, or both from a third.
+    """
+    stateful = scope.opset.stateful
+    table = scope.view.derived.setdefault(("keys", copied), KeyTable(stateful, scope.opset.commutative))
+    key = "first outputs", graph.name, copied
     if key not in scope.view.derived:
         first = {x: table.input(str(i), x) for i, x in enumerate(graph.inputs.values())}
         for op in scope.view.schedule([y for y in graph.outputs if y is not None], graph.inputs.values()):
             operands, captures = (tuple([first[x] for x in read]) for read in (op.operands, op.captures))
-            first.update(zip(op.results, table.results(op, operands, captures), strict=True))
+            if copied and op.name in stateful:  # copies share what is given
+                origin = "copied", op.name, id(op.given), operands
+                found, _ = scope.view.derived.setdefault(origin, (op.results, op.given))
+            else:
+                found = table.results(op, operands, captures)
+            first.update(zip(op.results, found, strict=True))
         scope.view.derived[key] = [first[y] for y in graph.outputs if y is not None]
     return scope.view.derived[key]  # type: ignore[no-any-return]
 

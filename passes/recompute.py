@@ -145,11 +145,11 @@ class _Network:
 
 
 def counters(made: Any) -> dict[Value, tuple[Any, int]]:
-    """The carries of a step that grow by the same integer each time: where they start, and by how much."""
+    """The carries of a step that grow by the same integer each time, forwards: where they start, and by how much."""
     found = {}
     outer = {inner: x for x, inner in made.outside.items()}
     for at, x in made.carries.items():
-        after = made.nexts[at].definition
+        after = made.nexts[at].definition if not made.backwards[x] else None
         if after is None or after.name not in ("stablehlo.add", "stablehlo.subtract") or x.type.rank:
             continue
         y, step = after.operands

@@ -1,188 +1,203 @@
-"""A loop that runs backwards over another, segment by segment, from checkpoints that the other has set.
+"""A loop that reads the iterations of others segment by segment, from checkpoints that the others have set.
 
-Of n iterations it holds the carries of every s-th, s = sqrt n, and stacks of one segment: a segment is run again from
-its checkpoint, forwards, then read backwards. So each iteration runs once more, in memory for 2 sqrt n of them.
+    of each segment, the last one first, for T, which runs backwards over W:
+        W from its checkpoint, forwards: a stack of what T reads        T, backwards: reads the stack
+
+Of n iterations there are checkpoints of the carries of every s-th, s = sqrt n, and stacks of one segment. So each
+iteration runs once more, in memory for 2 sqrt n of them. A loop that reads T's, forwards, has checkpoints of T's
+carries, and begins each segment with W's, which it carries along: W, then T, then the loop itself pass over it.
 
 Source: Chen, Xu, Zhang, Guestrin, "Training deep nets with sublinear memory cost" (2016).
 """
 
-from collections.abc import Callable, Sequence
-from functools import partial
-from math import isqrt
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 from tiduc.dialect.control import sequence_type
 from tiduc.dialect.graph import Graph, Value
 from tiduc.passes.clusters import Cluster, Scope
 from tiduc.passes.recompute import counter, counters, kept
+from tiduc.passes.records import Records, segment
 from tiduc.passes.slots import release
-from tiduc.passes.stacks import Pushes, give_all, length
-from tiduc.passes.steps import Place, Step, index_type, new_input, read_at, state_of, step, write_at
+from tiduc.passes.stacks import bound, total
+from tiduc.passes.steps import (
+    Place,
+    Step,
+    index_type,
+    members_of,
+    new_input,
+    own_places,
+    read_at,
+    state_of,
+    step,
+    write_at,
+)
 from tiduc.passes.whiles import emit_while
 
-
-def segment(count: int) -> int:
-    """The length of a segment: the root of that of the loop, rounded up."""
-    return isqrt(max(count - 1, 0)) + 1
+Starts = Mapping[Value, tuple[Value, int]]
+"""Of counters: where they start, outside, and by how much they grow."""
 
 
-class Marks:
-    """The checkpoints that a loop sets: its carries before the first iteration of each segment.
+@dataclass(frozen=True)
+class Pass:
+    """Loops that pass over a segment one way, reading what those of the pass `below`, the other way, have stacked.
 
-    Each iteration writes to the checkpoint at or after it, so that the right one is the last to.
+    `graph`: (number, counters, carries, what is stacked below, values from outside) -> (next carries, what it stacks).
     """
 
-    def __init__(self, scope: Scope, cluster: Cluster, made: Step, count: int) -> None:
-        self._made, self._length = made, segment(count)
-        readers = [c for c in dict.fromkeys(scope.cluster_of.values()) if c.source is cluster]
-        wanted = [x for reader in readers for x in read_by(scope, reader, made)]
-        self.places: list[Place] = state_of(scope, made, wanted, counters(made))
-        types = [made.carries[at].type for at in self.places]
-        slots = -(-count // self._length) + 1
-        self.results: Sequence[Any] = ()
-        self.inputs = [new_input(made.b, sequence_type(type_, slots)) for type_ in types]
-
-    def pushed(self) -> list[Value]:
-        """The checkpoints with an iteration's carries."""
-        made, b = self._made, self._made.b
-        before = b.add(made.number, b.constant(self._length - 1, made.number))
-        at = b.divide(before, b.constant(self._length, made.number))
-        return [
-            write_at(b, slots, made.carries[place], at)
-            for slots, place in zip(self.inputs, self.places, strict=True)
-        ]
+    reverse: bool
+    places: list[Place]
+    counters: list[
+        tuple[int, int]
+    ]  # which of the values from outside they start with, and by how much they grow
+    types: list[Any]  # of what it stacks
+    graph: Graph
+    below: "Pass | None"
 
 
-def read_by(scope: Scope, cluster: Cluster, made: Step) -> list[Value]:
-    """What a cluster reads of the iterations of another one."""
-    sequences = (scope.sequence.get(x) for m in cluster.members for x in m.record.sequences)
-    return list(dict.fromkeys(made.elements[at] for at in sequences if at in made.elements))
-
-
-def emit_segmented(scope: Scope, cluster: Cluster, source: Cluster, count: int | None) -> None:
-    """Emits the loop of a cluster that reads the iterations of `source` from the last to the first."""
-    b, i32 = scope.b, index_type()
-    most = length(source)
-    assert most is not None and count is not None
-    size = segment(most)
-    forward = step(scope, source.members)
-    made = step(scope, cluster.members, forward)
+def emit_segmented(scope: Scope, cluster: Cluster, count: int) -> None:
+    """Emits the loop of a cluster, for which iterations of others are run again, segment by segment."""
+    b, is_reverse, size = scope.b, cluster.leader.reverse, segment(count)
+    made = step(scope, members_of([*cluster.again, cluster]))
     release(scope, cluster, made, count)
-    starts = {x: (scope.local[m.record.inits[i]], by) for x, ((m, i), by) in counters(forward).items()}
+    starts = {x: (scope.local[m.record.inits[i]], by) for x, ((m, i), by) in counters(made).items()}
     for start, _ in starts.values():
         made.taken(start)
-    saved = kept(read_by(scope, cluster, forward), [made.number, *made.inputs, *starts])
-    loop = scope.builder("S")
-    pushes = Pushes(scope, cluster, made, count, loop)
-    places = source.marks.places
-    state, own, counted = [forward.carries[at] for at in places], list(made.carries.values()), list(starts)
-    raw = made.b.finish([*(forward.nexts[at] for at in places), *saved, *made.nexts.values(), *pushes.values])
-    first = len(state) + len(saved)
-    given = [made.number, *counted, *made.inputs]
-    ahead = scope.closed(raw.outputs[:first], [*given, *state])
-    one_back = scope.closed(raw.outputs[first:], [*given, *saved, *own])
+    records = Records(scope, cluster, made, count)
+    places = own_places(scope, cluster, made, records.values, starts)
+    raw = made.b.finish([*made.nexts.values(), *records.values])
+    top = _pass(scope, made, is_reverse, places, records.values, starts)
     scope.view.discard(raw)
 
-    def run(inner: Any, graph: Graph, k: Value, outside: Sequence[Value], carried: Sequence[Value]) -> Any:
-        of = dict(zip(made.outside, outside, strict=True))
-        numbers = [counter(inner, of[start], by, k) for start, by in starts.values()]
-        return scope.inlined(inner, graph, [k, *numbers, *outside, *carried])
-
-    j, total = (new_input(loop, i32) for _ in (0, 1))
-    slots = [new_input(loop, x.type) for x in source.marks.inputs]
-    carries, outside = ([new_input(loop, x.type) for x in xs] for xs in (own, made.inputs))
-    start = loop.multiply(j, loop.constant(size, i32))
-    stop = loop.minimum(loop.add(start, loop.constant(size, i32)), total)
-    at_start = [read_at(loop, slot, j) for slot in slots]
-    types = [sequence_type(x.type, size) for x in saved]
-    stacks = _forwards(scope, loop, start, stop, at_start, types, partial(run, graph=ahead), outside)
-    after = _backwards(
-        scope, loop, start, stop, stacks, carries, pushes, partial(run, graph=one_back), outside
-    )
-    count_ = source.count
-    inits = [b.divide(b.subtract(count_, b.constant(1, i32)), b.constant(size, i32))]
-    inits += [scope.local[m.record.inits[i]] for m, i in made.carries]
-    inits += [b.zero(x.type) for x in pushes.stacks]
+    loop = scope.builder("S")
+    times, inits = total(scope, cluster), [scope.local[m.record.inits[i]] for m, i in places]
+    far = [_checkpoints(scope, at) for at in (top.below.places if top.below is not None else ())]
+    invariants = [times, *(x for x, _ in far), *made.outside]
+    j = new_input(loop, index_type())
+    carried, arrays = [new_input(loop, x.type) for x in inits], [new_input(loop, t) for t in records.types]
+    n, *given = (new_input(loop, x.type) for x in invariants)
+    slots, outside = given[: len(far)], given[len(far) :]
+    one, length = (loop.constant(i, j.type) for i in (1, size))
+    entry = j if is_reverse else loop.add(j, one)
+    state = [read_at(loop, x, entry) if flag else x for x, (_, flag) in zip(slots, far, strict=True)]
+    start = loop.multiply(j, length)
+    ends = start, loop.minimum(loop.add(start, length), n)
+    after = _passed(scope, loop, top, ends, carried, state, outside, size, records, arrays)
+    zero, last = b.constant(0, j.type), b.subtract(times, b.constant(1, j.type))
     results = emit_while(
         scope,
         b,
-        inits,
-        [count_, *source.marks.results, *made.outside],
+        [b.divide(last, b.constant(size, j.type)) if is_reverse else zero, *inits, *records.first(b)],
+        invariants,
         loop,
-        [j, *carries, *pushes.stacks],
-        [loop.subtract(j, loop.constant(1, i32)), *after],
-        [total, *slots, *outside],
-        [False, *(i in m.used for m, i in made.carries), *(True for _ in pushes.stacks)],
-        lambda test, of: test.compare(of[j], test.constant(0, i32), "GE"),
+        [j, *carried, *arrays],
+        [loop.subtract(j, one) if is_reverse else loop.add(j, one), *after],
+        [n, *given],
+        [False, *(m in cluster.members and i in m.used for m, i in places), *(True for _ in arrays)],
+        lambda test, of: (
+            test.compare(of[j], test.constant(0, j.type), "GE")
+            if is_reverse
+            else test.compare(test.multiply(of[j], test.constant(size, j.type)), of[n], "LT")
+        ),
     )[1:]
-    of_carries = dict(zip(made.carries, results[: len(own)], strict=True))
-    give_all(scope, cluster, of_carries, pushes, results[len(own) :])
-
-
-def _forwards(
-    scope: Scope,
-    b: Any,
-    start: Value,
-    stop: Value,
-    state: Sequence[Value],
-    types: Sequence[Any],
-    run: Callable[..., Any],
-    outside: Sequence[Value],
-) -> list[Any]:
-    """Runs a segment again; stacks of what it keeps."""
-    inner = scope.builder("S")
-    k, first, limit = (new_input(inner, x.type) for x in (start, start, stop))
-    carried, inputs = ([new_input(inner, x.type) for x in xs] for xs in (state, outside))
-    stacks = [new_input(inner, type_) for type_ in types]
-    outputs = run(inner, k=k, outside=inputs, carried=carried)
-    at = inner.subtract(k, first)
-    pushed = [write_at(inner, s, x, at) for s, x in zip(stacks, outputs[len(state) :], strict=True)]
-    results = emit_while(
-        scope,
-        b,
-        [start, *state, *(b.zero(type_) for type_ in types)],
-        [start, stop, *outside],
-        inner,
-        [k, *carried, *stacks],
-        [inner.add(k, inner.constant(1, k.type)), *outputs[: len(state)], *pushed],
-        [first, limit, *inputs],
-        [False] * (1 + len(state)) + [True] * len(types),
-        lambda test, of: test.compare(of[k], of[limit], "LT"),
+    records.give(
+        dict(zip(places, results[: len(places)], strict=True)), results[len(places) :], bound(cluster)
     )
-    return results[1 + len(state) :]
 
 
-def _backwards(
+def _checkpoints(scope: Scope, at: Place) -> tuple[Value, bool]:
+    """The checkpoints of a carry, which are an array; or what it starts with, where that is all there is to know."""
+    member, i = at
+    found = scope.cluster_of[member].marks.slots(at)
+    return (scope.local[member.record.inits[i]], False) if found is None else (found, True)
+
+
+def _pass(
+    scope: Scope, made: Step, reverse: bool, places: list[Place], more: Sequence[Value], starts: Starts
+) -> Pass:
+    wanted = [*(made.nexts[at] for at in places), *more]
+    other = [at for at in state_of(scope, made, wanted, starts) if at[0].record.reverse != reverse]
+    own = [made.carries[at] for at in places]
+    below, saved = None, list[Value]()
+    if other:
+        saved = kept(_boundary(scope, made, wanted, reverse), _known(made, own, starts))
+        below = _pass(scope, made, not reverse, other, saved, starts)
+    counted = [x for x in starts if x not in own]
+    graph = scope.closed(wanted, [made.number, *counted, *own, *saved, *made.inputs])
+    outside = list(made.outside)
+    numbers = [(outside.index(start), by) for start, by in (starts[x] for x in counted)]
+    return Pass(reverse, places, numbers, [x.type for x in more], graph, below)
+
+
+def _boundary(scope: Scope, made: Step, wanted: Sequence[Value], reverse: bool) -> list[Value]:
+    """What the wanted values read of loops that run the other way, where loops that run this way do; or are so."""
+    way = made.backwards.get
+    read = list(wanted)
+    for op in scope.view.schedule(wanted):
+        if way(op.results[0], reverse) == reverse:
+            read += (*op.operands, *op.captures)
+    return [x for x in dict.fromkeys(read) if way(x, reverse) != reverse]
+
+
+def _known(made: Step, own: Sequence[Value], starts: Starts) -> set[Value]:
+    """What needs no stack: what comes from outside, and what is made of a pass's own carries."""
+    given, mine = {made.number, *made.inputs, *starts}, set(own)
+    known = set(given)
+    for op in made.b.graph.definitions:
+        read = (*op.operands, *op.captures)
+        if all(x in known or x in mine for x in read):
+            (known if mine.isdisjoint(read) else mine).update(op.results)
+    return given | mine
+
+
+def _passed(
     scope: Scope,
     b: Any,
-    start: Value,
-    stop: Value,
-    stacks: Sequence[Value],
-    carries: Sequence[Value],
-    pushes: Pushes,
-    run: Callable[..., Any],
+    over: Pass,
+    ends: tuple[Value, Value],
+    state: Sequence[Value],
+    far: Sequence[Value],
     outside: Sequence[Value],
+    size: int,
+    records: Records | None = None,
+    arrays: Sequence[Value] = (),
 ) -> list[Any]:
-    """Reads a segment from its last iteration to its first: the carries after it, and what is stacked for others."""
+    """Passes over a segment, from the carries `state` at one end; `far` are those of the pass below at the other.
+
+    The carries after it, and what it stacks of the segment; or, with records, these of all iterations.
+    """
+    read: list[Any] = []
+    if over.below is not None:
+        under = over.below.below.places if over.below.below is not None else []
+        beneath = [state[over.places.index(at)] for at in under]
+        read = _passed(scope, b, over.below, ends, far, beneath, outside, size)[len(far) :]
     inner = scope.builder("S")
-    k, first = (new_input(inner, start.type) for _ in (0, 1))
-    carried, kept_by_others = ([new_input(inner, x.type) for x in xs] for xs in (carries, pushes.stacks))
-    inputs, read = ([new_input(inner, x.type) for x in xs] for xs in (outside, stacks))
-    at = inner.subtract(k, first)
-    of_iteration = [read_at(inner, stack, at) for stack in read]
-    outputs = run(inner, k=k, outside=inputs, carried=[*of_iteration, *carried])
-    pushed = [write_at(inner, s, x, k) for s, x in zip(kept_by_others, outputs[len(carries) :], strict=True)]
+    k, start, stop = (new_input(inner, x.type) for x in (ends[0], *ends))
+    carried, inputs, stacks = ([new_input(inner, x.type) for x in xs] for xs in (state, outside, read))
+    written = [b.zero(sequence_type(type_, size)) for type_ in over.types] if records is None else arrays
+    kept_by_others = [new_input(inner, x.type) for x in written]
+    at = inner.subtract(k, start)
+    numbers = [counter(inner, inputs[i], by, k) for i, by in over.counters]
+    of_iteration = [read_at(inner, stack, at) for stack in stacks]
+    outputs = scope.inlined(inner, over.graph, [k, *numbers, *carried, *of_iteration, *inputs])
+    values = outputs[len(carried) :]
+    if records is not None:
+        now = records.written(inner, kept_by_others, k, values)
+    else:
+        now = [write_at(inner, s, x, at) for s, x in zip(kept_by_others, values, strict=True)]
     one = inner.constant(1, k.type)
+    limit, way = (start, "GE") if over.reverse else (stop, "LT")
     results = emit_while(
         scope,
         b,
-        [b.subtract(stop, b.constant(1, stop.type)), *carries, *pushes.stacks],
-        [start, *outside, *stacks],
+        [b.subtract(ends[1], b.constant(1, k.type)) if over.reverse else ends[0], *state, *written],
+        [*ends, *outside, *read],
         inner,
         [k, *carried, *kept_by_others],
-        [inner.subtract(k, one), *outputs[: len(carries)], *pushed],
-        [first, *inputs, *read],
-        [False] + [True] * (len(carries) + len(pushed)),
-        lambda test, of: test.compare(of[k], of[first], "GE"),
+        [inner.subtract(k, one) if over.reverse else inner.add(k, one), *outputs[: len(carried)], *now],
+        [start, stop, *inputs, *stacks],
+        [False] + [records is not None] * len(carried) + [True] * len(written),
+        lambda test, of: test.compare(of[k], of[limit], way),
     )
     return results[1:]

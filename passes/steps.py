@@ -10,7 +10,7 @@ from tiduc.dialect.control import element_type
 from tiduc.dialect.graph import Value
 from tiduc.dialect.types import shape
 from tiduc.passes.close import inline
-from tiduc.passes.clusters import Member, Scope
+from tiduc.passes.clusters import Cluster, Member, Scope
 from tiduc.passes.recompute import counter
 
 Place = tuple[Member, int]
@@ -31,6 +31,9 @@ class Step:
     outside: dict[Value, Value]
     nexts: dict[Place, Value]
     elements: dict[Place, Value]
+    backwards: dict[Value, bool] = field(
+        default_factory=dict
+    )  # of carries, and of what members make: which way
     again: dict[Any, dict[Value, Value]] = field(default_factory=dict)  # values of other loops' iterations
 
     @property
@@ -76,24 +79,23 @@ class Kept:
         return id(self)
 
 
-def step(scope: Scope, members: Sequence[Member], before: Step | None = None) -> Step:
-    """Builds one iteration of members, in the order given; of the same number as `before`, whose elements it reads."""
-    if before is None:
-        b = scope.builder("S")
-        made = Step(b, new_input(b, index_type()), {}, {}, {}, {})
-    else:
-        b = before.b
-        made = Step(b, before.number, {}, before.outside, {}, dict(before.elements), before.again)
+def step(scope: Scope, members: Sequence[Member]) -> Step:
+    """Builds one iteration of members, in the order given: of one number, whichever way each of them runs."""
+    b = scope.builder("S")
+    made = Step(b, new_input(b, index_type()), {}, {}, {}, {})
     for member in members:
-        record = member.record
+        record, first = member.record, len(b.graph.definitions)
         n = len(record.inits)
         for i, x in enumerate(record.inits):
             made.carries[member, i] = new_input(b, x.type)
         own = [made.carries[member, i] for i in range(n)]
+        made.backwards.update(dict.fromkeys(own, record.reverse))
         own += [_element(scope, made, x) for x in record.sequences]
         own += [made.taken(scope.local[x]) for x in record.invariants]
         for i, y in enumerate(scope.inlined(b, record.body, own)):
             (made.nexts if i < n else made.elements)[member, i] = y
+        for op in b.graph.definitions[first:]:
+            made.backwards.update(dict.fromkeys(op.results, record.reverse))
     return made
 
 
@@ -127,6 +129,11 @@ def read_at(b: Any, stack: Value, i: Value) -> Value:
     return b.reshape(b.dynamic_slice(stack, start, [1, *sizes]), sizes)  # type: ignore[no-any-return]
 
 
+def filled(b: Any, type_: Any, x: Value) -> Value:
+    """A stack whose entries are all the same."""
+    return b.broadcast_in_dim(x, range(1, 1 + len(shape(x))), type_)  # type: ignore[no-any-return]
+
+
 def write_at(b: Any, stack: Value, x: Value, i: Value) -> Value:
     """The stack with another entry i."""
     sizes = shape(x)
@@ -137,6 +144,11 @@ def write_at(b: Any, stack: Value, x: Value, i: Value) -> Value:
 def is_nothing(x: Value) -> bool:
     """A sequence's elements have no entries; it is there for its length."""
     return 0 in list(x.type.shape)[1:]
+
+
+def members_of(clusters: Sequence[Cluster]) -> list[Member]:
+    """The members of clusters, one cluster after another."""
+    return [member for cluster in clusters for member in cluster.members]
 
 
 def state_of(scope: Scope, made: Step, wanted: Sequence[Value], but: Collection[Value] = ()) -> list[Place]:
@@ -150,3 +162,17 @@ def state_of(scope: Scope, made: Step, wanted: Sequence[Value], but: Collection[
         state |= dict.fromkeys(found)
         wanted = [made.nexts[place] for place in found]
     return list(state)
+
+
+def own_places(
+    scope: Scope, cluster: Cluster, made: Step, more: Sequence[Value], but: Collection[Value] = ()
+) -> list[Place]:
+    """The carries of a cluster's loop that are used after it, or needed for these or for more values of the step.
+
+    Those of loops that are run again in the same direction are among them.
+    """
+    used = [(m, i) for m, i in made.carries if m in cluster.members and i in m.used]
+    needed = state_of(scope, made, [*(made.nexts[at] for at in used), *more], but)
+    return list(
+        dict.fromkeys([*used, *(at for at in needed if at[0].record.reverse == cluster.leader.reverse)])
+    )

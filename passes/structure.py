@@ -90,8 +90,9 @@ def _rebuilt(view: View, graph: Graph, b: Any, opset: OpSet, memory: str) -> Gra
     find_clusters(scope, order)
     for member in filter(lambda member: is_call(member.record), scope.cluster_of):
         scope.used_of_calls[member.record.graphs[0]].update(member.used)
-    plan(scope)
-    for node in in_order(scope, order):
+    nodes = in_order(scope, order)
+    plan(scope, [node for node in nodes if isinstance(node, Cluster)])
+    for node in nodes:
         if isinstance(node, Definition):
             b.location = node.location
             operands = tuple([local[x] for x in node.operands])

@@ -100,14 +100,14 @@ def test_against_jax(name: str) -> None:
 def test_unbounded(name: str) -> None:
     """Loops that end when values say so, of which JAX has no reverse mode."""
     function, given = UNBOUNDED[name]
-    check(exported(flat(function), given), *given, bounded=False, subsets=False)
+    check(exported(flat(function), given), *given, subsets=False)
 
 
 @pytest.mark.parametrize("name", [*TEXTS, *UNBOUNDED_TEXTS])
 def test_written(name: str) -> None:
     """Programs as no front end writes them, in each subset of their arguments."""
     text, given = (TEXTS | UNBOUNDED_TEXTS)[name]
-    check(text, *given, bounded=name in TEXTS)
+    check(text, *given)
 
 
 @pytest.mark.parametrize("case", COUNTERS, ids=str)
@@ -120,7 +120,7 @@ def test_counters(case: tuple[Any, ...]) -> None:
         stacks = f"tensor<{times}xf64>" in str(tiduc.load(text).vjp())
         assert stacks == (times > 0), where
     limit = np.asarray(parts[3], parts[0].replace("i", "int"))
-    check(counter(*parts, "argument"), 0.4, 0.7, limit, bounded=False, subsets=False)
+    check(counter(*parts, "argument"), 0.4, 0.7, limit, subsets=False)
 
 
 @settings(max_examples=20, derandomize=True, deadline=None, database=None)
@@ -128,7 +128,7 @@ def test_counters(case: tuple[Any, ...]) -> None:
 def test_random(data: Any, n: int) -> None:
     text = random_program(lambda count: data.draw(st.integers(0, count - 1)))
     try:
-        check(text, 0.43, np.array([0.71, 0.38]), np.int32(n), bounded=None, subsets=False)
+        check(text, 0.43, np.array([0.71, 0.38]), np.int32(n), subsets=False)
     except Kink:
         assume(False)
 

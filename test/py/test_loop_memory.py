@@ -188,8 +188,11 @@ func.func @main(%x: tensor<f64>, %n: tensor<i32>) -> tensor<f64> {{
 }}"""
 
 
-def by_hand(n: int) -> list[float]:
-    """Its derivatives of order one and two."""
+BOUNDED = "tidu.max_trip_count = 8 : i64"
+
+
+def by_hand(n: int, order: int = 2) -> list[float]:
+    """Its derivatives, to an order."""
 
     def f(x: Any) -> Any:
         c = x
@@ -197,32 +200,41 @@ def by_hand(n: int) -> list[float]:
             c = jnp.sin(c) * x
         return c
 
+    derivatives = [f]
+    for _ in range(order):
+        derivatives.append(jax.grad(derivatives[-1]))
     with jax.enable_x64(True):
-        return [float(jax.grad(f)(0.7)), float(jax.grad(jax.grad(f))(0.7))]
+        return [float(g(0.7)) for g in derivatives[1:]]
 
 
 @pytest.mark.parametrize("memory", MEMORIES)
 def test_bounded(memory: str) -> None:
-    """With a bound, reverse over reverse needs no trip count; beyond it there is NaN and no wrong number."""
-    program = replace(tiduc.load(said("tidu.max_trip_count = 8 : i64")), loop_memory=memory)
+    """Beyond the bound, what was read from stacks is NaN; what was computed again is right."""
+    program = replace(tiduc.load(said(BOUNDED)), loop_memory=memory)
     first, second = program.grad().text, program.grad().grad().text
     for n in (0, 1, 5, 8):
         got = [xla.by_xla(text, [np.float64(0.7), np.int32(n)])[0] for text in (first, second)]
         np.testing.assert_allclose(got, by_hand(n), rtol=1e-12)
     beyond = [xla.by_xla(text, [np.float64(0.7), np.int32(9)])[0] for text in (first, second)]
-    assert np.isnan(beyond[1])
-    assert memory == "log" or np.isnan(beyond[0])
+    np.testing.assert_allclose(beyond, by_hand(9) if memory == "log" else [np.nan, np.nan], rtol=1e-12)
 
 
 def test_bound_stays_in_text() -> None:
-    program = tiduc.load(tiduc.load(said("tidu.max_trip_count = 8 : i64")).grad().text)
+    program = tiduc.load(tiduc.load(said(BOUNDED)).grad().text)
     got = xla.by_xla(program.grad().text, [np.float64(0.7), np.int32(5)])[0]
     np.testing.assert_allclose(got, by_hand(5)[1], rtol=1e-12)
 
 
-def test_without_a_bound_reverse_over_reverse_is_refused() -> None:
-    with pytest.raises(tiduc.TiducError, match="tidu.max_trip_count"):
-        _ = tiduc.load(said("")).grad().grad().text
+@pytest.mark.parametrize(
+    ("attributes", "memory"), [("", "auto"), *((BOUNDED, memory) for memory in MEMORIES)]
+)
+def test_third_order(attributes: str, memory: str) -> None:
+    """Reverse over reverse over reverse, with and without a bound of the length."""
+    program = replace(tiduc.load(said(attributes)), loop_memory=memory)
+    text = program.grad().grad().grad().text
+    for n in (0, 1, 2, 8):
+        got = xla.by_xla(text, [np.float64(0.7), np.int32(n)])[0]
+        np.testing.assert_allclose(got, by_hand(n, 3)[2], rtol=1e-11)
 
 
 def test_the_loop_overrides() -> None:

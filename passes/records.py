@@ -1,0 +1,176 @@
+"""What a loop writes of its iterations: stacks, which others read, and checkpoints, to run it again from."""
+
+from collections.abc import Sequence
+from math import isqrt
+from typing import Any
+
+from tiduc.dialect.control import Loop, sequence_type
+from tiduc.dialect.graph import Definition, Value
+from tiduc.dialect.types import shape
+from tiduc.passes.clusters import Cluster, Scope, give_results
+from tiduc.passes.recompute import counters, kept
+from tiduc.passes.steps import Kept, Place, Step, filled, index_type, state_of, write_at
+
+
+class Pushes:
+    """What of the iterations of a cluster goes into stacks, and what others make of these.
+
+    Sequences are stacked as they are where an op reads them whole; for loops that read them one by one it is the
+    values that they can be made from again.
+    """
+
+    def __init__(self, scope: Scope, cluster: Cluster, made: Step, count: int | None) -> None:
+        self._scope, self._made = scope, made
+        self.whole: list[Place] = []
+        self.single: list[Place] = []
+        self.starts: dict[Value, Any] = {}
+        self.values: list[Value] = []
+        if count is not None:
+            self._find(cluster)
+        self.types = [sequence_type(x.type, count) for x in self.values]
+
+    def _find(self, cluster: Cluster) -> None:
+        scope, made = self._scope, self._made
+        for at, x in made.elements.items():
+            if at[0] in cluster.members and 0 not in shape(x):
+                readers = [op for op in at[0].used.get(at[1], ()) if _is_outside(scope, cluster, op)]
+                if readers:
+                    one_by_one = all(_reads_elements(scope, op, at) for op in readers)
+                    (self.single if one_by_one else self.whole).append(at)
+        found = counters(made) if cluster.members[0].record.cond is not None else {}
+        self.starts = {x: (scope.local[m.record.inits[i]], by) for x, ((m, i), by) in found.items()}
+        wanted = [made.elements[at] for at in self.whole]
+        single = [made.elements[at] for at in self.single]
+        if not cluster.again:
+            single = kept(single, [made.number, *made.inputs, *self.starts, *wanted])
+        self.values = list(dict.fromkeys([*wanted, *single]))
+
+    def first(self, b: Any) -> list[Value]:
+        """The stacks before the first iteration."""
+        return [b.zero(type_) for type_ in self.types]
+
+    def written(self, b: Any, stacks: Sequence[Value], values: Sequence[Value], number: Value) -> list[Value]:
+        """The stacks with an iteration's values."""
+        return [write_at(b, s, x, number) for s, x in zip(stacks, values, strict=True)]
+
+    def give(self, stacks: Sequence[Any]) -> dict[Place, Value]:
+        """Tells the scope what elements are made from; what stands for the sequences that are stacked whole."""
+        stack_of = {x: s for x, s in zip(self.values, stacks, strict=True) if s is not None}
+        wanted = tuple([self._made.elements[at] for at in self.single])
+        note = Kept(self._made, wanted, stack_of, self.starts)
+        self._scope.kept.update((at, note) for at in self.single)
+        return {at: stack_of[self._made.elements[at]] for at in self.whole}
+
+
+class Marks:
+    """The checkpoints that a loop sets: its carries when it comes to a segment, one entry a segment.
+
+    Each iteration writes to the checkpoint ahead of it, so that the right one is the last to: forwards, segment j is
+    in entry j; backwards in entry j + 1, which holds what the loop starts with where no iteration is before it.
+    """
+
+    def __init__(self, scope: Scope, cluster: Cluster, made: Step, count: int) -> None:
+        self._reverse, self._length = cluster.leader.reverse, segment(count)
+        readers = [c for c in dict.fromkeys(scope.cluster_of.values()) if cluster in c.again]
+        again = dict.fromkeys(c for reader in readers for c in (*reader.again, reader))
+        wanted = [x for c in again for x in _read_by(scope, c, made)]
+        needed = state_of(scope, made, wanted, counters(made))
+        self.places: list[Place] = [at for at in needed if at[0] in cluster.members]
+        self.values = [made.carries[at] for at in self.places]
+        slots = -(-count // self._length) + 1
+        self.types = [sequence_type(x.type, slots) for x in self.values]
+        self._inits = [scope.local[m.record.inits[i]] for m, i in self.places]
+        self._results: Sequence[Any] = ()
+
+    def first(self, b: Any) -> list[Value]:
+        """The checkpoints before the first iteration."""
+        if not self._reverse:
+            return [b.zero(type_) for type_ in self.types]
+        return [filled(b, type_, x) for type_, x in zip(self.types, self._inits, strict=True)]
+
+    def written(self, b: Any, slots: Sequence[Value], values: Sequence[Value], number: Value) -> list[Value]:
+        """The checkpoints with an iteration's carries."""
+        ahead = b.add(number, b.constant(1 if self._reverse else self._length - 1, number))
+        at = b.divide(ahead, b.constant(self._length, number))
+        return [write_at(b, slot, x, at) for slot, x in zip(slots, values, strict=True)]
+
+    def give(self, slots: Sequence[Any]) -> dict[Place, Value]:
+        """Takes the checkpoints that the loop has set; nothing else reads them."""
+        self._results = slots
+        return {}
+
+    def slots(self, at: Place) -> Value | None:
+        """The checkpoints of a carry; None of one that every iteration finds as it was before the first."""
+        return self._results[self.places.index(at)] if at in self.places else None
+
+
+class Records:
+    """All that a cluster's loop writes."""
+
+    def __init__(self, scope: Scope, cluster: Cluster, made: Step, count: int | None) -> None:
+        self._scope, self._cluster = scope, cluster
+        self._kinds: list[Pushes | Marks] = [Pushes(scope, cluster, made, count)]
+        if cluster.marked and count is not None:
+            cluster.marks = Marks(scope, cluster, made, count)
+            self._kinds.append(cluster.marks)
+        self.values = [x for kind in self._kinds for x in kind.values]
+        self.types = [type_ for kind in self._kinds for type_ in kind.types]
+
+    def first(self, b: Any) -> list[Value]:
+        """The arrays before the first iteration."""
+        return [x for kind in self._kinds for x in kind.first(b)]
+
+    def written(
+        self, b: Any, arrays: Sequence[Value], number: Value, values: Sequence[Value] | None = None
+    ) -> list[Value]:
+        """The arrays with an iteration's values."""
+        of = zip(self._split(arrays), self._split(self.values if values is None else values), strict=True)
+        return [
+            y for kind, (own, x) in zip(self._kinds, of, strict=True) for y in kind.written(b, own, x, number)
+        ]
+
+    def give(
+        self, carries: dict[Place, Value | None], arrays: Sequence[Value | None], bound: int | None
+    ) -> None:
+        """Tells the scope what a cluster's loop has given; NaN where it was to run more often than its bound."""
+        scope, cluster = self._scope, self._cluster
+        given = {at: y for at, y in carries.items() if y is not None}
+        if cluster.counter is not None and cluster.memory != "log":
+            b = scope.b
+            within = b.compare(cluster.count, b.constant(bound, index_type()), "LE")
+            for at, y in given.items():
+                if b.tangent_type(y.type) is not None:
+                    given[at] = b.select(within, y, b.constant(float("nan"), y.type))
+        for kind, own in zip(self._kinds, self._split(arrays), strict=True):
+            given |= kind.give(own)
+        give_results(scope, given)
+
+    def _split(self, arrays: Sequence[Any]) -> list[Sequence[Any]]:
+        first = len(self._kinds[0].values)
+        return [arrays[:first], arrays[first:]][: len(self._kinds)]
+
+
+def segment(count: int) -> int:
+    """The length of a segment: the root of that of the loop, rounded up."""
+    return isqrt(max(count - 1, 0)) + 1
+
+
+def _read_by(scope: Scope, cluster: Cluster, made: Step) -> list[Value]:
+    """What a cluster reads of the iterations of a step."""
+    sequences = (scope.sequence.get(x) for m in cluster.members for x in m.record.sequences)
+    return list(dict.fromkeys(made.elements[at] for at in sequences if at in made.elements))
+
+
+def _is_outside(scope: Scope, cluster: Cluster, op: Definition | None) -> bool:
+    """Who reads a sequence needs a stack: is neither in the loop, nor runs it again."""
+    reader = scope.cluster_of.get(scope.member_of.get(op))  # type: ignore[arg-type]
+    return reader is None or (reader is not cluster and cluster not in reader.again)
+
+
+def _reads_elements(scope: Scope, op: Definition | None, at: Place) -> bool:
+    """The reader is a loop that takes a sequence one element an iteration, and in no other way."""
+    member = scope.member_of.get(op)  # type: ignore[arg-type]
+    if member is None or not isinstance(member.record, Loop):
+        return False
+    record = member.record
+    return all(scope.sequence.get(x) != at for x in (*record.inits, *record.invariants))
