@@ -26,7 +26,7 @@ def universal(ufunc: np.ufunc, operands: Sequence[Operand]) -> EagerInput | None
     """The result, of the type and shape that NumPy gives it; None where the function is not among these.
 
     `TypeError` where NumPy has no such types, or it compares complex values by size; `ValueError` where shapes do not
-    fit; `ZeroDivisionError` for integers divided by zero.
+    fit; `ZeroDivisionError` for integers divided by zero, `OverflowError` where the quotient is none of the type.
     """
     name = ufunc.__name__
     if name not in EMITTERS:
@@ -37,8 +37,8 @@ def universal(ufunc: np.ufunc, operands: Sequence[Operand]) -> EagerInput | None
         x if isinstance(x, EagerInput) else constant(x, dtype)
         for x, dtype in zip(operands, dtypes, strict=False)
     ]
-    if dtypes[0].kind in "iu" and len(values) == 2:
-        _check_integers(name, values[1])
+    if dtypes[0].kind in "iu" and name in _DIVIDING:
+        _check_integers(name, dtypes[0], values)
     np.broadcast_shapes(*[x.data.shape for x in values])  # raises where they do not fit
     return apply(("universal", name, dtypes), functools.partial(_emit, name, dtypes), *values)
 
@@ -74,6 +74,8 @@ def convert(x: EagerInput, dtype: "np.dtype[Any]") -> EagerInput:
 def _resolved(ufunc: np.ufunc, kinds: tuple[Any, ...]) -> Dtypes:
     """The types of operands and result, as NumPy chooses them."""
     dtypes: Dtypes = ufunc.resolve_dtypes((*kinds, None))
+    if ufunc.__name__.startswith("logical_"):  # of any type, by what is zero
+        return (np.dtype(np.bool_),) * len(dtypes)
     return dtypes
 
 
@@ -84,11 +86,19 @@ def _emit(name: str, dtypes: Dtypes, b: Any, *operands: Any) -> list[Any]:
     return [converted(b, table[name](b, *values), dtypes[-1])]
 
 
-def _check_integers(name: str, second: EagerInput) -> None:
-    if name in ("floor_divide", "remainder", "fmod") and not np.all(second.data):
+_DIVIDING = ("floor_divide", "remainder", "fmod", "reciprocal", "power")
+
+
+def _check_integers(name: str, dtype: "np.dtype[Any]", values: Sequence[EagerInput]) -> None:
+    """What ends the process, on some machines, rather than give a number."""
+    first, last = values[0].data, values[-1].data
+    if name == "power":
+        if np.any(last < 0):
+            raise ValueError("integers to negative integer powers are not allowed")
+    elif not np.all(last):
         raise ZeroDivisionError(f"np.{name} of integers by zero")
-    if name == "power" and np.any(second.data < 0):
-        raise ValueError("integers to negative integer powers are not allowed")
+    elif dtype.kind == "i" and np.any((first == np.iinfo(dtype).min) & (last == -1)):
+        raise OverflowError(f"np.{name} of the least {dtype} by -1")
 
 
 # ---- the functions -----------------------------------------------------------------------------------------
@@ -96,6 +106,15 @@ def _check_integers(name: str, second: EagerInput) -> None:
 
 def _named(name: str) -> Emitter:
     return lambda b, x: b.emit(name, (x,), x.type)
+
+
+def _rounded(name: str) -> Emitter:
+    def emit(b: Any, x: Any) -> Any:
+        if is_complex(x):
+            return b.complex(emit(b, b.real(x)), emit(b, b.imag(x)))
+        return b.emit(name, (x,), x.type) if is_float(x) else x
+
+    return emit
 
 
 def _compared(direction: str) -> Emitter:
@@ -165,7 +184,7 @@ EMITTERS: dict[str, Emitter] = {
     "bitwise_or": lambda b, x, y: b.or_(x, y),
     "bitwise_xor": lambda b, x, y: b.emit("stablehlo.xor", (x, y), x.type),
     "cbrt": lambda b, x: b.cbrt(x),
-    "ceil": _named("stablehlo.ceil"),
+    "ceil": _rounded("stablehlo.ceil"),
     "conjugate": lambda b, x: b.conj(x),
     "cos": lambda b, x: b.cosine(x),
     "cosh": lambda b, x: b.cosh(x),
@@ -174,7 +193,7 @@ EMITTERS: dict[str, Emitter] = {
     "exp": lambda b, x: b.exponential(x),
     "exp2": lambda b, x: b.exponential(b.multiply(x, b.constant(math.log(2), x))),
     "expm1": _named("stablehlo.exponential_minus_one"),
-    "floor": lambda b, x: b.floor(x),
+    "floor": _rounded("stablehlo.floor"),
     "floor_divide": _floor_divide,
     "fmod": lambda b, x, y: b.remainder(x, y),
     "greater": _compared("GT"),
@@ -203,8 +222,8 @@ EMITTERS: dict[str, Emitter] = {
     "power": lambda b, x, y: b.power(x, y),
     "reciprocal": lambda b, x: b.divide(b.constant(1, x), x),
     "remainder": _remainder,
-    "rint": lambda b, x: b.round_nearest_even(x),
-    "sign": lambda b, x: b.sign(x),
+    "rint": _rounded("stablehlo.round_nearest_even"),
+    "sign": lambda b, x: b.minimum(x, b.constant(1, x)) if _is_unsigned(x) else b.sign(x),
     "sin": lambda b, x: b.sine(x),
     "sinh": lambda b, x: b.sinh(x),
     "sqrt": lambda b, x: b.sqrt(x),
