@@ -1,19 +1,17 @@
-"""Eager arrays: NumPy's values, types and shapes; JAX's gradients; views, writes, and what users expect of `grad`."""
+"""Eager arrays: views, writes, and what users expect of `grad`."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from typing import Any
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
+from eager_check import SESSION, same_gradients
 
 from tiduc.dialect.errors import InputError, RequestError
-from tiduc.eager import Array, Interpreter, Session, call, executing, grad, no_grad
-from tiduc.eager.elementwise import EMITTERS
+from tiduc.eager import Array, call, executing, grad, no_grad
 from tiduc.program import load
-
-SESSION = Session(Interpreter())
 
 X = np.array([[0.3, -0.7, 1.2], [0.9, 0.4, -0.2]])
 Y = np.array([[0.5, 1.4, 0.8], [-0.6, 1.1, 0.7]])
@@ -25,216 +23,6 @@ W = np.array([[0.2, -0.5], [1.1, 0.3], [-0.9, 0.7]])
 def interpreted() -> Iterator[None]:
     with executing(SESSION), jax.enable_x64(True):
         yield
-
-
-def same_gradients(f: Callable[..., Any], *points: np.ndarray, **tolerance: float) -> None:
-    """`f(xp, ...)` and its derivatives, for a random seed, are NumPy's and JAX's."""
-    tolerance = {"rtol": 1e-11, "atol": 1e-12, **tolerance}
-    arrays = [Array(x, requires_grad=True) for x in points]
-    y = f(np, *arrays)
-    expected = np.asarray(f(np, *points))
-    assert (y.shape, y.dtype) == (expected.shape, expected.dtype)
-    np.testing.assert_allclose(y.data, expected, **tolerance)
-    seed = np.random.default_rng(0).standard_normal(y.shape)
-    found = grad([y], arrays, [seed])
-    _, vjp = jax.vjp(lambda *xs: f(jnp, *xs), *map(jnp.asarray, points))
-    for ct, wanted, x in zip(found, vjp(jnp.asarray(seed)), points, strict=True):
-        assert (ct.shape, ct.dtype) == (x.shape, x.dtype)
-        np.testing.assert_allclose(ct.data, wanted, **tolerance)
-
-
-# ---- universal functions -----------------------------------------------------------------------------------
-
-FLOATS = {
-    np.float64: np.array([-1.5, 0.25, 0.75, 2.0]),
-    np.int32: np.array([-3, 1, 2, 7], np.int32),
-    np.uint8: np.array([3, 1, 2, 7], np.uint8),
-    np.bool_: np.array([True, False, True, True]),
-    np.complex128: np.array([-1.5 + 0.5j, 0.25, 0.75 - 1j, 2.0]),
-}
-PLAIN = {"arccosh": 3.0, "power": 2.0, "fmod": 1.0, "remainder": 1.0, "floor_divide": 1.0}
-
-
-@pytest.mark.parametrize("name", EMITTERS)
-@pytest.mark.parametrize("dtype", FLOATS)
-def test_universal_functions(name: str, dtype: Any) -> None:
-    """NumPy's result and its type, or NumPy's refusal."""
-    ufunc = getattr(np, name)
-    operands = [FLOATS[dtype], np.roll(FLOATS[dtype], 1)][: ufunc.nin]
-    if dtype is np.int32 and name == "power":
-        operands[1] = np.abs(operands[1])
-    if dtype is np.bool_ and name in ("floor_divide", "fmod", "reciprocal", "remainder"):
-        with pytest.raises(ZeroDivisionError):
-            ufunc(*map(Array, operands))
-        return
-    with np.errstate(all="ignore"):
-        try:
-            expected = ufunc(*operands)
-        except TypeError:
-            with pytest.raises(TypeError):
-                ufunc(*map(Array, operands))
-            return
-        if dtype is np.complex128 and name in (
-            "greater",
-            "greater_equal",
-            "less",
-            "less_equal",
-            "maximum",
-            "minimum",
-        ):
-            return
-        found = ufunc(*map(Array, operands))
-    assert found.dtype == expected.dtype
-    np.testing.assert_allclose(found.data, expected, rtol=2e-3 if expected.dtype == np.float16 else 1e-9)
-
-
-@pytest.mark.parametrize("name", sorted(set(EMITTERS) - {"invert", "rint"}))
-def test_gradients_of_universal_functions(name: str) -> None:
-    ufunc = getattr(np, name)
-    try:
-        if ufunc.resolve_dtypes((*[np.dtype("f8")] * ufunc.nin, None))[-1].kind != "f":
-            return
-    except TypeError:
-        return
-    points = [np.array([0.35, 0.6, 0.85]), np.array([0.7, -0.4, 0.55])][: ufunc.nin]
-    points = [x + PLAIN.get(name, 0.0) for x in points]
-    same_gradients(lambda xp, *xs: getattr(xp, name)(*xs), *points)
-
-
-def test_broadcasting() -> None:
-    same_gradients(lambda xp, x, v: x * v + v, X, V)
-    same_gradients(lambda xp, x, w: x[:, :, None] * w, X, W)
-    same_gradients(lambda xp, x: x * x[0, 0] - x[:1], X)
-    with pytest.raises(ValueError, match="broadcast"):
-        Array(X) + Array(W)
-
-
-@pytest.mark.parametrize(
-    "dtype", [np.float32, np.float64, np.int32, np.int8, np.uint8, np.bool_, np.complex64]
-)
-@pytest.mark.parametrize("other", [2, 2.5, 1j, np.float32(2), np.int64(3), np.ones(3, np.float32), True])
-def test_promotion(dtype: Any, other: Any) -> None:
-    """As NumPy's: Python numbers take the type of what they meet."""
-    x = np.ones(3, dtype)
-    for f in (np.add, np.multiply, np.true_divide):
-        expected = f(x, other)
-        assert f(Array(x), other).dtype == expected.dtype
-        assert f(other, Array(x)).dtype == f(other, x).dtype
-        np.testing.assert_allclose(f(Array(x), other).data, expected, rtol=1e-6)
-
-
-def test_types_that_are_not_there() -> None:
-    for data in (np.array(["a"]), np.ones(2, np.longdouble), np.array([object()])):
-        with pytest.raises(InputError, match="cannot be computed with"):
-            Array(data)
-
-
-def test_powers_of_numbers() -> None:
-    x = np.array([-2.0, -0.5, 3.0])
-    for exponent in (2, 1, 3, -1, -2, 2.0):
-        same_gradients(lambda xp, x, n=exponent: x**n, x)
-    same_gradients(lambda xp, x: x**0.5, np.array([0.25, 4.0]))
-    same_gradients(lambda xp, x: 2**x, x)
-    with pytest.raises(ValueError, match="negative integer powers"):
-        Array(np.array([2, 3])) ** -2
-    with pytest.raises(ZeroDivisionError):
-        Array(np.array([2, 3])) // 0
-
-
-# ---- NumPy's functions -------------------------------------------------------------------------------------
-
-T = X[None] * Y[:, None, :]
-
-FUNCTIONS: dict[str, Callable[..., Any]] = {
-    "sum": lambda xp, x: xp.sum(x),
-    "sum of an axis": lambda xp, x: xp.sum(x, axis=-1),
-    "sum that keeps": lambda xp, x: x.sum(axis=(0, 1), keepdims=True),
-    "mean": lambda xp, x: xp.mean(x, axis=0) + x.mean(),
-    "prod": lambda xp, x: xp.prod(x, axis=1),
-    "max": lambda xp, x: xp.max(x, axis=1) - x.min(),
-    "var": lambda xp, x: xp.var(x, axis=0) + x.var(ddof=1) + xp.std(x, axis=1, keepdims=True),
-    "norm": lambda xp, x: xp.linalg.norm(x) + xp.linalg.norm(x, axis=0),
-    "reduce": lambda xp, x: np.add.reduce(x) if xp is np else xp.sum(x, axis=0),
-    "dot": lambda xp, x: xp.dot(x, x.T) + xp.dot(x[0], x[1]) + xp.dot(x, x[0])[:, None],
-    "inner": lambda xp, x: xp.inner(x, x) + xp.outer(x[:, 0], x[:, 1]),
-    "tensordot": lambda xp, x: xp.tensordot(x, x, axes=([1], [1])) + xp.tensordot(x, x),
-    "reshape": lambda xp, x: xp.reshape(x, (3, -1)) * x.reshape(3, 2) + xp.ravel(x)[0],
-    "transpose": lambda xp, x: xp.transpose(x) * x.T + xp.swapaxes(x, 0, 1),
-    "moveaxis": lambda xp, x: xp.moveaxis(x[None], 0, 2) * xp.expand_dims(x, -1),
-    "squeeze": lambda xp, x: xp.squeeze(x[:, None]) * xp.squeeze(x[None], axis=0),
-    "broadcast_to": lambda xp, x: xp.broadcast_to(x[0], (4, 3)) * xp.arange(4.0)[:, None],
-    "flip": lambda xp, x: xp.flip(x) * xp.flip(x, axis=0) - x,
-    "concatenate": lambda xp, x: xp.concatenate([x, x[:1] ** 2, x * 2], axis=0),
-    "stack": lambda xp, x: xp.stack([x[0], x[1] ** 2], axis=1),
-    "vstack": lambda xp, x: xp.vstack([x, x[0]]) @ xp.hstack([x[0], x[1]])[:3],
-    "split": lambda xp, x: xp.split(x, 3, axis=1)[1] * x + xp.array_split(x, 2, axis=1)[0].sum(),
-    "where": lambda xp, x: xp.where(x > 0.1, x * x, 2.0),
-    "clip": lambda xp, x: xp.clip(x, -0.5, 0.8) * x + xp.clip(x, 0.05, None),
-    "take": lambda xp, x: xp.take(x, np.array([2, 0, 2]), axis=1) * xp.take(x, np.array([1, 5, 1])),
-    "take_along_axis": lambda xp, x: xp.take_along_axis(x, np.array([[2], [0]]), axis=1),
-    "sort": lambda xp, x: xp.sort(x, axis=1) * xp.arange(3.0),
-    "diagonal": lambda xp, x: xp.diagonal(x) * xp.trace(x) + xp.diagonal(x, 1),
-    "roll": lambda xp, x: xp.roll(x, 1, axis=1) * xp.roll(x, 2),
-    "repeat": lambda xp, x: xp.repeat(x, 2, axis=0) * xp.tile(x, (2, 1)),
-    "tril": lambda xp, x: xp.tril(x) + xp.triu(x, 1) * 2,
-    "argmax": lambda xp, x: x[0, int(xp.argmax(x[1]))] * x,
-    "zeros_like": lambda xp, x: xp.zeros_like(x) + xp.ones_like(x) * x,
-    "astype": lambda xp, x: x.astype(np.float32).astype(np.float64),
-    "indices": lambda xp, x: x[1, 2] * x[0] + x[-1, ::-1] + x[..., 1:2].sum(),
-    "steps": lambda xp, x: x[:, ::2] * x[::-1, :2],
-    "new axes": lambda xp, x: x[None, :, None, 1] * x[:, None, :1],
-    "arrays of indices": lambda xp, x: (
-        x[np.array([0, 1, 0]), np.array([2, 2, 2])] * x[:, np.array([0, 0, 1])][0]
-    ),
-    "masks": lambda xp, x: x[X > 0.2] * 3 + x[np.array([False, True])].sum(),
-}
-
-
-@pytest.mark.parametrize("name", FUNCTIONS)
-def test_functions(name: str) -> None:
-    tolerance = {"rtol": 1e-6} if name == "astype" else {}
-    same_gradients(FUNCTIONS[name], X, **tolerance)
-
-
-@pytest.mark.parametrize(
-    ("x", "y"),
-    [(X, W), (X, V), (V, W), (V, V), (T, W), (V, W[None]), (T, T.swapaxes(1, 2)), (X, T.swapaxes(1, 2))],
-)
-def test_matmul(x: np.ndarray, y: np.ndarray) -> None:
-    if x.shape[-1] != y.shape[-2 if y.ndim > 1 else 0]:
-        with pytest.raises(ValueError, match="matmul of shapes"):
-            Array(x) @ Array(y)
-        return
-    same_gradients(lambda xp, x, y: x @ y, x, y)
-
-
-def test_reductions_have_numpys_types() -> None:
-    for dtype in (np.int8, np.uint8, np.int32, np.bool_, np.float32):
-        x = np.array([[1, 0, 1], [1, 1, 1]], dtype)
-        for f in (np.sum, np.prod, np.mean, np.max, np.min, np.any, np.all, np.var):
-            if f is np.var and dtype is np.bool_:
-                continue
-            expected, found = f(x, axis=1), f(Array(x), axis=1)
-            assert found.dtype == expected.dtype, (f, dtype)
-            np.testing.assert_allclose(found.data, expected, rtol=1e-6)
-    with pytest.raises(ValueError, match="of no elements"):
-        np.max(Array(np.ones((0, 2))), axis=0)
-
-
-def test_what_is_not_there_is_refused() -> None:
-    for f in (np.cumsum, np.linalg.svd, np.fft.fft):
-        with pytest.raises(TypeError, match="no implementation found"):
-            f(Array(X))
-    with pytest.raises(TypeError):
-        np.heaviside(Array(X), 0.5)
-    with pytest.raises(TypeError, match="no order"):
-        np.less(Array(X + 1j), 2)
-    with pytest.raises(IndexError):
-        Array(X)[2]
-    with pytest.raises(IndexError):
-        Array(X)[0, 0, 0]
-    with pytest.raises(TypeError, match="does not convert"):
-        Array(X + 1j).astype(np.float64)
 
 
 # ---- complex values ----------------------------------------------------------------------------------------

@@ -1,0 +1,184 @@
+"""Random eager programs, with loops, branches and writes: against JAX's gradient, and finite differences."""
+
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from eager_check import SESSION
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from tiduc.eager import Array, executing, grad
+
+SHAPES = ((), (3,), (2, 3))
+POINT = [np.array(0.7), np.array([0.3, -0.8, 1.1]), np.array([[0.5, -0.4, 0.9], [1.2, 0.6, -0.7]])]
+
+Step = Callable[[Any, list[Any]], Any]
+"""(xp, the values so far) -> one more."""
+
+
+@pytest.fixture(autouse=True)
+def interpreted() -> Iterator[None]:
+    with executing(SESSION), jax.enable_x64(True):
+        yield
+
+
+# ---- steps: each is smooth where it is defined, and keeps its values small ---------------------------------
+
+UNARY: tuple[Callable[[Any, Any], Any], ...] = (
+    lambda xp, x: xp.sin(x),
+    lambda xp, x: xp.tanh(x),
+    lambda xp, x: xp.exp(-x * x),
+    lambda xp, x: xp.log(1.5 + x * x),
+    lambda xp, x: xp.sqrt(x**2 + 0.5),
+    lambda xp, x: 1.0 / (2.0 + xp.cos(x)),
+    lambda xp, x: xp.where(x > 0.25, x * x, 0.5 * x),
+    lambda xp, x: xp.sum(x, axis=-1, keepdims=True) * x if x.ndim else x,
+    lambda xp, x: xp.mean(x) + x,
+    lambda xp, x: x.T.reshape(x.shape) if x.ndim > 1 else x,
+    lambda xp, x: x[..., ::-1] - x[..., :1] if x.ndim else x,
+    lambda xp, x: xp.concatenate([x[..., 1:], x[..., :1] * 2.0], axis=-1) if x.ndim else x,
+)
+BINARY: tuple[Callable[[Any, Any, Any], Any], ...] = (
+    lambda xp, x, y: x + y,
+    lambda xp, x, y: xp.tanh(x - y),
+    lambda xp, x, y: x * xp.sin(y),
+    lambda xp, x, y: x / (1.5 + xp.square(y)),
+    lambda xp, x, y: xp.logaddexp(x, y),
+    lambda xp, x, y: xp.tanh(x @ y.T) @ y if x.ndim == y.ndim == 2 else x - y,
+)
+
+
+def unary(function: int, i: int) -> Step:
+    return lambda xp, values: UNARY[function](xp, values[i % len(values)])
+
+
+def binary(function: int, i: int, j: int) -> Step:
+    return lambda xp, values: BINARY[function](xp, values[i % len(values)], values[j % len(values)])
+
+
+def loop(function: int, i: int) -> Step:
+    """As often as the values say, at most five times."""
+
+    def step(xp: Any, values: list[Any]) -> Any:
+        x = values[i % len(values)]
+        for _ in range(5):
+            if float(number(xp.sum(x * x))) < 0.5:
+                break
+            x = UNARY[function](xp, 0.5 * x)
+        return x
+
+    return step
+
+
+def branch(function: int, i: int, j: int) -> Step:
+    def step(xp: Any, values: list[Any]) -> Any:
+        x, y = values[i % len(values)], values[j % len(values)]
+        return UNARY[function](xp, x) if number(xp.mean(y)) > 0.1 else x * 0.75
+
+    return step
+
+
+def write(i: int, j: int, scaled: bool) -> Step:
+    """Writes to a copy, after it was read, and reads it again."""
+
+    def step(xp: Any, values: list[Any]) -> Any:
+        x, y = values[i % len(values)], values[j % len(values)]
+        if not x.ndim:
+            return x
+        new = xp.tanh(xp.sum(y))
+        if xp is jnp:
+            written = x.at[..., 1].multiply(new) if scaled else x.at[..., 1].set(new)
+            return x * x + written
+        z = x.copy()
+        before = z * z
+        if scaled:
+            z[..., 1] *= new
+        else:
+            z[..., 1] = new
+        return before + z
+
+    return step
+
+
+def number(x: Any) -> Any:
+    """What decides, as a number that no derivative flows through."""
+    return jax.lax.stop_gradient(x) if isinstance(x, jax.Array) else x
+
+
+INDEX = st.integers(0, 20)
+STEPS = st.one_of(
+    st.builds(unary, st.integers(0, len(UNARY) - 1), INDEX),
+    st.builds(binary, st.integers(0, len(BINARY) - 1), INDEX, INDEX),
+    st.builds(loop, st.integers(0, 3), INDEX),
+    st.builds(branch, st.integers(0, 5), INDEX, INDEX),
+    st.builds(write, INDEX, INDEX, st.booleans()),
+)
+PROGRAMS = st.lists(STEPS, min_size=4, max_size=10)
+
+
+def run(xp: Any, steps: list[Step], inputs: list[Any]) -> Any:
+    """One number of all values."""
+    values = list(inputs)
+    for step in steps:
+        values.append(step(xp, values))
+    return sum(xp.sum(xp.sin(x)) for x in values[-3:])
+
+
+def eager(steps: list[Step], points: list[np.ndarray]) -> tuple[Array, list[Array]]:
+    inputs = [Array(x, requires_grad=True) for x in points]
+    return run(np, steps, inputs), inputs
+
+
+SETTINGS = settings(
+    max_examples=100, deadline=None, suppress_health_check=list(HealthCheck), derandomize=True
+)
+
+
+@SETTINGS
+@given(PROGRAMS)
+def test_gradients_are_those_of_finite_differences(steps: list[Step]) -> None:
+    """And values are NumPy's."""
+    y, inputs = eager(steps, POINT)
+    with np.errstate(all="ignore"):
+        np.testing.assert_allclose(y.data, run(np, steps, POINT), rtol=1e-12)
+        found = grad([y], inputs)
+        generator, h = np.random.default_rng(1), 1e-6
+        dx = [generator.standard_normal(x.shape) for x in POINT]
+        ends = [run(np, steps, [x + s * h * d for x, d in zip(POINT, dx, strict=True)]) for s in (1, -1)]
+    slope = sum(np.sum(ct.data * d) for ct, d in zip(found, dx, strict=True))
+    np.testing.assert_allclose(slope, (ends[0] - ends[1]) / (2 * h), rtol=1e-5, atol=1e-6)
+
+
+@settings(SETTINGS, max_examples=12)
+@given(PROGRAMS)
+def test_gradients_are_jaxs(steps: list[Step]) -> None:
+    y, inputs = eager(steps, POINT)
+    found = grad([y], inputs)
+    with jax.disable_jit():
+        expected = jax.grad(lambda xs: run(jnp, steps, xs))(list(map(jnp.asarray, POINT)))
+    for ct, wanted in zip(found, expected, strict=True):
+        np.testing.assert_allclose(ct.data, wanted, rtol=1e-9, atol=1e-12)
+
+
+@settings(SETTINGS, max_examples=50)
+@given(PROGRAMS)
+def test_order_two(steps: list[Step]) -> None:
+    """Hessian times direction, by recording the backward, against differences of gradients."""
+    generator, h = np.random.default_rng(2), 1e-6
+    dx = [generator.standard_normal(x.shape) for x in POINT]
+    y, inputs = eager(steps, POINT)
+    first = grad([y], inputs, create_graph=True)
+    if not any(ct.requires_grad for ct in first):
+        return
+    along = sum(np.sum(ct * d) for ct, d in zip(first, dx, strict=True))
+    found = grad([along], inputs)
+    ends = []
+    for sign in (1, -1):
+        moved, at = eager(steps, [x + sign * h * d for x, d in zip(POINT, dx, strict=True)])
+        ends.append(grad([moved], at))
+    for ct, after, before in zip(found, *ends, strict=True):
+        np.testing.assert_allclose(ct.data, (after.data - before.data) / (2 * h), rtol=2e-5, atol=2e-6)
