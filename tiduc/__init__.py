@@ -24,6 +24,11 @@ if TYPE_CHECKING:
     )
     from tiduc.dialect.graph import Graph
     from tiduc.dialect.view import View
+    from tiduc.models.files import import_model
+    from tiduc.models.from_jax import from_jax
+    from tiduc.models.from_onnx import from_onnx
+    from tiduc.models.from_torch import from_torch
+    from tiduc.models.model import Model
     from tiduc.passes.driver import run_pipeline
     from tiduc.passes.import_stablehlo import import_stablehlo
     from tiduc.passes.linear_transpose import linear_transpose
@@ -42,6 +47,11 @@ if TYPE_CHECKING:
 _WHERE = {
     "tiduc.ports": ("Port",),
     "tiduc.program": ("load", "from_module", "Program"),
+    "tiduc.models.files": ("import_model",),
+    "tiduc.models.from_jax": ("from_jax",),
+    "tiduc.models.from_onnx": ("from_onnx",),
+    "tiduc.models.from_torch": ("from_torch",),
+    "tiduc.models.model": ("Model",),
     "tiduc.dialect.context": ("context", "parse", "read"),
     "tiduc.dialect.graph": ("Graph",),
     "tiduc.dialect.view": ("View",),
@@ -75,6 +85,7 @@ __all__ = [
     "Executable",
     "Graph",
     "InputError",
+    "Model",
     "ParseError",
     "Port",
     "Program",
@@ -86,7 +97,11 @@ __all__ = [
     "View",
     "Zero",
     "context",
+    "from_jax",
     "from_module",
+    "from_onnx",
+    "from_torch",
+    "import_model",
     "import_stablehlo",
     "linear_transpose",
     "linearize",

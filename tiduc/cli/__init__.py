@@ -22,6 +22,9 @@ COMMANDS: dict[str, dict[str, tuple[str, str]]] = {
         ),
         "grad": ("derivatives", "The gradient of a program with one scalar output."),
         "hvp": ("derivatives", "The Hessian of a program with one scalar output, times a tangent."),
+        "jacobian": ("jacobians", "Whole derivatives: of each output in each input."),
+        "hessian": ("jacobians", "Whole second derivatives: of each output in each two inputs."),
+        "laplacian": ("jacobians", "The trace of the Hessian of each output."),
     },
     "Bring models": {
         "import": ("importing", "Write a model of PyTorch, ONNX or JAX as StableHLO."),
@@ -42,6 +45,7 @@ COMMANDS: dict[str, dict[str, tuple[str, str]]] = {
     },
     "Look into programs": {
         "view": ("view", "A program, or what a stage makes of it, as a picture."),
+        "explain": ("explain", "What the derivatives of a program do and cost."),
     },
     "Look things up": {
         "ops": ("documents", "What has a derivative rule."),

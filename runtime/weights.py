@@ -1,0 +1,117 @@
+"""Files of named arrays, a model's weights: `.npz`, `.safetensors`, and IREE's parameter archives, `.irpa`.
+
+An archive is what IREE's runtime maps into memory by itself, in C too. `.safetensors` needs the extra that
+`tiduc[safetensors]` brings. Names keep the order in which a file has them.
+"""
+
+import os
+import zipfile
+from collections.abc import Callable, Mapping
+from importlib import import_module
+from typing import Any
+
+import numpy as np
+
+from tiduc.dialect.errors import InputError, RequestError, TiducError
+from tiduc.runtime.arrays import Array, write_npz
+from tiduc.runtime.files import written_whole
+
+Path = str | os.PathLike[str]
+
+
+def read_weights(path: Path) -> dict[str, Array]:
+    """The arrays of a file, by name; its suffix says what it is.
+
+    `InputError` where the system refuses, or the file is damaged or holds what is no array; `RequestError` for
+    another suffix.
+    """
+    read = _by_suffix(path)[0]
+    try:
+        return read(os.fspath(path))
+    except TiducError:
+        raise
+    except OSError as error:
+        raise InputError(f"cannot read: {error.strerror or error}", os.fspath(path)) from error
+    except Exception as error:  # each library has its own errors for a file that is damaged
+        raise InputError(f"no file of arrays: {_line(error)}", os.fspath(path)) from error
+
+
+def write_weights(path: Path, arrays: Mapping[str, Array]) -> None:
+    """Writes the arrays under their names, whole or not at all, as what the suffix says.
+
+    `TiducError` where the system refuses, or the format has no such element type.
+    """
+    write = _by_suffix(path)[1]
+    try:
+        write(os.fspath(path), {name: np.asarray(x, order="C") for name, x in arrays.items()})
+    except TiducError:
+        raise
+    except Exception as error:  # of the library, about an element type
+        raise RequestError(f"cannot be written: {_line(error)}", os.fspath(path)) from error
+
+
+def _read_npz(path: str) -> dict[str, Array]:
+    try:
+        with np.load(path, allow_pickle=False) as loaded:  # a pickle runs whatever its author wished
+            if isinstance(loaded, np.ndarray):
+                raise InputError("one array without a name", path)
+            return {name: loaded[name] for name in loaded.files}
+    except (ValueError, EOFError, zipfile.BadZipFile) as error:
+        raise InputError(f"no .npz file of numbers: {error}", path) from error
+
+
+def _safetensors(module: str) -> Any:
+    try:
+        return import_module(module)
+    except ImportError:
+        raise TiducError(".safetensors files need a package: pip install 'tiduc[safetensors]'") from None
+
+
+def _read_safetensors(path: str) -> dict[str, Array]:
+    with _safetensors("safetensors").safe_open(path, framework="numpy") as file:
+        return {name: file.get_tensor(name) for name in file.offset_keys()}
+
+
+def _write_safetensors(path: str, arrays: Mapping[str, Array]) -> None:
+    package = _safetensors("safetensors.numpy")
+    with written_whole(path) as file:
+        package.save_file(arrays, file.name)
+
+
+def _read_irpa(path: str) -> dict[str, Array]:
+    from iree import runtime  # which takes longer to import than all else here
+
+    with open(path, "rb"):  # whose errors say more
+        pass
+    index = runtime.ParameterIndex()
+    index.load(path)
+    return {name: runtime.parameter_index_entry_as_numpy_ndarray(entry) for name, entry in index.items()}
+
+
+def _write_irpa(path: str, arrays: Mapping[str, Array]) -> None:
+    from iree import runtime
+
+    index = runtime.ParameterIndex()
+    for name, x in arrays.items():
+        runtime.parameter_index_add_numpy_ndarray(index, name, x)
+    with written_whole(path) as file:
+        index.create_archive_file(file.name)
+
+
+_FORMATS: dict[str, tuple[Callable[[str], dict[str, Array]], Callable[[str, Mapping[str, Array]], None]]] = {
+    ".npz": (_read_npz, write_npz),
+    ".safetensors": (_read_safetensors, _write_safetensors),
+    ".irpa": (_read_irpa, _write_irpa),
+}
+"""What reads and writes files of each suffix."""
+
+
+def _by_suffix(path: Path) -> tuple[Callable[[str], dict[str, Array]], Callable[..., None]]:
+    suffix = os.path.splitext(os.fspath(path))[1].lower()
+    if suffix not in _FORMATS:
+        raise RequestError(f"{os.fspath(path)!r}: weights are in files {', '.join(_FORMATS)}")
+    return _FORMATS[suffix]
+
+
+def _line(error: Exception) -> str:
+    return str(error).partition("\n")[0] or type(error).__name__

@@ -1,0 +1,74 @@
+"""Functions of JAX, and files of `jax.export`, as programs."""
+
+from pathlib import Path
+from typing import Any
+
+import jax
+import jax.export
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+import tiduc
+from tiduc.cli import run
+
+TABLE = np.arange(6, dtype=np.float32).reshape(2, 3)
+
+
+def layer(params: dict[str, Any], x: Any, *unused: Any) -> Any:
+    return jnp.tanh(x @ params["w"] + params["b"]) @ jnp.asarray(TABLE).T
+
+
+RNG = np.random.default_rng(0)
+PARAMS = {
+    "w": RNG.standard_normal((4, 3)).astype(np.float32),
+    "b": RNG.standard_normal(3).astype(np.float32),
+}
+X = RNG.standard_normal((5, 4)).astype(np.float32)
+INPUTS = "params['b']: 3xf32, params['w']: 4x3xf32, x: 5x4xf32"
+
+
+def test_inputs_have_the_names_of_the_leaves() -> None:
+    program = tiduc.from_jax(layer, PARAMS, X, jax.ShapeDtypeStruct((), np.int32))
+    assert str(program.signature) == f"({INPUTS}, unused[0]: i32) -> (result0: 5x2xf32)"
+    vjp, seed = program.vjp(), RNG.standard_normal((5, 2)).astype(np.float32)
+    y, db, dw, dx = vjp.compile()(PARAMS["b"], PARAMS["w"], X, np.int32(0), seed)
+    expected, pullback = jax.vjp(layer, PARAMS, X)
+    gradient, dx_expected = pullback(seed)
+    for got, wanted in [(y, expected), (db, gradient["b"]), (dw, gradient["w"]), (dx, dx_expected)]:
+        np.testing.assert_allclose(got, wanted, rtol=1e-5, atol=1e-5)
+
+
+def test_what_the_function_closes_over_can_be_an_input() -> None:
+    program = tiduc.from_jax(layer, PARAMS, X, lift_constants=True)
+    assert str(program.signature) == f"(constant0: 2x3xf32, {INPUTS}) -> (result0: 5x2xf32)"
+    np.testing.assert_array_equal(program.weights["constant0"], TABLE)
+    doubled = program.with_weights({"constant0": 2 * TABLE})
+    compiled, rest = program.compile(), (PARAMS["b"], PARAMS["w"], X)
+    np.testing.assert_allclose(
+        compiled(*doubled.arguments(*rest))[0], 2 * compiled(*program.arguments(*rest))[0], rtol=1e-6
+    )
+
+
+def test_a_serialized_export(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    exported = jax.export.export(jax.jit(layer))(PARAMS, X)
+    file = tmp_path / "layer.jaxexport"
+    file.write_bytes(exported.serialize())
+    program = tiduc.import_model(file)
+    assert [port.name for port in program.inputs] == ["arg0['b']", "arg0['w']", "arg1"]
+    (y,) = program.compile()(PARAMS["b"], PARAMS["w"], X)
+    np.testing.assert_allclose(y, layer(PARAMS, X), rtol=1e-5, atol=1e-6)
+    assert run(["import", str(file)]) == 0
+    assert capsys.readouterr().out == str(program).rstrip("\n") + "\n"
+
+
+def test_what_jax_cannot_export_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(tiduc.TiducError, match="JAX cannot export the function"):
+        tiduc.from_jax(lambda x: x if x > 0 else -x, 1.0)
+    file = tmp_path / "bad.jaxexport"
+    for contents in (b"", b"hello " * 20):
+        file.write_bytes(contents)
+        with pytest.raises(tiduc.ParseError, match="no serialized export of JAX"):
+            tiduc.import_model(file)
+    with pytest.raises(tiduc.TiducError, match="cannot read"):
+        tiduc.import_model(tmp_path / "none.jaxexport")

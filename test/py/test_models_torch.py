@@ -1,0 +1,189 @@
+"""Modules of PyTorch: the VJP equals PyTorch's own gradients. Needs the extra `tiduc[torch]`."""
+
+import copy
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import tiduc
+
+torch = pytest.importorskip("torch")
+nn = torch.nn
+
+
+class Cnn(nn.Module):  # type: ignore[misc,name-defined]
+    def __init__(self) -> None:
+        super().__init__()
+        self.conv = nn.Conv2d(2, 4, 3, padding=1)
+        self.norm = nn.BatchNorm2d(4)
+        self.pool = nn.MaxPool2d(2)
+        self.head = nn.Linear(4 * 2 * 2, 3)
+
+    def forward(self, x: Any) -> Any:
+        return self.head(self.pool(torch.relu(self.norm(self.conv(x)))).flatten(1))
+
+
+class Tied(nn.Module):  # type: ignore[misc,name-defined]
+    """One matrix under two names, a table that is in no `state_dict`, and one of integers."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.embedding = nn.Embedding(7, 4)
+        self.head = nn.Linear(4, 7, bias=False)
+        self.head.weight = self.embedding.weight
+        self.register_buffer("mask", torch.ones(3, 3).tril(), persistent=False)
+        self.register_buffer("shift", torch.tensor([1, 2, 3]))
+
+    def forward(self, tokens: Any) -> Any:
+        return self.head(self.mask @ self.embedding(tokens + self.shift) + torch.tensor([1.0, 2, 3, 4]))
+
+
+def against_autograd(module: Any, *inputs: Any) -> tuple["tiduc.Model", Any]:
+    """Compares outputs and all gradients; the model, and the module after its forward pass."""
+    model = tiduc.from_torch(module, inputs, lift_constants=True)
+    parameters = [name for name in model.weights if name in dict(module.named_parameters())]
+    floats = [x.clone().requires_grad_() for x in inputs if x.is_floating_point()]
+    names = [p.name for p in model.inputs if p.name not in model.weights and "f32" in str(p.type)]
+    vjp = model.vjp([*parameters, *names])
+    after = copy.deepcopy(module)
+    y = after(*floats or inputs)
+    seed = torch.randn(y.shape)
+    of = [dict(after.named_parameters())[name] for name in parameters]
+    expected = torch.autograd.grad(y, [*of, *floats], seed)
+    rest = [np.zeros(p.type.shape, np.float32) for p in model.outputs[1:] if "f32" in str(p.type)]
+    results = vjp.compile()(*vjp.arguments(*[x.numpy() for x in inputs], seed.numpy(), *rest))
+    np.testing.assert_allclose(results[0], y.detach().numpy(), rtol=1e-5, atol=1e-5)
+    for name, got, wanted in zip([*parameters, *names], results[len(model.outputs) :], expected, strict=True):
+        np.testing.assert_allclose(got, wanted.numpy(), rtol=1e-5, atol=1e-5, err_msg=name)
+    for port, updated in zip(model.outputs[1:], results[1:], strict=False):
+        buffer = dict(after.named_buffers())[port.name.removesuffix(".updated")]
+        np.testing.assert_allclose(updated, buffer.numpy(), rtol=1e-5, atol=1e-5, err_msg=port.name)
+    return model, after
+
+
+@pytest.fixture(autouse=True)
+def seed() -> None:
+    torch.manual_seed(0)
+
+
+def test_a_convolutional_network() -> None:
+    model, _ = against_autograd(Cnn().eval(), torch.randn(2, 2, 4, 4))
+    assert [port.name for port in model.inputs] == [
+        *("conv.weight", "conv.bias", "norm.weight", "norm.bias", "head.weight", "head.bias"),
+        *("norm.running_mean", "norm.running_var", "x"),
+    ]
+
+
+def test_batch_normalization_that_trains() -> None:
+    model, _ = against_autograd(Cnn().train(), torch.randn(2, 2, 4, 4))
+    assert [port.name for port in model.outputs] == [
+        *("result0", "norm.running_mean.updated", "norm.running_var.updated"),
+        "norm.num_batches_tracked.updated",
+    ]
+
+
+def test_a_transformer_layer() -> None:
+    layer = nn.TransformerEncoderLayer(8, 2, 16, dropout=0.0, batch_first=True)
+    against_autograd(layer.eval(), torch.randn(2, 5, 8))
+
+
+def test_tied_weights_are_one_input() -> None:
+    model, _ = against_autograd(Tied(), torch.tensor([1, 2, 3]))
+    assert list(model.weights) == ["embedding.weight"]
+
+
+class Kinks(nn.Module):  # type: ignore[misc,name-defined]
+    def forward(self, x: Any) -> Any:
+        f = nn.functional
+        return torch.stack(
+            [f.relu(x), f.leaky_relu(x, 0.25), f.relu6(x), f.hardtanh(x), x.clamp(-1, 1), x.clamp(min=0)]
+            + [x.clamp(max=1), x.abs(), f.elu(x, 2.0), f.selu(x), f.celu(x, 2.0), f.hardswish(x)]
+            + [torch.maximum(x, torch.ones(10)), f.max_pool1d(x[None], 2).repeat_interleave(2)]
+        )
+
+
+def test_derivatives_at_kinks_are_pytorchs() -> None:
+    against_autograd(Kinks(), torch.tensor([-1.0, -1.0, 0.0, 0.0, 1.0, 1.0, 6.0, 7.0, -0.5, 0.5]))
+
+
+def test_three_lines() -> None:
+    net, x, ct = Cnn().eval(), torch.randn(2, 2, 4, 4), torch.randn(2, 3)
+    vjp = tiduc.from_torch(net, (x,)).vjp().compile()
+    y, dx = vjp(x.numpy(), ct.numpy())
+    (expected,) = torch.autograd.grad(net(x.requires_grad_()), x, ct)
+    np.testing.assert_allclose(dx, expected.numpy(), rtol=1e-5, atol=1e-6)
+
+
+def test_the_model_keeps_its_own_weights() -> None:
+    net = nn.Linear(3, 2)
+    before = net.weight.detach().numpy().copy()
+    model = tiduc.from_torch(net, (torch.zeros(1, 3),), lift_constants=True)
+    with torch.no_grad():
+        net.weight.zero_()
+    np.testing.assert_array_equal(model.weights["weight"], before)
+
+
+def test_element_types() -> None:
+    for dtype in (torch.bfloat16, torch.float16, torch.float64):
+        net = nn.Linear(3, 2).to(dtype)
+        model = tiduc.from_torch(net, (torch.zeros(1, 3, dtype=dtype),), lift_constants=True)
+        np.testing.assert_array_equal(
+            model.weights["weight"].astype(np.float64), net.weight.detach().double().numpy()
+        )
+
+
+def test_a_file_of_torch_export(tmp_path: Path) -> None:
+    net, x = nn.Linear(3, 2), torch.randn(4, 3)
+    file = tmp_path / "linear.pt2"
+    torch.export.save(torch.export.export(net, (x,)), file)
+    model = tiduc.import_model(file, lift_constants=True)
+    assert str(model.signature) == "(weight: 2x3xf32, bias: 2xf32, input: 4x3xf32) -> (result0: 4x2xf32)"
+    (y,) = model.compile()(*model.arguments(x.numpy()))
+    np.testing.assert_allclose(y, net(x).detach().numpy(), rtol=1e-6, atol=1e-6)
+
+
+def test_an_open_batch() -> None:
+    net = nn.Sequential(nn.Linear(4, 3), nn.ReLU(), nn.LayerNorm(3))
+    sizes = ({0: torch.export.Dim("batch")},)
+    model = tiduc.from_torch(net, (torch.randn(5, 4),), lift_constants=True, dynamic_shapes=sizes)
+    vjp = model.vjp(["0.weight"])
+    compiled = vjp.compile()
+    for batch in (2, 7):
+        x, seed = torch.randn(batch, 4), torch.randn(batch, 3)
+        y, dw = compiled(*vjp.arguments(x.numpy(), seed.numpy()))
+        (expected,) = torch.autograd.grad(net(x), net[0].weight, seed)
+        np.testing.assert_allclose(dw, expected.numpy(), rtol=1e-5, atol=1e-5)
+
+
+class NoStablehlo(nn.Module):  # type: ignore[misc,name-defined]
+    def forward(self, x: Any) -> Any:
+        return torch.special.i0(x)
+
+
+def test_what_has_no_stablehlo_is_refused_at_its_line() -> None:
+    with pytest.raises(tiduc.TiducError, match="torch.aten.i0") as raised:
+        tiduc.from_torch(NoStablehlo(), (torch.ones(2),))
+    assert "test_models_torch.py" in str(raised.value)
+
+
+def test_what_pytorch_cannot_export_is_refused() -> None:
+    class Branching(nn.Module):  # type: ignore[misc,name-defined]
+        def forward(self, x: Any) -> Any:
+            return x if x.sum() > 0 else -x
+
+    with pytest.raises(tiduc.TiducError, match="PyTorch cannot export"):
+        tiduc.from_torch(Branching(), (torch.ones(2),))
+    with pytest.raises(tiduc.TiducError, match="expects a torch.nn.Module"):
+        tiduc.from_torch(torch.relu, (torch.ones(2),))
+
+
+def test_inputs_that_are_no_tensors() -> None:
+    class Scaled(nn.Module):  # type: ignore[misc,name-defined]
+        def forward(self, x: Any, by: int, table: dict[str, Any]) -> Any:
+            return x * by + table["b"]
+
+    model = tiduc.from_torch(Scaled(), (torch.ones(2), 3, {"b": torch.ones(2)}))
+    (y,) = model.compile()(np.ones(2, np.float32), np.ones(2, np.float32))
+    np.testing.assert_array_equal(y, [4, 4])

@@ -1,0 +1,80 @@
+"""import: a model of PyTorch, ONNX or JAX to StableHLO."""
+
+from collections.abc import Sequence
+
+import click
+
+from tiduc.cli.diagnostics import about, waiting
+from tiduc.cli.files import OUTPUT, write, write_binary
+from tiduc.dialect.errors import RequestError
+from tiduc.emit import EMITTERS, emit
+from tiduc.models.constants import has_resources
+from tiduc.models.files import import_model
+from tiduc.runtime.weights import write_weights
+
+
+@click.command("import")
+@click.argument("model", metavar="MODEL")
+@click.option(
+    "--lift-constants",
+    is_flag=True,
+    help="Make inputs of the weights, named as in the model, so that they can be differentiated in and updated; "
+    "by default they are constants.",
+)
+@click.option(
+    "--weights",
+    metavar="FILE",
+    help="Make inputs of the weights, and write their arrays to this file: .safetensors, .npz, or .irpa, "
+    "an archive of IREE's.",
+)
+@click.option(
+    "--size",
+    "sizes",
+    multiple=True,
+    metavar="NAME=N",
+    help="Set an open size of an ONNX model, such as batch=8; may be given again. Others stay open.",
+)
+@OUTPUT
+@click.option(
+    "--emit",
+    "kind",
+    type=click.Choice(list(EMITTERS)),
+    show_default="text, or bytecode where constants are large",
+    help="What to write: MLIR text, MLIR bytecode, or a StableHLO portable artifact.",
+)
+def _import(
+    model: str,
+    lift_constants: bool,
+    weights: str | None,
+    sizes: tuple[str, ...],
+    output: str,
+    kind: str | None,
+) -> None:
+    """Write a model as StableHLO: of ONNX (.onnx), PyTorch (.pt2, by torch.export.save), JAX (.jaxexport, which
+    jax.export serialized), or MLIR (.mlir).
+
+    Its inputs and outputs have the names that they have in the model.
+    """
+    with about(model):
+        with waiting(f"importing {model}"):
+            program = import_model(
+                model, lift_constants=lift_constants or weights is not None, sizes=_numbers(sizes)
+            )
+        chosen = kind or ("bytecode" if has_resources(program.module) else "text")
+        data = emit(program.module, chosen)
+    if weights is not None:
+        write_weights(weights, program.weights)
+    (write if chosen == "text" else write_binary)(data, output)
+
+
+def _numbers(texts: Sequence[str]) -> dict[str, int]:
+    sizes = {}
+    for text in texts:
+        name, _, number = text.rpartition("=")
+        if not name or not number.isdecimal():
+            raise RequestError(f"--size expects NAME=N, as in batch=8, has {text!r}")
+        sizes[name] = int(number)
+    return sizes
+
+
+COMMANDS = {"import": _import}

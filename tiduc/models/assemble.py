@@ -1,0 +1,44 @@
+"""A model of what an exporter gives: StableHLO, names, and the arrays of its weights."""
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from torch_mlir import ir
+
+from tiduc.dialect.context import stage
+from tiduc.dialect.errors import Unsupported
+from tiduc.models.constants import entry_of, freeze
+from tiduc.models.legalize import legalize
+from tiduc.models.model import Model, model_of
+from tiduc.passes.import_stablehlo import NAME
+from tiduc.runtime.arrays import Array
+
+
+@stage
+def assemble(
+    module: Any,
+    inputs: Sequence[str],
+    outputs: Sequence[str | None],
+    weights: Mapping[str, Array],
+    lift_constants: bool,
+) -> Model:
+    """The model of a module whose inputs, weights among them, and outputs are to have these names.
+
+    The weights are its first inputs, or constants. The module is changed.
+    """
+    function = entry_of(module)
+    type_ = ir.FunctionType(ir.TypeAttr(function.attributes["function_type"]).value)
+    if len(inputs) != len(type_.inputs) or len(outputs) != len(type_.results):
+        raise Unsupported("an input or output of the model is no tensor", function.location)
+    function.attributes["sym_name"] = ir.StringAttr.get("main")
+    function.attributes["arg_attrs"] = _named(inputs)
+    function.attributes["res_attrs"] = _named(outputs)
+    legalize(module)
+    if lift_constants:
+        return model_of(module, weights)
+    freeze(module, weights)
+    return model_of(module, {})
+
+
+def _named(names: Sequence[str | None]) -> Any:
+    return ir.ArrayAttr.get([ir.DictAttr.get({NAME: ir.StringAttr.get(n)} if n else {}) for n in names])

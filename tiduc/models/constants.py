@@ -1,0 +1,217 @@
+"""Weights as inputs or as constants.
+
+    func @main(%w: T {tidu.name = "w"}, %x: T)      freeze ->      func @main(%x: T)
+                                                                     %w = stablehlo.constant dense_resource<w>
+                                                    <- lift
+
+A large constant is a resource: MLIR keeps it as bytes, beside the ops, and in bytecode files it stays bytes. What a
+resource is made of is not copied.
+"""
+
+import re
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+from torch_mlir import ir
+
+from tiduc.dialect.constants import dense
+from tiduc.dialect.context import stage
+from tiduc.dialect.errors import RequestError
+from tiduc.dialect.graph import operations
+from tiduc.passes.import_stablehlo import NAME
+from tiduc.runtime.arrays import Array
+from tiduc.runtime.reference import evaluate
+from tiduc.runtime.signature import DTYPES
+
+INLINE = 4096  # bytes; a constant of no more is in the text, where passes may fold it
+
+_CONSTANT = "stablehlo.constant"
+_KEY = re.compile(r'dense_resource<("(?:[^"\\]|\\.)*"|[^>]*)>')
+_HEX = re.compile(r': "0x([0-9A-Fa-f]*)"')
+_ALIGNMENT = 4  # bytes that say the alignment, before those of a resource
+
+
+def entry_of(module: Any) -> Any:
+    """The function that is the program: `main`, or the only public one."""
+    public = [op for op in operations(module.body) if op.name == "func.func" and _is_public(op)]
+    named = [op for op in public if ir.StringAttr(op.attributes["sym_name"]).value == "main"]
+    if len(named or public) != 1:
+        raise RequestError(f"expects a function @main, or one public function; there are {len(public)}")
+    return (named or public)[0]
+
+
+def _is_public(function: Any) -> bool:
+    visibility = function.attributes.get("sym_visibility")
+    return bool(len(function.regions[0].blocks)) and (visibility is None or visibility.value == "public")
+
+
+def _argument_attributes(function: Any) -> list[Any]:
+    if "arg_attrs" in function.attributes:
+        return [ir.DictAttr(each) for each in function.attributes["arg_attrs"]]
+    return [ir.DictAttr.get({}) for _ in function.regions[0].blocks[0].arguments]
+
+
+def _resign(function: Any, attributes: Sequence[Any]) -> None:
+    """Makes the function's type that of its block, with these attributes of its arguments."""
+    inputs = [x.type for x in function.regions[0].blocks[0].arguments]
+    results = ir.FunctionType(ir.TypeAttr(function.attributes["function_type"]).value).results
+    function.attributes["function_type"] = ir.TypeAttr.get(ir.FunctionType.get(inputs, results))
+    function.attributes["arg_attrs"] = ir.ArrayAttr.get(list(attributes))
+
+
+# ---- inputs to constants -----------------------------------------------------------------------------------
+
+
+@stage
+def freeze(module: Any, weights: Mapping[str, Array]) -> None:
+    """Makes constants of the inputs with these names, in place; large arrays are referred to, not copied."""
+    function = entry_of(module)
+    block = function.regions[0].blocks[0]
+    kept = []
+    for argument, attributes in zip(list(block.arguments), _argument_attributes(function), strict=True):
+        name = ir.StringAttr(attributes[NAME]).value if NAME in attributes else None
+        if name is None or name not in weights:
+            kept.append(attributes)
+            continue
+        op = ir.Operation.create(
+            _CONSTANT,
+            results=[argument.type],
+            attributes={"value": elements(weights[name], argument.type, name)},
+            loc=ir.Location.name(name),
+            ip=ir.InsertionPoint.at_block_begin(block),
+        )
+        argument.replace_all_uses_with(op.result)
+        block.erase_argument(len(kept))
+    _resign(function, kept)
+
+
+def elements(array: Array, type_: Any, name: str) -> Any:
+    """The array as the attribute of a constant of that type; a resource of that name if it is large."""
+    array = np.asarray(array, order="C")
+    if not array.size:
+        return dense(0, type_)
+    raw = array.reshape(-1).view(np.uint8)
+    if array.nbytes > INLINE and array.dtype != np.bool_:  # of which resources have bits
+        return ir.DenseResourceElementsAttr.get_from_buffer(raw, name, type_, alignment=array.itemsize)
+    return ir.DenseElementsAttr.get(raw, type=type_)
+
+
+def has_resources(module: Any) -> bool:
+    """Some constant of the module is a resource."""
+    return any(_key(op.attributes["value"]) is not None for op in _constants(module.operation))
+
+
+# ---- constants to inputs -----------------------------------------------------------------------------------
+
+
+@stage
+def lift(module: Any) -> dict[str, Array]:
+    """Makes inputs of the program's constants, in place; their arrays, by name, in the order of the inputs.
+
+    Lifted is what may be a weight: elements are floats or complex, and they are several, not all the same. An
+    input has the name in the constant's location, else its resource's, else `constantN`. New inputs come first.
+    """
+    function = entry_of(module)
+    block = function.regions[0].blocks[0]
+    before = _argument_attributes(function)
+    taken = {ir.StringAttr(each[NAME]).value for each in before if NAME in each}
+    weights: dict[str, Array] = {}
+    inputs: dict[Any, Any] = {}
+    for op in _constants(function):
+        value, type_ = op.attributes["value"], op.result.type
+        if not _may_be_weight(value, type_):
+            continue
+        if value not in inputs:
+            name = _fresh(_name(op, value, len(weights)), taken)
+            weights[name] = _array(value)
+            inputs[value] = block.add_argument(type_, ir.Location.name(name))
+        op.result.replace_all_uses_with(inputs[value])
+        op.erase()
+    for argument in list(block.arguments)[: len(before)]:  # there is no way to put one before another
+        argument.replace_all_uses_with(block.add_argument(argument.type, argument.location))
+    for _ in before:
+        block.erase_argument(0)
+    named = [ir.DictAttr.get({NAME: ir.StringAttr.get(name)}) for name in weights]
+    _resign(function, [*named, *before])
+    return weights
+
+
+def _constants(op: Any) -> list[Any]:
+    """The constants in an op, at any depth."""
+    found: list[Any] = []
+
+    def look(inner: Any) -> Any:
+        if inner.operation.name == _CONSTANT:
+            found.append(inner.operation)
+        return ir.WalkResult.ADVANCE
+
+    op.walk(look, ir.WalkOrder.PRE_ORDER)
+    return found
+
+
+def _may_be_weight(value: Any, type_: Any) -> bool:
+    if not isinstance(type_.element_type, ir.FloatType | ir.ComplexType):
+        return False
+    return not (isinstance(value, ir.DenseElementsAttr) and value.is_splat)
+
+
+def _key(value: Any) -> str | None:
+    """The name of a resource; None for what is none."""
+    if isinstance(value, ir.DenseElementsAttr):
+        return None
+    found = _KEY.match(str(value))
+    if found is None:
+        return None
+    return str(ir.StringAttr(ir.Attribute.parse(found[1])).value) if found[1].startswith('"') else found[1]
+
+
+def _name(op: Any, value: Any, count: int) -> str:
+    where = op.location
+    if isinstance(where, ir.NameLoc) and where.child_loc == ir.Location.unknown():  # as `freeze` leaves it
+        return str(where.name_str)
+    return _key(value) or f"constant{count}"
+
+
+def _fresh(name: str, taken: set[str]) -> str:
+    fresh, copy = name, 1
+    while fresh in taken:
+        copy += 1
+        fresh = f"{name}.{copy}"
+    taken.add(fresh)
+    return fresh
+
+
+def _array(value: Any) -> Array:
+    """The elements of a constant; of a resource by way of its text, since the bindings give them in no other."""
+    type_ = ir.ShapedType(value.type)
+    dtype = DTYPES.get(str(type_.element_type))
+    if dtype is None:
+        raise RequestError(f"a constant of type {value.type} cannot be an array")
+    if _key(value) is not None:
+        digits = _HEX.search(str(_returning(value)))
+        assert digits is not None
+        return np.frombuffer(bytes.fromhex(digits[1]), dtype, offset=_ALIGNMENT).reshape(type_.shape)
+    if dtype.kind == "f" and dtype.isbuiltin == 1:
+        return np.array(value)
+    if dtype.kind == "c":
+        return evaluate(str(_returning(value)), ())[0]
+    bits = ir.IntegerType.get_unsigned(8 * dtype.itemsize)  # of ml_dtypes, which buffers do not know
+    return evaluate(str(_returning(value, bits)), ())[0].view(dtype)
+
+
+def _returning(value: Any, bits: Any = None) -> Any:
+    """A module whose `main` returns the constant, and has no other; as elements of the type `bits`, where given."""
+    module = ir.Module.create()
+    result = ir.RankedTensorType.get(value.type.shape, bits) if bits is not None else value.type
+    type_ = ir.TypeAttr.get(ir.FunctionType.get([], [result]))
+    attributes = {"sym_name": ir.StringAttr.get("main"), "function_type": type_}
+    function = ir.Operation.create(
+        "func.func", attributes=attributes, regions=1, ip=ir.InsertionPoint(module.body)
+    )
+    with ir.InsertionPoint(function.regions[0].blocks.append()):
+        x = ir.Operation.create(_CONSTANT, results=[value.type], attributes={"value": value}).result
+        if bits is not None:
+            x = ir.Operation.create("stablehlo.bitcast_convert", results=[result], operands=[x]).result
+        ir.Operation.create("func.return", operands=[x])
+    return module

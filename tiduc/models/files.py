@@ -1,0 +1,60 @@
+"""Models in files: what a file is, by its suffix, and the importer that it wants."""
+
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any
+
+from tiduc.dialect.context import read
+from tiduc.dialect.errors import RequestError
+from tiduc.models.constants import lift
+from tiduc.models.model import Model, model_of
+
+
+def import_model(
+    path: str | Path, *, lift_constants: bool = False, sizes: Mapping[str, int] | None = None
+) -> Model:
+    """The model in a file of ONNX (`.onnx`), `torch.export` (`.pt2`), `jax.export` (`.jaxexport`) or MLIR.
+
+    With `lift_constants` its weights are inputs. `sizes` sets open sizes by name, in ONNX.
+    `RequestError` for another suffix; else what the importer raises.
+    """
+    suffix = Path(path).suffix.lower()
+    importer = _IMPORTERS.get(suffix)
+    if importer is None:
+        raise RequestError(f"models are in files {', '.join(_IMPORTERS)}", str(path))
+    if sizes and suffix != ".onnx":
+        raise RequestError("only sizes of ONNX models have names that can be set", str(path))
+    return importer(path, lift_constants, sizes)
+
+
+def _onnx(path: str | Path, lift_constants: bool, sizes: Any) -> Model:
+    from tiduc.models.from_onnx import from_onnx
+
+    return from_onnx(path, lift_constants=lift_constants, sizes=sizes)
+
+
+def _torch(path: str | Path, lift_constants: bool, sizes: Any) -> Model:
+    from tiduc.models.from_torch import from_torch
+
+    return from_torch(path, lift_constants=lift_constants)
+
+
+def _jax(path: str | Path, lift_constants: bool, sizes: Any) -> Model:
+    from tiduc.models.from_jax import from_jax_export
+
+    return from_jax_export(Path(path), lift_constants=lift_constants)
+
+
+def _mlir(path: str | Path, lift_constants: bool, sizes: Any) -> Model:
+    module = read(path)
+    return model_of(module, lift(module) if lift_constants else {})
+
+
+_IMPORTERS: dict[str, Callable[[str | Path, bool, Any], Model]] = {
+    ".onnx": _onnx,
+    ".pt2": _torch,
+    ".jaxexport": _jax,
+    ".mlir": _mlir,
+    ".mlirbc": _mlir,
+}
+"""The importer for each suffix, which brings its framework."""

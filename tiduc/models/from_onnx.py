@@ -1,0 +1,195 @@
+"""ONNX files as programs, by torch-mlir's importer.
+
+    model.onnx --onnx--> shapes inferred, weights as inputs --torch-mlir--> torch dialect --> StableHLO
+
+Initializers of floats are inputs already while torch-mlir works, so that none is copied or printed. Integers, which
+are mostly shapes and axes, and floats that an op wants as constants (`_STATIC`) stay where they are.
+"""
+
+import os
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+from torch_mlir import ir
+
+from tiduc.dialect.errors import ParseError, RequestError, TiducError, Unsupported
+from tiduc.models.assemble import assemble
+from tiduc.models.model import Model
+from tiduc.models.torch_dialect import lower_torch
+from tiduc.runtime.arrays import Array
+
+_FIRST = "builtin.module(torch-onnx-to-torch-backend-pipeline)"
+
+_STATIC = {
+    "Clip": (1, 2),
+    "DequantizeLinear": (1, 2),
+    "Dropout": (1,),
+    "NonMaxSuppression": (3, 4),
+    "OneHot": (2,),
+    "Pad": (2,),
+    "QLinearConv": (1, 2, 4, 5, 6, 7),
+    "QLinearMatMul": (1, 2, 4, 5, 6, 7),
+    "QuantizeLinear": (1, 2),
+    "Range": (0, 1, 2),
+    "Resize": (1, 2),
+    "Upsample": (1,),
+}
+"""Operands, by position, that torch-mlir reads while it lowers the op."""
+
+
+def from_onnx(model: Any, *, lift_constants: bool = False, sizes: Mapping[str, int] | None = None) -> Model:
+    """The program of an ONNX file, or of an `onnx.ModelProto`, which it may change.
+
+    Its inputs and outputs have the model's names. With `lift_constants`, initializers of floats come before the
+    inputs, as inputs too, under their own names. `sizes` sets open sizes by name, such as a batch's; others stay
+    open.
+    `TiducError` where the file cannot be read, `Unsupported` where an op has no StableHLO.
+    """
+    onnx = _onnx()
+    proto, folder = (model, ".") if isinstance(model, onnx.ModelProto) else _read(onnx, Path(model))
+    _set_sizes(proto.graph, dict(sizes or {}))
+    weights = _weights_to_inputs(onnx, proto.graph, folder)
+    with _reading(proto.graph.name):
+        onnx.external_data_helper.load_external_data_for_model(proto, folder)
+    try:
+        proto = onnx.shape_inference.infer_shapes(proto, check_type=True, data_prop=True)
+    except Exception as error:  # the package's own
+        raise ParseError(f"the shapes of the ONNX model disagree: {_line(error)}") from error
+    lowered = lower_torch(_imported(proto), _FIRST)
+    inputs = [*weights, *_own_inputs(proto.graph, weights)]
+    return assemble(lowered, inputs, [each.name for each in proto.graph.output], weights, lift_constants)
+
+
+def _onnx() -> Any:
+    try:
+        import onnx
+        import onnx.external_data_helper
+        import onnx.numpy_helper
+        import onnx.shape_inference
+    except ImportError:
+        raise TiducError("models of ONNX need its package: pip install 'tiduc[onnx]'") from None
+    return onnx
+
+
+def _read(onnx: Any, path: Path) -> tuple[Any, str]:
+    """The model in a file, and the folder of the files that hold its larger arrays, which are not read yet."""
+    try:
+        model = onnx.load(path, load_external_data=False)
+    except OSError as error:
+        raise TiducError(f"cannot read: {error.strerror or error}", str(path)) from None
+    except Exception as error:  # protobuf's
+        raise ParseError(f"no ONNX model: {_line(error)}", str(path)) from error
+    if not model.graph.node and not model.graph.output:
+        raise ParseError("no ONNX model", str(path))
+    return model, os.path.dirname(path) or "."
+
+
+def _set_sizes(graph: Any, sizes: Mapping[str, int]) -> None:
+    """Gives open sizes of the inputs the values they are to have; what follows from them is inferred again."""
+    known = set()
+    for value in graph.input:
+        for dim in value.type.tensor_type.shape.dim:
+            if dim.dim_param:
+                known.add(dim.dim_param)
+            if dim.dim_param in sizes:
+                dim.dim_value = sizes[dim.dim_param]
+    if missing := [name for name in sizes if name not in known]:
+        raise RequestError(
+            f"no open size is called {missing[0]!r}; there are: {', '.join(sorted(known)) or 'none'}"
+        )
+    if sizes:
+        del graph.value_info[:]
+        for value in graph.output:
+            for dim in value.type.tensor_type.shape.dim:
+                if dim.dim_param in sizes:
+                    dim.dim_value = sizes[dim.dim_param]
+
+
+# ---- weights -----------------------------------------------------------------------------------------------
+
+
+def _weights_to_inputs(onnx: Any, graph: Any, folder: str) -> dict[str, Array]:
+    """Makes inputs, the first, of the initializers that may be weights; their arrays."""
+    if graph.sparse_initializer:
+        raise Unsupported("sparse initializers have no StableHLO")
+    static = set(_read_statically(graph))
+    kept, weights, values = [], {}, []
+    for tensor in graph.initializer:
+        if not _is_float(onnx, tensor.data_type) or tensor.name in static:
+            kept.append(tensor)
+            continue
+        weights[tensor.name] = _array(onnx, tensor, folder)
+        values.append(onnx.helper.make_tensor_value_info(tensor.name, tensor.data_type, list(tensor.dims)))
+    # Old exporters list initializers among the inputs too.
+    inputs = [value for value in graph.input if value.name not in weights]
+    _assign(graph.initializer, kept)
+    _assign(graph.input, [*values, *inputs])
+    return weights
+
+
+def _assign(field: Any, entries: list[Any]) -> None:
+    copies = [type(each)() for each in entries]
+    for copy, each in zip(copies, entries, strict=True):
+        copy.CopyFrom(each)
+    del field[:]
+    field.extend(copies)
+
+
+def _read_statically(graph: Any) -> Iterator[str]:
+    for node in graph.node:
+        for i in _STATIC.get(node.op_type, ()):
+            if i < len(node.input):
+                yield node.input[i]
+        for attribute in node.attribute:
+            for inner in (*attribute.graphs, *([attribute.g] if attribute.HasField("g") else [])):
+                yield from _read_statically(inner)
+
+
+def _is_float(onnx: Any, data_type: int) -> bool:
+    kind = onnx.helper.tensor_dtype_to_np_dtype(data_type)
+    return kind.kind in "fc" or str(kind).startswith(("bfloat", "float"))
+
+
+def _array(onnx: Any, tensor: Any, folder: str) -> Array:
+    with _reading(tensor.name):
+        array: Array = onnx.numpy_helper.to_array(tensor, folder)
+    return array
+
+
+@contextmanager
+def _reading(name: str) -> Iterator[None]:
+    try:
+        yield
+    except Exception as error:  # the system's, and what the package finds wrong
+        raise TiducError(f"cannot read the arrays of {name!r}: {_line(error)}") from error
+
+
+# ---- torch-mlir --------------------------------------------------------------------------------------------
+
+
+def _imported(proto: Any) -> Any:
+    """The module of the torch dialect, with ops of ONNX in it."""
+    from torch_mlir.dialects import torch as dialect
+    from torch_mlir.extras import onnx_importer
+
+    context = ir.Context()
+    dialect.register_dialect(context)
+    info = onnx_importer.ModelInfo(proto)
+    module = info.create_module(context=context)
+    try:
+        onnx_importer.NodeImporter.define_function(info.main_graph, module.operation).import_all()
+    except Exception as error:  # of types and ops that it does not know
+        raise Unsupported(f"torch-mlir cannot import the model: {_line(error)}") from error
+    return module
+
+
+def _own_inputs(graph: Any, weights: Mapping[str, Array]) -> list[str]:
+    """The inputs that the importer takes for such, but for the weights."""
+    initialized = {tensor.name for tensor in graph.initializer}
+    return [x.name for x in graph.input if x.name not in weights and x.name not in initialized]
+
+
+def _line(error: Exception) -> str:
+    return (str(error).strip() or type(error).__name__).partition("\n")[0]

@@ -1,0 +1,186 @@
+"""PyTorch's modules as programs, by `torch.export` and torch-mlir.
+
+    module --torch.export--> ExportedProgram --torch-mlir--> torch dialect --> StableHLO
+
+Parameters and buffers are inputs already while torch-mlir works, under the names that `state_dict` has: no array is
+copied or printed. Whatever else the program holds, such as tables of integers, are constants. A buffer that the
+forward pass changes, as batch normalization does when it trains, gives one more output, `NAME.updated`, after those of
+the module.
+"""
+
+import warnings
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import ml_dtypes
+import numpy as np
+
+from tiduc.dialect.errors import TiducError, Unsupported
+from tiduc.models.assemble import assemble
+from tiduc.models.kinks import kinks
+from tiduc.models.model import Model
+from tiduc.models.torch_dialect import lower_torch
+from tiduc.runtime.arrays import Array
+
+_FIRST = (
+    "builtin.module(func.func(torch-match-quantized-custom-ops),"
+    "torchdynamo-export-to-torch-backend-pipeline{extra-library=})"
+)
+
+
+def from_torch(
+    module: Any,
+    example_inputs: Sequence[Any] = (),
+    example_keywords: Mapping[str, Any] | None = None,
+    *,
+    lift_constants: bool = False,
+    dynamic_shapes: Any = None,
+) -> Model:
+    """The program of a `torch.nn.Module`, of an `ExportedProgram`, or of the `.pt2` file of one.
+
+    Its inputs are the module's, of the types that the example inputs have. With `lift_constants`, parameters and
+    buffers of floats come before them, as inputs too, named as in `state_dict`; of tied ones the first name stays.
+    `dynamic_shapes` are those of `torch.export.export`: sizes that stay open.
+    `TiducError` where PyTorch cannot export the module, `Unsupported` where an op has no StableHLO.
+    """
+    torch = _torch()
+    exported = _exported(torch, module, example_inputs, example_keywords, dynamic_shapes)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # about names of PyTorch's own
+        exported = exported.run_decompositions(_decompositions(torch))
+    inputs, weights = _inputs(exported)
+    outputs = _outputs(exported)
+    lowered = lower_torch(_imported(exported), _FIRST)
+    arrays = {name: _array(torch, tensor) for name, tensor in weights.items()}
+    return assemble(lowered, inputs, outputs, arrays, lift_constants)
+
+
+def _torch() -> Any:
+    try:
+        import torch
+    except ImportError:
+        raise TiducError("models of PyTorch need it: pip install 'tiduc[torch]'") from None
+    return torch
+
+
+def _exported(torch: Any, module: Any, inputs: Sequence[Any], keywords: Any, dynamic_shapes: Any) -> Any:
+    """The `ExportedProgram`."""
+    if isinstance(module, str | Path):
+        try:
+            return torch.export.load(module)
+        except OSError as error:
+            raise TiducError(f"cannot read: {error.strerror or error}", str(module)) from None
+        except Exception as error:  # of zip files, of JSON, and PyTorch's own
+            raise TiducError(
+                f"no program that torch.export.save wrote: {_line(error)}", str(module)
+            ) from error
+    if isinstance(module, torch.export.ExportedProgram):
+        return module
+    if not isinstance(module, torch.nn.Module):
+        raise TiducError(f"expects a torch.nn.Module or an ExportedProgram, has {type(module).__name__}")
+    try:
+        return torch.export.export(
+            module, tuple(inputs), dict(keywords or {}), dynamic_shapes=dynamic_shapes, strict=False
+        )
+    except Exception as error:
+        raise TiducError(f"PyTorch cannot export the module: {_line(error)}") from error
+
+
+def _decompositions(torch: Any) -> dict[Any, Callable[..., Any]]:
+    """torch-mlir's, and ours for functions with kinks that StableHLO has too, with other derivatives there."""
+    from torch_mlir.extras.fx_decomp_util import get_decomposition_table
+
+    return {**get_decomposition_table(), **kinks(torch)}
+
+
+def _inputs(exported: Any) -> tuple[list[str], dict[str, Any]]:
+    """The names of the inputs, and the tensors that are weights, which it makes plain inputs.
+
+    Other tensors that the program holds it puts where they are read.
+    """
+    signature, graph = exported.graph_signature, exported.graph
+    placeholders = {node.name: node for node in graph.nodes if node.op == "placeholder"}
+    changed = set(signature.buffers_to_mutate.values())
+    names: dict[str, str] = {}
+    weights: dict[str, Any] = {}
+    first: dict[Any, Any] = {}
+    for spec in signature.input_specs:
+        node = placeholders[spec.arg.name]
+        tensor = _held(exported, spec)
+        if hasattr(spec.arg, "value"):  # a number, which the export has made a constant
+            graph.erase_node(node)
+        elif tensor is None:  # an input of the module's own
+            names[node.name] = node.name
+        elif not _is_weight(tensor, spec, changed):
+            node.replace_all_uses_with(tensor)
+            graph.erase_node(node)
+        elif (
+            same := first.setdefault(_place(tensor, spec, changed), node)
+        ) is not node:  # tied to one before
+            node.replace_all_uses_with(same)
+            graph.erase_node(node)
+        else:
+            names[node.name] = spec.target
+            weights[spec.target] = tensor
+    signature.input_specs[:] = [s for s in signature.input_specs if _held(exported, s) is None]
+    left = [node.name for node in graph.nodes if node.op == "placeholder"]
+    return [names[name] for name in left], weights
+
+
+def _held(exported: Any, spec: Any) -> Any:
+    """The tensor of the program's own that an input stands for; None for an input of the module."""
+    if spec.target is None:
+        return None
+    found = exported.state_dict.get(spec.target)
+    return exported.constants.get(spec.target) if found is None else found
+
+
+def _is_weight(tensor: Any, spec: Any, changed: set[str]) -> bool:
+    """Floats in the `state_dict`, and whatever the forward pass changes."""
+    floats = tensor.is_floating_point() or tensor.is_complex()
+    named = spec.kind.name == "PARAMETER" or (spec.kind.name == "BUFFER" and spec.persistent)
+    return (floats and named) or spec.target in changed
+
+
+def _place(tensor: Any, spec: Any, changed: set[str]) -> Any:
+    """Where in memory the tensor is: equal for those that are tied."""
+    if not tensor.numel() or spec.target in changed:
+        return spec.target
+    storage = tensor.untyped_storage().data_ptr(), tensor.storage_offset()
+    return *storage, tensor.shape, tensor.stride(), tensor.dtype
+
+
+def _outputs(exported: Any) -> list[str | None]:
+    """The names of the outputs, of which it makes those of changed buffers the last."""
+    (node,) = [node for node in exported.graph.nodes if node.op == "output"]
+    specs = exported.graph_signature.output_specs
+    paired = [(x, spec) for x, spec in zip(node.args[0], specs, strict=True) if hasattr(x, "meta")]
+    paired.sort(key=lambda pair: pair[1].target is not None)
+    node.args = (tuple(x for x, _ in paired),)
+    return [None if spec.target is None else f"{spec.target}.updated" for _, spec in paired]
+
+
+def _imported(exported: Any) -> Any:
+    """The module of the torch dialect."""
+    from torch_mlir import fx
+
+    try:
+        return fx.export_and_import(exported, output_type="raw", decomposition_table={})
+    except Exception as error:  # assertions and more, where it does not know an op or a type
+        raise Unsupported(f"torch-mlir cannot import the program: {_line(error)}") from error
+
+
+def _array(torch: Any, tensor: Any) -> Array:
+    """A copy of the tensor, which the module may change later."""
+    tensor = tensor.detach().cpu().clone(memory_format=torch.contiguous_format)
+    name = str(tensor.dtype).removeprefix("torch.")
+    if hasattr(np, name):
+        return np.asarray(tensor.resolve_conj().resolve_neg().numpy())
+    raw = np.asarray(tensor.reshape(-1).view(torch.uint8).numpy())
+    array: Array = raw.view(getattr(ml_dtypes, name)).reshape(tuple(tensor.shape))
+    return array
+
+
+def _line(error: Exception) -> str:
+    return (str(error).strip() or type(error).__name__).partition("\n")[0]

@@ -1,0 +1,40 @@
+"""Functions of PyTorch with kinks, spelled so that the derivative there is PyTorch's.
+
+torch-mlir makes a maximum of a ReLU, say, whose derivative at a tie is one half, as in JAX; PyTorch's is zero. A choice
+between two formulas has the derivative of the one that is chosen.
+"""
+
+from collections.abc import Callable
+from typing import Any
+
+
+def kinks(torch: Any) -> dict[Any, Callable[..., Any]]:
+    """Decompositions, by overload, for `ExportedProgram.run_decompositions`; a NaN stays one."""
+    aten, where = torch.ops.aten, torch.where
+
+    def abs_(x: Any) -> Any:
+        return x * torch.sign(x) if x.is_floating_point() else NotImplemented
+
+    def clamp(x: Any, low: Any = None, high: Any = None) -> Any:
+        x = x if low is None else where(x <= low, low, x)
+        return x if high is None else where(x >= high, high, x)
+
+    def elu(x: Any, alpha: float = 1, scale: float = 1, input_scale: float = 1) -> Any:
+        below = where(x > 0, 0, x)  # where exp(x) overflows, no derivative of it is taken
+        return where(x > 0, x * scale, torch.expm1(below * input_scale) * (alpha * scale))
+
+    return {
+        aten.abs.default: abs_,
+        aten.clamp.default: clamp,
+        aten.clamp_max.default: lambda x, high: clamp(x, None, high),
+        aten.clamp_min.default: clamp,
+        aten.elu.default: elu,
+        aten.hardtanh.default: lambda x, low=-1, high=1: clamp(x, low, high),
+        aten.leaky_relu.default: lambda x, slope=0.01: where(x > 0, x, x * slope),
+        aten.relu.default: lambda x: where(x <= 0, 0, x),
+        aten.selu.default: lambda x: elu(x, _SELU_ALPHA, _SELU_SCALE),
+    }
+
+
+_SELU_ALPHA, _SELU_SCALE = 1.6732632423543772848170429916717, 1.0507009873554804934193349852946
+"""The constants of self-normalizing networks: Klambauer et al. 2017, equation 14."""

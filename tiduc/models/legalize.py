@@ -1,0 +1,309 @@
+"""legalize: what exporters leave beside StableHLO, to StableHLO; or refused by name.
+
+    %c = arith.constant dense<1> : tensor<1xi64>            ->  stablehlo.constant
+    %d = tensor.dim %x, %c0                                     stablehlo.get_dimension_size
+    %s = tensor.from_elements %d, %c3 : tensor<2xindex>         reshape, concatenate
+
+A scalar becomes a tensor of rank 0; an `index` one of 32 bits, which is what StableHLO's sizes have. An open size that
+meets another one in a broadcast is taken to be equal to it, and not 1: exporters keep sizes open only where they have
+seen to that, and leave constraints, which are dropped.
+"""
+
+from collections.abc import Callable, Sequence
+from itertools import zip_longest
+from typing import Any
+
+from torch_mlir import ir
+
+from tiduc.dialect.context import run_passes, stage
+from tiduc.dialect.errors import Unsupported
+from tiduc.dialect.graph import operations
+from tiduc.passes.iree.emitter import Emitter, within
+
+
+class _Sizes(Emitter):
+    """Emits the sizes of shapes, of which it knows those that are constants or were emitted before."""
+
+    def __init__(self, ip: Any, location: Any, known: dict[Any, list[Any]]) -> None:
+        super().__init__(ip, location)
+        self._known = known
+
+    def shape(self, sizes: Sequence[Any], element: Any) -> Any:
+        """The one-dimensional tensor of sizes: numbers and scalars."""
+        if all(isinstance(n, int) for n in sizes):
+            x = self.constant(list(sizes), ir.RankedTensorType.get([len(sizes)], element))
+        else:
+            scalar = ir.RankedTensorType.get([], element)
+            scalars = [self.constant(n, scalar) if isinstance(n, int) else n for n in sizes]
+            parts = [self.reshape(n, [1]) for n in scalars]
+            x = parts[0] if len(parts) == 1 else self.concatenate(parts, 0)
+        self._known[x] = list(sizes)
+        return x
+
+    def sizes(self, x: Any) -> list[Any]:
+        """The sizes in such a tensor."""
+        if x not in self._known:
+            count = x.type.shape[0]
+            parts = [self.slice(x, [i], [i + 1], [1]) for i in range(count)]
+            self._known[x] = [self.reshape(part, []) for part in parts]
+        return self._known[x]
+
+
+Rule = Callable[[_Sizes, Any, list[Any]], Any]
+"""Emits the result of an op whose operands have been made tensors."""
+
+_KEPT = ("stablehlo", "chlo", "func", "builtin")
+_OPTIMIZED = "builtin.module(func.func(remove-shape-constraints),canonicalize,cse)"
+_BROADCAST, _RESHAPE = "stablehlo.dynamic_broadcast_in_dim", "stablehlo.dynamic_reshape"
+
+
+@stage
+def legalize(module: Any) -> None:
+    """Rewrites a module to StableHLO and CHLO, in place; `Unsupported` at the first op that has no rule here."""
+    if not any(_is_foreign(op) for op in within(module.operation)):
+        return
+    run_passes(module.operation, _OPTIMIZED)
+    for op in operations(module.body):
+        if op.name == "ml_program.global":  # a random state; refused where it is read
+            op.erase()
+    tensors: dict[Any, Any] = {}
+    known: dict[Any, list[Any]] = {}
+    foreign = [op for op in within(module.operation) if _is_foreign(op)]
+    for op in foreign:
+        rule = _RULES.get(op.name)
+        if rule is None:
+            raise Unsupported(f"no StableHLO is known for {op.name}", op.location)
+        b = _Sizes(ir.InsertionPoint(op), op.location, known)
+        tensors[op.result] = rule(b, op, [tensors.get(x, x) for x in op.operands])
+    for op in foreign:
+        _replace(op.result, tensors[op.result])
+    for op in reversed(foreign):
+        op.erase()
+    for op in within(module.operation):
+        _without_reshape(op)
+    run_passes(module.operation, "builtin.module(canonicalize,cse)", verify=True)
+
+
+def _without_reshape(op: Any) -> None:
+    """Replaces an op about open sizes that does nothing, or only adds dimensions of size 1."""
+    if op.name not in (_BROADCAST, _RESHAPE):
+        return
+    x, sizes = op.operands
+    if x.type == op.result.type and (op.name == _BROADCAST or _open(x.type) == 1):
+        op.result.replace_all_uses_with(x)
+        op.erase()
+    elif op.name == _RESHAPE and (kept := _added_ones(list(x.type.shape), list(op.result.type.shape))):
+        b = Emitter(ir.InsertionPoint(op), op.location)
+        dimensions = {"broadcast_dimensions": ir.DenseI64ArrayAttr.get(kept)}
+        op.result.replace_all_uses_with(b.emit(_BROADCAST, (x, sizes), op.result.type, dimensions))
+        op.erase()
+
+
+def _open(type_: Any) -> int:
+    return sum(type_.is_dynamic_dim(i) for i in range(type_.rank))
+
+
+def _added_ones(old: list[int], new: list[int]) -> list[int] | None:
+    """Where in a shape the dimensions of one with fewer 1s are; None where it is no such shape.
+
+    What sizes are open must be those before, in order: two shapes of as many elements that agree in all others
+    are, if one is open.
+    """
+    kept: list[int] = []
+    for i, n in enumerate(new):
+        if len(kept) < len(old) and old[len(kept)] == n:
+            kept.append(i)
+        elif n != 1:
+            return None
+    return kept if len(kept) == len(old) and sum(n < 0 for n in old) == 1 else None
+
+
+def _is_foreign(op: Any) -> bool:
+    return op.name.partition(".")[0] not in _KEPT
+
+
+def _replace(old: Any, new: Any) -> None:
+    """Puts the tensor in the place of a value in ops of StableHLO; those that are replaced keep their operands."""
+    for use in list(old.uses):
+        owner = use.owner.operation
+        if not _is_foreign(owner):
+            owner.operands[use.operand_number] = new
+
+
+# ---- types -------------------------------------------------------------------------------------------------
+
+
+def _tensor(type_: Any) -> Any:
+    """The tensor type that stands for a type: of rank 0 for a scalar, of 32 bits for `index`."""
+    if isinstance(type_, ir.RankedTensorType):
+        return ir.RankedTensorType.get(type_.shape, _element(type_.element_type))
+    return ir.RankedTensorType.get([], _element(type_))
+
+
+def _element(type_: Any) -> Any:
+    return ir.IntegerType.get_signless(32) if isinstance(type_, ir.IndexType) else type_
+
+
+# ---- arith -------------------------------------------------------------------------------------------------
+
+
+def _constant(b: _Sizes, op: Any, operands: list[Any]) -> Any:
+    value, type_ = op.attributes["value"], _tensor(op.result.type)
+    if not isinstance(op.result.type, ir.RankedTensorType):
+        entry = (
+            ir.IntegerAttr.get(type_.element_type, ir.IntegerAttr(value).value)
+            if _is_integer(type_)
+            else value
+        )
+        value = ir.DenseElementsAttr.get_splat(type_, entry)
+    elif isinstance(op.result.type.element_type, ir.IndexType):
+        entries = [ir.IntegerAttr.get(type_.element_type, int(n)) for n in ir.DenseIntElementsAttr(value)]
+        value = ir.DenseElementsAttr.get(entries, type_)
+    return b.emit("stablehlo.constant", (), type_, {"value": value})
+
+
+def _const_shape(b: _Sizes, op: Any, operands: list[Any]) -> Any:
+    sizes = [int(n) for n in ir.DenseIntElementsAttr(op.attributes["shape"])]
+    return b.shape(sizes, ir.IntegerType.get_signless(32))
+
+
+def _is_integer(type_: Any) -> bool:
+    return isinstance(type_.element_type, ir.IntegerType)
+
+
+def _same(name: str) -> Rule:
+    """The op of StableHLO that does to tensors what this one does."""
+    return lambda b, op, operands: b.emit(name, operands, operands[0].type)
+
+
+def _converted(b: _Sizes, op: Any, operands: list[Any]) -> Any:
+    return b.convert(operands[0], _tensor(op.result.type).element_type)
+
+
+_PREDICATES = ("EQ", "NE", "LT", "LE", "GT", "GE")  # those after are unsigned; sizes are never negative
+
+
+def _compare(b: _Sizes, op: Any, operands: list[Any]) -> Any:
+    predicate = ir.IntegerAttr(op.attributes["predicate"]).value
+    if predicate >= len(_PREDICATES):
+        raise Unsupported(f"no StableHLO is known for an unsigned {op.name}", op.location)
+    x, y = operands
+    return b.compare(x, y, _PREDICATES[predicate])
+
+
+def _select(b: _Sizes, op: Any, operands: list[Any]) -> Any:
+    return b.select(*operands)
+
+
+# ---- tensor ------------------------------------------------------------------------------------------------
+
+
+def _dim(b: _Sizes, op: Any, operands: list[Any]) -> Any:
+    index = op.operands[1].owner
+    if isinstance(index, ir.Block) or index.operation.name != "arith.constant":
+        raise Unsupported("the size of a dimension that is known only when the program runs", op.location)
+    size = _size(b, operands[0], ir.IntegerAttr(index.operation.attributes["value"]).value)
+    return b.constant(size, _tensor(op.result.type)) if isinstance(size, int) else size
+
+
+def _size(b: _Sizes, x: Any, dimension: int) -> Any:
+    """A number, or a scalar where the size is open."""
+    if not x.type.is_dynamic_dim(dimension):
+        return int(x.type.shape[dimension])
+    scalar = ir.RankedTensorType.get([], ir.IntegerType.get_signless(32))
+    number = ir.IntegerAttr.get(ir.IntegerType.get_signless(64), dimension)
+    return b.emit("stablehlo.get_dimension_size", (x,), scalar, {"dimension": number})
+
+
+def _from_elements(b: _Sizes, op: Any, operands: list[Any]) -> Any:
+    type_ = _tensor(op.result.type)
+    x = b.shape(operands, type_.element_type)
+    return x if type_.rank == 1 else b.reshape(x, type_.shape)
+
+
+def _extract(b: _Sizes, op: Any, operands: list[Any]) -> Any:
+    x, *start = operands
+    return b.reshape(b.dynamic_slice(x, start, [1] * x.type.rank), []) if start else x
+
+
+def _cast(b: _Sizes, op: Any, operands: list[Any]) -> Any:
+    """To a type that says less or more of the shape; StableHLO infers what it needs of the operand."""
+    if list(operands[0].type.shape) != list(op.result.type.shape):
+        raise Unsupported(
+            "no StableHLO is known for a tensor.cast that changes the shape's type", op.location
+        )
+    return operands[0]
+
+
+# ---- shape -------------------------------------------------------------------------------------------------
+
+
+def _shape_of(b: _Sizes, op: Any, operands: list[Any]) -> Any:
+    sizes = [_size(b, operands[0], i) for i in range(operands[0].type.rank)]
+    return b.shape(sizes, ir.IntegerType.get_signless(32))
+
+
+def _num_elements(b: _Sizes, op: Any, operands: list[Any]) -> Any:
+    one = b.constant(1, ir.RankedTensorType.get([], operands[0].type.element_type))
+    return b.reduce(operands[0], one, [0], "stablehlo.multiply")
+
+
+def _broadcast(b: _Sizes, op: Any, operands: list[Any]) -> Any:
+    """The sizes that sizes broadcast to: the number that is not 1, else the one that is open, else 1."""
+    shapes = [b.sizes(x)[::-1] for x in operands]
+    sizes = []
+    for met in zip_longest(*shapes, fillvalue=1):
+        numbers = [n for n in met if isinstance(n, int) and n != 1]
+        sizes.append([*numbers, *(n for n in met if not isinstance(n, int)), 1][0])
+    return b.shape(sizes[::-1], operands[0].type.element_type)
+
+
+def _forwarded(b: _Sizes, op: Any, operands: list[Any]) -> Any:
+    return operands[0]
+
+
+_RULES: dict[str, Rule] = {
+    "arith.addf": _same("stablehlo.add"),
+    "arith.addi": _same("stablehlo.add"),
+    "arith.ceildivsi": lambda b, op, xs: b.negate(_floor_divide(b, b.negate(xs[0]), xs[1])),
+    "arith.cmpi": _compare,
+    "arith.constant": _constant,
+    "arith.divf": _same("stablehlo.divide"),
+    "arith.divsi": _same("stablehlo.divide"),
+    "arith.divui": _same("stablehlo.divide"),
+    "arith.extf": _converted,
+    "arith.extsi": _converted,
+    "arith.floordivsi": lambda b, op, xs: _floor_divide(b, *xs),
+    "arith.index_cast": _converted,
+    "arith.maxsi": _same("stablehlo.maximum"),
+    "arith.minsi": _same("stablehlo.minimum"),
+    "arith.mulf": _same("stablehlo.multiply"),
+    "arith.muli": _same("stablehlo.multiply"),
+    "arith.remsi": _same("stablehlo.remainder"),
+    "arith.select": _select,
+    "arith.sitofp": _converted,
+    "arith.subf": _same("stablehlo.subtract"),
+    "arith.subi": _same("stablehlo.subtract"),
+    "arith.truncf": _converted,
+    "arith.trunci": _converted,
+    "shape.broadcast": _broadcast,
+    "shape.const_shape": _const_shape,
+    "shape.from_extents": _from_elements,
+    "shape.num_elements": _num_elements,
+    "shape.shape_of": _shape_of,
+    "shape.to_extent_tensor": _forwarded,
+    "tensor.cast": _cast,
+    "tensor.dim": _dim,
+    "tensor.extract": _extract,
+    "tensor.from_elements": _from_elements,
+}
+"""What becomes of each op that the exporters are known to leave."""
+
+
+def _floor_divide(b: _Sizes, x: Any, y: Any) -> Any:
+    """The quotient, rounded down; StableHLO rounds to zero."""
+    quotient, rest = b.divide(x, y), b.remainder(x, y)
+    zero, one = b.constant(0, x.type), b.constant(1, x.type)
+    differs = b.compare(b.compare(rest, zero, "LT"), b.compare(y, zero, "LT"), "NE")
+    down = b.and_(b.compare(rest, zero, "NE"), differs)
+    return b.select(down, b.subtract(quotient, one), quotient)

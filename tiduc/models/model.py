@@ -1,0 +1,61 @@
+"""A program of a model, and the weights that are some of its inputs."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field, fields, replace
+from typing import Any
+
+from tiduc.dialect.errors import InputError, RequestError
+from tiduc.ports import described
+from tiduc.program import Program, from_module
+from tiduc.runtime.arrays import Array
+
+
+@dataclass(frozen=True)
+class Model(Program):
+    """A `Program`, and the arrays for those of its inputs that are weights, by name.
+
+    Programs derived from it (`vjp`, `grad`, ...) are models with the same weights.
+    """
+
+    weights: Mapping[str, Array] = field(default_factory=dict)
+
+    def arguments(self, *others: Any) -> list[Any]:
+        """All arguments in order: the weights, and `others` for the inputs that are none.
+
+        `InputError` where there are more or fewer of these than inputs.
+        """
+        names = [port.name for port in self.inputs if port.name not in self.weights]
+        if len(names) != len(others):
+            raise InputError(
+                f"expects {len(names)} arrays beside the weights ({', '.join(names)}), has {len(others)}"
+            )
+        rest = iter(others)
+        return [self.weights[x.name] if x.name in self.weights else next(rest) for x in self.inputs]
+
+    def with_weights(self, weights: Mapping[str, Array]) -> "Model":
+        """The same with other weights, as from a file; `RequestError` where names or types are not those there are."""
+        given = {}
+        for port in self.inputs:
+            if port.name not in self.weights:
+                continue
+            if port.name not in weights:
+                raise RequestError(f"no array {port.name!r} among the weights")
+            x, type_ = weights[port.name], described(port).type
+            if x.dtype.kind == "V" and type_.dtype is not None and x.dtype.itemsize == type_.dtype.itemsize:
+                x = x.view(type_.dtype)  # NumPy's files do not know some element types
+            if x.dtype != type_.dtype or not type_.accepts(x.shape):
+                raise RequestError(
+                    f"weight {port.name!r} is {type_}, and the array is {x.dtype}{list(x.shape)}"
+                )
+            given[port.name] = x
+        if more := [name for name in weights if name not in given]:
+            raise RequestError(f"the model has no weight {more[0]!r}; it has: {', '.join(given) or 'none'}")
+        return replace(self, weights=given)
+
+
+def model_of(module: Any, weights: Mapping[str, Array], entry: str | None = None) -> Model:
+    """The model of a module's function, of whose inputs some, by name, are weights."""
+    program = from_module(module, entry)
+    return Model(
+        **{each.name: getattr(program, each.name) for each in fields(Program)}, weights=dict(weights)
+    )

@@ -1,0 +1,52 @@
+"""The torch dialect, in a context of its own, lowered to StableHLO by torch-mlir's pipelines."""
+
+import io
+import re
+from typing import Any
+
+from torch_mlir import ir
+from torch_mlir.passmanager import PassManager
+
+from tiduc.dialect.context import parse
+from tiduc.dialect.errors import Unsupported
+
+_LAST = "builtin.module(torch-backend-to-stablehlo-backend-pipeline)"
+_FAILED = re.compile(r"failed to legalize operation '([\w.]+)'(?:.*?name = \"([\w.]+)\")?", re.DOTALL)
+
+
+def lower_torch(module: Any, first: str) -> Any:
+    """The module as StableHLO, in the context of all others; `Unsupported` at the op that has none.
+
+    `first` is the pipeline from the module to torch-mlir's backend contract. The module is changed.
+    """
+    with module.context as context, ir.Location.unknown():
+        said: list[Any] = []
+
+        def hear(diagnostic: Any) -> bool:
+            if diagnostic.severity == ir.DiagnosticSeverity.ERROR:
+                said.append((diagnostic.message, diagnostic.location))
+            return True
+
+        # Not the errors of exceptions: some passes report one, and go on.
+        context.emit_error_diagnostics = True
+        with context.attach_diagnostic_handler(hear):
+            for pipeline in (first, _LAST):
+                try:
+                    PassManager.parse(pipeline).run(module.operation)
+                except ir.MLIRError as error:
+                    message, location = said[0] if said else (str(error), None)
+                    raise Unsupported(_explained(message), location) from None
+        for op in module.body.operations:
+            for name in [each for each in op.attributes if each.startswith("torch.")]:
+                del op.attributes[name]  # of versions and assumptions; no other dialect knows it
+        written = io.BytesIO()
+        module.operation.write_bytecode(written)
+    return parse(written.getvalue())
+
+
+def _explained(message: str) -> str:
+    """The error of a pipeline without the text of the op."""
+    found = _FAILED.match(message)
+    if found is None:
+        return f"torch-mlir cannot lower the model: {message}"
+    return f"torch-mlir lowers no {found[2] or found[1]} to StableHLO"
