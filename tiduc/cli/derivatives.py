@@ -66,7 +66,7 @@ def _derivative(
     stop_after: str | None,
     kind: str,
     output: str,
-    **options: bool,
+    **options: Any,
 ) -> None:
     with about(file):
         module = read_module(file, dialects=opset.dialects)
@@ -77,19 +77,21 @@ def _derivative(
 
 
 def derived(
-    program: Program, name: str, positions: Any, stop_after: str | None = None, **options: bool
+    program: Program, name: str, positions: Any, stop_after: str | None = None, **options: Any
 ) -> tuple[Program, Any]:
     """A derivative as far as a stage has it: its program, and the module that the stage gives."""
     if stop_after != "import":
-        by_then = GRAPHS[name].get(stop_after or "", name)
+        by_then = GRAPHS.get(name, {}).get(stop_after or "", name)
         program = getattr(program, by_then)(positions, **(options if by_then == name else {}))
     if stop_after == "materialize_merge":
         return program, program.flat
     return program, program.module if stop_after in (None, "lower") else program.graphs
 
 
-def _command(name: str, help: str) -> click.Command:
-    stages = [s.name for s in STAGES if s.name in ("import", "materialize_merge", "lower", *GRAPHS[name])]
+def command(name: str, help: str, more: Sequence[Callable[..., Any]] = ()) -> click.Command:
+    """The command of a method of `Program`, with what all of them take, and `more` options, of its own."""
+    made = GRAPHS.get(name, {})
+    stages = [s.name for s in STAGES if s.name in ("import", "materialize_merge", "lower", *made)]
     options = [
         FILE,
         ENTRY,
@@ -126,32 +128,41 @@ def _command(name: str, help: str) -> click.Command:
                 help="Conjugate complex cotangents, as JAX does; see the page on conventions.",
             )
         )
-    command: Callable[..., None] = functools.partial(_derivative, name)
-    for option in reversed(options):
-        command = option(command)
-    return click.command(name, help=help)(command)
+    if name in ("jvp", "vjp"):
+        options.append(
+            click.option(
+                "--batch",
+                type=click.IntRange(1),
+                metavar="K",
+                help="Take K directions at once: what is given and got for them has one more dimension, in front.",
+            )
+        )
+    function: Callable[..., None] = functools.partial(_derivative, name)
+    for option in reversed([*options, *more]):
+        function = option(function)
+    return click.command(name, help=help)(function)
 
 
 COMMANDS = {
-    "jvp": _command(
+    "jvp": command(
         "jvp",
         """Write the JVP: (primals..., tangents of wrt...) -> (outputs..., their tangents...).
 
         Integer and boolean inputs and outputs have no tangents.""",
     ),
-    "vjp": _command(
+    "vjp": command(
         "vjp",
         """Write the VJP: (primals..., cotangents of the outputs...) -> (outputs..., cotangents of wrt...).
 
         Integer and boolean inputs and outputs have no cotangents.""",
     ),
-    "grad": _command(
+    "grad": command(
         "grad",
         """Write the gradient: (primals...) -> (gradient in each of wrt...).
 
         The program must have one output, a real float scalar.""",
     ),
-    "hvp": _command(
+    "hvp": command(
         "hvp",
         """Write the Hessian-vector product: (primals..., tangents of wrt...) -> (Hessian times tangent...).
 
