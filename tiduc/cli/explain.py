@@ -1,0 +1,218 @@
+"""explain: what is active and why, what the reverse keeps, what it costs, and what it rests on at kinks."""
+
+import io
+import json
+from collections.abc import Iterable
+from typing import Any
+
+import click
+
+from tiduc.cli.derivatives import LOOP_MEMORY, WRT, wanted
+from tiduc.cli.diagnostics import about, waiting
+from tiduc.cli.files import ENTRY, FILE, OUTPUT, is_terminal, read_module, write
+from tiduc.cli.rules import RULES
+from tiduc.explain import Explanation, as_json, explain
+from tiduc.explain.costs import Cost
+from tiduc.passes.rules.registry import OpSet
+from tiduc.program import from_module
+from tiduc.view.dot import place as _place
+
+SHOWN = 12  # residuals that are listed
+PLACES = 3  # of a kink that are listed
+WIDTH = 110
+
+
+@click.command("explain")
+@FILE
+@ENTRY
+@WRT
+@RULES
+@click.option("--inline", is_flag=True, help="Inline every call before differentiating.")
+@LOOP_MEMORY
+@click.option(
+    "--json", "as_data", is_flag=True, help="Write JSON, with everything that the tables leave out."
+)
+@OUTPUT
+def _explain(
+    file: str,
+    entry: str | None,
+    wrt: tuple[str, ...],
+    opset: OpSet,
+    inline: bool,
+    loop_memory: str,
+    as_data: bool,
+    output: str,
+) -> None:
+    """Explain the derivatives of a program: what is active and why, and what they cost.
+
+    Lists which values the reverse keeps, with their bytes; FLOPs and bytes of the program, its JVP and its VJP; the
+    five most expensive ops; and each choice at a kink that the derivative rests on. Nothing is compiled or run: costs
+    follow from shapes, and bytes are those of ops that are not fused.
+    """
+    with about(file), waiting(f"explaining {file}"):
+        module = read_module(file, dialects=opset.dialects)
+        program = from_module(module, entry, opset, inline, loop_memory)
+        explanation = explain(module, program, wanted(program, wrt))
+    if as_data:
+        write(json.dumps(as_json(explanation), indent=2) + "\n", output)
+    else:
+        write(_rendered(explanation, file, is_terminal(output)), output)
+
+
+def _rendered(explanation: Explanation, file: str, is_coloured: bool) -> str:
+    from rich.console import Console
+
+    out = io.StringIO()
+    width = None if is_coloured else WIDTH
+    console = Console(file=out, force_terminal=is_coloured, width=width, highlight=False)
+    for table in _tables(explanation, file):
+        console.print(table)
+        if table.caption is not None:
+            console.print()
+    return "".join(f"{line.rstrip()}\n" for line in out.getvalue().splitlines())
+
+
+def _tables(explanation: Explanation, file: str) -> Iterable[Any]:
+    found = f"{file}: @{explanation.name}"
+    yield _table(
+        found,
+        ("input", "type", "active", "why"),
+        [(x.name, x.type, "yes" if x.active else "no", x.why) for x in explanation.inputs],
+    )
+    yield _table(
+        "Ops",
+        ("active", "ops", "why", "such as"),
+        [
+            ("yes" if reason.active else "no", f"{reason.ops:,}", reason.why, ", ".join(reason.examples))
+            for reason in explanation.activity
+        ],
+        right={1},
+    )
+    yield from _residuals(explanation, file)
+    yield _table(
+        "Cost",
+        ("", "FLOPs", "of them functions", "bytes", "ops"),
+        [_cost_row(name, cost, explanation.costs["primal"]) for name, cost in explanation.costs.items()],
+        right={1, 2, 3, 4},
+        notes=_notes(explanation),
+    )
+    of = "VJP" if "vjp" in explanation.costs else "program"
+    total = max(1, (explanation.costs.get("vjp") or explanation.costs["primal"]).flops)
+    yield _table(
+        f"Most expensive ops of the {of}",
+        ("op", "type", "where", "FLOPs", "share", "bytes", "times"),
+        [
+            (
+                op.op,
+                op.type,
+                _place(op.place, file),
+                f"{op.flops:,}",
+                f"{op.flops / total:.0%}",
+                in_bytes(op.bytes),
+                f"{op.times:,}",
+            )
+            for op in explanation.most_expensive
+        ],
+        right={3, 4, 5, 6},
+    )
+    yield _table(
+        "Choices at kinks",
+        ("op", "where", "derivative", "in the program"),
+        [
+            (kink.op, kink.choice.where, kink.choice.choice, _places(kink.places, kink.times, file))
+            for kink in explanation.kinks
+        ],
+        notes=[f"see {link}" for link in dict.fromkeys(kink.choice.link for kink in explanation.kinks)],
+    )
+
+
+def _residuals(explanation: Explanation, file: str) -> Iterable[Any]:
+    if "vjp" in explanation.refused:
+        return
+    kept = [x for x in explanation.residuals if not x.is_argument]
+    arguments = [x.name for x in explanation.residuals if x.is_argument]
+    rows = [
+        (x.name, x.type, _place(x.place, file), in_bytes(x.bytes), f"{x.readers:,}") for x in kept[:SHOWN]
+    ]
+    more = kept[SHOWN:]
+    notes = [f"{len(more)} more, of {in_bytes(sum(x.bytes for x in more))}"] if more else []
+    notes += [f"and these arguments: {', '.join(arguments)}"] if arguments else []
+    title = f"Kept for the reverse: {len(kept)} value{'s' * (len(kept) != 1)}, {in_bytes(explanation.residual_bytes)}"
+    yield _table(title, ("value of", "type", "where", "bytes", "read by"), rows, right={3, 4}, notes=notes)
+
+
+def _cost_row(name: str, cost: Cost, primal: Cost) -> tuple[str, ...]:
+    def times(x: int, y: int) -> str:
+        return f"  ({x / y:.2f} x)" if name != "primal" and y else ""
+
+    return (
+        "program" if name == "primal" else name.upper(),
+        f"{cost.flops:,}{times(cost.flops, primal.flops)}",
+        f"{cost.transcendentals:,}",
+        f"{in_bytes(cost.bytes)}{times(cost.bytes, primal.bytes)}",
+        f"{len(cost.ops):,}",
+    )
+
+
+def _notes(explanation: Explanation) -> list[str]:
+    """What the numbers leave out."""
+    notes = [f"no {what.upper()}: {why}" for what, why in explanation.refused.items()]
+    costs = explanation.costs.values()
+    loops = dict.fromkeys(place for cost in costs for place in cost.unknown_loops)
+    if loops:
+        notes.append(f"counted once, since nobody knows how long it runs: the loop at {', '.join(loops)}")
+    if any(cost.open_sizes for cost in costs):
+        notes.append("sizes that are known only when the program runs are counted as 1")
+    uncounted = dict.fromkeys(name for cost in costs for name in cost.uncounted)
+    if uncounted:
+        notes.append(f"not counted: {', '.join(uncounted)}")
+    return notes
+
+
+def _places(places: Iterable[str], times: int, file: str) -> str:
+    listed = [_place(where, file) for where in places]
+    more = f" and {times - PLACES} more" if times > PLACES else ""
+    return ", ".join(listed[:PLACES]) + more if listed else f"{times} times"
+
+
+def _table(
+    title: str,
+    header: Iterable[str],
+    rows: Iterable[Iterable[str]],
+    right: Iterable[int] = (),
+    notes: Iterable[str] = (),
+) -> Any:
+    from rich import box
+    from rich.table import Table
+    from rich.text import Text
+
+    table = Table(
+        title=Text(title, style="bold"),
+        caption=Text("\n".join(notes)) if notes else None,
+        title_justify="left",
+        caption_justify="left",
+        box=box.SIMPLE_HEAD,
+        padding=(0, 1),
+    )
+    for i, name in enumerate(header):
+        table.add_column(name, justify="right" if i in set(right) else "left", overflow="fold")
+    count = 0
+    for row in rows:
+        count += 1
+        table.add_row(*(Text(cell) for cell in row))
+    if not count:
+        table.add_row("none")
+    return table
+
+
+def in_bytes(count: int) -> str:
+    """A number of bytes in the unit in which it has few digits."""
+    size, unit = float(count), "B"
+    for larger in ("KiB", "MiB", "GiB", "TiB"):
+        if size < 1024:
+            break
+        size, unit = size / 1024, larger
+    return f"{count:,} B" if unit == "B" else f"{size:,.1f} {unit}"
+
+
+COMMANDS = {"explain": _explain}

@@ -1,0 +1,178 @@
+"""explain: what a derivative of a program does and costs, before it is compiled.
+
+    explain(module, program, wrt)   ->   what is active and why, what the reverse keeps, what it all costs, and which
+                                         choices at kinks it rests on
+
+Everything follows from the program as it is written and from its JVP and VJP as tiduc makes them; nothing is run.
+"""
+
+from collections import Counter
+from dataclasses import asdict, dataclass
+from typing import Any
+
+from tiduc.activity import REACHED, find_activity, functions, name_of
+from tiduc.dialect.context import stage
+from tiduc.dialect.errors import TiducError, describe
+from tiduc.dialect.graph import operations
+from tiduc.explain.costs import Cost, OpCost, find_cost
+from tiduc.explain.kinks import Kink, find_kinks
+from tiduc.explain.residuals import Residual, find_residuals
+from tiduc.passes.materialize_merge import Zero
+from tiduc.program import Program, Wrt, from_module
+from tiduc.view.label import title, type_name
+
+NOT_ASKED = "not in wrt"
+NO_PATH = "no output depends on it in a way that has a derivative"
+_EXAMPLES = 3  # places that are named of the ops that are inactive for one reason
+_NO_OPS = frozenset({"func.return", "return", "stablehlo.constant", "stablehlo.return", "tidu.name"})
+
+
+@dataclass(frozen=True)
+class Input:
+    """An input of the program: whether it is differentiated in, and why its cotangent is zero or not there."""
+
+    name: str
+    type: str
+    active: bool
+    why: str
+
+
+@dataclass(frozen=True)
+class Reason:
+    """Ops that are active, or are not, for one reason; some of them, with their places."""
+
+    active: bool
+    why: str
+    ops: int
+    examples: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class Explanation:
+    """What `tiduc explain` says; `refused` is why there is no JVP or VJP, by its name."""
+
+    name: str
+    inputs: tuple[Input, ...]
+    activity: tuple[Reason, ...]
+    residuals: tuple[Residual, ...]
+    costs: dict[str, Cost]
+    refused: dict[str, str]
+    kinks: tuple[Kink, ...]
+
+    @property
+    def residual_bytes(self) -> int:
+        """What the reverse keeps beside the arguments."""
+        return sum(residual.bytes for residual in self.residuals if not residual.is_argument)
+
+    @property
+    def most_expensive(self) -> list[OpCost]:
+        """The five most expensive ops of the VJP, or of the program where it has none."""
+        cost = self.costs.get("vjp") or self.costs["primal"]
+        return cost.most_expensive()
+
+
+@stage
+def explain(module: Any, program: Program, wrt: Wrt = None) -> Explanation:
+    """The explanation of a program, `program`, that was loaded from `module`; `wrt` as in `Program.vjp`."""
+    chosen = program.differentiated(wrt)
+    positions = [i for i, port in enumerate(program.inputs) if port in chosen]
+    activity = find_activity(module, {program.name: positions}, program.opset)
+    costs = {"primal": find_cost(lowered(program))}
+    refused: dict[str, str] = {}
+    residuals: list[Residual] = []
+    zero: set[str] = set()
+    for what in ("jvp", "vjp"):
+        try:
+            derivative = getattr(program, what)([port.name for port in chosen])
+            flat = lowered(derivative)
+            costs[what] = find_cost(flat)
+            if what == "vjp":
+                residuals = find_residuals(flat.view.graph(flat.name), len(program.outputs))
+                results = derivative.outputs[len(program.outputs) :]
+                zero = {p.name for p, y in zip(chosen, results, strict=True) if isinstance(y.value, Zero)}
+        except TiducError as error:
+            refused[what] = str(error)
+    return Explanation(
+        program.name,
+        tuple(_input(program, port, chosen, zero) for port in program.inputs),
+        tuple(_reasons(module, activity)),
+        tuple(residuals),
+        costs,
+        refused,
+        tuple(find_kinks(module, activity)),
+    )
+
+
+def lowered(program: Program) -> Program:
+    """The program as it is lowered, with loops settled and every value once, to be read again."""
+    return from_module(program.module, program.name, program.opset)
+
+
+def as_json(explanation: Explanation) -> dict[str, Any]:
+    """The same as plain data, for machines; docs/explain.md has the fields."""
+    return {
+        "program": explanation.name,
+        "inputs": [asdict(x) for x in explanation.inputs],
+        "activity": [asdict(x) for x in explanation.activity],
+        "residuals": [asdict(x) for x in explanation.residuals],
+        "residual_bytes": explanation.residual_bytes,
+        "costs": {name: _cost(cost) for name, cost in explanation.costs.items()},
+        "most_expensive": [asdict(op) for op in explanation.most_expensive],
+        "refused": explanation.refused,
+        "kinks": [
+            {
+                "op": kink.op,
+                "where": kink.choice.where,
+                "choice": kink.choice.choice,
+                "link": kink.choice.link,
+                "places": list(kink.places),
+                "times": kink.times,
+            }
+            for kink in explanation.kinks
+        ],
+    }
+
+
+def _cost(cost: Cost) -> dict[str, Any]:
+    return {
+        "flops": cost.flops,
+        "transcendentals": cost.transcendentals,
+        "bytes": cost.bytes,
+        "ops": len(cost.ops),
+        "unknown_loops": list(cost.unknown_loops),
+        "open_sizes": cost.open_sizes,
+        "uncounted": list(cost.uncounted),
+    }
+
+
+def _input(program: Program, port: Any, chosen: list[Any], zero: set[str]) -> Input:
+    why = REACHED
+    if program.opset.builder.tangent_type(port.type) is None:
+        why = f"{type_name(port.type)} has no tangent"
+    elif port not in chosen:
+        why = NOT_ASKED
+    elif port.name in zero:
+        why = NO_PATH
+    return Input(port.name, type_name(port.type), why == REACHED, why)
+
+
+def _reasons(module: Any, activity: Any) -> list[Reason]:
+    """The ops of a module by why they are active or not, the active ones first."""
+    counted: Counter[str] = Counter()
+    examples: dict[str, list[str]] = {}
+    for function in functions(module).values():
+        for op in operations(function.regions[0].blocks[0]):
+            if op.name in _NO_OPS or not len(op.results):
+                continue
+            why = activity.why.get(op, REACHED)
+            counted[why] += 1
+            found = examples.setdefault(why, [])
+            if why != REACHED and len(found) < _EXAMPLES:
+                found.append(f"{title(op) or name_of(op)} {_line(op)}".rstrip())
+    order = sorted(counted, key=lambda why: (why != REACHED, -counted[why]))
+    return [Reason(why == REACHED, why, counted[why], tuple(examples[why])) for why in order]
+
+
+def _line(op: Any) -> str:
+    """The line and column of an op, of whatever file."""
+    return ":" + ":".join(describe(op.location).rsplit(":", 2)[-2:]) if describe(op.location) else ""

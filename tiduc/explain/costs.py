@@ -1,0 +1,340 @@
+"""costs: what a program computes and moves, from the types of its ops alone; docs/explain.md has the formulas.
+
+FLOPs are additions, multiplications and other single operations on floats, and one for each value of a function such
+as an exponential, which are also counted apart. Bytes are what ops would read and write if each did so by itself:
+compilers that fuse ops move less. A loop counts as often as it is known to run.
+"""
+
+import math
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, replace
+
+from torch_mlir import ir
+from torch_mlir._mlir_libs import _stablehlo as hlo
+
+from tiduc.dialect.context import stage
+from tiduc.dialect.control import Branches, control, is_control
+from tiduc.dialect.errors import describe
+from tiduc.dialect.graph import Definition, Graph, Value, operations
+from tiduc.dialect.origins import DYNAMIC, sizes_in
+from tiduc.dialect.view import View
+from tiduc.program import Program
+
+
+@dataclass(frozen=True)
+class OpCost:
+    """One op, run `times` times in all; flops, transcendentals and bytes are those of all of them."""
+
+    op: str
+    type: str
+    place: str
+    flops: int
+    transcendentals: int
+    bytes: int
+    times: int
+
+
+@dataclass(frozen=True)
+class Cost:
+    """A program's cost, and of what it may be more: loops of unknown length, open sizes, ops without a formula."""
+
+    ops: tuple[OpCost, ...]
+    unknown_loops: tuple[str, ...] = ()
+    open_sizes: bool = False
+    uncounted: tuple[str, ...] = ()
+
+    @property
+    def flops(self) -> int:
+        return sum(op.flops for op in self.ops)
+
+    @property
+    def transcendentals(self) -> int:
+        return sum(op.transcendentals for op in self.ops)
+
+    @property
+    def bytes(self) -> int:
+        return sum(op.bytes for op in self.ops)
+
+    def most_expensive(self, count: int = 5) -> list[OpCost]:
+        """By FLOPs, then bytes."""
+        return sorted(self.ops, key=lambda op: (op.flops, op.bytes), reverse=True)[:count]
+
+
+@stage
+def find_cost(program: Program) -> Cost:
+    """The cost of a program and of all that it calls."""
+    walk = _Walk(program.view)
+    ops = tuple(walk.graph(program.view.graph(program.name), 1))
+    return Cost(
+        ops, tuple(dict.fromkeys(walk.unknown_loops)), walk.open_sizes, tuple(dict.fromkeys(walk.uncounted))
+    )
+
+
+class _Walk:
+    def __init__(self, view: View) -> None:
+        self.view = view
+        self.unknown_loops: list[str] = []
+        self.uncounted: list[str] = []
+        self.open_sizes = False
+
+    def graph(self, graph: Graph, times: int) -> Iterator[OpCost]:
+        """The ops of a graph that is run so often."""
+        for op in graph.definitions:
+            if is_control(op):
+                yield from self.control(op, times)
+            elif op.name not in FREE:
+                yield self.op(op, times)
+
+    def control(self, op: Definition, times: int) -> Iterator[OpCost]:
+        """What a call runs; of branches the one with most FLOPs; a loop's body as often as it is known to run."""
+        made = control(self.view, op)
+        if isinstance(made, Branches):
+            branches = [list(self.graph(graph, times)) for graph in made.graphs]
+            yield from max(branches, key=lambda ops: sum(inner.flops for inner in ops))
+            return
+        count = made.trip_count
+        if count is None and made.cond is None and made.sequences:
+            length = sizes_in(made.sequences[0].type)[0]
+            count = length if length != DYNAMIC else None
+        if count is None:
+            count = made.bound or 1
+            self.unknown_loops.append(describe(op.location) or op.name.removeprefix("stablehlo."))
+        yield from self.graph(made.body, times * count)
+        if made.cond is not None:
+            yield from self.graph(made.cond, times * (count + 1))
+
+    def op(self, op: Definition, times: int) -> OpCost:
+        self.open_sizes |= any(DYNAMIC in _sizes(x) for x in (*op.operands, *op.results))
+        flops, transcendentals = self.computed(op)
+        name = op.name.removeprefix("stablehlo.")
+        if op.name == "stablehlo.custom_call":
+            name = f"custom_call @{op.attributes['call_target_name'].value}"
+        type_ = ", ".join(str(y.type).removeprefix("tensor<").removesuffix(">") for y in op.results)
+        cost = OpCost(
+            name, type_, describe(op.location), flops + transcendentals, transcendentals, _moved(op), times
+        )
+        return replace(
+            cost, flops=cost.flops * times, transcendentals=transcendentals * times, bytes=cost.bytes * times
+        )
+
+    def computed(self, op: Definition) -> tuple[int, int]:
+        """FLOPs, and functions such as an exponential, of one run of an op."""
+        name = op.name.partition(".")[2]
+        if op.name.startswith("chlo.") and name not in ("conj", "constant_like", "square"):
+            return 0, _real_size(op.result) if name not in ("top_k",) else 0
+        if name in TRANSCENDENTAL:
+            return 0, _real_size(op.result)
+        if name in SINGLE:
+            return _counted(op) * _complex(op.result, SINGLE[name]), 0
+        if name in FORMULAS:
+            return FORMULAS[name](op), 0
+        if name not in NOTHING:
+            self.uncounted.append(
+                name if name != "custom_call" else f"@{op.attributes['call_target_name'].value}"
+            )
+        return 0, 0
+
+
+# ---- sizes -------------------------------------------------------------------------------------------------------
+
+
+def _sizes(x: Value) -> tuple[int, ...]:
+    return sizes_in(x.type) if isinstance(x.type, ir.RankedTensorType) else ()
+
+
+def size(x: Value) -> int:
+    """The number of elements; of an open size, one."""
+    return math.prod(n if n != DYNAMIC else 1 for n in _sizes(x))
+
+
+def size_in_bytes(x: Value) -> int:
+    """The bytes that a value takes; a truth value takes one."""
+    if not isinstance(x.type, ir.RankedTensorType):
+        return 0
+    element, parts = x.type.element_type, 1
+    if isinstance(element, ir.ComplexType):
+        element, parts = element.element_type, 2
+    width = getattr(element, "width", 8)
+    return size(x) * parts * max(1, (width + 7) // 8)
+
+
+def _is_float(x: Value) -> bool:
+    element = getattr(x.type, "element_type", None)
+    return isinstance(element, ir.FloatType | ir.ComplexType)
+
+
+def _complex(x: Value, of_complex: int) -> int:
+    """What one operation on the elements takes in real ones."""
+    return of_complex if isinstance(getattr(x.type, "element_type", None), ir.ComplexType) else 1
+
+
+def _real_size(x: Value) -> int:
+    return size(x) if _is_float(x) else 0
+
+
+def _counted(op: Definition) -> int:
+    """The elements of the result, if the op computes with floats."""
+    return size(op.results[0]) if op.operands and _is_float(op.operands[0]) else 0
+
+
+def _moved(op: Definition) -> int:
+    """The bytes that an op reads and writes; of what it only takes a part of, the part."""
+    name, written = op.name.partition(".")[2], sum(map(size_in_bytes, op.results))
+    if name in IN_PLACE:
+        return 0
+    if name in PARTS:
+        return 2 * written + sum(map(size_in_bytes, op.operands[1:]))
+    if name == "dynamic_update_slice":
+        return 2 * size_in_bytes(op.operands[1])
+    if name == "scatter":
+        count = len(op.results)
+        return size_in_bytes(op.operands[count]) + 3 * sum(map(size_in_bytes, op.operands[count + 1 :]))
+    return written + sum(map(size_in_bytes, op.operands))
+
+
+# ---- formulas ----------------------------------------------------------------------------------------------------
+
+FREE = frozenset({"stablehlo.constant", "stablehlo.return", "tidu.bind"})
+"""Ops that cost nothing."""
+
+IN_PLACE = frozenset({"bitcast_convert", "get_tuple_element", "optimization_barrier", "reshape", "tuple"})
+"""Ops whose results need not be written."""
+
+PARTS = frozenset({"dynamic_gather", "dynamic_slice", "gather", "real_dynamic_slice", "slice"})
+"""Ops that read as much as they write, however large their operand is."""
+
+SINGLE = {
+    **dict.fromkeys(("abs", "ceil", "clamp", "compare", "floor", "maximum", "minimum", "negate"), 2),
+    **dict.fromkeys(("reduce_precision", "remainder", "round_nearest_afz", "round_nearest_even", "sign"), 2),
+    "add": 2,
+    "subtract": 2,
+    "conj": 1,
+    "multiply": 6,
+    "square": 6,
+    "divide": 11,
+}
+"""Ops of one operation an element, and how many real ones that is for a complex element."""
+
+TRANSCENDENTAL = frozenset(
+    "atan2 cbrt cosine exponential exponential_minus_one log log_plus_one logistic power rsqrt sine sqrt tan "
+    "tanh".split()
+)
+
+NOTHING = frozenset(
+    "and after_all all_gather all_to_all bitcast_convert broadcast broadcast_in_dim case collective_broadcast "
+    "collective_permute complex concatenate constant_like convert count_leading_zeros create_token "
+    "dynamic_broadcast_in_dim dynamic_gather dynamic_iota dynamic_pad dynamic_reshape dynamic_slice "
+    "dynamic_update_slice gather get_dimension_size get_tuple_element imag infeed iota is_finite not "
+    "optimization_barrier or outfeed pad partition_id popcnt real real_dynamic_slice recv replica_id reshape reverse "
+    "rng rng_bit_generator select send set_dimension_size shift_left shift_right_arithmetic shift_right_logical slice "
+    "top_k transpose tuple xor".split()
+)
+"""Ops that move data, or compute with integers."""
+
+
+def _body(op: Definition) -> int:
+    """The float operations of a region of scalars."""
+    count = 0
+    for region in op.regions:
+        for block in region.blocks:
+            for inner in operations(block):
+                name = inner.name.partition(".")[2]
+                if (name in SINGLE or name in TRANSCENDENTAL) and _is_float(inner.operands[0]):
+                    count += _complex(inner.operands[0], SINGLE.get(name, 1))
+    return count
+
+
+def _dot(summed: int, op: Definition) -> int:
+    per_product = 8 if _complex(op.result, 2) == 2 else 2
+    return per_product * size(op.result) * summed if _is_float(op.result) else 0
+
+
+def _dot_general(op: Definition) -> int:
+    numbers = hlo.DotDimensionNumbers(op.attributes["dot_dimension_numbers"])
+    sizes = _sizes(op.operands[0])
+    return _dot(math.prod(sizes[i] for i in numbers.lhs_contracting_dimensions if sizes[i] != DYNAMIC), op)
+
+
+def _plain_dot(op: Definition) -> int:
+    sizes = _sizes(op.operands[0])
+    return _dot(sizes[-1] if sizes and sizes[-1] != DYNAMIC else 1, op)
+
+
+def _convolution(op: Definition) -> int:
+    numbers = hlo.ConvDimensionNumbers(op.attributes["dimension_numbers"])
+    sizes = _sizes(op.operands[1])
+    window = math.prod(sizes[i] for i in numbers.kernel_spatial_dimensions)
+    return _dot(window * sizes[numbers.kernel_input_feature_dimension], op)
+
+
+def _reduce(op: Definition) -> int:
+    return max(0, size(op.operands[0]) - size(op.results[0])) * _body(op)
+
+
+def _reduce_window(op: Definition) -> int:
+    window = int(math.prod(op.attributes["window_dimensions"]))
+    return size(op.results[0]) * max(0, window - 1) * _body(op)
+
+
+def _select_and_scatter(op: Definition) -> int:
+    window = math.prod(op.attributes["window_dimensions"]) if "window_dimensions" in op.attributes else 1
+    return size(op.operands[1]) * max(1, window) * int(_is_float(op.operands[0]))
+
+
+def _scatter(op: Definition) -> int:
+    return size(op.operands[len(op.results) + 1]) * _body(op)
+
+
+def _sort(op: Definition) -> int:
+    sizes = _sizes(op.operands[0])
+    n = sizes[op.attributes["dimension"].value] if sizes else 1
+    return size(op.operands[0]) * max(1, math.ceil(math.log2(max(2, n)))) * _body(op)
+
+
+def _fft(op: Definition) -> int:
+    lengths = list(op.attributes["fft_length"])
+    n = math.prod(lengths)
+    real = "RFFT" in str(op.attributes["fft_type"])
+    x = op.result if "IRFFT" in str(op.attributes["fft_type"]) else op.operands[0]
+    transforms = size(x) // max(1, math.prod(_sizes(x)[-len(lengths) :]))
+    return int(transforms * (2.5 if real else 5) * n * math.log2(max(2, n)))
+
+
+def _cholesky(op: Definition) -> int:
+    n = _sizes(op.result)[-1]
+    return size(op.result) * n // 3 * (4 if _complex(op.result, 2) == 2 else 1)
+
+
+def _triangular_solve(op: Definition) -> int:
+    n = _sizes(op.operands[0])[-1]
+    return size(op.result) * n * (4 if _complex(op.result, 2) == 2 else 1)
+
+
+def _per_element(count: int) -> Callable[[Definition], int]:
+    return lambda op: count * size(op.operands[0])
+
+
+def _all_reduce(op: Definition) -> int:
+    return sum(map(size, op.operands)) * _body(op)
+
+
+FORMULAS: dict[str, Callable[[Definition], int]] = {
+    "all_reduce": _all_reduce,
+    "batch_norm_grad": _per_element(12),
+    "batch_norm_inference": _per_element(4),
+    "batch_norm_training": _per_element(8),
+    "cholesky": _cholesky,
+    "convolution": _convolution,
+    "dot": _plain_dot,
+    "dot_general": _dot_general,
+    "fft": _fft,
+    "map": lambda op: size(op.result) * _body(op),
+    "reduce": _reduce,
+    "reduce_scatter": _all_reduce,
+    "reduce_window": _reduce_window,
+    "scatter": _scatter,
+    "select_and_scatter": _select_and_scatter,
+    "sort": _sort,
+    "triangular_solve": _triangular_solve,
+}
+"""FLOPs of one run of the ops that have a formula of their own."""
