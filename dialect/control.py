@@ -18,7 +18,7 @@ from typing import Any
 
 from torch_mlir import ir
 
-from tiduc.dialect.errors import RequestError, Unsupported
+from tiduc.dialect.errors import OpenSize, RequestError, Unsupported
 from tiduc.dialect.graph import CARRIER, OWN, TARGET, Definition, Graph, Value
 from tiduc.dialect.regions import outer, region_graph
 from tiduc.dialect.trip_count import trip_count
@@ -240,6 +240,12 @@ def only_vjp(op: Definition) -> Unsupported:
     vjp = op.attributes[GRAPHS][0].value
     message = f"the function's own derivative is the VJP @{vjp}; there is reverse mode, any number of times"
     return Unsupported(f"unsupported jvp AD rule for func.call: {message}", op.location)
+
+
+def open_loop(error: OpenSize, location: Any) -> Unsupported:
+    """The refusal of reverse mode where a loop carries, or keeps, what has a size that is known only when it runs."""
+    message = f"{error.message}, or take forward mode, which asks for no sizes"
+    return Unsupported(f"unsupported transpose AD rule for stablehlo.while: {message}", location)
 
 
 def is_kept(view: View, op: Definition) -> bool:

@@ -19,22 +19,31 @@ SMALL = 12
 """As many ops of a function cost less than what is spent on calling it."""
 
 
+Calls = dict[str, list[tuple[Any, str]]]
+"""Of each function, the calls in it, and whom they call."""
+
+CONTROL = ("stablehlo.while", "stablehlo.case", "stablehlo.if")
+"""Ops whose regions become graphs, in which calls stay calls; the regions of others know no graphs."""
+
+
 def settle_calls(functions: Mapping[str, Any], roots: list[str], inline: bool) -> list[str]:
     """Inlines, or makes `tidu.call`s of, all calls that the roots lead to; the functions still called.
 
-    With `inline`, all are inlined that may be. `Unsupported` where a function calls itself, through whichever others.
+    With `inline`, all are inlined that may be. `Unsupported` where a function calls itself, through whichever others,
+    or where one that may not be inlined is called in a region that must hold no calls.
     """
-    order = _callees_first(functions, roots)
-    count = Counter(callee for name in order for _, callee in _calls(functions[name]))
+    calls, order = _calls_first(functions, roots)
+    count = Counter(callee for found in calls.values() for _, callee in found)
+    flat = _without_calls(functions, calls, order)
     called: dict[str, None] = {}
     for name in order:
-        for call, callee in _calls(functions[name]):
-            function = functions.get(callee)
-            if function is None or not len(function.regions[0].blocks):
-                raise Unsupported(f"@{callee} is called, but has no body", call.location)
+        for call, callee in calls[name]:
+            function = functions[callee]
             wanted = "no_inline" not in function.attributes
             cheap = wanted and (count[callee] == 1 or _size(function) <= SMALL)
-            if _may_be_inlined(function) and (inline or cheap or holds_draws(function)):
+            if _holder(call) is not None:
+                _inline(call, flat[callee])
+            elif _may_be_inlined(function) and (inline or cheap or holds_draws(function)):
                 _inline(call, function)
             else:
                 called[callee] = None
@@ -54,26 +63,63 @@ def _calls(function: Any) -> list[tuple[Any, str]]:
     return found
 
 
-def _callees_first(functions: Mapping[str, Any], roots: list[str]) -> list[str]:
+def _calls_first(functions: Mapping[str, Any], roots: list[str]) -> tuple[Calls, list[str]]:
+    """The calls of all functions that the roots lead to, and these functions, callees before callers."""
+    calls: Calls = {}
     order: list[str] = []
-    state: dict[str, bool] = {}
+    done: set[str] = set()
     stack: list[tuple[str, Any]] = [(name, None) for name in roots]
     while stack:
         name, call = stack[-1]
-        if name not in state:
-            state[name] = False
-            for inner, callee in _calls(functions[name]) if name in functions else ():
-                if state.get(callee) is False:
-                    raise Unsupported(f"the call of @{callee} is recursive", inner.location)
-                if callee not in state:
-                    stack.append((callee, inner))
-        else:
+        if name in calls:
             stack.pop()
-            if not state[name]:
-                state[name] = True
-                if name in functions:
-                    order.append(name)
-    return order
+            if name not in done:
+                done.add(name)
+                order.append(name)
+            continue
+        function = functions.get(name)
+        if function is None or not len(function.regions[0].blocks):
+            raise Unsupported(
+                f"@{name} is called, but has no body", call.location if call is not None else None
+            )
+        calls[name] = _calls(function)
+        for inner, callee in calls[name]:
+            if callee not in calls:
+                stack.append((callee, inner))
+            elif callee not in done:
+                raise Unsupported(f"the call of @{callee} is recursive", inner.location)
+    return calls, order
+
+
+def _without_calls(functions: Mapping[str, Any], calls: Calls, order: list[str]) -> dict[str, Any]:
+    """Copies of the functions that are called in regions which must hold no calls, in which all is inlined."""
+    wanted: dict[str, tuple[Any, str]] = {}
+    for name in reversed(order):  # callers before callees
+        for call, callee in calls[name]:
+            holder = _holder(call)
+            if holder is not None or name in wanted:
+                wanted.setdefault(callee, (call, holder.name if holder is not None else wanted[name][1]))
+    flat: dict[str, Any] = {}
+    for name in order:
+        if name in wanted:
+            function, (call, holder) = functions[name], wanted[name]
+            if not _may_be_inlined(function):
+                message = f"@{name} is called in a region of {holder}, but may not be inlined"
+                raise Unsupported(message, call.location)
+            flat[name] = function.clone().operation
+            for inner, callee in _calls(flat[name]):
+                _inline(inner, flat[callee])
+    return flat
+
+
+def _holder(call: Any) -> Any | None:
+    """The op around a call, in a region of which there are no calls of graphs."""
+    op = call.parent
+    while op.name != "func.func":
+        if op.name not in CONTROL:
+            return op
+        op = op.parent
+    return None
 
 
 def _may_be_inlined(function: Any) -> bool:

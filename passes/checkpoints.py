@@ -26,7 +26,6 @@ from tiduc.passes.stacks import bound, total
 from tiduc.passes.steps import (
     Place,
     Step,
-    filled,
     index_type,
     members_of,
     new_input,

@@ -59,7 +59,8 @@ def lower(
     steps = [_native(_MERGE_EQUAL), simplify, _native(_FOLD)]
     if not any(map(_is_misread, graphs)):
         steps.insert(0, _native(_STABLEHLO))  # what it makes anew, the next one merges
-    _until_settled(function, [partial(step, module.operation) for step in steps])
+    bodies = [op.regions[0].blocks[0].operations for op in operations(module.body)]
+    _until_settled(bodies, [partial(step, module.operation) for step in steps])
     _return_held(function, held)
     if any(definition.name == BROADCAST for definition in graph.definitions):
         say_expanding(function, list(graph.inputs.values()))
@@ -80,14 +81,13 @@ def _native(name: str) -> Callable[[Any], None]:
     return manager.run  # type: ignore[no-any-return]
 
 
-def _until_settled(function: Any, steps: Sequence[Callable[[], None]]) -> None:
-    """Repeats the steps, each of which settles by itself, until all have run since the body last got smaller."""
-    body = function.regions[0].blocks[0].operations
-    size, settled = len(body), 0
+def _until_settled(bodies: Sequence[Any], steps: Sequence[Callable[[], None]]) -> None:
+    """Repeats the steps, each of which settles by itself, until all have run since a function last got smaller."""
+    size, settled = sum(map(len, bodies)), 0
     for step in cycle(steps):
         step()
-        settled = settled + 1 if len(body) == size else 1
-        size = len(body)
+        before, size = size, sum(map(len, bodies))
+        settled = settled + 1 if size == before else 1
         if settled == len(steps):
             return
 

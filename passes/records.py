@@ -32,9 +32,9 @@ class Pushes:
     def _find(self, cluster: Cluster) -> None:
         scope, made = self._scope, self._made
         for at, x in made.elements.items():
-            if at[0] in cluster.members and 0 not in shape(x):
+            if at[0] in cluster.members:
                 readers = [op for op in at[0].used.get(at[1], ()) if _is_outside(scope, cluster, op)]
-                if readers:
+                if readers and 0 not in shape(x):
                     one_by_one = all(_reads_elements(scope, op, at) for op in readers)
                     (self.single if one_by_one else self.whole).append(at)
         found = counters(made) if cluster.members[0].record.cond is not None else {}

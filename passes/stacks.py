@@ -4,8 +4,8 @@ from collections.abc import Sequence
 from math import prod
 from typing import Any
 
-from tiduc.dialect.control import Loop, draws, sequence_type
-from tiduc.dialect.errors import Unsupported
+from tiduc.dialect.control import Loop, draws, open_loop, sequence_type
+from tiduc.dialect.errors import OpenSize, Unsupported
 from tiduc.dialect.graph import Value
 from tiduc.dialect.types import bits
 from tiduc.passes.clusters import Cluster, Member, Scope, give_results
@@ -91,14 +91,17 @@ def emit_loops(scope: Scope, cluster: Cluster) -> None:
     count = length(cluster)
     if cluster.counter is not None:
         cluster.count = cluster.counter.count
-    if count == 0:
-        _emit_none(scope, cluster)
-    elif all(source.leader.reverse == cluster.leader.reverse for source in cluster.again):
-        emit_stacked(scope, cluster, count)
-    elif cluster.memory == "sqrt" and count is not None:
-        emit_segmented(scope, cluster, count)
-    else:
-        emit_recomputed(scope, cluster, count)
+    try:
+        if count == 0:
+            _emit_none(scope, cluster)
+        elif all(source.leader.reverse == cluster.leader.reverse for source in cluster.again):
+            emit_stacked(scope, cluster, count)
+        elif cluster.memory == "sqrt" and count is not None:
+            emit_segmented(scope, cluster, count)
+        else:
+            emit_recomputed(scope, cluster, count)
+    except OpenSize as error:
+        raise open_loop(error, cluster.members[0].ops[0].location) from None
 
 
 def total(scope: Scope, cluster: Cluster) -> Value:

@@ -10,7 +10,8 @@ with the primal loop, from stacks or from checkpoints, is decided when lowering.
 from collections.abc import Sequence
 from typing import Any
 
-from tiduc.dialect.control import LOOP, Loop, emit_loop, loop
+from tiduc.dialect.control import LOOP, Loop, emit_loop, loop, open_loop
+from tiduc.dialect.errors import OpenSize
 from tiduc.dialect.graph import Definition, Value, stem
 from tiduc.dialect.types import with_shape
 from tiduc.passes.rules.call import transposed
@@ -119,7 +120,13 @@ def _replaced(made: Loop, **changed: Any) -> Loop:
 
 @transpose(LOOP)
 def loop_transpose(b: Any, op: Definition, ct: Tangents, active: Sequence[bool]) -> list[Any]:
-    made = loop(b.view, op)
+    try:
+        return _backwards(b, loop(b.view, op), ct, active)
+    except OpenSize as error:
+        raise open_loop(error, op.location) from None
+
+
+def _backwards(b: Any, made: Loop, ct: Tangents, active: Sequence[bool]) -> list[Any]:
     n, m = len(made.inits), len(made.sequences)
     linear = tuple([i < n or flag for i, flag in enumerate(active)])
     key = "transposed", made.body.name, linear, tuple([t is not None for t in ct])

@@ -1,7 +1,7 @@
 """More of these programs: branches and calls; they join the table of `control_flow_texts`."""
 
 import numpy as np
-from control_flow_texts import X, Y, counted, text
+from control_flow_texts import W, X, Y, counted, text
 
 # ---- branches -------------------------------------------------------------------------------------------------
 
@@ -107,4 +107,33 @@ text(
   }}""",
     X,
     1.4,
+)
+
+text(  # a function, a + c + a c, that calls another and is called in a region where no call may stay, and elsewhere
+    "call_in_reduce",
+    """func.func private @g(%a: !f, %c: !f) -> !f attributes {no_inline} {
+    %s = stablehlo.multiply %a, %c : !f
+    return %s : !f
+  }
+  func.func private @f(%a: !f, %c: !f) -> !f attributes {no_inline} {
+    %h = stablehlo.constant dense<5.000000e-01> : !f
+    %b = stablehlo.multiply %h, %a : !f
+    %s = call @g(%b, %c) : (!f, !f) -> !f
+    %t = call @g(%c, %b) : (!f, !f) -> !f
+    %u = stablehlo.add %s, %t : !f
+    %v = stablehlo.add %a, %c : !f
+    %w = stablehlo.add %u, %v : !f
+    return %w : !f
+  }
+  func.func @main(%x: !v, %y: !f) -> (!f, !f) {
+    %r = stablehlo.reduce(%x init: %y) across dimensions = [0] : (!v, !f) -> !f
+      reducer(%a: !f, %c: !f) {
+        %s = func.call @f(%a, %c) : (!f, !f) -> !f
+        stablehlo.return %s : !f
+      }
+    %q = call @f(%r, %y) : (!f, !f) -> !f
+    return %r, %q : !f, !f
+  }""",
+    W,
+    Y,
 )

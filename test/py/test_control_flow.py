@@ -176,6 +176,31 @@ def test_recursion_is_refused() -> None:
         tiduc.load(text)
 
 
+def test_a_function_with_a_rule_of_its_own_stays_a_call() -> None:
+    """So it cannot be called where there are no calls, as in a region of a reduction."""
+    text = """
+func.func private @f(%a: tensor<f64>, %b: tensor<f64>) -> tensor<f64> attributes {tidu.vjp = @f_vjp} {
+  %0 = stablehlo.add %a, %b : tensor<f64>
+  return %0 : tensor<f64>
+}
+func.func private @f_vjp(%a: tensor<f64>, %b: tensor<f64>, %c: tensor<f64>) -> (tensor<f64>, tensor<f64>) {
+  return %c, %c : tensor<f64>, tensor<f64>
+}
+func.func @main(%x: tensor<3xf64>) -> tensor<f64> {
+  %zero = stablehlo.constant dense<0.0> : tensor<f64>
+  %0 = stablehlo.reduce(%x init: %zero) across dimensions = [0] : (tensor<3xf64>, tensor<f64>) -> tensor<f64>
+    reducer(%a: tensor<f64>, %b: tensor<f64>) {
+      %1 = func.call @f(%a, %b) : (tensor<f64>, tensor<f64>) -> tensor<f64>
+      stablehlo.return %1 : tensor<f64>
+    }
+  return %0 : tensor<f64>
+}"""
+    with pytest.raises(
+        tiduc.Unsupported, match=r"-:13:12: error: @f is called in a region of stablehlo.reduce"
+    ):
+        tiduc.load(text)
+
+
 def test_inline() -> None:
     """A function of some size stays one, unless it is to be inlined."""
     lines = "".join(
@@ -233,3 +258,10 @@ def test_on_iree(name: str) -> None:
     both = program.vjp().jvp(wrt)
     point += [like(y, rng) for y in outputs] + [like(point[i], rng) for i in wrt]
     agree(both.compile()(*point), evaluate(both.text, point))
+
+
+def test_reverse_over_reverse_on_iree() -> None:
+    """Of a loop of unknown length, whose second transpose runs both of the first order again."""
+    function, given = UNBOUNDED["newton"]
+    twice, point = tiduc.load(exported(flat(function), given)).grad().grad(), [np.asarray(x) for x in given]
+    agree(twice.compile()(*point), evaluate(twice.text, point))

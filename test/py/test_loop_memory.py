@@ -159,6 +159,16 @@ def test_checkpoints_are_few() -> None:
     assert not stacks(text, 100) and "tensor<34x3xf64>" in text
 
 
+@pytest.mark.parametrize("memory", ["sqrt", "log"])
+def test_checkpoints_are_few_at_order_two(memory: str) -> None:
+    """Reverse over reverse keeps no array of all iterations either, and `hvp`, one loop a direction, as little."""
+    function, arguments = counted(100)
+    program = replace(tiduc.load(exported(function, arguments)), loop_memory=memory)
+    for twice in (program.grad().vjp(), program.hvp()):
+        assert not stacks(twice.text, 100)
+    assert stacks(replace(program, loop_memory="stack").grad().vjp().text, 100)
+
+
 def test_large_stacks_are_not_made_unasked() -> None:
     function, _ = counted(100_000)
     arguments = random((1000,), (1000,))
@@ -243,6 +253,19 @@ def test_the_loop_overrides() -> None:
     assert not stacks(program.grad().text, 100)
     with pytest.raises(tiduc.TiducError, match="stack, sqrt, log, auto"):
         _ = tiduc.load(said('tidu.loop_memory = "much"')).grad().text
+
+
+def test_open_carries_go_forwards_only() -> None:
+    """Arrays of what a loop carries need its sizes: reverse mode is refused by the op's name."""
+    text = said("").replace("tensor<f64>", "tensor<?xf64>")
+    assert "stablehlo.while" in tiduc.load(text).jvp().text
+    refusal = r"-:5:10: error: .* rule for stablehlo.while: .* make shapes static .*, or take forward mode"
+    for memory in MEMORIES:
+        for counter in ("%n", "%three"):
+            limited = text.replace("%one =", "%three = stablehlo.constant dense<3> : tensor<i32>\n  %one =")
+            limited = limited.replace("%i, %n", f"%i, {counter}")
+            with pytest.raises(tiduc.Unsupported, match=refusal.replace(":5:", ":6:")):
+                _ = replace(tiduc.load(limited).vjp(), loop_memory=memory).text
 
 
 # ---- values that are overwritten -----------------------------------------------------------------------------
