@@ -27,6 +27,7 @@ class Interpreted:
         self._type = ir.TypeAttr(function.attributes["function_type"]).value
         run_passes(self._module.operation, _LEGAL)
         _reorder_convolutions(self._module)
+        _fill_empty_products(self._module)
         _split_complex(self._module, function, self._type)
 
     @stage
@@ -137,6 +138,29 @@ def _reorder_convolutions(module: Any) -> None:
             "stablehlo.transpose", [type_], [canonical.result], {"permutation": back}, ip=ip
         )
         op.results[0].replace_all_uses_with(turned.result)
+        op.erase()
+
+
+def _fill_empty_products(module: Any) -> None:
+    """Makes zeros of products that sum over nothing, at which the interpreter aborts the process."""
+    found: list[Any] = []
+
+    def note(op: Any) -> Any:
+        if op.operation.name == "stablehlo.dot_general":
+            numbers = _stablehlo.DotDimensionNumbers(op.attributes["dot_dimension_numbers"])
+            sizes = ir.RankedTensorType(op.operands[0].type).shape
+            if any(sizes[d] == 0 for d in numbers.lhs_contracting_dimensions):
+                found.append(op.operation)
+        return ir.WalkResult.ADVANCE
+
+    module.operation.walk(note)
+    for op in found:
+        type_, number, ip = op.results[0].type, ir.IntegerType.get_signless(32), ir.InsertionPoint(op)
+        counted = ir.RankedTensorType.get(type_.shape, number)
+        zero = ir.DenseElementsAttr.get_splat(counted, ir.IntegerAttr.get(number, 0))
+        zeros = ir.Operation.create("stablehlo.constant", [counted], [], {"value": zero}, ip=ip)
+        made = ir.Operation.create("stablehlo.convert", [type_], [zeros.result], ip=ip)
+        op.results[0].replace_all_uses_with(made.result)
         op.erase()
 
 

@@ -16,7 +16,7 @@ from tiduc.eager.executors import Compiling, Executor, Interpreter, Iree
 from tiduc.eager.gradients import backward_from, grad
 from tiduc.eager.graphs import Graphs, RecordedGraph, TransposedLinear
 from tiduc.eager.record import EagerInput, EagerOutput, KeySource, Recorder, Trace
-from tiduc.eager.session import Session, executing, no_grad, session
+from tiduc.eager.session import Session, executing, no_grad, rehearsing, session
 from tiduc.eager.walk import backward, recorded_backward
 
 __all__ = [
@@ -41,5 +41,6 @@ __all__ = [
     "grad",
     "no_grad",
     "recorded_backward",
+    "rehearsing",
     "session",
 ]

@@ -133,7 +133,8 @@ class Array(NDArrayOperatorsMixin):
     def _held(self) -> None:
         key = self.value.key
         assert isinstance(key, Key)
-        key.holders.append(weakref.ref(self))
+        if all(holder() is not self for holder in key.holders):
+            key.holders.append(weakref.ref(self))
 
     @property
     def is_leaf(self) -> bool:
@@ -356,6 +357,9 @@ class Array(NDArrayOperatorsMixin):
 
     def __index__(self) -> int:
         return int(self.data.__index__())
+
+    def __format__(self, spec: str) -> str:
+        return format(self.item() if not self.ndim else str(self), spec)
 
     def __repr__(self) -> str:
         shown = np.array2string(self.data, separator=", ", prefix="Array(")

@@ -14,7 +14,7 @@ import numpy as np
 from torch_mlir import ir
 
 from tiduc.dialect.context import parse, stage
-from tiduc.dialect.errors import CompileError
+from tiduc.dialect.errors import CompileError, InputError
 from tiduc.dialect.graph import operations
 from tiduc.eager.graphs import Data, RecordedGraph, TransposedLinear
 from tiduc.runtime.reference import Interpreted
@@ -80,11 +80,29 @@ class _Cached:
 
 
 class Interpreter(_Cached):
-    """Runs graphs by StableHLO's reference interpreter; has all real and complex types of NumPy's own."""
+    """Runs graphs by StableHLO's reference interpreter.
+
+    `InputError` for arrays of types that are not NumPy's own, such as bfloat16.
+    """
 
     def _make(self, graph: RecordedGraph) -> Run:
+        for type_ in (*graph.input_types, *graph.output_types):
+            if type_.dtype is not None and not type_.dtype.isbuiltin == 1:
+                raise InputError(f"the interpreter has no arrays of {type_.dtype}; IREE may have")
         interpreted = Interpreted(graph.text)
-        return lambda *arguments: interpreted(arguments)
+        return lambda *arguments: [np.asarray(y) for y in interpreted(arguments)]
+
+
+class Rehearsal(Interpreter):
+    """The interpreter, which notes what it runs; `graphs` has each once, for an executor that is to compile them."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.graphs: dict[RecordedGraph, None] = {}
+
+    def _ready(self, graph: RecordedGraph) -> Run:
+        self.graphs[graph] = None
+        return super()._ready(graph)
 
 
 class Iree(_Cached):

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from tiduc.eager.executors import Executor, Iree
+from tiduc.eager.executors import Compiling, Executor, Iree, Rehearsal
 from tiduc.eager.graphs import Emit, RecordedGraph
 from tiduc.eager.record import EagerInput, Recorder
 
@@ -80,6 +80,27 @@ def executing(executor: Executor) -> Iterator[Session]:
         yield session()
     finally:
         _session.reset(token)
+
+
+@contextmanager
+def rehearsing() -> Iterator[None]:
+    """Runs the block by the interpreter; then its executor compiles all that was run there, in one module.
+
+    Without it, forward ops are compiled one by one as they are met, which takes longer.  Does nothing for an executor
+    that does not compile.
+    """
+    here = session()
+    executor = here.executor
+    if not isinstance(executor, Compiling):
+        yield
+        return
+    rehearsal = Rehearsal()
+    here.executor = rehearsal
+    try:
+        yield
+    finally:
+        here.executor = executor
+    executor.prepare(list(rehearsal.graphs))
 
 
 @contextmanager
