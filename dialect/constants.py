@@ -1,11 +1,14 @@
 """Elements attributes: what constants hold."""
 
 import functools
+import re
 from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike
 from torch_mlir import ir
+
+_RESOURCE = re.compile(r'dense_resource<("(?:[^"\\]|\\.)*"|[^>]*)>')
 
 
 def dense(value: ArrayLike | complex, type_: Any) -> Any:
@@ -34,3 +37,33 @@ def _scalar(value: Any, element_type: Any) -> Any:
     if isinstance(element_type, ir.FloatType):
         return ir.FloatAttr.get(element_type, float(value))
     return ir.IntegerAttr.get(element_type, int(value))
+
+
+def resource_name(value: Any) -> str | None:
+    """The name of the resource that an elements attribute refers to; None for one that holds its elements."""
+    if isinstance(value, ir.DenseElementsAttr):
+        return None
+    found = _RESOURCE.match(str(value))
+    if found is None:
+        return None
+    if not found[1].startswith('"'):
+        return found[1]
+    return str(ir.StringAttr(ir.Attribute.parse(found[1], value.context)).value)
+
+
+def constants_in(op: Any) -> list[Any]:
+    """The constants of StableHLO in an op, at any depth."""
+    found: list[Any] = []
+
+    def look(inner: Any) -> Any:
+        if inner.operation.name == "stablehlo.constant":
+            found.append(inner.operation)
+        return ir.WalkResult.ADVANCE
+
+    op.walk(look, ir.WalkOrder.PRE_ORDER)
+    return found
+
+
+def has_resources(module: Any) -> bool:
+    """Some constant of the module is a resource, whose text would be twice as long as its bytes."""
+    return any(resource_name(op.attributes["value"]) is not None for op in constants_in(module.operation))

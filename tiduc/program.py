@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from torch_mlir import ir
 
+from tiduc.dialect.constants import has_resources
 from tiduc.dialect.context import parse, read, stage
 from tiduc.dialect.control import called
 from tiduc.dialect.errors import RequestError
@@ -17,6 +18,7 @@ from tiduc.dialect.known_sizes import known_sizes
 from tiduc.dialect.shardy import shardings_among
 from tiduc.dialect.view import View
 from tiduc.dialect.write import write_graph
+from tiduc.emit import bytecode
 from tiduc.jacobians import batched, hessian, jacobian, laplacian
 from tiduc.passes.import_stablehlo import import_stablehlo
 from tiduc.passes.iree import legalize_for_iree
@@ -219,10 +221,14 @@ class Program:
     # ---- what becomes of it --------------------------------------------------------------------------------
 
     def save(self, path: str | os.PathLike[str]) -> None:
-        """Writes its StableHLO text to a file, whole or not at all; `TiducError` where that fails."""
-        text = self.text
+        """Writes its StableHLO to a file, whole or not at all; `TiducError` where that fails.
+
+        As text, or as bytecode where constants are resources.
+        """
+        large = has_resources(self.module)
+        data = bytecode(self.module) if large else self.text.encode("utf-8", "surrogateescape")
         with written_whole(path) as file:
-            file.write(text.encode("utf-8", "surrogateescape"))
+            file.write(data)
 
     def compile(
         self, target: str = "cpu", *, limits: "Limits | None" = None, cached: bool = True
@@ -257,14 +263,14 @@ class Program:
         return Source(self._reflected(cpu=chosen.linker == "system"), target, f"@{self.name}")
 
     @stage
-    def _reflected(self, cpu: bool) -> str:
-        """Its text as IREE gets it, with locations, for the compiler's diagnostics, and its signature."""
+    def _reflected(self, cpu: bool) -> str | bytes:
+        """Its text as IREE gets it, or bytecode, with locations, for the compiler's diagnostics, and its signature."""
         module = self.module.operation.clone().operation
         legalize_for_iree(module, cpu)
         function = next(iter(module.regions[0].blocks[0].operations))
         described = {REFLECTION: ir.StringAttr.get(reflection(self.signature))}
         function.operation.attributes["iree.reflection"] = ir.DictAttr.get(described)
-        return str(module.get_asm(enable_debug_info=True))
+        return bytecode(module) if has_resources(module) else str(module.get_asm(enable_debug_info=True))
 
     # ---- steps ---------------------------------------------------------------------------------------------
 

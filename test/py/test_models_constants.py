@@ -10,8 +10,9 @@ from torch_mlir import ir
 
 import tiduc
 from tiduc.cli import run
+from tiduc.dialect.constants import has_resources
 from tiduc.dialect.context import context, parse
-from tiduc.models.constants import INLINE, freeze, has_resources, lift
+from tiduc.models.constants import INLINE, freeze, lift
 from tiduc.models.model import model_of
 from tiduc.runtime.signature import DTYPES, ELEMENTS
 from tiduc.runtime.weights import read_weights, write_weights

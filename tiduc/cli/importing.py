@@ -6,9 +6,9 @@ import click
 
 from tiduc.cli.diagnostics import about, waiting
 from tiduc.cli.files import OUTPUT, write, write_binary
+from tiduc.dialect.constants import has_resources
 from tiduc.dialect.errors import RequestError
 from tiduc.emit import EMITTERS, emit
-from tiduc.models.constants import has_resources
 from tiduc.models.files import import_model
 from tiduc.runtime.weights import write_weights
 

@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 from torch_mlir import ir
 
-from tiduc.dialect.constants import dense
+from tiduc.dialect.constants import constants_in, dense, resource_name
 from tiduc.dialect.context import stage
 from tiduc.dialect.errors import RequestError
 from tiduc.dialect.graph import operations
@@ -27,7 +27,6 @@ from tiduc.runtime.signature import DTYPES
 INLINE = 4096  # bytes; a constant of no more is in the text, where passes may fold it
 
 _CONSTANT = "stablehlo.constant"
-_KEY = re.compile(r'dense_resource<("(?:[^"\\]|\\.)*"|[^>]*)>')
 _HEX = re.compile(r': "0x([0-9A-Fa-f]*)"')
 _ALIGNMENT = 4  # bytes that say the alignment, before those of a resource
 
@@ -97,11 +96,6 @@ def elements(array: Array, type_: Any, name: str) -> Any:
     return ir.DenseElementsAttr.get(raw, type=type_)
 
 
-def has_resources(module: Any) -> bool:
-    """Some constant of the module is a resource."""
-    return any(_key(op.attributes["value"]) is not None for op in _constants(module.operation))
-
-
 # ---- constants to inputs -----------------------------------------------------------------------------------
 
 
@@ -118,7 +112,7 @@ def lift(module: Any) -> dict[str, Array]:
     taken = {ir.StringAttr(each[NAME]).value for each in before if NAME in each}
     weights: dict[str, Array] = {}
     inputs: dict[Any, Any] = {}
-    for op in _constants(function):
+    for op in constants_in(function):
         value, type_ = op.attributes["value"], op.result.type
         if not _may_be_weight(value, type_):
             continue
@@ -137,40 +131,17 @@ def lift(module: Any) -> dict[str, Array]:
     return weights
 
 
-def _constants(op: Any) -> list[Any]:
-    """The constants in an op, at any depth."""
-    found: list[Any] = []
-
-    def look(inner: Any) -> Any:
-        if inner.operation.name == _CONSTANT:
-            found.append(inner.operation)
-        return ir.WalkResult.ADVANCE
-
-    op.walk(look, ir.WalkOrder.PRE_ORDER)
-    return found
-
-
 def _may_be_weight(value: Any, type_: Any) -> bool:
     if not isinstance(type_.element_type, ir.FloatType | ir.ComplexType):
         return False
     return not (isinstance(value, ir.DenseElementsAttr) and value.is_splat)
 
 
-def _key(value: Any) -> str | None:
-    """The name of a resource; None for what is none."""
-    if isinstance(value, ir.DenseElementsAttr):
-        return None
-    found = _KEY.match(str(value))
-    if found is None:
-        return None
-    return str(ir.StringAttr(ir.Attribute.parse(found[1])).value) if found[1].startswith('"') else found[1]
-
-
 def _name(op: Any, value: Any, count: int) -> str:
     where = op.location
     if isinstance(where, ir.NameLoc) and where.child_loc == ir.Location.unknown():  # as `freeze` leaves it
         return str(where.name_str)
-    return _key(value) or f"constant{count}"
+    return resource_name(value) or f"constant{count}"
 
 
 def _fresh(name: str, taken: set[str]) -> str:
@@ -188,7 +159,7 @@ def _array(value: Any) -> Array:
     dtype = DTYPES.get(str(type_.element_type))
     if dtype is None:
         raise RequestError(f"a constant of type {value.type} cannot be an array")
-    if _key(value) is not None:
+    if resource_name(value) is not None:
         digits = _HEX.search(str(_returning(value)))
         assert digits is not None
         return np.frombuffer(bytes.fromhex(digits[1]), dtype, offset=_ALIGNMENT).reshape(type_.shape)
