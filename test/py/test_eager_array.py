@@ -10,7 +10,7 @@ import pytest
 from eager_check import SESSION, same_gradients
 
 from tiduc.dialect.errors import InputError, RequestError
-from tiduc.eager import Array, call, executing, grad, no_grad
+from tiduc.eager import Array, call, checkpoint, executing, grad, no_grad
 from tiduc.program import load
 
 X = np.array([[0.3, -0.7, 1.2], [0.9, 0.4, -0.2]])
@@ -256,6 +256,72 @@ def test_a_program_as_one_invocation() -> None:
     np.testing.assert_allclose(x.grad.data, 2 * (1 - np.tanh(2 * V) ** 2))
     with pytest.raises(InputError, match=r"takes \(x: 3xf64, n: i32\)|takes \(arg0: 3xf64"):
         call(p, x, 4)
+
+
+# ---- checkpoints -------------------------------------------------------------------------------------------
+
+
+def saved(y: Array) -> list[tuple[int, ...]]:
+    """The shapes of what a trace keeps, all the way."""
+    traces, shapes = [y.value.trace], []
+    for trace in traces:
+        shapes += [x.shape for x in trace.saved.values()]
+        traces += [edge.trace for edge in trace.edges if edge.trace not in (None, *traces)]
+    return sorted(shapes)
+
+
+def test_checkpoint() -> None:
+    x, y = Array(2.0, requires_grad=True), Array(3.0, requires_grad=True)
+    z = checkpoint(lambda x, y: x * x * (y * y), x, y)
+    dx, dy = grad(z, [x, y], create_graph=True)
+    assert (z.item(), dx.item(), dy.item()) == (36.0, 36.0, 24.0)
+    assert [h.item() for h in grad(dx + 10 * dy, [x, y])] == [18.0 + 240, 24.0 * 1 + 80]
+
+
+def test_a_checkpoint_keeps_what_goes_in() -> None:
+    x, w = Array(X, requires_grad=True), Array(W, requires_grad=True)
+
+    def layers(h: Any) -> Any:
+        for _ in range(3):
+            h = np.tanh(h @ w) @ np.sin(w.T)
+        return h, np.sum(h)
+
+    plain, kept = layers(x), checkpoint(layers, x)
+    assert saved(kept[0]) == [X.shape, W.shape]
+    assert len(saved(plain[0])) > 10
+    for found, expected in zip(grad(kept, [x, w], [X, 2.0]), grad(plain, [x, w], [X, 2.0]), strict=True):
+        np.testing.assert_allclose(found.data, expected.data, rtol=1e-12)
+
+
+def test_a_checkpoint_that_changes_nothing() -> None:
+    x = Array(3.0, requires_grad=True)
+    y = checkpoint(lambda x: x, x)
+    y.backward()
+    assert x.grad.item() == 1.0
+    with no_grad():
+        assert not checkpoint(lambda x: x * x, x).requires_grad
+    assert not checkpoint(lambda x: x * x, Array(2.0)).requires_grad
+
+
+def test_a_checkpoint_takes_no_program_with_loops() -> None:
+    p = load("""func.func @main(%x: tensor<f64>, %n: tensor<i1>) -> tensor<f64> {
+      %0 = "stablehlo.if"(%n) ({
+        %1 = stablehlo.sine %x : tensor<f64>
+        stablehlo.return %1 : tensor<f64>
+      }, {
+        stablehlo.return %x : tensor<f64>
+      }) : (tensor<i1>) -> tensor<f64>
+      return %0 : tensor<f64>
+    }""")
+    x = Array(3.0, requires_grad=True)
+    (y,) = call(p, x, True)
+    y.backward()
+    np.testing.assert_allclose(x.grad.data, np.cos(3.0))
+    (derivative,) = call(p.grad(), x, True)
+    with pytest.raises(RequestError, match="cannot be part of a checkpoint"):
+        checkpoint(lambda x: call(p.grad(), x, True)[0], x)
+    derivative.backward()
+    np.testing.assert_allclose(x.grad.data, -np.sin(3.0))
 
 
 def newton(x: Any) -> Any:

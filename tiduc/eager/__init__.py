@@ -12,6 +12,7 @@
 
 from tiduc.eager.array import Array
 from tiduc.eager.calls import call
+from tiduc.eager.checkpoints import checkpoint
 from tiduc.eager.executors import Compiling, Executor, Interpreter, Iree
 from tiduc.eager.gradients import backward_from, grad
 from tiduc.eager.graphs import Graphs, RecordedGraph, TransposedLinear
@@ -37,6 +38,7 @@ __all__ = [
     "backward",
     "backward_from",
     "call",
+    "checkpoint",
     "executing",
     "grad",
     "no_grad",

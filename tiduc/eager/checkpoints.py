@@ -1,0 +1,95 @@
+"""checkpoint: a function of arrays as one invocation, of which only what goes in and comes out is kept.
+
+    y = f(x)                  x -> a -> b -> y        kept until backward: what the transposes of all three read
+    y = checkpoint(f, x)      x ----------> y         kept until backward: x; a and b are computed again
+
+Source: Griewank, Walther, "Algorithm 799: revolve" (2000), with one checkpoint.
+"""
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from torch_mlir import ir
+
+from tiduc.dialect.context import stage
+from tiduc.dialect.errors import RequestError
+from tiduc.dialect.graph import OWN
+from tiduc.dialect.view import View
+from tiduc.eager.array import Array, valued
+from tiduc.eager.graphs import RecordedGraph, tensor_type
+from tiduc.eager.record import EagerInput
+from tiduc.eager.session import Key, Session, executing, is_recording, no_grad, session
+from tiduc.passes.close import inline
+from tiduc.passes.rules import OPSET
+from tiduc.ports import Port
+from tiduc.program import Program
+
+
+def checkpoint(function: Callable[..., Any], *arguments: Any) -> Any:
+    """What a function gives for these arguments, an array or a sequence of arrays, recorded as one invocation.
+
+    Arrays that the function reads without being given them are inputs as well.  It runs once: a `backward` runs what
+    it ran then, whichever branches it would take by then.  Nothing is recorded inside, so it may not ask for
+    derivatives itself.  `RequestError` where it calls a program with loops, branches or calls.
+    """
+    if not is_recording():
+        return function(*arguments)
+    here = session()
+    values = [valued(x) for x in arguments]
+    leaves = [EagerInput(Key(), x.data) for x in values]
+    log = _Log(here)
+    with executing(log), no_grad():
+        results = function(*[Array.of(x) for x in leaves])
+    is_one = isinstance(results, Array)
+    outputs = [y.value for y in ([results] if is_one else results)]
+    program, read = _fused(log.invocations, leaves, outputs)
+    graph = here.recorder.graphs.program(program)
+    recorded = here.recorder.record(graph, [*values, *read[len(leaves) :]])
+    made = [Array.of(output.read(y.data)) for output, y in zip(recorded, outputs, strict=True)]
+    return made[0] if is_one else tuple(made)
+
+
+class _Log(Session):
+    """A session that notes what it runs, and records nothing."""
+
+    def __init__(self, outer: Session) -> None:
+        self.executor, self.recorder = outer.executor, outer.recorder
+        self.invocations: list[tuple[RecordedGraph, Sequence[EagerInput], list[EagerInput]]] = []
+
+    def invoke(self, graph: RecordedGraph, values: Sequence[EagerInput]) -> list[EagerInput]:
+        results = super().invoke(graph, values)
+        self.invocations.append((graph, values, results))
+        return results
+
+
+@stage
+def _fused(
+    invocations: Sequence[tuple[RecordedGraph, Sequence[EagerInput], list[EagerInput]]],
+    leaves: Sequence[EagerInput],
+    outputs: Sequence[EagerInput],
+) -> tuple[Program, list[EagerInput]]:
+    """One program of all invocations, and what it reads: the leaves, and what came from elsewhere."""
+    view = View(ir.Module.create())
+    b: Any = OPSET.builder(view, "main")
+    local: dict[Any, Any] = {}
+    read: list[EagerInput] = []
+
+    def value_of(x: EagerInput) -> Any:
+        if x.key not in local:
+            local[x.key] = b.input(f"arg{len(read)}", tensor_type(x.data.dtype, x.data.shape))
+            read.append(x)
+        return local[x.key]
+
+    for x in leaves:
+        value_of(x)
+    for graph, inputs, results in invocations:
+        source = graph.program.view
+        if any(op.name in OWN for op in source.schedule(graph.outputs)):
+            raise RequestError("a program with loops, branches or calls cannot be part of a checkpoint")
+        made = inline(b, source, graph.outputs, dict(zip(graph.inputs, map(value_of, inputs), strict=True)))
+        local.update((y.key, made[output]) for y, output in zip(results, graph.outputs, strict=True))
+        b.graph.held += (source,)
+    b.finish([value_of(y) for y in outputs])
+    ports = tuple(Port(key, x.type, key) for key, x in b.graph.inputs.items())
+    given = tuple(Port(f"result{i}", y.type, y) for i, y in enumerate(b.graph.outputs))
+    return Program(view, "main", ports, given), read
