@@ -12,7 +12,8 @@ from pathlib import Path
 import click
 
 from tiduc import documents
-from tiduc.cli import COMMANDS, EPILOG, tiduc
+from tiduc.cli import COMMANDS, tiduc
+from tiduc.cli.manual import EPILOG, EXAMPLES
 
 HERE = Path(__file__).resolve().parent
 
@@ -47,8 +48,17 @@ def cli_markdown() -> str:
             usage = " ".join(_usage(name, command))
             parts.append(f"\n### `{usage}`\n\n{inspect.cleandoc(command.help or '')}\n\n")
             rows = [_row(option) for option in command.params if isinstance(option, click.Option)]
-            parts.append(documents.markdown_table(("option", "what"), rows))
+            parts += [documents.markdown_table(("option", "what"), rows)] if rows else []
+            parts += _examples(name)
     return "".join(parts)
+
+
+def _examples(name: str) -> Iterator[str]:
+    if name in EXAMPLES:
+        yield "\n```text\n"
+        for what, line in EXAMPLES[name]:
+            yield f"# {what}\n{line}\n"
+        yield "```\n"
 
 
 def _usage(name: str, command: click.Command) -> Iterator[str]:

@@ -7,6 +7,7 @@ from importlib import import_module
 import click
 
 from tiduc.cli.diagnostics import report
+from tiduc.cli.manual import EPILOG, epilog
 from tiduc.dialect.errors import TiducError
 
 # Each command with its module, which is imported when the command runs: `tiduc --help` answers at once.
@@ -54,17 +55,6 @@ COMMANDS: dict[str, dict[str, tuple[str, str]]] = {
     },
 }
 
-EPILOG = """\b
-Examples:
-  tiduc grad model.mlir --wrt 0,2 -o gradient.mlir
-  tiduc jvp model.mlir | tiduc compile - -o jvp.vmfb
-  tiduc run jvp.vmfb --input 4xf32=1,2,3,4 --input random
-  tiduc opt model.mlir --pass-pipeline='tidu-import,tidu-linearize{wrt=x},cse'
-
-FILE is MLIR text, bytecode or a StableHLO portable artifact; - is standard input. Completion of commands and
-options: eval "$(_TIDUC_COMPLETE=bash_source tiduc)", with zsh or fish in place of bash in those shells.
-"""
-
 
 class _Commands(click.Group):
     """The commands of the table above, imported when they are asked for."""
@@ -79,6 +69,7 @@ class _Commands(click.Group):
                 command = import_module(f"tiduc.cli.{module}").COMMANDS[cmd_name]
                 assert isinstance(command, click.Command)
                 command.short_help = summary
+                command.epilog = epilog(cmd_name)
                 return command
         return None
 
@@ -94,7 +85,14 @@ class _Commands(click.Group):
     context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 110},
 )
 @click.version_option(package_name="tiduc", prog_name="tiduc")
-def tiduc() -> None:
+@click.option(
+    "-q",
+    "--quiet",
+    is_flag=True,
+    envvar="TIDUC_QUIET",
+    help="Say nothing but results and errors: no progress, and no word where all is well.",
+)
+def tiduc(quiet: bool) -> None:
     """Differentiate StableHLO programs: a .mlir file in, a .mlir file with its derivative out."""
 
 

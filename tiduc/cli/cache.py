@@ -1,23 +1,33 @@
 """cache: what is kept of former compilations."""
 
+from dataclasses import asdict
+
 import click
 
-from tiduc.cli.files import write
+from tiduc.cli.files import JSON, write, write_json
 from tiduc.runtime import cache
 
 
 @click.command("cache")
 @click.argument("action", metavar="info|clear", type=click.Choice(["info", "clear"]))
-def _cache(action: str) -> None:
+@JSON
+def _cache(action: str, as_data: bool) -> None:
     """Show where the cache of compiled modules is and what it holds, or throw all of it away.
 
     TIDUC_CACHE names its folder, or is 'off'; TIDUC_CACHE_SIZE is the MiB that it may hold, 1024 by default,
     TIDUC_CACHE_DAYS the days that a module is kept without being used, 30 by default.
     """
     if action == "clear":
-        write(f"removed {cache.clear()} modules\n")
+        removed = cache.clear()
+        if as_data:
+            write_json({"removed": removed})
+        else:
+            write(f"removed {removed} modules\n")
         return
     info = cache.info()
+    if as_data:
+        write_json({**asdict(info), "folder": str(info.folder) if info.folder is not None else None})
+        return
     if info.folder is None:
         write("the cache is off\n")
         return

@@ -1,16 +1,17 @@
 """check: the table of comparisons."""
 
+import math
 from collections.abc import Callable, Sequence
 from typing import Any
 
 import click
 import numpy as np
 
-from tiduc.check import check
+from tiduc.check import Comparison, check
 from tiduc.cli.derivatives import LOOP_MEMORY, WRT, wanted
-from tiduc.cli.diagnostics import about, waiting
+from tiduc.cli.diagnostics import about, is_quiet, waiting
 from tiduc.cli.execution import INPUTS, SEED, TARGET, arguments, compiling
-from tiduc.cli.files import ENTRY, FILE, read_module, write
+from tiduc.cli.files import ENTRY, FILE, JSON, read_module, write, write_json
 from tiduc.cli.rules import RULES
 from tiduc.dialect.errors import InputError
 from tiduc.engines import text_with_main
@@ -46,6 +47,7 @@ _DISAGREES = click.style("DISAGREES", fg="red", bold=True)
     help="Compare with stored numbers too: loss, grad.0, grad.1, ..., jvp, hvp.0, ... along tangent.0, .... "
     "Without --input, the arguments are its input.0, input.1, ....",
 )
+@JSON
 def _check(
     file: str,
     entry: str | None,
@@ -59,6 +61,7 @@ def _check(
     limits: Limits,
     cached: bool,
     expect: str | None,
+    as_data: bool,
 ) -> int:
     """Check the derivatives of a program: JVP against central differences, VJP against JVP.
 
@@ -80,15 +83,28 @@ def _check(
         ):
             verdict = _AGREES if c.agrees else _DISAGREES
             line = f"{verdict}  {c.name}: differs by {c.difference:.1e}, may by {c.allowed:.1e}\n"
-            write(line)
+            if not as_data and not (c.agrees and is_quiet()):
+                write(line)
             comparisons.append(c)
     wrong = [c for c in comparisons if not c.agrees]
+    if as_data:
+        write_json({"file": file, "agrees": not wrong, "comparisons": [_data(c) for c in comparisons]})
+        return int(bool(wrong))
+    if not wrong and is_quiet():
+        return 0
     against = f" with {_source(expected, str(expect))} and" if expected is not None else " with"
     if wrong:
         write(f"{file}: {len(wrong)} of {len(comparisons)} comparisons disagree\n")
         return 1
     write(f"{file}: the derivatives agree{against} finite differences, in {len(comparisons)} comparisons\n")
     return 0
+
+
+def _data(c: Comparison) -> dict[str, Any]:
+    """A comparison as JSON; what is not finite is null there."""
+    numbers = {"difference": float(c.difference), "allowed": float(c.allowed)}
+    finite = {name: x if math.isfinite(x) else None for name, x in numbers.items()}
+    return {"name": c.name, "agrees": bool(c.agrees), **finite}
 
 
 def _engine(

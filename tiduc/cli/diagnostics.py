@@ -59,20 +59,29 @@ def about(file: str) -> Iterator[None]:
         raise
 
 
+def is_quiet() -> bool:
+    """Whether `tiduc --quiet` was asked for."""
+    context = click.get_current_context(silent=True)
+    return context is not None and bool(context.find_root().params.get("quiet"))
+
+
 @contextmanager
 def waiting(what: str) -> Iterator[None]:
-    """Shows a spinner on a terminal, once the block has taken longer than one likes to wait."""
-    if not sys.stderr or not sys.stderr.isatty():
+    """Shows on a terminal what is done, and for how long, once it has taken longer than one likes to wait."""
+    if is_quiet() or not sys.stderr or not sys.stderr.isatty():
         yield
         return
     from rich.console import Console  # takes a while to import, and is rarely needed
+    from rich.progress import Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
 
-    status = Console(stderr=True).status(what)
-    timer = threading.Timer(PATIENCE, status.start)
+    columns = SpinnerColumn(), TextColumn("{task.description}", markup=False), TimeElapsedColumn()
+    progress = Progress(*columns, console=Console(stderr=True), transient=True)
+    progress.add_task(what, total=None)
+    timer = threading.Timer(PATIENCE, progress.start)
     timer.start()
     try:
         yield
     finally:
         timer.cancel()
         timer.join()
-        status.stop()
+        progress.stop()

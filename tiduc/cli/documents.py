@@ -1,9 +1,11 @@
 """ops, passes, dialect: what there is, as text for a terminal or as a page."""
 
+from typing import Any
+
 import click
 
 from tiduc import documents
-from tiduc.cli.files import OUTPUT, write
+from tiduc.cli.files import JSON, OUTPUT, write, write_json
 from tiduc.cli.rules import RULES
 from tiduc.passes import PASSES
 from tiduc.passes.rules.registry import OpSet
@@ -13,28 +15,42 @@ MARKDOWN = click.option("--markdown", is_flag=True, help="Write the page of the 
 
 @click.command("ops")
 @MARKDOWN
+@JSON
 @RULES
 @OUTPUT
-def _ops(markdown: bool, opset: OpSet, output: str) -> None:
+def _ops(markdown: bool, as_data: bool, opset: OpSet, output: str) -> None:
     """List the ops with a derivative rule, those whose derivative is zero, and those that are refused.
 
     Of those with a rule: what tests have checked, and what the target cpu makes of it.
     """
+    if as_data:
+        rows = documents.op_rows(opset)
+        write_json([dict(zip(documents.OPS_HEADER, row, strict=True)) for row in rows], output)
+        return
     plain = documents.plain_table(documents.OPS_HEADER, documents.op_rows(opset))
     write(documents.ops_markdown(opset) if markdown else plain, output)
 
 
 @click.command("passes")
 @MARKDOWN
+@JSON
 @OUTPUT
-def _passes(markdown: bool, output: str) -> None:
+def _passes(markdown: bool, as_data: bool, output: str) -> None:
     """List the passes that 'tiduc opt --pass-pipeline' knows beside MLIR's and StableHLO's own."""
+    if as_data:
+        write_json([_described(pass_) for pass_ in PASSES.values()], output)
+        return
     lines = []
     for pass_ in PASSES.values():
         lines.append(f"{click.style(pass_.name, bold=True)}\n    {pass_.description}\n")
         lines += [f"      {option.name}=<{option.kind}>  {option.description}\n" for option in pass_.options]
     plain = "".join(lines)
     write(documents.passes_markdown() if markdown else plain, output)
+
+
+def _described(pass_: Any) -> dict[str, Any]:
+    options = [{"name": o.name, "kind": o.kind, "description": o.description} for o in pass_.options]
+    return {"name": pass_.name, "description": pass_.description, "options": options}
 
 
 @click.command("dialect")

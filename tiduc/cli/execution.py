@@ -11,11 +11,11 @@ import click
 import numpy as np
 
 from tiduc.cli.diagnostics import about, report, waiting
-from tiduc.cli.files import ENTRY, FILE, read_input, read_module, write, write_binary
+from tiduc.cli.files import ENTRY, FILE, PATH, read_input, read_module, write, write_binary
 from tiduc.dialect.errors import RequestError, TiducError
 from tiduc.program import from_module
 from tiduc.runtime.arrays import Array, format_array, parse_inputs, write_npz
-from tiduc.runtime.compile import Source, compile_module, compile_modules
+from tiduc.runtime.compile import Source, compile_modules, compile_source
 from tiduc.runtime.process import Limits
 from tiduc.runtime.run import Executable
 from tiduc.runtime.signature import Value
@@ -24,9 +24,20 @@ from tiduc.runtime.xla import XlaExecutable
 
 SHOWN = 1000  # elements of a result that are printed in full
 
+
+def _targets(context: click.Context, parameter: click.Parameter, incomplete: str) -> list[str]:
+    """What shells complete: targets, and the variants of one that is named."""
+    names = [name for name in TARGETS if ":" not in incomplete]
+    names += [
+        f"{name}:{variant}" for name, of in TARGETS.items() for variant in of.variants if ":" in incomplete
+    ]
+    return [name for name in names if name.startswith(incomplete)]
+
+
 TARGET = click.option(
     "--target",
     default="cpu",
+    shell_complete=_targets,
     show_default=True,
     metavar="TARGET",
     help=f"What to compile for: {', '.join(TARGETS)}; cuda:sm_86 names an architecture; see 'tiduc targets'.",
@@ -82,7 +93,7 @@ def compiling(command: Callable[..., Any]) -> Callable[..., Any]:
 
 
 @click.command("compile")
-@click.argument("files", metavar="FILE...", nargs=-1, required=True)
+@click.argument("files", metavar="FILE...", nargs=-1, required=True, type=PATH)
 @ENTRY
 @TARGET
 @compiling
@@ -108,7 +119,7 @@ def _compile(
         program = from_module(read_module(file), entry)
         with waiting(f"compiling {file} for {target}"):
             source = program.source(target)
-            vmfb = compile_module(source.stablehlo, target, source.name, limits, cached)
+            vmfb = compile_source(source, limits, cached)
     write_binary(vmfb, output)
     return 0
 

@@ -1,7 +1,6 @@
 """explain: what is active and why, what the reverse keeps, what it costs, and what it rests on at kinks."""
 
 import io
-import json
 from collections.abc import Iterable
 from typing import Any
 
@@ -9,7 +8,7 @@ import click
 
 from tiduc.cli.derivatives import LOOP_MEMORY, WRT, wanted
 from tiduc.cli.diagnostics import about, waiting
-from tiduc.cli.files import ENTRY, FILE, OUTPUT, is_terminal, read_module, write
+from tiduc.cli.files import ENTRY, FILE, JSON, OUTPUT, is_terminal, read_module, write, write_json
 from tiduc.cli.rules import RULES
 from tiduc.explain import Explanation, as_json, explain
 from tiduc.explain.costs import Cost
@@ -29,9 +28,7 @@ WIDTH = 110
 @RULES
 @click.option("--inline", is_flag=True, help="Inline every call before differentiating.")
 @LOOP_MEMORY
-@click.option(
-    "--json", "as_data", is_flag=True, help="Write JSON, with everything that the tables leave out."
-)
+@JSON
 @OUTPUT
 def _explain(
     file: str,
@@ -54,7 +51,7 @@ def _explain(
         program = from_module(module, entry, opset, inline, loop_memory)
         explanation = explain(module, program, wanted(program, wrt))
     if as_data:
-        write(json.dumps(as_json(explanation), indent=2) + "\n", output)
+        write_json(as_json(explanation), output)
     else:
         write(_rendered(explanation, file, is_terminal(output)), output)
 

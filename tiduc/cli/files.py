@@ -1,5 +1,6 @@
 """What commands read and write: files, or standard input and output where a name is `-`."""
 
+import json
 import os
 import sys
 from collections.abc import Collection
@@ -11,10 +12,20 @@ from tiduc.dialect.context import parse, read
 from tiduc.dialect.errors import RequestError, TiducError
 from tiduc.runtime.files import read_bytes, written_whole
 
-FILE = click.argument("file", metavar="FILE")
+PATH = click.Path(allow_dash=True)
+"""Not looked at by click, but completed by shells."""
+
+FILE = click.argument("file", metavar="FILE", type=PATH)
 OUTPUT = click.option(
-    "-o", "--output", default="-", metavar="OUT", show_default="standard output", help="The file to write."
+    "-o",
+    "--output",
+    default="-",
+    metavar="OUT",
+    type=PATH,
+    show_default="standard output",
+    help="The file to write.",
 )
+JSON = click.option("--json", "as_data", is_flag=True, help="Write JSON, for other programs.")
 ENTRY = click.option(
     "--entry", metavar="NAME", help="The public function to take; by default main, or the only one."
 )
@@ -65,6 +76,11 @@ def write(data: bytes | str, output: str = "-") -> None:
     except OSError as error:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         raise TiducError(f"cannot write: {error.strerror}", "<stdout>") from None
+
+
+def write_json(data: Any, output: str = "-") -> None:
+    """Writes data that JSON can hold."""
+    write(json.dumps(data, indent=2, ensure_ascii=False) + "\n", output)
 
 
 def is_terminal(output: str) -> bool:

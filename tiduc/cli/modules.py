@@ -7,7 +7,7 @@ import click
 
 from tiduc.cli.diagnostics import about, report
 from tiduc.cli.expected import disagreement
-from tiduc.cli.files import FILE, OUTPUT, read_input, read_module, write
+from tiduc.cli.files import FILE, OUTPUT, PATH, read_input, read_module, write
 from tiduc.cli.rules import RULES
 from tiduc.dialect.context import parse, stage
 from tiduc.dialect.errors import TiducError
@@ -96,7 +96,7 @@ def _parts(contents: str) -> Iterator[str]:
 
 
 @click.command("link")
-@click.argument("files", metavar="FILES...", nargs=-1, required=True)
+@click.argument("files", metavar="FILES...", nargs=-1, required=True, type=PATH)
 @click.option(
     "--search-path",
     multiple=True,

@@ -1,9 +1,11 @@
 """targets: what there is to compile for, and what each lacks."""
 
+from typing import Any
+
 import click
 
 from tiduc import documents
-from tiduc.cli.files import OUTPUT, write
+from tiduc.cli.files import JSON, OUTPUT, write, write_json
 from tiduc.runtime.targets import TARGETS, Target
 
 HEADER = ("target", "variants", "runs here", "lacks", "what")
@@ -11,13 +13,17 @@ HEADER = ("target", "variants", "runs here", "lacks", "what")
 
 @click.command("targets")
 @click.option("--markdown", is_flag=True, help="Write a table in Markdown.")
+@JSON
 @OUTPUT
-def _targets(markdown: bool, output: str) -> None:
+def _targets(markdown: bool, as_data: bool, output: str) -> None:
     """List the targets, what each lacks, and whether this machine has a device that runs its modules.
 
     A variant follows a colon, as in cuda:sm_86; the first is the default one.
     """
     rows = [_row(target) for target in TARGETS.values()]
+    if as_data:
+        write_json([_data(target) for target in TARGETS.values()], output)
+        return
     if markdown:
         write(documents.markdown_table(HEADER, rows), output)
         return
@@ -35,6 +41,19 @@ def _row(target: Target) -> tuple[str, ...]:
     lacks += [target.remark] if target.remark else []
     variants = dict.fromkeys([*([target.default] if target.default else []), *target.variants])
     return target.name, " ".join(variants), _runs(target), ", ".join(lacks), target.description
+
+
+def _data(target: Target) -> dict[str, Any]:
+    name, variants, runs, _, what = _row(target)
+    lacks = {element: list(having) for element, having in target.lacks.items()}
+    return {
+        "target": name,
+        "variants": variants.split(),
+        "runs_here": runs == "yes",
+        "lacks_but_for": lacks,
+        "remark": target.remark,
+        "what": what,
+    }
 
 
 def _but(element: str, having: tuple[str, ...]) -> str:

@@ -8,7 +8,7 @@ import click
 from tiduc.activity import find_activity, functions
 from tiduc.cli.derivatives import GRAPHS, LOOP_MEMORY, WRT, derived, wanted
 from tiduc.cli.diagnostics import about, waiting
-from tiduc.cli.files import ENTRY, FILE, read_module, write
+from tiduc.cli.files import ENTRY, FILE, OUTPUT, read_module, write
 from tiduc.cli.rules import RULES
 from tiduc.dialect.context import stage
 from tiduc.dialect.errors import RequestError
@@ -58,9 +58,7 @@ _SHOWN = ("parse", "import", "linearize", "linear_transpose", "materialize_merge
 @RULES
 @click.option("--inline", is_flag=True, help="With --derivative, inline every call.")
 @LOOP_MEMORY
-@click.option(
-    "-o", "--output", default="-", metavar="OUT", show_default="standard output", help="The file to write."
-)
+@OUTPUT
 def _view(file: str, kind: str | None, output: str, fold: bool, name: str | None, **asked: Any) -> None:
     """Show a program as a picture (svg), a page to explore (html), for Graphviz (dot), or as text (txt).
 

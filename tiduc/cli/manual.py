@@ -1,0 +1,97 @@
+"""What `--help` says beside options: examples of each command, and what ends it."""
+
+EXAMPLES: dict[str, tuple[tuple[str, str], ...]] = {
+    "jvp": (
+        ("Along a direction of one input", "tiduc jvp model.mlir --wrt x -o jvp.mlir"),
+        ("The linear graph, before anything is merged", "tiduc jvp model.mlir --stop-after linearize"),
+    ),
+    "vjp": (
+        ("Cotangents of two inputs, by position", "tiduc vjp model.mlir --wrt 0,2 -o vjp.mlir"),
+        ("A loop that keeps checkpoints only", "tiduc vjp model.mlir --loop-memory log -o vjp.mlir"),
+    ),
+    "grad": (
+        ("The value and the gradient", "tiduc grad loss.mlir --value -o gradient.mlir"),
+        (
+            "The second derivative, from one pipe to the next",
+            "tiduc grad f.mlir --wrt 1 | tiduc grad - --wrt 1",
+        ),
+    ),
+    "hvp": (
+        ("Along a direction in all inputs", "tiduc hvp loss.mlir -o hvp.mlir"),
+        ("Of one parameter", "tiduc hvp loss.mlir --wrt \"params['w1']\""),
+    ),
+    "jacobian": (
+        ("In the direction that takes fewer", "tiduc jacobian model.mlir --wrt x -o jacobian.mlir"),
+        ("Only what is beside no zero", "tiduc jacobian model.mlir --sparsity diagonal"),
+    ),
+    "hessian": (("In two inputs, and between them", "tiduc hessian loss.mlir --wrt 0,1 -o hessian.mlir"),),
+    "laplacian": (("Of a field, in its coordinates", "tiduc laplacian field.mlir --wrt x"),),
+    "import": (
+        ("ONNX, its weights as inputs", "tiduc import model.onnx --weights weights.npz -o model.mlir"),
+        ("PyTorch, a batch of eight", "tiduc import model.pt2 -o model.mlir"),
+    ),
+    "opt": (
+        ("Passes of both kinds", "tiduc opt f.mlir --pass-pipeline='tidu-import,tidu-linearize{wrt=x},cse'"),
+        ("Read and verify", "tiduc opt f.mlir -o checked.mlir"),
+    ),
+    "link": (
+        ("Two files", "tiduc link main.mlir library.mlir -o whole.mlir"),
+        ("And what these ask for", "tiduc link main.mlir --search-path modules"),
+    ),
+    "compile": (
+        ("For this CPU", "tiduc compile gradient.mlir -o gradient.vmfb"),
+        ("For a GPU, several at once", "tiduc compile step.mlir loss.mlir --target cuda:sm_86 -o modules"),
+    ),
+    "run": (
+        ("Arrays on the command line", "tiduc run f.mlir --input 4xf32=1,2,3,4 --input 0.5"),
+        (
+            "Arrays in a file, and results too",
+            "tiduc run gradient.vmfb --input '@data.npz:input.*' -o out.npz",
+        ),
+    ),
+    "cache": (("Where it is, and what it holds", "tiduc cache info"),),
+    "targets": (("What there is for which device", "tiduc targets --json"),),
+    "check": (
+        ("Random arguments", "tiduc check model.mlir"),
+        (
+            "Against stored numbers, by the reference interpreter",
+            "tiduc check model.mlir --expect numbers.npz --engine reference",
+        ),
+    ),
+    "view": (
+        ("A page to explore", "tiduc view model.mlir -o model.html"),
+        (
+            "The graphs of a VJP, before they are merged",
+            "tiduc view model.mlir --derivative vjp -o vjp.svg",
+        ),
+        ("One function, as text", "tiduc view model.mlir --graph attention"),
+    ),
+    "explain": (
+        ("In one input", "tiduc explain model.mlir --wrt x"),
+        ("For a program that reads it", "tiduc explain model.mlir --json -o costs.json"),
+    ),
+    "ops": (("All of them, for a program that reads it", "tiduc ops --json -o ops.json"),),
+    "passes": (("With their options", "tiduc passes"),),
+    "dialect": (("For other tools of MLIR", "tiduc dialect --irdl -o tidu.irdl.mlir"),),
+}
+"""By command: what it is for, and the command line."""
+
+EPILOG = """\b
+Examples:
+  tiduc grad model.mlir --wrt 0,2 -o gradient.mlir
+  tiduc jvp model.mlir | tiduc compile - -o jvp.vmfb
+  tiduc run jvp.vmfb --input 4xf32=1,2,3,4 --input random
+  tiduc opt model.mlir --pass-pipeline='tidu-import,tidu-linearize{wrt=x},cse'
+
+FILE is MLIR text, bytecode or a StableHLO portable artifact; - is standard input. Completion of commands and
+options: eval "$(_TIDUC_COMPLETE=bash_source tiduc)", with zsh or fish in place of bash in those shells.
+
+Exit status: 0; 1 after a diagnostic, or where 'tiduc check' finds a difference; 2 for a wrong command line; 130 on
+an interrupt. A file is written whole or not at all.
+"""
+
+
+def epilog(command: str) -> str:
+    """The examples of a command, as click's help has paragraphs that it does not wrap; nothing where there are none."""
+    lines = [f"  # {what}\n  {line}\n" for what, line in EXAMPLES.get(command, ())]
+    return "\b\nExamples:\n" + "".join(lines) if lines else ""
