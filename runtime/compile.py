@@ -20,6 +20,7 @@ from iree.compiler.tools.binaries import find_tool
 from tiduc.dialect.errors import CompileError, TiducError
 from tiduc.runtime import cache
 from tiduc.runtime.process import Ended, Limits, run_within
+from tiduc.runtime.references import may_branch, passed_once
 from tiduc.runtime.targets import Target, find_target
 
 # `file:line:col: error: text`, `loc("name"): error: text`, `error: text`
@@ -37,6 +38,8 @@ class Source:
     stablehlo: str | bytes
     target: str = "cpu"
     name: str = "<stdin>"  # stands for it in diagnostics
+    flags: tuple[str, ...] = ()  # the compiler's, beside those of the target
+    otherwise: "Source | None" = None  # to compile where this does not compile, with the same results
 
 
 def compile_module(
@@ -53,7 +56,12 @@ def compile_module(
     target, and CompileError, with the compiler's first diagnostic and its location, where the compiler
     refuses the program, crashes on it, or exceeds the limits.
     """
-    return _compiled(Source(stablehlo, target, name), limits or Limits(), cached, None)
+    return compile_source(Source(stablehlo, target, name), limits, cached)
+
+
+def compile_source(source: Source, limits: Limits | None = None, cached: bool = True) -> bytes:
+    """The compiled module of a program, as `compile_module` gives it."""
+    return _compiled(source, limits or Limits(), cached, None)
 
 
 def compile_modules(
@@ -90,23 +98,44 @@ def _cpus() -> int:
 
 def _compiled(source: Source, limits: Limits, cached: bool, stop: threading.Event | None) -> bytes:
     target = find_target(source.target)
-    # surrogateescape: text that came from bytes which are no UTF-8 goes back to these bytes.
-    text = source.stablehlo
-    program = text.encode("utf-8", "surrogateescape") if isinstance(text, str) else text
     compiler = find_tool("iree-compile")
-    key = cache.key(program, target.flags, compiler) if cached else None
+    key = cache.key(_program(source), (*target.flags, *source.flags), compiler) if cached else None
     found = cache.read(key) if key else None
     if found is not None:
         return found
-    command = [compiler, *target.flags, *_linkers(target), "-", "-o", "-"]
-    # The compiler's own temporary files go with this directory, also when the compiler is killed.
-    with tempfile.TemporaryDirectory(prefix="tiduc-") as folder:
-        ended = run_within(command, program, limits, {**os.environ, "TMPDIR": folder}, stop)
+    ended = _ended(source, target, compiler, limits, stop)
+    if ended.code and source.otherwise is not None:
+        source = source.otherwise
+        ended = _ended(source, target, compiler, limits, stop)
     if ended.code == 0 and ended.output:
         if key:
             cache.write(key, ended.output)
         return ended.output
     raise _refused(ended, limits, target, source.name)
+
+
+def _program(source: Source) -> bytes:
+    # surrogateescape: text that came from bytes which are no UTF-8 goes back to these bytes.
+    text = source.stablehlo
+    return text.encode("utf-8", "surrogateescape") if isinstance(text, str) else text
+
+
+def _ended(
+    source: Source, target: Target, compiler: str, limits: Limits, stop: threading.Event | None
+) -> Ended:
+    """How the compiler ended on a program."""
+    program = _program(source)
+    command = [compiler, *target.flags, *source.flags, *_linkers(target), "-", "-o", "-"]
+    # The compiler's own temporary files go with this directory, also when the compiler is killed.
+    with tempfile.TemporaryDirectory(prefix="tiduc-") as folder:
+        environment = {**os.environ, "TMPDIR": folder}
+        if not may_branch(program):
+            return run_within(command, program, limits, environment, stop)
+        ended = run_within([*command, "--compile-to=vm"], program, limits, environment, stop)
+        command, program = [*command, "--compile-from=vm"], passed_once(ended.output)
+        if ended.code == 0 and program:
+            return run_within(command, program, limits, environment, stop)
+        return ended
 
 
 def _linkers(target: Target) -> tuple[str, ...]:

@@ -1,5 +1,6 @@
 """Loops, and calls of what is no function."""
 
+import itertools
 from collections.abc import Sequence
 from typing import Any
 
@@ -14,6 +15,9 @@ from tiduc.passes.iree.refused import refused
 TRANSPARENT = {"Sharding", "SPMDFullToShardShape", "SPMDShardToFullShape", "LayoutConstraint"}
 """Calls that are hints to other compilers: their result is their operand."""
 
+_JOINS = ("stablehlo.while", "stablehlo.if", "stablehlo.case", "func.call", "stablehlo.composite")
+"""Ops whose results come together from elsewhere."""
+
 
 @legalize("stablehlo.while")
 def while_(b: Emitter, op: Any) -> Sequence[Any] | None:
@@ -24,15 +28,35 @@ def while_(b: Emitter, op: Any) -> Sequence[Any] | None:
     """
     condition, body = (region.blocks[0] for region in op.regions)
     used = [bool(list(x.uses)) for x in condition.arguments], [bool(list(x.uses)) for x in body.arguments]
-    end = operations(body)
-    last = list(end)[-1]
+    last = _end(body)
     outside = captured(op)
     for i, (of_condition, of_body) in enumerate(zip(*used, strict=True)):
         new, old = last.operands[i], body.arguments[i]
         if (of_condition and not of_body) or new in outside:
             made = Emitter(ir.InsertionPoint(last), op.location).barrier(new, old)
             last.operands[i] = made[0]
+    _separated(b, op)
     return None
+
+
+def _separated(b: Emitter, op: Any) -> None:
+    """Where a loop follows another one, what it starts with and others read too comes from behind a barrier.
+
+    Else the compiler schedules what is made before the loop together with what reads it after, and finds that this
+    depends on itself.
+    """
+    before = list(itertools.takewhile(lambda other: other != op, operations(op.operation.block)))
+    if not any(other.name in _JOINS for other in before):
+        return
+    here = {y for other in before if other.name not in (*_JOINS, "stablehlo.constant") for y in other.results}
+    for i, x in enumerate(op.operands):
+        if x in here and len(list(x.uses)) > 1:
+            op.operands[i] = b.barrier(x)[0]
+
+
+def _end(block: Any) -> Any:
+    """The op that ends a block."""
+    return list(operations(block))[-1]
 
 
 @legalize("stablehlo.custom_call")

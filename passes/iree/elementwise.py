@@ -142,8 +142,10 @@ def _complex_cbrt(b: Emitter, x: Any) -> Any:
 
 @legalize("stablehlo.convert")
 def convert(b: Emitter, op: Any) -> Sequence[Any] | None:
-    """Float to integer does not saturate: clamped first, and NaN becomes 0."""
+    """Float to integer does not saturate: clamped first, and NaN becomes 0. Counters to some floats do not compile."""
     x, type_ = op.operands[0], op.results[0].type
+    if is_float(type_):
+        return _number(b, x, type_)
     if not is_float(x) or not isinstance(element(type_), ir.IntegerType) or is_boolean(type_):
         return None
     to = element(type_)
@@ -157,6 +159,17 @@ def convert(b: Emitter, op: Any) -> Sequence[Any] | None:
         most = b.not_(b.like(0, y)) if to.is_unsigned else b.like(high, y)
         y = b.select(b.compare(number, b.like(greatest, x), "GT"), most, y)
     return [y]
+
+
+def _number(b: Emitter, x: Any, type_: Any) -> Sequence[Any] | None:
+    """A scalar that loops may count with, as a float: IREE counts on the host, which has not all conversions."""
+    of, to = element(x), element(type_)
+    if not isinstance(of, ir.IntegerType) or of.width == 1 or type_.rank or of.is_unsigned:
+        return None
+    if to == ir.F32Type.get() or (of.width == 64 and to == ir.F64Type.get()):
+        return None
+    (x,) = b.barrier(x)
+    return [b.emit("stablehlo.convert", (x,), type_)]
 
 
 def _toward_zero(type_: Any, bound: int) -> float:

@@ -6,6 +6,7 @@ from torch_mlir import ir
 
 from tiduc.dialect.context import run_passes, stage
 from tiduc.passes.iree.emitter import CPU_ONLY, PATTERNS, Emitter, within
+from tiduc.passes.iree.iterations import simplify_loops
 from tiduc.passes.iree.refused import check
 
 _NATIVE = (
@@ -24,6 +25,7 @@ def legalize_for_iree(module: Any, cpu: bool = True) -> None:
     """
     check(module)
     run_passes(module.operation, _NATIVE)
+    simplify_loops(module)
     waiting = within(module.operation)[::-1]
     while waiting:
         op = waiting.pop()

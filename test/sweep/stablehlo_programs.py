@@ -1,0 +1,173 @@
+"""StableHLO's own test programs: their checks as pairs that functions return, and when the two agree."""
+
+import re
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+from torch_mlir import ir
+
+from tiduc.dialect.context import parse, run_passes, stage
+
+UNITS = 64  # in the last place of a value: IREE's asin and atan are off by 40
+
+SLICES = ("stablehlo.dynamic_slice", "stablehlo.dynamic_update_slice")
+
+_CONST = re.compile(
+    r"check\.(expect_\w+)_const\s+(%[\w#]+),\s*(dense<.*?>)\s*((?:,\s*\w+ = [^:]*?)?):\s*(tensor<[^\n]*>)",
+    re.S,
+)
+_PAIR = re.compile(r"check\.(expect_\w+)\s+(%[\w#]+),\s*(%[\w#]+)[^:\n]*:\s*(tensor<[^\n]*>)")
+_NOT_HERE = re.compile(
+    r"interpreter\.|expect_serialized|replica_groups|source_target_pairs|collective|f8E|f4E|f6E"
+)
+
+
+def programs(text: str) -> Iterator[str]:
+    """The programs of a file, their checks spelled as custom calls, which MLIR knows."""
+    for part in re.split(r"^// -----.*$", text, flags=re.M):
+        if "check." not in part or _NOT_HERE.search(part):
+            continue
+        count = iter(range(1_000_000))
+
+        def constant(found: re.Match[str]) -> str:
+            name, x, value, _, type_ = found.groups()
+            y = f"%expected_{next(count)}"  # noqa: B023  (called before the next part)
+            return (
+                f"{y} = stablehlo.constant {value} : {type_}\n"
+                f'"stablehlo.custom_call"({x}, {y}) {{call_target_name = "check.{name}", has_side_effect = true}}'
+                f" : ({type_}, {type_}) -> ()"
+            )
+
+        part = _CONST.sub(constant, part)
+        yield _PAIR.sub(
+            r'"stablehlo.custom_call"(\2, \3) {call_target_name = "check.\1", has_side_effect = true}'
+            r" : (\4, \4) -> ()",
+            part,
+        )
+
+
+@stage
+def pairs_returned(text: str) -> list[Any]:
+    """Modules of a function `main` each, that returns what is checked and what is expected, in turn."""
+    source = parse(text)
+    run_passes(source.operation, "builtin.module(inline,symbol-dce)")
+    names = [op.operation.attributes["sym_name"].value for op in source.body.operations]
+    modules = []
+    for name in names:
+        module = ir.Module.parse(str(source))
+        for op in list(module.body.operations):
+            if op.operation.attributes["sym_name"].value != name:
+                op.operation.erase()
+        if _rewrite(module.body.operations[0].operation):
+            modules.append(module)
+    return modules
+
+
+def _rewrite(function: Any) -> bool:
+    """Lets the function return the pairs, and hides its constants; whether it checks anything."""
+    pairs: list[Any] = []
+    kinds, type_ = [], ir.TypeAttr(function.attributes["function_type"]).value
+    if len(type_.inputs) or not len(function.regions[0].blocks):
+        return False
+    block = function.regions[0].blocks[0]
+    for op in list(block.operations):
+        op = op.operation
+        if op.name == "stablehlo.custom_call" and str(op.attributes["call_target_name"])[1:].startswith(
+            "check."
+        ):
+            pairs += list(op.operands)
+            kinds.append(str(op.attributes["call_target_name"])[1:-1])
+            op.erase()
+        elif op.name == "stablehlo.constant" and not _is_size(op):
+            ip = ir.InsertionPoint(list(block.operations)[0])
+            hidden = ir.Operation.create(
+                "stablehlo.optimization_barrier", [op.results[0].type], [op.results[0]], ip=ip
+            )
+            op.results[0].replace_all_uses_except(hidden.result, hidden)
+            hidden.move_after(op)
+    if not pairs:
+        return False
+    old = list(block.operations)[-1].operation
+    ir.Operation.create("func.return", operands=pairs, ip=ir.InsertionPoint(old))
+    old.erase()
+    types = ir.FunctionType.get([], [x.type for x in pairs])
+    function.attributes["function_type"] = ir.TypeAttr.get(types)
+    function.attributes["sym_name"] = ir.StringAttr.get("main")
+    function.attributes["checks"] = ir.ArrayAttr.get([ir.StringAttr.get(kind) for kind in kinds])
+    for gone in ("res_attrs", "arg_attrs", "sym_visibility"):
+        if gone in function.attributes:
+            del function.attributes[gone]
+    return True
+
+
+def _is_size(op: Any) -> bool:
+    """A constant says how large something is: hidden, it would be another program."""
+    users = [(use.owner.operation.name, use.operand_number) for use in op.results[0].uses]
+    return all(i and "dynamic" in name and name not in SLICES for name, i in users)
+
+
+@stage
+def take_kinds(module: Any) -> list[str]:
+    """The checks of a module's pairs, in order, which the module then no longer says."""
+    attributes = module.body.operations[0].operation.attributes
+    kinds = [kind.value for kind in attributes["checks"]]
+    del attributes["checks"]
+    return kinds
+
+
+@stage
+def renamed(module: Any, name: str) -> str | None:
+    """The text of a module's only function, under this name; None where there are several."""
+    functions = list(module.body.operations)
+    if len(functions) != 1:
+        return None
+    functions[0].operation.attributes["sym_name"] = ir.StringAttr.get(name)
+    text = str(functions[0].operation)
+    functions[0].operation.attributes["sym_name"] = ir.StringAttr.get("main")
+    return text if text.startswith("func.func") else None  # others need what is said before
+
+
+def agree(x: Any, y: Any, kind: str) -> bool:
+    """Equal, or floats within UNITS of the last place, and of a few of the largest value's, or almost equal."""
+    x, y = np.asarray(x), np.asarray(y)
+    if x.dtype.kind == "c":
+        return agree(x.real, y.real, kind) and agree(x.imag, y.imag, kind)
+    if x.dtype.kind in "iub":
+        return bool(np.array_equal(x, y))
+    units = float(np.finfo(x.dtype).eps) if x.dtype.kind == "f" else 2.0**-7
+    x, y = x.astype(np.float64), y.astype(np.float64)
+    finite = np.isfinite(y)
+    if not np.array_equal(x[~finite], y[~finite], equal_nan=True):
+        return False
+    x, y = x[finite], y[finite]
+    if "almost" in kind:  # the interpreter's tolerance
+        return bool(np.all(np.abs(x - y) <= 1e-4 * np.maximum(1, np.abs(y))))
+    largest = np.max(np.abs(y), initial=0)
+    return bool(np.all(np.abs(x - y) <= units * (UNITS * np.abs(y) + 8 * largest) + 1e-30))
+
+
+@stage
+def holds_denormals(module: Any, values: Any) -> bool:
+    """Whether some constant of a function, or some of the values, is a denormal number."""
+    return any(map(_denormal, (*values, *_constants(module))))
+
+
+def _constants(module: Any) -> list[Any]:
+    """The real constants of a function, as arrays."""
+    block = module.body.operations[0].operation.regions[0].blocks[0]
+    values = [op.operation.attributes["value"] for op in block if op.operation.name == "stablehlo.constant"]
+    if any("0x" in str(v) for v in values if "bf16" in str(v.type)):
+        return [np.float32(1e-40)]  # bf16 in hexadecimal, which only denormals and such need
+    return [
+        np.array(v) for v in values if isinstance(v, ir.DenseFPElementsAttr) and "bf16" not in str(v.type)
+    ]
+
+
+def _denormal(x: Any) -> bool:
+    x = np.asarray(x)
+    if x.dtype.kind in "iubc":
+        return False
+    tiny = 1e-4 if x.dtype == np.float16 else 2.0**-1022 if x.dtype == np.float64 else 2.0**-126
+    size = np.abs(x.astype(np.float64))
+    return bool(np.any((size < tiny) & (size != 0)))
