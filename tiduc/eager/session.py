@@ -70,12 +70,12 @@ def session() -> Session:
 
 
 @contextmanager
-def executing(executor: Executor) -> Iterator[Session]:
+def executing(where: Executor | Session) -> Iterator[Session]:
     """Runs the block by an executor, with a recorder of its own; arrays of other sessions may take part.
 
-    A session given in place of an executor is entered again, with all that it knows.
+    A session in place of an executor is entered again, with all that it knows.
     """
-    token = _session.set(executor if isinstance(executor, Session) else Session(executor))
+    token = _session.set(where if isinstance(where, Session) else Session(where))
     try:
         yield session()
     finally:
