@@ -10,6 +10,7 @@ from torch_mlir._mlir_libs import _stablehlo
 
 from tiduc.dialect.context import parse, run_passes, stage
 from tiduc.dialect.errors import InputError
+from tiduc.runtime.resources import inlined
 
 _LEGAL = (
     "builtin.module(func.func("
@@ -22,7 +23,7 @@ class Interpreted:
 
     @stage
     def __init__(self, text: str) -> None:
-        self._module = parse(text)
+        self._module = parse(inlined(text))  # of resources the interpreter makes other numbers
         function = next(op.operation for op in self._module.body.operations if _symbol(op) == "main")
         self._type = ir.TypeAttr(function.attributes["function_type"]).value
         run_passes(self._module.operation, _LEGAL)

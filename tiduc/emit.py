@@ -7,8 +7,10 @@ from typing import Any
 from torch_mlir import ir
 from torch_mlir._mlir_libs import _stablehlo
 
+from tiduc.dialect.constants import has_resources
 from tiduc.dialect.context import run_passes, stage, told
 from tiduc.dialect.errors import RequestError
+from tiduc.runtime.resources import inlined
 
 
 def text(module: Any) -> bytes:
@@ -25,7 +27,7 @@ def bytecode(module: Any) -> bytes:
 
 def artifact(module: Any) -> bytes:
     """A StableHLO portable artifact, which tools of the last twelve weeks and of years to come read."""
-    portable = ir.Module.parse(str(module))
+    portable = ir.Module.parse(inlined(str(module)))  # an artifact has no resources
     run_passes(portable.operation, "builtin.module(func.func(chlo-legalize-to-stablehlo))")
     twelve_weeks = _stablehlo.StablehloCompatibilityRequirement.WEEK_12
     version = _stablehlo.get_version_from_compatibility_requirement(twelve_weeks)
@@ -44,3 +46,9 @@ EMITTERS: dict[str, Callable[[Any], bytes]] = {"text": text, "bytecode": bytecod
 def emit(module: Any, kind: str = "text") -> bytes:
     """The bytes of a file that holds the module."""
     return EMITTERS[kind](module)
+
+
+@stage
+def shortest(module: Any) -> str:
+    """What to write where nobody says: text, or bytecode where constants are resources."""
+    return "bytecode" if has_resources(module) else "text"

@@ -6,6 +6,7 @@ from torch_mlir import ir
 
 from tiduc.dialect.context import stage
 from tiduc.passes.import_stablehlo import NAME
+from tiduc.runtime.resources import inlined
 from tiduc.runtime.xla import XlaExecutable
 
 if TYPE_CHECKING:
@@ -29,7 +30,7 @@ def _text(program: "Program") -> tuple[str, int]:
             kept = [_without_name(attributes) for attributes in ir.ArrayAttr(function.attributes[side])]
             function.attributes[side] = ir.ArrayAttr.get(kept)
     count = module.attributes[_PARTITIONS] if _PARTITIONS in module.attributes else None
-    return str(module), ir.IntegerAttr(count).value if count is not None else 1
+    return inlined(str(module)), ir.IntegerAttr(count).value if count is not None else 1
 
 
 @stage

@@ -61,7 +61,8 @@ def splat(b: Any, x: Any) -> float | None:
     if op is None or op.name != "stablehlo.constant" or not is_float(x):
         return None
     value = op.attributes["value"]
-    return float(value.get_splat_value().value) if value.is_splat else None
+    is_known = isinstance(value, ir.DenseElementsAttr) and value.is_splat  # and not a resource
+    return float(value.get_splat_value().value) if is_known else None
 
 
 elementwise("stablehlo.cosine", lambda b, x, y: b.negate(b.sine(x)))

@@ -17,7 +17,7 @@ LAYERS = {
     "rules": (("tiduc.passes.rules",), ("errors", "context", "dialect")),
     "batching": (("tiduc.passes.batching",), ("errors", "context", "dialect", "rules")),
     "passes": (("tiduc.passes",), ("errors", "context", "dialect", "rules", "batching")),
-    "reference": (("tiduc.runtime.reference",), ("errors", "context")),
+    "reference": (("tiduc.runtime.reference", "tiduc.runtime.resources"), ("errors", "context")),
     "runtime": (("tiduc.runtime",), ("errors", "reference")),
     "eager": (
         ("tiduc.eager",),

@@ -12,8 +12,10 @@ import tiduc
 from tiduc.cli import run
 from tiduc.dialect.constants import has_resources
 from tiduc.dialect.context import context, parse
+from tiduc.emit import emit
 from tiduc.models.constants import INLINE, freeze, lift
 from tiduc.models.model import model_of
+from tiduc.runtime.reference import evaluate
 from tiduc.runtime.signature import DTYPES, ELEMENTS
 from tiduc.runtime.weights import read_weights, write_weights
 
@@ -174,3 +176,46 @@ def test_weights_of_other_types_are_refused() -> None:
 def test_a_context_is_left_as_it_was() -> None:
     with context(), ir.Location.unknown():
         assert not context().allow_unregistered_dialects
+
+
+def test_every_way_to_run_sees_the_elements_of_resources() -> None:
+    text = program(w=LARGE).replace("  return %w,", "  %y = stablehlo.negate %w : TYPE\n  return %y,")
+    module = parse(text.replace("TYPE", f"tensor<{LARGE.shape[0]}x2xf32>"))
+    freeze(module, named(w=LARGE))
+    model = model_of(module, {})
+    assert "dense_resource" in model.text
+    np.testing.assert_array_equal(evaluate(model.text, [np.float32(0)])[0], -LARGE)
+    np.testing.assert_array_equal(model.compile_for_xla()(np.float32(0))[0], -LARGE)
+    again = tiduc.load(emit(model.module, "artifact"))
+    assert "dense_resource" not in again.text
+    np.testing.assert_array_equal(evaluate(again.text, [np.float32(0)])[0], -LARGE)
+
+
+def test_commands_write_bytecode_where_constants_are_large(
+    tmp_path: Path, capsysbinary: pytest.CaptureFixture[bytes]
+) -> None:
+    module = parse(program(w=LARGE))
+    freeze(module, named(w=LARGE))
+    file = tmp_path / "m.mlir"
+    model_of(module, {}).save(file)
+    assert file.read_bytes().startswith(b"ML\xefR")
+    for command in (["import"], ["vjp"]):
+        assert run([*command, str(file)]) == 0
+        assert capsysbinary.readouterr().out.startswith(b"ML\xefR")
+        assert run([*command, str(file), "--emit", "text"]) == 0
+        assert capsysbinary.readouterr().out.startswith(b"module")
+
+
+def test_rules_take_resources_for_unknown_numbers() -> None:
+    exponents = np.full(INLINE, 2, np.float32)
+    text = program(w=exponents).replace("%x: tensor<f32>", f"%x: tensor<{INLINE}xf32>")
+    text = text.replace("tensor<f32>", f"tensor<{INLINE}xf32>").replace(
+        "  return %w,",
+        f"  %y = stablehlo.power %x, %w : tensor<{INLINE}xf32>\n  return %y,",
+    )
+    module = parse(text)
+    freeze(module, named(w=exponents))
+    x = np.linspace(1, 2, INLINE, dtype=np.float32)
+    ones = np.ones(INLINE, np.float32)
+    results = evaluate(model_of(module, {}).jvp().text, [x, ones])
+    np.testing.assert_allclose(results[2], 2 * x, rtol=1e-5)

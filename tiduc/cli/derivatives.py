@@ -10,7 +10,7 @@ from tiduc.cli.diagnostics import about
 from tiduc.cli.files import ENTRY, FILE, OUTPUT, read_module, write, write_binary
 from tiduc.cli.rules import RULES
 from tiduc.dialect.control import MEMORIES
-from tiduc.emit import EMITTERS, emit
+from tiduc.emit import EMITTERS, emit, shortest
 from tiduc.passes.rules.registry import OpSet
 from tiduc.pipeline import STAGES
 from tiduc.program import Program, from_module
@@ -64,7 +64,7 @@ def _derivative(
     inline: bool,
     loop_memory: str,
     stop_after: str | None,
-    kind: str,
+    kind: str | None,
     output: str,
     **options: Any,
 ) -> None:
@@ -72,6 +72,7 @@ def _derivative(
         module = read_module(file, dialects=opset.dialects)
         program = from_module(module, entry, opset, inline, loop_memory)
         _, module = derived(program, name, wanted(program, wrt), stop_after, **options)
+        kind = kind or shortest(module)
         data = emit(module, kind)
     (write if kind == "text" else write_binary)(data, output)
 
@@ -111,8 +112,7 @@ def command(name: str, help: str, more: Sequence[Callable[..., Any]] = ()) -> cl
             "--emit",
             "kind",
             type=click.Choice(list(EMITTERS)),
-            default="text",
-            show_default=True,
+            show_default="text, or bytecode where constants are large",
             help="What to write: MLIR text, MLIR bytecode, or a StableHLO portable artifact.",
         ),
     ]

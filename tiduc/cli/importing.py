@@ -6,9 +6,8 @@ import click
 
 from tiduc.cli.diagnostics import about, waiting
 from tiduc.cli.files import OUTPUT, write, write_binary
-from tiduc.dialect.constants import has_resources
 from tiduc.dialect.errors import RequestError
-from tiduc.emit import EMITTERS, emit
+from tiduc.emit import EMITTERS, emit, shortest
 from tiduc.models.files import import_model
 from tiduc.runtime.weights import write_weights
 
@@ -60,7 +59,7 @@ def _import(
             program = import_model(
                 model, lift_constants=lift_constants or weights is not None, sizes=_numbers(sizes)
             )
-        chosen = kind or ("bytecode" if has_resources(program.module) else "text")
+        chosen = kind or shortest(program.module)
         data = emit(program.module, chosen)
     if weights is not None:
         write_weights(weights, program.weights)

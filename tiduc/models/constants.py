@@ -91,7 +91,8 @@ def elements(array: Array, type_: Any, name: str) -> Any:
     if not array.size:
         return dense(0, type_)
     raw = array.reshape(-1).view(np.uint8)
-    if array.nbytes > INLINE and array.dtype != np.bool_:  # of which resources have bits
+    # Predicates are bits in some resources and bytes in others; of complex f64 IREE wants the parts, which are read.
+    if array.nbytes > INLINE and array.dtype not in (np.bool_, np.complex128):
         return ir.DenseResourceElementsAttr.get_from_buffer(raw, name, type_, alignment=array.itemsize)
     return ir.DenseElementsAttr.get(raw, type=type_)
 
