@@ -36,7 +36,7 @@ def train(steps: int = 100, rate: float = 0.5, seed: int = 0) -> list[float]:
         with no_grad():
             for parameter in (p for layer in layers for p in layer):
                 parameter -= rate * parameter.grad
-        losses.append(float(loss))
+        losses.append(loss.item())
     return losses
 
 

@@ -10,6 +10,7 @@ import pytest
 from eager_check import SESSION
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
+from hypothesis.extra import numpy as hnp
 
 from tiduc.eager import Array, executing, grad
 
@@ -66,7 +67,7 @@ def loop(function: int, i: int) -> Step:
     def step(xp: Any, values: list[Any]) -> Any:
         x = values[i % len(values)]
         for _ in range(5):
-            if float(number(xp.sum(x * x))) < 0.5:
+            if number(xp.sum(x * x)) < 0.5:
                 break
             x = UNARY[function](xp, 0.5 * x)
         return x
@@ -182,3 +183,43 @@ def test_order_two(steps: list[Step]) -> None:
         ends.append(grad([moved], at))
     for ct, after, before in zip(found, *ends, strict=True):
         np.testing.assert_allclose(ct.data, (after.data - before.data) / (2 * h), rtol=2e-5, atol=2e-6)
+
+
+# ---- indices -----------------------------------------------------------------------------------------------
+
+SIZES = hnp.array_shapes(min_dims=1, max_dims=3, max_side=4)
+
+
+@st.composite
+def indexed(draw: Any) -> tuple[np.ndarray, Any]:
+    """An array, and an index of NumPy's."""
+    x = np.arange(1.0, 1 + np.prod(sizes := draw(SIZES))).reshape(sizes)
+    kinds = (
+        hnp.basic_indices(sizes, allow_newaxis=True),
+        hnp.integer_array_indices(sizes),
+        hnp.arrays(bool, sizes),
+    )
+    return x, draw(st.one_of(*kinds))
+
+
+@settings(SETTINGS, max_examples=150)
+@given(indexed())
+def test_indices_are_numpys(case: tuple[np.ndarray, Any]) -> None:
+    """Reading, writing to it, writing to what was read, and the derivative of reading."""
+    x, index = case
+    found, expected = Array(x), x.copy()
+    np.testing.assert_array_equal(np.asarray(found[index]), expected[index])
+    for y in (found, expected):
+        part = y[index]
+        y[index] = -7.0
+        if not np.isscalar(part) and not getattr(part, "is_scalar", False):
+            part *= 2.0
+    np.testing.assert_array_equal(np.asarray(found), expected)
+    leaf = Array(x, requires_grad=True)
+    y = leaf[index]
+    if not y.size:
+        return
+    seed = np.arange(1.0, 1 + y.size).reshape(y.shape)
+    counted = np.zeros_like(x)
+    np.add.at(counted, index, seed)
+    np.testing.assert_array_equal(grad([y], leaf, [seed]).data, counted)

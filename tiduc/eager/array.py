@@ -160,9 +160,7 @@ class Array(NDArrayOperatorsMixin):
     def __array__(self, dtype: Any = None, copy: bool | None = None) -> "np.ndarray[Any, np.dtype[Any]]":
         """Its elements; `RequestError` where a derivative would be lost by that."""
         if self.requires_grad and is_recording():
-            raise RequestError(
-                "it requires grad, and NumPy's arrays do not: use .data, detach() or no_grad()"
-            )
+            raise RequestError("it requires grad, and plain numbers do not: use .data, .item() or detach()")
         return np.array(self.data, dtype) if copy or copy is None else np.asarray(self.data, dtype)
 
     def __array_ufunc__(self, ufunc: np.ufunc, method: str, *inputs: Any, **options: Any) -> Any:
@@ -172,20 +170,18 @@ class Array(NDArrayOperatorsMixin):
             return Array.of(reduce(BY_UFUNC[ufunc.__name__], valued(inputs[0]), axis, keepdims, **options))
         if method != "__call__" or options:
             return NotImplemented
-        operands = [_operand(x) for x in inputs]
         if ufunc is np.matmul:
             result: EagerInput | None = matmul(*map(valued, inputs))
         else:
-            result = universal(ufunc, operands)
+            result = universal(ufunc, [_operand(x) for x in inputs])
         if result is None:
             return NotImplemented
         if out is None:
             return Array.of(result)
-        if not isinstance(out[0], Array):
-            raise TypeError(
-                "an eager array cannot be written to one of NumPy's: its derivative would be lost"
-            )
-        return out[0]._updated(result)
+        if isinstance(out[0], Array):
+            return out[0]._updated(result)
+        np.copyto(out[0], Array.of(result).__array__(), casting="same_kind")
+        return out[0]
 
     def __array_function__(self, function: Any, types: Any, args: Any, kwargs: Any) -> Any:
         from tiduc.eager.functions import FUNCTIONS  # they need arrays in turn
@@ -347,13 +343,13 @@ class Array(NDArrayOperatorsMixin):
         return bool(self.data)
 
     def __float__(self) -> float:
-        return float(self.data)
+        return float(self.__array__())
 
     def __int__(self) -> int:
-        return int(self.data)
+        return int(self.__array__())
 
     def __complex__(self) -> complex:
-        return complex(self.data)
+        return complex(self.__array__())
 
     def __index__(self) -> int:
         return int(self.data.__index__())

@@ -6,7 +6,7 @@
 Both take NumPy arrays and give NumPy arrays.  Another one has the three methods of `Executor`.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Protocol, runtime_checkable
 from weakref import WeakKeyDictionary
 
@@ -123,14 +123,16 @@ class Iree(_Cached):
         new = {text: graph for text, graph in new.items() if text not in self._by_text}
         if len(new) < 2:
             return
+        joined, names = _joined(new, self.target)
+        if not names:
+            return
         try:
-            functions = self._compile(_joined(list(new.values()), self.target))
+            functions = self._compile(joined)
         except CompileError:  # of one of them, which is told of when it is to run
             return
-        for i, text in enumerate(new):
-            if (run := functions.get(f"f{i}")) is not None:
-                self._by_text[text] = run
-                self.compiled += 1
+        for name, text in names.items():
+            self._by_text[text] = functions[name]
+        self.compiled += len(names)
 
     def _make(self, graph: RecordedGraph) -> Run:
         source = graph.program.source(self.target)
@@ -146,14 +148,17 @@ class Iree(_Cached):
 
 
 @stage
-def _joined(graphs: Sequence[RecordedGraph], target: str) -> str:
-    """One module with the functions f0, f1, ... of these graphs, but for those that call others."""
+def _joined(graphs: Mapping[str, RecordedGraph], target: str) -> tuple[str, dict[str, str]]:
+    """One module of these graphs, but for those whose function calls others; the texts of its functions, by name."""
     joined = ir.Module.create()
     ip = ir.InsertionPoint(joined.body)
-    for i, graph in enumerate(graphs):
+    names: dict[str, str] = {}
+    for text, graph in graphs.items():
         source = parse(graph.program.source(target).stablehlo)
         functions = list(operations(source.body))
         if len(functions) == 1:
+            name = f"f{len(names)}"
             copy: Any = functions[0].clone(ip)
-            copy.attributes["sym_name"] = ir.StringAttr.get(f"f{i}")
-    return str(joined)
+            copy.attributes["sym_name"] = ir.StringAttr.get(name)
+            names[name] = text
+    return str(joined), names
