@@ -12,6 +12,7 @@ from torch_mlir import ir
 
 from tiduc.dialect.graph import Graph, Value
 from tiduc.dialect.view import BINDING, View
+from tiduc.passes.recompute import kept
 from tiduc.passes.rules.registry import Engine, OpSet
 
 
@@ -66,6 +67,7 @@ def engine(
         transpose or other,
         partial(close, opset=opset),
         partial(inline, b),
+        kept,
         opset.linearize_rule,
         opset.stateful,
     )

@@ -55,10 +55,11 @@ def _linearized(b: Any, made: Branches, dx: Tangents) -> list[Any | None]:
     key = "linearized", *(graph.name for graph in made.graphs), active
     if key not in b.view.derived:
         b.view.derived[key] = _derived(b, made.graphs, active)
-    extended, linear, inputs, slots, outputs = b.view.derived[key]
-    residuals: tuple[Any, ...] = ()
-    if slots:
-        residuals = _emit(b, made.index, extended, made.operands, made.base)[-slots:]
+    extended, linear, inputs, places, outputs = b.view.derived[key]
+    residuals: list[Any] = []
+    if places:
+        given = _emit(b, made.index, extended, made.operands, made.base)
+        residuals = [given[i] for i in places]
     tangents = [t for t in dx if t is not None]
     read = [made.operands[i] for i in inputs]
     dy = iter(_emit(b, made.index, linear, [*tangents, *read, *residuals]) if any(outputs) else ())
@@ -76,17 +77,22 @@ def _emit(
 def _derived(b: Any, graphs: Sequence[Graph], active: Sequence[bool]) -> Any:
     """The graphs with residuals, the linear graphs, and how they are called.
 
-    That is: which arguments the linear graphs read, how many residuals there are, which outputs are active. Graphs
-    of one op give the same results, so the residuals of each have slots by type, and zeros where it has none.
+    That is: which arguments the linear graphs read, which results are residuals, which outputs are active. Graphs
+    of one op give the same results, so the residuals of each have slots by type, and zeros where it has none. What a
+    single graph gives anyway needs no slot.
     """
-    splits = [split(b, graph, active) for graph in graphs]
-    slots = _slots(splits)
+    given = [y for y in graphs[0].outputs if y is not None] if len(graphs) == 1 else []
+    splits = [split(b, graph, active).fewest(b, given) for graph in graphs]
+    of_outputs = [x for x in splits[0].residuals if x in given]
+    slots = _slots([[x for x in made.residuals if x not in of_outputs] for made in splits])
     inputs = [list(graph.inputs.values()) for graph in graphs]
     read = sorted({inputs[i].index(x) for i, made in enumerate(splits) for x in made.inputs})
-    outputs = [any(made.outputs[j] is not None for made in splits) for j in range(len(graphs[0].outputs))]
+    width = len(graphs[0].outputs)
+    outputs = [any(made.outputs[j] is not None for made in splits) for j in range(width)]
+    places = [*map(given.index, of_outputs), *range(width, width + len(slots))]
     extended, linear = [], []
     for i, made in enumerate(splits):
-        held = _placed(made.residuals, slots)
+        held = _placed([x for x in made.residuals if x not in of_outputs], slots)
         extended.append(_extended(b, made, held, slots))
         wanted = [
             y.type if dy is None else dy
@@ -96,16 +102,17 @@ def _derived(b: Any, graphs: Sequence[Graph], active: Sequence[bool]) -> Any:
         stand_ins = [
             Value(type_, made.primal) if x is None else x for x, type_ in zip(held, slots, strict=True)
         ]
-        linear.append(made.closed(b, wanted, [*made.tangents, *(inputs[i][j] for j in read), *stand_ins]))
-    return extended, linear, read, len(slots), outputs
+        known = [*(inputs[i][j] for j in read), *of_outputs, *stand_ins]
+        linear.append(made.closed(b, wanted, [*made.tangents, *known]))
+    return extended, linear, read, places, outputs
 
 
-def _slots(splits: Sequence[Split]) -> list[Any]:
+def _slots(residuals: Sequence[Sequence[Value]]) -> list[Any]:
     """The types of the slots: of each type as many as one graph needs at most."""
     slots: list[Any] = []
-    for made in splits:
+    for of_one in residuals:
         left = list(slots)
-        for x in made.residuals:
+        for x in of_one:
             if x.type in left:
                 left.remove(x.type)
             else:
@@ -144,8 +151,8 @@ def _by_jvp(b: Any, op: Definition, dx: Tangents, jvp: Graph) -> list[Any | None
 
 def _is_linear(b: Any, jvp: Graph, active: tuple[bool, ...], first: int) -> bool:
     """What its linear graph reads does not depend on the tangents; what calls give is not looked into."""
-    (extended,), _, read, slots, _ = b.view.derived["linearized", jvp.name, active]
-    residuals = extended.outputs[len(extended.outputs) - slots :]
+    (extended,), _, read, places, _ = b.view.derived["linearized", jvp.name, active]
+    residuals = [extended.outputs[i] for i in places]
     varying = set(list(extended.inputs.values())[first:])
     for op in b.view.schedule(residuals, extended.inputs.values()):
         if not is_control(op) and not varying.isdisjoint(op.operands):

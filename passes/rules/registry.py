@@ -44,6 +44,7 @@ class Engine:
     transpose: Callable[..., Any]
     close: Callable[..., Any]
     inline: Callable[..., Any]
+    kept: Callable[..., Any]
     linearize_rule: Callable[[Definition], LinearizeRule | None]
     stateful: frozenset[str]
     scheduled: Sequence[Definition] = ()

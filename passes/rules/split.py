@@ -4,7 +4,7 @@
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from tiduc.dialect.control import CARRIES, LOOP
@@ -28,6 +28,23 @@ class Split:
     invariant: tuple[Value, ...]
     residuals: tuple[Value, ...]
     linear: Graph
+
+    def fewest(self, b: Any, given: Sequence[Value] = ()) -> "Split":
+        """The same, with what is fewest bytes to be given out: the rest is cheap to make of it, and of what is given.
+
+        Given are inputs that are read anyway, and `given`; of these, residuals are those that are needed.
+        """
+        free = dict.fromkeys([*self.inputs, *given])
+        found = b.engine.kept(self.residuals, free)
+        order = b.view.schedule(self.residuals, [*free, *found])
+        read = dict.fromkeys([*self.residuals, *(x for op in order for x in _all_read(op))])
+        needed = [x for x in read if x in found or x in free]
+        inputs = [*self.inputs, *(x for x in needed if x.definition is None)]
+        return replace(
+            self,
+            inputs=tuple([x for x in self.primal.inputs.values() if x in inputs]),
+            residuals=tuple([x for x in needed if x.definition is not None]),
+        )
 
     def extended(self, b: Any, more: Sequence[Any]) -> Graph:
         """The primal graph with more outputs; a type is a zero."""

@@ -1,11 +1,13 @@
 """Loops, branches and calls: derivatives of both modes, to order two, against JAX, or against central differences."""
 
 import itertools
+import re
 from collections.abc import Callable, Sequence
 from typing import Any
 
 import control_flow_calls  # noqa: F401 (its programs join the table)
 import jax
+import jax.numpy as jnp
 import numpy as np
 import pytest
 import xla
@@ -211,6 +213,54 @@ def test_inline() -> None:
     program, inlined = tiduc.load(text).vjp(), tiduc.load(text, inline=True).vjp()
     assert program.text.count("call @layer") == 4 and "call" not in inlined.text
     agree(evaluate(program.text, [0.3, 0.7]), evaluate(inlined.text, [0.3, 0.7]), 1e-14)
+
+
+def layers(count: int) -> tuple[str, list[Array]]:
+    """A network of some layers, each with weights of its own, that calls one function for all, and its arguments."""
+
+    @jax.jit
+    def layer(x: Any, w: Any, v: Any) -> Any:
+        h = jnp.tanh(x @ w) * jax.nn.sigmoid(x @ v)
+        return (h - h.mean()) / jnp.sqrt(jnp.var(h) + 1e-5) + x
+
+    def network(x: Any, ws: Any, vs: Any) -> Any:
+        for w, v in zip(ws, vs, strict=True):
+            x = layer(x, w, v)
+        return jnp.sum(x * x)
+
+    rng = np.random.default_rng(0)
+    weights = [[rng.normal(size=(4, 4)) for _ in range(count)] for _ in range(2)]
+    arguments = rng.normal(size=(3, 4)), *weights
+    return exported(network, arguments), jax.tree.leaves(arguments)
+
+
+def operations_but_calls(text: str) -> int:
+    return sum(" = " in line and "call @" not in line for line in text.splitlines())
+
+
+@pytest.mark.parametrize("what", ["jvp", "vjp", "grad", "hvp"])
+def test_many_calls_of_a_layer_cost_one(what: str) -> None:
+    """48 calls of a function: but for the calls, at most twice the ops of a program that calls it once."""
+    texts = {n: getattr(tiduc.load(layers(n)[0]), what)().text for n in (1, 2, 48)}
+    size = {n: operations_but_calls(text) for n, text in texts.items()}
+    assert size[48] <= 2 * size[1] and size[48] == size[2], size
+    assert texts[48].count("func.func") == texts[2].count("func.func")
+    assert texts[48].count("call @") == 24 * texts[2].count("call @")
+
+
+def test_residuals_of_calls_are_few() -> None:
+    """A layer gives out what it cannot make again cheaply: a tanh, an exponential, two sums, and a mean of one."""
+    text, arguments = layers(2)
+    program = tiduc.load(text)
+    given = re.search(r"@layer.primal\(.*\) -> \((.*)\) {", program.vjp().text)
+    assert given is not None and given[1].count("tensor<3x4xf64>") == 3 and given[1].count(",") == 5
+    rng = np.random.default_rng(1)
+    dx, ct = [like(x, rng) for x in arguments], np.float64(0.7)
+    dy, cx = (
+        evaluate(program.jvp().text, [*arguments, *dx])[1],
+        evaluate(program.vjp().text, [*arguments, ct])[1:],
+    )
+    agree([ct * dy], [sum(np.sum(c * d) for c, d in zip(cx, dx, strict=True))], 1e-12)
 
 
 def test_behind_a_barrier_nothing_is_kept() -> None:
