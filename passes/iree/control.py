@@ -21,22 +21,29 @@ _JOINS = ("stablehlo.while", "stablehlo.if", "stablehlo.case", "func.call", "sta
 
 @legalize("stablehlo.while")
 def while_(b: Emitter, op: Any) -> Sequence[Any] | None:
-    """A carry that the condition reads, and the body does not, makes the compiler crash: the body seems to read it.
+    """A carry that the body does not read makes the compiler crash, or take all memory: the body seems to read it.
 
-    In place: the body returns what a barrier of the new and the old carry gives. So it does for a new carry that is
-    made outside of the body, which the compiler takes out of the loop, and then does not find.
+    In place: the body returns what a barrier of the new and the old carry gives. So it does for a new carry in which
+    the old ones have no part, which the compiler takes out of the loop, and then does not find.
     """
-    condition, body = (region.blocks[0] for region in op.regions)
-    used = [bool(list(x.uses)) for x in condition.arguments], [bool(list(x.uses)) for x in body.arguments]
-    last = _end(body)
-    outside = captured(op)
-    for i, (of_condition, of_body) in enumerate(zip(*used, strict=True)):
-        new, old = last.operands[i], body.arguments[i]
-        if (of_condition and not of_body) or new in outside:
+    body = op.regions[1].blocks[0]
+    last, varying = list(operations(body))[-1], _varying(body)
+    for i, old in enumerate(body.arguments):
+        new = last.operands[i]
+        if not list(old.uses) or new not in varying:
             made = Emitter(ir.InsertionPoint(last), op.location).barrier(new, old)
             last.operands[i] = made[0]
     _separated(b, op)
     return None
+
+
+def _varying(body: Any) -> set[Any]:
+    """The values in a loop's body in which its carries have a part."""
+    found = set(body.arguments)
+    for op in operations(body):
+        if any(x in found for x in (*op.operands, *captured(op))):
+            found.update(op.results)
+    return found
 
 
 def _separated(b: Emitter, op: Any) -> None:
@@ -52,11 +59,6 @@ def _separated(b: Emitter, op: Any) -> None:
     for i, x in enumerate(op.operands):
         if x in here and len(list(x.uses)) > 1:
             op.operands[i] = b.barrier(x)[0]
-
-
-def _end(block: Any) -> Any:
-    """The op that ends a block."""
-    return list(operations(block))[-1]
 
 
 @legalize("stablehlo.custom_call")
