@@ -16,15 +16,16 @@ from tiduc.passes.iree.linear_algebra.matrices import (
     checked,
     compared,
     diagonal,
-    everywhere,
     failed_at,
     is_lower,
     masked,
     on_diagonal,
     places,
     product,
+    quotient,
     resized,
     restored,
+    spread,
 )
 from tiduc.passes.rules.potrf import LAPACK
 from tiduc.passes.rules.triangular_solve import compare_places
@@ -98,9 +99,9 @@ def _columns(b: Emitter, given: Any, first: Any) -> Any:
         column = b.dynamic_slice(given, (zero, zero, i), [batch, n, 1])
         rest = b.subtract(column, product(b, factor, adjoint(b, row)))
         root = b.sqrt(b.real(b.dynamic_slice(rest, (zero, j, zero), [batch, 1, 1])))
-        root = everywhere(b, as_element(b, root, rest), rest)
-        below = masked(b, compared(b, place, j, "GT"), b.divide(rest, root))
-        new = b.select(compared(b, place, j, "EQ"), root, below)
+        root = spread(b, root, [0, 1, 2], rest)
+        below = masked(b, compared(b, place, j, "GT"), quotient(b, rest, root))
+        new = b.select(compared(b, place, j, "EQ"), as_element(b, root, rest), below)
         return [b.dynamic_update_slice(factor, new, (zero, zero, i))]
 
     return b.for_(width, [b.zeros_like(given)], body)[0]

@@ -26,6 +26,7 @@ from tiduc.passes.iree.linear_algebra.matrices import (
     masked,
     on_diagonal,
     places,
+    quotient,
     restored,
     scale,
     settings,
@@ -71,7 +72,7 @@ def _of(b: Emitter, x: Any) -> tuple[Any, Any, Any]:
     """Vectors, values and `info` of Hermitian matrices; they are scaled to entries of about one."""
     count, n, _ = shape(x)
     unit = scale(b, largest(b, sizes(b, x), [1, 2]))
-    x = b.divide(x, as_element(b, everywhere(b, unit, b.real(x)), x))
+    x = quotient(b, x, everywhere(b, unit, x))
     total = b.reduce_sum(squares(b, x), [1, 2])
     over = b.select(b.compare(total, b.zeros_like(total), "EQ"), b.constant(1, total), total)
     vh = b.select(on_diagonal(b, x), b.constant(1, x), b.zeros_like(x))

@@ -14,6 +14,7 @@ from tiduc.passes.iree.linear_algebra.matrices import (
     batched,
     checked,
     failed_at,
+    quotient,
     restored,
     sizes,
     spread,
@@ -56,7 +57,7 @@ def _eliminated(b: Emitter, dl: Any, d: Any, du: Any, y: Any) -> tuple[Any, ...]
         swap = b.compare(sizes(b, low, both=True), sizes(b, main, both=True), "GT")
         pivot, other = b.select(swap, low, main), b.select(swap, main, low)
         none = b.compare(pivot, b.zeros_like(pivot), "EQ")
-        factor = b.divide(other, b.select(none, b.constant(1, pivot), pivot))
+        factor = quotient(b, other, b.select(none, b.constant(1, pivot), pivot))
         stays = pivot, b.select(swap, own, first), b.select(swap, over, b.zeros_like(over))
         goes = b.select(swap, first, own), b.select(swap, b.zeros_like(over), over)
         left = [b.subtract(u, b.multiply(factor, v)) for u, v in zip(goes, stays[1:], strict=True)]
@@ -84,7 +85,7 @@ def _substituted(b: Emitter, main: Any, first: Any, second: Any, y: Any) -> Any:
         u0, u1, u2 = (spread(b, u, [0, 1], x1) for u in entries)
         rest = b.dynamic_slice(y, (zero, j, zero), [batch, 1, width])
         rest = b.subtract(rest, b.add(b.multiply(u1, x1), b.multiply(u2, x2)))
-        x0 = b.divide(rest, u0)
+        x0 = quotient(b, rest, u0)
         return [x0, x1, b.dynamic_update_slice(x, x0, (zero, j, zero))]
 
     none = b.zero(with_shape(y.type, [batch, 1, width]))

@@ -19,6 +19,7 @@ from tiduc.passes.iree.emitter import Emitter, signless
 from tiduc.passes.iree.linear_algebra.matrices import (
     as_element,
     as_scalar,
+    quotient,
     squares,
 )
 
@@ -114,7 +115,7 @@ class Rotation:
         cosine = b.divide(one, b.sqrt(b.add(one, b.multiply(tangent, tangent))))
         sine = b.multiply(tangent, cosine)
         less = b.divide(b.multiply(sine, sine), b.add(one, cosine))
-        phase = b.divide(coupling, as_element(b, size, coupling))
+        phase = quotient(b, coupling, size)
         self.pairs = pairs
         self.less = as_element(b, less, coupling)
         self.sine = b.multiply(as_element(b, b.negate(sine), coupling), phase)

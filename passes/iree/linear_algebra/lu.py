@@ -20,6 +20,7 @@ from tiduc.passes.iree.linear_algebra.matrices import (
     masked,
     places,
     product,
+    quotient,
     resized,
     restored,
     sizes,
@@ -128,7 +129,7 @@ def _columns(b: Emitter, x: Any, first: Any, count: int) -> tuple[Any, ...]:
         at_j = b.reshape(b.dynamic_slice(of_j, (zero, zero, i), [batch, 1, 1]), [batch, 1])
         low = b.select(compared(b, place, p, "EQ"), everywhere(b, at_j, here), here)
         none = b.compare(pivot, b.zeros_like(pivot), "EQ")
-        low = b.divide(low, everywhere(b, b.select(none, b.constant(1, pivot), pivot), low))
+        low = quotient(b, low, everywhere(b, b.select(none, b.constant(1, pivot), pivot), low))
         low = spread(b, low, [0, 1], lu)
         rest = b.subtract(swapped, b.multiply(low, spread(b, of_p, [0, 2], lu)))
         after, same = compared(b, column, i, "GT"), compared(b, column, i, "EQ")

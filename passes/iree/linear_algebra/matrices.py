@@ -199,6 +199,17 @@ def scale(b: Emitter, x: Any) -> Any:
     return b.select(none, b.constant(1, x), b.bitcast(power, real_type(x)))
 
 
+def quotient(b: Emitter, x: Any, y: Any) -> Any:
+    """x / y, of which y may be real where x is complex, with no overflow on the way, as complex `divide` has it."""
+    if not is_complex(x):
+        return b.divide(x, y)
+    if not is_complex(y):
+        return b.complex(b.divide(b.real(x), y), b.divide(b.imag(x), y))
+    unit = scale(b, sizes(b, y))
+    y = quotient(b, y, unit)
+    return quotient(b, quotient(b, b.multiply(x, b.conj(y)), squares(b, y)), unit)
+
+
 def in_order(b: Emitter, w: Any, descending: bool = False) -> Any:
     """The permutations that sort numbers, as matrices: a one in row k and column i where number i comes k-th."""
     count, n = shape(w)

@@ -24,6 +24,7 @@ from tiduc.passes.iree.linear_algebra.matrices import (
     masked,
     places,
     product,
+    quotient,
     restored,
     settings,
     sizes,
@@ -106,7 +107,8 @@ def _pivoted(b: Emitter, x: Any) -> tuple[Any, Any, Any]:
 
     def body(b: Emitter, j: Any, qr: Any, taus: Any, order: Any) -> Sequence[Any]:
         zero = b.zeros_like(j)
-        p = _largest_column(b, masked(b, compared(b, row, j, "GE"), qr), place, j)
+        left = b.and_(compared(b, row, j, "GE"), compared(b, column, j, "GE"))
+        p = _largest_column(b, masked(b, left, qr), place, j)
         chosen = compared(b, column, b.reshape(p, [batch, 1, 1]), "EQ")
         of_p = b.reduce_sum(masked(b, chosen, qr), [2])
         of_j = b.dynamic_slice(qr, (zero, zero, j), [batch, m, 1])
@@ -128,7 +130,7 @@ def _largest_column(b: Emitter, x: Any, place: Any, j: Any) -> Any:
     batch, _, n = shape(x)
     top = largest(b, sizes(b, x), [1, 2])
     unit = b.select(b.compare(top, b.zeros_like(top), "GT"), top, b.constant(1, top))
-    length = b.reduce_sum(squares(b, b.divide(x, everywhere(b, as_element(b, unit, x), x))), [1])
+    length = b.reduce_sum(squares(b, quotient(b, x, everywhere(b, unit, x))), [1])
     length = b.select(compared(b, place, j, "GE"), length, b.constant(-1, length))
     low = b.constant(-1, with_shape(length.type, []))
     most = b.reshape(b.reduce(length, low, [1], "stablehlo.maximum"), [batch, 1])
@@ -163,8 +165,8 @@ def _reflector(b: Emitter, below: Any, alpha: Any) -> tuple[Any, Any, Any]:
     batch = shape(below)[0]
     unit = b.maximum(b.reshape(largest(b, sizes(b, below), [1, 2]), [batch, 1, 1]), sizes(b, alpha))
     unit = b.select(b.compare(unit, b.zeros_like(unit), "GT"), unit, b.constant(1, unit))
-    scaled = b.divide(below, everywhere(b, as_element(b, unit, below), below))
-    first = b.divide(alpha, as_element(b, unit, alpha))
+    scaled = quotient(b, below, everywhere(b, unit, below))
+    first = quotient(b, alpha, unit)
     rest = b.reshape(b.reduce_sum(squares(b, scaled), [1, 2]), [batch, 1, 1])
     length = b.sqrt(b.add(rest, squares(b, first)))
     re, none = b.real(first), b.constant(0, rest)
@@ -179,7 +181,7 @@ def _reflector(b: Emitter, below: Any, alpha: Any) -> tuple[Any, Any, Any]:
     tau = b.select(flat, b.zeros_like(tau), tau)
     divisor = b.subtract(first, as_element(b, beta, first))
     divisor = b.select(flat, b.constant(1, divisor), divisor)
-    v = b.divide(scaled, everywhere(b, divisor, scaled))
+    v = quotient(b, scaled, everywhere(b, divisor, scaled))
     v = b.select(everywhere(b, flat, v), b.zeros_like(v), v)
     beta = b.select(flat, alpha, as_element(b, b.multiply(beta, unit), alpha))
     return v, tau, beta

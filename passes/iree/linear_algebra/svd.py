@@ -29,6 +29,7 @@ from tiduc.passes.iree.linear_algebra.matrices import (
     largest,
     masked,
     on_diagonal,
+    quotient,
     resized,
     restored,
     scale,
@@ -119,7 +120,7 @@ def _orthogonal(b: Emitter, rows: Any, vectors: bool) -> tuple[Any, Any, Any, An
     """
     _, n, m = shape(rows)
     unit = scale(b, largest(b, sizes(b, rows), [1, 2]))
-    rows = b.divide(rows, as_element(b, everywhere(b, unit, b.real(rows)), rows))
+    rows = quotient(b, rows, everywhere(b, unit, rows))
     total = b.reduce_sum(squares(b, rows), [1, 2])
     most = TOLERANCE * math.sqrt(m) * epsilon(rows)
 
@@ -155,7 +156,7 @@ def _lengths(b: Emitter, rows: Any) -> Any:
     """The lengths of rows, each scaled, so that small ones are found as well."""
     top = largest(b, sizes(b, rows), [2])
     top = b.select(b.compare(top, b.zeros_like(top), "GT"), top, b.constant(1, top))
-    scaled = b.divide(rows, as_element(b, spread(b, top, [0, 1], b.real(rows)), rows))
+    scaled = quotient(b, rows, spread(b, top, [0, 1], rows))
     return b.multiply(top, b.sqrt(b.reduce_sum(squares(b, scaled), [2])))
 
 

@@ -18,6 +18,7 @@ from tiduc.passes.iree.linear_algebra.matrices import (
     masked,
     places,
     product,
+    quotient,
     resized,
     restored,
     settings,
@@ -108,7 +109,7 @@ def _rows(b: Emitter, matrix: Any, strict: Any, right: Any, unit: bool) -> Any:
         rest = b.subtract(rest, product(b, row, x))
         if not unit:
             entry = b.dynamic_slice(matrix, (zero, i, i), [batch, 1, 1])
-            rest = b.divide(rest, everywhere(b, entry, rest))
+            rest = quotient(b, rest, everywhere(b, entry, rest))
         return [b.dynamic_update_slice(x, rest, (zero, i, zero))]
 
     return b.for_(n, [b.zeros_like(right)], body)[0]

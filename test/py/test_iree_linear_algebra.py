@@ -1,0 +1,286 @@
+"""Factorizations that `tidu-legalize-for-iree` writes out: backward errors on hard matrices, and failures.
+
+A backward error is that of the product of the factors, relative to the matrix, in roundings times its size; LAPACK's
+are about one. The programs are those that JAX exports, on IREE's CPU.
+"""
+
+from collections.abc import Callable
+from typing import Any
+
+import jax
+import jax.scipy.linalg as jsl
+import numpy as np
+import pytest
+from exports import exported
+from jax import lax
+from jax import numpy as jnp
+from jax._src.lax import linalg  # geqrf and ormqr are not public
+from numpy.typing import NDArray
+
+import tiduc
+
+Array = NDArray[Any]
+RNG = np.random.default_rng(0)
+N = 6
+LIMIT = 8.0
+"""Roundings, times the size of the matrix."""
+
+
+def slow(*values: Any) -> Any:
+    """A case for `-m slow`."""
+    return pytest.param(*values, marks=pytest.mark.slow)
+
+
+def ran(function: Callable[..., Any], *arguments: Array, platform: str = "cpu") -> tuple[Array, ...]:
+    """What a JAX function gives, exported and compiled by IREE."""
+    return tiduc.load(exported(function, *arguments, platform=platform)).compile()(*arguments)
+
+
+def lapack(function: Callable[..., Any], *arguments: Array) -> tuple[Array, ...]:
+    """What JAX itself gives."""
+    with jax.enable_x64(True):
+        return tuple(np.asarray(y) for y in jax.tree.leaves(function(*arguments)))
+
+
+def normal(dtype: Any, *shape: int) -> Array:
+    x = RNG.normal(size=shape)
+    if np.dtype(dtype).kind == "c":
+        x = x + 1j * RNG.normal(size=shape)
+    return x.astype(dtype)
+
+
+def adjoint(x: Array) -> Array:
+    return np.conj(np.swapaxes(x, -1, -2))
+
+
+def unitary(dtype: Any, n: int) -> Array:
+    return np.asarray(np.linalg.qr(normal(dtype, n, n))[0])
+
+
+def general(dtype: Any, m: int, n: int) -> Array:
+    """Random ones, ill-conditioned ones, of low rank, zero, unit, of ones, permutations, huge and tiny ones."""
+    k = min(m, n)
+    far = 1e30 if np.finfo(dtype).bits == 32 else 1e200
+    hilbert = 1 / (1 + np.add.outer(np.arange(m), np.arange(n)))
+    graded = normal(dtype, m, n) * 10.0 ** -np.arange(n)
+    steep = unitary(dtype, m)[:, :k] * 10.0 ** (-2 * np.arange(k)) @ unitary(dtype, n)[:k]
+    low = normal(dtype, m, 2) @ normal(dtype, 2, n)
+    permutation = np.eye(m)[RNG.permutation(m)][:, :n] if m >= n else np.eye(n)[RNG.permutation(n)][:m]
+    x = normal(dtype, m, n)
+    hole = x.copy()
+    hole[:, 1] = hole[:, 2] = 0
+    all_ = [
+        x,
+        hilbert,
+        graded,
+        steep,
+        low,
+        hole,
+        np.zeros((m, n)),
+        np.eye(m, n),
+        np.ones((m, n)),
+        permutation,
+    ]
+    return np.stack([np.asarray(y, dtype) for y in (*all_, far * x, x / far)])
+
+
+def hermitian(dtype: Any, n: int) -> Array:
+    """The same, Hermitian, and with equal eigenvalues, and eigenvalues of both signs that are equal in size."""
+    x = general(dtype, n, n)
+    q, half = unitary(dtype, n), n // 2
+    equal = q * np.where(np.arange(n) < half, 1, 2) @ adjoint(q)
+    signs = q * np.where(np.arange(n) < half, 1, -1) @ adjoint(q)
+    swap = np.roll(np.eye(n), half, 0) if n % 2 == 0 else np.eye(n)[::-1]
+    path = np.diag(np.ones(n - 1), 1) + np.diag(np.ones(n - 1), -1)
+    more = [equal, signs, swap, path, np.eye(n)[::-1]]
+    return np.concatenate([x + adjoint(x), np.stack([np.asarray(y, dtype) for y in more])])
+
+
+def positive(dtype: Any, n: int) -> Array:
+    """Random ones, ill-conditioned, unit, diagonal, and far apart in scale."""
+    x = normal(dtype, n, n)
+    full = x @ adjoint(x) + n * np.eye(n)
+    far = 1e15 if np.finfo(dtype).bits == 32 else 1e150
+    q = unitary(dtype, n)
+    steep = q * 10.0 ** (-np.arange(n) * (1 if np.finfo(dtype).bits == 32 else 2)) @ adjoint(q)
+    scales = 10.0 ** np.arange(n)
+    apart = full * scales * scales[:, None]
+    diagonal = np.diag(scales)
+    return np.stack(
+        [np.asarray(y, dtype) for y in (full, steep, np.eye(n), diagonal, apart, far * full, full / far)]
+    )
+
+
+def backward_error(y: Array, x: Array) -> float:
+    """The greatest in a batch, in roundings times the size of the matrices."""
+    wide = np.complex128 if x.dtype.kind == "c" else np.float64
+    size = np.max(np.abs(x), axis=(-2, -1), keepdims=True)
+    size[size == 0] = 1
+    apart = np.linalg.norm(y.astype(wide) / size - x.astype(wide) / size, axis=(-2, -1))
+    norm = np.linalg.norm(x.astype(wide) / size, axis=(-2, -1))
+    assert np.all(np.isfinite(apart))
+    return float(np.max(apart / np.where(norm == 0, 1, norm)) / (np.finfo(x.dtype).eps * max(x.shape[-2:])))
+
+
+def orthogonal(q: Array) -> bool:
+    """The columns are of length one, and orthogonal to one another, up to a few roundings."""
+    gram = adjoint(q) @ q
+    return bool(np.max(np.abs(gram - np.eye(q.shape[-1]))) <= LIMIT * q.shape[-2] * np.finfo(q.dtype).eps)
+
+
+def unpacked(lu: Array) -> tuple[Array, Array]:
+    """The factors that `getrf` leaves in one matrix."""
+    m, n = lu.shape[-2:]
+    return np.tril(lu, -1)[..., : min(m, n)] + np.eye(m, min(m, n)), np.triu(lu)[..., : min(m, n), :]
+
+
+@pytest.mark.parametrize(("dtype", "n"), [(np.float64, N), (np.complex64, 5)])
+def test_cholesky(dtype: Any, n: int) -> None:
+    x = positive(dtype, n)
+    lower, upper = ran(
+        lambda a: (lax.linalg.cholesky(a, symmetrize_input=False), jnp.linalg.cholesky(a, upper=True)), x
+    )
+    assert np.array_equal(lower, np.tril(lower)) and np.array_equal(upper, np.triu(upper))
+    assert backward_error(lower @ adjoint(lower), x) < LIMIT
+    assert backward_error(adjoint(upper) @ upper, x) < LIMIT
+
+
+@pytest.mark.parametrize(
+    ("dtype", "m", "n"), [(np.float64, N, N), (np.complex128, 4, 5), slow(np.float32, 5, 3)]
+)
+def test_lu(dtype: Any, m: int, n: int) -> None:
+    x = general(dtype, m, n)
+    lu, pivots, permutation = ran(lax.linalg.lu, x)
+    lower, upper = unpacked(lu)
+    permuted = np.take_along_axis(x, permutation[..., None], -2)
+    assert backward_error(lower @ upper, permuted) < LIMIT
+    assert (
+        np.max(np.abs(lower)) <= 1.5
+    )  # of complex numbers, pivots are the largest in the sum of their parts
+    assert np.array_equal(np.sort(permutation, -1), np.broadcast_to(np.arange(m), permutation.shape))
+    expected = lapack(lax.linalg.lu, x[0])
+    assert np.array_equal(pivots[0], expected[1]) and np.array_equal(permutation[0], expected[2])
+
+
+@pytest.mark.parametrize(("dtype", "m", "n"), [(np.float64, N, 4), (np.complex64, 4, 5)])
+def test_qr(dtype: Any, m: int, n: int) -> None:
+    x = general(dtype, m, n)
+    q, r, thin = ran(lambda a: (*jnp.linalg.qr(a, mode="complete"), jnp.linalg.qr(a)[0]), x)
+    assert backward_error(q @ r, x) < LIMIT and np.array_equal(r, np.triu(r))
+    assert orthogonal(q)
+    assert np.array_equal(thin, q[..., : min(m, n)])
+    of_lapack = np.linalg.qr(x[0])[1]
+    assert np.allclose(r[0, : min(m, n)], of_lapack, atol=50 * np.finfo(dtype).eps)  # signs as well
+
+
+@pytest.mark.parametrize(("dtype", "n"), [(np.float64, N), slow(np.float32, 5), (np.complex128, 4)])
+def test_eigh(dtype: Any, n: int) -> None:
+    x = hermitian(dtype, n)
+    v, w = ran(lambda a: lax.linalg.eigh(a, symmetrize_input=False), x)
+    assert backward_error(v * w[:, None] @ adjoint(v), x) < LIMIT
+    assert orthogonal(v) and np.all(np.diff(w) >= 0)
+
+
+@pytest.mark.parametrize(
+    ("dtype", "m", "n", "full"),
+    [(np.float64, N, 4, True), (np.complex64, 3, 5, True), slow(np.float32, 5, 5, False)],
+)
+def test_svd(dtype: Any, m: int, n: int, full: bool) -> None:
+    x = general(dtype, m, n)
+    u, s, vh = ran(lambda a: jnp.linalg.svd(a, full_matrices=full), x)
+    k = min(m, n)
+    assert u.shape[-1] == (m if full else k) and vh.shape[-2] == (n if full else k)
+    assert backward_error(u[..., :k] * s[:, None] @ vh[:, :k], x) < LIMIT
+    assert orthogonal(u) and orthogonal(adjoint(vh)) and np.all(np.diff(s) <= 0) and np.all(s >= 0)
+
+
+def test_tridiagonal_solve() -> None:
+    """With zeros on the diagonal, which pivoting takes care of."""
+    dl, d, du = normal(np.complex128, 3, 2, 7)
+    d[:, ::3] = 0
+    y = normal(np.complex128, 2, 7, 2)
+    (x,) = ran(lax.linalg.tridiagonal_solve, dl, d, du, y)
+    a = [np.diag(d[i]) + np.diag(dl[i, 1:], -1) + np.diag(du[i, :-1], 1) for i in range(2)]
+    assert backward_error(np.stack(a) @ x, y) < 50
+
+
+def test_solves_in_blocks() -> None:
+    """Matrices of more columns than a block has, no whole number of blocks: Cholesky, LU, and their solves."""
+    x, y = normal(np.float64, 70, 70), normal(np.float64, 70, 3)
+    spd = x @ x.T + np.eye(70)
+
+    def both(a: Any, s: Any, c: Any) -> Any:
+        factor = lax.linalg.cholesky(s, symmetrize_input=False)
+        return lax.linalg.lu(a)[0], factor, jnp.linalg.solve(a, c), jsl.cho_solve((factor, True), c)
+
+    lu, factor, solved, of_spd = ran(both, x, spd, y)
+    assert np.allclose(lu, lapack(lax.linalg.lu, x)[0], atol=1e-11)
+    assert backward_error(factor @ factor.T, spd) < LIMIT
+    assert np.linalg.norm(x @ solved - y) <= 70 * 2.2e-16 * np.linalg.norm(x) * np.linalg.norm(solved)
+    assert np.linalg.norm(spd @ of_spd - y) <= 70 * 2.2e-16 * np.linalg.norm(spd) * np.linalg.norm(of_spd)
+
+
+@pytest.mark.slow
+def test_larger_matrices() -> None:
+    x = normal(np.float64, 64, 64)
+    q, r, v, w, u, s, vh = ran(
+        lambda a: (*jnp.linalg.qr(a), *lax.linalg.eigh(a + a.T), *jnp.linalg.svd(a, full_matrices=False)), x
+    )
+    assert backward_error(q @ r, x) < LIMIT and orthogonal(q)
+    assert backward_error(v * w @ v.T, x + x.T) < LIMIT and orthogonal(v)
+    assert backward_error(u * s @ vh, x) < LIMIT and orthogonal(u) and orthogonal(vh.T)
+
+
+def test_pivoted_qr_and_products_of_reflectors() -> None:
+    x, c = general(np.complex128, 5, 4), normal(np.complex128, 12, 3, 5)
+
+    def both(a: Any, c: Any) -> Any:
+        q, r, order = lax.linalg.qr(a, pivoting=True, full_matrices=False)
+        packed, taus = linalg.geqrf(a)
+        return q, r, order, linalg.ormqr(packed, taus, c, left=False, transpose=True)
+
+    q, r, order, product = ran(both, x, c)
+    assert backward_error(q @ r, np.take_along_axis(x, order[:, None], -1)) < LIMIT and orthogonal(q)
+    sizes = np.abs(np.diagonal(r, axis1=-2, axis2=-1))
+    assert np.all(sizes[:, 1:] <= sizes[:, :-1] * (1 + 1e-12))
+    full = np.linalg.qr(x[0], mode="complete")[0]
+    assert np.allclose(product[0], c[0] @ adjoint(full), atol=1e-13)
+
+
+FAILURES = """
+func.func @main(%x: tensor<4x4x4xf64>, %d: tensor<3xf64>, %y: tensor<3x1xf64>)
+    -> (tensor<4x4x4xf64>, tensor<4xi32>, tensor<4xi32>, tensor<4xi32>, tensor<4xi32>, tensor<i32>) {
+  %0:2 = stablehlo.custom_call @lapack_dpotrf_ffi(%x) {mhlo.backend_config = {uplo = 76 : ui8}}
+    : (tensor<4x4x4xf64>) -> (tensor<4x4x4xf64>, tensor<4xi32>)
+  %1:3 = stablehlo.custom_call @lapack_dgetrf_ffi(%x) {mhlo.backend_config = {}}
+    : (tensor<4x4x4xf64>) -> (tensor<4x4x4xf64>, tensor<4x4xi32>, tensor<4xi32>)
+  %2:3 = stablehlo.custom_call @lapack_dsyevd_ffi(%x) {mhlo.backend_config = {mode = 86 : ui8, uplo = 76 : ui8}}
+    : (tensor<4x4x4xf64>) -> (tensor<4x4x4xf64>, tensor<4x4xf64>, tensor<4xi32>)
+  %3:5 = stablehlo.custom_call @lapack_dgesdd_ffi(%x) {mhlo.backend_config = {mode = 78 : ui8}} : (tensor<4x4x4xf64>)
+    -> (tensor<4x4x4xf64>, tensor<4x4xf64>, tensor<4x4x4xf64>, tensor<4x4x4xf64>, tensor<4xi32>)
+  %4:5 = stablehlo.custom_call @lapack_dgtsv_ffi(%d, %d, %d, %y) {mhlo.backend_config = {}}
+    : (tensor<3xf64>, tensor<3xf64>, tensor<3xf64>, tensor<3x1xf64>)
+    -> (tensor<3xf64>, tensor<3xf64>, tensor<3xf64>, tensor<3x1xf64>, tensor<i32>)
+  return %0#0, %0#1, %1#2, %2#2, %3#4, %4#4
+    : tensor<4x4x4xf64>, tensor<4xi32>, tensor<4xi32>, tensor<4xi32>, tensor<4xi32>, tensor<i32>
+}
+"""
+
+
+def test_info() -> None:
+    """Of a positive definite matrix, an indefinite one, a singular one, and one with a NaN; and of zeros."""
+    x = np.stack([np.eye(4) + 0.1, np.diag([1.0, 2, -3, 4]), np.diag([1.0, 0, 2, 3]), np.eye(4)])
+    x[3, 2, 1] = np.nan
+    y, *info = tiduc.load(FAILURES).compile()(x, np.zeros(3), np.ones((3, 1)))
+    assert [i.tolist() for i in info] == [[0, 3, 2, 3], [0, 0, 2, 0], [0, 0, 0, 1], [0, 0, 0, 1], 1]
+    upper = np.triu_indices(4, 1)
+    assert np.array_equal(y[0][upper], x[0][upper])  # what is not read stays
+    assert np.allclose(np.tril(y[0]), np.linalg.cholesky(x[0]))
+
+
+def test_failures_as_jax_shows_them() -> None:
+    """NaN where a factorization fails, and nowhere else."""
+    x = np.stack([np.eye(3), -np.eye(3)])
+    factor, w = ran(lambda a: (jnp.linalg.cholesky(a), jnp.linalg.eigvalsh(jnp.sqrt(a))), x)
+    assert np.isfinite(factor[0]).all() and np.isnan(factor[1][np.tril_indices(3)]).all()
+    assert np.isfinite(w[0]).all() and np.isnan(w[1]).all()

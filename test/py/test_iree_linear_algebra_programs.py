@@ -1,0 +1,195 @@
+"""Programs of linear algebra that JAX exports run on IREE, with their derivatives; what cannot is refused by name."""
+
+import re
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import jax
+import jax.scipy.linalg as jsl
+import numpy as np
+import pytest
+from exports import exported
+from jax import lax
+from jax import numpy as jnp
+from numpy.typing import NDArray
+
+import tiduc
+from tiduc.dialect.context import parse, stage
+from tiduc.dialect.errors import Unsupported
+from tiduc.passes.iree import legalize_for_iree
+from tiduc.passes.iree.calls import CALLS
+
+Array = NDArray[Any]
+RNG = np.random.default_rng(0)
+
+
+def slow(*values: Any) -> Any:
+    """A case for `-m slow`."""
+    return pytest.param(*values, marks=pytest.mark.slow)
+
+
+def normal(*shape: int) -> Array:
+    return RNG.normal(size=shape)
+
+
+@pytest.mark.parametrize("platform", ["cuda", slow("tpu")])
+def test_exports_for_others(platform: str) -> None:
+    """What JAX exports for GPUs and TPUs runs on CPUs as well."""
+
+    def program(a: Any, s: Any) -> Any:
+        values = () if platform == "tpu" else (jnp.linalg.svd(a, full_matrices=False),)
+        return jnp.linalg.solve(s, a), jnp.linalg.cholesky(s), jnp.linalg.qr(a), jnp.linalg.eigh(s), values
+
+    a = normal(3, 4)
+    s = a @ a.T + np.eye(3)
+    compiled = tiduc.load(exported(program, a, s, platform=platform)).compile()
+    solved, factor, q, r, w, v, *values = compiled(a, s)
+    assert np.allclose(s @ solved, a)
+    assert np.allclose(factor @ factor.T, s) and np.allclose(q @ r, a) and np.allclose(v * w @ v.T, s)
+    if values:
+        u, sizes, vh = values
+        assert np.allclose(u * sizes @ vh, a)
+
+
+# ---- whole programs, and their derivatives ------------------------------------------------------------------
+
+
+def gaussian_process(x: Any, y: Any, log_length: Any, log_noise: Any) -> Any:
+    """The negative log marginal likelihood of values at points."""
+    apart = (x[:, None] - x[None, :]) / jnp.exp(log_length)
+    covariance = jnp.exp(-0.5 * apart * apart) + jnp.exp(log_noise) * jnp.eye(x.shape[0])
+    factor = jnp.linalg.cholesky(covariance)
+    _, log_determinant = jnp.linalg.slogdet(covariance)
+    return 0.5 * (y @ jsl.cho_solve((factor, True), y) + log_determinant + x.shape[0] * jnp.log(2 * jnp.pi))
+
+
+def kalman_filter(m: Any, p: Any, y: Any, f: Any, q: Any, h: Any, r: Any) -> Any:
+    """What a step of the filter leaves, and the likelihood of the observation, in one number."""
+    m, p = f @ m, f @ p @ f.T + q
+    s, innovation = h @ p @ h.T + r, y - h @ m
+    gain = jnp.linalg.solve(s, h @ p).T
+    m, p = m + gain @ innovation, p - gain @ s @ gain.T
+    _, log_determinant = jnp.linalg.slogdet(s)
+    return m @ m + jnp.trace(p) + innovation @ jnp.linalg.inv(s) @ innovation + log_determinant
+
+
+def definite(n: int) -> Array:
+    x = normal(n, n)
+    return np.asarray(x @ x.T + n * np.eye(n))
+
+
+POINTS = np.linspace(0, 1, 8), normal(8), np.array(-1.0), np.array(-2.0)
+STATES = (
+    *(normal(4), definite(4), normal(2)),
+    *(normal(4, 4), definite(4), normal(2, 4), definite(2)),
+)
+TALL, WEIGHTS = normal(5, 3), np.arange(15.0).reshape(5, 3)
+
+PROGRAMS: dict[str, tuple[Callable[..., Any], tuple[Array, ...]]] = {
+    "gaussian_process": (gaussian_process, POINTS),
+    "kalman_filter": (kalman_filter, STATES),
+    "qr": (lambda a: jnp.sum(jnp.linalg.qr(a)[0] * WEIGHTS) + jnp.sum(jnp.linalg.qr(a)[1] ** 3), (TALL,)),
+    "eigh": (
+        lambda a: (
+            jnp.sum(jnp.linalg.eigh(a)[0] ** 3) + jnp.sum(jnp.abs(jnp.linalg.eigh(a)[1]) * WEIGHTS[:4, :1])
+        ),
+        (definite(4),),
+    ),
+    "svd": (
+        lambda a: (
+            jnp.sum(jnp.abs(jnp.linalg.svd(a, full_matrices=False)[0]) * WEIGHTS)
+            + jnp.sum(jnp.linalg.svd(a, full_matrices=False)[1] ** 3)
+        ),
+        (TALL,),
+    ),
+    "det": (lambda a: jnp.linalg.det(a), (definite(4),)),
+    "lstsq": (lambda a, y: jnp.sum(jnp.linalg.lstsq(a, y)[0] ** 3), (TALL, normal(5))),
+    "expm": (lambda a: jnp.sum(jsl.expm(a) ** 2), (definite(3) / 9,)),
+    "complex_solve": (
+        lambda a, y: jnp.sum(jnp.abs(jnp.linalg.solve(a, y)) ** 2),
+        (normal(4, 4) + 1j * normal(4, 4), normal(4, 2) + 1j * normal(4, 2)),
+    ),
+    "tridiagonal_solve": (
+        lambda dl, d, du, y: jnp.sum(lax.linalg.tridiagonal_solve(dl, d, du, y) ** 3),
+        (*normal(3, 5) + np.array([[0], [4], [0]]), normal(5, 2)),
+    ),
+}
+DEARER = set(PROGRAMS) - {"gaussian_process", "kalman_filter"}
+
+
+@pytest.mark.parametrize("name", [slow(name) if name in DEARER else name for name in PROGRAMS])
+def test_gradients(name: str) -> None:
+    """Ours on IREE is JAX's."""
+    function, point = PROGRAMS[name]
+    ours = tiduc.load(exported(function, *point)).grad(value=True, conjugate=True).compile()(*point)
+    with jax.enable_x64(True):
+        expected = jax.tree.leaves(jax.value_and_grad(function, tuple(range(len(point))))(*point))
+    for actual, y in zip(ours, expected, strict=True):
+        np.testing.assert_allclose(actual, y, atol=1e-11 * max(1, np.max(np.abs(y))))
+
+
+# ---- what is refused ----------------------------------------------------------------------------------------
+
+
+def call(target: str, settings: str, results: str, sizes: str = "3x3xf64") -> str:
+    names = ", ".join(f"%0#{i}" for i in range(results.count("tensor<")))
+    return f"""func.func @main(%x: tensor<{sizes}>) -> ({results}) {{
+      %0:{results.count("tensor<")} = stablehlo.custom_call @{target}(%x) {{mhlo.backend_config = {settings}}}
+        : (tensor<{sizes}>) -> ({results})
+      return {names} : {results}
+    }}"""
+
+
+@pytest.mark.parametrize(
+    ("text", "reason"),
+    [
+        (call("lapack_dgehrd_ffi", "{}", "tensor<3x3xf64>, tensor<2xf64>"), "no @lapack_dgehrd_ffi in IREE"),
+        (call("lapack_dpotrf_ffi", '"?"', "tensor<3x3xf64>, tensor<i32>"), "its settings have no names"),
+        (
+            call("lapack_dsyevd_ffi", "{uplo = 76 : ui8}", "tensor<3x2xf64>, tensor<2xf64>, tensor<i32>"),
+            "only some of the eigenvalues",
+        ),
+        (
+            call(
+                "lapack_dgesdd_ffi",
+                "{mode = 79 : ui8}",
+                "tensor<3x3xf64>, tensor<3xf64>, tensor<3x3xf64>, tensor<3x3xf64>, tensor<i32>",
+            ),
+            "in place of the matrix",
+        ),
+        (
+            call("lapack_dpotrf_ffi", "{uplo = 76 : ui8}", "tensor<?x3xf64>, tensor<i32>", "?x3xf64"),
+            "sizes are open",
+        ),
+    ],
+)
+def test_refused(text: str, reason: str) -> None:
+    with pytest.raises(Unsupported, match=reason) as refused:
+        legalize_for_iree(parse(text, "f.mlir"))
+    assert refused.value.location.split(":")[1] == "2"
+
+
+def test_empty_matrices() -> None:
+    """They become constants, which the compiler takes."""
+    for target, settings, results in (
+        ("lapack_dpotrf_ffi", "{uplo = 76 : ui8}", "tensor<2x0x0xf64>, tensor<2xi32>"),
+        ("lapack_dgetrf_ffi", "{}", "tensor<2x0x0xf64>, tensor<2x0xi32>, tensor<2xi32>"),
+        ("lapack_dgeqrf_ffi", "{}", "tensor<2x0x0xf64>, tensor<2x0xf64>"),
+        (
+            "lapack_dsyevd_ffi",
+            "{mode = 86 : ui8, uplo = 76 : ui8}",
+            "tensor<2x0x0xf64>, tensor<2x0xf64>, tensor<2xi32>",
+        ),
+    ):
+        module = parse(call(target, settings, results, "2x0x0xf64"))
+        legalize_for_iree(module)
+        assert "custom_call" not in stage(str)(module)
+
+
+def test_page() -> None:
+    """docs/iree.md names every call, but for the letter of its element type and the library."""
+    page = (Path(__file__).parents[2] / "docs" / "iree.md").read_text()
+    for target in CALLS:
+        name = re.sub("^(lapack_[sdcz]|(cu|hip)(solver|sparse|hybrid)?_)", "", target).removesuffix("_ffi")
+        assert name in page, target
