@@ -7,13 +7,14 @@ from typing import Any
 from tiduc.dialect.context import read
 from tiduc.dialect.errors import RequestError
 from tiduc.models.constants import lift
+from tiduc.models.legalize import legalize
 from tiduc.models.model import Model, model_of
 
 
 def import_model(
     path: str | Path, *, lift_constants: bool = False, sizes: Mapping[str, int] | None = None
 ) -> Model:
-    """The model in a file of ONNX (`.onnx`), `torch.export` (`.pt2`), `jax.export` (`.jaxexport`) or MLIR.
+    """The model in a file of ONNX (`.onnx`), `torch.export` (`.pt2`), `jax.export` (`.jaxexport`) or MLIR (`.mlir`).
 
     With `lift_constants` its weights are inputs. `sizes` sets open sizes by name, in ONNX.
     `RequestError` for another suffix; else what the importer raises.
@@ -47,6 +48,7 @@ def _jax(path: str | Path, lift_constants: bool, sizes: Any) -> Model:
 
 def _mlir(path: str | Path, lift_constants: bool, sizes: Any) -> Model:
     module = read(path)
+    legalize(module)
     return model_of(module, lift(module) if lift_constants else {})
 
 
