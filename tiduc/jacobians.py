@@ -291,17 +291,19 @@ def _in_directions(
     what becomes of it.
     """
     view, count = program.view, _count(ports[0], free)
+    b: Any = program.opset.builder(view, view.fresh("J"))
+    values = [x for x in dict.fromkeys(wanted) if x is not None]
+    if not values:
+        return b, list(wanted)
     s: Any = program.opset.builder(view, view.fresh("S"))
     seed = _basis(s, ports[0].type, free)
     s.finish([seed])
-    values = [x for x in dict.fromkeys(wanted) if x is not None]
     found = dict(zip(values, values, strict=True))
-    if count > 1 and values:
+    if count > 1:
         graph = batch(view, values, keys, count, program.opset)
         keys, found = graph.keys, dict(zip(values, graph.outputs, strict=True))
     for key in keys:
         view.bind(key, seed)
-    b: Any = program.opset.builder(view, view.fresh("J"))
     return b, [None if x is None else found[x] for x in wanted]
 
 

@@ -59,7 +59,9 @@ def check_batch(text: str | Program, *arguments: Any, subsets: bool = True, rtol
     for at in itertools.chain.from_iterable(itertools.combinations(range(count), n) for n in sizes):
         of_batch = batched(program, at)
         actual = run(of_batch, [many[i] if i in at else x for i, x in enumerate(point)])
-        rows = [run(program, [many[i][j] if i in at else x for i, x in enumerate(point)]) for j in range(SIZE)]
+        rows = [
+            run(program, [many[i][j] if i in at else x for i, x in enumerate(point)]) for j in range(SIZE)
+        ]
         for y, *expected in zip(actual, *rows, strict=True):
             wanted: Any = np.stack(expected)
             if y.ndim < wanted.ndim:

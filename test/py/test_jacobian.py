@@ -1,0 +1,325 @@
+"""Whole Jacobians, Hessians and Laplacians, and batches of directions: against JAX, in both modes."""
+
+import sys
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+import control_flow_calls  # noqa: F401 (its programs join the table)
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from check_rule import run
+from control_flow_programs import PROGRAMS, UNBOUNDED
+from numpy.typing import NDArray
+from xla import by_xla
+
+from tiduc.dialect.errors import RequestError
+from tiduc.program import Program, load
+
+EXAMPLES = Path(__file__).resolve().parents[2] / "examples"
+RNG = np.random.default_rng(0)
+Array = NDArray[Any]
+
+
+def random(*sizes: int) -> Array:
+    return np.asarray(RNG.standard_normal(sizes))
+
+
+def exported(function: Callable[..., Any], arguments: Sequence[Any]) -> Program:
+    with jax.enable_x64(True):
+        return load(jax.jit(function).lower(*arguments).as_text())
+
+
+def leaves(derivative: Callable[..., Any], arguments: Sequence[Any]) -> list[Array]:
+    with jax.enable_x64(True):
+        found = jax.jit(derivative)(*(jnp.asarray(x) for x in arguments))
+        return [np.asarray(y) for y in jax.tree.leaves(found)]
+
+
+def agree(program: Program, arguments: Sequence[Any], expected: Sequence[Array]) -> None:
+    shapes = [tuple(port.type.shape) for port in program.outputs]
+    assert shapes == [y.shape for y in expected]
+    for port, y, wanted in zip(program.outputs, run(program, arguments), expected, strict=True):
+        scale = max(1.0, float(np.max(np.abs(wanted), initial=0)))
+        np.testing.assert_allclose(y, wanted, rtol=0, atol=1e-10 * scale, err_msg=port.name)
+
+
+def floats(arguments: Sequence[Any]) -> tuple[int, ...]:
+    return tuple(i for i, x in enumerate(arguments) if np.asarray(x).dtype.kind == "f")
+
+
+def traces(hessians: Sequence[Array], count: int, inputs: Sequence[Array]) -> list[Array]:
+    """Of each of `count` outputs, from the Hessians in each two inputs."""
+    found = []
+    for y in range(count):
+        total: Any = 0
+        for i, x in enumerate(inputs):
+            h = hessians[(y * len(inputs) + i) * len(inputs) + i]
+            square = h.reshape(*h.shape[: h.ndim - 2 * x.ndim], x.size, x.size)
+            total = total + np.trace(square, axis1=-2, axis2=-1)
+        found.append(np.asarray(total))
+    return found
+
+
+# ---- small functions ----------------------------------------------------------------------------------------
+
+
+def two_outputs(x: Any, w: Any) -> Any:
+    return jnp.tanh(x @ w), jnp.sum(x * x) * jnp.prod(jnp.sin(w))
+
+
+def windows(x: Any, w: Any) -> Any:
+    strided = jax.lax.conv_general_dilated(x[None, None], w[None, None], (2,), "SAME")[0, 0]
+    return strided, jnp.cumsum(x) * jnp.max(x)
+
+
+def indexing(x: Any, w: Any) -> Any:
+    rows = x[jnp.array([2, 0, 2])]
+    return jnp.sort(rows * w[:3]), x.at[jnp.array([1, 1])].add(w[:2])
+
+
+def linear_algebra(x: Any, w: Any) -> Any:
+    a = jnp.outer(x, x) + jnp.diag(w) + 5 * jnp.eye(4)
+    return jnp.linalg.solve(a, w), jnp.linalg.slogdet(a)[1]
+
+
+SMALL: dict[str, tuple[Callable[..., Any], tuple[Array, ...]]] = {
+    "two_outputs": (two_outputs, (random(3), random(3, 2))),
+    "windows": (windows, (random(6), random(3))),
+    "indexing": (indexing, (random(4), random(4))),
+    "linear_algebra": (linear_algebra, (random(4), random(4) ** 2)),
+}
+
+
+@pytest.mark.parametrize("mode", ["forward", "reverse"])
+@pytest.mark.parametrize("name", SMALL)
+def test_jacobian(name: str, mode: str) -> None:
+    function, arguments = SMALL[name]
+    expected = leaves(jax.jacfwd(function, (0, 1)), arguments)
+    agree(exported(function, arguments).jacobian(mode=mode), arguments, expected)
+
+
+SECOND = [pytest.param(n, marks=pytest.mark.slow) if n == "linear_algebra" else n for n in SMALL]
+
+
+@pytest.mark.parametrize("name", SECOND)
+def test_hessian_and_laplacian(name: str) -> None:
+    function, arguments = SMALL[name]
+    program = exported(function, arguments)
+    expected = leaves(jax.hessian(function, (0, 1)), arguments)
+    agree(program.hessian(), arguments, expected)
+    agree(program.laplacian(), arguments, traces(expected, 2, arguments))
+
+
+def test_signatures() -> None:
+    program = exported(two_outputs, SMALL["two_outputs"][1])
+    jacobian = program.jacobian(["arg1", "arg0"], value=True)
+    assert str(jacobian.signature).partition(" -> ")[2] == (
+        "(result0: 2xf64, result1: f64, result0.jacobian.arg1: 2x3x2xf64, result0.jacobian.arg0: 2x3xf64, "
+        "result1.jacobian.arg1: 3x2xf64, result1.jacobian.arg0: 3xf64)"
+    )
+    names = [port.name for port in program.hessian(0).outputs]
+    assert names == ["result0.hessian.arg0.arg0", "result1.hessian.arg0.arg0"]
+    assert [port.name for port in program.laplacian(value=True).outputs] == [
+        "result0",
+        "result1",
+        "result0.laplacian",
+        "result1.laplacian",
+    ]
+
+
+def test_the_mode_is_that_of_fewer_directions() -> None:
+    """Two numbers of many are along two directions, in reverse; many of two are along two as well, forward."""
+    few = exported(lambda x: jnp.sin(x[:2] * x[2]), (random(30),)).jacobian()
+    many = exported(lambda x: jnp.sin(jnp.outer(x, jnp.arange(15.0))), (random(2),)).jacobian()
+    for program in (few, many):
+        assert "tensor<30x30x" not in program.text
+        assert "tensor<2x2x" in program.text
+
+
+def test_a_derivative_of_derivatives() -> None:
+    """Jacobians are programs: the Jacobian of a Jacobian is a Hessian, and so is its gradient."""
+    function, arguments = SMALL["windows"]
+    program = exported(function, arguments)
+    expected = leaves(jax.hessian(function, 0), arguments)
+    agree(program.jacobian(0, "reverse").jacobian(0, "reverse"), arguments, expected)
+    agree(program.jacobian(0, "forward").jacobian(0, "forward"), arguments, expected)
+
+
+# ---- zeros, sizes of one and none ---------------------------------------------------------------------------
+
+
+def test_what_does_not_depend_is_zero() -> None:
+    arguments = (random(2), random(3))
+    program = exported(lambda x, w: (jnp.sin(x), w * 2, jnp.float64(1)), arguments)
+    for mode in ("forward", "reverse"):
+        expected = leaves(jax.jacfwd(lambda x, w: (jnp.sin(x), w * 2, jnp.float64(1)), (0, 1)), arguments)
+        agree(program.jacobian(mode=mode), arguments, expected)
+    agree(program.laplacian(), arguments, [-np.sin(arguments[0]), np.zeros(3), np.zeros(())])
+
+
+@pytest.mark.parametrize("mode", ["forward", "reverse"])
+@pytest.mark.parametrize("sizes", [(), (1,), (1, 1), (0,), (2, 0)])
+def test_few_entries(sizes: tuple[int, ...], mode: str) -> None:
+    x = random(*sizes)
+    program = load(exported(lambda x: jnp.sin(x) * 2, (x,)).text)
+    agree(program.jacobian(mode=mode), [x], leaves(jax.jacfwd(lambda x: jnp.sin(x) * 2), (x,)))
+
+
+def test_one_value_given_twice() -> None:
+    text = """func.func @main(%x: tensor<2xf64>) -> (tensor<2xf64>, tensor<2xf64>) {
+      %0 = stablehlo.sine %x : tensor<2xf64>
+      return %0, %0 : tensor<2xf64>, tensor<2xf64>
+    }"""
+    x = random(2)
+    for mode in ("forward", "reverse"):
+        agree(load(text).jacobian(mode=mode), [x], [np.diag(np.cos(x))] * 2)
+
+
+# ---- loops, branches, calls ---------------------------------------------------------------------------------
+
+SOME = ("cond_nested", "scan_reverse", "shared_layer")
+LOOPS = {
+    name: pytest.param(name) if name in SOME else pytest.param(name, marks=pytest.mark.slow)
+    for name in {**PROGRAMS, **UNBOUNDED}
+}
+
+
+@pytest.mark.parametrize("name", LOOPS.values())
+def test_control_flow(name: str) -> None:
+    """Several inputs are linearized apart, each with residuals of its own."""
+    function, arguments = {**PROGRAMS, **UNBOUNDED}[name]
+    wrt = floats(arguments)
+
+    def differentiable(*values: Any) -> Any:
+        return [y for y in jax.tree.leaves(function(*values)) if np.issubdtype(y.dtype, np.floating)]
+
+    expected = leaves(jax.jacfwd(differentiable, wrt), arguments)
+    program = exported(function, arguments)
+    for mode in ("forward", "reverse"):
+        agree(program.jacobian(mode=mode), arguments, expected)
+
+
+def test_batches_of_directions() -> None:
+    """Each direction has what it has alone."""
+    function, arguments = PROGRAMS["rnn"]
+    program = exported(function, arguments)
+    for kind in ("jvp", "vjp"):
+        one, many = getattr(program, kind)(), getattr(program, kind)(batch=3)
+        count = len(program.inputs)
+        given = [random(*port.type.shape) for port in many.inputs[count:]]
+        assert [port.name for port in many.inputs] == [port.name for port in one.inputs]
+        found = run(many, [*arguments, *given])
+        rows = [run(one, [*arguments, *(x[i] for x in given)]) for i in range(3)]
+        first = len(program.outputs)
+        for i, y in enumerate(found):
+            wanted = rows[0][i] if i < first else np.stack([row[i] for row in rows])
+            np.testing.assert_allclose(y, wanted, rtol=1e-12, atol=1e-12)
+
+
+# ---- the examples -------------------------------------------------------------------------------------------
+
+WRT = {"mlp": ["b3", "b2"], "convnet": ["b", "shift1"], "transformer": ["ln1_shift"]}
+
+
+def example(name: str) -> tuple[Program, list[Array], Callable[..., Any], list[str]]:
+    """The program, its arguments, the loss as a function of some parameters, and these."""
+    sys.path.append(str(EXAMPLES))
+    from models import MODELS  # type: ignore[import-not-found]
+
+    sys.path.remove(str(EXAMPLES))
+    program = load(EXAMPLES / f"{name}_f64.mlir")
+    with np.load(EXAMPLES / f"{name}_f64.npz") as stored:
+        arguments = [stored[f"input.{i}"] for i in range(len(program.inputs))]
+    keys = [port.name[8:-2] for port in program.inputs if port.name.startswith("params")]
+
+    def loss(*values: Any) -> Any:
+        params = dict(zip(keys, arguments, strict=False)) | dict(zip(WRT[name], values, strict=True))
+        return MODELS[name].loss(params, *arguments[len(keys) :])
+
+    return program, arguments, loss, [f"params['{key}']" for key in WRT[name]]
+
+
+def test_by_iree() -> None:
+    function, arguments = SMALL["two_outputs"]
+    program = exported(function, arguments)
+    expected = leaves(jax.hessian(function, (0, 1)), arguments)
+    for y, wanted in zip(program.hessian().compile()(*arguments), expected, strict=True):
+        np.testing.assert_allclose(y, wanted, rtol=0, atol=1e-12)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", WRT)
+def test_examples(name: str) -> None:
+    """Hessians in some parameters, by IREE, and their trace; the gradient is the Jacobian of one number."""
+    program, arguments, loss, wrt = example(name)
+    positions = [next(i for i, port in enumerate(program.inputs) if port.name == key) for key in wrt]
+    point = [arguments[i] for i in positions]
+    with jax.default_matmul_precision("highest"):
+        expected = leaves(jax.hessian(loss, tuple(range(len(wrt)))), point)
+        gradient = leaves(jax.grad(loss, tuple(range(len(wrt)))), point)
+    for y, wanted in zip(program.hessian(wrt).compile()(*arguments), expected, strict=True):
+        np.testing.assert_allclose(y, wanted, rtol=0, atol=1e-10 * np.max(np.abs(wanted)))
+    for derivative in (program.jacobian(wrt, "forward"), program.jacobian(wrt)):
+        for y, wanted in zip(by_xla(derivative.text, arguments), gradient, strict=True):
+            np.testing.assert_allclose(y, wanted, rtol=0, atol=1e-10 * np.max(np.abs(wanted)))
+    (laplacian,) = by_xla(program.laplacian(wrt).text, arguments)
+    np.testing.assert_allclose(laplacian, traces(expected, 1, point)[0], rtol=1e-10)
+
+
+def test_an_example() -> None:
+    """Of the multilayer perceptron, in its last bias, of 4 entries; those of the others take minutes together."""
+    program, arguments, loss, _ = example("mlp")
+    point = [arguments[2], arguments[1]]
+    expected = leaves(jax.hessian(loss), point)
+    (found,) = by_xla(program.hessian("params['b3']").text, arguments)
+    np.testing.assert_allclose(found, expected[0], rtol=0, atol=1e-12)
+
+
+def test_newton() -> None:
+    """Square roots, by a loop that ends when its values say so; y'' = -1 / (4 x^(3/2))."""
+    program = load(EXAMPLES / "newton.mlir")
+    (first,) = run(program.jacobian(), [np.float64(2)])
+    (second,) = run(program.hessian(), [np.float64(2)])
+    np.testing.assert_allclose([first, second], [1 / (2 * 2**0.5), -1 / (4 * 2**1.5)], rtol=1e-8)
+
+
+# ---- what is refused ----------------------------------------------------------------------------------------
+
+
+def test_complex_values() -> None:
+    text = """func.func @main(%x: tensor<2xf64> {tidu.name = "x"}, %z: tensor<2xcomplex<f64>> {tidu.name = "z"})
+      -> tensor<2xcomplex<f64>> {
+      %0 = stablehlo.complex %x, %x : tensor<2xcomplex<f64>>
+      %1 = stablehlo.multiply %0, %z : tensor<2xcomplex<f64>>
+      return %1 : tensor<2xcomplex<f64>>
+    }"""
+    program = load(text)
+    z = random(2) + 1j * random(2)
+    agree(program.jacobian("x"), [random(2), z], [np.diag((1 + 1j) * z)])
+    with pytest.raises(RequestError, match=r"needs real inputs; 'z' is of type tensor<2xcomplex<f64>>"):
+        program.jacobian()
+    for derivative in (lambda: program.jacobian("x", "reverse"), lambda: program.hessian("x")):
+        with pytest.raises(RequestError, match="in reverse mode needs real outputs"):
+            derivative()
+    assert str(program.laplacian("x").outputs[0].type) == "tensor<2xcomplex<f64>>"
+
+
+def test_requests() -> None:
+    program = exported(two_outputs, SMALL["two_outputs"][1])
+    with pytest.raises(RequestError, match="mode is one of auto, forward, reverse, not 'sideways'"):
+        program.jacobian(mode="sideways")
+    with pytest.raises(RequestError, match="sparsity is one of"):
+        program.jacobian(sparsity="dense")
+    with pytest.raises(RequestError, match="the size of a batch is 1 or more, not 0"):
+        program.jvp(batch=0)
+    opened = load("""func.func @main(%x: tensor<?xf64>) -> tensor<?xf64> {
+      %0 = stablehlo.sine %x : tensor<?xf64>
+      return %0 : tensor<?xf64>
+    }""")
+    with pytest.raises(RequestError, match="jacobian needs known sizes"):
+        opened.jacobian()
+    with pytest.raises(RequestError, match="cannot be batched; only tensors of known sizes can"):
+        opened.vjp(batch=2)

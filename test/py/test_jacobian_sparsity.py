@@ -1,0 +1,149 @@
+"""Diagonal and block-diagonal Jacobians: the same numbers along fewer directions, and refusals where none is shown."""
+
+from collections.abc import Callable
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from accepted import arguments, programs
+from check_rule import run
+from numpy.typing import NDArray
+
+from tiduc.dialect.context import stage
+from tiduc.dialect.errors import RequestError
+from tiduc.passes.batching.alignment import alignments
+from tiduc.passes.linearize import linearize
+from tiduc.passes.rules import OPSET
+from tiduc.program import Program, load
+
+RNG = np.random.default_rng(0)
+Array = NDArray[Any]
+W = RNG.standard_normal((3, 4))
+
+
+def exported(function: Callable[..., Any], *arguments: Any) -> Program:
+    with jax.enable_x64(True):
+        return load(jax.jit(function).lower(*arguments).as_text())
+
+
+CASES: dict[str, tuple[Callable[..., Any], tuple[int, ...], dict[int, int]]] = {
+    "elementwise": (lambda x: jnp.sin(x) * x, (2, 3), {0: 0, 1: 1}),
+    "rows of a matrix product": (lambda x: jnp.tanh(x @ W), (2, 3), {0: 0}),
+    "columns of one": (lambda x: W.T @ x, (3, 2), {1: 1}),
+    "a batch of products": (lambda x: jnp.einsum("bij,bjk->bik", x, x), (2, 3, 3), {0: 0}),
+    "softmax": (lambda x: jax.nn.softmax(x, axis=1), (2, 3), {0: 0}),
+    "sums": (lambda x: jnp.sum(x**2, axis=0), (2, 3), {1: 0}),
+    "repeated": (lambda x: jnp.repeat(x[:, None], 3, axis=1) * 2, (4,), {0: 0}),
+    "turned": (lambda x: jnp.flip(x.T, 0), (2, 3), {0: 1}),
+    "reshaped": (lambda x: jnp.cos(x).reshape(2, 12), (2, 3, 4), {0: 0}),
+    "put together": (lambda x: jnp.concatenate([x, 2 * x], 1), (2, 3), {0: 0}),
+    "cut": (lambda x: x[:, 1:] * 3, (2, 3), {0: 0}),
+    "padded": (lambda x: jnp.pad(x, ((0, 0), (1, 1))), (2, 3), {0: 0}),
+    "cumulative": (lambda x: jnp.cumsum(x, 1), (2, 4), {0: 0}),
+    "sorted, which is not seen": (lambda x: jnp.sort(x, 0), (3, 2), {}),
+    "columns taken": (lambda x: x[:, jnp.array([2, 0, 2])], (2, 3), {0: 0}),
+    "columns added to": (lambda x: jnp.zeros((2, 5)).at[:, jnp.array([1, 1, 4])].add(x), (2, 3), {0: 0}),
+    "images": (
+        lambda x: jax.lax.conv_general_dilated(x, jnp.ones((2, 1, 2)), (1,), "SAME"),
+        (3, 1, 4),
+        {0: 0},
+    ),
+    "at a place that is computed": (
+        lambda x: jax.lax.dynamic_slice(x, (0, jnp.argmax(jnp.sum(x, 0))), (2, 1)),
+        (2, 3),
+        {0: 0},
+    ),
+    "mixed": (lambda x: x @ x.T, (3, 3), {}),
+    "a diagonal": (lambda x: jnp.diag(x), (3,), {0: 0}),
+}
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_alignment(name: str) -> None:
+    """Along which dimensions the tangent of the result runs."""
+    function, sizes, expected = CASES[name]
+    program = exported(function, np.zeros(sizes))
+    linear = stage(linearize)(program.view, [program.outputs[0].value], [program.inputs[0].value], OPSET)
+    (dx,), (dy,) = linear.inputs.values(), linear.outputs
+    assert stage(alignments)(program.view.schedule([dy]), dx)[dy] == expected
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_all_of_it(name: str) -> None:
+    """Both modes; what is beside the blocks is zero."""
+    function, sizes, _ = CASES[name]
+    x = RNG.standard_normal(sizes)
+    program = exported(function, x)
+    (expected,) = run(program.jacobian(mode="forward"), [x])
+    for mode in ("forward", "reverse", "auto"):
+        (actual,) = run(program.jacobian(mode=mode, sparsity="auto"), [x])
+        np.testing.assert_allclose(actual, expected, rtol=0, atol=1e-13)
+
+
+def ops() -> list[str]:
+    """Elementwise ops, windows and moves of one input of known sizes: what the interpreter is quick about."""
+    names = "abs clamp concatenate logistic multiply pad reduce_window reverse select slice sort transpose"
+    return [f"stablehlo.{name}" for name in names.split()]
+
+
+@pytest.mark.parametrize("op", ops())
+def test_ops(op: str) -> None:
+    program = load(programs()[op])
+    point = [x + 0.1 * RNG.uniform(size=x.shape) if x.dtype.kind == "f" else x for x in arguments(program)]
+    expected = run(program.jacobian(), point)
+    for mode in ("forward", "reverse"):
+        for y, wanted in zip(run(program.jacobian(mode=mode, sparsity="auto"), point), expected, strict=True):
+            np.testing.assert_allclose(y, wanted, rtol=0, atol=1e-13)
+
+
+def test_directions_are_saved() -> None:
+    """Of 50 rows of 3 numbers, 3 directions, not 150."""
+    program = exported(lambda x: jnp.tanh(x @ W), np.zeros((50, 3)))
+    text = program.jacobian(sparsity="block-diagonal").text
+    assert "tensor<3x50x3xf64>" in text and "150" not in text
+    assert "tensor<4x50x3xf64>" in program.jacobian(mode="reverse", sparsity="block-diagonal").text
+
+
+def test_parts_alone() -> None:
+    x = RNG.standard_normal((2, 3))
+    (diagonal,) = run(exported(lambda x: jnp.sin(x), x).jacobian(sparsity="diagonal"), [x])
+    np.testing.assert_allclose(diagonal, np.cos(x), rtol=1e-14)
+    program = exported(lambda x: jnp.tanh(x @ W), x)
+    for mode in ("forward", "reverse"):
+        (blocks,) = run(program.jacobian(mode=mode, sparsity="block-diagonal"), [x])
+        wanted = (1 - np.tanh(x @ W) ** 2)[:, :, None] * W.T[None]
+        np.testing.assert_allclose(blocks, wanted, rtol=1e-13)
+
+
+def test_a_diagonal_hessian() -> None:
+    """Of a sum of powers; in two inputs, that of a product is diagonal in each two."""
+    x, w = RNG.standard_normal(4), RNG.standard_normal(4)
+    program = exported(lambda x, w: jnp.sum(x**3 * w), x, w)
+    found = run(program.hessian(sparsity="diagonal"), [x, w])
+    for y, wanted in zip(found, (6 * x * w, 3 * x**2, 3 * x**2, 0 * x), strict=True):
+        np.testing.assert_allclose(y, wanted, rtol=1e-13, atol=1e-13)
+    assert "tensor<4x4x" not in program.hessian(sparsity="diagonal").text
+
+
+def test_inputs_and_outputs_that_differ() -> None:
+    """Directions of one input serve all outputs, so those are left that all are aligned in."""
+    x, w = RNG.standard_normal((2, 3)), RNG.standard_normal((3, 2))
+
+    def function(x: Any, w: Any) -> Any:
+        return jnp.sin(x), jnp.sum(x, 1), x @ w, jnp.cos(w)
+
+    program = exported(function, x, w)
+    expected = run(program.jacobian(), [x, w])
+    for mode in ("forward", "reverse"):
+        found = run(program.jacobian(mode=mode, sparsity="auto"), [x, w])
+        for y, wanted in zip(found, expected, strict=True):
+            np.testing.assert_allclose(y, wanted, rtol=0, atol=1e-13)
+
+
+def test_what_is_not_shown_is_refused() -> None:
+    program = exported(lambda x: x @ x.T, np.zeros((3, 3)))
+    for sparsity in ("diagonal", "block-diagonal"):
+        with pytest.raises(RequestError, match=f"nothing shows that result0.jacobian.arg0 is {sparsity};"):
+            program.jacobian(sparsity=sparsity)
