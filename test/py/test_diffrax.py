@@ -1,0 +1,126 @@
+"""Solvers of differential equations, as diffrax exports them: loops whose length is known when they end.
+
+With `DirectAdjoint` a solver's own steps are differentiated, by JAX too where `max_steps` bounds them; it takes the
+sizes of adaptive steps for constants, of which an exported program says nothing: there central differences decide.
+"""
+
+from collections.abc import Callable
+from typing import Any, ClassVar
+
+import diffrax
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+import xla
+from numpy.typing import NDArray
+
+import tiduc
+
+Array = NDArray[Any]
+
+
+class RungeKutta(diffrax.AbstractERK):  # type: ignore[misc]
+    """The classic method of fourth order, which diffrax leaves to its users."""
+
+    tableau: ClassVar[diffrax.ButcherTableau] = diffrax.ButcherTableau(
+        a_lower=(np.array([0.5]), np.array([0.0, 0.5]), np.array([0.0, 0.0, 1.0])),
+        b_sol=np.array([1 / 6, 1 / 3, 1 / 3, 1 / 6]),
+        b_error=np.zeros(4),
+        c=np.array([0.5, 0.5, 1.0]),
+    )
+    interpolation_cls: ClassVar[Callable[..., Any]] = diffrax.ThirdOrderHermitePolynomialInterpolation.from_k
+
+    def order(self, terms: Any) -> int:
+        return 4
+
+
+ADAPTIVE = diffrax.PIDController(rtol=1e-4, atol=1e-6)
+POINT = np.array([1.0, 0.3]), np.array([1.2, 0.9])
+DIRECTION = np.array([0.4, -0.7]), np.array([0.3, 0.5])
+
+
+def solved(solver: Any, controller: Any, max_steps: int | None) -> Callable[..., Any]:
+    """A functional of the oscillator of van der Pol at time 1, by its start and its parameters."""
+
+    def field(t: Any, y: Any, p: Any) -> Any:
+        return jnp.stack([y[1], p[0] * (1 - y[0] ** 2) * y[1] - p[1] * y[0]])
+
+    def functional(y: Any, p: Any) -> Any:
+        found = diffrax.diffeqsolve(
+            diffrax.ODETerm(field),
+            solver,
+            0.0,
+            1.0,
+            0.1,
+            y,
+            p,
+            stepsize_controller=controller,
+            adjoint=diffrax.DirectAdjoint(),
+            max_steps=max_steps,
+            throw=False,
+        )
+        return jnp.sum(found.ys[-1] ** 2 * jnp.array([1.0, 0.5]))
+
+    return functional
+
+
+def loaded(function: Callable[..., Any]) -> tiduc.Program:
+    with jax.enable_x64(True):
+        return tiduc.load(jax.jit(function).lower(*POINT).as_text())
+
+
+def derivatives(program: tiduc.Program) -> tuple[Array, list[Array], list[Array], list[Array]]:
+    """Along the direction, the JVP; the gradient; its JVP, forward over reverse; its VJP, reverse over reverse."""
+    gradient = program.grad()
+    (_, dy) = xla.by_xla(program.jvp().text, [*POINT, *DIRECTION])
+    return (
+        dy,
+        list(xla.by_xla(gradient.text, POINT)),
+        list(xla.by_xla(program.hvp().text, [*POINT, *DIRECTION])),
+        list(xla.by_xla(gradient.vjp().text, [*POINT, *DIRECTION])[2:]),
+    )
+
+
+def close(got: Any, wanted: Any, tolerance: float) -> None:
+    for x, y in zip(got, wanted, strict=True):
+        np.testing.assert_allclose(x, y, rtol=tolerance, atol=tolerance)
+
+
+@pytest.mark.parametrize("max_steps", [pytest.param(16, marks=pytest.mark.slow), None])
+def test_runge_kutta(max_steps: int | None) -> None:
+    """Steps of one size: both modes and order two are JAX's, which reverses only a bounded number of steps."""
+    dy, gradient, forwards, backwards = derivatives(
+        loaded(solved(RungeKutta(), diffrax.ConstantStepSize(), max_steps))
+    )
+    bounded = solved(RungeKutta(), diffrax.ConstantStepSize(), 16)
+    with jax.enable_x64(True):
+        both = jax.jvp(jax.grad(bounded, (0, 1)), POINT, DIRECTION)
+    wanted, second = ([np.asarray(x) for x in found] for found in both)
+    close(gradient, wanted, 1e-10)
+    close([dy], [sum(np.sum(x * d) for x, d in zip(wanted, DIRECTION, strict=True))], 1e-10)
+    close(forwards, second, 1e-10)
+    close(backwards, second, 1e-10)
+
+
+@pytest.mark.parametrize(
+    ("solver", "max_steps"),
+    [pytest.param(diffrax.Tsit5(), 16, marks=pytest.mark.slow), (diffrax.Bosh3(), None)],
+)
+def test_adaptive(solver: Any, max_steps: int | None) -> None:
+    """The derivative of what is computed, sizes of steps included: differences say so, and JAX about as much."""
+    function = solved(solver, ADAPTIVE, max_steps)
+    program = loaded(function)
+    dy, gradient, forwards, backwards = derivatives(program)
+
+    def along(step: float) -> list[Array]:
+        at = [[x + s * d for x, d in zip(POINT, DIRECTION, strict=True)] for s in (step, -step)]
+        both = [(*xla.by_xla(program.text, x), *xla.by_xla(program.grad().text, x)) for x in at]
+        return [(a - b) / (2 * step) for a, b in zip(*both, strict=True)]
+
+    close([dy, *forwards], along(1e-5), 1e-7)
+    close([dy], [sum(np.sum(x * d) for x, d in zip(gradient, DIRECTION, strict=True))], 1e-10)
+    close(backwards, forwards, 1e-9)
+    with jax.enable_x64(True):
+        steady = np.asarray(jax.jvp(function, POINT, DIRECTION)[1])
+    close([dy], [steady], 1e-3)
