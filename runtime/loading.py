@@ -12,7 +12,7 @@ import iree.runtime as rt
 
 from tiduc.dialect.errors import RequestError, TiducError
 from tiduc.runtime.devices import Device, first_line, open_device
-from tiduc.runtime.signature import REFLECTION, Signature, from_declaration, from_reflection
+from tiduc.runtime.signature import DEVICE, REFLECTION, Signature, from_declaration, from_reflection
 from tiduc.runtime.targets import find_target
 
 _SWEEPING = threading.Lock()
@@ -28,11 +28,13 @@ class Loaded:
         Raises TiducError where the bytes are no module, or none for this target, or where a device is missing.
         """
         self.vmfb, self.name = vmfb, name
-        wanted = devices or [find_target(target).device]
+        instance = rt.VmInstance()
+        module = _module(instance, vmfb, name)
+        wanted = _devices(module, target, name, devices)
         opened = [open_device(device, target, name) for device in wanted]
         self.device: Device = opened[0]
-        self.context: Any
-        self.context, self._module = _context(vmfb, opened, target, name)
+        self.context: Any = _context(instance, module, opened, target, name)
+        self._module: Any = module
         # `__init` runs on loading; it is not for callers.
         self.functions = tuple(name for name in self._module.function_names if not name.startswith("__"))
 
@@ -67,16 +69,35 @@ class Loaded:
         self.context = self._module = None
 
 
-def _context(vmfb: bytes, devices: Sequence[Device], target: str, name: str) -> tuple[Any, Any]:
-    """A context with the module loaded for the devices, and the module."""
-    instance = rt.VmInstance()
+def _module(instance: Any, vmfb: bytes, name: str) -> Any:
+    """The module in these bytes, which no context has yet."""
     try:
-        module = rt.VmModule.copy_buffer(instance, vmfb)
+        return rt.VmModule.copy_buffer(instance, vmfb)
     except ValueError as error:
         raise TiducError(f"not a compiled module, or a damaged one: {first_line(error)}", name) from error
+
+
+def _devices(module: Any, target: str, name: str, devices: Sequence[str]) -> Sequence[str]:
+    """The devices to load a module for: those asked for, else the one that the module wants, else the target's.
+
+    A module that wants `local-sync` needs the stack of the caller's thread.
+    """
+    usual = find_target(target).device
+    wants = {module.lookup_function(f).reflection.get(DEVICE, "") for f in module.function_names} - {""}
+    if "local-sync" in wants and any(device.startswith("local-task") for device in devices or [usual]):
+        raise TiducError(
+            "the module was compiled for one thread: for several, compile it for cpu-threads", name
+        )
+    if devices or usual != "local-sync" or wants != {"local-task"}:
+        return devices or [usual]
+    return ["local-task"]
+
+
+def _context(instance: Any, module: Any, devices: Sequence[Device], target: str, name: str) -> Any:
+    """A context with the module loaded for the devices."""
     try:
         hal = rt.create_hal_module(instance, devices=[device.hal for device in devices])
-        return rt.VmContext(instance, [hal, module]), module
+        return rt.VmContext(instance, [hal, module])
     except (ValueError, RuntimeError) as error:
         raise TiducError(
             f"the module does not load for target {target!r}; was it compiled for another one? "

@@ -16,6 +16,9 @@ import numpy as np
 REFLECTION = "tiduc.signature"
 """The key in the function attribute `iree.reflection` that holds what `reflection` gives."""
 
+DEVICE = "tiduc.device"
+"""The key there of the device that a module for CPUs must have, `local-sync`, or had better have, `local-task`."""
+
 DTYPES: dict[str, np.dtype[Any]] = {
     "i1": np.dtype(np.bool_),
     **{f"i{n}": np.dtype(f"i{n // 8}") for n in (8, 16, 32, 64)},

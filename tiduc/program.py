@@ -21,7 +21,6 @@ from tiduc.dialect.write import write_graph
 from tiduc.emit import bytecode
 from tiduc.jacobians import batched, hessian, jacobian, laplacian
 from tiduc.passes.import_stablehlo import import_stablehlo
-from tiduc.passes.iree import legalize_for_iree
 from tiduc.passes.linear_transpose import linear_transpose
 from tiduc.passes.linearize import linearize
 from tiduc.passes.lower import lower
@@ -32,7 +31,7 @@ from tiduc.passes.rules.registry import OpSet
 from tiduc.passes.structure import structure
 from tiduc.ports import Port, attributes_of, described, name_of, with_ports
 from tiduc.runtime.files import written_whole
-from tiduc.runtime.signature import REFLECTION, KnownSize, Signature, reflection
+from tiduc.runtime.signature import KnownSize, Signature
 from tiduc.seeds import conjugate_seeds, conjugates, distinct_values, seeds_of
 
 if TYPE_CHECKING:
@@ -238,11 +237,10 @@ class Program:
         The names of inputs and outputs go into the module. `limits` are the compiler's; without `cached`, nothing
         is taken from the cache of compiled modules or left there.
         """
-        from tiduc.runtime.compile import compile_module  # IREE takes longer to import than all of tiduc
+        from tiduc.runtime.compile import compile_source  # IREE takes longer to import than all of tiduc
         from tiduc.runtime.run import Executable
 
-        source = self.source(target)
-        vmfb = compile_module(source.stablehlo, target, source.name, limits, cached)
+        vmfb = compile_source(self.source(target), limits, cached)
         return Executable(vmfb, target, self.name)
 
     def compile_for_xla(self, target: str = "cpu") -> "XlaExecutable":
@@ -253,24 +251,9 @@ class Program:
 
     def source(self, target: str = "cpu") -> "Source":
         """What the compiler gets to see for a target; `CompileError` where the target lacks one of its types."""
-        from tiduc.refuse import refuse_types
-        from tiduc.runtime.compile import Source
-        from tiduc.runtime.targets import find_target
+        from tiduc.sources import source_of
 
-        chosen = find_target(target)
-        refuse_types(self.module, chosen)
-        # A system's linker finds the C library, which some of what is emitted for CPUs calls.
-        return Source(self._reflected(cpu=chosen.linker == "system"), target, f"@{self.name}")
-
-    @stage
-    def _reflected(self, cpu: bool) -> str | bytes:
-        """Its text as IREE gets it, or bytecode, with locations, for the compiler's diagnostics, and its signature."""
-        module = self.module.operation.clone().operation
-        legalize_for_iree(module, cpu)
-        function = next(iter(module.regions[0].blocks[0].operations))
-        described = {REFLECTION: ir.StringAttr.get(reflection(self.signature))}
-        function.operation.attributes["iree.reflection"] = ir.DictAttr.get(described)
-        return bytecode(module) if has_resources(module) else str(module.get_asm(enable_debug_info=True))
+        return source_of(self, target)
 
     # ---- steps ---------------------------------------------------------------------------------------------
 

@@ -56,6 +56,10 @@ class Kernel(Emitter):
         """An array in which nothing was written yet."""
         return self.emit("tensor.empty", (), type_)
 
+    def written(self, x: Any, to: Any) -> Any:
+        """The array x in the memory of another one, into which it may be computed."""
+        return self.emit("bufferization.materialize_in_destination", (x, to), x.type)
+
     def loop(
         self,
         start: Any,

@@ -257,11 +257,11 @@ def test_limits_of_a_command(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) ->
     (tmp_path / "f.mlir").write_text(unary("stablehlo.sine", "f64"))
     seen = []
 
-    def compiled(text: str, target: str, name: str, limits: Limits, cached: bool) -> bytes:
+    def compiled(source: Source, limits: Limits, cached: bool) -> bytes:
         seen.append((limits, cached))
         return b"module"
 
-    monkeypatch.setattr("tiduc.cli.execution.compile_module", compiled)
+    monkeypatch.setattr("tiduc.cli.execution.compile_source", compiled)
     command = ["compile", str(tmp_path / "f.mlir"), "-o", os.devnull]
     assert (
         run(command)

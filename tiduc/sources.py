@@ -1,0 +1,58 @@
+"""What IREE's compiler gets to see of a program: legalized, described, and as fast as it can be made to go."""
+
+from typing import TYPE_CHECKING, Any
+
+from torch_mlir import ir
+
+from tiduc.dialect.constants import has_resources
+from tiduc.dialect.context import stage
+from tiduc.emit import bytecode
+from tiduc.passes.iree import legalize_for_iree
+from tiduc.passes.iree.loops import loops_to_kernels
+from tiduc.passes.iree.work import work
+from tiduc.refuse import refuse_types
+from tiduc.runtime.compile import Source
+from tiduc.runtime.signature import DEVICE, REFLECTION, reflection
+from tiduc.runtime.targets import KERNELS, TILED, find_target
+
+if TYPE_CHECKING:
+    from tiduc.program import Program
+
+
+@stage
+def source_of(program: "Program", target: str) -> Source:
+    """The source of a program for a target; `CompileError` where the target lacks one of its types.
+
+    Loops are in dispatches where one thread is to run them, and as they are where that does not compile.
+    """
+    chosen = find_target(target)
+    refuse_types(program.module, chosen)
+    # A system's linker finds the C library, which some of what is emitted for CPUs calls.
+    cpu = chosen.linker == "system"
+    module = program.module.operation.clone().operation
+    legalize_for_iree(module, cpu)
+    name = f"@{program.name}"
+    if not cpu:
+        return Source(_described(program, module), target, name)
+    much = work(module)
+    flags = TILED if much.tiled else ()
+    alone = chosen.device == "local-sync"
+    device = "local-task" if alone and much.threaded else ""
+    plain = Source(_described(program, module, device), target, name, flags)
+    if alone and not much.threaded and not has_resources(module) and loops_to_kernels(module):
+        kernels = _described(program, module, chosen.device)
+        return Source(kernels, target, name, (*flags, *KERNELS), plain)
+    return plain
+
+
+def _described(program: "Program", module: Any, device: str = "") -> str | bytes:
+    """The module as text, or bytecode, with locations, for the compiler's diagnostics, and its signature."""
+    function = next(iter(module.regions[0].blocks[0].operations)).operation
+    described = {REFLECTION: ir.StringAttr.get(reflection(program.signature))}
+    if device:
+        described[DEVICE] = ir.StringAttr.get(device)
+    function.attributes["iree.reflection"] = ir.DictAttr.get(described)
+    if has_resources(module):
+        return bytecode(module)
+    # Generic form, which MLIR here would choose for ops that it does not know, is not needed for the others.
+    return str(module.get_asm(enable_debug_info=True, assume_verified=True))
