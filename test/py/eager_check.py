@@ -1,16 +1,63 @@
-"""Checks a function of eager arrays against NumPy's values and JAX's derivatives."""
+"""What tests of eager programs share: a frontend on scalars, and a check against NumPy and JAX."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 
-from tiduc.eager import Array, Interpreter, Session, grad
+from tiduc.dialect.graph import Value
+from tiduc.eager import (
+    Array,
+    EagerInput,
+    Executor,
+    Interpreter,
+    RecordedGraph,
+    Recorder,
+    Session,
+    backward,
+    grad,
+)
+from tiduc.eager.graphs import Data, Emit
 
+F64 = np.dtype("f8")
 SESSION = Session(Interpreter())
 """One for all these tests, so that a structure is met once."""
+
+
+class Frontend:
+    """The least that a frontend does: runs graphs on scalars, and records them."""
+
+    def __init__(self, executor: Executor) -> None:
+        self.executor, self.recorder = executor, Recorder()
+
+    def leaf(self, value: float, requires_grad: bool = True) -> EagerInput:
+        return EagerInput(self.recorder.key_source.fresh(), np.array(value), None, requires_grad)
+
+    def graph(self, kind: str, emit: Emit, count: int) -> RecordedGraph:
+        return self.recorder.graphs.op(kind, ((F64, ()),) * count, emit)
+
+    def run(
+        self,
+        graph: RecordedGraph,
+        *inputs: EagerInput,
+        retained: Callable[[Sequence[Data]], dict[Value, Data]] | None = None,
+    ) -> list[EagerInput]:
+        """The results; `retained` chooses what to keep, by default the results."""
+        data = self.executor.execute_forward(graph, [x.data for x in inputs])
+        kept = dict(zip(graph.outputs, data, strict=True)) if retained is None else retained(data)
+        outputs = self.recorder.record(graph, inputs, kept)
+        return [output.read(y) for output, y in zip(outputs, data, strict=True)]
+
+    def op(self, kind: str, *inputs: EagerInput) -> EagerInput:
+        """The result of an op that the builder has a method for."""
+        (result,) = self.run(self.graph(kind, lambda b, *xs: [getattr(b, kind)(*xs)], len(inputs)), *inputs)
+        return result
+
+    def backward(self, *outputs: EagerInput, **options: Any) -> dict[Any, float]:
+        found = backward(outputs, [np.array(1.0)] * len(outputs), self.executor, **options)
+        return {key: float(ct) for key, ct in found.items()}
 
 
 def same_gradients(f: Callable[..., Any], *points: np.ndarray, **tolerance: float) -> None:

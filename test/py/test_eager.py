@@ -3,76 +3,48 @@
 import gc
 import math
 import weakref
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 import pytest
+from eager_check import Frontend
 
 from tiduc.dialect.errors import RequestError, Unsupported
-from tiduc.dialect.graph import Value
 from tiduc.eager import (
     EagerInput,
     Executor,
     Interpreter,
     Iree,
     RecordedGraph,
-    Recorder,
     TransposedLinear,
     backward,
     recorded_backward,
 )
-from tiduc.eager.graphs import Data, Emit
+from tiduc.eager.graphs import Data
 from tiduc.program import load
 
-F64 = np.dtype("f8")
 
-EXECUTORS: dict[str, Executor] = {"interpreter": Interpreter(), "iree": Iree()}
-
-
-class Frontend:
-    """The least that a frontend does: runs graphs on scalars, and records them."""
-
-    def __init__(self, executor: Executor) -> None:
-        self.executor, self.recorder = executor, Recorder()
-
-    def leaf(self, value: float, requires_grad: bool = True) -> EagerInput:
-        return EagerInput(self.recorder.key_source.fresh(), np.array(value), None, requires_grad)
-
-    def graph(self, kind: str, emit: Emit, count: int) -> RecordedGraph:
-        return self.recorder.graphs.op(kind, ((F64, ()),) * count, emit)
-
-    def run(
-        self,
-        graph: RecordedGraph,
-        *inputs: EagerInput,
-        retained: Callable[[Sequence[Data]], dict[Value, Data]] | None = None,
-    ) -> list[EagerInput]:
-        """The results; `retained` chooses what to keep, by default the results."""
-        data = self.executor.execute_forward(graph, [x.data for x in inputs])
-        kept = dict(zip(graph.outputs, data, strict=True)) if retained is None else retained(data)
-        outputs = self.recorder.record(graph, inputs, kept)
-        return [output.read(y) for output, y in zip(outputs, data, strict=True)]
-
-    def op(self, kind: str, *inputs: EagerInput) -> EagerInput:
-        """The result of an op that the builder has a method for."""
-        (result,) = self.run(self.graph(kind, lambda b, *xs: [getattr(b, kind)(*xs)], len(inputs)), *inputs)
-        return result
-
-    def backward(self, *outputs: EagerInput, **options: Any) -> dict[Any, float]:
-        found = backward(outputs, [np.array(1.0)] * len(outputs), self.executor, **options)
-        return {key: float(ct) for key, ct in found.items()}
-
-
-@pytest.fixture(params=sorted(EXECUTORS))
-def front(request: pytest.FixtureRequest) -> Frontend:
-    return Frontend(EXECUTORS[request.param])
+@pytest.fixture(scope="module", params=[Interpreter, Iree])
+def executor(request: pytest.FixtureRequest) -> Executor:
+    made: Executor = request.param()
+    return made
 
 
 @pytest.fixture
-def quick() -> Frontend:
+def front(executor: Executor) -> Frontend:
+    return Frontend(executor)
+
+
+@pytest.fixture(scope="module")
+def interpreter() -> Interpreter:
+    return Interpreter()
+
+
+@pytest.fixture
+def quick(interpreter: Interpreter) -> Frontend:
     """One that needs no compiler."""
-    return Frontend(EXECUTORS["interpreter"])
+    return Frontend(interpreter)
 
 
 PROGRAMS = {
@@ -170,6 +142,13 @@ def test_several_outputs_and_seeds(quick: Frontend) -> None:
     assert found == {x.key: 18.0, y.key: 16.0}
     assert backward([product, product], seeds, quick.executor, retain=True) == {x.key: 48.0, y.key: 36.0}
     assert backward([x], [np.array(5.0)], quick.executor) == {x.key: 5.0}
+
+
+def test_results_that_are_one_value(quick: Frontend) -> None:
+    twice = quick.graph("twice", lambda b, x: [y := b.sine(x), y, x, b.constant(2, x)], 1)
+    x = quick.leaf(0.5)
+    first, second, same, two = quick.run(twice, x)
+    assert quick.backward(first, second, same, two)[x.key] == pytest.approx(2 * math.cos(0.5) + 1)
 
 
 def test_intermediates_on_request(quick: Frontend) -> None:

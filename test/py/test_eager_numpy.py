@@ -9,7 +9,7 @@ import pytest
 from eager_check import SESSION, same_gradients
 
 from tiduc.dialect.errors import InputError
-from tiduc.eager import Array, executing
+from tiduc.eager import Array, Iree, executing, grad, rehearsing
 from tiduc.eager.elementwise import EMITTERS
 
 X = np.array([[0.3, -0.7, 1.2], [0.9, 0.4, -0.2]])
@@ -216,3 +216,30 @@ def test_what_is_not_there_is_refused() -> None:
         Array(X)[0, 0, 0]
     with pytest.raises(TypeError, match="does not convert"):
         Array(X + 1j).astype(np.float64)
+
+
+# ---- by IREE -----------------------------------------------------------------------------------------------
+
+
+@pytest.mark.slow
+def test_functions_by_iree() -> None:
+    """All of the above, rehearsed, and compiled in one module: the interpreter's numbers."""
+
+    def run() -> dict[str, np.ndarray]:
+        found = {}
+        for name, f in FUNCTIONS.items():
+            x = Array(X, requires_grad=True)
+            y = f(np, x)
+            found[name] = y.data
+            found[f"gradient of {name}"] = grad([y], x, [np.cos(np.arange(y.size)).reshape(y.shape)]).data
+        return found
+
+    expected, iree = run(), Iree()
+    with executing(iree):
+        with rehearsing():
+            run()
+        compiled = iree.compiled
+        found = run()
+    assert iree.compiled == compiled > 100
+    for name, value in expected.items():
+        np.testing.assert_allclose(found[name], value, rtol=1e-6, atol=1e-12, err_msg=name)

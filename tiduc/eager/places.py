@@ -18,10 +18,15 @@ Write = Callable[[EagerInput, EagerInput], EagerInput]
 
 @dataclass
 class _Cell:
-    """A value, and how many it had before."""
+    """A value; how often it was written to, and how often it was another one for any reason."""
 
     value: EagerInput
     version: int = 0
+    stamp: int = 0
+
+    def put(self, value: EagerInput) -> None:
+        self.value = value
+        self.stamp += 1
 
 
 class Place:
@@ -34,7 +39,7 @@ class Place:
     ) -> None:
         self._cell = cell if cell is not None else _Cell(value)
         self._path = path
-        self._part, self._seen = value, self._cell.version
+        self._part, self._seen = value, self._cell.stamp
 
     @property
     def is_part(self) -> bool:
@@ -47,13 +52,17 @@ class Place:
 
     @property
     def value(self) -> EagerInput:
-        """The value that it has now."""
+        """The value that it has now.
+
+        A part that was read where nothing is recorded is read again where that would lose a derivative.
+        """
         cell = self._cell
-        if self._seen != cell.version:
+        is_lost = cell.value.requires_grad and not self._part.requires_grad and is_recording()
+        if self._seen != cell.stamp or (is_lost and self._path):
             self._part = cell.value
             for read, _ in self._path:
                 self._part = read(self._part)
-            self._seen = cell.version
+            self._seen = cell.stamp
         return self._part
 
     def part(self, read: Read, write: Write) -> "Place":
@@ -61,8 +70,8 @@ class Place:
         return Place(read(self.value), self._cell, (*self._path, (read, write)))
 
     def replace(self, value: EagerInput) -> None:
-        """Makes another value stand for the same elements."""
-        self._cell.value = self._part = value
+        """Makes another value stand for the same elements, of all of the cell."""
+        self._cell.put(value)
 
     def assign(self, new: EagerInput) -> None:
         """Writes a value, of the same shape and type, to the cell.
@@ -78,5 +87,5 @@ class Place:
         old = cell.value
         if not is_recording() and old.trace is None and old.requires_grad:
             new = EagerInput(old.key, new.data, None, True)
-        cell.value = new
+        cell.put(new)
         cell.version += 1

@@ -1,0 +1,192 @@
+"""Eager programs: whole programs and checkpoints as one invocation, control flow, rehearsals, the example."""
+
+import importlib.util
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from eager_check import SESSION
+
+from tiduc.dialect.errors import InputError, RequestError
+from tiduc.eager import Array, Iree, call, checkpoint, executing, grad, no_grad, rehearsing
+from tiduc.program import load
+
+EXAMPLES = Path(__file__).resolve().parents[2] / "examples"
+X = np.array([[0.3, -0.7, 1.2], [0.9, 0.4, -0.2]])
+Y = np.array([[0.5, 1.4, 0.8], [-0.6, 1.1, 0.7]])
+V = np.array([0.6, -1.3, 0.4])
+W = np.array([[0.2, -0.5], [1.1, 0.3], [-0.9, 0.7]])
+
+
+@pytest.fixture(autouse=True)
+def interpreted() -> Iterator[None]:
+    with executing(SESSION), jax.enable_x64(True):
+        yield
+
+
+# ---- whole programs, control flow, executors ---------------------------------------------------------------
+
+
+def test_a_program_as_one_invocation() -> None:
+    p = load("func.func @main(%x: tensor<3xf64>, %n: tensor<i32>) -> (tensor<3xf64>, tensor<i32>) {\n"
+             "  %0 = stablehlo.tanh %x : tensor<3xf64>\n  return %0, %n : tensor<3xf64>, tensor<i32>\n}")  # fmt: skip
+    x = Array(V, requires_grad=True)
+    y, n = call(p, x * 2.0, np.int32(4))
+    assert n.item() == 4 and not n.requires_grad
+    y.sum().backward()
+    np.testing.assert_allclose(x.grad.data, 2 * (1 - np.tanh(2 * V) ** 2))
+    with pytest.raises(InputError, match=r"takes \(x: 3xf64, n: i32\)|takes \(arg0: 3xf64"):
+        call(p, x, 4)
+
+
+# ---- checkpoints -------------------------------------------------------------------------------------------
+
+
+def saved(y: Array) -> list[tuple[int, ...]]:
+    """The shapes of what a trace keeps, all the way."""
+    traces, shapes = [y.value.trace], []
+    for trace in traces:
+        shapes += [x.shape for x in trace.saved.values()]
+        traces += [edge.trace for edge in trace.edges if edge.trace not in (None, *traces)]
+    return sorted(shapes)
+
+
+def test_checkpoint() -> None:
+    x, y = Array(2.0, requires_grad=True), Array(3.0, requires_grad=True)
+    z = checkpoint(lambda x, y: x * x * (y * y), x, y)
+    dx, dy = grad(z, [x, y], create_graph=True)
+    assert (z.item(), dx.item(), dy.item()) == (36.0, 36.0, 24.0)
+    assert [h.item() for h in grad(dx + 10 * dy, [x, y])] == [18.0 + 240, 24.0 * 1 + 80]
+
+
+def test_a_checkpoint_keeps_what_goes_in() -> None:
+    x, w = Array(X, requires_grad=True), Array(W, requires_grad=True)
+
+    def layers(h: Any) -> Any:
+        for _ in range(3):
+            h = np.tanh(h @ w) @ np.sin(w.T)
+        return h, np.sum(h)
+
+    plain, kept = layers(x), checkpoint(layers, x)
+    assert saved(kept[0]) == [X.shape, W.shape]
+    assert len(saved(plain[0])) > 10
+    for found, expected in zip(grad(kept, [x, w], [X, 2.0]), grad(plain, [x, w], [X, 2.0]), strict=True):
+        np.testing.assert_allclose(found.data, expected.data, rtol=1e-12)
+
+
+def test_a_checkpoint_that_changes_nothing() -> None:
+    x = Array(3.0, requires_grad=True)
+    y = checkpoint(lambda x: x, x)
+    y.backward()
+    assert x.grad.item() == 1.0
+    with no_grad():
+        assert not checkpoint(lambda x: x * x, x).requires_grad
+    assert not checkpoint(lambda x: x * x, Array(2.0)).requires_grad
+
+
+def test_a_checkpoint_takes_no_program_with_loops() -> None:
+    p = load("""func.func @main(%x: tensor<f64>, %n: tensor<i1>) -> tensor<f64> {
+      %0 = "stablehlo.if"(%n) ({
+        %1 = stablehlo.sine %x : tensor<f64>
+        stablehlo.return %1 : tensor<f64>
+      }, {
+        stablehlo.return %x : tensor<f64>
+      }) : (tensor<i1>) -> tensor<f64>
+      return %0 : tensor<f64>
+    }""")
+    x = Array(3.0, requires_grad=True)
+    (y,) = call(p, x, True)
+    y.backward()
+    np.testing.assert_allclose(x.grad.data, np.cos(3.0))
+    (derivative,) = call(p.grad(), x, True)
+    with pytest.raises(RequestError, match="cannot be part of a checkpoint"):
+        checkpoint(lambda x: call(p.grad(), x, True)[0], x)
+    derivative.backward()
+    np.testing.assert_allclose(x.grad.data, -np.sin(3.0))
+
+
+def newton(x: Any) -> Any:
+    """The square root, by as many steps as it takes."""
+    y = x
+    while abs(y * y - x) > 1e-13:
+        y = (y + x / y) / 2
+    return y
+
+
+def test_python_control_flow() -> None:
+    x = Array(2.0, requires_grad=True)
+    newton(x).backward()
+    np.testing.assert_allclose(x.grad.data, 0.5 / np.sqrt(2), rtol=1e-12)
+
+
+def test_both_executors_agree() -> None:
+    """One network, forward, gradient and Hessian-vector product."""
+
+    def run() -> list[np.ndarray]:
+        w = Array(W, requires_grad=True)
+        loss = np.mean(np.tanh(X @ w)[:, 0] ** 2)
+        (dw,) = grad([loss], [w], create_graph=True)
+        hvp = grad(np.sum(dw * W), w)
+        return [loss.data, dw.data, hvp.data]
+
+    expected = run()
+    iree = Iree()
+    with executing(iree):
+        with rehearsing():
+            run()
+        compiled = iree.compiled
+        first = run()
+    assert iree.compiled == compiled
+    for found, wanted in zip(first, expected, strict=True):
+        np.testing.assert_allclose(found, wanted, rtol=1e-12)
+
+
+def test_a_rehearsal_compiles_all_at_once() -> None:
+    iree = Iree()
+
+    def run() -> float:
+        x = Array([1.0, 2.0], requires_grad=True)
+        np.sum(np.exp(x) * x).backward()
+        return x.grad.data[1]
+
+    with executing(iree):
+        with rehearsing():
+            expected = run()
+            assert iree.compiled == 0
+        compiled = iree.compiled
+        np.testing.assert_allclose(run(), expected, rtol=1e-13)
+        assert iree.compiled == compiled == 5  # three ops and their transposes, of which exp's is a product
+    with rehearsing():  # by an executor that does not compile
+        assert run() == expected
+
+
+def test_the_example_trains_as_jax_does() -> None:
+    spec = importlib.util.spec_from_file_location("eager_mlp", EXAMPLES / "eager_mlp.py")
+    example = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(example)
+    losses = example.train(steps=2)
+
+    draw = np.random.default_rng(0)
+    x = draw.uniform(-1, 1, (256, 2)).astype(np.float32)
+    inside = np.abs(np.hypot(*x.T) - 0.6) < 0.2
+    sizes = [(2, 32), (32, 32), (32, 2)]
+    layers = [
+        (jnp.asarray(draw.normal(0, (2 / m) ** 0.5, (m, n)).astype(np.float32)), jnp.zeros(n, np.float32))
+        for m, n in sizes
+    ]
+
+    def loss(layers: Any) -> Any:
+        h = x
+        for i, (w, b) in enumerate(layers):
+            h = h @ w + b if i == 2 else jax.nn.relu(h @ w + b)
+        return -jnp.mean(jax.nn.log_softmax(h)[jnp.arange(256), inside.astype(int)])
+
+    for found in losses:
+        value, gradient = jax.value_and_grad(loss)(layers)
+        np.testing.assert_allclose(found, value, rtol=1e-5)
+        layers = jax.tree.map(lambda p, d: p - 0.5 * d, layers, gradient)
+    assert losses[-1] < losses[0]
