@@ -4,6 +4,8 @@ sh       runs in a directory that holds `examples`, one for each page, with the 
 python   runs there too; one that begins with `# FILE.py` is an excerpt of that file
 mlir     is valid; one with a RUN line passes lit
 text     after a block of sh or python is what that printed
+shell    is only looked at
+A page ends for this machine where a block needs a framework that is not there.
 """
 
 import importlib.util
@@ -27,6 +29,9 @@ NAMES = [str(page.relative_to(ROOT)) for page in PAGES]
 LIT = ROOT / "test" / "lit" / "lit.cfg.py"
 SCRIPT = re.compile(r"(?:sh|python) ((?:examples|test|docs)/[\w./]+)")
 """Commands that set up environments, run for minutes, or write into the repository: only looked at."""
+
+FRAMEWORK = re.compile(r"^import (onnx|torch)$", re.MULTILINE)
+"""Frameworks that tests do without."""
 
 _FENCED = re.compile(r"^( *)```(\w*)\n(.*?)^\1```$", re.MULTILINE | re.DOTALL)
 _LINK = re.compile(r"\]\((?!https?:)([^)#]+)")
@@ -64,7 +69,7 @@ def test_generated_pages_are_up_to_date(name: str) -> None:
 
 @pytest.mark.parametrize("page", PAGES, ids=NAMES)
 def test_links(page: Path) -> None:
-    for link in _LINK.findall(page.read_text()):
+    for link in _LINK.findall(_FENCED.sub("", page.read_text())):
         assert (page.parent / link).exists(), link
 
 
@@ -80,6 +85,8 @@ def test_blocks(page: Path, tmp_path: Path) -> None:
         elif block.language == "sh":
             printed = run_shell(block.code, tmp_path, where)
         elif block.language == "python":
+            for framework in FRAMEWORK.findall(block.code):
+                pytest.importorskip(framework, reason=f"{where} needs {framework}")
             printed = run_python(block.code, tmp_path, where)
         else:
             printed = None
