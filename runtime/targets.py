@@ -42,7 +42,8 @@ _LLVM = (
 TILED = ("--iree-global-opt-data-tiling=true",)
 """For products of large matrices, 0.7 times the time; small ones take up to twice as long."""
 # The embedded linker knows no libm, which sin, tanh, ... of f64 call; a shared library finds it.
-_SHARED = (*_LLVM, "--iree-llvmcpu-link-embedded=false")
+# So constants, which IREE evaluates while it compiles with the embedded linker, are left to when a module is loaded.
+_SHARED = (*_LLVM, "--iree-llvmcpu-link-embedded=false", "--iree-opt-const-eval=false")
 
 KERNELS = (
     "--iree-llvmcpu-stack-allocation-limit=262144",

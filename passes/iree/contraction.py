@@ -8,13 +8,15 @@ from torch_mlir import ir
 
 from tiduc.dialect.types import element, is_complex, is_open, shape, with_element
 from tiduc.passes.iree.emitter import Emitter, legalize
+from tiduc.passes.iree.excess import drop_excess
 
 
 @legalize("stablehlo.dot_general", "stablehlo.convolution")
 def product(b: Emitter, op: Any) -> Sequence[Any] | None:
     """Over a dimension of size 0 the compiler crashes: zero. Padded complex convolutions crash it: four real ones.
 
-    An `algorithm`, which does not compile, is left out: the products are no less precise.
+    An `algorithm`, which does not compile, is left out: the products are no less precise. Nor do elements compile that
+    the only window does not reach.
     """
     x, y = op.operands
     type_ = op.results[0].type
@@ -24,6 +26,9 @@ def product(b: Emitter, op: Any) -> Sequence[Any] | None:
         return [b.constant(0, type_)]
     if "algorithm" in op.attributes:
         del op.attributes["algorithm"]
+    if op.name == "stablehlo.convolution":
+        drop_excess(b, op)
+        x = op.operands[0]
     padding = op.attributes["padding"] if "padding" in op.attributes else None
     if padding is None or not is_complex(type_) or not np.any(np.array(padding)):
         return None

@@ -9,6 +9,7 @@ from torch_mlir._mlir_libs import _stablehlo as hlo
 
 from tiduc.dialect.types import bits, element, is_complex, is_open, shape, with_element, with_shape
 from tiduc.passes.iree.emitter import Emitter, is_unsigned, legalize, signless
+from tiduc.passes.iree.excess import drop_excess
 from tiduc.passes.iree.refused import refused
 
 
@@ -58,7 +59,11 @@ def select_and_scatter(b: Emitter, op: Any) -> Sequence[Any] | None:
 
 @legalize("stablehlo.reduce_window")
 def reduce_window(b: Emitter, op: Any) -> Sequence[Any] | None:
-    """Padded ones of unsigned integers and complex<f64> do not compile: padded before."""
+    """Padded ones of unsigned integers and complex<f64> do not compile: padded before.
+
+    Nor do elements compile that the only window does not reach.
+    """
+    drop_excess(b, op)
     count, name = len(op.results), "padding"
     xs, inits = list(op.operands)[:count], list(op.operands)[count:]
     odd = any(is_unsigned(x) or is_complex(x) and bits(x) == 128 for x in xs)
