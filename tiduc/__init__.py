@@ -43,6 +43,7 @@ if TYPE_CHECKING:
     from tiduc.program import Program, from_module, load
     from tiduc.runtime.run import Executable
     from tiduc.runtime.signature import Signature
+    from tiduc.split import Split, split
 
 _WHERE = {
     "tiduc.ports": ("Port",),
@@ -67,6 +68,7 @@ _WHERE = {
     "tiduc.passes.rules": ("OPSET",),
     "tiduc.runtime.run": ("Executable",),
     "tiduc.runtime.signature": ("Signature",),
+    "tiduc.split": ("split", "Split"),
     "tiduc.dialect.errors": (
         "TiducError",
         "ParseError",
@@ -92,6 +94,7 @@ __all__ = [
     "RequestError",
     "ResolveError",
     "Signature",
+    "Split",
     "TiducError",
     "Unsupported",
     "View",
@@ -113,6 +116,7 @@ __all__ = [
     "read",
     "resolve",
     "run_pipeline",
+    "split",
     "structure",
 ]
 

@@ -1,0 +1,57 @@
+"""split: the VJP of a program as two programs."""
+
+import os
+
+import click
+
+from tiduc.cli.derivatives import LOOP_MEMORY, WRT, wanted
+from tiduc.cli.diagnostics import about
+from tiduc.cli.files import ENTRY, FILE, read_module, write
+from tiduc.cli.rules import RULES
+from tiduc.dialect.errors import TiducError
+from tiduc.emit import emit, shortest
+from tiduc.passes.rules.registry import OpSet
+from tiduc.program import from_module
+from tiduc.split import split
+
+
+@click.command("split")
+@FILE
+@ENTRY
+@WRT
+@RULES
+@LOOP_MEMORY
+@click.option(
+    "-o",
+    "--output",
+    default=".",
+    metavar="FOLDER",
+    show_default="this one",
+    help="The folder for forward.mlir and backward.mlir.",
+)
+def _split(
+    file: str, entry: str | None, wrt: tuple[str, ...], opset: OpSet, loop_memory: str, output: str
+) -> None:
+    """Write the VJP of a program as two: forward.mlir, (primals...) -> (outputs..., residuals...), and backward.mlir,
+    (residuals..., cotangents of the outputs...) -> (cotangents of wrt...).
+
+    The residuals are listed, each with its type, its size and what it is.
+    """
+    with about(file):
+        program = from_module(read_module(file, dialects=opset.dialects), entry, opset, False, loop_memory)
+        parts = split(program, wanted(program, wrt))
+        written = {
+            os.path.join(output, f"{name}.mlir"): emit(part.module, shortest(part.module))
+            for name, part in (("forward", parts.forward), ("backward", parts.backward))
+        }
+        table = parts.table()
+    try:
+        os.makedirs(output, exist_ok=True)
+    except OSError as error:
+        raise TiducError(f"cannot write: {error.strerror}", output) from None
+    for path, data in written.items():
+        write(data, path)
+    write(table)
+
+
+COMMANDS = {"split": _split}

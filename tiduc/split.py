@@ -1,0 +1,292 @@
+"""split: a program's VJP as two programs, with what passes between them in the open.
+
+    vjp:       (primals..., cotangents...) -> (outputs..., cotangents of wrt...)
+
+    forward:   (primals...)                  -> (outputs..., residuals...)
+    backward:  (residuals..., cotangents...) -> (cotangents of wrt...)
+
+The backward part is what depends on cotangents; residuals are the values that it reads of the rest. What cheap ops
+make of constants and of other residuals, or of a value that takes no more memory, is made again instead.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from torch_mlir import ir
+
+from tiduc.dialect.context import run_passes, stage
+from tiduc.dialect.graph import captured, operations
+from tiduc.models.constants import entry_of
+from tiduc.passes.import_stablehlo import NAME
+from tiduc.ports import described
+from tiduc.program import Program, Wrt, from_module
+from tiduc.runtime.signature import TensorType
+
+_SHAPED = frozenset(
+    f"stablehlo.{name}" for name in ("broadcast_in_dim", "convert", "reshape", "reverse", "transpose")
+)
+"""Ops that the backward part repeats where their operand takes no more memory than their result."""
+
+_CHEAP = _SHAPED | {
+    f"stablehlo.{name}"
+    for name in (
+        *(
+            "abs",
+            "add",
+            "and",
+            "compare",
+            "divide",
+            "iota",
+            "maximum",
+            "minimum",
+            "multiply",
+            "negate",
+            "not",
+        ),
+        *("or", "real", "imag", "select", "sign", "slice", "subtract", "xor"),
+    )
+}
+"""Ops that it repeats where it has their operands."""
+
+
+@dataclass(frozen=True)
+class Residual:
+    """A value that the forward part gives and the backward part takes: its name and type, and what it is."""
+
+    name: str
+    type: TensorType
+    what: str  # the op that makes it, or the input or output that it is
+
+    @property
+    def bytes(self) -> int | None:
+        """How much memory it takes; None where a size is open."""
+        return _bytes(self.type)
+
+
+@dataclass(frozen=True)
+class Split:
+    """The two parts of a VJP, and what passes between them."""
+
+    forward: Program
+    backward: Program
+    residuals: tuple[Residual, ...]
+
+    def table(self) -> str:
+        """One line a residual, and their sum."""
+        rows = [(each.name, str(each.type), _shown(each.bytes), each.what) for each in self.residuals]
+        sizes = [each.bytes for each in self.residuals]
+        known = sum(size for size in sizes if size is not None)
+        rows.append(("total", "", _shown(known) + (" and open sizes" if None in sizes else ""), ""))
+        widths = [max(len(row[i]) for row in rows) for i in range(3)]
+        return "".join(
+            f"{row[0]:{widths[0]}}  {row[1]:{widths[1]}}  {row[2]:>{widths[2]}}  {row[3]}".rstrip() + "\n"
+            for row in rows
+        )
+
+
+@stage
+def split(program: Program, wrt: Wrt = None) -> Split:
+    """The forward and the backward part of the VJP in `wrt`, each a program.
+
+    For all inputs and cotangents, `backward(*forward(*primals)[n:], *cotangents)`, where n is the number of outputs,
+    gives what the VJP gives after its outputs.
+    """
+    vjp = program.vjp(wrt)
+    cut = _Cut(vjp, len(program.inputs), len(program.outputs))
+    forward = from_module(cut.forward(), program.name, program.opset, loop_memory=program.loop_memory)
+    backward = from_module(cut.backward(), program.name, program.opset, loop_memory=program.loop_memory)
+    kinds = [cut.what(x) for x in cut.residuals]
+    ports = forward.outputs[len(program.outputs) :]
+    residuals = [
+        Residual(port.name, described(port).type, what) for port, what in zip(ports, kinds, strict=True)
+    ]
+    return Split(forward, backward, tuple(residuals))
+
+
+class _Cut:
+    """The lowered function of a VJP, and where it is cut."""
+
+    def __init__(self, vjp: Program, inputs: int, outputs: int) -> None:
+        self.vjp, self._inputs, self._outputs = vjp, inputs, outputs
+        self._module = vjp.module
+        self._block = entry_of(self._module).regions[0].blocks[0]
+        *ops, self._return = list(operations(self._block))
+        # A value has a place: the number of an argument, or those of an op and of its result.
+        self._places: dict[Any, tuple[int, int]] = {x: (-1, i) for i, x in enumerate(self._block.arguments)}
+        self._places |= {y: (i, k) for i, op in enumerate(ops) for k, y in enumerate(op.results)}
+        self._ops = ops
+        self._backward = self._depending()
+        self.residuals = self._read()
+
+    def _depending(self) -> set[int]:
+        """The ops that depend on a cotangent, by number."""
+        values = set(list(self._block.arguments)[self._inputs :])
+        found = set()
+        for i, op in enumerate(self._ops):
+            if not values.isdisjoint(_reads(op)):
+                found.add(i)
+                values.update(op.results)
+        return found
+
+    def _read(self) -> list[Any]:
+        """The values that the backward part reads of the rest, in the order of their definition."""
+        cotangents = set(list(self._block.arguments)[self._inputs :])
+        waiting = list(self._return.operands)[self._outputs :]
+        waiting += [x for i in sorted(self._backward) for x in _reads(self._ops[i])]
+        found: set[Any] = set()
+        seen: set[Any] = set()
+        while waiting:
+            x = waiting.pop()
+            if x in seen or x in cotangents:
+                continue
+            seen.add(x)
+            number = self._places[x][0]
+            if number in self._backward:
+                continue
+            op = self._ops[number] if number >= 0 else None
+            if op is not None and op.name == "stablehlo.constant":
+                continue
+            if op is not None and op.name in _SHAPED and _is_no_larger(op.operands[0].type, x.type):
+                waiting.append(op.operands[0])
+            else:
+                found.add(x)
+        return sorted(self._without_remade(found), key=self._places.__getitem__)
+
+    def _without_remade(self, found: set[Any]) -> set[Any]:
+        """Those of the values that cheap ops do not make of the others."""
+        kept, at_hand = set(found), set(found)
+        for i, op in enumerate(self._ops):
+            if op.name == "stablehlo.constant":
+                at_hand.update(op.results)
+            elif i not in self._backward and op.name in _CHEAP and at_hand.issuperset(op.operands):
+                at_hand.update(op.results)
+                kept.difference_update(op.results)
+        return kept
+
+    def what(self, x: Any) -> str:
+        """What a residual is, for people."""
+        number, i = self._places[x]
+        if number < 0:
+            return f"input {self.vjp.inputs[i].name}"
+        results = list(self._return.operands)[: self._outputs]
+        if x in results:
+            return f"output {self.vjp.outputs[results.index(x)].name}"
+        return str(self._ops[number].name)
+
+    # ---- the parts -----------------------------------------------------------------------------------------
+
+    def names(self) -> list[str]:
+        """The names of the residuals."""
+        names: list[str] = []
+        for x in self.residuals:
+            kind, _, name = self.what(x).partition(" ")
+            names.append(f"{name}.residual" if kind in ("input", "output") else f"residual{len(names)}")
+        return names
+
+    def forward(self) -> Any:
+        """The module of the part before."""
+        module, function, values, ops = self._copy()
+        block, last = function.regions[0].blocks[0], ops.pop()
+        _return(
+            last, [*list(last.operands)[: self._outputs], *(values[self._places[x]] for x in self.residuals)]
+        )
+        for i in sorted(self._backward, reverse=True):
+            ops[i].erase()
+        for _ in range(len(self.vjp.inputs) - self._inputs):
+            block.erase_argument(self._inputs)
+        inputs = _attributes(function, "arg_attrs", len(self.vjp.inputs))[: self._inputs]
+        outputs = _attributes(function, "res_attrs", len(self.vjp.outputs))[: self._outputs]
+        _sign(function, inputs, [*outputs, *_named(self.names())])
+        return _settled(module)
+
+    def backward(self) -> Any:
+        """The module of the part after."""
+        module, function, values, ops = self._copy()
+        block, last = function.regions[0].blocks[0], ops.pop()
+        _return(last, list(last.operands)[self._outputs :])
+        cotangents = list(block.arguments)[self._inputs :]
+        for x in [*(values[self._places[x]] for x in self.residuals), *cotangents]:
+            x.replace_all_uses_with(block.add_argument(x.type, x.location))
+        for i in reversed([i for i in range(len(ops)) if i not in self._backward]):
+            if all(not len(list(y.uses)) for y in ops[i].results):
+                ops[i].erase()
+        for _ in self.vjp.inputs:
+            block.erase_argument(0)
+        seeds = _attributes(function, "arg_attrs", len(self.vjp.inputs))[self._inputs :]
+        results = _attributes(function, "res_attrs", len(self.vjp.outputs))[self._outputs :]
+        _sign(function, [*_named(self.names()), *seeds], results)
+        return _settled(module)
+
+    def _copy(self) -> tuple[Any, Any, dict[tuple[int, int], Any], list[Any]]:
+        """A copy of the module, its function, its values by their place, and its ops."""
+        module = ir.Module.create(loc=self._module.operation.location)
+        for name in self._module.operation.attributes:
+            module.operation.attributes[name] = self._module.operation.attributes[name]
+        for op in operations(self._module.body):
+            op.clone(ir.InsertionPoint(module.body))
+        function = entry_of(module)
+        ops = list(operations(function.regions[0].blocks[0]))
+        values = {(-1, i): x for i, x in enumerate(function.regions[0].blocks[0].arguments)}
+        values |= {(i, k): y for i, op in enumerate(ops) for k, y in enumerate(op.results)}
+        return module, function, values, ops
+
+
+def _reads(op: Any) -> tuple[Any, ...]:
+    return (*op.operands, *captured(op))
+
+
+def _return(old: Any, operands: Sequence[Any]) -> None:
+    ir.Operation.create("func.return", operands=operands, loc=old.location, ip=ir.InsertionPoint(old))
+    old.erase()
+
+
+def _settled(module: Any) -> Any:
+    run_passes(module.operation, "builtin.module(cse,symbol-dce)", verify=True)
+    return module
+
+
+# ---- the signature -----------------------------------------------------------------------------------------
+
+
+def _attributes(function: Any, side: str, count: int) -> list[Any]:
+    return list(function.attributes[side]) if side in function.attributes else [ir.DictAttr.get({})] * count
+
+
+def _named(names: Sequence[str]) -> list[Any]:
+    return [ir.DictAttr.get({NAME: ir.StringAttr.get(name)}) for name in names]
+
+
+def _sign(function: Any, inputs: Sequence[Any], outputs: Sequence[Any]) -> None:
+    """Gives the function the type of its block, with these attributes."""
+    block = function.regions[0].blocks[0]
+    results = [x.type for x in list(operations(block))[-1].operands]
+    type_ = ir.FunctionType.get([x.type for x in block.arguments], results)
+    function.attributes["function_type"] = ir.TypeAttr.get(type_)
+    function.attributes["arg_attrs"] = ir.ArrayAttr.get(list(inputs))
+    function.attributes["res_attrs"] = ir.ArrayAttr.get(list(outputs))
+
+
+# ---- sizes -------------------------------------------------------------------------------------------------
+
+
+def _is_no_larger(x: Any, y: Any) -> bool:
+    """One tensor takes no more memory than another; false where a size is open."""
+    if not (x.has_static_shape and y.has_static_shape):
+        return False
+    sizes = [_bytes(TensorType.parse(str(t).removeprefix("tensor<").removesuffix(">"))) for t in (x, y)]
+    return None not in sizes and sizes[0] <= sizes[1]  # type: ignore[operator]
+
+
+def _bytes(type_: TensorType) -> int | None:
+    if type_.dtype is None or None in type_.shape:
+        return None
+    return (
+        int(np.prod([size for size in type_.shape if size is not None], dtype=np.int64))
+        * type_.dtype.itemsize
+    )
+
+
+def _shown(size: int | None) -> str:
+    return "open" if size is None else f"{size} B"
