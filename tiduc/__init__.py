@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     from tiduc.models.from_onnx import from_onnx
     from tiduc.models.from_torch import from_torch
     from tiduc.models.model import Model
+    from tiduc.passes.batch import batch
     from tiduc.passes.driver import run_pipeline
     from tiduc.passes.import_stablehlo import import_stablehlo
     from tiduc.passes.linear_transpose import linear_transpose
@@ -59,6 +60,7 @@ _WHERE = {
     "tiduc.passes.import_stablehlo": ("import_stablehlo",),
     "tiduc.passes.resolve": ("resolve",),
     "tiduc.passes.linearize": ("linearize",),
+    "tiduc.passes.batch": ("batch",),
     "tiduc.passes.linear_transpose": ("linear_transpose",),
     "tiduc.passes.materialize_merge": ("materialize_merge", "Zero"),
     "tiduc.passes.structure": ("structure",),
@@ -99,6 +101,7 @@ __all__ = [
     "Unsupported",
     "View",
     "Zero",
+    "batch",
     "context",
     "from_jax",
     "from_module",
