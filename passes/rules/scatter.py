@@ -77,15 +77,16 @@ def _of_one(b: Any, op: Definition, kind: str | None, dx: Any | None, du: Any | 
         return _product(b, op, dx, du)
     if kind in (ADD, SUBTRACT) and du is None:
         return dx
-    if kind == SET and not is_unique(op):
-        return _winner(b, op, 0, _numbered_updates(b, op), dx, du)
+    if kind == SET and du is not None and not is_unique(op):
+        kept = b.zeros_like(x) if dx is None else b.reapply(op, {0: dx, 2: b.zeros_like(du)})[0]
+        return add_updates(b, op, kept, _won(b, op, *_numbered_updates(b, op), du))
     dx, du = b.zeros_like(x) if dx is None else dx, b.zeros_like(updates) if du is None else du
     return b.reapply(op, {0: dx, 2: du})[0]
 
 
 @transpose("stablehlo.scatter")
 def scatter_transpose(b: Any, op: Definition, ct: Tangents, active: Sequence[bool]) -> list[Any]:
-    """Of the linear forms: set where no two updates meet, add, subtract, and multiply by inactive updates."""
+    """Of the linear forms: add, subtract, set where updates do not meet or are inactive, multiply by inactive ones."""
     if len(op.results) != 1 or _promotes(op):
         raise unsupported("transpose", op, "it has several operands, or promotes them")
     name, updates = kind(op, 0), op.operands[2]
@@ -94,7 +95,7 @@ def scatter_transpose(b: Any, op: Definition, ct: Tangents, active: Sequence[boo
         return [ct[0], None, of_updates]
     if name == SUBTRACT:
         return [ct[0], None, lambda: b.negate(landed(b, op, ct[0]))]
-    if name == SET and is_unique(op):
+    if name == SET and (is_unique(op) or not active[2]):
         return [lambda: b.reapply(op, {0: ct[0], 2: b.zeros_like(updates)})[0], None, of_updates]
     if name == MULTIPLY and not active[2]:
         return [b.reapply(op, {0: ct[0], 2: b.conj(updates)})[0], None, None]
@@ -198,10 +199,13 @@ def _winner(b: Any, op: Definition, i: int, of: tuple[Any, Any], dx: Any | None,
     dy = b.zeros_like(x)
     if dx is not None:
         dy = b.select(b.compare(winners, b.zeros_like(winners), "EQ"), dx, dy)
-    if du is None:
-        return dy
+    return dy if du is None else add_updates(b, op, dy, _won(b, op, winners, numbers, du))
+
+
+def _won(b: Any, op: Definition, winners: Any, numbers: Any, du: Any) -> Any:
+    """The tangents of the updates, zero where another one is put in the same place."""
     won = b.compare(landed(b, op, winners), numbers, "EQ")
-    return add_updates(b, op, dy, b.select(won, du, b.zeros_like(du)))
+    return b.select(won, du, b.zeros_like(du))
 
 
 def _extremum(b: Any, op: Definition, dx: Any | None, du: Any | None) -> Any:

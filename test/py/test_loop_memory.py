@@ -176,6 +176,51 @@ def test_large_stacks_are_not_made_unasked() -> None:
     assert not stacks(grad(function, arguments), 100_000)
 
 
+# ---- what a program computes again ---------------------------------------------------------------------------
+
+
+def gradient_of_layers(in_scan: bool, checkpointed: bool) -> tuple[str, list[Array]]:
+    """JAX's gradient of two layers, or of a scan of seven, which computes layers again where they are checkpointed."""
+
+    def layer(c: Any, w: Any) -> Any:
+        return jnp.sin(jnp.exp(jnp.cos(c) * w))
+
+    again = jax.checkpoint(layer) if checkpointed else layer
+
+    def f(x: Any, w: Any) -> Any:
+        if in_scan:
+            return jnp.sum(lax.scan(lambda c, v: (again(c, v), None), x, w)[0])
+        return jnp.sum(again(again(x, w[0]), w[1]))
+
+    arguments = random((2,), (7 if in_scan else 2, 2))
+    return exported(jax.grad(f, (0, 1)), arguments), arguments
+
+
+def exponentials(text: str) -> int:
+    return text.count("stablehlo.exponential ")
+
+
+def test_checkpoints_of_jax_stay() -> None:
+    """What is computed again, behind barriers, is in the gradient and in its derivatives: one exponential more."""
+    for checkpointed, count in ((True, 3), (False, 2)):
+        program = tiduc.load(gradient_of_layers(False, checkpointed)[0])
+        for derived in (program, program.jvp(), program.vjp()):
+            assert exponentials(derived.text) == count
+            assert ("optimization_barrier" in derived.text) == checkpointed
+
+
+def test_checkpoints_of_jax_stay_in_loops() -> None:
+    """Behind a barrier nothing is stacked: the reverse of the gradient's loop computes the exponential once more."""
+    texts = {flag: tiduc.load(gradient_of_layers(True, flag)[0]).vjp().text for flag in (True, False)}
+    assert exponentials(texts[True]) == 3 and exponentials(texts[False]) == 1
+    assert len(stacks(texts[True], 7)) < len(stacks(texts[False], 7)) - 7
+    text, arguments = gradient_of_layers(True, True)
+    ct = random(*(x.shape for x in arguments))
+    got, kept = (xla.by_xla(x, [*arguments, *ct]) for x in texts.values())
+    agree(got, kept)
+    assert exponentials(tiduc.load(text).jvp().text) == 2
+
+
 # ---- what a program says of its loops ------------------------------------------------------------------------
 
 
@@ -296,6 +341,52 @@ def test_what_is_overwritten_is_read_as_it_was() -> None:
         wanted = jax.grad(f, (0, 1))(*arguments)
     for memory in MEMORIES:
         agree(xla.by_xla(replace(program.grad(), loop_memory=memory).text, arguments), wanted)
+
+
+STATE, TIMES = 50, 7
+PLACES = np.random.default_rng(0).integers(0, STATE, (TIMES, 3))  # some meet, in one iteration or in two
+
+
+def mutated(how: str) -> tuple[Callable[..., Any], list[Array]]:
+    """A state of which an iteration changes a slice of three, in place, as a function of some others."""
+
+    def f(x: Any, w: Any) -> Any:
+        def body(i: Any, c: Any) -> Any:
+            if how == "slice":
+                return lax.dynamic_update_slice(c, jnp.sin(lax.dynamic_slice(c, (i,), (3,)) * w), (i + 1,))
+            k = jnp.asarray(PLACES)[i]
+            return getattr(c.at[k], how)(jnp.sin(c[k + 1]) * w)
+
+        return jnp.sum(lax.fori_loop(0, TIMES, body, x) ** 2)
+
+    return f, random((STATE,), (3,))
+
+
+@pytest.mark.parametrize("how", ["slice", "set", "add"])
+def test_of_a_state_only_what_changes_is_kept(how: str) -> None:
+    """Stacks are of slices, and no iteration of the reverse computes with a whole state but by setting slices in it."""
+    function, arguments = mutated(how)
+    text = grad(function, arguments, "stack")
+    with jax.enable_x64(True):
+        agree(xla.by_xla(text, arguments), jax.grad(function, (0, 1))(*arguments))
+    kept = stacks(text, TIMES)
+    assert kept and all(re.fullmatch(r"tensor<7x3x(f64|i1)>", type_) for type_ in kept)
+    backwards = text.rpartition("do {")[2]
+    whole = re.findall(rf"= \"?(stablehlo\.\w+)[^\n]*tensor<{STATE}xf64>$", backwards, re.MULTILINE)
+    assert set(whole) <= {"stablehlo.dynamic_update_slice", "stablehlo.scatter"}
+
+
+def test_reverse_of_a_state_takes_time_by_what_changes() -> None:
+    """The reverse of a loop of n iterations over a state of n, of which each changes one entry: no array of n x n."""
+
+    def f(x: Any) -> Any:
+        return jnp.sum(lax.fori_loop(1, 500, lambda i, c: c.at[i].set(jnp.sin(c[i - 1]) * c[i]), x))
+
+    arguments = random((500,))
+    text = grad(f, arguments)
+    assert "500x500" not in text
+    with jax.enable_x64(True):
+        agree(xla.by_xla(text, arguments), [jax.grad(f)(*arguments)])
 
 
 def test_slots_that_meet_are_carried() -> None:
