@@ -1,6 +1,8 @@
 """Eager arrays: views, writes, and what users expect of `grad`."""
 
+import copy
 import math
+import pickle
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -220,6 +222,30 @@ def test_a_step_of_a_parameter() -> None:
             w -= 0.25 * w.grad
         losses.append(loss.item())
     assert losses == [5.0, 1.25, 0.3125] and w.is_leaf and w.requires_grad
+
+
+def test_copies_are_arrays_of_their_own() -> None:
+    x = Array(V, requires_grad=True)
+    for made in (copy.deepcopy(x), pickle.loads(pickle.dumps(x))):
+        (made * made).sum().backward()
+        np.testing.assert_array_equal(made.grad.data, 2 * V)
+        assert x.grad is None and made.is_leaf
+    copied = copy.copy(x)
+    copied[0] = 5.0
+    (copied * 2.0).sum().backward()
+    np.testing.assert_array_equal(x.grad.data, [0, 2, 2])
+    with pytest.raises(RequestError, match="computed from others"):
+        copy.deepcopy(x * 2)
+
+
+def test_masks_of_arrays() -> None:
+    x = Array(V, requires_grad=True)
+    y = x * 1.0
+    y[y < 0] *= 10.0
+    y[x > 0.5] = 0.0
+    np.sum(y[y != 0]).backward()
+    np.testing.assert_array_equal(x.grad.data, [0, 10, 1])
+    assert y[np.argmax(y)].item() == y.max().item() == V[2]
 
 
 def test_what_would_lose_a_derivative() -> None:

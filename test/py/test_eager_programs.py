@@ -9,6 +9,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
+from control_flow_programs import LONG, PROGRAMS
 from eager_check import SESSION
 
 from tiduc.dialect.errors import InputError, RequestError
@@ -41,6 +42,28 @@ def test_a_program_as_one_invocation() -> None:
     np.testing.assert_allclose(x.grad.data, 2 * (1 - np.tanh(2 * V) ** 2))
     with pytest.raises(InputError, match=r"takes \(x: 3xf64, n: i32\)|takes \(arg0: 3xf64"):
         call(p, x, 4)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", sorted(set(PROGRAMS) - LONG))
+def test_programs_with_control_flow(name: str) -> None:
+    """Each as one invocation: JAX's gradients."""
+    f, points = PROGRAMS[name]
+    p = load(jax.jit(f, keep_unused=True).lower(*points).as_text())
+    xs = [Array(np.asarray(x), requires_grad=np.asarray(x).dtype.kind == "f") for x in points]
+    wrt = [i for i, x in enumerate(xs) if x.requires_grad]
+    ys = call(p, *xs)
+    slots = [i for i, y in enumerate(ys) if y.requires_grad]
+    seeds = [np.cos(np.arange(ys[i].size, dtype=float)).reshape(ys[i].shape) for i in slots]
+    found = grad([ys[i] for i in slots], [xs[i] for i in wrt], seeds)
+
+    def differentiable(*moved: Any) -> list[Any]:
+        given = [moved[wrt.index(i)] if i in wrt else x for i, x in enumerate(points)]
+        return [jax.tree.leaves(f(*given))[i] for i in slots]
+
+    _, vjp = jax.vjp(differentiable, *[jnp.asarray(points[i]) for i in wrt])
+    for ct, expected in zip(found, vjp([jnp.asarray(s) for s in seeds]), strict=True):
+        np.testing.assert_allclose(ct.data, expected, rtol=1e-9, atol=1e-12)
 
 
 # ---- checkpoints -------------------------------------------------------------------------------------------

@@ -104,6 +104,14 @@ class Array(NDArrayOperatorsMixin):
         """An array of its value now, which no write to the other one reaches."""
         return _at(Place(self.value), is_scalar=False)
 
+    __copy__ = copy
+
+    def __reduce__(self) -> Any:
+        """A leaf is pickled, and deeply copied, as a leaf of its own; `RequestError` for what is computed."""
+        if not self.is_leaf:
+            raise RequestError("it is computed from others: detach() gives an array to store or copy")
+        return Array, (self.data, None, self.requires_grad)
+
     # ---- derivatives ---------------------------------------------------------------------------------------
 
     @property
