@@ -198,9 +198,18 @@ def extremum(b: Emitter, op: Any) -> Sequence[Any] | None:
 
 @legalize("stablehlo.reduce_precision")
 def reduce_precision(b: Emitter, op: Any) -> Sequence[Any] | None:
-    """Without mantissa bits NaN has no place, and is to be infinity."""
+    """Without mantissa bits NaN has no place, and is to be infinity. More bits than there are crash the compiler."""
     x = op.operands[0]
-    if ir.IntegerAttr(op.attributes["mantissa_bits"]).value:
+    names = ("exponent_bits", "mantissa_bits")
+    bits = {name: ir.IntegerAttr(op.attributes[name]).value for name in names}
+    if element(x) == ir.BF16Type.get():
+        most = dict(zip(names, (8, 7), strict=True))
+        if all(bits[name] >= most[name] for name in names):
+            return [x]
+        for name in names:
+            fewer = min(bits[name], most[name])
+            op.attributes[name] = ir.IntegerAttr.get(signless(32), fewer)
+    if bits["mantissa_bits"]:
         return None
     (y,) = b.again(op, {})
     return [b.select(b.compare(x, x, "EQ"), y, b.like(np.inf, x))]

@@ -9,7 +9,7 @@ from torch_mlir import ir
 
 from tiduc.dialect.bodies import Body, Fill
 from tiduc.dialect.graph import operations
-from tiduc.dialect.types import element, shape, with_element, with_shape
+from tiduc.dialect.types import element, is_open, shape, with_element, with_shape
 
 Pattern = Callable[["Emitter", Any], Sequence[Any] | None]
 
@@ -135,6 +135,29 @@ class Emitter(Body):
     def like(self, value: complex, x: Any) -> Any:
         """A number everywhere, of the type of x, whose sizes may be open."""
         return self.constant(value, x)
+
+    def repeated(self, value: Any, element_type: Any, like: Any) -> Any:
+        """A number everywhere, in the shape of a value; what is open of that is read when the program runs."""
+        type_ = with_element(like.type, element_type)
+        if not is_open(type_):
+            return self.constant(value, type_)
+        scalar, i32 = self.constant(value, with_shape(type_, [])), signless(32)
+        sizes = [
+            self.constant([n], ir.RankedTensorType.get([1], i32)) if n >= 0 else self._size(like, d)
+            for d, n in enumerate(type_.shape)
+        ]
+        return self.emit(
+            "stablehlo.dynamic_broadcast_in_dim",
+            (scalar, self.concatenate(sizes, 0)),
+            type_,
+            {"broadcast_dimensions": _i64s([])},
+        )
+
+    def _size(self, x: Any, dimension: int) -> Any:
+        """The size of an open dimension, as an array of one."""
+        type_, i64 = ir.RankedTensorType.get([], signless(32)), signless(64)
+        attributes = {"dimension": ir.IntegerAttr.get(i64, dimension)}
+        return self.reshape(self.emit("stablehlo.get_dimension_size", (x,), type_, attributes), [1])
 
     def barrier(self, *xs: Any) -> tuple[Any, ...]:
         """The same values, through which the compiler sees nothing."""

@@ -107,7 +107,7 @@ def pad(b: Emitter, op: Any) -> Sequence[Any] | None:
     Nor does it of one element that is part of an array: it comes from behind a barrier.
     """
     x, value = op.operands
-    if len(shape(x)) > 1 and set(shape(x)) == {1}:
+    if len(x.type.shape) > 1 and set(x.type.shape) == {1}:
         (x,) = b.barrier(x)
         op.operands[0] = x
     if is_complex(x) and bits(x) == 128:
