@@ -111,13 +111,14 @@ def positive(dtype: Any, n: int) -> Array:
     )
 
 
-def backward_error(y: Array, x: Array) -> float:
-    """The greatest in a batch, in roundings times the size of the matrices."""
-    wide = np.complex128 if x.dtype.kind == "c" else np.float64
-    size = np.max(np.abs(x), axis=(-2, -1), keepdims=True)
+def backward_error(y: Array, x: Array, of: Array | None = None) -> float:
+    """The greatest difference in a batch, relative to x, or `of`, in roundings times the size of the matrices."""
+    of = x if of is None else of
+    wide = np.complex128 if y.dtype.kind == "c" else np.float64
+    size = np.max(np.abs(of), axis=(-2, -1), keepdims=True)
     size[size == 0] = 1
     apart = np.linalg.norm(y.astype(wide) / size - x.astype(wide) / size, axis=(-2, -1))
-    norm = np.linalg.norm(x.astype(wide) / size, axis=(-2, -1))
+    norm = np.linalg.norm(of.astype(wide) / size, axis=(-2, -1))
     assert np.all(np.isfinite(apart))
     return float(np.max(apart / np.where(norm == 0, 1, norm)) / (np.finfo(x.dtype).eps * max(x.shape[-2:])))
 
@@ -194,6 +195,21 @@ def test_svd(dtype: Any, m: int, n: int, full: bool) -> None:
     assert orthogonal(u) and orthogonal(adjoint(vh)) and np.all(np.diff(s) <= 0) and np.all(s >= 0)
 
 
+@pytest.mark.parametrize(("dtype", "n"), [(np.float64, N), slow(np.complex64, 5), slow(np.float32, 3)])
+def test_eig(dtype: Any, n: int) -> None:
+    """Also of triangular matrices, of those without as many vectors as rows, and with pairs of complex values."""
+    more = [np.triu(normal(dtype, n, n)), np.eye(n, k=1) + np.eye(n), np.roll(np.eye(n), 1, 0)]
+    x = np.concatenate([general(dtype, n, n), np.stack([np.asarray(y, dtype) for y in more])])
+    w, left, right = ran(lax.linalg.eig, x)
+    assert backward_error(x @ right, right * w[:, None], x) < LIMIT
+    assert backward_error(adjoint(x) @ left, left * np.conj(w)[:, None], x) < LIMIT
+    for vectors in (left, right):
+        assert np.allclose(np.linalg.norm(vectors, axis=-2), 1, atol=n * np.finfo(dtype).eps)
+    expected = np.linalg.eigvals(x[0])
+    assert all(np.min(np.abs(expected - value)) <= 1e3 * np.finfo(dtype).eps for value in w[0])
+    assert np.iscomplexobj(x) or np.all(w[-3].imag == 0)
+
+
 def test_tridiagonal_solve() -> None:
     """With zeros on the diagonal, which pivoting takes care of."""
     dl, d, du = normal(np.complex128, 3, 2, 7)
@@ -232,19 +248,24 @@ def test_larger_matrices() -> None:
 
 
 def test_pivoted_qr_and_products_of_reflectors() -> None:
+    """Columns by their lengths, and after those that are wanted first."""
     x, c = general(np.complex128, 5, 4), normal(np.complex128, 12, 3, 5)
 
-    def both(a: Any, c: Any) -> Any:
+    def both(a: Any, c: Any, wanted: Any) -> Any:
         q, r, order = lax.linalg.qr(a, pivoting=True, full_matrices=False)
         packed, taus = linalg.geqrf(a)
-        return q, r, order, linalg.ormqr(packed, taus, c, left=False, transpose=True)
+        turned = linalg.ormqr(packed, taus, c, left=False, transpose=True)
+        return q, r, order, turned, linalg.geqp3(a, wanted)
 
-    q, r, order, product = ran(both, x, c)
+    wanted = np.broadcast_to(np.array([0, 1, 0, 1], np.int32), (12, 4))
+    q, r, order, product, *others = ran(both, x, c, wanted)
     assert backward_error(q @ r, np.take_along_axis(x, order[:, None], -1)) < LIMIT and orthogonal(q)
     sizes = np.abs(np.diagonal(r, axis1=-2, axis2=-1))
     assert np.all(sizes[:, 1:] <= sizes[:, :-1] * (1 + 1e-12))
     full = np.linalg.qr(x[0], mode="complete")[0]
     assert np.allclose(product[0], c[0] @ adjoint(full), atol=1e-13)
+    for actual, expected in zip(others, lapack(linalg.geqp3, x[0], wanted[0]), strict=True):
+        assert np.allclose(actual[0], expected, atol=1e-13)
 
 
 FAILURES = """

@@ -103,6 +103,7 @@ PROGRAMS: dict[str, tuple[Callable[..., Any], tuple[Array, ...]]] = {
         ),
         (TALL,),
     ),
+    "eig": (lambda a: jnp.sum(jnp.abs(jnp.linalg.eigvals(a)) ** 3), (normal(4, 4),)),
     "det": (lambda a: jnp.linalg.det(a), (definite(4),)),
     "lstsq": (lambda a, y: jnp.sum(jnp.linalg.lstsq(a, y)[0] ** 3), (TALL, normal(5))),
     "expm": (lambda a: jnp.sum(jsl.expm(a) ** 2), (definite(3) / 9,)),

@@ -34,6 +34,7 @@ from tiduc.passes.iree.linear_algebra.matrices import (
     sorted_by,
     spread,
     squares,
+    summed,
     unsettled,
 )
 from tiduc.passes.iree.refused import refused
@@ -93,7 +94,7 @@ def _of(b: Emitter, x: Any) -> tuple[Any, Any, Any]:
 def _turned(b: Emitter, pairs: Pairs, x: Any, vh: Any) -> tuple[Any, Any]:
     """One round: rows of x, and of its adjoint, which is columns; then what became of these is set as it should be."""
     own, partner = places(b, x, 2), pairs.places(b, x)
-    coupling = b.reduce_sum(masked(b, b.compare(own, partner, "EQ"), x), [2])
+    coupling = summed(b, masked(b, b.compare(own, partner, "EQ"), x), [2])
     entries = b.real(diagonal(b, x))
     rotation = Rotation(b, pairs, entries, pairs.agreed(b, coupling))
     turned = rotation.of(b, adjoint(b, rotation.of(b, x)))

@@ -26,6 +26,8 @@ from tiduc.passes.iree.linear_algebra.matrices import (
     sizes,
     smallest,
     spread,
+    summed,
+    swapped_places,
 )
 from tiduc.passes.iree.linear_algebra.triangular_solve import solved
 from tiduc.passes.rules.getrf import LAPACK, exchanged, rows_taken
@@ -120,7 +122,7 @@ def _columns(b: Emitter, x: Any, first: Any, count: int) -> tuple[Any, ...]:
         here = b.reshape(b.dynamic_slice(lu, (zero, zero, i), [batch, m, 1]), [batch, m])
         p = _pivot(b, here, place, j)
         chosen, current = compared(b, row, b.reshape(p, [batch, 1, 1]), "EQ"), compared(b, row, j, "EQ")
-        of_p = b.reduce_sum(masked(b, chosen, lu), [1])
+        of_p = summed(b, masked(b, chosen, lu), [1])
         of_j = b.dynamic_slice(lu, (zero, j, zero), [batch, 1, n])
         swapped = b.select(
             chosen, everywhere(b, of_j, lu), b.select(current, spread(b, of_p, [0, 2], lu), lu)
@@ -134,7 +136,7 @@ def _columns(b: Emitter, x: Any, first: Any, count: int) -> tuple[Any, ...]:
         rest = b.subtract(swapped, b.multiply(low, spread(b, of_p, [0, 2], lu)))
         after, same = compared(b, column, i, "GT"), compared(b, column, i, "EQ")
         eliminated = b.select(after, rest, b.select(same, low, swapped))
-        order = _exchanged(b, order, place, p, j)
+        order = swapped_places(b, order, p, j)
         lu = b.select(compared(b, row, j, "GT"), eliminated, swapped)
         return [lu, b.dynamic_update_slice(pivots, p, (zero, i)), order]
 
@@ -150,12 +152,3 @@ def _pivot(b: Emitter, column: Any, place: Any, j: Any) -> Any:
     candidates = b.and_(b.compare(size, most, "EQ"), compared(b, place, j, "GE"))
     p = smallest(b, b.select(candidates, place, b.constant(m, place)), [1], m)
     return b.reshape(b.select(b.compare(p, b.constant(m, p), "EQ"), everywhere(b, j, p), p), [batch, 1])
-
-
-def _exchanged(b: Emitter, order: Any, place: Any, p: Any, j: Any) -> Any:
-    """The numbers with those in places p and j exchanged."""
-    batch, _ = shape(order)
-    chosen, current = compared(b, place, p, "EQ"), compared(b, place, j, "EQ")
-    at_p = b.reshape(b.reduce_sum(masked(b, chosen, order), [1]), [batch, 1])
-    at_j = b.dynamic_slice(order, (b.zeros_like(j), j), [batch, 1])
-    return b.select(chosen, everywhere(b, at_j, order), b.select(current, everywhere(b, at_p, order), order))

@@ -1,6 +1,7 @@
 """What factorizations share: batches of matrices, masks, places in them, and settings of calls."""
 
 import math
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -108,7 +109,14 @@ def masked(b: Emitter, where: Any, x: Any) -> Any:
 
 def diagonal(b: Emitter, x: Any) -> Any:
     """The diagonals of square matrices, one row a batch."""
-    return b.reduce_sum(masked(b, on_diagonal(b, x), x), [2])
+    return summed(b, masked(b, on_diagonal(b, x), x), [2])
+
+
+def summed(b: Emitter, x: Any, dimensions: Sequence[int]) -> Any:
+    """Sums along dimensions: of complex numbers by parts, since a complex zero to begin with is no constant in IREE."""
+    if not is_complex(x):
+        return b.reduce_sum(x, dimensions)
+    return b.complex(b.reduce_sum(b.real(x), dimensions), b.reduce_sum(b.imag(x), dimensions))
 
 
 def smallest(b: Emitter, x: Any, dimensions: Any, most: int) -> Any:
@@ -229,6 +237,16 @@ def sorted_by(b: Emitter, order: Any, x: Any) -> Any:
     if len(shape(x)) == 2:
         return b.reduce_sum(masked(b, order, spread(b, x, [0, 2], order)), [2])
     return product(b, b.convert(order, element(x)), x)
+
+
+def swapped_places(b: Emitter, x: Any, p: Any, j: Any) -> Any:
+    """Numbers with those in place p, one a batch, and j exchanged."""
+    batch, _ = shape(x)
+    place = places(b, x, 1)
+    chosen, current = compared(b, place, p, "EQ"), compared(b, place, j, "EQ")
+    at_p = b.reshape(b.reduce_sum(masked(b, chosen, x), [1]), [batch, 1])
+    at_j = b.dynamic_slice(x, (b.zeros_like(j), j), [batch, 1])
+    return b.select(chosen, everywhere(b, at_j, x), b.select(current, everywhere(b, at_p, x), x))
 
 
 def failed_at(b: Emitter, failed: Any, type_: Any) -> Any:

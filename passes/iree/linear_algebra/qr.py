@@ -4,6 +4,7 @@ R is in the upper triangle, and below it v_j, whose entry on the diagonal is one
 the diagonal is real, and opposite in sign to what was there; where a column has nothing below the diagonal, tau is 0.
 """
 
+import math
 from collections.abc import Sequence
 from typing import Any
 
@@ -31,6 +32,8 @@ from tiduc.passes.iree.linear_algebra.matrices import (
     smallest,
     spread,
     squares,
+    summed,
+    swapped_places,
     vectors,
 )
 from tiduc.passes.rules.geqrf import GEQP3, GEQRF
@@ -49,11 +52,16 @@ def geqrf(b: Emitter, op: Any) -> Sequence[Any]:
 
 @legalize_call(*GEQP3, "cuhybrid_geqp3", "hiphybrid_geqp3")
 def geqp3(b: Emitter, op: Any) -> Sequence[Any]:
-    """The same, of the columns in the order of what is left of them; their numbers count from one."""
-    a, _ = checked(op).operands
+    """The same, of the columns in the order of what is left of them; those with a number that is not zero are first.
+
+    The numbers of columns count from one.
+    """
+    a, wanted = checked(op).operands
     if is_empty(a):
-        return [a, op.operands[1], b.zero(op.results[2].type)]
-    qr, taus, order = _pivoted(b, batched(b, a))
+        type_ = op.results[1].type
+        order = b.iota(len(type_.shape) - 1, type_)
+        return [a, b.add(order, b.constant(1, order)), b.zero(op.results[2].type)]
+    qr, taus, order = _pivoted(b, batched(b, a), vectors(b, wanted))
     order = b.add(order, b.constant(1, order))
     return [restored(b, y, result.type) for y, result in zip((qr, order, taus), op.results, strict=True)]
 
@@ -99,38 +107,38 @@ def factors(b: Emitter, x: Any) -> tuple[Any, Any]:
     return qr, taus
 
 
-def _pivoted(b: Emitter, x: Any) -> tuple[Any, Any, Any]:
-    """The packed factors, tau, and the order of columns, of which the largest is next."""
+def _pivoted(b: Emitter, x: Any, wanted: Any) -> tuple[Any, Any, Any]:
+    """The packed factors, tau, and the order of columns, of which the longest is next; those wanted come before."""
     batch, m, n = shape(x)
     row, column = places(b, x, 1), places(b, x, 2)
-    place = b.iota(1, with_shape(row.type, [batch, n]))
 
-    def body(b: Emitter, j: Any, qr: Any, taus: Any, order: Any) -> Sequence[Any]:
+    def body(b: Emitter, j: Any, qr: Any, taus: Any, order: Any, wanted: Any) -> Sequence[Any]:
         zero = b.zeros_like(j)
         left = b.and_(compared(b, row, j, "GE"), compared(b, column, j, "GE"))
-        p = _largest_column(b, masked(b, left, qr), place, j)
+        p = _next_column(b, masked(b, left, qr), wanted, j)
         chosen = compared(b, column, b.reshape(p, [batch, 1, 1]), "EQ")
-        of_p = b.reduce_sum(masked(b, chosen, qr), [2])
+        of_p = summed(b, masked(b, chosen, qr), [2])
         of_j = b.dynamic_slice(qr, (zero, zero, j), [batch, m, 1])
         there = b.select(compared(b, column, j, "EQ"), spread(b, of_p, [0, 1], qr), qr)
         qr, tau = _step(b, b.select(chosen, everywhere(b, of_j, qr), there), j)
-        at_p = b.reshape(b.reduce_sum(masked(b, compared(b, place, p, "EQ"), order), [1]), [batch, 1])
-        at_j = everywhere(b, b.dynamic_slice(order, (zero, j), [batch, 1]), order)
-        there = b.select(compared(b, place, j, "EQ"), everywhere(b, at_p, order), order)
-        order = b.select(compared(b, place, p, "EQ"), at_j, there)
-        return [qr, b.dynamic_update_slice(taus, tau, (zero, j)), order]
+        taus = b.dynamic_update_slice(taus, tau, (zero, j))
+        return [qr, taus, *[swapped_places(b, numbers, p, j) for numbers in (order, wanted)]]
 
     k = min(m, n)
-    qr, taus, order = b.for_(k, [x, b.zero(with_shape(x.type, [batch, k])), place], body)
+    taus = b.zero(with_shape(x.type, [batch, k]))
+    qr, taus, order, _ = b.for_(k, [x, taus, places(b, wanted, 1), wanted], body)
     return qr, taus, order
 
 
-def _largest_column(b: Emitter, x: Any, place: Any, j: Any) -> Any:
-    """The number of the first of the longest columns from j on, or j where there is a NaN."""
+def _next_column(b: Emitter, x: Any, wanted: Any, j: Any) -> Any:
+    """The number of the first wanted one, or else of the longest, from j on, or j where there is a NaN."""
     batch, _, n = shape(x)
+    place = places(b, wanted, 1)
     top = largest(b, sizes(b, x), [1, 2])
     unit = b.select(b.compare(top, b.zeros_like(top), "GT"), top, b.constant(1, top))
     length = b.reduce_sum(squares(b, quotient(b, x, everywhere(b, unit, x))), [1])
+    none = b.compare(wanted, b.zeros_like(wanted), "EQ")
+    length = b.select(none, length, b.constant(math.inf, length))
     length = b.select(compared(b, place, j, "GE"), length, b.constant(-1, length))
     low = b.constant(-1, with_shape(length.type, []))
     most = b.reshape(b.reduce(length, low, [1], "stablehlo.maximum"), [batch, 1])
@@ -147,7 +155,7 @@ def _step(b: Emitter, qr: Any, j: Any) -> tuple[Any, Any]:
     place = places(b, column, 1)
     here, below = compared(b, place, j, "EQ"), compared(b, place, j, "GT")
     alpha = b.dynamic_slice(column, (zero, j, zero), [batch, 1, 1])
-    v, tau, beta = _reflector(b, masked(b, below, column), alpha)
+    v, tau, beta = reflector(b, masked(b, below, column), alpha)
     v = b.select(here, b.constant(1, v), v)
     turned = product(b, adjoint(b, v), qr)
     turned = b.multiply(everywhere(b, b.conj(tau), turned), turned)
@@ -160,7 +168,7 @@ def _step(b: Emitter, qr: Any, j: Any) -> tuple[Any, Any]:
     return b.select(after, rest, done), b.reshape(tau, [batch, 1])
 
 
-def _reflector(b: Emitter, below: Any, alpha: Any) -> tuple[Any, Any, Any]:
+def reflector(b: Emitter, below: Any, alpha: Any) -> tuple[Any, Any, Any]:
     """v below its one, tau, and beta, what becomes of alpha: lengths are of columns scaled to about one."""
     batch = shape(below)[0]
     unit = b.maximum(b.reshape(largest(b, sizes(b, below), [1, 2]), [batch, 1, 1]), sizes(b, alpha))

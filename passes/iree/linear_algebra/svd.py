@@ -38,6 +38,7 @@ from tiduc.passes.iree.linear_algebra.matrices import (
     sorted_by,
     spread,
     squares,
+    summed,
     unsettled,
 )
 from tiduc.passes.iree.linear_algebra.qr import columns_of_q, factors
@@ -141,7 +142,7 @@ def _orthogonal(b: Emitter, rows: Any, vectors: bool) -> tuple[Any, Any, Any, An
 def _rotation(b: Emitter, pairs: Pairs, rows: Any, most: float) -> tuple[Rotation, Any]:
     """What makes pairs of rows orthogonal, and the cosines of their angles, of which those above `most` count."""
     entries = b.reduce_sum(squares(b, rows), [2])
-    coupling = b.reduce_sum(b.multiply(rows, b.conj(pairs.of(b, rows))), [2])
+    coupling = summed(b, b.multiply(rows, b.conj(pairs.of(b, rows))), [2])
     coupling = pairs.agreed(b, coupling)
     lengths = b.sqrt(entries)
     both = b.multiply(lengths, pairs.of(b, lengths))
