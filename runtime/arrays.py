@@ -35,7 +35,7 @@ def parse_inputs(texts: Sequence[str], inputs: Sequence[Value] = (), seed: int =
         if text.startswith("@"):
             for array in _read(text[1:]):
                 expected = inputs[len(arrays)].type if len(arrays) < len(inputs) else None
-                arrays.append(_restored(array, expected))
+                arrays.append(restored(array, expected))
         else:
             expected = inputs[len(arrays)].type if len(arrays) < len(inputs) else None
             generator = np.random.default_rng([seed, len(arrays)])
@@ -222,7 +222,7 @@ def _matching(pattern: str, keys: list[str]) -> list[str]:
     return [key for key in keys if expression.fullmatch(key)]
 
 
-def _restored(array: Array, expected: TensorType | None) -> Array:
+def restored(array: Array, expected: TensorType | None) -> Array:
     """The array with the dtype that NumPy's file format could not name (bf16, f8), where it is expected."""
     dtype = expected.dtype if expected else None
     if dtype is not None and array.dtype.kind == "V" == dtype.kind and array.dtype.itemsize == dtype.itemsize:

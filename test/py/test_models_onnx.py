@@ -185,6 +185,14 @@ def test_the_command(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None
     assert run(["import", source, "--size", "n=3", "--weights", weights, "-o", out]) == 0
     program = tiduc.load(out)
     assert [port.name for port in program.inputs] == [*MLP, "x"]
+    x, y = str(tmp_path / "x.npy"), str(tmp_path / "y.npz")
+    np.save(x, draw(3, 4))
+    assert run(["run", out, "--weights", weights, "--input", f"@{x}", "-o", y]) == 0
+    np.testing.assert_allclose(np.load(y)["y"], mlp_in_jax(MLP, np.load(x)), rtol=1e-5, atol=1e-6)
+    assert run(["run", out, "--weights", weights]) == 1
+    assert "beside the weights there are 1 inputs (x: 3x4xf32), got 0" in capsys.readouterr().err
+    assert run(["run", source.replace(".onnx", ".mlir"), "--weights", y, "--input", "random"]) == 1
+    assert "there is no input 'y'" in capsys.readouterr().err
     assert run(["import", source, "--size", "n=3", "--lift-constants"]) == 0
     assert capsys.readouterr().out == Path(out).read_text()
     assert run(["import", source, "--size", "n"]) == 1

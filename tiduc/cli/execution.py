@@ -12,14 +12,15 @@ import numpy as np
 
 from tiduc.cli.diagnostics import about, report, waiting
 from tiduc.cli.files import ENTRY, FILE, PATH, read_input, read_module, write, write_binary
-from tiduc.dialect.errors import RequestError, TiducError
+from tiduc.dialect.errors import InputError, RequestError, TiducError
 from tiduc.program import from_module
-from tiduc.runtime.arrays import Array, format_array, parse_inputs, write_npz
+from tiduc.runtime.arrays import Array, format_array, parse_inputs, restored, write_npz
 from tiduc.runtime.compile import Source, compile_modules, compile_source
 from tiduc.runtime.process import Limits
 from tiduc.runtime.run import Executable
 from tiduc.runtime.signature import Value
 from tiduc.runtime.targets import TARGETS
+from tiduc.runtime.weights import read_weights
 from tiduc.runtime.xla import XlaExecutable
 
 SHOWN = 1000  # elements of a result that are printed in full
@@ -51,6 +52,12 @@ INPUTS = click.option(
     "@all.npz:name, @all.npz:x.* (* is any text), random, zeros. "
     "A single random or zeros is meant for all arguments.",
 )
+WEIGHTS = click.option(
+    "--weights",
+    metavar="FILE",
+    help="The arguments of the inputs that are called as arrays in this file: .safetensors, .npz or .irpa. "
+    "--input is for the others, then.",
+)
 SEED = click.option("--seed", default=0, show_default=True, help="What random inputs are drawn from.")
 
 
@@ -59,6 +66,25 @@ def arguments(texts: Sequence[str], inputs: Sequence[Value], seed: int) -> list[
     if len(texts) == 1 and texts[0] in ("random", "zeros"):
         texts = [texts[0]] * len(inputs)
     return parse_inputs(texts, inputs, seed)
+
+
+def with_weights(
+    weights: str | None, texts: Sequence[str], inputs: Sequence[Value], seed: int
+) -> list[Array]:
+    """The arrays that `--weights` has, by name, and those of `--input` for the other inputs, in order."""
+    if weights is None:
+        return arguments(texts, inputs, seed)
+    arrays, expected = read_weights(weights), {value.name: value.type for value in inputs}
+    if unknown := [name for name in arrays if name not in expected]:
+        raise InputError(f"there is no input {unknown[0]!r}; there are: {', '.join(expected)}", weights)
+    others = [value for value in inputs if value.name not in arrays]
+    given = arguments(texts, others, seed)
+    if len(given) != len(others):
+        listed = ", ".join(map(str, others)) or "none"
+        raise InputError(f"beside the weights there are {len(others)} inputs ({listed}), got {len(given)}")
+    rest = iter(given)
+    named = {name: restored(array, expected[name]) for name, array in arrays.items()}
+    return [named[value.name] if value.name in named else next(rest) for value in inputs]
 
 
 def compiling(command: Callable[..., Any]) -> Callable[..., Any]:
@@ -173,6 +199,7 @@ def _compile_all(
 @ENTRY
 @TARGET
 @INPUTS
+@WEIGHTS
 @SEED
 @click.option(
     "--engine",
@@ -194,6 +221,7 @@ def _run(
     entry: str | None,
     target: str,
     inputs: tuple[str, ...],
+    weights: str | None,
     seed: int,
     engine: str,
     limits: Limits,
@@ -210,7 +238,7 @@ def _run(
             if engine == "xla"
             else _executable(file, entry, target, limits, cached)
         )
-    results = executable(*arguments(inputs, executable.signature.inputs, seed))
+    results = executable(*with_weights(weights, inputs, executable.signature.inputs, seed))
     named = dict(zip([value.name for value in executable.signature.outputs], results, strict=True))
     if output == "-":
         write("".join(f"{name}: {_shown(array)}\n" for name, array in named.items()))
