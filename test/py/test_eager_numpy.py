@@ -139,6 +139,13 @@ FUNCTIONS: dict[str, Callable[..., Any]] = {
     "dot": lambda xp, x: xp.dot(x, x.T) + xp.dot(x[0], x[1]) + xp.dot(x, x[0])[:, None],
     "inner": lambda xp, x: xp.inner(x, x) + xp.outer(x[:, 0], x[:, 1]),
     "tensordot": lambda xp, x: xp.tensordot(x, x, axes=([1], [1])) + xp.tensordot(x, x),
+    "cumsum": lambda xp, x: xp.cumsum(x, axis=1) * xp.cumsum(x)[5] + xp.cumsum(x, axis=0),
+    "einsum": lambda xp, x: xp.einsum("ij,kj->ik", x, x) @ xp.einsum("ij,ij,kl->li", x, x, x)[:2],
+    "einsum of one": lambda xp, x: (
+        xp.einsum("ij->ji", x) + xp.einsum("ij->j", x)[:, None] + xp.einsum("ij,i", x, x[:, 0])[:, None]
+    ),
+    "pad": lambda xp, x: xp.pad(x, 1) * xp.pad(x, ((0, 2), (2, 0)), constant_values=3.0),
+    "diff": lambda xp, x: xp.diff(x) * xp.diff(x, n=2, axis=1),
     "reshape": lambda xp, x: xp.reshape(x, (3, -1)) * x.reshape(3, 2) + xp.ravel(x)[0],
     "transpose": lambda xp, x: xp.transpose(x) * x.T + xp.swapaxes(x, 0, 1),
     "moveaxis": lambda xp, x: xp.moveaxis(x[None], 0, 2) * xp.expand_dims(x, -1),
@@ -203,13 +210,16 @@ def test_reductions_have_numpys_types() -> None:
 
 
 def test_what_is_not_there_is_refused() -> None:
-    for f in (np.cumsum, np.linalg.svd, np.fft.fft):
+    for f in (np.cumprod, np.linalg.svd, np.fft.fft):
         with pytest.raises(TypeError, match="no implementation found"):
             f(Array(X))
     with pytest.raises(TypeError):
         np.heaviside(Array(X), 0.5)
     with pytest.raises(TypeError, match="no order"):
         np.less(Array(X + 1j), 2)
+    for spelled in ("ii", "ij,jk", "i...", "ij->k", "ijk"):
+        with pytest.raises(ValueError, match="einsum"):
+            np.einsum(spelled, Array(X), *[Array(X)] * spelled.count(","))
     with pytest.raises(IndexError):
         Array(X)[2]
     with pytest.raises(IndexError):

@@ -12,7 +12,7 @@ from numpy.lib.array_utils import normalize_axis_index, normalize_axis_tuple
 from tiduc.eager import movement, products
 from tiduc.eager.array import Array, valued
 from tiduc.eager.indexing import Positions, get
-from tiduc.eager.reductions import Axes, reduce, variance
+from tiduc.eager.reductions import Axes, cumulated, reduce, variance
 
 FUNCTIONS: dict[Any, Callable[..., Any]] = {}
 """NumPy's function, and ours in its place."""
@@ -68,6 +68,12 @@ def std(x: Any, axis: Axes = None, ddof: float = 0, keepdims: bool = False) -> A
     return Array.of(variance(valued(x), axis, keepdims, ddof, root=True))
 
 
+@implements(np.cumsum)
+def cumsum(x: Any, axis: int | None = None, dtype: Any = None) -> Array:
+    flat = array(x).ravel() if axis is None else array(x)
+    return Array.of(cumulated(flat.value, normalize_axis_index(axis or 0, flat.ndim), dtype))
+
+
 @implements(np.linalg.norm)
 def norm(x: Any, axis: Axes = None, keepdims: bool = False) -> Array:
     """The root of the sum of squares, along one axis, or of all elements."""
@@ -110,6 +116,11 @@ def outer(x: Any, y: Any) -> Array:
 def inner(x: Any, y: Any) -> Array:
     a, c = valued(x), valued(y)
     return Array.of(products.tensordot(a, c, ([a.data.ndim - 1], [c.data.ndim - 1])))
+
+
+@implements(np.einsum)
+def einsum(spelled: str, *operands: Any) -> Array:
+    return Array.of(products.einsum(spelled, [valued(x) for x in operands]))
 
 
 # ---- shapes ------------------------------------------------------------------------------------------------
@@ -204,6 +215,24 @@ def vstack(tup: Sequence[Any]) -> Array:
 def hstack(tup: Sequence[Any]) -> Array:
     parts = [x if array(x).ndim else array(x).reshape(1) for x in tup]
     return concatenate(parts, 0 if array(parts[0]).ndim == 1 else 1)
+
+
+@implements(np.pad)
+def pad(x: Any, pad_width: Any, mode: str = "constant", constant_values: Any = 0) -> Array:
+    if mode != "constant" or np.ndim(constant_values):
+        raise ValueError("np.pad of eager arrays is with one constant")
+    widths = np.broadcast_to(np.asarray(pad_width), (array(x).ndim, 2)).tolist()
+    return Array.of(movement.pad(valued(x), tuple(map(tuple, widths)), valued(constant_values)))
+
+
+@implements(np.diff)
+def diff(x: Any, n: int = 1, axis: int = -1) -> Array:
+    x = array(x)
+    before = (slice(None),) * normalize_axis_index(axis, x.ndim)
+    for _ in range(n):
+        x = x[(*before, slice(1, None))] - x[(*before, slice(None, -1))]
+    result: Array = x
+    return result
 
 
 @implements(np.split, np.array_split)

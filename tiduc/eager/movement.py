@@ -88,3 +88,14 @@ def part(x: EagerInput, name: str) -> EagerInput:
         return [x if name == "real" else b.zeros_like(x)]
 
     return apply((name,), emit, x)
+
+
+def pad(x: EagerInput, widths: tuple[tuple[int, int], ...], value: EagerInput) -> EagerInput:
+    """x with `value` before and behind, so often along each dimension."""
+    dtype = x.data.dtype
+    low, high = zip(*widths, strict=True)
+
+    def emit(b: Any, x: Any, value: Any) -> list[Any]:
+        return [b.pad(x, converted(b, value, dtype), low, high, [0] * len(low))]
+
+    return apply(("pad", widths), emit, x, value)

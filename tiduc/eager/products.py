@@ -52,3 +52,58 @@ def tensordot(x: EagerInput, y: EagerInput, axes: tuple[Sequence[int], Sequence[
         return [b.dot_general(x, y, ([], []), pairs, {})]
 
     return apply(("tensordot", dtype, pairs), emit, x, y)
+
+
+def einsum(spelled: str, values: Sequence[EagerInput]) -> EagerInput:
+    """`np.einsum` of letters, each operand's distinct, contracted from left to right; `ValueError` for any other."""
+    labels, result = _labels(spelled, [x.data.ndim for x in values])
+    sizes: dict[str, int] = {}
+    for x, of in zip(values, labels, strict=True):
+        for letter, n in zip(of, x.data.shape, strict=True):
+            if sizes.setdefault(letter, n) != n:
+                raise ValueError(f"einsum {spelled!r}: {letter} is {sizes[letter]}, and {n}")
+    dtype = np.result_type(*[x.data.dtype for x in values])
+    return apply(
+        ("einsum", labels, result, dtype), lambda b, *xs: [_contracted(b, xs, labels, result, dtype)], *values
+    )
+
+
+def _labels(spelled: str, ranks: Sequence[int]) -> tuple[tuple[str, ...], str]:
+    """The letters of the operands, and of the result."""
+    left, arrow, result = spelled.replace(" ", "").partition("->")
+    labels = tuple(left.split(","))
+    if not arrow:
+        result = "".join(sorted(letter for letter in set(left) - {","} if left.count(letter) == 1))
+    distinct = all(len(set(of)) == len(of) and (of.isalpha() or not of) for of in (*labels, result))
+    if [len(of) for of in labels] != list(ranks) or not distinct or not set(result) <= set(left):
+        raise ValueError(
+            f"einsum {spelled!r} of operands of {list(ranks)} dimensions: only distinct letters, one each"
+        )
+    return labels, result
+
+
+def _contracted(b: Any, xs: Sequence[Any], labels: Sequence[str], result: str, dtype: "np.dtype[Any]") -> Any:
+    x, of = converted(b, xs[0], dtype), labels[0]
+    for i in range(1, len(xs) + 1):
+        later = set(result).union(*labels[i:])
+        x, of = _summed(b, x, of, later)
+        if i < len(xs):
+            kept = set(result).union(*labels[i + 1 :])
+            y, other = _summed(b, converted(b, xs[i], dtype), labels[i], kept | set(of))
+            shared = [letter for letter in of if letter in other]
+            batch = [letter for letter in shared if letter in kept]
+            summed = [letter for letter in shared if letter not in kept]
+            pairs = [
+                ([of.index(c) for c in group], [other.index(c) for c in group]) for group in (batch, summed)
+            ]
+            x = b.dot_general(x, y, pairs[0], pairs[1], {})
+            of = "".join(
+                [*batch, *(c for c in of if c not in shared), *(c for c in other if c not in shared)]
+            )
+    return b.transpose(x, [of.index(letter) for letter in result])
+
+
+def _summed(b: Any, x: Any, of: str, kept: set[str]) -> tuple[Any, str]:
+    """The sum over the letters that nobody needs any more."""
+    x = b.reduce_sum(x, [d for d, letter in enumerate(of) if letter not in kept])
+    return x, "".join(letter for letter in of if letter in kept)

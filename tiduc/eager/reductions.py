@@ -107,3 +107,20 @@ def _lowest(dtype: "np.dtype[Any]", negated: bool) -> Any:
 def _kept(b: Any, found: Any, x: Any, axes: Sequence[int], keepdims: bool) -> Any:
     """A reduced value, with dimensions of size 1 for what was reduced if they are kept."""
     return b.reshape(found, [1 if d in axes else n for d, n in enumerate(shape(x))]) if keepdims else found
+
+
+def cumulated(x: EagerInput, axis: int, dtype: Any = None) -> EagerInput:
+    """`np.cumsum` along an axis, in as many sums as the length has binary digits."""
+    made = np.dtype(dtype) if dtype is not None else _reduced_type("sum", x.data.dtype)
+    count = x.data.shape[axis]
+
+    def emit(b: Any, x: Any) -> list[Any]:
+        x, step = converted(b, x, made), 1
+        zero = b.constant(0, _scalar(x))
+        while step < count:
+            low = [step if d == axis else 0 for d in range(len(shape(x)))]
+            x = b.add(x, b.pad(x, zero, low, [-n for n in low], [0] * len(low)))
+            step *= 2
+        return [x]
+
+    return apply(("cumulated", axis, made), emit, x)
