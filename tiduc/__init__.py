@@ -44,7 +44,8 @@ if TYPE_CHECKING:
     from tiduc.program import Program, from_module, load
     from tiduc.runtime.run import Executable
     from tiduc.runtime.signature import Signature
-    from tiduc.split import Split, split
+    from tiduc.splitting import Split, split
+    from tiduc.training.step import train_step
 
 _WHERE = {
     "tiduc.ports": ("Port",),
@@ -70,7 +71,8 @@ _WHERE = {
     "tiduc.passes.rules": ("OPSET",),
     "tiduc.runtime.run": ("Executable",),
     "tiduc.runtime.signature": ("Signature",),
-    "tiduc.split": ("split", "Split"),
+    "tiduc.splitting": ("split", "Split"),
+    "tiduc.training.step": ("train_step",),
     "tiduc.dialect.errors": (
         "TiducError",
         "ParseError",
@@ -121,6 +123,7 @@ __all__ = [
     "run_pipeline",
     "split",
     "structure",
+    "train_step",
 ]
 
 

@@ -138,6 +138,26 @@ def test_a_reference_to_another_file(tmp_path: Path) -> None:
     assert "@main::@v0" in view(str(tmp_path / "l.mlir"))
 
 
+def test_a_reference_to_itself_is_shown_as_one(tmp_path: Path) -> None:
+    """Other commands refuse it; here one wants to see it."""
+    (tmp_path / "f.mlir").write_text(CIRCLE)
+    assert "a reference to itself" in view(str(tmp_path / "f.mlir"))
+
+
+CIRCLE = """
+"tidu.graph"() ({
+  %0 = "tidu.external"() {ref = @G::@y} : () -> tensor<f32>
+  "tidu.name"(%0) {sym_name = "x"} : (tensor<f32>) -> ()
+  stablehlo.return %0 : tensor<f32>
+}) {sym_name = "F", inputs = []} : () -> ()
+"tidu.graph"() ({
+  %0 = "tidu.external"() {ref = @F::@x} : () -> tensor<f32>
+  "tidu.name"(%0) {sym_name = "y"} : (tensor<f32>) -> ()
+  stablehlo.return %0 : tensor<f32>
+}) {sym_name = "G", inputs = []} : () -> ()
+"""
+
+
 def test_a_long_chain_is_printed() -> None:
     count = 3000
     ops = "".join(f"  %{i + 1} = stablehlo.sine %{i} : tensor<f32>\n" for i in range(count))

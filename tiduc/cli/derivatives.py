@@ -6,7 +6,7 @@ from typing import Any
 
 import click
 
-from tiduc.cli.diagnostics import about
+from tiduc.cli.diagnostics import about, waiting
 from tiduc.cli.files import ENTRY, FILE, OUTPUT, read_module, write, write_binary
 from tiduc.cli.rules import RULES
 from tiduc.dialect.control import MEMORIES
@@ -68,7 +68,7 @@ def _derivative(
     output: str,
     **options: Any,
 ) -> None:
-    with about(file):
+    with about(file), waiting(f"differentiating {file}"):
         module = read_module(file, dialects=opset.dialects)
         program = from_module(module, entry, opset, inline, loop_memory)
         _, module = derived(program, name, wanted(program, wrt), stop_after, **options)

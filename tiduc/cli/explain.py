@@ -128,14 +128,12 @@ def _residuals(explanation: Explanation, file: str) -> Iterable[Any]:
         return
     kept = [x for x in explanation.residuals if not x.is_argument]
     arguments = [x.name for x in explanation.residuals if x.is_argument]
-    rows = [
-        (x.name, x.type, _place(x.place, file), in_bytes(x.bytes), f"{x.readers:,}") for x in kept[:SHOWN]
-    ]
+    rows = [(x.name, x.type, _place(x.place, file), in_bytes(x.bytes)) for x in kept[:SHOWN]]
     more = kept[SHOWN:]
-    notes = [f"{len(more)} more, of {in_bytes(sum(x.bytes for x in more))}"] if more else []
+    notes = [f"{len(more)} more, of {in_bytes(sum(x.bytes or 0 for x in more))}"] if more else []
     notes += [f"and these arguments: {', '.join(arguments)}"] if arguments else []
     title = f"Kept for the reverse: {len(kept)} value{'s' * (len(kept) != 1)}, {in_bytes(explanation.residual_bytes)}"
-    yield _table(title, ("value of", "type", "where", "bytes", "read by"), rows, right={3, 4}, notes=notes)
+    yield _table(title, ("value of", "type", "where", "bytes"), rows, right={3}, notes=notes)
 
 
 def _cost_row(name: str, cost: Cost, primal: Cost) -> tuple[str, ...]:
@@ -202,8 +200,10 @@ def _table(
     return table
 
 
-def in_bytes(count: int) -> str:
-    """A number of bytes in the unit in which it has few digits."""
+def in_bytes(count: int | None) -> str:
+    """A number of bytes in the unit in which it has few digits; None is that of an open size."""
+    if count is None:
+        return "open"
     size, unit = float(count), "B"
     for larger in ("KiB", "MiB", "GiB", "TiB"):
         if size < 1024:

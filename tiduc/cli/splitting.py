@@ -12,7 +12,7 @@ from tiduc.dialect.errors import TiducError
 from tiduc.emit import emit, shortest
 from tiduc.passes.rules.registry import OpSet
 from tiduc.program import from_module
-from tiduc.split import split
+from tiduc.splitting import split
 
 
 @click.command("split")

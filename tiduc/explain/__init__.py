@@ -16,9 +16,9 @@ from tiduc.dialect.errors import TiducError, describe
 from tiduc.dialect.graph import operations
 from tiduc.explain.costs import Cost, OpCost, find_cost
 from tiduc.explain.kinks import Kink, find_kinks
-from tiduc.explain.residuals import Residual, find_residuals
 from tiduc.passes.materialize_merge import Zero
 from tiduc.program import Program, Wrt, from_module
+from tiduc.splitting import split
 from tiduc.view.label import title, type_name
 
 NOT_ASKED = "not in wrt"
@@ -48,13 +48,27 @@ class Reason:
 
 
 @dataclass(frozen=True)
+class Kept:
+    """A value that the reverse reads of what ran before: an argument, which is there anyway, or the result of an op.
+
+    `bytes` is None where a size is open.
+    """
+
+    name: str
+    type: str
+    bytes: int | None
+    place: str
+    is_argument: bool
+
+
+@dataclass(frozen=True)
 class Explanation:
     """What `tiduc explain` says; `refused` is why there is no JVP or VJP, by its name."""
 
     name: str
     inputs: tuple[Input, ...]
     activity: tuple[Reason, ...]
-    residuals: tuple[Residual, ...]
+    residuals: tuple[Kept, ...]
     costs: dict[str, Cost]
     refused: dict[str, str]
     kinks: tuple[Kink, ...]
@@ -62,7 +76,7 @@ class Explanation:
     @property
     def residual_bytes(self) -> int:
         """What the reverse keeps beside the arguments."""
-        return sum(residual.bytes for residual in self.residuals if not residual.is_argument)
+        return sum(kept.bytes or 0 for kept in self.residuals if not kept.is_argument)
 
     @property
     def most_expensive(self) -> list[OpCost]:
@@ -79,15 +93,14 @@ def explain(module: Any, program: Program, wrt: Wrt = None) -> Explanation:
     activity = find_activity(module, {program.name: positions}, program.opset)
     costs = {"primal": find_cost(lowered(program))}
     refused: dict[str, str] = {}
-    residuals: list[Residual] = []
+    residuals: list[Kept] = []
     zero: set[str] = set()
     for what in ("jvp", "vjp"):
         try:
             derivative = getattr(program, what)([port.name for port in chosen])
-            flat = lowered(derivative)
-            costs[what] = find_cost(flat)
+            costs[what] = find_cost(lowered(derivative))
             if what == "vjp":
-                residuals = find_residuals(flat.view.graph(flat.name), len(program.outputs))
+                residuals = _residuals(program, [port.name for port in chosen])
                 results = derivative.outputs[len(program.outputs) :]
                 zero = {p.name for p, y in zip(chosen, results, strict=True) if isinstance(y.value, Zero)}
         except TiducError as error:
@@ -143,6 +156,16 @@ def _cost(cost: Cost) -> dict[str, Any]:
         "open_sizes": cost.open_sizes,
         "uncounted": list(cost.uncounted),
     }
+
+
+def _residuals(program: Program, wrt: list[int | str]) -> list[Kept]:
+    """What passes between the parts that `tiduc split` makes, arguments last, the largest first."""
+    kept = []
+    for residual in split(program, wrt).residuals:
+        kind, _, name = residual.what.partition(" ")
+        name = name if kind == "input" else residual.what.removeprefix("stablehlo.")
+        kept.append(Kept(name, str(residual.type), residual.bytes, residual.place, kind == "input"))
+    return sorted(kept, key=lambda each: (each.is_argument, -(each.bytes or 0)))
 
 
 def _input(program: Program, port: Any, chosen: list[Any], zero: set[str]) -> Input:

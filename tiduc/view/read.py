@@ -213,6 +213,8 @@ class _Reader:
     def arrow(self, scene: Scene, x: Any, box: Box, slot: int) -> None:
         """An arrow from the box of a value, which may be in a scene around this one or in another graph."""
         target = self.follow(x)
+        if target not in self.made:  # a reference that leads back to itself, which other commands refuse
+            self.add(scene, [target], kind="outer", name="a reference to itself")
         source, result = self.made[target]
         kind = "value"
         if source.id not in scene.boxes:

@@ -17,6 +17,7 @@ import numpy as np
 from torch_mlir import ir
 
 from tiduc.dialect.context import run_passes, stage
+from tiduc.dialect.errors import describe
 from tiduc.dialect.graph import captured, operations
 from tiduc.models.constants import entry_of
 from tiduc.passes.import_stablehlo import NAME
@@ -58,6 +59,7 @@ class Residual:
     name: str
     type: TensorType
     what: str  # the op that makes it, or the input or output that it is
+    place: str = ""  # that of the op
 
     @property
     def bytes(self) -> int | None:
@@ -97,10 +99,10 @@ def split(program: Program, wrt: Wrt = None) -> Split:
     cut = _Cut(vjp, len(program.inputs), len(program.outputs))
     forward = from_module(cut.forward(), program.name, program.opset, loop_memory=program.loop_memory)
     backward = from_module(cut.backward(), program.name, program.opset, loop_memory=program.loop_memory)
-    kinds = [cut.what(x) for x in cut.residuals]
+    kinds = [(cut.what(x), cut.place(x)) for x in cut.residuals]
     ports = forward.outputs[len(program.outputs) :]
     residuals = [
-        Residual(port.name, described(port).type, what) for port, what in zip(ports, kinds, strict=True)
+        Residual(port.name, described(port).type, *kind) for port, kind in zip(ports, kinds, strict=True)
     ]
     return Split(forward, backward, tuple(residuals))
 
@@ -174,6 +176,11 @@ class _Cut:
         if x in results:
             return f"output {self.vjp.outputs[results.index(x)].name}"
         return str(self._ops[number].name)
+
+    def place(self, x: Any) -> str:
+        """Where in the source the op of a residual is."""
+        number = self._places[x][0]
+        return describe(self._ops[number].location) if number >= 0 else ""
 
     # ---- the parts -----------------------------------------------------------------------------------------
 
