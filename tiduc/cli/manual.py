@@ -26,6 +26,14 @@ EXAMPLES: dict[str, tuple[tuple[str, str], ...]] = {
     ),
     "hessian": (("In two inputs, and between them", "tiduc hessian loss.mlir --wrt 0,1 -o hessian.mlir"),),
     "laplacian": (("Of a field, in its coordinates", "tiduc laplacian field.mlir --wrt x"),),
+    "split": (("Two programs in a folder", "tiduc split model.mlir --wrt w -o parts"),),
+    "train-step": (
+        (
+            "A module that trains a classifier, and what it begins with",
+            "tiduc train-step model.onnx --loss softmax-cross-entropy --optimizer adam "
+            "--state state.npz -o step.vmfb",
+        ),
+    ),
     "import": (
         ("ONNX, its weights as inputs", "tiduc import model.onnx --weights weights.npz -o model.mlir"),
         ("PyTorch, a batch of eight", "tiduc import model.pt2 -o model.mlir"),

@@ -163,7 +163,7 @@ def _residuals(program: Program, wrt: list[int | str]) -> list[Kept]:
     kept = []
     for residual in split(program, wrt).residuals:
         kind, _, name = residual.what.partition(" ")
-        name = name if kind == "input" else residual.what.removeprefix("stablehlo.")
+        name = name if kind == "input" else residual.what.removeprefix("stablehlo.").removeprefix("func.")
         kept.append(Kept(name, str(residual.type), residual.bytes, residual.place, kind == "input"))
     return sorted(kept, key=lambda each: (each.is_argument, -(each.bytes or 0)))
 
