@@ -18,6 +18,7 @@ from typing import Any
 from torch_mlir import ir
 
 from tiduc.dialect.context import stage
+from tiduc.dialect.control import LOOP
 from tiduc.dialect.control import sequence_type as stacked
 from tiduc.dialect.errors import RequestError, Unsupported
 from tiduc.dialect.graph import Definition, Graph, Value, stem
@@ -155,11 +156,14 @@ def _copy(b: Any, op: Definition, plain: dict[Value, Value]) -> None:
 
 
 def _rule(op: Definition, opset: OpSet, rules: BatchRules) -> Any:
-    """The op's rule; `mapped` where it has none, or where its region reads more than constants from outside."""
+    """The op's rule; `mapped` where it has none, or where its region reads more than constants from outside.
+
+    Of what has no known sizes, only sequences between loops are batched, which no memory is for.
+    """
     rule = rules.rule(op, opset.key(op))
     if op.captures and op.name not in opset.capturing and not _captures_constants(op):
         return mapped
-    if rule is not mapped and not all(can_be_stacked(y.type) for y in op.results):
+    if rule is not mapped and op.name != LOOP and not all(can_be_stacked(y.type) for y in op.results):
         types = ", ".join(str(y.type) for y in op.results)
         raise unbatchable(op, f"a result of ({types}) has no place in a batch")
     return rule
@@ -232,13 +236,22 @@ def _reached(order: Sequence[Definition], inputs: dict[Value, Value]) -> list[De
 
 
 def _is_one_loop(reached: Sequence[Definition], opset: OpSet, rules: BatchRules) -> bool:
-    """Most of the ops have no rule, or what one gives has no place in a batch."""
+    """Most of the ops have no rule, or what one gives has no place in a batch.
+
+    Sequences of open length are nothing that a loop around a loop could read.
+    """
     if any(op.name in opset.stateful and rules.forms.get(op.name) == "refused" for op in reached):
+        return False
+    if any(_is_open_sequence(x) for op in reached for x in (*op.operands, *op.results)):
         return False
     if not all(can_be_stacked(y.type) for op in reached for y in op.results):
         return True
     without = sum(rules.rule(op, opset.key(op)) is mapped for op in reached if op.name != BINDING)
     return 2 * without > len(reached)
+
+
+def _is_open_sequence(x: Value) -> bool:
+    return x.definition is not None and x.definition.name == LOOP and not can_be_stacked(x.type)
 
 
 def _in_one_loop(

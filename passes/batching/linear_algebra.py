@@ -18,19 +18,32 @@ leading("stablehlo.cholesky", "stablehlo.fft", "stablehlo.triangular_solve", "ch
 
 CALL = "stablehlo.custom_call"
 _TPU = "Eigh", "LuDecomposition", "ProductOfElementaryHouseholderReflectors", "Qr"
+FRONTEND, COUNT, SHARDING_RULE = "mhlo.frontend_attributes", "num_batch_dims", "sdy.sharding_rule"
 _LAYOUTS = "operand_layouts", "result_layouts"
 _LEADING = "lapack_", "cusolver_", "hipsolver_", "cuhybrid_", "hiphybrid_", "mhlo.topk", *_TPU
 
 
 def _called(b: Any, op: Definition, x: Sequence[Any], at: Sequence[bool]) -> Sequence[Any]:
-    """Factorizations and solves of stacks of matrices; where layouts are said, the batch is the slowest dimension."""
-    changed = {}
+    """Factorizations and solves of stacks of matrices; where layouts are said, the batch is the slowest dimension.
+
+    How an op is sharded is said dimension by dimension, and left out.
+    """
+    changed: dict[str, Any] = {SHARDING_RULE: None, **_counted(op)}
     if any(not rank(v) for v in op.operands):
         return mapped(b, op, x, at)
     for name in _LAYOUTS:
         if name in op.attributes:
             changed[name] = ir.ArrayAttr.get([_layout(layout) for layout in op.attributes[name]])
     return again(b, op, spread_all(b, x, at), **changed)
+
+
+def _counted(op: Definition) -> dict[str, Any]:
+    """The number of batching dimensions, which JAX notes beside what a call takes, one more."""
+    if FRONTEND not in op.attributes or COUNT not in (noted := ir.DictAttr(op.attributes[FRONTEND])):
+        return {}
+    notes = {entry.name: entry.attr for entry in noted}
+    notes[COUNT] = ir.StringAttr.get(str(int(notes[COUNT].value) + 1))
+    return {FRONTEND: ir.DictAttr.get(notes)}
 
 
 def _layout(layout: Any) -> Any:

@@ -139,9 +139,11 @@ def again(
 ) -> tuple[Any, ...]:
     """Emits the op again, of other operands, with some attributes changed; by default all results have the batch.
 
-    Its regions may read constants from outside, and nothing else: `mapped` is for those that do.
+    Its regions may read constants from outside, and nothing else: `mapped` is for those that do. What an attribute
+    is changed to may be None: then it is left out.
     """
     given = {name: op.attributes[name] for name in op.attributes if name != ACTIVE} | changed
+    given = {name: value for name, value in given.items() if value is not None}
     types = results_of(b, op) if types is None else types
     emitted: tuple[Any, ...] = b.emit_all(op.name, x[: len(op.operands)], types, given, _regions(b, op))
     return emitted

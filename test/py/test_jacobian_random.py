@@ -1,0 +1,89 @@
+"""Whole derivatives of random programs: all ways to them agree, and batches agree with runs one by one.
+
+PYTHONPATH=test/py:test/sweep python test/py/test_jacobian_random.py 1000      more of them
+"""
+
+import sys
+from collections import Counter
+from typing import Any
+
+import compositions
+import numpy as np
+from check_batch import check_batch
+from check_rule import run
+from hypothesis import HealthCheck, given, settings
+from numpy.typing import NDArray
+
+from tiduc.program import Program, load
+
+Array = NDArray[Any]
+
+
+def is_complex(port: Any) -> bool:
+    return "complex" in str(port.type)
+
+
+def agree(actual: tuple[Array, ...], expected: tuple[Array, ...], text: str) -> None:
+    """Where both are finite: 0 times infinity is 0 where it is left out, and no number where it is computed."""
+    for x, y in zip(actual, expected, strict=True):
+        finite = np.isfinite(x) & np.isfinite(y)
+        scale = max(1.0, float(np.max(np.abs(y[finite]), initial=0)))
+        np.testing.assert_allclose(x[finite], y[finite], rtol=0, atol=1e-8 * scale, err_msg=text)
+
+
+def check(text: str, seed: int) -> Counter[str]:
+    """Batches; Jacobians by both modes, sparse or not; Laplacians, against the traces of Hessians."""
+    program = load(text)
+    point = compositions.inputs(program, np.random.default_rng(seed))
+    check_batch(program, *point, subsets=False, rtol=1e-9)
+    counts = Counter(batched=1)
+    wrt = [port.name for port in program.differentiated(None) if not is_complex(port)]
+    if not wrt:
+        return counts
+    expected = run(program.jacobian(wrt, "forward"), point)
+    agree(run(program.jacobian(wrt, "forward", sparsity="auto"), point), expected, text)
+    if not any(map(is_complex, program.outputs)):
+        for sparsity in (None, "auto"):
+            agree(run(program.jacobian(wrt, "reverse", sparsity=sparsity), point), expected, text)
+        _check_laplacian(program, wrt[:1], point, text)
+        counts["reversed"] += 1
+    counts["differentiated"] += 1
+    return counts
+
+
+def _check_laplacian(program: Program, wrt: list[str], point: list[Array], text: str) -> None:
+    laplacians = run(program.laplacian(wrt), point)
+    (x,) = program.differentiated(wrt)
+    count = int(np.prod(x.type.shape, dtype=np.int64))
+    found = run(program.hessian(wrt), point)
+    squares = [h.reshape(*y.shape, count, count) for h, y in zip(found, laplacians, strict=True)]
+    agree(laplacians, tuple(np.trace(h, axis1=-2, axis2=-1) for h in squares), text)
+
+
+def sample(count: int) -> Counter[str]:
+    """What was checked of as many programs."""
+    total: Counter[str] = Counter()
+
+    @settings(
+        derandomize=True,
+        database=None,
+        deadline=None,
+        suppress_health_check=[HealthCheck.too_slow],
+        max_examples=count,
+    )
+    @given(compositions.cases([1]))
+    def draw(case: Any) -> None:
+        text, _, seed = case[:3]
+        total.update(check(text, seed))
+
+    draw()
+    return total
+
+
+def test_random_programs() -> None:
+    total = sample(20)
+    assert total["batched"] >= 20 and total["differentiated"] > 15 and total["reversed"] > 10
+
+
+if __name__ == "__main__":
+    print(dict(sample(int(sys.argv[1]))))
