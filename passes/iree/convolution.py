@@ -1,0 +1,161 @@
+"""convolutions_to_products: convolutions as products of matrices, for CPUs.
+
+    y = convolution(x, w)  ->  patches = the windows of x, side by side;  y = dot_general(patches, w)
+
+IREE's own code for convolutions takes up to 20 times as long where channels come first, where the window moves by steps
+or sees holes, and where it is as large as the image, as it is in the gradient of a kernel. The patches are slices of x,
+one a place in the window, or one a place in the result, whichever are fewer.
+"""
+
+import itertools
+import math
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from torch_mlir import ir
+from torch_mlir._mlir_libs import _stablehlo as hlo
+
+from tiduc.dialect.context import stage
+from tiduc.dialect.types import element, is_complex, shape
+from tiduc.passes.iree.emitter import Emitter, within
+
+_SLICES = 128  # of which the patches are made, at most
+_BYTES = 2**26  # of the patches, at most
+_WORK = 2**20  # multiplications, below which IREE's own code is as good
+_CHANNELS = 8  # from which on it is bad at images whose channels come first
+
+
+@stage
+def convolutions_to_products(module: Any) -> int:
+    """Rewrites convolutions in place, so far as that pays; how many."""
+    made = 0
+    for op in within(module.operation):
+        if op.name == "stablehlo.convolution":
+            convolution = _read(op)
+            if convolution is not None:
+                b = Emitter(ir.InsertionPoint(op), op.location)
+                op.results[0].replace_all_uses_with(convolution.as_product(b))
+                op.erase()
+                made += 1
+    return made
+
+
+@dataclass(frozen=True)
+class Convolution:
+    """A convolution of one group, of static sizes, its image as (batch, places..., features).
+
+    The attributes are those of the specification, of places only.
+    """
+
+    op: Any
+    numbers: Any
+    window: list[int]
+    places: list[int]
+    strides: list[int]
+    dilation: list[int]
+    image_dilation: list[int]
+    padding: Any
+    reversed: list[bool]
+
+    def as_product(self, b: Emitter) -> Any:
+        """The product that gives its result."""
+        x, w = self.op.operands
+        n = self.numbers
+        x = b.transpose(x, [n.input_batch_dimension, *n.input_spatial_dimensions, n.input_feature_dimension])
+        w = b.transpose(
+            w,
+            [
+                *n.kernel_spatial_dimensions,
+                n.kernel_input_feature_dimension,
+                n.kernel_output_feature_dimension,
+            ],
+        )
+        turned = [d for d, backwards in enumerate(self.reversed) if backwards]
+        w = b.reverse(w, turned) if turned else w
+        batch, features = shape(x)[0], shape(x)[-1]
+        outputs = shape(w)[-1]
+        patches = self._patches(b, self._padded(b, x))
+        places, window = math.prod(self.places), math.prod(self.window)
+        # Behind a barrier, since IREE would fuse the slices into the product, which then is no longer one.
+        if window > places:
+            rows, summed = batch * places, window * features
+            patches, w = b.barrier(b.reshape(patches, [rows, summed]), b.reshape(w, [summed, outputs]))
+            y = b.dot_general(patches, w, ((), ()), ((1,), (0,)), {})
+        else:
+            patches, w = b.barrier(patches, b.reshape(w, [window, features, outputs]))
+            y = b.dot_general(patches, w, ((), ()), ((1, 3), (0, 1)), {})
+        y = b.reshape(y, [batch, *self.places, outputs])
+        order = [n.output_batch_dimension, *n.output_spatial_dimensions, n.output_feature_dimension]
+        return b.transpose(y, np.argsort(order))
+
+    def _padded(self, b: Emitter, x: Any) -> Any:
+        """The image with its holes and its edges."""
+        sides = [(0, 0), *self.padding, (0, 0)]
+        holes = [0, *(n - 1 for n in self.image_dilation), 0]
+        if not np.any(sides) and not np.any(holes):
+            return x
+        zero = b.constant(0, ir.RankedTensorType.get([], element(x)))
+        return b.pad(x, zero, [low for low, _ in sides], [high for _, high in sides], holes)
+
+    def _patches(self, b: Emitter, x: Any) -> Any:
+        """What the window sees: (batch, places..., window..., features)."""
+        batch, *_, features = shape(x)
+        places, window = math.prod(self.places), math.prod(self.window)
+        few, many = (self.window, self.places) if window <= places else (self.places, self.window)
+        # A step in what there are few of, and in what there are many of.
+        step, stride = (self.dilation, self.strides) if window <= places else (self.strides, self.dilation)
+        slices = []
+        for at in itertools.product(*(range(n) for n in few)):
+            start = [0, *(i * s for i, s in zip(at, step, strict=True)), 0]
+            length = [(n - 1) * s + 1 for n, s in zip(many, stride, strict=True)]
+            limit = [batch, *(i + n for i, n in zip(start[1:-1], length, strict=True)), features]
+            slices.append(b.slice(x, start, limit, [1, *stride, 1]))
+        wide = [batch, 1, math.prod(many) * features]
+        together = b.concatenate([b.reshape(s, wide) for s in slices], 1)
+        together = b.reshape(together, [batch, math.prod(few), math.prod(many), features])
+        return together
+
+
+def _read(op: Any) -> Convolution | None:
+    """The convolution that an op is; None where it stays as it is."""
+    x, w = op.operands
+    y = op.results[0]
+    types = (x.type, w.type, y.type)
+    if any(not t.has_static_shape or 0 in t.shape for t in types) or is_complex(y):
+        return None
+    if len({element(v) for v in (x, w, y)}) > 1 or not isinstance(element(y), ir.F32Type | ir.F64Type):
+        return None
+    groups = ("feature_group_count", "batch_group_count")
+    if any(ir.IntegerAttr(op.attributes[name]).value != 1 for name in groups):
+        return None
+    n = hlo.ConvDimensionNumbers(op.attributes["dimension_numbers"])
+    rank = len(n.input_spatial_dimensions)
+    window = [w.type.shape[d] for d in n.kernel_spatial_dimensions]
+    places = [y.type.shape[d] for d in n.output_spatial_dimensions]
+
+    def sizes(name: str, default: Any) -> list[Any]:
+        return list(op.attributes[name]) if name in op.attributes else [default] * rank
+
+    padding = np.array(op.attributes["padding"]) if "padding" in op.attributes else np.zeros((rank, 2), int)
+    features = shape(w)[n.kernel_input_feature_dimension]
+    taps = math.prod(window) * features  # multiplications for each element of the result
+    patches = math.prod(shape(y)) // shape(y)[n.output_feature_dimension] * taps
+    if min(math.prod(window), math.prod(places)) > _SLICES or patches * element(y).width // 8 > _BYTES:
+        return None
+    stepped = {*sizes("window_strides", 1), *sizes("lhs_dilation", 1)} != {1}
+    channels_first = n.input_feature_dimension < rank + 1 and features >= _CHANNELS
+    slow = stepped or channels_first or math.prod(window) > math.prod(places)
+    if not slow or math.prod(shape(y)) * taps < _WORK:
+        return None
+    return Convolution(
+        op,
+        n,
+        window,
+        places,
+        sizes("window_strides", 1),
+        sizes("rhs_dilation", 1),
+        sizes("lhs_dilation", 1),
+        padding.reshape(rank, 2).tolist(),
+        [bool(v) for v in sizes("window_reversal", False)],
+    )
