@@ -60,7 +60,20 @@ def test_links(name: str) -> None:
 def test_typed() -> None:
     assert SETUPTOOLS["package-data"]["tiduc"] == ["py.typed"]
     assert (ROOT / "tiduc" / "py.typed").is_file()
-    assert SETUPTOOLS["package-data"]["tiduc.tables"] == ["*.tsv"]
+
+
+def test_data_is_listed() -> None:
+    """What is in a package and is no module comes into wheels by a pattern."""
+    listed = {
+        path
+        for package, patterns in SETUPTOOLS["package-data"].items()
+        for pattern in patterns
+        for path in (ROOT / package.replace(".", "/")).glob(pattern)
+    }
+    held = {
+        path for path in (ROOT / "tiduc").rglob("*") if path.is_file() and path.suffix not in (".py", ".pyc")
+    }
+    assert held == listed
 
 
 def test_every_folder_of_python_is_a_package() -> None:

@@ -11,6 +11,14 @@ from tiduc.emit import EMITTERS, emit, shortest
 from tiduc.models.files import import_model
 from tiduc.runtime.weights import write_weights
 
+SIZES = click.option(
+    "--size",
+    "sizes",
+    multiple=True,
+    metavar="NAME=N",
+    help="Set an open size of an ONNX model, such as batch=8; may be given again. Others stay open.",
+)
+
 
 @click.command("import")
 @click.argument("model", metavar="MODEL")
@@ -26,13 +34,7 @@ from tiduc.runtime.weights import write_weights
     help="Make inputs of the weights, and write their arrays to this file: .safetensors, .npz, or .irpa, "
     "an archive of IREE's.",
 )
-@click.option(
-    "--size",
-    "sizes",
-    multiple=True,
-    metavar="NAME=N",
-    help="Set an open size of an ONNX model, such as batch=8; may be given again. Others stay open.",
-)
+@SIZES
 @OUTPUT
 @click.option(
     "--emit",
@@ -57,7 +59,7 @@ def _import(
     with about(model):
         with waiting(f"importing {model}"):
             program = import_model(
-                model, lift_constants=lift_constants or weights is not None, sizes=_numbers(sizes)
+                model, lift_constants=lift_constants or weights is not None, sizes=numbers(sizes)
             )
         chosen = kind or shortest(program.module)
         data = emit(program.module, chosen)
@@ -66,7 +68,8 @@ def _import(
     (write if chosen == "text" else write_binary)(data, output)
 
 
-def _numbers(texts: Sequence[str]) -> dict[str, int]:
+def numbers(texts: Sequence[str]) -> dict[str, int]:
+    """The sizes that `--size` options set, by name."""
     sizes = {}
     for text in texts:
         name, _, number = text.rpartition("=")

@@ -1,0 +1,265 @@
+"""Training steps: losses against JAX, optimizers against their formulas, a model of ONNX against PyTorch's training."""
+
+import importlib.util
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from check_rule import run
+
+import tiduc
+from tiduc.cli import run as cli
+from tiduc.dialect.errors import RequestError
+from tiduc.training.losses import with_loss
+from tiduc.training.step import train_step
+
+EXAMPLES = Path(__file__).parents[2] / "examples"
+RNG = np.random.default_rng(0)
+
+LINEAR = """
+func.func @main(%w: tensor<3x2xf64> {tidu.name = "w"}, %x: tensor<4x3xf64> {tidu.name = "x"})
+    -> (tensor<4x2xf64> {tidu.name = "y"}) {
+  %0 = stablehlo.dot_general %x, %w, contracting_dims = [1] x [0]
+    : (tensor<4x3xf64>, tensor<3x2xf64>) -> tensor<4x2xf64>
+  return %0 : tensor<4x2xf64>
+}"""
+W, X, T = (RNG.standard_normal(sizes) for sizes in ((3, 2), (4, 3), (4, 2)))
+GRADIENT = 2 * X.T @ (X @ W - T) / T.size
+
+
+def model(text: str, **weights: Any) -> tiduc.Model:
+    from tiduc.dialect.context import parse
+    from tiduc.models.model import model_of
+
+    return model_of(parse(text), weights)
+
+
+# ---- losses
+
+
+def test_mse() -> None:
+    value, dw = run(with_loss(tiduc.load(LINEAR), "mse").grad("w", value=True), [W, X, T])
+    np.testing.assert_allclose(value, np.mean((X @ W - T) ** 2), rtol=1e-12)
+    np.testing.assert_allclose(dw, GRADIENT, rtol=1e-12)
+
+
+@pytest.mark.parametrize("sizes", [(5,), (4, 5), (2, 3, 5), (4, 1)])
+def test_softmax_cross_entropy(sizes: tuple[int, ...]) -> None:
+    """With exponents that would overflow."""
+    y, labels = RNG.standard_normal(sizes) * 400, RNG.integers(0, sizes[-1], sizes[:-1]).astype(np.int32)
+    type_ = f"tensor<{'x'.join(map(str, sizes))}xf64>"
+    scores = tiduc.load(f"func.func @main(%y: {type_}) -> {type_} {{ return %y : {type_} }}")
+
+    def by_jax(y: Any) -> Any:
+        picked = jnp.take_along_axis(jax.nn.log_softmax(y), jnp.asarray(labels)[..., None], -1)
+        return -jnp.mean(picked)
+
+    loss, dy = run(with_loss(scores, "softmax-cross-entropy").grad("arg0", value=True), [y, labels])
+    with jax.enable_x64(True):
+        wanted, slope = jax.value_and_grad(by_jax)(y)
+    np.testing.assert_allclose(loss, wanted, rtol=1e-12)
+    np.testing.assert_allclose(dy, slope, rtol=1e-10, atol=1e-14)
+
+
+TWO = """
+func.func @main(%w: tensor<3xf64> {tidu.name = "w"}) -> (tensor<3xf64>, tensor<f64>) {
+  %0 = stablehlo.constant dense<2.0> : tensor<f64>
+  %1 = func.call @square(%w) : (tensor<3xf64>) -> tensor<3xf64>
+  return %1, %0 : tensor<3xf64>, tensor<f64>
+}
+func.func private @square(%x: tensor<3xf64>) -> tensor<3xf64> {
+  %0 = stablehlo.multiply %x, %x : tensor<3xf64>
+  return %0 : tensor<3xf64>
+}"""
+OF_TWO = """
+func.func @main(%y: tensor<3xf64>, %c: tensor<f64>, %t: tensor<3xf64> {tidu.name = "wanted"}) -> tensor<f64> {
+  %0 = stablehlo.multiply %y, %t : tensor<3xf64>
+  %1 = func.call @square(%0) : (tensor<3xf64>) -> tensor<f64>
+  %2 = stablehlo.multiply %1, %c : tensor<f64>
+  return %2 : tensor<f64>
+}
+func.func private @square(%x: tensor<3xf64>) -> tensor<f64> {
+  %0 = stablehlo.dot_general %x, %x, contracting_dims = [0] x [0] : (tensor<3xf64>, tensor<3xf64>) -> tensor<f64>
+  return %0 : tensor<f64>
+}"""
+
+
+def test_a_loss_of_ones_own() -> None:
+    """Of all outputs of the model, each of which has a function @square."""
+    program = with_loss(tiduc.load(TWO), tiduc.load(OF_TWO))
+    assert [port.name for port in program.inputs] == ["w", "wanted"]
+    w, t = RNG.standard_normal(3), RNG.standard_normal(3)
+    value, dw = run(program.grad("w", value=True), [w, t])
+    np.testing.assert_allclose(value, 2 * np.sum((w * w * t) ** 2), rtol=1e-12)
+    np.testing.assert_allclose(dw, 8 * w**3 * t**2, rtol=1e-12)
+
+
+# ---- optimizers
+
+
+def steps(optimizer: str, count: int, **settings: float) -> tuple[list[Any], list[Any]]:
+    """The losses, and what there is beside the targets after so many steps with rate 0.1."""
+    program = train_step(model(LINEAR, w=W), "mse", optimizer, **settings)
+    state = [program.weights[port.name] for port in program.inputs[: len(program.weights)]]
+    losses = []
+    for _ in range(count):
+        loss, *state = run(program, [*state, X, T, np.float32(0.1)])
+        losses.append(loss)
+    return losses, state
+
+
+def gradient(w: Any) -> Any:
+    return 2 * X.T @ (X @ w - T) / T.size
+
+
+def test_sgd() -> None:
+    w = W
+    for _ in range(3):
+        w = w - np.float32(0.1).astype(np.float64) * gradient(w)
+    losses, (found,) = steps("sgd", 3)
+    np.testing.assert_allclose(found, w, rtol=1e-12)
+    assert losses[0] > losses[1] > losses[2]
+
+
+def test_momentum() -> None:
+    w, v = W, np.zeros_like(W)
+    for _ in range(3):
+        v = 0.8 * v + gradient(w)
+        w = w - np.float32(0.1).astype(np.float64) * v
+    _, state = steps("momentum", 3, momentum=0.8)
+    np.testing.assert_allclose(state[0], w, rtol=1e-12)
+    np.testing.assert_allclose(state[1], v, rtol=1e-12)
+
+
+@pytest.mark.parametrize("beta1", [0.9, 0.0])
+def test_adam(beta1: float) -> None:
+    """Its count is an f32, so that 1 - b^n is right to 1e-7 of it, and not to 1e-7 alone."""
+    w, m, v = W, np.zeros_like(W), np.zeros_like(W)
+    for n in range(1, 4):
+        g = gradient(w)
+        m = beta1 * m + (1 - beta1) * g
+        v = 0.999 * v + 0.001 * g**2
+        w = w - 0.1 * (m / (1 - beta1**n)) / (np.sqrt(v / (1 - 0.999**n)) + 1e-8)
+    _, (found, step, first, second) = steps("adam", 3, beta1=beta1)
+    assert step == 3
+    np.testing.assert_allclose(found, w, rtol=3e-6)
+    np.testing.assert_allclose(first, m, rtol=1e-5)
+    np.testing.assert_allclose(second, v, rtol=1e-5)
+
+
+# ---- what is trained
+
+
+def test_signature() -> None:
+    program = train_step(model(LINEAR, w=W), "mse", "adam")
+    names = ["w", "step", "w.first_moment", "w.second_moment"]
+    assert [port.name for port in program.inputs] == [*names, "x", "target", "rate"]
+    assert [port.name for port in program.outputs] == ["loss", *names]
+    assert list(program.weights) == names
+    for i in range(4):
+        assert f"iree.abi.output = {i + 1} : index" in program.text
+
+
+BUFFERED = """
+func.func @main(%b: tensor<2xf64> {tidu.name = "b"}, %m: tensor<2xf64> {tidu.name = "m"},
+    %f: tensor<2xf64> {tidu.name = "f"}, %n: tensor<2xi32> {tidu.name = "n"})
+    -> (tensor<2xf64>, tensor<2xf64> {tidu.name = "m.updated"}) {
+  %0 = stablehlo.multiply %b, %f : tensor<2xf64>
+  %1 = stablehlo.add %0, %m : tensor<2xf64>
+  %2 = stablehlo.convert %n : (tensor<2xi32>) -> tensor<2xf64>
+  %3 = stablehlo.add %1, %2 : tensor<2xf64>
+  return %3, %1 : tensor<2xf64>, tensor<2xf64>
+}"""
+
+
+def test_buffers_and_frozen_weights() -> None:
+    """A buffer becomes what the model makes of it; a frozen weight stays an input, and integers do."""
+    ones = np.ones(2)
+    held = model(BUFFERED, b=ones, m=ones, f=2 * ones, n=np.ones(2, np.int32))
+    program = train_step(held, freeze=["f*"])
+    assert [port.name for port in program.inputs] == ["b", "m", "f", "n", "target", "rate"]
+    assert [port.name for port in program.outputs] == ["loss", "b", "m"]
+    loss, b, m = run(program, [ones, ones, 2 * ones, np.ones(2, np.int32), ones, np.float32(1)])
+    np.testing.assert_allclose([loss, *b, *m], [9, -5, -5, 3, 3], rtol=1e-12)
+
+
+@pytest.mark.parametrize(
+    ("wanted", "message"),
+    [
+        ({"loss": "hinge"}, "unknown loss 'hinge'"),
+        ({"optimizer": "lion"}, "unknown optimizer 'lion'"),
+        ({"momentum": 0.9}, "sgd has no setting momentum"),
+        ({"optimizer": "adam", "beta2": 1.0}, "beta2 is from 0 to below 1, not 1.0"),
+        ({"freeze": ["w"]}, "no input is a parameter: name some; the inputs are w, x"),
+        ({"train": ["v"]}, "no input is a parameter"),
+        ({"loss": "none"}, "grad needs one real scalar float output"),
+    ],
+)
+def test_refused(wanted: dict[str, Any], message: str) -> None:
+    with pytest.raises(RequestError, match=message):
+        train_step(model(LINEAR, w=W), **wanted)
+
+
+def test_losses_that_do_not_fit() -> None:
+    with pytest.raises(RequestError, match="a loss of one output, and the model has 2"):
+        train_step(tiduc.load(TWO), train=["w"])
+    with pytest.raises(RequestError, match="input 'arg0' of the loss is .*; the model's 'y' is"):
+        with_loss(tiduc.load(LINEAR), tiduc.load(OF_TWO))
+    with pytest.raises(RequestError, match="a loss has one output, and this one has 2"):
+        with_loss(tiduc.load(LINEAR), tiduc.load(TWO))
+    whole = LINEAR.replace("f64", "i32")
+    with pytest.raises(RequestError, match="of floats of known sizes; 'y' is tensor<4x2xi32>"):
+        with_loss(tiduc.load(whole), "mse")
+
+
+# ---- a model of ONNX, trained by the example
+
+
+@pytest.fixture(scope="module")
+def trained(tmp_path_factory: Any) -> Sequence[Path]:
+    folder = tmp_path_factory.mktemp("train")
+    step, state = folder / "step.vmfb", folder / "state.npz"
+    model = str(EXAMPLES / "digits.onnx")
+    wanted = ["--loss", "softmax-cross-entropy", "--optimizer", "adam", "--state", str(state)]
+    assert cli(["train-step", model, *wanted, "-o", str(step)]) == 0
+    return step, state
+
+
+def example() -> Any:
+    """examples/finetune_on_device.py, which is in no package."""
+    spec = importlib.util.spec_from_file_location("finetune", EXAMPLES / "finetune_on_device.py")
+    assert spec is not None and spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+def test_ten_steps_are_those_of_pytorch(trained: Sequence[Path]) -> None:
+    with np.load(EXAMPLES / "digits.npz") as stored, np.load(trained[1]) as weights:
+        data, state = dict(stored), dict(weights)
+    batch = [data["images"], data["labels"], data["rate"]]
+    losses, after = example().train(trained[0], state, batch, 10)
+    np.testing.assert_allclose(losses, data["losses"], rtol=1e-5)
+    for name, x in data.items():
+        if name.startswith("after."):
+            found = after[name.removeprefix("after.")]
+            np.testing.assert_allclose(found, x, rtol=0, atol=1e-5 * np.max(np.abs(x)))
+
+
+def test_at_a_shell(tmp_path: Path, capsys: Any) -> None:
+    own = tmp_path / "loss.mlir"
+    own.write_text(OF_TWO)
+    two = tmp_path / "two.mlir"
+    two.write_text(TWO)
+    out = tmp_path / "step.mlir"
+    options = ["train-step", str(two), "--train", "w", "--optimizer", "momentum", "--momentum", "0.5"]
+    assert cli([*options, "--loss", str(own), "-o", str(out)]) == 0
+    assert [port.name for port in tiduc.load(out).inputs] == ["w", "w.velocity", "wanted", "rate"]
+    assert cli([*options, "--loss", "hinge", "-o", str(out)]) == 1
+    assert "unknown loss 'hinge'" in capsys.readouterr().err
+    assert cli([*options, "--loss", str(tmp_path / "none.mlir")]) == 1
+    assert "none.mlir: error: No such file" in capsys.readouterr().err

@@ -1,0 +1,109 @@
+"""train-step: a model, its loss, the gradient and an optimizer's step, as one compiled module."""
+
+import click
+
+from tiduc.cli.diagnostics import about, waiting
+from tiduc.cli.execution import TARGET, compiling
+from tiduc.cli.files import PATH, write, write_binary
+from tiduc.cli.importing import SIZES, numbers
+from tiduc.dialect.errors import RequestError
+from tiduc.models.files import import_model
+from tiduc.program import Program, load
+from tiduc.runtime.compile import compile_source
+from tiduc.runtime.process import Limits
+from tiduc.runtime.weights import write_weights
+from tiduc.training.losses import LOSSES
+from tiduc.training.optimizers import OPTIMIZERS
+from tiduc.training.step import BUFFERS, train_step
+
+
+@click.command("train-step")
+@click.argument("model", metavar="MODEL", type=PATH)
+@click.option(
+    "--loss",
+    default="mse",
+    show_default=True,
+    metavar="LOSS",
+    help=f"{', '.join(LOSSES)}; none, where the model's one output is the loss; or a .mlir file with a function of the "
+    "model's outputs and of the targets.",
+)
+@click.option("--optimizer", type=click.Choice(list(OPTIMIZERS)), default="sgd", show_default=True)
+@click.option(
+    "--momentum", type=float, help="Of momentum: what is left of the velocity, 0.9 if nothing is said."
+)
+@click.option("--beta1", type=float, help="Of adam: what is left of the mean gradient, 0.9.")
+@click.option("--beta2", type=float, help="Of adam: what is left of the mean square, 0.999.")
+@click.option("--epsilon", type=float, help="Of adam: what is added to its root, 1e-8.")
+@click.option(
+    "--train",
+    multiple=True,
+    metavar="PATTERN",
+    help="The inputs that are parameters, as in 'fc*'; by default all weights of floats that the model holds.",
+)
+@click.option(
+    "--freeze",
+    multiple=True,
+    metavar="PATTERN",
+    help="Weights that stay as they are; {} do anyway.".format(" and ".join(BUFFERS)),
+)
+@SIZES
+@click.option(
+    "--state", metavar="FILE", help="Write the model's weights, and the zeros that the optimizer begins with."
+)
+@TARGET
+@compiling
+@click.option(
+    "-o",
+    "--output",
+    default="-",
+    metavar="OUT",
+    type=PATH,
+    show_default="standard output",
+    help="The file to write: a compiled module, or StableHLO where its name ends in .mlir.",
+)
+def _train_step(
+    model: str,
+    loss: str,
+    optimizer: str,
+    train: tuple[str, ...],
+    freeze: tuple[str, ...],
+    sizes: tuple[str, ...],
+    state: str | None,
+    target: str,
+    limits: Limits,
+    cached: bool,
+    output: str,
+    **settings: float | None,
+) -> None:
+    """Compile one step of training: the loss of a batch, its gradient, and the new parameters, in their old place.
+
+    Inputs are the parameters, what the optimizer keeps, the batch, the targets and the learning rate; outputs are the
+    loss and the new parameters and so on. With --state, a program needs nothing but NumPy and tiduc.runtime to train.
+    """
+    given = {name: value for name, value in settings.items() if value is not None}
+    with about(model):
+        with waiting(f"importing {model}"):
+            imported = import_model(model, lift_constants=True, sizes=numbers(sizes))
+        step = train_step(imported, _loss(loss), optimizer, train=train, freeze=(*BUFFERS, *freeze), **given)
+        vmfb = None
+        if not output.endswith(".mlir"):
+            with waiting(f"compiling the step for {target}"):
+                vmfb = compile_source(step.source(target), limits, cached)
+    if state is not None:
+        write_weights(state, step.weights)
+    if vmfb is None:
+        write(step.text, output)
+    else:
+        write_binary(vmfb, output)
+
+
+def _loss(loss: str) -> str | Program:
+    if loss in LOSSES or loss == "none":
+        return loss
+    if not loss.endswith((".mlir", ".mlirbc")):
+        raise RequestError(f"unknown loss {loss!r}; there are {', '.join(LOSSES)}, none, and files .mlir")
+    with about(loss):
+        return load(loss)
+
+
+COMMANDS = {"train-step": _train_step}

@@ -1,0 +1,85 @@
+"""compose: a model and a loss that is a program, as one program in which each is a function that is called."""
+
+from collections.abc import Sequence
+from typing import Any
+
+from torch_mlir import ir
+
+from tiduc.dialect.context import stage
+from tiduc.dialect.errors import RequestError
+from tiduc.dialect.graph import operations
+from tiduc.ports import Port, attributes_of, with_ports
+from tiduc.program import Program, from_module
+
+
+@stage
+def compose(model: Program, loss: Program, given: Sequence[Port], updated: Sequence[Port]) -> Program:
+    """(the model's inputs..., the loss's other inputs...) -> (the loss's output, the model's outputs `updated`).
+
+    The loss's first inputs are the model's outputs `given`. `RequestError` where their types differ, or the loss has
+    more than one output.
+    """
+    _check(loss, given)
+    targets = loss.inputs[len(given) :]
+    inputs = with_ports(model.inputs, targets)
+    module = ir.Module.create()
+    first = _move(model, module, "model.")
+    second = _move(loss, module, "loss.")
+    types = [port.type for port in inputs]
+    outputs = (*loss.outputs, *updated)
+    attributes = {
+        "sym_name": ir.StringAttr.get("main"),
+        "function_type": ir.TypeAttr.get(ir.FunctionType.get(types, [port.type for port in outputs])),
+        "arg_attrs": attributes_of(inputs, "arg"),
+        "res_attrs": attributes_of(outputs, "result"),
+    }
+    function = ir.Operation.create(
+        "func.func", attributes=attributes, regions=1, ip=ir.InsertionPoint(module.body)
+    )
+    block = function.regions[0].blocks.append(*types, arg_locs=[ir.Location.unknown()] * len(types))
+    ip, arguments = ir.InsertionPoint(block), list(block.arguments)
+    made = _call(first, model, arguments[: len(model.inputs)], ip)
+    of = dict(zip([port.name for port in model.outputs], made, strict=True))
+    read = [of[port.name] for port in given] + arguments[len(model.inputs) :]
+    results = [*_call(second, loss, read, ip), *(of[port.name] for port in updated)]
+    ir.Operation.create("func.return", operands=results, ip=ip)
+    return from_module(module, "main", model.opset, loop_memory=model.loop_memory)
+
+
+def _check(loss: Program, given: Sequence[Port]) -> None:
+    if len(loss.outputs) != 1:
+        raise RequestError(f"a loss has one output, and this one has {len(loss.outputs)}")
+    if len(loss.inputs) < len(given):
+        raise RequestError(
+            f"the loss has {len(loss.inputs)} inputs, and the model {len(given)} outputs for them"
+        )
+    for port, x in zip(given, loss.inputs, strict=False):
+        if port.type != x.type:
+            raise RequestError(
+                f"input {x.name!r} of the loss is {x.type}; the model's {port.name!r} is {port.type}"
+            )
+
+
+def _move(program: Program, module: Any, prefix: str) -> str:
+    """Puts the program's functions into a module, each private and under a name of its own; the name of the first."""
+    copy = program.module.operation.clone().operation
+    body = copy.regions[0].blocks[0]
+    functions = [op for op in operations(body) if "sym_name" in op.attributes]
+    entry = ""
+    for op in functions:
+        old = op.attributes["sym_name"].value
+        ir.SymbolTable.replace_all_symbol_uses(old, prefix + old, copy)
+        op.attributes["sym_name"] = ir.StringAttr.get(prefix + old)
+        if old == program.name:
+            entry = prefix + old
+        if op.name == "func.func":
+            op.attributes["sym_visibility"] = ir.StringAttr.get("private")
+    for op in list(operations(body)):
+        module.body.append(op)
+    return entry
+
+
+def _call(name: str, program: Program, operands: Sequence[Any], ip: Any) -> list[Any]:
+    callee = {"callee": ir.FlatSymbolRefAttr.get(name)}
+    results = [port.type for port in program.outputs]
+    return list(ir.Operation.create("func.call", results, list(operands), callee, ip=ip).results)

@@ -1,0 +1,90 @@
+"""Losses: what a model gives, against what it should give, as one number.
+
+    mse                     mean of (y - t)^2 over all elements; targets t of y's type
+    softmax-cross-entropy   mean of log(sum_c exp y_c) - y_t over all dimensions but the last, along which the classes
+                            c are; targets t are their numbers, of type i32
+    none                    the model's one output is the loss already
+
+The first two are PyTorch's `MSELoss` and `CrossEntropyLoss` (with classes last), means both. Any other loss is a
+program, whose first inputs are the model's outputs; its others, the targets, become inputs of the whole.
+"""
+
+from collections.abc import Callable
+from dataclasses import replace
+from math import prod
+from typing import Any
+
+import numpy as np
+from torch_mlir import ir
+
+from tiduc.dialect.context import stage
+from tiduc.dialect.errors import RequestError
+from tiduc.dialect.types import is_float, is_open, rank, shape, with_shape
+from tiduc.ports import Port, with_ports
+from tiduc.program import Program
+from tiduc.training.compose import compose
+
+UPDATED = ".updated"
+"""Follows the name of an input in that of an output that is to take its place."""
+
+
+@stage
+def with_loss(model: Program, loss: str | Program) -> Program:
+    """The program (inputs..., targets...) -> (loss, those outputs of the model that update an input).
+
+    `loss` is a name of `LOSSES`, "none", or a program. `RequestError` where the model's outputs do not suit it.
+    """
+    given = [port for port in model.outputs if not port.name.endswith(UPDATED)]
+    updated = tuple([port for port in model.outputs if port.name.endswith(UPDATED)])
+    if isinstance(loss, Program):
+        return compose(model, loss, given, updated)
+    if len(given) != 1:
+        names = ", ".join(port.name for port in given)
+        raise RequestError(f"a loss of one output, and the model has {len(given)} ({names}): give a program")
+    if loss == "none":
+        return replace(model, outputs=(*given, *updated))
+    if loss not in LOSSES:
+        raise RequestError(f"unknown loss {loss!r}; there are {', '.join(LOSSES)}, and none")
+    (y,) = given
+    if not is_float(y.type) or is_open(y.type):
+        raise RequestError(f"the loss {loss} is of floats of known sizes; {y.name!r} is {y.type}")
+    b: Any = model.opset.builder(model.view, model.view.fresh("loss"))
+    target_type, made = LOSSES[loss](b, y.value, f"{b.graph.name}.target")
+    b.finish([made])
+    target = Port("target", target_type, f"{b.graph.name}.target")
+    inputs = with_ports(model.inputs, [target])
+    return replace(model, inputs=inputs, outputs=(Port("loss", made.type, made), *updated))
+
+
+def _mse(b: Any, y: Any, key: str) -> tuple[Any, Any]:
+    error = b.subtract(y, b.input(key, y.type))
+    return y.type, _mean(b, b.multiply(error, error))
+
+
+def _softmax_cross_entropy(b: Any, y: Any, key: str) -> tuple[Any, Any]:
+    """The largest of the exponents is taken out of the sum, so that none overflows."""
+    if not rank(y):
+        raise RequestError(
+            f"the loss softmax-cross-entropy needs a dimension of classes; the output is {y.type}"
+        )
+    sizes, last = shape(y), rank(y) - 1
+    rows, i32 = range(last), ir.IntegerType.get_signless(32)
+    target = b.input(key, ir.RankedTensorType.get(sizes[:-1], i32))
+    table = ir.RankedTensorType.get(sizes, i32)
+    largest = b.reduce(y, b.constant(-np.inf, with_shape(y.type, [])), [last], "stablehlo.maximum")
+    shifted = b.subtract(y, b.broadcast_in_dim(largest, rows, y.type))
+    is_target = b.compare(b.iota(last, table), b.broadcast_in_dim(target, rows, table), "EQ")
+    of_target = b.reduce_sum(b.select(is_target, shifted, b.zeros_like(y)), [last])
+    return target.type, _mean(b, b.subtract(b.log(b.reduce_sum(b.exponential(shifted), [last])), of_target))
+
+
+def _mean(b: Any, x: Any) -> Any:
+    total = b.reduce_sum(x, range(rank(x)))
+    return b.divide(total, b.constant(float(prod(shape(x))), total))
+
+
+LOSSES: dict[str, Callable[[Any, Any, str], tuple[Any, Any]]] = {
+    "mse": _mse,
+    "softmax-cross-entropy": _softmax_cross_entropy,
+}
+"""(builder, what the model gives, the key of the targets) -> (type of the targets, the loss)."""

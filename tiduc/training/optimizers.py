@@ -1,0 +1,117 @@
+"""Optimizers: what becomes of a parameter p, given its gradient g and the learning rate r.
+
+    sgd        p - r g
+    momentum   v = m v + g;  p - r v                                                             keeps v
+    adam       m = b m + (1 - b) g;  v = c v + (1 - c) g^2;                                      keeps m, v
+               p - r / (1 - b^n) m / (sqrt(v) / sqrt(1 - c^n) + e), at step n                    and n of all together
+
+As in PyTorch's `SGD` and `Adam`, which begin with zeros. Source of the latter: Kingma, Ba, "Adam: A Method for
+Stochastic Optimization" (2015), algorithm 1.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from math import log
+from typing import Any
+
+from tiduc.dialect.errors import RequestError
+from tiduc.dialect.types import element, shape
+
+
+@dataclass(frozen=True)
+class Sgd:
+    """Gradient descent."""
+
+    kept: tuple[str, ...] = ()  # what there is beside each parameter, of its type
+    counts = False  # whether the number of the step matters
+
+    def update(
+        self, b: Any, p: Any, g: Any, state: Sequence[Any], rate: Any, step: Any
+    ) -> tuple[Any, list[Any]]:
+        """The new parameter, and what is kept beside it."""
+        return _less(b, p, rate, g), []
+
+
+@dataclass(frozen=True)
+class Momentum:
+    """Gradient descent along a decaying sum of gradients."""
+
+    momentum: float = 0.9
+    kept: tuple[str, ...] = ("velocity",)
+    counts = False
+
+    def __post_init__(self) -> None:
+        _is_fraction("momentum", self.momentum)
+
+    def update(
+        self, b: Any, p: Any, g: Any, state: Sequence[Any], rate: Any, step: Any
+    ) -> tuple[Any, list[Any]]:
+        """The new parameter, and its velocity."""
+        velocity = b.add(b.multiply(b.constant(self.momentum, p), state[0]), g)
+        return _less(b, p, rate, velocity), [velocity]
+
+
+@dataclass(frozen=True)
+class Adam:
+    """Steps of about the rate in each entry, whatever the size of its gradient."""
+
+    beta1: float = 0.9
+    beta2: float = 0.999
+    epsilon: float = 1e-8
+    kept: tuple[str, ...] = ("first_moment", "second_moment")
+    counts = True
+
+    def __post_init__(self) -> None:
+        _is_fraction("beta1", self.beta1)
+        _is_fraction("beta2", self.beta2)
+
+    def update(
+        self, b: Any, p: Any, g: Any, state: Sequence[Any], rate: Any, step: Any
+    ) -> tuple[Any, list[Any]]:
+        """The new parameter, and the moments of its gradient."""
+        first = _mixed(b, self.beta1, state[0], g)
+        second = _mixed(b, self.beta2, state[1], b.multiply(g, g))
+        spread = b.divide(b.sqrt(second), _filled(b, b.sqrt(_bias(b, self.beta2, step)), p))
+        direction = b.divide(first, b.add(spread, b.constant(self.epsilon, p)))
+        return _less(b, p, b.divide(rate, _bias(b, self.beta1, step)), direction), [first, second]
+
+
+Optimizer = Sgd | Momentum | Adam
+OPTIMIZERS: dict[str, type[Optimizer]] = {"sgd": Sgd, "momentum": Momentum, "adam": Adam}
+
+
+def optimizer(name: str, **settings: float) -> Optimizer:
+    """The optimizer of that name; `RequestError` for an unknown name or setting, or a setting out of its range."""
+    if name not in OPTIMIZERS:
+        raise RequestError(f"unknown optimizer {name!r}; there are {', '.join(OPTIMIZERS)}")
+    try:
+        return OPTIMIZERS[name](**settings)  # type: ignore[arg-type]
+    except TypeError:
+        raise RequestError(f"{name} has no setting {', '.join(settings)}") from None
+
+
+def _is_fraction(name: str, value: float) -> None:
+    if not 0 <= value < 1:
+        raise RequestError(f"{name} is from 0 to below 1, not {value}")
+
+
+def _mixed(b: Any, old: float, x: Any, y: Any) -> Any:
+    return b.add(b.multiply(b.constant(old, x), x), b.multiply(b.constant(1 - old, x), y))
+
+
+def _bias(b: Any, beta: float, step: Any) -> Any:
+    """1 - beta^step, of which nothing cancels where beta is near 1: -expm1(step log beta)."""
+    if not beta:
+        return b.constant(1, step)
+    power = b.multiply(step, b.constant(log(beta), step))
+    return b.negate(b.emit("stablehlo.exponential_minus_one", (power,), power.type))
+
+
+def _less(b: Any, p: Any, rate: Any, direction: Any) -> Any:
+    """p - rate direction."""
+    return b.subtract(p, b.multiply(_filled(b, rate, p), direction))
+
+
+def _filled(b: Any, scalar: Any, p: Any) -> Any:
+    """The number, in p's type, everywhere in p's shape."""
+    return b.broadcast_in_dim(b.convert(scalar, element(p)), [], shape(p))

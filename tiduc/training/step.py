@@ -1,0 +1,131 @@
+"""train_step: a model, its loss, the gradient and an optimizer's step, as one program.
+
+    (parameters..., what the optimizer keeps..., buffers..., frozen weights..., inputs..., targets..., rate)
+        -> (loss, new parameters..., what it keeps now..., new buffers...)
+
+Each output but the loss takes the place of the input of its name, in memory too: the program writes it there, so that
+a loop over batches allocates nothing and moves no parameter.
+"""
+
+from collections.abc import Sequence
+from dataclasses import fields, replace
+from fnmatch import fnmatchcase
+from typing import Any
+
+import numpy as np
+from torch_mlir import ir
+
+from tiduc.dialect.context import stage
+from tiduc.dialect.errors import RequestError
+from tiduc.dialect.types import is_float
+from tiduc.models.model import Model
+from tiduc.passes.materialize_merge import Zero
+from tiduc.ports import Port, described, with_ports
+from tiduc.program import Program
+from tiduc.training.losses import UPDATED, with_loss
+from tiduc.training.optimizers import Optimizer
+from tiduc.training.optimizers import optimizer as optimizer_of
+
+DONATED = "iree.abi.output"
+"""On an input: the output that is written over it."""
+
+BUFFERS = ("*running_mean", "*running_var")
+"""What no optimizer changes unless it is told to: PyTorch's running statistics."""
+
+
+@stage
+def train_step(
+    model: Program,
+    loss: str | Program = "mse",
+    optimizer: str = "sgd",
+    *,
+    train: Sequence[str] = (),
+    freeze: Sequence[str] = BUFFERS,
+    **settings: float,
+) -> Model:
+    """The training step of a model, and as its weights the model's and the zeros that an optimizer begins with.
+
+    `loss`: "mse", "softmax-cross-entropy", "none" where the model gives the loss itself, or a program of the model's
+    outputs and the targets. `optimizer`: "sgd", "momentum" (momentum) or "adam" (beta1, beta2, epsilon), with their
+    `settings`. `train` are patterns, as of file names, of the parameters: by default all float weights of a `Model`;
+    those that match `freeze` stay as they are. `RequestError` where there is none, or one is no float.
+    """
+    chosen = optimizer_of(optimizer, **settings)
+    lossy = with_loss(model, loss)
+    weights = dict(model.weights) if isinstance(model, Model) else {}
+    updated = {port.name.removesuffix(UPDATED): port for port in lossy.outputs[1:]}
+    names = _trained(lossy, weights, train, freeze, updated)
+    gradient = replace(lossy, outputs=lossy.outputs[:1]).grad(names, value=True)
+    parameters = [port for port in gradient.inputs if port.name in names]
+    rate, states, values = _update(gradient, parameters, chosen)
+    buffers = [port for port in gradient.inputs if port.name in updated]
+    places = [*parameters, *states, *buffers]
+    values += [updated[port.name].value for port in buffers]
+    rest = [port for port in gradient.inputs if port not in parameters and port not in buffers]
+    rest.sort(key=lambda port: port.name not in weights)  # frozen weights before inputs and targets
+    donated = [_donated(port, i) for i, port in enumerate(places, start=1)]
+    new = [Port(port.name, port.type, value) for port, value in zip(places, values, strict=True)]
+    program = replace(
+        gradient, inputs=with_ports((), [*donated, *rest, rate]), outputs=(gradient.outputs[0], *new)
+    )
+    known = {each.name: getattr(program, each.name) for each in fields(Program)}
+    return Model(**known, weights=weights | {port.name: _zeros(port) for port in states})
+
+
+def _update(
+    gradient: Program, parameters: Sequence[Port], chosen: Optimizer
+) -> tuple[Port, list[Port], list[Any]]:
+    """The input of the rate, those that the optimizer keeps, and new values of the parameters and of these."""
+    b: Any = gradient.opset.builder(gradient.view, gradient.view.fresh("update"))
+    rate, step = _scalar(b, "rate"), _scalar(b, "step")
+    r = b.input(rate.value, rate.type)
+    n = b.add(b.input(step.value, step.type), b.constant(1, step.type)) if chosen.counts else None
+    states, new, kept = [step][: chosen.counts], [], [n][: chosen.counts]
+    for port, slope in zip(parameters, gradient.outputs[1:], strict=True):
+        p = gradient.view.input(port.value)
+        g = b.zeros_like(p) if isinstance(slope.value, Zero) else slope.value
+        beside = [
+            Port(f"{port.name}.{what}", port.type, f"{b.graph.name}.{port.value}.{what}")
+            for what in chosen.kept
+        ]
+        made, more = chosen.update(b, p, g, [b.input(each.value, each.type) for each in beside], r, n)
+        states += beside
+        new.append(made)
+        kept += more
+    b.finish([*new, *kept])
+    return rate, states, [*new, *kept]
+
+
+def _trained(
+    model: Program, weights: Any, train: Sequence[str], freeze: Sequence[str], updated: Any
+) -> list[str]:
+    """The names of the parameters, in the order of the inputs."""
+    found = []
+    for port in model.inputs:
+        wanted = any(fnmatchcase(port.name, pattern) for pattern in train)
+        if train and wanted and not is_float(port.type):
+            raise RequestError(f"input {port.name!r} of type {port.type} cannot be trained")
+        if not train:
+            wanted = port.name in weights and is_float(port.type) and port.name not in updated
+        if wanted and not any(fnmatchcase(port.name, pattern) for pattern in freeze):
+            found.append(port.name)
+    if not found:
+        names = ", ".join(port.name for port in model.inputs)
+        raise RequestError(f"no input is a parameter: name some; the inputs are {names or 'none'}")
+    return found
+
+
+def _scalar(b: Any, name: str) -> Port:
+    return Port(name, ir.RankedTensorType.get([], ir.F32Type.get()), f"{b.graph.name}.{name}")
+
+
+def _donated(port: Port, output: int) -> Port:
+    given = ir.DictAttr(port.attributes) if port.attributes is not None else ()
+    attributes = {each.name: each.attr for each in given}
+    attributes[DONATED] = ir.IntegerAttr.get(ir.IndexType.get(), output)
+    return replace(port, attributes=ir.DictAttr.get(attributes))
+
+
+def _zeros(port: Port) -> Any:
+    type_ = described(port).type
+    return np.zeros(type_.shape, type_.dtype)
