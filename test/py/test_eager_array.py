@@ -101,18 +101,38 @@ def views(x: Any) -> list[Any]:
     x[1, 1] *= 2.0
     inner = column[:, 1:][::-1]
     inner[0] = 99.0
-    copy = x.copy()
-    copy[:] = 0.0
+    np.flip(x)[0, 0] += 0.25
+    x[1].reshape(3, 1)[2] = 8.0  # a view of a view
+    x.T.reshape(-1)[0] = -9.0  # a copy, as NumPy has it
+    x[:, :2].reshape(4)[1] = -9.0
+    x.T.reshape(3, 2, 1)[1, 0] = 6.5
+    np.squeeze(x[:1])[0] = 7.25
+    copied = x.copy()
+    copied[:] = 0.0
     taken = x[np.array([0, 1])]
     taken[0, 0] = -50.0
     number = x[0, 0]
     number += 1000.0
-    return [x, row, column, turned, line, late, inner, copy, taken, number]
+    return [x, row, column, turned, line, late, inner, copied, taken, number]
 
 
 def test_views_are_numpys() -> None:
     for found, expected in zip(views(Array(X * 1.0)), views(X * 1.0), strict=True):
         np.testing.assert_array_equal(np.asarray(found), expected)
+
+
+def test_parts_of_complex_values_are_views() -> None:
+    z, expected = Array(V + 2j), V + 2j
+    for x in (z, expected):
+        x.real[1:] += 5.0
+        x.imag[0] = -1.0
+        x[1:].imag[...] *= 2.0
+    np.testing.assert_array_equal(z.data, expected)
+    x = Array(V)
+    x.real[0] = 9.0
+    assert x[0].item() == 9.0
+    with pytest.raises(TypeError, match="no imaginary part"):
+        x.imag[0] = 1.0
 
 
 def test_writes_through_views_are_differentiated() -> None:

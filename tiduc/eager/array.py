@@ -18,11 +18,11 @@ import numpy as np
 from numpy.lib.mixins import NDArrayOperatorsMixin
 
 from tiduc.dialect.errors import RequestError
+from tiduc.eager import views
 from tiduc.eager.elementwise import POWERS, convert, universal
 from tiduc.eager.graphs import tensor_type
 from tiduc.eager.indexing import get, index_of, is_view, put, sizes_of
-from tiduc.eager.movement import part, reshape, transpose
-from tiduc.eager.places import Place, Read, Write
+from tiduc.eager.places import Place, Step
 from tiduc.eager.products import matmul
 from tiduc.eager.record import EagerInput
 from tiduc.eager.reductions import BY_UFUNC, Axes, reduce, variance
@@ -35,6 +35,20 @@ def _in_place(ufunc: np.ufunc) -> Callable[["Array", Any], "Array"]:
             result: Array = ufunc(self, other)
             return result
         return ufunc(self, other, out=(self,))  # type: ignore[no-any-return]
+
+    return method
+
+
+def _reduced(name: str) -> Callable[..., "Array"]:
+    def method(self: "Array", axis: Axes = None, dtype: Any = None, keepdims: bool = False) -> "Array":
+        return Array.of(reduce(name, self.value, axis, keepdims, dtype))
+
+    return method
+
+
+def _chosen(name: str) -> Callable[..., "Array"]:
+    def method(self: "Array", axis: Axes = None, keepdims: bool = False) -> "Array":
+        return Array.of(reduce(name, self.value, axis, keepdims))
 
     return method
 
@@ -75,9 +89,9 @@ class Array(NDArrayOperatorsMixin):
         """Its value now."""
         return self._place.value
 
-    def view(self, read: Read, write: Write) -> "Array":
-        """A view of it: what `read` gives of its value."""
-        return _at(self._place.part(read, write), is_scalar=False)
+    def view(self, step: Step) -> "Array":
+        """A view of it."""
+        return _at(self._place.part(step), is_scalar=False)
 
     def assign(self, new: EagerInput) -> None:
         """Gives it another value, of its shape and type; what it is a view of, another value with that part."""
@@ -230,7 +244,7 @@ class Array(NDArrayOperatorsMixin):
         index = index_of(key, value.data.shape)
         if not is_view(key, sizes_of(index)):
             return Array.of(get(value, index))
-        return self.view(lambda x: get(x, index), lambda x, new: put(x, index, new))
+        return self.view(views.at(key, index))
 
     def __setitem__(self, key: Any, new: Any) -> None:
         value = self.value
@@ -273,11 +287,11 @@ class Array(NDArrayOperatorsMixin):
 
     @property
     def real(self) -> "Array":
-        return Array.of(part(self.value, "real"))
+        return self.view(views.REAL)
 
     @property
     def imag(self) -> "Array":
-        return Array.of(part(self.value, "imag"))
+        return self.view(views.IMAGINARY)
 
     def transpose(self, *axes: Any) -> "Array":
         """A view whose dimension i is that of number `axes[i]`; by default in reverse order."""
@@ -285,17 +299,15 @@ class Array(NDArrayOperatorsMixin):
         order = tuple(d % self.ndim for d in given) if given else tuple(reversed(range(self.ndim)))
         if sorted(order) != list(range(self.ndim)):
             raise ValueError(f"axes {given} of an array of {self.ndim} dimensions")
-        back = tuple(int(d) for d in np.argsort(order))
-        return self.view(lambda x: transpose(x, order), lambda x, new: transpose(new, back))
+        return self.view(views.transposed(order))
 
     def reshape(self, *sizes: Any) -> "Array":
-        """Its elements in another shape: a view of an array, a copy of a view."""
+        """Its elements in another shape: a view where NumPy gives one."""
         given = sizes[0] if len(sizes) == 1 and not isinstance(sizes[0], int) else sizes
-        own = self.shape
-        wanted = np.empty(own, np.bool_).reshape(given).shape
-        if self._place.is_part or self.is_scalar:
-            return Array.of(reshape(self.value, wanted))
-        return self.view(lambda x: reshape(x, wanted), lambda x, new: reshape(new, own))
+        step = views.reshaped(np.empty(self.shape, np.bool_).reshape(given).shape)
+        if self.is_scalar or (self._place.is_part and not self._place.has_view(step)):
+            return Array.of(step.read(self.value))
+        return self.view(step)
 
     def ravel(self) -> "Array":
         return self.reshape(-1)
@@ -314,26 +326,8 @@ class Array(NDArrayOperatorsMixin):
         product: Any = np.dot(self, other)
         return product  # type: ignore[no-any-return]
 
-    def sum(self, axis: Axes = None, dtype: Any = None, keepdims: bool = False) -> "Array":
-        return Array.of(reduce("sum", self.value, axis, keepdims, dtype))
-
-    def prod(self, axis: Axes = None, dtype: Any = None, keepdims: bool = False) -> "Array":
-        return Array.of(reduce("prod", self.value, axis, keepdims, dtype))
-
-    def mean(self, axis: Axes = None, dtype: Any = None, keepdims: bool = False) -> "Array":
-        return Array.of(reduce("mean", self.value, axis, keepdims, dtype))
-
-    def max(self, axis: Axes = None, keepdims: bool = False) -> "Array":
-        return Array.of(reduce("max", self.value, axis, keepdims))
-
-    def min(self, axis: Axes = None, keepdims: bool = False) -> "Array":
-        return Array.of(reduce("min", self.value, axis, keepdims))
-
-    def any(self, axis: Axes = None, keepdims: bool = False) -> "Array":
-        return Array.of(reduce("any", self.value, axis, keepdims))
-
-    def all(self, axis: Axes = None, keepdims: bool = False) -> "Array":
-        return Array.of(reduce("all", self.value, axis, keepdims))
+    sum, prod, mean = map(_reduced, ("sum", "prod", "mean"))
+    max, min, any, all = map(_chosen, ("max", "min", "any", "all"))
 
     def var(self, axis: Axes = None, ddof: float = 0, keepdims: bool = False) -> "Array":
         return Array.of(variance(self.value, axis, keepdims, ddof))
@@ -393,5 +387,5 @@ def _index(key: Any) -> Any:
     if isinstance(key, tuple):
         return tuple(map(_index, key))
     if isinstance(key, Array):
-        return key.data if key.ndim or key.dtype.kind == "b" else int(key)
+        return key.data if key.ndim or key.dtype.kind == "b" else key.data[()]
     return key

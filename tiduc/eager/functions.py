@@ -9,7 +9,7 @@ from typing import Any, TypeVar
 import numpy as np
 from numpy.lib.array_utils import normalize_axis_index, normalize_axis_tuple
 
-from tiduc.eager import movement, products
+from tiduc.eager import movement, products, views
 from tiduc.eager.array import Array, valued
 from tiduc.eager.indexing import Positions, get
 from tiduc.eager.reductions import Axes, cumulated, reduce, variance
@@ -185,10 +185,10 @@ def broadcast_to(x: Any, shape: Any) -> Array:
 
 @implements(np.flip)
 def flip(x: Any, axis: Any = None) -> Array:
-    rank = array(x).ndim
-    return Array.of(
-        movement.flip(valued(x), normalize_axis_tuple(range(rank) if axis is None else axis, rank))
-    )
+    """A view."""
+    x = array(x)
+    axes = normalize_axis_tuple(range(x.ndim) if axis is None else axis, x.ndim)
+    return array(x.view(views.flipped(axes, x.ndim)))
 
 
 # ---- putting together --------------------------------------------------------------------------------------

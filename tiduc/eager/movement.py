@@ -99,3 +99,8 @@ def pad(x: EagerInput, widths: tuple[tuple[int, int], ...], value: EagerInput) -
         return [b.pad(x, converted(b, value, dtype), low, high, [0] * len(low))]
 
     return apply(("pad", widths), emit, x, value)
+
+
+def joined(re: EagerInput, im: EagerInput) -> EagerInput:
+    """The complex value of these parts."""
+    return apply(("complex",), lambda b, re, im: [b.complex(re, im)], re, im)

@@ -1,19 +1,30 @@
 """Places: where an array has its value, or a part of that of another one.
 
-    x        Place(cell, ())            x[1:]     Place(cell, (read [1:], write [1:]))       writes go to x's cell
+    x        Place(cell, ())            x[1:]     Place(cell, (Step of [1:],))       writes go to x's cell
 
 Values never change; to write is to put another value into the cell.
 """
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
 
 from tiduc.eager.record import EagerInput
 from tiduc.eager.session import is_recording
 
-Read = Callable[[EagerInput], EagerInput]
-Write = Callable[[EagerInput, EagerInput], EagerInput]
-"""(a whole, a new part) -> the whole with that part."""
+
+@dataclass(frozen=True, eq=False)
+class Step:
+    """From a whole to a part of it.
+
+    `read` gives the part of a value, `write` the value with another part; `view` is NumPy's view of that part.
+    """
+
+    read: Callable[[EagerInput], EagerInput]
+    write: Callable[[EagerInput, EagerInput], EagerInput]
+    view: Callable[[Any], Any]
 
 
 @dataclass
@@ -34,9 +45,7 @@ class Place:
 
     __slots__ = ("_cell", "_part", "_path", "_seen")
 
-    def __init__(
-        self, value: EagerInput, cell: _Cell | None = None, path: tuple[tuple[Read, Write], ...] = ()
-    ) -> None:
+    def __init__(self, value: EagerInput, cell: _Cell | None = None, path: tuple[Step, ...] = ()) -> None:
         self._cell = cell if cell is not None else _Cell(value)
         self._path = path
         self._part, self._seen = value, self._cell.stamp
@@ -60,14 +69,21 @@ class Place:
         is_lost = cell.value.requires_grad and not self._part.requires_grad and is_recording()
         if self._seen != cell.stamp or (is_lost and self._path):
             self._part = cell.value
-            for read, _ in self._path:
-                self._part = read(self._part)
+            for step in self._path:
+                self._part = step.read(self._part)
             self._seen = cell.stamp
         return self._part
 
-    def part(self, read: Read, write: Write) -> "Place":
+    def part(self, step: Step) -> "Place":
         """A part of it."""
-        return Place(read(self.value), self._cell, (*self._path, (read, write)))
+        return Place(step.read(self.value), self._cell, (*self._path, step))
+
+    def has_view(self, step: Step) -> bool:
+        """NumPy gives a view for that step, and not a copy, of an array that is laid out as this one."""
+        whole: Any = np.empty(self._cell.value.data.shape, self._cell.value.data.dtype)
+        for done in self._path:
+            whole = done.view(whole)
+        return bool(np.may_share_memory(whole, step.view(whole)))
 
     def replace(self, value: EagerInput) -> None:
         """Makes another value stand for the same elements, of all of the cell."""
@@ -80,10 +96,10 @@ class Place:
         """
         cell = self._cell
         wholes = [cell.value]
-        for read, _ in self._path[:-1]:
-            wholes.append(read(wholes[-1]))
-        for (_, write), whole in reversed(list(zip(self._path, wholes, strict=False))):
-            new = write(whole, new)
+        for step in self._path[:-1]:
+            wholes.append(step.read(wholes[-1]))
+        for step, whole in reversed(list(zip(self._path, wholes, strict=False))):
+            new = step.write(whole, new)
         old = cell.value
         if not is_recording() and old.trace is None and old.requires_grad:
             new = EagerInput(old.key, new.data, None, True)

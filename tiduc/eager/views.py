@@ -1,0 +1,52 @@
+"""NumPy's views, as steps from an array to a part of it: each can be read, and written to."""
+
+from typing import Any
+
+import numpy as np
+
+from tiduc.eager.indexing import Index, get, put
+from tiduc.eager.movement import flip, joined, part, reshape, transpose
+from tiduc.eager.places import Step
+from tiduc.eager.record import EagerInput
+
+
+def at(key: Any, index: Index) -> Step:
+    """What is at a basic index."""
+    return Step(lambda x: get(x, index), lambda x, new: put(x, index, new), lambda a: a[key])
+
+
+def transposed(order: tuple[int, ...]) -> Step:
+    """Dimension i is that of number `order[i]`."""
+    back = tuple(int(d) for d in np.argsort(order))
+    return Step(
+        lambda x: transpose(x, order), lambda x, new: transpose(new, back), lambda a: a.transpose(order)
+    )
+
+
+def reshaped(sizes: tuple[int, ...]) -> Step:
+    """The elements in row-major order, in another shape of as many."""
+    return Step(
+        lambda x: reshape(x, sizes), lambda x, new: reshape(new, x.data.shape), lambda a: a.reshape(sizes)
+    )
+
+
+def flipped(axes: tuple[int, ...], rank: int) -> Step:
+    """The elements in reverse order along axes."""
+    key = tuple(slice(None, None, -1 if d in axes else None) for d in range(rank))
+    return Step(lambda x: flip(x, axes), lambda x, new: flip(new, axes), lambda a: a[key])
+
+
+def _write_real(x: EagerInput, new: EagerInput) -> EagerInput:
+    return joined(new, part(x, "imag")) if x.data.dtype.kind == "c" else new
+
+
+def _write_imaginary(x: EagerInput, new: EagerInput) -> EagerInput:
+    if x.data.dtype.kind != "c":
+        raise TypeError("real values have no imaginary part to write to")
+    return joined(part(x, "real"), new)
+
+
+REAL = Step(lambda x: part(x, "real") if x.data.dtype.kind == "c" else x, _write_real, lambda a: a.real)
+"""The real parts; of a real array, all of it."""
+IMAGINARY = Step(lambda x: part(x, "imag"), _write_imaginary, lambda a: a.imag)
+"""The imaginary parts; of a real array, zeros that cannot be written to."""
