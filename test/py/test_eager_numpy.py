@@ -4,6 +4,7 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 import jax
+import ml_dtypes
 import numpy as np
 import pytest
 from eager_check import SESSION, same_gradients
@@ -220,12 +221,30 @@ def test_what_is_not_there_is_refused() -> None:
     for spelled in ("ii", "ij,jk", "i...", "ij->k", "ijk"):
         with pytest.raises(ValueError, match="einsum"):
             np.einsum(spelled, Array(X), *[Array(X)] * spelled.count(","))
-    with pytest.raises(IndexError):
-        Array(X)[2]
-    with pytest.raises(IndexError):
-        Array(X)[0, 0, 0]
+    for index in (2, (0, 0, 0), 1.5, Array(1.0), np.array([3])):
+        with pytest.raises(IndexError):
+            Array(X)[index]
     with pytest.raises(TypeError, match="does not convert"):
         Array(X + 1j).astype(np.float64)
+
+
+def test_arrays_without_elements() -> None:
+    x = Array(np.ones((4, 0)), requires_grad=True)
+    y = x @ np.ones((0, 3))
+    assert y.shape == (4, 3) and not y.data.any()
+    (y + np.sum(x, axis=1)[:, None]).sum().backward()
+    assert x.grad.shape == (4, 0)
+    w = Array(W, requires_grad=True)
+    (np.ones((0, 3)) @ w[:, :] + w[0]).sum().backward()
+    np.testing.assert_array_equal(w.grad.data, np.zeros_like(W))
+    assert w[1:1].shape == (0, 2) and w[np.array([], int)].shape == (0, 2)
+
+
+def test_types_that_the_interpreter_lacks() -> None:
+    x = Array(np.ones(2, ml_dtypes.bfloat16))
+    assert x.dtype == ml_dtypes.bfloat16
+    with pytest.raises(InputError, match="the interpreter has no arrays of bfloat16"):
+        x * x
 
 
 # ---- by IREE -----------------------------------------------------------------------------------------------

@@ -15,7 +15,7 @@ from tiduc.eager.record import EagerInput
 from tiduc.eager.session import is_recording
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, slots=True)
 class Step:
     """From a whole to a part of it.
 

@@ -34,7 +34,7 @@ class Numbers:
         return next(self._count)
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, slots=True)
 class Edge:
     """Where an input of an invocation comes from: its key, the trace that made it (None: a leaf)."""
 
@@ -43,7 +43,7 @@ class Edge:
     requires_grad: bool
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, slots=True)
 class EagerInput:
     """A value that an invocation reads; one without a trace that requires grad is a leaf."""
 
@@ -53,7 +53,7 @@ class EagerInput:
     requires_grad: bool = False
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, slots=True)
 class EagerOutput:
     """A value that an invocation gives: at `slot` among its outputs."""
 
