@@ -147,14 +147,19 @@ def test_python_control_flow() -> None:
 
 
 def test_both_executors_agree() -> None:
-    """One network, forward, gradient and Hessian-vector product."""
+    """A network, forward, gradient and Hessian-vector product; and an array that is written to."""
 
     def run() -> list[np.ndarray]:
         w = Array(W, requires_grad=True)
         loss = np.mean(np.tanh(X @ w)[:, 0] ** 2)
         (dw,) = grad([loss], [w], create_graph=True)
         hvp = grad(np.sum(dw * W), w)
-        return [loss.data, dw.data, hvp.data]
+        x = Array(V, requires_grad=True)
+        y = x * x
+        x += 1.0
+        x[1:] *= y[:2]
+        (y * x).sum().backward()
+        return [loss.data, dw.data, hvp.data, x.grad.data]
 
     expected = run()
     iree = Iree()
@@ -164,6 +169,11 @@ def test_both_executors_agree() -> None:
         compiled = iree.compiled
         first = run()
     assert iree.compiled == compiled
+    v, shifted = V**2, V + 1
+    slopes = 3 * V**2 + 2 * V, 2 * V[1:] * shifted[1:] * v[:2] + v[1:] * v[:2]
+    by_hand = np.array([slopes[0][0], *slopes[1]])
+    by_hand[:2] += 2 * V[:2] * v[1:] * shifted[1:]
+    np.testing.assert_allclose(expected[-1], by_hand, rtol=1e-12)
     for found, wanted in zip(first, expected, strict=True):
         np.testing.assert_allclose(found, wanted, rtol=1e-12)
 
