@@ -30,3 +30,10 @@ def test_runtime() -> None:
 def test_loops() -> None:
     rows = run("loops.py", "--lengths", "4", "--rounds", "1")
     assert [row[0] for row in rows] == ["program", "scan", "rnn", "lstm", "memory", "stack", "sqrt", "log"]
+
+
+def test_suite() -> None:
+    rows = run("suite.py", "--only", "kmeans", "--seconds", "0.01")
+    assert [row[0] for row in rows if row[0] == "kmeans"] == ["kmeans"]
+    assert [row[1:3] for row in rows if row[:1] == ["|"] and row[1] == "kmeans"] == [["kmeans", "|"]] * 3
+    assert not any("fails" in row for row in rows)

@@ -1,0 +1,282 @@
+"""Gradients by tiduc and by JAX, compiled by IREE and by XLA: python test/bench/suite.py [--help]
+
+For each of the examples' networks and of the functions in functions.py, its value and gradient, in f32:
+
+    tiduc compile    our gradient, as `tiduc compile` has IREE compile it
+    iree-compile     our gradient, compiled by IREE for this CPU without anything of tiduc's
+    XLA              our gradient, compiled by XLA
+    JAX: ...         the same of the gradient that JAX makes
+
+the least time of a call in microseconds, from NumPy arrays to NumPy arrays; the most memory that a call had allocated
+for arrays, in KiB; the time that compilation took, in seconds. Calls take turns, three at a time, so that whatever else
+the machine does meets all of them. With --write, docs/benchmarks.md gets the tables, and what they were measured on.
+"""
+
+import argparse
+import math
+import platform
+import sys
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from importlib.metadata import PackageNotFoundError, version
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import iree.runtime as rt
+import jax
+import numpy as np
+from functions import FUNCTIONS
+from iree.compiler.tools import CompilerToolError, compile_str
+from jax._src import xla_bridge  # JAX has no public way to compile StableHLO text
+from jaxlib import xla_client
+
+import tiduc
+from tiduc.dialect.errors import TiducError
+from tiduc.runtime.compile import compile_source
+
+ROOT = Path(__file__).resolve().parents[2]
+PAGE = ROOT / "docs" / "benchmarks.md"
+BEGIN, END = "<!-- suite.py -->", "<!-- end of suite.py -->"
+sys.path.append(str(ROOT / "examples"))
+
+import models  # noqa: E402  (it is not in a package)
+
+PLAIN = (
+    "--iree-hal-target-device=local",
+    "--iree-hal-local-target-device-backends=llvm-cpu",
+    "--iree-llvmcpu-target-cpu=host",
+    "--iree-input-demote-f64-to-f32=false",
+)
+"""What anyone tells iree-compile who wants the numbers of the program, for this CPU."""
+
+OURS, REFERENCE = "tiduc compile", "JAX: XLA"
+WAYS = (OURS, "iree-compile", "XLA", "JAX: tiduc compile", "JAX: iree-compile", REFERENCE)
+
+
+class Case(NamedTuple):
+    """A function, and where its gradient is taken."""
+
+    function: Callable[..., Any]
+    arguments: list[Any]
+    wrt: tuple[int, ...]
+
+
+class Compiled(NamedTuple):
+    """A call of a compiled program, KiB that it allocates at most, and the seconds that compilation took."""
+
+    call: Callable[[], Sequence[Any]]
+    memory: float
+    seconds: float
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    known = list(cases())
+    parser.add_argument("--only", nargs="+", choices=known, default=known, metavar="NAME")
+    parser.add_argument("--seconds", type=float, default=2.0, help="for the calls of each function")
+    parser.add_argument("--write", action="store_true", help="put the results into docs/benchmarks.md")
+    chosen = parser.parse_args()
+    jax.config.update("jax_platforms", "cpu")
+    rows = {}
+    for name, case in cases().items():
+        if name in chosen.only:
+            rows[name] = measured(case, chosen.seconds)
+            print(name, *(f"{way} {row[0]:.0f}" for way, row in rows[name].items()), flush=True)
+    report = "\n".join(tables(rows))
+    print(report)
+    if chosen.write:
+        before, _, rest = PAGE.read_text().partition(BEGIN)
+        PAGE.write_text(f"{before}{BEGIN}\n{report}\n{END}{rest.partition(END)[2]}")
+
+
+# ---- programs ---------------------------------------------------------------------------------------------------
+
+
+def cases() -> dict[str, Case]:
+    """What there is, by name."""
+    found = {name: network(model) for name, model in models.MODELS.items()}
+    for name, function in FUNCTIONS.items():
+        arguments = [single(x) for x in function.arguments(np.random.default_rng(0))]
+        found[name] = Case(function.function, arguments, function.wrt)
+    return found
+
+
+def network(model: Any) -> Case:
+    """An example, as a function of arrays."""
+    leaves, tree = jax.tree.flatten(model.inputs(np.random.default_rng(0)))
+    arguments = [single(x) for x in leaves]
+    wrt = tuple(i for i, x in enumerate(arguments) if x.dtype.kind == "f")
+    return Case(lambda *flat: model.loss(*jax.tree.unflatten(tree, flat)), arguments, wrt)
+
+
+def single(x: Any) -> Any:
+    """Floats in f32."""
+    x = np.asarray(x)
+    return x.astype(np.float32) if x.dtype.kind == "f" else x
+
+
+def texts(case: Case) -> tuple[str, str]:
+    """The StableHLO of value and gradient, ours and JAX's."""
+    loss = jax.jit(case.function, keep_unused=True).lower(*case.arguments).as_text()
+    ours = tiduc.load(loss).grad(list(case.wrt), value=True)
+
+    def both(*arguments: Any) -> Any:
+        value, gradient = jax.value_and_grad(case.function, argnums=case.wrt)(*arguments)
+        return value, *gradient
+
+    return ours.text, jax.jit(both, keep_unused=True).lower(*case.arguments).as_text()
+
+
+# ---- compilers --------------------------------------------------------------------------------------------------
+
+
+def by_tiduc(text: str, arguments: Sequence[Any]) -> Compiled:
+    """As `tiduc compile` does it, without its cache."""
+    started = time.perf_counter()
+    vmfb = compile_source(tiduc.load(text).source(), cached=False)
+    seconds = time.perf_counter() - started
+    executable = tiduc.Executable(vmfb)
+    return Compiled(lambda: executable(*arguments), allocated(vmfb, arguments), seconds)
+
+
+def by_iree(text: str, arguments: Sequence[Any]) -> Compiled:
+    """By IREE's compiler as it is."""
+    started = time.perf_counter()
+    vmfb = compile_str(text, input_type="stablehlo", extra_args=list(PLAIN))
+    seconds = time.perf_counter() - started
+    executable = tiduc.Executable(vmfb)
+    return Compiled(lambda: executable(*arguments), allocated(vmfb, arguments), seconds)
+
+
+def by_xla(text: str, arguments: Sequence[Any]) -> Compiled:
+    """By the XLA that JAX has."""
+    client = xla_bridge.get_backend("cpu")
+    devices = xla_client.DeviceList(tuple(client.local_devices()[:1]))
+    started = time.perf_counter()
+    executable = client.compile_and_load(text, devices)
+    seconds = time.perf_counter() - started
+    buffers = [jax.device_put(x) for x in arguments]
+    sizes = executable.get_compiled_memory_stats()
+    memory = sizes.argument_size_in_bytes + sizes.output_size_in_bytes + sizes.temp_size_in_bytes
+
+    def call() -> Any:
+        results = executable.execute_sharded(buffers).disassemble_into_single_device_arrays()
+        return [np.asarray(x[0]) for x in results]
+
+    return Compiled(call, memory / 1024, seconds)
+
+
+def allocated(vmfb: bytes, arguments: Sequence[Any]) -> float:
+    """The most KiB that a call has allocated on a device of its own, its arguments included."""
+    device, instance = rt.get_device("local-sync", cache=False), rt.VmInstance()
+    modules = [rt.create_hal_module(instance, device=device), rt.VmModule.copy_buffer(instance, vmfb)]
+    context = rt.VmContext(instance, modules)
+    before = device.allocator.statistics
+    given = rt.VmVariantList(len(arguments))
+    for x in arguments:
+        given.push_ref(rt.asdevicearray(device, x)._buffer_view)
+    taken = rt.VmVariantList(1)
+    context.invoke(modules[1].lookup_function("main"), given, taken)
+    after = device.allocator.statistics
+    peaks = (max(after[f"{kind}_bytes_peak"], before[f"{kind}_bytes_peak"]) for kind in ("host", "device"))
+    return sum(peaks) / 1024
+
+
+# ---- measures -----------------------------------------------------------------------------------------------------
+
+
+def measured(case: Case, seconds: float) -> dict[str, tuple[float, float, float]]:
+    """By way, microseconds, KiB and seconds of compilation; a way that fails is left out."""
+    ours, theirs = texts(case)
+    compilers = (by_tiduc, by_iree, by_xla)
+    compiled: dict[str, Compiled] = {}
+    for way, (text, compiler) in zip(
+        WAYS, ((text, compiler) for text in (ours, theirs) for compiler in compilers), strict=True
+    ):
+        try:
+            compiled[way] = compiler(text, case.arguments)
+            compiled[way].call()
+        except (TiducError, CompilerToolError, RuntimeError, ValueError):
+            compiled.pop(way, None)
+    expected = compiled[REFERENCE].call()
+    for way, one in list(compiled.items()):
+        if not agree(one.call(), expected):
+            print(f"{way} gives other numbers", file=sys.stderr)
+            del compiled[way]
+    times = least({way: one.call for way, one in compiled.items()}, seconds)
+    return {way: (times[way], one.memory, one.seconds) for way, one in compiled.items()}
+
+
+def agree(results: Sequence[Any], expected: Sequence[Any]) -> bool:
+    """The same numbers, but for rounding."""
+    return all(
+        np.allclose(x, y, rtol=0, atol=2e-4 * float(np.max(np.abs(y), initial=1e-30)))
+        for x, y in zip(results, expected, strict=True)
+    )
+
+
+def least(calls: Mapping[str, Callable[[], Any]], seconds: float) -> dict[str, float]:
+    """The least time of each call in microseconds."""
+    times = dict.fromkeys(calls, math.inf)
+    end = time.perf_counter() + seconds
+    while time.perf_counter() < end:
+        for way, call in calls.items():
+            for _ in range(3):  # the first one also waits for what the previous way's threads still do
+                started = time.perf_counter()
+                call()
+                times[way] = min(times[way], time.perf_counter() - started)
+    return {way: 1e6 * t for way, t in times.items()}
+
+
+# ---- the report -----------------------------------------------------------------------------------------------------
+
+
+def tables(rows: Mapping[str, Mapping[str, tuple[float, float, float]]]) -> Iterator[str]:
+    """Markdown: what it was measured on, ratios, and a table of each measure."""
+    yield f"\n{machine()}\n"
+    for denominator in (REFERENCE, "iree-compile", "JAX: iree-compile"):
+        ratios = {
+            name: row[OURS][0] / row[denominator][0]
+            for name, row in rows.items()
+            if OURS in row and denominator in row
+        }
+        if ratios:
+            mean = math.exp(sum(map(math.log, ratios.values())) / len(ratios))
+            worst = max(ratios, key=lambda name: ratios[name])
+            yield (
+                f"- {OURS} / {denominator}: geometric mean **{mean:.2f}** of {len(ratios)}, "
+                f"at most {ratios[worst]:.2f} ({worst})"
+            )
+    for i, (title, digits) in enumerate((("µs a call", 0), ("KiB", 0), ("s to compile", 1))):
+        yield f"\n| {title} | " + " | ".join(WAYS) + " |"
+        yield "|---|" + "---:|" * len(WAYS)
+        for name, row in rows.items():
+            cells = (f"{row[way][i]:.{digits}f}" if way in row else "fails" for way in WAYS)
+            yield f"| {name} | " + " | ".join(cells) + " |"
+
+
+def machine() -> str:
+    """The processor and the versions of what was measured."""
+    processor = platform.processor() or platform.machine()
+    try:
+        with open("/proc/cpuinfo", encoding="utf-8") as file:
+            models_ = [line.partition(":")[2].strip() for line in file if line.startswith("model name")]
+        processor = f"{models_[0]}, {len(models_)} cores" if models_ else processor
+    except OSError:
+        pass
+    packages = ("iree-base-compiler", "jax", "jaxlib", "torch-mlir", "numpy")
+    return f"{processor}; Python {platform.python_version()}, " + ", ".join(map(installed, packages))
+
+
+def installed(package: str) -> str:
+    """A package and its version."""
+    try:
+        return f"{package} {version(package)}"
+    except PackageNotFoundError:
+        return f"no {package}"
+
+
+if __name__ == "__main__":
+    main()
