@@ -204,6 +204,55 @@ def test_layers_are_folded() -> None:
     assert len([a for a in scene.arrows if a.target == folds[1].id]) == 2
 
 
+def test_many_layers_in_a_row_are_one_box() -> None:
+    picture = picture_of(layers(70), range(71), folded=True)
+    scene = picture.scenes["@main"]
+    (row,) = [box for box in scene.boxes.values() if box.kind == "fold"]
+    assert row.name == "A, 70 in a row" and len(scene.boxes) < 100
+    inner = picture.scenes[row.opens[0]]
+    folds = [box for box in inner.boxes.values() if box.kind == "fold"]
+    assert len(folds) == 70 and {box.opens for box in folds} == {("@main/A",)}
+    assert folds[3].detail.endswith("; 1 inputs") and folds[3].text == "reads arg4"
+    there = {box.id for box in picture.boxes()}
+    assert all(
+        a.source in there and a.target in of.boxes for of in picture.scenes.values() for a in of.arrows
+    )
+    (svg,) = draw([dot(picture, ["@main"])])
+    assert "70 in a row" in svg
+
+
+def test_folds_within_folds() -> None:
+    """A stretch that comes twice in each layer, and the layers: the scene of one holds the boxes of the other."""
+    picture = picture_of(blocks_of(6), (0,))
+    fold(picture, large=10)
+    kinds = {box.opens for box in picture.scenes["@main"].boxes.values() if box.kind == "fold"}
+    assert len(kinds) == 1
+    (layer,) = kinds.pop()
+    assert {box.kind for box in picture.scenes[layer].boxes.values()} >= {"fold"}
+
+
+def blocks_of(count: int) -> str:
+    """Layers of two equal stretches with one op between them and one behind."""
+    t, names, lines = "tensor<8xf32>", iter(range(10000)), []
+    at = "x"
+
+    def add(op: str, *operands: str) -> str:
+        y = f"v{next(names)}"
+        lines.append(f"  %{y} = stablehlo.{op} {', '.join(f'%{x}' for x in operands)} : {t}")
+        return y
+
+    def stretch(x: str) -> str:
+        y = x
+        for op in ("sine", "negate", "tanh", "cosine", "exponential", "abs"):
+            y = add(op, y)
+        return add("add", y, x)
+
+    for _ in range(count):
+        at = add("cbrt", stretch(at))
+        at = add("logistic", stretch(at))
+    return "\n".join([f"func.func @main(%x: {t}) -> {t} {{", *lines, f"  return %{at} : {t}", "}"]) + "\n"
+
+
 def test_folding_loses_no_op() -> None:
     source = (EXAMPLES / "transformer_f32.mlir").read_text()
     whole, folded = picture_of(source, range(15)), picture_of(source, range(15), folded=True)

@@ -2,15 +2,17 @@
 
     x -> broadcast_in_dim -> multiply     ->     x --(broadcast)--> multiply
     [a b c] [a b c] [a b c]               ->     A -> A -> A,  and a scene A: a b c
+    A -> A -> ... -> A                    ->     one box, and a scene with all of them
 
 Folding a stretch of a program in its order makes no circle: nothing can leave the stretch and come back into it.
 """
 
+import itertools
 import string
 from collections.abc import Hashable, Iterator
 from dataclasses import replace
 
-from tiduc.view.label import QUIET
+from tiduc.view.label import QUIET, clipped
 from tiduc.view.repeats import Repeat, find_repeat
 from tiduc.view.scene import OPS, Arrow, Box, Picture, Scene, moved
 
@@ -18,6 +20,9 @@ MAP = "map"
 SHORTEST = 4  # boxes that are worth a fold
 WORTH = 6  # boxes that a fold must save
 LARGE = 24  # boxes from which on a scene is folded at all
+ROW = 16  # folds of one kind in a row from which on these are one box
+CROWDED = 60  # boxes from which on inputs go into the one fold that reads them
+_LINE = 600  # of what is said on hovering
 _IN_TITLE = 4  # names of ops in what is said of a fold
 _DULL = {"add", "multiply", "subtract", "divide", "select", "slice", "transpose", "maximum", *QUIET}
 
@@ -31,6 +36,10 @@ def fold(picture: Picture, large: int = LARGE) -> None:
         scene = waiting.pop(0)
         while len(scene.boxes) > large and (made := _fold_once(picture, scene, names)) is not None:
             waiting.append(made)
+            fold_rows(picture, scene)
+    for scene in picture.scenes.values():
+        if len(scene.boxes) > CROWDED:
+            take_in_inputs(picture, scene)
 
 
 def add_map(picture: Picture, names: list[str]) -> str:
@@ -106,7 +115,14 @@ def _fold_once(picture: Picture, scene: Scene, names: Iterator[str]) -> Scene | 
     def cut(start: int, end: int) -> int:
         return _cut(boxes, position, into, start, end)
 
-    found = find_repeat([_letter(box) for box in boxes], SHORTEST, cut)
+    letters = [_letter(box) for box in boxes]
+    for i, (one, other) in enumerate(itertools.pairwise(boxes)):
+        if one.kind == "fold" and _letter(one) == _letter(
+            other
+        ):  # rows stay rows, and are not cut into pieces
+            letters[i] = one.id
+            letters[i + 1] = other.id
+    found = find_repeat(letters, SHORTEST, cut)
     if found is None:
         return None
     stretches = [[box.id for box in boxes[s : s + found.length]] for s in found.starts]
@@ -116,13 +132,48 @@ def _fold_once(picture: Picture, scene: Scene, names: Iterator[str]) -> Scene | 
         return None
     name = next(names)
     stretches = [ids for ids, same in zip(stretches, alike, strict=True) if same]
-    inner = _inner(scene, name, stretches)
+    inner = _inner(scene, name, f"{name}, {len(stretches)} times in {scene.title}", stretches)
     picture.scenes[inner.name] = inner
-    _replace(picture, scene, inner, name, stretches)
+    labels = [f"{name} ({i + 1} of {len(stretches)})" for i in range(len(stretches))]
+    _replace(picture, scene, inner, labels, stretches)
     return inner
 
 
+def fold_rows(picture: Picture, scene: Scene) -> None:
+    """Makes one box of many folds of one kind in a row, as of a network of a hundred layers."""
+    boxes = [box for box in scene.boxes.values() if box.kind in OPS or box.kind == "constant"]
+    for opens, group in itertools.groupby(boxes, lambda box: box.opens if box.kind == "fold" else ()):
+        ids = [box.id for box in group]
+        if not opens or len(ids) < ROW:
+            continue
+        name = opens[0].rpartition("/")[2]
+        inner = _inner(scene, f"{name} from {ids[0]}", f"{name}, {len(ids)} in a row in {scene.title}", [ids])
+        picture.scenes[inner.name] = inner
+        _replace(picture, scene, inner, [f"{name}, {len(ids)} in a row"], [ids])
+
+
+def take_in_inputs(picture: Picture, scene: Scene) -> None:
+    """Leaves out inputs that only one fold reads, which then says how many these are, and on hovering which."""
+    readers: dict[str, list[Arrow]] = {}
+    for arrow in (arrow for of in picture.scenes.values() for arrow in of.arrows):
+        readers.setdefault(arrow.source, []).append(arrow)
+    taken: dict[str, list[str]] = {}
+    for box in list(scene.boxes.values()):
+        into = {arrow.target for arrow in readers.get(box.id, ())}
+        target = scene.boxes.get(next(iter(into), ""))
+        if box.kind in ("input", "outer") and len(into) == 1 and target is not None and target.kind == "fold":
+            taken.setdefault(target.id, []).append(box.name)
+            del scene.boxes[box.id]
+    scene.arrows = [arrow for arrow in scene.arrows if arrow.source in scene.boxes or arrow.kind != "value"]
+    for id_, names in taken.items():
+        fold = scene.boxes[id_]
+        said = f"{fold.detail}; {len(names)} inputs"
+        scene.boxes[id_] = replace(fold, detail=said, text=clipped(f"reads {', '.join(names)}", _LINE))
+
+
 def _letter(box: Box) -> Hashable:
+    if box.kind == "fold":  # whichever of its kind
+        return box.kind, box.types, box.activity, box.opens
     return box.kind, box.name, box.types, box.detail, box.activity, box.opens
 
 
@@ -156,10 +207,10 @@ def _alike(stretches: list[list[str]], into: dict[str, list[Arrow]], position: d
     return [found == most for found in shapes]
 
 
-def _inner(scene: Scene, name: str, stretches: list[list[str]]) -> Scene:
+def _inner(scene: Scene, name: str, title: str, stretches: list[list[str]]) -> Scene:
     """The scene of the first stretch, with what enters and what leaves it."""
     first = set(stretches[0])
-    inner = Scene(f"{scene.name}/{name}", "fold", f"{name}, {len(stretches)} times in {scene.title}")
+    inner = Scene(f"{scene.name}/{name}", "fold", title)
     sources: dict[tuple[str, int], str] = {}
     for arrow in scene.arrows:
         if arrow.target in first and arrow.source not in first:
@@ -190,12 +241,14 @@ def _inner(scene: Scene, name: str, stretches: list[list[str]]) -> Scene:
     return inner
 
 
-def _replace(picture: Picture, scene: Scene, inner: Scene, name: str, stretches: list[list[str]]) -> None:
+def _replace(
+    picture: Picture, scene: Scene, inner: Scene, labels: list[str], stretches: list[list[str]]
+) -> None:
     """One box in place of each stretch, in the scene and for what reads it from other scenes."""
     stands_for: dict[str, str] = {}
     folds: dict[str, Box] = {}
-    for number, ids in enumerate(stretches):
-        fold = _box(scene, inner, f"{name}", number, ids, len(stretches))
+    for label, ids in zip(labels, stretches, strict=True):
+        fold = _box(scene, inner, label, ids)
         folds[ids[0]] = fold
         stands_for |= dict.fromkeys(ids, fold.id)
     boxes: dict[str, Box] = {}
@@ -230,7 +283,7 @@ def _merged(arrow: Arrow, source: str | None, target: str | None) -> Arrow:
     )
 
 
-def _box(scene: Scene, inner: Scene, name: str, number: int, ids: list[str], times: int) -> Box:
+def _box(scene: Scene, inner: Scene, label: str, ids: list[str]) -> Box:
     boxes = [scene.boxes[id_] for id_ in ids]
     inside = set(ids)
     leaving = {
@@ -239,14 +292,15 @@ def _box(scene: Scene, inner: Scene, name: str, number: int, ids: list[str], tim
     types = tuple(t for box in boxes if box.id in leaving for t in box.types)
     said = list(dict.fromkeys(box.name for box in boxes if box.name.split()[0] not in _DULL))
     said = (said or list(dict.fromkeys(box.name for box in boxes)))[:_IN_TITLE]
+    kinds = {(box.kind, box.opens) if box.kind == "fold" else box.id for box in boxes}
     activity = {box.activity for box in boxes}
     places = [box.place for box in boxes if box.place]
     return Box(
-        f"{ids[0]}.{name}",
+        f"{ids[0]}.{inner.name.rpartition('/')[2].partition(' ')[0]}",
         "fold",
-        f"{name} ({number + 1} of {times})",
+        label,
         types,
-        f"{len(boxes)} ops: {', '.join(said)}, …",
+        f"{len(boxes)} ops: {', '.join(said)}, …" if len(kinds) > 1 else f"each {boxes[0].detail}",
         next((a for a in ("linear", "active") if a in activity), "inactive"),
         places[0] if places else "",
         "",

@@ -61,7 +61,7 @@ class Scene:
     def into(self) -> dict[str, list[Arrow]]:
         """The arrows by the box they lead to, in the order of operands."""
         found: dict[str, list[Arrow]] = {}
-        for arrow in self.arrows:
+        for arrow in sorted(self.arrows, key=lambda arrow: arrow.slot):
             found.setdefault(arrow.target, []).append(arrow)
         return found
 
