@@ -14,6 +14,7 @@ from tiduc.dialect.errors import RequestError, TiducError
 from tiduc.runtime.devices import Device, first_line, open_device
 from tiduc.runtime.signature import DEVICE, REFLECTION, Signature, from_declaration, from_reflection
 from tiduc.runtime.targets import find_target
+from tiduc.runtime.weights import SCOPE
 
 _SWEEPING = threading.Lock()
 _PLACEHOLDER = re.compile(r".*/iree_dylib_\w{6}(?: \(deleted\))?")
@@ -22,10 +23,18 @@ _PLACEHOLDER = re.compile(r".*/iree_dylib_\w{6}(?: \(deleted\))?")
 class Loaded:
     """A module loaded for devices; `context` is None once it is closed. `device` is where arguments go."""
 
-    def __init__(self, vmfb: bytes, target: str, name: str, devices: Sequence[str] = ()) -> None:
+    def __init__(
+        self,
+        vmfb: bytes,
+        target: str,
+        name: str,
+        devices: Sequence[str] = (),
+        parameters: str | os.PathLike[str] | None = None,
+    ) -> None:
         """Load the bytes of a module for the target's device, or for the `devices` of these names.
 
-        Raises TiducError where the bytes are no module, or none for this target, or where a device is missing.
+        `parameters` is the archive of those that the module reads. Raises TiducError where the bytes are no module,
+        or none for this target, or where a device or a parameter is missing.
         """
         self.vmfb, self.name = vmfb, name
         instance = rt.VmInstance()
@@ -33,7 +42,8 @@ class Loaded:
         wanted = _devices(module, target, name, devices)
         opened = [open_device(device, target, name) for device in wanted]
         self.device: Device = opened[0]
-        self.context: Any = _context(instance, module, opened, target, name)
+        modules = [module] if parameters is None else [_parameters(instance, parameters), module]
+        self.context: Any = _context(instance, modules, opened, target, name)
         self._module: Any = module
         # `__init` runs on loading; it is not for callers.
         self.functions = tuple(name for name in self._module.function_names if not name.startswith("__"))
@@ -93,12 +103,27 @@ def _devices(module: Any, target: str, name: str, devices: Sequence[str]) -> Seq
     return ["local-task"]
 
 
-def _context(instance: Any, module: Any, devices: Sequence[Device], target: str, name: str) -> Any:
-    """A context with the module loaded for the devices."""
+def _parameters(instance: Any, path: str | os.PathLike[str]) -> Any:
+    """IREE's module of parameters, with those in an archive, which is mapped into memory."""
+    index = rt.ParameterIndex()
+    try:
+        with open(path, "rb"):  # whose errors say more
+            index.load(os.fspath(path))
+    except OSError as error:
+        raise TiducError(f"cannot read: {error.strerror or error}", os.fspath(path)) from None
+    except (ValueError, RuntimeError) as error:
+        raise TiducError(f"no archive of parameters: {first_line(error)}", os.fspath(path)) from error
+    return rt.create_io_parameters_module(instance, index.create_provider(scope=SCOPE))
+
+
+def _context(instance: Any, modules: Sequence[Any], devices: Sequence[Device], target: str, name: str) -> Any:
+    """A context with the modules loaded for the devices."""
     try:
         hal = rt.create_hal_module(instance, devices=[device.hal for device in devices])
-        return rt.VmContext(instance, [hal, module])
+        return rt.VmContext(instance, [hal, *modules])
     except (ValueError, RuntimeError) as error:
+        if "io_parameters" in str(error) and len(modules) == 1:
+            raise TiducError("the module reads parameters: name the archive that has them", name) from error
         raise TiducError(
             f"the module does not load for target {target!r}; was it compiled for another one? "
             f"{first_line(error)}",

@@ -25,16 +25,20 @@ def run_module(
 
 
 def load(
-    source: bytes | str | os.PathLike[str], target: str = "cpu", devices: Sequence[str] = ()
+    source: bytes | str | os.PathLike[str],
+    target: str = "cpu",
+    devices: Sequence[str] = (),
+    parameters: str | os.PathLike[str] | None = None,
 ) -> "Module":
     """The module in a `.vmfb` file, or in its bytes; TiducError where it cannot be read or loaded.
 
     `target` is the one that it was compiled for. `devices` names others than the target's usual one, as
     `tiduc.runtime.available_devices()` lists them; a module that was compiled for several wants as many.
+    `parameters` is the archive (`.irpa`, `.safetensors`) of those that the module reads.
     """
     if isinstance(source, bytes):
-        return Module(source, target, "", devices)
-    return Module(read_bytes(source), target, os.fspath(source), devices)
+        return Module(source, target, "", devices, parameters)
+    return Module(read_bytes(source), target, os.fspath(source), devices, parameters)
 
 
 class Executable:
@@ -44,14 +48,22 @@ class Executable:
     overwrites with an output.  May be called from several threads at once.
     """
 
-    def __init__(self, vmfb: bytes, target: str = "cpu", entry: str | None = None, name: str = "") -> None:
+    def __init__(
+        self,
+        vmfb: bytes,
+        target: str = "cpu",
+        entry: str | None = None,
+        name: str = "",
+        parameters: str | os.PathLike[str] | None = None,
+    ) -> None:
         """Load `vmfb`, the bytes that `compile_module` gave for the same `target`.
 
         `entry` may be left out where the module has one function, or one named `main`.  `name` stands for
-        the module in errors.  Raises TiducError where the bytes are no module, or none for this target, or
-        where this machine has no such device; RequestError for an unknown `entry`.
+        the module in errors, `parameters` is the archive (`.irpa`, `.safetensors`) of those that it reads.
+        Raises TiducError where the bytes are no module, or none for this target, or where this machine has no such
+        device; RequestError for an unknown `entry`.
         """
-        self._prepare(Loaded(vmfb, target, name), entry)
+        self._prepare(Loaded(vmfb, target, name, (), parameters), entry)
 
     @classmethod
     def of(cls, loaded: Loaded, entry: str | None = None) -> "Executable":
@@ -209,9 +221,16 @@ class Module(Mapping[str, Executable]):
     A context manager, which closes it.  Functions share a context; arrays that one keeps are arguments of all.
     """
 
-    def __init__(self, vmfb: bytes, target: str = "cpu", name: str = "", devices: Sequence[str] = ()) -> None:
+    def __init__(
+        self,
+        vmfb: bytes,
+        target: str = "cpu",
+        name: str = "",
+        devices: Sequence[str] = (),
+        parameters: str | os.PathLike[str] | None = None,
+    ) -> None:
         """Load `vmfb`, as `load` does."""
-        self._loaded = Loaded(vmfb, target, name, devices)
+        self._loaded = Loaded(vmfb, target, name, devices, parameters)
         self._functions = {name: Executable.of(self._loaded, name) for name in self._loaded.functions}
 
     def __getitem__(self, entry: str) -> Executable:

@@ -18,6 +18,9 @@ from tiduc.runtime.files import written_whole
 
 Path = str | os.PathLike[str]
 
+SCOPE = "model"
+"""What modules call the archive that they read parameters from: `iree-run-module --parameters=model=FILE`."""
+
 
 def read_weights(path: Path) -> dict[str, Array]:
     """The arrays of a file, by name; its suffix says what it is.

@@ -13,7 +13,7 @@ import numpy as np
 from tiduc.cli.diagnostics import about, report, waiting
 from tiduc.cli.files import ENTRY, FILE, PATH, read_input, read_module, write, write_binary
 from tiduc.dialect.errors import InputError, RequestError, TiducError
-from tiduc.program import from_module
+from tiduc.program import Program, from_module
 from tiduc.runtime.arrays import Array, format_array, parse_inputs, restored, write_npz
 from tiduc.runtime.compile import Source, compile_modules, compile_source
 from tiduc.runtime.process import Limits
@@ -57,6 +57,13 @@ WEIGHTS = click.option(
     metavar="FILE",
     help="The arguments of the inputs that are called as arrays in this file: .safetensors, .npz or .irpa. "
     "--input is for the others, then.",
+)
+PARAMETERS = click.option(
+    "--parameters",
+    metavar="FILE",
+    type=PATH,
+    help="An archive, .irpa or .safetensors, with the arrays of inputs that the module is not to take as arguments: "
+    "it reads them when it is loaded.",
 )
 SEED = click.option("--seed", default=0, show_default=True, help="What random inputs are drawn from.")
 
@@ -122,6 +129,7 @@ def compiling(command: Callable[..., Any]) -> Callable[..., Any]:
 @click.argument("files", metavar="FILE...", nargs=-1, required=True, type=PATH)
 @ENTRY
 @TARGET
+@PARAMETERS
 @compiling
 @click.option(
     "-o",
@@ -132,22 +140,37 @@ def compiling(command: Callable[..., Any]) -> Callable[..., Any]:
     help="The file to write, or, for several FILEs, the folder for NAME.vmfb of each NAME.mlir.",
 )
 def _compile(
-    files: tuple[str, ...], entry: str | None, target: str, limits: Limits, cached: bool, output: str
+    files: tuple[str, ...],
+    entry: str | None,
+    target: str,
+    parameters: str | None,
+    limits: Limits,
+    cached: bool,
+    output: str,
 ) -> int:
     """Compile programs with IREE, into modules (.vmfb) that 'tiduc run' and IREE's runtime load.
 
     A module carries the names, shapes and element types of inputs and outputs. Several programs compile at once.
     """
     if len(files) > 1:
+        if parameters is not None:
+            raise RequestError("several files: compile those with parameters one by one")
         return _compile_all(_places(files, output), entry, target, limits, cached)
     (file,) = files
     with about(file):
         program = from_module(read_module(file), entry)
         with waiting(f"compiling {file} for {target}"):
-            source = program.source(target)
-            vmfb = compile_source(source, limits, cached)
+            vmfb = compile_source(_source(program, target, parameters), limits, cached)
     write_binary(vmfb, output)
     return 0
+
+
+def _source(program: Program, target: str, parameters: str | None) -> Source:
+    if parameters is None:
+        return program.source(target)
+    from tiduc.models.parameters import source_with_parameters  # rarely needed
+
+    return source_with_parameters(program, read_weights(parameters), target)
 
 
 def _places(files: Sequence[str], output: str) -> dict[str, str]:
@@ -200,6 +223,7 @@ def _compile_all(
 @TARGET
 @INPUTS
 @WEIGHTS
+@PARAMETERS
 @SEED
 @click.option(
     "--engine",
@@ -222,6 +246,7 @@ def _run(
     target: str,
     inputs: tuple[str, ...],
     weights: str | None,
+    parameters: str | None,
     seed: int,
     engine: str,
     limits: Limits,
@@ -236,7 +261,7 @@ def _run(
         executable = (
             _by_xla(file, entry, target)
             if engine == "xla"
-            else _executable(file, entry, target, limits, cached)
+            else _executable(file, entry, target, parameters, limits, cached)
         )
     results = executable(*with_weights(weights, inputs, executable.signature.inputs, seed))
     named = dict(zip([value.name for value in executable.signature.outputs], results, strict=True))
@@ -246,14 +271,17 @@ def _run(
         write_npz(output, named)
 
 
-def _executable(file: str, entry: str | None, target: str, limits: Limits, cached: bool) -> Executable:
+def _executable(
+    file: str, entry: str | None, target: str, parameters: str | None, limits: Limits, cached: bool
+) -> Executable:
     contents = read_input(file)
     # What IREE writes is a flatbuffer, mostly inside a zip archive.
     if contents.startswith(b"PK\x03\x04") or contents[4:8] == b"IREE":
-        return Executable(contents, target, entry, "<stdin>" if file == "-" else file)
+        return Executable(contents, target, entry, "<stdin>" if file == "-" else file, parameters)
     program = from_module(read_module(file, contents), entry)
     with waiting(f"compiling {file} for {target}"):
-        return program.compile(target, limits=limits, cached=cached)
+        vmfb = compile_source(_source(program, target, parameters), limits, cached)
+    return Executable(vmfb, target, program.name, parameters=parameters)
 
 
 def _by_xla(file: str, entry: str | None, target: str) -> XlaExecutable:

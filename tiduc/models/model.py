@@ -1,13 +1,19 @@
 """A program of a model, and the weights that are some of its inputs."""
 
+import os
 from collections.abc import Mapping
 from dataclasses import dataclass, field, fields, replace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from tiduc.dialect.errors import InputError, RequestError
 from tiduc.ports import described
 from tiduc.program import Program, from_module
 from tiduc.runtime.arrays import Array
+from tiduc.runtime.weights import write_weights
+
+if TYPE_CHECKING:
+    from tiduc.runtime.process import Limits
+    from tiduc.runtime.run import Executable
 
 
 @dataclass(frozen=True)
@@ -51,6 +57,30 @@ class Model(Program):
         if more := [name for name in weights if name not in given]:
             raise RequestError(f"the model has no weight {more[0]!r}; it has: {', '.join(given) or 'none'}")
         return replace(self, weights=given)
+
+    def compile_with_parameters(
+        self,
+        archive: str | os.PathLike[str],
+        target: str = "cpu",
+        *,
+        limits: "Limits | None" = None,
+        cached: bool = True,
+    ) -> "Executable":
+        """Its compiled module, which takes the inputs that are no weights, and reads these from an archive.
+
+        The archive (`.irpa`, `.safetensors`) is written; who loads the module elsewhere names it:
+        `tiduc.runtime.load(module, parameters=archive)`. `CompileError` where IREE cannot compile the model.
+        """
+        from tiduc.models.parameters import (
+            source_with_parameters,
+        )  # IREE takes longer to import than all of tiduc
+        from tiduc.runtime.compile import compile_source
+        from tiduc.runtime.run import Executable
+
+        source = source_with_parameters(self, self.weights, target)
+        vmfb = compile_source(source, limits, cached)
+        write_weights(archive, self.weights)
+        return Executable(vmfb, target, self.name, parameters=archive)
 
 
 def model_of(module: Any, weights: Mapping[str, Array], entry: str | None = None) -> Model:

@@ -1,0 +1,96 @@
+"""Weights that a compiled module reads from an archive when it is loaded, rather than holding or taking them.
+
+    func @main(%w, %x)     ->     util.global private @parameter.0 = #flow.parameter.named<"model"::"w">
+                                  func @main(%x) { %w = util.global.load @parameter.0; call @lifted(%w, %x) }
+
+The ops are IREE's, of which the MLIR here knows nothing: they are written as text.
+"""
+
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from typing import Any
+
+from torch_mlir import ir
+
+from tiduc.dialect.context import parse, stage
+from tiduc.dialect.errors import RequestError
+from tiduc.models.constants import entry_of
+from tiduc.ports import described
+from tiduc.program import Program
+from tiduc.runtime.arrays import Array
+from tiduc.runtime.compile import Source
+from tiduc.runtime.signature import REFLECTION, KnownSize, Signature, reflection
+from tiduc.runtime.weights import SCOPE
+
+_HEAD = re.compile(r"^module\b.*\{$", re.MULTILINE)
+_DESCRIBED = "iree.reflection"
+
+
+def source_with_parameters(program: Program, arrays: Mapping[str, Array], target: str = "cpu") -> Source:
+    """What the compiler gets to see of a program in which the inputs of these names are parameters.
+
+    `RequestError` where there is no such input, or of another type than the array.
+    """
+    ports = {port.name: port for port in program.inputs}
+    for name, array in arrays.items():
+        if name not in ports:
+            raise RequestError(f"no input {name!r} for a parameter; the inputs are {', '.join(ports)}")
+        type_ = described(ports[name]).type
+        if array.dtype != type_.dtype or not type_.accepts(array.shape):
+            raise RequestError(
+                f"input {name!r} is {type_}, and the parameter is {array.dtype}{list(array.shape)}"
+            )
+    kept = [i for i, port in enumerate(program.inputs) if port.name not in arrays]
+    return _rewritten(program.source(target), program, kept)
+
+
+def _rewritten(source: Source, program: Program, kept: Sequence[int]) -> Source:
+    otherwise = source.otherwise and _rewritten(source.otherwise, program, kept)
+    return replace(source, stablehlo=_text(source.stablehlo, program, kept), otherwise=otherwise)
+
+
+@stage
+def _text(stablehlo: str | bytes, program: Program, kept: Sequence[int]) -> str:
+    """The text with a function around the program's that takes the inputs of these numbers only."""
+    module = parse(stablehlo)
+    function = entry_of(module)
+    type_ = ir.FunctionType(ir.TypeAttr(function.attributes["function_type"]).value)
+    said = {a.name: a.attr for a in ir.DictAttr(function.attributes[_DESCRIBED])}
+    said[REFLECTION] = ir.StringAttr.get(reflection(_without(program.signature, kept)))
+    name = str(ir.FlatSymbolRefAttr.get(ir.StringAttr(function.attributes["sym_name"]).value))
+    del function.attributes[_DESCRIBED]
+    function.attributes["sym_name"] = ir.StringAttr.get("lifted")
+    function.attributes["sym_visibility"] = ir.StringAttr.get("private")
+    names = [str(ir.StringAttr.get(port.name)) for port in program.inputs]
+    outer = _around(name, names, type_, kept, f"{{{_DESCRIBED} = {ir.DictAttr.get(said)}}}")
+    text = str(module.operation.get_asm(enable_debug_info=True, assume_verified=True))
+    return _HEAD.sub(lambda head: f"{head[0]}\n{outer}", text, count=1)
+
+
+def _around(name: str, names: Sequence[str], type_: Any, kept: Sequence[int], attributes: str) -> str:
+    inputs, results = [str(t) for t in type_.inputs], [str(t) for t in type_.results]
+    parameters = [i for i in range(len(inputs)) if i not in set(kept)]
+    scope = str(ir.StringAttr.get(SCOPE))
+    lines = [
+        f"util.global private @parameter.{i} = #flow.parameter.named<{scope}::{names[i]}> : {inputs[i]}"
+        for i in parameters
+    ]
+    given = ", ".join(f"%x{i}: {inputs[i]}" for i in kept)
+    lines.append(f"func.func {name}({given}) -> ({', '.join(results)}) attributes {attributes} {{")
+    lines += [f"  %x{i} = util.global.load @parameter.{i} : {inputs[i]}" for i in parameters]
+    all_, types = ", ".join(f"%x{i}" for i in range(len(inputs))), ", ".join(results)
+    lines.append(f"  %y:{len(results)} = func.call @lifted({all_}) : ({', '.join(inputs)}) -> ({types})")
+    returned = ", ".join(f"%y#{i}" for i in range(len(results)))
+    lines += [f"  return {returned} : {types}", "}"]
+    return "\n".join(f"  {line}" for line in lines)
+
+
+def _without(signature: Signature, kept: Sequence[int]) -> Signature:
+    """The signature with the inputs of these numbers only; the others have no open sizes."""
+    number = {old: new for new, old in enumerate(kept)}
+    sizes = [
+        KnownSize(number[s.input], s.dimension, s.constant, tuple((f, number[i], d) for f, i, d in s.terms))
+        for s in signature.sizes
+    ]
+    return Signature(tuple(signature.inputs[i] for i in kept), signature.outputs, tuple(sizes))
