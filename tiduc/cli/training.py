@@ -27,7 +27,13 @@ from tiduc.training.step import BUFFERS, train_step
     help=f"{', '.join(LOSSES)}; none, where the model's one output is the loss; or a .mlir file with a function of the "
     "model's outputs and of the targets.",
 )
-@click.option("--optimizer", type=click.Choice(list(OPTIMIZERS)), default="sgd", show_default=True)
+@click.option(
+    "--optimizer",
+    type=click.Choice(list(OPTIMIZERS)),
+    default="sgd",
+    show_default=True,
+    help="How gradients move parameters: against them, with a velocity, or scaled by their mean squares.",
+)
 @click.option(
     "--momentum", type=float, help="Of momentum: what is left of the velocity, 0.9 if nothing is said."
 )
