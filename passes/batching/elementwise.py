@@ -27,7 +27,7 @@ elementwise(
         "erfc is_inf is_neg_inf is_pos_inf lgamma mulhi next_after polygamma sinh square tan zeta",
     ),
 )
-leading("stablehlo.bitcast_convert", "stablehlo.collective_broadcast", "stablehlo.collective_permute")
+leading("stablehlo.bitcast_convert")
 
 
 @batch("stablehlo.map")

@@ -7,6 +7,8 @@ import numpy as np
 import pytest
 from accepted import arguments, programs
 from check_batch import SIZE, batched, check_batch
+from check_rule import run
+from devices import COUNT, by_processes
 from xla import by_xla
 
 from tiduc.dialect.context import stage
@@ -22,7 +24,8 @@ RNG = np.random.default_rng(0)
 TEXTS = programs()
 
 NOT_RUN = re.compile(
-    r"chlo\.broadcast_select|stablehlo\.(all_|collective_|cross-|partition_id|reduce_scatter|replica_id"  # several processes
+    r"chlo\.broadcast_select|stablehlo\.("
+    r"all_|collective_|cross-|partition_id|reduce_scatter|replica_id"  # of several processes
     r"|custom_call|dot_general|einsum|unary_einsum|rng)"  # their programs are of another element type, or not run
 )
 SLOW = re.compile(r"stablehlo\.(batch_norm_|torch_index_select|triangular_solve)")
@@ -185,6 +188,45 @@ def test_calls_of_lapack_are_of_stacks() -> None:
     np.testing.assert_allclose(np.tril(factor), np.linalg.cholesky(a), rtol=1e-12)
 
 
+GROUPS = "replica_groups = dense<[[0, 2, 4, 6], [7, 5, 3, 1]]> : tensor<2x4xi64>"
+SUM = """({
+    ^bb0(%p: tensor<f64>, %q: tensor<f64>):
+      %s = stablehlo.add %p, %q : tensor<f64>
+      stablehlo.return %s : tensor<f64>
+  })"""
+
+
+@pytest.mark.parametrize(
+    ("op", "attributes", "after", "region"),
+    [
+        ("all_gather", f"all_gather_dim = 1 : i64, {GROUPS}", (4, 12), ""),
+        ("all_reduce", GROUPS, (4, 3), SUM),
+        (
+            "all_to_all",
+            f"split_dimension = 0 : i64, concat_dimension = 1 : i64, split_count = 4 : i64, {GROUPS}",
+            (1, 12),
+            "",
+        ),
+        (
+            "collective_permute",
+            "source_target_pairs = dense<[[0, 1], [1, 2], [5, 0]]> : tensor<3x2xi64>",
+            (4, 3),
+            "",
+        ),
+        ("reduce_scatter", f"scatter_dimension = 0 : i64, {GROUPS}", (1, 3), SUM),
+    ],
+)
+def test_collective(op: str, attributes: str, after: tuple[int, int], region: str) -> None:
+    """Of eight processes, which have a row each."""
+    u = f"tensor<{after[0]}x{after[1]}xf64>"
+    body = f'  %y = "stablehlo.{op}"(%x) {region} {{{attributes}}} : (tensor<4x3xf64>) -> {u}'
+    program = load(function("%x: tensor<4x3xf64>", body, u))
+    x = random(COUNT, SIZE, 4, 3)
+    (actual,) = by_processes(batched(program, [0]).text, [x])
+    rows = [by_processes(program.text, [x[:, i]])[0] for i in range(SIZE)]
+    np.testing.assert_allclose(actual, np.stack(rows, 1), rtol=1e-15)
+
+
 # ---- control flow -------------------------------------------------------------------------------------------
 
 SCALAR = "tensor<f64>"
@@ -238,7 +280,9 @@ def test_case_with_a_batch_of_indices() -> None:
 
 def test_a_select_that_broadcasts() -> None:
     """The interpreter takes the batched one only."""
-    body = "  %y = chlo.broadcast_select %p, %x, %v : (tensor<i1>, tensor<4xf64>, tensor<f64>) -> tensor<4xf64>"
+    body = (
+        "  %y = chlo.broadcast_select %p, %x, %v : (tensor<i1>, tensor<4xf64>, tensor<f64>) -> tensor<4xf64>"
+    )
     program = load(function("%p: tensor<i1>, %x: tensor<4xf64>, %v: tensor<f64>", body, "tensor<4xf64>"))
     p, x, v = np.array([True, False, True]), random(4), random(3)
     (y,) = evaluate(batched(program, [0, 2]).text, [p, x, v])
@@ -266,8 +310,11 @@ EINSUM = """func.func @main(%x: tensor<2x3xf64>, %w: tensor<3x2xf64>) -> tensor<
 
 
 def test_a_program_of_ops_without_rules_is_one_loop() -> None:
-    made = batched(load(EINSUM), [0]).text
-    assert made.count("stablehlo.while") == 1 and "tensor<2x3xf64>, tensor<3x2xf64>" in made
+    program = batched(load(EINSUM), [0])
+    assert program.text.count("stablehlo.while") == 1 and "tensor<2x3xf64>, tensor<3x2xf64>" in program.text
+    x, w = random(3, 2, 3), random(3, 2)
+    (y,) = run(program, [x, w])
+    np.testing.assert_allclose(y, x @ w, rtol=1e-14)
 
 
 OWN = """func.func private @f(%x: tensor<2xf64>) -> tensor<2xf64> attributes {tidu.jvp = @g} {

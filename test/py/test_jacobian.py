@@ -219,6 +219,19 @@ def test_batches_of_directions() -> None:
             np.testing.assert_allclose(y, wanted, rtol=1e-12, atol=1e-12)
 
 
+@pytest.mark.parametrize("conjugate", [False, True])
+def test_batches_of_complex_cotangents(conjugate: bool) -> None:
+    """One value is given twice, so its cotangents add up."""
+    text = """func.func @main(%z: tensor<2xcomplex<f64>>) -> (tensor<2xcomplex<f64>>, tensor<2xcomplex<f64>>) {
+      %0 = stablehlo.multiply %z, %z : tensor<2xcomplex<f64>>
+      return %0, %0 : tensor<2xcomplex<f64>>, tensor<2xcomplex<f64>>
+    }"""
+    program = load(text).vjp(conjugate=conjugate, batch=3)
+    z, *ct = (random(*sizes) + 1j * random(*sizes) for sizes in ((2,), (3, 2), (3, 2)))
+    *_, found = run(program, [z, *ct])
+    np.testing.assert_allclose(found, 2 * (z if conjugate else np.conj(z)) * sum(ct), rtol=1e-13)
+
+
 # ---- the examples -------------------------------------------------------------------------------------------
 
 WRT = {"mlp": ["b3", "b2"], "convnet": ["b", "shift1"], "transformer": ["ln1_shift"]}

@@ -1,0 +1,32 @@
+"""Collectives: the batch is one more dimension of what each device has."""
+
+from collections.abc import Sequence
+from typing import Any
+
+from tiduc.dialect.graph import Definition
+from tiduc.passes.batching.registry import BatchRule, again, spread_all
+from tiduc.passes.batching.shape import next_
+from tiduc.passes.batching.table import batch, leading
+
+leading(
+    "stablehlo.all_reduce",
+    "stablehlo.collective_broadcast",
+    "stablehlo.collective_permute",
+    "stablehlo.cross-replica-sum",
+)
+
+
+def _along(*names: str) -> BatchRule:
+    """The dimensions that these attributes name are one later."""
+
+    def rule(b: Any, op: Definition, x: Sequence[Any], at: Sequence[bool]) -> Sequence[Any]:
+        count = len(op.operands)
+        changed = {name: next_(op.attributes[name]) for name in names}
+        return again(b, op, spread_all(b, x[:count], at[:count]), **changed)
+
+    return rule
+
+
+batch("stablehlo.all_gather")(_along("all_gather_dim"))
+batch("stablehlo.all_to_all")(_along("split_dimension", "concat_dimension"))
+batch("stablehlo.reduce_scatter")(_along("scatter_dimension"))
