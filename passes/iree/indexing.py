@@ -21,6 +21,21 @@ def clamped(b: Emitter, x: Any, limits: Sequence[int], dimension: int | None) ->
     return b.convert(inside, signless(32 if max(limits, default=0) < 2**31 else 64))
 
 
+@legalize("stablehlo.dynamic_slice", "stablehlo.dynamic_update_slice")
+def dynamic_slice(b: Emitter, op: Any) -> Sequence[Any] | None:
+    """Starts of fewer than 32 bits, and those without sign, are read and clamped as if they were others: widened."""
+    first = 2 if op.name == "stablehlo.dynamic_update_slice" else 1
+    for i in range(first, len(op.operands)):
+        start = op.operands[i]
+        type_ = element(start)
+        if type_.width >= 32 and not type_.is_unsigned:
+            continue
+        if type_.width == 64:
+            start = b.minimum(start, b.constant(2**62, start))
+        op.operands[i] = b.convert(start, signless(64 if type_.width >= 32 else 32))
+    return None
+
+
 @legalize("stablehlo.gather")
 def gather(b: Emitter, op: Any) -> Sequence[Any] | None:
     """Gathers of full rows do not clamp their indices, and unsigned ones are read as signed: clamped before."""

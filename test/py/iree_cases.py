@@ -1,32 +1,17 @@
 """Functions that IREE alone gets wrong, rejects, or lets write where they must not, and what they should give.
 
 `WRONG` are those of which IREE gives other values, `REJECTED` those that it does not compile, or crashes on; `UNSAFE`
-ones are not tried.
+ones are not tried: these crash, or take all memory, on some machines or in other programs.
 """
 
-from typing import Any, NamedTuple
+from typing import Any
 
+import iree_loop_cases as loops
+import iree_window_cases as windows
 import numpy as np
-from numpy.typing import NDArray
+from iree_case import INF, NAN, Array, Case
 
-Array = NDArray[Any]
 RNG = np.random.default_rng(0)
-INF, NAN = np.inf, np.nan
-
-
-class Case(NamedTuple):
-    """The ops that it is about, a function's types and body, arguments, what comes out, and how nearly."""
-
-    ops: str
-    signature: str
-    body: str
-    arguments: tuple[Array, ...]
-    expected: Array
-    rtol: float = 0.0
-
-
-def function(name: str, case: Case) -> str:
-    return f"func.func @{name}{case.signature} {{\n{case.body}\n}}\n"
 
 
 def unary(op: str, type_: str, x: Array, expected: Array, rtol: float = 0.0) -> Case:
@@ -66,20 +51,6 @@ def scattered(x: Array, indices: Array, updates: Array) -> Array:
     return y
 
 
-IMAGE = RNG.permutation(25).reshape(5, 5).astype(np.float32) // 4
-
-
-def chosen(x: Array, source: Array) -> Array:
-    """select_and_scatter with windows of 3 x 3 at every other place, the first of the greatest chosen."""
-    y = np.zeros_like(x)
-    padded = np.pad(x, 1, constant_values=-INF)
-    for (i, j), v in np.ndenumerate(source):
-        window = padded[2 * i : 2 * i + 3, 2 * j : 2 * j + 3]
-        at = np.unravel_index(np.argmax(window), (3, 3))
-        y[2 * i + at[0] - 1, 2 * j + at[1] - 1] += v
-    return y
-
-
 def stable_sort(x: Array, expected: Array) -> Case:
     """The places of the elements in order."""
     i = f"tensor<{len(x)}xi32>"
@@ -94,7 +65,7 @@ def stable_sort(x: Array, expected: Array) -> Case:
     return Case("sort", f"(%x: {i}) -> {i}", body, (x,), expected)
 
 
-C2, SOURCE = "tensor<2xcomplex<f64>>", RNG.integers(1, 9, (3, 3)).astype(np.float32)
+C2 = "tensor<2xcomplex<f64>>"
 STARTS = np.array([[1], [7], [-1], [0], [3]], np.int32)
 UPDATES = RNG.integers(1, 9, (5, 2)).astype(np.float32)
 
@@ -149,6 +120,23 @@ WRONG = {
         return %0 : tensor<4xf32>""",
         (TABLE, ROWS),
         np.array([0, 2, 4, 4]),
+    ),
+    "dynamic_slice_i8": Case(
+        "dynamic_slice",
+        "(%x: tensor<300xf32>, %i: tensor<i8>) -> tensor<2xf32>",
+        """%0 = stablehlo.dynamic_slice %x, %i, sizes = [2] : (tensor<300xf32>, tensor<i8>) -> tensor<2xf32>
+        return %0 : tensor<2xf32>""",
+        (np.arange(300, dtype=np.float32), np.int8(-3)),
+        np.array([0, 1]),
+    ),
+    "dynamic_update_slice_ui64": Case(
+        "dynamic_update_slice",
+        "(%x: tensor<3xf32>, %u: tensor<1xf32>, %i: tensor<ui64>) -> tensor<3xf32>",
+        """%0 = stablehlo.dynamic_update_slice %x, %u, %i
+          : (tensor<3xf32>, tensor<1xf32>, tensor<ui64>) -> tensor<3xf32>
+        return %0 : tensor<3xf32>""",
+        (np.zeros(3, np.float32), np.ones(1, np.float32), np.uint64(2**63 + 1)),
+        np.array([0, 0, 1]),
     ),
     "top_k_ties": Case(
         "sort",
@@ -232,53 +220,12 @@ REJECTED = {
         (TABLE[:4], STARTS, UPDATES[:, 0].copy()),
         scattered(TABLE[:4, None], STARTS, UPDATES[:, :1])[:, 0],
     ),
-    "select_and_scatter": Case(
-        "select_and_scatter",
-        "(%x: tensor<5x5xf32>, %s: tensor<3x3xf32>) -> tensor<5x5xf32>",
-        """%zero = stablehlo.constant dense<0.0> : tensor<f32>
-        %0 = "stablehlo.select_and_scatter"(%x, %s, %zero) <{window_dimensions = array<i64: 3, 3>,
-          window_strides = array<i64: 2, 2>, padding = dense<1> : tensor<2x2xi64>}> ({
-          ^bb0(%a: tensor<f32>, %b: tensor<f32>):
-            %p = stablehlo.compare GE, %a, %b : (tensor<f32>, tensor<f32>) -> tensor<i1>
-            stablehlo.return %p : tensor<i1>
-          }, {
-          ^bb0(%a: tensor<f32>, %b: tensor<f32>):
-            %p = stablehlo.add %a, %b : tensor<f32>
-            stablehlo.return %p : tensor<f32>
-          }) : (tensor<5x5xf32>, tensor<3x3xf32>, tensor<f32>) -> tensor<5x5xf32>
-        return %0 : tensor<5x5xf32>""",
-        (IMAGE, SOURCE),
-        chosen(IMAGE, SOURCE),
-    ),
     "reverse_unsigned": Case(
         "reverse",
         "(%x: tensor<3xui8>) -> tensor<3xui8>",
         "%0 = stablehlo.reverse %x, dims = [0] : tensor<3xui8>\nreturn %0 : tensor<3xui8>",
         (np.array([1, 2, 200], np.uint8),),
         np.array([200, 2, 1]),
-    ),
-    "cumsum_unsigned": Case(
-        "reduce_window pad",
-        "(%x: tensor<3xui32>) -> tensor<3xui32>",
-        """%zero = stablehlo.constant dense<0> : tensor<ui32>
-        %0 = "stablehlo.reduce_window"(%x, %zero) <{window_dimensions = array<i64: 3>,
-          padding = dense<[[2, 0]]> : tensor<1x2xi64>}> ({
-          ^bb0(%a: tensor<ui32>, %b: tensor<ui32>):
-            %p = stablehlo.add %a, %b : tensor<ui32>
-            stablehlo.return %p : tensor<ui32>
-          }) : (tensor<3xui32>, tensor<ui32>) -> tensor<3xui32>
-        return %0 : tensor<3xui32>""",
-        (np.array([1, 2, 3], np.uint32),),
-        np.array([1, 3, 6]),
-    ),
-    "pad_c128": Case(
-        "pad",
-        f"(%x: {C2}, %v: tensor<complex<f64>>) -> tensor<3xcomplex<f64>>",
-        f"""%0 = stablehlo.pad %x, %v, low = [1], high = [0], interior = [0]
-          : ({C2}, tensor<complex<f64>>) -> tensor<3xcomplex<f64>>
-        return %0 : tensor<3xcomplex<f64>>""",
-        (np.array([1 + 2j, 3]), np.array(5j)),
-        np.array([5j, 1 + 2j, 3]),
     ),
     "dot_empty": Case(
         "dot_general",
@@ -288,19 +235,6 @@ REJECTED = {
         return %0 : tensor<2x3xf32>""",
         (np.zeros((2, 0), np.float32), np.zeros((0, 3), np.float32)),
         np.zeros((2, 3)),
-    ),
-    "convolution_complex": Case(
-        "convolution",
-        "(%x: tensor<1x4x1xcomplex<f32>>, %k: tensor<2x1x1xcomplex<f32>>) -> tensor<1x4x1xcomplex<f32>>",
-        """%0 = stablehlo.convolution(%x, %k) dim_numbers = [b, 0, f]x[0, i, o]->[b, 0, f], window = {pad = [[1, 0]]}
-          {batch_group_count = 1 : i64, feature_group_count = 1 : i64}
-          : (tensor<1x4x1xcomplex<f32>>, tensor<2x1x1xcomplex<f32>>) -> tensor<1x4x1xcomplex<f32>>
-        return %0 : tensor<1x4x1xcomplex<f32>>""",
-        (
-            np.array([1, 2j, 3, 1 + 1j], np.complex64).reshape(1, 4, 1),
-            np.array([1j, 2], np.complex64).reshape(2, 1, 1),
-        ),
-        np.array([2, 5j, 4, 2 + 5j]).reshape(1, 4, 1),
     ),
     "fft_5": fft("FFT", 5, Z5, np.fft.fft2(Z5)),
     "fft_74": fft("IFFT", 74, Z74, np.fft.ifft2(Z74)),
@@ -323,25 +257,18 @@ REJECTED = {
         np.linalg.solve(np.triu(A).transpose(0, 2, 1), B),
         1e-10,
     ),
-    "while": Case(
-        "while",
-        "(%n: tensor<i32>) -> tensor<i32>",
-        """%zero = stablehlo.constant dense<0> : tensor<i32>
-        %0:2 = stablehlo.while(%i = %zero, %k = %n) : tensor<i32>, tensor<i32>
-          cond {
-            %c = stablehlo.compare LT, %i, %k : (tensor<i32>, tensor<i32>) -> tensor<i1>
-            stablehlo.return %c : tensor<i1>
-          } do {
-            %one = stablehlo.constant dense<1> : tensor<i32>
-            %j = stablehlo.add %i, %one : tensor<i32>
-            stablehlo.return %j, %i : tensor<i32>, tensor<i32>
-          }
-        return %0#1 : tensor<i32>""",
-        (np.int32(5),),
-        np.int32(0),
-    ),
 }
 UNSAFE = {
+    "reduce_precision_bf16": Case(
+        "reduce_precision",
+        "(%x: tensor<3xf32>) -> tensor<3xf32>",
+        """%0 = stablehlo.convert %x : (tensor<3xf32>) -> tensor<3xbf16>
+        %1 = stablehlo.reduce_precision %0, format = e8m23 : tensor<3xbf16>
+        %2 = stablehlo.convert %1 : (tensor<3xbf16>) -> tensor<3xf32>
+        return %2 : tensor<3xf32>""",
+        (np.array([1.5, -0.25, 2.0**100], np.float32),),
+        np.array([1.5, -0.25, 2.0**100]),
+    ),
     "scatter_out_of_range": Case(
         "scatter",
         "(%x: tensor<2x4xf32>, %i: tensor<5x1xi32>, %u: tensor<5x2xf32>) -> tensor<2x4xf32>",
@@ -358,4 +285,6 @@ UNSAFE = {
     ),
 }
 
+REJECTED |= windows.REJECTED | loops.REJECTED
+UNSAFE |= loops.UNSAFE
 CASES = WRONG | REJECTED | UNSAFE

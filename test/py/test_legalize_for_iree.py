@@ -9,7 +9,8 @@ from typing import Any
 
 import numpy as np
 import pytest
-from iree_cases import CASES, REJECTED, WRONG, Case, function
+from iree_case import Case, function
+from iree_cases import CASES, REJECTED, WRONG
 from numpy.typing import NDArray
 
 import tiduc

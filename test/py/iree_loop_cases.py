@@ -1,0 +1,66 @@
+"""Loops that IREE alone does not compile, or takes all memory for: see `iree_cases.py`."""
+
+import numpy as np
+from iree_case import Case
+
+
+def counted(condition: str, following: str, result: str) -> str:
+    """A loop with a counter from 3, whose limit is 6, which multiplies x by it; %f is the counter as a float."""
+    return f"""%start = stablehlo.constant dense<3> : tensor<i32>
+      %limit = stablehlo.constant dense<6> : tensor<i32>
+      %step = stablehlo.constant dense<1> : tensor<i32>
+      %0:2 = stablehlo.while(%i = %start, %a = %x) : tensor<i32>, tensor<f64>
+        cond {{
+          %c = stablehlo.{condition} : (tensor<i32>, tensor<i32>) -> tensor<i1>
+          stablehlo.return %c : tensor<i1>
+        }} do {{
+          {following}
+          %f = stablehlo.convert %i : (tensor<i32>) -> tensor<f64>
+          %y = stablehlo.multiply %a, %f : tensor<f64>
+          stablehlo.return %n, {result} : tensor<i32>, tensor<f64>
+        }}
+      return %0#1 : tensor<f64>"""
+
+
+REJECTED = {
+    "convert_counter": Case(
+        "convert",
+        "(%x: tensor<f64>) -> tensor<f64>",
+        counted("compare LT, %i, %limit", "%n = stablehlo.add %i, %step : tensor<i32>", "%y"),
+        (np.float64(1),),
+        np.float64(3 * 4 * 5),
+    ),
+    "while": Case(
+        "while",
+        "(%n: tensor<i32>) -> tensor<i32>",
+        """%zero = stablehlo.constant dense<0> : tensor<i32>
+        %0:2 = stablehlo.while(%i = %zero, %k = %n) : tensor<i32>, tensor<i32>
+          cond {
+            %c = stablehlo.compare LT, %i, %k : (tensor<i32>, tensor<i32>) -> tensor<i1>
+            stablehlo.return %c : tensor<i1>
+          } do {
+            %one = stablehlo.constant dense<1> : tensor<i32>
+            %j = stablehlo.add %i, %one : tensor<i32>
+            stablehlo.return %j, %i : tensor<i32>, tensor<i32>
+          }
+        return %0#1 : tensor<i32>""",
+        (np.int32(5),),
+        np.int32(0),
+    ),
+}
+UNSAFE = {
+    "while_unread": Case(
+        "while",
+        "(%x: tensor<f64>) -> tensor<f64>",
+        counted("compare LT, %i, %limit", "%n = stablehlo.add %i, %step : tensor<i32>", "%f"),
+        (np.float64(1),),
+        np.float64(5),
+    ),
+    "while_once": Case(
+        "while",
+        "(%x: tensor<f64>) -> tensor<f64>",
+        counted("compare EQ, %i, %start", "%n = stablehlo.subtract %i, %step : tensor<i32>", "%y"),
+        (np.float64(2),),
+        np.float64(6),
+    ),
+}
