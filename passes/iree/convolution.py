@@ -9,7 +9,7 @@ one a place in the window, or one a place in the result, whichever are fewer.
 
 import itertools
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -17,7 +17,7 @@ from torch_mlir import ir
 from torch_mlir._mlir_libs import _stablehlo as hlo
 
 from tiduc.dialect.context import stage
-from tiduc.dialect.types import element, is_complex, shape
+from tiduc.dialect.types import element, is_complex, shape, with_shape
 from tiduc.passes.iree.emitter import Emitter, within
 
 _SLICES = 128  # of which the patches are made, at most
@@ -73,8 +73,49 @@ class Convolution:
         )
         turned = [d for d, backwards in enumerate(self.reversed) if backwards]
         w = b.reverse(w, turned) if turned else w
-        batch, features = shape(x)[0], shape(x)[-1]
-        outputs = shape(w)[-1]
+        holes_only = set(self.strides) == set(self.dilation) == {1} != set(self.image_dilation)
+        y = self._by_phases(b, x, w) if holes_only else self._product(b, x, w)
+        order = [n.output_batch_dimension, *n.output_spatial_dimensions, n.output_feature_dimension]
+        return b.transpose(y, np.argsort(order))
+
+    def _by_phases(self, b: Emitter, x: Any, w: Any) -> Any:
+        """Of an image with holes: a convolution for each place modulo the dilation, which skips the holes.
+
+        At place d q + r, tap j sees image element (d q + r + j - padding) / d, where that is whole.
+        """
+        d = self.image_dilation
+        places = [-(-n // step) for n, step in zip(self.places, d, strict=True)]
+        ys = []
+        for phase in itertools.product(*(range(step) for step in d)):
+            first = [(low - r) % step for r, step, (low, _) in zip(phase, d, self.padding, strict=True)]
+            window = [len(range(j, n, step)) for j, n, step in zip(first, self.window, d, strict=True)]
+            low = [
+                (before - r - j) // step
+                for r, j, step, (before, _) in zip(phase, first, d, self.padding, strict=True)
+            ]
+            sides = zip(low, places, window, shape(x)[1:-1], strict=True)
+            padding = [(before, n + taps - 1 - size - before) for before, n, taps, size in sides]
+            ones = [1] * len(d)
+            part = replace(self, window=window, places=places, image_dilation=ones, padding=padding)
+            taps = b.slice(w, [*first, 0, 0], shape(w), [*d, 1, 1]) if 0 not in window else None
+            sizes = [shape(x)[0], *places, shape(w)[-1]]
+            y = b.constant(0, with_shape(x.type, sizes)) if taps is None else part._product(b, x, taps)
+            ys.append(b.reshape(y, [sizes[0], 1, *sizes[1:]]))
+        return self._interleaved(b, b.concatenate(ys, 1), places)
+
+    def _interleaved(self, b: Emitter, y: Any, places: list[int]) -> Any:
+        """From (batch, phases, places / dilation..., features) to (batch, places..., features)."""
+        d, rank = self.image_dilation, len(places)
+        batch, features = shape(y)[0], shape(y)[-1]
+        y = b.reshape(y, [batch, *d, *places, features])
+        pairs = [v for i in range(rank) for v in (1 + rank + i, 1 + i)]
+        y = b.transpose(y, [0, *pairs, 1 + 2 * rank])
+        y = b.reshape(y, [batch, *(n * step for n, step in zip(places, d, strict=True)), features])
+        return b.slice(y, [0] * (rank + 2), [batch, *self.places, features], [1] * (rank + 2))
+
+    def _product(self, b: Emitter, x: Any, w: Any) -> Any:
+        """The result as (batch, places..., features), from x so, and w as (window..., features, results)."""
+        batch, features, outputs = shape(x)[0], shape(x)[-1], shape(w)[-1]
         patches = self._patches(b, self._padded(b, x))
         places, window = math.prod(self.places), math.prod(self.window)
         # Behind a barrier, since IREE would fuse the slices into the product, which then is no longer one.
@@ -85,9 +126,7 @@ class Convolution:
         else:
             patches, w = b.barrier(patches, b.reshape(w, [window, features, outputs]))
             y = b.dot_general(patches, w, ((), ()), ((1, 3), (0, 1)), {})
-        y = b.reshape(y, [batch, *self.places, outputs])
-        order = [n.output_batch_dimension, *n.output_spatial_dimensions, n.output_feature_dimension]
-        return b.transpose(y, np.argsort(order))
+        return b.reshape(y, [batch, *self.places, outputs])
 
     def _padded(self, b: Emitter, x: Any) -> Any:
         """The image with its holes and its edges."""

@@ -183,6 +183,13 @@ CONVOLUTIONS = {
         "[b, f, 0, 1]x[i, o, 0, 1]->[b, f, 0, 1]",
         "pad = [[2, 1], [2, 1]], lhs_dilate = [2, 2], reverse = [true, true]",
     ),
+    "few_taps": Convolved(
+        "3x10x9x32",
+        "2x3x32x32",
+        "3x26x24x32",
+        "[b, 0, 1, f]x[0, 1, i, o]->[b, 0, 1, f]",
+        "pad = [[-2, 1], [1, 0]], lhs_dilate = [3, 3]",
+    ),
     "of_kernel": Convolved(
         "4x8x32x32",
         "4x16x16x16",
