@@ -14,7 +14,6 @@ from tiduc.passes.iree.emitter import Emitter
 from tiduc.passes.iree.linear_algebra.jacobi import Pairs, Rotation, sweeps
 from tiduc.passes.iree.linear_algebra.matrices import (
     adjoint,
-    as_element,
     batched,
     checked,
     diagonal,
@@ -23,9 +22,7 @@ from tiduc.passes.iree.linear_algebra.matrices import (
     in_order,
     is_lower,
     largest,
-    masked,
     on_diagonal,
-    places,
     quotient,
     restored,
     scale,
@@ -34,7 +31,6 @@ from tiduc.passes.iree.linear_algebra.matrices import (
     sorted_by,
     spread,
     squares,
-    summed,
     unsettled,
 )
 from tiduc.passes.iree.refused import refused
@@ -71,34 +67,29 @@ def _decomposed(b: Emitter, op: Any, lower: bool, vectors: bool) -> list[Any]:
 
 def _of(b: Emitter, x: Any) -> tuple[Any, Any, Any]:
     """Vectors, values and `info` of Hermitian matrices; they are scaled to entries of about one."""
-    count, n, _ = shape(x)
+    n = shape(x)[1]
     unit = scale(b, largest(b, sizes(b, x), [1, 2]))
     x = quotient(b, x, everywhere(b, unit, x))
     total = b.reduce_sum(squares(b, x), [1, 2])
     over = b.select(b.compare(total, b.zeros_like(total), "EQ"), b.constant(1, total), total)
-    vh = b.select(on_diagonal(b, x), b.constant(1, x), b.zeros_like(x))
+    own = on_diagonal(b, x)
+    w = b.real(diagonal(b, x))
+    vh = b.select(own, b.constant(1, x), b.zeros_like(x))
 
-    def turn(b: Emitter, pairs: Pairs, carries: Sequence[Any]) -> Sequence[Any]:
-        measured, x, vh = carries
-        x, vh = _turned(b, pairs, x, vh)
-        off = b.select(on_diagonal(b, x), b.zeros_like(b.real(x)), squares(b, x))
-        return [b.divide(b.reduce_sum(off, [1, 2]), over), x, vh]
+    def measure(b: Emitter, carries: Sequence[Any]) -> Any:
+        return b.divide(b.reduce_sum(squares(b, carries[1]), [1, 2]), over)
 
     most = epsilon(x) ** 2
-    x, vh, last = sweeps(b, n, most, [x, vh], b.zeros_like(total), turn)
-    w = b.multiply(b.real(diagonal(b, x)), spread(b, unit, [0], b.real(diagonal(b, x))))
+    w, _, vh, last = sweeps(b, n, most, [w, b.select(own, b.zeros_like(x), x), vh], measure, _turned)
+    w = b.multiply(w, spread(b, unit, [0], w))
     order = in_order(b, w)
     return adjoint(b, sorted_by(b, order, vh)), sorted_by(b, order, w), unsettled(b, last, most, total)
 
 
-def _turned(b: Emitter, pairs: Pairs, x: Any, vh: Any) -> tuple[Any, Any]:
-    """One round: rows of x, and of its adjoint, which is columns; then what became of these is set as it should be."""
-    own, partner = places(b, x, 2), pairs.places(b, x)
-    coupling = summed(b, masked(b, b.compare(own, partner, "EQ"), x), [2])
-    entries = b.real(diagonal(b, x))
-    rotation = Rotation(b, pairs, entries, pairs.agreed(b, coupling))
-    turned = rotation.of(b, adjoint(b, rotation.of(b, x)))
-    away = b.and_(b.compare(own, partner, "EQ"), b.compare(places(b, x, 1), partner, "NE"))
-    turned = b.select(away, b.zeros_like(x), turned)
-    entries = as_element(b, b.add(entries, rotation.change), x)
-    return b.select(on_diagonal(b, x), spread(b, entries, [0, 1], x), turned), rotation.of(b, vh)
+def _turned(b: Emitter, pairs: Pairs, carries: Sequence[Any]) -> Sequence[Any]:
+    """One round, of the diagonal, of what is beside it, rows and columns, and of the vectors."""
+    w, x, vh = carries
+    rotation = Rotation(b, pairs, w, pairs.agreed(b, pairs.entries_of(b, x)))
+    turned = rotation.of_columns(b, rotation.of(b, x))
+    turned = b.select(pairs.met(b, x), b.zeros_like(x), turned)
+    return [b.add(w, rotation.change), turned, rotation.of(b, vh)]

@@ -14,11 +14,13 @@ from typing import Any
 from torch_mlir import ir
 from torch_mlir._mlir_libs import _stablehlo as hlo
 
-from tiduc.dialect.types import rank, shape, with_element
+from tiduc.dialect.types import rank, shape, with_element, with_shape
 from tiduc.passes.iree.emitter import Emitter, signless
 from tiduc.passes.iree.linear_algebra.matrices import (
     as_element,
     as_scalar,
+    on_diagonal,
+    places,
     quotient,
     squares,
 )
@@ -27,6 +29,7 @@ SWEEPS = 60
 """More than any matrix is known to take: about ten are usual."""
 
 Round = Callable[[Emitter, "Pairs", Sequence[Any]], Sequence[Any]]
+Measure = Callable[[Emitter, Sequence[Any]], Any]
 
 
 class Pairs:
@@ -62,17 +65,32 @@ class Pairs:
         numbers = hlo.GatherDimensionNumbers.get(offsets, [1], [], [], [1], 1)
         return b.gather(x, b.reshape(self.other, [n, 1]), numbers, [count, 1, *more], x.type)
 
-    def places(self, b: Emitter, x: Any) -> Any:
-        """The partners' numbers, along the rows of matrices."""
-        return b.broadcast_in_dim(self.other, [1], with_element(x.type, signless(32)))
+    def columns_of(self, b: Emitter, x: Any) -> Any:
+        """The partners' columns."""
+        count, n, _ = shape(x)
+        numbers = hlo.GatherDimensionNumbers.get([0, 1], [2], [], [], [2], 1)
+        return b.gather(x, b.reshape(self.other, [n, 1]), numbers, [count, n, 1], x.type)
+
+    def entries_of(self, b: Emitter, x: Any) -> Any:
+        """The entry in each row and its partner's column."""
+        count, n, _ = shape(x)
+        numbers = hlo.GatherDimensionNumbers.get([0], [1, 2], [], [], [1, 2], 1)
+        indices = b.concatenate([b.reshape(y, [n, 1]) for y in (self.own, self.other)], 1)
+        return b.gather(x, indices, numbers, [count, 1, 1], with_shape(x.type, [count, n]))
+
+    def met(self, b: Emitter, x: Any) -> Any:
+        """The entries that a round makes zero: in each row and its partner's column, or the diagonal."""
+        other = b.broadcast_in_dim(self.other, [1], with_element(x.type, signless(32)))
+        column = places(b, x, 2)
+        return b.or_(on_diagonal(b, x), b.compare(other, column, "EQ"))
 
 
 def sweeps(
-    b: Emitter, n: int, most: float, initial: Sequence[Any], measure: Any, turn: Round
+    b: Emitter, n: int, most: float, initial: Sequence[Any], measure: Measure, turn: Round
 ) -> tuple[Any, ...]:
-    """The carries, and for each batch what the measure was in the last sweep: those until it is at most `most`.
+    """The carries after as many sweeps as it takes for their measure, one a batch, to be at most `most`, and it.
 
-    `measure` begins as zeros; `turn` gives the carries after a round, and the greatest measure in this sweep so far.
+    `turn` gives the carries after a round.
     """
     i32 = as_scalar(b, 0).type
 
@@ -88,11 +106,11 @@ def sweeps(
         def inner(b: Emitter, r: Any, *carries: Any) -> Sequence[Any]:
             return turn(b, Pairs(b, r, n), carries)
 
-        measured, *after = b.for_(n, [b.zeros_like(last), *carries], inner)
-        return [b.add(sweep, b.constant(1, sweep)), measured, *after]
+        after = b.for_(n, carries, inner)
+        return [b.add(sweep, b.constant(1, sweep)), measure(b, after), *after]
 
-    started = b.add(measure, b.constant(1, measure))
-    _, last, *carries = b.while_([b.constant(0, i32), started, *initial], goes_on, body)
+    start = [b.constant(0, i32), measure(b, initial), *initial]
+    _, last, *carries = b.while_(start, goes_on, body)
     return (*carries, last)
 
 
@@ -125,3 +143,8 @@ class Rotation:
         """The rows of x turned: by c - 1 in place of c, so that small angles, of which there are many, round less."""
         less, sine = (b.broadcast_in_dim(v, [0, 1], x.type) for v in (self.less, self.sine))
         return b.add(x, b.subtract(b.multiply(sine, self.pairs.of(b, x)), b.multiply(less, x)))
+
+    def of_columns(self, b: Emitter, x: Any) -> Any:
+        """The columns of x turned, by the adjoint."""
+        less, sine = (b.broadcast_in_dim(v, [0, 2], x.type) for v in (self.less, b.conj(self.sine)))
+        return b.add(x, b.subtract(b.multiply(sine, self.pairs.columns_of(b, x)), b.multiply(less, x)))

@@ -112,6 +112,12 @@ def diagonal(b: Emitter, x: Any) -> Any:
     return summed(b, masked(b, on_diagonal(b, x), x), [2])
 
 
+def ones(b: Emitter, where: Any, like: Any) -> Any:
+    """One there, and zero elsewhere, of the elements of another value; Vulkan has no conversion of predicates."""
+    type_ = with_element(where.type, element(like))
+    return b.select(where, b.constant(1, type_), b.constant(0, type_))
+
+
 def summed(b: Emitter, x: Any, dimensions: Sequence[int]) -> Any:
     """Sums along dimensions: of complex numbers by parts, since a complex zero to begin with is no constant in IREE."""
     if not is_complex(x):
@@ -236,7 +242,7 @@ def sorted_by(b: Emitter, order: Any, x: Any) -> Any:
     """Numbers, or rows of matrices, in the order that permutations give."""
     if len(shape(x)) == 2:
         return b.reduce_sum(masked(b, order, spread(b, x, [0, 2], order)), [2])
-    return product(b, b.convert(order, element(x)), x)
+    return product(b, ones(b, order, x), x)
 
 
 def swapped_places(b: Emitter, x: Any, p: Any, j: Any) -> Any:

@@ -10,7 +10,7 @@ from typing import Any
 
 from torch_mlir import ir
 
-from tiduc.dialect.types import element, is_complex, is_empty, shape, with_element, with_shape
+from tiduc.dialect.types import is_complex, is_empty, shape, with_element, with_shape
 from tiduc.passes.iree.calls import legalize_call
 from tiduc.passes.iree.emitter import Emitter, signless
 from tiduc.passes.iree.linear_algebra.matrices import (
@@ -23,6 +23,7 @@ from tiduc.passes.iree.linear_algebra.matrices import (
     everywhere,
     largest,
     masked,
+    ones,
     places,
     product,
     quotient,
@@ -200,8 +201,7 @@ def columns_of_q(b: Emitter, qr: Any, taus: Any, count: int) -> Any:
     batch, m, _ = shape(qr)
     unit = ir.RankedTensorType.get([batch, m, count], signless(1))
     row, column = (b.iota(i, with_element(unit, signless(32))) for i in (1, 2))
-    ones = b.compare(row, column, "EQ")
-    return reflected(b, qr, taus, b.convert(ones, element(qr)), turned=False)
+    return reflected(b, qr, taus, ones(b, b.compare(row, column, "EQ"), qr), turned=False)
 
 
 def reflected(b: Emitter, qr: Any, taus: Any, c: Any, turned: bool) -> Any:

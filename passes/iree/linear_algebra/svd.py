@@ -27,8 +27,8 @@ from tiduc.passes.iree.linear_algebra.matrices import (
     everywhere,
     in_order,
     largest,
-    masked,
     on_diagonal,
+    product,
     quotient,
     resized,
     restored,
@@ -126,12 +126,11 @@ def _orthogonal(b: Emitter, rows: Any, vectors: bool) -> tuple[Any, Any, Any, An
     most = TOLERANCE * math.sqrt(m) * epsilon(rows)
 
     def turn(b: Emitter, pairs: Pairs, carries: Sequence[Any]) -> Sequence[Any]:
-        measured, *turned = carries
-        rotation, cosines = _rotation(b, pairs, turned[0], most)
-        return [b.maximum(measured, largest(b, cosines, [1])), *[rotation.of(b, x) for x in turned]]
+        rotation = _rotation(b, pairs, carries[0])
+        return [rotation.of(b, x) for x in carries]
 
     initial = [rows, *([_unit(b, rows)] if vectors else [])]
-    rows, *of_v, last = sweeps(b, n, most, initial, b.zeros_like(total), turn)
+    rows, *of_v, last = sweeps(b, n, most, initial, _largest_cosine, turn)
     lengths = _lengths(b, rows)
     order = in_order(b, lengths, descending=True)
     s = sorted_by(b, order, b.multiply(lengths, everywhere(b, unit, lengths)))
@@ -139,18 +138,23 @@ def _orthogonal(b: Emitter, rows: Any, vectors: bool) -> tuple[Any, Any, Any, An
     return sorted_by(b, order, rows), s, vh, unsettled(b, last, most, total)
 
 
-def _rotation(b: Emitter, pairs: Pairs, rows: Any, most: float) -> tuple[Rotation, Any]:
-    """What makes pairs of rows orthogonal, and the cosines of their angles, of which those above `most` count."""
+def _largest_cosine(b: Emitter, carries: Sequence[Any]) -> Any:
+    """How far from orthogonal the rows are: the largest of the angles' cosines."""
+    rows = carries[0]
+    gram = product(b, rows, adjoint(b, rows))
+    size = b.sqrt(squares(b, gram))
+    lengths = b.sqrt(diagonal(b, b.real(gram)))
+    both = b.multiply(spread(b, lengths, [0, 1], size), spread(b, lengths, [0, 2], size))
+    none = b.or_(on_diagonal(b, both), b.compare(both, b.zeros_like(both), "EQ"))
+    cosines = b.divide(size, b.select(none, b.constant(1, both), both))
+    return largest(b, b.select(none, b.zeros_like(cosines), cosines), [1, 2])
+
+
+def _rotation(b: Emitter, pairs: Pairs, rows: Any) -> Rotation:
+    """What makes pairs of rows orthogonal."""
     entries = b.reduce_sum(squares(b, rows), [2])
     coupling = summed(b, b.multiply(rows, b.conj(pairs.of(b, rows))), [2])
-    coupling = pairs.agreed(b, coupling)
-    lengths = b.sqrt(entries)
-    both = b.multiply(lengths, pairs.of(b, lengths))
-    none = b.or_(pairs.alone(b, both), b.compare(both, b.zeros_like(both), "EQ"))
-    cosines = b.divide(b.sqrt(squares(b, coupling)), b.select(none, b.constant(1, both), both))
-    cosines = b.select(none, b.zeros_like(cosines), cosines)
-    counts = b.compare(cosines, b.constant(most, cosines), "GT")
-    return Rotation(b, pairs, entries, masked(b, counts, coupling)), cosines
+    return Rotation(b, pairs, entries, pairs.agreed(b, coupling))
 
 
 def _lengths(b: Emitter, rows: Any) -> Any:
