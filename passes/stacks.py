@@ -11,7 +11,7 @@ from tiduc.dialect.types import bits
 from tiduc.passes.clusters import Cluster, Member, Scope, give_results
 from tiduc.passes.records import Records
 from tiduc.passes.slots import release
-from tiduc.passes.steps import Place, Step, index_type, members_of, new_input, step
+from tiduc.passes.steps import Place, Step, index_type, members_of, new_input, step, unchanged
 from tiduc.passes.whiles import emit_while
 
 LIMIT = 2**28
@@ -145,10 +145,12 @@ def _give_invariants(scope: Scope, cluster: Cluster) -> None:
     for member in cluster.members:
         for op in member.ops:
             record = scope.record_of[op]
-            first = len(record.inits) + len(record.sequences)
+            first, idle = len(record.inits) + len(record.sequences), unchanged(record)
             for y, j in zip(op.results, record.results, strict=True):
                 if j < 0:
                     scope.local[y] = scope.local[record.operands[first + ~j]]
+                elif j in idle:
+                    scope.local[y] = scope.local[record.inits[j]]
                 elif j in member.used and y.type.has_static_shape and 0 in y.type.shape:
                     scope.local[y] = scope.b.zero(y.type)
 
@@ -231,7 +233,10 @@ def _condition(scope: Scope, cluster: Cluster, member: Member, made: Step, count
 
     def emit(b: Any, of: dict[Value, Value]) -> Value:
         if leader.cond is not None:
-            own = [of[made.carries[member, i]] for i in range(len(leader.inits))]
+            own = [
+                of[made.carries[member, i] if (member, i) in made.carries else made.outside[scope.local[x]]]
+                for i, x in enumerate(leader.inits)
+            ]
             own += [of[made.outside[scope.local[x]]] for x in leader.invariants]
             return scope.inlined(b, leader.cond, own)[0]
         number = of[made.number]

@@ -6,7 +6,7 @@ from typing import Any
 
 from torch_mlir import ir
 
-from tiduc.dialect.control import element_type
+from tiduc.dialect.control import Loop, element_type
 from tiduc.dialect.graph import Value
 from tiduc.dialect.types import shape
 from tiduc.passes.close import inline
@@ -85,18 +85,29 @@ def step(scope: Scope, members: Sequence[Member]) -> Step:
     made = Step(b, new_input(b, index_type()), {}, {}, {}, {})
     for member in members:
         record, first = member.record, len(b.graph.definitions)
-        n = len(record.inits)
+        n, idle = len(record.inits), unchanged(record)
         for i, x in enumerate(record.inits):
-            made.carries[member, i] = new_input(b, x.type)
-        own = [made.carries[member, i] for i in range(n)]
-        made.backwards.update(dict.fromkeys(own, record.reverse))
+            if i not in idle:
+                made.carries[member, i] = new_input(b, x.type)
+                made.backwards[made.carries[member, i]] = record.reverse
+        own = [
+            made.taken(scope.local[x]) if i in idle else made.carries[member, i]
+            for i, x in enumerate(record.inits)
+        ]
         own += [_element(scope, made, x) for x in record.sequences]
         own += [made.taken(scope.local[x]) for x in record.invariants]
         for i, y in enumerate(scope.inlined(b, record.body, own)):
-            (made.nexts if i < n else made.elements)[member, i] = y
+            if i not in idle:
+                (made.nexts if i < n else made.elements)[member, i] = y
         for op in b.graph.definitions[first:]:
             made.backwards.update(dict.fromkeys(op.results, record.reverse))
     return made
+
+
+def unchanged(loop: Loop) -> set[int]:
+    """The carries that no iteration changes, such as the cotangent of a sum over the iterations: no carries at all."""
+    inputs = list(loop.body.inputs.values())[: len(loop.inits)]
+    return {i for i, (x, y) in enumerate(zip(inputs, loop.body.outputs, strict=False)) if x is y}
 
 
 def _element(scope: Scope, made: Step, x: Value) -> Value:

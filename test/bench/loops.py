@@ -4,8 +4,8 @@ First, how long they take: for a scan over a sequence, an RNN and an LSTM, our g
 both compiled by XLA, at two lengths; the programs take turns. The time of one iteration stays the same where nothing
 is copied that an iteration does not change.
 
-Then, what they keep: for one loop, the gradient with stacks, with checkpoints of sqrt n and of log n iterations, its
-time and the most memory that XLA allots to temporary buffers.
+Then, what they keep: for one loop, the gradient and its gradient, reverse over reverse, with stacks, with checkpoints
+of sqrt n and of log n iterations, their time and the most memory that XLA allots to temporary buffers.
 
     us/iteration          the median time of a call over the number of iterations, in microseconds
     ours/JAX's            our gradient's time over that of JAX's: below 1, ours is faster
@@ -58,14 +58,19 @@ def main() -> None:
             times = medians({k: by_xla(text, arguments) for k, text in texts.items()}, chosen.rounds)
             cells = "".join(f"{times[k] / length:12.3f}" for k in texts)
             print(f"{name:10}{length:12}{cells}{times['ours'] / times[JAX]:12.2f}", flush=True)
-    print(f"\n{'memory':10}{'length':>8}{'us/iteration':>14}{'MB':>10}")
+    print(f"\n{'memory':10}{'order':>6}{'length':>8}{'us/iteration':>14}{'MB':>10}")
     for length in chosen.lengths:
         arguments = inputs("rnn", length)
-        program = tiduc.load(exported(PROGRAMS["rnn"], arguments)).grad()
-        for memory in ("stack", "sqrt", "log"):
-            text = replace(program, loop_memory=memory).text
-            took = medians({memory: by_xla(text, arguments)}, max(chosen.rounds // 4, 1))[memory]
-            print(f"{memory:10}{length:8}{took / length:14.3f}{megabytes(text):10.3f}", flush=True)
+        gradient = tiduc.load(exported(PROGRAMS["rnn"], arguments)).grad()
+        for order, program, given in (
+            (1, gradient, arguments),
+            (2, gradient.vjp(), [*arguments, *arguments]),
+        ):
+            for memory in ("stack", "sqrt", "log"):
+                text = replace(program, loop_memory=memory).text
+                took = medians({memory: by_xla(text, given)}, max(chosen.rounds // 4, 1))[memory]
+                cells = f"{memory:10}{order:6}{length:8}{took / length:14.3f}{megabytes(text):10.3f}"
+                print(cells, flush=True)
 
 
 def exported(function: Callable[..., Any], arguments: Sequence[Any]) -> str:
