@@ -40,9 +40,12 @@ from stablehlo_programs import agree, holds_denormals, pairs_returned, programs,
 from tiduc.dialect.context import parse, stage
 from tiduc.dialect.errors import CompileError, TiducError
 from tiduc.passes.iree import legalize_for_iree
-from tiduc.runtime.compile import compile_module
+from tiduc.passes.iree.convolution import convolutions_to_products
+from tiduc.passes.iree.loops import loops_to_kernels
+from tiduc.runtime.compile import Source, compile_module, compile_source
 from tiduc.runtime.process import Limits
 from tiduc.runtime.run import Executable
+from tiduc.runtime.targets import KERNELS
 
 CATEGORIES = ("ok", "compiled", "refused", "rejected", "flushed", "wrong", "crash", "hang", "n/a")
 SECONDS = 90  # a file
@@ -60,13 +63,14 @@ class Program:
     kinds: list[str]
     found: Found
     place: int
+    source: Source | None  # where it is not compiled as the module's text
 
 
 def outcomes(files: list[str], plain: bool, target: str) -> dict[str, Found]:
     """What came out of files, compiled together."""
     found: dict[str, Found] = {}
     ready = [program for file in files for program in _prepared(file, found, plain, target)]
-    texts = [renamed(program.module, f"main_{i}") for i, program in enumerate(ready)]
+    texts = [None if one.source else renamed(one.module, f"main_{i}") for i, one in enumerate(ready)]
     alone = [program for program, text in zip(ready, texts, strict=True) if text is None]
     together = [(f"main_{i}", program) for i, program in enumerate(ready) if texts[i] is not None]
     if together:
@@ -98,11 +102,27 @@ def _prepared(file: str, found: dict[str, Found], plain: bool, target: str) -> I
         kinds = take_kinds(module)
         try:
             if not plain:
-                legalize_for_iree(module, cpu=target.startswith("cpu"))
+                source = _legalized(module, target)
         except TiducError as error:
             rows[i] = ("refused", str(error)[:300])
         else:
-            yield Program(module, kinds, rows, i)
+            yield Program(module, kinds, rows, i, None if plain else source)
+
+
+@stage
+def _legalized(module: Any, target: str) -> Source | None:
+    """Does what `tiduc compile` does for a target; the source of a module in which loops are kernels."""
+    cpu = target.startswith("cpu")
+    if cpu:
+        convolutions_to_products(module.operation)
+    legalize_for_iree(module, cpu)
+    if target != "cpu":
+        return None
+    kernels = module.operation.clone().operation
+    if not loops_to_kernels(kernels):
+        return None
+    texts = (str(op.get_asm(assume_verified=True)) for op in (kernels, module.operation))
+    return Source(next(texts), target, flags=KERNELS, otherwise=Source(next(texts), target))
 
 
 def _compiled(text: str, target: str) -> bytes:
@@ -111,7 +131,10 @@ def _compiled(text: str, target: str) -> bytes:
 
 def _by_itself(program: Program, target: str) -> tuple[str, str]:
     try:
-        vmfb = _compiled(stage(str)(program.module), target)
+        if program.source is not None:
+            vmfb = compile_source(program.source, Limits(seconds=SECONDS), cached=False)
+        else:
+            vmfb = _compiled(stage(str)(program.module), target)
     except CompileError as error:
         words = str(error)[:300]
         return (
