@@ -59,12 +59,16 @@ def select_and_scatter(b: Emitter, op: Any) -> Sequence[Any] | None:
 
 @legalize("stablehlo.reduce_window")
 def reduce_window(b: Emitter, op: Any) -> Sequence[Any] | None:
-    """Padded ones of unsigned integers and complex<f64> do not compile: padded before.
+    """Padded ones of unsigned integers and complex<f64> do not compile: padded before. Of constants, wrong: a barrier.
 
-    Nor do elements compile that the only window does not reach.
+    Nor do elements compile that the only window does not reach. An average counts the elements of its windows by a sum
+    over ones, of which IREE's CPU code gets a few.
     """
     drop_excess(b, op)
     count, name = len(op.results), "padding"
+    for i, x in enumerate(list(op.operands)[:count]):
+        if _is_constant(x):
+            op.operands[i] = b.barrier(x)[0]
     xs, inits = list(op.operands)[:count], list(op.operands)[count:]
     odd = any(is_unsigned(x) or is_complex(x) and bits(x) == 128 for x in xs)
     if (
@@ -88,6 +92,13 @@ def reduce_window(b: Emitter, op: Any) -> Sequence[Any] | None:
         )
     ]
     return b.emit_all(op.name, [*padded, *inits], [y.type for y in op.results], attributes, regions)
+
+
+def _is_constant(x: Any) -> bool:
+    """The value is a constant, or the same number as one everywhere."""
+    while isinstance(x, ir.OpResult) and x.owner.name in ("stablehlo.broadcast_in_dim", "stablehlo.reshape"):
+        x = x.owner.operands[0]
+    return isinstance(x, ir.OpResult) and x.owner.name == "stablehlo.constant"
 
 
 @legalize("stablehlo.reverse")

@@ -285,6 +285,7 @@ UNSAFE = {
     ),
 }
 
+WRONG |= windows.WRONG
 REJECTED |= windows.REJECTED | loops.REJECTED
 UNSAFE |= loops.UNSAFE
 CASES = WRONG | REJECTED | UNSAFE

@@ -22,6 +22,24 @@ def chosen(x: Array, source: Array) -> Array:
 
 SOURCE = RNG.integers(1, 9, (3, 3)).astype(np.float32)
 
+WRONG = {
+    "reduce_window_ones": Case(
+        "reduce_window",
+        "(%x: tensor<1x1xf32>) -> tensor<1x1xf32>",
+        """%zero = stablehlo.constant dense<0.0> : tensor<f32>
+        %one = stablehlo.constant dense<1.0> : tensor<8x8xf32>
+        %0 = "stablehlo.reduce_window"(%one, %zero) <{window_dimensions = array<i64: 8, 8>}> ({
+          ^bb0(%a: tensor<f32>, %b: tensor<f32>):
+            %p = stablehlo.add %a, %b : tensor<f32>
+            stablehlo.return %p : tensor<f32>
+          }) : (tensor<8x8xf32>, tensor<f32>) -> tensor<1x1xf32>
+        %1 = stablehlo.multiply %0, %x : tensor<1x1xf32>
+        return %1 : tensor<1x1xf32>""",
+        (np.ones((1, 1), np.float32),),
+        np.full((1, 1), 64, np.float32),
+    ),
+}
+
 REJECTED = {
     "select_and_scatter": Case(
         "select_and_scatter",

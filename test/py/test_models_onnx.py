@@ -106,6 +106,15 @@ def test_the_vjp_is_that_of_jax(
         np.testing.assert_allclose(array, expected, rtol=1e-5, atol=2e-5, err_msg=name)
 
 
+def test_an_average_over_windows() -> None:
+    """torch-mlir counts the elements of each window by another window, over ones."""
+    proto = model([helper.make_node("GlobalAveragePool", ["x"], ["y"])], {}, [2, 3, 8, 8], [2, 3, 1, 1])
+    x, seed = draw(2, 3, 8, 8), draw(2, 3, 1, 1)
+    y, dx = tiduc.from_onnx(proto).vjp().compile()(x, seed)
+    np.testing.assert_allclose(y, x.mean((2, 3), keepdims=True), rtol=1e-5, atol=1e-6)
+    np.testing.assert_allclose(dx, np.broadcast_to(seed / 64, x.shape), rtol=1e-5, atol=1e-6)
+
+
 def test_weights_may_stay_constants() -> None:
     program = tiduc.from_onnx(mlp())
     assert str(program.signature) == "(x: 3x4xf32) -> (y: 3x2xf32)"
