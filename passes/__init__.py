@@ -2,6 +2,9 @@
 
 from tiduc.passes import mlir_passes
 from tiduc.passes.iree import legalize_for_iree
+from tiduc.passes.iree.barriers import barriers_at_reductions
+from tiduc.passes.iree.convolution import convolutions_to_products
+from tiduc.passes.iree.loops import loops_to_kernels
 from tiduc.passes.textual import Option, Pass
 
 _GRAPH = "the graph, by symbol; by default @main, or the only one that is not linear"
@@ -112,6 +115,21 @@ PASSES: dict[str, Pass] = {
             "Rewrites what IREE rejects or gets wrong in functions of StableHLO, and refuses what cannot be helped.",
             legalize_for_iree,
             (Option("cpu", "bool", "the target is a CPU; true by default"),),
+        ),
+        Pass(
+            "tidu-convolutions-to-products",
+            "Makes products of matrices of the convolutions that IREE's code for CPUs is slow at.",
+            convolutions_to_products,
+        ),
+        Pass(
+            "tidu-barriers-at-reductions",
+            "Has what is dear to compute, and reduced, computed once, behind a barrier.",
+            barriers_at_reductions,
+        ),
+        Pass(
+            "tidu-loops-to-kernels",
+            "Puts loops over small arrays into one dispatch each, for CPUs; after tidu-legalize-for-iree.",
+            loops_to_kernels,
         ),
     )
 }

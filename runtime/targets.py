@@ -84,7 +84,7 @@ TARGETS: dict[str, Target] = {
     for target in (
         Target(
             "cpu",
-            "this machine's CPU, one thread, the cheapest call; cpu:generic for any CPU of its kind",
+            "this machine's CPU: one thread, or all cores for much work; cpu:generic for any CPU of its kind",
             _SHARED,
             "local-sync",
             variant=_CPU_FLAG,
@@ -94,7 +94,7 @@ TARGETS: dict[str, Target] = {
         ),
         Target(
             "cpu-threads",
-            "this machine's CPU, all cores: for large arrays",
+            "this machine's CPU, all cores in any case",
             _SHARED,
             "local-task",
             variant=_CPU_FLAG,

@@ -8,6 +8,7 @@ from tiduc.dialect.constants import has_resources
 from tiduc.dialect.context import stage
 from tiduc.emit import bytecode
 from tiduc.passes.iree import legalize_for_iree
+from tiduc.passes.iree.barriers import barriers_at_reductions
 from tiduc.passes.iree.convolution import convolutions_to_products
 from tiduc.passes.iree.loops import loops_to_kernels
 from tiduc.passes.iree.work import work
@@ -33,6 +34,7 @@ def source_of(program: "Program", target: str) -> Source:
     module = program.module.operation.clone().operation
     if cpu:
         convolutions_to_products(module)
+        barriers_at_reductions(module)
     legalize_for_iree(module, cpu)
     name = f"@{program.name}"
     if not cpu:
