@@ -139,11 +139,17 @@ def _orthogonal(b: Emitter, rows: Any, vectors: bool) -> tuple[Any, Any, Any, An
 
 
 def _largest_cosine(b: Emitter, carries: Sequence[Any]) -> Any:
-    """How far from orthogonal the rows are: the largest of the angles' cosines."""
+    """How far from orthogonal the rows are: the largest of the angles' cosines.
+
+    Rows that are roundings of the longest one count as if they were longer: theirs need not be orthogonal.
+    """
     rows = carries[0]
     gram = product(b, rows, adjoint(b, rows))
     size = b.sqrt(squares(b, gram))
     lengths = b.sqrt(diagonal(b, b.real(gram)))
+    least = b.reshape(largest(b, lengths, [1]), [shape(rows)[0], 1])
+    least = b.multiply(least, b.constant(epsilon(rows), least))
+    lengths = b.maximum(lengths, everywhere(b, least, lengths))
     both = b.multiply(spread(b, lengths, [0, 1], size), spread(b, lengths, [0, 2], size))
     none = b.or_(on_diagonal(b, both), b.compare(both, b.zeros_like(both), "EQ"))
     cosines = b.divide(size, b.select(none, b.constant(1, both), both))

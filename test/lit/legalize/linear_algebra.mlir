@@ -1,0 +1,41 @@
+// RUN: tiduc opt %s --pass-pipeline='tidu-legalize-for-iree' | filecheck %s
+
+// A factorization is one loop over columns, and a step of it works on whole matrices.
+
+// CHECK-LABEL: @lu
+// CHECK-NOT:   custom_call
+// CHECK:       %[[LU:.*]]:4 = stablehlo.while({{.*}} = %arg0,
+// CHECK:         stablehlo.reduce({{.*}} applies stablehlo.maximum across dimensions = [1] : (tensor<2x5xf64>
+// CHECK:         stablehlo.multiply {{.*}} : tensor<2x5x3xf64>
+// CHECK:         stablehlo.subtract {{.*}} : tensor<2x5x3xf64>
+// CHECK-NOT:   stablehlo.while
+// CHECK:       return %[[LU]]#1
+func.func @lu(%x: tensor<2x5x3xf64>) -> tensor<2x5x3xf64> {
+  %0:3 = stablehlo.custom_call @lapack_dgetrf_ffi(%x) {mhlo.backend_config = {}}
+    : (tensor<2x5x3xf64>) -> (tensor<2x5x3xf64>, tensor<2x3xi32>, tensor<2xi32>)
+  return %0#0 : tensor<2x5x3xf64>
+}
+
+// Large ones are done in blocks, each of which has a loop.
+
+// CHECK-LABEL: @blocks
+// CHECK:       stablehlo.while
+// CHECK:         stablehlo.dot_general {{.*}} : (tensor<1x128x128xf32>, tensor<1x128x32xf32>) -> tensor<1x128x32xf32>
+// CHECK:         stablehlo.while
+// CHECK:           stablehlo.sqrt {{.*}} : tensor<1x1x1xf32>
+// CHECK:       stablehlo.slice {{.*}} [0:1, 0:100, 0:100]
+func.func @blocks(%x: tensor<100x100xf32>) -> tensor<100x100xf32> {
+  %0 = stablehlo.cholesky %x, lower = true : tensor<100x100xf32>
+  return %0 : tensor<100x100xf32>
+}
+
+// Vectors that are not asked for are not computed.
+
+// CHECK-LABEL: @values
+// CHECK:       stablehlo.while({{.*}}) : tensor<i32>, tensor<1xf32>, tensor<1x3x4xf32>
+// CHECK:       stablehlo.while({{.*}}) : tensor<i32>, tensor<1x3x4xf32>
+func.func @values(%x: tensor<4x3xf32>) -> tensor<3xf32> {
+  %0:5 = stablehlo.custom_call @lapack_sgesdd_ffi(%x) {mhlo.backend_config = {mode = 78 : ui8}} : (tensor<4x3xf32>)
+    -> (tensor<4x3xf32>, tensor<3xf32>, tensor<4x3xf32>, tensor<3x3xf32>, tensor<i32>)
+  return %0#1 : tensor<3xf32>
+}
