@@ -21,6 +21,7 @@ from tiduc.dialect.control import (
     emit_loop,
     is_kept,
     loop,
+    only_vjp,
 )
 from tiduc.dialect.graph import Definition, Graph, Value
 from tiduc.dialect.types import element, rank, with_shape
@@ -36,7 +37,6 @@ from tiduc.passes.batching.table import batch, refuse
 
 Flags = tuple[bool, ...]
 
-refuse("its tangents are computed by nobody, only their transpose is", CALL_VJP)
 refuse("tuples have no batch", "stablehlo.tuple", "stablehlo.get_tuple_element")
 refuse(
     "it is not run k times for a batch",
@@ -51,6 +51,11 @@ refuse(
 def optimization_barrier(b: Any, op: Definition, x: Sequence[Any], at: Sequence[bool]) -> list[Any]:
     y = again(b, op, x, [v.type for v in x])
     return [v if flag else Unbatched(v) for v, flag in zip(y, at, strict=True)]
+
+
+@batch(CALL_VJP)
+def call_vjp(b: Any, op: Definition, x: Sequence[Any], at: Sequence[bool]) -> Sequence[Any]:
+    raise only_vjp(op)
 
 
 # ---- calls and branches ------------------------------------------------------------------------------------

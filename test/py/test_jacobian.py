@@ -15,7 +15,7 @@ from control_flow_programs import PROGRAMS, UNBOUNDED
 from numpy.typing import NDArray
 from xla import by_xla
 
-from tiduc.dialect.errors import RequestError
+from tiduc.dialect.errors import RequestError, Unsupported
 from tiduc.program import Program, load
 
 EXAMPLES = Path(__file__).resolve().parents[2] / "examples"
@@ -200,6 +200,50 @@ def test_control_flow(name: str) -> None:
     program = exported(function, arguments)
     for mode in ("forward", "reverse"):
         agree(program.jacobian(mode=mode), arguments, expected)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", [name for name in LOOPS if name != "ctc_like"])
+def test_control_flow_twice(name: str) -> None:
+    function, arguments = {**PROGRAMS, **UNBOUNDED}[name]
+    wrt = floats(arguments)
+
+    def differentiable(*values: Any) -> Any:
+        return [y for y in jax.tree.leaves(function(*values)) if np.issubdtype(y.dtype, np.floating)]
+
+    expected = leaves(jax.jacfwd(jax.jacfwd(differentiable, wrt), wrt), arguments)
+    program = exported(function, arguments)
+    agree(program.hessian(), arguments, expected)
+    agree(
+        program.laplacian(),
+        arguments,
+        traces(expected, len(program.laplacian().outputs), [arguments[i] for i in wrt]),
+    )
+
+
+OWN = """func.func private @f(%x: tensor<2xf64>) -> tensor<2xf64> attributes {tidu.vjp = @g} {
+  %0 = stablehlo.sine %x : tensor<2xf64>
+  return %0 : tensor<2xf64>
+}
+func.func private @g(%x: tensor<2xf64>, %ct: tensor<2xf64>) -> tensor<2xf64> {
+  %c = stablehlo.constant dense<10.0> : tensor<2xf64>
+  %0 = stablehlo.multiply %c, %ct : tensor<2xf64>
+  return %0 : tensor<2xf64>
+}
+func.func @main(%x: tensor<2xf64>) -> tensor<2xf64> {
+  %0 = call @f(%x) : (tensor<2xf64>) -> tensor<2xf64>
+  return %0 : tensor<2xf64>
+}"""
+
+
+def test_a_function_with_a_vjp_of_its_own() -> None:
+    """Called once for each cotangent; forward there is nothing to call."""
+    program = load(OWN)
+    agree(program.jacobian(mode="reverse"), [random(2)], [10 * np.eye(2)])
+    with pytest.raises(
+        Unsupported, match="the function's own derivative is the VJP @g; there is reverse mode"
+    ):
+        program.jacobian(mode="forward")
 
 
 def test_batches_of_directions() -> None:
