@@ -23,8 +23,16 @@ def clamped(b: Emitter, x: Any, limits: Sequence[int], dimension: int | None) ->
 
 @legalize("stablehlo.dynamic_slice", "stablehlo.dynamic_update_slice")
 def dynamic_slice(b: Emitter, op: Any) -> Sequence[Any] | None:
-    """Starts of fewer than 32 bits, and those without sign, are read and clamped as if they were others: widened."""
-    first = 2 if op.name == "stablehlo.dynamic_update_slice" else 1
+    """Starts of fewer than 32 bits, and those without sign, are read and clamped as if they were others: widened.
+
+    An integer that is put into an array comes from behind a barrier: between loops in loops the compiler makes it a
+    scalar, and an array of it again where there may be none.
+    """
+    first = 1
+    if op.name == "stablehlo.dynamic_update_slice":
+        first = 2
+        if _is_integer(op.operands[1]):
+            op.operands[1] = b.barrier(op.operands[1])[0]
     for i in range(first, len(op.operands)):
         start = op.operands[i]
         type_ = element(start)
@@ -34,6 +42,14 @@ def dynamic_slice(b: Emitter, op: Any) -> Sequence[Any] | None:
             start = b.minimum(start, b.constant(2**62, start))
         op.operands[i] = b.convert(start, signless(64 if type_.width >= 32 else 32))
     return None
+
+
+def _is_integer(x: Any) -> bool:
+    """It is an integer without dimensions, reshaped."""
+    if not isinstance(x.owner, ir.Operation | ir.OpView) or x.owner.operation.name != "stablehlo.reshape":
+        return False
+    of = x.owner.operation.operands[0].type
+    return not of.rank and isinstance(of.element_type, ir.IntegerType)
 
 
 @legalize("stablehlo.gather")

@@ -310,8 +310,13 @@ def test_on_iree(name: str) -> None:
     agree(both.compile()(*point), evaluate(both.text, point))
 
 
-def test_reverse_over_reverse_on_iree() -> None:
+@pytest.mark.parametrize("name", ["newton", "until_norm"])
+def test_reverse_over_reverse_on_iree(name: str) -> None:
     """Of a loop of unknown length, whose second transpose runs both of the first order again."""
-    function, given = UNBOUNDED["newton"]
-    twice, point = tiduc.load(exported(flat(function), given)).grad().grad(), [np.asarray(x) for x in given]
-    agree(twice.compile()(*point), evaluate(twice.text, point))
+    function, given = UNBOUNDED[name]
+    point, rng = [np.asarray(x) for x in given], np.random.default_rng(0)
+    program = tiduc.load(exported(flat(function), given))
+    for derived in (program.vjp(), program.vjp().vjp(floats(given))):
+        outputs, program = evaluate(program.text, point), derived
+        point += [like(y, rng) for y in outputs]
+    agree(program.compile()(*point), evaluate(program.text, point))
