@@ -2,8 +2,8 @@
 
     %e = exponential %x;  %s = reduce(%e);  %y = divide %e, %s   ->   %e behind a barrier
 
-In softmax and its like IREE computes the exponentials again wherever they are read, in code that is no loop over vectors:
-1000 rows of 1000 take 80 ms and more, with the barrier 2.4 ms.
+In softmax and its like IREE computes the exponentials again wherever they are read, in code that is no loop over
+vectors: 1000 rows of 1000 take 80 ms and more, with the barrier 2.4 ms.
 """
 
 import math
