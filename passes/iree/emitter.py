@@ -143,7 +143,7 @@ class Emitter(Body):
             return self.constant(value, type_)
         scalar, i32 = self.constant(value, with_shape(type_, [])), signless(32)
         sizes = [
-            self.constant([n], ir.RankedTensorType.get([1], i32)) if n >= 0 else self._size(like, d)
+            self.constant([n], ir.RankedTensorType.get([1], i32)) if n >= 0 else self.size_of(like, d)
             for d, n in enumerate(type_.shape)
         ]
         return self.emit(
@@ -153,7 +153,7 @@ class Emitter(Body):
             {"broadcast_dimensions": _i64s([])},
         )
 
-    def _size(self, x: Any, dimension: int) -> Any:
+    def size_of(self, x: Any, dimension: int) -> Any:
         """The size of an open dimension, as an array of one."""
         type_, i64 = ir.RankedTensorType.get([], signless(32)), signless(64)
         attributes = {"dimension": ir.IntegerAttr.get(i64, dimension)}

@@ -24,7 +24,8 @@ from tiduc.runtime.run import Executable
 Array = NDArray[Any]
 PAGE = Path(__file__).parents[2] / "docs" / "iree.md"
 
-ELSEWHERE = ("custom_call", "rng", "batch_norm_grad", "multiply", "minimum", "replica_id", "partition_id")
+ELSEWHERE = ("dynamic_broadcast_in_dim", "dynamic_conv", "dynamic_gather", "dynamic_pad", "dynamic_reshape")
+ELSEWHERE += ("custom_call", "rng", "batch_norm_grad", "multiply", "minimum", "replica_id", "partition_id")
 """Ops with patterns of which other tests here, and the rules' tests, see enough."""
 
 
@@ -129,6 +130,45 @@ def test_a_program_compiles_what_it_holds() -> None:
     y, dx = program.vjp().compile()(x, np.broadcast_to(np.eye(4), x.shape).copy())
     np.testing.assert_allclose(y, np.linalg.cholesky(x), rtol=1e-13)
     assert np.all(np.isfinite(dx))
+
+
+def test_open_sizes() -> None:
+    """A dimension of size 1 is repeated, one of another size is not, and which it is is seen when the program runs."""
+    text = """func.func @main(%x: tensor<?x1xf32>, %n: tensor<i32>) -> tensor<?x3xf32> {
+      %0 = stablehlo.reshape %n : (tensor<i32>) -> tensor<1xi32>
+      %1 = stablehlo.constant dense<3> : tensor<1xi32>
+      %2 = stablehlo.concatenate %0, %1, dim = 0 : (tensor<1xi32>, tensor<1xi32>) -> tensor<2xi32>
+      %3 = stablehlo.sine %x : tensor<?x1xf32>
+      %4 = stablehlo.dynamic_broadcast_in_dim %3, %2, dims = [0, 1]
+        : (tensor<?x1xf32>, tensor<2xi32>) -> tensor<?x3xf32>
+      return %4 : tensor<?x3xf32>
+    }"""
+    run = Executable(compile_module(legalized(text)))
+    for rows in (1, 2):
+        x = np.arange(rows, dtype=np.float32).reshape(rows, 1) + 1
+        (y,) = run(x, np.int32(2))
+        np.testing.assert_allclose(y, np.broadcast_to(np.sin(x), (2, 3)), rtol=1e-6)
+
+
+def test_open_reshape_is_refused() -> None:
+    text = """func.func @main(%x: tensor<?x2xf32>, %n: tensor<1xi32>) -> tensor<?xf32> {
+      %0 = stablehlo.dynamic_reshape %x, %n : (tensor<?x2xf32>, tensor<1xi32>) -> tensor<?xf32>
+      return %0 : tensor<?xf32>
+    }"""
+    with pytest.raises(Unsupported, match="its sizes are open") as refused:
+        legalized(text)
+    assert refused.value.location == "-:2:12"
+
+
+def test_functions_of_constants() -> None:
+    """IREE evaluates these while it compiles, with a linker that knows no sine of f64."""
+    text = """func.func @main() -> tensor<2xf64> {
+      %0 = stablehlo.constant dense<[1.0, 2.0]> : tensor<2xf64>
+      %1 = stablehlo.sine %0 : tensor<2xf64>
+      return %1 : tensor<2xf64>
+    }"""
+    (y,) = Executable(compile_module(text))()
+    np.testing.assert_allclose(y, np.sin([1, 2]), rtol=1e-15)
 
 
 def test_page() -> None:
