@@ -44,6 +44,7 @@ if TYPE_CHECKING:
     from tiduc.program import Program, from_module, load
     from tiduc.runtime.run import Executable
     from tiduc.runtime.signature import Signature
+    from tiduc.runtime.weights import read_weights, write_weights
     from tiduc.splitting import Split, split
     from tiduc.training.step import train_step
 
@@ -71,6 +72,7 @@ _WHERE = {
     "tiduc.passes.rules": ("OPSET",),
     "tiduc.runtime.run": ("Executable",),
     "tiduc.runtime.signature": ("Signature",),
+    "tiduc.runtime.weights": ("read_weights", "write_weights"),
     "tiduc.splitting": ("split", "Split"),
     "tiduc.training.step": ("train_step",),
     "tiduc.dialect.errors": (
@@ -119,11 +121,13 @@ __all__ = [
     "materialize_merge",
     "parse",
     "read",
+    "read_weights",
     "resolve",
     "run_pipeline",
     "split",
     "structure",
     "train_step",
+    "write_weights",
 ]
 
 

@@ -168,6 +168,11 @@ def test_what_has_no_stablehlo_is_refused_at_its_line() -> None:
     assert "test_models_torch.py" in str(raised.value)
 
 
+def test_images_made_larger() -> None:
+    against_autograd(nn.Upsample(scale_factor=2), torch.randn(1, 2, 3, 4))
+    against_autograd(nn.Upsample(scale_factor=2, mode="bilinear"), torch.randn(1, 2, 3, 4))
+
+
 def test_what_pytorch_cannot_export_is_refused() -> None:
     class Branching(nn.Module):  # type: ignore[misc,name-defined]
         def forward(self, x: Any) -> Any:

@@ -88,10 +88,13 @@ def _exported(torch: Any, module: Any, inputs: Sequence[Any], keywords: Any, dyn
 
 
 def _decompositions(torch: Any) -> dict[Any, Callable[..., Any]]:
-    """torch-mlir's, and ours for functions with kinks that StableHLO has too, with other derivatives there."""
+    """torch-mlir's, PyTorch's for what that does not lower, and ours for functions with kinks."""
+    from torch._decomp import get_decompositions
     from torch_mlir.extras.fx_decomp_util import get_decomposition_table
 
-    return {**get_decomposition_table(), **kinks(torch)}
+    aten = torch.ops.aten
+    nearest = [aten.upsample_nearest1d.vec, aten.upsample_nearest2d.vec, aten.upsample_nearest3d.vec]
+    return {**get_decomposition_table(), **get_decompositions(nearest), **kinks(torch)}
 
 
 def _inputs(exported: Any) -> tuple[list[str], dict[str, Any]]:

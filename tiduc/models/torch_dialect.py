@@ -35,7 +35,7 @@ def lower_torch(module: Any, first: str) -> Any:
                     PassManager.parse(pipeline).run(module.operation)
                 except ir.MLIRError as error:
                     message, location = said[0] if said else (str(error), None)
-                    raise Unsupported(_explained(message), location) from None
+                    raise Unsupported(_explained(message, module), location) from None
         for op in module.body.operations:
             for name in [each for each in op.attributes if each.startswith("torch.")]:
                 del op.attributes[name]  # of versions and assumptions; no other dialect knows it
@@ -44,9 +44,31 @@ def lower_torch(module: Any, first: str) -> Any:
     return parse(written.getvalue())
 
 
-def _explained(message: str) -> str:
-    """The error of a pipeline without the text of the op."""
+def _explained(message: str, module: Any) -> str:
+    """The error of a pipeline without the text of the op.
+
+    Of a scalar it says who takes it: that is what there is no StableHLO for.
+    """
     found = _FAILED.match(message)
     if found is None:
         return f"torch-mlir cannot lower the model: {message}"
-    return f"torch-mlir lowers no {found[2] or found[1]} to StableHLO"
+    name = found[2] or found[1]
+    if not name.startswith("torch.constant."):
+        return f"torch-mlir lowers no {name} to StableHLO"
+    takers = _takers(module, name, message)
+    return f"torch-mlir does not lower to StableHLO one of: {', '.join(takers) or name}"
+
+
+def _takers(module: Any, name: str, message: str) -> list[str]:
+    """The ops that take the constant of that name whose text the message has."""
+    takers: dict[str, None] = {}
+
+    def look(op: Any) -> Any:
+        if op.name == name:
+            text = op.operation.get_asm(print_generic_op_form=True)
+            if text.partition(" = ")[2].strip() in message:
+                takers.update((use.owner.name, None) for use in op.operation.result.uses)
+        return ir.WalkResult.ADVANCE
+
+    module.operation.walk(look)
+    return list(takers)
