@@ -274,6 +274,14 @@ def test_bounded(memory: str) -> None:
     np.testing.assert_allclose(beyond, by_hand(9) if memory == "log" else [np.nan, np.nan], rtol=1e-12)
 
 
+def test_gradient_of_a_written_gradient() -> None:
+    """Of a loop of unknown length, whose gradient has loops of unknown length in a loop of such."""
+    program = tiduc.load(tiduc.load(said("")).grad().text)
+    for n in (0, 1, 5, 17):
+        got = xla.by_xla(program.grad().text, [np.float64(0.7), np.int32(n)])[0]
+        np.testing.assert_allclose(got, by_hand(n)[1], rtol=1e-12)
+
+
 def test_bound_stays_in_text() -> None:
     program = tiduc.load(tiduc.load(said(BOUNDED)).grad().text)
     got = xla.by_xla(program.grad().text, [np.float64(0.7), np.int32(5)])[0]
