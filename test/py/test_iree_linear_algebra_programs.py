@@ -5,6 +5,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import iree.runtime as rt
 import jax
 import jax.scipy.linalg as jsl
 import numpy as np
@@ -50,6 +51,29 @@ def test_exports_for_others(platform: str) -> None:
     if values:
         u, sizes, vh = values
         assert np.allclose(u * sizes @ vh, a)
+
+
+FACTORS: dict[str, Callable[..., Any]] = {
+    "solve": lambda a: a @ jnp.linalg.solve(a, a),
+    "qr": lambda a: jnp.matmul(*jnp.linalg.qr(a)),
+    "eigh": lambda a: (lambda w, v: v * w @ v.T)(*jnp.linalg.eigh(a)),
+    "svd": lambda a: (lambda u, s, vh: u * s @ vh)(*jnp.linalg.svd(a)),
+}
+"""A symmetric matrix from its factors."""
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", FACTORS)
+def test_on_vulkan(name: str) -> None:
+    """Real ones, in f32."""
+    try:
+        rt.get_device("vulkan")
+    except (ValueError, RuntimeError):
+        pytest.skip("no such device")
+    a = normal(5, 5).astype(np.float32)
+    a += a.T
+    (x,) = tiduc.load(exported(FACTORS[name], a)).compile("vulkan:llvmpipe")(a)
+    np.testing.assert_allclose(x, a, atol=1e-4)
 
 
 # ---- whole programs, and their derivatives ------------------------------------------------------------------
