@@ -5,10 +5,12 @@ from typing import Any
 
 import numpy as np
 from torch_mlir import ir
+from torch_mlir._mlir_libs import _stablehlo as hlo
 
-from tiduc.dialect.types import element, is_complex, is_open, shape, with_element
+from tiduc.dialect.types import element, is_complex, is_open, shape, with_element, with_shape
 from tiduc.passes.iree.emitter import Emitter, legalize
 from tiduc.passes.iree.excess import drop_excess
+from tiduc.passes.iree.refused import refused
 
 
 @legalize("stablehlo.dot_general", "stablehlo.convolution")
@@ -16,7 +18,7 @@ def product(b: Emitter, op: Any) -> Sequence[Any] | None:
     """Over a dimension of size 0 the compiler crashes: zero. Padded complex convolutions crash it: four real ones.
 
     An `algorithm`, which does not compile, is left out: the products are no less precise. Nor do elements compile that
-    the only window does not reach.
+    the only window does not reach. In groups, GPUs get zeros: one convolution a group.
     """
     x, y = op.operands
     type_ = op.results[0].type
@@ -29,6 +31,8 @@ def product(b: Emitter, op: Any) -> Sequence[Any] | None:
     if op.name == "stablehlo.convolution":
         drop_excess(b, op)
         x = op.operands[0]
+        if not b.cpu and (groups := _groups(op)) is not None:
+            return [_by_groups(b, op, *groups)]
     padding = op.attributes["padding"] if "padding" in op.attributes else None
     if padding is None or not is_complex(type_) or not np.any(np.array(padding)):
         return None
@@ -38,6 +42,40 @@ def product(b: Emitter, op: Any) -> Sequence[Any] | None:
         b.again(op, {0: u, 1: v}, [real])[0] for u, v in ((xr, yr), (xi, yi), (xr, yi), (xi, yr))
     )
     return [b.complex(b.subtract(rr, ii), b.add(ri, ir_))]
+
+
+_GROUPS = "feature_group_count", "batch_group_count"
+
+
+def _groups(op: Any) -> tuple[str, int] | None:
+    """The kind of a convolution's groups, and how many; None for one."""
+    counts = {name: ir.IntegerAttr(op.attributes[name]).value for name in _GROUPS}
+    return next(((name, n) for name, n in counts.items() if n > 1), None)
+
+
+def _by_groups(b: Emitter, op: Any, kind: str, count: int) -> Any:
+    """The convolutions of the groups, side by side along the result's features."""
+    if count > 64 or is_complex(op.results[0].type):
+        raise refused(op, f"it has {count} groups, of which code for GPUs makes zeros")
+    d = hlo.ConvDimensionNumbers(op.attributes["dimension_numbers"])
+    along = d.input_feature_dimension if kind == _GROUPS[0] else d.input_batch_dimension
+    whole, to = op.results[0].type, d.output_feature_dimension
+    sizes = [n // count if i == to else n for i, n in enumerate(whole.shape)]
+    parts = []
+    for k in range(count):
+        x = _part(b, op.operands[0], along, k, count)
+        y = _part(b, op.operands[1], d.kernel_output_feature_dimension, k, count)
+        attributes = {name: op.attributes[name] for name in op.attributes}
+        attributes[kind] = ir.IntegerAttr.get(ir.IntegerType.get_signless(64), 1)
+        parts.append(b.emit(op.name, (x, y), with_shape(whole, sizes), attributes))
+    return b.concatenate(parts, to)
+
+
+def _part(b: Emitter, x: Any, dimension: int, k: int, count: int) -> Any:
+    """One of `count` equal parts along a dimension."""
+    start, end, size = [0] * len(shape(x)), list(shape(x)), shape(x)[dimension] // count
+    start[dimension], end[dimension] = k * size, (k + 1) * size
+    return b.slice(x, start, end, [1] * len(start))
 
 
 @legalize("stablehlo.batch_norm_grad")

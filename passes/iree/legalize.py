@@ -23,7 +23,7 @@ def legalize_for_iree(module: Any, cpu: bool = True) -> None:
 
     Without `cpu` the patterns that are for CPUs stay out.
     """
-    check(module)
+    check(module, cpu)
     run_passes(module.operation, _NATIVE)
     simplify_loops(module)
     waiting = within(module.operation)[::-1]

@@ -35,7 +35,7 @@ def refused(op: Any, reason: str) -> Unsupported:
     return Unsupported(f"IREE cannot compile {op.name}: {reason}", op.location)
 
 
-def check(module: Any) -> None:
+def check(module: Any, cpu: bool = True) -> None:
     """`Unsupported` for the first op that is known to be beyond IREE, and for functions that call themselves."""
     called: dict[str, dict[str, Any]] = {}
     for function in operations(module.operation.regions[0].blocks[0]):
@@ -46,17 +46,19 @@ def check(module: Any) -> None:
             if op.name in _REFUSED:
                 raise refused(op, _REFUSED[op.name])
             for y in op.results:
-                _check_bytes(op, y.type)
+                _check_bytes(op, y.type, cpu)
             if op.name == "func.call":
                 calls.setdefault(ir.FlatSymbolRefAttr(op.attributes["callee"]).value, op)
     _check_recursion(called)
 
 
-def _check_bytes(op: Any, type_: Any) -> None:
-    """Arrays of elements below a byte, predicates aside, are packed, and must fill their bytes."""
+def _check_bytes(op: Any, type_: Any, cpu: bool) -> None:
+    """Arrays of elements below a byte, predicates aside, are packed, and must fill their bytes; GPUs do not unpack."""
     if not isinstance(type_, ir.RankedTensorType) or not isinstance(type_.element_type, ir.IntegerType):
         return
     width = type_.element_type.width
+    if 1 < width < 8 and not cpu:
+        raise refused(op, f"code for GPUs takes elements of {type_} to be bytes")
     if 1 < width < 8 and (not type_.has_static_shape or math.prod(type_.shape) * width % 8):
         raise refused(op, f"{type_} is no whole number of bytes")
 

@@ -150,6 +150,36 @@ def test_open_sizes() -> None:
         np.testing.assert_allclose(y, np.broadcast_to(np.sin(x), (2, 3)), rtol=1e-6)
 
 
+GROUPED = """func.func @main(%x: tensor<1x4x4xf32>, %k: tensor<2x2x6xf32>) -> tensor<1x3x6xf32> {
+  %0 = stablehlo.convolution(%x, %k) dim_numbers = [b, 0, f]x[0, i, o]->[b, 0, f], window = {}
+    {batch_group_count = 1 : i64, feature_group_count = 2 : i64}
+    : (tensor<1x4x4xf32>, tensor<2x2x6xf32>) -> tensor<1x3x6xf32>
+  return %0 : tensor<1x3x6xf32>
+}"""
+
+
+def test_groups_on_gpus() -> None:
+    """One convolution a group, which gives what one of two groups does on a CPU."""
+    module = parse(GROUPED)
+    legalize_for_iree(module, cpu=False)
+    text = stage(str)(module)
+    assert text.count("stablehlo.convolution") == 2 and "feature_group_count = 2" not in text
+    x = np.arange(16, dtype=np.float32).reshape(1, 4, 4)
+    k = np.arange(24, dtype=np.float32).reshape(2, 2, 6) % 7
+    (y,), (expected,) = (Executable(compile_module(t))(x, k) for t in (text, GROUPED))
+    np.testing.assert_array_equal(y, expected)
+
+
+def test_nibbles_on_gpus_are_refused() -> None:
+    module = parse(
+        "func.func @main(%x: tensor<2xi8>) -> tensor<2xi8> {\n"
+        "%0 = stablehlo.convert %x : (tensor<2xi8>) -> tensor<2xi4>\n"
+        "%1 = stablehlo.convert %0 : (tensor<2xi4>) -> tensor<2xi8>\nreturn %1 : tensor<2xi8>\n}"
+    )
+    with pytest.raises(Unsupported, match="code for GPUs"):
+        legalize_for_iree(module, cpu=False)
+
+
 def test_open_reshape_is_refused() -> None:
     text = """func.func @main(%x: tensor<?x2xf32>, %n: tensor<1xi32>) -> tensor<?xf32> {
       %0 = stablehlo.dynamic_reshape %x, %n : (tensor<?x2xf32>, tensor<1xi32>) -> tensor<?xf32>
