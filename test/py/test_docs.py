@@ -33,6 +33,7 @@ SCRIPT = re.compile(r"(?:sh|python) ((?:examples|test|docs)/[\w./]+)")
 FRAMEWORK = re.compile(r"^import (onnx|torch)$", re.MULTILINE)
 """Frameworks that tests do without."""
 
+EXCERPT = re.compile(r"# (\S+\.py)\n")
 _FENCED = re.compile(r"^( *)```(\w*)\n(.*?)^\1```$", re.MULTILINE | re.DOTALL)
 _LINK = re.compile(r"\]\((?!https?:)([^)#]+)")
 
@@ -85,7 +86,7 @@ def test_blocks(page: Path, tmp_path: Path) -> None:
         elif block.language == "sh":
             printed = run_shell(block.code, tmp_path, where)
         elif block.language == "python":
-            for framework in FRAMEWORK.findall(block.code):
+            for framework in FRAMEWORK.findall(block.code if not EXCERPT.match(block.code) else ""):
                 pytest.importorskip(framework, reason=f"{where} needs {framework}")
             printed = run_python(block.code, tmp_path, where)
         else:
@@ -108,7 +109,7 @@ def run_shell(code: str, directory: Path, where: str) -> str | None:
 
 def run_python(code: str, directory: Path, where: str) -> str | None:
     """What the code prints; None where it is an excerpt."""
-    excerpt = re.match(r"# (\S+\.py)\n", code)
+    excerpt = EXCERPT.match(code)
     if excerpt:
         assert code[excerpt.end() :] in (ROOT / excerpt[1]).read_text(), f"{where}: not in {excerpt[1]}"
         return None
