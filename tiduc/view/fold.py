@@ -19,6 +19,7 @@ from tiduc.view.scene import OPS, Arrow, Box, Picture, Scene, moved
 MAP = "map"
 SHORTEST = 4  # boxes that are worth a fold
 WORTH = 6  # boxes that a fold must save
+SHARE = 100  # and no less than the scene's by this, so that there are few folds in a large one
 LARGE = 24  # boxes from which on a scene is folded at all
 ROW = 16  # folds of one kind in a row from which on these are one box
 CROWDED = 60  # boxes from which on inputs go into the one fold that reads them
@@ -128,7 +129,7 @@ def _fold_once(picture: Picture, scene: Scene, names: Iterator[str]) -> Scene | 
     stretches = [[box.id for box in boxes[s : s + found.length]] for s in found.starts]
     alike = _alike(stretches, into, position)
     repeat = Repeat(found.length, tuple(s for s, same in zip(found.starts, alike, strict=True) if same))
-    if repeat.worth < WORTH or len(repeat.starts) < 2:
+    if repeat.worth < max(WORTH, len(boxes) // SHARE) or len(repeat.starts) < 2:
         return None
     name = next(names)
     stretches = [ids for ids, same in zip(stretches, alike, strict=True) if same]

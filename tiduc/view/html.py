@@ -80,7 +80,7 @@ def _box(box: Box, scene: Scene, file: str) -> dict[str, Any]:
         "detail": box.detail,
         "activity": box.activity,
         "place": place(box.place, file),
-        "text": box.text if box.kind != "outer" else "",
+        "text": box.text,
         "symbol": box.symbol,
         "opens": list(box.opens),
     }

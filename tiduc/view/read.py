@@ -45,6 +45,7 @@ class _Reader:
         self.made: dict[
             Any, tuple[Box, int]
         ] = {}  # the box that makes a value, and which of its results that is
+        self.outers: dict[tuple[str, str], Box] = {}  # of what a scene reads from around it
         self.count = 0
         for op in self.functions.values():
             for block in _blocks(op):
@@ -226,12 +227,11 @@ class _Reader:
 
     def outer(self, scene: Scene, source: Box) -> Box:
         """The box in a region's scene of a value from around it."""
-        name = source.symbol or source.name
-        for box in scene.boxes.values():
-            if box.kind == "outer" and box.text == source.id:
-                return box
-        made = {"types": source.types, "activity": source.activity, "place": source.place, "text": source.id}
-        return self.box(scene, kind="outer", name=name, **made)
+        key = scene.name, source.id
+        if key not in self.outers:
+            said = {"types": source.types, "activity": source.activity, "place": source.place}
+            self.outers[key] = self.box(scene, kind="outer", name=source.symbol or source.name, **said)
+        return self.outers[key]
 
     # ---- boxes ----------------------------------------------------------------------------------------------------
 
