@@ -35,7 +35,7 @@ def _linearized(b: Any, made: Loop, dx: Tangents) -> list[Any | None]:
     key = "linearized", made.body.name, tuple([t is not None for t in dx])
     if key not in b.view.derived:
         b.view.derived[key] = _derived(b, made, [t is not None for t in dx])
-    parts, extended, linear, active, outputs = b.view.derived[key]
+    parts, extended, linear, active, outputs, ahead = b.view.derived[key]
     if linear is None:
         return [None] * len(outputs)
     more = len(extended.outputs) - len(made.body.outputs)
@@ -51,10 +51,11 @@ def _linearized(b: Any, made: Loop, dx: Tangents) -> list[Any | None]:
     carried = set(list(made.body.inputs.values())[: n + m])
     sequences = [made.sequences[i - n] for i in _elements(parts, made)]
     invariants = [values[x] for x in (*parts.inputs, *parts.invariant) if x not in carried]
+    fixed = _run_ahead(b, *ahead, values | dict(zip(parts.tangents[s:], tangents[s:], strict=True)))
     linear_loop = Loop(
         tuple(tangents[:k]),
         (*tangents[k:s], *sequences, *residuals),
-        (*tangents[s:], *invariants),
+        (*fixed, *invariants),
         linear,
         None,
         made.reverse,
@@ -65,6 +66,18 @@ def _linearized(b: Any, made: Loop, dx: Tangents) -> list[Any | None]:
     )
     dy = iter(emit_loop(b, linear_loop))
     return [next(dy) if flag else None for flag in outputs]
+
+
+def _run_ahead(
+    b: Any, ops: Sequence[Definition], wanted: Sequence[Value], values: dict[Value, Any]
+) -> list[Any]:
+    """Emits linear ops, before the loop in which they were; the tangents that it reads."""
+    read = (x for op in ops for x, flag in zip(op.operands, op.active or (), strict=True) if not flag)
+    b.engine.inline(b.view, list(dict.fromkeys(read)), values)
+    for op in ops:
+        replaced = {i: values[x] for i, x in enumerate(op.operands)}
+        values.update(zip(op.results, b.reapply(op, replaced), strict=True))
+    return [values[x] for x in wanted]
 
 
 def _elements(parts: Split, made: Loop) -> list[int]:
@@ -90,7 +103,7 @@ def _derived(b: Any, made: Loop, active: list[bool]) -> Any:
     outputs = [active[i] if i < n else y is not None for i, y in enumerate(parts.outputs)]
     if not any(outputs):
         b.view.discard(parts.linear)
-        return parts, made.body, None, active, outputs
+        return parts, made.body, None, active, outputs, ()
     inputs = list(made.body.inputs.values())
     varying = [*parts.residuals, *(x for x in parts.inputs if x in inputs[:n])]
     elements = [inputs[i] for i in _elements(parts, made)]
@@ -106,8 +119,9 @@ def _derived(b: Any, made: Loop, active: list[bool]) -> Any:
         for y, dy, flag in zip(made.body.outputs, parts.outputs, outputs, strict=True)
         if flag and y is not None
     ]
-    given = [*parts.tangents[:s], *elements, *varying, *parts.tangents[s:], *invariants]
-    return parts, extended, parts.closed(b, wanted, given), active, outputs
+    ahead = parts.ahead(b, len(parts.tangents) - s)
+    given = [*parts.tangents[:s], *elements, *varying, *ahead[1], *invariants]
+    return parts, extended, parts.closed(b, wanted, given), active, outputs, ahead
 
 
 def _bound(made: Loop) -> int | None:

@@ -5,10 +5,12 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from math import prod
 from typing import Any
 
-from tiduc.dialect.control import CARRIES, LOOP
+from tiduc.dialect.control import CARRIES, LOOP, is_control
 from tiduc.dialect.graph import Definition, Graph, Value, stem
+from tiduc.dialect.types import is_open
 
 BARRIER = "stablehlo.optimization_barrier"
 
@@ -18,7 +20,8 @@ class Split:
     """What linear ops read of a graph `primal`, and the tangents of its outputs.
 
     `tangents` are aligned with the active inputs, `outputs` with the graph's, None where inactive. What is read is
-    an input, or a residual: a value to be given out; of a loop's body also one that no iteration changes.
+    an input, or a residual: a value to be given out; of a loop's body also one that no iteration changes. `level` is
+    2 of primal values that vary, 1 of those that do not, and 0 of constants.
     """
 
     primal: Graph
@@ -28,6 +31,7 @@ class Split:
     invariant: tuple[Value, ...]
     residuals: tuple[Value, ...]
     linear: Graph
+    level: dict[Value, int]
 
     def fewest(self, b: Any, given: Sequence[Value] = ()) -> "Split":
         """The same, with what is fewest bytes to be given out: the rest is cheap to make of it, and of what is given.
@@ -55,6 +59,26 @@ class Split:
             b.view, [*self.primal.outputs, *more], inputs, keys=self.primal.keys, name=name
         )
         return graph
+
+    def ahead(self, b: Any, count: int) -> tuple[list[Definition], list[Value]]:
+        """Linear ops that do the same in all iterations, and the tangents that the others read then.
+
+        Those of the last `count` active inputs are of what does not vary. What an op makes larger, it makes later.
+        """
+        fixed = set(self.tangents[len(self.tangents) - count :])
+        ops: list[Definition] = []
+        read = dict.fromkeys(y for y in self.outputs if y is not None)
+        for op in b.view.schedule(list(read)):
+            if op.graph is not self.linear or op.active is None:
+                continue
+            flags = list(zip(op.operands, op.active, strict=True))
+            is_fixed = all(x in fixed if flag else self.level.get(x, 2) < 2 for x, flag in flags)
+            if is_fixed and not op.captures and not is_control(op) and _is_smaller(op):
+                ops.append(op)
+                fixed.update(op.results)
+            else:
+                read.update(dict.fromkeys(x for x, flag in flags if flag))
+        return ops, [x for x in read if x in fixed]
 
     def closed(self, b: Any, wanted: Sequence[Any], given: Sequence[Value]) -> Graph:
         """The closed graph of outputs (a type is a zero); the linear graph it is made from is forgotten."""
@@ -104,6 +128,7 @@ def split(b: Any, graph: Graph, active: Sequence[bool], varying: int | None = No
         tuple([x for x in kept if level[x] == 1]),
         tuple([x for x in kept if level[x] == 2]),
         linear,
+        level,
     )
 
 
@@ -134,6 +159,18 @@ def _read_by(op: Definition) -> list[Value]:
 def _all_read(op: Definition | None) -> list[Value]:
     assert op is not None
     return [*op.operands, *op.captures]
+
+
+def _is_smaller(op: Definition) -> bool:
+    """What it makes has no more elements than the largest of what is active."""
+    types = (
+        [y.type for y in op.results],
+        [x.type for x, flag in zip(op.operands, op.active or (), strict=True) if flag],
+    )
+    if any(is_open(type_) for side in types for type_ in side):
+        return False
+    made, read = ([prod(type_.shape) for type_ in side] for side in types)
+    return sum(made) <= max(read)
 
 
 def _is_open_sequence(x: Value) -> bool:

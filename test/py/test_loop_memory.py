@@ -145,6 +145,26 @@ def test_values_of_fewest_bytes_are_kept() -> None:
     assert [t for t in kept if "x2x50x" in t] == ["tensor<7x2x50xf64>"]  # of wide, wide w and the products
 
 
+def test_what_does_not_vary_is_done_once() -> None:
+    """Of sin(c) exp(w) y, exp(w) and its products: with the tangent of w, and with the sum of cotangents."""
+
+    def f(x: Any, w: Any, y: Any) -> Any:
+        return jnp.sum(lax.fori_loop(0, 7, lambda i, c: jnp.sin(c) * jnp.exp(w) * y, x))
+
+    arguments = random((5,), (5,), ())
+    program = tiduc.load(exported(f, arguments))
+    jvp, gradient = program.jvp().text, program.grad().text
+    body = jvp.rpartition("do {")[2].partition("stablehlo.return")[0]
+    assert body.count("stablehlo.multiply") == 7 and "exponential" not in body  # 8 with exp(w) dw
+    after = gradient.rpartition("stablehlo.return")[2]
+    assert "stablehlo.multiply" in after
+    carried = re.findall(r"stablehlo.while\(.*\) : (.*)", gradient)[-1].split(", ")
+    assert carried.count("tensor<f64>") == 1 and carried.count("tensor<5xf64>") == 2  # of y no wider sum
+    with jax.enable_x64(True):
+        wanted = jax.grad(f, (0, 1, 2))(*arguments)
+    agree(xla.by_xla(gradient, arguments), wanted)
+
+
 def test_products_of_matrices_are_kept() -> None:
     """Of tanh(a @ c): c for the cotangent of a, and the tangent's factor or what it is made of, but not both."""
     assert stacks(forwards(grad(*scanned(7), "stack")), 7) == ["tensor<7x2xf64>"] * 2
