@@ -113,7 +113,7 @@ def reverse(b: Emitter, op: Any) -> Sequence[Any] | None:
 
 @legalize("stablehlo.pad")
 def pad(b: Emitter, op: Any) -> Sequence[Any] | None:
-    """Of complex<f64> and of unsigned integers it does not compile: by parts, and as integers with a sign.
+    """Of complex numbers and of unsigned integers it does not compile: by parts, and as integers with a sign.
 
     Nor does it of one element that is part of an array: it comes from behind a barrier.
     """
@@ -121,7 +121,7 @@ def pad(b: Emitter, op: Any) -> Sequence[Any] | None:
     if len(x.type.shape) > 1 and set(x.type.shape) == {1}:
         (x,) = b.barrier(x)
         op.operands[0] = x
-    if is_complex(x) and bits(x) == 128:
+    if is_complex(x):
         type_ = with_element(op.results[0].type, element(x).element_type)
         return [b.complex(*(b.again(op, dict(enumerate(pair)), [type_])[0] for pair in _parts(b, x, value)))]
     if is_unsigned(x):

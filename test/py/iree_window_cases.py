@@ -85,6 +85,16 @@ REJECTED = {
         (np.arange(3, dtype=np.float32),),
         np.array([[0, 0], [1, 0]]),
     ),
+    "pad_c64_zero": Case(
+        "pad",
+        "(%x: tensor<2xcomplex<f32>>) -> tensor<3xcomplex<f32>>",
+        """%v = stablehlo.constant dense<(0.0, 0.0)> : tensor<complex<f32>>
+        %0 = stablehlo.pad %x, %v, low = [1], high = [0], interior = [0]
+          : (tensor<2xcomplex<f32>>, tensor<complex<f32>>) -> tensor<3xcomplex<f32>>
+        return %0 : tensor<3xcomplex<f32>>""",
+        (np.array([1 + 2j, 3], np.complex64),),
+        np.array([0, 1 + 2j, 3]),
+    ),
     "pad_c128": Case(
         "pad",
         f"(%x: {C2}, %v: tensor<complex<f64>>) -> tensor<3xcomplex<f64>>",

@@ -222,6 +222,22 @@ def test_tridiagonal_solve() -> None:
     assert backward_error(np.stack(a) @ x, y) < 50
 
 
+@pytest.mark.slow
+def test_perturbed_tridiagonal_solve() -> None:
+    """Of a singular matrix, as inverse iteration for the vectors of a tridiagonal one has it."""
+    d, e, y = np.array([1.0, 1, 0, 1]), np.zeros(4), np.ones((4, 1))
+    x, w, v = ran(
+        lambda d, e, y: (
+            lax.linalg.tridiagonal_solve(e, d, e, y, perturb_singular=True),
+            *jsl.eigh_tridiagonal(jnp.cumsum(y[:, 0]), y[1:, 0]),
+        ),
+        *(d, e, y),
+    )
+    assert np.allclose(x[:, 0], [1, 1, 1 / np.finfo(np.float64).eps, 1])
+    matrix = np.diag(np.arange(1.0, 5)) + np.diag(np.ones(3), 1) + np.diag(np.ones(3), -1)
+    assert np.allclose(v * w @ v.T, matrix, atol=1e-12) and np.allclose(v.T @ v, np.eye(4), atol=1e-12)
+
+
 def test_solves_in_blocks() -> None:
     """Matrices of more columns than a block has, no whole number of blocks: Cholesky, LU, and their solves."""
     x, y = normal(np.float64, 70, 70), normal(np.float64, 70, 3)

@@ -10,10 +10,14 @@ from tiduc.dialect.types import is_empty, shape, with_shape
 from tiduc.passes.iree.calls import legalize_call
 from tiduc.passes.iree.emitter import Emitter
 from tiduc.passes.iree.linear_algebra.matrices import (
+    as_element,
     as_scalar,
     batched,
     checked,
+    epsilon,
+    everywhere,
     failed_at,
+    largest,
     quotient,
     restored,
     sizes,
@@ -21,6 +25,13 @@ from tiduc.passes.iree.linear_algebra.matrices import (
     vectors,
 )
 from tiduc.passes.rules.gtsv import LAPACK
+
+PERTURBED = (
+    "tridiagonal_solve_perturbed_ffi",
+    "cu_tridiagonal_solve_perturbed",
+    "hip_tridiagonal_solve_perturbed",
+)
+"""Calls that take a singular matrix for one nearby, as inverse iteration wants it."""
 
 
 @legalize_call(*LAPACK, "cusparse_gtsv2_ffi", "hipsparse_gtsv2_ffi")
@@ -37,6 +48,24 @@ def gtsv(b: Emitter, op: Any) -> Sequence[Any]:
     info = failed_at(b, b.compare(main, b.zeros_like(main), "EQ"), op.results[4].type)
     left = [restored(b, u, d.type) for u in (second, main, first)]  # as LAPACK leaves them
     return [*left, x, info]
+
+
+@legalize_call(*PERTURBED)
+def perturbed(b: Emitter, op: Any) -> Sequence[Any]:
+    """The same with pivots that are roundings of the largest entry of U moved away from zero by as much."""
+    dl, d, du, y = checked(op).operands
+    if is_empty(y):
+        return [y]
+    main, first, second, right = _eliminated(b, vectors(b, dl), vectors(b, d), vectors(b, du), batched(b, y))
+    batch = shape(main)[0]
+    most = b.maximum(b.maximum(sizes(b, main), sizes(b, first)), sizes(b, second))
+    least = b.reshape(largest(b, most, [1]), [batch, 1])
+    least = everywhere(b, b.multiply(least, b.constant(epsilon(main), least)), most)
+    small = b.compare(sizes(b, main), least, "LT")
+    down = b.compare(b.real(main), b.zeros_like(least), "LT")
+    moved = b.add(main, as_element(b, b.select(down, b.negate(least), least), main))
+    x = _substituted(b, b.select(small, moved, main), first, second, right)
+    return [restored(b, x, y.type)]
 
 
 def _eliminated(b: Emitter, dl: Any, d: Any, du: Any, y: Any) -> tuple[Any, ...]:
