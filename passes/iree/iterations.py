@@ -101,7 +101,7 @@ def _computed(op: Any, known: Known) -> int | None:
     if op.name not in _ARITHMETIC:
         return None
     type_ = op.results[0].type.element_type
-    size = 2**type_.width
+    size: int = 2**type_.width
     value = _ARITHMETIC[op.name](x, y) % size
     return value if type_.is_unsigned or value < size // 2 else value - size
 
