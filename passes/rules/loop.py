@@ -51,7 +51,8 @@ def _linearized(b: Any, made: Loop, dx: Tangents) -> list[Any | None]:
     carried = set(list(made.body.inputs.values())[: n + m])
     sequences = [made.sequences[i - n] for i in _elements(parts, made)]
     invariants = [values[x] for x in (*parts.inputs, *parts.invariant) if x not in carried]
-    fixed = _run_ahead(b, *ahead, values | dict(zip(parts.tangents[s:], tangents[s:], strict=True)))
+    values |= dict(zip(parts.tangents[s:], tangents[s:], strict=True))
+    fixed = _run_ahead(b, ahead[0], ahead[1], values)
     linear_loop = Loop(
         tuple(tangents[:k]),
         (*tangents[k:s], *sequences, *residuals),

@@ -170,7 +170,7 @@ def _is_smaller(op: Definition) -> bool:
     if any(is_open(type_) for side in types for type_ in side):
         return False
     made, read = ([prod(type_.shape) for type_ in side] for side in types)
-    return sum(made) <= max(read)
+    return bool(sum(made) <= max(read))
 
 
 def _is_open_sequence(x: Value) -> bool:
