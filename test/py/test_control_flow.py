@@ -98,6 +98,27 @@ def test_against_jax(name: str) -> None:
     agree(run(vjp.vjp(wrt).text, [*point, *ct, *zeros, *dx])[n + k :], dcx)
 
 
+def narrow(x: Any) -> Array:
+    """As JAX has it unless it is told otherwise: of 32 bits."""
+    kinds = {"f": np.dtype(np.float32), "i": np.dtype(np.int32)}
+    return np.asarray(x, kinds.get(np.asarray(x).dtype.kind))
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", PROGRAMS)
+def test_against_jax_as_it_exports_by_default(name: str) -> None:
+    """With counters of 32 bits and f32, by XLA: forward over reverse."""
+    function, given = PROGRAMS[name]
+    point, wrt, rng = [narrow(x) for x in given], floats(given), np.random.default_rng(0)
+    program = tiduc.load(jax.jit(flat(function)).lower(*point).as_text())
+    outputs = xla.by_xla(program.text, point)
+    ct, dx = ([narrow(like(np.float64(x), rng)) for x in xs] for xs in (outputs, [point[i] for i in wrt]))
+    derived = jax.jit(by_jax(function, wrt, len(outputs))).lower(*point, *ct, *dx).as_text()
+    assert "xi64>" not in derived
+    got, expected = (xla.by_xla(text, [*point, *ct, *dx]) for text in (program.vjp().jvp(wrt).text, derived))
+    agree(got, expected, 2e-3)
+
+
 @pytest.mark.parametrize("name", UNBOUNDED)
 def test_unbounded(name: str) -> None:
     """Loops that end when values say so, of which JAX has no reverse mode."""
