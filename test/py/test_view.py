@@ -221,6 +221,13 @@ def test_many_layers_in_a_row_are_one_box() -> None:
     assert "70 in a row" in svg
 
 
+def test_very_many_externals_are_counted(tmp_path: Path) -> None:
+    (tmp_path / "f.mlir").write_text(layers(90))
+    drawn = view(str(tmp_path / "f.mlir"), "--derivative", "jvp", "--graph", "L0", "--format", "dot")
+    notes = [line for line in drawn.splitlines() if "values" in line and "shape=plain" in line]
+    assert notes and all('label="@main: ' in line for line in notes)
+
+
 def test_folds_within_folds() -> None:
     """A stretch that comes twice in each layer, and the layers: the scene of one holds the boxes of the other."""
     picture = picture_of(blocks_of(6), (0,))

@@ -1,6 +1,7 @@
 """dot: scenes to Graphviz's language. Graphviz places everything; nothing here has coordinates."""
 
 import html
+from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import replace
 
@@ -9,6 +10,7 @@ from tiduc.view.label import WIDTH, clipped
 from tiduc.view.scene import OPS, Arrow, Box, Picture, Scene
 
 TOGETHER = 90  # boxes of several graphs up to which arrows between them can be followed
+NOTES = 80  # values of other graphs that are named in a scene; of more there is only said how many they are
 MOST = 2500  # boxes that Graphviz places in bearable time
 FONT = "Helvetica,Arial,sans-serif"
 COLOURS = {
@@ -101,8 +103,16 @@ def _scene(
 
 
 def _noted(picture: Picture, scene: Scene, arrows: list[Arrow]) -> Iterator[str]:
-    """Arrows from scenes that are not near: dashed, from a note that says what it is."""
+    """Arrows from scenes that are not near: dashed, from a note that says what it is; of very many, how many."""
     owner = picture.owner() if arrows else {}
+    if len({arrow.source for arrow in arrows}) > NOTES:
+        counts = Counter((owner[arrow.source], arrow.target) for arrow in arrows)
+        for (graph, target), count in counts.items():
+            note = f"{scene.name} {graph} {target}"
+            said = f"{graph}: {count} value{'s' * (count > 1)}"
+            yield f'  {quoted(note)} [shape=plain style="" fontsize=9 label={quoted(said)} fontcolor="{GREY}"];'
+            yield f"  {quoted(note)} -> {quoted(target)} [style=dashed class={quoted(f'to_{target}')}];"
+        return
     noted: set[str] = set()
     for arrow in arrows:
         note = f"{scene.name} {arrow.source}"

@@ -248,8 +248,10 @@ def _replace(
     """One box in place of each stretch, in the scene and for what reads it from other scenes."""
     stands_for: dict[str, str] = {}
     folds: dict[str, Box] = {}
+    of = {id_: i for i, ids in enumerate(stretches) for id_ in ids}
+    leaving = {a.source for a in scene.arrows if a.source in of and of[a.source] != of.get(a.target)}
     for label, ids in zip(labels, stretches, strict=True):
-        fold = _box(scene, inner, label, ids)
+        fold = _box([scene.boxes[id_] for id_ in ids], leaving, inner, label)
         folds[ids[0]] = fold
         stands_for |= dict.fromkeys(ids, fold.id)
     boxes: dict[str, Box] = {}
@@ -284,12 +286,8 @@ def _merged(arrow: Arrow, source: str | None, target: str | None) -> Arrow:
     )
 
 
-def _box(scene: Scene, inner: Scene, label: str, ids: list[str]) -> Box:
-    boxes = [scene.boxes[id_] for id_ in ids]
-    inside = set(ids)
-    leaving = {
-        arrow.source for arrow in scene.arrows if arrow.source in inside and arrow.target not in inside
-    }
+def _box(boxes: list[Box], leaving: set[str], inner: Scene, label: str) -> Box:
+    """The fold of these boxes, some of which others read."""
     types = tuple(t for box in boxes if box.id in leaving for t in box.types)
     said = list(dict.fromkeys(box.name for box in boxes if box.name.split()[0] not in _DULL))
     said = (said or list(dict.fromkeys(box.name for box in boxes)))[:_IN_TITLE]
@@ -297,7 +295,7 @@ def _box(scene: Scene, inner: Scene, label: str, ids: list[str]) -> Box:
     activity = {box.activity for box in boxes}
     places = [box.place for box in boxes if box.place]
     return Box(
-        f"{ids[0]}.{inner.name.rpartition('/')[2].partition(' ')[0]}",
+        f"{boxes[0].id}.{inner.name.rpartition('/')[2].partition(' ')[0]}",
         "fold",
         label,
         types,
