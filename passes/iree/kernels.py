@@ -20,8 +20,7 @@ class Kernel(Emitter):
 
     def index(self, n: int) -> Any:
         """A constant of type index."""
-        type_ = ir.IndexType.get()
-        return self.emit("arith.constant", (), type_, {"value": ir.IntegerAttr.get(type_, n)})
+        return self._number(n, ir.IndexType.get())
 
     def arith(self, name: str, *xs: Any) -> Any:
         """An op of numbers of one type: `addi`, `minui`, ..."""
@@ -56,9 +55,26 @@ class Kernel(Emitter):
         """An array in which nothing was written yet."""
         return self.emit("tensor.empty", (), type_)
 
-    def written(self, x: Any, to: Any) -> Any:
-        """The array x in the memory of another one, into which it may be computed."""
-        return self.emit("bufferization.materialize_in_destination", (x, to), x.type)
+    def differs_from_zero(self, x: Any) -> Any:
+        """x != 0, of a number of an integer type."""
+        zero = self._number(0, x.type)
+        unequal = ir.IntegerAttr.get(signless(64), 1)  # arith's number for `ne`
+        return self.emit("arith.cmpi", (x, zero), signless(1), {"predicate": unequal})
+
+    def written_if(self, condition: Any, x: Any) -> Any:
+        """The array x, its first element 0 if the condition holds."""
+
+        def zeroed(k: Kernel) -> Any:
+            place = [k.index(0)] * len(x.type.shape)
+            return [k.put(k._number(0, x.type.element_type), x, *place)]
+
+        regions = [self._filled((), fill, "scf.yield") for fill in (zeroed, lambda k: [x])]
+        return self.emit_all("scf.if", (condition,), (x.type,), None, regions)[0]
+
+    def _number(self, value: int, type_: Any) -> Any:
+        of_float = isinstance(type_, ir.FloatType)
+        attribute = ir.FloatAttr.get(type_, value) if of_float else ir.IntegerAttr.get(type_, value)
+        return self.emit("arith.constant", (), type_, {"value": attribute})
 
     def loop(
         self,

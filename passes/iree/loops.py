@@ -20,7 +20,7 @@ from torch_mlir._mlir_libs import _stablehlo as hlo
 from tiduc.dialect.context import stage
 from tiduc.dialect.graph import captured, operations
 from tiduc.dialect.types import element, shape, with_shape
-from tiduc.passes.iree.emitter import Emitter, within
+from tiduc.passes.iree.emitter import Emitter, signless, within
 from tiduc.passes.iree.kernels import Kernel, dispatch
 
 STACK = 2**18
@@ -98,7 +98,7 @@ def fits(loop: Any) -> bool:
         if any(size > _ELEMENTS for size in sizes):
             return False
         stack += sum(sizes) // _FUSED
-    if len(_read(loop)) + len(loop.results) > _BINDINGS:
+    if len(_read(loop)) + len(loop.results) >= _BINDINGS:
         return False
     kept = _on_stack(loop)
     return stack + sum(_size(loop.operands[i]) for i in kept) <= STACK
@@ -166,13 +166,15 @@ def to_kernel(loop: Any) -> None:
             for y, x in zip(inner.results, list(inner.operands), strict=True):
                 y.replace_all_uses_with(x)
             inner.erase()
-    for inner in within(loop):
-        if inner.name == "stablehlo.while":
-            _in_place(inner)
+    (zero,) = b.barrier(b.constant(0, ir.RankedTensorType.get([], signless(32))))
     old = list(loop.results)
     uses = [[(use.owner, use.operand_number) for use in y.uses] for y in old]
 
     def moved(k: Kernel) -> Sequence[Any]:
+        never = k.differs_from_zero(k.element(zero))
+        for inner in within(loop):
+            if inner.name == "stablehlo.while":
+                _in_place(inner, never)
         for i, x in enumerate(list(loop.operands)):
             if i not in kept:
                 loop.operands[i] = _copied(k, x, k.empty(x.type))
@@ -222,16 +224,36 @@ def _concatenated(pad: Any) -> None:
     pad.erase()
 
 
-def _in_place(loop: Any) -> None:
+def _in_place(loop: Any, never: Any) -> None:
     """New carries are written into the old ones."""
     body = loop.regions[1].blocks[0]
+    carries = _made_here(loop, never)
     end = list(operations(body))[-1]
     k = Kernel(ir.InsertionPoint(end), loop.location)
-    for i, (new, old) in enumerate(zip(list(end.operands), body.arguments, strict=True)):
+    for i, (new, old) in enumerate(zip(list(end.operands), carries, strict=True)):
         if new == old or _updated(new) == old:
             continue
         # Only when all of the new one is there: computed in its place, it would be read half-written.
         end.operands[i] = _copied(k, new, old)
+
+
+def _made_here(loop: Any, never: Any) -> list[Any]:
+    """The carries as the body is to read them: each perhaps written to, so far as IREE knows.
+
+    IREE 3.13 takes a reshape of a block's argument out of the dispatch, and then does not find the argument.
+    """
+    body = loop.regions[1].blocks[0]
+    k = Kernel(ir.InsertionPoint.at_block_begin(body), loop.location)
+    carries = []
+    for x in body.arguments:
+        uses = [(use.owner, use.operand_number) for use in x.uses]
+        if element(x).width > 1 and uses:
+            made = k.written_if(never, x)
+            for owner, number in uses:
+                owner.operands[number] = made
+            x = made
+        carries.append(x)
+    return carries
 
 
 def _updated(x: Any) -> Any:
