@@ -11,6 +11,7 @@ from tiduc.dialect.types import bits, element, is_complex, is_open, shape, with_
 from tiduc.passes.iree.emitter import Emitter, is_unsigned, legalize, signless
 from tiduc.passes.iree.excess import drop_excess
 from tiduc.passes.iree.refused import refused
+from tiduc.passes.iree.uniform import hide_constants
 
 
 @legalize("stablehlo.select_and_scatter")
@@ -66,9 +67,7 @@ def reduce_window(b: Emitter, op: Any) -> Sequence[Any] | None:
     """
     drop_excess(b, op)
     count, name = len(op.results), "padding"
-    for i, x in enumerate(list(op.operands)[:count]):
-        if _is_constant(x):
-            op.operands[i] = b.barrier(x)[0]
+    hide_constants(b, op)
     xs, inits = list(op.operands)[:count], list(op.operands)[count:]
     odd = any(is_unsigned(x) or is_complex(x) and bits(x) == 128 for x in xs)
     if (
@@ -92,13 +91,6 @@ def reduce_window(b: Emitter, op: Any) -> Sequence[Any] | None:
         )
     ]
     return b.emit_all(op.name, [*padded, *inits], [y.type for y in op.results], attributes, regions)
-
-
-def _is_constant(x: Any) -> bool:
-    """The value is a constant, or the same number as one everywhere."""
-    while isinstance(x, ir.OpResult) and x.owner.name in ("stablehlo.broadcast_in_dim", "stablehlo.reshape"):
-        x = x.owner.operands[0]
-    return isinstance(x, ir.OpResult) and x.owner.name == "stablehlo.constant"
 
 
 @legalize("stablehlo.reverse")

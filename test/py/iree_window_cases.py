@@ -23,6 +23,19 @@ def chosen(x: Array, source: Array) -> Array:
 SOURCE = RNG.integers(1, 9, (3, 3)).astype(np.float32)
 
 WRONG = {
+    "reduce_ones": Case(
+        "reduce",
+        "(%x: tensor<f32>) -> tensor<f32>",
+        """%zero = stablehlo.constant dense<0.0> : tensor<f32>
+        %true = stablehlo.constant dense<true> : tensor<64xi1>
+        %one = stablehlo.convert %true : (tensor<64xi1>) -> tensor<64xf32>
+        %0 = stablehlo.reduce(%one init: %zero) applies stablehlo.add across dimensions = [0]
+          : (tensor<64xf32>, tensor<f32>) -> tensor<f32>
+        %1 = stablehlo.multiply %0, %x : tensor<f32>
+        return %1 : tensor<f32>""",
+        (np.ones((), np.float32),),
+        np.float32(64),
+    ),
     "reduce_window_ones": Case(
         "reduce_window",
         "(%x: tensor<1x1xf32>) -> tensor<1x1xf32>",

@@ -115,6 +115,18 @@ def test_an_average_over_windows() -> None:
     np.testing.assert_allclose(dx, np.broadcast_to(seed / 64, x.shape), rtol=1e-5, atol=1e-6)
 
 
+def test_a_loss_that_counts() -> None:
+    """Its mean divides by a sum over as many ones as there are labels, which are constants here."""
+    labels = np.array([0, 2, 1])
+    proto = model(
+        [helper.make_node("NegativeLogLikelihoodLoss", ["x", "t"], ["y"])], {"t": labels}, [3, 5], []
+    )
+    x = draw(3, 5)
+    y, dx = tiduc.from_onnx(proto).grad(value=True).compile()(x)
+    np.testing.assert_allclose(y, -x[np.arange(3), labels].mean(), rtol=1e-6)
+    np.testing.assert_allclose(dx, -np.eye(5)[labels] / 3, rtol=1e-6)
+
+
 def test_weights_may_stay_constants() -> None:
     program = tiduc.from_onnx(mlp())
     assert str(program.signature) == "(x: 3x4xf32) -> (y: 3x2xf32)"

@@ -38,6 +38,9 @@ _STATIC = {
 }
 """Operands, by position, that torch-mlir reads while it lowers the op."""
 
+_EXPANDED = ("MeanVarianceNormalization", "Softsign")
+"""Ops of which torch-mlir takes the definition that ONNX has, in other ops."""
+
 
 def from_onnx(model: Any, *, lift_constants: bool = False, sizes: Mapping[str, int] | None = None) -> Model:
     """The program of an ONNX file, or of an `onnx.ModelProto`, which it may change.
@@ -176,7 +179,8 @@ def _imported(proto: Any) -> Any:
 
     context = ir.Context()
     dialect.register_dialect(context)
-    info = onnx_importer.ModelInfo(proto)
+    config = onnx_importer.Config(function_expansion_allowlists_by_domain={"": set(_EXPANDED)})
+    info = onnx_importer.ModelInfo(proto, config=config)
     module = info.create_module(context=context)
     try:
         onnx_importer.NodeImporter.define_function(info.main_graph, module.operation).import_all()
