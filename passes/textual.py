@@ -58,7 +58,7 @@ class Pass:
 
     name: str
     description: str
-    function: Callable[..., None]
+    function: Callable[..., object]
     options: tuple[Option, ...] = ()
     by_rules: bool = False
 

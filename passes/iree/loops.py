@@ -116,12 +116,12 @@ def _plain(type_: Any) -> bool:
 
 def _bytes(x: Any) -> int:
     """The bytes of an element."""
-    return max(element(x).width // 8, 1)
+    return max(int(element(x).width) // 8, 1)
 
 
 def _size(x: Any) -> int:
     """The bytes of a value."""
-    return math.prod(shape(x)) * _bytes(x)
+    return int(math.prod(shape(x))) * _bytes(x)
 
 
 def _odd(pad: Any) -> bool:
