@@ -98,6 +98,21 @@ def kalman_filter(m: Any, p: Any, y: Any, f: Any, q: Any, h: Any, r: Any) -> Any
     return m @ m + jnp.trace(p) + innovation @ jnp.linalg.inv(s) @ innovation + log_determinant
 
 
+def kalman_series(m: Any, p: Any, ys: Any, f: Any, q: Any, h: Any, r: Any) -> Any:
+    """The log likelihood of a series of observations, of which the filter's loop takes one after the other."""
+
+    def step(state: Any, y: Any) -> Any:
+        m, p = f @ state[0], f @ state[1] @ f.T + q
+        s, innovation = h @ p @ h.T + r, y - h @ m
+        factor = jnp.linalg.cholesky(s)
+        z = jsl.solve_triangular(factor, innovation, lower=True)
+        gain = jsl.cho_solve((factor, True), h @ p).T
+        state = m + gain @ innovation, p - gain @ s @ gain.T
+        return state, -0.5 * z @ z - jnp.sum(jnp.log(jnp.diag(factor)))
+
+    return jnp.sum(lax.scan(step, (m, p), ys)[1])
+
+
 def definite(n: int) -> Array:
     x = normal(n, n)
     return np.asarray(x @ x.T + n * np.eye(n))
@@ -113,6 +128,7 @@ TALL, WEIGHTS = normal(5, 3), np.arange(15.0).reshape(5, 3)
 PROGRAMS: dict[str, tuple[Callable[..., Any], tuple[Array, ...]]] = {
     "gaussian_process": (gaussian_process, POINTS),
     "kalman_filter": (kalman_filter, STATES),
+    "kalman_series": (kalman_series, (*STATES[:2], normal(5, 2), 0.3 * STATES[3], *STATES[4:])),
     "qr": (lambda a: jnp.sum(jnp.linalg.qr(a)[0] * WEIGHTS) + jnp.sum(jnp.linalg.qr(a)[1] ** 3), (TALL,)),
     "eigh": (
         lambda a: (
@@ -152,6 +168,18 @@ def test_gradients(name: str) -> None:
         expected = jax.tree.leaves(jax.value_and_grad(function, tuple(range(len(point))))(*point))
     for actual, y in zip(ours, expected, strict=True):
         np.testing.assert_allclose(actual, y, atol=1e-11 * max(1, np.max(np.abs(y))))
+
+
+@pytest.mark.slow
+def test_hessians() -> None:
+    """Of the logarithms of length and noise."""
+    moved = np.array(0.3), np.array(-0.7)
+    text = exported(gaussian_process, *POINTS)
+    ours = tiduc.load(text).hvp([2, 3]).compile()(*POINTS, *moved)
+    with jax.enable_x64(True):
+        gradient = jax.grad(gaussian_process, (2, 3))
+        expected = jax.jvp(lambda *of: gradient(*POINTS[:2], *of), POINTS[2:], moved)[1]
+    np.testing.assert_allclose(ours, expected, rtol=1e-11)
 
 
 # ---- what is refused ----------------------------------------------------------------------------------------
