@@ -1,6 +1,5 @@
 """Pictures: what is read, what is folded, how it is written; test_view_page.py opens the page in a browser."""
 
-import itertools
 import subprocess
 import sys
 import xml.etree.ElementTree as ElementTree
@@ -9,58 +8,16 @@ from typing import Any
 
 import click.testing
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
+from pictures import EXAMPLES, EXP, TWICE, picture_of, view
 
 from tiduc.activity import find_activity
 from tiduc.cli import run
 from tiduc.dialect.context import parse, stage
 from tiduc.view.dot import dot, quoted
 from tiduc.view.draw import draw
-from tiduc.view.fold import fold
 from tiduc.view.read import read_picture
-from tiduc.view.repeats import find_repeat
 from tiduc.view.scene import Picture
 from tiduc.view.text import text
-
-EXAMPLES = Path(__file__).parents[2] / "examples"
-EXP = """func.func @main(%a: tensor<4xf64> {tidu.name = "a"}, %x: tensor<4xf64> {tidu.name = "x"}) -> tensor<4xf64> {
-  %h = stablehlo.constant dense<0.5> : tensor<f64>
-  %b = stablehlo.broadcast_in_dim %h, dims = [] : (tensor<f64>) -> tensor<4xf64>
-  %0 = stablehlo.multiply %a, %x : tensor<4xf64>
-  %1 = stablehlo.exponential %0 : tensor<4xf64>
-  %2 = stablehlo.subtract %b, %1 : tensor<4xf64>
-  %3 = stablehlo.divide %2, %1 : tensor<4xf64>
-  return %3 : tensor<4xf64>
-}
-"""
-
-
-TWICE = """func.func @main(%x: tensor<f32>) -> (tensor<f32>, tensor<f32>) {
-  %0 = stablehlo.sine %x : tensor<f32>
-  return %0, %0 : tensor<f32>, tensor<f32>
-}
-"""
-
-
-@stage
-def picture_of(source: str, positions: Any = (0,), folded: bool = False) -> Picture:
-    module = parse(source, "f.mlir")
-    picture = read_picture(module, find_activity(module, {"main": positions}), "f.mlir")
-    if folded:
-        fold(picture)
-    return picture
-
-
-def view(*arguments: str) -> str:
-    """What `tiduc view` prints; the test fails where it does not end well."""
-    out = Path(arguments[-1]) if arguments[-2:-1] == ("-o",) else None
-    done = subprocess.run(
-        [sys.executable, "-m", "tiduc", "view", *arguments], capture_output=True, text=True, check=False
-    )
-    assert done.returncode == 0, done.stderr
-    return out.read_text() if out else done.stdout
-
 
 # ---- reading -------------------------------------------------------------------------------------------------------
 
@@ -164,151 +121,6 @@ def test_a_long_chain_is_printed() -> None:
     source = f"func.func @main(%0: tensor<f32>) -> tensor<f32> {{\n{ops}  return %{count} : tensor<f32>\n}}\n"
     lines = text(picture_of(source), ["@main"]).splitlines()
     assert len(lines) == count + 3 and max(map(len, lines)) < 140
-
-
-# ---- folding -------------------------------------------------------------------------------------------------------
-
-
-def layers(count: int, width: int = 8) -> str:
-    """A residual network, each layer of ten ops with weights of its own."""
-    t = f"tensor<{width}xf32>"
-    weights = ", ".join(f"%w{i}: tensor<{width}x{width}xf32>" for i in range(count))
-    lines = [f"func.func @main(%x0: {t}, {weights}) -> {t} {{", f"  %c = stablehlo.constant dense<0.5> : {t}"]
-    for i in range(count):
-        lines += [
-            f"  %a{i} = stablehlo.dot_general %w{i}, %x{i}, contracting_dims = [1] x [0] : "
-            f"(tensor<{width}x{width}xf32>, {t}) -> {t}",
-            *(
-                f"  %{y}{i} = stablehlo.{op} %{x}{i} : {t}"
-                for x, op, y in [("a", "tanh", "b"), ("b", "exponential", "d"), ("d", "negate", "e")]
-            ),
-            f"  %g{i} = stablehlo.multiply %e{i}, %c : {t}",
-            f"  %h{i} = stablehlo.divide %g{i}, %b{i} : {t}",
-            f"  %x{i + 1} = stablehlo.add %h{i}, %x{i} : {t}",
-        ]
-    return "\n".join([*lines, f"  return %x{count} : {t}", "}"]) + "\n"
-
-
-def test_layers_are_folded() -> None:
-    picture = picture_of(layers(12), range(13), folded=True)
-    scene = picture.scenes["@main"]
-    folds = [box for box in scene.boxes.values() if box.kind == "fold"]
-    assert len(folds) == 12 and {box.opens for box in folds} == {("@main/A",)}
-    assert not [box for box in scene.boxes.values() if box.kind == "op"]
-    inner = picture.scenes["@main/A"]
-    assert [box.name for box in inner.boxes.values() if box.kind == "op"] == [
-        "dot_general", "tanh", "exponential", "negate", "multiply", "divide", "add"
-    ]  # fmt: skip
-    # A layer is cut where one value leaves it, and not in its middle.
-    assert len([box for box in inner.boxes.values() if box.kind == "output"]) == 1
-    assert len([a for a in scene.arrows if a.target == folds[1].id]) == 2
-
-
-def test_many_layers_in_a_row_are_one_box() -> None:
-    picture = picture_of(layers(70), range(71), folded=True)
-    scene = picture.scenes["@main"]
-    (row,) = [box for box in scene.boxes.values() if box.kind == "fold"]
-    assert row.name == "A, 70 in a row" and len(scene.boxes) < 100
-    inner = picture.scenes[row.opens[0]]
-    folds = [box for box in inner.boxes.values() if box.kind == "fold"]
-    assert len(folds) == 70 and {box.opens for box in folds} == {("@main/A",)}
-    assert folds[3].detail.endswith("; 1 inputs") and folds[3].text == "reads arg4"
-    there = {box.id for box in picture.boxes()}
-    assert all(
-        a.source in there and a.target in of.boxes for of in picture.scenes.values() for a in of.arrows
-    )
-    (svg,) = draw([dot(picture, ["@main"])])
-    assert "70 in a row" in svg
-
-
-def test_very_many_externals_are_counted(tmp_path: Path) -> None:
-    (tmp_path / "f.mlir").write_text(layers(90))
-    drawn = view(str(tmp_path / "f.mlir"), "--derivative", "jvp", "--graph", "L0", "--format", "dot")
-    notes = [line for line in drawn.splitlines() if "values" in line and "shape=plain" in line]
-    assert notes and all('label="@main: ' in line for line in notes)
-
-
-def test_folds_within_folds() -> None:
-    """A stretch that comes twice in each layer, and the layers: the scene of one holds the boxes of the other."""
-    picture = picture_of(blocks_of(6), (0,))
-    fold(picture, large=10)
-    kinds = {box.opens for box in picture.scenes["@main"].boxes.values() if box.kind == "fold"}
-    assert len(kinds) == 1
-    (layer,) = kinds.pop()
-    assert {box.kind for box in picture.scenes[layer].boxes.values()} >= {"fold"}
-
-
-def blocks_of(count: int) -> str:
-    """Layers of two equal stretches with one op between them and one behind."""
-    t, names, lines = "tensor<8xf32>", iter(range(10000)), []
-    at = "x"
-
-    def add(op: str, *operands: str) -> str:
-        y = f"v{next(names)}"
-        lines.append(f"  %{y} = stablehlo.{op} {', '.join(f'%{x}' for x in operands)} : {t}")
-        return y
-
-    def stretch(x: str) -> str:
-        y = x
-        for op in ("sine", "negate", "tanh", "cosine", "exponential", "abs"):
-            y = add(op, y)
-        return add("add", y, x)
-
-    for _ in range(count):
-        at = add("cbrt", stretch(at))
-        at = add("logistic", stretch(at))
-    return "\n".join([f"func.func @main(%x: {t}) -> {t} {{", *lines, f"  return %{at} : {t}", "}"]) + "\n"
-
-
-def test_folding_loses_no_op() -> None:
-    source = (EXAMPLES / "transformer_f32.mlir").read_text()
-    whole, folded = picture_of(source, range(15)), picture_of(source, range(15), folded=True)
-
-    def ops(picture: Picture, name: str) -> int:
-        boxes = picture.scenes[name].boxes.values()
-        return sum(
-            ops(picture, box.opens[0]) if box.kind == "fold" else box.kind in ("op", "call") for box in boxes
-        )
-
-    quiet = sum(
-        box.name in ("broadcast_in_dim", "convert", "reshape") for box in whole.scenes["@main"].boxes.values()
-    )
-    assert ops(folded, "@main") == ops(whole, "@main") - quiet
-    assert len(folded.scenes["@main"].boxes) < 60  # what one sees at once
-    ids = [box.id for box in folded.boxes()]
-    assert len(ids) == len(set(ids))
-    there = set(ids)
-    for scene in folded.scenes.values():
-        assert all(arrow.source in there and arrow.target in scene.boxes for arrow in scene.arrows)
-
-
-def test_small_graphs_are_left_alone() -> None:
-    assert picture_of(EXP, folded=True).scenes == picture_of(EXP).scenes
-
-
-def worth(letters: str) -> int:
-    """What the best repeat of at least two letters saves, by looking at all."""
-    best = 0
-    for length in range(2, len(letters) // 2 + 1):
-        for start in range(len(letters) - length + 1):
-            best = max(best, (letters.count(letters[start : start + length]) - 1) * length)
-    return best
-
-
-@given(st.text("abc", max_size=24))
-def test_repeats(letters: str) -> None:
-    found = find_repeat(letters, 2)
-    assert (found.worth if found else 0) == worth(letters)
-    if found is not None:
-        stretches = {letters[s : s + found.length] for s in found.starts}
-        assert len(stretches) == 1
-        assert all(b - a >= found.length for a, b in itertools.pairwise(found.starts))
-
-
-def test_a_repeat_is_cut_where_it_costs_least() -> None:
-    found = find_repeat("xabcabcabcy", 2, lambda start, end: 0 if "xabcabcabcy"[start] == "b" else 1)
-    assert found is not None and found.length == 3
-    assert find_repeat("abcde", 2) is None and find_repeat("", 2) is None
 
 
 # ---- Graphviz ------------------------------------------------------------------------------------------------------

@@ -1,0 +1,114 @@
+"""Folding: what comes again is one box, nothing is lost, and repeats are the best there are."""
+
+import itertools
+from pathlib import Path
+
+from hypothesis import given
+from hypothesis import strategies as st
+from pictures import EXAMPLES, EXP, blocks_of, layers, picture_of, view
+
+from tiduc.view.dot import dot
+from tiduc.view.draw import draw
+from tiduc.view.fold import fold
+from tiduc.view.repeats import find_repeat
+from tiduc.view.scene import Picture
+
+
+def test_layers_are_folded() -> None:
+    picture = picture_of(layers(12), range(13), folded=True)
+    scene = picture.scenes["@main"]
+    folds = [box for box in scene.boxes.values() if box.kind == "fold"]
+    assert len(folds) == 12 and {box.opens for box in folds} == {("@main/A",)}
+    assert not [box for box in scene.boxes.values() if box.kind == "op"]
+    inner = picture.scenes["@main/A"]
+    assert [box.name for box in inner.boxes.values() if box.kind == "op"] == [
+        "dot_general", "tanh", "exponential", "negate", "multiply", "divide", "add"
+    ]  # fmt: skip
+    # A layer is cut where one value leaves it, and not in its middle.
+    assert len([box for box in inner.boxes.values() if box.kind == "output"]) == 1
+    assert len([a for a in scene.arrows if a.target == folds[1].id]) == 2
+
+
+def test_many_layers_in_a_row_are_one_box() -> None:
+    picture = picture_of(layers(70), range(71), folded=True)
+    scene = picture.scenes["@main"]
+    (row,) = [box for box in scene.boxes.values() if box.kind == "fold"]
+    assert row.name == "A, 70 in a row" and len(scene.boxes) < 100
+    inner = picture.scenes[row.opens[0]]
+    folds = [box for box in inner.boxes.values() if box.kind == "fold"]
+    assert len(folds) == 70 and {box.opens for box in folds} == {("@main/A",)}
+    assert folds[3].detail.endswith("; 1 inputs") and folds[3].text == "reads arg4"
+    there = {box.id for box in picture.boxes()}
+    assert all(
+        a.source in there and a.target in of.boxes for of in picture.scenes.values() for a in of.arrows
+    )
+    (svg,) = draw([dot(picture, ["@main"])])
+    assert "70 in a row" in svg
+
+
+def test_very_many_externals_are_counted(tmp_path: Path) -> None:
+    (tmp_path / "f.mlir").write_text(layers(90))
+    drawn = view(str(tmp_path / "f.mlir"), "--derivative", "jvp", "--graph", "L0", "--format", "dot")
+    notes = [line for line in drawn.splitlines() if "values" in line and "shape=plain" in line]
+    assert notes and all('label="@main: ' in line for line in notes)
+
+
+def test_folds_within_folds() -> None:
+    """A stretch that comes twice in each layer, and the layers: the scene of one holds the boxes of the other."""
+    picture = picture_of(blocks_of(6), (0,))
+    fold(picture, large=10)
+    kinds = {box.opens for box in picture.scenes["@main"].boxes.values() if box.kind == "fold"}
+    assert len(kinds) == 1
+    (layer,) = kinds.pop()
+    assert {box.kind for box in picture.scenes[layer].boxes.values()} >= {"fold"}
+
+
+def test_folding_loses_no_op() -> None:
+    source = (EXAMPLES / "transformer_f32.mlir").read_text()
+    whole, folded = picture_of(source, range(15)), picture_of(source, range(15), folded=True)
+
+    def ops(picture: Picture, name: str) -> int:
+        boxes = picture.scenes[name].boxes.values()
+        return sum(
+            ops(picture, box.opens[0]) if box.kind == "fold" else box.kind in ("op", "call") for box in boxes
+        )
+
+    quiet = sum(
+        box.name in ("broadcast_in_dim", "convert", "reshape") for box in whole.scenes["@main"].boxes.values()
+    )
+    assert ops(folded, "@main") == ops(whole, "@main") - quiet
+    assert len(folded.scenes["@main"].boxes) < 60  # what one sees at once
+    ids = [box.id for box in folded.boxes()]
+    assert len(ids) == len(set(ids))
+    there = set(ids)
+    for scene in folded.scenes.values():
+        assert all(arrow.source in there and arrow.target in scene.boxes for arrow in scene.arrows)
+
+
+def test_small_graphs_are_left_alone() -> None:
+    assert picture_of(EXP, folded=True).scenes == picture_of(EXP).scenes
+
+
+def worth(letters: str) -> int:
+    """What the best repeat of at least two letters saves, by looking at all."""
+    best = 0
+    for length in range(2, len(letters) // 2 + 1):
+        for start in range(len(letters) - length + 1):
+            best = max(best, (letters.count(letters[start : start + length]) - 1) * length)
+    return best
+
+
+@given(st.text("abc", max_size=24))
+def test_repeats(letters: str) -> None:
+    found = find_repeat(letters, 2)
+    assert (found.worth if found else 0) == worth(letters)
+    if found is not None:
+        stretches = {letters[s : s + found.length] for s in found.starts}
+        assert len(stretches) == 1
+        assert all(b - a >= found.length for a, b in itertools.pairwise(found.starts))
+
+
+def test_a_repeat_is_cut_where_it_costs_least() -> None:
+    found = find_repeat("xabcabcabcy", 2, lambda start, end: 0 if "xabcabcabcy"[start] == "b" else 1)
+    assert found is not None and found.length == 3
+    assert find_repeat("abcde", 2) is None and find_repeat("", 2) is None
