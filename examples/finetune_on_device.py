@@ -47,14 +47,17 @@ def train(
     """The losses of so many steps with this batch, and the state after them."""
     with tiduc.runtime.load(module, target) as loaded:
         step = loaded["main"]
-        names = [x.name for x in step.signature.inputs][: len(step.donated)]
+        inputs = [x.name for x in step.signature.inputs]
+        names, others = inputs[: len(step.donated)], inputs[len(step.donated) :]
         kept = [loaded.put(state[name]) for name in names]
-        given = [loaded.put(x) for x in batch]
+        frozen = [loaded.put(state[name]) for name in others if name in state]
+        given = [*frozen, *map(loaded.put, batch)]
         losses = []
         for _ in range(steps):
             loss, *kept = step.keep(*kept, *given)
             losses.append(float(loss))
-        return np.array(losses), {name: x.numpy() for name, x in zip(names, kept, strict=True)}
+        after = {name: x.numpy() for name, x in zip(names, kept, strict=True)}
+        return np.array(losses), state | after
 
 
 if __name__ == "__main__":

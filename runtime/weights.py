@@ -112,7 +112,7 @@ _FORMATS: dict[str, tuple[Callable[[str], dict[str, Array]], Callable[[str, Mapp
 def _by_suffix(path: Path) -> tuple[Callable[[str], dict[str, Array]], Callable[..., None]]:
     suffix = os.path.splitext(os.fspath(path))[1].lower()
     if suffix not in _FORMATS:
-        raise RequestError(f"{os.fspath(path)!r}: weights are in files {', '.join(_FORMATS)}")
+        raise RequestError(f"weights are in files {', '.join(_FORMATS)}", os.fspath(path))
     return _FORMATS[suffix]
 
 

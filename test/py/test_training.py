@@ -7,6 +7,7 @@ from typing import Any
 
 import jax
 import jax.numpy as jnp
+import ml_dtypes
 import numpy as np
 import pytest
 from check_rule import run
@@ -151,6 +152,35 @@ def test_adam(beta1: float) -> None:
     np.testing.assert_allclose(second, v, rtol=1e-5)
 
 
+HALF = """
+func.func @main(%step: tensor<3xbf16> {tidu.name = "step"}, %f: tensor<3xbf16> {tidu.name = "a.frozen"},
+    %x: tensor<3xbf16> {tidu.name = "x"}) -> tensor<3xbf16> {
+  %0 = stablehlo.multiply %step, %x : tensor<3xbf16>
+  %1 = stablehlo.add %0, %f : tensor<3xbf16>
+  return %1 : tensor<3xbf16>
+}"""
+
+
+@pytest.mark.parametrize("type_", ["bf16", "f16"])
+def test_narrow_elements(type_: str) -> None:
+    """Moments are in f32, in which neither epsilon nor 1 - beta2 is lost; a weight may be called as a state is."""
+    dtype = ml_dtypes.bfloat16 if type_ == "bf16" else np.float16
+    w, f, x = (np.array(v, dtype) for v in ([1, 1, 1], [0, 0, 0], [1, 0, 0.01]))
+    held = model(HALF.replace("bf16", type_), **{"step": w, "a.frozen": f})
+    program = train_step(held, "mse", "adam", freeze=["*.frozen"])
+    names = ["step", "step.2", "step.first_moment", "step.second_moment", "a.frozen"]
+    assert [port.name for port in program.inputs] == [*names, "x", "target", "rate"]
+    assert list(program.weights) == names
+    assert program.weights["step.second_moment"].dtype == np.float32
+    compiled = program.compile()
+    loss, new, n, first, second = compiled(*program.arguments(x, np.zeros(3, dtype), np.float32(0.1)))
+    g = 2 * x.astype(np.float32) ** 2 / 3
+    assert n == 1
+    np.testing.assert_allclose(loss, np.mean(x.astype(np.float32) ** 2), rtol=1e-2)
+    np.testing.assert_allclose(second, 0.001 * g**2, rtol=2e-2)
+    np.testing.assert_allclose(new.astype(np.float32), 1 - 0.1 * g / (g + 1e-8), rtol=1e-2)
+
+
 # ---- what is trained
 
 
@@ -194,7 +224,9 @@ def test_buffers_and_frozen_weights() -> None:
         ({"optimizer": "lion"}, "unknown optimizer 'lion'"),
         ({"momentum": 0.9}, "sgd has no setting momentum"),
         ({"optimizer": "adam", "beta2": 1.0}, "beta2 is from 0 to below 1, not 1.0"),
-        ({"freeze": ["w"]}, "no input is a parameter: name some; the inputs are w, x"),
+        ({"optimizer": "adam", "epsilon": float("nan")}, "epsilon is 0 or more, not nan"),
+        ({"freeze": ["w"]}, "all that could be trained is frozen: w"),
+        ({"train": ["target"]}, "no input is a parameter: name some; the inputs are w, x"),
         ({"train": ["v"]}, "no input is a parameter"),
         ({"loss": "none"}, "grad needs one real scalar float output"),
     ],

@@ -5,8 +5,9 @@
                             c are; targets t are their numbers, of type i32
     none                    the model's one output is the loss already
 
-The first two are PyTorch's `MSELoss` and `CrossEntropyLoss` (with classes last), means both. Any other loss is a
-program, whose first inputs are the model's outputs; its others, the targets, become inputs of the whole.
+Elements narrower than f32 become f32 first. The first two are PyTorch's `MSELoss` and `CrossEntropyLoss` (with classes
+last), means both. Any other loss is a program, whose first inputs are the model's outputs; its others, the targets,
+become inputs of the whole.
 """
 
 from collections.abc import Callable
@@ -19,7 +20,7 @@ from torch_mlir import ir
 
 from tiduc.dialect.context import stage
 from tiduc.dialect.errors import RequestError
-from tiduc.dialect.types import is_float, is_open, rank, shape, with_shape
+from tiduc.dialect.types import element, is_float, is_open, rank, shape, with_shape
 from tiduc.ports import Port, with_ports
 from tiduc.program import Program
 from tiduc.training.compose import compose
@@ -57,7 +58,7 @@ def with_loss(model: Program, loss: str | Program) -> Program:
 
 
 def _mse(b: Any, y: Any, key: str) -> tuple[Any, Any]:
-    error = b.subtract(y, b.input(key, y.type))
+    error = b.subtract(_widened(b, y), _widened(b, b.input(key, y.type)))
     return y.type, _mean(b, b.multiply(error, error))
 
 
@@ -67,7 +68,7 @@ def _softmax_cross_entropy(b: Any, y: Any, key: str) -> tuple[Any, Any]:
         raise RequestError(
             f"the loss softmax-cross-entropy needs a dimension of classes; the output is {y.type}"
         )
-    sizes, last = shape(y), rank(y) - 1
+    y, sizes, last = _widened(b, y), shape(y), rank(y) - 1
     rows, i32 = range(last), ir.IntegerType.get_signless(32)
     target = b.input(key, ir.RankedTensorType.get(sizes[:-1], i32))
     table = ir.RankedTensorType.get(sizes, i32)
@@ -76,6 +77,15 @@ def _softmax_cross_entropy(b: Any, y: Any, key: str) -> tuple[Any, Any]:
     is_target = b.compare(b.iota(last, table), b.broadcast_in_dim(target, rows, table), "EQ")
     of_target = b.reduce_sum(b.select(is_target, shifted, b.zeros_like(y)), [last])
     return target.type, _mean(b, b.subtract(b.log(b.reduce_sum(b.exponential(shifted), [last])), of_target))
+
+
+def wide(type_: Any) -> Any:
+    """The element type to add up numbers of this one in: no narrower than f32."""
+    return type_ if type_.width >= 32 else ir.F32Type.get()
+
+
+def _widened(b: Any, x: Any) -> Any:
+    return b.convert(x, wide(element(x)))
 
 
 def _mean(b: Any, x: Any) -> Any:

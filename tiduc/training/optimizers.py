@@ -11,7 +11,7 @@ Stochastic Optimization" (2015), algorithm 1.
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from math import log
+from math import inf, log
 from typing import Any
 
 from tiduc.dialect.errors import RequestError
@@ -64,6 +64,8 @@ class Adam:
     def __post_init__(self) -> None:
         _is_fraction("beta1", self.beta1)
         _is_fraction("beta2", self.beta2)
+        if not 0 <= self.epsilon < inf:
+            raise RequestError(f"epsilon is 0 or more, not {self.epsilon}")
 
     def update(
         self, b: Any, p: Any, g: Any, state: Sequence[Any], rate: Any, step: Any

@@ -17,12 +17,12 @@ from torch_mlir import ir
 
 from tiduc.dialect.context import stage
 from tiduc.dialect.errors import RequestError
-from tiduc.dialect.types import is_float
+from tiduc.dialect.types import element, is_float, with_element
 from tiduc.models.model import Model
 from tiduc.passes.materialize_merge import Zero
 from tiduc.ports import Port, described, with_ports
 from tiduc.program import Program
-from tiduc.training.losses import UPDATED, with_loss
+from tiduc.training.losses import UPDATED, wide, with_loss
 from tiduc.training.optimizers import Optimizer
 from tiduc.training.optimizers import optimizer as optimizer_of
 
@@ -54,10 +54,11 @@ def train_step(
     lossy = with_loss(model, loss)
     weights = dict(model.weights) if isinstance(model, Model) else {}
     updated = {port.name.removesuffix(UPDATED): port for port in lossy.outputs[1:]}
-    names = _trained(lossy, weights, train, freeze, updated)
+    names = _trained(model, weights, train, freeze, updated)
     gradient = replace(lossy, outputs=lossy.outputs[:1]).grad(names, value=True)
     parameters = [port for port in gradient.inputs if port.name in names]
-    rate, states, values = _update(gradient, parameters, chosen)
+    added, values = _update(gradient, parameters, chosen)
+    *states, rate = with_ports(gradient.inputs, added)[len(gradient.inputs) :]
     buffers = [port for port in gradient.inputs if port.name in updated]
     places = [*parameters, *states, *buffers]
     values += [updated[port.name].value for port in buffers]
@@ -65,17 +66,17 @@ def train_step(
     rest.sort(key=lambda port: port.name not in weights)  # frozen weights before inputs and targets
     donated = [_donated(port, i) for i, port in enumerate(places, start=1)]
     new = [Port(port.name, port.type, value) for port, value in zip(places, values, strict=True)]
-    program = replace(
-        gradient, inputs=with_ports((), [*donated, *rest, rate]), outputs=(gradient.outputs[0], *new)
-    )
+    program = replace(gradient, inputs=(*donated, *rest, rate), outputs=(gradient.outputs[0], *new))
     known = {each.name: getattr(program, each.name) for each in fields(Program)}
-    return Model(**known, weights=weights | {port.name: _zeros(port) for port in states})
+    arrays = weights | {port.name: _zeros(port) for port in states}
+    return Model(**known, weights={p.name: arrays[p.name] for p in program.inputs if p.name in arrays})
 
 
-def _update(
-    gradient: Program, parameters: Sequence[Port], chosen: Optimizer
-) -> tuple[Port, list[Port], list[Any]]:
-    """The input of the rate, those that the optimizer keeps, and new values of the parameters and of these."""
+def _update(gradient: Program, parameters: Sequence[Port], chosen: Optimizer) -> tuple[list[Port], list[Any]]:
+    """Inputs for what the optimizer keeps and the rate, and new values of the parameters and of what it keeps.
+
+    Of elements narrower than f32, it is in f32, which is wide enough for sums of many small numbers.
+    """
     b: Any = gradient.opset.builder(gradient.view, gradient.view.fresh("update"))
     rate, step = _scalar(b, "rate"), _scalar(b, "step")
     r = b.input(rate.value, rate.type)
@@ -84,31 +85,36 @@ def _update(
     for port, slope in zip(parameters, gradient.outputs[1:], strict=True):
         p = gradient.view.input(port.value)
         g = b.zeros_like(p) if isinstance(slope.value, Zero) else slope.value
+        type_ = with_element(port.type, wide(element(p)))
         beside = [
-            Port(f"{port.name}.{what}", port.type, f"{b.graph.name}.{port.value}.{what}")
-            for what in chosen.kept
+            Port(f"{port.name}.{what}", type_, f"{b.graph.name}.{port.value}.{what}") for what in chosen.kept
         ]
-        made, more = chosen.update(b, p, g, [b.input(each.value, each.type) for each in beside], r, n)
+        state = [b.input(each.value, each.type) for each in beside]
+        p_wide, g_wide = (b.convert(x, element(type_)) for x in (p, g))
+        made, more = chosen.update(b, p_wide, g_wide, state, r, n)
         states += beside
-        new.append(made)
+        new.append(b.convert(made, element(p)))
         kept += more
     b.finish([*new, *kept])
-    return rate, states, [*new, *kept]
+    return [*states, rate], [*new, *kept]
 
 
 def _trained(
     model: Program, weights: Any, train: Sequence[str], freeze: Sequence[str], updated: Any
 ) -> list[str]:
     """The names of the parameters, in the order of the inputs."""
-    found = []
+    found, frozen = [], []
     for port in model.inputs:
         wanted = any(fnmatchcase(port.name, pattern) for pattern in train)
         if train and wanted and not is_float(port.type):
             raise RequestError(f"input {port.name!r} of type {port.type} cannot be trained")
         if not train:
             wanted = port.name in weights and is_float(port.type) and port.name not in updated
-        if wanted and not any(fnmatchcase(port.name, pattern) for pattern in freeze):
-            found.append(port.name)
+        if wanted:
+            is_frozen = any(fnmatchcase(port.name, pattern) for pattern in freeze)
+            (frozen if is_frozen else found).append(port.name)
+    if not found and frozen:
+        raise RequestError(f"all that could be trained is frozen: {', '.join(frozen)}")
     if not found:
         names = ", ".join(port.name for port in model.inputs)
         raise RequestError(f"no input is a parameter: name some; the inputs are {names or 'none'}")
