@@ -72,6 +72,7 @@ def pairs_returned(text: str) -> list[Any]:
 def _rewrite(function: Any) -> bool:
     """Lets the function return the pairs, and hides its constants; whether it checks anything."""
     pairs: list[Any] = []
+    checks: list[Any] = []
     kinds, type_ = [], ir.TypeAttr(function.attributes["function_type"]).value
     if len(type_.inputs) or not len(function.regions[0].blocks):
         return False
@@ -83,7 +84,7 @@ def _rewrite(function: Any) -> bool:
         ):
             pairs += list(op.operands)
             kinds.append(str(op.attributes["call_target_name"])[1:-1])
-            op.erase()
+            checks.append(op)
         elif op.name == "stablehlo.constant" and not _is_size(op):
             ip = ir.InsertionPoint(list(block.operations)[0])
             hidden = ir.Operation.create(
@@ -95,14 +96,15 @@ def _rewrite(function: Any) -> bool:
         return False
     old = list(block.operations)[-1].operation
     ir.Operation.create("func.return", operands=pairs, ip=ir.InsertionPoint(old))
-    old.erase()
+    for gone in (old, *checks):  # some checks are returned
+        gone.erase()
     types = ir.FunctionType.get([], [x.type for x in pairs])
     function.attributes["function_type"] = ir.TypeAttr.get(types)
     function.attributes["sym_name"] = ir.StringAttr.get("main")
     function.attributes["checks"] = ir.ArrayAttr.get([ir.StringAttr.get(kind) for kind in kinds])
-    for gone in ("res_attrs", "arg_attrs", "sym_visibility"):
-        if gone in function.attributes:
-            del function.attributes[gone]
+    for name in ("res_attrs", "arg_attrs", "sym_visibility"):
+        if name in function.attributes:
+            del function.attributes[name]
     return True
 
 
