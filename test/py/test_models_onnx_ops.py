@@ -1,0 +1,87 @@
+"""Ops of ONNX, one by one: the program computes what ONNX's own evaluator does."""
+
+from typing import Any
+
+import numpy as np
+import onnx
+import pytest
+from onnx import TensorProto, helper, numpy_helper
+from onnx.reference import ReferenceEvaluator
+
+import tiduc
+from tiduc.runtime.reference import evaluate
+
+RNG = np.random.default_rng(0)
+
+
+def draw(*shape: int) -> Any:
+    return RNG.standard_normal(shape).astype(np.float32)
+
+
+def i64(*values: int) -> Any:
+    return np.array(values, np.int64)
+
+
+X, IMAGE = draw(2, 3, 4), draw(1, 4, 6, 6)
+
+CASES: dict[str, tuple[list[Any], dict[str, Any]]] = {
+    "AveragePool": ([IMAGE], {"kernel_shape": [3, 3], "strides": [2, 2], "pads": [1, 1, 1, 1]}),
+    "BatchNormalization": ([X, draw(3), draw(3), draw(3), np.abs(draw(3))], {}),
+    "Clip": ([X, np.float32(-0.5), np.float32(0.5)], {}),
+    "Concat": ([X, X], {"axis": 1}),
+    "Conv": ([IMAGE, draw(4, 2, 3, 3), draw(4)], {"group": 2, "strides": [2, 2], "pads": [1, 1, 1, 1]}),
+    "ConvTranspose": ([draw(1, 2, 4, 4), draw(2, 3, 3, 3)], {"strides": [2, 2], "output_padding": [1, 1]}),
+    "DepthToSpace": ([IMAGE], {"blocksize": 2}),
+    "Einsum": ([X, draw(2, 4, 5)], {"equation": "bij,bjk->bik"}),
+    "Elu": ([X], {"alpha": 2.0}),
+    "Expand": ([draw(3, 1), i64(2, 3, 4)], {}),
+    "Gather": ([X, i64(2, 0)], {"axis": 1}),
+    "Gelu": ([X], {}),
+    "Gemm": ([draw(3, 2), draw(3, 4), draw(4)], {"transA": 1, "alpha": 0.5, "beta": 2.0}),
+    "GlobalMaxPool": ([IMAGE], {}),
+    "HardSwish": ([X], {}),
+    "InstanceNormalization": ([IMAGE, draw(4), draw(4)], {}),
+    "LayerNormalization": ([X, draw(4), draw(4)], {"axis": -1}),
+    "LeakyRelu": ([X], {"alpha": 0.2}),
+    "LogSoftmax": ([X], {"axis": 1}),
+    "MatMul": ([X, draw(2, 4, 5)], {}),
+    "MaxPool": ([IMAGE], {"kernel_shape": [3, 3], "strides": [2, 2], "pads": [1, 1, 1, 1]}),
+    "Mish": ([X], {}),
+    "Pad": ([X, i64(0, 1, 0, 0, 0, 2)], {}),
+    "Pow": ([np.abs(X), draw(3, 1)], {}),
+    "PRelu": ([X, draw(3, 1)], {}),
+    "ReduceLogSumExp": ([X, i64(1)], {}),
+    "ReduceMean": ([X, i64(1)], {"keepdims": 0}),
+    "Reshape": ([X, i64(0, -1)], {}),
+    "Slice": ([X, i64(1), i64(3), i64(2), i64(1)], {}),
+    "Softmax": ([X], {"axis": 1}),
+    "Softsign": ([X], {}),
+    "Tile": ([X, i64(1, 2, 1)], {}),
+    "Transpose": ([X], {"perm": [2, 0, 1]}),
+    "Where": ([X > 0, X, draw(1)], {}),
+}
+
+
+@pytest.mark.parametrize("op", CASES)
+def test_op(op: str) -> None:
+    operands, attributes = CASES[op]
+    names = [f"x{i}" for i in range(len(operands))]
+    first = operands[0]
+    proto = helper.make_model(
+        helper.make_graph(
+            [helper.make_node(op, names, ["y"], **attributes)],
+            op,
+            [helper.make_tensor_value_info("x0", helper.np_dtype_to_tensor_dtype(first.dtype), first.shape)],
+            [helper.make_tensor_value_info("y", TensorProto.FLOAT, None)],
+            [
+                numpy_helper.from_array(np.asarray(x), name)
+                for name, x in zip(names[1:], operands[1:], strict=True)
+            ],
+        ),
+        opset_imports=[helper.make_opsetid("", 20)],
+    )
+    (expected,) = ReferenceEvaluator(proto).run(None, {"x0": first})
+    proto = onnx.shape_inference.infer_shapes(proto, data_prop=True)  # which gives the output a shape
+    program = tiduc.from_onnx(proto, lift_constants=True)
+    (y,) = evaluate(str(program), program.arguments(first))
+    np.testing.assert_allclose(y, expected, rtol=1e-4, atol=1e-5)
