@@ -34,6 +34,7 @@ class Cluster:
     number: int
     members: list[Member]
     waits: int = 0
+    is_apart: bool = False  # as `Scope.apart` says
     again: list["Cluster"] = field(default_factory=list)  # those whose iterations are run again for this one
     memory: str = "stack"  # how it gets what others' iterations have given
     counter: "Cluster | None" = (
@@ -66,6 +67,7 @@ class Scope:
     sequence: dict[Value, tuple[Member, int]] = field(default_factory=dict)
     used_of_calls: dict[Graph, set[int]] = field(default_factory=lambda: defaultdict(set))  # which results
     kept: dict[tuple[Member, int], Any] = field(default_factory=dict)  # of what sequences are made
+    apart: set[Value] = field(default_factory=set)  # what is of one cluster only with what depends on it too
 
     def builder(self, prefix: str = "F") -> Any:
         """The builder of a closed graph of the view."""
@@ -195,10 +197,14 @@ def find_clusters(scope: Scope, order: Sequence[Definition]) -> None:
     waits: dict[Value, int] = {}
     clusters: list[Cluster] = []
     for op in order:
-        found = reduce(or_, [waits.get(x, 0) for x in (*op.operands, *op.captures)], 0)
+        read = (*op.operands, *op.captures)
+        found = reduce(or_, [waits.get(x, 0) for x in read], 0)
+        is_apart = bool(scope.apart) and not scope.apart.isdisjoint(read)
+        if is_apart:
+            scope.apart.update(op.results)
         member = scope.member_of.get(op)
         if member is not None:
-            cluster = scope.cluster_of.get(member) or _cluster(scope, member, waits, clusters)
+            cluster = scope.cluster_of.get(member) or _cluster(scope, member, waits, clusters, is_apart)
             scope.cluster_of[member] = cluster
             bit = 1 << cluster.number
             cluster.waits |= found & ~bit
@@ -212,7 +218,9 @@ def is_call(record: Any) -> bool:
     return not isinstance(record, Loop) and record.index is None
 
 
-def _cluster(scope: Scope, member: Member, waits: dict[Value, int], clusters: list[Cluster]) -> Cluster:
+def _cluster(
+    scope: Scope, member: Member, waits: dict[Value, int], clusters: list[Cluster], is_apart: bool
+) -> Cluster:
     record = member.record
     operands = record.operands if isinstance(record, Loop) else (*record.operands, record.index)
     near: dict[Cluster, None] = {}
@@ -220,13 +228,13 @@ def _cluster(scope: Scope, member: Member, waits: dict[Value, int], clusters: li
         if x in scope.sequence:
             near[scope.cluster_of[scope.sequence[x][0]]] = None
     for cluster in near:
-        if _alike(cluster.leader, record):
+        if cluster.is_apart == is_apart and _alike(cluster.leader, record):
             others = [x for x in operands if x is not None and not _runs_along(scope, x, cluster, record)]
             read = reduce(or_, [waits.get(x, 0) for x in others], 0)
             if not _all_waits(clusters, read) >> cluster.number & 1:
                 cluster.members.append(member)
                 return cluster
-    clusters.append(Cluster(len(clusters), [member]))
+    clusters.append(Cluster(len(clusters), [member], is_apart=is_apart))
     return clusters[-1]
 
 

@@ -6,9 +6,10 @@
     }                                          }) {sym_name = "main", inputs = [@a, @x]}
 
 Composites become calls, by StableHLO's pass, but for those that have a rule; calls are inlined or become calls of
-graphs (`passes/calls.py`), scans loops (`passes/scans.py`). Each public function becomes a graph, and each that is called a private one. An input's key
-is its `tidu.name` attribute, else the name in its location (as JAX writes it), else `argN`. Attributes of the module,
-the function, its arguments and results survive, known or not; those of ops stay with the op.
+graphs (`passes/calls.py`), scans loops (`passes/scans.py`). Each public function becomes a graph, and each that is
+called a private one. An input's key is its `tidu.name` attribute, else the name in its location (as JAX writes it),
+else `argN`. Attributes of the module, the function, its arguments and results survive, known or not; those of ops stay
+with the op.
 """
 
 from collections.abc import Iterable

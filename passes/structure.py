@@ -10,7 +10,7 @@ the other needs no stack and no slot. What is left between loops that run in opp
 computed again from checkpoints (`passes/stacks.py`, `passes/checkpoints.py`).
 """
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from typing import Any
 
 from torch_mlir import ir
@@ -45,17 +45,20 @@ from tiduc.passes.stacks import emit_loops, plan
 
 
 @stage
-def structure(view: View, graph: Graph, opset: OpSet, memory: str = "auto") -> Graph:
+def structure(
+    view: View, graph: Graph, opset: OpSet, memory: str = "auto", apart: Collection[str] = ()
+) -> Graph:
     """The flat graph with loops of StableHLO's kind; itself where it has no control flow.
 
-    `memory` says how loops that run backwards get what they read, where they do not: one of `MEMORIES`.
+    `memory` says how loops that run backwards get what they read, where they do not: one of `MEMORIES`. No loop or
+    branch does both what depends on the inputs with the keys `apart` and what does not.
     """
     if memory not in MEMORIES:
         raise RequestError(f"loop memory is one of {', '.join(MEMORIES)}, not {memory!r}")
     if not any(is_control(op) for op in graph.definitions):
         return graph
     b = opset.builder(View(ir.Module.create()), graph.name)
-    made = _rebuilt(view, graph, b, opset, memory)
+    made = _rebuilt(view, graph, b, opset, memory, [graph.inputs[key] for key in apart])
     made.held += (view, graph)
     made.attributes = graph.attributes
     return made
@@ -80,9 +83,12 @@ def structured(view: View, graph: Graph, opset: OpSet, memory: str) -> Graph:
     return found
 
 
-def _rebuilt(view: View, graph: Graph, b: Any, opset: OpSet, memory: str) -> Graph:
+def _rebuilt(
+    view: View, graph: Graph, b: Any, opset: OpSet, memory: str, apart: Collection[Value] = ()
+) -> Graph:
     local = {x: b.input(key, x.type) for key, x in graph.inputs.items()}
     scope = Scope(view, opset, memory, b, local, lambda graph: structured(view, graph, opset, memory))
+    scope.apart.update(apart)
     outputs = [y for y in graph.outputs if y is not None]
     order = live(graph.definitions, outputs)  # a merged op reads others than the first maker of its results
     scope.maker_of = {y: op for op in order for y in op.results}

@@ -198,7 +198,13 @@ class Program:
     @stage
     def module(self) -> Any:
         """The `ir.Module` of its one public function, of plain StableHLO."""
-        graph = structure(self.view, self.merged, self.opset, self.loop_memory)
+        return self.lowered()
+
+    @stage
+    def lowered(self, apart: Sequence[Port] = ()) -> Any:
+        """The same anew; no loop or branch does both what depends on the inputs `apart` and what does not."""
+        keys = [port.value for port in apart]
+        graph = structure(self.view, self.merged, self.opset, self.loop_memory, keys)
         return lower(graph, self.view.module_attributes, self.beside, self.view)
 
     @functools.cached_property

@@ -3,8 +3,10 @@
 from pathlib import Path
 from typing import Any
 
+import jax
 import numpy as np
 import pytest
+from control_flow_programs import PROGRAMS
 
 import tiduc
 from tiduc.cli import run
@@ -22,11 +24,13 @@ def compiled(program: "tiduc.Program", arguments: Any) -> Any:
     return program.compile()(*arguments)
 
 
-def check(program: "tiduc.Program", wrt: Any = None, evaluated: Any = interpreted) -> "tiduc.Split":
-    """The two parts, whose composition has been compared with the VJP."""
+def check(
+    program: "tiduc.Program", wrt: Any = None, evaluated: Any = interpreted, given: Any = ()
+) -> "tiduc.Split":
+    """The two parts, whose composition has been compared with the VJP, at the primals given or random ones."""
     rng = np.random.default_rng(0)
     vjp, parts = program.vjp(wrt), tiduc.split(program, wrt)
-    arguments = [random_array(value.type, rng) for value in vjp.signature.inputs]
+    arguments = [*given, *(random_array(x.type, rng) for x in vjp.signature.inputs[len(given) :])]
     primals, cotangents = arguments[: len(program.inputs)], arguments[len(program.inputs) :]
     n = len(program.outputs)
     expected = evaluated(vjp, arguments)
@@ -35,9 +39,9 @@ def check(program: "tiduc.Program", wrt: Any = None, evaluated: Any = interprete
     assert len(outputs) == n + len(parts.residuals)
     for got, wanted in zip([*outputs[:n], *gradients], expected, strict=True):
         np.testing.assert_allclose(got, wanted, rtol=1e-5, atol=1e-6)
-    given = parts.forward.signature.outputs[n:]
-    assert [(x.name, x.type) for x in given] == [(x.name, x.type) for x in parts.residuals]
-    assert parts.backward.signature.inputs[: len(given)] == given
+    passed = parts.forward.signature.outputs[n:]
+    assert [(x.name, x.type) for x in passed] == [(x.name, x.type) for x in parts.residuals]
+    assert parts.backward.signature.inputs[: len(passed)] == passed
     assert parts.backward.signature.outputs == vjp.signature.outputs[n:]
     return parts
 
@@ -100,6 +104,15 @@ def test_a_loop_of_unknown_length_passes_its_checkpoints() -> None:
     parts = check(tiduc.load(ROOT / "examples" / "newton.mlir"), evaluated=compiled)
     assert "input arg0" in names(parts)
     assert "stablehlo.while" in str(parts.forward) and "stablehlo.while" in str(parts.backward)
+
+
+@pytest.mark.parametrize("name", [name for name in PROGRAMS if "cond" in name or "case" in name])
+def test_branches(name: str) -> None:
+    """The branch taken forward is not taken with the one taken back, though both ask the same."""
+    function, arguments = PROGRAMS[name]
+    with jax.enable_x64(True):
+        text = jax.jit(function).lower(*arguments).as_text()
+    check(tiduc.load(text), given=arguments)
 
 
 def test_functions_that_are_called() -> None:
