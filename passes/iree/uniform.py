@@ -30,7 +30,7 @@ def hide_constants(b: Emitter, op: Any) -> None:
 
 
 def _is_constant(x: Any) -> bool:
-    waiting, seen = [x], set()
+    waiting, seen = [x], set[Any]()
     while waiting:
         x = waiting.pop()
         if not isinstance(x, ir.OpResult) or len(x.owner.regions) or len(seen) >= _FAR:
