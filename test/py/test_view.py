@@ -206,6 +206,13 @@ def test_a_graph_too_large_is_refused(monkeypatch: pytest.MonkeyPatch, capsys: A
     assert "choose a smaller one with --graph" in capsys.readouterr().err
 
 
+def test_nothing_to_show(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    empty = tmp_path / "empty.mlir"
+    empty.touch()
+    assert run(["view", str(empty)]) == 1
+    assert capsys.readouterr().err == f"{empty}: error: no function and no graph to show\n"
+
+
 def test_completion() -> None:
     from click.shell_completion import BashComplete
 
@@ -214,4 +221,5 @@ def test_completion() -> None:
     complete = BashComplete(tiduc, {}, "tiduc", "_TIDUC_COMPLETE")
     assert "view" in [item.value for item in complete.get_completions([], "vi")]
     assert [item.value for item in complete.get_completions(["view", "--format"], "h")] == ["html"]
-    assert isinstance(click.testing.CliRunner().invoke(tiduc, ["view", "--help"]).output, str)
+    shown = click.testing.CliRunner().invoke(tiduc, ["view", "--help"])
+    assert shown.exit_code == 0 and "Show a program as a picture (svg)" in shown.output

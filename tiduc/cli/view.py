@@ -154,6 +154,8 @@ def _differentiable(op: Any, opset: OpSet) -> list[int]:
 
 def _shown(picture: Picture, name: str | None) -> list[str]:
     """The scenes to draw: those that are shown, or one, by its name with or without the @."""
+    if not picture.scenes:
+        raise RequestError("no function and no graph to show")
     if name is None:
         return picture.shown or list(picture.scenes)
     for scene in (f"@{name}", name):
