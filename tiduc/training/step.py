@@ -103,7 +103,8 @@ def _trained(
     model: Program, weights: Any, train: Sequence[str], freeze: Sequence[str], updated: Any
 ) -> list[str]:
     """The names of the parameters, in the order of the inputs."""
-    found, frozen = [], []
+    found: list[str] = []
+    frozen: list[str] = []
     for port in model.inputs:
         wanted = any(fnmatchcase(port.name, pattern) for pattern in train)
         if train and wanted and not is_float(port.type):
