@@ -121,7 +121,7 @@ def _context(instance: Any, modules: Sequence[Any], devices: Sequence[Device], t
     try:
         hal = rt.create_hal_module(instance, devices=[device.hal for device in devices])
         return rt.VmContext(instance, [hal, *modules])
-    except (ValueError, RuntimeError) as error:
+    except (ValueError, RuntimeError, IndexError) as error:
         if "io_parameters" in str(error) and len(modules) == 1:
             raise TiducError("the module reads parameters: name the archive that has them", name) from error
         raise TiducError(

@@ -30,6 +30,7 @@ _PRODUCTS = 2**20  # multiplications in an iteration, above which IREE's own cod
 _ELEMENTS = 2**16  # of an array that an iteration makes
 _SMALL = 1024  # bytes of a carry that may be on the stack
 _BINDINGS = 32  # arrays that IREE's runtime gives a dispatch, at most
+_INLINED = 256  # bytes of a constant that IREE puts into the code
 _FUSED = 4  # so many ops have one array on the stack between them, about
 
 _ELEMENTWISE = frozenset(
@@ -69,7 +70,7 @@ def _within(op: Any) -> int:
     for region in op.regions:
         for block in region.blocks:
             for inner in list(operations(block)):
-                if inner.name == "stablehlo.while" and fits(inner):
+                if inner.name == "stablehlo.while" and _wanted(inner) and fits(inner):
                     to_kernel(inner)
                     made += 1
                 elif inner.name != "flow.dispatch.region":
@@ -98,7 +99,9 @@ def fits(loop: Any) -> bool:
         if any(size > _ELEMENTS for size in sizes):
             return False
         stack += sum(sizes) // _FUSED
-    if len(_read(loop)) + len(loop.results) >= _BINDINGS:
+    # Large constants are arrays of the dispatch as others are, and one more tells that nothing is written early.
+    constants = [x for x in (*loop.operands, *captured(loop)) if _is_constant(x) and _size(x) > _INLINED]
+    if len(_read(loop)) + len(set(constants)) + len(_wanted(loop)) + 1 > _BINDINGS:
         return False
     kept = _on_stack(loop)
     return stack + sum(_size(loop.operands[i]) for i in kept) <= STACK
@@ -167,7 +170,7 @@ def to_kernel(loop: Any) -> None:
                 y.replace_all_uses_with(x)
             inner.erase()
     (zero,) = b.barrier(b.constant(0, ir.RankedTensorType.get([], signless(32))))
-    old = list(loop.results)
+    old = _wanted(loop)  # others would be arrays of the dispatch, too
     uses = [[(use.owner, use.operand_number) for use in y.uses] for y in old]
 
     def moved(k: Kernel) -> Sequence[Any]:
@@ -202,6 +205,11 @@ def _read_through_barriers(b: Emitter, loop: Any) -> None:
 def _read(loop: Any) -> list[Any]:
     """The values that a loop reads, or begins with, and that are no constants."""
     return [x for x in dict.fromkeys((*loop.operands, *captured(loop))) if not _is_constant(x)]
+
+
+def _wanted(loop: Any) -> list[Any]:
+    """The results of a loop that something reads."""
+    return [y for y in loop.results if list(y.uses)]
 
 
 def _is_constant(x: Any) -> bool:

@@ -233,6 +233,24 @@ def test_loops_that_are_large_or_odd_stay(text: str) -> None:
     assert source.otherwise is None
 
 
+def reading(count: int) -> str:
+    """A loop that reads so many arrays, one of them as its carry."""
+    takes = ", ".join(f"%x{i}: tensor<3xf32>" for i in range(count))
+    names = ["%a", *(f"%s{i}" for i in range(count))]
+    sums = "\n".join(f"%s{i} = stablehlo.add {names[i]}, %x{i} : tensor<3xf32>" for i in range(count))
+    text = looping("tensor<3xf32>", f"{sums}\n%p = stablehlo.tanh {names[-1]} : tensor<3xf32>")
+    return text.replace("(%a0: tensor<3xf32>)", f"({takes})").replace("%a = %a0", "%a = %x0")
+
+
+def test_a_dispatch_has_32_arrays() -> None:
+    """So many are read, one is written, and there is one more; a module with more in a dispatch does not load."""
+    arguments = drawn(reading(30))
+    found, expected = tiduc.load(reading(30)).compile()(*arguments), by_xla(reading(30), arguments)
+    np.testing.assert_allclose(found[0], expected[0], rtol=1e-6)
+    sources = [tiduc.load(reading(count)).source().stablehlo for count in (30, 31)]
+    assert ["flow.dispatch" in str(text) for text in sources] == [True, False]
+
+
 def test_kernels_are_for_one_thread() -> None:
     vmfb = tiduc.load(LOOPS["turned"]).compile().vmfb
     with pytest.raises(TiducError, match="compiled for one thread"):
