@@ -15,6 +15,7 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 import numpy as np
+from numpy.lib.array_utils import normalize_axis_tuple
 from numpy.lib.mixins import NDArrayOperatorsMixin
 
 from tiduc.dialect.errors import RequestError
@@ -25,7 +26,7 @@ from tiduc.eager.indexing import get, index_of, is_view, put, sizes_of
 from tiduc.eager.places import Place, Step
 from tiduc.eager.products import matmul
 from tiduc.eager.record import EagerInput
-from tiduc.eager.reductions import BY_UFUNC, Axes, reduce, variance
+from tiduc.eager.reductions import BY_UFUNC, reduce
 from tiduc.eager.session import Key, Operand, constant, is_recording
 
 
@@ -39,17 +40,14 @@ def _in_place(ufunc: np.ufunc) -> Callable[["Array", Any], "Array"]:
     return method
 
 
-def _reduced(name: str) -> Callable[..., "Array"]:
-    def method(self: "Array", axis: Axes = None, dtype: Any = None, keepdims: bool = False) -> "Array":
-        return Array.of(reduce(name, self.value, axis, keepdims, dtype))
+def _by_function(name: str) -> Callable[..., "Array"]:
+    """A method that is NumPy's function, of the same parameters."""
 
-    return method
+    def method(self: "Array", *args: Any, **options: Any) -> "Array":
+        result: Array = getattr(np, name)(self, *args, **options)
+        return result
 
-
-def _chosen(name: str) -> Callable[..., "Array"]:
-    def method(self: "Array", axis: Axes = None, keepdims: bool = False) -> "Array":
-        return Array.of(reduce(name, self.value, axis, keepdims))
-
+    method.__name__, method.__doc__ = name, f"`np.{name}` of it."
     return method
 
 
@@ -295,9 +293,9 @@ class Array(NDArrayOperatorsMixin):
 
     def transpose(self, *axes: Any) -> "Array":
         """A view whose dimension i is that of number `axes[i]`; by default in reverse order."""
-        given = axes[0] if len(axes) == 1 and not isinstance(axes[0], int) else axes
-        order = tuple(d % self.ndim for d in given) if given else tuple(reversed(range(self.ndim)))
-        if sorted(order) != list(range(self.ndim)):
+        given = axes[0] if len(axes) == 1 else axes or None
+        order = normalize_axis_tuple(range(self.ndim)[::-1] if given is None else given, self.ndim)
+        if len(order) != self.ndim:
             raise ValueError(f"axes {given} of an array of {self.ndim} dimensions")
         return self.view(views.transposed(order))
 
@@ -326,14 +324,9 @@ class Array(NDArrayOperatorsMixin):
         product: Any = np.dot(self, other)
         return product  # type: ignore[no-any-return]
 
-    sum, prod, mean = map(_reduced, ("sum", "prod", "mean"))
-    max, min, any, all = map(_chosen, ("max", "min", "any", "all"))
-
-    def var(self, axis: Axes = None, ddof: float = 0, keepdims: bool = False) -> "Array":
-        return Array.of(variance(self.value, axis, keepdims, ddof))
-
-    def std(self, axis: Axes = None, ddof: float = 0, keepdims: bool = False) -> "Array":
-        return Array.of(variance(self.value, axis, keepdims, ddof, root=True))
+    sum, prod, mean, cumsum = map(_by_function, ("sum", "prod", "mean", "cumsum"))
+    max, min, any, all = map(_by_function, ("max", "min", "any", "all"))
+    var, std, clip = map(_by_function, ("var", "std", "clip"))
 
     def item(self) -> Any:
         return self.data.item()

@@ -150,16 +150,28 @@ def _is_infinite(b: Any, x: Any) -> Any:
 
 def _remainder(b: Any, x: Any, y: Any) -> Any:
     """The remainder with the sign of y."""
-    rest, zero = b.remainder(x, y), b.zeros_like(x)
+    rest = b.remainder(x, y)
+    return b.select(_is_across(b, rest, y), b.add(rest, y), rest)
+
+
+def _is_across(b: Any, rest: Any, y: Any) -> Any:
+    """Where a remainder with the sign of the dividend is on the other side of zero than y."""
+    zero = b.zeros_like(y)
     below, above = (
         b.and_(b.compare(rest, zero, r), b.compare(y, zero, s)) for r, s in (("LT", "GT"), ("GT", "LT"))
     )
-    return b.select(b.or_(below, above), b.add(rest, y), rest)
+    return b.or_(below, above)
 
 
 def _floor_divide(b: Any, x: Any, y: Any) -> Any:
-    quotient = b.divide(b.subtract(x, _remainder(b, x, y)), y)
-    return b.round_nearest_even(quotient) if is_float(x) else quotient
+    """The quotient without its remainder; of floats by zero x / y, as NumPy has it, which is rounded no further."""
+    rest = b.remainder(x, y)
+    whole = b.divide(b.subtract(x, rest), y)
+    found = b.select(_is_across(b, rest, y), b.subtract(whole, b.constant(1, whole)), whole)
+    if not is_float(x):
+        return found
+    is_zero = b.compare(y, b.zeros_like(y), "EQ")
+    return b.round_nearest_even(b.select(is_zero, b.divide(x, y), found))
 
 
 def _log_add_exp(b: Any, x: Any, y: Any) -> Any:

@@ -12,9 +12,9 @@ from numpy.lib.array_utils import normalize_axis_index, normalize_axis_tuple
 from tiduc.eager import movement, products, views
 from tiduc.eager.array import Array, valued
 from tiduc.eager.indexing import Positions, get
-from tiduc.eager.reductions import Axes, cumulated, reduce, variance
+from tiduc.eager.totals import REDUCTIONS
 
-FUNCTIONS: dict[Any, Callable[..., Any]] = {}
+FUNCTIONS: dict[Any, Callable[..., Any]] = {**REDUCTIONS}
 """NumPy's function, and ours in its place."""
 
 
@@ -34,55 +34,6 @@ def implements(*functions: Any) -> Callable[[Implementation], Implementation]:
 def array(x: Any) -> Array:
     """An eager array of what NumPy makes one of; itself where it is one."""
     return x if isinstance(x, Array) else Array(x)
-
-
-# ---- reductions --------------------------------------------------------------------------------------------
-
-
-def _reduction(name: str) -> Callable[..., Array]:
-    def implementation(x: Any, axis: Axes = None, dtype: Any = None, keepdims: bool = False) -> Array:
-        return Array.of(reduce(name, valued(x), axis, keepdims, dtype))
-
-    return implementation
-
-
-def _choice(name: str) -> Callable[..., Array]:
-    def implementation(x: Any, axis: Axes = None, keepdims: bool = False) -> Array:
-        return Array.of(reduce(name, valued(x), axis, keepdims))
-
-    return implementation
-
-
-FUNCTIONS.update({np.sum: _reduction("sum"), np.prod: _reduction("prod"), np.mean: _reduction("mean")})
-FUNCTIONS.update({np.max: _choice("max"), np.amax: _choice("max"), np.min: _choice("min")})
-FUNCTIONS.update({np.amin: _choice("min"), np.any: _choice("any"), np.all: _choice("all")})
-
-
-@implements(np.var)
-def var(x: Any, axis: Axes = None, ddof: float = 0, keepdims: bool = False) -> Array:
-    return Array.of(variance(valued(x), axis, keepdims, ddof))
-
-
-@implements(np.std)
-def std(x: Any, axis: Axes = None, ddof: float = 0, keepdims: bool = False) -> Array:
-    return Array.of(variance(valued(x), axis, keepdims, ddof, root=True))
-
-
-@implements(np.cumsum)
-def cumsum(x: Any, axis: int | None = None, dtype: Any = None) -> Array:
-    flat = array(x).ravel() if axis is None else array(x)
-    return Array.of(cumulated(flat.value, normalize_axis_index(axis or 0, flat.ndim), dtype))
-
-
-@implements(np.linalg.norm)
-def norm(x: Any, axis: Axes = None, keepdims: bool = False) -> Array:
-    """The root of the sum of squares, along one axis, or of all elements."""
-    x = array(x)
-    if axis is not None and not isinstance(axis, int):
-        raise TypeError("only the norm of vectors, or of all elements")
-    square: Any = np.square(np.abs(x))
-    result: Array = np.sqrt(np.sum(square, axis=axis, keepdims=keepdims))
-    return result
 
 
 # ---- products ----------------------------------------------------------------------------------------------
@@ -218,7 +169,7 @@ def hstack(tup: Sequence[Any]) -> Array:
 
 
 @implements(np.pad)
-def pad(x: Any, pad_width: Any, mode: str = "constant", constant_values: Any = 0) -> Array:
+def pad(x: Any, pad_width: Any, mode: str = "constant", *, constant_values: Any = 0) -> Array:
     if mode != "constant" or np.ndim(constant_values):
         raise ValueError("np.pad of eager arrays is with one constant")
     widths = np.broadcast_to(np.asarray(pad_width), (array(x).ndim, 2)).tolist()
@@ -235,37 +186,56 @@ def diff(x: Any, n: int = 1, axis: int = -1) -> Array:
     return result
 
 
-@implements(np.split, np.array_split)
-def split(x: Any, parts: Any, axis: int = 0) -> list[Array]:
-    """Views, as in NumPy."""
-    x = array(x)
-    axis = normalize_axis_index(axis, x.ndim)
-    positions = np.array_split(np.arange(x.shape[axis]), parts)
-    before = (slice(None),) * axis
-    return [x[(*before, slice(int(p[0]), int(p[-1]) + 1) if len(p) else slice(0, 0))] for p in positions]
+def _split(function: Any) -> Callable[..., list[Array]]:
+    """Views, as in NumPy, which says where, and refuses what it cannot divide."""
+
+    def implementation(x: Any, parts: Any, axis: int = 0) -> list[Array]:
+        x = array(x)
+        axis = normalize_axis_index(axis, x.ndim)
+        positions = function(np.arange(x.shape[axis]), _plain(parts))
+        before = (slice(None),) * axis
+        return [x[(*before, slice(int(p[0]), int(p[-1]) + 1) if len(p) else slice(0, 0))] for p in positions]
+
+    return implementation
+
+
+FUNCTIONS.update({np.split: _split(np.split), np.array_split: _split(np.array_split)})
 
 
 # ---- choosing ----------------------------------------------------------------------------------------------
 
 
+def _alike(*operands: Any) -> tuple[list[Any], "np.dtype[Any]"]:
+    """Values, and the type that NumPy gives them all; Python's numbers take that of the others."""
+    known = [
+        x if hasattr(x, "dtype") or isinstance(x, (bool, int, float, complex)) else np.asarray(x)
+        for x in operands
+    ]
+    dtype: np.dtype[Any] = np.result_type(*[getattr(x, "dtype", x) for x in known])
+    return [x.value if isinstance(x, Array) else valued(np.asarray(x, dtype)) for x in known], dtype
+
+
 @implements(np.where)
 def where(condition: Any, x: Any, y: Any) -> Array:
-    c = valued(condition)
-    dtype = np.result_type(*[v.dtype if hasattr(v, "dtype") else v for v in (x, y)])
-    a, d = (v.value if isinstance(v, Array) else valued(np.asarray(v, dtype)) for v in (x, y))
-    return Array.of(movement.select(c, a, d))
+    (a, c), dtype = _alike(x, y)
+    return Array.of(movement.select(valued(condition), a, c, dtype))
 
 
 @implements(np.clip)
-def clip(x: Any, a_min: Any = None, a_max: Any = None) -> Array:
-    if a_min is None or a_max is None:
-        if a_min is None and a_max is None:
-            return array(x)
-        bounded: Any = np.maximum(x, a_min) if a_max is None else np.minimum(x, a_max)
+def clip(x: Any, a_min: Any = None, a_max: Any = None, out: Any = None, **bounds: Any) -> Array:
+    """With NumPy's other names of the bounds, `min` and `max`, in place of these."""
+    if out is not None or not set(bounds) <= {"min", "max"}:
+        raise TypeError(f"np.clip of eager arrays takes two bounds, and no {[*bounds] if bounds else 'out='}")
+    if bounds and (a_min is not None or a_max is not None):
+        raise ValueError("np.clip takes a_min and a_max, or min and max")
+    low, high = bounds.get("min", a_min), bounds.get("max", a_max)
+    if low is None and high is None:
+        return array(x).copy()
+    if low is None or high is None:
+        bounded: Any = np.maximum(x, low) if high is None else np.minimum(x, high)
         return array(bounded)
-    dtype = np.result_type(*[v.dtype if hasattr(v, "dtype") else v for v in (x, a_min, a_max)])
-    low, high = (v.value if isinstance(v, Array) else valued(np.asarray(v, dtype)) for v in (a_min, a_max))
-    return Array.of(movement.clip(valued(x), low, high, dtype))
+    (of, below, above), dtype = _alike(x, low, high)
+    return Array.of(movement.clip(of, below, above, dtype))
 
 
 def _at(x: Any, positions: Any) -> Array:

@@ -56,9 +56,8 @@ def concatenate(parts: Sequence[EagerInput], axis: int) -> EagerInput:
     return apply(("concatenate", axis, dtype), emit, *parts)
 
 
-def select(condition: EagerInput, x: EagerInput, y: EagerInput) -> EagerInput:
-    """`np.where`; nothing of what is not chosen comes through, in the derivative neither."""
-    dtype = np.result_type(x.data.dtype, y.data.dtype)
+def select(condition: EagerInput, x: EagerInput, y: EagerInput, dtype: "np.dtype[Any]") -> EagerInput:
+    """`np.where`, of a type; nothing of what is not chosen comes through, in the derivative neither."""
     sizes = np.broadcast_shapes(condition.data.shape, x.data.shape, y.data.shape)
 
     def emit(b: Any, condition: Any, x: Any, y: Any) -> list[Any]:

@@ -53,7 +53,7 @@ def variance(
         apart = b.subtract(x, broadcast(b, mean, shape(x)))
         square = b.real(b.multiply(apart, b.conj(apart)))
         total = b.reduce_sum(square, axes)
-        count = math.prod(shape(x)[d] for d in axes) - ddof
+        count = max(math.prod(shape(x)[d] for d in axes) - ddof, 0)
         found = b.divide(total, b.constant(count, total))
         return [_kept(b, b.sqrt(found) if root else found, x, axes, keepdims)]
 

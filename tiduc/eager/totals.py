@@ -1,0 +1,109 @@
+"""NumPy's reductions of eager arrays: its parameters, in its order.
+
+What is refused of them is refused by name: `out`, `where`, `initial`, and the norms that are none of a vector.
+"""
+
+import math
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+from numpy.lib.array_utils import normalize_axis_index, normalize_axis_tuple
+
+from tiduc.eager.array import Array, valued
+from tiduc.eager.elementwise import convert
+from tiduc.eager.record import EagerInput
+from tiduc.eager.reductions import Axes, cumulated, reduce, variance
+
+
+def _source(function: str, x: Any, dtype: Any, out: Any) -> EagerInput:
+    """What is reduced, of the type that was asked for."""
+    if out is not None:
+        raise TypeError(f"np.{function} of eager arrays gives a new array, and takes no out=")
+    return valued(x) if dtype is None else convert(valued(x), np.dtype(dtype))
+
+
+def _named(function: str, implementation: Callable[..., Array]) -> Callable[..., Array]:
+    """Python's own `TypeError`s name what the user called."""
+    implementation.__qualname__ = f"np.{function}"
+    return implementation
+
+
+def _reduction(name: str) -> Callable[..., Array]:
+    def implementation(
+        a: Any, axis: Axes = None, dtype: Any = None, out: Any = None, keepdims: bool = False
+    ) -> Array:
+        return Array.of(reduce(name, _source(name, a, dtype, out), axis, keepdims, dtype))
+
+    return _named(name, implementation)
+
+
+def _choice(name: str) -> Callable[..., Array]:
+    def implementation(a: Any, axis: Axes = None, out: Any = None, keepdims: bool = False) -> Array:
+        return Array.of(reduce(name, _source(name, a, None, out), axis, keepdims))
+
+    return _named(name, implementation)
+
+
+def _spread(name: str) -> Callable[..., Array]:
+    def implementation(
+        a: Any,
+        axis: Axes = None,
+        dtype: Any = None,
+        out: Any = None,
+        ddof: float = 0,
+        keepdims: bool = False,
+    ) -> Array:
+        if dtype is not None and np.dtype(dtype).kind != "f":
+            raise TypeError(f"np.{name} of eager arrays is not computed in {np.dtype(dtype)}")
+        return Array.of(variance(_source(name, a, dtype, out), axis, keepdims, ddof, root=name == "std"))
+
+    return _named(name, implementation)
+
+
+def cumsum(a: Any, axis: int | None = None, dtype: Any = None, out: Any = None) -> Array:
+    """`np.cumsum`, of the elements in row-major order where no axis is given."""
+    x = Array.of(_source("cumsum", a, dtype, out))
+    flat = x.ravel() if axis is None else x
+    return Array.of(cumulated(flat.value, normalize_axis_index(axis or 0, flat.ndim), dtype))
+
+
+def norm(x: Any, ord: Any = None, axis: Axes = None, keepdims: bool = False) -> Array:
+    """`np.linalg.norm` of vectors for 1, 2 and the infinities; of matrices, Frobenius'; else of all elements."""
+    value = valued(x)
+    made: Any = Array.of(convert(value, np.dtype("f8")) if value.data.dtype.kind in "iub" else value)
+    axes = normalize_axis_tuple(range(made.ndim) if axis is None else axis, made.ndim)
+    if ord is None and axis is not None and len(axes) not in (1, 2):
+        raise ValueError(f"np.linalg.norm over {len(axes)} axes: it is of vectors or of matrices")
+    size: Any = np.abs(made)
+    if ord is None or (ord == 2 and len(axes) == 1) or (ord in ("fro", "f") and len(axes) == 2):
+        found: Any = np.sqrt(np.sum(np.square(size), axis=axes, keepdims=keepdims))
+    elif len(axes) == 1 and ord in _NORMS:
+        found = _NORMS[ord](size, axis=axes, keepdims=keepdims)
+    else:
+        raise ValueError(
+            f"np.linalg.norm of eager arrays has no ord={ord!r} over {len(axes)} axes:"
+            " it is 1, 2, inf or -inf over one, 'fro' over two, or None"
+        )
+    return found  # type: ignore[no-any-return]
+
+
+_NORMS: dict[Any, Any] = {1: np.sum, math.inf: np.max, -math.inf: np.min}
+"""Of the absolute values, what a norm of vectors is; 2 is apart."""
+
+REDUCTIONS: dict[Any, Callable[..., Array]] = {
+    np.all: _choice("all"),
+    np.amax: _choice("max"),
+    np.amin: _choice("min"),
+    np.any: _choice("any"),
+    np.cumsum: cumsum,
+    np.linalg.norm: norm,
+    np.max: _choice("max"),
+    np.mean: _reduction("mean"),
+    np.min: _choice("min"),
+    np.prod: _reduction("prod"),
+    np.std: _spread("std"),
+    np.sum: _reduction("sum"),
+    np.var: _spread("var"),
+}
+"""NumPy's function, and ours in its place."""
