@@ -75,7 +75,10 @@ class Pairs:
         """The entry in each row and its partner's column."""
         count, n, _ = shape(x)
         numbers = hlo.GatherDimensionNumbers.get([0], [1, 2], [], [], [1, 2], 1)
-        indices = b.concatenate([b.reshape(y, [n, 1]) for y in (self.own, self.other)], 1)
+        pairs = with_shape(self.own.type, [n, 2])
+        own, other = (b.broadcast_in_dim(y, [0], pairs) for y in (self.own, self.other))
+        second = b.compare(b.iota(1, pairs), b.constant(1, pairs), "EQ")
+        indices = b.select(second, other, own)
         return b.gather(x, indices, numbers, [count, 1, 1], with_shape(x.type, [count, n]))
 
     def met(self, b: Emitter, x: Any) -> Any:
@@ -104,7 +107,8 @@ def sweeps(
 
     def body(b: Emitter, sweep: Any, last: Any, *carries: Any) -> Sequence[Any]:
         def inner(b: Emitter, r: Any, *carries: Any) -> Sequence[Any]:
-            return turn(b, Pairs(b, r, n), carries)
+            # Behind a barrier, since on several threads IREE may read one of them before it is made.
+            return b.barrier(*turn(b, Pairs(b, r, n), carries))
 
         after = b.for_(n, carries, inner)
         return [b.add(sweep, b.constant(1, sweep)), measure(b, after), *after]
