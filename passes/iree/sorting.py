@@ -6,7 +6,7 @@ from typing import Any
 
 from torch_mlir import ir
 
-from tiduc.dialect.types import is_open, shape, with_element
+from tiduc.dialect.types import element, is_open, shape, with_element
 from tiduc.passes.iree.emitter import Emitter, legalize, signless
 from tiduc.passes.iree.merge_sort import merge_sort
 
@@ -30,13 +30,18 @@ def sort(b: Emitter, op: Any) -> Sequence[Any] | None:
         return merge_sort(b, op, dimension)
     if "is_stable" not in op.attributes or not op.attributes["is_stable"].value:
         return None
-    # A barrier, since two operands that are one iota do not compile, and an argsort has one already.
-    (places,) = b.barrier(b.iota(dimension, place))
-    xs = [*op.operands, places]
+    # An argsort has the places already; behind a barrier IREE does not take it for a top_k, which has ties wrong.
+    xs = list(op.operands)
+    at = next((i for i, v in enumerate(xs) if _is_place(v, dimension)), None)
+    if at is None:
+        xs.append(b.iota(dimension, place))
+    else:
+        (xs[at],) = b.barrier(xs[at])
     scalars = [ir.RankedTensorType.get([], v.type.element_type) for v in xs for _ in range(2)]
 
     def before(b: Emitter, *arguments: Any) -> Sequence[Any]:
-        *pairs, i, j = arguments
+        pairs = arguments[: 2 * len(op.operands)]
+        i, j = arguments[-2:] if at is None else arguments[2 * at : 2 * at + 2]
         turned = [v for k in range(0, len(pairs), 2) for v in (pairs[k + 1], pairs[k])]
         (less,), (more,) = b.inlined(op.regions[0], pairs), b.inlined(op.regions[0], turned)
         tied = b.and_(b.not_(more), b.compare(i, j, "LT"))
@@ -45,4 +50,14 @@ def sort(b: Emitter, op: Any) -> Sequence[Any] | None:
     attributes = {"dimension": op.attributes["dimension"]} if "dimension" in op.attributes else {}
     attributes["is_stable"] = ir.BoolAttr.get(False)
     types = [v.type for v in xs]
-    return b.emit_all("stablehlo.sort", xs, types, attributes, [b.region(scalars, before)])[:-1]
+    return b.emit_all("stablehlo.sort", xs, types, attributes, [b.region(scalars, before)])[
+        : len(op.operands)
+    ]
+
+
+def _is_place(x: Any, dimension: int) -> bool:
+    """Each element of an operand is its place along the dimension."""
+    if not isinstance(x, ir.OpResult) or x.owner.name != "stablehlo.iota":
+        return False
+    integers = isinstance(element(x), ir.IntegerType) and element(x).width >= 32
+    return integers and ir.IntegerAttr(x.owner.attributes["iota_dimension"]).value == dimension
