@@ -100,7 +100,7 @@ def fits(loop: Any) -> bool:
             return False
         stack += sum(sizes) // _FUSED
     # Large constants are arrays of the dispatch as others are, and one more tells that nothing is written early.
-    constants = [x for x in (*loop.operands, *captured(loop)) if _is_constant(x) and _size(x) > _INLINED]
+    constants = [x for x in (*loop.operands, *captured(loop)) if _is_constant(x) and _is_table(x)]
     if len(_read(loop)) + len(set(constants)) + len(_wanted(loop)) + 1 > _BINDINGS:
         return False
     kept = _on_stack(loop)
@@ -214,6 +214,11 @@ def _wanted(loop: Any) -> list[Any]:
 
 def _is_constant(x: Any) -> bool:
     return not isinstance(x.owner, ir.Block) and x.owner.name == "stablehlo.constant"
+
+
+def _is_table(x: Any) -> bool:
+    """A constant is more than one number repeated, and not a few."""
+    return _size(x) > _INLINED and not getattr(x.owner.attributes["value"], "is_splat", False)
 
 
 def _concatenated(pad: Any) -> None:
