@@ -63,6 +63,15 @@ FACTORS: dict[str, Callable[..., Any]] = {
 
 
 @pytest.mark.slow
+def test_on_several_threads() -> None:
+    """Loops after one another, whose steps IREE orders by what reads what."""
+    a = normal(5, 5)
+    a += a.T
+    for x in tiduc.load(exported(lambda a: [f(a) for f in FACTORS.values()], a)).compile("cpu-threads")(a):
+        np.testing.assert_allclose(x, a, atol=1e-11)
+
+
+@pytest.mark.slow
 @pytest.mark.parametrize("name", FACTORS)
 def test_on_vulkan(name: str) -> None:
     """Real ones, in f32."""

@@ -18,6 +18,7 @@ from tiduc.passes.iree.linear_algebra.matrices import (
     diagonal,
     failed_at,
     is_lower,
+    loop,
     masked,
     on_diagonal,
     places,
@@ -84,7 +85,7 @@ def _by_blocks(b: Emitter, given: Any, count: int) -> Any:
         panel = b.subtract(panel, product(b, factor, adjoint(b, rows)))
         return [b.dynamic_update_slice(factor, _columns(b, panel, at), (zero, zero, at))]
 
-    (factor,) = b.for_(count, [b.zeros_like(x)], body)
+    (factor,) = loop(b, count, [b.zeros_like(x)], body)
     return resized(b, factor, n, n)
 
 
@@ -104,4 +105,4 @@ def _columns(b: Emitter, given: Any, first: Any) -> Any:
         new = b.select(compared(b, place, j, "EQ"), as_element(b, root, rest), below)
         return [b.dynamic_update_slice(factor, new, (zero, zero, i))]
 
-    return b.for_(width, [b.zeros_like(given)], body)[0]
+    return loop(b, width, [b.zeros_like(given)], body)[0]

@@ -27,6 +27,7 @@ from tiduc.passes.iree.linear_algebra.matrices import (
     epsilon,
     everywhere,
     largest,
+    loop,
     masked,
     places,
     product,
@@ -138,4 +139,4 @@ def _substituted(b: Emitter, t: Any) -> Any:
         x = b.select(compared(b, row, i, "EQ"), everywhere(b, new, x), x)
         return [quotient(b, x, everywhere(b, size, x))]
 
-    return b.for_(n, [b.zeros_like(t)], body)[0]
+    return loop(b, n, [b.zeros_like(t)], body)[0]

@@ -18,6 +18,7 @@ from tiduc.passes.iree.linear_algebra.matrices import (
     everywhere,
     failed_at,
     largest,
+    loop,
     quotient,
     restored,
     sizes,
@@ -100,7 +101,7 @@ def _eliminated(b: Emitter, dl: Any, d: Any, du: Any, y: Any) -> tuple[Any, ...]
 
     row = b.concatenate([b.slice(x, [0, 0], [batch, 1], [1, 1]) for x in (d, du)], 1)
     of_row = b.slice(y, [0, 0, 0], [batch, 1, width], [1, 1, 1])
-    return b.for_(n, [row, of_row, *[b.zeros_like(d)] * 3, b.zeros_like(y)], body)[2:]
+    return loop(b, n, [row, of_row, *[b.zeros_like(d)] * 3, b.zeros_like(y)], body)[2:]
 
 
 def _substituted(b: Emitter, main: Any, first: Any, second: Any, y: Any) -> Any:
@@ -118,7 +119,7 @@ def _substituted(b: Emitter, main: Any, first: Any, second: Any, y: Any) -> Any:
         return [x0, x1, b.dynamic_update_slice(x, x0, (zero, j, zero))]
 
     none = b.zero(with_shape(y.type, [batch, 1, width]))
-    return b.for_(n, [none, none, b.zeros_like(y)], body)[2]
+    return loop(b, n, [none, none, b.zeros_like(y)], body)[2]
 
 
 def _moved(b: Emitter, x: Any, by: int) -> Any:

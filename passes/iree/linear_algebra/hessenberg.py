@@ -19,6 +19,7 @@ from tiduc.passes.iree.linear_algebra.matrices import (
     epsilon,
     everywhere,
     largest,
+    loop,
     masked,
     on_diagonal,
     places,
@@ -55,7 +56,7 @@ def hessenberg(b: Emitter, x: Any) -> tuple[Any, Any]:
         h = b.subtract(h, b.multiply(everywhere(b, v, h), everywhere(b, rows, h)))
         return [_from_right(b, y, v, tau) for y in (h, z)]
 
-    h, z = b.for_(n - 2, [x, unit], body)
+    h, z = loop(b, n - 2, [x, unit], body)
     return _cleared(b, h), z
 
 
@@ -162,7 +163,7 @@ def _chased(b: Emitter, t: Any, z: Any, low: Any, high: Any, shift: Any) -> tupl
         )
         return [t, z]
 
-    t, z = b.for_(n - 1, [t, z], body)
+    t, z = loop(b, n - 1, [t, z], body)
     return t, z
 
 

@@ -19,6 +19,7 @@ from tiduc.passes.iree.emitter import Emitter, signless
 from tiduc.passes.iree.linear_algebra.matrices import (
     as_element,
     as_scalar,
+    loop,
     on_diagonal,
     places,
     quotient,
@@ -107,11 +108,10 @@ def sweeps(
 
     def body(b: Emitter, sweep: Any, last: Any, *carries: Any) -> Sequence[Any]:
         def inner(b: Emitter, r: Any, *carries: Any) -> Sequence[Any]:
-            # Behind a barrier, since on several threads IREE may read one of them before it is made.
-            return b.barrier(*turn(b, Pairs(b, r, n), carries))
+            return turn(b, Pairs(b, r, n), carries)
 
-        after = b.for_(n, carries, inner)
-        return [b.add(sweep, b.constant(1, sweep)), measure(b, after), *after]
+        after = loop(b, n, carries, inner)
+        return b.barrier(b.add(sweep, b.constant(1, sweep)), measure(b, after), *after)
 
     start = [b.constant(0, i32), measure(b, initial), *initial]
     _, last, *carries = b.while_(start, goes_on, body)

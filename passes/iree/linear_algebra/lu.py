@@ -17,6 +17,7 @@ from tiduc.passes.iree.linear_algebra.matrices import (
     everywhere,
     failed_at,
     largest,
+    loop,
     masked,
     places,
     product,
@@ -105,7 +106,7 @@ def _by_blocks(b: Emitter, x: Any, count: int) -> tuple[Any, ...]:
         return [moved, b.dynamic_update_slice(pivots, exchanges, (zero, at))]
 
     pivots = b.zero(with_shape(places(b, x, 1).type, [batch, count * BLOCK]))
-    return b.for_(count, [x, pivots], body)
+    return loop(b, count, [x, pivots], body)
 
 
 def _columns(b: Emitter, x: Any, first: Any, count: int) -> tuple[Any, ...]:
@@ -141,7 +142,7 @@ def _columns(b: Emitter, x: Any, first: Any, count: int) -> tuple[Any, ...]:
         return [lu, b.dynamic_update_slice(pivots, p, (zero, i)), order]
 
     pivots = b.zero(with_shape(row.type, [batch, count]))
-    return b.for_(count, [x, pivots, place], body)
+    return loop(b, count, [x, pivots, place], body)
 
 
 def _pivot(b: Emitter, column: Any, place: Any, j: Any) -> Any:

@@ -1,7 +1,7 @@
 """What factorizations share: batches of matrices, masks, places in them, and settings of calls."""
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
@@ -128,6 +128,16 @@ def summed(b: Emitter, x: Any, dimensions: Sequence[int]) -> Any:
 def smallest(b: Emitter, x: Any, dimensions: Any, most: int) -> Any:
     """The least of integers that are at most `most`, along dimensions."""
     return b.reduce(x, b.constant(most, with_shape(x.type, [])), dimensions, "stablehlo.minimum")
+
+
+def loop(
+    b: Emitter, count: int, initial: Sequence[Any], body: Callable[..., Sequence[Any]]
+) -> tuple[Any, ...]:
+    """The carries after `body(b, i, *carries)` for each i below `count`.
+
+    What the body gives is behind a barrier, since on several threads IREE may read what it has not made yet.
+    """
+    return b.for_(count, initial, lambda b, i, *carries: b.barrier(*body(b, i, *carries)))
 
 
 # ---- products -----------------------------------------------------------------------------------------------

@@ -22,6 +22,7 @@ from tiduc.passes.iree.linear_algebra.matrices import (
     compared,
     everywhere,
     largest,
+    loop,
     masked,
     ones,
     places,
@@ -104,7 +105,7 @@ def factors(b: Emitter, x: Any) -> tuple[Any, Any]:
         return [qr, b.dynamic_update_slice(taus, tau, (b.zeros_like(j), j))]
 
     taus = b.zero(with_shape(x.type, [batch, k]))
-    qr, taus = b.for_(k, [x, taus], body)
+    qr, taus = loop(b, k, [x, taus], body)
     return qr, taus
 
 
@@ -127,7 +128,7 @@ def _pivoted(b: Emitter, x: Any, wanted: Any) -> tuple[Any, Any, Any]:
 
     k = min(m, n)
     taus = b.zero(with_shape(x.type, [batch, k]))
-    qr, taus, order, _ = b.for_(k, [x, taus, places(b, wanted, 1), wanted], body)
+    qr, taus, order, _ = loop(b, k, [x, taus, places(b, wanted, 1), wanted], body)
     return qr, taus, order
 
 
@@ -220,4 +221,4 @@ def reflected(b: Emitter, qr: Any, taus: Any, c: Any, turned: bool) -> Any:
         along = b.multiply(everywhere(b, b.conj(tau) if turned else tau, along), along)
         return [b.subtract(c, b.multiply(everywhere(b, v, c), everywhere(b, along, c)))]
 
-    return b.for_(k, [c], body)[0]
+    return loop(b, k, [c], body)[0]

@@ -15,6 +15,7 @@ from tiduc.passes.iree.linear_algebra.matrices import (
     blocks,
     checked,
     everywhere,
+    loop,
     masked,
     places,
     product,
@@ -94,7 +95,7 @@ def _by_blocks(b: Emitter, matrix: Any, strict: Any, right: Any, unit: bool) -> 
         own, below = (b.dynamic_slice(y, (zero, at, at), [batch, BLOCK, BLOCK]) for y in (matrix, strict))
         return [b.dynamic_update_slice(x, _rows(b, own, below, rest, unit), (zero, at, zero))]
 
-    (x,) = b.for_(count, [b.zeros_like(right)], body)
+    (x,) = loop(b, count, [b.zeros_like(right)], body)
     return resized(b, x, n, width)
 
 
@@ -112,4 +113,4 @@ def _rows(b: Emitter, matrix: Any, strict: Any, right: Any, unit: bool) -> Any:
             rest = quotient(b, rest, everywhere(b, entry, rest))
         return [b.dynamic_update_slice(x, rest, (zero, i, zero))]
 
-    return b.for_(n, [b.zeros_like(right)], body)[0]
+    return loop(b, n, [b.zeros_like(right)], body)[0]
