@@ -14,6 +14,7 @@ from tiduc.dialect.graph import Graph, Value
 from tiduc.dialect.view import BINDING, View
 from tiduc.passes.recompute import kept
 from tiduc.passes.rules.registry import Engine, OpSet
+from tiduc.passes.split import split
 
 
 def close(
@@ -68,6 +69,7 @@ def engine(
         partial(close, opset=opset),
         partial(inline, b),
         kept,
+        partial(split, b),
         opset.linearize_rule,
         opset.stateful,
     )

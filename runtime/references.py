@@ -15,7 +15,9 @@ import re
 from collections.abc import Iterator
 
 _JOINS = re.compile(rb"while|case|\bif|\bscf|\bcf")  # names of ops
-_JOINS_IN_BYTECODE = re.compile(rb"\0(?:while|case|if|scf|cf)\0")  # where any bytes may be elements of constants
+_JOINS_IN_BYTECODE = re.compile(
+    rb"\0(?:while|case|if|scf|cf)\0"
+)  # where any bytes may be elements of constants
 _MODULE = re.compile(r"^(\s*)vm\.module .*\{$", re.MULTILINE)
 _BRANCH = re.compile(r"^( *)vm\.(?:br|cond_br|br_table)\b.*\^bb\d+\(.*$", re.MULTILINE)
 _PASSED = re.compile(r"(\^bb\d+\()([^():]*) : ([^()]*)\)")

@@ -34,7 +34,6 @@ from tiduc.dialect.graph import Definition, Graph, Value, stem
 from tiduc.passes.rules.opset import linearize, transpose
 from tiduc.passes.rules.registry import Tangents
 from tiduc.passes.rules.sites import at_site
-from tiduc.passes.rules.split import Split, split
 
 
 @linearize(CALL)
@@ -82,7 +81,7 @@ def _derived(b: Any, graphs: Sequence[Graph], active: Sequence[bool]) -> Any:
     single graph gives anyway needs no slot.
     """
     given = [y for y in graphs[0].outputs if y is not None] if len(graphs) == 1 else []
-    splits = [split(b, graph, active).fewest(b, given) for graph in graphs]
+    splits = [b.engine.split(graph, active).fewest(b, given) for graph in graphs]
     of_outputs = [x for x in splits[0].residuals if x in given]
     slots = _slots([[x for x in made.residuals if x not in of_outputs] for made in splits])
     inputs = [list(graph.inputs.values()) for graph in graphs]
@@ -131,7 +130,7 @@ def _placed(residuals: Sequence[Value], slots: Sequence[Any]) -> list[Value | No
     return placed
 
 
-def _extended(b: Any, made: Split, held: Sequence[Value | None], slots: Sequence[Any]) -> Graph:
+def _extended(b: Any, made: Any, held: Sequence[Value | None], slots: Sequence[Any]) -> Graph:
     return made.extended(b, [type_ if x is None else x for x, type_ in zip(held, slots, strict=True)])
 
 

@@ -18,7 +18,6 @@ from tiduc.passes.rules.call import transposed
 from tiduc.passes.rules.opset import linearize, transpose
 from tiduc.passes.rules.registry import Tangents
 from tiduc.passes.rules.sites import at_site
-from tiduc.passes.rules.split import Split, split
 
 
 @linearize(LOOP)
@@ -81,7 +80,7 @@ def _run_ahead(
     return [values[x] for x in wanted]
 
 
-def _elements(parts: Split, made: Loop) -> list[int]:
+def _elements(parts: Any, made: Loop) -> list[int]:
     """Which elements of sequences the linear body reads, as inputs of the body."""
     n, m = len(made.inits), len(made.sequences)
     inputs = list(made.body.inputs.values())
@@ -95,7 +94,7 @@ def _derived(b: Any, made: Loop, active: list[bool]) -> Any:
     """
     n, m = len(made.inits), len(made.sequences)
     while True:
-        parts = split(b, made.body, active, varying=n + m)
+        parts = b.engine.split(made.body, active, varying=n + m)
         reached = [parts.outputs[i] is not None and not active[i] for i in range(n)]
         if not any(reached):
             break

@@ -45,6 +45,7 @@ class Engine:
     close: Callable[..., Any]
     inline: Callable[..., Any]
     kept: Callable[..., Any]
+    split: Callable[..., Any]
     linearize_rule: Callable[[Definition], LinearizeRule | None]
     stateful: frozenset[str]
     scheduled: Sequence[Definition] = ()

@@ -1,7 +1,7 @@
 """What loops keep for their derivatives: the same numbers from stacks, segments and bisection, and how much."""
 
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
@@ -11,27 +11,9 @@ import numpy as np
 import pytest
 import xla
 from jax import lax
-from numpy.typing import NDArray
+from loop_gradients import MEMORIES, Array, agree, exported, grad, random, scanned, stacks
 
 import tiduc
-
-Array = NDArray[Any]
-MEMORIES = ["stack", "sqrt", "log"]
-
-
-def exported(function: Callable[..., Any], arguments: Sequence[Any]) -> str:
-    with jax.enable_x64(True):
-        return jax.jit(function).lower(*arguments).as_text()
-
-
-def random(*shapes: tuple[int, ...]) -> list[Array]:
-    generator = np.random.default_rng(1)
-    return [0.2 + 0.6 * generator.random(shape) for shape in shapes]
-
-
-def agree(got: Sequence[Any], wanted: Sequence[Any]) -> None:
-    for x, y in zip(got, wanted, strict=True):
-        np.testing.assert_allclose(x, y, rtol=1e-9, atol=1e-12)
 
 
 def counted(n: int) -> tuple[Callable[..., Any], list[Array]]:
@@ -57,18 +39,6 @@ def nested(n: int) -> tuple[Callable[..., Any], list[Array]]:
         return jnp.sum(lax.fori_loop(0, n, outer, x))
 
     return f, random((2,), (2, 2))
-
-
-def scanned(n: int) -> tuple[Callable[..., Any], list[Array]]:
-    def f(xs: Any, w: Any) -> Any:
-        def body(c: Any, x: Any) -> Any:
-            c = jnp.tanh(w @ c + x)
-            return c, c * x
-
-        c, ys = lax.scan(body, jnp.ones(2), xs)
-        return jnp.sum(ys) + jnp.sum(c)
-
-    return f, random((n, 2), (2, 2))
 
 
 PROGRAMS = {
@@ -101,18 +71,6 @@ def test_second_order(memory: str) -> None:
 
 
 # ---- how much is kept ------------------------------------------------------------------------------------------
-
-
-def stacks(text: str, n: int) -> list[str]:
-    """The types of the values of `n` entries that loops carry, each once."""
-    loops = re.findall(r"stablehlo.while\(.*\) : (.*?)(?: attributes.*)?\n", text)
-    return [
-        t for types in loops for t in types.split(", ") if t.startswith((f"tensor<{n}x", f"tensor<{n}xf"))
-    ]
-
-
-def grad(function: Callable[..., Any], arguments: Sequence[Any], memory: str = "auto") -> str:
-    return replace(tiduc.load(exported(function, arguments)), loop_memory=memory).grad().text
 
 
 def forwards(text: str) -> str:
@@ -339,106 +297,3 @@ def test_open_carries_go_forwards_only() -> None:
             limited = limited.replace("%i, %n", f"%i, {counter}")
             with pytest.raises(tiduc.Unsupported, match=refusal.replace(":5:", ":6:")):
                 _ = replace(tiduc.load(limited).vjp(), loop_memory=memory).text
-
-
-# ---- values that are overwritten -----------------------------------------------------------------------------
-
-
-def test_slices_of_a_state_are_updated_in_place() -> None:
-    """Backwards, an iteration of a scan touches slices only: no sum of whole arrays, and no zeros of their size."""
-    text = grad(*scanned(7), "stack").rpartition("do {")[2]
-    assert "tensor<7x2xf64>" not in "".join(re.findall("= stablehlo.(?:add|multiply) .*", text))
-    assert (
-        text.count("stablehlo.dynamic_update_slice") == 1
-    )  # of the cotangent of xs: that of ys is only read
-
-
-def test_what_is_overwritten_is_read_as_it_was() -> None:
-    """A state whose entries are replaced one after another, each by a function of the one before and of itself."""
-
-    def f(x: Any, w: Any) -> Any:
-        def body(i: Any, c: Any) -> Any:
-            c = lax.dynamic_update_slice(c, jnp.sin(lax.dynamic_slice(c, (i - 1,), (2,)) * w), (i,))
-            return c.at[jnp.array([0, 2])].add(c[i] * c[i])
-
-        return jnp.sum(lax.fori_loop(1, 5, body, x) ** 2)
-
-    arguments = random((6,), (2,))
-    program = tiduc.load(exported(f, arguments))
-    with jax.enable_x64(True):
-        wanted = jax.grad(f, (0, 1))(*arguments)
-    for memory in MEMORIES:
-        agree(xla.by_xla(replace(program.grad(), loop_memory=memory).text, arguments), wanted)
-
-
-STATE, TIMES = 50, 7
-PLACES = np.random.default_rng(0).integers(0, STATE, (TIMES, 3))  # some meet, in one iteration or in two
-
-
-def mutated(how: str) -> tuple[Callable[..., Any], list[Array]]:
-    """A state of which an iteration changes a slice of three, in place, as a function of some others."""
-
-    def f(x: Any, w: Any) -> Any:
-        def body(i: Any, c: Any) -> Any:
-            if how == "slice":
-                return lax.dynamic_update_slice(c, jnp.sin(lax.dynamic_slice(c, (i,), (3,)) * w), (i + 1,))
-            k = jnp.asarray(PLACES)[i]
-            return getattr(c.at[k], how)(jnp.sin(c[k + 1]) * w)
-
-        return jnp.sum(lax.fori_loop(0, TIMES, body, x) ** 2)
-
-    return f, random((STATE,), (3,))
-
-
-@pytest.mark.parametrize("how", ["slice", "set", "add"])
-def test_of_a_state_only_what_changes_is_kept(how: str) -> None:
-    """Stacks are of slices, and no iteration of the reverse computes with a whole state but by setting slices in it."""
-    function, arguments = mutated(how)
-    text = grad(function, arguments, "stack")
-    with jax.enable_x64(True):
-        agree(xla.by_xla(text, arguments), jax.grad(function, (0, 1))(*arguments))
-    kept = stacks(text, TIMES)
-    assert kept and all(re.fullmatch(r"tensor<7x3x(f64|i1)>", type_) for type_ in kept)
-    backwards = text.rpartition("do {")[2]
-    whole = re.findall(rf"= \"?(stablehlo\.\w+)[^\n]*tensor<{STATE}xf64>$", backwards, re.MULTILINE)
-    assert set(whole) <= {"stablehlo.dynamic_update_slice", "stablehlo.scatter"}
-
-
-def test_reverse_of_a_state_takes_time_by_what_changes() -> None:
-    """The reverse of a loop of n iterations over a state of n, of which each changes one entry: no array of n x n."""
-
-    def f(x: Any) -> Any:
-        return jnp.sum(lax.fori_loop(1, 500, lambda i, c: c.at[i].set(jnp.sin(c[i - 1]) * c[i]), x))
-
-    arguments = random((500,))
-    text = grad(f, arguments)
-    assert "500x500" not in text
-    with jax.enable_x64(True):
-        agree(xla.by_xla(text, arguments), [jax.grad(f)(*arguments)])
-
-
-def test_slots_that_meet_are_carried() -> None:
-    """Two iterations write one slot: the first finds the cotangent that the second has put to zero."""
-
-    def f(xs: Any) -> Any:
-        def body(i: Any, c: Any) -> Any:
-            return lax.dynamic_update_slice(c, lax.dynamic_slice(xs, (i,), (2,)) ** 2, (i,))
-
-        return jnp.sum(lax.fori_loop(0, 4, body, jnp.ones(5)) ** 2)
-
-    arguments = random((5,))
-    with jax.enable_x64(True):
-        wanted = jax.grad(f)(*arguments)
-    agree(xla.by_xla(grad(f, arguments), arguments), [wanted])
-
-
-def test_donated_arguments() -> None:
-    """An argument is the alias of an output as long as this is among the results."""
-    arguments = random((3,), (3,))
-    with jax.enable_x64(True):
-        donating = jax.jit(lambda x, w: x * jnp.sin(w), donate_argnums=0)
-        program = tiduc.load(donating.lower(*arguments).as_text())
-    assert "tf.aliasing_output = 0" in program.vjp().text
-    assert "tf.aliasing_output = 0" in program.jvp().text
-    backwards = replace(program.vjp(), outputs=program.vjp().outputs[1:])
-    assert "tf.aliasing_output" not in backwards.text

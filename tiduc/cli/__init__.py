@@ -23,7 +23,10 @@ COMMANDS: dict[str, dict[str, tuple[str, str]]] = {
         ),
         "grad": ("derivatives", "The gradient of a program with one scalar output."),
         "hvp": ("derivatives", "The Hessian of a program with one scalar output, times a tangent."),
-        "split": ("splitting", "The VJP as two programs, forward and backward, and what passes between them."),
+        "split": (
+            "splitting",
+            "The VJP as two programs, forward and backward, and what passes between them.",
+        ),
         "train-step": ("training", "Compile a step of training: loss, gradient and update in one."),
         "jacobian": ("jacobians", "Whole derivatives: of each output in each input."),
         "hessian": ("jacobians", "Whole second derivatives: of each output in each two inputs."),

@@ -1,0 +1,56 @@
+"""Gradients of JAX's loops as text, and what their loops carry."""
+
+import re
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax import lax
+from numpy.typing import NDArray
+
+import tiduc
+
+Array = NDArray[Any]
+MEMORIES = ["stack", "sqrt", "log"]
+
+
+def exported(function: Callable[..., Any], arguments: Sequence[Any]) -> str:
+    with jax.enable_x64(True):
+        return jax.jit(function).lower(*arguments).as_text()
+
+
+def random(*shapes: tuple[int, ...]) -> list[Array]:
+    generator = np.random.default_rng(1)
+    return [0.2 + 0.6 * generator.random(shape) for shape in shapes]
+
+
+def agree(got: Sequence[Any], wanted: Sequence[Any]) -> None:
+    for x, y in zip(got, wanted, strict=True):
+        np.testing.assert_allclose(x, y, rtol=1e-9, atol=1e-12)
+
+
+def stacks(text: str, n: int) -> list[str]:
+    """The types of the values of `n` entries that loops carry, each once."""
+    loops = re.findall(r"stablehlo.while\(.*\) : (.*?)(?: attributes.*)?\n", text)
+    return [
+        t for types in loops for t in types.split(", ") if t.startswith((f"tensor<{n}x", f"tensor<{n}xf"))
+    ]
+
+
+def grad(function: Callable[..., Any], arguments: Sequence[Any], memory: str = "auto") -> str:
+    return replace(tiduc.load(exported(function, arguments)), loop_memory=memory).grad().text
+
+
+def scanned(n: int) -> tuple[Callable[..., Any], list[Array]]:
+    def f(xs: Any, w: Any) -> Any:
+        def body(c: Any, x: Any) -> Any:
+            c = jnp.tanh(w @ c + x)
+            return c, c * x
+
+        c, ys = lax.scan(body, jnp.ones(2), xs)
+        return jnp.sum(ys) + jnp.sum(c)
+
+    return f, random((n, 2), (2, 2))

@@ -1,0 +1,116 @@
+"""Loops that change arrays in place: what is read is as it was, and of a state only what changes is kept."""
+
+import re
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+import xla
+from jax import lax
+from loop_gradients import MEMORIES, Array, agree, exported, grad, random, scanned, stacks
+
+import tiduc
+
+
+def test_slices_of_a_state_are_updated_in_place() -> None:
+    """Backwards, an iteration of a scan touches slices only: no sum of whole arrays, and no zeros of their size."""
+    text = grad(*scanned(7), "stack").rpartition("do {")[2]
+    assert "tensor<7x2xf64>" not in "".join(re.findall("= stablehlo.(?:add|multiply) .*", text))
+    assert (
+        text.count("stablehlo.dynamic_update_slice") == 1
+    )  # of the cotangent of xs: that of ys is only read
+
+
+def test_what_is_overwritten_is_read_as_it_was() -> None:
+    """A state whose entries are replaced one after another, each by a function of the one before and of itself."""
+
+    def f(x: Any, w: Any) -> Any:
+        def body(i: Any, c: Any) -> Any:
+            c = lax.dynamic_update_slice(c, jnp.sin(lax.dynamic_slice(c, (i - 1,), (2,)) * w), (i,))
+            return c.at[jnp.array([0, 2])].add(c[i] * c[i])
+
+        return jnp.sum(lax.fori_loop(1, 5, body, x) ** 2)
+
+    arguments = random((6,), (2,))
+    program = tiduc.load(exported(f, arguments))
+    with jax.enable_x64(True):
+        wanted = jax.grad(f, (0, 1))(*arguments)
+    for memory in MEMORIES:
+        agree(xla.by_xla(replace(program.grad(), loop_memory=memory).text, arguments), wanted)
+
+
+STATE, TIMES = 50, 7
+PLACES = np.random.default_rng(0).integers(0, STATE, (TIMES, 3))  # some meet, in one iteration or in two
+
+
+def mutated(how: str) -> tuple[Callable[..., Any], list[Array]]:
+    """A state of which an iteration changes a slice of three, in place, as a function of some others."""
+
+    def f(x: Any, w: Any) -> Any:
+        def body(i: Any, c: Any) -> Any:
+            if how == "slice":
+                return lax.dynamic_update_slice(c, jnp.sin(lax.dynamic_slice(c, (i,), (3,)) * w), (i + 1,))
+            k = jnp.asarray(PLACES)[i]
+            return getattr(c.at[k], how)(jnp.sin(c[k + 1]) * w)
+
+        return jnp.sum(lax.fori_loop(0, TIMES, body, x) ** 2)
+
+    return f, random((STATE,), (3,))
+
+
+@pytest.mark.parametrize("how", ["slice", "set", "add"])
+def test_of_a_state_only_what_changes_is_kept(how: str) -> None:
+    """Stacks are of slices, and no iteration of the reverse computes with a whole state but by setting slices in it."""
+    function, arguments = mutated(how)
+    text = grad(function, arguments, "stack")
+    with jax.enable_x64(True):
+        agree(xla.by_xla(text, arguments), jax.grad(function, (0, 1))(*arguments))
+    kept = stacks(text, TIMES)
+    assert kept and all(re.fullmatch(r"tensor<7x3x(f64|i1)>", type_) for type_ in kept)
+    backwards = text.rpartition("do {")[2]
+    whole = re.findall(rf"= \"?(stablehlo\.\w+)[^\n]*tensor<{STATE}xf64>$", backwards, re.MULTILINE)
+    assert set(whole) <= {"stablehlo.dynamic_update_slice", "stablehlo.scatter"}
+
+
+def test_reverse_of_a_state_takes_time_by_what_changes() -> None:
+    """The reverse of a loop of n iterations over a state of n, of which each changes one entry: no array of n x n."""
+
+    def f(x: Any) -> Any:
+        return jnp.sum(lax.fori_loop(1, 500, lambda i, c: c.at[i].set(jnp.sin(c[i - 1]) * c[i]), x))
+
+    arguments = random((500,))
+    text = grad(f, arguments)
+    assert "500x500" not in text
+    with jax.enable_x64(True):
+        agree(xla.by_xla(text, arguments), [jax.grad(f)(*arguments)])
+
+
+def test_slots_that_meet_are_carried() -> None:
+    """Two iterations write one slot: the first finds the cotangent that the second has put to zero."""
+
+    def f(xs: Any) -> Any:
+        def body(i: Any, c: Any) -> Any:
+            return lax.dynamic_update_slice(c, lax.dynamic_slice(xs, (i,), (2,)) ** 2, (i,))
+
+        return jnp.sum(lax.fori_loop(0, 4, body, jnp.ones(5)) ** 2)
+
+    arguments = random((5,))
+    with jax.enable_x64(True):
+        wanted = jax.grad(f)(*arguments)
+    agree(xla.by_xla(grad(f, arguments), arguments), [wanted])
+
+
+def test_donated_arguments() -> None:
+    """An argument is the alias of an output as long as this is among the results."""
+    arguments = random((3,), (3,))
+    with jax.enable_x64(True):
+        donating = jax.jit(lambda x, w: x * jnp.sin(w), donate_argnums=0)
+        program = tiduc.load(donating.lower(*arguments).as_text())
+    assert "tf.aliasing_output = 0" in program.vjp().text
+    assert "tf.aliasing_output = 0" in program.jvp().text
+    backwards = replace(program.vjp(), outputs=program.vjp().outputs[1:])
+    assert "tf.aliasing_output" not in backwards.text
