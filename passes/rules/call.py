@@ -130,7 +130,7 @@ def _placed(residuals: Sequence[Value], slots: Sequence[Any]) -> list[Value | No
     return placed
 
 
-def _extended(b: Any, made: Any, held: Sequence[Value | None], slots: Sequence[Any]) -> Graph:
+def _extended(b: Any, made: Any, held: Sequence[Value | None], slots: Sequence[Any]) -> Any:
     return made.extended(b, [type_ if x is None else x for x, type_ in zip(held, slots, strict=True)])
 
 
