@@ -107,6 +107,24 @@ def atan2(b: Emitter, op: Any) -> Sequence[Any] | None:
     return [b.select(corner, b.select(up, size, b.negate(size)), plain)]
 
 
+@legalize("stablehlo.ceil", "stablehlo.floor")
+def next_whole(b: Emitter, op: Any) -> Sequence[Any] | None:
+    """Denormal numbers count as 0, of which the next whole number is 0; by their bits it is 1, or -1."""
+    x = op.operands[0]
+    if width(x) < 16:  # whose arithmetic is that of wider types, where none is denormal
+        return None
+    size, up = _bits_of(b, x), op.name == "stablehlo.ceil"
+    if not up:  # the other sign, so that positive numbers are negative as integers
+        size = b.subtract(size, b.like(-(1 << (width(x) - 1)), size))
+    least = b.like(1 << MANTISSA[str(element(x))], size)
+    tiny = b.and_(b.compare(size, b.like(0, size), "GT"), b.compare(size, least, "LT"))
+    return [b.select(tiny, b.like(1 if up else -1, x), b.emit(op.name, (x,), x.type))]
+
+
+MANTISSA = {"f16": 10, "bf16": 7, "f32": 23, "f64": 52}
+"""The bits of a float behind its exponent, which denormal numbers alone have."""
+
+
 @legalize("stablehlo.cbrt")
 def cbrt(b: Emitter, op: Any) -> Sequence[Any] | None:
     """Of f64 and complex values it does not compile, and of infinities it is NaN."""

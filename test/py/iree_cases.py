@@ -36,6 +36,13 @@ def to_integer(type_: str, dtype: Any, x: Array) -> Case:
 SCALARS = np.array([0, -8.5, 3e9, INF, -INF, NAN, 200, -1e30], np.float32)
 X = np.array([-2, -2, 0, -0.0, -INF, INF, NAN, -1, 2.5, -2], np.float32)
 Y = np.array([3, 0.5, 0, -3, 3, -1, 0, INF, 0.5, -2], np.float32)
+TINY = {
+    dtype: np.array(
+        [*(at := [limits.smallest_subnormal, limits.tiny / 2, 0, 0.5, limits.tiny]), *(-x for x in at)], dtype
+    )
+    for dtype, limits in ((np.float32, np.finfo(np.float32)), (np.float64, np.finfo(np.float64)))
+}
+"""Numbers near 0, of which the first two are denormal."""
 FAR = np.array([1e4, 1e5, -3e7, 9e8, 1e30, 3, 0.5, np.pi], np.float32)
 SMALL = np.array([1e-20, 1e-10, -1e-5, 1e-3, 0.5, -0.9])
 TIED = RNG.integers(0, 5, 500).astype(np.int32)
@@ -87,6 +94,11 @@ WRONG = {
     "cbrt_infinity": unary(
         "cbrt", "tensor<3xf32>", np.array([INF, -INF, 8], np.float32), np.array([INF, -INF, 2]), 1e-6
     ),
+    **{
+        f"{name}_{type_}": unary(name, f"tensor<10x{type_}>", TINY[dtype], exact(TINY[dtype]))
+        for name, exact in (("ceil", np.ceil), ("floor", np.floor))
+        for type_, dtype in (("f32", np.float32), ("f64", np.float64))
+    },
     "convert_i8": to_integer("i8", np.int8, SCALARS),
     "convert_i32": to_integer("i32", np.int32, SCALARS),
     "convert_ui32": to_integer("ui32", np.uint32, SCALARS),
