@@ -173,11 +173,6 @@ def test_weights_of_other_types_are_refused() -> None:
         model.arguments()
 
 
-def test_a_context_is_left_as_it_was() -> None:
-    with context(), ir.Location.unknown():
-        assert not context().allow_unregistered_dialects
-
-
 def test_every_way_to_run_sees_the_elements_of_resources() -> None:
     text = program(w=LARGE).replace("  return %w,", "  %y = stablehlo.negate %w : TYPE\n  return %y,")
     module = parse(text.replace("TYPE", f"tensor<{LARGE.shape[0]}x2xf32>"))
