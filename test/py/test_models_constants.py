@@ -6,12 +6,11 @@ from typing import Any
 import ml_dtypes
 import numpy as np
 import pytest
-from torch_mlir import ir
 
 import tiduc
 from tiduc.cli import run
 from tiduc.dialect.constants import has_resources
-from tiduc.dialect.context import context, parse
+from tiduc.dialect.context import parse
 from tiduc.emit import emit
 from tiduc.models.constants import INLINE, freeze, lift
 from tiduc.models.model import model_of
