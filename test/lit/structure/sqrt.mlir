@@ -2,13 +2,13 @@
 
 // Of 100 iterations every tenth value is kept; backwards, ten iterations at a time are run again and give stacks.
 
-// CHECK:      %[[RUN:.*]]:4 = stablehlo.while({{.*}}) : tensor<i32>, tensor<i32>, tensor<f64>, tensor<11xf64>
+// CHECK:      %[[FIRST:.*]]:4 = stablehlo.while({{.*}}) : tensor<i32>, tensor<i32>, tensor<f64>, tensor<11xf64>
 // CHECK:        stablehlo.sine
 // CHECK-NOT:    stablehlo.cosine
 // CHECK:        stablehlo.dynamic_update_slice {{.*}} -> tensor<11xf64>
 // CHECK:      stablehlo.while({{.*}}) : tensor<i32>, tensor<f64>
 // CHECK:        stablehlo.compare GE
-// CHECK:        stablehlo.dynamic_slice %[[RUN]]#3
+// CHECK:        stablehlo.dynamic_slice %[[FIRST]]#3
 // CHECK:        %[[AGAIN:.*]]:3 = stablehlo.while({{.*}}) : tensor<i32>, tensor<f64>, tensor<10xf64>
 // CHECK:          stablehlo.sine
 // CHECK:          %[[SLOPE:.*]] = stablehlo.cosine
