@@ -189,8 +189,17 @@ class Program:
     @stage
     def flat(self) -> Any:
         """The `ir.Module` of its one flat graph, before it is lowered, and of the graphs that this calls."""
+        return self._written(self.merged)
+
+    @property
+    @stage
+    def structured(self) -> Any:
+        """The same, with loops of StableHLO's kind."""
+        return self._written(structure(self.view, self.merged, self.opset, self.loop_memory))
+
+    def _written(self, flat: Graph) -> Any:
         module = ir.Module.create()
-        for graph in (self.merged, *called(self.view, self.merged)):
+        for graph in (flat, *called(self.view, flat)):
             write_graph(self.view, graph, module)
         return module
 

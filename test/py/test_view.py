@@ -192,7 +192,9 @@ def test_refusals(
     assert not list(tmp_path.iterdir())
 
 
-@pytest.mark.parametrize("stop", ["import", "linearize", "linear_transpose", "materialize_merge", "lower"])
+@pytest.mark.parametrize(
+    "stop", ["import", "linearize", "linear_transpose", "materialize_merge", "structure", "lower"]
+)
 def test_after_every_stage(stop: str, capsysbinary: Any) -> None:
     assert run(["view", str(EXAMPLES / "newton.mlir"), "--derivative", "vjp", "--stop-after", stop]) == 0
     shown = capsysbinary.readouterr().out.decode()

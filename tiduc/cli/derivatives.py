@@ -77,6 +77,10 @@ def _derivative(
     (write if kind == "text" else write_binary)(data, output)
 
 
+MODULES = {"materialize_merge": "flat", "structure": "structured", "lower": "module"}
+"""The stages behind a derivative's graphs, and what programs call the module that each gives."""
+
+
 def derived(
     program: Program, name: str, positions: Any, stop_after: str | None = None, **options: Any
 ) -> tuple[Program, Any]:
@@ -84,15 +88,13 @@ def derived(
     if stop_after != "import":
         by_then = GRAPHS.get(name, {}).get(stop_after or "", name)
         program = getattr(program, by_then)(positions, **(options if by_then == name else {}))
-    if stop_after == "materialize_merge":
-        return program, program.flat
-    return program, program.module if stop_after in (None, "lower") else program.graphs
+    return program, getattr(program, MODULES.get(stop_after or "lower", "graphs"))
 
 
 def command(name: str, help: str, more: Sequence[Callable[..., Any]] = ()) -> click.Command:
     """The command of a method of `Program`, with what all of them take, and `more` options, of its own."""
     made = GRAPHS.get(name, {})
-    stages = [s.name for s in STAGES if s.name in ("import", "materialize_merge", "lower", *made)]
+    stages = [s.name for s in STAGES if s.name in ("import", *made, *MODULES)]
     options = [
         FILE,
         ENTRY,

@@ -6,7 +6,7 @@ from typing import Any
 import click
 
 from tiduc.activity import find_activity, functions
-from tiduc.cli.derivatives import GRAPHS, LOOP_MEMORY, WRT, derived, wanted
+from tiduc.cli.derivatives import GRAPHS, LOOP_MEMORY, MODULES, WRT, derived, wanted
 from tiduc.cli.diagnostics import about, waiting
 from tiduc.cli.files import ENTRY, FILE, OUTPUT, read_module, write
 from tiduc.cli.rules import RULES
@@ -25,7 +25,7 @@ from tiduc.view.scene import Picture
 from tiduc.view.text import text
 
 FORMATS = ("svg", "html", "dot", "txt")
-_SHOWN = ("parse", "import", "linearize", "linear_transpose", "materialize_merge", "lower")
+_SHOWN = ("parse", "import", "linearize", "linear_transpose", *MODULES)
 
 
 @click.command("view")
@@ -111,7 +111,7 @@ def _picture(
             by = stop_after or list(GRAPHS[derivative])[-1]
             made, module = derived(program, derivative, positions, by)
             title += f", {derivative} after {by}"
-            if by in ("materialize_merge", "lower"):
+            if by in MODULES:
                 tangents = {program.name: range(len(program.inputs), len(made.inputs))}
         elif stop_after not in (None, "parse"):
             module = _without_derivative(program, stop_after)
@@ -123,13 +123,13 @@ def _picture(
 
 
 def _check_stage(derivative: str, stop_after: str | None) -> None:
-    stages = ["import", *GRAPHS[derivative], "materialize_merge", "lower"]
+    stages = ["import", *GRAPHS[derivative], *MODULES]
     if stop_after is not None and stop_after not in stages:
         raise RequestError(f"{derivative} has no stage {stop_after}; it has {', '.join(stages)}")
 
 
 def _without_derivative(program: Any, stop_after: str) -> Any:
-    made = {"import": "graphs", "materialize_merge": "flat", "lower": "module"}.get(stop_after)
+    made = {"import": "graphs", **MODULES}.get(stop_after)
     if made is None:
         raise RequestError(f"--stop-after {stop_after} needs --derivative")
     return getattr(program, made)
