@@ -104,6 +104,37 @@ def test_files_that_cannot_be_read_or_written(file, tmp_path, capfd):
         assert ": error: " in capfd.readouterr().err
 
 
+@pytest.mark.parametrize("wanted", ["train-step", "import", "split"])
+def test_files_that_belong_together_are_all_written_or_none(wanted, file, tmp_path, capfd):
+    folder = tmp_path / "out"
+    folder.mkdir()
+    (folder / "backward.mlir").mkdir()  # the second of two files, where no file can be
+    first = str(folder / "first.npz")
+    options = {
+        "train-step": [
+            "--train",
+            "x",
+            "--loss",
+            "none",
+            "--state",
+            first,
+            "-o",
+            str(folder / "backward.mlir"),
+        ],
+        "import": ["--weights", first, "-o", str(folder / "backward.mlir")],
+        "split": ["-o", str(folder)],
+    }[wanted]
+    assert run([wanted, file, *options]) == 1
+    assert "backward.mlir: error: cannot write: Is a directory" in capfd.readouterr().err
+    assert [path.name for path in folder.iterdir()] == ["backward.mlir"]
+    (folder / "backward.mlir").rmdir()
+    assert run([wanted, file, *options]) == 0
+    assert {path.name for path in folder.iterdir()} > {"backward.mlir"}
+    if wanted != "split":
+        assert run([wanted, file, *options[:-1], first]) == 1
+        assert "first.npz: error: two files are to have this name" in capfd.readouterr().err
+
+
 @pytest.mark.skipif(not os.path.exists("/dev/full"), reason="this system has no /dev/full")
 def test_a_full_disk(file):
     with open("/dev/full", "w") as full:

@@ -9,6 +9,7 @@ from tiduc.cli.files import OUTPUT, write, write_binary
 from tiduc.dialect.errors import RequestError
 from tiduc.emit import EMITTERS, emit, shortest
 from tiduc.models.files import import_model
+from tiduc.runtime.files import written_together
 from tiduc.runtime.weights import write_weights
 
 SIZES = click.option(
@@ -63,9 +64,10 @@ def _import(
             )
         chosen = kind or shortest(program.module)
         data = emit(program.module, chosen)
-    if weights is not None:
-        write_weights(weights, program.weights)
-    (write if chosen == "text" else write_binary)(data, output)
+    with written_together():
+        if weights is not None:
+            write_weights(weights, program.weights)
+        (write if chosen == "text" else write_binary)(data, output)
 
 
 def numbers(texts: Sequence[str]) -> dict[str, int]:

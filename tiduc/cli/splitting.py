@@ -12,6 +12,7 @@ from tiduc.dialect.errors import TiducError
 from tiduc.emit import emit, shortest
 from tiduc.passes.rules.registry import OpSet
 from tiduc.program import from_module
+from tiduc.runtime.files import written_together
 from tiduc.splitting import split
 
 
@@ -49,9 +50,10 @@ def _split(
         os.makedirs(output, exist_ok=True)
     except OSError as error:
         raise TiducError(f"cannot write: {error.strerror}", output) from None
-    for path, data in written.items():
-        write(data, path)
-    write(table)
+    with written_together():
+        for path, data in written.items():
+            write(data, path)
+        write(table)
 
 
 COMMANDS = {"split": _split}

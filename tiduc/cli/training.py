@@ -10,6 +10,7 @@ from tiduc.dialect.errors import RequestError
 from tiduc.models.files import import_model
 from tiduc.program import Program, load
 from tiduc.runtime.compile import compile_source
+from tiduc.runtime.files import written_together
 from tiduc.runtime.process import Limits
 from tiduc.runtime.weights import write_weights
 from tiduc.training.losses import LOSSES
@@ -95,12 +96,13 @@ def _train_step(
         if not output.endswith(".mlir"):
             with waiting(f"compiling the step for {target}"):
                 vmfb = compile_source(step.source(target), limits, cached)
-    if state is not None:
-        write_weights(state, step.weights)
-    if vmfb is None:
-        write(step.text, output)
-    else:
-        write_binary(vmfb, output)
+    with written_together():
+        if state is not None:
+            write_weights(state, step.weights)
+        if vmfb is None:
+            write(step.text, output)
+        else:
+            write_binary(vmfb, output)
 
 
 def _loss(loss: str) -> str | Program:
