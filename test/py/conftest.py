@@ -1,6 +1,7 @@
 """Compares what the tests of rules have checked with the tables of `tiduc ops`, once all of these tests have run."""
 
 import os
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -40,6 +41,18 @@ def pytest_deselected(items: Any) -> None:
 def pytest_collection_finish(session: Any) -> None:
     ran = {item.path for item in session.items}
     _Session.whole = set(RULES.glob("test_*.py")) <= ran and not _Session.deselected
+
+
+@pytest.fixture
+def interpreted() -> Iterator[None]:
+    """Eager arrays run through the interpreter, and JAX in double precision."""
+    import jax  # which most tests do not need
+    from eager_check import SESSION
+
+    from tiduc.eager import executing
+
+    with executing(SESSION), jax.enable_x64(True):
+        yield
 
 
 @pytest.fixture(autouse=True)

@@ -25,6 +25,12 @@ F64 = np.dtype("f8")
 SESSION = Session(Interpreter())
 """One for all these tests, so that a structure is met once."""
 
+# Points: matrices of one shape, a vector and a matrix that go with them.
+X = np.array([[0.3, -0.7, 1.2], [0.9, 0.4, -0.2]])
+Y = np.array([[0.5, 1.4, 0.8], [-0.6, 1.1, 0.7]])
+V = np.array([0.6, -1.3, 0.4])
+W = np.array([[0.2, -0.5], [1.1, 0.3], [-0.9, 0.7]])
+
 
 class Frontend:
     """The least that a frontend does: runs graphs on scalars, and records them."""

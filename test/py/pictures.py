@@ -11,7 +11,6 @@ from tiduc.view.fold import fold
 from tiduc.view.read import read_picture
 from tiduc.view.scene import Picture
 
-EXAMPLES = Path(__file__).parents[2] / "examples"
 EXP = """func.func @main(%a: tensor<4xf64> {tidu.name = "a"}, %x: tensor<4xf64> {tidu.name = "x"}) -> tensor<4xf64> {
   %h = stablehlo.constant dense<0.5> : tensor<f64>
   %b = stablehlo.broadcast_in_dim %h, dims = [] : (tensor<f64>) -> tensor<4xf64>

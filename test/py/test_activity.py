@@ -1,9 +1,9 @@
 """Activity: what a tangent reaches, as linearize finds it, and why it reaches nothing else."""
 
-from pathlib import Path
 from typing import Any
 
 import pytest
+from example_files import EXAMPLES
 
 from tiduc.activity import NO_INPUT, Activity, find_activity, functions
 from tiduc.dialect.context import parse, stage
@@ -11,7 +11,6 @@ from tiduc.dialect.graph import operations
 from tiduc.passes.materialize_merge import Zero
 from tiduc.program import from_module, load
 
-ROOT = Path(__file__).parents[2]
 PROGRAM = """
 func.func @main(%x: tensor<4xf32>, %i: tensor<4xi32>) -> (tensor<4xf32>, tensor<4xi1>, tensor<4xf32>) {
   %0 = stablehlo.sine %x : tensor<4xf32>
@@ -110,7 +109,7 @@ def test_as_linearize_finds_it(text: str, wrt: list[int]) -> None:
 
 @pytest.mark.parametrize("what", ["jvp", "vjp"])
 def test_graphs_of_derivatives(what: str) -> None:
-    program = load(ROOT / "examples" / "mlp_f32.mlir")
+    program = load(EXAMPLES / "mlp_f32.mlir")
     derivative = getattr(program, what)([0])
     activity = activity_of(derivative.graphs, program.name)
     for op in functions(derivative.graphs).values():

@@ -8,12 +8,12 @@ from typing import Any
 import click
 import pytest
 from click.shell_completion import BashComplete
+from example_files import EXAMPLES as FOLDER
 
 from tiduc.cli import COMMANDS, run, tiduc
 from tiduc.cli.diagnostics import is_quiet
 from tiduc.cli.manual import EPILOG, EXAMPLES
 
-EXAMPLES_FOLDER = Path(__file__).parents[2] / "examples"
 NAMES = [name for section in COMMANDS.values() for name in section]
 
 
@@ -82,7 +82,7 @@ def test_completion_of_a_shell() -> None:
 
 
 def test_quiet(capsysbinary: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    arguments = ["check", str(EXAMPLES_FOLDER / "newton.mlir"), "--engine", "reference"]
+    arguments = ["check", str(FOLDER / "newton.mlir"), "--engine", "reference"]
     assert run(["--quiet", *arguments]) == 0
     assert capsysbinary.readouterr().out == b""
     assert run(arguments) == 0
@@ -94,7 +94,7 @@ def test_quiet(capsysbinary: Any, monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_quiet_does_not_hide_errors(capsys: Any) -> None:
-    assert run(["-q", "grad", str(EXAMPLES_FOLDER / "nothing.mlir")]) == 1
+    assert run(["-q", "grad", str(FOLDER / "nothing.mlir")]) == 1
     assert "error: " in capsys.readouterr().err
 
 
@@ -103,8 +103,8 @@ JSON = {
     "targets": [],
     "ops": [],
     "passes": [],
-    "check": [str(EXAMPLES_FOLDER / "newton.mlir"), "--engine", "reference"],
-    "explain": [str(EXAMPLES_FOLDER / "newton.mlir")],
+    "check": [str(FOLDER / "newton.mlir"), "--engine", "reference"],
+    "explain": [str(FOLDER / "newton.mlir")],
 }
 
 

@@ -3,30 +3,18 @@
 import copy
 import math
 import pickle
-from collections.abc import Iterator
-from pathlib import Path
 from typing import Any
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from eager_check import SESSION, same_gradients
+from eager_check import V, X, same_gradients
 
 from tiduc.dialect.errors import RequestError
-from tiduc.eager import Array, executing, grad, no_grad
+from tiduc.eager import Array, Interpreter, Session, executing, grad, no_grad
 
-EXAMPLES = Path(__file__).resolve().parents[2] / "examples"
-X = np.array([[0.3, -0.7, 1.2], [0.9, 0.4, -0.2]])
-Y = np.array([[0.5, 1.4, 0.8], [-0.6, 1.1, 0.7]])
-V = np.array([0.6, -1.3, 0.4])
-W = np.array([[0.2, -0.5], [1.1, 0.3], [-0.9, 0.7]])
-
-
-@pytest.fixture(autouse=True)
-def interpreted() -> Iterator[None]:
-    with executing(SESSION), jax.enable_x64(True):
-        yield
+pytestmark = pytest.mark.usefixtures("interpreted")
 
 
 # ---- complex values ----------------------------------------------------------------------------------------
@@ -311,3 +299,20 @@ def test_zero_derivatives_are_explicit() -> None:
     dx, dy = grad(np.sum(x), [x, y])
     np.testing.assert_array_equal(dx.data, np.ones_like(X))
     np.testing.assert_array_equal(dy.data, np.zeros_like(V))
+
+
+def test_structures_that_are_not_used_any_more_are_dropped() -> None:
+    here = Session(Interpreter(limit=3), limit=2)
+    with executing(here):
+        old = Array(np.arange(1.0, 4.0), requires_grad=True)
+        loss = np.sum(old * old * old)
+        for n in range(2, 14):
+            x = Array(np.arange(n, dtype=float), requires_grad=True)
+            np.sum(np.sin(x) * x).backward()
+            np.testing.assert_allclose(x.grad, np.cos(x.data) * x.data + np.sin(x.data), atol=1e-15)
+            assert len(here.recorder.graphs) == 2
+        loss.backward()  # of structures that are gone
+    np.testing.assert_allclose(old.grad, 3 * old.data**2)
+    for made in (lambda: Session(limit=0), lambda: Interpreter(0)):
+        with pytest.raises(RequestError, match="at least 1 structure"):
+            made()

@@ -1,28 +1,18 @@
 """Functions of eager arrays: NumPy's values, types and shapes, JAX's gradients."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from typing import Any
 
-import jax
 import ml_dtypes
 import numpy as np
 import pytest
-from eager_check import SESSION, same_gradients
+from eager_check import V, W, X, Y, same_gradients
 
 from tiduc.dialect.errors import InputError
 from tiduc.eager import Array, Iree, executing, grad, rehearsing
 from tiduc.eager.elementwise import EMITTERS
 
-X = np.array([[0.3, -0.7, 1.2], [0.9, 0.4, -0.2]])
-Y = np.array([[0.5, 1.4, 0.8], [-0.6, 1.1, 0.7]])
-V = np.array([0.6, -1.3, 0.4])
-W = np.array([[0.2, -0.5], [1.1, 0.3], [-0.9, 0.7]])
-
-
-@pytest.fixture(autouse=True)
-def interpreted() -> Iterator[None]:
-    with executing(SESSION), jax.enable_x64(True):
-        yield
+pytestmark = pytest.mark.usefixtures("interpreted")
 
 
 # ---- universal functions -----------------------------------------------------------------------------------

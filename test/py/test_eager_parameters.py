@@ -1,15 +1,14 @@
 """Parameters of functions of eager arrays: in NumPy's order, with NumPy's results, or refused."""
 
 import warnings
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from typing import Any
 
-import jax
 import numpy as np
 import pytest
-from eager_check import SESSION, same_gradients
+from eager_check import same_gradients
 
-from tiduc.eager import Array, executing, grad
+from tiduc.eager import Array, grad
 
 X = np.array([[3.0, -4.0, 1.5], [0.5, 2.0, -1.0]])
 F32 = X.astype(np.float32)
@@ -17,11 +16,7 @@ BYTES = np.array([[100, -128, 7], [3, 0, -5]], np.int8)
 CUBE = np.arange(24.0).reshape(2, 3, 4)
 INF = np.inf
 
-
-@pytest.fixture(autouse=True)
-def interpreted() -> Iterator[None]:
-    with executing(SESSION), jax.enable_x64(True):
-        yield
+pytestmark = pytest.mark.usefixtures("interpreted")
 
 
 def same(f: Callable[[Any], Any], x: np.ndarray) -> None:

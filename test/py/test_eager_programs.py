@@ -1,8 +1,5 @@
 """Eager programs: whole programs and checkpoints as one invocation, control flow, rehearsals, the example."""
 
-import importlib.util
-from collections.abc import Iterator
-from pathlib import Path
 from typing import Any
 
 import jax
@@ -10,23 +7,14 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 from control_flow_programs import LONG, PROGRAMS
-from eager_check import SESSION
+from eager_check import V, W, X
+from example_files import script
 
 from tiduc.dialect.errors import InputError, RequestError
 from tiduc.eager import Array, Iree, call, checkpoint, executing, grad, no_grad, rehearsing
 from tiduc.program import load
 
-EXAMPLES = Path(__file__).resolve().parents[2] / "examples"
-X = np.array([[0.3, -0.7, 1.2], [0.9, 0.4, -0.2]])
-Y = np.array([[0.5, 1.4, 0.8], [-0.6, 1.1, 0.7]])
-V = np.array([0.6, -1.3, 0.4])
-W = np.array([[0.2, -0.5], [1.1, 0.3], [-0.9, 0.7]])
-
-
-@pytest.fixture(autouse=True)
-def interpreted() -> Iterator[None]:
-    with executing(SESSION), jax.enable_x64(True):
-        yield
+pytestmark = pytest.mark.usefixtures("interpreted")
 
 
 # ---- whole programs, control flow, executors ---------------------------------------------------------------
@@ -198,10 +186,7 @@ def test_a_rehearsal_compiles_all_at_once() -> None:
 
 
 def test_the_example_trains_as_jax_does() -> None:
-    spec = importlib.util.spec_from_file_location("eager_mlp", EXAMPLES / "eager_mlp.py")
-    example = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(example)
-    losses = example.train(steps=2)
+    losses = script("eager_mlp").train(steps=2)
 
     draw = np.random.default_rng(0)
     x = draw.uniform(-1, 1, (256, 2)).astype(np.float32)

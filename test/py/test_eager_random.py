@@ -1,18 +1,17 @@
 """Random eager programs, with loops, branches and writes: against JAX's gradient, and finite differences."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from typing import Any
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from eager_check import SESSION
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 
-from tiduc.eager import Array, executing, grad
+from tiduc.eager import Array, grad
 
 SHAPES = ((), (3,), (2, 3))
 POINT = [np.array(0.7), np.array([0.3, -0.8, 1.1]), np.array([[0.5, -0.4, 0.9], [1.2, 0.6, -0.7]])]
@@ -20,11 +19,7 @@ POINT = [np.array(0.7), np.array([0.3, -0.8, 1.1]), np.array([[0.5, -0.4, 0.9], 
 Step = Callable[[Any, list[Any]], Any]
 """(xp, the values so far) -> one more."""
 
-
-@pytest.fixture(autouse=True)
-def interpreted() -> Iterator[None]:
-    with executing(SESSION), jax.enable_x64(True):
-        yield
+pytestmark = pytest.mark.usefixtures("interpreted")
 
 
 # ---- steps: each is smooth where it is defined, and keeps its values small ---------------------------------

@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from example_files import EXAMPLES
 
 from tiduc.cli import run
 from tiduc.dialect.errors import CompileError, InputError, RequestError, TiducError
@@ -15,7 +16,6 @@ from tiduc.runtime.xla import XlaExecutable
 
 jax = pytest.importorskip("jax")
 
-EXAMPLES = Path(__file__).resolve().parents[2] / "examples"
 PROGRAM = """
 func.func @f(%x: tensor<2x3xf64> {tidu.name = "x"}, %p: tensor<2xi1>)
     -> (tensor<2x3xf64> {tidu.name = "y"}, tensor<2xi1>) {

@@ -1,15 +1,14 @@
 """The example networks, compiled for CPU by IREE, against the numbers that JAX stored beside them."""
 
 from collections.abc import Sequence
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
+from example_files import EXAMPLES
 
 from tiduc.program import Program, load
 
-EXAMPLES = Path(__file__).resolve().parents[2] / "examples"
 TOLERANCE = {"f32": 1e-5, "f64": 1e-10}  # of the largest entry of each array
 
 

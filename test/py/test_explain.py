@@ -8,6 +8,7 @@ from typing import Any
 import jax
 import numpy as np
 import pytest
+from example_files import EXAMPLES
 from jax import lax
 from jax import numpy as jnp
 
@@ -20,7 +21,6 @@ from tiduc.program import from_module, load
 from tiduc.splitting import split
 
 ROOT = Path(__file__).parents[2]
-EXAMPLES = ROOT / "examples"
 
 
 def explained(text: str, wrt: Any = None) -> Explanation:

@@ -1,8 +1,6 @@
 """Whole Jacobians, Hessians and Laplacians, and batches of directions: against JAX, in both modes."""
 
-import sys
 from collections.abc import Callable, Sequence
-from pathlib import Path
 from typing import Any
 
 import control_flow_calls  # noqa: F401 (its programs join the table)
@@ -12,13 +10,13 @@ import numpy as np
 import pytest
 from check_rule import run
 from control_flow_programs import PROGRAMS, UNBOUNDED
+from example_files import EXAMPLES, script
 from numpy.typing import NDArray
 from xla import by_xla
 
 from tiduc.dialect.errors import RequestError, Unsupported
 from tiduc.program import Program, load
 
-EXAMPLES = Path(__file__).resolve().parents[2] / "examples"
 RNG = np.random.default_rng(0)
 Array = NDArray[Any]
 
@@ -283,18 +281,15 @@ WRT = {"mlp": ["b3", "b2"], "convnet": ["b", "shift1"], "transformer": ["ln1_shi
 
 def example(name: str) -> tuple[Program, list[Array], Callable[..., Any], list[str]]:
     """The program, its arguments, the loss as a function of some parameters, and these."""
-    sys.path.append(str(EXAMPLES))
-    from models import MODELS  # type: ignore[import-not-found]
-
-    sys.path.remove(str(EXAMPLES))
     program = load(EXAMPLES / f"{name}_f64.mlir")
     with np.load(EXAMPLES / f"{name}_f64.npz") as stored:
         arguments = [stored[f"input.{i}"] for i in range(len(program.inputs))]
     keys = [port.name[8:-2] for port in program.inputs if port.name.startswith("params")]
+    model = script("models").MODELS[name]
 
     def loss(*values: Any) -> Any:
         params = dict(zip(keys, arguments, strict=False)) | dict(zip(WRT[name], values, strict=True))
-        return MODELS[name].loss(params, *arguments[len(keys) :])
+        return model.loss(params, *arguments[len(keys) :])
 
     return program, arguments, loss, [f"params['{key}']" for key in WRT[name]]
 

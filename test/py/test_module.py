@@ -1,16 +1,15 @@
 """Modules for programs that embed them: functions by name, arrays that stay on the device, devices, threads."""
 
 import gc
-import importlib.util
 import subprocess
 import sys
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
-from types import ModuleType
 from typing import Any
 
 import numpy as np
 import pytest
+from example_files import EXAMPLES, script
 
 import tiduc.runtime
 from tiduc.cli import run
@@ -19,7 +18,6 @@ from tiduc.runtime import DeviceArray, InputError, RequestError, TiducError
 from tiduc.runtime.compile import compile_module
 from tiduc.runtime.run import Module
 
-EXAMPLES = Path(__file__).resolve().parents[2] / "examples"
 PROGRAM = """
 func.func @add(%x: tensor<3xf32>, %y: tensor<3xf32>) -> tensor<3xf32> {
   %z = stablehlo.add %x, %y : tensor<3xf32>
@@ -228,17 +226,8 @@ def test_memory_is_given_back(module: Module) -> None:
     assert resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before < 60_000  # KiB; each call has 8 MiB
 
 
-@pytest.fixture(scope="module")
-def trainer() -> ModuleType:
-    """examples/train_on_device.py, which is in no package."""
-    spec = importlib.util.spec_from_file_location("train_on_device", EXAMPLES / "train_on_device.py")
-    assert spec is not None and spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module
-
-
-def test_training_on_the_device(trainer: ModuleType, tmp_path: Path) -> None:
+def test_training_on_the_device(tmp_path: Path) -> None:
+    trainer = script("train_on_device")
     wrt = ",".join(map(str, range(trainer.PARAMETERS)))
     gradient = str(tmp_path / "gradient.mlir")
     assert run(["grad", str(EXAMPLES / "mlp_f32.mlir"), "--value", "--wrt", wrt, "-o", gradient]) == 0

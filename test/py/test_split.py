@@ -7,13 +7,12 @@ import jax
 import numpy as np
 import pytest
 from control_flow_programs import PROGRAMS
+from example_files import EXAMPLES
 
 import tiduc
 from tiduc.cli import run
 from tiduc.runtime.arrays import random_array
 from tiduc.runtime.reference import evaluate
-
-ROOT = Path(__file__).parents[2]
 
 
 def interpreted(program: "tiduc.Program", arguments: Any) -> Any:
@@ -93,7 +92,7 @@ def test_inputs_chosen_by_name() -> None:
 
 @pytest.mark.parametrize("name", ["mlp_f64", "convnet_f64", "transformer_f64"])
 def test_examples(name: str) -> None:
-    program = tiduc.load(ROOT / "examples" / f"{name}.mlir")
+    program = tiduc.load(EXAMPLES / f"{name}.mlir")
     wrt = [port.name for port in program.inputs if "f64" in str(port.type)]
     parts = check(program, wrt)
     assert "stablehlo.broadcast_in_dim" not in names(parts)
@@ -101,7 +100,7 @@ def test_examples(name: str) -> None:
 
 
 def test_a_loop_of_unknown_length_passes_its_checkpoints() -> None:
-    parts = check(tiduc.load(ROOT / "examples" / "newton.mlir"), evaluated=compiled)
+    parts = check(tiduc.load(EXAMPLES / "newton.mlir"), evaluated=compiled)
     assert "input arg0" in names(parts)
     assert "stablehlo.while" in str(parts.forward) and "stablehlo.while" in str(parts.backward)
 
@@ -147,7 +146,7 @@ def test_each_part_can_be_differentiated() -> None:
 
 
 def test_the_command(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    file = str(ROOT / "examples" / "mlp_f32.mlir")
+    file = str(EXAMPLES / "mlp_f32.mlir")
     folder = tmp_path / "parts"
     assert run(["split", file, "--wrt", "params['w1']", "-o", str(folder)]) == 0
     table = capsys.readouterr().out

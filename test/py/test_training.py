@@ -1,6 +1,5 @@
 """Training steps: losses against JAX, optimizers against their formulas, a model of ONNX against PyTorch's training."""
 
-import importlib.util
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -11,6 +10,7 @@ import ml_dtypes
 import numpy as np
 import pytest
 from check_rule import run
+from example_files import EXAMPLES, script
 
 import tiduc
 from tiduc.cli import run as cli
@@ -18,7 +18,6 @@ from tiduc.dialect.errors import RequestError
 from tiduc.training.losses import with_loss
 from tiduc.training.step import train_step
 
-EXAMPLES = Path(__file__).parents[2] / "examples"
 RNG = np.random.default_rng(0)
 
 LINEAR = """
@@ -261,20 +260,11 @@ def trained(tmp_path_factory: Any) -> Sequence[Path]:
     return step, state
 
 
-def example() -> Any:
-    """examples/finetune_on_device.py, which is in no package."""
-    spec = importlib.util.spec_from_file_location("finetune", EXAMPLES / "finetune_on_device.py")
-    assert spec is not None and spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module
-
-
 def test_ten_steps_are_those_of_pytorch(trained: Sequence[Path]) -> None:
     with np.load(EXAMPLES / "digits.npz") as stored, np.load(trained[1]) as weights:
         data, state = dict(stored), dict(weights)
     batch = [data["images"], data["labels"], data["rate"]]
-    losses, after = example().train(trained[0], state, batch, 10)
+    losses, after = script("finetune_on_device").train(trained[0], state, batch, 10)
     np.testing.assert_allclose(losses, data["losses"], rtol=1e-5)
     for name, x in data.items():
         if name.startswith("after."):

@@ -3,9 +3,10 @@
 import itertools
 from pathlib import Path
 
+from example_files import EXAMPLES
 from hypothesis import given
 from hypothesis import strategies as st
-from pictures import EXAMPLES, EXP, blocks_of, layers, picture_of, view
+from pictures import EXP, blocks_of, layers, picture_of, view
 
 from tiduc.view.dot import dot
 from tiduc.view.draw import draw

@@ -9,8 +9,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from example_files import EXAMPLES
 
-EXAMPLES = Path(__file__).parents[2] / "examples"
 BROWSERS = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable")
 
 

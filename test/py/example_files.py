@@ -1,0 +1,16 @@
+"""What is in examples/: where it lies, and its scripts, which are in no package."""
+
+import importlib.util
+from pathlib import Path
+from types import ModuleType
+
+EXAMPLES = Path(__file__).resolve().parents[2] / "examples"
+
+
+def script(name: str) -> ModuleType:
+    """examples/NAME.py, run as a module of that name."""
+    spec = importlib.util.spec_from_file_location(name, EXAMPLES / f"{name}.py")
+    assert spec is not None and spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
