@@ -17,6 +17,7 @@ from tiduc.dialect.context import parse, stage
 from tiduc.dialect.errors import CompileError, InputError
 from tiduc.dialect.graph import operations
 from tiduc.eager.graphs import Data, RecordedGraph, TransposedLinear
+from tiduc.eager.recent import LIMIT, Recent
 from tiduc.runtime.reference import Interpreted
 
 Run = Callable[..., Sequence[Data]]
@@ -46,11 +47,11 @@ class Compiling(Protocol):
 
 
 class _Cached:
-    """Runs graphs by what was made of their text, once for each structure."""
+    """Runs graphs by what was made of their text, once for each structure; the last `limit` of them are kept."""
 
-    def __init__(self) -> None:
+    def __init__(self, limit: int = LIMIT) -> None:
         self._by_graph: WeakKeyDictionary[RecordedGraph, Run] = WeakKeyDictionary()
-        self._by_text: dict[str, Run] = {}
+        self._by_text: Recent[str, Run] = Recent(limit)
 
     def execute_forward(self, graph: RecordedGraph, inputs: Sequence[Data]) -> Sequence[Data]:
         return self._ready(graph)(*inputs)
@@ -80,7 +81,7 @@ class _Cached:
 
 
 class Interpreter(_Cached):
-    """Runs graphs by StableHLO's reference interpreter.
+    """Runs graphs by StableHLO's reference interpreter; it keeps the last `limit` structures.
 
     `InputError` for arrays of types that are not NumPy's own, such as bfloat16.
     """
@@ -106,14 +107,15 @@ class Rehearsal(Interpreter):
 
 
 class Iree(_Cached):
-    """Runs graphs that IREE compiles, for a target of `tiduc.runtime`; `compiled` counts the structures that it has.
+    """Runs graphs that IREE compiles, for a target of `tiduc.runtime`; `compiled` counts the structures so far,
+    of which it keeps the last `limit`.
 
     What a backward needs is compiled in one module: that takes little longer than one graph alone.  `CompileError`
     where IREE cannot compile a graph.
     """
 
-    def __init__(self, target: str = "cpu") -> None:
-        super().__init__()
+    def __init__(self, target: str = "cpu", limit: int = LIMIT) -> None:
+        super().__init__(limit)
         self.target = target
         self.compiled = 0
 

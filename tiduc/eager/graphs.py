@@ -19,6 +19,7 @@ from tiduc.dialect.errors import InputError, RequestError
 from tiduc.dialect.graph import Graph, Value
 from tiduc.dialect.types import is_open
 from tiduc.dialect.view import View
+from tiduc.eager.recent import LIMIT, Recent
 from tiduc.engines import text_with_main
 from tiduc.passes.close import close
 from tiduc.passes.materialize_merge import Zero
@@ -133,11 +134,17 @@ def _with_explicit_zeros(program: Program) -> Program:
 
 
 class Graphs:
-    """The recorded graphs met so far, one for each structure: what is derived of one serves all its invocations."""
+    """The recorded graphs met last, one for each structure: what is derived of one serves all its invocations.
 
-    def __init__(self) -> None:
-        self._by_kind: dict[Hashable, RecordedGraph] = {}
-        self._by_text: dict[str, RecordedGraph] = {}
+    At most `limit` of ops and as many programs; one that comes back after that is made anew.
+    """
+
+    def __init__(self, limit: int = LIMIT) -> None:
+        self._by_kind: Recent[Hashable, RecordedGraph] = Recent(limit)
+        self._by_text: Recent[str, RecordedGraph] = Recent(limit)
+
+    def __len__(self) -> int:
+        return len(self._by_kind) + len(self._by_text)
 
     def op(self, kind: Hashable, specs: tuple[Spec, ...], emit: Emit) -> RecordedGraph:
         """The graph of what `emit` makes of inputs of these types; `kind` tells it from others.
@@ -174,7 +181,7 @@ def element_type(dtype: "np.dtype[Any]") -> Any:
     return tensor_type(dtype, ()).element_type
 
 
-@functools.cache
+@functools.lru_cache(LIMIT)
 @stage
 def tensor_type(dtype: "np.dtype[Any]", shape: tuple[int, ...]) -> Any:
     """The tensor type of an array; `InputError` where MLIR has no such elements."""

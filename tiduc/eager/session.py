@@ -9,7 +9,8 @@ from typing import Any
 import numpy as np
 
 from tiduc.eager.executors import Compiling, Executor, Iree, Rehearsal
-from tiduc.eager.graphs import Emit, RecordedGraph
+from tiduc.eager.graphs import Emit, Graphs, RecordedGraph
+from tiduc.eager.recent import LIMIT
 from tiduc.eager.record import EagerInput, Recorder
 
 Operand = EagerInput | int | float | complex
@@ -33,11 +34,14 @@ class Keys:
 
 
 class Session:
-    """Runs invocations by an executor, and records those that something depends on which requires grad."""
+    """Runs invocations by an executor, and records those that something depends on which requires grad.
 
-    def __init__(self, executor: Executor | None = None) -> None:
-        self.executor: Executor = executor if executor is not None else Iree()
-        self.recorder = Recorder(Keys())
+    It keeps what was derived of the last `limit` structures, and so does the executor that it has by default.
+    """
+
+    def __init__(self, executor: Executor | None = None, limit: int = LIMIT) -> None:
+        self.executor: Executor = executor if executor is not None else Iree(limit=limit)
+        self.recorder = Recorder(Keys(), Graphs(limit))
 
     def apply(self, kind: Hashable, emit: Emit, values: Sequence[EagerInput]) -> list[EagerInput]:
         """The results of what `emit` makes of the values; `kind` tells it from others (`Graphs.op`)."""
