@@ -6,8 +6,8 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Mapping, Sequence
-from contextlib import suppress
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 
 _LOOK = 0.2  # seconds between looks at whether to stop
@@ -56,15 +56,17 @@ def run_within(
     """
     # A group of its own: the compiler starts a linker, which has to end with it.
     group = {"process_group": 0} if os.name == "posix" else {}
-    process = subprocess.Popen(
-        command,
-        stdin=subprocess.PIPE,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        env=dict(environment),
-        **group,  # type: ignore[call-overload]
-    )
+    process = None
     try:
+        with _signals_held():
+            process = subprocess.Popen(
+                command,
+                stdin=subprocess.PIPE,
+                stdout=subprocess.PIPE,
+                stderr=subprocess.PIPE,
+                env=dict(environment),
+                **group,  # type: ignore[call-overload]
+            )
         _limit_memory(process.pid, limits.mebibytes)
         deadline = time.monotonic() + limits.seconds if limits.seconds else None
         given: bytes | None = program
@@ -79,7 +81,30 @@ def run_within(
                 if deadline is not None and time.monotonic() >= deadline:
                     return Ended(None, b"", "")
     finally:
-        _end(process)
+        if process is not None:
+            _end(process)
+
+
+@contextmanager
+def _signals_held() -> Iterator[None]:
+    """What would end this process waits until the block is over: a process that is half started cannot be ended.
+
+    Python's handlers run in the main thread only, so that there is nothing to do in others.
+    """
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+    arrived: list[int] = []
+    handlers = {number: signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)}
+    for number in handlers:
+        signal.signal(number, lambda number, _: arrived.append(number))
+    try:
+        yield
+    finally:
+        for number, handler in handlers.items():
+            signal.signal(number, signal.SIG_DFL if handler is None else handler)
+        for number in arrived:
+            signal.raise_signal(number)
 
 
 def _patience(deadline: float | None, stop: threading.Event | None) -> float | None:

@@ -210,6 +210,23 @@ def test_an_interrupt_ends_the_compiler_and_leaves_nothing(tmp_path: Path, how: 
 
 
 @posix
+def test_an_interrupt_while_a_process_starts_ends_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    started: list[subprocess.Popen[bytes]] = []
+
+    class Interrupted(subprocess.Popen):  # type: ignore[type-arg]
+        def __init__(self, *arguments: object, **options: object) -> None:
+            super().__init__(*arguments, **options)  # type: ignore[call-overload]
+            started.append(self)
+            signal.raise_signal(signal.SIGINT)
+
+    monkeypatch.setattr(subprocess, "Popen", Interrupted)
+    with pytest.raises(KeyboardInterrupt):
+        run_within(["sleep", "60"], b"", Limits(), os.environ)
+    assert started[0].returncode == -signal.SIGKILL
+    assert signal.getsignal(signal.SIGINT) is signal.default_int_handler
+
+
+@posix
 @pytest.mark.parametrize("sent, status", [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
 def test_a_command_that_is_ended_ends_its_compilers(tmp_path: Path, sent: int, status: int) -> None:
     tools, left = tmp_path / "tools", tmp_path / "left"
