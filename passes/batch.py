@@ -12,6 +12,7 @@ no place in a batch, the loop is around all of them.
 """
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
@@ -26,6 +27,7 @@ from tiduc.dialect.view import BINDING, View
 from tiduc.passes.batching import BATCHING
 from tiduc.passes.batching.registry import (
     Batching,
+    BatchRule,
     BatchRules,
     Unbatched,
     can_be_stacked,
@@ -39,6 +41,33 @@ from tiduc.passes.rules.registry import OpSet
 
 BATCH_OF = "tidu.batch_of"
 """On a graph that `batch` made: the graphs whose values it gives for many inputs."""
+
+
+@dataclass(frozen=True)
+class _Request:
+    """What a call of `batch` is about, for every graph that it makes."""
+
+    view: View
+    size: int
+    opset: OpSet
+    rules: BatchRules
+
+    def builder(self, prefix: str) -> Any:
+        """That of a private graph."""
+        b: Any = self.opset.builder(self.view, self.view.fresh(prefix))
+        b.graph.attributes["sym_visibility"] = ir.StringAttr.get("private")
+        return b
+
+    def engine(self) -> Batching:
+        """What is lent to rules."""
+        return Batching(
+            self.size,
+            partial(close, opset=self.opset),
+            partial(_batched_graph, self),
+            inline,
+            self.builder,
+            self.opset.stateful,
+        )
 
 
 @stage
@@ -64,15 +93,16 @@ def batch(
     values = {
         x: b.input(f"{b.graph.name}.{key}", stacked(x.type, size)) for x, key in zip(own, inputs, strict=True)
     }
-    b.engine = _engine(view, size, opset, rules)
+    request = _Request(view, size, opset, rules)
+    b.engine = request.engine()
     plain: dict[Value, Value] = {}
     order = view.schedule(outputs)
     reached = _reached(order, values)
     try:
-        if _is_one_loop(reached, opset, rules):
+        if _is_one_loop(request, reached):
             _in_one_loop(b, reached, outputs, values)
         else:
-            _batch_ops(b, order, values, plain, opset, rules, closed=False)
+            _batch_ops(request, b, order, values, plain, closed=False)
     except Unsupported as error:
         raise error.at(b.location) from None
     sources = dict.fromkeys(y.graph.name for y in outputs)
@@ -84,40 +114,25 @@ def batch(
 def _check(own: Sequence[Value], keys: Sequence[str], size: int) -> None:
     if size < 1:
         raise RequestError(f"the size of a batch is 1 or more, not {size}")
+    seen = set()
     for x, key in zip(own, keys, strict=True):
         if x.definition is not None:
             raise RequestError(f"batched input @{key} is bound to another value")
-        if own.count(x) > 1:
+        if x in seen:
             raise RequestError(f"batched input @{key} is given twice")
+        seen.add(x)
         if not can_be_stacked(x.type):
             raise RequestError(
                 f"input @{key} of type {x.type} cannot be batched; only tensors of known sizes can"
             )
 
 
-def _engine(view: View, size: int, opset: OpSet, rules: BatchRules) -> Batching:
-    def builder(prefix: str) -> Any:
-        made = opset.builder(view, view.fresh(prefix))
-        made.graph.attributes["sym_visibility"] = ir.StringAttr.get("private")
-        return made
-
-    return Batching(
-        size,
-        partial(close, opset=opset),
-        partial(_batched_graph, view, size, opset, rules),
-        inline,
-        builder,
-        opset.stateful,
-    )
-
-
 def _batch_ops(
+    request: _Request,
     b: Any,
     order: Sequence[Definition],
     values: dict[Value, Value],
     plain: dict[Value, Value],
-    opset: OpSet,
-    rules: BatchRules,
     closed: bool,
 ) -> None:
     """Extends `values`, with the batch, to all that depends on them; `plain` are values that stand for others.
@@ -136,12 +151,12 @@ def _batch_ops(
         b.location = op.location
         x = [values.get(v) or plain.get(v, v) for v in read]
         at = [v in values for v in read]
-        found = _rule(op, opset, rules)(b, op, x, at)
+        found = _rule(request, op)(b, op, x, at)
         for y, made in zip(op.results, found, strict=True):
             if isinstance(made, Unbatched):
                 plain[y] = made.value
             else:
-                assert made.type == stacked(y.type, b.engine.size), (op.name, made.type)
+                assert made.type == stacked(y.type, request.size), (op.name, made.type)
                 values[y] = made
 
 
@@ -155,13 +170,13 @@ def _copy(b: Any, op: Definition, plain: dict[Value, Value]) -> None:
     b.graph.definitions[-1].active = None  # a mask is about the graph that an op was in
 
 
-def _rule(op: Definition, opset: OpSet, rules: BatchRules) -> Any:
+def _rule(request: _Request, op: Definition) -> BatchRule:
     """The op's rule; `mapped` where it has none, or where its region reads more than constants from outside.
 
     Of what has no known sizes, only sequences between loops are batched, which no memory is for.
     """
-    rule = rules.rule(op, opset.key(op))
-    if op.captures and op.name not in opset.capturing and not _captures_constants(op):
+    rule = request.rules.rule(op, request.opset.key(op))
+    if op.captures and op.name not in request.opset.capturing and not _captures_constants(op):
         return mapped
     if rule is not mapped and op.name != LOOP and not all(can_be_stacked(y.type) for y in op.results):
         types = ", ".join(str(y.type) for y in op.results)
@@ -178,41 +193,31 @@ def _captures_constants(op: Definition) -> bool:
 
 
 def _batched_graph(
-    view: View,
-    size: int,
-    opset: OpSet,
-    rules: BatchRules,
-    graph: Graph,
-    at: tuple[bool, ...],
-    forced: Sequence[bool | None],
+    request: _Request, graph: Graph, at: tuple[bool, ...], forced: Sequence[bool | None]
 ) -> tuple[Graph, tuple[bool, ...]]:
     """A closed graph whose inputs `at` have the batch, and which outputs do; of those `forced` it is known."""
-    key = "batched", graph.name, at, size, tuple(forced), id(rules)
-    if key not in view.derived:
-        view.derived[key] = *_made(view, size, opset, rules, graph, at, forced), rules
-    found, given, _ = view.derived[key]
+    derived = request.view.derived
+    key = "batched", graph.name, at, request.size, tuple(forced), id(request.rules)
+    if key not in derived:
+        # The rules are kept, so that no others get their `id`.
+        derived[key] = *_made(request, graph, at, forced), request.rules
+    found, given, _ = derived[key]
     return found, given
 
 
 def _made(
-    view: View,
-    size: int,
-    opset: OpSet,
-    rules: BatchRules,
-    graph: Graph,
-    at: tuple[bool, ...],
-    forced: Sequence[bool | None],
+    request: _Request, graph: Graph, at: tuple[bool, ...], forced: Sequence[bool | None]
 ) -> tuple[Graph, tuple[bool, ...]]:
-    b: Any = opset.builder(view, view.fresh(f"{stem(graph)}.batch"))
-    b.graph.attributes["sym_visibility"] = ir.StringAttr.get("private")
-    b.engine = _engine(view, size, opset, rules)
+    b = request.builder(f"{stem(graph)}.batch")
+    b.engine = request.engine()
     values: dict[Value, Value] = {}
     plain: dict[Value, Value] = {}
     for i, (x, flag) in enumerate(zip(graph.inputs.values(), at, strict=True)):
-        made = b.input(f"{b.graph.name}.{i}", stacked(x.type, size) if flag else x.type)
+        made = b.input(f"{b.graph.name}.{i}", stacked(x.type, request.size) if flag else x.type)
         (values if flag else plain)[x] = made
     outputs = [y for y in graph.outputs if y is not None]
-    _batch_ops(b, view.schedule(outputs, graph.inputs.values()), values, plain, opset, rules, closed=True)
+    order = request.view.schedule(outputs, graph.inputs.values())
+    _batch_ops(request, b, order, values, plain, closed=True)
     given = tuple([flag or y in values for y, flag in zip(outputs, forced, strict=True)])
     assert all(flag is not False or not has for flag, has in zip(forced, given, strict=True))
     ends = [
@@ -235,11 +240,12 @@ def _reached(order: Sequence[Definition], inputs: dict[Value, Value]) -> list[De
     return found
 
 
-def _is_one_loop(reached: Sequence[Definition], opset: OpSet, rules: BatchRules) -> bool:
+def _is_one_loop(request: _Request, reached: Sequence[Definition]) -> bool:
     """Most of the ops have no rule, or what one gives has no place in a batch.
 
     Sequences of open length are nothing that a loop around a loop could read.
     """
+    opset, rules = request.opset, request.rules
     if any(op.name in opset.stateful and rules.forms.get(op.name) == "refused" for op in reached):
         return False
     if any(_is_open_sequence(x) for op in reached for x in (*op.operands, *op.results)):
