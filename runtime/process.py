@@ -95,7 +95,7 @@ def _signals_held() -> Iterator[None]:
         yield
         return
     arrived: list[int] = []
-    handlers = {number: signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)}
+    handlers = {int(number): signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)}
     for number in handlers:
         signal.signal(number, lambda number, _: arrived.append(number))
     try:
