@@ -36,8 +36,7 @@ def plan(scope: Scope, clusters: Sequence[Cluster]) -> None:
 
 def _run_again(scope: Scope, cluster: Cluster, outside: Sequence[Value]) -> None:
     """For a cluster, those whose iterations gave its sequences are run again, and those that these need for it."""
-    of = dict.fromkeys(scope.cluster_of[scope.sequence[x][0]] for x in outside if x in scope.sequence)
-    sources = [source for source in of if isinstance(source.leader, Loop)]
+    sources = [source for x in dict.fromkeys(outside) if (source := _source(scope, x)) is not None]
     cluster.again = list(dict.fromkeys(c for source in sources for c in (*source.again, source)))
     if any(draws(scope.view, m.record.body) for source in cluster.again for m in source.members):
         raise Unsupported(
@@ -47,6 +46,17 @@ def _run_again(scope: Scope, cluster: Cluster, outside: Sequence[Value]) -> None
     for source in cluster.again:
         source.counted |= source.leader.cond is not None
         source.marked |= cluster.memory == "sqrt" and source.leader.reverse != cluster.leader.reverse
+
+
+def _source(scope: Scope, x: Value) -> Cluster | None:
+    """The loops whose iterations gave the elements of a sequence; None of an array that is there as a whole.
+
+    Such as a last carry: a sum of cotangents of sequences, over the iterations of another loop.
+    """
+    member, i = scope.sequence.get(x, (None, 0))
+    if member is None or not isinstance(member.record, Loop) or i < len(member.record.inits):
+        return None
+    return scope.cluster_of[member]
 
 
 def _memory(scope: Scope, cluster: Cluster, outside: Sequence[Value]) -> str:
@@ -71,11 +81,11 @@ def _counter(scope: Scope, cluster: Cluster, outside: Sequence[Value]) -> Cluste
     unread, seen = list(outside), set(outside)
     while unread:
         x = unread.pop()
-        if x in scope.sequence:
-            found = scope.cluster_of[scope.sequence[x][0]]
-            if isinstance(found.leader, Loop) and found is not cluster and bound(found) is not None:
+        found = _source(scope, x)
+        if found is not None:
+            if found is not cluster and bound(found) is not None:
                 return found
-        elif x in scope.maker_of:
+        elif x in scope.maker_of and x not in scope.sequence:
             read = scope.maker_of[x].operands
             unread += [y for y in read if y not in seen]
             seen.update(read)

@@ -41,6 +41,18 @@ def nested(n: int) -> tuple[Callable[..., Any], list[Array]]:
     return f, random((2,), (2, 2))
 
 
+def hoisted(n: int) -> tuple[Callable[..., Any], list[Array]]:
+    """A loop that is the same in all iterations of another, which the first does not run as often as."""
+
+    def f(x: Any, w: Any) -> Any:
+        def outer(i: Any, c: Any) -> Any:
+            return jnp.sin(lax.fori_loop(0, 3, lambda j, d: jnp.sin(d) * w, x)) + 0.1 * c
+
+        return jnp.sum(lax.fori_loop(0, n, outer, x))
+
+    return f, random((2,), (2,))
+
+
 PROGRAMS = {
     **{f"counted {n}": counted(n) for n in (0, 1, 2, 17, 1000)},
     **{f"two carries {n}": two_carries(n) for n in (1, 6)},
@@ -60,8 +72,9 @@ def test_same_numbers(name: str) -> None:
 
 
 @pytest.mark.parametrize("memory", MEMORIES)
-def test_second_order(memory: str) -> None:
-    function, arguments = two_carries(6)
+@pytest.mark.parametrize("make", [two_carries, hoisted])
+def test_second_order(make: Any, memory: str) -> None:
+    function, arguments = make(6)
     program = replace(tiduc.load(exported(function, arguments)), loop_memory=memory)
     dx = random(*(x.shape for x in arguments))
     with jax.enable_x64(True):
