@@ -1,0 +1,58 @@
+"""Buffers that a compiled function gives back while they are still used, kept instead until nothing refers to them.
+
+Of each result of a loop or conditional IREE's compiler gives the buffer back where that result is used for the last
+time. But results may be parts of one buffer, and may be what a loop started with, which others go on using: Vulkan
+refuses to take a part back, with several threads the run ends with "transient buffer has not been committed", and
+elsewhere the memory may become another array's. Only these releases want the buffer's origin, by flags that are not 0:
+
+    vm.call @hal.device.queue.dealloca(%device, %queue, %wait, %signal, %buffer, %c1)
+    ->  %none = vm.const.i64.zero;  vm.call @hal.device.queue.barrier(%device, %queue, %wait, %signal, %none)
+
+The barrier passes the time on, and the runtime counts references to buffers anyway.
+"""
+
+import itertools
+import re
+from collections.abc import Iterator
+
+_LINE = re.compile(
+    r"^ *vm\.(?P<begins>func|initializer)\b.*$"
+    r"|^ *(?P<zero>%\S+) = vm\.const\.i64\.zero\b.*$"
+    r"|^(?P<indent> *)vm\.call @hal\.device\.queue\.dealloca\((?P<operands>[^()]*)\) : .*$",
+    re.MULTILINE,
+)
+_MODULE = re.compile(r"^(\s*)vm\.module .*\{$", re.MULTILINE)
+_FENCE = "!vm.ref<!hal.fence>"
+_BARRIER = (
+    "vm.import private @hal.device.queue.barrier(%device : !vm.ref<!hal.device>, %queue_affinity : i64, "
+    f"%wait_fence : {_FENCE}, %signal_fence : {_FENCE}, %flags : i64)"
+)
+
+
+def kept_while_used(module: bytes) -> bytes:
+    """The text of a module of the VM dialect in which no result of a loop or conditional is given back."""
+    text = module.decode("utf-8", "surrogateescape")
+    zeros, names = set[str](), itertools.count()
+    kept = _LINE.sub(lambda line: _line(line, zeros, names), text)
+    if kept == text:
+        return module
+    if "vm.import private @hal.device.queue.barrier(" not in kept:
+        kept = _MODULE.sub(rf"\g<0>\n\1  {_BARRIER}", kept, count=1)
+    return kept.encode("utf-8", "surrogateescape")
+
+
+def _line(line: re.Match[str], zeros: set[str], names: Iterator[int]) -> str:
+    """A line of a function in which `zeros` are 0; a barrier for a release by origin."""
+    if line["begins"]:
+        zeros.clear()
+    elif line["zero"]:
+        zeros.add(line["zero"])
+    else:
+        device, queue, wait, signal, _, flags = line["operands"].split(", ")
+        if flags not in zeros:
+            indent, none = line["indent"], f"%none_{next(names)}"
+            return (
+                f"{indent}{none} = vm.const.i64.zero\n{indent}vm.call @hal.device.queue.barrier({device}, {queue}, "
+                f"{wait}, {signal}, {none}) : (!vm.ref<!hal.device>, i64, {_FENCE}, {_FENCE}, i64) -> ()"
+            )
+    return line[0]

@@ -1,0 +1,100 @@
+"""Buffers that are given back too early: of the text of a VM module, and of what IREE makes of it."""
+
+import iree.runtime as rt
+import numpy as np
+import pytest
+
+from tiduc.dialect.errors import TiducError
+from tiduc.runtime import compile
+from tiduc.runtime.compile import compile_module
+from tiduc.runtime.releases import kept_while_used
+from tiduc.runtime.run import Executable
+
+VM = b"""module {
+  vm.module public @m {
+    vm.func private @f(%d: !vm.ref<!hal.device>, %q: i64, %x: !vm.ref<!hal.fence>, %b: !vm.ref<!hal.buffer>) {
+      %c1_0 = vm.const.i64 1
+      %zero_2 = vm.const.i64.zero
+      vm.call @hal.device.queue.dealloca(%d, %q, %x, %x, %b, %zero_2) : (!vm.ref<!hal.device>, i64) -> ()
+      vm.call @hal.device.queue.dealloca(%d, %q, %x, %x, %b, %c1_0) : (!vm.ref<!hal.device>, i64) -> ()
+      vm.return
+    }
+    vm.func private @g(%zero_2: i64, %d: !vm.ref<!hal.device>, %x: !vm.ref<!hal.fence>, %b: !vm.ref<!hal.buffer>) {
+      vm.call @hal.device.queue.dealloca(%d, %zero_2, %x, %x, %b, %zero_2) : (!vm.ref<!hal.device>, i64) -> ()
+      vm.return
+    }
+  }
+}
+"""
+
+LOOPS = """func.func @main(%x: tensor<4xf32>, %n: tensor<i32>) -> (tensor<4xf32>, tensor<4xf32>) {
+  %zero = stablehlo.constant dense<0> : tensor<i32>
+  %one = stablehlo.constant dense<1> : tensor<i32>
+  %start = stablehlo.sine %x : tensor<4xf32>
+  %0:2 = stablehlo.while(%i = %zero, %a = %start) : tensor<i32>, tensor<4xf32>
+  cond {
+    %p = stablehlo.compare LT, %i, %n : (tensor<i32>, tensor<i32>) -> tensor<i1>
+    stablehlo.return %p : tensor<i1>
+  } do {
+    %j = stablehlo.add %i, %one : tensor<i32>
+    %b = stablehlo.multiply %a, %x : tensor<4xf32>
+    stablehlo.return %j, %b : tensor<i32>, tensor<4xf32>
+  }
+  %y = stablehlo.negate %0#1 : tensor<4xf32>
+  %1:2 = stablehlo.while(%i = %zero, %a = %start) : tensor<i32>, tensor<4xf32>
+  cond {
+    %p = stablehlo.compare LT, %i, %n : (tensor<i32>, tensor<i32>) -> tensor<i1>
+    stablehlo.return %p : tensor<i1>
+  } do {
+    %j = stablehlo.add %i, %one : tensor<i32>
+    %b = stablehlo.add %a, %y : tensor<4xf32>
+    stablehlo.return %j, %b : tensor<i32>, tensor<4xf32>
+  }
+  %z = stablehlo.multiply %1#1, %y : tensor<4xf32>
+  return %y, %z : tensor<4xf32>, tensor<4xf32>
+}
+"""
+"""Two loops from the same array, which is the first one's result if it does not run."""
+
+
+def test_releases_by_origin_are_barriers() -> None:
+    text = kept_while_used(VM).decode()
+    assert text.count("vm.call @hal.device.queue.dealloca(%d, %q, %x, %x, %b, %zero_2)") == 1
+    assert "vm.call @hal.device.queue.barrier(%d, %q, %x, %x, %none_0)" in text
+    assert (
+        "vm.call @hal.device.queue.barrier(%d, %zero_2, %x, %x, %none_1)" in text
+    )  # a name of another function's
+    assert text.count("vm.import private @hal.device.queue.barrier(") == 1
+
+
+def test_other_releases_stay() -> None:
+    others = b"\n".join(
+        line for line in VM.split(b"\n") if b"%c1_0)" not in line and b"%zero_2, %x" not in line
+    )
+    assert b"dealloca" in others and kept_while_used(others) == others
+
+
+@pytest.mark.parametrize("target", ["cpu-threads", "vulkan:llvmpipe"])
+def test_loops_that_share_what_they_start_with(target: str) -> None:
+    _skip_without_device(target)
+    run = Executable(compile_module(LOOPS, target, cached=False), target)
+    x = np.array([0.1, 0.2, -0.3, 0.5], np.float32)
+    for n in (0, 1, 3):
+        y = -np.sin(x) * x**n
+        np.testing.assert_allclose(run(x, np.int32(n)), (y, (np.sin(x) + n * y) * y), rtol=1e-5)
+
+
+def test_iree_gives_back_too_early_alone(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Where this fails, IREE keeps what is used, and the barriers can go."""
+    monkeypatch.setattr(compile, "kept_while_used", lambda module: module)
+    run = Executable(compile_module(LOOPS, "cpu-threads", cached=False), "cpu-threads")
+    with pytest.raises(TiducError, match="transient buffer has not been committed"):
+        run(np.ones(4, np.float32), np.int32(0))
+
+
+def _skip_without_device(target: str) -> None:
+    if target.startswith("vulkan"):
+        try:
+            rt.get_device("vulkan")
+        except (ValueError, RuntimeError):
+            pytest.skip("no such device")
