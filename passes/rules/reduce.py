@@ -7,51 +7,25 @@ from typing import Any
 
 from torch_mlir import ir
 
-from tiduc.dialect.bodies import reducer, self_contained
+from tiduc.dialect.bodies import reducer
 from tiduc.dialect.graph import Definition
 from tiduc.dialect.types import element, entries, is_empty, is_open, rank, shape
 from tiduc.passes.rules.associative import everywhere, total
-from tiduc.passes.rules.expansion import expanded
-from tiduc.passes.rules.opset import linearize, transpose, unsupported
+from tiduc.passes.rules.opset import linearize, transpose
+from tiduc.passes.rules.reduction import ANY_ORDER, linearize_by_body, transpose_of_sums
 from tiduc.passes.rules.registry import Tangents
-from tiduc.passes.rules.selection import (
-    COMMUTATIVE,
-    associative,
-    by_result,
-    is_identity,
-    none,
-    numbers,
-    promoted,
-    repeated,
-    selected_by,
-    selects,
-)
+from tiduc.passes.rules.selection import is_identity, none, numbers, repeated, selected_by
 from tiduc.passes.rules.tensor_body import of_tensors
 
 
 @linearize("stablehlo.reduce")
 def reduce(b: Any, op: Definition, dx: Tangents) -> list[Any]:
-    if (dy := promoted(b, op, dx)) is not None:
-        return dy
-    rules = [_rule(b, op, i) for i in range(len(op.results))]
-    return by_result(dx, rules, lambda: expanded(b, op.operands, dx, lambda *xs: _in_tree(b, op, xs)))
+    return linearize_by_body(
+        b, op, dx, total=_sum, extremum=_extremum, chosen=_selected, whole=partial(_in_tree, b, op)
+    )
 
 
-def _rule(b: Any, op: Definition, i: int) -> Any:
-    """From the tangents of operand i and its initial value to that of result i; None where it has none."""
-    if b.tangent_type(op.results[i].type) is None or is_empty(op.results[i]):
-        return None
-    name = reducer(op, i)
-    if name == "stablehlo.add":
-        return partial(_sum, b, op, i)
-    if name in ("stablehlo.maximum", "stablehlo.minimum"):
-        return partial(_extremum, b, op, i, name)
-    if selects(op, i) and self_contained(b, op):
-        return partial(_selected, b, op, i)
-    return associative(op, i)
-
-
-def _in_tree(b: Any, op: Definition, operands: Sequence[Any]) -> Sequence[Any]:
+def _in_tree(b: Any, op: Definition, *operands: Any) -> Sequence[Any]:
     """The body applied to halves of the elements, and so on; to the initial values once, in front.
 
     Of a product no division is made, and where factors are zero it is exact.
@@ -70,7 +44,7 @@ def _in_tree(b: Any, op: Definition, operands: Sequence[Any]) -> Sequence[Any]:
     first = everywhere(b, inits, sizes)
     if not number:
         return first
-    commutes = all(reducer(op, i) in COMMUTATIVE for i in range(count))
+    commutes = all(reducer(op, i) in ANY_ORDER for i in range(count))
     return combine(first, total(b, combine, [in_front(x) for x in values], commutes))
 
 
@@ -120,18 +94,13 @@ def _selected(b: Any, op: Definition, i: int, dx: Any, dinit: Any) -> Any:
 
 @transpose("stablehlo.reduce")
 def reduce_transpose(b: Any, op: Definition, ct: Tangents, active: Sequence[bool]) -> list[Any]:
-    """Of sums only, which is all that linearize makes."""
-    count = len(op.results)
-    if any(reducer(op, i) != "stablehlo.add" for i in range(count) if ct[i] is not None):
-        raise unsupported("transpose", op, "the body is not a sum")
-
     def to_operand(i: int) -> Any:
         return b.broadcast_in_dim(ct[i], kept(op), op.operands[i])
 
     def to_init(i: int) -> Any:
         return b.reduce_sum(ct[i], range(len(kept(op))))
 
-    return [None if ct[i] is None else partial(to, i) for to in (to_operand, to_init) for i in range(count)]
+    return transpose_of_sums(op, ct, to_operand, to_init)
 
 
 def dropped(op: Definition) -> list[int]:

@@ -9,27 +9,23 @@ from typing import Any
 
 import numpy as np
 
-from tiduc.dialect.bodies import reducer, self_contained
+from tiduc.dialect.bodies import reducer
 from tiduc.dialect.graph import Definition
 from tiduc.dialect.stablehlo import combiner
 from tiduc.dialect.types import element, is_empty, rank, shape, with_shape
 from tiduc.dialect.windows import Window, reduce_window, window_of
 from tiduc.passes.rules.associative import over_windows
-from tiduc.passes.rules.expansion import expanded
-from tiduc.passes.rules.opset import linearize, transpose, unsupported
+from tiduc.passes.rules.opset import linearize, transpose
+from tiduc.passes.rules.reduction import linearize_by_body, transpose_of_sums
 from tiduc.passes.rules.registry import Tangents
 from tiduc.passes.rules.selection import (
     DIRECTION,
-    associative,
-    by_result,
     is_identity,
     none,
     numbers,
-    promoted,
     repeated,
     selected,
     selected_by,
-    selects,
     taken,
 )
 from tiduc.passes.rules.tensor_body import of_tensors
@@ -37,27 +33,12 @@ from tiduc.passes.rules.tensor_body import of_tensors
 
 @linearize("stablehlo.reduce_window")
 def reduce_window_linearize(b: Any, op: Definition, dx: Tangents) -> list[Any]:
-    if (dy := promoted(b, op, dx)) is not None:
-        return dy
-    rules = [_rule(b, op, i) for i in range(len(op.results))]
-    return by_result(dx, rules, lambda: expanded(b, op.operands, dx, lambda *xs: _doubling(b, op, xs)))
+    return linearize_by_body(
+        b, op, dx, total=_sum, extremum=_extremum, chosen=_selected, whole=partial(_doubling, b, op)
+    )
 
 
-def _rule(b: Any, op: Definition, i: int) -> Any:
-    """From the tangents of operand i and its initial value to that of result i; None where it has none."""
-    if b.tangent_type(op.results[i].type) is None or is_empty(op.results[i]):
-        return None
-    name = reducer(op, i)
-    if name == "stablehlo.add":
-        return partial(_sum, b, op, i)
-    if name in DIRECTION:
-        return partial(_extremum, b, op, i, name)
-    if selects(op, i) and self_contained(b, op):
-        return lambda dx, dinit: _from(b, op, i, selected_by(b, op, i), dx, dinit)
-    return associative(op, i)
-
-
-def _doubling(b: Any, op: Definition, operands: Sequence[Any]) -> Sequence[Any]:
+def _doubling(b: Any, op: Definition, *operands: Any) -> Sequence[Any]:
     """The body applied to whole tensors; exact for products where factors are zero."""
     count = len(operands) // 2
     names = [reducer(op, i) for i in range(count)]
@@ -123,6 +104,11 @@ def _extremum_in_tiles(b: Any, x: Any, y: Any, window: Window, dx: Any) -> Any:
     return b.reduce_sum(b.select(mask, tangent, b.zeros_like(tangent)), inner)
 
 
+def _selected(b: Any, op: Definition, i: int, dx: Any, dinit: Any) -> Any:
+    """The tangent of the element that the body selects."""
+    return _from(b, op, i, selected_by(b, op, i), dx, dinit)
+
+
 def _from(b: Any, op: Definition, i: int, at: Any, dx: Any, dinit: Any, holes: bool = True) -> Any:
     """The tangents of the elements numbered `at`, or of the initial value where it was selected."""
     x, init = op.operands[i], op.operands[len(op.results) + i]
@@ -132,10 +118,7 @@ def _from(b: Any, op: Definition, i: int, at: Any, dx: Any, dinit: Any, holes: b
 
 @transpose("stablehlo.reduce_window")
 def reduce_window_transpose(b: Any, op: Definition, ct: Tangents, active: Sequence[bool]) -> list[Any]:
-    """Of sums only, which is all that linearize makes: a sum over the adjoint window."""
-    count = len(op.results)
-    if any(reducer(op, i) != "stablehlo.add" for i in range(count) if ct[i] is not None):
-        raise unsupported("transpose", op, "the body is not a sum")
+    """A sum over the adjoint window."""
     window = window_of(op)
 
     def to_operand(i: int) -> Any:
@@ -155,6 +138,4 @@ def reduce_window_transpose(b: Any, op: Definition, ct: Tangents, active: Sequen
         times = b.constant(1 + np.prod(window.sizes) - held, op.results[i])
         return b.reduce_sum(b.multiply(times, ct[i]), range(rank(times)))
 
-    return [
-        partial(to, i) if ct[i] is not None else None for to in (to_operand, to_init) for i in range(count)
-    ]
+    return transpose_of_sums(op, ct, to_operand, to_init)

@@ -1,4 +1,4 @@
-"""Which element a reduction selects, so that tangents can be taken from there; four rule files share this.
+"""Which element a reduction selects, so that tangents can be taken from there; rules of reductions and sorts share it.
 
 A number goes along with each element, its place in row-major order; what is not an element (an initial value,
 the padding of a window) has the number after the last. The numbers are primal values, without a derivative.
@@ -12,17 +12,14 @@ import numpy as np
 from torch_mlir import ir
 from torch_mlir._mlir_libs import _stablehlo as hlo
 
-from tiduc.dialect.bodies import Body, Fill, reducer, returned
+from tiduc.dialect.bodies import Body, Fill, returned
 from tiduc.dialect.graph import Definition, operations
 from tiduc.dialect.sizes import Size, product
 from tiduc.dialect.types import element, is_float, rank, shape, with_element, with_shape
 from tiduc.dialect.verify import ACTIVE
 from tiduc.dialect.windows import Window, reduce_window
 from tiduc.passes.rules.associative import over_windows
-from tiduc.passes.rules.expansion import expanded
 from tiduc.passes.rules.gather import type_range
-from tiduc.passes.rules.opset import unsupported
-from tiduc.passes.rules.registry import Tangents
 
 IDENTITY = {
     "stablehlo.add": 0.0,
@@ -30,47 +27,10 @@ IDENTITY = {
     "stablehlo.maximum": -np.inf,
     "stablehlo.minimum": np.inf,
 }
-COMMUTATIVE = {f"stablehlo.{name}" for name in ("add", "and", "maximum", "minimum", "multiply", "or", "xor")}
 DIRECTION = {"stablehlo.maximum": "GE", "stablehlo.minimum": "LE"}
-
 
 LONG = 32
 """From here on the windows of an extremum double: their work is logarithmic in the size, with a larger factor."""
-
-WHOLE = "whole"
-"""In place of a result's own rule: it depends on the other operands too, and is linearized with all others."""
-
-
-def by_result(dx: Tangents, rules: Sequence[Any], whole: Callable[[], Sequence[Any]]) -> list[Any]:
-    """The tangents of a reduction's results, each by its own rule (None: it has none), from those of its operand and
-    its initial value; the operands come first, then the initial values. `whole` gives those of all results.
-    """
-    count = len(rules)
-    together = whole() if WHOLE in rules else [None] * count
-    return [
-        dy if rule is WHOLE else None if (x is None and init is None) or rule is None else rule(x, init)
-        for rule, dy, x, init in zip(rules, together, dx[:count], dx[count:], strict=True)
-    ]
-
-
-def promoted(b: Any, op: Definition, dx: Tangents) -> list[Any] | None:
-    """The tangents of a reduction whose body has wider elements than its operands: through their conversion."""
-    wide = [element(x) for x in op.regions[0].blocks[0].arguments]
-    if all(element(x) == e for x, e in zip(op.operands, wide, strict=True)):
-        return None
-
-    def build(*operands: Any) -> Sequence[Any]:
-        return b.reapply(op, {i: b.convert(x, wide[i]) for i, x in enumerate(operands)})  # type: ignore[no-any-return]
-
-    return expanded(b, op.operands, dx, build)
-
-
-def associative(op: Definition, result: int) -> str:
-    """`WHOLE`; `Unsupported` where the body is one op of two elements that depends on how they are grouped."""
-    name = reducer(op, result)
-    if name is not None and name not in COMMUTATIVE:
-        raise unsupported("jvp", op, f"its body is one {name}, which is not associative")
-    return WHOLE
 
 
 def is_identity(b: Any, init: Any, reducer: str) -> bool:

@@ -1,0 +1,86 @@
+"""What reduce and reduce_window share: each result by itself, by what the body does, or all by the whole body."""
+
+from collections.abc import Callable, Sequence
+from functools import partial
+from typing import Any
+
+from tiduc.dialect.bodies import reducer, self_contained
+from tiduc.dialect.graph import Definition
+from tiduc.dialect.types import element, is_empty
+from tiduc.passes.rules.expansion import expanded
+from tiduc.passes.rules.opset import unsupported
+from tiduc.passes.rules.registry import Tangents
+from tiduc.passes.rules.selection import DIRECTION, selects
+
+ANY_ORDER = {f"stablehlo.{name}" for name in ("add", "and", "maximum", "minimum", "multiply", "or", "xor")}
+"""The reducers that may combine elements in any order and grouping."""
+
+_WHOLE = "whole"
+"""In place of a result's own rule: it depends on the other operands too, and is linearized with all others."""
+
+ResultRule = Callable[[Any, Definition, int, Any, Any], Any]
+"""(b, op, i, dx, dinit) -> dy, of result i from the tangents, not both None, of operand i and its initial value."""
+
+
+def linearize_by_body(
+    b: Any,
+    op: Definition,
+    dx: Tangents,
+    *,
+    total: ResultRule,
+    extremum: Callable[[Any, Definition, int, str, Any, Any], Any],
+    chosen: ResultRule,
+    whole: Callable[..., Sequence[Any]],
+) -> list[Any]:
+    """The tangents of a reduction's results, given those of the operands and then of the initial values.
+
+    A result may be a sum, an extremum (whose rule is told which, by the reducer's name), or chosen: an element that the
+    body selects. Any other body is associative, and `whole(*operands)` gives all results by ops that have rules;
+    `Unsupported` where a body is known not to be.
+    """
+    if (dy := _promoted(b, op, dx)) is not None:
+        return dy
+
+    def rule(i: int) -> Any:
+        if b.tangent_type(op.results[i].type) is None or is_empty(op.results[i]):
+            return None
+        name = reducer(op, i)
+        if name == "stablehlo.add":
+            return partial(total, b, op, i)
+        if name in DIRECTION:
+            return partial(extremum, b, op, i, name)
+        if selects(op, i) and self_contained(b, op):
+            return partial(chosen, b, op, i)
+        if name is not None and name not in ANY_ORDER:
+            raise unsupported("jvp", op, f"its body is one {name}, which is not associative")
+        return _WHOLE
+
+    count = len(op.results)
+    rules = [rule(i) for i in range(count)]
+    together = expanded(b, op.operands, dx, whole) if _WHOLE in rules else [None] * count
+    return [
+        dy if own is _WHOLE else None if (x is None and init is None) or own is None else own(x, init)
+        for own, dy, x, init in zip(rules, together, dx[:count], dx[count:], strict=True)
+    ]
+
+
+def _promoted(b: Any, op: Definition, dx: Tangents) -> list[Any] | None:
+    """The tangents of a reduction whose body has wider elements than its operands: through their conversion."""
+    wide = [element(x) for x in op.regions[0].blocks[0].arguments]
+    if all(element(x) == e for x, e in zip(op.operands, wide, strict=True)):
+        return None
+
+    def build(*operands: Any) -> Sequence[Any]:
+        return b.reapply(op, {i: b.convert(x, wide[i]) for i, x in enumerate(operands)})  # type: ignore[no-any-return]
+
+    return expanded(b, op.operands, dx, build)
+
+
+def transpose_of_sums(
+    op: Definition, ct: Tangents, to_operand: Callable[[int], Any], to_init: Callable[[int], Any]
+) -> list[Any]:
+    """Toward each operand and initial value, the transpose of a reduction to sums, all that linearize makes."""
+    count = len(op.results)
+    if any(reducer(op, i) != "stablehlo.add" for i in range(count) if ct[i] is not None):
+        raise unsupported("transpose", op, "the body is not a sum")
+    return [None if ct[i] is None else partial(to, i) for to in (to_operand, to_init) for i in range(count)]
