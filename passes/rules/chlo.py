@@ -5,8 +5,8 @@ from typing import Any
 
 from tiduc.dialect.graph import Definition
 from tiduc.dialect.sizes import known_equal
-from tiduc.dialect.types import is_complex, rank, shape
-from tiduc.passes.rules.elementwise import plus, quotient, square, times
+from tiduc.dialect.types import element, is_complex, rank, shape
+from tiduc.passes.rules.elementwise import plus, quotient, square, times, upcast
 from tiduc.passes.rules.opset import elementwise, inactive, linear, linearize, unsupported
 from tiduc.passes.rules.registry import Tangents
 
@@ -18,11 +18,16 @@ def _one_minus_square(b: Any, x: Any) -> Any:
     return b.multiply(b.subtract(b.constant(1, x), x), plus(b, x, 1))
 
 
+def _one_plus_square(b: Any, x: Any) -> Any:
+    """1 + x^2, in f32 where x is narrower: in f16 it would be infinite from 256 on."""
+    return plus(b, square(b, upcast(b, x)), 1)
+
+
 elementwise("chlo.acos", lambda b, x, y: b.negate(b.rsqrt(_one_minus_square(b, x))))
 # sqrt(x^2 - 1) would be of the wrong sign where the real part of x is negative
 elementwise("chlo.acosh", lambda b, x, y: b.multiply(b.rsqrt(plus(b, x, -1)), b.rsqrt(plus(b, x, 1))))
 elementwise("chlo.asin", lambda b, x, y: b.rsqrt(_one_minus_square(b, x)))
-elementwise("chlo.asinh", lambda b, x, y: b.rsqrt(plus(b, square(b, x), 1)))
+elementwise("chlo.asinh", lambda b, x, y: b.convert(b.rsqrt(_one_plus_square(b, x)), element(y)))
 elementwise("chlo.cosh", lambda b, x, y: b.sinh(x))
 elementwise("chlo.digamma", lambda b, x, y: b.polygamma(b.constant(1, x), x))
 elementwise("chlo.erf", lambda b, x, y: times(b, 2 / sqrt(pi), b.exponential(b.negate(square(b, x)))))
@@ -33,7 +38,7 @@ elementwise("chlo.sinh", lambda b, x, y: b.cosh(x))
 elementwise("chlo.square", lambda b, x, y: times(b, 2, x))
 elementwise("chlo.tan", lambda b, x, y: plus(b, square(b, y), 1))
 
-quotient("chlo.atan", lambda b, x, y: plus(b, square(b, x), 1))
+quotient("chlo.atan", lambda b, x, y: _one_plus_square(b, x))
 quotient("chlo.atanh", lambda b, x, y: _one_minus_square(b, x))
 
 inactive(

@@ -23,6 +23,7 @@ from tiduc.dialect.types import element, shape, with_shape
 from tiduc.passes.rules.expansion import expanded
 from tiduc.passes.rules.opset import linearize, transpose, unsupported
 from tiduc.passes.rules.registry import Tangents
+from tiduc.passes.rules.selection import even_share
 
 ADD, EXTREMA = "stablehlo.add", ("stablehlo.maximum", "stablehlo.minimum")
 BODIES = "the body is none of add, maximum, minimum, multiply"
@@ -47,8 +48,7 @@ def _extremum(b: Any, op: Definition, dx: Any, x: Any, y: Any, add: Callable[[An
     ties = b.compare(x, b.convert(y, element(x)), "EQ")
     number = add(b.convert(ties, ir.IntegerType.get_signless(32)))
     picked = add(b.select(ties, dx, b.zeros_like(x)))
-    share = b.divide(b.constant(1, picked), b.convert(number, element(x)))
-    return b.convert(b.multiply(share, picked), element(op.results[0]))
+    return b.convert(b.multiply(even_share(b, number, x), picked), element(op.results[0]))
 
 
 def _sum(b: Any, op: Definition, x: Any) -> Any:

@@ -21,6 +21,7 @@ from tiduc.dialect.graph import Definition
 from tiduc.dialect.types import element, is_empty, shape
 from tiduc.dialect.windows import Layout, convolution, window_of_convolution
 from tiduc.passes.rules.opset import bilinear
+from tiduc.passes.rules.uniform_quantize import dequantized
 
 
 @bilinear("stablehlo.convolution")
@@ -29,7 +30,7 @@ def convolution_transpose(b: Any, op: Definition, ct: Any, side: int) -> Any:
     x = op.operands[side]
     if any(map(is_empty, (*op.operands, ct))):
         return b.zeros_like(x)
-    other = b.convert(b.conj(op.operands[1 - side]), element(ct))
+    other = b.convert(b.conj(dequantized(b, op.operands[1 - side])), element(ct))
     dx = _toward_kernel(b, op, other, ct) if side else _toward_input(b, op, other, ct)
     return b.convert(dx, element(x))
 

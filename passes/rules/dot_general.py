@@ -10,6 +10,7 @@ from torch_mlir._mlir_libs import _stablehlo as hlo
 from tiduc.dialect.graph import Definition
 from tiduc.dialect.types import element, is_empty, rank
 from tiduc.passes.rules.opset import bilinear
+from tiduc.passes.rules.uniform_quantize import dequantized
 
 Pairs = tuple[tuple[int, ...], tuple[int, ...]]
 """Dimensions of the two operands."""
@@ -30,7 +31,7 @@ def _toward(b: Any, op: Definition, ct: Any, side: int, batching: Pairs, contrac
 
     The cotangent takes x's place, so that what is said of either side, as its precision, holds for the new.
     """
-    x, y = op.operands[side], op.operands[1 - side]
+    x, y = op.operands[side], dequantized(b, op.operands[1 - side])
     if is_empty(ct) or is_empty(y):  # a sum of nothing, which some compilers crash on
         return None
     along, over, back = _dimensions(side, rank(x), rank(y), batching, contracting)

@@ -17,11 +17,12 @@ from tiduc.passes.rules.registry import Tangents
 
 
 def quotient(name: str, divisor: Callable[[Any, Any, Any], Any]) -> None:
-    """dy = dx / divisor(b, x, y)."""
+    """dy = dx / divisor(b, x, y), divided in the element type of the divisor, which may be wider."""
 
     @linearize(name)
     def rule(b: Any, op: Definition, dx: Tangents) -> list[Any]:
-        return [b.divide(dx[0], divisor(b, op.operands[0], op.result))]
+        by = divisor(b, op.operands[0], op.result)
+        return [b.convert(b.divide(b.convert(dx[0], element(by)), by), element(op.result))]
 
 
 def plus(b: Any, x: Any, number: float) -> Any:
@@ -39,9 +40,14 @@ def square(b: Any, x: Any) -> Any:
     return b.multiply(x, x)
 
 
+def widened(type_: Any) -> Any:
+    """f32 in place of a narrower float type, for a formula that needs more digits or a wider range."""
+    return ir.F32Type.get() if isinstance(type_, ir.FloatType) and type_.width < 32 else type_
+
+
 def upcast(b: Any, x: Any) -> Any:
-    """A real x in f32 where its elements are narrower, for a formula that needs more digits or a wider range."""
-    return b.convert(x, ir.F32Type.get()) if element(x).width < 32 else x
+    """x in f32 where its elements are narrower."""
+    return b.convert(x, widened(element(x)))
 
 
 def ordered(b: Any, x: Any, y: Any, direction: str) -> Any:
@@ -116,7 +122,8 @@ inactive(  # no value of an operand is in the result
 def _power_base(b: Any, x: Any, y: Any, z: Any) -> Any:
     """y x^(y - 1), with x replaced by 1 where x = y = 0, since 0 * 0^-1 is no number.
 
-    It is the base that is replaced: with y in its place the derivative toward y would be lost as well.
+    It is the base that is replaced: with y in its place the derivative toward y would be lost as well. In f16
+    x^(y - 1) may be infinite where y times it is not.
     """
     n = splat(b, y)
     if n == 0:
@@ -124,12 +131,13 @@ def _power_base(b: Any, x: Any, y: Any, z: Any) -> Any:
     if n is not None:
         lower = x if n == 2 else b.power(x, b.constant(n - 1, y))
         return b.constant(1, x) if n == 1 else times(b, n, lower)
+    x, y = upcast(b, x), upcast(b, y)
     zero, one = b.zeros_like(x), b.constant(1, x)
     flat = b.compare(y, zero, "EQ")
     if is_complex(y):  # where 0^0 need not be 1
         flat = b.or_(flat, b.compare(y, one, "EQ"))
     base = b.select(b.and_(b.compare(x, zero, "EQ"), flat), one, x)
-    return b.multiply(y, b.power(base, b.subtract(y, one)))
+    return b.convert(b.multiply(y, b.power(base, b.subtract(y, one))), element(z))
 
 
 def _power_exponent(b: Any, x: Any, y: Any, z: Any) -> Any:
@@ -153,11 +161,12 @@ def abs_(b: Any, op: Definition, dx: Tangents) -> list[Any]:
 
 @linearize("stablehlo.atan2")
 def atan2(b: Any, op: Definition, dx: Tangents) -> list[Any]:
-    """dz = (y dx - x dy) / (x^2 + y^2)."""
-    x, y = op.operands
-    first = None if dx[0] is None else b.multiply(y, dx[0])
-    second = None if dx[1] is None else b.multiply(x, dx[1])
-    return [b.divide(difference(b, first, second), b.add(square(b, x), square(b, y)))]
+    """dz = (y dx - x dy) / (x^2 + y^2); the squares are beyond f16 where its numbers are larger than 255."""
+    x, y = (upcast(b, v) for v in op.operands)
+    first = None if dx[0] is None else b.multiply(y, upcast(b, dx[0]))
+    second = None if dx[1] is None else b.multiply(x, upcast(b, dx[1]))
+    slope = b.divide(difference(b, first, second), b.add(square(b, x), square(b, y)))
+    return [b.convert(slope, element(op.result))]
 
 
 @linearize("stablehlo.sign")

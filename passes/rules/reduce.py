@@ -9,12 +9,12 @@ from torch_mlir import ir
 
 from tiduc.dialect.bodies import reducer
 from tiduc.dialect.graph import Definition
-from tiduc.dialect.types import element, entries, is_empty, is_open, rank, shape
+from tiduc.dialect.types import entries, is_empty, is_open, rank, shape
 from tiduc.passes.rules.associative import everywhere, total
 from tiduc.passes.rules.opset import linearize, transpose
 from tiduc.passes.rules.reduction import ANY_ORDER, linearize_by_body, transpose_of_sums
 from tiduc.passes.rules.registry import Tangents
-from tiduc.passes.rules.selection import is_identity, none, numbers, repeated, selected_by
+from tiduc.passes.rules.selection import even_share, is_identity, none, numbers, repeated, selected_by
 from tiduc.passes.rules.tensor_body import of_tensors
 
 
@@ -74,7 +74,7 @@ def _extremum(b: Any, op: Definition, i: int, name: str, dx: Any, dinit: Any) ->
         return None
     elif is_open(x.type):  # and may turn out empty
         number = b.maximum(number, b.constant(1, number))
-    return b.multiply(b.divide(b.constant(1, y), b.convert(number, element(y))), b.sum(terms))
+    return b.multiply(even_share(b, number, y), b.sum(terms))
 
 
 def _selected(b: Any, op: Definition, i: int, dx: Any, dinit: Any) -> Any:

@@ -24,6 +24,7 @@ from tiduc.dialect.bodies import returned, self_contained
 from tiduc.dialect.graph import Definition, operations
 from tiduc.dialect.types import element, is_empty, rank, shape, with_element
 from tiduc.dialect.verify import ACTIVE
+from tiduc.passes.rules.elementwise import upcast
 from tiduc.passes.rules.expansion import expanded
 from tiduc.passes.rules.landing import add_updates, count_from_one, free_dimensions, is_unique, landed, put
 from tiduc.passes.rules.opset import linearize, transpose, unsupported
@@ -217,7 +218,8 @@ def _extremum(b: Any, op: Definition, dx: Any | None, du: Any | None) -> Any:
     total = b.zeros_like(x) if dx is None else b.select(is_x, dx, b.zeros_like(x))
     if du is not None:
         total = add_updates(b, op, total, b.select(is_update, du, b.zeros_like(updates)))
-    return b.divide(total, b.convert(count, element(x)))
+    total = upcast(b, total)  # f16 may not hold the count
+    return b.convert(b.divide(total, b.convert(count, element(total))), element(x))
 
 
 def _product(b: Any, op: Definition, dx: Any | None, du: Any | None) -> Any:

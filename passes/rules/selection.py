@@ -19,6 +19,7 @@ from tiduc.dialect.types import element, is_float, rank, shape, with_element, wi
 from tiduc.dialect.verify import ACTIVE
 from tiduc.dialect.windows import Window, reduce_window
 from tiduc.passes.rules.associative import over_windows
+from tiduc.passes.rules.elementwise import widened
 from tiduc.passes.rules.gather import type_range
 
 IDENTITY = {
@@ -56,6 +57,12 @@ def none(b: Any, x: Any, at: Any) -> Any:
     count = product(shape(x))
     number = type_range(at)[1] if isinstance(count, Size) else count  # a region cannot read the size
     return b.constant(number, with_shape(at.type, []))
+
+
+def even_share(b: Any, number: Any, like: Any) -> Any:
+    """1 / number, in the element type of another value, which may hold the quotient only."""
+    number = b.convert(number, widened(element(like)))
+    return b.convert(b.divide(b.constant(1, number), number), element(like))
 
 
 def repeated(b: Any, scalar: Any, like: Any) -> Any:

@@ -12,9 +12,10 @@ from collections import defaultdict
 from typing import Any
 
 import numpy as np
+from torch_mlir.dialects import quant
 
 from tiduc.dialect.graph import Definition, Graph, Value
-from tiduc.dialect.types import is_float
+from tiduc.dialect.types import element, is_float, with_element
 from tiduc.passes.rules.opset import linearize, unsupported
 from tiduc.passes.rules.registry import Tangents
 
@@ -45,6 +46,14 @@ def uniform_quantize(b: Any, op: Definition, dx: Tangents) -> list[Any]:
 @linearize("stablehlo.uniform_dequantize")
 def uniform_dequantize(b: Any, op: Definition, dx: Tangents) -> list[Any]:
     return [dx[0]]
+
+
+def dequantized(b: Any, x: Any) -> Any:
+    """x as numbers of the float type that it stands for, where it is quantized; else x itself."""
+    type_ = element(x)
+    if not isinstance(type_, quant.QuantizedType):
+        return x
+    return b.emit("stablehlo.uniform_dequantize", (x,), with_element(x.type, type_.expressed_type))
 
 
 def _readers(b: Any, graph: Graph) -> dict[Value, set[str]]:

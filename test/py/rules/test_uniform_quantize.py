@@ -82,3 +82,24 @@ def test_of_a_quantized_input() -> None:
       return %y : {F}
     }}"""
     assert [x.name for x in load(text).jvp().inputs] == ["arg0", "arg1", "arg1.tangent"]
+
+
+DOT = "stablehlo.dot_general %x, %w, contracting_dims = [1] x [0] :"
+CONVOLUTION = """stablehlo.convolution(%x, %w) dim_numbers = [b, f]x[i, o]->[b, f], window = {}
+                 {batch_group_count = 1 : i64, feature_group_count = 1 : i64} :"""
+
+
+@pytest.mark.parametrize("op", [DOT, CONVOLUTION])
+def test_quantized_weights(op: str) -> None:
+    """A float by a quantized one: the cotangent meets the numbers that the weights stand for."""
+    rng = np.random.default_rng(0)
+    w_type = "tensor<3x4x!quant.uniform<i8:f32, 0.5>>"
+    p = load(f"""
+    func.func @main(%x: tensor<2x3xf32>, %w: {w_type}) -> tensor<2x4xf32> {{
+      %y = {op} (tensor<2x3xf32>, {w_type}) -> tensor<2x4xf32>
+      return %y : tensor<2x4xf32>
+    }}""")
+    x, dx, ct = (rng.standard_normal(s).astype(np.float32) for s in ((2, 3), (2, 3), (2, 4)))
+    w = rng.integers(-128, 127, (3, 4), np.int8)
+    np.testing.assert_allclose(by_math(str(p.jvp()), x, w, dx)[1], dx @ (w * 0.5), rtol=1e-5)
+    np.testing.assert_allclose(by_math(str(p.vjp()), x, w, ct)[1], ct @ (w * 0.5).T, rtol=1e-5)
