@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from math import prod
 from typing import Any
 
-from tiduc.dialect.control import CARRIES, LOOP, is_control
+from tiduc.dialect.control import BOUND, CARRIES, LOOP, TRIP_COUNT, is_control
 from tiduc.dialect.graph import Definition, Graph, Value, stem
 from tiduc.dialect.types import is_open
 
@@ -102,6 +102,7 @@ def split(b: Any, graph: Graph, active: Sequence[bool], varying: int | None = No
     primal = [op for op, flag in zip(order, is_linear, strict=True) if not flag]
     level = _levels(b, primal, dict.fromkeys(inputs[varying:] if varying is not None else (), 1))
     again = _behind_barriers(b, primal, level)
+    endless = _of_unknown_length(primal)
     read: dict[Value, None] = {}
     stack = [x for op, flag in zip(order, is_linear, strict=True) if flag for x in _read_by(op)][::-1]
     while stack:
@@ -110,11 +111,11 @@ def split(b: Any, graph: Graph, active: Sequence[bool], varying: int | None = No
         if level.get(x, 2) and x not in read:
             if made is not None and x in again and made.name == BARRIER:  # computed anew from here on
                 for y in _all_read(made):
-                    if _is_open_sequence(y):
+                    if y in endless:
                         stack.append(y)
                     elif level.get(y, 2):
                         read[y] = None
-            elif x in again or _is_open_sequence(x):  # what cannot be kept is computed anew too
+            elif x in again or x in endless:  # what cannot be kept is computed anew too
                 stack += _all_read(made)
             else:
                 read[x] = None
@@ -173,8 +174,17 @@ def _is_smaller(op: Definition) -> bool:
     return bool(sum(made) <= max(read))
 
 
-def _is_open_sequence(x: Value) -> bool:
-    made = x.definition
-    if made is None or made.name != LOOP or x.type.has_static_shape:
-        return False
-    return bool(made.results.index(x) >= made.attributes[CARRIES].value)
+def _of_unknown_length(primal: Sequence[Definition]) -> set[Value]:
+    """Sequences of loops of which at most a bound of their length is known, and what is made of such.
+
+    Elsewhere, nobody could tell how many elements they have.
+    """
+    found: set[Value] = set()
+    for op in primal:
+        if op.name == LOOP:
+            is_bounded = BOUND in op.attributes and TRIP_COUNT not in op.attributes
+            sequences = op.results[op.attributes[CARRIES].value :]
+            found.update(y for y in sequences if is_bounded or not y.type.has_static_shape)
+        elif not is_control(op) and not found.isdisjoint(op.operands):
+            found.update(op.results)
+    return found

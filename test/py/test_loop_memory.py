@@ -14,6 +14,7 @@ from jax import lax
 from loop_gradients import MEMORIES, Array, agree, exported, grad, random, scanned, stacks
 
 import tiduc
+from tiduc.runtime.reference import evaluate
 
 
 def counted(n: int) -> tuple[Callable[..., Any], list[Array]]:
@@ -263,6 +264,31 @@ def test_bounded(memory: str) -> None:
         np.testing.assert_allclose(got, by_hand(n), rtol=1e-12)
     beyond = [xla.by_xla(text, [np.float64(0.7), np.int32(9)])[0] for text in (first, second)]
     np.testing.assert_allclose(beyond, by_hand(9) if memory == "log" else [np.nan, np.nan], rtol=1e-12)
+
+
+@pytest.mark.parametrize("memory", MEMORIES)
+@pytest.mark.parametrize("varies", [True, False])
+def test_bounded_in_a_loop(memory: str, varies: bool) -> None:
+    """A loop in another, or in one of which it is the same in all iterations, with and without a bound."""
+
+    def f(x: Any) -> Any:
+        def until(c: Any) -> Any:
+            return lax.while_loop(lambda d: jnp.sum(d * d) < 3.0, lambda d: d * 1.4 + 0.1 * jnp.sin(d), c)
+
+        return jnp.sum(lax.fori_loop(0, 3, lambda i, c: jnp.sin(until(c if varies else x)) * x, x))
+
+    arguments = random((2,))
+    text = exported(f, arguments)
+    gradient = tiduc.load(text).grad()
+    for bound in (9, 1):
+        bounded = re.sub(
+            r"(while\(.*\) : .*)", rf"\1 attributes {{tidu.max_trip_count = {bound} : i64}}", text
+        )
+        program = replace(tiduc.load(bounded), loop_memory=memory)
+        for derived, other in ((program.grad(), gradient), (program.grad().vjp(), gradient.vjp())):
+            given = [*arguments, *arguments][: len(derived.inputs)]
+            (*_, got), (*_, wanted) = (evaluate(x.text, given) for x in (derived, other))
+            agree([got], [wanted if bound == 9 or memory == "log" else np.full(2, np.nan)])
 
 
 def test_gradient_of_a_written_gradient() -> None:
