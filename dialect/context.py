@@ -14,6 +14,7 @@ from torch_mlir.passmanager import PassManager
 
 from tiduc.dialect import shardy
 from tiduc.dialect.errors import ParseError, TiducError, describe
+from tiduc.dialect.foreign import foreign
 from tiduc.dialect.tidu import Tidu
 
 _BYTECODE = b"ML\xefR"
@@ -133,7 +134,13 @@ def parse(text: str | bytes, file: str | None = None, dialects: Collection[str] 
             return module
         return _parsed(ir.Module.parse, text, dialects)
     except ir.MLIRError as error:
-        raise diagnosed(error, file) from None
+        raise _unread(error, file, text) from None
+
+
+def _unread(error: Any, file: str | None, source: str | bytes) -> TiducError:
+    """What MLIR says of a source that it cannot read; what that is, where it is no MLIR at all."""
+    other = foreign(source) if isinstance(source, bytes) else None
+    return ParseError(other, file) if other else diagnosed(error, file)
 
 
 def _with_shardy(text: str | bytes) -> str | None:
@@ -204,11 +211,14 @@ def read(path: str | Path, dialects: Collection[str] = ()) -> Any:
     """
     try:
         contents = Path(path).read_bytes()
-        if _is_artifact(contents) or _with_shardy(contents) is not None:
+        # A pipe, as of the shell's `<(command)`, gives what it holds once.
+        once = not Path(path).is_file()
+        if once or _is_artifact(contents) or _with_shardy(contents) is not None:
             return parse(contents, str(path), dialects)
-        return _parsed(
-            ir.Module.parseFile, str(path), dialects
-        )  # and not `parse`: locations are to name the file
+        # And not `parse`: locations are to name the file.
+        return _parsed(ir.Module.parseFile, str(path), dialects)
+    except ir.MLIRError as error:
+        raise _unread(error, str(path), contents) from None
     except OSError as error:
         raise TiducError(error.strerror or str(error), str(path)) from None
 

@@ -5,10 +5,13 @@
 random              zeros               64x64xf32=random        1,2,3,4 (the type is the signature's)
 """
 
+import math
 import os
 import re
 import zipfile
+import zlib
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager, nullcontext
 from typing import Any
 
 import numpy as np
@@ -20,13 +23,14 @@ from tiduc.runtime.signature import DTYPES, TensorType, Value
 Array = np.ndarray[Any, np.dtype[Any]]
 
 _TOKEN = re.compile(r"\s*([\[\],]|[^\s\[\],]+)")
+_SPELLS_NO_FINITE = re.compile("nan|inf", re.IGNORECASE)
 _BOOLEANS = {"true": True, "1": True, "false": False, "0": False}
 
 
 def parse_inputs(texts: Sequence[str], inputs: Sequence[Value] = (), seed: int = 0) -> list[Array]:
     """The arguments that these texts name, in order; one text may name several (`@all.npz`).
 
-    `inputs` are the function's, which give a type to what has none (`random`, `1,2,3`); `seed` and the
+    `inputs` are the function's, which give a type to what has none (`random`, `1,2,3`); `seed`, 0 or more, and the
     argument's position determine what `random` gives.  Counts and types are not compared with `inputs`:
     a call does that.  Raises InputError for text that is malformed, and for files that cannot be read.
     """
@@ -34,13 +38,27 @@ def parse_inputs(texts: Sequence[str], inputs: Sequence[Value] = (), seed: int =
     for text in texts:
         if text.startswith("@"):
             for array in _read(text[1:]):
-                expected = inputs[len(arrays)].type if len(arrays) < len(inputs) else None
-                arrays.append(restored(array, expected))
+                arrays.append(restored(array, _expected(inputs, len(arrays))))
         else:
-            expected = inputs[len(arrays)].type if len(arrays) < len(inputs) else None
             generator = np.random.default_rng([seed, len(arrays)])
-            arrays.append(parse_array(text, expected, generator))
+            try:
+                arrays.append(parse_array(text, _expected(inputs, len(arrays)), generator))
+            except InputError:
+                if len(arrays) < len(inputs) or not inputs:
+                    raise
+                listed = ", ".join(map(str, inputs))
+                raise InputError(f"input {_short(text)} is one too many; the inputs are: {listed}") from None
     return arrays
+
+
+def _expected(inputs: Sequence[Value], index: int) -> TensorType | None:
+    """The type of an input; None where there are not as many."""
+    return inputs[index].type if index < len(inputs) else None
+
+
+def _short(text: str) -> str:
+    """A text in quotes, without its end where it is long."""
+    return repr(text if len(text) < 60 else f"{text[:57]}...")
 
 
 def parse_array(
@@ -71,8 +89,7 @@ def parse_array(
             return random_array(type, generator or np.random.default_rng(0))
         return _listed(values, type)
     except (ValueError, ArithmeticError) as error:
-        shown = text if len(text) < 60 else f"{text[:57]}..."
-        raise InputError(f"input {shown!r}: {error}") from error
+        raise InputError(f"input {_short(text)}: {error}") from error
 
 
 def random_array(type: TensorType, generator: np.random.Generator) -> Array:
@@ -118,8 +135,13 @@ def write_npz(path: str | os.PathLike[str], arrays: Mapping[str, Array]) -> None
     # Not np.savez: it takes the names as keyword arguments, and fails on some of them (`file`).
     with written_whole(path) as file, zipfile.ZipFile(file, "w") as archive:
         for name, array in arrays.items():
-            with archive.open(f"{name}.npy", "w", force_zip64=True) as member:
-                np.lib.format.write_array(member, np.asanyarray(array), allow_pickle=False)
+            array = np.asanyarray(array)
+            if (
+                array.dtype.isbuiltin == 2
+            ):  # of another package; NumPy writes names of some that it cannot read
+                array = array.view(f"V{array.dtype.itemsize}")
+            with archive.open(f"{name}.npy", "w", force_zip64=True) as file:
+                np.lib.format.write_array(file, array, allow_pickle=False)
 
 
 def _sizes(type: TensorType) -> tuple[int, ...]:
@@ -131,7 +153,7 @@ def _listed(values: str, type: TensorType) -> Array:
     """The array of a list of values: nested as the shape, flat, or one value for all elements."""
     assert type.dtype is not None
     words, shape = _nested(values)
-    with np.errstate(over="raise"):
+    with np.errstate(over="ignore"):  # `_element` has seen to it
         parsed = np.array([_element(word, type.dtype) for word in words], dtype=type.dtype)
     known = None not in type.shape
     if shape == () and known:
@@ -140,8 +162,9 @@ def _listed(values: str, type: TensorType) -> Array:
         return parsed.reshape(shape or (1,))
     if len(shape) > 1 or not known:
         raise ValueError(f"expected {type}, got values of shape {'x'.join(map(str, shape)) or '1'}")
-    if len(parsed) != np.prod(_sizes(type)):
-        raise ValueError(f"{type} has {np.prod(_sizes(type), dtype=int)} elements, got {len(parsed)}")
+    count = math.prod(_sizes(type))
+    if len(parsed) != count:
+        raise ValueError(f"{type} has {count} element{'s' * (count != 1)}, got {len(parsed)}")
     return parsed.reshape(_sizes(type))
 
 
@@ -189,7 +212,14 @@ def _element(word: str, dtype: "np.dtype[Any]") -> Any:
         if not limits.min <= number <= limits.max:
             raise ValueError(f"{word} does not fit {dtype}: {limits.min} to {limits.max}")
         return number
-    return complex(word) if dtype.kind == "c" else float(word)
+    try:
+        value = complex(word) if dtype.kind == "c" else float(word)
+    except ValueError:
+        raise ValueError(f"{word!r} is no number") from None
+    with np.errstate(over="ignore"):
+        if not np.isfinite(np.array(value, dtype)) and not _SPELLS_NO_FINITE.search(word):
+            raise ValueError(f"{word} does not fit {dtype}")
+    return value
 
 
 def _read(name: str) -> Iterator[Array]:
@@ -197,21 +227,44 @@ def _read(name: str) -> Iterator[Array]:
     path, key = name, None
     if not os.path.exists(name) and ".npz:" in name:
         path, _, key = name.rpartition(":")
-    try:
-        # No pickles: reading one runs whatever its author wished.
-        loaded = np.load(path, allow_pickle=False)
+    with _numbers(path) as loaded:
         if isinstance(loaded, np.ndarray):
             yield loaded
             return
-        with loaded:
-            keys = loaded.files if key is None else _matching(key, loaded.files)
-            if key is not None and not keys:
-                raise InputError(f"no array {key!r} in the file; it has: {', '.join(loaded.files)}", path)
-            yield from (loaded[each] for each in keys)
+        keys = loaded.files if key is None else _matching(key, loaded.files)
+        if key is not None and not keys:
+            raise InputError(f"no array {key!r} in the file; it has: {', '.join(loaded.files)}", path)
+        yield from (_member(loaded, each) for each in keys)
+
+
+@contextmanager
+def _numbers(path: str) -> Iterator[Any]:
+    """What NumPy makes of a file of arrays; InputError, also in the block, where it is none or damaged."""
+    try:
+        loaded = np.load(path, allow_pickle=False)  # a pickle runs whatever its author wished
+        with nullcontext() if isinstance(loaded, np.ndarray) else loaded:
+            yield loaded
     except OSError as error:
         raise InputError(f"cannot read: {error.strerror or error}", path) from error
-    except (ValueError, EOFError, zipfile.BadZipFile) as error:
-        raise InputError(f"no .npy or .npz file of numbers: {error}", path) from error
+    except (ValueError, EOFError, NotImplementedError, zipfile.BadZipFile, zlib.error) as error:
+        # NumPy takes for a pickle whatever it does not know.
+        reason = "" if "pickle" in str(error) else f": {error}"
+        raise InputError(f"no .npy or .npz file of numbers{reason}", path) from error
+
+
+def _member(archive: Any, name: str) -> Array:
+    array = archive[name]
+    if not isinstance(array, np.ndarray):  # NumPy gives the bytes of what has no header of its own
+        raise ValueError(f"{name!r} in it is no array")
+    return array
+
+
+def read_npz(path: str) -> dict[str, Array]:
+    """The arrays of an `.npz` file, by name. Raises InputError where it cannot be read, or holds something else."""
+    with _numbers(path) as loaded:
+        if isinstance(loaded, np.ndarray):
+            raise InputError("one array without a name", path)
+        return {name: _member(loaded, name) for name in loaded.files}
 
 
 def _matching(pattern: str, keys: list[str]) -> list[str]:
@@ -225,6 +278,6 @@ def _matching(pattern: str, keys: list[str]) -> list[str]:
 def restored(array: Array, expected: TensorType | None) -> Array:
     """The array with the dtype that NumPy's file format could not name (bf16, f8), where it is expected."""
     dtype = expected.dtype if expected else None
-    if dtype is not None and array.dtype.kind == "V" == dtype.kind and array.dtype.itemsize == dtype.itemsize:
-        return array.view(dtype)
-    return array
+    if dtype is None or array.dtype.kind != "V" or array.dtype.isbuiltin == 2:
+        return array
+    return array.view(dtype) if dtype.isbuiltin == 2 and array.dtype.itemsize == dtype.itemsize else array

@@ -15,7 +15,8 @@ def check_count(entry: str, signature: Signature, arguments: Sequence[Any]) -> N
     inputs = signature.inputs
     if len(arguments) != len(inputs):
         listed = f" ({', '.join(map(str, inputs))})" if inputs else ""
-        raise InputError(f"{entry} takes {len(inputs)} arguments{listed}, got {len(arguments)}")
+        plural = "s" * (len(inputs) != 1)
+        raise InputError(f"{entry} takes {len(inputs)} argument{plural}{listed}, got {len(arguments)}")
 
 
 def checked(argument: Any, value: Value, index: int) -> Array:
@@ -40,7 +41,7 @@ def check_type(array: Any, value: Value, index: int) -> None:
     expected = value.type
     called = f"argument {index} ({value.name})"
     if expected.dtype is None:
-        raise InputError(f"{called} has type {expected}, whose elements NumPy has not")
+        raise InputError(f"{called} has type {expected}: NumPy has no such elements")
     if array.dtype != expected.dtype:
         raise InputError(f"{called}: expected {expected} (dtype {expected.dtype}), got dtype {array.dtype}")
     if not expected.accepts(array.shape):

@@ -270,7 +270,7 @@ class Module(Mapping[str, Executable]):
 def _dtype(value: Value, name: str) -> "np.dtype[Any]":
     """The dtype of an output. Raises TiducError where NumPy has none such."""
     if value.type.dtype is None:
-        raise TiducError(f"output {value.name} has type {value.type}, whose elements NumPy has not", name)
+        raise TiducError(f"output {value.name} has type {value.type}: NumPy has no such elements", name)
     return value.type.dtype
 
 

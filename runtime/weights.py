@@ -5,7 +5,6 @@ An archive is what IREE's runtime maps into memory by itself, in C too. `.safete
 """
 
 import os
-import zipfile
 from collections.abc import Callable, Mapping
 from importlib import import_module
 from typing import Any
@@ -13,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from tiduc.dialect.errors import InputError, RequestError, TiducError
-from tiduc.runtime.arrays import Array, write_npz
+from tiduc.runtime.arrays import Array, read_npz, write_npz
 from tiduc.runtime.files import written_whole
 
 Path = str | os.PathLike[str]
@@ -51,16 +50,6 @@ def write_weights(path: Path, arrays: Mapping[str, Array]) -> None:
         raise
     except Exception as error:  # of the library, about an element type
         raise RequestError(f"cannot be written: {_line(error)}", os.fspath(path)) from error
-
-
-def _read_npz(path: str) -> dict[str, Array]:
-    try:
-        with np.load(path, allow_pickle=False) as loaded:  # a pickle runs whatever its author wished
-            if isinstance(loaded, np.ndarray):
-                raise InputError("one array without a name", path)
-            return {name: loaded[name] for name in loaded.files}
-    except (ValueError, EOFError, zipfile.BadZipFile) as error:
-        raise InputError(f"no .npz file of numbers: {error}", path) from error
 
 
 def _safetensors(module: str) -> Any:
@@ -102,7 +91,7 @@ def _write_irpa(path: str, arrays: Mapping[str, Array]) -> None:
 
 
 _FORMATS: dict[str, tuple[Callable[[str], dict[str, Array]], Callable[[str, Mapping[str, Array]], None]]] = {
-    ".npz": (_read_npz, write_npz),
+    ".npz": (read_npz, write_npz),
     ".safetensors": (_read_safetensors, _write_safetensors),
     ".irpa": (_read_irpa, _write_irpa),
 }

@@ -3,6 +3,7 @@
 import os
 import subprocess
 import sys
+import zipfile
 from pathlib import Path
 
 import ml_dtypes
@@ -10,8 +11,9 @@ import numpy as np
 import pytest
 
 from tiduc.dialect.errors import InputError, TiducError
-from tiduc.runtime.arrays import format_array, parse_array, parse_inputs, write_npz
+from tiduc.runtime.arrays import format_array, parse_array, parse_inputs, random_array, read_npz, write_npz
 from tiduc.runtime.signature import DTYPES, TensorType, Value
+from tiduc.runtime.weights import read_weights
 
 
 @pytest.mark.parametrize(
@@ -56,7 +58,7 @@ def test_random_elements_survive_printing(element: str) -> None:
     "text, words",
     [
         ("4xf32=1,2,3", "4xf32 has 4 elements, got 3"),
-        ("f32=", "f32 has 1 elements, got 0"),
+        ("f32=", "f32 has 1 element, got 0"),
         ("4xf32", "a type is missing"),
         ("4 by 4=1", "is no tensor type"),
         ("4xq32=1", "unknown element type q32"),
@@ -66,11 +68,12 @@ def test_random_elements_survive_printing(element: str) -> None:
         ("2x2xf32=[[1,2],[3]]", "differ in length"),
         ("2x2xf32=[[1,2],3]", "values and lists stand side by side"),
         ("2x3xf32=[[1,2],[3,4],[5,6]]", "expected 2x3xf32, got values of shape 3x2"),
-        ("2xf32=a,b", "'a'"),
+        ("2xf32=a,b", "'a' is no number"),
         ("2xi8=300,1", "300 does not fit int8"),
         ("2xi8=1.5,1", "'1.5' is no integer"),
         ("2xi1=2,0", "'2' is no boolean"),
-        ("2xf16=1e9,0", "overflow"),
+        ("2xf16=1e9,0", "1e9 does not fit float16"),
+        ("2xf64=1e400,0", "1e400 does not fit float64"),
         ("?xf32=random", "leaves a size open"),
         ("@no/such.npy", "No such file"),
     ],
@@ -111,12 +114,13 @@ def test_files(tmp_path: Path) -> None:
         parse_inputs([f"@{tmp_path / 'all.npz'}:c"])
 
 
-def test_bf16_survives_a_file(tmp_path: Path) -> None:
-    x = np.array([1.5, -2], ml_dtypes.bfloat16)
+@pytest.mark.parametrize("element", DTYPES)
+def test_every_element_type_survives_a_file(element: str, tmp_path: Path) -> None:
+    type = TensorType((5,), element)
+    x = random_array(type, np.random.default_rng(0))
     write_npz(tmp_path / "x.npz", {"x": x})
-    (read,) = parse_inputs([f"@{tmp_path / 'x.npz'}"], [Value("x", TensorType((2,), "bf16"))])
-    assert read.dtype == x.dtype
-    np.testing.assert_array_equal(read, x)
+    (y,) = parse_inputs([f"@{tmp_path / 'x.npz'}"], [Value("x", type)])
+    assert y.dtype == x.dtype and y.tobytes() == x.tobytes()
 
 
 @pytest.mark.parametrize("content", [b"", b"garbage", b"PK\x03\x04 cut", b"\x93NUMPY\x01\x00"])
@@ -128,8 +132,22 @@ def test_damaged_files_are_named(tmp_path: Path, content: bytes) -> None:
 
 def test_pickles_are_not_read(tmp_path: Path) -> None:
     np.save(tmp_path / "x.npy", np.array([print], object), allow_pickle=True)
-    with pytest.raises(InputError, match="x.npy"):
+    with pytest.raises(InputError, match=r"x\.npy: error: no \.npy or \.npz file of numbers$"):
         parse_inputs([f"@{tmp_path / 'x.npy'}"])
+
+
+def test_archives_of_something_else_are_named(tmp_path: Path) -> None:
+    with zipfile.ZipFile(tmp_path / "x.npz", "w") as archive:
+        archive.writestr("module.fb", b"no array")
+    for read in (read_npz, read_weights, lambda path: parse_inputs([f"@{path}"])):
+        with pytest.raises(InputError, match=r"x\.npz: error: .*'module\.fb' in it is no array"):
+            read(str(tmp_path / "x.npz"))
+
+
+def test_an_argument_too_many_is_named() -> None:
+    x = Value("x", TensorType((2,), "f32"))
+    with pytest.raises(InputError, match="'random' is one too many; the inputs are: x: 2xf32"):
+        parse_inputs(["1,2", "random"], [x])
 
 
 FULL = """

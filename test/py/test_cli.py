@@ -74,7 +74,11 @@ def test_a_derivative_needs_no_iree(file):
     ("contents", "message"),
     [
         (b"", "no public function @main"),
-        (b"\xff\xfe", "unexpected character"),
+        (b"\xff\x01", "bad.mlir:1:1: error: unexpected character"),
+        (b"\xff\xfef\0", "error: it begins with UTF-16"),
+        (b"\xef\xbb\xbffunc.func @main() { return }", "error: it begins with a byte order mark"),
+        (b"\x08\x09\x12\x00onnx", "error: neither MLIR text nor bytecode; 'tiduc import' reads models"),
+        (b"PK\x03\x04" + 26 * b"\0" + b"module.fb", "error: a compiled module"),
         (b"ML\xefR\x0dMLIR", "error:"),
         (b"ML\xefR\x01StableHLO_v1.0.0\x00", "error:"),
         (b"func.func @main() {", "expected"),
@@ -133,6 +137,24 @@ def test_files_that_belong_together_are_all_written_or_none(wanted, file, tmp_pa
     if wanted != "split":
         assert run([wanted, file, *options[:-1], first]) == 1
         assert "first.npz: error: two files are to have this name" in capfd.readouterr().err
+
+
+@pytest.mark.parametrize("command", [["jvp"], ["run", "--input", "zeros", "--no-cache"]])
+def test_a_pipe_is_read_once(command, file):
+    name, *options = command
+    line = f"{sys.executable} -m tiduc {name} <(cat {file}) {' '.join(options)}"
+    done = subprocess.run(["bash", "-c", line], capture_output=True, text=True)
+    assert done.returncode == 0 and done.stderr == ""
+    assert ("stablehlo.cosine" if name == "jvp" else "result0: f64=0.0") in done.stdout
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"), [(["--seed=-1"], "-1 is not in the range"), (["--input=1"], "one too many")]
+)
+def test_wrong_options_of_run(arguments, words, file, capfd):
+    assert run(["run", file, "--input=1", *arguments]) in (1, 2)
+    error = capfd.readouterr().err
+    assert words in error and "Traceback" not in error
 
 
 @pytest.mark.skipif(not os.path.exists("/dev/full"), reason="this system has no /dev/full")

@@ -5,7 +5,6 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 import click
-import numpy as np
 
 from tiduc.check import Comparison, check
 from tiduc.cli.derivatives import LOOP_MEMORY, WRT, wanted
@@ -17,7 +16,7 @@ from tiduc.dialect.errors import InputError
 from tiduc.engines import text_with_main
 from tiduc.passes.rules.registry import OpSet
 from tiduc.program import Program, from_module
-from tiduc.runtime.arrays import Array
+from tiduc.runtime.arrays import Array, read_npz
 from tiduc.runtime.process import Limits
 
 _AGREES = click.style("agrees", fg="green")
@@ -71,7 +70,7 @@ def _check(
         program = from_module(
             read_module(file, dialects=opset.dialects), entry, opset, loop_memory=loop_memory
         )
-        expected = _stored(expect) if expect is not None else None
+        expected = read_npz(expect) if expect is not None else None
         values = program.signature.inputs
         if inputs or expected is None:
             given: Sequence[Array] = arguments(inputs or ["random"], values, seed)
@@ -123,16 +122,6 @@ def _engine(
         return lambda *arrays: evaluate(text, arrays)
 
     return interpreted if engine == "reference" else compiled
-
-
-def _stored(path: str) -> dict[str, Array]:
-    try:
-        with np.load(path, allow_pickle=False) as archive:
-            return {key: archive[key] for key in archive.files}
-    except OSError as error:
-        raise InputError(f"cannot read: {error.strerror or error}", path) from None
-    except (ValueError, EOFError, AttributeError, TypeError) as error:
-        raise InputError(f"no .npz file of numbers: {error}", path) from None
 
 
 def _stored_inputs(expected: dict[str, Array], count: int, path: str) -> list[Array]:

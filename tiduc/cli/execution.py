@@ -65,7 +65,14 @@ PARAMETERS = click.option(
     help="An archive, .irpa or .safetensors, with the arrays of inputs that the module is not to take as arguments: "
     "it reads them when it is loaded.",
 )
-SEED = click.option("--seed", default=0, show_default=True, help="What random inputs are drawn from.")
+SEED = click.option(
+    "--seed",
+    type=click.IntRange(0),
+    default=0,
+    show_default=True,
+    metavar="INTEGER",
+    help="What random inputs are drawn from.",
+)
 
 
 def arguments(texts: Sequence[str], inputs: Sequence[Value], seed: int) -> list[Array]:

@@ -48,9 +48,10 @@ def read_module(file: str, contents: bytes | None = None, dialects: Collection[s
 
     It may have ops of `dialects` that MLIR does not know.
     """
-    if file != "-":
+    if file != "-" and (contents is None or os.path.isfile(file)):
         return read(file, dialects)
-    return parse(read_input(file) if contents is None else contents, "<stdin>", dialects)
+    name = "<stdin>" if file == "-" else file  # a pipe, which cannot be read again
+    return parse(read_input(file) if contents is None else contents, name, dialects)
 
 
 def write(data: bytes | str, output: str = "-") -> None:
