@@ -1,12 +1,13 @@
 """sine, cosine and tangent of f32: IREE's error grows with the argument, ours does not.
 
 In f64: x / 2 pi less the nearest whole number is g, the turns that count, and a polynomial in g**2 gives sin(2 pi g).
-All of x takes the same way, and no function is called, so that the code is one of vectors. Results are within 0.501 units
-in the last place of f32, of tan 0.502; the rounding alone takes 0.5.
+All of x takes the same way, and no function is called, so that the code is one of vectors. Results are within 0.501
+units in the last place of f32, of tan 0.502; the rounding alone takes 0.5.
 
-The reduction is Payne and Hanek's ("Radian reduction for trigonometric functions", 1983): bits of 1 / 2 pi that give whole
-turns, as all do whose product with the last bit of x is an integer, are left out. Of the next ones, two parts of 26 bits
-have exact products with the 24 of x, whose sum is exact; where that nearly cancels, the third part has the rest.
+The reduction is Payne and Hanek's ("Radian reduction for trigonometric functions", 1983): bits of 1 / 2 pi that give
+whole turns, as all do whose product with the last bit of x is an integer, are left out. Of the next ones, two parts of
+26 bits have exact products with the 24 of x, whose sum is exact; where that nearly cancels, the third part has the
+rest.
 """
 
 from collections.abc import Sequence
