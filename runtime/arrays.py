@@ -136,12 +136,11 @@ def write_npz(path: str | os.PathLike[str], arrays: Mapping[str, Array]) -> None
     with written_whole(path) as file, zipfile.ZipFile(file, "w") as archive:
         for name, array in arrays.items():
             array = np.asanyarray(array)
-            if (
-                array.dtype.isbuiltin == 2
-            ):  # of another package; NumPy writes names of some that it cannot read
+            # Of the types of other packages, NumPy writes names that it cannot read.
+            if array.dtype.isbuiltin == 2:
                 array = array.view(f"V{array.dtype.itemsize}")
-            with archive.open(f"{name}.npy", "w", force_zip64=True) as file:
-                np.lib.format.write_array(file, array, allow_pickle=False)
+            with archive.open(f"{name}.npy", "w", force_zip64=True) as entry:
+                np.lib.format.write_array(entry, array, allow_pickle=False)
 
 
 def _sizes(type: TensorType) -> tuple[int, ...]:

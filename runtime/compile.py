@@ -29,7 +29,7 @@ _DIAGNOSTIC = re.compile(r"^(?:(?P<location>\S.*?): )?error: (?P<message>.*)$", 
 _NO_LOCATION = re.compile(r"<unknown>|<stdin>:0:0")
 _PLACE = re.compile(r'"((?:[^"\\]|\\.)*)":(\d+):(\d+)')  # in the `loc(...)` of fused and named locations
 _FILE_LINE_COL = re.compile(r":\d+:\d+$")
-_OUT_OF_MEMORY = re.compile(r"out of memory|bad_alloc|cannot allocate memory|Cannot allocate", re.IGNORECASE)
+_OUT_OF_MEMORY = re.compile(r"out of memory|bad_alloc|cannot allocate|failed to map segment", re.IGNORECASE)
 
 
 @dataclass(frozen=True)

@@ -1,9 +1,11 @@
 """Compiled modules as IREE's runtime loads them: a context, and functions by name."""
 
+import io
 import os
 import re
 import sys
 import threading
+import zipfile
 from collections.abc import Sequence
 from contextlib import suppress
 from typing import Any
@@ -82,9 +84,19 @@ class Loaded:
 def _module(instance: Any, vmfb: bytes, name: str) -> Any:
     """The module in these bytes, which no context has yet."""
     try:
+        _check_sums(vmfb)
         return rt.VmModule.copy_buffer(instance, vmfb)
-    except ValueError as error:
+    except (ValueError, RuntimeError, IndexError, zipfile.BadZipFile) as error:
         raise TiducError(f"not a compiled module, or a damaged one: {first_line(error)}", name) from error
+
+
+def _check_sums(vmfb: bytes) -> None:
+    """Raises BadZipFile where bytes are not those that the compiler wrote: IREE would run machine code as it is."""
+    if vmfb.startswith(b"PK\x03\x04"):  # as `iree-compile` writes them; without an archive there is no sum
+        with zipfile.ZipFile(io.BytesIO(vmfb)) as archive:
+            damaged = archive.testzip()
+        if damaged is not None:
+            raise zipfile.BadZipFile(f"the checksum of {damaged} differs")
 
 
 def _devices(module: Any, target: str, name: str, devices: Sequence[str]) -> Sequence[str]:

@@ -95,7 +95,10 @@ def _signals_held() -> Iterator[None]:
         yield
         return
     arrived: list[int] = []
-    handlers = {int(number): signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)}
+    ending = [
+        getattr(signal, name, None) for name in ("SIGINT", "SIGTERM", "SIGHUP")
+    ]  # of these Windows has two
+    handlers = {int(number): signal.getsignal(number) for number in ending if number is not None}
     for number in handlers:
         signal.signal(number, lambda number, _: arrived.append(number))
     try:

@@ -183,14 +183,50 @@ def test_closed_streams(file):
     assert done.returncode == 1 and b"standard input is closed" in done.stderr
 
 
-def test_an_interrupt_leaves_nothing(file, tmp_path):
+@pytest.mark.parametrize(("number", "status"), [("SIGINT", 130), ("SIGTERM", 143), ("SIGHUP", 129)])
+def test_an_interrupt_leaves_nothing(number, status, tmp_path):
     out = tmp_path / "out"
     out.mkdir()
     with subprocess.Popen([*TIDUC, "jvp", "-", "-o", str(out / "g.mlir")], stdin=subprocess.PIPE) as process:
-        time.sleep(1)  # it waits for the rest of its input
-        process.send_signal(signal.SIGINT)
-        assert process.wait(20) == 130
+        wait_for_handlers(process.pid)  # it waits for the rest of its input
+        process.send_signal(getattr(signal, number))
+        assert process.wait(20) == status
     assert list(out.iterdir()) == []
+
+
+def wait_for_handlers(process):
+    """Until a process handles SIGTERM."""
+    caught = 0
+    for _ in range(400):
+        time.sleep(0.05)
+        with open(f"/proc/{process}/status") as status:
+            caught = int(dict(line.split(":", 1) for line in status)["SigCgt"], 16)
+        if caught >> (signal.SIGTERM - 1) & 1:
+            time.sleep(0.2)
+            return
+    raise AssertionError(f"it handles {caught:x}")
+
+
+INTERRUPTED = """
+import os, signal, sys
+from tiduc.__main__ import main
+
+class Interrupt:
+    def find_spec(self, name, path=None, target=None):
+        if name == sys.argv[0]:
+            os.kill(os.getpid(), signal.SIGINT)
+
+del sys.argv[0]
+sys.meta_path.insert(0, Interrupt())
+main()
+"""
+
+
+@pytest.mark.parametrize("library", ["click", "torch_mlir._mlir_libs._mlir"])
+def test_an_interrupt_while_libraries_load_is_quiet(library, file):
+    command = [sys.executable, "-c", INTERRUPTED, library, "jvp", file]
+    done = subprocess.run(command, capture_output=True, text=True)
+    assert done.returncode == -signal.SIGINT and done.stderr == ""
 
 
 def test_a_failure_keeps_the_old_file(file, tmp_path):

@@ -288,6 +288,16 @@ def test_limits_of_a_command(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) ->
     assert seen == [(Limits(), True), (Limits(0.5, 7), False)]
 
 
+@pytest.mark.skipif(not sys.platform.startswith("linux"), reason="limits memory")
+def test_errors_of_the_compiler_name_the_file(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+) -> None:
+    file = tmp_path / "f.mlir"
+    file.write_text(unary("stablehlo.sine", "f64"))
+    assert run(["compile", str(file), "--compile-memory=1", "--no-cache", "-o", os.devnull]) == 1
+    assert capfd.readouterr().err.startswith(f"{file}: error: @f: target 'cpu': IREE's compiler needs more")
+
+
 def test_workaround_embedded_linking_knows_no_libm() -> None:
     """Where this fails, targets.py needs --iree-llvmcpu-link-embedded=false no more."""
     flags = [flag for flag in find_target("cpu").flags if "link-embedded" not in flag]

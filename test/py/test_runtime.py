@@ -1,7 +1,10 @@
 """Compiled modules run by IREE: values of every dtype, and an error for all that can go wrong."""
 
+import io
 import os
+import re
 import sys
+import zipfile
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
@@ -170,6 +173,20 @@ def test_damaged_modules_are_refused(vmfb: bytes, kept: int, tmp_path: Path) -> 
     (tmp_path / "cut.vmfb").write_bytes(vmfb[:kept])
     with pytest.raises(TiducError, match="cut.vmfb: error: not a compiled module, or a damaged one"):
         Executable.load(tmp_path / "cut.vmfb")
+
+
+def test_a_changed_byte_is_refused(vmfb: bytes) -> None:
+    """IREE runs machine code as it is: what is damaged would end the process."""
+    with zipfile.ZipFile(io.BytesIO(vmfb)) as archive:
+        parts = archive.infolist()
+    assert len(parts) == 2
+    for part in parts:
+        changed = bytearray(vmfb)
+        changed[part.header_offset + part.file_size // 2] ^= 1
+        with pytest.raises(
+            TiducError, match=f"a damaged one: the checksum of {re.escape(part.filename)} differs"
+        ):
+            Executable(bytes(changed))
 
 
 def test_a_module_for_another_target_is_refused() -> None:

@@ -1,8 +1,10 @@
 """The command line: arguments to calls of the stages, errors to diagnostics in MLIR's form."""
 
 import signal
-import sys
+from collections.abc import Callable
+from functools import partial
 from importlib import import_module
+from typing import NoReturn
 
 import click
 
@@ -97,21 +99,35 @@ class _Commands(click.Group):
     envvar="TIDUC_QUIET",
     help="Say nothing but results and errors: no progress, and no word where all is well.",
 )
-def tiduc(quiet: bool) -> None:
+@click.pass_obj
+def tiduc(loaded: Callable[[], None] | None, quiet: bool) -> None:
     """Differentiate StableHLO programs: a .mlir file in, a .mlir file with its derivative out."""
+    if loaded is not None:
+        loaded()
 
 
-def main() -> None:
-    """The `tiduc` command."""
-    # As on an interrupt: compilers that were started end, and temporary files go.
-    signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))
-    sys.exit(run())
+ENDINGS = {"SIGINT": KeyboardInterrupt(), "SIGTERM": SystemExit(143), "SIGHUP": SystemExit(129)}
 
 
-def run(arguments: list[str] | None = None) -> int:
-    """Runs one command line; its exit status. 0, or 1 after a diagnostic, or 2 for a wrong command line."""
+def attend() -> None:
+    """From now on, signals end the compilers that were started too, and temporary files go."""
+    for name, ending in ENDINGS.items():
+        number = getattr(signal, name, None)  # Windows has no SIGHUP
+        if number is not None and signal.getsignal(number) is signal.SIG_DFL:  # and not ignored, as by nohup
+            signal.signal(number, partial(_end, ending))
+
+
+def _end(ending: BaseException, *_: object) -> NoReturn:
+    raise ending
+
+
+def run(arguments: list[str] | None = None, loaded: Callable[[], None] | None = None) -> int:
+    """Runs one command line; its exit status. 0, or 1 after a diagnostic, or 2 for a wrong command line.
+
+    `loaded` is called once the libraries of the command are.
+    """
     try:
-        return int(tiduc.main(arguments, prog_name="tiduc", standalone_mode=False) or 0)
+        return int(tiduc.main(arguments, prog_name="tiduc", standalone_mode=False, obj=loaded) or 0)
     except TiducError as error:
         report(error)
         return 1

@@ -48,14 +48,16 @@ def _source(place: str) -> list[str]:
 
 @contextmanager
 def about(file: str) -> Iterator[None]:
-    """Errors in the block that have no location are about this file, and so are those in MLIR's "-"."""
+    """Errors in the block that have no location, or only a symbol or MLIR's "-", are about this file."""
     try:
         yield
     except TiducError as error:
         file = "<stdin>" if file == "-" else file
-        error.location = (
-            file + error.location[1:] if error.location.startswith("-:") else error.location or file
-        )
+        if error.location.startswith("-:"):
+            error.location = file + error.location[1:]
+        elif error.location.startswith("@"):  # what the compiler calls a program
+            error.message, error.location = f"{error.location}: {error.message}", file
+        error.location = error.location or file
         raise
 
 
