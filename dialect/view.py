@@ -36,7 +36,7 @@ class View:
         self._is_checking = False
         self._acyclic: set[str] = set()
         self._outputs: dict[str, list[Any]] = {}  # of the graphs that were indexed, as `ir.Value`s
-        self._unwritten: list[Graph] = []
+        self._unwritten: dict[Graph, None] = {}
         self._unwritten_bindings: list[tuple[str, Value]] = []
         self._fresh: dict[str, int] = {}
         # The G of each input key G.x: no graph made later may be called so.
@@ -90,13 +90,13 @@ class View:
         """Takes in a graph that a builder made."""
         graph.module = self._module
         self._outputs[graph.name] = []
-        self._unwritten.append(graph)
+        self._unwritten[graph] = None
         return self._add(graph)
 
     def discard(self, graph: Graph) -> None:
         """Forgets a graph that a builder made, of which others hold all that is needed."""
         del self.graphs[graph.name], self._outputs[graph.name]
-        self._unwritten.remove(graph)
+        del self._unwritten[graph]
         for key, x in graph.inputs.items():
             if x.graph is graph:
                 del self.inputs[key]

@@ -39,11 +39,11 @@ class Split:
         Given are inputs that are read anyway, and `given`; of these, residuals are those that are needed.
         """
         free = dict.fromkeys([*self.inputs, *given])
-        found = b.engine.kept(self.residuals, free)
+        found = set(b.engine.kept(self.residuals, free))
         order = b.view.schedule(self.residuals, [*free, *found])
         read = dict.fromkeys([*self.residuals, *(x for op in order for x in _all_read(op))])
         needed = [x for x in read if x in found or x in free]
-        inputs = [*self.inputs, *(x for x in needed if x.definition is None)]
+        inputs = {*self.inputs, *(x for x in needed if x.definition is None)}
         return replace(
             self,
             inputs=tuple([x for x in self.primal.inputs.values() if x in inputs]),

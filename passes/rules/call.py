@@ -11,6 +11,7 @@ A function that names its own derivative (`tidu.jvp`, `tidu.vjp`) has that in pl
 A branch is the same with an index in front: the linear branch reads only the residuals of the branch that was taken.
 """
 
+from collections import Counter, defaultdict
 from collections.abc import Sequence
 from typing import Any
 
@@ -80,18 +81,23 @@ def _derived(b: Any, graphs: Sequence[Graph], active: Sequence[bool]) -> Any:
     of one op give the same results, so the residuals of each have slots by type, and zeros where it has none. What a
     single graph gives anyway needs no slot.
     """
-    given = [y for y in graphs[0].outputs if y is not None] if len(graphs) == 1 else []
-    splits = [b.engine.split(graph, active).fewest(b, given) for graph in graphs]
+    given: dict[Value, int] = {}
+    for j, y in enumerate(graphs[0].outputs if len(graphs) == 1 else ()):
+        if y is not None:
+            given.setdefault(y, j)
+    splits = [b.engine.split(graph, active).fewest(b, list(given)) for graph in graphs]
     of_outputs = [x for x in splits[0].residuals if x in given]
-    slots = _slots([[x for x in made.residuals if x not in of_outputs] for made in splits])
+    others = [[x for x in made.residuals if x not in given] for made in splits]
+    slots = _slots(others)
     inputs = [list(graph.inputs.values()) for graph in graphs]
-    read = sorted({inputs[i].index(x) for i, made in enumerate(splits) for x in made.inputs})
+    used = {x for made in splits for x in made.inputs}
+    read = [j for j, xs in enumerate(zip(*inputs, strict=True)) if not used.isdisjoint(xs)]
     width = len(graphs[0].outputs)
     outputs = [any(made.outputs[j] is not None for made in splits) for j in range(width)]
-    places = [*map(given.index, of_outputs), *range(width, width + len(slots))]
+    places = [*(given[x] for x in of_outputs), *range(width, width + len(slots))]
     extended, linear = [], []
     for i, made in enumerate(splits):
-        held = _placed([x for x in made.residuals if x not in of_outputs], slots)
+        held = _placed(others[i], slots)
         extended.append(_extended(b, made, held, slots))
         wanted = [
             y.type if dy is None else dy
@@ -109,25 +115,23 @@ def _derived(b: Any, graphs: Sequence[Graph], active: Sequence[bool]) -> Any:
 def _slots(residuals: Sequence[Sequence[Value]]) -> list[Any]:
     """The types of the slots: of each type as many as one graph needs at most."""
     slots: list[Any] = []
+    counts = Counter[Any]()
     for of_one in residuals:
-        left = list(slots)
+        needed = Counter[Any]()
         for x in of_one:
-            if x.type in left:
-                left.remove(x.type)
-            else:
+            needed[x.type] += 1
+            if needed[x.type] > counts[x.type]:
                 slots.append(x.type)
+        counts |= needed
     return slots
 
 
 def _placed(residuals: Sequence[Value], slots: Sequence[Any]) -> list[Value | None]:
-    left = list(residuals)
-    placed = []
-    for type_ in slots:
-        x = next((x for x in left if x.type == type_), None)
-        if x is not None:
-            left.remove(x)
-        placed.append(x)
-    return placed
+    """What goes into each slot, in order; None where nothing of its type is left."""
+    left = defaultdict[Any, list[Value]](list)
+    for x in reversed(residuals):
+        left[x.type].append(x)
+    return [left[type_].pop() if left[type_] else None for type_ in slots]
 
 
 def _extended(b: Any, made: Any, held: Sequence[Value | None], slots: Sequence[Any]) -> Any:

@@ -152,6 +152,29 @@ def test_very_many_inputs_and_outputs() -> None:
     assert len(p.jvp().inputs) == len(p.vjp().outputs) == 2 * width
 
 
+def test_branches_of_very_many_ops() -> None:
+    """Residuals of the one take slots of their own beside those of the other, which have another type."""
+    depth, pair = 6_000, F64.replace("<", "<2x")
+    first, x = lines("sine", depth)
+    second = "\n".join(lines("sine", depth, "w")[0]).replace(F64, pair).replace("%x", "%y")
+    p = load(f"""
+    func.func @main(%p: tensor<i1>, %x: {F64}, %y: {pair}) -> {F64} {{
+      %z = stablehlo.constant dense<0.0> : {F64}
+      %r = "stablehlo.if"(%p) ({{
+        {chr(10).join(first)}
+        stablehlo.return {x} : {F64}
+      }}, {{
+        {second}
+        %s = stablehlo.reduce(%w{depth - 1} init: %z) applies stablehlo.add across dimensions = [0]
+          : ({pair}, {F64}) -> {F64}
+        stablehlo.return %s : {F64}
+      }}) : (tensor<i1>) -> {F64}
+      return %r : {F64}
+    }}""")
+    text = str(p.vjp())
+    assert [count(text, op) for op in ("sine", "cosine", "multiply")] == [2 * depth] * 3
+
+
 # ---- graphs
 
 
