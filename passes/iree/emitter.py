@@ -71,16 +71,20 @@ class Emitter(Body):
         attributes = {name: op.attributes[name] for name in op.attributes}
         return self.emit_all(op.name, operands, types or [y.type for y in op.results], attributes, copies)
 
+    def copied(self, op: Any, values: dict[Any, Any]) -> None:
+        """Emits a copy of an op that reads other values than these; its results stand for the op's from then on."""
+        copy = op.clone(self._ip)
+        _rename(copy, values)
+        self.emitted.append(copy)
+        values.update(zip(op.results, copy.results, strict=True))
+
     def inlined(self, region: Any, arguments: Sequence[Any]) -> list[Any]:
         """What a region returns for these arguments, its ops emitted here."""
         values = dict(zip(region.blocks[0].arguments, arguments, strict=True))
         for inner in operations(region.blocks[0]):
             if inner.name == "stablehlo.return":
                 return [values.get(x, x) for x in inner.operands]
-            copy = inner.clone(self._ip)
-            _rename(copy, values)
-            self.emitted.append(copy)
-            values.update(zip(inner.results, copy.results, strict=True))
+            self.copied(inner, values)
         raise AssertionError("a region without a return")
 
     def region(self, types: Sequence[Any], fill: Callable[..., Sequence[Any]]) -> Fill:

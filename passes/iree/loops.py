@@ -6,8 +6,8 @@ IREE runs a loop on the host, and a dispatch, or several, for each iteration; wh
 times as long as the numbers do. Inside of a dispatch the loop is machine code, and its carries stay where they are:
 a new carry is written into the old one, which this pass spells out, since IREE allots no memory while a dispatch runs.
 
-Intermediate arrays are on the stack, hence the limits, and IREE gives up on some loops: a program is compiled again
-without this pass where it does not compile with it.
+Intermediate arrays are on the stack, hence the limits, which loops that write to many arrays may keep with these packed
+into few. IREE gives up on some loops: a program is compiled again without this pass where it does not compile with it.
 """
 
 import math
@@ -22,6 +22,7 @@ from tiduc.dialect.graph import captured, operations
 from tiduc.dialect.types import element, shape, with_shape
 from tiduc.passes.iree.emitter import Emitter, signless, within
 from tiduc.passes.iree.kernels import Kernel, dispatch
+from tiduc.passes.iree.packing import pack, read_packed
 
 STACK = 2**18
 """Bytes of intermediate arrays that a kernel may have; targets.py tells the compiler."""
@@ -70,8 +71,9 @@ def _within(op: Any) -> int:
     for region in op.regions:
         for block in region.blocks:
             for inner in list(operations(block)):
-                if inner.name == "stablehlo.while" and _wanted(inner) and fits(inner):
-                    to_kernel(inner)
+                small = _small(inner) if inner.name == "stablehlo.while" else None
+                if small is not None:
+                    to_kernel(small)
                     made += 1
                 elif inner.name != "flow.dispatch.region":
                     made += _within(inner)
@@ -79,6 +81,23 @@ def _within(op: Any) -> int:
 
 
 # ---- which ----------------------------------------------------------------------------------------------------
+
+
+def _small(loop: Any) -> Any | None:
+    """A loop that fits, the loop itself or one in its place whose stacks are packed; None where neither does."""
+    if not _wanted(loop):
+        return None
+    read_packed(loop)
+    if fits(loop):
+        return loop
+    packing = pack(loop)
+    if packing is None:
+        return None
+    if not fits(packing.loop):
+        packing.undo()
+        return None
+    loop.erase()
+    return packing.loop
 
 
 def fits(loop: Any) -> bool:
