@@ -61,3 +61,14 @@ def dynamic_pad(b: Any, op: Definition, ct: Any) -> list[Any]:
 def real_dynamic_slice(b: Any, op: Definition, ct: Any) -> list[Any]:
     x, start, _, strides = op.operands
     return [unsliced(b, x, ct, entries(start), entries(strides)), None, None, None]
+
+
+@linear("stablehlo.set_dimension_size", [0])
+def set_dimension_size(b: Any, op: Definition, ct: Any) -> list[Any]:
+    """Zeros for what was cut off: put behind, and the first of all taken, which more targets do than pad by a size."""
+    x, d = op.operands[0], op.attributes["dimension"].value
+    sizes = shape(x)
+    if any_open([sizes[d]]):
+        raise unsupported("transpose", op, "its operand has an open size there, which the new one may be beyond")
+    both = b.concatenate([ct, b.zeros_like(x)], d)
+    return [b.slice(both, [0] * len(sizes), sizes, [1] * len(sizes)), None]

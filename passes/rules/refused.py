@@ -12,10 +12,6 @@ refuse(
 )
 refuse("the specification does not say what it is", "stablehlo.collective_reduce")
 refuse("what leaves the program cannot be differentiated", "stablehlo.outfeed", "stablehlo.send")
-refuse(
-    "what a size cuts off is known only when it runs; make shapes static by stablehlo-refine-shapes",
-    "stablehlo.set_dimension_size",
-)
 refuse("it is a call, and is inlined when a program is imported", "stablehlo.composite")
 refuse("it ends a region, and is differentiated with the op that holds it", "stablehlo.return")
 refuse("it is a step in the expansion of asin and acos, which have rules", "chlo._asin_acos_kernel")

@@ -1,11 +1,48 @@
 """Ops of open sizes, and ops whose shapes are operands: their derivatives are those of the static ops."""
 
+import numpy as np
 import pytest
-from open_programs import CASES
+from evidence import NOTES
+from open_programs import CASES, a
 from open_shapes import check_open
+
+from tiduc.dialect.errors import Unsupported
+from tiduc.program import load
 
 
 @pytest.mark.parametrize("case", CASES)
 def test_derivatives_are_those_of_the_static_program(case: str) -> None:
     text, points = CASES[case]
     check_open(text, *points)
+
+
+BOUNDED = "tensor<4x?xf64, #stablehlo.bounds<?, 3>>"
+FIRST_COLUMNS = f"""
+func.func @main(%x: tensor<4x3xf64>, %n: tensor<i32>) -> tensor<4xf64> {{
+  %zero = stablehlo.constant dense<0.0> : tensor<f64>
+  %0 = stablehlo.set_dimension_size %x, %n, dim = 1 : (tensor<4x3xf64>, tensor<i32>) -> {BOUNDED}
+  %1 = stablehlo.multiply %0, %0 : {BOUNDED}
+  %y = stablehlo.reduce(%1 init: %zero) applies stablehlo.add across dimensions = [1]
+    : ({BOUNDED}, tensor<f64>) -> tensor<4xf64>
+  return %y : tensor<4xf64>
+}}"""
+
+
+def test_what_a_size_cuts_off_has_derivative_zero() -> None:
+    """Run by IREE, since the interpreter ends the process on bounded sizes."""
+    p, x, dx, ct = load(FIRST_COLUMNS), a(4, 3), a(4, 3), a(4)
+    jvp, vjp, hvp = (q.compile() for q in (p.jvp(), p.vjp(), p.vjp().jvp([0])))
+    for n in (0, 1, 3):
+        size, kept = np.array(n, np.int32), np.arange(3) < n
+        np.testing.assert_allclose(jvp(x, size, dx)[1], (2 * x * dx * kept).sum(1))
+        np.testing.assert_allclose(vjp(x, size, ct)[1], 2 * x * kept * ct[:, None])
+        np.testing.assert_allclose(hvp(x, size, ct, dx)[3], 2 * dx * kept * ct[:, None])
+    NOTES.checked(FIRST_COLUMNS, 2)
+
+
+def test_a_size_that_was_open_before() -> None:
+    """The new one may be beyond it, and then nobody knows what is there."""
+    text = FIRST_COLUMNS.replace("tensor<4x3xf64>", BOUNDED)
+    assert load(text).jvp().text
+    with pytest.raises(Unsupported, match=r"transpose AD rule for stablehlo.set_dimension_size: .* beyond"):
+        load(text).vjp()
