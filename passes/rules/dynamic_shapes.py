@@ -69,6 +69,8 @@ def set_dimension_size(b: Any, op: Definition, ct: Any) -> list[Any]:
     x, d = op.operands[0], op.attributes["dimension"].value
     sizes = shape(x)
     if any_open([sizes[d]]):
-        raise unsupported("transpose", op, "its operand has an open size there, which the new one may be beyond")
+        raise unsupported(
+            "transpose", op, "its operand has an open size there, which the new one may be beyond"
+        )
     both = b.concatenate([ct, b.zeros_like(x)], d)
     return [b.slice(both, [0] * len(sizes), sizes, [1] * len(sizes)), None]
