@@ -33,6 +33,14 @@ def whole(value: int, type_: Any) -> Any:
     return dense(value, type_)
 
 
+def integer_in(value: Any) -> int | None:
+    """The integer that an elements attribute is everywhere; None where it is none, or holds several."""
+    if not isinstance(value, ir.DenseIntElementsAttr) or not value.is_splat:
+        return None
+    entry = ir.IntegerAttr(value.get_splat_value())  # iterators know no integers of less than a byte
+    return abs(entry.value) if entry.type.width == 1 else int(entry.value)
+
+
 def _scalar(value: Any, element_type: Any) -> Any:
     if isinstance(element_type, ir.FloatType):
         return ir.FloatAttr.get(element_type, float(value))

@@ -5,6 +5,7 @@ from typing import Any
 from torch_mlir import ir
 from torch_mlir._mlir_libs import _stablehlo as hlo
 
+from tiduc.dialect.constants import integer_in
 from tiduc.dialect.graph import Value
 
 _SWAPPED = {"LT": "GT", "GT": "LT", "LE": "GE", "GE": "LE", "NE": "NE", "EQ": "EQ"}
@@ -48,9 +49,7 @@ def integer(x: Value | None) -> int | None:
     if made.name != "stablehlo.constant":
         return None
     attribute = made.attributes["value"]
-    if not isinstance(attribute, ir.DenseIntElementsAttr) or attribute.type.rank:
-        return None
-    return int(ir.DenseIntElementsAttr(attribute)[0])
+    return None if attribute.type.rank else integer_in(attribute)
 
 
 def _outside(loop: Any, inputs: list[Value], x: Value) -> Value | None:

@@ -11,6 +11,7 @@ from typing import Any
 from torch_mlir import ir
 from torch_mlir._mlir_libs import _stablehlo as hlo
 
+from tiduc.dialect.constants import integer_in
 from tiduc.dialect.context import run_passes
 from tiduc.dialect.graph import operations
 from tiduc.passes.iree.emitter import Emitter, within
@@ -82,10 +83,7 @@ def _integer(x: Any, known: Known) -> int | None:
         return known[x]
     if not isinstance(x, ir.OpResult) or x.owner.name != "stablehlo.constant":
         return None
-    value = x.owner.attributes["value"]
-    if not isinstance(value, ir.DenseIntElementsAttr) or x.type.rank:
-        return None
-    return int(ir.DenseIntElementsAttr(value)[0])
+    return None if x.type.rank else integer_in(x.owner.attributes["value"])
 
 
 def _computed(op: Any, known: Known) -> int | None:

@@ -6,6 +6,7 @@ from typing import Any
 from torch_mlir import ir
 from torch_mlir._mlir_libs import _stablehlo as hlo
 
+from tiduc.dialect.constants import integer_in
 from tiduc.dialect.graph import Definition
 from tiduc.dialect.sizes import any_open
 from tiduc.dialect.types import element, is_empty, rank, shape, with_shape
@@ -87,9 +88,10 @@ def known_range(b: Any, x: Any, depth: int = 8) -> tuple[int, int]:
     d: Any = x.definition if depth else None
     name = None if d is None else d.name
     if name == "stablehlo.constant" and isinstance(value := d.attributes["value"], ir.DenseIntElementsAttr):
-        values = list(value)[: 1 if value.is_splat else None]
-        if values:
-            return min(values), max(values)
+        if (found := integer_in(value)) is not None:
+            return found, found
+        if len(value) and element(x).width >= 8:  # narrower ones cannot be listed
+            return min(value), max(value)
     if name in ARRANGED:
         lows, highs = zip(*(known_range(b, part, depth - 1) for part in d.operands), strict=True)
         return min(lows), max(highs)

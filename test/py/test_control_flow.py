@@ -146,6 +146,16 @@ def test_counters(case: tuple[Any, ...]) -> None:
     check(counter(*parts, "argument"), 0.4, 0.7, limit, subsets=False)
 
 
+@pytest.mark.parametrize("case", [("i4", 1, 2, 7, "LT", 3), ("ui2", 0, 1, 3, "NE", 3)], ids=str)
+def test_counters_of_few_bits(case: tuple[Any, ...]) -> None:
+    """Their constants are read, too; the interpreter gives none of their values out."""
+    *parts, times = case
+    text = counter(*parts, "inside").replace("-> (!f, !n) {", "-> !f {")
+    text = text.replace("return %r#1, %r#0 : !f, !n", "return %r#1 : !f")
+    check(text, 0.4, 0.7, subsets=False)
+    assert f"tensor<{times}xf64>" in tiduc.load(text).vjp().text
+
+
 @settings(max_examples=20, derandomize=True, deadline=None, database=None)
 @given(st.data(), st.integers(0, 4))
 def test_random(data: Any, n: int) -> None:
