@@ -11,6 +11,7 @@ from tiduc.dialect.types import element, is_complex, is_open, shape, with_elemen
 from tiduc.passes.iree.emitter import Emitter, legalize
 from tiduc.passes.iree.excess import drop_excess
 from tiduc.passes.iree.refused import refused
+from tiduc.passes.iree.widening import hide_widened, is_quantized, of_floats
 
 
 @legalize("stablehlo.dot_general", "stablehlo.convolution")
@@ -18,7 +19,8 @@ def product(b: Emitter, op: Any) -> Sequence[Any] | None:
     """Over a dimension of size 0 the compiler crashes: zero. Padded complex convolutions crash it: four real ones.
 
     An `algorithm`, which does not compile, is left out: the products are no less precise. Nor do elements compile that
-    the only window does not reach. In groups, GPUs get zeros: one convolution a group.
+    the only window does not reach. In groups, GPUs get zeros: one convolution a group. Of numbers that were widened, or
+    are quantized, they get others: these are made before.
     """
     x, y = op.operands
     type_ = op.results[0].type
@@ -30,9 +32,15 @@ def product(b: Emitter, op: Any) -> Sequence[Any] | None:
         del op.attributes["algorithm"]
     if op.name == "stablehlo.convolution":
         drop_excess(b, op)
-        x = op.operands[0]
-        if not b.cpu and (groups := _groups(op)) is not None:
-            return [_by_groups(b, op, *groups)]
+        if not b.cpu and any(map(is_quantized, op.operands)):
+            of_floats(b, op)
+            result = _grouped(b, op) or b.again(op, {})[0]
+            return [b.emit("stablehlo.uniform_quantize", (result,), type_) if is_quantized(type_) else result]
+        if not b.cpu:
+            hide_widened(b, op, 2)
+            if (result := _grouped(b, op)) is not None:
+                return [result]
+        x, y = op.operands
     padding = op.attributes["padding"] if "padding" in op.attributes else None
     if padding is None or not is_complex(type_) or not np.any(np.array(padding)):
         return None
@@ -45,6 +53,12 @@ def product(b: Emitter, op: Any) -> Sequence[Any] | None:
 
 
 _GROUPS = "feature_group_count", "batch_group_count"
+
+
+def _grouped(b: Emitter, op: Any) -> Any:
+    """The result of a convolution in groups; None where there is one."""
+    groups = _groups(op)
+    return None if groups is None else _by_groups(b, op, *groups)
 
 
 def _groups(op: Any) -> tuple[str, int] | None:

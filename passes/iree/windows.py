@@ -12,6 +12,7 @@ from tiduc.passes.iree.emitter import Emitter, is_unsigned, legalize, signless
 from tiduc.passes.iree.excess import drop_excess
 from tiduc.passes.iree.refused import refused
 from tiduc.passes.iree.uniform import hide_constants
+from tiduc.passes.iree.widening import hide_widened
 
 
 @legalize("stablehlo.select_and_scatter")
@@ -63,13 +64,16 @@ def reduce_window(b: Emitter, op: Any) -> Sequence[Any] | None:
     """Padded ones of unsigned integers and complex<f64> do not compile: padded before. Of constants, wrong: a barrier.
 
     Nor do elements compile that the only window does not reach. An average counts the elements of its windows by a sum
-    over ones, of which IREE's CPU code gets a few.
+    over ones, of which IREE's CPU code gets a few. GPUs get others of numbers that were widened: these are made before;
+    nor do padded windows of any complex numbers compile for them.
     """
     drop_excess(b, op)
     count, name = len(op.results), "padding"
     hide_constants(b, op)
+    if not b.cpu:
+        hide_widened(b, op, count)
     xs, inits = list(op.operands)[:count], list(op.operands)[count:]
-    odd = any(is_unsigned(x) or is_complex(x) and bits(x) == 128 for x in xs)
+    odd = any(is_unsigned(x) or is_complex(x) and (bits(x) == 128 or not b.cpu) for x in xs)
     if (
         not odd
         or (name not in op.attributes and "base_dilations" not in op.attributes)

@@ -1,0 +1,150 @@
+"""What IREE's code for GPUs gets wrong, and that for CPUs does not; run on Vulkan's software device if there is one."""
+
+from collections.abc import Callable
+
+import iree.runtime as rt
+import numpy as np
+import pytest
+from iree_case import Array, Case, function
+
+from tiduc.dialect.context import parse, stage
+from tiduc.dialect.errors import CompileError
+from tiduc.passes.iree import legalize_for_iree
+from tiduc.runtime.compile import compile_module
+from tiduc.runtime.run import Executable
+
+TARGET = "vulkan:llvmpipe"
+RNG = np.random.default_rng(0)
+
+
+def legalized(text: str) -> str:
+    module = parse(text)
+    legalize_for_iree(module, cpu=False)
+    return stage(str)(module)
+
+
+@pytest.fixture(scope="module")
+def rewritten() -> Callable[[str], Executable]:
+    """All cases in one module, which compiles faster than one each."""
+    return executables(legalized("\n".join(function(name, case) for name, case in CASES.items())))
+
+
+@pytest.fixture(scope="module")
+def plain() -> Callable[[str], Executable]:
+    """The cases that compile as they are."""
+    return executables("\n".join(function(name, case) for name, case in WRONG.items()))
+
+
+def executables(text: str) -> Callable[[str], Executable]:
+    """The functions of a module by name; skips where there is no device."""
+    try:
+        rt.get_device("vulkan")
+    except (ValueError, RuntimeError):
+        pytest.skip("no such device")
+    vmfb = compile_module(text, TARGET)
+    return lambda name: Executable(vmfb, TARGET, entry=name)
+
+
+def summed(x: Array, *window: int) -> Array:
+    """Sums over windows of an array of integers."""
+    return np.lib.stride_tricks.sliding_window_view(x.astype(np.int64), window).sum(
+        axis=tuple(range(-len(window), 0))
+    )
+
+
+def window(narrow: str, dtype: type) -> Case:
+    """Sums over windows of squares, which are wider than what is squared."""
+    x = RNG.integers(-20, 20, (40,)).astype(dtype)
+    body = f"""
+      %0 = stablehlo.convert %x : (tensor<40x{narrow}>) -> tensor<40xf32>
+      %1 = stablehlo.multiply %0, %0 : tensor<40xf32>
+      %2 = stablehlo.constant dense<0.0> : tensor<f32>
+      %3 = "stablehlo.reduce_window"(%1, %2) ({{
+      ^bb0(%a: tensor<f32>, %b: tensor<f32>):
+        %4 = stablehlo.add %a, %b : tensor<f32>
+        stablehlo.return %4 : tensor<f32>
+      }}) {{window_dimensions = array<i64: 5>}} : (tensor<40xf32>, tensor<f32>) -> tensor<36xf32>
+      return %3 : tensor<36xf32>"""
+    expected = summed(np.square(x.astype(np.int64)), 5).astype(np.float32)
+    return Case("reduce_window", f"(%x: tensor<40x{narrow}>) -> tensor<36xf32>", body, (x,), expected)
+
+
+def convolution(narrow: str, dtype: type) -> Case:
+    """Channels first, a kernel of ones."""
+    x, k = RNG.integers(-20, 20, (1, 2, 9, 10)).astype(dtype), np.ones((4, 5, 2, 1), dtype)
+    body = f"""
+      %0 = stablehlo.convert %x : (tensor<1x2x9x10x{narrow}>) -> tensor<1x2x9x10xf32>
+      %1 = stablehlo.convert %k : (tensor<4x5x2x1x{narrow}>) -> tensor<4x5x2x1xf32>
+      %2 = stablehlo.multiply %0, %0 : tensor<1x2x9x10xf32>
+      %3 = stablehlo.convolution(%2, %1) dim_numbers = [b, f, 0, 1]x[0, 1, i, o]->[b, 0, 1, f], window = {{}}
+        {{batch_group_count = 1 : i64, feature_group_count = 1 : i64}}
+        : (tensor<1x2x9x10xf32>, tensor<4x5x2x1xf32>) -> tensor<1x6x6x1xf32>
+      return %3 : tensor<1x6x6x1xf32>"""
+    signature = f"(%x: tensor<1x2x9x10x{narrow}>, %k: tensor<4x5x2x1x{narrow}>) -> tensor<1x6x6x1xf32>"
+    expected = summed(np.square(x.astype(np.int64)).sum(1), 1, 4, 5).reshape(1, 6, 6, 1).astype(np.float32)
+    return Case("convolution", signature, body, (x, k), expected)
+
+
+def quantized() -> Case:
+    """Of bytes that stand for halves, behind a transpose."""
+    q, wide = "!quant.uniform<i8:f32, 0.5:-3>", "!quant.uniform<i32:f32, 0.25>"
+    x, k = RNG.integers(-20, 20, (1, 2, 9, 10)).astype(np.float32), np.ones((4, 5, 2, 1), np.float32)
+    body = f"""
+      %0 = stablehlo.uniform_quantize %x : (tensor<1x2x9x10xf32>) -> tensor<1x2x9x10x{q}>
+      %1 = stablehlo.uniform_quantize %k : (tensor<4x5x2x1xf32>) -> tensor<4x5x2x1x{q}>
+      %2 = stablehlo.transpose %0, dims = [0, 2, 3, 1] : (tensor<1x2x9x10x{q}>) -> tensor<1x9x10x2x{q}>
+      %3 = stablehlo.convolution(%2, %1) dim_numbers = [b, 0, 1, f]x[0, 1, i, o]->[b, 0, 1, f], window = {{}}
+        {{batch_group_count = 1 : i64, feature_group_count = 1 : i64}}
+        : (tensor<1x9x10x2x{q}>, tensor<4x5x2x1x{q}>) -> tensor<1x6x6x1x{wide}>
+      %4 = stablehlo.uniform_dequantize %3 : (tensor<1x6x6x1x{wide}>) -> tensor<1x6x6x1xf32>
+      return %4 : tensor<1x6x6x1xf32>"""
+    signature = "(%x: tensor<1x2x9x10xf32>, %k: tensor<4x5x2x1xf32>) -> tensor<1x6x6x1xf32>"
+    expected = summed(x.sum(1), 1, 4, 5).reshape(1, 6, 6, 1).astype(np.float32)
+    return Case("convolution", signature, body, (x, k), expected)
+
+
+def running() -> Case:
+    """Running sums of complex numbers, whose windows are padded."""
+    x = (RNG.integers(-20, 20, 8) + 1j * RNG.integers(-20, 20, 8)).astype(np.complex64)
+    body = """
+      %0 = stablehlo.constant dense<(0.0, 0.0)> : tensor<complex<f32>>
+      %1 = "stablehlo.reduce_window"(%x, %0) ({
+      ^bb0(%a: tensor<complex<f32>>, %b: tensor<complex<f32>>):
+        %2 = stablehlo.add %a, %b : tensor<complex<f32>>
+        stablehlo.return %2 : tensor<complex<f32>>
+      }) {window_dimensions = array<i64: 8>, padding = dense<[[7, 0]]> : tensor<1x2xi64>}
+        : (tensor<8xcomplex<f32>>, tensor<complex<f32>>) -> tensor<8xcomplex<f32>>
+      return %1 : tensor<8xcomplex<f32>>"""
+    return Case(
+        "reduce_window", "(%x: tensor<8xcomplex<f32>>) -> tensor<8xcomplex<f32>>", body, (x,), np.cumsum(x)
+    )
+
+
+WRONG = {
+    "sums_of_i8": window("i8", np.int8),
+    "sums_of_f16": window("f16", np.float16),
+    "convolution_of_i8": convolution("i8", np.int8),
+    "convolution_of_f16": convolution("f16", np.float16),
+    "convolution_of_quantized": quantized(),
+}
+REJECTED = {"running_sums": running()}
+CASES = WRONG | REJECTED
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_rewritten(rewritten: Callable[[str], Executable], name: str) -> None:
+    case = CASES[name]
+    np.testing.assert_array_equal(rewritten(name)(*case.arguments)[0], case.expected)
+
+
+@pytest.mark.parametrize("name", WRONG)
+def test_iree_fails_alone(plain: Callable[[str], Executable], name: str) -> None:
+    """Where this fails, IREE has learnt it, and the pattern can go."""
+    case = WRONG[name]
+    assert not np.array_equal(plain(name)(*case.arguments)[0], case.expected)
+
+
+@pytest.mark.parametrize("name", REJECTED)
+def test_iree_does_not_compile_alone(name: str) -> None:
+    with pytest.raises(CompileError):
+        compile_module(function("main", REJECTED[name]), TARGET, cached=False)
