@@ -39,6 +39,8 @@ class Loaded:
         or none for this target, or where a device or a parameter is missing.
         """
         self.vmfb, self.name = vmfb, name
+        # To load it again, in another process.
+        self.arguments = vmfb, target, name, tuple(devices), parameters
         instance = rt.VmInstance()
         module = _module(instance, vmfb, name)
         wanted = _devices(module, target, name, devices)

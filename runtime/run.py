@@ -152,6 +152,10 @@ class Executable:
     def __repr__(self) -> str:
         return f"<Executable {self.entry}{self.signature}>"
 
+    def __reduce__(self) -> tuple[Any, ...]:
+        # Of IREE's objects there are no pickles; the module is loaded again.
+        return _unpickled, (self.entry, *self._loaded.arguments)
+
     def _run(self, arguments: Sequence[Any]) -> Any:
         """The function's results, as IREE lists them."""
         context = self._loaded.context
@@ -213,6 +217,10 @@ class Executable:
             if i in self.donated and others:
                 name = self.signature.inputs[i].name
                 raise InputError(f"argument {i} ({name}) is overwritten, but is argument {others[0]}, too")
+
+
+def _unpickled(entry: str, *arguments: Any) -> Executable:
+    return Executable.of(Loaded(*arguments), entry)
 
 
 class Module(Mapping[str, Executable]):

@@ -1,7 +1,8 @@
 """Ports: the arguments and results of programs, what they are called, and what they are in the graphs."""
 
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass, replace
+from numbers import Integral
 from typing import Any
 
 from torch_mlir import ir
@@ -34,6 +35,38 @@ def described(port: Port) -> Value:
         )
     except ValueError:
         raise RequestError(f"{port.name!r} of type {spelled} cannot be passed as an array") from None
+
+
+def shown(ports: Sequence[Port]) -> str:
+    """The ports as signatures list them, also those that are no arrays."""
+
+    def one(port: Port) -> str:
+        try:
+            return str(described(port))
+        except RequestError:
+            return f"{port.name}: {port.type}"
+
+    return f"({', '.join(map(one, ports))})"
+
+
+def chosen(ports: Sequence[Port], wrt: Any) -> list[Port]:
+    """The ports that a position, a name, or some of these mean; `RequestError` for what is unknown or repeated."""
+    single = isinstance(wrt, str | Integral)
+    if not single and not isinstance(wrt, Iterable):
+        raise RequestError(f"wrt is a position, a name, or a list of these, not {wrt!r}")
+    named, found = {port.name: port for port in ports}, {}
+    for entry in [wrt] if single else wrt:
+        port = named.get(entry) if isinstance(entry, str) else None
+        if isinstance(entry, Integral) and not isinstance(entry, bool):
+            position = int(entry)
+            port = ports[position] if 0 <= position < len(ports) else None
+        if port is None:
+            names = ", ".join(f"{i}: {port.name}" for i, port in enumerate(ports))
+            raise RequestError(f"unknown input {entry!r} in wrt; the inputs are {names or 'none'}")
+        if port.name in found:
+            raise RequestError(f"input {port.name!r} is given twice in wrt")
+        found[port.name] = port
+    return list(found.values())
 
 
 def with_ports(ports: Sequence[Port], more: Sequence[Port]) -> tuple[Port, ...]:

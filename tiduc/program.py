@@ -29,7 +29,7 @@ from tiduc.passes.resolve import resolve
 from tiduc.passes.rules import OPSET
 from tiduc.passes.rules.registry import OpSet
 from tiduc.passes.structure import structure
-from tiduc.ports import Port, attributes_of, described, name_of, with_ports
+from tiduc.ports import Port, attributes_of, chosen, described, name_of, shown, with_ports
 from tiduc.runtime.files import written_whole
 from tiduc.runtime.signature import KnownSize, Signature
 from tiduc.seeds import conjugate_seeds, conjugates, distinct_values, seeds_of
@@ -43,7 +43,7 @@ if TYPE_CHECKING:
 Wrt = Sequence[int | str] | int | str | None
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False, repr=False)
 class Program:
     """Immutable; all programs derived from one file share a view, so that nothing is computed twice.
 
@@ -64,7 +64,9 @@ class Program:
     def jvp(self, wrt: Wrt = None, batch: int | None = None) -> "Program":
         """(primals..., tangents of wrt...) -> (outputs..., tangents of the differentiable outputs...).
 
-        With `batch`, tangents have a dimension of that size in front: as many directions at once.
+        With `batch`, tangents have a dimension of that size in front: as many directions at once. Shapes are otherwise
+        those of the primals. `RequestError` for a `wrt` that is unknown, repeated or not differentiable; `Unsupported`,
+        with the op and its place, where an op that a tangent reaches has no rule.
         """
         ports = self.differentiated(wrt)
         outputs, linear = self._linearize(ports)
@@ -88,7 +90,7 @@ class Program:
         """(primals..., cotangents of the differentiable outputs...) -> (outputs..., cotangents of wrt...).
 
         With `conjugate`, complex cotangents, given and got, are the conjugates of ours, as in JAX. With `batch`,
-        cotangents have a dimension of that size in front: as many at once.
+        cotangents have a dimension of that size in front. Shapes and errors are those of `jvp`.
         """
         ports = self.differentiated(wrt)
         outputs, linear = self._linearize(ports)
@@ -110,7 +112,7 @@ class Program:
         """(primals...) -> ((the output, if `value`), cotangents of wrt...), of one real scalar float output.
 
         With `conjugate`, complex cotangents are the conjugates of ours, as in JAX.
-        `RequestError` where the program's outputs are anything else.
+        `RequestError` where the program's outputs are anything else; errors are otherwise those of `jvp`.
         """
         ports = self.differentiated(wrt)
         output = self.outputs[0] if len(self.outputs) == 1 else None
@@ -131,7 +133,7 @@ class Program:
 
     @stage
     def hvp(self, wrt: Wrt = None) -> "Program":
-        """(primals..., tangents of wrt...) -> Hessian times tangent, for wrt: forward over reverse."""
+        """(primals..., tangents of wrt...) -> Hessian times tangent: forward over reverse, of what `grad` takes."""
         gradient = self.grad(wrt)
         both = gradient.jvp([port.name for port in self.differentiated(wrt)])
         return replace(both, outputs=both.outputs[len(gradient.outputs) :])
@@ -144,18 +146,25 @@ class Program:
 
         One has the shape of its output, then that of its input. `mode` is "forward", "reverse", or what takes fewer
         directions. `sparsity`: "auto" saves directions where the graph shows the derivative to be block-diagonal;
-        "diagonal" and "block-diagonal" give these parts alone. `RequestError` for complex inputs.
+        "diagonal" and "block-diagonal" give these parts alone. `RequestError` for complex inputs and open sizes, beside
+        those of `jvp`.
         """
         return jacobian(self, wrt, mode, value, sparsity)
 
     @stage
     def hessian(self, wrt: Wrt = None, value: bool = False, sparsity: str | None = None) -> "Program":
-        """(primals...) -> ((outputs..., if `value`), second derivatives of each output in each two of wrt...)."""
+        """(primals...) -> ((outputs..., if `value`), second derivatives of each output in each two of wrt...).
+
+        One has the shape of its output, then those of its two inputs. `sparsity` and errors are those of `jacobian`.
+        """
         return hessian(self, wrt, value, sparsity)
 
     @stage
     def laplacian(self, wrt: Wrt = None, value: bool = False) -> "Program":
-        """(primals...) -> ((outputs..., if `value`), of each output the trace of its Hessian in all of wrt...)."""
+        """(primals...) -> ((outputs..., if `value`), of each output the trace of its Hessian in all of wrt...).
+
+        A trace has the shape of its output. Errors are those of `jacobian`.
+        """
         return laplacian(self, wrt, value)
 
     # ---- what it is ----------------------------------------------------------------------------------------
@@ -225,6 +234,14 @@ class Program:
     def __str__(self) -> str:
         return self.text
 
+    def __repr__(self) -> str:
+        return f"<{type(self).__name__} {self.name}{shown(self.inputs)} -> {shown(self.outputs)}>"
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        # MLIR's objects have no pickles: its StableHLO is kept, and the rules where they are not ours.
+        opset = None if self.opset is OPSET else self.opset
+        return _unpickled, (bytecode(self.module), self.name, opset, self.loop_memory)
+
     @functools.cached_property
     def signature(self) -> Signature:
         """The names and types of its inputs and outputs; `RequestError` where one is no tensor."""
@@ -276,24 +293,11 @@ class Program:
         """The inputs that `wrt` means; `RequestError` for what is unknown, repeated or not differentiable."""
         if wrt is None:
             return [port for port in self.inputs if self.opset.builder.tangent_type(port.type) is not None]
-        ports = []
-        for entry in [wrt] if isinstance(wrt, int | str) else wrt:
-            port = self._input(entry)
+        ports = chosen(self.inputs, wrt)
+        for port in ports:
             if self.opset.builder.tangent_type(port.type) is None:
                 raise RequestError(f"input {port.name!r} of type {port.type} has no derivative")
-            if port in ports:
-                raise RequestError(f"input {port.name!r} is given twice in wrt")
-            ports.append(port)
         return ports
-
-    def _input(self, entry: int | str) -> Port:
-        if isinstance(entry, int) and 0 <= entry < len(self.inputs):
-            return self.inputs[entry]
-        for port in self.inputs:
-            if port.name == entry:
-                return port
-        names = ", ".join(f"{i}: {port.name}" for i, port in enumerate(self.inputs))
-        raise RequestError(f"unknown input {entry!r} in wrt; the inputs are {names or 'none'}")
 
     def _linearize(self, ports: Sequence[Port]) -> tuple[list[Port], Graph]:
         outputs = [port for port in self.outputs if self.opset.builder.tangent_type(port.type) is not None]
@@ -361,6 +365,10 @@ def from_module(
     beside = tuple(op for op in operations(imported.body) if not op.name.startswith("tidu."))
     ports = with_ports((), inputs), with_ports((), outputs)
     return Program(view, graph.name, *ports, beside, opset, loop_memory)
+
+
+def _unpickled(stablehlo: bytes, name: str, opset: OpSet | None, loop_memory: str) -> Program:
+    return load(stablehlo, name, opset or OPSET, loop_memory=loop_memory)
 
 
 def _entry(module: Any, entry: str | None) -> str:

@@ -52,7 +52,7 @@ class Engine:
     sites: dict[Any, Any] | None = None
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class OpSet:
     """The primitives of some dialects: their rules by full op name, and the builder that emits them.
 
@@ -91,6 +91,9 @@ class OpSet:
     def dialects(self) -> frozenset[str]:
         """The dialects of the ops that are declared."""
         return frozenset(name.partition(".")[0] for name in self.forms)
+
+    def __repr__(self) -> str:
+        return f"<OpSet of {len(self.forms)} ops of {', '.join(sorted(self.dialects))}>"
 
     # ---- saying what an op is ---------------------------------------------------------------------------------
 

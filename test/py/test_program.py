@@ -1,7 +1,10 @@
 """Program: signatures, names, composition to any order, loading and saving."""
 
 import dataclasses
+import inspect
 import itertools
+import pickle
+import re
 from pathlib import Path
 from typing import Any
 
@@ -27,6 +30,13 @@ func.func @main(%w: {V} {{tidu.name = "w"}}, %n: tensor<i32> {{tidu.name = "n"}}
   %3 = stablehlo.not %mask : tensor<3xi1>
   %4 = stablehlo.multiply %z, %z : tensor<complex<f64>>
   return %1, %2, %3, %4 : {V}, tensor<i32>, tensor<3xi1>, tensor<complex<f64>>
+}}
+"""
+SCALAR = f"""
+func.func @main(%a: {F64} {{tidu.name = "a"}}, %x: {F64} {{tidu.name = "x"}}) -> {F64} {{
+  %0 = stablehlo.multiply %a, %x : {F64}
+  %1 = stablehlo.exponential %0 : {F64}
+  return %1 : {F64}
 }}
 """
 CUBE = f"""
@@ -337,3 +347,42 @@ def test_graphs_are_a_module() -> None:
     assert text.count('"tidu.graph"') == 3
     again = load(text, entry="main")
     close(run(again.grad(), [2.0]), [12.0])
+
+
+def test_what_a_notebook_shows_is_one_line() -> None:
+    program = load(SCALAR)
+    assert (
+        repr(program.jvp("x"))
+        == "<Program main(a: f64, x: f64, x.tangent: f64) -> (result0: f64, result0.tangent: f64)>"
+    )
+    token = load("func.func @main(%t: !stablehlo.token) -> !stablehlo.token { return %t : !stablehlo.token }")
+    assert repr(token) == "<Program main(arg0: !stablehlo.token) -> (result0: !stablehlo.token)>"
+    assert len(str(inspect.signature(tiduc.load))) < 300
+
+
+def test_programs_and_executables_have_pickles() -> None:
+    program = load(SCALAR)
+    x = np.array(2.0), np.array(0.5)
+    for each in (program, program.grad("x"), program.grad("x").compile()):
+        again = pickle.loads(pickle.dumps(each))
+        assert again.signature == each.signature
+        run = [e if isinstance(e, tiduc.Executable) else e.compile() for e in (each, again)]
+        assert run[0](*x) == run[1](*x)
+    again = pickle.loads(pickle.dumps(program.grad("x")))
+    assert str(again.grad("x")) == str(program.grad("x").grad("x"))
+
+
+@pytest.mark.parametrize("wrt", [np.int64(1), np.array([1]), range(1, 2), ("x",), {"x"}, iter([1])])
+def test_wrt_is_any_position_or_name(wrt: Any) -> None:
+    assert [port.name for port in load(SCALAR).differentiated(wrt)] == ["x"]
+
+
+@pytest.mark.parametrize("wrt", [1.0, True, [None], [["x"]], -1, [2], "a,x"])
+def test_wrt_is_nothing_else(wrt: Any) -> None:
+    with pytest.raises(RequestError, match=f"wrt.*{re.escape(repr(wrt))}|unknown input .* in wrt"):
+        load(SCALAR).differentiated(wrt)
+
+
+def test_a_file_has_a_name() -> None:
+    with pytest.raises(TiducError, match="^error: the name of the file is empty$"):
+        load("")

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from tiduc.runtime.run import Executable
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False, repr=False)
 class Model(Program):
     """A `Program`, and the arrays for those of its inputs that are weights, by name.
 
@@ -24,6 +24,10 @@ class Model(Program):
     """
 
     weights: Mapping[str, Array] = field(default_factory=dict)
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        load, arguments = super().__reduce__()
+        return _unpickled, (load, arguments, dict(self.weights))
 
     def arguments(self, *others: Any) -> list[Any]:
         """All arguments in order: the weights, and `others` for the inputs that are none.
@@ -85,7 +89,14 @@ class Model(Program):
 
 def model_of(module: Any, weights: Mapping[str, Array], entry: str | None = None) -> Model:
     """The model of a module's function, of whose inputs some, by name, are weights."""
-    program = from_module(module, entry)
-    return Model(
-        **{each.name: getattr(program, each.name) for each in fields(Program)}, weights=dict(weights)
-    )
+    return _with(from_module(module, entry), weights)
+
+
+def _with(program: Program, weights: Mapping[str, Array]) -> Model:
+    """The model that a program is with these weights."""
+    own = {each.name: getattr(program, each.name) for each in fields(Program)}
+    return Model(**own, weights=dict(weights))
+
+
+def _unpickled(load: Any, arguments: tuple[Any, ...], weights: Mapping[str, Array]) -> Model:
+    return _with(load(*arguments), weights)
