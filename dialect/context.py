@@ -13,7 +13,7 @@ from torch_mlir._mlir_libs import _stablehlo, _torchMlir  # noqa: F401  (_torchM
 from torch_mlir.passmanager import PassManager
 
 from tiduc.dialect import shardy
-from tiduc.dialect.errors import ParseError, TiducError, describe
+from tiduc.dialect.errors import ParseError, TiducError, Unsupported, describe
 from tiduc.dialect.foreign import foreign
 from tiduc.dialect.tidu import Tidu
 
@@ -69,7 +69,7 @@ def stage(function: Callable[P, R]) -> Callable[P, R]:
     """Runs a function inside the context, with the cyclic garbage collector paused.
 
     The bindings make millions of small objects without cycles, which the collector would visit again and
-    again: that alone doubles the time a stage takes. MLIR's errors come out as ours.
+    again: that alone doubles the time a stage takes. MLIR's errors, and Python's of depth, come out as ours.
     """
 
     @functools.wraps(function)
@@ -81,6 +81,8 @@ def stage(function: Callable[P, R]) -> Callable[P, R]:
                 return function(*args, **kwargs)
         except ir.MLIRError as error:
             raise diagnosed(error) from None
+        except RecursionError:  # of stages that call themselves for graphs in graphs
+            raise Unsupported("regions, or calls, are nested too deeply") from None
         except RuntimeError as error:
             if "str_from_cstr" not in str(error):
                 raise
@@ -209,8 +211,6 @@ def read(path: str | Path, dialects: Collection[str] = ()) -> Any:
 
     `dialects` are those of `parse`.
     """
-    if not str(path):
-        raise TiducError("the name of the file is empty")
     try:
         contents = Path(path).read_bytes()
         # A pipe, as of the shell's `<(command)`, gives what it holds once.

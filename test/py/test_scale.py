@@ -8,6 +8,7 @@ from check_rule import run
 from stages import F64, close, external, graph, named, numbers, view_of
 
 from tiduc.dialect.context import parse
+from tiduc.dialect.errors import Unsupported
 from tiduc.passes.driver import run_pipeline
 from tiduc.passes.linear_transpose import linear_transpose
 from tiduc.passes.linearize import linearize
@@ -173,6 +174,22 @@ def test_branches_of_very_many_ops() -> None:
     }}""")
     text = str(p.vjp())
     assert [count(text, op) for op in ("sine", "cosine", "multiply")] == [2 * depth] * 3
+
+
+@pytest.mark.parametrize("depth", [50, 400])
+def test_deep_nesting(depth: int) -> None:
+    """Branches in branches: as deep as Python calls itself, and refused beyond."""
+    inside = f"%v0 = stablehlo.sine %x : {F64}"
+    for i in range(depth):
+        inside = f"""%v{i + 1} = "stablehlo.if"(%p) ({{
+          {inside}
+          stablehlo.return %v{i} : {F64} }}, {{ stablehlo.return %x : {F64} }}) : (tensor<i1>) -> {F64}"""
+    p = load(f"func.func @main(%p: tensor<i1>, %x: {F64}) -> {F64} {{ {inside} return %v{depth} : {F64} }}")
+    if depth < 100:
+        close(run(p.vjp(), [True, 0.5, 2.0]), [np.sin(0.5), 2 * np.cos(0.5)])
+    else:
+        with pytest.raises(Unsupported, match="nested too deeply"):
+            p.vjp()
 
 
 # ---- graphs
