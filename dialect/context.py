@@ -211,6 +211,8 @@ def read(path: str | Path, dialects: Collection[str] = ()) -> Any:
 
     `dialects` are those of `parse`.
     """
+    if not str(path):
+        raise TiducError("the name of the file is empty")
     try:
         contents = Path(path).read_bytes()
         # A pipe, as of the shell's `<(command)`, gives what it holds once.
