@@ -197,7 +197,12 @@ def _options(op: Definition) -> tuple[str | None, int | None]:
     memory = given[MEMORY].value if MEMORY in given else None
     if memory is not None and memory not in MEMORIES:
         raise RequestError(f"{MEMORY} is one of {', '.join(MEMORIES)}, not {memory!r}", op.location)
-    return memory, given[BOUND].value if BOUND in given else None
+    if BOUND not in given:
+        return memory, None
+    bound = given[BOUND]
+    if not isinstance(bound, ir.IntegerAttr) or not 0 <= bound.value < 2**31:
+        raise RequestError(f"{BOUND} is an integer of 31 bits, and not negative: not {bound}", op.location)
+    return memory, bound.value
 
 
 def _normalized(view: View, op: Definition) -> tuple[Graph, Graph, list[int]]:
@@ -280,12 +285,10 @@ def called(view: View, graph: Graph) -> list[Graph]:
 
 
 def draws(view: View, graph: Graph) -> bool:
-    """Somewhere in a graph, or in one that it calls, is an op that gives something else each time it is run."""
+    """Somewhere in a graph, or in one that it calls, is an op that may give something else each time it is run."""
     for inner in (graph, *called(view, graph)):
         for definition in inner.definitions:
-            if definition.name in DRAWING or (
-                definition.source is not None and holds_draws(definition.source)
-            ):
+            if _draws(definition) or (definition.source is not None and holds_draws(definition.source)):
                 return True
     return False
 
@@ -295,12 +298,21 @@ def holds_draws(op: Any) -> bool:
     found = []
 
     def look(inner: Any) -> Any:
-        if inner.name in DRAWING:
+        if _draws(inner):
             found.append(inner)
         return ir.WalkResult.ADVANCE
 
     op.walk(look)
     return bool(found)
+
+
+def _draws(op: Any) -> bool:
+    """The same of one op: it draws, receives, or calls what has effects and gives tensors."""
+    if op.name != "stablehlo.custom_call":
+        return op.name in DRAWING
+    if "has_side_effect" not in op.attributes or not op.attributes["has_side_effect"].value:
+        return False
+    return any(isinstance(y.type, ir.RankedTensorType) for y in op.results)
 
 
 # ---- emitting ----------------------------------------------------------------------------------------------

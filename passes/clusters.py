@@ -161,9 +161,9 @@ def _agree(scope: Scope, first: Any, second: Any) -> bool:
             if any(x is not y for x, y in zip(one, other, strict=False)):
                 if same and any(draws(scope.view, graph) for graph in graphs):
                     message = (
-                        f"@{first.base} draws random numbers and is linearized twice, in different inputs"
+                        "draws random numbers, or has effects, and is linearized twice, in different inputs"
                     )
-                    raise Unsupported(message, graphs[0].location)
+                    raise Unsupported(f"@{first.base} {message}", graphs[0].location)
                 return False
     return True
 

@@ -40,7 +40,7 @@ def _run_again(scope: Scope, cluster: Cluster, outside: Sequence[Value]) -> None
     cluster.again = list(dict.fromkeys(c for source in sources for c in (*source.again, source)))
     if any(draws(scope.view, m.record.body) for source in cluster.again for m in source.members):
         raise Unsupported(
-            "a loop that draws random numbers cannot be run again from checkpoints",
+            "a loop that draws random numbers, or has effects, cannot be run again from checkpoints",
             cluster.members[0].ops[0].location,
         )
     for source in cluster.again:
@@ -161,8 +161,12 @@ def _give_invariants(scope: Scope, cluster: Cluster) -> None:
                     scope.local[y] = scope.local[record.operands[first + ~j]]
                 elif j in idle:
                     scope.local[y] = scope.local[record.inits[j]]
-                elif j in member.used and y.type.has_static_shape and 0 in y.type.shape:
+                elif j >= len(record.inits) and j in member.used and _is_empty(y.type):
                     scope.local[y] = scope.b.zero(y.type)
+
+
+def _is_empty(type_: Any) -> bool:
+    return type_.has_static_shape and 0 in type_.shape
 
 
 def _emit_none(scope: Scope, cluster: Cluster) -> None:

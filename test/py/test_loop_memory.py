@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 import xla
 from jax import lax
+from jax.experimental import io_callback
 from loop_gradients import MEMORIES, Array, agree, exported, grad, random, scanned, stacks
 
 import tiduc
@@ -323,6 +324,39 @@ def test_the_loop_overrides() -> None:
     assert not stacks(program.grad().text, 100)
     with pytest.raises(tiduc.TiducError, match="stack, sqrt, log, auto"):
         _ = tiduc.load(said('tidu.loop_memory = "much"')).grad().text
+
+
+@pytest.mark.parametrize("bound", ["-3 : i64", "9000000000 : i64", '"many"', "3.0 : f32"])
+def test_bounds_that_are_none(bound: str) -> None:
+    with pytest.raises(tiduc.RequestError, match=r"-:5:10: error: tidu.max_trip_count is an integer"):
+        _ = tiduc.load(said(f"tidu.max_trip_count = {bound}")).grad().text
+
+
+def test_effects_are_not_repeated() -> None:
+    """A call that has side effects may give something else each time: its loop is run once, or refused."""
+    call = "%k = stablehlo.custom_call @host(%i) {has_side_effect = true} : (tensor<i32>) -> tensor<i32>"
+    factor = f"{call}\n    %f = stablehlo.convert %k : (tensor<i32>) -> tensor<f64>"
+    text = said(BOUNDED).replace("%2 = stablehlo.sine %c", f"{factor}\n    %2 = stablehlo.multiply %c, %f")
+    kept = replace(tiduc.load(text), loop_memory="stack").grad().text
+    assert kept.count("@host") == 1
+    for memory in ("sqrt", "log"):
+        with pytest.raises(tiduc.Unsupported, match="or has effects, cannot be run again from checkpoints"):
+            _ = replace(tiduc.load(text), loop_memory=memory).grad().text
+
+
+def test_tokens_are_carried() -> None:
+    """Effects in order, as JAX exports them: a loop that carries a token, which it gives out."""
+
+    def f(x: Any) -> Any:
+        def body(i: Any, c: Any) -> Any:
+            n = io_callback(lambda: np.int32(2), jax.ShapeDtypeStruct((), np.int32), ordered=True)
+            return c * n
+
+        return lax.fori_loop(0, 3, body, x)
+
+    program = tiduc.load(exported(f, random(())))
+    for derived in (program.jvp(), program.vjp()):
+        assert derived.text.count("ffi_python_cpu_callback") == 1
 
 
 def test_open_carries_go_forwards_only() -> None:
