@@ -50,7 +50,7 @@ class Body(StablehloBuilder):
         """Ends the region."""
         self.emit_all("stablehlo.return", values, ())
 
-    def copy_of(self, b: Any, op: Definition, region: int, arguments: Sequence[Any]) -> dict[Any, Any]:
+    def copy_of(self, op: Definition, region: int, arguments: Sequence[Any]) -> dict[Any, Any]:
         """Emits again what a region of `op` holds, on other arguments; from its values to those made here.
 
         Constants that it reads from outside, where MLIR's folder likes to move them, are brought in again;
@@ -71,7 +71,7 @@ class Body(StablehloBuilder):
         return values
 
 
-def self_contained(b: Any, op: Definition) -> bool:
+def self_contained(op: Definition) -> bool:
     """The op's regions read nothing from outside but constants."""
     found = [x.definition for x in op.captures]
     return all(d is not None and d.name == "stablehlo.constant" for d in found)

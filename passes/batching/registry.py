@@ -155,15 +155,15 @@ def _regions(b: Any, op: Definition) -> tuple[Callable[[Any], None], ...]:
         return ()
     key = "filled", id(op.source), op.captures
     if key not in b.view.derived:
-        b.view.derived[key] = tuple([_filling(b, op, i) for i in range(len(op.regions))])
+        b.view.derived[key] = tuple([_filling(op, i) for i in range(len(op.regions))])
     return b.view.derived[key]  # type: ignore[no-any-return]
 
 
-def _filling(b: Any, op: Definition, i: int) -> Callable[[Any], None]:
+def _filling(op: Definition, i: int) -> Callable[[Any], None]:
     def fill(region: Any) -> None:
         arguments = op.regions[i].blocks[0].arguments
         body = Body(region, [x.type for x in arguments], op.location)
-        values = body.copy_of(b, op, i, body.arguments)
+        values = body.copy_of(op, i, body.arguments)
         body.returns(*[values[x] for x in returned(op, i)])
 
     return fill

@@ -49,7 +49,7 @@ def linearize_by_body(
             return partial(total, b, op, i)
         if name in DIRECTION:
             return partial(extremum, b, op, i, name)
-        if selects(op, i) and self_contained(b, op):
+        if selects(op, i) and self_contained(op):
             return partial(chosen, b, op, i)
         if name is not None and name not in ANY_ORDER:
             raise unsupported("jvp", op, f"its body is one {name}, which is not associative")

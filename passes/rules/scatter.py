@@ -51,7 +51,7 @@ def scatter(b: Any, op: Definition, dx: Tangents) -> Sequence[Any]:
     kinds = [kind(op, i) for i in range(count)]
     if None in kinds and is_unique(op):
         return expanded(b, op.operands, dx, lambda *xs: _of_tensors(b, op, xs))
-    if not all(kind or selects(op, i) and self_contained(b, op) for i, kind in enumerate(kinds)):
+    if not all(kind or selects(op, i) and self_contained(op) for i, kind in enumerate(kinds)):
         return expanded(b, op.operands, dx, lambda *xs: _in_sequence(b, op, xs))
     return [_result(b, op, i, kinds[i], dx[i], dx[count + 1 + i]) for i in range(count)]
 

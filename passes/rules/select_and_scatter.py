@@ -37,7 +37,7 @@ def select_and_scatter(b: Any, op: Definition, dx: Tangents) -> list[Any]:
 
 def _scattered(b: Any, op: Definition, x: Any, source: Any, init: Any) -> Any:
     """The sources combined into an array of initial values, by the number of the element that each one goes to."""
-    if not self_contained(b, op):
+    if not self_contained(op):
         raise unsupported("jvp", op, "a region of it reads a value from outside")
     at = _selected(b, op)
     flat = b.broadcast_in_dim(init, [], [prod(shape(x))])
@@ -45,7 +45,7 @@ def _scattered(b: Any, op: Definition, x: Any, source: Any, init: Any) -> Any:
 
     def fill(region: Any) -> None:
         body = Body(region, [init.type] * 2, b.location)
-        body.returns(body.copy_of(b, op, 1, body.arguments)[returned(op, 1)[0]])
+        body.returns(body.copy_of(op, 1, body.arguments)[returned(op, 1)[0]])
 
     numbers = hlo.ScatterDimensionNumbers.get([], [0], [], [], [0], rank(at))
     attributes = {"scatter_dimension_numbers": numbers}
@@ -55,11 +55,11 @@ def _scattered(b: Any, op: Definition, x: Any, source: Any, init: Any) -> Any:
 
 def _selected(b: Any, op: Definition) -> Any:
     """The number of the element that each window selects; the last one where it is empty."""
-    x, in_body = op.operands[0], self_contained(b, op)
+    x, in_body = op.operands[0], self_contained(op)
 
     def prefers(builder: Any, u: Any, v: Any) -> Any:
         if isinstance(builder, Body):
-            return builder.copy_of(b, op, 0, [u, v])[returned(op)[0]]
+            return builder.copy_of(op, 0, [u, v])[returned(op)[0]]
         return of_tensors(b, op, [u, v])[0]
 
     return selected(b, x, b.zero(with_shape(x.type, [])), window_of(op), prefers, in_body)[1]

@@ -203,7 +203,7 @@ def numbering(b: Any, op: Definition, result: int, at: Any) -> Fill:
         scalars = [*(x.type for x in list(block.arguments)[:count]), with_shape(at.type, [])]
         body = Body(region, scalars * 2, b.location)
         first, second = body.arguments[: count + 1], body.arguments[count + 1 :]
-        values = body.copy_of(b, op, 0, [*first[:count], *second[:count]])
+        values = body.copy_of(op, 0, [*first[:count], *second[:count]])
 
         def number(value: Any) -> Any:
             inner = made.get(value)

@@ -17,7 +17,7 @@ def sort(b: Any, op: Definition, dx: Tangents) -> list[Any]:
 
     A gather, so that the transpose is gather's: a scatter-add.
     """
-    if not self_contained(b, op):
+    if not self_contained(op):
         raise unsupported("jvp", op, "its comparator reads a value from outside")
     if is_empty(op.operands[0]):
         return [None] * len(dx)
@@ -33,7 +33,7 @@ def _order(b: Any, op: Definition) -> Any:
         block = op.regions[0].blocks[0]
         scalar = with_shape(at.type, [])
         body = Body(region, [*(x.type for x in block.arguments), scalar, scalar], b.location)
-        body.returns(body.copy_of(b, op, 0, body.arguments[:-2])[returned(op)[0]])
+        body.returns(body.copy_of(op, 0, body.arguments[:-2])[returned(op)[0]])
 
     operands = [*op.operands, at]
     attributes = {name: op.attributes[name] for name in op.attributes if name != ACTIVE}

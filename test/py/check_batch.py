@@ -11,7 +11,6 @@ from typing import Any
 
 import numpy as np
 from check_rule import assert_close, run
-from torch_mlir import ir
 
 from tiduc.dialect.context import stage
 from tiduc.passes.batch import batch
@@ -72,7 +71,3 @@ def check_batch(text: str | Program, *arguments: Any, subsets: bool = True, rtol
                 assert_close(y, wanted, rtol, f"batched {at}")
             else:
                 np.testing.assert_array_equal(y, wanted, f"batched {at}")
-
-
-def is_type_of_tensor(type_: Any) -> bool:
-    return isinstance(type_, ir.RankedTensorType) and type_.has_static_shape

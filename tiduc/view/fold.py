@@ -9,6 +9,7 @@ Folding a stretch of a program in its order makes no circle: nothing can leave t
 
 import itertools
 import string
+from collections import Counter
 from collections.abc import Hashable, Iterator
 from dataclasses import replace
 
@@ -127,7 +128,7 @@ def _fold_once(picture: Picture, scene: Scene, names: Iterator[str]) -> Scene | 
     if found is None:
         return None
     stretches = [[box.id for box in boxes[s : s + found.length]] for s in found.starts]
-    alike = _alike(stretches, into, position)
+    alike = _alike(stretches, into)
     repeat = Repeat(found.length, tuple(s for s, same in zip(found.starts, alike, strict=True) if same))
     if repeat.worth < max(WORTH, len(boxes) // SHARE) or len(repeat.starts) < 2:
         return None
@@ -191,7 +192,7 @@ def _cut(
     return len(sources)
 
 
-def _alike(stretches: list[list[str]], into: dict[str, list[Arrow]], position: dict[str, int]) -> list[bool]:
+def _alike(stretches: list[list[str]], into: dict[str, list[Arrow]]) -> list[bool]:
     """Which stretches read within themselves what most of them do."""
 
     def shape(ids: list[str]) -> Hashable:
@@ -204,7 +205,7 @@ def _alike(stretches: list[list[str]], into: dict[str, list[Arrow]], position: d
         )
 
     shapes = [shape(ids) for ids in stretches]
-    most = max(shapes, key=shapes.count)
+    ((most, _),) = Counter(shapes).most_common(1)
     return [found == most for found in shapes]
 
 
