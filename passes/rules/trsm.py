@@ -1,6 +1,6 @@
 """Triangular solves as LAPACK names them."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from torch_mlir import ir
@@ -13,19 +13,25 @@ from tiduc.passes.rules.registry import Tangents
 from tiduc.passes.rules.triangular_solve import triangular_solve
 
 LAPACK = ("lapack_strsm_ffi", "lapack_dtrsm_ffi", "lapack_ctrsm_ffi", "lapack_ztrsm_ffi")
-KINDS = {"N": "NO_TRANSPOSE", "T": "TRANSPOSE", "C": "ADJOINT"}
+_KINDS = {"N": "NO_TRANSPOSE", "T": "TRANSPOSE", "C": "ADJOINT"}
 
 
 @custom_call(*LAPACK)
 def trsm(b: Any, op: Definition, dx: Tangents) -> Sequence[Any | None]:
     """That of the `triangular_solve` which it is."""
-    given = {name: chr(value) for name, value in settings(op).items()}
-    attributes = {
+    same = Definition(
+        "stablehlo.triangular_solve", op.operands, op.graph, None, solve_attributes(settings(op))
+    )
+    same.results = op.results
+    return triangular_solve(b, same, dx)
+
+
+def solve_attributes(settings: Mapping[str, int]) -> dict[str, Any]:
+    """Those of the `triangular_solve` which a call with these settings, LAPACK's letters, is."""
+    given = {name: chr(value) for name, value in settings.items()}
+    return {
         "left_side": ir.BoolAttr.get(given["side"] == "L"),
         "lower": ir.BoolAttr.get(given["uplo"] == "L"),
         "unit_diagonal": ir.BoolAttr.get(given["diag"] == "U"),
-        "transpose_a": hlo.TransposeAttr.get(KINDS[given["trans_x"]]),
+        "transpose_a": hlo.TransposeAttr.get(_KINDS[given["trans_x"]]),
     }
-    same = Definition("stablehlo.triangular_solve", op.operands, op.graph, None, attributes)
-    same.results = op.results
-    return triangular_solve(b, same, dx)

@@ -32,28 +32,38 @@ class Example:
             np.testing.assert_allclose(actual, expected, rtol=0, atol=allowed, err_msg=key)
 
 
-@pytest.fixture(
-    scope="module",
-    params=[f"{name}_{kind}" for name in ("mlp", "convnet", "transformer") for kind in TOLERANCE],
-)
+NAMES = [f"{name}_{kind}" for name in ("mlp", "convnet", "transformer") for kind in TOLERANCE]
+# To compile takes seconds, and an f32 program says little that its gradient and its sibling in f64 do not.
+ONE_KIND = [pytest.param(name, marks=[pytest.mark.slow] if name.endswith("f32") else []) for name in NAMES]
+
+
+@pytest.fixture(scope="module")
 def example(request: pytest.FixtureRequest) -> Example:
     return Example(request.param)
 
 
+every_example = pytest.mark.parametrize("example", NAMES, indirect=True, scope="module")
+f64_first = pytest.mark.parametrize("example", ONE_KIND, indirect=True, scope="module")
+
+
+@every_example
 def test_gradient(example: Example) -> None:
     keys = ["loss", *(f"grad.{i}" for i in example.wrt)]
     example.check(example.program.grad(value=True), example.inputs, keys)
 
 
+@f64_first
 def test_jvp(example: Example) -> None:
     example.check(example.program.jvp(), [*example.inputs, *example.tangents], ["loss", "jvp"])
 
 
+@f64_first
 def test_hvp(example: Example) -> None:
     keys = [f"hvp.{i}" for i in example.wrt]
     example.check(example.program.hvp(), [*example.inputs, *example.tangents], keys)
 
 
+@every_example
 def test_every_differentiable_input_is_stored(example: Example) -> None:
     assert [port.name for port in example.program.differentiated(None)] == [
         example.program.inputs[i].name for i in example.wrt

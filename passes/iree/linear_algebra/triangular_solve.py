@@ -3,7 +3,6 @@
 from collections.abc import Sequence
 from typing import Any
 
-from torch_mlir import ir
 from torch_mlir._mlir_libs import _stablehlo as hlo
 
 from tiduc.dialect.types import is_empty, shape
@@ -26,7 +25,7 @@ from tiduc.passes.iree.linear_algebra.matrices import (
     transposed,
 )
 from tiduc.passes.rules.triangular_solve import compare_places
-from tiduc.passes.rules.trsm import KINDS, LAPACK
+from tiduc.passes.rules.trsm import LAPACK, solve_attributes
 
 
 @legalize("stablehlo.triangular_solve")
@@ -54,13 +53,7 @@ def triangular_solve(b: Emitter, op: Any) -> Sequence[Any] | None:
 @legalize_call(*LAPACK)
 def trsm(b: Emitter, op: Any) -> Sequence[Any]:
     """The `triangular_solve` which it is."""
-    given = {name: chr(value) for name, value in settings(op).items()}
-    attributes = {
-        "left_side": ir.BoolAttr.get(given["side"] == "L"),
-        "lower": ir.BoolAttr.get(given["uplo"] == "L"),
-        "unit_diagonal": ir.BoolAttr.get(given["diag"] == "U"),
-        "transpose_a": hlo.TransposeAttr.get(KINDS[given["trans_x"]]),
-    }
+    attributes = solve_attributes(settings(op))
     return [b.emit("stablehlo.triangular_solve", list(op.operands), op.results[0].type, attributes)]
 
 
