@@ -14,6 +14,9 @@ from tiduc.dialect.errors import RequestError
 from tiduc.dialect.graph import Definition, Graph, Value
 from tiduc.dialect.view import View
 
+_OF_TWO = ((None, (False, True)), ((True, False), (True, True)))
+"""The masks of two operands: most ops have one or two, and to share these saves time and memory."""
+
 
 class Builder:
     """Builds one graph of a view; it is the view's when the builder finishes.
@@ -128,7 +131,13 @@ class Builder:
 
     def _mask(self, operands: tuple[Any, ...]) -> tuple[bool, ...] | None:
         """Which operands are linear; None where none is."""
-        mask = tuple(map(self._linear.__contains__, operands))
+        linear = self._linear
+        if len(operands) == 1:
+            return (True,) if operands[0] in linear else None
+        if len(operands) == 2:
+            x, y = operands
+            return _OF_TWO[x in linear][y in linear]
+        mask = tuple(map(linear.__contains__, operands))
         return mask if True in mask else None
 
     # ---- the vector space, which an op set supplies -----------------------------------------------------------

@@ -122,7 +122,8 @@ class Definition:
             given = {**(given or {}), ACTIVE: mask(self.active)}
         if self.source is not None:
             return self._with_regions(operands, captures, ip, given)
-        name, types = self.name, [y.type for y in self.results]
+        name, results = self.name, self.results
+        types = [results[0].type] if len(results) == 1 else [y.type for y in results]
         if name in OWN:
             name, given = CARRIER, {TARGET: ir.StringAttr.get(name), **(given or {})}
         return ir.Operation.create(name, types, operands, given, None, 0, self.location, ip)

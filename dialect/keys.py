@@ -27,6 +27,8 @@ class KeyTable:
         self._commutative = commutative
         self._inputs: dict[str, Value] = {}
         self._results: dict[Hashable, tuple[Value, ...]] = {}
+        self._numbers: dict[frozenset[tuple[str, Any]], int] = {}
+        self._given: dict[int, tuple[int, Any]] = {}  # by the id of what is held beside
         self._sources: dict[Any, tuple[dict[str, Any], Any]] = {}
         self._bodies: dict[Any, int] = {}
 
@@ -38,23 +40,36 @@ class KeyTable:
         self, op: Definition, operands: tuple[Value, ...], captures: Sequence[Value] = ()
     ) -> tuple[Value, ...]:
         """Those of the first op that equals this one, were it to read these values, each the first of its equals."""
-        return self._results.setdefault(self._key(op, operands, captures), op.results)
+        key, results = self._key(op, operands, captures), op.results
+        found = self._results.setdefault(key, results)
+        if found is results:
+            return found
+        types = [y.type for y in results]  # which the rest of the key says, but for ops such as reshapes
+        if types == [y.type for y in found]:
+            return found
+        return self._results.setdefault((key, *types), results)
 
     def _key(self, op: Definition, operands: tuple[Value, ...], captures: Sequence[Value]) -> Hashable:
-        name, active, results = op.name, op.active, op.results
+        """All but the types of the results."""
+        name, active, given = op.name, op.active, op.given
         if name in self._stateful:
             return op
         if name in self._commutative and id(operands[0]) > id(operands[1]):
             operands = operands[::-1]
             active = active and active[::-1]
-        types = results[0].type if len(results) == 1 else tuple([y.type for y in results])
         if op.source is not None:
             attributes, body = self._of_source(op.source, captures)
-            given = frozenset({**attributes, **(op.given or {})}.items())
-            return name, active, types, *operands, given, body
-        if op.given:
-            return name, active, types, *operands, frozenset(op.given.items())
-        return name, active, types, *operands
+            return name, active, self._number({**attributes, **(given or {})}), body, *operands
+        if given:
+            known = self._given.get(id(given))
+            if known is None:
+                known = self._given[id(given)] = self._number(given), given
+            return name, active, known[0], *operands
+        return name, active, *operands
+
+    def _number(self, attributes: Mapping[str, Any]) -> int:
+        """The number of the attributes, equal for equal ones."""
+        return self._numbers.setdefault(frozenset(attributes.items()), len(self._numbers))
 
     def _of_source(self, source: Any, captures: Sequence[Value]) -> tuple[dict[str, Any], Any]:
         """The attributes and regions that ops have from their source, which those that rules emitted share."""
@@ -70,28 +85,27 @@ class KeyTable:
     def _regions(self, op: Any, outside: Mapping[Any, Value]) -> tuple[Any, ...]:
         """The structure of an op's regions: values inside are numbered in order."""
         described: list[Any] = []
-        number: dict[Any, Any] = dict(outside)
-
-        def define(x: Any) -> None:
-            number[x] = len(number)
-            described.append(x.type)
-
-        def describe(regions: Any) -> None:  # recurs on the nesting of regions, not on their length
-            for block in (block for region in regions for block in region.blocks):
-                described.append("block")
-                for x in block.arguments:
-                    define(x)
-                for inner in operations(block):
-                    described.append(inner.name if inner.name not in self._stateful else id(op))
-                    described.extend([number[x] for x in inner.operands])
-                    described.append(frozenset(_attributes(inner).items()))
-                    for x in inner.results:
-                        define(x)
-                    describe(inner.regions)
-            described.append("end")
-
-        describe(op.regions)
+        self._describe(op, op.regions, dict(outside), described)
         return tuple(described)
+
+    def _describe(self, op: Any, regions: Any, number: dict[Any, Any], described: list[Any]) -> None:
+        """Recurs on the nesting of regions, not on their length."""
+        for block in (block for region in regions for block in region.blocks):
+            described.append("block")
+            _define(block.arguments, number, described)
+            for inner in operations(block):
+                described.append(inner.name if inner.name not in self._stateful else id(op))
+                described.extend([number[x] for x in inner.operands])
+                described.append(frozenset(_attributes(inner).items()))
+                _define(inner.results, number, described)
+                self._describe(op, inner.regions, number, described)
+        described.append("end")
+
+
+def _define(values: Any, number: dict[Any, Any], described: list[Any]) -> None:
+    for x in values:
+        number[x] = len(number)
+        described.append(x.type)
 
 
 def _attributes(op: Any) -> dict[str, Any]:

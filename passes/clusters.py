@@ -3,7 +3,7 @@
 from collections import defaultdict
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from functools import reduce
+from functools import cached_property, reduce
 from operator import or_
 from typing import Any
 
@@ -60,7 +60,7 @@ class Scope:
     b: Any
     local: dict[Value, Value]
     settle: Callable[[Graph], Graph]  # structures a closed graph
-    maker_of: dict[Value, Definition] = field(default_factory=dict)
+    order: Sequence[Definition]  # its ops
     record_of: dict[Definition, Any] = field(default_factory=dict)
     member_of: dict[Definition, Member] = field(default_factory=dict)
     cluster_of: dict[Member, Cluster] = field(default_factory=dict)
@@ -68,6 +68,11 @@ class Scope:
     used_of_calls: dict[Graph, set[int]] = field(default_factory=lambda: defaultdict(set))  # which results
     kept: dict[tuple[Member, int], Any] = field(default_factory=dict)  # of what sequences are made
     apart: set[Value] = field(default_factory=set)  # what is of one cluster only with what depends on it too
+
+    @cached_property
+    def maker_of(self) -> dict[Value, Definition]:
+        """The op that each result is of."""
+        return {y: op for op in self.order for y in op.results}
 
     def builder(self, prefix: str = "F") -> Any:
         """The builder of a closed graph of the view."""
@@ -86,12 +91,15 @@ class Scope:
         return [made[y] for y in outputs]
 
 
-def find_members(scope: Scope, order: Sequence[Definition], outputs: Sequence[Value]) -> None:
+def find_members(scope: Scope, outputs: Sequence[Value]) -> None:
     """Ops of one site are one member; then who reads which of its results."""
     sites: dict[Any, list[Member]] = defaultdict(list)
-    for op in order:
-        is_own = is_control(op) and not is_kept(scope.view, op)
-        record = control(scope.view, op) if is_own else _sum_of_sequences(scope, op)
+    for op in scope.order:
+        record = None
+        if is_control(op):
+            record = control(scope.view, op) if not is_kept(scope.view, op) else None
+        elif op.name == "stablehlo.add":
+            record = _sum_of_sequences(scope, op)
         if record is not None:
             alike = sites[_site(record)]
             member = next((m for m in alike if _agree(scope, m.record, record)), None)
@@ -106,10 +114,10 @@ def find_members(scope: Scope, order: Sequence[Definition], outputs: Sequence[Va
                 j = record.results[i] if isinstance(record, Loop) else i
                 if j >= 0:
                     scope.sequence[y] = member, j
-    for op in order:
-        for x in (*op.operands, *op.captures):
-            if x in scope.sequence:
-                member, j = scope.sequence[x]
+    for op in scope.order:
+        read = (*op.operands, *op.captures) if op.captures else op.operands
+        if not scope.sequence.keys().isdisjoint(read):
+            for member, j in (scope.sequence[x] for x in read if x in scope.sequence):
                 member.used[j].append(op)
     for y in outputs:
         if y in scope.sequence:
@@ -119,7 +127,7 @@ def find_members(scope: Scope, order: Sequence[Definition], outputs: Sequence[Va
 
 def _sum_of_sequences(scope: Scope, op: Definition) -> Loop | None:
     """A sum of two sequences of open length, as accumulated cotangents are, as the loop that adds their elements."""
-    if op.name != "stablehlo.add" or any(x not in scope.sequence for x in op.operands):
+    if any(x not in scope.sequence for x in op.operands):
         return None
     x, y = op.operands
     member, i = scope.sequence[x]
@@ -190,7 +198,7 @@ def _first_outputs(scope: Scope, graph: Graph, copied: bool) -> list[Value]:
     return scope.view.derived[key]  # type: ignore[no-any-return]
 
 
-def find_clusters(scope: Scope, order: Sequence[Definition]) -> None:
+def find_clusters(scope: Scope) -> None:
     """Members become part of the cluster whose results they read, if their other operands do not wait for it."""
     members = list(dict.fromkeys(scope.member_of.values()))
     if all(is_call(member.record) for member in members):  # each by itself
@@ -198,7 +206,7 @@ def find_clusters(scope: Scope, order: Sequence[Definition]) -> None:
         return
     waits: dict[Value, int] = {}
     clusters: list[Cluster] = []
-    for op in order:
+    for op in scope.order:
         read = (*op.operands, *op.captures)
         found = reduce(or_, [waits.get(x, 0) for x in read], 0)
         is_apart = bool(scope.apart) and not scope.apart.isdisjoint(read)
@@ -268,25 +276,25 @@ def _alike(leader: Any, record: Any) -> bool:
     return len(leader.graphs) == len(record.graphs)
 
 
-def in_order(scope: Scope, order: Sequence[Definition]) -> list[Any]:
+def in_order(scope: Scope) -> list[Any]:
     """The ops and clusters, each after what it reads."""
-    node_of = {op: scope.cluster_of[m] if (m := scope.member_of.get(op)) else op for op in order}
-    if len({id(cluster) for cluster in scope.cluster_of.values()}) == len(scope.member_of):
-        return list(node_of.values())  # each op is one by itself, and in order
-    maker_of, placed = scope.maker_of, dict[Any, None]()
+    cluster_of = {op: scope.cluster_of[member] for op, member in scope.member_of.items()}
+    placed: dict[Any, None] = {}
     begun: set[Any] = set()
-    for first in order:
-        stack: list[Any] = [node_of[first]]
+    for first in scope.order:
+        if first not in cluster_of:  # what it reads came before it
+            placed[first] = None
+            continue
+        stack: list[Any] = [cluster_of[first]]
         while stack:
             node = stack[-1]
             if node in placed:
                 stack.pop()
                 continue
             ops = (node,) if isinstance(node, Definition) else [op for m in node.members for op in m.ops]
-            makers = [maker_of.get(x) for op in ops for x in op.operands + op.captures]
-            before = [
-                n for op in makers if op in node_of and (n := node_of[op]) not in placed and n is not node
-            ]
+            makers = [scope.maker_of.get(x) for op in ops for x in op.operands + op.captures]
+            nodes = [cluster_of.get(op, op) for op in makers if op is not None]
+            before = [n for n in nodes if n not in placed and n is not node]
             if before and node not in begun:
                 begun.add(node)
                 stack += before

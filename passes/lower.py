@@ -9,7 +9,7 @@ nothing shrinks any more.
 """
 
 from collections.abc import Callable, Sequence
-from functools import cache, partial
+from functools import cache
 from itertools import cycle
 from typing import Any
 
@@ -19,7 +19,7 @@ from torch_mlir.passmanager import PassManager
 from tiduc.dialect.context import run_passes, stage
 from tiduc.dialect.dynamic import BROADCAST, say_expanding
 from tiduc.dialect.errors import RequestError
-from tiduc.dialect.graph import Graph, Value, operations
+from tiduc.dialect.graph import CARRIER, TARGET, Definition, Graph, Value, operations
 from tiduc.dialect.verify import MERGED
 from tiduc.dialect.view import View
 from tiduc.dialect.write import write_block
@@ -30,6 +30,8 @@ from tiduc.passes.simplify import simplify
 _MERGE_EQUAL = "cse"
 _FOLD = "canonicalize{region-simplify=disabled}"
 _STABLEHLO = "stablehlo-aggressive-simplification"
+_HELD = 16
+"""How many outputs one op holds while functions are simplified."""
 
 
 @stage
@@ -56,44 +58,50 @@ def lower(
     graphs = (
         [graph, *(other for other in view.graphs.values() if other.private)] if view is not None else [graph]
     )
+    definitions = [definition for each in graphs for definition in each.definitions]
+    names = {definition.name for definition in definitions}
+    special = [
+        definition for definition in definitions if definition.source is not None or not definition.operands
+    ]
     steps = [_native(_MERGE_EQUAL), simplify, _native(_FOLD)]
-    if not any(map(_is_misread, graphs)):
+    if not _is_misread(special):
         steps.insert(0, _native(_STABLEHLO))  # what it makes anew, the next one merges
-    bodies = [op.regions[0].blocks[0].operations for op in operations(module.body)]
-    _until_settled(bodies, [partial(step, module.operation) for step in steps])
+    for op in operations(module.body):
+        _until_settled(op, steps)
     _return_held(function, held)
-    if any(definition.name == BROADCAST for definition in graph.definitions):
+    if BROADCAST in names:
         say_expanding(function, list(graph.inputs.values()))
     for op in beside:
         op.clone(ir.InsertionPoint(module.body))
     if beside:
         run_passes(module.operation, "builtin.module(symbol-dce)")
-    if holds_calls(graphs):
+    if holds_calls(names, special):
         manual_regions(function)
     return module
 
 
 @cache  # to gather the patterns of all dialects anew takes a quarter of a millisecond
 def _native(name: str) -> Callable[[Any], None]:
-    """A native pass, over all functions of a module."""
-    manager = PassManager.parse(f"builtin.module(func.func({name}))")
+    """A native pass over a function."""
+    manager = PassManager.parse(f"func.func({name})")
     manager.enable_verifier(False)
     return manager.run  # type: ignore[no-any-return]
 
 
-def _until_settled(bodies: Sequence[Any], steps: Sequence[Callable[[], None]]) -> None:
-    """Repeats the steps, each of which settles by itself, until all have run since a function last got smaller."""
-    size, settled = sum(map(len, bodies)), 0
+def _until_settled(function: Any, steps: Sequence[Callable[[Any], None]]) -> None:
+    """Repeats the steps, each of which settles by itself, until all have run since the function last got smaller."""
+    body = function.regions[0].blocks[0].operations
+    size = settled = 0
     for step in cycle(steps):
-        step()
-        before, size = size, sum(map(len, bodies))
+        step(function)
+        before, size = size, len(body)
         settled = settled + 1 if size == before else 1
         if settled == len(steps):
             return
 
 
 def _to_function(graph: Graph, module: Any, writer: ControlWriter | None) -> tuple[Any, list[Any]]:
-    """The function, returning nothing yet, and one op an output that holds it.
+    """The function, returning nothing yet, and the ops at its end that hold its outputs, some each.
 
     MLIR's greedy driver looks at all operands of an op whenever one of them is replaced: were there a return of
     thousands of outputs, its time would be quadratic.
@@ -108,29 +116,31 @@ def _to_function(graph: Graph, module: Any, writer: ControlWriter | None) -> tup
     block = function.regions[0].blocks.append()
     local = _Local(graph)
     write_block(graph, block, local, masks=False, own=writer.create if writer is not None else None)
-    ip, name = ir.InsertionPoint(block), {"sym_name": ir.StringAttr.get("output")}
-    held = [ir.Operation.create("tidu.name", operands=[local[y]], attributes=name, ip=ip) for y in outputs]
-    ir.Operation.create("func.return", ip=ip)
-    return function, held
+    returned, ip = [local[y] for y in outputs], ir.InsertionPoint(block)
+    effect = {TARGET: ir.StringAttr.get("outputs"), "has_side_effect": ir.BoolAttr.get(True)}
+    held = [
+        ir.Operation.create(CARRIER, (), returned[i : i + _HELD], effect, ip=ip)
+        for i in range(0, len(returned), _HELD)
+    ]
+    return function, [*held, ir.Operation.create("func.return", ip=ip)]
 
 
 def _return_held(function: Any, held: list[Any]) -> None:
-    block = function.regions[0].blocks[0]
-    outputs = [op.operands[0] for op in held]
-    block.operations[len(block.operations) - 1].operation.erase()
-    ir.Operation.create("func.return", operands=outputs, ip=ir.InsertionPoint(block))
+    """The outputs returned, in place of held."""
+    outputs = [x for op in held for x in op.operands]
     for op in held:
         op.erase()
+    ir.Operation.create("func.return", operands=outputs, ip=ir.InsertionPoint(function.regions[0].blocks[0]))
 
 
-def _is_misread(graph: Graph) -> bool:
-    """Somewhere in the graph is an op that StableHLO's simplification takes for another.
+def _is_misread(definitions: Sequence[Definition]) -> bool:
+    """Among them, which have regions or no operands, is an op that StableHLO's simplification takes for another.
 
     A reduce over no dimensions, it takes for its operand, though the initial value is part of the result; of a
     quantized constant, it takes what is stored for the number itself. `test_lower.py` says when that is mended.
     """
     looked_at: set[int] = set()  # ops that rules emitted share the op that holds their regions
-    for definition in graph.definitions:
+    for definition in definitions:
         if definition.name == "stablehlo.constant":
             if definition.attributes["value"].type != definition.result.type:
                 return True

@@ -13,14 +13,14 @@ XLA's own spelling of shardings has calls at the ends of a body, which is a func
 of the body with others, and find them sharded both ways.
 """
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Collection, Iterable, Iterator
 from typing import Any
 
 from torch_mlir import ir
 
 from tiduc.dialect.context import context
 from tiduc.dialect.errors import Unsupported
-from tiduc.dialect.graph import Graph, captured, operations, replace_captured
+from tiduc.dialect.graph import Definition, captured, operations, replace_captured
 from tiduc.dialect.shardy import (
     CALL,
     CONSTRAINT,
@@ -57,13 +57,17 @@ def manual_regions(function: Any) -> None:
         op.erase()
 
 
-def holds_calls(graphs: Iterable[Graph]) -> bool:
-    """There may be such calls in some graphs; to look through the ops that are made of these takes longer."""
-    definitions = [definition for graph in graphs for definition in graph.definitions]
-    if any(definition.name == CALL for definition in definitions):
-        return True
-    holders = {id(d.source): d.source for d in definitions if d.source is not None}
-    return any(next(_calls(op), None) is not None for op in holders.values())
+def holds_calls(names: Collection[str], definitions: Iterable[Definition]) -> bool:
+    """There may be such calls among ops of these names, or in the regions of these.
+
+    To look through the ops that are made of them takes longer.
+    """
+    holders = {
+        id(definition.source): definition.source
+        for definition in definitions
+        if definition.source is not None
+    }
+    return CALL in names or any(next(_calls(op), None) is not None for op in holders.values())
 
 
 def _calls(op: Any) -> Iterator[Any]:

@@ -10,13 +10,14 @@ the other needs no stack and no slot. What is left between loops that run in opp
 computed again from checkpoints (`passes/stacks.py`, `passes/checkpoints.py`).
 """
 
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from typing import Any
 
 from torch_mlir import ir
 
 from tiduc.dialect.context import stage
 from tiduc.dialect.control import (
+    CALL,
     DERIVATIVES,
     KEPT,
     MEMORIES,
@@ -55,10 +56,12 @@ def structure(
     """
     if memory not in MEMORIES:
         raise RequestError(f"loop memory is one of {', '.join(MEMORIES)}, not {memory!r}")
-    if not any(is_control(op) for op in graph.definitions):
+    control = {op.name for op in graph.definitions if is_control(op)}
+    if not control:
         return graph
     b = opset.builder(View(ir.Module.create()), graph.name)
-    made = _rebuilt(view, graph, b, opset, memory, [graph.inputs[key] for key in apart])
+    apart_from = [graph.inputs[key] for key in apart]
+    made = _rebuilt(view, graph, b, opset, memory, apart_from, shares=control == {CALL})
     made.held += (view, graph)
     made.attributes = graph.attributes
     return made
@@ -83,36 +86,61 @@ def structured(view: View, graph: Graph, opset: OpSet, memory: str) -> Graph:
     return found
 
 
+class _Themselves(dict[Value, Value]):
+    """What stands for the values of a graph of which only calls become others: mostly the values themselves."""
+
+    def __missing__(self, x: Value) -> Value:
+        return x
+
+
 def _rebuilt(
-    view: View, graph: Graph, b: Any, opset: OpSet, memory: str, apart: Collection[Value] = ()
+    view: View,
+    graph: Graph,
+    b: Any,
+    opset: OpSet,
+    memory: str,
+    apart: Collection[Value] = (),
+    shares: bool = False,
 ) -> Graph:
-    local = {x: b.input(key, x.type) for key, x in graph.inputs.items()}
-    scope = Scope(view, opset, memory, b, local, lambda graph: structured(view, graph, opset, memory))
-    scope.apart.update(apart)
+    """The graph built anew; one that `shares` has the same values and ops, as far as they stay as they are."""
+    local: dict[Value, Value] = _Themselves()
+    if shares:
+        b.graph.inputs = dict(graph.inputs)
+    else:
+        local = {x: b.input(key, x.type) for key, x in graph.inputs.items()}
     outputs = [y for y in graph.outputs if y is not None]
     order = live(graph.definitions, outputs)  # a merged op reads others than the first maker of its results
-    scope.maker_of = {y: op for op in order for y in op.results}
-    find_members(scope, order, outputs)
-    find_clusters(scope, order)
+    scope = Scope(view, opset, memory, b, local, lambda graph: structured(view, graph, opset, memory), order)
+    scope.apart.update(apart)
+    find_members(scope, outputs)
+    find_clusters(scope)
     for member in filter(lambda member: is_call(member.record), scope.cluster_of):
         scope.used_of_calls[member.record.graphs[0]].update(member.used)
-    nodes = in_order(scope, order)
+    nodes = in_order(scope)
     plan(scope, [node for node in nodes if isinstance(node, Cluster)])
     for node in nodes:
-        if isinstance(node, Definition):
-            b.location = node.location
-            operands = tuple([local[x] for x in node.operands])
-            captures = tuple([local[x] for x in node.captures]) if node.captures else ()
-            if is_control(node):  # the call of a function that is kept
-                (called,) = branches(view, node).graphs
-                results = emit_call(b, structured(view, called, opset, memory), operands)
-            else:
-                results = b.copy(node, operands, captures)
-            local.update(zip(node.results, results, strict=True))
-        else:
+        if isinstance(node, Cluster):
             b.location = node.members[0].ops[0].location
             (emit_loops if isinstance(node.leader, Loop) else _emit_branches)(scope, node)
+        elif is_control(node):  # the call of a function that is kept
+            b.location = node.location
+            (called,) = branches(view, node).graphs
+            results = emit_call(
+                b, structured(view, called, opset, memory), tuple([local[x] for x in node.operands])
+            )
+            local.update(zip(node.results, results, strict=True))
+        elif not shares:
+            local.update(zip(node.results, b.copy(node, *_read(node, local)), strict=True))
+        elif node.captures or not local.keys().isdisjoint(node.operands):
+            b.graph.definitions.append(node.reading(*_read(node, local)))
+        else:
+            b.graph.definitions.append(node)
     return b.finish([local[y] for y in outputs])  # type: ignore[no-any-return]
+
+
+def _read(op: Definition, local: Mapping[Value, Value]) -> tuple[tuple[Value, ...], tuple[Value, ...]]:
+    """What stands for the operands and captures of an op."""
+    return tuple([local[x] for x in op.operands]), tuple([local[x] for x in op.captures])
 
 
 # ---- branches and calls --------------------------------------------------------------------------------------
