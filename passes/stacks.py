@@ -99,6 +99,9 @@ def emit_loops(scope: Scope, cluster: Cluster) -> None:
 
     _give_invariants(scope, cluster)
     count = length(cluster)
+    if cluster.leader.cond is None and count is not None and count >= 2**31:
+        message = f"a loop of {count} iterations is run backwards, which are counted in 32 bits"
+        raise Unsupported(message, cluster.members[0].ops[0].location)
     if cluster.counter is not None:
         cluster.count = cluster.counter.count
     try:

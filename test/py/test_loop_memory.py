@@ -332,6 +332,17 @@ def test_bounds_that_are_none(bound: str) -> None:
         _ = tiduc.load(said(f"tidu.max_trip_count = {bound}")).grad().text
 
 
+def test_iterations_that_cannot_be_counted() -> None:
+    """Numbers of iterations have 32 bits; forwards, nobody asks for them."""
+    text = said("").replace("i32", "i64").replace("%1 = stablehlo.compare LT, %i, %n", "LIMIT %i, %m")
+    limit = "%m = stablehlo.constant dense<3000000000> : tensor<i64>\n    %1 = stablehlo.compare LT,"
+    program = tiduc.load(text.replace("LIMIT", limit))
+    assert program.jvp().text.count("stablehlo.while") == 1
+    for memory in MEMORIES:
+        with pytest.raises(tiduc.Unsupported, match=r"-:\d+:\d+: error: a loop of 3000000000 iterations"):
+            _ = replace(program.grad(), loop_memory=memory).text
+
+
 def test_effects_are_not_repeated() -> None:
     """A call that has side effects may give something else each time: its loop is run once, or refused."""
     call = "%k = stablehlo.custom_call @host(%i) {has_side_effect = true} : (tensor<i32>) -> tensor<i32>"
