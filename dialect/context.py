@@ -18,6 +18,7 @@ from tiduc.dialect.foreign import foreign
 from tiduc.dialect.tidu import Tidu
 
 _BYTECODE = b"ML\xefR"
+_ALLOW = "If this is intended, please use -allow-unregistered-dialect with the MLIR tool used"
 _UNKNOWN_TYPE = re.compile(r'`!"?([^."]+)')
 _ARTIFACT = b"StableHLO_v"  # follows, after a byte, in a portable artifact
 
@@ -100,7 +101,9 @@ def diagnosed(error: Any, file: str | None = None) -> TiducError:
     if not error.error_diagnostics:
         return ParseError(str(error), file)
     first = error.error_diagnostics[0]
-    message = "\n".join([first.message, *(f"note: {note.message}" for note in first.notes)])
+    # MLIR names an option of its own tools.
+    message = first.message.replace(_ALLOW, "If it has rules, name the module that has them: --rules MODULE")
+    message = "\n".join([message, *(f"note: {note.message}" for note in first.notes)])
     place = describe(first.location)
     if file is not None and place.startswith("-:"):
         place = file + place[1:]

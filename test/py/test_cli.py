@@ -149,6 +149,30 @@ def test_a_pipe_is_read_once(command, file):
 
 
 @pytest.mark.parametrize(
+    ("name", "words"),
+    [
+        ("gard", "Did you mean grad?"),
+        ("jpv", "Did you mean vjp or jvp?"),
+        ("q", "No such command 'q'."),
+        ("--q", "--q"),
+    ],
+)
+def test_misspelt_commands(name, words, capfd):
+    assert run([name]) == 2
+    assert words in capfd.readouterr().err
+
+
+def test_unknown_dialects_are_said_to_need_rules(tmp_path, capfd):
+    path = tmp_path / "f.mlir"
+    path.write_text('func.func @main(%x: tensor<f32>) { "mine.op"(%x) : (tensor<f32>) -> () return }')
+    assert run(["jvp", str(path)]) == 1
+    assert (
+        "unregistered dialect. If it has rules, name the module that has them: --rules"
+        in capfd.readouterr().err
+    )
+
+
+@pytest.mark.parametrize(
     ("arguments", "words"), [(["--seed=-1"], "-1 is not in the range"), (["--input=1"], "one too many")]
 )
 def test_wrong_options_of_run(arguments, words, file, capfd):

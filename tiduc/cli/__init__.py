@@ -2,6 +2,7 @@
 
 import signal
 from collections.abc import Callable
+from difflib import get_close_matches
 from functools import partial
 from importlib import import_module
 from typing import NoReturn
@@ -79,6 +80,14 @@ class _Commands(click.Group):
                 command.epilog = epilog(cmd_name)
                 return command
         return None
+
+    def resolve_command(
+        self, ctx: click.Context, args: list[str]
+    ) -> tuple[str | None, click.Command | None, list[str]]:
+        names = self.list_commands(ctx)
+        if args[0] not in names and (close := get_close_matches(args[0], names)):
+            ctx.fail(f"No such command '{args[0]}'. Did you mean {' or '.join(close)}?")
+        return super().resolve_command(ctx, args)
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         for title, section in COMMANDS.items():

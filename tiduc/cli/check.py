@@ -92,10 +92,11 @@ def _check(
     if not wrong and is_quiet():
         return 0
     against = f" with {_source(expected, str(expect))} and" if expected is not None else " with"
+    count = f"{len(comparisons)} comparison{'s' * (len(comparisons) != 1)}"
     if wrong:
-        write(f"{file}: {len(wrong)} of {len(comparisons)} comparisons disagree\n")
+        write(f"{file}: {len(wrong)} of {count} disagree\n")
         return 1
-    write(f"{file}: the derivatives agree{against} finite differences, in {len(comparisons)} comparisons\n")
+    write(f"{file}: the derivatives agree{against} finite differences, in {count}\n")
     return 0
 
 
