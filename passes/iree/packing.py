@@ -16,7 +16,7 @@ from torch_mlir import ir
 
 from tiduc.dialect.graph import captured, operations
 from tiduc.dialect.types import element, shape, with_shape
-from tiduc.passes.iree.emitter import Emitter, within
+from tiduc.passes.iree.emitter import Emitter, is_boolean, within
 
 _UPDATE, _SLICE = "stablehlo.dynamic_update_slice", "stablehlo.dynamic_slice"
 
@@ -84,15 +84,20 @@ def read_packed(loop: Any) -> None:
 
 
 def _groups(loop: Any) -> list[list[int]]:
-    """The stacks of a loop by type, where there are several."""
+    """The stacks of a loop by type, where there are several; none of predicates or complex numbers."""
     found = defaultdict(list)
     for i, x in enumerate(loop.operands):
-        if shape(x) and element(x).width > 1 and _updates(loop, i):
+        if (
+            shape(x)
+            and isinstance(element(x), (ir.FloatType, ir.IntegerType))
+            and not is_boolean(x)
+            and updates(loop, i)
+        ):
             found[x.type].append(i)
     return [group for group in found.values() if len(group) > 1]
 
 
-def _updates(loop: Any, i: int) -> list[Any]:
+def updates(loop: Any, i: int) -> list[Any]:
     """The updates, one of the other, that make a new carry of the old one; none where that is read otherwise."""
     condition, body = (region.blocks[0] for region in loop.regions)
     found: list[Any] = []
@@ -114,7 +119,7 @@ def _updates(loop: Any, i: int) -> list[Any]:
 def _filling(loop: Any, block: Any, others: Sequence[int], groups: Sequence[Sequence[int]]) -> Any:
     """What fills a region with the ops of a block of the loop, for the carries of the packed one."""
     places = {
-        y: (g, n) for g, group in enumerate(groups) for n, i in enumerate(group) for y in _updates(loop, i)
+        y: (g, n) for g, group in enumerate(groups) for n, i in enumerate(group) for y in updates(loop, i)
     }
 
     def fill(b: Emitter, *carries: Any) -> list[Any]:
@@ -141,16 +146,18 @@ def _filling(loop: Any, block: Any, others: Sequence[int], groups: Sequence[Sequ
 def _side_by_side(b: Emitter, xs: Sequence[Any]) -> Any:
     """Arrays of one type as one, along a new dimension."""
     type_ = with_shape(xs[0].type, [len(xs), *shape(xs[0])])
-    values = {x.owner.attributes["value"] if _is_constant(x) else None for x in xs}
-    (value,) = values if len(values) == 1 else (None,)
-    if value is not None and ir.DenseElementsAttr(value).is_splat:
-        same = ir.DenseElementsAttr(value).get_splat_value()
+    same = splat(xs[0])
+    if same is not None and all(splat(x) == same for x in xs):
         return b.emit("stablehlo.constant", (), type_, {"value": ir.DenseElementsAttr.get_splat(type_, same)})
     return b.concatenate([b.reshape(x, [1, *shape(x)]) for x in xs], 0)
 
 
-def _is_constant(x: Any) -> bool:
-    return not isinstance(x.owner, ir.Block) and x.owner.name == "stablehlo.constant"
+def splat(x: Any) -> Any | None:
+    """The attribute of the number that x is a constant of everywhere; None where it is none."""
+    if isinstance(x.owner, ir.Block) or x.owner.name != "stablehlo.constant":
+        return None
+    value = x.owner.attributes["value"]
+    return ir.DenseElementsAttr(value).get_splat_value() if getattr(value, "is_splat", False) else None
 
 
 def _part(b: Emitter, x: Any, n: int) -> Any:
