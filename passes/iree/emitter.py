@@ -9,7 +9,7 @@ from torch_mlir import ir
 
 from tiduc.dialect.bodies import Body, Fill
 from tiduc.dialect.graph import operations
-from tiduc.dialect.types import element, is_open, shape, with_element, with_shape
+from tiduc.dialect.types import element, is_open, with_element, with_shape
 
 Pattern = Callable[["Emitter", Any], Sequence[Any] | None]
 
@@ -117,16 +117,6 @@ class Emitter(Body):
             lambda b, i, *_: b.compare(i, b.constant(count, i32), "LT"),
             lambda b, i, *xs: [b.add(i, b.constant(1, i32)), *body(b, i, *xs)],
         )[1:]
-
-    def reduce_all(
-        self, xs: Sequence[Any], inits: Sequence[Any], dimensions: Any, fill: Fill
-    ) -> tuple[Any, ...]:
-        """Several arrays reduced together; `fill` makes the body."""
-        kept = [n for i, n in enumerate(shape(xs[0])) if i not in list(dimensions)]
-        types = [with_shape(x.type, kept) for x in xs]
-        return self.emit_all(
-            "stablehlo.reduce", [*xs, *inits], types, {"dimensions": _i64s(dimensions)}, [fill]
-        )
 
     def bitcast(self, x: Any, element_type: Any) -> Any:
         """The same bits as elements of another type of the same width."""
