@@ -114,7 +114,10 @@ PASSES: dict[str, Pass] = {
             "tidu-legalize-for-iree",
             "Rewrites what IREE rejects or gets wrong in functions of StableHLO, and refuses what cannot be helped.",
             legalize_for_iree,
-            (Option("cpu", "bool", "the target is a CPU; true by default"),),
+            (
+                Option("cpu", "bool", "the target is a CPU; true by default"),
+                Option("spirv", "bool", "the target's code is SPIR-V; false by default"),
+            ),
         ),
         Pass(
             "tidu-convolutions-to-products",

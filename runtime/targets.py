@@ -12,6 +12,7 @@ class Target:
 
     `device` is empty where nothing on this kind of machine runs the result.  `lacks` has the element types
     that no arithmetic takes, each with the variants where it does; `remark` is what else does not work.
+    With `spirv`, code is SPIR-V, whose functions are less exact, and of f32 and f16 alone.
 
     `variants` may follow the colon, as in `cuda:sm_86`: those known to compile, since IREE's compiler crashes on
     names that it does not know.  `variant` are the flags that one goes into.
@@ -27,6 +28,7 @@ class Target:
     linker: str = ""  # "system": shared libraries, by the linker in IREE's own package
     lacks: dict[str, tuple[str, ...]] = field(default_factory=dict)
     remark: str = ""
+    spirv: bool = False
 
 
 # Without this, IREE makes f32 of every f64, the signature's included, and says nothing.
@@ -177,6 +179,7 @@ TARGETS: dict[str, Target] = {
             ("--iree-hal-target-device=metal", "--iree-metal-compile-to-metallib=false", _KEEP_F64),
             "metal" if platform.system() == "Darwin" else "",
             lacks=dict.fromkeys(("f64", "complex<f64>"), ()),
+            spirv=True,
         ),
         Target(
             "vmvx",
@@ -201,6 +204,7 @@ TARGETS: dict[str, Target] = {
             ),
             lacks=dict.fromkeys(("f64", "complex<f64>"), _VULKAN_OF_F64),
             remark="sine, exponential and the like of f64",
+            spirv=True,
         ),
     )
 }

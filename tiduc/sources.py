@@ -35,7 +35,7 @@ def source_of(program: "Program", target: str) -> Source:
     if cpu:
         convolutions_to_products(module)
         barriers_at_reductions(module)
-    legalize_for_iree(module, cpu)
+    legalize_for_iree(module, cpu, chosen.spirv)
     name = f"@{program.name}"
     if not cpu:
         return Source(_described(program, module), target, name)

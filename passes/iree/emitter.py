@@ -21,13 +21,18 @@ CPU_ONLY: set[Pattern] = set()
 """Patterns about IREE's code for CPUs, some of which want f64 and the C library."""
 
 
-def legalize(*names: str, cpu: bool = False) -> Callable[[Pattern], Pattern]:
-    """Registers a pattern for ops of these names, on all targets or, with `cpu`, on CPUs."""
+ON_SPIRV: dict[str, Pattern] = {}
+"""What is tried before `PATTERNS` where code is SPIR-V."""
+
+
+def legalize(*names: str, cpu: bool = False, spirv: bool = False) -> Callable[[Pattern], Pattern]:
+    """Registers a pattern for ops of these names, on all targets or, with `cpu`, on CPUs; with `spirv`, there alone."""
+    patterns = ON_SPIRV if spirv else PATTERNS
 
     def register(pattern: Pattern) -> Pattern:
         for name in names:
-            assert name not in PATTERNS, name
-            PATTERNS[name] = pattern
+            assert name not in patterns, name
+            patterns[name] = pattern
         if cpu:
             CPU_ONLY.add(pattern)
         return pattern

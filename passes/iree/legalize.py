@@ -5,7 +5,7 @@ from typing import Any
 from torch_mlir import ir
 
 from tiduc.dialect.context import run_passes, stage
-from tiduc.passes.iree.emitter import CPU_ONLY, PATTERNS, Emitter, within
+from tiduc.passes.iree.emitter import CPU_ONLY, ON_SPIRV, PATTERNS, Emitter, Pattern, within
 from tiduc.passes.iree.iterations import simplify_loops
 from tiduc.passes.iree.refused import check
 
@@ -18,10 +18,10 @@ _NATIVE = (
 
 
 @stage
-def legalize_for_iree(module: Any, cpu: bool = True) -> None:
+def legalize_for_iree(module: Any, cpu: bool = True, spirv: bool = False) -> None:
     """Rewrites a module of StableHLO, in place, so that IREE computes it right; `Unsupported` where it cannot.
 
-    Without `cpu` the patterns that are for CPUs stay out.
+    Without `cpu` the patterns that are for CPUs stay out; with `spirv` there are those for Vulkan and Metal.
     """
     check(module, cpu)
     run_passes(module.operation, _NATIVE)
@@ -29,11 +29,11 @@ def legalize_for_iree(module: Any, cpu: bool = True) -> None:
     waiting = within(module.operation)[::-1]
     while waiting:
         op = waiting.pop()
-        pattern = PATTERNS.get(op.name)
-        if pattern is None or not cpu and pattern in CPU_ONLY:
+        patterns = _patterns(op.name, cpu, spirv)
+        if not patterns:
             continue
         name, b = op.name, Emitter(ir.InsertionPoint(op), op.location, cpu)
-        results = pattern(b, op)
+        results = next((found for pattern in patterns if (found := pattern(b, op)) is not None), None)
         # What a pattern emits under its own op's name is what it wants; anything else may need another one.
         emitted = [inner for made in b.emitted if made is not None for inner in within(made)]
         waiting += [inner for inner in dict.fromkeys(emitted) if inner.name != name][::-1]
@@ -45,3 +45,11 @@ def legalize_for_iree(module: Any, cpu: bool = True) -> None:
                 old.replace_all_uses_with(new)
             op.erase()
     module.operation.verify()
+
+
+def _patterns(name: str, cpu: bool, spirv: bool) -> list[Pattern]:
+    """Those for ops of a name, in the order in which they are tried."""
+    found = [ON_SPIRV[name]] if spirv and name in ON_SPIRV else []
+    if name in PATTERNS and (cpu or PATTERNS[name] not in CPU_ONLY):
+        found.append(PATTERNS[name])
+    return found

@@ -45,7 +45,7 @@ from tiduc.passes.iree.loops import loops_to_kernels
 from tiduc.runtime.compile import Source, compile_module, compile_source
 from tiduc.runtime.process import Limits
 from tiduc.runtime.run import Executable
-from tiduc.runtime.targets import KERNELS
+from tiduc.runtime.targets import KERNELS, find_target
 
 CATEGORIES = ("ok", "compiled", "refused", "rejected", "flushed", "wrong", "crash", "hang", "n/a")
 SECONDS = 90  # a file
@@ -115,7 +115,7 @@ def _legalized(module: Any, target: str) -> Source | None:
     cpu = target.startswith("cpu")
     if cpu:
         convolutions_to_products(module.operation)
-    legalize_for_iree(module, cpu)
+    legalize_for_iree(module, cpu, find_target(target).spirv)
     if target != "cpu":
         return None
     kernels = module.operation.clone().operation
