@@ -179,6 +179,8 @@ def _attribute(x: NDArray[Any]) -> Any:
     x = np.array(x, order="C")
     if x.dtype == np.bool_:
         boolean = ir.RankedTensorType.get(x.shape, ir.IntegerType.get_signless(1))
+        if not x.size:  # a list of nothing is refused
+            return ir.DenseElementsAttr.get(np.zeros(0, np.uint8), type=boolean)
         return ir.DenseElementsAttr.get([ir.BoolAttr.get(bool(v)) for v in x.reshape(-1)], boolean)
     signless = {"i": ir.IntegerType.get_signless, "u": ir.IntegerType.get_unsigned}.get(x.dtype.kind)
     if signless is not None:

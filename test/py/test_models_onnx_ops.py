@@ -22,6 +22,9 @@ def i64(*values: int) -> Any:
     return np.array(values, np.int64)
 
 
+NONE = np.zeros(0, np.float32)
+"""Of Resize, what is not given."""
+CEIL = {"kernel_shape": [3, 3], "strides": [2, 3], "pads": [1, 0, 1, 0], "ceil_mode": 1}
 X, IMAGE = draw(2, 3, 4), draw(1, 4, 6, 6)
 
 CASES: dict[str, tuple[list[Any], dict[str, Any]]] = {
@@ -59,13 +62,39 @@ CASES: dict[str, tuple[list[Any], dict[str, Any]]] = {
     "Tile": ([X, i64(1, 2, 1)], {}),
     "Transpose": ([X], {"perm": [2, 0, 1]}),
     "Where": ([X > 0, X, draw(1)], {}),
+    **{
+        f"AveragePool {name}": ([draw(1, 2, 5, 8)], {**CEIL, **more})
+        for name, more in {"ceil_mode": {}, "ceil_mode, padded": {"count_include_pad": 1}}.items()
+    },
+    "MaxPool ceil_mode": ([draw(1, 2, 5, 8)], CEIL),
+    "LpNormalization": ([X], {"axis": 0, "p": 2}),
+    "Mod": ([draw(40), np.float32(-0.7)], {"fmod": 0}),
+    "OneHot": ([np.array([[1, -1], [2, 5]]), np.int64(4), np.array([0.5, 3], np.float32)], {"axis": 0}),
+    "Swish": ([X], {"alpha": 0.5}),
+    "SoftmaxCrossEntropyLoss": ([draw(3, 5), i64(0, 4, 2), np.abs(draw(5))], {"reduction": "mean"}),
+    "RMSNormalization": ([X, draw(4)], {"axis": -1}),
+    **{f"Pad {mode}": ([X, i64(0, 1, 2, 0, 0, 1)], {"mode": mode}) for mode in ("reflect", "edge", "wrap")},
+    **{
+        f"Resize {mode} {place}": (
+            [IMAGE, NONE, np.array([1, 1, 1.5, 0.7], np.float32)],
+            {"mode": mode, "coordinate_transformation_mode": place},
+        )
+        for mode in ("nearest", "linear", "cubic")
+        for place in ("half_pixel", "align_corners", "asymmetric")
+    },
+    "Resize to sizes": ([IMAGE, NONE, NONE, i64(12, 3)], {"mode": "linear", "antialias": 1, "axes": [2, 3]}),
 }
+
+
+NEW = ("Mod", "RMSNormalization", "Swish")
+"""Of ONNX's newest operators."""
 
 
 @pytest.mark.parametrize("op", CASES)
 def test_op(op: str) -> None:
     operands, attributes = CASES[op]
-    names = [f"x{i}" for i in range(len(operands))]
+    op, version = op.partition(" ")[0], 24 if op in NEW else 20
+    names = [f"x{i}" if x is not NONE else "" for i, x in enumerate(operands)]
     first = operands[0]
     proto = helper.make_model(
         helper.make_graph(
@@ -76,9 +105,10 @@ def test_op(op: str) -> None:
             [
                 numpy_helper.from_array(np.asarray(x), name)
                 for name, x in zip(names[1:], operands[1:], strict=True)
+                if name
             ],
         ),
-        opset_imports=[helper.make_opsetid("", 20)],
+        opset_imports=[helper.make_opsetid("", version)],
     )
     (expected,) = ReferenceEvaluator(proto).run(None, {"x0": first})
     proto = onnx.shape_inference.infer_shapes(proto, data_prop=True)  # which gives the output a shape

@@ -108,6 +108,79 @@ def test_derivatives_at_kinks_are_pytorchs() -> None:
     against_autograd(Kinks(), torch.tensor([-1.0, -1.0, 0.0, 0.0, 1.0, 1.0, 6.0, 7.0, -0.5, 0.5]))
 
 
+class Stopping(nn.Module):  # type: ignore[misc,name-defined]
+    """Every way to stop a gradient: `detach`, in place too, a block, and a row that an embedding pads with."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.rows = nn.Embedding(5, 3, padding_idx=1)
+
+    def forward(self, x: Any) -> Any:
+        rounded = x + (x.round() - x).detach()
+        with torch.no_grad():
+            mean, count = x.mean(0), (x > 0).sum()
+        scaled = x * 3
+        scaled.detach_()
+        return rounded * (x - mean) + scaled * x * count + self.rows(torch.tensor([[0, 1], [1, 4]])).sum(0)
+
+
+def test_gradients_that_stop() -> None:
+    against_autograd(Stopping(), torch.randn(2, 3))
+
+
+class Twice(torch.autograd.Function):  # type: ignore[misc,name-defined]
+    @staticmethod
+    def forward(ctx: Any, x: Any) -> Any:
+        return x.round()
+
+    @staticmethod
+    def backward(ctx: Any, ct: Any) -> Any:
+        return 2 * ct
+
+
+class Calling(nn.Module):  # type: ignore[misc,name-defined]
+    def forward(self, x: Any) -> Any:
+        return Twice.apply(x)
+
+
+def test_functions_with_their_own_derivative_are_refused() -> None:
+    with pytest.raises(tiduc.Unsupported, match="Twice is a torch.autograd.Function"):
+        tiduc.from_torch(Calling(), (torch.ones(2),))
+    assert Twice.apply(torch.ones(2)).tolist() == [1, 1]
+    exported = torch.export.export(Calling(), (torch.ones(2),))
+    assert tiduc.from_torch(exported).compile()(np.ones(2, np.float32))[0].tolist() == [1, 1]
+    with pytest.raises(tiduc.Unsupported, match="scale_grad_by_freq"):
+        tiduc.from_torch(nn.Embedding(5, 3, scale_grad_by_freq=True), (torch.tensor([1, 1]),))
+
+
+class Pools(nn.Module):  # type: ignore[misc,name-defined]
+    """Windows that reach beyond the padding."""
+
+    def forward(self, x: Any) -> Any:
+        largest = nn.functional.max_pool2d(x, 3, 2, 1, ceil_mode=True)
+        mean = nn.functional.avg_pool2d(x, 3, 2, 1, ceil_mode=True)
+        inside = nn.functional.avg_pool2d(x, 3, 2, 1, ceil_mode=True, count_include_pad=False)
+        return largest + 2 * mean + 3 * inside
+
+
+def test_pooling_of_rounded_up_sizes() -> None:
+    against_autograd(Pools(), torch.randn(1, 2, 6, 8))
+    with pytest.raises(tiduc.Unsupported, match="returns indices"):
+        tiduc.from_torch(nn.MaxPool2d(2, ceil_mode=True, return_indices=True), (torch.randn(1, 1, 5, 5),))
+
+
+class Wrapping(nn.Module):  # type: ignore[misc,name-defined]
+    """Remainders have the sign of the divisor; circular padding copies into an array that holds nothing yet."""
+
+    def forward(self, x: Any) -> Any:
+        whole = torch.remainder((4 * x).to(torch.int32), 3)
+        return torch.remainder(x, 0.3) * whole + nn.functional.pad(x, (1, 1), mode="circular")[..., 1:-1]
+
+
+def test_remainders_and_circular_padding() -> None:
+    against_autograd(Wrapping(), torch.randn(1, 2, 5))
+
+
 def test_three_lines() -> None:
     net, x, ct = Cnn().eval(), torch.randn(2, 2, 4, 4), torch.randn(2, 3)
     vjp = tiduc.from_torch(net, (x,)).vjp().compile()

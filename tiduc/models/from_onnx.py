@@ -1,6 +1,6 @@
 """ONNX files as programs, by torch-mlir's importer.
 
-    model.onnx --onnx--> shapes inferred, weights as inputs --torch-mlir--> torch dialect --> StableHLO
+    model.onnx --onnx--> shapes inferred, weights as inputs, nodes rewritten --torch-mlir--> torch dialect --> StableHLO
 
 Initializers of floats are inputs already while torch-mlir works, so that none is copied or printed. Integers, which
 are mostly shapes and axes, and floats that an op wants as constants (`_STATIC`) stay where they are.
@@ -17,6 +17,8 @@ from torch_mlir import ir
 from tiduc.dialect.errors import ParseError, RequestError, TiducError, Unsupported
 from tiduc.models.assemble import assemble
 from tiduc.models.model import Model
+from tiduc.models.onnx_functions import expand
+from tiduc.models.onnx_rewrites import rewrite
 from tiduc.models.torch_dialect import lower_torch
 from tiduc.runtime.arrays import Array
 
@@ -27,7 +29,7 @@ _STATIC = {
     "DequantizeLinear": (1, 2),
     "Dropout": (1,),
     "NonMaxSuppression": (3, 4),
-    "OneHot": (2,),
+    "OneHot": (1, 2),
     "Pad": (2,),
     "QLinearConv": (1, 2, 4, 5, 6, 7),
     "QLinearMatMul": (1, 2, 4, 5, 6, 7),
@@ -38,8 +40,18 @@ _STATIC = {
 }
 """Operands, by position, that torch-mlir reads while it lowers the op."""
 
-_EXPANDED = ("MeanVarianceNormalization", "Softsign")
-"""Ops of which torch-mlir takes the definition that ONNX has, in other ops."""
+_EXPANDED = (
+    "AffineGrid",
+    "Attention",
+    "MeanVarianceNormalization",
+    "NegativeLogLikelihoodLoss",
+    "RMSNormalization",
+    "RotaryEmbedding",
+    "SoftmaxCrossEntropyLoss",
+    "Softsign",
+    "SwiGLU",
+)
+"""Operators that are taken by the definition that ONNX has, in others."""
 
 
 def from_onnx(model: Any, *, lift_constants: bool = False, sizes: Mapping[str, int] | None = None) -> Model:
@@ -56,11 +68,12 @@ def from_onnx(model: Any, *, lift_constants: bool = False, sizes: Mapping[str, i
     weights = _weights_to_inputs(onnx, proto.graph, folder)
     with _reading(proto.graph.name):
         onnx.external_data_helper.load_external_data_for_model(proto, folder)
-    try:
-        proto = onnx.shape_inference.infer_shapes(proto, check_type=True, data_prop=True)
-    except Exception as error:  # the package's own
-        raise ParseError(f"the shapes of the ONNX model disagree: {_line(error)}") from error
-    lowered = lower_torch(_imported(proto), _FIRST)
+    proto = _with_shapes(onnx, proto)
+    while expand(onnx, proto, _EXPANDED):  # of functions that are in turn of such
+        proto = _with_shapes(onnx, proto)
+    rewrite(onnx, proto)
+    proto = _with_shapes(onnx, proto)
+    lowered = lower_torch(_imported(proto), _FIRST, {})
     inputs = [*weights, *_own_inputs(proto.graph, weights)]
     return assemble(lowered, inputs, [each.name for each in proto.graph.output], weights, lift_constants)
 
@@ -74,6 +87,13 @@ def _onnx() -> Any:
     except ImportError:
         raise TiducError("models of ONNX need its package: pip install 'tiduc[onnx]'") from None
     return onnx
+
+
+def _with_shapes(onnx: Any, proto: Any) -> Any:
+    try:
+        return onnx.shape_inference.infer_shapes(proto, check_type=True, data_prop=True)
+    except Exception as error:  # the package's own
+        raise ParseError(f"the shapes of the ONNX model disagree: {_line(error)}") from error
 
 
 def _read(onnx: Any, path: Path) -> tuple[Any, str]:
@@ -179,8 +199,7 @@ def _imported(proto: Any) -> Any:
 
     context = ir.Context()
     dialect.register_dialect(context)
-    config = onnx_importer.Config(function_expansion_allowlists_by_domain={"": set(_EXPANDED)})
-    info = onnx_importer.ModelInfo(proto, config=config)
+    info = onnx_importer.ModelInfo(proto, config=onnx_importer.Config())
     module = info.create_module(context=context)
     try:
         onnx_importer.NodeImporter.define_function(info.main_graph, module.operation).import_all()

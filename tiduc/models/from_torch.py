@@ -20,6 +20,8 @@ from tiduc.dialect.errors import TiducError, Unsupported
 from tiduc.models.assemble import assemble
 from tiduc.models.kinks import kinks
 from tiduc.models.model import Model
+from tiduc.models.pooling import pooling
+from tiduc.models.stops import STOPS, mark_stops, stops, without_own_derivatives
 from tiduc.models.torch_dialect import lower_torch
 from tiduc.runtime.arrays import Array
 
@@ -46,12 +48,13 @@ def from_torch(
     """
     torch = _torch()
     exported = _exported(torch, module, example_inputs, example_keywords, dynamic_shapes)
+    mark_stops(torch, exported)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # about names of PyTorch's own
         exported = exported.run_decompositions(_decompositions(torch))
     inputs, weights = _inputs(exported)
     outputs = _outputs(exported)
-    lowered = lower_torch(_imported(exported), _FIRST)
+    lowered = lower_torch(_imported(exported), _FIRST, STOPS)
     arrays = {name: _array(torch, tensor) for name, tensor in weights.items()}
     return assemble(lowered, inputs, outputs, arrays, lift_constants)
 
@@ -80,9 +83,12 @@ def _exported(torch: Any, module: Any, inputs: Sequence[Any], keywords: Any, dyn
     if not isinstance(module, torch.nn.Module):
         raise TiducError(f"expects a torch.nn.Module or an ExportedProgram, has {type(module).__name__}")
     try:
-        return torch.export.export(
-            module, tuple(inputs), dict(keywords or {}), dynamic_shapes=dynamic_shapes, strict=False
-        )
+        with without_own_derivatives(torch):
+            return torch.export.export(
+                module, tuple(inputs), dict(keywords or {}), dynamic_shapes=dynamic_shapes, strict=False
+            )
+    except Unsupported:
+        raise
     except Exception as error:
         raise TiducError(f"PyTorch cannot export the module: {_line(error)}") from error
 
@@ -94,7 +100,8 @@ def _decompositions(torch: Any) -> dict[Any, Callable[..., Any]]:
 
     aten = torch.ops.aten
     nearest = [aten.upsample_nearest1d.vec, aten.upsample_nearest2d.vec, aten.upsample_nearest3d.vec]
-    return {**get_decomposition_table(), **get_decompositions(nearest), **kinks(torch)}
+    made = {**kinks(torch), **stops(torch), **pooling(torch), aten.empty.memory_format: torch.zeros}
+    return {**get_decomposition_table(), **get_decompositions(nearest), **made}
 
 
 def _inputs(exported: Any) -> tuple[list[str], dict[str, Any]]:

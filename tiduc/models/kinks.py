@@ -23,6 +23,10 @@ def kinks(torch: Any) -> dict[Any, Callable[..., Any]]:
         below = where(x > 0, 0, x)  # where exp(x) overflows, no derivative of it is taken
         return where(x > 0, x * scale, torch.expm1(below * input_scale) * (alpha * scale))
 
+    def remainder(x: Any, y: Any) -> Any:
+        rest = torch.fmod(x, y if isinstance(y, torch.Tensor) else torch.full_like(x, y))
+        return where((rest != 0) & ((rest < 0) != (y < 0)), rest + y, rest)
+
     return {
         aten.abs.default: abs_,
         aten.clamp.default: clamp,
@@ -31,6 +35,8 @@ def kinks(torch: Any) -> dict[Any, Callable[..., Any]]:
         aten.elu.default: elu,
         aten.hardtanh.default: lambda x, low=-1, high=1: clamp(x, low, high),
         aten.leaky_relu.default: lambda x, slope=0.01: where(x > 0, x, x * slope),
+        aten.remainder.Scalar: remainder,
+        aten.remainder.Tensor: remainder,
         aten.relu.default: lambda x: where(x <= 0, 0, x),
         aten.selu.default: lambda x: elu(x, _SELU_ALPHA, _SELU_SCALE),
     }

@@ -2,24 +2,30 @@
 
 import io
 import re
+from collections.abc import Mapping
 from typing import Any
 
 from torch_mlir import ir
 from torch_mlir.passmanager import PassManager
 
-from tiduc.dialect.context import parse
+from tiduc.dialect.context import parse, stage
 from tiduc.dialect.errors import Unsupported
+from tiduc.models.apart import Expansion, put_back, set_apart
 
 _LAST = "builtin.module(torch-backend-to-stablehlo-backend-pipeline)"
 _FAILED = re.compile(r"failed to legalize operation '([\w.]+)'(?:.*?name = \"([\w.]+)\")?", re.DOTALL)
 
 
-def lower_torch(module: Any, first: str) -> Any:
+def lower_torch(module: Any, first: str, apart: Mapping[str, Expansion]) -> Any:
     """The module as StableHLO, in the context of all others; `Unsupported` at the op that has none.
 
-    `first` is the pipeline from the module to torch-mlir's backend contract. The module is changed.
+    `first` is the pipeline from the module to torch-mlir's backend contract; `apart` are operators, by name, that
+    pass it, and what becomes of them. The module is changed.
     """
     with module.context as context, ir.Location.unknown():
+        # After which all dialects of the pipeline are known.
+        PassManager.parse(_LAST).run(ir.Module.parse("func.func @main() { return }").operation)
+        set_apart(module, apart)
         said: list[Any] = []
 
         def hear(diagnostic: Any) -> bool:
@@ -41,7 +47,14 @@ def lower_torch(module: Any, first: str) -> Any:
                 del op.attributes[name]  # of versions and assumptions; no other dialect knows it
         written = io.BytesIO()
         module.operation.write_bytecode(written)
-    return parse(written.getvalue())
+    lowered = parse(written.getvalue())
+    _put_back(lowered, apart)
+    return lowered
+
+
+@stage
+def _put_back(module: Any, apart: Mapping[str, Expansion]) -> None:
+    put_back(module, apart)
 
 
 def _explained(message: str, module: Any) -> str:

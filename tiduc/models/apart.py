@@ -1,0 +1,97 @@
+"""Ops that torch-mlir has no StableHLO for: while it works they are custom calls, and then what is known here for them.
+
+torch.operator "NAME"(%x) : T            what an importer gives
+stablehlo.custom_call @tiduc.NAME(%x)    between casts to builtin tensors and back, which torch-mlir lowers
+what `Expansion` of NAME emits           in the module that it gives
+"""
+
+import re
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+from torch_mlir import ir
+
+from tiduc.dialect.errors import Unsupported
+
+Expansion = Callable[[Any, Any], Sequence[Any]]
+"""(custom call, module) -> its results: emits what is in its place, before it."""
+
+_OPERATOR, _CALL = "torch.operator", "stablehlo.custom_call"
+_PREFIX, _DETAIL = "tiduc.", "mhlo.backend_config"
+_TENSOR = re.compile(r"!torch\.vtensor<\[([\d?,]*)\],(.*)>")
+
+
+def set_apart(module: Any, names: Mapping[str, Expansion]) -> None:
+    """Makes custom calls of the operators of these names, in a module of the torch dialect.
+
+    `Unsupported` where the type of an operand or a result is not known, or is no tensor.
+    """
+    found: list[Any] = []
+
+    def look(op: Any) -> Any:
+        if op.name == _OPERATOR and ir.StringAttr(op.attributes["name"]).value in names:
+            found.append(op.operation if hasattr(op, "operation") else op)
+        return ir.WalkResult.ADVANCE
+
+    module.operation.walk(look)
+    for op in found:
+        _set_apart(op)
+
+
+def _set_apart(op: Any) -> None:
+    name = ir.StringAttr(op.attributes["name"]).value
+    with op.location, ir.InsertionPoint(op):
+        operands = [
+            ir.Operation.create("torch_c.to_builtin_tensor", [_builtin(x.type, op)], [x]).result
+            for x in op.operands
+        ]
+        detail = {each.name: each.attr for each in map(op.attributes.__getitem__, range(len(op.attributes)))}
+        attributes = {
+            "call_target_name": ir.StringAttr.get(_PREFIX + name),
+            "api_version": ir.IntegerAttr.get(ir.IntegerType.get_signless(32), 4),
+            "backend_config": ir.DictAttr.get({}),
+            _DETAIL: ir.DictAttr.get({k: v for k, v in detail.items() if k != "name"}),
+        }
+        call = ir.Operation.create(_CALL, [_builtin(y.type, op) for y in op.results], operands, attributes)
+        for old, new in zip(op.results, call.results, strict=True):
+            cast = ir.Operation.create("torch_c.from_builtin_tensor", [old.type], [new])
+            old.replace_all_uses_with(cast.result)
+    op.erase()
+
+
+def _builtin(type_: Any, op: Any) -> Any:
+    found = _TENSOR.fullmatch(str(type_))
+    if found is None:
+        name = ir.StringAttr(op.attributes["name"]).value
+        raise Unsupported(
+            f"{name}: an operand or a result is a {type_}, no tensor of known rank", op.location
+        )
+    sizes = "".join(f"{size}x" for size in found[1].split(",") if size)
+    return ir.Type.parse(f"tensor<{sizes}{found[2].replace('si', 'i')}>")
+
+
+def put_back(module: Any, names: Mapping[str, Expansion]) -> None:
+    """Makes of these custom calls what they stand for, in the module that torch-mlir gave."""
+    found: list[Any] = []
+
+    def look(op: Any) -> Any:
+        if op.name == _CALL and _named(op).startswith(_PREFIX):
+            found.append(op.operation if hasattr(op, "operation") else op)
+        return ir.WalkResult.ADVANCE
+
+    module.operation.walk(look)
+    for op in found:
+        with op.location, ir.InsertionPoint(op):
+            results = names[_named(op).removeprefix(_PREFIX)](op, module)
+        for old, new in zip(op.results, results, strict=True):
+            old.replace_all_uses_with(new)
+        op.erase()
+
+
+def detail(op: Any) -> dict[str, Any]:
+    """The attributes that the operator had."""
+    return {each.name: each.attr for each in ir.DictAttr(op.attributes[_DETAIL])}
+
+
+def _named(op: Any) -> str:
+    return str(ir.StringAttr(op.attributes["call_target_name"]).value)

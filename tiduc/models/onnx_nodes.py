@@ -1,0 +1,69 @@
+"""What is known of the graph of an ONNX model, and nodes that are to take the place of one."""
+
+import itertools
+from typing import Any
+
+import numpy as np
+
+from tiduc.dialect.errors import Unsupported
+from tiduc.runtime.arrays import Array
+
+
+class Nodes:
+    """What a rewrite works on: the types and constants that are known, and the nodes it emits in place of one."""
+
+    def __init__(self, onnx: Any, model: Any) -> None:
+        self.onnx, self.graph = onnx, model.graph
+        self.version = next(each.version for each in model.opset_import if each.domain in ("", "ai.onnx"))
+        self.constants: dict[str, Array] = {
+            x.name: onnx.numpy_helper.to_array(x) for x in model.graph.initializer
+        }
+        self.types = {
+            x.name: x.type.tensor_type
+            for x in (*model.graph.input, *model.graph.value_info, *model.graph.output)
+        }
+        self.emitted: list[Any] = []
+        self._count = itertools.count()
+        self._taken = {*self.types, *self.constants}
+
+    def shape(self, name: str) -> list[int | None]:
+        """The sizes of a value, None where one is open; `Unsupported` where not even its rank is known."""
+        if name in self.constants:
+            return list(self.constants[name].shape)
+        type_ = self.types.get(name)
+        if type_ is None or not type_.HasField("shape"):
+            raise Unsupported(f"the rank of {name!r} is not known, which a node that reads it needs")
+        return [d.dim_value if d.HasField("dim_value") else None for d in type_.shape.dim]
+
+    def constant(self, node: Any, i: int) -> Array | None:
+        """The operand of a node, where it is a constant; None where there is none, or it is no constant."""
+        return self.constants.get(node.input[i]) if i < len(node.input) and node.input[i] else None
+
+    def attributes(self, node: Any) -> dict[str, Any]:
+        """The attributes that a node has."""
+        values = {each.name: self.onnx.helper.get_attribute_value(each) for each in node.attribute}
+        return {name: x.decode() if isinstance(x, bytes) else x for name, x in values.items()}
+
+    def emit(self, op: str, *inputs: Any, **attributes: Any) -> str:
+        """The name of the output of a new node; inputs are names or arrays."""
+        name = self._fresh()
+        names = [x if isinstance(x, str) else self.hold(np.asarray(x)) for x in inputs]
+        self.emitted.append(self.onnx.helper.make_node(op, names, [name], **attributes))
+        return name
+
+    def hold(self, array: Array) -> str:
+        """The name of a new constant."""
+        name = self._fresh()
+        self.constants[name] = array
+        self.graph.initializer.append(self.onnx.numpy_helper.from_array(array, name))
+        return name
+
+    def like(self, node: Any, number: float) -> Array:
+        """A number of the element type that the first operand of a node has."""
+        name = node.input[0]
+        if name in self.constants:
+            return np.asarray(number, self.constants[name].dtype)
+        return np.asarray(number, self.onnx.helper.tensor_dtype_to_np_dtype(self.types[name].elem_type))
+
+    def _fresh(self) -> str:
+        return next(name for i in self._count if (name := f"tiduc.{i}") not in self._taken)

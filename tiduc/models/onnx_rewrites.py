@@ -1,0 +1,340 @@
+"""Nodes of ONNX that torch-mlir lowers not, or to other numbers, in terms of those that it does.
+
+    Shape of a known size, any node of constants   a constant
+    Resize                                         a gather (nearest), or a product with a table, dimension by dimension
+    Pad, other than with a number                  a gather, dimension by dimension
+    MaxPool, AveragePool with ceil_mode            the same without, with more padding at the end
+    Mod, LpNormalization, OneHot, Swish            their formulas
+
+The nodes that are made have the same meaning in every version of ONNX's operators, or are spelled as it asks for.
+"""
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import numpy as np
+
+from tiduc.dialect.errors import Unsupported
+from tiduc.models.interpolation import table
+from tiduc.models.onnx_nodes import Nodes
+from tiduc.runtime.arrays import Array
+
+Rewrite = Callable[[Nodes, Any], str | None]
+"""(nodes, node) -> the name of what its only output is; None where the node stays."""
+
+_LARGEST = 1 << 20
+"""Constants of more elements are not computed here."""
+
+
+def rewrite(onnx: Any, model: Any) -> None:
+    """Rewrites the nodes of a model's graph; `Unsupported` at one that would have other numbers, or is not known."""
+    nodes = Nodes(onnx, model)
+    kept: list[Any] = []
+    renamed: dict[str, str] = {}
+    results = {each.name for each in model.graph.output}
+    for node in model.graph.node:
+        for i, name in enumerate(node.input):
+            node.input[i] = renamed.get(name, name)
+        if node.domain not in ("", "ai.onnx"):
+            kept.append(node)
+            continue
+        folded = _folded(nodes, node, results)
+        if folded:
+            continue
+        known = REWRITES.get(node.op_type)
+        made = known(nodes, node) if known is not None else None
+        kept += nodes.emitted
+        nodes.emitted = []
+        if made is None:
+            kept.append(node)
+        elif node.output[0] in results:
+            kept.append(onnx.helper.make_node("Identity", [made], [node.output[0]]))
+        else:
+            renamed[node.output[0]] = made
+    copies = []
+    for node in kept:
+        copies.append(onnx.NodeProto())
+        copies[-1].CopyFrom(node)
+    del model.graph.node[:]
+    model.graph.node.extend(copies)
+
+
+# ---- constants ---------------------------------------------------------------------------------------------
+
+
+_DRAWING = frozenset(
+    {"Bernoulli", "Multinomial", "RandomNormal", "RandomNormalLike", "RandomUniform", "RandomUniformLike"}
+)
+
+
+def _folded(nodes: Nodes, node: Any, results: set[str]) -> bool:
+    """Makes constants of what a node gives, where it is made of constants; whether it did."""
+    names = [name for name in node.output if name]
+    if any(a.HasField("g") or a.graphs for a in node.attribute) or not results.isdisjoint(names):
+        return False
+    if node.op_type == "Shape":
+        sizes = nodes.shape(node.input[0]) if node.input[0] in {*nodes.types, *nodes.constants} else [None]
+        if None in sizes:
+            return False
+        given = nodes.attributes(node)
+        found = [np.asarray(sizes[slice(given.get("start"), given.get("end"))], np.int64)]
+    else:
+        if node.op_type in _DRAWING or not all(x in nodes.constants for x in node.input if x):
+            return False
+        if any(nodes.constants[x].size > _LARGEST for x in node.input if x):
+            return False
+        made = _evaluated(nodes, node)
+        if made is None:
+            return False
+        found = made
+    for name, array in zip(names, found, strict=True):
+        nodes.constants[name] = array
+        nodes.graph.initializer.append(nodes.onnx.numpy_helper.from_array(array, name))
+    return True
+
+
+def _evaluated(nodes: Nodes, node: Any) -> list[Array] | None:
+    """What ONNX's own evaluator makes of a node of constants; None where it cannot, or that is large."""
+    from onnx.reference import ReferenceEvaluator
+
+    helper = nodes.onnx.helper
+    given = {x: nodes.constants[x] for x in node.input if x}
+    inputs = [
+        helper.make_tensor_value_info(x, helper.np_dtype_to_tensor_dtype(a.dtype), a.shape)
+        for x, a in given.items()
+    ]
+    outputs = [helper.make_empty_tensor_value_info(y) for y in node.output if y]
+    model = helper.make_model(
+        helper.make_graph([node], "node", inputs, outputs),
+        opset_imports=[helper.make_opsetid("", nodes.version)],
+    )
+    try:
+        found = ReferenceEvaluator(model).run(None, given)
+    except Exception:  # whatever it does not know, torch-mlir may
+        return None
+    arrays = [x for x in found if isinstance(x, np.ndarray | np.generic)]
+    if len(arrays) < len(found) or any(x.size > _LARGEST for x in arrays):
+        return None
+    return [np.asarray(x) for x in arrays]
+
+
+# ---- sizes and windows -------------------------------------------------------------------------------------
+
+
+def _resize(nodes: Nodes, node: Any) -> str | None:
+    given = {"mode": "nearest", "coordinate_transformation_mode": "half_pixel", **nodes.attributes(node)}
+    if node.op_type == "Upsample" or nodes.version < 11:
+        given["coordinate_transformation_mode"] = "asymmetric"
+        given["nearest_mode"] = "floor"
+    scales = nodes.constant(node, 1 if node.op_type == "Upsample" or nodes.version < 11 else 2)
+    if scales is None and "scales" in given:
+        scales = np.asarray(given["scales"])
+    wanted = nodes.constant(node, 3)
+    shape = nodes.shape(node.input[0])
+    axes = [d % len(shape) for d in given.get("axes", range(len(shape)))]
+    if given.get("keep_aspect_ratio_policy", "stretch") != "stretch" or (
+        (scales is None or not scales.size) and wanted is None
+    ):
+        raise Unsupported("Resize is known for constant scales or sizes that stretch")
+    x = node.input[0]
+    for i, d in enumerate(axes):
+        n = shape[d]
+        if scales is not None and scales.size:
+            if scales[i] == 1:
+                continue
+            scale, m = float(scales[i]), None if n is None else int(np.floor(n * scales[i]))
+        else:
+            assert wanted is not None
+            m = int(wanted[i])
+            if m == n:
+                continue
+            scale = m / (n or 1)
+        if n is None or m is None:
+            raise Unsupported("Resize needs known sizes of what it makes larger or smaller")
+        weights = table(n, m, scale, given)
+        x = _along(nodes, node, x, d, len(shape), weights)
+    return x if x != node.input[0] else nodes.emit("Identity", x)
+
+
+def _along(nodes: Nodes, node: Any, x: str, d: int, rank: int, weights: Array) -> str:
+    """The product with a table along one dimension; a gather where each row takes one element."""
+    if weights.ndim == 1:
+        return nodes.emit("Gather", x, weights, axis=d)
+    weights = weights.astype(nodes.like(node, 0).dtype)
+    if d == rank - 2:
+        return nodes.emit("MatMul", weights, x)
+    order = [e for e in range(rank) if e != d] + [d]
+    last = x if d == rank - 1 else nodes.emit("Transpose", x, perm=order)
+    product = nodes.emit("MatMul", last, np.ascontiguousarray(weights.T))
+    if d == rank - 1:
+        return product
+    return nodes.emit("Transpose", product, perm=[int(e) for e in np.argsort(order)])
+
+
+def _pad(nodes: Nodes, node: Any) -> str | None:
+    given = nodes.attributes(node)
+    mode = given.get("mode", "constant")
+    if mode == "constant":
+        return None
+    widths = nodes.constant(node, 1) if nodes.version >= 11 else np.asarray(given["pads"])
+    axes = nodes.constant(node, 3)
+    shape = nodes.shape(node.input[0])
+    if widths is None or (len(node.input) > 3 and node.input[3] and axes is None):
+        raise Unsupported(f"Pad of mode {mode} is known for constant widths")
+    along = range(len(shape)) if axes is None else [int(d) % len(shape) for d in axes]
+    x, count = node.input[0], len(widths) // 2
+    for i, d in enumerate(along):
+        before, after, n = int(widths[i]), int(widths[count + i]), shape[d]
+        if not before and not after:
+            continue
+        if n is None:
+            raise Unsupported(f"Pad of mode {mode} needs known sizes of what it pads")
+        places = np.pad(np.arange(n), (max(before, 0), max(after, 0)), mode)
+        places = places[max(-before, 0) : len(places) - max(-after, 0)]
+        x = nodes.emit("Gather", x, places, axis=d)
+    return x if x != node.input[0] else nodes.emit("Identity", x)
+
+
+def _largest(nodes: Nodes, node: Any) -> str | None:
+    """Padding of a maximum is what no element is smaller than: there may be more of it."""
+    given = nodes.attributes(node)
+    if not given.pop("ceil_mode", 0):
+        return None
+    pads = _pads(nodes, node, True)
+    if len([y for y in node.output if y]) > 1:
+        raise Unsupported("MaxPool with ceil_mode that gives indices has no StableHLO")
+    given.pop("auto_pad", None)
+    return nodes.emit("MaxPool", node.input[0], **(given | {"pads": [*pads[0], *pads[1]]}))
+
+
+def _mean(nodes: Nodes, node: Any) -> str | None:
+    """The mean over windows of all elements, zeros beyond, times what part of each window counts."""
+    given = nodes.attributes(node)
+    rank, ceil_mode = len(given["kernel_shape"]), given.get("ceil_mode", 0)
+    own = given.get("pads", [0] * 2 * rank)
+    if not ceil_mode and own[:rank] == own[rank:]:
+        return None
+    before, after = _pads(nodes, node, bool(ceil_mode))
+    sizes, include = nodes.shape(node.input[0])[2:], given.get("count_include_pad", 0)
+    steps, dilations = given.get("strides", [1] * rank), given.get("dilations", [1] * rank)
+    share = np.ones(())
+    for i, n in enumerate(sizes):
+        counts = np.pad(np.ones(n or 0), (own[i], own[rank + i]), constant_values=float(bool(include)))
+        counts = np.pad(counts, (0, after[i] - own[rank + i]))
+        starts = range(0, len(counts) - dilations[i] * (given["kernel_shape"][i] - 1), steps[i])
+        taps = np.arange(given["kernel_shape"][i]) * dilations[i]
+        share = np.multiply.outer(share, [counts[start + taps].mean() for start in starts])
+    x = nodes.emit("Pad", node.input[0], np.asarray([0, 0, *before, 0, 0, *after], np.int64))
+    kept = {name: given[name] for name in ("kernel_shape", "strides", "dilations") if name in given}
+    mean = nodes.emit("AveragePool", x, **kept)
+    return nodes.emit("Div", mean, share.astype(nodes.like(node, 0).dtype))
+
+
+def _pads(nodes: Nodes, node: Any, ceil_mode: bool) -> tuple[list[int], list[int]]:
+    """The padding in front and behind, so that the last windows do not reach beyond it."""
+    given, sizes = nodes.attributes(node), nodes.shape(node.input[0])[2:]
+    if None in sizes or nodes.version < 11 or given.get("auto_pad", "NOTSET") not in ("NOTSET", "VALID"):
+        raise Unsupported(
+            f"{node.op_type} with ceil_mode needs known sizes, padding by numbers, and opset 11"
+        )
+    rank = len(sizes)
+    pads = given.get("pads", [0] * 2 * rank)
+    steps, dilations = given.get("strides", [1] * rank), given.get("dilations", [1] * rank)
+    after = list(pads[rank:])
+    for i, (n, k) in enumerate(zip(sizes, given["kernel_shape"], strict=True)):
+        assert n is not None
+        padded, window = n + pads[i] + pads[rank + i], dilations[i] * (k - 1) + 1
+        count = -(-(padded - window) // steps[i]) + 1
+        count -= (count - 1) * steps[i] >= n + pads[i]  # none begins in the padding behind
+        after[i] += max(0, (count - 1) * steps[i] + window - padded) if ceil_mode else 0
+    return list(pads[:rank]), after
+
+
+# ---- formulas ----------------------------------------------------------------------------------------------
+
+
+def _mod(nodes: Nodes, node: Any) -> str | None:
+    """The remainder with the sign of the divisor, of that with the sign of the dividend."""
+    x, y = node.input
+    zero = nodes.like(node, 0)
+    if nodes.attributes(node).get("fmod") or zero.dtype.kind in "ub":
+        return None
+    rest = nodes.emit("Mod", x, y, fmod=1)
+    differs = nodes.emit("Xor", nodes.emit("Less", rest, zero), nodes.emit("Less", y, zero))
+    across = nodes.emit("And", differs, nodes.emit("Not", nodes.emit("Equal", rest, zero)))
+    return nodes.emit("Where", across, nodes.emit("Add", rest, y), rest)
+
+
+def _sum(nodes: Nodes, x: str, axis: int) -> str:
+    if nodes.version >= 13:
+        return nodes.emit("ReduceSum", x, np.asarray([axis], np.int64), keepdims=1)
+    return nodes.emit("ReduceSum", x, axes=[axis], keepdims=1)
+
+
+def _lp_normalization(nodes: Nodes, node: Any) -> str | None:
+    given = nodes.attributes(node)
+    x, axis = node.input[0], given.get("axis", -1) % len(nodes.shape(node.input[0]))
+    if given.get("p", 2) == 1:
+        size = _sum(nodes, nodes.emit("Abs", x), axis)
+    else:
+        size = nodes.emit("Sqrt", _sum(nodes, nodes.emit("Mul", x, x), axis))
+    is_zero = nodes.emit("Equal", size, nodes.like(node, 0))
+    return nodes.emit("Div", x, nodes.emit("Where", is_zero, nodes.like(node, 1), size))
+
+
+def _one_hot(nodes: Nodes, node: Any) -> str | None:
+    depth, shape = nodes.constant(node, 1), nodes.shape(node.input[0])
+    if depth is None or None in shape:
+        raise Unsupported("OneHot is known for a constant depth and known sizes")
+    count, rank = int(depth.reshape(-1)[0]), len(shape) + 1
+    axis = nodes.attributes(node).get("axis", -1) % rank
+    i64 = nodes.onnx.TensorProto.INT64
+    places = nodes.emit("Cast", node.input[0], to=i64)
+    sizes = np.asarray([*shape[:axis], 1, *shape[axis:]], np.int64)
+    places = nodes.emit("Reshape", places, sizes) if rank > 1 else places
+    numbers = np.arange(count).reshape([count if d == axis else 1 for d in range(rank)])
+    hit = nodes.emit("Or", nodes.emit("Equal", places, numbers), nodes.emit("Equal", places, numbers - count))
+    off, on = (nodes.emit("Gather", node.input[2], np.asarray(i, np.int64), axis=0) for i in (0, 1))
+    return nodes.emit("Where", hit, on, off)
+
+
+def _swish(nodes: Nodes, node: Any) -> str | None:
+    x = node.input[0]
+    alpha = nodes.like(node, nodes.attributes(node).get("alpha", 1.0))
+    return nodes.emit("Mul", x, nodes.emit("Sigmoid", nodes.emit("Mul", x, alpha)))
+
+
+# ---- what torch-mlir gets wrong ----------------------------------------------------------------------------
+
+
+def _refused(what: str, wrong: Callable[[Nodes, Any, Mapping[str, Any]], bool]) -> Rewrite:
+    def refuse(nodes: Nodes, node: Any) -> None:
+        if wrong(nodes, node, nodes.attributes(node)):
+            raise Unsupported(
+                f"{node.op_type} {what} has no StableHLO: torch-mlir lowers it to other numbers"
+            )
+
+    return refuse
+
+
+def _is_boolean(nodes: Nodes, node: Any, given: Mapping[str, Any]) -> bool:
+    return nodes.like(node, 0).dtype.kind == "b"
+
+
+REWRITES: dict[str, Rewrite] = {
+    "AveragePool": _mean,
+    "GridSample": _refused("of mode nearest", lambda _, node, given: given.get("mode") == "nearest"),
+    "LpNormalization": _lp_normalization,
+    "LpPool": _refused("of three dimensions", lambda _, node, given: len(given["kernel_shape"]) > 2),
+    "MaxPool": _largest,
+    "Mod": _mod,
+    "OneHot": _one_hot,
+    "Pad": _pad,
+    "ReduceMax": _refused("of booleans", _is_boolean),
+    "ReduceMin": _refused("of booleans", _is_boolean),
+    "Resize": _resize,
+    "SpaceToDepth": _refused("of mode CRD", lambda _, node, given: given.get("mode") == "CRD"),
+    "Swish": _swish,
+    "Upsample": _resize,
+}
+"""By the type of the node."""

@@ -1,0 +1,113 @@
+"""PyTorch's pooling with `ceil_mode`, spelled without: torch-mlir lowers it as if it were not there.
+
+The last windows may reach beyond the padding. What they see there is -inf for a maximum; for a mean it is not counted,
+and padding only with `count_include_pad`.
+"""
+
+from collections.abc import Callable, Sequence
+from math import prod
+from typing import Any
+
+from tiduc.dialect.errors import Unsupported
+
+
+def pooling(torch: Any) -> dict[Any, Callable[..., Any]]:
+    """Decompositions, by overload, for `ExportedProgram.run_decompositions`."""
+    aten = torch.ops.aten
+    found: dict[Any, Callable[..., Any]] = {}
+    for rank in (1, 2, 3):
+        largest, mean = getattr(aten, f"max_pool{rank}d").default, getattr(aten, f"avg_pool{rank}d").default
+        found[largest] = _largest(torch, largest, rank)
+        found[mean] = _mean(torch, rank)
+    for rank in (2, 3):
+        with_indices = getattr(aten, f"max_pool{rank}d_with_indices").default
+        found[with_indices] = _with_indices(rank)
+    return found
+
+
+def _largest(torch: Any, pool: Any, rank: int) -> Callable[..., Any]:
+    def emit(
+        x: Any, size: Any, stride: Any = (), padding: Any = 0, dilation: Any = 1, ceil_mode: bool = False
+    ) -> Any:
+        if not ceil_mode:
+            return NotImplemented
+        size, stride, padding, dilation = _of_rank(rank, size, stride, padding, dilation)
+        beyond = _beyond(x.shape[-rank:], size, stride, padding, dilation)
+        lowest = float("-inf") if x.is_floating_point() else torch.iinfo(x.dtype).min
+        padded = torch.nn.functional.pad(x, _widths(padding, beyond), value=lowest)
+        return pool(padded, size, stride, [0] * rank, dilation, False)
+
+    return emit
+
+
+def _with_indices(rank: int) -> Callable[..., Any]:
+    def emit(
+        x: Any, size: Any, stride: Any = (), padding: Any = 0, dilation: Any = 1, ceil_mode: bool = False
+    ) -> Any:
+        if ceil_mode and any(_beyond(x.shape[-rank:], *_of_rank(rank, size, stride, padding, dilation))):
+            raise Unsupported("max pooling that returns indices, with ceil_mode, has no StableHLO")
+        return NotImplemented
+
+    return emit
+
+
+def _mean(torch: Any, rank: int) -> Callable[..., Any]:
+    def emit(
+        x: Any,
+        size: Any,
+        stride: Any = (),
+        padding: Any = 0,
+        ceil_mode: bool = False,
+        count_include_pad: bool = True,
+        divisor_override: Any = None,
+    ) -> Any:
+        if not ceil_mode:
+            return NotImplemented
+        size, stride, padding, ones = _of_rank(rank, size, stride, padding, 1)
+        sizes = x.shape[-rank:]
+        beyond = _beyond(sizes, size, stride, padding, ones)
+        pad, pool = torch.nn.functional.pad, getattr(torch.nn.functional, f"avg_pool{rank}d")
+        mean = pool(pad(x, _widths(padding, beyond)), size, stride)
+        if divisor_override:
+            return mean * (prod(size) / divisor_override)
+        counted = torch.ones([1, 1, *sizes], dtype=x.dtype)
+        counted = pad(counted, _widths(padding, [0] * rank), value=float(count_include_pad))
+        share = pool(pad(counted, _widths([0] * rank, beyond)), size, stride)
+        return mean / share.reshape(share.shape[-rank:])
+
+    return emit
+
+
+def _of_rank(rank: int, size: Any, stride: Any, padding: Any, dilation: Any) -> list[list[int]]:
+    """The four as lists of one number a dimension; a stride that is not given is the size."""
+    given = [size, size if stride is None or stride == [] or stride == () else stride, padding, dilation]
+    made = []
+    for each in given:
+        numbers = [each] if isinstance(each, int) else list(each)
+        made.append(numbers * rank if len(numbers) == 1 else numbers)
+    return made
+
+
+def _beyond(
+    sizes: Sequence[int],
+    size: Sequence[int],
+    stride: Sequence[int],
+    padding: Sequence[int],
+    dilation: Sequence[int],
+) -> list[int]:
+    """How far the last windows reach beyond the padding; none begins there."""
+    found = []
+    for n, k, s, p, d in zip(sizes, size, stride, padding, dilation, strict=True):
+        if not isinstance(n, int):
+            raise Unsupported("pooling with ceil_mode needs known sizes")
+        whole = d * (k - 1) + 1
+        count = -(-(n + 2 * p - whole) // s) + 1
+        if (count - 1) * s >= n + p:
+            count -= 1
+        found.append(max(0, (count - 1) * s + whole - n - 2 * p))
+    return found
+
+
+def _widths(padding: Sequence[int], beyond: Sequence[int]) -> list[int]:
+    """As `torch.nn.functional.pad` wants them: the last dimension first."""
+    return [w for p, more in zip(reversed(padding), reversed(beyond), strict=True) for w in (p, p + more)]

@@ -1,0 +1,109 @@
+"""Where PyTorch stops gradients, which an export forgets: `detach`, `no_grad`, and what an embedding pads with.
+
+y = x.detach()   ->   torch.ops.tiduc.stop_gradient(x)   ->   stablehlo.composite "tidu.stop_gradient"
+"""
+
+import functools
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from typing import Any
+
+from torch_mlir import ir
+
+from tiduc.dialect.errors import Unsupported
+from tiduc.models.apart import Expansion
+
+_NAME = "tidu.stop_gradient"
+
+
+def _composite(call: Any, module: Any) -> Sequence[Any]:
+    """The composite that tangents end at; a function that gives its argument is what else reads of it."""
+    (x,) = call.operands
+    function = f"{_NAME}.{len(list(module.body.operations))}"
+    text = f'func.func private @"{function}"(%x: {x.type}) -> {x.type} {{ return %x : {x.type} }}'
+    module.body.append(ir.Operation.parse(text))
+    attributes = {
+        "name": ir.StringAttr.get(_NAME),
+        "decomposition": ir.FlatSymbolRefAttr.get(function),
+    }
+    return [ir.Operation.create("stablehlo.composite", [call.result.type], [x], attributes).result]
+
+
+STOPS: dict[str, Expansion] = {"torch.tiduc.stop_gradient": _composite}
+"""By the name of the operator."""
+
+
+def stops(torch: Any) -> dict[Any, Callable[..., Any]]:
+    """Decompositions, by overload, for `ExportedProgram.run_decompositions`."""
+    aten, stop = torch.ops.aten, _operator(torch)
+
+    def detach(x: Any) -> Any:
+        return stop(x) if x.is_floating_point() or x.is_complex() else NotImplemented
+
+    def embedding(
+        weight: Any, indices: Any, padding_idx: int = -1, scale: bool = False, sparse: bool = False
+    ) -> Any:
+        if scale:
+            raise Unsupported("an embedding with scale_grad_by_freq has a derivative that is not its own")
+        if padding_idx < 0:
+            return NotImplemented
+        rows = torch.index_select(weight, 0, indices.reshape(-1))
+        rows = rows.reshape(*indices.shape, weight.shape[1])
+        return torch.where((indices == padding_idx).unsqueeze(-1), stop(rows), rows)
+
+    return {aten.detach.default: detach, aten.embedding.default: embedding}
+
+
+@functools.cache
+def _operator(torch: Any) -> Any:
+    """An operator of PyTorch's that torch-mlir knows nothing of."""
+    name, schema = "tiduc::stop_gradient", "(Tensor x) -> Tensor"
+    made = torch.library.custom_op(name, lambda x: x.clone(), mutates_args=(), schema=schema)
+    made.register_fake(torch.empty_like)
+    return torch.ops.tiduc.stop_gradient.default
+
+
+def mark_stops(torch: Any, exported: Any) -> None:
+    """Stops gradients at what blocks of `torch.no_grad` give, and at `detach_`, in an `ExportedProgram`."""
+    block, in_place = torch.ops.higher_order.wrap_with_set_grad_enabled, torch.ops.aten.detach_.default
+    fresh = torch.ops.aten.lift_fresh_copy.default
+    for module in list(exported.graph_module.modules()):
+        for node in list(getattr(getattr(module, "graph", None), "nodes", ())):
+            if node.target is block and not node.args[0]:
+                inside = getattr(module, node.args[1].target)
+                if any(other.target is block and other.args[0] for other in inside.graph.nodes):
+                    raise Unsupported("torch.enable_grad within torch.no_grad is not told apart in an export")
+                for item in list(node.users):
+                    _stop_at(torch, module.graph, item, item)
+            elif node.target is in_place and node.args[0].target is not fresh:  # that of a constant
+                _stop_at(torch, module.graph, node.args[0], node)
+
+
+def _stop_at(torch: Any, graph: Any, value: Any, place: Any) -> None:
+    """What reads the value after this place reads what has no gradient."""
+    tensor = value.meta["val"]
+    if not (isinstance(tensor, torch.Tensor) and (tensor.is_floating_point() or tensor.is_complex())):
+        return
+    with graph.inserting_after(place):
+        stopped = graph.call_function(_operator(torch), (value,))
+    stopped.meta |= value.meta
+    for each in {value, place}:
+        each.replace_all_uses_with(stopped, lambda user: stopped < user)
+
+
+@contextmanager
+def without_own_derivatives(torch: Any) -> Iterator[None]:
+    """Refuses, in an export, each `torch.autograd.Function`: of its derivative nothing would be left."""
+
+    def refuse(cls: Any, *args: Any, **kwargs: Any) -> Any:
+        raise Unsupported(
+            f"{cls.__name__} is a torch.autograd.Function, and an export has no derivative of its own: "
+            "write it in PyTorch's ops, or, where theirs is the same, pass what torch.export.export gives"
+        )
+
+    own = torch.autograd.Function.__dict__["apply"]
+    torch.autograd.Function.apply = classmethod(refuse)
+    try:
+        yield
+    finally:
+        torch.autograd.Function.apply = own
