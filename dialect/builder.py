@@ -99,11 +99,15 @@ class Builder:
         self, op: Definition, replaced: Mapping[int, Any], attributes: Mapping[str, Any] | None = None
     ) -> tuple[Any, ...]:
         """Emits an op again, regions and attributes included, with some operands replaced; its results."""
-        operands = tuple([replaced.get(i, x) for i, x in enumerate(op.operands)])
+        operands = list(op.operands)
+        for i, x in replaced.items():
+            operands[i] = x
         given = {**(op.given or {}), **attributes} if attributes else op.given
         if op.source is None and len(op.results) == 1:
             return (self.emit(op.name, operands, op.results[0].type, given),)
-        again = Definition(op.name, operands, self.graph, None, given, op.source, op.captures, self.location)
+        again = Definition(
+            op.name, tuple(operands), self.graph, None, given, op.source, op.captures, self.location
+        )
         return self._emit(again, [y.type for y in op.results])
 
     def copy(

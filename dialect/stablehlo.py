@@ -18,6 +18,7 @@ from tiduc.dialect.errors import Unsupported
 from tiduc.dialect.origins import DYNAMIC, sizes_in
 from tiduc.dialect.sizes import any_open, known_equal
 from tiduc.dialect.types import (
+    along,
     dims,
     element,
     is_complex,
@@ -38,13 +39,20 @@ Dims = Sequence[int] | NDArray[np.int64]
 
 
 @functools.cache
-def _contraction(x_type: Any, y_type: Any, *dimensions: tuple[int, ...]) -> tuple[Any, Any]:
-    """The type of a product, and its dimension numbers: batching of x and y, contracting of x and y."""
-    of_x, of_y = dimensions[::2], dimensions[1::2]
+def _contraction(
+    x_type: Any,
+    y_type: Any,
+    batching: tuple[tuple[int, ...], ...],
+    contracting: tuple[tuple[int, ...], ...],
+    given: tuple[tuple[str, Any], ...],
+) -> tuple[Any, dict[str, Any]]:
+    """The type of a product, and its attributes: its dimension numbers beside those given."""
+    of_x, of_y = zip(batching, contracting, strict=True)
     sizes = [sizes_in(x_type)[i] for i in of_x[0]]
-    for type_, (batching, contracting) in ((x_type, of_x), (y_type, of_y)):
-        sizes += [n for i, n in enumerate(sizes_in(type_)) if i not in batching and i not in contracting]
-    return with_shape(x_type, sizes), hlo.DotDimensionNumbers.get(*map(list, dimensions))
+    for type_, taken in ((x_type, of_x), (y_type, of_y)):
+        sizes += [n for i, n in enumerate(sizes_in(type_)) if i not in taken[0] and i not in taken[1]]
+    numbers = hlo.DotDimensionNumbers.get(*map(list, (*batching, *contracting)))
+    return with_shape(x_type, sizes), {**dict(given), "dot_dimension_numbers": numbers}
 
 
 def _unary(name: str) -> Callable[["StablehloBuilder", Any], Any]:
@@ -213,9 +221,7 @@ class StablehloBuilder(DynamicShapes):
             if type_ is like:
                 raise sizes_of(type_)
             return self.dynamic_broadcast_in_dim(x, dimensions, type_, sizes or shape(like))
-        return self.emit(
-            "stablehlo.broadcast_in_dim", (x,), type_, {"broadcast_dimensions": dims(dimensions)}
-        )
+        return self.emit("stablehlo.broadcast_in_dim", (x,), type_, along("broadcast_dimensions", dimensions))
 
     def concatenate(self, parts: Sequence[Any], dimension: int) -> Any:
         """The parts one after the other along a dimension."""
@@ -239,10 +245,13 @@ class StablehloBuilder(DynamicShapes):
 
     def reshape(self, x: Any, sizes: Sequence[Any]) -> Any:
         """x with other dimensions; x itself where it has these already."""
-        own = shape(x)
-        if len(own) == len(sizes) and all(map(known_equal, own, sizes)):
-            return x
         type_ = with_shape(x.type, sizes)
+        if is_open(type_) or is_open(x.type):
+            own = shape(x)
+            if len(own) == len(sizes) and all(map(known_equal, own, sizes)):
+                return x
+        elif type_ == x.type:
+            return x
         if is_open(type_):
             return self.dynamic_reshape(x, type_, sizes)
         return self.emit("stablehlo.reshape", (x,), type_)
@@ -265,7 +274,7 @@ class StablehloBuilder(DynamicShapes):
         order = tuple([int(i) for i in permutation])
         if order == tuple(range(len(order))):
             return x
-        return self.emit("stablehlo.transpose", (x,), permuted(x.type, order), {"permutation": dims(order)})
+        return self.emit("stablehlo.transpose", (x,), permuted(x.type, order), along("permutation", order))
 
     # ---- ops with a reducer or with dimension numbers -----------------------------------------------------------
 
@@ -276,7 +285,7 @@ class StablehloBuilder(DynamicShapes):
             "stablehlo.reduce",
             (x, init),
             (reduced(x.type, dimensions),),
-            {"dimensions": dims(dimensions)},
+            along("dimensions", dimensions),
             (combiner(reducer, element(x)),),
         )[0]
 
@@ -298,9 +307,9 @@ class StablehloBuilder(DynamicShapes):
 
         `batching` and `contracting` are pairs, of x's dimensions and y's; x and y have one element type.
         """
-        type_, numbers = _contraction(x.type, y.type, *map(tuple, batching), *map(tuple, contracting))
-        attributes = {**attributes, "dot_dimension_numbers": numbers}
-        return self.emit("stablehlo.dot_general", (x, y), type_, attributes)
+        pairs = tuple(map(tuple, batching)), tuple(map(tuple, contracting))
+        type_, given = _contraction(x.type, y.type, *pairs, tuple(attributes.items()))
+        return self.emit("stablehlo.dot_general", (x, y), type_, given)
 
     def dynamic_slice(self, x: Any, start: Sequence[Any], sizes: Sequence[int]) -> Any:
         """The elements of x from `start`, scalars that are clamped so that the slice is inside."""

@@ -103,6 +103,16 @@ def _dims(values: tuple[int, ...]) -> Any:
     return ir.DenseI64ArrayAttr.get([int(v) for v in values])
 
 
+def along(name: str, values: Any) -> dict[str, Any]:
+    """The attribute of that name, dimension numbers, as all that is given; many ops share it."""
+    return _along(name, values if isinstance(values, tuple) else tuple([int(v) for v in values]))
+
+
+@functools.cache
+def _along(name: str, values: tuple[int, ...]) -> dict[str, Any]:
+    return {name: _dims(values)}
+
+
 @functools.cache
 def entries(attribute: Any) -> tuple[int, ...]:
     """The dimension numbers in the attribute `array<i64: ...>`."""

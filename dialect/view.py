@@ -187,6 +187,7 @@ class View:
             done = state.get(definition)
             if done is None:
                 state[definition] = False
+                waiting = len(stack)
                 for x in (
                     definition.operands + definition.captures if definition.captures else definition.operands
                 ):
@@ -197,6 +198,10 @@ class View:
                                 "a value depends on itself through its references", definition.location
                             )
                         stack.append(before)
+                if len(stack) == waiting:
+                    stack.pop()
+                    state[definition] = True
+                    order.append(definition)
             else:
                 stack.pop()
                 if not done:

@@ -41,7 +41,7 @@ def linear_transpose(view: View, graph: Graph, opset: OpSet, name: str | None = 
         _transpose_ops(b, graph, cotangents, opset)
     except Unsupported as error:
         raise error.at(b.location) from None
-    outputs = [b.sum(cotangents[x]) if cotangents[x] else None for x in graph.inputs.values()]
+    outputs = [_summed(b, cotangents[x]) for x in graph.inputs.values()]
     made: Graph = b.finish_linear(outputs, graph.output_of, graph.input_of)
     return made
 
@@ -74,7 +74,7 @@ def transpose_closed(
     _transpose_ops(b, graph, cotangents, opset)
     for op in graph.definitions:
         op.active = None
-    return b.finish([b.sum(cotangents[x]) if cotangents[x] else None for x in linear])  # type: ignore[no-any-return]
+    return b.finish([_summed(b, cotangents[x]) for x in linear])  # type: ignore[no-any-return]
 
 
 def _builder(view: View, opset: OpSet, name: str) -> Any:
@@ -105,7 +105,7 @@ def _transpose_ops(b: Any, graph: Graph, cotangents: defaultdict[Any, list[Any]]
         if not any(buckets):
             continue
         b.location = op.location
-        ct = [b.sum(bucket) if bucket else None for bucket in buckets]
+        ct = [_summed(b, bucket) for bucket in buckets]
         try:
             transposed = opset.transpose_rule(op)(b, op, ct, op.active)
             for x, is_active, cx in zip(op.operands, op.active, transposed, strict=True):
@@ -113,3 +113,10 @@ def _transpose_ops(b: Any, graph: Graph, cotangents: defaultdict[Any, list[Any]]
                     cotangents[x].append(cx() if callable(cx) else cx)
         except OpenSize as error:
             raise opset.unsupported("transpose", op, error.message) from None
+
+
+def _summed(b: Any, bucket: Sequence[Any] | None) -> Any | None:
+    """What a value's cotangents add up to; None where there is none."""
+    if not bucket:
+        return None
+    return bucket[0] if len(bucket) == 1 else b.sum(bucket)

@@ -131,9 +131,14 @@ def _needed_inputs(
     view: View, schedule: Sequence[Any], wanted: Sequence[Any], inputs: Sequence[str], keep_dead: bool
 ) -> list[str]:
     """The keys of the merged graph's inputs, in the order of its signature."""
-    read = {x for op in schedule for x in op.operands if x.definition is None}
-    read.update(x for op in schedule if op.captures for x in op.captures)
-    read.update(x for x in wanted if not isinstance(x, Zero))
-    needed = {key: None for key, x in view.inputs.items() if x.definition is None and x in read}
+    given = {view.input(key) for key in inputs} if keep_dead else set()
+    open_ = {x: key for key, x in view.inputs.items() if x.definition is None and x not in given}
+    read = {x for x in wanted if not isinstance(x, Zero)}
+    for op in schedule:
+        if not open_.keys().isdisjoint(op.operands):
+            read.update(op.operands)
+        if op.captures:
+            read.update(op.captures)
+    needed = {key: None for x, key in open_.items() if x in read}
     listed = [key for key in inputs if keep_dead or key in needed]
     return list(dict.fromkeys(listed) | needed)

@@ -8,7 +8,8 @@ from torch_mlir import ir
 from torch_mlir._mlir_libs import _stablehlo as hlo
 
 from tiduc.dialect.graph import Definition
-from tiduc.dialect.types import element, is_empty, rank
+from tiduc.dialect.origins import sizes_in
+from tiduc.dialect.types import element, is_empty
 from tiduc.passes.rules.opset import bilinear
 from tiduc.passes.rules.uniform_quantize import dequantized
 
@@ -18,33 +19,44 @@ Pairs = tuple[tuple[int, ...], tuple[int, ...]]
 
 @bilinear("stablehlo.dot_general")
 def dot_general(b: Any, op: Definition, ct: Any, side: int) -> Any | None:
-    return _toward(b, op, ct, side, *_numbers(op.attributes["dot_dimension_numbers"]))
+    return _toward(b, op, ct, side, op.attributes["dot_dimension_numbers"])
 
 
 @bilinear("stablehlo.dot")
 def dot(b: Any, op: Definition, ct: Any, side: int) -> Any | None:
-    return _toward(b, op, ct, side, ((), ()), ((rank(op.operands[0]) - 1,), (0,)))
+    return _toward(b, op, ct, side, None)
 
 
-def _toward(b: Any, op: Definition, ct: Any, side: int, batching: Pairs, contracting: Pairs) -> Any | None:
+def _toward(b: Any, op: Definition, ct: Any, side: int, numbers: Any | None) -> Any | None:
     """Contract the cotangent with the other operand y, over the dimensions that only y had.
 
-    The cotangent takes x's place, so that what is said of either side, as its precision, holds for the new.
+    The cotangent takes x's place, so that what is said of either side, as its precision, holds for the new. Without
+    dimension `numbers`, the last dimension of the left operand is contracted with the first of the right one.
     """
-    x, y = op.operands[side], dequantized(b, op.operands[1 - side])
-    if is_empty(ct) or is_empty(y):  # a sum of nothing, which some compilers crash on
-        return None
-    along, over, back = _dimensions(side, rank(x), rank(y), batching, contracting)
-    wide = _wider(element(ct), element(y))
-    operands = [b.convert(ct, wide), b.conj(b.convert(y, wide))]
-    carried = {
-        name: op.attributes[name] for name in ("precision_config", "algorithm") if name in op.attributes
-    }
-    product = b.dot_general(*(operands if side == 0 else operands[::-1]), along, over, carried)
-    return b.convert(b.transpose(product, back), element(x))
+    x, y = op.operands[side], op.operands[1 - side]
+    is_plain = _is_plain(x.type, y.type, ct.type)
+    if not is_plain:
+        y = dequantized(b, y)
+        if is_empty(ct) or is_empty(y):  # a sum of nothing, which some compilers crash on
+            return None
+        wide = _wider(element(ct), element(y))
+        ct, y = b.convert(ct, wide), b.conj(b.convert(y, wide))
+    along, over, back = _dimensions(side, x.type, y.type, numbers)
+    given = op.attributes
+    carried = {name: given[name] for name in ("precision_config", "algorithm") if name in given}
+    product = b.dot_general(*((ct, y) if side == 0 else (y, ct)), along, over, carried)
+    turned = b.transpose(product, back)
+    return turned if is_plain else b.convert(turned, element(x))
 
 
 @functools.cache  # a network has few kinds of contractions, and thousands of each
+def _is_plain(x: Any, y: Any, ct: Any) -> bool:
+    """The tensor types have one real element type, and none of them is empty."""
+    alike = element(x) == element(y) == element(ct) and isinstance(element(x), ir.FloatType)
+    return alike and all(0 not in sizes_in(type_) for type_ in (x, y, ct))
+
+
+@functools.cache
 def _numbers(attribute: Any) -> tuple[Pairs, Pairs]:
     d = hlo.DotDimensionNumbers(attribute)
     return (
@@ -54,10 +66,11 @@ def _numbers(attribute: Any) -> tuple[Pairs, Pairs]:
 
 
 @functools.cache
-def _dimensions(
-    side: int, rank_x: int, rank_y: int, batching: Pairs, contracting: Pairs
-) -> tuple[Pairs, Pairs, tuple[int, ...]]:
+def _dimensions(side: int, x: Any, y: Any, numbers: Any | None) -> tuple[Pairs, Pairs, tuple[int, ...]]:
     """Of the cotangent with y: the batch dimensions, the contracted ones, and the order that x has its own in."""
+    rank_x, rank_y = len(sizes_in(x)), len(sizes_in(y))
+    last = (rank_x, rank_y)[side] - 1
+    batching, contracting = _numbers(numbers) if numbers is not None else (((), ()), ((last,), (0,)))
     (xb, xc), (yb, yc) = ((batching[i], contracting[i]) for i in (side, 1 - side))
     xk = [i for i in range(rank_x) if i not in (*xb, *xc)]
     yk = tuple(i for i in range(rank_y) if i not in (*yb, *yc))

@@ -148,9 +148,8 @@ class OpSet:
         def rule(b: Any, op: Definition, dx: Tangents) -> Sequence[Any | None]:
             if b.tangent_type(op.result.type) is None:  # of another element type than the operands
                 return [None]
-            return [
-                b.sum(b.reapply(op, {i: tangent})[0] for i, tangent in enumerate(dx) if tangent is not None)
-            ]
+            terms = [b.reapply(op, {i: tangent})[0] for i, tangent in enumerate(dx) if tangent is not None]
+            return [terms[0] if len(terms) == 1 else b.sum(terms)]
 
         def decorate(transpose: Callable[..., Any]) -> Callable[..., Any]:
             def rule_of_side(b: Any, op: Definition, ct: Tangents, active: Sequence[bool]) -> Sequence[Any]:

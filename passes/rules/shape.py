@@ -21,8 +21,8 @@ def broadcast_in_dim(b: Any, op: Definition, ct: Any) -> list[Any]:
     if is_open(x.type):
         return [unbroadcast(b, ct, x, list(dimensions))]
     summed, sizes, order = _folded(x.type, ct.type, entries(dimensions))
-    in_order = b.reshape(b.reduce_sum(ct, summed), sizes)  # without the other dimensions of size 1
-    return [_reshaped(b, b.transpose(in_order, order), shape(x))]
+    folded = b.reshape(b.reduce_sum(ct, summed), sizes)  # without the other dimensions of size 1
+    return [_reshaped(b, b.transpose(folded, order) if order else folded, shape(x))]
 
 
 def _reshaped(b: Any, x: Any, sizes: Sequence[Any]) -> Any:
@@ -33,11 +33,11 @@ def _reshaped(b: Any, x: Any, sizes: Sequence[Any]) -> Any:
 
 @functools.cache
 def _folded(x_type: Any, y_type: Any, dimensions: Sequence[int]) -> tuple[tuple[int, ...], ...]:
-    """What undoes a broadcast: the dimensions to sum over, the sizes then, and the order of these in the operand."""
+    """What undoes a broadcast: the dimensions to sum over, the sizes then, the operand's order where it is another."""
     sizes = sizes_in(y_type)
     kept = [d for n, d in zip(sizes_in(x_type), dimensions, strict=True) if sizes[d] == n]
     summed = [d for d, n in enumerate(sizes) if d not in kept and n != 1]
-    order = [sorted(kept).index(d) for d in kept]
+    order = [sorted(kept).index(d) for d in kept] if kept != sorted(kept) else []
     return tuple(summed), tuple([sizes[d] for d in sorted(kept)]), tuple(order)
 
 
