@@ -72,3 +72,22 @@ def test_what_jax_cannot_export_is_refused(tmp_path: Path) -> None:
             tiduc.import_model(file)
     with pytest.raises(tiduc.TiducError, match="cannot read"):
         tiduc.import_model(tmp_path / "none.jaxexport")
+
+
+def test_linear_algebra(tmp_path: Path) -> None:
+    """Its calls have attributes of Shardy's, which no bytes of an export can be read with."""
+
+    def solved(a: Any, y: Any) -> Any:
+        return jnp.linalg.solve(a @ a.T + jnp.eye(3), y)
+
+    a, y, ct = (RNG.standard_normal((3, n)).astype(np.float32) for n in (3, 2, 2))
+    file = tmp_path / "solved.jaxexport"
+    file.write_bytes(jax.export.export(jax.jit(solved))(a, y).serialize())
+    program = tiduc.from_jax(solved, a, y)
+    assert [port.name for port in tiduc.import_model(file).vjp().outputs] == [
+        *("result0", "arg0.cotangent", "arg1.cotangent")
+    ]
+    x, da, dy = program.vjp().compile()(a, y, ct)
+    expected, pullback = jax.vjp(solved, a, y)
+    for got, wanted in zip((x, da, dy), (expected, *pullback(ct)), strict=True):
+        np.testing.assert_allclose(got, wanted, rtol=1e-4, atol=1e-4)

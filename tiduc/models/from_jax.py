@@ -87,7 +87,7 @@ def _parameters(function: Any, count: int) -> list[str]:
 
 @stage
 def _model(exported: Any, names: list[str], lift_constants: bool) -> Model:
-    module = parse(exported.mlir_module_serialized)
+    module = _parsed(exported)
     function = entry_of(module)
     if len(names) != len(exported.in_avals) or len(exported.module_kept_var_idx) > len(names):
         raise Unsupported("the export's arguments are not its function's inputs")
@@ -104,6 +104,14 @@ def _model(exported: Any, names: list[str], lift_constants: bool) -> Model:
     function.attributes["arg_attrs"] = ir.ArrayAttr.get(attributes)
     weights = lift(module) if lift_constants else {}
     return model_of(module, weights)
+
+
+def _parsed(exported: Any) -> Any:
+    """The module; as text where its calls have attributes of Shardy's, as those of LAPACK do, which bytes hide."""
+    try:
+        return parse(exported.mlir_module_serialized)
+    except ParseError:
+        return parse(exported.mlir_module())
 
 
 def _line(error: Exception) -> str:
