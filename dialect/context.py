@@ -14,7 +14,7 @@ from torch_mlir.passmanager import PassManager
 
 from tiduc.dialect import shardy
 from tiduc.dialect.errors import ParseError, TiducError, Unsupported, describe
-from tiduc.dialect.foreign import foreign
+from tiduc.dialect.foreign import foreign, oversized, without_words
 from tiduc.dialect.tidu import Tidu
 
 _BYTECODE = b"ML\xefR"
@@ -133,6 +133,7 @@ def parse(text: str | bytes, file: str | None = None, dialects: Collection[str] 
     try:
         if isinstance(text, bytes) and _is_artifact(text):
             return _deserialize(text, file)
+        _check(text, file)
         if (spelled := _with_shardy(text)) is not None:
             module = _parsed(ir.Module.parse, spelled, {*dialects, shardy.DIALECT})
             shardy.fold(module)
@@ -142,10 +143,35 @@ def parse(text: str | bytes, file: str | None = None, dialects: Collection[str] 
         raise _unread(error, file, text) from None
 
 
+def _check(source: str | bytes, file: str | None) -> None:
+    """`ParseError` for text that would end the process."""
+    if (
+        ("]x[" in source)
+        if isinstance(source, str)
+        else (b"]x[" in source and not source.startswith(_BYTECODE))
+    ):
+        text = _text(source)
+        if found := oversized(text):
+            raise ParseError(found[0], _place(text, found[1], file))
+
+
 def _unread(error: Any, file: str | None, source: str | bytes) -> TiducError:
     """What MLIR says of a source that it cannot read; what that is, where it is no MLIR at all."""
-    other = foreign(source) if isinstance(source, bytes) else None
-    return ParseError(other, file) if other else diagnosed(error, file)
+    if isinstance(source, bytes) and (other := foreign(source)):
+        return ParseError(other, file)
+    if not error.error_diagnostics and (found := without_words(text := _text(source))):
+        return ParseError(found[0], _place(text, found[1], file))
+    return diagnosed(error, file)
+
+
+def _text(source: str | bytes) -> str:
+    return source if isinstance(source, str) else source.decode("utf-8", "surrogateescape")
+
+
+def _place(text: str, at: int, file: str | None) -> str:
+    """`file:line:col` of a character."""
+    line = text.count("\n", 0, at) + 1
+    return f"{file or '-'}:{line}:{at - text.rfind(chr(10), 0, at)}"
 
 
 def _with_shardy(text: str | bytes) -> str | None:
@@ -153,7 +179,7 @@ def _with_shardy(text: str | bytes) -> str | None:
     if isinstance(text, bytes):
         if text.startswith(_BYTECODE) or b"sdy." not in text:
             return None
-        text = text.decode("utf-8", "surrogateescape")
+        text = _text(text)
     return shardy.generic(text) if shardy.has_ops(text) else None
 
 
@@ -222,6 +248,7 @@ def read(path: str | Path, dialects: Collection[str] = ()) -> Any:
         once = not Path(path).is_file()
         if once or _is_artifact(contents) or _with_shardy(contents) is not None:
             return parse(contents, str(path), dialects)
+        _check(contents, str(path))
         # And not `parse`: locations are to name the file.
         return _parsed(ir.Module.parseFile, str(path), dialects)
     except ir.MLIRError as error:

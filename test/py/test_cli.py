@@ -18,6 +18,9 @@ func.func @main(%x: tensor<f64> {tidu.name = "x"}) -> tensor<f64> {
   return %0 : tensor<f64>
 }
 """
+CONVOLUTION = b"""func.func @main(%%x: tensor<1x4x1xf64>) {
+  %%0 = stablehlo.convolution(%%x, %%x) dim_numbers = [b, 0, f]x[0, i, o]->[b, 0, %s], window = {stride = [1]}
+"""
 TIDUC = [sys.executable, "-m", "tiduc"]
 
 
@@ -82,6 +85,15 @@ def test_a_derivative_needs_no_iree(file):
         (b"ML\xefR\x0dMLIR", "error:"),
         (b"ML\xefR\x01StableHLO_v1.0.0\x00", "error:"),
         (b"func.func @main() {", "expected"),
+        (
+            b"func.func @main() {\n  tidu.name @x }",
+            'bad.mlir:2:3: error: tidu.name is written in generic form: "tidu.name"',
+        ),
+        (CONVOLUTION % b"1", "error: custom op 'stablehlo.convolution'"),
+        (
+            CONVOLUTION % b"9223372036854775806",
+            "bad.mlir:2:60: error: no tensor has a dimension 9223372036854775806",
+        ),
         (b'func.func @main(%x: tensor<f64> {tidu.name = "\\FF"}) { return }', "a name is no UTF-8 text"),
         (b"func.func private @f(tensor<f64>) -> tensor<f64>", "no public function @main"),
     ],
