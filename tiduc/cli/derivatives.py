@@ -7,10 +7,10 @@ from typing import Any
 import click
 
 from tiduc.cli.diagnostics import about, waiting
-from tiduc.cli.files import ENTRY, FILE, OUTPUT, read_module, write, write_binary
+from tiduc.cli.files import EMIT, ENTRY, FILE, OUTPUT, read_module, write, write_binary
 from tiduc.cli.rules import RULES
 from tiduc.dialect.control import MEMORIES
-from tiduc.emit import EMITTERS, emit, shortest
+from tiduc.emit import emit, shortest
 from tiduc.passes.rules.registry import OpSet
 from tiduc.pipeline import STAGES
 from tiduc.program import Program, from_module
@@ -110,13 +110,7 @@ def command(name: str, help: str, more: Sequence[Callable[..., Any]] = ()) -> cl
         click.option(
             "--stop-after", type=click.Choice(stages), help="Print the IR after this stage instead."
         ),
-        click.option(
-            "--emit",
-            "kind",
-            type=click.Choice(list(EMITTERS)),
-            show_default="text, or bytecode where constants are large",
-            help="What to write: MLIR text, MLIR bytecode, or a StableHLO portable artifact.",
-        ),
+        EMIT,
     ]
     if name == "grad":
         options.append(

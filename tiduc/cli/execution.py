@@ -8,13 +8,12 @@ from pathlib import Path
 from typing import Any
 
 import click
-import numpy as np
 
 from tiduc.cli.diagnostics import about, report, waiting
-from tiduc.cli.files import ENTRY, FILE, PATH, read_input, read_module, write, write_binary
+from tiduc.cli.files import ENTRY, FILE, PATH, read_input, read_module, write, write_binary, writes
 from tiduc.dialect.errors import InputError, RequestError, TiducError
 from tiduc.program import Program, from_module
-from tiduc.runtime.arrays import Array, format_array, parse_inputs, restored, write_npz
+from tiduc.runtime.arrays import Array, format_array, parse_inputs, restored, summary, write_npz
 from tiduc.runtime.compile import Source, compile_modules, compile_source
 from tiduc.runtime.process import Limits
 from tiduc.runtime.run import Executable
@@ -138,14 +137,7 @@ def compiling(command: Callable[..., Any]) -> Callable[..., Any]:
 @TARGET
 @PARAMETERS
 @compiling
-@click.option(
-    "-o",
-    "--output",
-    default="-",
-    metavar="OUT",
-    show_default="standard output",
-    help="The file to write, or, for several FILEs, the folder for NAME.vmfb of each NAME.mlir.",
-)
+@writes("The file to write, or, for several FILEs, the folder for NAME.vmfb of each NAME.mlir.")
 def _compile(
     files: tuple[str, ...],
     entry: str | None,
@@ -298,14 +290,7 @@ def _by_xla(file: str, entry: str | None, target: str) -> XlaExecutable:
 
 
 def _shown(array: Array) -> str:
-    if array.size <= SHOWN:
-        return format_array(array)
-    kind, _, _ = format_array(array[(0,) * array.ndim]).rpartition("=")
-    shape = "x".join(map(str, array.shape))
-    if not np.issubdtype(array.dtype, np.floating):
-        return f"{shape}x{kind} ({array.size} elements; -o keeps them)"
-    low, high, mean = (float(f(array)) for f in (np.min, np.max, np.mean))
-    return f"{shape}x{kind} (from {low:g} to {high:g}, mean {mean:g}; -o keeps the {array.size} elements)"
+    return format_array(array) if array.size <= SHOWN else summary(array)
 
 
 COMMANDS = {"compile": _compile, "run": _run}

@@ -3,27 +3,42 @@
 import json
 import os
 import sys
-from collections.abc import Collection
+from collections.abc import Callable, Collection
 from typing import Any
 
 import click
 
 from tiduc.dialect.context import parse, read
 from tiduc.dialect.errors import RequestError, TiducError
+from tiduc.emit import EMITTERS
 from tiduc.runtime.files import read_bytes, written_whole
 
 PATH = click.Path(allow_dash=True)
 """Not looked at by click, but completed by shells."""
 
 FILE = click.argument("file", metavar="FILE", type=PATH)
-OUTPUT = click.option(
-    "-o",
-    "--output",
-    default="-",
-    metavar="OUT",
-    type=PATH,
-    show_default="standard output",
-    help="The file to write.",
+
+
+def writes(help: str) -> Callable[..., Any]:
+    """The option for where a command writes."""
+    return click.option(
+        "-o",
+        "--output",
+        default="-",
+        metavar="OUT",
+        type=PATH,
+        show_default="standard output",
+        help=help,
+    )
+
+
+OUTPUT = writes("The file to write.")
+EMIT = click.option(
+    "--emit",
+    "kind",
+    type=click.Choice(list(EMITTERS)),
+    show_default="text, or bytecode where constants are large",
+    help="What to write: MLIR text, MLIR bytecode, or a StableHLO portable artifact.",
 )
 JSON = click.option("--json", "as_data", is_flag=True, help="Write JSON, for other programs.")
 ENTRY = click.option(

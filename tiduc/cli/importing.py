@@ -5,9 +5,9 @@ from collections.abc import Sequence
 import click
 
 from tiduc.cli.diagnostics import about, waiting
-from tiduc.cli.files import OUTPUT, write, write_binary
+from tiduc.cli.files import EMIT, OUTPUT, write, write_binary
 from tiduc.dialect.errors import RequestError
-from tiduc.emit import EMITTERS, emit, shortest
+from tiduc.emit import emit, shortest
 from tiduc.models.files import import_model
 from tiduc.runtime.files import written_together
 from tiduc.runtime.weights import write_weights
@@ -37,13 +37,7 @@ SIZES = click.option(
 )
 @SIZES
 @OUTPUT
-@click.option(
-    "--emit",
-    "kind",
-    type=click.Choice(list(EMITTERS)),
-    show_default="text, or bytecode where constants are large",
-    help="What to write: MLIR text, MLIR bytecode, or a StableHLO portable artifact.",
-)
+@EMIT
 def _import(
     model: str,
     lift_constants: bool,

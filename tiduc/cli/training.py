@@ -4,7 +4,7 @@ import click
 
 from tiduc.cli.diagnostics import about, waiting
 from tiduc.cli.execution import TARGET, compiling
-from tiduc.cli.files import PATH, write, write_binary
+from tiduc.cli.files import PATH, write, write_binary, writes
 from tiduc.cli.importing import SIZES, numbers
 from tiduc.dialect.errors import RequestError
 from tiduc.models.files import import_model
@@ -59,15 +59,7 @@ from tiduc.training.step import BUFFERS, train_step
 )
 @TARGET
 @compiling
-@click.option(
-    "-o",
-    "--output",
-    default="-",
-    metavar="OUT",
-    type=PATH,
-    show_default="standard output",
-    help="The file to write: a compiled module, or StableHLO where its name ends in .mlir.",
-)
+@writes("The file to write: a compiled module, or StableHLO where its name ends in .mlir.")
 def _train_step(
     model: str,
     loss: str,
