@@ -4,7 +4,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from scatter_cases import Scatter
+from index_cases import Indexing
 from xla import by_xla
 
 from tiduc.dialect.context import parse, run_passes
@@ -60,8 +60,8 @@ def test_ties_of_a_maximum() -> None:
 
 def test_ties_of_a_scatter() -> None:
     """As many updates in one place, and the mean of their tangents."""
-    scatter = Scatter([2], [COUNT, 1], [1], [], [0], [0], 1)
-    p = load(scatter.text("maximum", "f16"))
+    scatter = Indexing([2], [COUNT, 1], [1], [], [0], [0], 1)
+    p = load(scatter.scatter("maximum", "f16"))
     x, u, at = np.full(2, -1, np.float16), np.ones(COUNT, np.float16), np.zeros((COUNT, 1), np.int32)
     _, cu = by_xla(str(p.vjp([2])), [x, at, u, np.full(2, 2, np.float16)])
     np.testing.assert_allclose(cu, np.full(COUNT, 4 / COUNT), rtol=5e-3)

@@ -8,50 +8,58 @@ import pytest
 from check_rule import check_rule, run
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from scatter_cases import CASES, INDEX, RNG, ROWS, Scatter, body, random, tensor
+from index_cases import CASES, RNG, ROWS, Indexing, body, indexings, random
+from tensors import tensor
 from xla import by_xla
 
 from tiduc.dialect.errors import Unsupported
 from tiduc.program import load
 
+INDEX = {"i8": np.int8, "ui8": np.uint8, "i32": np.int32, "i64": np.int64, "ui64": np.uint64}
+EVERY = CASES | {"an empty operand": Indexing([0, 3], [5, 1], [1, 3], [1], [0], [0], 1)}
 OPS = ["add", "swapped", "set", "minimum", "maximum"]
+
+
+def check(case: Indexing, indices: Any, op: str = "add", element: str = "f64", **options: Any) -> None:
+    text = case.scatter(op, element, options.pop("index", "i32"), options.pop("unique", False))
+    check_rule(text, random(case.operand, element), indices, random(case.windows, element), **options)
 
 
 @pytest.mark.parametrize("op", ["add", "set", "subtract"])
 @pytest.mark.parametrize("element", ["f64", "complex<f64>"])
-@pytest.mark.parametrize("case", CASES.values(), ids=CASES)
-def test_cases(case: Scatter, op: str, element: str) -> None:
+@pytest.mark.parametrize("case", EVERY.values(), ids=EVERY)
+def test_cases(case: Indexing, op: str, element: str) -> None:
     """Indices from -2 to past the end: updates are dropped, in part or whole, and some meet."""
-    case.check(RNG.integers(-2, 7, case.indices).astype(np.int32), op, element)
+    check(case, RNG.integers(-2, 7, case.indices).astype(np.int32), op, element)
 
 
 @pytest.mark.parametrize("op", ["swapped", "minimum", "maximum"])
-@pytest.mark.parametrize("case", CASES.values(), ids=CASES)
-def test_other_bodies(case: Scatter, op: str) -> None:
-    case.check(RNG.integers(-2, 7, case.indices).astype(np.int32), op)
+@pytest.mark.parametrize("case", EVERY.values(), ids=EVERY)
+def test_other_bodies(case: Indexing, op: str) -> None:
+    check(case, RNG.integers(-2, 7, case.indices).astype(np.int32), op)
 
 
 @pytest.mark.parametrize("op", ["add", "set", "multiply", "minimum"])
 def test_unique_indices(op: str) -> None:
     """Some of them out of range, in one or the other way."""
-    ROWS.check(np.array([[2], [-1], [0], [9], [3]], np.int32), op, unique=True)
-    CASES["windows"].check(np.array([[0, 0], [2, 4], [4, -1]], np.int32), op, unique=True)
+    check(ROWS, np.array([[2], [-1], [0], [9], [3]], np.int32), op, unique=True)
+    check(CASES["windows"], np.array([[0, 0], [2, 4], [4, -1]], np.int32), op, unique=True)
 
 
 @pytest.mark.parametrize("op", ["add", "set", "multiply"])
 def test_unique_complex(op: str) -> None:
-    ROWS.check(np.array([[2], [-1], [0], [9], [3]], np.int32), op, "complex<f64>", unique=True)
+    check(ROWS, np.array([[2], [-1], [0], [9], [3]], np.int32), op, "complex<f64>", unique=True)
 
 
 @pytest.mark.parametrize("element", ["f64", "complex<f64>"])
 def test_multiply_with_one_window(element: str) -> None:
-    CASES["one window"].check(np.array([4, 1], np.int32), "multiply", element)
+    check(CASES["one window"], np.array([4, 1], np.int32), "multiply", element)
 
 
 @pytest.mark.parametrize("element", ["f64", "complex<f64>"])
 def test_multiply_by_inactive_updates_that_meet(element: str) -> None:
-    text = ROWS.text("multiply", element)
-    t = tensor(ROWS.updates, element)
+    text = ROWS.scatter("multiply", element)
+    t = tensor(ROWS.windows, element)
     text = text.replace(f", %u: {t}", "").replace(
         "%0 =", f"%u = stablehlo.constant dense<{'2.5' if element == 'f64' else '(2.5, -1.0)'}> : {t}\n%0 ="
     )
@@ -64,12 +72,12 @@ def test_index_types(index: str, op: str) -> None:
     """The operand is longer than the greatest index of the small types, so a bound would overflow."""
     least = np.iinfo(INDEX[index]).min
     for case in (
-        Scatter([300, 2], [5, 1], [1, 2], [1], [0], [0], 1),
-        Scatter([300, 2], [5, 1], [200, 1], [1], [1], [0], 1),
-        Scatter([3, 2], [5, 1], [1, 2], [1], [0], [0], 1),
+        Indexing([300, 2], [5, 1], [1, 2], [1], [0], [0], 1),
+        Indexing([300, 2], [5, 1], [200, 1], [1], [1], [0], 1),
+        Indexing([3, 2], [5, 1], [1, 2], [1], [0], [0], 1),
     ):
         indices = np.array([0, 3, 100, least, 100], INDEX[index]).reshape(5, 1)
-        case.check(indices, op, index=index, order=1)
+        check(case, indices, op, index=index, order=1)
 
 
 @pytest.mark.parametrize("op", ["add", "set", "maximum"])
@@ -80,16 +88,16 @@ def test_constant_indices(index: tuple[int, int], masked: bool, op: str) -> None
     """A window that is known to be inside needs neither mask nor padding."""
     case = CASES["one window"]
     made = f"%i = stablehlo.constant dense<{list(index)}> : tensor<2xi32>\n%0 ="
-    text = case.text(op).replace(", %i: tensor<2xi32>", "", 1).replace("%0 =", made, 1)
+    text = case.scatter(op).replace(", %i: tensor<2xi32>", "", 1).replace("%0 =", made, 1)
     assert ("stablehlo.pad" in str(load(text).vjp())) == masked
-    check_rule(text, random(case.operand), random(case.updates))
+    check_rule(text, random(case.operand), random(case.windows))
 
 
 @pytest.mark.parametrize("op", ["minimum", "maximum"])
 def test_ties_are_shared(op: str) -> None:
     """Each of the k elements that attain the result gets 1 / k."""
-    case = Scatter([3], [4, 1], [1], [], [0], [0], 1)
-    text = case.text(op).replace("%0, %0", "%0, %one").replace("%1 =", f"{ONE} %1 =")
+    case = Indexing([3], [4, 1], [1], [], [0], [0], 1)
+    text = case.scatter(op).replace("%0, %0", "%0, %one").replace("%1 =", f"{ONE} %1 =")
     x, u = np.array([1.0, 5.0, 2.0]), np.array([1.0, 1.0, 5.0, 7.0])
     *_, cx, cu = run(
         load(text).vjp(), [x, np.array([[0], [0], [1], [9]], np.int32), u, np.array([3.0, 4.0, 5.0])]
@@ -103,8 +111,8 @@ ONE = "%one = stablehlo.constant dense<1.0> : tensor<3xf64>"
 
 def test_the_winner_takes_all() -> None:
     """Where updates meet, only the one that is in the result has a cotangent."""
-    text = ROWS.text("set")
-    x, u, ct = random(ROWS.operand), random(ROWS.updates), random(ROWS.operand)
+    text = ROWS.scatter("set")
+    x, u, ct = random(ROWS.operand), random(ROWS.windows), random(ROWS.operand)
     indices = np.array([[1], [1], [3], [9], [1]], np.int32)
     y, cx, cu = run(load(text).vjp(), [x, indices, u, ct])
     np.testing.assert_array_equal(y[1], u[4] ** 2)
@@ -116,8 +124,8 @@ def test_the_winner_takes_all() -> None:
 
 def test_infinite_values_do_not_spread() -> None:
     """What does not reach a result is selected away, not multiplied by zero."""
-    text = ROWS.text("set")
-    u = random(ROWS.updates)
+    text = ROWS.scatter("set")
+    u = random(ROWS.windows)
     u[0] = np.inf
     ct = random(ROWS.operand)
     *_, cu = run(
@@ -128,8 +136,8 @@ def test_infinite_values_do_not_spread() -> None:
 
 @pytest.mark.parametrize("op", ["add", "set", "maximum"])
 def test_operand_as_updates(op: str) -> None:
-    case = Scatter([4, 3], [4, 1], [1, 3], [1], [0], [0], 1)
-    text = case.text(op, operands="%x, %i, %x")
+    case = Indexing([4, 3], [4, 1], [1, 3], [1], [0], [0], 1)
+    text = case.scatter(op, operands="%x, %i, %x")
     indices = np.array([[2], [0], [0], [5]], np.int32)
     check_rule(text, random([4, 3]), indices, random([4, 3]))
 
@@ -138,45 +146,20 @@ def test_operand_as_updates(op: str) -> None:
 def test_against_jax(op: str) -> None:
     indices = np.array([[2], [0], [1], [9], [3]] if op == "multiply" else [[2], [0], [2], [9], [2]], np.int32)
     name = {"min": "minimum", "max": "maximum"}.get(op, op)
-    text = ROWS.text(name, unique=op == "multiply")
+    text = ROWS.scatter(name, unique=op == "multiply")
 
     def function(x: Any, i: Any, u: Any) -> Any:
         at = x.at[i[:, 0]]
         return getattr(at, op)(u, mode="drop", unique_indices=op == "multiply") ** 2
 
-    x, u = random(ROWS.operand), random(ROWS.updates)
+    x, u = random(ROWS.operand), random(ROWS.windows)
     check_rule(text, x, indices, u, order=1, jax_function=function)
 
 
-@st.composite
-def scatters(draw: Any) -> Scatter:
-    """Any numbers: each operand dimension is inserted, a batch or of the window, and indexed or not."""
-    kinds = draw(st.lists(st.sampled_from(["inserted", "batch", "window"]), max_size=3))
-    operand = [draw(st.integers(1, 3)) for _ in kinds]
-    sizes = [draw(st.integers(1, n)) if k == "window" else 1 for k, n in zip(kinds, operand, strict=True)]
-    of = {k: [i for i, kind in enumerate(kinds) if kind == k] for k in ("inserted", "batch", "window")}
-    indexable = draw(st.permutations(of["inserted"] + of["window"]))
-    where = indexable[: draw(st.integers(0, len(indexable)))]
-    batches = [operand[i] for i in of["batch"]]
-    free = draw(st.lists(st.integers(1, 2), max_size=2))
-    order: list[int | None] = list(draw(st.permutations(range(len(batches) + len(free)))))
-    indices = [[*batches, *free][i] for i in order]
-    vector_dim = draw(st.integers(0, len(indices)))
-    if len(where) != 1 or vector_dim < len(indices) or draw(st.booleans()):
-        indices.insert(vector_dim, len(where))
-        order.insert(vector_dim, None)
-    rank = len(of["window"]) + len([i for i in range(len(indices)) if i != vector_dim])
-    window = sorted(draw(st.permutations(range(rank)))[: len(of["window"])])
-    index_batching = [order.index(i) for i in range(len(batches))]
-    return Scatter(
-        operand, indices, sizes, window, of["inserted"], where, vector_dim, of["batch"], index_batching
-    )
-
-
 @settings(max_examples=80, deadline=None, derandomize=True)
-@given(scatters(), st.sampled_from(OPS))
-def test_random_numbers(case: Scatter, op: str) -> None:
-    case.check(RNG.integers(-2, 4, case.indices).astype(np.int32), op, order=1)
+@given(indexings(), st.sampled_from(OPS))
+def test_random_numbers(case: Indexing, op: str) -> None:
+    check(case, RNG.integers(-2, 4, case.indices).astype(np.int32), op, order=1)
 
 
 # ---- products, where updates meet ----------------------------------------------------------------------------
@@ -184,23 +167,23 @@ def test_random_numbers(case: Scatter, op: str) -> None:
 MEETING = np.array([[2], [2], [0], [9], [2]], np.int32)
 
 
-@pytest.mark.parametrize("case", CASES.values(), ids=CASES)
-def test_products(case: Scatter) -> None:
+@pytest.mark.parametrize("case", EVERY.values(), ids=EVERY)
+def test_products(case: Indexing) -> None:
     element = "complex<f64>" if case is ROWS else "f64"
-    case.check(RNG.integers(-2, 4, case.indices).astype(np.int32), "multiply", element, order=1)
+    check(case, RNG.integers(-2, 4, case.indices).astype(np.int32), "multiply", element, order=1)
 
 
-ONES = Scatter([4], [5, 1], [1], [], [0], [0], 1)
+ONES = Indexing([4], [5, 1], [1], [], [0], [0], 1)
 
 
 @pytest.mark.parametrize("zeros", [[], [1], [0, 4], [0, 1, 4]])
 def test_products_with_zeros(zeros: list[int]) -> None:
     """Of the order two as well: where two factors are zero, the derivative by both is the product of the others."""
-    x, u = random(ONES.operand), random(ONES.updates)
+    x, u = random(ONES.operand), random(ONES.windows)
     u[zeros] = 0
-    check_rule(ONES.text("multiply"), x, MEETING, u)
+    check_rule(ONES.scatter("multiply"), x, MEETING, u)
     x[2] = 0
-    check_rule(ONES.text("multiply"), x, MEETING, u, subsets=False)
+    check_rule(ONES.scatter("multiply"), x, MEETING, u, subsets=False)
 
 
 # ---- any body --------------------------------------------------------------------------------------------------
@@ -227,24 +210,24 @@ def test_any_body(op: str, unique: bool) -> None:
     rows = [[2], [-1], [0], [9], [3]] if unique else MEETING
     windows = [[0, 0], [2, 4], [4, -1]] if unique else [[0, 0], [1, 1], [2, 9]]
     for case, indices in ((ONES, rows), (CASES["windows"], windows)):
-        x, u = (RNG.uniform(0.5, 2, sizes) for sizes in (case.operand, case.updates))
+        x, u = (RNG.uniform(0.5, 2, sizes) for sizes in (case.operand, case.windows))
         order = 2 if case is ONES else 1
         check_rule(
-            case.text(op, unique=unique), x, np.array(indices, np.int32), u, order=order, subsets=False
+            case.scatter(op, unique=unique), x, np.array(indices, np.int32), u, order=order, subsets=False
         )
 
 
 def test_a_body_with_a_constant_from_outside() -> None:
-    text = ROWS.text(f"%c = stablehlo.multiply %a, %k : {T}").replace(
+    text = ROWS.scatter(f"%c = stablehlo.multiply %a, %k : {T}").replace(
         "%0 =", f"%k = stablehlo.constant dense<1.5> : {T} %0 ="
     )
-    check_rule(text, random(ROWS.operand), MEETING, random(ROWS.updates))
+    check_rule(text, random(ROWS.operand), MEETING, random(ROWS.windows))
 
 
 @pytest.mark.parametrize("op", ["divide", "set", "multiply"])
 def test_what_is_dropped_has_no_part(op: str) -> None:
     """Neither value nor infinite slope of an update that is out of range comes through."""
-    text, u = ROWS.text(op, unique=op == "divide"), random(ROWS.updates)
+    text, u = ROWS.scatter(op, unique=op == "divide"), random(ROWS.windows)
     u[3] = 0 if op == "divide" else np.inf
     indices = np.array([[2], [-1], [0], [9], [3]], np.int32)
     *_, cx, cu = run(load(text).vjp(), [random(ROWS.operand), indices, u, random(ROWS.operand)])
@@ -252,10 +235,10 @@ def test_what_is_dropped_has_no_part(op: str) -> None:
 
 
 def test_long_sequences_are_refused() -> None:
-    case = Scatter([4, 3], [65, 1], [1, 3], [1], [0], [0], 1)
+    case = Indexing([4, 3], [65, 1], [1, 3], [1], [0], [0], 1)
     with pytest.raises(Unsupported, match="of its 65 windows two may meet"):
-        load(case.text(BODIES["divide"])).jvp()
-    assert load(case.text(BODIES["divide"], unique=True)).jvp()
+        load(case.scatter(BODIES["divide"])).jvp()
+    assert load(case.scatter(BODIES["divide"], unique=True)).jvp()
 
 
 def test_elements_that_the_body_promotes() -> None:
@@ -269,7 +252,9 @@ def test_elements_that_the_body_promotes() -> None:
     }}"""
     x, u = (random(sizes).astype(np.float32) for sizes in ([4], [5]))
     same = (
-        ONES.text("multiply").replace("%0, %0", "%0, %one").replace("%1 =", f"{ONE.replace('3', '4')} %1 =")
+        ONES.scatter("multiply")
+        .replace("%0, %0", "%0, %one")
+        .replace("%1 =", f"{ONE.replace('3', '4')} %1 =")
     )
     wide = [x.astype(np.float64), MEETING, u.astype(np.float64)]
     ct = random([4])
@@ -285,14 +270,16 @@ def test_extrema_of_complex_values(op: str) -> None:
     """Real parts are apart: where the choice changes, the value jumps."""
     real = np.random.default_rng(0).permutation(np.arange(27.0))
     values = real + 1j * random([27])
-    check_rule(ROWS.text(op, "complex<f64>"), values[:12].reshape(4, 3), MEETING, values[12:].reshape(5, 3))
+    check_rule(
+        ROWS.scatter(op, "complex<f64>"), values[:12].reshape(4, 3), MEETING, values[12:].reshape(5, 3)
+    )
 
 
 def test_many_ties_in_low_precision() -> None:
     """Their number, 300, is none of bf16's; 256 is the next one."""
-    case = Scatter([1], [300, 1], [1], [], [0], [0], 1)
+    case = Indexing([1], [300, 1], [1], [], [0], [0], 1)
     text = (
-        case.text("maximum", "bf16")
+        case.scatter("maximum", "bf16")
         .replace("%0, %0", "%0, %one")
         .replace("%1 =", f"{ONE.replace('3xf64', '1xbf16')} %1 =")
     )
@@ -361,6 +348,6 @@ def test_each_operand_alone() -> None:
 
 def test_one_window_a_batch_is_unique() -> None:
     """How JAX batches dynamic_update_slice: so no winners are sought."""
-    case = Scatter([3, 5], [3, 1], [1, 2], [1], [], [1], 1, [0], [0])
-    assert "iota" not in str(load(case.text("set")).vjp())
-    case.check(np.array([[1], [0], [4]], np.int32), "set")
+    case = Indexing([3, 5], [3, 1], [1, 2], [1], [], [1], 1, [0], [0])
+    assert "iota" not in str(load(case.scatter("set")).vjp())
+    check(case, np.array([[1], [0], [4]], np.int32), "set")

@@ -1,0 +1,29 @@
+"""What tests of rules write programs with: types as text, random entries, functions of one op."""
+
+from collections.abc import Sequence
+
+import numpy as np
+from numpy.typing import NDArray
+
+
+def tensor(sizes: Sequence[int], element: str = "f64") -> str:
+    """The type of a tensor, as text."""
+    return f"tensor<{''.join(f'{n}x' for n in sizes)}{element}>"
+
+
+def normal(generator: np.random.Generator, sizes: Sequence[int], element: str = "f64") -> NDArray[np.inexact]:
+    """Normally distributed numbers in f64, or complex ones of two such parts."""
+    x = np.asarray(generator.standard_normal(sizes))
+    return x + 1j * generator.standard_normal(sizes) if element.startswith("complex") else x
+
+
+def one_op(op: str, *types: str, result: str | None = None, attributes: str = "") -> str:
+    """A function of one op; its result has the type of its first operand, if none is given."""
+    arguments = ", ".join(f"%{i}: {t}" for i, t in enumerate(types))
+    operands = ", ".join(f"%{i}" for i in range(len(types)))
+    result = result or types[0]
+    return f"""
+    func.func @main({arguments}) -> {result} {{
+      %y = "{op}"({operands}) {{{attributes}}} : ({", ".join(types)}) -> {result}
+      return %y : {result}
+    }}"""
