@@ -4,7 +4,7 @@ It names no op. An op set derives from it and adds its vector space, `add`, `zer
 emitters its rules want (`dialect/stablehlo.py`).
 """
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from functools import reduce
 from typing import Any
 
@@ -33,6 +33,7 @@ class Builder:
         self.constants: dict[Any, Any] = {}  # for an op set: one op a constant and graph
         self.engine: Any = None  # what a stage lends to rules of ops over whole graphs
         self.notes: dict[Any, Any] = {}  # what rules leave for others, by a primal value or its graph
+        self.tangents: Collection[Value] = ()  # inputs of a graph that is turned around, not to be read
         self._linear: set[Value] = set()
 
     # ---- the graph's ends -------------------------------------------------------------------------------------

@@ -67,6 +67,8 @@ class DynamicShapes(Builder):
             if of.definition is not None and of.definition.active is not None:
                 name = of.definition.name
                 raise OpenSize(f"the size of a tangent that {name} gives is known only when it runs")
+            if of in self.tangents:
+                raise OpenSize(f"the size of a tangent of type {of.type} is known only when it runs")
             return self.emit("stablehlo.get_dimension_size", (of,), _scalar(), {"dimension": _i64(where)})
         if kind == "scalar":
             return self._as_i32(of)

@@ -61,7 +61,7 @@ def transpose_closed(
     inputs in `sums` are added to further inputs, behind the cotangents.
     """
     b = _builder(view, opset, view.fresh("T"))
-    active = set(linear)
+    b.tangents, active = set(linear), set(linear)
     for op in graph.definitions:  # a closed graph has no masks, since it may be linear in this input or that
         if not active.isdisjoint(op.operands):
             op.active = tuple([x in active for x in op.operands])

@@ -50,6 +50,12 @@ class Split:
             residuals=tuple([x for x in needed if x.definition is not None]),
         )
 
+    @property
+    def open(self) -> list[Value]:
+        """The active inputs whose sizes are open: a transposed graph asks for them."""
+        primals = [self.linear.primal_of(t) for t in self.tangents if is_open(t.type)]
+        return [x for x in primals if x is not None]
+
     def extended(self, b: Any, more: Sequence[Any]) -> Graph:
         """The primal graph with more outputs; a type is a zero."""
         if not more:
@@ -81,8 +87,14 @@ class Split:
         return ops, [x for x in read if x in fixed]
 
     def closed(self, b: Any, wanted: Sequence[Any], given: Sequence[Value]) -> Graph:
-        """The closed graph of outputs (a type is a zero); the linear graph it is made from is forgotten."""
+        """The closed graph of outputs (a type is a zero); the linear graph it is made from is forgotten.
+
+        Tangents among the inputs have the sizes of their primals where these are given, too.
+        """
         graph: Graph = b.engine.close(b.view, wanted, given, name=f"{stem(self.primal)}.jvp")
+        inside = dict(zip(given, graph.inputs.values(), strict=True))
+        primals = [self.linear.primal_of(x) for x in given]
+        graph.input_of = tuple([inside.get(x) if x is not None else None for x in primals])
         if self.linear.name in b.view.graphs:
             b.view.discard(self.linear)
         return graph

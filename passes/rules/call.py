@@ -90,7 +90,7 @@ def _derived(b: Any, graphs: Sequence[Graph], active: Sequence[bool]) -> Any:
     others = [[x for x in made.residuals if x not in given] for made in splits]
     slots = _slots(others)
     inputs = [list(graph.inputs.values()) for graph in graphs]
-    used = {x for made in splits for x in made.inputs}
+    used = {x for made in splits for x in (*made.inputs, *made.open)}
     read = [j for j, xs in enumerate(zip(*inputs, strict=True)) if not used.isdisjoint(xs)]
     width = len(graphs[0].outputs)
     outputs = [any(made.outputs[j] is not None for made in splits) for j in range(width)]

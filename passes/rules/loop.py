@@ -34,7 +34,7 @@ def _linearized(b: Any, made: Loop, dx: Tangents) -> list[Any | None]:
     key = "linearized", made.body.name, tuple([t is not None for t in dx])
     if key not in b.view.derived:
         b.view.derived[key] = _derived(b, made, [t is not None for t in dx])
-    parts, extended, linear, active, outputs, ahead = b.view.derived[key]
+    parts, extended, linear, active, outputs, ahead, read = b.view.derived[key]
     if linear is None:
         return [None] * len(outputs)
     more = len(extended.outputs) - len(made.body.outputs)
@@ -42,14 +42,13 @@ def _linearized(b: Any, made: Loop, dx: Tangents) -> list[Any | None]:
     values = dict(zip(made.body.inputs.values(), made.operands, strict=True))
     b.engine.inline(b.view, parts.invariant, values)
     tangents = [
-        b.zero(x.type) if t is None else t
+        b.zeros_like(x) if t is None else t
         for x, t, flag in zip(made.operands, dx, active, strict=True)
         if flag
     ]
     k, s = sum(active[:n]), sum(active[: n + m])
-    carried = set(list(made.body.inputs.values())[: n + m])
     sequences = [made.sequences[i - n] for i in _elements(parts, made)]
-    invariants = [values[x] for x in (*parts.inputs, *parts.invariant) if x not in carried]
+    invariants = [values[x] for x in read]
     values |= dict(zip(parts.tangents[s:], tangents[s:], strict=True))
     fixed = _run_ahead(b, ahead[0], ahead[1], values)
     linear_loop = Loop(
@@ -88,7 +87,9 @@ def _elements(parts: Any, made: Loop) -> list[int]:
 
 
 def _derived(b: Any, made: Loop, active: list[bool]) -> Any:
-    """The body split, with its residuals, the linear body, and which inputs and outputs are active.
+    """The body split, with its residuals, the linear body, which inputs and outputs are active, what is done ahead.
+
+    And the values that do not vary of which the linear body reads elements, or sizes.
 
     A carry is active if its initial value is, or once an iteration makes it so: the least fixed point.
     """
@@ -103,7 +104,7 @@ def _derived(b: Any, made: Loop, active: list[bool]) -> Any:
     outputs = [active[i] if i < n else y is not None for i, y in enumerate(parts.outputs)]
     if not any(outputs):
         b.view.discard(parts.linear)
-        return parts, made.body, None, active, outputs, ()
+        return parts, made.body, None, active, outputs, (), []
     inputs = list(made.body.inputs.values())
     varying = [*parts.residuals, *(x for x in parts.inputs if x in inputs[:n])]
     elements = [inputs[i] for i in _elements(parts, made)]
@@ -113,7 +114,8 @@ def _derived(b: Any, made: Loop, active: list[bool]) -> Any:
         more, varying = [tick], [Value(tick, made.body)]
     extended = parts.extended(b, more)
     s = sum(active[: n + m])
-    invariants = [x for x in (*parts.inputs, *parts.invariant) if x not in inputs[: n + m]]
+    read = dict.fromkeys([*parts.inputs, *parts.invariant, *parts.open])
+    invariants = [x for x in read if x not in inputs[: n + m]]
     wanted = [
         y.type if dy is None else dy
         for y, dy, flag in zip(made.body.outputs, parts.outputs, outputs, strict=True)
@@ -121,7 +123,7 @@ def _derived(b: Any, made: Loop, active: list[bool]) -> Any:
     ]
     ahead = parts.ahead(b, len(parts.tangents) - s)
     given = [*parts.tangents[:s], *elements, *varying, *ahead[1], *invariants]
-    return parts, extended, parts.closed(b, wanted, given), active, outputs, ahead
+    return parts, extended, parts.closed(b, wanted, given), active, outputs, ahead, invariants
 
 
 def _bound(made: Loop) -> int | None:
@@ -150,7 +152,7 @@ def _backwards(b: Any, made: Loop, ct: Tangents, active: Sequence[bool]) -> list
     if body is None:
         return [None] * len(active)
     inits = [
-        b.zero(x.type) if t is None else t
+        b.zeros_like(x) if t is None else t
         for x, t, flag in zip(made.inits, ct, with_ct, strict=False)
         if flag
     ]
@@ -158,7 +160,7 @@ def _backwards(b: Any, made: Loop, ct: Tangents, active: Sequence[bool]) -> list
     read = [x for x, flag in zip(made.operands, linear, strict=True) if not flag]
     kept = sum(not flag for flag in linear[n : n + m])
     back = Loop(
-        (*inits, *(b.zero(made.operands[i].type) for i in summed)),
+        (*inits, *(b.zeros_like(made.operands[i]) for i in summed)),
         (*(t for t in ct[n:] if t is not None), *read[:kept]),
         tuple(read[kept:]),
         body,

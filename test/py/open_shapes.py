@@ -26,8 +26,8 @@ _STATIC = (
 def refined(text: str, arguments: Sequence[Array]) -> str:
     """The text of the function `main` for arguments of these shapes."""
     module = parse(text)
-    for function in list(module.body.operations):
-        type_ = ir.FunctionType(ir.TypeAttr(function.attributes["function_type"]).value)
+    (main,) = (f for f in module.body.operations if ir.StringAttr(f.attributes["sym_name"]).value == "main")
+    type_ = ir.FunctionType(ir.TypeAttr(main.attributes["function_type"]).value)
     shapes = zip(arguments, type_.inputs, strict=True)
     types = [str(ir.RankedTensorType.get(x.shape, t.element_type)) for x, t in shapes]
     refine = f"stablehlo-refine-arguments{{types={','.join(types)}}}"
