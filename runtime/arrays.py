@@ -126,6 +126,24 @@ def format_array(array: Array) -> str:
     return f"{TensorType.of(array)}={body[1:-1] if array.ndim == 1 or not array.size else body}"
 
 
+def summary(array: Array) -> str:
+    """What there is to say of an array that is too large to be printed: its type, and for floats their range.
+
+    >>> summary(np.arange(5000, dtype=np.float64))
+    '5000xf64 (from 0 to 4999, mean 2499.5; -o keeps the 5000 elements)'
+    """
+    type, size = TensorType.of(array), array.size
+    if not np.issubdtype(array.dtype, np.floating):
+        return f"{type} ({size} elements; -o keeps them)"
+    numbers = array[~np.isnan(array)].astype(np.float64)
+    without = f", {size - numbers.size} NaN" if numbers.size < size else ""
+    with np.errstate(invalid="ignore"):  # infinities of both signs have no mean
+        low, high, mean = (
+            (float(f(numbers)) for f in (np.min, np.max, np.mean)) if numbers.size else 3 * [np.nan]
+        )
+    return f"{type} (from {low:g} to {high:g}, mean {mean:g}{without}; -o keeps the {size} elements)"
+
+
 def write_npz(path: str | os.PathLike[str], arrays: Mapping[str, Array]) -> None:
     """Write the arrays to an `.npz` file under their names, whole or not at all.
 

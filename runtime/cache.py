@@ -13,6 +13,7 @@ not used for longest goes first, once there is too much.
 
 import functools
 import hashlib
+import math
 import os
 import platform
 import re
@@ -176,16 +177,25 @@ def _days() -> float:
 
 
 def _number(variable: str, default: float) -> float:
+    text = os.environ.get(variable) or str(default)
     try:
-        return float(os.environ.get(variable) or default)
+        number = float(text)
     except ValueError:
-        raise RequestError(f"{variable} is no number: {os.environ[variable]!r}") from None
+        number = math.nan
+    if not 0 <= number < math.inf:
+        raise RequestError(f"{variable} is no number of 0 or more: {text!r}")
+    return number
 
 
 def _entries(place: Path) -> Iterator["os.DirEntry[str]"]:
-    """The files of modules in the folder."""
-    with suppress(FileNotFoundError), os.scandir(place) as found:
-        yield from (entry for entry in found if entry.name.endswith(".vmfb"))
+    """The files of modules in the folder. Raises TiducError where the system refuses."""
+    try:
+        with os.scandir(place) as found:
+            yield from (entry for entry in found if entry.name.endswith(".vmfb"))
+    except FileNotFoundError:  # nothing was kept yet
+        pass
+    except OSError as error:
+        raise TiducError(f"cannot read: {error.strerror or error}", str(place)) from error
 
 
 def _prune(place: Path) -> None:

@@ -11,7 +11,15 @@ import numpy as np
 import pytest
 
 from tiduc.dialect.errors import InputError, TiducError
-from tiduc.runtime.arrays import format_array, parse_array, parse_inputs, random_array, read_npz, write_npz
+from tiduc.runtime.arrays import (
+    format_array,
+    parse_array,
+    parse_inputs,
+    random_array,
+    read_npz,
+    summary,
+    write_npz,
+)
 from tiduc.runtime.signature import DTYPES, TensorType, Value
 from tiduc.runtime.weights import read_weights
 
@@ -142,6 +150,16 @@ def test_archives_of_something_else_are_named(tmp_path: Path) -> None:
     for read in (read_npz, read_weights, lambda path: parse_inputs([f"@{path}"])):
         with pytest.raises(InputError, match=r"x\.npz: error: .*'module\.fb' in it is no array"):
             read(str(tmp_path / "x.npz"))
+
+
+def test_large_arrays_are_summed_up(recwarn: pytest.WarningsRecorder) -> None:
+    x = np.zeros((40, 50), np.float16)
+    assert summary(x + np.float16(60000)).startswith("40x50xf16 (from 60000 to 60000, mean 60000; ")
+    x[0, :3] = np.inf, -np.inf, np.nan
+    assert summary(x) == "40x50xf16 (from -inf to inf, mean nan, 1 NaN; -o keeps the 2000 elements)"
+    assert summary(x * np.float16(np.nan)).startswith("40x50xf16 (from nan to nan, mean nan, 2000 NaN; ")
+    assert summary(x.astype("bool")) == "40x50xi1 (2000 elements; -o keeps them)"
+    assert not recwarn.list
 
 
 def test_an_argument_too_many_is_named() -> None:

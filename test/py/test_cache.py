@@ -163,6 +163,9 @@ def test_a_folder_that_cannot_be_written_is_as_none(tmp_path: Path, monkeypatch:
     monkeypatch.setenv("TIDUC_CACHE", str(tmp_path / "file" / "cache"))
     cache.write(KEY, b"module")
     assert cache.read(KEY) is None
+    for ask in (cache.info, cache.clear):
+        with pytest.raises(TiducError, match="cache: error: cannot read: Not a directory"):
+            ask()
 
 
 def test_only_the_user_may_write_there(folder: Path) -> None:
@@ -186,9 +189,10 @@ def test_size_and_age_are_bounded(folder: Path, monkeypatch: pytest.MonkeyPatch)
     os.utime(folder / ".x.vmfb.0.tmp", (now - 86400,) * 2)
     cache.write("6", b"module")
     assert {path.name for path in folder.iterdir()} == {"2.vmfb", "5.vmfb", "6.vmfb", ".y.vmfb.0.tmp"}
-    monkeypatch.setenv("TIDUC_CACHE_SIZE", "much")
-    with pytest.raises(TiducError, match="TIDUC_CACHE_SIZE is no number: 'much'"):
-        cache.info()
+    for text in ("much", "inf", "nan", "-1"):
+        monkeypatch.setenv("TIDUC_CACHE_SIZE", text)
+        with pytest.raises(TiducError, match=f"TIDUC_CACHE_SIZE is no number of 0 or more: '{text}'"):
+            cache.info()
 
 
 def test_info_and_clear(folder: Path, capfd: pytest.CaptureFixture[str]) -> None:
