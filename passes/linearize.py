@@ -63,7 +63,7 @@ def _linearize_ops(
     b: Any, view: View, outputs: Sequence[Any], tangents: dict[Any, Any], opset: OpSet
 ) -> None:
     """Extends `tangents` from the inputs to all that depends on them."""
-    tangent = tangents.get
+    tangent = b.engine.tangent = tangents.get
     b.engine.scheduled = view.schedule(outputs)
     for op in b.engine.scheduled:
         dx = list(map(tangent, op.operands))

@@ -5,19 +5,16 @@ from typing import Any
 
 from tiduc.dialect.graph import Definition
 from tiduc.dialect.types import element, is_complex
+from tiduc.passes.rules.elementwise import difference
 from tiduc.passes.rules.opset import bilinear, linear, linearize, transpose, unsupported
 from tiduc.passes.rules.registry import Tangents
-
-
-def difference(b: Any, first: Any | None, second: Any | None) -> Any:
-    """first - second, of which one may be a symbolic zero."""
-    if first is None:
-        return b.negate(second)
-    return first if second is None else b.subtract(first, second)
+from tiduc.passes.rules.spelled_out import log_add_exp, logistic
 
 
 @linearize("stablehlo.add")  # by hand: one tangent alone needs no add
 def add(b: Any, op: Definition, dx: Tangents) -> list[Any]:
+    if (dy := log_add_exp(b, op)) is not None:
+        return [dy]
     return [b.sum(tangent for tangent in dx if tangent is not None)]
 
 
@@ -51,6 +48,8 @@ def convert_transpose(b: Any, op: Definition, ct: Tangents, active: Sequence[boo
 @linearize("stablehlo.divide")
 def divide(b: Any, op: Definition, dx: Tangents) -> list[Any]:
     """d(x / y) = (dx - (x / y) dy) / y, which does not overflow where 1 / y^2 would."""
+    if dx[0] is None and (dy := logistic(b, op)) is not None:
+        return [dy]
     second = None if dx[1] is None else b.multiply(op.result, dx[1])
     return [b.divide(difference(b, dx[0], second), op.operands[1])]
 

@@ -11,7 +11,6 @@ from torch_mlir import ir
 
 from tiduc.dialect.graph import Definition
 from tiduc.dialect.types import element, is_complex, is_float
-from tiduc.passes.rules.arithmetic import difference
 from tiduc.passes.rules.opset import elementwise, inactive, linearize
 from tiduc.passes.rules.registry import Tangents
 
@@ -33,6 +32,13 @@ def plus(b: Any, x: Any, number: float) -> Any:
 def times(b: Any, number: float, x: Any) -> Any:
     """number * x."""
     return b.multiply(b.constant(number, x), x)
+
+
+def difference(b: Any, first: Any | None, second: Any | None) -> Any:
+    """first - second, of which one may be a symbolic zero."""
+    if first is None:
+        return b.negate(second)
+    return first if second is None else b.subtract(first, second)
 
 
 def square(b: Any, x: Any) -> Any:

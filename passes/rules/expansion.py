@@ -16,10 +16,17 @@ def expanded(
     before = len(b.graph.definitions)
     results = build(*operands)
     tangents = {x: tangent for x, tangent in zip(operands, dx, strict=True) if tangent is not None}
+    outside = b.engine.tangent
+
+    def tangent(x: Any) -> Any | None:
+        return tangents.get(x) or (None if x in operands else outside(x))
+
+    b.engine.tangent = tangent
     for op in b.graph.definitions[before:]:
         of_operands = [tangents.get(x) for x in op.operands]
         if any(x is not None for x in of_operands) and (rule := b.engine.linearize_rule(op)) is not None:
             for y, dy in zip(op.results, rule(b, op, of_operands), strict=True):
                 if dy is not None:
                     tangents[y] = dy
+    b.engine.tangent = outside
     return [tangents.get(y) for y in results]

@@ -8,9 +8,9 @@ from typing import Any
 
 from tiduc.dialect.graph import Definition
 from tiduc.dialect.types import rank, shape, with_shape
-from tiduc.passes.rules.arithmetic import difference
 from tiduc.passes.rules.custom_call import NAME, custom_call
 from tiduc.passes.rules.decomposition import rows
+from tiduc.passes.rules.elementwise import difference
 from tiduc.passes.rules.opset import transpose, unsupported
 from tiduc.passes.rules.potrf import succeeded
 from tiduc.passes.rules.registry import Tangents

@@ -37,7 +37,8 @@ TransposeRule = Callable[[Any, Definition, Tangents, Sequence[bool]], Sequence[A
 class Engine:
     """What a stage lends to the rules of ops over whole graphs, as `b.engine`.
 
-    `scheduled` are the ops that are linearized, `sites` what rules remember of those of control flow.
+    `tangent` gives that of a primal value which comes before the op, `scheduled` are the ops that are linearized,
+    `sites` what rules remember of those of control flow.
     """
 
     linearize: Callable[..., Any]
@@ -48,6 +49,7 @@ class Engine:
     split: Callable[..., Any]
     linearize_rule: Callable[[Definition], LinearizeRule | None]
     stateful: frozenset[str]
+    tangent: Callable[[Any], Any | None] = lambda x: None  # noqa: E731
     scheduled: Sequence[Definition] = ()
     sites: dict[Any, Any] | None = None
 

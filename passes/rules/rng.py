@@ -12,7 +12,7 @@ from typing import Any
 from torch_mlir._mlir_libs import _stablehlo as hlo
 
 from tiduc.dialect.graph import Definition
-from tiduc.passes.rules.arithmetic import difference
+from tiduc.passes.rules.elementwise import difference
 from tiduc.passes.rules.opset import linearize
 from tiduc.passes.rules.registry import Tangents
 

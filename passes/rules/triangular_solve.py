@@ -11,7 +11,7 @@ from torch_mlir._mlir_libs import _stablehlo as hlo
 
 from tiduc.dialect.graph import Definition
 from tiduc.dialect.types import is_complex, is_empty, rank, shape, with_element
-from tiduc.passes.rules.arithmetic import difference
+from tiduc.passes.rules.elementwise import difference
 from tiduc.passes.rules.opset import linearize, transpose, unsupported
 from tiduc.passes.rules.registry import Tangents
 
