@@ -6,6 +6,7 @@ and most of what a derivative passes through on its way (the tangent sweep that 
 """
 
 import functools
+import sys
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
@@ -150,7 +151,7 @@ class Definition:
 
 def definition_of(op: Any, graph: "Graph") -> Definition:
     """The definition of an `ir.Operation`; what it reads is yet to be found."""
-    name, attributes, source = op.name, op.attributes, op if len(op.regions) else None
+    name, attributes, source = sys.intern(op.name), op.attributes, op if len(op.regions) else None
     given = None
     if source is None and len(attributes):
         given = {key: attributes[key] for key in attributes if key != ACTIVE}
@@ -160,11 +161,17 @@ def definition_of(op: Any, graph: "Graph") -> Definition:
     definition = Definition(name, (), graph, None, given, source, (), op.location)
     results = []
     for y in op.results:
-        value = Value(y.type, graph, definition)
+        value = Value(_shared(y.type), graph, definition)
         value.mlir = y
         results.append(value)
     definition.results = tuple(results)
     return definition
+
+
+@functools.cache
+def _shared(type_: Any) -> Any:
+    """The same type, as one object wherever it is read: to look it up then takes no comparison."""
+    return type_
 
 
 def _move_regions(holder: Any, op: Any) -> None:

@@ -27,7 +27,7 @@ class KeyTable:
         self._commutative = commutative
         self._inputs: dict[str, Value] = {}
         self._results: dict[Hashable, tuple[Value, ...]] = {}
-        self._numbers: dict[frozenset[tuple[str, Any]], int] = {}
+        self._numbers: dict[Hashable, int] = {}
         self._given: dict[int, tuple[int, Any]] = {}  # by the id of what is held beside
         self._sources: dict[Any, tuple[dict[str, Any], Any]] = {}
         self._bodies: dict[Any, int] = {}
@@ -69,7 +69,9 @@ class KeyTable:
 
     def _number(self, attributes: Mapping[str, Any]) -> int:
         """The number of the attributes, equal for equal ones."""
-        return self._numbers.setdefault(frozenset(attributes.items()), len(self._numbers))
+        items = attributes.items()
+        found: Hashable = frozenset(items) if len(items) > 1 else next(iter(items), None)
+        return self._numbers.setdefault(found, len(self._numbers))
 
     def _of_source(self, source: Any, captures: Sequence[Value]) -> tuple[dict[str, Any], Any]:
         """The attributes and regions that ops have from their source, which those that rules emitted share."""

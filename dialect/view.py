@@ -172,13 +172,16 @@ class View:
         definition.results = (bound,)
         bound.definition = definition
 
-    def schedule(self, wanted: Iterable[Value], given: Iterable[Value] = ()) -> list[Definition]:
+    def schedule(
+        self, wanted: Iterable[Value], given: Iterable[Value] = (), inputs: set[Value] | None = None
+    ) -> list[Definition]:
         """The definitions that the wanted values need, each after what it reads. Linear, iterative.
 
-        What only `given` values need is left out. `ResolveError` where a value depends on itself.
+        What only `given` values need is left out; `inputs` takes in the inputs that are read. `ResolveError` where a
+        value depends on itself.
         """
         order: list[Definition] = []
-        given = set(given)
+        given, free = set(given), inputs if inputs is not None else set()
         state: dict[Definition, bool] = {}  # False: its operands are under way; True: it is in the order
         stack = [x.definition for x in wanted if x.definition is not None and x not in given]
         stack.reverse()
@@ -192,7 +195,9 @@ class View:
                     definition.operands + definition.captures if definition.captures else definition.operands
                 ):
                     before = x.definition
-                    if before is not None and (placed := state.get(before)) is not True and x not in given:
+                    if before is None:
+                        free.add(x)
+                    elif (placed := state.get(before)) is not True and x not in given:
                         if placed is False:
                             raise ResolveError(
                                 "a value depends on itself through its references", definition.location

@@ -1,11 +1,11 @@
 """Records to MLIR: a graph's definitions, as operations of a block."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Hashable
 from typing import Any
 
 from torch_mlir import ir
 
-from tiduc.dialect.graph import OWN, Graph, Value
+from tiduc.dialect.graph import OWN, Definition, Graph, Value
 from tiduc.dialect.verify import ACTIVE_OUTPUTS, INPUT_OF, OUTPUT_OF, TERMINATOR
 from tiduc.dialect.view import View
 
@@ -56,18 +56,42 @@ def write_definitions(
 ) -> None:
     """Writes the graph's definitions at an insertion point."""
     written = local.__getitem__
+    alike: dict[Hashable, Any] = {}
     for definition in graph.definitions:
         operands = list(map(written, definition.operands))
-        captures = list(map(written, definition.captures)) if definition.captures else ()
         if own is not None and definition.name in OWN:
             op = own(definition, operands, ip)
+        elif definition.source is None:
+            op = definition.create(operands, (), ip, masks)
+        elif definition.captures:
+            op = definition.create(operands, list(map(written, definition.captures)), ip, masks)
         else:
-            op = definition.create(operands, captures, ip, masks)
+            op = _repeated(definition, operands, ip, masks, alike)
         results = definition.results
         if len(results) == 1:
             local[results[0]] = op.result
         else:
             local.update(zip(results, op.results, strict=True))
+
+
+def _repeated(
+    definition: Definition, operands: list[Any], ip: Any, masks: bool, alike: dict[Hashable, Any]
+) -> Any:
+    """An op with regions, as a copy of one that differs in operands and location only, where there is one by now.
+
+    To make its regions anew would take three times as long.
+    """
+    role = definition.active if masks else None
+    key = id(definition.source), id(definition.given), role, *[y.type for y in definition.results]
+    if key not in alike:
+        alike[key] = definition.create(operands, (), ip, masks)
+        return alike[key]
+    copy = alike[key].clone(ip)
+    copy.location = definition.location
+    mine = copy.operands
+    for i, x in enumerate(operands):
+        mine[i] = x
+    return copy
 
 
 class _External(dict[Value, Any]):

@@ -11,7 +11,7 @@ its ops on special operands, such as a product with 1, is used on the way. Nothi
 flat graph shares its values with the graphs it is made of, and most of its ops.
 """
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -55,9 +55,10 @@ def materialize_merge(
     Without `keep_dead_inputs`, those that no wanted value needs are left out.
     """
     wanted = _with_sizes(view, opset, wanted)
-    schedule = view.schedule(x for x in wanted if not isinstance(x, Zero))
+    read = {x for x in wanted if not isinstance(x, Zero)}
+    schedule = view.schedule((x for x in wanted if not isinstance(x, Zero)), inputs=read)
     b = opset.builder(View(ir.Module.create()), name)
-    for key in _needed_inputs(view, schedule, wanted, inputs, keep_dead_inputs):
+    for key in _needed_inputs(view, read, inputs, keep_dead_inputs):
         b.graph.inputs[key] = view.input(key)
     keys = KeyTable(opset.stateful, opset.commutative)
     stands_for: dict[Value, Value] = {}  # but most values stand for themselves
@@ -127,18 +128,8 @@ def _with_sizes(view: View, opset: OpSet, wanted: Sequence[Any]) -> list[Any]:
     return found
 
 
-def _needed_inputs(
-    view: View, schedule: Sequence[Any], wanted: Sequence[Any], inputs: Sequence[str], keep_dead: bool
-) -> list[str]:
+def _needed_inputs(view: View, read: Collection[Value], inputs: Sequence[str], keep_dead: bool) -> list[str]:
     """The keys of the merged graph's inputs, in the order of its signature."""
-    given = {view.input(key) for key in inputs} if keep_dead else set()
-    open_ = {x: key for key, x in view.inputs.items() if x.definition is None and x not in given}
-    read = {x for x in wanted if not isinstance(x, Zero)}
-    for op in schedule:
-        if not open_.keys().isdisjoint(op.operands):
-            read.update(op.operands)
-        if op.captures:
-            read.update(op.captures)
-    needed = {key: None for x, key in open_.items() if x in read}
+    needed = {key: None for key, x in view.inputs.items() if x.definition is None and x in read}
     listed = [key for key in inputs if keep_dead or key in needed]
     return list(dict.fromkeys(listed) | needed)
