@@ -17,7 +17,7 @@ Expansion = Callable[[Any, Any], Sequence[Any]]
 """(custom call, module) -> its results: emits what is in its place, before it."""
 
 _OPERATOR, _CALL = "torch.operator", "stablehlo.custom_call"
-_PREFIX, _DETAIL = "tiduc.", "mhlo.backend_config"
+_PREFIX, _DETAIL, _PRESENT = "tiduc.", "mhlo.backend_config", "present"
 _TENSOR = re.compile(r"!torch\.vtensor<\[([\d?,]*)\],(.*)>")
 
 
@@ -41,16 +41,19 @@ def set_apart(module: Any, names: Mapping[str, Expansion]) -> None:
 def _set_apart(op: Any) -> None:
     name = ir.StringAttr(op.attributes["name"]).value
     with op.location, ir.InsertionPoint(op):
+        there = [i for i, x in enumerate(op.operands) if str(x.type) != "!torch.none"]
         operands = [
             ir.Operation.create("torch_c.to_builtin_tensor", [_builtin(x.type, op)], [x]).result
-            for x in op.operands
+            for x in (op.operands[i] for i in there)
         ]
         detail = {each.name: each.attr for each in map(op.attributes.__getitem__, range(len(op.attributes)))}
         attributes = {
             "call_target_name": ir.StringAttr.get(_PREFIX + name),
             "api_version": ir.IntegerAttr.get(ir.IntegerType.get_signless(32), 4),
             "backend_config": ir.DictAttr.get({}),
-            _DETAIL: ir.DictAttr.get({k: v for k, v in detail.items() if k != "name"}),
+            _DETAIL: ir.DictAttr.get(
+                {k: v for k, v in detail.items() if k != "name"} | {_PRESENT: ir.DenseI64ArrayAttr.get(there)}
+            ),
         }
         call = ir.Operation.create(_CALL, [_builtin(y.type, op) for y in op.results], operands, attributes)
         for old, new in zip(op.results, call.results, strict=True):
@@ -90,7 +93,12 @@ def put_back(module: Any, names: Mapping[str, Expansion]) -> None:
 
 def detail(op: Any) -> dict[str, Any]:
     """The attributes that the operator had."""
-    return {each.name: each.attr for each in ir.DictAttr(op.attributes[_DETAIL])}
+    return {each.name: each.attr for each in ir.DictAttr(op.attributes[_DETAIL]) if each.name != _PRESENT}
+
+
+def present(op: Any) -> list[int]:
+    """The numbers of the operator's operands that there are; those of the call have none between them."""
+    return list(ir.DictAttr(op.attributes[_DETAIL])[_PRESENT])
 
 
 def _named(op: Any) -> str:

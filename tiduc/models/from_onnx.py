@@ -19,6 +19,7 @@ from tiduc.models.assemble import assemble
 from tiduc.models.model import Model
 from tiduc.models.onnx_functions import expand
 from tiduc.models.onnx_rewrites import rewrite
+from tiduc.models.recurrent import RECURRENT
 from tiduc.models.torch_dialect import lower_torch
 from tiduc.runtime.arrays import Array
 
@@ -73,7 +74,7 @@ def from_onnx(model: Any, *, lift_constants: bool = False, sizes: Mapping[str, i
         proto = _with_shapes(onnx, proto)
     rewrite(onnx, proto)
     proto = _with_shapes(onnx, proto)
-    lowered = lower_torch(_imported(proto), _FIRST, {})
+    lowered = lower_torch(_imported(proto), _FIRST, RECURRENT)
     inputs = [*weights, *_own_inputs(proto.graph, weights)]
     return assemble(lowered, inputs, [each.name for each in proto.graph.output], weights, lift_constants)
 

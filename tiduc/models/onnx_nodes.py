@@ -46,14 +46,14 @@ class Nodes:
 
     def emit(self, op: str, *inputs: Any, **attributes: Any) -> str:
         """The name of the output of a new node; inputs are names or arrays."""
-        name = self._fresh()
+        name = self.fresh()
         names = [x if isinstance(x, str) else self.hold(np.asarray(x)) for x in inputs]
         self.emitted.append(self.onnx.helper.make_node(op, names, [name], **attributes))
         return name
 
     def hold(self, array: Array) -> str:
         """The name of a new constant."""
-        name = self._fresh()
+        name = self.fresh()
         self.constants[name] = array
         self.graph.initializer.append(self.onnx.numpy_helper.from_array(array, name))
         return name
@@ -65,5 +65,6 @@ class Nodes:
             return np.asarray(number, self.constants[name].dtype)
         return np.asarray(number, self.onnx.helper.tensor_dtype_to_np_dtype(self.types[name].elem_type))
 
-    def _fresh(self) -> str:
+    def fresh(self) -> str:
+        """A name that nothing has."""
         return next(name for i in self._count if (name := f"tiduc.{i}") not in self._taken)

@@ -304,6 +304,14 @@ def _swish(nodes: Nodes, node: Any) -> str | None:
     return nodes.emit("Mul", x, nodes.emit("Sigmoid", nodes.emit("Mul", x, alpha)))
 
 
+def _recurrent(nodes: Nodes, node: Any) -> None:
+    """Gives all outputs names, so that it is known which is which."""
+    count = 3 if node.op_type == "LSTM" else 2
+    node.output.extend([""] * (count - len(node.output)))
+    for i, name in enumerate(node.output):
+        node.output[i] = name or nodes.fresh()
+
+
 # ---- what torch-mlir gets wrong ----------------------------------------------------------------------------
 
 
@@ -323,13 +331,16 @@ def _is_boolean(nodes: Nodes, node: Any, given: Mapping[str, Any]) -> bool:
 
 REWRITES: dict[str, Rewrite] = {
     "AveragePool": _mean,
+    "GRU": _recurrent,
     "GridSample": _refused("of mode nearest", lambda _, node, given: given.get("mode") == "nearest"),
+    "LSTM": _recurrent,
     "LpNormalization": _lp_normalization,
     "LpPool": _refused("of three dimensions", lambda _, node, given: len(given["kernel_shape"]) > 2),
     "MaxPool": _largest,
     "Mod": _mod,
     "OneHot": _one_hot,
     "Pad": _pad,
+    "RNN": _recurrent,
     "ReduceMax": _refused("of booleans", _is_boolean),
     "ReduceMin": _refused("of booleans", _is_boolean),
     "Resize": _resize,

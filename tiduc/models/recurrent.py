@@ -1,0 +1,211 @@
+"""ONNX's LSTM, GRU and RNN as loops: what they read of all steps is one product before it.
+
+    func @LSTM(x: T x B x I, W, R, ...) -> (y: T x D x B x H, h: D x B x H, c)       for D directions
+      xw = x W' + b
+      while t < T:  h, c = cell(xw[t] + h R', c);  y[t] = h
+
+Source: ONNX's operators, LSTM, GRU and RNN, whose names these are.
+"""
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from torch_mlir import ir
+
+from tiduc.dialect.errors import Unsupported
+from tiduc.models.apart import Expansion, detail, present
+from tiduc.models.emitted_text import Body, Value
+
+_ACTIVATIONS = {"sigmoid": "logistic", "tanh": "tanh", "relu": "relu"}
+_OPERANDS = ("x", "w", "r", "b", "lengths", "h", "c", "p")
+
+
+@dataclass(frozen=True)
+class _Kind:
+    """How many gates a cell has, what it applies to them unless it is told, and its step."""
+
+    gates: int
+    activations: tuple[str, ...]
+    step: Callable[[Body, "_Direction", Value, Sequence[Value]], list[Value]]
+    states: int = 1
+
+
+@dataclass(frozen=True)
+class _Direction:
+    """What one direction reads at each step: recurrent weights, their bias, peepholes, and what it applies."""
+
+    size: int
+    r: Value
+    rb: Value | None
+    p: Value | None
+    activations: tuple[str, ...]
+    linear_before_reset: bool
+
+
+def _gates(body: Body, x: Value, count: int) -> list[Value]:
+    batch, size = x.sizes[0], x.sizes[1] // count
+    return [body.slice(x, [(0, batch), (i * size, (i + 1) * size)]) for i in range(count)]
+
+
+def _times(body: Body, x: Value, w: Value) -> Value:
+    """x w', of the last dimensions of both."""
+    return body.dot(x, w, len(x.sizes) - 1, 1)
+
+
+def _lstm(body: Body, d: _Direction, xw: Value, state: Sequence[Value]) -> list[Value]:
+    h, c = state
+    f, g, hidden = d.activations
+    i, o, forget, cell = _gates(body, body.add(xw, _times(body, h, d.r)), 4)
+    peep = [None] * 3 if d.p is None else [body.rows(v, c) for v in _thirds(body, d.p)]
+    if peep[0] is not None and peep[2] is not None:
+        i, forget = (body.add(x, body.multiply(v, c)) for x, v in ((i, peep[0]), (forget, peep[2])))
+    made = body.add(
+        body.multiply(body.apply(f, forget), c), body.multiply(body.apply(f, i), body.apply(g, cell))
+    )
+    if peep[1] is not None:
+        o = body.add(o, body.multiply(peep[1], made))
+    return [body.multiply(body.apply(f, o), body.apply(hidden, made)), made]
+
+
+def _thirds(body: Body, p: Value) -> list[Value]:
+    size = p.sizes[0] // 3
+    return [body.slice(p, [(i * size, (i + 1) * size)]) for i in range(3)]
+
+
+def _gru(body: Body, d: _Direction, xw: Value, state: Sequence[Value]) -> list[Value]:
+    (h,) = state
+    f, g = d.activations
+    of_x = _gates(body, xw, 3)
+    whole = _times(body, h, d.r)
+    of_h = _gates(body, whole if d.rb is None else body.add(whole, body.rows(d.rb, whole)), 3)
+    z, r = (body.apply(f, body.add(of_x[i], of_h[i])) for i in (0, 1))
+    if d.linear_before_reset:
+        inner = body.multiply(r, of_h[2])
+    else:
+        last = body.slice(d.r, [(2 * d.size, 3 * d.size), (0, d.size)])
+        inner = _times(body, body.multiply(r, h), last)
+        if d.rb is not None:
+            inner = body.add(inner, body.rows(body.slice(d.rb, [(2 * d.size, 3 * d.size)]), inner))
+    new = body.apply(g, body.add(of_x[2], inner))
+    return [body.add(new, body.multiply(z, body.subtract(h, new)))]
+
+
+def _rnn(body: Body, d: _Direction, xw: Value, state: Sequence[Value]) -> list[Value]:
+    return [body.apply(d.activations[0], body.add(xw, _times(body, state[0], d.r)))]
+
+
+_KINDS = {
+    "LSTM": _Kind(4, ("Sigmoid", "Tanh", "Tanh"), _lstm, states=2),
+    "GRU": _Kind(3, ("Sigmoid", "Tanh"), _gru),
+    "RNN": _Kind(1, ("Tanh",), _rnn),
+}
+
+
+def _expand(name: str, call: Any, module: Any) -> Sequence[Any]:
+    """The results of a call of the function that the node is, which it adds to the module."""
+    if not all(x.type.has_static_shape for x in (*call.operands, *call.results)):
+        raise Unsupported(f"{name} needs known sizes, of its batch too")
+    kind, given = _KINDS[name], _attributes(name, call)
+    symbol = f"onnx.{name}.{len(list(module.body.operations))}"
+    body = Body([x.type for x in call.operands])
+    operands = dict(zip((_OPERANDS[i] for i in present(call)), body.arguments, strict=True))
+    results = _directions(body, kind, operands, given)
+    module.body.append(ir.Operation.parse(body.function(symbol, results)))
+    types = [y.type for y in call.results]
+    attributes = {"callee": ir.FlatSymbolRefAttr.get(symbol)}
+    return list(ir.Operation.create("func.call", types, list(call.operands), attributes).results)
+
+
+def _attributes(name: str, call: Any) -> dict[str, Any]:
+    """The node's attributes; `Unsupported` for those that are not here."""
+    given: dict[str, Any] = {}
+    for key, attribute in detail(call).items():
+        if isinstance(attribute, ir.ArrayAttr):
+            given[key.rpartition(".")[2]] = [getattr(x, "value", None) for x in attribute]
+        else:
+            given[key.rpartition(".")[2]] = getattr(attribute, "value", None)
+    for key in ("clip", "input_forget"):
+        if given.get(key):
+            raise Unsupported(f"{name} with {key} has no StableHLO")
+    count = 2 if given.get("direction") == "bidirectional" else 1
+    given["activations"] = [x.lower() for x in given.get("activations") or _KINDS[name].activations * count]
+    unknown = [x for x in given["activations"] if x not in _ACTIVATIONS]
+    if unknown or given.get("activation_alpha") or given.get("activation_beta"):
+        raise Unsupported(
+            f"{name} applies {unknown[0] if unknown else 'scaled functions'}, which is not known"
+        )
+    return given
+
+
+def _directions(
+    body: Body, kind: _Kind, operands: Mapping[str, Value], given: Mapping[str, Any]
+) -> list[Value]:
+    """The outputs and last states, of all directions, as the node's layout has them."""
+    by_batch = bool(given.get("layout"))
+    x = body.transpose(operands["x"], [1, 0, 2]) if by_batch else operands["x"]
+    states = {key: operands[key] for key in ("h", "c") if key in operands}
+    if by_batch:
+        states = {key: body.transpose(v, [1, 0, 2]) for key, v in states.items()}
+    count = operands["w"].sizes[0]
+    first = {"reverse": 1}.get(given.get("direction", "forward"), 0)
+    outputs: list[Value] = []
+    lasts: list[list[Value]] = [[] for _ in range(kind.states)]
+    for i in range(count):
+        y, last = _one_direction(body, kind, {**operands, **states, "x": x}, given, i, first + i == 1)
+        outputs.append(body.reshape(y, [y.sizes[0], 1, *y.sizes[1:]]))
+        for found, state in zip(lasts, last, strict=True):
+            found.append(body.reshape(state, [1, *state.sizes]))
+    y, ends = body.concatenate(outputs, 1), [body.concatenate(found, 0) for found in lasts]
+    if by_batch:
+        return [body.transpose(y, [2, 0, 1, 3]), *(body.transpose(v, [1, 0, 2]) for v in ends)]
+    return [y, *ends]
+
+
+def _one_direction(
+    body: Body, kind: _Kind, operands: Mapping[str, Value], given: Mapping[str, Any], i: int, is_back: bool
+) -> tuple[Value, list[Value]]:
+    """The output of each step and the last states of one direction."""
+
+    def own(key: str) -> Value | None:
+        value = operands.get(key)
+        return None if value is None else body.part(value, i)
+
+    x, w, r, bias, p = operands["x"], own("w"), own("r"), own("b"), own("p")
+    assert w is not None and r is not None
+    steps, batch, size = x.sizes[0], x.sizes[1], r.sizes[1]
+    xw, rb = _times(body, x, w), None
+    if bias is not None:
+        half = kind.gates * size
+        wb, rb = body.slice(bias, [(0, half)]), body.slice(bias, [(half, 2 * half)])
+        xw = body.add(xw, body.rows(wb, xw))
+        if kind.gates != 3:
+            xw, rb = body.add(xw, body.rows(rb, xw)), None
+    share = len(given["activations"]) // operands["w"].sizes[0]
+    applied = [_ACTIVATIONS[name] for name in given["activations"][i * share : (i + 1) * share]]
+    direction = _Direction(size, r, rb, p, tuple(applied), bool(given.get("linear_before_reset")))
+    keys = ("h", "c")[: kind.states]
+    initial = [own(key) or body.zeros([batch, size], x.element) for key in keys]
+    lengths = operands.get("lengths")
+
+    def step(t: Value, *state: Value) -> list[Value]:
+        if is_back:
+            t = body.subtract(body.number(steps - 1), t)
+        new = kind.step(body, direction, body.at(xw, t), state[:-1])
+        y = new[0]
+        if lengths is not None:  # what is beyond stays as it was, and gives zeros
+            runs = body.rows_of(body.compare(body.spread(t, lengths), lengths, "LT"), y)
+            new = [body.select(runs, v, old) for v, old in zip(new, state[:-1], strict=True)]
+            y = body.select(runs, y, body.zeros(y.sizes, y.element))
+        return [*new, body.put(state[-1], y, t)]
+
+    *last, y = body.loop(steps, step, [*initial, body.zeros([steps, batch, size], x.element)])
+    return y, last
+
+
+def _expansion(name: str) -> Expansion:
+    return lambda call, module: _expand(name, call, module)
+
+
+RECURRENT: dict[str, Expansion] = {f"onnx.{name}": _expansion(name) for name in _KINDS}
+"""By the name of the operator."""
