@@ -50,7 +50,7 @@ def test_log_add_exp_of_infinities() -> None:
     x = np.array([-np.inf, -np.inf, np.inf, 1.0])
     y = np.array([-np.inf, 2.0, np.inf, -np.inf])
     _, cx, cy = by_xla(str(load(exported(jnp.logaddexp, x, y)).vjp()), [x, y, np.ones(4)])
-    np.testing.assert_array_equal([cx, cy], [[1, 0, 1, 1], [1, 1, 1, 0]])  # x + y where they are the same infinity
+    np.testing.assert_array_equal([cx, cy], [[1, 0, 1, 1], [1, 1, 1, 0]])  # of equal ones as of x + y
 
 
 REST = """
