@@ -20,6 +20,7 @@ from tiduc.dialect.tidu import Tidu
 _BYTECODE = b"ML\xefR"
 _ALLOW = "If this is intended, please use -allow-unregistered-dialect with the MLIR tool used"
 _UNKNOWN_TYPE = re.compile(r'`!"?([^."]+)')
+_NO_TEXT = "a name is no UTF-8 text"
 _ARTIFACT = b"StableHLO_v"  # follows, after a byte, in a portable artifact
 
 P = ParamSpec("P")
@@ -88,7 +89,7 @@ def stage(function: Callable[P, R]) -> Callable[P, R]:
             if "str_from_cstr" not in str(error):
                 raise
             # MLIR's strings are bytes; the bindings give those that are UTF-8.
-            raise ParseError("a name is no UTF-8 text") from None
+            raise ParseError(_NO_TEXT) from None
         finally:
             if collecting:
                 gc.enable()
@@ -116,7 +117,10 @@ def told() -> Iterator[list[str]]:
     messages: list[str] = []
 
     def hear(diagnostic: Any) -> bool:
-        messages.append(diagnostic.message)
+        try:
+            messages.append(diagnostic.message)
+        except RuntimeError:  # as `stage` has it
+            messages.append(_NO_TEXT)
         return True
 
     with context().attach_diagnostic_handler(hear):

@@ -9,7 +9,6 @@ import math
 import os
 import re
 import zipfile
-import zlib
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, nullcontext
 from typing import Any
@@ -263,8 +262,10 @@ def _numbers(path: str) -> Iterator[Any]:
             yield loaded
     except OSError as error:
         raise InputError(f"cannot read: {error.strerror or error}", path) from error
-    except (ValueError, EOFError, NotImplementedError, zipfile.BadZipFile, zlib.error) as error:
-        # NumPy takes for a pickle whatever it does not know.
+    except (InputError, MemoryError):
+        raise
+    except Exception as error:  # NumPy reads a header as Python, and of zip archives any kind
+        # It takes for a pickle whatever it does not know.
         reason = "" if "pickle" in str(error) else f": {error}"
         raise InputError(f"no .npy or .npz file of numbers{reason}", path) from error
 

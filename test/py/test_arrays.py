@@ -131,7 +131,17 @@ def test_every_element_type_survives_a_file(element: str, tmp_path: Path) -> Non
     assert y.dtype == x.dtype and y.tobytes() == x.tobytes()
 
 
-@pytest.mark.parametrize("content", [b"", b"garbage", b"PK\x03\x04 cut", b"\x93NUMPY\x01\x00"])
+@pytest.mark.parametrize(
+    "content",
+    [
+        b"",
+        b"garbage",
+        b"PK\x03\x04 cut",
+        b"\x93NUMPY\x01\x00",
+        b"\x93NUMPY\x01\x00\x02\x00((",
+        b"\x93NUMPY\x01\x00\x01\x00\xff",
+    ],
+)
 def test_damaged_files_are_named(tmp_path: Path, content: bytes) -> None:
     (tmp_path / "x.npy").write_bytes(content)
     with pytest.raises(InputError, match="x.npy"):

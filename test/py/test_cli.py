@@ -151,6 +151,17 @@ def test_files_that_belong_together_are_all_written_or_none(wanted, file, tmp_pa
         assert "first.npz: error: two files are to have this name" in capfd.readouterr().err
 
 
+def test_an_artifact_with_names_that_are_no_text(file, tmp_path, capfd):
+    path = tmp_path / "f.mlirbc"
+    assert run(["jvp", file, "--emit=artifact", "-o", str(path)]) == 0
+    data = path.read_bytes()
+    assert data.count(b"return_v1") == 1
+    path.write_bytes(data.replace(b"return_v1", b"return_v\xff"))
+    assert run(["opt", str(path)]) == 1
+    error = capfd.readouterr().err
+    assert error.startswith(f"{path}: error: a name is no UTF-8 text") and "Traceback" not in error
+
+
 @pytest.mark.parametrize("command", [["jvp"], ["run", "--input", "zeros", "--no-cache"]])
 def test_a_pipe_is_read_once(command, file):
     name, *options = command

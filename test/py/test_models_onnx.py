@@ -198,6 +198,16 @@ def test_files_that_are_none(tmp_path: Path) -> None:
     (tmp_path / "empty.onnx").write_bytes(b"")
     with pytest.raises(tiduc.ParseError, match="no ONNX model"):
         tiduc.from_onnx(tmp_path / "empty.onnx")
+    made = model(
+        [helper.make_node("Relu", ["x"], ["between"]), helper.make_node("Relu", ["between"], ["y"])],
+        {},
+        [2],
+        [2],
+    )
+    bytes_ = made.SerializeToString().replace(b"between", b"betw\xffen")
+    (tmp_path / "names.onnx").write_bytes(bytes_)
+    with pytest.raises(tiduc.ParseError, match="names.onnx: error: .*(UTF-8|utf-8)"):
+        tiduc.import_model(tmp_path / "names.onnx")
 
 
 def test_the_command(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -5,7 +5,7 @@ from pathlib import Path
 from typing import Any
 
 from tiduc.dialect.context import read
-from tiduc.dialect.errors import RequestError
+from tiduc.dialect.errors import ParseError, RequestError
 from tiduc.models.constants import lift
 from tiduc.models.legalize import legalize
 from tiduc.models.model import Model, model_of
@@ -25,7 +25,10 @@ def import_model(
         raise RequestError(f"models are in files {', '.join(_IMPORTERS)}", str(path))
     if sizes and suffix != ".onnx":
         raise RequestError("only sizes of ONNX models have names that can be set", str(path))
-    return importer(path, lift_constants, sizes)
+    try:
+        return importer(path, lift_constants, sizes)
+    except UnicodeDecodeError:  # of what protobuf reads when it is asked for
+        raise ParseError("a name is no UTF-8 text", str(path)) from None
 
 
 def _onnx(path: str | Path, lift_constants: bool, sizes: Any) -> Model:
