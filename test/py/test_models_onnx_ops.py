@@ -66,6 +66,11 @@ CASES: dict[str, tuple[list[Any], dict[str, Any]]] = {
         f"AveragePool {name}": ([draw(1, 2, 5, 8)], {**CEIL, **more})
         for name, more in {"ceil_mode": {}, "ceil_mode, padded": {"count_include_pad": 1}}.items()
     },
+    "AveragePool SAME": (
+        [draw(1, 2, 5, 8)],
+        {"kernel_shape": [2, 3], "strides": [2, 2], "auto_pad": "SAME_LOWER"},
+    ),
+    "RotaryEmbedding": ([draw(2, 3, 4, 8), draw(4, 4), draw(4, 4), np.arange(8).reshape(2, 4) % 4], {}),
     "MaxPool ceil_mode": ([draw(1, 2, 5, 8)], CEIL),
     "LpNormalization": ([X], {"axis": 0, "p": 2}),
     "Mod": ([draw(40), np.float32(-0.7)], {"fmod": 0}),
@@ -86,8 +91,33 @@ CASES: dict[str, tuple[list[Any], dict[str, Any]]] = {
 }
 
 
-NEW = ("Mod", "RMSNormalization", "Swish")
+NEW = ("Mod", "RMSNormalization", "RotaryEmbedding", "Swish")
 """Of ONNX's newest operators."""
+
+
+WRONG = {
+    "AveragePool 3D": (draw(1, 1, 4, 4, 4), {"kernel_shape": [2, 2, 2]}, "ends the process"),
+    "AveragePool": (IMAGE, {"kernel_shape": [2, 2], "dilations": [2, 2]}, "dilations has no StableHLO"),
+    "LpPool": (draw(1, 1, 4, 4, 4), {"kernel_shape": [2, 2, 2]}, "lowers it to other numbers"),
+    "MaxPool": (np.ones((1, 1, 4, 4), np.uint8), {"kernel_shape": [2, 2]}, "ends the process"),
+    "ReduceMax": (X > 0, {}, "of booleans has no StableHLO"),
+}
+"""What torch-mlir would lower to other numbers, or not survive."""
+
+
+@pytest.mark.parametrize("op", WRONG)
+def test_what_would_be_wrong_is_refused(op: str) -> None:
+    x, attributes, message = WRONG[op]
+    dtype = helper.np_dtype_to_tensor_dtype(x.dtype)
+    graph = helper.make_graph(
+        [helper.make_node(op.partition(" ")[0], ["x"], ["y"], **attributes)],
+        op,
+        [helper.make_tensor_value_info("x", dtype, x.shape)],
+        [helper.make_tensor_value_info("y", dtype, None)],
+    )
+    proto = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 20)])
+    with pytest.raises(tiduc.Unsupported, match=message):
+        tiduc.from_onnx(proto)
 
 
 @pytest.mark.parametrize("op", CASES)

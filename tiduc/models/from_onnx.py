@@ -42,7 +42,6 @@ _STATIC = {
 """Operands, by position, that torch-mlir reads while it lowers the op."""
 
 _EXPANDED = (
-    "AffineGrid",
     "Attention",
     "MeanVarianceNormalization",
     "NegativeLogLikelihoodLoss",

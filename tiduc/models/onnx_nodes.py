@@ -35,6 +35,10 @@ class Nodes:
             raise Unsupported(f"the rank of {name!r} is not known, which a node that reads it needs")
         return [d.dim_value if d.HasField("dim_value") else None for d in type_.shape.dim]
 
+    def has_rank(self, name: str) -> bool:
+        """Whether the rank of a value is known."""
+        return name in self.constants or (name in self.types and self.types[name].HasField("shape"))
+
     def constant(self, node: Any, i: int) -> Array | None:
         """The operand of a node, where it is a constant; None where there is none, or it is no constant."""
         return self.constants.get(node.input[i]) if i < len(node.input) and node.input[i] else None

@@ -73,7 +73,7 @@ def _folded(nodes: Nodes, node: Any, results: set[str]) -> bool:
     if any(a.HasField("g") or a.graphs for a in node.attribute) or not results.isdisjoint(names):
         return False
     if node.op_type == "Shape":
-        sizes = nodes.shape(node.input[0]) if node.input[0] in {*nodes.types, *nodes.constants} else [None]
+        sizes = nodes.shape(node.input[0]) if nodes.has_rank(node.input[0]) else [None]
         if None in sizes:
             return False
         given = nodes.attributes(node)
@@ -198,6 +198,8 @@ def _pad(nodes: Nodes, node: Any) -> str | None:
 def _largest(nodes: Nodes, node: Any) -> str | None:
     """Padding of a maximum is what no element is smaller than: there may be more of it."""
     given = nodes.attributes(node)
+    if nodes.like(node, 0).dtype.kind == "u":
+        raise Unsupported("MaxPool of unsigned integers: torch-mlir ends the process")
     if not given.pop("ceil_mode", 0):
         return None
     pads = _pads(nodes, node, True)
@@ -211,21 +213,27 @@ def _mean(nodes: Nodes, node: Any) -> str | None:
     """The mean over windows of all elements, zeros beyond, times what part of each window counts."""
     given = nodes.attributes(node)
     rank, ceil_mode = len(given["kernel_shape"]), given.get("ceil_mode", 0)
-    own = given.get("pads", [0] * 2 * rank)
-    if not ceil_mode and own[:rank] == own[rank:]:
+    own, as_large = given.get("pads", [0] * 2 * rank), given.get("auto_pad", "NOTSET").startswith("SAME")
+    if rank > 2:
+        raise Unsupported("AveragePool of three dimensions: torch-mlir ends the process")
+    if any(d != 1 for d in given.get("dilations", ())):
+        raise Unsupported("AveragePool with dilations has no StableHLO: torch-mlir leaves them out")
+    if not ceil_mode and not as_large and own[:rank] == own[rank:]:
         return None
     before, after = _pads(nodes, node, bool(ceil_mode))
+    if as_large:
+        own = [*before, *after]
     sizes, include = nodes.shape(node.input[0])[2:], given.get("count_include_pad", 0)
-    steps, dilations = given.get("strides", [1] * rank), given.get("dilations", [1] * rank)
+    steps = given.get("strides", [1] * rank)
     share = np.ones(())
     for i, n in enumerate(sizes):
         counts = np.pad(np.ones(n or 0), (own[i], own[rank + i]), constant_values=float(bool(include)))
         counts = np.pad(counts, (0, after[i] - own[rank + i]))
-        starts = range(0, len(counts) - dilations[i] * (given["kernel_shape"][i] - 1), steps[i])
-        taps = np.arange(given["kernel_shape"][i]) * dilations[i]
-        share = np.multiply.outer(share, [counts[start + taps].mean() for start in starts])
+        size = given["kernel_shape"][i]
+        starts = range(0, len(counts) - size + 1, steps[i])
+        share = np.multiply.outer(share, [counts[start : start + size].mean() for start in starts])
     x = nodes.emit("Pad", node.input[0], np.asarray([0, 0, *before, 0, 0, *after], np.int64))
-    kept = {name: given[name] for name in ("kernel_shape", "strides", "dilations") if name in given}
+    kept = {name: given[name] for name in ("kernel_shape", "strides") if name in given}
     mean = nodes.emit("AveragePool", x, **kept)
     return nodes.emit("Div", mean, share.astype(nodes.like(node, 0).dtype))
 
@@ -233,21 +241,25 @@ def _mean(nodes: Nodes, node: Any) -> str | None:
 def _pads(nodes: Nodes, node: Any, ceil_mode: bool) -> tuple[list[int], list[int]]:
     """The padding in front and behind, so that the last windows do not reach beyond it."""
     given, sizes = nodes.attributes(node), nodes.shape(node.input[0])[2:]
-    if None in sizes or nodes.version < 11 or given.get("auto_pad", "NOTSET") not in ("NOTSET", "VALID"):
-        raise Unsupported(
-            f"{node.op_type} with ceil_mode needs known sizes, padding by numbers, and opset 11"
-        )
+    if None in sizes or nodes.version < 11:
+        raise Unsupported(f"{node.op_type} with ceil_mode, or other padding behind, needs known sizes")
     rank = len(sizes)
-    pads = given.get("pads", [0] * 2 * rank)
+    pads = list(given.get("pads", [0] * 2 * rank))
     steps, dilations = given.get("strides", [1] * rank), given.get("dilations", [1] * rank)
     after = list(pads[rank:])
     for i, (n, k) in enumerate(zip(sizes, given["kernel_shape"], strict=True)):
         assert n is not None
-        padded, window = n + pads[i] + pads[rank + i], dilations[i] * (k - 1) + 1
+        window = dilations[i] * (k - 1) + 1
+        if given.get("auto_pad", "NOTSET").startswith("SAME"):
+            whole = max(0, (-(-n // steps[i]) - 1) * steps[i] + window - n)
+            pads[i] = whole // 2 if given["auto_pad"] == "SAME_UPPER" else -(-whole // 2)
+            after[i] = whole - pads[i]
+            continue
+        padded = n + pads[i] + pads[rank + i]
         count = -(-(padded - window) // steps[i]) + 1
         count -= (count - 1) * steps[i] >= n + pads[i]  # none begins in the padding behind
         after[i] += max(0, (count - 1) * steps[i] + window - padded) if ceil_mode else 0
-    return list(pads[:rank]), after
+    return pads[:rank], after
 
 
 # ---- formulas ----------------------------------------------------------------------------------------------
