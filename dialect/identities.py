@@ -49,6 +49,7 @@ without_zero = neutral("stablehlo.add")
 
 
 def add(op: Definition, operands: Operands) -> Value | Definition | None:
+    """x + 0 is x, x + (-y) is x - y."""
     y = operands[1].definition
     if y is not None and y.name == "stablehlo.negate":
         return op.instead("stablehlo.subtract", (operands[0], y.operands[0]))
@@ -56,15 +57,18 @@ def add(op: Definition, operands: Operands) -> Value | Definition | None:
 
 
 def negate(op: Definition, operands: Operands) -> Value | None:
+    """-(-x) is x."""
     negated = made_by("stablehlo.negate", operands[0])
     return None if negated is None else negated.operands[0]
 
 
 def convert(op: Definition, operands: Operands) -> Value | None:
+    """To the type that x has is x."""
     return operands[0] if operands[0].type == op.result.type else None
 
 
 def broadcast_in_dim(op: Definition, operands: Operands) -> Value | Definition | None:
+    """To the same shape is x, of a constant a larger one, of another broadcast one from what that had."""
     (x,), type_ = operands, op.result.type
     along = op.attributes["broadcast_dimensions"]
     if x.type == type_ and in_order(along):
@@ -79,6 +83,7 @@ def broadcast_in_dim(op: Definition, operands: Operands) -> Value | Definition |
 
 
 def reshape(op: Definition, operands: Operands) -> Value | Definition | None:
+    """To the same shape is x, of another reshape one from what that had."""
     (x,) = operands
     if x.type == op.result.type:
         return x
@@ -87,6 +92,7 @@ def reshape(op: Definition, operands: Operands) -> Value | Definition | None:
 
 
 def transpose(op: Definition, operands: Operands) -> Value | Definition | None:
+    """In the order of x is x, of another transpose one from what that had."""
     (x,), order = operands, op.attributes["permutation"]
     if in_order(order):
         return x

@@ -185,6 +185,7 @@ def _elementwise(b: Any, op: Definition, x: Sequence[Any], at: Sequence[bool]) -
 
 
 def leading(b: Any, op: Definition, x: Sequence[Any], at: Sequence[bool]) -> Sequence[Any]:
+    """The op on all operands with the batch, which is one more dimension in front of those it works on."""
     count = len(op.operands)
     return again(b, op, spread_all(b, x[:count], at[:count]))
 

@@ -97,6 +97,7 @@ def _dot_general(op: Any) -> str:
 
 
 def clipped(text: str, width: int) -> str:
+    """The text in at most so many characters, the last an ellipsis where there were more."""
     return text if len(text) <= width else text[: width - 1] + "…"
 
 

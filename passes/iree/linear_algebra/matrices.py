@@ -94,6 +94,7 @@ def compared(b: Emitter, numbers: Any, number: Any, direction: str) -> Any:
 
 
 def on_diagonal(b: Emitter, x: Any) -> Any:
+    """Where the row number is the column number."""
     return b.compare(places(b, x, 1), places(b, x, 2), "EQ")
 
 
@@ -152,10 +153,12 @@ def product(b: Emitter, x: Any, y: Any) -> Any:
 
 
 def transposed(b: Emitter, x: Any) -> Any:
+    """The transposes of a batch of matrices."""
     return b.transpose(x, [0, 2, 1])
 
 
 def adjoint(b: Emitter, x: Any) -> Any:
+    """The adjoints of a batch of matrices."""
     return b.conj(transposed(b, x))
 
 
