@@ -73,7 +73,7 @@ def scatter(b: Emitter, op: Any) -> Sequence[Any] | None:
 
     Operands become arrays of rows, of which each update is for one: all trailing dimensions that windows cover whole
     are a row. An update that is out of range goes to one row more, which is dropped in the end. Several operands
-    take a loop over the rows.
+    take a loop over the rows. GPUs get many updates in parts.
     """
     count = len(op.results)
     operands, indices, updates = list(op.operands)[:count], op.operands[count], list(op.operands)[count + 1 :]
@@ -90,7 +90,7 @@ def scatter(b: Emitter, op: Any) -> Sequence[Any] | None:
     if count > 1:
         tables = _one_by_one(b, op, tables, where, news)
     else:
-        tables = [_scattered(b, op, tables[0], where, news[0])]
+        tables = [_in_parts(b, op, tables[0], where, news[0])]
     kept = [b.slice(t, [0, 0], [rows, width], [1, 1]) for t in tables]
     return [b.reshape(t, shape(x)) for t, x in zip(kept, operands, strict=True)]
 
@@ -171,6 +171,24 @@ def _with_spare_row(b: Emitter, x: Any) -> Any:
     """One row more, of zeros, for what is dropped."""
     spare = b.constant(0, with_shape(x.type, [1, shape(x)[1]]))
     return b.concatenate([x, spare], 0)
+
+
+_STEPS = 2**15
+"""Updates that one thread of a GPU gets: Mesa's software device ends its loops after 65,535."""
+
+
+def _in_parts(b: Emitter, op: Any, table: Any, where: Any, new: Any) -> Any:
+    """The scatter of rows, on GPUs of so many at a time, one after the other."""
+    count, width = shape(new)
+    if b.cpu or count <= _STEPS:
+        return _scattered(b, op, table, where, new)
+    for start in range(0, count, _STEPS):
+        end = min(start + _STEPS, count)
+        indices, rows = (
+            b.slice(x, [start, 0], [end, size], [1, 1]) for x, size in ((where, 1), (new, width))
+        )
+        table = _scattered(b, op, table, indices, rows)
+    return table
 
 
 def _scattered(b: Emitter, op: Any, table: Any, where: Any, new: Any) -> Any:

@@ -8,17 +8,21 @@ from torch_mlir import ir
 
 from tiduc.dialect.types import element, is_open, shape, with_element
 from tiduc.passes.iree.emitter import Emitter, legalize, signless
+from tiduc.passes.iree.exchanges import network_sort
 from tiduc.passes.iree.merge_sort import merge_sort
 
 EXCHANGES = 12_000
 """So many exchanges take IREE as long as merging takes in all."""
+
+ALONE = 128
+"""Elements that one thread of a GPU may sort by itself, the square of which is no great number of steps."""
 
 
 @legalize("stablehlo.sort")
 def sort(b: Emitter, op: Any) -> Sequence[Any] | None:
     """IREE's sort is not stable, takes O(n^2), and has a row on the stack: on CPUs by merging, if n is not small.
 
-    Else what compares as equal both ways goes by its place, a further operand.
+    On GPUs by a network of exchanges. Else what compares as equal both ways goes by its place, a further operand.
     """
     x = op.operands[0]
     place = with_element(x.type, signless(32))
@@ -28,6 +32,8 @@ def sort(b: Emitter, op: Any) -> Sequence[Any] | None:
     dimension = given % len(shape(x))
     if b.cpu and math.prod(shape(x)) * shape(x)[dimension] >= EXCHANGES and shape(x)[dimension] >= 32:
         return merge_sort(b, op, dimension)
+    if not b.cpu and shape(x)[dimension] > ALONE:
+        return network_sort(b, op, dimension)
     if "is_stable" not in op.attributes or not op.attributes["is_stable"].value:
         return None
     # An argsort has the places already; behind a barrier IREE does not take it for a top_k, which has ties wrong.

@@ -150,6 +150,41 @@ def as_bf16(body: str, x: Array) -> Case:
     return Case("convert iota", "(%x: tensor<4xi16>) -> tensor<4xi16>", body, (x.astype(np.int16),), expected)
 
 
+def sort() -> Case:
+    """Columns of 300 keys, with ties, and the places of their rows: 90,000 steps of one thread."""
+    x = RNG.integers(0, 50, (300, 2)).astype(np.int32)
+    body = """
+      %0 = stablehlo.iota dim = 0 : tensor<300x2xi32>
+      %1:2 = "stablehlo.sort"(%x, %0) ({
+      ^bb0(%a: tensor<i32>, %b: tensor<i32>, %c: tensor<i32>, %d: tensor<i32>):
+        %2 = stablehlo.compare GT, %a, %b : (tensor<i32>, tensor<i32>) -> tensor<i1>
+        stablehlo.return %2 : tensor<i1>
+      }) {dimension = 0 : i64, is_stable = true}
+        : (tensor<300x2xi32>, tensor<300x2xi32>) -> (tensor<300x2xi32>, tensor<300x2xi32>)
+      return %1#1 : tensor<300x2xi32>"""
+    expected = np.argsort(-x, axis=0, kind="stable").astype(np.int32)
+    return Case("sort", "(%x: tensor<300x2xi32>) -> tensor<300x2xi32>", body, (x,), expected)
+
+
+def counts() -> Case:
+    """How often numbers are there, among 70,000."""
+    n = 70_000
+    x = RNG.integers(0, 5, (n, 1)).astype(np.int32)
+    body = f"""
+      %0 = stablehlo.constant dense<0> : tensor<5xi32>
+      %1 = stablehlo.constant dense<1> : tensor<{n}xi32>
+      %2 = "stablehlo.scatter"(%0, %x, %1) ({{
+      ^bb0(%a: tensor<i32>, %b: tensor<i32>):
+        %3 = stablehlo.add %a, %b : tensor<i32>
+        stablehlo.return %3 : tensor<i32>
+      }}) {{scatter_dimension_numbers = #stablehlo.scatter<
+        inserted_window_dims = [0], scatter_dims_to_operand_dims = [0], index_vector_dim = 1>}}
+        : (tensor<5xi32>, tensor<{n}x1xi32>, tensor<{n}xi32>) -> tensor<5xi32>
+      return %2 : tensor<5xi32>"""
+    expected = np.bincount(x[:, 0]).astype(np.int32)
+    return Case("scatter", f"(%x: tensor<{n}x1xi32>) -> tensor<5xi32>", body, (x,), expected)
+
+
 WRONG = {
     "sums_of_i8": window("i8", np.int8),
     "sums_of_f16": window("f16", np.float16),
@@ -159,6 +194,8 @@ WRONG = {
     "sine": angles("sine", np.sin),
     "cosine": angles("cosine", np.cos),
     "tan": angles("tan", np.tan),
+    "sort": sort(),
+    "counts": counts(),
 }
 REJECTED = {
     "running_sums": running(),
