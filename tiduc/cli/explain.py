@@ -182,7 +182,7 @@ def _table(
     from rich.text import Text
 
     table = Table(
-        title=Text(title, style="bold"),
+        title=Text(title, style="bold", no_wrap=True, overflow="ignore"),  # the table may be narrower
         caption=Text("\n".join(notes)) if notes else None,
         title_justify="left",
         caption_justify="left",
