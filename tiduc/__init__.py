@@ -85,6 +85,7 @@ _WHERE = {
         "InputError",
     ),
 }
+_SUBPACKAGES = ("eager", "runtime")  # with names of their own, that users call
 _MODULE_OF = {name: module for module, names in _WHERE.items() for name in names}
 
 __all__ = [
@@ -132,6 +133,8 @@ __all__ = [
 
 
 def __getattr__(name: str) -> Any:
+    if name in _SUBPACKAGES:
+        return import_module(f"tiduc.{name}")
     if name not in _MODULE_OF:
         raise AttributeError(f"module 'tiduc' has no attribute {name!r}")
     value = globals()[name] = getattr(import_module(_MODULE_OF[name]), name)

@@ -373,3 +373,9 @@ def test_every_public_name_is_there():
     for name in package.__all__:
         assert getattr(package, name) is not None
     assert sorted(package.__all__) == sorted(package._MODULE_OF)
+
+
+def test_subpackages_are_there_without_an_import_of_their_own():
+    code = "import tiduc; tiduc.runtime.load, tiduc.eager.Array; tiduc.nothing"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
+    assert done.stderr.endswith("AttributeError: module 'tiduc' has no attribute 'nothing'\n")
