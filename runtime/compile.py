@@ -105,7 +105,7 @@ def _compiled(source: Source, limits: Limits, cached: bool, stop: threading.Even
     if found is not None:
         return found
     ended = _ended(source, target, compiler, limits, stop)
-    if ended.code and source.otherwise is not None:
+    while ended.code and source.otherwise is not None:
         source = source.otherwise
         ended = _ended(source, target, compiler, limits, stop)
     if ended.code == 0 and ended.output:

@@ -7,6 +7,7 @@ import numpy as np
 from torch_mlir import ir
 from torch_mlir._mlir_libs import _stablehlo as hlo
 
+from tiduc.dialect.graph import captured
 from tiduc.dialect.types import element, is_open, shape, with_shape
 from tiduc.passes.iree.emitter import Emitter, is_unsigned, legalize, signless
 
@@ -26,12 +27,13 @@ def dynamic_slice(b: Emitter, op: Any) -> Sequence[Any] | None:
     """Starts of fewer than 32 bits, and those without sign, are read and clamped as if they were others: widened.
 
     An integer that is put into an array comes from behind a barrier: between loops in loops the compiler makes it a
-    scalar, and an array of it again where there may be none.
+    scalar, and an array of it again where there may be none. So does what is put into an array that is read, too:
+    the compiler would compute it right into its place, and what reads the array as it was might be late.
     """
     first = 1
     if op.name == "stablehlo.dynamic_update_slice":
         first = 2
-        if _is_integer(op.operands[1]):
+        if _is_integer(op.operands[1]) or _is_read_late(op):
             op.operands[1] = b.barrier(op.operands[1])[0]
     for i in range(first, len(op.operands)):
         start = op.operands[i]
@@ -42,6 +44,34 @@ def dynamic_slice(b: Emitter, op: Any) -> Sequence[Any] | None:
             start = b.minimum(start, b.constant(2**62, start))
         op.operands[i] = b.convert(start, signless(64 if type_.width >= 32 else 32))
     return None
+
+
+def _is_read_late(op: Any) -> bool:
+    """What an update replaces is read by others than what makes the update; or was updated, and read, before."""
+    x, update = op.operands[0], op.operands[1]
+    others = {use.owner.operation for use in x.uses} - {op.operation}
+    if others and others - _makers(update):
+        return True
+    while isinstance(x.owner, ir.Operation | ir.OpView) and x.owner.name == "stablehlo.dynamic_update_slice":
+        x = x.owner.operands[0]
+        if len(list(x.uses)) > 1:
+            return True
+    return False
+
+
+def _makers(x: Any) -> set[Any]:
+    """The ops in a value's block that it is made of."""
+    found: set[Any] = set()
+    waiting, block = [x], None
+    while waiting:
+        owner = waiting.pop().owner
+        if isinstance(owner, ir.Block) or owner.operation in found:
+            continue
+        block = block or owner.operation.block
+        if owner.operation.block == block:
+            found.add(owner.operation)
+            waiting += [*owner.operation.operands, *captured(owner.operation)]
+    return found
 
 
 def _is_integer(x: Any) -> bool:

@@ -146,8 +146,9 @@ def _filling(loop: Any, block: Any, others: Sequence[int], groups: Sequence[Sequ
 def _side_by_side(b: Emitter, xs: Sequence[Any]) -> Any:
     """Arrays of one type as one, along a new dimension."""
     type_ = with_shape(xs[0].type, [len(xs), *shape(xs[0])])
-    same = splat(xs[0])
-    if same is not None and all(splat(x) == same for x in xs):
+    numbers = [splat(x) for x in xs]
+    same = numbers[0]
+    if all(number is not None and number == same for number in numbers):
         return b.emit("stablehlo.constant", (), type_, {"value": ir.DenseElementsAttr.get_splat(type_, same)})
     return b.concatenate([b.reshape(x, [1, *shape(x)]) for x in xs], 0)
 
