@@ -16,6 +16,7 @@ from tiduc.passes.materialize_merge import materialize_merge
 from tiduc.passes.resolve import resolve
 from tiduc.passes.rules import OPSET
 from tiduc.passes.simplify import simplify
+from tiduc.passes.structure import structure
 from tiduc.program import load
 
 V, M, C = "tensor<3xf64>", "tensor<3x3xf64>", "tensor<3xcomplex<f64>>"
@@ -354,3 +355,36 @@ def test_numbers_survive() -> None:
         near = [run(p, [x + s * step * v for x, v in zip(point, dx, strict=True)])[0] for s in (1, -1)]
         close(run(p.jvp(), [*point, *dx])[: len(y)], y)
         close(run(p.jvp(), [*point, *dx])[len(y) :], [(near[0] - near[1]) / (2 * step)], 1e-6)
+
+
+def test_sums_of_one_kind_have_locations_of_their_own() -> None:
+    """Their regions are copied; what they read, and where they come from, is not."""
+    spread = 'stablehlo.broadcast_in_dim {}, dims = [] : (tensor<f64>) -> {} loc("{}")'
+    lines = [f"%{i} = {spread.format(f'%{x}', V, x)}" for i, x in enumerate("xw")]
+    text = function(*lines, f"%y = stablehlo.multiply %0, %1 : {V}", inputs="x: tensor<f64>; w: tensor<f64>")
+    p = load(text).vjp()
+    block = p.module.body.operations[0].regions[0].blocks[0]
+    sums = [op for op in block.operations if op.operation.name == "stablehlo.reduce"]
+    assert sorted(str(op.operation.location) for op in sums) == ['loc("w")', 'loc("x")']
+    close(run(p, [2.0, 3.0, np.array([1.0, 2.0, 4.0])])[1:], [21.0, 14.0])
+
+
+def test_ops_beside_calls_stay_as_they_are() -> None:
+    """Where only calls become others, ops that read none of their results are the flat graph's own."""
+    half = (
+        "func.func private @half(%x: tensor<f64>) -> tensor<f64> attributes {no_inline} {\n"
+        "%0 = stablehlo.tanh %x : tensor<f64>\n"
+        "%1 = stablehlo.cosine %0 : tensor<f64>\n return %1 : tensor<f64> }"
+    )
+    lines = (
+        "%0 = call @half(%x) : (tensor<f64>) -> tensor<f64>",
+        "%1 = call @half(%0) : (tensor<f64>) -> tensor<f64>",
+        "%2 = stablehlo.sine %x : tensor<f64>",
+        "%y = stablehlo.multiply %1, %2 : tensor<f64>",
+    )
+    p = load(half + function(*lines, inputs="x: tensor<f64>", output="%y: tensor<f64>"))
+    flat, made = p.merged, structure(p.view, p.merged, OPSET)
+    assert [op.name for op in flat.definitions].count("tidu.call") == 2
+    kept = [op for op in made.definitions if any(op is other for other in flat.definitions)]
+    assert [op.name for op in kept] == ["stablehlo.sine"]
+    assert list(made.inputs.values()) == list(flat.inputs.values()) and made.outputs == flat.outputs

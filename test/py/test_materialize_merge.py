@@ -13,6 +13,7 @@ from tiduc.passes.linear_transpose import linear_transpose
 from tiduc.passes.linearize import linearize
 from tiduc.passes.materialize_merge import Zero, materialize_merge
 from tiduc.passes.rules import OPSET
+from tiduc.program import load
 
 
 def merged(view: Any, wanted: list[Any], inputs: list[str], **options: Any) -> str:
@@ -359,3 +360,15 @@ def test_the_graphs_stay_as_they_are() -> None:
     parse(str(view.module))
     assert merged(view, [("F0", "p3"), *linear.outputs], ["a", "x"]) == before
     assert len(again.definitions) > 0
+
+
+def test_ops_that_differ_in_their_types_only() -> None:
+    shapes = "2x2", "4x1", "2x2", "4x1"
+    lines = [
+        f"%{i} = stablehlo.reshape %x : (tensor<4xf64>) -> tensor<{n}xf64>" for i, n in enumerate(shapes)
+    ]
+    types = ", ".join(f"tensor<{n}xf64>" for n in shapes)
+    text = f"func.func @main(%x: tensor<4xf64>) -> ({types}) {{\n"
+    flat = load("\n".join([text, *lines, f"return %0, %1, %2, %3 : {types}", "}"])).merged
+    assert [list(op.result.type.shape) for op in flat.definitions] == [[2, 2], [4, 1]]
+    assert flat.outputs[:2] == flat.outputs[2:]
