@@ -272,6 +272,18 @@ def test_ten_steps_are_those_of_pytorch(trained: Sequence[Path]) -> None:
             np.testing.assert_allclose(found, x, rtol=0, atol=1e-5 * np.max(np.abs(x)))
 
 
+def test_settings_at_a_shell(tmp_path: Path, capsys: Any) -> None:
+    """They are those of `train_step`."""
+    two, out = tmp_path / "two.mlir", tmp_path / "step.mlir"
+    two.write_text(LINEAR)
+    options = ["train-step", str(two), "--train", "w", "--optimizer", "adam", "-o", str(out)]
+    assert cli([*options, "--beta1", "0.5", "--beta2", "0.75", "--epsilon", "0.25"]) == 0
+    wanted = train_step(tiduc.load(LINEAR), "mse", "adam", train=["w"], beta1=0.5, beta2=0.75, epsilon=0.25)
+    assert out.read_text() == f"{wanted.text.rstrip()}\n"
+    assert cli([*options, "--freeze", "w"]) == 1
+    assert "all that could be trained is frozen: w" in capsys.readouterr().err
+
+
 def test_at_a_shell(tmp_path: Path, capsys: Any) -> None:
     own = tmp_path / "loss.mlir"
     own.write_text(OF_TWO)

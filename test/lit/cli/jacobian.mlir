@@ -1,5 +1,7 @@
 // RUN: tiduc jacobian %s --wrt x | filecheck %s --check-prefix=WHOLE
 // RUN: tiduc jacobian %s --wrt x --sparsity diagonal --value | filecheck %s --check-prefix=DIAGONAL
+// RUN: tiduc jacobian %s --wrt x --mode forward | filecheck %s --check-prefix=FORWARD
+// RUN: tiduc jacobian %s --wrt x --mode reverse | filecheck %s --check-prefix=REVERSE
 // RUN: tiduc hessian %s --wrt x --sparsity diagonal | tiduc run - --input 1,2 --input 3,4 | filecheck %s --check-prefix=HESSIAN
 // RUN: tiduc laplacian %s --wrt x,a | tiduc run - --input 1,2 --input 3,4 | filecheck %s --check-prefix=LAPLACIAN
 // RUN: tiduc jvp %s --wrt x --batch 5 | filecheck %s --check-prefix=BATCH
@@ -7,6 +9,12 @@
 
 // WHOLE:      func.func @main(%arg0: tensor<2xf64> {tidu.name = "a"}, %arg1: tensor<2xf64> {tidu.name = "x"})
 // WHOLE-SAME:   -> (tensor<2x2xf64> {tidu.name = "result0.jacobian.x"})
+
+// Forward gives a column a direction, reverse a row.
+// FORWARD:     %[[J:.*]] = stablehlo.transpose %{{.*}}, dims = [1, 0]
+// FORWARD-NEXT: return %[[J]]
+// REVERSE:     stablehlo.iota
+// REVERSE-NOT: stablehlo.transpose
 
 // DIAGONAL:      %[[S:.*]] = stablehlo.multiply %arg1, %arg1 : tensor<2xf64>
 // DIAGONAL-NOT:  tensor<2x2xf64>
