@@ -82,7 +82,8 @@ def _repeated(
     To make its regions anew would take three times as long.
     """
     role = definition.active if masks else None
-    key = id(definition.source), id(definition.given), role, *[y.type for y in definition.results]
+    types = [y.type for y in definition.results]
+    key = id(definition.source), id(definition.given), role, len(operands), *types
     if key not in alike:
         alike[key] = definition.create(operands, (), ip, masks)
         return alike[key]
