@@ -6,8 +6,8 @@
             func private @relu {...}                    func private @relu_0 {...}
 
 Symbols that others can see are unique; private functions get out of each other's way; a declaration gives
-way to the definition; equal meshes of Shardy's are one. Graphs that are referred to and in no file are taken
-from the search path.
+way to the definition; equal meshes of Shardy's are one. Graphs that are referred to, and functions that are
+declared, and that are in no file, are taken from the search path.
 """
 
 from collections.abc import Iterable, Sequence
@@ -16,7 +16,7 @@ from typing import Any
 
 from torch_mlir import ir
 
-from tiduc.dialect.context import stage
+from tiduc.dialect.context import read, stage
 from tiduc.dialect.errors import ResolveError
 from tiduc.dialect.graph import operations
 from tiduc.dialect.shardy import MESH
@@ -33,6 +33,7 @@ def link(modules: Sequence[tuple[str, Any]], search_path: Sequence[str | Path] =
     linked = ir.Module.create(loc=modules[0][1].operation.location)
     for attribute in modules[0][1].operation.attributes:
         linked.operation.attributes[attribute] = modules[0][1].operation.attributes[attribute]
+    modules = [*modules, *_searched([module for _, module in modules], search_path)]
     copies = [(file, module.operation.clone().operation) for file, module in modules]
     _make_distinct(copies)
     for _, copy in copies:
@@ -45,6 +46,31 @@ def link(modules: Sequence[tuple[str, Any]], search_path: Sequence[str | Path] =
         if graph.module is not linked:
             graph.op.clone(ir.InsertionPoint(linked.body))
     return linked
+
+
+def _searched(modules: Sequence[Any], search_path: Sequence[str | Path]) -> list[tuple[str, Any]]:
+    """The files NAME.mlir of functions @NAME that are declared and in no module, and of those that these declare."""
+    known: set[str] = set()
+    declared: list[str] = []
+
+    def look(module: Any) -> None:
+        for op in operations(module.body):
+            if op.name == "func.func":
+                (declared.append if _is_declaration(op) else known.add)(_symbol(op))
+
+    for module in modules:
+        look(module)
+    found = []
+    while declared:
+        name = declared.pop()
+        if name in known:
+            continue
+        known.add(name)
+        for path in (Path(folder) / f"{name}.mlir" for folder in search_path):
+            if path.is_file():
+                found.append((str(path), read(path)))
+                look(found[-1][1])
+    return found
 
 
 def _make_distinct(copies: Iterable[tuple[str, Any]]) -> None:

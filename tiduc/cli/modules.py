@@ -102,7 +102,7 @@ def _parts(contents: str) -> Iterator[str]:
     multiple=True,
     metavar="DIR",
     type=click.Path(),
-    help="Where to look for NAME.mlir for a graph @NAME that no file has; may be given again.",
+    help="Where to look for NAME.mlir for a graph or function @NAME that no file has; may be given again.",
 )
 @OUTPUT
 @stage

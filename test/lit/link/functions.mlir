@@ -2,6 +2,9 @@
 // RUN: not tiduc link %s 2>&1 | filecheck %s --check-prefix=UNKNOWN
 // RUN: cat %S/Inputs/functions.mlir | sed 's/f64/f32/g' > %t.mlir
 // RUN: not tiduc link %s %t.mlir 2>&1 | filecheck %s --check-prefix=TYPE
+// RUN: tiduc link %s --search-path=%S/Inputs | filecheck %s --check-prefix=FOUND
+// RUN: rm -rf %t.dir && mkdir %t.dir && cp %S/Inputs/double.mlir %t.dir
+// RUN: not tiduc link %s --search-path=%S/Inputs --search-path=%t.dir 2>&1 | filecheck %s --check-prefix=TWICE
 
 // A declaration gives way to the definition; private functions of one name stay apart.
 
@@ -14,6 +17,12 @@
 // CHECK:      func.func @double
 // CHECK:        call @step_0(
 // CHECK:      func.func private @step_0(
+// FOUND:      func.func @main
+// FOUND:      func.func @double
+// FOUND-NEXT:   call @sum
+// FOUND:      func.func @sum
+// FOUND-NEXT:   stablehlo.add
+// TWICE:      error: symbol @double is ambiguous: in {{.*}}double.mlir and in {{.*}}double.mlir
 // UNKNOWN:    error: unknown function @double: declared here, defined in no file
 // TYPE:       error: function @double has type (tensor<f64>) -> tensor<f64>, but is (tensor<f32>) -> tensor<f32>
 func.func @main(%x: tensor<f64>) -> tensor<f64> {
