@@ -1,5 +1,6 @@
 """broadcast, einsum, unary_einsum and torch_index_select."""
 
+from functools import partial
 from typing import Any
 
 import jax
@@ -7,19 +8,13 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 from check_rule import active, check_rule, run
+from tensors import normal, tensor
 
 from tiduc.dialect.errors import Unsupported
 from tiduc.program import load
 
 RNG = np.random.default_rng(0)
-
-
-def tensor(sizes: Any, element: str = "f64") -> str:
-    return f"tensor<{''.join(f'{n}x' for n in sizes)}{element}>"
-
-
-def random(sizes: Any) -> Any:
-    return np.asarray(RNG.standard_normal(sizes))
+random = partial(normal, RNG)
 
 
 # ---- broadcast

@@ -1,5 +1,6 @@
 """Contractions: every kind of dimension in every order, element types that differ, complex values."""
 
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -7,21 +8,14 @@ import pytest
 from check_rule import check_rule
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from tensors import normal, tensor
 
 from tiduc.program import load
 from tiduc.runtime.compile import compile_module
 from tiduc.runtime.run import run_module
 
 RNG = np.random.default_rng(0)
-
-
-def tensor(sizes: list[int], element: str) -> str:
-    return f"tensor<{''.join(f'{n}x' for n in sizes)}{element}>"
-
-
-def random(sizes: list[int], element: str = "f64") -> Any:
-    x = RNG.standard_normal(sizes)
-    return x + 1j * RNG.standard_normal(sizes) if element.startswith("complex") else np.asarray(x)
+random = partial(normal, RNG)
 
 
 def dot_general(

@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 from check_rule import check_rule, run
 from jax import lax
+from tensors import one_op
 from xla import by_xla
 
 from tiduc.dialect.context import parse
@@ -18,15 +19,7 @@ REAL, COMPLEX, SCALAR = "tensor<3xf64>", "tensor<3xcomplex<f64>>", "tensor<f64>"
 
 
 def program(op: str, *types: str, result: str | None = None, attributes: str = "") -> str:
-    """A function of one op; its result has the type of its first operand, if none is given."""
-    arguments = ", ".join(f"%{i}: {t}" for i, t in enumerate(types))
-    operands = ", ".join(f"%{i}" for i in range(len(types)))
-    result = result or types[0]
-    return f"""
-    func.func @main({arguments}) -> {result} {{
-      %y = "stablehlo.{op}"({operands}) {{{attributes}}} : ({", ".join(types)}) -> {result}
-      return %y : {result}
-    }}"""
+    return one_op(f"stablehlo.{op}", *types, result=result, attributes=attributes)
 
 
 # ---- away from kinks ---------------------------------------------------------------------------------------

@@ -5,16 +5,13 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 from check_rule import check_rule, run
+from tensors import normal, tensor
 
 from tiduc.dialect.errors import Unsupported
 from tiduc.program import load
 
 RNG = np.random.default_rng(0)
 INF = "0xFFF0000000000000"
-
-
-def tensor(sizes: tuple[int, ...], element: str = "f64") -> str:
-    return f"tensor<{''.join(f'{n}x' for n in sizes)}{element}>"
 
 
 def text(
@@ -34,8 +31,7 @@ def text(
 
 
 def random(*sizes: int, element: str = "f64") -> np.ndarray:
-    x = RNG.standard_normal(sizes)
-    return x + 1j * RNG.standard_normal(sizes) if element.startswith("complex") else np.asarray(x)
+    return normal(RNG, sizes, element)
 
 
 SHAPES = [

@@ -7,16 +7,13 @@ import jax
 import numpy as np
 import pytest
 from check_rule import check_rule, run
+from tensors import tensor
 
 from tiduc.dialect.errors import Unsupported
 from tiduc.program import load
 
 RNG = np.random.default_rng(0)
 IDENTITY = {"add": "0.0", "maximum": "0xFFF0000000000000", "minimum": "0x7FF0000000000000", "multiply": "1.0"}
-
-
-def tensor(sizes: tuple[int, ...], element: str) -> str:
-    return f"tensor<{''.join(f'{n}x' for n in sizes)}{element}>"
 
 
 @dataclass(frozen=True)

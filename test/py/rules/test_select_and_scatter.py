@@ -4,6 +4,7 @@ import jax
 import numpy as np
 import pytest
 from check_rule import check_rule, run
+from tensors import tensor
 from xla import by_xla
 
 from tiduc.dialect.errors import Unsupported
@@ -13,10 +14,6 @@ RNG = np.random.default_rng(0)
 
 Sizes = tuple[int, ...]
 Pads = tuple[tuple[int, int], ...]
-
-
-def tensor(sizes: Sizes, element: str = "f64") -> str:
-    return f"tensor<{''.join(f'{n}x' for n in sizes)}{element}>"
 
 
 def places(size: Sizes, window: Sizes, stride: Sizes, pad: Pads) -> Sizes:

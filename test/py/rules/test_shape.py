@@ -1,21 +1,14 @@
 """Ops that move elements: each attribute's corner, empty and unit dimensions, f64 and complex128."""
 
-from typing import Any
+from functools import partial
 
 import numpy as np
 import pytest
 from check_rule import check_rule
+from tensors import normal, tensor
 
 RNG = np.random.default_rng(0)
-
-
-def tensor(sizes: list[int], element: str = "f64") -> str:
-    return f"tensor<{''.join(f'{n}x' for n in sizes)}{element}>"
-
-
-def random(sizes: list[int], element: str = "f64") -> Any:
-    x = RNG.standard_normal(sizes)
-    return x + 1j * RNG.standard_normal(sizes) if element.startswith("complex") else np.asarray(x)
+random = partial(normal, RNG)
 
 
 def unary(op: str, sizes: list[int], result: list[int], attributes: str, element: str = "f64") -> str:

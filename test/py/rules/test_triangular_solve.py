@@ -1,30 +1,24 @@
 """Triangular solves: sides, triangles, transposes, unit diagonals, batches; and what is not read."""
 
+from functools import partial
 from typing import Any
 
 import numpy as np
 import pytest
 from check_rule import check_rule, run
 from jax import lax
+from tensors import normal, tensor
 
 from tiduc.dialect.errors import Unsupported
 from tiduc.program import load
 
 RNG = np.random.default_rng(0)
-
-
-def random(sizes: list[int], element: str) -> Any:
-    x = RNG.standard_normal(sizes)
-    return x + 1j * RNG.standard_normal(sizes) if element != "f64" else x
+random = partial(normal, RNG)
 
 
 def matrix(batch: list[int], n: int, element: str) -> Any:
     """Both triangles are filled, and well conditioned."""
     return 0.4 * random([*batch, n, n], element) + 2 * np.eye(n)
-
-
-def tensor(sizes: list[int], element: str) -> str:
-    return f"tensor<{''.join(f'{n}x' for n in sizes)}{element}>"
 
 
 def program(
