@@ -11,15 +11,19 @@ from typing import Any
 from torch_mlir import ir
 
 from tiduc.passes.iree.emitter import Emitter, legalize
+from tiduc.passes.iree.stages import in_stages
 
 _FAR = 32  # ops that are looked at; StableHLO's folder leaves few between a constant and its use
 
 
 @legalize("stablehlo.reduce")
 def reduce(b: Emitter, op: Any) -> Sequence[Any] | None:
-    """Of constants, such as a count of ones, only some elements are summed: behind a barrier."""
+    """Of constants, such as a count of ones, only some elements are summed: behind a barrier.
+
+    GPUs get large ones in stages where one thread would have them.
+    """
     hide_constants(b, op)
-    return None
+    return None if b.cpu else in_stages(b, op)
 
 
 def hide_constants(b: Emitter, op: Any) -> None:

@@ -2,6 +2,7 @@
 
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import iree.runtime as rt
 import numpy as np
@@ -50,12 +51,11 @@ def executables(text: str) -> Callable[[str], Executable]:
 
 def summed(x: Array, *window: int) -> Array:
     """Sums over windows of an array of integers."""
-    return np.lib.stride_tricks.sliding_window_view(x.astype(np.int64), window).sum(
-        axis=tuple(range(-len(window), 0))
-    )
+    views = np.lib.stride_tricks.sliding_window_view(x.astype(np.int64), window)
+    return np.asarray(views.sum(axis=tuple(range(-len(window), 0))))
 
 
-def window(narrow: str, dtype: type) -> Case:
+def window(narrow: str, dtype: Any) -> Case:
     """Sums over windows of squares, which are wider than what is squared."""
     x = RNG.integers(-20, 20, (40,)).astype(dtype)
     body = f"""
@@ -72,7 +72,7 @@ def window(narrow: str, dtype: type) -> Case:
     return Case("reduce_window", f"(%x: tensor<40x{narrow}>) -> tensor<36xf32>", body, (x,), expected)
 
 
-def convolution(narrow: str, dtype: type) -> Case:
+def convolution(narrow: str, dtype: Any) -> Case:
     """Channels first, a kernel of ones."""
     x, k = RNG.integers(-20, 20, (1, 2, 9, 10)).astype(dtype), np.ones((4, 5, 2, 1), dtype)
     body = f"""
@@ -185,6 +185,27 @@ def counts() -> Case:
     return Case("scatter", f"(%x: tensor<{n}x1xi32>) -> tensor<5xi32>", body, (x,), expected)
 
 
+def greatest() -> Case:
+    """Where the greatest of 70,000 numbers is."""
+    n = 70_000
+    x = RNG.normal(size=n).astype(np.float32)
+    x[-5] = 9
+    body = f"""
+      %0 = stablehlo.constant dense<0xFF800000> : tensor<f32>
+      %1 = stablehlo.constant dense<0> : tensor<i32>
+      %2 = stablehlo.iota dim = 0 : tensor<{n}xi32>
+      %3:2 = stablehlo.reduce(%x init: %0), (%2 init: %1) across dimensions = [0]
+        : (tensor<{n}xf32>, tensor<{n}xi32>, tensor<f32>, tensor<i32>) -> (tensor<f32>, tensor<i32>)
+        reducer(%a: tensor<f32>, %b: tensor<f32>) (%c: tensor<i32>, %d: tensor<i32>) {{
+          %4 = stablehlo.compare GT, %a, %b : (tensor<f32>, tensor<f32>) -> tensor<i1>
+          %5 = stablehlo.select %4, %a, %b : tensor<i1>, tensor<f32>
+          %6 = stablehlo.select %4, %c, %d : tensor<i1>, tensor<i32>
+          stablehlo.return %5, %6 : tensor<f32>, tensor<i32>
+        }}
+      return %3#1 : tensor<i32>"""
+    return Case("reduce", f"(%x: tensor<{n}xf32>) -> tensor<i32>", body, (x,), np.array(n - 5, np.int32))
+
+
 WRONG = {
     "sums_of_i8": window("i8", np.int8),
     "sums_of_f16": window("f16", np.float16),
@@ -196,6 +217,7 @@ WRONG = {
     "tan": angles("tan", np.tan),
     "sort": sort(),
     "counts": counts(),
+    "greatest": greatest(),
 }
 REJECTED = {
     "running_sums": running(),
