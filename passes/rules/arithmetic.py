@@ -4,18 +4,28 @@ from collections.abc import Sequence
 from typing import Any
 
 from tiduc.dialect.graph import Definition
+from tiduc.dialect.spelled_out import log_add_exp, logistic
 from tiduc.dialect.types import element, is_complex
 from tiduc.passes.rules.elementwise import difference
 from tiduc.passes.rules.opset import bilinear, linear, linearize, transpose, unsupported
 from tiduc.passes.rules.registry import Tangents
-from tiduc.passes.rules.spelled_out import log_add_exp, logistic
 
 
 @linearize("stablehlo.add")  # by hand: one tangent alone needs no add
 def add(b: Any, op: Definition, dx: Tangents) -> list[Any]:
-    if (dy := log_add_exp(b, op)) is not None:
+    if (parts := log_add_exp(op)) is not None and (dy := _log_add_exp(b, *parts)) is not None:
         return [dy]
     return [b.sum(tangent for tangent in dx if tangent is not None)]
+
+
+def _log_add_exp(b: Any, u: Any, v: Any, gap: Any) -> Any | None:
+    """w du + (1 - w) dv with w = logistic(u - v), where the terms each have a kink at u = v, and 1/2 at infinities."""
+    w = b.logistic(b.select(b.compare(gap, gap, "EQ"), gap, b.zeros_like(gap)))
+    du, dv = b.engine.tangent(u), b.engine.tangent(v)
+    terms = [] if du is None else [b.multiply(w, du)]
+    if dv is not None:
+        terms.append(b.multiply(b.subtract(b.constant(1, w), w), dv))
+    return b.sum(terms) if terms else None
 
 
 @transpose("stablehlo.add")
@@ -48,8 +58,9 @@ def convert_transpose(b: Any, op: Definition, ct: Tangents, active: Sequence[boo
 @linearize("stablehlo.divide")
 def divide(b: Any, op: Definition, dx: Tangents) -> list[Any]:
     """d(x / y) = (dx - (x / y) dy) / y, which does not overflow where 1 / y^2 would."""
-    if dx[0] is None and (dy := logistic(b, op)) is not None:
-        return [dy]
+    if dx[0] is None and (z := logistic(op)) is not None and (dz := b.engine.tangent(z)) is not None:
+        y = op.result  # 0 where exp z is infinite
+        return [b.multiply(b.multiply(y, b.subtract(y, b.constant(1, y))), dz)]
     second = None if dx[1] is None else b.multiply(op.result, dx[1])
     return [b.divide(difference(b, dx[0], second), op.operands[1])]
 

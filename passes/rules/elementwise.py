@@ -10,7 +10,8 @@ from typing import Any
 from torch_mlir import ir
 
 from tiduc.dialect.graph import Definition
-from tiduc.dialect.types import element, is_complex, is_float
+from tiduc.dialect.spelled_out import splat
+from tiduc.dialect.types import element, is_complex
 from tiduc.passes.rules.opset import elementwise, inactive, linearize
 from tiduc.passes.rules.registry import Tangents
 
@@ -63,18 +64,6 @@ def ordered(b: Any, x: Any, y: Any, direction: str) -> Any:
     first, second = (b.real(x), b.real(y)), (b.imag(x), b.imag(y))
     tie = b.and_(b.compare(*first, "EQ"), b.compare(*second, direction))
     return b.or_(b.compare(*first, direction[0] + "T"), tie)
-
-
-def splat(b: Any, x: Any) -> float | None:
-    """The number that a real x is known to be everywhere, when compiling."""
-    op = x.definition
-    while op is not None and op.name in ("stablehlo.broadcast_in_dim", "stablehlo.reshape"):
-        op = op.operands[0].definition
-    if op is None or op.name != "stablehlo.constant" or not is_float(x):
-        return None
-    value = op.attributes["value"]
-    is_known = isinstance(value, ir.DenseElementsAttr) and value.is_splat  # and not a resource
-    return float(value.get_splat_value().value) if is_known else None
 
 
 elementwise("stablehlo.cosine", lambda b, x, y: b.negate(b.sine(x)))
@@ -131,7 +120,7 @@ def _power_base(b: Any, x: Any, y: Any, z: Any) -> Any:
     It is the base that is replaced: with y in its place the derivative toward y would be lost as well. In f16
     x^(y - 1) may be infinite where y times it is not.
     """
-    n = splat(b, y)
+    n = splat(y)
     if n == 0:
         return None
     if n is not None:

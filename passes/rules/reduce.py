@@ -65,7 +65,7 @@ def _extremum(b: Any, op: Definition, i: int, name: str, dx: Any, dinit: Any) ->
     ties = b.compare(x, b.broadcast_in_dim(y, kept(op), x), "EQ")
     number = b.reduce_sum(b.convert(ties, integer), dropped(op))
     terms = [] if dx is None else [b.reduce_sum(b.select(ties, dx, b.zeros_like(x)), dropped(op))]
-    if not is_identity(b, init, name):
+    if not is_identity(init, name):
         tie = b.compare(y, repeated(b, init, y), "EQ")
         number = b.add(number, b.convert(tie, integer))
         if dinit is not None:

@@ -43,7 +43,7 @@ def _doubling(b: Any, op: Definition, *operands: Any) -> Sequence[Any]:
     count = len(operands) // 2
     names = [reducer(op, i) for i in range(count)]
     neutral = all(
-        name == "stablehlo.multiply" and is_identity(b, init, name)
+        name == "stablehlo.multiply" and is_identity(init, name)
         for name, init in zip(names, operands[count:], strict=True)
     )
 
@@ -69,14 +69,14 @@ def _extremum(b: Any, op: Definition, i: int, name: str, dx: Any, dinit: Any) ->
     """
     x, init = op.operands[i], op.operands[len(op.results) + i]
     direction, window = DIRECTION[name], window_of(op)
-    if window.tiles and is_identity(b, init, name):
+    if window.tiles and is_identity(init, name):
         return _extremum_in_tiles(b, x, op.results[i], window, dx)
 
     def prefers(body: Any, u: Any, v: Any) -> Any:
         return body.compare(u, v, direction)
 
     value, at = selected(b, x, init, window, prefers)
-    if is_identity(b, init, name):
+    if is_identity(init, name):
         return _from(b, op, i, at, dx, dinit, holes=window.may_be_empty(shape(x)))
     attained = b.compare(value, repeated(b, init, value), direction)
     return _from(b, op, i, b.select(attained, at, repeated(b, none(b, x, at), at)), dx, dinit)

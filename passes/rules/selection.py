@@ -15,7 +15,8 @@ from torch_mlir._mlir_libs import _stablehlo as hlo
 from tiduc.dialect.bodies import Body, Fill, returned
 from tiduc.dialect.graph import Definition, operations
 from tiduc.dialect.sizes import Size, product
-from tiduc.dialect.types import element, is_float, rank, shape, with_element, with_shape
+from tiduc.dialect.spelled_out import splat
+from tiduc.dialect.types import element, rank, shape, with_element, with_shape
 from tiduc.dialect.verify import ACTIVE
 from tiduc.dialect.windows import Window, reduce_window
 from tiduc.passes.rules.associative import over_windows
@@ -34,14 +35,9 @@ LONG = 32
 """From here on the windows of an extremum double: their work is logarithmic in the size, with a larger factor."""
 
 
-def is_identity(b: Any, init: Any, reducer: str) -> bool:
+def is_identity(init: Any, reducer: str) -> bool:
     """An initial value is known, when compiling, to change nothing."""
-    op = init.definition
-    while op is not None and op.name in ("stablehlo.broadcast_in_dim", "stablehlo.reshape"):
-        op = op.operands[0].definition
-    if op is None or op.name != "stablehlo.constant" or not is_float(init):
-        return False
-    return bool(op.attributes["value"].get_splat_value().value == IDENTITY[reducer])
+    return splat(init) == IDENTITY[reducer]
 
 
 def numbers(b: Any, x: Any) -> Any:

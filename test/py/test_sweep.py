@@ -1,7 +1,7 @@
 """The sweep over the primitives in JAX's own harnesses: one of each; test/sweep/harnesses.py runs them all."""
 
 import numpy as np
-from harness_case import Outcome
+from harness_outcome import Outcome
 from harnesses import harnesses, selected, sweep, table
 
 
@@ -29,7 +29,7 @@ def test_categories() -> None:
         "acosh_shape_complex128_20_20_": "expected",
         "sign_shape_complex128_20_20_": "expected",
         "gather_batchdims_shape_3_10_start_indices_shape_3_2_slice_sizes_1_5_enable_xla_True": "expected",
-        "cos_shape_bfloat16_20_20_": "transformed",
+        "cos_shape_bfloat16_20_20_": "ok",
         "eq_dtypes_lhs_float32_rhs_float32_": "n/a",
     }
     assert {o.name: o.category for o in sweep(list(expected))} == expected

@@ -25,7 +25,7 @@ from typing import Any
 
 import numpy as np
 
-from tiduc.dialect.errors import CompileError, TiducError
+from tiduc.dialect.errors import TiducError
 from tiduc.dialect.stablehlo import STATEFUL
 from tiduc.program import Program, load
 from tiduc.tables import ACCEPTED, Accepted
@@ -70,7 +70,10 @@ def made(op: str, text: str, kind: str) -> Program | None:
 
 
 def arguments(program: Program) -> list[Any]:
-    """Random arguments: floats from the interval (1, 2), where all functions are defined, and integers below 2."""
+    """Random arguments: floats from the interval (1, 2), where all functions are defined, and integers below 2.
+
+    Square matrices have a large diagonal, so that they have factors.
+    """
     rng = np.random.default_rng(0)
     given = []
     for value in program.signature.inputs:
@@ -79,6 +82,8 @@ def arguments(program: Program) -> list[Any]:
         x: Any = rng.integers(0, 2, shape) if kind.kind in "iub" else rng.uniform(1, 2, shape)
         if kind.kind == "c":
             x = x + 1j * rng.uniform(1, 2, shape)
+        if kind.kind in "fc" and len(shape) > 1 and shape[-1] == shape[-2]:
+            x = x + 4 * shape[-1] * np.eye(shape[-1])
         given.append(np.asarray(x).astype(kind))
     return given
 
@@ -90,7 +95,7 @@ def compiled(op: str, text: str, kind: str) -> Any:
         return None
     try:
         executable = program.compile()
-    except CompileError as error:
+    except TiducError as error:
         return "refused: " + error.message.partition(": ")[2].partition(". ")[0]
     try:
         return [np.asarray(y) for y in executable(*arguments(program))]

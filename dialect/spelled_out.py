@@ -1,0 +1,60 @@
+"""Functions that programs spell out in several ops, read off the op that comes last.
+
+JAX's exports have `logistic` so, and `logaddexp` with all that is made of it, as `softplus` and `cumlogsumexp`.
+"""
+
+from typing import Any
+
+from torch_mlir import ir
+
+from tiduc.dialect.graph import Definition
+from tiduc.dialect.types import is_float
+
+
+def splat(x: Any) -> float | None:
+    """The number that a real x is known to be everywhere, when compiling."""
+    op = x.definition
+    while op is not None and op.name in ("stablehlo.broadcast_in_dim", "stablehlo.reshape"):
+        op = op.operands[0].definition
+    if op is None or op.name != "stablehlo.constant" or not is_float(x):
+        return None
+    value = op.attributes["value"]
+    is_known = isinstance(value, ir.DenseElementsAttr) and value.is_splat  # and not a resource
+    return float(value.get_splat_value().value) if is_known else None
+
+
+def logistic(op: Definition) -> Any | None:
+    """z of the quotient 1 / (1 + exp z)."""
+    one, below = op.operands
+    total = _made_by(below, "stablehlo.add")
+    if total is None or splat(one) != 1:
+        return None
+    for x, y in (total.operands, total.operands[::-1]):
+        power = _made_by(y, "stablehlo.exponential")
+        if power is not None and splat(x) == 1:
+            return power.operands[0]
+    return None
+
+
+def log_add_exp(op: Definition) -> tuple[Any, Any, Any] | None:
+    """u, v and u - v of the sum max(u, v) + log1p(exp(-|u - v|))."""
+    for x, y in (op.operands, op.operands[::-1]):
+        larger = _made_by(x, "stablehlo.maximum")
+        gap = None if larger is None else _made_by(y, "stablehlo.log_plus_one")
+        for name in ("exponential", "negate", "abs", "subtract"):
+            gap = None if gap is None else _made_by(gap.operands[0], f"stablehlo.{name}")
+        if larger is not None and gap is not None and all(map(_same, larger.operands, gap.operands)):
+            u, v = larger.operands
+            return u, v, gap.result
+    return None
+
+
+def _made_by(x: Any, name: str) -> Definition | None:
+    """The op of that name that gives x."""
+    op: Definition | None = x.definition
+    return op if op is not None and op.name == name else None
+
+
+def _same(x: Any, y: Any) -> bool:
+    """One value, or one number everywhere in equal shapes."""
+    return x is y or (x.type == y.type and splat(x) is not None and splat(x) == splat(y))
