@@ -10,7 +10,7 @@ from typing import BinaryIO
 from tiduc.dialect.errors import TiducError
 
 _waiting: ContextVar[dict[str, str] | None] = ContextVar("waiting", default=None)
-"""In a block of `written_together`: the files written so far, under their other names, and what each is to be called."""
+"""In a block of `written_together`: the files written so far, under other names, and what each is to be called."""
 
 
 @contextmanager
@@ -42,7 +42,8 @@ def written_whole(path: str | os.PathLike[str]) -> Iterator[BinaryIO]:
     """A binary file that takes the name `path` when the block ends, and leaves nothing if the block raises.
 
     It is written beside `path` under another name and then renamed, so that a reader sees the old file or the
-    new one; where several belong together, see `written_together`.  What is no regular file (a pipe, a terminal, `/dev/null`) is written directly.
+    new one; where several belong together, see `written_together`.  What is no regular file (a pipe, a
+    terminal, `/dev/null`) is written directly.
     Raises TiducError, located at `path`, where the system refuses.
     """
     # A symbolic link stays a link: what it leads to is replaced.

@@ -43,7 +43,7 @@ def count_leading_zeros(b: Emitter, op: Any) -> Sequence[Any] | None:
 
 @legalize("stablehlo.convert", spirv=True)
 def convert(b: Emitter, op: Any) -> Sequence[Any] | None:
-    """Of integers to bf16 it does not compile: to f32 first, and on from a sum with 0, lest the two become one again."""
+    """Of integers to bf16 it does not compile: to f32 first, then from a sum with 0, lest the two become one again."""
     x, type_ = op.operands[0], op.results[0].type
     if element(type_) != ir.BF16Type.get() or not isinstance(element(x), ir.IntegerType):
         return None
