@@ -74,6 +74,7 @@ CASES: dict[str, tuple[list[Any], dict[str, Any]]] = {
     "MaxPool ceil_mode": ([draw(1, 2, 5, 8)], CEIL),
     "LpNormalization": ([X], {"axis": 0, "p": 2}),
     "Mod": ([draw(40), np.float32(-0.7)], {"fmod": 0}),
+    "Mod infinity": ([draw(40), np.float32(-np.inf)], {"fmod": 0}),
     "OneHot": ([np.array([[1, -1], [2, 5]]), np.int64(4), np.array([0.5, 3], np.float32)], {"axis": 0}),
     "Swish": ([X], {"alpha": 0.5}),
     "SoftmaxCrossEntropyLoss": ([draw(3, 5), i64(0, 4, 2), np.abs(draw(5))], {"reduction": "mean"}),

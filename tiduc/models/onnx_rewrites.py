@@ -272,6 +272,10 @@ def _mod(nodes: Nodes, node: Any) -> str | None:
     if nodes.attributes(node).get("fmod") or zero.dtype.kind in "ub":
         return None
     rest = nodes.emit("Mod", x, y, fmod=1)
+    if zero.dtype.kind == "f":  # torch-mlir multiplies by the divisor, which is NaN for an infinite one
+        whole = nodes.emit("Equal", nodes.emit("Abs", y), np.asarray(np.inf, zero.dtype))
+        finite = nodes.emit("Less", nodes.emit("Abs", x), np.asarray(np.inf, zero.dtype))
+        rest = nodes.emit("Where", nodes.emit("And", whole, finite), x, rest)
     differs = nodes.emit("Xor", nodes.emit("Less", rest, zero), nodes.emit("Less", y, zero))
     across = nodes.emit("And", differs, nodes.emit("Not", nodes.emit("Equal", rest, zero)))
     return nodes.emit("Where", across, nodes.emit("Add", rest, y), rest)
@@ -337,12 +341,30 @@ def _refused(what: str, wrong: Callable[[Nodes, Any, Mapping[str, Any]], bool]) 
     return refuse
 
 
+def _fatal(what: str, ends: Callable[[Nodes, Any], bool]) -> Rewrite:
+    def refuse(nodes: Nodes, node: Any) -> None:
+        if ends(nodes, node):
+            raise Unsupported(f"{node.op_type} of {what}: torch-mlir ends the process")
+
+    return refuse
+
+
+def _has_scalar(nodes: Nodes, node: Any) -> bool:
+    return any(nodes.has_rank(x) and not nodes.shape(x) for x in node.input)
+
+
+def _is_uint16(nodes: Nodes, node: Any) -> bool:
+    zero = nodes.constant(node, 2)
+    return zero is not None and zero.dtype == np.uint16
+
+
 def _is_boolean(nodes: Nodes, node: Any, given: Mapping[str, Any]) -> bool:
     return nodes.like(node, 0).dtype.kind == "b"
 
 
 REWRITES: dict[str, Rewrite] = {
     "AveragePool": _mean,
+    "Einsum": _fatal("numbers without dimensions", _has_scalar),
     "GRU": _recurrent,
     "GridSample": _refused("of mode nearest", lambda _, node, given: given.get("mode") == "nearest"),
     "LSTM": _recurrent,
@@ -352,6 +374,7 @@ REWRITES: dict[str, Rewrite] = {
     "Mod": _mod,
     "OneHot": _one_hot,
     "Pad": _pad,
+    "QuantizeLinear": _fatal("uint16", _is_uint16),
     "RNN": _recurrent,
     "ReduceMax": _refused("of booleans", _is_boolean),
     "ReduceMin": _refused("of booleans", _is_boolean),
