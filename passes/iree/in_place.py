@@ -8,7 +8,8 @@ scan takes longer the longer the scan is. `flow.tensor.transfer` says it, and co
 
 Without that copy IREE writes into the carry's memory whether something else is there or not, such as a second carry
 that began with the same value. So the loop gets memory of its own to begin with, and only carries are chosen that
-nothing reads in the loop but their updates, and whose result nothing updates after it.
+nothing reads in the loop but their updates, and whose result nothing updates after it. A loop that holds others, or
+branches, stays as it is: what these read IREE has overwritten.
 """
 
 from collections.abc import Iterator
@@ -19,7 +20,8 @@ from torch_mlir import ir
 from tiduc.dialect.context import context, stage
 from tiduc.dialect.graph import operations
 from tiduc.dialect.types import bits
-from tiduc.passes.iree.emitter import Emitter, signless
+from tiduc.passes.calls import CONTROL
+from tiduc.passes.iree.emitter import Emitter, signless, within
 from tiduc.passes.iree.packing import splat, updates
 
 _DEVICE = "#hal.device.affinity<@__device_0>"
@@ -56,7 +58,12 @@ def _loops(op: Any) -> Iterator[Any]:
 
 
 def _loop(loop: Any, made: int) -> int:
-    """Those of a loop; `made` is how many there are already, and then how many there are with these."""
+    """Those of a loop; `made` is how many there are already, and then how many there are with these.
+
+    In one that holds branches or loops there are none: what these read is not seen to be read in time.
+    """
+    if any(inner.name in CONTROL for inner in within(loop)[1:]):
+        return made
     chosen = [
         i
         for i, y in enumerate(loop.results)
