@@ -83,18 +83,18 @@ def assert_close(actual: Array, expected: Array, rtol: float, what: str) -> None
 
 
 def difference(
-    program: Program, point: Sequence[Array], wrt: Sequence[int], dx: Sequence[Array]
+    program: Program, point: Sequence[Array], wrt: Sequence[int], dx: Sequence[Array], step: float = STEP
 ) -> list[Array]:
     """Central differences of fourth order of the program's differentiable outputs along dx."""
 
-    def moved(step: float) -> list[Array]:
+    def moved(distance: float) -> list[Array]:
         x = list(point)
         for i, tangent in zip(wrt, dx, strict=True):
-            x[i] = x[i] + step * tangent
+            x[i] = x[i] + distance * tangent
         return [y for y in run(program, x) if y.dtype.kind in "fc"]
 
-    near, far = (moved(STEP), moved(-STEP)), (moved(2 * STEP), moved(-2 * STEP))
-    return [(8 * (a - b) - (c - d)) / (12 * STEP) for a, b, c, d in zip(*near, *far, strict=True)]
+    near, far = (moved(step), moved(-step)), (moved(2 * step), moved(-2 * step))
+    return [(8 * (a - b) - (c - d)) / (12 * step) for a, b, c, d in zip(*near, *far, strict=True)]
 
 
 def _check(

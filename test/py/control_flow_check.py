@@ -8,6 +8,7 @@ import itertools
 from collections.abc import Callable, Sequence
 from typing import Any
 
+import check_rule
 import numpy as np
 from check_rule import active, assert_close, inner, like
 from numpy.typing import NDArray
@@ -64,19 +65,8 @@ def _same(actual: Sequence[Array], expected: Sequence[Array]) -> None:
 def difference(
     program: tiduc.Program, point: Sequence[Array], wrt: Sequence[int], dx: Sequence[Array]
 ) -> list[Array]:
-    """Differences of fourth order of the differentiable outputs; `Kink` where those of two steps differ."""
-
-    def along(step: float) -> list[Array]:
-        def at(distance: float) -> list[Array]:
-            x = list(point)
-            for i, tangent in zip(wrt, dx, strict=True):
-                x[i] = x[i] + distance * tangent
-            return [y for y in interpreted(program, x) if y.dtype.kind in "fc"]
-
-        near, far = (at(step), at(-step)), (at(2 * step), at(-2 * step))
-        return [(8 * (a - b) - (c - d)) / (12 * step) for a, b, c, d in zip(*near, *far, strict=True)]
-
-    wide, narrow = along(1e-3), along(2e-4)
+    """Central differences of the differentiable outputs; `Kink` where those of two steps differ."""
+    wide, narrow = (check_rule.difference(program, point, wrt, dx, step) for step in (1e-3, 2e-4))
     for x, y in zip(wide, narrow, strict=True):
         if not np.allclose(x, y, rtol=1e-4, atol=1e-4):
             raise Kink
