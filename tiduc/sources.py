@@ -10,7 +10,6 @@ from tiduc.emit import bytecode
 from tiduc.passes.iree import legalize_for_iree
 from tiduc.passes.iree.barriers import barriers_at_reductions
 from tiduc.passes.iree.convolution import convolutions_to_products
-from tiduc.passes.iree.in_place import stacks_in_place
 from tiduc.passes.iree.loops import loops_to_kernels
 from tiduc.passes.iree.work import work
 from tiduc.refuse import refuse_types
@@ -26,8 +25,7 @@ if TYPE_CHECKING:
 def source_of(program: "Program", target: str) -> Source:
     """The source of a program for a target; `CompileError` where the target lacks one of its types.
 
-    Loops are in dispatches where one thread is to run them, or update their stacks in place; as they are where that
-    does not compile.
+    Loops are in dispatches where one thread is to run them, and as they are where that does not compile.
     """
     chosen = find_target(target)
     refuse_types(program.module, chosen)
@@ -45,18 +43,11 @@ def source_of(program: "Program", target: str) -> Source:
     flags = TILED if much.tiled else ()
     alone = chosen.device == "local-sync"
     device = "local-task" if alone and much.threaded else ""
-    source = Source(_described(program, module, device), target, name, flags)
-    if has_resources(module):
-        return source
-    # Each may be more than IREE's compiler can do, which then gets the one before.
-    kernels = module.clone().operation
-    if stacks_in_place(module):
-        source = Source(_described(program, module, device), target, name, flags, source)
-    if alone and not much.threaded and loops_to_kernels(kernels):
-        stacks_in_place(kernels)
-        described = _described(program, kernels, chosen.device)
-        source = Source(described, target, name, (*flags, *KERNELS), source)
-    return source
+    plain = Source(_described(program, module, device), target, name, flags)
+    if alone and not much.threaded and not has_resources(module) and loops_to_kernels(module):
+        kernels = _described(program, module, chosen.device)
+        return Source(kernels, target, name, (*flags, *KERNELS), plain)
+    return plain
 
 
 def _described(program: "Program", module: Any, device: str = "") -> str | bytes:
