@@ -78,7 +78,7 @@ def test_linear_algebra(tmp_path: Path) -> None:
     """Its calls have attributes of Shardy's, which no bytes of an export can be read with."""
 
     def solved(a: Any, y: Any) -> Any:
-        return jnp.linalg.solve(a @ a.T + jnp.eye(3), y)
+        return jnp.linalg.solve(a @ a.T + jnp.eye(3, dtype=a.dtype), y)
 
     a, y, ct = (RNG.standard_normal((3, n)).astype(np.float32) for n in (3, 2, 2))
     file = tmp_path / "solved.jaxexport"
