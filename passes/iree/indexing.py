@@ -10,6 +10,7 @@ from torch_mlir._mlir_libs import _stablehlo as hlo
 from tiduc.dialect.graph import captured
 from tiduc.dialect.types import element, is_open, shape, with_shape
 from tiduc.passes.iree.emitter import Emitter, is_unsigned, legalize, signless
+from tiduc.passes.iree.packing import splat
 
 
 def clamped(b: Emitter, x: Any, limits: Sequence[int], dimension: int | None) -> Any:
@@ -103,7 +104,8 @@ def scatter(b: Emitter, op: Any) -> Sequence[Any] | None:
 
     Operands become arrays of rows, of which each update is for one: all trailing dimensions that windows cover whole
     are a row. An update that is out of range goes to one row more, which is dropped in the end. Several operands
-    take a loop over the rows. GPUs get many updates in parts.
+    take a loop over the rows. GPUs get many updates in parts. Constants with a row more, if they are not all zeros,
+    would be updated in place in each iteration of a loop around: they come from behind a barrier.
     """
     count = len(op.results)
     operands, indices, updates = list(op.operands)[:count], op.operands[count], list(op.operands)[count + 1 :]
@@ -115,7 +117,7 @@ def scatter(b: Emitter, op: Any) -> Sequence[Any] | None:
     places = _Places(d, shape(operands[0]), shape(updates[0]))
     where = places.rows(b, indices)
     rows, width = places.count, places.width
-    tables = [_with_spare_row(b, b.reshape(x, [rows, width])) for x in operands]
+    tables = [_with_spare_row(b, b.reshape(_apart(b, x), [rows, width])) for x in operands]
     news = [b.reshape(b.transpose(u, places.order), [places.updates, width]) for u in updates]
     if count > 1:
         tables = _one_by_one(b, op, tables, where, news)
@@ -195,6 +197,14 @@ class _Places:
         # Far out is as good as just out, and leaves room for what a window adds.
         at = b.convert(indices, signless(64))
         return b.clamp(b.constant(-(2**40), at), at, b.constant(2**40, at))
+
+
+def _apart(b: Emitter, x: Any) -> Any:
+    """A value that the compiler does not take for a constant; arguments, carries and zeros as they are."""
+    if isinstance(x.owner, ir.Block):
+        return x
+    value = splat(x)
+    return x if value is not None and value == splat(b.constant(0, x)) else b.barrier(x)[0]
 
 
 def _with_spare_row(b: Emitter, x: Any) -> Any:

@@ -171,3 +171,19 @@ def test_loops_in_a_loop(target: str) -> None:
     text = jax.jit(lambda x: tuple(jax.tree.leaves(twice_in_a_scan(x)))).lower(x).as_text()
     for y, expected in zip(tiduc.load(text).compile(target)(x), by_xla(text, [x]), strict=True):
         np.testing.assert_allclose(y, expected, rtol=1e-5)
+
+
+@pytest.mark.parametrize("target", ["cpu", "cpu-threads"])
+@pytest.mark.parametrize("rows", [(1.0, 1.0, 1.0), (1.0, 2.0, 3.0), (0.0, 0.0, 0.0)])
+def test_constants_that_a_loop_scatters_to(rows: tuple[float, ...], target: str) -> None:
+    """Each iteration begins with the constant, not with what the one before has made of it."""
+
+    def step(i: Any, state: Any) -> Any:
+        c, out = state
+        y = jnp.array(rows, jnp.float32)[:, None].at[0].add(c[0]).sum(0)
+        return c * 0.5, out.at[i].set(y)
+
+    x = np.array([[0.3], [0.5], [0.7]], np.float32)
+    text = jax.jit(lambda x: lax.fori_loop(0, 3, step, (x, x))).lower(x).as_text()
+    for y, expected in zip(tiduc.load(text).compile(target)(x), by_xla(text, [x]), strict=True):
+        np.testing.assert_allclose(y, expected, rtol=1e-6)
