@@ -8,7 +8,7 @@ from torch_mlir import ir
 from torch_mlir._mlir_libs import _stablehlo as hlo
 
 from tiduc.dialect.graph import captured
-from tiduc.dialect.types import element, is_open, shape, with_shape
+from tiduc.dialect.types import element, is_open, shape, with_element, with_shape
 from tiduc.passes.iree.emitter import Emitter, is_unsigned, legalize, signless
 from tiduc.passes.iree.packing import splat
 
@@ -29,11 +29,13 @@ def dynamic_slice(b: Emitter, op: Any) -> Sequence[Any] | None:
 
     An integer that is put into an array comes from behind a barrier: between loops in loops the compiler makes it a
     scalar, and an array of it again where there may be none. So does what is put into an array that is read, too:
-    the compiler would compute it right into its place, and what reads the array as it was might be late.
+    the compiler would compute it right into its place, and what reads the array as it was might be late. What a loop
+    updates, but keeps, is copied.
     """
     first = 1
     if op.name == "stablehlo.dynamic_update_slice":
         first = 2
+        op.operands[0] = _own(b, op, op.operands[0])
         if _is_integer(op.operands[1]) or _is_read_late(op):
             op.operands[1] = b.barrier(op.operands[1])[0]
     for i in range(first, len(op.operands)):
@@ -104,8 +106,7 @@ def scatter(b: Emitter, op: Any) -> Sequence[Any] | None:
 
     Operands become arrays of rows, of which each update is for one: all trailing dimensions that windows cover whole
     are a row. An update that is out of range goes to one row more, which is dropped in the end. Several operands
-    take a loop over the rows. GPUs get many updates in parts. Constants with a row more, if they are not all zeros,
-    would be updated in place in each iteration of a loop around: they come from behind a barrier.
+    take a loop over the rows. GPUs get many updates in parts. What a loop updates, but keeps, is copied.
     """
     count = len(op.results)
     operands, indices, updates = list(op.operands)[:count], op.operands[count], list(op.operands)[count + 1 :]
@@ -117,7 +118,7 @@ def scatter(b: Emitter, op: Any) -> Sequence[Any] | None:
     places = _Places(d, shape(operands[0]), shape(updates[0]))
     where = places.rows(b, indices)
     rows, width = places.count, places.width
-    tables = [_with_spare_row(b, b.reshape(_apart(b, x), [rows, width])) for x in operands]
+    tables = [_with_spare_row(b, b.reshape(_own(b, op, x), [rows, width])) for x in operands]
     news = [b.reshape(b.transpose(u, places.order), [places.updates, width]) for u in updates]
     if count > 1:
         tables = _one_by_one(b, op, tables, where, news)
@@ -199,12 +200,50 @@ class _Places:
         return b.clamp(b.constant(-(2**40), at), at, b.constant(2**40, at))
 
 
-def _apart(b: Emitter, x: Any) -> Any:
-    """A value that the compiler does not take for a constant; arguments, carries and zeros as they are."""
-    if isinstance(x.owner, ir.Block):
+def _own(b: Emitter, op: Any, x: Any) -> Any:
+    """What an op updates: where that is in a region, and kept beyond it, a copy that is made there.
+
+    IREE updates in place what a loop captures, or what is made of that and nothing else, which it does before the
+    loop: the next iteration begins with the update. A choice that only the run shows to be none is a copy each time.
+    """
+    if is_open(x.type) or not _is_kept(op, x):
         return x
-    value = splat(x)
-    return x if value is not None and value == splat(b.constant(0, x)) else b.barrier(x)[0]
+    zero, value = b.constant(0, x), splat(x)
+    if value is not None and value == splat(zero):
+        return x  # which IREE fills anew
+    (number,) = b.barrier(b.constant(0, ir.RankedTensorType.get([], signless(32))))
+    always = b.compare(
+        number, b.constant(0, number), "EQ"
+    )  # of one number alone, the choice would copy nothing
+    return b.select(b.broadcast_in_dim(always, [], with_element(x.type, element(always))), x, zero)
+
+
+def _is_kept(op: Any, x: Any) -> bool:
+    """A value that an op in a region, or in a function that is called, reads is the same each time."""
+    block = op.operation.block
+    parent = block.owner.operation
+    if parent.name == "func.func" and "private" not in str(parent.attributes.get("sym_visibility")):
+        return False
+    found: set[Any] = set()
+    waiting = [x]
+    while waiting:
+        y = waiting.pop()
+        owner = y.owner
+        if isinstance(owner, ir.Block):
+            if owner == block and parent.name == "stablehlo.while" and not _is_carried_on(y):
+                return False
+        elif owner.operation.block == block and owner.operation not in found:
+            found.add(owner.operation)
+            waiting += [*owner.operation.operands, *captured(owner.operation)]
+    return True
+
+
+def _is_carried_on(x: Any) -> bool:
+    """An argument of a loop's body that the next iteration gets as it is."""
+    return any(
+        use.owner.operation.name == "stablehlo.return" and use.operand_number == x.arg_number
+        for use in x.uses
+    )
 
 
 def _with_spare_row(b: Emitter, x: Any) -> Any:

@@ -187,3 +187,30 @@ def test_constants_that_a_loop_scatters_to(rows: tuple[float, ...], target: str)
     text = jax.jit(lambda x: lax.fori_loop(0, 3, step, (x, x))).lower(x).as_text()
     for y, expected in zip(tiduc.load(text).compile(target)(x), by_xla(text, [x]), strict=True):
         np.testing.assert_allclose(y, expected, rtol=1e-6)
+
+
+@pytest.mark.parametrize("kept", ["computed", "constant", "carried on"])
+@pytest.mark.parametrize("updates", [1, 2])
+def test_what_a_loop_updates_and_keeps(kept: str, updates: int) -> None:
+    """Each iteration updates the value from outside, not what the one before has made of it: on several threads
+    IREE alone does the latter."""
+    x = np.random.default_rng(0).uniform(0.2, 0.8, (4, 2)).astype(np.float32)
+    constant = np.random.default_rng(1).standard_normal((4, 2)).astype(np.float32)
+
+    def steps(x: Any) -> Any:
+        outside = jnp.asarray(constant) if kept == "constant" else jnp.sin(x)
+
+        def step(state: Any) -> Any:
+            i, c, out, carried = state
+            base = carried if kept == "carried on" else outside
+            y = lax.dynamic_update_slice(base, c[:1], (i, 0))
+            if updates == 2:
+                y += lax.dynamic_update_slice(base, -c[:1], (0, 0))
+            return i + 1, jnp.sin(c) + y.sum(0) * 0.1, out.at[i].set(y.sum(0)), carried
+
+        done = lax.while_loop(lambda state: state[0] < 3, step, (0, x, x * 0, jnp.sin(x)))
+        return (*done[1:], outside)
+
+    text = jax.jit(steps).lower(x).as_text()
+    for y, expected in zip(tiduc.load(text).compile("cpu-threads")(x), by_xla(text, [x]), strict=True):
+        np.testing.assert_allclose(y, expected, rtol=1e-5)
