@@ -1,6 +1,6 @@
 """gather, scatter and dynamic slices: indices in range, of a type that IREE reads as meant, of elements one by one."""
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 import numpy as np
@@ -64,17 +64,31 @@ def _is_read_late(op: Any) -> bool:
 
 def _makers(x: Any) -> set[Any]:
     """The ops in a value's block that it is made of."""
-    found: set[Any] = set()
-    waiting, block = [x], None
+    if isinstance(x.owner, ir.Block):
+        return set()
+    block = x.owner.operation.block
+    owners = [y.owner for y in _behind(x, block)]
+    return {
+        owner.operation
+        for owner in owners
+        if not isinstance(owner, ir.Block) and owner.operation.block == block
+    }
+
+
+def _behind(x: Any, block: Any) -> Iterator[Any]:
+    """A value, and what the ops of a block make it of, back to what they do not make."""
+    waiting, found = [x], set[Any]()
     while waiting:
-        owner = waiting.pop().owner
-        if isinstance(owner, ir.Block) or owner.operation in found:
-            continue
-        block = block or owner.operation.block
-        if owner.operation.block == block:
+        y = waiting.pop()
+        yield y
+        owner = y.owner
+        if (
+            not isinstance(owner, ir.Block)
+            and owner.operation.block == block
+            and owner.operation not in found
+        ):
             found.add(owner.operation)
             waiting += [*owner.operation.operands, *captured(owner.operation)]
-    return found
 
 
 def _is_integer(x: Any) -> bool:
@@ -212,9 +226,8 @@ def _own(b: Emitter, op: Any, x: Any) -> Any:
     if value is not None and value == splat(zero):
         return x  # which IREE fills anew
     (number,) = b.barrier(b.constant(0, ir.RankedTensorType.get([], signless(32))))
-    always = b.compare(
-        number, b.constant(0, number), "EQ"
-    )  # of one number alone, the choice would copy nothing
+    always = b.compare(number, b.constant(0, number), "EQ")
+    # By one number alone, without a dimension, the choice would be one of two arrays, and copy none.
     return b.select(b.broadcast_in_dim(always, [], with_element(x.type, element(always))), x, zero)
 
 
@@ -224,18 +237,10 @@ def _is_kept(op: Any, x: Any) -> bool:
     parent = block.owner.operation
     if parent.name == "func.func" and "private" not in str(parent.attributes.get("sym_visibility")):
         return False
-    found: set[Any] = set()
-    waiting = [x]
-    while waiting:
-        y = waiting.pop()
-        owner = y.owner
-        if isinstance(owner, ir.Block):
-            if owner == block and parent.name == "stablehlo.while" and not _is_carried_on(y):
-                return False
-        elif owner.operation.block == block and owner.operation not in found:
-            found.add(owner.operation)
-            waiting += [*owner.operation.operands, *captured(owner.operation)]
-    return True
+    return not any(
+        y.owner == block and parent.name == "stablehlo.while" and not _is_carried_on(y)
+        for y in _behind(x, block)
+    )
 
 
 def _is_carried_on(x: Any) -> bool:
