@@ -117,6 +117,11 @@ PASSES: dict[str, Pass] = {
             (
                 Option("cpu", "bool", "the target is a CPU; true by default"),
                 Option("spirv", "bool", "the target's code is SPIR-V; false by default"),
+                Option(
+                    "lapack",
+                    "string",
+                    "how to factorize: loops, or a callback of the host; loops by default",
+                ),
             ),
         ),
         Pass(

@@ -14,7 +14,8 @@ import iree.runtime as rt
 
 from tiduc.dialect.errors import RequestError, TiducError
 from tiduc.runtime.devices import Device, first_line, open_device
-from tiduc.runtime.signature import DEVICE, REFLECTION, Signature, from_declaration, from_reflection
+from tiduc.runtime.lapack import lapack_module
+from tiduc.runtime.signature import DEVICE, LAPACK, REFLECTION, Signature, from_declaration, from_reflection
 from tiduc.runtime.targets import find_target
 from tiduc.runtime.weights import SCOPE
 
@@ -47,6 +48,8 @@ class Loaded:
         opened = [open_device(device, target, name) for device in wanted]
         self.device: Device = opened[0]
         modules = [module] if parameters is None else [_parameters(instance, parameters), module]
+        if _says(module, LAPACK):
+            modules = [lapack_module(self.device), *modules]
         self.context: Any = _context(instance, modules, opened, target, name)
         self._module: Any = module
         # `__init` runs on loading; it is not for callers.
@@ -107,7 +110,7 @@ def _devices(module: Any, target: str, name: str, devices: Sequence[str]) -> Seq
     A module that wants `local-sync` needs the stack of the caller's thread.
     """
     usual = find_target(target).device
-    wants = {module.lookup_function(f).reflection.get(DEVICE, "") for f in module.function_names} - {""}
+    wants = _says(module, DEVICE)
     if "local-sync" in wants and any(device.startswith("local-task") for device in devices or [usual]):
         raise TiducError(
             "the module was compiled for one thread: for several, compile it for cpu-threads", name
@@ -115,6 +118,11 @@ def _devices(module: Any, target: str, name: str, devices: Sequence[str]) -> Seq
     if devices or usual != "local-sync" or wants != {"local-task"}:
         return devices or [usual]
     return ["local-task"]
+
+
+def _says(module: Any, key: str) -> set[str]:
+    """What functions of a module say under a key of ours."""
+    return {module.lookup_function(f).reflection.get(key, "") for f in module.function_names} - {""}
 
 
 def _parameters(instance: Any, path: str | os.PathLike[str]) -> Any:
@@ -136,7 +144,7 @@ def _context(instance: Any, modules: Sequence[Any], devices: Sequence[Device], t
         hal = rt.create_hal_module(instance, devices=[device.hal for device in devices])
         return rt.VmContext(instance, [hal, *modules])
     except (ValueError, RuntimeError, IndexError) as error:
-        if "io_parameters" in str(error) and len(modules) == 1:
+        if "io_parameters" in str(error) and all(module.name != "io_parameters" for module in modules):
             raise TiducError("the module reads parameters: name the archive that has them", name) from error
         raise TiducError(
             f"the module does not load for target {target!r}; was it compiled for another one? "

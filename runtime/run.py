@@ -13,6 +13,7 @@ from tiduc.dialect.errors import InputError, RequestError, TiducError
 from tiduc.runtime.checks import check_count, check_sizes, check_type, checked
 from tiduc.runtime.devices import Array, DeviceArray, first_line
 from tiduc.runtime.files import read_bytes, written_whole
+from tiduc.runtime.lapack import error_of_lapack
 from tiduc.runtime.loading import Loaded
 from tiduc.runtime.signature import Signature, TensorType, Value, donated
 
@@ -189,7 +190,7 @@ class Executable:
         try:
             context.invoke(self._function, packed, results)
         except (ValueError, RuntimeError) as error:
-            raise self._failed(error) from error
+            raise self._failed(error_of_lapack() or error) from error
         return results
 
     def _failed(self, error: Exception) -> TiducError:

@@ -19,6 +19,9 @@ REFLECTION = "tiduc.signature"
 DEVICE = "tiduc.device"
 """The key there of the device that a module for CPUs must have, `local-sync`, or had better have, `local-task`."""
 
+LAPACK = "tiduc.lapack"
+"""The key there of a module that calls LAPACK back: `callback`."""
+
 DTYPES: dict[str, np.dtype[Any]] = {
     "i1": np.dtype(np.bool_),
     **{f"i{n}": np.dtype(f"i{n // 8}") for n in (8, 16, 32, 64)},

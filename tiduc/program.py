@@ -21,6 +21,7 @@ from tiduc.dialect.write import write_graph
 from tiduc.emit import bytecode
 from tiduc.jacobians import batched, hessian, jacobian, laplacian
 from tiduc.passes.import_stablehlo import import_stablehlo
+from tiduc.passes.iree.lapack import LOOPS
 from tiduc.passes.linear_transpose import linear_transpose
 from tiduc.passes.linearize import linearize
 from tiduc.passes.lower import lower
@@ -262,17 +263,17 @@ class Program:
             file.write(data)
 
     def compile(
-        self, target: str = "cpu", *, limits: "Limits | None" = None, cached: bool = True
+        self, target: str = "cpu", *, lapack: str = LOOPS, limits: "Limits | None" = None, cached: bool = True
     ) -> "Executable":
         """Its compiled module, called with NumPy arrays; `CompileError` where IREE cannot compile it.
 
-        The names of inputs and outputs go into the module. `limits` are the compiler's; without `cached`, nothing
-        is taken from the cache of compiled modules or left there.
+        The names of inputs and outputs go into the module. With "callback" for `lapack` it calls NumPy to factorize,
+        on CPUs. `limits` are the compiler's; without `cached`, the cache is neither read nor written.
         """
         from tiduc.runtime.compile import compile_source  # IREE takes longer to import than all of tiduc
         from tiduc.runtime.run import Executable
 
-        vmfb = compile_source(self.source(target), limits, cached)
+        vmfb = compile_source(self.source(target, lapack), limits, cached)
         return Executable(vmfb, target, self.name)
 
     def compile_for_xla(self, target: str = "cpu") -> "XlaExecutable":
@@ -281,11 +282,11 @@ class Program:
 
         return compile_for_xla(self, target)
 
-    def source(self, target: str = "cpu") -> "Source":
+    def source(self, target: str = "cpu", lapack: str = LOOPS) -> "Source":
         """What the compiler gets to see for a target; `CompileError` where the target lacks one of its types."""
         from tiduc.sources import source_of
 
-        return source_of(self, target)
+        return source_of(self, target, lapack)
 
     # ---- steps ---------------------------------------------------------------------------------------------
 

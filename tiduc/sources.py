@@ -6,36 +6,42 @@ from torch_mlir import ir
 
 from tiduc.dialect.constants import has_resources
 from tiduc.dialect.context import stage
+from tiduc.dialect.errors import RequestError
 from tiduc.emit import bytecode
 from tiduc.passes.iree import legalize_for_iree
 from tiduc.passes.iree.barriers import barriers_at_reductions
 from tiduc.passes.iree.convolution import convolutions_to_products
+from tiduc.passes.iree.lapack import CALLBACK, LOOPS, calls_back
 from tiduc.passes.iree.loops import loops_to_kernels
 from tiduc.passes.iree.work import work
 from tiduc.refuse import refuse_types
 from tiduc.runtime.compile import Source
-from tiduc.runtime.signature import DEVICE, REFLECTION, reflection
-from tiduc.runtime.targets import KERNELS, TILED, find_target
+from tiduc.runtime.signature import DEVICE, LAPACK, REFLECTION, reflection
+from tiduc.runtime.targets import KERNELS, TARGETS, TILED, find_target
 
 if TYPE_CHECKING:
     from tiduc.program import Program
 
 
 @stage
-def source_of(program: "Program", target: str) -> Source:
+def source_of(program: "Program", target: str, lapack: str = LOOPS) -> Source:
     """The source of a program for a target; `CompileError` where the target lacks one of its types.
 
     Loops are in dispatches where one thread is to run them, and as they are where that does not compile.
+    With "callback" for `lapack` the module calls the host to factorize; `RequestError` where the target is no CPU.
     """
     chosen = find_target(target)
     refuse_types(program.module, chosen)
     # A system's linker finds the C library, which some of what is emitted for CPUs calls.
     cpu = chosen.linker == "system"
+    if lapack == CALLBACK and not cpu:
+        cpus = ", ".join(known.name for known in TARGETS.values() if known.linker == "system")
+        raise RequestError(f"target {target!r} cannot call LAPACK back, as these can: {cpus}")
     module = program.module.operation.clone().operation
     if cpu:
         convolutions_to_products(module)
         barriers_at_reductions(module)
-    legalize_for_iree(module, cpu, chosen.spirv)
+    legalize_for_iree(module, cpu, chosen.spirv, lapack)
     name = f"@{program.name}"
     if not cpu:
         return Source(_described(program, module), target, name)
@@ -56,6 +62,8 @@ def _described(program: "Program", module: Any, device: str = "") -> str | bytes
     described = {REFLECTION: ir.StringAttr.get(reflection(program.signature))}
     if device:
         described[DEVICE] = ir.StringAttr.get(device)
+    if calls_back(module):
+        described[LAPACK] = ir.StringAttr.get(CALLBACK)
     function.attributes["iree.reflection"] = ir.DictAttr.get(described)
     if has_resources(module):
         return bytecode(module)

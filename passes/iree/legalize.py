@@ -5,8 +5,10 @@ from typing import Any
 from torch_mlir import ir
 
 from tiduc.dialect.context import run_passes, stage
+from tiduc.dialect.errors import RequestError
 from tiduc.passes.iree.emitter import CPU_ONLY, ON_SPIRV, PATTERNS, Emitter, Pattern, within
 from tiduc.passes.iree.iterations import simplify_loops
+from tiduc.passes.iree.lapack import CALLBACK, LAPACK, LOOPS
 from tiduc.passes.iree.refused import check
 
 _NATIVE = (
@@ -18,11 +20,13 @@ _NATIVE = (
 
 
 @stage
-def legalize_for_iree(module: Any, cpu: bool = True, spirv: bool = False) -> None:
+def legalize_for_iree(module: Any, cpu: bool = True, spirv: bool = False, lapack: str = LOOPS) -> None:
     """Rewrites a module of StableHLO, in place, so that IREE computes it right; `Unsupported` where it cannot.
 
     Without `cpu` the patterns that are for CPUs stay out; with `spirv` there are those for Vulkan and Metal.
+    With "callback" for `lapack`, the host factorizes. `RequestError` for another word, and where no CPU is the target.
     """
+    _check_lapack(lapack, cpu)
     check(module, cpu)
     run_passes(module.operation, _NATIVE)
     simplify_loops(module)
@@ -32,7 +36,7 @@ def legalize_for_iree(module: Any, cpu: bool = True, spirv: bool = False) -> Non
         patterns = _patterns(op.name, cpu, spirv)
         if not patterns:
             continue
-        name, b = op.name, Emitter(ir.InsertionPoint(op), op.location, cpu)
+        name, b = op.name, Emitter(ir.InsertionPoint(op), op.location, cpu, lapack == CALLBACK)
         results = next((found for pattern in patterns if (found := pattern(b, op)) is not None), None)
         # What a pattern emits under its own op's name is what it wants; anything else may need another one.
         emitted = [inner for made in b.emitted if made is not None for inner in within(made)]
@@ -45,6 +49,13 @@ def legalize_for_iree(module: Any, cpu: bool = True, spirv: bool = False) -> Non
                 old.replace_all_uses_with(new)
             op.erase()
     module.operation.verify()
+
+
+def _check_lapack(lapack: str, cpu: bool) -> None:
+    if lapack not in LAPACK:
+        raise RequestError(f"unknown way to factorize {lapack!r}; there are: {', '.join(LAPACK)}")
+    if lapack == CALLBACK and not cpu:
+        raise RequestError("LAPACK is called back by code for CPUs only")
 
 
 def _patterns(name: str, cpu: bool, spirv: bool) -> list[Pattern]:

@@ -12,6 +12,7 @@ import click
 from tiduc.cli.diagnostics import about, report, waiting
 from tiduc.cli.files import ENTRY, FILE, PATH, read_input, read_module, write, write_binary, writes
 from tiduc.dialect.errors import InputError, RequestError, TiducError
+from tiduc.passes.iree.lapack import LAPACK, LOOPS
 from tiduc.program import Program, from_module
 from tiduc.runtime.arrays import Array, format_array, parse_inputs, restored, summary, write_npz
 from tiduc.runtime.compile import Source, compile_modules, compile_source
@@ -135,6 +136,13 @@ def compiling(command: Callable[..., Any]) -> Callable[..., Any]:
 @click.argument("files", metavar="FILE...", nargs=-1, required=True, type=PATH)
 @ENTRY
 @TARGET
+@click.option(
+    "--lapack",
+    type=click.Choice(LAPACK),
+    default=LOOPS,
+    show_default=True,
+    help="How matrices are factorized: by loops, or, on CPUs, where tiduc.runtime loads the module, by NumPy.",
+)
 @PARAMETERS
 @compiling
 @writes("The file to write, or, for several FILEs, the folder for NAME.vmfb of each NAME.mlir.")
@@ -142,6 +150,7 @@ def _compile(
     files: tuple[str, ...],
     entry: str | None,
     target: str,
+    lapack: str,
     parameters: str | None,
     limits: Limits,
     cached: bool,
@@ -154,22 +163,22 @@ def _compile(
     if len(files) > 1:
         if parameters is not None:
             raise RequestError("several files: compile those with parameters one by one")
-        return _compile_all(_places(files, output), entry, target, limits, cached)
+        return _compile_all(_places(files, output), entry, target, lapack, limits, cached)
     (file,) = files
     with about(file):
         program = from_module(read_module(file), entry)
         with waiting(f"compiling {file} for {target}"):
-            vmfb = compile_source(_source(program, target, parameters), limits, cached)
+            vmfb = compile_source(_source(program, target, parameters, lapack), limits, cached)
     write_binary(vmfb, output)
     return 0
 
 
-def _source(program: Program, target: str, parameters: str | None) -> Source:
+def _source(program: Program, target: str, parameters: str | None, lapack: str = LOOPS) -> Source:
     if parameters is None:
-        return program.source(target)
+        return program.source(target, lapack)
     from tiduc.models.parameters import source_with_parameters  # rarely needed
 
-    return source_with_parameters(program, read_weights(parameters), target)
+    return source_with_parameters(program, read_weights(parameters), target, lapack)
 
 
 def _places(files: Sequence[str], output: str) -> dict[str, str]:
@@ -187,7 +196,7 @@ def _places(files: Sequence[str], output: str) -> dict[str, str]:
 
 
 def _compile_all(
-    places: Mapping[str, str], entry: str | None, target: str, limits: Limits, cached: bool
+    places: Mapping[str, str], entry: str | None, target: str, lapack: str, limits: Limits, cached: bool
 ) -> int:
     """Compile the files side by side, write what compiles, report the rest; the exit status."""
     sources: dict[str, Source] = {}
@@ -201,7 +210,7 @@ def _compile_all(
     for file in places:
         try:
             with about(file):
-                sources[file] = from_module(read_module(file), entry).source(target)
+                sources[file] = from_module(read_module(file), entry).source(target, lapack)
         except TiducError as error:
             failed = True
             told(file, error)

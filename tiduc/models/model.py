@@ -6,6 +6,7 @@ from dataclasses import dataclass, field, fields, replace
 from typing import TYPE_CHECKING, Any
 
 from tiduc.dialect.errors import InputError, RequestError
+from tiduc.passes.iree.lapack import LOOPS
 from tiduc.ports import described
 from tiduc.program import Program, from_module
 from tiduc.runtime.arrays import Array
@@ -67,6 +68,7 @@ class Model(Program):
         archive: str | os.PathLike[str],
         target: str = "cpu",
         *,
+        lapack: str = LOOPS,
         limits: "Limits | None" = None,
         cached: bool = True,
     ) -> "Executable":
@@ -81,7 +83,7 @@ class Model(Program):
         from tiduc.runtime.compile import compile_source
         from tiduc.runtime.run import Executable
 
-        source = source_with_parameters(self, self.weights, target)
+        source = source_with_parameters(self, self.weights, target, lapack)
         vmfb = compile_source(source, limits, cached)
         write_weights(archive, self.weights)
         return Executable(vmfb, target, self.name, parameters=archive)

@@ -16,6 +16,7 @@ from torch_mlir import ir
 from tiduc.dialect.context import parse, stage
 from tiduc.dialect.errors import RequestError
 from tiduc.models.constants import entry_of
+from tiduc.passes.iree.lapack import LOOPS
 from tiduc.ports import described
 from tiduc.program import Program
 from tiduc.runtime.arrays import Array
@@ -27,7 +28,9 @@ _HEAD = re.compile(r"^module\b.*\{$", re.MULTILINE)
 _DESCRIBED = "iree.reflection"
 
 
-def source_with_parameters(program: Program, arrays: Mapping[str, Array], target: str = "cpu") -> Source:
+def source_with_parameters(
+    program: Program, arrays: Mapping[str, Array], target: str = "cpu", lapack: str = LOOPS
+) -> Source:
     """What the compiler gets to see of a program in which the inputs of these names are parameters.
 
     `RequestError` where there is no such input, or of another type than the array.
@@ -42,7 +45,7 @@ def source_with_parameters(program: Program, arrays: Mapping[str, Array], target
                 f"input {name!r} is {type_}, and the parameter is {array.dtype}{list(array.shape)}"
             )
     kept = [i for i, port in enumerate(program.inputs) if port.name not in arrays]
-    return _rewritten(program.source(target), program, kept)
+    return _rewritten(program.source(target, lapack), program, kept)
 
 
 def _rewritten(source: Source, program: Program, kept: Sequence[int]) -> Source:

@@ -6,6 +6,7 @@ from typing import Any
 from tiduc.dialect.types import is_empty, shape
 from tiduc.passes.iree.calls import legalize_call
 from tiduc.passes.iree.emitter import Emitter, legalize
+from tiduc.passes.iree.lapack import on_host
 from tiduc.passes.iree.linear_algebra.matrices import (
     BLOCK,
     adjoint,
@@ -63,7 +64,9 @@ def _factor(b: Emitter, x: Any, lower: bool) -> Any:
     given = x if lower else adjoint(b, x)
     _, n, _ = shape(x)
     count = blocks(n)
-    if count == 1:
+    if b.lapack:
+        (factor,) = on_host(b, "cholesky", given, [given.type])
+    elif count == 1:
         factor = _columns(b, given, as_scalar(b, 0))
     else:
         factor = _by_blocks(b, given, count)

@@ -12,9 +12,10 @@ from typing import Any
 
 from torch_mlir import ir
 
-from tiduc.dialect.types import is_complex, is_empty, shape
+from tiduc.dialect.types import is_complex, is_empty, shape, with_element, with_shape
 from tiduc.passes.iree.calls import legalize_call
 from tiduc.passes.iree.emitter import Emitter
+from tiduc.passes.iree.lapack import info_type, on_host
 from tiduc.passes.iree.linear_algebra.hessenberg import hessenberg, triangular
 from tiduc.passes.iree.linear_algebra.matrices import (
     adjoint,
@@ -32,6 +33,7 @@ from tiduc.passes.iree.linear_algebra.matrices import (
     places,
     product,
     quotient,
+    real_type,
     restored,
     scale,
     settings,
@@ -55,11 +57,27 @@ def geev(b: Emitter, op: Any) -> Sequence[Any]:
         given.get(f"compute_{side}", given.get(side)) in (True, ord("V")) for side in ("left", "right")
     )
     x = batched(b, a)
-    w, t, z, failed = _schur(b, x if is_complex(x) else b.complex(x, b.zeros_like(x)), not is_complex(x))
+    if b.lapack and not left:  # NumPy has no vectors of this side
+        w, of_right, failed = _of_lapack(b, x, right)
+        vectors = [None, of_right]
+    else:
+        z = x if is_complex(x) else b.complex(x, b.zeros_like(x))
+        w, t, z, failed = _schur(b, z, not is_complex(x))
+        vectors = [_left_vectors(b, t, z) if left else None, _vectors(b, t, z) if right else None]
     results = [w] if len(of_w) == 1 else [b.real(w), b.imag(w)]
-    results.append(_left_vectors(b, t, z) if left else b.zero(vl.type))
-    results.append(_vectors(b, t, z) if right else b.zero(vr.type))
+    results += [b.zero(y.type) if v is None else v for v, y in zip(vectors, (vl, vr), strict=True)]
     return [restored(b, y, result.type) for y, result in zip((*results, failed), op.results, strict=True)]
+
+
+def _of_lapack(b: Emitter, x: Any, vectors: bool) -> tuple[Any, Any, Any]:
+    """Values, vectors, and `info`, by LAPACK."""
+    complex_ = with_element(x.type, ir.ComplexType.get(real_type(x)))
+    values = with_shape(complex_, shape(x)[:2])
+    if vectors:
+        w, v, failed = on_host(b, "eig", x, [values, complex_, info_type(x)])
+        return w, v, failed
+    w, failed = on_host(b, "eigvals", x, [values, info_type(x)])
+    return w, None, failed
 
 
 def _schur(b: Emitter, x: Any, real: bool) -> tuple[Any, Any, Any, Any]:

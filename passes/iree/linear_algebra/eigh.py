@@ -8,9 +8,10 @@ from typing import Any
 
 from torch_mlir import ir
 
-from tiduc.dialect.types import is_empty, shape
+from tiduc.dialect.types import is_empty, shape, with_element, with_shape
 from tiduc.passes.iree.calls import legalize_call
 from tiduc.passes.iree.emitter import Emitter
+from tiduc.passes.iree.lapack import info_type, on_host
 from tiduc.passes.iree.linear_algebra.jacobi import Pairs, Rotation, sweeps
 from tiduc.passes.iree.linear_algebra.matrices import (
     adjoint,
@@ -24,6 +25,7 @@ from tiduc.passes.iree.linear_algebra.matrices import (
     largest,
     on_diagonal,
     quotient,
+    real_type,
     restored,
     scale,
     settings,
@@ -60,9 +62,18 @@ def _decomposed(b: Emitter, op: Any, lower: bool, vectors: bool) -> list[Any]:
     if shape(op.results[0]) != shape(a):
         raise refused(op, "only some of the eigenvalues are wanted")
     x = hermitian(b, batched(b, a), lower)
-    v, w, failed = _of(b, x)
+    v, w, failed = _of_lapack(b, x, vectors) if b.lapack else _of(b, x)
     results = [restored(b, v, a.type) if vectors else a, restored(b, w, op.results[1].type)]
     return results + [restored(b, failed, y.type) for y in list(op.results)[2:]]
+
+
+def _of_lapack(b: Emitter, x: Any, vectors: bool) -> tuple[Any, Any, Any]:
+    """The same by LAPACK; without `vectors` there are none."""
+    types = [with_element(with_shape(x.type, shape(x)[:2]), real_type(x)), info_type(x)]
+    if vectors:
+        v, w, failed = on_host(b, "eigh", x, [x.type, *types])
+        return v, w, failed
+    return x, *on_host(b, "eigvalsh", x, types)
 
 
 def _of(b: Emitter, x: Any) -> tuple[Any, Any, Any]:

@@ -13,6 +13,7 @@ from torch_mlir import ir
 from tiduc.dialect.types import is_complex, is_empty, shape, with_element, with_shape
 from tiduc.passes.iree.calls import legalize_call
 from tiduc.passes.iree.emitter import Emitter, signless
+from tiduc.passes.iree.lapack import on_host
 from tiduc.passes.iree.linear_algebra.matrices import (
     adjoint,
     as_element,
@@ -99,6 +100,9 @@ def factors(b: Emitter, x: Any) -> tuple[Any, Any]:
     """The packed factors, and tau."""
     batch, m, n = shape(x)
     k = min(m, n)
+    if b.lapack:
+        qr, taus = on_host(b, "qr", x, [x.type, with_shape(x.type, [batch, k])])
+        return qr, taus
 
     def body(b: Emitter, j: Any, qr: Any, taus: Any) -> Sequence[Any]:
         qr, tau = _step(b, qr, j)

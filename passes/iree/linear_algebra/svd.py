@@ -13,9 +13,10 @@ from typing import Any
 
 from torch_mlir import ir
 
-from tiduc.dialect.types import is_empty, shape, with_shape
+from tiduc.dialect.types import is_empty, shape, with_element, with_shape
 from tiduc.passes.iree.calls import legalize_call
 from tiduc.passes.iree.emitter import Emitter
+from tiduc.passes.iree.lapack import info_type, on_host
 from tiduc.passes.iree.linear_algebra.jacobi import Pairs, Rotation, sweeps
 from tiduc.passes.iree.linear_algebra.matrices import (
     adjoint,
@@ -30,6 +31,7 @@ from tiduc.passes.iree.linear_algebra.matrices import (
     on_diagonal,
     product,
     quotient,
+    real_type,
     resized,
     restored,
     scale,
@@ -94,13 +96,19 @@ def _is_full(op: Any, turned: bool, of_v: bool) -> bool:
 
 def _values(b: Emitter, x: Any) -> tuple[Any, Any]:
     """The singular values, and `info`."""
-    _, m, n = shape(x)
+    batch, m, n = shape(x)
+    if b.lapack:
+        values = with_element(with_shape(x.type, [batch, min(m, n)]), real_type(x))
+        s, failed = on_host(b, "svdvals", x, [values, info_type(x)])
+        return s, failed
     return _orthogonal(b, x if m < n else adjoint(b, x), False)[1::2]
 
 
 def _vectors(b: Emitter, x: Any, full: bool) -> tuple[Any, Any, Any, Any]:
     """u, s, v and `info`; those of the adjoint, where it has more rows."""
     _, m, n = shape(x)
+    if b.lapack:
+        return _of_lapack(b, x, full)
     if m < n:
         v, s, u, failed = _vectors(b, adjoint(b, x), full)
         return u, s, v, failed
@@ -112,6 +120,17 @@ def _vectors(b: Emitter, x: Any, full: bool) -> tuple[Any, Any, Any, Any]:
     signs = b.select(b.compare(entries, b.zeros_like(entries), "LT"), b.negate(one), one)
     wide = b.pad(signs, b.constant(1, with_shape(one.type, [])), [0, 0], [0, shape(u)[2] - n], [0, 0])
     return b.multiply(u, as_element(b, spread(b, wide, [0, 2], b.real(u)), u)), s, adjoint(b, vh), failed
+
+
+def _of_lapack(b: Emitter, x: Any, full: bool) -> tuple[Any, Any, Any, Any]:
+    """The same by LAPACK."""
+    batch, m, n = shape(x)
+    k = min(m, n)
+    of_u, of_v = (with_shape(x.type, [batch, size, size if full else k]) for size in (m, n))
+    values = with_element(with_shape(x.type, [batch, k]), real_type(x))
+    types = [of_u, values, of_v, info_type(x)]
+    u, s, v, failed = on_host(b, "svd_full" if full else "svd", x, types)
+    return u, s, v, failed
 
 
 def _orthogonal(b: Emitter, rows: Any, vectors: bool) -> tuple[Any, Any, Any, Any]:

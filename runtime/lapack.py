@@ -1,0 +1,170 @@
+"""Factorizations that a compiled module leaves to the host: NumPy's LAPACK, as functions that the module imports.
+
+    %v, %w, %info = call @tiduc_lapack.eigh_f64(%x)      what passes/iree/lapack.py writes
+    w, v = numpy.linalg.eigh(x)                          what runs, in the thread that called the module
+
+Matrices come in batches, of three dimensions. `info` is one number a matrix: 1 where it is not finite, or iterations
+have no end, and what else there is of it is NaN. NumPy computes in double precision, whatever the elements are.
+"""
+
+import threading
+from collections.abc import Callable, Sequence
+from functools import partial
+from typing import Any
+
+import iree.runtime as rt
+import numpy as np
+from iree.runtime.dtypes import map_dtype_to_hal_element_type
+
+from tiduc.runtime.devices import Array, Device, first_line
+
+Function = Callable[[Array], Sequence[Array]]
+
+MODULE = "tiduc_lapack"
+"""What compiled modules import from; in a context without it, IREE's error has this name."""
+
+_DTYPES = {"f32": np.float32, "f64": np.float64, "c64": np.complex64, "c128": np.complex128}
+"""How the names of functions end, for arguments of these elements."""
+
+_raised = threading.local()
+"""What a function raised in this thread: of that, IREE's error has the text only."""
+
+
+def lapack_module(device: Device) -> Any:
+    """IREE's module of the functions, for a context beside the module that imports them; results are on the device."""
+    interface = rt.PyModuleInterface(MODULE, lambda _: None)
+    for name, (function, count) in FUNCTIONS.items():
+        for suffix, dtype in _DTYPES.items():
+            called = partial(_called, device, f"{name}_{suffix}", function, np.dtype(dtype))
+            interface.export(f"{name}_{suffix}", f"0r_{'r' * count}", called)
+    return interface.create()
+
+
+def error_of_lapack() -> Exception | None:
+    """The error for what a function has raised in this thread since the last time; ^C is raised again."""
+    error, _raised.error = getattr(_raised, "error", None), None
+    if error is None or isinstance(error, Exception):
+        return error
+    raise error
+
+
+def _called(device: Device, name: str, function: Function, dtype: "np.dtype[Any]", _: None, ref: Any) -> Any:
+    """Arrays on the device, for one; both are IREE's references."""
+    view = ref.deref(rt.HalBufferView)
+    try:
+        with np.errstate(all="ignore"):
+            results = function(device.download(view, dtype))
+        refs = [_uploaded(device, y) for y in results]
+    except Exception as error:
+        of = "x".join(map(str, view.shape))
+        text = first_line(error) or type(error).__name__
+        _raised.error = RuntimeError(f"{MODULE}.{name} failed on {of} numbers: {text}")
+        raise
+    except BaseException as error:
+        _raised.error = error
+        raise
+    return refs[0] if len(refs) == 1 else tuple(refs)
+
+
+def _uploaded(device: Device, y: Array) -> Any:
+    return device.upload(np.ascontiguousarray(y), int(map_dtype_to_hal_element_type(y.dtype))).ref
+
+
+# ---- factorizations -----------------------------------------------------------------------------------------
+
+
+def cholesky(x: Array) -> Sequence[Array]:
+    """The lower factors, of which columns are NaN from the first one without a root on; what is above is not read."""
+    try:
+        return (np.linalg.cholesky(x),)
+    except np.linalg.LinAlgError:
+        return (np.stack([_up_to_failure(a) for a in x]),)
+
+
+def _up_to_failure(a: Array) -> Array:
+    """The factor of one matrix; the last leading part that has one is found by bisection."""
+    done, beyond = 0, len(a) + 1
+    while beyond - done > 1:
+        n = (done + beyond) // 2
+        try:
+            np.linalg.cholesky(a[:n, :n])
+            done = n
+        except np.linalg.LinAlgError:
+            beyond = n
+    factor = np.linalg.cholesky(a[:done, :done])
+    y = np.tril(np.full_like(a, np.nan))
+    y[:done, :done] = factor
+    y[done:, :done] = _adjoint(np.linalg.solve(factor, _adjoint(a[done:, :done])))
+    return y
+
+
+def qr(x: Array) -> Sequence[Array]:
+    """What LAPACK's geqrf gives: R and, below it, the reflections; and tau."""
+    packed, tau = np.linalg.qr(x, mode="raw")
+    return np.swapaxes(packed, -1, -2), tau
+
+
+def with_info(decomposed: Function) -> Function:
+    """The same for matrices of any kind: NaN for those without a decomposition, and `info`."""
+
+    def run(x: Array) -> Sequence[Array]:
+        failed: Array = ~np.all(np.isfinite(x), axis=(-2, -1), keepdims=True)
+        x = np.where(failed, np.zeros_like(x), x)
+        failed = failed.reshape(-1)
+        try:
+            results = decomposed(x)
+        except np.linalg.LinAlgError:  # which does not say for which
+            each = [_one(decomposed, a) for a in x]
+            results = [np.concatenate(parts) for parts in zip(*(found for found, _ in each), strict=True)]
+            failed |= np.array([of_one for _, of_one in each])
+        for y in results:
+            y[failed] = np.nan
+        return *results, failed.astype(np.int32)
+
+    return run
+
+
+def _one(decomposed: Function, a: Array) -> tuple[Sequence[Array], bool]:
+    """The decomposition of one matrix, and whether there is none, but one of zeros."""
+    try:
+        return decomposed(a[None]), False
+    except np.linalg.LinAlgError:
+        return decomposed(np.zeros_like(a)[None]), True
+
+
+def _eigh(x: Array) -> Sequence[Array]:
+    w, v = np.linalg.eigh(x)
+    return v, w
+
+
+def _eig(x: Array) -> Sequence[Array]:
+    w, v = np.linalg.eig(x)
+    return _complex(w, x), _complex(v, x)
+
+
+def _svd(x: Array, full: bool) -> Sequence[Array]:
+    u, s, vh = np.linalg.svd(x, full_matrices=full)
+    return u, s, _adjoint(vh)
+
+
+def _complex(y: Array, like: Array) -> Array:
+    """Complex numbers of the precision of others; NumPy has real ones where all happen to be."""
+    return y.astype(np.result_type(like, np.complex64), copy=False)
+
+
+def _adjoint(x: Array) -> Array:
+    return np.conj(np.swapaxes(x, -1, -2))
+
+
+FUNCTIONS: dict[str, tuple[Function, int]] = {
+    "cholesky": (cholesky, 1),
+    "eig": (with_info(_eig), 3),
+    "eigh": (with_info(_eigh), 3),
+    "eigvals": (with_info(lambda x: [_complex(np.linalg.eigvals(x), x)]), 2),
+    "eigvalsh": (with_info(lambda x: [np.linalg.eigvalsh(x)]), 2),
+    "qr": (qr, 2),
+    "svd": (with_info(partial(_svd, full=False)), 4),
+    "svd_full": (with_info(partial(_svd, full=True)), 4),
+    "svdvals": (with_info(lambda x: [np.linalg.svd(x, compute_uv=False)]), 2),
+}
+"""Functions of a batch of matrices, and how many arrays each gives."""

@@ -1,0 +1,301 @@
+"""Factorizations by NumPy, which a module calls back: values, failures, loops, threads, errors, and who refuses."""
+
+import subprocess
+import sys
+import threading
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import iree.runtime as rt
+import jax
+import numpy as np
+import pytest
+from exports import exported
+from jax import lax
+from jax import numpy as jnp
+from numpy.typing import NDArray
+from test_iree_linear_algebra import (
+    FAILURES,
+    LIMIT,
+    adjoint,
+    backward_error,
+    general,
+    hermitian,
+    lapack,
+    normal,
+    orthogonal,
+    positive,
+    slow,
+)
+
+import tiduc
+import tiduc.runtime
+from tiduc.runtime.lapack import FUNCTIONS
+from tiduc.runtime.weights import write_weights
+
+Array = NDArray[Any]
+CALLBACK = "callback"
+
+
+def compiled(function: Callable[..., Any], *arguments: Array, target: str = "cpu") -> tiduc.Executable:
+    """What JAX exports of a function, which calls LAPACK back."""
+    return tiduc.load(exported(function, *arguments)).compile(target, lapack=CALLBACK)
+
+
+def close(y: Array, x: Array) -> bool:
+    """Numbers, one row a matrix, are others up to a few roundings of the largest."""
+    most = np.max(np.abs(x), -1, keepdims=True)
+    return bool(np.all(np.abs(y - x) <= 8 * LIMIT * np.finfo(x.dtype).eps * most))
+
+
+def factors(x: Any, h: Any, p: Any) -> Any:
+    """Of any matrices, of Hermitian ones, and of positive definite ones: all that NumPy has."""
+    return (
+        *jnp.linalg.svd(x),
+        *jnp.linalg.svd(jnp.swapaxes(x, -1, -2), full_matrices=False),
+        jnp.linalg.svd(x, compute_uv=False),
+        *lax.linalg.eigh(h, symmetrize_input=False),
+        jnp.linalg.eigvalsh(h, symmetrize_input=False),
+        lax.linalg.cholesky(p, symmetrize_input=False),
+        jnp.linalg.cholesky(p, upper=True),
+        *jnp.linalg.eig(h),
+        jnp.linalg.eigvals(h),
+        *jnp.linalg.qr(x),
+    )
+
+
+@pytest.mark.parametrize("dtype", [np.float32, slow(np.float64), slow(np.complex64), np.complex128])
+def test_batches_of_hard_matrices(dtype: Any) -> None:
+    """Backward errors are LAPACK's, of matrices of any rank and scale; without vectors, values are the same."""
+    x, h, p = general(dtype, 5, 4), hermitian(dtype, 4), positive(dtype, 4)
+    run = compiled(factors, x, h, p)
+    u, s, vh, thin_u, thin_s, thin_vh, values, v, w, alone, lower, upper, of_h, right, only, q, r = run(
+        x, h, p
+    )
+    assert u.shape[1:] == (5, 5) and vh.shape[1:] == (4, 4) and thin_vh.shape[1:] == (4, 5)
+    assert backward_error(u[..., :4] * s[:, None] @ vh, x) < LIMIT and orthogonal(u)
+    assert backward_error(thin_u * thin_s[:, None] @ thin_vh, np.swapaxes(x, -1, -2)) < LIMIT
+    assert close(values, s) and close(thin_s, s)
+    assert backward_error(v * w[:, None] @ adjoint(v), h) < LIMIT and np.all(np.diff(w) >= 0)
+    assert close(alone, w)
+    assert backward_error(lower @ adjoint(lower), p) < LIMIT and np.array_equal(lower, np.tril(lower))
+    assert backward_error(adjoint(upper) @ upper, p) < LIMIT and np.array_equal(upper, np.triu(upper))
+    assert backward_error(h @ right, right * of_h[:, None], h) < LIMIT
+    assert close(np.sort(only.real), np.sort(of_h.real)) and close(np.sort(of_h.real), w)
+    assert backward_error(q @ r, x) < LIMIT and orthogonal(q)
+    assert {y.dtype for y in (u, v, lower, q)} == {np.dtype(dtype)} and s.dtype == w.dtype == x.real.dtype
+
+
+@pytest.mark.slow
+def test_values_of_the_loops() -> None:
+    """Numbers that do not depend on the choice of vectors are those of the loops."""
+    a = normal(np.float64, 2, 5, 5)
+
+    def numbers(a: Any) -> Any:
+        s = a @ jnp.swapaxes(a, -1, -2) + jnp.eye(5)
+        return (
+            jnp.linalg.svd(a, compute_uv=False),
+            jnp.linalg.eigvalsh(s),
+            jnp.linalg.cholesky(s),
+            jnp.linalg.qr(a),
+        )
+
+    program = tiduc.load(exported(numbers, a))
+    for y, of_loops in zip(program.compile(lapack=CALLBACK)(a), program.compile()(a), strict=True):
+        np.testing.assert_allclose(y, of_loops, atol=1e-13)
+
+
+def test_values_of_numpy() -> None:
+    """Of a batch, and with QR's signs."""
+    a = normal(np.float64, 2, 5, 5)
+    s = a @ adjoint(a) + np.eye(5)
+
+    def numbers(a: Any, s: Any) -> Any:
+        return (
+            jnp.linalg.svd(a, compute_uv=False),
+            jnp.linalg.eigvalsh(s),
+            jnp.linalg.cholesky(s),
+            jnp.linalg.qr(a),
+        )
+
+    expected = [np.linalg.svd(a)[1], np.linalg.eigvalsh(s), np.linalg.cholesky(s), *np.linalg.qr(a)]
+    for y, of_numpy in zip(compiled(numbers, a, s)(a, s), expected, strict=True):
+        np.testing.assert_allclose(y, of_numpy, atol=1e-13)
+
+
+def test_info() -> None:
+    """As the loops have it: of a positive definite matrix, an indefinite, a singular one, and one with a NaN."""
+    x = np.stack([np.eye(4) + 0.1, np.diag([1.0, 2, -3, 4]), np.diag([1.0, 0, 2, 3]), np.eye(4)])
+    x[3, 2, 1] = np.nan
+    y, *info = tiduc.load(FAILURES).compile(lapack=CALLBACK)(x, np.zeros(3), np.ones((3, 1)))
+    assert [i.tolist() for i in info] == [[0, 3, 2, 3], [0, 0, 2, 0], [0, 0, 0, 1], [0, 0, 0, 1], 1]
+    assert np.array_equal(y[0][np.triu_indices(4, 1)], x[0][np.triu_indices(4, 1)])  # what is not read stays
+    assert np.array_equal(y[1, :, 1], [0, np.sqrt(2), 0, 0]) and np.isnan(y[1, 2:, 2]).all()
+
+
+def test_columns_before_a_failure() -> None:
+    """Of a matrix that is not positive definite there are those of the part that is."""
+    cholesky, _ = FUNCTIONS["cholesky"]
+    for k in range(7):
+        a = normal(np.complex128, 7, 7)
+        a = a @ adjoint(a) + np.eye(7)
+        whole = np.linalg.cholesky(a)
+        a[k, k] = -1
+        (y,) = cholesky(np.stack([a, np.eye(7)]))
+        assert np.allclose(y[0, :, :k], whole[:, :k]) and np.isnan(y[0, k:, k:][np.tril_indices(7 - k)]).all()
+        assert np.array_equal(y[1], np.eye(7)) and np.array_equal(np.triu(y[0], 1), np.zeros((7, 7)))
+
+
+def test_no_convergence(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Only the matrix that LAPACK gives up on has `info`, and NaN."""
+    original = np.linalg.eigh
+
+    def eigh(x: Array) -> Any:
+        if np.any(x == 13):
+            raise np.linalg.LinAlgError("no convergence")
+        return original(x)
+
+    monkeypatch.setattr(np.linalg, "eigh", eigh)
+    x = np.stack([np.eye(3), 13 * np.eye(3), 2 * np.eye(3)])
+    v, w, info = FUNCTIONS["eigh"][0](x)
+    assert info.tolist() == [0, 1, 0] and w[[0, 2]].tolist() == [[1] * 3, [2] * 3]
+    assert np.isnan(w[1]).all() and np.isnan(v[1]).all() and np.isfinite(v[[0, 2]]).all()
+
+
+def steps(a: Any, count: Any) -> Any:
+    """A factorization in each iteration."""
+
+    def body(_: Any, x: Any) -> Any:
+        w, v = jnp.linalg.eigh(x)
+        return (v * jnp.sqrt(jnp.abs(w) + 1)) @ v.T
+
+    return lax.fori_loop(0, count, body, a)
+
+
+@pytest.mark.parametrize("target", ["cpu", "cpu-threads"])
+def test_loops_and_threads(target: str) -> None:
+    """In a loop that ends when it is called, from eight threads at once, some of which meet a NaN."""
+    a = normal(np.float64, 5, 5)
+    a = a + a.T
+    run = compiled(steps, a, np.int32(3), target=target)
+    expected = [lapack(steps, a, np.int32(n))[0] for n in range(4)]
+    wrong = []
+
+    def work(first: int) -> None:
+        for i in range(40):
+            n = (first + i) % 4
+            (y,) = run(a, np.int32(n))
+            (none,) = run(np.full_like(a, np.nan), np.int32(1))
+            if not np.allclose(y, expected[n], atol=1e-12) or not np.isnan(none).all():
+                wrong.append(n)
+
+    threads = [threading.Thread(target=work, args=(i,)) for i in range(8)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert not wrong
+
+
+def test_gradient_of_a_batch_in_a_loop() -> None:
+    """A derivative has the same ops as its primal: it calls back, too, both ways through the loop."""
+
+    def loss(a: Any) -> Any:
+        def body(x: Any, _: Any) -> Any:
+            w, v = jnp.linalg.eigh(x)
+            return jnp.cos((v * jnp.sqrt(jnp.abs(w) + 1)) @ v.T), jnp.linalg.svd(x, compute_uv=False)[0]
+
+        y, s = lax.scan(body, a + a.T, None, length=3)
+        return jnp.sum(y**2) + jnp.sum(jnp.log(s))
+
+    def both(a: Any) -> Any:
+        return jnp.sum(jax.vmap(loss)(a))
+
+    a = normal(np.float64, 2, 4, 4)
+    gradient = tiduc.load(exported(both, a)).grad()
+    assert str(gradient.source("cpu", CALLBACK).stablehlo).count("call @tiduc_lapack.") >= 2
+    (expected,) = lapack(jax.grad(both), a)
+    np.testing.assert_allclose(gradient.compile(lapack=CALLBACK)(a)[0], expected, atol=1e-10)
+
+
+ROOTS = """
+func.func @main(%x: tensor<3x3xf64>) -> (tensor<3x3xf64>, tensor<3xf64>, tensor<i32>) {
+  %0:3 = stablehlo.custom_call @lapack_dsyevd_ffi(%x) {mhlo.backend_config = {mode = 86 : ui8, uplo = 76 : ui8}}
+    : (tensor<3x3xf64>) -> (tensor<3x3xf64>, tensor<3xf64>, tensor<i32>)
+  return %0#0, %0#1, %0#2 : tensor<3x3xf64>, tensor<3xf64>, tensor<i32>
+}
+"""
+
+
+@pytest.fixture(scope="module")
+def roots() -> tiduc.Executable:
+    return tiduc.load(ROOTS).compile(lapack=CALLBACK)
+
+
+def test_errors_of_the_callback(roots: tiduc.Executable, monkeypatch: pytest.MonkeyPatch) -> None:
+    """They are ours, once; ^C stays what it is; and the module can be called again."""
+    error: list[BaseException] = [MemoryError("no 9 GiB are free")]
+
+    def fails(_: Array) -> Any:
+        raise error[0]
+
+    with monkeypatch.context() as patch:
+        patch.setattr(np.linalg, "eigh", fails)
+        message = (
+            "main failed while running: tiduc_lapack.eigh_f64 failed on 1x3x3 numbers: no 9 GiB are free"
+        )
+        with pytest.raises(tiduc.TiducError, match=message):
+            roots(np.eye(3))
+        error[0] = KeyboardInterrupt()
+        with pytest.raises(KeyboardInterrupt):
+            roots(np.eye(3))
+    v, w, info = roots(2 * np.eye(3))
+    assert w.tolist() == [2, 2, 2] and info == 0 and np.allclose(np.abs(v), np.eye(3))
+
+
+def test_another_runtime_names_what_it_lacks(roots: tiduc.Executable) -> None:
+    instance = rt.VmInstance()
+    hal = rt.create_hal_module(instance, devices=[rt.get_device("local-sync")])
+    with pytest.raises(ValueError, match="required module 'tiduc_lapack' not registered"):
+        rt.VmContext(instance, [hal, rt.VmModule.copy_buffer(instance, roots.vmfb)])
+
+
+def test_the_runtime_alone(roots: tiduc.Executable, tmp_path: Path) -> None:
+    """A file says itself what it needs, which is NumPy and IREE's runtime."""
+    roots.save(tmp_path / "roots.vmfb")
+    code = f"""
+import sys, numpy, tiduc.runtime
+with tiduc.runtime.load({str(tmp_path / "roots.vmfb")!r}) as module:
+    v, w, info = module["main"](numpy.diag([3.0, 1.0, 2.0]))
+print(w.tolist(), "torch_mlir" in sys.modules)
+"""
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
+    assert (done.stdout, done.stderr) == ("[1.0, 2.0, 3.0] False\n", "")
+
+
+@pytest.mark.parametrize("target", ["cuda", "vmvx", "wasm32"])
+def test_targets_that_are_no_cpus(target: str, tmp_path: Path) -> None:
+    file = tmp_path / "f.mlir"
+    file.write_text(ROOTS.replace("f64", "f32").replace("dsyevd", "ssyevd"))
+    with pytest.raises(
+        tiduc.RequestError, match=f"target '{target}' cannot call LAPACK back, as these can: cpu, "
+    ):
+        tiduc.load(file).compile(target, lapack=CALLBACK)
+    with pytest.raises(
+        tiduc.RequestError, match="unknown way to factorize 'mkl'; there are: loops, callback"
+    ):
+        tiduc.load(file).compile(lapack="mkl")
+
+
+def test_at_a_shell(tmp_path: Path) -> None:
+    """A refused target leaves no file; parameters are a third module, beside the one that is called back."""
+    (tmp_path / "f.mlir").write_text(ROOTS)
+    write_weights(tmp_path / "x.irpa", {"arg0": np.diag([3.0, 1, 2])})
+    run = [sys.executable, "-m", "tiduc", "compile", "f.mlir", "--lapack=callback", "-o", "f.vmfb"]
+    refused = subprocess.run([*run, "--target=cuda"], cwd=tmp_path, capture_output=True, text=True)
+    assert refused.returncode == 1 and not (tmp_path / "f.vmfb").exists()
+    assert refused.stderr.startswith("f.mlir: error: target 'cuda' cannot call LAPACK back")
+    subprocess.run([*run, "--parameters=x.irpa"], cwd=tmp_path, check=True)
+    with tiduc.runtime.load(tmp_path / "f.vmfb", parameters=tmp_path / "x.irpa") as module:
+        assert module["main"]()[1].tolist() == [1, 2, 3]
