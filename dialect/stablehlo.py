@@ -244,7 +244,7 @@ class StablehloBuilder(DynamicShapes):
         return self.emit("stablehlo.pad", (x, value), type_, attributes)
 
     def reshape(self, x: Any, sizes: Sequence[Any]) -> Any:
-        """x with other dimensions; x itself where it has these already."""
+        """x with other dimensions, made of what x was reshaped from; either itself where it has these already."""
         type_ = with_shape(x.type, sizes)
         if is_open(type_) or is_open(x.type):
             own = shape(x)
@@ -254,6 +254,9 @@ class StablehloBuilder(DynamicShapes):
             return x
         if is_open(type_):
             return self.dynamic_reshape(x, type_, sizes)
+        before = x.definition
+        if before is not None and before.name == "stablehlo.reshape":
+            return self.reshape(before.operands[0], sizes)
         return self.emit("stablehlo.reshape", (x,), type_)
 
     def reverse(self, x: Any, dimensions: Dims) -> Any:

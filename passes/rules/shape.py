@@ -21,14 +21,10 @@ def broadcast_in_dim(b: Any, op: Definition, ct: Any) -> list[Any]:
     if is_open(x.type):
         return [unbroadcast(b, ct, x, list(dimensions))]
     summed, sizes, order = _folded(x.type, ct.type, entries(dimensions))
-    folded = b.reshape(b.reduce_sum(ct, summed), sizes)  # without the other dimensions of size 1
-    return [_reshaped(b, b.transpose(folded, order) if order else folded, shape(x))]
-
-
-def _reshaped(b: Any, x: Any, sizes: Sequence[Any]) -> Any:
-    """x with other dimensions, made of what it was before where it was reshaped to what it is."""
-    before = x.definition
-    return b.reshape(before.operands[0] if before and before.name == "stablehlo.reshape" else x, sizes)
+    folded = b.reduce_sum(ct, summed)
+    if order:
+        folded = b.transpose(b.reshape(folded, sizes), order)  # without the other dimensions of size 1
+    return [b.reshape(folded, shape(x))]
 
 
 @functools.cache
@@ -125,7 +121,7 @@ def _ends(start: Sequence[Any], counts: Sequence[Any], steps: Sequence[Any]) -> 
 
 @linear("stablehlo.reshape", [0])
 def reshape(b: Any, op: Definition, ct: Any) -> list[Any]:
-    return [_reshaped(b, ct, shape(op.operands[0]))]
+    return [b.reshape(ct, shape(op.operands[0]))]
 
 
 @linear("stablehlo.reverse", [0])
