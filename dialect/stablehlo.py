@@ -254,7 +254,7 @@ class StablehloBuilder(DynamicShapes):
             return x
         if is_open(type_):
             return self.dynamic_reshape(x, type_, sizes)
-        before = x.definition
+        before = getattr(x, "definition", None)  # which MLIR's own values, of regions, have not
         if before is not None and before.name == "stablehlo.reshape":
             return self.reshape(before.operands[0], sizes)
         return self.emit("stablehlo.reshape", (x,), type_)
