@@ -39,11 +39,12 @@ def logistic(op: Definition) -> Any | None:
 def log_add_exp(op: Definition) -> tuple[Any, Any, Any] | None:
     """u, v and u - v of the sum max(u, v) + log1p(exp(-|u - v|))."""
     for x, y in (op.operands, op.operands[::-1]):
-        larger = _made_by(x, "stablehlo.maximum")
-        gap = None if larger is None else _made_by(y, "stablehlo.log_plus_one")
+        if (larger := _made_by(x, "stablehlo.maximum")) is None:
+            continue
+        gap = _made_by(y, "stablehlo.log_plus_one")
         for name in ("exponential", "negate", "abs", "subtract"):
             gap = None if gap is None else _made_by(gap.operands[0], f"stablehlo.{name}")
-        if larger is not None and gap is not None and all(map(_same, larger.operands, gap.operands)):
+        if gap is not None and all(map(_same, larger.operands, gap.operands)):
             u, v = larger.operands
             return u, v, gap.result
     return None

@@ -224,7 +224,7 @@ class View:
         for key, value in graph.inputs.items():
             self._key_owners.add(key.partition(".")[0])
             first = self.inputs.setdefault(key, value)
-            if first.type != value.type:
+            if first is not value and first.type != value.type:
                 message = (
                     f"input @{key} is {value.type} in @{graph.name}, but {first.type} in @{first.graph.name}"
                 )

@@ -98,17 +98,19 @@ def _seeds(b: Any, view: View, graph: Graph) -> defaultdict[Any, list[Any]]:
 
 def _transpose_ops(b: Any, graph: Graph, cotangents: defaultdict[Any, list[Any]], opset: OpSet) -> None:
     """Carries the cotangents from the outputs back to the inputs."""
+    taken = cotangents.pop
     for op in reversed(graph.definitions):
-        if op.active is None:
+        active = op.active
+        if active is None:
             continue
-        buckets = [cotangents.pop(y, None) for y in op.results]
+        buckets = [taken(y, None) for y in op.results]
         if not any(buckets):
             continue
         b.location = op.location
         ct = [_summed(b, bucket) for bucket in buckets]
         try:
-            transposed = opset.transpose_rule(op)(b, op, ct, op.active)
-            for x, is_active, cx in zip(op.operands, op.active, transposed, strict=True):
+            transposed = opset.transpose_rule(op)(b, op, ct, active)
+            for x, is_active, cx in zip(op.operands, active, transposed, strict=True):
                 if is_active and cx is not None:
                     cotangents[x].append(cx() if callable(cx) else cx)
         except OpenSize as error:

@@ -63,10 +63,10 @@ def materialize_merge(
     keys = KeyTable(opset.stateful, opset.commutative)
     stands_for: dict[Value, Value] = {}  # but most values stand for themselves
     definitions, simplify = b.graph.definitions, opset.identities.get
-    simpler = False
+    have_others, simpler = stands_for.keys(), False
     for op in schedule:
         operands, captures = op.operands, op.captures
-        if not stands_for.keys().isdisjoint(operands):
+        if not have_others.isdisjoint(operands):
             operands = tuple([stands_for.get(x, x) for x in operands])
         if captures:
             captures = tuple([stands_for.get(x, x) for x in captures])

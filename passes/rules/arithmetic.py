@@ -15,7 +15,8 @@ from tiduc.passes.rules.registry import Tangents
 def add(b: Any, op: Definition, dx: Tangents) -> list[Any]:
     if (parts := log_add_exp(op)) is not None and (dy := _log_add_exp(b, *parts)) is not None:
         return [dy]
-    return [b.sum(tangent for tangent in dx if tangent is not None)]
+    x, y = dx
+    return [y if x is None else x if y is None else b.add(x, y)]
 
 
 def _log_add_exp(b: Any, u: Any, v: Any, gap: Any) -> Any | None:
