@@ -18,7 +18,7 @@ from iree.runtime.dtypes import map_dtype_to_hal_element_type
 
 from tiduc.runtime.devices import Array, Device, first_line
 
-Function = Callable[[Array], Sequence[Array]]
+Function = Callable[..., Sequence[Array]]
 
 MODULE = "tiduc_lapack"
 """What compiled modules import from; in a context without it, IREE's error has this name."""
@@ -33,10 +33,10 @@ _raised = threading.local()
 def lapack_module(device: Device) -> Any:
     """IREE's module of the functions, for a context beside the module that imports them; results are on the device."""
     interface = rt.PyModuleInterface(MODULE, lambda _: None)
-    for name, (function, count) in FUNCTIONS.items():
+    for name, (function, taken, given) in FUNCTIONS.items():
         for suffix, dtype in _DTYPES.items():
             called = partial(_called, device, f"{name}_{suffix}", function, np.dtype(dtype))
-            interface.export(f"{name}_{suffix}", f"0r_{'r' * count}", called)
+            interface.export(f"{name}_{suffix}", f"0{'r' * taken}_{'r' * given}", called)
     return interface.create()
 
 
@@ -48,15 +48,17 @@ def error_of_lapack() -> Exception | None:
     raise error
 
 
-def _called(device: Device, name: str, function: Function, dtype: "np.dtype[Any]", _: None, ref: Any) -> Any:
-    """Arrays on the device, for one; both are IREE's references."""
-    view = ref.deref(rt.HalBufferView)
+def _called(
+    device: Device, name: str, function: Function, dtype: "np.dtype[Any]", _: None, *given: Any
+) -> Any:
+    """Arrays on the device, for others there; both are IREE's references."""
+    views = [ref.deref(rt.HalBufferView) for ref in given]
     try:
         with np.errstate(all="ignore"):
-            results = function(device.download(view, dtype))
+            results = function(*[device.download(view, dtype) for view in views])
         refs = [_uploaded(device, y) for y in results]
     except Exception as error:
-        of = "x".join(map(str, view.shape))
+        of = "x".join(map(str, views[0].shape))
         text = first_line(error) or type(error).__name__
         _raised.error = RuntimeError(f"{MODULE}.{name} failed on {of} numbers: {text}")
         raise
@@ -102,6 +104,26 @@ def qr(x: Array) -> Sequence[Array]:
     """What LAPACK's geqrf gives: R and, below it, the reflections; and tau."""
     packed, tau = np.linalg.qr(x, mode="raw")
     return np.swapaxes(packed, -1, -2), tau
+
+
+def apply_q(packed: Array, tau: Array, c: Array, adjoint: bool) -> Sequence[Array]:
+    """Q c, or Q^H c, where Q is the product of the reflections 1 - tau_j v_j v_j^H, which is 1 - v t v^H.
+
+    The inverse of t has 1 / tau on its diagonal, and above it v^H v (Joffrain, Low, Quintana-Orti, van de Geijn,
+    "Accumulating Householder transformations, revisited", 2006).
+    """
+    m, k = packed.shape[-2], tau.shape[-1]
+    none = tau == 0
+    v = np.where(none[:, None], 0, np.tril(packed[..., :k], -1) + np.eye(m, k, dtype=packed.dtype))
+    inverse = np.triu(_adjoint(v) @ v, 1)
+    inverse[:, range(k), range(k)] = 1 / np.where(none, 1, tau)
+    try:
+        return (c - v @ np.linalg.solve(_adjoint(inverse) if adjoint else inverse, _adjoint(v) @ c),)
+    except np.linalg.LinAlgError:  # tau is not finite in one of them
+        if len(c) == 1:
+            return (np.full_like(c, np.nan),)
+        each = zip(packed[:, None], tau[:, None], c[:, None], strict=True)
+        return (np.concatenate([apply_q(*one, adjoint)[0] for one in each]),)
 
 
 def with_info(decomposed: Function) -> Function:
@@ -156,15 +178,17 @@ def _adjoint(x: Array) -> Array:
     return np.conj(np.swapaxes(x, -1, -2))
 
 
-FUNCTIONS: dict[str, tuple[Function, int]] = {
-    "cholesky": (cholesky, 1),
-    "eig": (with_info(_eig), 3),
-    "eigh": (with_info(_eigh), 3),
-    "eigvals": (with_info(lambda x: [_complex(np.linalg.eigvals(x), x)]), 2),
-    "eigvalsh": (with_info(lambda x: [np.linalg.eigvalsh(x)]), 2),
-    "qr": (qr, 2),
-    "svd": (with_info(partial(_svd, full=False)), 4),
-    "svd_full": (with_info(partial(_svd, full=True)), 4),
-    "svdvals": (with_info(lambda x: [np.linalg.svd(x, compute_uv=False)]), 2),
+FUNCTIONS: dict[str, tuple[Function, int, int]] = {
+    "apply_q": (partial(apply_q, adjoint=False), 3, 1),
+    "apply_qh": (partial(apply_q, adjoint=True), 3, 1),
+    "cholesky": (cholesky, 1, 1),
+    "eig": (with_info(_eig), 1, 3),
+    "eigh": (with_info(_eigh), 1, 3),
+    "eigvals": (with_info(lambda x: [_complex(np.linalg.eigvals(x), x)]), 1, 2),
+    "eigvalsh": (with_info(lambda x: [np.linalg.eigvalsh(x)]), 1, 2),
+    "qr": (qr, 1, 2),
+    "svd": (with_info(partial(_svd, full=False)), 1, 4),
+    "svd_full": (with_info(partial(_svd, full=True)), 1, 4),
+    "svdvals": (with_info(lambda x: [np.linalg.svd(x, compute_uv=False)]), 1, 2),
 }
-"""Functions of a batch of matrices, and how many arrays each gives."""
+"""Functions of batches of matrices, and how many arrays each takes and gives."""

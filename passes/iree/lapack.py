@@ -23,13 +23,13 @@ _MODULE = "tiduc_lapack"
 """The module of IREE's that has the functions."""
 
 
-def on_host(b: Emitter, name: str, x: Any, types: Sequence[Any]) -> tuple[Any, ...]:
-    """The arrays of these types that a function gives for a batch of matrices."""
-    function = f"{_MODULE}.{name}_{_suffix(x)}"
-    opened = [_opened(type_) for type_ in types]
-    _declare(b, function, ir.FunctionType.get([_opened(x.type)], opened))
-    given = b.emit("tensor.cast", (x,), _opened(x.type))
-    results = b.emit_all("func.call", (given,), opened, {"callee": ir.FlatSymbolRefAttr.get(function)})
+def on_host(b: Emitter, name: str, xs: Sequence[Any], types: Sequence[Any]) -> tuple[Any, ...]:
+    """The arrays of these types that a function gives for batches of matrices, all of one element type."""
+    function = f"{_MODULE}.{name}_{_suffix(xs[0])}"
+    taken, given = [_opened(x.type) for x in xs], [_opened(type_) for type_ in types]
+    _declare(b, function, ir.FunctionType.get(taken, given))
+    operands = [b.emit("tensor.cast", (x,), type_) for x, type_ in zip(xs, taken, strict=True)]
+    results = b.emit_all("func.call", operands, given, {"callee": ir.FlatSymbolRefAttr.get(function)})
     return tuple(b.emit("tensor.cast", (y,), type_) for y, type_ in zip(results, types, strict=True))
 
 

@@ -65,7 +65,7 @@ def _factor(b: Emitter, x: Any, lower: bool) -> Any:
     _, n, _ = shape(x)
     count = blocks(n)
     if b.lapack:
-        (factor,) = on_host(b, "cholesky", given, [given.type])
+        (factor,) = on_host(b, "cholesky", [given], [given.type])
     elif count == 1:
         factor = _columns(b, given, as_scalar(b, 0))
     else:

@@ -74,9 +74,9 @@ def _of_lapack(b: Emitter, x: Any, vectors: bool) -> tuple[Any, Any, Any]:
     complex_ = with_element(x.type, ir.ComplexType.get(real_type(x)))
     values = with_shape(complex_, shape(x)[:2])
     if vectors:
-        w, v, failed = on_host(b, "eig", x, [values, complex_, info_type(x)])
+        w, v, failed = on_host(b, "eig", [x], [values, complex_, info_type(x)])
         return w, v, failed
-    w, failed = on_host(b, "eigvals", x, [values, info_type(x)])
+    w, failed = on_host(b, "eigvals", [x], [values, info_type(x)])
     return w, None, failed
 
 

@@ -71,9 +71,9 @@ def _of_lapack(b: Emitter, x: Any, vectors: bool) -> tuple[Any, Any, Any]:
     """The same by LAPACK; without `vectors` there are none."""
     types = [with_element(with_shape(x.type, shape(x)[:2]), real_type(x)), info_type(x)]
     if vectors:
-        v, w, failed = on_host(b, "eigh", x, [x.type, *types])
+        v, w, failed = on_host(b, "eigh", [x], [x.type, *types])
         return v, w, failed
-    return x, *on_host(b, "eigvalsh", x, types)
+    return x, *on_host(b, "eigvalsh", [x], types)
 
 
 def _of(b: Emitter, x: Any) -> tuple[Any, Any, Any]:

@@ -101,7 +101,7 @@ def factors(b: Emitter, x: Any) -> tuple[Any, Any]:
     batch, m, n = shape(x)
     k = min(m, n)
     if b.lapack:
-        qr, taus = on_host(b, "qr", x, [x.type, with_shape(x.type, [batch, k])])
+        qr, taus = on_host(b, "qr", [x], [x.type, with_shape(x.type, [batch, k])])
         return qr, taus
 
     def body(b: Emitter, j: Any, qr: Any, taus: Any) -> Sequence[Any]:
@@ -211,6 +211,8 @@ def columns_of_q(b: Emitter, qr: Any, taus: Any, count: int) -> Any:
 
 def reflected(b: Emitter, qr: Any, taus: Any, c: Any, turned: bool) -> Any:
     """Q c, or Q^H c if turned: the reflections one after the other."""
+    if b.lapack:
+        return on_host(b, "apply_qh" if turned else "apply_q", [qr, taus, c], [c.type])[0]
     batch, m, _ = shape(qr)
     k = shape(taus)[1]
 

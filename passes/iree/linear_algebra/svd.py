@@ -99,7 +99,7 @@ def _values(b: Emitter, x: Any) -> tuple[Any, Any]:
     batch, m, n = shape(x)
     if b.lapack:
         values = with_element(with_shape(x.type, [batch, min(m, n)]), real_type(x))
-        s, failed = on_host(b, "svdvals", x, [values, info_type(x)])
+        s, failed = on_host(b, "svdvals", [x], [values, info_type(x)])
         return s, failed
     return _orthogonal(b, x if m < n else adjoint(b, x), False)[1::2]
 
@@ -129,7 +129,7 @@ def _of_lapack(b: Emitter, x: Any, full: bool) -> tuple[Any, Any, Any, Any]:
     of_u, of_v = (with_shape(x.type, [batch, size, size if full else k]) for size in (m, n))
     values = with_element(with_shape(x.type, [batch, k]), real_type(x))
     types = [of_u, values, of_v, info_type(x)]
-    u, s, v, failed = on_host(b, "svd_full" if full else "svd", x, types)
+    u, s, v, failed = on_host(b, "svd_full" if full else "svd", [x], types)
     return u, s, v, failed
 
 
