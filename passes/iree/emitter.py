@@ -25,9 +25,18 @@ ON_SPIRV: dict[str, Pattern] = {}
 """What is tried before `PATTERNS` where code is SPIR-V."""
 
 
-def legalize(*names: str, cpu: bool = False, spirv: bool = False) -> Callable[[Pattern], Pattern]:
-    """Registers a pattern for ops of these names, on all targets or, with `cpu`, on CPUs; with `spirv`, there alone."""
-    patterns = ON_SPIRV if spirv else PATTERNS
+ON_OPEN_SIZES: dict[str, Pattern] = {}
+"""What is tried before both where sizes of an operand, or of a result, are open."""
+
+
+def legalize(
+    *names: str, cpu: bool = False, spirv: bool = False, open_sizes: bool = False
+) -> Callable[[Pattern], Pattern]:
+    """Registers a pattern for ops of these names, on all targets or, with `cpu`, on CPUs; with `spirv`, there alone.
+
+    With `open_sizes` it is for ops that have such.
+    """
+    patterns = ON_OPEN_SIZES if open_sizes else ON_SPIRV if spirv else PATTERNS
 
     def register(pattern: Pattern) -> Pattern:
         for name in names:

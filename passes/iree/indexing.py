@@ -265,17 +265,17 @@ def _in_parts(b: Emitter, op: Any, table: Any, where: Any, new: Any) -> Any:
     """The scatter of rows, on GPUs of so many at a time, one after the other."""
     count, width = shape(new)
     if b.cpu or count <= _STEPS:
-        return _scattered(b, op, table, where, new)
+        return scattered(b, op, table, where, new)
     for start in range(0, count, _STEPS):
         end = min(start + _STEPS, count)
         indices, rows = (
             b.slice(x, [start, 0], [end, size], [1, 1]) for x, size in ((where, 1), (new, width))
         )
-        table = _scattered(b, op, table, indices, rows)
+        table = scattered(b, op, table, indices, rows)
     return table
 
 
-def _scattered(b: Emitter, op: Any, table: Any, where: Any, new: Any) -> Any:
+def scattered(b: Emitter, op: Any, table: Any, where: Any, new: Any) -> Any:
     """The scatter of rows, which IREE has."""
     numbers = hlo.ScatterDimensionNumbers.get([1], [0], [], [], [0], 1)
     attributes = {name: op.attributes[name] for name in op.attributes}
@@ -283,7 +283,7 @@ def _scattered(b: Emitter, op: Any, table: Any, where: Any, new: Any) -> Any:
     # Those out of range are now all in one row, so neither order nor uniqueness is known any more.
     attributes |= {name: ir.BoolAttr.get(False) for name in ("indices_are_sorted", "unique_indices")}
     types = [element(table)] * 2
-    if shape(new) == [1, 1]:
+    if list(new.type.shape) == [1, 1]:
         (new,) = b.barrier(new)  # one element, if it is part of an array, does not compile otherwise
 
     def fill(b: Emitter, *arguments: Any) -> Sequence[Any]:

@@ -18,18 +18,25 @@ from tiduc.passes.iree.emitter import Emitter, signless
 class Kernel(Emitter):
     """Emits what runs inside a dispatch: numbers of type index, and elements of arrays."""
 
-    def index(self, n: int) -> Any:
-        """A constant of type index."""
-        return self._number(n, ir.IndexType.get())
+    def index(self, n: Any) -> Any:
+        """A constant of type index; what is of that type already, as it is."""
+        return self._number(n, ir.IndexType.get()) if isinstance(n, int) else n
 
     def arith(self, name: str, *xs: Any) -> Any:
         """An op of numbers of one type: `addi`, `minui`, ..."""
         return self.emit(f"arith.{name}", xs, xs[0].type)
 
     def below(self, x: Any, y: Any) -> Any:
-        """x < y, of numbers of type index that are not negative."""
-        less = ir.IntegerAttr.get(signless(64), 6)  # arith's number for `ult`
-        return self.emit("arith.cmpi", (x, y), signless(1), {"predicate": less})
+        """x < y, of numbers of type index that are not negative; any negative number is above these."""
+        return self._compared(6, x, y)  # arith's number for `ult`
+
+    def equal(self, x: Any, y: Any) -> Any:
+        """x = y, of integers of one type."""
+        return self._compared(0, x, y)
+
+    def _compared(self, predicate: int, x: Any, y: Any) -> Any:
+        number = ir.IntegerAttr.get(signless(64), predicate)
+        return self.emit("arith.cmpi", (x, y), signless(1), {"predicate": number})
 
     def either(self, condition: Any, x: Any, y: Any) -> Any:
         """x where the condition holds, else y; numbers of any one type."""
@@ -51,15 +58,13 @@ class Kernel(Emitter):
         """A number as an array without dimensions."""
         return self.emit("tensor.from_elements", (v,), ir.RankedTensorType.get([], v.type))
 
-    def empty(self, type_: Any) -> Any:
-        """An array in which nothing was written yet."""
-        return self.emit("tensor.empty", (), type_)
+    def empty(self, type_: Any, sizes: Sequence[Any] = ()) -> Any:
+        """An array in which nothing was written yet, of these sizes; a type without open ones knows its own."""
+        return self.emit("tensor.empty", _open(sizes), type_)
 
     def differs_from_zero(self, x: Any) -> Any:
         """x != 0, of a number of an integer type."""
-        zero = self._number(0, x.type)
-        unequal = ir.IntegerAttr.get(signless(64), 1)  # arith's number for `ne`
-        return self.emit("arith.cmpi", (x, zero), signless(1), {"predicate": unequal})
+        return self._compared(1, x, self._number(0, x.type))  # arith's number for `ne`
 
     def written_if(self, condition: Any, x: Any) -> Any:
         """The array x, its first element 0 if the condition holds."""
@@ -68,8 +73,18 @@ class Kernel(Emitter):
             place = [k.index(0)] * len(x.type.shape)
             return [k.put(k._number(0, x.type.element_type), x, *place)]
 
-        regions = [self._filled((), fill, "scf.yield") for fill in (zeroed, lambda k: [x])]
-        return self.emit_all("scf.if", (condition,), (x.type,), None, regions)[0]
+        return self.choice(condition, x.type, zeroed, lambda k: [x])
+
+    def choice(
+        self,
+        condition: Any,
+        type_: Any,
+        then: Callable[["Kernel"], Sequence[Any]],
+        otherwise: Callable[["Kernel"], Sequence[Any]],
+    ) -> Any:
+        """What one of two branches gives, of which only that one runs."""
+        regions = [self._filled((), fill, "scf.yield") for fill in (then, otherwise)]
+        return self.emit_all("scf.if", (condition,), (type_,), None, regions)[0]
 
     def _number(self, value: int, type_: Any) -> Any:
         of_float = isinstance(type_, ir.FloatType)
@@ -103,13 +118,26 @@ class Kernel(Emitter):
         return run
 
 
-def dispatch(b: Emitter, types: Sequence[Any], fill: Callable[[Kernel], Sequence[Any]]) -> tuple[Any, ...]:
-    """The arrays that `fill` gives, computed in one dispatch; what it reads may come from outside."""
+def _open(sizes: Sequence[Any]) -> list[Any]:
+    """Those of sizes that are open, values of type index."""
+    return [n for n in sizes if not isinstance(n, int)]
+
+
+def dispatch(
+    b: Emitter, types: Sequence[Any], fill: Callable[[Kernel], Sequence[Any]], sizes: Sequence[Any] = ()
+) -> tuple[Any, ...]:
+    """The arrays that `fill` gives, computed in one dispatch; what it reads may come from outside.
+
+    Where sizes of the arrays are open, all of them have the sizes that are given.
+    """
     context().allow_unregistered_dialects = True  # for good: the op is copied, and printed, by others
     kernel = Kernel(b.place, b.location)
     once = kernel._filled((), lambda k: [k.index(1)] * 3, "flow.return")
     body = kernel._filled((), fill, "flow.return")
-    none = ir.DenseI32ArrayAttr.get([0, 0])  # neither sizes of results nor a workload
-    results = kernel.emit_all("flow.dispatch.region", (), types, {"operandSegmentSizes": none}, [body, once])
+    of_results = _open(sizes) * len(types)
+    segments = ir.DenseI32ArrayAttr.get([len(of_results), 0])  # the latter are of the workload
+    results = kernel.emit_all(
+        "flow.dispatch.region", of_results, types, {"operandSegmentSizes": segments}, [body, once]
+    )
     b.emitted += kernel.emitted
     return results

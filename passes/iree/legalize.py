@@ -6,9 +6,10 @@ from torch_mlir import ir
 
 from tiduc.dialect.context import run_passes, stage
 from tiduc.dialect.errors import RequestError
-from tiduc.passes.iree.emitter import CPU_ONLY, ON_SPIRV, PATTERNS, Emitter, Pattern, within
+from tiduc.passes.iree.emitter import CPU_ONLY, ON_OPEN_SIZES, ON_SPIRV, PATTERNS, Emitter, Pattern, within
 from tiduc.passes.iree.iterations import simplify_loops
 from tiduc.passes.iree.lapack import CALLBACK, LAPACK, LOOPS
+from tiduc.passes.iree.open_arrays import has_open_sizes
 from tiduc.passes.iree.refused import check
 
 _NATIVE = (
@@ -33,7 +34,7 @@ def legalize_for_iree(module: Any, cpu: bool = True, spirv: bool = False, lapack
     waiting = within(module.operation)[::-1]
     while waiting:
         op = waiting.pop()
-        patterns = _patterns(op.name, cpu, spirv)
+        patterns = _patterns(op, cpu, spirv)
         if not patterns:
             continue
         name, b = op.name, Emitter(ir.InsertionPoint(op), op.location, cpu, lapack == CALLBACK)
@@ -58,9 +59,12 @@ def _check_lapack(lapack: str, cpu: bool) -> None:
         raise RequestError("LAPACK is called back by code for CPUs only")
 
 
-def _patterns(name: str, cpu: bool, spirv: bool) -> list[Pattern]:
-    """Those for ops of a name, in the order in which they are tried."""
-    found = [ON_SPIRV[name]] if spirv and name in ON_SPIRV else []
+def _patterns(op: Any, cpu: bool, spirv: bool) -> list[Pattern]:
+    """Those for an op, in the order in which they are tried."""
+    name = op.name
+    found = [ON_OPEN_SIZES[name]] if name in ON_OPEN_SIZES and has_open_sizes(op) else []
+    if spirv and name in ON_SPIRV:
+        found.append(ON_SPIRV[name])
     if name in PATTERNS and (cpu or PATTERNS[name] not in CPU_ONLY):
         found.append(PATTERNS[name])
     return found

@@ -13,36 +13,62 @@ from typing import Any
 import numpy as np
 from torch_mlir import ir
 
-from tiduc.dialect.types import element, shape, with_shape
+from tiduc.dialect.types import element, is_open, with_element
 from tiduc.passes.iree.emitter import Emitter, is_boolean, is_unsigned, signless
 from tiduc.passes.iree.kernels import Kernel, dispatch
+from tiduc.passes.iree.open_arrays import (
+    computed,
+    in_shape,
+    of_sizes,
+    product,
+    scalar_of,
+    sizes_of,
+    transposed,
+)
 
 
 def merge_sort(b: Emitter, op: Any, dimension: int) -> list[Any]:
-    """What stands for the results of a sort of static sizes."""
-    sizes = shape(op.operands[0])
+    """What stands for the results of a sort."""
+    sizes = sizes_of(b, op.operands[0])
     order = [*(i for i in range(len(sizes)) if i != dimension), dimension]
-    n, rows = sizes[dimension], int(np.prod([sizes[i] for i in order[:-1]], dtype=np.int64))
+    turned = [sizes[i] for i in order]
+    size = product(b, turned[:-1]), turned[-1]
     kinds = [element(x) for x in op.operands]
     # A barrier, lest what makes them is taken into the dispatch, which then is none that IREE can compile.
-    keys = b.barrier(*(b.reshape(b.transpose(_stored(b, x), order), [rows, n]) for x in op.operands))
+    hidden = b.barrier(*(in_shape(b, transposed(b, _stored(b, x), order), size) for x in op.operands))
+    keys = [of_sizes(b, x, size) for x in hidden]
     i32 = signless(32)
-    places = b.iota(1, ir.RankedTensorType.get([rows, n], i32))
+    places = places_along(b, keys[0], 1)
     scalar = ir.RankedTensorType.get([], i32)
+    n = scalar_of(b, size[1])
 
     def merged(b: Emitter, width: Any, places: Any) -> Sequence[Any]:
-        (longer,) = dispatch(b, [places.type], lambda k: [_merged(k, op, kinds, keys, width, places)])
+        (longer,) = dispatch(
+            b, [places.type], lambda k: [_merged(k, op, kinds, keys, width, places, size)], size
+        )
         return [b.add(width, width), longer]
 
     _, places = b.while_(
-        [b.constant(1, scalar), places],
-        lambda b, width, _: b.compare(width, b.constant(n, scalar), "LT"),
-        merged,
+        [b.constant(1, scalar), places], lambda b, width, _: b.compare(width, n, "LT"), merged
     )
-    found = dispatch(b, [x.type for x in keys], lambda k: _found(k, keys, places))
-    turned = [sizes[i] for i in order]
-    results = [b.transpose(b.reshape(y, turned), np.argsort(order)) for y in found]
+
+    def in_order(xs: list[Any]) -> tuple[Any, ...]:
+        return dispatch(b, [x.type for x in xs], lambda k: _found(k, xs, places, size), size)
+
+    # What nothing reads of a dispatch is on its stack, where an array of open sizes has no place.
+    parts = [[x] for x in keys] if is_open(places.type) else [keys]
+    found = [y for xs in parts for y in in_order(xs)]
+    back = [int(i) for i in np.argsort(order)]
+    results = [transposed(b, in_shape(b, y, turned), back) for y in found]
     return [_as(b, y, kind) for y, kind in zip(results, kinds, strict=True)]
+
+
+def places_along(b: Emitter, x: Any, dimension: int) -> Any:
+    """The place along a dimension of each element of x."""
+    i32 = signless(32)
+    if is_open(x.type):
+        return computed(b, sizes_of(b, x), i32, [], lambda k, places: k.cast(places[dimension], i32))
+    return b.iota(dimension, with_element(x.type, i32))
 
 
 def _stored(b: Emitter, x: Any) -> Any:
@@ -59,9 +85,11 @@ def _as(b: Emitter, v: Any, kind: Any) -> Any:
     return b.compare(v, b.constant(0, v), "NE") if kind == signless(1) else b.bitcast(v, kind)
 
 
-def _merged(k: Kernel, op: Any, kinds: list[Any], keys: Sequence[Any], width: Any, places: Any) -> Any:
-    """The places of runs twice as long, which are in order where runs of `width` are."""
-    rows, n = (k.index(size) for size in shape(places))
+def _merged(
+    k: Kernel, op: Any, kinds: list[Any], keys: Sequence[Any], width: Any, places: Any, size: Sequence[Any]
+) -> Any:
+    """The places of runs twice as long, which are in order where runs of `width` are; `size` is that of the arrays."""
+    rows, n = map(k.index, size)
     zero, one = k.index(0), k.index(1)
     width = k.cast(k.element(width), ir.IndexType.get())
     twice = k.arith("addi", width, width)
@@ -105,12 +133,12 @@ def _merged(k: Kernel, op: Any, kinds: list[Any], keys: Sequence[Any], width: An
 
         return k.loop(start, end, one, [out, start, middle], take)[0]
 
-    return k.loop(zero, rows, one, [k.empty(places.type)], row_of)[0]
+    return k.loop(zero, rows, one, [k.empty(places.type, size)], row_of)[0]
 
 
-def _found(k: Kernel, keys: Sequence[Any], places: Any) -> Sequence[Any]:
+def _found(k: Kernel, keys: Sequence[Any], places: Any, size: Sequence[Any]) -> Sequence[Any]:
     """What stands at the places, of each key."""
-    rows, n = (k.index(size) for size in shape(places))
+    rows, n = map(k.index, size)
     zero, one = k.index(0), k.index(1)
 
     def at(k: Kernel, row: Any, i: Any, *outs: Any) -> Sequence[Any]:
@@ -120,4 +148,4 @@ def _found(k: Kernel, keys: Sequence[Any], places: Any) -> Sequence[Any]:
     def row_of(k: Kernel, row: Any, *outs: Any) -> Sequence[Any]:
         return k.loop(zero, n, one, outs, lambda k, i, *outs: at(k, row, i, *outs))
 
-    return k.loop(zero, rows, one, [k.empty(with_shape(x.type, shape(x))) for x in keys], row_of)
+    return k.loop(zero, rows, one, [k.empty(x.type, size) for x in keys], row_of)

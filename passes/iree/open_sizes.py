@@ -75,12 +75,7 @@ def _maker(x: Any) -> Any | None:
     return x.owner if isinstance(x, ir.OpResult) else None
 
 
-@legalize(
-    "stablehlo.dynamic_conv",
-    "stablehlo.dynamic_gather",
-    "stablehlo.dynamic_pad",
-    "stablehlo.dynamic_reshape",
-)
+@legalize("stablehlo.dynamic_conv")
 def not_there(b: Emitter, op: Any) -> Sequence[Any] | None:
     """Does not compile where sizes stay open."""
     raise refused(op, "its sizes are open")

@@ -6,10 +6,11 @@ from typing import Any
 
 from torch_mlir import ir
 
-from tiduc.dialect.types import element, is_open, shape, with_element
-from tiduc.passes.iree.emitter import Emitter, legalize, signless
+from tiduc.dialect.types import element, is_open, shape
+from tiduc.passes.iree.emitter import Emitter, legalize
 from tiduc.passes.iree.exchanges import network_sort
-from tiduc.passes.iree.merge_sort import merge_sort
+from tiduc.passes.iree.merge_sort import merge_sort, places_along
+from tiduc.passes.iree.refused import refused
 
 EXCHANGES = 12_000
 """So many exchanges take IREE as long as merging takes in all."""
@@ -25,22 +26,35 @@ def sort(b: Emitter, op: Any) -> Sequence[Any] | None:
     On GPUs by a network of exchanges. Else what compares as equal both ways goes by its place, a further operand.
     """
     x = op.operands[0]
-    place = with_element(x.type, signless(32))
-    if is_open(place):
-        return None
     given = ir.IntegerAttr(op.attributes["dimension"]).value if "dimension" in op.attributes else -1
-    dimension = given % len(shape(x))
+    dimension = given % len(x.type.shape)
+    if is_open(x.type):
+        return _of_open_rows(b, op, dimension)
     if b.cpu and math.prod(shape(x)) * shape(x)[dimension] >= EXCHANGES and shape(x)[dimension] >= 32:
         return merge_sort(b, op, dimension)
     if not b.cpu and shape(x)[dimension] > ALONE:
         return network_sort(b, op, dimension)
+    return _by_place(b, op, dimension)
+
+
+def _of_open_rows(b: Emitter, op: Any, dimension: int) -> Sequence[Any] | None:
+    """What stands for the results of a sort of open sizes."""
+    if b.cpu:
+        return merge_sort(b, op, dimension)
+    if not 0 <= op.operands[0].type.shape[dimension] <= ALONE:
+        raise refused(op, f"its sizes are open, and it sorts more than {ALONE} elements, or may")
+    return _by_place(b, op, dimension)
+
+
+def _by_place(b: Emitter, op: Any, dimension: int) -> Sequence[Any] | None:
+    """What stands for the results of a sort where equal elements go by their places; None where that is all one."""
     if "is_stable" not in op.attributes or not op.attributes["is_stable"].value:
         return None
     # An argsort has the places already; behind a barrier IREE does not take it for a top_k, which has ties wrong.
     xs = list(op.operands)
     at = next((i for i, v in enumerate(xs) if _is_place(v, dimension)), None)
     if at is None:
-        xs.append(b.iota(dimension, place))
+        xs.append(places_along(b, xs[0], dimension))
     else:
         (xs[at],) = b.barrier(xs[at])
     scalars = [ir.RankedTensorType.get([], v.type.element_type) for v in xs for _ in range(2)]

@@ -101,7 +101,7 @@ def reduce_window(b: Emitter, op: Any) -> Sequence[Any] | None:
 def reverse(b: Emitter, op: Any) -> Sequence[Any] | None:
     """Of unsigned integers it does not compile: they are reversed as integers with a sign."""
     x = op.operands[0]
-    if not is_unsigned(x) or is_open(x.type):
+    if not is_unsigned(x):
         return None
     turned = b.reverse(b.bitcast(x, signless(element(x).width)), op.attributes["dimensions"])
     return [b.bitcast(turned, element(x))]

@@ -180,16 +180,6 @@ def test_nibbles_on_gpus_are_refused() -> None:
         legalize_for_iree(module, cpu=False)
 
 
-def test_open_reshape_is_refused() -> None:
-    text = """func.func @main(%x: tensor<?x2xf32>, %n: tensor<1xi32>) -> tensor<?xf32> {
-      %0 = stablehlo.dynamic_reshape %x, %n : (tensor<?x2xf32>, tensor<1xi32>) -> tensor<?xf32>
-      return %0 : tensor<?xf32>
-    }"""
-    with pytest.raises(Unsupported, match="its sizes are open") as refused:
-        legalized(text)
-    assert refused.value.location == "-:2:12"
-
-
 def test_functions_of_constants() -> None:
     """IREE evaluates these while it compiles, with a linker that knows no sine of f64."""
     text = """func.func @main() -> tensor<2xf64> {
