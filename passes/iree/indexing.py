@@ -1,16 +1,15 @@
 """gather, scatter and dynamic slices: indices in range, of a type that IREE reads as meant, of elements one by one."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 from torch_mlir import ir
 from torch_mlir._mlir_libs import _stablehlo as hlo
 
-from tiduc.dialect.graph import captured
-from tiduc.dialect.types import element, is_open, shape, with_element, with_shape
+from tiduc.dialect.types import element, is_open, shape, with_shape
+from tiduc.passes.iree.copies import behind, own
 from tiduc.passes.iree.emitter import Emitter, is_unsigned, legalize, signless
-from tiduc.passes.iree.packing import splat
 
 
 def clamped(b: Emitter, x: Any, limits: Sequence[int], dimension: int | None) -> Any:
@@ -29,13 +28,13 @@ def dynamic_slice(b: Emitter, op: Any) -> Sequence[Any] | None:
 
     An integer that is put into an array comes from behind a barrier: between loops in loops the compiler makes it a
     scalar, and an array of it again where there may be none. So does what is put into an array that is read, too:
-    the compiler would compute it right into its place, and what reads the array as it was might be late. What a loop
-    updates, but keeps, is copied.
+    the compiler would compute it right into its place, and what reads the array as it was might be late. What others
+    keep is copied.
     """
     first = 1
     if op.name == "stablehlo.dynamic_update_slice":
         first = 2
-        op.operands[0] = _own(b, op, op.operands[0])
+        op.operands[0] = own(b, op, op.operands[0])
         if _is_integer(op.operands[1]) or _is_read_late(op):
             op.operands[1] = b.barrier(op.operands[1])[0]
     for i in range(first, len(op.operands)):
@@ -67,28 +66,12 @@ def _makers(x: Any) -> set[Any]:
     if isinstance(x.owner, ir.Block):
         return set()
     block = x.owner.operation.block
-    owners = [y.owner for y in _behind(x, block)]
+    owners = [y.owner for y in behind(x, block)]
     return {
         owner.operation
         for owner in owners
         if not isinstance(owner, ir.Block) and owner.operation.block == block
     }
-
-
-def _behind(x: Any, block: Any) -> Iterator[Any]:
-    """A value, and what the ops of a block make it of, back to what they do not make."""
-    waiting, found = [x], set[Any]()
-    while waiting:
-        y = waiting.pop()
-        yield y
-        owner = y.owner
-        if (
-            not isinstance(owner, ir.Block)
-            and owner.operation.block == block
-            and owner.operation not in found
-        ):
-            found.add(owner.operation)
-            waiting += [*owner.operation.operands, *captured(owner.operation)]
 
 
 def _is_integer(x: Any) -> bool:
@@ -120,7 +103,8 @@ def scatter(b: Emitter, op: Any) -> Sequence[Any] | None:
 
     Operands become arrays of rows, of which each update is for one: all trailing dimensions that windows cover whole
     are a row. An update that is out of range goes to one row more, which is dropped in the end. Several operands
-    take a loop over the rows. GPUs get many updates in parts. What a loop updates, but keeps, is copied.
+    take a loop over the rows. GPUs get many updates in parts. What others keep is
+    copied.
     """
     count = len(op.results)
     operands, indices, updates = list(op.operands)[:count], op.operands[count], list(op.operands)[count + 1 :]
@@ -132,7 +116,7 @@ def scatter(b: Emitter, op: Any) -> Sequence[Any] | None:
     places = _Places(d, shape(operands[0]), shape(updates[0]))
     where = places.rows(b, indices)
     rows, width = places.count, places.width
-    tables = [_with_spare_row(b, b.reshape(_own(b, op, x), [rows, width])) for x in operands]
+    tables = [_with_spare_row(b, b.reshape(own(b, op, x), [rows, width])) for x in operands]
     news = [b.reshape(b.transpose(u, places.order), [places.updates, width]) for u in updates]
     if count > 1:
         tables = _one_by_one(b, op, tables, where, news)
@@ -212,43 +196,6 @@ class _Places:
         # Far out is as good as just out, and leaves room for what a window adds.
         at = b.convert(indices, signless(64))
         return b.clamp(b.constant(-(2**40), at), at, b.constant(2**40, at))
-
-
-def _own(b: Emitter, op: Any, x: Any) -> Any:
-    """What an op updates: where that is in a region, and kept beyond it, a copy that is made there.
-
-    IREE updates in place what a loop captures, or what is made of that and nothing else, which it does before the
-    loop: the next iteration begins with the update. A choice that only the run shows to be none is a copy each time.
-    """
-    if is_open(x.type) or not _is_kept(op, x):
-        return x
-    zero, value = b.constant(0, x), splat(x)
-    if value is not None and value == splat(zero):
-        return x  # which IREE fills anew
-    (number,) = b.barrier(b.constant(0, ir.RankedTensorType.get([], signless(32))))
-    always = b.compare(number, b.constant(0, number), "EQ")
-    # By one number alone, without a dimension, the choice would be one of two arrays, and copy none.
-    return b.select(b.broadcast_in_dim(always, [], with_element(x.type, element(always))), x, zero)
-
-
-def _is_kept(op: Any, x: Any) -> bool:
-    """A value that an op in a region, or in a function that is called, reads is the same each time."""
-    block = op.operation.block
-    parent = block.owner.operation
-    if parent.name == "func.func" and "private" not in str(parent.attributes.get("sym_visibility")):
-        return False
-    return not any(
-        y.owner == block and parent.name == "stablehlo.while" and not _is_carried_on(y)
-        for y in _behind(x, block)
-    )
-
-
-def _is_carried_on(x: Any) -> bool:
-    """An argument of a loop's body that the next iteration gets as it is."""
-    return any(
-        use.owner.operation.name == "stablehlo.return" and use.operand_number == x.arg_number
-        for use in x.uses
-    )
 
 
 def _with_spare_row(b: Emitter, x: Any) -> Any:

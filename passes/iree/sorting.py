@@ -7,6 +7,7 @@ from typing import Any
 from torch_mlir import ir
 
 from tiduc.dialect.types import element, is_open, shape
+from tiduc.passes.iree.copies import own
 from tiduc.passes.iree.emitter import Emitter, legalize
 from tiduc.passes.iree.exchanges import network_sort
 from tiduc.passes.iree.merge_sort import merge_sort, places_along
@@ -24,6 +25,7 @@ def sort(b: Emitter, op: Any) -> Sequence[Any] | None:
     """IREE's sort is not stable, takes O(n^2), and has a row on the stack: on CPUs by merging, if n is not small.
 
     On GPUs by a network of exchanges. Else what compares as equal both ways goes by its place, a further operand.
+    What others keep, though IREE sorts it where it lies, is copied.
     """
     x = op.operands[0]
     given = ir.IntegerAttr(op.attributes["dimension"]).value if "dimension" in op.attributes else -1
@@ -48,11 +50,13 @@ def _of_open_rows(b: Emitter, op: Any, dimension: int) -> Sequence[Any] | None:
 
 def _by_place(b: Emitter, op: Any, dimension: int) -> Sequence[Any] | None:
     """What stands for the results of a sort where equal elements go by their places; None where that is all one."""
+    at = next((i for i, v in enumerate(op.operands) if _is_place(v, dimension)), None)
+    for i, v in enumerate(op.operands):
+        op.operands[i] = own(b, op, v)
     if "is_stable" not in op.attributes or not op.attributes["is_stable"].value:
         return None
     # An argsort has the places already; behind a barrier IREE does not take it for a top_k, which has ties wrong.
     xs = list(op.operands)
-    at = next((i for i, v in enumerate(xs) if _is_place(v, dimension)), None)
     if at is None:
         xs.append(places_along(b, xs[0], dimension))
     else:

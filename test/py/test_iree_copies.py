@@ -1,0 +1,60 @@
+"""Arguments of a program on IREE stay as they are: what updates or sorts them has a copy."""
+
+import iree.runtime as rt
+import numpy as np
+import pytest
+from xla import by_xla
+
+import tiduc
+from tiduc.runtime.run import load
+
+A, R = "tensor<4xf32>", "tensor<3xf32>"
+UPDATE = f"stablehlo.dynamic_update_slice %b, %u, %k : ({A}, {R}, tensor<i32>) -> {A}"
+SORT = f"""%y = "stablehlo.sort"(%b) <{{dimension = 0 : i64, is_stable = false}}> ({{
+    ^bb0(%p: tensor<f32>, %q: tensor<f32>):
+      %less = stablehlo.compare LT, %p, %q, FLOAT : (tensor<f32>, tensor<f32>) -> tensor<i1>
+      stablehlo.return %less : tensor<i1>
+    }}) : ({A}) -> {A}"""
+TWO = f"""%y:2 = "stablehlo.sort"(%b, %b) <{{dimension = 0 : i64, is_stable = true}}> ({{
+    ^bb0(%p: tensor<f32>, %q: tensor<f32>, %r: tensor<f32>, %s: tensor<f32>):
+      %less = stablehlo.compare LT, %p, %q, FLOAT : (tensor<f32>, tensor<f32>) -> tensor<i1>
+      stablehlo.return %less : tensor<i1>
+    }}) : ({A}, {A}) -> ({A}, {A})"""
+PROGRAMS = {
+    "update": ("%b = stablehlo.optimization_barrier %a : " + A, "%y = " + UPDATE, "%y, %a"),
+    "of a view": (f"%b = stablehlo.reshape %z : (tensor<2x2xf32>) -> {A}", "%y = " + UPDATE, "%y, %b"),
+    "read before": (f"%b = stablehlo.reshape %z : (tensor<2x2xf32>) -> {A}", "%y = " + UPDATE, "%y, %y"),
+    "sort": ("%b = stablehlo.optimization_barrier %a : " + A, SORT, "%y, %a"),
+    "sort of one twice": (f"%b = stablehlo.reshape %z : (tensor<2x2xf32>) -> {A}", TWO, "%y#0, %y#1"),
+}
+
+
+def text(name: str) -> str:
+    first, second, results = PROGRAMS[name]
+    return f"""func.func @main(%a: {A}, %z: tensor<2x2xf32>, %u: {R}, %k: tensor<i32>) -> ({A}, {A}) {{
+  {first}
+  {second}
+  return {results} : {A}, {A}
+}}"""
+
+
+@pytest.mark.parametrize("name", PROGRAMS)
+@pytest.mark.parametrize("target", ["cpu", "vulkan:llvmpipe"])
+def test_arguments_stay(name: str, target: str) -> None:
+    if target.startswith("vulkan"):
+        try:
+            rt.get_device("vulkan")
+        except (ValueError, RuntimeError):
+            pytest.skip("no such device")
+    arguments = [
+        np.array([3, 1, 4, 2], np.float32),
+        np.array([[3, 1], [4, 2]], np.float32),
+        np.array([7, 8, 9], np.float32),
+        np.array(1, np.int32),
+    ]
+    with load(tiduc.load(text(name)).compile(target).vmfb, target) as module:
+        given = [module.put(x) for x in arguments]
+        for y, expected in zip(module["main"].keep(*given), by_xla(text(name), arguments), strict=True):
+            np.testing.assert_array_equal(y.numpy(), expected)
+        for x, expected in zip(given, arguments, strict=True):
+            np.testing.assert_array_equal(x.numpy(), expected)
