@@ -233,34 +233,6 @@ def reduce_precision(b: Emitter, op: Any) -> Sequence[Any] | None:
     return [b.select(b.compare(x, x, "EQ"), y, b.like(np.inf, x))]
 
 
-@legalize("stablehlo.log_plus_one")
-def log_plus_one(b: Emitter, op: Any) -> Sequence[Any] | None:
-    """f64 loses 11 bits: log(u) x / (u - 1) with u = 1 + x, in which the rounding of u cancels (Kahan)."""
-    x = op.operands[0]
-    if not is_float(x) or width(x) != 64:
-        return None
-    one = b.like(1, x)
-    u = b.add(x, one)
-    plain = b.or_(b.compare(u, one, "EQ"), b.compare(u, b.like(np.inf, x), "EQ"))
-    y = b.divide(b.multiply(b.log(u), x), b.select(plain, one, b.subtract(u, one)))
-    return [b.select(plain, x, y)]
-
-
-@legalize("stablehlo.exponential_minus_one")
-def exponential_minus_one(b: Emitter, op: Any) -> Sequence[Any] | None:
-    """f64 loses 12 bits: (u - 1) x / log(u) with u = exp(x), in which the rounding of u cancels (Kahan)."""
-    x = op.operands[0]
-    if not is_float(x) or width(x) != 64:
-        return None
-    one = b.like(1, x)
-    u = b.exponential(x)
-    near, less = b.compare(u, one, "EQ"), b.subtract(u, one)
-    large = b.compare(b.abs(x), one, "GT")
-    inner = b.or_(near, large)
-    y = b.divide(b.multiply(less, x), b.log(b.select(inner, b.like(2, x), u)))
-    return [b.select(near, x, b.select(large, less, y))]
-
-
 @legalize("stablehlo.bitcast_convert")
 def bitcast_convert(b: Emitter, op: Any) -> Sequence[Any] | None:
     """A complex type on either side crashes the compiler: the parts are bitcast, along a last dimension of two."""
