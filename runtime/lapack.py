@@ -52,13 +52,14 @@ def _called(
     device: Device, name: str, function: Function, dtype: "np.dtype[Any]", _: None, *given: Any
 ) -> Any:
     """Arrays on the device, for others there; both are IREE's references."""
-    views = [ref.deref(rt.HalBufferView) for ref in given]
+    views: list[Any] = []
     try:
+        views += [ref.deref(rt.HalBufferView) for ref in given]
         with np.errstate(all="ignore"):
             results = function(*[device.download(view, dtype) for view in views])
         refs = [_uploaded(device, y) for y in results]
     except Exception as error:
-        of = "x".join(map(str, views[0].shape))
+        of = " and ".join("x".join(map(str, view.shape)) for view in views)
         text = first_line(error) or type(error).__name__
         _raised.error = RuntimeError(f"{MODULE}.{name} failed on {of} numbers: {text}")
         raise

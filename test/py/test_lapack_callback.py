@@ -180,18 +180,21 @@ def test_no_convergence(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def steps(a: Any, count: Any) -> Any:
-    """A factorization in each iteration."""
+    """A factorization in each iteration, this or that one."""
 
-    def body(_: Any, x: Any) -> Any:
+    def by_values(x: Any) -> Any:
         w, v = jnp.linalg.eigh(x)
         return (v * jnp.sqrt(jnp.abs(w) + 1)) @ v.T
+
+    def body(i: Any, x: Any) -> Any:
+        return lax.cond(i % 2 == 0, by_values, lambda x: jnp.linalg.qr(x)[1] + x, x)
 
     return lax.fori_loop(0, count, body, a)
 
 
 @pytest.mark.parametrize("target", ["cpu", "cpu-threads"])
 def test_loops_and_threads(target: str) -> None:
-    """In a loop that ends when it is called, from eight threads at once, some of which meet a NaN."""
+    """In conditionals in a loop that ends when it is called, from eight threads at once, some of which meet a NaN."""
     a = normal(np.float64, 5, 5)
     a = a + a.T
     run = compiled(steps, a, np.int32(3), target=target)
