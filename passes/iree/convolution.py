@@ -2,8 +2,8 @@
 
     y = convolution(x, w)  ->  patches = the windows of x, side by side;  y = dot_general(patches, w)
 
-IREE's own code for convolutions takes up to 20 times as long where channels come first, where the window moves by steps
-or sees holes, and where it is as large as the image, as it is in the gradient of a kernel. The patches are slices of x,
+IREE's own code for convolutions takes up to 20 times as long where channels come first, where the image has holes, and
+where the window is larger than the result, as it is in the gradient of a kernel. The patches are slices of x,
 one a place in the window, or one a place in the result, whichever are fewer.
 """
 
@@ -182,9 +182,11 @@ def _read(op: Any) -> Convolution | None:
     patches = math.prod(shape(y)) // shape(y)[n.output_feature_dimension] * taps
     if min(math.prod(window), math.prod(places)) > _SLICES or patches * element(y).width // 8 > _BYTES:
         return None
-    stepped = {*sizes("window_strides", 1), *sizes("lhs_dilation", 1)} != {1}
-    channels_first = n.input_feature_dimension < rank + 1 and features >= _CHANNELS
-    slow = stepped or channels_first or math.prod(window) > math.prod(places)
+    strides, holes = sizes("window_strides", 1), sizes("lhs_dilation", 1)
+    channels_first = n.input_feature_dimension < rank + 1 and (features >= _CHANNELS or set(strides) != {1})
+    # With one place for the window there is one product of matrices already.
+    large = 1 < math.prod(places) < math.prod(window)
+    slow = set(holes) != {1} or channels_first or large
     if not slow or math.prod(shape(y)) * taps < _WORK:
         return None
     return Convolution(
@@ -192,9 +194,9 @@ def _read(op: Any) -> Convolution | None:
         n,
         window,
         places,
-        sizes("window_strides", 1),
+        strides,
         sizes("rhs_dilation", 1),
-        sizes("lhs_dilation", 1),
+        holes,
         padding.reshape(rank, 2).tolist(),
         [bool(v) for v in sizes("window_reversal", False)],
     )

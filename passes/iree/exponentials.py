@@ -143,7 +143,8 @@ def _powers(b: Emitter, x: Any) -> Powers:
     second = _shifted(b, b.add(b.subtract(n, b.subtract(half, whole)), whole))
     bias = b.like(_BIAS, first)
     powers = (b.add(bias, first), b.add(bias, second), b.subtract(bias, second))
-    return Powers(*(b.bitcast(bits, element(x)) for bits in powers), less)
+    first, second, inverse = (b.bitcast(bits, element(x)) for bits in powers)
+    return Powers(first, second, inverse, less)
 
 
 def _shifted(b: Emitter, whole: Any) -> Any:

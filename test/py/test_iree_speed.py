@@ -44,14 +44,14 @@ class Convolved(NamedTuple):
         }}"""
 
 
-FIRST = "[b, f, 0, 1]x[o, i, 0, 1]->[b, f, 0, 1]"
+FIRST, LAST = "[b, f, 0, 1]x[o, i, 0, 1]->[b, f, 0, 1]", "[b, 0, 1, f]x[0, 1, i, o]->[b, 0, 1, f]"
 CONVOLUTIONS = {
     "channels_first": Convolved("2x8x33x17", "24x8x3x2", "2x24x33x18", FIRST, "pad = [[1, 1], [1, 1]]"),
     "strided": Convolved(
-        "2x40x24x8",
-        "3x3x8x48",
-        "2x19x12x48",
-        "[b, 0, 1, f]x[0, 1, i, o]->[b, 0, 1, f]",
+        "4x3x40x24",
+        "3x3x3x48",
+        "4x19x12x48",
+        "[b, f, 0, 1]x[0, 1, i, o]->[b, 0, 1, f]",
         "stride = [2, 2], pad = [[0, -1], [0, 1]]",
     ),
     "holes": Convolved(
@@ -65,7 +65,7 @@ CONVOLUTIONS = {
         "3x10x9x32",
         "2x3x32x32",
         "3x26x24x32",
-        "[b, 0, 1, f]x[0, 1, i, o]->[b, 0, 1, f]",
+        LAST,
         "pad = [[-2, 1], [1, 0]], lhs_dilate = [3, 3]",
     ),
     "of_kernel": Convolved(
@@ -76,7 +76,7 @@ CONVOLUTIONS = {
         "pad = [[0, 1], [0, 1]], rhs_dilate = [2, 2]",
     ),
     "line": Convolved(
-        "3x1800x8", "5x8x16", "3x600x16", "[b, 0, f]x[0, i, o]->[b, 0, f]", "stride = [3], pad = [[1, 1]]"
+        "3x8x1800", "5x8x16", "3x600x16", "[b, f, 0]x[0, i, o]->[b, 0, f]", "stride = [3], pad = [[1, 1]]"
     ),
 }
 
@@ -97,7 +97,11 @@ def test_convolutions_are_products(name: str) -> None:
     "convolved",
     [
         Convolved("2x8x5x5", "8x8x3x3", "2x8x3x3", FIRST, ""),
-        Convolved("2x32x32x8", "3x3x8x64", "2x30x30x64", "[b, 0, 1, f]x[0, 1, i, o]->[b, 0, 1, f]", ""),
+        Convolved("2x32x32x8", "3x3x8x64", "2x30x30x64", LAST, ""),
+        Convolved("2x40x24x8", "3x3x8x48", "2x19x11x48", LAST, "stride = [2, 2]"),
+        Convolved(
+            "64x4x28x28", "32x4x28x28", "64x32x1x1", FIRST, ""
+        ),  # the gradient of a kernel of one place
     ],
 )
 def test_convolutions_that_iree_is_good_at_stay(convolved: Convolved) -> None:
