@@ -109,6 +109,29 @@ def test_convolutions_that_iree_is_good_at_stay(convolved: Convolved) -> None:
     assert isinstance(source.stablehlo, str) and "stablehlo.convolution" in source.stablehlo
 
 
+# ---- counters -----------------------------------------------------------------------------------------------
+
+
+def test_counters_have_their_shape_from_the_start() -> None:
+    """But for one of a single element, which repeats: it is 0."""
+    program = tiduc.load("""func.func @main() -> (tensor<3x5xi32>, tensor<3x5xi32>, tensor<5x3xi32>) {
+      %a = stablehlo.iota dim = 0 : tensor<5xi32>
+      %0 = stablehlo.broadcast_in_dim %a, dims = [1] : (tensor<5xi32>) -> tensor<3x5xi32>
+      %b = stablehlo.iota dim = 0 : tensor<1x5xi32>
+      %1 = stablehlo.broadcast_in_dim %b, dims = [0, 1] : (tensor<1x5xi32>) -> tensor<3x5xi32>
+      %c = stablehlo.reshape %a : (tensor<5xi32>) -> tensor<5x1xi32>
+      %2 = stablehlo.broadcast_in_dim %c, dims = [0, 1] : (tensor<5x1xi32>) -> tensor<5x3xi32>
+      return %0, %1, %2 : tensor<3x5xi32>, tensor<3x5xi32>, tensor<5x3xi32>
+    }""")
+    source = program.source().stablehlo
+    assert isinstance(source, str) and "iota dim = 1 : tensor<3x5xi32>" in source
+    assert "iota dim = 0 : tensor<5x3xi32>" in source
+    counted, zeros, columns = program.compile()()
+    np.testing.assert_array_equal(counted, np.tile(np.arange(5), (3, 1)))
+    np.testing.assert_array_equal(columns, counted.T)
+    np.testing.assert_array_equal(zeros, np.zeros((3, 5)))
+
+
 # ---- loops --------------------------------------------------------------------------------------------------
 
 
