@@ -8,12 +8,13 @@ IREE's own sort takes O(n^2) exchanges, has the row on a stack of 32 KiB, and is
 """
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 from torch_mlir import ir
 
-from tiduc.dialect.types import element, is_open, with_element
+from tiduc.dialect.types import element, is_open, shape, with_element, with_shape
 from tiduc.passes.iree.emitter import Emitter, is_boolean, is_unsigned, signless
 from tiduc.passes.iree.kernels import Kernel, dispatch
 from tiduc.passes.iree.open_arrays import (
@@ -29,6 +30,62 @@ from tiduc.passes.iree.open_arrays import (
 
 def merge_sort(b: Emitter, op: Any, dimension: int) -> list[Any]:
     """What stands for the results of a sort."""
+    rows = rows_of(b, op, dimension)
+    i32 = signless(32)
+    places = places_along(b, rows.keys[0], 1)
+    scalar = ir.RankedTensorType.get([], i32)
+    n = scalar_of(b, rows.size[1])
+
+    def merged(b: Emitter, width: Any, places: Any) -> Sequence[Any]:
+        (longer,) = dispatch(b, [places.type], lambda k: [_merged(k, rows, width, places)], rows.size)
+        return [b.add(width, width), longer]
+
+    _, places = b.while_(
+        [b.constant(1, scalar), places], lambda b, width, _: b.compare(width, n, "LT"), merged
+    )
+    return rows.in_order(b, places)
+
+
+@dataclass(frozen=True)
+class Rows:
+    """What a sort is given, as arrays of two dimensions, of which it sorts along the second."""
+
+    op: Any
+    kinds: list[Any]  # of elements, before they were stored
+    keys: list[Any]
+    size: tuple[Any, Any]
+    order: list[int]  # of the dimensions before
+    turned: list[Any]  # their sizes, in this order
+
+    def comes_first(self, k: Kernel, row: Any, x: Any, y: Any) -> Any:
+        """The op's comparator, of what stands at the places x and y."""
+        pairs = []
+        for kind, key in zip(self.kinds, self.keys, strict=True):
+            for place in (x, y):
+                pairs.append(_as(k, k.scalar(k.element(key, row, place)), kind))
+        (first,) = k.inlined(self.op.regions[0], pairs)
+        return k.element(first)
+
+    def in_order(self, b: Emitter, places: Any) -> list[Any]:
+        """What stands at the places of each row, which may be fewer than there are in it."""
+        static = not is_open(places.type)
+        size = tuple(shape(places)) if static else self.size
+        turned = [*self.turned[:-1], size[1]]
+
+        def found(xs: list[Any]) -> tuple[Any, ...]:
+            types = [with_shape(x.type, shape(places)) if static else x.type for x in xs]
+            return dispatch(b, types, lambda k: _found(k, xs, places, types, size), size)
+
+        # What nothing reads of a dispatch is on its stack, where an array of open sizes has no place.
+        parts = [self.keys] if static else [[x] for x in self.keys]
+        ys = [y for xs in parts for y in found(xs)]
+        back = [int(i) for i in np.argsort(self.order)]
+        results = [transposed(b, in_shape(b, y, turned), back) for y in ys]
+        return [_as(b, y, kind) for y, kind in zip(results, self.kinds, strict=True)]
+
+
+def rows_of(b: Emitter, op: Any, dimension: int) -> Rows:
+    """The operands of a sort, that dimension last, and stored as a dispatch takes them."""
     sizes = sizes_of(b, op.operands[0])
     order = [*(i for i in range(len(sizes)) if i != dimension), dimension]
     turned = [sizes[i] for i in order]
@@ -36,31 +93,7 @@ def merge_sort(b: Emitter, op: Any, dimension: int) -> list[Any]:
     kinds = [element(x) for x in op.operands]
     # A barrier, lest what makes them is taken into the dispatch, which then is none that IREE can compile.
     hidden = b.barrier(*(in_shape(b, transposed(b, _stored(b, x), order), size) for x in op.operands))
-    keys = [of_sizes(b, x, size) for x in hidden]
-    i32 = signless(32)
-    places = places_along(b, keys[0], 1)
-    scalar = ir.RankedTensorType.get([], i32)
-    n = scalar_of(b, size[1])
-
-    def merged(b: Emitter, width: Any, places: Any) -> Sequence[Any]:
-        (longer,) = dispatch(
-            b, [places.type], lambda k: [_merged(k, op, kinds, keys, width, places, size)], size
-        )
-        return [b.add(width, width), longer]
-
-    _, places = b.while_(
-        [b.constant(1, scalar), places], lambda b, width, _: b.compare(width, n, "LT"), merged
-    )
-
-    def in_order(xs: list[Any]) -> tuple[Any, ...]:
-        return dispatch(b, [x.type for x in xs], lambda k: _found(k, xs, places, size), size)
-
-    # What nothing reads of a dispatch is on its stack, where an array of open sizes has no place.
-    parts = [[x] for x in keys] if is_open(places.type) else [keys]
-    found = [y for xs in parts for y in in_order(xs)]
-    back = [int(i) for i in np.argsort(order)]
-    results = [transposed(b, in_shape(b, y, turned), back) for y in found]
-    return [_as(b, y, kind) for y, kind in zip(results, kinds, strict=True)]
+    return Rows(op, kinds, [of_sizes(b, x, size) for x in hidden], size, order, turned)
 
 
 def places_along(b: Emitter, x: Any, dimension: int) -> Any:
@@ -85,11 +118,9 @@ def _as(b: Emitter, v: Any, kind: Any) -> Any:
     return b.compare(v, b.constant(0, v), "NE") if kind == signless(1) else b.bitcast(v, kind)
 
 
-def _merged(
-    k: Kernel, op: Any, kinds: list[Any], keys: Sequence[Any], width: Any, places: Any, size: Sequence[Any]
-) -> Any:
-    """The places of runs twice as long, which are in order where runs of `width` are; `size` is that of the arrays."""
-    rows, n = map(k.index, size)
+def _merged(k: Kernel, rows: Rows, width: Any, places: Any) -> Any:
+    """The places of runs twice as long, which are in order where runs of `width` are."""
+    count, n = map(k.index, rows.size)
     zero, one = k.index(0), k.index(1)
     width = k.cast(k.element(width), ir.IndexType.get())
     twice = k.arith("addi", width, width)
@@ -98,15 +129,6 @@ def _merged(
         """The place in x, and that as an index."""
         place = k.element(places, row, x)
         return place, k.cast(place, ir.IndexType.get())
-
-    def comes_first(k: Kernel, row: Any, x: Any, y: Any) -> Any:
-        """The op's comparator, of what stands at the places x and y."""
-        pairs = []
-        for kind, key in zip(kinds, keys, strict=True):
-            for place in (x, y):
-                pairs.append(_as(k, k.scalar(k.element(key, row, place)), kind))
-        (first,) = k.inlined(op.regions[0], pairs)
-        return k.element(first)
 
     def row_of(k: Kernel, row: Any, out: Any) -> Sequence[Any]:
         return k.loop(zero, n, twice, [out], lambda k, start, out: [pair(k, row, start, out)])
@@ -125,7 +147,7 @@ def _merged(
             )
             true = k.emit("arith.constant", (), signless(1), {"value": ir.BoolAttr.get(True)})
             right_ended = k.arith("xori", k.below(j, end), true)
-            no_less = k.arith("xori", comes_first(k, row, y, x), true)
+            no_less = k.arith("xori", rows.comes_first(k, row, y, x), true)
             mine = k.arith("andi", k.below(i, middle), k.arith("ori", right_ended, no_less))
             out = k.put(k.either(mine, left, right), out, row, at)
             i_next, j_next = k.arith("addi", i, one), k.arith("addi", j, one)
@@ -133,10 +155,12 @@ def _merged(
 
         return k.loop(start, end, one, [out, start, middle], take)[0]
 
-    return k.loop(zero, rows, one, [k.empty(places.type, size)], row_of)[0]
+    return k.loop(zero, count, one, [k.empty(places.type, rows.size)], row_of)[0]
 
 
-def _found(k: Kernel, keys: Sequence[Any], places: Any, size: Sequence[Any]) -> Sequence[Any]:
+def _found(
+    k: Kernel, keys: Sequence[Any], places: Any, types: Sequence[Any], size: Sequence[Any]
+) -> Sequence[Any]:
     """What stands at the places, of each key."""
     rows, n = map(k.index, size)
     zero, one = k.index(0), k.index(1)
@@ -148,4 +172,4 @@ def _found(k: Kernel, keys: Sequence[Any], places: Any, size: Sequence[Any]) -> 
     def row_of(k: Kernel, row: Any, *outs: Any) -> Sequence[Any]:
         return k.loop(zero, n, one, outs, lambda k, i, *outs: at(k, row, i, *outs))
 
-    return k.loop(zero, rows, one, [k.empty(x.type, size) for x in keys], row_of)
+    return k.loop(zero, rows, one, [k.empty(t, size) for t in types], row_of)

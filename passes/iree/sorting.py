@@ -10,11 +10,9 @@ from tiduc.dialect.types import element, is_open, shape
 from tiduc.passes.iree.copies import own
 from tiduc.passes.iree.emitter import Emitter, legalize
 from tiduc.passes.iree.exchanges import network_sort
+from tiduc.passes.iree.insertion_sort import insertion_sort, pays
 from tiduc.passes.iree.merge_sort import merge_sort, places_along
 from tiduc.passes.iree.refused import refused
-
-EXCHANGES = 12_000
-"""So many exchanges take IREE as long as merging takes in all."""
 
 ALONE = 128
 """Elements that one thread of a GPU may sort by itself, the square of which is no great number of steps."""
@@ -22,7 +20,7 @@ ALONE = 128
 
 @legalize("stablehlo.sort")
 def sort(b: Emitter, op: Any) -> Sequence[Any] | None:
-    """IREE's sort is not stable, takes O(n^2), and has a row on the stack: on CPUs by merging, if n is not small.
+    """IREE's sort is not stable, takes O(n^2), and has a row on the stack: on CPUs by merging, or by insertion if that is less.
 
     On GPUs by a network of exchanges. Else what compares as equal both ways goes by its place, a further operand.
     What others keep, though IREE sorts it where it lies, is copied.
@@ -32,11 +30,51 @@ def sort(b: Emitter, op: Any) -> Sequence[Any] | None:
     dimension = given % len(x.type.shape)
     if is_open(x.type):
         return _of_open_rows(b, op, dimension)
-    if b.cpu and math.prod(shape(x)) * shape(x)[dimension] >= EXCHANGES and shape(x)[dimension] >= 32:
-        return merge_sort(b, op, dimension)
-    if not b.cpu and shape(x)[dimension] > ALONE:
+    if b.cpu:
+        return _on_cpus(b, op, dimension)
+    if shape(x)[dimension] > ALONE:
         return network_sort(b, op, dimension)
     return _by_place(b, op, dimension)
+
+
+def _on_cpus(b: Emitter, op: Any, dimension: int) -> Sequence[Any] | None:
+    """What stands for the results of a sort of static sizes."""
+    sizes = shape(op.operands[0])
+    n = sizes[dimension]
+    if n < 2 or not math.prod(sizes):
+        return list(op.operands)
+    rows, count = math.prod(sizes) // n, _read_first(op, dimension)
+    if not pays(rows, n, count):
+        return merge_sort(b, op, dimension)
+    found = insertion_sort(b, op, dimension, count)
+    if count == n:
+        return found
+    # What slices read; the results themselves nothing does.
+    for y, first in zip(op.results, found, strict=True):
+        for use in list(y.uses):
+            part = use.owner.results[0]
+            k = part.type.shape[dimension]
+            limits = [k if i == dimension else size for i, size in enumerate(sizes)]
+            part.replace_all_uses_with(b.slice(first, [0] * len(sizes), limits, [1] * len(sizes)))
+    return [b.constant(0, y.type) for y in op.results]
+
+
+def _read_first(op: Any, dimension: int) -> int:
+    """How many along the dimension, from the first on, are all that is read of the results."""
+    sizes: list[int] = shape(op.operands[0])
+    count = 2  # an array of one place is none to the compiler
+    for y in op.results:
+        for use in y.uses:
+            part = use.owner
+            if part.name != "stablehlo.slice" or any(part.attributes["start_indices"]):
+                return sizes[dimension]
+            if set(part.attributes["strides"]) != {1}:
+                return sizes[dimension]
+            limits = list(part.attributes["limit_indices"])
+            count = max(count, limits[dimension])
+            if any(limits[i] != size for i, size in enumerate(sizes) if i != dimension):
+                return sizes[dimension]
+    return count
 
 
 def _of_open_rows(b: Emitter, op: Any, dimension: int) -> Sequence[Any] | None:

@@ -1,4 +1,4 @@
-"""Sorts on CPUs: merged, stable, by any comparator."""
+"""Sorts on CPUs: merged or, if short, by insertion; stable, by any comparator."""
 
 from collections.abc import Callable
 from typing import Any
@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
+import tiduc
 from tiduc.dialect.context import parse, stage
 from tiduc.passes.iree import legalize_for_iree
 from tiduc.runtime.compile import compile_module
@@ -59,7 +60,7 @@ SECOND = RNG.integers(-3, 3, (3, 101, 2)).astype(np.float32)
 NUMBERS = np.arange(101, dtype=np.uint8)[None, :, None] + np.zeros((3, 1, 2), np.uint8)
 COMPLEX = (RNG.integers(0, 9, 1000) + 1j * np.arange(1000)).astype(np.complex64)
 TIED = RNG.integers(0, 20, 1025).astype(np.float64)
-FIELDS = [(n, RNG.integers(0, 7, n).astype(np.int16)) for n in (112, 127, 128, 129)]
+FIELDS = [(n, RNG.integers(0, 7, n).astype(np.int16)) for n in (2, 40, 127, 128, 300)]
 
 
 def total_order(x: Array) -> Array:
@@ -104,6 +105,17 @@ SORTS: dict[str, tuple[str, list[Array], Callable[[], Array]]] = {
         [RNG.integers(0, 2, (150, 3)).astype(bool), np.arange(450, dtype=np.int32).reshape(150, 3)],
         lambda: np.argsort(SORTS["first"][1][0], axis=0, kind="stable"),
     ),
+    "short": (
+        sorting((3, 9, 2), ["i32", "f32", "ui8"], 1, BY_TWO),
+        [x[:, :9] for x in (KEYS, SECOND, NUMBERS)],
+        lambda: np.lexsort((-SECOND[:, :9], KEYS[:, :9]), axis=1),
+    ),
+    "short_complex": (
+        sorting((20,), ["complex<f32>"], 0, BY_REAL),
+        [COMPLEX[:20]],
+        lambda: np.argsort(COMPLEX[:20].real, kind="stable"),
+    ),
+    "one": (sorting((1,), ["i16"], 0, less("i16")), [np.ones(1, np.int16)], lambda: np.zeros(1, np.int64)),
     **{
         f"of{n}": (
             sorting((n,), ["i16"], 0, less("i16")),
@@ -126,9 +138,33 @@ def sorts() -> Callable[[str], Executable]:
 
 
 @pytest.mark.parametrize("name", SORTS)
-def test_sorts_are_stable_merges(sorts: Callable[[str], Executable], name: str) -> None:
+def test_sorts_are_stable(sorts: Callable[[str], Executable], name: str) -> None:
     _, arguments, places = SORTS[name]
-    axis = {"two": 1, "unsigned": 1}.get(name, 0)
+    axis = {"two": 1, "short": 1, "unsigned": 1}.get(name, 0)
     for y, x in zip(sorts(name)(*arguments), arguments, strict=True):
         expected = np.take_along_axis(x, places(), axis)
         assert y.tobytes() == expected.tobytes()
+
+
+@pytest.mark.parametrize(("rows", "n", "counts"), [(4, 50, (3, 7)), (1, 200, (1, 1)), (300, 5, (5, 1))])
+def test_only_what_is_read_is_sorted(rows: int, n: int, counts: tuple[int, int]) -> None:
+    """Slices of the first few: no sort of all of them is left, nor rounds of merging."""
+    x = RNG.integers(0, 9, (rows, n)).astype(np.float32)
+    places = np.argsort(-x, axis=1, kind="stable").astype(np.int32)
+    t, i = f"tensor<{rows}x{n}xf32>", f"tensor<{rows}x{n}xi32>"
+    types = [f"tensor<{rows}x{count}x{e}>" for count, e in zip(counts, ("f32", "i32"), strict=True)]
+    program = tiduc.load(f"""func.func @main(%x: {t}) -> ({", ".join(types)}) {{
+      %i = stablehlo.iota dim = 1 : {i}
+      %r:2 = "stablehlo.sort"(%x, %i) ({{
+        ^bb0(%a: tensor<f32>, %b: tensor<f32>, %c: tensor<i32>, %d: tensor<i32>):
+          {less("f32", "GT")}
+      }}) {{dimension = 1 : i64, is_stable = true}} : ({t}, {i}) -> ({t}, {i})
+      %0 = stablehlo.slice %r#0 [0:{rows}, 0:{counts[0]}] : ({t}) -> {types[0]}
+      %1 = stablehlo.slice %r#1 [0:{rows}, 0:{counts[1]}] : ({i}) -> {types[1]}
+      return %0, %1 : {", ".join(types)}
+    }}""")
+    source = program.source().stablehlo
+    assert isinstance(source, str) and "stablehlo.while" not in source and "stablehlo.sort" not in source
+    values, found = program.compile()(x)
+    np.testing.assert_array_equal(found, places[:, : counts[1]])
+    np.testing.assert_array_equal(values, np.take_along_axis(x, places, 1)[:, : counts[0]])
