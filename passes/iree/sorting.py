@@ -20,7 +20,7 @@ ALONE = 128
 
 @legalize("stablehlo.sort")
 def sort(b: Emitter, op: Any) -> Sequence[Any] | None:
-    """IREE's sort is not stable, takes O(n^2), and has a row on the stack: on CPUs by merging, or by insertion if that is less.
+    """IREE's sort is not stable, takes O(n^2), and has a row on the stack: on CPUs by merging or insertion.
 
     On GPUs by a network of exchanges. Else what compares as equal both ways goes by its place, a further operand.
     What others keep, though IREE sorts it where it lies, is copied.
