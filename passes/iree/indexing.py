@@ -204,17 +204,17 @@ def _with_spare_row(b: Emitter, x: Any) -> Any:
     return b.concatenate([x, spare], 0)
 
 
-_STEPS = 2**15
+STEPS = 2**15
 """Updates that one thread of a GPU gets: Mesa's software device ends its loops after 65,535."""
 
 
 def _in_parts(b: Emitter, op: Any, table: Any, where: Any, new: Any) -> Any:
     """The scatter of rows, on GPUs of so many at a time, one after the other."""
     count, width = shape(new)
-    if b.cpu or count <= _STEPS:
+    if b.cpu or count <= STEPS:
         return scattered(b, op, table, where, new)
-    for start in range(0, count, _STEPS):
-        end = min(start + _STEPS, count)
+    for start in range(0, count, STEPS):
+        end = min(start + STEPS, count)
         indices, rows = (
             b.slice(x, [start, 0], [end, size], [1, 1]) for x, size in ((where, 1), (new, width))
         )

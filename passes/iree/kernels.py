@@ -22,6 +22,13 @@ class Kernel(Emitter):
         """A constant of type index; what is of that type already, as it is."""
         return self._number(n, ir.IndexType.get()) if isinstance(n, int) else n
 
+    def zero(self, type_: Any) -> Any:
+        """0, of a type of numbers."""
+        if isinstance(type_, ir.ComplexType):
+            parts = ir.ArrayAttr.get([ir.FloatAttr.get(type_.element_type, 0.0)] * 2)
+            return self.emit("complex.constant", (), type_, {"value": parts})
+        return self._number(0, type_)
+
     def arith(self, name: str, *xs: Any) -> Any:
         """An op of numbers of one type: `addi`, `minui`, ..."""
         return self.emit(f"arith.{name}", xs, xs[0].type)

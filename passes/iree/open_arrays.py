@@ -123,7 +123,7 @@ def of_sizes(b: Emitter, x: Any, sizes: Sequence[Any]) -> Any:
     if not is_open(x.type):
         return x
     context().allow_unregistered_dialects = True  # MLIR here has no definition of the dialect `flow`
-    return b.emit("flow.tensor.tie_shape", (x, *_split(sizes)[1]), x.type)
+    return _signless(b, x, lambda x: b.emit("flow.tensor.tie_shape", (x, *_split(sizes)[1]), x.type))
 
 
 def scalar_of(b: Emitter, n: Any) -> Any:
@@ -142,18 +142,19 @@ def transposed(b: Emitter, x: Any, order: Sequence[int]) -> Any:
     return b.emit("stablehlo.transpose", (x,), type_, {"permutation": ir.DenseI64ArrayAttr.get(list(order))})
 
 
-def part(b: Emitter, x: Any, start: Sequence[int], sizes: Sequence[Any], strides: Sequence[int]) -> Any:
+def part(b: Emitter, x: Any, start: Sequence[Any], sizes: Sequence[Any], strides: Sequence[int]) -> Any:
     """So many elements of x along each dimension, from a start, by a stride."""
 
     def taken(x: Any) -> Any:
-        settled, open_ = _split(sizes)
+        (starts, open_starts), (counts, open_counts) = _split(start), _split(sizes)
         attributes = {
-            "static_offsets": _i64s(start),
-            "static_sizes": _i64s(settled),
+            "static_offsets": _i64s(starts),
+            "static_sizes": _i64s(counts),
             "static_strides": _i64s(strides),
-            "operandSegmentSizes": ir.DenseI32ArrayAttr.get([1, 0, len(open_), 0]),
+            "operandSegmentSizes": ir.DenseI32ArrayAttr.get([1, len(open_starts), len(open_counts), 0]),
         }
-        return b.emit("tensor.extract_slice", (x, *open_), type_of(sizes, element(x)), attributes)
+        type_ = type_of(sizes, element(x))
+        return b.emit("tensor.extract_slice", (x, *open_starts, *open_counts), type_, attributes)
 
     return _signless(b, x, taken)
 
@@ -208,7 +209,7 @@ def computed(
 
     def run(region: Any) -> None:
         block = region.blocks.append(own, arg_locs=[b.location])
-        inner = Kernel(ir.InsertionPoint(block), b.location)
+        inner = Kernel(ir.InsertionPoint(block), b.location, b.cpu)
         i64 = signless(64)
         places = [
             inner.emit("linalg.index", (), ir.IndexType.get(), {"dim": ir.IntegerAttr.get(i64, d)})

@@ -45,7 +45,7 @@ def dynamic_update_slice(b: Emitter, op: Any) -> Sequence[Any] | None:
 
     def fill(k: Kernel, places: Sequence[Any], x: Any, update: Any) -> Any:
         within = [minus(k, place, start) for place, start in zip(places, at, strict=True)]
-        return _either(k, inside(k, within, own), update, within, k.element(x, *places))
+        return _either(k, update, within, own, k.element(x, *places))
 
     return [computed(b, sizes, element(x), [x, update], fill)]
 
@@ -78,18 +78,29 @@ def _padded(b: Emitter, op: Any, low: Sequence[Any], high: Sequence[Any], interi
         moved = [minus(k, place, n) for place, n in zip(places, low, strict=True)]
         steps = [plus(k, i, 1) for i in interior]
         within = [over(k, place, step) for place, step in zip(moved, steps, strict=True)]
-        met = inside(k, within, own)
+        met = None
         for place, at, step in zip(moved, within, steps, strict=True):
             if step != 1:
-                met = k.arith("andi", met, k.equal(place, times(k, at, step)))
-        return _either(k, met, x, within, k.element(value))
+                even = k.equal(place, times(k, at, step))
+                met = even if met is None else k.arith("andi", met, even)
+        return _either(k, x, within, own, k.element(value), met)
 
     return computed(b, sizes, element(x), [x, value], fill)
 
 
-def _either(k: Kernel, met: Any, x: Any, place: Sequence[Any], other: Any) -> Any:
-    """The element of x at a place that is one of its own, or another number."""
-    return k.choice(met, other.type, lambda k: [k.element(x, *place)], lambda k: [other])
+def _either(
+    k: Kernel, x: Any, place: Sequence[Any], sizes: Sequence[Any], other: Any, met: Any = None
+) -> Any:
+    """The element of x, which is of these sizes, at a place that is one of its own, and `met`; else another number.
+
+    Code for GPUs takes a branch for several places at once, by one of them: it reads an element in any case.
+    """
+    inside_ = inside(k, place, sizes)
+    met = inside_ if met is None else k.arith("andi", inside_, met)
+    if k.cpu:
+        return k.choice(met, other.type, lambda k: [k.element(x, *place)], lambda k: [other])
+    near = [larger(k, smaller(k, i, minus(k, n, 1)), 0) for i, n in zip(place, sizes, strict=True)]
+    return k.either(met, k.element(x, *map(k.index, near)), other)
 
 
 @legalize("stablehlo.gather", open_sizes=True)
@@ -143,6 +154,27 @@ def _gathered(b: Emitter, op: Any, taken: Sequence[Any]) -> Any:
         return k.element(x, *at)
 
     return computed(b, sizes, element(x), [x, wide(b, indices)], fill)
+
+
+@legalize("stablehlo.concatenate", open_sizes=True)
+def concatenate(b: Emitter, op: Any) -> Sequence[Any] | None:
+    """In code for GPUs the first array may be there again for the second one: each element is read from its place."""
+    if b.cpu:
+        return None
+    d = ir.IntegerAttr(op.attributes["dimension"]).value
+    own, first = [sizes_of(b, x) for x in op.operands], [0]
+    for sizes in own:
+        first.append(plus(b, first[-1], sizes[d]))
+    whole = known(op.results[0].type, [first[-1] if j == d else n for j, n in enumerate(own[0])])
+
+    def fill(k: Kernel, places: Sequence[Any], *xs: Any) -> Any:
+        found = k.zero(xs[0].type.element_type)
+        for x, sizes, start in zip(xs, own, first[:-1], strict=True):
+            at = [minus(k, n, start) if j == d else n for j, n in enumerate(places)]
+            found = _either(k, x, at, sizes, found)
+        return found
+
+    return [computed(b, whole, element(op.results[0]), list(op.operands), fill)]
 
 
 @legalize("stablehlo.get_dimension_size", open_sizes=True)

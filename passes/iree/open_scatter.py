@@ -8,17 +8,21 @@ from torch_mlir._mlir_libs import _stablehlo as hlo
 
 from tiduc.dialect.types import element
 from tiduc.passes.iree.emitter import Emitter, legalize, signless
-from tiduc.passes.iree.indexing import scattered
+from tiduc.passes.iree.indexing import STEPS, scattered
 from tiduc.passes.iree.kernels import Kernel
 from tiduc.passes.iree.open_arrays import (
     computed,
     in_shape,
     inside,
+    minus,
+    number,
     part,
     plus,
     product,
     repeated,
+    scalar_of,
     sizes_of,
+    smaller,
     times,
     transposed,
     type_of,
@@ -45,18 +49,34 @@ def scatter(b: Emitter, op: Any) -> Sequence[Any] | None:
         split -= 1
     row = [windowed[i] for i in range(split, len(sizes))]
     leading = [j for j in range(len(of_updates)) if j not in row]
-    count, width = product(b, sizes[:split]), product(b, sizes[split:])
+    rows, width = product(b, sizes[:split]), product(b, sizes[split:])
     where = _rows(b, d, indices, sizes[:split], windowed, [(j, of_updates[j]) for j in leading])
-    number = product(b, [of_updates[j] for j in leading])
-    news = in_shape(b, transposed(b, updates, [*leading, *row]), [number, width])
-    table = in_shape(b, x, [count, width])
+    count = product(b, [of_updates[j] for j in leading])
+    news = in_shape(b, transposed(b, updates, [*leading, *row]), [count, width])
+    table = in_shape(b, x, [rows, width])
     spare = repeated(b, b.constant(0, ir.RankedTensorType.get([], element(x))), [1, width])
     attributes = {"dimension": ir.IntegerAttr.get(signless(64), 0)}
     table = b.emit(
-        "stablehlo.concatenate", (table, spare), type_of([plus(b, count, 1), width], element(x)), attributes
+        "stablehlo.concatenate", (table, spare), type_of([plus(b, rows, 1), width], element(x)), attributes
     )
-    table = scattered(b, op, table, in_shape(b, where, [number, 1]), news)
-    return [in_shape(b, part(b, table, [0, 0], [count, width], [1, 1]), sizes)]
+    table = _in_parts(b, op, table, in_shape(b, where, [count, 1]), news, count, width)
+    return [in_shape(b, part(b, table, [0, 0], [rows, width], [1, 1]), sizes)]
+
+
+def _in_parts(b: Emitter, op: Any, table: Any, where: Any, news: Any, count: Any, width: int) -> Any:
+    """The scatter of so many rows, on GPUs of a part of them at a time."""
+    if b.cpu or isinstance(count, int) and count <= STEPS:
+        return scattered(b, op, table, where, news)
+    end, step = scalar_of(b, count), scalar_of(b, STEPS)
+
+    def body(b: Emitter, start: Any, table: Any) -> Sequence[Any]:
+        first = number(b, start)
+        size = smaller(b, STEPS, minus(b, count, first))
+        indices, rows = (part(b, x, [first, 0], [size, n], [1, 1]) for x, n in ((where, 1), (news, width)))
+        return [b.add(start, step), scattered(b, op, table, indices, rows)]
+
+    zero = scalar_of(b, 0)
+    return b.while_([zero, table], lambda b, start, _: b.compare(start, end, "LT"), body)[1]
 
 
 def _is_whole(d: Any, windowed: dict[int, int], sizes: Sequence[Any], updates: Sequence[Any], i: int) -> bool:

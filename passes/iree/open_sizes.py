@@ -6,6 +6,7 @@ from typing import Any
 from torch_mlir import ir
 
 from tiduc.passes.iree.emitter import Emitter, legalize
+from tiduc.passes.iree.open_arrays import of_sizes, sizes_of
 from tiduc.passes.iree.refused import refused
 
 _REPEATED, _KEPT = "known_expanding_dimensions", "known_nonexpanding_dimensions"
@@ -30,6 +31,9 @@ def dynamic_broadcast_in_dim(b: Emitter, op: Any) -> Sequence[Any] | None:
     open_ = [i for i in range(len(x.type.shape)) if i not in known[_REPEATED] | known[_KEPT]]
     if len(open_) > _UNDECIDED:
         raise refused(op, f"which of {len(open_)} open dimensions it repeats is not known")
+    if not b.cpu and any(x.type.shape[i] != 1 for i in (*open_, *known[_REPEATED])):
+        # What makes x would be taken into code for GPUs that repeats it, which keeps it whole, of any size.
+        op.operands[0] = of_sizes(b, b.barrier(x)[0], sizes_of(b, x))
     return [_decided(b, op, known, open_)]
 
 

@@ -11,6 +11,7 @@ from typing import Any
 from torch_mlir import ir
 
 from tiduc.passes.iree.emitter import Emitter, legalize
+from tiduc.passes.iree.open_arrays import has_open_sizes, of_sizes, sizes_of
 from tiduc.passes.iree.stages import in_stages
 
 _FAR = 32  # ops that are looked at; StableHLO's folder leaves few between a constant and its use
@@ -20,10 +21,20 @@ _FAR = 32  # ops that are looked at; StableHLO's folder leaves few between a con
 def reduce(b: Emitter, op: Any) -> Sequence[Any] | None:
     """Of constants, such as a count of ones, only some elements are summed: behind a barrier.
 
-    GPUs get large ones in stages where one thread would have them.
+    GPUs get large ones in stages where one thread would have them, and those of open sizes apart from what reads them:
+    a result that is repeated in turn does not compile for SPIR-V.
     """
     hide_constants(b, op)
-    return None if b.cpu else in_stages(b, op)
+    if b.cpu:
+        return None
+    return _apart(b, op) if has_open_sizes(op) else in_stages(b, op)
+
+
+def _apart(b: Emitter, op: Any) -> Sequence[Any]:
+    """The op's results, behind a barrier."""
+    results = b.again(op, {})
+    sizes = [sizes_of(b, y) for y in results]
+    return [of_sizes(b, y, n) for y, n in zip(b.barrier(*results), sizes, strict=True)]
 
 
 def hide_constants(b: Emitter, op: Any) -> None:

@@ -4,17 +4,18 @@ In a program below `?N` is a size: open where IREE gets it, and a number where t
 """
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Any, NamedTuple
 
+import iree.runtime as rt
 import numpy as np
 import pytest
 from numpy.typing import NDArray
 
 from tiduc.dialect.context import parse, stage
 from tiduc.dialect.errors import Unsupported
-from tiduc.passes.iree import legalize_for_iree
+from tiduc.passes.iree import legalize_for_iree, open_scatter
 from tiduc.passes.iree.emitter import ON_OPEN_SIZES
 from tiduc.runtime.compile import compile_module
 from tiduc.runtime.reference import evaluate
@@ -182,6 +183,40 @@ def multiplied(x: str, y: str, z: str, dimensions: str, arguments: tuple[Array, 
     return Case(f"(%x: {x}, %y: {y}) -> {z}", body, arguments, sizes)
 
 
+def normalized() -> Case:
+    """What each column sums to, repeated over the rows."""
+    body = """%0 = stablehlo.constant dense<0.0> : tensor<f32>
+      %1 = stablehlo.reduce(%x init: %0) applies stablehlo.add across dimensions = [0]
+        : (tensor<?Nx4xf32>, tensor<f32>) -> tensor<4xf32>
+      %2 = stablehlo.get_dimension_size %x, dim = 0 : (tensor<?Nx4xf32>) -> tensor<i32>
+      %3 = stablehlo.reshape %2 : (tensor<i32>) -> tensor<1xi32>
+      %4 = stablehlo.constant dense<4> : tensor<1xi32>
+      %5 = stablehlo.concatenate %3, %4, dim = 0 : (tensor<1xi32>, tensor<1xi32>) -> tensor<2xi32>
+      %6 = stablehlo.dynamic_broadcast_in_dim %1, %5, dims = [1] : (tensor<4xf32>, tensor<2xi32>) -> tensor<?Nx4xf32>
+      %7 = stablehlo.subtract %x, %6 : tensor<?Nx4xf32>
+      return %7 : tensor<?Nx4xf32>"""
+    return Case("(%x: tensor<?Nx4xf32>) -> tensor<?Nx4xf32>", body, (numbers(5, 4),), {"N": 5})
+
+
+def widened() -> Case:
+    """A column, which is perhaps one number, over the columns of more."""
+    body = """%0 = stablehlo.convert %x : (tensor<?Nx1xi32>) -> tensor<?Nx1xi64>
+      %1 = stablehlo.dynamic_broadcast_in_dim %0, %n, dims = [0, 1]
+        : (tensor<?Nx1xi64>, tensor<2xi32>) -> tensor<?Mx?Kxi64>
+      return %1 : tensor<?Mx?Kxi64>"""
+    signature = "(%x: tensor<?Nx1xi32>, %n: tensor<2xi32>) -> tensor<?Mx?Kxi64>"
+    sizes = np.array([4, 3], np.int32)
+    return Case(signature, body, (numbers(1, 1, dtype=np.int32), sizes), {"N": 1, "M": 4, "K": 3})
+
+
+def concatenated() -> Case:
+    body = """%0 = stablehlo.concatenate %x, %y, %y, dim = 1
+        : (tensor<?Nx1xf32>, tensor<?Nx?Mxf32>, tensor<?Nx?Mxf32>) -> tensor<?Nx?Kxf32>
+      return %0 : tensor<?Nx?Kxf32>"""
+    signature = "(%x: tensor<?Nx1xf32>, %y: tensor<?Nx?Mxf32>) -> tensor<?Nx?Kxf32>"
+    return Case(signature, body, (numbers(4, 1), numbers(4, 1)), {"N": 4, "M": 1, "K": 3})
+
+
 def bytes_along() -> Case:
     """The size of an array of integers without sign, and that array turned around."""
     body = """%0 = stablehlo.get_dimension_size %x, dim = 0 : (tensor<?Nx2xui8>) -> tensor<i32>
@@ -276,27 +311,66 @@ CASES = {
     ),
     "sort": sorted_columns("?Nx3"),
     "sort_of_rows": sorted_columns("30x?M"),
+    "normalized": normalized(),
+    "widened": widened(),
+    "concatenate": concatenated(),
     "unsigned": bytes_along(),
 }
 
 
+ON_GPUS = (
+    "update",
+    "pad_between",
+    "gather_far",
+    "scatter_rows",
+    "scatter_windows",
+    "windows_of_open",
+    "sort_of_rows",
+)
+ON_GPUS += ("convolution_padded", "dot", "normalized", "widened", "concatenate", "unsigned")
+
+
+def compiled(names: Iterable[str], target: str) -> Callable[[str], Executable]:
+    """Cases in one module, which compiles faster than one each."""
+    module = parse("\n".join(CASES[name].text(name) for name in names))
+    legalize_for_iree(module, cpu=target == "cpu", spirv=target != "cpu")
+    vmfb = compile_module(stage(str)(module), target)
+    return lambda name: Executable(vmfb, target, entry=name)
+
+
 @pytest.fixture(scope="module")
-def compiled() -> Callable[[str], Executable]:
-    """All cases in one module, which compiles faster than one each."""
-    module = parse("\n".join(case.text(name) for name, case in CASES.items()))
-    legalize_for_iree(module)
-    vmfb = compile_module(stage(str)(module))
-    return lambda name: Executable(vmfb, entry=name)
+def on_cpu() -> Callable[[str], Executable]:
+    return compiled(CASES, "cpu")
 
 
-@pytest.mark.parametrize("name", CASES)
-def test_values(compiled: Callable[[str], Executable], name: str) -> None:
-    case = CASES[name]
-    (y,) = compiled(name)(*case.arguments)
+@pytest.fixture(scope="module")
+def on_gpu() -> Callable[[str], Executable]:
+    """On Vulkan's software device; skips where there is none."""
+    try:
+        rt.get_device("vulkan")
+    except (ValueError, RuntimeError):
+        pytest.skip("no such device")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(open_scatter, "STEPS", 4)  # of 6 updates, as where there are many
+        return compiled(ON_GPUS, "vulkan:llvmpipe")
+
+
+def check(run: Executable, case: Case) -> None:
+    (y,) = run(*case.arguments)
     expected = case.expected
     if expected is None:
         (expected,) = evaluate(case.text(known=True), case.arguments)
     np.testing.assert_array_equal(y, expected)
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_values(on_cpu: Callable[[str], Executable], name: str) -> None:
+    check(on_cpu(name), CASES[name])
+
+
+@pytest.mark.parametrize("name", ON_GPUS)
+def test_values_on_gpus(on_gpu: Callable[[str], Executable], name: str) -> None:
+    check(on_gpu(name), CASES[name])
 
 
 def test_every_pattern_has_a_case() -> None:
