@@ -4,6 +4,7 @@ from tiduc.passes import mlir_passes
 from tiduc.passes.iree import legalize_for_iree
 from tiduc.passes.iree.barriers import barriers_at_reductions
 from tiduc.passes.iree.convolution import convolutions_to_products
+from tiduc.passes.iree.lanes import reductions_in_lanes
 from tiduc.passes.iree.loops import loops_to_kernels
 from tiduc.passes.textual import Option, Pass
 
@@ -133,6 +134,11 @@ PASSES: dict[str, Pass] = {
             "tidu-barriers-at-reductions",
             "Has what is dear to compute, and reduced, computed once, behind a barrier.",
             barriers_at_reductions,
+        ),
+        Pass(
+            "tidu-reductions-in-lanes",
+            "Splits long sums and extrema along the last dimensions, for CPUs, so that they are loops over vectors.",
+            reductions_in_lanes,
         ),
         Pass(
             "tidu-loops-to-kernels",

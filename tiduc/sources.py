@@ -11,6 +11,7 @@ from tiduc.emit import bytecode
 from tiduc.passes.iree import legalize_for_iree
 from tiduc.passes.iree.barriers import barriers_at_reductions
 from tiduc.passes.iree.convolution import convolutions_to_products
+from tiduc.passes.iree.lanes import reductions_in_lanes
 from tiduc.passes.iree.lapack import CALLBACK, LOOPS, calls_back
 from tiduc.passes.iree.loops import loops_to_kernels
 from tiduc.passes.iree.work import work
@@ -41,6 +42,7 @@ def source_of(program: "Program", target: str, lapack: str = LOOPS) -> Source:
     if cpu:
         convolutions_to_products(module)
         barriers_at_reductions(module)
+        reductions_in_lanes(module)
     legalize_for_iree(module, cpu, chosen.spirv, lapack)
     name = f"@{program.name}"
     if not cpu:

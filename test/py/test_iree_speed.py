@@ -109,6 +109,66 @@ def test_convolutions_that_iree_is_good_at_stay(convolved: Convolved) -> None:
     assert isinstance(source.stablehlo, str) and "stablehlo.convolution" in source.stablehlo
 
 
+# ---- sums ---------------------------------------------------------------------------------------------------
+
+
+def reduction(op: str, shape: str, dimensions: str, result: str, element: str = "f32") -> str:
+    x, y = f"tensor<{shape}x{element}>", f"tensor<{result}{element}>"
+    return f"""func.func @main(%x: {x}, %init: tensor<{element}>) -> {y} {{
+      %0 = stablehlo.reduce(%x init: %init) applies stablehlo.{op} across dimensions = [{dimensions}]
+        : ({x}, tensor<{element}>) -> {y}
+      return %0 : {y}
+    }}"""
+
+
+def lanes_of(text: str) -> bool:
+    source = tiduc.load(text).source().stablehlo
+    assert isinstance(source, str)
+    return source.count("stablehlo.reduce(") == 2
+
+
+@pytest.mark.parametrize(
+    ("op", "shape", "dimensions", "result", "element"),
+    [
+        ("add", "16x400", "1", "16x", "f32"),
+        ("add", "8x3x32x24", "2, 3", "8x3x", "f64"),
+        ("add", "70x64", "0, 1", "", "f32"),
+        ("multiply", "32x128", "1", "32x", "f64"),
+        ("maximum", "10x512", "1", "10x", "f32"),
+        ("minimum", "10x512", "1", "10x", "f32"),
+    ],
+)
+def test_reductions_in_lanes(op: str, shape: str, dimensions: str, result: str, element: str) -> None:
+    """The initial value counts once; a NaN is in the result of its row alone."""
+    text = reduction(op, shape, dimensions, result, element)
+    dtype = np.dtype(element.replace("f", "float"))
+    x = RNG.uniform(0.9, 1.1, [int(n) for n in shape.split("x")]).astype(dtype)
+    x.flat[5] = np.nan
+    init = np.full((), 3 if op in ("add", "multiply") else 1.05, dtype)
+    assert lanes_of(text)
+    (y,) = tiduc.load(text).compile()(x, init)
+    combine = getattr(np, op)
+    axes = tuple(int(d) for d in dimensions.split(","))
+    expected = combine(combine.reduce(x.astype(np.float64), axes), init)
+    assert np.isnan(y).sum() == 1
+    np.testing.assert_allclose(y, expected, rtol=1e-5 if element == "f32" else 1e-13)
+
+
+@pytest.mark.parametrize(
+    ("op", "shape", "dimensions", "result", "element"),
+    [
+        ("add", "400x16", "0", "16x", "f32"),  # a loop over vectors already
+        ("maximum", "4096", "0", "", "f32"),  # so is this
+        ("add", "16x401", "1", "16x", "f32"),
+        ("add", "400x64", "1", "400x", "f32"),
+        ("add", "2x400", "1", "2x", "f32"),
+        ("add", "16x400", "1", "16x", "i32"),
+    ],
+)
+def test_reductions_that_stay(op: str, shape: str, dimensions: str, result: str, element: str) -> None:
+    assert not lanes_of(reduction(op, shape, dimensions, result, element))
+
+
 # ---- counters -----------------------------------------------------------------------------------------------
 
 

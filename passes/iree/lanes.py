@@ -1,0 +1,81 @@
+"""reductions_in_lanes: sums along the last dimensions, on CPUs, as some sums next to each other, which then are added.
+
+    %0 = reduce add %x, dimensions = [1] : tensor<9x400xf32>
+    ->  %1 = reduce add (reshape %x to 9x25x16), dimensions = [1];  %0 = reduce add %1, dimensions = [1]
+
+IREE adds one element after the other, since the order matters to floats; a reduction of StableHLO may take any order
+(specification, reduce). In lanes it is a loop over vectors, and the rounding errors of a sum are smaller.
+"""
+
+import math
+from typing import Any
+
+from torch_mlir import ir
+
+from tiduc.dialect.bodies import reducer
+from tiduc.dialect.context import stage
+from tiduc.dialect.types import element, shape, with_shape
+from tiduc.passes.iree.emitter import Emitter, within
+
+_LANES = 64, 32, 16, 8
+_STEPS = 16  # of each lane at least: with fewer the second step costs what the first one saves
+_LARGE = 2**12  # elements in all, below which a call takes as long anyway
+_NEUTRAL = {
+    "stablehlo.add": -0.0,
+    "stablehlo.maximum": -math.inf,
+    "stablehlo.minimum": math.inf,
+    "stablehlo.multiply": 1.0,
+}
+
+
+_EXTREMA = "stablehlo.maximum", "stablehlo.minimum"
+
+
+@stage
+def reductions_in_lanes(module: Any) -> int:
+    """Rewrites reductions in place; how many."""
+    made = 0
+    for op in within(module.operation):
+        if op.name == "stablehlo.reduce" and _pays(op):
+            b = Emitter(ir.InsertionPoint(op), op.location)
+            op.results[0].replace_all_uses_with(_in_lanes(b, op))
+            op.erase()
+            made += 1
+    return made
+
+
+def _pays(op: Any) -> bool:
+    x = op.operands[0]
+    if len(op.results) != 1 or not x.type.has_static_shape:
+        return False
+    if not isinstance(element(x), ir.F32Type | ir.F64Type) or reducer(op) not in _NEUTRAL:
+        return False
+    sizes, dimensions = shape(x), sorted(op.attributes["dimensions"])
+    kept = len(sizes) - len(dimensions)
+    if dimensions != list(range(kept, len(sizes))) or math.prod(sizes) < _LARGE:
+        return False
+    if not kept and reducer(op) in _EXTREMA:  # one number: IREE's code is a loop over vectors already
+        return False
+    return _lanes(math.prod(sizes[kept:])) is not None
+
+
+def _lanes(n: int) -> int | None:
+    """Into how many a reduction of n elements is split; None where it stays as it is."""
+    return next((lanes for lanes in _LANES if n % lanes == 0 and n >= lanes * _STEPS), None)
+
+
+def _in_lanes(b: Emitter, op: Any) -> Any:
+    x, init = op.operands
+    kept = shape(x)[: len(shape(x)) - len(op.attributes["dimensions"])]
+    n = math.prod(shape(x)[len(kept) :])
+    lanes = _lanes(n)
+    assert lanes is not None
+    # The initial value counts once.
+    starts = b.constant(_NEUTRAL[str(reducer(op))], init), init
+    types = with_shape(x.type, [*kept, lanes]), op.results[0].type
+    dimensions = {"dimensions": ir.DenseI64ArrayAttr.get([len(kept)])}
+    y = b.reshape(x, [*kept, n // lanes, lanes])
+    for start, type_ in zip(starts, types, strict=True):
+        body = b.region([init.type] * 2, lambda b, *xs: b.inlined(op.regions[0], xs))
+        (y,) = b.emit_all("stablehlo.reduce", (y, start), (type_,), dimensions, [body])
+    return y
