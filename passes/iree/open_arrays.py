@@ -164,9 +164,10 @@ def in_shape(b: Emitter, x: Any, sizes: Sequence[Any]) -> Any:
     if not is_open(x.type) and all(isinstance(n, int) for n in sizes):
         return b.reshape(x, sizes)
     k = _numbers(b)
-    numbers = tuple(map(k.index, sizes))
-    vector = ir.RankedTensorType.get([len(numbers)], ir.IndexType.get())
-    return in_shape_of(b, x, b.emit("tensor.from_elements", numbers, vector), type_of(sizes, element(x)))
+    i64 = signless(64)  # an array of type index may be none of a dispatch
+    numbers = tuple(k.cast(k.index(n), i64) for n in sizes)
+    vector = b.emit("tensor.from_elements", numbers, ir.RankedTensorType.get([len(numbers)], i64))
+    return in_shape_of(b, x, vector, type_of(sizes, element(x)))
 
 
 def in_shape_of(b: Emitter, x: Any, sizes: Any, type_: Any) -> Any:
