@@ -7,8 +7,9 @@ from typing import Any
 from torch_mlir import ir
 
 from tiduc.dialect.graph import captured, operations
-from tiduc.dialect.types import is_complex
+from tiduc.dialect.types import is_complex, is_open
 from tiduc.passes.iree.calls import CALLS
+from tiduc.passes.iree.copies import copied, is_carry, is_table
 from tiduc.passes.iree.emitter import Emitter, legalize
 from tiduc.passes.iree.refused import refused
 
@@ -24,17 +25,35 @@ def while_(b: Emitter, op: Any) -> Sequence[Any] | None:
     """A carry that the body does not read makes the compiler crash, or take all memory: the body seems to read it.
 
     In place: the body returns what a barrier of the new and the old carry gives. So it does for a new carry in which
-    the old ones have no part, which the compiler takes out of the loop, and then does not find.
+    the old ones have no part, which the compiler takes out of the loop, and then does not find; and for one that is
+    another carry, too, of which the compiler drops one.
     """
     body = op.regions[1].blocks[0]
     last, varying = list(operations(body))[-1], _varying(body)
+    _without_tables(b, op)
+    _without_tables(b, last)
     for i, old in enumerate(body.arguments):
         new = last.operands[i]
-        if not list(old.uses) or new not in varying:
-            made = Emitter(ir.InsertionPoint(last), op.location).barrier(new, old)
-            last.operands[i] = made[0]
+        if not list(old.uses) or new not in varying or new in list(last.operands)[:i]:
+            at_end = Emitter(ir.InsertionPoint(last), op.location, b.cpu)
+            last.operands[i] = at_end.barrier(awaited(at_end, new), old)[0]
+            b.emitted += at_end.emitted
     _separated(b, op)
     return None
+
+
+@legalize("stablehlo.optimization_barrier")
+def optimization_barrier(b: Emitter, op: Any) -> Sequence[Any] | None:
+    """Of a loop's carry the compiler does not wait for what makes it, and may even leave that out: a copy is made."""
+    for i, x in enumerate(list(op.operands)):
+        if list(op.results[i].uses):
+            op.operands[i] = awaited(b, x)
+    return None
+
+
+def awaited(b: Emitter, x: Any) -> Any:
+    """A value that may be behind a barrier: of a loop's carry a copy."""
+    return copied(b, x) if is_carry(x) and not is_open(x.type) else x
 
 
 def _varying(body: Any) -> set[Any]:
@@ -59,6 +78,31 @@ def _separated(b: Emitter, op: Any) -> None:
     for i, x in enumerate(op.operands):
         if x in here and len(list(x.uses)) > 1:
             op.operands[i] = b.barrier(x)[0]
+
+
+@legalize("stablehlo.if", "stablehlo.case")
+def if_(b: Emitter, op: Any) -> Sequence[Any] | None:
+    """In loops, arrays of constants that branches return are copies, as what a loop begins with is."""
+    at = op.operation
+    while at.name not in ("func.func", "stablehlo.while"):
+        at = at.block.owner.operation
+    if at.name == "stablehlo.while":
+        for region in op.regions:
+            _without_tables(b, list(operations(region.blocks[0]))[-1])
+    return None
+
+
+def _without_tables(b: Emitter, op: Any) -> None:
+    """A loop begins, and goes on, with no array of constants, but with a copy.
+
+    The compiler wants all that a carry may be in one kind of memory, and does not find that of constants to be that
+    of arguments and results.
+    """
+    before = Emitter(ir.InsertionPoint(op), op.location, b.cpu)
+    for i, x in enumerate(list(op.operands)):
+        if is_table(x):
+            op.operands[i] = copied(before, x)
+    b.emitted += before.emitted
 
 
 @legalize("stablehlo.custom_call")

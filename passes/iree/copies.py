@@ -15,30 +15,53 @@ from typing import Any
 import numpy as np
 from torch_mlir import ir
 
-from tiduc.dialect.graph import captured
+from tiduc.dialect.graph import captured, operations
 from tiduc.dialect.types import bits, element, is_open, shape, with_element
 from tiduc.passes.iree.emitter import Emitter, signless
 from tiduc.passes.iree.packing import splat
 
-_ALONE = ("convert", "transpose", "broadcast_in_dim", "slice", "pad", "reverse", "concatenate")
 _VIEWS = frozenset(
-    f"stablehlo.{name}" for name in ("reshape", "optimization_barrier", "bitcast_convert", *_ALONE)
+    f"stablehlo.{name}"
+    for name in (
+        "bitcast_convert broadcast_in_dim concatenate convert pad reshape reverse slice transpose".split()
+    )
 )
 """Ops whose result may be an operand, seen in another way."""
+
+_CALLS = ("func.call", "stablehlo.composite")
 
 
 def own(b: Emitter, op: Any, x: Any) -> Any:
     """What an op updates: where others keep that, a copy that is made before the op."""
-    if is_open(x.type) or not (_is_argument(x) or _is_kept(op, x)):
-        return x
+    return x if is_open(x.type) or not _is_kept(op, x) else copied(b, x)
+
+
+def copied(b: Emitter, x: Any) -> Any:
+    """A copy of an array of static sizes; zeros as they are, which IREE fills anew."""
     zero, value = b.constant(0, x), splat(x)
     if value is not None and value == splat(zero):
-        return x  # which IREE fills anew
+        return x
     # A choice that only the run shows to be none is a copy each time.
     (number,) = b.barrier(b.constant(0, ir.RankedTensorType.get([], signless(32))))
     always = b.compare(number, b.constant(0, number), "EQ")
     # By one number alone, without a dimension, the choice would be one of two arrays, and copy none.
     return b.select(b.broadcast_in_dim(always, [], with_element(x.type, element(always))), x, zero)
+
+
+def is_carry(x: Any) -> bool:
+    """It is what an iteration of a loop begins with, perhaps seen as another array."""
+    while not isinstance(x.owner, ir.Block):
+        op = x.owner.operation
+        i = x.result_number if op.name == "stablehlo.optimization_barrier" else 0
+        if op.name not in (*_VIEWS, "stablehlo.optimization_barrier") or _size(op.operands[i]) != _size(x):
+            return False
+        x = op.operands[i]
+    return bool(x.owner.owner.operation.name == "stablehlo.while")
+
+
+def is_table(x: Any) -> bool:
+    """A constant array of more than one number."""
+    return not isinstance(x.owner, ir.Block) and x.owner.name == "stablehlo.constant" and splat(x) is None
 
 
 def behind(x: Any, block: Any) -> Iterator[Any]:
@@ -57,16 +80,91 @@ def behind(x: Any, block: Any) -> Iterator[Any]:
             waiting += [*owner.operation.operands, *captured(owner.operation)]
 
 
-def _is_argument(x: Any) -> bool:
-    """It is an argument of the program, perhaps seen as another array; not one that is the caller's no more."""
-    while not isinstance(x.owner, ir.Block):
-        op = x.owner.operation
-        number = x.result_number if op.name == "stablehlo.optimization_barrier" else 0
-        if op.name not in _VIEWS or _size(op.operands[number]) != _size(x):
+def _is_kept(op: Any, x: Any) -> bool:
+    """What an op updates may be an argument of the program, or what is the same in each iteration."""
+    block = op.operation.block
+    return any(_stays(y, block) for y in _alternatives(x, block))
+
+
+def _stays(y: Any, block: Any) -> bool:
+    """A value that is not another one is kept while a block runs, and when it has run."""
+    parent = block.owner.operation
+    is_program = parent.name == "func.func" and not _is_private(parent)
+    if not _is_within(y, block):
+        return True
+    if not isinstance(y.owner, ir.Block):
+        return not is_program and not _varies(y, block)
+    if is_program:
+        return not _is_given_away(parent, y)
+    return parent.name != "stablehlo.while" or _is_carried_on(y)
+
+
+def _varies(x: Any, block: Any) -> bool:
+    """The carries of a loop have a part in a value that its body makes."""
+    if block.owner.operation.name != "stablehlo.while":
+        return False
+    waiting, found = [x], set[Any]()
+    while waiting:
+        y = waiting.pop()
+        if not _is_within(y, block):
+            continue
+        if y.owner == block:
+            if not _is_carried_on(y):
+                return True
+            continue
+        owner = y.owner.owner.operation if isinstance(y.owner, ir.Block) else y.owner.operation
+        if owner not in found:
+            found.add(owner)
+            waiting += [*owner.operands, *captured(owner)]
+    return False
+
+
+def _is_within(x: Any, block: Any) -> bool:
+    """A value belongs to a block, or to one in it."""
+    at = x.owner if isinstance(x.owner, ir.Block) else x.owner.operation.block
+    while at != block:
+        owner = at.owner.operation
+        if owner.name in ("func.func", "builtin.module"):
             return False
-        x = op.operands[number]
-    function = x.owner.owner.operation
-    return function.name == "func.func" and not _is_private(function) and not _is_given_away(function, x)
+        at = owner.block
+    return True
+
+
+def _alternatives(x: Any, block: Any) -> Iterator[Any]:
+    """The values that a value may be, perhaps seen in another way, back to what a block begins with or makes."""
+    waiting, found = [x], set[Any]()
+    while waiting:
+        y = waiting.pop()
+        if y not in found:
+            found.add(y)
+            others = _others(y) if y.owner != block and _is_within(y, block) else []
+            waiting += others
+            if not others:
+                yield y
+
+
+def _others(y: Any) -> list[Any]:
+    """The values that one may be; none where it is made, or comes from outside."""
+    if isinstance(y.owner, ir.Block):
+        loop = y.owner.owner.operation
+        return [] if loop.name != "stablehlo.while" else _carried(loop, y.arg_number)
+    op, i = y.owner.operation, y.result_number
+    if op.name == "stablehlo.optimization_barrier":
+        return [op.operands[i]]
+    if op.name in _VIEWS:
+        return [x for x in op.operands if _size(x) == _size(y)]
+    if op.name == "stablehlo.select" and not op.operands[0].type.rank:
+        return list(op.operands)[1:]
+    if op.name in ("stablehlo.if", "stablehlo.case"):
+        return [list(operations(region.blocks[0]))[-1].operands[i] for region in op.regions]
+    if op.name == "stablehlo.while":
+        return _carried(op, i)
+    return [x for x in op.operands if x.type == y.type] if op.name in _CALLS else []
+
+
+def _carried(loop: Any, i: int) -> list[Any]:
+    """What a carry begins with, and what the body makes of it."""
+    return [loop.operands[i], list(operations(loop.regions[1].blocks[0]))[-1].operands[i]]
 
 
 def _size(x: Any) -> int | None:
@@ -82,18 +180,6 @@ def _is_given_away(function: Any, x: Any) -> bool:
     """An argument that a result is to lie in, and that one op reads."""
     attributes = function.attributes.get("arg_attrs")
     return attributes is not None and "iree.abi.output" in attributes[x.arg_number] and len(list(x.uses)) == 1
-
-
-def _is_kept(op: Any, x: Any) -> bool:
-    """A value that an op in a region, or in a function that is called, reads is the same each time."""
-    block = op.operation.block
-    parent = block.owner.operation
-    if parent.name == "func.func" and not _is_private(parent):
-        return False
-    return not any(
-        y.owner == block and parent.name == "stablehlo.while" and not _is_carried_on(y)
-        for y in behind(x, block)
-    )
 
 
 def _is_carried_on(x: Any) -> bool:

@@ -87,34 +87,42 @@ def _of_open_rows(b: Emitter, op: Any, dimension: int) -> Sequence[Any] | None:
 
 
 def _by_place(b: Emitter, op: Any, dimension: int) -> Sequence[Any] | None:
-    """What stands for the results of a sort where equal elements go by their places; None where that is all one."""
-    at = next((i for i, v in enumerate(op.operands) if _is_place(v, dimension)), None)
-    for i, v in enumerate(op.operands):
-        op.operands[i] = own(b, op, v)
-    if "is_stable" not in op.attributes or not op.attributes["is_stable"].value:
-        return None
+    """What stands for the results of a sort where equal elements go by their places; None where that is all one.
+
+    An array that is sorted twice is sorted once: code for both does not always compile.
+    """
+    stable = "is_stable" in op.attributes and op.attributes["is_stable"].value
+    distinct = list(dict.fromkeys(op.operands))
+    which = [distinct.index(x) for x in op.operands]
     # An argsort has the places already; behind a barrier IREE does not take it for a top_k, which has ties wrong.
-    xs = list(op.operands)
-    if at is None:
-        xs.append(places_along(b, xs[0], dimension))
-    else:
+    at = next((i for i, x in enumerate(distinct) if _is_place(x, dimension)), None) if stable else None
+    xs = [own(b, op, x) for x in distinct]
+    if not stable and len(xs) == len(which):
+        for i, x in enumerate(xs):
+            op.operands[i] = x
+        return None
+    if at is not None:
         (xs[at],) = b.barrier(xs[at])
-    scalars = [ir.RankedTensorType.get([], v.type.element_type) for v in xs for _ in range(2)]
+    elif stable:
+        at = len(xs)
+        xs.append(places_along(b, xs[0], dimension))
+    scalars = [ir.RankedTensorType.get([], x.type.element_type) for x in xs for _ in range(2)]
 
     def before(b: Emitter, *arguments: Any) -> Sequence[Any]:
-        pairs = arguments[: 2 * len(op.operands)]
-        i, j = arguments[-2:] if at is None else arguments[2 * at : 2 * at + 2]
+        pairs = [v for i in which for v in arguments[2 * i : 2 * i + 2]]
+        (less,) = b.inlined(op.regions[0], pairs)
+        if at is None:
+            return [less]
         turned = [v for k in range(0, len(pairs), 2) for v in (pairs[k + 1], pairs[k])]
-        (less,), (more,) = b.inlined(op.regions[0], pairs), b.inlined(op.regions[0], turned)
-        tied = b.and_(b.not_(more), b.compare(i, j, "LT"))
+        (more,) = b.inlined(op.regions[0], turned)
+        tied = b.and_(b.not_(more), b.compare(arguments[2 * at], arguments[2 * at + 1], "LT"))
         return [b.or_(less, tied)]
 
     attributes = {"dimension": op.attributes["dimension"]} if "dimension" in op.attributes else {}
     attributes["is_stable"] = ir.BoolAttr.get(False)
-    types = [v.type for v in xs]
-    return b.emit_all("stablehlo.sort", xs, types, attributes, [b.region(scalars, before)])[
-        : len(op.operands)
-    ]
+    types = [x.type for x in xs]
+    results = b.emit_all("stablehlo.sort", xs, types, attributes, [b.region(scalars, before)])
+    return [results[i] for i in which]
 
 
 def _is_place(x: Any, dimension: int) -> bool:

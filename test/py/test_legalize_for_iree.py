@@ -30,6 +30,7 @@ ELSEWHERE = (
     "broadcast_in_dim",  # as slow: test_iree_speed.py
 )
 ELSEWHERE += ("custom_call", "rng", "batch_norm_grad", "multiply", "minimum", "replica_id", "partition_id")
+ELSEWHERE += ("case", "if", "optimization_barrier")
 """Ops with patterns of which other tests here, and the rules' tests, see enough."""
 
 
