@@ -15,7 +15,7 @@ from tiduc.dialect.context import stage
 from tiduc.passes.iree.emitter import Emitter, within
 
 _LARGE = 2**16  # elements, below which computing again is no loss
-_DEAR = frozenset(
+DEAR = frozenset(
     f"stablehlo.{name}"
     for name in "exponential exponential_minus_one log log_plus_one logistic power sine cosine tanh".split()
 )
@@ -26,7 +26,7 @@ def barriers_at_reductions(module: Any) -> int:
     """Adds the barriers, in place; how many."""
     made = 0
     for op in within(module.operation):
-        if op.name in _DEAR and _is_large(op.results[0].type):
+        if op.name in DEAR and _is_large(op.results[0].type):
             uses = [(use.owner, use.operand_number) for use in op.results[0].uses]
             if len(uses) > 1 and any(owner.name == "stablehlo.reduce" for owner, _ in uses):
                 b = Emitter(ir.InsertionPoint.after(op), op.location)

@@ -15,9 +15,11 @@ from torch_mlir import ir
 from tiduc.dialect.bodies import reducer
 from tiduc.dialect.context import stage
 from tiduc.dialect.types import element, shape, with_shape
+from tiduc.passes.iree.barriers import DEAR
 from tiduc.passes.iree.emitter import Emitter, within
 
-_LANES = 64, 32, 16, 8
+_LANES = *range(256, 31, -32), 16, 8
+_FEW = 32  # below which code for each lane alone, or for few, is what costs
 _STEPS = 16  # of each lane at least: with fewer the second step costs what the first one saves
 _LARGE = 2**12  # elements in all, below which a call takes as long anyway
 _NEUTRAL = {
@@ -29,6 +31,8 @@ _NEUTRAL = {
 
 
 _EXTREMA = "stablehlo.maximum", "stablehlo.minimum"
+_HEAVY = frozenset(f"stablehlo.{name}" for name in "atan2 cosine log_plus_one power sine tan".split())
+_FAR = 32  # ops that are looked at, more than IREE puts together
 
 
 @stage
@@ -56,7 +60,28 @@ def _pays(op: Any) -> bool:
         return False
     if not kept and reducer(op) in _EXTREMA:  # one number: IREE's code is a loop over vectors already
         return False
-    return _lanes(math.prod(sizes[kept:])) is not None
+    lanes = _lanes(math.prod(sizes[kept:]))
+    return lanes is not None and (lanes >= _FEW or not _follows(x, _HEAVY if kept else _HEAVY | DEAR))
+
+
+def _follows(x: Any, names: frozenset[str]) -> bool:
+    """A value is computed from an op of these names, which IREE may put into the same code."""
+    waiting, seen = [x], set[Any]()
+    while waiting and len(seen) < _FAR:
+        x = waiting.pop()
+        if not isinstance(x, ir.OpResult) or x in seen or x.owner.name in _APART:
+            continue
+        if x.owner.name in names:
+            return True
+        seen.add(x)
+        waiting += list(x.owner.operands)
+    return False
+
+
+_APART = frozenset(
+    f"stablehlo.{name}"
+    for name in "convolution dot_general gather optimization_barrier reduce scatter sort while".split()
+)
 
 
 def _lanes(n: int) -> int | None:

@@ -169,6 +169,16 @@ def test_reductions_that_stay(op: str, shape: str, dimensions: str, result: str,
     assert not lanes_of(reduction(op, shape, dimensions, result, element))
 
 
+@pytest.mark.parametrize(
+    ("n", "op", "splits"), [(400, "sine", False), (400, "abs", True), (512, "sine", True)]
+)
+def test_code_of_few_lanes_is_short(n: int, op: str, splits: bool) -> None:
+    """What is long, and put into the same code, is for many elements at once."""
+    t = f"tensor<16x{n}xf32>"
+    text = reduction("add", f"16x{n}", "1", "16x").replace("%x:", "%y:")
+    assert lanes_of(text.replace("%0 =", f"%x = stablehlo.{op} %y : {t}\n%0 =")) is splits
+
+
 # ---- counters -----------------------------------------------------------------------------------------------
 
 
