@@ -189,7 +189,7 @@ class Executable:
         results = rt.VmVariantList(len(self._dtypes))
         try:
             context.invoke(self._function, packed, results)
-        except (ValueError, RuntimeError) as error:
+        except (ValueError, RuntimeError, IndexError) as error:
             raise self._failed(error_of_lapack() or error) from error
         return results
 

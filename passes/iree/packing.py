@@ -15,7 +15,7 @@ from typing import Any
 from torch_mlir import ir
 
 from tiduc.dialect.graph import captured, operations
-from tiduc.dialect.types import element, shape, with_shape
+from tiduc.dialect.types import element, is_open, shape, with_shape
 from tiduc.passes.iree.emitter import Emitter, is_boolean, within
 
 _UPDATE, _SLICE = "stablehlo.dynamic_update_slice", "stablehlo.dynamic_slice"
@@ -88,7 +88,8 @@ def _groups(loop: Any) -> list[list[int]]:
     found = defaultdict(list)
     for i, x in enumerate(loop.operands):
         if (
-            shape(x)
+            x.type.shape
+            and not is_open(x.type)
             and isinstance(element(x), (ir.FloatType, ir.IntegerType))
             and not is_boolean(x)
             and updates(loop, i)

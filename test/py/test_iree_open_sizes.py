@@ -13,8 +13,9 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
+import tiduc
 from tiduc.dialect.context import parse, stage
-from tiduc.dialect.errors import Unsupported
+from tiduc.dialect.errors import TiducError, Unsupported
 from tiduc.passes.iree import legalize_for_iree, open_scatter
 from tiduc.passes.iree.emitter import ON_OPEN_SIZES
 from tiduc.runtime.compile import compile_module
@@ -371,6 +372,19 @@ def test_values(on_cpu: Callable[[str], Executable], name: str) -> None:
 @pytest.mark.parametrize("name", ON_GPUS)
 def test_values_on_gpus(on_gpu: Callable[[str], Executable], name: str) -> None:
     check(on_gpu(name), CASES[name])
+
+
+def test_a_program_compiles_what_it_holds() -> None:
+    """`Program.compile` makes kernels of loops, too, of which those that the sort is have open carries."""
+    case = CASES["sort"]
+    (y,) = tiduc.load(case.text()).compile()(*case.arguments)
+    np.testing.assert_array_equal(y, evaluate(case.text(known=True), case.arguments)[0])
+
+
+def test_more_elements_than_there_are(on_cpu: Callable[[str], Executable]) -> None:
+    x, _ = CASES["reshape"].arguments
+    with pytest.raises(TiducError, match="failed while running: OUT_OF_RANGE"):
+        on_cpu("reshape")(x, np.array([5, 12], np.int32))
 
 
 def test_every_pattern_has_a_case() -> None:

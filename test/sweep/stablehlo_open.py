@@ -1,0 +1,159 @@
+"""Runs StableHLO's own programs of open sizes, and compares with what they give once their sizes are known.
+
+    python test/sweep/stablehlo_open.py DIRECTORY [--filter REGEX] [--target NAME]
+
+DIRECTORY is `stablehlo/testdata/dynamic` of openxla/stablehlo, whose programs say nothing of what they give. Here each
+open size is `SIZE`, and so are the scalars that programs exported by JAX take for one, and arguments are random. What a
+program is to give is what comes of it by StableHLO's own refinement to static sizes, compiled for a CPU. A line each,
+and at the end the counts:
+
+    ok        the same values, floats within a few units in the last place of the largest
+    refused   a `TiducError` before the compiler, with a location
+    rejected  the compiler refuses the program
+    wrong     a value differs
+    crash     the run fails
+    n/a       refinement leaves sizes open, or refuses
+"""
+
+import argparse
+import re
+from collections import Counter
+from pathlib import Path
+from typing import Any
+
+import ml_dtypes
+import numpy as np
+from numpy.typing import NDArray
+from stablehlo_programs import agree
+from torch_mlir import ir
+
+from tiduc.dialect.context import parse, run_passes, stage
+from tiduc.dialect.errors import CompileError, TiducError
+from tiduc.passes.iree import legalize_for_iree
+from tiduc.runtime.compile import compile_module
+from tiduc.runtime.run import Executable
+from tiduc.runtime.targets import find_target
+
+Array = NDArray[Any]
+
+SIZE = 3
+
+_REFINED = (
+    "builtin.module(inline,symbol-dce,canonicalize,stablehlo-refine-arguments{{types={}}},stablehlo-refine-shapes,"
+    "func.func(stablehlo-canonicalize-dynamism),stablehlo-refine-shapes,canonicalize)"
+)
+
+
+@stage
+def arguments(text: str) -> tuple[list[Array], int]:
+    """Random arguments for the function `main` of a program, and how many of the first ones stand for sizes."""
+    types = _types(_main(parse(text)))
+    is_open = any(not type_.has_static_shape for type_ in types)
+    i64 = ir.RankedTensorType.get([], ir.IntegerType.get_signless(64))
+    count = next((i for i, type_ in enumerate(types) if type_ != i64 or i == 2), len(types)) if is_open else 0
+    rng = np.random.default_rng(0)
+    return [np.array(SIZE)] * count + [_random(rng, type_) for type_ in types[count:]], count
+
+
+@stage
+def refined(text: str, count: int) -> str | None:
+    """The program of static sizes, its first arguments constants; None where sizes stay open."""
+    module = parse(text)
+    main = _main(module)
+    block, types = main.regions[0].blocks[0], _types(main)
+    for x in list(block.arguments)[:count]:
+        value = ir.DenseElementsAttr.get(np.array(SIZE))
+        constant = ir.Operation.create(
+            "stablehlo.constant", [x.type], [], {"value": value}, ip=ir.InsertionPoint.at_block_begin(block)
+        )
+        x.replace_all_uses_with(constant.result)
+    for _ in range(count):
+        block.erase_argument(0)
+    results = list(ir.FunctionType(ir.TypeAttr(main.attributes["function_type"]).value).results)
+    main.attributes["function_type"] = ir.TypeAttr.get(ir.FunctionType.get(types[count:], results))
+    for name in ("arg_attrs", "res_attrs"):
+        if name in main.attributes:
+            del main.attributes[name]
+    known = [ir.RankedTensorType.get(_sizes(type_), type_.element_type) for type_ in types[count:]]
+    run_passes(module.operation, _REFINED.format(",".join(map(str, known))))
+    found = str(module)
+    return None if "?" in found else found
+
+
+def outcome(text: str, target: str) -> tuple[str, str]:
+    """What came out of a program, and a detail."""
+    given, count = arguments(text)
+    try:
+        run = _compiled(text, target)
+    except CompileError as error:
+        return "rejected", str(error)
+    except TiducError as error:
+        return "refused", str(error)
+    try:
+        static = refined(text, count)
+        if static is None:
+            return "n/a", "sizes stay open"
+        expected = _compiled(static, "cpu")(*given[count:])
+    except TiducError as error:
+        return "n/a", str(error)
+    try:
+        found = run(*given)
+    except TiducError as error:
+        return "crash", str(error)
+    for x, y in zip(found, expected, strict=True):
+        if x.shape != y.shape or not agree(x, y, "almost"):
+            return "wrong", f"{x!r} for {y!r}"
+    return "ok", ""
+
+
+def _compiled(text: str, target: str) -> Executable:
+    module = parse(text)
+    legalize_for_iree(module, target.startswith("cpu"), find_target(target).spirv)
+    return Executable(compile_module(stage(str)(module), target, cached=False), target, entry="main")
+
+
+def _main(module: Any) -> Any:
+    functions = [op.operation for op in module.body.operations]
+    return next(f for f in functions if ir.StringAttr(f.attributes["sym_name"]).value == "main")
+
+
+def _types(function: Any) -> list[Any]:
+    return list(ir.FunctionType(ir.TypeAttr(function.attributes["function_type"]).value).inputs)
+
+
+def _sizes(type_: Any) -> list[int]:
+    return [n if n >= 0 else SIZE for n in type_.shape]
+
+
+def _random(rng: np.random.Generator, type_: Any) -> Array:
+    """An array of a type; of integers some are out of the range of indices."""
+    sizes, of = _sizes(type_), type_.element_type
+    if isinstance(of, ir.ComplexType):
+        parts = rng.standard_normal((2, *sizes))
+        return (parts[0] + 1j * parts[1]).astype(f"c{of.element_type.width // 4}")
+    if isinstance(of, ir.FloatType):
+        dtype: Any = ml_dtypes.bfloat16 if of == ir.BF16Type.get() else f"f{of.width // 8}"
+        return rng.standard_normal(sizes).astype(dtype)
+    if of.width == 1:
+        return np.asarray(rng.random(sizes) < 0.5)
+    low = 0 if of.is_unsigned else -3
+    return rng.integers(low, 9, sizes).astype(f"{'u' if of.is_unsigned else 'i'}{of.width // 8}")
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
+    parser.add_argument("directory", type=Path)
+    parser.add_argument("--filter", default="")
+    parser.add_argument("--target", default="cpu")
+    options = parser.parse_args()
+    counts: Counter[str] = Counter()
+    for path in sorted(options.directory.rglob("*.mlir")):
+        if re.search(options.filter, path.stem):
+            category, detail = outcome(path.read_text(), options.target)
+            counts[category] += 1
+            print(f"{category:9} {path.stem} {detail[:300]}".replace("\n", " ").rstrip(), flush=True)
+    print("  ".join(f"{category} {count}" for category, count in sorted(counts.items())))
+
+
+if __name__ == "__main__":
+    main()
