@@ -21,6 +21,7 @@ from tiduc.dialect.errors import CompileError, TiducError
 from tiduc.runtime import cache
 from tiduc.runtime.process import Ended, Limits, run_within
 from tiduc.runtime.references import may_branch, passed_once
+from tiduc.runtime.registers import passed_wide
 from tiduc.runtime.releases import kept_while_used
 from tiduc.runtime.targets import Target, find_target
 
@@ -133,7 +134,10 @@ def _ended(
         if not may_branch(program):
             return run_within(command, program, limits, environment, stop)
         ended = run_within([*command, "--compile-to=vm"], program, limits, environment, stop)
-        command, program = [*command, "--compile-from=vm"], passed_once(kept_while_used(ended.output))
+        command, program = (
+            [*command, "--compile-from=vm"],
+            passed_wide(passed_once(kept_while_used(ended.output))),
+        )
         if ended.code == 0 and program:
             return run_within(command, program, limits, environment, stop)
         return ended

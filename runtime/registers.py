@@ -1,0 +1,79 @@
+"""Numbers of 32 bits that branches of a compiled function pass on beside numbers of 64 bits, passed as 64 bits, too.
+
+IREE's virtual machine has registers of 32 bits, of which a number of 64 takes two. A branch moves its operands one
+after the other, and the compiler keeps a register until it was read; but of a number of 64 bits it looks at the first
+half only, so that the second may fall on what is still to be moved. A loop's counter then is half of a size, and the
+loop ends.
+
+    vm.br ^bb1(%i, %n : i32, i64)            %wide = vm.ext.i32.i64.u %i
+    ^bb1(%j: i32, %m: i64):            ->    vm.br ^bb1(%wide, %n : i64, i64)
+                                             ^bb1(%wider: i64, %m: i64):
+                                               %j = vm.trunc.i64.i32 %wider
+"""
+
+import itertools
+import re
+from collections.abc import Iterator
+
+_FUNCTION = re.compile(r"^ *vm\.(?:func|initializer)\b", re.MULTILINE)
+_BLOCK = re.compile(r"^( *)(\^bb\d+)\(([^()]*)\):(.*)$", re.MULTILINE)
+_BRANCH = re.compile(r"^( *)vm\.(?:br|cond_br|br_table)\b.*\^bb\d+\(.*$", re.MULTILINE)
+_PASSED = re.compile(r"(\^bb\d+)\(([^():]*) : ([^()]*)\)")
+_GIVEN = re.compile(r"\byieldable .*-> *(\^bb\d+)")  # by what is no branch
+
+
+def passed_wide(module: bytes) -> bytes:
+    """The text of a module of the VM dialect in which no branch passes numbers of 32 and of 64 bits to one block."""
+    text = module.decode("utf-8", "surrogateescape")
+    names = itertools.count()
+    starts = [0, *(function.start() for function in _FUNCTION.finditer(text)), len(text)]
+    parts = [_widened(text[start:end], names) for start, end in itertools.pairwise(starts)]
+    return "".join(parts).encode("utf-8", "surrogateescape")
+
+
+def _widened(function: str, names: Iterator[int]) -> str:
+    """A function, or what is before the first one, whose blocks have arguments of one width."""
+    given = set(_GIVEN.findall(function))
+    blocks = {block[2] for block in _BLOCK.finditer(function) if _is_mixed(block[3])} - given
+    if not blocks:
+        return function
+    function = _BLOCK.sub(
+        lambda block: _narrowed_in(block, names) if block[2] in blocks else block[0], function
+    )
+    return _BRANCH.sub(lambda branch: _with_wide(branch, blocks, names), function)
+
+
+def _is_mixed(arguments: str) -> bool:
+    types = {argument.split(": ", 1)[1] for argument in arguments.split(", ")}
+    return "i32" in types and bool(types & {"i64", "f64"})
+
+
+def _narrowed_in(block: re.Match[str], names: Iterator[int]) -> str:
+    """A block that begins with making numbers of 32 bits of its arguments."""
+    arguments, lines = block[3].split(", "), list[str]()
+    for i, argument in enumerate(arguments):
+        name, type_ = argument.split(": ", 1)
+        if type_ == "i32":
+            wide = f"%wide_{next(names)}"
+            arguments[i] = f"{wide}: i64"
+            lines.append(f"\n{block[1]}  {name} = vm.trunc.i64.i32 {wide} : i64 -> i32")
+    return f"{block[1]}{block[2]}({', '.join(arguments)}):{block[4]}{''.join(lines)}"
+
+
+def _with_wide(branch: re.Match[str], blocks: set[str], names: Iterator[int]) -> str:
+    """A branch behind the numbers of 64 bits that it passes to these blocks."""
+    lines = list[str]()
+
+    def successor(passed: re.Match[str]) -> str:
+        if passed[1] not in blocks:
+            return passed[0]
+        operands, types = passed[2].split(", "), passed[3].split(", ")
+        for i, (x, type_) in enumerate(zip(operands, types, strict=True)):
+            if type_ == "i32":
+                wide = f"%wide_{next(names)}"
+                lines.append(f"{branch[1]}{wide} = vm.ext.i32.i64.u {x} : i32 -> i64")
+                operands[i], types[i] = wide, "i64"
+        return f"{passed[1]}({', '.join(operands)} : {', '.join(types)})"
+
+    last = _PASSED.sub(successor, branch[0])
+    return "\n".join([*lines, last])

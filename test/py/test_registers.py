@@ -1,0 +1,72 @@
+"""Numbers of 32 and of 64 bits that a branch passes: in the text of a VM module, and in what IREE makes of it."""
+
+import numpy as np
+import pytest
+
+import tiduc
+from tiduc.runtime import compile
+from tiduc.runtime.registers import passed_wide
+
+VM = b"""module {
+  vm.module public @m {
+    vm.func private @f(%n: i64, %i: i32) -> i32 {
+      vm.br ^bb1(%i, %n : i32, i64)
+    ^bb1(%0: i32, %1: i64):  // 2 preds: ^bb0, ^bb1
+      %2 = vm.add.i32 %0, %0 : i32
+      vm.cond_br %2, ^bb1(%2, %1 : i32, i64), ^bb2(%2 : i32)
+    ^bb2(%3: i32):  // pred: ^bb1
+      vm.return %3 : i32
+    }
+  }
+}
+"""
+
+C, Z, INDEX = "tensor<5xcomplex<f64>>", "tensor<complex<f64>>", "tensor<i32>"
+LOOP = f"""func.func @main(%x: {C}, %z: {Z}, %n: {INDEX}) -> ({Z}, {C}, {INDEX}) {{
+  %zero = stablehlo.constant dense<0> : {INDEX}
+  %one = stablehlo.constant dense<1> : {INDEX}
+  %three = stablehlo.constant dense<3> : {INDEX}
+  %nothing = stablehlo.constant dense<(0.0, 0.0)> : {Z}
+  %zeros = stablehlo.constant dense<(0.0, 0.0)> : {C}
+  %same = "stablehlo.case"(%n) ({{ stablehlo.return %z : {Z} }}, {{ stablehlo.return %z : {Z} }}) : ({INDEX}) -> {Z}
+  %both:2 = stablehlo.optimization_barrier %x, %same : {C}, {Z}
+  %y:3 = stablehlo.while(%i = %zero, %a = %nothing, %b = %zeros) : {INDEX}, {Z}, {C}
+  cond {{
+    %less = stablehlo.compare LT, %i, %three : ({INDEX}, {INDEX}) -> tensor<i1>
+    stablehlo.return %less : tensor<i1>
+  }} do {{
+    %j = stablehlo.add %i, %one : {INDEX}
+    %u = stablehlo.slice %both#0 [0:2] : ({C}) -> tensor<2xcomplex<f64>>
+    %v = stablehlo.dynamic_update_slice %both#0, %u, %i : ({C}, tensor<2xcomplex<f64>>, {INDEX}) -> {C}
+    stablehlo.return %j, %same, %v : {INDEX}, {Z}, {C}
+  }}
+  return %y#1, %y#2, %y#0 : {Z}, {C}, {INDEX}
+}}"""
+"""Three iterations, whose counter IREE passes beside the sizes of two buffers."""
+
+
+def test_numbers_of_32_bits_are_passed_as_64() -> None:
+    text = passed_wide(VM).decode()
+    assert "vm.br ^bb1(%wide_1, %n : i64, i64)" in text
+    assert "^bb1(%wide_0: i64, %1: i64):" in text
+    assert "%0 = vm.trunc.i64.i32 %wide_0 : i64 -> i32" in text
+    assert "vm.cond_br %2, ^bb1(%wide_2, %1 : i64, i64), ^bb2(%2 : i32)" in text
+
+
+def test_others_stay() -> None:
+    others = VM.replace(b"%0: i32, %1: i64", b"%0: i32, %1: i32").replace(b": i32, i64", b": i32, i32")
+    assert passed_wide(others) == others
+
+
+def test_a_counter_beside_sizes() -> None:
+    x, z = np.arange(5) * (1 + 2j), np.complex128(3 - 1j)
+    y, rows, count = tiduc.load(LOOP).compile("cpu-threads", cached=False)(x, z, np.int32(0))
+    assert count == 3 and y == z
+    np.testing.assert_array_equal(rows, x[[0, 1, 0, 1, 4]])
+
+
+def test_iree_moves_halves_over_what_it_moves_next(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Where this fails, IREE looks at both halves, and the rewriting can go."""
+    monkeypatch.setattr(compile, "passed_wide", lambda module: module)
+    run = tiduc.load(LOOP).compile("cpu-threads", cached=False)
+    assert run(np.arange(5) * (1 + 2j), np.complex128(3 - 1j), np.int32(0))[2] != 3
