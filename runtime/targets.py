@@ -12,7 +12,8 @@ class Target:
 
     `device` is empty where nothing on this kind of machine runs the result.  `lacks` has the element types
     that no arithmetic takes, each with the variants where it does; `remark` is what else does not work.
-    With `spirv`, code is SPIR-V, whose functions are less exact, and of f32 and f16 alone.
+    With `spirv`, code is SPIR-V, whose functions are less exact, and of f32 and f16 alone. With `fused`, all CPUs of
+    this variant multiply and add in one instruction, so far as it is known.
 
     `variants` may follow the colon, as in `cuda:sm_86`: those known to compile, since IREE's compiler crashes on
     names that it does not know.  `variant` are the flags that one goes into.
@@ -29,6 +30,7 @@ class Target:
     lacks: dict[str, tuple[str, ...]] = field(default_factory=dict)
     remark: str = ""
     spirv: bool = False
+    fused: bool = False
 
 
 # Without this, IREE makes f32 of every f64, the signature's included, and says nothing.
@@ -63,6 +65,21 @@ _ARM = tuple(
     "neoverse-n1 neoverse-n2 neoverse-v1 neoverse-v2 apple-m1 apple-m2 apple-m3".split()
 )
 _HERE = _X86 if platform.machine().lower() in ("x86_64", "amd64") else _ARM
+
+_WITHOUT_FUSED = "generic", "x86-64", "x86-64-v2"
+
+
+def _here_fused() -> bool:
+    """This machine's CPU multiplies and adds in one instruction; where nothing says so, it does not."""
+    if _HERE is _ARM:
+        return platform.machine().lower() in ("aarch64", "arm64")
+    try:
+        with open("/proc/cpuinfo", encoding="utf-8") as file:
+            flags = next((line.split() for line in file if line.startswith("flags")), [])
+    except OSError:
+        return False
+    return "fma" in flags
+
 
 _CPU_FLAG = "--iree-llvmcpu-target-cpu={}"
 
@@ -226,8 +243,17 @@ def find_target(name: str) -> Target:
         raise TiducError(f"unknown variant {variant!r} of target {base!r}; known: {known}")
     chosen = variant or target.default
     lacks = {element: having for element, having in target.lacks.items() if chosen not in having}
-    target = replace(target, name=name, lacks=lacks)
+    target = replace(target, name=name, lacks=lacks, fused=_is_fused(base, chosen))
     if not chosen:
         return target
     flags = (_SM_90.format(),) if chosen == "sm_90" else tuple(target.variant.format(chosen).split(" "))
     return replace(target, flags=target.flags + flags)
+
+
+def _is_fused(base: str, variant: str) -> bool:
+    """All CPUs of a variant multiply and add in one instruction."""
+    if base in ("aarch64", "riscv64"):
+        return True
+    if base not in ("cpu", "cpu-threads"):
+        return False
+    return _here_fused() if variant == "host" else variant not in _WITHOUT_FUSED

@@ -43,7 +43,7 @@ def source_of(program: "Program", target: str, lapack: str = LOOPS) -> Source:
         convolutions_to_products(module)
         barriers_at_reductions(module)
         reductions_in_lanes(module)
-    legalize_for_iree(module, cpu, chosen.spirv, lapack)
+    legalize_for_iree(module, cpu, chosen.spirv, lapack, chosen.fused)
     name = f"@{program.name}"
     if not cpu:
         return Source(_described(program, module), target, name)

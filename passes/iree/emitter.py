@@ -52,12 +52,15 @@ def legalize(
 class Emitter(Body):
     """Emits ops at a place in a block; what it emits is kept, since it may need patterns in turn."""
 
-    def __init__(self, ip: Any, location: Any, cpu: bool = True, lapack: bool = False) -> None:
+    def __init__(
+        self, ip: Any, location: Any, cpu: bool = True, lapack: bool = False, fused: bool = False
+    ) -> None:
         self.constants = {}
         self.location = location
         self.emitted: list[Any] = []
         self.cpu = cpu
         self.lapack = lapack  # of the host, which a module may call back
+        self.fused = fused  # the target multiplies and adds in one instruction
         self._ip = ip
 
     @property
@@ -107,7 +110,7 @@ class Emitter(Body):
 
         def run(region: Any) -> None:
             block = region.blocks.append(*types, arg_locs=[self.location] * len(types))
-            inner = Emitter(ir.InsertionPoint(block), self.location, self.cpu, self.lapack)
+            inner = Emitter(ir.InsertionPoint(block), self.location, self.cpu, self.lapack, self.fused)
             inner.returns(*fill(inner, *block.arguments))
             self.emitted += inner.emitted
 

@@ -21,11 +21,14 @@ _NATIVE = (
 
 
 @stage
-def legalize_for_iree(module: Any, cpu: bool = True, spirv: bool = False, lapack: str = LOOPS) -> None:
+def legalize_for_iree(
+    module: Any, cpu: bool = True, spirv: bool = False, lapack: str = LOOPS, fused: bool = False
+) -> None:
     """Rewrites a module of StableHLO, in place, so that IREE computes it right; `Unsupported` where it cannot.
 
-    Without `cpu` the patterns that are for CPUs stay out; with `spirv` there are those for Vulkan and Metal.
-    With "callback" for `lapack`, the host factorizes. `RequestError` for another word, and where no CPU is the target.
+    Without `cpu` the patterns that are for CPUs stay out; with `spirv` there are those for Vulkan and Metal; with
+    `fused` the target multiplies and adds in one instruction. With "callback" for `lapack`, the host factorizes.
+    `RequestError` for another word, and where no CPU is the target.
     """
     _check_lapack(lapack, cpu)
     check(module, cpu)
@@ -37,7 +40,7 @@ def legalize_for_iree(module: Any, cpu: bool = True, spirv: bool = False, lapack
         patterns = _patterns(op, cpu, spirv)
         if not patterns:
             continue
-        name, b = op.name, Emitter(ir.InsertionPoint(op), op.location, cpu, lapack == CALLBACK)
+        name, b = op.name, Emitter(ir.InsertionPoint(op), op.location, cpu, lapack == CALLBACK, fused)
         results = next((found for pattern in patterns if (found := pattern(b, op)) is not None), None)
         # What a pattern emits under its own op's name is what it wants; anything else may need another one.
         emitted = [inner for made in b.emitted if made is not None for inner in within(made)]

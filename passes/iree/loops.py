@@ -42,7 +42,7 @@ _ELEMENTWISE = frozenset(
         "negate not or popcnt power remainder round_nearest_afz round_nearest_even rsqrt select shift_left "
         "shift_right_arithmetic shift_right_logical sign sine sqrt subtract tan tanh xor"
     ).split()
-)
+) | {"math.fma"}
 _MOVING = frozenset(
     f"stablehlo.{name}"
     for name in (

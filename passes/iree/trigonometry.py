@@ -8,9 +8,11 @@ The reduction is Payne and Hanek's ("Radian reduction for trigonometric function
 whole turns, as all do whose product with the last bit of x is an integer, are left out. Of the next ones, two parts of
 26 bits have exact products with the 24 of x, whose sum is exact; where that nearly cancels, the third part has the
 rest.
+
+Where the target multiplies and adds in one instruction, fused_trigonometry.py has less to do.
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from math import ldexp
 from typing import Any
 
@@ -18,9 +20,8 @@ from torch_mlir import ir
 
 from tiduc.dialect.types import element, is_float
 from tiduc.passes.iree.emitter import Emitter, legalize
-
-_TURN = 0x28BE60DB9391054A7F09D5F47D4D377036D8A5664F10E4107F9458EAF7AEF158
-"""1 / 2 pi, as so many parts of 2^256."""
+from tiduc.passes.iree.fused_trigonometry import fused_cosine, fused_sine
+from tiduc.passes.iree.turns import TURN
 
 _REGIONS = (0, 2), (50, 27), (76, 53), (102, 79)
 """From which power of two on an argument leaves out how many bits of 1 / 2 pi."""
@@ -51,14 +52,22 @@ def trigonometric(b: Emitter, op: Any) -> Sequence[Any] | None:
     if op.name == "stablehlo.cosine":
         # Of -x, to have nothing in common with the sine of x: IREE would compute that first, and keep it in memory.
         wide = b.negate(wide)
-    g, rest = _turns(b, wide)
+    sine, cosine = _both(b, wide)
     if op.name == "stablehlo.cosine":
-        y = _cosine(b, g, rest)
+        y = cosine()
     elif op.name == "stablehlo.sine":
-        y = _sine(b, g, rest)
+        y = sine()
     else:
-        y = b.divide(_sine(b, g, rest), _cosine(b, g, rest))
+        y = b.divide(sine(), cosine())
     return [b.convert(y, element(x))]
+
+
+def _both(b: Emitter, x: Any) -> tuple[Callable[[], Any], Callable[[], Any]]:
+    """What emits the sine and the cosine."""
+    if b.fused:
+        return lambda: fused_sine(b, x), lambda: fused_cosine(b, x)
+    g, rest = _turns(b, x)
+    return lambda: _sine(b, g, rest), lambda: _cosine(b, g, rest)
 
 
 def _turns(b: Emitter, x: Any) -> tuple[Any, Any]:
@@ -79,7 +88,7 @@ def _turns(b: Emitter, x: Any) -> tuple[Any, Any]:
 def _parts(left_out: int) -> tuple[float, float, float]:
     """1 / 2 pi from some bit on: two parts of 26 bits, and what follows."""
     ends = left_out + 26, left_out + 52, left_out + 152
-    below = [_TURN >> 256 - end for end in ends]
+    below = [TURN >> 256 - end for end in ends]
     counts = [below[0] % 2**26, below[1] % 2**26, below[2] % 2**100]
     first, second, third = (ldexp(count, -end) for count, end in zip(counts, ends, strict=True))
     return first, second, third

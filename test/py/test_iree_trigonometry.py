@@ -25,9 +25,9 @@ def arguments() -> Array:
     return np.where(RNG.random(len(x)) < 0.5, -x, x)
 
 
-@pytest.fixture(scope="module")
-def computed() -> tuple[Array, list[Array]]:
-    """The arguments, and their sines, cosines and tangents."""
+@pytest.fixture(scope="module", params=["cpu:host", "cpu:generic"])
+def computed(request: pytest.FixtureRequest) -> tuple[Array, list[Array]]:
+    """The arguments, and their sines, cosines and tangents, with and without instructions that multiply and add."""
     x = arguments()
     t = f"tensor<{len(x)}xf32>"
     text = f"""func.func @main(%x: {t}) -> ({t}, {t}, {t}) {{
@@ -36,7 +36,7 @@ def computed() -> tuple[Array, list[Array]]:
       %2 = stablehlo.tan %x : {t}
       return %0, %1, %2 : {t}, {t}, {t}
     }}"""
-    return x, list(tiduc.load(text).compile()(x))
+    return x, list(tiduc.load(text).compile(request.param)(x))
 
 
 @pytest.mark.parametrize(("i", "exact"), list(enumerate((np.sin, np.cos, np.tan))))
