@@ -7,7 +7,7 @@ import numpy as np
 from torch_mlir import ir
 from torch_mlir._mlir_libs import _stablehlo as hlo
 
-from tiduc.dialect.types import element, is_open, shape, with_shape
+from tiduc.dialect.types import element, shape, with_shape
 from tiduc.passes.iree.copies import behind, own
 from tiduc.passes.iree.emitter import Emitter, is_unsigned, legalize, signless
 
@@ -86,8 +86,6 @@ def _is_integer(x: Any) -> bool:
 def gather(b: Emitter, op: Any) -> Sequence[Any] | None:
     """Gathers of full rows do not clamp their indices, and unsigned ones are read as signed: clamped before."""
     x, indices = op.operands
-    if is_open(x.type) or is_open(indices.type):
-        return None
     d = hlo.GatherDimensionNumbers(op.attributes["dimension_numbers"])
     sizes = list(op.attributes["slice_sizes"])
     limits = [shape(x)[i] - sizes[i] for i in d.start_index_map]
@@ -108,8 +106,6 @@ def scatter(b: Emitter, op: Any) -> Sequence[Any] | None:
     """
     count = len(op.results)
     operands, indices, updates = list(op.operands)[:count], op.operands[count], list(op.operands)[count + 1 :]
-    if any(is_open(x.type) for x in op.operands):
-        return None
     if not np.prod(shape(updates[0])):
         return operands
     d = hlo.ScatterDimensionNumbers(op.attributes["scatter_dimension_numbers"])

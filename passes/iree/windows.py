@@ -74,11 +74,7 @@ def reduce_window(b: Emitter, op: Any) -> Sequence[Any] | None:
         hide_widened(b, op, count)
     xs, inits = list(op.operands)[:count], list(op.operands)[count:]
     odd = any(is_unsigned(x) or is_complex(x) and (bits(x) == 128 or not b.cpu) for x in xs)
-    if (
-        not odd
-        or (name not in op.attributes and "base_dilations" not in op.attributes)
-        or is_open(xs[0].type)
-    ):
+    if not odd or (name not in op.attributes and "base_dilations" not in op.attributes):
         return None
     rank = len(shape(xs[0]))
     padding = np.array(op.attributes[name]) if name in op.attributes else np.zeros((rank, 2), np.int64)
