@@ -7,7 +7,7 @@ import numpy as np
 from torch_mlir import ir
 from torch_mlir._mlir_libs import _stablehlo as hlo
 
-from tiduc.dialect.types import bits, element, is_complex, is_open, shape, with_element, with_shape
+from tiduc.dialect.types import element, is_complex, is_open, shape, with_element, with_shape
 from tiduc.passes.iree.emitter import Emitter, is_unsigned, legalize, signless
 from tiduc.passes.iree.excess import drop_excess
 from tiduc.passes.iree.refused import refused
@@ -61,11 +61,10 @@ def select_and_scatter(b: Emitter, op: Any) -> Sequence[Any] | None:
 
 @legalize("stablehlo.reduce_window")
 def reduce_window(b: Emitter, op: Any) -> Sequence[Any] | None:
-    """Padded ones of unsigned integers and complex<f64> do not compile: padded before. Of constants, wrong: a barrier.
+    """Padded ones of unsigned and complex numbers do not always compile: padded before. Of constants, wrong: a barrier.
 
     Nor do elements compile that the only window does not reach. An average counts the elements of its windows by a sum
-    over ones, of which IREE's CPU code gets a few. GPUs get others of numbers that were widened: these are made before;
-    nor do padded windows of any complex numbers compile for them.
+    over ones, of which IREE's CPU code gets a few. GPUs get others of numbers that were widened: these are made before.
     """
     drop_excess(b, op)
     count, name = len(op.results), "padding"
@@ -73,7 +72,7 @@ def reduce_window(b: Emitter, op: Any) -> Sequence[Any] | None:
     if not b.cpu:
         hide_widened(b, op, count)
     xs, inits = list(op.operands)[:count], list(op.operands)[count:]
-    odd = any(is_unsigned(x) or is_complex(x) and (bits(x) == 128 or not b.cpu) for x in xs)
+    odd = any(is_unsigned(x) or is_complex(x) for x in xs)
     if not odd or (name not in op.attributes and "base_dilations" not in op.attributes):
         return None
     rank = len(shape(xs[0]))

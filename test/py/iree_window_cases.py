@@ -145,6 +145,20 @@ REJECTED = {
         (np.array([[1, 2, 3, 4], [5, 6, 7, 8]], np.float32),),
         np.array([[6], [18]]),
     ),
+    "reduce_window_complex": Case(
+        "reduce_window",
+        "(%x: tensor<2xcomplex<f32>>) -> tensor<2xcomplex<f32>>",
+        """%v = stablehlo.constant dense<(0.0, 0.0)> : tensor<complex<f32>>
+        %0 = "stablehlo.reduce_window"(%x, %v) <{window_dimensions = array<i64: 3>,
+          padding = dense<1> : tensor<1x2xi64>}> ({
+          ^bb0(%a: tensor<complex<f32>>, %b: tensor<complex<f32>>):
+            %p = stablehlo.add %a, %b : tensor<complex<f32>>
+            stablehlo.return %p : tensor<complex<f32>>
+          }) : (tensor<2xcomplex<f32>>, tensor<complex<f32>>) -> tensor<2xcomplex<f32>>
+        return %0 : tensor<2xcomplex<f32>>""",
+        (np.array([1 + 2j, 3], np.complex64),),
+        np.array([4 + 2j, 4 + 2j]),
+    ),
     "convolution_complex": Case(
         "convolution",
         "(%x: tensor<1x4x1xcomplex<f32>>, %k: tensor<2x1x1xcomplex<f32>>) -> tensor<1x4x1xcomplex<f32>>",
