@@ -31,9 +31,14 @@ _VIEWS = frozenset(
 _CALLS = ("func.call", "stablehlo.composite")
 
 
-def own(b: Emitter, op: Any, x: Any) -> Any:
-    """What an op updates: where others keep that, a copy that is made before the op."""
-    return x if is_open(x.type) or not _is_kept(op, x) else copied(b, x)
+def own(b: Emitter, op: Any, x: Any, anew: bool = False) -> Any:
+    """What an op updates: where others keep that, a copy that is made before the op.
+
+    With `anew` it is an array that is made of x, which IREE makes once for a loop, but in each run of a program.
+    """
+    if is_open(x.type) or (anew and _is_program(op.operation.block.owner.operation)):
+        return x
+    return copied(b, x) if _is_kept(op, x) else x
 
 
 def copied(b: Emitter, x: Any) -> Any:
@@ -89,7 +94,7 @@ def _is_kept(op: Any, x: Any) -> bool:
 def _stays(y: Any, block: Any) -> bool:
     """A value that is not another one is kept while a block runs, and when it has run."""
     parent = block.owner.operation
-    is_program = parent.name == "func.func" and not _is_private(parent)
+    is_program = _is_program(parent)
     if not _is_within(y, block):
         return True
     if not isinstance(y.owner, ir.Block):
@@ -172,8 +177,9 @@ def _size(x: Any) -> int | None:
     return None if is_open(x.type) else bits(x) * int(np.prod(shape(x), dtype=np.int64))
 
 
-def _is_private(function: Any) -> bool:
-    return "private" in str(function.attributes.get("sym_visibility"))
+def _is_program(op: Any) -> bool:
+    """A function that others than the module's call."""
+    return op.name == "func.func" and "private" not in str(op.attributes.get("sym_visibility"))
 
 
 def _is_given_away(function: Any, x: Any) -> bool:

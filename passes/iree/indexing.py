@@ -112,7 +112,7 @@ def scatter(b: Emitter, op: Any) -> Sequence[Any] | None:
     places = _Places(d, shape(operands[0]), shape(updates[0]))
     where = places.rows(b, indices)
     rows, width = places.count, places.width
-    tables = [_with_spare_row(b, b.reshape(own(b, op, x), [rows, width])) for x in operands]
+    tables = [_with_spare_row(b, b.reshape(own(b, op, x, anew=True), [rows, width])) for x in operands]
     news = [b.reshape(b.transpose(u, places.order), [places.updates, width]) for u in updates]
     if count > 1:
         tables = _one_by_one(b, op, tables, where, news)
