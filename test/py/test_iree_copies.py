@@ -20,10 +20,19 @@ TWO = f"""%y:2 = "stablehlo.sort"(%b, %b) <{{dimension = 0 : i64, is_stable = tr
       %less = stablehlo.compare LT, %p, %q, FLOAT : (tensor<f32>, tensor<f32>) -> tensor<i1>
       stablehlo.return %less : tensor<i1>
     }}) : ({A}, {A}) -> ({A}, {A})"""
+SCATTER = f"""%j = stablehlo.reshape %k : (tensor<i32>) -> tensor<1x1xi32>
+  %v = stablehlo.slice %u [1:2] : ({R}) -> tensor<1xf32>
+  %y = "stablehlo.scatter"(%b, %j, %v) <{{scatter_dimension_numbers = #stablehlo.scatter<
+    inserted_window_dims = [0], scatter_dims_to_operand_dims = [0], index_vector_dim = 1>}}> ({{
+    ^bb0(%p: tensor<f32>, %q: tensor<f32>):
+      %sum = stablehlo.add %p, %q : tensor<f32>
+      stablehlo.return %sum : tensor<f32>
+    }}) : ({A}, tensor<1x1xi32>, tensor<1xf32>) -> {A}"""
 PROGRAMS = {
     "update": ("%b = stablehlo.optimization_barrier %a : " + A, "%y = " + UPDATE, "%y, %a"),
     "of a view": (f"%b = stablehlo.reshape %z : (tensor<2x2xf32>) -> {A}", "%y = " + UPDATE, "%y, %b"),
     "read before": (f"%b = stablehlo.reshape %z : (tensor<2x2xf32>) -> {A}", "%y = " + UPDATE, "%y, %y"),
+    "scatter": ("%b = stablehlo.optimization_barrier %a : " + A, SCATTER, "%y, %a"),
     "sort": ("%b = stablehlo.optimization_barrier %a : " + A, SORT, "%y, %a"),
     "sort of one twice": (f"%b = stablehlo.reshape %z : (tensor<2x2xf32>) -> {A}", TWO, "%y#0, %y#1"),
 }
