@@ -69,22 +69,6 @@ def is_table(x: Any) -> bool:
     return not isinstance(x.owner, ir.Block) and x.owner.name == "stablehlo.constant" and splat(x) is None
 
 
-def behind(x: Any, block: Any) -> Iterator[Any]:
-    """A value, and what the ops of a block make it of, back to what they do not make."""
-    waiting, found = [x], set[Any]()
-    while waiting:
-        y = waiting.pop()
-        yield y
-        owner = y.owner
-        if (
-            not isinstance(owner, ir.Block)
-            and owner.operation.block == block
-            and owner.operation not in found
-        ):
-            found.add(owner.operation)
-            waiting += [*owner.operation.operands, *captured(owner.operation)]
-
-
 def _is_kept(op: Any, x: Any) -> bool:
     """What an op updates may be an argument of the program, or what is the same in each iteration."""
     block = op.operation.block

@@ -1,14 +1,15 @@
 """gather, scatter and dynamic slices: indices in range, of a type that IREE reads as meant, of elements one by one."""
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 import numpy as np
 from torch_mlir import ir
 from torch_mlir._mlir_libs import _stablehlo as hlo
 
+from tiduc.dialect.graph import captured
 from tiduc.dialect.types import element, shape, with_shape
-from tiduc.passes.iree.copies import behind, own
+from tiduc.passes.iree.copies import own
 from tiduc.passes.iree.emitter import Emitter, is_unsigned, legalize, signless
 
 
@@ -66,12 +67,28 @@ def _makers(x: Any) -> set[Any]:
     if isinstance(x.owner, ir.Block):
         return set()
     block = x.owner.operation.block
-    owners = [y.owner for y in behind(x, block)]
+    owners = [y.owner for y in _behind(x, block)]
     return {
         owner.operation
         for owner in owners
         if not isinstance(owner, ir.Block) and owner.operation.block == block
     }
+
+
+def _behind(x: Any, block: Any) -> Iterator[Any]:
+    """A value, and what the ops of a block make it of, back to what they do not make."""
+    waiting, found = [x], set[Any]()
+    while waiting:
+        y = waiting.pop()
+        yield y
+        owner = y.owner
+        if (
+            not isinstance(owner, ir.Block)
+            and owner.operation.block == block
+            and owner.operation not in found
+        ):
+            found.add(owner.operation)
+            waiting += [*owner.operation.operands, *captured(owner.operation)]
 
 
 def _is_integer(x: Any) -> bool:
