@@ -5,9 +5,13 @@
 
 IREE adds one element after the other, since the order matters to floats; a reduction of StableHLO may take any order
 (specification, reduce). In lanes it is a loop over vectors, and the rounding errors of a sum are smaller.
+
+Of sizes that are no multiple of lanes, the last of several dimensions is what is next to each other. A sum of one
+dimension to one number is padded with what adds nothing: -0, which leaves -0 as it is, or 1 of a product.
 """
 
 import math
+from collections.abc import Sequence
 from typing import Any
 
 from torch_mlir import ir
@@ -61,7 +65,9 @@ def _pays(op: Any) -> bool:
     if not kept and reducer(op) in _EXTREMA:  # one number: IREE's code is a loop over vectors already
         return False
     lanes = _lanes(math.prod(sizes[kept:]))
-    return lanes is not None and (lanes >= _FEW or not _follows(x, _HEAVY if kept else _HEAVY | DEAR))
+    if lanes is None:
+        return not kept or _is_by_rows(sizes[kept:])
+    return lanes >= _FEW or not _follows(x, _HEAVY if kept else _HEAVY | DEAR)
 
 
 def _follows(x: Any, names: frozenset[str]) -> bool:
@@ -89,18 +95,34 @@ def _lanes(n: int) -> int | None:
     return next((lanes for lanes in _LANES if n % lanes == 0 and n >= lanes * _STEPS), None)
 
 
+def _is_by_rows(sizes: Sequence[int]) -> bool:
+    """What is reduced are many rows of many numbers."""
+    return len(sizes) > 1 and sizes[-1] >= _FEW and math.prod(sizes[:-1]) >= _STEPS
+
+
 def _in_lanes(b: Emitter, op: Any) -> Any:
     x, init = op.operands
+    neutral = b.constant(_NEUTRAL[str(reducer(op))], init)
     kept = shape(x)[: len(shape(x)) - len(op.attributes["dimensions"])]
-    n = math.prod(shape(x)[len(kept) :])
+    reduced = shape(x)[len(kept) :]
+    n = math.prod(reduced)
     lanes = _lanes(n)
-    assert lanes is not None
+    if lanes is not None:
+        y = b.reshape(x, [*kept, n // lanes, lanes])
+    elif _is_by_rows(reduced):
+        lanes, y = reduced[-1], x
+    else:
+        lanes = _LANES[0]
+        y = b.pad(b.reshape(x, [n]), neutral, [0], [-n % lanes], [0])
+        y = b.reshape(y, [-(-n // lanes), lanes])
+    first = range(len(kept), len(shape(y)) - 1)
     # The initial value counts once.
-    starts = b.constant(_NEUTRAL[str(reducer(op))], init), init
-    types = with_shape(x.type, [*kept, lanes]), op.results[0].type
-    dimensions = {"dimensions": ir.DenseI64ArrayAttr.get([len(kept)])}
-    y = b.reshape(x, [*kept, n // lanes, lanes])
-    for start, type_ in zip(starts, types, strict=True):
-        body = b.region([init.type] * 2, lambda b, *xs: b.inlined(op.regions[0], xs))
-        (y,) = b.emit_all("stablehlo.reduce", (y, start), (type_,), dimensions, [body])
-    return y
+    y = _reduced(b, op, y, neutral, first, with_shape(x.type, [*kept, lanes]))
+    return _reduced(b, op, y, init, [len(kept)], op.results[0].type)
+
+
+def _reduced(b: Emitter, op: Any, x: Any, start: Any, dimensions: Sequence[int], type_: Any) -> Any:
+    """The array reduced by the op's body along dimensions."""
+    body = b.region([start.type] * 2, lambda b, *xs: b.inlined(op.regions[0], xs))
+    along = {"dimensions": ir.DenseI64ArrayAttr.get(list(dimensions))}
+    return b.emit_all("stablehlo.reduce", (x, start), (type_,), along, [body])[0]

@@ -128,6 +128,11 @@ def lanes_of(text: str) -> bool:
         ("multiply", "32x128", "1", "32x", "f64"),
         ("maximum", "10x512", "1", "10x", "f32"),
         ("minimum", "10x512", "1", "10x", "f32"),
+        ("add", "4099", "0", "", "f32"),  # padded
+        ("multiply", "1399x3", "0, 1", "", "f64"),
+        ("add", "71x61", "0, 1", "", "f64"),  # by rows
+        ("maximum", "3x19x7x33", "1, 2, 3", "3x", "f32"),
+        ("add", "3x67x61", "1, 2", "3x", "f32"),
     ],
 )
 def test_reductions_in_lanes(op: str, shape: str, dimensions: str, result: str, element: str) -> None:
