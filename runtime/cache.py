@@ -28,7 +28,7 @@ from iree.compiler.version import VERSION
 from tiduc.dialect.errors import RequestError, TiducError
 from tiduc.runtime.files import written_whole
 
-_LAYOUT = b"tiduc cache 6\n"  # a new number wherever the key or the entries become others
+_LAYOUT = b"tiduc cache 7\n"  # a new number wherever the key or the entries become others
 _DIGEST = hashlib.sha256().digest_size
 _ABANDONED = 3600  # seconds after which an unfinished file is nobody's
 

@@ -20,6 +20,7 @@ from iree.compiler.tools.binaries import find_tool
 from tiduc.dialect.errors import CompileError, TiducError
 from tiduc.runtime import cache
 from tiduc.runtime.process import Ended, Limits, run_within
+from tiduc.runtime.recordings import ANEW, copies_once
 from tiduc.runtime.references import may_branch, passed_once
 from tiduc.runtime.registers import passed_wide
 from tiduc.runtime.releases import kept_while_used
@@ -131,9 +132,12 @@ def _ended(
     # The compiler's own temporary files go with this directory, also when the compiler is killed.
     with tempfile.TemporaryDirectory(prefix="tiduc-") as folder:
         environment = {**os.environ, "TMPDIR": folder}
-        if not may_branch(program):
+        if not may_branch(program) and not target.spirv:
             return run_within(command, program, limits, environment, stop)
         ended = run_within([*command, "--compile-to=vm"], program, limits, environment, stop)
+        if target.spirv and copies_once(ended.output):
+            command += ANEW
+            ended = run_within([*command, "--compile-to=vm"], program, limits, environment, stop)
         command, program = (
             [*command, "--compile-from=vm"],
             passed_wide(passed_once(kept_while_used(ended.output))),

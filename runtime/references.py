@@ -1,4 +1,4 @@
-"""References that branches of a compiled function pass on twice, each given a name of its own.
+"""References that branches of a compiled function pass on while they are in use, each given a name of its own.
 
 A branch of IREE's virtual machine moves an operand out of its register where it is used for the last time. Where the
 same reference is passed twice, and once to the register in which it is already, the other place takes it away, and a
@@ -8,19 +8,33 @@ buffer, so that programs with several of these meet it often.
     vm.br ^bb3(%b, %b : ...)   ->   %copy = vm.select.ref %never, %null, %b;  vm.br ^bb3(%b, %copy : ...)
 
 where `%never` is 0, but read from a global variable, so that nothing can be folded.
+
+So it is with a reference that is passed to a block, and used by that block or one behind it, too: block argument and
+reference share a register, and the last use of the one takes the other away.
+
+    vm.br ^bb1(%b : ...)                       %copy = vm.select.ref %never, %null, %b
+    ^bb1(%c: ...):                      ->     vm.br ^bb1(%copy : ...)
+      vm.br ^bb2(%b : ...)  // %c is null    ^bb1(%c: ...):
 """
 
 import itertools
 import re
+from collections import defaultdict
 from collections.abc import Iterator
+from dataclasses import dataclass, field
 
 _JOINS = re.compile(rb"while|case|\bif|\bscf|\bcf")  # names of ops
 _JOINS_IN_BYTECODE = re.compile(
     rb"\0(?:while|case|if|scf|cf)\0"
 )  # where any bytes may be elements of constants
 _MODULE = re.compile(r"^(\s*)vm\.module .*\{$", re.MULTILINE)
+_FUNCTION = re.compile(r"^ *vm\.(?:func|initializer)\b", re.MULTILINE)
+_BLOCK = re.compile(r"^ *(\^bb\d+)(?:\(.*\))?:.*$", re.MULTILINE)
 _BRANCH = re.compile(r"^( *)vm\.(?:br|cond_br|br_table)\b.*\^bb\d+\(.*$", re.MULTILINE)
 _PASSED = re.compile(r"(\^bb\d+\()([^():]*) : ([^()]*)\)")
+_SUCCESSOR = re.compile(r"\^bb\d+")
+_RESULTS = re.compile(r"^ *(%[^ ,:]+(?::\d+)?(?:, %[^ ,:]+)*) = ", re.MULTILINE)
+_VALUE = re.compile(r"%[\w$.-]+")
 _FLAG = "_passed_once"
 
 
@@ -31,28 +45,73 @@ def may_branch(program: bytes) -> bool:
 
 
 def passed_once(module: bytes) -> bytes:
-    """The text of a module of the VM dialect in which no branch passes a reference twice to one block."""
+    """The text of a module of the VM dialect in which no branch passes on a reference that is used otherwise, too."""
     names = itertools.count()
     text = module.decode("utf-8", "surrogateescape")
-    found = _BRANCH.sub(lambda branch: _behind_copies(branch, names), text)
+    starts = [0, *(function.start() for function in _FUNCTION.finditer(text)), len(text)]
+    found = "".join(_in_function(text[start:end], names) for start, end in itertools.pairwise(starts))
     if found == text:
         return module
     flag = rf"\g<0>\n\1  vm.global.i32 private mutable @{_FLAG} : i32"
     return _MODULE.sub(flag, found, count=1).encode("utf-8", "surrogateescape")
 
 
-def _behind_copies(branch: re.Match[str], names: Iterator[int]) -> str:
+@dataclass
+class _Uses:
+    """Of the values of a function: the block that makes each, and those that use it; which blocks are before one."""
+
+    made: dict[str, str] = field(default_factory=dict)
+    used: defaultdict[str, set[str]] = field(default_factory=lambda: defaultdict(set))
+    before: defaultdict[str, list[str]] = field(default_factory=lambda: defaultdict(list))
+    live: dict[str, set[str]] = field(default_factory=dict)
+
+    def add(self, block: str, arguments: str, body: str) -> None:
+        """Takes note of a block: its name, the line of its arguments, and the others."""
+        results = " ".join(_RESULTS.findall(body))
+        self.made |= dict.fromkeys(_VALUE.findall(arguments) + _VALUE.findall(results), block)
+        for x in set(_VALUE.findall(_RESULTS.sub("", body))):
+            self.used[x].add(block)
+        for other in set(_SUCCESSOR.findall(body)):
+            self.before[other].append(block)
+
+    def outlives(self, x: str, block: str) -> bool:
+        """A value is used in a block, or behind it before the value is made anew."""
+        if x not in self.live:
+            made = self.made.get(x)
+            waiting, live = list(self.used[x] - {made}), set[str]()
+            while waiting:
+                at = waiting.pop()
+                if at not in live:
+                    live.add(at)
+                    waiting += [other for other in self.before[at] if other != made]
+            self.live[x] = live
+        return block in self.live[x]
+
+
+def _in_function(function: str, names: Iterator[int]) -> str:
+    """A function, or what is before the first one, whose branches pass copies on."""
+    if not _BRANCH.search(function):
+        return function
+    blocks, uses = list(_BLOCK.finditer(function)), _Uses()
+    ends = [*(block.start() for block in blocks), len(function)]
+    uses.add("", "", function[: ends[0]])
+    for block, end in zip(blocks, ends[1:], strict=True):
+        uses.add(block[1], block[0].partition("):")[0], function[block.end() : end])
+    return _BRANCH.sub(lambda branch: _behind_copies(branch, uses, names), function)
+
+
+def _behind_copies(branch: re.Match[str], uses: _Uses, names: Iterator[int]) -> str:
     """A branch behind the copies that it passes on."""
     indent, lines = branch[1], list[str]()
 
     def successor(passed: re.Match[str]) -> str:
-        operands, types = passed[2].split(", "), passed[3].split(", ")
+        block, operands, types = passed[1][:-1], passed[2].split(", "), passed[3].split(", ")
         for i, (x, type_) in enumerate(zip(operands, types, strict=True)):
-            if x in operands[:i] and type_.startswith("!vm.ref"):
+            if type_.startswith("!vm.ref") and (x in operands[:i] or uses.outlives(x, block)):
                 n = next(names)
                 lines.append(f"{indent}%never_{n} = vm.global.load.i32 @{_FLAG} : i32")
-                lines.append(f"{indent}%null_{n} = vm.const.ref.zero : {type_}")
-                lines.append(f"{indent}%copy_{n} = vm.select.ref %never_{n}, %null_{n}, {x} : {type_}")
+                lines.append(f"{indent}%nothing_{n} = vm.const.ref.zero : {type_}")
+                lines.append(f"{indent}%copy_{n} = vm.select.ref %never_{n}, %nothing_{n}, {x} : {type_}")
                 operands[i] = f"%copy_{n}"
         return f"{passed[1]}{', '.join(operands)} : {passed[3]})"
 

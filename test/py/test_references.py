@@ -1,4 +1,4 @@
-"""References that are passed on twice by one branch: of the text of a VM module, and of what IREE makes of it."""
+"""References that branches pass on while they are in use: of the text of a VM module, and of what IREE makes of it."""
 
 import numpy as np
 import pytest
@@ -13,6 +13,19 @@ VM = b"""vm.module public @m {
   vm.func @f(%a: !vm.ref<!hal.buffer>, %i: i64) {
     vm.br ^bb1(%a, %i, %a, %i : !vm.ref<!hal.buffer>, i64, !vm.ref<!hal.buffer>, i64)
   ^bb1(%0: !vm.ref<!hal.buffer>, %1: i64, %2: !vm.ref<!hal.buffer>, %3: i64):
+    vm.return
+  }
+}
+"""
+
+USED_LATER = b"""vm.module public @m {
+  vm.func @f(%a: !vm.ref<!hal.buffer>, %b: !vm.ref<!hal.buffer>) {
+    vm.br ^bb1(%a, %b : !vm.ref<!hal.buffer>, !vm.ref<!hal.buffer>)
+  ^bb1(%0: !vm.ref<!hal.buffer>, %1: !vm.ref<!hal.buffer>):  // 2 preds: ^bb0, ^bb1
+    %c:2 = vm.call @g(%1, %b) : (!vm.ref<!hal.buffer>, !vm.ref<!hal.buffer>) -> (!vm.ref<!hal.buffer>, i32)
+    vm.cond_br %c#1, ^bb1(%c#0, %1 : !vm.ref<!hal.buffer>, !vm.ref<!hal.buffer>), ^bb2(%1 : !vm.ref<!hal.buffer>)
+  ^bb2(%2: !vm.ref<!hal.buffer>):  // pred: ^bb1
+    vm.discard.refs %1 : !vm.ref<!hal.buffer>
     vm.return
   }
 }
@@ -41,10 +54,51 @@ NESTED = """func.func @main(%p: tensor<f64>, %q: tensor<f64>) -> (tensor<f64>, t
 }
 """
 
+LATER = """func.func @main(%x: tensor<3xf64>, %y: tensor<3xf64>) -> (tensor<3xf64>, tensor<3xf64>) {
+  %zero = stablehlo.constant dense<0> : tensor<i32>
+  %one = stablehlo.constant dense<1> : tensor<i32>
+  %two = stablehlo.constant dense<2> : tensor<i32>
+  %limit = stablehlo.constant dense<5.0> : tensor<f64>
+  %0:2 = stablehlo.while(%i = %zero, %a = %y) : tensor<i32>, tensor<3xf64>
+  cond {
+    %s = stablehlo.slice %a [2:3] : (tensor<3xf64>) -> tensor<1xf64>
+    %last = stablehlo.reshape %s : (tensor<1xf64>) -> tensor<f64>
+    %small = stablehlo.compare LT, %last, %limit : (tensor<f64>, tensor<f64>) -> tensor<i1>
+    %p = stablehlo.compare LT, %i, %two : (tensor<i32>, tensor<i32>) -> tensor<i1>
+    %q = stablehlo.and %p, %small : tensor<i1>
+    stablehlo.return %q : tensor<i1>
+  } do {
+    %j = stablehlo.add %i, %one : tensor<i32>
+    %b:2 = stablehlo.optimization_barrier %x, %a : tensor<3xf64>, tensor<3xf64>
+    stablehlo.return %j, %b#0 : tensor<i32>, tensor<3xf64>
+  }
+  %1:2 = stablehlo.while(%i = %zero, %a = %y) : tensor<i32>, tensor<3xf64>
+  cond {
+    %p = stablehlo.compare LT, %i, %two : (tensor<i32>, tensor<i32>) -> tensor<i1>
+    stablehlo.return %p : tensor<i1>
+  } do {
+    %j = stablehlo.add %i, %one : tensor<i32>
+    %b:2 = stablehlo.optimization_barrier %0#1, %a : tensor<3xf64>, tensor<3xf64>
+    stablehlo.return %j, %b#0 : tensor<i32>, tensor<3xf64>
+  }
+  %2:2 = stablehlo.while(%i = %0#0, %a = %1#1) : tensor<i32>, tensor<3xf64>
+  cond {
+    %p = stablehlo.compare GT, %i, %zero : (tensor<i32>, tensor<i32>) -> tensor<i1>
+    stablehlo.return %p : tensor<i1>
+  } do {
+    %j = stablehlo.subtract %i, %one : tensor<i32>
+    %b = stablehlo.add %a, %x : tensor<3xf64>
+    stablehlo.return %j, %b : tensor<i32>, tensor<3xf64>
+  }
+  return %1#1, %2#1 : tensor<3xf64>, tensor<3xf64>
+}
+"""
+"""The second loop returns what the first one gave, which the third does not read, but for a count."""
+
 
 def test_the_second_is_a_copy() -> None:
     text = passed_once(VM).decode()
-    assert "%copy_0 = vm.select.ref %never_0, %null_0, %a : !vm.ref<!hal.buffer>" in text
+    assert "%copy_0 = vm.select.ref %never_0, %nothing_0, %a : !vm.ref<!hal.buffer>" in text
     assert "vm.br ^bb1(%a, %i, %copy_0, %i : !vm.ref<!hal.buffer>, i64, !vm.ref<!hal.buffer>, i64)" in text
     assert text.count("vm.global.i32 private mutable") == 1
 
@@ -52,6 +106,14 @@ def test_the_second_is_a_copy() -> None:
 def test_what_is_passed_once_stays() -> None:
     once = VM.replace(b"%a, %i, %a, %i", b"%a, %i, %b, %i")
     assert passed_once(once) == once
+
+
+def test_what_is_used_later_is_a_copy() -> None:
+    """%b is read in the loop; %1 is given back behind it; %a and %c are not used again."""
+    text = passed_once(USED_LATER).decode()
+    assert "vm.br ^bb1(%a, %copy_0 : !vm.ref<!hal.buffer>, !vm.ref<!hal.buffer>)" in text
+    assert "^bb1(%c#0, %1 : !vm.ref<!hal.buffer>, !vm.ref<!hal.buffer>), ^bb2(%copy_1 :" in text
+    assert text.count("vm.select.ref") == 2
 
 
 def test_may_branch() -> None:
@@ -69,9 +131,26 @@ def test_nested_conditionals() -> None:
         np.testing.assert_allclose(run(np.float64(p), np.float64(q)), expected, rtol=1e-14)
 
 
+@pytest.mark.parametrize("target", ["cpu", "cpu-threads"])
+def test_what_a_loop_gave_is_used_later(target: str) -> None:
+    """The first loop runs not at all, and to its end."""
+    run = Executable(compile_module(LATER, target, cached=False), target)
+    x, y = np.array([1.0, 2, 3]), np.array([4.0, 5, 6])
+    np.testing.assert_array_equal(run(x, y), [y, y])
+    np.testing.assert_array_equal(run(x, y / 2), [x, 3 * x])
+
+
 def test_iree_passes_null_alone(monkeypatch: pytest.MonkeyPatch) -> None:
     """Where this fails, IREE has learnt to pass references on, and the copies can go."""
     monkeypatch.setattr(compile, "may_branch", lambda program: False)
     run = Executable(compile_module(NESTED, cached=False))
     with pytest.raises(TiducError, match="null"):
         run(np.float64(0.5), np.float64(0.3))
+
+
+def test_iree_takes_away_what_is_used_later(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Where this fails, IREE has learnt to keep what a branch passes on, and the copies can go."""
+    monkeypatch.setattr(compile, "passed_once", lambda module: module)
+    run = Executable(compile_module(LATER, cached=False))
+    with pytest.raises(TiducError, match="null"):
+        run(np.array([1.0, 2, 3]), np.array([4.0, 5, 6]))
