@@ -10,6 +10,7 @@ from torch_mlir._mlir_libs import _stablehlo as hlo
 from tiduc.dialect.types import element, is_complex, is_open, shape, with_element, with_shape
 from tiduc.passes.iree.emitter import Emitter, is_unsigned, legalize, signless
 from tiduc.passes.iree.excess import drop_excess
+from tiduc.passes.iree.kernels import Kernel, dispatch
 from tiduc.passes.iree.refused import refused
 from tiduc.passes.iree.uniform import hide_constants
 from tiduc.passes.iree.widening import hide_widened
@@ -94,12 +95,59 @@ def reduce_window(b: Emitter, op: Any) -> Sequence[Any] | None:
 
 @legalize("stablehlo.reverse")
 def reverse(b: Emitter, op: Any) -> Sequence[Any] | None:
-    """Of unsigned integers it does not compile: they are reversed as integers with a sign."""
-    x = op.operands[0]
-    if not is_unsigned(x):
-        return None
-    turned = b.reverse(b.bitcast(x, signless(element(x).width)), op.attributes["dimensions"])
-    return [b.bitcast(turned, element(x))]
+    """Of unsigned integers it does not compile: they are reversed as integers with a sign.
+
+    On CPUs IREE moves one element after the other, and computes where each is: large arrays are reversed by loops.
+    """
+    (x,), dimensions = op.operands, list(op.attributes["dimensions"])
+    if is_unsigned(x):
+        plain = b.bitcast(x, signless(element(x).width))
+        turned = _by_loops(b, plain, dimensions) if _is_large(b, op) else b.reverse(plain, dimensions)
+        return [b.bitcast(turned, element(x))]
+    return [_by_loops(b, x, dimensions)] if _is_large(b, op) else None
+
+
+_LARGE = 2**12, 2**20
+"""Elements from which on loops are faster, and those up to which one thread may have them all."""
+
+
+def _is_large(b: Emitter, op: Any) -> bool:
+    """A loop takes less time to reverse an array; in loops, which may be kernels, it is an op of theirs."""
+    x, at = op.operands[0], op.operation
+    while at.name != "func.func":
+        at = at.block.owner.operation
+        if at.name == "stablehlo.while":
+            return False
+    kinds = ir.IntegerType, ir.F16Type, ir.BF16Type, ir.F32Type, ir.F64Type
+    if not b.cpu or is_open(x.type) or not isinstance(element(x), kinds) or element(x).width < 8:
+        return False
+    return _LARGE[0] <= int(np.prod(shape(x), dtype=np.int64)) <= _LARGE[1]
+
+
+def _by_loops(b: Emitter, x: Any, dimensions: Sequence[int]) -> Any:
+    """x reversed, in one dispatch: of dimensions of size 1, which the compiler drops, there is nothing to do."""
+    kept = [i for i, n in enumerate(shape(x)) if n != 1]
+    sizes = [shape(x)[i] for i in kept]
+    (y,) = b.barrier(b.reshape(x, sizes))  # what makes it must not get into the dispatch
+
+    def fill(k: Kernel) -> Sequence[Any]:
+        one = k.index(1)
+
+        def along(k: Kernel, of: Sequence[Any], to: Sequence[Any], out: Any) -> Any:
+            d = len(of)
+            if d == len(sizes):
+                return k.put(k.element(y, *of), out, *to)
+            last = k.index(sizes[d] - 1)
+
+            def step(k: Kernel, i: Any, out: Any) -> Sequence[Any]:
+                at = k.arith("subi", last, i) if kept[d] in dimensions else i
+                return [along(k, [*of, at], [*to, i], out)]
+
+            return k.loop(k.index(0), k.index(sizes[d]), one, [out], step)[0]
+
+        return [along(k, [], [], k.empty(y.type))]
+
+    return b.reshape(dispatch(b, [y.type], fill)[0], shape(x))
 
 
 @legalize("stablehlo.pad")

@@ -176,6 +176,39 @@ def test_code_of_few_lanes_is_short(n: int, op: str, splits: bool) -> None:
     assert lanes_of(text.replace("%0 =", f"%x = stablehlo.{op} %y : {t}\n%0 =")) is splits
 
 
+# ---- reversed arrays ----------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("shape", "dimensions", "element", "loops"),
+    [
+        ("70x61", "0, 1", "f32", True),
+        ("8x1x16x33", "1, 3", "ui8", True),
+        ("1x4097x1", "0, 1, 2", "f64", True),
+        ("8x4097", "0", "bf16", True),
+        ("63x65", "0", "f32", False),
+        ("70x61", "0", "i1", False),
+    ],
+)
+def test_large_arrays_are_reversed_by_loops(shape: str, dimensions: str, element: str, loops: bool) -> None:
+    x = f"tensor<{shape}x{element}>"
+    program = tiduc.load(
+        f"""func.func @main(%x: {x}) -> ({x}, {x}) {{
+      %0 = stablehlo.not %x : {x}
+      %1 = stablehlo.reverse %0, dims = [{dimensions}] : {x}
+      %2 = stablehlo.reverse %1, dims = [{dimensions}] : {x}
+      return %1, %2 : {x}, {x}
+    }}""".replace("not", "negate" if "f" in element else "not")
+    )
+    assert ("flow.dispatch" in str(program.source().stablehlo)) is loops
+    dtype = program.signature.inputs[0].type.dtype
+    given = RNG.integers(0, 2, [int(n) for n in shape.split("x")]).astype(dtype)
+    expected = -given if "f" in element else ~given
+    y, z = program.compile()(given)
+    np.testing.assert_array_equal(y, np.flip(expected, [int(d) for d in dimensions.split(",")]))
+    np.testing.assert_array_equal(z, expected)
+
+
 # ---- counters -----------------------------------------------------------------------------------------------
 
 
