@@ -30,6 +30,9 @@ _VIEWS = frozenset(
 
 _CALLS = ("func.call", "stablehlo.composite")
 
+DONATED = "iree.abi.output"
+"""An argument's attribute: the number of the result that is to lie in its memory."""
+
 
 def own(b: Emitter, op: Any, x: Any, anew: bool = False) -> Any:
     """What an op updates: where others keep that, a copy that is made before the op.
@@ -69,10 +72,23 @@ def is_table(x: Any) -> bool:
     return not isinstance(x.owner, ir.Block) and x.owner.name == "stablehlo.constant" and splat(x) is None
 
 
+def alternatives(x: Any, block: Any) -> Iterator[Any]:
+    """The values that a value may be, perhaps seen in another way, back to what a block begins with or makes."""
+    waiting, found = [x], set[Any]()
+    while waiting:
+        y = waiting.pop()
+        if y not in found:
+            found.add(y)
+            others = _others(y) if y.owner != block and _is_within(y, block) else []
+            waiting += others
+            if not others:
+                yield y
+
+
 def _is_kept(op: Any, x: Any) -> bool:
     """What an op updates may be an argument of the program, or what is the same in each iteration."""
     block = op.operation.block
-    return any(_stays(y, block) for y in _alternatives(x, block))
+    return any(_stays(y, block) for y in alternatives(x, block))
 
 
 def _stays(y: Any, block: Any) -> bool:
@@ -119,19 +135,6 @@ def _is_within(x: Any, block: Any) -> bool:
     return True
 
 
-def _alternatives(x: Any, block: Any) -> Iterator[Any]:
-    """The values that a value may be, perhaps seen in another way, back to what a block begins with or makes."""
-    waiting, found = [x], set[Any]()
-    while waiting:
-        y = waiting.pop()
-        if y not in found:
-            found.add(y)
-            others = _others(y) if y.owner != block and _is_within(y, block) else []
-            waiting += others
-            if not others:
-                yield y
-
-
 def _others(y: Any) -> list[Any]:
     """The values that one may be; none where it is made, or comes from outside."""
     if isinstance(y.owner, ir.Block):
@@ -167,9 +170,12 @@ def _is_program(op: Any) -> bool:
 
 
 def _is_given_away(function: Any, x: Any) -> bool:
-    """An argument that a result is to lie in, and that one op reads."""
-    attributes = function.attributes.get("arg_attrs")
-    return attributes is not None and "iree.abi.output" in attributes[x.arg_number] and len(list(x.uses)) == 1
+    """An argument that a result is to lie in, and that is read only by the op that makes this result."""
+    attributes, uses = function.attributes.get("arg_attrs"), list(x.uses)
+    if attributes is None or DONATED not in attributes[x.arg_number] or len(uses) != 1:
+        return False
+    result = list(operations(x.owner))[-1].operands[attributes[x.arg_number][DONATED].value]
+    return bool(result.owner == uses[0].owner)
 
 
 def _is_carried_on(x: Any) -> bool:

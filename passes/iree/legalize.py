@@ -6,6 +6,7 @@ from torch_mlir import ir
 
 from tiduc.dialect.context import run_passes, stage
 from tiduc.dialect.errors import RequestError
+from tiduc.passes.iree.donation import results_after_reads
 from tiduc.passes.iree.emitter import CPU_ONLY, ON_OPEN_SIZES, ON_SPIRV, PATTERNS, Emitter, Pattern, within
 from tiduc.passes.iree.iterations import simplify_loops
 from tiduc.passes.iree.lapack import CALLBACK, LAPACK, LOOPS
@@ -52,6 +53,7 @@ def legalize_for_iree(
             for old, new in zip(op.results, results, strict=True):
                 old.replace_all_uses_with(new)
             op.erase()
+    results_after_reads(module)
     module.operation.verify()
 
 

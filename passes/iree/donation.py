@@ -1,0 +1,82 @@
+"""results_after_reads: results that take an argument's place in memory are written when nobody reads that any more.
+
+    f(%p {iree.abi.output = 0 : index}, %g):  return p - g, sum(p)
+        ->  %r:2 = optimization_barrier p - g, sum(p);  return %r:2
+
+IREE writes such a result straight where it belongs, in whatever order suits it, and does not know that the memory is an
+argument's, which other results may still be made of: these were wrong. Behind the barrier all of them are there before
+the first is copied to its place.
+
+Where each element of the result is made of the argument's element in that place, and the argument has no other reader,
+the element is read before it is written, however the ops are fused: that stays as it is, and is not copied.
+"""
+
+from typing import Any
+
+from torch_mlir import ir
+
+from tiduc.dialect.graph import operations
+from tiduc.dialect.types import is_open
+from tiduc.passes.iree.copies import DONATED, alternatives, copied
+from tiduc.passes.iree.emitter import Emitter
+from tiduc.passes.iree.refused import refused
+
+_ELEMENTWISE = frozenset(
+    f"stablehlo.{name}"
+    for name in (
+        "abs add and clamp convert divide maximum minimum multiply negate not or power rsqrt select sign sqrt "
+        "subtract xor"
+    ).split()
+)
+
+
+def results_after_reads(module: Any) -> None:
+    """Orders the results of a module's functions, in place."""
+    for function in operations(module.regions[0].blocks[0]):
+        if function.name == "func.func" and len(function.regions[0].blocks) == 1:
+            _order(function)
+
+
+def _order(function: Any) -> None:
+    block = function.regions[0].blocks[0]
+    last = list(operations(block))[-1]
+    given = _given(function)
+    in_place = {place for i, place in given.items() if _in_place(block.arguments[i], last, place)}
+    if in_place == {*given.values()}:
+        return
+    b = Emitter(ir.InsertionPoint(last), function.location)
+    taken = [block.arguments[i] for i in given]
+    for place, x in enumerate(last.operands):
+        # What lies in such an argument's memory would do so behind the barrier, too.
+        if any(y in taken for y in alternatives(x, block)):
+            if is_open(x.type):
+                raise refused(
+                    last, f"result {place}, of open sizes, lies in memory that another result takes"
+                )
+            last.operands[place] = copied(b, x)
+    for place, x in enumerate(b.barrier(*last.operands)):
+        if place not in in_place:
+            last.operands[place] = x
+
+
+def _given(function: Any) -> dict[int, int]:
+    """The arguments whose memory results take, each with the number of the result."""
+    attributes = function.attributes.get("arg_attrs") or ()
+    return {i: each[DONATED].value for i, each in enumerate(attributes) if DONATED in each}
+
+
+def _in_place(x: Any, last: Any, place: int) -> bool:
+    """An argument is read for this result alone, element by element."""
+    waiting, found = [x], {x}
+    while waiting:
+        for use in waiting.pop().uses:
+            reader = use.owner.operation
+            if reader == last:
+                if use.operand_number != place:
+                    return False
+            elif reader.name not in _ELEMENTWISE or reader.results[0].type.shape != x.type.shape:
+                return False
+            elif reader.results[0] not in found:
+                found.add(reader.results[0])
+                waiting.append(reader.results[0])
+    return bool(last.operands[place].type == x.type)

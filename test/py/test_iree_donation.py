@@ -1,0 +1,118 @@
+"""Results that take an argument's place in memory, where others are made of that argument, too."""
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+from iree.compiler.tools import compile_str
+
+import tiduc.runtime
+from tiduc.dialect.errors import Unsupported
+from tiduc.program import load
+
+Array = np.ndarray[Any, np.dtype[np.float32]]
+
+T = "tensor<6x6xf32>"
+FIRST, SECOND = "{iree.abi.output = 0 : index}", "{iree.abi.output = 1 : index}"
+P, Q, G = (np.random.default_rng(i).standard_normal((6, 6)).astype(np.float32) for i in range(3))
+DOT = f"contracting_dims = [1] x [0] : ({T}, {T}) -> {T}"
+
+READ_BY_ANOTHER = f"""
+func.func @main(%p: {T} {FIRST}, %g: {T}) -> ({T}, {T}) {{
+  %0 = stablehlo.subtract %p, %g : {T}
+  %1 = stablehlo.dot_general %g, %p, {DOT}
+  return %0, %1 : {T}, {T}
+}}
+"""
+CROSSED = f"""
+func.func @main(%p: {T} {SECOND}, %q: {T} {FIRST}) -> ({T}, {T}, {T}) {{
+  return %p, %q, %q : {T}, {T}, {T}
+}}
+"""
+TURNED = f"""
+func.func @main(%p: {T} {FIRST}) -> {T} {{
+  %0 = stablehlo.transpose %p, dims = [1, 0] : ({T}) -> {T}
+  %1 = stablehlo.add %0, %p : {T}
+  return %1 : {T}
+}}
+"""
+LAYERS = f"""
+func.func @main(%p: {T} {FIRST}, %q: {T} {SECOND}, %g: {T}) -> ({T}, {T}) {{
+  %0 = stablehlo.dot_general %g, %p, {DOT}
+  %1 = stablehlo.dot_general %0, %q, {DOT}
+  %2 = stablehlo.dot_general %1, %p, {DOT}
+  %3 = stablehlo.dot_general %1, %q, {DOT}
+  %4 = stablehlo.subtract %p, %3 : {T}
+  %5 = stablehlo.subtract %q, %2 : {T}
+  return %4, %5 : {T}, {T}
+}}
+"""
+UPDATED = f"""
+func.func @main(%p: {T} {SECOND}, %u: tensor<1x6xf32>, %i: tensor<i32>) -> ({T}, {T}) {{
+  %0 = stablehlo.dynamic_update_slice %p, %u, %i, %i : ({T}, tensor<1x6xf32>, tensor<i32>, tensor<i32>) -> {T}
+  %1 = stablehlo.negate %0 : {T}
+  return %0, %1 : {T}, {T}
+}}
+"""
+
+
+def _layers(p: Array, q: Array, g: Array) -> tuple[Array, Array]:
+    y = g @ p @ q
+    return p - y @ q, q - y @ p
+
+
+def _updated(p: Array, u: Array, i: Any) -> tuple[Array, Array]:
+    return (y := np.concatenate([u, p[1:]])), -y
+
+
+CASES: dict[str, tuple[str, Callable[..., tuple[Array, ...]], tuple[Any, ...]]] = {
+    "read by another": (READ_BY_ANOTHER, lambda p, g: (p - g, g @ p), (P, G)),
+    "crossed": (CROSSED, lambda p, q: (p, q, q), (P, Q)),
+    "turned": (TURNED, lambda p: (p.T + p,), (P,)),
+    "layers": (LAYERS, _layers, (P, Q, G)),
+    "updated": (UPDATED, _updated, (P, Q[:1], np.array(0, np.int32))),
+}
+
+
+@pytest.mark.parametrize("name", CASES)
+@pytest.mark.parametrize("target", ["cpu", "cpu-threads"])
+def test_what_an_argument_was_is_read_first(name: str, target: str) -> None:
+    text, expected, arguments = CASES[name]
+    main = load(text).compile(target)
+    for _ in range(3):
+        for got, y in zip(main(*arguments), expected(*arguments), strict=True):
+            np.testing.assert_allclose(got, y, rtol=1e-4, atol=1e-5)
+
+
+@pytest.mark.parametrize("name", ["read by another", "crossed", "turned", "layers"])
+def test_iree_alone_reads_what_it_has_overwritten(name: str) -> None:
+    """This fails when IREE orders them itself, and `passes/iree/donation.py` can go."""
+    text, expected, arguments = CASES[name]
+    vmfb = compile_str(text, input_type="stablehlo", target_backends=["llvm-cpu"])
+    got = tiduc.runtime.load(vmfb)["main"](*arguments)
+    assert not all(np.allclose(a, b, rtol=1e-4) for a, b in zip(got, expected(*arguments), strict=True))
+
+
+def test_an_element_read_in_its_own_place_is_not_copied() -> None:
+    text = f"""
+func.func @main(%p: {T} {FIRST}, %g: {T}, %r: tensor<f32>) -> {T} {{
+  %0 = stablehlo.broadcast_in_dim %r, dims = [] : (tensor<f32>) -> {T}
+  %1 = stablehlo.multiply %0, %g : {T}
+  %2 = stablehlo.subtract %p, %1 : {T}
+  %3 = stablehlo.maximum %2, %p : {T}
+  return %3 : {T}
+}}
+"""
+    source = load(text).source().stablehlo
+    assert "optimization_barrier" not in str(source)
+
+
+def test_an_open_array_that_two_results_would_share_is_refused() -> None:
+    text = """
+func.func @main(%p: tensor<?xf32> {iree.abi.output = 0 : index}, %g: tensor<?xf32>) -> (tensor<?xf32>, tensor<?xf32>) {
+  return %g, %p : tensor<?xf32>, tensor<?xf32>
+}
+"""
+    with pytest.raises(Unsupported, match="result 1, of open sizes"):
+        load(text).source()
