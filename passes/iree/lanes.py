@@ -6,6 +6,9 @@
 IREE adds one element after the other, since the order matters to floats; a reduction of StableHLO may take any order
 (specification, reduce). In lanes it is a loop over vectors, and the rounding errors of a sum are smaller.
 
+A sum of products IREE takes for a product of matrices, which is slower code. Of x y + (-0), in one op that rounds once,
+it does not; that is x y, its sign and NaN included, and LLVM makes it a multiplication on any CPU.
+
 Of sizes that are no multiple of lanes, the last of several dimensions is what is next to each other. A sum of one
 dimension to one number is padded with what adds nothing: -0, which leaves -0 as it is, or 1 of a product.
 """
@@ -101,7 +104,7 @@ def _is_by_rows(sizes: Sequence[int]) -> bool:
 
 
 def _in_lanes(b: Emitter, op: Any) -> Any:
-    x, init = op.operands
+    x, init = _summed(b, op), op.operands[1]
     neutral = b.constant(_NEUTRAL[str(reducer(op))], init)
     kept = shape(x)[: len(shape(x)) - len(op.attributes["dimensions"])]
     reduced = shape(x)[len(kept) :]
@@ -119,6 +122,16 @@ def _in_lanes(b: Emitter, op: Any) -> Any:
     # The initial value counts once.
     y = _reduced(b, op, y, neutral, first, with_shape(x.type, [*kept, lanes]))
     return _reduced(b, op, y, init, [len(kept)], op.results[0].type)
+
+
+def _summed(b: Emitter, op: Any) -> Any:
+    """What is reduced, but for products that nothing else reads: in one op with the sum, as no product is to IREE."""
+    x = op.operands[0]
+    if reducer(op) != "stablehlo.add" or not isinstance(x, ir.OpResult) or len(list(x.uses)) > 1:
+        return x
+    if x.owner.name != "stablehlo.multiply":
+        return x
+    return b.emit("math.fma", (*x.owner.operands, b.constant(-0.0, x)), x.type)
 
 
 def _reduced(b: Emitter, op: Any, x: Any, start: Any, dimensions: Sequence[int], type_: Any) -> Any:

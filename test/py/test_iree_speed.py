@@ -166,6 +166,23 @@ def test_reductions_that_stay(op: str, shape: str, dimensions: str, result: str,
     assert not lanes_of(reduction(op, shape, dimensions, result, element))
 
 
+@pytest.mark.parametrize("target", ["cpu", "cpu:generic"])
+def test_sums_of_products_in_lanes(target: str) -> None:
+    """With the rounding of a product and a sum, where nothing multiplies and adds in one instruction, too."""
+    t = "tensor<64x400xf32>"
+    text = reduction("add", "64x400", "1", "64x").replace("%x:", f"%a: {t}, %b:")
+    program = tiduc.load(text.replace("%0 =", f"%x = stablehlo.multiply %a, %b : {t}\n%0 ="))
+    source = program.source(target).stablehlo
+    assert isinstance(source, str) and "math.fma" in source and "stablehlo.multiply" not in source
+    a, b = RNG.standard_normal((2, 64, 400)).astype(np.float32)
+    a[0], b[1, 2], b[2, 3] = -0.0, np.nan, np.inf
+    b[0] = np.abs(b[0])
+    (y,) = program.compile(target)(a, b, np.float32(-0.0))
+    assert np.signbit(y[0]) and y[0] == 0 and list(np.nonzero(np.isnan(y))[0]) == [1]
+    expected = np.sum(a.astype(np.float64) * b, 1)
+    np.testing.assert_allclose(y, expected, rtol=1e-5, atol=1e-4)
+
+
 @pytest.mark.parametrize(
     ("n", "op", "splits"), [(400, "sine", False), (400, "abs", True), (512, "sine", True)]
 )
