@@ -19,6 +19,9 @@ TRANSPARENT = {"Sharding", "SPMDFullToShardShape", "SPMDShardToFullShape", "Layo
 _JOINS = ("stablehlo.while", "stablehlo.if", "stablehlo.case", "func.call", "stablehlo.composite")
 """Ops whose results come together from elsewhere."""
 
+_UNKNOWN = ("stablehlo.optimization_barrier", "func.call")
+"""Ops whose results are no constants, or not known to be."""
+
 
 @legalize("stablehlo.while")
 def while_(b: Emitter, op: Any) -> Sequence[Any] | None:
@@ -26,7 +29,9 @@ def while_(b: Emitter, op: Any) -> Sequence[Any] | None:
 
     In place: the body returns what a barrier of the new and the old carry gives. So it does for a new carry in which
     the old ones have no part, which the compiler takes out of the loop, and then does not find; and for one that is
-    another carry, too, of which the compiler drops one.
+    another carry, too, of which the compiler drops one. A loop that gives a number and depends on constants alone
+    starts behind a barrier: it would run when the module is loaded, and where the host reads the number then, the
+    compiler gives up.
     """
     body = op.regions[1].blocks[0]
     last, varying = list(operations(body))[-1], _varying(body)
@@ -39,6 +44,8 @@ def while_(b: Emitter, op: Any) -> Sequence[Any] | None:
             last.operands[i] = at_end.barrier(awaited(at_end, new), old)[0]
             b.emitted += at_end.emitted
     _separated(b, op)
+    if any(not y.type.shape and list(y.uses) for y in op.results) and _is_known(op):
+        op.operands[0] = b.barrier(op.operands[0])[0]
     return None
 
 
@@ -54,6 +61,20 @@ def optimization_barrier(b: Emitter, op: Any) -> Sequence[Any] | None:
 def awaited(b: Emitter, x: Any) -> Any:
     """A value that may be behind a barrier: of a loop's carry a copy."""
     return copied(b, x) if is_carry(x) and not is_open(x.type) else x
+
+
+def _is_known(op: Any) -> bool:
+    """What an op gives follows from constants: no argument has a part in it, and no barrier."""
+    waiting, seen = [op], {op}
+    while waiting:
+        maker = waiting.pop()
+        for x in (*maker.operands, *captured(maker)):
+            if isinstance(x.owner, ir.Block) or x.owner.name in _UNKNOWN:
+                return False
+            if x.owner not in seen:
+                seen.add(x.owner)
+                waiting.append(x.owner)
+    return True
 
 
 def _varying(body: Any) -> set[Any]:

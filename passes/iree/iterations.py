@@ -1,7 +1,8 @@
 """Before the patterns: calls of functions with loops are put in line, and loops that run once or never are no loops.
 
 The compiler crashes on loops that are known to run once, or takes all memory; and it inlines calls itself, so that
-whether a loop follows another one is seen only afterwards.
+whether a loop follows another one is seen only afterwards. Slices that are whole arrays are these arrays, lest a carry
+seem to depend on one that the compiler finds to be replaced as a whole.
 """
 
 import operator
@@ -24,6 +25,8 @@ _ARITHMETIC: dict[str, Callable[[int, int], int]] = {
 _RELATIONS: dict[str, Callable[[int, int], bool]] = {
     name.upper(): getattr(operator, name) for name in ("eq", "ne", "lt", "le", "gt", "ge")
 }
+_WHOLE = {"stablehlo.dynamic_slice": 0, "stablehlo.dynamic_update_slice": 1}
+"""Which operand a slice is where it has the whole array."""
 
 Known = dict[Any, int]
 """Values that are integers known when compiling."""
@@ -36,6 +39,7 @@ def simplify_loops(module: Any) -> None:
     functions = [op for op in ops if op.name == "func.func" and op.attributes["sym_name"].value in callees]
     if any(inner.name == "stablehlo.while" for function in functions for inner in within(function)):
         run_passes(module.operation, "builtin.module(inline,symbol-dce)")
+    _whole_slices(module)
     waiting = [op for op in within(module.operation) if op.name == "stablehlo.while"][::-1]
     while waiting:
         op = waiting.pop()
@@ -51,6 +55,16 @@ def simplify_loops(module: Any) -> None:
         for old, new in zip(op.results, results, strict=True):
             old.replace_all_uses_with(new)
         op.erase()
+
+
+def _whole_slices(module: Any) -> None:
+    """A slice of an array's size is the array, and an update of that size what is written: starts are clamped to 0."""
+    for op in within(module.operation):
+        whole = _WHOLE.get(op.name)
+        if whole is not None and op.operands[0].type == op.operands[whole].type == op.results[0].type:
+            if op.results[0].type.has_static_shape:
+                op.results[0].replace_all_uses_with(op.operands[whole])
+                op.erase()
 
 
 def few_iterations(op: Any) -> int | None:

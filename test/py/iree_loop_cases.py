@@ -3,6 +3,8 @@
 import numpy as np
 from iree_case import Case
 
+ROW, INDEX = "tensor<1x2xf64>", "tensor<i32>"
+
 
 def counted(condition: str, following: str, result: str) -> str:
     """A loop with a counter from 3, whose limit is 6, which multiplies x by it; %f is the counter as a float."""
@@ -46,6 +48,58 @@ REJECTED = {
         return %0#1 : tensor<i32>""",
         (np.int32(5),),
         np.int32(0),
+    ),
+    "while_constant": Case(
+        "while",
+        "(%x: tensor<f64>) -> tensor<f64>",
+        """%zero = stablehlo.constant dense<0> : tensor<i32>
+        %one = stablehlo.constant dense<1> : tensor<i32>
+        %three = stablehlo.constant dense<3> : tensor<i32>
+        %n = stablehlo.while(%i = %zero) : tensor<i32>
+          cond {
+            %c = stablehlo.compare LT, %i, %three : (tensor<i32>, tensor<i32>) -> tensor<i1>
+            stablehlo.return %c : tensor<i1>
+          } do {
+            %j = stablehlo.add %i, %one : tensor<i32>
+            stablehlo.return %j : tensor<i32>
+          }
+        %0:2 = stablehlo.while(%i = %zero, %a = %x) : tensor<i32>, tensor<f64>
+          cond {
+            %c = stablehlo.compare LT, %i, %n : (tensor<i32>, tensor<i32>) -> tensor<i1>
+            stablehlo.return %c : tensor<i1>
+          } do {
+            %j = stablehlo.add %i, %one : tensor<i32>
+            %b = stablehlo.add %a, %a : tensor<f64>
+            stablehlo.return %j, %b : tensor<i32>, tensor<f64>
+          }
+        return %0#1 : tensor<f64>""",
+        (np.float64(1),),
+        np.float64(8),
+    ),
+    "while_whole_updates": Case(
+        "while",
+        f"(%x: {ROW}, %y: {ROW}) -> {ROW}",
+        f"""%zero = stablehlo.constant dense<0> : tensor<i32>
+        %one = stablehlo.constant dense<1> : tensor<i32>
+        %three = stablehlo.constant dense<3> : tensor<i32>
+        %none = stablehlo.constant dense<0.0> : {ROW}
+        %0:5 = stablehlo.while(%i = %three, %a = %x, %b = %none, %c = %y, %d = %none)
+          : tensor<i32>, {ROW}, {ROW}, {ROW}, {ROW}
+          cond {{
+            %p = stablehlo.compare GE, %i, %zero : (tensor<i32>, tensor<i32>) -> tensor<i1>
+            stablehlo.return %p : tensor<i1>
+          }} do {{
+            %j = stablehlo.subtract %i, %one : tensor<i32>
+            %u = stablehlo.dynamic_update_slice %a, %none, %one, %zero : ({ROW}, {ROW}, {INDEX}, {INDEX}) -> {ROW}
+            %s = stablehlo.add %b, %a : {ROW}
+            %v = stablehlo.dynamic_update_slice %c, %none, %one, %zero : ({ROW}, {ROW}, {INDEX}, {INDEX}) -> {ROW}
+            %w = stablehlo.dynamic_slice %c, %one, %zero, sizes = [1, 2] : ({ROW}, tensor<i32>, tensor<i32>) -> {ROW}
+            stablehlo.return %j, %u, %s, %v, %w : tensor<i32>, {ROW}, {ROW}, {ROW}, {ROW}
+          }}
+        %z = stablehlo.add %0#2, %0#4 : {ROW}
+        return %z : {ROW}""",
+        (np.array([[2.0, 3.0]]), np.array([[5.0, 7.0]])),
+        np.array([[2.0, 3.0]]),
     ),
 }
 UNSAFE = {
