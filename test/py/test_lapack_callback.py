@@ -31,6 +31,7 @@ from test_iree_linear_algebra import (
 
 import tiduc
 import tiduc.runtime
+from tiduc.cli import run as cli
 from tiduc.runtime.lapack import FUNCTIONS
 from tiduc.runtime.weights import write_weights
 
@@ -318,3 +319,42 @@ def test_at_a_shell(tmp_path: Path) -> None:
     subprocess.run([*run, "--parameters=x.irpa"], cwd=tmp_path, check=True)
     with tiduc.runtime.load(tmp_path / "f.vmfb", parameters=tmp_path / "x.irpa") as module:
         assert module["main"]()[1].tolist() == [1, 2, 3]
+
+
+def test_runs_at_a_shell(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: Any) -> None:
+    """`tiduc run` compiles as `tiduc compile` does; for what is compiled, and for XLA, there is nothing to say."""
+    monkeypatch.chdir(tmp_path)
+    Path("f.mlir").write_text(ROOTS)
+    tiduc.load(ROOTS).compile(lapack=CALLBACK).save("f.vmfb")
+    options = ["--lapack=callback", "--input=3x3xf64=3,0,0,0,1,0,0,0,2"]
+    with monkeypatch.context() as patched:
+        patched.setattr(np.linalg, "eigh", lambda x: (np.full((1, 3), 7.0), x))
+        assert cli(["run", "f.mlir", *options]) == 0
+    assert "3xf64=7.0,7.0,7.0" in capsys.readouterr().out
+    for given in (["f.vmfb"], ["f.mlir", "--engine=xla"]):
+        assert cli(["run", *given, *options]) == 1
+        assert f"{given[0]}: error: --lapack is for " in capsys.readouterr().err
+
+
+MODEL = """
+func.func @main(%w: tensor<2x2xf64>) -> tensor<f64> {
+  %0 = stablehlo.cholesky %w, lower = true : tensor<2x2xf64>
+  %zero = stablehlo.constant dense<0.0> : tensor<f64>
+  %1 = stablehlo.reduce(%0 init: %zero) applies stablehlo.add across dimensions = [0, 1]
+    : (tensor<2x2xf64>, tensor<f64>) -> tensor<f64>
+  return %1 : tensor<f64>
+}
+"""
+
+
+def test_training_at_a_shell(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A step of training with a factorization calls back."""
+    monkeypatch.chdir(tmp_path)
+    Path("model.mlir").write_text(MODEL)
+    options = ["--loss=none", "--train=arg0", "--lapack=callback", "-o", "step.vmfb"]
+    assert cli(["train-step", "model.mlir", *options]) == 0
+    called: list[Array] = []
+    monkeypatch.setattr(np.linalg, "cholesky", lambda x: called.append(x) or np.tril(x))
+    with tiduc.runtime.load("step.vmfb") as module:
+        module["main"](np.eye(2), np.float32(0.5))
+    assert called

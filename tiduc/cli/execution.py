@@ -43,6 +43,13 @@ TARGET = click.option(
     metavar="TARGET",
     help=f"What to compile for: {', '.join(TARGETS)}; cuda:sm_86 names an architecture; see 'tiduc targets'.",
 )
+FACTORIZING = click.option(
+    "--lapack",
+    type=click.Choice(LAPACK),
+    default=LOOPS,
+    show_default=True,
+    help="How matrices are factorized: by loops, or, on CPUs, where tiduc.runtime loads the module, by NumPy.",
+)
 INPUTS = click.option(
     "--input",
     "inputs",
@@ -136,13 +143,7 @@ def compiling(command: Callable[..., Any]) -> Callable[..., Any]:
 @click.argument("files", metavar="FILE...", nargs=-1, required=True, type=PATH)
 @ENTRY
 @TARGET
-@click.option(
-    "--lapack",
-    type=click.Choice(LAPACK),
-    default=LOOPS,
-    show_default=True,
-    help="How matrices are factorized: by loops, or, on CPUs, where tiduc.runtime loads the module, by NumPy.",
-)
+@FACTORIZING
 @PARAMETERS
 @compiling
 @writes("The file to write, or, for several FILEs, the folder for NAME.vmfb of each NAME.mlir.")
@@ -173,7 +174,7 @@ def _compile(
     return 0
 
 
-def _source(program: Program, target: str, parameters: str | None, lapack: str = LOOPS) -> Source:
+def _source(program: Program, target: str, parameters: str | None, lapack: str) -> Source:
     if parameters is None:
         return program.source(target, lapack)
     from tiduc.models.parameters import source_with_parameters  # rarely needed
@@ -229,6 +230,7 @@ def _compile_all(
 @FILE
 @ENTRY
 @TARGET
+@FACTORIZING
 @INPUTS
 @WEIGHTS
 @PARAMETERS
@@ -252,6 +254,7 @@ def _run(
     file: str,
     entry: str | None,
     target: str,
+    lapack: str,
     inputs: tuple[str, ...],
     weights: str | None,
     parameters: str | None,
@@ -265,12 +268,12 @@ def _run(
 
     Results are printed one a line, as --input reads them; of large ones only a summary.
     """
+    executable: Executable | XlaExecutable
     with about(file):
-        executable = (
-            _by_xla(file, entry, target)
-            if engine == "xla"
-            else _executable(file, entry, target, parameters, limits, cached)
-        )
+        if engine == "xla":
+            executable = _by_xla(file, entry, target, lapack)
+        else:
+            executable = _executable(file, entry, target, lapack, parameters, limits, cached)
     results = executable(*with_weights(weights, inputs, executable.signature.inputs, seed))
     named = dict(zip([value.name for value in executable.signature.outputs], results, strict=True))
     if output == "-":
@@ -280,19 +283,31 @@ def _run(
 
 
 def _executable(
-    file: str, entry: str | None, target: str, parameters: str | None, limits: Limits, cached: bool
+    file: str,
+    entry: str | None,
+    target: str,
+    lapack: str,
+    parameters: str | None,
+    limits: Limits,
+    cached: bool,
 ) -> Executable:
     contents = read_input(file)
     # What IREE writes is a flatbuffer, mostly inside a zip archive.
     if contents.startswith(b"PK\x03\x04") or contents[4:8] == b"IREE":
+        if lapack != LOOPS:
+            raise RequestError(
+                "--lapack is for programs: what a module calls was settled when it was compiled"
+            )
         return Executable(contents, target, entry, "<stdin>" if file == "-" else file, parameters)
     program = from_module(read_module(file, contents), entry)
     with waiting(f"compiling {file} for {target}"):
-        vmfb = compile_source(_source(program, target, parameters), limits, cached)
+        vmfb = compile_source(_source(program, target, parameters, lapack), limits, cached)
     return Executable(vmfb, target, program.name, parameters=parameters)
 
 
-def _by_xla(file: str, entry: str | None, target: str) -> XlaExecutable:
+def _by_xla(file: str, entry: str | None, target: str, lapack: str) -> XlaExecutable:
+    if lapack != LOOPS:
+        raise RequestError("--lapack is for IREE: XLA has a LAPACK of its own")
     program = from_module(read_module(file), entry)
     with waiting(f"compiling {file} for {target}"):
         return program.compile_for_xla(target)

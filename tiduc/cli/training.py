@@ -3,7 +3,7 @@
 import click
 
 from tiduc.cli.diagnostics import about, waiting
-from tiduc.cli.execution import TARGET, compiling
+from tiduc.cli.execution import FACTORIZING, TARGET, compiling
 from tiduc.cli.files import PATH, write, write_binary, writes
 from tiduc.cli.importing import SIZES, numbers
 from tiduc.dialect.errors import RequestError
@@ -58,6 +58,7 @@ from tiduc.training.step import BUFFERS, train_step
     "--state", metavar="FILE", help="Write the model's weights, and the zeros that the optimizer begins with."
 )
 @TARGET
+@FACTORIZING
 @compiling
 @writes("The file to write: a compiled module, or StableHLO where its name ends in .mlir.")
 def _train_step(
@@ -69,6 +70,7 @@ def _train_step(
     sizes: tuple[str, ...],
     state: str | None,
     target: str,
+    lapack: str,
     limits: Limits,
     cached: bool,
     output: str,
@@ -87,7 +89,7 @@ def _train_step(
         vmfb = None
         if not output.endswith(".mlir"):
             with waiting(f"compiling the step for {target}"):
-                vmfb = compile_source(step.source(target), limits, cached)
+                vmfb = compile_source(step.source(target, lapack), limits, cached)
     with written_together():
         if state is not None:
             write_weights(state, step.weights)
