@@ -11,6 +11,7 @@ from tiduc.dialect.graph import captured
 from tiduc.dialect.types import element, shape, with_shape
 from tiduc.passes.iree.copies import own
 from tiduc.passes.iree.emitter import Emitter, is_unsigned, legalize, signless
+from tiduc.passes.iree.scatter_loops import by_loops, pays
 
 
 def clamped(b: Emitter, x: Any, limits: Sequence[int], dimension: int | None) -> Any:
@@ -118,8 +119,8 @@ def scatter(b: Emitter, op: Any) -> Sequence[Any] | None:
 
     Operands become arrays of rows, of which each update is for one: all trailing dimensions that windows cover whole
     are a row. An update that is out of range goes to one row more, which is dropped in the end. Several operands
-    take a loop over the rows. GPUs get many updates in parts. What others keep is
-    copied.
+    take a loop over the rows. On CPUs it is one dispatch, where that pays. GPUs get many updates in parts. What others
+    keep is copied.
     """
     count = len(op.results)
     operands, indices, updates = list(op.operands)[:count], op.operands[count], list(op.operands)[count + 1 :]
@@ -129,8 +130,11 @@ def scatter(b: Emitter, op: Any) -> Sequence[Any] | None:
     places = _Places(d, shape(operands[0]), shape(updates[0]))
     where = places.rows(b, indices)
     rows, width = places.count, places.width
-    tables = [_with_spare_row(b, b.reshape(own(b, op, x, anew=True), [rows, width])) for x in operands]
     news = [b.reshape(b.transpose(u, places.order), [places.updates, width]) for u in updates]
+    if pays(b, op, operands, news):
+        made = by_loops(b, op, [b.reshape(x, [rows, width]) for x in operands], where, news)
+        return [b.reshape(t, shape(x)) for t, x in zip(made, operands, strict=True)]
+    tables = [_with_spare_row(b, b.reshape(own(b, op, x, anew=True), [rows, width])) for x in operands]
     if count > 1:
         tables = _one_by_one(b, op, tables, where, news)
     else:

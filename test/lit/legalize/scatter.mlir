@@ -1,6 +1,10 @@
-// RUN: tiduc opt %s --pass-pipeline='tidu-legalize-for-iree' | filecheck %s
+// RUN: tiduc opt %s --pass-pipeline='tidu-legalize-for-iree{cpu=false}' | filecheck %s
+// RUN: tiduc opt %s --pass-pipeline='tidu-legalize-for-iree' | filecheck %s --check-prefix=CPU
 
-// One row more takes what is out of range, and is cut off.
+// One row more takes what is out of range, and is cut off. On CPUs it is one dispatch, without that row.
+
+// CPU-NOT: stablehlo.concatenate
+// CPU:     "flow.dispatch.region"
 
 // CHECK:      stablehlo.compare GE
 // CHECK:      stablehlo.compare LT

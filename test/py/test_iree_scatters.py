@@ -1,0 +1,109 @@
+"""Scatters on CPUs as loops in one dispatch: which are, and that rows out of range are dropped, in order."""
+
+from typing import Any, NamedTuple
+
+import numpy as np
+import pytest
+
+import tiduc
+from tiduc.runtime import reference
+
+RNG = np.random.default_rng(0)
+
+
+class Scatter(NamedTuple):
+    """The types of arrays, indices and updates; dimension numbers, a body, and whether it is one dispatch."""
+
+    arrays: str
+    indices: str
+    updates: str
+    numbers: str
+    body: str
+    loops: bool = True
+
+    @property
+    def text(self) -> str:
+        """What is updated is a result, too, and is updated again in a loop."""
+        arrays, updates = self.arrays.split(), self.updates.split()
+        xs, us = (", ".join(f"%{name}{i}" for i in range(len(arrays))) for name in "xu")
+        takes = [
+            f"%{name}{i}: {t}" for name, types in (("x", arrays), ("u", updates)) for i, t in enumerate(types)
+        ]
+        scalars = [f"tensor<{t.rstrip('>').rsplit('x', 1)[-1]}>" for t in arrays]
+        names = [f"%{name}{i}: {t}" for name in "ab" for i, t in enumerate(scalars)]
+        each, all_types = ", ".join(arrays), ", ".join([*arrays, self.indices, *updates])
+        n, old = len(arrays), ", ".join(f"%c{i}" for i in range(len(arrays)))
+
+        def scatter(of: str) -> str:
+            return f""""stablehlo.scatter"({of}, %i, {us})
+              <{{scatter_dimension_numbers = #stablehlo.scatter<{self.numbers}>}}> ({{
+              ^bb0({", ".join(names)}):
+                {self.body} : {", ".join(scalars)}
+            }}) : ({all_types}) -> ({each})"""
+
+        return f"""func.func @main({", ".join(takes)}, %i: {self.indices}) -> ({each}, {each}, {each}) {{
+          %zero = stablehlo.constant dense<0> : tensor<i32>
+          %y:{n} = {scatter(xs)}
+          %w:{n + 1} = stablehlo.while(%k = %zero, {", ".join(f"%c{i} = %y#{i}" for i in range(n))})
+            : tensor<i32>, {each}
+          cond {{
+            %two = stablehlo.constant dense<2> : tensor<i32>
+            %less = stablehlo.compare LT, %k, %two : (tensor<i32>, tensor<i32>) -> tensor<i1>
+            stablehlo.return %less : tensor<i1>
+          }} do {{
+            %one = stablehlo.constant dense<1> : tensor<i32>
+            %j = stablehlo.add %k, %one : tensor<i32>
+            %v:{n} = {scatter(old)}
+            stablehlo.return %j, {", ".join(f"%v#{i}" for i in range(n))} : tensor<i32>, {each}
+          }}
+          return {xs}, {", ".join(f"%y#{i}" for i in range(n))}, {", ".join(f"%w#{i + 1}" for i in range(n))}
+            : {each}, {each}, {each}
+        }}"""
+
+
+ROWS = "update_window_dims = [1], inserted_window_dims = [0], scatter_dims_to_operand_dims = [0], index_vector_dim = 1"
+SET, KEEP = "stablehlo.return %b0", "stablehlo.return %a0"
+HALF = "%s = stablehlo.subtract %b0, %a0 : tensor<f64>\nstablehlo.return %s"
+MIXED = """%s = stablehlo.add %a0, %b0 : tensor<f32>
+%t = stablehlo.maximum %a1, %b1 : tensor<i32>
+stablehlo.return %s, %t"""
+SCATTERS = {
+    "set": Scatter("tensor<7x5xf32>", "tensor<6x1xi32>", "tensor<6x5xf32>", ROWS, SET),
+    "keep": Scatter("tensor<7x5xi8>", "tensor<6x1xi64>", "tensor<6x5xi8>", ROWS, KEEP),
+    "in order": Scatter("tensor<7x5xf64>", "tensor<6x1xi8>", "tensor<6x5xf64>", ROWS, HALF),
+    "one row": Scatter("tensor<1x5xf64>", "tensor<6x1xi32>", "tensor<6x5xf64>", ROWS, HALF),
+    "two arrays": Scatter(
+        "tensor<7xf32> tensor<7xi32>",
+        "tensor<6xui8>",
+        "tensor<6xf32> tensor<6xi32>",
+        "inserted_window_dims = [0], scatter_dims_to_operand_dims = [0], index_vector_dim = 1",
+        MIXED,
+    ),
+    "windows": Scatter(
+        "tensor<7x3x4xf64>",
+        "tensor<6x2xi32>",
+        "tensor<6x2x2x4xf64>",
+        "update_window_dims = [1, 2, 3], scatter_dims_to_operand_dims = [1, 0], index_vector_dim = 1",
+        HALF,
+    ),
+    "unsigned": Scatter("tensor<7x5xui8>", "tensor<6x1xi32>", "tensor<6x5xui8>", ROWS, SET, False),
+    "elements": Scatter("tensor<7x1xf64>", "tensor<6x1xi32>", "tensor<6x1xf64>", ROWS, HALF, False),
+}
+
+
+@pytest.mark.parametrize("name", SCATTERS)
+def test_rows_out_of_range_are_dropped(name: str) -> None:
+    program = tiduc.load(SCATTERS[name].text)
+    assert ("flow.dispatch" in str(program.source().stablehlo)) is SCATTERS[name].loops
+    arguments: list[Any] = []
+    for value in program.signature.inputs:
+        low, high = (-2, 9) if value.name == "i" else (0, 50)
+        dtype = value.type.dtype
+        assert dtype is not None
+        shape: Any = value.type.shape
+        drawn = RNG.integers(low if dtype.kind != "u" else 0, high, shape)
+        arguments.append(np.asarray(drawn).astype(dtype))
+    expected = reference.evaluate(program.text, arguments)
+    target = "cpu-threads" if name == "keep" else "cpu"
+    for y, z in zip(program.compile(target)(*arguments), expected, strict=True):
+        np.testing.assert_array_equal(y, z)
