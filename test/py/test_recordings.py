@@ -16,11 +16,16 @@ COPY = (
     b"(!vm.ref<!hal.command_buffer>, i32, i32, !vm.ref<!hal.buffer>, i64, !vm.ref<!hal.buffer>, i64, i64, i64) -> ()"
 )
 
-CONSTANT = """func.func @main(%x: tensor<1xf32>) -> (tensor<1xf32>, tensor<1xf32>) {
-  %c = stablehlo.constant dense<(VALUE, 1.0)> : tensor<1xcomplex<f32>>
-  %0 = stablehlo.real %c : (tensor<1xcomplex<f32>>) -> tensor<1xf32>
-  %1:2 = stablehlo.optimization_barrier %x, %0 : tensor<1xf32>, tensor<1xf32>
-  return %1#1, %0 : tensor<1xf32>, tensor<1xf32>
+TWICE = """func.func @main(%x: tensor<3xf32>) -> tensor<6xf32> {
+  %0 = stablehlo.concatenate %x, %x, dim = 0 : (tensor<3xf32>, tensor<3xf32>) -> tensor<6xf32>
+  return %0 : tensor<6xf32>
+}
+"""
+CONSTANT = """func.func @main(%x: tensor<3xf32>) -> (tensor<3xf32>, tensor<3xf32>) {
+  %c = stablehlo.constant dense<(-3.0, 1.0)> : tensor<3xcomplex<f32>>
+  %0 = stablehlo.real %c : (tensor<3xcomplex<f32>>) -> tensor<3xf32>
+  %1:2 = stablehlo.optimization_barrier %x, %0 : tensor<3xf32>, tensor<3xf32>
+  return %1#1, %0 : tensor<3xf32>, tensor<3xf32>
 }
 """
 """What is computed when the module is loaded is copied to each run's results."""
@@ -29,36 +34,34 @@ CONSTANT = """func.func @main(%x: tensor<1xf32>) -> (tensor<1xf32>, tensor<1xf32
 @pytest.mark.parametrize(
     ("source", "target", "once"),
     [
-        (b"%null", b"%null", False),
-        (b"%null_3", b"%null", False),
+        (b"%null", b"%null", True),
+        (b"%null_3", b"%ref", True),
         (b"%ref_2", b"%ref_3", False),
         (b"%__hoisted", b"%null_0", True),
         (b"%null", b"%ref_4", True),
     ],
 )
-def test_copies_between_what_is_known_and_a_slot(source: bytes, target: bytes, once: bool) -> None:
+def test_copies_from_slots_and_to_slots(source: bytes, target: bytes, once: bool) -> None:
     assert copies_once(COPY.replace(b"SOURCE", source).replace(b"TARGET", target)) == once
 
 
-def runs(value: float) -> list[list[float]]:
-    """What the runs of the program give, kept all together, so that each has memory of its own.
-
-    A value that no test had before: memory may be that of a run before.
-    """
+def runs(text: str, first: int) -> list[list[float]]:
+    """What the runs of a program give for numbers from `first` on, kept, so that each has memory of its own."""
     try:
         rt.get_device("vulkan")
     except (ValueError, RuntimeError):
         pytest.skip("no such device")
-    run = Executable(compile_module(CONSTANT.replace("VALUE", str(value)), TARGET, cached=False), TARGET)
-    kept = [run.keep(np.float32([2])) for _ in range(3)]
-    return [[float(x.numpy()[0]) for x in results] for results in kept]
+    run = Executable(compile_module(text, TARGET, cached=False), TARGET)
+    kept = [run.keep(np.arange(first + k, first + k + 3, dtype=np.float32)) for k in range(3)]
+    return [[float(x) for y in results for x in y.numpy()] for results in kept]
 
 
-def test_each_run_has_its_copy() -> None:
-    assert runs(-3.0) == [[-3.0, -3.0]] * 3
+def test_each_run_has_its_copies() -> None:
+    assert runs(TWICE, 10) == [[10 + k, 11 + k, 12 + k] * 2 for k in range(3)]
+    assert runs(CONSTANT, 20) == [[-3.0] * 6] * 3
 
 
 def test_vulkan_copies_once_alone(monkeypatch: pytest.MonkeyPatch) -> None:
     """Where this fails, IREE has learnt to record such copies, and `runtime/recordings.py` can go."""
     monkeypatch.setattr(compile, "copies_once", lambda module: False)
-    assert runs(-5.0) != [[-5.0, -5.0]] * 3
+    assert runs(TWICE, 30) != [[30 + k, 31 + k, 32 + k] * 2 for k in range(3)]
