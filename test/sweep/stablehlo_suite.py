@@ -24,8 +24,6 @@ The categories:
 import argparse
 import json
 import re
-import select
-import subprocess
 import sys
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterator
@@ -36,6 +34,7 @@ from queue import Empty, Queue
 from typing import Any
 
 from stablehlo_programs import agree, holds_denormals, pairs_returned, programs, renamed, take_kinds
+from worker import Worker, answer_requests
 
 from tiduc.dialect.context import parse, stage
 from tiduc.dialect.errors import CompileError, TiducError
@@ -160,56 +159,25 @@ def _run(vmfb: bytes, name: str, program: Program, target: str) -> tuple[str, st
 
 
 def work(plain: bool, target: str) -> None:
-    """A worker: names of files come in, what came out goes out, a line of JSON each."""
-    for line in sys.stdin:
-        files = json.loads(line)
+    """What a worker does: names of files come in, what came out goes out."""
+
+    def answer(files: list[str]) -> dict[str, Found]:
         try:
-            found = outcomes(files, plain, target)
+            return outcomes(files, plain, target)
         except Exception as error:
-            found = {file: [("crash", repr(error)[:300])] for file in files}
-        print("OUTCOME", json.dumps(found), flush=True)
+            return {file: [("crash", repr(error)[:300])] for file in files}
+
+    answer_requests(answer)
 
 
-class Worker:
-    """A process that tries files, and is replaced when it dies or takes too long."""
-
-    def __init__(self, arguments: list[str]) -> None:
-        self.command = [sys.executable, __file__, "--work", ".", *arguments]
-        self.process: Any = None
-
-    def tried(self, files: list[str]) -> dict[str, Found]:
-        """What came out; where several fail together, each of them alone."""
-        answer = self._asked(files)
-        if isinstance(answer, dict) and (len(files) == 1 or not _died(answer)):
-            return answer
-        if len(files) > 1:
-            return {file: found for one in files for file, found in self.tried([one]).items()}
-        return {files[0]: [(str(answer), "")]}
-
-    def _asked(self, files: list[str]) -> dict[str, Found] | str:
-        if self.process is None:
-            pipe = subprocess.PIPE
-            self.process = subprocess.Popen(
-                self.command, stdin=pipe, stdout=pipe, stderr=subprocess.DEVNULL, text=True
-            )
-        self.process.stdin.write(json.dumps(files) + "\n")
-        self.process.stdin.flush()
-        line, ready = "", True
-        while not line.startswith("OUTCOME"):
-            ready = bool(select.select([self.process.stdout], [], [], SECONDS * (1 + len(files)))[0])
-            line = self.process.stdout.readline() if ready else ""
-            if not line:
-                self.process.kill()
-                self.process.wait()
-                self.process = None
-                return "crash" if ready else "hang"
-        answer: dict[str, Found] = json.loads(line.partition(" ")[2])
+def tried(worker: Worker, files: list[str]) -> dict[str, Found]:
+    """What came out of files; where several fail together, of each of them alone."""
+    answer = worker.asked(files, SECONDS * (1 + len(files)))
+    if isinstance(answer, dict) and (len(files) == 1 or not _died(answer)):
         return answer
-
-    def close(self) -> None:
-        if self.process is not None:
-            self.process.stdin.close()
-            self.process.wait()
+    if len(files) > 1:
+        return {file: found for one in files for file, found in tried(worker, [one]).items()}
+    return {files[0]: [(str(answer), "")]}
 
 
 def _died(answer: dict[str, Found]) -> bool:
@@ -243,7 +211,7 @@ def known(journal: Path | None, again: str) -> dict[str, Found]:
 
 def _all_tried(files: "Queue[str]", arguments: list[str], report: Callable[[str, Found], None]) -> None:
     """Gives files to a worker, a few at a time, until none is left."""
-    worker = Worker(arguments)
+    worker = Worker([sys.executable, __file__, "--work", ".", *arguments])
     while True:
         some: list[str] = []
         try:
@@ -253,7 +221,7 @@ def _all_tried(files: "Queue[str]", arguments: list[str], report: Callable[[str,
             pass
         if not some:
             break
-        for file, found in worker.tried(some).items():
+        for file, found in tried(worker, some).items():
             report(file, found)
     worker.close()
 

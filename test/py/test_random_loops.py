@@ -1,0 +1,79 @@
+"""The sweep of random programs of loops: a few of them on CPUs, and what it makes of those that fail."""
+
+import json
+from pathlib import Path
+
+import loop_reducer
+import numpy as np
+import pytest
+import random_loops as sweep
+from loop_programs import Program
+
+import tiduc
+
+
+@pytest.mark.parametrize("target", ["cpu", "cpu-threads"])
+@pytest.mark.parametrize("case", ["program:1", "vjp:2", "jvp:3"])
+def test_a_sample_is_right(case: str, target: str) -> None:
+    assert sweep.tried([case, target]) == ("ok", "")
+
+
+def test_programs_are_valid_and_the_same_again() -> None:
+    for seed in range(30):
+        text = Program(seed, smooth=seed % 2 == 1).text
+        assert "stablehlo.while" in text
+        tiduc.load(text)
+        assert Program(seed, smooth=seed % 2 == 1).text == text
+
+
+def test_element_types_that_are_left_out() -> None:
+    assert all("f64" not in Program(seed, True, ["f64"]).text for seed in range(10))
+
+
+def test_agreement_is_exact_but_for_derivatives() -> None:
+    x, near = np.array([1.0, np.nan, 100.0]), np.array([1.000001, np.nan, 100.0])
+    assert not sweep.agree(x, near, exact=True) and sweep.agree(x, near, exact=False)
+    assert not sweep.agree(x, x[:2], exact=False)
+    assert not sweep.agree(x, x.astype(np.float32), exact=False)
+
+
+REDUCED = """func.func @main(%x: tensor<3xf32>, %n: tensor<i32>) -> (tensor<3xf32>, tensor<3xf32>) {
+  %zero = stablehlo.constant dense<0> : tensor<i32>
+  %one = stablehlo.constant dense<1> : tensor<i32>
+  %0:3 = stablehlo.while(%i = %zero, %a = %x, %b = %x) : tensor<i32>, tensor<3xf32>, tensor<3xf32>
+  cond {
+    %c = stablehlo.compare LT, %i, %n : (tensor<i32>, tensor<i32>) -> tensor<i1>
+    stablehlo.return %c : tensor<i1>
+  } do {
+    %j = stablehlo.add %i, %one : tensor<i32>
+    %s = stablehlo.sine %a : tensor<3xf32>
+    %t = stablehlo.tanh %b : tensor<3xf32>
+    %u = stablehlo.add %t, %b : tensor<3xf32>
+    stablehlo.return %j, %s, %u : tensor<i32>, tensor<3xf32>, tensor<3xf32>
+  }
+  return %0#1, %0#2 : tensor<3xf32>, tensor<3xf32>
+}
+"""
+
+
+def test_programs_are_made_smaller() -> None:
+    """What has a tanh in a loop needs no sine, and no carry for it."""
+
+    def fails(text: str) -> bool:
+        return "stablehlo.tanh" in text and "stablehlo.while" in text
+
+    text = loop_reducer.reduced(REDUCED, fails, 60)
+    assert (
+        fails(text) and "sine" not in text and "stablehlo.add" not in text.replace("%c_0 : tensor<i32>", "")
+    )
+    assert len(text.splitlines()) < 16
+    tiduc.load(text)
+
+
+def test_a_journal_goes_on(tmp_path: Path) -> None:
+    journal = tmp_path / "journal"
+    rows = [["vjp:1", "cpu", "wrong", "x"], ["vjp:1", "cpu", "ok", ""], ["vjp:2", "cpu", "crash", ""]]
+    journal.write_text("".join(json.dumps(row) + "\n" for row in rows))
+    assert sweep.known(journal, "cpu", "") == {"vjp:1": ("ok", ""), "vjp:2": ("crash", "")}
+    assert sweep.known(journal, "cpu", "crash") == {"vjp:1": ("ok", "")}
+    assert sweep.known(journal, "vulkan", "") == sweep.known(None, "cpu", "") == {}

@@ -1,0 +1,204 @@
+"""Makes a program of StableHLO smaller while it fails in the same way.
+
+Tried in turn, from the end of the program: a result less; a loop that is what it begins with, or a branch that is
+always taken; a value that is one of its op's operands, or zero; an operand that is zero; a carry that is returned as it
+is. What nothing reads then goes, and so do carries that only pass themselves on.
+"""
+
+import time
+from collections.abc import Callable, Iterator
+from typing import Any
+
+from torch_mlir import ir
+
+from tiduc.dialect.context import parse, run_passes, stage
+from tiduc.dialect.errors import TiducError
+from tiduc.dialect.graph import operations
+from tiduc.passes.iree.emitter import Emitter, within
+
+Step = tuple[str, int, int]
+"""What is done, to which op in the order of the text, and to which of its operands, regions or results."""
+
+_KEPT = ("func.func", "func.return", "stablehlo.return", "builtin.module")
+_CLEAN = "builtin.module(inline,symbol-dce,canonicalize,cse)"
+
+
+def reduced(text: str, fails: Callable[[str], bool], seconds: float) -> str:
+    """The smallest program found in that time for which `fails` holds; it holds for the text."""
+    end = time.monotonic() + seconds
+    found = _cleaned(text)
+    text = found if found is not None and fails(found) else text
+    again = True
+    while again:
+        again = False
+        steps, at = _steps(text), 0
+        while at < len(steps) and time.monotonic() < end:
+            smaller = _applied(text, steps[at])
+            if smaller is not None and len(smaller) < len(text) and fails(smaller):
+                text, again = smaller, True
+                steps = _steps(text)
+                at = min(at, len(steps))
+            else:
+                at += 1
+    return text
+
+
+@stage
+def _cleaned(text: str) -> str | None:
+    """The program with its calls in line, and without what MLIR folds."""
+    module = parse(text)
+    run_passes(module.operation, _CLEAN)
+    return str(module)
+
+
+@stage
+def _steps(text: str) -> list[Step]:
+    """What may be tried with a program."""
+    ops = within(parse(text).operation)
+    return [step for i in reversed(range(len(ops))) for step in _of_op(ops[i], i)]
+
+
+def _of_op(op: Any, i: int) -> Iterator[Step]:
+    numbers = range(len(op.operands))
+    if op.name == "func.return" and len(numbers) > 1:
+        yield from (("drop", i, j) for j in numbers)
+    if op.name == "stablehlo.while":
+        yield "skip", i, 0
+        yield from (("keep", i, j) for j in numbers)
+    if op.name in ("stablehlo.if", "stablehlo.case"):
+        yield from (("take", i, j) for j in range(len(op.regions)))
+    if op.name not in (*_KEPT, "stablehlo.constant"):
+        yield from (("operand", i, j) for j in numbers if len(op.results) == 1)
+        yield "zero", i, 0
+    if op.name not in ("func.func", "func.return"):
+        yield from (("no operand", i, j) for j in numbers)
+
+
+@stage
+def _applied(text: str, step: Step) -> str | None:
+    """The program after a step; None where it is none of StableHLO's, or does not change."""
+    what, i, j = step
+    try:
+        module = parse(text)
+        op = within(module.operation)[i]
+        _STEPS[what](op, j)
+        _without_unread(module)
+        module.operation.verify()
+        return str(module)
+    except (TiducError, ir.MLIRError, ValueError, IndexError):
+        return None
+
+
+def _drop(op: Any, j: int) -> None:
+    """A result of a function less."""
+    function, kept = op.parent, [x for i, x in enumerate(op.operands) if i != j]
+    ir.Operation.create("func.return", operands=kept, ip=ir.InsertionPoint(op), loc=op.location)
+    op.erase()
+    arguments = [x.type for x in function.regions[0].blocks[0].arguments]
+    type_ = ir.FunctionType.get(arguments, [x.type for x in kept])
+    function.attributes["function_type"] = ir.TypeAttr.get(type_)
+    if "res_attrs" in function.attributes:
+        del function.attributes["res_attrs"]
+
+
+def _skip(op: Any, j: int) -> None:
+    """A loop that does not run."""
+    _replace(op, list(op.operands))
+
+
+def _take(op: Any, j: int) -> None:
+    """A branch that is always taken."""
+    _replace(op, Emitter(ir.InsertionPoint(op), op.location).inlined(op.regions[j], []))
+
+
+def _operand(op: Any, j: int) -> None:
+    """An op that gives its operand."""
+    if op.operands[j].type != op.results[0].type:
+        raise ValueError
+    _replace(op, [op.operands[j]])
+
+
+def _zero(op: Any, j: int) -> None:
+    """An op that gives zeros."""
+    b = Emitter(ir.InsertionPoint(op), op.location)
+    _replace(op, [b.constant(0, y.type) for y in op.results])
+
+
+def _no_operand(op: Any, j: int) -> None:
+    """An op of which one operand is zero."""
+    x = op.operands[j]
+    if not isinstance(x.owner, ir.Block) and x.owner.name == "stablehlo.constant":
+        raise ValueError
+    op.operands[j] = Emitter(ir.InsertionPoint(op), op.location).constant(0, x.type)
+
+
+def _keep(op: Any, j: int) -> None:
+    """A loop that returns a carry as it is."""
+    body = op.regions[1].blocks[0]
+    list(operations(body))[-1].operands[j] = body.arguments[j]
+
+
+def _replace(op: Any, values: list[Any]) -> None:
+    for old, new in zip(op.results, values, strict=True):
+        old.replace_all_uses_with(new)
+    op.erase()
+
+
+def _without_unread(module: Any) -> None:
+    """Leaves out what nothing reads."""
+    again = True
+    while again:
+        again = False
+        for op in within(module.operation)[::-1]:
+            if op.name not in _KEPT and not any(list(y.uses) for y in op.results):
+                op.erase()
+                again = True
+                break
+            if op.name == "stablehlo.while" and _without_carries(op):
+                again = True
+                break
+
+
+def _without_carries(loop: Any) -> bool:
+    """Puts a loop in the place of one that has carries which nothing reads but what returns them; whether there is."""
+    condition, body = (region.blocks[0] for region in loop.regions)
+    end = list(operations(body))[-1]
+
+    def is_read(i: int) -> bool:
+        outside = [*loop.results[i].uses, *condition.arguments[i].uses]
+        inside = (use for use in body.arguments[i].uses if (use.owner, use.operand_number) != (end, i))
+        return bool(outside) or any(inside)
+
+    kept = [i for i in range(len(loop.operands)) if is_read(i)]
+    if not kept or len(kept) == len(loop.operands):
+        return False
+    b = Emitter(ir.InsertionPoint(loop), loop.location)
+
+    def copied(block: Any, returned: list[int]) -> Callable[..., list[Any]]:
+        def fill(b: Emitter, *carries: Any) -> list[Any]:
+            values = dict(zip((block.arguments[i] for i in kept), carries, strict=True))
+            for op in list(operations(block))[:-1]:
+                b.copied(op, values)
+            results = list(operations(block))[-1].operands
+            return [values.get(results[i], results[i]) for i in returned]
+
+        return fill
+
+    types = [loop.operands[i].type for i in kept]
+    regions = [b.region(types, copied(condition, [0])), b.region(types, copied(body, kept))]
+    new = b.emit_all("stablehlo.while", [loop.operands[i] for i in kept], types, None, regions)
+    for i, y in zip(kept, new, strict=True):
+        loop.results[i].replace_all_uses_with(y)
+    loop.erase()
+    return True
+
+
+_STEPS: dict[str, Callable[[Any, int], None]] = {
+    "drop": _drop,
+    "keep": _keep,
+    "no operand": _no_operand,
+    "operand": _operand,
+    "skip": _skip,
+    "take": _take,
+    "zero": _zero,
+}

@@ -1,0 +1,242 @@
+"""StableHLO text of small arrays in many element types: ops, regions, and how a value gets another shape and type.
+
+Where numbers are to be exact, whatever adds or multiplies is clamped to a few small integers, which every element type
+holds; where derivatives are taken, it goes through tanh instead, so that loops stay where they vary gently.
+"""
+
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from random import Random
+
+FLOATS = ("f16", "bf16", "f32", "f64")
+PARTS = {"complex<f32>": "f32", "complex<f64>": "f64"}
+LARGEST = 12
+"""No number is larger, where all are exact."""
+
+
+@dataclass(frozen=True)
+class Kind:
+    """The shape and element type of a value."""
+
+    shape: tuple[int, ...]
+    element: str
+
+    def __str__(self) -> str:
+        return f"tensor<{''.join(f'{n}x' for n in self.shape)}{self.element}>"
+
+    @property
+    def size(self) -> int:
+        return math.prod(self.shape)
+
+    def of(self, element: str) -> "Kind":
+        return Kind(self.shape, element)
+
+    @property
+    def is_complex(self) -> bool:
+        return self.element in PARTS
+
+    @property
+    def is_unsigned(self) -> bool:
+        return self.element.startswith("ui")
+
+    @property
+    def comparison(self) -> str:
+        """How numbers of this kind are compared."""
+        if self.element in FLOATS:
+            return "FLOAT"
+        return "UNSIGNED" if self.is_unsigned or self.element == "i1" else "SIGNED"
+
+
+COUNTER, PREDICATE = Kind((), "i32"), Kind((), "i1")
+
+
+@dataclass(frozen=True)
+class Value:
+    """An SSA value."""
+
+    name: str
+    kind: Kind
+
+
+def integers(values: Sequence[int]) -> str:
+    """An attribute of StableHLO's that is a list of integers."""
+    return f"array<i64: {', '.join(map(str, values))}>" if values else "array<i64>"
+
+
+class Text:
+    """Lines of ops in generic form; `random` makes every choice."""
+
+    def __init__(self, random: Random, smooth: bool) -> None:
+        self.random, self.smooth = random, smooth
+        self.lines: list[str] = []
+        self._count = 0
+
+    # ---- ops and regions
+
+    def fresh(self) -> str:
+        self._count += 1
+        return f"%v{self._count}"
+
+    def several(
+        self,
+        op: str,
+        operands: Sequence[Value],
+        kinds: Sequence[Kind],
+        attributes: str = "",
+        regions: Sequence[str] = (),
+    ) -> list[Value]:
+        """The results of an op; `attributes` are its properties as MLIR prints them."""
+        name, count = self.fresh(), len(kinds)
+        line = f"{name}:{count} = " if count > 1 else f"{name} = "
+        line += f'"{op if "." in op else f"stablehlo.{op}"}"({", ".join(x.name for x in operands)})'
+        line += f" <{{{attributes}}}>" if attributes else ""
+        line += f" ({', '.join(regions)})" if regions else ""
+        types = ", ".join(str(x.kind) for x in operands)
+        self.lines.append(f"{line} : ({types}) -> ({', '.join(map(str, kinds))})")
+        return [Value(f"{name}#{i}" if count > 1 else name, kind) for i, kind in enumerate(kinds)]
+
+    def op(
+        self,
+        op: str,
+        operands: Sequence[Value],
+        kind: Kind | None = None,
+        attributes: str = "",
+        regions: Sequence[str] = (),
+    ) -> Value:
+        """The result of an op, of the kind of the first operand unless told."""
+        return self.several(op, operands, [kind or operands[0].kind], attributes, regions)[0]
+
+    def region(
+        self, kinds: Sequence[Kind], fill: Callable[..., Sequence[Value]], end: str = "stablehlo.return"
+    ) -> str:
+        """A region of one block with such arguments, which ends with what `fill` gives for them."""
+        arguments = [Value(self.fresh(), kind) for kind in kinds]
+        outside, self.lines = self.lines, []
+        results = fill(*arguments)
+        types = ", ".join(str(x.kind) for x in results)
+        self.lines.append(f'"{end}"({", ".join(x.name for x in results)}) : ({types}) -> ()')
+        head = f"^bb0({', '.join(f'{x.name}: {x.kind}' for x in arguments)}):\n" if arguments else ""
+        body, self.lines = "\n".join(self.lines), outside
+        return f"{{\n{head}{body}\n}}"
+
+    def combined(self, element: str, op: str) -> str:
+        """A region that combines two scalars, or gives the second one."""
+        scalar = Kind((), element)
+        return self.region([scalar, scalar], lambda x, y: [y if op == "set" else self.op(op, [x, y])])
+
+    # ---- numbers
+
+    def constant(self, kind: Kind, value: int | None = None) -> Value:
+        """An array of that value, or one of small values."""
+        low = 0 if kind.is_unsigned else -4
+        if kind.size == 0:
+            return self.op("constant", [], kind, f"value = dense<> : {kind}")
+        if value is None and (not kind.shape or self.random.random() < 0.5):
+            value = self.random.choice([0, 0, 1, self.random.randint(low, 4)])
+        if value is not None:
+            return self.op("constant", [], kind, f"value = dense<{number(value, kind.element)}> : {kind}")
+
+        def nested(shape: Sequence[int]) -> str:
+            if not shape:
+                return number(self.random.randint(low, 6), kind.element)
+            return f"[{', '.join(nested(shape[1:]) for _ in range(shape[0]))}]"
+
+        return self.op("constant", [], kind, f"value = dense<{nested(kind.shape)}> : {kind}")
+
+    def bounded(self, x: Value) -> Value:
+        """What was added or multiplied, within bounds."""
+        kind = x.kind
+        if kind.element == "i1":
+            return x
+        if kind.is_complex:
+            part = kind.of(PARTS[kind.element])
+            return self.op(
+                "complex", [self.bounded(self.op(name, [x], part)) for name in ("real", "imag")], kind
+            )
+        if self.smooth and kind.element in FLOATS:
+            return self.op("multiply", [self.op("tanh", [x]), self.constant(kind, 2)])
+        return self.clamped(x, 0 if kind.is_unsigned else -LARGEST, LARGEST)
+
+    def clamped(self, x: Value, low: int, high: int) -> Value:
+        scalar = Kind((), x.kind.element)
+        return self.op("clamp", [self.constant(scalar, low), x, self.constant(scalar, high)], x.kind)
+
+    def compared(self, direction: str, x: Value, y: Value) -> Value:
+        kind = x.kind.of("i1")
+        comparison = f"#stablehlo<comparison_direction {direction}>"
+        how = f"#stablehlo<comparison_type {x.kind.comparison}>"
+        return self.op("compare", [x, y], kind, f"comparison_direction = {comparison}, compare_type = {how}")
+
+    # ---- making values fit
+
+    def fit(self, x: Value, kind: Kind) -> Value:
+        """A value made of that shape and element type."""
+        return self.reshaped(self.converted(x, kind.element), kind.shape)
+
+    def converted(self, x: Value, element: str) -> Value:
+        """Of complex numbers the real part, of negative ones the absolute value where there is no sign."""
+        if x.kind.element == element:
+            return x
+        if x.kind.is_complex:
+            x = self.op("real", [x], x.kind.of(PARTS[x.kind.element]))
+        if element in PARTS:
+            x = self.converted(x, PARTS[element])
+            return self.op("complex", [x, self.constant(x.kind)], x.kind.of(element))
+        if element.startswith("ui") and not x.kind.is_unsigned and x.kind.element != "i1":
+            x = self.op("abs", [x])
+        return x if x.kind.element == element else self.op("convert", [x], x.kind.of(element))
+
+    def reshaped(self, x: Value, shape: tuple[int, ...]) -> Value:
+        """The elements of x in row-major order, cut off, padded, or repeated."""
+        kind, count = Kind(shape, x.kind.element), x.kind.size
+        if x.kind == kind:
+            return x
+        if count == kind.size:
+            return self.op("reshape", [x], kind)
+        if count == 0:
+            return self.constant(kind)
+        if count == 1:
+            return self.broadcast(self.op("reshape", [x], Kind((), kind.element)), [], kind)
+        flat = self.op("reshape", [x], Kind((count,), kind.element))
+        if count > kind.size:
+            first = self.random.randint(0, count - kind.size)
+            flat = self.slice(flat, [first], [first + kind.size])
+        elif self.random.random() < 0.5:
+            flat = self.pad(flat, [self.random.randint(0, kind.size - count)], [0], (kind.size,))
+        else:
+            times = -(-kind.size // count)
+            whole = Kind((times * count,), kind.element)
+            flat = self.slice(
+                self.op("concatenate", [flat] * times, whole, "dimension = 0 : i64"), [0], [kind.size]
+            )
+        return flat if flat.kind == kind else self.op("reshape", [flat], kind)
+
+    def broadcast(self, x: Value, dimensions: Sequence[int], kind: Kind) -> Value:
+        return self.op("broadcast_in_dim", [x], kind, f"broadcast_dimensions = {integers(dimensions)}")
+
+    def slice(self, x: Value, first: Sequence[int], last: Sequence[int]) -> Value:
+        shape = tuple(b - a for a, b in zip(first, last, strict=True))
+        ones = integers([1] * len(shape))
+        attributes = f"start_indices = {integers(first)}, limit_indices = {integers(last)}, strides = {ones}"
+        return self.op("slice", [x], Kind(shape, x.kind.element), attributes)
+
+    def pad(self, x: Value, low: Sequence[int], inside: Sequence[int], shape: tuple[int, ...]) -> Value:
+        """x with a number around, or with fewer elements, of that shape."""
+        sizes = zip(shape, x.kind.shape, low, inside, strict=True)
+        high = [n - (m + (m - 1) * i) - a for n, m, a, i in sizes]
+        attributes = (
+            f"edge_padding_low = {integers(low)}, edge_padding_high = {integers(high)}, "
+            f"interior_padding = {integers(inside)}"
+        )
+        value = self.constant(Kind((), x.kind.element), self.random.choice([0, 1]))
+        return self.op("pad", [x, value], Kind(shape, x.kind.element), attributes)
+
+
+def number(value: int, element: str) -> str:
+    """A number as MLIR writes it in an array of such elements."""
+    if element == "i1":
+        return "true" if value % 2 else "false"
+    if element in PARTS:
+        return f"({value}.0, {value * 3 % 5}.0)"
+    return f"{value}.0" if element in FLOATS else str(value)

@@ -1,0 +1,248 @@
+"""Compares random programs of loops, and derivatives of such, run by IREE with what XLA makes of them.
+
+    PYTHONPATH=test/py python test/sweep/random_loops.py [--target NAME] [--of program,vjp,jvp,vjp.jvp]
+        [--first N] [--count N] [--journal FILE [--again CATEGORY,...]]
+    PYTHONPATH=test/py python test/sweep/random_loops.py --reduce vjp:17 [--target NAME] [--seconds S]
+
+A case is what is done to a program, and the seed that the program is drawn from (`loop_programs.py`). It is compiled as
+`tiduc compile` does, and called four times with three sets of arguments, in which loops run up to three times, not at
+all, and up to five times; then with arguments and results that stay on the device. Values have to be XLA's, those of
+derivatives nearly, after all calls: so what a call leaves in another one's memory is seen. No argument may change.
+`--reduce` makes a program smaller while it fails in the same way (`loop_reducer.py`). Categories:
+
+    ok        the values are XLA's
+    refused   a `TiducError` before the compiler, with a location, or of the derivative
+    rejected  the compiler refuses the program, or crashes on it
+    wrong     a value differs, or an argument is another one after a call
+    error     the run ends with an error
+    crash     the process dies, or any other exception
+    hang      nothing after SECONDS
+"""
+
+import argparse
+import json
+import os
+import sys
+from collections import Counter
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from loop_programs import Program
+from loop_reducer import reduced
+from numpy.typing import NDArray
+from worker import Worker, answer_requests
+from xla import by_xla
+
+import tiduc
+from tiduc.dialect.errors import CompileError, TiducError
+from tiduc.runtime import load as load_module
+from tiduc.runtime.compile import compile_source
+from tiduc.runtime.process import Limits
+from tiduc.runtime.signature import DTYPES, Signature
+from tiduc.runtime.targets import find_target
+from tiduc.sources import source_of
+
+CATEGORIES = "ok refused rejected wrong error crash hang".split()
+MODES = "program vjp jvp vjp.jvp".split()
+SECONDS = 300  # a case
+COUNTS = 3, 0, 5
+"""The number that is the last argument, in each set."""
+CALLS = 0, 1, 0, 2
+"""The set of arguments of each call."""
+
+Array = NDArray[Any]
+Outcome = tuple[str, str]
+"""A category and a detail."""
+
+
+def text_of(case: str, target: str) -> str:
+    """The text of a case, such as `vjp:17`; for Vulkan, which lacks sines of f64, derivatives are of f32."""
+    mode, _, seed = case.partition(":")
+    derived = mode != "program"
+    without = ("f64",) if derived and find_target(target).spirv else ()
+    text = Program(int(seed), derived, without).text
+    program = tiduc.load(text)
+    for step in mode.split(".") if derived else []:
+        program = program.vjp() if step == "vjp" else program.jvp()
+    return program.text if derived else text
+
+
+def outcome(text: str, target: str, exact: bool) -> Outcome:
+    """What came out of a program."""
+    try:
+        program = tiduc.load(text)
+        source = source_of(program, target)
+    except TiducError as error:
+        return "refused", str(error)
+    arguments = _arguments(program.signature, exact)
+    expected = [by_xla(text, each) for each in arguments]
+    try:
+        vmfb = compile_source(source, Limits(seconds=SECONDS / 2), cached=False)
+    except CompileError as error:
+        return "rejected", str(error)
+    try:
+        wrong = _differences(vmfb, target, arguments, expected, exact)
+    except TiducError as error:
+        return "error", str(error)
+    return ("wrong", "; ".join(wrong)) if wrong else ("ok", "")
+
+
+def _arguments(signature: Signature, exact: bool) -> list[list[Array]]:
+    """Small whole numbers, or for derivatives numbers in [-1, 1]; counts are `COUNTS`."""
+    rng = np.random.default_rng(7)
+    sets = []
+    for count in COUNTS:
+        arguments = []
+        for value in signature.inputs:
+            shape, dtype = tuple(n or 0 for n in value.type.shape), DTYPES[value.type.element]
+            if not shape and dtype == np.int32:
+                arguments.append(np.array(count, dtype))
+                continue
+            x: Array = rng.integers(-5, 6, shape) if exact else rng.uniform(-1, 1, shape)
+            if dtype.kind == "c":
+                x = x + 1j * rng.integers(-5, 6, shape)
+            arguments.append(np.asarray(abs(x) if dtype.kind == "u" else x).astype(dtype))
+        sets.append(arguments)
+    return sets
+
+
+def _differences(
+    vmfb: bytes, target: str, arguments: list[list[Array]], expected: list[tuple[Array, ...]], exact: bool
+) -> list[str]:
+    """What is wrong with the calls, on arrays of the host's and on those of the device."""
+    module = load_module(vmfb, target)
+    run = next(iter(module.values()))
+    ways: list[tuple[str, Callable[[Array], Any], Callable[..., Any]]] = [
+        ("host", np.array, run),
+        ("device", module.put, run.keep),
+    ]
+    found = []
+    for where, put, call in ways:
+        given = [[put(x) for x in each] for each in arguments]
+        results = [(n, call(*given[n])) for n in CALLS]
+        for each, before in zip(given, arguments, strict=True):
+            for i, (x, y) in enumerate(zip(each, before, strict=True)):
+                if not np.array_equal(np.asarray(x), y):
+                    found.append(f"{where}: argument {i} has changed")
+        for n, values in results:
+            for i, (x, y) in enumerate(zip(values, expected[n], strict=True)):
+                if not agree(np.asarray(x), y, exact):
+                    found.append(f"{where}: result {i} of arguments {n}: {x!r} for {y!r}".replace("\n", " "))
+    return found
+
+
+def agree(x: Array, y: Array, exact: bool) -> bool:
+    """Two arrays are the same; of derivatives nearly, as measured by the largest number."""
+    if x.shape != y.shape or x.dtype != y.dtype:
+        return False
+    if exact or x.dtype.kind not in "fc":
+        return bool(np.array_equal(x, y))
+    tolerance = 1e-7 if x.dtype in (np.float64, np.complex128) else 3e-3
+    largest = max(1.0, float(np.max(np.abs(y), initial=0, where=np.isfinite(y))))
+    return bool(np.allclose(x, y, rtol=0, atol=tolerance * largest, equal_nan=True))
+
+
+def tried(request: Sequence[str]) -> Outcome:
+    """What came out of a case on a target; or of a text on a target, exactly or not."""
+    try:
+        if len(request) == 3:
+            text, target, exact = request
+            return outcome(text, target, exact == "exact")
+        case, target = request
+        try:
+            text = text_of(case, target)
+        except TiducError as error:
+            return "refused", str(error)
+        return outcome(text, target, case.startswith("program:"))
+    except Exception as error:
+        return "crash", repr(error)
+
+
+def new_worker() -> Worker:
+    """One whose XLA compiles fast rather than well."""
+    os.environ.setdefault("XLA_FLAGS", "--xla_backend_optimization_level=0")
+    return Worker([sys.executable, __file__, "--work"])
+
+
+def asked(worker: Worker, *request: str) -> Outcome:
+    answer = worker.asked(request, SECONDS)
+    return (answer, "") if isinstance(answer, str) else (answer[0], answer[1])
+
+
+def known(journal: Path | None, target: str, again: str) -> dict[str, Outcome]:
+    """What a journal says of cases on a target; those with an outcome of the categories `again` left out."""
+    if journal is None or not journal.exists():
+        return {}
+    rows = [json.loads(line) for line in journal.read_text().splitlines()]
+    found = {case: (category, detail) for case, of, category, detail in rows if of == target}
+    return {case: what for case, what in found.items() if what[0] not in again.split(",")}
+
+
+def sweep(cases: Sequence[str], target: str, journal: Path | None = None, again: str = "") -> Counter[str]:
+    """How many cases came out how; those that are not as they should be are printed."""
+    counts: Counter[str] = Counter()
+    before, worker = known(journal, target, again), new_worker()
+    for case in cases:
+        category, detail = before.get(case) or asked(worker, case, target)
+        counts[category] += 1
+        if case not in before and journal is not None:
+            with journal.open("a") as file:
+                file.write(json.dumps([case, target, category, detail[:1000]]) + "\n")
+        if category not in ("ok", "refused"):
+            print(f"{category:9}{case:14}{detail[:300]}", flush=True)
+    worker.close()
+    return counts
+
+
+def reduce(case: str, target: str, seconds: float) -> str:
+    """A smaller program that fails as the case does, and how it does."""
+    worker, exact = new_worker(), "exact" if case.startswith("program:") else "nearly"
+    text = text_of(case, target)
+    first = asked(worker, text, target, exact)
+
+    def fails(text: str) -> bool:
+        category, detail = asked(worker, text, target, exact)
+        return category == first[0] and (category != "rejected" or _message(detail) == _message(first[1]))
+
+    if first[0] != "ok":
+        text = reduced(text, fails, seconds)
+    worker.close()
+    return f"// {first[0]}: {first[1][:300]}\n{text}"
+
+
+def _message(detail: str) -> str:
+    """What the compiler says, without the place."""
+    return detail.partition("error: ")[2][:60]
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
+    parser.add_argument("--target", default="cpu")
+    parser.add_argument("--of", default=",".join(MODES[:3]), help="what is done to programs")
+    parser.add_argument("--first", type=int, default=0, help="the first seed")
+    parser.add_argument("--count", type=int, default=100, help="how many seeds")
+    parser.add_argument(
+        "--journal", type=Path, help="where outcomes are written, a line each; the run goes on there"
+    )
+    parser.add_argument(
+        "--again", default="", metavar="CATEGORY,...", help="what is not to be taken from there"
+    )
+    parser.add_argument("--reduce", metavar="CASE", help="print a smaller program that fails like this one")
+    parser.add_argument("--seconds", type=float, default=300, help="how long to look for it")
+    parser.add_argument("--work", action="store_true", help=argparse.SUPPRESS)
+    options = parser.parse_args()
+    if options.work:
+        answer_requests(tried)
+    elif options.reduce:
+        print(reduce(options.reduce, options.target, options.seconds))
+    else:
+        seeds = range(options.first, options.first + options.count)
+        cases = [f"{mode}:{seed}" for seed in seeds for mode in options.of.split(",")]
+        counts = sweep(cases, options.target, options.journal, options.again)
+        print("  ".join(f"{category} {counts[category]}" for category in CATEGORIES))
+
+
+if __name__ == "__main__":
+    main()

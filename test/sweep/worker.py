@@ -1,0 +1,51 @@
+"""A process that answers requests, and is replaced when it dies or takes too long."""
+
+import json
+import select
+import subprocess
+import sys
+from collections.abc import Callable, Sequence
+from typing import Any
+
+_MARK = "OUTCOME "
+"""Before answers, lest what libraries print be one."""
+
+
+class Worker:
+    """A command that calls `answer_requests`; it is started when it is asked first."""
+
+    def __init__(self, command: Sequence[str]) -> None:
+        self.command = command
+        self.process: Any = None
+
+    def asked(self, request: Any, seconds: float) -> Any:
+        """The answer, or "crash" where the process died, and "hang" where none came in time."""
+        if self.process is None:
+            pipe = subprocess.PIPE
+            self.process = subprocess.Popen(
+                self.command, stdin=pipe, stdout=pipe, stderr=subprocess.DEVNULL, text=True
+            )
+        self.process.stdin.write(json.dumps(request) + "\n")
+        self.process.stdin.flush()
+        line, ready = "", True
+        while not line.startswith(_MARK):
+            ready = bool(select.select([self.process.stdout], [], [], seconds)[0])
+            line = self.process.stdout.readline() if ready else ""
+            if not line:
+                self.process.kill()
+                self.process.wait()
+                self.process = None
+                return "crash" if ready else "hang"
+        return json.loads(line.removeprefix(_MARK))
+
+    def close(self) -> None:
+        """Ends the process once it has answered."""
+        if self.process is not None:
+            self.process.stdin.close()
+            self.process.wait()
+
+
+def answer_requests(answer: Callable[[Any], Any]) -> None:
+    """What a worker does: requests come in, and answers go out, a line of JSON each."""
+    for line in sys.stdin:
+        print(_MARK + json.dumps(answer(json.loads(line))), flush=True)
