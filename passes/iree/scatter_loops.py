@@ -49,7 +49,7 @@ def by_loops(b: Emitter, op: Any, tables: Sequence[Any], where: Any, news: Seque
     """
     (rows, width), count = shape(tables[0]), shape(where)[0]
     # In a line each, since the compiler drops dimensions of size 1.
-    places, *arrays = (b.reshape(_apart(b, x), [math.prod(shape(x))]) for x in (where, *tables, *news))
+    places, *arrays = (b.reshape(apart(b, x), [math.prod(shape(x))]) for x in (where, *tables, *news))
     olds, updates = arrays[: len(tables)], arrays[len(tables) :]
 
     def fill(k: Kernel) -> Sequence[Any]:
@@ -91,7 +91,7 @@ def by_loops(b: Emitter, op: Any, tables: Sequence[Any], where: Any, news: Seque
     return [b.reshape(y, shape(x)) for y, x in zip(results, tables, strict=True)]
 
 
-def _apart(b: Emitter, x: Any) -> Any:
+def apart(b: Emitter, x: Any) -> Any:
     """A value that is not made in the dispatch that reads it; constants, and what a block begins with, are not made."""
     of = x
     while not isinstance(of.owner, ir.Block) and of.owner.name == "stablehlo.reshape":

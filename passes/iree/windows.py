@@ -14,6 +14,7 @@ from tiduc.passes.iree.kernels import Kernel, dispatch
 from tiduc.passes.iree.refused import refused
 from tiduc.passes.iree.uniform import hide_constants
 from tiduc.passes.iree.widening import hide_widened
+from tiduc.passes.iree.window_loops import by_loops, pays
 
 
 @legalize("stablehlo.select_and_scatter")
@@ -66,8 +67,11 @@ def reduce_window(b: Emitter, op: Any) -> Sequence[Any] | None:
 
     Nor do elements compile that the only window does not reach. An average counts the elements of its windows by a sum
     over ones, of which IREE's CPU code gets a few. GPUs get others of numbers that were widened: these are made before.
+    Of several arrays IREE's CPU code is slow where channels are last: loops.
     """
     drop_excess(b, op)
+    if pays(b, op):
+        return by_loops(b, op)
     count, name = len(op.results), "padding"
     hide_constants(b, op)
     if not b.cpu:

@@ -1,0 +1,71 @@
+"""Windows over several arrays on CPUs as loops in one dispatch: which are, and what they give."""
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+import tiduc
+from tiduc.runtime import reference
+
+RNG = np.random.default_rng(0)
+
+
+def best(sizes: str, result: str, types: str, attributes: str, last: str = "%i") -> str:
+    """The largest of each window, and what is at its place in a second array, or what is there in a constant one."""
+    v, n = types.split()
+    x, i, y, j = (f"tensor<{s}x{t}>" for s, t in ((sizes, v), (sizes, n), (result, v), (result, n)))
+    low, none = ("dense<-inf>" if "f" in v else "dense<-99>"), "dense<-1>" if "i" in n else "dense<-1.0>"
+    return f"""func.func @main(%x: {x}, %i: {i}) -> ({y}, {j}) {{
+      %low = stablehlo.constant {low.replace("-inf", "0xFF800000")} : tensor<{v}>
+      %none = stablehlo.constant {none} : tensor<{n}>
+      %threes = stablehlo.constant {none.replace("-1", "3")} : {i}
+      %z = stablehlo.negate %x : {x}
+      %y:2 = "stablehlo.reduce_window"(%z, {last}, %low, %none) <{{{attributes}}}> ({{
+        ^bb0(%a: tensor<{v}>, %b: tensor<{n}>, %c: tensor<{v}>, %d: tensor<{n}>):
+          %first = stablehlo.compare GE, %a, %c : (tensor<{v}>, tensor<{v}>) -> tensor<i1>
+          %s = stablehlo.select %first, %a, %c : tensor<i1>, tensor<{v}>
+          %t = stablehlo.select %first, %b, %d : tensor<i1>, tensor<{n}>
+          stablehlo.return %s, %t : tensor<{v}>, tensor<{n}>
+      }}) : ({x}, {i}, tensor<{v}>, tensor<{n}>) -> ({y}, {j})
+      return %y#0, %y#1 : {y}, {j}
+    }}"""
+
+
+def attributes(window: list[int], strides: list[int], dilations: list[int], padding: list[list[int]]) -> str:
+    names = {"window_dimensions": window, "window_strides": strides, "window_dilations": dilations}
+    written = [f"{name} = array<i64: {', '.join(map(str, numbers))}>" for name, numbers in names.items()]
+    return ", ".join([*written, f"padding = dense<{padding}> : tensor<{len(window)}x2xi64>"])
+
+
+ONES, NONE = [1, 1, 1], [0, 0]
+LAST = attributes([2, 3, 1], [1, 2, 1], ONES, [NONE, [1, 1], NONE])
+WINDOWS = {
+    "padded": (best("4x7x8", "3x4x8", "f32 i32", LAST), True),
+    "of a constant": (best("4x7x8", "3x4x8", "i32 f32", LAST, "%threes"), True),
+    "cut off, with holes": (
+        best(
+            "7x7x9", "4x2x9", "f32 i64", attributes([2, 3, 1], [1, 2, 1], [3, 1, 1], [NONE, [-1, -1], NONE])
+        ),
+        True,
+    ),
+    "channels first": (
+        best("8x4x7", "8x3x4", "f32 i32", attributes([1, 2, 3], [1, 1, 2], ONES, [NONE, NONE, [1, 1]])),
+        False,
+    ),
+    "of one type": (best("4x7x8", "3x4x8", "i32 i32", LAST), False),
+}
+
+
+@pytest.mark.parametrize("name", WINDOWS)
+def test_windows_with_channels_last_are_loops(name: str) -> None:
+    text, loops = WINDOWS[name]
+    program = tiduc.load(text)
+    assert ("flow.dispatch" in str(program.source().stablehlo)) is loops
+    arguments = []
+    for value in program.signature.inputs:
+        shape: Any = value.type.shape  # no two elements alike, since which is first is then told by nothing
+        arguments.append(RNG.permutation(np.prod(shape)).reshape(shape).astype(value.type.dtype))
+    expected = reference.evaluate(text, arguments)
+    for y, z in zip(program.compile()(*arguments), expected, strict=True):
+        np.testing.assert_array_equal(y, z)
