@@ -6,6 +6,7 @@ from tiduc.passes.iree.barriers import barriers_at_reductions
 from tiduc.passes.iree.convolution import convolutions_to_products
 from tiduc.passes.iree.lanes import reductions_in_lanes
 from tiduc.passes.iree.loops import loops_to_kernels
+from tiduc.passes.iree.sines import sines_to_kernels
 from tiduc.passes.textual import Option, Pass
 
 _GRAPH = "the graph, by symbol; by default @main, or the only one that is not linear"
@@ -139,6 +140,12 @@ PASSES: dict[str, Pass] = {
             "tidu-reductions-in-lanes",
             "Splits long sums and extrema along the last dimensions, for CPUs, so that they are loops over vectors.",
             reductions_in_lanes,
+        ),
+        Pass(
+            "tidu-sines-to-kernels",
+            "Puts sines of large arrays into dispatches with code for huge arguments apart; before "
+            "tidu-legalize-for-iree, for CPUs that multiply and add in one instruction.",
+            sines_to_kernels,
         ),
         Pass(
             "tidu-loops-to-kernels",

@@ -14,6 +14,7 @@ from tiduc.passes.iree.convolution import convolutions_to_products
 from tiduc.passes.iree.lanes import reductions_in_lanes
 from tiduc.passes.iree.lapack import CALLBACK, LOOPS, calls_back
 from tiduc.passes.iree.loops import loops_to_kernels
+from tiduc.passes.iree.sines import sines_to_kernels
 from tiduc.passes.iree.work import work
 from tiduc.refuse import refuse_types
 from tiduc.runtime.compile import Source
@@ -28,8 +29,9 @@ if TYPE_CHECKING:
 def source_of(program: "Program", target: str, lapack: str = LOOPS) -> Source:
     """The source of a program for a target; `CompileError` where the target lacks one of its types.
 
-    Loops are in dispatches where one thread is to run them, and as they are where that does not compile.
-    With "callback" for `lapack` the module calls the host to factorize; `RequestError` where the target is no CPU.
+    Loops, and sines of large arrays, are in dispatches where one thread is to run them, and as they are where that
+    does not compile. With "callback" for `lapack` the module calls the host to factorize; `RequestError` where the
+    target is no CPU.
     """
     chosen = find_target(target)
     refuse_types(program.module, chosen)
@@ -43,16 +45,23 @@ def source_of(program: "Program", target: str, lapack: str = LOOPS) -> Source:
         convolutions_to_products(module)
         barriers_at_reductions(module)
         reductions_in_lanes(module)
+    alone = chosen.device == "local-sync"
+    others = module.clone().operation if alone and chosen.fused else None
     legalize_for_iree(module, cpu, chosen.spirv, lapack, chosen.fused)
     name = f"@{program.name}"
     if not cpu:
         return Source(_described(program, module), target, name)
     much = work(module)
     flags = TILED if much.tiled else ()
-    alone = chosen.device == "local-sync"
     device = "local-task" if alone and much.threaded else ""
     plain = Source(_described(program, module, device), target, name, flags)
-    if alone and not much.threaded and not has_resources(module) and loops_to_kernels(module):
+    if not alone or much.threaded or has_resources(module):
+        return plain
+    made = 0
+    if others is not None and (made := sines_to_kernels(others)):
+        legalize_for_iree(others, cpu, chosen.spirv, lapack, chosen.fused)
+        module = others
+    if loops_to_kernels(module) + made:
         kernels = _described(program, module, chosen.device)
         return Source(kernels, target, name, (*flags, *KERNELS), plain)
     return plain

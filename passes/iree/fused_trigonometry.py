@@ -16,8 +16,10 @@ from tiduc.passes.iree.emitter import Emitter, signless
 from tiduc.passes.iree.exponentials import WHOLE
 from tiduc.passes.iree.turns import TURN
 
-_REGIONS = (0, 0), (46, 23), (69, 46), (92, 69), (115, 92)
-"""From which power of two on an argument leaves out how many bits of 1 / 2 pi."""
+NEAR = 2.0**46
+"""Below it arguments have all bits of 1 / pi."""
+_REGIONS = (NEAR, 23), (2.0**69, 46), (2.0**92, 69), (2.0**115, 92)
+"""From where on an argument leaves out how many bits of 1 / 2 pi."""
 
 _SINE = tuple(
     map(
@@ -35,46 +37,71 @@ _SINE = tuple(
 """sin(pi g) / g for |g| <= 0.516, by powers of g**2, to a relative error of 2.6e-11, by a fit."""
 
 
-def fused_sine(b: Emitter, x: Any) -> Any:
-    """sin(x), of f64 that were f32."""
-    return _of_half_turns(b, x, None)
+def fused_sine(b: Emitter, x: Any, near: bool = False) -> Any:
+    """sin(x), of f64 that were f32; with `near`, all are below `NEAR`."""
+    first, second = _parts(b, x, near)
+    shifted, taken = _half_turns(b, x, first)
+    return _sine_of(b, _fused(b, x, second, _fused(b, x, first, taken)), _sign(b, shifted))
 
 
-def fused_cosine(b: Emitter, x: Any) -> Any:
+def fused_cosine(b: Emitter, x: Any, near: bool = False) -> Any:
     """cos(x), which is the sine of half a half-turn more."""
-    return _of_half_turns(b, x, 0.5)
+    first, second = _parts(b, x, near)
+    whole, more = b.like(WHOLE, x), b.like(0.5, x)
+    shifted = b.add(_fused(b, x, first, more), whole)
+    taken = b.subtract(more, b.subtract(shifted, whole))
+    return _sine_of(b, _fused(b, x, second, _fused(b, x, first, taken)), _sign(b, shifted))
 
 
-def _of_half_turns(b: Emitter, x: Any, more: float | None) -> Any:
-    """sin(x + more pi)."""
-    first, second = _parts(b, x)
+def fused_both(b: Emitter, x: Any, near: bool = False) -> tuple[Any, Any]:
+    """sin(x) and cos(x), from one number of half-turns; the cosine of g of them is the sine of 1/2 - |g|."""
+    first, second = _parts(b, x, near)
+    shifted, taken = _half_turns(b, x, first)
+    sign, most = _sign(b, shifted), _fused(b, x, first, taken)
+    # 1/2 - |g| may be as small as g, so that it is made of the parts: what is most of g is exact next to 1/2.
+    left = b.subtract(b.like(0.5, x), b.abs(most))
+    bits, others = (b.bitcast(v, signless(64)) for v in (x, most))
+    turned = b.emit("stablehlo.xor", (bits, b.and_(others, b.like(-(1 << 63), bits))), bits.type)
+    rest = b.negate(b.bitcast(turned, ir.F64Type.get()))
+    return (
+        _sine_of(b, _fused(b, x, second, most), sign),
+        _sine_of(b, _fused(b, rest, second, left), sign),
+    )
+
+
+def _half_turns(b: Emitter, x: Any, first: Any) -> tuple[Any, Any]:
+    """The whole number next to x / pi, in the last bits of a number next to `WHOLE`, and less than nothing by it."""
     whole = b.like(WHOLE, x)
-    if more is None:
-        shifted = _fused(b, x, first, whole)
-        taken = b.negate(b.subtract(shifted, whole))
-    else:
-        shifted = b.add(_fused(b, x, first, b.like(more, x)), whole)
-        taken = b.subtract(b.like(more, x), b.subtract(shifted, whole))
-    g = _fused(b, x, second, _fused(b, x, first, taken))
-    square, y = b.multiply(g, g), b.like(_SINE[-1], x)
-    for coefficient in _SINE[-2::-1]:
-        y = _fused(b, y, square, b.like(coefficient, x))
-    # The last bit of k becomes a sign bit.
+    shifted = _fused(b, x, first, whole)
+    return shifted, b.negate(b.subtract(shifted, whole))
+
+
+def _sign(b: Emitter, shifted: Any) -> Any:
+    """The last bit of k, where the sign is."""
     bits = b.bitcast(shifted, signless(64))
-    odd = b.emit("stablehlo.shift_left", (bits, b.like(63, bits)), bits.type)
+    return b.emit("stablehlo.shift_left", (bits, b.like(63, bits)), bits.type)
+
+
+def _sine_of(b: Emitter, g: Any, sign: Any) -> Any:
+    """sin(pi g), of the other sign where that bit is set."""
+    square, y = b.multiply(g, g), b.like(_SINE[-1], g)
+    for coefficient in _SINE[-2::-1]:
+        y = _fused(b, y, square, b.like(coefficient, g))
     y = b.bitcast(b.multiply(y, g), signless(64))
-    return b.bitcast(b.emit("stablehlo.xor", (y, odd), y.type), ir.F64Type.get())
+    return b.bitcast(b.emit("stablehlo.xor", (y, sign), y.type), ir.F64Type.get())
 
 
-def _parts(b: Emitter, x: Any) -> tuple[Any, Any]:
+def _parts(b: Emitter, x: Any, near: bool) -> tuple[Any, Any]:
     """1 / pi for each argument, as a sum, without what gives whole turns."""
-    size = b.abs(x)
     first, second = (b.like(part, x) for part in _split(0))
-    for power, left_out in _REGIONS[1:]:
-        far = b.compare(size, b.like(2.0**power, x), "GE")
-        near = first, second
+    if near:
+        return first, second
+    size = b.abs(x)
+    for start, left_out in _REGIONS:
+        far = b.compare(size, b.like(start, x), "GE")
         first, second = (
-            b.select(far, b.like(part, x), old) for part, old in zip(_split(left_out), near, strict=True)
+            b.select(far, b.like(part, x), old)
+            for part, old in zip(_split(left_out), (first, second), strict=True)
         )
     return first, second
 

@@ -7,6 +7,7 @@ import pytest
 from numpy.typing import NDArray
 
 import tiduc
+from tiduc.runtime.targets import find_target
 
 Array = NDArray[Any]
 RNG = np.random.default_rng(0)
@@ -14,43 +15,117 @@ RNG = np.random.default_rng(0)
 NEAR = (0x6F79BE45, 0x50A3E87F, 0x437CE5F1, 0x6A1976F1, 0x53B146A6, 0x65898498, 0x77584625, 0x7079BE45)
 """Bits of the floats that are nearest to a multiple of pi/2: the first is 1.6e-9 from one."""
 
+EXACT = {"sine": np.sin, "cosine": np.cos, "tan": np.tan}
+"""Of f64, whose C library reduces arguments exactly."""
 
-def arguments() -> Array:
+
+def arguments(below: float = np.inf) -> Array:
     """Floats of all exponents, those where an argument takes another part of 1 / 2 pi, and those next to zeros."""
     normal = RNG.integers(0x00800000, 0x7F800000, 40_000, dtype=np.uint32).view(np.float32)
     zeros = (np.pi / 2 * np.arange(10_000)).astype(np.float32)
     powers = np.float32(2) ** np.arange(-126, 128, dtype=np.float32)
     x = np.concatenate([normal, zeros, powers, np.nextafter(powers[1:], np.float32(0))])
     x = np.concatenate([x, np.array(NEAR, np.uint32).view(np.float32)])
-    return np.where(RNG.random(len(x)) < 0.5, -x, x)
+    return np.where(RNG.random(len(x)) < 0.5, -x, x)[np.abs(x) < below]
 
 
-@pytest.fixture(scope="module", params=["cpu:host", "cpu:generic"])
+def program(n: int, names: list[str], element: str = "f32") -> tiduc.Program:
+    """What gives the functions of n numbers."""
+    t = f"tensor<{n}x{element}>"
+    lines = [f"%{i} = stablehlo.{name} %x : {t}" for i, name in enumerate(names)]
+    types, values = ", ".join([t] * len(names)), ", ".join(f"%{i}" for i in range(len(names)))
+    body = "\n".join([*lines, f"return {values} : {types}"])
+    return tiduc.load(f"func.func @main(%x: {t}) -> ({types}) {{\n{body}\n}}")
+
+
+def units(found: Array, expected: Array) -> Any:
+    """How far from it, at most, in units of the last place; what is not normal is flushed to 0."""
+    normal = np.abs(expected) >= np.finfo(np.float32).tiny
+    return np.max((np.abs(found - expected) / np.spacing(np.abs(expected).astype(np.float32)))[normal])
+
+
+@pytest.fixture(
+    scope="module",
+    params=[
+        ("cpu:host", np.inf),
+        ("cpu:host", 2.0**46),
+        ("cpu-threads:host", np.inf),
+        ("cpu:generic", np.inf),
+    ],
+    ids=lambda param: f"{param[0]}, below {param[1]:g}",
+)
 def computed(request: pytest.FixtureRequest) -> tuple[Array, list[Array]]:
-    """The arguments, and their sines, cosines and tangents, with and without instructions that multiply and add."""
-    x = arguments()
-    t = f"tensor<{len(x)}xf32>"
-    text = f"""func.func @main(%x: {t}) -> ({t}, {t}, {t}) {{
-      %0 = stablehlo.sine %x : {t}
-      %1 = stablehlo.cosine %x : {t}
-      %2 = stablehlo.tan %x : {t}
-      return %0, %1, %2 : {t}, {t}, {t}
-    }}"""
-    return x, list(tiduc.load(text).compile(request.param)(x))
+    """The arguments, and their sines, cosines and tangents: in a kernel, in what threads share, without fused ops."""
+    target, below = request.param
+    x = arguments(below)
+    return x, list(program(len(x), list(EXACT)).compile(target)(x))
 
 
-@pytest.mark.parametrize(("i", "exact"), list(enumerate((np.sin, np.cos, np.tan))))
+@pytest.mark.parametrize(("i", "exact"), list(enumerate(EXACT.values())))
 def test_units_in_the_last_place(computed: tuple[Array, list[Array]], i: int, exact: Any) -> None:
     x, found = computed
-    expected = exact(x.astype(np.float64))  # whose C library reduces arguments exactly
-    units = np.abs(found[i] - expected) / np.spacing(np.abs(expected).astype(np.float32))
-    normal = np.abs(expected) >= np.finfo(np.float32).tiny  # others are flushed to 0
-    assert np.max(units[normal]) < (0.502 if exact is np.tan else 0.501)
+    assert units(found[i], exact(x.astype(np.float64))) < (0.502 if exact is np.tan else 0.501)
 
 
-def test_zeros_keep_their_sign_and_infinities_have_no_sine() -> None:
-    x = np.array([0.0, -0.0, np.inf, -np.inf, np.nan], np.float32)
-    text = "func.func @main(%x: tensor<5xf32>) -> tensor<5xf32> {\n%0 = stablehlo.sine %x : tensor<5xf32>\n"
-    (y,) = tiduc.load(text + "return %0 : tensor<5xf32>\n}").compile()(x)
-    np.testing.assert_array_equal(y, [0, 0, np.nan, np.nan, np.nan])
+@pytest.mark.parametrize("name", list(EXACT))
+def test_small_arguments_do_not_depend_on_others(name: str) -> None:
+    """A kernel has two branches; the other one is for an array with a huge argument, or with none."""
+    n = 2**14 + 5
+    x = RNG.uniform(-1000, 1000, n).astype(np.float32)
+    alone = program(n, [name])
+    source = alone.source().stablehlo
+    assert isinstance(source, str) and ("scf.if" in source) is find_target("cpu").fused
+    compiled = alone.compile()
+    (found,) = compiled(x)
+    assert units(found, EXACT[name](x.astype(np.float64))) < 0.502
+    for other in (3e38, -(2.0**46), np.inf, np.nan):
+        x[n - 2] = other
+        (y,) = compiled(x)
+        np.testing.assert_array_equal(np.delete(y, n - 2), np.delete(found, n - 2))
+        with np.errstate(invalid="ignore"):
+            np.testing.assert_allclose(y[n - 2], EXACT[name](np.float64(np.float32(other))), rtol=1e-7)
+
+
+@pytest.mark.parametrize("largest", [100, 3e38])
+def test_bf16(largest: float) -> None:
+    """The nearest number to the exact result, but for what lies next to the middle of two."""
+    n, bf16 = 2**14, np.dtype("bfloat16")
+    x = (RNG.uniform(-1, 1, n) ** 5 * largest).astype(bf16)
+    for y, exact in zip(program(n, ["sine", "cosine"], "bf16").compile()(x), (np.sin, np.cos), strict=True):
+        expected = exact(x.astype(np.float64))
+        spacing = 2.0 ** (np.floor(np.log2(np.maximum(np.abs(expected), 1e-30))) - 7)
+        assert np.max(np.abs(np.asarray(y).astype(np.float64) - expected) / spacing) < 0.501
+
+
+@pytest.mark.parametrize("n", [5, 2**14])
+def test_zeros_keep_their_sign_and_infinities_have_no_sine(n: int) -> None:
+    x = np.resize(np.array([0.0, -0.0, np.inf, -np.inf, np.nan], np.float32), n)
+    (y,) = program(n, ["sine"]).compile()(x)
+    np.testing.assert_array_equal(y[:5], [0, 0, np.nan, np.nan, np.nan])
     assert list(np.signbit(y[:2])) == [False, True]
+    if n > 5:  # without what is no number, too
+        x = np.where(np.arange(n) % 2, np.float32(-0.0), np.float32(0))
+        np.testing.assert_array_equal(np.signbit(program(n, ["sine"]).compile()(x)[0]), np.signbit(x))
+
+
+def test_only_large_arrays_outside_of_loops_are_in_kernels() -> None:
+    def source(text: str) -> str:
+        found = tiduc.load(text).source("cpu").stablehlo
+        assert isinstance(found, str)
+        return found
+
+    loop = """func.func @main(%x: tensor<20000xf32>, %n: tensor<i32>) -> tensor<20000xf32> {
+      %zero = stablehlo.constant dense<0> : tensor<i32>
+      %0:2 = stablehlo.while(%i = %n, %y = %x) : tensor<i32>, tensor<20000xf32>
+        cond { %c = stablehlo.compare GT, %i, %zero : (tensor<i32>, tensor<i32>) -> tensor<i1>
+               stablehlo.return %c : tensor<i1> }
+        do { %one = stablehlo.constant dense<1> : tensor<i32>
+             %j = stablehlo.subtract %i, %one : tensor<i32>
+             %z = stablehlo.sine %y : tensor<20000xf32>
+             stablehlo.return %j, %z : tensor<i32>, tensor<20000xf32> }
+      return %0#1 : tensor<20000xf32>
+    }"""
+    assert "scf.if" not in source(loop)
+    assert "scf.if" not in str(program(2**14 - 1, ["sine"]).source().stablehlo)
+    assert "scf.if" not in str(program(2**14, ["sine"]).source("cpu-threads").stablehlo)
+    assert "scf.if" not in str(program(2**14, ["sine"], "f64").source().stablehlo)
