@@ -12,6 +12,7 @@ from tiduc.dialect.types import element, shape, with_shape
 from tiduc.passes.iree.copies import own
 from tiduc.passes.iree.emitter import Emitter, is_unsigned, legalize, signless
 from tiduc.passes.iree.scatter_loops import by_loops, pays
+from tiduc.passes.iree.single_updates import single_update
 
 
 def clamped(b: Emitter, x: Any, limits: Sequence[int], dimension: int | None) -> Any:
@@ -120,12 +121,15 @@ def scatter(b: Emitter, op: Any) -> Sequence[Any] | None:
     Operands become arrays of rows, of which each update is for one: all trailing dimensions that windows cover whole
     are a row. An update that is out of range goes to one row more, which is dropped in the end. Several operands
     take a loop over the rows. On CPUs it is one dispatch, where that pays. GPUs get many updates in parts. What others
-    keep is copied.
+    keep is copied. A single update of a slice is a `dynamic_update_slice`.
     """
     count = len(op.results)
     operands, indices, updates = list(op.operands)[:count], op.operands[count], list(op.operands)[count + 1 :]
     if not np.prod(shape(updates[0])):
         return operands
+    single = single_update(b, op)
+    if single is not None:
+        return single
     d = hlo.ScatterDimensionNumbers(op.attributes["scatter_dimension_numbers"])
     places = _Places(d, shape(operands[0]), shape(updates[0]))
     where = places.rows(b, indices)

@@ -14,6 +14,9 @@ from torch_mlir import ir
 from tiduc.dialect.context import context
 from tiduc.passes.iree.emitter import Emitter, signless
 
+KERNEL = "flow.dispatch.region"
+"""The op that is a kernel."""
+
 
 class Kernel(Emitter):
     """Emits what runs inside a dispatch: numbers of type index, and elements of arrays."""
@@ -40,6 +43,26 @@ class Kernel(Emitter):
     def equal(self, x: Any, y: Any) -> Any:
         """x = y, of integers of one type."""
         return self._compared(0, x, y)
+
+    def above(self, x: Any, y: Any) -> Any:
+        """x > y, of floating-point numbers; false where one of them is a NaN."""
+        return self._floats_compared(2, x, y)  # arith's number for `ogt`
+
+    def not_below(self, x: Any, y: Any) -> Any:
+        """x >= y, of floating-point numbers; false where one of them is a NaN."""
+        return self._floats_compared(3, x, y)  # arith's number for `oge`
+
+    def is_zero(self, x: Any) -> Any:
+        """x = 0, of a floating-point number."""
+        return self._floats_compared(1, x, self._number(0, x.type))  # arith's number for `oeq`
+
+    def one(self, type_: Any) -> Any:
+        """1, of a floating-point type."""
+        return self._number(1, type_)
+
+    def _floats_compared(self, predicate: int, x: Any, y: Any) -> Any:
+        number = ir.IntegerAttr.get(signless(64), predicate)
+        return self.emit("arith.cmpf", (x, y), signless(1), {"predicate": number})
 
     def _compared(self, predicate: int, x: Any, y: Any) -> Any:
         number = ir.IntegerAttr.get(signless(64), predicate)
@@ -143,8 +166,6 @@ def dispatch(
     body = kernel._filled((), fill, "flow.return")
     of_results = _open(sizes) * len(types)
     segments = ir.DenseI32ArrayAttr.get([len(of_results), 0])  # the latter are of the workload
-    results = kernel.emit_all(
-        "flow.dispatch.region", of_results, types, {"operandSegmentSizes": segments}, [body, once]
-    )
+    results = kernel.emit_all(KERNEL, of_results, types, {"operandSegmentSizes": segments}, [body, once])
     b.emitted += kernel.emitted
     return results

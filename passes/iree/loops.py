@@ -21,7 +21,7 @@ from tiduc.dialect.context import stage
 from tiduc.dialect.graph import captured, operations
 from tiduc.dialect.types import element, shape, with_shape
 from tiduc.passes.iree.emitter import Emitter, signless, within
-from tiduc.passes.iree.kernels import Kernel, dispatch
+from tiduc.passes.iree.kernels import KERNEL, Kernel, dispatch
 from tiduc.passes.iree.packing import pack, read_packed
 
 STACK = 2**18
@@ -50,6 +50,8 @@ _MOVING = frozenset(
         "reverse slice transpose"
     ).split()
 )
+_UPDATE = "stablehlo.dynamic_update_slice"
+_OF_SLICES = ("stablehlo.dynamic_slice", _UPDATE)
 _OTHER = frozenset(("stablehlo.while", "stablehlo.return", "stablehlo.optimization_barrier"))
 
 
@@ -75,7 +77,7 @@ def _within(op: Any) -> int:
                 if small is not None:
                     to_kernel(small)
                     made += 1
-                elif inner.name != "flow.dispatch.region":
+                elif inner.name != KERNEL:
                     made += _within(inner)
     return made
 
@@ -102,8 +104,16 @@ def _small(loop: Any) -> Any | None:
 
 def fits(loop: Any) -> bool:
     """A loop has only ops that a kernel can have, and its arrays are small."""
-    stack = 0
-    for inner in within(loop):
+    stack, ops = 0, within(loop)
+    kernels = {op for kernel in ops if kernel.name == KERNEL for op in within(kernel)[1:]}
+    for inner in ops:
+        if inner in kernels:
+            continue
+        if inner.name == KERNEL:
+            if any(not _plain(y.type) for y in inner.results):
+                return False
+            stack += sum(_size(y) for y in inner.results)
+            continue
         if inner.name not in _ELEMENTWISE and inner.name not in _MOVING and inner.name not in _OTHER:
             return False
         if any(not _plain(x.type) for x in (*inner.operands, *inner.results)):
@@ -181,6 +191,9 @@ def to_kernel(loop: Any) -> None:
     b = Emitter(ir.InsertionPoint(loop), loop.location)
     kept = _on_stack(loop)
     _read_through_barriers(b, loop)
+    for inner in within(loop):
+        if inner.name == KERNEL:
+            _in_line(inner)
     for inner in within(loop)[::-1]:
         if inner.name == "stablehlo.pad":
             _concatenated(inner)
@@ -188,6 +201,8 @@ def to_kernel(loop: Any) -> None:
             for y, x in zip(inner.results, list(inner.operands), strict=True):
                 y.replace_all_uses_with(x)
             inner.erase()
+        elif inner.name in _OF_SLICES and _is_number(inner):
+            _as_number(inner)
     (zero,) = b.barrier(b.constant(0, ir.RankedTensorType.get([], signless(32))))
     old = _wanted(loop)  # others would be arrays of the dispatch, too
     uses = [[(use.owner, use.operand_number) for use in y.uses] for y in old]
@@ -256,6 +271,40 @@ def _concatenated(pad: Any) -> None:
     pad.erase()
 
 
+def _in_line(kernel: Any) -> None:
+    """What runs in a dispatch, in its place."""
+    *body, end = operations(kernel.regions[0].blocks[0])
+    for op in body:
+        op.move_before(kernel)
+    for y, x in zip(kernel.results, list(end.operands), strict=True):
+        y.replace_all_uses_with(x)
+    kernel.erase()
+
+
+def _is_number(op: Any) -> bool:
+    """A slice that is read, or updated, is one element."""
+    return int(math.prod(shape(op.operands[1] if op.name == _UPDATE else op.results[0]))) == 1
+
+
+def _as_number(op: Any) -> None:
+    """A slice of one element is that number: as a part of the array it would have to be read before updates of it."""
+    k = Kernel(ir.InsertionPoint(op), op.location)
+    x, *starts = op.operands
+    (update,) = starts[:1] if op.name == _UPDATE else (None,)
+    place = []
+    for start, n in zip(starts[update is not None :], shape(x), strict=True):
+        number = k.element(start)
+        zero, last = (k.cast(k.index(i), number.type) for i in (0, n - 1))
+        number = k.arith("minsi", k.arith("maxsi", number, zero), last)
+        place.append(k.cast(number, ir.IndexType.get()))
+    if update is None:
+        made = k.emit("tensor.from_elements", (k.element(x, *place),), op.results[0].type)
+    else:
+        made = k.put(k.element(update, *[k.index(0)] * len(place)), x, *place)
+    op.results[0].replace_all_uses_with(made)
+    op.erase()
+
+
 def _in_place(loop: Any, never: Any) -> None:
     """New carries are written into the old ones."""
     body = loop.regions[1].blocks[0]
@@ -290,8 +339,8 @@ def _made_here(loop: Any, never: Any) -> list[Any]:
 
 def _updated(x: Any) -> Any:
     """What updates of slices, which happen in place, began with."""
-    while not isinstance(x.owner, ir.Block) and x.owner.name == "stablehlo.dynamic_update_slice":
-        x = x.owner.operands[0]
+    while not isinstance(x.owner, ir.Block) and x.owner.name in (_UPDATE, "tensor.insert"):
+        x = x.owner.operands[x.owner.name == "tensor.insert"]
     return x
 
 

@@ -96,6 +96,39 @@ LOOPS = {
         %p = stablehlo.multiply %z#1, %a : {V}
         %q = stablehlo.subtract %z#0, %ten : tensor<i64>""",
     ),
+    "solved": looping(
+        f"{V} {M}",
+        f"""%c = stablehlo.reshape %a : ({V}) -> tensor<6x1xf64>
+        %x = "stablehlo.triangular_solve"(%b, %c) <{{left_side = true, lower = true, unit_diagonal = true,
+          transpose_a = #stablehlo<transpose NO_TRANSPOSE>}}> : ({M}, tensor<6x1xf64>) -> tensor<6x1xf64>
+        %s = stablehlo.reshape %x : (tensor<6x1xf64>) -> {V}
+        %p = stablehlo.tanh %s : {V}
+        %q = stablehlo.add %b, %b : {M}""",
+        4,
+    ),
+    "put": looping(
+        V,
+        f"""%k = stablehlo.multiply %i, %i : tensor<i32>
+        %x = stablehlo.dynamic_slice %a, %i, sizes = [1] : ({V}, tensor<i32>) -> tensor<1xf64>
+        %u = stablehlo.reshape %x : (tensor<1xf64>) -> tensor<f64>
+        %at = stablehlo.reshape %k : (tensor<i32>) -> tensor<1xi32>
+        %p = "stablehlo.scatter"(%a, %at, %u) ({{
+        ^bb0(%old: tensor<f64>, %new: tensor<f64>):
+          %sum = stablehlo.add %old, %new : tensor<f64>
+          stablehlo.return %sum : tensor<f64>
+        }}) {{scatter_dimension_numbers = #stablehlo.scatter<inserted_window_dims = [0],
+          scatter_dims_to_operand_dims = [0]>}} : ({V}, tensor<1xi32>, tensor<f64>) -> {V}""",
+    ),
+    "two put": looping(
+        V,
+        f"""%five = stablehlo.constant dense<5> : tensor<i32>
+        %k = stablehlo.subtract %five, %i : tensor<i32>
+        %x = stablehlo.dynamic_slice %a, %i, sizes = [1] : ({V}, tensor<i32>) -> tensor<1xf64>
+        %y = stablehlo.dynamic_slice %a, %k, sizes = [1] : ({V}, tensor<i32>) -> tensor<1xf64>
+        %b = stablehlo.dynamic_update_slice %a, %y, %i : ({V}, tensor<1xf64>, tensor<i32>) -> {V}
+        %p = stablehlo.dynamic_update_slice %b, %x, %k : ({V}, tensor<1xf64>, tensor<i32>) -> {V}""",
+        3,
+    ),
 }
 
 

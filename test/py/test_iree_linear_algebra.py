@@ -4,6 +4,7 @@ A backward error is that of the product of the factors, relative to the matrix, 
 are about one. The programs are those that JAX exports, on IREE's CPU.
 """
 
+import itertools
 from collections.abc import Callable
 from typing import Any
 
@@ -163,6 +164,67 @@ def test_lu(dtype: Any, m: int, n: int) -> None:
     assert np.array_equal(np.sort(permutation, -1), np.broadcast_to(np.arange(m), permutation.shape))
     expected = lapack(lax.linalg.lu, x[0])
     assert np.array_equal(pivots[0], expected[1]) and np.array_equal(permutation[0], expected[2])
+
+
+@pytest.mark.parametrize(("dtype", "m", "n"), [(np.float64, 70, 40), slow(np.complex128, 40, 70)])
+def test_lu_in_blocks(dtype: Any, m: int, n: int) -> None:
+    """Of more columns than a block has, and of other numbers of rows: factors, pivots and all are LAPACK's."""
+    x = normal(dtype, 2, m, n)
+    x[1, :, 5] = 0
+    ours, theirs = ran(lax.linalg.lu, x), lapack(lax.linalg.lu, x)
+    assert np.allclose(ours[0], theirs[0], atol=1e-11)
+    assert all(np.array_equal(y, expected) for y, expected in zip(ours[1:], theirs[1:], strict=True))
+
+
+def test_pivots() -> None:
+    """The first of the largest, by the sum of both parts; a NaN is not chosen, but stays on the diagonal."""
+    ties = np.array([[1.0, 2, 3], [-4, 1, 0], [4, 1, 5]])
+    missing = np.array([[1.0, 2, 3], [np.nan, 1, 0], [-4, 1, 5]])
+    first = np.array([[np.nan, 2, 3], [7, 1, 0], [-4, 1, 5]])
+    lu, pivots, _ = ran(lax.linalg.lu, np.stack([ties, missing, first]))
+    assert pivots[:, 0].tolist() == [1, 2, 0]
+    assert np.isnan(lu[1]).any() and np.isnan(lu[2, 1:]).all()
+    parts = np.array([[5j, 1], [3 + 3j, 1]])
+    assert ran(lax.linalg.lu, parts)[1].tolist() == [1, 1]
+
+
+TRIANGULAR = [
+    (*flags, transposed, conjugated)
+    for flags in itertools.product((True, False), repeat=3)
+    for transposed, conjugated in ((False, False), (True, False), (True, True))
+]
+"""Sides, triangles, unit diagonals, and what is done to the matrix."""
+
+
+@pytest.mark.parametrize(
+    ("dtype", "n", "width"), [slow(np.float64, 9, 3), (np.complex128, 4, 9), slow(np.float32, 40, 1)]
+)
+def test_triangular_solve(dtype: Any, n: int, width: int) -> None:
+    """Of all kinds in one program; what is not to be read is NaN."""
+    a = normal(dtype, 2, n, n) + 2 * n * np.eye(n, dtype=dtype)
+    left, right = normal(dtype, 2, n, width), normal(dtype, 2, width, n)
+
+    def all_(a: Any, left: Any, right: Any) -> Any:
+        found = []
+        for on_left, lower, unit, transposed, conjugated in TRIANGULAR:
+            kept = jnp.tril(jnp.ones((n, n)), -1 if unit else 0)
+            x = jnp.where(kept if lower else kept.T, a, jnp.nan)
+            found.append(
+                lax.linalg.triangular_solve(
+                    x,
+                    left if on_left else right,
+                    left_side=on_left,
+                    lower=lower,
+                    unit_diagonal=unit,
+                    transpose_a=transposed,
+                    conjugate_a=conjugated,
+                )
+            )
+        return found
+
+    of_lapack = lapack(all_, a, left, right)
+    for kind, x, expected in zip(TRIANGULAR, ran(all_, a, left, right), of_lapack, strict=True):
+        assert np.max(np.abs(x - expected)) <= 50 * np.finfo(dtype).eps * np.max(np.abs(expected)), kind
 
 
 @pytest.mark.parametrize(("dtype", "m", "n"), [(np.float64, N, 4), (np.complex64, 4, 5)])

@@ -6,6 +6,7 @@ from typing import Any
 from tiduc.dialect.types import is_empty, shape, with_shape
 from tiduc.passes.iree.calls import legalize_call
 from tiduc.passes.iree.emitter import Emitter
+from tiduc.passes.iree.linear_algebra.elimination import eliminated
 from tiduc.passes.iree.linear_algebra.matrices import (
     BLOCK,
     as_scalar,
@@ -40,10 +41,15 @@ def getrf(b: Emitter, op: Any) -> Sequence[Any]:
     (a,) = checked(op).operands
     if is_empty(a):
         return [a, *[b.zero(y.type) for y in list(op.results)[1:]]]
-    lu, pivots = _factors(b, batched(b, a))
-    k = shape(pivots)[1]
-    entries = diagonal(b, resized(b, lu, k, k))
-    info = failed_at(b, b.compare(entries, b.zeros_like(entries), "EQ"), op.results[2].type)
+    x = batched(b, a)
+    if b.cpu:
+        lu, pivots, info = eliminated(b, x)
+        info = restored(b, info, op.results[2].type)
+    else:
+        lu, pivots = _factors(b, x)
+        k = shape(pivots)[1]
+        entries = diagonal(b, resized(b, lu, k, k))
+        info = failed_at(b, b.compare(entries, b.zeros_like(entries), "EQ"), op.results[2].type)
     pivots = b.add(pivots, b.constant(1, pivots))
     return [restored(b, lu, a.type), restored(b, pivots, op.results[1].type), info]
 
@@ -74,6 +80,8 @@ def _factors(b: Emitter, x: Any) -> tuple[Any, Any]:
     """Both factors in one matrix, and pivots counted from zero."""
     batch, m, n = shape(x)
     k = min(m, n)
+    if b.cpu:
+        return eliminated(b, x)[:2]
     count = blocks(k)
     if count == 1:
         return _columns(b, x, as_scalar(b, 0), k)[:2]

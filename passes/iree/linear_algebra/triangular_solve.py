@@ -24,6 +24,7 @@ from tiduc.passes.iree.linear_algebra.matrices import (
     settings,
     transposed,
 )
+from tiduc.passes.iree.linear_algebra.substitution import substituted
 from tiduc.passes.rules.triangular_solve import compare_places
 from tiduc.passes.rules.trsm import LAPACK, solve_attributes
 
@@ -42,6 +43,10 @@ def triangular_solve(b: Emitter, op: Any) -> Sequence[Any] | None:
     matrix, right = batched(b, a), batched(b, c)
     if kind == "ADJOINT":
         matrix = b.conj(matrix)
+    if b.cpu:
+        turned = kind != "NO_TRANSPOSE"
+        x = substituted(b, matrix, right, left=left, lower=lower, unit=unit, transpose=turned)
+        return [restored(b, x, op.results[0].type)]
     if kind != "NO_TRANSPOSE":
         matrix, lower = transposed(b, matrix), not lower
     if not left:

@@ -1,6 +1,18 @@
-// RUN: tiduc opt %s --pass-pipeline='tidu-legalize-for-iree' | filecheck %s
+// RUN: tiduc opt %s --pass-pipeline='tidu-legalize-for-iree{cpu=false}' | filecheck %s
+// RUN: tiduc opt %s --pass-pipeline='tidu-legalize-for-iree' | filecheck %s --check-prefix=CPU
 
-// A factorization is one loop over columns, and a step of it works on whole matrices.
+// A factorization is one loop over columns, and a step of it works on whole matrices. For CPUs that of LU, and solves
+// with triangular matrices, are kernels: one dispatch, with loops over elements.
+
+// CPU-LABEL:   @lu
+// CPU-NOT:     stablehlo.while
+// CPU:         %[[X:.*]] = stablehlo.optimization_barrier
+// CPU:         "flow.dispatch.region"
+// CPU:           tensor.extract %[[X]]
+// CPU:           scf.for
+// CPU:             math.absf
+// CPU:             arith.divf
+// CPU-NOT:     stablehlo.while
 
 // CHECK-LABEL: @lu
 // CHECK-NOT:   custom_call
@@ -16,8 +28,25 @@ func.func @lu(%x: tensor<2x5x3xf64>) -> tensor<2x5x3xf64> {
   return %0#0 : tensor<2x5x3xf64>
 }
 
+// The matrix is read as it lies, whatever the kind of solve.
+
+// CPU-LABEL:   @solve
+// CPU-NOT:     stablehlo.transpose
+// CPU:         "flow.dispatch.region"
+// CPU-NOT:     stablehlo.while
+
+// CHECK-LABEL: @solve
+// CHECK:       stablehlo.reverse
+// CHECK:       stablehlo.while
+func.func @solve(%a: tensor<4x4xf64>, %y: tensor<4x2xf64>) -> tensor<4x2xf64> {
+  %0 = "stablehlo.triangular_solve"(%a, %y) <{left_side = true, lower = true, unit_diagonal = false,
+    transpose_a = #stablehlo<transpose TRANSPOSE>}> : (tensor<4x4xf64>, tensor<4x2xf64>) -> tensor<4x2xf64>
+  return %0 : tensor<4x2xf64>
+}
+
 // Large ones are done in blocks, each of which has a loop.
 
+// CPU-LABEL:   @blocks
 // CHECK-LABEL: @blocks
 // CHECK:       stablehlo.while
 // CHECK:         stablehlo.dot_general {{.*}} : (tensor<1x128x128xf32>, tensor<1x128x32xf32>) -> tensor<1x128x32xf32>
