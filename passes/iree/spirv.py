@@ -1,4 +1,4 @@
-"""What SPIR-V has not: elementary functions of f64, some ops of 64-bit integers, integers as bf16."""
+"""What SPIR-V has not: elementary functions of f64, some ops of 64-bit integers, integers as bf16, complex tables."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -39,6 +39,15 @@ def count_leading_zeros(b: Emitter, op: Any) -> Sequence[Any] | None:
     none = b.compare(upper, b.like(0, upper), "EQ")
     zeros = b.emit(op.name, (b.select(none, lower, upper),), upper.type)
     return [b.convert(b.select(none, b.add(zeros, b.like(32, zeros)), zeros), element(x))]
+
+
+@legalize("stablehlo.constant", spirv=True)
+def constant(b: Emitter, op: Any) -> Sequence[Any] | None:
+    """Of complex numbers small ones do not compile, unless all are one: behind a barrier, so that code reads them."""
+    type_ = op.results[0].type
+    if not is_complex(type_) or bits(type_) == 128 or op.attributes["value"].is_splat:
+        return None
+    return list(b.barrier(b.emit(op.name, (), type_, {"value": op.attributes["value"]})))
 
 
 @legalize("stablehlo.convert", spirv=True)

@@ -206,6 +206,23 @@ def greatest() -> Case:
     return Case("reduce", f"(%x: tensor<{n}xf32>) -> tensor<i32>", body, (x,), np.array(n - 5, np.int32))
 
 
+def table() -> Case:
+    """Complex numbers that code holds in itself."""
+    body = """%t = stablehlo.constant dense<[(1.0, 2.0), (3.0, 4.0), (5.0, 6.0)]> : tensor<3xcomplex<f32>>
+      %0 = stablehlo.real %t : (tensor<3xcomplex<f32>>) -> tensor<3xf32>
+      %1 = stablehlo.imag %t : (tensor<3xcomplex<f32>>) -> tensor<3xf32>
+      %2 = stablehlo.multiply %0, %1 : tensor<3xf32>
+      %3 = stablehlo.add %2, %x : tensor<3xf32>
+      return %3 : tensor<3xf32>"""
+    return Case(
+        "constant",
+        "(%x: tensor<3xf32>) -> tensor<3xf32>",
+        body,
+        (np.float32([1, 2, 3]),),
+        np.float32([3, 14, 33]),
+    )
+
+
 WRONG = {
     "sums_of_i8": window("i8", np.int8),
     "sums_of_f16": window("f16", np.float16),
@@ -222,6 +239,7 @@ WRONG = {
 REJECTED = {
     "running_sums": running(),
     "leading_zeros": leading_zeros(),
+    "constant": table(),
     "iota": as_bf16("%0 = stablehlo.iota dim = 0 : tensor<4xbf16>", np.arange(4)),
     "convert": as_bf16(
         "%0 = stablehlo.convert %x : (tensor<4xi16>) -> tensor<4xbf16>", np.array([-9, 0, 3, 7])
