@@ -4,7 +4,8 @@
     ->  %s = dynamic_slice %x, %i;  %t = add %s, %u;  %y = dynamic_update_slice %x, %t, %i
 
 What x.at[i].set(u) is. IREE's scatter copies all of x, for a row more, and keeps a loop on the host that could be one
-dispatch. The same to the bit: where the index is out of range, the slice is written back as it was.
+dispatch. The same to the bit: where the index is out of range, the slice is written back as it was. It is for CPUs:
+with a GPU the host would wait for the index.
 """
 
 import math
@@ -27,7 +28,7 @@ def single_update(b: Emitter, op: Any) -> Sequence[Any] | None:
 
     The update covers dimensions that have an index by one place, so that it is in range or out of it as a whole.
     """
-    if len(op.results) != 1 or any(is_open(x.type) for x in op.operands):
+    if not b.cpu or len(op.results) != 1 or any(is_open(x.type) for x in op.operands):
         return None
     x, indices, update = op.operands
     d = hlo.ScatterDimensionNumbers(op.attributes["scatter_dimension_numbers"])
