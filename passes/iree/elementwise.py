@@ -54,32 +54,40 @@ def constant(b: Emitter, op: Any) -> Sequence[Any] | None:
 def power(b: Emitter, op: Any) -> Sequence[Any] | None:
     """IREE takes exp(y log x), so x < 0 gives NaN, and so does 0 to the 0.
 
-    What is left to it is |x| to the y for x other than 0; an odd y gives the sign of x.
+    What is left to it is |x| to the y, right but for 0 log x and infinity log 1; an odd y gives the sign of x.
     """
     x, y = op.operands
     if not is_float(x):
         return None
-    zero, one = b.like(0, x), b.like(1, x)
-    infinity, nan = b.like(np.inf, x), b.like(np.nan, x)
+    zero, one, infinity = (b.like(v, x) for v in (0, 1, np.inf))
     size = b.abs(x)
-    is_zero = b.compare(size, zero, "EQ")
-    plain = b.power(b.select(is_zero, one, size), y)
-    at_zero = b.select(b.compare(y, zero, "LT"), infinity, zero)
-    magnitude = b.select(is_zero, at_zero, plain)
     whole = b.compare(b.floor(y), y, "EQ")
     half = b.multiply(y, b.like(0.5, x))
     odd = b.and_(whole, b.compare(b.floor(half), half, "NE"))
+    magnitude = _bits_of(b, b.power(size, y) if b.cpu else _power_of_size(b, size, y))
     # The sign bit, rather than x < 0, for the sake of -0.
-    negative = b.compare(b.bitcast(x, signless(width(x))), b.like(0, _bits_of(b, x)), "LT")
-    signed = b.select(b.and_(negative, odd), b.negate(magnitude), magnitude)
-    valid = b.or_(whole, b.or_(b.compare(x, zero, "GE"), is_zero))
-    result = b.select(valid, signed, b.select(b.compare(x, x, "EQ"), nan, x))
-    result = b.select(
-        b.compare(size, infinity, "EQ"), b.select(b.compare(y, zero, "GT"), signed, result), result
-    )
-    ones = b.or_(b.compare(y, zero, "EQ"), b.compare(x, one, "EQ"))
+    sign = b.select(odd, _sign_of(b, x), b.like(0, magnitude))
+    signed = b.bitcast(b.emit("stablehlo.xor", (magnitude, sign), magnitude.type), element(x))
+    negative = b.and_(b.compare(x, zero, "LT"), b.compare(size, infinity, "NE"))
+    result = b.select(b.and_(negative, b.not_(whole)), b.like(np.nan, x), signed)
     unit = b.and_(b.compare(size, one, "EQ"), b.compare(b.abs(y), infinity, "EQ"))
-    return [b.select(b.or_(ones, unit), one, result)]
+    ones = b.or_(b.or_(b.compare(y, zero, "EQ"), b.compare(x, one, "EQ")), unit)
+    return [b.select(ones, one, result)]
+
+
+def _power_of_size(b: Emitter, size: Any, y: Any) -> Any:
+    """Of numbers that are not negative; 0 is taken apart, of which GPUs' functions say nothing."""
+    zero = b.like(0, y)
+    is_zero = b.compare(size, zero, "EQ")
+    above = b.select(b.compare(y, zero, "GT"), zero, y)
+    at_zero = b.select(b.compare(y, zero, "LT"), b.like(np.inf, y), above)
+    return b.select(is_zero, at_zero, b.power(b.select(is_zero, b.like(1, y), size), y))
+
+
+def _sign_of(b: Emitter, x: Any) -> Any:
+    """The sign bit, the others 0."""
+    bits = _bits_of(b, x)
+    return b.and_(bits, b.like(-(1 << (width(x) - 1)), bits))
 
 
 def _bits_of(b: Emitter, x: Any) -> Any:
@@ -88,23 +96,26 @@ def _bits_of(b: Emitter, x: Any) -> Any:
 
 @legalize("stablehlo.atan2")
 def atan2(b: Emitter, op: Any) -> Sequence[Any] | None:
-    """IREE divides first, so that 0/0 and inf/inf give NaN; there the angle follows from the signs."""
+    """IREE divides first, so that 0/0 and inf/inf give NaN; there the angle is that of 1s of the same signs.
+
+    Of (0, 0) it is that of (0, 1), or of (0, -1). Angles have the sign of y, where IREE does not see that of -0.
+    """
     y, x = op.operands
     if not is_float(x):
         return None
-    zero, infinity, pi = b.like(0, x), b.like(np.inf, x), b.like(np.pi, x)
-    sizes = b.abs(x), b.abs(y)
-    zeros = b.and_(*(b.compare(size, zero, "EQ") for size in sizes))
-    infinities = b.and_(*(b.compare(size, infinity, "EQ") for size in sizes))
-    right = b.compare(_bits_of(b, x), b.like(0, _bits_of(b, x)), "GE")
-    up = b.compare(_bits_of(b, y), b.like(0, _bits_of(b, y)), "GE")
-    at_zero = b.select(right, zero, pi)
-    at_infinity = b.select(right, b.like(np.pi / 4, x), b.like(3 * np.pi / 4, x))
-    size = b.select(infinities, at_infinity, at_zero)
-    one = b.like(1, x)
-    corner = b.or_(zeros, infinities)
-    plain = b.emit("stablehlo.atan2", (b.select(corner, one, y), b.select(corner, one, x)), x.type)
-    return [b.select(corner, b.select(up, size, b.negate(size)), plain)]
+    zero, one, infinity = (b.like(v, x) for v in (0, 1, np.inf))
+    size = b.abs(y)
+    zeros = b.and_(*(b.compare(v, zero, "EQ") for v in (x, size)))
+    infinities = b.and_(*(b.compare(v, infinity, "EQ") for v in (b.abs(x), size)))
+    of_y = b.select(infinities, one, size)
+    of_x = b.select(b.or_(zeros, infinities), _of_size_1(b, x), x)
+    angle = b.emit("stablehlo.atan2", (of_y, of_x), x.type)
+    return [b.bitcast(b.or_(_bits_of(b, angle), _sign_of(b, y)), element(x))]
+
+
+def _of_size_1(b: Emitter, x: Any) -> Any:
+    """1 with the sign of x."""
+    return b.bitcast(b.or_(_sign_of(b, x), _bits_of(b, b.like(1, x))), element(x))
 
 
 @legalize("stablehlo.ceil", "stablehlo.floor")
@@ -136,9 +147,7 @@ def cbrt(b: Emitter, op: Any) -> Sequence[Any] | None:
 
 def _real_cbrt(b: Emitter, x: Any) -> Any:
     special = b.or_(b.compare(b.abs(x), b.like(np.inf, x), "EQ"), b.compare(x, b.like(0, x), "EQ"))
-    safe = b.select(special, b.like(1, x), x)
-    y = _cbrt_f64(b, safe) if width(x) == 64 else b.cbrt(safe)
-    return b.select(special, x, y)
+    return b.select(special, x, _cbrt_f64(b, x) if width(x) == 64 else b.cbrt(x))
 
 
 def _cbrt_f64(b: Emitter, x: Any) -> Any:
