@@ -227,7 +227,9 @@ def test_triangular_solve(dtype: Any, n: int, width: int) -> None:
         assert np.max(np.abs(x - expected)) <= 50 * np.finfo(dtype).eps * np.max(np.abs(expected)), kind
 
 
-@pytest.mark.parametrize(("dtype", "m", "n"), [(np.float64, N, 4), (np.complex64, 4, 5)])
+@pytest.mark.parametrize(
+    ("dtype", "m", "n"), [(np.float64, N, 4), (np.complex64, 4, 5), slow(np.complex128, 33, 20)]
+)
 def test_qr(dtype: Any, m: int, n: int) -> None:
     x = general(dtype, m, n)
     q, r, thin = ran(lambda a: (*jnp.linalg.qr(a, mode="complete"), jnp.linalg.qr(a)[0]), x)

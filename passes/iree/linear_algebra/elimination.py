@@ -50,7 +50,7 @@ def eliminated(b: Emitter, x: Any) -> tuple[Any, Any, Any]:
     lu, numbers = dispatch(b, types, fill)
     numbers = b.reshape(numbers, [batch, count + 1])
     pivots, info = (b.slice(numbers, [0, i], [batch, j], [1, 1]) for i, j in ((0, count), (count, count + 1)))
-    return of_line(b, lu, x), pivots, b.reshape(info, [batch])
+    return of_line(b, lu, x.type), pivots, b.reshape(info, [batch])
 
 
 @dataclass(frozen=True)

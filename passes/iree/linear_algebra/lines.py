@@ -11,7 +11,7 @@ from typing import Any
 
 from torch_mlir import ir
 
-from tiduc.dialect.types import is_complex, shape, with_element
+from tiduc.dialect.types import is_complex, shape
 from tiduc.passes.iree.emitter import Emitter, signless
 from tiduc.passes.iree.kernels import Kernel
 from tiduc.passes.iree.linear_algebra.matrices import real_type
@@ -35,14 +35,13 @@ def type_of_line(x: Any) -> Any:
     return ir.RankedTensorType.get([math.prod(shape(x)) * (2 if is_complex(x) else 1)], real_type(x))
 
 
-def of_line(b: Emitter, y: Any, like: Any) -> Any:
-    """The batch of matrices that a line is, of the type of another value."""
-    if not is_complex(like):
-        return b.reshape(y, shape(like))
-    half = with_element(like.type, real_type(like))
+def of_line(b: Emitter, y: Any, type_: Any) -> Any:
+    """The batch of matrices, of this type, that a line is."""
+    if not isinstance(type_.element_type, ir.ComplexType):
+        return b.reshape(y, type_.shape)
     size = shape(y)[0] // 2
     parts = (b.slice(y, [i * size], [(i + 1) * size], [1]) for i in (0, 1))
-    return b.complex(*(b.reshape(part, half.shape) for part in parts))
+    return b.complex(*(b.reshape(part, type_.shape) for part in parts))
 
 
 @dataclass(frozen=True)
@@ -57,6 +56,7 @@ class Layout:
     turned: bool = False
     rows_back: bool = False
     columns_back: bool = False
+    start: int = 0  # of the first matrix, in a line that has more
 
     @property
     def rows(self) -> int:
@@ -93,6 +93,8 @@ class Layout:
             i, j = j, i
         row = k.arith("addi", k.arith("muli", batch, k.index(m)), i)
         at = k.arith("addi", k.arith("muli", row, k.index(n)), j)
+        if self.start:
+            at = k.arith("addi", at, k.index(self.start))
         return [at, k.arith("addi", at, k.index(count * m * n))] if self.complex else [at]
 
 
@@ -108,10 +110,10 @@ def each(
     return k.loop(k.index(start), k.index(end), k.index(1), carries, body)
 
 
-def copied(k: Kernel, xs: Number) -> Any:
-    """What `lines` gave, in a line that the kernel may write."""
+def copied(k: Kernel, xs: Number, length: int = 0) -> Any:
+    """What `lines` gave, in a line that the kernel may write, of this length, if it is to have room for more."""
     size = xs[0].type.shape[0]
-    line = ir.RankedTensorType.get([size * len(xs)], xs[0].type.element_type)
+    line = ir.RankedTensorType.get([length or size * len(xs)], xs[0].type.element_type)
 
     def copy(k: Kernel, i: Any, y: Any) -> Sequence[Any]:
         for n, x in enumerate(xs):
@@ -138,6 +140,38 @@ def _less(k: Kernel, x: Any, f: Any, y: Any, fused: bool) -> Any:
     if fused:
         return k.emit("math.fma", (k.emit("arith.negf", (f,), f.type), y, x), x.type)
     return k.arith("subf", x, k.arith("mulf", f, y))
+
+
+def negated(k: Kernel, x: Number) -> Number:
+    """-x."""
+    return tuple(k.emit("arith.negf", (part,), part.type) for part in x)
+
+
+def conjugate(k: Kernel, x: Number) -> Number:
+    """The conjugate of x, which is x where that is real."""
+    return (x[0], *negated(k, x[1:]))
+
+
+def times(k: Kernel, x: Number, y: Number) -> Number:
+    """x y."""
+    if len(x) == 1:
+        return (k.arith("mulf", x[0], y[0]),)
+    (x_re, x_im), (y_re, y_im) = x, y
+    re = k.arith("subf", k.arith("mulf", x_re, y_re), k.arith("mulf", x_im, y_im))
+    return re, k.arith("addf", k.arith("mulf", x_re, y_im), k.arith("mulf", x_im, y_re))
+
+
+def square(k: Kernel, x: Number) -> Any:
+    """|x|^2."""
+    parts = [k.arith("mulf", part, part) for part in x]
+    return parts[0] if len(parts) == 1 else k.arith("addf", *parts)
+
+
+def larger(k: Kernel, most: Any, x: Number) -> Any:
+    """The larger of a number and of the sizes of the parts of x; NaN where one of these is."""
+    for part in x:
+        most = k.arith("maximumf", most, _absolute(k, part))
+    return most
 
 
 def quotient(k: Kernel, x: Number, y: Number) -> Number:

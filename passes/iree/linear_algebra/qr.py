@@ -39,6 +39,7 @@ from tiduc.passes.iree.linear_algebra.matrices import (
     swapped_places,
     vectors,
 )
+from tiduc.passes.iree.linear_algebra.reflections import product_of_reflections, reflected_to_triangles
 from tiduc.passes.rules.geqrf import GEQP3, GEQRF
 from tiduc.passes.rules.orgqr import ORGQR, ORMQR
 
@@ -103,6 +104,8 @@ def factors(b: Emitter, x: Any) -> tuple[Any, Any]:
     if b.lapack:
         qr, taus = on_host(b, "qr", [x], [x.type, with_shape(x.type, [batch, k])])
         return qr, taus
+    if b.cpu:
+        return reflected_to_triangles(b, x)
 
     def body(b: Emitter, j: Any, qr: Any, taus: Any) -> Sequence[Any]:
         qr, tau = _step(b, qr, j)
@@ -213,6 +216,8 @@ def reflected(b: Emitter, qr: Any, taus: Any, c: Any, turned: bool) -> Any:
     """Q c, or Q^H c if turned: the reflections one after the other."""
     if b.lapack:
         return on_host(b, "apply_qh" if turned else "apply_q", [qr, taus, c], [c.type])[0]
+    if b.cpu:
+        return product_of_reflections(b, qr, taus, c, turned)
     batch, m, _ = shape(qr)
     k = shape(taus)[1]
 

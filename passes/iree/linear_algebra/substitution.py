@@ -50,7 +50,7 @@ def substituted(b: Emitter, a: Any, c: Any, *, left: bool, lower: bool, unit: bo
         step = solve.by_rows if each_row else solve.by_right_hand_sides
         return each(k, 0, shape(c)[0], [copied(k, right)], step)
 
-    return of_line(b, dispatch(b, [type_of_line(c)], fill)[0], c)
+    return of_line(b, dispatch(b, [type_of_line(c)], fill)[0], c.type)
 
 
 @dataclass(frozen=True)
