@@ -47,7 +47,9 @@ def dynamic_slice(b: Emitter, op: Any) -> Sequence[Any] | None:
             continue
         if type_.width == 64:
             start = b.minimum(start, b.constant(2**62, start))
-        op.operands[i] = b.convert(start, signless(64 if type_.width >= 32 else 32))
+        start = b.convert(start, signless(64 if type_.width >= 32 else 32))
+        # Behind a barrier: the host would read the narrow number, as one without sign, and convert that.
+        op.operands[i] = start if type_.is_unsigned else b.barrier(start)[0]
     return None
 
 
@@ -121,13 +123,14 @@ def scatter(b: Emitter, op: Any) -> Sequence[Any] | None:
     Operands become arrays of rows, of which each update is for one: all trailing dimensions that windows cover whole
     are a row. An update that is out of range goes to one row more, which is dropped in the end. Several operands
     take a loop over the rows. On CPUs it is one dispatch, where that pays. GPUs get many updates in parts. What others
-    keep is copied. A single update of a slice is a `dynamic_update_slice`.
+    keep is copied. A single update, in a loop on CPUs, is a `dynamic_update_slice`; elsewhere the host would have to
+    wait for its place.
     """
     count = len(op.results)
     operands, indices, updates = list(op.operands)[:count], op.operands[count], list(op.operands)[count + 1 :]
     if not np.prod(shape(updates[0])):
         return operands
-    single = single_update(b, op)
+    single = single_update(b, op) if b.cpu and _is_in_loop(op) else None
     if single is not None:
         return single
     d = hlo.ScatterDimensionNumbers(op.attributes["scatter_dimension_numbers"])
@@ -145,6 +148,13 @@ def scatter(b: Emitter, op: Any) -> Sequence[Any] | None:
         tables = [_in_parts(b, op, tables[0], where, news[0])]
     kept = [b.slice(t, [0, 0], [rows, width], [1, 1]) for t in tables]
     return [b.reshape(t, shape(x)) for t, x in zip(kept, operands, strict=True)]
+
+
+def _is_in_loop(op: Any) -> bool:
+    at = op.operation
+    while at.name not in ("func.func", "stablehlo.while"):
+        at = at.block.owner.operation
+    return bool(at.name == "stablehlo.while")
 
 
 class _Places:

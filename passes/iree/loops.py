@@ -52,6 +52,7 @@ _MOVING = frozenset(
 )
 _UPDATE = "stablehlo.dynamic_update_slice"
 _OF_SLICES = ("stablehlo.dynamic_slice", _UPDATE)
+_GATHER = "stablehlo.gather"
 _OTHER = frozenset(("stablehlo.while", "stablehlo.return", "stablehlo.optimization_barrier"))
 
 
@@ -114,7 +115,8 @@ def fits(loop: Any) -> bool:
                 return False
             stack += sum(_size(y) for y in inner.results)
             continue
-        if inner.name not in _ELEMENTWISE and inner.name not in _MOVING and inner.name not in _OTHER:
+        known = inner.name in _ELEMENTWISE or inner.name in _MOVING or inner.name in _OTHER
+        if not known and not _is_one_slice(inner):
             return False
         if any(not _plain(x.type) for x in (*inner.operands, *inner.results)):
             return False
@@ -194,6 +196,8 @@ def to_kernel(loop: Any) -> None:
     for inner in within(loop):
         if inner.name == KERNEL:
             _in_line(inner)
+        elif inner.name == _GATHER:
+            _as_slice(inner)
     for inner in within(loop)[::-1]:
         if inner.name == "stablehlo.pad":
             _concatenated(inner)
@@ -279,6 +283,28 @@ def _in_line(kernel: Any) -> None:
     for y, x in zip(kernel.results, list(end.operands), strict=True):
         y.replace_all_uses_with(x)
     kernel.erase()
+
+
+def _is_one_slice(op: Any) -> bool:
+    """A gather at one index, which is in range, as legalized: a slice, for which the host would have to read it."""
+    if op.name != _GATHER:
+        return False
+    count = len(hlo.GatherDimensionNumbers(op.attributes["dimension_numbers"]).start_index_map)
+    return count > 0 and math.prod(shape(op.operands[1])) == count
+
+
+def _as_slice(gather: Any) -> None:
+    """A gather of one slice as a slice."""
+    b = Emitter(ir.InsertionPoint(gather), gather.location)
+    x, index = gather.operands
+    to = list(hlo.GatherDimensionNumbers(gather.attributes["dimension_numbers"]).start_index_map)
+    index = b.reshape(index, [len(to)])
+    start = [b.constant(0, with_shape(index.type, []))] * len(shape(x))
+    for k, i in enumerate(to):
+        start[i] = b.reshape(b.slice(index, [k], [k + 1], [1]), [])
+    y = b.dynamic_slice(x, start, list(gather.attributes["slice_sizes"]))
+    gather.results[0].replace_all_uses_with(b.reshape(y, shape(gather.results[0])))
+    gather.erase()
 
 
 def _is_number(op: Any) -> bool:

@@ -75,6 +75,8 @@ def _starts(
         flat = b.minimum(flat, b.constant(2**62, flat))
     kind = element(flat)
     flat = b.convert(flat, signless(32 if kind.width <= 32 and not kind.is_unsigned else 64))
+    if kind.width < 32:
+        (flat,) = b.barrier(flat)  # the host would read the narrow number, as one without sign
     highest = 2 ** (element(flat).width - 1) - 1
     scalar, everywhere = with_shape(flat.type, []), with_shape(flat.type, window)
     starts, inside = [b.constant(0, scalar)] * len(sizes), None

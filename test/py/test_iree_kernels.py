@@ -119,6 +119,21 @@ LOOPS = {
         }}) {{scatter_dimension_numbers = #stablehlo.scatter<inserted_window_dims = [0],
           scatter_dims_to_operand_dims = [0]>}} : ({V}, tensor<1xi32>, tensor<f64>) -> {V}""",
     ),
+    "taken": looping(
+        M,
+        f"""%k = stablehlo.multiply %i, %i : tensor<i32>
+        %two = stablehlo.constant dense<2> : tensor<1xi32>
+        %r = stablehlo.reshape %k : (tensor<i32>) -> tensor<1xi32>
+        %s = stablehlo.subtract %two, %r : tensor<1xi32>
+        %at = stablehlo.concatenate %s, %r, dim = 0 : (tensor<1xi32>, tensor<1xi32>) -> tensor<2xi32>
+        %g = "stablehlo.gather"(%a, %at) {{dimension_numbers = #stablehlo.gather<offset_dims = [0],
+          collapsed_slice_dims = [1], start_index_map = [1, 0]>, slice_sizes = array<i64: 4, 1>}}
+          : ({M}, tensor<2xi32>) -> tensor<4xf64>
+        %t = stablehlo.sine %g : tensor<4xf64>
+        %u = stablehlo.reshape %t : (tensor<4xf64>) -> tensor<1x4xf64>
+        %p = stablehlo.dynamic_update_slice %a, %u, %i, %k
+          : ({M}, tensor<1x4xf64>, tensor<i32>, tensor<i32>) -> {M}""",
+    ),
     "two put": looping(
         V,
         f"""%five = stablehlo.constant dense<5> : tensor<i32>
@@ -162,14 +177,38 @@ def test_which_loops_compile_as_kernels() -> None:
     assert [name for name in LOOPS if not compiles(name)] == []
 
 
+@pytest.mark.parametrize("kind", ["i8", "i16"])
+@pytest.mark.parametrize("target", ["cpu", "cpu-threads"])
+def test_narrow_starts_have_a_sign(kind: str, target: str) -> None:
+    """Of a loop that is no kernel, the host reads them, from behind what widens them."""
+    text = looping(
+        V,
+        f"""%k = stablehlo.subtract %one, %i : tensor<i32>
+        %n = stablehlo.convert %k : (tensor<i32>) -> tensor<{kind}>
+        %x = stablehlo.dynamic_slice %a, %n, sizes = [2] : ({V}, tensor<{kind}>) -> tensor<2xf64>
+        %u = stablehlo.add %x, %x : tensor<2xf64>
+        %b = stablehlo.dynamic_update_slice %a, %u, %n : ({V}, tensor<2xf64>, tensor<{kind}>) -> {V}
+        %r = stablehlo.reshape %n : (tensor<{kind}>) -> tensor<1x{kind}>
+        %p = "stablehlo.scatter"(%b, %r, %one64) ({{
+        ^bb0(%old: tensor<f64>, %new: tensor<f64>):
+          stablehlo.return %new : tensor<f64>
+        }}) {{scatter_dimension_numbers = #stablehlo.scatter<inserted_window_dims = [0],
+          scatter_dims_to_operand_dims = [0]>}} : ({V}, tensor<1x{kind}>, tensor<f64>) -> {V}""",
+    ).replace("%zero =", "%one64 = stablehlo.constant dense<1.0> : tensor<f64>\n%zero =")
+    arguments = drawn(text)
+    for y, expected in zip(
+        tiduc.load(text).compile(target)(*arguments), by_xla(text, arguments), strict=True
+    ):
+        np.testing.assert_array_equal(y, expected)
+
+
 W = "tensor<200x200xf64>"
 LARGE = looping(W, f"%p = stablehlo.dot %a, %a : ({W}, {W}) -> {W}")
 GATHER = looping(
     V,
-    f"""%k = stablehlo.reshape %i : (tensor<i32>) -> tensor<1x1xi32>
-    %g = "stablehlo.gather"(%a, %k) {{dimension_numbers = #stablehlo.gather<offset_dims = [1], start_index_map = [0],
-      index_vector_dim = 1>, slice_sizes = array<i64: 6>}} : ({V}, tensor<1x1xi32>) -> tensor<1x6xf64>
-    %p = stablehlo.reshape %g : (tensor<1x6xf64>) -> {V}""",
+    f"""%k = stablehlo.broadcast_in_dim %i, dims = [] : (tensor<i32>) -> tensor<6x1xi32>
+    %p = "stablehlo.gather"(%a, %k) {{dimension_numbers = #stablehlo.gather<collapsed_slice_dims = [0],
+      start_index_map = [0], index_vector_dim = 1>, slice_sizes = array<i64: 1>}} : ({V}, tensor<6x1xi32>) -> {V}""",
 )
 
 
