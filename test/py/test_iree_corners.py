@@ -1,4 +1,4 @@
-"""Powers, angles and cube roots where one argument, or both, is a corner of its type: 0, 1, infinity, NaN, -0."""
+"""Powers, angles, remainders and cube roots, of corners of their types in particular: 0, 1, infinity, NaN, -0."""
 
 import itertools
 from collections.abc import Callable
@@ -30,6 +30,7 @@ def compiled(op: str, n: int, element: str, target: str, operands: str = "%x, %y
 def same(found: Array, expected: Array, tolerance: float) -> Array:
     """Where they are, with the sign of zeros; what is not normal counts as 0."""
     tiny, most = np.finfo(found.dtype).tiny, np.finfo(found.dtype).max
+    found = np.where(np.abs(found) < tiny, np.copysign(0, found), found)
     flushed = np.where(np.abs(expected) < tiny, np.copysign(0, expected), expected)
     flushed = np.where(np.abs(flushed) > most, np.copysign(np.inf, flushed), flushed)
     with np.errstate(invalid="ignore"):
@@ -57,6 +58,35 @@ def test_pairs(op: str, element: str, target: str) -> None:
     alike = same(found, expected, TOLERANCE[op, element])
     wrong = list(zip(x[~alike], y[~alike], found[~alike], expected[~alike], strict=True))
     assert not wrong
+
+
+@pytest.mark.parametrize("target", ["cpu", "cpu:generic"])
+def test_remainders(target: str) -> None:
+    """Exact, whatever the quotient is, and of the sign of x."""
+    rng, n = np.random.default_rng(0), 20_000
+    x, y = rng.integers(0x00800000, 0x7F800000, (2, 4, n), dtype=np.uint32).view(np.float32)
+    y[1] = rng.uniform(0.1, 100, n)
+    x[1] = y[1] * rng.integers(1, 2**23, n)  # next to multiples
+    x[2], y[2] = 1000 * rng.standard_normal(n), 0.7
+    x[3], y[3] = 3.4e38 * rng.uniform(0.1, 1, n), 1.2e-38 * rng.uniform(1, 3, n)
+    corners = [s * v for v in CORNERS for s in (1.0, -1.0)] + [np.nan]
+    pairs = np.array(list(itertools.product(corners, corners)), np.float32).T
+    x = np.concatenate([np.where(rng.random(4 * n) < 0.5, -x.ravel(), x.ravel()), pairs[0]])
+    y = np.concatenate([np.where(rng.random(4 * n) < 0.5, -y.ravel(), y.ravel()), pairs[1]])
+    (found,) = compiled("remainder", len(x), "f32", target)(x, y)
+    with np.errstate(invalid="ignore"):
+        assert same(found, np.fmod(x, y), 0).all()
+
+
+@pytest.mark.parametrize("element", ["f16", "bf16"])
+def test_remainders_of_narrow_floats(element: str) -> None:
+    """As those of the same numbers in f32, which are exact."""
+    rng, dtype = np.random.default_rng(0), np.dtype({"f16": "float16"}.get(element, "bfloat16"))
+    x = (rng.standard_normal(2000) * 1000).astype(dtype)
+    y = (rng.standard_normal(2000) + np.sign(rng.standard_normal(2000)) * 0.1).astype(dtype)
+    (found,) = compiled("remainder", 2000, element, "cpu")(x, y)
+    expected = np.fmod(x.astype(np.float32), y.astype(np.float32))
+    np.testing.assert_array_equal(np.asarray(found).astype(np.float32), expected)
 
 
 @pytest.mark.parametrize("element", ["f32", "f64"])

@@ -1,0 +1,46 @@
+"""remainder of f32, f16 and bf16 by multiplications and additions that round once, in code of vectors.
+
+IREE calls the C library for each number. In f64, with v = 1 / |y|: from |x| the multiples of |y| next to it are taken
+away, first 2^255 times a whole number of them, then 2^204, 2^153, 2^102 and 2^51 times, at last what is left:
+
+    q = (r v + w) - w,  w = 3/2 2^(52 + 51 k);    r = r - q |y|    for k = 5, 4, 3, 2, 1, 0
+
+Next to w numbers are 2^(51 k) apart. |x / y| is below 2^277, and v off by 2^-53 of it, so that r ends within 3/4 of
+2^(51 k) |y|, which is what the next step takes. Each r is a multiple of the last bit of x, or that of y, and has few
+bits: it is exact, as the result is, which lies between 0 and |y| after one |y| is added to what is negative.
+"""
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+from torch_mlir import ir
+
+from tiduc.dialect.types import element, is_float
+from tiduc.passes.iree.emitter import Emitter, legalize, signless
+from tiduc.passes.iree.exponentials import WHOLE
+
+_STEPS = tuple(WHOLE * 2.0 ** (51 * k) for k in range(5, -1, -1))
+_LARGE = 2.0**200
+"""Of which |x| is the remainder, as it is of infinity."""
+
+
+@legalize("stablehlo.remainder", cpu=True)
+def remainder(b: Emitter, op: Any) -> Sequence[Any] | None:
+    """Of floats IREE calls the C library for each number: multiples are taken away in f64, by exact steps."""
+    x, y = op.operands
+    if not b.fused or not is_float(x) or element(x).width > 32 or element(x).width < 16:
+        return None
+    f64 = ir.F64Type.get()
+    wide = b.convert(x, f64)
+    r, size = b.abs(wide), b.abs(b.convert(y, f64))
+    size = b.select(b.compare(size, b.like(np.inf, size), "EQ"), b.like(_LARGE, size), size)
+    inverse = b.divide(b.like(1, size), size)
+    for step in _STEPS:
+        whole = b.like(step, r)
+        times = b.subtract(b.emit("math.fma", (r, inverse, whole), r.type), whole)
+        r = b.emit("math.fma", (b.negate(times), size, r), r.type)
+    r = b.select(b.compare(r, b.like(0, r), "LT"), b.add(r, size), r)
+    bits = b.bitcast(wide, signless(64))
+    sign = b.and_(bits, b.like(-(1 << 63), bits))
+    return [b.convert(b.bitcast(b.or_(b.bitcast(r, signless(64)), sign), f64), element(x))]
