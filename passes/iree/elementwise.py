@@ -124,11 +124,12 @@ def next_whole(b: Emitter, op: Any) -> Sequence[Any] | None:
     x = op.operands[0]
     if width(x) < 16:  # whose arithmetic is that of wider types, where none is denormal
         return None
-    size, up = _bits_of(b, x), op.name == "stablehlo.ceil"
-    if not up:  # the other sign, so that positive numbers are negative as integers
-        size = b.subtract(size, b.like(-(1 << (width(x) - 1)), size))
-    least = b.like(1 << MANTISSA[str(element(x))], size)
-    tiny = b.and_(b.compare(size, b.like(0, size), "GT"), b.compare(size, least, "LT"))
+    bits, up = _bits_of(b, x), op.name == "stablehlo.ceil"
+    lowest = -(1 << (width(x) - 1))  # the bits of -0, and the least integer of so many
+    count = (1 << MANTISSA[str(element(x))]) - 1
+    # So many follow 0, or -0; less by this they are the least integers.
+    shifted = b.subtract(bits, b.like(1 + lowest if up else 1, bits))
+    tiny = b.compare(shifted, b.like(lowest + count, bits), "LT")
     return [b.select(tiny, b.like(1 if up else -1, x), b.emit(op.name, (x,), x.type))]
 
 

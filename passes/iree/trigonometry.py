@@ -52,7 +52,7 @@ def trigonometric(b: Emitter, op: Any) -> Sequence[Any] | None:
     if op.name == "stablehlo.cosine":
         # Of -x, to have nothing in common with the sine of x: IREE would compute that first, and keep it in memory.
         wide = b.negate(wide)
-    sine, cosine = _both(b, wide)
+    sine, cosine = _both(b, wide, isinstance(element(x), ir.F16Type))
     if op.name == "stablehlo.cosine":
         y = cosine()
     elif op.name == "stablehlo.sine":
@@ -62,10 +62,10 @@ def trigonometric(b: Emitter, op: Any) -> Sequence[Any] | None:
     return [b.convert(y, element(x))]
 
 
-def _both(b: Emitter, x: Any) -> tuple[Callable[[], Any], Callable[[], Any]]:
-    """What emits the sine and the cosine."""
+def _both(b: Emitter, x: Any, small: bool) -> tuple[Callable[[], Any], Callable[[], Any]]:
+    """What emits the sine and the cosine; `small` arguments are below 2^16."""
     if b.fused:
-        return lambda: fused_sine(b, x), lambda: fused_cosine(b, x)
+        return lambda: fused_sine(b, x, small), lambda: fused_cosine(b, x, small)
     g, rest = _turns(b, x)
     return lambda: _sine(b, g, rest), lambda: _cosine(b, g, rest)
 

@@ -4,6 +4,7 @@ import itertools
 from collections.abc import Callable
 from typing import Any
 
+import ml_dtypes
 import numpy as np
 import pytest
 from numpy.typing import NDArray
@@ -81,7 +82,7 @@ def test_remainders(target: str) -> None:
 @pytest.mark.parametrize("element", ["f16", "bf16"])
 def test_remainders_of_narrow_floats(element: str) -> None:
     """As those of the same numbers in f32, which are exact."""
-    rng, dtype = np.random.default_rng(0), np.dtype({"f16": "float16"}.get(element, "bfloat16"))
+    rng, dtype = np.random.default_rng(0), np.dtype(np.float16 if element == "f16" else ml_dtypes.bfloat16)
     x = (rng.standard_normal(2000) * 1000).astype(dtype)
     y = (rng.standard_normal(2000) + np.sign(rng.standard_normal(2000)) * 0.1).astype(dtype)
     (found,) = compiled("remainder", 2000, element, "cpu")(x, y)
@@ -95,3 +96,18 @@ def test_cube_roots(element: str) -> None:
     x = x.astype(element.replace("f", "float"))
     (found,) = compiled("cbrt", len(x), element, "cpu", "%x")(x, x)
     assert same(found, np.cbrt(x.astype(np.longdouble)), 1.5e-6 if element == "f32" else 1e-15).all()
+
+
+@pytest.mark.parametrize(("op", "exact"), [("floor", np.floor), ("ceil", np.ceil)])
+@pytest.mark.parametrize("element", ["bf16", "f32"])
+def test_whole_numbers(op: str, exact: Any, element: str) -> None:
+    """Of all bf16, and of f32 with the least and the most of each upper half's bits: those that are denormal, too."""
+    halves = np.arange(2**16, dtype=np.uint32) << 16
+    bits = np.concatenate([halves, halves + 1, halves + 0xFFFF]) if element == "f32" else halves
+    x = bits.view(np.float32)
+    x = x[~np.isnan(x)]
+    given = x if element == "f32" else x.astype(ml_dtypes.bfloat16)
+    (found,) = compiled(op, len(x), element, "cpu", "%x")(given, given)
+    expected, found = exact(x.astype(np.float64)), np.asarray(found).astype(np.float64)
+    np.testing.assert_array_equal(found, expected)
+    np.testing.assert_array_equal(np.signbit(found), np.signbit(expected))

@@ -2,6 +2,7 @@
 
 from typing import Any
 
+import ml_dtypes
 import numpy as np
 import pytest
 from numpy.typing import NDArray
@@ -89,12 +90,25 @@ def test_small_arguments_do_not_depend_on_others(name: str) -> None:
 @pytest.mark.parametrize("largest", [100, 3e38])
 def test_bf16(largest: float) -> None:
     """The nearest number to the exact result, but for what lies next to the middle of two."""
-    n, bf16 = 2**14, np.dtype("bfloat16")
-    x = (RNG.uniform(-1, 1, n) ** 5 * largest).astype(bf16)
+    n = 2**14
+    x = (RNG.uniform(-1, 1, n) ** 5 * largest).astype(ml_dtypes.bfloat16)
     for y, exact in zip(program(n, ["sine", "cosine"], "bf16").compile()(x), (np.sin, np.cos), strict=True):
         expected = exact(x.astype(np.float64))
         spacing = 2.0 ** (np.floor(np.log2(np.maximum(np.abs(expected), 1e-30))) - 7)
         assert np.max(np.abs(np.asarray(y).astype(np.float64) - expected) / spacing) < 0.501
+
+
+def test_f16() -> None:
+    """All that there are."""
+    x = np.arange(2**16, dtype=np.uint16).view(np.float16)
+    x = x[np.isfinite(x)]
+    for y, exact in zip(
+        program(len(x), ["sine", "cosine"], "f16").compile()(x), (np.sin, np.cos), strict=True
+    ):
+        expected = exact(x.astype(np.float64))
+        normal = np.abs(expected) >= np.finfo(np.float16).tiny
+        units = np.abs(np.asarray(y) - expected) / np.spacing(np.abs(expected).astype(np.float16))
+        assert np.max(units[normal]) < 0.501
 
 
 @pytest.mark.parametrize("n", [5, 2**14])
