@@ -41,7 +41,7 @@ def _order(function: Any, cpu: bool) -> None:
     block = function.regions[0].blocks[0]
     last = list(operations(block))[-1]
     given = _given(function)
-    in_place = {place for i, place in given.items() if _in_place(block.arguments[i], last, place)}
+    in_place = {place for i, place in given.items() if _in_place(block.arguments[i], last, place, cpu)}
     if in_place == {*given.values()}:
         return
     b = Emitter(ir.InsertionPoint(last), function.location)
@@ -56,9 +56,8 @@ def _order(function: Any, cpu: bool) -> None:
             last.operands[place] = copied(b, x)
     for place, x in enumerate(b.barrier(*last.operands)):
         if place not in in_place:
-            # Where memory does not begin at its buffer's beginning, Vulkan's copies of IREE's go astray.
-            by_dispatch = not cpu and place in given.values() and not is_open(x.type)
-            last.operands[place] = copied(b, x) if by_dispatch else x
+            # A copy of IREE's goes astray on Vulkan, where the memory does not begin where its buffer does.
+            last.operands[place] = x if cpu or is_open(x.type) else copied(b, x)
 
 
 def _given(function: Any) -> dict[int, int]:
@@ -67,8 +66,8 @@ def _given(function: Any) -> dict[int, int]:
     return {i: each[DONATED].value for i, each in enumerate(attributes) if DONATED in each}
 
 
-def _in_place(x: Any, last: Any, place: int) -> bool:
-    """An argument is read for this result alone, element by element."""
+def _in_place(x: Any, last: Any, place: int, cpu: bool) -> bool:
+    """An argument is read for this result alone, element by element; on CPUs, it may be read for none."""
     waiting, found = [x], {x}
     while waiting:
         for use in waiting.pop().uses:
@@ -81,4 +80,5 @@ def _in_place(x: Any, last: Any, place: int) -> bool:
             elif reader.results[0] not in found:
                 found.add(reader.results[0])
                 waiting.append(reader.results[0])
-    return bool(last.operands[place].type == x.type)
+    result = last.operands[place]
+    return bool(result.type == x.type) and (cpu or (result in found and result != x))

@@ -176,6 +176,8 @@ def convert(b: Emitter, op: Any) -> Sequence[Any] | None:
         return _number(b, x, type_)
     if not is_float(x) or not isinstance(element(type_), ir.IntegerType) or is_boolean(type_):
         return None
+    if str(element(x)) not in _PRECISION:  # the bounds of most integers are no such numbers; f32 has them all
+        x = b.convert(x, ir.F32Type.get())
     to = element(type_)
     low = 0 if to.is_unsigned else -(2 ** (to.width - 1))
     high = 2**to.width - 1 if to.is_unsigned else 2 ** (to.width - 1) - 1
@@ -187,6 +189,10 @@ def convert(b: Emitter, op: Any) -> Sequence[Any] | None:
         most = b.not_(b.like(0, y)) if to.is_unsigned else b.like(high, y)
         y = b.select(b.compare(number, b.like(greatest, x), "GT"), most, y)
     return [y]
+
+
+_PRECISION = {"f64": 53, "f32": 24, "bf16": 8}
+"""The bits of the mantissa, where numbers are as large as any integer of 64 bits."""
 
 
 def _number(b: Emitter, x: Any, type_: Any) -> Sequence[Any] | None:
@@ -202,13 +208,9 @@ def _number(b: Emitter, x: Any, type_: Any) -> Sequence[Any] | None:
 
 def _toward_zero(type_: Any, bound: int) -> float:
     """The float of the type nearest to an integer that is no larger in size."""
-    precision = {"f64": 53, "f32": 24, "f16": 11, "bf16": 8}.get(str(type_), 4)
-    largest = {"f16": 65504}.get(str(type_))
     size = abs(bound)
-    drop = max(size.bit_length() - precision, 0)
+    drop = max(size.bit_length() - _PRECISION[str(type_)], 0)
     size = size >> drop << drop
-    if largest is not None:
-        size = min(size, largest)
     return float(size if bound >= 0 else -size)
 
 

@@ -53,7 +53,7 @@ def legalize_for_iree(
             for old, new in zip(op.results, results, strict=True):
                 old.replace_all_uses_with(new)
             op.erase()
-    results_after_reads(module)
+    results_after_reads(module, cpu)
     module.operation.verify()
 
 

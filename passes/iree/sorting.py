@@ -22,8 +22,9 @@ ALONE = 128
 def sort(b: Emitter, op: Any) -> Sequence[Any] | None:
     """IREE's sort is not stable, takes O(n^2), and has a row on the stack: on CPUs by merging or insertion.
 
-    On GPUs by a network of exchanges. Else what compares as equal both ways goes by its place, a further operand.
-    What others keep, though IREE sorts it where it lies, is copied.
+    On GPUs its code needs more shared memory than there is, or crashes the compiler: by a network of exchanges. Of open
+    sizes, there, what compares as equal both ways goes by its place, a further operand, and what others keep, though
+    IREE sorts it where it lies, is copied.
     """
     x = op.operands[0]
     given = ir.IntegerAttr(op.attributes["dimension"]).value if "dimension" in op.attributes else -1
@@ -32,9 +33,7 @@ def sort(b: Emitter, op: Any) -> Sequence[Any] | None:
         return _of_open_rows(b, op, dimension)
     if b.cpu:
         return _on_cpus(b, op, dimension)
-    if shape(x)[dimension] > ALONE:
-        return network_sort(b, op, dimension)
-    return _by_place(b, op, dimension)
+    return network_sort(b, op, dimension) if math.prod(shape(x)) else list(op.operands)
 
 
 def _on_cpus(b: Emitter, op: Any, dimension: int) -> Sequence[Any] | None:

@@ -4,7 +4,7 @@
         -> (loss, new parameters..., what it keeps now..., new buffers...)
 
 Each output but the loss takes the place of the input of its name, in memory too: the program writes it there, so that
-a loop over batches allocates nothing and moves no parameter.
+a loop over batches moves no parameter.
 """
 
 from collections.abc import Sequence
