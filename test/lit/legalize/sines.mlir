@@ -1,0 +1,22 @@
+// RUN: tiduc opt %s --pass-pipeline=tidu-sines-to-kernels | filecheck %s
+
+// The sine and the cosine that one op reads are in one dispatch; small arrays stay.
+
+// CHECK-LABEL: @main
+// CHECK: flow.dispatch.region
+// CHECK: arith.maxsi
+// CHECK: scf.if
+// CHECK: arith.cmpf oge
+// CHECK: } else {
+// CHECK-NOT: arith.cmpf
+// CHECK: scf.yield
+// CHECK-NOT: flow.dispatch.region
+// CHECK: stablehlo.multiply
+// CHECK: stablehlo.sine
+func.func @main(%x: tensor<200x100xf32>, %y: tensor<9xf32>) -> (tensor<200x100xf32>, tensor<9xf32>) {
+  %0 = stablehlo.sine %x : tensor<200x100xf32>
+  %1 = stablehlo.cosine %x : tensor<200x100xf32>
+  %2 = stablehlo.multiply %0, %1 : tensor<200x100xf32>
+  %3 = stablehlo.sine %y : tensor<9xf32>
+  return %2, %3 : tensor<200x100xf32>, tensor<9xf32>
+}
