@@ -111,7 +111,7 @@ def sweeps(
             return turn(b, Pairs(b, r, n), carries)
 
         after = loop(b, n, carries, inner)
-        return b.barrier(b.add(sweep, b.constant(1, sweep)), measure(b, after), *after)
+        return [b.add(sweep, b.constant(1, sweep)), measure(b, after), *after]
 
     start = [b.constant(0, i32), measure(b, initial), *initial]
     _, last, *carries = b.while_(start, goes_on, body)

@@ -134,11 +134,8 @@ def smallest(b: Emitter, x: Any, dimensions: Any, most: int) -> Any:
 def loop(
     b: Emitter, count: int, initial: Sequence[Any], body: Callable[..., Sequence[Any]]
 ) -> tuple[Any, ...]:
-    """The carries after `body(b, i, *carries)` for each i below `count`.
-
-    What the body gives is behind a barrier, since on several threads IREE may read what it has not made yet.
-    """
-    return b.for_(count, initial, lambda b, i, *carries: b.barrier(*body(b, i, *carries)))
+    """The carries after `body(b, i, *carries)` for each i below `count`."""
+    return b.for_(count, initial, body)
 
 
 # ---- products -----------------------------------------------------------------------------------------------
