@@ -9,6 +9,7 @@ from torch_mlir._mlir_libs import _stablehlo as hlo
 
 from tiduc.dialect.types import bits, element, is_complex, is_float, shape, with_element, with_shape
 from tiduc.passes.iree.emitter import Emitter, is_boolean, legalize, signless
+from tiduc.passes.iree.float8 import from_float8, is_float8, to_float8
 
 
 def width(x: Any) -> int:
@@ -172,12 +173,14 @@ def _complex_cbrt(b: Emitter, x: Any) -> Any:
 def convert(b: Emitter, op: Any) -> Sequence[Any] | None:
     """Float to integer does not saturate: clamped first, and NaN becomes 0. Counters to some floats do not compile."""
     x, type_ = op.operands[0], op.results[0].type
+    if is_float8(op.results[0]):
+        return to_float8(b, from_float8(b, x) if is_float8(x) else x, element(type_))
     if is_float(type_):
-        return _number(b, x, type_)
+        return [b.convert(from_float8(b, x), element(type_))] if is_float8(x) else _number(b, x, type_)
     if not is_float(x) or not isinstance(element(type_), ir.IntegerType) or is_boolean(type_):
         return None
     if str(element(x)) not in _PRECISION:  # the bounds of most integers are no such numbers; f32 has them all
-        x = b.convert(x, ir.F32Type.get())
+        x = from_float8(b, x) if is_float8(x) else b.convert(x, ir.F32Type.get())
     to = element(type_)
     low = 0 if to.is_unsigned else -(2 ** (to.width - 1))
     high = 2**to.width - 1 if to.is_unsigned else 2 ** (to.width - 1) - 1
