@@ -61,7 +61,7 @@ def test_pairs(op: str, element: str, target: str) -> None:
     assert not wrong
 
 
-@pytest.mark.parametrize("target", ["cpu", "cpu:generic"])
+@pytest.mark.parametrize("target", ["cpu", "cpu:generic", "vmvx"])
 def test_remainders(target: str) -> None:
     """Exact, whatever the quotient is, and of the sign of x."""
     rng, n = np.random.default_rng(0), 20_000
@@ -74,6 +74,9 @@ def test_remainders(target: str) -> None:
     pairs = np.array(list(itertools.product(corners, corners)), np.float32).T
     x = np.concatenate([np.where(rng.random(4 * n) < 0.5, -x.ravel(), x.ravel()), pairs[0]])
     y = np.concatenate([np.where(rng.random(4 * n) < 0.5, -y.ravel(), y.ravel()), pairs[1]])
+    if target == "vmvx":  # which loses what is denormal on the way
+        kept = ~(np.abs(y) < 1e-35)
+        x, y = x[kept], y[kept]
     (found,) = compiled("remainder", len(x), "f32", target)(x, y)
     with np.errstate(invalid="ignore"):
         assert same(found, np.fmod(x, y), 0).all()
