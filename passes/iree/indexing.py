@@ -8,8 +8,8 @@ from torch_mlir import ir
 from torch_mlir._mlir_libs import _stablehlo as hlo
 
 from tiduc.dialect.graph import captured
-from tiduc.dialect.types import element, shape, with_shape
-from tiduc.passes.iree.copies import own
+from tiduc.dialect.types import element, is_open, shape, with_shape
+from tiduc.passes.iree.copies import copied, own
 from tiduc.passes.iree.emitter import Emitter, is_unsigned, legalize, signless
 from tiduc.passes.iree.scatter_loops import by_loops, pays
 from tiduc.passes.iree.single_updates import single_update
@@ -31,14 +31,16 @@ def dynamic_slice(b: Emitter, op: Any) -> Sequence[Any] | None:
 
     An integer that is put into an array comes from behind a barrier: between loops in loops the compiler makes it a
     scalar, and an array of it again where there may be none. So does what is put into an array that is read, too:
-    the compiler would compute it right into its place, and what reads the array as it was might be late. What others
-    keep is copied.
+    the compiler would compute it right into its place, and what reads the array as it was might be late. A part of the
+    array itself is a copy before: between places that overlap, IREE's devices do not copy. What others keep is copied.
     """
     first = 1
     if op.name == "stablehlo.dynamic_update_slice":
         first = 2
         op.operands[0] = own(b, op, op.operands[0])
-        if _is_integer(op.operands[1]) or _is_read_late(op):
+        if _is_part(op):
+            op.operands[1] = b.barrier(copied(b, op.operands[1]))[0]
+        elif _is_integer(op.operands[1]) or _is_read_late(op):
             op.operands[1] = b.barrier(op.operands[1])[0]
     for i in range(first, len(op.operands)):
         start = op.operands[i]
@@ -64,6 +66,36 @@ def _is_read_late(op: Any) -> bool:
         if len(list(x.uses)) > 1:
             return True
     return False
+
+
+def _is_part(op: Any) -> bool:
+    """What replaces a part of an array is a slice of it, or of what it was before updates, in any shape."""
+    x, update = op.operands[0], _seen(op.operands[1])
+    if is_open(update.type) or isinstance(update.owner, ir.Block) or update.owner.name not in _SLICES:
+        return False
+    return bool(_before(update.owner.operands[0]) == _before(x))
+
+
+_SLICES = "stablehlo.dynamic_slice", "stablehlo.slice"
+_UPDATES = "stablehlo.dynamic_update_slice", "stablehlo.scatter"
+
+
+def _seen(x: Any) -> Any:
+    """What a value is another shape of."""
+    while not isinstance(x.owner, ir.Block) and x.owner.name in (
+        "stablehlo.reshape",
+        "stablehlo.optimization_barrier",
+    ):
+        x = x.owner.operands[x.result_number if x.owner.name == "stablehlo.optimization_barrier" else 0]
+    return x
+
+
+def _before(x: Any) -> Any:
+    """What an array was before updates, which happen in place."""
+    x = _seen(x)
+    while not isinstance(x.owner, ir.Block) and x.owner.name in _UPDATES:
+        x = _seen(x.owner.operands[0])
+    return x
 
 
 def _makers(x: Any) -> set[Any]:
