@@ -111,10 +111,11 @@ def this_cpu() -> str:
 
 
 def read(key: str) -> bytes | None:
-    """The module of this key; None where there is none, or a damaged one."""
+    """The module of this key; None where there is none, or a damaged one. Raises RequestError for a wrong variable."""
     place = folder()
     if place is None:
         return None
+    _limit(), _days()  # which are needed later, after a compilation that would be in vain
     path = place / f"{key}.vmfb"
     try:
         contents = path.read_bytes()

@@ -31,7 +31,10 @@ _DIAGNOSTIC = re.compile(r"^(?:(?P<location>\S.*?): )?error: (?P<message>.*)$", 
 _NO_LOCATION = re.compile(r"<unknown>|<stdin>:0:0")
 _PLACE = re.compile(r'"((?:[^"\\]|\\.)*)":(\d+):(\d+)')  # in the `loc(...)` of fused and named locations
 _FILE_LINE_COL = re.compile(r":\d+:\d+$")
-_OUT_OF_MEMORY = re.compile(r"out of memory|bad_alloc|cannot allocate|failed to map segment", re.IGNORECASE)
+# The stacks of the compiler's threads, one a CPU, are memory, too.
+_OUT_OF_MEMORY = re.compile(
+    "out of memory|bad_alloc|cannot allocate|failed to map segment|pthread_create failed", re.IGNORECASE
+)
 
 
 @dataclass(frozen=True)

@@ -177,8 +177,10 @@ def convert(b: Emitter, op: Any) -> Sequence[Any] | None:
         return to_float8(b, from_float8(b, x) if is_float8(x) else x, element(type_))
     if is_float(type_):
         return [b.convert(from_float8(b, x), element(type_))] if is_float8(x) else _number(b, x, type_)
-    if not is_float(x) or not isinstance(element(type_), ir.IntegerType) or is_boolean(type_):
+    if not isinstance(element(type_), ir.IntegerType) or is_boolean(type_):
         return None
+    if not is_float(x):
+        return _unsigned_size(b, x, type_)
     if str(element(x)) not in _PRECISION:  # the bounds of most integers are no such numbers; f32 has them all
         x = from_float8(b, x) if is_float8(x) else b.convert(x, ir.F32Type.get())
     to = element(type_)
@@ -207,6 +209,30 @@ def _number(b: Emitter, x: Any, type_: Any) -> Sequence[Any] | None:
         return None
     (x,) = b.barrier(x)
     return [b.emit("stablehlo.convert", (x,), type_)]
+
+
+def _unsigned_size(b: Emitter, x: Any, type_: Any) -> Sequence[Any] | None:
+    """A scalar that may be made of a size, without a sign: IREE folds the two, and then has no type for it."""
+    if not element(type_).is_unsigned or type_.rank or is_complex(x) or not _is_size(x):
+        return None
+    (x,) = b.barrier(x)
+    return [b.emit("stablehlo.convert", (x,), type_)]
+
+
+def _is_size(x: Any) -> bool:
+    """A scalar that is made of an array's size, and of other scalars."""
+    waiting, seen = [x], set[Any]()
+    while waiting and len(seen) < _FAR:
+        y = waiting.pop()
+        if isinstance(y, ir.OpResult) and y not in seen and not y.type.rank:
+            if y.owner.name == "stablehlo.get_dimension_size":
+                return True
+            seen.add(y)
+            waiting += y.owner.operands
+    return False
+
+
+_FAR = 32  # ops that are looked at
 
 
 def _toward_zero(type_: Any, bound: int) -> float:

@@ -216,6 +216,15 @@ def bytes_along() -> Case:
     return Case("(%x: tensor<?Nx2xui8>) -> tensor<?Mx2xi32>", body, (x,), {"N": 3, "M": 4})
 
 
+def counted() -> Case:
+    """Twice a size, as an integer without sign."""
+    body = """%0 = stablehlo.get_dimension_size %x, dim = 0 : (tensor<?Nx2xf32>) -> tensor<i32>
+      %1 = stablehlo.add %0, %0 : tensor<i32>
+      %2 = stablehlo.convert %1 : (tensor<i32>) -> tensor<ui64>
+      return %2 : tensor<ui64>"""
+    return Case("(%x: tensor<?Nx2xf32>) -> tensor<ui64>", body, (numbers(3, 2),), {"N": 3})
+
+
 def sorted_columns(type_: str) -> Case:
     """What stood beside the sorted numbers, of which some are equal."""
     x, y = f"tensor<{type_}xi32>", f"tensor<{type_}xi8>"
@@ -302,6 +311,7 @@ CASES = {
     "widened": widened(),
     "concatenate": concatenated(),
     "unsigned": bytes_along(),
+    "unsigned_size": counted(),
 }
 
 

@@ -193,6 +193,8 @@ def test_size_and_age_are_bounded(folder: Path, monkeypatch: pytest.MonkeyPatch)
         monkeypatch.setenv("TIDUC_CACHE_SIZE", text)
         with pytest.raises(TiducError, match=f"TIDUC_CACHE_SIZE is no number of 0 or more: '{text}'"):
             cache.info()
+        with pytest.raises(TiducError, match="TIDUC_CACHE_SIZE"):  # nor is anything compiled
+            cache.read("2")
 
 
 def test_info_and_clear(folder: Path, capfd: pytest.CaptureFixture[str]) -> None:

@@ -151,7 +151,7 @@ def test_memory_is_limited(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> N
 
 @posix
 def test_the_compiler_within_too_little_memory() -> None:
-    with pytest.raises(CompileError, match="more than the 20 MiB of memory|crashed"):
+    with pytest.raises(CompileError, match="more than the 20 MiB of memory"):
         compile_module(unary("stablehlo.sine", "f32"), limits=Limits(60, 20), cached=False)
     assert compile_module(unary("stablehlo.sine", "f32"), limits=Limits(0, 0), cached=False)
 
