@@ -15,6 +15,9 @@ TILED = 64, 2**23
 THREADED = 2**24
 """Numbers computed in a call, above which the work of several threads pays for starting them."""
 
+_LOOPING = 2**27
+"""The same beside loops of less work, each of which one thread has in one dispatch, and several have in many a step."""
+
 
 @dataclass(frozen=True)
 class Work:
@@ -26,8 +29,11 @@ class Work:
 
 def work(module: Any) -> Work:
     """What is known of it; sizes that are open, and how often loops run, are not."""
-    tiled, total = False, 0
-    for op in within(module.operation):
+    tiled, total, in_loops = False, 0, 0
+    ops = within(module.operation)
+    looping = {op for loop in ops if loop.name == "stablehlo.while" for op in within(loop)}
+    for op in ops:
+        before = total
         sizes = [math.prod(y.type.shape) for y in op.results if _is_static(y.type)]
         total += sum(sizes)
         if op.name == "stablehlo.dot_general" and sizes and all(_is_static(x.type) for x in op.operands):
@@ -36,7 +42,8 @@ def work(module: Any) -> Work:
             total += multiplications * batches
         elif op.name == "stablehlo.convolution" and sizes and _is_static(op.operands[1].type):
             total += sizes[0] * math.prod(op.operands[1].type.shape[:-1])
-    return Work(tiled, total >= THREADED)
+        in_loops += total - before if op in looping else 0
+    return Work(tiled, in_loops >= THREADED or total >= (_LOOPING if looping else THREADED))
 
 
 def _is_static(type_: Any) -> bool:

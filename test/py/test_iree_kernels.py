@@ -326,3 +326,17 @@ def test_kernels_are_for_one_thread() -> None:
         tiduc.runtime.load(vmfb, devices=["local-task"])
     threads = tiduc.load(LOOPS["turned"]).source("cpu-threads")
     assert isinstance(threads.stablehlo, str) and "flow.dispatch" not in threads.stablehlo
+
+
+def test_one_thread_beside_loops() -> None:
+    """A product that several threads would share does not keep a small loop from being a kernel."""
+    wide = "tensor<300x300xf64>"
+    product = f"%w = stablehlo.dot %z, %z : ({wide}, {wide}) -> {wide}"
+    small = (
+        LOOPS["turned"].replace("%b0: ", f"%z: {wide}, %b0: ").replace("return %y", f"{product}\nreturn %y")
+    )
+    small = small.replace("-> (", f"-> ({wide}, ", 1).replace("return %y#1", "return %w, %y#1")
+    small = small.replace(f": {V}, {M}\n    }}", f": {wide}, {V}, {M}\n    }}")
+    assert "flow.dispatch" in str(tiduc.load(small).source().stablehlo)
+    large = looping(wide, f"%p = stablehlo.dot %a, %a : ({wide}, {wide}) -> {wide}")
+    assert "local-task" in str(tiduc.load(large).source().stablehlo)
