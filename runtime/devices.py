@@ -1,6 +1,8 @@
 """The runtime's devices, and arrays that live on them."""
 
 from collections.abc import Sequence
+from functools import cache
+from threading import Lock
 from typing import Any
 
 import iree.runtime as rt
@@ -131,9 +133,27 @@ def open_device(name: str, target: str, location: str = "") -> Device:
     if not name:
         raise TiducError(f"modules for target {target!r} are not for this machine", location)
     try:
-        return Device(rt.get_device(name), name)
+        with _OPENING:
+            return Device(_hal_device(name), name)
     except (ValueError, RuntimeError) as error:
         raise TiducError(f"no device for target {target!r}: {first_line(error)}", location) from error
+
+
+_OPENING = Lock()
+_KEPT = "caching:*=*;1gib;64"
+"""Up to 64 arrays that are free again, of no more than 1 GiB with those in use."""
+
+
+@cache
+def _hal_device(name: str) -> Any:
+    """IREE's device, one for all modules.
+
+    On CPUs the memory of arrays is kept for others of their size. IREE asks the C library, which gives large arrays
+    back to the system, so that a call would spend more time on page faults than on small programs.
+    """
+    if not name.startswith("local-"):
+        return rt.get_device(name)
+    return rt.get_driver(name).create_device_by_uri(name, allocators=[_KEPT])
 
 
 def has_device(name: str) -> bool:

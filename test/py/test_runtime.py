@@ -264,3 +264,20 @@ def test_workaround_loading_leaves_an_open_file(vmfb: bytes) -> None:
     assert left()
     Executable.from_vmfb(vmfb)
     assert not left()
+
+
+@pytest.mark.skipif(not sys.platform.startswith("linux"), reason="counts page faults as Linux does")
+def test_memory_of_large_results_is_used_again() -> None:
+    resource = pytest.importorskip("resource")
+    body = "%y = stablehlo.negate %x : tensor<100000xf32>\n%z = stablehlo.abs %x : tensor<100000xf32>"
+    types = "tensor<100000xf32>, tensor<100000xf32>"
+    text = f"func.func @main(%x: tensor<100000xf32>) -> ({types}) {{\n{body}\nreturn %y, %z : {types}\n}}"
+    module = Executable.from_vmfb(compile_module(text, "cpu"), "cpu")
+    x = np.ones(100_000, np.float32)
+    for _ in range(5):
+        module(x)
+    before = resource.getrusage(resource.RUSAGE_SELF).ru_minflt
+    for _ in range(20):
+        module(x)
+    faults = resource.getrusage(resource.RUSAGE_SELF).ru_minflt - before
+    assert faults < 20 * 50, "of 3 arrays of 98 pages each"
