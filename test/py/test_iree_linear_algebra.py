@@ -149,6 +149,41 @@ def test_cholesky(dtype: Any, n: int) -> None:
     assert backward_error(adjoint(upper) @ upper, x) < LIMIT
 
 
+ROOTS = """
+func.func @main(%x: tensor<4x11x11xcomplex<f64>>) -> (tensor<4x11x11xcomplex<f64>>, tensor<4x11x11xcomplex<f64>>,
+    tensor<4x11x11xcomplex<f64>>, tensor<4xi32>, tensor<4x11x11xcomplex<f64>>, tensor<4xi32>) {
+  %0 = stablehlo.cholesky %x, lower = true : tensor<4x11x11xcomplex<f64>>
+  %1 = stablehlo.cholesky %x, lower = false : tensor<4x11x11xcomplex<f64>>
+  %2:2 = stablehlo.custom_call @lapack_zpotrf_ffi(%x) {mhlo.backend_config = {uplo = 76 : ui8}}
+    : (tensor<4x11x11xcomplex<f64>>) -> (tensor<4x11x11xcomplex<f64>>, tensor<4xi32>)
+  %3:2 = stablehlo.custom_call @lapack_zpotrf_ffi(%x) {mhlo.backend_config = {uplo = 85 : ui8}}
+    : (tensor<4x11x11xcomplex<f64>>) -> (tensor<4x11x11xcomplex<f64>>, tensor<4xi32>)
+  return %0, %1, %2#0, %2#1, %3#0, %3#1 : tensor<4x11x11xcomplex<f64>>, tensor<4x11x11xcomplex<f64>>,
+    tensor<4x11x11xcomplex<f64>>, tensor<4xi32>, tensor<4x11x11xcomplex<f64>>, tensor<4xi32>
+}
+"""
+
+
+def test_one_triangle_of_cholesky() -> None:
+    """The other one is not used, and zero or what it was; columns are right before one that fails, and NaN after it."""
+    x = positive(np.complex128, 11)[[0] * 4]
+    x[1, 6, 6], x[2, 0, 0], x[3, 9, 9] = -1, 0, np.nan
+    lower, upper = np.tril(np.ones((11, 11), bool)), np.triu(np.ones((11, 11), bool))
+    for used, first, second, *found in ((lower, 0, 2, 3), (upper, 1, 4, 5)):
+        given = np.where(used, x, np.nan)
+        results = tiduc.load(ROOTS).compile()(given)
+        factor, whole, info = results[first], results[second], results[found[0]]
+        assert info.tolist() == [0, 7, 1, 10]
+        assert np.array_equal(whole[:, used], factor[:, used], equal_nan=True)
+        assert np.isnan(whole[:, ~used]).all() and not factor[:, ~used].any()
+        columns = factor if first == 0 else adjoint(factor)
+        good = np.linalg.cholesky(x[0])
+        assert np.allclose(columns[0], good, atol=1e-12)
+        for matrix, n in ((1, 6), (3, 9)):
+            assert np.allclose(columns[matrix, :, :n], good[:, :n], atol=1e-12)
+            assert np.isnan(columns[matrix, n, n]) and np.isnan(columns[matrix, -1, -1])
+
+
 @pytest.mark.parametrize(
     ("dtype", "m", "n"), [(np.float64, N, N), slow(np.complex128, 4, 5), slow(np.float32, 5, 3)]
 )

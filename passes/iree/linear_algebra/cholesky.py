@@ -29,6 +29,7 @@ from tiduc.passes.iree.linear_algebra.matrices import (
     restored,
     spread,
 )
+from tiduc.passes.iree.linear_algebra.roots import rooted
 from tiduc.passes.rules.potrf import LAPACK
 from tiduc.passes.rules.triangular_solve import compare_places
 
@@ -53,6 +54,9 @@ def potrf(b: Emitter, op: Any) -> Sequence[Any]:
     if is_empty(a):
         return [a, b.zero(op.results[1].type)]
     lower, x = is_lower(op), batched(b, a)
+    if b.cpu and not b.lapack:
+        y, info = rooted(b, x, lower=lower, kept=True)
+        return [restored(b, y, op.results[0].type), restored(b, info, op.results[1].type)]
     factor = _factor(b, x, lower)
     root = b.real(diagonal(b, factor))
     info = failed_at(b, b.not_(b.compare(root, b.zeros_like(root), "GT")), op.results[1].type)
@@ -61,6 +65,8 @@ def potrf(b: Emitter, op: Any) -> Sequence[Any]:
 
 
 def _factor(b: Emitter, x: Any, lower: bool) -> Any:
+    if b.cpu and not b.lapack:
+        return rooted(b, x, lower=lower, kept=False)[0]
     given = x if lower else adjoint(b, x)
     _, n, _ = shape(x)
     count = blocks(n)

@@ -1,7 +1,7 @@
 // RUN: tiduc opt %s --pass-pipeline='tidu-legalize-for-iree{cpu=false}' | filecheck %s
 // RUN: tiduc opt %s --pass-pipeline='tidu-legalize-for-iree' | filecheck %s --check-prefix=CPU
 
-// A factorization is one loop over columns, and a step of it works on whole matrices. For CPUs that of LU, and solves
+// A factorization is one loop over columns, and a step of it works on whole matrices. For CPUs LU, Cholesky, and solves
 // with triangular matrices, are kernels: one dispatch, with loops over elements.
 
 // CPU-LABEL:   @lu
@@ -47,6 +47,10 @@ func.func @solve(%a: tensor<4x4xf64>, %y: tensor<4x2xf64>) -> tensor<4x2xf64> {
 // Large ones are done in blocks, each of which has a loop.
 
 // CPU-LABEL:   @blocks
+// CPU-NOT:     stablehlo.while
+// CPU:         "flow.dispatch.region"
+// CPU:           math.sqrt
+// CPU-NOT:     stablehlo.while
 // CHECK-LABEL: @blocks
 // CHECK:       stablehlo.while
 // CHECK:         stablehlo.dot_general {{.*}} : (tensor<1x128x128xf32>, tensor<1x128x32xf32>) -> tensor<1x128x32xf32>
@@ -60,6 +64,7 @@ func.func @blocks(%x: tensor<100x100xf32>) -> tensor<100x100xf32> {
 
 // Vectors that are not asked for are not computed.
 
+// CPU-LABEL:   @values
 // CHECK-LABEL: @values
 // CHECK:       stablehlo.while({{.*}}) : tensor<i32>, tensor<1xf32>, tensor<1x3x4xf32>
 // CHECK:       stablehlo.while({{.*}}) : tensor<i32>, tensor<1x3x4xf32>
