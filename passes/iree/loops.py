@@ -308,8 +308,8 @@ def _as_slice(gather: Any) -> None:
 
 
 def _is_number(op: Any) -> bool:
-    """A slice that is read, or updated, is one element."""
-    return int(math.prod(shape(op.operands[1] if op.name == _UPDATE else op.results[0]))) == 1
+    """A slice that is read, or updated, is one element, and no truth value, of which IREE's arrays have bytes."""
+    return element(op.operands[0]).width > 1 and int(math.prod(shape(op.operands[1] if op.name == _UPDATE else op.results[0]))) == 1
 
 
 def _as_number(op: Any) -> None:

@@ -134,6 +134,13 @@ LOOPS = {
         %p = stablehlo.dynamic_update_slice %a, %u, %i, %k
           : ({M}, tensor<1x4xf64>, tensor<i32>, tensor<i32>) -> {M}""",
     ),
+    "flags": looping(
+        "tensor<6xi1>",
+        """%x = stablehlo.dynamic_slice %a, %i, sizes = [1] : (tensor<6xi1>, tensor<i32>) -> tensor<1xi1>
+        %y = stablehlo.not %x : tensor<1xi1>
+        %p = stablehlo.dynamic_update_slice %a, %y, %j
+          : (tensor<6xi1>, tensor<1xi1>, tensor<i32>) -> tensor<6xi1>""",
+    ),
     "two put": looping(
         V,
         f"""%five = stablehlo.constant dense<5> : tensor<i32>
