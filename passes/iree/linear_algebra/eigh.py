@@ -35,6 +35,7 @@ from tiduc.passes.iree.linear_algebra.matrices import (
     squares,
     unsettled,
 )
+from tiduc.passes.iree.linear_algebra.rotations import diagonalized
 from tiduc.passes.iree.refused import refused
 from tiduc.passes.rules.eigh import LAPACK, hermitian
 
@@ -78,10 +79,18 @@ def _of_lapack(b: Emitter, x: Any, vectors: bool) -> tuple[Any, Any, Any]:
 
 def _of(b: Emitter, x: Any) -> tuple[Any, Any, Any]:
     """Vectors, values and `info` of Hermitian matrices; they are scaled to entries of about one."""
-    n = shape(x)[1]
     unit = scale(b, largest(b, sizes(b, x), [1, 2]))
     x = quotient(b, x, everywhere(b, unit, x))
     total = b.reduce_sum(squares(b, x), [1, 2])
+    most = epsilon(x) ** 2
+    w, vh, last = diagonalized(b, x, most) if b.cpu else _by_rounds(b, x, total, most)
+    w = b.multiply(w, spread(b, unit, [0], w))
+    order = in_order(b, w)
+    return adjoint(b, sorted_by(b, order, vh)), sorted_by(b, order, w), unsettled(b, last, most, total)
+
+
+def _by_rounds(b: Emitter, x: Any, total: Any, most: float) -> tuple[Any, Any, Any]:
+    """The diagonal, v^H, and the sum of squares beside it, relative to the `total`; half the rows turn at once."""
     over = b.select(b.compare(total, b.zeros_like(total), "EQ"), b.constant(1, total), total)
     own = on_diagonal(b, x)
     w = b.real(diagonal(b, x))
@@ -90,11 +99,9 @@ def _of(b: Emitter, x: Any) -> tuple[Any, Any, Any]:
     def measure(b: Emitter, carries: Sequence[Any]) -> Any:
         return b.divide(b.reduce_sum(squares(b, carries[1]), [1, 2]), over)
 
-    most = epsilon(x) ** 2
-    w, _, vh, last = sweeps(b, n, most, [w, b.select(own, b.zeros_like(x), x), vh], measure, _turned)
-    w = b.multiply(w, spread(b, unit, [0], w))
-    order = in_order(b, w)
-    return adjoint(b, sorted_by(b, order, vh)), sorted_by(b, order, w), unsettled(b, last, most, total)
+    beside = b.select(own, b.zeros_like(x), x)
+    w, _, vh, last = sweeps(b, shape(x)[1], most, [w, beside, vh], measure, _turned)
+    return w, vh, last
 
 
 def _turned(b: Emitter, pairs: Pairs, carries: Sequence[Any]) -> Sequence[Any]:

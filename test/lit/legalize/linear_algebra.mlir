@@ -62,6 +62,25 @@ func.func @blocks(%x: tensor<100x100xf32>) -> tensor<100x100xf32> {
   return %0 : tensor<100x100xf32>
 }
 
+// Jacobi's rotations are a kernel as well, in which each matrix of a batch has its own sweeps; otherwise the sweeps of
+// all are one loop, with a loop over rounds in it.
+
+// CPU-LABEL:   @eigh
+// CPU-NOT:     stablehlo.while
+// CPU:         "flow.dispatch.region"
+// CPU:           scf.for
+// CPU:             scf.if
+// CPU-NOT:     stablehlo.while
+
+// CHECK-LABEL: @eigh
+// CHECK:       stablehlo.while
+// CHECK:         stablehlo.while
+func.func @eigh(%x: tensor<2x4x4xf32>) -> (tensor<2x4x4xf32>, tensor<2x4xf32>) {
+  %0:3 = stablehlo.custom_call @lapack_ssyevd_ffi(%x) {mhlo.backend_config = {mode = 86 : ui8, uplo = 76 : ui8}}
+    : (tensor<2x4x4xf32>) -> (tensor<2x4x4xf32>, tensor<2x4xf32>, tensor<2xi32>)
+  return %0#0, %0#1 : tensor<2x4x4xf32>, tensor<2x4xf32>
+}
+
 // Vectors that are not asked for are not computed.
 
 // CPU-LABEL:   @values
