@@ -23,6 +23,7 @@ from tiduc.dialect.types import element, shape, with_shape
 from tiduc.passes.iree.emitter import Emitter, signless, within
 from tiduc.passes.iree.kernels import KERNEL, Kernel, dispatch
 from tiduc.passes.iree.packing import pack, read_packed
+from tiduc.passes.iree.slices import GATHER, OF_SLICES, UPDATE, as_number, as_slice, is_number, is_one_slice
 
 STACK = 2**18
 """Bytes of intermediate arrays that a kernel may have; targets.py tells the compiler."""
@@ -50,9 +51,6 @@ _MOVING = frozenset(
         "reverse slice transpose"
     ).split()
 )
-_UPDATE = "stablehlo.dynamic_update_slice"
-_OF_SLICES = ("stablehlo.dynamic_slice", _UPDATE)
-_GATHER = "stablehlo.gather"
 _OTHER = frozenset(("stablehlo.while", "stablehlo.return", "stablehlo.optimization_barrier"))
 
 
@@ -116,7 +114,7 @@ def fits(loop: Any) -> bool:
             stack += sum(_size(y) for y in inner.results)
             continue
         known = inner.name in _ELEMENTWISE or inner.name in _MOVING or inner.name in _OTHER
-        if not known and not _is_one_slice(inner):
+        if not known and not is_one_slice(inner):
             return False
         if any(not _plain(x.type) for x in (*inner.operands, *inner.results)):
             return False
@@ -196,8 +194,8 @@ def to_kernel(loop: Any) -> None:
     for inner in within(loop):
         if inner.name == KERNEL:
             _in_line(inner)
-        elif inner.name == _GATHER:
-            _as_slice(inner)
+        elif inner.name == GATHER:
+            as_slice(inner)
     for inner in within(loop)[::-1]:
         if inner.name == "stablehlo.pad":
             _concatenated(inner)
@@ -205,8 +203,8 @@ def to_kernel(loop: Any) -> None:
             for y, x in zip(inner.results, list(inner.operands), strict=True):
                 y.replace_all_uses_with(x)
             inner.erase()
-        elif inner.name in _OF_SLICES and _is_number(inner):
-            _as_number(inner)
+        elif inner.name in OF_SLICES and is_number(inner):
+            as_number(inner)
     (zero,) = b.barrier(b.constant(0, ir.RankedTensorType.get([], signless(32))))
     old = _wanted(loop)  # others would be arrays of the dispatch, too
     uses = [[(use.owner, use.operand_number) for use in y.uses] for y in old]
@@ -285,60 +283,21 @@ def _in_line(kernel: Any) -> None:
     kernel.erase()
 
 
-def _is_one_slice(op: Any) -> bool:
-    """A gather at one index, which is in range, as legalized: a slice, for which the host would have to read it."""
-    if op.name != _GATHER:
-        return False
-    count = len(hlo.GatherDimensionNumbers(op.attributes["dimension_numbers"]).start_index_map)
-    return count > 0 and math.prod(shape(op.operands[1])) == count
-
-
-def _as_slice(gather: Any) -> None:
-    """A gather of one slice as a slice."""
-    b = Emitter(ir.InsertionPoint(gather), gather.location)
-    x, index = gather.operands
-    to = list(hlo.GatherDimensionNumbers(gather.attributes["dimension_numbers"]).start_index_map)
-    index = b.reshape(index, [len(to)])
-    start = [b.constant(0, with_shape(index.type, []))] * len(shape(x))
-    for k, i in enumerate(to):
-        start[i] = b.reshape(b.slice(index, [k], [k + 1], [1]), [])
-    y = b.dynamic_slice(x, start, list(gather.attributes["slice_sizes"]))
-    gather.results[0].replace_all_uses_with(b.reshape(y, shape(gather.results[0])))
-    gather.erase()
-
-
-def _is_number(op: Any) -> bool:
-    """A slice that is read, or updated, is one element, and no truth value, of which IREE's arrays have bytes."""
-    return element(op.operands[0]).width > 1 and int(math.prod(shape(op.operands[1] if op.name == _UPDATE else op.results[0]))) == 1
-
-
-def _as_number(op: Any) -> None:
-    """A slice of one element is that number: as a part of the array it would have to be read before updates of it."""
-    k = Kernel(ir.InsertionPoint(op), op.location)
-    x, *starts = op.operands
-    (update,) = starts[:1] if op.name == _UPDATE else (None,)
-    place = []
-    for start, n in zip(starts[update is not None :], shape(x), strict=True):
-        number = k.element(start)
-        zero, last = (k.cast(k.index(i), number.type) for i in (0, n - 1))
-        number = k.arith("minsi", k.arith("maxsi", number, zero), last)
-        place.append(k.cast(number, ir.IndexType.get()))
-    if update is None:
-        made = k.emit("tensor.from_elements", (k.element(x, *place),), op.results[0].type)
-    else:
-        made = k.put(k.element(update, *[k.index(0)] * len(place)), x, *place)
-    op.results[0].replace_all_uses_with(made)
-    op.erase()
-
-
 def _in_place(loop: Any, never: Any) -> None:
     """New carries are written into the old ones."""
     body = loop.regions[1].blocks[0]
     carries = _made_here(loop, never)
     end = list(operations(body))[-1]
+    pairs = list(zip(list(end.operands), carries, strict=True))
+    chains = [_updates(new, old) for new, old in pairs]
+    for (_, old), updates in zip(pairs, chains, strict=True):
+        once = all(len(list(update.results[0].uses)) == 1 for update in updates)
+        if updates and once and _is_read_after(old, updates[0]):
+            for update in updates:  # behind what reads the old one
+                update.move_before(end)
     k = Kernel(ir.InsertionPoint(end), loop.location)
-    for i, (new, old) in enumerate(zip(list(end.operands), carries, strict=True)):
-        if new == old or _updated(new) == old:
+    for i, ((new, old), updates) in enumerate(zip(pairs, chains, strict=True)):
+        if new == old or updates:
             continue
         # Only when all of the new one is there: computed in its place, it would be read half-written.
         end.operands[i] = _copied(k, new, old)
@@ -363,23 +322,23 @@ def _made_here(loop: Any, never: Any) -> list[Any]:
     return carries
 
 
-def _updated(x: Any) -> Any:
-    """What updates of slices, which happen in place, began with."""
-    while not isinstance(x.owner, ir.Block) and x.owner.name in (_UPDATE, "tensor.insert"):
+def _is_read_after(x: Any, update: Any) -> bool:
+    """An op behind the update of an array still reads that, perhaps in another shape."""
+    for use in x.uses:
+        reader = use.owner.operation
+        while reader.block != update.operation.block:
+            reader = reader.parent.operation
+        if reader != update.operation and update.operation.is_before_in_block(reader):
+            return True
+        if reader.name == "stablehlo.reshape" and _is_read_after(reader.results[0], update):
+            return True
+    return False
+
+
+def _updates(x: Any, old: Any) -> list[Any]:
+    """The updates of slices, which happen in place, between an array and another; none where that is not its origin."""
+    found = []
+    while not isinstance(x.owner, ir.Block) and x.owner.name in (UPDATE, "tensor.insert"):
+        found.append(x.owner)
         x = x.owner.operands[x.owner.name == "tensor.insert"]
-    return x
-
-
-def _copied(k: Kernel, x: Any, to: Any) -> Any:
-    """The array x in the memory of another one, element by element: IREE does not look into such loops."""
-    sizes = shape(x)
-    zero, one = (k.index(0), k.index(1)) if sizes else (None, None)
-
-    def along(k: Kernel, place: list[Any], out: Any) -> Any:
-        d = len(place)
-        if d == len(sizes):
-            return k.put(k.element(x, *place), out, *place)
-        end = k.index(sizes[d])
-        return k.loop(zero, end, one, [out], lambda k, i, out: [along(k, [*place, i], out)])[0]
-
-    return along(k, [], to)
+    return found[::-1] if x == old else []

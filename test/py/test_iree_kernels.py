@@ -141,6 +141,16 @@ LOOPS = {
         %p = stablehlo.dynamic_update_slice %a, %y, %j
           : (tensor<6xi1>, tensor<1xi1>, tensor<i32>) -> tensor<6xi1>""",
     ),
+    "put and kept": looping(
+        f"{V} {M}",
+        f"""%s = stablehlo.dot_general %b, %a, contracting_dims = [1] x [0] : ({M}, {V}) -> {V}
+        %x = stablehlo.dynamic_slice %s, %i, sizes = [1] : ({V}, tensor<i32>) -> tensor<1xf64>
+        %p = stablehlo.dynamic_update_slice %a, %x, %i : ({V}, tensor<1xf64>, tensor<i32>) -> {V}
+        %r = stablehlo.reshape %a : ({V}) -> tensor<1x6xf64>
+        %q = stablehlo.dynamic_update_slice %b, %r, %i, %zero
+          : ({M}, tensor<1x6xf64>, tensor<i32>, tensor<i32>) -> {M}""",
+        6,
+    ),
     "two put": looping(
         V,
         f"""%five = stablehlo.constant dense<5> : tensor<i32>
