@@ -342,3 +342,18 @@ def _updates(x: Any, old: Any) -> list[Any]:
         found.append(x.owner)
         x = x.owner.operands[x.owner.name == "tensor.insert"]
     return found[::-1] if x == old else []
+
+
+def _copied(k: Kernel, x: Any, to: Any) -> Any:
+    """The array x in the memory of another one, element by element: IREE does not look into such loops."""
+    sizes = shape(x)
+    zero, one = (k.index(0), k.index(1)) if sizes else (None, None)
+
+    def along(k: Kernel, place: list[Any], out: Any) -> Any:
+        d = len(place)
+        if d == len(sizes):
+            return k.put(k.element(x, *place), out, *place)
+        end = k.index(sizes[d])
+        return k.loop(zero, end, one, [out], lambda k, i, out: [along(k, [*place, i], out)])[0]
+
+    return along(k, [], to)
