@@ -225,17 +225,17 @@ def counted() -> Case:
     return Case("(%x: tensor<?Nx2xf32>) -> tensor<ui64>", body, (numbers(3, 2),), {"N": 3})
 
 
-def sorted_columns(type_: str) -> Case:
-    """What stood beside the sorted numbers, of which some are equal."""
+def sorted_columns(type_: str, sizes: tuple[int, ...] = (30, 3), dimension: int = 0) -> Case:
+    """What stood beside the sorted numbers, of which some are equal; the sizes N and M stand first and last."""
     x, y = f"tensor<{type_}xi32>", f"tensor<{type_}xi8>"
     body = f"""%0:2 = "stablehlo.sort"(%x, %y) ({{
       ^bb0(%a: tensor<i32>, %b: tensor<i32>, %c: tensor<i8>, %d: tensor<i8>):
         %1 = stablehlo.compare LT, %a, %b : (tensor<i32>, tensor<i32>) -> tensor<i1>
         stablehlo.return %1 : tensor<i1>
-      }}) {{dimension = 0 : i64, is_stable = true}} : ({x}, {y}) -> ({x}, {y})
+      }}) {{dimension = {dimension} : i64, is_stable = true}} : ({x}, {y}) -> ({x}, {y})
       return %0#1 : {y}"""
-    arguments = RNG.integers(0, 5, (30, 3)).astype(np.int32), numbers(30, 3, dtype=np.int8)
-    return Case(f"(%x: {x}, %y: {y}) -> {y}", body, arguments, {"N": 30, "M": 3})
+    arguments = RNG.integers(0, 5, sizes).astype(np.int32), numbers(*sizes, dtype=np.int8)
+    return Case(f"(%x: {x}, %y: {y}) -> {y}", body, arguments, {"N": sizes[0], "M": sizes[-1]})
 
 
 ROWS = "update_window_dims = [1, 2], inserted_window_dims = [0], scatter_dims_to_operand_dims = [0]"
@@ -307,6 +307,9 @@ CASES = {
     ),
     "sort": sorted_columns("?Nx3"),
     "sort_of_rows": sorted_columns("30x?M"),
+    # Sizes with which IREE's compiler crashes on code for GPUs, or rejects it.
+    "sort_along_rows": sorted_columns("?Nx32", (5, 32), 1),
+    "sort_in_between": sorted_columns("?Nx8x32", (3, 8, 32), 1),
     "normalized": normalized(),
     "widened": widened(),
     "concatenate": concatenated(),
@@ -323,5 +326,7 @@ ON_GPUS = (
     "scatter_windows",
     "windows_of_open",
     "sort_of_rows",
+    "sort_along_rows",
+    "sort_in_between",
 )
 ON_GPUS += ("convolution_padded", "dot", "normalized", "widened", "concatenate", "unsigned")

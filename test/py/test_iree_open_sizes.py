@@ -112,6 +112,13 @@ def test_long_rows_on_gpus_are_refused() -> None:
         legalize_for_iree(module, cpu=False, spirv=True)
 
 
+def test_sorts_for_other_gpus_are_refused() -> None:
+    module = parse(sorted_columns("30x?M").text())
+    with pytest.raises(Unsupported, match="which code for these GPUs cannot sort") as refused:
+        legalize_for_iree(module, cpu=False)
+    assert refused.value.location == "-:2:8"
+
+
 def test_groups_are_refused() -> None:
     text = """func.func @main(%x: tensor<1x?x4xf32>, %k: tensor<2x2x6xf32>) -> tensor<1x?x6xf32> {
       %0 = stablehlo.convolution(%x, %k) dim_numbers = [b, 0, f]x[0, i, o]->[b, 0, f], window = {}
