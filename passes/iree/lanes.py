@@ -38,7 +38,9 @@ _NEUTRAL = {
 
 
 _EXTREMA = "stablehlo.maximum", "stablehlo.minimum"
-_HEAVY = frozenset(f"stablehlo.{name}" for name in "atan2 cosine log_plus_one power sine tan".split())
+_HEAVY = frozenset(f"stablehlo.{name}" for name in "atan2 cosine log_plus_one power sine tan".split()) | {
+    f"chlo.{name}" for name in "bessel_i1e digamma erf erf_inv erfc lgamma polygamma zeta".split()
+}
 _FAR = 32  # ops that are looked at, more than IREE puts together
 
 
