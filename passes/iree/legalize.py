@@ -6,6 +6,7 @@ from torch_mlir import ir
 
 from tiduc.dialect.context import run_passes, stage
 from tiduc.dialect.errors import RequestError
+from tiduc.passes.iree.concatenations import starts_apart
 from tiduc.passes.iree.donation import results_after_reads
 from tiduc.passes.iree.emitter import CPU_ONLY, ON_OPEN_SIZES, ON_SPIRV, PATTERNS, Emitter, Pattern, within
 from tiduc.passes.iree.iterations import simplify_loops
@@ -53,6 +54,7 @@ def legalize_for_iree(
             for old, new in zip(op.results, results, strict=True):
                 old.replace_all_uses_with(new)
             op.erase()
+    starts_apart(module)
     results_after_reads(module, cpu)
     module.operation.verify()
 

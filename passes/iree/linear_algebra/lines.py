@@ -23,8 +23,7 @@ Number = tuple[Any, ...]
 def lines(b: Emitter, x: Any) -> Number:
     """A batch of matrices as a kernel reads it: a line of its numbers, or of each of both parts.
 
-    Behind a barrier: what makes them must not get into the kernel. They are no line in one, since IREE may put what is
-    part of several concatenations into the place of another one.
+    Behind a barrier: what makes them must not get into the kernel. They are no line in one, which would be a copy more.
     """
     parts = [b.real(x), b.imag(x)] if is_complex(x) else [x]
     return b.barrier(*(b.reshape(part, [math.prod(shape(x))]) for part in parts))

@@ -1,0 +1,106 @@
+"""Concatenations that begin with the same array: IREE takes their beginnings for one array, and may not copy it."""
+
+import iree.runtime as rt
+import numpy as np
+import pytest
+from iree.compiler.tools import compile_str
+
+import tiduc
+from tiduc.dialect.context import parse
+from tiduc.passes.iree import legalize_for_iree
+from tiduc.runtime.run import run_module
+
+S, O = "tensor<9x9xf32>", "tensor<18x9xf32>"  # noqa: E741
+F, OF = "tensor<81xf32>", "tensor<162xf32>"
+C = "tensor<9x9xcomplex<f32>>"
+
+
+def program(given: str, body: str, start: str, other: str) -> str:
+    """Two concatenations, of %p and %b, and of what `start` and `other` name."""
+    return f"""
+func.func @main({given}) -> ({O}, {O}) {{
+  {body}
+  %x = stablehlo.concatenate %p, %b, dim = 0 : ({S}, {S}) -> {O}
+  %y = stablehlo.concatenate {start}, {other}, dim = 0 : ({S}, {S}) -> {O}
+  return %x, %y : {O}, {O}
+}}
+"""
+
+
+TWO = f"%a: {S}, %b: {S}"
+PRODUCT = f"%q = stablehlo.negate %b : {S}\n  %p = stablehlo.multiply %q, %a : {S}"
+AGAIN = f"{PRODUCT}\n  %n = stablehlo.negate %b : {S}\n  %s = stablehlo.multiply %n, %a : {S}"
+OF_PRODUCT = program(TWO, PRODUCT, "%p", "%q")
+MADE_AGAIN = program(TWO, AGAIN, "%s", "%q")
+
+OF_PARTS = f"""
+func.func @main(%a: {C}) -> ({OF}, {OF}, {OF}) {{
+  %re = stablehlo.real %a : ({C}) -> {S}
+  %im = stablehlo.imag %a : ({C}) -> {S}
+  %n = stablehlo.negate %im : {S}
+  %z = stablehlo.complex %re, %n : {C}
+  %t = stablehlo.transpose %z, dims = [1, 0] : ({C}) -> {C}
+  %again = stablehlo.real %z : ({C}) -> {S}
+  %ret = stablehlo.real %t : ({C}) -> {S}
+  %imt = stablehlo.imag %t : ({C}) -> {S}
+  %0 = stablehlo.reshape %re : ({S}) -> {F}
+  %1 = stablehlo.reshape %im : ({S}) -> {F}
+  %2 = stablehlo.reshape %again : ({S}) -> {F}
+  %3 = stablehlo.reshape %n : ({S}) -> {F}
+  %4 = stablehlo.reshape %ret : ({S}) -> {F}
+  %5 = stablehlo.reshape %imt : ({S}) -> {F}
+  %x = stablehlo.concatenate %2, %3, dim = 0 : ({F}, {F}) -> {OF}
+  %y = stablehlo.concatenate %0, %1, dim = 0 : ({F}, {F}) -> {OF}
+  %w = stablehlo.concatenate %4, %5, dim = 0 : ({F}, {F}) -> {OF}
+  return %x, %y, %w : {OF}, {OF}, {OF}
+}}
+"""
+RNG = np.random.default_rng(0)
+A, B = RNG.standard_normal((2, 9, 9)).astype(np.float32)
+
+
+def barriers(text: str) -> int:
+    """How many barriers a program gets."""
+    module = parse(text)
+    legalize_for_iree(module)
+    return str(module).count("optimization_barrier")
+
+
+@pytest.mark.parametrize("target", ["cpu", "cpu-threads", "vulkan:llvmpipe"])
+@pytest.mark.parametrize("text", [OF_PRODUCT, MADE_AGAIN], ids=["one value", "made alike"])
+def test_second_begins_with_what_the_first_does(text: str, target: str) -> None:
+    if target.startswith("vulkan"):
+        try:
+            rt.get_device("vulkan")
+        except (ValueError, RuntimeError):
+            pytest.skip("no such device")
+    x, y = tiduc.load(text).compile(target)(A, B)
+    np.testing.assert_array_equal(x, np.concatenate([-B * A, B]))
+    np.testing.assert_array_equal(y, np.concatenate([-B * A, -B]))
+
+
+def test_parts_of_one_complex_array() -> None:
+    """Which IREE finds in what is made of them, and their transposes."""
+    z = A + 1j * B
+    found = tiduc.load(OF_PARTS).compile()(z)
+    expected = (z.conj(), z, z.conj().T)
+    for line, y in zip(found, expected, strict=True):
+        np.testing.assert_array_equal(line, np.concatenate([y.real.ravel(), y.imag.ravel()]))
+
+
+def test_iree_alone_is_wrong() -> None:
+    """If this fails, IREE has changed, and the barriers can go."""
+    x, y = run_module(compile_str(OF_PRODUCT, target_backends=["llvm-cpu"], input_type="stablehlo"), (A, B))
+    assert not (np.array_equal(x[9:], B) and np.array_equal(y[9:], -B))
+
+
+def test_barriers_where_something_may_be_the_same() -> None:
+    """Not for other beginnings, nor for other sizes; in what is called for all, which may be given anything."""
+    assert barriers(OF_PRODUCT) == barriers(MADE_AGAIN) == 1
+    assert barriers(program(TWO, PRODUCT, "%q", "%p")) == 0
+    longer = f"%w = stablehlo.concatenate %p, %p, %b, dim = 0 : ({S}, {S}, {S}) -> tensor<27x9xf32>"
+    assert barriers(program(TWO, f"{PRODUCT}\n  {longer}", "%q", "%p")) == 0
+    called = program(TWO, PRODUCT, "%q", "%p").replace("@main", "private @f")
+    call = f"%0:2 = func.call @f(%a, %b) : ({S}, {S}) -> ({O}, {O})"
+    main = f"func.func @main({TWO}) -> {O} {{\n  {call}\n  return %0#1 : {O}\n}}"
+    assert barriers(main + called) == 2
