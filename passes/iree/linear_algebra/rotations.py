@@ -1,4 +1,4 @@
-"""Jacobi's method in a kernel: eigenvalues and eigenvectors of Hermitian matrices.
+"""Jacobi's method in a kernel: eigenvalues and eigenvectors of Hermitian matrices; and its rotations, of any rows.
 
     each row with each one after it:  the rotation that makes their entry zero, of both rows, and of both columns
 
@@ -43,7 +43,7 @@ def diagonalized(b: Emitter, x: Any, most: float) -> tuple[Any, Any, Any]:
     """
     batch, n, _ = shape(x)
     given, parts = lines(b, x), 2 if is_complex(x) else 1
-    width = _width(2 * n)
+    width = width_of(2 * n)
     end = batch * n * width * parts
     of = Layout((batch, n, width), is_complex(x))
     of_w = Layout((batch, 1, n + 1), False, start=end)
@@ -57,13 +57,13 @@ def diagonalized(b: Emitter, x: Any, most: float) -> tuple[Any, Any, Any]:
     return b.slice(w, [0, 0], [batch, n], [1, 1]), vh, last
 
 
-def _width(columns: int) -> int:
+def width_of(columns: int) -> int:
     """What rows take so that a column's entries are not all in a few sets of a cache: an odd number of its lines."""
     return -(-columns // _CACHED) // 2 * 2 * _CACHED + _CACHED
 
 
 @dataclass(frozen=True)
-class _Rotation:
+class Rotation:
     """Of rows p and q: x_p + (sine x_q - less x_p), and x_q - (conj(sine) x_p + less x_q)."""
 
     less: Any
@@ -71,24 +71,26 @@ class _Rotation:
     change: Any  # what the diagonal's entry p gains, and q loses
 
 
-def _rotation(k: Kernel, entries: Sequence[Any], coupling: Number, size: Any) -> _Rotation:
+def rotation(k: Kernel, entries: Sequence[Any], coupling: Number, size: Any) -> Rotation:
     """The one that makes a coupling, of some size that is not zero, zero: by the smaller angle."""
     one, zero = k.one(size.type), k.zero(size.type)
     ratio = k.arith("divf", k.arith("subf", entries[1], entries[0]), k.arith("addf", size, size))
-    length = _root(k, k.arith("addf", one, k.arith("mulf", ratio, ratio)))
+    length = root(k, k.arith("addf", one, k.arith("mulf", ratio, ratio)))
     length = k.arith("addf", k.emit("math.absf", (ratio,), ratio.type), length)
     sign = k.either(k.not_below(ratio, zero), one, k.emit("arith.negf", (one,), one.type))
     tangent = k.arith("divf", sign, length)
-    cosine = k.arith("divf", one, _root(k, k.arith("addf", one, k.arith("mulf", tangent, tangent))))
+    cosine = k.arith("divf", one, root(k, k.arith("addf", one, k.arith("mulf", tangent, tangent))))
     sine = k.arith("mulf", tangent, cosine)
     less = k.arith("divf", k.arith("mulf", sine, sine), k.arith("addf", one, cosine))
     phase = [k.arith("divf", part, size) for part in coupling]
     change = k.emit("arith.negf", (k.arith("mulf", tangent, size),), size.type)
-    return _Rotation(less, negated(k, tuple(k.arith("mulf", sine, part) for part in phase)), change)
+    return Rotation(less, negated(k, tuple(k.arith("mulf", sine, part) for part in phase)), change)
 
 
-def _turned(k: Kernel, x: Any, of: Layout, place: tuple[Any, Any, Any], turn: _Rotation, fused: bool) -> Any:
-    """The line with two rows of a matrix turned, and those of v^H; `place` is a batch, and both rows."""
+def turned(
+    k: Kernel, x: Any, of: Layout, place: Sequence[Any], columns: int, turn: Rotation, fused: bool
+) -> Any:
+    """The line with two rows of a matrix turned, in so many columns; `place` is a batch, and both rows."""
     batch, p, q = place
     back = negated(k, conjugate(k, turn.sine))
 
@@ -97,7 +99,7 @@ def _turned(k: Kernel, x: Any, of: Layout, place: tuple[Any, Any, Any], turn: _R
         x = of.write(k, _sum(k, x_p, times(k, turn.sine, x_q), turn.less, fused), x, (batch, p, c))
         return [of.write(k, _sum(k, x_q, times(k, back, x_p), turn.less, fused), x, (batch, q, c))]
 
-    return each(k, 0, 2 * of.rows, [x], entry)[0]
+    return each(k, 0, columns, [x], entry)[0]
 
 
 def _sum(k: Kernel, x: Number, more: Number, less: Any, fused: bool) -> Number:
@@ -108,7 +110,8 @@ def _sum(k: Kernel, x: Number, more: Number, less: Any, fused: bool) -> Number:
     return tuple(k.arith("addf", part, change) for part, change in zip(x, changes, strict=True))
 
 
-def _root(k: Kernel, x: Any) -> Any:
+def root(k: Kernel, x: Any) -> Any:
+    """The square root of a real number."""
     return k.emit("math.sqrt", (x,), x.type)
 
 
@@ -185,7 +188,7 @@ class _Sweeps:
         def first(k: Kernel, p: Any, x: Any) -> Sequence[Any]:
             def second(k: Kernel, q: Any, x: Any) -> Sequence[Any]:
                 coupling = self.of.read(k, x, (batch, p, q))
-                size = _root(k, square(k, coupling))
+                size = root(k, square(k, coupling))
                 return [
                     k.choice(
                         k.is_zero(size),
@@ -203,8 +206,8 @@ class _Sweeps:
         """The line after rows and columns p and q turned."""
         batch, p, q = place
         entries = [self._w(k, x, batch, i) for i in (p, q)]
-        turn = _rotation(k, entries, coupling, size)
-        x = _turned(k, x, self.of, place, turn, self.fused)
+        turn = rotation(k, entries, coupling, size)
+        x = turned(k, x, self.of, place, 2 * self.of.rows, turn, self.fused)
 
         def column(k: Kernel, c: Any, x: Any) -> Sequence[Any]:
             for i in (p, q):

@@ -17,6 +17,7 @@ from tiduc.dialect.types import is_empty, shape, with_element, with_shape
 from tiduc.passes.iree.calls import legalize_call
 from tiduc.passes.iree.emitter import Emitter
 from tiduc.passes.iree.lapack import info_type, on_host
+from tiduc.passes.iree.linear_algebra.hestenes import made_orthogonal
 from tiduc.passes.iree.linear_algebra.jacobi import Pairs, Rotation, sweeps
 from tiduc.passes.iree.linear_algebra.matrices import (
     adjoint,
@@ -138,23 +139,31 @@ def _orthogonal(b: Emitter, rows: Any, vectors: bool) -> tuple[Any, Any, Any, An
 
     The lengths are those of the rows as they are given, and the rows are scaled.
     """
-    _, n, m = shape(rows)
+    m = shape(rows)[2]
     unit = scale(b, largest(b, sizes(b, rows), [1, 2]))
     rows = quotient(b, rows, everywhere(b, unit, rows))
     total = b.reduce_sum(squares(b, rows), [1, 2])
     most = TOLERANCE * math.sqrt(m) * epsilon(rows)
+
+    by = made_orthogonal if b.cpu else _by_rounds
+    rows, vh, last = by(b, rows, most, vectors)
+    lengths = _lengths(b, rows)
+    order = in_order(b, lengths, descending=True)
+    s = sorted_by(b, order, b.multiply(lengths, everywhere(b, unit, lengths)))
+    vh = sorted_by(b, order, vh) if vectors else None
+    return sorted_by(b, order, rows), s, vh, unsettled(b, last, most, total)
+
+
+def _by_rounds(b: Emitter, rows: Any, most: float, vectors: bool) -> tuple[Any, Any, Any]:
+    """The rows turned, what turned them, and the largest cosine that is left: half the rows turn at once."""
 
     def turn(b: Emitter, pairs: Pairs, carries: Sequence[Any]) -> Sequence[Any]:
         rotation = _rotation(b, pairs, carries[0])
         return [rotation.of(b, x) for x in carries]
 
     initial = [rows, *([_unit(b, rows)] if vectors else [])]
-    rows, *of_v, last = sweeps(b, n, most, initial, _largest_cosine, turn)
-    lengths = _lengths(b, rows)
-    order = in_order(b, lengths, descending=True)
-    s = sorted_by(b, order, b.multiply(lengths, everywhere(b, unit, lengths)))
-    vh = sorted_by(b, order, of_v[0]) if vectors else None
-    return sorted_by(b, order, rows), s, vh, unsettled(b, last, most, total)
+    rows, *of_v, last = sweeps(b, shape(rows)[1], most, initial, _largest_cosine, turn)
+    return rows, of_v[0] if vectors else None, last
 
 
 def _largest_cosine(b: Emitter, carries: Sequence[Any]) -> Any:
