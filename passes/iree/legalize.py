@@ -9,6 +9,7 @@ from tiduc.dialect.errors import RequestError
 from tiduc.passes.iree.concatenations import starts_apart
 from tiduc.passes.iree.donation import results_after_reads
 from tiduc.passes.iree.emitter import CPU_ONLY, ON_OPEN_SIZES, ON_SPIRV, PATTERNS, Emitter, Pattern, within
+from tiduc.passes.iree.float8 import computed_in_f32
 from tiduc.passes.iree.iterations import simplify_loops
 from tiduc.passes.iree.lapack import CALLBACK, LAPACK, LOOPS
 from tiduc.passes.iree.open_arrays import has_open_sizes
@@ -35,6 +36,7 @@ def legalize_for_iree(
     _check_lapack(lapack, cpu)
     check(module, cpu)
     run_passes(module.operation, _NATIVE)
+    computed_in_f32(module)
     simplify_loops(module)
     waiting = within(module.operation)[::-1]
     while waiting:
