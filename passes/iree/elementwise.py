@@ -255,6 +255,25 @@ def extremum(b: Emitter, op: Any) -> Sequence[Any] | None:
     return [b.select(b.or_(b.compare(xr, yr, direction), tied), x, y)]
 
 
+@legalize("stablehlo.compare")
+def at_least(b: Emitter, op: Any) -> Sequence[Any] | None:
+    """Of floats, by the opposite of less vmvx finds out whether x is at least y, so that NaN is: y is at most x."""
+    x, y = op.operands
+    directed = str(hlo.ComparisonDirectionAttr(op.attributes["comparison_direction"]).value)
+    kind = op.attributes["compare_type"] if "compare_type" in op.attributes else None
+    total = kind is not None and str(hlo.ComparisonTypeAttr(kind).value) == "TOTALORDER"
+    if directed != "GE" or total or not is_float(x) or op.operation.parent.name == "stablehlo.sort":
+        return None
+    return [b.compare(y, x, "LE")]
+
+
+@legalize("stablehlo.is_finite")
+def finite(b: Emitter, op: Any) -> Sequence[Any]:
+    """To vmvx NaN is not infinite, and so finite: what is less than infinity is, without its sign."""
+    x = op.operands[0]
+    return [b.compare(b.abs(x), b.constant(np.inf, x), "LT")]
+
+
 @legalize("stablehlo.reduce_precision")
 def reduce_precision(b: Emitter, op: Any) -> Sequence[Any] | None:
     """Without mantissa bits NaN has no place, and is to be infinity. More bits than there are crash the compiler."""

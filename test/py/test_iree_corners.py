@@ -1,4 +1,4 @@
-"""Powers, angles, remainders and cube roots, of corners of their types in particular: 0, 1, infinity, NaN, -0."""
+"""Powers, angles, remainders, cube roots, comparisons: of corners of their types in particular, 0, 1, infinity, NaN, -0."""
 
 import itertools
 from collections.abc import Callable
@@ -59,6 +59,33 @@ def test_pairs(op: str, element: str, target: str) -> None:
     alike = same(found, expected, TOLERANCE[op, element])
     wrong = list(zip(x[~alike], y[~alike], found[~alike], expected[~alike], strict=True))
     assert not wrong
+
+
+@pytest.mark.parametrize("target", ["cpu", "vmvx"])
+@pytest.mark.parametrize("element", ["f32", "f64"])
+def test_comparisons(element: str, target: str) -> None:
+    """NaN is not finite, and not equal to anything, nor less or greater."""
+    orders = {
+        "LT": np.less,
+        "LE": np.less_equal,
+        "GT": np.greater,
+        "GE": np.greater_equal,
+        "EQ": np.equal,
+        "NE": np.not_equal,
+    }
+    signed = [s * v for v in CORNERS for s in (1.0, -1.0)] + [np.nan]
+    x, y = np.array(list(itertools.product(signed, signed))).T.astype(element.replace("f", "float"))
+    t, p = f"tensor<{len(x)}x{element}>", f"tensor<{len(x)}xi1>"
+    lines = [f"%{d} = stablehlo.compare {d}, %x, %y : ({t}, {t}) -> {p}" for d in orders]
+    results = ", ".join(f"%{d}" for d in (*orders, "finite"))
+    types = ", ".join([p] * (len(orders) + 1))
+    text = "\n".join([*lines, f"%finite = stablehlo.is_finite %x : ({t}) -> {p}"])
+    *found, finite = tiduc.load(
+        f"func.func @main(%x: {t}, %y: {t}) -> ({types}) {{\n{text}\nreturn {results} : {types}\n}}"
+    ).compile(target)(x, y)
+    for by_iree, compare in zip(found, orders.values(), strict=True):
+        np.testing.assert_array_equal(by_iree, compare(x, y))
+    np.testing.assert_array_equal(finite, np.isfinite(x))
 
 
 @pytest.mark.parametrize("target", ["cpu", "cpu:generic", "vmvx"])
