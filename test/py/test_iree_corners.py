@@ -1,4 +1,4 @@
-"""Powers, angles, remainders, cube roots, comparisons: of corners of their types in particular, 0, 1, infinity, NaN, -0."""
+"""Powers, angles, remainders, cube roots, comparisons: of corners in particular, 0, 1, infinity, NaN and -0."""
 
 import itertools
 from collections.abc import Callable

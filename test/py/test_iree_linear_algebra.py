@@ -13,6 +13,17 @@ import jax.scipy.linalg as jsl
 import numpy as np
 import pytest
 from exports import exported
+from hard_matrices import (
+    LIMIT,
+    adjoint,
+    backward_error,
+    general,
+    hermitian,
+    normal,
+    orthogonal,
+    positive,
+    unpacked,
+)
 from jax import lax
 from jax import numpy as jnp
 from jax._src.lax import linalg  # geqrf and ormqr are not public
@@ -21,10 +32,7 @@ from numpy.typing import NDArray
 import tiduc
 
 Array = NDArray[Any]
-RNG = np.random.default_rng(0)
 N = 6
-LIMIT = 8.0
-"""Roundings, times the size of the matrix."""
 
 
 def slow(*values: Any) -> Any:
@@ -41,101 +49,6 @@ def lapack(function: Callable[..., Any], *arguments: Array) -> tuple[Array, ...]
     """What JAX itself gives."""
     with jax.enable_x64(True):
         return tuple(np.asarray(y) for y in jax.tree.leaves(function(*arguments)))
-
-
-def normal(dtype: Any, *shape: int) -> Array:
-    x = RNG.normal(size=shape)
-    if np.dtype(dtype).kind == "c":
-        x = x + 1j * RNG.normal(size=shape)
-    return x.astype(dtype)
-
-
-def adjoint(x: Array) -> Array:
-    return np.conj(np.swapaxes(x, -1, -2))
-
-
-def unitary(dtype: Any, n: int) -> Array:
-    return np.asarray(np.linalg.qr(normal(dtype, n, n))[0])
-
-
-def general(dtype: Any, m: int, n: int) -> Array:
-    """Random ones, ill-conditioned ones, of low rank, zero, unit, of ones, permutations, huge and tiny ones."""
-    k = min(m, n)
-    far = 1e30 if np.finfo(dtype).bits == 32 else 1e200
-    hilbert = 1 / (1 + np.add.outer(np.arange(m), np.arange(n)))
-    graded = normal(dtype, m, n) * 10.0 ** -np.arange(n)
-    steep = unitary(dtype, m)[:, :k] * 10.0 ** (-2 * np.arange(k)) @ unitary(dtype, n)[:k]
-    low = normal(dtype, m, 2) @ normal(dtype, 2, n)
-    permutation = np.eye(m)[RNG.permutation(m)][:, :n] if m >= n else np.eye(n)[RNG.permutation(n)][:m]
-    x = normal(dtype, m, n)
-    hole = x.copy()
-    hole[:, 1] = hole[:, 2] = 0
-    apart = 10.0 ** RNG.integers(-8, 8, (m, 1)) * normal(dtype, m, n) * 10.0 ** RNG.integers(-8, 8, n)
-    all_ = [
-        x,
-        apart,
-        hilbert,
-        graded,
-        steep,
-        low,
-        hole,
-        np.zeros((m, n)),
-        np.eye(m, n),
-        np.ones((m, n)),
-        permutation,
-    ]
-    return np.stack([np.asarray(y, dtype) for y in (*all_, far * x, x / far)])
-
-
-def hermitian(dtype: Any, n: int) -> Array:
-    """The same, Hermitian, and with equal eigenvalues, and eigenvalues of both signs that are equal in size."""
-    x = general(dtype, n, n)
-    q, half = unitary(dtype, n), n // 2
-    equal = q * np.where(np.arange(n) < half, 1, 2) @ adjoint(q)
-    signs = q * np.where(np.arange(n) < half, 1, -1) @ adjoint(q)
-    swap = np.roll(np.eye(n), half, 0) if n % 2 == 0 else np.eye(n)[::-1]
-    path = np.diag(np.ones(n - 1), 1) + np.diag(np.ones(n - 1), -1)
-    more = [equal, signs, swap, path, np.eye(n)[::-1]]
-    return np.concatenate([x + adjoint(x), np.stack([np.asarray(y, dtype) for y in more])])
-
-
-def positive(dtype: Any, n: int) -> Array:
-    """Random ones, ill-conditioned, unit, diagonal, and far apart in scale."""
-    x = normal(dtype, n, n)
-    full = x @ adjoint(x) + n * np.eye(n)
-    far = 1e15 if np.finfo(dtype).bits == 32 else 1e150
-    q = unitary(dtype, n)
-    steep = q * 10.0 ** (-np.arange(n) * (1 if np.finfo(dtype).bits == 32 else 2)) @ adjoint(q)
-    scales = 10.0 ** np.arange(n)
-    apart = full * scales * scales[:, None]
-    diagonal = np.diag(scales)
-    return np.stack(
-        [np.asarray(y, dtype) for y in (full, steep, np.eye(n), diagonal, apart, far * full, full / far)]
-    )
-
-
-def backward_error(y: Array, x: Array, of: Array | None = None) -> float:
-    """The greatest difference in a batch, relative to x, or `of`, in roundings times the size of the matrices."""
-    of = x if of is None else of
-    wide = np.complex128 if y.dtype.kind == "c" else np.float64
-    size = np.max(np.abs(of), axis=(-2, -1), keepdims=True)
-    size[size == 0] = 1
-    apart = np.linalg.norm(y.astype(wide) / size - x.astype(wide) / size, axis=(-2, -1))
-    norm = np.linalg.norm(of.astype(wide) / size, axis=(-2, -1))
-    assert np.all(np.isfinite(apart))
-    return float(np.max(apart / np.where(norm == 0, 1, norm)) / (np.finfo(x.dtype).eps * max(x.shape[-2:])))
-
-
-def orthogonal(q: Array) -> bool:
-    """The columns are of length one, and orthogonal to one another, up to a few roundings."""
-    gram = adjoint(q) @ q
-    return bool(np.max(np.abs(gram - np.eye(q.shape[-1]))) <= LIMIT * q.shape[-2] * np.finfo(q.dtype).eps)
-
-
-def unpacked(lu: Array) -> tuple[Array, Array]:
-    """The factors that `getrf` leaves in one matrix."""
-    m, n = lu.shape[-2:]
-    return np.tril(lu, -1)[..., : min(m, n)] + np.eye(m, min(m, n)), np.triu(lu)[..., : min(m, n), :]
 
 
 @pytest.mark.parametrize(("dtype", "n"), [(np.float64, N), (np.complex64, 5)])

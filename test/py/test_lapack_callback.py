@@ -12,22 +12,20 @@ import jax
 import numpy as np
 import pytest
 from exports import exported
-from jax import lax
-from jax import numpy as jnp
-from numpy.typing import NDArray
-from test_iree_linear_algebra import (
-    FAILURES,
+from hard_matrices import (
     LIMIT,
     adjoint,
     backward_error,
     general,
     hermitian,
-    lapack,
     normal,
     orthogonal,
     positive,
-    slow,
 )
+from jax import lax
+from jax import numpy as jnp
+from numpy.typing import NDArray
+from test_iree_linear_algebra import FAILURES, lapack, slow
 
 import tiduc
 import tiduc.runtime
