@@ -257,7 +257,7 @@ def extremum(b: Emitter, op: Any) -> Sequence[Any] | None:
 
 @legalize("stablehlo.compare")
 def at_least(b: Emitter, op: Any) -> Sequence[Any] | None:
-    """Of floats, by the opposite of less vmvx finds out whether x is at least y, so that NaN is: y is at most x."""
+    """To vmvx NaN is at least any float, as it is not less: y at most x instead of x at least y."""
     x, y = op.operands
     directed = str(hlo.ComparisonDirectionAttr(op.attributes["comparison_direction"]).value)
     kind = op.attributes["compare_type"] if "compare_type" in op.attributes else None
@@ -269,7 +269,7 @@ def at_least(b: Emitter, op: Any) -> Sequence[Any] | None:
 
 @legalize("stablehlo.is_finite")
 def finite(b: Emitter, op: Any) -> Sequence[Any]:
-    """To vmvx NaN is not infinite, and so finite: what is less than infinity is, without its sign."""
+    """To vmvx NaN is finite, as it is not infinite: what is less than infinity, without its sign."""
     x = op.operands[0]
     return [b.compare(b.abs(x), b.constant(np.inf, x), "LT")]
 
