@@ -101,7 +101,8 @@ def reduce_window(b: Emitter, op: Any) -> Sequence[Any] | None:
 def reverse(b: Emitter, op: Any) -> Sequence[Any] | None:
     """Of unsigned integers it does not compile: they are reversed as integers with a sign.
 
-    On CPUs IREE moves one element after the other, and computes where each is: large arrays are reversed by loops.
+    On CPUs IREE moves one element after the other, and computes where each is: large arrays are reversed by loops. What
+    products read stays: it is packed for them as it is reversed.
     """
     (x,), dimensions = op.operands, list(op.attributes["dimensions"])
     if is_unsigned(x):
@@ -122,10 +123,29 @@ def _is_large(b: Emitter, op: Any) -> bool:
         at = at.block.owner.operation
         if at.name == "stablehlo.while":
             return False
+    if _is_factor(op):
+        return False
     kinds = ir.IntegerType, ir.F16Type, ir.BF16Type, ir.F32Type, ir.F64Type
     if not b.cpu or is_open(x.type) or not isinstance(element(x), kinds) or element(x).width < 8:
         return False
     return _LARGE[0] <= int(np.prod(shape(x), dtype=np.int64)) <= _LARGE[1]
+
+
+_MOVES = frozenset(f"stablehlo.{n}" for n in ("convert optimization_barrier reshape slice transpose".split()))
+_PRODUCTS = frozenset({"stablehlo.convolution", "stablehlo.dot_general"})
+
+
+def _is_factor(op: Any) -> bool:
+    """Whether a product or a convolution reads the result, at most moved by the way."""
+    todo = [op.results[0]]
+    while todo:
+        for use in todo.pop().uses:
+            reader = use.owner
+            if reader.name in _PRODUCTS:
+                return True
+            if reader.name in _MOVES:  # a barrier has several results, one for each operand
+                todo.append(reader.results[use.operand_number])
+    return False
 
 
 def _by_loops(b: Emitter, x: Any, dimensions: Sequence[int]) -> Any:

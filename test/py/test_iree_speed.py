@@ -233,6 +233,21 @@ def test_large_arrays_are_reversed_by_loops(shape: str, dimensions: str, element
     np.testing.assert_array_equal(z, expected)
 
 
+def test_reversed_factors_stay() -> None:
+    """A product packs what it reads anyway, and reverses it by the way."""
+    x, y = "tensor<70x61xf32>", "tensor<61x70xf32>"
+    program = tiduc.load(f"""func.func @main(%x: {x}, %y: {x}) -> tensor<70x70xf32> {{
+      %0 = stablehlo.reverse %x, dims = [0, 1] : {x}
+      %1 = stablehlo.transpose %0, dims = [1, 0] : ({x}) -> {y}
+      %2, %3 = stablehlo.optimization_barrier %y, %1 : {x}, {y}
+      %4 = stablehlo.dot_general %2, %3, contracting_dims = [1] x [0] : ({x}, {y}) -> tensor<70x70xf32>
+      return %4 : tensor<70x70xf32>
+    }}""")
+    assert "flow.dispatch" not in str(program.source().stablehlo)
+    a, b = RNG.standard_normal((2, 70, 61)).astype(np.float32)
+    np.testing.assert_allclose(program.compile()(a, b)[0], b @ a[::-1, ::-1].T, rtol=0, atol=1e-4)
+
+
 # ---- counters -----------------------------------------------------------------------------------------------
 
 
