@@ -5,7 +5,7 @@
       stablehlo.return %t }) {sym_name = "main"}                return %0 }
 
 Active masks are dropped, after which ops that differed only in them are equal; then simplification runs until
-nothing shrinks any more.
+nothing shrinks any more, and sorts that order alike become one.
 """
 
 from collections.abc import Callable, Sequence
@@ -26,6 +26,7 @@ from tiduc.dialect.write import write_block
 from tiduc.dialect.write_control import ControlWriter
 from tiduc.passes.manual_regions import holds_calls, manual_regions
 from tiduc.passes.simplify import simplify
+from tiduc.passes.sorts import SORT, join_sorts
 
 _MERGE_EQUAL = "cse"
 _FOLD = "canonicalize{region-simplify=disabled}"
@@ -68,6 +69,8 @@ def lower(
         steps.insert(0, _native(_STABLEHLO))  # what it makes anew, the next one merges
     for op in operations(module.body):
         _until_settled(op, steps)
+        if SORT in names:
+            join_sorts(op)
     _return_held(function, held)
     if BROADCAST in names:
         say_expanding(function, list(graph.inputs.values()))
