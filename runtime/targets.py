@@ -52,8 +52,13 @@ _SHARED = (*_LLVM, "--iree-llvmcpu-link-embedded=false", "--iree-opt-const-eval=
 KERNELS = (
     "--iree-llvmcpu-stack-allocation-limit=262144",
     "--iree-llvmcpu-disable-distribution=true",
+    "--iree-llvmcpu-max-allowed-number-of-native-vectors=2048",
 )
-"""For modules with loops inside of dispatches, which one thread runs: workers' stacks have 128 KiB."""
+"""For modules with loops inside of dispatches, which one thread runs: workers' stacks have 128 KiB.
+
+Where several products are in one dispatch the compiler takes tiles for one of them, now this one, now that, and of the
+others vectors of more than the 512 native ones that are its limit: it refused every other time.
+"""
 
 _X86 = tuple(
     "x86-64 x86-64-v2 x86-64-v3 x86-64-v4 znver1 znver2 znver3 znver4 znver5 haswell broadwell skylake "

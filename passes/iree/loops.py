@@ -23,6 +23,7 @@ from tiduc.dialect.types import element, shape, with_shape
 from tiduc.passes.iree.emitter import Emitter, signless, within
 from tiduc.passes.iree.kernels import KERNEL, Kernel, dispatch
 from tiduc.passes.iree.packing import pack, read_packed
+from tiduc.passes.iree.predicates import predicates_as_numbers
 from tiduc.passes.iree.slices import GATHER, OF_SLICES, UPDATE, as_number, as_slice, is_number, is_one_slice
 
 STACK = 2**18
@@ -188,6 +189,7 @@ def _on_stack(loop: Any) -> list[int]:
 
 def to_kernel(loop: Any) -> None:
     """Puts a loop into a dispatch, in place."""
+    loop = predicates_as_numbers(loop)
     b = Emitter(ir.InsertionPoint(loop), loop.location)
     kept = _on_stack(loop)
     _read_through_barriers(b, loop)

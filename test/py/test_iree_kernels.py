@@ -141,6 +141,27 @@ LOOPS = {
         %p = stablehlo.dynamic_update_slice %a, %y, %j
           : (tensor<6xi1>, tensor<1xi1>, tensor<i32>) -> tensor<6xi1>""",
     ),
+    "predicates": looping(
+        f"{V} tensor<6xi1> tensor<i1>",
+        f"""%s = stablehlo.sine %a : {V}
+        %t = stablehlo.add %s, %a : {V}
+        %p = stablehlo.select %b, %t, %s : tensor<6xi1>, {V}
+        %d = stablehlo.compare LT, %t, %a : ({V}, {V}) -> tensor<6xi1>
+        %q = stablehlo.xor %d, %b : tensor<6xi1>
+        %false = stablehlo.constant dense<false> : tensor<i1>
+        %e = stablehlo.reduce(%q init: %false) applies stablehlo.or across dimensions = [0]
+          : (tensor<6xi1>, tensor<i1>) -> tensor<i1>
+        %w:2 = stablehlo.while(%m = %c, %v = %i) : tensor<i1>, tensor<i32>
+        cond {{
+          stablehlo.return %m : tensor<i1>
+        }} do {{
+          %u = stablehlo.add %v, %one : tensor<i32>
+          %h = stablehlo.compare LT, %u, %one : (tensor<i32>, tensor<i32>) -> tensor<i1>
+          stablehlo.return %h, %u : tensor<i1>, tensor<i32>
+        }}
+        %k = stablehlo.compare EQ, %w#1, %j : (tensor<i32>, tensor<i32>) -> tensor<i1>
+        %r = stablehlo.and %e, %k : tensor<i1>""",
+    ),
     "put and kept": looping(
         f"{V} {M}",
         f"""%s = stablehlo.dot_general %b, %a, contracting_dims = [1] x [0] : ({M}, {V}) -> {V}
