@@ -53,14 +53,12 @@ def _numbered(loop: Any) -> Any:
 
 def _numbers(b: Emitter, xs: Sequence[Any], which: Sequence[bool]) -> list[Any]:
     """Values of which some are predicates, these as 0 and 1."""
-    return [
-        b.convert(x, signless(8)) if is_one else x
-        for x, is_one in zip(xs, which, strict=True)
-    ]
+    return [b.convert(x, signless(8)) if is_one else x for x, is_one in zip(xs, which, strict=True)]
 
 
 def _truths(b: Emitter, xs: Sequence[Any], which: Sequence[bool]) -> list[Any]:
     """The predicates that such numbers stand for."""
     return [
-        b.compare(x, b.constant(0, x.type), "NE") if is_one else x for x, is_one in zip(xs, which, strict=True)
+        b.compare(x, b.constant(0, x.type), "NE") if is_one else x
+        for x, is_one in zip(xs, which, strict=True)
     ]
