@@ -15,15 +15,15 @@ from collections.abc import Sequence
 from typing import Any
 
 from torch_mlir import ir
-from torch_mlir._mlir_libs import _stablehlo as hlo
 
 from tiduc.dialect.context import stage
 from tiduc.dialect.graph import captured, operations
 from tiduc.dialect.types import element, shape, with_shape
+from tiduc.passes.iree.branches import BRANCHES, as_choice, is_cheap, summed
+from tiduc.passes.iree.carries import signed_carries
 from tiduc.passes.iree.emitter import Emitter, signless, within
 from tiduc.passes.iree.kernels import KERNEL, Kernel, dispatch
 from tiduc.passes.iree.packing import pack, read_packed
-from tiduc.passes.iree.predicates import predicates_as_numbers
 from tiduc.passes.iree.slices import GATHER, OF_SLICES, UPDATE, as_number, as_slice, is_number, is_one_slice
 
 STACK = 2**18
@@ -115,7 +115,8 @@ def fits(loop: Any) -> bool:
             stack += sum(_size(y) for y in inner.results)
             continue
         known = inner.name in _ELEMENTWISE or inner.name in _MOVING or inner.name in _OTHER
-        if not known and not is_one_slice(inner):
+        chosen = inner.name in BRANCHES and is_cheap(inner)
+        if not known and not chosen and not is_one_slice(inner):
             return False
         if any(not _plain(x.type) for x in (*inner.operands, *inner.results)):
             return False
@@ -164,10 +165,7 @@ def _odd(pad: Any) -> bool:
 
 
 def _multiplications(product: Any) -> int:
-    numbers = hlo.DotDimensionNumbers(product.attributes["dot_dimension_numbers"])
-    x = shape(product.operands[0])
-    contracted = math.prod(x[i] for i in numbers.lhs_contracting_dimensions)
-    return int(math.prod(shape(product.results[0])) * contracted)
+    return int(math.prod(shape(product.results[0])) * summed(product))
 
 
 def _on_stack(loop: Any) -> list[int]:
@@ -189,7 +187,10 @@ def _on_stack(loop: Any) -> list[int]:
 
 def to_kernel(loop: Any) -> None:
     """Puts a loop into a dispatch, in place."""
-    loop = predicates_as_numbers(loop)
+    for inner in within(loop)[::-1]:
+        if inner.name in BRANCHES:
+            as_choice(inner)
+    loop = signed_carries(loop)
     b = Emitter(ir.InsertionPoint(loop), loop.location)
     kept = _on_stack(loop)
     _read_through_barriers(b, loop)

@@ -162,6 +162,44 @@ LOOPS = {
         %k = stablehlo.compare EQ, %w#1, %j : (tensor<i32>, tensor<i32>) -> tensor<i1>
         %r = stablehlo.and %e, %k : tensor<i1>""",
     ),
+    "unsigned": looping(
+        "tensor<ui32> tensor<6xui8>",
+        """%three = stablehlo.constant dense<3> : tensor<ui32>
+        %h = stablehlo.divide %a, %three : tensor<ui32>
+        %p = stablehlo.add %h, %three : tensor<ui32>
+        %k = stablehlo.convert %a : (tensor<ui32>) -> tensor<ui8>
+        %r = stablehlo.broadcast_in_dim %k, dims = [] : (tensor<ui8>) -> tensor<6xui8>
+        %s = stablehlo.add %b, %r : tensor<6xui8>
+        %q = stablehlo.reverse %s, dims = [0] : tensor<6xui8>""",
+    ),
+    "branches": looping(
+        f"{V} {V}",
+        f"""%low = stablehlo.constant dense<3> : tensor<i32>
+        %k = stablehlo.subtract %i, %low : tensor<i32>
+        %p, %s = "stablehlo.case"(%k) ({{
+          %u = stablehlo.sine %a : {V}
+          stablehlo.return %u, %a : {V}, {V}
+        }}, {{
+          %u = stablehlo.log %a : {V}
+          stablehlo.return %b, %u : {V}, {V}
+        }}, {{
+          stablehlo.return %b, %a : {V}, {V}
+        }}) : (tensor<i32>) -> ({V}, {V})
+        %two = stablehlo.constant dense<2> : tensor<i32>
+        %even = stablehlo.remainder %i, %two : tensor<i32>
+        %go = stablehlo.compare EQ, %even, %two : (tensor<i32>, tensor<i32>) -> tensor<i1>
+        %q = "stablehlo.if"(%go) ({{
+          stablehlo.return %s : {V}
+        }}, {{
+          %v = "stablehlo.case"(%even) ({{
+            %w = stablehlo.add %s, %p : {V}
+            stablehlo.return %w : {V}
+          }}, {{
+            stablehlo.return %p : {V}
+          }}) : (tensor<i32>) -> {V}
+          stablehlo.return %v : {V}
+        }}) : (tensor<i1>) -> {V}""",
+    ),
     "put and kept": looping(
         f"{V} {M}",
         f"""%s = stablehlo.dot_general %b, %a, contracting_dims = [1] x [0] : ({M}, {V}) -> {V}
