@@ -6,6 +6,7 @@ For each of the examples' networks and of the functions in functions.py, its val
     iree-compile     our gradient, compiled by IREE for this CPU without anything of tiduc's
     XLA              our gradient, compiled by XLA
     JAX: ...         the same of the gradient that JAX makes
+    PyTorch          the same function by PyTorch, where that is installed: op by op, nothing is compiled
 
 the least time of a call in microseconds, from NumPy arrays to NumPy arrays; the most memory that a call had allocated
 for arrays, in KiB; the time that compilation took, in seconds. Calls take turns, three at a time, so that whatever else
@@ -21,6 +22,7 @@ import tempfile
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from importlib.metadata import PackageNotFoundError, version
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -50,8 +52,8 @@ PLAIN = (
 )
 """What anyone tells iree-compile who wants the numbers of the program, for this CPU."""
 
-OURS, REFERENCE = "tiduc compile", "JAX: XLA"
-WAYS = (OURS, "iree-compile", "XLA", "JAX: tiduc compile", "JAX: iree-compile", REFERENCE)
+OURS, REFERENCE, TORCH = "tiduc compile", "JAX: XLA", "PyTorch"
+COMPILED = (OURS, "iree-compile", "XLA", "JAX: tiduc compile", "JAX: iree-compile", REFERENCE)
 
 
 class Case(NamedTuple):
@@ -83,7 +85,7 @@ def main() -> None:
     rows = {}
     for name, case in cases().items():
         if name in chosen.only:
-            rows[name] = measured(case, chosen.seconds)
+            rows[name] = measured(name, case, chosen.seconds)
             print(name, *(f"{way} {row[0]:.0f}" for way, row in rows[name].items()), flush=True)
     report = "\n".join(tables(rows))
     print(report)
@@ -169,6 +171,15 @@ def by_xla(text: str, arguments: Sequence[Any]) -> Compiled:
     return Compiled(call, memory / 1024, seconds)
 
 
+def by_torch(name: str, case: Case) -> Compiled:
+    """By PyTorch's autograd. Its memory is that of tensors and, as that of the others, the arguments'."""
+    import torch_functions
+
+    call = torch_functions.value_and_gradient(name, case.arguments, case.wrt)
+    memory = torch_functions.allocated(call) + sum(x.nbytes for x in case.arguments)
+    return Compiled(call, memory / 1024, 0)
+
+
 def allocated(vmfb: bytes, arguments: Sequence[Any]) -> float:
     """The most KiB that a call has allocated, its arguments included.
 
@@ -201,19 +212,21 @@ print(sum(device.allocator.statistics[f"{kind}_bytes_peak"] for kind in ("host",
 # ---- measures -----------------------------------------------------------------------------------------------------
 
 
-def measured(case: Case, seconds: float) -> dict[str, tuple[float, float, float]]:
+def measured(name: str, case: Case, seconds: float) -> dict[str, tuple[float, float, float]]:
     """By way, microseconds, KiB and seconds of compilation; a way that fails is left out."""
     ours, theirs = texts(case)
     compilers = (by_tiduc, by_iree, by_xla)
     compiled: dict[str, Compiled] = {}
     for way, (text, compiler) in zip(
-        WAYS, ((text, compiler) for text in (ours, theirs) for compiler in compilers), strict=True
+        COMPILED, ((text, compiler) for text in (ours, theirs) for compiler in compilers), strict=True
     ):
         try:
             compiled[way] = compiler(text, case.arguments)
             compiled[way].call()
         except (TiducError, CompilerToolError, RuntimeError, ValueError, subprocess.CalledProcessError):
             compiled.pop(way, None)
+    if find_spec("torch") is not None:
+        compiled[TORCH] = by_torch(name, case)
     expected = compiled[REFERENCE].call()
     for way, one in list(compiled.items()):
         if not agree(one.call(), expected):
@@ -250,7 +263,7 @@ def least(calls: Mapping[str, Callable[[], Any]], seconds: float) -> dict[str, f
 def tables(rows: Mapping[str, Mapping[str, tuple[float, float, float]]]) -> Iterator[str]:
     """Markdown: what it was measured on, ratios, and a table of each measure."""
     yield f"\n{machine()}\n"
-    for denominator in (REFERENCE, "iree-compile", "JAX: iree-compile"):
+    for denominator in (REFERENCE, "iree-compile", "JAX: iree-compile", TORCH):
         ratios = {
             name: row[OURS][0] / row[denominator][0]
             for name, row in rows.items()
@@ -263,11 +276,13 @@ def tables(rows: Mapping[str, Mapping[str, tuple[float, float, float]]]) -> Iter
                 f"- {OURS} / {denominator}: geometric mean **{mean:.2f}** of {len(ratios)}, "
                 f"at most {ratios[worst]:.2f} ({worst})"
             )
+    with_torch = any(TORCH in row for row in rows.values())
     for i, (title, digits) in enumerate((("µs a call", 0), ("KiB", 0), ("s to compile", 1))):
-        yield f"\n| {title} | " + " | ".join(WAYS) + " |"
-        yield "|---|" + "---:|" * len(WAYS)
+        ways = (*COMPILED, TORCH) if with_torch and title != "s to compile" else COMPILED
+        yield f"\n| {title} | " + " | ".join(ways) + " |"
+        yield "|---|" + "---:|" * len(ways)
         for name, row in rows.items():
-            cells = (f"{row[way][i]:.{digits}f}" if way in row else "fails" for way in WAYS)
+            cells = (f"{row[way][i]:.{digits}f}" if way in row else "fails" for way in ways)
             yield f"| {name} | " + " | ".join(cells) + " |"
 
 
@@ -280,7 +295,8 @@ def machine() -> str:
         processor = f"{models_[0]}, {len(models_)} cores" if models_ else processor
     except OSError:
         pass
-    packages = ("iree-base-compiler", "jax", "jaxlib", "torch-mlir", "numpy")
+    packages = ["iree-base-compiler", "jax", "jaxlib", "torch-mlir", "numpy"]
+    packages += ["torch"] if find_spec("torch") is not None else []
     return f"{processor}; Python {platform.python_version()}, " + ", ".join(map(installed, packages))
 
 

@@ -4,6 +4,10 @@ import subprocess
 import sys
 from pathlib import Path
 
+import jax
+import numpy as np
+import pytest
+
 BENCH = Path(__file__).resolve().parents[1] / "bench"
 
 
@@ -38,3 +42,16 @@ def test_suite() -> None:
     assert [row[0] for row in rows if row[0] == "kmeans"] == ["kmeans"]
     assert [row[1:3] for row in rows if row[:1] == ["|"] and row[1] == "kmeans"] == [["kmeans", "|"]] * 3
     assert not any("fails" in row for row in rows)
+
+
+def test_torch_functions(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The twins in PyTorch are those in JAX."""
+    pytest.importorskip("torch")
+    monkeypatch.syspath_prepend(BENCH)
+    import suite
+    import torch_functions
+
+    for name, (function, arguments, wrt) in suite.cases().items():
+        value, gradient = jax.value_and_grad(function, wrt)(*arguments)
+        results = torch_functions.value_and_gradient(name, arguments, wrt)()
+        assert suite.agree(results, [np.asarray(x) for x in (value, *gradient)]), name
