@@ -1,4 +1,7 @@
-"""What IREE's code for GPUs gets wrong, and that for CPUs does not; run on Vulkan's software device if there is one."""
+"""What IREE's code for GPUs gets wrong, and that for CPUs does not.
+
+It is compiled for Vulkan and CUDA, and run where there is a device: Vulkan's may be a software one.
+"""
 
 from collections.abc import Callable
 from pathlib import Path
@@ -15,22 +18,24 @@ from tiduc.passes.iree import legalize_for_iree
 from tiduc.passes.iree.emitter import ON_SPIRV
 from tiduc.runtime.compile import compile_module
 from tiduc.runtime.run import Executable
+from tiduc.runtime.targets import find_target
 
 PAGE = Path(__file__).parents[2] / "docs" / "iree.md"
 TARGET = "vulkan:llvmpipe"
 RNG = np.random.default_rng(0)
 
 
-def legalized(text: str) -> str:
+def legalized(text: str, target: str = TARGET) -> str:
     module = parse(text)
-    legalize_for_iree(module, cpu=False, spirv=True)
+    legalize_for_iree(module, cpu=False, spirv=find_target(target).spirv)
     return stage(str)(module)
 
 
-@pytest.fixture(scope="module")
-def rewritten() -> Callable[[str], Executable]:
+@pytest.fixture(scope="module", params=[TARGET, "cuda"])
+def rewritten(request: pytest.FixtureRequest) -> Callable[[str], Executable]:
     """All cases in one module, which compiles faster than one each."""
-    return executables(legalized("\n".join(function(name, case) for name, case in CASES.items())))
+    text = "\n".join(function(name, case) for name, case in CASES.items())
+    return executables(legalized(text, request.param), request.param)
 
 
 @pytest.fixture(scope="module")
@@ -39,14 +44,14 @@ def plain() -> Callable[[str], Executable]:
     return executables("\n".join(function(name, case) for name, case in WRONG.items()))
 
 
-def executables(text: str) -> Callable[[str], Executable]:
-    """The functions of a module by name; skips where there is no device."""
+def executables(text: str, target: str = TARGET) -> Callable[[str], Executable]:
+    """The functions of a module by name; it compiles in any case, and skips where there is no device."""
+    vmfb = compile_module(text, target)
     try:
-        rt.get_device("vulkan")
+        rt.get_device(find_target(target).device)
     except (ValueError, RuntimeError):
-        pytest.skip("no such device")
-    vmfb = compile_module(text, TARGET)
-    return lambda name: Executable(vmfb, TARGET, entry=name)
+        pytest.skip(f"no device for target {target!r}")
+    return lambda name: Executable(vmfb, target, entry=name)
 
 
 def summed(x: Array, *window: int) -> Array:
