@@ -8,17 +8,19 @@ compiler does not say so of such elements: it gave up on these loops, whose iter
 there and back predicates are what they were, and so are integers whose bits are read with a sign and without.
 """
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 from torch_mlir import ir
 
+from tiduc.dialect.graph import operations
 from tiduc.dialect.types import element
 from tiduc.passes.iree.emitter import Emitter, is_boolean, is_unsigned, signless, within
+from tiduc.passes.iree.slices import UPDATE
 
 
 def signed_carries(loop: Any) -> Any:
-    """The loop that takes a loop's place, itself where it, and those in it, carry nothing else."""
+    """The loop that takes a loop's place, itself where it, and those in it, move nothing else."""
     for inner in within(loop)[:0:-1]:
         if inner.name == "stablehlo.while":
             _signed(inner)
@@ -27,50 +29,65 @@ def signed_carries(loop: Any) -> Any:
 
 def _signed(loop: Any) -> Any:
     """The same of one loop; what reads its results reads the other's."""
-    kinds = [element(x) if is_boolean(x) or is_unsigned(x) else None for x in loop.operands]
+    condition, body = loop.regions
+    pairs = zip(list(operations(body.blocks[0]))[-1].operands, body.blocks[0].arguments, strict=True)
+    kinds = [element(old) if _is_moved(new, old) else None for new, old in pairs]
     if not any(kinds):
         return loop
     b = Emitter(ir.InsertionPoint(loop), loop.location)
-    condition, body = loop.regions
 
     def held(b: Emitter, *carries: Any) -> Sequence[Any]:
         return b.inlined(condition, _back(b, carries, kinds))
 
     def made(b: Emitter, *carries: Any) -> Sequence[Any]:
-        return _numbers(b, b.inlined(body, _back(b, carries, kinds)))
+        return _numbers(b, b.inlined(body, _back(b, carries, kinds)), kinds)
 
-    initial = _numbers(b, loop.operands)
+    initial = _numbers(b, loop.operands, kinds)
     types = [x.type for x in initial]
     results = b.emit_all(
         "stablehlo.while", initial, types, None, [b.region(types, held), b.region(types, made)]
     )
-    read = [y for y in loop.results if list(y.uses)]
-    numbers = dict(zip(loop.results, results, strict=True))
-    for old, new in zip(read, _back(b, [numbers[y] for y in read], map(element, read)), strict=True):
-        old.replace_all_uses_with(new)
+    read = [i for i, y in enumerate(loop.results) if list(y.uses)]
+    values = _back(b, [results[i] for i in read], [kinds[i] for i in read])
+    for i, new in zip(read, values, strict=True):
+        loop.results[i].replace_all_uses_with(new)
     loop.erase()
     return results[0].owner
 
 
-def _numbers(b: Emitter, xs: Sequence[Any]) -> list[Any]:
-    """Values as a kernel can move their elements."""
+def _is_moved(new: Any, old: Any) -> bool:
+    """A new carry's elements would be moved to the old one, and cannot be; predicates updated in place stay."""
+    return is_unsigned(old) or (is_boolean(old) and new != old and not updates_between(new, old))
+
+
+def _numbers(b: Emitter, xs: Sequence[Any], kinds: Sequence[Any]) -> list[Any]:
+    """Values as a kernel can move their elements, where they have one of these types."""
     return [
-        b.convert(x, signless(8))
+        x
+        if kind is None
+        else b.convert(x, signless(8))
         if is_boolean(x)
         else b.bitcast(x, signless(element(x).width))
-        if is_unsigned(x)
-        else x
-        for x in xs
+        for x, kind in zip(xs, kinds, strict=True)
     ]
 
 
-def _back(b: Emitter, xs: Sequence[Any], kinds: Iterable[Any]) -> list[Any]:
+def _back(b: Emitter, xs: Sequence[Any], kinds: Sequence[Any]) -> list[Any]:
     """What such numbers stand for, whose elements are of these types."""
     return [
         x
-        if kind is None or kind == element(x)
+        if kind is None
         else b.compare(x, b.constant(0, x.type), "NE")
         if kind == signless(1)
         else b.bitcast(x, kind)
         for x, kind in zip(xs, kinds, strict=True)
     ]
+
+
+def updates_between(x: Any, old: Any) -> list[Any]:
+    """The updates of slices, which happen in place, between an array and another; none where that is not its origin."""
+    found = []
+    while not isinstance(x.owner, ir.Block) and x.owner.name in (UPDATE, "tensor.insert"):
+        found.append(x.owner)
+        x = x.owner.operands[x.owner.name == "tensor.insert"]
+    return found[::-1] if x == old else []

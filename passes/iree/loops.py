@@ -20,11 +20,11 @@ from tiduc.dialect.context import stage
 from tiduc.dialect.graph import captured, operations
 from tiduc.dialect.types import element, shape, with_shape
 from tiduc.passes.iree.branches import BRANCHES, as_choice, is_cheap, summed
-from tiduc.passes.iree.carries import signed_carries
+from tiduc.passes.iree.carries import signed_carries, updates_between
 from tiduc.passes.iree.emitter import Emitter, signless, within
 from tiduc.passes.iree.kernels import KERNEL, Kernel, dispatch
 from tiduc.passes.iree.packing import pack, read_packed
-from tiduc.passes.iree.slices import GATHER, OF_SLICES, UPDATE, as_number, as_slice, is_number, is_one_slice
+from tiduc.passes.iree.slices import GATHER, OF_SLICES, as_number, as_slice, is_number, is_one_slice
 
 STACK = 2**18
 """Bytes of intermediate arrays that a kernel may have; targets.py tells the compiler."""
@@ -292,7 +292,7 @@ def _in_place(loop: Any, never: Any) -> None:
     carries = _made_here(loop, never)
     end = list(operations(body))[-1]
     pairs = list(zip(list(end.operands), carries, strict=True))
-    chains = [_updates(new, old) for new, old in pairs]
+    chains = [updates_between(new, old) for new, old in pairs]
     for (_, old), updates in zip(pairs, chains, strict=True):
         once = all(len(list(update.results[0].uses)) == 1 for update in updates)
         if updates and once and _is_read_after(old, updates[0]):
@@ -336,15 +336,6 @@ def _is_read_after(x: Any, update: Any) -> bool:
         if reader.name == "stablehlo.reshape" and _is_read_after(reader.results[0], update):
             return True
     return False
-
-
-def _updates(x: Any, old: Any) -> list[Any]:
-    """The updates of slices, which happen in place, between an array and another; none where that is not its origin."""
-    found = []
-    while not isinstance(x.owner, ir.Block) and x.owner.name in (UPDATE, "tensor.insert"):
-        found.append(x.owner)
-        x = x.owner.operands[x.owner.name == "tensor.insert"]
-    return found[::-1] if x == old else []
 
 
 def _copied(k: Kernel, x: Any, to: Any) -> Any:
