@@ -138,6 +138,9 @@ def _is_integer(x: Any) -> bool:
 @legalize("stablehlo.gather")
 def gather(b: Emitter, op: Any) -> Sequence[Any] | None:
     """Gathers of full rows do not clamp their indices, and unsigned ones are read as signed: clamped before."""
+    _vectors_last(b, op)
+    if _has_steps(op.operands[0]):
+        op.operands[0] = b.barrier(op.operands[0])[0]
     x, indices = op.operands
     d = hlo.GatherDimensionNumbers(op.attributes["dimension_numbers"])
     sizes = list(op.attributes["slice_sizes"])
@@ -146,6 +149,31 @@ def gather(b: Emitter, op: Any) -> Sequence[Any] | None:
         return None
     dimension = d.index_vector_dim if d.index_vector_dim < len(shape(indices)) else None
     return b.again(op, {1: clamped(b, indices, limits, dimension)})
+
+
+def _has_steps(x: Any) -> bool:
+    """An array is a slice with steps, or a part of one: read where that lies, code for CPUs does not compile."""
+    while not isinstance(x.owner, ir.Block) and x.owner.name in ("stablehlo.reshape", "stablehlo.slice"):
+        if x.owner.name == "stablehlo.slice" and set(x.owner.attributes["strides"]) != {1}:
+            return True
+        x = x.owner.operands[0]
+    return False
+
+
+def _vectors_last(b: Emitter, op: Any) -> None:
+    """Moves a gather's index vectors to the last dimension, in place, where it has batches.
+
+    IREE counts the dimensions of the batches as if that were so, and takes all from another one, or from the first.
+    """
+    d, indices = hlo.GatherDimensionNumbers(op.attributes["dimension_numbers"]), op.operands[1]
+    vector, rank = d.index_vector_dim, len(shape(indices))
+    if not d.operand_batching_dims or vector >= rank - 1:
+        return
+    op.operands[1] = b.transpose(indices, [*(i for i in range(rank) if i != vector), vector])
+    batches = [i - (i > vector) for i in d.start_indices_batching_dims]
+    op.attributes["dimension_numbers"] = hlo.GatherDimensionNumbers.get(
+        d.offset_dims, d.collapsed_slice_dims, d.operand_batching_dims, batches, d.start_index_map, rank - 1
+    )
 
 
 @legalize("stablehlo.scatter")

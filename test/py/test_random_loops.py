@@ -1,13 +1,16 @@
-"""The sweep of random programs of loops: a few of them on CPUs, and what it makes of those that fail."""
+"""The sweep of random programs, of loops or of array ops: a few on CPUs, and what it makes of those that fail."""
 
 import json
+import re
 from pathlib import Path
 
 import loop_reducer
 import numpy as np
 import pytest
 import random_loops as sweep
+from array_programs import ArrayProgram
 from loop_programs import Program
+from random_arguments import arguments_of
 
 import tiduc
 
@@ -16,6 +19,26 @@ import tiduc
 @pytest.mark.parametrize("case", ["program:1", "vjp:2", "jvp:3"])
 def test_a_sample_is_right(case: str, target: str) -> None:
     assert sweep.tried([case, target]) == ("ok", "")
+
+
+@pytest.mark.parametrize("seed", range(12))
+def test_a_sample_of_array_ops_is_right(seed: int) -> None:
+    assert sweep.tried([f"arrays:{seed}", "cpu"]) == ("ok", "")
+
+
+def test_programs_of_array_ops_are_valid_and_the_same_again() -> None:
+    for seed in range(60):
+        text = ArrayProgram(seed).text
+        tiduc.load(text)
+        assert ArrayProgram(seed).text == text
+
+
+def test_arguments_of_array_ops_are_of_all_sizes() -> None:
+    signature = tiduc.load("func.func @main(%x: tensor<40xi8>, %y: tensor<40xf32>) { return }").signature
+    small, any_, two = (x for x, _ in arguments_of(signature, "any"))
+    assert any_.min() == -128 and any_.max() == 127
+    assert abs(small).max() < 10 and {*two.tolist()} == {0, 1}
+    assert all(abs(y).max() < 10 for _, y in arguments_of(signature, "any"))
 
 
 def test_programs_are_valid_and_the_same_again() -> None:
@@ -28,6 +51,11 @@ def test_programs_are_valid_and_the_same_again() -> None:
 
 def test_element_types_that_are_left_out() -> None:
     assert all("f64" not in Program(seed, True, ["f64"]).text for seed in range(10))
+    texts = [ArrayProgram(seed, ["f64"]).text for seed in range(60)]
+    assert any("f64" in text for text in texts)
+    assert not any(
+        re.search(r"stablehlo\.(sine|cosine|tanh)\"\(%\w+\) : \(tensor<[0-9x]*f64", text) for text in texts
+    )
 
 
 def test_agreement_is_exact_but_for_derivatives() -> None:

@@ -1,8 +1,8 @@
 """Makes a program of StableHLO smaller while it fails in the same way.
 
 Tried in turn, from the end of the program: a result less; a loop that is what it begins with, or a branch that is
-always taken; a value that is one of its op's operands, or zero; an operand that is zero; a carry that is returned as it
-is. What nothing reads then goes, and so do carries that only pass themselves on.
+always taken; a value that is an argument, one of its op's operands, or zero; an operand that is zero; a carry that is
+returned as it is. What nothing reads then goes, and so do carries that only pass themselves on.
 """
 
 import time
@@ -54,7 +54,8 @@ def _cleaned(text: str) -> str | None:
 @stage
 def _steps(text: str) -> list[Step]:
     """What may be tried with a program."""
-    ops = within(parse(text).operation)
+    module = parse(text)  # whose ops are there as long as it is
+    ops = within(module.operation)
     return [step for i in reversed(range(len(ops))) for step in _of_op(ops[i], i)]
 
 
@@ -68,6 +69,8 @@ def _of_op(op: Any, i: int) -> Iterator[Step]:
     if op.name in ("stablehlo.if", "stablehlo.case"):
         yield from (("take", i, j) for j in range(len(op.regions)))
     if op.name not in (*_KEPT, "stablehlo.constant"):
+        if len(op.results) == 1 and op.parent.name == "func.func":
+            yield "argument", i, 0
         yield from (("operand", i, j) for j in numbers if len(op.results) == 1)
         yield "zero", i, 0
     if op.name not in ("func.func", "func.return"):
@@ -94,11 +97,26 @@ def _drop(op: Any, j: int) -> None:
     function, kept = op.parent, [x for i, x in enumerate(op.operands) if i != j]
     ir.Operation.create("func.return", operands=kept, ip=ir.InsertionPoint(op), loc=op.location)
     op.erase()
-    arguments = [x.type for x in function.regions[0].blocks[0].arguments]
-    type_ = ir.FunctionType.get(arguments, [x.type for x in kept])
-    function.attributes["function_type"] = ir.TypeAttr.get(type_)
+    _retype(function, [x.type for x in kept])
     if "res_attrs" in function.attributes:
         del function.attributes["res_attrs"]
+
+
+def _argument(op: Any, j: int) -> None:
+    """A value that is one more argument of the function."""
+    function = op.parent
+    x = function.regions[0].blocks[0].add_argument(op.results[0].type, op.location)
+    _replace(op, [x])
+    _retype(function, list(ir.FunctionType(ir.TypeAttr(function.attributes["function_type"]).value).results))
+    if "arg_attrs" in function.attributes:
+        each = [*function.attributes["arg_attrs"], ir.DictAttr.get({})]
+        function.attributes["arg_attrs"] = ir.ArrayAttr.get(each)
+
+
+def _retype(function: Any, results: list[Any]) -> None:
+    """Says of a function what its block takes, and that it gives these types."""
+    arguments = [x.type for x in function.regions[0].blocks[0].arguments]
+    function.attributes["function_type"] = ir.TypeAttr.get(ir.FunctionType.get(arguments, results))
 
 
 def _skip(op: Any, j: int) -> None:
@@ -194,6 +212,7 @@ def _without_carries(loop: Any) -> bool:
 
 
 _STEPS: dict[str, Callable[[Any, int], None]] = {
+    "argument": _argument,
     "drop": _drop,
     "keep": _keep,
     "no operand": _no_operand,

@@ -43,7 +43,7 @@ class Kind:
     @property
     def comparison(self) -> str:
         """How numbers of this kind are compared."""
-        if self.element in FLOATS:
+        if self.element in FLOATS or self.is_complex:
             return "FLOAT"
         return "UNSIGNED" if self.is_unsigned or self.element == "i1" else "SIGNED"
 
@@ -215,21 +215,31 @@ class Text:
     def broadcast(self, x: Value, dimensions: Sequence[int], kind: Kind) -> Value:
         return self.op("broadcast_in_dim", [x], kind, f"broadcast_dimensions = {integers(dimensions)}")
 
-    def slice(self, x: Value, first: Sequence[int], last: Sequence[int]) -> Value:
-        shape = tuple(b - a for a, b in zip(first, last, strict=True))
-        ones = integers([1] * len(shape))
-        attributes = f"start_indices = {integers(first)}, limit_indices = {integers(last)}, strides = {ones}"
+    def slice(
+        self, x: Value, first: Sequence[int], last: Sequence[int], steps: Sequence[int] | None = None
+    ) -> Value:
+        steps = [1] * len(first) if steps is None else steps
+        shape = tuple(-(-(b - a) // step) for a, b, step in zip(first, last, steps, strict=True))
+        attributes = f"start_indices = {integers(first)}, limit_indices = {integers(last)}, strides = {integers(steps)}"
         return self.op("slice", [x], Kind(shape, x.kind.element), attributes)
 
-    def pad(self, x: Value, low: Sequence[int], inside: Sequence[int], shape: tuple[int, ...]) -> Value:
-        """x with a number around, or with fewer elements, of that shape."""
+    def pad(
+        self,
+        x: Value,
+        low: Sequence[int],
+        inside: Sequence[int],
+        shape: tuple[int, ...],
+        value: Value | None = None,
+    ) -> Value:
+        """x with a number around, which is a value or else 0 or 1, or with fewer elements, of that shape."""
         sizes = zip(shape, x.kind.shape, low, inside, strict=True)
-        high = [n - (m + (m - 1) * i) - a for n, m, a, i in sizes]
+        high = [n - (m + max(m - 1, 0) * i) - a for n, m, a, i in sizes]
         attributes = (
             f"edge_padding_low = {integers(low)}, edge_padding_high = {integers(high)}, "
             f"interior_padding = {integers(inside)}"
         )
-        value = self.constant(Kind((), x.kind.element), self.random.choice([0, 1]))
+        if value is None:
+            value = self.constant(Kind((), x.kind.element), self.random.choice([0, 1]))
         return self.op("pad", [x, value], Kind(shape, x.kind.element), attributes)
 
 

@@ -1,13 +1,14 @@
-"""Compares random programs of loops, and derivatives of such, run by IREE with what XLA makes of them.
+"""Compares random programs of loops, derivatives of such, and random programs of array ops, run by IREE, with XLA.
 
-    PYTHONPATH=test/py python test/sweep/random_loops.py [--target NAME] [--of program,vjp,jvp,vjp.jvp]
+    PYTHONPATH=test/py python test/sweep/random_loops.py [--target NAME] [--of program,vjp,jvp,vjp.jvp,arrays]
         [--first N] [--count N] [--journal FILE [--again CATEGORY,...]]
     PYTHONPATH=test/py python test/sweep/random_loops.py --reduce vjp:17 [--target NAME] [--seconds S]
 
-A case is what is done to a program, and the seed that the program is drawn from (`loop_programs.py`). It is compiled as
-`tiduc compile` does, and called four times with three sets of arguments, in which loops run up to three times, not at
-all, and up to five times; then with arguments and results that stay on the device. Values have to be XLA's, those of
-derivatives nearly, after all calls: so what a call leaves in another one's memory is seen. No argument may change.
+A case is what is done to a program, and the seed that the program is drawn from (`loop_programs.py`), or `arrays` and
+the seed of one without loops (`array_programs.py`). It is compiled as `tiduc compile` does, and called four times with
+three sets of arguments (`random_arguments.py`), in which loops run up to three times, not at all, and up to five times;
+then with arguments and results that stay on the device. Values have to be XLA's, those of derivatives nearly, after all
+calls: so what a call leaves in another one's memory is seen. No argument may change, unless a result is for its memory.
 `--reduce` makes a program smaller while it fails in the same way (`loop_reducer.py`). Categories:
 
     ok        the values are XLA's
@@ -22,6 +23,7 @@ derivatives nearly, after all calls: so what a call leaves in another one's memo
 import argparse
 import json
 import os
+import re
 import sys
 from collections import Counter
 from collections.abc import Callable, Sequence
@@ -29,9 +31,11 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from array_programs import ArrayProgram
 from loop_programs import Program
 from loop_reducer import reduced
 from numpy.typing import NDArray
+from random_arguments import arguments_of
 from worker import Worker, answer_requests
 from xla import by_xla
 
@@ -40,17 +44,15 @@ from tiduc.dialect.errors import CompileError, TiducError
 from tiduc.runtime import load as load_module
 from tiduc.runtime.compile import compile_source
 from tiduc.runtime.process import Limits
-from tiduc.runtime.signature import DTYPES, Signature
 from tiduc.runtime.targets import find_target
 from tiduc.sources import source_of
 
 CATEGORIES = "ok refused rejected wrong error crash hang".split()
-MODES = "program vjp jvp vjp.jvp".split()
+MODES = "program vjp jvp vjp.jvp arrays".split()
 SECONDS = 300  # a case
-COUNTS = 3, 0, 5
-"""The number that is the last argument, in each set."""
 CALLS = 0, 1, 0, 2
 """The set of arguments of each call."""
+_DONATED = r"iree\.abi\.output = \d+ : index"
 
 Array = NDArray[Any]
 Outcome = tuple[str, str]
@@ -60,8 +62,10 @@ Outcome = tuple[str, str]
 def text_of(case: str, target: str) -> str:
     """The text of a case, such as `vjp:17`; for Vulkan, which lacks sines of f64, derivatives are of f32."""
     mode, _, seed = case.partition(":")
-    derived = mode != "program"
-    without = ("f64",) if derived and find_target(target).spirv else ()
+    derived = mode not in ("program", "arrays")
+    without = ("f64",) if mode != "program" and find_target(target).spirv else ()
+    if mode == "arrays":
+        return ArrayProgram(int(seed), without).text
     text = Program(int(seed), derived, without).text
     program = tiduc.load(text)
     for step in mode.split(".") if derived else []:
@@ -69,43 +73,29 @@ def text_of(case: str, target: str) -> str:
     return program.text if derived else text
 
 
-def outcome(text: str, target: str, exact: bool) -> Outcome:
-    """What came out of a program."""
+def numbers_of(case: str) -> str:
+    """What a case's arguments are."""
+    return {"program": "whole", "arrays": "any"}.get(case.partition(":")[0], "smooth")
+
+
+def outcome(text: str, target: str, numbers: str) -> Outcome:
+    """What came out of a program; of "smooth" numbers, values are compared nearly."""
     try:
         program = tiduc.load(text)
         source = source_of(program, target)
     except TiducError as error:
         return "refused", str(error)
-    arguments = _arguments(program.signature, exact)
-    expected = [by_xla(text, each) for each in arguments]
+    arguments = arguments_of(program.signature, numbers)
+    expected = [by_xla(re.sub(_DONATED, "", text), each) for each in arguments]
     try:
         vmfb = compile_source(source, Limits(seconds=SECONDS / 2), cached=False)
     except CompileError as error:
         return "rejected", str(error)
     try:
-        wrong = _differences(vmfb, target, arguments, expected, exact)
+        wrong = _differences(vmfb, target, arguments, expected, numbers != "smooth")
     except TiducError as error:
         return "error", str(error)
     return ("wrong", "; ".join(wrong)) if wrong else ("ok", "")
-
-
-def _arguments(signature: Signature, exact: bool) -> list[list[Array]]:
-    """Small whole numbers, or for derivatives numbers in [-1, 1]; counts are `COUNTS`."""
-    rng = np.random.default_rng(7)
-    sets = []
-    for count in COUNTS:
-        arguments = []
-        for value in signature.inputs:
-            shape, dtype = tuple(n or 0 for n in value.type.shape), DTYPES[value.type.element]
-            if not shape and dtype == np.int32:
-                arguments.append(np.array(count, dtype))
-                continue
-            x: Array = rng.integers(-5, 6, shape) if exact else rng.uniform(-1, 1, shape)
-            if dtype.kind == "c":
-                x = x + 1j * rng.integers(-5, 6, shape)
-            arguments.append(np.asarray(abs(x) if dtype.kind == "u" else x).astype(dtype))
-        sets.append(arguments)
-    return sets
 
 
 def _differences(
@@ -121,7 +111,10 @@ def _differences(
     found = []
     for where, put, call in ways:
         given = [[put(x) for x in each] for each in arguments]
-        results = [(n, call(*given[n])) for n in CALLS]
+        results = []
+        for n in CALLS:
+            anew = (put(arguments[n][i]) if i in run.donated else x for i, x in enumerate(given[n]))
+            results.append((n, call(*anew)))
         for each, before in zip(given, arguments, strict=True):
             for i, (x, y) in enumerate(zip(each, before, strict=True)):
                 if not np.array_equal(np.asarray(x), y):
@@ -138,24 +131,24 @@ def agree(x: Array, y: Array, exact: bool) -> bool:
     if x.shape != y.shape or x.dtype != y.dtype:
         return False
     if exact or x.dtype.kind not in "fc":
-        return bool(np.array_equal(x, y))
+        return bool(np.array_equal(x, y, equal_nan=x.dtype.kind in "fcV"))
     tolerance = 1e-7 if x.dtype in (np.float64, np.complex128) else 3e-3
     largest = max(1.0, float(np.max(np.abs(y), initial=0, where=np.isfinite(y))))
     return bool(np.allclose(x, y, rtol=0, atol=tolerance * largest, equal_nan=True))
 
 
 def tried(request: Sequence[str]) -> Outcome:
-    """What came out of a case on a target; or of a text on a target, exactly or not."""
+    """What came out of a case on a target; or of a text on a target, with such numbers."""
     try:
         if len(request) == 3:
-            text, target, exact = request
-            return outcome(text, target, exact == "exact")
+            text, target, numbers = request
+            return outcome(text, target, numbers)
         case, target = request
         try:
             text = text_of(case, target)
         except TiducError as error:
             return "refused", str(error)
-        return outcome(text, target, case.startswith("program:"))
+        return outcome(text, target, numbers_of(case))
     except Exception as error:
         return "crash", repr(error)
 
@@ -198,12 +191,12 @@ def sweep(cases: Sequence[str], target: str, journal: Path | None = None, again:
 
 def reduce(case: str, target: str, seconds: float) -> str:
     """A smaller program that fails as the case does, and how it does."""
-    worker, exact = new_worker(), "exact" if case.startswith("program:") else "nearly"
+    worker, numbers = new_worker(), numbers_of(case)
     text = text_of(case, target)
-    first = asked(worker, text, target, exact)
+    first = asked(worker, text, target, numbers)
 
     def fails(text: str) -> bool:
-        category, detail = asked(worker, text, target, exact)
+        category, detail = asked(worker, text, target, numbers)
         return category == first[0] and (category != "rejected" or _message(detail) == _message(first[1]))
 
     if first[0] != "ok":

@@ -1,0 +1,188 @@
+"""What ops of `array_programs.py` are given: constants, places, operands that fit, and numbers that stay exact."""
+
+import itertools
+from collections.abc import Callable, Sequence
+
+from index_cases import Indexing
+from loop_statements import Scope, Statements
+from loop_text import FLOATS, LARGEST, PARTS, Kind, Value
+
+BITS = {
+    **{f"{sign}{n}": n for sign in ("i", "ui") for n in (8, 16, 32, 64)},
+    **{"f16": 16, "bf16": 16, "f32": 32, "f64": 64},
+}
+EXACT_TO = {"bf16": 1 << 8, "f16": 1 << 11, "f32": 1 << 24, "f64": 1 << 53}
+"""The last of the whole numbers that a float holds without a gap."""
+
+
+def is_integer(element: str) -> bool:
+    return element[0] in "iu" and element != "i1"
+
+
+def extremes(element: str) -> tuple[int, int]:
+    """The least and the largest integer of a type."""
+    bits = BITS[element]
+    return (0, (1 << bits) - 1) if element.startswith("ui") else (-(1 << bits - 1), (1 << bits - 1) - 1)
+
+
+class Choices(Statements):
+    """Integers are any, and wrap; floats are whole, none larger than `LARGEST`."""
+
+    limit: int
+
+    def constant(self, kind: Kind, value: int | None = None) -> Value:
+        """As in programs of loops, but long ones have one value, and integers may be the least, or the largest."""
+        if value is None and is_integer(kind.element) and self.random.random() < 0.15:
+            value = self.random.choice(extremes(kind.element))
+        if value is None and kind.size > 300:
+            value = self.random.randint(0, 4)
+        return super().constant(kind, value)
+
+    def bounded(self, x: Value) -> Value:
+        return x if is_integer(x.kind.element) else super().bounded(x)
+
+    def converted(self, x: Value, element: str) -> Value:
+        if is_integer(x.kind.element) and not is_integer(element) and element != "i1":
+            x = self.clamped(x, 0 if x.kind.is_unsigned else -LARGEST, LARGEST)
+        return super().converted(x, element)
+
+    def _neutral(self, element: str, op: str) -> Value:
+        scalar = Kind((), element)
+        if op in ("or", "add", "xor") or element == "i1":
+            return self.constant(scalar, int(op in ("and", "multiply", "minimum")))
+        if op == "multiply":
+            return self.constant(scalar, 1)
+        low, high = extremes(element) if is_integer(element) else (-100, 100)
+        return self.constant(scalar, {"maximum": low, "minimum": high, "and": -1 if low else high}[op])
+
+    def _combiner(self, element: str) -> str:
+        """One whose result does not depend on the order of its operands."""
+        if element == "i1":
+            return self.random.choice(["and", "or", "xor", "maximum", "minimum"])
+        if element in PARTS:
+            return "add"
+        names = ["add", "add", "maximum", "minimum"]
+        names += ["multiply", "and", "or", "xor"] if is_integer(element) else []
+        return self.random.choice(names)
+
+    def _summable(self, x: Value, op: str, count: int) -> Value | None:
+        """x, or x clamped, such that sums of that many elements are exact; None where there is no such thing."""
+        part = PARTS.get(x.kind.element, x.kind.element)
+        if op != "add" or part not in FLOATS or LARGEST * count <= EXACT_TO[part]:
+            return x
+        if count > EXACT_TO[part] or x.kind.is_complex:
+            return None
+        return self.clamped(x, -1, 1)
+
+    def _fits(self, *shapes: Sequence[int]) -> bool:
+        """Arrays of these shapes are not too large."""
+        return all(Kind(tuple(shape), "i1").size <= self.limit for shape in shapes)
+
+    def _with(self, kind: Kind, d: int, size: int) -> Kind:
+        """The kind with another size of one dimension."""
+        return Kind((*kind.shape[:d], size, *kind.shape[d + 1 :]), kind.element)
+
+    def _index_element(self, sizes: Sequence[int]) -> str:
+        """A type of indices, which holds these sizes."""
+        names = ["i32", "i32", "i64", "i8", "i16", "ui8", "ui16", "ui32", "ui64"]
+        return self.random.choice([n for n in names if extremes(n)[1] > max(sizes, default=0) + 3])
+
+    def _place(self, scope: Scope, element: str, size: int) -> Value:
+        """A scalar that points somewhere near an array of that size, or anywhere."""
+        scalar = Kind((), element)
+        if self.random.random() < 0.4:
+            near = [0, 1, size - 1, size, size + 2, -1, -2, *extremes(element)]
+            return self.constant(scalar, self.random.choice([n for n in near if n >= 0 or element[0] != "u"]))
+        x = self._any(scope, lambda kind: kind.size > 0 and not kind.is_complex and kind.element != "i1")
+        found = self.constant(scalar) if x is None else self.fit(x, scalar)
+        if self.random.random() < 0.5:
+            found = self.op("and", [found, self.constant(scalar, 7)])
+        return found
+
+    # ---- gathers and scatters
+
+    def _indexing(self, shape: Sequence[int]) -> Indexing:
+        """Any dimension numbers: each dimension is collapsed, a batch or of the window, and indexed or not."""
+        draw = self.random
+        chosen = [
+            draw.choice(["collapsed", "collapsed", "window", "window", "batch"]) if n else "window"
+            for n in shape
+        ]
+        sizes = [
+            draw.choice([n, min(n, 1), draw.randint(0, n)]) if k == "window" else 1
+            for k, n in zip(chosen, shape, strict=True)
+        ]
+        of = {k: [i for i, each in enumerate(chosen) if each == k] for k in ("collapsed", "batch", "window")}
+        indexable = draw.sample(of["collapsed"] + of["window"], len(of["collapsed"] + of["window"]))
+        where = indexable[: draw.randint(min(1, len(indexable)), len(indexable))]
+        batches = [shape[i] for i in of["batch"]]
+        free = draw.choices([1, 2, 3, 5, 9], k=draw.choice([0, 1, 1, 2]))
+        order: list[int | None] = [*draw.sample(range(len(batches + free)), len(batches + free))]
+        indices = [[*batches, *free][i] for i in order if i is not None]
+        vector_dim = draw.choice([len(indices), draw.randint(0, len(indices))])
+        if len(where) != 1 or vector_dim < len(indices) or draw.random() < 0.5:
+            indices.insert(vector_dim, len(where))
+            order.insert(vector_dim, None)
+        rank = len(of["window"]) + len([i for i in range(len(indices)) if i != vector_dim])
+        window = sorted(draw.sample(range(rank), len(of["window"])))
+        index_batching = [order.index(i) for i in range(len(batches))]
+        return Indexing(
+            list(shape),
+            indices,
+            sizes,
+            window,
+            of["collapsed"],
+            where,
+            vector_dim,
+            of["batch"],
+            index_batching,
+        )
+
+    def _indices(  # type: ignore[override]  # of any shape
+        self, scope: Scope, numbers: Indexing, element: str
+    ) -> Value:
+        """Indices of any type: near the array's ends, small, or anything."""
+        kind = Kind(tuple(numbers.indices), element)
+        largest = max((numbers.operand[i] for i in numbers.where), default=0)
+        chance = self.random.random()
+        if chance < 0.4 and 0 < kind.size <= 100:
+            low = 0 if kind.is_unsigned else -2
+            return self._listed(kind, lambda: self.random.randint(low, largest + 1))
+        found = self._get(scope, kind)
+        if chance < 0.75:
+            return self.op("and", [found, self.constant(kind, min(largest, 7) | 1)])
+        return found
+
+    def _different(self, numbers: Indexing, element: str) -> Value | None:
+        """Indices of which no two are the same, some out of range; None where there are not as many."""
+        kind, unsigned = Kind(tuple(numbers.indices), element), element.startswith("ui")
+        d = numbers.vector_dim
+        count = Kind(tuple(n for i, n in enumerate(kind.shape) if i != d), "i1").size
+        ranges = [range(0 if unsigned else -1, numbers.operand[i] + 1) for i in numbers.where]
+        if not 0 < count <= 100 or (len(ranges) > 1 and kind.size > 100) or not ranges:
+            return None
+        places = [*itertools.islice(itertools.product(*ranges), 4000)]
+        if len(places) < count:
+            return None
+        rows = iter(self.random.sample(places, count))
+        flat = [*itertools.chain.from_iterable(rows)]
+        last = Kind((count, len(ranges)), element)
+        values = iter(flat)
+        x = self._listed(last, lambda: next(values))
+        others = tuple(n for i, n in enumerate(kind.shape) if i != d)
+        if d == len(kind.shape):
+            return self.op("reshape", [x], kind)
+        x = self.op("reshape", [x], Kind((*others, len(ranges)), element))
+        order = [*range(d), len(others), *range(d, len(others))]
+        attributes = f"permutation = array<i64: {', '.join(map(str, order))}>"
+        return self.op("transpose", [x], kind, attributes)
+
+    def _listed(self, kind: Kind, draw: Callable[[], int]) -> Value:
+        """A constant of small integers, each drawn."""
+
+        def nested(shape: Sequence[int]) -> str:
+            if not shape:
+                return str(draw())
+            return f"[{', '.join(nested(shape[1:]) for _ in range(shape[0]))}]"
+
+        return self.op("constant", [], kind, f"value = dense<{nested(kind.shape)}> : {kind}")

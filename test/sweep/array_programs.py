@@ -1,0 +1,130 @@
+"""Random StableHLO programs of array ops, without loops: results of ops are the operands of others, and are returned.
+
+Shapes go wherever ops lead them, up to `LIMIT` elements, from arguments that are small, of odd sizes, or now and then
+large enough for what is rewritten for speed. Integers are any, floats are whole and small, so that all is exact. What a
+function returns may be an argument, the same value twice, or several views of one array; a result may be for an
+argument's memory.
+
+Some programs have infinities and NaN, and nothing of which these make anything: no complex numbers, no places of what
+is largest, and no convolutions, where it matters whether zeros are multiplied. Shifts by all bits or more, quotients by
+0 and floats out of an integer's range are anything by the specification: of integers they are to be what XLA gives, and
+floats stay in range.
+"""
+
+from collections.abc import Callable, Sequence
+from random import Random
+
+from array_moves import MOVES, Moves
+from array_numbers import NUMBERS, Numbers
+from array_windows import WINDOWS, Windows
+from loop_statements import Scope, Statements
+from loop_text import FLOATS, PARTS, Kind, Value
+
+ELEMENTS = (
+    *("f32",) * 5,
+    *("i32", "i32", "f64", "i8", "ui8", "i64", "ui32", "i1", "bf16", "f16", "i16", "ui16", "ui64"),
+    *("complex<f32>", "complex<f64>"),
+)
+SMALL = 0, 1, 1, 2, 2, 3, 3, 4, 4, 5
+ODD = 1, 2, 3, 5, 7, 8, 9, 11, 13, 16, 17, 19, 31, 33, 40
+LARGE = (16411,), (20000,), (129, 131), (3, 5563), (5563, 3), (64, 300), (1024, 17), (7, 65, 40), (2, 3, 3001)
+LIMIT = 60_000
+"""No array has more elements."""
+_FINITE = (
+    Moves._sorted,
+    Numbers._complex,
+    Numbers._largest,
+    Numbers._solved,
+    Windows._convolved,
+    Windows._placed,
+)
+"""Statements that NaN has no place in."""
+
+_ALIKE = (
+    Statements._update,
+    Statements._window,
+    Statements._turned,
+    Statements._selected,
+    Statements._elementwise,
+    Statements._barrier,
+)
+"""What programs of loops do, too."""
+STATEMENTS: tuple[Callable[..., list[Value] | None], ...] = (
+    *MOVES * 2,
+    *NUMBERS,
+    *WINDOWS,
+    *_ALIKE,
+)
+
+
+class ArrayProgram(Windows):
+    """A module whose function `main` has up to four arguments."""
+
+    def __init__(self, seed: int, without: Sequence[str] = ()) -> None:
+        """`without` are element types of which a target has no functions, such as sines."""
+        super().__init__(Random(seed), smooth=False)
+        draw, self.without = self.random, without
+        self.limit = LIMIT
+        self.special = draw.random() < 0.15
+        elements = draw.choices(ELEMENTS, k=draw.randint(1, 3))
+        if self.special:
+            elements = [draw.choice(FLOATS), *(each for each in elements if each not in PARTS)]
+        shapes = self._shapes()
+        self.kinds = [Kind(draw.choice(shapes), draw.choice(elements)) for _ in range(draw.randint(1, 3))]
+        inputs = [draw.choice(self.kinds) for _ in range(draw.randint(1, 4))]
+        if draw.random() < 0.3:
+            inputs.append(Kind((), draw.choice(["i32", "i64", "i8", "ui32", "ui8"])))
+        given: list[Value] = []
+
+        def filled(*arguments: Value) -> list[Value]:
+            given.extend(self._results(list(arguments)))
+            return given
+
+        body = self.region(inputs, filled, "func.return")
+        results = [x.kind for x in given]
+        signature = f"({', '.join(map(str, inputs))}) -> ({', '.join(map(str, results))})"
+        attributes = f'function_type = {signature}, sym_name = "main"'
+        donated = self._donated(inputs, results) if draw.random() < 0.25 else {}
+        if donated:
+            each = (
+                f"{{iree.abi.output = {donated[i]} : index}}" if i in donated else "{}"
+                for i in range(len(inputs))
+            )
+            attributes += f", arg_attrs = [{', '.join(each)}]"
+        self.text = f'"func.func"() <{{{attributes}}}> ({body}) : () -> ()\n'
+
+    def _shapes(self) -> list[tuple[int, ...]]:
+        draw, chance = self.random, self.random.random()
+        if chance < 0.12:
+            return [draw.choice(LARGE)]
+        sizes = SMALL if chance < 0.65 else ODD
+        ranks = [0, 1, 1, 2, 2, 3, 4] if sizes is SMALL else [1, 1, 2, 2, 3]
+        return [tuple(draw.choices(sizes, k=draw.choice(ranks))) for _ in range(draw.randint(1, 3))]
+
+    def _results(self, scope: Scope) -> list[Value]:
+        """What the function returns, after all that it does."""
+        draw, arguments = self.random, list(scope)
+        statements = (*STATEMENTS, Numbers._special) if self.special else STATEMENTS
+        if self.special:
+            statements = tuple(each for each in statements if each not in _FINITE)
+            scope += self._special(scope, self.kinds[0])
+        for _ in range(draw.randint(2, 8)):
+            made = None
+            while made is None:
+                kind = draw.choice(scope[-4:] if draw.random() < 0.6 else scope).kind
+                made = draw.choice(statements)(self, scope, kind)
+            scope += made
+        made = scope[len(arguments) :]
+        results = [draw.choice(made[-5:]) for _ in range(draw.randint(1, 4))]
+        return results + [draw.choice(x) for x in (results, made, arguments) if draw.random() < 0.25]
+
+    def _donated(self, inputs: Sequence[Kind], results: Sequence[Kind]) -> dict[int, int]:
+        """Arguments in whose memory results are to be, each with its result."""
+        found: dict[int, int] = {}
+        for i, kind in enumerate(inputs):
+            alike = [
+                place for place, other in enumerate(results) if other == kind and place not in found.values()
+            ]
+            if alike and self.random.random() < 0.7:
+                found[i] = self.random.choice(alike)
+        return found
