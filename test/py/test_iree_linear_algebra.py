@@ -188,7 +188,9 @@ def test_qr(dtype: Any, m: int, n: int) -> None:
     assert np.allclose(r[0, : min(m, n)], of_lapack, atol=50 * np.finfo(dtype).eps)  # signs as well
 
 
-@pytest.mark.parametrize(("dtype", "n"), [(np.float64, N), slow(np.float32, 5), (np.complex128, 4)])
+@pytest.mark.parametrize(
+    ("dtype", "n"), [(np.float64, N), slow(np.float32, 37), (np.complex128, 33), slow(np.complex64, 7)]
+)
 def test_eigh(dtype: Any, n: int) -> None:
     x = hermitian(dtype, n)
     v, w = ran(lambda a: lax.linalg.eigh(a, symmetrize_input=False), x)
@@ -336,3 +338,11 @@ def test_failures_as_jax_shows_them() -> None:
     factor, w = ran(lambda a: (jnp.linalg.cholesky(a), jnp.linalg.eigvalsh(jnp.sqrt(a))), x)
     assert np.isfinite(factor[0]).all() and np.isnan(factor[1][np.tril_indices(3)]).all()
     assert np.isfinite(w[0]).all() and np.isnan(w[1]).all()
+
+
+def test_entries_that_are_not_finite() -> None:
+    """NaN for the values and vectors of these matrices, after a bounded number of steps, and of no others."""
+    x = normal(np.float64, 4, 21, 21)
+    x[1, 7, 3], x[2, 20, 19], x[3, 5, 5] = np.nan, np.inf, -np.inf
+    for y in ran(lambda a: (*lax.linalg.eigh(a, symmetrize_input=False), jnp.linalg.eigvalsh(a)), x):
+        assert np.isfinite(y[0]).all() and np.isnan(y[1:]).all()

@@ -1,6 +1,7 @@
-"""Eigenvalues and eigenvectors of Hermitian matrices, as LAPACK, cuSOLVER and XLA's TPU name them, by Jacobi's method.
+"""Eigenvalues and eigenvectors of Hermitian matrices, as LAPACK, cuSOLVER and XLA's TPU name them.
 
-a = v diag(w) v^H: rotations from both sides make a diagonal, and their product is v^H. Values ascend.
+a = v diag(w) v^H, and values ascend: on CPUs by tridiagonal matrices and the QR algorithm, in a kernel; on others by
+Jacobi's method, in which rotations from both sides make a diagonal, and their product is v^H.
 """
 
 from collections.abc import Sequence
@@ -35,7 +36,7 @@ from tiduc.passes.iree.linear_algebra.matrices import (
     squares,
     unsettled,
 )
-from tiduc.passes.iree.linear_algebra.rotations import diagonalized
+from tiduc.passes.iree.linear_algebra.tridiagonal import tridiagonalized
 from tiduc.passes.iree.refused import refused
 from tiduc.passes.rules.eigh import LAPACK, hermitian
 
@@ -63,7 +64,7 @@ def _decomposed(b: Emitter, op: Any, lower: bool, vectors: bool) -> list[Any]:
     if shape(op.results[0]) != shape(a):
         raise refused(op, "only some of the eigenvalues are wanted")
     x = hermitian(b, batched(b, a), lower)
-    v, w, failed = _of_lapack(b, x, vectors) if b.lapack else _of(b, x)
+    v, w, failed = _of_lapack(b, x, vectors) if b.lapack else _of(b, x, vectors)
     results = [restored(b, v, a.type) if vectors else a, restored(b, w, op.results[1].type)]
     return results + [restored(b, failed, y.type) for y in list(op.results)[2:]]
 
@@ -77,13 +78,16 @@ def _of_lapack(b: Emitter, x: Any, vectors: bool) -> tuple[Any, Any, Any]:
     return x, *on_host(b, "eigvalsh", [x], types)
 
 
-def _of(b: Emitter, x: Any) -> tuple[Any, Any, Any]:
+def _of(b: Emitter, x: Any, vectors: bool) -> tuple[Any, Any, Any]:
     """Vectors, values and `info` of Hermitian matrices; they are scaled to entries of about one."""
     unit = scale(b, largest(b, sizes(b, x), [1, 2]))
     x = quotient(b, x, everywhere(b, unit, x))
     total = b.reduce_sum(squares(b, x), [1, 2])
+    if b.cpu:
+        v, w, last = tridiagonalized(b, x, vectors)
+        return v, b.multiply(w, spread(b, unit, [0], w)), unsettled(b, last, 0, total)
     most = epsilon(x) ** 2
-    w, vh, last = diagonalized(b, x, most) if b.cpu else _by_rounds(b, x, total, most)
+    w, vh, last = _by_rounds(b, x, total, most)
     w = b.multiply(w, spread(b, unit, [0], w))
     order = in_order(b, w)
     return adjoint(b, sorted_by(b, order, vh)), sorted_by(b, order, w), unsettled(b, last, most, total)

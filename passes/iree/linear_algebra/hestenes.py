@@ -19,6 +19,7 @@ from tiduc.passes.iree.linear_algebra.jacobi import SWEEPS
 from tiduc.passes.iree.linear_algebra.lines import (
     Layout,
     Number,
+    added,
     conjugate,
     each,
     layout,
@@ -150,12 +151,7 @@ class _Sweeps:
         def entry(k: Kernel, c: Any, *sums: Any) -> Sequence[Any]:
             x_p, x_q = (self.of.read(k, x, (batch, i, c)) for i in (p, q))
             more = (square(k, x_p), square(k, x_q), *times(k, x_p, conjugate(k, x_q)))
-            return [_added(k, *pair) for pair in zip(sums, more, strict=True)]
+            return [added(k, *pair) for pair in zip(sums, more, strict=True)]
 
         zero = k.zero(self.a[0].type.element_type)
         return each(k, 0, self.of_a.columns, [zero] * (2 + len(self.a)), entry)
-
-
-def _added(k: Kernel, x: Any, y: Any) -> Any:
-    """x + y, of a sum whose terms may be added in any order."""
-    return k.emit("arith.addf", (x, y), x.type, {"fastmath": ir.Attribute.parse("#arith.fastmath<reassoc>")})

@@ -97,6 +97,19 @@ class Layout:
         return [at, k.arith("addi", at, k.index(count * m * n))] if self.complex else [at]
 
 
+class Room:
+    """Places for matrices in a line, one behind the other."""
+
+    def __init__(self) -> None:
+        self.size = 0
+
+    def of(self, rows: int, columns: int, of_complex: bool = False) -> Layout:
+        """The next ones, for one matrix."""
+        made = Layout((1, rows, columns), of_complex, start=self.size)
+        self.size += rows * columns * (2 if of_complex else 1)
+        return made
+
+
 def layout(x: Any, **how: bool) -> Layout:
     """How a batch of matrices lies in its line."""
     return Layout(tuple(shape(x)), is_complex(x), **how)
@@ -139,6 +152,11 @@ def _less(k: Kernel, x: Any, f: Any, y: Any, fused: bool) -> Any:
     if fused:
         return k.emit("math.fma", (k.emit("arith.negf", (f,), f.type), y, x), x.type)
     return k.arith("subf", x, k.arith("mulf", f, y))
+
+
+def added(k: Kernel, x: Any, y: Any) -> Any:
+    """x + y, of a sum whose terms may be added in any order."""
+    return k.emit("arith.addf", (x, y), x.type, {"fastmath": ir.Attribute.parse("#arith.fastmath<reassoc>")})
 
 
 def negated(k: Kernel, x: Number) -> Number:

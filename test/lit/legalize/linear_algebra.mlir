@@ -62,14 +62,14 @@ func.func @blocks(%x: tensor<100x100xf32>) -> tensor<100x100xf32> {
   return %0 : tensor<100x100xf32>
 }
 
-// Jacobi's rotations are a kernel as well, in which each matrix of a batch has its own sweeps; otherwise the sweeps of
-// all are one loop, with a loop over rounds in it.
+// The QR algorithm is a kernel as well, in which each matrix of a batch has its own sweeps; otherwise it is Jacobi's, and
+// the sweeps of all are one loop, with a loop over rounds in it.
 
 // CPU-LABEL:   @eigh
 // CPU-NOT:     stablehlo.while
 // CPU:         "flow.dispatch.region"
 // CPU:           scf.for
-// CPU:             scf.if
+// CPU:             math.sqrt
 // CPU-NOT:     stablehlo.while
 
 // CHECK-LABEL: @eigh
