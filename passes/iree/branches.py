@@ -33,7 +33,7 @@ def is_cheap(op: Any) -> bool:
 
 def _numbers(op: Any) -> int:
     """How many numbers an op computes; of a product how many it multiplies."""
-    count = sum(math.prod(shape(y)) for y in op.results)
+    count = sum(int(math.prod(shape(y))) for y in op.results)
     return count * summed(op) if op.name == "stablehlo.dot_general" else count
 
 
@@ -41,7 +41,7 @@ def summed(product: Any) -> int:
     """Of how many products each element of a product of arrays is the sum."""
     numbers = hlo.DotDimensionNumbers(product.attributes["dot_dimension_numbers"])
     sizes = shape(product.operands[0])
-    return math.prod(sizes[i] for i in numbers.lhs_contracting_dimensions)
+    return int(math.prod(sizes[i] for i in numbers.lhs_contracting_dimensions))
 
 
 def as_choice(op: Any) -> None:

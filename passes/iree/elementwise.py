@@ -10,6 +10,7 @@ from torch_mlir._mlir_libs import _stablehlo as hlo
 from tiduc.dialect.types import bits, element, is_complex, is_float, shape, with_element, with_shape
 from tiduc.passes.iree.emitter import Emitter, is_boolean, legalize, signless
 from tiduc.passes.iree.float8 import from_float8, is_float8, to_float8
+from tiduc.passes.iree.known import known_number
 
 
 def width(x: Any) -> int:
@@ -60,6 +61,9 @@ def power(b: Emitter, op: Any) -> Sequence[Any] | None:
     x, y = op.operands
     if not is_float(x):
         return None
+    number = known_number(y)
+    if number is not None:
+        return [_power_of_known(b, x, float(number))]
     zero, one, infinity = (b.like(v, x) for v in (0, 1, np.inf))
     size = b.abs(x)
     whole = b.compare(b.floor(y), y, "EQ")
@@ -74,6 +78,20 @@ def power(b: Emitter, op: Any) -> Sequence[Any] | None:
     unit = b.and_(b.compare(size, one, "EQ"), b.compare(b.abs(y), infinity, "EQ"))
     ones = b.or_(b.or_(b.compare(y, zero, "EQ"), b.compare(x, one, "EQ")), unit)
     return [b.select(ones, one, result)]
+
+
+def _power_of_known(b: Emitter, x: Any, exponent: float) -> Any:
+    """The same of a finite exponent that is known, most of which is then known, too."""
+    if not exponent:
+        return b.like(1, x)
+    size, y = b.abs(x), b.like(exponent, x)
+    magnitude = b.power(size, y) if b.cpu else _power_of_size(b, size, y)
+    if not exponent.is_integer():
+        negative = b.and_(b.compare(x, b.like(0, x), "LT"), b.compare(size, b.like(np.inf, x), "NE"))
+        return b.select(negative, b.like(np.nan, x), magnitude)
+    if exponent % 2 == 0:
+        return magnitude
+    return b.bitcast(b.or_(_bits_of(b, magnitude), _sign_of(b, x)), element(x))
 
 
 def _power_of_size(b: Emitter, size: Any, y: Any) -> Any:

@@ -19,6 +19,7 @@ from torch_mlir import ir
 from tiduc.dialect.types import element, is_float
 from tiduc.passes.iree.emitter import Emitter, legalize, signless
 from tiduc.passes.iree.exponentials import WHOLE
+from tiduc.passes.iree.known import known_number
 
 _STEPS = tuple(WHOLE * 2.0 ** (51 * k) for k in range(5, -1, -1))
 _LARGE = 2.0**200
@@ -31,6 +32,9 @@ def remainder(b: Emitter, op: Any) -> Sequence[Any] | None:
     x, y = op.operands
     if not is_float(x) or element(x).width < 16:
         return None
+    dividend, divisor = known_number(x), known_number(y)
+    if dividend is not None and divisor:
+        return [b.like(float(np.fmod(dividend, divisor)), x)]
     if b.cpu and b.fused and element(x).width <= 32:
         return [_by_steps(b, x, y)]
     (r,) = b.again(op, {})

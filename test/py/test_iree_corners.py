@@ -61,6 +61,33 @@ def test_pairs(op: str, element: str, target: str) -> None:
     assert not wrong
 
 
+@pytest.mark.parametrize(("element", "target"), [("f32", "cpu"), ("f64", "cpu"), ("f32", "vmvx")])
+def test_powers_of_known_exponents(element: str, target: str) -> None:
+    """Constants, and what follows from them: the remainder of y + 2 y by 2 y."""
+    x = np.array([s * v for v in CORNERS for s in (1.0, -1.0)] + [np.nan], element.replace("f", "float"))
+    exponents = (0, 1, 2, 3, -1, -2, -3, 0.5, -0.5, 0.75, 2.5, -2.5, 1e30)
+    t, lines = f"tensor<{len(x)}x{element}>", list[str]()
+    for i, y in enumerate(exponents):
+        lines += [
+            f"%c{i} = stablehlo.constant dense<{y:e}> : {t}",
+            f"%d{i} = stablehlo.add %c{i}, %c{i} : {t}",
+            f"%q{i} = stablehlo.divide %d{i}, %d{i} : {t}",  # 1, or NaN of 0
+            f"%n{i} = stablehlo.negate %c{i} : {t}",
+            f"%m{i} = stablehlo.multiply %n{i}, %q{i} : {t}",
+            f"%e{i} = stablehlo.subtract %d{i}, %m{i} : {t}",
+            f"%r{i} = stablehlo.remainder %e{i}, %d{i} : {t}",
+            f"%p{i} = stablehlo.power %x, %{'c' if y == 0 else 'r'}{i} : {t}",
+        ]
+    results, types = ", ".join(f"%p{i}" for i, _ in enumerate(exponents)), ", ".join([t] * len(exponents))
+    body = "\n".join([*lines, f"return {results} : {types}"])
+    found = tiduc.load(f"func.func @main(%x: {t}) -> ({types}) {{\n{body}\n}}").compile(target)(x)
+    for y, power in zip(exponents, found, strict=True):
+        with np.errstate(all="ignore"):
+            expected = np.power(x.astype(np.longdouble), np.longdouble(y))
+        wrong = ~same(power, expected, TOLERANCE["power", element])
+        assert not wrong.any(), (y, x[wrong], power[wrong], expected[wrong])
+
+
 @pytest.mark.parametrize("target", ["cpu", "vmvx"])
 @pytest.mark.parametrize("element", ["f32", "f64"])
 def test_comparisons(element: str, target: str) -> None:
