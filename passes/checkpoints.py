@@ -19,6 +19,7 @@ from typing import Any
 
 from tiduc.dialect.control import sequence_type
 from tiduc.dialect.graph import Graph, Value
+from tiduc.passes.bounds import most_iterations
 from tiduc.passes.clusters import Cluster, Scope
 from tiduc.passes.records import Records
 from tiduc.passes.slots import release
@@ -37,8 +38,8 @@ from tiduc.passes.steps import (
 )
 from tiduc.passes.whiles import emit_while
 
-SLOTS = 34
-"""Bisecting 2**31 iterations, all that a counter of 32 bits can tell apart, sets at most 33 checkpoints and a first."""
+_ITERATIONS = 2**31
+"""All that a counter of 32 bits can tell apart."""
 
 
 @dataclass(frozen=True)
@@ -46,12 +47,14 @@ class Level:
     """Loops that run one way, as one iteration of all; `below` are those that it reads and that run the other way.
 
     `graph`: (number, carries, carries of those below, values from outside) -> (next carries, what is recorded).
+    `slots` is how many checkpoints there are at most.
     """
 
     reverse: bool
     places: list[Place]
     graph: Graph
     below: "Level | None"
+    slots: int
 
     def among(self, places: Sequence[Place], state: Sequence[Value]) -> list[Value]:
         """Of the state of loops two levels above, those values that are carried here too."""
@@ -67,7 +70,7 @@ def emit_recomputed(scope: Scope, cluster: Cluster, count: int | None) -> None:
     records = Records(scope, cluster, made, count)
     places = own_places(scope, cluster, made, records.values)
     raw = made.b.finish([*made.nexts.values(), *records.values])
-    level = _level(scope, made, is_reverse, places, records.values)
+    level = _level(scope, made, is_reverse, places, _slots(_most(cluster, count)), records.values)
     scope.view.discard(raw)
 
     zero, one = b.constant(0, i32), b.constant(1, i32)
@@ -90,12 +93,29 @@ def emit_recomputed(scope: Scope, cluster: Cluster, count: int | None) -> None:
     records.give(dict(zip(places, results[:n], strict=True)), results[n:], bound(cluster))
 
 
-def _level(scope: Scope, made: Step, reverse: bool, places: list[Place], more: Sequence[Value] = ()) -> Level:
+def _most(cluster: Cluster, count: int | None) -> int:
+    """How often the loops of a cluster run, those that are run again for it included, at most."""
+    known = [most_iterations(m.record) for m in members_of([*cluster.again, cluster])]
+    return min([_ITERATIONS, *(n for n in (count, *known) if n is not None)])
+
+
+def _slots(most: int) -> int:
+    """How many checkpoints bisecting sets at most: a first, one for each half of what is left, and one to spare.
+
+    From one to the iteration that is wanted k are left, the next leaves k // 2 and so on; once that iteration is done
+    the next one wanted is one less, from the last checkpoint that is left no further than half of what was before.
+    """
+    return most.bit_length() + 2
+
+
+def _level(
+    scope: Scope, made: Step, reverse: bool, places: list[Place], slots: int, more: Sequence[Value] = ()
+) -> Level:
     wanted = [*(made.nexts[at] for at in places), *more]
     other = [at for at in state_of(scope, made, wanted) if at[0].record.reverse != reverse]
-    below = _level(scope, made, not reverse, other) if other else None
+    below = _level(scope, made, not reverse, other, slots) if other else None
     carried = [made.carries[at] for at in (*places, *other)]
-    return Level(reverse, places, scope.closed(wanted, [made.number, *carried, *made.inputs]), below)
+    return Level(reverse, places, scope.closed(wanted, [made.number, *carried, *made.inputs]), below, slots)
 
 
 def _sweep(
@@ -122,7 +142,8 @@ def _sweep(
     first, books, books_after, of_below = [], list[Value](), list[Value](), list[Value]()
     if level.below is not None:
         zero = b.constant(0, at.type)
-        first = [zero, *(write_at(b, b.zero(_slots(x.type)), x, zero) for x in (at, *state_below))]
+        slots_of = [b.zero(sequence_type(x.type, level.slots)) for x in (at, *state_below)]
+        first = [zero, *(write_at(b, s, x, zero) for s, x in zip(slots_of, (at, *state_below), strict=True))]
         books = [new_input(inner, x.type) for x in first]
         top, *slots = _advanced(scope, inner, level, k, books, carried, inputs)
         of_below = [read_at(inner, slot, top) for slot in slots[1:]]
@@ -191,7 +212,3 @@ def _advanced(
         [True] * len(carried),
         is_before,
     )
-
-
-def _slots(type_: Any) -> Any:
-    return sequence_type(type_, SLOTS)

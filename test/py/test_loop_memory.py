@@ -149,7 +149,35 @@ def test_checkpoints_are_few() -> None:
     assert set(stacks(text, 11)) == {"tensor<11x3xf64>"}  # of every tenth iteration, and one that is not used
     assert set(stacks(text, 10)) == {"tensor<10x3xf64>"}  # of the iterations of a segment
     text = grad(*counted(100), "log")
-    assert not stacks(text, 100) and "tensor<34x3xf64>" in text
+    assert (
+        not stacks(text, 100) and "tensor<9x3xf64>" in text
+    )  # the first, one for each half, and one to spare
+
+
+@pytest.mark.parametrize("most", [1, 2, 7, 8])
+def test_checkpoints_of_loops_that_end_early(most: int) -> None:
+    """Of those that count, among other tests, there are as few, and enough where the count ends them."""
+
+    def steps(x: Any, stop: Any, n: int) -> Any:
+        for _ in range(n):
+            x = jnp.sin(x) * 0.5 + x
+        return x
+
+    def f(x: Any, stop: Any) -> Any:
+        def going(c: Any) -> Any:
+            return (jnp.abs(c[1]) < stop) & lax.gt(np.int32(most), c[0])
+
+        return lax.while_loop(going, lambda c: (c[0] + 1, steps(c[1], stop, 1)), (np.int32(0), x))[1]
+
+    program = tiduc.load(exported(f, [np.float64(0.3), np.float64(0.0)]))
+    first, second = program.grad([0]).text, program.grad([0]).grad([0]).text
+    assert f"tensor<{most.bit_length() + 2}xf64>" in first and "tensor<34x" not in first + second
+    for n in range(most + 1):
+        with jax.enable_x64(True):
+            stop = np.inf if n == most else float(steps(0.3, None, n))
+            wanted = [jax.grad(steps)(0.3, None, n), jax.grad(jax.grad(steps))(0.3, None, n)]
+        got = [xla.by_xla(text, [np.float64(0.3), np.float64(stop)])[0] for text in (first, second)]
+        np.testing.assert_allclose(got, wanted, rtol=1e-12)
 
 
 @pytest.mark.parametrize("memory", ["sqrt", "log"])
