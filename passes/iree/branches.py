@@ -27,8 +27,9 @@ def is_cheap(op: Any) -> bool:
     inner = within(op)[1:]
     if any(x.name in ("stablehlo.while", KERNEL) for x in inner):
         return False
-    sizes = [y.type for x in inner for y in x.results]
-    return all(type_.has_static_shape for type_ in sizes) and sum(map(_numbers, inner)) <= _WORK
+    types = [y.type for x in inner for y in x.results]
+    known = all(isinstance(type_, ir.RankedTensorType) and type_.has_static_shape for type_ in types)
+    return known and sum(map(_numbers, inner)) <= _WORK
 
 
 def _numbers(op: Any) -> int:
