@@ -14,7 +14,7 @@ from typing import Any
 from torch_mlir import ir
 
 from tiduc.dialect.graph import operations
-from tiduc.dialect.types import element
+from tiduc.dialect.types import element, with_element
 from tiduc.passes.iree.emitter import Emitter, is_boolean, is_unsigned, signless, within
 from tiduc.passes.iree.slices import UPDATE
 
@@ -62,14 +62,17 @@ def _is_moved(new: Any, old: Any) -> bool:
 
 def _numbers(b: Emitter, xs: Sequence[Any], kinds: Sequence[Any]) -> list[Any]:
     """Values as a kernel can move their elements, where they have one of these types."""
-    return [
-        x
-        if kind is None
-        else b.convert(x, signless(8))
-        if is_boolean(x)
-        else b.bitcast(x, signless(element(x).width))
-        for x, kind in zip(xs, kinds, strict=True)
-    ]
+    return [x if kind is None else _number(b, x, kind) for x, kind in zip(xs, kinds, strict=True)]
+
+
+def _number(b: Emitter, x: Any, kind: Any) -> Any:
+    """One of them: of a constant a constant, since a kernel has only so many arrays from outside."""
+    signed = signless(max(8, kind.width))
+    value = None if isinstance(x.owner, ir.Block) else x.owner.attributes.get("value")
+    if isinstance(value, ir.DenseElementsAttr) and value.is_splat:
+        number, end = int(value.get_splat_value().value), 1 << signed.width
+        return b.constant(number - end if 2 * number >= end else number, with_element(x.type, signed))
+    return b.convert(x, signed) if is_boolean(x) else b.bitcast(x, signed)
 
 
 def _back(b: Emitter, xs: Sequence[Any], kinds: Sequence[Any]) -> list[Any]:

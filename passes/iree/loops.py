@@ -21,7 +21,7 @@ from tiduc.dialect.graph import captured, operations
 from tiduc.dialect.types import element, shape, with_shape
 from tiduc.passes.iree.branches import BRANCHES, as_choice, is_cheap, summed
 from tiduc.passes.iree.carries import signed_carries, updates_between
-from tiduc.passes.iree.emitter import Emitter, signless, within
+from tiduc.passes.iree.emitter import Emitter, is_boolean, is_unsigned, signless, within
 from tiduc.passes.iree.kernels import KERNEL, Kernel, dispatch
 from tiduc.passes.iree.packing import pack, read_packed
 from tiduc.passes.iree.slices import GATHER, OF_SLICES, as_number, as_slice, is_number, is_one_slice
@@ -256,8 +256,9 @@ def _is_constant(x: Any) -> bool:
 
 
 def _is_table(x: Any) -> bool:
-    """A constant is more than one number repeated, and not a few."""
-    return _size(x) > _INLINED and not getattr(x.owner.attributes["value"], "is_splat", False)
+    """A constant is more than one number repeated, and not a few that stay what they are."""
+    turned = is_boolean(x) or is_unsigned(x)  # into numbers with a sign, before the loop
+    return (turned or _size(x) > _INLINED) and not getattr(x.owner.attributes["value"], "is_splat", False)
 
 
 def _concatenated(pad: Any) -> None:

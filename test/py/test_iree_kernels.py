@@ -5,43 +5,16 @@ from typing import Any
 
 import numpy as np
 import pytest
+from looping import drawn, looping
 from numpy.typing import NDArray
 from xla import by_xla
 
 import tiduc
 import tiduc.runtime
-from tiduc.dialect.context import parse, stage
 from tiduc.dialect.errors import CompileError, TiducError
-from tiduc.passes.iree.emitter import within
-from tiduc.passes.iree.packing import pack
 from tiduc.runtime.compile import compile_source
 
 Array = NDArray[Any]
-
-
-def looping(carries: str, body: str, count: int = 7) -> str:
-    """A loop of so many iterations over carries %a, %b, ... of these types; the body gives %p, %q, ..."""
-    types = carries.split()
-    names, news = "abcdef"[: len(types)], "pqrstu"[: len(types)]
-    takes = ", ".join(f"%{n}0: {t}" for n, t in zip(names, types, strict=True))
-    bound = ", ".join(f"%{n} = %{n}0" for n in names)
-    gives, all_types = ", ".join(f"%{n}" for n in news), ", ".join(types)
-    results = ", ".join(f"%y#{i + 1}" for i in range(len(types)))
-    return f"""func.func @main({takes}) -> ({all_types}) {{
-      %zero = stablehlo.constant dense<0> : tensor<i32>
-      %y:{len(types) + 1} = stablehlo.while(%i = %zero, {bound}) : tensor<i32>, {all_types}
-      cond {{
-        %n = stablehlo.constant dense<{count}> : tensor<i32>
-        %less = stablehlo.compare LT, %i, %n : (tensor<i32>, tensor<i32>) -> tensor<i1>
-        stablehlo.return %less : tensor<i1>
-      }} do {{
-        %one = stablehlo.constant dense<1> : tensor<i32>
-        %j = stablehlo.add %i, %one : tensor<i32>
-        {body}
-        stablehlo.return %j, {gives} : tensor<i32>, {all_types}
-      }}
-      return {results} : {all_types}
-    }}"""
 
 
 V, M = "tensor<6xf64>", "tensor<6x6xf64>"
@@ -223,13 +196,6 @@ LOOPS = {
 }
 
 
-def drawn(text: str) -> list[Array]:
-    """Arguments for a program."""
-    rng = np.random.default_rng(0)
-    inputs = (value.type for value in tiduc.load(text).signature.inputs)
-    return [np.asarray(rng.uniform(-1, 1, t.shape) * 3).astype(t.dtype) for t in inputs]
-
-
 @pytest.mark.parametrize("name", LOOPS)
 def test_loops_are_kernels(name: str) -> None:
     program, arguments = tiduc.load(LOOPS[name]), drawn(LOOPS[name])
@@ -293,107 +259,6 @@ def test_loops_that_are_large_or_odd_stay(text: str) -> None:
     source = tiduc.load(text).source()
     assert isinstance(source.stablehlo, str) and "flow.dispatch" not in source.stablehlo
     assert source.otherwise is None
-
-
-def reading(count: int) -> str:
-    """A loop that reads so many arrays, one of them as its carry."""
-    takes = ", ".join(f"%x{i}: tensor<3xf32>" for i in range(count))
-    names = ["%a", *(f"%s{i}" for i in range(count))]
-    sums = "\n".join(f"%s{i} = stablehlo.add {names[i]}, %x{i} : tensor<3xf32>" for i in range(count))
-    text = looping("tensor<3xf32>", f"{sums}\n%p = stablehlo.tanh {names[-1]} : tensor<3xf32>")
-    return text.replace("(%a0: tensor<3xf32>)", f"({takes})").replace("%a = %a0", "%a = %x0")
-
-
-def test_a_dispatch_has_32_arrays() -> None:
-    """So many are read, one is written, and there is one more; a module with more in a dispatch does not load."""
-    arguments = drawn(reading(30))
-    found, expected = tiduc.load(reading(30)).compile()(*arguments), by_xla(reading(30), arguments)
-    np.testing.assert_allclose(found[0], expected[0], rtol=1e-6)
-    sources = [tiduc.load(reading(count)).source().stablehlo for count in (30, 31)]
-    assert ["flow.dispatch" in str(text) for text in sources] == [True, False]
-
-
-def scanned(count: int, read: bool = False) -> str:
-    """Forwards, each iteration writes a row, or two, of so many stacks, as JAX has it; backwards, it reads them.
-
-    With `read` the loop forwards reads one of its stacks, too.
-    """
-    stack, row, v, index = "tensor<7x6xf32>", "tensor<1x6xf32>", "tensor<6xf32>", "tensor<i32>"
-    update, ids = f"({stack}, {row}, {index}, {index}) -> {stack}", range(count)
-    carries = ", ".join(f"%s{k} = %{'x' if k % 5 == 1 else 'zeros'}" for k in ids)
-    types = ", ".join([index, v, *[stack] * count])
-    writes = "\n".join(
-        f"""%c{k} = stablehlo.constant dense<{k}.5> : {row}
-        %r{k} = stablehlo.multiply %row, %c{k} : {row}
-        %t{k} = stablehlo.dynamic_update_slice %s{k}, %r{k}, %i, %zero : {update}
-        {f"%u{k} = stablehlo.dynamic_update_slice %t{k}, %row, %zero, %zero : {update}" if k % 2 else ""}"""
-        for k in ids
-    )
-    old = f"%old = stablehlo.dynamic_slice %s0, %i, %zero, sizes = [1, 6] : ({stack}, {index}, {index}) -> {row}"
-    news = ", ".join(f"%{'u' if k % 2 else 't'}{k}" for k in ids)
-    reads = "\n".join(
-        f"""%d{k} = stablehlo.dynamic_slice %y#{k + 2}, %i, %zero, sizes = [1, 6] : ({stack}, {index}, {index}) -> {row}
-        %e{k + 1} = stablehlo.add %e{k}, %d{k} : {row}"""
-        for k in ids
-    )
-    return f"""func.func @main(%x: {stack}, %a0: {v}) -> ({v}, {row}, {stack}) {{
-      %zero = stablehlo.constant dense<0> : {index}
-      %one = stablehlo.constant dense<1> : {index}
-      %seven = stablehlo.constant dense<7> : {index}
-      %zeros = stablehlo.constant dense<0.0> : {stack}
-      %e = stablehlo.constant dense<0.0> : {row}
-      %y:{count + 2} = stablehlo.while(%i = %zero, %a = %a0, {carries}) : {types}
-      cond {{
-        %less = stablehlo.compare LT, %i, %seven : ({index}, {index}) -> tensor<i1>
-        stablehlo.return %less : tensor<i1>
-      }} do {{
-        {old if read else f"%old = stablehlo.reshape %a : ({v}) -> {row}"}
-        %b = stablehlo.sine %a : {v}
-        %this = stablehlo.reshape %b : ({v}) -> {row}
-        %row = stablehlo.add %this, %old : {row}
-        {writes}
-        %j = stablehlo.add %i, %one : {index}
-        stablehlo.return %j, %b, {news} : {types}
-      }}
-      %z:2 = stablehlo.while(%i = %zero, %e0 = %e) : {index}, {row}
-      cond {{
-        %less = stablehlo.compare LT, %i, %seven : ({index}, {index}) -> tensor<i1>
-        stablehlo.return %less : tensor<i1>
-      }} do {{
-        {reads}
-        %j = stablehlo.add %i, %one : {index}
-        stablehlo.return %j, %e{count} : {index}, {row}
-      }}
-      return %y#1, %z#1, %y#3 : {v}, {row}, {stack}
-    }}"""
-
-
-@pytest.mark.parametrize("read", [False, True])
-def test_stacks_are_packed(read: bool) -> None:
-    """One dispatch has 32 arrays: the 35 stacks of the first loop are one, and so is what the second one reads."""
-    text = scanned(35, read)
-    source, arguments = tiduc.load(text).source(), drawn(text)
-    assert isinstance(source.stablehlo, str) and source.stablehlo.count("flow.dispatch.region") == 2
-    assert f"tensor<{34 if read else 35}x7x6xf32>" in source.stablehlo
-    executable = tiduc.Executable(compile_source(replace(source, otherwise=None)))
-    for y, expected in zip(executable(*arguments), by_xla(text, arguments), strict=True):
-        np.testing.assert_allclose(y, expected, rtol=1e-5, atol=1e-5)
-
-
-def test_few_stacks_stay() -> None:
-    source = tiduc.load(scanned(3)).source().stablehlo
-    assert "tensor<3x7x6xf32>" not in str(source) and str(source).count("flow.dispatch.region") == 2
-
-
-@stage
-def test_packing_is_undone() -> None:
-    module = parse(scanned(35))
-    before = str(module)
-    packing = pack(next(op for op in within(module.operation) if op.name == "stablehlo.while"))
-    assert packing is not None and module.operation.verify()
-    assert "tensor<35x7x6xf32>" in str(module)
-    packing.undo()
-    assert str(module) == before
 
 
 def test_kernels_are_for_one_thread() -> None:

@@ -1,0 +1,150 @@
+"""Loops of more arrays than a dispatch on IREE has: which stay, and which have their stacks packed."""
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from looping import drawn, looping
+from xla import by_xla
+
+import tiduc
+from tiduc.dialect.context import parse, stage
+from tiduc.passes.iree.emitter import within
+from tiduc.passes.iree.packing import pack
+from tiduc.runtime.compile import compile_source
+
+
+def reading(count: int) -> str:
+    """A loop that reads so many arrays, one of them as its carry."""
+    takes = ", ".join(f"%x{i}: tensor<3xf32>" for i in range(count))
+    names = ["%a", *(f"%s{i}" for i in range(count))]
+    sums = "\n".join(f"%s{i} = stablehlo.add {names[i]}, %x{i} : tensor<3xf32>" for i in range(count))
+    text = looping("tensor<3xf32>", f"{sums}\n%p = stablehlo.tanh {names[-1]} : tensor<3xf32>")
+    return text.replace("(%a0: tensor<3xf32>)", f"({takes})").replace("%a = %a0", "%a = %x0")
+
+
+def test_a_dispatch_has_32_arrays() -> None:
+    """So many are read, one is written, and there is one more; a module with more in a dispatch does not load."""
+    arguments = drawn(reading(30))
+    found, expected = tiduc.load(reading(30)).compile()(*arguments), by_xla(reading(30), arguments)
+    np.testing.assert_allclose(found[0], expected[0], rtol=1e-6)
+    sources = [tiduc.load(reading(count)).source().stablehlo for count in (30, 31)]
+    assert ["flow.dispatch" in str(text) for text in sources] == [True, False]
+
+
+def test_constants_that_are_converted_are_no_arrays() -> None:
+    """Kernels carry predicates and unsigned integers as numbers with a sign; what they begin with stays constant."""
+    kinds = ["i1", "ui8"] * 8
+    starts = "\n".join(
+        f"%s{i} = stablehlo.constant dense<{'true' if kind == 'i1' else 200 + i}> : tensor<3x{kind}>"
+        for i, kind in enumerate(kinds)
+    )
+    carries = ", ".join(f"%c{i} = %s{i}" for i in range(16))
+    news = "\n".join(
+        f"%d{i} = stablehlo.{'xor' if kind == 'i1' else 'add'} %c{i}, %c{(i + 2) % 16} : tensor<3x{kind}>"
+        for i, kind in enumerate(kinds)
+    )
+    types = ", ".join(f"tensor<3x{kind}>" for kind in kinds)
+    results = ", ".join(f"%y#{i + 1}" for i in range(16))
+    text = f"""func.func @main(%n: tensor<i32>) -> ({types}) {{
+      %zero = stablehlo.constant dense<0> : tensor<i32>
+      {starts}
+      %y:17 = stablehlo.while(%i = %zero, {carries}) : tensor<i32>, {types}
+      cond {{
+        %less = stablehlo.compare LT, %i, %n : (tensor<i32>, tensor<i32>) -> tensor<i1>
+        stablehlo.return %less : tensor<i1>
+      }} do {{
+        %one = stablehlo.constant dense<1> : tensor<i32>
+        %j = stablehlo.add %i, %one : tensor<i32>
+        {news}
+        stablehlo.return %j, {", ".join(f"%d{i}" for i in range(16))} : tensor<i32>, {types}
+      }}
+      return {results} : {types}
+    }}"""
+    program, count = tiduc.load(text), np.int32(3)
+    assert str(program.source().stablehlo).count("flow.dispatch.region") == 1
+    for y, expected in zip(program.compile()(count), by_xla(text, [count]), strict=True):
+        np.testing.assert_array_equal(y, expected)
+
+
+def scanned(count: int, read: bool = False) -> str:
+    """Forwards, each iteration writes a row, or two, of so many stacks, as JAX has it; backwards, it reads them.
+
+    With `read` the loop forwards reads one of its stacks, too.
+    """
+    stack, row, v, index = "tensor<7x6xf32>", "tensor<1x6xf32>", "tensor<6xf32>", "tensor<i32>"
+    update, ids = f"({stack}, {row}, {index}, {index}) -> {stack}", range(count)
+    carries = ", ".join(f"%s{k} = %{'x' if k % 5 == 1 else 'zeros'}" for k in ids)
+    types = ", ".join([index, v, *[stack] * count])
+    writes = "\n".join(
+        f"""%c{k} = stablehlo.constant dense<{k}.5> : {row}
+        %r{k} = stablehlo.multiply %row, %c{k} : {row}
+        %t{k} = stablehlo.dynamic_update_slice %s{k}, %r{k}, %i, %zero : {update}
+        {f"%u{k} = stablehlo.dynamic_update_slice %t{k}, %row, %zero, %zero : {update}" if k % 2 else ""}"""
+        for k in ids
+    )
+    old = f"%old = stablehlo.dynamic_slice %s0, %i, %zero, sizes = [1, 6] : ({stack}, {index}, {index}) -> {row}"
+    news = ", ".join(f"%{'u' if k % 2 else 't'}{k}" for k in ids)
+    reads = "\n".join(
+        f"""%d{k} = stablehlo.dynamic_slice %y#{k + 2}, %i, %zero, sizes = [1, 6] : ({stack}, {index}, {index}) -> {row}
+        %e{k + 1} = stablehlo.add %e{k}, %d{k} : {row}"""
+        for k in ids
+    )
+    return f"""func.func @main(%x: {stack}, %a0: {v}) -> ({v}, {row}, {stack}) {{
+      %zero = stablehlo.constant dense<0> : {index}
+      %one = stablehlo.constant dense<1> : {index}
+      %seven = stablehlo.constant dense<7> : {index}
+      %zeros = stablehlo.constant dense<0.0> : {stack}
+      %e = stablehlo.constant dense<0.0> : {row}
+      %y:{count + 2} = stablehlo.while(%i = %zero, %a = %a0, {carries}) : {types}
+      cond {{
+        %less = stablehlo.compare LT, %i, %seven : ({index}, {index}) -> tensor<i1>
+        stablehlo.return %less : tensor<i1>
+      }} do {{
+        {old if read else f"%old = stablehlo.reshape %a : ({v}) -> {row}"}
+        %b = stablehlo.sine %a : {v}
+        %this = stablehlo.reshape %b : ({v}) -> {row}
+        %row = stablehlo.add %this, %old : {row}
+        {writes}
+        %j = stablehlo.add %i, %one : {index}
+        stablehlo.return %j, %b, {news} : {types}
+      }}
+      %z:2 = stablehlo.while(%i = %zero, %e0 = %e) : {index}, {row}
+      cond {{
+        %less = stablehlo.compare LT, %i, %seven : ({index}, {index}) -> tensor<i1>
+        stablehlo.return %less : tensor<i1>
+      }} do {{
+        {reads}
+        %j = stablehlo.add %i, %one : {index}
+        stablehlo.return %j, %e{count} : {index}, {row}
+      }}
+      return %y#1, %z#1, %y#3 : {v}, {row}, {stack}
+    }}"""
+
+
+@pytest.mark.parametrize("read", [False, True])
+def test_stacks_are_packed(read: bool) -> None:
+    """One dispatch has 32 arrays: the 35 stacks of the first loop are one, and so is what the second one reads."""
+    text = scanned(35, read)
+    source, arguments = tiduc.load(text).source(), drawn(text)
+    assert isinstance(source.stablehlo, str) and source.stablehlo.count("flow.dispatch.region") == 2
+    assert f"tensor<{34 if read else 35}x7x6xf32>" in source.stablehlo
+    executable = tiduc.Executable(compile_source(replace(source, otherwise=None)))
+    for y, expected in zip(executable(*arguments), by_xla(text, arguments), strict=True):
+        np.testing.assert_allclose(y, expected, rtol=1e-5, atol=1e-5)
+
+
+def test_few_stacks_stay() -> None:
+    source = tiduc.load(scanned(3)).source().stablehlo
+    assert "tensor<3x7x6xf32>" not in str(source) and str(source).count("flow.dispatch.region") == 2
+
+
+@stage
+def test_packing_is_undone() -> None:
+    module = parse(scanned(35))
+    before = str(module)
+    packing = pack(next(op for op in within(module.operation) if op.name == "stablehlo.while"))
+    assert packing is not None and module.operation.verify()
+    assert "tensor<35x7x6xf32>" in str(module)
+    packing.undo()
+    assert str(module) == before
