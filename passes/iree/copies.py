@@ -61,7 +61,7 @@ def is_carry(x: Any) -> bool:
     while not isinstance(x.owner, ir.Block):
         op = x.owner.operation
         i = x.result_number if op.name == "stablehlo.optimization_barrier" else 0
-        if op.name not in (*_VIEWS, "stablehlo.optimization_barrier") or _size(op.operands[i]) != _size(x):
+        if op.name not in (*_VIEWS, "stablehlo.optimization_barrier") or size(op.operands[i]) != size(x):
             return False
         x = op.operands[i]
     return bool(x.owner.owner.operation.name == "stablehlo.while")
@@ -144,7 +144,7 @@ def _others(y: Any) -> list[Any]:
     if op.name == "stablehlo.optimization_barrier":
         return [op.operands[i]]
     if op.name in _VIEWS:
-        return [x for x in op.operands if _size(x) == _size(y)]
+        return [x for x in op.operands if size(x) == size(y)]
     if op.name == "stablehlo.select" and not op.operands[0].type.rank:
         return list(op.operands)[1:]
     if op.name in ("stablehlo.if", "stablehlo.case"):
@@ -159,7 +159,7 @@ def _carried(loop: Any, i: int) -> list[Any]:
     return [loop.operands[i], list(operations(loop.regions[1].blocks[0]))[-1].operands[i]]
 
 
-def _size(x: Any) -> int | None:
+def size(x: Any) -> int | None:
     """The bits of an array; None where sizes are open."""
     return None if is_open(x.type) else bits(x) * int(np.prod(shape(x), dtype=np.int64))
 

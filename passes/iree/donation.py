@@ -17,9 +17,10 @@ from torch_mlir import ir
 
 from tiduc.dialect.graph import operations
 from tiduc.dialect.types import is_open
-from tiduc.passes.iree.copies import DONATED, alternatives, copied
+from tiduc.passes.iree.copies import DONATED, alternatives, copied, size
 from tiduc.passes.iree.emitter import Emitter
 from tiduc.passes.iree.refused import refused
+from tiduc.passes.iree.uniform import is_constant
 
 _ELEMENTWISE = frozenset(
     f"stablehlo.{name}"
@@ -48,7 +49,8 @@ def _order(function: Any, cpu: bool) -> None:
     taken = [block.arguments[i] for i in given]
     for place, x in enumerate(last.operands):
         # What lies in such an argument's memory would do so behind the barrier, too.
-        if any(y in taken for y in alternatives(x, block)):
+        others = [block.arguments[i] for i, own in given.items() if own != place]
+        if any(y in taken for y in alternatives(x, block)) or _may_be(x, others):
             if is_open(x.type):
                 raise refused(
                     last, f"result {place}, of open sizes, lies in memory that another result takes"
@@ -58,6 +60,40 @@ def _order(function: Any, cpu: bool) -> None:
         if place not in in_place:
             # A copy of IREE's goes astray on Vulkan, where the memory does not begin where its buffer does.
             last.operands[place] = x if cpu or is_open(x.type) else copied(b, x)
+
+
+_COMPUTED = frozenset(
+    f"stablehlo.{name}"
+    for name in (
+        "atan2 cbrt convolution cosine dot_general exponential exponential_minus_one log log_plus_one logistic power "
+        "rsqrt sine sqrt tan tanh"
+    ).split()
+)
+"""Ops whose result the compiler never finds to be an operand."""
+_PARTS = "stablehlo.concatenate", "stablehlo.dynamic_slice", "stablehlo.dynamic_update_slice"
+"""Those whose result is an operand of the same size, whatever the others are."""
+
+
+def _may_be(x: Any, arguments: list[Any]) -> bool:
+    """The compiler may find a value to be one of the arguments, such as a sum with 0, or over no dimension.
+
+    So it may where nothing that varies goes into an op but one operand.
+    """
+    waiting, found = [x], {x}
+    while waiting:
+        y = waiting.pop()
+        if y in arguments:
+            return True
+        if isinstance(y.owner, ir.Block) or y.owner.name in _COMPUTED:
+            continue
+        operands = {z for z in y.owner.operands if not is_constant(z)}
+        if y.owner.name == "stablehlo.optimization_barrier":
+            operands = {y.owner.operands[y.result_number]}
+        if len(operands) == 1 or y.owner.name in _PARTS:
+            new = {z for z in operands if size(z) == size(y)} - found
+            found |= new
+            waiting += new
+    return False
 
 
 def _given(function: Any) -> dict[int, int]:

@@ -40,11 +40,11 @@ def _apart(b: Emitter, op: Any) -> Sequence[Any]:
 def hide_constants(b: Emitter, op: Any) -> None:
     """Puts operands that are reduced, and follow from constants alone, behind a barrier, in place."""
     for i, x in enumerate(list(op.operands)[: len(op.results)]):
-        if _is_constant(x):
+        if is_constant(x):
             op.operands[i] = b.barrier(x)[0]
 
 
-def _is_constant(x: Any) -> bool:
+def is_constant(x: Any) -> bool:
     waiting, seen = [x], set[Any]()
     while waiting:
         x = waiting.pop()

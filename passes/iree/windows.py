@@ -67,12 +67,16 @@ def reduce_window(b: Emitter, op: Any) -> Sequence[Any] | None:
 
     Nor do elements compile that the only window does not reach. An average counts the elements of its windows by a sum
     over ones, of which IREE's CPU code gets a few. GPUs get others of numbers that were widened: these are made before.
-    Of several arrays IREE's CPU code is slow where channels are last: loops.
+    Of several arrays IREE's CPU code is slow where channels are last: loops. Windows over nothing, of which several
+    have one another's initial values, are these, as often as they may count (specification, reduce).
     """
+    count, name = len(op.results), "padding"
+    if 0 in shape(op.operands[0]) and not any(is_open(y.type) for y in op.results):
+        pairs = zip(list(op.operands)[count:], op.results, strict=True)
+        return [b.broadcast_in_dim(init, [], y.type) for init, y in pairs]
     drop_excess(b, op)
     if pays(b, op):
         return by_loops(b, op)
-    count, name = len(op.results), "padding"
     hide_constants(b, op)
     if not b.cpu:
         hide_widened(b, op, count)

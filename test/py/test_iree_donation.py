@@ -55,6 +55,14 @@ func.func @main(%p: {T} {SECOND}, %u: tensor<1x6xf32>, %i: tensor<i32>) -> ({T},
   return %0, %1 : {T}, {T}
 }}
 """
+# What is reduced over no dimension is the array itself, and so is a sum with 0.
+THE_SAME = f"""
+func.func @main(%p: {T} {SECOND}, %q: {T}) -> ({T}, {T}) {{
+  %zero = stablehlo.constant dense<0.0> : tensor<f32>
+  %0 = stablehlo.reduce(%p init: %zero) applies stablehlo.add across dimensions = [] : ({T}, tensor<f32>) -> {T}
+  return %0, %q : {T}, {T}
+}}
+"""
 
 
 def _layers(p: Array, q: Array, g: Array) -> tuple[Array, Array]:
@@ -71,6 +79,7 @@ CASES: dict[str, tuple[str, Callable[..., tuple[Array, ...]], tuple[Any, ...]]] 
     "crossed": (CROSSED, lambda p, q: (p, q, q), (P, Q)),
     "turned": (TURNED, lambda p: (p.T + p,), (P,)),
     "layers": (LAYERS, _layers, (P, Q, G)),
+    "the same": (THE_SAME, lambda p, q: (p, q), (P, Q)),
     "updated": (UPDATED, _updated, (P, Q[:1], np.array(0, np.int32))),
 }
 
@@ -85,7 +94,7 @@ def test_what_an_argument_was_is_read_first(name: str, target: str) -> None:
             np.testing.assert_allclose(got, y, rtol=1e-4, atol=1e-5)
 
 
-@pytest.mark.parametrize("name", ["read by another", "crossed", "turned", "layers"])
+@pytest.mark.parametrize("name", ["read by another", "crossed", "turned", "layers", "the same"])
 def test_iree_alone_reads_what_it_has_overwritten(name: str) -> None:
     """This fails when IREE orders them itself, and `passes/iree/donation.py` can go."""
     text, expected, arguments = CASES[name]
