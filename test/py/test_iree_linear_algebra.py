@@ -200,7 +200,12 @@ def test_eigh(dtype: Any, n: int) -> None:
 
 @pytest.mark.parametrize(
     ("dtype", "m", "n", "full"),
-    [(np.float64, N, 4, True), (np.complex64, 3, 5, True), slow(np.float32, 5, 5, False)],
+    [
+        (np.float64, N, 4, True),
+        (np.complex64, 8, 13, True),
+        slow(np.float32, 37, 37, False),
+        (np.complex128, 3, 3, True),
+    ],
 )
 def test_svd(dtype: Any, m: int, n: int, full: bool) -> None:
     x = general(dtype, m, n)
@@ -344,5 +349,10 @@ def test_entries_that_are_not_finite() -> None:
     """NaN for the values and vectors of these matrices, after a bounded number of steps, and of no others."""
     x = normal(np.float64, 4, 21, 21)
     x[1, 7, 3], x[2, 20, 19], x[3, 5, 5] = np.nan, np.inf, -np.inf
-    for y in ran(lambda a: (*lax.linalg.eigh(a, symmetrize_input=False), jnp.linalg.eigvalsh(a)), x):
+
+    def all_of(a: Any) -> Any:
+        eigh, svd = lax.linalg.eigh(a, symmetrize_input=False), jnp.linalg.svd(a, full_matrices=False)
+        return *eigh, jnp.linalg.eigvalsh(a), *svd, jnp.linalg.svd(a, compute_uv=False)
+
+    for y in ran(all_of, x):
         assert np.isfinite(y[0]).all() and np.isnan(y[1:]).all()

@@ -6,7 +6,7 @@ only those elements that a step changes. Its text is as short, but one thread ru
 
 import math
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from torch_mlir import ir
@@ -55,7 +55,7 @@ class Layout:
     turned: bool = False
     rows_back: bool = False
     columns_back: bool = False
-    start: int = 0  # of the first matrix, in a line that has more
+    start: Any = 0  # of the first matrix, in a line that has more
 
     @property
     def rows(self) -> int:
@@ -66,6 +66,10 @@ class Layout:
     def columns(self) -> int:
         """How many columns are read."""
         return self.sizes[1 if self.turned else 2]
+
+    def moved(self, k: Kernel, by: Any) -> "Layout":
+        """The same, so much further on in a line."""
+        return replace(self, start=k.arith("addi", by, k.index(self.start)))
 
     def given(self, k: Kernel, xs: Number, place: Sequence[Any]) -> Number:
         """The entry, of what `lines` gave, at a place, which is a batch, a row and a column."""
@@ -92,7 +96,7 @@ class Layout:
             i, j = j, i
         row = k.arith("addi", k.arith("muli", batch, k.index(m)), i)
         at = k.arith("addi", k.arith("muli", row, k.index(n)), j)
-        if self.start:
+        if self.start != 0:
             at = k.arith("addi", at, k.index(self.start))
         return [at, k.arith("addi", at, k.index(count * m * n))] if self.complex else [at]
 

@@ -8,7 +8,7 @@ Source: Golub and Van Loan, "Matrix Computations" (2013), section 5.1.
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from tiduc.passes.iree.kernels import Kernel
@@ -67,6 +67,10 @@ class Reflectors:
         x = self.phases.write(k, phase, x, (zero, zero, i))
         return self.taus.write(k, (tau,), x, (zero, zero, i)), k.either(flat, none, length)
 
+    def moved(self, k: Kernel, by: Any) -> "Reflectors":
+        """The same, so much further on in a line."""
+        return replace(self, taus=self.taus.moved(k, by), phases=self.phases.moved(k, by))
+
     def tau(self, k: Kernel, x: Any, i: Any) -> Any:
         """That of row i."""
         return self.taus.read(k, x, (k.index(0), k.index(0), i))[0]
@@ -75,19 +79,23 @@ class Reflectors:
         """That of row i."""
         return self.phases.read(k, x, (k.index(0), k.index(0), i))
 
-    def row(self, k: Kernel, x: Any, of: Layout, r: Any, v: Part, tau: Any) -> Any:
-        """The line with a row reflected, from the right: less tau times its product with v, times v^H."""
+    def row(self, k: Kernel, x: Any, of: Layout, r: Any, v: Part, tau: Any, source: Any | None = None) -> Any:
+        """The line with a row reflected, from the right: less tau times its product with v, times v^H.
+
+        `source` is the line that has v, if that is another one.
+        """
         zero, (of_v, i, start, end) = k.index(0), v
         none = [k.zero(tau.type)] * (2 if of.complex else 1)
 
         def more(k: Kernel, j: Any, *sums: Any) -> Sequence[Any]:
-            both = of.read(k, x, (zero, r, j)), of_v.read(k, x, (zero, i, j))
+            both = of.read(k, x, (zero, r, j)), of_v.read(k, x if source is None else source, (zero, i, j))
             return [added(k, *pair) for pair in zip(sums, times(k, *both), strict=True)]
 
         factor = tuple(k.arith("mulf", tau, y) for y in each(k, start, end, none, more))
 
         def entry(k: Kernel, j: Any, x: Any) -> Sequence[Any]:
-            y, v = of.read(k, x, (zero, r, j)), of_v.read(k, x, (zero, i, j))
+            y = of.read(k, x, (zero, r, j))
+            v = of_v.read(k, x if source is None else source, (zero, i, j))
             return [of.write(k, less_product(k, y, factor, conjugate(k, v), self.fused), x, (zero, r, j))]
 
         return each(k, start, end, [x], entry)[0]
@@ -106,7 +114,7 @@ def _phase(k: Kernel, y: Number, least: Any) -> tuple[Number, Any]:
 def unit_matrix(k: Kernel, x: Any, of: Layout, columns: int) -> Any:
     """The line with ones on the diagonal of a matrix, and zeros beside it."""
     zero, real = k.index(0), x.type.element_type
-    none = [k.zero(real)] * (2 if of.complex else 1)
+    none = (k.zero(real),) * (2 if of.complex else 1)
 
     def row(k: Kernel, i: Any, x: Any) -> Sequence[Any]:
         (x,) = each(k, 0, columns, [x], lambda k, j, x: [of.write(k, none, x, (zero, i, j))])

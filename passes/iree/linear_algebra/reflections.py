@@ -101,7 +101,7 @@ class _Reflections:
     @property
     def size(self) -> int:
         """The length of the line."""
-        return self.of_w.start + self.of_w.columns * (2 if self.of.complex else 1)
+        return int(self.of_w.start) + self.of_w.columns * (2 if self.of.complex else 1)
 
     def type_of(self, given: Number) -> Any:
         """The type of the line."""

@@ -49,6 +49,10 @@ class Beside:
     d: Layout
     e: Layout  # of one place more: the first and the last are zero
 
+    def moved(self, k: Kernel, by: Any) -> "Beside":
+        """The same, so much further on in a line."""
+        return Beside(self.d.moved(k, by), self.e.moved(k, by))
+
     def begun(self, k: Kernel, x: Any) -> Any:
         """The line with zeros around e."""
         for i in (0, self.e.columns - 1):

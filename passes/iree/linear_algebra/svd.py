@@ -1,8 +1,9 @@
-"""Singular values and vectors, a = u diag(s) v^H, as LAPACK and cuSOLVER name them, by Hestenes' one-sided Jacobi.
+"""Singular values and vectors, a = u diag(s) v^H, as LAPACK and cuSOLVER name them.
 
-Rotations of the columns of a, from the right, make them orthogonal; their product is v, and their lengths are s, which
-descend. A QR factorization of these columns is Q times a diagonal, so that Q has u, orthogonal even where s is zero,
-and the columns of u beyond those of a.
+On CPUs by bidiagonal matrices and the QR algorithm, but for very small ones. These, and all of other targets, by
+Hestenes' one-sided Jacobi method: rotations of the columns of a, from the right, make them orthogonal; their product is
+v, and their lengths are s, which descend. A QR factorization of these columns is Q times a diagonal, so that Q has u,
+orthogonal even where s is zero, and the columns of u beyond those of a.
 
 Source: Golub and Van Loan, "Matrix Computations" (2013), section 8.6.3.
 """
@@ -17,6 +18,7 @@ from tiduc.dialect.types import is_empty, shape, with_element, with_shape
 from tiduc.passes.iree.calls import legalize_call
 from tiduc.passes.iree.emitter import Emitter
 from tiduc.passes.iree.lapack import info_type, on_host
+from tiduc.passes.iree.linear_algebra.golub_kahan import decomposed
 from tiduc.passes.iree.linear_algebra.hestenes import made_orthogonal
 from tiduc.passes.iree.linear_algebra.jacobi import Pairs, Rotation, sweeps
 from tiduc.passes.iree.linear_algebra.matrices import (
@@ -47,6 +49,9 @@ from tiduc.passes.iree.linear_algebra.matrices import (
 from tiduc.passes.iree.linear_algebra.qr import columns_of_q, factors
 from tiduc.passes.iree.refused import refused
 from tiduc.passes.rules.svd import LAPACK, OF_V
+
+FEW = 3
+"""Rows and columns up to which rotations are faster."""
 
 TOLERANCE = 4
 """How many roundings of a product of two rows, times the root of their size, may be left of it."""
@@ -102,6 +107,8 @@ def _values(b: Emitter, x: Any) -> tuple[Any, Any]:
         values = with_element(with_shape(x.type, [batch, min(m, n)]), real_type(x))
         s, failed = on_host(b, "svdvals", [x], [values, info_type(x)])
         return s, failed
+    if b.cpu and max(m, n) > FEW:
+        return _by_shifts(b, x, 0)[:2]
     return _orthogonal(b, x if m < n else adjoint(b, x), False)[1::2]
 
 
@@ -110,6 +117,9 @@ def _vectors(b: Emitter, x: Any, full: bool) -> tuple[Any, Any, Any, Any]:
     _, m, n = shape(x)
     if b.lapack:
         return _of_lapack(b, x, full)
+    if b.cpu and max(m, n) > FEW:
+        s, failed, u, vh = _by_shifts(b, x, max(m, n) if full else min(m, n))
+        return u, s, adjoint(b, vh), failed
     if m < n:
         v, s, u, failed = _vectors(b, adjoint(b, x), full)
         return u, s, v, failed
@@ -134,15 +144,27 @@ def _of_lapack(b: Emitter, x: Any, full: bool) -> tuple[Any, Any, Any, Any]:
     return u, s, v, failed
 
 
+def _by_shifts(b: Emitter, x: Any, vectors: int) -> tuple[Any, ...]:
+    """s, `info`, u and v^H; with so many of the longer vectors, or without both."""
+    unit, x, total = _scaled(b, x)
+    s, last, *both = decomposed(b, x, vectors)
+    return b.multiply(s, everywhere(b, unit, s)), unsettled(b, last, 0, total), *both
+
+
+def _scaled(b: Emitter, x: Any) -> tuple[Any, Any, Any]:
+    """The power of two that matrices are divided by, so that entries are about one, what they are then, and |x|^2."""
+    unit = scale(b, largest(b, sizes(b, x), [1, 2]))
+    x = quotient(b, x, everywhere(b, unit, x))
+    return unit, x, b.reduce_sum(squares(b, x), [1, 2])
+
+
 def _orthogonal(b: Emitter, rows: Any, vectors: bool) -> tuple[Any, Any, Any, Any]:
     """The rows turned so that they are orthogonal, the longest first, their lengths, the rotations, and `info`.
 
     The lengths are those of the rows as they are given, and the rows are scaled.
     """
     m = shape(rows)[2]
-    unit = scale(b, largest(b, sizes(b, rows), [1, 2]))
-    rows = quotient(b, rows, everywhere(b, unit, rows))
-    total = b.reduce_sum(squares(b, rows), [1, 2])
+    unit, rows, total = _scaled(b, rows)
     most = TOLERANCE * math.sqrt(m) * epsilon(rows)
 
     by = made_orthogonal if b.cpu else _by_rounds
