@@ -2,7 +2,7 @@
 
 from collections.abc import Callable
 
-from array_choices import Choices
+from array_choices import Choices, is_integer
 from index_cases import Indexing
 from loop_statements import Scope
 from loop_text import PARTS, PREDICATE, Kind, Value, integers
@@ -173,7 +173,11 @@ class Moves(Choices):
         indices = None
         if not wide and self.random.random() < 0.4:
             indices = self._different(numbers, element)
-        kinds = [kind, kind.of(self.random.choice(self.kinds).element)][: self.random.choice([1, 1, 1, 2])]
+        # XLA does not take floats of several widths together.
+        others = [each.element for each in self.kinds if is_integer(each.element)]
+        kinds = [kind, kind.of(self.random.choice([kind.element, *others]))][
+            : self.random.choice([1, 1, 1, 2])
+        ]
         ops = ["set" if indices is not None else self._combiner(each.element) for each in kinds]
         if indices is None:
             indices = self._indices(scope, numbers, element)
