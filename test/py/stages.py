@@ -14,7 +14,7 @@ from tiduc.passes.resolve import resolve
 from tiduc.passes.rules import OPSET
 from tiduc.runtime.reference import evaluate
 
-F64 = "tensor<f64>"
+F64, V = "tensor<f64>", "tensor<3xf64>"
 
 
 def graph(name: str, inputs: Sequence[str], body: str, outputs: Sequence[str], type_: str = F64) -> str:
@@ -83,3 +83,11 @@ def close(actual: Iterable[Any], expected: Iterable[Any], tolerance: float = 1e-
     """Each value equals its expected one to a relative tolerance."""
     for a, e in zip(actual, expected, strict=True):
         np.testing.assert_allclose(a, e, rtol=tolerance, atol=tolerance)
+
+
+def function(*lines: str, inputs: str = f"x: {V}", output: str = f"%y: {V}") -> str:
+    """The text of a function; its inputs are separated by semicolons."""
+    arguments = ", ".join(f"%{part}" for part in inputs.split("; "))
+    value, _, type_ = output.partition(": ")
+    inside = "\n".join(lines)
+    return f"func.func @main({arguments}) -> {type_} {{\n{inside}\nreturn {value} : {type_}\n}}"

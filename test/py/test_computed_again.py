@@ -1,0 +1,53 @@
+"""What a program computes again, behind JAX's barriers, its derivatives compute again, too."""
+
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import xla
+from jax import lax
+from loop_gradients import Array, agree, exported, random, stacks
+
+import tiduc
+
+
+def gradient_of_layers(in_scan: bool, checkpointed: bool) -> tuple[str, list[Array]]:
+    """JAX's gradient of two layers, or of a scan of seven, which computes layers again where they are checkpointed."""
+
+    def layer(c: Any, w: Any) -> Any:
+        return jnp.sin(jnp.exp(jnp.cos(c) * w))
+
+    again = jax.checkpoint(layer) if checkpointed else layer
+
+    def f(x: Any, w: Any) -> Any:
+        if in_scan:
+            return jnp.sum(lax.scan(lambda c, v: (again(c, v), None), x, w)[0])
+        return jnp.sum(again(again(x, w[0]), w[1]))
+
+    arguments = random((2,), (7 if in_scan else 2, 2))
+    return exported(jax.grad(f, (0, 1)), arguments), arguments
+
+
+def exponentials(text: str) -> int:
+    return text.count("stablehlo.exponential ")
+
+
+def test_checkpoints_of_jax_stay() -> None:
+    """What is computed again, behind barriers, is in the gradient and in its derivatives: one exponential more."""
+    for checkpointed, count in ((True, 3), (False, 2)):
+        program = tiduc.load(gradient_of_layers(False, checkpointed)[0])
+        for derived in (program, program.jvp(), program.vjp()):
+            assert exponentials(derived.text) == count
+            assert ("optimization_barrier" in derived.text) == checkpointed
+
+
+def test_checkpoints_of_jax_stay_in_loops() -> None:
+    """Behind a barrier nothing is stacked: the reverse of the gradient's loop computes the exponential once more."""
+    texts = {flag: tiduc.load(gradient_of_layers(True, flag)[0]).vjp().text for flag in (True, False)}
+    assert exponentials(texts[True]) == 3 and exponentials(texts[False]) == 1
+    assert len(stacks(texts[True], 7)) < len(stacks(texts[False], 7)) - 7
+    text, arguments = gradient_of_layers(True, True)
+    ct = random(*(x.shape for x in arguments))
+    got, kept = (xla.by_xla(x, [*arguments, *ct]) for x in texts.values())
+    agree(got, kept)
+    assert exponentials(tiduc.load(text).jvp().text) == 2
