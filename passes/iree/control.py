@@ -87,10 +87,11 @@ def _varying(body: Any) -> set[Any]:
 
 
 def _separated(b: Emitter, op: Any) -> None:
-    """Where a loop follows another one, what it starts with and others read too comes from behind a barrier.
+    """Where a loop follows another one, what it starts with and others read too is a copy; a number, behind a barrier.
 
     Else the compiler schedules what is made before the loop together with what reads it after, and finds that this
-    depends on itself.
+    depends on itself. Of an array with which two loops start, barriers alone would leave one: what says where it lies
+    is made after the first of them.
     """
     before = list(itertools.takewhile(lambda other: other != op, operations(op.operation.block)))
     if not any(other.name in _JOINS for other in before):
@@ -98,7 +99,7 @@ def _separated(b: Emitter, op: Any) -> None:
     here = {y for other in before if other.name not in (*_JOINS, "stablehlo.constant") for y in other.results}
     for i, x in enumerate(op.operands):
         if x in here and len(list(x.uses)) > 1:
-            op.operands[i] = b.barrier(x)[0]
+            op.operands[i] = copied(b, x) if x.type.shape and not is_open(x.type) else b.barrier(x)[0]
 
 
 @legalize("stablehlo.if", "stablehlo.case")

@@ -20,7 +20,7 @@ from test_control_flow import agree, exported, flat, floats
 import tiduc
 
 WRITTEN = TEXTS | UNBOUNDED_TEXTS
-SAMPLE = ("cond_nested", "float_counter", "call_in_loop_in_call")
+SAMPLE = ("cond_nested", "float_counter", "call_in_loop_in_call", "nested_unbounded")
 """What IREE had trouble with, in the fast loop."""
 
 
