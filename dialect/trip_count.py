@@ -1,4 +1,4 @@
-"""How often a loop runs, where a counter says so before it starts."""
+"""How often a loop runs, or runs at most, where a counter says so before it starts."""
 
 from typing import Any
 
@@ -19,6 +19,28 @@ def trip_count(loop: Any) -> int | None:
     if loop.cond is None:
         return None
     (test,) = loop.cond.outputs
+    return _iterations(loop, test)
+
+
+def most_iterations(loop: Any) -> int | None:
+    """As `i < 200 and error > 1e-6` never holds more often than its counter says; None where no test counts."""
+    if loop.cond is None:
+        return None
+    waiting, seen, found = list(loop.cond.outputs), set[Value](), list[int]()
+    while waiting:
+        test = waiting.pop()
+        if test is None:
+            continue
+        if test.definition is not None and test.definition.name == "stablehlo.and":
+            waiting += (x for x in test.definition.operands if x not in seen)
+            seen.update(test.definition.operands)
+        elif (count := _iterations(loop, test)) is not None:
+            found.append(count)
+    return min(found, default=None)
+
+
+def _iterations(loop: Any, test: Value) -> int | None:
+    """How often a test of a loop's condition holds in a row, where it compares a counter with a constant."""
     made = test.definition
     if made is None or made.name != "stablehlo.compare":
         return None

@@ -17,9 +17,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from tiduc.dialect.control import sequence_type
+from tiduc.dialect.control import Loop, sequence_type
 from tiduc.dialect.graph import Graph, Value
-from tiduc.passes.bounds import most_iterations
+from tiduc.dialect.trip_count import most_iterations
 from tiduc.passes.clusters import Cluster, Scope
 from tiduc.passes.records import Records
 from tiduc.passes.slots import release
@@ -95,7 +95,8 @@ def emit_recomputed(scope: Scope, cluster: Cluster, count: int | None) -> None:
 
 def _most(cluster: Cluster, count: int | None) -> int:
     """How often the loops of a cluster run, those that are run again for it included, at most."""
-    known = [most_iterations(m.record) for m in members_of([*cluster.again, cluster])]
+    records = (m.record for m in members_of([*cluster.again, cluster]))
+    known = [most_iterations(record) for record in records if isinstance(record, Loop)]
     return min([_ITERATIONS, *(n for n in (count, *known) if n is not None)])
 
 

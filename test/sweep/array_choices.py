@@ -74,6 +74,18 @@ class Choices(Statements):
             return None
         return self.clamped(x, -1, 1)
 
+    def _all_summable(
+        self, scope: Scope, kinds: Sequence[Kind], ops: Sequence[str], count: int
+    ) -> list[Value] | None:
+        """Arrays of these kinds to combine so many elements of; None where there are no such."""
+        operands = []
+        for kind, op in zip(kinds, ops, strict=True):
+            x = self._summable(self._get(scope, kind), op, count)
+            if x is None:
+                return None
+            operands.append(x)
+        return operands
+
     def _fits(self, *shapes: Sequence[int]) -> bool:
         """Arrays of these shapes are not too large."""
         return all(Kind(tuple(shape), "i1").size <= self.limit for shape in shapes)

@@ -128,12 +128,9 @@ class Numbers(Moves):
         elements = [kind.element, *draw.choices([each.element for each in self.kinds], k=2)]
         elements = elements[: draw.choice([1, 1, 1, 2, 3])]
         ops = [self._combiner(element) for element in elements]
-        operands = []
-        for element, op in zip(elements, ops, strict=True):
-            x = self._summable(self._get(scope, kind.of(element)), op, count)
-            if x is None:
-                return None
-            operands.append(x)
+        operands = self._all_summable(scope, [kind.of(element) for element in elements], ops, count)
+        if operands is None:
+            return None
         neutral = [self._neutral(element, op) for element, op in zip(elements, ops, strict=True)]
         regions = [self._pairwise([x.kind for x in operands], ops)]
         kinds = [Kind(rest, element) for element in elements]

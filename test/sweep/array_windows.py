@@ -66,12 +66,9 @@ class Windows(Numbers):
         elements = [kind.element, *self.random.choices([x.element for x in self.kinds])]
         elements = elements[: self.random.choice([1, 1, 1, 2])]
         ops = [self._combiner(element) for element in elements]
-        operands = []
-        for element, op in zip(elements, ops, strict=True):
-            x = self._summable(self._get(scope, kind.of(element)), op, count)
-            if x is None:
-                return None
-            operands.append(x)
+        operands = self._all_summable(scope, [kind.of(element) for element in elements], ops, count)
+        if operands is None:
+            return None
         neutral = [self._neutral(element, op) for element, op in zip(elements, ops, strict=True)]
         attributes = f"base_dilations = {integers([w.holes for w in windows])}, {_described(windows)}"
         attributes += f", window_dilations = {integers([w.steps for w in windows])}"
