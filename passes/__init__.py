@@ -1,12 +1,6 @@
 """One stage a file, one verb a stage; `PASSES` names those that textual pipelines can hold."""
 
 from tiduc.passes import mlir_passes
-from tiduc.passes.iree import legalize_for_iree
-from tiduc.passes.iree.barriers import barriers_at_reductions
-from tiduc.passes.iree.convolution import convolutions_to_products
-from tiduc.passes.iree.lanes import reductions_in_lanes
-from tiduc.passes.iree.loops import loops_to_kernels
-from tiduc.passes.iree.sines import sines_to_kernels
 from tiduc.passes.textual import Option, Pass
 
 _GRAPH = "the graph, by symbol; by default @main, or the only one that is not linear"
@@ -111,46 +105,6 @@ PASSES: dict[str, Pass] = {
             "tidu-simplify",
             "Simplifies functions where MLIR's and StableHLO's passes leave something.",
             mlir_passes.simplify_in_place,
-        ),
-        Pass(
-            "tidu-legalize-for-iree",
-            "Rewrites what IREE rejects or gets wrong in functions of StableHLO, and refuses what cannot be helped.",
-            legalize_for_iree,
-            (
-                Option("cpu", "bool", "the target is a CPU; true by default"),
-                Option("spirv", "bool", "the target's code is SPIR-V; false by default"),
-                Option(
-                    "lapack",
-                    "string",
-                    "how to factorize: loops, or a callback of the host; loops by default",
-                ),
-            ),
-        ),
-        Pass(
-            "tidu-convolutions-to-products",
-            "Makes products of matrices of the convolutions that IREE's code for CPUs is slow at.",
-            convolutions_to_products,
-        ),
-        Pass(
-            "tidu-barriers-at-reductions",
-            "Has what is dear to compute, and reduced, computed once, behind a barrier.",
-            barriers_at_reductions,
-        ),
-        Pass(
-            "tidu-reductions-in-lanes",
-            "Splits long sums and extrema along the last dimensions, for CPUs, so that they are loops over vectors.",
-            reductions_in_lanes,
-        ),
-        Pass(
-            "tidu-sines-to-kernels",
-            "Puts sines of large arrays into dispatches with code for huge arguments apart; before "
-            "tidu-legalize-for-iree, for CPUs that multiply and add in one instruction.",
-            sines_to_kernels,
-        ),
-        Pass(
-            "tidu-loops-to-kernels",
-            "Puts loops over small arrays into one dispatch each, for CPUs; after tidu-legalize-for-iree.",
-            loops_to_kernels,
         ),
     )
 }

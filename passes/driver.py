@@ -1,6 +1,7 @@
 """Runs textual pipelines that mix passes of ours and of MLIR; all are passes of one `PassManager`."""
 
 import re
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -11,7 +12,7 @@ from tiduc.dialect.errors import RequestError
 from tiduc.passes import PASSES
 from tiduc.passes.rules import OPSET
 from tiduc.passes.rules.registry import OpSet
-from tiduc.passes.textual import Native, parse_pipeline
+from tiduc.passes.textual import Native, Pass, parse_pipeline
 
 _LOCATED = re.compile(r"MLIR Textual PassPipeline Parser:(\d+:\d+): error: (.*)")
 
@@ -31,13 +32,15 @@ def run_pipeline(
     pipeline: str,
     observe: Observe = Observe(),  # noqa: B008  (frozen)
     opset: OpSet = OPSET,
+    passes: Mapping[str, Pass] = PASSES,
 ) -> None:
     """Runs a pipeline, such as `tidu-import,func.func(canonicalize)`, on an `ir.Module`, in place.
 
+    `passes` are the Python passes that the pipeline may name; any other name is left to MLIR.
     `RequestError`, located in the pipeline, where it is malformed; the passes' own errors come through.
     """
     manager = PassManager("builtin.module")
-    for element in parse_pipeline(pipeline, PASSES):
+    for element in parse_pipeline(pipeline, passes):
         if isinstance(element, Native):
             _add_native(manager, element.text)
         else:

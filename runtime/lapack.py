@@ -1,6 +1,6 @@
 """Factorizations that a compiled module leaves to the host: NumPy's LAPACK, as functions that the module imports.
 
-    %v, %w, %info = call @tiduc_lapack.eigh_f64(%x)      what passes/iree/lapack.py writes
+    %v, %w, %info = call @tiduc_lapack.eigh_f64(%x)      what backends/iree/lapack.py writes
     w, v = numpy.linalg.eigh(x)                          what runs, in the thread that called the module
 
 Matrices come in batches, of three dimensions. `info` is one number a matrix: 1 where it is not finite, or iterations

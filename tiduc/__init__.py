@@ -29,8 +29,8 @@ if TYPE_CHECKING:
     from tiduc.models.from_onnx import from_onnx
     from tiduc.models.from_torch import from_torch
     from tiduc.models.model import Model
+    from tiduc.opt import run_pipeline
     from tiduc.passes.batch import batch
-    from tiduc.passes.driver import run_pipeline
     from tiduc.passes.import_stablehlo import import_stablehlo
     from tiduc.passes.linear_transpose import linear_transpose
     from tiduc.passes.linearize import linearize
@@ -68,7 +68,7 @@ _WHERE = {
     "tiduc.passes.structure": ("structure",),
     "tiduc.passes.lower": ("lower",),
     "tiduc.passes.link": ("link",),
-    "tiduc.passes.driver": ("run_pipeline",),
+    "tiduc.opt": ("run_pipeline",),
     "tiduc.passes.rules": ("OPSET",),
     "tiduc.runtime.run": ("Executable",),
     "tiduc.runtime.signature": ("Signature",),

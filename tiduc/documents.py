@@ -6,7 +6,7 @@ from collections.abc import Iterable, Sequence
 from tiduc.dialect.context import context
 from tiduc.dialect.tidu import Tidu
 from tiduc.dialect.verify import ACTIVE, ACTIVE_OUTPUTS, INPUT_OF, MERGED, OUTPUT_OF
-from tiduc.passes import PASSES
+from tiduc.opt import PASSES
 from tiduc.passes.rules import OPSET
 from tiduc.passes.rules.registry import OpSet
 from tiduc.tables import ACCEPTED, CHECKED, REFUSALS, Accepted, Refusal, by_op

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from torch_mlir import ir
 
+from tiduc.backends.iree.lapack import LOOPS
 from tiduc.dialect.constants import has_resources
 from tiduc.dialect.context import parse, read, stage
 from tiduc.dialect.control import called
@@ -21,7 +22,6 @@ from tiduc.dialect.write import write_graph
 from tiduc.emit import bytecode
 from tiduc.jacobians import batched, hessian, jacobian, laplacian
 from tiduc.passes.import_stablehlo import import_stablehlo
-from tiduc.passes.iree.lapack import LOOPS
 from tiduc.passes.linear_transpose import linear_transpose
 from tiduc.passes.linearize import linearize
 from tiduc.passes.lower import lower

@@ -4,18 +4,18 @@ from typing import TYPE_CHECKING, Any
 
 from torch_mlir import ir
 
+from tiduc.backends.iree import legalize_for_iree
+from tiduc.backends.iree.barriers import barriers_at_reductions
+from tiduc.backends.iree.convolution import convolutions_to_products
+from tiduc.backends.iree.lanes import reductions_in_lanes
+from tiduc.backends.iree.lapack import CALLBACK, LOOPS, calls_back
+from tiduc.backends.iree.loops import loops_to_kernels
+from tiduc.backends.iree.sines import sines_to_kernels
+from tiduc.backends.iree.work import work
 from tiduc.dialect.constants import has_resources
 from tiduc.dialect.context import stage
 from tiduc.dialect.errors import RequestError
 from tiduc.emit import bytecode
-from tiduc.passes.iree import legalize_for_iree
-from tiduc.passes.iree.barriers import barriers_at_reductions
-from tiduc.passes.iree.convolution import convolutions_to_products
-from tiduc.passes.iree.lanes import reductions_in_lanes
-from tiduc.passes.iree.lapack import CALLBACK, LOOPS, calls_back
-from tiduc.passes.iree.loops import loops_to_kernels
-from tiduc.passes.iree.sines import sines_to_kernels
-from tiduc.passes.iree.work import work
 from tiduc.refuse import refuse_types
 from tiduc.runtime.compile import Source
 from tiduc.runtime.signature import DEVICE, LAPACK, REFLECTION, reflection

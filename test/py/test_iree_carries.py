@@ -8,8 +8,8 @@ from numpy.typing import NDArray
 from xla import by_xla
 
 import tiduc
+from tiduc.backends.iree import legalize_for_iree
 from tiduc.dialect.context import parse, stage
-from tiduc.passes.iree import legalize_for_iree
 from tiduc.runtime.compile import compile_module
 
 Array = NDArray[Any]

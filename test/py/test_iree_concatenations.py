@@ -6,8 +6,8 @@ import pytest
 from iree.compiler.tools import compile_str
 
 import tiduc
+from tiduc.backends.iree import legalize_for_iree
 from tiduc.dialect.context import parse
-from tiduc.passes.iree import legalize_for_iree
 from tiduc.runtime.run import run_module
 
 S, O = "tensor<9x9xf32>", "tensor<18x9xf32>"  # noqa: E741

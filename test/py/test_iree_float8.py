@@ -5,9 +5,9 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
+from tiduc.backends.iree import legalize_for_iree
 from tiduc.dialect.context import parse
 from tiduc.dialect.errors import Unsupported
-from tiduc.passes.iree import legalize_for_iree
 from tiduc.program import load
 from tiduc.runtime.reference import evaluate
 

@@ -16,10 +16,10 @@ from jax import numpy as jnp
 from numpy.typing import NDArray
 
 import tiduc
+from tiduc.backends.iree import legalize_for_iree
+from tiduc.backends.iree.calls import CALLS
 from tiduc.dialect.context import parse, stage
 from tiduc.dialect.errors import Unsupported
-from tiduc.passes.iree import legalize_for_iree
-from tiduc.passes.iree.calls import CALLS
 
 Array = NDArray[Any]
 RNG = np.random.default_rng(0)

@@ -12,10 +12,10 @@ import numpy as np
 import pytest
 from iree_case import Array, Case, function
 
+from tiduc.backends.iree import legalize_for_iree
+from tiduc.backends.iree.emitter import ON_SPIRV
 from tiduc.dialect.context import parse, stage
 from tiduc.dialect.errors import CompileError, Unsupported
-from tiduc.passes.iree import legalize_for_iree
-from tiduc.passes.iree.emitter import ON_SPIRV
 from tiduc.runtime.compile import compile_module
 from tiduc.runtime.run import Executable
 from tiduc.runtime.targets import find_target

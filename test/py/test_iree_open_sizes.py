@@ -9,10 +9,10 @@ import pytest
 from iree_open_cases import CASES, ON_GPUS, Case, sorted_columns
 
 import tiduc
+from tiduc.backends.iree import legalize_for_iree, open_scatter
+from tiduc.backends.iree.emitter import ON_OPEN_SIZES
 from tiduc.dialect.context import parse, stage
 from tiduc.dialect.errors import TiducError, Unsupported
-from tiduc.passes.iree import legalize_for_iree, open_scatter
-from tiduc.passes.iree.emitter import ON_OPEN_SIZES
 from tiduc.runtime.compile import compile_module
 from tiduc.runtime.reference import evaluate
 from tiduc.runtime.run import Executable

@@ -8,9 +8,9 @@ from looping import drawn, looping
 from xla import by_xla
 
 import tiduc
+from tiduc.backends.iree.emitter import within
+from tiduc.backends.iree.packing import pack
 from tiduc.dialect.context import parse, stage
-from tiduc.passes.iree.emitter import within
-from tiduc.passes.iree.packing import pack
 from tiduc.runtime.compile import compile_source
 
 

@@ -8,8 +8,8 @@ import pytest
 from numpy.typing import NDArray
 
 import tiduc
+from tiduc.backends.iree import legalize_for_iree
 from tiduc.dialect.context import parse, stage
-from tiduc.passes.iree import legalize_for_iree
 from tiduc.runtime.compile import compile_module
 from tiduc.runtime.run import Executable
 

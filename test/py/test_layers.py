@@ -1,4 +1,4 @@
-"""Imports point one way: errors < dialect < rules < passes < tiduc, and runtime beside passes."""
+"""Imports point one way: errors < dialect < rules < passes < backends < tiduc; backends may import runtime."""
 
 import ast
 from collections.abc import Iterator
@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).parents[2]
-FOLDERS = ("dialect", "passes", "runtime", "tiduc")
+FOLDERS = ("backends", "dialect", "passes", "runtime", "tiduc")
 
 # A layer, the modules it is, and the layers that it may import; each may import itself. First match wins.
 LAYERS = {
@@ -19,13 +19,28 @@ LAYERS = {
     "passes": (("tiduc.passes",), ("errors", "context", "dialect", "rules", "batching")),
     "reference": (("tiduc.runtime.reference", "tiduc.runtime.resources"), ("errors", "context")),
     "runtime": (("tiduc.runtime",), ("errors", "reference")),
+    "backends": (
+        ("tiduc.backends",),
+        ("errors", "context", "dialect", "rules", "batching", "passes", "reference", "runtime"),
+    ),
     "eager": (
         ("tiduc.eager",),
-        ("errors", "context", "dialect", "rules", "passes", "reference", "runtime", "tiduc"),
+        (
+            "errors",
+            "context",
+            "dialect",
+            "rules",
+            "batching",
+            "passes",
+            "backends",
+            "reference",
+            "runtime",
+            "tiduc",
+        ),
     ),
     "tiduc": (
         ("tiduc",),
-        ("errors", "context", "dialect", "rules", "batching", "passes", "reference", "runtime"),
+        ("errors", "context", "dialect", "rules", "batching", "passes", "backends", "reference", "runtime"),
     ),
 }
 
@@ -105,6 +120,9 @@ def test_imports(module: str) -> None:
         ("tiduc.passes.rules.gather", "from tiduc.passes.linearize import linearize"),
         ("tiduc.passes.lower", "from tiduc.program import load"),
         ("tiduc.passes.lower", "import tiduc.runtime.run"),
+        ("tiduc.passes.lower", "from tiduc.backends.iree import legalize_for_iree"),
+        ("tiduc.backends.iree.legalize", "from tiduc.program import load"),
+        ("tiduc.runtime.run", "from tiduc.backends.iree import legalize_for_iree"),
         ("tiduc.passes.lower", "def f():\n    if 1:\n        from tiduc.runtime import run"),
         ("tiduc.runtime.run", "from tiduc.dialect.context import context"),
         ("tiduc.runtime.run", "from tiduc.passes import PASSES"),

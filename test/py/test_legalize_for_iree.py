@@ -14,10 +14,10 @@ from iree_cases import CASES, REJECTED, WRONG
 from numpy.typing import NDArray
 
 import tiduc
+from tiduc.backends.iree import legalize_for_iree
+from tiduc.backends.iree.emitter import PATTERNS
 from tiduc.dialect.context import parse, stage
 from tiduc.dialect.errors import CompileError, Unsupported
-from tiduc.passes.iree import legalize_for_iree
-from tiduc.passes.iree.emitter import PATTERNS
 from tiduc.runtime.compile import compile_module
 from tiduc.runtime.run import Executable
 

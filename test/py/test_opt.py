@@ -6,8 +6,7 @@ from torch_mlir.passmanager import PassManager
 
 from tiduc.dialect.context import context, parse
 from tiduc.dialect.errors import RequestError
-from tiduc.passes import PASSES
-from tiduc.passes.driver import run_pipeline
+from tiduc.opt import PASSES, run_pipeline
 from tiduc.passes.textual import Native, Option, Own, Pass, parse_pipeline
 
 EXP_AX = """

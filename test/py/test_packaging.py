@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).parents[2]
-LINKS = ("dialect", "passes", "runtime")
+LINKS = ("backends", "dialect", "passes", "runtime")
 SETUPTOOLS = tomllib.loads((ROOT / "pyproject.toml").read_text())["tool"]["setuptools"]
 LONGEST_FILE, LONGEST_FUNCTION = 400, 60
 

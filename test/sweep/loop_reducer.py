@@ -11,10 +11,10 @@ from typing import Any
 
 from torch_mlir import ir
 
+from tiduc.backends.iree.emitter import Emitter, within
 from tiduc.dialect.context import parse, run_passes, stage
 from tiduc.dialect.errors import TiducError
 from tiduc.dialect.graph import operations
-from tiduc.passes.iree.emitter import Emitter, within
 
 Step = tuple[str, int, int]
 """What is done, to which op in the order of the text, and to which of its operands, regions or results."""

@@ -27,9 +27,9 @@ from numpy.typing import NDArray
 from stablehlo_programs import agree
 from torch_mlir import ir
 
+from tiduc.backends.iree import legalize_for_iree
 from tiduc.dialect.context import parse, run_passes, stage
 from tiduc.dialect.errors import CompileError, TiducError
-from tiduc.passes.iree import legalize_for_iree
 from tiduc.runtime.compile import compile_module
 from tiduc.runtime.run import Executable
 from tiduc.runtime.targets import find_target

@@ -36,11 +36,11 @@ from typing import Any
 from stablehlo_programs import agree, holds_denormals, pairs_returned, programs, renamed, take_kinds
 from worker import Worker, answer_requests
 
+from tiduc.backends.iree import legalize_for_iree
+from tiduc.backends.iree.convolution import convolutions_to_products
+from tiduc.backends.iree.loops import loops_to_kernels
 from tiduc.dialect.context import parse, stage
 from tiduc.dialect.errors import CompileError, TiducError
-from tiduc.passes.iree import legalize_for_iree
-from tiduc.passes.iree.convolution import convolutions_to_products
-from tiduc.passes.iree.loops import loops_to_kernels
 from tiduc.runtime.compile import Source, compile_module, compile_source
 from tiduc.runtime.process import Limits
 from tiduc.runtime.run import Executable

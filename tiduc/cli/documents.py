@@ -7,7 +7,7 @@ import click
 from tiduc import documents
 from tiduc.cli.files import JSON, OUTPUT, write, write_json
 from tiduc.cli.rules import RULES
-from tiduc.passes import PASSES
+from tiduc.opt import PASSES
 from tiduc.passes.rules.registry import OpSet
 
 MARKDOWN = click.option("--markdown", is_flag=True, help="Write the page of the documentation.")

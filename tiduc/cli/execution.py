@@ -9,10 +9,10 @@ from typing import Any
 
 import click
 
+from tiduc.backends.iree.lapack import LAPACK, LOOPS
 from tiduc.cli.diagnostics import about, report, waiting
 from tiduc.cli.files import ENTRY, FILE, PATH, read_input, read_module, write, write_binary, writes
 from tiduc.dialect.errors import InputError, RequestError, TiducError
-from tiduc.passes.iree.lapack import LAPACK, LOOPS
 from tiduc.program import Program, from_module
 from tiduc.runtime.arrays import Array, format_array, parse_inputs, restored, summary, write_npz
 from tiduc.runtime.compile import Source, compile_modules, compile_source

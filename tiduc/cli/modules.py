@@ -12,7 +12,8 @@ from tiduc.cli.rules import RULES
 from tiduc.dialect.context import parse, stage
 from tiduc.dialect.errors import TiducError
 from tiduc.emit import text
-from tiduc.passes.driver import Observe, run_pipeline
+from tiduc.opt import run_pipeline
+from tiduc.passes.driver import Observe
 from tiduc.passes.link import link
 from tiduc.passes.rules.registry import OpSet
 

@@ -5,8 +5,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, fields, replace
 from typing import TYPE_CHECKING, Any
 
+from tiduc.backends.iree.lapack import LOOPS
 from tiduc.dialect.errors import InputError, RequestError
-from tiduc.passes.iree.lapack import LOOPS
 from tiduc.ports import described
 from tiduc.program import Program, from_module
 from tiduc.runtime.arrays import Array

@@ -13,10 +13,10 @@ from typing import Any
 
 from torch_mlir import ir
 
+from tiduc.backends.iree.lapack import LOOPS
 from tiduc.dialect.context import parse, stage
 from tiduc.dialect.errors import RequestError
 from tiduc.models.constants import entry_of
-from tiduc.passes.iree.lapack import LOOPS
 from tiduc.ports import described
 from tiduc.program import Program
 from tiduc.runtime.arrays import Array

@@ -1,0 +1,1 @@
+"""From StableHLO to what an engine runs: one folder an engine, which holds every fact about it."""

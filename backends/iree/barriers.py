@@ -1,0 +1,41 @@
+"""barriers_at_reductions: what is dear to compute, and reduced, is computed once.
+
+    %e = exponential %x;  %s = reduce(%e);  %y = divide %e, %s   ->   %e behind a barrier
+
+In softmax and its like IREE computes the exponentials again wherever they are read, in code that is no loop over
+vectors: 1000 rows of 1000 take 80 ms and more, with the barrier 2.4 ms.
+"""
+
+import math
+from typing import Any
+
+from torch_mlir import ir
+
+from tiduc.backends.iree.emitter import Emitter, within
+from tiduc.dialect.context import stage
+
+_LARGE = 2**16  # elements, below which computing again is no loss
+DEAR = frozenset(
+    f"stablehlo.{name}"
+    for name in "exponential exponential_minus_one log log_plus_one logistic power sine cosine tanh".split()
+)
+
+
+@stage
+def barriers_at_reductions(module: Any) -> int:
+    """Adds the barriers, in place; how many."""
+    made = 0
+    for op in within(module.operation):
+        if op.name in DEAR and _is_large(op.results[0].type):
+            uses = [(use.owner, use.operand_number) for use in op.results[0].uses]
+            if len(uses) > 1 and any(owner.name == "stablehlo.reduce" for owner, _ in uses):
+                b = Emitter(ir.InsertionPoint.after(op), op.location)
+                (behind,) = b.barrier(op.results[0])
+                for owner, number in uses:
+                    owner.operands[number] = behind
+                made += 1
+    return made
+
+
+def _is_large(type_: Any) -> bool:
+    return bool(type_.has_static_shape and math.prod(type_.shape) >= _LARGE)

@@ -1,0 +1,153 @@
+"""exponential, exponential_minus_one, logistic and tanh of f64 as polynomials, in code of vectors, as IREE has none.
+
+    %0 = stablehlo.exponential %x : tensor<9xf64>    ->    2^n (1 + r + r^2 q(r)),  x = n log 2 + r,  |r| <= log(2) / 2
+
+IREE calls the C library for each number. The multiple of log 2 is taken away in two parts, the first of which has an
+exact product with n (Cody and Waite); q is a fit, to 2^-56 of the exponential. Results are within one unit in the last
+place of the exponential, 2 of exponential_minus_one and logistic, 3 of tanh.
+"""
+
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+from torch_mlir import ir
+
+from tiduc.backends.iree.emitter import Emitter, legalize, signless
+from tiduc.dialect.types import element
+
+_Q = tuple(
+    map(
+        float.fromhex,
+        (
+            "0x1p-1",
+            "0x1.5555555555557p-3",
+            "0x1.5555555555556p-5",
+            "0x1.1111111110054p-7",
+            "0x1.6c16c16c16287p-10",
+            "0x1.a01a01ac3191dp-13",
+            "0x1.a01a01a702926p-16",
+            "0x1.71de0149347acp-19",
+            "0x1.27e4dadfa9832p-22",
+            "0x1.af4fcb21c5beep-26",
+            "0x1.1f7416719d77ep-29",
+        ),
+    )
+)
+LOG_2 = float.fromhex("0x1.62e42feep-1"), float.fromhex("0x1.a39ef35793c76p-33")
+"""log 2, as a part of 31 bits and what follows."""
+WHOLE = 1.5 * 2.0**52
+"""Next to it numbers are 1 apart, and their bits follow one another."""
+_BIAS = 1023 << 52  # the bits of 1
+
+
+class Powers(NamedTuple):
+    """What e^x - 1 is made of: 2^n as a product of two, the inverse of the second, and e^r - 1."""
+
+    first: Any
+    second: Any
+    inverse: Any
+    less: Any
+
+
+@legalize("stablehlo.exponential", cpu=True)
+def exponential(b: Emitter, op: Any) -> Sequence[Any] | None:
+    """Of f64 IREE calls the C library for each number: a polynomial, in code of vectors."""
+    x = op.operands[0]
+    return [_exponential(b, x)] if is_f64(x) else None
+
+
+@legalize("stablehlo.logistic", cpu=True)
+def logistic(b: Emitter, op: Any) -> Sequence[Any] | None:
+    """Of f64 IREE calls the C library for each number: 1 / (1 + e^-x), by the polynomial of that."""
+    x = op.operands[0]
+    if not is_f64(x):
+        return None
+    one = b.like(1, x)
+    return [b.divide(one, b.add(one, _exponential(b, b.negate(x))))]
+
+
+@legalize("stablehlo.exponential_minus_one")
+def exponential_minus_one(b: Emitter, op: Any) -> Sequence[Any] | None:
+    """f64 loses 12 bits: of CPUs a polynomial, of others (u - 1) x / log(u) with u = exp(x), in which errors cancel.
+
+    The second is Kahan's.
+    """
+    x = op.operands[0]
+    if not is_f64(x):
+        return None
+    if b.cpu:
+        return [_minus_one(b, x)]
+    one = b.like(1, x)
+    u = b.exponential(x)
+    near, less = b.compare(u, one, "EQ"), b.subtract(u, one)
+    large = b.compare(b.abs(x), one, "GT")
+    inner = b.or_(near, large)
+    y = b.divide(b.multiply(less, x), b.log(b.select(inner, b.like(2, x), u)))
+    return [b.select(near, x, b.select(large, less, y))]
+
+
+@legalize("stablehlo.tanh", cpu=True)
+def tanh(b: Emitter, op: Any) -> Sequence[Any] | None:
+    """Of f64 IREE calls the C library for each number: -m / (2 + m) with m = e^(-2|x|) - 1, and the sign of x."""
+    x = op.operands[0]
+    if not is_f64(x):
+        return None
+    size = b.abs(x)
+    m = _minus_one(b, b.negate(b.add(size, size)))
+    y = b.bitcast(b.abs(b.divide(m, b.add(b.like(2, x), m))), signless(64))
+    bits = b.bitcast(x, signless(64))
+    sign = b.and_(bits, b.like(-(1 << 63), bits))
+    return [b.bitcast(b.or_(y, sign), element(x))]
+
+
+def is_f64(x: Any) -> bool:
+    """The elements of a value are of that type."""
+    return bool(element(x) == ir.F64Type.get())
+
+
+def polynomial(b: Emitter, x: Any, coefficients: Sequence[float]) -> Any:
+    """By Horner's rule, the constant first."""
+    y = b.like(coefficients[-1], x)
+    for coefficient in coefficients[-2::-1]:
+        y = b.add(b.multiply(y, x), b.like(coefficient, x))
+    return y
+
+
+def _exponential(b: Emitter, x: Any) -> Any:
+    powers = _powers(b, x)
+    y = b.add(powers.less, b.like(1, x))
+    return b.multiply(b.multiply(y, powers.first), powers.second)
+
+
+def _minus_one(b: Emitter, x: Any) -> Any:
+    """2^n (e^r - 1) + (2^n - 1), without a 2^n that is too large."""
+    powers = _powers(b, x)
+    rest = b.subtract(powers.first, powers.inverse)
+    y = b.multiply(b.add(b.multiply(powers.first, powers.less), rest), powers.second)
+    return b.select(b.compare(x, b.like(0, x), "EQ"), x, y)  # which keeps its sign
+
+
+def _powers(b: Emitter, x: Any) -> Powers:
+    """Of x, or of what gives 0 or infinity as well."""
+    for bound, direction in ((-746.0, "LT"), (710.0, "GT")):  # NaN is neither, and stays
+        limit = b.like(bound, x)
+        x = b.select(b.compare(x, limit, direction), limit, x)
+    whole = b.like(WHOLE, x)
+    n = b.subtract(b.add(b.multiply(x, b.like(1 / sum(LOG_2), x)), whole), whole)
+    r = x
+    for part in LOG_2:
+        r = b.subtract(r, b.multiply(n, b.like(part, x)))
+    less = b.add(r, b.multiply(b.multiply(r, r), polynomial(b, r, _Q)))
+    half = b.add(b.multiply(n, b.like(0.5, x)), whole)
+    first = _shifted(b, half)
+    second = _shifted(b, b.add(b.subtract(n, b.subtract(half, whole)), whole))
+    bias = b.like(_BIAS, first)
+    powers = (b.add(bias, first), b.add(bias, second), b.subtract(bias, second))
+    first, second, inverse = (b.bitcast(bits, element(x)) for bits in powers)
+    return Powers(first, second, inverse, less)
+
+
+def _shifted(b: Emitter, whole: Any) -> Any:
+    """What a whole number, next to `WHOLE`, adds to the bits of 1 where it is the exponent."""
+    bits = b.bitcast(whole, signless(64))
+    return b.emit("stablehlo.shift_left", (bits, b.like(52, bits)), bits.type)

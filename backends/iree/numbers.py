@@ -1,0 +1,116 @@
+"""Arithmetic of single numbers, in ops of `arith`, and arrays that are computed number by number, several at once.
+
+    %y:2 = linalg.generic ins(%x : tensor<9xf32>) { ... arith.mulf ... linalg.yield %0, %1 } -> tensor<9xf32>, ...
+
+IREE puts elementwise ops of StableHLO into such ops itself, but never two that share operands and nothing else: what
+these share it computes first, and keeps in memory.
+"""
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+from torch_mlir import ir
+
+from tiduc.backends.iree.emitter import Emitter, signless
+from tiduc.dialect.bodies import Fill
+from tiduc.dialect.types import element
+
+_FLOATS = {
+    "stablehlo.add": "arith.addf",
+    "stablehlo.divide": "arith.divf",
+    "stablehlo.multiply": "arith.mulf",
+    "stablehlo.negate": "arith.negf",
+    "stablehlo.subtract": "arith.subf",
+}
+_INTEGERS = {
+    "stablehlo.and": "arith.andi",
+    "stablehlo.maximum": "arith.maxsi",
+    "stablehlo.shift_left": "arith.shli",
+    "stablehlo.xor": "arith.xori",
+}
+_OF_FLOATS = {
+    "EQ": 1,
+    "GT": 2,
+    "GE": 3,
+    "LT": 4,
+    "LE": 5,
+}  # arith's numbers for those that are false of a NaN
+
+
+class Numbers(Emitter):
+    """Emits of numbers what an emitter emits of arrays, so far as it is here."""
+
+    def emit_all(
+        self,
+        name: str,
+        operands: Sequence[Any],
+        types: Sequence[Any],
+        attributes: Mapping[str, Any] | None = None,
+        regions: Sequence[Fill] = (),
+    ) -> tuple[Any, ...]:
+        of_numbers = {**_FLOATS, **_INTEGERS}.get(name, name)
+        return super().emit_all(of_numbers, operands, types, attributes, regions)
+
+    def like(self, value: Any, x: Any) -> Any:
+        of_float = isinstance(x.type, ir.FloatType)
+        attribute = ir.FloatAttr.get(x.type, value) if of_float else ir.IntegerAttr.get(x.type, value)
+        return self.emit("arith.constant", (), x.type, {"value": attribute})
+
+    def abs(self, x: Any) -> Any:
+        return self.emit("math.absf", (x,), x.type)
+
+    def bitcast(self, x: Any, element_type: Any) -> Any:
+        return self.emit("arith.bitcast", (x,), element_type)
+
+    def convert(self, x: Any, element_type: Any) -> Any:
+        """Between floats of several widths."""
+        if x.type == element_type:
+            return x
+        return self.emit(
+            f"arith.{'ext' if x.type.width < element_type.width else 'trunc'}f", (x,), element_type
+        )
+
+    def compare(self, x: Any, y: Any, direction: str) -> Any:
+        """Of floats."""
+        number = ir.IntegerAttr.get(signless(64), _OF_FLOATS[direction])
+        return self.emit("arith.cmpf", (x, y), signless(1), {"predicate": number})
+
+    def select(self, condition: Any, x: Any, y: Any) -> Any:
+        return self.emit("arith.select", (condition, x, y), x.type)
+
+
+def elementwise(
+    b: Emitter, x: Any, made: Sequence[Any], fill: Callable[[Numbers, Any], Sequence[Any]]
+) -> tuple[Any, ...]:
+    """The arrays `made`, each element what `fill` gives of that of x; all have the shape of x, of one dimension."""
+    maps = [ir.AffineMap.get_identity(1)] * (1 + len(made))
+    return _generic(b, x, made, maps, "parallel", lambda k, x, *_: fill(k, x))
+
+
+def accumulated(b: Emitter, x: Any, start: Any, fill: Callable[[Numbers, Any, Any], Any]) -> Any:
+    """The array without dimensions that `fill` gives of each element of x and of what it gave before, `start` first."""
+    maps = [ir.AffineMap.get_identity(1), ir.AffineMap.get(1, 0, [])]
+    return _generic(b, x, [start], maps, "reduction", lambda k, x, y: [fill(k, x, y)])[0]
+
+
+def _generic(
+    b: Emitter,
+    x: Any,
+    made: Sequence[Any],
+    maps: Sequence[Any],
+    iterator: str,
+    fill: Callable[..., Sequence[Any]],
+) -> tuple[Any, ...]:
+    types = [element(x), *(element(y) for y in made)]
+
+    def run(region: Any) -> None:
+        block = region.blocks.append(*types, arg_locs=[b.location] * len(types))
+        inner = Numbers(ir.InsertionPoint(block), b.location)
+        inner.emit_all("linalg.yield", tuple(fill(inner, *block.arguments)), ())
+
+    attributes = {
+        "indexing_maps": ir.ArrayAttr.get([ir.AffineMapAttr.get(map_) for map_ in maps]),
+        "iterator_types": ir.Attribute.parse(f"[#linalg.iterator_type<{iterator}>]"),
+        "operandSegmentSizes": ir.DenseI32ArrayAttr.get([1, len(made)]),
+    }
+    return b.emit_all("linalg.generic", (x, *made), [y.type for y in made], attributes, [run])

@@ -1,0 +1,182 @@
+"""The stacks of a loop, packed: arrays of one type of which each iteration writes a part become one array.
+
+    %y:2 = while(%a = %0, %b = %1) { %p = dynamic_update_slice %a, %u, %i; %q = dynamic_update_slice %b, %v, %i }
+    ->  %z = while(%c = [%0, %1]) { ... dynamic_update_slice %c, [%u], 0, %i ... }, %y#0 = %z[0], %y#1 = %z[1]
+
+The derivative of a scan, as JAX makes it, stacks dozens of residuals. Where the loop is to be one dispatch, which has
+32 arrays, and all of a type but one on the stack, these are too many; together they are one, in a result's memory.
+"""
+
+from collections import defaultdict
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from torch_mlir import ir
+
+from tiduc.backends.iree.emitter import Emitter, is_boolean, within
+from tiduc.dialect.graph import captured, operations
+from tiduc.dialect.types import element, is_open, shape, with_shape
+
+_UPDATE, _SLICE = "stablehlo.dynamic_update_slice", "stablehlo.dynamic_slice"
+
+
+@dataclass(frozen=True)
+class Packing:
+    """A loop with its stacks packed, and what of it stands for the results of the loop as it was."""
+
+    loop: Any
+    pairs: list[tuple[Any, Any]]
+    made: list[Any]
+
+    def undo(self) -> None:
+        """Everything is as it was."""
+        for old, new in self.pairs:
+            new.replace_all_uses_with(old)
+        for op in self.made[::-1]:
+            op.erase()
+
+
+def pack(loop: Any) -> Packing | None:
+    """Puts a loop with packed stacks before a loop, whose results nothing reads then; None where none can be packed."""
+    groups = _groups(loop)
+    if not groups:
+        return None
+    together = {i for group in groups for i in group}
+    others = [i for i in range(len(loop.operands)) if i not in together]
+    b = Emitter(ir.InsertionPoint(loop), loop.location)
+    initial = [loop.operands[i] for i in others]
+    initial += [_side_by_side(b, [loop.operands[i] for i in group]) for group in groups]
+    regions = [
+        b.region([x.type for x in initial], _filling(loop, region.blocks[0], others, groups))
+        for region in loop.regions
+    ]
+    results = b.emit_all("stablehlo.while", initial, [x.type for x in initial], None, regions)
+    made = results[0].owner
+    pairs = [(loop.results[i], y) for i, y in zip(others, results, strict=False)]
+    for group, y in zip(groups, results[len(others) :], strict=True):
+        pairs += [
+            (loop.results[i], _part(b, y, n)) for n, i in enumerate(group) if list(loop.results[i].uses)
+        ]
+    for old, new in pairs:
+        old.replace_all_uses_with(new)
+    block = loop.operation.block
+    emitted = [op for op in b.emitted if op is not None and op.operation.block == block]
+    return Packing(made, pairs, emitted)
+
+
+def read_packed(loop: Any) -> None:
+    """Slices that a loop takes of a part of a packed array are slices of the array itself."""
+    for x in captured(loop):
+        found = _packed(x)
+        if found is None:
+            continue
+        uses = [op for op in within(loop)[1:] if x in list(op.operands)]
+        if any(op.name != _SLICE for op in uses):
+            continue
+        array, n = found
+        for op in uses:
+            b = Emitter(ir.InsertionPoint(op), op.location)
+            start = [b.constant(n, op.operands[1].type), *list(op.operands)[1:]]
+            sizes = shape(op.results[0])
+            op.results[0].replace_all_uses_with(b.reshape(b.dynamic_slice(array, start, [1, *sizes]), sizes))
+            op.erase()
+
+
+def _groups(loop: Any) -> list[list[int]]:
+    """The stacks of a loop by type, where there are several; none of predicates or complex numbers."""
+    found = defaultdict(list)
+    for i, x in enumerate(loop.operands):
+        if (
+            x.type.shape
+            and not is_open(x.type)
+            and isinstance(element(x), (ir.FloatType, ir.IntegerType))
+            and not is_boolean(x)
+            and updates(loop, i)
+        ):
+            found[x.type].append(i)
+    return [group for group in found.values() if len(group) > 1]
+
+
+def updates(loop: Any, i: int) -> list[Any]:
+    """The updates, one of the other, that make a new carry of the old one; none where that is read otherwise."""
+    condition, body = (region.blocks[0] for region in loop.regions)
+    found: list[Any] = []
+    x = body.arguments[i]
+    while not list(condition.arguments[i].uses):
+        uses = [(use.owner.operation, use.operand_number) for use in x.uses]
+        if len(uses) != 1 or uses[0][0].block != body:
+            break
+        (owner, number) = uses[0]
+        if owner.name == "stablehlo.return" and number == i:
+            return found
+        if owner.name != _UPDATE or number != 0:
+            break
+        x = owner.results[0]
+        found.append(x)
+    return []
+
+
+def _filling(loop: Any, block: Any, others: Sequence[int], groups: Sequence[Sequence[int]]) -> Any:
+    """What fills a region with the ops of a block of the loop, for the carries of the packed one."""
+    places = {
+        y: (g, n) for g, group in enumerate(groups) for n, i in enumerate(group) for y in updates(loop, i)
+    }
+
+    def fill(b: Emitter, *carries: Any) -> list[Any]:
+        arrays = list(carries[len(others) :])
+        values = dict(zip((block.arguments[i] for i in others), carries, strict=False))
+        for op in operations(block):
+            place = places.get(op.results[0]) if len(op.results) else None
+            if op.name == "stablehlo.return":
+                returned = [values.get(x, x) for x in op.operands]
+                return [returned[i] for i in others] + arrays if block == body else returned
+            if place is None:
+                b.copied(op, values)
+                continue
+            _, update, *start = (values.get(x, x) for x in op.operands)
+            start = [b.constant(place[1], start[0].type), *start]
+            update = b.reshape(update, [1, *shape(update)])
+            arrays[place[0]] = b.dynamic_update_slice(arrays[place[0]], update, start)
+        raise AssertionError("a region without a return")
+
+    body = loop.regions[1].blocks[0]
+    return fill
+
+
+def _side_by_side(b: Emitter, xs: Sequence[Any]) -> Any:
+    """Arrays of one type as one, along a new dimension."""
+    type_ = with_shape(xs[0].type, [len(xs), *shape(xs[0])])
+    numbers = [splat(x) for x in xs]
+    same = numbers[0]
+    if all(number is not None and number == same for number in numbers):
+        return b.emit("stablehlo.constant", (), type_, {"value": ir.DenseElementsAttr.get_splat(type_, same)})
+    return b.concatenate([b.reshape(x, [1, *shape(x)]) for x in xs], 0)
+
+
+def splat(x: Any) -> Any | None:
+    """The attribute of the number that x is a constant of everywhere; None where it is none."""
+    if isinstance(x.owner, ir.Block) or x.owner.name != "stablehlo.constant":
+        return None
+    value = x.owner.attributes["value"]
+    return ir.DenseElementsAttr(value).get_splat_value() if getattr(value, "is_splat", False) else None
+
+
+def _part(b: Emitter, x: Any, n: int) -> Any:
+    """One of the arrays that are packed in x."""
+    sizes = shape(x)[1:]
+    zeros = [0] * len(sizes)
+    return b.reshape(b.slice(x, [n, *zeros], [n + 1, *sizes], [1, *(1 for _ in sizes)]), sizes)
+
+
+def _packed(x: Any) -> tuple[Any, int] | None:
+    """The array that x is a part of, as `_part` gives it, and which one."""
+    if isinstance(x.owner, ir.Block) or x.owner.name != "stablehlo.reshape":
+        return None
+    part = x.owner.operands[0]
+    if isinstance(part.owner, ir.Block) or part.owner.name != "stablehlo.slice":
+        return None
+    array = part.owner.operands[0]
+    starts, strides = (list(part.owner.attributes[name]) for name in ("start_indices", "strides"))
+    whole = shape(array)[1:] == shape(x) and shape(part) == [1, *shape(x)] and strides[0] == 1
+    return (array, starts[0]) if whole else None

@@ -1,0 +1,80 @@
+"""What IREE can do nothing with: refused by name and place before its compiler crashes on it, or hangs."""
+
+import math
+from typing import Any
+
+from torch_mlir import ir
+
+from tiduc.backends.iree.emitter import within
+from tiduc.dialect.errors import Unsupported
+from tiduc.dialect.graph import operations
+
+_REFUSED = {
+    "stablehlo.infeed": "an IREE module has no infeed",
+    "stablehlo.outfeed": "an IREE module has no outfeed",
+    "stablehlo.send": "an IREE module runs alone",
+    "stablehlo.recv": "an IREE module runs alone",
+    **dict.fromkeys(
+        (
+            "stablehlo.all_gather",
+            "stablehlo.all_reduce",
+            "stablehlo.all_to_all",
+            "stablehlo.collective_broadcast",
+            "stablehlo.collective_permute",
+            "stablehlo.cross-replica-sum",
+            "stablehlo.reduce_scatter",
+        ),
+        "collectives compile, then fail when they run",
+    ),
+}
+"""Ops that nothing here can stand for, with the reason."""
+
+
+def refused(op: Any, reason: str) -> Unsupported:
+    """The error for an op that IREE cannot have."""
+    return Unsupported(f"IREE cannot compile {op.name}: {reason}", op.location)
+
+
+def check(module: Any, cpu: bool = True) -> None:
+    """`Unsupported` for the first op that is known to be beyond IREE, and for functions that call themselves."""
+    called: dict[str, dict[str, Any]] = {}
+    for function in operations(module.operation.regions[0].blocks[0]):
+        if function.name != "func.func":
+            continue
+        calls = called.setdefault(ir.StringAttr(function.attributes["sym_name"]).value, {})
+        for op in within(function):
+            if op.name in _REFUSED:
+                raise refused(op, _REFUSED[op.name])
+            for y in op.results:
+                _check_bytes(op, y.type, cpu)
+            if op.name == "func.call":
+                calls.setdefault(ir.FlatSymbolRefAttr(op.attributes["callee"]).value, op)
+    _check_recursion(called)
+
+
+def _check_bytes(op: Any, type_: Any, cpu: bool) -> None:
+    """Arrays of elements below a byte, predicates aside, are packed, and must fill their bytes; GPUs do not unpack."""
+    if not isinstance(type_, ir.RankedTensorType) or not isinstance(type_.element_type, ir.IntegerType):
+        return
+    width = type_.element_type.width
+    if 1 < width < 8 and not cpu:
+        raise refused(op, f"code for GPUs takes elements of {type_} to be bytes")
+    if 1 < width < 8 and (not type_.has_static_shape or math.prod(type_.shape) * width % 8):
+        raise refused(op, f"{type_} is no whole number of bytes")
+
+
+def _check_recursion(called: dict[str, dict[str, Any]]) -> None:
+    """Functions are taken away when all that they call are; what is left calls in a circle."""
+    left = dict(called)
+    while True:
+        leaves = [name for name, calls in left.items() if not any(callee in left for callee in calls)]
+        if not leaves:
+            break
+        for name in leaves:
+            del left[name]
+    for name, calls in left.items():
+        for callee, call in calls.items():
+            if callee in left:
+                raise refused(
+                    call, f"@{name} calls itself, directly or through others, and the compiler never ends"
+                )

@@ -1,0 +1,70 @@
+"""Reductions for GPUs in stages: what is more than one plain op, or complex, one thread reduces, element after element.
+
+70,000 elements    ->    274 rows of 256, filled up with initial values, are reduced to 274 elements, these to one
+
+Which takes long, and on Mesa's software device ends after 65,535 steps. A reduction may take any order (StableHLO's
+specification, reduce: what is combined are consecutive elements, and initial values in any places).
+"""
+
+import math
+from collections.abc import Sequence
+from typing import Any
+
+from torch_mlir import ir
+
+from tiduc.backends.iree.emitter import Emitter
+from tiduc.dialect.bodies import Fill
+from tiduc.dialect.graph import operations
+from tiduc.dialect.types import is_complex, is_open, shape, with_shape
+
+_STEPS = 2**12
+"""Elements that one thread may reduce."""
+
+
+def in_stages(b: Emitter, op: Any) -> Sequence[Any] | None:
+    """The results of a reduction; None where one stage is enough."""
+    count = len(op.results)
+    xs, inits = tuple(op.operands)[:count], tuple(op.operands)[count:]
+    if any(is_open(x.type) for x in xs):
+        return None
+    dimensions = sorted(op.attributes["dimensions"])
+    if math.prod(shape(xs[0])[d] for d in dimensions) <= _STEPS or _is_plain(op):
+        return None
+    body = b.region(
+        [x.type for x in op.regions[0].blocks[0].arguments], lambda b, *xs: b.inlined(op.regions[0], xs)
+    )
+    for d in reversed(dimensions):  # so that those to come keep their numbers
+        n = shape(xs[0])[d]
+        if n > _STEPS:
+            width = 1 << ((n - 1).bit_length() + 1) // 2
+            rows = tuple(_in_rows(b, x, init, d, width) for x, init in zip(xs, inits, strict=True))
+            xs = _reduced(b, rows, inits, d + 1, body)
+        xs = _reduced(b, xs, inits, d, body)
+    return xs
+
+
+def _reduced(
+    b: Emitter, xs: Sequence[Any], inits: Sequence[Any], dimension: int, body: Fill
+) -> tuple[Any, ...]:
+    """Arrays reduced together along one dimension."""
+    types = [with_shape(x.type, [n for i, n in enumerate(shape(x)) if i != dimension]) for x in xs]
+    dimensions = {"dimensions": ir.DenseI64ArrayAttr.get([dimension])}
+    return b.emit_all("stablehlo.reduce", [*xs, *inits], types, dimensions, [body])
+
+
+def _is_plain(op: Any) -> bool:
+    """One op of real numbers, which IREE gives to many threads."""
+    return (
+        len(op.results) == 1
+        and not is_complex(op.results[0])
+        and len(list(operations(op.regions[0].blocks[0]))) <= 2
+    )
+
+
+def _in_rows(b: Emitter, x: Any, init: Any, dimension: int, width: int) -> Any:
+    """x with a dimension made two, of which the second is `width`."""
+    sizes, rank = shape(x), len(shape(x))
+    high = [-n % width if i == dimension else 0 for i, n in enumerate(sizes)]
+    filled = b.pad(x, init, [0] * rank, high, [0] * rank) if any(high) else x
+    count = (sizes[dimension] + high[dimension]) // width
+    return b.reshape(filled, [*sizes[:dimension], count, width, *sizes[dimension + 1 :]])

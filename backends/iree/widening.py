@@ -1,0 +1,66 @@
+"""Windows over numbers that were widened: code for GPUs widens them inside of the window, and gets others.
+
+%w = convert %x : i8 to f32                      %w = convert %x : i8 to f32
+reduce_window(%w ...)                    ->      %made = optimization_barrier %w
+                                                 reduce_window(%made ...)
+
+So it is for every conversion to a wider type that the window's operand follows from without another window, reduction
+or product: i8 or f16 to f32, i16 to i32, predicates to counts, and quantized numbers to those they stand for.
+"""
+
+from typing import Any
+
+from torch_mlir import ir
+from torch_mlir.dialects import quant
+
+from tiduc.backends.iree.emitter import Emitter
+from tiduc.dialect.types import bits, element, with_element
+
+_FAR = 32  # ops that are looked at, more than the compiler puts together
+_DEARER = ("stablehlo.convolution", "stablehlo.dot_general", "stablehlo.optimization_barrier")
+
+
+def hide_widened(b: Emitter, op: Any, count: int) -> None:
+    """Puts those of the first operands of an op that follow from narrower numbers behind barriers, in place."""
+    for i, x in enumerate(list(op.operands)[:count]):
+        if _is_widened(x):
+            op.operands[i] = b.barrier(x)[0]
+
+
+def _is_widened(x: Any) -> bool:
+    waiting, seen = [x], set[Any]()
+    while waiting:
+        x = waiting.pop()
+        if (
+            not isinstance(x, ir.OpResult)
+            or len(x.owner.regions)
+            or x.owner.name in _DEARER
+            or len(seen) >= _FAR
+        ):
+            continue
+        if x.owner.name == "stablehlo.uniform_dequantize":
+            return True
+        if x.owner.name == "stablehlo.convert" and bits(x.owner.operands[0]) < bits(x):
+            return True
+        seen.add(x)
+        waiting += [operand for operand in x.owner.operands if operand not in seen]
+    return False
+
+
+def of_floats(b: Emitter, op: Any) -> None:
+    """Changes an op on quantized numbers in place: its operands and result are the floats that these stand for."""
+    for i, x in enumerate(op.operands):
+        if is_quantized(x):
+            floats = b.emit("stablehlo.uniform_dequantize", (x,), _expressed(x.type))
+            op.operands[i] = b.barrier(floats)[0]
+    if is_quantized(op.results[0]):
+        op.results[0].set_type(_expressed(op.results[0].type))
+
+
+def is_quantized(x: Any) -> bool:
+    """The elements of a value, or an array's type, are quantized numbers."""
+    return isinstance(element(x), quant.QuantizedType)
+
+
+def _expressed(type_: Any) -> Any:
+    return with_element(type_, element(type_).expressed_type)

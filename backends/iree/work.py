@@ -1,0 +1,61 @@
+"""How much there is to do in a module, so far as that decides how it is best compiled."""
+
+import math
+from dataclasses import dataclass
+from typing import Any
+
+from torch_mlir import ir
+from torch_mlir._mlir_libs import _stablehlo as hlo
+
+from tiduc.backends.iree.emitter import within
+
+TILED = 64, 2**23
+"""Where tiles pay: the least size of a product's dimensions, and the least number of its multiplications."""
+
+THREADED = 2**24
+"""Numbers computed in a call, above which the work of several threads pays for starting them."""
+
+_LOOPING = 2**27
+"""The same beside loops of less work, each of which one thread has in one dispatch, and several have in many a step."""
+
+
+@dataclass(frozen=True)
+class Work:
+    """Whether a module has products of large matrices, and whether it is much in all."""
+
+    tiled: bool
+    threaded: bool
+
+
+def work(module: Any) -> Work:
+    """What is known of it; sizes that are open, and how often loops run, are not."""
+    tiled, total, in_loops = False, 0, 0
+    ops = within(module.operation)
+    looping = {op for loop in ops if loop.name == "stablehlo.while" for op in within(loop)}
+    for op in ops:
+        before = total
+        sizes = [math.prod(y.type.shape) for y in op.results if _is_static(y.type)]
+        total += sum(sizes)
+        if op.name == "stablehlo.dot_general" and sizes and all(_is_static(x.type) for x in op.operands):
+            least, multiplications, batches = _product(op)
+            tiled |= least >= TILED[0] and multiplications >= TILED[1]
+            total += multiplications * batches
+        elif op.name == "stablehlo.convolution" and sizes and _is_static(op.operands[1].type):
+            total += sizes[0] * math.prod(op.operands[1].type.shape[:-1])
+        in_loops += total - before if op in looping else 0
+    return Work(tiled, in_loops >= THREADED or total >= (_LOOPING if looping else THREADED))
+
+
+def _is_static(type_: Any) -> bool:
+    return isinstance(type_, ir.RankedTensorType) and type_.has_static_shape
+
+
+def _product(op: Any) -> tuple[int, int, int]:
+    """The least of rows, columns and what is summed over; multiplications in a batch; batches."""
+    numbers = hlo.DotDimensionNumbers(op.attributes["dot_dimension_numbers"])
+    (x, y), result = (v.type.shape for v in op.operands), math.prod(op.results[0].type.shape)
+    summed = math.prod(x[i] for i in numbers.lhs_contracting_dimensions)
+    batches = max(math.prod(x[i] for i in numbers.lhs_batching_dimensions), 1)
+    rows = math.prod(x) // max(batches * summed, 1)
+    columns = math.prod(y) // max(batches * summed, 1)
+    return min(rows, columns, summed), result * summed // batches, batches

@@ -1,0 +1,26 @@
+"""Textual pipelines over all passes: those of the stages, those of each backend, and MLIR's own."""
+
+from typing import Any
+
+from tiduc.backends.iree.passes import PASSES as IREE_PASSES
+from tiduc.passes import PASSES as STAGE_PASSES
+from tiduc.passes import driver
+from tiduc.passes.driver import Observe
+from tiduc.passes.rules import OPSET
+from tiduc.passes.rules.registry import OpSet
+from tiduc.passes.textual import Pass
+
+PASSES: dict[str, Pass] = STAGE_PASSES | IREE_PASSES
+
+
+def run_pipeline(
+    module: Any,
+    pipeline: str,
+    observe: Observe = Observe(),  # noqa: B008  (frozen)
+    opset: OpSet = OPSET,
+) -> None:
+    """Runs a pipeline, such as `tidu-import,func.func(canonicalize)`, on an `ir.Module`, in place.
+
+    `RequestError`, located in the pipeline, where it is malformed; errors of the passes are raised as they are.
+    """
+    driver.run_pipeline(module, pipeline, observe, opset, PASSES)
