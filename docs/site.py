@@ -23,7 +23,7 @@ REFERENCE = {
     "model": ("Weights", ["tiduc.models.model"]),
     "eager": ("Eager programs", ["tiduc.eager"]),
     "runtime": ("Running modules", ["tiduc.runtime.loading", "tiduc.runtime.run", "tiduc.runtime.devices"]),
-    "signature": ("Signatures and targets", ["tiduc.runtime.signature", "tiduc.runtime.targets"]),
+    "signature": ("Signatures and targets", ["tiduc.runtime.signature", "tiduc.backends.iree.targets"]),
     "stages": (
         "Stages",
         [

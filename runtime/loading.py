@@ -15,8 +15,8 @@ import iree.runtime as rt
 from tiduc.dialect.errors import RequestError, TiducError
 from tiduc.runtime.devices import Device, first_line, open_device
 from tiduc.runtime.lapack import lapack_module
+from tiduc.runtime.placement import usual_device
 from tiduc.runtime.signature import DEVICE, LAPACK, REFLECTION, Signature, from_declaration, from_reflection
-from tiduc.runtime.targets import find_target
 from tiduc.runtime.weights import SCOPE
 
 _SWEEPING = threading.Lock()
@@ -109,7 +109,7 @@ def _devices(module: Any, target: str, name: str, devices: Sequence[str]) -> Seq
 
     A module that wants `local-sync` needs the stack of the caller's thread.
     """
-    usual = find_target(target).device
+    usual = usual_device(target)
     wants = _says(module, DEVICE)
     if "local-sync" in wants and any(device.startswith("local-task") for device in devices or [usual]):
         raise TiducError(

@@ -57,6 +57,6 @@ STAGES = (
         "flat graph, loops settled",
     ),
     Stage("lower", "tiduc.passes.lower:lower", "flat graph", "func.func of StableHLO"),
-    Stage("compile", "tiduc.runtime.compile:compile_module", "text or bytecode", "compiled module"),
+    Stage("compile", "tiduc.backends.iree.compile:compile_module", "text or bytecode", "compiled module"),
     Stage("run", "tiduc.runtime.run:run_module", "compiled module, arrays", "arrays"),
 )

@@ -5,21 +5,23 @@ import os
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, overload
 
 from torch_mlir import ir
 
+from tiduc.backends.backend import Lowered, Options, Runnable, find_backend
 from tiduc.backends.iree.lapack import LOOPS
 from tiduc.dialect.constants import has_resources
 from tiduc.dialect.context import parse, read, stage
 from tiduc.dialect.control import called
+from tiduc.dialect.emit import bytecode
 from tiduc.dialect.errors import RequestError
 from tiduc.dialect.graph import Graph, operations
 from tiduc.dialect.known_sizes import known_sizes
 from tiduc.dialect.shardy import shardings_among
 from tiduc.dialect.view import View
 from tiduc.dialect.write import write_graph
-from tiduc.emit import bytecode
+from tiduc.entry import entry_of
 from tiduc.jacobians import batched, hessian, jacobian, laplacian
 from tiduc.passes.import_stablehlo import import_stablehlo
 from tiduc.passes.linear_transpose import linear_transpose
@@ -36,10 +38,9 @@ from tiduc.runtime.signature import KnownSize, Signature
 from tiduc.seeds import conjugate_seeds, conjugates, distinct_values, seeds_of
 
 if TYPE_CHECKING:
-    from tiduc.runtime.compile import Source
+    from tiduc.backends.iree.compile import Source
     from tiduc.runtime.process import Limits
     from tiduc.runtime.run import Executable
-    from tiduc.runtime.xla import XlaExecutable
 
 Wrt = Sequence[int | str] | int | str | None
 
@@ -204,7 +205,7 @@ class Program:
     @property
     @stage
     def structured(self) -> Any:
-        """The same, with loops of StableHLO's kind."""
+        """The `ir.Module` of its flat graph with loops of StableHLO's kind."""
         return self._written(structure(self.view, self.merged, self.opset, self.loop_memory))
 
     def _written(self, flat: Graph) -> Any:
@@ -262,31 +263,49 @@ class Program:
         with written_whole(path) as file:
             file.write(data)
 
+    @overload
     def compile(
-        self, target: str = "cpu", *, lapack: str = LOOPS, limits: "Limits | None" = None, cached: bool = True
-    ) -> "Executable":
-        """Its compiled module, called with NumPy arrays; `CompileError` where IREE cannot compile it.
+        self, target: str = ..., *, lapack: str = ..., limits: "Limits | None" = ..., cached: bool = ...
+    ) -> "Executable": ...
 
-        The names of inputs and outputs go into the module. With "callback" for `lapack` it calls NumPy to factorize,
-        on CPUs. `limits` are the compiler's; without `cached`, the cache is neither read nor written.
+    @overload
+    def compile(
+        self,
+        target: str = ...,
+        *,
+        engine: str,
+        lapack: str = ...,
+        limits: "Limits | None" = ...,
+        cached: bool = ...,
+    ) -> Runnable: ...
+
+    def compile(
+        self,
+        target: str = "cpu",
+        *,
+        engine: str = "iree",
+        lapack: str = LOOPS,
+        limits: "Limits | None" = None,
+        cached: bool = True,
+    ) -> Runnable:
+        """The compiled program, called with NumPy arrays; `CompileError` where the engine cannot compile it.
+
+        `engine` is "iree", whose result has the module's bytes as `vmfb`, "xla" or "reference". IREE's module carries
+        the names of inputs and outputs. With "callback" for `lapack` it calls NumPy to factorize, on CPUs. `limits`
+        are those of IREE's compiler; without `cached`, the cache is neither read nor written.
         """
-        from tiduc.runtime.compile import compile_source  # IREE takes longer to import than all of tiduc
-        from tiduc.runtime.run import Executable
-
-        vmfb = compile_source(self.source(target, lapack), limits, cached)
-        return Executable(vmfb, target, self.name)
-
-    def compile_for_xla(self, target: str = "cpu") -> "XlaExecutable":
-        """The same by XLA, in JAX's runtime, on as many devices as it is partitioned for; called as the other is."""
-        from tiduc.engines import compile_for_xla  # JAX is not needed otherwise
-
-        return compile_for_xla(self, target)
+        return find_backend(engine).compile(self.lowered_program, Options(target, lapack, limits, cached))
 
     def source(self, target: str = "cpu", lapack: str = LOOPS) -> "Source":
-        """What the compiler gets to see for a target; `CompileError` where the target lacks one of its types."""
-        from tiduc.sources import source_of
+        """IREE's source for a target; `CompileError` where the target lacks a type."""
+        from tiduc.backends.iree.prepare import source_of  # IREE takes longer to import than all of tiduc
 
-        return source_of(self, target, lapack)
+        return source_of(self.lowered_program, target, lapack)
+
+    @property
+    def lowered_program(self) -> Lowered:
+        """What a backend sees of the program: its lowered module, its signature and its name."""
+        return Lowered(self.module, self.signature, self.name)
 
     # ---- steps ---------------------------------------------------------------------------------------------
 
@@ -349,7 +368,7 @@ def from_module(
     loop_memory: str = "auto",
 ) -> Program:
     """The program in an `ir.Module` of `func.func`s, or of graphs made by `import_stablehlo`."""
-    entry = _entry(module, entry)
+    entry = entry_of(module, entry)
     imported = import_stablehlo(module, entry, opset, inline)
     view = resolve(imported)
     graph = view.graph(entry)
@@ -370,28 +389,6 @@ def from_module(
 
 def _unpickled(stablehlo: bytes, name: str, opset: OpSet | None, loop_memory: str) -> Program:
     return load(stablehlo, name, opset or OPSET, loop_memory=loop_memory)
-
-
-def _entry(module: Any, entry: str | None) -> str:
-    """The name of the function or graph to load: the one asked for, `main`, or the only one."""
-    names = [
-        str(ir.StringAttr(op.attributes["sym_name"]).value)
-        for op in operations(module.body)
-        if (op.name == "tidu.graph" and "sym_visibility" not in op.attributes)
-        or (op.name == "func.func" and _is_public(op))
-    ]
-    if entry is None:
-        entry = names[0] if len(names) == 1 else "main"
-    if entry not in names:
-        raise RequestError(
-            f"no public function @{entry}; there are {', '.join(f'@{n}' for n in names) or 'none'}"
-        )
-    return entry
-
-
-def _is_public(function: Any) -> bool:
-    visibility = function.attributes.get("sym_visibility")
-    return len(function.regions[0].blocks) > 0 and (visibility is None or visibility.value == "public")
 
 
 def _dicts(graph: Graph, name: str, ports: Collection[Any]) -> list[Any]:

@@ -30,7 +30,7 @@ from jaxlib import xla_client
 
 import tiduc
 import tiduc.runtime
-from tiduc.runtime.compile import compile_module
+from tiduc.backends.iree.compile import compile_module
 
 EXAMPLES = Path(__file__).resolve().parents[2] / "examples"
 sys.path.append(str(EXAMPLES))

@@ -34,8 +34,8 @@ from jax._src import xla_bridge  # JAX has no public way to compile StableHLO te
 from jaxlib import xla_client
 
 import tiduc
+from tiduc.backends.iree.compile import compile_source
 from tiduc.dialect.errors import TiducError
-from tiduc.runtime.compile import compile_source
 
 ROOT = Path(__file__).resolve().parents[2]
 PAGE = ROOT / "docs" / "benchmarks.md"

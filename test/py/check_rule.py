@@ -17,10 +17,10 @@ from evidence import NOTES
 from numpy.typing import NDArray
 from xla import chosen
 
+from tiduc.backends.reference.interpreter import evaluate
 from tiduc.passes.rules import OPSET
 from tiduc.passes.rules.registry import OpSet
 from tiduc.program import Program, load
-from tiduc.runtime.reference import evaluate
 
 Array = NDArray[Any]
 STEP = 1e-4

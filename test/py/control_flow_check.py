@@ -14,7 +14,7 @@ from check_rule import active, assert_close, inner, like
 from numpy.typing import NDArray
 
 import tiduc
-from tiduc.runtime.reference import evaluate
+from tiduc.backends.reference.interpreter import evaluate
 
 Array = NDArray[Any]
 Run = Callable[[tiduc.Program, Sequence[Array]], list[Array]]

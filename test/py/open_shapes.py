@@ -10,9 +10,9 @@ from numpy.typing import NDArray
 from torch_mlir import ir
 from xla import by_xla, chosen
 
+from tiduc.backends.reference.interpreter import evaluate
 from tiduc.dialect.context import parse, run_passes, stage
 from tiduc.program import Program, load
-from tiduc.runtime.reference import evaluate
 
 Array = NDArray[Any]
 

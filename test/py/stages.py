@@ -7,12 +7,12 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from tiduc.backends.reference.interpreter import evaluate
 from tiduc.dialect.context import parse, stage
 from tiduc.passes.lower import lower
 from tiduc.passes.materialize_merge import materialize_merge
 from tiduc.passes.resolve import resolve
 from tiduc.passes.rules import OPSET
-from tiduc.runtime.reference import evaluate
 
 F64, V = "tensor<f64>", "tensor<3xf64>"
 

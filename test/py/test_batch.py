@@ -11,6 +11,7 @@ from check_rule import run
 from devices import COUNT, by_processes
 from xla import by_xla
 
+from tiduc.backends.reference.interpreter import evaluate
 from tiduc.dialect.context import stage
 from tiduc.dialect.errors import RequestError, TiducError, Unsupported
 from tiduc.passes.batch import batch
@@ -18,7 +19,6 @@ from tiduc.passes.batching import BATCHING
 from tiduc.passes.batching.registry import mapped
 from tiduc.passes.rules import OPSET
 from tiduc.program import Program, load
-from tiduc.runtime.reference import evaluate
 
 RNG = np.random.default_rng(0)
 TEXTS = programs()

@@ -12,10 +12,11 @@ import numpy as np
 import pytest
 from iree.compiler.tools.binaries import find_tool
 
+from tiduc.backends.iree import compile
 from tiduc.cli import run
 from tiduc.dialect.errors import TiducError
 from tiduc.program import load
-from tiduc.runtime import cache, compile
+from tiduc.runtime import cache
 
 PROGRAM = """
 func.func @main(%x: tensor<3xf64>) -> tensor<3xf64> {
@@ -52,7 +53,7 @@ def key(program: str, flags: tuple[str, ...] = FLAGS, compiler: str | None = Non
 SECOND = """
 import sys
 from tiduc.program import load
-from tiduc.runtime import compile
+from tiduc.backends.iree import compile
 started = []
 def run_within(*arguments):
     started.append(arguments)
@@ -234,7 +235,7 @@ def test_processes_side_by_side(folder: Path) -> None:
 
 @pytest.mark.usefixtures("no_compiler")
 def test_threads_read_one_entry() -> None:
-    from tiduc.runtime.targets import find_target
+    from tiduc.backends.iree.targets import find_target
 
     cache.write(key(PROGRAM, find_target("cpu").flags), b"module")
     with ThreadPoolExecutor(8) as pool:

@@ -14,12 +14,12 @@ import numpy as np
 import pytest
 from iree.compiler.tools.binaries import find_tool
 
+from tiduc.backends.iree.compile import Source, compile_module, compile_modules
+from tiduc.backends.iree.targets import find_target
 from tiduc.cli import run
 from tiduc.dialect.errors import CompileError
-from tiduc.runtime.compile import Source, compile_module, compile_modules
 from tiduc.runtime.process import Limits, Stopped, run_within
 from tiduc.runtime.run import run_module
-from tiduc.runtime.targets import find_target
 
 
 def unary(op: str, element: str) -> str:
@@ -180,7 +180,7 @@ def test_one_stop_ends_all(tmp_path: Path) -> None:
 
 INTERRUPTED = """
 import os, signal, sys, tempfile, threading
-from tiduc.runtime.compile import Source, compile_module, compile_modules
+from tiduc.backends.iree.compile import Source, compile_module, compile_modules
 tempfile.tempdir = sys.argv[1]
 os.environ["IREE_TOOL_PATH"] = sys.argv[2]
 interrupt = [threading.main_thread().ident, signal.SIGINT]

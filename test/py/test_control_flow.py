@@ -21,9 +21,9 @@ from hypothesis import strategies as st
 from numpy.typing import NDArray
 
 import tiduc
+from tiduc.backends.reference.interpreter import evaluate
 from tiduc.dialect.context import parse
 from tiduc.passes.driver import run_pipeline
-from tiduc.runtime.reference import evaluate
 
 Array = NDArray[Any]
 

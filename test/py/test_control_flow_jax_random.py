@@ -16,7 +16,7 @@ from loop_gradients import MEMORIES
 from numpy.typing import NDArray
 
 import tiduc
-from tiduc.runtime.reference import evaluate
+from tiduc.backends.reference.interpreter import evaluate
 
 Array = NDArray[Any]
 WRT = range(len(FLOATS))

@@ -8,9 +8,9 @@ import numpy as np
 import pytest
 from jax import lax
 
+from tiduc.backends.reference.interpreter import evaluate
 from tiduc.dialect.errors import RequestError
 from tiduc.program import Program, load
-from tiduc.runtime.reference import evaluate
 
 jax.config.update("jax_enable_x64", True)
 

@@ -9,10 +9,10 @@ import numpy as np
 import pytest
 from example_files import EXAMPLES
 
+from tiduc.backends.xla.executable import XlaExecutable
 from tiduc.cli import run
 from tiduc.dialect.errors import CompileError, InputError, RequestError, TiducError
 from tiduc.program import load
-from tiduc.runtime.xla import XlaExecutable
 
 jax = pytest.importorskip("jax")
 
@@ -29,7 +29,7 @@ X, P = np.arange(6.0).reshape(2, 3), np.array([True, False])
 
 @pytest.fixture(scope="module")
 def compiled() -> XlaExecutable:
-    return load(PROGRAM).compile_for_xla()
+    return load(PROGRAM).compile(engine="xla")
 
 
 def test_values_and_names(compiled: XlaExecutable) -> None:
@@ -66,7 +66,7 @@ def test_it_gives_what_iree_gives() -> None:
     with np.load(EXAMPLES / "mlp_f32.npz") as stored:
         arguments = [stored[f"input.{i}"] for i in range(8)]
     for ours, theirs in zip(
-        gradient.compile_for_xla()(*arguments), gradient.compile()(*arguments), strict=True
+        gradient.compile(engine="xla")(*arguments), gradient.compile()(*arguments), strict=True
     ):
         np.testing.assert_allclose(ours, theirs, rtol=0, atol=1e-5 * float(np.max(np.abs(theirs))))
 
@@ -89,7 +89,7 @@ def test_a_program_for_several_devices() -> None:
     program = load(sharded())
     generator = np.random.default_rng(0)
     x, w = (generator.standard_normal(shape).astype(np.float32) for shape in ((8, 3), (3, 2)))
-    gradient = program.grad(value=True).compile_for_xla()
+    gradient = program.grad(value=True).compile(engine="xla")
     value, dx, dw = gradient.keep(x, w)
     assert {len(array.sharding.device_set) for array in (value, dx, dw)} == {4}
     slope = 2 * np.sin(x @ w) * np.cos(x @ w)
@@ -101,23 +101,23 @@ def test_a_program_for_several_devices() -> None:
 def test_more_devices_than_there_are() -> None:
     program = sharded().replace("mhlo.num_partitions = 4", "mhlo.num_partitions = 1000")
     with pytest.raises(TiducError, match="is for 1000 devices; XLA has 8 of 'cpu' here"):
-        load(program).compile_for_xla()
+        load(program).compile(engine="xla")
 
 
 def test_what_xla_refuses() -> None:
     program = PROGRAM.replace("stablehlo.not %p :", "stablehlo.custom_call @nowhere(%p) : (tensor<2xi1>) ->")
     with pytest.raises((CompileError, TiducError), match="nowhere"):
-        load(program).compile_for_xla()(X, P)
+        load(program).compile(engine="xla")(X, P)
     with pytest.raises(RequestError, match="XLA has no target 'vulkan'; it has: cpu, "):
-        load(PROGRAM).compile_for_xla("vulkan")
+        load(PROGRAM).compile("vulkan", engine="xla")
     with pytest.raises(TiducError, match="XLA has no device of target 'hip'"):
-        load(PROGRAM).compile_for_xla("hip")
+        load(PROGRAM).compile("hip", engine="xla")
 
 
 def test_without_jax(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "jax", None)
     with pytest.raises(TiducError, match=r"needs JAX: pip install 'tiduc\[xla\]'"):
-        importlib.import_module("tiduc.runtime.xla").XlaExecutable("", load(PROGRAM).signature)
+        importlib.import_module("tiduc.backends.xla.executable").XlaExecutable("", load(PROGRAM).signature)
 
 
 def test_in_a_command(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:

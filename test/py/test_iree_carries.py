@@ -9,8 +9,8 @@ from xla import by_xla
 
 import tiduc
 from tiduc.backends.iree import legalize_for_iree
+from tiduc.backends.iree.compile import compile_module
 from tiduc.dialect.context import parse, stage
-from tiduc.runtime.compile import compile_module
 
 Array = NDArray[Any]
 M, R, INDEX = "tensor<2x4xi32>", "tensor<1x2xi32>", "tensor<i32>"

@@ -6,10 +6,10 @@ import pytest
 from numpy.typing import NDArray
 
 from tiduc.backends.iree import legalize_for_iree
+from tiduc.backends.reference.interpreter import evaluate
 from tiduc.dialect.context import parse
 from tiduc.dialect.errors import Unsupported
 from tiduc.program import load
-from tiduc.runtime.reference import evaluate
 
 Array = NDArray[np.generic]
 

@@ -11,8 +11,8 @@ from xla import by_xla
 
 import tiduc
 import tiduc.runtime
+from tiduc.backends.iree.compile import compile_source
 from tiduc.dialect.errors import CompileError, TiducError
-from tiduc.runtime.compile import compile_source
 
 Array = NDArray[Any]
 

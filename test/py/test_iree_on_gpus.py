@@ -13,12 +13,12 @@ import pytest
 from iree_case import Array, Case, function
 
 from tiduc.backends.iree import legalize_for_iree
+from tiduc.backends.iree.compile import compile_module
 from tiduc.backends.iree.emitter import ON_SPIRV
+from tiduc.backends.iree.targets import find_target
 from tiduc.dialect.context import parse, stage
 from tiduc.dialect.errors import CompileError, Unsupported
-from tiduc.runtime.compile import compile_module
 from tiduc.runtime.run import Executable
-from tiduc.runtime.targets import find_target
 
 PAGE = Path(__file__).parents[2] / "docs" / "iree.md"
 TARGET = "vulkan:llvmpipe"

@@ -10,11 +10,11 @@ from iree_open_cases import CASES, ON_GPUS, Case, sorted_columns
 
 import tiduc
 from tiduc.backends.iree import legalize_for_iree, open_scatter
+from tiduc.backends.iree.compile import compile_module
 from tiduc.backends.iree.emitter import ON_OPEN_SIZES
+from tiduc.backends.reference.interpreter import evaluate
 from tiduc.dialect.context import parse, stage
 from tiduc.dialect.errors import TiducError, Unsupported
-from tiduc.runtime.compile import compile_module
-from tiduc.runtime.reference import evaluate
 from tiduc.runtime.run import Executable
 
 PAGE = Path(__file__).parents[2] / "docs" / "iree.md"

@@ -8,10 +8,10 @@ from looping import drawn, looping
 from xla import by_xla
 
 import tiduc
+from tiduc.backends.iree.compile import compile_source
 from tiduc.backends.iree.emitter import within
 from tiduc.backends.iree.packing import pack
 from tiduc.dialect.context import parse, stage
-from tiduc.runtime.compile import compile_source
 
 
 def reading(count: int) -> str:

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import tiduc
-from tiduc.runtime import reference
+from tiduc.backends.reference import interpreter
 
 RNG = np.random.default_rng(0)
 
@@ -103,7 +103,7 @@ def test_rows_out_of_range_are_dropped(name: str) -> None:
         shape: Any = value.type.shape
         drawn = RNG.integers(low if dtype.kind != "u" else 0, high, shape)
         arguments.append(np.asarray(drawn).astype(dtype))
-    expected = reference.evaluate(program.text, arguments)
+    expected = interpreter.evaluate(program.text, arguments)
     target = "cpu-threads" if name == "keep" else "cpu"
     for y, z in zip(program.compile(target)(*arguments), expected, strict=True):
         np.testing.assert_array_equal(y, z)

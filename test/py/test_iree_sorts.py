@@ -9,8 +9,8 @@ from numpy.typing import NDArray
 
 import tiduc
 from tiduc.backends.iree import legalize_for_iree
+from tiduc.backends.iree.compile import compile_module
 from tiduc.dialect.context import parse, stage
-from tiduc.runtime.compile import compile_module
 from tiduc.runtime.run import Executable
 
 Array = NDArray[Any]

@@ -8,7 +8,7 @@ from xla import by_xla
 
 import tiduc
 import tiduc.runtime
-from tiduc.runtime.targets import TILED
+from tiduc.backends.iree.targets import TILED
 
 RNG = np.random.default_rng(0)
 

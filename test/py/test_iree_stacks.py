@@ -12,8 +12,8 @@ from xla import by_xla
 
 import tiduc
 from tiduc.backends.iree import legalize_for_iree
+from tiduc.backends.iree.compile import compile_module
 from tiduc.dialect.context import parse, stage
-from tiduc.runtime.compile import compile_module
 
 Array = NDArray[Any]
 S, R, INDEX = "tensor<6x4xf32>", "tensor<1x4xf32>", "tensor<i32>"

@@ -8,7 +8,7 @@ import pytest
 from numpy.typing import NDArray
 
 import tiduc
-from tiduc.runtime.targets import find_target
+from tiduc.backends.iree.targets import find_target
 
 Array = NDArray[Any]
 RNG = np.random.default_rng(0)

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import tiduc
-from tiduc.runtime import reference
+from tiduc.backends.reference import interpreter
 
 RNG = np.random.default_rng(0)
 
@@ -66,6 +66,6 @@ def test_windows_with_channels_last_are_loops(name: str) -> None:
     for value in program.signature.inputs:
         shape: Any = value.type.shape  # no two elements alike, since which is first is then told by nothing
         arguments.append(RNG.permutation(np.prod(shape)).reshape(shape).astype(value.type.dtype))
-    expected = reference.evaluate(text, arguments)
+    expected = interpreter.evaluate(text, arguments)
     for y, z in zip(program.compile()(*arguments), expected, strict=True):
         np.testing.assert_array_equal(y, z)

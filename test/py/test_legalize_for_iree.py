@@ -15,10 +15,10 @@ from numpy.typing import NDArray
 
 import tiduc
 from tiduc.backends.iree import legalize_for_iree
+from tiduc.backends.iree.compile import compile_module
 from tiduc.backends.iree.emitter import PATTERNS
 from tiduc.dialect.context import parse, stage
 from tiduc.dialect.errors import CompileError, Unsupported
-from tiduc.runtime.compile import compile_module
 from tiduc.runtime.run import Executable
 
 Array = NDArray[Any]

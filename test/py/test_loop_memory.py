@@ -15,7 +15,7 @@ from jax.experimental import io_callback
 from loop_gradients import MEMORIES, Array, agree, exported, grad, random, scanned, stacks
 
 import tiduc
-from tiduc.runtime.reference import evaluate
+from tiduc.backends.reference.interpreter import evaluate
 
 
 def counted(n: int) -> tuple[Callable[..., Any], list[Array]]:

@@ -8,13 +8,13 @@ import numpy as np
 import pytest
 
 import tiduc
+from tiduc.backends.reference.interpreter import evaluate
 from tiduc.cli import run
 from tiduc.dialect.constants import has_resources
 from tiduc.dialect.context import parse
-from tiduc.emit import emit
+from tiduc.dialect.emit import emit
 from tiduc.models.constants import INLINE, freeze, lift
 from tiduc.models.model import model_of
-from tiduc.runtime.reference import evaluate
 from tiduc.runtime.signature import DTYPES, ELEMENTS
 from tiduc.runtime.weights import read_weights, write_weights
 
@@ -179,7 +179,7 @@ def test_every_way_to_run_sees_the_elements_of_resources() -> None:
     model = model_of(module, {})
     assert "dense_resource" in model.text
     np.testing.assert_array_equal(evaluate(model.text, [np.float32(0)])[0], -LARGE)
-    np.testing.assert_array_equal(model.compile_for_xla()(np.float32(0))[0], -LARGE)
+    np.testing.assert_array_equal(model.compile(engine="xla")(np.float32(0))[0], -LARGE)
     again = tiduc.load(emit(model.module, "artifact"))
     assert "dense_resource" not in again.text
     np.testing.assert_array_equal(evaluate(again.text, [np.float32(0)])[0], -LARGE)

@@ -6,9 +6,9 @@ import numpy as np
 import pytest
 
 import tiduc
+from tiduc.backends.reference.interpreter import evaluate
 from tiduc.dialect.context import parse
 from tiduc.models.legalize import legalize
-from tiduc.runtime.reference import evaluate
 
 
 def legal(body: str, signature: str) -> str:

@@ -9,7 +9,7 @@ from onnx import TensorProto, helper, numpy_helper
 from onnx.reference import ReferenceEvaluator
 
 import tiduc
-from tiduc.runtime.reference import evaluate
+from tiduc.backends.reference.interpreter import evaluate
 
 RNG = np.random.default_rng(0)
 STEPS, BATCH, READ, SIZE = 4, 2, 3, 5

@@ -12,10 +12,10 @@ import pytest
 from example_files import EXAMPLES, script
 
 import tiduc.runtime
+from tiduc.backends.iree.compile import compile_module
 from tiduc.cli import run
 from tiduc.program import load
 from tiduc.runtime import DeviceArray, InputError, RequestError, TiducError
-from tiduc.runtime.compile import compile_module
 from tiduc.runtime.run import Module
 
 PROGRAM = """

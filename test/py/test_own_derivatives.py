@@ -8,8 +8,8 @@ from check_rule import check_rule
 from stages import close
 
 import tiduc
+from tiduc.backends.reference.interpreter import evaluate
 from tiduc.program import Program
-from tiduc.runtime.reference import evaluate
 
 T = "tensor<3xf64>"
 MAIN = f"""

@@ -14,8 +14,8 @@ from check_rule import run
 from stages import F64, close
 
 import tiduc
+from tiduc.dialect.emit import emit
 from tiduc.dialect.errors import ParseError, RequestError, TiducError, Unsupported
-from tiduc.emit import emit
 from tiduc.program import Program, load
 
 V = "tensor<3xf64>"

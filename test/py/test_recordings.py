@@ -4,9 +4,9 @@ import iree.runtime as rt
 import numpy as np
 import pytest
 
-from tiduc.runtime import compile
-from tiduc.runtime.compile import compile_module
-from tiduc.runtime.recordings import copies_once
+from tiduc.backends.iree import compile
+from tiduc.backends.iree.compile import compile_module
+from tiduc.backends.iree.vm.recordings import copies_once
 from tiduc.runtime.run import Executable
 
 TARGET = "vulkan:llvmpipe"
@@ -62,6 +62,6 @@ def test_each_run_has_its_copies() -> None:
 
 
 def test_vulkan_copies_once_alone(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Where this fails, IREE has learnt to record such copies, and `runtime/recordings.py` can go."""
+    """Where this fails, IREE has learnt to record such copies, and `backends/iree/vm/recordings.py` can go."""
     monkeypatch.setattr(compile, "copies_once", lambda module: False)
     assert runs(TWICE, 30) != [[30 + k, 31 + k, 32 + k] * 2 for k in range(3)]

@@ -3,10 +3,10 @@
 import numpy as np
 import pytest
 
+from tiduc.backends.iree import compile
+from tiduc.backends.iree.compile import compile_module
+from tiduc.backends.iree.vm.references import may_branch, passed_once
 from tiduc.dialect.errors import TiducError
-from tiduc.runtime import compile
-from tiduc.runtime.compile import compile_module
-from tiduc.runtime.references import may_branch, passed_once
 from tiduc.runtime.run import Executable
 
 VM = b"""vm.module public @m {

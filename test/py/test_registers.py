@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 
 import tiduc
-from tiduc.runtime import compile
-from tiduc.runtime.registers import passed_wide
+from tiduc.backends.iree import compile
+from tiduc.backends.iree.vm.registers import passed_wide
 
 VM = b"""module {
   vm.module public @m {

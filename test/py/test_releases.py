@@ -4,10 +4,10 @@ import iree.runtime as rt
 import numpy as np
 import pytest
 
+from tiduc.backends.iree import compile
+from tiduc.backends.iree.compile import compile_module
+from tiduc.backends.iree.vm.releases import kept_while_used
 from tiduc.dialect.errors import TiducError
-from tiduc.runtime import compile
-from tiduc.runtime.compile import compile_module
-from tiduc.runtime.releases import kept_while_used
 from tiduc.runtime.run import Executable
 
 VM = b"""module {

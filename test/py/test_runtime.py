@@ -14,8 +14,9 @@ import ml_dtypes
 import numpy as np
 import pytest
 
+from tiduc.backends.iree.compile import compile_module
+from tiduc.backends.iree.targets import TARGETS
 from tiduc.dialect.errors import InputError, RequestError, TiducError
-from tiduc.runtime.compile import compile_module
 from tiduc.runtime.run import Executable, run_module
 from tiduc.runtime.signature import (
     ELEMENTS,
@@ -26,7 +27,6 @@ from tiduc.runtime.signature import (
     from_reflection,
     reflection,
 )
-from tiduc.runtime.targets import TARGETS
 
 SIGNATURE = Signature(
     (Value("x", TensorType((2, 3), "f64")), Value("é \"'", TensorType((2,), "i1"))),

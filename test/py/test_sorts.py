@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 from exports import exported
 
+from tiduc.backends.reference.interpreter import evaluate
 from tiduc.program import load
-from tiduc.runtime.reference import evaluate
 
 V, N = "tensor<6xf64>", "tensor<6xi32>"
 LESS = "%less = stablehlo.compare LT, %a, %b : (tensor<f64>, tensor<f64>) -> tensor<i1>"

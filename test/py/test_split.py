@@ -10,9 +10,9 @@ from control_flow_programs import PROGRAMS
 from example_files import EXAMPLES
 
 import tiduc
+from tiduc.backends.reference.interpreter import evaluate
 from tiduc.cli import run
 from tiduc.runtime.arrays import random_array
-from tiduc.runtime.reference import evaluate
 
 
 def interpreted(program: "tiduc.Program", arguments: Any) -> Any:

@@ -5,13 +5,13 @@ import re
 import numpy as np
 import pytest
 
+from tiduc.backends.iree.compile import Source, compile_module, compile_modules
+from tiduc.backends.iree.targets import TARGETS, find_target
 from tiduc.cli import run
 from tiduc.dialect.errors import CompileError, TiducError
 from tiduc.program import load
-from tiduc.runtime.compile import Source, compile_module, compile_modules
 from tiduc.runtime.devices import has_device
 from tiduc.runtime.run import run_module
-from tiduc.runtime.targets import TARGETS, find_target
 
 # One variant of each family of devices; the whole list is compiled once a version of IREE, by hand.
 TRIED = (

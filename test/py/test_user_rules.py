@@ -14,10 +14,10 @@ from check_rule import check_rule
 from stages import body, close
 
 import tiduc
+from tiduc.backends.reference.interpreter import evaluate
 from tiduc.cli.rules import opset as named_opset
 from tiduc.dialect.context import context
 from tiduc.passes.rules.registry import OpSet
-from tiduc.runtime.reference import evaluate
 
 SCALAR = "(tensor<f64>) -> tensor<f64>"
 

@@ -16,7 +16,7 @@ from jaxlib import xla_client
 from jaxlib.cpu import _lapack
 from numpy.typing import NDArray
 
-from tiduc.runtime.compile import compile_module
+from tiduc.backends.iree.compile import compile_module
 from tiduc.runtime.run import Executable
 
 Array = NDArray[Any]

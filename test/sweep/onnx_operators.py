@@ -21,7 +21,7 @@ from onnx import numpy_helper
 from onnx.backend.test.case.node import collect_testcases
 
 import tiduc
-from tiduc.runtime.reference import evaluate
+from tiduc.backends.reference.interpreter import evaluate
 
 PAGE = Path(__file__).resolve().parents[2] / "docs" / "onnx.md"
 SECONDS = 60

@@ -40,12 +40,12 @@ from worker import Worker, answer_requests
 from xla import by_xla
 
 import tiduc
+from tiduc.backends.iree.compile import compile_source
+from tiduc.backends.iree.prepare import source_of
+from tiduc.backends.iree.targets import find_target
 from tiduc.dialect.errors import CompileError, TiducError
 from tiduc.runtime import load as load_module
-from tiduc.runtime.compile import compile_source
 from tiduc.runtime.process import Limits
-from tiduc.runtime.targets import find_target
-from tiduc.sources import source_of
 
 CATEGORIES = "ok refused rejected wrong error crash hang".split()
 MODES = "program vjp jvp vjp.jvp arrays".split()

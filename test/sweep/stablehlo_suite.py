@@ -37,14 +37,14 @@ from stablehlo_programs import agree, holds_denormals, pairs_returned, programs,
 from worker import Worker, answer_requests
 
 from tiduc.backends.iree import legalize_for_iree
+from tiduc.backends.iree.compile import Source, compile_module, compile_source
 from tiduc.backends.iree.convolution import convolutions_to_products
 from tiduc.backends.iree.loops import loops_to_kernels
+from tiduc.backends.iree.targets import KERNELS, find_target
 from tiduc.dialect.context import parse, stage
 from tiduc.dialect.errors import CompileError, TiducError
-from tiduc.runtime.compile import Source, compile_module, compile_source
 from tiduc.runtime.process import Limits
 from tiduc.runtime.run import Executable
-from tiduc.runtime.targets import KERNELS, find_target
 
 CATEGORIES = ("ok", "compiled", "refused", "rejected", "flushed", "wrong", "crash", "hang", "n/a")
 SECONDS = 90  # a file

@@ -6,6 +6,7 @@ from typing import Any
 
 import click
 
+from tiduc.backends.named_main import text_with_main
 from tiduc.check import Comparison, check
 from tiduc.cli.derivatives import LOOP_MEMORY, WRT, wanted
 from tiduc.cli.diagnostics import about, is_quiet, waiting
@@ -13,7 +14,6 @@ from tiduc.cli.execution import INPUTS, SEED, TARGET, arguments, compiling
 from tiduc.cli.files import ENTRY, FILE, JSON, read_module, write, write_json
 from tiduc.cli.rules import RULES
 from tiduc.dialect.errors import InputError
-from tiduc.engines import text_with_main
 from tiduc.passes.rules.registry import OpSet
 from tiduc.program import Program, from_module
 from tiduc.runtime.arrays import Array, read_npz
@@ -113,13 +113,13 @@ def _engine(
     def compiled(program: Program) -> Callable[..., Any]:
         with waiting(f"compiling for {target}"):
             if engine == "xla":
-                return program.compile_for_xla(target)
+                return program.compile(target, engine="xla")
             return program.compile(target, limits=limits, cached=cached)
 
     def interpreted(program: Program) -> Callable[..., Any]:
-        from tiduc.runtime.reference import evaluate
+        from tiduc.backends.reference.interpreter import evaluate
 
-        text = text_with_main(program)
+        text = text_with_main(program.module)
         return lambda *arrays: evaluate(text, arrays)
 
     return interpreted if engine == "reference" else compiled

@@ -10,7 +10,7 @@ from tiduc.cli.diagnostics import about, waiting
 from tiduc.cli.files import EMIT, ENTRY, FILE, OUTPUT, read_module, write, write_binary
 from tiduc.cli.rules import RULES
 from tiduc.dialect.control import MEMORIES
-from tiduc.emit import emit, shortest
+from tiduc.dialect.emit import emit, shortest
 from tiduc.passes.rules.registry import OpSet
 from tiduc.pipeline import STAGES
 from tiduc.program import Program, from_module

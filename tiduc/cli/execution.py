@@ -9,19 +9,19 @@ from typing import Any
 
 import click
 
+from tiduc.backends.backend import Runnable
+from tiduc.backends.iree.compile import Source, compile_modules, compile_source
 from tiduc.backends.iree.lapack import LAPACK, LOOPS
+from tiduc.backends.iree.targets import TARGETS
 from tiduc.cli.diagnostics import about, report, waiting
 from tiduc.cli.files import ENTRY, FILE, PATH, read_input, read_module, write, write_binary, writes
 from tiduc.dialect.errors import InputError, RequestError, TiducError
 from tiduc.program import Program, from_module
 from tiduc.runtime.arrays import Array, format_array, parse_inputs, restored, summary, write_npz
-from tiduc.runtime.compile import Source, compile_modules, compile_source
 from tiduc.runtime.process import Limits
 from tiduc.runtime.run import Executable
 from tiduc.runtime.signature import Value
-from tiduc.runtime.targets import TARGETS
 from tiduc.runtime.weights import read_weights
-from tiduc.runtime.xla import XlaExecutable
 
 SHOWN = 1000  # elements of a result that are printed in full
 
@@ -268,7 +268,7 @@ def _run(
 
     Results are printed one a line, as --input reads them; of large ones only a summary.
     """
-    executable: Executable | XlaExecutable
+    executable: Runnable
     with about(file):
         if engine == "xla":
             executable = _by_xla(file, entry, target, lapack)
@@ -305,12 +305,12 @@ def _executable(
     return Executable(vmfb, target, program.name, parameters=parameters)
 
 
-def _by_xla(file: str, entry: str | None, target: str, lapack: str) -> XlaExecutable:
+def _by_xla(file: str, entry: str | None, target: str, lapack: str) -> Runnable:
     if lapack != LOOPS:
         raise RequestError("--lapack is for IREE: XLA has a LAPACK of its own")
     program = from_module(read_module(file), entry)
     with waiting(f"compiling {file} for {target}"):
-        return program.compile_for_xla(target)
+        return program.compile(target, engine="xla")
 
 
 def _shown(array: Array) -> str:

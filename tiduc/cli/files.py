@@ -9,8 +9,8 @@ from typing import Any
 import click
 
 from tiduc.dialect.context import parse, read
+from tiduc.dialect.emit import EMITTERS
 from tiduc.dialect.errors import RequestError, TiducError
-from tiduc.emit import EMITTERS
 from tiduc.runtime.files import read_bytes, written_whole
 
 PATH = click.Path(allow_dash=True)

@@ -6,8 +6,8 @@ import click
 
 from tiduc.cli.diagnostics import about, waiting
 from tiduc.cli.files import EMIT, OUTPUT, write, write_binary
+from tiduc.dialect.emit import emit, shortest
 from tiduc.dialect.errors import RequestError
-from tiduc.emit import emit, shortest
 from tiduc.models.files import import_model
 from tiduc.runtime.files import written_together
 from tiduc.runtime.weights import write_weights

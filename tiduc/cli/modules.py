@@ -10,8 +10,8 @@ from tiduc.cli.expected import disagreement
 from tiduc.cli.files import FILE, OUTPUT, PATH, read_input, read_module, write
 from tiduc.cli.rules import RULES
 from tiduc.dialect.context import parse, stage
+from tiduc.dialect.emit import text
 from tiduc.dialect.errors import TiducError
-from tiduc.emit import text
 from tiduc.opt import run_pipeline
 from tiduc.passes.driver import Observe
 from tiduc.passes.link import link

@@ -8,8 +8,8 @@ from tiduc.cli.derivatives import LOOP_MEMORY, WRT, wanted
 from tiduc.cli.diagnostics import about
 from tiduc.cli.files import ENTRY, FILE, read_module, write
 from tiduc.cli.rules import RULES
+from tiduc.dialect.emit import emit, shortest
 from tiduc.dialect.errors import TiducError
-from tiduc.emit import emit, shortest
 from tiduc.passes.rules.registry import OpSet
 from tiduc.program import from_module
 from tiduc.runtime.files import written_together

@@ -5,8 +5,8 @@ from typing import Any
 import click
 
 from tiduc import documents
+from tiduc.backends.iree.targets import TARGETS, Target
 from tiduc.cli.files import JSON, OUTPUT, write, write_json
-from tiduc.runtime.targets import TARGETS, Target
 
 HEADER = ("target", "variants", "runs here", "lacks", "what")
 

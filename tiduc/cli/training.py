@@ -2,6 +2,7 @@
 
 import click
 
+from tiduc.backends.iree.compile import compile_source
 from tiduc.cli.diagnostics import about, waiting
 from tiduc.cli.execution import FACTORIZING, TARGET, compiling
 from tiduc.cli.files import PATH, write, write_binary, writes
@@ -9,7 +10,6 @@ from tiduc.cli.importing import SIZES, numbers
 from tiduc.dialect.errors import RequestError
 from tiduc.models.files import import_model
 from tiduc.program import Program, load
-from tiduc.runtime.compile import compile_source
 from tiduc.runtime.files import written_together
 from tiduc.runtime.process import Limits
 from tiduc.runtime.weights import write_weights

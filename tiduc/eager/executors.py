@@ -13,12 +13,12 @@ from weakref import WeakKeyDictionary
 import numpy as np
 from torch_mlir import ir
 
+from tiduc.backends.reference.interpreter import Interpreted
 from tiduc.dialect.context import parse, stage
 from tiduc.dialect.errors import CompileError, InputError
 from tiduc.dialect.graph import operations
 from tiduc.eager.graphs import Data, RecordedGraph, TransposedLinear
 from tiduc.eager.recent import LIMIT, Recent
-from tiduc.runtime.reference import Interpreted
 
 Run = Callable[..., Sequence[Data]]
 
@@ -143,7 +143,9 @@ class Iree(_Cached):
         return run
 
     def _compile(self, text: str | bytes) -> dict[str, Run]:
-        from tiduc.runtime.compile import compile_module  # IREE takes longer to import than all of tiduc
+        from tiduc.backends.iree.compile import (
+            compile_module,  # IREE takes longer to import than all of tiduc
+        )
         from tiduc.runtime.run import Module
 
         return dict(Module(compile_module(text, self.target), self.target))

@@ -14,13 +14,13 @@ from typing import Any
 import numpy as np
 from torch_mlir import ir
 
+from tiduc.backends.named_main import text_with_main
 from tiduc.dialect.context import stage
 from tiduc.dialect.errors import InputError, RequestError
 from tiduc.dialect.graph import Graph, Value
 from tiduc.dialect.types import is_open
 from tiduc.dialect.view import View
 from tiduc.eager.recent import LIMIT, Recent
-from tiduc.engines import text_with_main
 from tiduc.passes.close import close
 from tiduc.passes.materialize_merge import Zero
 from tiduc.passes.rules import OPSET
@@ -64,7 +64,7 @@ class RecordedGraph:
     @functools.cached_property
     def text(self) -> str:
         """Its StableHLO text, with the name `main`: equal for equal structure."""
-        return text_with_main(self.program)
+        return text_with_main(self.program.module)
 
     def transposed(
         self, slots: tuple[int, ...], wrt: tuple[int, ...], given: tuple[Value, ...]
@@ -158,7 +158,7 @@ class Graphs:
 
     def program(self, program: Program) -> RecordedGraph:
         """A whole program as one graph; programs of equal text are one."""
-        text = text_with_main(program)
+        text = text_with_main(program.module)
         found = self._by_text.get(text)
         if found is None:
             found = self._by_text[text] = RecordedGraph(program)

@@ -15,13 +15,13 @@ from typing import Any
 import numpy as np
 from torch_mlir import ir
 
+from tiduc.backends.reference.interpreter import evaluate
 from tiduc.dialect.constants import constants_in, dense, resource_name
 from tiduc.dialect.context import stage
 from tiduc.dialect.errors import RequestError
 from tiduc.dialect.graph import operations
 from tiduc.passes.import_stablehlo import NAME
 from tiduc.runtime.arrays import Array
-from tiduc.runtime.reference import evaluate
 from tiduc.runtime.signature import DTYPES
 
 INLINE = 4096  # bytes; a constant of no more is in the text, where passes may fold it

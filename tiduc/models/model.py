@@ -77,10 +77,10 @@ class Model(Program):
         The archive (`.irpa`, `.safetensors`) is written; who loads the module elsewhere names it:
         `tiduc.runtime.load(module, parameters=archive)`. `CompileError` where IREE cannot compile the model.
         """
+        from tiduc.backends.iree.compile import compile_source
         from tiduc.models.parameters import (
             source_with_parameters,
         )  # IREE takes longer to import than all of tiduc
-        from tiduc.runtime.compile import compile_source
         from tiduc.runtime.run import Executable
 
         source = source_with_parameters(self, self.weights, target, lapack)

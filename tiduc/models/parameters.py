@@ -13,6 +13,7 @@ from typing import Any
 
 from torch_mlir import ir
 
+from tiduc.backends.iree.compile import Source
 from tiduc.backends.iree.lapack import LOOPS
 from tiduc.dialect.context import parse, stage
 from tiduc.dialect.errors import RequestError
@@ -20,7 +21,6 @@ from tiduc.models.constants import entry_of
 from tiduc.ports import described
 from tiduc.program import Program
 from tiduc.runtime.arrays import Array
-from tiduc.runtime.compile import Source
 from tiduc.runtime.signature import REFLECTION, KnownSize, Signature, reflection
 from tiduc.runtime.weights import SCOPE
 

@@ -10,8 +10,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from tensors import normal, tensor
 
+from tiduc.backends.iree.compile import compile_module
 from tiduc.program import load
-from tiduc.runtime.compile import compile_module
 from tiduc.runtime.run import run_module
 
 RNG = np.random.default_rng(0)

@@ -10,7 +10,7 @@ from torch_mlir._mlir_libs import _stablehlo
 
 from tiduc.dialect.context import parse, run_passes, stage
 from tiduc.dialect.errors import InputError
-from tiduc.runtime.resources import inlined
+from tiduc.dialect.resources import inlined
 
 _LEGAL = (
     "builtin.module(func.func("

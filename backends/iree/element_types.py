@@ -4,8 +4,8 @@ from typing import Any
 
 from torch_mlir import ir
 
+from tiduc.backends.iree.targets import Target
 from tiduc.dialect.errors import CompileError
-from tiduc.runtime.targets import Target
 
 
 def refuse_types(module: Any, target: Target) -> None:

@@ -10,7 +10,7 @@ from torch_mlir._mlir_libs import _stablehlo
 from tiduc.dialect.constants import has_resources
 from tiduc.dialect.context import run_passes, stage, told
 from tiduc.dialect.errors import RequestError
-from tiduc.runtime.resources import inlined
+from tiduc.dialect.resources import inlined
 
 
 def text(module: Any) -> bytes:

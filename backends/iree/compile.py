@@ -17,14 +17,14 @@ from dataclasses import dataclass
 
 from iree.compiler.tools.binaries import find_tool
 
+from tiduc.backends.iree.targets import Target, find_target
+from tiduc.backends.iree.vm.recordings import ANEW, copies_once
+from tiduc.backends.iree.vm.references import may_branch, passed_once
+from tiduc.backends.iree.vm.registers import passed_wide
+from tiduc.backends.iree.vm.releases import kept_while_used
 from tiduc.dialect.errors import CompileError, TiducError
 from tiduc.runtime import cache
 from tiduc.runtime.process import Ended, Limits, run_within
-from tiduc.runtime.recordings import ANEW, copies_once
-from tiduc.runtime.references import may_branch, passed_once
-from tiduc.runtime.registers import passed_wide
-from tiduc.runtime.releases import kept_while_used
-from tiduc.runtime.targets import Target, find_target
 
 # `file:line:col: error: text`, `loc("name"): error: text`, `error: text`
 _DIAGNOSTIC = re.compile(r"^(?:(?P<location>\S.*?): )?error: (?P<message>.*)$", re.MULTILINE)

@@ -4,13 +4,14 @@ import platform
 from dataclasses import dataclass, field, replace
 
 from tiduc.dialect.errors import TiducError
+from tiduc.runtime.placement import usual_device
 
 
 @dataclass(frozen=True)
 class Target:
     """A name, the compiler's flags, the runtime's device, and what programs for it cannot have.
 
-    `device` is empty where nothing on this kind of machine runs the result.  `lacks` has the element types
+    `device` is empty where nothing on this kind of machine runs the result. `lacks` has the element types
     that no arithmetic takes, each with the variants where it does; `remark` is what else does not work.
     With `spirv`, code is SPIR-V, whose functions are less exact, and of f32 and f16 alone. With `fused`, all CPUs of
     this variant multiply and add in one instruction, so far as it is known.
@@ -22,7 +23,6 @@ class Target:
     name: str
     description: str
     flags: tuple[str, ...]
-    device: str
     variant: str = ""
     variants: tuple[str, ...] = ()
     default: str = ""
@@ -31,6 +31,11 @@ class Target:
     remark: str = ""
     spirv: bool = False
     fused: bool = False
+
+    @property
+    def device(self) -> str:
+        """The runtime's device that runs the result on this kind of machine; empty where there is none."""
+        return usual_device(self.name)
 
 
 # Without this, IREE makes f32 of every f64, the signature's included, and says nothing.
@@ -110,7 +115,6 @@ TARGETS: dict[str, Target] = {
             "cpu",
             "this machine's CPU: one thread, or all cores for much work; cpu:generic for any CPU of its kind",
             _SHARED,
-            "local-sync",
             variant=_CPU_FLAG,
             variants=("host", "generic", *_HERE),
             default="host",  # 3 to 4 times as fast as generic
@@ -120,7 +124,6 @@ TARGETS: dict[str, Target] = {
             "cpu-threads",
             "this machine's CPU, all cores in any case",
             _SHARED,
-            "local-task",
             variant=_CPU_FLAG,
             variants=("host", "generic", *_HERE),
             default="host",
@@ -130,7 +133,6 @@ TARGETS: dict[str, Target] = {
             "aarch64",
             "64-bit Arm with Linux; aarch64:cortex-a72 names the CPU",
             (*_SHARED, "--iree-llvmcpu-target-triple=aarch64-linux-gnu"),
-            "",
             variant=_CPU_FLAG,
             variants=("generic", *_ARM),
             default="generic",
@@ -145,7 +147,6 @@ TARGETS: dict[str, Target] = {
                 "--iree-llvmcpu-target-float-abi=hard",
                 "--iree-llvmcpu-target-cpu=generic",
             ),
-            "",
             linker="system",
         ),
         Target(
@@ -157,7 +158,6 @@ TARGETS: dict[str, Target] = {
                 "--iree-llvmcpu-target-cpu=generic-rv64",
                 "--iree-llvmcpu-target-abi=lp64d",
             ),
-            "",
             variant="--iree-llvmcpu-target-cpu-features=+m,+a,+f,+d,+{}",
             variants=("c", "v"),
             default="c",
@@ -171,14 +171,12 @@ TARGETS: dict[str, Target] = {
                 "--iree-llvmcpu-target-triple=wasm32-unknown-emscripten",
                 "--iree-llvmcpu-target-cpu=generic",
             ),
-            "",
             remark="sine, tanh and the like of f64",
         ),
         Target(
             "cuda",
             "NVIDIA GPUs; cuda:sm_86 names the architecture, and newer GPUs run older ones' modules",
             (_KEEP_F64,),
-            "cuda",
             variant="--iree-hal-target-device=cuda --iree-cuda-target={}",
             variants=tuple(f"sm_{n}" for n in (70, 75, 80, 86, 87, 89, 90, 120)),
             default="sm_80",
@@ -188,7 +186,6 @@ TARGETS: dict[str, Target] = {
             "hip",
             "AMD GPUs; hip:gfx1100 names the architecture",
             ("--iree-hal-target-device=hip", _KEEP_F64),
-            "hip",
             variant="--iree-rocm-target={}",
             variants=("gfx90a", "gfx942", "gfx950", "gfx1100", "gfx1101", "gfx1200", "gfx1201"),
             default="gfx942",
@@ -199,7 +196,6 @@ TARGETS: dict[str, Target] = {
             "metal",
             "Apple's GPUs: source code in Metal's language, compiled where it runs",
             ("--iree-hal-target-device=metal", "--iree-metal-compile-to-metallib=false", _KEEP_F64),
-            "metal" if platform.system() == "Darwin" else "",
             lacks=dict.fromkeys(("f64", "complex<f64>"), ()),
             spirv=True,
         ),
@@ -211,14 +207,12 @@ TARGETS: dict[str, Target] = {
                 "--iree-hal-local-target-device-backends=vmvx",
                 _KEEP_F64,
             ),
-            "local-sync",
             lacks=dict.fromkeys(("f16", "bf16", "complex<f32>", "complex<f64>"), ()),
         ),
         Target(
             "vulkan",
             "GPUs through Vulkan; vulkan:rdna3 names the architecture",
             ("--iree-hal-target-device=vulkan", _KEEP_F64),
-            "vulkan",
             variant="--iree-vulkan-target={}",
             variants=tuple(
                 "llvmpipe adreno ampere turing ada pascal rdna1 rdna2 rdna3 rdna4 "
@@ -238,9 +232,8 @@ def find_target(name: str) -> Target:
     Raises TiducError, listing what there is, for an unknown target or variant.
     """
     base, colon, variant = name.partition(":")
-    target = TARGETS.get(base)
-    if target is None:
-        raise TiducError(f"unknown target {base!r}; known targets: {', '.join(sorted(TARGETS))}")
+    usual_device(base)  # which refuses unknown targets
+    target = TARGETS[base]
     if colon and not target.variant:
         raise TiducError(f"target {base!r} has no variants, got {name!r}")
     if colon and variant not in target.variants:

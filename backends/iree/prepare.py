@@ -1,32 +1,30 @@
 """What IREE's compiler gets to see of a program: legalized, described, and as fast as it can be made to go."""
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from torch_mlir import ir
 
+from tiduc.backends.backend import Lowered
 from tiduc.backends.iree import legalize_for_iree
 from tiduc.backends.iree.barriers import barriers_at_reductions
+from tiduc.backends.iree.compile import Source
 from tiduc.backends.iree.convolution import convolutions_to_products
+from tiduc.backends.iree.element_types import refuse_types
 from tiduc.backends.iree.lanes import reductions_in_lanes
 from tiduc.backends.iree.lapack import CALLBACK, LOOPS, calls_back
 from tiduc.backends.iree.loops import loops_to_kernels
 from tiduc.backends.iree.sines import sines_to_kernels
+from tiduc.backends.iree.targets import KERNELS, TARGETS, TILED, find_target
 from tiduc.backends.iree.work import work
 from tiduc.dialect.constants import has_resources
 from tiduc.dialect.context import stage
+from tiduc.dialect.emit import bytecode
 from tiduc.dialect.errors import RequestError
-from tiduc.emit import bytecode
-from tiduc.refuse import refuse_types
-from tiduc.runtime.compile import Source
 from tiduc.runtime.signature import DEVICE, LAPACK, REFLECTION, reflection
-from tiduc.runtime.targets import KERNELS, TARGETS, TILED, find_target
-
-if TYPE_CHECKING:
-    from tiduc.program import Program
 
 
 @stage
-def source_of(program: "Program", target: str, lapack: str = LOOPS) -> Source:
+def source_of(program: Lowered, target: str, lapack: str = LOOPS) -> Source:
     """The source of a program for a target; `CompileError` where the target lacks one of its types.
 
     Loops, and sines of large arrays, are in dispatches where one thread is to run them, and as they are where that
@@ -67,7 +65,7 @@ def source_of(program: "Program", target: str, lapack: str = LOOPS) -> Source:
     return plain
 
 
-def _described(program: "Program", module: Any, device: str = "") -> str | bytes:
+def _described(program: Lowered, module: Any, device: str = "") -> str | bytes:
     """The module as text, or bytecode, with locations, for the compiler's diagnostics, and its signature."""
     function = next(iter(module.regions[0].blocks[0].operations)).operation
     described = {REFLECTION: ir.StringAttr.get(reflection(program.signature))}

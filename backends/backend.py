@@ -1,0 +1,75 @@
+"""The protocol of a backend: an engine that compiles a lowered program for a target and runs it.
+
+    find_backend("iree").compile(Lowered(module, signature, "main"), Options(target="cpu"))(x, y)
+
+To add an engine, add a folder with a module `backend` that holds its `BACKEND`. Nothing else lists the engines.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from importlib import import_module
+from pathlib import Path
+from pkgutil import iter_modules
+from typing import Any, Protocol
+
+from tiduc.dialect.errors import RequestError
+from tiduc.runtime.arrays import Array
+from tiduc.runtime.process import Limits
+from tiduc.runtime.signature import Signature
+
+ENGINES = tuple(sorted(module.name for module in iter_modules([str(Path(__file__).parent)]) if module.ispkg))
+"""The names of the engines: the folders beside this file."""
+
+
+@dataclass(frozen=True)
+class Lowered:
+    """A program as backends see it: the `ir.Module` of one public function of plain StableHLO, first in the module.
+
+    `signature` has the names and types of the function's inputs and outputs, `name` is the function's symbol.
+    """
+
+    module: Any
+    signature: Signature
+    name: str
+
+
+@dataclass(frozen=True)
+class Options:
+    """How to compile: the target, who factorizes matrices, the compiler's limits, and whether to use the cache.
+
+    An engine ignores `limits` and `cached` where it has no compiler process and no cache.
+    """
+
+    target: str = "cpu"
+    lapack: str = "loops"
+    limits: Limits | None = None
+    cached: bool = True
+
+
+class Runnable(Protocol):
+    """A compiled program: called with arrays, gives a tuple of arrays."""
+
+    @property
+    def signature(self) -> Signature: ...
+
+    def __call__(self, *arguments: Any) -> tuple[Array, ...]: ...
+
+
+@dataclass(frozen=True)
+class Backend:
+    """An engine: its name, a phrase for help texts, and the function that compiles a program.
+
+    `compile` raises `CompileError` where the engine refuses the program, `RequestError` where it lacks the target.
+    """
+
+    name: str
+    description: str
+    compile: Callable[[Lowered, Options], Runnable]
+
+
+def find_backend(engine: str) -> Backend:
+    """The backend of this name, imported when it is first asked for; `RequestError` for an unknown engine."""
+    if engine not in ENGINES:
+        raise RequestError(f"unknown engine {engine!r}; there are: {', '.join(ENGINES)}")
+    backend: Backend = import_module(f"tiduc.backends.{engine}.backend").BACKEND
+    return backend

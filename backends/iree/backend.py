@@ -1,0 +1,16 @@
+"""IREE as a backend: StableHLO is prepared for IREE's compiler, and `tiduc.runtime` runs the module."""
+
+from tiduc.backends.backend import Backend, Lowered, Options
+from tiduc.backends.iree.compile import compile_source
+from tiduc.backends.iree.prepare import source_of
+from tiduc.runtime.run import Executable
+
+
+def compile_for_iree(program: Lowered, options: Options) -> Executable:
+    """The program as IREE compiles it; the executable's `vmfb` is what a `.vmfb` file holds."""
+    source = source_of(program, options.target, options.lapack)
+    vmfb = compile_source(source, options.limits, options.cached)
+    return Executable(vmfb, options.target, program.name)
+
+
+BACKEND = Backend("iree", "compile with IREE", compile_for_iree)

@@ -1,0 +1,21 @@
+"""Modules for engines that run a function named `main` and no other: XLA, and the reference interpreter."""
+
+from typing import Any
+
+from torch_mlir import ir
+
+from tiduc.dialect.context import stage
+
+
+@stage
+def text_with_main(module: Any) -> str:
+    """The text of an `ir.Module` whose first function is renamed to `main`."""
+    return str(with_main(module)[0])
+
+
+def with_main(module: Any) -> tuple[Any, Any]:
+    """A copy of an `ir.Module`, and the copy's first function, renamed to `main`."""
+    copy = module.operation.clone().operation
+    function = next(iter(copy.regions[0].blocks[0].operations)).operation
+    function.attributes["sym_name"] = ir.StringAttr.get("main")
+    return copy, function

@@ -1,0 +1,1 @@
+"""StableHLO's reference interpreter: slow, and exact."""

@@ -1,0 +1,40 @@
+"""StableHLO's reference interpreter as a backend: nothing is compiled, every op runs as the specification says."""
+
+from typing import Any
+
+from tiduc.backends.backend import Backend, Lowered, Options
+from tiduc.backends.named_main import text_with_main
+from tiduc.backends.reference.interpreter import Interpreted
+from tiduc.dialect.errors import RequestError
+from tiduc.runtime.arrays import Array
+from tiduc.runtime.checks import check_count, check_sizes, checked
+from tiduc.runtime.signature import Signature
+
+
+class InterpretedProgram:
+    """A program that the interpreter runs: called with arrays, which are checked against `signature`."""
+
+    def __init__(self, program: Lowered) -> None:
+        self.signature: Signature = program.signature
+        self.entry = program.name
+        self._main = Interpreted(text_with_main(program.module))
+
+    def __call__(self, *arguments: Any) -> tuple[Array, ...]:
+        """The outputs; `InputError`, naming the argument, for a wrong count, dtype or shape."""
+        check_count(self.entry, self.signature, arguments)
+        inputs = self.signature.inputs
+        arrays = [checked(x, value, i) for i, (x, value) in enumerate(zip(arguments, inputs, strict=True))]
+        check_sizes(self.signature, arrays)
+        return self._main(arrays)
+
+
+def interpreted(program: Lowered, options: Options) -> InterpretedProgram:
+    """The program, ready to be interpreted; `RequestError` for a target other than the CPU and for `lapack`."""
+    if options.target != "cpu":
+        raise RequestError(f"the reference interpreter has no target {options.target!r}; it has: cpu")
+    if options.lapack != Options.lapack:
+        raise RequestError("--lapack is for IREE: the reference interpreter calls no LAPACK")
+    return InterpretedProgram(program)
+
+
+BACKEND = Backend("reference", "the reference interpreter of StableHLO: slow, and exact", interpreted)

@@ -1,0 +1,37 @@
+"""XLA as a backend: StableHLO text, for as many devices as the program is partitioned for."""
+
+from typing import Any
+
+from torch_mlir import ir
+
+from tiduc.backends.backend import Backend, Lowered, Options
+from tiduc.backends.named_main import with_main
+from tiduc.backends.xla.executable import XlaExecutable
+from tiduc.dialect.context import stage
+from tiduc.dialect.errors import RequestError
+from tiduc.dialect.resources import inlined
+from tiduc.passes.import_stablehlo import NAME
+
+_PARTITIONS = "mhlo.num_partitions"
+
+
+@stage
+def compile_for_xla(program: Lowered, options: Options) -> XlaExecutable:
+    """The program as XLA compiles it; `RequestError` where the host's LAPACK is asked for."""
+    if options.lapack != Options.lapack:
+        raise RequestError("--lapack is for IREE: XLA has a LAPACK of its own")
+    module, function = with_main(program.module)
+    for side in ("arg_attrs", "res_attrs"):  # XLA does not know the dialect of our names
+        if side in function.attributes:
+            kept = [_without_name(attributes) for attributes in ir.ArrayAttr(function.attributes[side])]
+            function.attributes[side] = ir.ArrayAttr.get(kept)
+    count = module.attributes[_PARTITIONS] if _PARTITIONS in module.attributes else None
+    partitions = ir.IntegerAttr(count).value if count is not None else 1
+    return XlaExecutable(inlined(str(module)), program.signature, options.target, program.name, partitions)
+
+
+def _without_name(attributes: Any) -> Any:
+    return ir.DictAttr.get({a.name: a.attr for a in ir.DictAttr(attributes) if a.name != NAME})
+
+
+BACKEND = Backend("xla", "compile with XLA, which needs JAX: pip install 'tiduc[xla]'", compile_for_xla)

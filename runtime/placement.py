@@ -1,0 +1,31 @@
+"""Where modules run: the runtime's usual device of each target."""
+
+import platform
+
+from tiduc.dialect.errors import TiducError
+
+_USUAL = {
+    "aarch64": "",
+    "armv7": "",
+    "cpu": "local-sync",
+    "cpu-threads": "local-task",
+    "cuda": "cuda",
+    "hip": "hip",
+    "metal": "metal" if platform.system() == "Darwin" else "",
+    "riscv64": "",
+    "vmvx": "local-sync",
+    "vulkan": "vulkan",
+    "wasm32": "",
+}
+"""By target, the device that runs the target's modules on this kind of machine; empty where there is none."""
+
+
+def usual_device(target: str) -> str:
+    """The device for a target, or for a variant of one, such as `cuda:sm_86`; empty where nothing here runs it.
+
+    `TiducError`, which lists the targets, for an unknown one.
+    """
+    base = target.partition(":")[0]
+    if base not in _USUAL:
+        raise TiducError(f"unknown target {base!r}; known targets: {', '.join(_USUAL)}")
+    return _USUAL[base]
