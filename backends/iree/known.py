@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from torch_mlir import ir
 
-from tiduc.backends.iree.packing import splat
+from tiduc.backends.iree.fast.packing import splat
 from tiduc.dialect.types import element
 
 _FLOATS = {"f32": np.float32, "f64": np.float64}

@@ -1,11 +1,11 @@
 """The passes for IREE that textual pipelines can hold."""
 
 from tiduc.backends.iree import legalize_for_iree
-from tiduc.backends.iree.barriers import barriers_at_reductions
-from tiduc.backends.iree.convolution import convolutions_to_products
-from tiduc.backends.iree.lanes import reductions_in_lanes
-from tiduc.backends.iree.loops import loops_to_kernels
-from tiduc.backends.iree.sines import sines_to_kernels
+from tiduc.backends.iree.fast.barriers import barriers_at_reductions
+from tiduc.backends.iree.fast.convolution import convolutions_to_products
+from tiduc.backends.iree.fast.lanes import reductions_in_lanes
+from tiduc.backends.iree.fast.loops import loops_to_kernels
+from tiduc.backends.iree.fast.sines import sines_to_kernels
 from tiduc.passes.textual import Option, Pass
 
 PASSES: dict[str, Pass] = {

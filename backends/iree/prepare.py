@@ -6,16 +6,16 @@ from torch_mlir import ir
 
 from tiduc.backends.backend import Lowered
 from tiduc.backends.iree import legalize_for_iree
-from tiduc.backends.iree.barriers import barriers_at_reductions
 from tiduc.backends.iree.compile import Source
-from tiduc.backends.iree.convolution import convolutions_to_products
 from tiduc.backends.iree.element_types import refuse_types
-from tiduc.backends.iree.lanes import reductions_in_lanes
+from tiduc.backends.iree.fast.barriers import barriers_at_reductions
+from tiduc.backends.iree.fast.convolution import convolutions_to_products
+from tiduc.backends.iree.fast.lanes import reductions_in_lanes
+from tiduc.backends.iree.fast.loops import loops_to_kernels
+from tiduc.backends.iree.fast.sines import sines_to_kernels
+from tiduc.backends.iree.fast.work import work
 from tiduc.backends.iree.lapack import CALLBACK, LOOPS, calls_back
-from tiduc.backends.iree.loops import loops_to_kernels
-from tiduc.backends.iree.sines import sines_to_kernels
 from tiduc.backends.iree.targets import KERNELS, TARGETS, TILED, find_target
-from tiduc.backends.iree.work import work
 from tiduc.dialect.constants import has_resources
 from tiduc.dialect.context import stage
 from tiduc.dialect.emit import bytecode

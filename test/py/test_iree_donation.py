@@ -96,7 +96,7 @@ def test_what_an_argument_was_is_read_first(name: str, target: str) -> None:
 
 @pytest.mark.parametrize("name", ["read by another", "crossed", "turned", "layers", "the same"])
 def test_iree_alone_reads_what_it_has_overwritten(name: str) -> None:
-    """This fails when IREE orders them itself, and `backends/iree/donation.py` can go."""
+    """This fails when IREE orders them itself, and `backends/iree/faults/donation.py` can go."""
     text, expected, arguments = CASES[name]
     vmfb = compile_str(text, input_type="stablehlo", target_backends=["llvm-cpu"])
     got = tiduc.runtime.load(vmfb)["main"](*arguments)

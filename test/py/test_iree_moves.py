@@ -131,7 +131,7 @@ def test_values_on_vulkan_are_those_of_xla(name: str) -> None:
 
 @pytest.mark.parametrize("name", ON_VULKAN)
 def test_iree_alone_is_wrong_on_vulkan(name: str) -> None:
-    """This fails when IREE gets it right, and `backends/iree/alignment.py` can go."""
+    """This fails when IREE gets it right, and `backends/iree/faults/unaligned_slices.py` can go."""
     try:
         rt.get_device("vulkan")
     except Exception:

@@ -9,9 +9,10 @@ import pytest
 from iree_open_cases import CASES, ON_GPUS, Case, sorted_columns
 
 import tiduc
-from tiduc.backends.iree import legalize_for_iree, open_scatter
+from tiduc.backends.iree import legalize_for_iree
 from tiduc.backends.iree.compile import compile_module
 from tiduc.backends.iree.emitter import ON_OPEN_SIZES
+from tiduc.backends.iree.missing.dynamic import scatter as open_scatter
 from tiduc.backends.reference.interpreter import evaluate
 from tiduc.dialect.context import parse, stage
 from tiduc.dialect.errors import TiducError, Unsupported

@@ -10,7 +10,7 @@ from xla import by_xla
 import tiduc
 from tiduc.backends.iree.compile import compile_source
 from tiduc.backends.iree.emitter import within
-from tiduc.backends.iree.packing import pack
+from tiduc.backends.iree.fast.packing import pack
 from tiduc.dialect.context import parse, stage
 
 

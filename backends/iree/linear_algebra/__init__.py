@@ -6,9 +6,3 @@ step of a loop works on all batches, and on whole matrices with masks, so that s
 whatever the size is. On CPUs many are kernels instead, which lines.py tells about. All are
 backward stable, as LAPACK is, and have its conventions: signs, orders, pivots, `info`.
 """
-
-from importlib import import_module
-from pkgutil import iter_modules
-
-for _module in iter_modules(__path__):
-    import_module(f"{__name__}.{_module.name}")

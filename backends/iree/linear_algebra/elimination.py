@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from tiduc.backends.iree.emitter import Emitter, signless
-from tiduc.backends.iree.kernels import Kernel, dispatch
+from tiduc.backends.iree.fast.kernels import Kernel, dispatch
 from tiduc.backends.iree.linear_algebra.lines import (
     Layout,
     copied,

@@ -18,7 +18,7 @@ from typing import Any
 from torch_mlir import ir
 
 from tiduc.backends.iree.emitter import Emitter
-from tiduc.backends.iree.kernels import Kernel, dispatch
+from tiduc.backends.iree.fast.kernels import Kernel, dispatch
 from tiduc.backends.iree.linear_algebra.bidiagonal import Products, Reduction, products_of, reduction_of
 from tiduc.backends.iree.linear_algebra.lines import Layout, Room, each, of_line
 from tiduc.backends.iree.linear_algebra.matrices import real_type

@@ -13,7 +13,7 @@ from typing import Any
 from torch_mlir import ir
 
 from tiduc.backends.iree.emitter import Emitter
-from tiduc.backends.iree.kernels import Kernel, dispatch
+from tiduc.backends.iree.fast.kernels import Kernel, dispatch
 from tiduc.backends.iree.linear_algebra.jacobi import SWEEPS
 from tiduc.backends.iree.linear_algebra.lines import (
     Layout,

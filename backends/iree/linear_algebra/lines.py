@@ -1,7 +1,7 @@
 """Matrices as kernels have them: batches in a line of numbers, of complex ones real parts before imaginary ones.
 
-A kernel (backends/iree/kernels.py) is one dispatch, where loops of StableHLO are several a step, and its loops go over
-only those elements that a step changes. Its text is as short, but one thread runs it, so that it is for CPUs.
+A kernel (backends/iree/fast/kernels.py) is one dispatch, where loops of StableHLO are several dispatches a step. Its
+loops visit only the elements that a step changes. One thread runs a kernel, so kernels are for CPUs.
 """
 
 import math
@@ -12,7 +12,7 @@ from typing import Any
 from torch_mlir import ir
 
 from tiduc.backends.iree.emitter import Emitter, signless
-from tiduc.backends.iree.kernels import Kernel
+from tiduc.backends.iree.fast.kernels import Kernel
 from tiduc.backends.iree.linear_algebra.matrices import real_type
 from tiduc.dialect.types import is_complex, shape
 

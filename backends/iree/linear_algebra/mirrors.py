@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from tiduc.backends.iree.kernels import Kernel
+from tiduc.backends.iree.fast.kernels import Kernel
 from tiduc.backends.iree.linear_algebra.lines import (
     Layout,
     Number,

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 from torch_mlir import ir
 
-from tiduc.backends.iree.kernels import Kernel
+from tiduc.backends.iree.fast.kernels import Kernel
 from tiduc.backends.iree.linear_algebra.lines import Layout, conjugate, each, less_product
 from tiduc.backends.iree.linear_algebra.rotations import root
 

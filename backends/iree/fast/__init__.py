@@ -1,0 +1,1 @@
+"""IREE is right but slow. All of this room can be switched off: `tiduc compile --no-fast`."""

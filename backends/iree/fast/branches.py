@@ -1,0 +1,60 @@
+"""Branches in kernels: all are computed, and what one gives is chosen, where that is little.
+
+    %y = case(%i) { return %a }, { return %b }    ->    %y = select(%i == 0, %a, %b)
+
+IREE's compiler gives up on kernels where arrays come from one branch or another. No op in them has an effect, or may
+take forever, as a loop might; of what is not chosen no NaN is seen. An index out of range is that of the last branch.
+"""
+
+import math
+from typing import Any
+
+from torch_mlir import ir
+from torch_mlir._mlir_libs import _stablehlo as hlo
+
+from tiduc.backends.iree.emitter import Emitter, within
+from tiduc.backends.iree.fast.kernels import KERNEL
+from tiduc.dialect.types import shape
+
+BRANCHES = ("stablehlo.case", "stablehlo.if")
+
+_WORK = 2**14
+"""Numbers, and multiplications of products, that all branches may compute: what takes a kernel a few microseconds."""
+
+
+def is_cheap(op: Any) -> bool:
+    """All branches together compute little, and have no loop."""
+    inner = within(op)[1:]
+    if any(x.name in ("stablehlo.while", KERNEL) for x in inner):
+        return False
+    types = [y.type for x in inner for y in x.results]
+    known = all(isinstance(type_, ir.RankedTensorType) and type_.has_static_shape for type_ in types)
+    return known and sum(map(_numbers, inner)) <= _WORK
+
+
+def _numbers(op: Any) -> int:
+    """How many numbers an op computes; of a product how many it multiplies."""
+    count = sum(int(math.prod(shape(y))) for y in op.results)
+    return count * summed(op) if op.name == "stablehlo.dot_general" else count
+
+
+def summed(product: Any) -> int:
+    """Of how many products each element of a product of arrays is the sum."""
+    numbers = hlo.DotDimensionNumbers(product.attributes["dot_dimension_numbers"])
+    sizes = shape(product.operands[0])
+    return int(math.prod(sizes[i] for i in numbers.lhs_contracting_dimensions))
+
+
+def as_choice(op: Any) -> None:
+    """Computes all branches in front of an op, and chooses what it gives."""
+    b = Emitter(ir.InsertionPoint(op), op.location)
+    (index,) = op.operands
+    *others, results = (b.inlined(region, ()) for region in op.regions)
+    for i, branch in reversed(list(enumerate(others))):
+        chosen = index
+        if op.name == "stablehlo.case":
+            chosen = b.compare(index, b.constant(i, index.type), "EQ")
+        results = [b.select(chosen, y, other) for y, other in zip(branch, results, strict=True)]
+    for old, new in zip(op.results, results, strict=True):
+        old.replace_all_uses_with(new)
+    op.erase()

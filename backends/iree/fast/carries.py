@@ -1,0 +1,96 @@
+"""What a loop in a kernel carries are numbers with a sign: predicates as 0 and 1 of 8 bits, unsigned ones by bits.
+
+    while(%go = %true) cond { return %go } do { ... return %next }
+    ->  while(%go = 1 : i8) cond { return %go != 0 } do { ... return convert %next }
+
+Kernels move carries element by element. IREE's arrays have a byte for a predicate, and no unsigned integers, and its
+compiler does not say so of such elements: it gave up on these loops, whose iterations the host then ran. Converted
+there and back predicates are what they were, and so are integers whose bits are read with a sign and without.
+"""
+
+from collections.abc import Sequence
+from typing import Any
+
+from torch_mlir import ir
+
+from tiduc.backends.iree.emitter import Emitter, is_boolean, is_unsigned, signless, within
+from tiduc.backends.iree.fast.slices import UPDATE
+from tiduc.dialect.graph import operations
+from tiduc.dialect.types import element, with_element
+
+
+def signed_carries(loop: Any) -> Any:
+    """The loop that takes a loop's place, itself where it, and those in it, move nothing else."""
+    for inner in within(loop)[:0:-1]:
+        if inner.name == "stablehlo.while":
+            _signed(inner)
+    return _signed(loop)
+
+
+def _signed(loop: Any) -> Any:
+    """The same of one loop; what reads its results reads the other's."""
+    condition, body = loop.regions
+    pairs = zip(list(operations(body.blocks[0]))[-1].operands, body.blocks[0].arguments, strict=True)
+    kinds = [element(old) if _is_moved(new, old) else None for new, old in pairs]
+    if not any(kinds):
+        return loop
+    b = Emitter(ir.InsertionPoint(loop), loop.location)
+
+    def held(b: Emitter, *carries: Any) -> Sequence[Any]:
+        return b.inlined(condition, _back(b, carries, kinds))
+
+    def made(b: Emitter, *carries: Any) -> Sequence[Any]:
+        return _numbers(b, b.inlined(body, _back(b, carries, kinds)), kinds)
+
+    initial = _numbers(b, loop.operands, kinds)
+    types = [x.type for x in initial]
+    results = b.emit_all(
+        "stablehlo.while", initial, types, None, [b.region(types, held), b.region(types, made)]
+    )
+    read = [i for i, y in enumerate(loop.results) if list(y.uses)]
+    values = _back(b, [results[i] for i in read], [kinds[i] for i in read])
+    for i, new in zip(read, values, strict=True):
+        loop.results[i].replace_all_uses_with(new)
+    loop.erase()
+    return results[0].owner
+
+
+def _is_moved(new: Any, old: Any) -> bool:
+    """A new carry's elements would be moved to the old one, and cannot be; predicates updated in place stay."""
+    return is_unsigned(old) or (is_boolean(old) and new != old and not updates_between(new, old))
+
+
+def _numbers(b: Emitter, xs: Sequence[Any], kinds: Sequence[Any]) -> list[Any]:
+    """Values as a kernel can move their elements, where they have one of these types."""
+    return [x if kind is None else _number(b, x, kind) for x, kind in zip(xs, kinds, strict=True)]
+
+
+def _number(b: Emitter, x: Any, kind: Any) -> Any:
+    """One of them: of a constant a constant, since a kernel has only so many arrays from outside."""
+    signed = signless(max(8, kind.width))
+    value = None if isinstance(x.owner, ir.Block) else x.owner.attributes.get("value")
+    if isinstance(value, ir.DenseElementsAttr) and value.is_splat:
+        number, end = int(value.get_splat_value().value), 1 << signed.width
+        return b.constant(number - end if 2 * number >= end else number, with_element(x.type, signed))
+    return b.convert(x, signed) if is_boolean(x) else b.bitcast(x, signed)
+
+
+def _back(b: Emitter, xs: Sequence[Any], kinds: Sequence[Any]) -> list[Any]:
+    """What such numbers stand for, whose elements are of these types."""
+    return [
+        x
+        if kind is None
+        else b.compare(x, b.constant(0, x.type), "NE")
+        if kind == signless(1)
+        else b.bitcast(x, kind)
+        for x, kind in zip(xs, kinds, strict=True)
+    ]
+
+
+def updates_between(x: Any, old: Any) -> list[Any]:
+    """The updates of slices, which happen in place, between an array and another; none where that is not its origin."""
+    found = []
+    while not isinstance(x.owner, ir.Block) and x.owner.name in (UPDATE, "tensor.insert"):
+        found.append(x.owner)
+        x = x.owner.operands[x.owner.name == "tensor.insert"]
+    return found[::-1] if x == old else []

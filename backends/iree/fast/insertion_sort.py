@@ -1,0 +1,69 @@
+"""Sort by insertion: one dispatch for all rows, where they are short, or where only the first few of each are read.
+
+    kept = the places of the first ones, in order
+    each place is put in front of those that it comes before; once there are enough, the last one goes
+
+Stable, for any comparator and any number of arrays.
+"""
+
+from collections.abc import Sequence
+from math import log2
+from typing import Any
+
+from torch_mlir import ir
+
+from tiduc.backends.iree.emitter import Emitter, signless
+from tiduc.backends.iree.fast.kernels import Kernel, dispatch
+from tiduc.backends.iree.missing.merge_sort import Rows, rows_of
+
+
+def pays(rows: int, n: int, count: int) -> bool:
+    """To keep `count` of n takes less time than to merge: in nanoseconds, a step of each, and a dispatch."""
+    inserting = rows * (count * count / 2 + (n - count)) * 1.5
+    merging = (rows * n * 6 + 3000) * log2(max(n, 2))
+    return inserting < merging
+
+
+def insertion_sort(b: Emitter, op: Any, dimension: int, count: int) -> list[Any]:
+    """The first `count` along the dimension of the results of a sort, of static sizes."""
+    rows = rows_of(b, op, dimension)
+    # In a line, since of a dimension of size 1 the compiler makes none, outside of the loop that carries the array.
+    type_ = ir.RankedTensorType.get([rows.size[0] * count], signless(32))
+    (places,) = dispatch(b, [type_], lambda k: [_inserted(k, rows, type_, count)])
+    return rows.in_order(b, b.reshape(places, [rows.size[0], count]))
+
+
+def _inserted(k: Kernel, rows: Rows, type_: Any, count: int) -> Any:
+    """The places that come first in each row, in order."""
+    zero, one, size = k.index(0), k.index(1), k.index(count)
+
+    def insert(k: Kernel, row: Any, kept: Any, place: Any, end: Any) -> tuple[Any, ...]:
+        """The places of a row, up to the `end`, with that one among them, and the one that is left over."""
+        start = k.arith("muli", row, size)
+
+        def step(k: Kernel, at: Any, kept: Any, left: Any) -> Sequence[Any]:
+            at = k.arith("addi", start, at)
+            other = k.element(kept, at)
+            first = rows.comes_first(k, row, place, k.cast(other, ir.IndexType.get()))
+            return [k.put(k.either(first, left, other), kept, at), k.either(first, other, left)]
+
+        return k.loop(zero, end, one, [kept, k.cast(place, signless(32))], step)
+
+    def fill(k: Kernel, row: Any, place: Any, kept: Any) -> Sequence[Any]:
+        kept, left = insert(k, row, kept, place, place)
+        return [k.put(left, kept, k.arith("addi", k.arith("muli", row, size), place))]
+
+    def replace(k: Kernel, row: Any, place: Any, kept: Any) -> Sequence[Any]:
+        last = k.element(kept, k.arith("addi", k.arith("muli", row, size), k.index(count - 1)))
+        first = rows.comes_first(k, row, place, k.cast(last, ir.IndexType.get()))
+        return [k.choice(first, type_, lambda k: insert(k, row, kept, place, size)[:1], lambda k: [kept])]
+
+    def row_of(k: Kernel, row: Any, kept: Any) -> Sequence[Any]:
+        filled = k.loop(zero, size, one, [kept], lambda k, place, kept: fill(k, row, place, kept))
+        if count == rows.size[1]:
+            return filled
+        return k.loop(
+            size, k.index(rows.size[1]), one, filled, lambda k, place, kept: replace(k, row, place, kept)
+        )
+
+    return k.loop(zero, k.index(rows.size[0]), one, [k.empty(type_)], row_of)[0]

@@ -1,0 +1,354 @@
+"""loops_to_kernels: loops over small arrays to one dispatch each.
+
+    %r = stablehlo.while(%x = %0) ...  ->  %r = flow.dispatch.region { stablehlo.while(%x = %0) ... }
+
+IREE runs a loop on the host, and a dispatch, or several, for each iteration; where arrays are small, that takes ten
+times as long as the numbers do. Inside of a dispatch the loop is machine code, and its carries stay where they are:
+a new carry is written into the old one, which this pass spells out, since IREE allots no memory while a dispatch runs.
+
+Intermediate arrays are on the stack, hence the limits, which loops that write to many arrays may keep with these packed
+into few. IREE gives up on some loops: a program is compiled again without this pass where it does not compile with it.
+"""
+
+import math
+from collections.abc import Sequence
+from typing import Any
+
+from torch_mlir import ir
+
+from tiduc.backends.iree.emitter import Emitter, is_boolean, is_unsigned, signless, within
+from tiduc.backends.iree.fast.branches import BRANCHES, as_choice, is_cheap, summed
+from tiduc.backends.iree.fast.carries import signed_carries, updates_between
+from tiduc.backends.iree.fast.kernels import KERNEL, Kernel, dispatch
+from tiduc.backends.iree.fast.packing import pack, read_packed
+from tiduc.backends.iree.fast.slices import GATHER, OF_SLICES, as_number, as_slice, is_number, is_one_slice
+from tiduc.dialect.context import stage
+from tiduc.dialect.graph import captured, operations
+from tiduc.dialect.types import element, shape, with_shape
+
+STACK = 2**18
+"""Bytes of intermediate arrays that a kernel may have; targets.py tells the compiler."""
+
+_PRODUCTS = 2**20  # multiplications in an iteration, above which IREE's own code for products is better
+_ELEMENTS = 2**16  # of an array that an iteration makes
+_SMALL = 1024  # bytes of a carry that may be on the stack
+_BINDINGS = 32  # arrays that IREE's runtime gives a dispatch, at most
+_INLINED = 256  # bytes of a constant that IREE puts into the code
+_FUSED = 4  # so many ops have one array on the stack between them, about
+
+_ELEMENTWISE = frozenset(
+    f"stablehlo.{name}"
+    for name in (
+        "abs add and atan2 bitcast_convert cbrt ceil clamp compare convert cosine count_leading_zeros divide "
+        "exponential exponential_minus_one floor is_finite log log_plus_one logistic maximum minimum multiply "
+        "negate not or popcnt power remainder round_nearest_afz round_nearest_even rsqrt select shift_left "
+        "shift_right_arithmetic shift_right_logical sign sine sqrt subtract tan tanh xor"
+    ).split()
+) | {"math.fma"}
+_MOVING = frozenset(
+    f"stablehlo.{name}"
+    for name in (
+        "broadcast_in_dim concatenate constant dot_general dynamic_slice dynamic_update_slice iota pad reduce reshape "
+        "reverse slice transpose"
+    ).split()
+)
+_OTHER = frozenset(("stablehlo.while", "stablehlo.return", "stablehlo.optimization_barrier"))
+
+
+@stage
+def loops_to_kernels(module: Any) -> int:
+    """Puts loops that are small enough into a dispatch each, in place; how many those are.
+
+    The module is one that `legalize_for_iree` made, for a CPU.
+    """
+    made = 0
+    for function in operations(module.operation.regions[0].blocks[0]):
+        made += _within(function)
+    return made
+
+
+def _within(op: Any) -> int:
+    """The loops in an op that are not in one another, so far as they are small."""
+    made = 0
+    for region in op.regions:
+        for block in region.blocks:
+            for inner in list(operations(block)):
+                small = _small(inner) if inner.name == "stablehlo.while" else None
+                if small is not None:
+                    to_kernel(small)
+                    made += 1
+                elif inner.name != KERNEL:
+                    made += _within(inner)
+    return made
+
+
+# ---- which ----------------------------------------------------------------------------------------------------
+
+
+def _small(loop: Any) -> Any | None:
+    """A loop that fits, the loop itself or one in its place whose stacks are packed; None where neither does."""
+    if not _wanted(loop):
+        return None
+    read_packed(loop)
+    if fits(loop):
+        return loop
+    packing = pack(loop)
+    if packing is None:
+        return None
+    if not fits(packing.loop):
+        packing.undo()
+        return None
+    loop.erase()
+    return packing.loop
+
+
+def fits(loop: Any) -> bool:
+    """A loop has only ops that a kernel can have, and its arrays are small."""
+    stack, ops = 0, within(loop)
+    kernels = {op for kernel in ops if kernel.name == KERNEL for op in within(kernel)[1:]}
+    for inner in ops:
+        if inner in kernels:
+            continue
+        if inner.name == KERNEL:
+            if any(not _plain(y.type) for y in inner.results):
+                return False
+            stack += sum(_size(y) for y in inner.results)
+            continue
+        known = inner.name in _ELEMENTWISE or inner.name in _MOVING or inner.name in _OTHER
+        chosen = inner.name in BRANCHES and is_cheap(inner)
+        if not known and not chosen and not is_one_slice(inner):
+            return False
+        if any(not _plain(x.type) for x in (*inner.operands, *inner.results)):
+            return False
+        if inner.name == "stablehlo.pad" and _odd(inner):
+            return False
+        if inner.name == "stablehlo.dot_general" and _multiplications(inner) > _PRODUCTS:
+            return False
+        if inner.name in ("stablehlo.while", "stablehlo.constant", "stablehlo.dynamic_update_slice"):
+            continue
+        sizes = [math.prod(y.type.shape) * _bytes(y) for y in inner.results]
+        if any(size > _ELEMENTS for size in sizes):
+            return False
+        stack += sum(sizes) // _FUSED
+    # Large constants are arrays of the dispatch as others are, and one more tells that nothing is written early.
+    constants = [x for x in (*loop.operands, *captured(loop)) if _is_constant(x) and _is_table(x)]
+    if len(_read(loop)) + len(set(constants)) + len(_wanted(loop)) + 1 > _BINDINGS:
+        return False
+    kept = _on_stack(loop)
+    return stack + sum(_size(loop.operands[i]) for i in kept) <= STACK
+
+
+def _plain(type_: Any) -> bool:
+    """An array of static sizes, none of them 0, of numbers that machines have."""
+    if not isinstance(type_, ir.RankedTensorType) or not type_.has_static_shape or 0 in type_.shape:
+        return False
+    kind = type_.element_type
+    if isinstance(kind, ir.IntegerType):
+        return kind.width in (1, 8, 16, 32, 64)
+    return isinstance(kind, ir.F32Type | ir.F64Type)
+
+
+def _bytes(x: Any) -> int:
+    """The bytes of an element."""
+    return max(int(element(x).width) // 8, 1)
+
+
+def _size(x: Any) -> int:
+    """The bytes of a value."""
+    return int(math.prod(shape(x))) * _bytes(x)
+
+
+def _odd(pad: Any) -> bool:
+    """A pad that is more than rows before and after."""
+    sides = [n for name in ("edge_padding_low", "edge_padding_high") for n in pad.attributes[name]]
+    return min(sides, default=0) < 0 or any(pad.attributes["interior_padding"])
+
+
+def _multiplications(product: Any) -> int:
+    return int(math.prod(shape(product.results[0])) * summed(product))
+
+
+def _on_stack(loop: Any) -> list[int]:
+    """The carries of which the kernel has a copy on the stack: small ones, and of large ones of a type all but one.
+
+    One is made in the memory of the result. MLIR takes two empty arrays of one type for the same.
+    """
+    kept, seen = [], set()
+    for i, x in enumerate(loop.operands):
+        if _size(x) <= _SMALL or x.type in seen or element(x).width == 1:
+            kept.append(i)
+        else:
+            seen.add(x.type)
+    return kept
+
+
+# ---- how ------------------------------------------------------------------------------------------------------
+
+
+def to_kernel(loop: Any) -> None:
+    """Puts a loop into a dispatch, in place."""
+    for inner in within(loop)[::-1]:
+        if inner.name in BRANCHES:
+            as_choice(inner)
+    loop = signed_carries(loop)
+    b = Emitter(ir.InsertionPoint(loop), loop.location)
+    kept = _on_stack(loop)
+    _read_through_barriers(b, loop)
+    for inner in within(loop):
+        if inner.name == KERNEL:
+            _in_line(inner)
+        elif inner.name == GATHER:
+            as_slice(inner)
+    for inner in within(loop)[::-1]:
+        if inner.name == "stablehlo.pad":
+            _concatenated(inner)
+        elif inner.name == "stablehlo.optimization_barrier":
+            for y, x in zip(inner.results, list(inner.operands), strict=True):
+                y.replace_all_uses_with(x)
+            inner.erase()
+        elif inner.name in OF_SLICES and is_number(inner):
+            as_number(inner)
+    (zero,) = b.barrier(b.constant(0, ir.RankedTensorType.get([], signless(32))))
+    old = _wanted(loop)  # others would be arrays of the dispatch, too
+    uses = [[(use.owner, use.operand_number) for use in y.uses] for y in old]
+
+    def moved(k: Kernel) -> Sequence[Any]:
+        never = k.differs_from_zero(k.element(zero))
+        for inner in within(loop):
+            if inner.name == "stablehlo.while":
+                _in_place(inner, never)
+        for i, x in enumerate(list(loop.operands)):
+            if i not in kept:
+                loop.operands[i] = _copied(k, x, k.empty(x.type))
+        k.place.block.append(loop)
+        return old
+
+    results = dispatch(b, [y.type for y in old], moved)
+    for y, of_one in zip(results, uses, strict=True):
+        for owner, number in of_one:
+            owner.operands[number] = y
+
+
+def _read_through_barriers(b: Emitter, loop: Any) -> None:
+    """What makes a value that the loop reads must not get into the dispatch with it; constants may."""
+    outside = _read(loop)
+    if not outside:
+        return
+    behind = dict(zip(outside, b.barrier(*outside), strict=True))
+    for inner in within(loop):
+        for i, x in enumerate(inner.operands):
+            if x in behind:
+                inner.operands[i] = behind[x]
+
+
+def _read(loop: Any) -> list[Any]:
+    """The values that a loop reads, or begins with, and that are no constants."""
+    return [x for x in dict.fromkeys((*loop.operands, *captured(loop))) if not _is_constant(x)]
+
+
+def _wanted(loop: Any) -> list[Any]:
+    """The results of a loop that something reads."""
+    return [y for y in loop.results if list(y.uses)]
+
+
+def _is_constant(x: Any) -> bool:
+    return not isinstance(x.owner, ir.Block) and x.owner.name == "stablehlo.constant"
+
+
+def _is_table(x: Any) -> bool:
+    """A constant is more than one number repeated, and not a few that stay what they are."""
+    turned = is_boolean(x) or is_unsigned(x)  # into numbers with a sign, before the loop
+    return (turned or _size(x) > _INLINED) and not getattr(x.owner.attributes["value"], "is_splat", False)
+
+
+def _concatenated(pad: Any) -> None:
+    """A pad as a concatenation: IREE would make of it one operation on a vector as large as the array."""
+    b = Emitter(ir.InsertionPoint(pad), pad.location)
+    x, value = pad.operands
+    for d, low in enumerate(pad.attributes["edge_padding_low"]):
+        sizes, parts = shape(x), [x]
+        for n, place in ((low, 0), (pad.attributes["edge_padding_high"][d], len(parts))):
+            if n:
+                rows = b.broadcast_in_dim(value, [], with_shape(x.type, [*sizes[:d], n, *sizes[d + 1 :]]))
+                parts = [rows, *parts] if place == 0 else [*parts, rows]
+        if len(parts) > 1:
+            x = b.concatenate(parts, d)
+    pad.results[0].replace_all_uses_with(x)
+    pad.erase()
+
+
+def _in_line(kernel: Any) -> None:
+    """What runs in a dispatch, in its place."""
+    *body, end = operations(kernel.regions[0].blocks[0])
+    for op in body:
+        op.move_before(kernel)
+    for y, x in zip(kernel.results, list(end.operands), strict=True):
+        y.replace_all_uses_with(x)
+    kernel.erase()
+
+
+def _in_place(loop: Any, never: Any) -> None:
+    """New carries are written into the old ones."""
+    body = loop.regions[1].blocks[0]
+    carries = _made_here(loop, never)
+    end = list(operations(body))[-1]
+    pairs = list(zip(list(end.operands), carries, strict=True))
+    chains = [updates_between(new, old) for new, old in pairs]
+    for (_, old), updates in zip(pairs, chains, strict=True):
+        once = all(len(list(update.results[0].uses)) == 1 for update in updates)
+        if updates and once and _is_read_after(old, updates[0]):
+            for update in updates:  # behind what reads the old one
+                update.move_before(end)
+    k = Kernel(ir.InsertionPoint(end), loop.location)
+    for i, ((new, old), updates) in enumerate(zip(pairs, chains, strict=True)):
+        if new == old or updates:
+            continue
+        # Only when all of the new one is there: computed in its place, it would be read half-written.
+        end.operands[i] = _copied(k, new, old)
+
+
+def _made_here(loop: Any, never: Any) -> list[Any]:
+    """The carries as the body is to read them: each perhaps written to, so far as IREE knows.
+
+    IREE 3.13 takes a reshape of a block's argument out of the dispatch, and then does not find the argument.
+    """
+    body = loop.regions[1].blocks[0]
+    k = Kernel(ir.InsertionPoint.at_block_begin(body), loop.location)
+    carries = []
+    for x in body.arguments:
+        uses = [(use.owner, use.operand_number) for use in x.uses]
+        if element(x).width > 1 and uses:
+            made = k.written_if(never, x)
+            for owner, number in uses:
+                owner.operands[number] = made
+            x = made
+        carries.append(x)
+    return carries
+
+
+def _is_read_after(x: Any, update: Any) -> bool:
+    """An op behind the update of an array still reads that, perhaps in another shape."""
+    for use in x.uses:
+        reader = use.owner.operation
+        while reader.block != update.operation.block:
+            reader = reader.parent.operation
+        if reader != update.operation and update.operation.is_before_in_block(reader):
+            return True
+        if reader.name == "stablehlo.reshape" and _is_read_after(reader.results[0], update):
+            return True
+    return False
+
+
+def _copied(k: Kernel, x: Any, to: Any) -> Any:
+    """The array x in the memory of another one, element by element: IREE does not look into such loops."""
+    sizes = shape(x)
+    zero, one = (k.index(0), k.index(1)) if sizes else (None, None)
+
+    def along(k: Kernel, place: list[Any], out: Any) -> Any:
+        d = len(place)
+        if d == len(sizes):
+            return k.put(k.element(x, *place), out, *place)
+        end = k.index(sizes[d])
+        return k.loop(zero, end, one, [out], lambda k, i, out: [along(k, [*place, i], out)])[0]
+
+    return along(k, [], to)

@@ -1,0 +1,60 @@
+"""remainder of f32, f16 and bf16 by multiplications and additions that round once, in code of vectors.
+
+IREE calls the C library for each number. In f64, with v = 1 / |y|: from |x| the multiples of |y| next to it are taken
+away, first 2^255 times a whole number of them, then 2^204, 2^153, 2^102 and 2^51 times, at last what is left:
+
+    q = (r v + w) - w,  w = 3/2 2^(52 + 51 k);    r = r - q |y|    for k = 5, 4, 3, 2, 1, 0
+
+Next to w numbers are 2^(51 k) apart. |x / y| is below 2^277, and v off by 2^-53 of it, so that r ends within 3/4 of
+2^(51 k) |y|, which is what the next step takes. Each r is a multiple of the last bit of x, or that of y, and has few
+bits: it is exact, as the result is, which lies between 0 and |y| after one |y| is added to what is negative.
+"""
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+from torch_mlir import ir
+
+from tiduc.backends.iree.emitter import Emitter, legalize, signless
+from tiduc.backends.iree.fast.exponentials import WHOLE
+from tiduc.backends.iree.known import known_number
+from tiduc.dialect.types import element, is_float
+
+_STEPS = tuple(WHOLE * 2.0 ** (51 * k) for k in range(5, -1, -1))
+_LARGE = 2.0**200
+"""Of which |x| is the remainder, as it is of infinity."""
+
+
+@legalize("stablehlo.remainder")
+def remainder(b: Emitter, op: Any) -> Sequence[Any] | None:
+    """Of floats vmvx takes the nearest multiple away: mended. On CPUs exact steps in f64, for the C library is slow."""
+    x, y = op.operands
+    if not is_float(x) or element(x).width < 16:
+        return None
+    dividend, divisor = known_number(x), known_number(y)
+    if dividend is not None and divisor:
+        return [b.like(float(np.fmod(dividend, divisor)), x)]
+    if b.cpu and b.fused and element(x).width <= 32:
+        return [_by_steps(b, x, y)]
+    (r,) = b.again(op, {})
+    zero, size = b.like(0, x), b.abs(y)
+    below = b.compare(x, zero, "LT")
+    other = b.select(below, b.compare(r, zero, "GT"), b.compare(r, zero, "LT"))
+    return [b.select(other, b.add(r, b.select(below, b.negate(size), size)), r)]
+
+
+def _by_steps(b: Emitter, x: Any, y: Any) -> Any:
+    f64 = ir.F64Type.get()
+    wide = b.convert(x, f64)
+    r, size = b.abs(wide), b.abs(b.convert(y, f64))
+    size = b.select(b.compare(size, b.like(np.inf, size), "EQ"), b.like(_LARGE, size), size)
+    inverse = b.divide(b.like(1, size), size)
+    for step in _STEPS:
+        whole = b.like(step, r)
+        times = b.subtract(b.emit("math.fma", (r, inverse, whole), r.type), whole)
+        r = b.emit("math.fma", (b.negate(times), size, r), r.type)
+    r = b.select(b.compare(r, b.like(0, r), "LT"), b.add(r, size), r)
+    bits = b.bitcast(wide, signless(64))
+    sign = b.and_(bits, b.like(-(1 << 63), bits))
+    return b.convert(b.bitcast(b.or_(b.bitcast(r, signless(64)), sign), f64), element(x))

@@ -1,0 +1,129 @@
+"""sines_to_kernels: sines, cosines and tangents of large arrays of f32 or bf16, on CPUs that multiply and add in one.
+
+    %0 = stablehlo.sine %x;  %1 = stablehlo.cosine %x
+    ->  %0, %1 = flow.dispatch.region { %far = max |%x| >= 2^46;  scf.if %far { ... } else { ... } }
+
+Which bits of 1 / pi an argument needs takes a third of the code that fused_trigonometry.py has, though hardly any is so
+large that it leaves some out. Whether one is, is known from a look at all of them, before. Both branches give the same
+numbers where all are small. The sine and the cosine of one array have most of their code in common.
+"""
+
+from collections.abc import Sequence
+from math import prod
+from typing import Any
+
+import numpy as np
+from torch_mlir import ir
+
+from tiduc.backends.iree.emitter import Emitter, signless, within
+from tiduc.backends.iree.fast.kernels import Kernel, dispatch
+from tiduc.backends.iree.fast.scalars import Numbers, accumulated, elementwise
+from tiduc.backends.iree.faults.fused_trigonometry import NEAR, fused_both, fused_cosine, fused_sine
+from tiduc.dialect.bodies import Fill
+from tiduc.dialect.context import stage
+from tiduc.dialect.types import element
+
+_NAMES = ("stablehlo.sine", "stablehlo.cosine", "stablehlo.tan")
+_LARGE = 2**14  # elements, below which a dispatch costs what it saves
+
+
+@stage
+def sines_to_kernels(module: Any) -> int:
+    """Rewrites them in place, before tidu-legalize-for-iree; how many.
+
+    Not those inside of loops and conditionals, which may be kernels themselves.
+    """
+    taken, groups = set[Any](), list[list[Any]]()
+    for op in within(module.operation):
+        if op.name in _NAMES and op not in taken and _pays(op):
+            groups.append(_of_same(op))
+            taken.update(groups[-1])
+    for found in groups:
+        b = Emitter(ir.InsertionPoint(found[0]), found[0].location)
+        for old, new in zip(found, _in_kernel(b, found[0].operands[0], found), strict=True):
+            old.results[0].replace_all_uses_with(new)
+        for old in found:
+            old.erase()
+    return len(taken)
+
+
+def _pays(op: Any) -> bool:
+    type_ = op.operands[0].type
+    if op.operation.block.owner.operation.name != "func.func" or not type_.has_static_shape:
+        return False
+    return isinstance(element(type_), ir.F32Type | ir.BF16Type) and prod(type_.shape) >= _LARGE
+
+
+def _of_same(op: Any) -> list[Any]:
+    """The op, the first of its operand's, and others of its operand and block with which it has a reader in common.
+
+    Where what reads one comes long before what reads the other, that would be in memory, and perhaps out of the cache.
+    """
+    found, readers = {op.name: op.operation}, _readers(op.operation)
+    for use in op.operands[0].uses:
+        other = use.owner.operation
+        if other.name in _NAMES and other.block == op.operation.block and readers & _readers(other):
+            found.setdefault(other.name, other)
+    return list(found.values())
+
+
+def _readers(op: Any) -> set[Any]:
+    return {use.owner.operation for use in op.results[0].uses}
+
+
+def _in_kernel(b: Emitter, x: Any, found: Sequence[Any]) -> list[Any]:
+    """What ops give of an array."""
+    flat = b.reshape(x, [prod(x.type.shape)])
+    names = [op.name for op in found]
+
+    def fill(k: Kernel) -> Sequence[Any]:
+        # Both branches write to the same memory.
+        types = [flat.type] * len(names)
+        made = [k.empty(type_) for type_ in types]
+        branches = [_branch(k, flat, made, names, near) for near in (False, True)]
+        return k.emit_all("scf.if", (_far(k, flat),), types, None, branches)
+
+    ys = dispatch(b, [flat.type] * len(names), fill)
+    return [b.reshape(y, x.type.shape) for y in ys]
+
+
+def _branch(k: Kernel, x: Any, made: Sequence[Any], names: Sequence[str], near: bool) -> Fill:
+    """What fills the branch for arguments of which none is huge, or for all of them."""
+
+    def run(region: Any) -> None:
+        inner = Kernel(ir.InsertionPoint(region.blocks.append()), k.location)
+        ys = elementwise(inner, x, made, lambda n, v: _values(n, v, names, near))
+        inner.emit_all("scf.yield", ys, ())
+        k.emitted += inner.emitted
+
+    return run
+
+
+def _far(k: Kernel, x: Any) -> Any:
+    """An argument is not below `NEAR`, by its bits; a NaN is not, either."""
+    width = element(x).width
+    bits = signless(width)
+    size = accumulated(k, x, k.scalar(k.zero(bits)), lambda n, v, most: _larger(n, v, most, bits))
+    limit = int(np.float32(NEAR).view(np.int32)) >> (32 - width)
+    below = k.emit("arith.constant", (), bits, {"value": ir.IntegerAttr.get(bits, limit - 1)})
+    return k.below(below, k.element(size))
+
+
+def _larger(n: Numbers, x: Any, most: Any, bits: Any) -> Any:
+    """The larger one of the bits of |x| and of others."""
+    number = n.bitcast(x, bits)
+    return n.maximum(n.and_(number, n.like((1 << (bits.width - 1)) - 1, number)), most)
+
+
+def _values(n: Numbers, x: Any, names: Sequence[str], near: bool) -> list[Any]:
+    """What ops of these names give of a number."""
+    wide = n.convert(x, ir.F64Type.get())
+    if list(names) == ["stablehlo.sine"]:
+        ys = [fused_sine(n, wide, near)]
+    elif list(names) == ["stablehlo.cosine"]:
+        ys = [fused_cosine(n, wide, near)]
+    else:
+        sine, cosine = fused_both(n, wide, near)
+        of = {"stablehlo.sine": sine, "stablehlo.cosine": cosine}
+        ys = [of[name] if name in of else n.divide(sine, cosine) for name in names]
+    return [n.convert(y, x.type) for y in ys]

@@ -1,0 +1,140 @@
+"""Windows over several arrays as loops, on CPUs: one dispatch, in which a window's elements are combined one by one.
+
+The gradient of a maximum over windows has to know where it is, which is a window over the values and their places. IREE
+does that element by element. With channels last, which no window covers, the innermost loop is one over vectors.
+"""
+
+import itertools
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from torch_mlir import ir
+
+from tiduc.backends.iree.emitter import Emitter, is_unsigned
+from tiduc.backends.iree.fast.kernels import Kernel, dispatch
+from tiduc.backends.iree.fast.scatter_loops import apart
+from tiduc.dialect.types import element, is_open, shape
+
+_MANY = 2**20
+"""Elements of an array up to which one thread may have them all."""
+_LARGE = 32
+"""Elements of a window, the code of which is repeated for each."""
+_VECTOR = 8
+"""Channels that make a vector."""
+
+
+@dataclass(frozen=True)
+class _Windows:
+    """Sizes of what windows cover and of what they give; of each dimension, its window."""
+
+    sizes: list[int]
+    results: list[int]
+    window: list[int]
+    strides: list[int]
+    dilations: list[int]
+    low: list[int]
+
+    @classmethod
+    def of(cls, op: Any) -> "_Windows":
+        """Those of a reduce_window."""
+        rank = len(shape(op.operands[0]))
+
+        def each(name: str) -> list[int]:
+            return list(op.attributes[name]) if name in op.attributes else [1] * rank
+
+        low = np.array(op.attributes["padding"])[:, 0].tolist() if "padding" in op.attributes else [0] * rank
+        window, strides = each("window_dimensions"), each("window_strides")
+        sizes, results = shape(op.operands[0]), shape(op.results[0])
+        return cls(sizes, results, window, strides, each("window_dilations"), low)
+
+
+def pays(b: Emitter, op: Any) -> bool:
+    """Small windows over several arrays of numbers that machines have, with channels last.
+
+    The arrays are of different types: MLIR takes two empty arrays of one type for the same.
+    """
+    xs = list(op.operands)[: len(op.results)]
+    if not b.cpu or len(xs) < 2 or any(is_open(x.type) for x in xs) or not shape(xs[0]):
+        return False
+    if len({element(x) for x in xs}) < len(xs) or set(op.attributes.get("base_dilations", [1])) != {1}:
+        return False
+    kinds = ir.IntegerType, ir.F32Type, ir.F64Type
+    if any(not isinstance(element(x), kinds) or is_unsigned(x) or element(x).width < 8 for x in xs):
+        return False
+    if any(
+        element(x) != element(y) for x, y in zip(op.operands, op.regions[0].blocks[0].arguments, strict=True)
+    ):
+        return False
+    w = _Windows.of(op)
+    if w.sizes[-1] != w.results[-1] or w.window[-1] != 1 or w.sizes[-1] < _VECTOR:
+        return False
+    return 1 < math.prod(w.window) <= _LARGE and 0 < math.prod(w.results) and math.prod(w.sizes) <= _MANY
+
+
+def by_loops(b: Emitter, op: Any) -> list[Any]:
+    """The results of a reduce_window: its body, over a window's elements in their order; padding is initial values.
+
+    A window begins with the initial values, as it may (specification, reduce: any number of these).
+    """
+    count, w = len(op.results), _Windows.of(op)
+    xs = [b.reshape(apart(b, x), [math.prod(w.sizes)]) for x in list(op.operands)[:count]]
+    inits = [apart(b, x) for x in list(op.operands)[count:]]
+    types = [ir.RankedTensorType.get([math.prod(w.results)], element(x)) for x in xs]
+
+    def fill(k: Kernel) -> Sequence[Any]:
+        start = [k.element(x) for x in inits]
+
+        def along(k: Kernel, place: Sequence[Any], outs: Sequence[Any]) -> Sequence[Any]:
+            d = len(place)
+            if d < len(w.sizes):
+                end = k.index(w.results[d])
+                return k.loop(
+                    k.index(0), end, k.index(1), outs, lambda k, i, *outs: along(k, [*place, i], outs)
+                )
+            values = start
+            for offsets in itertools.product(*map(range, w.window)):
+                new = _read(k, w, xs, start, place, offsets)
+                made = k.inlined(op.regions[0], [k.scalar(v) for v in (*values, *new)])
+                values = [k.element(v) for v in made]
+            at = _line(k, w.results, place)
+            return [k.put(v, out, at) for v, out in zip(values, outs, strict=True)]
+
+        return along(k, [], [k.empty(type_) for type_ in types])
+
+    results = dispatch(b, types, fill)
+    return [b.reshape(y, w.results) for y in results]
+
+
+def _read(
+    k: Kernel,
+    w: _Windows,
+    xs: Sequence[Any],
+    inits: Sequence[Any],
+    place: Sequence[Any],
+    offsets: Sequence[int],
+) -> list[Any]:
+    """The elements of one place in the window that stands at another; the initial values where that is padding."""
+    at, inside = [], None
+    for d, i in enumerate(place):
+        shift = offsets[d] * w.dilations[d] - w.low[d]
+        scaled = i if w.strides[d] == 1 else k.arith("muli", i, k.index(w.strides[d]))
+        at.append(k.arith("addi", scaled, k.index(shift)) if shift else scaled)
+        if shift < 0 or (w.results[d] - 1) * w.strides[d] + shift >= w.sizes[d]:
+            here = k.below(at[-1], k.index(w.sizes[d]))  # negative ones are not, either
+            inside = here if inside is None else k.arith("andi", inside, here)
+    line = _line(k, w.sizes, at)
+    if inside is None:
+        return [k.element(x, line) for x in xs]
+    line = k.either(inside, line, k.index(0))
+    return [k.either(inside, k.element(x, line), init) for x, init in zip(xs, inits, strict=True)]
+
+
+def _line(k: Kernel, sizes: Sequence[int], place: Sequence[Any]) -> Any:
+    """The number of a place among all of an array."""
+    line = place[0]
+    for n, i in zip(sizes[1:], place[1:], strict=True):
+        line = k.arith("addi", k.arith("muli", line, k.index(n)), i)
+    return line

@@ -1,0 +1,118 @@
+"""Products: sums of nothing, and convolutions of complex numbers."""
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+from torch_mlir import ir
+from torch_mlir._mlir_libs import _stablehlo as hlo
+
+from tiduc.backends.iree.emitter import Emitter, legalize
+from tiduc.backends.iree.faults.widened_windows import hide_widened, is_quantized, of_floats
+from tiduc.backends.iree.faults.window_excess import drop_excess
+from tiduc.backends.iree.refused import refused
+from tiduc.dialect.types import element, is_complex, is_open, shape, with_element, with_shape
+
+
+@legalize("stablehlo.dot_general", "stablehlo.convolution")
+def product(b: Emitter, op: Any) -> Sequence[Any] | None:
+    """Over a dimension of size 0 the compiler crashes: zero. Padded complex convolutions crash it: four real ones.
+
+    An `algorithm`, which does not compile, is left out: the products are no less precise. Nor do elements compile that
+    the only window does not reach. In groups, GPUs get zeros: one convolution a group. Of numbers that were widened, or
+    are quantized, they get others: these are made before.
+    """
+    x, y = op.operands
+    type_ = op.results[0].type
+    if is_open(type_) or is_open(x.type) or is_open(y.type):
+        return None
+    if 0 in shape(x) or 0 in shape(y):
+        return [b.constant(0, type_)]
+    if "algorithm" in op.attributes:
+        del op.attributes["algorithm"]
+    if op.name == "stablehlo.convolution":
+        drop_excess(b, op)
+        if not b.cpu and any(map(is_quantized, op.operands)):
+            of_floats(b, op)
+            result = _grouped(b, op) or b.again(op, {})[0]
+            return [b.emit("stablehlo.uniform_quantize", (result,), type_) if is_quantized(type_) else result]
+        if not b.cpu:
+            hide_widened(b, op, 2)
+            if (result := _grouped(b, op)) is not None:
+                return [result]
+        x, y = op.operands
+    padding = op.attributes["padding"] if "padding" in op.attributes else None
+    if padding is None or not is_complex(type_) or not np.any(np.array(padding)):
+        return None
+    real = with_element(type_, element(type_).element_type)
+    (xr, xi), (yr, yi) = ((b.real(v), b.imag(v)) for v in (x, y))
+    rr, ii, ri, ir_ = (
+        b.again(op, {0: u, 1: v}, [real])[0] for u, v in ((xr, yr), (xi, yi), (xr, yi), (xi, yr))
+    )
+    return [b.complex(b.subtract(rr, ii), b.add(ri, ir_))]
+
+
+_GROUPS = "feature_group_count", "batch_group_count"
+
+
+def _grouped(b: Emitter, op: Any) -> Any:
+    """The result of a convolution in groups; None where there is one."""
+    groups = _groups(op)
+    return None if groups is None else _by_groups(b, op, *groups)
+
+
+def _groups(op: Any) -> tuple[str, int] | None:
+    """The kind of a convolution's groups, and how many; None for one."""
+    counts = {name: ir.IntegerAttr(op.attributes[name]).value for name in _GROUPS}
+    return next(((name, n) for name, n in counts.items() if n > 1), None)
+
+
+def _by_groups(b: Emitter, op: Any, kind: str, count: int) -> Any:
+    """The convolutions of the groups, side by side along the result's features."""
+    if count > 64 or is_complex(op.results[0].type):
+        raise refused(op, f"it has {count} groups, of which code for GPUs makes zeros")
+    d = hlo.ConvDimensionNumbers(op.attributes["dimension_numbers"])
+    along = d.input_feature_dimension if kind == _GROUPS[0] else d.input_batch_dimension
+    whole, to = op.results[0].type, d.output_feature_dimension
+    sizes = [n // count if i == to else n for i, n in enumerate(whole.shape)]
+    parts = []
+    for k in range(count):
+        x = _part(b, op.operands[0], along, k, count)
+        y = _part(b, op.operands[1], d.kernel_output_feature_dimension, k, count)
+        attributes = {name: op.attributes[name] for name in op.attributes}
+        attributes[kind] = ir.IntegerAttr.get(ir.IntegerType.get_signless(64), 1)
+        parts.append(b.emit(op.name, (x, y), with_shape(whole, sizes), attributes))
+    return b.concatenate(parts, to)
+
+
+def _part(b: Emitter, x: Any, dimension: int, k: int, count: int) -> Any:
+    """One of `count` equal parts along a dimension."""
+    start, end, size = [0] * len(shape(x)), list(shape(x)), shape(x)[dimension] // count
+    start[dimension], end[dimension] = k * size, (k + 1) * size
+    return b.slice(x, start, end, [1] * len(start))
+
+
+@legalize("stablehlo.batch_norm_grad")
+def batch_norm_grad(b: Emitter, op: Any) -> Sequence[Any] | None:
+    """Does not compile: its definition, with n elements a feature and h = (x - mean) / sqrt(variance + epsilon),
+
+    dx = scale / sqrt(variance + epsilon) (dy - sum(dy) / n - h sum(dy h) / n),  dscale = sum(dy h),  doffset = sum(dy).
+    """
+    x, scale, mean, variance, dy = op.operands
+    feature = ir.IntegerAttr(op.attributes["feature_index"]).value
+    others = [i for i in range(len(shape(x))) if i != feature]
+    count = 1
+    for i in others:
+        count *= shape(x)[i]
+
+    def wide(v: Any) -> Any:
+        return b.broadcast_in_dim(v, [feature], x.type)
+
+    epsilon = b.like(ir.FloatAttr(op.attributes["epsilon"]).value, variance)
+    inverse = b.divide(b.like(1, variance), b.sqrt(b.add(variance, epsilon)))
+    h = b.multiply(b.subtract(x, wide(mean)), wide(inverse))
+    doffset, dscale = b.reduce_sum(dy, others), b.reduce_sum(b.multiply(dy, h), others)
+    n = b.like(max(count, 1), doffset)
+    inner = b.subtract(dy, wide(b.divide(doffset, n)))
+    inner = b.subtract(inner, b.multiply(h, wide(b.divide(dscale, n))))
+    return [b.multiply(inner, wide(b.multiply(scale, inverse))), dscale, doffset]

@@ -1,0 +1,120 @@
+"""results_after_reads: results that take an argument's place in memory are written when nobody reads that any more.
+
+    f(%p {iree.abi.output = 0 : index}, %g):  return p - g, sum(p)
+        ->  %r:2 = optimization_barrier p - g, sum(p);  return %r:2
+
+IREE writes such a result straight where it belongs, in whatever order suits it, and does not know that the memory is an
+argument's, which other results may still be made of: these were wrong. Behind the barrier all of them are there before
+the first is copied to its place.
+
+Where each element of the result is made of the argument's element in that place, and the argument has no other reader,
+the element is read before it is written, however the ops are fused: that stays as it is, and is not copied.
+"""
+
+from typing import Any
+
+from torch_mlir import ir
+
+from tiduc.backends.iree.emitter import Emitter
+from tiduc.backends.iree.faults.uniform_reductions import is_constant
+from tiduc.backends.iree.faults.updates_in_place import DONATED, alternatives, copied, size
+from tiduc.backends.iree.refused import refused
+from tiduc.dialect.graph import operations
+from tiduc.dialect.types import is_open
+
+_ELEMENTWISE = frozenset(
+    f"stablehlo.{name}"
+    for name in (
+        "abs add and clamp convert divide maximum minimum multiply negate not or power rsqrt select sign sqrt "
+        "subtract xor"
+    ).split()
+)
+
+
+def results_after_reads(module: Any, cpu: bool = True) -> None:
+    """Orders the results of a module's functions, in place; for `cpu`, or for GPUs."""
+    for function in operations(module.operation.regions[0].blocks[0]):
+        if function.name == "func.func" and len(function.regions[0].blocks) == 1:
+            _order(function, cpu)
+
+
+def _order(function: Any, cpu: bool) -> None:
+    block = function.regions[0].blocks[0]
+    last = list(operations(block))[-1]
+    given = _given(function)
+    in_place = {place for i, place in given.items() if _in_place(block.arguments[i], last, place, cpu)}
+    if in_place == {*given.values()}:
+        return
+    b = Emitter(ir.InsertionPoint(last), function.location)
+    taken = [block.arguments[i] for i in given]
+    for place, x in enumerate(last.operands):
+        # What lies in such an argument's memory would do so behind the barrier, too.
+        others = [block.arguments[i] for i, own in given.items() if own != place]
+        if any(y in taken for y in alternatives(x, block)) or _may_be(x, others):
+            if is_open(x.type):
+                raise refused(
+                    last, f"result {place}, of open sizes, lies in memory that another result takes"
+                )
+            last.operands[place] = copied(b, x)
+    for place, x in enumerate(b.barrier(*last.operands)):
+        if place not in in_place:
+            # A copy of IREE's goes astray on Vulkan, where the memory does not begin where its buffer does.
+            last.operands[place] = x if cpu or is_open(x.type) else copied(b, x)
+
+
+_COMPUTED = frozenset(
+    f"stablehlo.{name}"
+    for name in (
+        "atan2 cbrt convolution cosine dot_general exponential exponential_minus_one log log_plus_one logistic power "
+        "rsqrt sine sqrt tan tanh"
+    ).split()
+)
+"""Ops whose result the compiler never finds to be an operand."""
+_PARTS = "stablehlo.concatenate", "stablehlo.dynamic_slice", "stablehlo.dynamic_update_slice"
+"""Those whose result is an operand of the same size, whatever the others are."""
+
+
+def _may_be(x: Any, arguments: list[Any]) -> bool:
+    """The compiler may find a value to be one of the arguments, such as a sum with 0, or over no dimension.
+
+    So it may where nothing that varies goes into an op but one operand.
+    """
+    waiting, found = [x], {x}
+    while waiting:
+        y = waiting.pop()
+        if y in arguments:
+            return True
+        if isinstance(y.owner, ir.Block) or y.owner.name in _COMPUTED:
+            continue
+        operands = {z for z in y.owner.operands if not is_constant(z)}
+        if y.owner.name == "stablehlo.optimization_barrier":
+            operands = {y.owner.operands[y.result_number]}
+        if len(operands) == 1 or y.owner.name in _PARTS:
+            new = {z for z in operands if size(z) == size(y)} - found
+            found |= new
+            waiting += new
+    return False
+
+
+def _given(function: Any) -> dict[int, int]:
+    """The arguments whose memory results take, each with the number of the result."""
+    attributes = function.attributes.get("arg_attrs") or ()
+    return {i: each[DONATED].value for i, each in enumerate(attributes) if DONATED in each}
+
+
+def _in_place(x: Any, last: Any, place: int, cpu: bool) -> bool:
+    """An argument is read for this result alone, element by element; on CPUs, it may be read for none."""
+    waiting, found = [x], {x}
+    while waiting:
+        for use in waiting.pop().uses:
+            reader = use.owner.operation
+            if reader == last:
+                if use.operand_number != place:
+                    return False
+            elif reader.name not in _ELEMENTWISE or reader.results[0].type.shape != x.type.shape:
+                return False
+            elif reader.results[0] not in found:
+                found.add(reader.results[0])
+                waiting.append(reader.results[0])
+    result = last.operands[place]
+    return bool(result.type == x.type) and (cpu or (result in found and result != x))

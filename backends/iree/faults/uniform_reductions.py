@@ -1,0 +1,57 @@
+"""Reductions of one number: IREE's code for CPUs takes a vector of equal constants for one element of it.
+
+%ones = stablehlo.constant dense<1.0>            %ones = stablehlo.constant dense<1.0>
+stablehlo.reduce(%ones ...)              ->      %hidden = stablehlo.optimization_barrier %ones
+                                                 stablehlo.reduce(%hidden ...)
+"""
+
+from collections.abc import Sequence
+from typing import Any
+
+from torch_mlir import ir
+
+from tiduc.backends.iree.emitter import Emitter, legalize
+from tiduc.backends.iree.missing.dynamic.arrays import has_open_sizes, of_sizes, sizes_of
+from tiduc.backends.iree.missing.staged_reductions import in_stages
+
+_FAR = 32  # ops that are looked at; StableHLO's folder leaves few between a constant and its use
+
+
+@legalize("stablehlo.reduce")
+def reduce(b: Emitter, op: Any) -> Sequence[Any] | None:
+    """Of constants, such as a count of ones, only some elements are summed: behind a barrier.
+
+    GPUs get large ones in stages where one thread would have them, and those of open sizes apart from what reads them:
+    a result that is repeated in turn does not compile for SPIR-V.
+    """
+    hide_constants(b, op)
+    if b.cpu:
+        return None
+    return _apart(b, op) if has_open_sizes(op) else in_stages(b, op)
+
+
+def _apart(b: Emitter, op: Any) -> Sequence[Any]:
+    """The op's results, behind a barrier."""
+    results = b.again(op, {})
+    sizes = [sizes_of(b, y) for y in results]
+    return [of_sizes(b, y, n) for y, n in zip(b.barrier(*results), sizes, strict=True)]
+
+
+def hide_constants(b: Emitter, op: Any) -> None:
+    """Puts operands that are reduced, and follow from constants alone, behind a barrier, in place."""
+    for i, x in enumerate(list(op.operands)[: len(op.results)]):
+        if is_constant(x):
+            op.operands[i] = b.barrier(x)[0]
+
+
+def is_constant(x: Any) -> bool:
+    waiting, seen = [x], set[Any]()
+    while waiting:
+        x = waiting.pop()
+        if not isinstance(x, ir.OpResult) or len(x.owner.regions) or len(seen) >= _FAR:
+            return False
+        if not len(x.owner.operands) and x.owner.name != "stablehlo.constant":
+            return False  # an iota, whose elements differ
+        seen.add(x)
+        waiting += [operand for operand in x.owner.operands if operand not in seen]
+    return True

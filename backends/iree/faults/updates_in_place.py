@@ -1,0 +1,186 @@
+"""Copies of what IREE would update in place, though others keep it.
+
+    %y = dynamic_update_slice %x, %u, %i   ->   %c = select %always, %x, 0;  %y = dynamic_update_slice %c, %u, %i
+
+IREE updates and sorts arrays where they lie. It copies what it knows to be read afterwards, but not
+
+- what a loop captures, or what is made of that and nothing else, which it does before the loop: the next iteration
+  begins with the update;
+- an argument of the program, though it may be a result, too, and is the caller's, who may pass it again.
+"""
+
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+from torch_mlir import ir
+
+from tiduc.backends.iree.emitter import Emitter, signless
+from tiduc.backends.iree.fast.packing import splat
+from tiduc.dialect.graph import captured, operations
+from tiduc.dialect.types import bits, element, is_open, shape, with_element
+
+_VIEWS = frozenset(
+    f"stablehlo.{name}"
+    for name in (
+        "bitcast_convert broadcast_in_dim concatenate convert pad reshape reverse slice transpose".split()
+    )
+)
+"""Ops whose result may be an operand, seen in another way."""
+
+_CALLS = ("func.call", "stablehlo.composite")
+
+DONATED = "iree.abi.output"
+"""An argument's attribute: the number of the result that is to lie in its memory."""
+
+
+def own(b: Emitter, op: Any, x: Any, anew: bool = False) -> Any:
+    """What an op updates: where others keep that, a copy that is made before the op.
+
+    With `anew` it is an array that is made of x, which IREE makes once for a loop, but in each run of a program.
+    """
+    if is_open(x.type) or (anew and _is_program(op.operation.block.owner.operation)):
+        return x
+    return copied(b, x) if _is_kept(op, x) else x
+
+
+def copied(b: Emitter, x: Any) -> Any:
+    """A copy of an array of static sizes; zeros as they are, which IREE fills anew."""
+    zero, value = b.constant(0, x), splat(x)
+    if value is not None and value == splat(zero):
+        return x
+    # A choice that only the run shows to be none is a copy each time.
+    (number,) = b.barrier(b.constant(0, ir.RankedTensorType.get([], signless(32))))
+    always = b.compare(number, b.constant(0, number), "EQ")
+    # By one number alone, without a dimension, the choice would be one of two arrays, and copy none.
+    return b.select(b.broadcast_in_dim(always, [], with_element(x.type, element(always))), x, zero)
+
+
+def is_carry(x: Any) -> bool:
+    """It is what an iteration of a loop begins with, perhaps seen as another array."""
+    while not isinstance(x.owner, ir.Block):
+        op = x.owner.operation
+        i = x.result_number if op.name == "stablehlo.optimization_barrier" else 0
+        if op.name not in (*_VIEWS, "stablehlo.optimization_barrier") or size(op.operands[i]) != size(x):
+            return False
+        x = op.operands[i]
+    return bool(x.owner.owner.operation.name == "stablehlo.while")
+
+
+def is_table(x: Any) -> bool:
+    """A constant array of more than one number."""
+    return not isinstance(x.owner, ir.Block) and x.owner.name == "stablehlo.constant" and splat(x) is None
+
+
+def alternatives(x: Any, block: Any) -> Iterator[Any]:
+    """The values that a value may be, perhaps seen in another way, back to what a block begins with or makes."""
+    waiting, found = [x], set[Any]()
+    while waiting:
+        y = waiting.pop()
+        if y not in found:
+            found.add(y)
+            others = _others(y) if y.owner != block and _is_within(y, block) else []
+            waiting += others
+            if not others:
+                yield y
+
+
+def _is_kept(op: Any, x: Any) -> bool:
+    """What an op updates may be an argument of the program, or what is the same in each iteration."""
+    block = op.operation.block
+    return any(_stays(y, block) for y in alternatives(x, block))
+
+
+def _stays(y: Any, block: Any) -> bool:
+    """A value that is not another one is kept while a block runs, and when it has run."""
+    parent = block.owner.operation
+    is_program = _is_program(parent)
+    if not _is_within(y, block):
+        return True
+    if not isinstance(y.owner, ir.Block):
+        return not is_program and not _varies(y, block)
+    if is_program:
+        return not _is_given_away(parent, y)
+    return parent.name != "stablehlo.while" or _is_carried_on(y)
+
+
+def _varies(x: Any, block: Any) -> bool:
+    """The carries of a loop have a part in a value that its body makes."""
+    if block.owner.operation.name != "stablehlo.while":
+        return False
+    waiting, found = [x], set[Any]()
+    while waiting:
+        y = waiting.pop()
+        if not _is_within(y, block):
+            continue
+        if y.owner == block:
+            if not _is_carried_on(y):
+                return True
+            continue
+        owner = y.owner.owner.operation if isinstance(y.owner, ir.Block) else y.owner.operation
+        if owner not in found:
+            found.add(owner)
+            waiting += [*owner.operands, *captured(owner)]
+    return False
+
+
+def _is_within(x: Any, block: Any) -> bool:
+    """A value belongs to a block, or to one in it."""
+    at = x.owner if isinstance(x.owner, ir.Block) else x.owner.operation.block
+    while at != block:
+        owner = at.owner.operation
+        if owner.name in ("func.func", "builtin.module"):
+            return False
+        at = owner.block
+    return True
+
+
+def _others(y: Any) -> list[Any]:
+    """The values that one may be; none where it is made, or comes from outside."""
+    if isinstance(y.owner, ir.Block):
+        loop = y.owner.owner.operation
+        return [] if loop.name != "stablehlo.while" else _carried(loop, y.arg_number)
+    op, i = y.owner.operation, y.result_number
+    if op.name == "stablehlo.optimization_barrier":
+        return [op.operands[i]]
+    if op.name in _VIEWS:
+        return [x for x in op.operands if size(x) == size(y)]
+    if op.name == "stablehlo.select" and not op.operands[0].type.rank:
+        return list(op.operands)[1:]
+    if op.name in ("stablehlo.if", "stablehlo.case"):
+        return [list(operations(region.blocks[0]))[-1].operands[i] for region in op.regions]
+    if op.name == "stablehlo.while":
+        return _carried(op, i)
+    return [x for x in op.operands if x.type == y.type] if op.name in _CALLS else []
+
+
+def _carried(loop: Any, i: int) -> list[Any]:
+    """What a carry begins with, and what the body makes of it."""
+    return [loop.operands[i], list(operations(loop.regions[1].blocks[0]))[-1].operands[i]]
+
+
+def size(x: Any) -> int | None:
+    """The bits of an array; None where sizes are open."""
+    return None if is_open(x.type) else bits(x) * int(np.prod(shape(x), dtype=np.int64))
+
+
+def _is_program(op: Any) -> bool:
+    """A function that others than the module's call."""
+    return op.name == "func.func" and "private" not in str(op.attributes.get("sym_visibility"))
+
+
+def _is_given_away(function: Any, x: Any) -> bool:
+    """An argument that a result is to lie in, and that is read only by the op that makes this result."""
+    attributes, uses = function.attributes.get("arg_attrs"), list(x.uses)
+    if attributes is None or DONATED not in attributes[x.arg_number] or len(uses) != 1:
+        return False
+    result = list(operations(x.owner))[-1].operands[attributes[x.arg_number][DONATED].value]
+    return bool(result.owner == uses[0].owner)
+
+
+def _is_carried_on(x: Any) -> bool:
+    """An argument of a loop's body that the next iteration gets as it is."""
+    return any(
+        use.owner.operation.name == "stablehlo.return" and use.operand_number == x.arg_number
+        for use in x.uses
+    )

@@ -1,0 +1,1 @@
+"""IREE has no such op, or none of these types or shapes. One file is one subject."""

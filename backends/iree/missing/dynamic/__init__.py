@@ -1,0 +1,1 @@
+"""Ops with dynamic dimensions, which IREE compiles for static shapes alone."""

@@ -1,0 +1,85 @@
+"""Ops of open sizes: broadcasts that say which dimensions they repeat, and what IREE does not have."""
+
+from collections.abc import Sequence
+from typing import Any
+
+from torch_mlir import ir
+
+from tiduc.backends.iree.emitter import Emitter, legalize
+from tiduc.backends.iree.missing.dynamic.arrays import of_sizes, sizes_of
+from tiduc.backends.iree.refused import refused
+
+_REPEATED, _KEPT = "known_expanding_dimensions", "known_nonexpanding_dimensions"
+_UNDECIDED = 3  # dimensions, each of which doubles the text
+
+
+@legalize("stablehlo.dynamic_broadcast_in_dim")
+def dynamic_broadcast_in_dim(b: Emitter, op: Any) -> Sequence[Any] | None:
+    """Compiles only where it is known which dimensions are repeated: those of size 1 are, and open ones are asked."""
+    x, sizes = op.operands
+    dimensions = list(op.attributes["broadcast_dimensions"])
+    known = {
+        name: set(op.attributes[name]) if name in op.attributes else set() for name in (_REPEATED, _KEPT)
+    }
+    for i, n in enumerate(x.type.shape):
+        if i in known[_REPEATED] | known[_KEPT]:
+            continue
+        if n == 1:
+            known[_REPEATED].add(i)
+        elif n >= 0 or op.results[0].type.shape[dimensions[i]] == 1 or _is_size(sizes, dimensions[i], x, i):
+            known[_KEPT].add(i)
+    open_ = [i for i in range(len(x.type.shape)) if i not in known[_REPEATED] | known[_KEPT]]
+    if len(open_) > _UNDECIDED:
+        raise refused(op, f"which of {len(open_)} open dimensions it repeats is not known")
+    if not b.cpu and any(x.type.shape[i] != 1 for i in (*open_, *known[_REPEATED])):
+        # What makes x would be taken into code for GPUs that repeats it, which keeps it whole, of any size.
+        op.operands[0] = of_sizes(b, b.barrier(x)[0], sizes_of(b, x))
+    return [_decided(b, op, known, open_)]
+
+
+def _decided(b: Emitter, op: Any, known: dict[str, set[int]], left: Sequence[int]) -> Any:
+    """The broadcast, in branches by whether the sizes that are left are 1."""
+    x, type_ = op.operands[0], op.results[0].type
+    if not left:
+        said = {name: ir.DenseI64ArrayAttr.get(sorted(found)) for name, found in known.items() if found}
+        attributes = {name: op.attributes[name] for name in op.attributes} | said
+        return b.emit(op.name, list(op.operands), type_, attributes)
+    i, *rest = left
+
+    def branch(name: str) -> Any:
+        more = {**known, name: known[name] | {i}}
+        return b.region([], lambda inner: [_decided(inner, op, more, rest)])
+
+    size = b.reshape(b.size_of(x, i), [])
+    repeats = b.compare(size, b.constant(1, size), "EQ")
+    regions = [branch(_REPEATED), branch(_KEPT)]
+    return b.emit_all("stablehlo.if", (repeats,), (type_,), None, regions)[0]
+
+
+def _is_size(sizes: Any, k: int, x: Any, i: int) -> bool:
+    """Entry k of the sizes is read from dimension i of x."""
+    made = _maker(sizes)
+    if made is None or made.name != "stablehlo.concatenate" or len(made.operands) <= k:
+        return False
+    if any(list(part.type.shape) != [1] for part in made.operands):
+        return False
+    made = _maker(made.operands[k])
+    while made is not None and made.name in (
+        "stablehlo.reshape",
+        "stablehlo.convert",
+        "stablehlo.broadcast_in_dim",
+    ):
+        made = _maker(made.operands[0])
+    if made is None or made.name != "stablehlo.get_dimension_size" or made.operands[0] != x:
+        return False
+    return bool(ir.IntegerAttr(made.attributes["dimension"]).value == i)
+
+
+def _maker(x: Any) -> Any | None:
+    return x.owner if isinstance(x, ir.OpResult) else None
+
+
+@legalize("stablehlo.dynamic_conv")
+def not_there(b: Emitter, op: Any) -> Sequence[Any] | None:
+    """Does not compile where sizes stay open."""
+    raise refused(op, "its sizes are open")

@@ -1,0 +1,128 @@
+"""scatter of open sizes: as one of rows, of which those out of range are dropped."""
+
+from collections.abc import Sequence
+from typing import Any
+
+from torch_mlir import ir
+from torch_mlir._mlir_libs import _stablehlo as hlo
+
+from tiduc.backends.iree.emitter import Emitter, legalize, signless
+from tiduc.backends.iree.fast.kernels import Kernel
+from tiduc.backends.iree.faults.indexing import STEPS, scattered
+from tiduc.backends.iree.missing.dynamic.arrays import (
+    computed,
+    in_shape,
+    inside,
+    minus,
+    number,
+    part,
+    plus,
+    product,
+    repeated,
+    scalar_of,
+    sizes_of,
+    smaller,
+    times,
+    transposed,
+    type_of,
+    wide,
+)
+from tiduc.backends.iree.refused import refused
+from tiduc.dialect.types import element
+
+
+@legalize("stablehlo.scatter", open_sizes=True)
+def scatter(b: Emitter, op: Any) -> Sequence[Any] | None:
+    """Of open sizes, too, updates out of range are written out of bounds, and windows do not compile.
+
+    The operand becomes an array of rows, as where sizes are known; a row is what windows are known to cover whole.
+    """
+    if len(op.results) > 1:
+        raise refused(op, "its sizes are open, and its operands several")
+    x, indices, updates = op.operands
+    d = hlo.ScatterDimensionNumbers(op.attributes["scatter_dimension_numbers"])
+    sizes, of_updates = sizes_of(b, x), sizes_of(b, updates)
+    fixed = (*d.inserted_window_dims, *d.input_batching_dims)
+    windowed = dict(zip([i for i in range(len(sizes)) if i not in fixed], d.update_window_dims, strict=True))
+    split = len(sizes)
+    while split and _is_whole(d, windowed, sizes, of_updates, split - 1):
+        split -= 1
+    row = [windowed[i] for i in range(split, len(sizes))]
+    leading = [j for j in range(len(of_updates)) if j not in row]
+    rows, width = product(b, sizes[:split]), product(b, sizes[split:])
+    where = _rows(b, d, indices, sizes[:split], windowed, [(j, of_updates[j]) for j in leading])
+    count = product(b, [of_updates[j] for j in leading])
+    news = in_shape(b, transposed(b, updates, [*leading, *row]), [count, width])
+    table = in_shape(b, x, [rows, width])
+    spare = repeated(b, b.constant(0, ir.RankedTensorType.get([], element(x))), [1, width])
+    attributes = {"dimension": ir.IntegerAttr.get(signless(64), 0)}
+    table = b.emit(
+        "stablehlo.concatenate", (table, spare), type_of([plus(b, rows, 1), width], element(x)), attributes
+    )
+    table = _in_parts(b, op, table, in_shape(b, where, [count, 1]), news, count, width)
+    return [in_shape(b, part(b, table, [0, 0], [rows, width], [1, 1]), sizes)]
+
+
+def _in_parts(b: Emitter, op: Any, table: Any, where: Any, news: Any, count: Any, width: int) -> Any:
+    """The scatter of so many rows, on GPUs of a part of them at a time."""
+    if b.cpu or isinstance(count, int) and count <= STEPS:
+        return scattered(b, op, table, where, news)
+    end, step = scalar_of(b, count), scalar_of(b, STEPS)
+
+    def body(b: Emitter, start: Any, table: Any) -> Sequence[Any]:
+        first = number(b, start)
+        size = smaller(b, STEPS, minus(b, count, first))
+        indices, rows = (part(b, x, [first, 0], [size, n], [1, 1]) for x, n in ((where, 1), (news, width)))
+        return [b.add(start, step), scattered(b, op, table, indices, rows)]
+
+    zero = scalar_of(b, 0)
+    return b.while_([zero, table], lambda b, start, _: b.compare(start, end, "LT"), body)[1]
+
+
+def _is_whole(d: Any, windowed: dict[int, int], sizes: Sequence[Any], updates: Sequence[Any], i: int) -> bool:
+    """Windows cover a dimension whole, and are known to."""
+    if i not in windowed or i in d.scattered_dims_to_operand_dims or not isinstance(sizes[i], int):
+        return False
+    window = updates[windowed[i]]
+    return isinstance(window, int) and window == sizes[i]
+
+
+def _rows(
+    b: Emitter, d: Any, indices: Any, sizes: Sequence[Any], windowed: dict[int, int], leading: Sequence[Any]
+) -> Any:
+    """The row of each update, in an array of these dimensions of the updates; one more where it is out of range."""
+    position = {j: n for n, (j, _) in enumerate(leading)}
+    free = [position[j] for j, _ in leading if j not in d.update_window_dims]
+    vector, rank = d.index_vector_dim, len(indices.type.shape)
+    scattered_to = list(d.scattered_dims_to_operand_dims)
+
+    def fill(k: Kernel, places: Sequence[Any], indices: Any) -> Any:
+        of_batch = [places[n] for n in free]
+
+        def entry(n: int) -> Any:
+            at = list(of_batch)
+            if vector < rank:
+                at.insert(vector, k.index(n))
+            return k.cast(k.element(indices, *at), ir.IndexType.get())
+
+        at: list[Any] = []
+        for i in range(len(sizes)):
+            start: Any = 0
+            if i in scattered_to:
+                start = entry(scattered_to.index(i))
+            elif i in d.input_batching_dims:
+                of_indices = d.scatter_indices_batching_dims[list(d.input_batching_dims).index(i)]
+                start = of_batch[of_indices - (of_indices > vector)]
+            if i in windowed:
+                start = plus(k, start, places[position[windowed[i]]])
+            at.append(k.index(start))
+        row: Any = 0
+        for place, n in zip(at, sizes, strict=True):
+            row = plus(k, times(k, row, n), place)
+        beyond = product(k, sizes)
+        row, beyond = map(k.index, (row, beyond))
+        if at:
+            row = k.either(inside(k, at, sizes), row, beyond)
+        return k.cast(row, signless(64))
+
+    return computed(b, [n for _, n in leading], signless(64), [wide(b, indices)], fill)

@@ -1,0 +1,193 @@
+"""reduce_window and padded convolutions of open sizes: windows as strided parts, combined for all windows at once."""
+
+import math
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+from torch_mlir import ir
+from torch_mlir._mlir_libs import _stablehlo as hlo
+
+from tiduc.backends.iree.emitter import Emitter, legalize
+from tiduc.backends.iree.missing.dynamic.arrays import (
+    known,
+    larger,
+    minus,
+    over,
+    part,
+    plus,
+    repeated,
+    sizes_of,
+    times,
+    transposed,
+    type_of,
+)
+from tiduc.backends.iree.refused import refused
+from tiduc.dialect.types import element
+
+_ONE_BY_ONE = 8  # elements of a window along a dimension
+
+
+@legalize("stablehlo.reduce_window", open_sizes=True)
+def reduce_window(b: Emitter, op: Any) -> Sequence[Any] | None:
+    """Does not compile where sizes are open: dimension by dimension, the windows' elements are combined.
+
+    Of n elements each, a few are combined one by one, and many by windows of 1, 2, 4, ..., of which n is the sum.
+    """
+    count = len(op.results)
+    rank = len(op.results[0].type.shape)
+    xs, inits = list(op.operands)[:count], list(op.operands)[count:]
+    low, high = _padding(op, rank)
+    interior = [n - 1 for n in _numbers(op, "base_dilations", rank)]
+    xs = [_padded(b, x, init, low, high, interior) for x, init in zip(xs, inits, strict=True)]
+    names = "window_dimensions", "window_strides", "window_dilations"
+    windows = zip(*(_numbers(op, name, rank) for name in names), strict=True)
+    for d, (n, stride, dilation) in enumerate(windows):
+        if n > 1 or stride > 1:
+            xs = _combined_along(b, op, xs, d, (n, stride, dilation))
+    settled = [known(y.type, sizes_of(b, x)) for x, y in zip(xs, op.results, strict=True)]
+    starts = [repeated(b, init, sizes) for init, sizes in zip(inits, settled, strict=True)]
+    return _combined(b, op, starts, xs)
+
+
+def _combined_along(b: Emitter, op: Any, xs: list[Any], d: int, window: tuple[int, int, int]) -> list[Any]:
+    """What windows along a dimension hold, combined; of their size, stride and dilation."""
+    n, stride, dilation = window
+    size = sizes_of(b, xs[0])[d]
+    count = larger(b, plus(b, over(b, minus(b, size, (n - 1) * dilation + 1), stride), 1), 0)
+
+    def taken(xs: list[Any], first: int) -> list[Any]:
+        """The elements in that place of the windows."""
+        return [_part(b, x, d, first * dilation, count, stride) for x in xs]
+
+    if n <= _ONE_BY_ONE:
+        found = taken(xs, 0)
+        for i in range(1, n):
+            found = _combined(b, op, found, taken(xs, i))
+        return found
+    found, first, width = [], 0, 1  # `xs` are of windows of this width, side by side in every place
+    while first < n:
+        if (n - first) & width:
+            piece = taken(xs, first)
+            found = _combined(b, op, found, piece) if found else piece
+            first += width
+        left = larger(b, minus(b, sizes_of(b, xs[0])[d], width * dilation), 0)
+        if first < n:
+            pair = [[_part(b, x, d, at, left, 1) for x in xs] for at in (0, width * dilation)]
+            xs = _combined(b, op, *pair)
+        width *= 2
+    return found
+
+
+def _part(b: Emitter, x: Any, d: int, first: int, count: Any, stride: int) -> Any:
+    sizes = sizes_of(b, x)
+    start, strides = [0] * len(sizes), [1] * len(sizes)
+    sizes[d], start[d], strides[d] = count, first, stride
+    return part(b, x, start, sizes, strides)
+
+
+def _combined(b: Emitter, op: Any, xs: Sequence[Any], ys: Sequence[Any]) -> list[Any]:
+    """The op's reducer on arrays; a `map` has one result, so it is one of each."""
+    pairs = [*xs, *ys]
+    scalars = [ir.RankedTensorType.get([], element(x)) for x in pairs]
+    dimensions = ir.DenseI64ArrayAttr.get(range(len(xs[0].type.shape)))
+    results = []
+    for i, x in enumerate(xs):
+        body = b.region(scalars, lambda b, *vs, i=i: [b.inlined(op.regions[0], vs)[i]])
+        results.append(b.emit_all("stablehlo.map", pairs, (x.type,), {"dimensions": dimensions}, [body])[0])
+    return results
+
+
+@legalize("stablehlo.convolution", open_sizes=True)
+def convolution(b: Emitter, op: Any) -> Sequence[Any] | None:
+    """Over open dimensions it does not compile: a sum over the kernel's places, of products with what they meet."""
+    d = hlo.ConvDimensionNumbers(op.attributes["dimension_numbers"])
+    x, kernel = op.operands
+    spatial = d.input_spatial_dimensions
+    if all(x.type.shape[i] >= 0 for i in spatial):
+        return None
+    places = [kernel.type.shape[i] for i in d.kernel_spatial_dimensions]
+    count = math.prod(places)
+    if min(places, default=0) < 1 or count > _PLACES or any(_count(op, name) > 1 for name in _GROUPS):
+        raise refused(op, "windows of its kind over open dimensions are not there")
+    x = transposed(b, x, [d.input_batch_dimension, *spatial, d.input_feature_dimension])
+    order = [
+        *d.kernel_spatial_dimensions,
+        d.kernel_input_feature_dimension,
+        d.kernel_output_feature_dimension,
+    ]
+    kernel = transposed(b, kernel, order)
+    low, high = _padding(op, len(spatial))
+    interior = [n - 1 for n in _numbers(op, "lhs_dilation", len(spatial))]
+    zero = b.constant(0, ir.RankedTensorType.get([], element(x)))
+    x = _padded(b, x, zero, *([0, *p, 0] for p in (low, high, interior)))
+    y = _summed(b, op, x, kernel, places)
+    to = [d.output_batch_dimension, *d.output_spatial_dimensions, d.output_feature_dimension]
+    return [transposed(b, y, [int(n) for n in np.argsort(to)])]
+
+
+_PLACES = 256
+_GROUPS = "feature_group_count", "batch_group_count"
+
+
+def _summed(b: Emitter, op: Any, x: Any, kernel: Any, places: Sequence[int]) -> Any:
+    """The sum over a kernel's places; the batch comes first, and features last."""
+    rank = len(places)
+    strides, dilations = (_numbers(op, name, rank) for name in ("window_strides", "rhs_dilation"))
+    turned = list(op.attributes["window_reversal"]) if "window_reversal" in op.attributes else [False] * rank
+    sizes = sizes_of(b, x)
+    counts = [
+        larger(b, plus(b, over(b, minus(b, n, (m - 1) * dilation + 1), stride), 1), 0)
+        for n, m, stride, dilation in zip(sizes[1:-1], places, strides, dilations, strict=True)
+    ]
+    made = [sizes[0], *counts, kernel.type.shape[-1]]
+    precision = (
+        {"precision_config": op.attributes["precision_config"]} if "precision_config" in op.attributes else {}
+    )
+    numbers = {"dot_dimension_numbers": hlo.DotDimensionNumbers.get([], [], [rank + 1], [0]), **precision}
+    total = None
+    for place in np.ndindex(*places):
+        first = [int(i) * dilation for i, dilation in zip(place, dilations, strict=True)]
+        met = part(b, x, [0, *first, 0], [sizes[0], *counts, sizes[-1]], [1, *strides, 1])
+        at = [n - 1 - int(i) if back else int(i) for i, n, back in zip(place, places, turned, strict=True)]
+        ends = [*(i + 1 for i in at), *kernel.type.shape[rank:]]
+        matrix = b.slice(kernel, [*at, 0, 0], ends, [1] * (rank + 2))
+        matrix = b.emit(
+            "stablehlo.reshape", (matrix,), ir.RankedTensorType.get(kernel.type.shape[rank:], element(kernel))
+        )
+        of = type_of(made, element(op.results[0]))
+        term = b.emit("stablehlo.dot_general", (met, matrix), of, numbers)
+        total = term if total is None else b.add(total, term)
+    return total
+
+
+def _count(op: Any, name: str) -> int:
+    return int(ir.IntegerAttr(op.attributes[name]).value)
+
+
+def _numbers(op: Any, name: str, rank: int) -> list[int]:
+    return list(op.attributes[name]) if name in op.attributes else [1] * rank
+
+
+def _padding(op: Any, rank: int) -> tuple[list[int], list[int]]:
+    """What is added before and behind, one a dimension."""
+    if "padding" not in op.attributes:
+        return [0] * rank, [0] * rank
+    pairs = np.broadcast_to(np.array(op.attributes["padding"]), (rank, 2))
+    return [int(n) for n in pairs[:, 0]], [int(n) for n in pairs[:, 1]]
+
+
+def _padded(
+    b: Emitter, x: Any, value: Any, low: Sequence[int], high: Sequence[int], interior: Sequence[int]
+) -> Any:
+    if not any((*low, *high, *interior)):
+        return x
+    own = sizes_of(b, x)
+    gaps = [times(b, larger(b, minus(b, n, 1), 0), i) for n, i in zip(own, interior, strict=True)]
+    ends = [m + n for m, n in zip(low, high, strict=True)]
+    sizes = [plus(b, plus(b, n, gap), end) for n, gap, end in zip(own, gaps, ends, strict=True)]
+    names = "edge_padding_low", "edge_padding_high", "interior_padding"
+    paddings = {
+        name: ir.DenseI64ArrayAttr.get(p) for name, p in zip(names, (low, high, interior), strict=True)
+    }
+    return b.emit("stablehlo.pad", (x, value), type_of(sizes, element(x)), paddings)

@@ -1,0 +1,166 @@
+"""sort: stable where it says so, and not in O(n^2)."""
+
+import math
+from collections.abc import Sequence
+from typing import Any
+
+from torch_mlir import ir
+
+from tiduc.backends.iree.emitter import Emitter, legalize, signless
+from tiduc.backends.iree.fast.insertion_sort import insertion_sort, pays
+from tiduc.backends.iree.missing.bitonic_sort import network_sort
+from tiduc.backends.iree.missing.merge_sort import merge_sort, places_along
+from tiduc.backends.iree.refused import refused
+from tiduc.dialect.types import is_open, shape, with_shape
+
+ALONE = 128
+"""Elements that one thread of a GPU may sort by itself, the square of which is no great number of steps."""
+
+
+@legalize("stablehlo.sort")
+def sort(b: Emitter, op: Any) -> Sequence[Any] | None:
+    """IREE's sort is not stable, takes O(n^2), and has a row on the stack: on CPUs by merging or insertion.
+
+    On GPUs its code needs more shared memory than there is, or crashes the compiler: by a network of exchanges or,
+    where sizes are open, refused.
+    """
+    dimension = _dimension(op)
+    if is_open(op.operands[0].type):
+        if not b.cpu:
+            raise refused(op, "its sizes are open, which code for these GPUs cannot sort")
+        return merge_sort(b, op, dimension)
+    if b.cpu:
+        return _on_cpus(b, op, dimension)
+    return network_sort(b, op, dimension) if math.prod(shape(op.operands[0])) else list(op.operands)
+
+
+@legalize("stablehlo.sort", spirv=True)
+def sort_columns(b: Emitter, op: Any) -> Sequence[Any] | None:
+    """Of open sizes, up to 128 elements: as columns, where equal elements go by their places; of more, refused."""
+    type_, dimension = op.operands[0].type, _dimension(op)
+    if not is_open(type_):
+        return None
+    if not 0 <= type_.shape[dimension] <= ALONE:
+        raise refused(op, f"its sizes are open, and it sorts more than {ALONE} elements, or may")
+    return _by_place(b, op, dimension)
+
+
+def _dimension(op: Any) -> int:
+    """The dimension that is sorted, counted from the front."""
+    given = ir.IntegerAttr(op.attributes["dimension"]).value if "dimension" in op.attributes else -1
+    return int(given % len(op.operands[0].type.shape))
+
+
+def _on_cpus(b: Emitter, op: Any, dimension: int) -> Sequence[Any] | None:
+    """What stands for the results of a sort of static sizes."""
+    sizes = shape(op.operands[0])
+    n = sizes[dimension]
+    if n < 2 or not math.prod(sizes):
+        return list(op.operands)
+    rows, count = math.prod(sizes) // n, _read_first(op, dimension)
+    if not pays(rows, n, count):
+        return merge_sort(b, op, dimension)
+    found = insertion_sort(b, op, dimension, count)
+    if count == n:
+        return found
+    # What slices read; the results themselves nothing does.
+    for y, first in zip(op.results, found, strict=True):
+        for use in list(y.uses):
+            part = use.owner.results[0]
+            k = part.type.shape[dimension]
+            limits = [k if i == dimension else size for i, size in enumerate(sizes)]
+            part.replace_all_uses_with(b.slice(first, [0] * len(sizes), limits, [1] * len(sizes)))
+    return [b.constant(0, y.type) for y in op.results]
+
+
+def _read_first(op: Any, dimension: int) -> int:
+    """How many along the dimension, from the first on, are all that is read of the results."""
+    sizes: list[int] = shape(op.operands[0])
+    count = 2  # an array of one place is none to the compiler
+    for y in op.results:
+        for use in y.uses:
+            part = use.owner
+            if part.name != "stablehlo.slice" or any(part.attributes["start_indices"]):
+                return sizes[dimension]
+            if set(part.attributes["strides"]) != {1}:
+                return sizes[dimension]
+            limits = list(part.attributes["limit_indices"])
+            count = max(count, limits[dimension])
+            if any(limits[i] != size for i, size in enumerate(sizes) if i != dimension):
+                return sizes[dimension]
+    return count
+
+
+def _by_place(b: Emitter, op: Any, dimension: int) -> Sequence[Any]:
+    """The results of a sort where, if it is stable, equal elements go by their places.
+
+    An array that is sorted twice is sorted once: code for both does not always compile.
+    """
+    distinct = list(dict.fromkeys(op.operands))
+    which = [distinct.index(x) for x in op.operands]
+    xs = [_columns(b, x, dimension) for x in distinct]
+    stable = "is_stable" in op.attributes and op.attributes["is_stable"].value
+    if stable:
+        xs.append(places_along(b, xs[0], 0))
+    scalars = [ir.RankedTensorType.get([], x.type.element_type) for x in xs for _ in range(2)]
+
+    def before(b: Emitter, *arguments: Any) -> Sequence[Any]:
+        pairs = [v for i in which for v in arguments[2 * i : 2 * i + 2]]
+        (less,) = b.inlined(op.regions[0], pairs)
+        if not stable:
+            return [less]
+        turned = [v for k in range(0, len(pairs), 2) for v in (pairs[k + 1], pairs[k])]
+        (more,) = b.inlined(op.regions[0], turned)
+        tied = b.and_(b.not_(more), b.compare(arguments[-2], arguments[-1], "LT"))
+        return [b.or_(less, tied)]
+
+    attributes = {
+        "dimension": ir.IntegerAttr.get(signless(64), 0),
+        "is_stable": ir.BoolAttr.get(False),
+    }
+    results = b.emit_all("stablehlo.sort", xs, [x.type for x in xs], attributes, [b.region(scalars, before)])
+    return [_as_before(b, results[i], x, dimension) for i, x in zip(which, op.operands, strict=True)]
+
+
+def _columns(b: Emitter, x: Any, dimension: int) -> Any:
+    """x as columns of elements that are sorted together, in one further dimension, whose size is open.
+
+    Of rows, and of columns in dimensions of known sizes, such as multiples of 32, the compiler crashed.
+    """
+    front = _to_front(x, dimension)
+    if front == [0, 1]:
+        return x
+    n = x.type.shape[dimension]
+    count = b.constant([1], ir.RankedTensorType.get([1], signless(32)))
+    for d in front[1:]:
+        count = b.multiply(count, _size(b, x, d))
+    return _reshaped(b, b.transpose(x, front), [_size(b, x, dimension), count], [n, _OPEN])
+
+
+def _as_before(b: Emitter, y: Any, x: Any, dimension: int) -> Any:
+    """Columns in the shape of x, from which they were made."""
+    front = _to_front(x, dimension)
+    if front == [0, 1]:
+        return y
+    shaped = _reshaped(b, y, [_size(b, x, d) for d in front], [x.type.shape[d] for d in front])
+    return b.transpose(shaped, [front.index(d) for d in range(len(front))])
+
+
+def _to_front(x: Any, dimension: int) -> list[int]:
+    """The dimensions of x, that which is sorted first."""
+    return [dimension, *(d for d in range(x.type.rank) if d != dimension)]
+
+
+_OPEN = ir.ShapedType.get_dynamic_size()
+
+
+def _size(b: Emitter, x: Any, dimension: int) -> Any:
+    """The size of a dimension, as an array of one."""
+    n = x.type.shape[dimension]
+    return b.size_of(x, dimension) if n < 0 else b.constant([n], ir.RankedTensorType.get([1], signless(32)))
+
+
+def _reshaped(b: Emitter, x: Any, sizes: Sequence[Any], known: Sequence[int]) -> Any:
+    """x in these sizes, of which some are known."""
+    operands = (x, b.concatenate(sizes, 0))
+    return b.emit("stablehlo.dynamic_reshape", operands, with_shape(x.type, known))
