@@ -6,9 +6,9 @@
       body                                         body
       sdy.return %y }                              stablehlo.custom_call @shardy.to_whole(%y) {sharding, ...}
 
-So the body of a manual computation is differentiated like all else, and shares what it can; `passes/manual_regions.py`
-puts it into a region again. Attributes stay as they are, as text. Without the dialect MLIR can read only the generic
-form of its ops; so that is made of what it prints, line by line, first.
+So the body of a manual computation is differentiated like all else, and shares what it can;
+`passes/lower/manual_regions.py` puts it into a region again. Attributes stay as they are, as text. Without the dialect
+MLIR can read only the generic form of its ops; so that is made of what it prints, line by line, first.
 """
 
 import re

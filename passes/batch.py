@@ -36,7 +36,7 @@ from tiduc.passes.batching.registry import (
     spread,
     unbatchable,
 )
-from tiduc.passes.close import close, inline
+from tiduc.passes.engine.close import close, inline
 from tiduc.passes.rules.registry import OpSet
 
 BATCH_OF = "tidu.batch_of"

@@ -19,7 +19,7 @@ from tiduc.dialect.context import stage
 from tiduc.dialect.errors import OpenSize, RequestError, Unsupported
 from tiduc.dialect.graph import Graph
 from tiduc.dialect.view import BINDING, View
-from tiduc.passes.close import engine
+from tiduc.passes.engine.close import engine
 from tiduc.passes.rules.registry import OpSet
 
 

@@ -31,15 +31,15 @@ if TYPE_CHECKING:
     from tiduc.models.model import Model
     from tiduc.opt import run_pipeline
     from tiduc.passes.batch import batch
-    from tiduc.passes.import_stablehlo import import_stablehlo
+    from tiduc.passes.importing.import_stablehlo import import_stablehlo
     from tiduc.passes.linear_transpose import linear_transpose
     from tiduc.passes.linearize import linearize
     from tiduc.passes.link import link
-    from tiduc.passes.lower import lower
+    from tiduc.passes.lower.lower import lower
     from tiduc.passes.materialize_merge import Zero, materialize_merge
     from tiduc.passes.resolve import resolve
     from tiduc.passes.rules import OPSET
-    from tiduc.passes.structure import structure
+    from tiduc.passes.structure.structure import structure
     from tiduc.ports import Port
     from tiduc.program import Program, from_module, load
     from tiduc.runtime.run import Executable
@@ -59,14 +59,14 @@ _WHERE = {
     "tiduc.dialect.context": ("context", "parse", "read"),
     "tiduc.dialect.graph": ("Graph",),
     "tiduc.dialect.view": ("View",),
-    "tiduc.passes.import_stablehlo": ("import_stablehlo",),
+    "tiduc.passes.importing.import_stablehlo": ("import_stablehlo",),
     "tiduc.passes.resolve": ("resolve",),
     "tiduc.passes.linearize": ("linearize",),
     "tiduc.passes.batch": ("batch",),
     "tiduc.passes.linear_transpose": ("linear_transpose",),
     "tiduc.passes.materialize_merge": ("materialize_merge", "Zero"),
-    "tiduc.passes.structure": ("structure",),
-    "tiduc.passes.lower": ("lower",),
+    "tiduc.passes.structure.structure": ("structure",),
+    "tiduc.passes.lower.lower": ("lower",),
     "tiduc.passes.link": ("link",),
     "tiduc.opt": ("run_pipeline",),
     "tiduc.passes.rules": ("OPSET",),

@@ -3,12 +3,12 @@
 from typing import Any
 
 from tiduc.backends.iree.passes import PASSES as IREE_PASSES
-from tiduc.passes import PASSES as STAGE_PASSES
-from tiduc.passes import driver
-from tiduc.passes.driver import Observe
+from tiduc.passes.driver import driver
+from tiduc.passes.driver.driver import Observe
+from tiduc.passes.driver.passes import PASSES as STAGE_PASSES
+from tiduc.passes.driver.textual import Pass
 from tiduc.passes.rules import OPSET
 from tiduc.passes.rules.registry import OpSet
-from tiduc.passes.textual import Pass
 
 PASSES: dict[str, Pass] = STAGE_PASSES | IREE_PASSES
 

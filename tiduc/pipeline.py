@@ -34,7 +34,7 @@ class Stage:
 
 STAGES = (
     Stage("parse", "tiduc.dialect.context:parse", "text or bytecode", "module"),
-    Stage("import", "tiduc.passes.import_stablehlo:import_stablehlo", "func.func", "primal graph"),
+    Stage("import", "tiduc.passes.importing.import_stablehlo:import_stablehlo", "func.func", "primal graph"),
     Stage("resolve", "tiduc.passes.resolve:resolve", "graphs, of any modules", "view"),
     Stage("linearize", "tiduc.passes.linearize:linearize", "view, outputs, wrt", "linear graph"),
     Stage(
@@ -52,11 +52,11 @@ STAGES = (
     ),
     Stage(
         "structure",
-        "tiduc.passes.structure:structure",
+        "tiduc.passes.structure.structure:structure",
         "view, flat graph",
         "flat graph, loops settled",
     ),
-    Stage("lower", "tiduc.passes.lower:lower", "flat graph", "func.func of StableHLO"),
+    Stage("lower", "tiduc.passes.lower.lower:lower", "flat graph", "func.func of StableHLO"),
     Stage("compile", "tiduc.backends.iree.compile:compile_module", "text or bytecode", "compiled module"),
     Stage("run", "tiduc.runtime.run:run_module", "compiled module, arrays", "arrays"),
 )

@@ -8,7 +8,7 @@ from typing import Any
 from torch_mlir import ir
 
 from tiduc.dialect.errors import RequestError
-from tiduc.passes.import_stablehlo import NAME, name_in
+from tiduc.passes.importing.import_stablehlo import NAME, name_in
 from tiduc.runtime.signature import TensorType, Value
 
 

@@ -23,15 +23,15 @@ from tiduc.dialect.view import View
 from tiduc.dialect.write import write_graph
 from tiduc.entry import entry_of
 from tiduc.jacobians import batched, hessian, jacobian, laplacian
-from tiduc.passes.import_stablehlo import import_stablehlo
+from tiduc.passes.importing.import_stablehlo import import_stablehlo
 from tiduc.passes.linear_transpose import linear_transpose
 from tiduc.passes.linearize import linearize
-from tiduc.passes.lower import lower
+from tiduc.passes.lower.lower import lower
 from tiduc.passes.materialize_merge import Zero, explicit_zero, materialize_merge
 from tiduc.passes.resolve import resolve
 from tiduc.passes.rules import OPSET
 from tiduc.passes.rules.registry import OpSet
-from tiduc.passes.structure import structure
+from tiduc.passes.structure.structure import structure
 from tiduc.ports import Port, attributes_of, chosen, described, name_of, shown, with_ports
 from tiduc.runtime.files import written_whole
 from tiduc.runtime.signature import KnownSize, Signature

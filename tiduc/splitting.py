@@ -20,7 +20,7 @@ from tiduc.dialect.context import run_passes, stage
 from tiduc.dialect.errors import describe
 from tiduc.dialect.graph import captured, operations
 from tiduc.models.constants import entry_of
-from tiduc.passes.import_stablehlo import NAME
+from tiduc.passes.importing.import_stablehlo import NAME
 from tiduc.ports import described
 from tiduc.program import Program, Wrt, from_module
 from tiduc.runtime.signature import TensorType

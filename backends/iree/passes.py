@@ -6,7 +6,7 @@ from tiduc.backends.iree.fast.convolution import convolutions_to_products
 from tiduc.backends.iree.fast.lanes import reductions_in_lanes
 from tiduc.backends.iree.fast.loops import loops_to_kernels
 from tiduc.backends.iree.fast.sines import sines_to_kernels
-from tiduc.passes.textual import Option, Pass
+from tiduc.passes.driver.textual import Option, Pass
 
 PASSES: dict[str, Pass] = {
     pass_.name: pass_

@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 
 from tiduc.backends.reference.interpreter import evaluate
 from tiduc.dialect.context import parse, stage
-from tiduc.passes.lower import lower
+from tiduc.passes.lower.lower import lower
 from tiduc.passes.materialize_merge import materialize_merge
 from tiduc.passes.resolve import resolve
 from tiduc.passes.rules import OPSET

@@ -9,7 +9,7 @@ from open_shapes import refined, run
 
 from tiduc.dialect.context import parse
 from tiduc.dialect.errors import InputError, Unsupported
-from tiduc.passes.driver import run_pipeline
+from tiduc.passes.driver.driver import run_pipeline
 from tiduc.program import load
 
 

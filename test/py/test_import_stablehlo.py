@@ -10,7 +10,7 @@ from stages import F64, close
 
 from tiduc.dialect.context import parse
 from tiduc.dialect.errors import ParseError, TiducError, Unsupported
-from tiduc.passes.import_stablehlo import import_stablehlo
+from tiduc.passes.importing.import_stablehlo import import_stablehlo
 from tiduc.passes.linearize import linearize
 from tiduc.passes.resolve import resolve
 from tiduc.passes.rules import OPSET

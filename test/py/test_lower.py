@@ -13,11 +13,11 @@ from stages import EXP_AX, F64, V, body, close, function, lowered, view_of
 from tiduc.dialect.context import parse, run_passes
 from tiduc.dialect.errors import RequestError
 from tiduc.passes.linearize import linearize
-from tiduc.passes.lower import lower
+from tiduc.passes.lower.lower import lower
 from tiduc.passes.materialize_merge import materialize_merge
 from tiduc.passes.resolve import resolve
 from tiduc.passes.rules import OPSET
-from tiduc.passes.structure import structure
+from tiduc.passes.structure.structure import structure
 from tiduc.program import load
 
 M, C = "tensor<3x3xf64>", "tensor<3xcomplex<f64>>"

@@ -7,7 +7,7 @@ from torch_mlir.passmanager import PassManager
 from tiduc.dialect.context import context, parse
 from tiduc.dialect.errors import RequestError
 from tiduc.opt import PASSES, run_pipeline
-from tiduc.passes.textual import Native, Option, Own, Pass, parse_pipeline
+from tiduc.passes.driver.textual import Native, Option, Own, Pass, parse_pipeline
 
 EXP_AX = """
 func.func @main(%a: tensor<f64>, %x: tensor<f64>) -> tensor<f64> {

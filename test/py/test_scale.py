@@ -9,10 +9,10 @@ from stages import F64, close, external, graph, named, numbers, view_of
 
 from tiduc.dialect.context import parse
 from tiduc.dialect.errors import Unsupported
-from tiduc.passes.driver import run_pipeline
+from tiduc.passes.driver.driver import run_pipeline
 from tiduc.passes.linear_transpose import linear_transpose
 from tiduc.passes.linearize import linearize
-from tiduc.passes.lower import lower
+from tiduc.passes.lower.lower import lower
 from tiduc.passes.materialize_merge import materialize_merge
 from tiduc.passes.resolve import check
 from tiduc.passes.rules import OPSET

@@ -6,7 +6,7 @@ from check_rule import run
 from stages import F64, V, body, close, function
 
 from tiduc.dialect.context import parse
-from tiduc.passes.simplify import simplify
+from tiduc.passes.lower.simplify import simplify
 from tiduc.program import load
 
 C = "tensor<3xcomplex<f64>>"

@@ -13,7 +13,7 @@ from tiduc.dialect.context import parse, stage
 from tiduc.dialect.emit import text
 from tiduc.dialect.errors import TiducError
 from tiduc.opt import run_pipeline
-from tiduc.passes.driver import Observe
+from tiduc.passes.driver.driver import Observe
 from tiduc.passes.link import link
 from tiduc.passes.rules.registry import OpSet
 

@@ -19,7 +19,7 @@ from tiduc.eager.array import Array, valued
 from tiduc.eager.graphs import RecordedGraph, tensor_type
 from tiduc.eager.record import EagerInput
 from tiduc.eager.session import Key, Session, executing, is_recording, no_grad, session
-from tiduc.passes.close import inline
+from tiduc.passes.engine.close import inline
 from tiduc.passes.rules import OPSET
 from tiduc.ports import Port
 from tiduc.program import Program

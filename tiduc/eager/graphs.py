@@ -21,7 +21,7 @@ from tiduc.dialect.graph import Graph, Value
 from tiduc.dialect.types import is_open
 from tiduc.dialect.view import View
 from tiduc.eager.recent import LIMIT, Recent
-from tiduc.passes.close import close
+from tiduc.passes.engine.close import close
 from tiduc.passes.materialize_merge import Zero
 from tiduc.passes.rules import OPSET
 from tiduc.ports import Port

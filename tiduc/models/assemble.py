@@ -10,7 +10,7 @@ from tiduc.dialect.errors import Unsupported
 from tiduc.models.constants import entry_of, freeze
 from tiduc.models.legalize import legalize
 from tiduc.models.model import Model, model_of
-from tiduc.passes.import_stablehlo import NAME
+from tiduc.passes.importing.import_stablehlo import NAME
 from tiduc.runtime.arrays import Array
 
 

@@ -11,7 +11,7 @@ from tiduc.dialect.context import parse, stage
 from tiduc.dialect.errors import ParseError, TiducError, Unsupported
 from tiduc.models.constants import entry_of, lift
 from tiduc.models.model import Model, model_of
-from tiduc.passes.import_stablehlo import NAME
+from tiduc.passes.importing.import_stablehlo import NAME
 
 
 def from_jax(

@@ -7,7 +7,7 @@
 What stands at one site becomes one op, with the results that somebody reads and no others. A loop that runs along
 with another, in the same direction, becomes part of it, and branches of one index become one: then what one reads of
 the other needs no stack and no slot. What is left between loops that run in opposite directions is kept in stacks, or
-computed again from checkpoints (`passes/stacks.py`, `passes/checkpoints.py`).
+computed again from checkpoints (`passes/structure/stacked.py`, `passes/structure/checkpointed.py`).
 """
 
 from collections.abc import Collection, Mapping, Sequence
@@ -30,7 +30,9 @@ from tiduc.dialect.control import (
 from tiduc.dialect.errors import RequestError
 from tiduc.dialect.graph import Definition, Graph, Value, stem
 from tiduc.dialect.view import View
-from tiduc.passes.clusters import (
+from tiduc.passes.materialize_merge import live
+from tiduc.passes.rules.registry import OpSet
+from tiduc.passes.structure.clusters import (
     Cluster,
     Member,
     Scope,
@@ -40,9 +42,7 @@ from tiduc.passes.clusters import (
     in_order,
     is_call,
 )
-from tiduc.passes.materialize_merge import live
-from tiduc.passes.rules.registry import OpSet
-from tiduc.passes.stacks import emit_loops, plan
+from tiduc.passes.structure.stacked import emit_loops, plan
 
 
 @stage

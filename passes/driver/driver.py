@@ -9,10 +9,10 @@ from torch_mlir.passmanager import PassManager
 
 from tiduc.dialect.context import stage
 from tiduc.dialect.errors import RequestError
-from tiduc.passes import PASSES
+from tiduc.passes.driver.passes import PASSES
+from tiduc.passes.driver.textual import Native, Pass, parse_pipeline
 from tiduc.passes.rules import OPSET
 from tiduc.passes.rules.registry import OpSet
-from tiduc.passes.textual import Native, Pass, parse_pipeline
 
 _LOCATED = re.compile(r"MLIR Textual PassPipeline Parser:(\d+:\d+): error: (.*)")
 

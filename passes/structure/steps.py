@@ -9,9 +9,9 @@ from torch_mlir import ir
 from tiduc.dialect.control import Loop, element_type
 from tiduc.dialect.graph import Value
 from tiduc.dialect.types import shape
-from tiduc.passes.close import inline
-from tiduc.passes.clusters import Cluster, Member, Scope
-from tiduc.passes.recompute import counter
+from tiduc.passes.engine.close import inline
+from tiduc.passes.engine.recompute import counter
+from tiduc.passes.structure.clusters import Cluster, Member, Scope
 
 Place = tuple[Member, int]
 """A carry or a sequence, as result of a member."""

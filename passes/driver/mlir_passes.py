@@ -17,17 +17,17 @@ from tiduc.dialect.graph import Graph, operations
 from tiduc.dialect.view import View
 from tiduc.dialect.write import write_graph
 from tiduc.passes.batch import BATCH_OF, batch
-from tiduc.passes.import_stablehlo import NAME, import_stablehlo
+from tiduc.passes.importing.import_stablehlo import NAME, import_stablehlo
 from tiduc.passes.infer_active import infer_active
 from tiduc.passes.linear_transpose import linear_transpose
 from tiduc.passes.linearize import linearize
-from tiduc.passes.lower import lower
+from tiduc.passes.lower.lower import lower
+from tiduc.passes.lower.simplify import simplify
 from tiduc.passes.materialize_merge import materialize_merge
 from tiduc.passes.resolve import check, resolve
 from tiduc.passes.rules import OPSET
 from tiduc.passes.rules.registry import OpSet
-from tiduc.passes.simplify import simplify
-from tiduc.passes.structure import structure
+from tiduc.passes.structure.structure import structure
 
 _GRAPHS = ("tidu.graph", "tidu.bind")
 

@@ -8,11 +8,11 @@ from tiduc.dialect.control import Loop, draws, open_loop, sequence_type
 from tiduc.dialect.errors import OpenSize, Unsupported
 from tiduc.dialect.graph import Value
 from tiduc.dialect.types import bits
-from tiduc.passes.clusters import Cluster, Member, Scope, give_results
-from tiduc.passes.records import Records
-from tiduc.passes.slots import release
-from tiduc.passes.steps import Place, Step, index_type, members_of, new_input, step, unchanged
-from tiduc.passes.whiles import emit_while
+from tiduc.passes.structure.clusters import Cluster, Member, Scope, give_results
+from tiduc.passes.structure.records import Records
+from tiduc.passes.structure.slots import release
+from tiduc.passes.structure.steps import Place, Step, index_type, members_of, new_input, step, unchanged
+from tiduc.passes.structure.while_loops import emit_while
 
 LIMIT = 2**28
 """How many bytes of stacks a loop may have, unless the user says that stacks are wanted."""
@@ -94,8 +94,8 @@ def _counter(scope: Scope, cluster: Cluster, outside: Sequence[Value]) -> Cluste
 
 def emit_loops(scope: Scope, cluster: Cluster) -> None:
     """Emits the cluster's loop, forwards or backwards, and tells the scope what its results are."""
-    from tiduc.passes.checkpoints import emit_recomputed  # these emit loops in turn
-    from tiduc.passes.segments import emit_segmented
+    from tiduc.passes.structure.checkpointed import emit_recomputed  # these emit loops in turn
+    from tiduc.passes.structure.segmented import emit_segmented
 
     _give_invariants(scope, cluster)
     count = length(cluster)

@@ -6,7 +6,7 @@
     }                                          }) {sym_name = "main", inputs = [@a, @x]}
 
 Composites become calls, by StableHLO's pass, but for those that have a rule; calls are inlined or become calls of
-graphs (`passes/calls.py`), scans loops (`passes/scans.py`). Each public function becomes a graph, and each that is
+graphs (`calls.py`), scans become loops (`scans.py`). Each public function becomes a graph, and each that is
 called a private one. An input's key is its `tidu.name` attribute, else the name in its location (as JAX writes it),
 else `argN`. Attributes of the module, the function, its arguments and results survive, known or not; those of ops stay
 with the op.
@@ -21,11 +21,11 @@ from tiduc.dialect.context import run_passes, stage
 from tiduc.dialect.errors import ParseError, Unsupported
 from tiduc.dialect.graph import operations
 from tiduc.dialect.verify import TERMINATOR
-from tiduc.passes.calls import settle_calls
-from tiduc.passes.own_derivatives import keep_functions
+from tiduc.passes.importing.calls import settle_calls
+from tiduc.passes.importing.own_derivatives import keep_functions
+from tiduc.passes.importing.scans import expand_scans
 from tiduc.passes.rules import OPSET
 from tiduc.passes.rules.registry import OpSet
-from tiduc.passes.scans import expand_scans
 
 NAME = "tidu.name"
 _OWN = ("sym_name", "function_type", "sym_visibility")

@@ -20,11 +20,11 @@ from typing import Any
 from tiduc.dialect.control import Loop, sequence_type
 from tiduc.dialect.graph import Graph, Value
 from tiduc.dialect.trip_count import most_iterations
-from tiduc.passes.clusters import Cluster, Scope
-from tiduc.passes.records import Records
-from tiduc.passes.slots import release
-from tiduc.passes.stacks import bound, total
-from tiduc.passes.steps import (
+from tiduc.passes.structure.clusters import Cluster, Scope
+from tiduc.passes.structure.records import Records
+from tiduc.passes.structure.slots import release
+from tiduc.passes.structure.stacked import bound, total
+from tiduc.passes.structure.steps import (
     Place,
     Step,
     index_type,
@@ -36,7 +36,7 @@ from tiduc.passes.steps import (
     step,
     write_at,
 )
-from tiduc.passes.whiles import emit_while
+from tiduc.passes.structure.while_loops import emit_while
 
 _ITERATIONS = 2**31
 """All that a counter of 32 bits can tell apart."""

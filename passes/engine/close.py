@@ -12,9 +12,9 @@ from torch_mlir import ir
 
 from tiduc.dialect.graph import Graph, Value
 from tiduc.dialect.view import BINDING, View
-from tiduc.passes.recompute import kept
+from tiduc.passes.engine.recompute import kept
+from tiduc.passes.engine.split import split
 from tiduc.passes.rules.registry import Engine, OpSet
-from tiduc.passes.split import split
 
 
 def close(

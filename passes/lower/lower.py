@@ -25,9 +25,9 @@ from tiduc.dialect.verify import MERGED
 from tiduc.dialect.view import View
 from tiduc.dialect.write import write_block
 from tiduc.dialect.write_control import ControlWriter
-from tiduc.passes.manual_regions import holds_calls, manual_regions
-from tiduc.passes.simplify import simplify
-from tiduc.passes.sorts import SORT, join_sorts
+from tiduc.passes.lower.manual_regions import holds_calls, manual_regions
+from tiduc.passes.lower.simplify import simplify
+from tiduc.passes.lower.sorts import SORT, join_sorts
 
 _CONCATENATE = "stablehlo.concatenate"
 _MERGE_EQUAL = "cse"

@@ -14,7 +14,7 @@ from tiduc.dialect.errors import Unsupported
 from tiduc.dialect.graph import Definition, Graph, Value
 from tiduc.dialect.keys import KeyTable
 from tiduc.dialect.view import View
-from tiduc.passes.close import close, inline
+from tiduc.passes.engine.close import close, inline
 from tiduc.passes.rules.registry import OpSet
 
 

@@ -16,12 +16,12 @@ from typing import Any
 
 from tiduc.dialect.control import sequence_type
 from tiduc.dialect.graph import Graph, Value
-from tiduc.passes.clusters import Cluster, Scope
-from tiduc.passes.recompute import counter, counters, kept
-from tiduc.passes.records import Records, segment
-from tiduc.passes.slots import release
-from tiduc.passes.stacks import bound, total
-from tiduc.passes.steps import (
+from tiduc.passes.engine.recompute import counter, counters, kept
+from tiduc.passes.structure.clusters import Cluster, Scope
+from tiduc.passes.structure.records import Records, segment
+from tiduc.passes.structure.slots import release
+from tiduc.passes.structure.stacked import bound, total
+from tiduc.passes.structure.steps import (
     Place,
     Step,
     index_type,
@@ -33,7 +33,7 @@ from tiduc.passes.steps import (
     step,
     write_at,
 )
-from tiduc.passes.whiles import emit_while
+from tiduc.passes.structure.while_loops import emit_while
 
 Starts = Mapping[Value, tuple[Value, int]]
 """Of counters: where they start, outside, and by how much they grow."""

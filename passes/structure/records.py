@@ -7,9 +7,9 @@ from typing import Any
 from tiduc.dialect.control import Loop, sequence_type
 from tiduc.dialect.graph import Definition, Value
 from tiduc.dialect.types import shape
-from tiduc.passes.clusters import Cluster, Scope, give_results
-from tiduc.passes.recompute import counters, kept
-from tiduc.passes.steps import Kept, Place, Step, filled, index_type, state_of, write_at
+from tiduc.passes.engine.recompute import counters, kept
+from tiduc.passes.structure.clusters import Cluster, Scope, give_results
+from tiduc.passes.structure.steps import Kept, Place, Step, filled, index_type, state_of, write_at
 
 
 class Pushes:

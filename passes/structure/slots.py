@@ -12,8 +12,8 @@ from tiduc.dialect.graph import Definition, Value
 from tiduc.dialect.identities import is_splat_of
 from tiduc.dialect.trip_count import integer
 from tiduc.dialect.types import shape
-from tiduc.passes.clusters import Cluster, Scope
-from tiduc.passes.steps import Place, Step
+from tiduc.passes.structure.clusters import Cluster, Scope
+from tiduc.passes.structure.steps import Place, Step
 
 Affine = tuple[int, int]
 """a and c of the number a k + c in iteration k."""

@@ -1,0 +1,1 @@
+"""The stages as MLIR passes, and textual pipelines of them."""

@@ -1,0 +1,1 @@
+"""Import: functions of StableHLO and CHLO become graphs."""

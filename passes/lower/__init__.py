@@ -1,0 +1,1 @@
+"""lower: a flat graph becomes a `func.func` of plain StableHLO, which is then simplified."""
