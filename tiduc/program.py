@@ -221,9 +221,9 @@ class Program:
         return self.lowered()
 
     @stage
-    def lowered(self, apart: Sequence[Port] = ()) -> Any:
-        """The same anew; no loop or branch does both what depends on the inputs `apart` and what does not."""
-        keys = [port.value for port in apart]
+    def lowered(self, separated: Sequence[Port] = ()) -> Any:
+        """The module, lowered anew; no loop or branch mixes what depends on the inputs `separated` with the rest."""
+        keys = [port.value for port in separated]
         graph = structure(self.view, self.merged, self.opset, self.loop_memory, keys)
         return lower(graph, self.view.module_attributes, self.beside, self.view)
 

@@ -112,7 +112,7 @@ class _Cut:
 
     def __init__(self, vjp: Program, inputs: int, outputs: int) -> None:
         self.vjp, self._inputs, self._outputs = vjp, inputs, outputs
-        self._module = vjp.lowered(apart=vjp.inputs[inputs:])
+        self._module = vjp.lowered(separated=vjp.inputs[inputs:])
         self._block = entry_of(self._module).regions[0].blocks[0]
         *ops, self._return = list(operations(self._block))
         # A value has a place: the number of an argument, or those of an op and of its result.

@@ -20,10 +20,10 @@ from typing import Any
 from tiduc.dialect.control import Loop, sequence_type
 from tiduc.dialect.graph import Graph, Value
 from tiduc.dialect.trip_count import most_iterations
-from tiduc.passes.structure.clusters import Cluster, Scope
+from tiduc.passes.structure.plan import max_trip_count
 from tiduc.passes.structure.records import Records
+from tiduc.passes.structure.scope import Cluster, Scope
 from tiduc.passes.structure.slots import release
-from tiduc.passes.structure.stacked import bound, total
 from tiduc.passes.structure.steps import (
     Place,
     Step,
@@ -36,6 +36,7 @@ from tiduc.passes.structure.steps import (
     step,
     write_at,
 )
+from tiduc.passes.structure.trip_counts import total
 from tiduc.passes.structure.while_loops import emit_while
 
 _ITERATIONS = 2**31
@@ -64,13 +65,13 @@ class Level:
 def emit_recomputed(scope: Scope, cluster: Cluster, count: int | None) -> None:
     """Emits the loop of a cluster, for which iterations of others are run again from checkpoints."""
     b, i32, is_reverse = scope.b, index_type(), cluster.leader.reverse
-    made = step(scope, members_of([*cluster.again, cluster]))
+    made = step(scope, members_of([*scope.plans[cluster].recomputed, cluster]))
     if count is not None:
         release(scope, cluster, made, count)
     records = Records(scope, cluster, made, count)
     places = own_places(scope, cluster, made, records.values)
     raw = made.b.finish([*made.nexts.values(), *records.values])
-    level = _level(scope, made, is_reverse, places, _slots(_most(cluster, count)), records.values)
+    level = _level(scope, made, is_reverse, places, _slots(_most(scope, cluster, count)), records.values)
     scope.view.discard(raw)
 
     zero, one = b.constant(0, i32), b.constant(1, i32)
@@ -90,12 +91,12 @@ def emit_recomputed(scope: Scope, cluster: Cluster, count: int | None) -> None:
         [m in cluster.members and i in m.used for m, i in places],
     )
     n = len(places)
-    records.give(dict(zip(places, results[:n], strict=True)), results[n:], bound(cluster))
+    records.give(dict(zip(places, results[:n], strict=True)), results[n:], max_trip_count(cluster))
 
 
-def _most(cluster: Cluster, count: int | None) -> int:
+def _most(scope: Scope, cluster: Cluster, count: int | None) -> int:
     """How often the loops of a cluster run, those that are run again for it included, at most."""
-    records = (m.record for m in members_of([*cluster.again, cluster]))
+    records = (m.record for m in members_of([*scope.plans[cluster].recomputed, cluster]))
     known = [most_iterations(record) for record in records if isinstance(record, Loop)]
     return min([_ITERATIONS, *(n for n in (count, *known) if n is not None)])
 

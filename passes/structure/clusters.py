@@ -1,94 +1,16 @@
-"""Which ops of control flow become one: what stands at one site, and what runs along with another."""
+"""Which ops of control flow are fused: ops of one call site, and loops that run in lockstep."""
 
 from collections import defaultdict
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
-from functools import cached_property, reduce
+from collections.abc import Sequence
+from functools import reduce
 from operator import or_
 from typing import Any
-
-from torch_mlir import ir
 
 from tiduc.dialect.control import Branches, Loop, control, draws, element_type, is_control, is_kept
 from tiduc.dialect.errors import Unsupported
 from tiduc.dialect.graph import Definition, Graph, Value
 from tiduc.dialect.keys import KeyTable
-from tiduc.dialect.view import View
-from tiduc.passes.engine.close import close, inline
-from tiduc.passes.rules.registry import OpSet
-
-
-@dataclass(eq=False)
-class Member:
-    """All ops at one site: the widest as a record, and which of its results somebody reads."""
-
-    record: Any
-    ops: list[Definition] = field(default_factory=list)
-    used: dict[int, list[Any]] = field(default_factory=lambda: defaultdict(list))  # by whom: ops, or None
-
-
-@dataclass(eq=False)
-class Cluster:
-    """Members that become one op; `waits` has the bits of the others whose results its operands need first."""
-
-    number: int
-    members: list[Member]
-    waits: int = 0
-    is_apart: bool = False  # as `Scope.apart` says
-    again: list["Cluster"] = field(default_factory=list)  # those whose iterations are run again for this one
-    memory: str = "stack"  # how it gets what others' iterations have given
-    counter: "Cluster | None" = (
-        None  # the one that knows how often it runs, where a bound is all that is known
-    )
-    counted: bool = False  # somebody asks for
-    count: Any = None  # the number of iterations, once it is emitted
-    marked: bool = False  # it sets checkpoints
-    marks: Any = None  # which, once it is emitted
-
-    @property
-    def leader(self) -> Any:
-        return self.members[0].record
-
-
-@dataclass(eq=False)
-class Scope:
-    """One graph while it is structured: its clusters, and what stands for its values in the new graph."""
-
-    view: View
-    opset: OpSet
-    memory: str
-    b: Any
-    local: dict[Value, Value]
-    settle: Callable[[Graph], Graph]  # structures a closed graph
-    order: Sequence[Definition]  # its ops
-    record_of: dict[Definition, Any] = field(default_factory=dict)
-    member_of: dict[Definition, Member] = field(default_factory=dict)
-    cluster_of: dict[Member, Cluster] = field(default_factory=dict)
-    sequence: dict[Value, tuple[Member, int]] = field(default_factory=dict)
-    used_of_calls: dict[Graph, set[int]] = field(default_factory=lambda: defaultdict(set))  # which results
-    kept: dict[tuple[Member, int], Any] = field(default_factory=dict)  # of what sequences are made
-    apart: set[Value] = field(default_factory=set)  # what is of one cluster only with what depends on it too
-
-    @cached_property
-    def maker_of(self) -> dict[Value, Definition]:
-        """The op that each result is of."""
-        return {y: op for op in self.order for y in op.results}
-
-    def builder(self, prefix: str = "F") -> Any:
-        """The builder of a closed graph of the view."""
-        b = self.opset.builder(self.view, self.view.fresh(prefix))
-        b.graph.attributes["sym_visibility"] = ir.StringAttr.get("private")
-        return b
-
-    def closed(self, wanted: Sequence[Any], given: Sequence[Value], name: str = "F") -> Graph:
-        """The structured closed graph of some values."""
-        return self.settle(close(self.view, wanted, given, self.opset, name=name))
-
-    def inlined(self, b: Any, graph: Graph, arguments: Sequence[Value]) -> list[Value]:
-        """What a closed graph gives for arguments, in a graph being built."""
-        outputs = [y for y in graph.outputs if y is not None]
-        made = inline(b, self.view, outputs, dict(zip(graph.inputs.values(), arguments, strict=True)))
-        return [made[y] for y in outputs]
+from tiduc.passes.structure.scope import Cluster, Member, Scope
 
 
 def find_members(scope: Scope, outputs: Sequence[Value]) -> None:
@@ -209,12 +131,12 @@ def find_clusters(scope: Scope) -> None:
     for op in scope.order:
         read = (*op.operands, *op.captures)
         found = reduce(or_, [waits.get(x, 0) for x in read], 0)
-        is_apart = bool(scope.apart) and not scope.apart.isdisjoint(read)
-        if is_apart:
-            scope.apart.update(op.results)
+        is_separated = bool(scope.separated) and not scope.separated.isdisjoint(read)
+        if is_separated:
+            scope.separated.update(op.results)
         member = scope.member_of.get(op)
         if member is not None:
-            cluster = scope.cluster_of.get(member) or _cluster(scope, member, waits, clusters, is_apart)
+            cluster = scope.cluster_of.get(member) or _cluster(scope, member, waits, clusters, is_separated)
             scope.cluster_of[member] = cluster
             bit = 1 << cluster.number
             cluster.waits |= found & ~bit
@@ -229,7 +151,7 @@ def is_call(record: Any) -> bool:
 
 
 def _cluster(
-    scope: Scope, member: Member, waits: dict[Value, int], clusters: list[Cluster], is_apart: bool
+    scope: Scope, member: Member, waits: dict[Value, int], clusters: list[Cluster], is_separated: bool
 ) -> Cluster:
     record = member.record
     operands = record.operands if isinstance(record, Loop) else (*record.operands, record.index)
@@ -238,13 +160,13 @@ def _cluster(
         if x in scope.sequence:
             near[scope.cluster_of[scope.sequence[x][0]]] = None
     for cluster in near:
-        if cluster.is_apart == is_apart and _alike(cluster.leader, record):
+        if cluster.is_separated == is_separated and _alike(cluster.leader, record):
             others = [x for x in operands if x is not None and not _runs_along(scope, x, cluster, record)]
             read = reduce(or_, [waits.get(x, 0) for x in others], 0)
             if not _all_waits(clusters, read) >> cluster.number & 1:
                 cluster.members.append(member)
                 return cluster
-    clusters.append(Cluster(len(clusters), [member], is_apart=is_apart))
+    clusters.append(Cluster(len(clusters), [member], is_separated=is_separated))
     return clusters[-1]
 
 
@@ -302,13 +224,3 @@ def in_order(scope: Scope) -> list[Any]:
                 stack.pop()
                 placed[node] = None
     return list(placed)
-
-
-def give_results(scope: Scope, made: dict[tuple[Member, int], Value]) -> None:
-    """Tells the scope what stands for the results of a cluster's ops."""
-    for member in dict.fromkeys(member for member, _ in made):
-        for op in member.ops:
-            for y in op.results:
-                at = scope.sequence.get(y)
-                if at in made:
-                    scope.local[y] = made[at]

@@ -8,11 +8,11 @@ from tiduc.dialect.control import Loop, sequence_type
 from tiduc.dialect.graph import Definition, Value
 from tiduc.dialect.types import shape
 from tiduc.passes.engine.recompute import counters, kept
-from tiduc.passes.structure.clusters import Cluster, Scope, give_results
-from tiduc.passes.structure.steps import Kept, Place, Step, filled, index_type, state_of, write_at
+from tiduc.passes.structure.scope import Cluster, Scope
+from tiduc.passes.structure.steps import Place, Residuals, Step, filled, index_type, state_of, write_at
 
 
-class Pushes:
+class Stacks:
     """What of the iterations of a cluster goes into stacks, and what others make of these.
 
     Sequences are stacked as they are where an op reads them whole; for loops that read them one by one it is the
@@ -41,7 +41,7 @@ class Pushes:
         self.starts = {x: (scope.local[m.record.inits[i]], by) for x, ((m, i), by) in found.items()}
         wanted = [made.elements[at] for at in self.whole]
         single = [made.elements[at] for at in self.single]
-        if not cluster.again:
+        if not scope.plans[cluster].recomputed:
             single = kept(single, [made.number, *made.inputs, *self.starts, *wanted])
         self.values = list(dict.fromkeys([*wanted, *single]))
 
@@ -57,12 +57,12 @@ class Pushes:
         """Tells the scope what elements are made from; what stands for the sequences that are stacked whole."""
         stack_of = {x: s for x, s in zip(self.values, stacks, strict=True) if s is not None}
         wanted = tuple([self._made.elements[at] for at in self.single])
-        note = Kept(self._made, wanted, stack_of, self.starts)
-        self._scope.kept.update((at, note) for at in self.single)
+        note = Residuals(self._made, wanted, stack_of, self.starts)
+        self._scope.residuals.update((at, note) for at in self.single)
         return {at: stack_of[self._made.elements[at]] for at in self.whole}
 
 
-class Marks:
+class Checkpoints:
     """The checkpoints that a loop sets: its carries when it comes to a segment, one entry a segment.
 
     Each iteration writes to the checkpoint ahead of it, so that the right one is the last to: forwards, segment j is
@@ -71,9 +71,9 @@ class Marks:
 
     def __init__(self, scope: Scope, cluster: Cluster, made: Step, count: int) -> None:
         self._reverse, self._length = cluster.leader.reverse, segment(count)
-        readers = [c for c in dict.fromkeys(scope.cluster_of.values()) if cluster in c.again]
-        again = dict.fromkeys(c for reader in readers for c in (*reader.again, reader))
-        wanted = [x for c in again for x in _read_by(scope, c, made)]
+        readers = [reader for reader, plan in scope.plans.items() if cluster in plan.recomputed]
+        passing = dict.fromkeys(c for reader in readers for c in (*scope.plans[reader].recomputed, reader))
+        wanted = [x for c in passing for x in _read_by(scope, c, made)]
         needed = state_of(scope, made, wanted, counters(made))
         self.places: list[Place] = [at for at in needed if at[0] in cluster.members]
         self.values = [made.carries[at] for at in self.places]
@@ -109,10 +109,10 @@ class Records:
 
     def __init__(self, scope: Scope, cluster: Cluster, made: Step, count: int | None) -> None:
         self._scope, self._cluster = scope, cluster
-        self._kinds: list[Pushes | Marks] = [Pushes(scope, cluster, made, count)]
-        if cluster.marked and count is not None:
-            cluster.marks = Marks(scope, cluster, made, count)
-            self._kinds.append(cluster.marks)
+        self._kinds: list[Stacks | Checkpoints] = [Stacks(scope, cluster, made, count)]
+        if scope.plans[cluster].sets_checkpoints and count is not None:
+            scope.checkpoints[cluster] = Checkpoints(scope, cluster, made, count)
+            self._kinds.append(scope.checkpoints[cluster])
         self.values = [x for kind in self._kinds for x in kind.values]
         self.types = [type_ for kind in self._kinds for type_ in kind.types]
 
@@ -135,15 +135,16 @@ class Records:
         """Tells the scope what a cluster's loop has given; NaN where it was to run more often than its bound."""
         scope, cluster = self._scope, self._cluster
         given = {at: y for at, y in carries.items() if y is not None}
-        if cluster.counter is not None and cluster.memory != "log":
+        plan = scope.plans[cluster]
+        if plan.trip_count_source is not None and plan.memory != "log":
             b = scope.b
-            within = b.compare(cluster.count, b.constant(bound, index_type()), "LE")
+            within = b.compare(scope.trip_counts[cluster], b.constant(bound, index_type()), "LE")
             for at, y in given.items():
                 if b.tangent_type(y.type) is not None:
                     given[at] = b.select(within, y, b.constant(float("nan"), y.type))
         for kind, own in zip(self._kinds, self._split(arrays), strict=True):
             given |= kind.give(own)
-        give_results(scope, given)
+        scope.give_results(given)
 
     def _split(self, arrays: Sequence[Any]) -> list[Sequence[Any]]:
         first = len(self._kinds[0].values)
@@ -164,7 +165,7 @@ def _read_by(scope: Scope, cluster: Cluster, made: Step) -> list[Value]:
 def _is_outside(scope: Scope, cluster: Cluster, op: Definition | None) -> bool:
     """Who reads a sequence needs a stack: is neither in the loop, nor runs it again."""
     reader = scope.cluster_of.get(scope.member_of.get(op))  # type: ignore[arg-type]
-    return reader is None or (reader is not cluster and cluster not in reader.again)
+    return reader is None or (reader is not cluster and cluster not in scope.recomputed_for(reader))
 
 
 def _reads_elements(scope: Scope, op: Definition | None, at: Place) -> bool:

@@ -17,10 +17,10 @@ from typing import Any
 from tiduc.dialect.control import sequence_type
 from tiduc.dialect.graph import Graph, Value
 from tiduc.passes.engine.recompute import counter, counters, kept
-from tiduc.passes.structure.clusters import Cluster, Scope
+from tiduc.passes.structure.plan import max_trip_count
 from tiduc.passes.structure.records import Records, segment
+from tiduc.passes.structure.scope import Cluster, Scope
 from tiduc.passes.structure.slots import release
-from tiduc.passes.structure.stacked import bound, total
 from tiduc.passes.structure.steps import (
     Place,
     Step,
@@ -33,6 +33,7 @@ from tiduc.passes.structure.steps import (
     step,
     write_at,
 )
+from tiduc.passes.structure.trip_counts import total
 from tiduc.passes.structure.while_loops import emit_while
 
 Starts = Mapping[Value, tuple[Value, int]]
@@ -59,7 +60,7 @@ class Pass:
 def emit_segmented(scope: Scope, cluster: Cluster, count: int) -> None:
     """Emits the loop of a cluster, for which iterations of others are run again, segment by segment."""
     b, is_reverse, size = scope.b, cluster.leader.reverse, segment(count)
-    made = step(scope, members_of([*cluster.again, cluster]))
+    made = step(scope, members_of([*scope.plans[cluster].recomputed, cluster]))
     release(scope, cluster, made, count)
     starts = {x: (scope.local[m.record.inits[i]], by) for x, ((m, i), by) in counters(made).items()}
     for start, _ in starts.values():
@@ -102,14 +103,16 @@ def emit_segmented(scope: Scope, cluster: Cluster, count: int) -> None:
         ),
     )[1:]
     records.give(
-        dict(zip(places, results[: len(places)], strict=True)), results[len(places) :], bound(cluster)
+        dict(zip(places, results[: len(places)], strict=True)),
+        results[len(places) :],
+        max_trip_count(cluster),
     )
 
 
 def _checkpoints(scope: Scope, at: Place) -> tuple[Value, bool]:
     """The checkpoints of a carry, which are an array; or what it starts with, where that is all there is to know."""
     member, i = at
-    found = scope.cluster_of[member].marks.slots(at)
+    found = scope.checkpoints[scope.cluster_of[member]].slots(at)
     return (scope.local[member.record.inits[i]], False) if found is None else (found, True)
 
 

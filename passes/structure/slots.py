@@ -12,7 +12,7 @@ from tiduc.dialect.graph import Definition, Value
 from tiduc.dialect.identities import is_splat_of
 from tiduc.dialect.trip_count import integer
 from tiduc.dialect.types import shape
-from tiduc.passes.structure.clusters import Cluster, Scope
+from tiduc.passes.structure.scope import Cluster, Scope
 from tiduc.passes.structure.steps import Place, Step
 
 Affine = tuple[int, int]

@@ -11,7 +11,7 @@ from tiduc.dialect.graph import Value
 from tiduc.dialect.types import shape
 from tiduc.passes.engine.close import inline
 from tiduc.passes.engine.recompute import counter
-from tiduc.passes.structure.clusters import Cluster, Member, Scope
+from tiduc.passes.structure.scope import Cluster, Member, Scope
 
 Place = tuple[Member, int]
 """A carry or a sequence, as result of a member."""
@@ -34,7 +34,9 @@ class Step:
     backwards: dict[Value, bool] = field(
         default_factory=dict
     )  # of carries, and of what members make: which way
-    again: dict[Any, dict[Value, Value]] = field(default_factory=dict)  # values of other loops' iterations
+    recomputed: dict[Any, dict[Value, Value]] = field(
+        default_factory=dict
+    )  # values of other loops' iterations
 
     @property
     def inputs(self) -> list[Value]:
@@ -49,7 +51,7 @@ class Step:
 
 
 @dataclass(frozen=True)
-class Kept:
+class Residuals:
     """What a loop has kept of its iterations: stacks of values of its step, from which those wanted are made again."""
 
     step: Step
@@ -61,10 +63,10 @@ class Kept:
 
     def element(self, made: Step, at: Place) -> Value:
         """What the step gave to a sequence in the iteration of this number, for another loop's step."""
-        local = made.again.get(self)
+        local = made.recomputed.get(self)
         if local is None:
             stacks = {x: read_at(made.b, made.taken(stack), made.number) for x, stack in self.stacks.items()}
-            local = made.again[self] = self.given(made.b, made.number, made.taken) | stacks
+            local = made.recomputed[self] = self.given(made.b, made.number, made.taken) | stacks
             inline(
                 made.b, made.b.view, self.wanted, local
             )  # all at once: what nobody reads is left out later
@@ -118,8 +120,8 @@ def _element(scope: Scope, made: Step, x: Value) -> Value:
     b = made.b
     if is_nothing(x):
         return b.zero(element_type(x.type))  # type: ignore[no-any-return]
-    if at in scope.kept:
-        return scope.kept[at].element(made, at)  # type: ignore[no-any-return]
+    if at in scope.residuals:
+        return scope.residuals[at].element(made, at)  # type: ignore[no-any-return]
     return read_at(b, made.taken(scope.local[x]), made.number)
 
 

@@ -32,27 +32,20 @@ from tiduc.dialect.graph import Definition, Graph, Value, stem
 from tiduc.dialect.view import View
 from tiduc.passes.materialize_merge import live
 from tiduc.passes.rules.registry import OpSet
-from tiduc.passes.structure.clusters import (
-    Cluster,
-    Member,
-    Scope,
-    find_clusters,
-    find_members,
-    give_results,
-    in_order,
-    is_call,
-)
-from tiduc.passes.structure.stacked import emit_loops, plan
+from tiduc.passes.structure.clusters import find_clusters, find_members, in_order, is_call
+from tiduc.passes.structure.loops import emit_loops
+from tiduc.passes.structure.plan import plan
+from tiduc.passes.structure.scope import Cluster, Member, Scope
 
 
 @stage
 def structure(
-    view: View, graph: Graph, opset: OpSet, memory: str = "auto", apart: Collection[str] = ()
+    view: View, graph: Graph, opset: OpSet, memory: str = "auto", separated: Collection[str] = ()
 ) -> Graph:
     """The flat graph with loops of StableHLO's kind; itself where it has no control flow.
 
     `memory` says how loops that run backwards get what they read, where they do not: one of `MEMORIES`. No loop or
-    branch does both what depends on the inputs with the keys `apart` and what does not.
+    branch does both what depends on the inputs with the keys `separated` and what does not.
     """
     if memory not in MEMORIES:
         raise RequestError(f"loop memory is one of {', '.join(MEMORIES)}, not {memory!r}")
@@ -60,8 +53,8 @@ def structure(
     if not control:
         return graph
     b = opset.builder(View(ir.Module.create()), graph.name)
-    apart_from = [graph.inputs[key] for key in apart]
-    made = _rebuilt(view, graph, b, opset, memory, apart_from, shares=control == {CALL})
+    values = [graph.inputs[key] for key in separated]
+    made = _rebuilt(view, graph, b, opset, memory, values, shares=control == {CALL})
     made.held += (view, graph)
     made.attributes = graph.attributes
     return made
@@ -99,7 +92,7 @@ def _rebuilt(
     b: Any,
     opset: OpSet,
     memory: str,
-    apart: Collection[Value] = (),
+    separated: Collection[Value] = (),
     shares: bool = False,
 ) -> Graph:
     """The graph built anew; one that `shares` has the same values and ops, as far as they stay as they are."""
@@ -111,13 +104,13 @@ def _rebuilt(
     outputs = [y for y in graph.outputs if y is not None]
     order = live(graph.definitions, outputs)  # a merged op reads others than the first maker of its results
     scope = Scope(view, opset, memory, b, local, lambda graph: structured(view, graph, opset, memory), order)
-    scope.apart.update(apart)
+    scope.separated.update(separated)
     find_members(scope, outputs)
     find_clusters(scope)
     for member in filter(lambda member: is_call(member.record), scope.cluster_of):
         scope.used_of_calls[member.record.graphs[0]].update(member.used)
     nodes = in_order(scope)
-    plan(scope, [node for node in nodes if isinstance(node, Cluster)])
+    scope.plans = plan(scope, [node for node in nodes if isinstance(node, Cluster)])
     for node in nodes:
         if isinstance(node, Cluster):
             b.location = node.members[0].ops[0].location
@@ -159,7 +152,7 @@ def _emit_branches(scope: Scope, cluster: Cluster) -> None:
         wanted = [(cluster.members[0], j) for j in sorted(scope.used_of_calls[cluster.leader.graphs[0]])]
     arguments = list(
         dict.fromkeys(
-            x for m in cluster.members for x in m.record.operands if not _is_inside(scope, x, cluster)
+            x for m in cluster.members for x in m.record.operands if not scope.is_made_by(x, cluster)
         )
     )
     graphs = [_branch(scope, cluster, i, wanted, arguments) for i in range(len(cluster.leader.graphs))]
@@ -172,11 +165,7 @@ def _emit_branches(scope: Scope, cluster: Cluster) -> None:
         if index is None
         else emit_case(scope.b, scope.local[index], graphs, operands)
     )
-    give_results(scope, dict(zip(wanted, made, strict=True)))
-
-
-def _is_inside(scope: Scope, x: Value, cluster: Cluster) -> bool:
-    return x in scope.sequence and scope.cluster_of[scope.sequence[x][0]] is cluster
+    scope.give_results(dict(zip(wanted, made, strict=True)))
 
 
 def _branch(

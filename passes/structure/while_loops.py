@@ -5,7 +5,7 @@ from typing import Any
 
 from tiduc.dialect.control import Loop, emit_loop
 from tiduc.dialect.graph import Graph, Value
-from tiduc.passes.structure.clusters import Scope
+from tiduc.passes.structure.scope import Scope
 
 
 def emit_while(

@@ -1,0 +1,67 @@
+"""The loops of a cluster become one loop without sequences, in one of three ways, or none if no iteration runs."""
+
+from typing import Any
+
+from tiduc.dialect.control import open_loop, sequence_type
+from tiduc.dialect.errors import OpenSize, Unsupported
+from tiduc.dialect.graph import Value
+from tiduc.passes.structure.checkpointed import emit_recomputed
+from tiduc.passes.structure.plan import static_trip_count
+from tiduc.passes.structure.scope import Cluster, Scope
+from tiduc.passes.structure.segmented import emit_segmented
+from tiduc.passes.structure.stacked import emit_stacked
+from tiduc.passes.structure.steps import Place, unchanged
+
+
+def emit_loops(scope: Scope, cluster: Cluster) -> None:
+    """Emits the cluster's loop, forwards or backwards, and tells the scope what its results are."""
+    _give_invariants(scope, cluster)
+    count, own = static_trip_count(cluster), scope.plans[cluster]
+    if cluster.leader.cond is None and count is not None and count >= 2**31:
+        message = f"a loop of {count} iterations is run backwards, which are counted in 32 bits"
+        raise Unsupported(message, cluster.members[0].ops[0].location)
+    if own.trip_count_source is not None:
+        scope.trip_counts[cluster] = scope.trip_counts[own.trip_count_source]
+    try:
+        if count == 0:
+            _emit_none(scope, cluster)
+        elif all(source.leader.reverse == cluster.leader.reverse for source in own.recomputed):
+            emit_stacked(scope, cluster, count)
+        elif own.memory == "sqrt" and count is not None:
+            emit_segmented(scope, cluster, count)
+        else:
+            emit_recomputed(scope, cluster, count)
+    except OpenSize as error:
+        raise open_loop(error, cluster.members[0].ops[0].location) from None
+
+
+def _give_invariants(scope: Scope, cluster: Cluster) -> None:
+    """Results that are operands, since no iteration changes them, and sequences of nothing."""
+    for member in cluster.members:
+        for op in member.ops:
+            record = scope.record_of[op]
+            first, idle = len(record.inits) + len(record.sequences), unchanged(record)
+            for y, j in zip(op.results, record.results, strict=True):
+                if j < 0:
+                    scope.local[y] = scope.local[record.operands[first + ~j]]
+                elif j in idle:
+                    scope.local[y] = scope.local[record.inits[j]]
+                elif j >= len(record.inits) and j in member.used and _is_empty(y.type):
+                    scope.local[y] = scope.b.zero(y.type)
+
+
+def _is_empty(type_: Any) -> bool:
+    return type_.has_static_shape and 0 in type_.shape
+
+
+def _emit_none(scope: Scope, cluster: Cluster) -> None:
+    """No iteration: the last carries are the first, and sequences are empty."""
+    made: dict[Place, Value] = {}
+    for member in cluster.members:
+        inits = member.record.inits
+        for i in member.used:
+            if i < len(inits):
+                made[member, i] = scope.local[inits[i]]
+            else:
+                made[member, i] = scope.b.zero(sequence_type(member.record.body.outputs[i].type, 0))
+    scope.give_results(made)

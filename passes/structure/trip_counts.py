@@ -1,0 +1,37 @@
+"""Trip counts of loops as values of the graph that is being built."""
+
+from tiduc.dialect.errors import Unsupported
+from tiduc.dialect.graph import Value
+from tiduc.passes.structure.plan import max_trip_count, static_trip_count
+from tiduc.passes.structure.scope import Cluster, Scope
+from tiduc.passes.structure.steps import index_type
+
+
+def total(scope: Scope, cluster: Cluster) -> Value:
+    """The trip count, once the clusters are emitted that are recomputed for this one."""
+    for known in (cluster, *scope.plans[cluster].recomputed):
+        if known in scope.trip_counts:
+            return scope.trip_counts[known]
+    count = static_trip_count(cluster)
+    if count is None or max_trip_count(cluster) is not None:
+        raise unknown_trip_count(cluster)
+    return scope.b.constant(count, index_type())  # type: ignore[no-any-return]
+
+
+def first_number(scope: Scope, cluster: Cluster, count: int | None) -> Value:
+    """The number of the iteration that a cluster's loop begins with."""
+    b, i32 = scope.b, index_type()
+    if not cluster.leader.reverse or count is None:
+        return b.constant(0, i32)  # type: ignore[no-any-return]
+    if scope.plans[cluster].trip_count_source is not None:
+        return b.subtract(scope.trip_counts[cluster], b.constant(1, i32))  # type: ignore[no-any-return]
+    return b.constant(count - 1, i32)  # type: ignore[no-any-return]
+
+
+def unknown_trip_count(cluster: Cluster) -> Unsupported:
+    """The error where iterations would have to run again, and nobody knows how many there are."""
+    return Unsupported(
+        "the iterations of a loop of unknown length are read where they cannot be run again: say by "
+        "tidu.max_trip_count how many there are at most",
+        cluster.members[0].ops[0].location,
+    )
