@@ -177,25 +177,13 @@ def sign(b: Any, op: Definition, dx: Tangents) -> list[Any]:
 
 
 @linearize("stablehlo.clamp")
-def clamp(b: Any, op: Definition, dx: Tangents) -> list[Any]:
-    """The tangent of the operand inside the bounds, of a bound beyond it, of none where two of them meet.
-
-    Scalar bounds are broadcast. The upper bound wins where they cross, as min(max(x, low), high) has it.
-    """
+def clamp(b: Any, op: Definition, dx: Tangents) -> list[Any | None]:
+    """The tangent of minimum(maximum(low, x), high), which the op is; scalar bounds are broadcast."""
     x = op.operands[1]
     low, x, high = (_spread(b, v, x) for v in op.operands)
-    masks: tuple[Callable[[], Any], ...] = (
-        lambda: b.and_(ordered(b, low, x, "GT"), ordered(b, low, high, "LT")),
-        lambda: b.and_(ordered(b, x, low, "GT"), ordered(b, x, high, "LT")),
-        lambda: ordered(b, high, b.maximum(low, x), "LT"),
-    )
-    zero = b.zeros_like(x)
-    terms = [
-        b.select(mask(), _spread(b, tangent, x), zero)
-        for mask, tangent in zip(masks, dx, strict=True)
-        if tangent is not None
-    ]
-    return [b.sum(terms)]
+    tangents = [None if tangent is None else _spread(b, tangent, x) for tangent in dx]
+    raised = _chosen(b, low, x, tangents[:2], MAXIMUM)
+    return [_chosen(b, b.maximum(low, x), high, (raised, tangents[2]), MINIMUM)]
 
 
 def _spread(b: Any, v: Any, like: Any) -> Any:
@@ -203,23 +191,33 @@ def _spread(b: Any, v: Any, like: Any) -> Any:
     return v if v.type == like.type else b.broadcast_in_dim(v, [], like)
 
 
-def _choice(name: str, direction: str, opposite: str) -> None:
-    """The tangent of the operand that is chosen, half of each where they tie.
+MAXIMUM, MINIMUM = ("GE", "LE"), ("LE", "GE")
+"""How the left operand compares with the right one where it is chosen, and how where the right one is."""
+
+
+def _chosen(b: Any, x: Any, y: Any, dx: Tangents, wins: tuple[str, str]) -> Any | None:
+    """The tangent of the operand that is chosen, half of each where they tie; None where neither has one.
 
     A select rather than a product with 0, so that nothing comes through from the operand that is not chosen.
     """
-
-    @linearize(name)
-    def rule(b: Any, op: Definition, dx: Tangents) -> list[Any]:
-        x, y = op.operands
-        share = b.select(b.compare(x, y, "EQ"), b.constant(0.5, x), b.constant(1, x))
-        terms = [
-            b.select(ordered(b, x, y, wins), b.multiply(share, tangent), b.zeros_like(x))
-            for wins, tangent in zip((direction, opposite), dx, strict=True)
-            if tangent is not None
-        ]
-        return [b.sum(terms)]
+    if all(tangent is None for tangent in dx):
+        return None
+    share = b.select(b.compare(x, y, "EQ"), b.constant(0.5, x), b.constant(1, x))
+    terms = [
+        b.select(ordered(b, x, y, direction), b.multiply(share, tangent), b.zeros_like(x))
+        for direction, tangent in zip(wins, dx, strict=True)
+        if tangent is not None
+    ]
+    return b.sum(terms)
 
 
-_choice("stablehlo.maximum", "GE", "LE")
-_choice("stablehlo.minimum", "LE", "GE")
+@linearize("stablehlo.maximum")
+def maximum(b: Any, op: Definition, dx: Tangents) -> list[Any | None]:
+    x, y = op.operands
+    return [_chosen(b, x, y, dx, MAXIMUM)]
+
+
+@linearize("stablehlo.minimum")
+def minimum(b: Any, op: Definition, dx: Tangents) -> list[Any | None]:
+    x, y = op.operands
+    return [_chosen(b, x, y, dx, MINIMUM)]

@@ -81,15 +81,17 @@ def test_zero_to_the_power_of_zero() -> None:
         ((0.0, 1.0, 2.0), (0.0, 1.0, 0.0)),
         ((0.0, -1.0, 2.0), (1.0, 0.0, 0.0)),
         ((0.0, 3.0, 2.0), (0.0, 0.0, 1.0)),
-        ((0.0, 0.0, 2.0), (0.0, 0.0, 0.0)),  # x at a bound: nothing
-        ((0.0, 2.0, 2.0), (0.0, 0.0, 0.0)),
+        ((0.0, 0.0, 2.0), (0.5, 0.5, 0.0)),
+        ((0.0, 2.0, 2.0), (0.0, 0.5, 0.5)),
+        ((0.0, 0.0, 0.0), (0.25, 0.25, 0.5)),
     ],
 )
 def test_clamp(point: tuple[float, ...], expected: tuple[float, ...]) -> None:
     body = "  %y = stablehlo.clamp %arg0, %arg1, %arg2 : tensor<f64>"
     p = program(body, "f64", "f64", "f64", result="f64")
     assert run(p.vjp(), *point, 1.0)[1:] == expected
-    assert jax.grad(lax.clamp, (0, 1, 2))(*point) == expected
+    tied = point[1] in (point[0], point[2])  # where JAX has zero for all three
+    assert jax.grad(lax.clamp, (0, 1, 2))(*point) == ((0.0, 0.0, 0.0) if tied else expected)
 
 
 REDUCE = """

@@ -68,7 +68,7 @@ def select(condition: EagerInput, x: EagerInput, y: EagerInput, dtype: "np.dtype
 
 
 def clip(x: EagerInput, low: EagerInput, high: EagerInput, dtype: "np.dtype[Any]") -> EagerInput:
-    """`np.clip`, of a type; at a bound the derivative is 0, as of StableHLO's clamp."""
+    """`np.clip`, of a type; at a bound the derivative is that of StableHLO's clamp, half of it toward x."""
     sizes = np.broadcast_shapes(x.data.shape, low.data.shape, high.data.shape)
 
     def emit(b: Any, *values: Any) -> list[Any]:

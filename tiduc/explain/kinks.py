@@ -37,7 +37,12 @@ CHOICES = (
         ("sign", "floor", "ceil", "round_nearest_afz", "round_nearest_even", "compare"), "everywhere", "0"
     ),
     Choice(_EXTREMA, "equal operands", "half to each"),
-    Choice(("clamp",), "operand at a bound", "0 to all three; where the bounds cross, the upper one wins"),
+    Choice(
+        ("clamp",),
+        "operand at a bound",
+        "as `minimum(maximum(x, low), high)` shares ties: half to each of the two that meet; JAX has 0 for all three; "
+        "where the bounds cross, the upper one wins",
+    ),
     Choice(
         ("reduce",),
         "several extrema",
