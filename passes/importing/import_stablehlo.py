@@ -17,6 +17,7 @@ from typing import Any
 
 from torch_mlir import ir
 
+from tiduc.dialect.constraints import check_constraints
 from tiduc.dialect.context import run_passes, stage
 from tiduc.dialect.errors import ParseError, Unsupported
 from tiduc.dialect.graph import operations
@@ -39,6 +40,7 @@ def import_stablehlo(module: Any, only: str | None = None, opset: OpSet = OPSET,
     the others are. `opset` says which composites have a rule. With `inline`, every call is inlined that may be.
     `Unsupported` where a function has several blocks, or calls itself.
     """
+    check_constraints(module.operation)
     imported = _clone(module)
     derivatives = keep_functions(imported, opset)
     kept = ",".join(opset.called("stablehlo.composite"))

@@ -10,7 +10,7 @@ from typing import Any
 from torch_mlir import ir
 
 from tiduc.dialect.graph import Definition
-from tiduc.dialect.types import shape
+from tiduc.dialect.types import element, rank, shape
 from tiduc.passes.rules.custom_call import custom_call
 from tiduc.passes.rules.decomposition import config, settings
 from tiduc.passes.rules.opset import unsupported
@@ -22,9 +22,11 @@ from tiduc.passes.rules.selection import none, numbers_along, repeated, taken
 def approx_top_k(b: Any, op: Definition, dx: Tangents) -> list[Any | None]:
     """The tangents of the values that it takes, by the indices that it gives, or of the initial value."""
     d = _dimension(op)
-    if len(op.results) != 2 or not _counts(op.operands[1].definition, d):
+    if len(op.operands) != 4 or len(op.results) != 2 or not _counts(op.operands[1].definition, d):
         raise unsupported("jvp", op, "it takes others than values and their indices")
-    (x, _, init, _), indices = op.operands, op.results[1]
+    (x, _, init, _), (y, indices) = op.operands, op.results
+    if not _agree(op, d):
+        raise unsupported("jvp", op, f"its types contradict each other: {x.type}, {init.type} and {y.type}")
     if 0 in (*shape(x), *shape(indices)):
         return [None, None]
     number = numbers_along(b, x, indices, d)
@@ -37,10 +39,24 @@ def approx_top_k(b: Any, op: Definition, dx: Tangents) -> list[Any | None]:
 def _dimension(op: Definition) -> int:
     """The dimension along which it takes values."""
     _, attribute = config(op)
-    named = json.loads(attribute.value) if isinstance(attribute, ir.StringAttr) else settings(op)
-    if "reduction_dim" not in named:
+    try:
+        named = json.loads(attribute.value) if isinstance(attribute, ir.StringAttr) else settings(op)
+    except ValueError:
+        raise unsupported("jvp", op, "its settings are no JSON") from None
+    d = named.get("reduction_dim") if isinstance(named, dict) else None
+    if not isinstance(d, int):
         raise unsupported("jvp", op, "it does not say along which dimension it takes values")
-    return int(named["reduction_dim"])
+    return d
+
+
+def _agree(op: Definition, d: int) -> bool:
+    """Values and results have one element type, and sizes that differ in dimension d alone, as do their indices."""
+    (x, numbers, init, first), (y, indices) = op.operands, op.results
+    if shape(x) != shape(numbers) or shape(y) != shape(indices) or shape(init) or not 0 <= d < rank(x):
+        return False
+    others = [[n for i, n in enumerate(shape(v)) if i != d] for v in (x, y)]
+    kinds = {element(v) for v in (x, init, y)}, {element(v) for v in (numbers, first, indices)}
+    return rank(x) == rank(y) and others[0] == others[1] and all(len(kind) == 1 for kind in kinds)
 
 
 def _counts(d: Definition | None, dimension: int) -> bool:

@@ -1,16 +1,15 @@
 """What the rules of eigen and singular value decompositions share: settings of calls, and gaps between values."""
 
+from functools import partial
 from typing import Any
 
 from torch_mlir import ir
 
 from tiduc.dialect.graph import Definition
-from tiduc.dialect.types import rank, shape
+from tiduc.dialect.lapack import CONFIG, Settings
+from tiduc.dialect.types import rank, shape, with_shape
 from tiduc.passes.rules.opset import unsupported
 from tiduc.passes.rules.triangular_solve import compare_places
-
-CONFIG = ("mhlo.backend_config", "backend_config")
-"""Where the settings of a call are: JAX leaves them in the first place, and exports them in the second."""
 
 
 def config(op: Definition) -> tuple[str, Any]:
@@ -21,12 +20,12 @@ def config(op: Definition) -> tuple[str, Any]:
     raise unsupported("jvp", op, "it has no settings")
 
 
-def settings(op: Definition) -> dict[str, Any]:
+def settings(op: Definition) -> Settings:
     """The settings of a call by name, as plain values: characters are integers."""
     _, attribute = config(op)
     if not isinstance(attribute, ir.DictAttr):
         raise unsupported("jvp", op, "its settings have no names")
-    return {entry.name: entry.attr.value for entry in attribute}
+    return Settings(op.attributes, partial(unsupported, "jvp", op))
 
 
 def with_settings(op: Definition, **changed: int | bool) -> dict[str, Any]:
@@ -65,7 +64,7 @@ def inverse(b: Any, x: Any) -> Any:
 
 def inverse_gaps(b: Any, w: Any) -> Any:
     """1 / (w_j - w_i) in row i and column j, and 0 where these are equal."""
-    square = ir.RankedTensorType.get([*shape(w), shape(w)[-1]], w.type.element_type)
+    square = with_shape(w.type, [*shape(w), shape(w)[-1]])
     return inverse(b, b.subtract(columns(b, w, square), rows(b, w, square)))
 
 

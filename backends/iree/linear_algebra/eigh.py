@@ -51,7 +51,7 @@ def syevd(b: Emitter, op: Any) -> Sequence[Any]:
 @legalize_call("Eigh")
 def eigh(b: Emitter, op: Any) -> Sequence[Any]:
     """The same as a TPU has it, with text for settings."""
-    text = op.attributes["backend_config"]
+    text = op.attributes.get("backend_config")
     if not isinstance(text, ir.StringAttr):
         raise refused(op, "its settings are no text")
     return _decomposed(b, op, text.value.startswith("1"), True)

@@ -2,6 +2,7 @@
 
 import math
 from collections.abc import Callable, Sequence
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -9,8 +10,8 @@ from torch_mlir import ir
 
 from tiduc.backends.iree.emitter import Emitter, signless
 from tiduc.backends.iree.refused import refused
+from tiduc.dialect.lapack import Settings
 from tiduc.dialect.types import element, is_complex, is_open, shape, with_element, with_shape
-from tiduc.passes.rules.decomposition import CONFIG
 
 BLOCK = 32
 """Columns, or rows, that are done one by one, before a product of matrices does the rest of the work."""
@@ -47,12 +48,12 @@ def checked(op: Any) -> Any:
     return op
 
 
-def settings(op: Any) -> dict[str, Any]:
+def settings(op: Any) -> Settings:
     """The settings of a call by name, as plain values: characters are integers; `Unsupported` where it has none."""
-    for name in CONFIG:
-        if name in op.attributes and isinstance(op.attributes[name], ir.DictAttr):
-            return {entry.name: entry.attr.value for entry in op.attributes[name]}
-    raise refused(op, "its settings have no names")
+    found = Settings(op.attributes, partial(refused, op))
+    if not found:
+        raise refused(op, "its settings have no names")
+    return found
 
 
 def setting(op: Any, letter: str, flag: str) -> bool | str:

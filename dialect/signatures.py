@@ -1,0 +1,176 @@
+"""Signatures of custom calls: types of operands and results by symbolic sizes, and the check of a call against one.
+
+    "T[m n] -> T[m n] i32[k] i32[]"     the factors of an m by n matrix, k pivots, and one integer a matrix
+
+Every operand and result has the same batching dimensions, which come first and are not written. A type without brackets
+is a scalar without batching dimensions. "|" separates alternatives.
+
+    elements    T: any float or complex type; R: a float; C: a complex type; E: any type; each follows from the others
+    sizes       k: min(m, n); u: m or k; v: n or k; r: at most k; s: at most n;
+                p: m, or n where the call applies its matrix from the right; other letters: any size
+
+A letter means one size throughout a call. A dynamic size agrees with every size.
+"""
+
+import functools
+import re
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from torch_mlir import ir
+
+from tiduc.dialect.origins import DYNAMIC, sizes_in
+
+_TYPE = re.compile(r"(\w+)(?:\[([^\]]*)\])?")
+
+
+@dataclass(frozen=True)
+class Shape:
+    """The type of an operand or a result: its elements, and its sizes, None for a scalar."""
+
+    element: str
+    sizes: tuple[str, ...] | None
+
+
+Position = tuple[Shape, ...]
+"""The alternatives for one operand or result."""
+
+
+@functools.cache
+def positions(signature: str) -> tuple[tuple[Position, ...], tuple[Position, ...]]:
+    """The operands and the results of a signature."""
+    operands, results = signature.split("->")
+    return _positions(operands), _positions(results)
+
+
+def _positions(text: str) -> tuple[Position, ...]:
+    return tuple(
+        tuple(
+            Shape(name, None if sizes is None else tuple(sizes.split()))
+            for name, sizes in (_TYPE.fullmatch(one).groups() for one in alternatives.split("|"))  # type: ignore[union-attr]
+        )
+        for alternatives in re.findall(r"(?:\w+(?:\[[^\]]*\])?\|?)+", text)
+    )
+
+
+def contradiction(signature: str, op: Any, from_right: bool = False) -> str | None:
+    """Why the types of a call's operands and results do not fit a signature, or None where they do.
+
+    Operands that hold the shapes of results are not part of a signature.
+    """
+    found, both = _Sizes(), positions(signature)
+    given = len(op.operands) - _shape_operands(op)
+    for what, values, wanted in zip(("operand", "result"), (op.operands, op.results), both, strict=True):
+        count = given if what == "operand" else len(values)
+        if count != len(wanted):
+            return f"it has {count} {what}{'s' * (count != 1)}, not {len(wanted)}"
+        for i, position in enumerate(wanted):
+            type_ = values[i].type
+            if not isinstance(type_, ir.RankedTensorType) or not any(found.take(type_, s) for s in position):
+                expected = " or ".join(dict.fromkeys(found.described(shape) for shape in position))
+                return f"{what} {i} is {type_}, where {expected} is expected"
+    side = found.sizes.get("n" if from_right else "m")
+    if side is not None and found.sizes.get("p", side) != side:
+        return f"its first operand has {found.sizes['p']} rows, where {side} are expected"
+    return None
+
+
+def _shape_operands(op: Any) -> int:
+    """The number of operands that hold the shapes of results."""
+    name = "indices_of_shape_operands"
+    return len(ir.DenseElementsAttr(op.attributes[name])) if name in op.attributes else 0
+
+
+@dataclass
+class _Sizes:
+    """The element type, the batching dimensions and the sizes that the operands and results read so far determine."""
+
+    base: Any = None
+    batch: tuple[int, ...] | None = None
+    sizes: dict[str, int] = field(default_factory=dict)
+
+    def take(self, type_: Any, shape: Shape) -> bool:
+        """Whether a type fits the shape; if it does, its sizes are recorded."""
+        sizes = sizes_in(type_)
+        if shape.sizes is None:
+            return not sizes and self._is_of(type_.element_type, shape.element)
+        at = len(sizes) - len(shape.sizes)
+        if at < 0 or not self._is_of(type_.element_type, shape.element):
+            return False
+        if self.batch is not None and not _compatible(sizes[:at], self.batch):
+            return False
+        before = dict(self.sizes)
+        for name, size in zip(shape.sizes, sizes[at:], strict=True):
+            allowed = self._allowed(name)
+            if size != DYNAMIC and allowed is not None and size not in allowed:
+                self.sizes = before
+                return False
+            if size != DYNAMIC:
+                self.sizes.setdefault(name, size)
+        self.batch = sizes[:at] if self.batch is None else self.batch
+        if self.base is None and shape.element in "ETRC":
+            self.base = type_.element_type
+        return True
+
+    def _is_of(self, type_: Any, name: str) -> bool:
+        expected = self._element(name)
+        if expected is not None:
+            return bool(type_ == expected)
+        kinds = {"T": (ir.FloatType, ir.ComplexType), "R": (ir.FloatType,), "C": (ir.ComplexType,)}
+        return name == "E" or isinstance(type_, kinds[name])
+
+    def _element(self, name: str) -> Any | None:
+        """The element type of that name, or None if it is not known yet."""
+        if name not in ("E", "T", "R", "C"):
+            return ir.Type.parse(name)
+        if self.base is None or name in "ET":
+            return self.base
+        real = self.base.element_type if isinstance(self.base, ir.ComplexType) else self.base
+        return real if name == "R" else ir.ComplexType.get(real)
+
+    def _allowed(self, name: str) -> Collection[int] | None:
+        """The sizes that a name allows, or None if it allows all."""
+        if name in self.sizes and name not in ("u", "v"):
+            return (self.sizes[name],)
+        m, n = self.sizes.get("m", self.sizes.get("p")), self.sizes.get("n", self.sizes.get("q"))
+        if name in ("k", "u", "v", "r"):
+            if m is None or n is None:
+                return None
+            k = min(m, n)
+            return {"k": (k,), "u": (m, k), "v": (n, k), "r": range(k + 1)}[name]
+        if n is None or name not in ("n-1", "s"):
+            return None
+        return (max(n - 1, 0),) if name == "n-1" else range(n + 1)
+
+    def described(self, shape: Shape) -> str:
+        """The expected type, with letters for the sizes that are not known."""
+        element = self._element(shape.element) or {"R": "float", "C": "complex"}.get(shape.element, "number")
+        sizes = [] if shape.sizes is None else [*map(str, self.batch or ()), *map(self._size, shape.sizes)]
+        return f"tensor<{''.join(f'{n}x' for n in sizes)}{element}>"
+
+    def _size(self, name: str) -> str:
+        allowed = self._allowed(name)
+        if allowed is None or isinstance(allowed, range):
+            return name
+        return "|".join(map(str, dict.fromkeys(allowed)))
+
+
+def _compatible(first: tuple[int, ...], second: tuple[int, ...]) -> bool:
+    """Sizes that may be equal when the program runs."""
+    if len(first) != len(second):
+        return False
+    return all(m == n or DYNAMIC in (m, n) for m, n in zip(first, second, strict=True))
+
+
+_FLAGS = ("compute_uv", "full_matrices", "left", "lower", "right", "transpose", "transposed")
+
+
+def wrong_setting(settings: Mapping[str, Any], letters: Mapping[str, str]) -> str | None:
+    """Why a setting is no flag, or none of the letters that LAPACK allows for it; None if all settings are right."""
+    for name, value in settings.items():
+        if name in _FLAGS and not isinstance(value, bool):
+            return f"its setting {name} is no flag"
+        if name in letters and (isinstance(value, bool) or value not in map(ord, letters[name])):
+            return f"its setting {name} is none of the letters {', '.join(letters[name])}"
+    return None
