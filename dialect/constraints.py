@@ -4,6 +4,7 @@ from collections.abc import Callable
 from typing import Any
 
 from torch_mlir import ir
+from torch_mlir._mlir_libs import _stablehlo as hlo
 
 from tiduc.dialect.errors import ParseError
 from tiduc.dialect.lapack import CALL, check_call
@@ -12,21 +13,57 @@ from tiduc.dialect.origins import DYNAMIC, sizes_in
 
 def check_constraints(operation: Any) -> None:
     """`ParseError` for the first op in an operation that violates a constraint."""
-    violated: list[ParseError] = []
+    found: list[Any] = []
 
     def look(op: Any) -> Any:
-        check = CONSTRAINTS.get(op.name)
-        if check is not None:
-            try:
-                check(op)
-            except ParseError as error:  # which cannot pass through MLIR's walk
-                violated.append(error)
-                return ir.WalkResult.INTERRUPT
+        if op.name in CONSTRAINTS:
+            found.append(op)
         return ir.WalkResult.ADVANCE
 
     operation.walk(look)
-    if violated:
-        raise violated[0]
+    for op in found:
+        CONSTRAINTS[op.name](op)
+
+
+def _violation(op: Any, reason: str) -> ParseError:
+    return ParseError(f"'{op.name}' op {reason}", op.location)
+
+
+def _all_gather(op: Any) -> None:
+    """Global device ids come with a channel, as they do in other collectives."""
+    if "use_global_device_ids" not in op.attributes:
+        return
+    channel = (
+        hlo.ChannelHandle(op.attributes["channel_handle"]).handle if "channel_handle" in op.attributes else 0
+    )
+    if channel <= 0:
+        raise _violation(op, f"channel_id must be positive when useGlobalDeviceIds is set but got: {channel}")
+
+
+def _broadcasting(op: Any) -> None:
+    """The result has the sizes to which those of the operands broadcast, and a selection has their elements."""
+    operands, result = [x.type for x in op.operands], op.results[0].type
+    if not all(isinstance(t, ir.RankedTensorType) for t in (*operands, result)):
+        return
+    if (
+        op.name == "chlo.broadcast_select"
+        and not operands[1].element_type == operands[2].element_type == result.element_type
+    ):
+        raise _violation(op, f"selects elements of {operands[1]} and {operands[2]}, but gives {result}")
+    sizes: list[set[int]] = [set() for _ in sizes_in(result)]
+    for type_ in operands:
+        if type_.rank > result.rank:
+            raise _violation(op, f"broadcasts {type_} to {result}, which has fewer dimensions")
+        at = range(result.rank - type_.rank, result.rank)
+        if "broadcast_dimensions" in op.attributes and type_.rank < result.rank and type_.rank:
+            at = op.attributes["broadcast_dimensions"]
+        for d, n in zip(at, sizes_in(type_), strict=True):
+            sizes[d].add(n)
+    for found, n in zip(sizes, sizes_in(result), strict=True):
+        wide = found - {1}
+        if DYNAMIC not in wide | {n} and wide != {n} - {1}:
+            broadcast = ", ".join(map(str, operands))
+            raise _violation(op, f"cannot broadcast {broadcast} to {result}")
 
 
 def _fft(op: Any) -> None:
@@ -45,13 +82,29 @@ def _fft(op: Any) -> None:
         if len(last) != len(expected) or any(
             n not in (DYNAMIC, m) for n, m in zip(last, expected, strict=True)
         ):
-            raise ParseError(
-                f"'stablehlo.fft' op fft_length {lengths} needs {what} dimensions {expected}, has {value.type}",
-                op.location,
+            raise _violation(
+                op, f"has the {what} {value.type}, whose last sizes are not {expected}, as fft_length says"
             )
 
 
+def _real_dynamic_slice(op: Any) -> None:
+    """The operand and the result have one rank, and each dimension a start, a limit and a stride."""
+    rank = len(sizes_in(op.operands[0].type))
+    if len(sizes_in(op.results[0].type)) != rank or any(
+        list(sizes_in(x.type)) not in ([rank], [DYNAMIC]) for x in list(op.operands)[1:]
+    ):
+        raise _violation(op, f"slices {op.operands[0].type} to {op.results[0].type} by {op.operands[1].type}")
+
+
+_BROADCASTING = (
+    "add and atan2 compare complex divide maximum minimum multiply next_after or polygamma power remainder select "
+    "shift_left shift_right_arithmetic shift_right_logical subtract xor zeta"
+)
+
 CONSTRAINTS: dict[str, Callable[[Any], None]] = {
+    **{f"chlo.broadcast_{name}": _broadcasting for name in _BROADCASTING.split()},
+    "stablehlo.all_gather": _all_gather,
     CALL: check_call,
     "stablehlo.fft": _fft,
+    "stablehlo.real_dynamic_slice": _real_dynamic_slice,
 }

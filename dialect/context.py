@@ -13,7 +13,7 @@ from torch_mlir._mlir_libs import _stablehlo, _torchMlir  # noqa: F401  (_torchM
 from torch_mlir.passmanager import PassManager
 
 from tiduc.dialect import shardy
-from tiduc.dialect.errors import ParseError, TiducError, Unsupported, describe
+from tiduc.dialect.errors import InvalidIR, ParseError, TiducError, Unsupported, describe
 from tiduc.dialect.foreign import foreign, oversized, without_words
 from tiduc.dialect.tidu import Tidu
 
@@ -109,6 +109,21 @@ def diagnosed(error: Any, file: str | None = None) -> TiducError:
     if file is not None and place.startswith("-:"):
         place = file + place[1:]
     return ParseError(message, place or file)
+
+
+def verify(made: Any, location: Any = None) -> None:
+    """`InvalidIR` where MLIR's verifier refuses a module or an op that tiduc made.
+
+    `location` is the place of the error if the refused op has none.
+    """
+    try:
+        made.operation.verify()
+    except ir.MLIRError as error:
+        found = diagnosed(error)
+        message = (
+            f"tiduc made invalid IR; please report it, unless a rule of yours emits the op: {found.message}"
+        )
+        raise InvalidIR(message, found.location or location) from None
 
 
 @contextmanager

@@ -8,14 +8,15 @@ from torch_mlir import ir
 from torch_mlir._mlir_libs import _stablehlo
 
 from tiduc.dialect.constants import has_resources
-from tiduc.dialect.context import run_passes, stage, told
+from tiduc.dialect.context import run_passes, stage, told, verify
 from tiduc.dialect.errors import RequestError
 from tiduc.dialect.resources import inlined
 
 
 def text(module: Any) -> bytes:
-    """MLIR's text."""
-    return (str(module).rstrip("\n") + "\n").encode("utf-8", "surrogateescape")
+    """MLIR's text of a module that was verified."""
+    written: str = module.operation.get_asm(assume_verified=True)  # else to print is to verify
+    return (written.rstrip("\n") + "\n").encode("utf-8", "surrogateescape")
 
 
 def bytecode(module: Any) -> bytes:
@@ -44,7 +45,8 @@ EMITTERS: dict[str, Callable[[Any], bytes]] = {"text": text, "bytecode": bytecod
 
 @stage
 def emit(module: Any, kind: str = "text") -> bytes:
-    """The bytes of a file that holds the module."""
+    """The bytes of a file that holds the module; `InvalidIR` where it is not valid."""
+    verify(module)
     return EMITTERS[kind](module)
 
 

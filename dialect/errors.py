@@ -55,6 +55,10 @@ class OpenSize(Unsupported):
     """What a rule asks depends on a size that is known only when the program runs."""
 
 
+class InvalidIR(TiducError):
+    """A module of tiduc's own making that MLIR's verifier refuses: an error of tiduc, or of rules that were given."""
+
+
 class CompileError(TiducError):
     """The target's compiler rejected the program."""
 

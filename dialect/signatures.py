@@ -70,6 +70,10 @@ def contradiction(signature: str, op: Any, from_right: bool = False) -> str | No
             if not isinstance(type_, ir.RankedTensorType) or not any(found.take(type_, s) for s in position):
                 expected = " or ".join(dict.fromkeys(found.described(shape) for shape in position))
                 return f"{what} {i} is {type_}, where {expected} is expected"
+    matrix = "pq" if "p" in found.sizes else "mn"
+    fewest = min([found.sizes[name] for name in matrix if name in found.sizes], default=0)
+    if found.sizes.get("r", 0) > fewest:
+        return f"{found.sizes['r']} are more than the matrix has rows or columns"
     side = found.sizes.get("n" if from_right else "m")
     if side is not None and found.sizes.get("p", side) != side:
         return f"its first operand has {found.sizes['p']} rows, where {side} are expected"

@@ -16,7 +16,7 @@ from typing import Any
 from torch_mlir import ir
 from torch_mlir.passmanager import PassManager
 
-from tiduc.dialect.context import run_passes, stage
+from tiduc.dialect.context import run_passes, stage, verify
 from tiduc.dialect.dynamic import BROADCAST, say_expanding
 from tiduc.dialect.errors import RequestError
 from tiduc.dialect.graph import CARRIER, TARGET, Definition, Graph, Value, operations
@@ -33,6 +33,7 @@ _CONCATENATE = "stablehlo.concatenate"
 _MERGE_EQUAL = "cse"
 _FOLD = "canonicalize{region-simplify=disabled}"
 _STABLEHLO = "stablehlo-aggressive-simplification"
+_RESULTS = "res_attrs"
 _HELD = 16
 """How many outputs one op holds while functions are simplified."""
 
@@ -55,9 +56,11 @@ def lower(
         module.operation.attributes[name] = value
     taken = [graph.name, *(op.attributes["sym_name"].value for op in beside if "sym_name" in op.attributes)]
     writer = ControlWriter(view, module, taken) if view is not None else None
-    function, held = _to_function(graph, module, writer)
+    function, held, signature = _to_function(graph, module, writer)
     if writer is not None:
         writer.write_functions()
+    for op in operations(module.body):
+        verify(op, graph.location)  # native passes may crash on invalid IR
     graphs = (
         [graph, *(other for other in view.graphs.values() if other.private)] if view is not None else [graph]
     )
@@ -75,7 +78,7 @@ def lower(
         _until_settled(op, steps)
         if SORT in names:
             join_sorts(op)
-    _return_held(function, held)
+    _return_held(function, held, signature)
     if BROADCAST in names:
         say_expanding(function, list(graph.inputs.values()))
     for op in beside:
@@ -84,6 +87,7 @@ def lower(
         run_passes(module.operation, "builtin.module(symbol-dce)")
     if holds_calls(names, special):
         manual_regions(function)
+    verify(module, graph.location)
     return module
 
 
@@ -107,16 +111,18 @@ def _until_settled(function: Any, steps: Sequence[Callable[[Any], None]]) -> Non
             return
 
 
-def _to_function(graph: Graph, module: Any, writer: ControlWriter | None) -> tuple[Any, list[Any]]:
-    """The function, returning nothing yet, and the ops at its end that hold its outputs, some each.
+def _to_function(
+    graph: Graph, module: Any, writer: ControlWriter | None
+) -> tuple[Any, list[Any], dict[str, Any]]:
+    """The function, which returns nothing yet, the ops at its end that hold its outputs, and its final attributes.
 
     MLIR's greedy driver looks at all operands of an op whenever one of them is replaced: were there a return of
     thousands of outputs, its time would be quadratic.
     """
     outputs = [y for y in graph.outputs if y is not None]
-    type_ = ir.FunctionType.get([x.type for x in graph.inputs.values()], [y.type for y in outputs])
-    attributes = {name: value for name, value in graph.attributes.items() if name != MERGED}
-    attributes |= {"sym_name": ir.StringAttr.get(graph.name), "function_type": ir.TypeAttr.get(type_)}
+    inputs = [x.type for x in graph.inputs.values()]
+    attributes = {name: value for name, value in graph.attributes.items() if name not in (MERGED, _RESULTS)}
+    attributes |= {"sym_name": ir.StringAttr.get(graph.name), **_type(inputs, [])}
     function = ir.Operation.create(
         "func.func", attributes=attributes, regions=1, loc=graph.location, ip=ir.InsertionPoint(module.body)
     )
@@ -129,12 +135,22 @@ def _to_function(graph: Graph, module: Any, writer: ControlWriter | None) -> tup
         ir.Operation.create(CARRIER, (), returned[i : i + _HELD], effect, ip=ip)
         for i in range(0, len(returned), _HELD)
     ]
-    return function, [*held, ir.Operation.create("func.return", ip=ip)]
+    signature = _type(inputs, [y.type for y in outputs])
+    if _RESULTS in graph.attributes:
+        signature[_RESULTS] = graph.attributes[_RESULTS]
+    return function, [*held, ir.Operation.create("func.return", ip=ip)], signature
 
 
-def _return_held(function: Any, held: list[Any]) -> None:
-    """The outputs returned, in place of held."""
+def _type(inputs: Sequence[Any], outputs: Sequence[Any]) -> dict[str, Any]:
+    """The attribute of a function that is its type."""
+    return {"function_type": ir.TypeAttr.get(ir.FunctionType.get(inputs, outputs))}
+
+
+def _return_held(function: Any, held: list[Any], signature: dict[str, Any]) -> None:
+    """The outputs returned, in place of held; the function gets the attributes that speak of them."""
     outputs = [x for op in held for x in op.operands]
+    for name, value in signature.items():
+        function.attributes[name] = value
     for op in held:
         op.erase()
     ir.Operation.create("func.return", operands=outputs, ip=ir.InsertionPoint(function.regions[0].blocks[0]))

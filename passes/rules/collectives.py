@@ -19,7 +19,7 @@ from tiduc.dialect.bodies import reducer
 from tiduc.dialect.constants import dense
 from tiduc.dialect.graph import Definition
 from tiduc.dialect.stablehlo import combiner
-from tiduc.dialect.types import element, shape, with_shape
+from tiduc.dialect.types import element, is_empty, shape, with_shape
 from tiduc.passes.rules.expansion import expanded
 from tiduc.passes.rules.opset import linearize, transpose, unsupported
 from tiduc.passes.rules.registry import Tangents
@@ -119,7 +119,8 @@ def all_gather(b: Any, op: Definition, ct: Tangents, active: Sequence[bool]) -> 
     """What each process gathered from a process is added up there."""
     d = op.attributes["all_gather_dim"]
     return [
-        None if c is None else scattered(b, op, c, d, x.type) for c, x in zip(ct, op.operands, strict=True)
+        None if c is None else b.zeros_like(x) if is_empty(x) else scattered(b, op, c, d, x.type)
+        for c, x in zip(ct, op.operands, strict=True)
     ]
 
 

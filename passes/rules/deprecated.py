@@ -7,7 +7,7 @@ from torch_mlir import ir
 from torch_mlir._mlir_libs import _stablehlo as hlo
 
 from tiduc.dialect.graph import Definition
-from tiduc.dialect.types import rank, shape
+from tiduc.dialect.types import element, rank, shape
 from tiduc.passes.rules.expansion import expanded
 from tiduc.passes.rules.opset import linear, linearize, unsupported
 from tiduc.passes.rules.registry import Tangents
@@ -26,24 +26,22 @@ def einsum(b: Any, op: Definition, dx: Tangents) -> list[Any | None]:
     config = ir.StringAttr(op.attributes["einsum_config"]).value.replace(" ", "")
     sources, arrow, target = config.partition("->")
     labels = sources.split(",")
-    if not _is_plain(op.operands, labels, target) or not arrow:
+    if not _is_plain(op, labels, target) or not arrow:
         raise unsupported("jvp", op, f'"{config}" is no plain sum of products')
     if 0 in (*shape(op.result), *(n for x in op.operands for n in shape(x))):
         return [None]
     return expanded(b, op.operands, dx, lambda *operands: [_contracted(b, op, operands, labels, target)])
 
 
-def _is_plain(operands: Sequence[Any], labels: Sequence[str], target: str) -> bool:
+def _is_plain(op: Definition, labels: Sequence[str], target: str) -> bool:
     """One label a dimension: none twice in a tensor, none of two sizes, none in the result alone."""
-    ranks = [rank(x) for x in operands]
-    if [len(names) for names in labels] != ranks or any(len(set(n)) < len(n) for n in (*labels, target)):
+    tensors, names = (*op.operands, op.result), (*labels, target)
+    if [len(of) for of in names] != [rank(x) for x in tensors] or any(len(set(of)) < len(of) for of in names):
         return False
-    sizes = {
-        (c, n)
-        for x, names in zip(operands, labels, strict=True)
-        for c, n in zip(names, shape(x), strict=True)
-    }
-    return len(sizes) == len({c for c, _ in sizes}) and set(target) <= {c for c, _ in sizes}
+    if len({element(x) for x in tensors}) > 1:
+        return False
+    sizes = {pair for x, of in zip(tensors, names, strict=True) for pair in zip(of, shape(x), strict=True)}
+    return len(sizes) == len({c for c, _ in sizes}) and set(target) <= set("".join(labels))
 
 
 def _contracted(b: Any, op: Definition, operands: Sequence[Any], labels: Sequence[str], target: str) -> Any:

@@ -11,7 +11,7 @@ from torch_mlir import ir
 
 from tiduc.dialect.graph import Definition
 from tiduc.dialect.spelled_out import splat
-from tiduc.dialect.types import element, is_complex
+from tiduc.dialect.types import element, is_complex, rank
 from tiduc.passes.rules.opset import elementwise, inactive, linearize
 from tiduc.passes.rules.registry import Tangents
 
@@ -187,8 +187,8 @@ def clamp(b: Any, op: Definition, dx: Tangents) -> list[Any | None]:
 
 
 def _spread(b: Any, v: Any, like: Any) -> Any:
-    """A scalar everywhere in the shape of another value; v itself where it has that shape."""
-    return v if v.type == like.type else b.broadcast_in_dim(v, [], like)
+    """A scalar everywhere in the shape of another value; v itself where it has a shape of its own."""
+    return v if rank(v) == rank(like) else b.broadcast_in_dim(v, [], like)
 
 
 MAXIMUM, MINIMUM = ("GE", "LE"), ("LE", "GE")

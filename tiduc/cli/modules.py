@@ -10,7 +10,7 @@ from tiduc.cli.expected import disagreement
 from tiduc.cli.files import FILE, OUTPUT, PATH, read_input, read_module, write
 from tiduc.cli.rules import RULES
 from tiduc.dialect.context import parse, stage
-from tiduc.dialect.emit import text
+from tiduc.dialect.emit import emit
 from tiduc.dialect.errors import TiducError
 from tiduc.opt import run_pipeline
 from tiduc.passes.driver.driver import Observe
@@ -65,7 +65,7 @@ def _opt(
         with about(file):
             module = read_module(file, dialects=opset.dialects)
             run_pipeline(module, pass_pipeline, observe, opset)
-        write(text(module), output)
+        write(emit(module), output)
         return 0
     contents = read_input(file).decode("utf-8", "surrogateescape")
     results, failed = [], False
@@ -75,7 +75,7 @@ def _opt(
             with about(file):
                 module = parse(part.encode("utf-8", "surrogateescape"), dialects=opset.dialects)
                 run_pipeline(module, pass_pipeline, observe, opset)
-            results.append(text(module))
+            results.append(emit(module))
         except TiducError as raised:
             error = raised
         if verify_diagnostics:
@@ -112,7 +112,7 @@ def _link(files: tuple[str, ...], search_path: tuple[str, ...], output: str) -> 
 
     All references are checked: each leads to one value, of its type, and none in a circle.
     """
-    write(text(link([(file, read_module(file)) for file in files], search_path)), output)
+    write(emit(link([(file, read_module(file)) for file in files], search_path)), output)
 
 
 COMMANDS = {"opt": _opt, "link": _link}

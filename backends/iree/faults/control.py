@@ -11,6 +11,7 @@ from tiduc.backends.iree.emitter import Emitter, legalize
 from tiduc.backends.iree.faults.updates_in_place import copied, is_carry, is_table
 from tiduc.backends.iree.refused import refused
 from tiduc.dialect.graph import captured, operations
+from tiduc.dialect.lapack import check_call
 from tiduc.dialect.types import is_complex, is_open
 
 TRANSPARENT = {"Sharding", "SPMDFullToShardShape", "SPMDShardToFullShape", "LayoutConstraint"}
@@ -134,6 +135,7 @@ def custom_call(b: Emitter, op: Any) -> Sequence[Any] | None:
     if target in TRANSPARENT and [x.type for x in op.operands] == [y.type for y in op.results]:
         return list(op.operands)
     if target in CALLS:
+        check_call(op)
         return CALLS[target](b, op)
     raise refused(op, f"there is no @{target} in IREE")
 
