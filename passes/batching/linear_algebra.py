@@ -8,6 +8,7 @@ from torch_mlir import ir
 
 from tiduc.dialect.constants import dense
 from tiduc.dialect.graph import Definition
+from tiduc.dialect.lapack import BY_TARGET, targets
 from tiduc.dialect.shardy import CONSTRAINTS, TO_PARTS, TO_WHOLE
 from tiduc.dialect.types import rank
 from tiduc.passes.batching.registry import again, mapped, spread_all, unbatchable
@@ -17,10 +18,10 @@ from tiduc.passes.rules.opset import OPSET
 leading("stablehlo.cholesky", "stablehlo.fft", "stablehlo.triangular_solve", "chlo.top_k")
 
 CALL = "stablehlo.custom_call"
-_TPU = "Eigh", "LuDecomposition", "ProductOfElementaryHouseholderReflectors", "Qr"
 FRONTEND, COUNT, SHARDING_RULE = "mhlo.frontend_attributes", "num_batch_dims", "sdy.sharding_rule"
 _LAYOUTS = "operand_layouts", "result_layouts"
-_LEADING = "lapack_", "cusolver_", "hipsolver_", "cuhybrid_", "hiphybrid_", "mhlo.topk", *_TPU
+_SINGLE = targets("gtsv2", "tridiagonal_solve_perturbed", "pivots_to_permutation")
+"""Calls that take no batches on every platform."""
 
 
 def _called(b: Any, op: Definition, x: Sequence[Any], at: Sequence[bool]) -> Sequence[Any]:
@@ -54,7 +55,7 @@ def _layout(layout: Any) -> Any:
 
 
 for _target in OPSET.called(CALL):
-    if _target.startswith(_LEADING):
+    if _target in BY_TARGET and _target not in _SINGLE:
         batch(f"{CALL} @{_target}")(_called)
 
 

@@ -12,6 +12,7 @@ import numpy as np
 from torch_mlir import ir
 
 from tiduc.dialect.graph import Definition
+from tiduc.dialect.lapack import targets
 from tiduc.dialect.types import element, is_complex, rank, shape, with_shape
 from tiduc.passes.rules.custom_call import custom_call
 from tiduc.passes.rules.decomposition import (
@@ -27,12 +28,10 @@ from tiduc.passes.rules.opset import unsupported
 from tiduc.passes.rules.registry import Tangents
 from tiduc.passes.rules.triangular_solve import adjoint, matrix_product, solve
 
-LAPACK = [f"lapack_{letter}geev_ffi" for letter in "sdcz"]
-HYBRID = [f"{gpu}hybrid_eig_{kind}" for gpu in ("cu", "hip") for kind in ("real", "comp")]
 ROUNDING = 64  # the last places that an eigenvalue may be off, times the size of the matrix
 
 
-@custom_call(*LAPACK, *HYBRID)
+@custom_call(*targets("geev", "geev of reals"))
 def eig(b: Any, op: Definition, dx: Tangents) -> list[Any | None]:
     """dw = diag(p), dvr = vr (f p), with p = vr^-1 da vr and f_ij = 1 / (w_j - w_i); of vl with adjoints.
 
@@ -64,7 +63,7 @@ def eig(b: Any, op: Definition, dx: Tangents) -> list[Any | None]:
     return [*((b.real(dw), b.imag(dw)) if len(of_w) == 2 else (dw,)), of_vl, of_vr, None]
 
 
-@custom_call("cusolver_geev_ffi")
+@custom_call(*targets("geev of cuSOLVER"))
 def eig_cusolver(b: Any, op: Definition, dx: Tangents) -> list[Any | None]:
     """The same without left vectors, which cuSOLVER lacks, and with vectors of real matrices that are packed."""
     given, (_, first, vl, vr, _) = settings(op), op.results

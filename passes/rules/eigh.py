@@ -12,6 +12,7 @@ from typing import Any
 from torch_mlir import ir
 
 from tiduc.dialect.graph import Definition
+from tiduc.dialect.lapack import targets
 from tiduc.dialect.types import shape
 from tiduc.passes.rules.custom_call import custom_call
 from tiduc.passes.rules.decomposition import (
@@ -26,10 +27,8 @@ from tiduc.passes.rules.opset import unsupported
 from tiduc.passes.rules.registry import Tangents
 from tiduc.passes.rules.triangular_solve import adjoint, compare_places, matrix_product, triangle
 
-LAPACK = ("lapack_ssyevd_ffi", "lapack_dsyevd_ffi", "lapack_cheevd_ffi", "lapack_zheevd_ffi")
 
-
-@custom_call(*LAPACK, "cusolver_syevd_ffi", "hipsolver_syevd_ffi", "Eigh")
+@custom_call(*targets("syevd", "Eigh"))
 def eigh(b: Any, op: Definition, dx: Tangents) -> list[Any | None]:
     """dw = diag(c), dv = v (f c) with c = v^H da v and f_ij = 1 / (w_j - w_i), multiplied entry by entry."""
     v, w, *others = op.results

@@ -18,6 +18,7 @@ from typing import Any
 from torch_mlir import ir
 
 from tiduc.dialect.graph import Definition
+from tiduc.dialect.lapack import targets
 from tiduc.dialect.types import is_complex, predicate, rank, shape, with_element
 from tiduc.passes.rules.custom_call import custom_call
 from tiduc.passes.rules.decomposition import diagonal, rows
@@ -26,17 +27,14 @@ from tiduc.passes.rules.orgqr import middle, multiplied, reflectors
 from tiduc.passes.rules.registry import Tangents
 from tiduc.passes.rules.triangular_solve import adjoint, compare_places, matrix_product, solve, triangle
 
-GEQRF = ("lapack_sgeqrf_ffi", "lapack_dgeqrf_ffi", "lapack_cgeqrf_ffi", "lapack_zgeqrf_ffi")
-GEQP3 = ("lapack_sgeqp3_ffi", "lapack_dgeqp3_ffi", "lapack_cgeqp3_ffi", "lapack_zgeqp3_ffi")
 
-
-@custom_call(*GEQRF, "cusolver_geqrf_ffi", "hipsolver_geqrf_ffi", "Qr")
+@custom_call(*targets("geqrf"))
 def geqrf(b: Any, op: Definition, dx: Tangents) -> list[Any | None]:
     qr, tau = op.results
     return _tangents(b, qr, tau, dx[0])
 
 
-@custom_call(*GEQP3, "cuhybrid_geqp3", "hiphybrid_geqp3")
+@custom_call(*targets("geqp3"))
 def geqp3(b: Any, op: Definition, dx: Tangents) -> list[Any | None]:
     """That of the matrix with its columns in another order, whose numbers count from one."""
     qr, order, tau = op.results

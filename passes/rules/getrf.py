@@ -13,15 +13,14 @@ from torch_mlir._mlir_libs import _stablehlo as hlo
 
 from tiduc.dialect.bodies import Body
 from tiduc.dialect.graph import Definition
+from tiduc.dialect.lapack import targets
 from tiduc.dialect.types import rank, shape, with_shape
 from tiduc.passes.rules.custom_call import custom_call
 from tiduc.passes.rules.registry import Tangents
 from tiduc.passes.rules.triangular_solve import compare_places, matrix_product, solve, triangle
 
-LAPACK = ("lapack_sgetrf_ffi", "lapack_dgetrf_ffi", "lapack_cgetrf_ffi", "lapack_zgetrf_ffi")
 
-
-@custom_call(*LAPACK, "cusolver_getrf_ffi", "hipsolver_getrf_ffi")
+@custom_call(*targets("getrf"))
 def getrf(b: Any, op: Definition, dx: Tangents) -> list[Any | None]:
     """The permutation follows from the pivots: row i was exchanged with row pivots[i] - 1, one after the other."""
     lu, pivots, _ = op.results

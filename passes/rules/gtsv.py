@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from tiduc.dialect.graph import Definition
+from tiduc.dialect.lapack import targets
 from tiduc.dialect.types import rank, shape, with_shape
 from tiduc.passes.rules.custom_call import NAME, custom_call
 from tiduc.passes.rules.decomposition import rows
@@ -15,18 +16,11 @@ from tiduc.passes.rules.opset import transpose, unsupported
 from tiduc.passes.rules.potrf import succeeded
 from tiduc.passes.rules.registry import Tangents
 
-LAPACK = ("lapack_sgtsv_ffi", "lapack_dgtsv_ffi", "lapack_cgtsv_ffi", "lapack_zgtsv_ffi")
-OTHERS = (
-    "tridiagonal_solve_perturbed_ffi",
-    "cu_tridiagonal_solve_perturbed",
-    "hip_tridiagonal_solve_perturbed",
-    "cusparse_gtsv2_ffi",
-    "hipsparse_gtsv2_ffi",
-)
-"""Calls that give the solution alone; LAPACK's overwrites the diagonals too."""
+TARGETS = targets("gtsv", "gtsv2", "tridiagonal_solve_perturbed")
+"""LAPACK's overwrite the diagonals too; the others give the solution alone."""
 
 
-@custom_call(*LAPACK, *OTHERS)
+@custom_call(*TARGETS)
 def gtsv(b: Any, op: Definition, dx: Tangents) -> list[Any | None]:
     """A solve with the same diagonals, of dy minus the product of their tangents with x."""
     *overwritten, x = op.results[:4]
@@ -57,7 +51,7 @@ def _gtsv_transpose(b: Any, op: Definition, ct: Tangents, active: Sequence[bool]
     return [None, None, None, b.reapply(op, {**turned, 3: ct[at]})[at]]
 
 
-for target in (*LAPACK, *OTHERS):
+for target in TARGETS:
     transpose(f"{NAME} @{target}")(_gtsv_transpose)
 
 

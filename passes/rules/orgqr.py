@@ -12,6 +12,7 @@ where a and tau are those that `geqrf` gives, the derivative is that of the fact
 from typing import Any
 
 from tiduc.dialect.graph import Definition
+from tiduc.dialect.lapack import targets
 from tiduc.dialect.types import shape
 from tiduc.passes.rules.custom_call import custom_call
 from tiduc.passes.rules.decomposition import rows, settings
@@ -20,11 +21,8 @@ from tiduc.passes.rules.getrf import corner, unit_lower
 from tiduc.passes.rules.registry import Tangents
 from tiduc.passes.rules.triangular_solve import adjoint, compare_places, matrix_product, solve
 
-ORGQR = ("lapack_sorgqr_ffi", "lapack_dorgqr_ffi", "lapack_cungqr_ffi", "lapack_zungqr_ffi")
-ORMQR = ("lapack_sormqr_ffi", "lapack_dormqr_ffi", "lapack_cunmqr_ffi", "lapack_zunmqr_ffi")
 
-
-@custom_call(*ORGQR, "cusolver_orgqr_ffi", "hipsolver_orgqr_ffi", "ProductOfElementaryHouseholderReflectors")
+@custom_call(*targets("orgqr"))
 def orgqr(b: Any, op: Definition, dx: Tangents) -> list[Any | None]:
     """The first columns of Q, as many as a has."""
     if 0 in (*shape(op.operands[0]), *shape(op.operands[1])):
@@ -42,7 +40,7 @@ def orgqr(b: Any, op: Definition, dx: Tangents) -> list[Any | None]:
     return expanded(b, op.operands, dx, product)
 
 
-@custom_call(*ORMQR, "cusolver_ormqr_ffi", "hipsolver_ormqr_ffi")
+@custom_call(*targets("ormqr"))
 def ormqr(b: Any, op: Definition, dx: Tangents) -> list[Any | None]:
     """Q c, Q^H c, c Q or c Q^H."""
     given = settings(op)

@@ -3,6 +3,7 @@
 from typing import Any
 
 from tiduc.dialect.graph import Definition
+from tiduc.dialect.lapack import targets
 from tiduc.dialect.types import predicate, rank, shape
 from tiduc.passes.rules.cholesky import factor_tangent
 from tiduc.passes.rules.custom_call import custom_call
@@ -10,10 +11,8 @@ from tiduc.passes.rules.decomposition import settings
 from tiduc.passes.rules.registry import Tangents
 from tiduc.passes.rules.triangular_solve import compare_places
 
-LAPACK = ("lapack_spotrf_ffi", "lapack_dpotrf_ffi", "lapack_cpotrf_ffi", "lapack_zpotrf_ffi")
 
-
-@custom_call(*LAPACK, "cusolver_potrf_ffi", "hipsolver_potrf_ffi")
+@custom_call(*targets("potrf"))
 def potrf(b: Any, op: Definition, dx: Tangents) -> list[Any | None]:
     """That of `cholesky` in the triangle that is read."""
     given, (y, info) = settings(op), op.results

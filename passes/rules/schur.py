@@ -12,6 +12,7 @@ from typing import Any
 from torch_mlir import ir
 
 from tiduc.dialect.graph import Definition
+from tiduc.dialect.lapack import targets
 from tiduc.dialect.types import element, shape, with_element, with_shape
 from tiduc.passes.rules.custom_call import NAME, custom_call
 from tiduc.passes.rules.decomposition import columns, diagonal, rows, settings, with_settings
@@ -21,17 +22,15 @@ from tiduc.passes.rules.triangular_solve import adjoint, compare_places, matrix_
 
 refuse(
     "the Schur form of a real matrix has blocks of two, and that of a complex one has a rule",
-    *(f"{NAME} @lapack_{letter}gees_ffi" for letter in "sd"),
+    *(f"{NAME} @{target}" for target in targets("gees of reals")),
 )
 refuse(
     "the vectors of its reflections follow from one another, and have no closed form",
-    *(f"{NAME} @lapack_{letter}gehrd_ffi" for letter in "sdcz"),
-    *(f"{NAME} @lapack_{name}trd_ffi" for name in ("ssy", "dsy", "che", "zhe")),
-    *(f"{NAME} @{gpu}solver_sytrd_ffi" for gpu in ("cu", "hip")),
+    *(f"{NAME} @{target}" for target in targets("gehrd", "sytrd")),
 )
 
 
-@custom_call("lapack_cgees_ffi", "lapack_zgees_ffi")
+@custom_call(*targets("gees"))
 def schur(b: Any, op: Definition, dx: Tangents) -> list[Any | None]:
     """dz = z x, dt = c + t x - x t, with c = z^H da z, and x = y - y^H for y strictly lower triangular.
 

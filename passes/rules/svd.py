@@ -15,6 +15,7 @@ from typing import Any
 from torch_mlir import ir
 
 from tiduc.dialect.graph import Definition
+from tiduc.dialect.lapack import targets
 from tiduc.dialect.types import is_complex, rank, shape, with_shape
 from tiduc.passes.rules.custom_call import custom_call, target
 from tiduc.passes.rules.decomposition import (
@@ -31,8 +32,7 @@ from tiduc.passes.rules.opset import unsupported
 from tiduc.passes.rules.registry import Tangents
 from tiduc.passes.rules.triangular_solve import adjoint, compare_places, matrix_product
 
-LAPACK = [f"lapack_{letter}{name}_ffi" for name in ("gesdd", "gesvd") for letter in "sdcz"]
-OF_V = ["cusolver_gesvdj_ffi", "cusolver_gesvdp_ffi", "hipsolver_gesvdj_ffi"]
+OF_V = targets("gesvdj")
 """Calls that give v, where others give v^H."""
 
 KEPT = ("call_target_name", "api_version", "backend_config", "operand_layouts", "output_operand_aliases")
@@ -63,7 +63,7 @@ class Layout:
         return (second, first) if self.transposed else (first, second)
 
 
-@custom_call(*LAPACK, *OF_V, "cusolver_gesvd_ffi", "hipsolver_gesvd_ffi", "hipsolver_gesdd_ffi")
+@custom_call(*targets("gesdd", "gesvd", "gesvdj"))
 def svd(b: Any, op: Definition, dx: Tangents) -> list[Any | None]:
     """ds = Re diag(c), du = u x, dv = v y with c = u^H da v, for skew-Hermitian x and y where c = x s + ds - s y.
 

@@ -7,16 +7,16 @@ from torch_mlir import ir
 from torch_mlir._mlir_libs import _stablehlo as hlo
 
 from tiduc.dialect.graph import Definition
+from tiduc.dialect.lapack import targets
 from tiduc.passes.rules.custom_call import custom_call
 from tiduc.passes.rules.decomposition import settings
 from tiduc.passes.rules.registry import Tangents
 from tiduc.passes.rules.triangular_solve import triangular_solve
 
-LAPACK = ("lapack_strsm_ffi", "lapack_dtrsm_ffi", "lapack_ctrsm_ffi", "lapack_ztrsm_ffi")
 _KINDS = {"N": "NO_TRANSPOSE", "T": "TRANSPOSE", "C": "ADJOINT"}
 
 
-@custom_call(*LAPACK)
+@custom_call(*targets("trsm"))
 def trsm(b: Any, op: Definition, dx: Tangents) -> Sequence[Any | None]:
     """That of the `triangular_solve` which it is."""
     same = Definition(

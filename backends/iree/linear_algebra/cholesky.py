@@ -29,8 +29,8 @@ from tiduc.backends.iree.linear_algebra.matrices import (
     spread,
 )
 from tiduc.backends.iree.linear_algebra.roots import rooted
+from tiduc.dialect.lapack import targets
 from tiduc.dialect.types import is_empty, shape
-from tiduc.passes.rules.potrf import LAPACK
 from tiduc.passes.rules.triangular_solve import compare_places
 
 
@@ -47,7 +47,7 @@ def cholesky(b: Emitter, op: Any) -> Sequence[Any] | None:
     return [restored(b, _factor(b, batched(b, a), lower), op.results[0].type)]
 
 
-@legalize_call(*LAPACK, "cusolver_potrf_ffi", "hipsolver_potrf_ffi")
+@legalize_call(*targets("potrf"))
 def potrf(b: Emitter, op: Any) -> Sequence[Any]:
     """The factor in the place of one triangle, the other one as it was; `info` is the first column without a root."""
     (a,) = checked(op).operands

@@ -41,11 +41,11 @@ from tiduc.backends.iree.linear_algebra.matrices import (
     squares,
     summed,
 )
+from tiduc.dialect.lapack import targets
 from tiduc.dialect.types import is_complex, is_empty, shape, with_element, with_shape
-from tiduc.passes.rules.eig import HYBRID, LAPACK
 
 
-@legalize_call(*LAPACK, *HYBRID)
+@legalize_call(*targets("geev", "geev of reals"))
 def geev(b: Emitter, op: Any) -> Sequence[Any]:
     """Values, in no order, the vectors asked for, and `info`, as of `syevd`."""
     (a,) = checked(op).operands

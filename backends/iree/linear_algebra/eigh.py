@@ -37,11 +37,12 @@ from tiduc.backends.iree.linear_algebra.matrices import (
 )
 from tiduc.backends.iree.linear_algebra.tridiagonal import tridiagonalized
 from tiduc.backends.iree.refused import refused
+from tiduc.dialect.lapack import targets
 from tiduc.dialect.types import is_empty, shape, with_element, with_shape
-from tiduc.passes.rules.eigh import LAPACK, hermitian
+from tiduc.passes.rules.eigh import hermitian
 
 
-@legalize_call(*LAPACK, "cusolver_syevd_ffi", "hipsolver_syevd_ffi")
+@legalize_call(*targets("syevd"))
 def syevd(b: Emitter, op: Any) -> Sequence[Any]:
     """Vectors, values, and `info`, which is one where there is no end to the sweeps, or what is given is not finite."""
     given = settings(op)

@@ -24,18 +24,11 @@ from tiduc.backends.iree.linear_algebra.matrices import (
     spread,
     vectors,
 )
+from tiduc.dialect.lapack import targets
 from tiduc.dialect.types import is_empty, shape, with_shape
-from tiduc.passes.rules.gtsv import LAPACK
-
-PERTURBED = (
-    "tridiagonal_solve_perturbed_ffi",
-    "cu_tridiagonal_solve_perturbed",
-    "hip_tridiagonal_solve_perturbed",
-)
-"""Calls that take a singular matrix for one nearby, as inverse iteration wants it."""
 
 
-@legalize_call(*LAPACK, "cusparse_gtsv2_ffi", "hipsparse_gtsv2_ffi")
+@legalize_call(*targets("gtsv", "gtsv2"))
 def gtsv(b: Emitter, op: Any) -> Sequence[Any]:
     """Elimination with partial pivoting, row by row, and back; LAPACK's overwrites the diagonals with those of U."""
     dl, d, du, y = checked(op).operands
@@ -51,9 +44,12 @@ def gtsv(b: Emitter, op: Any) -> Sequence[Any]:
     return [*left, x, info]
 
 
-@legalize_call(*PERTURBED)
+@legalize_call(*targets("tridiagonal_solve_perturbed"))
 def perturbed(b: Emitter, op: Any) -> Sequence[Any]:
-    """The same with pivots that are roundings of the largest entry of U moved away from zero by as much."""
+    """The same for a matrix near a singular one, as inverse iteration wants it.
+
+    Pivots that are roundings of the largest entry of U are moved away from zero by as much.
+    """
     dl, d, du, y = checked(op).operands
     if is_empty(y):
         return [y]

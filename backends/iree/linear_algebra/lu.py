@@ -31,11 +31,12 @@ from tiduc.backends.iree.linear_algebra.matrices import (
     swapped_places,
 )
 from tiduc.backends.iree.linear_algebra.triangular_solve import solved
+from tiduc.dialect.lapack import targets
 from tiduc.dialect.types import is_empty, shape, with_shape
-from tiduc.passes.rules.getrf import LAPACK, exchanged, rows_taken
+from tiduc.passes.rules.getrf import exchanged, rows_taken
 
 
-@legalize_call(*LAPACK, "cusolver_getrf_ffi", "hipsolver_getrf_ffi")
+@legalize_call(*targets("getrf"))
 def getrf(b: Emitter, op: Any) -> Sequence[Any]:
     """Column by column; pivots count from one, and `info` is the first that is zero."""
     (a,) = checked(op).operands
@@ -66,7 +67,7 @@ def lu_decomposition(b: Emitter, op: Any) -> Sequence[Any]:
     return [restored(b, factors, a.type), exchanges, exchanged(b, exchanges, shape(a)[-2])]
 
 
-@legalize_call("cu_lu_pivots_to_permutation", "hip_lu_pivots_to_permutation")
+@legalize_call(*targets("pivots_to_permutation"))
 def pivots_to_permutation(b: Emitter, op: Any) -> Sequence[Any]:
     """The numbers of rows, exchanged one after the other."""
     (pivots,) = checked(op).operands

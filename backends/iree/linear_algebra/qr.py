@@ -39,12 +39,11 @@ from tiduc.backends.iree.linear_algebra.matrices import (
     vectors,
 )
 from tiduc.backends.iree.linear_algebra.reflections import product_of_reflections, reflected_to_triangles
+from tiduc.dialect.lapack import targets
 from tiduc.dialect.types import is_complex, is_empty, shape, with_element, with_shape
-from tiduc.passes.rules.geqrf import GEQP3, GEQRF
-from tiduc.passes.rules.orgqr import ORGQR, ORMQR
 
 
-@legalize_call(*GEQRF, "cusolver_geqrf_ffi", "hipsolver_geqrf_ffi", "Qr")
+@legalize_call(*targets("geqrf"))
 def geqrf(b: Emitter, op: Any) -> Sequence[Any]:
     """Column by column, each reflected onto its diagonal entry."""
     (a,) = checked(op).operands
@@ -54,7 +53,7 @@ def geqrf(b: Emitter, op: Any) -> Sequence[Any]:
     return [restored(b, qr, a.type), restored(b, taus, op.results[1].type)]
 
 
-@legalize_call(*GEQP3, "cuhybrid_geqp3", "hiphybrid_geqp3")
+@legalize_call(*targets("geqp3"))
 def geqp3(b: Emitter, op: Any) -> Sequence[Any]:
     """The same, of the columns in the order of what is left of them; those with a number that is not zero are first.
 
@@ -70,9 +69,7 @@ def geqp3(b: Emitter, op: Any) -> Sequence[Any]:
     return [restored(b, y, result.type) for y, result in zip((qr, order, taus), op.results, strict=True)]
 
 
-@legalize_call(
-    *ORGQR, "cusolver_orgqr_ffi", "hipsolver_orgqr_ffi", "ProductOfElementaryHouseholderReflectors"
-)
+@legalize_call(*targets("orgqr"))
 def orgqr(b: Emitter, op: Any) -> Sequence[Any]:
     """The first columns of Q: reflections of those of the unit matrix, the last one first."""
     a, tau = checked(op).operands
@@ -82,7 +79,7 @@ def orgqr(b: Emitter, op: Any) -> Sequence[Any]:
     return [restored(b, columns_of_q(b, x, vectors(b, tau), shape(x)[2]), a.type)]
 
 
-@legalize_call(*ORMQR, "cusolver_ormqr_ffi", "hipsolver_ormqr_ffi")
+@legalize_call(*targets("ormqr"))
 def ormqr(b: Emitter, op: Any) -> Sequence[Any]:
     """Q c, Q^H c, c Q or c Q^H, reflection by reflection."""
     a, tau, c = checked(op).operands

@@ -47,8 +47,9 @@ from tiduc.backends.iree.linear_algebra.matrices import (
 )
 from tiduc.backends.iree.linear_algebra.qr import columns_of_q, factors
 from tiduc.backends.iree.refused import refused
+from tiduc.dialect.lapack import targets
 from tiduc.dialect.types import is_empty, shape, with_element, with_shape
-from tiduc.passes.rules.svd import LAPACK, OF_V
+from tiduc.passes.rules.svd import OF_V
 
 FEW = 3
 """Rows and columns up to which rotations are faster."""
@@ -57,7 +58,7 @@ TOLERANCE = 4
 """How many roundings of a product of two rows, times the root of their size, may be left of it."""
 
 
-@legalize_call(*LAPACK, *OF_V, "cusolver_gesvd_ffi", "hipsolver_gesvd_ffi", "hipsolver_gesdd_ffi")
+@legalize_call(*targets("gesdd", "gesvd", "gesvdj"))
 def svd(b: Emitter, op: Any) -> Sequence[Any]:
     """Values, vectors if these are asked for, and `info`, as of `syevd`; the first result has nothing of use."""
     (a,) = checked(op).operands

@@ -24,9 +24,10 @@ from tiduc.backends.iree.linear_algebra.matrices import (
     transposed,
 )
 from tiduc.backends.iree.linear_algebra.substitution import substituted
+from tiduc.dialect.lapack import targets
 from tiduc.dialect.types import is_empty, shape
 from tiduc.passes.rules.triangular_solve import compare_places
-from tiduc.passes.rules.trsm import LAPACK, solve_attributes
+from tiduc.passes.rules.trsm import solve_attributes
 
 
 @legalize("stablehlo.triangular_solve")
@@ -55,7 +56,7 @@ def triangular_solve(b: Emitter, op: Any) -> Sequence[Any] | None:
     return [restored(b, x if left else transposed(b, x), op.results[0].type)]
 
 
-@legalize_call(*LAPACK)
+@legalize_call(*targets("trsm"))
 def trsm(b: Emitter, op: Any) -> Sequence[Any]:
     """The `triangular_solve` which it is."""
     attributes = solve_attributes(settings(op))
