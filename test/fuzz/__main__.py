@@ -1,0 +1,83 @@
+"""Fuzzes tiduc: every operation, from Python and from the command line, on random and on damaged inputs.
+
+    python test/fuzz [--kinds programs,text,...] [--count N] [--seconds S] [--seed N] [--workers N] [--keep FOLDER]
+    python test/fuzz --kinds text --seed 0 --only 17 [--minimise] [--keep FOLDER]
+
+An input is determined by its kind, the seed and a number. What is neither a result nor one of tiduc's errors is a
+finding: a traceback, a death by a signal, a hang, too much memory, IR that does not parse, exit status 1 without a
+diagnostic, an error about the input that names no place in it. Findings with one cause are counted together; the
+first is shown, and its files are kept. The exit status is 1 if there are any. docs/fuzzing.md has the kinds.
+"""
+
+import signal
+import sys
+from pathlib import Path
+
+HERE = Path(__file__).resolve().parent
+sys.path[:0] = [str(HERE.parents[1]), *(str(HERE.parent / name) for name in ("py", "sweep", "fuzz"))]
+
+import click  # noqa: E402
+from cases import KINDS, SHARES, case_of  # noqa: E402
+from outcomes import CATEGORIES, table  # noqa: E402
+from runs import Run, requests  # noqa: E402
+
+
+def _kinds(context: click.Context, parameter: click.Parameter, value: str) -> list[str]:
+    names = value.split(",")
+    if unknown := [name for name in names if name not in KINDS]:
+        raise click.BadParameter(f"no kind {unknown[0]!r}; there are {', '.join(KINDS)}")
+    return names
+
+
+@click.command(help=__doc__.partition("\n")[0])
+@click.option("--kinds", default=",".join(KINDS), callback=_kinds, show_default=True, help="Kinds of inputs.")
+@click.option("--count", default=1000, show_default=True, help="How many inputs.")
+@click.option(
+    "--seconds", default=0.0, help="End after this time, even if there are more inputs; 0 is no limit."
+)
+@click.option("--seed", default=0, show_default=True)
+@click.option("--first", default=0, show_default=True, help="The number of the first input of each kind.")
+@click.option("--only", type=int, help="Run the input with this number alone.")
+@click.option("--workers", default=1, show_default=True, help="How many processes run operations.")
+@click.option("--keep", type=click.Path(path_type=Path), help="Write the inputs of findings to this folder.")
+@click.option("--minimise", is_flag=True, help="With --only: remove lines as long as the finding stays.")
+def main(
+    kinds: list[str],
+    count: int,
+    seconds: float,
+    seed: int,
+    first: int,
+    only: int | None,
+    workers: int,
+    keep: Path | None,
+    minimise: bool,
+) -> None:
+    if only is None:
+        asked = list(requests({kind: SHARES[kind] for kind in kinds}, count, seed, first))
+    else:
+        asked = [(kind, seed, only) for kind in kinds]
+    signal.signal(signal.SIGTERM, signal.default_int_handler)
+    run = Run(asked, workers, seconds, keep)
+    run.run()
+    print(table(run.counts, run.inputs))
+    for found in sorted(run.found.values(), key=lambda found: CATEGORIES.index(found.outcome.category)):
+        print(f"\n{found.count} x {found.outcome.category}: {found.where}\n{found.outcome.detail[:1500]}")
+    if only is not None:
+        _show(asked, run, minimise)
+    sys.exit(bool(run.found))
+
+
+def _show(asked: list[tuple[str, int, int]], run: Run, minimise: bool) -> None:
+    from minimise import minimised
+
+    for request in asked:
+        case = case_of(*request)
+        for operation in case.operations:
+            print(operation if isinstance(operation, str) else " ".join(operation))
+        if minimise and run.found:
+            found = next(iter(run.found.values()))
+            print(minimised(case, found.operation, found.outcome.signature).decode(errors="replace"))
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,86 @@
+"""Mutations of bytes: anywhere in a file, or in the members of a zip archive, whose checksums stay correct."""
+
+import io
+import re
+import zipfile
+from collections.abc import Sequence
+from random import Random
+
+_NUMBERS = [0, 1, 0x7F, 0x80, 0xFF, 0x7FFF, 0xFFFF, 0x7FFFFFFF, 0x80000000, 0xFFFFFFFF, 2**63 - 1, 2**64 - 1]
+
+
+def mutated(data: bytes, draw: Random, others: Sequence[bytes], most: int = 4) -> bytes:
+    """The bytes after one to `most` mutations; `others` are files whose parts may be spliced in."""
+    made = bytearray(data)
+    for _ in range(draw.randint(1, most)):
+        _mutate(made, draw, others)
+    return bytes(made)
+
+
+def _mutate(data: bytearray, draw: Random, others: Sequence[bytes]) -> None:
+    i = draw.randint(0, max(0, len(data) - 1))
+    size = draw.choice([1, 2, 4, 8, 16, draw.randint(1, 64)])
+    how = draw.randrange(9)
+    if how <= 1 and data:
+        data[i] ^= 1 << draw.randrange(8)
+    elif how == 2 and data:
+        data[i] = draw.randrange(256)
+    elif how == 3:
+        width = draw.choice([1, 2, 4, 8])
+        number = draw.choice(_NUMBERS) % 2 ** (8 * width)
+        data[i : i + width] = number.to_bytes(width, draw.choice(["little", "big"]))
+    elif how == 4:
+        del data[i : i + size]
+    elif how == 5:
+        data[i:i] = draw.randbytes(size)
+    elif how == 6:
+        data[i:i] = data[draw.randint(0, len(data)) :][:size]
+    elif how == 7:
+        other = draw.choice(others)
+        data[i : i + size] = other[draw.randint(0, len(other)) :][:size]
+    elif draw.randrange(4) == 0:
+        del data[i:]
+    else:
+        data[i : i + size] = bytes(size)
+
+
+def in_archive(data: bytes, draw: Random, others: Sequence[bytes]) -> bytes:
+    """A zip archive with one member mutated, left out, or called otherwise; the bytes themselves if there is none."""
+    try:
+        with zipfile.ZipFile(io.BytesIO(data)) as archive:
+            members = [(info, archive.read(info)) for info in archive.infolist()]
+    except (zipfile.BadZipFile, ValueError, NotImplementedError):
+        return mutated(data, draw, others)
+    at, how = draw.randrange(len(members)), draw.randrange(8)
+    out = io.BytesIO()
+    with zipfile.ZipFile(out, "w") as archive:
+        for i, (info, contents) in enumerate(members):
+            if i == at and how == 0:
+                continue
+            if i == at and how == 1:
+                info.filename = draw.choice(["../x.npy", "/x", "", "x" * 300, "a\0b", members[0][0].filename])
+            if i == at and how > 1:
+                contents = header(contents, draw) if how < 4 else mutated(contents, draw, others)
+            archive.writestr(info, contents)
+    return out.getvalue()
+
+
+def header(data: bytes, draw: Random) -> bytes:
+    """An array of NumPy's with another header: type, order, shape; other bytes are mutated anywhere."""
+    if not data.startswith(b"\x93NUMPY"):
+        return mutated(data, draw, [data])
+    text = data[10:128]
+    descr = draw.choice(
+        ["<f4", "|O", "<U9", "<M8[s]", "|V8", "<c16", ">f8", "|b1", "<f2", "[('a','<f4')]", "zz"]
+    )
+    shape = draw.choice(
+        ["()", "(0,)", "(-1,)", "(99999999999999,)", "(2, 3)", "(1.5,)", "3", "((1,),)", "(2**40,)"]
+    )
+    changed = draw.choice(
+        [
+            re.sub(rb"'descr': [^,]*", f"'descr': '{descr}'".encode(), text),
+            re.sub(rb"'shape': \([^)]*\)", f"'shape': {shape}".encode(), text),
+            re.sub(rb"False", draw.choice([b"True", b"None", b"__import__('os')"]), text),
+        ]
+    )
+    return data[:10] + changed.ljust(118)[:118] + data[128:]

@@ -1,0 +1,157 @@
+"""The files that mutations start from: all `.mlir` of the tree, and files of every other format, made from them."""
+
+import functools
+import io
+import os
+import re
+import subprocess
+from collections.abc import Callable
+from pathlib import Path
+from tempfile import TemporaryDirectory
+
+import numpy as np
+
+import tiduc
+from tiduc.dialect.errors import TiducError
+from tiduc.emit import artifact, bytecode
+from tiduc.runtime.weights import write_weights
+
+ROOT = Path(__file__).resolve().parents[2]
+LARGEST = 9000
+"""Characters of the longest text; longer ones take seconds to differentiate."""
+_MODELS = ("examples/digits.onnx",)
+
+
+@functools.cache
+def texts() -> tuple[str, ...]:
+    """The modules in the tree's `.mlir` files, without comments, in the order of the files' names."""
+    command = ["git", "-C", str(ROOT), "ls-files", "*.mlir"]
+    listed = subprocess.run(command, capture_output=True, check=True, text=True).stdout.splitlines()
+    found = []
+    for name in sorted(listed):
+        for part in re.split(r"^// -----\n", (ROOT / name).read_text(), flags=re.MULTILINE):
+            lines = [
+                line for line in part.splitlines() if line.strip() and not line.lstrip().startswith("//")
+            ]
+            text = "\n".join(lines) + "\n"
+            if 1 < len(text) <= LARGEST:
+                found.append(text)
+    return tuple(found)
+
+
+@functools.cache
+def binaries() -> tuple[bytes, ...]:
+    """Bytecode and portable artifacts of the texts that parse, of their VJPs, and bytecode of graphs."""
+    found = []
+    for text in texts()[::3]:
+        for made in (_bytecode, _artifact, _graphs):
+            try:
+                found.append(made(text))
+            except TiducError:
+                continue
+    return tuple(found)
+
+
+def _bytecode(text: str) -> bytes:
+    with tiduc.context():
+        return bytecode(tiduc.parse(text))
+
+
+def _artifact(text: str) -> bytes:
+    with tiduc.context():
+        return artifact(tiduc.parse(text))
+
+
+def _graphs(text: str) -> bytes:
+    program = tiduc.load(text).vjp()
+    with tiduc.context():
+        return bytecode(program.graphs)
+
+
+@functools.cache
+def compiled() -> tuple[bytes, ...]:
+    """Compiled modules (`.vmfb`), small ones, for the target `cpu`."""
+    programs = [
+        "func.func @main(%x: tensor<4xf32>) -> tensor<4xf32> {\n"
+        "%0 = stablehlo.sine %x : tensor<4xf32>\nreturn %0 : tensor<4xf32>\n}",
+        "func.func @main(%x: tensor<?x3xf32>, %y: tensor<3x2xf32>) -> tensor<?x2xf32> {\n"
+        "%0 = stablehlo.dot_general %x, %y, contracting_dims = [1] x [0] : "
+        "(tensor<?x3xf32>, tensor<3x2xf32>) -> tensor<?x2xf32>\nreturn %0 : tensor<?x2xf32>\n}",
+        (ROOT / "examples/newton.mlir").read_text(),
+    ]
+    return tuple(tiduc.load(text).compile(cached=False).vmfb for text in programs)
+
+
+@functools.cache
+def arrays() -> tuple[tuple[str, bytes], ...]:
+    """Files of arrays, each with its suffix."""
+    rng = np.random.default_rng(0)
+    named = {
+        "x": rng.standard_normal((2, 3)).astype("f4"),
+        "i": np.arange(4),
+        "b": np.array(True),
+        "e": np.zeros((0, 2)),
+    }
+    found = []
+    with TemporaryDirectory() as folder:
+        for suffix in (".npz", ".safetensors", ".irpa"):
+            path = os.path.join(folder, f"x{suffix}")
+            write_weights(path, named)
+            found.append((suffix, Path(path).read_bytes()))
+    compressed, single = io.BytesIO(), io.BytesIO()
+    np.savez_compressed(compressed, **named)
+    np.save(single, named["x"])
+    return (*found, (".npz", compressed.getvalue()), (".npy", single.getvalue()))
+
+
+@functools.cache
+def models() -> tuple[tuple[str, bytes], ...]:
+    """Models, each with its suffix: of ONNX, of JAX's exports, and of PyTorch's."""
+    found = [(".onnx", (ROOT / name).read_bytes()) for name in _MODELS]
+    for suffix, made in ((".onnx", _onnx), (".jaxexport", _jax), (".pt2", _torch)):
+        found.append((suffix, made()))
+    return tuple(found)
+
+
+def _onnx() -> bytes:
+    from onnx import TensorProto, helper, numpy_helper
+
+    weights = numpy_helper.from_array(np.ones((3, 4), "f4"), "w")
+    nodes = [helper.make_node("MatMul", ["x", "w"], ["h"]), helper.make_node("Softmax", ["h"], ["y"], axis=1)]
+    x = helper.make_tensor_value_info("x", TensorProto.FLOAT, ["batch", 3])
+    y = helper.make_tensor_value_info("y", TensorProto.FLOAT, ["batch", 4])
+    model = helper.make_model(helper.make_graph(nodes, "small", [x], [y], [weights]))
+    return bytes(model.SerializeToString())
+
+
+def _jax() -> bytes:
+    import jax
+    import jax.numpy as jnp
+    from jax import export
+
+    shape = jax.ShapeDtypeStruct((3,), jnp.float32)
+    return bytes(
+        export.export(jax.jit(lambda x, w: jnp.tanh(x @ w.reshape(3)).sum()))(shape, shape).serialize()
+    )
+
+
+def _torch() -> bytes:
+    import torch
+
+    model = torch.nn.Sequential(torch.nn.Linear(3, 4), torch.nn.Tanh())
+    written = io.BytesIO()
+    torch.export.save(torch.export.export(model, (torch.ones(2, 3),)), written)
+    return written.getvalue()
+
+
+PREPARE: dict[str, Callable[[], object]] = {
+    "text": texts,
+    "programs": texts,
+    "bytecode": binaries,
+    "compiled": compiled,
+    "arrays": arrays,
+    "models": models,
+    "cache": compiled,
+    "commands": arrays,
+}
+"""What a kind of input needs before workers are forked."""

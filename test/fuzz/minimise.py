@@ -1,0 +1,63 @@
+"""Makes the text of a finding smaller: removes lines as long as the finding stays."""
+
+import os
+import signal
+from collections.abc import Callable
+from dataclasses import replace
+from multiprocessing.connection import Pipe
+from pathlib import Path
+from random import Random
+from tempfile import TemporaryDirectory
+
+from cases import Case
+from outcomes import died, finding
+from workers import PROCESSOR_SECONDS, attempted
+
+
+def minimised(case: Case, operation: str | tuple[str, ...], signature: str) -> bytes:
+    """The first file of an input with as few lines as the finding of this signature needs."""
+
+    def fails(lines: list[bytes]) -> bool:
+        files = {**case.files, case.file: b"".join(lines)}
+        return _signature(replace(case, files=files), operation) == signature
+
+    return b"".join(_reduced(case.files[case.file].splitlines(keepends=True), fails))
+
+
+def _reduced(lines: list[bytes], fails: Callable[[list[bytes]], bool]) -> list[bytes]:
+    """Removes ever smaller pieces."""
+    size = len(lines)
+    while size := size // 2:
+        at = 0
+        while at < len(lines):
+            shorter = lines[:at] + lines[at + size :]
+            if fails(shorter):
+                lines = shorter
+            else:
+                at += size
+    return lines
+
+
+def _signature(case: Case, operation: str | tuple[str, ...]) -> str:
+    """The signature of what comes of an operation, in a process of its own."""
+    ours, theirs = Pipe()
+    with TemporaryDirectory() as folder, open(os.path.join(folder, "errors"), "w+b") as errors:
+        child = os.fork()
+        if child == 0:
+            os.dup2(errors.fileno(), 2)
+            os.chdir(folder)
+            for name, contents in case.files.items():
+                Path(name).write_bytes(contents)
+            theirs.send(attempted(case, operation, Path(folder), Random(0)).signature)
+            os._exit(0)
+        theirs.close()
+        answered = ours.poll(PROCESSOR_SECONDS)
+        try:
+            return str(ours.recv()) if answered else finding("hang", "").signature
+        except EOFError:
+            pass
+        finally:
+            os.kill(child, signal.SIGKILL)
+            _, status = os.waitpid(child, 0)
+        errors.seek(0)
+        return died(os.WTERMSIG(status), errors.read().decode(errors="replace")).signature

@@ -1,0 +1,267 @@
+"""The operations that the fuzzer does on a program: methods of the Python interface, and command lines.
+
+An operation of Python's takes a `Subject`, raises for what goes wrong, and checks what it gives: IR has to parse again.
+"""
+
+import pickle
+from collections.abc import Callable
+from contextlib import suppress
+from functools import cached_property
+from pathlib import Path
+from random import Random
+from typing import Any
+
+import numpy as np
+from outcomes import Invalid
+
+import tiduc
+from tiduc.check import check
+from tiduc.dialect.errors import TiducError
+from tiduc.emit import artifact, bytecode
+from tiduc.explain import as_json, explain
+from tiduc.models.files import import_model
+from tiduc.passes import PASSES
+from tiduc.passes.driver import run_pipeline
+from tiduc.passes.link import link
+from tiduc.program import Program
+from tiduc.runtime import cache
+from tiduc.runtime.arrays import parse_inputs, random_array
+from tiduc.runtime.reference import Interpreted
+from tiduc.runtime.run import load as load_compiled
+from tiduc.runtime.signature import TensorType, Value
+from tiduc.runtime.weights import read_weights
+from tiduc.splitting import split
+
+MOST = 100_000
+"""Elements of the arguments with which programs are run."""
+MEMORIES = ("auto", "stack", "sqrt", "log")
+
+
+class Subject:
+    """An input in a file, the program in it once it is loaded, and a generator for choices."""
+
+    def __init__(self, path: Path, draw: Random) -> None:
+        self.path, self.draw = path, draw
+
+    @cached_property
+    def program(self) -> Program:
+        inline, memory = self.draw.randrange(5) == 0, self.draw.choice(MEMORIES)
+        return tiduc.load(self.path, inline=inline, loop_memory=memory)
+
+    @property
+    def wrt(self) -> list[int] | None:
+        """Some of the inputs; mostly all that can be differentiated."""
+        inputs = range(len(self.program.inputs))
+        return self.draw.choice([None, None, [i for i in inputs if self.draw.randrange(2)]])
+
+    @property
+    def module(self) -> Any:
+        return tiduc.read(self.path)
+
+
+def reparsed(module: Any) -> None:
+    """Checks that a module's text and bytecode can be read again."""
+    try:
+        text = str(module)
+        tiduc.parse(text)
+        with tiduc.context():
+            tiduc.parse(bytecode(module))
+    except TiducError as error:
+        raise Invalid(f"what was made does not parse: {error}\n{text[:3000]}") from None
+
+
+def _emitted(program: Program) -> None:
+    reparsed(program.module)
+
+
+def _load(s: Subject) -> None:
+    assert repr(s.program)
+    assert str(s.program.signature) is not None
+
+
+def _text(s: Subject) -> None:
+    _emitted(s.program)
+
+
+def _method(name: str, **options: Any) -> Callable[[Subject], None]:
+    def run(s: Subject) -> None:
+        _emitted(getattr(s.program, name)(s.wrt, **options))
+
+    return run
+
+
+def _twice(first: str, second: str) -> Callable[[Subject], None]:
+    def run(s: Subject) -> None:
+        _emitted(getattr(getattr(s.program, first)(), second)())
+
+    return run
+
+
+def _graphs(s: Subject) -> None:
+    derivative = s.program.vjp(s.wrt)
+    for module in (derivative.graphs, derivative.flat, derivative.structured):
+        reparsed(module)
+
+
+def _split(s: Subject) -> None:
+    parts = split(s.program, s.wrt)
+    _emitted(parts.forward)
+    _emitted(parts.backward)
+    assert str(parts)
+
+
+def _explain(s: Subject) -> None:
+    as_json(explain(s.module, s.program, s.wrt))
+
+
+def _save(s: Subject) -> None:
+    path = s.path.with_name("saved.mlir")
+    derivative = s.program.jvp(s.wrt)
+    derivative.save(path)
+    again = tiduc.load(path)
+    if str(again.signature) != str(derivative.signature):
+        raise Invalid(
+            f"a program has another signature once it is saved:\n{derivative.signature}\n{again.signature}"
+        )
+
+
+def _pickle(s: Subject) -> None:
+    again = pickle.loads(pickle.dumps(s.program))
+    _emitted(again)
+
+
+def _artifact(s: Subject) -> None:
+    with tiduc.context():
+        written = artifact(s.program.module)
+    tiduc.load(written)
+
+
+def pipeline(draw: Random) -> str:
+    """A random pipeline: passes that follow one another in a derivative, or any."""
+    usual = ["tidu-import", "tidu-linearize", "tidu-linear-transpose", "tidu-materialize-merge", "tidu-lower"]
+    others = [*PASSES, "canonicalize", "cse", "inline", "symbol-dce", "tidu-batch{size=2}", "tidu-resolve"]
+    others += ["stablehlo-aggressive-simplification", "chlo-legalize-to-stablehlo", "stablehlo-refine-shapes"]
+    chosen = [name for name in usual if draw.randrange(8)]
+    for _ in range(draw.randrange(4)):
+        name = draw.choice(others)
+        nested = name.startswith(("chlo", "stablehlo-agg"))
+        chosen.insert(draw.randint(0, len(chosen)), f"func.func({name})" if nested else name)
+    if draw.randrange(2):
+        return ",".join(chosen[: draw.randint(1, len(chosen))] if chosen else ["cse"])
+    return ",".join(draw.sample(others, draw.randint(1, 3)))
+
+
+def _opt(s: Subject) -> None:
+    module = s.module
+    run_pipeline(module, pipeline(s.draw))
+    if '"flow.' in str(module):  # of a dialect that only IREE's compiler has
+        assert module.operation.verify()
+    else:
+        reparsed(module)
+
+
+def _link(s: Subject) -> None:
+    module = s.module
+    reparsed(link([("a.mlir", module), ("b.mlir", s.program.vjp(s.wrt).graphs)]))
+
+
+def _source(target: str) -> Callable[[Subject], None]:
+    def run(s: Subject) -> None:
+        s.program.source(target)
+
+    return run
+
+
+def _arguments(program: Program) -> list[Any]:
+    types = [TensorType.parse(str(value.type).replace("?", "2")) for value in program.signature.inputs]
+    rng = np.random.default_rng(0)
+    if any(t.dtype is None or np.prod([n or 0 for n in t.shape], dtype=float) > MOST for t in types):
+        raise tiduc.InputError("no argument of this type is made here")
+    return [random_array(t, rng) for t in types]
+
+
+def _evaluate(s: Subject) -> None:
+    Interpreted(s.program.text)(_arguments(s.program))
+
+
+def _check(s: Subject) -> None:
+    list(check(s.program, _arguments(s.program), lambda p: lambda *x: Interpreted(p.text)(x)))
+
+
+def _compile(s: Subject) -> None:
+    run = s.program.compile(s.draw.choice(["vmvx", "cpu"]), cached=False)
+    run(*_arguments(s.program))
+
+
+def _bytes(s: Subject) -> None:
+    with suppress(TiducError):
+        tiduc.load(s.path.read_bytes())
+
+
+def _run_compiled(s: Subject) -> None:
+    with load_compiled(s.path) as module:
+        for run in module.values():
+            types = [value.type for value in run.signature.inputs]
+            run(*(np.ones([2 if n is None else n for n in t.shape], t.dtype) for t in types))
+
+
+def _weights(s: Subject) -> None:
+    if s.path.suffix in (".npy", ".npz") and s.draw.randrange(2):
+        types = [Value("x", TensorType.parse(t)) for t in ("2x3xf32", "4xi64", "?xbf16")]
+        parse_inputs([f"@{s.path}{s.draw.choice(['', ':x', ':*', ':none'])}"], types)
+    else:
+        read_weights(s.path)
+
+
+def _import(s: Subject) -> None:
+    _emitted(import_model(s.path, lift_constants=bool(s.draw.randrange(2))))
+
+
+def _cache(s: Subject) -> None:
+    cache.info()
+    cache.read(s.path.stem)
+    cache.write("0" * 64, b"x")
+    cache.clear()
+
+
+PROGRAM: dict[str, tuple[Callable[[Subject], None], int]] = {
+    "text": (_text, 6),
+    "jvp": (_method("jvp"), 10),
+    "jvp, batched": (_method("jvp", batch=2), 4),
+    "vjp": (_method("vjp"), 14),
+    "vjp, batched": (_method("vjp", batch=3), 4),
+    "vjp, conjugate": (_method("vjp", conjugate=True), 2),
+    "grad": (_method("grad", value=True), 5),
+    "hvp": (_method("hvp"), 5),
+    "jvp of vjp": (_twice("vjp", "jvp"), 4),
+    "vjp of jvp": (_twice("jvp", "vjp"), 4),
+    "vjp of vjp": (_twice("vjp", "vjp"), 3),
+    "jacobian": (_method("jacobian"), 4),
+    "jacobian, forward": (_method("jacobian", mode="forward"), 2),
+    "jacobian, sparse": (_method("jacobian", sparsity="auto"), 2),
+    "hessian": (_method("hessian"), 2),
+    "laplacian": (_method("laplacian"), 2),
+    "graphs": (_graphs, 4),
+    "split": (_split, 4),
+    "explain": (_explain, 4),
+    "save": (_save, 3),
+    "pickle": (_pickle, 2),
+    "artifact": (_artifact, 2),
+    "opt": (_opt, 8),
+    "link": (_link, 2),
+    "source, cpu": (_source("cpu"), 6),
+    "source, vulkan": (_source("vulkan"), 2),
+    "evaluate": (_evaluate, 4),
+    "check": (_check, 1),
+    "compile": (_compile, 0),
+}
+"""What is done with a program that can be loaded, and how often."""
+
+OTHER: dict[str, Callable[[Subject], None]] = {
+    "load": _load,
+    "bytes": _bytes,
+    "run compiled": _run_compiled,
+    "weights": _weights,
+    "import": _import,
+    "cache": _cache,
+}

@@ -1,0 +1,121 @@
+"""The outcomes of an operation on an input, and which of them are findings."""
+
+import re
+import traceback
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from tiduc.dialect.errors import ParseError, TiducError, Unsupported
+
+EXPECTED = ("answer", "refused", "usage")
+"""Outcomes that are no findings: a result, an error of tiduc's, and a wrong command line."""
+FINDINGS = ("traceback", "death", "hang", "memory", "invalid", "silent", "unplaced")
+CATEGORIES = (*EXPECTED, *FINDINGS)
+
+_PLACED = re.compile(r":\d+:\d+$")
+_ROOT = str(Path(__file__).resolve().parents[2])
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """What came of one operation: a category, a detail, and a signature that findings with one cause share."""
+
+    category: str
+    detail: str = ""
+    signature: str = ""
+
+    @property
+    def is_finding(self) -> bool:
+        return self.category in FINDINGS
+
+
+class Invalid(Exception):
+    """An operation gave a result that is not well-formed, such as IR that does not parse."""
+
+
+def finding(category: str, detail: str, place: str = "") -> Outcome:
+    """A finding; its signature is the place, if there is one, and the detail's first line without its numbers."""
+    first = re.sub(r"0x[0-9a-f]+|\d+|'[^']*'|\"[^\"]*\"", "_", detail.strip().partition("\n")[0])
+    return Outcome(category, detail, f"{category} {place} {first[:120]}")
+
+
+def refused(error: TiducError, has_places: bool) -> Outcome:
+    """The outcome of an error of tiduc's. It must name a place in the input where the input has such places."""
+    about_the_input = isinstance(error, (ParseError, Unsupported))
+    if has_places and about_the_input and not _PLACED.search(error.location):
+        return finding("unplaced", f"{type(error).__name__}: {error}")
+    if not error.message.strip():
+        return finding("silent", f"{type(error).__name__} without a message")
+    return Outcome("refused", str(error))
+
+
+def raised(error: BaseException, has_places: bool) -> Outcome:
+    """The outcome of an exception."""
+    if isinstance(error, TiducError):
+        return refused(error, has_places)
+    if isinstance(error, MemoryError):
+        return finding("memory", _told(error), _frame(error))
+    if isinstance(error, Invalid):
+        return finding("invalid", str(error))
+    return finding("traceback", _told(error), _frame(error))
+
+
+def _told(error: BaseException) -> str:
+    line = traceback.format_exception_only(error)[-1].strip()
+    frames = "".join(traceback.format_tb(error.__traceback__)[-8:])
+    return f"{line}\n{frames}"
+
+
+def _frame(error: BaseException) -> str:
+    """The innermost place in tiduc's own files that the exception passed."""
+    frames = traceback.extract_tb(error.__traceback__)
+    ours = [f for f in frames if f.filename.startswith(_ROOT) and "/test/" not in f.filename]
+    return f"{Path(ours[-1].filename).name}:{ours[-1].name}" if ours else ""
+
+
+def exited(code: int, output: str, errors: str, command: Sequence[str], kind: str) -> Outcome:
+    """The outcome of a command line, by its exit status and what it wrote."""
+    if "Traceback (most recent call last)" in errors:
+        tail = errors.strip().rpartition("\n")[2]
+        frames = re.findall(r'File "[^"]*/([^"/]+)", line \d+, in (\w+)', errors)
+        return finding("traceback", f"{tail}\n{errors[-3000:]}", ":".join(frames[-1]) if frames else "")
+    if code < 0:
+        return died(-code, errors)
+    if code == 0:
+        return Outcome("answer", output[:200])
+    if code == 1 and (re.search(r"error: ", errors) or command[0] == "check" and output.strip()):
+        return Outcome("refused", errors[:300])
+    if code == 1:
+        return finding("silent", f"exit status 1 without a diagnostic: {errors[:300]!r}", command[0])
+    if code == 2 and kind == "commands":
+        return Outcome("usage", errors[:300])
+    return finding("silent", f"exit status {code}: {errors[:300]!r}", command[0])
+
+
+def died(signal: int, errors: str) -> Outcome:
+    """The outcome of a process that a signal ended; `errors` ends with what Python's fault handler told."""
+    before, fatal, stack = errors.rpartition("Fatal Python error")
+    told = (before if fatal else errors).strip().splitlines()[-5:]
+    why = next((line for line in told if re.search(r"error|terminate|assert|what\(\)|LLVM", line, re.I)), "")
+    frames = [f for f in re.findall(r'File "([^"]*)", line \d+ in (\w+)', stack) if "/test/" not in f[0]]
+    place = ":".join((Path(frames[0][0]).name, frames[0][1])) if frames else ""
+    category = "memory" if "bad_alloc" in errors or "out of memory" in errors.lower() else "death"
+    return finding(category, f"signal {signal}: {why}\n" + "\n".join([*told, fatal + stack[:1500]]), place)
+
+
+def table(counts: Mapping[str, Counter[str]], inputs: Mapping[str, int]) -> str:
+    """A table in Markdown of how many operations had each outcome, a row a kind of input."""
+    shown = [c for c in CATEGORIES if c in EXPECTED or any(row[c] for row in counts.values())]
+    rows: list[Iterable[str]] = [["kind", "inputs", "operations", *shown], ["---"] * (3 + len(shown))]
+    for kind, row in counts.items():
+        rows.append([kind, _number(inputs[kind]), _number(row.total()), *(_number(row[c]) for c in shown)])
+    every = sum(counts.values(), Counter())
+    whole = [_number(sum(inputs.values())), _number(every.total())]
+    rows.append(["all", *whole, *(_number(every[c]) for c in shown)])
+    return "\n".join(f"| {' | '.join(row)} |" for row in rows)
+
+
+def _number(count: int) -> str:
+    return f"{count:,}"

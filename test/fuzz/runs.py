@@ -1,0 +1,168 @@
+"""A run of the fuzzer: gives inputs to workers, counts outcomes, and keeps the inputs of findings."""
+
+import os
+import re
+import shutil
+import sys
+import tempfile
+import time
+from collections import Counter, deque
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from multiprocessing.connection import wait
+from pathlib import Path
+from typing import Any
+
+import corpus
+from cases import Case, case_of
+from outcomes import Outcome, died, finding
+from workers import Request, Worker
+
+_LOOK = 1.0  # seconds between looks at whether a worker is late
+_TELL = 30.0  # seconds between words on progress
+
+
+def requests(shares: Mapping[str, int], count: int, seed: int, first: int) -> Iterator[Request]:
+    """Inputs, `count` in all, of each kind by its share; kinds come in turns."""
+    whole = sum(shares.values())
+    given = dict.fromkeys(shares, 0)
+    for i in range(count):
+        kind = min(shares, key=lambda kind: (given[kind] + 1) / shares[kind] - i / whole)
+        yield kind, seed, first + given[kind]
+        given[kind] += 1
+
+
+@dataclass
+class Found:
+    """Findings with one cause: the first, and how many there are."""
+
+    outcome: Outcome
+    where: str
+    operation: str | tuple[str, ...]
+    count: int = 1
+
+
+class Run:
+    """Runs inputs in workers; `counts` has the outcomes by kind, `found` the findings by signature."""
+
+    def __init__(
+        self, asked: Sequence[Request], workers: int = 1, seconds: float = 0, keep: Path | None = None
+    ) -> None:
+        self.counts: dict[str, Counter[str]] = {}
+        self.inputs: Counter[str] = Counter()
+        self.found: dict[str, Found] = {}
+        self._waiting: deque[tuple[Request, int]] = deque((request, 0) for request in asked)
+        self._count, self._keep = workers, keep
+        self._deadline = time.monotonic() + seconds if seconds else None
+        self._home, self._started = Path(tempfile.mkdtemp(prefix="fuzz-", dir=_scratch())), 0
+        self._told = time.monotonic()
+        self._busy: dict[Worker, tuple[Request, int]] = {}
+        for kind in dict.fromkeys(kind for kind, _, _ in asked):
+            self.counts[kind] = Counter()
+            corpus.PREPARE[kind]()
+
+    def run(self) -> None:
+        """Runs all inputs, or as many as there is time for; an interrupt ends the run, too."""
+        try:
+            for _ in range(min(self._count, len(self._waiting))):
+                self._next(self._worker())
+            while self._busy:
+                self._progress()
+                ready = wait([worker.connection for worker in self._busy], _LOOK)
+                for worker in list(self._busy):
+                    if worker.connection in ready:
+                        self._hear(worker)
+                    elif worker.is_late:
+                        self._lose(worker, is_late=True)
+        except KeyboardInterrupt:
+            print("interrupted", file=sys.stderr)
+        finally:
+            for worker in self._busy:
+                worker.end()
+            shutil.rmtree(self._home, ignore_errors=True)
+
+    def _worker(self) -> Worker:
+        self._started += 1
+        return Worker(self._home / str(self._started))
+
+    def _progress(self) -> None:
+        """Tells now and then how far the run is."""
+        if time.monotonic() - self._told > _TELL:
+            self._told = time.monotonic()
+            done = sum(self.inputs.values())
+            print(f"{done} inputs, {len(self.found)} causes of findings", file=sys.stderr, flush=True)
+
+    def _next(self, worker: Worker) -> None:
+        """Gives a worker the next input, or ends it."""
+        if self._deadline is not None and time.monotonic() > self._deadline:
+            self._waiting.clear()
+        if not self._waiting:
+            worker.end()
+            return
+        if worker.is_old:
+            worker.end()
+            worker = self._worker()
+        request, first = self._waiting.popleft()
+        self._busy[worker] = request, first
+        worker.ask(request, first)
+
+    def _hear(self, worker: Worker) -> None:
+        """Takes what a worker says; one that says nothing more has died."""
+        request, _ = self._busy[worker]
+        said: tuple[Any, ...] = ("died",)
+        with suppress(EOFError, ConnectionResetError):
+            said = worker.connection.recv()
+        if said[0] == "died":
+            self._lose(worker)
+        elif said[0] == "begins":
+            self._busy[worker] = request, said[1]
+            worker.note()
+        elif said[0] == "ended":
+            self._note(request, said[1], said[2])
+        else:
+            self.inputs[request[0]] += 1
+            del self._busy[worker]
+            self._next(worker)
+
+    def _lose(self, worker: Worker, is_late: bool = False) -> None:
+        """Records that a worker died or is late, and goes on with the next operation of its input in another."""
+        request, at = self._busy.pop(worker)
+        signal, words = worker.end()
+        outcome = finding("hang", _running(words)) if is_late else died(signal, words)
+        self._note(request, at, outcome)
+        self._waiting.appendleft((request, at + 1))
+        self._next(self._worker())
+
+    def _note(self, request: Request, at: int, outcome: Outcome) -> None:
+        kind, seed, number = request
+        self.counts[kind][outcome.category] += 1
+        if not outcome.is_finding:
+            return
+        if outcome.signature in self.found:
+            self.found[outcome.signature].count += 1
+            return
+        case = case_of(*request)
+        operation = case.operations[at]
+        said = operation if isinstance(operation, str) else " ".join(("tiduc", *operation))
+        where = f"--kinds {kind} --seed {seed} --only {number}: {said}"
+        self.found[outcome.signature] = Found(outcome, where, operation)
+        if self._keep is not None:
+            _keep(self._keep / f"{outcome.category}-{kind}-{seed}-{number}-{at}", case, where, outcome)
+
+
+def _scratch() -> str | None:
+    """A folder in memory, where the system has one."""
+    return "/dev/shm" if os.access("/dev/shm", os.W_OK) else None
+
+
+def _running(words: str) -> str:
+    frames = re.findall(r'File "[^"]*/([^"/]+)", line \d+ in (\w+)', words)
+    return f"no answer {frames[0] if frames else ''}"
+
+
+def _keep(folder: Path, case: Case, where: str, outcome: Outcome) -> None:
+    folder.mkdir(parents=True, exist_ok=True)
+    for name, contents in case.files.items():
+        (folder / name).write_bytes(contents)
+    (folder / "finding.txt").write_text(f"{where}\n{outcome.detail}\n", errors="backslashreplace")

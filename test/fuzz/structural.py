@@ -1,0 +1,71 @@
+"""Valid programs: of all op families, with control flow, with custom calls, and with dynamic dimensions."""
+
+from collections.abc import Callable
+from importlib import import_module
+from random import Random
+
+from array_programs import ArrayProgram
+from control_flow_random import program as control_flow
+from loop_programs import Program as LoopProgram
+from open_programs import CASES
+
+
+def program(draw: Random) -> str:
+    """The text of a random program that is valid."""
+    return _MAKERS[draw.choice(list(_MAKERS))](draw)
+
+
+def _composed(draw: Random) -> str:
+    text: str = import_module("programs").program(draw.randrange(2**31))
+    return text
+
+
+def _arrays(draw: Random) -> str:
+    return ArrayProgram(draw.randrange(2**31)).text
+
+
+def _loops(draw: Random) -> str:
+    return LoopProgram(draw.randrange(2**31), smooth=bool(draw.randrange(2))).text
+
+
+def _control(draw: Random) -> str:
+    return control_flow(draw.randrange)
+
+
+def _open(draw: Random) -> str:
+    return CASES[draw.choice(sorted(CASES))][0]
+
+
+def _elementwise_dynamic(draw: Random) -> str:
+    """A chain of elementwise ops, reductions and broadcasts over dimensions that only a run knows."""
+    rank = draw.randint(1, 3)
+    sizes = [draw.choice(["?", "?", "4", "1"]) for _ in range(rank)]
+    element = draw.choice(["f32", "f64", "complex<f32>", "bf16"])
+    type_ = f"tensor<{'x'.join([*sizes, element])}>"
+    lines, values = [], ["%x", "%y"]
+    for i in range(draw.randint(1, 8)):
+        if draw.randrange(2):
+            op = draw.choice(["add", "multiply", "subtract", "divide", "power"])
+            lines.append(f"%{i} = stablehlo.{op} {draw.choice(values)}, {draw.choice(values)} : {type_}")
+        else:
+            op = draw.choice(["tanh", "exponential", "negate", "log_plus_one", "sqrt"])
+            lines.append(f"%{i} = stablehlo.{op} {draw.choice(values)} : {type_}")
+        values.append(f"%{i}")
+    kept = "x".join([*sizes[1:], element])
+    zero = "(0.0, 0.0)" if element.startswith("complex") else "0.0"
+    lines += [
+        f"%zero = stablehlo.constant dense<{zero}> : tensor<{element}>",
+        f"%r = stablehlo.reduce({values[-1]} init: %zero) applies stablehlo.add across dimensions = [0] : "
+        f"({type_}, tensor<{element}>) -> tensor<{kept}>",
+    ]
+    body = "\n".join(lines)
+    return f"func.func @main(%x: {type_}, %y: {type_}) -> tensor<{kept}> {{\n{body}\nreturn %r : tensor<{kept}>\n}}\n"
+
+
+_MAKERS: dict[str, Callable[[Random], str]] = {
+    "arrays": _arrays,
+    "loops": _loops,
+    "control": _control,
+    "open": _open,
+    "dynamic": _elementwise_dynamic,
+}

@@ -1,0 +1,227 @@
+"""Workers: processes forked from this one, which has loaded every library, that run operations on inputs.
+
+A worker says which operation it begins and what came of it. One that dies, or takes longer than the limits, is
+recorded and replaced. A command line runs in a child of the worker, since it is a process of its own.
+"""
+
+import ctypes
+import faulthandler
+import os
+import resource
+import shutil
+import signal
+import sys
+import tempfile
+import time
+from collections.abc import Callable
+from multiprocessing.connection import Connection, Pipe
+from pathlib import Path
+from random import Random
+from typing import Any
+
+from cases import CACHE, Case, case_of
+from operations import OTHER, PROGRAM, Subject
+from outcomes import Outcome, exited, raised
+
+MEMORY = 4 << 30
+"""Bytes that an operation may take beside those of the libraries."""
+PROCESSOR_SECONDS = 30
+"""Processor time that an operation may take."""
+IDLE_SECONDS, IDLE_SHARE = 15, 0.02
+"""An operation that has taken longer, and this share of the time on the processor, waits for something."""
+_CASES = 400  # after which a worker is replaced, since contexts of MLIR grow
+_PR_SET_PDEATHSIG = 1
+
+Request = tuple[str, int, int]
+"""An input: kind, seed, number."""
+
+
+class Worker:
+    """A process that runs the operations of one input after another."""
+
+    def __init__(self, home: Path) -> None:
+        """`home` is a folder that does not exist yet, for the files of inputs."""
+        self.home = home
+        self.connection, theirs = Pipe()
+        self.errors = tempfile.TemporaryFile()
+        sys.stdout.flush()
+        self.process = os.fork()
+        if self.process == 0:
+            self.connection.close()
+            _serve(theirs, self.errors.fileno(), home)
+        theirs.close()
+        self.done = 0
+        self.since = 0.0
+        self.processor_since = 0.0
+
+    def ask(self, request: Request, first: int) -> None:
+        """Begins with an input, at its operation `first`."""
+        self.done += 1
+        self.connection.send((request, first))
+        self.note()
+
+    def note(self) -> None:
+        """An operation begins now."""
+        self.since, self.processor_since = time.monotonic(), self._processor_seconds()
+
+    @property
+    def is_late(self) -> bool:
+        """Whether the operation has taken longer than it may."""
+        took, used = time.monotonic() - self.since, self._processor_seconds() - self.processor_since
+        return used > PROCESSOR_SECONDS or (took > IDLE_SECONDS and used < took * IDLE_SHARE)
+
+    @property
+    def is_old(self) -> bool:
+        return self.done >= _CASES
+
+    def _processor_seconds(self) -> float:
+        return sum(_processor_seconds(process) for process in [self.process, *_descendants(self.process)])
+
+    def end(self) -> tuple[int, str]:
+        """Ends the process and its children; the signal that it died by, if it had, and its last words."""
+        for process in [*_descendants(self.process), self.process]:
+            try:
+                os.kill(process, signal.SIGKILL)
+            except ProcessLookupError:
+                pass
+        _, status = os.waitpid(self.process, 0)
+        shutil.rmtree(self.home, ignore_errors=True)
+        self.connection.close()
+        self.errors.seek(0, os.SEEK_END)
+        self.errors.seek(max(0, self.errors.tell() - 20_000))
+        words = self.errors.read().decode(errors="replace")
+        self.errors.close()
+        return os.WTERMSIG(status) if os.WIFSIGNALED(status) else 0, words
+
+
+def _processor_seconds(process: int) -> float:
+    try:
+        fields = Path(f"/proc/{process}/stat").read_text().rpartition(")")[2].split()
+    except OSError:
+        return 0.0
+    return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
+
+
+def _descendants(process: int) -> list[int]:
+    try:
+        listed = Path(f"/proc/{process}/task/{process}/children").read_text().split()
+    except OSError:
+        return []
+    return [each for child in map(int, listed) for each in (child, *_descendants(child))]
+
+
+# ---- in the worker ------------------------------------------------------------------------------------------
+
+
+def _serve(connection: Connection, errors: int, home: Path) -> None:
+    """Answers requests until the connection closes; does not return."""
+    code = 1
+    try:
+        os.dup2(errors, 1)
+        os.dup2(errors, 2)
+        sys.stdout, sys.stderr = os.fdopen(1, "w", closefd=False), os.fdopen(2, "w", closefd=False)
+        ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
+        faulthandler.enable()
+        _limit_memory()
+        home.mkdir()
+        while True:
+            request, first = connection.recv()
+            _answer(connection, request, first, home)
+    except (EOFError, OSError):
+        code = 0
+    finally:
+        os._exit(code)
+
+
+def _limit_memory() -> None:
+    for line in Path("/proc/self/status").read_text().splitlines():
+        if line.startswith("VmData:"):
+            limit = int(line.split()[1]) * 1024 + MEMORY
+            resource.setrlimit(resource.RLIMIT_DATA, (limit, limit))
+    resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
+
+
+def _answer(connection: Connection, request: Request, first: int, home: Path) -> None:
+    """Runs the operations of an input, and tells of each when it begins and ends."""
+    kind, seed, number = request
+    case = case_of(*request)
+    for i, operation in enumerate(case.operations):
+        if i < first:
+            continue
+        connection.send(("begins", i))
+        folder = _fresh(home, case)
+        name = operation if isinstance(operation, str) else operation[0]
+        draw = Random(f"{seed} {kind} {number} {i} {name}")
+        outcome = attempted(case, operation, folder, draw)
+        connection.send(("ended", i, outcome))
+        if name == "load" and outcome.category != "answer" and isinstance(operation, str):
+            break  # nothing else can be done with it in Python, and the command line says the same
+    connection.send(("finished",))
+
+
+def _fresh(home: Path, case: Case) -> Path:
+    """A new folder with the files of an input, which is the working directory from now on."""
+    os.chdir(home)
+    shutil.rmtree(home / "at", ignore_errors=True)
+    folder = home / "at"
+    folder.mkdir()
+    os.chdir(folder)
+    for name, contents in case.files.items():
+        (folder / name).write_bytes(contents)
+    case.prepare(folder)
+    os.environ["TIDUC_CACHE"] = str(folder / CACHE) if case.kind == "cache" else "off"
+    return folder
+
+
+def attempted(case: Case, operation: str | tuple[str, ...], folder: Path, draw: Random) -> Outcome:
+    """What comes of an operation on the input in a folder."""
+    if not isinstance(operation, str):
+        return _commanded(list(operation), case.kind)
+    run: Callable[[Subject], Any] = PROGRAM[operation][0] if operation in PROGRAM else OTHER[operation]
+    try:
+        run(Subject(Path(case.file), draw))
+    except BaseException as error:  # whatever is raised is the outcome
+        return raised(error, case.has_places)
+    return Outcome("answer")
+
+
+def _commanded(arguments: list[str], kind: str) -> Outcome:
+    """What comes of a command line, in a child."""
+    with tempfile.TemporaryFile() as output, tempfile.TemporaryFile() as errors:
+        child = os.fork()
+        if child == 0:
+            _run_command(arguments, output.fileno(), errors.fileno())
+        _, status = os.waitpid(child, 0)
+        output.seek(0)
+        errors.seek(0)
+        code = -os.WTERMSIG(status) if os.WIFSIGNALED(status) else os.WEXITSTATUS(status)
+        written, told = output.read().decode(errors="replace"), errors.read().decode(errors="replace")
+        return exited(code, written, told, arguments, kind)
+
+
+def _run_command(arguments: list[str], output: int, errors: int) -> None:
+    """Becomes the process of a command line; does not return."""
+    from tiduc.__main__ import main
+
+    code = 1
+    try:
+        nothing = os.open(os.devnull, os.O_RDONLY)
+        for ours, theirs in ((nothing, 0), (output, 1), (errors, 2)):
+            os.dup2(ours, theirs)
+        sys.stdin, sys.stdout, sys.stderr = (
+            os.fdopen(i, mode, closefd=False) for i, mode in enumerate("rww")
+        )
+        sys.argv = ["tiduc", *arguments]
+        try:
+            main()
+            code = 0
+        except SystemExit as ending:
+            code = ending.code if isinstance(ending.code, int) else int(ending.code is not None)
+        except BaseException:
+            import traceback
+
+            traceback.print_exc()
+        sys.stdout.flush()
+        sys.stderr.flush()
+    finally:
+        os._exit(code)
