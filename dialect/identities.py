@@ -82,6 +82,11 @@ def broadcast_in_dim(op: Definition, operands: Operands) -> Value | Definition |
     return None
 
 
+def dynamic_slice(op: Definition, operands: Operands) -> Value | None:
+    """Of the whole of x is x: starts are clamped."""
+    return operands[0] if operands[0].type == op.result.type else None
+
+
 def reshape(op: Definition, operands: Operands) -> Value | Definition | None:
     """To the same shape is x, of another reshape one from what that had."""
     (x,) = operands
@@ -107,6 +112,7 @@ IDENTITIES: Mapping[str, Identity] = {
     "stablehlo.broadcast_in_dim": broadcast_in_dim,
     "stablehlo.convert": convert,
     "stablehlo.divide": neutral("stablehlo.divide"),
+    "stablehlo.dynamic_slice": dynamic_slice,
     "stablehlo.multiply": neutral("stablehlo.multiply"),
     "stablehlo.negate": negate,
     "stablehlo.reshape": reshape,

@@ -10,9 +10,12 @@ from typing import Any
 
 from torch_mlir import ir
 
-from tiduc.dialect.errors import OpenSize
+from tiduc.dialect.errors import OpenSize, Unsupported
 from tiduc.dialect.origins import DYNAMIC, size_of, sizes_in
 from tiduc.dialect.sizes import Size
+
+LARGEST = 2**63
+"""MLIR's sizes are below it."""
 
 
 def shape(x: Any) -> list[Any]:
@@ -85,6 +88,8 @@ def with_shape(type_: Any, sizes: Sequence[Any]) -> Any:
 
 @functools.cache
 def _with_shape(type_: Any, sizes: tuple[int, ...]) -> Any:
+    if any(n >= LARGEST for n in sizes):
+        raise Unsupported(f"a result would have {max(sizes)} elements along a dimension, too many for MLIR")
     return ir.RankedTensorType.get(sizes, type_.element_type)
 
 

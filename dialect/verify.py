@@ -19,6 +19,8 @@ MERGED = "tidu.merged"
 
 def graph(op: Any) -> bool:
     """One block ending in `stablehlo.return`, distinct keys, masks that say what the operands are."""
+    if len(op.regions) != 1:
+        return _fail(op, f"expects one region, has {len(op.regions)}")
     if len(op.regions[0].blocks) != 1:
         return _fail(op, f"expects one block, has {len(op.regions[0].blocks)}")
     block = op.regions[0].blocks[0]

@@ -265,6 +265,7 @@ def _in_one_loop(
 ) -> None:
     """What the outputs need, once for each of the batch."""
     given: dict[Value, tuple[Any, bool]] = {x: (v, True) for x, v in values.items()}
+    b.location = reached[0].location  # for what is refused about the loop
     made = {y for op in reached for y in op.results}
     for op in reached:
         for x in (*op.operands, *op.captures):

@@ -16,7 +16,7 @@ from torch_mlir import ir
 
 from tiduc.dialect.control import sequence_type as stacked
 from tiduc.dialect.errors import RequestError
-from tiduc.dialect.types import element, is_complex, rank, shape, with_element, with_shape
+from tiduc.dialect.types import element, is_complex, is_open, rank, shape, with_element, with_shape
 from tiduc.passes.batch import batch
 from tiduc.passes.batching.alignment import Alignment, alignments
 from tiduc.passes.linear_transpose import linear_transpose
@@ -29,6 +29,8 @@ if TYPE_CHECKING:
 
 MODES = ("auto", "forward", "reverse")
 SPARSITIES = ("auto", "diagonal", "block-diagonal")
+MOST = 2**31 - 1
+"""Directions of one derivative at most: 32-bit integers number them."""
 
 
 @dataclass(frozen=True)
@@ -146,6 +148,10 @@ def batched(
     b: Any = program.opset.builder(program.view, program.view.fresh("J"))
     made = []
     for port in results:
+        if isinstance(port.value, Zero) and is_open(port.type):
+            raise RequestError(
+                f"result {port.name} of type {port.type} cannot be batched; only tensors of known sizes can"
+            )
         type_ = stacked(port.type, size)
         value = Zero(type_) if isinstance(port.value, Zero) else of[port.value]
         if not isinstance(value, Zero) and value.type != type_:  # the same for all of them
@@ -295,6 +301,8 @@ def _in_directions(
     values = [x for x in dict.fromkeys(wanted) if x is not None]
     if not values:
         return b, list(wanted)
+    if count > MOST:
+        raise RequestError(f"{count} directions are more than {MOST}; choose other inputs, or a JVP or a VJP")
     s: Any = program.opset.builder(view, view.fresh("S"))
     seed = _basis(s, ports[0].type, free)
     s.finish([seed])

@@ -2,7 +2,9 @@
 
 import io
 import re
+import struct
 import zipfile
+import zlib
 from collections.abc import Sequence
 from random import Random
 
@@ -63,6 +65,25 @@ def in_archive(data: bytes, draw: Random, others: Sequence[bytes]) -> bytes:
                 contents = header(contents, draw) if how < 4 else mutated(contents, draw, others)
             archive.writestr(info, contents)
     return out.getvalue()
+
+
+def in_stored_archive(data: bytes, draw: Random, others: Sequence[bytes]) -> bytes:
+    """A zip archive, such as IREE's modules, with bytes of one member changed in place, and its checksum corrected."""
+    with zipfile.ZipFile(io.BytesIO(data)) as archive:
+        member = draw.choice(archive.infolist())
+    name, extra = struct.unpack_from("<HH", data, member.header_offset + 26)
+    start = member.header_offset + 30 + name + extra
+    made = bytearray(data)
+    contents = made[start : start + member.file_size]
+    for _ in range(draw.randint(1, 4)):
+        i, size = draw.randrange(len(contents)), draw.choice([1, 2, 4, 8])
+        by = draw.choice(
+            [bytes(size), b"\xff" * size, draw.randbytes(size), bytes([contents[i] ^ 1 << draw.randrange(8)])]
+        )
+        contents[i : i + len(by)] = by[: len(contents) - i]
+    made[start : start + member.file_size] = contents
+    before, after = (struct.pack("<I", crc) for crc in (member.CRC, zlib.crc32(contents)))
+    return bytes(made.replace(before, after))
 
 
 def header(data: bytes, draw: Random) -> bytes:

@@ -86,7 +86,7 @@ def _bytecode(draw: Random) -> Case:
 def _compiled(draw: Random) -> Case:
     files = corpus.compiled()
     base = draw.choice(files)
-    mutate = byte_mutations.in_archive if draw.randrange(2) else byte_mutations.mutated
+    mutate = byte_mutations.in_stored_archive if draw.randrange(3) else byte_mutations.mutated
     made = mutate(base, draw, files)
     operation = tuple(command_lines.of_compiled(draw, "input.vmfb")) if draw.randrange(4) else "run compiled"
     return Case("compiled", {"input.vmfb": made}, (operation,))

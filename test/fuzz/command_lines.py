@@ -2,7 +2,10 @@
 
 from random import Random
 
+import click
 from operations import MEMORIES, pipeline
+
+from tiduc.cli import tiduc
 
 _WRT = ("0", "1", "0,1", "x", "arg0", "@x", "-1", "9", "", ",", "0,0", "result0", "x,x", "é", "params['w1']")
 _INPUTS = (
@@ -142,47 +145,42 @@ def of_cache(draw: Random, file: str) -> list[str]:
 
 
 def mistaken(draw: Random, file: str) -> list[str]:
-    """A command line with options that may be wrong, or fit neither the command nor the program."""
+    """A command line with options that may be wrong; mostly options that the command has."""
     line = of_program(draw, file)
+    known = {option for parameter in command(line[0]).params for option in parameter.opts}
     for _ in range(draw.randint(1, 3)):
-        line += draw.choice(
-            [
-                ["--wrt", draw.choice(_WRT)],
-                ["--wrt", draw.choice(_WRT)],
-                ["--entry", draw.choice(["main", "none", "", "@main", "é"])],
-                ["--stop-after", draw.choice(_STAGES)],
-                ["--batch", draw.choice(["0", "1", "-1", "99999999999999999999", "x"])],
-                ["--rules", draw.choice(["none", "os", "input.mlir", "tiduc.passes.rules", "", "os:path"])],
-                ["-o", draw.choice(["out.mlir", "none/x", "new/", ".", "", "a\tb", "x" * 300])],
-                ["--input", draw.choice(_INPUTS)],
-                ["--input", draw.choice(_INPUTS)],
-                ["--seed", draw.choice(["0", "-1", "99999999999999999999", "x"])],
-                ["--emit", draw.choice(["text", "bytecode", "artifact", "none"])],
-                [
-                    draw.choice(
-                        ["--json", "--inline", "--value", "--conjugate", "--none", "-", "", "--", "-q"]
-                    )
-                ],
-                [draw.choice(["none.mlir", ".", "/dev/null", "other.mlir", "é", "\udcff"])],
-                [f"--pass-pipeline={draw.choice(_PIPELINES)}"],
-                ["--graph", draw.choice(["main", "none", ""])],
-                ["--mode", draw.choice(["forward", "reverse", "none"])],
-                ["--expect", draw.choice(["input.mlir", "none.npz", ".", ""])],
-            ]
-        )
+        option = draw.choice([*(name for name in _VALUES if name in known), draw.choice(list(_VALUES))])
+        line += [option, draw.choice(_VALUES[option])]
+    if draw.randrange(8) == 0:
+        line.append(draw.choice([*_FLAGS, "none.mlir", ".", "/dev/null", "é", "\udcff"]))
     if draw.randrange(6) == 0:
-        line = [
-            "check",
-            file,
-            "--engine",
-            "reference",
-            *[x for _ in range(2) for x in ("--input", draw.choice(_INPUTS))],
-        ]
+        line = ["check", file, "--engine", "reference"]
+        line += [word for _ in range(draw.randint(1, 3)) for word in ("--input", draw.choice(_INPUTS))]
     if draw.randrange(12) == 0:
         draw.shuffle(line)
     return line
 
 
+def command(name: str) -> click.Command:
+    """One of tiduc's commands."""
+    found = tiduc.get_command(click.Context(tiduc), name)
+    assert found is not None
+    return found
+
+
+_FLAGS = (
+    "--json",
+    "--inline",
+    "--value",
+    "--conjugate",
+    "--none",
+    "-",
+    "",
+    "--",
+    "-q",
+    "--no-fold",
+    "--help",
+)
 _PIPELINES = (
     *(
         "",
@@ -214,3 +212,22 @@ _PIPELINES = (
     ),
     "tidu-structure{loop-memory=none}",
 )
+_VALUES: dict[str, tuple[str, ...]] = {
+    "--wrt": _WRT,
+    "--entry": ("main", "none", "", "@main", "é"),
+    "--stop-after": _STAGES,
+    "--batch": ("0", "1", "7", "-1", "99999999999999999999", "4294967296", "x"),
+    "--rules": ("none", "os", "input.mlir", "tiduc.passes.rules", "", "os:path", ".", ":", "a:b:c"),
+    "-o": ("out.mlir", "none/x", "new/", ".", "", "a\tb", "x" * 300, "out.svg", "out.npz"),
+    "--input": _INPUTS,
+    "--seed": ("0", "-1", "99999999999999999999", "x"),
+    "--emit": ("text", "bytecode", "artifact", "none"),
+    "--pass-pipeline": _PIPELINES,
+    "--graph": ("main", "none", "", "f0"),
+    "--mode": ("forward", "reverse", "none"),
+    "--sparsity": ("auto", "diagonal", "block-diagonal"),
+    "--expect": ("input.mlir", "none.npz", ".", ""),
+    "--search-path": (".", "none", "", "input.mlir"),
+    "--format": ("svg", "html", "dot", "txt"),
+    "--derivative": ("jvp", "vjp", "grad", "hvp"),
+}

@@ -11,7 +11,7 @@ from tempfile import TemporaryDirectory
 
 from cases import Case
 from outcomes import died, finding
-from workers import PROCESSOR_SECONDS, attempted
+from forks import PROCESSOR_SECONDS, attempted
 
 
 def minimised(case: Case, operation: str | tuple[str, ...], signature: str) -> bytes:

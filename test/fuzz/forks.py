@@ -13,6 +13,7 @@ import signal
 import sys
 import tempfile
 import time
+import traceback
 from collections.abc import Callable
 from multiprocessing.connection import Connection, Pipe
 from pathlib import Path
@@ -127,8 +128,10 @@ def _serve(connection: Connection, errors: int, home: Path) -> None:
         while True:
             request, first = connection.recv()
             _answer(connection, request, first, home)
-    except (EOFError, OSError):
+    except EOFError:
         code = 0
+    except BaseException:
+        traceback.print_exc()
     finally:
         os._exit(code)
 
@@ -151,7 +154,7 @@ def _answer(connection: Connection, request: Request, first: int, home: Path) ->
         connection.send(("begins", i))
         folder = _fresh(home, case)
         name = operation if isinstance(operation, str) else operation[0]
-        draw = Random(f"{seed} {kind} {number} {i} {name}")
+        draw = Random(f"{seed} {kind} {number} {i} {name!a}")
         outcome = attempted(case, operation, folder, draw)
         connection.send(("ended", i, outcome))
         if name == "load" and outcome.category != "answer" and isinstance(operation, str):
@@ -169,6 +172,8 @@ def _fresh(home: Path, case: Case) -> Path:
     for name, contents in case.files.items():
         (folder / name).write_bytes(contents)
     case.prepare(folder)
+    (folder / "tmp").mkdir()
+    tempfile.tempdir = os.environ["TMPDIR"] = str(folder / "tmp")
     os.environ["TIDUC_CACHE"] = str(folder / CACHE) if case.kind == "cache" else "off"
     return folder
 
@@ -218,8 +223,6 @@ def _run_command(arguments: list[str], output: int, errors: int) -> None:
         except SystemExit as ending:
             code = ending.code if isinstance(ending.code, int) else int(ending.code is not None)
         except BaseException:
-            import traceback
-
             traceback.print_exc()
         sys.stdout.flush()
         sys.stderr.flush()
