@@ -204,6 +204,14 @@ def within(op: Any) -> list[Any]:
     return found
 
 
+def is_in_loop(op: Any) -> bool:
+    """The op is in the region of a `stablehlo.while`, at any depth."""
+    at = op.operation
+    while at is not None and at.name != "stablehlo.while":
+        at = at.parent
+    return at is not None
+
+
 def _i64s(values: Any) -> Any:
     return ir.DenseI64ArrayAttr.get([int(v) for v in values])
 

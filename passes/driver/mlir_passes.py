@@ -151,6 +151,7 @@ def structure_in_place(module: Any, loop_memory: str = "auto", opset: OpSet = OP
     view = resolve(module)
     for graph in [view.graph(name) for name in list(view.graphs)]:
         if not graph.private:
+            _check_flat(graph)
             made = structure(view, graph, opset, loop_memory)
             view.write()
             if made is not graph:
@@ -172,12 +173,21 @@ def lower_in_place(module: Any, loop_memory: str = "auto", opset: OpSet = OPSET)
     graphs = [view.graph(name) for name in list(view.graphs)]
     for graph in graphs:
         if not graph.private:
+            _check_flat(graph)
             flat = structure(view, graph, opset, loop_memory)
             lowered = lower(flat, view=view)  # held, since an op does not keep its module alive
             for function in list(operations(lowered.body)):
                 function.move_before(graph.op)
     for graph in graphs:
         graph.op.erase()
+
+
+def _check_flat(graph: Graph) -> None:
+    """`RequestError`, with the place, where the graph refers to values of other graphs."""
+    for op in operations(graph.op.regions[0].blocks[0]):
+        if op.name == "tidu.external":
+            message = f"@{graph.name} refers to another graph: run tidu-materialize-merge first"
+            raise RequestError(message, op.location)
 
 
 # ---- what the options leave open --------------------------------------------------------------------------

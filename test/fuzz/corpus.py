@@ -12,8 +12,8 @@ from tempfile import TemporaryDirectory
 import numpy as np
 
 import tiduc
+from tiduc.dialect.emit import artifact, bytecode
 from tiduc.dialect.errors import TiducError
-from tiduc.emit import artifact, bytecode
 from tiduc.runtime.weights import write_weights
 
 ROOT = Path(__file__).resolve().parents[2]

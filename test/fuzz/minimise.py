@@ -10,8 +10,8 @@ from random import Random
 from tempfile import TemporaryDirectory
 
 from cases import Case
-from outcomes import died, finding
 from forks import PROCESSOR_SECONDS, attempted
+from outcomes import died, finding
 
 
 def minimised(case: Case, operation: str | tuple[str, ...], signature: str) -> bytes:

@@ -15,6 +15,8 @@ FINDINGS = ("traceback", "death", "hang", "memory", "invalid", "silent", "unplac
 CATEGORIES = (*EXPECTED, *FINDINGS)
 
 _PLACED = re.compile(r":\d+:\d+$")
+_NO_PLACE = ("neither MLIR text nor bytecode", "Failure while executing pass pipeline")
+"""Errors that have no place: about a file as a whole, and of a pass of MLIR's that does not say why it failed."""
 _ROOT = str(Path(__file__).resolve().parents[2])
 
 
@@ -37,13 +39,15 @@ class Invalid(Exception):
 
 def finding(category: str, detail: str, place: str = "") -> Outcome:
     """A finding; its signature is the place, if there is one, and the detail's first line without its numbers."""
-    first = re.sub(r"0x[0-9a-f]+|\d+|'[^']*'|\"[^\"]*\"", "_", detail.strip().partition("\n")[0])
+    first = re.sub(
+        r"tensor<[^ ]*>|0x[0-9a-f]+|\d+|'[^']*'|\"[^\"]*\"", "_", detail.strip().partition("\n")[0]
+    )
     return Outcome(category, detail, f"{category} {place} {first[:120]}")
 
 
 def refused(error: TiducError, has_places: bool) -> Outcome:
     """The outcome of an error of tiduc's. It must name a place in the input where the input has such places."""
-    about_the_input = isinstance(error, (ParseError, Unsupported))
+    about_the_input = isinstance(error, (ParseError, Unsupported)) and not error.message.startswith(_NO_PLACE)
     if has_places and about_the_input and not _PLACED.search(error.location):
         return finding("unplaced", f"{type(error).__name__}: {error}")
     if not error.message.strip():

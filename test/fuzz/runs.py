@@ -16,8 +16,8 @@ from typing import Any
 
 import corpus
 from cases import Case, case_of
-from outcomes import Outcome, died, finding
 from forks import Request, Worker
+from outcomes import Outcome, died, finding
 
 _LOOK = 1.0  # seconds between looks at whether a worker is late
 _TELL = 30.0  # seconds between words on progress

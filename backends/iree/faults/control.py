@@ -7,7 +7,7 @@ from typing import Any
 from torch_mlir import ir
 
 from tiduc.backends.iree.calls import CALLS
-from tiduc.backends.iree.emitter import Emitter, legalize
+from tiduc.backends.iree.emitter import Emitter, is_in_loop, legalize
 from tiduc.backends.iree.faults.updates_in_place import copied, is_carry, is_table
 from tiduc.backends.iree.refused import refused
 from tiduc.dialect.graph import captured, operations
@@ -106,10 +106,7 @@ def _separated(b: Emitter, op: Any) -> None:
 @legalize("stablehlo.if", "stablehlo.case")
 def if_(b: Emitter, op: Any) -> Sequence[Any] | None:
     """In loops, arrays of constants that branches return are copies, as what a loop begins with is."""
-    at = op.operation
-    while at.name not in ("func.func", "stablehlo.while"):
-        at = at.block.owner.operation
-    if at.name == "stablehlo.while":
+    if is_in_loop(op):
         for region in op.regions:
             _without_tables(b, list(operations(region.blocks[0]))[-1])
     return None

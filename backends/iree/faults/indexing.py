@@ -7,7 +7,7 @@ import numpy as np
 from torch_mlir import ir
 from torch_mlir._mlir_libs import _stablehlo as hlo
 
-from tiduc.backends.iree.emitter import Emitter, is_unsigned, legalize, signless
+from tiduc.backends.iree.emitter import Emitter, is_in_loop, is_unsigned, legalize, signless
 from tiduc.backends.iree.fast.scatter_loops import by_loops, pays
 from tiduc.backends.iree.fast.single_updates import single_update
 from tiduc.backends.iree.faults.updates_in_place import copied, own
@@ -190,7 +190,7 @@ def scatter(b: Emitter, op: Any) -> Sequence[Any] | None:
     operands, indices, updates = list(op.operands)[:count], op.operands[count], list(op.operands)[count + 1 :]
     if not np.prod(shape(updates[0])):
         return operands
-    single = single_update(b, op) if b.cpu and _is_in_loop(op) else None
+    single = single_update(b, op) if b.cpu and is_in_loop(op) else None
     if single is not None:
         return single
     d = hlo.ScatterDimensionNumbers(op.attributes["scatter_dimension_numbers"])
@@ -208,13 +208,6 @@ def scatter(b: Emitter, op: Any) -> Sequence[Any] | None:
         tables = [_in_parts(b, op, tables[0], where, news[0])]
     kept = [b.slice(t, [0, 0], [rows, width], [1, 1]) for t in tables]
     return [b.reshape(t, shape(x)) for t, x in zip(kept, operands, strict=True)]
-
-
-def _is_in_loop(op: Any) -> bool:
-    at = op.operation
-    while at.name not in ("func.func", "stablehlo.while"):
-        at = at.block.owner.operation
-    return bool(at.name == "stablehlo.while")
 
 
 class _Places:

@@ -7,7 +7,7 @@ import numpy as np
 from torch_mlir import ir
 from torch_mlir._mlir_libs import _stablehlo as hlo
 
-from tiduc.backends.iree.emitter import Emitter, is_unsigned, legalize, signless
+from tiduc.backends.iree.emitter import Emitter, is_in_loop, is_unsigned, legalize, signless
 from tiduc.backends.iree.fast.kernels import Kernel, dispatch
 from tiduc.backends.iree.fast.window_loops import by_loops, pays
 from tiduc.backends.iree.faults.uniform_reductions import hide_constants
@@ -122,12 +122,8 @@ _LARGE = 2**12, 2**20
 
 def _is_large(b: Emitter, op: Any) -> bool:
     """A loop takes less time to reverse an array; in loops, which may be kernels, it is an op of theirs."""
-    x, at = op.operands[0], op.operation
-    while at.name != "func.func":
-        at = at.block.owner.operation
-        if at.name == "stablehlo.while":
-            return False
-    if _is_factor(op):
+    x = op.operands[0]
+    if is_in_loop(op) or _is_factor(op):
         return False
     kinds = ir.IntegerType, ir.F16Type, ir.BF16Type, ir.F32Type, ir.F64Type
     if not b.cpu or is_open(x.type) or not isinstance(element(x), kinds) or element(x).width < 8:

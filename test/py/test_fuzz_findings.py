@@ -1,0 +1,93 @@
+"""Inputs that the fuzzer found, made small: each ended in a traceback, a crash, an error without a place, or wrong IR."""
+
+from pathlib import Path
+
+import pytest
+
+import tiduc
+from tiduc.dialect.errors import ParseError, RequestError, Unsupported
+
+WINDOW_OF_IDS = """func.func @main(%x: tensor<7x4xf64>, %i: tensor<?xi32>) -> tensor<?x4xf64> {
+  %y = "stablehlo.gather"(%x, %i) {dimension_numbers = #stablehlo.gather<offset_dims = [1],
+    collapsed_slice_dims = [0], start_index_map = [0], index_vector_dim = 1>, slice_sizes = array<i64: 1, 4>}
+    : (tensor<7x4xf64>, tensor<?xi32>) -> tensor<?x4xf64>
+  return %y : tensor<?x4xf64>
+}"""
+BRANCH = """func.func @main(%x: tensor<f64>, %i: tensor<i32>) -> tensor<f64> {
+  %0 = "stablehlo.case"(%i) ({
+    %1 = stablehlo.sine %x : tensor<f64>
+    stablehlo.return %1 : tensor<f64>
+  }, {
+    stablehlo.return %x : tensor<f64>
+  }) : (tensor<i32>) -> tensor<f64>
+  return %0 : tensor<f64>
+}"""
+SCATTER = """func.func @main(%x: tensor<4xf64>, %i: tensor<2x1xi32>, %u: tensor<2xf64>) -> tensor<4xf64> {
+  %0 = "stablehlo.scatter"(%x, %i, %u) ({
+  ^bb0(%a: tensor<f64>, %b: tensor<f64>):
+    stablehlo.return %b : tensor<f64>
+  }) {scatter_dimension_numbers = #stablehlo.scatter<inserted_window_dims = [0],
+    scatter_dims_to_operand_dims = [0], index_vector_dim = 1>}
+    : (tensor<4xf64>, tensor<2x1xi32>, tensor<2xf64>) -> tensor<4xf64>
+  return %0 : tensor<4xf64>
+}"""
+
+
+def function(type_: str) -> str:
+    return f"""func.func @main(%x: {type_}) -> {type_} {{
+  %0 = stablehlo.multiply %x, %x : {type_}
+  return %0 : {type_}
+}}"""
+
+
+def test_a_graph_without_a_region_is_an_error_of_the_file() -> None:
+    text = 'module {\n  %0 = "tidu.graph"() : () -> tensor<4xf64>\n}\n'
+    with pytest.raises(ParseError, match="one region") as raised:
+        tiduc.load(text)
+    assert raised.value.location == "-:2:8"
+
+
+def test_a_batch_that_takes_a_loop_is_refused_with_a_place(tmp_path: Path) -> None:
+    file = tmp_path / "f.mlir"
+    file.write_text(WINDOW_OF_IDS)
+    with pytest.raises(Unsupported) as raised:
+        _ = tiduc.load(file).jvp(batch=2).text
+    assert raised.value.location.startswith(f"{file}:2:")
+
+
+def test_a_batch_of_zeros_of_unknown_size_is_refused_by_name() -> None:
+    text = (
+        "func.func @main(%x: tensor<f64>, %y: tensor<?xf64>) -> tensor<?xf64> {\nreturn %y : tensor<?xf64>\n}"
+    )
+    with pytest.raises(RequestError, match="result0.tangent of type .* cannot be batched"):
+        tiduc.load(text).jvp([0], batch=2)
+
+
+@pytest.mark.parametrize("size", [2**32, 2**63 - 1])
+def test_a_jacobian_of_too_many_directions_is_refused(size: int) -> None:
+    program = tiduc.load(function(f"tensor<{size}xf32>"))
+    with pytest.raises(RequestError, match="directions are more than"):
+        program.jacobian(sparsity=None, mode="forward")
+
+
+@pytest.mark.parametrize("last", ["tidu-lower", "tidu-structure"])
+def test_passes_on_flat_graphs_refuse_one_that_refers_to_another(last: str) -> None:
+    module = tiduc.parse(BRANCH)
+    with pytest.raises(RequestError, match="run tidu-materialize-merge first") as raised:
+        tiduc.run_pipeline(module, f"tidu-import,tidu-linearize,{last}")
+    assert raised.value.location
+
+
+def test_the_pass_for_iree_may_meet_graphs() -> None:
+    module = tiduc.parse(SCATTER)
+    tiduc.run_pipeline(module, "tidu-import,tidu-legalize-for-iree")
+    assert module.operation.verify()
+
+
+def test_a_slice_of_a_scalar_is_left_out() -> None:
+    """MLIR cannot parse what it prints of one."""
+    program = tiduc.load(
+        'func.func @main(%x: tensor<f64>) -> tensor<f64> {\n%0 = "stablehlo.dynamic_slice"(%x) '
+        "<{slice_sizes = array<i64>}> : (tensor<f64>) -> tensor<f64>\nreturn %0 : tensor<f64>\n}"
+    )
+    assert tiduc.load(program.vjp().text).outputs
