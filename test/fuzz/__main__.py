@@ -1,7 +1,7 @@
 """Fuzzes tiduc: every operation, from Python and from the command line, on random and on damaged inputs.
 
     python test/fuzz [--kinds programs,text,...] [--count N] [--seconds S] [--seed N] [--workers N] [--keep FOLDER]
-    python test/fuzz --kinds text --seed 0 --only 17 [--minimise] [--keep FOLDER]
+    python test/fuzz --kinds text --seed 0 --only 17 [--minimise]
 
 An input is determined by its kind, the seed and a number. What is neither a result nor one of tiduc's errors is a
 finding: a traceback, a death by a signal, a hang, too much memory, IR that does not parse, exit status 1 without a
@@ -17,7 +17,8 @@ HERE = Path(__file__).resolve().parent
 sys.path[:0] = [str(HERE.parents[1]), *(str(HERE.parent / name) for name in ("py", "sweep", "fuzz"))]
 
 import click  # noqa: E402
-from cases import KINDS, SHARES, case_of  # noqa: E402
+from cases import KINDS, SHARES  # noqa: E402
+from minimise import minimised  # noqa: E402
 from outcomes import CATEGORIES, table  # noqa: E402
 from runs import Run, requests  # noqa: E402
 
@@ -40,7 +41,7 @@ def _kinds(context: click.Context, parameter: click.Parameter, value: str) -> li
 @click.option("--only", type=int, help="Run the input with this number alone.")
 @click.option("--workers", default=1, show_default=True, help="How many processes run operations.")
 @click.option("--keep", type=click.Path(path_type=Path), help="Write the inputs of findings to this folder.")
-@click.option("--minimise", is_flag=True, help="With --only: remove lines as long as the finding stays.")
+@click.option("--minimise", is_flag=True, help="Show the file of each finding with as few lines as it needs.")
 def main(
     kinds: list[str],
     count: int,
@@ -62,21 +63,9 @@ def main(
     print(table(run.counts, run.inputs))
     for found in sorted(run.found.values(), key=lambda found: CATEGORIES.index(found.outcome.category)):
         print(f"\n{found.count} x {found.outcome.category}: {found.where}\n{found.outcome.detail[:1500]}")
-    if only is not None:
-        _show(asked, run, minimise)
+        if minimise:
+            print(minimised(found.request, found.at, found.outcome.signature).decode(errors="replace"))
     sys.exit(bool(run.found))
-
-
-def _show(asked: list[tuple[str, int, int]], run: Run, minimise: bool) -> None:
-    from minimise import minimised
-
-    for request in asked:
-        case = case_of(*request)
-        for operation in case.operations:
-            print(operation if isinstance(operation, str) else " ".join(operation))
-        if minimise and run.found:
-            found = next(iter(run.found.values()))
-            print(minimised(case, found.operation, found.outcome.signature).decode(errors="replace"))
 
 
 if __name__ == "__main__":

@@ -55,10 +55,10 @@ class Worker:
         self.since = 0.0
         self.processor_since = 0.0
 
-    def ask(self, request: Request, first: int) -> None:
-        """Begins with an input, at its operation `first`."""
+    def ask(self, request: Request, first: int, instead: str | None = None) -> None:
+        """Begins with an input, at its operation `first`; with `instead`, does only that operation in its place."""
         self.done += 1
-        self.connection.send((request, first))
+        self.connection.send((request, first, instead))
         self.note()
 
     def note(self) -> None:
@@ -126,8 +126,8 @@ def _serve(connection: Connection, errors: int, home: Path) -> None:
         _limit_memory()
         home.mkdir()
         while True:
-            request, first = connection.recv()
-            _answer(connection, request, first, home)
+            request, first, instead = connection.recv()
+            _answer(connection, request, first, instead, home)
     except EOFError:
         code = 0
     except BaseException:
@@ -144,22 +144,26 @@ def _limit_memory() -> None:
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
 
 
-def _answer(connection: Connection, request: Request, first: int, home: Path) -> None:
+def _answer(connection: Connection, request: Request, first: int, instead: str | None, home: Path) -> None:
     """Runs the operations of an input, and tells of each when it begins and ends."""
-    kind, seed, number = request
     case = case_of(*request)
+    is_loaded = True
     for i, operation in enumerate(case.operations):
-        if i < first:
+        if i < first or (isinstance(operation, str) and not is_loaded):
             continue
         connection.send(("begins", i))
         folder = _fresh(home, case)
-        name = operation if isinstance(operation, str) else operation[0]
-        draw = Random(f"{seed} {kind} {number} {i} {name!a}")
-        outcome = attempted(case, operation, folder, draw)
+        outcome = attempted(case, instead or operation, folder, draw_of(request, i))
         connection.send(("ended", i, outcome))
-        if name == "load" and outcome.category != "answer" and isinstance(operation, str):
-            break  # nothing else can be done with it in Python, and the command line says the same
+        is_loaded = is_loaded and (operation != "load" or outcome.category == "answer")
+        if instead is not None:
+            break
     connection.send(("finished",))
+
+
+def draw_of(request: Request, at: int) -> Random:
+    """What an operation of an input draws its choices from."""
+    return Random(f"{request} {at}")
 
 
 def _fresh(home: Path, case: Case) -> Path:

@@ -6,20 +6,20 @@ from collections.abc import Callable
 from dataclasses import replace
 from multiprocessing.connection import Pipe
 from pathlib import Path
-from random import Random
 from tempfile import TemporaryDirectory
 
-from cases import Case
-from forks import PROCESSOR_SECONDS, attempted
+from cases import Case, case_of
+from forks import PROCESSOR_SECONDS, Request, attempted, draw_of
 from outcomes import died, finding
 
 
-def minimised(case: Case, operation: str | tuple[str, ...], signature: str) -> bytes:
-    """The first file of an input with as few lines as the finding of this signature needs."""
+def minimised(request: Request, at: int, signature: str) -> bytes:
+    """The first file of an input with as few lines as its operation needs for the finding of this signature."""
+    case = case_of(*request)
 
     def fails(lines: list[bytes]) -> bool:
         files = {**case.files, case.file: b"".join(lines)}
-        return _signature(replace(case, files=files), operation) == signature
+        return _signature(replace(case, files=files), request, at) == signature
 
     return b"".join(_reduced(case.files[case.file].splitlines(keepends=True), fails))
 
@@ -38,7 +38,7 @@ def _reduced(lines: list[bytes], fails: Callable[[list[bytes]], bool]) -> list[b
     return lines
 
 
-def _signature(case: Case, operation: str | tuple[str, ...]) -> str:
+def _signature(case: Case, request: Request, at: int) -> str:
     """The signature of what comes of an operation, in a process of its own."""
     ours, theirs = Pipe()
     with TemporaryDirectory() as folder, open(os.path.join(folder, "errors"), "w+b") as errors:
@@ -48,7 +48,8 @@ def _signature(case: Case, operation: str | tuple[str, ...]) -> str:
             os.chdir(folder)
             for name, contents in case.files.items():
                 Path(name).write_bytes(contents)
-            theirs.send(attempted(case, operation, Path(folder), Random(0)).signature)
+            draw = draw_of(request, at)
+            theirs.send(attempted(case, case.operations[at], Path(folder), draw).signature)
             os._exit(0)
         theirs.close()
         answered = ours.poll(PROCESSOR_SECONDS)

@@ -216,6 +216,14 @@ def _import(s: Subject) -> None:
     _emitted(import_model(s.path, lift_constants=bool(s.draw.randrange(2))))
 
 
+def _load_isolated(s: Subject) -> None:
+    tiduc.load(s.path, isolated=True)
+
+
+def _import_isolated(s: Subject) -> None:
+    import_model(s.path, isolated=True)
+
+
 def _cache(s: Subject) -> None:
     cache.info()
     cache.read(s.path.stem)
@@ -259,8 +267,12 @@ PROGRAM: dict[str, tuple[Callable[[Subject], None], int]] = {
 OTHER: dict[str, Callable[[Subject], None]] = {
     "load": _load,
     "bytes": _bytes,
+    "load, isolated": _load_isolated,
+    "import, isolated": _import_isolated,
     "run compiled": _run_compiled,
     "weights": _weights,
     "import": _import,
     "cache": _cache,
 }
+ISOLATED = {"load": "load, isolated", "import": "import, isolated"}
+"""Operations that may be asked to happen in another process; without, what a native library does ends the caller's."""

@@ -9,8 +9,9 @@ from pathlib import Path
 
 from tiduc.dialect.errors import ParseError, TiducError, Unsupported
 
-EXPECTED = ("answer", "refused", "usage")
-"""Outcomes that are no findings: a result, an error of tiduc's, and a wrong command line."""
+EXPECTED = ("answer", "refused", "usage", "isolated")
+"""Outcomes that are no findings: a result, an error of tiduc's, a wrong command line, and an error of tiduc's with
+`isolated=True` where a native library ends or blocks the process without."""
 FINDINGS = ("traceback", "death", "hang", "memory", "invalid", "silent", "unplaced")
 CATEGORIES = (*EXPECTED, *FINDINGS)
 

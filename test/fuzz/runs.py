@@ -17,6 +17,7 @@ from typing import Any
 import corpus
 from cases import Case, case_of
 from forks import Request, Worker
+from operations import ISOLATED
 from outcomes import Outcome, died, finding
 
 _LOOK = 1.0  # seconds between looks at whether a worker is late
@@ -39,7 +40,8 @@ class Found:
 
     outcome: Outcome
     where: str
-    operation: str | tuple[str, ...]
+    request: Request
+    at: int
     count: int = 1
 
 
@@ -130,9 +132,31 @@ class Run:
         request, at = self._busy.pop(worker)
         signal, words = worker.end()
         outcome = finding("hang", _running(words)) if is_late else died(signal, words)
+        operations = case_of(*request).operations
+        instead = ISOLATED.get(str(operations[at]))
+        if instead is not None and not (again := self._isolated(request, at, instead)).is_finding:
+            outcome = Outcome("isolated", again.detail)
         self._note(request, at, outcome)
-        self._waiting.appendleft((request, at + 1))
+        after = at + 1
+        if operations[at] == "load":  # other operations in Python would load it, too
+            after += next((i for i, each in enumerate(operations[after:]) if not isinstance(each, str)), 99)
+        self._waiting.appendleft((request, after))
         self._next(self._worker())
+
+    def _isolated(self, request: Request, at: int, instead: str) -> Outcome:
+        """The outcome of the operation `instead` in the place of one that ended the worker."""
+        worker = self._worker()
+        worker.ask(request, at, instead)
+        try:
+            while not worker.is_late:
+                if worker.connection.poll(_LOOK) and (said := worker.connection.recv())[0] == "ended":
+                    outcome: Outcome = said[2]
+                    return outcome
+            return finding("hang", instead)
+        except (EOFError, ConnectionResetError):
+            return finding("death", instead)
+        finally:
+            worker.end()
 
     def _note(self, request: Request, at: int, outcome: Outcome) -> None:
         kind, seed, number = request
@@ -146,7 +170,7 @@ class Run:
         operation = case.operations[at]
         said = operation if isinstance(operation, str) else " ".join(("tiduc", *operation))
         where = f"--kinds {kind} --seed {seed} --only {number}: {said}"
-        self.found[outcome.signature] = Found(outcome, where, operation)
+        self.found[outcome.signature] = Found(outcome, where, request, at)
         if self._keep is not None:
             _keep(self._keep / f"{outcome.category}-{kind}-{seed}-{number}-{at}", case, where, outcome)
 

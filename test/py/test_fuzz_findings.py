@@ -1,4 +1,4 @@
-"""Inputs that the fuzzer found, made small: each ended in a traceback, a crash, an error without a place, or wrong IR."""
+"""Small forms of inputs that the fuzzer found: each ended in a traceback, a crash or an error without a place."""
 
 from pathlib import Path
 

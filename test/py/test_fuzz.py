@@ -1,0 +1,96 @@
+"""The fuzzer finds what it looks for, and a sample of its inputs finds nothing."""
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[2]
+FUZZ = ROOT / "test/fuzz"
+BAD = f"""
+import os, signal, sys, time
+sys.path[:0] = [{str(ROOT)!r}, *({str(ROOT)!r} + "/test/" + name for name in ("py", "sweep", "fuzz"))]
+import corpus, forks, operations, runs
+from cases import KINDS, Case
+forks.IDLE_SECONDS, runs._LOOK = 1, 0.1
+
+def die(s): os.kill(os.getpid(), signal.SIGSEGV)
+def hang(s): time.sleep(60)
+def grow(s): bytearray(1 << 40)
+def fail(s): raise KeyError("x")
+def lie(s): raise operations.Invalid("no IR")
+def answer(s): pass
+
+bad = (die, hang, grow, fail, lie, answer)
+operations.OTHER.update((f.__name__, f) for f in bad)
+KINDS["bad"] = lambda draw: Case("bad", {{"x": b""}}, tuple(f.__name__ for f in bad))
+corpus.PREPARE["bad"] = lambda: None
+run = runs.Run([("bad", 0, 0), ("bad", 0, 1)])
+run.run()
+print(sorted(run.counts["bad"].items()), run.inputs["bad"])
+"""
+
+
+def environment() -> dict[str, str]:
+    return {**os.environ, "PYTHONPATH": str(ROOT)}
+
+
+def test_what_goes_wrong_in_a_worker_is_told_apart() -> None:
+    done = subprocess.run(
+        [sys.executable, "-c", BAD], capture_output=True, text=True, timeout=120, env=environment()
+    )
+    counted = [("answer", 2), ("death", 2), ("hang", 2), ("invalid", 2), ("memory", 2), ("traceback", 2)]
+    assert done.stdout.strip() == f"{counted} 2", done.stderr
+
+
+@pytest.mark.parametrize("kinds", ["text,programs", "bytecode,compiled,arrays,cache,commands"])
+def test_a_sample_finds_nothing(kinds: str) -> None:
+    """Every kind of input but models, which take seconds each to import."""
+    command = [sys.executable, str(FUZZ), "--kinds", kinds, "--count", "40", "--seed", "14"]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=300, env=environment())
+    assert done.returncode == 0, done.stdout
+    assert "| all | 40 |" in done.stdout
+
+
+def test_an_input_is_determined_by_its_number() -> None:
+    from cases import KINDS, case_of
+
+    for kind in ("text", "programs", "arrays", "commands"):
+        assert kind in KINDS
+        first, again, other = case_of(kind, 1, 2), case_of(kind, 1, 2), case_of(kind, 1, 3)
+        assert (
+            (first.files, first.operations)
+            == (again.files, again.operations)
+            != (other.files, other.operations)
+        )
+
+
+@pytest.mark.parametrize(
+    "code, output, errors, category",
+    [
+        (0, "module {}", "", "answer"),
+        (1, "", "f.mlir:1:2: error: no", "refused"),
+        (1, "", "", "silent"),
+        (3, "", "f.mlir:1:2: error: no", "silent"),
+        (2, "", "Usage: tiduc", "silent"),
+        (-11, "", "", "death"),
+        (1, "", "Traceback (most recent call last):\n  File\nKeyError: 1", "traceback"),
+    ],
+)
+def test_outcomes_of_command_lines(code: int, output: str, errors: str, category: str) -> None:
+    from outcomes import exited
+
+    assert exited(code, output, errors, ["vjp"], "text").category == category
+
+
+def test_an_error_without_its_place_is_a_finding() -> None:
+    from outcomes import raised
+
+    from tiduc.dialect.errors import ParseError, RequestError
+
+    assert raised(ParseError("no"), has_places=True).category == "unplaced"
+    assert raised(ParseError("no", "f:1:2"), has_places=True).category == "refused"
+    assert raised(ParseError("no"), has_places=False).category == "refused"
+    assert raised(RequestError("no"), has_places=True).category == "refused"
