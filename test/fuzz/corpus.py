@@ -7,7 +7,7 @@ import re
 import subprocess
 from collections.abc import Callable
 from pathlib import Path
-from tempfile import TemporaryDirectory
+from tempfile import TemporaryDirectory, TemporaryFile
 
 import numpy as np
 
@@ -109,8 +109,23 @@ def models() -> tuple[tuple[str, bytes], ...]:
     """Models, each with its suffix: of ONNX, of JAX's exports, and of PyTorch's."""
     found = [(".onnx", (ROOT / name).read_bytes()) for name in _MODELS]
     for suffix, made in ((".onnx", _onnx), (".jaxexport", _jax), (".pt2", _torch)):
-        found.append((suffix, made()))
+        found.append((suffix, _in_child(made)))
     return tuple(found)
+
+
+def _in_child(made: Callable[[], bytes]) -> bytes:
+    """What a function gives, from a child: frameworks start threads, and this process is to fork workers."""
+    with TemporaryFile() as file:
+        child = os.fork()
+        if child == 0:
+            try:
+                file.write(made())
+                file.flush()
+            finally:
+                os._exit(0)
+        os.waitpid(child, 0)
+        file.seek(0)
+        return file.read()
 
 
 def _onnx() -> bytes:
