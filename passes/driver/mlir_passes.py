@@ -149,6 +149,7 @@ def simplify_in_place(module: Any) -> None:
 def structure_in_place(module: Any, loop_memory: str = "auto", opset: OpSet = OPSET) -> None:
     """Flat graphs get loops of StableHLO's kind."""
     view = resolve(module)
+    kept: set[str] = set()
     for graph in [view.graph(name) for name in list(view.graphs)]:
         if not graph.private:
             _check_flat(graph)
@@ -158,10 +159,10 @@ def structure_in_place(module: Any, loop_memory: str = "auto", opset: OpSet = OP
                 old = graph.op
                 write_graph(view, made, module)
                 old.erase()
-            kept = {other.name for other in called(view, made)}
-            for other in view.graphs.values():
-                if other.private and other.name not in kept:
-                    other.op.erase()
+            kept |= {other.name for other in called(view, made)}
+    for other in view.graphs.values():
+        if other.private and other.name not in kept:
+            other.op.erase()
 
 
 def lower_in_place(module: Any, loop_memory: str = "auto", opset: OpSet = OPSET) -> None:

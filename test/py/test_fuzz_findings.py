@@ -91,3 +91,10 @@ def test_a_slice_of_a_scalar_is_left_out() -> None:
         "<{slice_sizes = array<i64>}> : (tensor<f64>) -> tensor<f64>\nreturn %0 : tensor<f64>\n}"
     )
     assert tiduc.load(program.vjp().text).outputs
+
+
+def test_a_module_of_two_programs_is_structured() -> None:
+    module = tiduc.parse(f"{BRANCH}\n{BRANCH.replace('@main', '@other')}")
+    tiduc.run_pipeline(module, "tidu-import,tidu-structure")
+    assert str(module).count("stablehlo.case") == 2
+    assert '"tidu.graph"' in str(module) and "private" not in str(module)
