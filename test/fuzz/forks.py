@@ -31,6 +31,8 @@ PROCESSOR_SECONDS = 30
 IDLE_SECONDS, IDLE_SHARE = 15, 0.02
 """An operation that has taken longer, and this share of the time on the processor, waits for something."""
 _CASES = 400  # after which a worker is replaced, since contexts of MLIR grow
+_SPOILING = frozenset({"bytecode", "compiled", "models"})
+"""Kinds of inputs that may change the memory of a process, or start threads in it, without ending it."""
 _PR_SET_PDEATHSIG = 1
 
 Request = tuple[str, int, int]
@@ -51,13 +53,14 @@ class Worker:
             self.connection.close()
             _serve(theirs, self.errors.fileno(), home)
         theirs.close()
-        self.done = 0
+        self.done, self.is_spoilt = 0, False
         self.since = 0.0
         self.processor_since = 0.0
 
     def ask(self, request: Request, first: int, instead: str | None = None) -> None:
         """Begins with an input, at its operation `first`; with `instead`, does only that operation in its place."""
         self.done += 1
+        self.is_spoilt = request[0] in _SPOILING or "compile" in case_of(*request).operations
         self.connection.send((request, first, instead))
         self.note()
 
@@ -73,7 +76,8 @@ class Worker:
 
     @property
     def is_old(self) -> bool:
-        return self.done >= _CASES
+        """Whether another worker has to take its place before the next input."""
+        return self.is_spoilt or self.done >= _CASES
 
     def _processor_seconds(self) -> float:
         return sum(_processor_seconds(process) for process in [self.process, *_descendants(self.process)])

@@ -46,7 +46,11 @@ class Found:
 
 
 class Run:
-    """Runs inputs in workers; `counts` has the outcomes by kind, `found` the findings by signature."""
+    """Runs inputs in workers; `counts` has the outcomes by kind, `found` the findings by signature.
+
+    An operation that ends or blocks a worker is done once more, in a new one, and counts only if it does so again;
+    `again` has these inputs, with the operations' positions.
+    """
 
     def __init__(
         self, asked: Sequence[Request], workers: int = 1, seconds: float = 0, keep: Path | None = None
@@ -58,6 +62,7 @@ class Run:
         self._count, self._keep = workers, keep
         self._deadline = time.monotonic() + seconds if seconds else None
         self._home, self._started = Path(tempfile.mkdtemp(prefix="fuzz-", dir=_scratch())), 0
+        self.again: set[tuple[Request, int]] = set()
         self._told = time.monotonic()
         self._busy: dict[Worker, tuple[Request, int]] = {}
         for kind in dict.fromkeys(kind for kind, _, _ in asked):
@@ -136,6 +141,11 @@ class Run:
         instead = ISOLATED.get(str(operations[at]))
         if instead is not None and not (again := self._isolated(request, at, instead)).is_finding:
             outcome = Outcome("isolated", again.detail)
+        if outcome.is_finding and (request, at) not in self.again:
+            self.again.add((request, at))  # what came before, or a busy machine, may be the reason
+            self._waiting.appendleft((request, at))
+            self._next(self._worker())
+            return
         self._note(request, at, outcome)
         after = at + 1
         if operations[at] == "load":  # other operations in Python would load it, too
