@@ -82,7 +82,7 @@ def _frame(error: BaseException) -> str:
 
 def exited(code: int, output: str, errors: str, command: Sequence[str], kind: str) -> Outcome:
     """The outcome of a command line, by its exit status and what it wrote."""
-    if "Traceback (most recent call last)" in errors:
+    if re.search(r"^Traceback \(most", errors, re.MULTILINE):
         tail = errors.strip().rpartition("\n")[2]
         frames = re.findall(r'File "[^"]*/([^"/]+)", line \d+, in (\w+)', errors)
         return finding("traceback", f"{tail}\n{errors[-3000:]}", ":".join(frames[-1]) if frames else "")
