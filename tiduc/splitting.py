@@ -17,7 +17,7 @@ import numpy as np
 from torch_mlir import ir
 
 from tiduc.dialect.context import run_passes, stage
-from tiduc.dialect.errors import describe
+from tiduc.dialect.errors import Unsupported, describe
 from tiduc.dialect.graph import captured, operations
 from tiduc.models.constants import entry_of
 from tiduc.passes.importing.import_stablehlo import NAME
@@ -120,6 +120,13 @@ class _Cut:
         self._places |= {y: (i, k) for i, op in enumerate(ops) for k, y in enumerate(op.results)}
         self._ops = ops
         self._backward = self._depending()
+        for x in list(self._return.operands)[: self._outputs]:
+            if (number := self._places[x][0]) in self._backward:
+                op = self._ops[number]
+                raise Unsupported(
+                    f"{op.name} computes an output and a cotangent at once, so the VJP cannot be split",
+                    op.location,
+                )
         self.residuals = self._read()
 
     def _depending(self) -> set[int]:

@@ -65,6 +65,7 @@ def import_stablehlo(module: Any, only: str | None = None, opset: OpSet = OPSET,
         if name in roots or name in called:
             _to_graph(op, is_private=name not in roots)
         op.erase()
+    imported.operation.verify()  # a function may have types that StableHLO does not
     return imported
 
 

@@ -98,3 +98,30 @@ def test_a_module_of_two_programs_is_structured() -> None:
     tiduc.run_pipeline(module, "tidu-import,tidu-structure")
     assert str(module).count("@tidu.case") == 2
     assert str(module).count('"private"') == 4  # the branches of both
+
+
+SHARDED = (
+    """sdy.mesh @mesh = <["d"=4]>
+func.func @main(%x: tensor<8xf64> {sdy.sharding = #sdy.sharding<@mesh, SPLIT>}) -> tensor<8xf64> {
+  %0 = sdy.manual_computation(%x) in_shardings=[<@mesh, SPLIT>] out_shardings=[<@mesh, SPLIT>] AXES (%p: PART) {
+    %1 = stablehlo.sine %p : PART
+    sdy.return %1 : PART
+  } : (tensor<8xf64>) -> tensor<8xf64>
+  return %0 : tensor<8xf64>
+}
+""".replace("SPLIT", '[{"d"}]')
+    .replace("AXES", 'manual_axes={"d"}')
+    .replace("PART", "tensor<2xf64>")
+)
+
+
+def test_a_vjp_of_a_manual_computation_cannot_be_split() -> None:
+    with pytest.raises(Unsupported, match="computes an output and a cotangent at once") as raised:
+        tiduc.split(tiduc.load(SHARDED))
+    assert raised.value.location == "-:3:8"
+
+
+def test_a_type_that_stablehlo_lacks_is_an_error_of_the_file() -> None:
+    with pytest.raises(ParseError, match="tensor<i17>") as raised:
+        tiduc.load("func.func @main(%x: tensor<i17>) -> tensor<i17> {\n  return %x : tensor<i17>\n}")
+    assert raised.value.location == "-:2:3"
