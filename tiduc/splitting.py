@@ -17,7 +17,7 @@ import numpy as np
 from torch_mlir import ir
 
 from tiduc.dialect.context import run_passes, stage
-from tiduc.dialect.errors import Unsupported, describe
+from tiduc.dialect.errors import TiducError, Unsupported, describe
 from tiduc.dialect.graph import captured, operations
 from tiduc.models.constants import entry_of
 from tiduc.passes.importing.import_stablehlo import NAME
@@ -122,11 +122,7 @@ class _Cut:
         self._backward = self._depending()
         for x in list(self._return.operands)[: self._outputs]:
             if (number := self._places[x][0]) in self._backward:
-                op = self._ops[number]
-                raise Unsupported(
-                    f"{op.name} computes an output and a cotangent at once, so the VJP cannot be split",
-                    op.location,
-                )
+                raise _mixed(self._ops[number])
         self.residuals = self._read()
 
     def _depending(self) -> set[int]:
@@ -245,6 +241,16 @@ class _Cut:
         values = {(-1, i): x for i, x in enumerate(function.regions[0].blocks[0].arguments)}
         values |= {(i, k): y for i, op in enumerate(ops) for k, y in enumerate(op.results)}
         return module, function, values, ops
+
+
+def _mixed(op: Any) -> TiducError:
+    """The refusal of an op that gives an output and a cotangent; its place, or that of an op in its region."""
+    message = f"{op.name} computes an output and a cotangent at once, so the VJP cannot be split"
+    error: TiducError = Unsupported(message, op.location)
+    for region in op.regions:
+        for inner in operations(region.blocks[0]):
+            error = error.at(inner.location)
+    return error
 
 
 def _reads(op: Any) -> tuple[Any, ...]:
