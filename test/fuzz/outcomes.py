@@ -7,11 +7,11 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from tiduc.dialect.errors import ParseError, TiducError, Unsupported
+from tiduc.dialect.errors import InvalidIR, ParseError, TiducError, Unsupported
 
-EXPECTED = ("answer", "refused", "usage", "isolated")
-"""Outcomes that are no findings: a result, an error of tiduc's, a wrong command line, and an error of tiduc's with
-`isolated=True` where a native library ends or blocks the process without."""
+EXPECTED = ("answer", "refused", "usage", "isolated", "reported")
+"""Outcomes that are no findings: a result; an error of tiduc's; a wrong command line; an error of tiduc's with
+`isolated=True` where a native library ends or blocks the process without; the driver's report of its worker's death."""
 FINDINGS = ("traceback", "death", "hang", "memory", "invalid", "silent", "unplaced")
 CATEGORIES = (*EXPECTED, *FINDINGS)
 
@@ -51,6 +51,8 @@ def refused(error: TiducError, has_places: bool) -> Outcome:
     about_the_input = isinstance(error, (ParseError, Unsupported)) and not error.message.startswith(_NO_PLACE)
     if has_places and about_the_input and not _PLACED.search(error.location):
         return finding("unplaced", f"{type(error).__name__}: {error}")
+    if isinstance(error, InvalidIR):
+        return finding("invalid", str(error))
     if not error.message.strip():
         return finding("silent", f"{type(error).__name__} without a message")
     return Outcome("refused", str(error))
@@ -88,6 +90,12 @@ def exited(code: int, output: str, errors: str, command: Sequence[str], kind: st
         return finding("traceback", f"{tail}\n{errors[-3000:]}", ":".join(frames[-1]) if frames else "")
     if code < 0:
         return died(-code, errors)
+    if failed := re.search(r"error: tiduc failed \((.*)\) during", errors):
+        return finding("traceback", f"{failed[1]}\n{_reproducer(errors)}", command[0])
+    if "error: tiduc made invalid IR" in errors:
+        return finding("invalid", errors[:3000], command[0])
+    if code == 1 and re.search(r"error: (?:tiduc died|a library ended tiduc) \(", errors):
+        return Outcome("reported", errors[:300])
     if code == 0:
         return Outcome("answer", output[:200])
     if code == 1 and (re.search(r"error: ", errors) or command[0] == "check" and output.strip()):
@@ -97,6 +105,15 @@ def exited(code: int, output: str, errors: str, command: Sequence[str], kind: st
     if code == 2 and kind == "commands":
         return Outcome("usage", errors[:300])
     return finding("silent", f"exit status {code}: {errors[:300]!r}", command[0])
+
+
+def _reproducer(errors: str) -> str:
+    """The traceback that the driver saved."""
+    folder = re.search(r"reproducer saved as (\S+)", errors)
+    saved = Path(folder[1], "traceback") if folder else None
+    return (
+        saved.read_text(errors="replace")[-3000:] if saved is not None and saved.is_file() else errors[:3000]
+    )
 
 
 def died(signal: int, errors: str) -> Outcome:

@@ -76,6 +76,14 @@ def test_an_input_is_determined_by_its_number() -> None:
         (3, "", "f.mlir:1:2: error: no", "silent"),
         (2, "", "Usage: tiduc", "silent"),
         (-11, "", "", "death"),
+        (1, "", "f.mlir: error: tiduc died (SIGSEGV) during parsing; reproducer saved as /none", "reported"),
+        (
+            1,
+            "",
+            "f.mlir: error: tiduc failed (KeyError: 1) during lowering; reproducer saved as /none",
+            "traceback",
+        ),
+        (1, "", "f.mlir:1:2: error: tiduc made invalid IR; please report it", "invalid"),
         (1, "", "Traceback (most recent call last):\n  File\nKeyError: 1", "traceback"),
     ],
 )
