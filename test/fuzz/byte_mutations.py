@@ -3,6 +3,7 @@
 import io
 import re
 import struct
+import warnings
 import zipfile
 import zlib
 from collections.abc import Sequence
@@ -55,7 +56,10 @@ def in_archive(data: bytes, draw: Random, others: Sequence[bytes]) -> bytes:
         return mutated(data, draw, others)
     at, how = draw.randrange(len(members)), draw.randrange(8)
     out = io.BytesIO()
-    with zipfile.ZipFile(out, "w") as archive:
+    with (
+        zipfile.ZipFile(out, "w") as archive,
+        warnings.catch_warnings(action="ignore"),
+    ):  # of a name that is there
         for i, (info, contents) in enumerate(members):
             if i == at and how == 0:
                 continue
