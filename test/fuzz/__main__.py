@@ -6,7 +6,7 @@
 An input is determined by its kind, the seed and a number. What is neither a result nor one of tiduc's errors is a
 finding: a traceback, a death by a signal, a hang, too much memory, IR that does not parse, exit status 1 without a
 diagnostic, an error about the input that names no place in it. Findings with one cause are counted together; the
-first is shown, and its files are kept. The exit status is 1 if there are any. docs/fuzzing.md has the kinds.
+first is shown, and its files are kept. The exit status is 1 if there are any. docs/testing.md has the kinds.
 """
 
 import signal

@@ -126,8 +126,9 @@ def by_xla(texts: Sequence[str], arguments: Arguments) -> Compiled:
 
 def by_iree(texts: Sequence[str], arguments: Arguments) -> Compiled:
     """All functions as one module of IREE's, legalized as `tiduc compile` does it."""
-    import tiduc
     from tiduc.runtime.compile import compile_source
+
+    import tiduc
     from tiduc.runtime.process import Limits
     from tiduc.runtime.run import Executable
 
@@ -142,9 +143,8 @@ def by_iree(texts: Sequence[str], arguments: Arguments) -> Compiled:
 
 def by_reference(texts: Sequence[str], arguments: Arguments) -> Compiled:
     """Each function by StableHLO's reference interpreter, or by XLA where the interpreter lacks an op."""
-    from xla import chosen
-
     from tiduc.runtime.reference import Interpreted
+    from xla import chosen
 
     static = [merged([text], f"{_LEGAL},inline,symbol-dce") for text in _static(texts, arguments)]
     ways = [chosen(text) for text in static]

@@ -1,13 +1,13 @@
 """Valid programs: of all op families, with control flow, with custom calls, and with dynamic dimensions."""
 
 from collections.abc import Callable
-from importlib import import_module
 from random import Random
 
 from array_programs import ArrayProgram
 from control_flow_random import program as control_flow
 from loop_programs import Program as LoopProgram
 from open_programs import CASES
+from programs import program as composed
 
 
 def program(draw: Random) -> str:
@@ -16,8 +16,7 @@ def program(draw: Random) -> str:
 
 
 def _composed(draw: Random) -> str:
-    text: str = import_module("programs").program(draw.randrange(2**31))
-    return text
+    return composed(draw.randrange(2**31))
 
 
 def _arrays(draw: Random) -> str:
@@ -63,6 +62,7 @@ def _elementwise_dynamic(draw: Random) -> str:
 
 
 _MAKERS: dict[str, Callable[[Random], str]] = {
+    "composed": _composed,
     "arrays": _arrays,
     "loops": _loops,
     "control": _control,
