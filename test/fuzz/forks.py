@@ -57,11 +57,11 @@ class Worker:
         self.since = 0.0
         self.processor_since = 0.0
 
-    def ask(self, request: Request, first: int, instead: str | None = None) -> None:
-        """Begins with an input, at its operation `first`; with `instead`, does only that operation in its place."""
+    def ask(self, request: Request, first: int, isolated: bool = False) -> None:
+        """Begins with an input, at its operation `first`; `isolated` does only that one, in isolation."""
         self.done += 1
         self.is_spoilt = request[0] in _SPOILING or "compile" in case_of(*request).operations
-        self.connection.send((request, first, instead))
+        self.connection.send((request, first, isolated))
         self.note()
 
     def note(self) -> None:
@@ -130,8 +130,8 @@ def _serve(connection: Connection, errors: int, home: Path) -> None:
         _limit_memory()
         home.mkdir()
         while True:
-            request, first, instead = connection.recv()
-            _answer(connection, request, first, instead, home)
+            request, first, isolated = connection.recv()
+            _answer(connection, request, first, isolated, home)
     except EOFError:
         code = 0
     except BaseException:
@@ -148,7 +148,7 @@ def _limit_memory() -> None:
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
 
 
-def _answer(connection: Connection, request: Request, first: int, instead: str | None, home: Path) -> None:
+def _answer(connection: Connection, request: Request, first: int, isolated: bool, home: Path) -> None:
     """Runs the operations of an input, and tells of each when it begins and ends."""
     case = case_of(*request)
     is_loaded = True
@@ -156,11 +156,11 @@ def _answer(connection: Connection, request: Request, first: int, instead: str |
         if i < first or (isinstance(operation, str) and not is_loaded):
             continue
         connection.send(("begins", i))
-        folder = _fresh(home, case)
-        outcome = attempted(case, instead or operation, folder, draw_of(request, i))
+        _fresh(home, case)
+        outcome = attempted(case, operation, draw_of(request, i), isolated)
         connection.send(("ended", i, outcome))
         is_loaded = is_loaded and (operation != "load" or outcome.category == "answer")
-        if instead is not None:
+        if isolated:
             break
     connection.send(("finished",))
 
@@ -170,8 +170,8 @@ def draw_of(request: Request, at: int) -> Random:
     return Random(f"{request} {at}")
 
 
-def _fresh(home: Path, case: Case) -> Path:
-    """A new folder with the files of an input, which is the working directory from now on."""
+def _fresh(home: Path, case: Case) -> None:
+    """Makes a new folder with the files of an input, which is the working directory from now on."""
     os.chdir(home)
     shutil.rmtree(home / "at", ignore_errors=True)
     folder = home / "at"
@@ -183,16 +183,15 @@ def _fresh(home: Path, case: Case) -> Path:
     (folder / "tmp").mkdir()
     tempfile.tempdir = os.environ["TMPDIR"] = str(folder / "tmp")
     os.environ["TIDUC_CACHE"] = str(folder / CACHE) if case.kind == "cache" else "off"
-    return folder
 
 
-def attempted(case: Case, operation: str | tuple[str, ...], folder: Path, draw: Random) -> Outcome:
-    """What comes of an operation on the input in a folder."""
+def attempted(case: Case, operation: str | tuple[str, ...], draw: Random, isolated: bool = False) -> Outcome:
+    """What comes of an operation on the input in the working directory."""
     if not isinstance(operation, str):
         return _commanded(list(operation), case.kind)
     run: Callable[[Subject], Any] = PROGRAM[operation][0] if operation in PROGRAM else OTHER[operation]
     try:
-        run(Subject(Path(case.file), draw))
+        run(Subject(Path(case.file), draw, isolated))
     except BaseException as error:  # whatever is raised is the outcome
         return raised(error, case.has_places)
     return Outcome("answer")

@@ -36,15 +36,19 @@ MEMORIES = ("auto", "stack", "sqrt", "log")
 
 
 class Subject:
-    """An input in a file, the program in it once it is loaded, and a generator for choices."""
+    """An input in a file, the program in it once it is loaded, and a generator for choices.
 
-    def __init__(self, path: Path, draw: Random) -> None:
+    With `isolated`, another process reads the file first.
+    """
+
+    def __init__(self, path: Path, draw: Random, isolated: bool = False) -> None:
         self.path, self.draw = path, draw
+        self.isolation = {"isolated": True} if isolated else {}
 
     @cached_property
     def program(self) -> Program:
         inline, memory = self.draw.randrange(5) == 0, self.draw.choice(MEMORIES)
-        return tiduc.load(self.path, inline=inline, loop_memory=memory)
+        return tiduc.load(self.path, inline=inline, loop_memory=memory, **self.isolation)
 
     @property
     def wrt(self) -> list[int] | None:
@@ -213,15 +217,7 @@ def _weights(s: Subject) -> None:
 
 
 def _import(s: Subject) -> None:
-    _emitted(import_model(s.path, lift_constants=bool(s.draw.randrange(2))))
-
-
-def _load_isolated(s: Subject) -> None:
-    tiduc.load(s.path, isolated=True)
-
-
-def _import_isolated(s: Subject) -> None:
-    import_model(s.path, isolated=True)
+    _emitted(import_model(s.path, lift_constants=bool(s.draw.randrange(2)), **s.isolation))
 
 
 def _cache(s: Subject) -> None:
@@ -267,12 +263,8 @@ PROGRAM: dict[str, tuple[Callable[[Subject], None], int]] = {
 OTHER: dict[str, Callable[[Subject], None]] = {
     "load": _load,
     "bytes": _bytes,
-    "load, isolated": _load_isolated,
-    "import, isolated": _import_isolated,
     "run compiled": _run_compiled,
     "weights": _weights,
     "import": _import,
     "cache": _cache,
 }
-ISOLATED = {"load": "load, isolated", "import": "import, isolated"}
-"""Operations that may be asked to happen in another process; without, what a native library does ends the caller's."""

@@ -17,7 +17,6 @@ from typing import Any
 import corpus
 from cases import Case, case_of
 from forks import Request, Worker
-from operations import ISOLATED
 from outcomes import Outcome, died, finding
 
 _LOOK = 1.0  # seconds between looks at whether a worker is late
@@ -138,8 +137,8 @@ class Run:
         signal, words = worker.end()
         outcome = finding("hang", _running(words)) if is_late else died(signal, words)
         operations = case_of(*request).operations
-        instead = ISOLATED.get(str(operations[at]))
-        if instead is not None and not (again := self._isolated(request, at, instead)).is_finding:
+        can_isolate = isinstance(operations[at], str)
+        if can_isolate and not (again := self._isolated(request, at)).is_finding:
             outcome = Outcome("isolated", again.detail)
         if outcome.is_finding and (request, at) not in self.again:
             self.again.add((request, at))  # what came before, or a busy machine, may be the reason
@@ -153,18 +152,18 @@ class Run:
         self._waiting.appendleft((request, after))
         self._next(self._worker())
 
-    def _isolated(self, request: Request, at: int, instead: str) -> Outcome:
-        """The outcome of the operation `instead` in the place of one that ended the worker."""
+    def _isolated(self, request: Request, at: int) -> Outcome:
+        """The outcome of an operation that ended the worker, where another process reads the input first."""
         worker = self._worker()
-        worker.ask(request, at, instead)
+        worker.ask(request, at, isolated=True)
         try:
             while not worker.is_late:
                 if worker.connection.poll(_LOOK) and (said := worker.connection.recv())[0] == "ended":
                     outcome: Outcome = said[2]
                     return outcome
-            return finding("hang", instead)
+            return finding("hang", "")
         except (EOFError, ConnectionResetError):
-            return finding("death", instead)
+            return finding("death", "")
         finally:
             worker.end()
 
