@@ -16,8 +16,13 @@ FINDINGS = ("traceback", "death", "hang", "memory", "invalid", "silent", "unplac
 CATEGORIES = (*EXPECTED, *FINDINGS)
 
 _PLACED = re.compile(r":\d+:\d+$")
-_NO_PLACE = ("neither MLIR text nor bytecode", "Failure while executing pass pipeline")
-"""Errors that have no place: about a file as a whole, and of a pass of MLIR's that does not say why it failed."""
+_NO_PLACE = (
+    "neither MLIR text nor bytecode",  # about the file as a whole
+    "Failure while executing pass pipeline",  # a pass of MLIR's does not say why
+    "reading ",  # another process died, or took too long
+    "StableHLO's reference interpreter cannot run it",
+)
+"""How errors begin that have no place."""
 _ROOT = str(Path(__file__).resolve().parents[2])
 
 
@@ -91,7 +96,7 @@ def exited(code: int, output: str, errors: str, command: Sequence[str], kind: st
     if code < 0:
         return died(-code, errors)
     if failed := re.search(r"error: tiduc failed \((.*)\) during", errors):
-        return finding("traceback", f"{failed[1]}\n{_reproducer(errors)}", command[0])
+        return finding("traceback", f"{failed[1]}\n{_reproducer(errors)}")
     if "error: tiduc made invalid IR" in errors:
         return finding("invalid", errors[:3000], command[0])
     if code == 1 and re.search(r"error: (?:tiduc died|a library ended tiduc) \(", errors):

@@ -125,7 +125,12 @@ class Run:
             self._busy[worker] = request, said[1]
             worker.note()
         elif said[0] == "ended":
-            self._note(request, said[1], said[2])
+            outcome = said[2]
+            self._note(
+                request,
+                said[1],
+                self._apart(request, said[1], outcome) if outcome.category == "memory" else outcome,
+            )
         else:
             self.inputs[request[0]] += 1
             del self._busy[worker]
@@ -136,21 +141,26 @@ class Run:
         request, at = self._busy.pop(worker)
         signal, words = worker.end()
         outcome = finding("hang", _running(words)) if is_late else died(signal, words)
-        operations = case_of(*request).operations
-        can_isolate = isinstance(operations[at], str)
-        if can_isolate and not (again := self._isolated(request, at)).is_finding:
-            outcome = Outcome("isolated", again.detail)
+        outcome = self._apart(request, at, outcome)
         if outcome.is_finding and (request, at) not in self.again:
             self.again.add((request, at))  # what came before, or a busy machine, may be the reason
             self._waiting.appendleft((request, at))
             self._next(self._worker())
             return
         self._note(request, at, outcome)
-        after = at + 1
+        operations, after = case_of(*request).operations, at + 1
         if operations[at] == "load":  # other operations in Python would load it, too
             after += next((i for i, each in enumerate(operations[after:]) if not isinstance(each, str)), 99)
         self._waiting.appendleft((request, after))
         self._next(self._worker())
+
+    def _apart(self, request: Request, at: int, outcome: Outcome) -> Outcome:
+        """The outcome of an operation of Python's, or "isolated" where it is no finding with `isolated=True`."""
+        if isinstance(case_of(*request).operations[at], str):
+            again = self._isolated(request, at)
+            if not again.is_finding:
+                return Outcome("isolated", again.detail)
+        return outcome
 
     def _isolated(self, request: Request, at: int) -> Outcome:
         """The outcome of an operation that ended the worker, where another process reads the input first."""
