@@ -29,6 +29,9 @@ _REFUSED = {
 }
 """Ops that nothing here can stand for, with the reason."""
 
+_LARGEST = 2**47
+"""Elements of an array, at most: the bytes that a process can address."""
+
 
 def refused(op: Any, reason: str) -> Unsupported:
     """The error for an op that IREE cannot have."""
@@ -42,14 +45,27 @@ def check(module: Any, cpu: bool = True) -> None:
         if function.name != "func.func":
             continue
         calls = called.setdefault(ir.StringAttr(function.attributes["sym_name"]).value, {})
+        for type_ in ir.TypeAttr(function.attributes["function_type"]).value.inputs:
+            _check_size(function, type_)
         for op in within(function):
             if op.name in _REFUSED:
                 raise refused(op, _REFUSED[op.name])
             for y in op.results:
+                _check_size(op, y.type)
                 _check_bytes(op, y.type, cpu)
             if op.name == "func.call":
                 calls.setdefault(ir.FlatSymbolRefAttr(op.attributes["callee"]).value, op)
     _check_recursion(called)
+
+
+def _check_size(op: Any, type_: Any) -> None:
+    """Sizes of larger arrays overflow where they are multiplied."""
+    if (
+        isinstance(type_, ir.RankedTensorType)
+        and type_.has_static_shape
+        and math.prod(type_.shape) >= _LARGEST
+    ):
+        raise refused(op, f"no machine has the memory for {type_}")
 
 
 def _check_bytes(op: Any, type_: Any, cpu: bool) -> None:

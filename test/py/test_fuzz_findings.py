@@ -125,3 +125,19 @@ def test_a_type_that_stablehlo_lacks_is_an_error_of_the_file() -> None:
     with pytest.raises(ParseError, match="tensor<i17>") as raised:
         tiduc.load("func.func @main(%x: tensor<i17>) -> tensor<i17> {\n  return %x : tensor<i17>\n}")
     assert raised.value.location == "-:2:3"
+
+
+def test_arrays_that_no_memory_holds_are_refused_for_iree() -> None:
+    text = f"""func.func @main(%x: tensor<{2**62}x3xf64>) -> tensor<{2**62}x3xf64> {{
+  %0 = "stablehlo.sort"(%x) <{{dimension = 1 : i64, is_stable = true}}> ({{
+  ^bb0(%a: tensor<f64>, %b: tensor<f64>):
+    %p = stablehlo.compare GT, %a, %b : (tensor<f64>, tensor<f64>) -> tensor<i1>
+    stablehlo.return %p : tensor<i1>
+  }}) : (tensor<{2**62}x3xf64>) -> tensor<{2**62}x3xf64>
+  return %0 : tensor<{2**62}x3xf64>
+}}"""
+    program = tiduc.load(text)
+    with pytest.raises(Unsupported, match="no machine has the memory"):
+        program.source("cpu")
+    with pytest.raises(Unsupported, match="too many for MLIR"):
+        program.jvp()
