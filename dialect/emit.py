@@ -12,10 +12,15 @@ from tiduc.dialect.context import run_passes, stage, told, verify
 from tiduc.dialect.errors import RequestError
 from tiduc.dialect.resources import inlined
 
+_SLICE_OF_SCALAR = ", , sizes = []"
+"""What StableHLO's printer writes for the starts of a `dynamic_slice` of a scalar, and its parser rejects."""
+
 
 def text(module: Any) -> bytes:
-    """MLIR's text of a module that was verified."""
+    """MLIR's text of a module that was verified; in generic form where the short form cannot be read again."""
     written: str = module.operation.get_asm(assume_verified=True)  # else to print is to verify
+    if _SLICE_OF_SCALAR in written:
+        written = module.operation.get_asm(assume_verified=True, print_generic_op_form=True)
     return (written.rstrip("\n") + "\n").encode("utf-8", "surrogateescape")
 
 

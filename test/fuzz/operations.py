@@ -16,7 +16,7 @@ from outcomes import Invalid
 
 import tiduc
 from tiduc.check import check
-from tiduc.dialect.emit import artifact, bytecode
+from tiduc.dialect.emit import artifact, bytecode, emit
 from tiduc.dialect.errors import TiducError
 from tiduc.explain import as_json, explain
 from tiduc.models.files import import_model
@@ -63,9 +63,10 @@ class Subject:
 
 def reparsed(module: Any) -> None:
     """Checks that a module's text and bytecode can be read again."""
+    written = emit(module)
     try:
-        text = str(module)
-        tiduc.parse(text)
+        text = written.decode("utf-8", "surrogateescape")
+        tiduc.parse(written)
         if "sdy." not in text:  # whose attributes bytecode cannot hold
             with tiduc.context():
                 tiduc.parse(bytecode(module))
