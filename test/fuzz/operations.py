@@ -58,7 +58,7 @@ class Subject:
 
     @property
     def module(self) -> Any:
-        return tiduc.read(self.path)
+        return self.program.module if self.isolation else tiduc.read(self.path)
 
 
 def reparsed(module: Any) -> None:
