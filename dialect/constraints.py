@@ -10,6 +10,7 @@ from tiduc.dialect.errors import ParseError
 from tiduc.dialect.lapack import CALL, check_call
 from tiduc.dialect.origins import DYNAMIC, sizes_in
 from tiduc.dialect.shardy import CONSTRAINTS as SHARDINGS
+from tiduc.dialect.shardy import DEVICES, HOLDERS, TO_PARTS, TO_WHOLE
 from tiduc.dialect.signatures import compatible
 
 
@@ -106,6 +107,10 @@ def _call(op: Any) -> None:
     target = ir.StringAttr(op.attributes["call_target_name"]).value
     if target in SHARDINGS and [x.type for x in op.operands] != [y.type for y in op.results]:
         raise _violation(op, f"@{target} gives another type than it takes")
+    if target in (TO_PARTS, TO_WHOLE):
+        for name in ("sharding", "manual_axes", HOLDERS, DEVICES):
+            if name not in op.attributes:
+                raise _violation(op, f"@{target} requires attribute '{name}'")
     check_call(op)
 
 

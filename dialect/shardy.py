@@ -104,6 +104,14 @@ def _generic_manual(text: str, found: re.Match[str]) -> str:
 # ---- as custom calls ---------------------------------------------------------------------------------------------
 
 
+_ATTRIBUTES = {
+    MESH: ("sym_name", "mesh"),
+    CONSTRAINT: ("sharding",),
+    RESHARD: ("sharding",),
+    "sdy.manual_computation": ("manual_axes", "in_shardings", "out_shardings"),
+}
+
+
 def fold(module: Any) -> None:
     """Makes custom calls of Shardy's ops in a module, in place; meshes stay."""
     found: list[Any] = []
@@ -114,6 +122,10 @@ def fold(module: Any) -> None:
         return ir.WalkResult.ADVANCE
 
     module.operation.walk(look)  # inner ones first
+    for op in found:
+        for name in _ATTRIBUTES.get(op.name, ()):
+            if name not in op.attributes:
+                raise ParseError(f"'{op.name}' op requires attribute '{name}'", op.location)
     meshes = {op.attributes["sym_name"].value: op.attributes["mesh"] for op in found if op.name == MESH}
     holder = None
     for op in found:

@@ -196,6 +196,11 @@ VIOLATIONS = {
         "stablehlo.custom_call @Sharding(%x) : (tensor<4xf64>) -> tensor<2xf64>",
         "@Sharding gives another type than it takes",
     ),
+    "a part of an array on devices that are not named": (
+        "tensor<4xf64>",
+        "stablehlo.custom_call @shardy.to_parts(%x) : (tensor<4xf64>) -> tensor<2xf64>",
+        "@shardy.to_parts requires attribute 'sharding'",
+    ),
     "a narrower sum": (
         "tensor<4xf64>",
         '"stablehlo.reduce_window"(%x, %s) ({ ^bb0(%a: tensor<f32>, %b: tensor<f32>): '
