@@ -72,6 +72,28 @@ def _broadcasting(op: Any) -> None:
             raise _violation(op, f"cannot broadcast {broadcast} to {result}")
 
 
+def _dynamic_conv(op: Any) -> None:
+    """Batching and feature dimensions are as in a convolution, which MLIR's verifier checks."""
+    numbers = hlo.ConvDimensionNumbers(op.attributes["dimension_numbers"])
+    groups, batches = (
+        ir.IntegerAttr(op.attributes[f"{of}_group_count"]).value for of in ("feature", "batch")
+    )
+    x, w, y = (sizes_in(v.type) for v in (op.operands[0], op.operands[1], op.results[0]))
+    if not len(x) == len(w) == len(y):
+        raise _violation(
+            op, f"has an operand, a kernel and a result of {len(x)}, {len(w)} and {len(y)} dimensions"
+        )
+    pairs = (
+        (x[numbers.input_batch_dimension], y[numbers.output_batch_dimension], batches),
+        (w[numbers.kernel_output_feature_dimension], y[numbers.output_feature_dimension], 1),
+        (x[numbers.input_feature_dimension], w[numbers.kernel_input_feature_dimension], groups),
+    )
+    if any(DYNAMIC not in (whole, part) and whole != part * times for whole, part, times in pairs):
+        raise _violation(
+            op, f"has batching or feature dimensions that do not fit: {list(x)}, {list(w)} and {list(y)}"
+        )
+
+
 def _fft(op: Any) -> None:
     """The last dimensions of the operand, and of the result, are as long as the transform; half of one is stored."""
     lengths = list(op.attributes["fft_length"])
@@ -168,6 +190,7 @@ CONSTRAINTS: dict[str, Callable[[Any], None]] = {
     "stablehlo.all_gather": _all_gather,
     CALL: _call,
     "stablehlo.dynamic_broadcast_in_dim": _shape_operand,
+    "stablehlo.dynamic_conv": _dynamic_conv,
     "stablehlo.fft": _fft,
     "stablehlo.real_dynamic_slice": _real_dynamic_slice,
     "stablehlo.reduce": _reduced,

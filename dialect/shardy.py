@@ -104,6 +104,9 @@ def _generic_manual(text: str, found: re.Match[str]) -> str:
 # ---- as custom calls ---------------------------------------------------------------------------------------------
 
 
+_MOST_DEVICES = 1 << 20
+"""A mesh of more devices is an error: each has a number in what is made of it."""
+
 _ATTRIBUTES = {
     MESH: ("sym_name", "mesh"),
     CONSTRAINT: ("sharding",),
@@ -202,6 +205,9 @@ def _crossing(sharding: Any, axes: Any, meshes: dict[str, Any], op: Any) -> dict
         raise Unsupported(f"the sharding {text} of a manual computation is not understood", op.location)
     mesh = str(meshes[found[2]])
     sizes = {name: int(size) for name, size in re.findall(r'"([^"]+)"=(\d+)', mesh)}
+    unknown = {*manual_axes(axes)} - {*sizes}
+    if unknown or not 0 < prod(sizes.values()) <= _MOST_DEVICES:
+        raise ParseError(f"the mesh {mesh} has no such axes, or no such number of devices", op.location)
     listed = re.search(r"device_ids=\[([\d, ]*)\]", mesh)
     ids = np.array(listed[1].split(","), np.int64) if listed else np.arange(prod(sizes.values()))
     used = set(re.findall(r'"([^"]+)"', found[3]))

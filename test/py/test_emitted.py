@@ -180,6 +180,13 @@ VIOLATIONS = {
         "tensor<?x1xf64>",
         "slices tensor<4xf64> to tensor<?x1xf64>",
     ),
+    "a convolution of other features": (
+        "tensor<2x5x3xf64>",
+        '"stablehlo.dynamic_conv"(%x, %k, %p) {dimension_numbers = #stablehlo.conv<[b, 0, f]x[0, i, o]->[b, 0, f]>, '
+        "batch_group_count = 1 : i64, feature_group_count = 1 : i64} : "
+        "(tensor<2x5x3xf64>, tensor<2x3x4xf64>, tensor<1x2xi64>) -> tensor<2x?x5xf64>",
+        "has batching or feature dimensions that do not fit: [2, 5, 3], [2, 3, 4] and [2,",
+    ),
     "a shape of another rank": (
         "tensor<f64>",
         "stablehlo.dynamic_broadcast_in_dim %x, %e, dims = [] : (tensor<f64>, tensor<0xi64>) -> tensor<?xf64>",
@@ -221,7 +228,8 @@ VIOLATIONS = {
 def test_violations(name: str) -> None:
     type_, op, message = VIOLATIONS[name]
     results = op.count("tensor<", op.rindex("->"))
-    others = "%c: tensor<i1>, %e: tensor<0xi64>, %i: tensor<1xi64>, %s: tensor<f64>, %w: tensor<3xf64>"
+    others = "%c: tensor<i1>, %e: tensor<0xi64>, %i: tensor<1xi64>, %s: tensor<f64>, %w: tensor<3xf64>, "
+    others += "%k: tensor<2x3x4xf64>, %p: tensor<1x2xi64>"
     text = f"""func.func @main(%x: {type_}, {others}) -> {type_} {{
       %y:{results} = {op}
       return %x : {type_}
