@@ -16,14 +16,17 @@ from typing import Any
 import ml_dtypes
 import numpy as np
 
+from tiduc.dialect.emit import bytecode
 from tiduc.dialect.errors import TiducError, Unsupported
 from tiduc.models.assemble import assemble
 from tiduc.models.kinks import kinks
 from tiduc.models.model import Model
 from tiduc.models.pooling import pooling
 from tiduc.models.stops import STOPS, mark_stops, stops, without_own_derivatives
-from tiduc.models.torch_dialect import lower_torch
+from tiduc.models.torch_dialect import imported_apart, lower_written
 from tiduc.runtime.arrays import Array
+from tiduc.runtime.process import Limits
+from tiduc.runtime.worker import warm_up
 
 _FIRST = (
     "builtin.module(func.func(torch-match-quantized-custom-ops),"
@@ -38,14 +41,18 @@ def from_torch(
     *,
     lift_constants: bool = False,
     dynamic_shapes: Any = None,
+    limits: Limits | None = None,
 ) -> Model:
     """The program of a `torch.nn.Module`, of an `ExportedProgram`, or of the `.pt2` file of one.
 
     Its inputs are the module's, of the types that the example inputs have. With `lift_constants`, parameters and
     buffers of floats come before them, as inputs too, named as in `state_dict`; of tied ones the first name stays.
     `dynamic_shapes` are those of `torch.export.export`: sizes that stay open.
-    `TiducError` where PyTorch cannot export the module, `Unsupported` where an op has no StableHLO.
+    `limits` are those of torch-mlir's pipelines, which run in a process of their own.
+    `TiducError` where PyTorch cannot export the module, `Unsupported` where an op has no StableHLO, `CompileError`
+    where torch-mlir exceeds its limits.
     """
+    warm_up(__name__)
     torch = _torch()
     exported = _exported(torch, module, example_inputs, example_keywords, dynamic_shapes)
     mark_stops(torch, exported)
@@ -54,9 +61,13 @@ def from_torch(
         exported = exported.run_decompositions(_decompositions(torch))
     inputs, weights = _inputs(exported)
     outputs = _outputs(exported)
-    lowered = lower_torch(_imported(exported), _FIRST, STOPS)
+    lowered = imported_apart(_lowered, limits, _imported(exported))
     arrays = {name: _array(torch, tensor) for name, tensor in weights.items()}
     return assemble(lowered, inputs, outputs, arrays, lift_constants)
+
+
+def _lowered(written: bytes) -> bytes:
+    return lower_written(written, _FIRST, STOPS)
 
 
 def _torch() -> Any:
@@ -171,14 +182,16 @@ def _outputs(exported: Any) -> list[str | None]:
     return [None if spec.target is None else f"{spec.target}.updated" for _, spec in paired]
 
 
-def _imported(exported: Any) -> Any:
-    """The module of the torch dialect."""
+def _imported(exported: Any) -> bytes:
+    """The bytecode of the module of the torch dialect."""
     from torch_mlir import fx
 
     try:
-        return fx.export_and_import(exported, output_type="raw", decomposition_table={})
+        module = fx.export_and_import(exported, output_type="raw", decomposition_table={})
     except Exception as error:  # assertions and more, where it does not know an op or a type
         raise Unsupported(f"torch-mlir cannot import the program: {_line(error)}") from error
+    with module.context:
+        return bytecode(module)
 
 
 def _array(torch: Any, tensor: Any) -> Array:
