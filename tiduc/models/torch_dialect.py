@@ -31,7 +31,7 @@ _FAILED = re.compile(r"failed to legalize operation '([\w.]+)'(?:.*?name = \"([\
 def imported_apart(
     function: Callable[P, R], limits: Limits | None, *arguments: P.args, **keywords: P.kwargs
 ) -> R:
-    """The function's result, from a worker; `Unsupported` where LLVM aborts it, `CompileError` where it dies otherwise."""
+    """The function's result, from a worker; `Unsupported` where LLVM aborts it, `CompileError` at another death."""
     try:
         return apart(function, limits or Limits(), *arguments, **keywords)
     except Died as died:
