@@ -9,7 +9,7 @@ import iree.runtime as rt
 import numpy as np
 from iree.runtime.dtypes import map_dtype_to_hal_element_type
 
-from tiduc.dialect.errors import InputError, RequestError, TiducError
+from tiduc.dialect.errors import InputError, TiducError
 from tiduc.runtime.checks import check_count, check_sizes, check_type, checked
 from tiduc.runtime.devices import Array, DeviceArray, first_line
 from tiduc.runtime.files import read_bytes, written_whole
@@ -161,7 +161,7 @@ class Executable:
         """The function's results, as IREE lists them."""
         context = self._loaded.context
         if context is None:
-            raise RequestError("the module is closed", self._loaded.name)
+            raise self._loaded.unusable()
         plan = self._plan
         if len(arguments) != len(plan):
             check_count(self.entry, self.signature, arguments)
