@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 
 from tiduc.dialect.errors import CompileError, Unsupported
 from tiduc.runtime import interpreter
+from tiduc.runtime.arrays import refuse_masked
 from tiduc.runtime.process import Limits
 from tiduc.runtime.worker import Died, apart
 
@@ -31,7 +32,7 @@ class Interpreted:
         `InputError` for a wrong count or shape of arguments, `Unsupported` or `CompileError` where the interpreter
         aborts or exceeds the limits.
         """
-        return _apart(interpreter.run, self._limits, self._text, [np.asarray(x) for x in arguments])
+        return _apart(interpreter.run, self._limits, self._text, _arrays(arguments))
 
 
 def evaluate(
@@ -41,7 +42,13 @@ def evaluate(
 
     Errors are those of `Interpreted`.
     """
-    return _apart(interpreter.run, limits, text, [np.asarray(x) for x in arguments])
+    return _apart(interpreter.run, limits, text, _arrays(arguments))
+
+
+def _arrays(arguments: Sequence[Any]) -> list[NDArray[Any]]:
+    for i, x in enumerate(arguments):
+        refuse_masked(x, f"argument {i}")
+    return [np.asarray(x) for x in arguments]
 
 
 def _apart(function: Callable[P, R], limits: Limits | None, *arguments: P.args, **keywords: P.kwargs) -> R:
