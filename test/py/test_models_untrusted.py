@@ -15,6 +15,7 @@ import pytest
 import tiduc
 from tiduc.cli import run
 from tiduc.dialect.errors import CompileError, TiducError
+from tiduc.models.untrusted import without_pickles
 from tiduc.runtime.process import Limits
 
 Contents = dict[str, bytes]
@@ -161,6 +162,17 @@ def test_an_export_without_other_programs(contents: Contents, tmp_path: Path) ->
 def test_a_pickle_of_ones_own_is_still_read(contents: Contents, tmp_path: Path) -> None:
     tiduc.from_torch(write(tmp_path / "model.pt2", contents))  # after which Python is watched
     assert pickle.loads(pickle.dumps(Path("x"))) == Path("x")
+
+
+def test_exports_of_jax_hold_no_pickles(tmp_path: Path) -> None:
+    jax = pytest.importorskip("jax")
+    exported = jax.export.export(jax.jit(lambda x: {"y": [x["x"] * 2]}))({"x": np.ones(2, np.float32)})
+    path = tmp_path / "model.jaxexport"
+    path.write_bytes(exported.serialize())
+    with without_pickles(str(path)):
+        assert tiduc.import_model(path).outputs[0].name == "result0"
+        with pytest.raises(PermissionError):
+            pickle.loads(pickle.dumps(Path("x")))
 
 
 # ---- limits ------------------------------------------------------------------------------------------------

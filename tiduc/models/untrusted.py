@@ -34,7 +34,7 @@ def load_export(torch: Any, path: str, trust: bool) -> Any:
     """The `ExportedProgram` in a file; without `trust`, `TiducError` where reading it would run code of the file's."""
     if trust:
         return torch.export.load(path)
-    with _without_pickles(path):
+    with without_pickles(path):
         _check(torch, path)
         return torch.export.load(path)
 
@@ -51,7 +51,7 @@ def _refusal(path: str, what: str) -> TiducError:
 
 
 @contextmanager
-def _without_pickles(path: str) -> Iterator[None]:
+def without_pickles(path: str) -> Iterator[None]:
     """Refuses, in the block, each pickle that names a class or a function; tensors are read without such."""
     _watch()
     token = _reading.set([])
