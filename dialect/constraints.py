@@ -9,6 +9,9 @@ from torch_mlir._mlir_libs import _stablehlo as hlo
 from tiduc.dialect.errors import ParseError
 from tiduc.dialect.lapack import CALL, check_call
 from tiduc.dialect.origins import DYNAMIC, sizes_in
+from tiduc.dialect.shardy import CONSTRAINTS as SHARDINGS
+from tiduc.dialect.shardy import DEVICES, HOLDERS, TO_PARTS, TO_WHOLE
+from tiduc.dialect.signatures import compatible
 
 
 def check_constraints(operation: Any) -> None:
@@ -30,7 +33,10 @@ def _violation(op: Any, reason: str) -> ParseError:
 
 
 def _all_gather(op: Any) -> None:
-    """Global device ids come with a channel, as they do in other collectives."""
+    """Each operand is in its result; global device ids come with a channel, as they do in other collectives."""
+    for x, y in zip(op.operands, op.results, strict=True):
+        if 0 in sizes_in(y.type) and 0 not in sizes_in(x.type):
+            raise _violation(op, f"gathers {x.type} into the empty {y.type}")
     if "use_global_device_ids" not in op.attributes:
         return
     channel = (
@@ -66,6 +72,28 @@ def _broadcasting(op: Any) -> None:
             raise _violation(op, f"cannot broadcast {broadcast} to {result}")
 
 
+def _dynamic_conv(op: Any) -> None:
+    """Batching and feature dimensions are as in a convolution, which MLIR's verifier checks."""
+    numbers = hlo.ConvDimensionNumbers(op.attributes["dimension_numbers"])
+    groups, batches = (
+        ir.IntegerAttr(op.attributes[f"{of}_group_count"]).value for of in ("feature", "batch")
+    )
+    x, w, y = (sizes_in(v.type) for v in (op.operands[0], op.operands[1], op.results[0]))
+    if not len(x) == len(w) == len(y):
+        raise _violation(
+            op, f"has an operand, a kernel and a result of {len(x)}, {len(w)} and {len(y)} dimensions"
+        )
+    pairs = (
+        (x[numbers.input_batch_dimension], y[numbers.output_batch_dimension], batches),
+        (w[numbers.kernel_output_feature_dimension], y[numbers.output_feature_dimension], 1),
+        (x[numbers.input_feature_dimension], w[numbers.kernel_input_feature_dimension], groups),
+    )
+    if any(DYNAMIC not in (whole, part) and whole != part * times for whole, part, times in pairs):
+        raise _violation(
+            op, f"has batching or feature dimensions that do not fit: {list(x)}, {list(w)} and {list(y)}"
+        )
+
+
 def _fft(op: Any) -> None:
     """The last dimensions of the operand, and of the result, are as long as the transform; half of one is stored."""
     lengths = list(op.attributes["fft_length"])
@@ -96,6 +124,62 @@ def _real_dynamic_slice(op: Any) -> None:
         raise _violation(op, f"slices {op.operands[0].type} to {op.results[0].type} by {op.operands[1].type}")
 
 
+def _call(op: Any) -> None:
+    """Linear algebra is as its table says; the constraint of a sharding gives what it takes."""
+    target = ir.StringAttr(op.attributes["call_target_name"]).value
+    if target in SHARDINGS and [x.type for x in op.operands] != [y.type for y in op.results]:
+        raise _violation(op, f"@{target} gives another type than it takes")
+    if target in (TO_PARTS, TO_WHOLE):
+        for name in ("sharding", "manual_axes", HOLDERS, DEVICES):
+            if name not in op.attributes:
+                raise _violation(op, f"@{target} requires attribute '{name}'")
+    check_call(op)
+
+
+def _shape_operand(op: Any) -> None:
+    """The operand that holds the result's shape has a number for each dimension."""
+    rank, given = len(sizes_in(op.results[0].type)), sizes_in(op.operands[-1].type)
+    if given not in ((rank,), (DYNAMIC,)):
+        raise _violation(op, f"has the shape operand {op.operands[-1].type} for {op.results[0].type}")
+
+
+def _torch_index_select(op: Any) -> None:
+    """One dimension of the operand is replaced by those of the index that are no batching dimensions."""
+    (x, index), y = (v.type for v in op.operands), op.results[0].type
+    dim, batch = (ir.IntegerAttr(op.attributes[name]).value for name in ("dim", "batch_dims"))
+    if not 0 <= batch <= dim < x.rank:
+        return
+    expected = (*sizes_in(x)[:dim], *sizes_in(index)[batch:], *sizes_in(x)[dim + 1 :])
+    is_integer = isinstance(index.element_type, ir.IntegerType) and index.element_type.width > 1
+    batches = sizes_in(x)[:batch], sizes_in(index)[:batch]
+    if x.element_type != y.element_type or not is_integer or not compatible(*batches):
+        raise _violation(op, f"selects from {x} by {index} into {y}")
+    if not compatible(sizes_in(y), expected):
+        raise _violation(op, f"selects {list(expected)} elements from {x}, but gives {y}")
+
+
+def _reduced(op: Any) -> None:
+    """Each result lacks the dimensions of its operand that are reduced, and its elements are no narrower."""
+    dropped = set(op.attributes["dimensions"])
+    for x, y in zip(op.operands, op.results, strict=False):
+        kept = tuple(n for d, n in enumerate(sizes_in(x.type)) if d not in dropped)
+        if not compatible(kept, sizes_in(y.type)):
+            raise _violation(op, f"reduces {x.type} along {sorted(dropped)}, but gives {y.type}")
+    _promoted(op)
+
+
+def _promoted(op: Any) -> None:
+    """Floats in a result are no narrower than its operand's."""
+    for x, y in zip(op.operands, op.results, strict=False):
+        before, after = x.type.element_type, y.type.element_type
+        if (
+            isinstance(before, ir.FloatType)
+            and isinstance(after, ir.FloatType)
+            and after.width < before.width
+        ):
+            raise _violation(op, f"combines elements of {x.type}, but gives {y.type}")
+
+
 _BROADCASTING = (
     "add and atan2 compare complex divide maximum minimum multiply next_after or polygamma power remainder select "
     "shift_left shift_right_arithmetic shift_right_logical subtract xor zeta"
@@ -104,7 +188,13 @@ _BROADCASTING = (
 CONSTRAINTS: dict[str, Callable[[Any], None]] = {
     **{f"chlo.broadcast_{name}": _broadcasting for name in _BROADCASTING.split()},
     "stablehlo.all_gather": _all_gather,
-    CALL: check_call,
+    CALL: _call,
+    "stablehlo.dynamic_broadcast_in_dim": _shape_operand,
+    "stablehlo.dynamic_conv": _dynamic_conv,
     "stablehlo.fft": _fft,
     "stablehlo.real_dynamic_slice": _real_dynamic_slice,
+    "stablehlo.reduce": _reduced,
+    "stablehlo.reduce_window": _promoted,
+    "stablehlo.scatter": _promoted,
+    "stablehlo.torch_index_select": _torch_index_select,
 }

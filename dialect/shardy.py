@@ -104,6 +104,17 @@ def _generic_manual(text: str, found: re.Match[str]) -> str:
 # ---- as custom calls ---------------------------------------------------------------------------------------------
 
 
+_MOST_DEVICES = 1 << 20
+"""A mesh of more devices is an error: each has a number in what is made of it."""
+
+_ATTRIBUTES = {
+    MESH: ("sym_name", "mesh"),
+    CONSTRAINT: ("sharding",),
+    RESHARD: ("sharding",),
+    "sdy.manual_computation": ("manual_axes", "in_shardings", "out_shardings"),
+}
+
+
 def fold(module: Any) -> None:
     """Makes custom calls of Shardy's ops in a module, in place; meshes stay."""
     found: list[Any] = []
@@ -114,6 +125,10 @@ def fold(module: Any) -> None:
         return ir.WalkResult.ADVANCE
 
     module.operation.walk(look)  # inner ones first
+    for op in found:
+        for name in _ATTRIBUTES.get(op.name, ()):
+            if name not in op.attributes:
+                raise ParseError(f"'{op.name}' op requires attribute '{name}'", op.location)
     meshes = {op.attributes["sym_name"].value: op.attributes["mesh"] for op in found if op.name == MESH}
     holder = None
     for op in found:
@@ -190,6 +205,9 @@ def _crossing(sharding: Any, axes: Any, meshes: dict[str, Any], op: Any) -> dict
         raise Unsupported(f"the sharding {text} of a manual computation is not understood", op.location)
     mesh = str(meshes[found[2]])
     sizes = {name: int(size) for name, size in re.findall(r'"([^"]+)"=(\d+)', mesh)}
+    unknown = {*manual_axes(axes)} - {*sizes}
+    if unknown or not 0 < prod(sizes.values()) <= _MOST_DEVICES:
+        raise ParseError(f"the mesh {mesh} has no such axes, or no such number of devices", op.location)
     listed = re.search(r"device_ids=\[([\d, ]*)\]", mesh)
     ids = np.array(listed[1].split(","), np.int64) if listed else np.arange(prod(sizes.values()))
     used = set(re.findall(r'"([^"]+)"', found[3]))

@@ -102,7 +102,7 @@ class _Sizes:
         at = len(sizes) - len(shape.sizes)
         if at < 0 or not self._is_of(type_.element_type, shape.element):
             return False
-        if self.batch is not None and not _compatible(sizes[:at], self.batch):
+        if self.batch is not None and not compatible(sizes[:at], self.batch):
             return False
         before = dict(self.sizes)
         for name, size in zip(shape.sizes, sizes[at:], strict=True):
@@ -160,7 +160,7 @@ class _Sizes:
         return "|".join(map(str, dict.fromkeys(allowed)))
 
 
-def _compatible(first: tuple[int, ...], second: tuple[int, ...]) -> bool:
+def compatible(first: tuple[int, ...], second: tuple[int, ...]) -> bool:
     """Sizes that may be equal when the program runs."""
     if len(first) != len(second):
         return False

@@ -145,7 +145,7 @@ def _window(attributes: Any, sizes: Numbers, names: Sequence[str]) -> Window:
     if "padding" in attributes:
         ends = np.array(attributes["padding"]).reshape(ends.shape)
     ones = (1,) * len(sizes)
-    strides, base, dilation = (tuple(attributes[n]) if n in attributes else ones for n in names)
+    strides, base, dilation = (tuple(attributes[n]) or ones if n in attributes else ones for n in names)
     return Window(sizes, strides, base, dilation, tuple(ends[:, 0].tolist()), tuple(ends[:, 1].tolist()))
 
 

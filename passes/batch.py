@@ -42,6 +42,9 @@ from tiduc.passes.rules.registry import OpSet
 BATCH_OF = "tidu.batch_of"
 """On a graph that `batch` made: the graphs whose values it gives for many inputs."""
 
+BATCHED = "tidu.batched"
+"""On such a graph: for each of its inputs, the key of the input that it has a batch of."""
+
 
 @dataclass(frozen=True)
 class _Request:
@@ -107,6 +110,7 @@ def batch(
         raise error.at(b.location) from None
     sources = dict.fromkeys(y.graph.name for y in outputs)
     b.graph.attributes[BATCH_OF] = ir.ArrayAttr.get([ir.FlatSymbolRefAttr.get(source) for source in sources])
+    b.graph.attributes[BATCHED] = ir.ArrayAttr.get([ir.FlatSymbolRefAttr.get(key) for key in inputs])
     graph: Graph = b.finish([values.get(y) or plain.get(y, y) for y in outputs])
     return graph
 

@@ -26,6 +26,15 @@ _SPELLS_NO_FINITE = re.compile("nan|inf", re.IGNORECASE)
 _BOOLEANS = {"true": True, "1": True, "false": False, "0": False}
 
 
+def refuse_masked(x: Any, called: str = "the array") -> None:
+    """Raises InputError for a masked array, or a list with one: NumPy would pass on the elements that are hidden."""
+    if isinstance(x, np.ma.MaskedArray):
+        raise InputError(f"{called} is masked, and its mask would be lost: pass x.filled(value), or x.data")
+    if isinstance(x, list | tuple):
+        for each in x:
+            refuse_masked(each, called)
+
+
 def parse_inputs(texts: Sequence[str], inputs: Sequence[Value] = (), seed: int = 0) -> list[Array]:
     """The arguments that these texts name, in order; one text may name several (`@all.npz`).
 

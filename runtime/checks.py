@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 
 from tiduc.dialect.errors import InputError
-from tiduc.runtime.arrays import Array
+from tiduc.runtime.arrays import Array, refuse_masked
 from tiduc.runtime.signature import Signature, TensorType, Value
 
 
@@ -26,6 +26,7 @@ def checked(argument: Any, value: Value, index: int) -> Array:
     """
     expected = value.type
     called = f"argument {index} ({value.name})"
+    refuse_masked(argument, called)
     try:
         if hasattr(argument, "__dlpack__") and not hasattr(argument, "__array__"):
             argument = np.from_dlpack(argument)

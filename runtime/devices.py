@@ -1,7 +1,9 @@
 """The runtime's devices, and arrays that live on them."""
 
+import atexit
+import ctypes
+import os
 from collections.abc import Sequence
-from functools import cache
 from threading import Lock
 from typing import Any
 
@@ -59,6 +61,8 @@ class Device:
         By hand, since `iree.runtime.DeviceArray.to_host` imports NumPy's memory, which Vulkan's drivers refuse
         where it is not aligned to a page.
         """
+        if is_inherited(self.name):
+            raise TiducError(_INHERITED.format(self.name))
         staging = self.hal.allocator.allocate_buffer(
             memory_type=_STAGING, allowed_usage=_STAGING_USAGE, allocation_size=source.byte_length()
         )
@@ -132,6 +136,8 @@ def open_device(name: str, target: str, location: str = "") -> Device:
     """
     if not name:
         raise TiducError(f"modules for target {target!r} are not for this machine", location)
+    if is_inherited(name):
+        raise TiducError(_INHERITED.format(name), location)
     try:
         with _OPENING:
             return Device(_hal_device(name), name)
@@ -144,16 +150,53 @@ _KEPT = "caching:*=*;1gib;64"
 """Up to 64 arrays that are free again, of no more than 1 GiB with those in use."""
 
 
-@cache
 def _hal_device(name: str) -> Any:
     """IREE's device, one for all modules.
 
     On CPUs the memory of arrays is kept for others of their size. IREE asks the C library, which gives large arrays
     back to the system, so that a call would spend more time on page faults than on small programs.
     """
-    if not name.startswith("local-"):
-        return rt.get_device(name)
-    return rt.get_driver(name).create_device_by_uri(name, allocators=[_KEPT])
+    if name not in _OPEN:
+        is_cpu = name.startswith("local-")
+        driver = rt.get_driver(name) if is_cpu else None
+        _OPEN[name] = driver.create_device_by_uri(name, allocators=[_KEPT]) if driver else rt.get_device(name)
+    return _OPEN[name]
+
+
+# ---- after a fork ------------------------------------------------------------------------------------------
+
+_OPEN: dict[str, Any] = {}
+_INHERITED = (
+    "the device {} was opened before this process was forked, and its threads stayed behind: open it after the fork, "
+    "or start processes by spawn"
+)
+_parents: frozenset[str] = frozenset()
+
+
+def is_inherited(name: str) -> bool:
+    """Whether a device is that of the process that forked this one; `local-sync` is everyone's."""
+    return name in _parents
+
+
+def _after_fork() -> None:
+    """Gives up the devices of the process that forked this one, except for the one without threads."""
+    global _OPENING, _parents
+    _OPENING = Lock()
+    for hal in _OPEN.values():  # never destroyed: that waits for a thread of the other process
+        ctypes.pythonapi.Py_IncRef(ctypes.py_object(hal))
+    _parents |= _OPEN.keys() - {"local-sync"}
+
+
+def _at_exit() -> None:
+    """In a process that was forked, keeps the bindings from writing that devices were never destroyed."""
+    if os.getpid() != _PROCESS and _OPEN:
+        os.dup2(os.open(os.devnull, os.O_WRONLY), 2)
+
+
+_PROCESS = os.getpid()
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_after_fork)
+    atexit.register(_at_exit)
 
 
 def has_device(name: str) -> bool:

@@ -5,6 +5,7 @@ import os
 import re
 import sys
 import threading
+import weakref
 import zipfile
 from collections.abc import Sequence
 from contextlib import suppress
@@ -13,7 +14,7 @@ from typing import Any
 import iree.runtime as rt
 
 from tiduc.dialect.errors import RequestError, TiducError
-from tiduc.runtime.devices import Device, first_line, open_device
+from tiduc.runtime.devices import Device, first_line, is_inherited, open_device
 from tiduc.runtime.lapack import lapack_module
 from tiduc.runtime.placement import usual_device
 from tiduc.runtime.signature import DEVICE, LAPACK, REFLECTION, Signature, from_declaration, from_reflection
@@ -52,6 +53,7 @@ class Loaded:
             modules = [lapack_module(self.device), *modules]
         self.context: Any = _context(instance, modules, opened, target, name)
         self._module: Any = module
+        _LOADED.add(self)
         # `__init` runs on loading; it is not for callers.
         self.functions = tuple(name for name in self._module.function_names if not name.startswith("__"))
 
@@ -68,7 +70,7 @@ class Loaded:
     def function(self, entry: str) -> Any:
         """IREE's function of this name. Raises RequestError where the module is closed."""
         if self.context is None:
-            raise RequestError("the module is closed", self.name)
+            raise self.unusable()
         return self._module.lookup_function(entry)
 
     def signature(self, entry: str) -> Signature:
@@ -81,9 +83,34 @@ class Loaded:
         except (ValueError, KeyError) as error:
             raise TiducError(f"the function does not say what it takes: {error}", self.name) from error
 
+    def unusable(self) -> TiducError:
+        """The error for a module without a context."""
+        if is_inherited(self.device.name):
+            return TiducError(
+                f"the module was loaded for the device {self.device.name} before this process was forked, and the "
+                "device's threads stayed behind: load it after the fork, start processes by spawn, or compile it for "
+                "the target cpu",
+                self.name,
+            )
+        return RequestError("the module is closed", self.name)
+
     def close(self) -> None:
         """Give up the context and the module; arrays on the device stay."""
         self.context = self._module = None
+
+
+_LOADED: "weakref.WeakSet[Loaded]" = weakref.WeakSet()
+
+
+def _after_fork() -> None:
+    """Closes the modules on devices of the process that forked this one."""
+    for loaded in _LOADED:
+        if is_inherited(loaded.device.name):
+            loaded.close()
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_after_fork)
 
 
 def _module(instance: Any, vmfb: bytes, name: str) -> Any:

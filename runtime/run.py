@@ -9,7 +9,8 @@ import iree.runtime as rt
 import numpy as np
 from iree.runtime.dtypes import map_dtype_to_hal_element_type
 
-from tiduc.dialect.errors import InputError, RequestError, TiducError
+from tiduc.dialect.errors import InputError, TiducError
+from tiduc.runtime.arrays import refuse_masked
 from tiduc.runtime.checks import check_count, check_sizes, check_type, checked
 from tiduc.runtime.devices import Array, DeviceArray, first_line
 from tiduc.runtime.files import read_bytes, written_whole
@@ -161,7 +162,7 @@ class Executable:
         """The function's results, as IREE lists them."""
         context = self._loaded.context
         if context is None:
-            raise RequestError("the module is closed", self._loaded.name)
+            raise self._loaded.unusable()
         plan = self._plan
         if len(arguments) != len(plan):
             check_count(self.entry, self.signature, arguments)
@@ -254,13 +255,13 @@ class Module(Mapping[str, Executable]):
 
     def put(self, array: Any) -> DeviceArray:
         """A copy of an array on the device."""
+        refuse_masked(array)
         source = np.asarray(array, order="C")
-        if source.dtype == object:
-            raise InputError(f"no array of numbers: {type(array).__name__}")
+        element = map_dtype_to_hal_element_type(source.dtype)
+        if element is None:
+            raise InputError(f"no array of numbers: {type(array).__name__} of {source.dtype}")
         device = self._loaded.device
-        return DeviceArray(
-            device, device.upload(source, int(map_dtype_to_hal_element_type(source.dtype))), source.dtype
-        )
+        return DeviceArray(device, device.upload(source, int(element)), source.dtype)
 
     def close(self) -> None:
         """Give up the module; its functions cannot be called any more. Arrays on the device stay."""

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from tiduc.dialect.errors import InputError, RequestError, TiducError
-from tiduc.runtime.arrays import Array, read_npz, write_npz
+from tiduc.runtime.arrays import Array, read_npz, refuse_masked, write_npz
 from tiduc.runtime.files import written_whole
 
 Path = str | os.PathLike[str]
@@ -45,6 +45,8 @@ def write_weights(path: Path, arrays: Mapping[str, Array]) -> None:
     """
     write = _by_suffix(path)[1]
     try:
+        for name, x in arrays.items():
+            refuse_masked(x, f"the array {name!r}")
         write(os.fspath(path), {name: np.asarray(x, order="C") for name, x in arrays.items()})
     except TiducError:
         raise

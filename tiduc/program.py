@@ -4,7 +4,6 @@ import functools
 import os
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass, replace
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, overload
 
 from torch_mlir import ir
@@ -12,7 +11,7 @@ from torch_mlir import ir
 from tiduc.backends.backend import Lowered, Options, Runnable, find_backend
 from tiduc.backends.iree.lapack import LOOPS
 from tiduc.dialect.constants import has_resources
-from tiduc.dialect.context import parse, read, stage
+from tiduc.dialect.context import stage
 from tiduc.dialect.control import called
 from tiduc.dialect.emit import bytecode
 from tiduc.dialect.errors import RequestError
@@ -21,7 +20,6 @@ from tiduc.dialect.known_sizes import known_sizes
 from tiduc.dialect.shardy import shardings_among
 from tiduc.dialect.view import View
 from tiduc.dialect.write import write_graph
-from tiduc.entry import entry_of
 from tiduc.jacobians import batched, hessian, jacobian, laplacian
 from tiduc.passes.importing.import_stablehlo import import_stablehlo
 from tiduc.passes.linear_transpose import linear_transpose
@@ -33,6 +31,7 @@ from tiduc.passes.rules import OPSET
 from tiduc.passes.rules.registry import OpSet
 from tiduc.passes.structure.structure import structure
 from tiduc.ports import Port, attributes_of, chosen, described, name_of, shown, with_ports
+from tiduc.reading import Readable, entry_in, isolated_module, module_in
 from tiduc.runtime.files import written_whole
 from tiduc.runtime.signature import KnownSize, Signature
 from tiduc.seeds import conjugate_seeds, conjugates, distinct_values, seeds_of
@@ -341,22 +340,28 @@ class Program:
 
 
 def load(
-    source: str | bytes | Path,
+    source: Readable,
     entry: str | None = None,
     opset: OpSet = OPSET,
     inline: bool = False,
     loop_memory: str = "auto",
+    *,
+    isolated: bool = False,
+    limits: "Limits | None" = None,
 ) -> Program:
     """The program in a file, in StableHLO text (a `str` with a newline or a brace) or in bytecode.
 
     `entry` names the public function; by default `main`, or the only one. `opset` holds the rules; of its ops the
     file may have some, in generic form, that MLIR does not know. With `inline`, every call is inlined that may be.
     `loop_memory` says what derivatives of loops keep, where a loop does not: "stack", "sqrt", "log" or "auto".
+    With `isolated`, a process of its own reads the source first, within `limits`: for sources from strangers.
     `TiducError` where it cannot be read.
     """
-    if isinstance(source, bytes) or (isinstance(source, str) and ("\n" in source or "{" in source)):
-        return from_module(parse(source, dialects=opset.dialects), entry, opset, inline, loop_memory)
-    return from_module(read(source, opset.dialects), entry, opset, inline, loop_memory)
+    if isolated:
+        module = isolated_module(source, entry, opset.dialects, limits)
+    else:
+        module = module_in(source, opset.dialects)
+    return from_module(module, entry, opset, inline, loop_memory)
 
 
 @stage
@@ -368,7 +373,7 @@ def from_module(
     loop_memory: str = "auto",
 ) -> Program:
     """The program in an `ir.Module` of `func.func`s, or of graphs made by `import_stablehlo`."""
-    entry = entry_of(module, entry)
+    entry = entry_in(module, entry)
     imported = import_stablehlo(module, entry, opset, inline)
     view = resolve(imported)
     graph = view.graph(entry)

@@ -1,194 +1,62 @@
-"""The StableHLO reference interpreter as a way to run a program: slow, exact, the oracle of the numeric tests."""
+"""The StableHLO reference interpreter as a way to run a program: slow, exact, the oracle of the numeric tests.
 
-from collections.abc import Sequence
-from typing import Any
+It aborts its process on programs that it cannot run, and so it has one of its own.
+"""
+
+from collections.abc import Callable, Sequence
+from typing import Any, ParamSpec, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
-from torch_mlir import ir
-from torch_mlir._mlir_libs import _stablehlo
 
-from tiduc.dialect.context import parse, run_passes, stage
-from tiduc.dialect.errors import InputError
-from tiduc.dialect.resources import inlined
+from tiduc.dialect.errors import CompileError, Unsupported
+from tiduc.runtime import interpreter
+from tiduc.runtime.arrays import refuse_masked
+from tiduc.runtime.process import Limits
+from tiduc.runtime.worker import Died, apart
 
-_LEGAL = (
-    "builtin.module(func.func("
-    "chlo-legalize-to-stablehlo,stablehlo-legalize-deprecated-ops{fail-on-unused=false}))"
-)
+P = ParamSpec("P")
+R = TypeVar("R")
 
 
 class Interpreted:
     """The function `main` of a StableHLO or CHLO module, made ready once and called with arrays."""
 
-    @stage
-    def __init__(self, text: str) -> None:
-        self._module = parse(inlined(text))  # of resources the interpreter makes other numbers
-        function = next(op.operation for op in self._module.body.operations if _symbol(op) == "main")
-        self._type = ir.TypeAttr(function.attributes["function_type"]).value
-        run_passes(self._module.operation, _LEGAL)
-        _reorder_convolutions(self._module)
-        _fill_empty_products(self._module)
-        _split_complex(self._module, function, self._type)
+    def __init__(self, text: str, limits: Limits | None = None) -> None:
+        self._text, self._limits = text, limits
+        _apart(interpreter.prepare, limits, text)
 
-    @stage
     def __call__(self, arguments: Sequence[NDArray[Any]]) -> tuple[NDArray[Any], ...]:
-        """The results, as arrays of its result types; `InputError` for a wrong count or shape of arguments."""
-        inputs = self._type.inputs
-        if len(inputs) != len(arguments):
-            raise InputError(f"expects {len(inputs)} arguments, has {len(arguments)}")
-        flat = []
-        for i, (x, wanted) in enumerate(zip(arguments, inputs, strict=True)):
-            x = np.asarray(x)
-            if list(x.shape) != list(wanted.shape):
-                raise InputError(f"argument {i} has the shape {x.shape}, expects {wanted}")
-            flat += [x.real, x.imag] if isinstance(wanted.element_type, ir.ComplexType) else [x]
-        results = iter(_stablehlo.eval_module(self._module, [_attribute(x) for x in flat]))
-        outputs = []
-        for wanted in self._type.results:
-            value = _array(next(results))
-            if isinstance(wanted.element_type, ir.ComplexType):
-                value = value + 1j * _array(next(results))
-            outputs.append(value)
-        return tuple(outputs)
+        """The results, as arrays of its result types.
+
+        `InputError` for a wrong count or shape of arguments, `Unsupported` or `CompileError` where the interpreter
+        aborts or exceeds the limits.
+        """
+        return _apart(interpreter.run, self._limits, self._text, _arrays(arguments))
 
 
-def evaluate(text: str, arguments: Sequence[NDArray[Any]]) -> tuple[NDArray[Any], ...]:
+def evaluate(
+    text: str, arguments: Sequence[NDArray[Any]], limits: Limits | None = None
+) -> tuple[NDArray[Any], ...]:
     """The results of the function `main` of a StableHLO or CHLO module, as arrays of its result types.
 
-    The interpreter takes no complex values at its ends, so these pass as pairs of real ones. `InputError` where the
-    arguments' count or shapes are not the function's.
+    Errors are those of `Interpreted`.
     """
-    return Interpreted(text)(arguments)
+    return _apart(interpreter.run, limits, text, _arrays(arguments))
 
 
-def _symbol(op: Any) -> str:
-    return str(ir.StringAttr(op.operation.attributes["sym_name"]).value)
+def _arrays(arguments: Sequence[Any]) -> list[NDArray[Any]]:
+    for i, x in enumerate(arguments):
+        refuse_masked(x, f"argument {i}")
+    return [np.asarray(x) for x in arguments]
 
 
-def _split_complex(module: Any, function: Any, type_: Any) -> None:
-    """Puts a `main` around the function that takes and gives the parts of complex values."""
-    if not any(isinstance(t.element_type, ir.ComplexType) for t in [*type_.inputs, *type_.results]):
-        return
-    function.attributes["sym_name"] = ir.StringAttr.get("complex_main")
-    parts = [_parts(t) for t in type_.inputs]
-    results = [part for t in type_.results for part in _parts(t)]
-    outer = ir.Operation.create(
-        "func.func",
-        attributes={
-            "sym_name": ir.StringAttr.get("main"),
-            "function_type": ir.TypeAttr.get(ir.FunctionType.get(sum(parts, []), results)),
-        },
-        regions=1,
-        ip=ir.InsertionPoint(module.body),
-    )
-    block = outer.regions[0].blocks.append(*sum(parts, []))
-    ip, arguments = ir.InsertionPoint(block), iter(block.arguments)
-    whole = []
-    for t, pair in zip(type_.inputs, parts, strict=True):
-        values = [next(arguments) for _ in pair]
-        whole.append(_emit(ip, "stablehlo.complex", values, t) if len(pair) == 2 else values[0])
-    callee = {"callee": ir.FlatSymbolRefAttr.get("complex_main")}
-    call = ir.Operation.create("func.call", list(type_.results), whole, callee, ip=ip)
-    returned = []
-    for t, y in zip(type_.results, call.results, strict=True):
-        pair = _parts(t)
-        names = ("stablehlo.real", "stablehlo.imag")
-        returned += (
-            [_emit(ip, n, [y], p) for n, p in zip(names, pair, strict=True)] if len(pair) == 2 else [y]
-        )
-    ir.Operation.create("func.return", operands=returned, ip=ip)
-
-
-def _reorder_convolutions(module: Any) -> None:
-    """Makes batch, spatial dimensions, features the order of every convolution's result, and transposes that.
-
-    The interpreter aborts the process where the features come before the batch.
-    """
-    found: list[Any] = []
-
-    def note(op: Any) -> Any:
-        if op.operation.name == "stablehlo.convolution":
-            found.append(op.operation)
-        return ir.WalkResult.ADVANCE
-
-    module.operation.walk(note)
-    for op in found:
-        n = _stablehlo.ConvDimensionNumbers(op.attributes["dimension_numbers"])
-        order = [n.output_batch_dimension, *n.output_spatial_dimensions, n.output_feature_dimension]
-        if n.output_batch_dimension < n.output_feature_dimension:
-            continue
-        type_, last = op.results[0].type, len(order) - 1
-        op.attributes["dimension_numbers"] = _stablehlo.ConvDimensionNumbers.get(
-            n.input_batch_dimension,
-            n.input_feature_dimension,
-            n.input_spatial_dimensions,
-            n.kernel_input_feature_dimension,
-            n.kernel_output_feature_dimension,
-            n.kernel_spatial_dimensions,
-            0,
-            last,
-            range(1, last),
-        )
-        plain = ir.RankedTensorType.get([type_.shape[d] for d in order], type_.element_type)
-        ip = ir.InsertionPoint(op)
-        attributes = {name: op.attributes[name] for name in op.attributes}
-        canonical = ir.Operation.create(op.name, [plain], list(op.operands), attributes, ip=ip)
-        back = ir.DenseI64ArrayAttr.get(np.argsort(order).tolist())
-        turned = ir.Operation.create(
-            "stablehlo.transpose", [type_], [canonical.result], {"permutation": back}, ip=ip
-        )
-        op.results[0].replace_all_uses_with(turned.result)
-        op.erase()
-
-
-def _fill_empty_products(module: Any) -> None:
-    """Makes zeros of products that sum over nothing, at which the interpreter aborts the process."""
-    found: list[Any] = []
-
-    def note(op: Any) -> Any:
-        if op.operation.name == "stablehlo.dot_general":
-            numbers = _stablehlo.DotDimensionNumbers(op.attributes["dot_dimension_numbers"])
-            sizes = ir.RankedTensorType(op.operands[0].type).shape
-            if any(sizes[d] == 0 for d in numbers.lhs_contracting_dimensions):
-                found.append(op.operation)
-        return ir.WalkResult.ADVANCE
-
-    module.operation.walk(note)
-    for op in found:
-        type_, number, ip = op.results[0].type, ir.IntegerType.get_signless(32), ir.InsertionPoint(op)
-        counted = ir.RankedTensorType.get(type_.shape, number)
-        zero = ir.DenseElementsAttr.get_splat(counted, ir.IntegerAttr.get(number, 0))
-        zeros = ir.Operation.create("stablehlo.constant", [counted], [], {"value": zero}, ip=ip)
-        made = ir.Operation.create("stablehlo.convert", [type_], [zeros.result], ip=ip)
-        op.results[0].replace_all_uses_with(made.result)
-        op.erase()
-
-
-def _parts(type_: Any) -> list[Any]:
-    if not isinstance(type_.element_type, ir.ComplexType):
-        return [type_]
-    return [ir.RankedTensorType.get(type_.shape, type_.element_type.element_type)] * 2
-
-
-def _emit(ip: Any, name: str, operands: list[Any], type_: Any) -> Any:
-    return ir.Operation.create(name, [type_], operands, ip=ip).result
-
-
-def _attribute(x: NDArray[Any]) -> Any:
-    x = np.array(x, order="C")
-    if x.dtype == np.bool_:
-        boolean = ir.RankedTensorType.get(x.shape, ir.IntegerType.get_signless(1))
-        if not x.size:  # a list of nothing is refused
-            return ir.DenseElementsAttr.get(np.zeros(0, np.uint8), type=boolean)
-        return ir.DenseElementsAttr.get([ir.BoolAttr.get(bool(v)) for v in x.reshape(-1)], boolean)
-    signless = {"i": ir.IntegerType.get_signless, "u": ir.IntegerType.get_unsigned}.get(x.dtype.kind)
-    if signless is not None:
-        return ir.DenseElementsAttr.get(
-            x, type=ir.RankedTensorType.get(x.shape, signless(x.dtype.itemsize * 8))
-        )
-    return ir.DenseElementsAttr.get(x)
-
-
-def _array(attribute: Any) -> NDArray[Any]:
-    return np.array(attribute).reshape(attribute.type.shape)
+def _apart(function: Callable[P, R], limits: Limits | None, *arguments: P.args, **keywords: P.kwargs) -> R:
+    try:
+        return apart(function, limits or Limits(), *arguments, **keywords)
+    except Died as died:
+        if died.fatal:
+            raise Unsupported(f"StableHLO's reference interpreter cannot run it: {died.fatal}") from None
+        raise CompileError(f"StableHLO's reference interpreter {died}") from None
+    except (TypeError, ValueError) as error:  # of the bindings, about element types
+        raise Unsupported(f"StableHLO's reference interpreter cannot run it: {error}") from None

@@ -6,7 +6,7 @@ in this order, without options, make the VJP of a module's function. Between the
 any native pass may work on.
 """
 
-from collections.abc import Sequence
+from collections.abc import Collection, Mapping, Sequence
 from typing import Any
 
 from torch_mlir import ir
@@ -16,7 +16,7 @@ from tiduc.dialect.errors import RequestError
 from tiduc.dialect.graph import Graph, operations
 from tiduc.dialect.view import View
 from tiduc.dialect.write import write_graph
-from tiduc.passes.batch import BATCH_OF, batch
+from tiduc.passes.batch import BATCH_OF, BATCHED, batch
 from tiduc.passes.importing.import_stablehlo import NAME, import_stablehlo
 from tiduc.passes.infer_active import infer_active
 from tiduc.passes.linear_transpose import linear_transpose
@@ -116,12 +116,12 @@ def materialize_merge_in_place(
     if values is None or inputs is None or name is None:
         main = _graph(view, None)
         sources = [main] if last is None else [main, last]
-        if last is not None and main.name in _batch_of(last):
+        if last is not None and main.name in _batch_sources(view, last):
             sources = [last]
         if values is None:
             values = [y for source in sources for y in source.outputs if y is not None]
         if inputs is None:
-            inputs = [key for source in sources for key in source.keys]
+            inputs = [key for source in sources for key in _keys(view, source)]
     flat = materialize_merge(view, values, inputs, opset, name or main.name, keep_dead_inputs)  # type: ignore[union-attr]
     flat.attributes["arg_attrs"] = _argument_attributes(view, flat)
     merged = [op for op in operations(module.body) if op.name in _GRAPHS]
@@ -218,9 +218,49 @@ def _last_linear(view: View, batched: bool = False) -> Graph | None:
     return view.graph(name) if name is not None else None
 
 
-def _batch_of(graph: Graph) -> list[str]:
-    """The graphs whose values it gives for many inputs."""
-    return [symbol.value for symbol in graph.attributes.get(BATCH_OF, ())]
+def _symbols(graph: Graph, name: str) -> list[str]:
+    """The symbols that an attribute of a graph lists; none where the graph has no such attribute."""
+    if name not in graph.attributes:
+        return []
+    try:
+        return [ir.FlatSymbolRefAttr(symbol).value for symbol in ir.ArrayAttr(graph.attributes[name])]
+    except ValueError:
+        raise RequestError(
+            f"expects symbols in {name}, has {graph.attributes[name]}", graph.location
+        ) from None
+
+
+def _batch_sources(view: View, graph: Graph) -> list[str]:
+    """The graphs that a graph is a batch of, and, where these are batches, the graphs that they are of."""
+    sources: list[str] = []
+    left = _symbols(graph, BATCH_OF)
+    while left:
+        name = left.pop()
+        if name in view.graphs and name not in sources:
+            sources.append(name)
+            left += _symbols(view.graph(name), BATCH_OF)
+    return sources
+
+
+def _keys(view: View, graph: Graph) -> list[str]:
+    """The keys of a graph's free inputs; a batch has those of the graphs that it is of, in their order."""
+    keys = dict.fromkeys(graph.keys)
+    batch_of: dict[str, str] = {}
+    for name in [graph.name, *_batch_sources(view, graph)]:
+        source = view.graph(name)
+        keys = dict.fromkeys([*source.keys, *keys])
+        batch_of |= zip(_symbols(source, BATCHED), source.keys, strict=False)
+    found = dict.fromkeys(_followed(key, batch_of) for key in keys)
+    return [key for key in found if view.input(key).definition is None]
+
+
+def _followed(key: str, steps: Mapping[str, str], unless: Collection[str] = ()) -> str:
+    """What a key leads to, step by step, but for steps to a key in `unless`; a cycle ends after one turn."""
+    for _ in steps:
+        if key not in steps or steps[key] in unless:
+            break
+        key = steps[key]
+    return key
 
 
 def _free(view: View, name: str | None) -> str | None:
@@ -230,14 +270,20 @@ def _free(view: View, name: str | None) -> str | None:
 
 
 def _argument_attributes(view: View, flat: Graph) -> Any:
-    """Those that the source graphs have, and the names that are not what they would be anyway."""
+    """The attributes that the source graphs have, and a name wherever `arg0`, `arg1`, ... would be wrong.
+
+    A batched input has the name of the input that it is a batch of, unless that one is there, too.
+    """
     source: dict[str, Any] = {}
+    batch_of: dict[str, str] = {}
     for graph in view.graphs.values():
+        batch_of |= zip(graph.keys, _symbols(graph, BATCHED), strict=False)
         if "arg_attrs" in graph.attributes:
             source |= zip(graph.keys, graph.attributes["arg_attrs"], strict=True)
     described = []
     for i, key in enumerate(flat.keys):
         attributes = {a.name: a.attr for a in ir.DictAttr(source[key])} if key in source else {}
+        key = _followed(key, batch_of, unless=flat.inputs)
         if key != f"arg{i}":
             attributes[NAME] = ir.StringAttr.get(key)
         described.append(ir.DictAttr.get(attributes))

@@ -59,8 +59,9 @@ def lower(
     function, held, signature = _to_function(graph, module, writer)
     if writer is not None:
         writer.write_functions()
+    source = view.graphs.get(graph.name, graph) if view is not None else graph
     for op in operations(module.body):
-        verify(op, graph.location)  # native passes may crash on invalid IR
+        verify(op, source.location)  # native passes may crash on invalid IR
     graphs = (
         [graph, *(other for other in view.graphs.values() if other.private)] if view is not None else [graph]
     )
@@ -87,7 +88,7 @@ def lower(
         run_passes(module.operation, "builtin.module(symbol-dce)")
     if holds_calls(names, special):
         manual_regions(function)
-    verify(module, graph.location)
+    verify(module, source.location)
     return module
 
 

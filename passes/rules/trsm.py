@@ -28,7 +28,7 @@ def trsm(b: Any, op: Definition, dx: Tangents) -> Sequence[Any | None]:
 
 def solve_attributes(settings: Mapping[str, int]) -> dict[str, Any]:
     """Those of the `triangular_solve` which a call with these settings, LAPACK's letters, is."""
-    given = {name: chr(value) for name, value in settings.items()}
+    given = {name: chr(settings[name]) for name in ("side", "uplo", "diag", "trans_x")}
     return {
         "left_side": ir.BoolAttr.get(given["side"] == "L"),
         "lower": ir.BoolAttr.get(given["uplo"] == "L"),

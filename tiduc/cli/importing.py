@@ -19,6 +19,11 @@ SIZES = click.option(
     metavar="NAME=N",
     help="Set an open size of an ONNX model, such as batch=8; may be given again. Others stay open.",
 )
+TRUST = click.option(
+    "--trust",
+    is_flag=True,
+    help="Run what a .pt2 file holds beside a program: pickles, objects, machine code. For files of your own.",
+)
 
 
 @click.command("import")
@@ -36,6 +41,7 @@ SIZES = click.option(
     "an archive of IREE's.",
 )
 @SIZES
+@TRUST
 @OUTPUT
 @EMIT
 def _import(
@@ -43,6 +49,7 @@ def _import(
     lift_constants: bool,
     weights: str | None,
     sizes: tuple[str, ...],
+    trust: bool,
     output: str,
     kind: str | None,
 ) -> None:
@@ -54,7 +61,10 @@ def _import(
     with about(model):
         with waiting(f"importing {model}"):
             program = import_model(
-                model, lift_constants=lift_constants or weights is not None, sizes=numbers(sizes)
+                model,
+                lift_constants=lift_constants or weights is not None,
+                sizes=numbers(sizes),
+                trust=trust,
             )
         chosen = kind or shortest(program.module)
         data = emit(program.module, chosen)

@@ -6,7 +6,7 @@ from tiduc.backends.iree.compile import compile_source
 from tiduc.cli.diagnostics import about, waiting
 from tiduc.cli.execution import FACTORIZING, TARGET, compiling
 from tiduc.cli.files import PATH, write, write_binary, writes
-from tiduc.cli.importing import SIZES, numbers
+from tiduc.cli.importing import SIZES, TRUST, numbers
 from tiduc.dialect.errors import RequestError
 from tiduc.models.files import import_model
 from tiduc.program import Program, load
@@ -54,6 +54,7 @@ from tiduc.training.step import BUFFERS, train_step
     help="Weights that stay as they are; {} do anyway.".format(" and ".join(BUFFERS)),
 )
 @SIZES
+@TRUST
 @click.option(
     "--state", metavar="FILE", help="Write the model's weights, and the zeros that the optimizer begins with."
 )
@@ -68,6 +69,7 @@ def _train_step(
     train: tuple[str, ...],
     freeze: tuple[str, ...],
     sizes: tuple[str, ...],
+    trust: bool,
     state: str | None,
     target: str,
     lapack: str,
@@ -84,7 +86,7 @@ def _train_step(
     given = {name: value for name, value in settings.items() if value is not None}
     with about(model):
         with waiting(f"importing {model}"):
-            imported = import_model(model, lift_constants=True, sizes=numbers(sizes))
+            imported = import_model(model, lift_constants=True, sizes=numbers(sizes), trust=trust)
         step = train_step(imported, _loss(loss), optimizer, train=train, freeze=(*BUFFERS, *freeze), **given)
         vmfb = None
         if not output.endswith(".mlir"):

@@ -28,6 +28,7 @@ from tiduc.eager.products import matmul
 from tiduc.eager.record import EagerInput
 from tiduc.eager.reductions import BY_UFUNC, reduce
 from tiduc.eager.session import Key, Operand, constant, is_recording
+from tiduc.runtime.arrays import refuse_masked
 
 
 def _in_place(ufunc: np.ufunc) -> Callable[["Array", Any], "Array"]:
@@ -248,7 +249,7 @@ class Array(NDArrayOperatorsMixin):
         value = self.value
         operand = _operand(new)
         if not isinstance(operand, EagerInput):
-            operand = constant(np.asarray(operand, self.dtype))
+            operand = constant(operand, self.dtype)
         self.assign(put(value, index_of(_index(key), value.data.shape), operand))
 
     def __len__(self) -> int:
@@ -381,4 +382,5 @@ def _index(key: Any) -> Any:
         return tuple(map(_index, key))
     if isinstance(key, Array):
         return key.data if key.ndim or key.dtype.kind == "b" else key.data[()]
+    refuse_masked(key, "the index")
     return key

@@ -12,7 +12,9 @@ from numpy.lib.array_utils import normalize_axis_index, normalize_axis_tuple
 from tiduc.eager import movement, products, views
 from tiduc.eager.array import Array, valued
 from tiduc.eager.indexing import Positions, get
+from tiduc.eager.session import constant
 from tiduc.eager.totals import REDUCTIONS
+from tiduc.runtime.arrays import refuse_masked
 
 FUNCTIONS: dict[Any, Callable[..., Any]] = {**REDUCTIONS}
 """NumPy's function, and ours in its place."""
@@ -207,12 +209,13 @@ FUNCTIONS.update({np.split: _split(np.split), np.array_split: _split(np.array_sp
 
 def _alike(*operands: Any) -> tuple[list[Any], "np.dtype[Any]"]:
     """Values, and the type that NumPy gives them all; Python's numbers take that of the others."""
+    refuse_masked(operands)
     known = [
         x if hasattr(x, "dtype") or isinstance(x, (bool, int, float, complex)) else np.asarray(x)
         for x in operands
     ]
     dtype: np.dtype[Any] = np.result_type(*[getattr(x, "dtype", x) for x in known])
-    return [x.value if isinstance(x, Array) else valued(np.asarray(x, dtype)) for x in known], dtype
+    return [x.value if isinstance(x, Array) else constant(x, dtype) for x in known], dtype
 
 
 @implements(np.where)

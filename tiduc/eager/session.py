@@ -12,6 +12,7 @@ from tiduc.eager.executors import Compiling, Executor, Iree, Rehearsal
 from tiduc.eager.graphs import Emit, Graphs, RecordedGraph
 from tiduc.eager.recent import LIMIT
 from tiduc.eager.record import EagerInput, Recorder
+from tiduc.runtime.arrays import refuse_masked
 
 Operand = EagerInput | int | float | complex
 """A value, or a Python number, which takes the type of what it meets, as in NumPy."""
@@ -140,6 +141,7 @@ def apply(kind: Hashable, emit: Emit, *values: EagerInput) -> EagerInput:
 
 def constant(data: Any, dtype: Any = None) -> EagerInput:
     """A value without a derivative: a copy of an array, or of what NumPy makes one of."""
+    refuse_masked(data)
     copy = np.array(data, dtype, order="C")
     copy.setflags(write=False)
     return EagerInput(Key(), copy)

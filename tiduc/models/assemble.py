@@ -5,10 +5,9 @@ from typing import Any
 
 from torch_mlir import ir
 
-from tiduc.dialect.context import stage
+from tiduc.dialect.context import parse, stage
 from tiduc.dialect.errors import Unsupported
 from tiduc.models.constants import entry_of, freeze
-from tiduc.models.legalize import legalize
 from tiduc.models.model import Model, model_of
 from tiduc.passes.importing.import_stablehlo import NAME
 from tiduc.runtime.arrays import Array
@@ -16,16 +15,17 @@ from tiduc.runtime.arrays import Array
 
 @stage
 def assemble(
-    module: Any,
+    written: bytes,
     inputs: Sequence[str],
     outputs: Sequence[str | None],
     weights: Mapping[str, Array],
     lift_constants: bool,
 ) -> Model:
-    """The model of a module whose inputs, weights among them, and outputs are to have these names.
+    """The model of a module of StableHLO, in bytecode, whose inputs, weights among them, and outputs get these names.
 
-    The weights are its first inputs, or constants. The module is changed.
+    The weights are its first inputs, or constants.
     """
+    module = parse(written)
     function = entry_of(module)
     type_ = ir.FunctionType(ir.TypeAttr(function.attributes["function_type"]).value)
     if len(inputs) != len(type_.inputs) or len(outputs) != len(type_.results):
@@ -33,7 +33,6 @@ def assemble(
     function.attributes["sym_name"] = ir.StringAttr.get("main")
     function.attributes["arg_attrs"] = _named(inputs)
     function.attributes["res_attrs"] = _named(outputs)
-    legalize(module)
     if lift_constants:
         return model_of(module, weights)
     freeze(module, weights)

@@ -21,7 +21,7 @@ from tiduc.dialect.context import stage
 from tiduc.dialect.errors import RequestError
 from tiduc.dialect.graph import operations
 from tiduc.passes.importing.import_stablehlo import NAME
-from tiduc.runtime.arrays import Array
+from tiduc.runtime.arrays import Array, refuse_masked
 from tiduc.runtime.signature import DTYPES
 
 INLINE = 4096  # bytes; a constant of no more is in the text, where passes may fold it
@@ -87,6 +87,7 @@ def freeze(module: Any, weights: Mapping[str, Array]) -> None:
 
 def elements(array: Array, type_: Any, name: str) -> Any:
     """The array as the attribute of a constant of that type; a resource of that name if it is large."""
+    refuse_masked(array, f"the array {name!r}")
     array = np.asarray(array, order="C")
     if not array.size:
         return dense(0, type_)

@@ -9,16 +9,42 @@ from tiduc.dialect.errors import ParseError, RequestError
 from tiduc.models.constants import lift
 from tiduc.models.legalize import legalize
 from tiduc.models.model import Model, model_of
+from tiduc.runtime.process import Limits
+from tiduc.runtime.worker import Died, Worker
 
 
 def import_model(
-    path: str | Path, *, lift_constants: bool = False, sizes: Mapping[str, int] | None = None
+    path: str | Path,
+    *,
+    lift_constants: bool = False,
+    sizes: Mapping[str, int] | None = None,
+    trust: bool = False,
+    isolated: bool = False,
+    limits: Limits | None = None,
 ) -> Model:
     """The model in a file of ONNX (`.onnx`), `torch.export` (`.pt2`), `jax.export` (`.jaxexport`) or MLIR (`.mlir`).
 
-    With `lift_constants` its weights are inputs. `sizes` sets open sizes by name, in ONNX.
+    With `lift_constants` its weights are inputs. `sizes` sets open sizes by name, in ONNX. Without `trust`, no program
+    that a `.pt2` file holds is run. With `isolated`, a process of its own reads the file, within `limits`;
+    without, only torch-mlir's pipelines run in one.
     `RequestError` for another suffix; else what the importer raises.
     """
+    if not isolated:
+        return _imported(path, lift_constants, sizes, trust, limits)
+    with Worker() as worker:
+        try:
+            return worker.call(_imported, limits or Limits(), path, lift_constants, sizes, trust, limits)
+        except Died as died:
+            raise ParseError(f"reading {died}", str(path)) from None
+
+
+def _imported(
+    path: str | Path,
+    lift_constants: bool,
+    sizes: Mapping[str, int] | None,
+    trust: bool,
+    limits: Limits | None,
+) -> Model:
     suffix = Path(path).suffix.lower()
     importer = _IMPORTERS.get(suffix)
     if importer is None:
@@ -26,36 +52,36 @@ def import_model(
     if sizes and suffix != ".onnx":
         raise RequestError("only sizes of ONNX models have names that can be set", str(path))
     try:
-        return importer(path, lift_constants, sizes)
+        return importer(path, lift_constants, sizes, trust, limits)
     except UnicodeDecodeError:  # of what protobuf reads when it is asked for
         raise ParseError("a name is no UTF-8 text", str(path)) from None
 
 
-def _onnx(path: str | Path, lift_constants: bool, sizes: Any) -> Model:
+def _onnx(path: str | Path, lift_constants: bool, sizes: Any, trust: bool, limits: Limits | None) -> Model:
     from tiduc.models.from_onnx import from_onnx
 
-    return from_onnx(path, lift_constants=lift_constants, sizes=sizes)
+    return from_onnx(path, lift_constants=lift_constants, sizes=sizes, limits=limits)
 
 
-def _torch(path: str | Path, lift_constants: bool, sizes: Any) -> Model:
+def _torch(path: str | Path, lift_constants: bool, sizes: Any, trust: bool, limits: Limits | None) -> Model:
     from tiduc.models.from_torch import from_torch
 
-    return from_torch(path, lift_constants=lift_constants)
+    return from_torch(path, lift_constants=lift_constants, trust=trust, limits=limits)
 
 
-def _jax(path: str | Path, lift_constants: bool, sizes: Any) -> Model:
+def _jax(path: str | Path, lift_constants: bool, *_: Any) -> Model:
     from tiduc.models.from_jax import from_jax_export
 
     return from_jax_export(Path(path), lift_constants=lift_constants)
 
 
-def _mlir(path: str | Path, lift_constants: bool, sizes: Any) -> Model:
+def _mlir(path: str | Path, lift_constants: bool, *_: Any) -> Model:
     module = read(path)
     legalize(module)
     return model_of(module, lift(module) if lift_constants else {})
 
 
-_IMPORTERS: dict[str, Callable[[str | Path, bool, Any], Model]] = {
+_IMPORTERS: dict[str, Callable[[str | Path, bool, Any, bool, Limits | None], Model]] = {
     ".onnx": _onnx,
     ".pt2": _torch,
     ".jaxexport": _jax,

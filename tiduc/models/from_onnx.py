@@ -7,7 +7,7 @@ are mostly shapes and axes, and floats that an op wants as constants (`_STATIC`)
 """
 
 import os
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -20,8 +20,10 @@ from tiduc.models.model import Model
 from tiduc.models.onnx_functions import expand
 from tiduc.models.onnx_rewrites import rewrite
 from tiduc.models.recurrent import RECURRENT
-from tiduc.models.torch_dialect import lower_torch
+from tiduc.models.torch_dialect import imported_apart, lower_torch
 from tiduc.runtime.arrays import Array
+from tiduc.runtime.process import Limits
+from tiduc.runtime.worker import warm_up
 
 _FIRST = "builtin.module(torch-onnx-to-torch-backend-pipeline)"
 
@@ -54,28 +56,49 @@ _EXPANDED = (
 """Operators that are taken by the definition that ONNX has, in others."""
 
 
-def from_onnx(model: Any, *, lift_constants: bool = False, sizes: Mapping[str, int] | None = None) -> Model:
+def from_onnx(
+    model: Any,
+    *,
+    lift_constants: bool = False,
+    sizes: Mapping[str, int] | None = None,
+    limits: Limits | None = None,
+) -> Model:
     """The program of an ONNX file, or of an `onnx.ModelProto`, which it may change.
 
     Its inputs and outputs have the model's names. With `lift_constants`, initializers of floats come before the
     inputs, as inputs too, under their own names. `sizes` sets open sizes by name, such as a batch's; others stay
-    open.
-    `TiducError` where the file cannot be read, `Unsupported` where an op has no StableHLO.
+    open. `limits` are those of the import, which runs in a process of its own.
+    `TiducError` where the file cannot be read, `Unsupported` where an op has no StableHLO, `CompileError` where the
+    import exceeds its limits.
     """
+    warm_up(__name__, "onnx.shape_inference", "torch_mlir.extras.onnx_importer")
     onnx = _onnx()
     proto, folder = (model, ".") if isinstance(model, onnx.ModelProto) else _read(onnx, Path(model))
     _set_sizes(proto.graph, dict(sizes or {}))
     weights = _weights_to_inputs(onnx, proto.graph, folder)
     with _reading(proto.graph.name):
         onnx.external_data_helper.load_external_data_for_model(proto, folder)
-    proto = _with_shapes(onnx, proto)
+    outputs = [each.name for each in proto.graph.output]
+    written, inputs = imported_apart(_lowered, limits, _serialized(proto), list(weights))
+    return assemble(written, [*weights, *inputs], outputs, weights, lift_constants)
+
+
+def _serialized(proto: Any) -> bytes:
+    try:
+        return bytes(proto.SerializeToString())
+    except Exception as error:  # protobuf's, of what is larger than 2 GiB without its weights
+        raise Unsupported(f"the model cannot be passed on: {_line(error)}") from error
+
+
+def _lowered(serialized: bytes, weights: Sequence[str]) -> tuple[bytes, list[str]]:
+    """The bytecode of StableHLO for a model whose first inputs are these weights; the names of its other inputs."""
+    onnx = _onnx()
+    proto = _with_shapes(onnx, onnx.load_from_string(serialized))
     while expand(onnx, proto, _EXPANDED):  # of functions that are in turn of such
         proto = _with_shapes(onnx, proto)
     rewrite(onnx, proto)
     proto = _with_shapes(onnx, proto)
-    lowered = lower_torch(_imported(proto), _FIRST, RECURRENT)
-    inputs = [*weights, *_own_inputs(proto.graph, weights)]
-    return assemble(lowered, inputs, [each.name for each in proto.graph.output], weights, lift_constants)
+    return lower_torch(_imported(proto), _FIRST, RECURRENT), _own_inputs(proto.graph, weights)
 
 
 def _onnx() -> Any:
@@ -208,10 +231,10 @@ def _imported(proto: Any) -> Any:
     return module
 
 
-def _own_inputs(graph: Any, weights: Mapping[str, Array]) -> list[str]:
+def _own_inputs(graph: Any, weights: Sequence[str]) -> list[str]:
     """The inputs that the importer takes for such, but for the weights."""
-    initialized = {tensor.name for tensor in graph.initializer}
-    return [x.name for x in graph.input if x.name not in weights and x.name not in initialized]
+    initialized = {tensor.name for tensor in graph.initializer}.union(weights)
+    return [x.name for x in graph.input if x.name not in initialized]
 
 
 def _line(error: Exception) -> str:

@@ -16,14 +16,18 @@ from typing import Any
 import ml_dtypes
 import numpy as np
 
+from tiduc.dialect.emit import bytecode
 from tiduc.dialect.errors import TiducError, Unsupported
 from tiduc.models.assemble import assemble
 from tiduc.models.kinks import kinks
 from tiduc.models.model import Model
 from tiduc.models.pooling import pooling
 from tiduc.models.stops import STOPS, mark_stops, stops, without_own_derivatives
-from tiduc.models.torch_dialect import lower_torch
+from tiduc.models.torch_dialect import imported_apart, lower_written
+from tiduc.models.untrusted import load_export
 from tiduc.runtime.arrays import Array
+from tiduc.runtime.process import Limits
+from tiduc.runtime.worker import warm_up
 
 _FIRST = (
     "builtin.module(func.func(torch-match-quantized-custom-ops),"
@@ -38,25 +42,38 @@ def from_torch(
     *,
     lift_constants: bool = False,
     dynamic_shapes: Any = None,
+    limits: Limits | None = None,
+    trust: bool = False,
 ) -> Model:
     """The program of a `torch.nn.Module`, of an `ExportedProgram`, or of the `.pt2` file of one.
 
     Its inputs are the module's, of the types that the example inputs have. With `lift_constants`, parameters and
     buffers of floats come before them, as inputs too, named as in `state_dict`; of tied ones the first name stays.
     `dynamic_shapes` are those of `torch.export.export`: sizes that stay open.
-    `TiducError` where PyTorch cannot export the module, `Unsupported` where an op has no StableHLO.
+    `limits` are those of torch-mlir's pipelines, which run in a process of their own. Without `trust`, nothing that a
+    `.pt2` file holds is run while it is read.
+    `TiducError` where PyTorch cannot export the module, `Unsupported` where an op has no StableHLO, `CompileError`
+    where torch-mlir exceeds its limits.
     """
+    warm_up(__name__)
     torch = _torch()
-    exported = _exported(torch, module, example_inputs, example_keywords, dynamic_shapes)
+    if isinstance(module, str | Path):
+        exported = _read(torch, str(module), trust)
+    else:
+        exported = _exported(torch, module, example_inputs, example_keywords, dynamic_shapes)
     mark_stops(torch, exported)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # about names of PyTorch's own
         exported = exported.run_decompositions(_decompositions(torch))
     inputs, weights = _inputs(exported)
     outputs = _outputs(exported)
-    lowered = lower_torch(_imported(exported), _FIRST, STOPS)
+    lowered = imported_apart(_lowered, limits, _imported(exported))
     arrays = {name: _array(torch, tensor) for name, tensor in weights.items()}
     return assemble(lowered, inputs, outputs, arrays, lift_constants)
+
+
+def _lowered(written: bytes) -> bytes:
+    return lower_written(written, _FIRST, STOPS)
 
 
 def _torch() -> Any:
@@ -67,17 +84,22 @@ def _torch() -> Any:
     return torch
 
 
+def _read(torch: Any, path: str, trust: bool) -> Any:
+    """The `ExportedProgram` in a file."""
+    try:
+        with open(path, "rb"):  # whose errors say more
+            pass
+        return load_export(torch, path, trust)
+    except TiducError:
+        raise
+    except OSError as error:
+        raise TiducError(f"cannot read: {error.strerror or error}", path) from None
+    except Exception as error:  # of zip files, of JSON, and PyTorch's own
+        raise TiducError(f"no program that torch.export.save wrote: {_line(error)}", path) from error
+
+
 def _exported(torch: Any, module: Any, inputs: Sequence[Any], keywords: Any, dynamic_shapes: Any) -> Any:
-    """The `ExportedProgram`."""
-    if isinstance(module, str | Path):
-        try:
-            return torch.export.load(module)
-        except OSError as error:
-            raise TiducError(f"cannot read: {error.strerror or error}", str(module)) from None
-        except Exception as error:  # of zip files, of JSON, and PyTorch's own
-            raise TiducError(
-                f"no program that torch.export.save wrote: {_line(error)}", str(module)
-            ) from error
+    """The `ExportedProgram` of a module, or the one that it is."""
     if isinstance(module, torch.export.ExportedProgram):
         return module
     if not isinstance(module, torch.nn.Module):
@@ -171,14 +193,16 @@ def _outputs(exported: Any) -> list[str | None]:
     return [None if spec.target is None else f"{spec.target}.updated" for _, spec in paired]
 
 
-def _imported(exported: Any) -> Any:
-    """The module of the torch dialect."""
+def _imported(exported: Any) -> bytes:
+    """The bytecode of the module of the torch dialect."""
     from torch_mlir import fx
 
     try:
-        return fx.export_and_import(exported, output_type="raw", decomposition_table={})
+        module = fx.export_and_import(exported, output_type="raw", decomposition_table={})
     except Exception as error:  # assertions and more, where it does not know an op or a type
         raise Unsupported(f"torch-mlir cannot import the program: {_line(error)}") from error
+    with module.context:
+        return bytecode(module)
 
 
 def _array(torch: Any, tensor: Any) -> Array:

@@ -9,7 +9,7 @@ from tiduc.backends.iree.lapack import LOOPS
 from tiduc.dialect.errors import InputError, RequestError
 from tiduc.ports import described
 from tiduc.program import Program, from_module
-from tiduc.runtime.arrays import Array
+from tiduc.runtime.arrays import Array, refuse_masked
 from tiduc.runtime.weights import write_weights
 
 if TYPE_CHECKING:
@@ -52,6 +52,7 @@ class Model(Program):
             if port.name not in weights:
                 raise RequestError(f"no array {port.name!r} among the weights")
             x, type_ = weights[port.name], described(port).type
+            refuse_masked(x, f"the array {port.name!r}")
             if x.dtype.kind == "V" and type_.dtype is not None and x.dtype.itemsize == type_.dtype.itemsize:
                 x = x.view(type_.dtype)  # NumPy's files do not know some element types
             if x.dtype != type_.dtype or not type_.accepts(x.shape):

@@ -1,31 +1,66 @@
-"""The torch dialect, in a context of its own, lowered to StableHLO by torch-mlir's pipelines."""
+"""The torch dialect, in a context of its own, lowered to StableHLO by torch-mlir's pipelines, in a worker process.
+
+    torch dialect --bytecode--> worker: operators set apart, pipelines, legalize --bytecode--> StableHLO
+
+The pipelines abort their process on some programs, and take all memory for others.
+"""
 
 import io
 import re
-from collections.abc import Mapping
-from typing import Any
+from collections.abc import Callable, Mapping
+from typing import Any, ParamSpec, TypeVar
 
 from torch_mlir import ir
 from torch_mlir.passmanager import PassManager
 
 from tiduc.dialect.context import parse, stage
-from tiduc.dialect.errors import Unsupported
+from tiduc.dialect.emit import bytecode
+from tiduc.dialect.errors import CompileError, Unsupported
 from tiduc.models.apart import Expansion, put_back, set_apart
+from tiduc.models.legalize import legalize
+from tiduc.runtime.process import Limits
+from tiduc.runtime.worker import Died, apart
+
+P = ParamSpec("P")
+R = TypeVar("R")
 
 _LAST = "builtin.module(torch-backend-to-stablehlo-backend-pipeline)"
 _FAILED = re.compile(r"failed to legalize operation '([\w.]+)'(?:.*?name = \"([\w.]+)\")?", re.DOTALL)
 
 
-def lower_torch(module: Any, first: str, apart: Mapping[str, Expansion]) -> Any:
-    """The module as StableHLO, in the context of all others; `Unsupported` at the op that has none.
+def imported_apart(
+    function: Callable[P, R], limits: Limits | None, *arguments: P.args, **keywords: P.kwargs
+) -> R:
+    """The function's result, from a worker; `Unsupported` where LLVM aborts it, `CompileError` at another death."""
+    try:
+        return apart(function, limits or Limits(), *arguments, **keywords)
+    except Died as died:
+        if died.fatal:
+            raise Unsupported(f"torch-mlir cannot import the model: {died.fatal}") from None
+        raise CompileError(f"the import of the model by torch-mlir {died}") from None
 
-    `first` is the pipeline from the module to torch-mlir's backend contract; `apart` are operators, by name, that
-    pass it, and what becomes of them. The module is changed.
+
+def lower_written(written: bytes, first: str, operators: Mapping[str, Expansion]) -> bytes:
+    """What `lower_torch` makes of the bytecode of a module."""
+    from torch_mlir.dialects import torch as dialect
+
+    context = ir.Context()
+    dialect.register_dialect(context)
+    with context:
+        module = ir.Module.parse(written)
+    return lower_torch(module, first, operators)
+
+
+def lower_torch(module: Any, first: str, operators: Mapping[str, Expansion]) -> bytes:
+    """The bytecode of the module as StableHLO; `Unsupported` at the op that has none.
+
+    `first` is the pipeline from the module to torch-mlir's backend contract; `operators`, by name, are custom calls
+    while it runs, and are then expanded. The module is changed.
     """
     with module.context as context, ir.Location.unknown():
         # After which all dialects of the pipeline are known.
         PassManager.parse(_LAST).run(ir.Module.parse("func.func @main() { return }").operation)
-        set_apart(module, apart)
+        set_apart(module, operators)
         said: list[Any] = []
 
         def hear(diagnostic: Any) -> bool:
@@ -47,14 +82,16 @@ def lower_torch(module: Any, first: str, apart: Mapping[str, Expansion]) -> Any:
                 del op.attributes[name]  # of versions and assumptions; no other dialect knows it
         written = io.BytesIO()
         module.operation.write_bytecode(written)
-    lowered = parse(written.getvalue())
-    _put_back(lowered, apart)
-    return lowered
+    return _legal(written.getvalue(), operators)
 
 
 @stage
-def _put_back(module: Any, apart: Mapping[str, Expansion]) -> None:
-    put_back(module, apart)
+def _legal(written: bytes, operators: Mapping[str, Expansion]) -> bytes:
+    """The bytecode of a module of StableHLO, in which the operators are expanded."""
+    module = parse(written)
+    put_back(module, operators)
+    legalize(module)
+    return bytecode(module)
 
 
 def _explained(message: str, module: Any) -> str:

@@ -11,7 +11,7 @@
 // CHECK-NEXT:   %[[W:.*]] = "tidu.external"() {ref = @main::@w} : () -> tensor<4x2xf32>
 // CHECK-NEXT:   %[[D:.*]] = stablehlo.dot_general %[[T]], %[[W]], contracting_dims = [1] x [0]
 // CHECK-NEXT:   stablehlo.return %[[D]]
-// CHECK-NEXT: inputs = [@B0.L0.x], sym_name = "B0", tidu.batch_of = [@L0]
+// CHECK-NEXT: inputs = [@B0.L0.x], sym_name = "B0", tidu.batch_of = [@L0], tidu.batched = [@L0.x]
 func.func @main(%x: tensor<4xf32> {tidu.name = "x"}, %w: tensor<4x2xf32> {tidu.name = "w"}) -> tensor<2xf32> {
   %0 = stablehlo.sine %x : tensor<4xf32>
   %1 = stablehlo.dot_general %0, %w, contracting_dims = [0] x [0] : (tensor<4xf32>, tensor<4x2xf32>) -> tensor<2xf32>

@@ -1,0 +1,246 @@
+"""Functions of tiduc in a process of their own: native code that crashes, hangs or takes all memory ends that process.
+
+    apart(function, x, y)    ->    function(x, y), in a worker: a Python process that calls one function after another
+
+A worker starts within half a second and is kept for further calls; one that died is replaced. Arguments, results and
+exceptions pass as pickles between the two processes, so that a function has to be one that a module defines.
+"""
+
+import atexit
+import os
+import pickle
+import re
+import resource
+import signal
+import socket
+import subprocess
+import sys
+import tempfile
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager, suppress
+from importlib import import_module
+from typing import Any, ParamSpec, TypeVar
+
+from tiduc.runtime.process import Limits
+
+P = ParamSpec("P")
+R = TypeVar("R")
+
+_OUT_OF_MEMORY = re.compile(
+    "out of memory|bad_alloc|cannot allocate|failed to map segment|MemoryError", re.IGNORECASE
+)
+_FATAL = re.compile(r"^LLVM ERROR: (.*)$", re.MULTILINE)
+# Isolated from the folder and from PYTHON* variables: the worker imports what this process would import.
+_PROGRAM = (
+    "import sys; sys.path[:] = {path!r}; "
+    "from tiduc.runtime.worker import serve; serve({call}, {life}, {modules})"
+)
+
+
+class Died(Exception):
+    """The worker ended before the function did. The text says why: `died (SIGSEGV)`.
+
+    `fatal` is the message with which LLVM aborted the process, or "".
+    """
+
+    def __init__(self, why: str, fatal: str = "") -> None:
+        super().__init__(why)
+        self.fatal = fatal
+
+
+def apart(function: Callable[P, R], limits: Limits, *arguments: P.args, **keywords: P.kwargs) -> R:
+    """The function's result, computed in a worker; its exception, or `Died` where the worker did not survive.
+
+    In a worker the function is called as it is.
+    """
+    if _serving:
+        return function(*arguments, **keywords)
+    with _idle_worker() as worker:
+        return worker.call(function, limits, *arguments, **keywords)
+
+
+def warm_up(*modules: str) -> None:
+    """Starts a worker that imports these modules, if there is none, without waiting for it."""
+    if not _serving and not _IDLE:
+        _IDLE.append(Worker(modules))
+
+
+@contextmanager
+def _idle_worker() -> Iterator["Worker"]:
+    """A worker that no other thread has; it may be had again once the block ends."""
+    try:
+        worker = _IDLE.pop()
+    except IndexError:
+        worker = Worker()
+    try:
+        yield worker
+    finally:
+        if worker.is_alive():
+            _IDLE.append(worker)
+
+
+class Worker:
+    """One process that calls functions, in the order in which it is asked to. A context manager, which ends it."""
+
+    def __init__(self, modules: Sequence[str] = ()) -> None:
+        """Starts the process, which imports these modules before its first call."""
+        self._socket, theirs = socket.socketpair()
+        end, self._life = os.pipe()  # nobody writes to it: its end tells the worker that this process is gone
+        self._errors = tempfile.TemporaryFile()  # noqa: SIM115  (closed with the worker)
+        self._file = self._socket.makefile("rwb")
+        program = _PROGRAM.format(path=sys.path, call=theirs.fileno(), life=end, modules=list(modules))
+        self._process = subprocess.Popen(
+            [sys.executable, "-I", "-c", program],
+            stdin=subprocess.DEVNULL,
+            stdout=self._errors,
+            stderr=self._errors,
+            pass_fds=(theirs.fileno(), end),
+            process_group=0,  # Ctrl-C is this process's to handle
+        )
+        theirs.close()
+        os.close(end)
+
+    def call(self, function: Callable[P, R], limits: Limits, *arguments: P.args, **keywords: P.kwargs) -> R:
+        """The function's result; its exception, or `Died`. Whatever ends this call early ends the process too."""
+        try:
+            self._limit(limits.mebibytes)
+            start = self._errors.seek(0, os.SEEK_END)
+            self._socket.settimeout(limits.seconds or None)
+            try:
+                pickle.dump((function, arguments, keywords), self._file, protocol=5)
+                self._file.flush()
+                succeeded, result = pickle.load(self._file)
+            except TimeoutError:
+                raise Died(f"took longer than {limits.seconds:g} seconds") from None
+            except (OSError, EOFError, pickle.UnpicklingError):
+                raise self._died(start, limits) from None
+        except BaseException:
+            self.close()
+            raise
+        if succeeded:
+            return result  # type: ignore[no-any-return]
+        if isinstance(result, MemoryError):
+            self.close()  # what it still holds goes with it
+            raise Died(_too_much(limits))
+        raise result
+
+    def _limit(self, mebibytes: int) -> None:
+        """Limits what the process may allocate: data, not address space, much of which is reserved and never used."""
+        _, highest = resource.prlimit(self._process.pid, resource.RLIMIT_DATA)
+        wanted = mebibytes * 2**20 if mebibytes else highest
+        if highest != resource.RLIM_INFINITY:
+            wanted = min(wanted, highest)
+        resource.prlimit(self._process.pid, resource.RLIMIT_DATA, (wanted, highest))
+
+    def _died(self, start: int, limits: Limits) -> Died:
+        """Why the process ended, as its status and what it wrote since `start` tell."""
+        with suppress(subprocess.TimeoutExpired):
+            self._process.wait(1)
+        self._errors.seek(start)
+        written = self._errors.read().decode("utf-8", "replace")
+        code = self._process.poll()
+        if code and _OUT_OF_MEMORY.search(written):
+            return Died(_too_much(limits))
+        fatal = _FATAL.search(written)
+        how = f"died ({signal_name(-code)})" if code and code < 0 else f"ended ({code})"
+        return Died(how, fatal[1] if fatal else "")
+
+    def is_alive(self) -> bool:
+        """Whether the process can take another call."""
+        return self._process.poll() is None
+
+    def close(self) -> None:
+        """Ends the process."""
+        self.forget()
+        self._process.kill()
+        self._process.wait()
+
+    def forget(self) -> None:
+        """Closes this process's ends, after which the worker ends by itself once no other process has them."""
+        for end in (self._file, self._socket, self._errors):
+            with suppress(OSError, ValueError):
+                end.close()
+        if self._life >= 0:
+            os.close(self._life)
+            self._life = -1
+
+    def __enter__(self) -> "Worker":
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+
+def signal_name(number: int) -> str:
+    """`SIGSEGV` for 11, and so on."""
+    try:
+        return signal.Signals(number).name
+    except ValueError:
+        return f"signal {number}"
+
+
+def _too_much(limits: Limits) -> str:
+    return f"needs more than the {limits.mebibytes} MiB of memory that it may take"
+
+
+_IDLE: list[Worker] = []
+
+
+def _close_all() -> None:
+    while _IDLE:
+        _IDLE.pop().close()
+
+
+def _forget_all() -> None:
+    """In a process that was forked: the workers are its parent's."""
+    while _IDLE:
+        _IDLE.pop().forget()
+
+
+atexit.register(_close_all)
+os.register_at_fork(after_in_child=_forget_all)
+
+
+# ---- in the worker -----------------------------------------------------------------------------------------
+
+_serving = False
+
+
+def serve(call: int, life: int, modules: Sequence[str]) -> None:
+    """Imports the modules that there are, and calls what arrives at the socket `call` until its other end closes."""
+    import fcntl
+
+    global _serving
+    _serving = True
+    # The end of the pipe is a SIGIO, which ends this process whatever it is doing, native code included.
+    fcntl.fcntl(life, fcntl.F_SETOWN, os.getpid())
+    fcntl.fcntl(life, fcntl.F_SETFL, fcntl.fcntl(life, fcntl.F_GETFL) | os.O_ASYNC)
+    for module in modules:
+        with suppress(ImportError):
+            import_module(module)
+    with socket.socket(fileno=call) as ours, ours.makefile("rwb") as file:
+        while True:
+            try:
+                function, arguments, keywords = pickle.load(file)
+            except EOFError:
+                return
+            except Exception as error:  # of the import of the function's module
+                answer: tuple[bool, Any] = False, error
+            else:
+                answer = _answer(function, arguments, keywords)
+            _send(answer, file)
+
+
+def _answer(function: Callable[..., Any], arguments: Any, keywords: Any) -> tuple[bool, Any]:
+    try:
+        return True, function(*arguments, **keywords)
+    except Exception as error:
+        return False, error
+
+
+def _send(answer: tuple[bool, Any], file: Any) -> None:
+    try:
+        pickle.dump(answer, file, protocol=5)
+    except (pickle.PicklingError, TypeError, AttributeError) as error:
+        raise RuntimeError(f"an answer that cannot be sent: {answer[1]!r}") from error
+    file.flush()

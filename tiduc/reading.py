@@ -1,0 +1,90 @@
+"""Modules from files, text and bytes: read in this process, or in one of its own first.
+
+    source -> worker: parse, verify, import -> bytecode -> this process
+
+A source that crashes MLIR, or is read without end, ends the worker and not its caller, who parses only what MLIR wrote.
+"""
+
+import resource
+from collections.abc import Collection
+from contextlib import suppress
+from pathlib import Path
+from typing import Any
+
+from torch_mlir import ir
+
+from tiduc.dialect.context import parse, read, stage
+from tiduc.dialect.emit import bytecode
+from tiduc.dialect.errors import ParseError, RequestError
+from tiduc.dialect.graph import operations
+from tiduc.passes.importing.import_stablehlo import import_stablehlo
+from tiduc.passes.resolve import resolve
+from tiduc.passes.rules import OPSET
+from tiduc.runtime.process import Limits
+from tiduc.runtime.worker import Died, Worker
+
+Readable = str | bytes | Path
+
+
+def module_in(source: Readable, dialects: Collection[str] = ()) -> Any:
+    """The `ir.Module` in a file, in StableHLO text (a `str` with a newline or a brace) or in bytecode."""
+    if isinstance(source, bytes) or (isinstance(source, str) and _is_text(source)):
+        return parse(source, dialects=dialects)
+    return read(source, dialects)
+
+
+def isolated_module(
+    source: Readable, entry: str | None = None, dialects: Collection[str] = (), limits: Limits | None = None
+) -> Any:
+    """As `module_in`, after a process of its own has read, imported and written the module.
+
+    `ParseError` where that process dies of a signal or exceeds the limits.
+    """
+    with Worker() as worker:
+        try:
+            written = worker.call(_written, limits or Limits(), source, entry, tuple(dialects))
+        except Died as died:
+            is_file = not isinstance(source, bytes) and not _is_text(str(source))
+            raise ParseError(f"reading {died}", str(source) if is_file else None) from None
+    return parse(written, dialects=dialects)
+
+
+@stage
+def _written(source: Readable, entry: str | None, dialects: tuple[str, ...]) -> bytes:
+    """The bytecode of the module, which can be imported. With half the stack: the caller has the other half."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_STACK)
+    with suppress(ValueError):
+        resource.setrlimit(
+            resource.RLIMIT_STACK, (2**22 if soft == resource.RLIM_INFINITY else soft // 2, hard)
+        )
+    module = module_in(source, dialects)
+    written = bytecode(module)
+    if not dialects:  # whose rules are the caller's
+        resolve(import_stablehlo(module, entry_in(module, entry), OPSET))
+    return written
+
+
+def _is_text(source: str) -> bool:
+    return "\n" in source or "{" in source
+
+
+def entry_in(module: Any, entry: str | None) -> str:
+    """The name of the function or graph to load: the one asked for, `main`, or the only one."""
+    names = [
+        str(ir.StringAttr(op.attributes["sym_name"]).value)
+        for op in operations(module.body)
+        if (op.name == "tidu.graph" and "sym_visibility" not in op.attributes)
+        or (op.name == "func.func" and _is_public(op))
+    ]
+    if entry is None:
+        entry = names[0] if len(names) == 1 else "main"
+    if entry not in names:
+        raise RequestError(
+            f"no public function @{entry}; there are {', '.join(f'@{n}' for n in names) or 'none'}"
+        )
+    return entry
+
+
+def _is_public(function: Any) -> bool:
+    visibility = function.attributes.get("sym_visibility")
+    return len(function.regions[0].blocks) > 0 and (visibility is None or visibility.value == "public")
