@@ -8,16 +8,17 @@ from tiduc.backends.reference.interpreter import Interpreted
 from tiduc.dialect.errors import RequestError
 from tiduc.runtime.arrays import Array
 from tiduc.runtime.checks import check_count, check_sizes, checked
+from tiduc.runtime.process import Limits
 from tiduc.runtime.signature import Signature
 
 
 class InterpretedProgram:
     """A program that the interpreter runs: called with arrays, which are checked against `signature`."""
 
-    def __init__(self, program: Lowered) -> None:
+    def __init__(self, program: Lowered, limits: Limits | None = None) -> None:
         self.signature: Signature = program.signature
         self.entry = program.name
-        self._main = Interpreted(text_with_main(program.module))
+        self._main = Interpreted(text_with_main(program.module), limits)
 
     def __call__(self, *arguments: Any) -> tuple[Array, ...]:
         """The outputs; `InputError`, naming the argument, for a wrong count, dtype or shape."""
@@ -34,7 +35,7 @@ def interpreted(program: Lowered, options: Options) -> InterpretedProgram:
         raise RequestError(f"the reference interpreter has no target {options.target!r}; it has: cpu")
     if options.lapack != Options.lapack:
         raise RequestError("--lapack is for IREE: the reference interpreter calls no LAPACK")
-    return InterpretedProgram(program)
+    return InterpretedProgram(program, options.limits)
 
 
 BACKEND = Backend("reference", "the reference interpreter of StableHLO: slow, and exact", interpreted)

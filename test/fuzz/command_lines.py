@@ -51,6 +51,7 @@ _INPUTS = (
         "@\0",
     ),
 )
+_INTERPRETED = ("--engine", "reference", "--compile-timeout", "10")
 _STAGES = ("import", "linearize", "linear_transpose", "materialize_merge", "structure", "lower", "parse")
 
 
@@ -100,15 +101,15 @@ def _link(draw: Random, file: str) -> list[str]:
 
 
 def _check(draw: Random, file: str) -> list[str]:
-    return ["check", file, "--engine", "reference", "--input", draw.choice(["random", "zeros"])]
+    return ["check", file, *_INTERPRETED, "--input", draw.choice(["random", "zeros"])]
 
 
 def of_arrays(draw: Random, file: str) -> list[str]:
     """A command line that reads arrays from a file."""
     return draw.choice(
         [
-            ["check", "other.mlir", "--engine", "reference", "--input", f"@{file}"],
-            ["check", "other.mlir", "--engine", "reference", "--input", "random", "--expect", file],
+            ["check", "other.mlir", *_INTERPRETED, "--input", f"@{file}"],
+            ["check", "other.mlir", *_INTERPRETED, "--input", "random", "--expect", file],
             [
                 "check",
                 "other.mlir",
@@ -154,7 +155,7 @@ def mistaken(draw: Random, file: str) -> list[str]:
     if draw.randrange(8) == 0:
         line.append(draw.choice([*_FLAGS, "none.mlir", ".", "/dev/null", "é", "\udcff"]))
     if draw.randrange(6) == 0:
-        line = ["check", file, "--engine", "reference"]
+        line = ["check", file, *_INTERPRETED]
         line += [word for _ in range(draw.randint(1, 3)) for word in ("--input", draw.choice(_INPUTS))]
     if draw.randrange(12) == 0:
         draw.shuffle(line)

@@ -25,6 +25,7 @@ from tiduc.passes.link import link
 from tiduc.program import Program
 from tiduc.runtime import cache
 from tiduc.runtime.arrays import parse_inputs, random_array
+from tiduc.runtime.process import Limits
 from tiduc.runtime.run import load as load_compiled
 from tiduc.runtime.signature import TensorType, Value
 from tiduc.runtime.weights import read_weights
@@ -32,6 +33,8 @@ from tiduc.splitting import split
 
 MOST = 100_000
 """Elements of the arguments with which programs are run."""
+LIMITS = Limits(seconds=10, mebibytes=2048)
+"""Of the reference interpreter, which is slow."""
 MEMORIES = ("auto", "stack", "sqrt", "log")
 
 
@@ -185,11 +188,11 @@ def _arguments(program: Program) -> list[Any]:
 
 
 def _evaluate(s: Subject) -> None:
-    s.program.compile(engine="reference")(*_arguments(s.program))
+    s.program.compile(engine="reference", limits=LIMITS)(*_arguments(s.program))
 
 
 def _check(s: Subject) -> None:
-    list(check(s.program, _arguments(s.program), lambda p: p.compile(engine="reference")))
+    list(check(s.program, _arguments(s.program), lambda p: p.compile(engine="reference", limits=LIMITS)))
 
 
 def _compile(s: Subject) -> None:

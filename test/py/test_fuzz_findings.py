@@ -2,11 +2,13 @@
 
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 import tiduc
 from tiduc.dialect.emit import emit
-from tiduc.dialect.errors import ParseError, RequestError, Unsupported
+from tiduc.dialect.errors import CompileError, ParseError, RequestError, Unsupported
+from tiduc.runtime.process import Limits
 
 WINDOW_OF_IDS = """func.func @main(%x: tensor<7x4xf64>, %i: tensor<?xi32>) -> tensor<?x4xf64> {
   %y = "stablehlo.gather"(%x, %i) {dimension_numbers = #stablehlo.gather<offset_dims = [1],
@@ -148,3 +150,21 @@ def test_arrays_that_no_memory_holds_are_refused_for_iree() -> None:
         program.source("cpu")
     with pytest.raises(Unsupported, match="too many for MLIR"):
         program.jvp()
+
+
+def test_the_reference_interpreter_runs_within_limits() -> None:
+    text = """func.func @main(%x: tensor<i64>) -> tensor<i64> {
+  %0 = stablehlo.while(%i = %x) : tensor<i64>
+    cond {
+      %one = stablehlo.constant dense<0> : tensor<i64>
+      %go = stablehlo.compare NE, %i, %one : (tensor<i64>, tensor<i64>) -> tensor<i1>
+      stablehlo.return %go : tensor<i1>
+    } do {
+      %next = stablehlo.negate %i : tensor<i64>
+      stablehlo.return %next : tensor<i64>
+    }
+  return %0 : tensor<i64>
+}"""
+    run = tiduc.load(text).compile(engine="reference", limits=Limits(seconds=1))
+    with pytest.raises(CompileError, match="1 s"):
+        run(np.int64(1))

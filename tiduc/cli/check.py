@@ -120,7 +120,7 @@ def _engine(
         from tiduc.backends.reference.interpreter import evaluate
 
         text = text_with_main(program.module)
-        return lambda *arrays: evaluate(text, arrays)
+        return lambda *arrays: evaluate(text, arrays, limits)
 
     return interpreted if engine == "reference" else compiled
 
