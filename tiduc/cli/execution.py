@@ -13,7 +13,7 @@ from tiduc.backends.backend import Runnable
 from tiduc.backends.iree.compile import Source, compile_modules, compile_source
 from tiduc.backends.iree.lapack import LAPACK, LOOPS
 from tiduc.backends.iree.targets import TARGETS
-from tiduc.cli.diagnostics import about, report, waiting
+from tiduc.cli.diagnostics import about, report, waiting, warnings_reported
 from tiduc.cli.files import ENTRY, FILE, PATH, read_input, read_module, write, write_binary, writes
 from tiduc.dialect.errors import InputError, RequestError, TiducError
 from tiduc.program import Program, from_module
@@ -134,7 +134,8 @@ def compiling(command: Callable[..., Any]) -> Callable[..., Any]:
     @functools.wraps(command)
     def with_limits(*, compile_timeout: float, compile_memory: int | None, **options: Any) -> Any:
         memory = Limits.mebibytes if compile_memory is None else compile_memory
-        return command(limits=Limits(compile_timeout, memory), **options)
+        with warnings_reported():
+            return command(limits=Limits(compile_timeout, memory), **options)
 
     return with_limits
 
