@@ -296,7 +296,7 @@ class _Chosen:
 
     entry: str
     signature: Signature
-    executable: Callable[[], Executable | XlaExecutable]
+    executable: Callable[[], Runnable]
 
 
 def _by_iree(
