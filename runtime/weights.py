@@ -14,6 +14,7 @@ import numpy as np
 from tiduc.dialect.errors import InputError, RequestError, TiducError
 from tiduc.runtime.arrays import Array, read_npz, refuse_masked, write_npz
 from tiduc.runtime.files import open_regular, written_whole
+from tiduc.runtime.irpa import check_archive
 
 Path = str | os.PathLike[str]
 
@@ -79,6 +80,7 @@ def _read_irpa(path: str) -> dict[str, Array]:
     from iree import runtime  # which takes longer to import than all else here
 
     index = runtime.ParameterIndex()
+    check_archive(path)
     index.load(path)
     return {name: runtime.parameter_index_entry_as_numpy_ndarray(entry) for name, entry in index.items()}
 

@@ -10,11 +10,13 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from tiduc.dialect.errors import InputError
+from tiduc.backends.iree.compile import compile_module
+from tiduc.dialect.errors import InputError, TiducError
 from tiduc.runtime import arrays
 from tiduc.runtime.arrays import parse_inputs, read_npz
+from tiduc.runtime.run import Executable
 from tiduc.runtime.signature import TensorType, Value
-from tiduc.runtime.weights import read_weights
+from tiduc.runtime.weights import read_weights, write_weights
 
 
 def header(shape: str, body: bytes = b"", dtype: str = "<f8") -> bytes:
@@ -111,9 +113,9 @@ def test_an_archive_that_is_wrong_about_its_sizes(tmp_path: Path) -> None:
 
 ASK = """
 import sys
-from tiduc.dialect.errors import InputError
+from tiduc.dialect.errors import InputError, TiducError
 from tiduc.runtime.arrays import parse_inputs
-from tiduc.runtime.weights import read_weights
+from tiduc.runtime.weights import read_weights, write_weights
 for read in (lambda path: parse_inputs(["@" + path]), read_weights):
     try:
         read(sys.argv[1])
@@ -134,3 +136,19 @@ def test_files_without_an_end(tmp_path: Path, name: str, kind: str) -> None:
     lines = done.stdout.splitlines()
     assert len(lines) == 2 and all(line.startswith(f"{path}: error: cannot read: ") for line in lines)
     assert all(line.endswith(tuple(reason.split("|"))) for line in lines)
+
+
+@pytest.mark.parametrize("at", [40, 48, 56, 62, 64, 72, 80, 199])
+def test_an_archive_that_states_ranges_which_it_has_not(tmp_path: Path, at: int) -> None:
+    """Each of these ends the process in IREE's reader, or has it read other memory."""
+    path = tmp_path / "x.irpa"
+    write_weights(path, {"a": np.zeros(5, np.float32), "b": np.ones((2, 3))})
+    contents = bytearray(path.read_bytes())
+    contents[at : at + 8] = b"\xff" * 8
+    path.write_bytes(contents)
+    with pytest.raises(
+        InputError, match=r"x\.irpa: error: no file of arrays: .*(ends after|of several headers|is cut)"
+    ):
+        read_weights(path)
+    with pytest.raises(TiducError, match=r"x\.irpa: error: no archive of parameters: "):
+        Executable(compile_module("func.func @main() { return }"), parameters=path)
