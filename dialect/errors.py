@@ -65,3 +65,7 @@ class CompileError(TiducError):
 
 class InputError(TiducError):
     """An argument of a compiled module with a wrong count, shape or dtype."""
+
+
+class TiducWarning(UserWarning):
+    """A fact that a user should know and that stops nothing."""

@@ -10,19 +10,22 @@ import os
 import re
 import zipfile
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager, nullcontext
-from typing import Any
+from contextlib import contextmanager
+from typing import Any, BinaryIO
 
 import numpy as np
 
 from tiduc.dialect.errors import InputError
-from tiduc.runtime.files import written_whole
+from tiduc.runtime.files import open_regular, written_whole
+from tiduc.runtime.process import Limits
 from tiduc.runtime.signature import DTYPES, TensorType, Value
 
 Array = np.ndarray[Any, np.dtype[Any]]
 
 _TOKEN = re.compile(r"\s*([\[\],]|[^\s\[\],]+)")
 _SPELLS_NO_FINITE = re.compile("nan|inf", re.IGNORECASE)
+ROOM = Limits.mebibytes * 2**20
+"""The bytes that arrays may take together, half of this machine's memory: a device gets a copy of them."""
 _BOOLEANS = {"true": True, "1": True, "false": False, "0": False}
 
 
@@ -40,17 +43,19 @@ def parse_inputs(texts: Sequence[str], inputs: Sequence[Value] = (), seed: int =
 
     `inputs` are the function's, which give a type to what has none (`random`, `1,2,3`); `seed`, 0 or more, and the
     argument's position determine what `random` gives.  Counts and types are not compared with `inputs`:
-    a call does that.  Raises InputError for text that is malformed, and for files that cannot be read.
+    a call does that.  Raises InputError for text that is malformed, for files that cannot be read, and where the
+    arrays together take more than half of this machine's memory.
     """
     arrays: list[Array] = []
     for text in texts:
+        room = ROOM - sum(array.nbytes for array in arrays)
         if text.startswith("@"):
-            for array in _read(text[1:]):
+            for array in _read(text[1:], room):
                 arrays.append(restored(array, _expected(inputs, len(arrays))))
         else:
             generator = np.random.default_rng([seed, len(arrays)])
             try:
-                arrays.append(parse_array(text, _expected(inputs, len(arrays)), generator))
+                arrays.append(parse_array(text, _expected(inputs, len(arrays)), generator, room))
             except InputError:
                 if len(arrays) < len(inputs) or not inputs:
                     raise
@@ -70,13 +75,16 @@ def _short(text: str) -> str:
 
 
 def parse_array(
-    text: str, expected: TensorType | None = None, generator: np.random.Generator | None = None
+    text: str,
+    expected: TensorType | None = None,
+    generator: np.random.Generator | None = None,
+    room: int = ROOM,
 ) -> Array:
     """The array that `TYPE=VALUES` or, where the type is `expected`, `VALUES` spells.
 
     VALUES is a list in row-major order, nested as the shape is or flat, or one value for all elements, or
     `zeros`, or `random`: normal floats and complex numbers, integers from 0 to 9, either boolean.
-    Raises InputError that quotes the text and says what is wrong with it.
+    Raises InputError that quotes the text and says what is wrong with it, also where it takes more than `room` bytes.
 
     >>> parse_array("2x2xf32=[[1, 2], [3, 4]]")
     array([[1., 2.],
@@ -91,13 +99,21 @@ def parse_array(
             raise ValueError(f"unknown element type {type.element}; known: {', '.join(DTYPES)}")
         if values.strip() in ("zeros", "random") and None in type.shape:
             raise ValueError(f"{type} leaves a size open: write the type with all sizes")
+        drawn = 16 if values.strip() == "random" else 0  # in which numbers are drawn first
+        _check_room(math.prod(_sizes(type)) * (type.dtype.itemsize + drawn), room)
         if values.strip() == "zeros":
             return np.zeros(_sizes(type), type.dtype)
         if values.strip() == "random":
             return random_array(type, generator or np.random.default_rng(0))
         return _listed(values, type)
-    except (ValueError, ArithmeticError) as error:
-        raise InputError(f"input {_short(text)}: {error}") from error
+    except (ValueError, ArithmeticError, MemoryError) as error:
+        raise InputError(f"input {_short(text)}: {str(error) or 'out of memory'}") from error
+
+
+def _check_room(size: int, room: int) -> None:
+    """Raises ValueError where an array of so many bytes is more than there is room for."""
+    if size > room:
+        raise ValueError(f"too large: {size} bytes, beside other arrays at most {room}")
 
 
 def random_array(type: TensorType, generator: np.random.Generator) -> Array:
@@ -247,51 +263,72 @@ def _element(word: str, dtype: "np.dtype[Any]") -> Any:
     return value
 
 
-def _read(name: str) -> Iterator[Array]:
+def _read(name: str, room: int) -> Iterator[Array]:
     """The arrays of `file.npy`, of `file.npz` in its order, or at `file.npz:key`, where `*` is any text."""
     path, key = name, None
     if not os.path.exists(name) and ".npz:" in name:
         path, _, key = name.rpartition(":")
-    with _numbers(path) as loaded:
+    with _numbers(path, room) as loaded:
         if isinstance(loaded, np.ndarray):
             yield loaded
             return
         keys = loaded.files if key is None else _matching(key, loaded.files)
         if key is not None and not keys:
             raise InputError(f"no array {key!r} in the file; it has: {', '.join(loaded.files)}", path)
-        yield from (_member(loaded, each) for each in keys)
+        yield from _members(loaded, keys, room)
 
 
 @contextmanager
-def _numbers(path: str) -> Iterator[Any]:
+def _numbers(path: str, room: int) -> Iterator[Any]:
     """What NumPy makes of a file of arrays; InputError, also in the block, where it is none or damaged."""
     try:
-        loaded = np.load(path, allow_pickle=False)  # a pickle runs whatever its author wished
-        with nullcontext() if isinstance(loaded, np.ndarray) else loaded:
+        with open_regular(path) as file:
+            loaded = np.load(
+                _bounded(file, room), allow_pickle=False
+            )  # a pickle runs whatever its author wished
             yield loaded
     except OSError as error:
         raise InputError(f"cannot read: {error.strerror or error}", path) from error
-    except (InputError, MemoryError):
+    except InputError:
         raise
+    except MemoryError as error:
+        raise InputError(f"too large: {str(error) or 'out of memory'}", path) from error
     except Exception as error:  # NumPy reads a header as Python, and of zip archives any kind
         # It takes for a pickle whatever it does not know.
         reason = "" if "pickle" in str(error) else f": {error}"
         raise InputError(f"no .npy or .npz file of numbers{reason}", path) from error
 
 
-def _member(archive: Any, name: str) -> Array:
-    array = archive[name]
-    if not isinstance(array, np.ndarray):  # NumPy gives the bytes of what has no header of its own
-        raise ValueError(f"{name!r} in it is no array")
-    return array
+def _bounded(file: BinaryIO, room: int) -> BinaryIO:
+    """The file, if an array that is all of it has room; an archive tells how large its arrays are."""
+    if file.read(2) != b"PK":
+        _check_room(os.fstat(file.fileno()).st_size, room)
+    file.seek(0)
+    return file
+
+
+def _members(archive: Any, names: Sequence[str], room: int) -> Iterator[Array]:
+    """The arrays of an archive with these names."""
+    for name in names:
+        known = archive.zip.NameToInfo
+        member = known.get(f"{name}.npy") or known[name]
+        _check_room(member.file_size, room)
+        # Other methods make any number of bytes of a few, before anyone can count them.
+        if member.compress_type not in (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED):
+            raise ValueError(f"{name!r} is compressed in a way that NumPy does not write")
+        array = archive[name]
+        if not isinstance(array, np.ndarray):  # NumPy gives the bytes of what has no header of its own
+            raise ValueError(f"{name!r} in it is no array")
+        room -= array.nbytes
+        yield array
 
 
 def read_npz(path: str) -> dict[str, Array]:
     """The arrays of an `.npz` file, by name. Raises InputError where it cannot be read, or holds something else."""
-    with _numbers(path) as loaded:
+    with _numbers(path, ROOM) as loaded:
         if isinstance(loaded, np.ndarray):
             raise InputError("one array without a name", path)
-        return {name: _member(loaded, name) for name in loaded.files}
+        return dict(zip(loaded.files, _members(loaded, loaded.files, ROOM), strict=True))
 
 
 def _matching(pattern: str, keys: list[str]) -> list[str]:

@@ -1,7 +1,9 @@
-"""Files that appear whole or not at all."""
+"""Files that appear whole or not at all; and files that are read within bounds."""
 
+import errno
 import os
 import secrets
+import stat
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from contextvars import ContextVar
@@ -11,6 +13,10 @@ from tiduc.dialect.errors import TiducError
 
 _waiting: ContextVar[dict[str, str] | None] = ContextVar("waiting", default=None)
 """In a block of `written_together`: the files written so far, under other names, and what each is to be called."""
+
+
+STREAM = 2**31
+"""The bytes that are read of a pipe or a device."""
 
 
 @contextmanager
@@ -75,9 +81,43 @@ def written_whole(path: str | os.PathLike[str]) -> Iterator[BinaryIO]:
 
 
 def read_bytes(path: str | os.PathLike[str]) -> bytes:
-    """All bytes of a file. Raises TiducError, located at `path`, where the system refuses."""
+    """All bytes of a file, as `read_stream`. Raises TiducError, located at `path`, where the system refuses."""
     try:
         with open(path, "rb") as file:
-            return file.read()
+            return read_stream(file, os.fspath(path))
     except OSError as error:
         raise TiducError(f"cannot read: {error.strerror or error}", os.fspath(path)) from error
+
+
+def read_stream(file: BinaryIO, name: str) -> bytes:
+    """All bytes of an open file. Raises TiducError, located at `name`, for a pipe or a device that goes on and on."""
+    with suppress(OSError, ValueError):  # a file that Python keeps in memory has no descriptor
+        if stat.S_ISREG(os.fstat(file.fileno()).st_mode):
+            return file.read()
+    contents = file.read(STREAM + 1)
+    if len(contents) > STREAM:
+        raise TiducError(f"not a regular file, and larger than {STREAM >> 20} MiB", name)
+    return contents
+
+
+def read_regular(path: str | os.PathLike[str], limit: int) -> bytes:
+    """All bytes of a regular file, which no link leads to. Raises OSError for another file, or a larger one."""
+    with open_regular(path, os.O_NOFOLLOW if hasattr(os, "O_NOFOLLOW") else 0) as file:
+        contents = file.read(limit + 1)
+    if len(contents) > limit:
+        raise OSError(errno.EFBIG, os.strerror(errno.EFBIG))
+    return contents
+
+
+def open_regular(path: str | os.PathLike[str], flags: int = 0) -> BinaryIO:
+    """A regular file, opened for reading. Raises OSError for a folder, a pipe or a device, without waiting for one."""
+
+    def opener(name: str, mode: int) -> int:
+        # Otherwise a pipe would wait here for someone to write.
+        return os.open(name, mode | flags | getattr(os, "O_NONBLOCK", 0))
+
+    file = open(path, "rb", opener=opener)
+    if not stat.S_ISREG(os.fstat(file.fileno()).st_mode):
+        file.close()
+        raise OSError(errno.EINVAL, "not a regular file")
+    return file

@@ -15,6 +15,7 @@ import iree.runtime as rt
 
 from tiduc.dialect.errors import RequestError, TiducError
 from tiduc.runtime.devices import Device, first_line, is_inherited, open_device
+from tiduc.runtime.irpa import check_archive
 from tiduc.runtime.lapack import lapack_module
 from tiduc.runtime.placement import usual_device
 from tiduc.runtime.signature import DEVICE, LAPACK, REFLECTION, Signature, from_declaration, from_reflection
@@ -156,8 +157,8 @@ def _parameters(instance: Any, path: str | os.PathLike[str]) -> Any:
     """IREE's module of parameters, with those in an archive, which is mapped into memory."""
     index = rt.ParameterIndex()
     try:
-        with open(path, "rb"):  # whose errors say more
-            index.load(os.fspath(path))
+        check_archive(path)
+        index.load(os.fspath(path))
     except OSError as error:
         raise TiducError(f"cannot read: {error.strerror or error}", os.fspath(path)) from None
     except (ValueError, RuntimeError) as error:

@@ -13,7 +13,8 @@ import numpy as np
 
 from tiduc.dialect.errors import InputError, RequestError, TiducError
 from tiduc.runtime.arrays import Array, read_npz, refuse_masked, write_npz
-from tiduc.runtime.files import written_whole
+from tiduc.runtime.files import open_regular, written_whole
+from tiduc.runtime.irpa import check_archive
 
 Path = str | os.PathLike[str]
 
@@ -29,9 +30,12 @@ def read_weights(path: Path) -> dict[str, Array]:
     """
     read = _by_suffix(path)[0]
     try:
-        return read(os.fspath(path))
+        with open_regular(path):  # the libraries would wait for a pipe, and their errors say less
+            return read(os.fspath(path))
     except TiducError:
         raise
+    except MemoryError as error:
+        raise InputError(f"too large: {_line(error)}", os.fspath(path)) from error
     except OSError as error:
         raise InputError(f"cannot read: {error.strerror or error}", os.fspath(path)) from error
     except Exception as error:  # each library has its own errors for a file that is damaged
@@ -75,9 +79,8 @@ def _write_safetensors(path: str, arrays: Mapping[str, Array]) -> None:
 def _read_irpa(path: str) -> dict[str, Array]:
     from iree import runtime  # which takes longer to import than all else here
 
-    with open(path, "rb"):  # whose errors say more
-        pass
     index = runtime.ParameterIndex()
+    check_archive(path)
     index.load(path)
     return {name: runtime.parameter_index_entry_as_numpy_ndarray(entry) for name, entry in index.items()}
 

@@ -177,30 +177,32 @@ def test_only_the_user_may_write_there(folder: Path) -> None:
 def test_size_and_age_are_bounded(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("TIDUC_CACHE_SIZE", "0.01")
     now = time.time()
+    k = [f"{i:064x}" for i in range(7)]
     for i in range(5):
-        cache.write(str(i), bytes(3000))
-        os.utime(folder / f"{i}.vmfb", (now - 100 + i, now - 100 + i))
-    assert {path.stem for path in folder.iterdir()} == {"2", "3", "4"}
-    assert cache.read("2") is not None  # which now is the one used last
-    cache.write("5", bytes(3000))
-    assert {path.stem for path in folder.iterdir()} == {"2", "4", "5"}
-    os.utime(folder / "4.vmfb", (now - 40 * 86400,) * 2)
-    (folder / ".x.vmfb.0.tmp").write_bytes(b"")
-    (folder / ".y.vmfb.0.tmp").write_bytes(b"")
-    os.utime(folder / ".x.vmfb.0.tmp", (now - 86400,) * 2)
-    cache.write("6", b"module")
-    assert {path.name for path in folder.iterdir()} == {"2.vmfb", "5.vmfb", "6.vmfb", ".y.vmfb.0.tmp"}
+        cache.write(k[i], bytes(3000))
+        os.utime(folder / f"{k[i]}.vmfb", (now - 100 + i, now - 100 + i))
+    assert {path.stem for path in folder.iterdir()} == {k[2], k[3], k[4]}
+    assert cache.read(k[2]) is not None  # which now is the one used last
+    cache.write(k[5], bytes(3000))
+    assert {path.stem for path in folder.iterdir()} == {k[2], k[4], k[5]}
+    os.utime(folder / f"{k[4]}.vmfb", (now - 40 * 86400,) * 2)
+    old, new = (folder / f".{k[0]}.vmfb.{'0' * 7}{i}.tmp" for i in range(2))
+    old.write_bytes(b"")
+    new.write_bytes(b"")
+    os.utime(old, (now - 86400,) * 2)
+    cache.write(k[6], b"module")
+    assert {path.stem for path in folder.iterdir()} == {k[2], k[5], k[6], new.stem}
     for text in ("much", "inf", "nan", "-1"):
         monkeypatch.setenv("TIDUC_CACHE_SIZE", text)
         with pytest.raises(TiducError, match=f"TIDUC_CACHE_SIZE is no number of 0 or more: '{text}'"):
             cache.info()
         with pytest.raises(TiducError, match="TIDUC_CACHE_SIZE"):  # nor is anything compiled
-            cache.read("2")
+            cache.read(k[2])
 
 
 def test_info_and_clear(folder: Path, capfd: pytest.CaptureFixture[str]) -> None:
     for i in range(3):
-        cache.write(str(i), bytes(2**20))
+        cache.write(f"{i:064x}", bytes(2**20))
     assert run(["cache", "info"]) == 0
     shown = capfd.readouterr().out
     assert (
@@ -215,12 +217,12 @@ def test_info_and_clear(folder: Path, capfd: pytest.CaptureFixture[str]) -> None
 WRITER = """
 import sys
 from tiduc.runtime import cache
-module = bytes([int(sys.argv[1])]) * 100_000
+module, own, shared = bytes([int(sys.argv[1])]) * 100_000, sys.argv[1] * 64, "f" * 64
 for _ in range(150):
-    cache.write("shared", module)
-    read = cache.read("shared")
+    cache.write(shared, module)
+    read = cache.read(shared)
     assert read is None or (len(read) == 100_000 and len(set(read)) == 1), "torn"
-    cache.write(sys.argv[1], module)
+    cache.write(own, module)
     cache.clear() if sys.argv[1] == "1" else cache.info()
 """
 

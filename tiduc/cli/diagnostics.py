@@ -3,12 +3,14 @@
 import re
 import sys
 import threading
+import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
+from typing import Any
 
 import click
 
-from tiduc.dialect.errors import TiducError
+from tiduc.dialect.errors import TiducError, TiducWarning
 
 PATIENCE = 1.5  # seconds until a spinner says that work goes on
 _PLACE = re.compile(r"(.*):(\d+):(\d+)", re.DOTALL)
@@ -59,6 +61,22 @@ def about(file: str) -> Iterator[None]:
             error.message, error.location = f"{error.location}: {error.message}", file
         error.location = error.location or file
         raise
+
+
+@contextmanager
+def warnings_reported() -> Iterator[None]:
+    """Warnings of tiduc in the block are printed as `warning: message`, without a line of its source."""
+    with warnings.catch_warnings():
+        others = warnings.showwarning
+
+        def show(message: Warning | str, category: type[Warning], *more: Any, **options: Any) -> None:
+            if issubclass(category, TiducWarning):
+                click.echo(click.style("warning: ", fg="magenta", bold=True) + str(message), err=True)
+            else:
+                others(message, category, *more, **options)
+
+        warnings.showwarning = show
+        yield
 
 
 def is_quiet() -> bool:

@@ -4,6 +4,8 @@ import functools
 import os
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
+from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -13,14 +15,15 @@ from tiduc.backends.backend import Runnable
 from tiduc.backends.iree.compile import Source, compile_modules, compile_source
 from tiduc.backends.iree.lapack import LAPACK, LOOPS
 from tiduc.backends.iree.targets import TARGETS
-from tiduc.cli.diagnostics import about, report, waiting
+from tiduc.cli.diagnostics import about, report, waiting, warnings_reported
 from tiduc.cli.files import ENTRY, FILE, PATH, read_input, read_module, write, write_binary, writes
 from tiduc.dialect.errors import InputError, RequestError, TiducError
 from tiduc.program import Program, from_module
 from tiduc.runtime.arrays import Array, format_array, parse_inputs, restored, summary, write_npz
+from tiduc.runtime.checks import check_arguments
 from tiduc.runtime.process import Limits
 from tiduc.runtime.run import Executable
-from tiduc.runtime.signature import Value
+from tiduc.runtime.signature import Signature, Value
 from tiduc.runtime.weights import read_weights
 
 SHOWN = 1000  # elements of a result that are printed in full
@@ -134,7 +137,8 @@ def compiling(command: Callable[..., Any]) -> Callable[..., Any]:
     @functools.wraps(command)
     def with_limits(*, compile_timeout: float, compile_memory: int | None, **options: Any) -> Any:
         memory = Limits.mebibytes if compile_memory is None else compile_memory
-        return command(limits=Limits(compile_timeout, memory), **options)
+        with warnings_reported():
+            return command(limits=Limits(compile_timeout, memory), **options)
 
     return with_limits
 
@@ -268,13 +272,17 @@ def _run(
 
     Results are printed one a line, as --input reads them; of large ones only a summary.
     """
-    executable: Runnable
     with about(file):
         if engine == "xla":
-            executable = _by_xla(file, entry, target, lapack)
+            chosen = _by_xla(file, entry, target, lapack)
         else:
-            executable = _executable(file, entry, target, lapack, parameters, limits, cached)
-    results = executable(*with_weights(weights, inputs, executable.signature.inputs, seed))
+            chosen = _by_iree(file, entry, target, lapack, parameters, limits, cached)
+    # A large program compiles for minutes; what is wrong with its arguments can be told now.
+    arrays = with_weights(weights, inputs, chosen.signature.inputs, seed)
+    check_arguments(chosen.entry, chosen.signature, arrays)
+    with about(file), waiting(f"compiling {file} for {target}"):
+        executable = chosen.executable()
+    results = executable(*arrays)
     named = dict(zip([value.name for value in executable.signature.outputs], results, strict=True))
     if output == "-":
         write("".join(f"{name}: {_shown(array)}\n" for name, array in named.items()))
@@ -282,7 +290,16 @@ def _run(
         write_npz(output, named)
 
 
-def _executable(
+@dataclass(frozen=True)
+class _Chosen:
+    """The function to run, and how to get what runs it."""
+
+    entry: str
+    signature: Signature
+    executable: Callable[[], Runnable]
+
+
+def _by_iree(
     file: str,
     entry: str | None,
     target: str,
@@ -290,7 +307,7 @@ def _executable(
     parameters: str | None,
     limits: Limits,
     cached: bool,
-) -> Executable:
+) -> _Chosen:
     contents = read_input(file)
     # What IREE writes is a flatbuffer, mostly inside a zip archive.
     if contents.startswith(b"PK\x03\x04") or contents[4:8] == b"IREE":
@@ -298,19 +315,30 @@ def _executable(
             raise RequestError(
                 "--lapack is for programs: what a module calls was settled when it was compiled"
             )
-        return Executable(contents, target, entry, "<stdin>" if file == "-" else file, parameters)
+        loaded = Executable(contents, target, entry, "<stdin>" if file == "-" else file, parameters)
+        return _Chosen(loaded.entry, loaded.signature, lambda: loaded)
     program = from_module(read_module(file, contents), entry)
-    with waiting(f"compiling {file} for {target}"):
-        vmfb = compile_source(_source(program, target, parameters, lapack), limits, cached)
-    return Executable(vmfb, target, program.name, parameters=parameters)
+    signature, source = program.signature, partial(program.source, target, lapack)
+    if parameters is not None:
+        from tiduc.models import parameters as lifted  # rarely needed
+
+        arrays = read_weights(parameters)
+        signature = lifted.signature_with_parameters(program, arrays)
+        source = partial(lifted.source_with_parameters, program, arrays, target, lapack)
+
+    def compiled() -> Executable:
+        return Executable(
+            compile_source(source(), limits, cached), target, program.name, parameters=parameters
+        )
+
+    return _Chosen(program.name, signature, compiled)
 
 
-def _by_xla(file: str, entry: str | None, target: str, lapack: str) -> Runnable:
+def _by_xla(file: str, entry: str | None, target: str, lapack: str) -> _Chosen:
     if lapack != LOOPS:
         raise RequestError("--lapack is for IREE: XLA has a LAPACK of its own")
     program = from_module(read_module(file), entry)
-    with waiting(f"compiling {file} for {target}"):
-        return program.compile(target, engine="xla")
+    return _Chosen(program.name, program.signature, lambda: program.compile(target, engine="xla"))
 
 
 def _shown(array: Array) -> str:

@@ -11,7 +11,7 @@ import click
 from tiduc.dialect.context import parse, read
 from tiduc.dialect.emit import EMITTERS
 from tiduc.dialect.errors import RequestError, TiducError
-from tiduc.runtime.files import read_bytes, written_whole
+from tiduc.runtime.files import read_bytes, read_stream, written_whole
 
 PATH = click.Path(allow_dash=True)
 """Not looked at by click, but completed by shells."""
@@ -53,7 +53,7 @@ def read_input(file: str) -> bytes:
     if sys.stdin is None:
         raise TiducError("standard input is closed")
     try:
-        return sys.stdin.buffer.read()
+        return read_stream(sys.stdin.buffer, "<stdin>")
     except OSError as error:
         raise TiducError(f"cannot read: {error.strerror}", "<stdin>") from None
 
@@ -63,7 +63,7 @@ def read_module(file: str, contents: bytes | None = None, dialects: Collection[s
 
     It may have ops of `dialects` that MLIR does not know.
     """
-    if file != "-" and (contents is None or os.path.isfile(file)):
+    if file != "-" and (os.path.isfile(file) or (contents is None and not os.path.exists(file))):
         return read(file, dialects)
     name = "<stdin>" if file == "-" else file  # a pipe, which cannot be read again
     return parse(read_input(file) if contents is None else contents, name, dialects)

@@ -35,6 +35,16 @@ def source_with_parameters(
 
     `RequestError` where there is no such input, or of another type than the array.
     """
+    return _rewritten(program.source(target, lapack), program, _kept(program, arrays))
+
+
+def signature_with_parameters(program: Program, arrays: Mapping[str, Array]) -> Signature:
+    """The signature of the module that `source_with_parameters` compiles to; errors are those."""
+    return _without(program.signature, _kept(program, arrays))
+
+
+def _kept(program: Program, arrays: Mapping[str, Array]) -> list[int]:
+    """The positions of the inputs that are no parameters. Errors are those of `source_with_parameters`."""
     ports = {port.name: port for port in program.inputs}
     for name, array in arrays.items():
         if name not in ports:
@@ -44,8 +54,7 @@ def source_with_parameters(
             raise RequestError(
                 f"input {name!r} is {type_}, and the parameter is {array.dtype}{list(array.shape)}"
             )
-    kept = [i for i, port in enumerate(program.inputs) if port.name not in arrays]
-    return _rewritten(program.source(target, lapack), program, kept)
+    return [i for i, port in enumerate(program.inputs) if port.name not in arrays]
 
 
 def _rewritten(source: Source, program: Program, kept: Sequence[int]) -> Source:

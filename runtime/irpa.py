@@ -1,0 +1,63 @@
+"""IREE's parameter archives, `.irpa`: every range that one states is inside the file.
+
+    header    "IRPA", version, header's size, next header, flags, count and range of entries, ranges of texts and data
+    entry     its size, kind, flags, ranges of its name and its metadata (in the texts), then, of kind 2,
+              its alignment and its range (in the data)
+
+IREE's reader adds offsets and lengths without a look at overflow, and reads what it then gets.
+"""
+
+import os
+import struct
+from typing import BinaryIO
+
+from tiduc.runtime.files import open_regular
+
+_HEADER = struct.Struct("<4sHHQQQQ6Q")
+_ENTRY = struct.Struct("<QIQ4Q")
+_RANGE = struct.Struct("<8x2Q")
+_IN_FILE = 2
+
+
+def check_archive(path: str | os.PathLike[str]) -> None:
+    """Raises ValueError where an archive states a range that it has not; a file of another format passes.
+
+    Raises OSError where the system refuses, or the file is not regular.
+    """
+    with open_regular(path) as file:
+        header, size = file.read(_HEADER.size), os.fstat(file.fileno()).st_size
+        if header.startswith(b"IRPA"):
+            _check(header, file, size)
+
+
+def _check(header: bytes, file: BinaryIO, size: int) -> None:
+    if len(header) < _HEADER.size:
+        raise ValueError("the header is cut")
+    _, _, _, _, following, _, count, *segments = _HEADER.unpack(header)
+    if following:
+        raise ValueError("an archive of several headers")
+    entries, texts, data = (
+        _inside((0, size), segments[i], segments[i + 1], "a segment") for i in range(0, 6, 2)
+    )
+    file.seek(entries[0])
+    table, at = file.read(entries[1]), 0
+    for i in range(count):
+        if at + _ENTRY.size > len(table):
+            raise ValueError(f"entry {i} of {count} is cut")
+        length, kind, _, *ranges = _ENTRY.unpack_from(table, at)
+        _inside((at, len(table) - at), 0, max(length, _ENTRY.size), f"entry {i}")
+        for j in (0, 2):
+            _inside(texts, ranges[j], ranges[j + 1], f"the name or the metadata of entry {i}")
+        if kind == _IN_FILE:
+            _inside((at, length), _ENTRY.size, _RANGE.size, f"entry {i}")
+            offset, held = _RANGE.unpack_from(table, at + _ENTRY.size)
+            _inside(data, offset, held, f"the data of entry {i}")
+        # IREE aligns each entry to 16 bytes, but for the last.
+        at += -(-length // 16) * 16
+
+
+def _inside(outer: tuple[int, int], offset: int, length: int, name: str) -> tuple[int, int]:
+    """A range within another, both as offset and length. Raises ValueError where it ends after the other."""
+    if offset + length > outer[1]:
+        raise ValueError(f"{name} ends after what it is part of")
+    return outer[0] + offset, length
