@@ -118,7 +118,10 @@ def _module(instance: Any, vmfb: bytes, name: str) -> Any:
     """The module in these bytes, which no context has yet."""
     try:
         _check_sums(vmfb)
-        return rt.VmModule.copy_buffer(instance, vmfb)
+        module = rt.VmModule.copy_buffer(instance, vmfb)
+        for function in module.function_names:  # names and attributes that are no text raise here
+            _ = module.lookup_function(function).reflection
+        return module
     except (ValueError, RuntimeError, IndexError, zipfile.BadZipFile) as error:
         raise TiducError(f"not a compiled module, or a damaged one: {first_line(error)}", name) from error
 

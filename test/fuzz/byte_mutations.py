@@ -71,23 +71,28 @@ def in_archive(data: bytes, draw: Random, others: Sequence[bytes]) -> bytes:
     return out.getvalue()
 
 
-def in_stored_archive(data: bytes, draw: Random, others: Sequence[bytes]) -> bytes:
+def in_stored_archive(data: bytes, draw: Random) -> bytes:
     """A zip archive, such as IREE's modules, with bytes of one member changed in place, and its checksum corrected."""
     with zipfile.ZipFile(io.BytesIO(data)) as archive:
-        member = draw.choice(archive.infolist())
-    name, extra = struct.unpack_from("<HH", data, member.header_offset + 26)
-    start = member.header_offset + 30 + name + extra
-    made = bytearray(data)
-    contents = made[start : start + member.file_size]
+        name = draw.choice(archive.namelist())
+        contents = bytearray(archive.read(name))
     for _ in range(draw.randint(1, 4)):
         i, size = draw.randrange(len(contents)), draw.choice([1, 2, 4, 8])
-        by = draw.choice(
-            [bytes(size), b"\xff" * size, draw.randbytes(size), bytes([contents[i] ^ 1 << draw.randrange(8)])]
-        )
+        flipped = bytes([contents[i] ^ 1 << draw.randrange(8)])
+        by = draw.choice([bytes(size), b"\xff" * size, draw.randbytes(size), flipped])
         contents[i : i + len(by)] = by[: len(contents) - i]
-    made[start : start + member.file_size] = contents
+    return with_contents(data, name, bytes(contents))
+
+
+def with_contents(data: bytes, name: str, contents: bytes) -> bytes:
+    """A zip archive with other contents of a stored member, of the same length, and the checksum of these."""
+    with zipfile.ZipFile(io.BytesIO(data)) as archive:
+        member = archive.getinfo(name)
+    lengths = struct.unpack_from("<HH", data, member.header_offset + 26)
+    start = member.header_offset + 30 + sum(lengths)
+    made = data[:start] + contents + data[start + len(contents) :]
     before, after = (struct.pack("<I", crc) for crc in (member.CRC, zlib.crc32(contents)))
-    return bytes(made.replace(before, after))
+    return made.replace(before, after)
 
 
 def header(data: bytes, draw: Random) -> bytes:

@@ -90,7 +90,7 @@ def _compiled(draw: Random) -> Case:
     files = corpus.compiled()
     base = draw.choice(files)
     if draw.randrange(2):  # machine code is changed, and the checksum is right
-        made = byte_mutations.in_stored_archive(base, draw, files)
+        made = byte_mutations.in_stored_archive(base, draw)
         return Case("compiled", {"input.vmfb": made}, (tuple(command_lines.of_compiled(draw, "input.vmfb")),))
     made = byte_mutations.mutated(base, draw, files)
     return Case("compiled", {"input.vmfb": made}, ("run compiled",))

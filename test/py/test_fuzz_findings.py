@@ -1,13 +1,16 @@
 """Small forms of inputs that the fuzzer found: each ended in a traceback, a crash or an error without a place."""
 
+from io import BytesIO
 from pathlib import Path
+from zipfile import ZipFile
 
 import numpy as np
 import pytest
+from byte_mutations import with_contents
 
 import tiduc
 from tiduc.dialect.emit import emit
-from tiduc.dialect.errors import CompileError, ParseError, RequestError, Unsupported
+from tiduc.dialect.errors import CompileError, ParseError, RequestError, TiducError, Unsupported
 from tiduc.runtime.process import Limits
 
 WINDOW_OF_IDS = """func.func @main(%x: tensor<7x4xf64>, %i: tensor<?xi32>) -> tensor<?x4xf64> {
@@ -168,3 +171,13 @@ def test_the_reference_interpreter_runs_within_limits() -> None:
     run = tiduc.load(text).compile(engine="reference", limits=Limits(seconds=1))
     with pytest.raises(CompileError, match="1 s"):
         run(np.int64(1))
+
+
+def test_a_compiled_module_whose_names_are_no_text_is_damaged() -> None:
+    vmfb = tiduc.load(function("tensor<2xf32>")).compile(cached=False).vmfb
+    with ZipFile(BytesIO(vmfb)) as archive:
+        contents = archive.read("module.fb")
+    damaged = with_contents(vmfb, "module.fb", contents.replace(b"iree.abi.declaration", b"\xff" * 20))
+    assert damaged != vmfb
+    with pytest.raises(TiducError, match="not a compiled module, or a damaged one"):
+        tiduc.runtime.load(damaged)
