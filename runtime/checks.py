@@ -10,11 +10,13 @@ from tiduc.runtime.arrays import Array, refuse_masked
 from tiduc.runtime.signature import Signature, TensorType, Value
 
 
-def check_arguments(entry: str, signature: Signature, arguments: Sequence[Any]) -> None:
-    """Raises InputError where arguments are not those of a signature, as a call would."""
+def check_arguments(entry: str, signature: Signature, arguments: Sequence[Any]) -> list[Array]:
+    """The arguments as arrays. Raises InputError where they are not those of a signature, as a call would."""
     check_count(entry, signature, arguments)
     pairs = zip(arguments, signature.inputs, strict=True)
-    check_sizes(signature, [checked(x, value, i) for i, (x, value) in enumerate(pairs)])
+    arrays = [checked(x, value, i) for i, (x, value) in enumerate(pairs)]
+    check_sizes(signature, arrays)
+    return arrays
 
 
 def check_count(entry: str, signature: Signature, arguments: Sequence[Any]) -> None:
