@@ -59,7 +59,7 @@ def check_type(array: Any, value: Value, index: int) -> None:
 
 
 def check_sizes(signature: Signature, arrays: Sequence[Any]) -> None:
-    """Raises InputError for the first open size that is not what it must be beside the others."""
+    """Raises InputError for the first dynamic size that is not what it must be beside the others."""
     shapes = [array.shape for array in arrays]
     for known in signature.sizes:
         size, expected = shapes[known.input][known.dimension], known.value(shapes)
@@ -70,3 +70,7 @@ def check_sizes(signature: Signature, arrays: Sequence[Any]) -> None:
             raise InputError(
                 f"{called}: expected size {expected} of dimension {known.dimension}{after}, got {size}"
             )
+    for required in signature.required:
+        if not required.holds(shapes):
+            names = [value.name for value in signature.inputs]
+            raise InputError(f"sizes of arguments disagree: {required.told(names, shapes)}")

@@ -1,6 +1,7 @@
 """run: a compiled module and arrays to arrays."""
 
 import os
+import re
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, overload
@@ -21,6 +22,8 @@ from tiduc.runtime.signature import Signature, TensorType, Value
 
 if TYPE_CHECKING:
     from tiduc.runtime.isolated import IsolatedModule
+
+_SIZES = re.compile(r"FAILED_PRECONDITION; sizes: (.*?);? *$")  # what the module asserts of dynamic sizes
 
 
 def run_module(
@@ -210,7 +213,7 @@ class Executable:
             ):
                 argument = self._fitting(argument, len(arrays))
             arrays.append(argument)
-        if self.signature.sizes:
+        if self.signature.sizes or self.signature.required:
             check_sizes(self.signature, arrays)
         if self.donated:
             self._check_donated(arrays)
@@ -228,7 +231,10 @@ class Executable:
         return results
 
     def _failed(self, error: Exception) -> TiducError:
-        return TiducError(f"{self.entry} failed while running: {first_line(error)}")
+        told = first_line(error)
+        if found := _SIZES.search(told):
+            return InputError(f"{self.entry}: {found[1]}")
+        return TiducError(f"{self.entry} failed while running: {told}")
 
     def _fitting(self, argument: Any, index: int) -> Any:
         """The argument as `_run` takes it: an array that `checked` lets through, or one on our device."""

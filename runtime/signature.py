@@ -13,6 +13,8 @@ from typing import Any
 import ml_dtypes
 import numpy as np
 
+from tiduc.runtime.required_sizes import RequiredSize, parsed
+
 REFLECTION = "tiduc.signature"
 """The key in the function attribute `iree.reflection` that holds what `reflection` gives."""
 
@@ -125,6 +127,7 @@ class Signature:
     inputs: tuple[Value, ...]
     outputs: tuple[Value, ...]
     sizes: tuple[KnownSize, ...] = ()
+    required: tuple[RequiredSize, ...] = ()
 
     def __str__(self) -> str:
         return f"({', '.join(map(str, self.inputs))}) -> ({', '.join(map(str, self.outputs))})"
@@ -143,6 +146,8 @@ def reflection(signature: Signature) -> str:
     }
     if signature.sizes:
         described["sizes"] = [[n.input, n.dimension, n.constant, n.terms] for n in signature.sizes]
+    if signature.required:
+        described["required"] = [[n.relation, n.a, n.b, n.by] for n in signature.required]
     return json.dumps(described)
 
 
@@ -158,12 +163,18 @@ def from_reflection(text: str) -> Signature:
             KnownSize(i, d, constant, tuple((factor, j, e) for factor, j, e in terms))
             for i, d, constant, terms in read.get("sizes", ())
         )
+        required = tuple(
+            RequiredSize(str(relation), parsed(a), parsed(b), str(by))
+            for relation, a, b, by in read.get("required", ())
+        )
         shapes = [tuple(size or 0 for size in value.type.shape) for value in inputs]
         for known in sizes:  # whether there are such dimensions
             shapes[known.input][known.dimension] - known.value(shapes)
+        for size in required:
+            size.holds(shapes)
     except (LookupError, TypeError, AttributeError, RecursionError) as error:
         raise ValueError(f"malformed {REFLECTION}: {text!r}") from error
-    return Signature(inputs, outputs, sizes)
+    return Signature(inputs, outputs, sizes, required)
 
 
 def from_declaration(text: str) -> Signature:
