@@ -8,7 +8,7 @@ from torch_mlir._mlir_libs import _stablehlo as hlo
 
 from tiduc.dialect.graph import Definition, Value
 from tiduc.dialect.origins import entry, scalar, size_of
-from tiduc.dialect.result_sizes import aligned, rank_of, window, windows
+from tiduc.dialect.result_sizes import ORIGINS, aligned, rank_of, window, windows
 from tiduc.dialect.sizes import Size, product
 from tiduc.dialect.types import bits
 
@@ -208,5 +208,6 @@ BOUNDS: dict[str, Bounds] = {
     "stablehlo.set_dimension_size": _set_dimension_size,
     "stablehlo.slice": _slice,
     "chlo.top_k": _top_k,
+    **{name: _chlo_broadcast for name in ORIGINS if name.startswith("chlo.broadcast_")},
 }
 """By name; an op that is not here has no such bounds."""

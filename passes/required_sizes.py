@@ -51,8 +51,8 @@ class Placed:
 class FunctionSizes:
     """The checks of one function, in order, and its atoms; `values` has the `Value` of each `ir.Value`.
 
-    The first `input_sizes` atoms are those of dimensions of inputs. `not_understood` is the first op of dynamic shapes
-    whose requirements are unknown.
+    The first `input_sizes` atoms are those of dimensions of inputs. `beyond` is the first op whose sizes cannot be
+    checked, with the reason.
     """
 
     def __init__(self, module: "ModuleSizes", function: Any, given: Iterable[KnownSize] = ()) -> None:
@@ -60,7 +60,7 @@ class FunctionSizes:
         self.atoms, self._graph = Atoms(), Graph("")
         self.values: dict[Any, Value] = {}
         self.checks: list[Placed] = []
-        self.not_understood: Any = None
+        self.beyond: tuple[Any, str] | None = None
         self._order: dict[Value, int] = {}
         self.private = "sym_visibility" in function.attributes
         block = function.regions[0].blocks[0]
@@ -120,7 +120,7 @@ class FunctionSizes:
 
     def _require(self, op: Any, definition: Definition, known: Known, top: bool) -> None:
         if not is_understood(op.name):
-            self.not_understood = self.not_understood or op
+            self.beyond = self.beyond or (op, "what it requires of dynamic dimensions is not known")
             return
         rule = ORIGINS.get(op.name)
         for number, y in enumerate(definition.results):
@@ -230,6 +230,8 @@ class FunctionSizes:
                 outside = all(self._order[self.atoms.listed[n][1]] < before for n in self.atoms.read_by(form))
                 if outside and all(other == form for other in others):
                     self._graph.sizes[value, d] = as_size(form, self.atoms)
+                else:  # IREE takes them to be equal
+                    self.beyond = self.beyond or (op, "sizes of its branches are not known to be equal")
 
     def _inlined(self, op: Any, known: Known, top: bool) -> None:
         values, _ = self._block(op.regions[0].blocks[0], known, top)

@@ -31,9 +31,8 @@ def assert_sizes(module: Any) -> None:
     `Unsupported` for the first op of which that is not known, or which no sizes meet.
     """
     for function in ModuleSizes(module).all():
-        if function.not_understood is not None:
-            op = function.not_understood
-            raise refused(op, "what it requires of dynamic dimensions is not known")
+        if function.beyond is not None:
+            raise refused(*function.beyond)
         begin = ir.InsertionPoint.at_block_begin(function.function.regions[0].blocks[0])
         first = _Assertions(function, Emitter(begin, function.function.location))
         if not function.private:

@@ -72,10 +72,6 @@ CASES: dict[str, tuple[str, list[list[Any]]]] = {
         loop(V, f"%w = stablehlo.concatenate %z, %y, dim = 0 : ({V}, {V}) -> {V}"),
         [[a(3), a(2), np.int32(3)]],
     ),
-    "loop that ends with another": (
-        loop(V, f"%w = stablehlo.negate %y : {V}"),
-        [[a(3), a(3), np.int32(2)]],
-    ),
     "loop that slices": (
         loop(
             V,
@@ -89,11 +85,11 @@ CASES: dict[str, tuple[str, list[list[Any]]]] = {
         branch(f"%0 = stablehlo.add %x, %y : {V}\nstablehlo.return %0 : {V}", f"stablehlo.return %x : {V}"),
         [[a(3), a(3), np.bool_(True)]],
     ),
-    "branches of two sizes": (
+    "branches of one size": (
         branch(
-            f"stablehlo.return %x : {V}",
-            f"stablehlo.return %y : {V}",
-            f"%0 = stablehlo.multiply %r, %x : {V}\nreturn %0 : {V}",
+            f"%0 = stablehlo.tanh %x : {V}\nstablehlo.return %0 : {V}",
+            f"%0 = stablehlo.add %y, %x : {V}\nstablehlo.return %0 : {V}",
+            f"%1 = stablehlo.multiply %r, %x : {V}\nreturn %1 : {V}",
         ),
         [[a(3), a(3), np.bool_(True)]],
     ),
