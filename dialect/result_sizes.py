@@ -90,13 +90,13 @@ def _convolution(op: Definition, number: int, d: int) -> Origin | None:
     i = list(n.output_spatial_dimensions).index(d)
     names = "window_strides", "rhs_dilation", "lhs_dilation"
     stride, dilation, base = (op.attributes[m][i] if m in op.attributes else 1 for m in names)
-    low, high = _padding(op, i)
     size = sizes_in(kernel.type)[n.kernel_spatial_dimensions[i]]
     padded_by = op.operands[2:]  # of `dynamic_conv`
     if size == DYNAMIC or any(
         p.definition is None or "value" not in p.definition.attributes for p in padded_by
     ):
         return None
+    low, high = _padding(op, i)
     place = (x, n.input_spatial_dimensions[i])
     return Origin((place,), lambda n: windows(n, size, stride, dilation, base, low, high))
 
