@@ -14,13 +14,14 @@ from typing import Any
 
 from torch_mlir import ir
 
-from tiduc.backends.iree.emitter import Emitter, is_unsigned, signless
+from tiduc.backends.iree.emitter import Emitter, is_unsigned, signless, within
 from tiduc.backends.iree.fast.kernels import Kernel
 from tiduc.backends.iree.missing.dynamic.arrays import larger, number, over, plus, product
 from tiduc.backends.iree.refused import refused
 from tiduc.dialect.context import stage
 from tiduc.dialect.size_bounds import AT_MOST, BROADCAST, BROADCASTABLE, COUNT, EQUAL
 from tiduc.dialect.size_forms import LARGEST, READ, Check, Form, as_number
+from tiduc.dialect.types import is_open
 from tiduc.passes.required_sizes import FunctionSizes, ModuleSizes, Placed
 
 
@@ -30,6 +31,8 @@ def assert_sizes(module: Any) -> None:
 
     `Unsupported` for the first op of which that is not known, or which no sizes meet.
     """
+    if not any(map(_is_dynamic, within(module.operation))):
+        return
     for function in ModuleSizes(module).all():
         if function.beyond is not None:
             raise refused(*function.beyond)
@@ -44,6 +47,14 @@ def assert_sizes(module: Any) -> None:
                 _Assertions(function, emitter).hold(placed)
             elif not function.private:  # calls of private functions check it
                 first.hold(placed)
+
+
+def _is_dynamic(op: Any) -> bool:
+    """Some result of an op, or input of a function, has dynamic dimensions."""
+    values = (
+        op.regions[0].blocks[0].arguments if op.name == "func.func" and op.regions[0].blocks else op.results
+    )
+    return any(isinstance(x.type, ir.RankedTensorType) and is_open(x.type) for x in values)
 
 
 def _refuse_contradiction(placed: Placed) -> None:
