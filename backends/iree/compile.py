@@ -9,7 +9,6 @@ import re
 import shlex
 import signal
 import sys
-import tempfile
 import threading
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -24,7 +23,7 @@ from tiduc.backends.iree.vm.registers import passed_wide
 from tiduc.backends.iree.vm.releases import kept_while_used
 from tiduc.dialect.errors import CompileError, TiducError
 from tiduc.runtime import cache
-from tiduc.runtime.process import Ended, Limits, run_within
+from tiduc.runtime.process import Ended, Limits, run_within, scratch_folder
 
 # `file:line:col: error: text`, `loc("name"): error: text`, `error: text`
 _DIAGNOSTIC = re.compile(r"^(?:(?P<location>\S.*?): )?error: (?P<message>.*)$", re.MULTILINE)
@@ -133,7 +132,7 @@ def _ended(
     program = _program(source)
     command = [compiler, *target.flags, *source.flags, *_linkers(target), "-", "-o", "-"]
     # The compiler's own temporary files go with this directory, also when the compiler is killed.
-    with tempfile.TemporaryDirectory(prefix="tiduc-") as folder:
+    with scratch_folder() as folder:
         environment = {**os.environ, "TMPDIR": folder}
         if not may_branch(program) and not target.spirv:
             return run_within(command, program, limits, environment, stop)
