@@ -78,7 +78,7 @@ def run_within(
                 **group,  # type: ignore[call-overload]
             )
             keeper = _keeper(group=process.pid)  # before the process gets its input
-        _limit_memory(process.pid, limits.mebibytes)
+        limit_memory(limits.mebibytes, process.pid)
         deadline = time.monotonic() + limits.seconds if limits.seconds else None
         given: bytes | None = program
         while True:
@@ -171,19 +171,22 @@ def _patience(deadline: float | None, stop: threading.Event | None) -> float | N
     return _LOOK if left is None else min(left, _LOOK)
 
 
-def _limit_memory(process: int, mebibytes: int) -> None:
-    """Limit what a process may allocate.
+def limit_memory(mebibytes: int, process: int = 0) -> None:
+    """Limit what a process may allocate, on Linux; 0 is no limit, and this process.
 
-    From outside, since code between fork and exec is unsafe beside threads; the process waits for its input
-    meanwhile.  Data, not address space, much of which is reserved and never used.
+    A process that was started is limited from outside, since code between fork and exec is unsafe beside threads; it
+    waits for its input meanwhile.  Data, not address space, much of which is reserved and never used.  The hard limit
+    of this process stays, so that a process that it starts may get a higher limit.
     """
     if not mebibytes or not sys.platform.startswith("linux"):
         return
     import resource
 
-    limit = mebibytes * 2**20
-    with suppress(OSError, ValueError):  # it may have ended; the system may have a lower limit
-        resource.prlimit(process, resource.RLIMIT_DATA, (limit, limit))
+    with suppress(OSError, ValueError):  # the process may have ended
+        _, most = resource.prlimit(process, resource.RLIMIT_DATA)
+        limit = mebibytes * 2**20
+        limit = limit if most == resource.RLIM_INFINITY else min(limit, most)
+        resource.prlimit(process, resource.RLIMIT_DATA, (limit, limit if process else most))
 
 
 def _end(process: "subprocess.Popen[bytes]") -> None:
