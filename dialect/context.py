@@ -12,7 +12,7 @@ from torch_mlir import ir
 from torch_mlir._mlir_libs import _stablehlo, _torchMlir  # noqa: F401  (_torchMlir registers a pass we run)
 from torch_mlir.passmanager import PassManager
 
-from tiduc.dialect import shardy
+from tiduc.dialect import progress, shardy
 from tiduc.dialect.errors import InvalidIR, ParseError, TiducError, Unsupported, describe
 from tiduc.dialect.foreign import foreign, oversized, without_words
 from tiduc.dialect.tidu import Tidu
@@ -72,10 +72,13 @@ def stage(function: Callable[P, R]) -> Callable[P, R]:
 
     The bindings make millions of small objects without cycles, which the collector would visit again and
     again: that alone doubles the time a stage takes. MLIR's errors, and Python's of depth, come out as ours.
+    The stage is recorded under the function's name, for reports of crashes.
     """
+    name = function.__qualname__.removesuffix(".__init__").lstrip("_")
 
     @functools.wraps(function)
     def run(*args: P.args, **kwargs: P.kwargs) -> R:
+        interrupted = progress.enter(name)
         collecting = gc.isenabled()
         gc.disable()
         try:
@@ -93,6 +96,7 @@ def stage(function: Callable[P, R]) -> Callable[P, R]:
         finally:
             if collecting:
                 gc.enable()
+            progress.enter(interrupted)
 
     return run
 
@@ -254,6 +258,7 @@ def _deserialize(artifact: bytes, file: str | None) -> Any:
 
 
 @stage
+@progress.during("parse")
 def read(path: str | Path, dialects: Collection[str] = ()) -> Any:
     """The `ir.Module` in a file; `TiducError` where it cannot be read, `ParseError` where it holds none.
 
@@ -265,6 +270,8 @@ def read(path: str | Path, dialects: Collection[str] = ()) -> Any:
         contents = Path(path).read_bytes()
         # A pipe, as of the shell's `<(command)`, gives what it holds once.
         once = not Path(path).is_file()
+        if once:
+            progress.keep(contents)
         if once or _is_artifact(contents) or _with_shardy(contents) is not None:
             return parse(contents, str(path), dialects)
         _check(contents, str(path))

@@ -3,6 +3,11 @@
 import re
 from typing import Any
 
+_OUT_OF_MEMORY = re.compile(
+    rb"out of memory|bad_alloc|cannot allocate|failed to map segment|allocation (?:still )?failed|"
+    rb"pthread_create failed",
+    re.IGNORECASE,
+)
 _FILE_LINE_COL = re.compile(r'"((?:[^"\\]|\\.)*)":(\d+):(\d+)')
 
 
@@ -13,6 +18,11 @@ def describe(location: Any) -> str:
     """
     found = _FILE_LINE_COL.search(str(location)) if location is not None else None
     return ":".join(found.groups()) if found else ""
+
+
+def out_of_memory(said: bytes) -> bool:
+    """Whether a library or a compiler says that memory ran out. The stacks of threads are memory, too."""
+    return _OUT_OF_MEMORY.search(said) is not None
 
 
 class TiducError(Exception):

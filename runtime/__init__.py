@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from tiduc.dialect.errors import InputError, RequestError, TiducError
     from tiduc.runtime.devices import DeviceArray, available_devices
+    from tiduc.runtime.process import Limits
     from tiduc.runtime.run import Executable, Module, load
     from tiduc.runtime.signature import Signature
 
@@ -23,6 +24,7 @@ _MODULE_OF = {
     "DeviceArray": "tiduc.runtime.devices",
     "Executable": "tiduc.runtime.run",
     "InputError": "tiduc.dialect.errors",
+    "Limits": "tiduc.runtime.process",
     "Module": "tiduc.runtime.run",
     "RequestError": "tiduc.dialect.errors",
     "Signature": "tiduc.runtime.signature",
@@ -35,6 +37,7 @@ __all__ = [
     "DeviceArray",
     "Executable",
     "InputError",
+    "Limits",
     "Module",
     "RequestError",
     "Signature",

@@ -10,11 +10,13 @@ from tiduc.runtime.arrays import Array, refuse_masked
 from tiduc.runtime.signature import Signature, TensorType, Value
 
 
-def check_arguments(entry: str, signature: Signature, arguments: Sequence[Any]) -> None:
-    """Raises InputError where arguments are not those of a signature, as a call would."""
+def check_arguments(entry: str, signature: Signature, arguments: Sequence[Any]) -> list[Array]:
+    """The arguments as arrays. Raises InputError where they are not those of a signature, as a call would."""
     check_count(entry, signature, arguments)
     pairs = zip(arguments, signature.inputs, strict=True)
-    check_sizes(signature, [checked(x, value, i) for i, (x, value) in enumerate(pairs)])
+    arrays = [checked(x, value, i) for i, (x, value) in enumerate(pairs)]
+    check_sizes(signature, arrays)
+    return arrays
 
 
 def check_count(entry: str, signature: Signature, arguments: Sequence[Any]) -> None:
@@ -57,7 +59,7 @@ def check_type(array: Any, value: Value, index: int) -> None:
 
 
 def check_sizes(signature: Signature, arrays: Sequence[Any]) -> None:
-    """Raises InputError for the first open size that is not what it must be beside the others."""
+    """Raises InputError for the first dynamic size that is not what it must be beside the others."""
     shapes = [array.shape for array in arrays]
     for known in signature.sizes:
         size, expected = shapes[known.input][known.dimension], known.value(shapes)
@@ -68,3 +70,7 @@ def check_sizes(signature: Signature, arrays: Sequence[Any]) -> None:
             raise InputError(
                 f"{called}: expected size {expected} of dimension {known.dimension}{after}, got {size}"
             )
+    for required in signature.required:
+        if not required.holds(shapes):
+            names = [value.name for value in signature.inputs]
+            raise InputError(f"sizes of arguments disagree: {required.told(names, shapes)}")

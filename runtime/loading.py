@@ -18,7 +18,17 @@ from tiduc.runtime.devices import Device, first_line, is_inherited, open_device
 from tiduc.runtime.irpa import check_archive
 from tiduc.runtime.lapack import lapack_module
 from tiduc.runtime.placement import usual_device
-from tiduc.runtime.signature import DEVICE, LAPACK, REFLECTION, Signature, from_declaration, from_reflection
+from tiduc.runtime.signature import (
+    DECLARATION,
+    DEVICE,
+    LAPACK,
+    REFLECTION,
+    Signature,
+    check_declared,
+    donated,
+    from_declaration,
+    from_reflection,
+)
 from tiduc.runtime.weights import SCOPE
 
 _SWEEPING = threading.Lock()
@@ -46,11 +56,12 @@ class Loaded:
         self.arguments = vmfb, target, name, tuple(devices), parameters
         instance = rt.VmInstance()
         module = _module(instance, vmfb, name)
-        wanted = _devices(module, target, name, devices)
+        self._said = _reflections(module, name)
+        wanted = _devices(self._says(DEVICE), target, name, devices)
         opened = [open_device(device, target, name) for device in wanted]
         self.device: Device = opened[0]
         modules = [module] if parameters is None else [_parameters(instance, parameters), module]
-        if _says(module, LAPACK):
+        if self._says(LAPACK):
             modules = [lapack_module(self.device), *modules]
         self.context: Any = _context(instance, modules, opened, target, name)
         self._module: Any = module
@@ -75,12 +86,18 @@ class Loaded:
         return self._module.lookup_function(entry)
 
     def signature(self, entry: str) -> Signature:
-        """What a function takes and gives: ours where the module says, else IREE's, whose names are generic."""
-        reflection = self.function(entry).reflection
+        """What a function takes and gives: ours where the module says, else IREE's, whose names are generic.
+
+        Raises TiducError where ours contradicts IREE's, which the compiled code goes by.
+        """
+        reflection = self._said[entry]
         try:
-            if REFLECTION in reflection:
-                return from_reflection(reflection[REFLECTION])
-            return from_declaration(reflection["iree.abi.declaration"])
+            declaration = reflection[DECLARATION]
+            if REFLECTION not in reflection:
+                return from_declaration(declaration)
+            signature = from_reflection(reflection[REFLECTION])
+            check_declared(signature, declaration)
+            return signature
         except (ValueError, KeyError) as error:
             raise TiducError(f"the function does not say what it takes: {error}", self.name) from error
 
@@ -94,6 +111,14 @@ class Loaded:
                 self.name,
             )
         return RequestError("the module is closed", self.name)
+
+    def donated(self, entry: str) -> tuple[int, ...]:
+        """The positions of the inputs that a call of the function overwrites."""
+        return tuple(sorted(donated(self._said[entry].get(DECLARATION, ""))))
+
+    def _says(self, key: str) -> set[str]:
+        """What functions of the module say under a key of ours."""
+        return {said.get(key, "") for said in self._said.values()} - {""}
 
     def close(self) -> None:
         """Give up the context and the module; arrays on the device stay."""
@@ -130,18 +155,19 @@ def _check_sums(vmfb: bytes) -> None:
     """Raises BadZipFile where bytes are not those that the compiler wrote: IREE would run machine code as it is."""
     if vmfb.startswith(b"PK\x03\x04"):  # as `iree-compile` writes them; without an archive there is no sum
         with zipfile.ZipFile(io.BytesIO(vmfb)) as archive:
+            if any(part.compress_type != zipfile.ZIP_STORED for part in archive.infolist()):
+                raise zipfile.BadZipFile("its parts are compressed")
             damaged = archive.testzip()
         if damaged is not None:
             raise zipfile.BadZipFile(f"the checksum of {damaged} differs")
 
 
-def _devices(module: Any, target: str, name: str, devices: Sequence[str]) -> Sequence[str]:
-    """The devices to load a module for: those asked for, else the one that the module wants, else the target's.
+def _devices(wants: set[str], target: str, name: str, devices: Sequence[str]) -> Sequence[str]:
+    """The devices to load a module for: those asked for, else the one that the module `wants`, else the target's.
 
     A module that wants `local-sync` needs the stack of the caller's thread.
     """
     usual = usual_device(target)
-    wants = _says(module, DEVICE)
     if "local-sync" in wants and any(device.startswith("local-task") for device in devices or [usual]):
         raise TiducError(
             "the module was compiled for one thread: for several, compile it for cpu-threads", name
@@ -151,9 +177,12 @@ def _devices(module: Any, target: str, name: str, devices: Sequence[str]) -> Seq
     return ["local-task"]
 
 
-def _says(module: Any, key: str) -> set[str]:
-    """What functions of a module say under a key of ours."""
-    return {module.lookup_function(f).reflection.get(key, "") for f in module.function_names} - {""}
+def _reflections(module: Any, name: str) -> dict[str, dict[str, str]]:
+    """What each function of a module says about itself."""
+    try:
+        return {f: dict(module.lookup_function(f).reflection) for f in module.function_names}
+    except (ValueError, RuntimeError) as error:  # as of texts that are not UTF-8
+        raise TiducError(f"not a compiled module, or a damaged one: {first_line(error)}", name) from error
 
 
 def _parameters(instance: Any, path: str | os.PathLike[str]) -> Any:

@@ -1,9 +1,11 @@
-"""A program of the system in a process of its own: within limits, and gone when its caller is interrupted."""
+"""A program of the system in a process of its own: within limits, and gone when its caller is interrupted or dies."""
 
 import os
+import shutil
 import signal
 import subprocess
 import sys
+import tempfile
 import threading
 import time
 from collections.abc import Iterator, Mapping, Sequence
@@ -12,13 +14,20 @@ from dataclasses import dataclass
 
 _LOOK = 0.2  # seconds between looks at whether to stop
 
+# The process that starts a keeper holds the other end of its standard input. A line says that the process has
+# cleaned up; the end of the input, without a line, that the process has died. No signal can prevent that.
+_KEEPER = 'read -r line && exit; [ -z "$1" ] || kill -KILL "-$1"; [ -z "$2" ] || rm -rf "$2"'
 
-def _half_of_memory() -> int:
-    """Half of this machine's memory in MiB, at least 2 GiB; 8 GiB where the system does not say."""
+
+def memory() -> int:
+    """The MiB of memory of this machine, or of its container if that may take less; 16 GiB if unknown."""
     try:
-        return max(2048, os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") // 2**21)
+        size = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
     except (AttributeError, ValueError, OSError):
-        return 8192
+        return 2**14
+    with suppress(OSError, ValueError), open("/sys/fs/cgroup/memory.max") as file:  # holds "max" for no limit
+        size = min(size, int(file.read()))
+    return size // 2**20
 
 
 @dataclass(frozen=True)
@@ -26,7 +35,7 @@ class Limits:
     """What one process may take: wall-clock seconds, and MiB of memory (on Linux); 0 is no limit."""
 
     seconds: float = 900
-    mebibytes: int = _half_of_memory()
+    mebibytes: int = max(2048, memory() // 2)
 
 
 @dataclass(frozen=True)
@@ -52,11 +61,12 @@ def run_within(
     """Run a command on what it reads from standard input, to its end or to that of a limit.
 
     Whatever ends this call (KeyboardInterrupt, `stop`, the limit) first ends the process and all that it has
-    started.  Raises Stopped once `stop` is set, OSError where the command does not start.
+    started; so does the death of the caller's process, even by SIGKILL.  Raises Stopped once `stop` is set, OSError
+    where the command does not start.
     """
     # A group of its own: the compiler starts a linker, which has to end with it.
     group = {"process_group": 0} if os.name == "posix" else {}
-    process = None
+    process = keeper = None
     try:
         with _signals_held():
             process = subprocess.Popen(
@@ -67,7 +77,8 @@ def run_within(
                 env=dict(environment),
                 **group,  # type: ignore[call-overload]
             )
-        _limit_memory(process.pid, limits.mebibytes)
+            keeper = _keeper(group=process.pid)  # before the process gets its input
+        limit_memory(limits.mebibytes, process.pid)
         deadline = time.monotonic() + limits.seconds if limits.seconds else None
         given: bytes | None = program
         while True:
@@ -83,6 +94,48 @@ def run_within(
     finally:
         if process is not None:
             _end(process)
+        _dismiss(keeper)
+
+
+@contextmanager
+def scratch_folder() -> Iterator[str]:
+    """A temporary folder, which is removed at the end of the block, or when this process dies inside the block."""
+    folder, keeper = "", None
+    try:
+        with _signals_held():
+            folder = tempfile.mkdtemp(prefix="tiduc-")
+            keeper = _keeper(folder=folder)
+        yield folder
+    finally:
+        shutil.rmtree(folder, ignore_errors=True)
+        _dismiss(keeper)
+
+
+def _keeper(group: int | None = None, folder: str = "") -> "subprocess.Popen[bytes] | None":
+    """A process that waits until this process dies, then kills a process group and removes a folder.
+
+    The alternative, PR_SET_PDEATHSIG, would have to be set between fork and exec, where Python code is unsafe beside
+    threads; it does not reach what the process has started itself, such as a linker; and nobody would remove the
+    folder. A shell starts in a millisecond. A session of its own keeps the signals of a terminal away from it.
+    """
+    if os.name != "posix":
+        return None
+    return subprocess.Popen(
+        ["/bin/sh", "-c", _KEEPER, "tiduc-keeper", str(group or ""), folder],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.DEVNULL,
+        start_new_session=True,
+    )
+
+
+def _dismiss(keeper: "subprocess.Popen[bytes] | None") -> None:
+    """Ends a keeper that has nothing to do."""
+    if keeper is None:
+        return
+    with suppress(OSError):
+        keeper.communicate(b"\n")
+    keeper.wait()
 
 
 @contextmanager
@@ -118,19 +171,22 @@ def _patience(deadline: float | None, stop: threading.Event | None) -> float | N
     return _LOOK if left is None else min(left, _LOOK)
 
 
-def _limit_memory(process: int, mebibytes: int) -> None:
-    """Limit what a process may allocate.
+def limit_memory(mebibytes: int, process: int = 0) -> None:
+    """Limit what a process may allocate, on Linux; 0 is no limit, and this process.
 
-    From outside, since code between fork and exec is unsafe beside threads; the process waits for its input
-    meanwhile.  Data, not address space, much of which is reserved and never used.
+    A process that was started is limited from outside, since code between fork and exec is unsafe beside threads; it
+    waits for its input meanwhile.  Data, not address space, much of which is reserved and never used.  The hard limit
+    of this process stays, so that a process that it starts may get a higher limit.
     """
     if not mebibytes or not sys.platform.startswith("linux"):
         return
     import resource
 
-    limit = mebibytes * 2**20
-    with suppress(OSError, ValueError):  # it may have ended; the system may have a lower limit
-        resource.prlimit(process, resource.RLIMIT_DATA, (limit, limit))
+    with suppress(OSError, ValueError):  # the process may have ended
+        _, most = resource.prlimit(process, resource.RLIMIT_DATA)
+        limit = mebibytes * 2**20
+        limit = limit if most == resource.RLIM_INFINITY else min(limit, most)
+        resource.prlimit(process, resource.RLIMIT_DATA, (limit, limit if process else most))
 
 
 def _end(process: "subprocess.Popen[bytes]") -> None:

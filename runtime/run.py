@@ -1,9 +1,10 @@
 """run: a compiled module and arrays to arrays."""
 
 import os
+import re
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any, Literal, overload
 
 import iree.runtime as rt
 import numpy as np
@@ -16,7 +17,13 @@ from tiduc.runtime.devices import Array, DeviceArray, first_line
 from tiduc.runtime.files import read_bytes, written_whole
 from tiduc.runtime.lapack import error_of_lapack
 from tiduc.runtime.loading import Loaded
-from tiduc.runtime.signature import Signature, TensorType, Value, donated
+from tiduc.runtime.process import Limits
+from tiduc.runtime.signature import Signature, TensorType, Value
+
+if TYPE_CHECKING:
+    from tiduc.runtime.isolated import IsolatedModule
+
+_SIZES = re.compile(r"FAILED_PRECONDITION; sizes: (.*?);? *$")  # what the module asserts of dynamic sizes
 
 
 def run_module(
@@ -26,21 +33,51 @@ def run_module(
     return Executable(vmfb, target, entry)(*arguments)
 
 
+@overload
 def load(
     source: bytes | str | os.PathLike[str],
     target: str = "cpu",
     devices: Sequence[str] = (),
     parameters: str | os.PathLike[str] | None = None,
-) -> "Module":
+    isolated: Literal[False] = False,
+    limits: Limits | None = None,
+) -> "Module": ...
+
+
+@overload
+def load(
+    source: bytes | str | os.PathLike[str],
+    target: str = "cpu",
+    devices: Sequence[str] = (),
+    parameters: str | os.PathLike[str] | None = None,
+    *,
+    isolated: Literal[True],
+    limits: Limits | None = None,
+) -> "IsolatedModule": ...
+
+
+def load(
+    source: bytes | str | os.PathLike[str],
+    target: str = "cpu",
+    devices: Sequence[str] = (),
+    parameters: str | os.PathLike[str] | None = None,
+    isolated: bool = False,
+    limits: Limits | None = None,
+) -> "Module | IsolatedModule":
     """The module in a `.vmfb` file, or in its bytes; TiducError where it cannot be read or loaded.
 
     `target` is the one that it was compiled for. `devices` names others than the target's usual one, as
     `tiduc.runtime.available_devices()` lists them; a module that was compiled for several wants as many.
     `parameters` is the archive (`.irpa`, `.safetensors`) of those that the module reads.
+    With `isolated`, a process of its own loads and runs the module, so that a crash is a TiducError; `limits` are the
+    time and the memory that loading and each call may take there.
     """
-    if isinstance(source, bytes):
-        return Module(source, target, "", devices, parameters)
-    return Module(read_bytes(source), target, os.fspath(source), devices, parameters)
+    vmfb, name = (source, "") if isinstance(source, bytes) else (read_bytes(source), os.fspath(source))
+    if isolated:
+        from tiduc.runtime.isolated import IsolatedModule  # which builds on this module
+
+        return IsolatedModule(vmfb, target, name, devices, parameters, limits)
+    return Module(vmfb, target, name, devices, parameters)
 
 
 class Executable:
@@ -94,8 +131,7 @@ class Executable:
         self.entry = loaded.chosen(entry)
         self._function = loaded.function(self.entry)
         self.signature: Signature = loaded.signature(self.entry)
-        aliased = donated(self._function.reflection.get("iree.abi.declaration", ""))
-        self.donated = tuple(sorted(aliased))
+        self.donated = loaded.donated(self.entry)
         # Of an input: what an array that needs no further look has; and IREE's kind of its elements.
         self._plan = tuple(
             (value.type.dtype, value.type.shape, _element_type(value.type)) for value in self.signature.inputs
@@ -177,7 +213,7 @@ class Executable:
             ):
                 argument = self._fitting(argument, len(arrays))
             arrays.append(argument)
-        if self.signature.sizes:
+        if self.signature.sizes or self.signature.required:
             check_sizes(self.signature, arrays)
         if self.donated:
             self._check_donated(arrays)
@@ -195,7 +231,10 @@ class Executable:
         return results
 
     def _failed(self, error: Exception) -> TiducError:
-        return TiducError(f"{self.entry} failed while running: {first_line(error)}")
+        told = first_line(error)
+        if found := _SIZES.search(told):
+            return InputError(f"{self.entry}: {found[1]}")
+        return TiducError(f"{self.entry} failed while running: {told}")
 
     def _fitting(self, argument: Any, index: int) -> Any:
         """The argument as `_run` takes it: an array that `checked` lets through, or one on our device."""

@@ -13,6 +13,8 @@ from typing import Any
 import ml_dtypes
 import numpy as np
 
+from tiduc.runtime.required_sizes import RequiredSize, parsed
+
 REFLECTION = "tiduc.signature"
 """The key in the function attribute `iree.reflection` that holds what `reflection` gives."""
 
@@ -21,6 +23,9 @@ DEVICE = "tiduc.device"
 
 LAPACK = "tiduc.lapack"
 """The key there of a module that calls LAPACK back: `callback`."""
+
+DECLARATION = "iree.abi.declaration"
+"""The key there of the line with which IREE declares a function."""
 
 DTYPES: dict[str, np.dtype[Any]] = {
     "i1": np.dtype(np.bool_),
@@ -46,6 +51,7 @@ _TYPE = re.compile(r"((?:(?:\d+|\?)x)*)([a-zA-Z]\w*(?:<\w+>)?)")
 # `%x: tensor<4xi8> {iree.abi.encoding = tensor<4xui8>}`: the encoding is what the caller's buffer holds.
 _TENSOR = r"tensor<((?:[^<>]|<[^<>]*>)*)>"
 _DECLARED = re.compile(rf"%(\w+): {_TENSOR}(?: {{iree\.abi\.encoding = {_TENSOR}}})?")
+_STRING = re.compile(r'"(?:[^"\\]|\\.)*"')  # whatever a caller called an argument
 _DONATED = re.compile(r"%input(\d+): [^%]*?iree\.abi\.output = (\d+)")
 
 
@@ -121,6 +127,7 @@ class Signature:
     inputs: tuple[Value, ...]
     outputs: tuple[Value, ...]
     sizes: tuple[KnownSize, ...] = ()
+    required: tuple[RequiredSize, ...] = ()
 
     def __str__(self) -> str:
         return f"({', '.join(map(str, self.inputs))}) -> ({', '.join(map(str, self.outputs))})"
@@ -139,6 +146,8 @@ def reflection(signature: Signature) -> str:
     }
     if signature.sizes:
         described["sizes"] = [[n.input, n.dimension, n.constant, n.terms] for n in signature.sizes]
+    if signature.required:
+        described["required"] = [[n.relation, n.a, n.b, n.by] for n in signature.required]
     return json.dumps(described)
 
 
@@ -154,9 +163,18 @@ def from_reflection(text: str) -> Signature:
             KnownSize(i, d, constant, tuple((factor, j, e) for factor, j, e in terms))
             for i, d, constant, terms in read.get("sizes", ())
         )
-    except (KeyError, TypeError, AttributeError) as error:
+        required = tuple(
+            RequiredSize(str(relation), parsed(a), parsed(b), str(by))
+            for relation, a, b, by in read.get("required", ())
+        )
+        shapes = [tuple(size or 0 for size in value.type.shape) for value in inputs]
+        for known in sizes:  # whether there are such dimensions
+            shapes[known.input][known.dimension] - known.value(shapes)
+        for size in required:
+            size.holds(shapes)
+    except (LookupError, TypeError, AttributeError, RecursionError) as error:
         raise ValueError(f"malformed {REFLECTION}: {text!r}") from error
-    return Signature(inputs, outputs, sizes)
+    return Signature(inputs, outputs, sizes, required)
 
 
 def from_declaration(text: str) -> Signature:
@@ -167,7 +185,7 @@ def from_declaration(text: str) -> Signature:
     >>> print(from_declaration("sync func @f(%input0: tensor<4xf32>) -> (%output0: tensor<f64>)"))
     (input0: 4xf32) -> (output0: f64)
     """
-    taken, arrow, given = text.partition(") -> (")
+    taken, arrow, given = _STRING.sub('""', text).partition(") -> (")
     if not arrow:  # no results at all
         taken, given = text, ""
     inputs, outputs = (
@@ -177,10 +195,26 @@ def from_declaration(text: str) -> Signature:
     return Signature(inputs, outputs)
 
 
+def check_declared(signature: Signature, text: str) -> None:
+    """Raises ValueError where a signature is not that of the `iree.abi.declaration` of the function."""
+    declared = from_declaration(text)
+    for side, ours, theirs in (
+        ("inputs", signature.inputs, declared.inputs),
+        ("outputs", signature.outputs, declared.outputs),
+    ):
+        if len(ours) != len(theirs):
+            raise ValueError(f"{len(ours)} {side} in its signature, {len(theirs)} in its declaration")
+        for x, y in zip(ours, theirs, strict=True):
+            if x.type.shape != y.type.shape or x.type.dtype != y.type.dtype:
+                raise ValueError(f"{x} in its signature, {y.type} in its declaration")
+    if wrong := [i for i in donated(text) if i >= len(signature.inputs)]:
+        raise ValueError(f"no input {wrong[0]} to overwrite")
+
+
 def donated(text: str) -> dict[int, int]:
     """The inputs that a call overwrites, in an `iree.abi.declaration`, each with the output that takes its place.
 
     >>> donated("sync func @f(%input0: tensor<4xf32> {iree.abi.output = 1 : index}) -> (%output0: tensor<f64>)")
     {0: 1}
     """
-    return {int(i): int(j) for i, j in _DONATED.findall(text.partition(") -> (")[0])}
+    return {int(i): int(j) for i, j in _DONATED.findall(_STRING.sub('""', text).partition(") -> (")[0])}

@@ -1,20 +1,36 @@
 """`python -m tiduc`, and the command `tiduc`."""
 
+import os
 import signal
 import sys
 
 
 def main() -> None:
-    """Runs the command line.
+    """Runs the command line, in a child of this process where the system can report how a child died."""
+    _occupy_closed_streams()
+    if not sys.platform.startswith("linux"):
+        # Until libraries are loaded, an interrupt ends the process at once: nothing has to be cleaned up yet.
+        if signal.getsignal(signal.SIGINT) is signal.default_int_handler:
+            signal.signal(signal.SIGINT, signal.SIG_DFL)
+        sys.exit(_work())
+    from tiduc.driver import drive
 
-    Until its libraries are loaded, an interrupt ends the process at once, as other signals do: there is nothing to
-    clean up yet, and an exception within a native library that loads is a crash.
-    """
-    if signal.getsignal(signal.SIGINT) is signal.default_int_handler:  # and not ignored, as in the background
-        signal.signal(signal.SIGINT, signal.SIG_DFL)
+    sys.exit(drive(_work))
+
+
+def _work() -> int:
     from tiduc.cli import attend, run
 
-    sys.exit(run(loaded=attend))
+    return run(loaded=attend)
+
+
+def _occupy_closed_streams() -> None:
+    """Opens /dev/null in place of closed standard streams: a file that took such a number would get what is printed."""
+    for descriptor in (0, 1, 2):
+        try:
+            os.fstat(descriptor)
+        except OSError:
+            os.open(os.devnull, os.O_RDWR)  # takes the lowest free number
 
 
 if __name__ == "__main__":

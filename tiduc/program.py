@@ -16,7 +16,6 @@ from tiduc.dialect.control import called
 from tiduc.dialect.emit import bytecode
 from tiduc.dialect.errors import RequestError
 from tiduc.dialect.graph import Graph, operations
-from tiduc.dialect.known_sizes import known_sizes
 from tiduc.dialect.shardy import shardings_among
 from tiduc.dialect.view import View
 from tiduc.dialect.write import write_graph
@@ -30,11 +29,12 @@ from tiduc.passes.resolve import resolve
 from tiduc.passes.rules import OPSET
 from tiduc.passes.rules.registry import OpSet
 from tiduc.passes.structure.structure import structure
-from tiduc.ports import Port, attributes_of, chosen, described, name_of, shown, with_ports
+from tiduc.ports import Port, attributes_of, chosen, name_of, shown, with_ports
 from tiduc.reading import Readable, entry_in, isolated_module, module_in
 from tiduc.runtime.files import written_whole
-from tiduc.runtime.signature import KnownSize, Signature
+from tiduc.runtime.signature import Signature
 from tiduc.seeds import conjugate_seeds, conjugates, distinct_values, seeds_of
+from tiduc.signatures import signature_of
 
 if TYPE_CHECKING:
     from tiduc.backends.iree.compile import Source
@@ -246,9 +246,7 @@ class Program:
     @functools.cached_property
     def signature(self) -> Signature:
         """The names and types of its inputs and outputs; `RequestError` where one is no tensor."""
-        known = known_sizes([self.view.input(port.value) for port in self.inputs])
-        sizes = tuple(KnownSize(*row) for row in known)
-        return Signature(tuple(map(described, self.inputs)), tuple(map(described, self.outputs)), sizes)
+        return signature_of(self)
 
     # ---- what becomes of it --------------------------------------------------------------------------------
 

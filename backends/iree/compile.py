@@ -9,7 +9,6 @@ import re
 import shlex
 import signal
 import sys
-import tempfile
 import threading
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -22,19 +21,16 @@ from tiduc.backends.iree.vm.recordings import ANEW, copies_once
 from tiduc.backends.iree.vm.references import may_branch, passed_once
 from tiduc.backends.iree.vm.registers import passed_wide
 from tiduc.backends.iree.vm.releases import kept_while_used
-from tiduc.dialect.errors import CompileError, TiducError
+from tiduc.dialect.errors import CompileError, TiducError, out_of_memory
+from tiduc.dialect.progress import during
 from tiduc.runtime import cache
-from tiduc.runtime.process import Ended, Limits, run_within
+from tiduc.runtime.process import Ended, Limits, run_within, scratch_folder
 
 # `file:line:col: error: text`, `loc("name"): error: text`, `error: text`
 _DIAGNOSTIC = re.compile(r"^(?:(?P<location>\S.*?): )?error: (?P<message>.*)$", re.MULTILINE)
 _NO_LOCATION = re.compile(r"<unknown>|<stdin>:0:0")
 _PLACE = re.compile(r'"((?:[^"\\]|\\.)*)":(\d+):(\d+)')  # in the `loc(...)` of fused and named locations
 _FILE_LINE_COL = re.compile(r":\d+:\d+$")
-# The stacks of the compiler's threads, one a CPU, are memory, too.
-_OUT_OF_MEMORY = re.compile(
-    "out of memory|bad_alloc|cannot allocate|failed to map segment|pthread_create failed", re.IGNORECASE
-)
 
 
 @dataclass(frozen=True)
@@ -102,6 +98,7 @@ def _cpus() -> int:
     return os.cpu_count() or 1
 
 
+@during("compile")
 def _compiled(source: Source, limits: Limits, cached: bool, stop: threading.Event | None) -> bytes:
     target = find_target(source.target)
     compiler = find_tool("iree-compile")
@@ -133,7 +130,7 @@ def _ended(
     program = _program(source)
     command = [compiler, *target.flags, *source.flags, *_linkers(target), "-", "-o", "-"]
     # The compiler's own temporary files go with this directory, also when the compiler is killed.
-    with tempfile.TemporaryDirectory(prefix="tiduc-") as folder:
+    with scratch_folder() as folder:
         environment = {**os.environ, "TMPDIR": folder}
         if not may_branch(program) and not target.spirv:
             return run_within(command, program, limits, environment, stop)
@@ -178,7 +175,7 @@ def _refused(ended: Ended, limits: Limits, target: Target, name: str) -> Compile
         # The op is named before, and printing all of it takes a screen.
         message = found["message"].partition(" that was explicitly marked illegal")[0]
         return CompileError(f"{about} {message}", _located(found["location"] or "", name))
-    if ended.code and _OUT_OF_MEMORY.search(ended.errors):
+    if ended.code and out_of_memory(ended.errors.encode()):
         return CompileError(
             f"{about} IREE's compiler needs more than the {limits.mebibytes} MiB of memory that it may take; "
             "allow it more (--compile-memory)",

@@ -4,6 +4,7 @@ from typing import Any
 
 from torch_mlir import ir
 
+from tiduc.backends.iree.assertions import assert_sizes
 from tiduc.backends.iree.emitter import CPU_ONLY, ON_OPEN_SIZES, ON_SPIRV, PATTERNS, Emitter, Pattern, within
 from tiduc.backends.iree.faults.concatenations import starts_apart
 from tiduc.backends.iree.faults.donation import results_after_reads
@@ -35,6 +36,7 @@ def legalize_for_iree(
     """
     _check_lapack(lapack, cpu)
     check(module, cpu)
+    assert_sizes(module)
     run_passes(module.operation, _NATIVE)
     computed_in_f32(module)
     simplify_loops(module)

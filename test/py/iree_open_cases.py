@@ -196,6 +196,15 @@ def widened() -> Case:
     return Case(signature, body, (numbers(1, 1, dtype=np.int32), sizes), {"N": 1, "M": 4, "K": 3})
 
 
+def turned() -> Case:
+    """A matrix laid along the dimensions of its transpose."""
+    body = """%0 = stablehlo.dynamic_broadcast_in_dim %x, %n, dims = [1, 0]
+        : (tensor<?Nx?Mxf32>, tensor<2xi32>) -> tensor<?Mx?Nxf32>
+      return %0 : tensor<?Mx?Nxf32>"""
+    signature = "(%x: tensor<?Nx?Mxf32>, %n: tensor<2xi32>) -> tensor<?Mx?Nxf32>"
+    return Case(signature, body, (numbers(3, 2), np.array([2, 3], np.int32)), {"N": 3, "M": 2})
+
+
 def concatenated() -> Case:
     body = """%0 = stablehlo.concatenate %x, %y, %y, dim = 1
         : (tensor<?Nx1xf32>, tensor<?Nx?Mxf32>, tensor<?Nx?Mxf32>) -> tensor<?Nx?Kxf32>
@@ -312,6 +321,7 @@ CASES = {
     "sort_in_between": sorted_columns("?Nx8x32", (3, 8, 32), 1),
     "normalized": normalized(),
     "widened": widened(),
+    "turned": turned(),
     "concatenate": concatenated(),
     "unsigned": bytes_along(),
     "unsigned_size": counted(),

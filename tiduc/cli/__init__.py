@@ -2,6 +2,7 @@
 
 import signal
 from collections.abc import Callable
+from contextlib import suppress
 from difflib import get_close_matches
 from functools import partial
 from importlib import import_module
@@ -9,9 +10,12 @@ from typing import NoReturn
 
 import click
 
+from tiduc.cli.colours import COLOR
 from tiduc.cli.diagnostics import report
 from tiduc.cli.manual import EPILOG, epilog
-from tiduc.dialect.errors import TiducError
+from tiduc.cli.memory import MEMORY_LIMIT
+from tiduc.dialect import progress
+from tiduc.dialect.errors import TiducError, out_of_memory
 
 # Each command with its module, which is imported when the command runs: `tiduc --help` answers at once.
 COMMANDS: dict[str, dict[str, tuple[str, str]]] = {
@@ -89,6 +93,19 @@ class _Commands(click.Group):
             ctx.fail(f"No such command '{args[0]}'. Did you mean {' or '.join(close)}?")
         return super().resolve_command(ctx, args)
 
+    def invoke(self, ctx: click.Context) -> int:
+        """The exit status of the command; errors are reported here, where the context says how to colour them."""
+        try:
+            return int(super().invoke(ctx) or 0)
+        except TiducError as error:
+            report(error)
+            return 1
+        except (MemoryError, OSError, ImportError) as error:
+            if (known := _from_the_system(error)) is None:
+                raise
+            report(known)
+            return 1
+
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         for title, section in COMMANDS.items():
             with formatter.section(title):
@@ -108,18 +125,27 @@ class _Commands(click.Group):
     envvar="TIDUC_QUIET",
     help="Say nothing but results and errors: no progress, and no word where all is well.",
 )
-@click.pass_obj
-def tiduc(loaded: Callable[[], None] | None, quiet: bool) -> None:
+@MEMORY_LIMIT
+@COLOR
+@click.pass_context
+def tiduc(context: click.Context, quiet: bool, memory_limit: int | None) -> None:
     """Differentiate StableHLO programs: a .mlir file in, a .mlir file with its derivative out."""
-    if loaded is not None:
-        loaded()
+    progress.enter(str(context.invoked_subcommand))
+    if context.obj is not None:
+        context.obj(memory_limit)
 
 
 ENDINGS = {"SIGINT": KeyboardInterrupt(), "SIGTERM": SystemExit(143), "SIGHUP": SystemExit(129)}
 
 
-def attend() -> None:
-    """From now on, signals end the compilers that were started too, and temporary files go."""
+def attend(memory_limit: int | None) -> None:
+    """Readies this process, which does nothing else, for the work of a command whose libraries are loaded.
+
+    From now on, signals end the compilers that were started too, and temporary files go. `memory_limit` is in MiB.
+    """
+    from tiduc.runtime.process import limit_memory, memory
+
+    limit_memory(memory() * 3 // 4 if memory_limit is None else memory_limit)
     for name, ending in ENDINGS.items():
         number = getattr(signal, name, None)  # Windows has no SIGHUP
         if number is not None and signal.getsignal(number) is signal.SIG_DFL:  # and not ignored, as by nohup
@@ -127,24 +153,35 @@ def attend() -> None:
 
 
 def _end(ending: BaseException, *_: object) -> NoReturn:
+    for name in ENDINGS:  # a second signal would interrupt the cleaning up
+        if number := getattr(signal, name, None):
+            signal.signal(number, signal.SIG_IGN)
     raise ending
 
 
-def run(arguments: list[str] | None = None, loaded: Callable[[], None] | None = None) -> int:
+def run(arguments: list[str] | None = None, loaded: Callable[[int | None], None] | None = None) -> int:
     """Runs one command line; its exit status. 0, or 1 after a diagnostic, or 2 for a wrong command line.
 
-    `loaded` is called once the libraries of the command are.
+    `loaded` is called with the value of --memory-limit, once the libraries of the command are loaded.
     """
     try:
         return int(tiduc.main(arguments, prog_name="tiduc", standalone_mode=False, obj=loaded) or 0)
-    except TiducError as error:
-        report(error)
-        return 1
     except click.ClickException as error:
         error.show()
         return error.exit_code
     except click.Abort:  # an interrupt from the keyboard
         return 130
-    except MemoryError:
-        report(TiducError("out of memory"))
+    except OSError as error:  # of --help; standard error may be closed or full as well
+        with suppress(OSError):
+            report(TiducError(f"cannot write: {error.strerror}", "<stdout>"))
         return 1
+
+
+def _from_the_system(error: Exception) -> TiducError | None:
+    """An error of the system, such as a library that does not fit into memory, as one of ours; None for others."""
+    stage, file = progress.recorded()
+    if isinstance(error, MemoryError) or out_of_memory(str(error).encode(errors="replace")):
+        return TiducError(f"out of memory during {stage}; --memory-limit allows tiduc more", file)
+    if isinstance(error, OSError) and error.strerror:
+        return TiducError(error.strerror, error.filename or file)
+    return None

@@ -1,15 +1,18 @@
 """What a command says beside its results: diagnostics in MLIR's form, and that it is still at work."""
 
+import os
 import re
 import sys
 import threading
 import warnings
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from typing import Any
 
 import click
 
+from tiduc.cli.colours import is_coloured
+from tiduc.dialect import progress
 from tiduc.dialect.errors import TiducError, TiducWarning
 
 PATIENCE = 1.5  # seconds until a spinner says that work goes on
@@ -17,7 +20,10 @@ _PLACE = re.compile(r"(.*):(\d+):(\d+)", re.DOTALL)
 
 
 def report(error: TiducError) -> None:
-    """Prints `file:line:col: error: message` and that line to standard error; coloured on a terminal."""
+    """Prints `file:line:col: error: message` and that line to standard error, coloured as the command line says.
+
+    A file's name is printed byte by byte, also where it is no UTF-8.
+    """
     message, *more = error.message.splitlines() or [""]
     place = error.location
     head = click.style(f"{place}: ", bold=True) if place else ""
@@ -28,7 +34,11 @@ def report(error: TiducError) -> None:
         lines.append(
             click.style("note: ", fg="cyan", bold=True) + line.removeprefix("note: ") if note else line
         )
-    click.echo("\n".join(lines), err=True)
+    printed = "\n".join(lines) + "\n"
+    if not is_coloured(sys.stderr):
+        printed = click.unstyle(printed)
+    with suppress(OSError):  # nobody can be told
+        click.echo(os.fsencode(printed), nl=False, err=True)
 
 
 def _source(place: str) -> list[str]:
@@ -51,6 +61,7 @@ def _source(place: str) -> list[str]:
 @contextmanager
 def about(file: str) -> Iterator[None]:
     """Errors in the block that have no location, or only a symbol or MLIR's "-", are about this file."""
+    progress.work_on(file)
     try:
         yield
     except TiducError as error:
@@ -94,8 +105,9 @@ def waiting(what: str) -> Iterator[None]:
     from rich.console import Console  # takes a while to import, and is rarely needed
     from rich.progress import Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
 
+    console = Console(stderr=True, no_color=not is_coloured(sys.stderr))
     columns = SpinnerColumn(), TextColumn("{task.description}", markup=False), TimeElapsedColumn()
-    progress = Progress(*columns, console=Console(stderr=True), transient=True)
+    progress = Progress(*columns, console=console, transient=True)
     progress.add_task(what, total=None)
     timer = threading.Timer(PATIENCE, progress.start)
     timer.start()

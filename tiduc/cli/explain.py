@@ -8,7 +8,17 @@ import click
 
 from tiduc.cli.derivatives import LOOP_MEMORY, WRT, wanted
 from tiduc.cli.diagnostics import about, waiting
-from tiduc.cli.files import ENTRY, FILE, JSON, OUTPUT, is_terminal, read_module, write, write_json
+from tiduc.cli.files import (
+    ENTRY,
+    FILE,
+    JSON,
+    OUTPUT,
+    is_terminal,
+    read_module,
+    shows_colours,
+    write,
+    write_json,
+)
 from tiduc.cli.rules import RULES
 from tiduc.explain import Explanation, as_json, explain
 from tiduc.explain.costs import Cost
@@ -53,15 +63,21 @@ def _explain(
     if as_data:
         write_json(as_json(explanation), output)
     else:
-        write(_rendered(explanation, file, is_terminal(output)), output)
+        write(_rendered(explanation, file, is_terminal(output), shows_colours(output)), output)
 
 
-def _rendered(explanation: Explanation, file: str, is_coloured: bool) -> str:
+def _rendered(explanation: Explanation, file: str, is_terminal: bool, is_coloured: bool) -> str:
     from rich.console import Console
 
     out = io.StringIO()
-    width = None if is_coloured else WIDTH
-    console = Console(file=out, force_terminal=is_coloured, width=width, highlight=False)
+    width = None if is_terminal else WIDTH
+    console = Console(
+        file=out,
+        force_terminal=is_coloured,
+        color_system="standard" if is_coloured else None,
+        width=width,
+        highlight=False,
+    )
     for table in _tables(explanation, file):
         console.print(table)
         if table.caption is not None:

@@ -2,17 +2,21 @@
 
 import json
 import os
+import re
 import sys
 from collections.abc import Callable, Collection
 from typing import Any
 
 import click
 
+from tiduc.cli.colours import is_coloured
+from tiduc.dialect import progress
 from tiduc.dialect.context import parse, read
 from tiduc.dialect.emit import EMITTERS
 from tiduc.dialect.errors import RequestError, TiducError
 from tiduc.runtime.files import read_bytes, read_stream, written_whole
 
+_SURROGATE = re.compile("[\ud800-\udfff]")
 PATH = click.Path(allow_dash=True)
 """Not looked at by click, but completed by shells."""
 
@@ -48,14 +52,17 @@ ENTRY = click.option(
 
 def read_input(file: str) -> bytes:
     """All bytes of a file or of standard input."""
+    progress.work_on(file)
     if file != "-":
         return read_bytes(file)
     if sys.stdin is None:
         raise TiducError("standard input is closed")
     try:
-        return read_stream(sys.stdin.buffer, "<stdin>")
+        contents = read_stream(sys.stdin.buffer, "<stdin>")
     except OSError as error:
         raise TiducError(f"cannot read: {error.strerror}", "<stdin>") from None
+    progress.keep(contents)
+    return contents
 
 
 def read_module(file: str, contents: bytes | None = None, dialects: Collection[str] = ()) -> Any:
@@ -63,6 +70,7 @@ def read_module(file: str, contents: bytes | None = None, dialects: Collection[s
 
     It may have ops of `dialects` that MLIR does not know.
     """
+    progress.work_on(file)
     if file != "-" and (os.path.isfile(file) or (contents is None and not os.path.exists(file))):
         return read(file, dialects)
     name = "<stdin>" if file == "-" else file  # a pipe, which cannot be read again
@@ -72,10 +80,10 @@ def read_module(file: str, contents: bytes | None = None, dialects: Collection[s
 def write(data: bytes | str, output: str = "-") -> None:
     """Writes to a file, whole or not at all, or to standard output; `TiducError` where the system refuses.
 
-    Text keeps its colours on a terminal only.
+    Text keeps its colours as `--color` says, by default on a terminal only.
     """
     if isinstance(data, str):
-        data = (data if is_terminal(output) else click.unstyle(data)).encode("utf-8", "surrogateescape")
+        data = (data if shows_colours(output) else click.unstyle(data)).encode("utf-8", "surrogateescape")
     if output != "-":
         with written_whole(output) as file:
             file.write(data)
@@ -95,8 +103,17 @@ def write(data: bytes | str, output: str = "-") -> None:
 
 
 def write_json(data: Any, output: str = "-") -> None:
-    """Writes data that JSON can hold."""
-    write(json.dumps(data, indent=2, ensure_ascii=False) + "\n", output)
+    """Writes data that JSON can hold.
+
+    A byte of a name that is no UTF-8 is written as an escape, such as "\\udcff", which Python reads as that byte.
+    """
+    text = json.dumps(data, indent=2, ensure_ascii=False)
+    write(_SURROGATE.sub(lambda found: f"\\u{ord(found[0]):04x}", text) + "\n", output)
+
+
+def shows_colours(output: str) -> bool:
+    """Whether text that is written there may be coloured."""
+    return output == "-" and is_coloured(sys.stdout)
 
 
 def is_terminal(output: str) -> bool:

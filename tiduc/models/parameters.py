@@ -105,4 +105,5 @@ def _without(signature: Signature, kept: Sequence[int]) -> Signature:
         KnownSize(number[s.input], s.dimension, s.constant, tuple((f, number[i], d) for f, i, d in s.terms))
         for s in signature.sizes
     ]
-    return Signature(tuple(signature.inputs[i] for i in kept), signature.outputs, tuple(sizes))
+    required = tuple(r.renumbered(number) for r in signature.required)
+    return Signature(tuple(signature.inputs[i] for i in kept), signature.outputs, tuple(sizes), required)

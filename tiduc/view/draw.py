@@ -5,24 +5,25 @@ not, and what its font library has to say of this machine's configuration stays 
 """
 
 import json
-import subprocess
+import os
 import sys
 
 from tiduc.dialect.errors import RequestError
+from tiduc.runtime.process import Limits, run_within
 
 
 def draw(sources: list[str]) -> list[str]:
     """The `<svg>` of each source; `RequestError` where Graphviz is not installed or fails."""
     command = [sys.executable, "-m", "tiduc.view.draw"]
-    done = subprocess.run(command, input=json.dumps(sources), capture_output=True, text=True, check=False)
-    if done.returncode == 3:
+    done = run_within(command, json.dumps(sources).encode(), Limits(), os.environ)
+    if done.code == 3:
         raise RequestError("pictures need Graphviz: pip install 'tiduc[view]'; .txt and .dot need nothing")
-    if done.returncode:
-        said = done.stderr.strip().splitlines()
-        raise RequestError(
-            f"Graphviz cannot draw this: {said[-1] if said else f'exit status {done.returncode}'}"
-        )
-    drawn: list[str] = json.loads(done.stdout)
+    if done.code is None:
+        raise RequestError(f"Graphviz was ended after {Limits.seconds:g} seconds: draw a part with --graph")
+    if done.code:
+        said = done.errors.strip().splitlines()
+        raise RequestError(f"Graphviz cannot draw this: {said[-1] if said else f'exit status {done.code}'}")
+    drawn: list[str] = json.loads(done.output)
     return drawn
 
 

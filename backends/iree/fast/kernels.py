@@ -40,6 +40,10 @@ class Kernel(Emitter):
         """x < y, of numbers of type index that are not negative; any negative number is above these."""
         return self._compared(6, x, y)  # arith's number for `ult`
 
+    def at_most(self, x: Any, y: Any) -> Any:
+        """x <= y, of integers of one type with a sign."""
+        return self._compared(3, x, y)  # arith's number for `sle`
+
     def equal(self, x: Any, y: Any) -> Any:
         """x = y, of integers of one type."""
         return self._compared(0, x, y)

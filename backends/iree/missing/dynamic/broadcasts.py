@@ -6,7 +6,7 @@ from typing import Any
 from torch_mlir import ir
 
 from tiduc.backends.iree.emitter import Emitter, legalize
-from tiduc.backends.iree.missing.dynamic.arrays import of_sizes, sizes_of
+from tiduc.backends.iree.missing.dynamic.arrays import of_sizes, sizes_of, transposed
 from tiduc.backends.iree.refused import refused
 
 _REPEATED, _KEPT = "known_expanding_dimensions", "known_nonexpanding_dimensions"
@@ -31,6 +31,12 @@ def dynamic_broadcast_in_dim(b: Emitter, op: Any) -> Sequence[Any] | None:
     open_ = [i for i in range(len(x.type.shape)) if i not in known[_REPEATED] | known[_KEPT]]
     if len(open_) > _UNDECIDED:
         raise refused(op, f"which of {len(open_)} open dimensions it repeats is not known")
+    if dimensions != sorted(dimensions):  # IREE gives the result the sizes of its operand's order
+        order = sorted(range(len(dimensions)), key=dimensions.__getitem__)
+        x = op.operands[0] = transposed(b, x, order)
+        op.attributes["broadcast_dimensions"] = ir.DenseI64ArrayAttr.get(sorted(dimensions))
+        known = {name: {order.index(i) for i in found} for name, found in known.items()}
+        open_ = sorted(order.index(i) for i in open_)
     if not b.cpu and any(x.type.shape[i] != 1 for i in (*open_, *known[_REPEATED])):
         # What makes x would be taken into code for GPUs that repeats it, which keeps it whole, of any size.
         op.operands[0] = of_sizes(b, b.barrier(x)[0], sizes_of(b, x))

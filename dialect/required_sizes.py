@@ -1,0 +1,176 @@
+"""What each op requires of the sizes of its operands, where types leave these to the run.
+
+    stablehlo.add %x, %y : tensor<?xf32>              size of %x = size of %y
+    stablehlo.slice %x [1:3] : tensor<?xf32>          3 <= size of %x
+
+`requirements(op)` derives most of them from one table: `ORIGINS` says which size each dimension of a result has, so a
+type that states another size contradicts it, and no size may be negative. `EQUAL_OPERANDS` lists the pairs of operand
+dimensions that must be equal; `BOUNDS`, in `dialect/size_bounds.py`, has what is left: slices, indices, broadcasts.
+"""
+
+from collections.abc import Callable, Iterable, Iterator
+from typing import Any
+
+from torch_mlir import ir
+from torch_mlir._mlir_libs import _stablehlo as hlo
+
+from tiduc.dialect.graph import Definition, Value
+from tiduc.dialect.origins import DYNAMIC, RULES, size_of, sizes_in
+from tiduc.dialect.result_sizes import ORIGINS, Place, rank_of
+from tiduc.dialect.size_bounds import AT_MOST, BOUNDS, COUNT, EQUAL, MOST_ELEMENTS, Requirement, all_sizes
+from tiduc.dialect.sizes import known_equal
+
+
+def requirements(op: Definition) -> Iterator[Requirement]:
+    """What an op requires of sizes; sizes that are certain to meet it may be among them."""
+    rule = ORIGINS.get(op.name)
+    for number, y in enumerate(op.results):
+        if not is_ranked(y):
+            continue
+        for d, n in enumerate(sizes_in(y.type)):
+            origin = rule(op, number, d) if rule is not None and n != DYNAMIC else None
+            if origin is not None:
+                size = origin.combine(*(size_of(*place) for place in origin.places))
+                yield Requirement(EQUAL, size, n)
+        if DYNAMIC in sizes_in(y.type):
+            yield from _exists(op, [size_of(y, d) for d in range(len(sizes_in(y.type)))])
+    if op.name in EQUAL_OPERANDS:
+        yield from (Requirement(EQUAL, size_of(*p), size_of(*q)) for p, q in EQUAL_OPERANDS[op.name](op))
+    if op.name in BOUNDS:
+        yield from BOUNDS[op.name](op)
+
+
+def is_understood(name: str) -> bool:
+    """Whether the requirements of ops of this name are known."""
+    return name in ORIGINS or name in EQUAL_OPERANDS or name in BOUNDS or name in _FREE
+
+
+def is_ranked(x: Value) -> bool:
+    """Whether a value is a ranked tensor."""
+    return isinstance(x.type, ir.RankedTensorType)
+
+
+def _exists(op: Definition, sizes: list[Any]) -> Iterator[Requirement]:
+    """No size is negative, and the number of elements is one that an operand has, or at most `MOST_ELEMENTS`."""
+    for n in sizes:
+        yield Requirement(AT_MOST, 0, n)
+    for x in op.operands:
+        if is_ranked(x) and rank_of(x) == len(sizes) and all(map(known_equal, all_sizes(x), sizes)):
+            return
+    yield Requirement(COUNT, sizes, MOST_ELEMENTS)
+
+
+_FREE = frozenset(
+    "stablehlo.constant stablehlo.get_dimension_size stablehlo.iota stablehlo.return stablehlo.create_token "
+    "arith.constant arith.index_cast arith.addi arith.subi arith.muli func.return shape.assuming_yield "
+    "shape.shape_of tensor.dim tensor.from_elements".split()
+)
+"""Ops that require nothing of sizes."""
+
+
+# ---- operands that are alike -----------------------------------------------------------------------------------
+
+
+def _like_result(op: Definition) -> Iterator[tuple[Place, Place]]:
+    """Every operand of the result's rank has the sizes of the result."""
+    for y in op.results:
+        for x in op.operands:
+            if is_ranked(x) and rank_of(x) == rank_of(y):
+                yield from (((x, d), (y, d)) for d in range(rank_of(y)))
+
+
+def _like_first(count: int | None = None) -> Callable[[Definition], Iterator[tuple[Place, Place]]]:
+    """So many operands, or half of them, have the sizes of the first one."""
+
+    def pairs(op: Definition) -> Iterator[tuple[Place, Place]]:
+        alike = op.operands[: count or len(op.operands) // 2]
+        yield from (((x, d), (alike[0], d)) for x in alike[1:] for d in range(rank_of(x)))
+
+    return pairs
+
+
+def _sort(op: Definition) -> Iterator[tuple[Place, Place]]:
+    x = op.operands[0]
+    yield from (((y, d), (x, d)) for y in op.operands[1:] for d in range(rank_of(x)))
+
+
+def _concatenate(op: Definition) -> Iterator[tuple[Place, Place]]:
+    along = op.attributes["dimension"].value
+    yield from (pair for pair in _sort(op) if pair[0][1] != along)
+
+
+def _dot_general(op: Definition) -> Iterator[tuple[Place, Place]]:
+    x, y = op.operands
+    n = hlo.DotDimensionNumbers(op.attributes["dot_dimension_numbers"])
+    of_x = [*n.lhs_batching_dimensions, *n.lhs_contracting_dimensions]
+    of_y = [*n.rhs_batching_dimensions, *n.rhs_contracting_dimensions]
+    yield from (((x, i), (y, j)) for i, j in zip(of_x, of_y, strict=True))
+
+
+def _dot(op: Definition) -> Iterator[tuple[Place, Place]]:
+    x, y = op.operands
+    yield (x, rank_of(x) - 1), (y, 0)
+
+
+def _cholesky(op: Definition) -> Iterator[tuple[Place, Place]]:
+    x = op.operands[0]
+    yield (x, rank_of(x) - 1), (x, rank_of(x) - 2)
+
+
+def _triangular_solve(op: Definition) -> Iterator[tuple[Place, Place]]:
+    x, y = op.operands
+    rows = rank_of(x) - 2
+    yield (x, rows), (x, rows + 1)
+    yield (x, rows), (y, rows if op.attributes["left_side"].value else rows + 1)
+    yield from (((x, d), (y, d)) for d in range(rows))
+
+
+def _features(op: Definition) -> Iterator[tuple[Place, Place]]:
+    feature = op.attributes["feature_index"].value
+    for x in op.operands[1:]:
+        if rank_of(x) == 1:
+            yield (x, 0), (op.operands[0], feature)
+        else:  # the gradient of the result
+            yield from (((x, d), (op.operands[0], d)) for d in range(rank_of(x)))
+
+
+def _gather(op: Definition) -> Iterator[tuple[Place, Place]]:
+    x, indices = op.operands[:2]
+    n = hlo.GatherDimensionNumbers(op.attributes["dimension_numbers"])
+    batching = zip(n.operand_batching_dims, n.start_indices_batching_dims, strict=True)
+    yield from (((x, i), (indices, j)) for i, j in batching)
+
+
+def _scatter(op: Definition) -> Iterator[tuple[Place, Place]]:
+    count = len(op.results)
+    inputs, indices, updates = op.operands[:count], op.operands[count], op.operands[count + 1 :]
+    n = hlo.ScatterDimensionNumbers(op.attributes["scatter_dimension_numbers"])
+    for alike in (inputs, updates):
+        yield from (((x, d), (alike[0], d)) for x in alike[1:] for d in range(rank_of(x)))
+    batching = zip(n.input_batching_dims, n.scatter_indices_batching_dims, strict=True)
+    yield from (((inputs[0], i), (indices, j)) for i, j in batching)
+    places = [d for d in range(rank_of(updates[0])) if d not in list(n.update_window_dims)]
+    of_indices = [d for d in range(rank_of(indices)) if d != n.index_vector_dim]
+    yield from (((updates[0], d), (indices, j)) for d, j in zip(places, of_indices, strict=True))
+
+
+_ELEMENTWISE = RULES["stablehlo.add"]
+
+EQUAL_OPERANDS: dict[str, Callable[[Definition], Iterable[tuple[Place, Place]]]] = {
+    **{name: _like_result for name, rule in ORIGINS.items() if rule is _ELEMENTWISE},
+    **dict.fromkeys(("stablehlo.reduce", "stablehlo.reduce_window"), _like_first()),
+    **dict.fromkeys(
+        ("stablehlo.batch_norm_grad", "stablehlo.batch_norm_inference", "stablehlo.batch_norm_training"),
+        _features,
+    ),
+    "stablehlo.cholesky": _cholesky,
+    "stablehlo.concatenate": _concatenate,
+    "stablehlo.dot": _dot,
+    "stablehlo.dot_general": _dot_general,
+    "stablehlo.dynamic_gather": _gather,
+    "stablehlo.gather": _gather,
+    "stablehlo.scatter": _scatter,
+    "stablehlo.sort": _sort,
+    "stablehlo.triangular_solve": _triangular_solve,
+}
+"""Pairs of dimensions of operands, or of operands and results, that must be equal."""

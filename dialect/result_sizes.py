@@ -1,0 +1,157 @@
+"""The size that each dimension of a result has: `dialect/origins.py`, and formulas for windows and broadcasts.
+
+Derivatives read these sizes from the result, so that `origins.py` has no formula for them; what an op requires of
+sizes follows from the formulas.
+"""
+
+import functools
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+from torch_mlir import ir
+from torch_mlir._mlir_libs import _stablehlo as hlo
+
+from tiduc.dialect.graph import Definition, Value
+from tiduc.dialect.origins import DYNAMIC, RULES, Origin, Rule, sizes_in
+from tiduc.dialect.sizes import Size, atom, known_equal, positive
+
+Place = tuple[Value, int]
+"""A value, and the number of a dimension."""
+
+
+def rank_of(x: Value) -> int:
+    """The number of dimensions of a ranked tensor."""
+    return len(sizes_in(x.type))
+
+
+def _bitcast(op: Definition, number: int, d: int) -> Origin | None:
+    x, y = op.operands[0], op.result
+    return Origin(((x, d),), lambda n: n) if d < min(rank_of(x), rank_of(y)) else None
+
+
+def _top_k(op: Definition, number: int, d: int) -> Origin | None:
+    return Origin(((op.operands[0], d),), lambda n: n) if d < rank_of(op.operands[0]) - 1 else None
+
+
+def _fft(op: Definition, number: int, d: int) -> Origin | None:
+    transformed = len(op.attributes["fft_length"])
+    return Origin(((op.operands[0], d),), lambda n: n) if d < rank_of(op.result) - transformed else None
+
+
+def _batch_norm(op: Definition, number: int, d: int) -> Origin:
+    feature = op.attributes["feature_index"].value
+    return Origin(((op.operands[0], feature if number else d),), lambda n: n)
+
+
+def _broadcast(op: Definition, number: int, d: int) -> Origin:
+    front = list(op.attributes["broadcast_sizes"])
+    if d < len(front):
+        return Origin((), lambda: front[d])
+    return Origin(((op.operands[0], d - len(front)),), lambda n: n)
+
+
+def windows(n: Any, size: int, stride: int, dilation: int, base: int, low: int, high: int) -> Any:
+    """How many windows fit a dimension of n elements."""
+    padded = n + positive(n - 1) * (base - 1) + low + high
+    return positive((padded - ((size - 1) * dilation + 1)) // stride + 1)
+
+
+def _reduce_window(op: Definition, number: int, d: int) -> Origin:
+    return Origin(((op.operands[number], d),), lambda n: windows(n, *window(op, d)))
+
+
+def window(op: Definition, d: int) -> tuple[int, ...]:
+    """The size, stride, dilation, base dilation, low and high padding of a window along a dimension."""
+    names = "window_dimensions", "window_strides", "window_dilations", "base_dilations"
+    numbers = [op.attributes[name][d] if name in op.attributes else 1 for name in names]
+    return (*numbers, *_padding(op, d))
+
+
+def _padding(op: Definition, d: int) -> tuple[int, int]:
+    given = op.attributes["padding"] if "padding" in op.attributes else None
+    if op.name == "stablehlo.dynamic_conv":
+        maker = op.operands[2].definition
+        given = maker.attributes["value"] if maker is not None else None
+    if given is None:
+        return 0, 0
+    low, high = np.array(ir.DenseIntElementsAttr(given)).reshape(-1, 2)[d]
+    return int(low), int(high)
+
+
+def _convolution(op: Definition, number: int, d: int) -> Origin | None:
+    x, kernel = op.operands[:2]
+    n = hlo.ConvDimensionNumbers(op.attributes["dimension_numbers"])
+    if d == n.output_feature_dimension:
+        return Origin(((kernel, n.kernel_output_feature_dimension),), lambda n: n)
+    if d == n.output_batch_dimension:
+        groups = int(op.attributes["batch_group_count"].value)
+        return Origin(((x, n.input_batch_dimension),), lambda n: n // groups)
+    i = list(n.output_spatial_dimensions).index(d)
+    names = "window_strides", "rhs_dilation", "lhs_dilation"
+    stride, dilation, base = (op.attributes[m][i] if m in op.attributes else 1 for m in names)
+    size = sizes_in(kernel.type)[n.kernel_spatial_dimensions[i]]
+    padded_by = op.operands[2:]  # of `dynamic_conv`
+    if size == DYNAMIC or any(
+        p.definition is None or "value" not in p.definition.attributes for p in padded_by
+    ):
+        return None
+    low, high = _padding(op, i)
+    place = (x, n.input_spatial_dimensions[i])
+    return Origin((place,), lambda n: windows(n, size, stride, dilation, base, low, high))
+
+
+def _chlo_broadcast(op: Definition, number: int, d: int) -> Origin:
+    places = tuple(place for to, place in aligned(op) if to == d)
+    return Origin(places, lambda *sizes: functools.reduce(wider, sizes))
+
+
+def aligned(op: Definition) -> Iterator[tuple[int, Place]]:
+    """The dimensions of operands, each with the dimension of the result along which it is."""
+    rank = rank_of(op.result)
+    for x in op.operands:
+        along = list(range(rank - rank_of(x), rank))
+        if "broadcast_dimensions" in op.attributes and rank_of(x) < rank:
+            along = list(op.attributes["broadcast_dimensions"])
+        yield from ((to, (x, i)) for i, to in enumerate(along))
+
+
+def wider(a: Any, b: Any) -> Any:
+    """The size of what two sizes are broadcast to."""
+    for n, other in ((a, b), (b, a)):
+        if not isinstance(n, Size):
+            return other if n == 1 else n
+    return a if known_equal(a, b) else atom("broadcast", a.key, b.key)
+
+
+ORIGINS: dict[str, Rule] = {
+    **RULES,
+    "stablehlo.batch_norm_grad": _batch_norm,
+    "stablehlo.batch_norm_training": _batch_norm,
+    "stablehlo.bitcast_convert": _bitcast,
+    "stablehlo.broadcast": _broadcast,
+    "stablehlo.convolution": _convolution,
+    "stablehlo.dynamic_conv": _convolution,
+    "stablehlo.fft": _fft,
+    "stablehlo.reduce_window": _reduce_window,
+    "chlo.top_k": _top_k,
+    **dict.fromkeys(
+        [
+            f"chlo.broadcast_{name}"
+            for name in "add and atan2 compare complex divide maximum minimum multiply next_after or polygamma power "
+            "remainder select shift_left shift_right_arithmetic shift_right_logical subtract xor zeta".split()
+        ],
+        _chlo_broadcast,
+    ),
+}
+"""The table of `dialect/origins.py`, and what derivatives ask of a result instead."""
+
+SIZES_IN: dict[str, tuple[int, ...]] = {
+    "stablehlo.dynamic_broadcast_in_dim": (1,),
+    "stablehlo.dynamic_gather": (2,),
+    "stablehlo.dynamic_iota": (0,),
+    "stablehlo.dynamic_pad": (2, 3, 4),
+    "stablehlo.dynamic_reshape": (1,),
+    "stablehlo.real_dynamic_slice": (1, 2, 3),
+}
+"""The operands of ops that are vectors of sizes."""

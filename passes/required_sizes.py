@@ -1,0 +1,339 @@
+"""The sizes that a module of StableHLO requires to be equal, or bounded, and where they can be checked.
+
+    func.func @main(%x: tensor<?xf32>, %y: tensor<?xf32>) {
+      %0 = stablehlo.add %x, %y : tensor<?xf32>             check before the call: size of %y = size of %x
+      %1 = stablehlo.dynamic_iota %n, dim = 0               0 <= %n[0]
+      %2 = stablehlo.add %0, %1                             check before the op: %n[0] = size of %x
+
+`dialect/required_sizes.py` has what an op requires. Here ops are visited in the order in which they run; what was
+required before is known from then on. Loops, branches and calls are followed.
+"""
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from torch_mlir import ir
+
+from tiduc.dialect.errors import describe
+from tiduc.dialect.graph import Definition, Graph, Value, operations
+from tiduc.dialect.origins import DYNAMIC, entries, entry, scalar, size_of, sizes_in
+from tiduc.dialect.required_sizes import is_ranked, is_understood, requirements
+from tiduc.dialect.result_sizes import ORIGINS, SIZES_IN
+from tiduc.dialect.size_bounds import AT_MOST, COUNT, EQUAL, MOST_ELEMENTS, Requirement, all_sizes
+from tiduc.dialect.size_forms import LARGEST, Atoms, Check, Form, Known, as_size, constant, plus
+from tiduc.dialect.types import is_open
+from tiduc.passes.importing.import_stablehlo import NAME
+
+KnownSize = tuple[int, int, int, tuple[tuple[int, int, int], ...]]
+"""A size of an input that follows from others, as `dialect/known_sizes.py` has it."""
+
+
+@dataclass(frozen=True)
+class Placed:
+    """A check, the op that requires it, and the op before which it is made; None for the beginning of the function.
+
+    `always` is false in a loop or a branch, which may not run.
+    """
+
+    check: Check
+    required_by: Any
+    before: Any | None
+    always: bool
+
+    @property
+    def place(self) -> str:
+        """The op that requires it, and where the program has it."""
+        where = describe(self.required_by.location)
+        return f"{self.required_by.name} at {where}" if where else str(self.required_by.name)
+
+
+class FunctionSizes:
+    """The checks of one function, in order, and its atoms; `values` has the `Value` of each `ir.Value`.
+
+    The first `input_sizes` atoms are those of dimensions of inputs. `beyond` is the first op whose sizes cannot be
+    checked, with the reason.
+    """
+
+    def __init__(self, module: "ModuleSizes", function: Any, given: Iterable[KnownSize] = ()) -> None:
+        self.function, self._module = function, module
+        self.atoms, self._graph = Atoms(), Graph("")
+        self.values: dict[Any, Value] = {}
+        self.checks: list[Placed] = []
+        self.beyond: tuple[Any, str] | None = None
+        self._order: dict[Value, int] = {}
+        self.private = "sym_visibility" in function.attributes
+        block = function.regions[0].blocks[0]
+        self.inputs = [self._value(x) for x in block.arguments]
+        for x in self.inputs:
+            for d in _open_dimensions(x):
+                self.atoms.number(("dimension", x, d))
+        self.input_sizes = len(self.atoms.listed)
+        self.atoms.bounded = 0 if self.private else self.input_sizes
+        known = Known(self.atoms)
+        for x in self.inputs:
+            if _open_dimensions(x):  # an array that there is has no more elements than memory holds
+                requirement = Requirement(COUNT, all_sizes(x), MOST_ELEMENTS)
+                if (check := known.left(requirement)) is not None:
+                    known.learn(check)
+        for i, d, number, terms in given:
+            size = sum((factor * size_of(self.inputs[j], e) for factor, j, e in terms), start=number)
+            known.learn(Check(EQUAL, known.form(size_of(self.inputs[i], d)), known.form(size)))
+        self.returned, self._known = self._block(block, known, top=True)
+
+    def name_of(self, i: int) -> str:
+        """The name of an input, or its number where it has none."""
+        attributes = self.function.attributes
+        given = attributes["arg_attrs"][i] if "arg_attrs" in attributes else {}
+        return str(given[NAME].value) if NAME in given else f"argument {i}"
+
+    def result(self, i: int, d: int) -> Form:
+        """The size of a dimension of a result."""
+        return self._known.form(size_of(self.returned[i], d))
+
+    def _value(self, x: Any, definition: Definition | None = None) -> Value:
+        value = self.values[x] = Value(x.type, self._graph, definition)
+        value.mlir = x
+        self._order[value] = len(self._order)
+        return value
+
+    # ---- blocks --------------------------------------------------------------------------------------------
+
+    def _block(self, block: Any, known: Known, top: bool) -> tuple[tuple[Value, ...], Known]:
+        """The values that the terminator of a block passes on, and what is known there."""
+        for op in operations(block):
+            visit = _CONTROL.get(op.name)
+            if visit is not None:
+                visit(self, op, known, top)
+            else:
+                definition = self._definition(op)
+                if any(is_ranked(x) and is_open(x.type) for x in (*definition.operands, *definition.results)):
+                    self._require(op, definition, known, top)
+        return definition.operands, known
+
+    def _definition(self, op: Any) -> Definition:
+        operands = tuple(self.values[x] for x in op.operands)
+        given = {name: op.attributes[name] for name in op.attributes}
+        definition = Definition(op.name, operands, self._graph, given=given, location=op.location)
+        definition.results = tuple(self._value(y, definition) for y in op.results)
+        return definition
+
+    def _require(self, op: Any, definition: Definition, known: Known, top: bool) -> None:
+        if not is_understood(op.name):
+            self.beyond = self.beyond or (op, "what it requires of dynamic dimensions is not known")
+            return
+        rule = ORIGINS.get(op.name)
+        for number, y in enumerate(definition.results):
+            for d in _open_dimensions(y):
+                if rule is not None and (origin := rule(definition, number, d)) is not None:
+                    size = origin.combine(*(size_of(*place) for place in origin.places))
+                    self._graph.sizes[y, d] = size
+        for i in SIZES_IN.get(op.name, ()):
+            for size in entries(definition.operands[i]):
+                known.in_range.append(known.form(size))
+        for requirement in requirements(definition):
+            self._check(requirement, op, known, top)
+
+    def _check(self, requirement: Requirement, op: Any, known: Known, top: bool, before: Any = None) -> None:
+        """Places the check that is left of a requirement, after those that numbers in it are in range."""
+        before = before or op
+        sizes = requirement.a if requirement.relation == COUNT else (requirement.a, requirement.b)
+        for form in map(known.form, sizes):
+            for number in self.atoms.read_by(form):
+                kind, of, _ = self.atoms.listed[number]
+                if kind != "dimension" and _is_wide(of):
+                    known.in_range.append((((number,), 1),))
+        while known.in_range:
+            self._in_range(known.in_range.pop(), op, before, known, top)
+        if (check := known.left(requirement)) is not None:
+            self._place(check, op, before, known, top)
+
+    def _in_range(self, form: Form, op: Any, before: Any, known: Known, top: bool) -> None:
+        """Checks that a size is one that 32 bits hold; arithmetic on sizes would have wrapped around otherwise."""
+        if len(form) == 1 and form[0][1] == 1 and len(form[0][0]) == 1:
+            kind, of, _ = self.atoms.listed[form[0][0][0]]
+            if kind in ("entry", "scalar") and not _is_wide(of):
+                return
+        bound, below = known.bound(form), plus((), form, -1)
+        if bound is None or bound > LARGEST:
+            self._place(Check(AT_MOST, form, constant(LARGEST - 1)), op, before, known, top)
+        if not known.never_negative(form) and known.bound(below) is None:
+            self._place(Check(AT_MOST, constant(1 - LARGEST), form), op, before, known, top)
+
+    def _place(self, check: Check, op: Any, before: Any, known: Known, top: bool) -> None:
+        left = known.left_of(check)
+        if left is not None:
+            self._products_fit(left, op, before, known, top)
+            early = top and all(map(self._is_input, self._read_by(left)))
+            self.checks.append(Placed(left, op, None if early else before, top))
+            known.learn(left)
+
+    def _products_fit(self, check: Check, op: Any, before: Any, known: Known, top: bool) -> None:
+        """Places checks that products of more than two sizes fit 64 bits."""
+        for form in () if check.relation == COUNT else (check.a, check.b):
+            for monomial, _ in form:
+                if len(monomial) > 2:
+                    factors = tuple(sorted((((i,), 1),) for i in monomial))
+                    self._place(Check(COUNT, factors, constant(MOST_ELEMENTS)), op, before, known, top)
+
+    def _read_by(self, check: Check) -> Iterator[int]:
+        for form in (*check.a, check.b) if check.relation == COUNT else (check.a, check.b):
+            yield from self.atoms.read_by(form)
+
+    def _is_input(self, number: int) -> bool:
+        """An atom is known when the function begins; of public functions, without a look at elements of arrays."""
+        kind, of, _ = self.atoms.listed[number]
+        return self._order[of] < len(self.inputs) and (self.private or kind == "dimension")
+
+    # ---- control flow --------------------------------------------------------------------------------------
+
+    def _while(self, op: Any, known: Known, top: bool) -> None:
+        """A loop-carried value keeps its sizes: what an iteration ends with has those that the loop begins with."""
+        initial = [self.values[x] for x in op.operands]
+        condition, body = (region.blocks[0] for region in op.regions)
+        for x, y in zip(initial, op.results, strict=True):
+            self._agree(x, y.type, op, known, top)
+        for block in (condition, body):
+            inside = known.inner()
+            for x, like in zip(block.arguments, initial, strict=True):
+                self._sized(self._value(x), like)
+            ends, inside = self._block(block, inside, False)
+        for x, end in zip(initial, ends, strict=True):
+            for d in _open_dimensions(end) or _open_dimensions(x):
+                requirement = Requirement(EQUAL, size_of(x, d), size_of(end, d))
+                self._check(requirement, op, inside, False, _last(body))
+        for x, y in zip(initial, op.results, strict=True):
+            self._sized(self._value(y), x)
+
+    def _sized(self, x: Value, like: Value) -> None:
+        """Gives a value the sizes of another one."""
+        for d in _open_dimensions(x):
+            self._graph.sizes[x, d] = size_of(like, d)
+
+    def _agree(self, x: Value, type_: Any, op: Any, known: Known, top: bool, before: Any = None) -> None:
+        """Requires the sizes that a type states."""
+        if is_ranked(x):
+            for d, n in enumerate(sizes_in(type_)):
+                if n != DYNAMIC and sizes_in(x.type)[d] == DYNAMIC:
+                    self._check(Requirement(EQUAL, size_of(x, d), n), op, known, top, before)
+
+    def _branches(self, op: Any, known: Known, top: bool) -> None:
+        before = len(self._order)
+        ends = [self._block(region.blocks[0], known.inner(), False) for region in op.regions]
+        for region, (values, inside) in zip(op.regions, ends, strict=True):
+            for x, y in zip(values, op.results, strict=True):
+                self._agree(x, y.type, op, inside, False, _last(region.blocks[0]))
+        for i, y in enumerate(op.results):
+            value = self._value(y)
+            for d in _open_dimensions(value):
+                form, *others = [inside.form(size_of(values[i], d)) for values, inside in ends]
+                outside = all(self._order[self.atoms.listed[n][1]] < before for n in self.atoms.read_by(form))
+                if outside and all(other == form for other in others):
+                    self._graph.sizes[value, d] = as_size(form, self.atoms)
+                else:  # IREE takes them to be equal
+                    self.beyond = self.beyond or (op, "sizes of its branches are not known to be equal")
+
+    def _inlined(self, op: Any, known: Known, top: bool) -> None:
+        values, _ = self._block(op.regions[0].blocks[0], known, top)
+        for x, y in zip(values, op.results, strict=True):
+            self._sized(self._value(y), x)
+
+    def _call(self, op: Any, known: Known, top: bool) -> None:
+        arguments = [self.values[x] for x in op.operands]
+        results = [self._value(y) for y in op.results]
+        callee = self._module.function(ir.FlatSymbolRefAttr(op.attributes["callee"]).value)
+        if callee is None:
+            return
+        translate = _Translation(callee, arguments, known)
+        for placed in callee.checks:
+            if placed.before is None:
+                self._place(translate.check(placed.check), placed.required_by, op, known, top)
+        for i, y in enumerate(results):
+            for d in _open_dimensions(y):
+                form = callee.result(i, d)
+                if translate.is_known(form):
+                    self._graph.sizes[y, d] = as_size(translate.form(form), self.atoms)
+
+
+_CONTROL = {
+    "func.call": FunctionSizes._call,
+    "shape.assuming": FunctionSizes._inlined,
+    "stablehlo.case": FunctionSizes._branches,
+    "stablehlo.if": FunctionSizes._branches,
+    "stablehlo.while": FunctionSizes._while,
+}
+
+
+class _Translation:
+    """Sizes of a function that is called, for the arguments of a call."""
+
+    def __init__(self, callee: FunctionSizes, arguments: Sequence[Value], known: Known) -> None:
+        self._atoms, self._known = callee.atoms, known
+        self._argument = dict(zip(callee.inputs, arguments, strict=True))
+
+    def is_known(self, form: Form) -> bool:
+        """Whether a size follows from the arguments."""
+        return all(self._atoms.listed[i][1] in self._argument for i in self._atoms.read_by(form))
+
+    def check(self, check: Check) -> Check:
+        """A check of the function."""
+        if check.relation == COUNT:
+            return Check(COUNT, tuple(sorted(map(self.form, check.a))), check.b)
+        return Check(check.relation, self.form(check.a), self.form(check.b))
+
+    def form(self, form: Form) -> Form:
+        """A size of the function, which must be known."""
+        replaced = {i: self._read(i) for i in self._atoms.read_by(form)}
+        return self._known.form(as_size(form, self._atoms, replaced))
+
+    def _read(self, number: int) -> Any:
+        kind, of, where = self._atoms.listed[number]
+        x = self._argument[of]
+        if kind == "dimension":
+            return size_of(x, where)
+        origin = entry(x, where) if kind == "entry" else scalar(x)
+        return origin.combine(*(size_of(*place) for place in origin.places))
+
+
+class ModuleSizes:
+    """The sizes that the functions of a module require."""
+
+    def __init__(self, module: Any, given: Mapping[str, Iterable[KnownSize]] | None = None) -> None:
+        """Functions of the names in `given` are called with inputs of which these sizes are known."""
+        self._given = given or {}
+        self._functions = {
+            ir.StringAttr(op.attributes["sym_name"]).value: op
+            for op in operations(module.operation.regions[0].blocks[0])
+            if op.name == "func.func" and len(op.regions[0].blocks)
+        }
+        self._visited: dict[str, FunctionSizes | None] = {}
+
+    def function(self, name: str) -> FunctionSizes | None:
+        """The checks of a function; None where it is declared only, or calls itself."""
+        if name not in self._visited:
+            self._visited[name] = None
+            if name in self._functions:
+                self._visited[name] = FunctionSizes(self, self._functions[name], self._given.get(name, ()))
+        return self._visited[name]
+
+    def all(self) -> list[FunctionSizes]:
+        """Those of all functions."""
+        return [found for name in self._functions if (found := self.function(name)) is not None]
+
+
+def _open_dimensions(x: Value) -> list[int]:
+    if not is_ranked(x) or not is_open(x.type):
+        return []
+    return [d for d, n in enumerate(sizes_in(x.type)) if n == DYNAMIC]
+
+
+def _last(block: Any) -> Any:
+    return list(operations(block))[-1]
+
+
+def _is_wide(x: Value) -> bool:
+    """The elements of a value are integers that may be beyond `LARGEST`."""
+    type_ = x.type.element_type if is_ranked(x) else x.type
+    if not isinstance(type_, ir.IntegerType):
+        return False
+    return bool(type_.width > 32 or (type_.width == 32 and type_.is_unsigned))

@@ -1,0 +1,127 @@
+"""What a function requires of dynamic sizes of its inputs, checked against the shapes of arguments before a call.
+
+A size is a sum of terms, each a factor and what it multiplies: dimensions of inputs as pairs of numbers, and quotients,
+maxima and broadcasts of two sizes. So `[[2, [[0, 1]]], [3, []]]` is twice dimension 1 of input 0, plus 3.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+Shapes = Sequence[tuple[int, ...]]
+
+_WORDS = {
+    "equal": "must be equal",
+    "at_most": "must not be less",
+    "broadcast": "must be equal, or the first 1",
+    "broadcastable": "must be equal, or one of them 1",
+}
+
+
+@dataclass(frozen=True)
+class RequiredSize:
+    """A relation between two sizes, and the op that requires it.
+
+    `equal`: a = b; `at_most`: a <= b; `broadcast`: a = 1 or a = b; `broadcastable`: a = 1 or b = 1 or a = b.
+    """
+
+    relation: str
+    a: Any
+    b: Any
+    by: str
+
+    def holds(self, shapes: Shapes) -> bool:
+        """Whether inputs of these shapes meet it."""
+        a, b = _value(self.a, shapes), _value(self.b, shapes)
+        if self.relation == "at_most":
+            return a <= b
+        ones = {"equal": (), "broadcast": (a,), "broadcastable": (a, b)}[self.relation]
+        return a == b or 1 in ones
+
+    def told(self, names: Sequence[str], shapes: Shapes) -> str:
+        """What is wrong with inputs of these names and shapes."""
+        if self.relation == "at_most" and not _reads(self.b):  # the second size is the larger one
+            return f"{_told(self.a, names, shapes)}, at most {_value(self.b, shapes)} is possible: {self.by}"
+        if self.relation == "at_most":
+            least = f"{_value(self.a, shapes)}" if not _reads(self.a) else _told(self.a, names, shapes)
+            return f"{_told(self.b, names, shapes)}, at least {least} is needed: {self.by}"
+        if not _reads(self.b):
+            also = " or 1" if self.relation != "equal" else ""
+            return f"{_told(self.a, names, shapes)}, must be {_value(self.b, shapes)}{also}: {self.by}"
+        sizes = f"{_told(self.a, names, shapes)}, {_told(self.b, names, shapes)}"
+        return f"{sizes}, {_WORDS[self.relation]}: {self.by}"
+
+    def renumbered(self, numbers: dict[int, int]) -> "RequiredSize":
+        """The relation between inputs that have other numbers."""
+        return RequiredSize(
+            self.relation, _renumbered(self.a, numbers), _renumbered(self.b, numbers), self.by
+        )
+
+
+def _value(size: Any, shapes: Shapes) -> int:
+    total = 0
+    for factor, atoms in size:
+        for atom in atoms:
+            factor *= _of_atom(atom, shapes)
+        total += factor
+    return total
+
+
+def _of_atom(atom: Any, shapes: Shapes) -> int:
+    if len(atom) == 2:
+        return int(shapes[atom[0]][atom[1]])
+    a, b = _value(atom[1], shapes), _value(atom[2], shapes)
+    if atom[0] == "quotient":
+        return a // max(b, 1)
+    if atom[0] == "maximum":
+        return max(a, b)
+    return b if a == 1 else a
+
+
+def _reads(size: Any) -> bool:
+    return any(atoms for _, atoms in size)
+
+
+def _told(size: Any, names: Sequence[str], shapes: Shapes) -> str:
+    """`size 1000 of dimension 0 of x`."""
+    text = _text(size, names)
+    return f"{text} is {_value(size, shapes)}"
+
+
+def _text(size: Any, names: Sequence[str]) -> str:
+    if len(size) == 1 and size[0][0] == 1 and len(size[0][1]) == 1 and len(size[0][1][0]) == 2:
+        number, d = size[0][1][0]
+        return f"dimension {d} of {names[number]}"
+    terms = []
+    for factor, atoms in size:
+        factors = [str(factor)] * (factor != 1 or not atoms)
+        for atom in atoms:
+            if len(atom) == 2:
+                factors.append(f"{names[atom[0]]}[{atom[1]}]")
+            else:
+                factors.append(f"{atom[0]}({_text(atom[1], names)}, {_text(atom[2], names)})")
+        terms.append(" * ".join(factors))
+    return " + ".join(terms) or "0"
+
+
+def _renumbered(size: Any, numbers: dict[int, int]) -> Any:
+    def atom(old: Any) -> Any:
+        if len(old) == 2:
+            return numbers[old[0]], old[1]
+        return old[0], _renumbered(old[1], numbers), _renumbered(old[2], numbers)
+
+    return tuple((factor, tuple(map(atom, atoms))) for factor, atoms in size)
+
+
+def parsed(size: Any) -> Any:
+    """A size as it was read from JSON. Raises TypeError or ValueError where it is none."""
+
+    def atom(read: Any) -> Any:
+        if len(read) == 2:
+            return int(read[0]), int(read[1])
+        kind, a, b = read
+        if kind not in ("quotient", "maximum", "broadcast"):
+            raise ValueError(f"no kind of size: {kind!r}")
+        return kind, parsed(a), parsed(b)
+
+    return tuple((int(factor), tuple(map(atom, atoms))) for factor, atoms in size)

@@ -1,0 +1,82 @@
+"""Processes that tiduc starts end with it, also when it dies without a chance to clean up."""
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from tiduc.runtime.process import Limits, memory, run_within, scratch_folder
+
+pytestmark = pytest.mark.skipif(not sys.platform.startswith("linux"), reason="reads /proc")
+
+COMPILING = """
+import os, sys, tempfile
+from tiduc.backends.iree.compile import compile_module
+tempfile.tempdir = sys.argv[1]
+os.environ["IREE_TOOL_PATH"] = sys.argv[2]
+compile_module("")
+"""
+
+
+def becomes(true: Callable[[], bool], seconds: float = 20) -> bool:
+    """Whether something becomes true in time."""
+    deadline = time.monotonic() + seconds
+    while not true():
+        if time.monotonic() > deadline:
+            return False
+        time.sleep(0.02)
+    return True
+
+
+def runs(process: int) -> bool:
+    try:
+        return Path(f"/proc/{process}/stat").read_text().rpartition(")")[2].split()[0] not in "ZX"
+    except OSError:
+        return False
+
+
+def test_sigkill_of_the_caller_ends_compiler_and_linker_and_leaves_no_folder(tmp_path: Path) -> None:
+    tools, left, pids = tmp_path / "tools", tmp_path / "left", tmp_path / "pids"
+    tools.mkdir()
+    left.mkdir()
+    # The compiler ignores what can be ignored, and has started a linker.
+    (tools / "iree-compile").write_text(
+        f"#!/bin/sh\ntrap '' INT TERM HUP\ntouch $TMPDIR/x\nsleep 60 & echo $! $$ > {pids}.tmp\n"
+        f"mv {pids}.tmp {pids}\nwait\n"
+    )
+    (tools / "iree-compile").chmod(0o755)
+    with subprocess.Popen([sys.executable, "-c", COMPILING, left, tools]) as process:
+        assert becomes(pids.exists) and os.listdir(left)
+        process.kill()
+    started = [int(pid) for pid in pids.read_text().split()]
+    assert len(started) == 2
+    assert becomes(lambda: not any(map(runs, started)), 5)
+    assert becomes(lambda: not os.listdir(left), 5)
+
+
+def test_nothing_stays_beside_a_process_that_ended_well() -> None:
+    before = children()
+    with scratch_folder() as folder:
+        assert run_within(["cat"], b"x", Limits(), os.environ).output == b"x"
+        assert os.path.isdir(folder)
+    assert not os.path.exists(folder) and children() == before
+
+
+def children() -> set[str]:
+    return set(Path(f"/proc/self/task/{os.getpid()}/children").read_text().split())
+
+
+def test_a_folder_goes_with_an_exception() -> None:
+    with pytest.raises(KeyboardInterrupt), scratch_folder() as folder:
+        signal.raise_signal(signal.SIGINT)
+    assert not os.path.exists(folder)
+
+
+def test_memory_is_that_of_the_machine() -> None:
+    total = next(line for line in Path("/proc/meminfo").read_text().splitlines() if "MemTotal" in line)
+    assert 64 < memory() <= int(total.split()[1]) // 1024 + 1

@@ -1,0 +1,120 @@
+"""Reports of crashes: a diagnostic, and a folder with all that it takes to see the crash again."""
+
+import os
+import platform
+import re
+import shlex
+import signal
+import sys
+import tempfile
+from contextlib import suppress
+from dataclasses import dataclass
+from importlib.metadata import PackageNotFoundError, version
+
+from tiduc.cli.diagnostics import report
+from tiduc.dialect.errors import TiducError, out_of_memory
+
+_LARGEST = 2**28  # bytes of a file that is copied into the folder
+
+
+@dataclass(frozen=True)
+class Crash:
+    """How a worker died, and what is known of its work."""
+
+    status: int  # as `os.waitpid` gives it
+    stage: str
+    file: str
+    source: bytes  # of a pipe; empty where `file` can be read again
+    said: bytes
+    trace: bytes
+
+    @property
+    def how(self) -> str:
+        """The words for its end."""
+        if not os.WIFSIGNALED(self.status):
+            if self.trace:
+                return f"tiduc failed ({self.trace.decode(errors='replace').strip().splitlines()[-1]})"
+            return f"a library ended tiduc (exit status {os.WEXITSTATUS(self.status)})"
+        number = os.WTERMSIG(self.status)
+        name = signal.Signals(number).name if number in set(signal.Signals) else f"signal {number}"
+        return f"tiduc died ({name}{', core dumped' if os.WCOREDUMP(self.status) else ''})"
+
+
+def report_crash(crash: Crash) -> None:
+    """Prints the diagnostic of a crash and saves its reproducer; without one where memory ran out."""
+    if sys.stderr is not None and sys.stderr.isatty():
+        print("\r\x1b[K\x1b[?25h", end="", file=sys.stderr)  # a spinner may have hidden the cursor
+    file = "<stdin>" if crash.file == "-" else crash.file
+    if out_of_memory(crash.said + crash.trace):
+        report(TiducError(f"out of memory during {crash.stage}; --memory-limit allows tiduc more", file))
+        return
+    killed = os.WIFSIGNALED(crash.status) and os.WTERMSIG(crash.status) == signal.SIGKILL
+    why = "; the system kills processes when its memory runs out" if killed else ""
+    report(TiducError(f"{crash.how} during {crash.stage}{why}; {_saved(crash)}", file))
+
+
+def _saved(crash: Crash) -> str:
+    """Where the reproducer is, or why there is none."""
+    try:
+        folder = tempfile.mkdtemp(prefix="tiduc-crash-")
+        _save(crash, folder)
+        return f"reproducer saved as {folder}"
+    except OSError as error:
+        return f"no reproducer could be saved: {error.strerror}"
+
+
+def _save(crash: Crash, folder: str) -> None:
+    """The files of the command line, and a script that runs it on them."""
+    arguments = []
+    for argument in sys.argv[1:]:
+        arguments.append(_copied(argument, folder))
+    if crash.source:
+        _write(os.path.join(folder, "stdin"), crash.source)
+        arguments = ["stdin" if a == crash.file else a for a in arguments]
+    script = ["#!/bin/sh", f"# {crash.how} during {crash.stage}."]
+    script += [f"# {line}" for line in _versions()]
+    script += ['cd "$(dirname "$0")" || exit', shlex.join(["tiduc", *arguments]), ""]
+    _write(os.path.join(folder, "reproduce.sh"), os.fsencode("\n".join(script)))
+    for name, contents in (("stderr", crash.said), ("traceback", crash.trace)):
+        if contents:
+            _write(os.path.join(folder, name), contents)
+
+
+def _copied(argument: str, folder: str) -> str:
+    """An argument that names a file, with the name of a copy in the folder; other arguments as they are.
+
+    `FILE`, `--option=FILE`, `@FILE` and `@FILE:array` name files.
+    """
+    found = re.fullmatch(r"((?:--?[\w-]+=)?@?)(.*?)(:[^:/]*)?", argument, re.DOTALL)
+    assert found is not None
+    before, name, after = found.groups(default="")
+    if not os.path.isfile(name) and os.path.isfile(name + after):
+        name, after = name + after, ""
+    with suppress(OSError):
+        if os.path.isfile(name) and os.path.getsize(name) <= _LARGEST:
+            copy = _free(folder, os.path.basename(name))
+            with open(name, "rb") as file:
+                _write(os.path.join(folder, copy), file.read())
+            return before + copy + after
+    return argument
+
+
+def _free(folder: str, name: str) -> str:
+    """A name of a file that is not in the folder yet."""
+    taken = {*os.listdir(folder), "reproduce.sh", "stderr", "traceback", "stdin"}
+    numbered = (name if not i else f"{i}-{name}" for i in range(len(taken) + 1))
+    return next(free for free in numbered if free not in taken)
+
+
+def _write(path: str, contents: bytes) -> None:
+    with open(path, "xb") as file:
+        file.write(contents)
+
+
+def _versions() -> list[str]:
+    """The versions that a report of the crash needs."""
+    found = [f"Python {platform.python_version()}, {platform.platform()}"]
+    for package in ("tiduc", "torch-mlir", "iree-base-compiler", "iree-base-runtime", "numpy", "jax"):
+        with suppress(PackageNotFoundError):
+            found.append(f"{package} {version(package)}")
+    return found

@@ -1,0 +1,152 @@
+"""The driver: the process that the user started. Its child, the worker, does all the work, as clang runs `-cc1`.
+
+    driver --fork--> worker --run_within--> compilers, each with a keeper (see runtime/process.py)
+
+MLIR, XLA and compiled programs may abort, overflow the stack, or ignore signals for minutes. The driver loads none of
+them: it waits, passes signals on, and turns the death of the worker into a diagnostic.
+"""
+
+import mmap
+import os
+import signal
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
+from typing import NoReturn
+
+from tiduc.dialect import progress
+
+GRACE = 0.6  # seconds in which the worker may clean up after a signal, until it is killed
+FAILED = 70  # the status of a worker that an unexpected exception ended; EX_SOFTWARE of sysexits.h
+_PR_SET_PDEATHSIG = 1
+_ENDING = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP) if os.name == "posix" else ()
+
+
+def drive(work: Callable[[], int]) -> int:
+    """The exit status of `work`, which a child of this process does; 1, after a diagnostic, where the child dies.
+
+    The child stays in the process group of this process, so that the terminal treats the two as one job.
+    """
+    shared = _Shared()
+    passed_on = [number for number in _ENDING if signal.getsignal(number) is not signal.SIG_IGN]
+    with _blocked():
+        driver = os.getpid()
+        worker = os.fork()
+        if not worker:
+            shared.work(work, driver, passed_on)
+        arrived = _pass_on(passed_on, worker)
+    os.waitid(os.P_PID, worker, os.WEXITED | os.WNOWAIT)
+    signal.pthread_sigmask(signal.SIG_BLOCK, _ENDING)  # the number of the worker is free from now on
+    _, status = os.waitpid(worker, 0)
+    for number in passed_on:
+        signal.signal(number, signal.SIG_DFL)
+    signal.pthread_sigmask(signal.SIG_UNBLOCK, _ENDING)
+    return shared.ended(status, arrived)
+
+
+@contextmanager
+def _blocked() -> Iterator[None]:
+    """Signals that would end this process wait for the end of the block."""
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, _ENDING)
+    try:
+        yield
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, before)
+
+
+def _pass_on(numbers: list[signal.Signals], worker: int) -> list[int]:
+    """Passes signals on to the worker, and kills it where it does not end; the signals that have arrived."""
+    arrived: list[int] = []
+
+    def tell(number: int, _: object) -> None:
+        if not arrived:
+            signal.setitimer(signal.ITIMER_REAL, GRACE)
+        arrived.append(number)
+        os.kill(worker, number)
+
+    for number in numbers:
+        signal.signal(number, tell)
+    signal.signal(signal.SIGALRM, lambda *_: os.kill(worker, signal.SIGKILL))
+    return arrived
+
+
+class _Shared:
+    """The memory and the files through which the driver learns what its worker did."""
+
+    def __init__(self) -> None:
+        self._page = mmap.mmap(-1, progress.SIZE)
+        self._done = mmap.mmap(-1, 1)
+        self._source = os.memfd_create("source")  # the bytes of a pipe that the worker has read
+        self._said = os.memfd_create("said")  # by native code, to standard error
+        self._trace = os.memfd_create("trace")  # the Python stack where the worker died
+        progress.share(self._page, self._source)
+        progress.enter("start-up")
+
+    def work(self, work: Callable[[], int], driver: int, passed_on: list[signal.Signals]) -> NoReturn:
+        """Does the work, in the worker, and ends it without a look at what its libraries would do at exit."""
+        code = FAILED
+        try:
+            # Libraries that load have nothing to clean up yet, and an exception inside one of them is a crash.
+            for number in passed_on:
+                signal.signal(number, signal.SIG_DFL)
+            signal.pthread_sigmask(signal.SIG_UNBLOCK, _ENDING)
+            _die_with(driver)
+            self._redirect()
+            code = work()
+        except SystemExit as ending:  # of a signal
+            code = ending.code if isinstance(ending.code, int) else FAILED
+        except KeyboardInterrupt:
+            code = 128 + signal.SIGINT
+        except BaseException:
+            import traceback
+
+            with open(self._trace, "w", errors="backslashreplace", closefd=False) as file:
+                traceback.print_exc(file=file)
+        finally:
+            for stream in (sys.stdout, sys.stderr):
+                with suppress(OSError, ValueError, AttributeError):
+                    stream.flush()
+            self._done[0] = 1
+            os._exit(code)
+
+    def _redirect(self) -> None:
+        """Keeps for the driver what native code prints to standard error, and where Python is when it dies."""
+        import faulthandler
+
+        if sys.stderr is not None:
+            own = os.dup(2)
+            sys.stderr = open(own, "w", encoding=sys.stderr.encoding, errors="backslashreplace", buffering=1)
+        os.dup2(self._said, 2)
+        faulthandler.enable(self._trace)
+
+    def ended(self, status: int, arrived: list[int]) -> int:
+        """The exit status of the driver for that of its worker."""
+        said = _contents(self._said)
+        with suppress(OSError):
+            os.write(2, said)
+        if self._done[0] and os.WIFEXITED(status) and os.WEXITSTATUS(status) != FAILED:
+            return os.WEXITSTATUS(status)
+        if arrived:
+            return 128 + arrived[0]
+        number = os.WTERMSIG(status) if os.WIFSIGNALED(status) else 0
+        if number in _ENDING:  # someone sent it to the worker alone
+            os.kill(os.getpid(), number)
+        from tiduc.crashes import Crash, report_crash
+
+        stage, file = progress.recorded()
+        report_crash(Crash(status, stage, file, _contents(self._source), said, _contents(self._trace)))
+        return 1
+
+
+def _contents(descriptor: int) -> bytes:
+    """All bytes of a file, wherever its position is."""
+    return os.pread(descriptor, os.fstat(descriptor).st_size, 0)
+
+
+def _die_with(driver: int) -> None:
+    """Has the system kill this process once the driver has died, even by SIGKILL."""
+    import ctypes  # which NumPy imports anyway
+
+    ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
+    if os.getppid() != driver:
+        os._exit(1)

@@ -1,0 +1,50 @@
+"""The signature of a program: names and types of its inputs and outputs, and what it requires of dynamic sizes."""
+
+from typing import TYPE_CHECKING, Any
+
+from tiduc.dialect.context import stage
+from tiduc.dialect.known_sizes import known_sizes
+from tiduc.dialect.size_bounds import COUNT
+from tiduc.dialect.size_forms import READ, Atoms, Form
+from tiduc.passes.required_sizes import ModuleSizes
+from tiduc.ports import described
+from tiduc.runtime.required_sizes import RequiredSize
+from tiduc.runtime.signature import KnownSize, Signature
+
+if TYPE_CHECKING:
+    from tiduc.program import Program
+
+
+@stage
+def signature_of(program: "Program") -> Signature:
+    """The signature; `RequestError` where an input or output is no tensor."""
+    inputs, outputs = tuple(map(described, program.inputs)), tuple(map(described, program.outputs))
+    if all(None not in value.type.shape for value in inputs):
+        return Signature(inputs, outputs)
+    known = list(known_sizes([program.view.input(port.value) for port in program.inputs]))
+    return Signature(inputs, outputs, tuple(KnownSize(*row) for row in known), _required(program, known))
+
+
+def _required(program: "Program", known: list[Any]) -> tuple[RequiredSize, ...]:
+    """What the sizes of inputs must be, beside those that are known."""
+    function = ModuleSizes(program.module, {program.name: known}).function(program.name)
+    if function is None:
+        return ()
+    number = {x: i for i, x in enumerate(function.inputs)}
+    found = []
+    for placed in function.checks:
+        check = placed.check
+        if placed.before is None and check.relation != COUNT:
+            a, b = (_size(form, function.atoms, number) for form in (check.a, check.b))
+            found.append(RequiredSize(check.relation, a, b, placed.place))
+    return tuple(found)
+
+
+def _size(form: Form, atoms: Atoms, number: dict[Any, int]) -> Any:
+    def atom(i: int) -> Any:
+        kind, of, where = atoms.listed[i]
+        if kind in READ:
+            return number[of], where
+        return kind, _size(of, atoms, number), _size(where, atoms, number)
+
+    return tuple((factor, tuple(map(atom, monomial))) for monomial, factor in form)
