@@ -9,6 +9,7 @@ import pytest
 from byte_mutations import with_contents
 
 import tiduc
+import tiduc.models.from_jax
 from tiduc.dialect.emit import emit
 from tiduc.dialect.errors import CompileError, ParseError, RequestError, TiducError, Unsupported
 from tiduc.runtime.process import Limits
@@ -181,3 +182,12 @@ def test_a_compiled_module_whose_names_are_no_text_is_damaged() -> None:
     assert damaged != vmfb
     with pytest.raises(TiducError, match="not a compiled module, or a damaged one"):
         tiduc.runtime.load(damaged)
+
+
+def test_a_damaged_export_of_jax_is_an_error_of_the_file() -> None:
+    jax = pytest.importorskip("jax")
+    pytest.importorskip("jax.export")
+    data = jax.export.export(jax.jit(jax.numpy.sin))(np.ones(3, np.float32)).serialize()
+    at = data.index(b"vhlo") + 8
+    with pytest.raises(ParseError):
+        tiduc.models.from_jax.from_jax_export(data[:at] + bytes([data[at] ^ 1]) + data[at + 1 :])

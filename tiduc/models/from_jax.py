@@ -44,10 +44,11 @@ def from_jax_export(source: bytes | bytearray | str | Path, *, lift_constants: b
     file = str(source) if isinstance(source, str | Path) else None
     try:
         exported = jax.export.deserialize(bytearray(data))
+        args, keywords = jax.tree.unflatten(exported.in_tree, range(len(exported.in_avals)))
+        names = _names(jax, None, args, keywords)
     except Exception as error:  # flatbuffers' and JAX's own
         raise ParseError(f"no serialized export of JAX: {_line(error)}", file) from error
-    args, keywords = jax.tree.unflatten(exported.in_tree, range(len(exported.in_avals)))
-    return _model(exported, _names(jax, None, args, keywords), lift_constants)
+    return _model(exported, names, lift_constants)
 
 
 def _jax() -> Any:
@@ -89,7 +90,9 @@ def _parameters(function: Any, count: int) -> list[str]:
 def _model(exported: Any, names: list[str], lift_constants: bool) -> Model:
     module = _parsed(exported)
     function = entry_of(module)
-    if len(names) != len(exported.in_avals) or len(exported.module_kept_var_idx) > len(names):
+    if len(names) != len(exported.in_avals) or not set(exported.module_kept_var_idx) <= set(
+        range(len(names))
+    ):
         raise Unsupported("the export's arguments are not its function's inputs")
     if len(exported.ordered_effects) or len(function.regions[0].blocks[0].arguments) != len(
         exported.module_kept_var_idx
@@ -110,8 +113,12 @@ def _parsed(exported: Any) -> Any:
     """The module; as text where its calls have attributes of Shardy's, as those of LAPACK do, which bytes hide."""
     try:
         return parse(exported.mlir_module_serialized)
-    except ParseError:
-        return parse(exported.mlir_module())
+    except ParseError as error:
+        try:
+            text = exported.mlir_module()
+        except Exception:  # JAX cannot read the bytes either
+            raise error from None
+        return parse(text)
 
 
 def _line(error: Exception) -> str:
