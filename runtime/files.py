@@ -52,6 +52,8 @@ def written_whole(path: str | os.PathLike[str]) -> Iterator[BinaryIO]:
     terminal, `/dev/null`) is written directly.
     Raises TiducError, located at `path`, where the system refuses.
     """
+    if os.fspath(path).endswith(("/", os.sep)):
+        raise TiducError("cannot write: the name is one of a folder", os.fspath(path))
     # A symbolic link stays a link: what it leads to is replaced.
     target = os.path.realpath(path)
     try:

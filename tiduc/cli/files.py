@@ -20,7 +20,13 @@ _SURROGATE = re.compile("[\ud800-\udfff]")
 PATH = click.Path(allow_dash=True)
 """Not looked at by click, but completed by shells."""
 
-FILE = click.argument("file", metavar="FILE", type=PATH)
+
+def _noted(context: click.Context, parameter: click.Parameter, file: str) -> str:
+    progress.work_on(file)
+    return file
+
+
+FILE = click.argument("file", metavar="FILE", type=PATH, is_eager=True, callback=_noted)
 
 
 def writes(help: str) -> Callable[..., Any]:
