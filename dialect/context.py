@@ -15,6 +15,7 @@ from torch_mlir.passmanager import PassManager
 from tiduc.dialect import progress, shardy
 from tiduc.dialect.errors import InvalidIR, ParseError, TiducError, Unsupported, describe
 from tiduc.dialect.foreign import foreign, oversized, without_words
+from tiduc.dialect.reading import read_whole
 from tiduc.dialect.tidu import Tidu
 
 _BYTECODE = b"ML\xefR"
@@ -272,7 +273,7 @@ def read(path: str | Path, dialects: Collection[str] = ()) -> Any:
     if not str(path):
         raise TiducError("the name of the file is empty")
     try:
-        contents = Path(path).read_bytes()
+        contents = read_whole(path)
         # A pipe, as of the shell's `<(command)`, gives what it holds once.
         once = not Path(path).is_file()
         if once:
