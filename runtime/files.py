@@ -81,7 +81,7 @@ def written_whole(path: str | os.PathLike[str]) -> Iterator[BinaryIO]:
 
 
 def read_bytes(path: str | os.PathLike[str]) -> bytes:
-    """All bytes of a file, but no more than `read_whole` takes. Raises TiducError, located at `path`, where the system refuses."""
+    """All bytes of a file, bounded as in `read_whole`; `TiducError`, located at `path`, where the system refuses."""
     try:
         return read_whole(path)
     except OSError as error:
