@@ -7,6 +7,7 @@ from typing import Any
 
 import click
 
+from tiduc.backends.backend import ENGINES
 from tiduc.check import DTYPES, MODES, check, in_double
 from tiduc.cli.derivatives import LOOP_MEMORY, WRT, wanted
 from tiduc.cli.diagnostics import about, is_quiet, waiting
