@@ -15,6 +15,7 @@ from torch_mlir.passmanager import PassManager
 from tiduc.dialect import progress, shardy
 from tiduc.dialect.errors import InvalidIR, ParseError, TiducError, Unsupported, describe
 from tiduc.dialect.foreign import foreign, oversized, without_words
+from tiduc.dialect.reading import read_whole
 from tiduc.dialect.tidu import Tidu
 
 _BYTECODE = b"ML\xefR"
@@ -187,6 +188,11 @@ def _unread(error: Any, file: str | None, source: str | bytes) -> TiducError:
     return diagnosed(error, file)
 
 
+def _is_text(name: str) -> bool:
+    """Whether UTF-8 can spell a name; what `os.fsdecode` gives for other bytes has surrogates."""
+    return not any("\ud800" <= character <= "\udfff" for character in name)
+
+
 def _text(source: str | bytes) -> str:
     return source if isinstance(source, str) else source.decode("utf-8", "surrogateescape")
 
@@ -267,12 +273,13 @@ def read(path: str | Path, dialects: Collection[str] = ()) -> Any:
     if not str(path):
         raise TiducError("the name of the file is empty")
     try:
-        contents = Path(path).read_bytes()
+        contents = read_whole(path)
         # A pipe, as of the shell's `<(command)`, gives what it holds once.
         once = not Path(path).is_file()
         if once:
             progress.keep(contents)
-        if once or _is_artifact(contents) or _with_shardy(contents) is not None:
+        nameable = _is_text(str(path))  # MLIR takes names in UTF-8
+        if once or not nameable or _is_artifact(contents) or _with_shardy(contents) is not None:
             return parse(contents, str(path), dialects)
         _check(contents, str(path))
         # And not `parse`: locations are to name the file.

@@ -10,13 +10,11 @@ from contextvars import ContextVar
 from typing import BinaryIO
 
 from tiduc.dialect.errors import TiducError
+from tiduc.dialect.reading import read_whole
 
 _waiting: ContextVar[dict[str, str] | None] = ContextVar("waiting", default=None)
 """In a block of `written_together`: the files written so far, under other names, and what each is to be called."""
 
-
-STREAM = 2**31
-"""The bytes that are read of a pipe or a device."""
 
 
 @contextmanager
@@ -52,6 +50,8 @@ def written_whole(path: str | os.PathLike[str]) -> Iterator[BinaryIO]:
     terminal, `/dev/null`) is written directly.
     Raises TiducError, located at `path`, where the system refuses.
     """
+    if os.fspath(path).endswith(("/", os.sep)):
+        raise TiducError("cannot write: the name is one of a folder", os.fspath(path))
     # A symbolic link stays a link: what it leads to is replaced.
     target = os.path.realpath(path)
     try:
@@ -81,23 +81,11 @@ def written_whole(path: str | os.PathLike[str]) -> Iterator[BinaryIO]:
 
 
 def read_bytes(path: str | os.PathLike[str]) -> bytes:
-    """All bytes of a file, as `read_stream`. Raises TiducError, located at `path`, where the system refuses."""
+    """All bytes of a file, bounded as in `read_whole`; `TiducError`, located at `path`, where the system refuses."""
     try:
-        with open(path, "rb") as file:
-            return read_stream(file, os.fspath(path))
+        return read_whole(path)
     except OSError as error:
         raise TiducError(f"cannot read: {error.strerror or error}", os.fspath(path)) from error
-
-
-def read_stream(file: BinaryIO, name: str) -> bytes:
-    """All bytes of an open file. Raises TiducError, located at `name`, for a pipe or a device that goes on and on."""
-    with suppress(OSError, ValueError):  # a file that Python keeps in memory has no descriptor
-        if stat.S_ISREG(os.fstat(file.fileno()).st_mode):
-            return file.read()
-    contents = file.read(STREAM + 1)
-    if len(contents) > STREAM:
-        raise TiducError(f"not a regular file, and larger than {STREAM >> 20} MiB", name)
-    return contents
 
 
 def read_regular(path: str | os.PathLike[str], limit: int) -> bytes:

@@ -178,7 +178,7 @@ def limit_memory(mebibytes: int, process: int = 0) -> None:
     waits for its input meanwhile.  Data, not address space, much of which is reserved and never used.  The hard limit
     of this process stays, so that a process that it starts may get a higher limit.
     """
-    if not mebibytes or not sys.platform.startswith("linux"):
+    if not 0 < mebibytes < 2**40 or not sys.platform.startswith("linux"):
         return
     import resource
 

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from importlib.metadata import PackageNotFoundError, version
 
 from tiduc.cli.diagnostics import report
+from tiduc.cli.memory import no_memory
 from tiduc.dialect.errors import TiducError, out_of_memory
 
 _LARGEST = 2**28  # bytes of a file that is copied into the folder
@@ -46,7 +47,7 @@ def report_crash(crash: Crash) -> None:
         print("\r\x1b[K\x1b[?25h", end="", file=sys.stderr)  # a spinner may have hidden the cursor
     file = "<stdin>" if crash.file == "-" else crash.file
     if out_of_memory(crash.said + crash.trace):
-        report(TiducError(f"out of memory during {crash.stage}; --memory-limit allows tiduc more", file))
+        report(no_memory())
         return
     killed = os.WIFSIGNALED(crash.status) and os.WTERMSIG(crash.status) == signal.SIGKILL
     why = "; the system kills processes when its memory runs out" if killed else ""
@@ -65,15 +66,13 @@ def _saved(crash: Crash) -> str:
 
 def _save(crash: Crash, folder: str) -> None:
     """The files of the command line, and a script that runs it on them."""
-    arguments = []
-    for argument in sys.argv[1:]:
-        arguments.append(_copied(argument, folder))
+    line = shlex.join(["tiduc", *(_copied(argument, folder) for argument in sys.argv[1:])])
     if crash.source:
         _write(os.path.join(folder, "stdin"), crash.source)
-        arguments = ["stdin" if a == crash.file else a for a in arguments]
+        line = f"{line} < stdin" if crash.file == "-" else line.replace(shlex.quote(crash.file), "stdin")
     script = ["#!/bin/sh", f"# {crash.how} during {crash.stage}."]
     script += [f"# {line}" for line in _versions()]
-    script += ['cd "$(dirname "$0")" || exit', shlex.join(["tiduc", *arguments]), ""]
+    script += ['cd "$(dirname "$0")" || exit', line, ""]
     _write(os.path.join(folder, "reproduce.sh"), os.fsencode("\n".join(script)))
     for name, contents in (("stderr", crash.said), ("traceback", crash.trace)):
         if contents:

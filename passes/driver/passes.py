@@ -2,6 +2,7 @@
 
 from tiduc.passes.driver import mlir_passes
 from tiduc.passes.driver.textual import Option, Pass
+from tiduc.passes.widen import widen
 
 _GRAPH = "the graph, by symbol; by default @main, or the only one that is not linear"
 _NAME = "the new graph's symbol; by default the first free one of {}0, {}1, ..."
@@ -105,6 +106,11 @@ PASSES: dict[str, Pass] = {
             "tidu-simplify",
             "Simplifies functions where MLIR's and StableHLO's passes leave something.",
             mlir_passes.simplify_in_place,
+        ),
+        Pass(
+            "tidu-widen",
+            "Widens a program to double precision: f64 takes the place of every float type.",
+            widen,
         ),
     )
 }

@@ -41,7 +41,7 @@ def import_stablehlo(module: Any, only: str | None = None, opset: OpSet = OPSET,
     `Unsupported` where a function has several blocks, or calls itself.
     """
     check_constraints(module.operation)
-    imported = _clone(module)
+    imported = clone(module)
     derivatives = keep_functions(imported, opset)
     kept = ",".join(opset.called("stablehlo.composite"))
     run_passes(
@@ -49,12 +49,11 @@ def import_stablehlo(module: Any, only: str | None = None, opset: OpSet = OPSET,
         f"builtin.module(func.func(stablehlo-legalize-composite-to-call{{except={kept}}}))",
     )
     expand_scans(imported)
+    symbols = list(operations(imported.body))
     functions = {
-        str(ir.StringAttr(op.attributes["sym_name"]).value): op
-        for op in operations(imported.body)
-        if op.name == "func.func"
+        str(ir.StringAttr(op.attributes["sym_name"]).value): op for op in symbols if op.name == "func.func"
     }
-    named = _named_by_ops(functions.values()) if len(functions) > 1 else set()
+    named = _named_by_ops(symbols) & functions.keys() if len(symbols) > 1 else set()
     roots = [name for name, op in functions.items() if _is_root(name, op, only)]
     settle_calls(functions, sorted(named), inline=True)
     called = [*derivatives, *settle_calls(functions, [*roots, *derivatives], inline)]
@@ -76,7 +75,8 @@ def _is_root(name: str, function: Any, only: str | None) -> bool:
     return only == name or (only is None and (visibility is None or visibility.value == "public"))
 
 
-def _named_by_ops(functions: Iterable[Any]) -> set[str]:
+def _named_by_ops(symbols: Iterable[Any]) -> set[str]:
+    """The functions that custom calls and composites name, in functions and in graphs."""
     names: set[str] = set()
 
     def look(op: Any) -> Any:
@@ -86,12 +86,13 @@ def _named_by_ops(functions: Iterable[Any]) -> set[str]:
             names.add(op.attributes["decomposition"].value)
         return ir.WalkResult.ADVANCE
 
-    for function in functions:
-        function.walk(look)
+    for op in symbols:
+        op.walk(look)
     return names
 
 
-def _clone(module: Any) -> Any:
+def clone(module: Any) -> Any:
+    """A copy of a module."""
     copy = ir.Module.create(loc=module.operation.location)
     for attribute in module.operation.attributes:
         copy.operation.attributes[attribute] = module.operation.attributes[attribute]

@@ -11,7 +11,7 @@ FOLDERS = ("backends", "dialect", "passes", "runtime", "tiduc")
 
 # A layer, the modules it is, and the layers that it may import; each may import itself. First match wins.
 LAYERS = {
-    "errors": (("tiduc.dialect.errors", "tiduc.dialect.progress"), ()),
+    "errors": (("tiduc.dialect.errors", "tiduc.dialect.progress", "tiduc.dialect.reading"), ()),
     "context": (("tiduc.dialect.context",), ("errors", "dialect")),
     "dialect": (("tiduc.dialect",), ("errors", "context")),
     "rules": (("tiduc.passes.rules",), ("errors", "context", "dialect")),

@@ -13,7 +13,7 @@ import click
 from tiduc.cli.colours import COLOR
 from tiduc.cli.diagnostics import report
 from tiduc.cli.manual import EPILOG, epilog
-from tiduc.cli.memory import MEMORY_LIMIT
+from tiduc.cli.memory import MEMORY_LIMIT, no_memory
 from tiduc.dialect import progress
 from tiduc.dialect.errors import TiducError, out_of_memory
 
@@ -179,9 +179,8 @@ def run(arguments: list[str] | None = None, loaded: Callable[[int | None], None]
 
 def _from_the_system(error: Exception) -> TiducError | None:
     """An error of the system, such as a library that does not fit into memory, as one of ours; None for others."""
-    stage, file = progress.recorded()
     if isinstance(error, MemoryError) or out_of_memory(str(error).encode(errors="replace")):
-        return TiducError(f"out of memory during {stage}; --memory-limit allows tiduc more", file)
+        return no_memory()
     if isinstance(error, OSError) and error.strerror:
-        return TiducError(error.strerror, error.filename or file)
+        return TiducError(error.strerror, error.filename or progress.recorded()[1])
     return None

@@ -1,26 +1,37 @@
 """check: the table of comparisons."""
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
+from functools import partial
 from typing import Any
 
 import click
 
-from tiduc.backends.named_main import text_with_main
-from tiduc.check import Comparison, check
+from tiduc.backends.backend import ENGINES
+from tiduc.check import DTYPES, MODES, check, in_double
 from tiduc.cli.derivatives import LOOP_MEMORY, WRT, wanted
 from tiduc.cli.diagnostics import about, is_quiet, waiting
 from tiduc.cli.execution import INPUTS, SEED, TARGET, arguments, compiling
 from tiduc.cli.files import ENTRY, FILE, JSON, read_module, write, write_json
 from tiduc.cli.rules import RULES
+from tiduc.comparisons import Call, Comparison, Run
 from tiduc.dialect.errors import InputError
 from tiduc.passes.rules.registry import OpSet
 from tiduc.program import Program, from_module
 from tiduc.runtime.arrays import Array, read_npz
 from tiduc.runtime.process import Limits
+from tiduc.static_shapes import at_each_shape
 
 _AGREES = click.style("agrees", fg="green")
 _DISAGREES = click.style("DISAGREES", fg="red", bold=True)
+
+
+def _modes(ctx: click.Context, parameter: click.Parameter, value: str) -> tuple[str, ...]:
+    """The modes in a text such as `fwd,rev`."""
+    modes = tuple(dict.fromkeys(part.strip() for part in value.split(",")))
+    if unknown := [mode for mode in modes if mode not in MODES]:
+        raise click.BadParameter(f"{unknown[0]!r} is neither {' nor '.join(map(repr, MODES))}")
+    return modes
 
 
 @click.command("check")
@@ -34,12 +45,41 @@ _DISAGREES = click.style("DISAGREES", fg="red", bold=True)
 @TARGET
 @click.option(
     "--engine",
-    type=click.Choice(["iree", "xla", "reference"]),
+    type=click.Choice(ENGINES),
     default="iree",
     show_default=True,
     help="Run what IREE or XLA compiles, or the reference interpreter of StableHLO: slow, and exact.",
 )
 @compiling
+@click.option(
+    "--dtype",
+    type=click.Choice(DTYPES),
+    default="f64",
+    show_default=True,
+    help="Check the program widened to f64, constants included, or as it is.",
+)
+@click.option(
+    "--order",
+    type=click.IntRange(1, 2),
+    default=1,
+    show_default=True,
+    help="With 2, check the derivatives of the JVP and of the VJP too.",
+)
+@click.option(
+    "--modes",
+    default=",".join(MODES),
+    show_default=True,
+    callback=_modes,
+    metavar="MODES",
+    help="The derivatives to check: fwd, rev or both. Check a function whose tidu.vjp gives its derivative with rev.",
+)
+@click.option(
+    "--rtol",
+    type=click.FloatRange(min=0, min_open=True),
+    metavar="NUMBER",
+    show_default="1e-06 in f64",
+    help="The relative error that a derivative may have against finite differences.",
+)
 @click.option(
     "--expect",
     metavar="FILE.npz",
@@ -59,31 +99,38 @@ def _check(
     engine: str,
     limits: Limits,
     cached: bool,
+    dtype: str,
+    order: int,
+    modes: tuple[str, ...],
+    rtol: float | None,
     expect: str | None,
     as_data: bool,
 ) -> int:
-    """Check the derivatives of a program: JVP against central differences, VJP against JVP.
+    """Check the derivatives of a program: JVP and VJP against central differences, and against each other.
 
-    Arguments are random unless given. Exit status 1 means that something disagrees.
+    The program is widened to f64. Arguments are random unless given. Exit status 1 means that something disagrees.
     """
     with about(file):
         program = from_module(
             read_module(file, dialects=opset.dialects), entry, opset, loop_memory=loop_memory
         )
         expected = read_npz(expect) if expect is not None else None
-        values = program.signature.inputs
-        if inputs or expected is None:
-            given: Sequence[Array] = arguments(inputs or ["random"], values, seed)
-        else:
-            given = _stored_inputs(expected, len(values), str(expect))
+        given = _arguments(program, inputs, seed, dtype, expected, str(expect))
         comparisons = []
         for c in check(
-            program, given, _engine(engine, target, limits, cached), wanted(program, wrt), expected, seed
+            program,
+            given,
+            _engine(engine, target, limits, cached),
+            wanted(program, wrt),
+            expected,
+            seed,
+            order=order,
+            rtol=rtol,
+            dtype=dtype,
+            modes=modes,
         ):
-            verdict = _AGREES if c.agrees else _DISAGREES
-            line = f"{verdict}  {c.name}: differs by {c.difference:.1e}, may by {c.allowed:.1e}\n"
             if not as_data and not (c.agrees and is_quiet()):
-                write(line)
+                write(_line(c))
             comparisons.append(c)
     wrong = [c for c in comparisons if not c.agrees]
     if as_data:
@@ -100,29 +147,43 @@ def _check(
     return 0
 
 
+def _line(c: Comparison) -> str:
+    verdict = _AGREES if c.agrees else _DISAGREES
+    where = "" if c.agrees or not c.where else f" {c.where}"
+    line = f"{verdict}  {c.name}: relative error {c.error:.1e}{where} (tolerance {c.tolerance:.1e})"
+    if not c.agrees and not c.uncertainty <= c.tolerance:
+        line += f"; finite differences are uncertain by {c.uncertainty:.1e}"
+    return f"{line}\n"
+
+
 def _data(c: Comparison) -> dict[str, Any]:
-    """A comparison as JSON; what is not finite is null there."""
-    numbers = {"difference": float(c.difference), "allowed": float(c.allowed)}
-    finite = {name: x if math.isfinite(x) else None for name, x in numbers.items()}
-    return {"name": c.name, "agrees": bool(c.agrees), **finite}
+    """A comparison as JSON; a number that is not finite is null there."""
+    numbers = {"error": c.error, "tolerance": c.tolerance, "uncertainty": c.uncertainty}
+    finite = {name: float(x) if math.isfinite(x) else None for name, x in numbers.items()}
+    return {"name": c.name, "agrees": bool(c.agrees), "where": c.where, **finite}
 
 
-def _engine(
-    engine: str, target: str, limits: Limits, cached: bool
-) -> Callable[[Program], Callable[..., Any]]:
-    def compiled(program: Program) -> Callable[..., Any]:
+def _engine(engine: str, target: str, limits: Limits, cached: bool) -> Run:
+    def compiled(program: Program) -> Call:
         with waiting(f"compiling for {target}"):
-            if engine == "xla":
-                return program.compile(target, engine="xla")
-            return program.compile(target, limits=limits, cached=cached)
+            return program.compile(target, engine=engine, limits=limits, cached=cached)
 
-    def interpreted(program: Program) -> Callable[..., Any]:
-        from tiduc.backends.reference.interpreter import evaluate
+    return compiled if engine == "iree" else partial(at_each_shape, run=compiled)
 
-        text = text_with_main(program.module)
-        return lambda *arrays: evaluate(text, arrays, limits)
 
-    return interpreted if engine == "reference" else compiled
+def _arguments(
+    program: Program,
+    texts: Sequence[str],
+    seed: int,
+    dtype: str,
+    expected: dict[str, Array] | None,
+    path: str,
+) -> Sequence[Array]:
+    """The arrays that `--input` names, else those that are stored, else random ones."""
+    values = (in_double(program) if dtype == "f64" else program).signature.inputs
+    if texts or expected is None:
+        return arguments(texts or ["random"], values, seed)
+    return _stored_inputs(expected, len(values), path)
 
 
 def _stored_inputs(expected: dict[str, Array], count: int, path: str) -> list[Array]:

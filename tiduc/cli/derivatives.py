@@ -128,7 +128,7 @@ def command(name: str, help: str, more: Sequence[Callable[..., Any]] = ()) -> cl
         options.append(
             click.option(
                 "--batch",
-                type=click.IntRange(1),
+                type=click.IntRange(1, 2**31 - 1),
                 metavar="K",
                 help="Take K directions at once: what is given and got for them has one more dimension, in front.",
             )

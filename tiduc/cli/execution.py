@@ -1,6 +1,7 @@
 """compile, run: a program to a compiled module, and to results."""
 
 import functools
+import math
 import os
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
@@ -136,6 +137,8 @@ def compiling(command: Callable[..., Any]) -> Callable[..., Any]:
     )
     @functools.wraps(command)
     def with_limits(*, compile_timeout: float, compile_memory: int | None, **options: Any) -> Any:
+        if math.isnan(compile_timeout):
+            raise click.BadParameter("nan is no number of seconds", param_hint="--compile-timeout")
         memory = Limits.mebibytes if compile_memory is None else compile_memory
         with warnings_reported():
             return command(limits=Limits(compile_timeout, memory), **options)

@@ -14,13 +14,20 @@ from tiduc.dialect import progress
 from tiduc.dialect.context import parse, read
 from tiduc.dialect.emit import EMITTERS
 from tiduc.dialect.errors import RequestError, TiducError
-from tiduc.runtime.files import read_bytes, read_stream, written_whole
+from tiduc.dialect.reading import read_stream
+from tiduc.runtime.files import read_bytes, written_whole
 
 _SURROGATE = re.compile("[\ud800-\udfff]")
 PATH = click.Path(allow_dash=True)
 """Not looked at by click, but completed by shells."""
 
-FILE = click.argument("file", metavar="FILE", type=PATH)
+
+def _noted(context: click.Context, parameter: click.Parameter, file: str) -> str:
+    progress.work_on(file)
+    return file
+
+
+FILE = click.argument("file", metavar="FILE", type=PATH, is_eager=True, callback=_noted)
 
 
 def writes(help: str) -> Callable[..., Any]:
@@ -58,7 +65,7 @@ def read_input(file: str) -> bytes:
     if sys.stdin is None:
         raise TiducError("standard input is closed")
     try:
-        contents = read_stream(sys.stdin.buffer, "<stdin>")
+        contents = read_stream(sys.stdin.buffer)
     except OSError as error:
         raise TiducError(f"cannot read: {error.strerror}", "<stdin>") from None
     progress.keep(contents)

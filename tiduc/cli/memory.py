@@ -4,7 +4,11 @@ import re
 
 import click
 
+from tiduc.dialect import progress
+from tiduc.dialect.errors import TiducError
+
 _UNITS = {"": 1, "k": 2**-10, "m": 1, "g": 2**10, "t": 2**20}  # in MiB
+_LEAST = 256  # MiB
 _SIZE = re.compile(r"(\d{1,12}(?:\.\d{1,6})?)([kmgt]?)(?:i?b)?", re.IGNORECASE)
 
 
@@ -16,7 +20,11 @@ def _mebibytes(context: click.Context, parameter: click.Parameter, value: str | 
     if found is None:
         raise click.BadParameter(f"{value!r} is not a size such as 4096, 512M or 1.5G", context, parameter)
     size = float(found[1]) * _UNITS[found[2].lower()]
-    return max(1, int(size)) if size else 0
+    if 0 < size < _LEAST:
+        raise click.BadParameter(
+            f"{value!r} is less than {_LEAST}M, with which libraries fail", context, parameter
+        )
+    return int(size)
 
 
 MEMORY_LIMIT = click.option(
@@ -27,3 +35,12 @@ MEMORY_LIMIT = click.option(
     help="How much memory tiduc may take beside the compilers that it starts, on Linux: MiB, or a number with K, M, "
     "G or T; 0 is no limit.  [default: three quarters of what there is]",
 )
+
+
+def no_memory() -> TiducError:
+    """The error that memory ran out in the recorded stage."""
+    stage, file = progress.recorded()
+    return TiducError(
+        f"out of memory during {stage}; --memory-limit, or the shell's 'ulimit', may allow more",
+        "<stdin>" if file == "-" else file,
+    )

@@ -20,12 +20,21 @@ from tiduc.passes.rules.registry import OpSet
 SPLIT = re.compile(r"^// -----\n", re.MULTILINE)
 
 
+def _utf8(context: click.Context, parameter: click.Parameter, value: str) -> str:
+    try:
+        value.encode()
+    except UnicodeEncodeError:
+        raise click.BadParameter("no UTF-8 text", context, parameter) from None
+    return value
+
+
 @click.command("opt")
 @FILE
 @click.option(
     "--pass-pipeline",
     default="",
     metavar="PASSES",
+    callback=_utf8,
     help="The passes, as MLIR writes them: 'tidu-import,tidu-linearize{wrt=x name=L0},func.func(cse)'.",
 )
 @RULES

@@ -1,0 +1,38 @@
+"""refine: the program for arguments of given shapes, without dynamic dimensions.
+
+func @main(%x: tensor<?x3xf32>)    at (2, 3)  ->    func @main(%x: tensor<2x3xf32>)
+"""
+
+from collections.abc import Sequence
+from typing import Any
+
+from torch_mlir import ir
+
+from tiduc.dialect.context import run_passes, stage
+from tiduc.dialect.errors import RequestError
+
+_REFINE = (
+    "builtin.module(stablehlo-refine-shapes,"
+    "func.func(chlo-legalize-to-stablehlo,stablehlo-canonicalize-dynamism,"
+    "stablehlo-aggressive-simplification,canonicalize,cse))"
+)
+
+
+@stage
+def refine(module: Any, shapes: Sequence[Sequence[int]]) -> None:
+    """Makes every shape in a module with one public function, `main`, static, in place.
+
+    `RequestError` where a dynamic dimension remains.
+    """
+    run_passes(module.operation, "builtin.module(inline,symbol-dce)")
+    main = module.body.operations[0]
+    inputs = ir.FunctionType(ir.TypeAttr(main.attributes["function_type"]).value).inputs
+    static = zip(shapes, inputs, strict=True)
+    types = ",".join(str(ir.RankedTensorType.get(sizes, type_.element_type)) for sizes, type_ in static)
+    run_passes(module.operation, f"builtin.module(stablehlo-refine-arguments{{types={types}}})")
+    before = ""
+    while (text := str(module)) != before:  # a size may have to be folded before the next one is known
+        before = text
+        run_passes(module.operation, _REFINE)
+    if "?x" in text:
+        raise RequestError("a shape depends on more than the shapes of the arguments")

@@ -1,0 +1,130 @@
+"""widen: the program in double precision; f64 takes the place of every float type, also within complex types.
+
+    %0 = stablehlo.constant dense<2.0> : tensor<3xf32>     ->   %0 = stablehlo.constant dense<2.0> : tensor<3xf64>
+    %1 = stablehlo.convert %x : (tensor<3xbf16>)                %1 = stablehlo.convert %x : (tensor<3xf64>)
+           -> tensor<3xf32>                                            -> tensor<3xf64>
+
+The types of values, attributes and regions change. A conversion between float types and a `reduce_precision` stay, as
+identities. A call of LAPACK calls the routine for the new type. An op whose result depends on the bits of a type, a
+bitcast or a quantization, keeps its types between conversions.
+
+`tiduc check` runs on the widened program: its rounding errors are far below the error of a wrong rule.
+"""
+
+import functools
+import re
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+from torch_mlir import ir
+from torch_mlir.dialects import quant
+
+from tiduc.dialect.constants import dense
+from tiduc.dialect.context import stage
+
+_CONVERT = "stablehlo.convert"
+_LAPACK = re.compile(r"(?<=lapack_)[sc](?=\w+_ffi$)")
+_DOUBLE = {"s": "d", "c": "z"}  # the letters of LAPACK's types
+_BITS = {"exponent_bits": 11, "mantissa_bits": 52}
+_ALGORITHM = "algorithm"  # of a product: it names the types of the operands
+
+
+@stage
+def widen(module: Any) -> None:
+    """Widens every function and graph of a module, in place."""
+    ops: list[Any] = []
+
+    def note(op: Any) -> Any:
+        ops.append(op)
+        return ir.WalkResult.ADVANCE
+
+    module.operation.walk(note)
+    types = [[x.type for x in op.operands] if _depends_on_bits(op) else None for op in ops]
+    kept: list[tuple[Any, Sequence[Any]]] = []
+    for op, before in zip(ops, types, strict=True):
+        for region in op.regions:
+            for x in (x for block in region.blocks for x in block.arguments):
+                x.set_type(widened(x.type))
+        if before is not None or not _widen_attributes(op):
+            kept.append((op, before or ()))
+            continue
+        for y in op.results:
+            y.set_type(widened(y.type))
+    for op, narrow in kept:
+        _convert(op, narrow)
+
+
+@functools.cache
+def widened(type_: Any) -> Any:
+    """The type, which may be that of a function, with f64 in place of its float types."""
+    if isinstance(type_, ir.FloatType):
+        return ir.F64Type.get()
+    if isinstance(type_, ir.ComplexType):
+        return ir.ComplexType.get(widened(type_.element_type))
+    if isinstance(type_, ir.RankedTensorType):
+        return ir.RankedTensorType.get(type_.shape, widened(type_.element_type), type_.encoding)
+    if isinstance(type_, ir.TupleType):
+        return ir.TupleType.get_tuple([widened(type_.get_type(i)) for i in range(type_.num_types)])
+    if isinstance(type_, ir.FunctionType):
+        return ir.FunctionType.get([widened(x) for x in type_.inputs], [widened(y) for y in type_.results])
+    return type_
+
+
+def _depends_on_bits(op: Any) -> bool:
+    types = [x.type for x in (*op.operands, *op.results)]
+    if op.name == "stablehlo.bitcast_convert":
+        return bool(types[0] != types[1])
+    return any(isinstance(getattr(t, "element_type", None), quant.QuantizedType) for t in types)
+
+
+def _widen_attributes(op: Any) -> bool:
+    """Widens the types and numbers among an op's attributes; False for a constant whose elements cannot be read."""
+    for name in list(op.attributes):
+        value = op.attributes[name]
+        if isinstance(value, ir.TypeAttr):
+            op.attributes[name] = ir.TypeAttr.get(widened(value.value))
+        elif name == "value" and isinstance(value, ir.FloatAttr):
+            op.attributes[name] = ir.FloatAttr.get(widened(value.type), value.value)
+        elif name == "value" and widened(value.type) != value.type:
+            elements = _elements(value)
+            if elements is None:
+                return False
+            op.attributes[name] = elements
+        elif name in _BITS:
+            op.attributes[name] = ir.IntegerAttr.get(value.type, _BITS[name])
+        elif name == "call_target_name":
+            double = _LAPACK.sub(lambda letter: _DOUBLE[letter[0]], value.value)
+            op.attributes[name] = ir.StringAttr.get(double)
+        elif name == _ALGORITHM:
+            del op.attributes[name]
+    return True
+
+
+def _elements(value: Any) -> Any | None:
+    """The elements of a constant, widened; None where the bindings do not give them."""
+    if not isinstance(value, ir.DenseElementsAttr):  # a resource
+        return None
+    wide = widened(value.type)
+    if isinstance(value, ir.DenseFPElementsAttr):
+        if value.is_splat:
+            return dense(ir.FloatAttr(value.get_splat_value()).value, wide)
+        if isinstance(value.type.element_type, ir.F16Type | ir.F32Type):
+            return dense(np.array(value), wide)
+    text = str(value)
+    if "0x" in text:  # bits, which mean another number in another type
+        return None
+    return ir.Attribute.parse(text.removesuffix(str(value.type)) + str(wide))
+
+
+def _convert(op: Any, types: Sequence[Any]) -> None:
+    """Converts the widened operands of an op to these types, and widens its results."""
+    before = ir.InsertionPoint(op)
+    for i, type_ in enumerate(types):
+        if op.operands[i].type != type_:
+            made = ir.Operation.create(_CONVERT, [type_], [op.operands[i]], loc=op.location, ip=before)
+            op.operands[i] = made.result
+    for y in op.results:
+        if (wide := widened(y.type)) != y.type:
+            made = ir.Operation.create(_CONVERT, [wide], [y], loc=op.location, ip=ir.InsertionPoint.after(op))
+            y.replace_all_uses_except(made.result, made)

@@ -1,0 +1,150 @@
+"""Streams that are closed or full, names of any bytes, devices without end, and colours."""
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tiduc.cli import run
+
+PROGRAM = """func.func @main(%x: tensor<f64>) -> tensor<f64> {
+  %0 = stablehlo.sine %x : tensor<f64>
+  return %0 : tensor<f64>
+}
+"""
+NAME = os.fsdecode(b"f\xff.mlir")
+TIDUC = f"{sys.executable} -m tiduc"
+linux = pytest.mark.skipif(not sys.platform.startswith("linux"), reason="names of any bytes, /dev/full")
+
+
+@pytest.fixture(autouse=True)
+def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    for name in ("NO_COLOR", "FORCE_COLOR", "TIDUC_QUIET"):
+        monkeypatch.delenv(name, raising=False)
+    Path("f.mlir").write_text(PROGRAM)
+
+
+def shell(line: str) -> "subprocess.CompletedProcess[bytes]":
+    return subprocess.run(["bash", "-c", line.replace("tiduc", TIDUC)], capture_output=True, timeout=60)
+
+
+@linux
+def test_a_name_that_is_no_text(capfdbinary: pytest.CaptureFixture[bytes]) -> None:
+    Path(NAME).write_text(PROGRAM)
+    out = os.fsdecode(b"out\xff.mlir")
+    assert run(["grad", NAME, "-o", out]) == 0 and "stablehlo.cosine" in Path(out).read_text()
+    capfdbinary.readouterr()
+    assert run(["check", NAME, "--engine", "reference", "--json"]) == 0
+    printed = capfdbinary.readouterr().out
+    assert json.loads(printed.decode())["file"] == NAME
+    Path(NAME).write_text("func.func @main(")
+    assert run(["grad", NAME]) == 1
+    assert capfdbinary.readouterr().err.startswith(b"f\xff.mlir:1:16: error: ")
+
+
+@linux
+@pytest.mark.parametrize(
+    "arguments",
+    [["opt", "f.mlir", "--pass-pipeline"], ["jvp", "f.mlir", "--entry"], ["jvp", "f.mlir", "--rules"]],
+)
+def test_an_option_that_is_no_text(arguments: list[str], capfd: Any) -> None:
+    assert run([*arguments, "\udcff"]) in (1, 2)
+    assert "rror: " in capfd.readouterr().err
+
+
+@pytest.mark.parametrize("command", ["grad", "compile", "import"])
+def test_the_name_of_a_folder(command: str, capfd: Any) -> None:
+    assert run([command, "f.mlir", "-o", "new/"]) == 1
+    assert capfd.readouterr().err == "new/: error: cannot write: the name is one of a folder\n"
+    assert not os.path.exists("new")
+
+
+@linux
+@pytest.mark.parametrize("device", ["/dev/zero", "/dev/urandom"])
+def test_a_device_without_end(device: str, capfd: Any) -> None:
+    for command in ("grad", "run"):
+        assert run([command, device]) == 1
+        assert f"{device}: error: " in (said := capfd.readouterr().err) and "more than 64 MiB" in said
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        ["run", "--compile-timeout", "nan"],
+        ["jvp", "--batch", "99999999999999999999"],
+        ["--color=sometimes", "grad"],
+        ["--memory-limit=much", "grad"],
+    ],
+)
+def test_values_out_of_range(options: list[str], capfd: Any) -> None:
+    assert run([*options, "f.mlir"]) == 2
+    assert "Error: " in capfd.readouterr().err
+
+
+@linux
+@pytest.mark.parametrize("line", ["tiduc --help", "tiduc grad --help", "tiduc passes"])
+def test_a_full_disk(line: str) -> None:
+    done = shell(f"{line} > /dev/full")
+    assert done.returncode == 1 and done.stderr.count(b"\n") == 1
+    assert done.stderr.endswith(b"No space left on device\n")
+
+
+@linux
+def test_a_full_disk_for_errors() -> None:
+    done = shell("tiduc grad nothing.mlir 2> /dev/full")
+    assert done.returncode == 1 and done.stdout == done.stderr == b""
+
+
+@linux
+def test_closed_streams_are_not_taken_by_files() -> None:
+    done = shell("tiduc grad f.mlir -o out.mlir <&- >&- 2>&-")
+    assert done.returncode == 0 and Path("out.mlir").read_text().endswith("}\n}\n")
+    assert shell("tiduc grad nothing.mlir 2>&-").returncode == 1
+
+
+def test_colours(monkeypatch: pytest.MonkeyPatch, capfd: Any) -> None:
+    def coloured(*options: str) -> tuple[bool, bool]:
+        run([*options, "passes"])
+        run([*options, "grad", "nothing.mlir"])
+        out, err = capfd.readouterr()
+        return "\x1b[" in out, "\x1b[" in err
+
+    class Terminal:
+        """A stream that says it is a terminal."""
+
+        def __init__(self, stream: Any) -> None:
+            self.stream = stream
+
+        def __getattr__(self, name: str) -> Any:
+            return getattr(self.stream, name)
+
+        def isatty(self) -> bool:
+            return True
+
+    assert coloured() == (False, False)
+    assert coloured("--color=always") == (True, True)
+    monkeypatch.setattr(sys, "stdout", Terminal(sys.stdout))
+    monkeypatch.setattr(sys, "stderr", Terminal(sys.stderr))
+    monkeypatch.setenv("TERM", "xterm")
+    assert coloured() == (True, True)
+    assert coloured("--color=never") == (False, False)
+    monkeypatch.setenv("TERM", "dumb")
+    assert coloured() == (False, False)
+    assert coloured("--color=always") == (True, True)
+    monkeypatch.setenv("TERM", "xterm")
+    monkeypatch.setenv("NO_COLOR", "1")
+    assert coloured() == (False, False)
+    assert coloured("--color=auto") == (False, False)
+    assert coloured("--color=always") == (True, True)
+
+
+def test_colours_of_tables_and_files(capfd: Any) -> None:
+    assert run(["--color=always", "explain", "f.mlir"]) == 0
+    assert "\x1b[" in capfd.readouterr().out
+    assert run(["--color=always", "passes", "-o", "passes.txt"]) == 0
+    assert "\x1b[" not in Path("passes.txt").read_text()

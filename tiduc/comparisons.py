@@ -1,0 +1,235 @@
+"""Derivatives of a program at a point, compared with central differences and with each other.
+
+Tangents are compared element by element: an error is relative to the element, or to a hundredth of the largest one.
+Cotangents are compared by inner products with random tangents: an error is relative to the root of the sum of the
+squared terms. One input moves at a time, and one output has a cotangent at a time: no error hides behind a larger
+derivative.
+"""
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import ml_dtypes
+import numpy as np
+
+from tiduc.dialect.errors import InputError
+from tiduc.differences import Estimate, derivatives
+from tiduc.program import Program
+from tiduc.runtime.arrays import Array, random_array
+from tiduc.runtime.signature import TensorType
+
+Call = Callable[..., Sequence[Array]]
+Run = Callable[[Program], Call]
+"""How a program is run: what an engine makes of it is called with arrays."""
+
+_DRAWS = 2  # of random tangents and cotangents
+_SMALL = 1e-2  # of the largest element: smaller ones are compared as if they were that large
+_MARGIN = 20  # tolerances by which finite differences may be uncertain
+
+
+@dataclass(frozen=True)
+class Comparison:
+    """One comparison: the largest relative error in it, and the tolerance there.
+
+    `uncertainty` is that of the finite differences, relative to the same number. `where` is the tangent, or the
+    cotangent, for which the error is the largest.
+    """
+
+    name: str
+    error: float
+    tolerance: float
+    uncertainty: float = 0.0
+    where: str = ""
+
+    @property
+    def agrees(self) -> bool:
+        return self.error <= self.tolerance  # False where the error is no number
+
+    @property
+    def excess(self) -> float:
+        """The error in tolerances; infinite where the error is no number."""
+        ratio = self.error / self.tolerance if self.tolerance else np.inf * bool(self.error)
+        return np.inf if np.isnan(ratio) else ratio
+
+
+@dataclass(frozen=True)
+class Point:
+    """A program, its arguments, the positions of the inputs that move, and how derivatives are compared there.
+
+    `epsilon` is the relative rounding error of the arrays.
+    """
+
+    program: Program
+    arguments: Sequence[Array]
+    positions: Sequence[int]
+    run: Run
+    modes: Sequence[str]
+    rtol: float
+    epsilon: float
+    generator: np.random.Generator
+    prefix: str = ""
+
+
+@dataclass(frozen=True)
+class _Drawn:
+    """One draw: a tangent of each input that moves, a cotangent of each differentiable output, the outputs."""
+
+    dx: Sequence[Array]
+    ct: Sequence[Array]
+    y: Sequence[Array]
+    names: Sequence[str]
+
+
+@dataclass(frozen=True)
+class _Along:
+    """The tangents of the outputs as one input moves: by finite differences, and by the JVP where there is one."""
+
+    differences: Sequence[Estimate]
+    dy: Sequence[Array] | None
+
+
+def differentiable(program: Program) -> list[int]:
+    """The positions of the outputs that have tangents."""
+    tangent_type = program.opset.builder.tangent_type
+    return [j for j, port in enumerate(program.outputs) if tangent_type(port.type) is not None]
+
+
+def random_like(x: Array, generator: np.random.Generator) -> Array:
+    """Random elements in an array of the type of x."""
+    return random_array(TensorType.of(x), generator)
+
+
+def epsilon_of(dtype: "np.dtype[Any]") -> float:
+    """The relative rounding error of a float or complex type."""
+    return float(ml_dtypes.finfo(dtype).eps)  # type: ignore[no-untyped-call]
+
+
+def compared(p: Point) -> Iterator[Comparison]:
+    """The worst comparison of each kind, over all draws."""
+    value = p.run(p.program)
+    jvp = p.run(p.program.jvp([*p.positions])) if "fwd" in p.modes else None
+    vjp = p.run(p.program.vjp([*p.positions])) if "rev" in p.modes else None
+    worst: dict[str, Comparison] = {}
+    for _ in range(_DRAWS):
+        for found in _comparisons(p, value, jvp, vjp):
+            known = worst.get(found.name)
+            if known is None or found.excess > known.excess:
+                worst[found.name] = found
+    for found in worst.values():
+        yield replace(found, name=p.prefix + found.name)
+
+
+def _comparisons(p: Point, value: Call, jvp: Call | None, vjp: Call | None) -> Iterator[Comparison]:
+    """Comparisons along one draw of tangents and cotangents."""
+    drawn, count = _draw(p, value), len(p.program.outputs)
+    along = []
+    for i, position in enumerate(p.positions):
+        differences = derivatives(_line(p, value, position, drawn.dx[i]), p.epsilon, 1e-3 * p.rtol)
+        dy = jvp(*p.arguments, *_only(i, drawn.dx))[count:] if jvp is not None else None
+        along.append(_Along(differences, dy))
+        where = f"along {p.program.inputs[position].name}"
+        for j, tangent in enumerate(dy or ()):
+            found = _elementwise(tangent, differences[j], drawn.y[j], p)
+            name = f"tangent of {drawn.names[j]}, against central differences"
+            yield replace(found, name=name, where=where)
+    if vjp is None:
+        return
+    for j, ct in enumerate(drawn.ct):
+        pulled = vjp(*p.arguments, *_only(j, drawn.ct))[count:]
+        for i, (position, cx, dx) in enumerate(zip(p.positions, pulled, drawn.dx, strict=True)):
+            name, where = f"cotangent of {p.program.inputs[position].name}", f"from {drawn.names[j]}"
+            found = _product((cx, dx), ct, along[i].differences[j], drawn.y[j], p.rtol, p)
+            yield replace(found, name=f"{name}, against central differences", where=where)
+            if (dy := along[i].dy) is not None:
+                exact = Estimate(_wide(dy[j]), np.zeros(dy[j].shape))
+                found = _product((cx, dx), ct, exact, drawn.y[j], max(p.rtol / 100, 1e4 * p.epsilon), p)
+                yield replace(found, name=f"{name}, against tangents (adjoint identity)", where=where)
+
+
+def _draw(p: Point, value: Call) -> _Drawn:
+    y, names = [], []
+    results = value(*p.arguments)
+    for j in differentiable(p.program):
+        name, x = p.program.outputs[j].name, results[j]
+        if x.size and not np.any(np.isfinite(_wide(x))):
+            raise InputError(f"{name} is not finite at these arguments; give others with --input")
+        y.append(x)
+        names.append(name)
+    at = [p.arguments[i] for i in p.positions]
+    dx = [_scaled(random_like(x, p.generator), x) for x in at]
+    ct = [np.where(np.isfinite(_wide(x)), random_like(x, p.generator), 0).astype(x.dtype) for x in y]
+    return _Drawn(dx, ct, y, names)
+
+
+def _line(p: Point, value: Call, position: int, dx: Array) -> Callable[[float], list[Array]]:
+    """The differentiable outputs as functions of how far an input moves along a tangent."""
+    smooth = differentiable(p.program)
+
+    def at(distance: float) -> list[Array]:
+        moved = list(p.arguments)
+        moved[position] = (_wide(moved[position]) + distance * _wide(dx)).astype(dx.dtype)
+        results = value(*moved)
+        return [_wide(results[j]) for j in smooth]
+
+    return at
+
+
+def _only(i: int, arrays: Sequence[Array]) -> list[Array]:
+    """The arrays, with zeros in place of all but one."""
+    return [x if i == j else np.zeros_like(x) for j, x in enumerate(arrays)]
+
+
+def _scaled(tangent: Array, x: Array) -> Array:
+    """The tangent, as large as its input: a step is then neither lost in the input nor far from it."""
+    sizes = np.abs(_wide(x)[np.isfinite(_wide(x))])
+    size = float(np.sqrt(np.mean(sizes**2))) if sizes.size else 0.0
+    return (_wide(tangent) * (size if np.isfinite(size) and size else 1.0)).astype(tangent.dtype)
+
+
+def _elementwise(tangent: Array, known: Estimate, y: Array, p: Point) -> Comparison:
+    """The element with the largest error, in tolerances."""
+    finite = np.isfinite(_wide(y))
+    if not np.any(finite):
+        return Comparison("", 0.0, p.rtol)
+    value, dy = known.value[finite], _wide(tangent)[finite]
+    with np.errstate(all="ignore"):
+        floor = max(_SMALL * _largest(value), p.epsilon ** (1 / 3) * _largest(_wide(y)[finite]))
+        scale = np.maximum(np.maximum(np.abs(value), floor), np.finfo(float).tiny)
+        error, uncertainty = np.abs(dy - value) / scale, known.uncertainty[finite] / scale
+        tolerance = p.rtol + np.minimum(4 * uncertainty, _MARGIN * p.rtol)
+        at = int(np.argmax(error / tolerance))  # NaN counts as the largest
+    return Comparison("", float(error[at]), float(tolerance[at]), float(uncertainty[at]))
+
+
+def _product(
+    pulled: tuple[Array, Array], ct: Array, known: Estimate, y: Array, tolerance: float, p: Point
+) -> Comparison:
+    """<J* ct, dx> against <ct, tangent>."""
+    finite = np.isfinite(_wide(y))
+    back, forward = _terms(*pulled), _terms(ct[finite], known.value[finite])
+    with np.errstate(all="ignore"):
+        floor = p.epsilon ** (1 / 3) * _norm(_wide(ct)[finite] * _wide(y)[finite])
+        scale = max(_norm(forward), floor, float(np.finfo(float).tiny))
+        error = abs(float(np.sum(back)) - float(np.sum(forward))) / scale
+        rounding = 10 * p.epsilon * float(np.sum(np.abs(back)) + np.sum(np.abs(forward)))
+        uncertain = float(np.sum(np.abs(ct[finite]) * known.uncertainty[finite])) / scale
+        allowed = tolerance + min(uncertain + rounding / scale, _MARGIN * tolerance)
+    return Comparison("", error, allowed, uncertain)
+
+
+def _terms(a: Array, b: Array) -> Array:
+    """The terms of the real inner product Re(sum conj(a) b)."""
+    return np.asarray(np.real(np.conj(_wide(a)) * _wide(b)))
+
+
+def _norm(x: Array) -> float:
+    return float(np.sqrt(np.sum(np.abs(x) ** 2)))
+
+
+def _largest(x: Array) -> float:
+    return float(np.max(np.abs(x), initial=0.0))
+
+
+def _wide(x: Array) -> Array:
+    return x.astype(np.complex128 if x.dtype.kind == "c" else np.float64, copy=False)

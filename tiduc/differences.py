@@ -1,0 +1,66 @@
+"""Central differences with a bound of their error.
+
+    D(h) = (f(h) - f(-h)) / 2h          R(h) = D(h) + (D(h) - D(4h)) / 15 = f'(0) + O(h^4)        (Richardson)
+
+Steps shrink by factors of four. A long step suffers from curvature and from kinks, a short one from rounding, and two
+successive R differ by about the error. Each element of each array takes the step at which they differ least.
+"""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from tiduc.runtime.arrays import Array
+
+
+@dataclass(frozen=True)
+class Estimate:
+    """The derivative of an array along a line, and the error that each element may have."""
+
+    value: Array
+    uncertainty: Array
+
+
+def derivatives(
+    function: Callable[[float], Sequence[Array]], epsilon: float, enough: float
+) -> list[Estimate]:
+    """The derivatives at 0 of arrays that depend on a real number.
+
+    `epsilon` is the relative rounding error of the arrays. Shorter steps are tried until the uncertainty of each
+    element is at most `enough` times the largest element of its array, or until rounding outweighs the step.
+    """
+    step, shortest = 8 * epsilon ** (1 / 5), epsilon ** (1 / 2)
+    with np.errstate(all="ignore"):
+        differences, _ = _differences(function, step, epsilon)
+        extrapolated, best = differences, [Estimate(d, np.full(d.shape, np.inf)) for d in differences]
+        while step > shortest and not all(_is_certain(known, enough) for known in best):
+            step /= 4
+            longer, before = differences, extrapolated
+            differences, rounding = _differences(function, step, epsilon)
+            extrapolated = [d + (d - e) / 15 for d, e in zip(differences, longer, strict=True)]
+            changes = (np.abs(r - s) for r, s in zip(extrapolated, before, strict=True))
+            found = map(Estimate, extrapolated, [c + e for c, e in zip(changes, rounding, strict=True)])
+            best = [_better(old, new) for old, new in zip(best, found, strict=True)]
+    return best
+
+
+def _differences(
+    function: Callable[[float], Sequence[Array]], step: float, epsilon: float
+) -> tuple[list[Array], list[Array]]:
+    """Central differences, and their rounding errors."""
+    pairs = list(zip(function(step), function(-step), strict=True))
+    values = [(after - before) / (2 * step) for after, before in pairs]
+    return values, [epsilon * np.maximum(np.abs(y), np.abs(z)) / step for y, z in pairs]
+
+
+def _is_certain(known: Estimate, enough: float) -> bool:
+    return bool(np.all(known.uncertainty <= enough * np.max(np.abs(known.value), initial=0.0)))
+
+
+def _better(old: Estimate, new: Estimate) -> Estimate:
+    """The more certain of two estimates, element by element."""
+    chosen = ~(old.uncertainty <= new.uncertainty) & ~np.isnan(new.uncertainty)
+    return Estimate(
+        np.where(chosen, new.value, old.value), np.where(chosen, new.uncertainty, old.uncertainty)
+    )
