@@ -91,7 +91,8 @@ def _generic_manual(text: str, found: re.Match[str]) -> str:
     end = f"\n{indent}}} "
     at = text.find(end, found.end())
     if at < 0:
-        raise ParseError("the end of an sdy.manual_computation is not found")
+        line = text.count("\n", 0, found.start()) + 1
+        raise ParseError("the end of an sdy.manual_computation is not found", f"-:{line}:{len(indent) + 1}")
     attributes = (
         f"in_shardings = #sdy.sharding_per_value<{inside}>, out_shardings = #sdy.sharding_per_value<{outside}>, "
         f"manual_axes = #sdy<manual_axes{axes}>"

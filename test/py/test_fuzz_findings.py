@@ -191,3 +191,9 @@ def test_a_damaged_export_of_jax_is_an_error_of_the_file() -> None:
     at = data.index(b"vhlo") + 8
     with pytest.raises(ParseError):
         tiduc.models.from_jax.from_jax_export(data[:at] + bytes([data[at] ^ 1]) + data[at + 1 :])
+
+
+def test_a_manual_computation_without_an_end_has_a_place() -> None:
+    with pytest.raises(ParseError, match="the end of an sdy.manual_computation") as raised:
+        tiduc.load(SHARDED.replace("  } :", ""))
+    assert raised.value.location == "-:3:3"
