@@ -2,6 +2,7 @@
 
 import os
 import sys
+import traceback
 from importlib import import_module
 from importlib.util import module_from_spec, spec_from_file_location
 from pathlib import Path
@@ -10,7 +11,7 @@ from typing import Any
 
 import click
 
-from tiduc.dialect.errors import RequestError
+from tiduc.dialect.errors import RequestError, RuleError, TiducError
 from tiduc.passes.rules import OPSET
 from tiduc.passes.rules.registry import OpSet
 
@@ -18,16 +19,35 @@ from tiduc.passes.rules.registry import OpSet
 def opset(where: str | None) -> OpSet:
     """The op set that `MODULE`, `FILE.py`, `MODULE:NAME` or `FILE.py:NAME` names; without any, tiduc's own.
 
-    `RequestError` where there is none. An error in the user's code comes through as it is.
+    `RequestError` where there is none; `RuleError`, with the line, where the user's code raises.
     """
     if where is None:
         return OPSET
     module_name, _, name = where.partition(":")
-    module = _of_file(module_name) if module_name.endswith(".py") else _of_module(module_name)
+    is_file = module_name.endswith(".py")
+    try:
+        module = _of_file(module_name) if is_file else _of_module(module_name)
+    except TiducError:
+        raise
+    except Exception as error:
+        message, place = f"{type(error).__name__}: {error}", module_name
+        if isinstance(error, SyntaxError) and error.filename is not None:
+            message, place = f"{type(error).__name__}: {error.msg}", f"{error.filename}:{error.lineno}"
+        elif found := _raised_at(error):
+            place = found
+        raise RuleError(message, place) from error
     found = getattr(module, name or "OPSET", None)
     if not isinstance(found, OpSet):
         raise RequestError(f"{module_name} has no op set {name or 'OPSET'}")
     return found
+
+
+def _raised_at(error: Exception) -> str | None:
+    """The innermost line outside of tiduc and Python's own import."""
+    frames = traceback.extract_tb(error.__traceback__)
+    ours = str(Path(__file__).parents[1])
+    places = [frame for frame in frames if not frame.filename.startswith((ours, "<frozen"))]
+    return f"{places[-1].filename}:{places[-1].lineno}" if places else None
 
 
 def _of_file(path: str) -> ModuleType:
