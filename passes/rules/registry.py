@@ -298,6 +298,6 @@ class OpSet:
 
 
 def _meant(name: str, names: Iterable[str]) -> str:
-    """The name that is spelled most alike, as the end of a message; nothing where there is none."""
-    found = get_close_matches(name, names, 1, 0.8)
-    return f"; did you mean {found[0]}?" if found else ""
+    """The names that are spelled most alike, as the end of a message; nothing where there are none."""
+    found = get_close_matches(name, names, 3, 0.8)
+    return f"; did you mean {' or '.join(found)}?" if found else ""

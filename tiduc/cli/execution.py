@@ -18,7 +18,7 @@ from tiduc.backends.iree.lapack import LAPACK, LOOPS
 from tiduc.backends.iree.targets import TARGETS
 from tiduc.cli.diagnostics import about, report, waiting, warnings_reported
 from tiduc.cli.files import ENTRY, FILE, PATH, read_input, read_module, write, write_binary, writes
-from tiduc.cli.rules import RULES
+from tiduc.cli.rules import RULES, read_with
 from tiduc.dialect.errors import InputError, RequestError, TiducError
 from tiduc.passes.rules import OPSET
 from tiduc.passes.rules.registry import OpSet
@@ -187,7 +187,7 @@ def _compile(
 
 
 def _program(file: str, entry: str | None, opset: OpSet, contents: bytes | None = None) -> Program:
-    return from_module(read_module(file, contents, opset.dialects), entry, opset)
+    return from_module(read_with(opset, file, contents), entry, opset)
 
 
 def _source(program: Program, target: str, parameters: str | None, lapack: str) -> Source:
