@@ -69,6 +69,10 @@ class InvalidIR(TiducError):
     """A module of tiduc's own making that MLIR's verifier refuses: an error of tiduc, or of rules that were given."""
 
 
+class RuleError(TiducError):
+    """A rule that raises, or returns something that no rule may."""
+
+
 class CompileError(TiducError):
     """The target's compiler rejected the program."""
 

@@ -19,6 +19,7 @@ if TYPE_CHECKING:
         ParseError,
         RequestError,
         ResolveError,
+        RuleError,
         TiducError,
         Unsupported,
     )
@@ -81,6 +82,7 @@ _WHERE = {
         "ResolveError",
         "RequestError",
         "Unsupported",
+        "RuleError",
         "CompileError",
         "InputError",
     ),
@@ -100,6 +102,7 @@ __all__ = [
     "Program",
     "RequestError",
     "ResolveError",
+    "RuleError",
     "Signature",
     "Split",
     "TiducError",

@@ -24,6 +24,7 @@ from tiduc.passes.importing.import_stablehlo import import_stablehlo
 from tiduc.passes.linear_transpose import linear_transpose
 from tiduc.passes.linearize import linearize
 from tiduc.passes.lower.lower import lower
+from tiduc.passes.lowerings import apply_lowerings
 from tiduc.passes.materialize_merge import Zero, explicit_zero, materialize_merge
 from tiduc.passes.resolve import resolve
 from tiduc.passes.rules import OPSET
@@ -301,8 +302,10 @@ class Program:
 
     @property
     def lowered_program(self) -> Lowered:
-        """What a backend sees of the program: its lowered module, its signature and its name."""
-        return Lowered(self.module, self.signature, self.name)
+        """What a backend sees of the program; `Unsupported` where a custom op has no lowering to StableHLO."""
+        module = self.module.operation.clone().operation
+        apply_lowerings(module, self.opset)
+        return Lowered(module, self.signature, self.name)
 
     # ---- steps ---------------------------------------------------------------------------------------------
 

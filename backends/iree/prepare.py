@@ -32,13 +32,13 @@ def source_of(program: Lowered, target: str, lapack: str = LOOPS) -> Source:
     target is no CPU.
     """
     chosen = find_target(target)
-    refuse_types(program.module, chosen)
     # A system's linker finds the C library, which some of what is emitted for CPUs calls.
     cpu = chosen.linker == "system"
     if lapack == CALLBACK and not cpu:
         cpus = ", ".join(known.name for known in TARGETS.values() if known.linker == "system")
         raise RequestError(f"target {target!r} cannot call LAPACK back, as these can: {cpus}")
     module = program.module.operation.clone().operation
+    refuse_types(module, chosen)
     if cpu:
         convolutions_to_products(module)
         barriers_at_reductions(module)

@@ -12,7 +12,14 @@ NAMED_BY = {
     "stablehlo.custom_call": ("stablehlo.custom_call", "call_target_name"),
 }
 
-OPSET = OpSet(StablehloBuilder, STATEFUL, COMMUTATIVE, NAMED_BY, IDENTITIES)
+OPSET = OpSet(
+    StablehloBuilder,
+    STATEFUL,
+    COMMUTATIVE,
+    NAMED_BY,
+    IDENTITIES,
+    complete=frozenset({"stablehlo", "chlo"}),
+)
 
 inactive = OPSET.inactive
 refuse = OPSET.refuse

@@ -5,6 +5,7 @@
     @linear(name, operands)             linear in these together; decorates the transpose
     @bilinear(name)                     linear in either alone; decorates the transpose toward `side`
     @linearize(name)  @transpose(name)  by hand, where nothing above fits
+    @lowering(name)                     the op in ops that have an execution, for one that no compiler knows
 
 The forms leave open only what has to be said: a linear op linearizes to itself, a bilinear one by the product rule,
 an elementwise one to products with its partials, which need no transpose of their own.
@@ -16,21 +17,35 @@ The rules of an op, as formulas, for y = f(x):
 
     linearize   (b, op, dx) -> dy      dy_j = sum_i df_j/dx_i dx_i        None: a symbolic zero
     transpose   (b, op, ct, active) -> cx, where <ct, f(dx)> = <cx, dx>   under <a, b> = Re(sum conj(a) b)
+    lowering    (b, op, x...) -> y
+
+A rule of a user's is guarded (`dialect/guard.py`): what it raises is a diagnostic, and None is no symbolic zero there.
 """
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from difflib import get_close_matches
 from typing import Any
 
 from tiduc.dialect.builder import Builder
 from tiduc.dialect.errors import Unsupported
 from tiduc.dialect.graph import Definition
+from tiduc.dialect.guard import (
+    guarded,
+    of_linear,
+    of_linearize,
+    of_lowering,
+    of_partial,
+    of_side,
+    of_transpose,
+)
 from tiduc.dialect.identities import Identity
 
 Tangents = Sequence[Any | None]
 LinearizeRule = Callable[[Any, Definition, Tangents], Sequence[Any | None]]
 TransposeRule = Callable[[Any, Definition, Tangents, Sequence[bool]], Sequence[Any]]
 """Entries may be a value, None, or a function without arguments, called only if the operand is active."""
+Lowering = Callable[..., Any]
 
 
 @dataclass
@@ -60,7 +75,7 @@ class OpSet:
 
     Ops that are `stateful` are never merged; the two operands of a `commutative` one have no order.
     `named_by` gives, for an op that calls something by name, what it is called here, and the attribute that holds
-    the name, or an array of one.
+    the name, or an array of one. Of the `complete` dialects each op is declared.
     """
 
     builder: type[Builder]
@@ -75,6 +90,9 @@ class OpSet:
     forms: dict[str, str] = field(default_factory=dict)
     capturing: set[str] = field(default_factory=set)
     inherited: set[str] = field(default_factory=set)  # what may be declared anew
+    lowerings: dict[str, Lowering] = field(default_factory=dict)
+    complete: frozenset[str] = frozenset()
+    known: frozenset[str] = frozenset()  # names of ops that the first op set declares
 
     def extended(self) -> "OpSet":
         """A new op set with the same rules, in which each op may be declared once more; this one stays as it is."""
@@ -87,12 +105,14 @@ class OpSet:
             forms=dict(self.forms),
             capturing=set(self.capturing),
             inherited=set(self.forms),
+            lowerings=dict(self.lowerings),
+            known=self.known or frozenset(name.partition(" @")[0] for name in self.forms),
         )
 
     @property
     def dialects(self) -> frozenset[str]:
         """The dialects of the ops that are declared."""
-        return frozenset(name.partition(".")[0] for name in self.forms)
+        return frozenset(name.partition(".")[0] for name in (*self.forms, *self.lowerings))
 
     def __repr__(self) -> str:
         return f"<OpSet of {len(self.forms)} ops of {', '.join(sorted(self.dialects))}>"
@@ -111,15 +131,23 @@ class OpSet:
             self._declare(name, "refused")
             self.refused_ops[name] = reason
 
-    def elementwise(self, name: str, *partials: Callable[..., Any | None]) -> None:
-        """Each partial is a function (b, operands..., result) of d result / d operand, or gives None for zero."""
+    def elementwise(self, name: str, *partials: Callable[..., Any | None] | None) -> None:
+        """Each partial is a function (b, operands..., result) of d result / d operand, or None for zero."""
+        if not partials:
+            raise TypeError("elementwise is no decorator; it takes a name and one function for each operand")
         self._declare(name, "elementwise")
+        coefficients = [f if f is None else guarded(f, name, of_partial) for f in partials]
 
         def rule(b: Any, op: Definition, dx: Tangents) -> Sequence[Any | None]:
+            if len(dx) != len(coefficients):
+                given = f"its rule has {len(coefficients)} partial derivatives for {len(dx)} operands"
+                raise self.unsupported("jvp", op, given)
             terms = []
-            for partial, tangent in zip(partials, dx, strict=True):
-                if tangent is not None and (coefficient := partial(b, *op.operands, *op.results)) is not None:
-                    terms.append(b.multiply(coefficient, tangent))
+            for partial, tangent in zip(coefficients, dx, strict=True):
+                if tangent is not None and partial is not None:
+                    coefficient = partial(b, *op.operands, *op.results)
+                    if coefficient is not None:  # in a rule of ours, a symbolic zero
+                        terms.append(b.multiply(coefficient, tangent))
             return [b.sum(terms) if terms else None]
 
         self.linearize_rules[name] = rule
@@ -137,8 +165,9 @@ class OpSet:
             return b.reapply(op, tangents)  # type: ignore[no-any-return]
 
         def decorate(transpose: Callable[..., Any]) -> Callable[..., Any]:
+            transposed = guarded(transpose, name, of_linear(operands))
             self.linearize_rules[name] = rule
-            self.transpose_rules[name] = lambda b, op, ct, active: transpose(b, op, ct[0])
+            self.transpose_rules[name] = lambda b, op, ct, active: transposed(b, op, ct[0])
             return transpose
 
         return decorate
@@ -154,10 +183,12 @@ class OpSet:
             return [terms[0] if len(terms) == 1 else b.sum(terms)]
 
         def decorate(transpose: Callable[..., Any]) -> Callable[..., Any]:
+            toward = guarded(transpose, name, of_side)
+
             def rule_of_side(b: Any, op: Definition, ct: Tangents, active: Sequence[bool]) -> Sequence[Any]:
                 if all(active):
                     raise self.unsupported("transpose", op, "a product of two active values is not linear")
-                return [transpose(b, op, ct[0], 0), None] if active[0] else [None, transpose(b, op, ct[0], 1)]
+                return [toward(b, op, ct[0], 0), None] if active[0] else [None, toward(b, op, ct[0], 1)]
 
             self.linearize_rules[name] = rule
             self.transpose_rules[name] = rule_of_side
@@ -176,23 +207,45 @@ class OpSet:
             self.capturing.add(name)
 
         def decorate(rule: LinearizeRule) -> LinearizeRule:
-            self.linearize_rules[name] = rule
+            self.linearize_rules[name] = guarded(rule, name, of_linearize)
             return rule
 
         return decorate
 
     def transpose(self, name: str) -> Callable[[TransposeRule], TransposeRule]:
         """Decorates a transpose rule written by hand, next to the linearize rule."""
+        self._check_name(name)
         if name in self.transpose_rules and name not in self.inherited:
             raise ValueError(f"{name} has a transpose rule already")
 
         def decorate(rule: TransposeRule) -> TransposeRule:
-            self.transpose_rules[name] = rule
+            self.transpose_rules[name] = guarded(rule, name, of_transpose)
             return rule
 
         return decorate
 
+    def lowering(self, name: str) -> Callable[[Lowering], Lowering]:
+        """Decorates a function (b, op, operands...) that gives the results of the op: what compilers get to see.
+
+        It may emit ops of StableHLO and CHLO, and others that have a lowering.
+        """
+        self._check_name(name)
+
+        def decorate(function: Lowering) -> Lowering:
+            self.lowerings[name] = guarded(function, name, of_lowering)
+            return function
+
+        return decorate
+
+    def _check_name(self, name: Any) -> None:
+        if not isinstance(name, str):
+            raise TypeError(f"a rule needs the name of its op, such as 'foreign.op'; it has {name!r}")
+        op = name.partition(" @")[0]
+        if self.known and op.partition(".")[0] in self.complete and op not in self.known:
+            raise ValueError(f"there is no op {op}{_meant(op, self.known)}")
+
     def _declare(self, name: str, form: str) -> None:
+        self._check_name(name)
         if name in self.inherited:
             self.inherited.remove(name)
             self.inactive_ops.discard(name)
@@ -237,6 +290,14 @@ class OpSet:
         """The one refusal: which rule is missing, where, and why."""
         key = self.key(op)
         reason = reason or self.refused_ops.get(key)
+        if reason is None and key not in self.forms:
+            reason = _meant(key, self.forms)[2:]
         return Unsupported(
             f"unsupported {what} AD rule for {key}" + (f": {reason}" if reason else ""), op.location
         )
+
+
+def _meant(name: str, names: Iterable[str]) -> str:
+    """The names that are spelled most alike, as the end of a message; nothing where there are none."""
+    found = get_close_matches(name, names, 3, 0.8)
+    return f"; did you mean {' or '.join(found)}?" if found else ""

@@ -12,8 +12,8 @@ from tiduc.check import DTYPES, MODES, check, in_double
 from tiduc.cli.derivatives import LOOP_MEMORY, WRT, wanted
 from tiduc.cli.diagnostics import about, is_quiet, waiting
 from tiduc.cli.execution import INPUTS, SEED, TARGET, arguments, compiling
-from tiduc.cli.files import ENTRY, FILE, JSON, read_module, write, write_json
-from tiduc.cli.rules import RULES
+from tiduc.cli.files import ENTRY, FILE, JSON, write, write_json
+from tiduc.cli.rules import RULES, read_with
 from tiduc.comparisons import Call, Comparison, Run
 from tiduc.dialect.errors import InputError
 from tiduc.passes.rules.registry import OpSet
@@ -111,9 +111,7 @@ def _check(
     The program is widened to f64. Arguments are random unless given. Exit status 1 means that something disagrees.
     """
     with about(file):
-        program = from_module(
-            read_module(file, dialects=opset.dialects), entry, opset, loop_memory=loop_memory
-        )
+        program = from_module(read_with(opset, file), entry, opset, loop_memory=loop_memory)
         expected = read_npz(expect) if expect is not None else None
         given = _arguments(program, inputs, seed, dtype, expected, str(expect))
         comparisons = []

@@ -7,8 +7,8 @@ from typing import Any
 import click
 
 from tiduc.cli.diagnostics import about, waiting
-from tiduc.cli.files import EMIT, ENTRY, FILE, OUTPUT, read_module, write, write_binary
-from tiduc.cli.rules import RULES
+from tiduc.cli.files import EMIT, ENTRY, FILE, OUTPUT, write, write_binary
+from tiduc.cli.rules import RULES, read_with
 from tiduc.dialect.control import MEMORIES
 from tiduc.dialect.emit import emit, shortest
 from tiduc.passes.rules.registry import OpSet
@@ -69,7 +69,7 @@ def _derivative(
     **options: Any,
 ) -> None:
     with about(file), waiting(f"differentiating {file}"):
-        module = read_module(file, dialects=opset.dialects)
+        module = read_with(opset, file)
         program = from_module(module, entry, opset, inline, loop_memory)
         _, module = derived(program, name, wanted(program, wrt), stop_after, **options)
         kind = kind or shortest(module)

@@ -18,7 +18,10 @@ from tiduc.backends.iree.lapack import LAPACK, LOOPS
 from tiduc.backends.iree.targets import TARGETS
 from tiduc.cli.diagnostics import about, report, waiting, warnings_reported
 from tiduc.cli.files import ENTRY, FILE, PATH, read_input, read_module, write, write_binary, writes
+from tiduc.cli.rules import RULES, read_with
 from tiduc.dialect.errors import InputError, RequestError, TiducError
+from tiduc.passes.rules import OPSET
+from tiduc.passes.rules.registry import OpSet
 from tiduc.program import Program, from_module
 from tiduc.runtime.arrays import Array, format_array, parse_inputs, restored, summary, write_npz
 from tiduc.runtime.checks import check_arguments
@@ -149,6 +152,7 @@ def compiling(command: Callable[..., Any]) -> Callable[..., Any]:
 @click.command("compile")
 @click.argument("files", metavar="FILE...", nargs=-1, required=True, type=PATH)
 @ENTRY
+@RULES
 @TARGET
 @FACTORIZING
 @PARAMETERS
@@ -157,6 +161,7 @@ def compiling(command: Callable[..., Any]) -> Callable[..., Any]:
 def _compile(
     files: tuple[str, ...],
     entry: str | None,
+    opset: OpSet,
     target: str,
     lapack: str,
     parameters: str | None,
@@ -171,14 +176,18 @@ def _compile(
     if len(files) > 1:
         if parameters is not None:
             raise RequestError("several files: compile those with parameters one by one")
-        return _compile_all(_places(files, output), entry, target, lapack, limits, cached)
+        return _compile_all(_places(files, output), entry, opset, target, lapack, limits, cached)
     (file,) = files
     with about(file):
-        program = from_module(read_module(file), entry)
+        program = _program(file, entry, opset)
         with waiting(f"compiling {file} for {target}"):
             vmfb = compile_source(_source(program, target, parameters, lapack), limits, cached)
     write_binary(vmfb, output)
     return 0
+
+
+def _program(file: str, entry: str | None, opset: OpSet, contents: bytes | None = None) -> Program:
+    return from_module(read_with(opset, file, contents), entry, opset)
 
 
 def _source(program: Program, target: str, parameters: str | None, lapack: str) -> Source:
@@ -204,7 +213,13 @@ def _places(files: Sequence[str], output: str) -> dict[str, str]:
 
 
 def _compile_all(
-    places: Mapping[str, str], entry: str | None, target: str, lapack: str, limits: Limits, cached: bool
+    places: Mapping[str, str],
+    entry: str | None,
+    opset: OpSet,
+    target: str,
+    lapack: str,
+    limits: Limits,
+    cached: bool,
 ) -> int:
     """Compile the files side by side, write what compiles, report the rest; the exit status."""
     sources: dict[str, Source] = {}
@@ -218,7 +233,7 @@ def _compile_all(
     for file in places:
         try:
             with about(file):
-                sources[file] = from_module(read_module(file), entry).source(target, lapack)
+                sources[file] = _program(file, entry, opset).source(target, lapack)
         except TiducError as error:
             failed = True
             told(file, error)
@@ -236,6 +251,7 @@ def _compile_all(
 @click.command("run")
 @FILE
 @ENTRY
+@RULES
 @TARGET
 @FACTORIZING
 @INPUTS
@@ -260,6 +276,7 @@ def _compile_all(
 def _run(
     file: str,
     entry: str | None,
+    opset: OpSet,
     target: str,
     lapack: str,
     inputs: tuple[str, ...],
@@ -277,9 +294,9 @@ def _run(
     """
     with about(file):
         if engine == "xla":
-            chosen = _by_xla(file, entry, target, lapack)
+            chosen = _by_xla(file, entry, opset, target, lapack)
         else:
-            chosen = _by_iree(file, entry, target, lapack, parameters, limits, cached)
+            chosen = _by_iree(file, entry, opset, target, lapack, parameters, limits, cached)
     # A large program compiles for minutes; what is wrong with its arguments can be told now.
     arrays = with_weights(weights, inputs, chosen.signature.inputs, seed)
     check_arguments(chosen.entry, chosen.signature, arrays)
@@ -305,6 +322,7 @@ class _Chosen:
 def _by_iree(
     file: str,
     entry: str | None,
+    opset: OpSet,
     target: str,
     lapack: str,
     parameters: str | None,
@@ -318,9 +336,11 @@ def _by_iree(
             raise RequestError(
                 "--lapack is for programs: what a module calls was settled when it was compiled"
             )
+        if opset is not OPSET:
+            raise RequestError("--rules is for programs: a module has no custom ops left")
         loaded = Executable(contents, target, entry, "<stdin>" if file == "-" else file, parameters)
         return _Chosen(loaded.entry, loaded.signature, lambda: loaded)
-    program = from_module(read_module(file, contents), entry)
+    program = _program(file, entry, opset, contents)
     signature, source = program.signature, partial(program.source, target, lapack)
     if parameters is not None:
         from tiduc.models import parameters as lifted  # rarely needed
@@ -337,10 +357,10 @@ def _by_iree(
     return _Chosen(program.name, signature, compiled)
 
 
-def _by_xla(file: str, entry: str | None, target: str, lapack: str) -> _Chosen:
+def _by_xla(file: str, entry: str | None, opset: OpSet, target: str, lapack: str) -> _Chosen:
     if lapack != LOOPS:
         raise RequestError("--lapack is for IREE: XLA has a LAPACK of its own")
-    program = from_module(read_module(file), entry)
+    program = _program(file, entry, opset)
     return _Chosen(program.name, program.signature, lambda: program.compile(target, engine="xla"))
 
 

@@ -19,7 +19,7 @@ from tiduc.cli.files import (
     write,
     write_json,
 )
-from tiduc.cli.rules import RULES
+from tiduc.cli.rules import RULES, read_with
 from tiduc.explain import Explanation, as_json, explain
 from tiduc.explain.costs import Cost
 from tiduc.passes.rules.registry import OpSet
@@ -57,7 +57,7 @@ def _explain(
     follow from shapes, and bytes are those of ops that are not fused.
     """
     with about(file), waiting(f"explaining {file}"):
-        module = read_module(file, dialects=opset.dialects)
+        module = read_with(opset, file)
         program = from_module(module, entry, opset, inline, loop_memory)
         explanation = explain(module, program, wanted(program, wrt))
     if as_data:

@@ -8,7 +8,7 @@ import click
 from tiduc.cli.diagnostics import about, report
 from tiduc.cli.expected import disagreement
 from tiduc.cli.files import FILE, OUTPUT, PATH, read_input, read_module, write
-from tiduc.cli.rules import RULES
+from tiduc.cli.rules import RULES, read_with
 from tiduc.dialect.context import parse, stage
 from tiduc.dialect.emit import emit
 from tiduc.dialect.errors import TiducError
@@ -72,7 +72,7 @@ def _opt(
     observe = Observe(mlir_print_ir_after_all, verify_each, timing)
     if not (split_input_file or verify_diagnostics):
         with about(file):
-            module = read_module(file, dialects=opset.dialects)
+            module = read_with(opset, file)
             run_pipeline(module, pass_pipeline, observe, opset)
         write(emit(module), output)
         return 0

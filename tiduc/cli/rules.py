@@ -2,6 +2,9 @@
 
 import os
 import sys
+import traceback
+from collections.abc import Iterator
+from difflib import get_close_matches
 from importlib import import_module
 from importlib.util import module_from_spec, spec_from_file_location
 from pathlib import Path
@@ -9,25 +12,82 @@ from types import ModuleType
 from typing import Any
 
 import click
+from torch_mlir import ir
 
-from tiduc.dialect.errors import RequestError
+from tiduc.cli.files import read_module
+from tiduc.dialect.errors import RequestError, RuleError, TiducError
 from tiduc.passes.rules import OPSET
 from tiduc.passes.rules.registry import OpSet
+
+_CALLED = {
+    "func.call": "callee",
+    "stablehlo.composite": "name",
+    "stablehlo.custom_call": "call_target_name",
+}
+"""The attributes that name what an op calls."""
 
 
 def opset(where: str | None) -> OpSet:
     """The op set that `MODULE`, `FILE.py`, `MODULE:NAME` or `FILE.py:NAME` names; without any, tiduc's own.
 
-    `RequestError` where there is none. An error in the user's code comes through as it is.
+    `RequestError` where there is none; `RuleError`, with the line, where the user's code raises.
     """
     if where is None:
         return OPSET
     module_name, _, name = where.partition(":")
-    module = _of_file(module_name) if module_name.endswith(".py") else _of_module(module_name)
+    is_file = module_name.endswith(".py")
+    try:
+        module = _of_file(module_name) if is_file else _of_module(module_name)
+    except TiducError:
+        raise
+    except Exception as error:
+        message, place = f"{type(error).__name__}: {error}", module_name
+        if isinstance(error, SyntaxError) and error.filename is not None:
+            message, place = f"{type(error).__name__}: {error.msg}", f"{error.filename}:{error.lineno}"
+        elif found := _raised_at(error):
+            place = found
+        raise RuleError(message, place) from error
     found = getattr(module, name or "OPSET", None)
     if not isinstance(found, OpSet):
         raise RequestError(f"{module_name} has no op set {name or 'OPSET'}")
     return found
+
+
+def read_with(opset: OpSet, file: str, contents: bytes | None = None) -> Any:
+    """The `ir.Module` in a file, as `read_module` reads it; warns of rules whose names look misspelt."""
+    module = read_module(file, contents, opset.dialects)
+    for rule, there in _misspelt(module, opset):
+        warning = click.style("warning: ", fg="magenta", bold=True)
+        message = f"no op uses the rule for {rule}; did you mean {there}?"
+        click.echo(f"{file}: {warning}{message}", err=True)
+    return module
+
+
+def _misspelt(module: Any, opset: OpSet) -> Iterator[tuple[str, str]]:
+    """The rules by the name of what an op calls, with the similar name that the module has."""
+    rules = {key for key in (*opset.forms, *opset.lowerings) if " @" in key and key not in OPSET.forms}
+    if not rules:
+        return
+    called: set[str] = set()
+
+    def note(op: Any) -> Any:
+        if op.name in _CALLED:
+            called.add(f"{op.name} @{op.attributes[_CALLED[op.name]].value}")
+        return ir.WalkResult.ADVANCE
+
+    module.operation.walk(note)
+    others = {key.partition(" @")[2]: key for key in called - opset.forms.keys()}
+    for rule in sorted(rules - called):
+        for name in get_close_matches(rule.partition(" @")[2], others, 1, 0.8):
+            yield rule, others[name]
+
+
+def _raised_at(error: Exception) -> str | None:
+    """The innermost line outside of tiduc and Python's own import."""
+    frames = traceback.extract_tb(error.__traceback__)
+    ours = str(Path(__file__).parents[1])
+    places = [frame for frame in frames if not frame.filename.startswith((ours, "<frozen"))]
+    return f"{places[-1].filename}:{places[-1].lineno}" if places else None
 
 
 def _of_file(path: str) -> ModuleType:

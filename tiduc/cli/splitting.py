@@ -6,8 +6,8 @@ import click
 
 from tiduc.cli.derivatives import LOOP_MEMORY, WRT, wanted
 from tiduc.cli.diagnostics import about
-from tiduc.cli.files import ENTRY, FILE, read_module, write
-from tiduc.cli.rules import RULES
+from tiduc.cli.files import ENTRY, FILE, write
+from tiduc.cli.rules import RULES, read_with
 from tiduc.dialect.emit import emit, shortest
 from tiduc.dialect.errors import TiducError
 from tiduc.passes.rules.registry import OpSet
@@ -39,7 +39,7 @@ def _split(
     The residuals are listed, each with its type, its size and what it is.
     """
     with about(file):
-        program = from_module(read_module(file, dialects=opset.dialects), entry, opset, False, loop_memory)
+        program = from_module(read_with(opset, file), entry, opset, False, loop_memory)
         parts = split(program, wanted(program, wrt))
         written = {
             os.path.join(output, f"{name}.mlir"): emit(part.module, shortest(part.module))

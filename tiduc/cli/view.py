@@ -8,8 +8,8 @@ import click
 from tiduc.activity import find_activity, functions
 from tiduc.cli.derivatives import GRAPHS, LOOP_MEMORY, MODULES, WRT, derived, wanted
 from tiduc.cli.diagnostics import about, waiting
-from tiduc.cli.files import ENTRY, FILE, OUTPUT, read_module, write
-from tiduc.cli.rules import RULES
+from tiduc.cli.files import ENTRY, FILE, OUTPUT, write
+from tiduc.cli.rules import RULES, read_with
 from tiduc.dialect.context import stage
 from tiduc.dialect.errors import RequestError
 from tiduc.passes.rules.registry import OpSet
@@ -95,7 +95,7 @@ def _picture(
     fold: bool,
 ) -> Picture:
     """The scenes of a file, after the stage that was asked for."""
-    module = read_module(file, dialects=opset.dialects)
+    module = read_with(opset, file)
     title = "<stdin>" if file == "-" else file
     active: dict[str, range | list[int]]
     tangents: dict[str, range] = {}

@@ -1,0 +1,117 @@
+"""lowerings: custom ops to the StableHLO that their lowerings give, before a compiler sees them.
+
+    %y = "foreign.softplus"(%x)     ->     %y = call @foreign.softplus(%x)
+                                           func private @foreign.softplus(%x) { log_plus_one(exponential(%x)) }
+
+Equal ops call one function. An op of a dialect that MLIR does not know is refused if it has no lowering.
+"""
+
+from typing import Any
+
+from torch_mlir import ir
+
+from tiduc.dialect.context import context, stage
+from tiduc.dialect.errors import RuleError, Unsupported
+from tiduc.dialect.graph import operations
+from tiduc.passes.importing.import_stablehlo import import_stablehlo
+from tiduc.passes.lower.lower import lower
+from tiduc.passes.materialize_merge import materialize_merge
+from tiduc.passes.resolve import resolve
+from tiduc.passes.rules.registry import OpSet
+from tiduc.passes.structure.structure import structure
+
+_DEEPEST = 64  # a lowering may emit ops that have one
+
+
+@stage
+def apply_lowerings(module: Any, opset: OpSet) -> None:
+    """Replaces the ops that have a lowering in the functions of a module, which is given as an operation, in place.
+
+    `Unsupported`, with the op and its place, where a custom op has none; `RuleError` where a lowering is circular.
+    """
+    functions: dict[Any, str] = {}
+    body = module.regions[0].blocks[0]
+    waiting = [(op, 0) for op in operations(body)] if opset.lowerings else []
+    while waiting:
+        function, depth = waiting.pop()
+        for op in _within(function):
+            key = opset.key(op)
+            if key not in opset.lowerings:
+                continue
+            if depth == _DEEPEST:
+                raise RuleError(f"the lowering of {key} leads back to the op itself", op.location)
+            if (kind := _kind(op)) not in functions:
+                functions[kind] = _unused(body, op.name)
+                waiting.append((_function(op, key, functions[kind], body, opset), depth + 1))
+            _replace_by_call(op, functions[kind])
+    for op in _within(module):
+        if not context().is_registered_operation(op.name):
+            raise Unsupported(f"{op.name} cannot be compiled: it has no lowering to StableHLO", op.location)
+
+
+def _within(function: Any) -> list[Any]:
+    found: list[Any] = []
+
+    def note(op: Any) -> Any:
+        found.append(op)
+        return ir.WalkResult.ADVANCE
+
+    function.walk(note)
+    return found
+
+
+def _kind(op: Any) -> Any:
+    """A key that equal ops share: the name, the attributes and the types."""
+    types = tuple([x.type for x in (*op.operands, *op.results)])
+    return op.name, len(op.operands), types, ir.DictAttr.get({n: op.attributes[n] for n in op.attributes})
+
+
+def _unused(body: Any, name: str) -> str:
+    taken = {op.attributes["sym_name"].value for op in operations(body) if "sym_name" in op.attributes}
+    return next(n for n in (name, *(f"{name}.{i}" for i in range(len(taken) + 1))) if n not in taken)
+
+
+def _function(op: Any, key: str, name: str, body: Any, opset: OpSet) -> Any:
+    """A private function of that name, at the end of a module's body, that returns the results of the op."""
+    alone = ir.Module.create()
+    types = [x.type for x in op.operands], [y.type for y in op.results]
+    attributes = {
+        "sym_name": ir.StringAttr.get(name),
+        "function_type": ir.TypeAttr.get(ir.FunctionType.get(*types)),
+    }
+    function = ir.Operation.create(
+        "func.func", attributes=attributes, regions=1, ip=ir.InsertionPoint(alone.body)
+    )
+    ip = ir.InsertionPoint(function.regions[0].blocks.append(*types[0]))
+    copy = op.clone(ip)
+    for i, x in enumerate(function.regions[0].blocks[0].arguments):
+        copy.operands[i] = x
+    ir.Operation.create("func.return", operands=list(copy.results), ip=ip)
+
+    view = resolve(import_stablehlo(alone, opset=opset))
+    graph = view.graph(name)
+    (definition,) = graph.definitions
+    b: Any = opset.builder(view, view.fresh("W"))
+    b.location = op.location
+    given = opset.lowerings[key](b, definition, *definition.operands)
+    results = list(given) if isinstance(given, list | tuple) else [given]
+    b.finish(results)
+    flat = materialize_merge(view, results, list(graph.inputs), opset, name)
+    lowered = lower(structure(view, flat, opset), view=view)
+    (made,) = operations(lowered.body)
+    made.attributes["sym_visibility"] = ir.StringAttr.get("private")
+    return made.clone(ir.InsertionPoint(body))
+
+
+def _replace_by_call(op: Any, name: str) -> None:
+    made = ir.Operation.create(
+        "func.call",
+        [y.type for y in op.results],
+        list(op.operands),
+        {"callee": ir.FlatSymbolRefAttr.get(name)},
+        loc=op.location,
+        ip=ir.InsertionPoint(op),
+    )
+    for y, result in zip(op.results, made.results, strict=True):
+        y.replace_all_uses_with(result)
+    op.erase()
