@@ -45,27 +45,27 @@ def check(module: Any, cpu: bool = True) -> None:
         if function.name != "func.func":
             continue
         calls = called.setdefault(ir.StringAttr(function.attributes["sym_name"]).value, {})
-        for type_ in ir.TypeAttr(function.attributes["function_type"]).value.inputs:
-            _check_size(function, type_)
+        for x in [x for block in function.regions[0].blocks for x in block.arguments]:
+            _check_size("an argument", x.type, x.location)
         for op in within(function):
             if op.name in _REFUSED:
                 raise refused(op, _REFUSED[op.name])
             for y in op.results:
-                _check_size(op, y.type)
+                _check_size(op.name, y.type, op.location)
                 _check_bytes(op, y.type, cpu)
             if op.name == "func.call":
                 calls.setdefault(ir.FlatSymbolRefAttr(op.attributes["callee"]).value, op)
     _check_recursion(called)
 
 
-def _check_size(op: Any, type_: Any) -> None:
+def _check_size(what: str, type_: Any, location: Any) -> None:
     """Sizes of larger arrays overflow where they are multiplied."""
     if (
         isinstance(type_, ir.RankedTensorType)
         and type_.has_static_shape
         and math.prod(type_.shape) >= _LARGEST
     ):
-        raise refused(op, f"no machine has the memory for {type_}")
+        raise Unsupported(f"IREE cannot compile {what}: no machine has the memory for {type_}", location)
 
 
 def _check_bytes(op: Any, type_: Any, cpu: bool) -> None:

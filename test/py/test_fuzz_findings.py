@@ -150,8 +150,9 @@ def test_arrays_that_no_memory_holds_are_refused_for_iree() -> None:
   return %0 : tensor<{2**62}x3xf64>
 }}"""
     program = tiduc.load(text)
-    with pytest.raises(Unsupported, match="no machine has the memory"):
+    with pytest.raises(Unsupported, match="no machine has the memory") as raised:
         program.source("cpu")
+    assert raised.value.location == "-:1:1"
     with pytest.raises(Unsupported, match="too many for MLIR"):
         program.jvp()
 
