@@ -2,7 +2,7 @@
 
 // Every float type is f64; ops whose result depends on the bits keep their types.
 
-// CHECK:      func.func @main(%arg0: tensor<3xf64>, %arg1: tensor<3xi32>, %arg2: tensor<3xcomplex<f64>>)
+// CHECK:      func.func @main(%arg0: tensor<3xf64>, %arg1: tensor<3xi32>, %arg2: tensor<3x3xcomplex<f64>>)
 // CHECK-NEXT:   %[[C:.*]] = stablehlo.constant dense<[1.000000e+00, 2.000000e+00, 3.000000e+00]> : tensor<3xf64>
 // CHECK-NEXT:   %[[I:.*]] = stablehlo.constant dense<0xFFF0000000000000> : tensor<f64>
 // CHECK-NEXT:   %[[B:.*]] = stablehlo.bitcast_convert %arg1 : (tensor<3xi32>) -> tensor<3xf32>
@@ -15,9 +15,9 @@
 // CHECK-NEXT:   %[[V:.*]] = stablehlo.convert %arg0 : tensor<3xf64>
 // CHECK-NEXT:   %[[F:.*]] = stablehlo.convert %[[V]] : (tensor<3xf64>) -> tensor<3xf32>
 // CHECK-NEXT:   stablehlo.bitcast_convert %[[F]] : (tensor<3xf32>) -> tensor<3xi32>
-// CHECK-NEXT:   stablehlo.custom_call @lapack_zgetrf_ffi(%arg2) {{.*}} : (tensor<3xcomplex<f64>>) -> tensor<3xcomplex<f64>>
-func.func @main(%x: tensor<3xbf16>, %i: tensor<3xi32>, %z: tensor<3xcomplex<f32>>)
-    -> (tensor<f32>, tensor<3xi32>, tensor<3xcomplex<f32>>) {
+// CHECK-NEXT:   stablehlo.custom_call @lapack_zgetrf_ffi(%arg2) {{.*}} : (tensor<3x3xcomplex<f64>>) -> (tensor<3x3xcomplex<f64>>, tensor<3xi32>, tensor<i32>)
+func.func @main(%x: tensor<3xbf16>, %i: tensor<3xi32>, %z: tensor<3x3xcomplex<f32>>)
+    -> (tensor<f32>, tensor<3xi32>, tensor<3x3xcomplex<f32>>) {
   %c = stablehlo.constant dense<[1.0, 2.0, 3.0]> : tensor<3xbf16>
   %inf = stablehlo.constant dense<0xFF800000> : tensor<f32>
   %0 = stablehlo.bitcast_convert %i : (tensor<3xi32>) -> tensor<3xf32>
@@ -28,6 +28,6 @@ func.func @main(%x: tensor<3xbf16>, %i: tensor<3xi32>, %z: tensor<3xcomplex<f32>
   %5 = stablehlo.reduce(%4 init: %inf) applies stablehlo.maximum across dimensions = [0] : (tensor<3xf32>, tensor<f32>) -> tensor<f32>
   %6 = stablehlo.convert %x : (tensor<3xbf16>) -> tensor<3xf32>
   %7 = stablehlo.bitcast_convert %6 : (tensor<3xf32>) -> tensor<3xi32>
-  %8 = stablehlo.custom_call @lapack_cgetrf_ffi(%z) {mhlo.backend_config = {}, api_version = 4 : i32} : (tensor<3xcomplex<f32>>) -> tensor<3xcomplex<f32>>
-  return %5, %7, %8 : tensor<f32>, tensor<3xi32>, tensor<3xcomplex<f32>>
+  %8:3 = stablehlo.custom_call @lapack_cgetrf_ffi(%z) {mhlo.backend_config = {}, api_version = 4 : i32} : (tensor<3x3xcomplex<f32>>) -> (tensor<3x3xcomplex<f32>>, tensor<3xi32>, tensor<i32>)
+  return %5, %7, %8#0 : tensor<f32>, tensor<3xi32>, tensor<3x3xcomplex<f32>>
 }
