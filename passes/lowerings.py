@@ -27,6 +27,8 @@ def apply_lowerings(module: Any, opset: OpSet) -> None:
 
     `Unsupported`, with the op and its place, where a custom op has none; `RuleError` where a lowering is circular.
     """
+    if not opset.known:  # of an op set that nobody extended there are no custom ops
+        return
     body, functions = module.regions[0].blocks[0], dict[Any, str]()
     for function in list(operations(body)) if opset.lowerings else ():
         _lower_within(function, body, opset, functions, ())
