@@ -20,7 +20,7 @@ R = TypeVar("R")
 
 
 class Interpreted:
-    """The function `main` of a StableHLO or CHLO module, made ready once and called with arrays."""
+    """The function `main` of a StableHLO or CHLO module, prepared once and called with arrays."""
 
     def __init__(self, text: str, limits: Limits | None = None) -> None:
         self._text, self._limits = text, limits
