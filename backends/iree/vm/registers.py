@@ -19,7 +19,7 @@ _FUNCTION = re.compile(r"^ *vm\.(?:func|initializer)\b", re.MULTILINE)
 _BLOCK = re.compile(r"^( *)(\^bb\d+)\(([^()]*)\):(.*)$", re.MULTILINE)
 _BRANCH = re.compile(r"^( *)vm\.(?:br|cond_br|br_table)\b.*\^bb\d+\(.*$", re.MULTILINE)
 _PASSED = re.compile(r"(\^bb\d+)\(([^():]*) : ([^()]*)\)")
-_GIVEN = re.compile(r"\byieldable .*-> *(\^bb\d+)")  # a block that another op than a branch leads to
+_GIVEN = re.compile(r"\byieldable .*-> *(\^bb\d+)")  # blocks reached from an op that is no branch
 
 
 def passed_wide(module: bytes) -> bytes:
