@@ -126,7 +126,7 @@ def _program(source: Source) -> bytes:
 def _ended(
     source: Source, target: Target, compiler: str, limits: Limits, stop: threading.Event | None
 ) -> Ended:
-    """How a run of the compiler on a program ended.
+    """Runs the compiler on a program and says how it ended.
 
     For SPIR-V, and for programs with loops or conditionals, the compiler runs in two steps: to VM text, which `vm/`
     rewrites, and from there to a module.

@@ -127,7 +127,7 @@ def _in_lanes(b: Emitter, op: Any) -> Any:
 
 
 def _summed(b: Emitter, op: Any) -> Any:
-    """The array to reduce; a product that only a sum reads becomes x y + (-0), lest IREE see a product of matrices."""
+    """The array to reduce; a product that only a sum reads becomes x y + (-0), no matrix product to IREE."""
     x = op.operands[0]
     if reducer(op) != "stablehlo.add" or not isinstance(x, ir.OpResult) or len(list(x.uses)) > 1:
         return x

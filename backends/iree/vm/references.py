@@ -1,4 +1,4 @@
-"""Copies references that a branch passes to a block while they have other uses, lest IREE's VM finds them null.
+"""Copies references that a branch passes on while they have other uses; IREE's VM would find them null.
 
 A branch of IREE's virtual machine moves an operand out of its register at the operand's last use. If a branch passes
 one reference twice, and one of the two block arguments already has the reference's register, the move to the other
@@ -75,7 +75,7 @@ class _Uses:
             self.before[other].append(block)
 
     def outlives(self, x: str, block: str) -> bool:
-        """Whether a value is live in a block: used there, or reachably later before it is defined again."""
+        """Whether a value is live in a block: used there, or after it before the value is defined again."""
         if x not in self.live:
             made = self.made.get(x)
             waiting, live = list(self.used[x] - {made}), set[str]()
