@@ -23,7 +23,7 @@ _SUMS = frozenset(f"stablehlo.{name}" for name in "convolution dot_general reduc
 
 @legalize("stablehlo.broadcast_in_dim", "stablehlo.dynamic_broadcast_in_dim", spirv=True)
 def repeated(b: Emitter, op: Any) -> Sequence[Any] | None:
-    """Fused with a reduction that it reads, does not wait for all threads; puts a barrier between."""
+    """Fused with a reduction, reads its result before all threads wrote it; puts a barrier between."""
     x = op.operands[0]
     if _follows_from_sum(x):
         (made,) = b.barrier(x)

@@ -3,7 +3,7 @@
     %y = slice %x [3:163]   ->   %y = gather %x, (optimization_barrier 3), slice_sizes = [160]
 
 IREE reads a contiguous slice in place, by code that loads four elements at once from places that are
-multiples of four. If the slice begins between two such places, the code loads other elements. A gather reads
+multiples of four. If the slice begins between two such places, the code loads wrong elements. A gather reads
 element by element.
 """
 
@@ -24,7 +24,7 @@ _FEW = 16
 
 @legalize("stablehlo.slice", spirv=True)
 def slice_(b: Emitter, op: Any) -> Sequence[Any] | None:
-    """A contiguous slice whose offset is no multiple of 4 reads other elements; emits a gather."""
+    """A contiguous slice whose offset is no multiple of 4 reads wrong elements; emits a gather."""
     x, y = op.operands[0], op.results[0]
     if is_open(x.type) or not _by_fours(y) or _piece(op) is None or not _offset(y) % _AT_ONCE:
         return None
@@ -35,7 +35,7 @@ def slice_(b: Emitter, op: Any) -> Sequence[Any] | None:
 
 @legalize("stablehlo.dynamic_slice", spirv=True)
 def dynamic_slice(b: Emitter, op: Any) -> Sequence[Any] | None:
-    """A contiguous slice whose offset may be no multiple of 4 reads other elements; emits a gather."""
+    """A contiguous slice whose offset may be no multiple of 4 reads wrong elements; emits a gather."""
     x, *starts = op.operands
     y = op.results[0]
     if is_open(x.type) or not _by_fours(y):

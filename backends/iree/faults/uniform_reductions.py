@@ -38,7 +38,7 @@ def _apart(b: Emitter, op: Any) -> Sequence[Any]:
 
 
 def hide_constants(b: Emitter, op: Any) -> None:
-    """Puts those reduced operands behind a barrier, in place, that depend on constants alone."""
+    """Puts reduced operands that depend on constants alone behind a barrier, in place."""
     for i, x in enumerate(list(op.operands)[: len(op.results)]):
         if is_constant(x):
             op.operands[i] = b.barrier(x)[0]

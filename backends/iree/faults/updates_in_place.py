@@ -94,7 +94,7 @@ def _is_kept(op: Any, x: Any) -> bool:
 
 
 def _stays(y: Any, block: Any) -> bool:
-    """Whether a value that is no view of another one is kept while a block runs, and after it has run."""
+    """Whether others keep a value, traced to its source, while a block runs or after it."""
     parent = block.owner.operation
     is_program = _is_program(parent)
     if not _is_within(y, block):

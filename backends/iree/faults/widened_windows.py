@@ -22,7 +22,7 @@ _DEARER = ("stablehlo.convolution", "stablehlo.dot_general", "stablehlo.optimiza
 
 
 def hide_widened(b: Emitter, op: Any, count: int) -> None:
-    """Puts those of the first `count` operands of an op behind barriers, in place, that were widened."""
+    """Puts widened operands, among the first `count` of an op, behind barriers, in place."""
     for i, x in enumerate(list(op.operands)[:count]):
         if _is_widened(x):
             op.operands[i] = b.barrier(x)[0]

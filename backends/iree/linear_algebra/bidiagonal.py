@@ -97,7 +97,7 @@ class Reduction:
         )
 
     def _begun(self, k: Kernel, x: Any, batch: Any) -> Any:
-        """The line with the matrix, and with zeros at the ends of the second diagonal."""
+        """The line with the matrix, and with zeros at both ends of e."""
         of = replace(self.a, turned=self.tall)
 
         def row(k: Kernel, i: Any, x: Any) -> Sequence[Any]:

@@ -1,7 +1,7 @@
 """Eigenvalues and eigenvectors of square matrices, for LAPACK's geev, by the QR algorithm.
 
-a = z t z^H: reflections make a Hessenberg matrix of a, with one diagonal below the main one. Steps of the QR
-algorithm, each with a shift, make it triangular; substitution gives the vectors of t. Real matrices are
+a = z t z^H: reflections reduce a to Hessenberg form, with one diagonal below the main one. Steps of the QR
+algorithm, each with a shift, make that triangular; substitution gives the vectors of t. Real matrices are
 converted to complex ones. Vectors have length one, and a real largest component.
 
 Source: Golub and Van Loan, "Matrix Computations" (2013), chapter 7; exceptional shifts: LAPACK's zlahqr.
@@ -81,7 +81,7 @@ def _of_lapack(b: Emitter, x: Any, vectors: bool) -> tuple[Any, Any, Any]:
 
 
 def _schur(b: Emitter, x: Any, real: bool) -> tuple[Any, Any, Any, Any]:
-    """Values, the scaled t, z, and `info`; matrices that are not finite are replaced by zero."""
+    """Eigenvalues, t of the scaled matrix, z, and `info`; matrices that are not finite are replaced by zero."""
     unit = scale(b, largest(b, sizes(b, x), [1, 2]))
     x = quotient(b, x, everywhere(b, unit, x))
     total = b.reduce_sum(squares(b, x), [1, 2])
@@ -97,7 +97,7 @@ def _schur(b: Emitter, x: Any, real: bool) -> tuple[Any, Any, Any, Any]:
 
 
 def _real_if_close(b: Emitter, w: Any, norm: Any) -> Any:
-    """Values without imaginary parts that are within a rounding of the matrix."""
+    """Values, with imaginary parts of at most n epsilon times the norm set to zero."""
     re, im = b.real(w), b.imag(w)
     rounding = b.multiply(norm, b.constant(shape(w)[1] * epsilon(w), norm))
     close = b.compare(b.abs(im), everywhere(b, rounding, im), "LE")
@@ -132,7 +132,7 @@ def _vectors(b: Emitter, t: Any, z: Any) -> Any:
 def _substituted(b: Emitter, t: Any) -> Any:
     """The vectors of triangular matrices, triangular as well, for all columns at once, from the last row on.
 
-    Equal values are moved apart by a rounding, and columns that grow are scaled.
+    Gaps between values are at least epsilon times the largest entry of t; columns that grow are scaled.
     """
     count, n, _ = shape(t)
     w = diagonal(b, t)

@@ -1,8 +1,8 @@
 """Eigenvalues and eigenvectors of Hermitian matrices, for the calls of LAPACK, cuSOLVER and TPUs.
 
-a = v diag(w) v^H, with w in ascending order. On CPUs, one dispatch makes a tridiagonal and applies the QR
-algorithm. On other targets, Jacobi's method makes a diagonal by rotations from both sides, whose product is
-v^H.
+a = v diag(w) v^H, with w in ascending order. On CPUs, one dispatch reduces a to tridiagonal form and applies
+the QR algorithm. On other targets, Jacobi's method makes a diagonal by rotations from both sides, whose
+product is v^H.
 """
 
 from collections.abc import Sequence

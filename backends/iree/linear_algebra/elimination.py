@@ -125,7 +125,7 @@ class _Elimination:
         return each(k, after, self.of.rows, [lu], row)[0]
 
     def _less(self, k: Kernel, lu: Any, batch: Any, i: Any, rows: Sequence[Any], end: Any) -> Sequence[Any]:
-        """Row i, behind the block, less some rows of U, times the entries of L in row i."""
+        """Row i, right of the block, less some rows of U, times the entries of L in row i."""
         start, stop = rows
         ones = k.arith("remui", k.arith("subi", stop, start), k.index(_TOGETHER))
         last = k.arith("subi", stop, ones)

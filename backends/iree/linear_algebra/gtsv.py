@@ -49,7 +49,7 @@ def gtsv(b: Emitter, op: Any) -> Sequence[Any]:
 def perturbed(b: Emitter, op: Any) -> Sequence[Any]:
     """Solves with a matrix near a singular one, as inverse iteration needs it.
 
-    Pivots within a rounding of the largest entry of U are moved away from zero by that rounding.
+    Pivots below epsilon times the largest entry of U are moved away from zero by that much.
     """
     dl, d, du, y = checked(op).operands
     if is_empty(y):
@@ -69,7 +69,7 @@ def perturbed(b: Emitter, op: Any) -> Sequence[Any]:
 def _eliminated(b: Emitter, dl: Any, d: Any, du: Any, y: Any) -> tuple[Any, ...]:
     """The diagonals of U, main, first and second above, and the right-hand sides after elimination.
 
-    Row i, as changed so far, meets row i + 1; the row with the larger first entry stays as row i of U.
+    Row i, as changed so far, is compared with row i + 1; the one with the larger first entry is row i of U.
     """
     batch, n, width = shape(y)
     du = _moved(b, _moved(b, du, 1), -1)

@@ -92,9 +92,9 @@ def triangular(b: Emitter, h: Any, z: Any) -> tuple[Any, Any, Any]:
 
 
 def _split(b: Emitter, t: Any) -> tuple[Any, Any]:
-    """t with zeros for subdiagonal entries that are within a rounding of their neighbours on the diagonal.
+    """t with negligible subdiagonal entries set to zero, and the last row with another one.
 
-    Also gives the last row with another entry there.
+    An entry is negligible if it is at most epsilon times the sum of its neighbours on the diagonal.
     """
     of_diagonal = _size(b, diagonal(b, t))
     beside = b.add(spread(b, of_diagonal, [0, 1], t), spread(b, of_diagonal, [0, 2], t))
@@ -173,7 +173,7 @@ def _chased(b: Emitter, t: Any, z: Any, low: Any, high: Any, shift: Any) -> tupl
 def _rotation(b: Emitter, pair: Any, turns: Any) -> Any:
     """The unitary matrices [[conj(x), conj(y)], [-y, x]] / r, which take pairs (x, y) to (r, 0).
 
-    Where `turns` is false, the unit matrix.
+    Gives the unit matrix where `turns` is false.
     """
     count = shape(pair)[0]
     top = largest(b, sizes(b, pair), [1, 2])
@@ -217,7 +217,7 @@ def _size(b: Emitter, x: Any) -> Any:
 
 
 def _entry(b: Emitter, t: Any, row: Any, column: Any) -> Any:
-    """The entry at a row and a column, which each matrix has its own of."""
+    """The entry at a row and a column, given for each matrix."""
     rows, columns = places(b, t, 1), places(b, t, 2)
     at = b.and_(
         b.compare(rows, spread(b, row, [0], rows), "EQ"),

@@ -62,7 +62,7 @@ class _Sweeps:
     of_a: Layout
     a: Number
     columns: int  # in all; the matrix has the first ones
-    limits: tuple[float, float]  # the largest cosine that may be left, and a rounding
+    limits: tuple[float, float]  # the largest cosine that may be left, and epsilon
     fused: bool
 
     def of_matrix(self, k: Kernel, batch: Any, x: Any) -> Sequence[Any]:
@@ -105,7 +105,7 @@ class _Sweeps:
     def _measured(self, k: Kernel, x: Any, batch: Any, least: Any) -> Any:
         """The line with the largest cosine between two rows.
 
-        No row counts as shorter than a rounding of the longest one.
+        No row counts as shorter than epsilon times the longest one.
         """
         zero, none = k.index(0), k.zero(least.type)
 

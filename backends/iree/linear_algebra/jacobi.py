@@ -84,7 +84,7 @@ class Pairs:
         return b.gather(x, indices, numbers, [count, 1, 1], with_shape(x.type, [count, n]))
 
     def met(self, b: Emitter, x: Any) -> Any:
-        """Where a round makes entries zero: in each row and its partner's column; the diagonal, too, is true."""
+        """Where a round makes entries zero (in each row, its partner's column), and where the diagonal is."""
         other = b.broadcast_in_dim(self.other, [1], with_element(x.type, signless(32)))
         column = places(b, x, 2)
         return b.or_(on_diagonal(b, x), b.compare(other, column, "EQ"))
@@ -93,14 +93,14 @@ class Pairs:
 def sweeps(
     b: Emitter, n: int, most: float, initial: Sequence[Any], measure: Measure, turn: Round
 ) -> tuple[Any, ...]:
-    """The carries after sweeps until their measure is at most `most` for each batch, and the last measure.
+    """The carries after sweeps until their measure is at most `most` in each batch; then the last measure.
 
     `turn` gives the carries after a round.
     """
     i32 = as_scalar(b, 0).type
 
     def goes_on(b: Emitter, sweep: Any, last: Any, *carries: Any) -> Any:
-        # A NaN compares as false: it does not go on itself, and does not end the sweeps of other batches.
+        # A NaN compares as false: it neither continues the sweeps nor ends those of other batches.
         moving = b.convert(b.compare(last, b.constant(most, last), "GT"), signless(32))
         moving = b.reduce(moving, b.constant(0, i32), [0], "stablehlo.maximum")
         return b.and_(

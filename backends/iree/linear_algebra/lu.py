@@ -158,7 +158,7 @@ def _columns(b: Emitter, x: Any, first: Any, count: int) -> tuple[Any, ...]:
 
 
 def _pivot(b: Emitter, column: Any, place: Any, j: Any) -> Any:
-    """The place of the first of the largest elements from j on; j itself if there is a NaN."""
+    """The index of the first of the largest elements from j on; j itself if there is a NaN."""
     size = masked(b, compared(b, place, j, "GE"), sizes(b, column, both=True))
     batch, m = shape(place)
     most = everywhere(b, b.reshape(largest(b, size, [1]), [batch, 1]), size)

@@ -1,4 +1,4 @@
-"""What factorizations share: batches of matrices, masks, places, numbers, and settings of calls."""
+"""Shared by the factorizations: batches of matrices, masks, indices, numbers, and settings of calls."""
 
 import math
 from collections.abc import Callable, Sequence
@@ -78,7 +78,7 @@ def is_lower(op: Any) -> bool:
 
 
 def places(b: Emitter, x: Any, dimension: int) -> Any:
-    """The place of each element along a dimension, as i32."""
+    """The index of each element along a dimension, as i32."""
     return b.iota(dimension, with_element(x.type, signless(32)))
 
 
@@ -93,7 +93,7 @@ def everywhere(b: Emitter, x: Any, like: Any) -> Any:
 
 
 def compared(b: Emitter, numbers: Any, number: Any, direction: str) -> Any:
-    """Compares places with a place: a scalar, or one for each batch."""
+    """Compares indices with one index: a scalar, or one for each batch."""
     return b.compare(numbers, everywhere(b, number, numbers), direction)
 
 
@@ -103,7 +103,7 @@ def on_diagonal(b: Emitter, x: Any) -> Any:
 
 
 def as_scalar(b: Emitter, number: int) -> Any:
-    """A place as a scalar i32."""
+    """An index as a scalar i32."""
     return b.constant(number, ir.RankedTensorType.get([], signless(32)))
 
 
@@ -124,7 +124,7 @@ def ones(b: Emitter, where: Any, like: Any) -> Any:
 
 
 def summed(b: Emitter, x: Any, dimensions: Sequence[int]) -> Any:
-    """Sums along dimensions; complex ones by parts, since IREE has no constant as a complex initial value."""
+    """Sums along dimensions; complex ones by parts, since a complex initial value is no constant in IREE."""
     if not is_complex(x):
         return b.reduce_sum(x, dimensions)
     return b.complex(b.reduce_sum(b.real(x), dimensions), b.reduce_sum(b.imag(x), dimensions))
@@ -260,7 +260,7 @@ def sorted_by(b: Emitter, order: Any, x: Any) -> Any:
 
 
 def swapped_places(b: Emitter, x: Any, p: Any, j: Any) -> Any:
-    """Numbers with those in place p, one for each batch, and in place j exchanged."""
+    """Numbers with those at index p, one for each batch, and at index j exchanged."""
     batch, _ = shape(x)
     place = places(b, x, 1)
     chosen, current = compared(b, place, p, "EQ"), compared(b, place, j, "EQ")
@@ -270,7 +270,7 @@ def swapped_places(b: Emitter, x: Any, p: Any, j: Any) -> Any:
 
 
 def failed_at(b: Emitter, failed: Any, type_: Any) -> Any:
-    """`info` in a result's type: the first place that failed, counted from one, or zero."""
+    """`info` in a result's type: the first index that failed, counted from one, or zero."""
     at = b.iota(1, with_element(failed.type, signless(32)))
     n = shape(failed)[1]
     first = smallest(b, b.select(failed, at, b.constant(n, at)), [1], n)

@@ -79,7 +79,7 @@ class Reflectors:
         return self.phases.read(k, x, (k.index(0), k.index(0), i))
 
     def row(self, k: Kernel, x: Any, of: Layout, r: Any, v: Part, tau: Any, source: Any | None = None) -> Any:
-        """The line with a row reflected from the right: less tau times its product with v, times v^H.
+        """The line with row r of a matrix reflected from the right: the row less tau (row v) v^H.
 
         `source` is the line that has v, if not x.
         """

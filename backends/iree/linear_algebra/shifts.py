@@ -1,7 +1,7 @@
 """What QR algorithms with shifts share: blocks that are not diagonal yet, and the rotations of a sweep.
 
-An entry beside the diagonal is small if it is within a rounding of its neighbours on the diagonal, or
-negligible.
+An entry beside the diagonal is small if it is at most epsilon times the sum of its neighbours on the
+diagonal, or negligible.
 
 Source: Golub and Van Loan, "Matrix Computations" (2013), section 8.3.
 """

@@ -1,10 +1,10 @@
 """Singular values and vectors, a = u diag(s) v^H, for the calls of LAPACK and cuSOLVER.
 
-On CPUs, all but very small matrices become bidiagonal, then diagonal by the QR algorithm. Very small ones,
-and all on other targets, take Hestenes' one-sided Jacobi method: rotations from the right make the columns of
-a orthogonal. The product of the rotations is v, and the lengths of the columns are s, in descending order. A
-QR factorization of these columns is Q times a diagonal matrix. So Q has u, orthogonal even where s is zero,
-and the columns of u beyond those of a.
+On CPUs, all but very small matrices are reduced to bidiagonal form, then to a diagonal by the QR algorithm.
+Very small ones, and all on other targets, take Hestenes' one-sided Jacobi method: rotations from the right
+make the columns of a orthogonal. The product of the rotations is v, and the lengths of the columns are s, in
+descending order. A QR factorization of these columns is Q times a diagonal matrix. So Q has u, orthogonal
+even where s is zero, and the columns of u beyond those of a.
 
 Source: Golub and Van Loan, "Matrix Computations" (2013), section 8.6.3.
 """
@@ -56,7 +56,7 @@ FEW = 3
 """The most rows and columns for which rotations are faster."""
 
 TOLERANCE = 4
-"""The most roundings, times the root of the rows' length, that the product of two rows may have left."""
+"""The cosine of two rows that may be left, in units of epsilon times the root of their number of elements."""
 
 
 @legalize_call(*targets("gesdd", "gesvd", "gesvdj"))
@@ -115,7 +115,7 @@ def _values(b: Emitter, x: Any) -> tuple[Any, Any]:
 
 
 def _vectors(b: Emitter, x: Any, full: bool) -> tuple[Any, Any, Any, Any]:
-    """u, s, v and `info`; from the adjoint, if that has more rows."""
+    """u, s, v and `info`; by rotations of the adjoint if that has more rows."""
     _, m, n = shape(x)
     if b.lapack:
         return _of_lapack(b, x, full)
@@ -193,7 +193,7 @@ def _by_rounds(b: Emitter, rows: Any, most: float, vectors: bool) -> tuple[Any, 
 def _largest_cosine(b: Emitter, carries: Sequence[Any]) -> Any:
     """The largest cosine between two rows.
 
-    Rows within a rounding of the longest one count as longer than they are: they need not be orthogonal.
+    Rows shorter than epsilon times the longest one count as that long: they need not be orthogonal.
     """
     rows = carries[0]
     gram = product(b, rows, adjoint(b, rows))

@@ -3,7 +3,7 @@
     for each row, the last first:  a = h a h, in the lower triangle, where the reflection h of the rows before this
                                    one leaves only the last of the row's entries before the diagonal
     g = h_1 ... h_(n-1), row by row, times phases, so that t = g a g^H is real, and not negative off the diagonal
-    sweeps of rotations, with Wilkinson's shifts, make t diagonal, and v^H of g
+    sweeps of rotations, with Wilkinson's shifts, make t diagonal, and turn g into v^H
 
 Loops run along rows. One line (lines.py) has what one matrix of a batch needs, and the values of all.
 
@@ -104,7 +104,7 @@ class _Matrices:
         return [x, *(turned_over(k, x, self.g, y, self.of_given, batch) for y in vectors)]
 
     def _begun(self, k: Kernel, x: Any, batch: Any) -> Any:
-        """The line with the matrix, and with zeros at the ends of the second diagonal."""
+        """The line with the matrix, and with zeros at both ends of e."""
 
         def row(k: Kernel, i: Any, x: Any) -> Sequence[Any]:
             def entry(k: Kernel, j: Any, x: Any) -> Sequence[Any]:

@@ -76,7 +76,7 @@ class Rows:
             types = [with_shape(x.type, shape(places)) if static else x.type for x in xs]
             return dispatch(b, types, lambda k: _found(k, xs, places, types, size), size)
 
-        # A result of a dispatch that nothing reads is on the stack, which has no room for dynamic shapes.
+        # An unread result of a dispatch is put on its stack, which cannot hold dynamic shapes.
         parts = [self.keys] if static else [[x] for x in self.keys]
         ys = [y for xs in parts for y in found(xs)]
         back = [int(i) for i in np.argsort(self.order)]

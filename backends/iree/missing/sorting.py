@@ -1,4 +1,4 @@
-"""sort, stable where the op asks for it, and faster than O(n^2) where the size allows."""
+"""sort: stable where the op asks for it, and not in O(n^2) steps."""
 
 import math
 from collections.abc import Sequence
@@ -19,7 +19,7 @@ ALONE = 128
 
 @legalize("stablehlo.sort")
 def sort(b: Emitter, op: Any) -> Sequence[Any] | None:
-    """IREE's sort is unstable, takes O(n^2) and keeps a row on the stack; on CPUs, merges or inserts instead.
+    """IREE's sort is unstable, takes O(n^2) and keeps a row on the stack; on CPUs, emits a merge or insertion sort.
 
     On GPUs, IREE's code needs more shared memory than there is, or crashes the compiler: emits a sorting
     network, and refuses dynamic shapes.

@@ -29,7 +29,7 @@ def refuse_f64(op: Any) -> None:
 
 @legalize("stablehlo.count_leading_zeros", spirv=True)
 def count_leading_zeros(b: Emitter, op: Any) -> Sequence[Any] | None:
-    """Does not compile for 64 bits; counts in the upper half, then in the lower one."""
+    """Does not compile for 64 bits; counts in the upper half, and in the lower one if that is 0."""
     (x,) = op.operands
     if bits(x) != 64:
         return None
@@ -52,7 +52,7 @@ def constant(b: Emitter, op: Any) -> Sequence[Any] | None:
 
 @legalize("stablehlo.convert", spirv=True)
 def convert(b: Emitter, op: Any) -> Sequence[Any] | None:
-    """Integers to bf16 do not compile; converts to f32 and then to bf16, with x + 0 to keep the two apart."""
+    """Integers to bf16 do not compile; converts by way of f32, plus 0 lest the two steps merge."""
     x, type_ = op.operands[0], op.results[0].type
     if element(type_) != ir.BF16Type.get() or not isinstance(element(x), ir.IntegerType):
         return None
@@ -61,7 +61,7 @@ def convert(b: Emitter, op: Any) -> Sequence[Any] | None:
 
 @legalize("stablehlo.iota", spirv=True)
 def iota(b: Emitter, op: Any) -> Sequence[Any] | None:
-    """Does not compile for bf16; emits an iota of f32, adds 0 and converts."""
+    """Does not compile for bf16; converts an iota of f32, plus 0 lest the two merge."""
     type_ = op.results[0].type
     if element(type_) != ir.BF16Type.get():
         return None
@@ -70,5 +70,5 @@ def iota(b: Emitter, op: Any) -> Sequence[Any] | None:
 
 
 def _kept(b: Emitter, x: Any) -> Any:
-    """x + 0, which hides x from the compiler; x must not be -0."""
+    """x + 0, through which the compiler does not see x; x is never -0."""
     return b.add(x, b.like(0, x))

@@ -3,8 +3,8 @@
     %n = tensor.dim %x, %c0 : tensor<?x4xf32>
     %y = tensor.extract_slice %x[0, 1] [%n, 2] [1, 1] : tensor<?x4xf32> to tensor<?x2xf32>
 
-These are ops of the dialects `tensor` and `linalg`, which IREE takes among those of StableHLO. It does not
-take them on unsigned integers, which are bitcast to signless ones. A size here is an int, or a value of type
+The ops are from the dialects `tensor` and `linalg`, which IREE accepts among those of StableHLO, but not on
+unsigned integers, which are bitcast to signless ones. A size here is an int, or a value of type
 `index` where it is known at run time only.
 """
 
@@ -42,7 +42,7 @@ def sizes_of(b: Emitter, x: Any) -> list[Any]:
 
 
 def known(type_: Any, sizes: Sequence[Any]) -> list[Any]:
-    """Sizes, of which those that the type has as static ones are ints."""
+    """`sizes`, with the static sizes of a type in place of values."""
     return [m if m != DYNAMIC else n for m, n in zip(type_.shape, sizes, strict=True)]
 
 
@@ -120,7 +120,7 @@ def wide(b: Emitter, x: Any) -> Any:
 
 
 def of_sizes(b: Emitter, x: Any, sizes: Sequence[Any]) -> Any:
-    """x, which the compiler is told to be of these sizes: it does not see them through a barrier."""
+    """x, tied to these sizes for the compiler, which does not see them through a barrier."""
     if not is_open(x.type):
         return x
     context().allow_unregistered_dialects = True  # MLIR here has no definition of the dialect `flow`

@@ -10,12 +10,12 @@ from tiduc.backends.iree.missing.dynamic.arrays import of_sizes, sizes_of, trans
 from tiduc.backends.iree.refused import refused
 
 _REPEATED, _KEPT = "known_expanding_dimensions", "known_nonexpanding_dimensions"
-_UNDECIDED = 3  # at most as many dimensions; each doubles the text
+_UNDECIDED = 3  # the most undecided dimensions; each doubles the code
 
 
 @legalize("stablehlo.dynamic_broadcast_in_dim")
 def dynamic_broadcast_in_dim(b: Emitter, op: Any) -> Sequence[Any] | None:
-    """Must state which dimensions it expands; emits that, in branches by the sizes of dynamic dimensions."""
+    """Must state which dimensions it expands; emits that, with branches on the sizes of dynamic dimensions."""
     x, sizes = op.operands
     dimensions = list(op.attributes["broadcast_dimensions"])
     known = {
@@ -38,7 +38,7 @@ def dynamic_broadcast_in_dim(b: Emitter, op: Any) -> Sequence[Any] | None:
         known = {name: {order.index(i) for i in found} for name, found in known.items()}
         open_ = sorted(order.index(i) for i in open_)
     if not b.cpu and any(x.type.shape[i] != 1 for i in (*open_, *known[_REPEATED])):
-        # Fused into a broadcast, code for GPUs keeps all of x, of any size; the barrier prevents the fusion.
+        # GPU code would fuse the producer of x into the broadcast, and keep all of x, whatever its size.
         op.operands[0] = of_sizes(b, b.barrier(x)[0], sizes_of(b, x))
     return [_decided(b, op, known, open_)]
 

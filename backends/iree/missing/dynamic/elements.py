@@ -93,8 +93,8 @@ def _either(
 ) -> Any:
     """The element of x, of these sizes, at `place` if that is within x and `met` holds; else `other`.
 
-    Code for GPUs takes a branch for several places at once, decided by one of them. So it reads an element in
-    any case.
+    Code for GPUs takes a branch for several places at once, decided by one of them. There, an element is read
+    in any case, at a clamped place, and selected.
     """
     inside_ = inside(k, place, sizes)
     met = inside_ if met is None else k.arith("andi", inside_, met)

@@ -58,7 +58,7 @@ def _combined_along(b: Emitter, op: Any, xs: list[Any], d: int, window: tuple[in
     count = larger(b, plus(b, over(b, minus(b, size, (n - 1) * dilation + 1), stride), 1), 0)
 
     def taken(xs: list[Any], first: int) -> list[Any]:
-        """The element at this place of each window."""
+        """Element `first` of each window."""
         return [_part(b, x, d, first * dilation, count, stride) for x in xs]
 
     if n <= _ONE_BY_ONE:
@@ -66,7 +66,7 @@ def _combined_along(b: Emitter, op: Any, xs: list[Any], d: int, window: tuple[in
         for i in range(1, n):
             found = _combined(b, op, found, taken(xs, i))
         return found
-    found, first, width = [], 0, 1  # `xs` are of windows of this width, one from each place on
+    found, first, width = [], 0, 1  # `xs` are windows of this width, combined, one from each index on
     while first < n:
         if (n - first) & width:
             piece = taken(xs, first)
