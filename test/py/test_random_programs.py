@@ -133,6 +133,7 @@ def test_the_end_of_a_worker_is_an_outcome() -> None:
     code = f"""
 import os, sys, time
 sys.path.insert(0, {str(EVALUATE.parent)!r})
+from workers import forked
 def work(item):
     if item == 1: os._exit(7)
     if item == 3: time.sleep(60)
