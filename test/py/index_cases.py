@@ -1,7 +1,9 @@
 """Gathers and scatters of all kinds of dimension numbers, by shapes."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from functools import partial
+from random import Random
 from typing import Any
 
 import numpy as np
@@ -132,4 +134,40 @@ def indexings(draw: Any) -> Indexing:
     index_batching = [order.index(i) for i in range(len(batches))]
     return Indexing(
         operand, indices, sizes, window, of["collapsed"], where, vector_dim, of["batch"], index_batching
+    )
+
+
+def drawn(draw: Random, shape: Sequence[int], free_sizes: Sequence[int] = (1, 2, 3, 5, 9)) -> Indexing:
+    """Any dimension numbers: each dimension is collapsed, a batch or of the window, and indexed or not."""
+    chosen = [
+        draw.choice(["collapsed", "collapsed", "window", "window", "batch"]) if n else "window" for n in shape
+    ]
+    sizes = [
+        draw.choice([n, min(n, 1), draw.randint(0, n)]) if k == "window" else 1
+        for k, n in zip(chosen, shape, strict=True)
+    ]
+    of = {k: [i for i, each in enumerate(chosen) if each == k] for k in ("collapsed", "batch", "window")}
+    indexable = draw.sample(of["collapsed"] + of["window"], len(of["collapsed"] + of["window"]))
+    where = indexable[: draw.randint(min(1, len(indexable)), len(indexable))]
+    batches = [shape[i] for i in of["batch"]]
+    free = draw.choices(free_sizes, k=draw.choice([0, 1, 1, 2]))
+    order: list[int | None] = [*draw.sample(range(len(batches + free)), len(batches + free))]
+    indices = [[*batches, *free][i] for i in order if i is not None]
+    vector_dim = draw.choice([len(indices), draw.randint(0, len(indices))])
+    if len(where) != 1 or vector_dim < len(indices) or draw.random() < 0.5:
+        indices.insert(vector_dim, len(where))
+        order.insert(vector_dim, None)
+    rank = len(of["window"]) + len([i for i in range(len(indices)) if i != vector_dim])
+    window = sorted(draw.sample(range(rank), len(of["window"])))
+    index_batching = [order.index(i) for i in range(len(batches))]
+    return Indexing(
+        list(shape),
+        indices,
+        sizes,
+        window,
+        of["collapsed"],
+        where,
+        vector_dim,
+        of["batch"],
+        index_batching,
     )

@@ -1,22 +1,31 @@
 """Whole derivatives of random programs: all ways to them agree, and batches agree with runs one by one.
 
-PYTHONPATH=test/py:test/sweep python test/py/test_jacobian_random.py 1000      more of them
+PYTHONPATH=test/py:test/fuzz python test/py/test_jacobian_random.py 1000      more of them
 """
 
 import sys
 from collections import Counter
+from random import Random
 from typing import Any
 
-import compositions
 import numpy as np
 from check_batch import check_batch
 from check_rule import run
-from hypothesis import HealthCheck, given, settings
+from comparison import point_of
+from composer import composed
+from control_families import CONTROL
+from elementwise_families import ELEMENTWISE
+from index_families import INDICES
 from numpy.typing import NDArray
+from reduction_families import REDUCTIONS
+from shape_families import SHAPES
+from window_families import WINDOWS
 
 from tiduc.program import Program, load
 
 Array = NDArray[Any]
+FAMILIES = (*ELEMENTWISE, *CONTROL, *SHAPES, *REDUCTIONS, *INDICES, *WINDOWS)
+"""Of ops that the reference interpreter has, or an engine that it leaves them to."""
 
 
 def is_complex(port: Any) -> bool:
@@ -34,7 +43,7 @@ def agree(actual: tuple[Array, ...], expected: tuple[Array, ...], text: str) -> 
 def check(text: str, seed: int) -> Counter[str]:
     """Batches; Jacobians by both modes, sparse or not; Laplacians, against the traces of Hessians."""
     program = load(text)
-    point = compositions.inputs(program, np.random.default_rng(seed))
+    point = point_of(program, np.random.default_rng(seed))
     check_batch(program, *point, subsets=False, rtol=1e-9)
     counts = Counter(batched=1)
     wrt = [port.name for port in program.differentiated(None) if not is_complex(port)]
@@ -63,20 +72,8 @@ def _check_laplacian(program: Program, wrt: list[str], point: list[Array], text:
 def sample(count: int) -> Counter[str]:
     """What was checked of as many programs."""
     total: Counter[str] = Counter()
-
-    @settings(
-        derandomize=True,
-        database=None,
-        deadline=None,
-        suppress_health_check=[HealthCheck.too_slow],
-        max_examples=count,
-    )
-    @given(compositions.cases([1]))
-    def draw(case: Any) -> None:
-        text, _, seed = case[:3]
-        total.update(check(text, seed))
-
-    draw()
+    for seed in range(count):
+        total.update(check(composed(Random(seed), FAMILIES), seed))
     return total
 
 

@@ -3,7 +3,7 @@
 import itertools
 from collections.abc import Callable, Sequence
 
-from index_cases import Indexing
+from index_cases import Indexing, drawn
 from loop_statements import Scope, Statements
 from loop_text import FLOATS, LARGEST, PARTS, Kind, Value
 
@@ -114,41 +114,7 @@ class Choices(Statements):
     # ---- gathers and scatters
 
     def _indexing(self, shape: Sequence[int]) -> Indexing:
-        """Any dimension numbers: each dimension is collapsed, a batch or of the window, and indexed or not."""
-        draw = self.random
-        chosen = [
-            draw.choice(["collapsed", "collapsed", "window", "window", "batch"]) if n else "window"
-            for n in shape
-        ]
-        sizes = [
-            draw.choice([n, min(n, 1), draw.randint(0, n)]) if k == "window" else 1
-            for k, n in zip(chosen, shape, strict=True)
-        ]
-        of = {k: [i for i, each in enumerate(chosen) if each == k] for k in ("collapsed", "batch", "window")}
-        indexable = draw.sample(of["collapsed"] + of["window"], len(of["collapsed"] + of["window"]))
-        where = indexable[: draw.randint(min(1, len(indexable)), len(indexable))]
-        batches = [shape[i] for i in of["batch"]]
-        free = draw.choices([1, 2, 3, 5, 9], k=draw.choice([0, 1, 1, 2]))
-        order: list[int | None] = [*draw.sample(range(len(batches + free)), len(batches + free))]
-        indices = [[*batches, *free][i] for i in order if i is not None]
-        vector_dim = draw.choice([len(indices), draw.randint(0, len(indices))])
-        if len(where) != 1 or vector_dim < len(indices) or draw.random() < 0.5:
-            indices.insert(vector_dim, len(where))
-            order.insert(vector_dim, None)
-        rank = len(of["window"]) + len([i for i in range(len(indices)) if i != vector_dim])
-        window = sorted(draw.sample(range(rank), len(of["window"])))
-        index_batching = [order.index(i) for i in range(len(batches))]
-        return Indexing(
-            list(shape),
-            indices,
-            sizes,
-            window,
-            of["collapsed"],
-            where,
-            vector_dim,
-            of["batch"],
-            index_batching,
-        )
+        return drawn(self.random, shape)
 
     def _indices(  # type: ignore[override]  # of any shape
         self, scope: Scope, numbers: Indexing, element: str

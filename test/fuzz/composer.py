@@ -1,16 +1,15 @@
-"""Random StableHLO programs: hypothesis draws a graph of ops on a few small inputs, real or complex.
+"""Composes random StableHLO programs: a graph of ops on a few small inputs, real or complex.
 
-Every value carries a bound of its size, from the inputs' of 1.5; what would grow beyond 4 is scaled down, and a
-function with a pole or a branch cut gets an argument away from it. So all derivatives are moderate, and central
-differences can judge them, but for kinks that a point may be near.
+Every value carries a bound of its size, from the inputs' bound of 1.5. A value that would grow beyond 4 is scaled
+down, and a function with a pole or a branch cut gets an argument away from it. All derivatives are therefore
+moderate, and central differences can judge them, except at a point near a kink.
 """
 
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from random import Random
 from typing import Any
-
-from hypothesis import strategies as st
 
 SIZES = (1, 2, 3)
 ELEMENTS = 40  # at most, in a value
@@ -44,10 +43,10 @@ def tensor(shape: Sequence[int], element: str = "f64") -> str:
 
 
 class Composer:
-    """A function `main` that grows by one op at a time; `draw` makes every choice."""
+    """A function `main` that grows by one op at a time; `random` makes every choice."""
 
-    def __init__(self, draw: Callable[[Any], Any]) -> None:
-        self._draw = draw
+    def __init__(self, random: Random) -> None:
+        self.random = random
         self._lines: list[str] = []
         self._fresh = 0
         self._functions: list[str] = []
@@ -58,13 +57,13 @@ class Composer:
     # ---- choices
 
     def choose(self, options: Sequence[Any]) -> Any:
-        return self._draw(st.sampled_from(list(options)))
+        return self.random.choice(list(options))
 
     def integer(self, low: int, high: int) -> int:
-        return int(self._draw(st.integers(low, high)))
+        return self.random.randint(low, high)
 
     def flag(self) -> bool:
-        return bool(self._draw(st.booleans()))
+        return self.random.random() < 0.5
 
     def shape(self, low: int = 0, high: int = 3) -> tuple[int, ...]:
         return tuple(self.choose(SIZES) for _ in range(self.integer(low, high)))
@@ -219,19 +218,15 @@ class Composer:
         )
 
 
-@st.composite
-def programs(
-    draw: Callable[[Any], Any], families: Sequence[Callable[[Composer], Value]], most: int = 8
-) -> str:
-    """Texts of programs of up to `most` ops of these families, and what makes their operands fit."""
-    c = Composer(draw)
+def composed(random: Random, families: Sequence[Callable[[Composer], Value]], most: int = 8) -> str:
+    """The text of a program of up to `most` ops of these families, and of the ops that fit their operands."""
+    c = Composer(random)
     for i in range(c.integer(1, 3)):
         c.inputs.append(Value(f"%x{i}", c.shape(), c.integer(0, 4) == 4, 1.5))
     c.values = list(c.inputs)
-    for _ in range(most - c.integer(0, most - 1)):  # small only where it is made small
-        family = c.choose(families)
-        c.result(family(c))
+    for _ in range(min(c.integer(1, most), c.integer(1, most))):  # small programs compile faster
+        c.result(c.choose(families)(c))
     outputs = c.leaves()[-4:]
-    if c.flag():
+    if c.flag() or not outputs:
         outputs.append(c.choose(c.values))
     return c.text(outputs)

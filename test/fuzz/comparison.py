@@ -1,0 +1,221 @@
+"""Judges the derivatives of one random program at one point, in f64.
+
+The program is f, x a random point, dx a random tangent of a random subset of its inputs, a and b random cotangents of
+its outputs. Five functions are evaluated: f, its JVP, its VJP, the JVP of the VJP and the VJP of the JVP. Then
+
+- every derivative gives the values of f once more;
+- the JVP is what central differences of f say;
+- the VJP is the adjoint of the JVP: Re<b, J dx> = Re<J'b, dx>;
+- the JVP of the VJP, at (x, b) along (dx, a), is what central differences of the VJP say;
+- the VJP of the JVP, at (x, dx) for the cotangents (a, b), gives J'a + d<b, J dx>/dx and J'b, entry by entry equal to
+  two results of the JVP of the VJP.
+"""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from check_rule import Array, inner, like
+
+import tiduc
+from tiduc.passes.rules import OPSET
+from tiduc.passes.rules.registry import OpSet
+
+STEPS = (1e-3, 2.5e-4)
+_MULTIPLES = (1, -1, 2, -2)
+_CLOSE = 1e-8
+"""The relative error of a derivative that is allowed beside the error of the differences themselves."""
+_SURE = 1e-6
+"""Differences whose relative error is larger decide nothing."""
+_EXACT = 1e-11
+"""The relative error allowed where two results have to be equal."""
+SIZES = (1, 2, 3)
+"""Sizes that dynamic dimensions have at run time."""
+
+Verdict = tuple[str, str]
+"""A category and a detail."""
+
+
+class Wrong(Exception):
+    """A derivative that is not right."""
+
+
+class Undecided(Exception):
+    """The function is not smooth at the point, or not finite."""
+
+
+@dataclass(frozen=True)
+class Case:
+    """The functions of a program, and their arguments at the point and near it."""
+
+    texts: tuple[str, ...]
+    point: tuple[Array, ...]
+    wrt: tuple[int, ...]
+    dx: tuple[Array, ...]
+    a: tuple[Array, ...]
+    b: tuple[Array, ...]
+    floats: tuple[int, ...]
+    """The positions of the differentiable outputs."""
+
+    @property
+    def distances(self) -> tuple[float, ...]:
+        """How far along the tangent the functions are evaluated: at the point first."""
+        return (0.0, *(m * step for step in STEPS for m in _MULTIPLES))
+
+    def arguments(self, distance: float) -> list[list[Array]]:
+        """The arguments of each function at x + distance dx, and b + distance a."""
+        x = list(self.point)
+        for i, tangent in zip(self.wrt, self.dx, strict=True):
+            x[i] = np.asarray(x[i] + distance * tangent)
+        b = [np.asarray(v + distance * u) for u, v in zip(self.a, self.b, strict=True)]
+        given = [x, [*x, *self.dx], [*x, *b], [*x, *b, *self.dx, *self.a], [*x, *self.dx, *self.a, *self.b]]
+        return given[: len(self.texts)]
+
+
+def case_of(text: str, seed: int, order: int = 2, opset: OpSet = OPSET) -> Case:
+    """The case of a program, or of its JVP or VJP for order three; everything random in it is drawn from the seed.
+
+    `TiducError` for a refusal.
+    """
+    rng = np.random.default_rng(seed)
+    program = tiduc.load(text, opset=opset)
+    if order > 2:
+        program = program.jvp() if rng.random() < 0.5 else program.vjp()
+        text = program.text
+    size = int(rng.choice(SIZES))
+    point = point_of(program, rng, size)
+    active = [i for i, x in enumerate(point) if x.dtype.kind in "fc"]
+    wrt = tuple(i for i in active if rng.random() < 0.7) or tuple(active[:1])
+    floats = tuple(i for i, port in enumerate(program.outputs) if _is_float(port.type))
+    shapes = [_argument(rng, program.outputs[i].type, size) for i in floats]
+    jvp, vjp = program.jvp(list(wrt)), program.vjp(list(wrt))
+    texts = [text, jvp.text, vjp.text]
+    if order > 1:
+        count = len(point)
+        texts.append(vjp.jvp([*wrt, *range(count, count + len(floats))]).text)
+        texts.append(jvp.vjp([*wrt, *range(count, count + len(wrt))]).text)
+    dx = tuple(like(point[i], rng) for i in wrt)
+    a, b = (tuple(like(y, rng) for y in shapes) for _ in range(2))
+    return Case(tuple(texts), point, wrt, dx, a, b, floats)
+
+
+def point_of(program: tiduc.Program, rng: np.random.Generator, size: int = 1) -> tuple[Array, ...]:
+    """Random arguments of a program, whose dynamic dimensions have the size."""
+    return tuple(_argument(rng, port.type, size) for port in program.inputs)
+
+
+def _is_float(type_: Any) -> bool:
+    return "f64" in str(type_)
+
+
+def _argument(rng: np.random.Generator, type_: Any, size: int) -> Array:
+    """Numbers in [-1.5, 1.5], or integers from 0 to 3, of a type whose dynamic dimensions have the size."""
+    shape = tuple(type_.get_dim_size(d) if not type_.is_dynamic_dim(d) else size for d in range(type_.rank))
+    element = str(type_.element_type)
+    if element == "i1":
+        return np.asarray(rng.random(shape) < 0.5)
+    if element[0] in "iu":
+        return np.asarray(rng.integers(0, 4, shape)).astype(f"int{element.lstrip('sui')}")
+    x = rng.uniform(-1.5, 1.5, shape)
+    if "complex" in element:
+        return np.asarray(x + 1j * rng.uniform(-1.5, 1.5, shape)) / np.sqrt(2)
+    return np.asarray(x)
+
+
+def verdict(case: Case, results: Sequence[Sequence[Sequence[Array]]]) -> Verdict:
+    """The verdict on the results of each function at each of the distances."""
+    try:
+        with np.errstate(all="ignore"):
+            _judge(case, results)
+    except Wrong as wrong:
+        return "wrong", str(wrong)
+    except Undecided as reason:
+        return "not comparable", str(reason)
+    return "ok", ""
+
+
+def _judge(case: Case, results: Sequence[Sequence[Sequence[Array]]]) -> None:
+    here = results[0]
+    primal, jvp, vjp = here[:3]
+    count = len(primal)
+    if not all(np.isfinite(y).all() for each in results for y in each[0]):
+        raise Undecided("the function is not finite")
+    for k, each in enumerate(here[1:], 1):
+        _equal(each[:count], primal, f"values of function {k}")
+    dy, cx = jvp[count:], vjp[count:]
+    _differences(dy, [[each[0][i] for i in case.floats] for each in results], "JVP")
+    _adjoint(case.b, dy, cx, case.dx)
+    if len(case.texts) == 3:
+        return
+    forward, reverse = here[3], here[4]
+    both = count + len(case.wrt)
+    _equal(forward[count:both], cx, "cotangents of the JVP of the VJP")
+    differentiable = [*case.floats, *range(count, both)]
+    moved = [[each[2][i] for i in differentiable] for each in results]
+    _differences(forward[both:], moved, "JVP of the VJP")
+    after = count + len(case.floats)
+    _equal(reverse[count:after], dy, "tangents of the VJP of the JVP")
+    expected = [*forward[both + len(case.floats) :], *cx]
+    _equal(reverse[after:], expected, "VJP of the JVP")
+
+
+def _adjoint(b: Sequence[Array], dy: Sequence[Array], cx: Sequence[Array], dx: Sequence[Array]) -> None:
+    left, right = inner(b, dy), inner(cx, dx)
+    pairs = [*zip(b, dy, strict=True), *zip(cx, dx, strict=True)]
+    scale = sum(float(np.sum(np.abs(u * v))) for u, v in pairs)
+    if not abs(left - right) <= _EXACT * max(1.0, scale):
+        raise Wrong(f"the VJP is not the adjoint of the JVP: {left} and {right}")
+
+
+def _equal(actual: Sequence[Array], expected: Sequence[Array], what: str) -> None:
+    """Values have to be equal but for rounding, as measured by the largest of all."""
+    scale = max([1.0, *(float(np.max(np.abs(y), initial=0)) for y in expected)])
+    for i, (x, y) in enumerate(zip(actual, expected, strict=True)):
+        error = float(np.max(np.abs(x - y), initial=0)) if x.shape == y.shape else np.inf
+        if not error <= _EXACT * 10 * scale:
+            raise Wrong(
+                f"{what}, result {i}: {_shown(x)} for {_shown(y)}, relative error {error / scale:.1e}"
+            )
+
+
+def _differences(dy: Sequence[Array], values: Sequence[Sequence[Array]], what: str) -> None:
+    """Compares tangents with central differences of fourth order of values at all distances."""
+    for i, tangent in enumerate(dy):
+        far, near = (_quotient([each[i] for each in values], k) for k in range(2))
+        scale = max(0.1, float(np.max(np.abs(near), initial=0)))
+        doubt = float(np.max(np.abs(far - near), initial=0))
+        if not doubt <= _SURE * scale:
+            raise Undecided(f"{what}, result {i}: differences disagree by {doubt / scale:.1e}")
+        error = float(np.max(np.abs(tangent - near), initial=0))
+        if not error <= 20 * doubt + _CLOSE * scale:
+            if _has_kink([each[i] for each in values]):
+                raise Undecided(f"{what}, result {i}: the point is a kink")
+            raise Wrong(
+                f"{what}, result {i}: {_shown(tangent)}, differences say {_shown(near)}, "
+                f"relative error {error / scale:.1e}"
+            )
+
+
+def _quotient(values: Sequence[Array], k: int) -> Array:
+    plus, minus, plus2, minus2 = values[1 + 4 * k : 5 + 4 * k]
+    return np.asarray((8 * (plus - minus) - (plus2 - minus2)) / (12 * STEPS[k]))
+
+
+def _has_kink(values: Sequence[Array]) -> bool:
+    """Whether the slopes at either side of the point differ, by as much for a small step as for a large one."""
+    bends = []
+    for k, step in enumerate(STEPS):
+        plus, minus = values[1 + 4 * k : 3 + 4 * k]
+        bends.append(np.abs(plus - 2 * values[0] + minus) / step)
+    return bool(np.any((bends[1] > 0.6 * bends[0]) & (bends[1] > 1e-6)))
+
+
+def _shown(x: Array) -> str:
+    return " ".join(np.array2string(x, threshold=12, precision=9).split())
+
+
+def each_text(case: Case) -> Iterator[tuple[str, str]]:
+    """The names and texts of the functions."""
+    names = ("f", "JVP", "VJP", "JVP of the VJP", "VJP of the JVP")
+    return zip(names, case.texts, strict=False)

@@ -1,0 +1,243 @@
+"""Random programs with dynamic shapes: arrays whose first dimension, or both, has a size known at run time.
+
+All dynamic dimensions have one size, that of `%n`, which is read from the first argument.
+"""
+
+import math
+from collections.abc import Callable
+from random import Random
+
+OPEN = "?"
+Shape = tuple[int | str, ...]
+
+
+def tensor(shape: Shape, element: str = "f64") -> str:
+    return f"tensor<{''.join(f'{n}x' for n in shape)}{element}>"
+
+
+class DynamicProgram:
+    """A function `main` that grows by one op at a time; values are names with shapes, bounded by 2 or so."""
+
+    def __init__(self, random: Random) -> None:
+        self.random, self.lines, self.fresh = random, [], 0
+        arguments = [(f"%x{i}", self.shape() if i else (OPEN, 2)) for i in range(random.randint(1, 3))]
+        self.values: list[tuple[str, Shape]] = list(arguments)
+        first = tensor(arguments[0][1])
+        self.lines.append(f"%n = stablehlo.get_dimension_size %x0, dim = 0 : ({first}) -> tensor<i32>")
+        self.lines.append("%n1 = stablehlo.reshape %n : (tensor<i32>) -> tensor<1xi32>")
+        for _ in range(random.randint(1, 4)):
+            self.values.append(self.bounded(*random.choice(FAMILIES)(self)))
+        outputs = self.values[-random.randint(1, 2) :]
+        given = ", ".join(f"{name}: {tensor(shape)}" for name, shape in arguments)
+        types = ", ".join(tensor(shape) for _, shape in outputs)
+        names = ", ".join(name for name, _ in outputs)
+        body = "\n  ".join([*self.lines, f"return {names} : {types}"])
+        self.text = f"func.func @main({given}) -> ({types}) {{\n  {body}\n}}\n"
+
+    def shape(self) -> Shape:
+        return self.random.choice([(OPEN,), (OPEN, 2), (OPEN, 3), (OPEN, OPEN), (3,), ()])
+
+    def any(self, rank: int = 0) -> tuple[str, Shape]:
+        """A value of at least that rank; smaller ones are laid along a dynamic dimension."""
+        name, shape = self.random.choice(self.values[-3:])
+        while len(shape) < rank:
+            name, shape = self.broadcast(name, shape)
+        return name, shape
+
+    def emit(self, text: str, count: int = 1) -> str:
+        name = f"%v{self.fresh}"
+        self.fresh += 1
+        self.lines.append(f"{name}{f':{count}' if count > 1 else ''} = {text}")
+        return name
+
+    def bounded(self, name: str, shape: Shape) -> tuple[str, Shape]:
+        return self.emit(f"stablehlo.{self.random.choice(('sine', 'tanh'))} {name} : {tensor(shape)}"), shape
+
+    def broadcast(self, name: str, shape: Shape) -> tuple[str, Shape]:
+        """The value along one more dimension in front, of the dynamic size."""
+        given: Shape = (OPEN, *shape)
+        parts = ["%n1"]
+        for n in shape:
+            size = "%n1" if n == OPEN else self.emit(f"stablehlo.constant dense<{n}> : tensor<1xi32>")
+            parts.append(size)
+        types = ", ".join(["tensor<1xi32>"] * len(parts))
+        sizes = f"tensor<{len(parts)}xi32>"
+        whole = self.emit(f"stablehlo.concatenate {', '.join(parts)}, dim = 0 : ({types}) -> {sizes}")
+        along = ", ".join(str(i + 1) for i in range(len(shape)))
+        text = f"stablehlo.dynamic_broadcast_in_dim {name}, {whole}, dims = [{along}] : "
+        return self.emit(f"{text}({tensor(shape)}, {sizes}) -> {tensor(given)}"), given
+
+    def like(self, shape: Shape) -> str:
+        """A value of this shape: one that there is, or a sum laid along it."""
+        found = [name for name, other in self.values if other == shape]
+        if found:
+            return self.random.choice(found)
+        name, other = self.any()
+        scalar = self.reduced(name, other, list(range(len(other))))[0]
+        made: tuple[str, Shape] = scalar, ()
+        static = tuple(n for n in shape if n != OPEN)
+        if static:
+            type_ = tensor(static)
+            text = f"stablehlo.broadcast_in_dim {scalar}, dims = [] : (tensor<f64>) -> {type_}"
+            made = self.emit(text), static
+        for _ in range(len(shape) - len(static)):
+            made = self.broadcast(*made)
+        if made[1] != shape:  # a static dimension before a dynamic one
+            types = f"({tensor(made[1])}) -> {tensor(shape)}"
+            made = self.emit(f"stablehlo.transpose {made[0]}, dims = [1, 0] : {types}"), shape
+        return self.bounded(*made)[0]
+
+    def reduced(self, name: str, shape: Shape, along: list[int], op: str = "add") -> tuple[str, Shape]:
+        init = self.emit(f"stablehlo.constant dense<{ {'add': 0.0, 'maximum': -100.0}[op] }> : tensor<f64>")
+        given = tuple(n for i, n in enumerate(shape) if i not in along)
+        text = f"stablehlo.reduce({name} init: {init}) applies stablehlo.{op} across dimensions = {along} "
+        return self.emit(f"{text}: ({tensor(shape)}, tensor<f64>) -> {tensor(given)}"), given
+
+
+def binary(c: DynamicProgram) -> tuple[str, Shape]:
+    name, shape = c.any()
+    op = c.random.choice(("add", "multiply", "subtract", "maximum", "atan2"))
+    return c.emit(f"stablehlo.{op} {name}, {c.like(shape)} : {tensor(shape)}"), shape
+
+
+def unary(c: DynamicProgram) -> tuple[str, Shape]:
+    name, shape = c.any()
+    op = c.random.choice(("exponential", "cosine", "logistic", "negate", "optimization_barrier", "log"))
+    if op == "log":
+        name, op = c.emit(f"stablehlo.exponential {name} : {tensor(shape)}"), "log_plus_one"
+    return c.emit(f"stablehlo.{op} {name} : {tensor(shape)}"), shape
+
+
+def reduce(c: DynamicProgram) -> tuple[str, Shape]:
+    name, shape = c.any(1)
+    along = [i for i in range(len(shape)) if c.random.random() < 0.6] or [0]
+    return c.reduced(name, shape, along, c.random.choice(("add", "maximum")))
+
+
+def transpose(c: DynamicProgram) -> tuple[str, Shape]:
+    name, shape = c.any(2)
+    order = list(range(len(shape)))
+    c.random.shuffle(order)
+    given = tuple(shape[i] for i in order)
+    return c.emit(f"stablehlo.transpose {name}, dims = {order} : ({tensor(shape)}) -> {tensor(given)}"), given
+
+
+def product(c: DynamicProgram) -> tuple[str, Shape]:
+    """Contracts one dimension with that of another value, or of the same one."""
+    name, shape = c.any(1)
+    d = c.random.randrange(len(shape))
+    other: Shape = c.random.choice([(shape[d],), (shape[d], 2), (shape[d], OPEN)])
+    y = c.like(other)
+    given = (*shape[:d], *shape[d + 1 :], *other[1:])
+    if len(given) > 3:
+        return name, shape
+    types = f"({tensor(shape)}, {tensor(other)}) -> {tensor(given)}"
+    return c.emit(f"stablehlo.dot_general {name}, {y}, contracting_dims = [{d}] x [0] : {types}"), given
+
+
+def broadcast(c: DynamicProgram) -> tuple[str, Shape]:
+    name, shape = c.any()
+    return c.broadcast(name, shape) if len(shape) < 3 else (name, shape)
+
+
+def select(c: DynamicProgram) -> tuple[str, Shape]:
+    name, shape = c.any()
+    y, predicate = c.like(shape), tensor(shape, "i1")
+    types = f"({tensor(shape)}, {tensor(shape)}) -> {predicate}"
+    test = c.emit(f"stablehlo.compare LT, {name}, {c.like(shape)} : {types}")
+    return c.emit(f"stablehlo.select {test}, {name}, {y} : {predicate}, {tensor(shape)}"), shape
+
+
+def concatenate(c: DynamicProgram) -> tuple[str, Shape]:
+    """Along a static dimension, or twice along a dynamic one and summed."""
+    name, shape = c.any(1)
+    y = c.random.choice((name, c.like(shape)))
+    d = c.random.randrange(len(shape))
+    size = OPEN if shape[d] == OPEN else 2 * int(shape[d])
+    given = (*shape[:d], size, *shape[d + 1 :])
+    types = f"({tensor(shape)}, {tensor(shape)}) -> {tensor(given)}"
+    made = c.emit(f"stablehlo.concatenate {name}, {y}, dim = {d} : {types}")
+    return (made, given) if size != OPEN else c.reduced(c.bounded(made, given)[0], given, [d])
+
+
+def sort(c: DynamicProgram) -> tuple[str, Shape]:
+    """Along a static dimension, which IREE has, too."""
+    name, shape = c.any(1)
+    static = [i for i, n in enumerate(shape) if n != OPEN]
+    if not static:
+        return unary(c)
+    compare = "stablehlo.compare LT, %a, %b : (tensor<f64>, tensor<f64>) -> tensor<i1>"
+    text = (
+        f'"stablehlo.sort"({name}) <{{dimension = {static[0]} : i64, is_stable = true}}> ({{\n'
+        f"  ^bb0(%a: tensor<f64>, %b: tensor<f64>):\n    %p = {compare}\n"
+        f"    stablehlo.return %p : tensor<i1>\n  }}) : ({tensor(shape)}) -> {tensor(shape)}"
+    )
+    return c.emit(text), shape
+
+
+def gather(c: DynamicProgram) -> tuple[str, Shape]:
+    """Rows of an array, of which some are beyond the end."""
+    name, shape = c.any(1)
+    if OPEN in shape[1:]:
+        return unary(c)
+    given = (2, *shape[1:])
+    indices = c.emit("stablehlo.constant dense<[[0], [1]]> : tensor<2x1xi32>")
+    offset, sizes = list(range(1, len(shape))), ", ".join(map(str, (1, *shape[1:])))
+    text = (
+        f'"stablehlo.gather"({name}, {indices}) {{dimension_numbers = #stablehlo.gather<offset_dims = {offset}, '
+        "collapsed_slice_dims = [0], start_index_map = [0], index_vector_dim = 1>, "
+        f"slice_sizes = array<i64: {sizes}>}} : ({tensor(shape)}, tensor<2x1xi32>) -> {tensor(given)}"
+    )
+    return c.emit(text), given
+
+
+def flatten(c: DynamicProgram) -> tuple[str, Shape]:
+    """All entries in one dimension, with their positions, summed."""
+    name, shape = c.any(1)
+    count = c.emit(
+        f"stablehlo.constant dense<{math.prod(int(n) for n in shape if n != OPEN)}> : tensor<1xi32>"
+    )
+    for n in shape:
+        if n == OPEN:
+            count = c.emit(f"stablehlo.multiply {count}, %n1 : tensor<1xi32>")
+    flat, row = tensor(shape), tensor((OPEN,))
+    x = c.emit(f"stablehlo.dynamic_reshape {name}, {count} : ({flat}, tensor<1xi32>) -> {row}")
+    positions = c.emit(f"stablehlo.dynamic_iota {count}, dim = 0 : (tensor<1xi32>) -> {row}")
+    y = c.emit(f"stablehlo.multiply {x}, {positions} : {row}")
+    return c.reduced(c.bounded(y, (OPEN,))[0], (OPEN,), [0])
+
+
+def loop(c: DynamicProgram) -> tuple[str, Shape]:
+    """As many iterations as the dynamic size, or three, over an array of a static shape."""
+    name, shape = c.any()
+    if OPEN in shape:  # in reverse mode, a stack of such arrays is refused
+        name, shape = c.reduced(name, shape, [i for i, n in enumerate(shape) if n == OPEN])
+    zero, one, three = (c.emit(f"stablehlo.constant dense<{i}> : tensor<i32>") for i in (0, 1, 3))
+    count, t = c.random.choice(("%n", three)), tensor(shape)
+    made = c.emit(
+        f"stablehlo.while(%i = {zero}, %a = {name}) : tensor<i32>, {t}\n"
+        f"  cond {{\n    %p = stablehlo.compare LT, %i, {count} : (tensor<i32>, tensor<i32>) -> tensor<i1>\n"
+        "    stablehlo.return %p : tensor<i1>\n  } do {\n"
+        f"    %j = stablehlo.add %i, {one} : tensor<i32>\n    %b = stablehlo.multiply %a, {name} : {t}\n"
+        f"    %d = stablehlo.{c.random.choice(('sine', 'cosine'))} %b : {t}\n"
+        f"    stablehlo.return %j, %d : tensor<i32>, {t}\n  }}",
+        2,
+    )
+    return f"{made}#1", shape
+
+
+FAMILIES: tuple[Callable[[DynamicProgram], tuple[str, Shape]], ...] = (
+    unary,
+    binary,
+    binary,
+    reduce,
+    transpose,
+    product,
+    broadcast,
+    select,
+    concatenate,
+    sort,
+    gather,
+    flatten,
+    loop,
+)

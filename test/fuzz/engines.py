@@ -1,0 +1,162 @@
+"""Engines that random programs run on: XLA, IREE and the reference interpreter, each for many functions at once.
+
+`COMPILERS[name](texts, arguments)` compiles one module of all functions and returns a callable. Compiling takes longer
+than anything else that a random program needs, and most of it is spent per module.
+"""
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from torch_mlir import ir
+
+from tiduc.dialect.context import parse, run_passes, stage
+
+Array = NDArray[Any]
+Arguments = Sequence[Sequence[Array]]
+"""The arguments of each function."""
+Compiled = Callable[[Arguments], list[tuple[Array, ...]]]
+"""Takes the arguments of each function, and gives the results of each."""
+
+XLA_FLAGS = " ".join(
+    (
+        "--xla_backend_optimization_level=0",
+        "--xla_cpu_use_fusion_emitters=false",
+        "--xla_cpu_parallel_codegen_split_count=1",
+        "--xla_cpu_multi_thread_eigen=false",
+    )
+)
+"""Flags that cut the time XLA takes to compile to a third; XLA reads them when JAX is imported."""
+_LEGAL = "func.func(chlo-legalize-to-stablehlo,stablehlo-legalize-deprecated-ops{fail-on-unused=false})"
+_SECONDS = 200.0  # of IREE's compiler
+
+
+@stage
+def merged(texts: Sequence[str], passes: str = "") -> str:
+    """A module whose function `main` calls the function `main` of every text."""
+    taken: list[str] = []
+    types: list[str] = []
+    lines: list[str] = []
+    names: list[str] = []
+    parts: list[str] = []
+    for k, text in enumerate(texts):
+        module = parse(text)
+        type_ = _renamed(module, f"p{k}_")
+        operands = [f"%a{len(taken) + i}" for i in range(len(type_.inputs))]
+        taken += [f"{x}: {t}" for x, t in zip(operands, type_.inputs, strict=True)]
+        count = len(type_.results)
+        left = f"%r{k}:{count} = " if count > 1 else f"%r{k} = "
+        results = ", ".join(map(str, type_.results))
+        inputs = ", ".join(map(str, type_.inputs))
+        lines.append(f"{left}func.call @p{k}_main({', '.join(operands)}) : ({inputs}) -> ({results})")
+        names += [f"%r{k}#{i}" for i in range(count)] if count > 1 else [f"%r{k}"]
+        types += map(str, type_.results)
+        parts += [str(op) for op in module.body.operations]
+    body = "\n".join([*lines, f"return {', '.join(names)} : {', '.join(types)}"])
+    text = f"func.func @main({', '.join(taken)}) -> ({', '.join(types)}) {{\n{body}\n}}\n" + "\n".join(parts)
+    whole = parse(text)
+    run_passes(whole.operation, f"builtin.module({passes})")
+    return str(whole)
+
+
+def _renamed(module: Any, prefix: str) -> Any:
+    """Puts a prefix before the names of a module's functions, which become private; the type of `main`."""
+    type_ = None
+    for op in module.body.operations:
+        name = ir.StringAttr(op.attributes["sym_name"]).value
+        if name == "main":
+            type_ = ir.FunctionType(ir.TypeAttr(op.attributes["function_type"]).value)
+            for side in ("arg_attrs", "res_attrs"):
+                if side in op.attributes:
+                    del op.attributes[side]
+        new = ir.StringAttr.get(prefix + name)
+        ir.SymbolTable.replace_all_symbol_uses(name, new.value, module.operation)
+        op.attributes["sym_name"] = new
+        op.attributes["sym_visibility"] = ir.StringAttr.get("private")
+    return type_
+
+
+def _apart(results: Sequence[Array], texts: Sequence[str]) -> list[tuple[Array, ...]]:
+    """The results of each function, from those of all."""
+    remaining = iter(results)
+    return [tuple(next(remaining) for _ in range(_count(text))) for text in texts]
+
+
+@stage
+def _count(text: str) -> int:
+    """The number of results of the function `main`."""
+    for op in parse(text).body.operations:
+        if ir.StringAttr(op.attributes["sym_name"]).value == "main":
+            return len(ir.FunctionType(ir.TypeAttr(op.attributes["function_type"]).value).results)
+    raise ValueError("no function main")
+
+
+def _static(texts: Sequence[str], arguments: Arguments) -> list[str]:
+    """The texts, with dynamic dimensions refined to the sizes of the arguments."""
+    from open_shapes import refined
+
+    return [refined(t, x) if "?" in t else t for t, x in zip(texts, arguments, strict=True)]
+
+
+def by_xla(texts: Sequence[str], arguments: Arguments) -> Compiled:
+    """All functions as one module of XLA's."""
+    import jax
+    from jax._src import xla_bridge  # JAX has no public way to compile StableHLO text
+    from jaxlib import xla_client
+    from jaxlib.cpu import _lapack
+
+    _lapack.initialize()  # as JAX does when it writes a call of LAPACK
+    client = xla_bridge.get_backend("cpu")
+    text = merged(_static(texts, arguments), _LEGAL)
+    devices = xla_client.DeviceList(tuple(client.local_devices()[:1]))
+    executable = client.compile_and_load(text, devices, xla_client.CompileOptions())
+    counts = np.cumsum([_count(text) for text in texts])[:-1]
+
+    def call(given: Arguments) -> list[tuple[Array, ...]]:
+        with jax.enable_x64(True):
+            buffers = jax.device_put([x for each in given for x in each])
+            results = executable.execute_sharded(buffers).disassemble_into_single_device_arrays()
+            arrays = [np.asarray(x[0]) for x in results]
+        starts = [0, *counts, len(arrays)]
+        return [tuple(arrays[a:b]) for a, b in zip(starts[:-1], starts[1:], strict=True)]
+
+    return call
+
+
+def by_iree(texts: Sequence[str], arguments: Arguments) -> Compiled:
+    """All functions as one module of IREE's, legalized as `tiduc compile` does it."""
+    import tiduc
+    from tiduc.runtime.process import Limits
+
+    program = tiduc.load(merged(texts, "inline,symbol-dce"))
+    run = program.compile("cpu", limits=Limits(seconds=_SECONDS), cached=False)
+
+    def call(given: Arguments) -> list[tuple[Array, ...]]:
+        return _apart([np.asarray(y) for y in run(*(x for each in given for x in each))], texts)
+
+    return call
+
+
+def by_reference(texts: Sequence[str], arguments: Arguments) -> Compiled:
+    """Each function by StableHLO's reference interpreter, or by XLA where the interpreter lacks an op."""
+    from xla import chosen
+
+    from tiduc.backends.reference.interpreter import Interpreted
+
+    static = [merged([text], f"{_LEGAL},inline,symbol-dce") for text in _static(texts, arguments)]
+    ways = [chosen(text) for text in static]
+    ready = [None if way else Interpreted(text) for way, text in zip(ways, static, strict=True)]
+
+    def call(given: Arguments) -> list[tuple[Array, ...]]:
+        each = zip(static, ways, ready, given, strict=True)
+        return [way(text, x) if way else run(x) for text, way, run, x in each]  # type: ignore[misc]
+
+    return call
+
+
+COMPILERS: dict[str, Callable[[Sequence[str], Arguments], Compiled]] = {
+    "xla": by_xla,
+    "iree": by_iree,
+    "reference": by_reference,
+}

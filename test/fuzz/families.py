@@ -1,0 +1,12 @@
+"""All families of ops that random programs are made of: each adds one op, of operands that it makes fit."""
+
+from control_families import CONTROL
+from elementwise_families import ELEMENTWISE
+from index_families import INDICES
+from linear_families import LINEAR
+from other_families import OTHERS
+from reduction_families import REDUCTIONS
+from shape_families import SHAPES
+from window_families import WINDOWS
+
+FAMILIES = (*ELEMENTWISE, *CONTROL, *SHAPES, *REDUCTIONS, *INDICES, *WINDOWS, *LINEAR, *OTHERS)

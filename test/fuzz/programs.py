@@ -1,0 +1,24 @@
+"""Random valid StableHLO programs, each drawn from a seed.
+
+Of ten programs, one is of nested control flow over scalars and pairs (`control_flow_random.py`), one has dynamic shapes
+(`dynamic_programs.py`), and eight are compositions of ops of all families (`families.py`). Floats are f64 and
+complex<f64>, so that differences can judge the derivatives.
+"""
+
+from random import Random
+
+from composer import composed
+from control_flow_random import program as control_flow
+from dynamic_programs import DynamicProgram
+from families import FAMILIES
+
+
+def program(seed: int) -> str:
+    """The text of a module with a public function `main`; a seed always gives the same text."""
+    random = Random(seed)
+    kind = seed % 10
+    if kind == 3:
+        return control_flow(random.randrange)
+    if kind == 7:
+        return DynamicProgram(random).text
+    return composed(random, FAMILIES)

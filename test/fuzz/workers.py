@@ -1,0 +1,91 @@
+"""Forked workers: each runs a function on one item after another, within limits of time and memory."""
+
+import ctypes
+import gc
+import os
+import pickle
+import resource
+import select
+import signal
+import struct
+import time
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import suppress
+from typing import Any
+
+_PDEATHSIG = 1
+LIFE = 12  # items that a worker takes, since what engines compile stays in memory
+
+
+def forked(
+    function: Callable[[Any], Any], items: Sequence[Any], seconds: float, mebibytes: int, life: int = LIFE
+) -> Iterator[tuple[Any, Any]]:
+    """Each item and the function's result; an `EOFError` or a `TimeoutError` for an item at which a worker ended.
+
+    The process must not have threads when it forks: import here what workers need, and start nothing.
+    """
+    left = list(items)
+    while left:
+        process, pipe = _fork(function, left[:life], mebibytes)
+        failed = None
+        try:
+            for item in left[:life]:
+                result = _read(pipe, seconds)
+                left.pop(0)
+                if isinstance(result, EOFError | TimeoutError):
+                    failed = item, result
+                    break
+                yield item, result
+        finally:
+            with suppress(ProcessLookupError):
+                os.kill(process, signal.SIGKILL)
+            os.waitpid(process, 0)
+            os.close(pipe)
+        if failed:  # once the worker takes no more of the machine's time
+            yield failed
+
+
+def _fork(function: Callable[[Any], Any], items: Sequence[Any], mebibytes: int) -> tuple[int, int]:
+    """A worker's process, and the pipe on which its results come."""
+    reader, writer = os.pipe()
+    process = os.fork()
+    if process:
+        os.close(writer)
+        return process, reader
+    try:
+        ctypes.CDLL(None).prctl(_PDEATHSIG, signal.SIGKILL)  # no worker outlives its parent
+        gc.freeze()  # the collector need not look again at what is imported
+        resource.setrlimit(resource.RLIMIT_DATA, (mebibytes * 2**20,) * 2)
+        with open(os.devnull, "w") as nothing:  # what libraries print is no result
+            os.dup2(nothing.fileno(), 1)
+            os.dup2(nothing.fileno(), 2)
+        for item in items:
+            data = pickle.dumps(function(item))
+            os.write(writer, struct.pack("<Q", len(data)))
+            view = memoryview(data)
+            while view:
+                view = view[os.write(writer, view) :]
+    finally:
+        os._exit(0)
+
+
+def _read(pipe: int, seconds: float) -> Any:
+    """The next result of a worker."""
+    end = time.monotonic() + seconds
+    try:
+        (size,) = struct.unpack("<Q", _bytes(pipe, 8, end))
+        return pickle.loads(_bytes(pipe, size, end))
+    except (EOFError, TimeoutError) as error:
+        return error
+
+
+def _bytes(pipe: int, count: int, end: float) -> bytes:
+    data = b""
+    while len(data) < count:
+        if not select.select([pipe], [], [], max(0.0, end - time.monotonic()))[0]:
+            raise TimeoutError("no result in time")
+        more = os.read(pipe, count - len(data))
+        if not more:
+            raise EOFError("the process died")
+        data += more
+    return data
