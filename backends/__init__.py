@@ -1,4 +1,4 @@
-"""From lowered programs to what runs them. One folder is one engine, and holds every fact about that engine.
+"""Engines that compile and run lowered programs. Each folder is one engine and holds every fact about it.
 
-A folder's module `backend` has the `Backend` record that `backend.find_backend` finds by the folder's name.
+The module `backend` of a folder defines the `Backend` record that `find_backend` looks up by the folder's name.
 """

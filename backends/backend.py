@@ -2,7 +2,7 @@
 
     find_backend("iree").compile(Lowered(module, signature, "main"), Options(target="cpu"))(x, y)
 
-To add an engine, add a folder with a module `backend` that holds its `BACKEND`. Nothing else lists the engines.
+To add an engine, add a folder with a module `backend` that defines `BACKEND`. Nothing else lists the engines.
 """
 
 from collections.abc import Callable
@@ -23,9 +23,10 @@ ENGINES = tuple(sorted(module.name for module in iter_modules([str(Path(__file__
 
 @dataclass(frozen=True)
 class Lowered:
-    """A program as backends see it: the `ir.Module` of one public function of plain StableHLO, first in the module.
+    """A program as a backend receives it: a module of plain StableHLO with one public function.
 
-    `signature` has the names and types of the function's inputs and outputs, `name` is the function's symbol.
+    `module` is an `ir.Module` in which that function comes first. `signature` has the names and types of the
+    function's inputs and outputs; `name` is the function's symbol.
     """
 
     module: Any
@@ -35,9 +36,9 @@ class Lowered:
 
 @dataclass(frozen=True)
 class Options:
-    """How to compile: the target, who factorizes matrices, the compiler's limits, and whether to use the cache.
+    """Compile options: the target, the implementation of matrix factorizations, the compiler's limits, the cache.
 
-    An engine ignores `limits` and `cached` where it has no compiler process and no cache.
+    An engine without a compiler process ignores `limits`, an engine without a cache ignores `cached`.
     """
 
     target: str = "cpu"
@@ -47,7 +48,7 @@ class Options:
 
 
 class Runnable(Protocol):
-    """A compiled program: called with arrays, gives a tuple of arrays."""
+    """A compiled program: a call takes arrays and returns a tuple of arrays."""
 
     @property
     def signature(self) -> Signature: ...
@@ -59,7 +60,7 @@ class Runnable(Protocol):
 class Backend:
     """An engine: its name, a phrase for help texts, and the function that compiles a program.
 
-    `compile` raises `CompileError` where the engine refuses the program, `RequestError` where it lacks the target.
+    `compile` raises `CompileError` if the engine refuses the program, `RequestError` if it lacks the target.
     """
 
     name: str
@@ -68,7 +69,7 @@ class Backend:
 
 
 def find_backend(engine: str) -> Backend:
-    """The backend of this name, imported when it is first asked for; `RequestError` for an unknown engine."""
+    """The backend of this name, imported on first use; `RequestError` for an unknown engine."""
     if engine not in ENGINES:
         raise RequestError(f"unknown engine {engine!r}; there are: {', '.join(ENGINES)}")
     backend: Backend = import_module(f"tiduc.backends.{engine}.backend").BACKEND

@@ -1,4 +1,4 @@
-"""Modules for engines that run a function named `main` and no other: XLA, and the reference interpreter."""
+"""Renames a module's function to `main`, the only name that XLA and the reference interpreter run."""
 
 from typing import Any
 

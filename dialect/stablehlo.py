@@ -244,7 +244,11 @@ class StablehloBuilder(DynamicShapes):
         return self.emit("stablehlo.pad", (x, value), type_, attributes)
 
     def reshape(self, x: Any, sizes: Sequence[Any]) -> Any:
-        """x with other dimensions, made of what x was reshaped from; either itself where it has these already."""
+        """x with other dimensions; x itself where it has these already.
+
+        The op reads x even if x is a reshape itself: a rule that linearizes an expansion knows the tangent of x, and
+        not that of an operand of x. Merging composes the two reshapes.
+        """
         type_ = with_shape(x.type, sizes)
         if is_open(type_) or is_open(x.type):
             own = shape(x)
@@ -254,9 +258,6 @@ class StablehloBuilder(DynamicShapes):
             return x
         if is_open(type_):
             return self.dynamic_reshape(x, type_, sizes)
-        before = getattr(x, "definition", None)  # which MLIR's own values, of regions, have not
-        if before is not None and before.name == "stablehlo.reshape":
-            return self.reshape(before.operands[0], sizes)
         return self.emit("stablehlo.reshape", (x,), type_)
 
     def reverse(self, x: Any, dimensions: Dims) -> Any:

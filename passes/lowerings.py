@@ -20,8 +20,6 @@ from tiduc.passes.resolve import resolve
 from tiduc.passes.rules.registry import OpSet
 from tiduc.passes.structure.structure import structure
 
-_DEEPEST = 64  # a lowering may emit ops that have one
-
 
 @stage
 def apply_lowerings(module: Any, opset: OpSet) -> None:
@@ -29,24 +27,31 @@ def apply_lowerings(module: Any, opset: OpSet) -> None:
 
     `Unsupported`, with the op and its place, where a custom op has none; `RuleError` where a lowering is circular.
     """
-    functions: dict[Any, str] = {}
-    body = module.regions[0].blocks[0]
-    waiting = [(op, 0) for op in operations(body)] if opset.lowerings else []
-    while waiting:
-        function, depth = waiting.pop()
-        for op in _within(function):
-            key = opset.key(op)
-            if key not in opset.lowerings:
-                continue
-            if depth == _DEEPEST:
-                raise RuleError(f"the lowering of {key} leads back to the op itself", op.location)
-            if (kind := _kind(op)) not in functions:
-                functions[kind] = _unused(body, op.name)
-                waiting.append((_function(op, key, functions[kind], body, opset), depth + 1))
-            _replace_by_call(op, functions[kind])
+    if not opset.known:  # of an op set that nobody extended there are no custom ops
+        return
+    body, functions = module.regions[0].blocks[0], dict[Any, str]()
+    for function in list(operations(body)) if opset.lowerings else ():
+        _lower_within(function, body, opset, functions, ())
     for op in _within(module):
         if not context().is_registered_operation(op.name):
             raise Unsupported(f"{op.name} cannot be compiled: it has no lowering to StableHLO", op.location)
+
+
+def _lower_within(
+    function: Any, body: Any, opset: OpSet, functions: dict[Any, str], callers: tuple[str, ...]
+) -> None:
+    """Replaces the ops in a function by calls; `functions` has one for each kind of op."""
+    for op in _within(function):
+        key = opset.key(op)
+        if key not in opset.lowerings:
+            continue
+        if (kind := _kind(op)) not in functions:
+            name = functions[kind] = _unused(body, op.name)
+            made = _function(op, key, name, body, opset)
+            _lower_within(made, body, opset, functions, (*callers, name))
+        elif functions[kind] in callers:
+            raise RuleError(f"the lowering of {key} leads back to the op itself", op.location)
+        _replace_by_call(op, functions[kind])
 
 
 def _within(function: Any) -> list[Any]:

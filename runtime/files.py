@@ -16,7 +16,6 @@ _waiting: ContextVar[dict[str, str] | None] = ContextVar("waiting", default=None
 """In a block of `written_together`: the files written so far, under other names, and what each is to be called."""
 
 
-
 @contextmanager
 def written_together() -> Iterator[None]:
     """What `written_whole` writes in the block takes its names when the block ends; if it raises, there is nothing.

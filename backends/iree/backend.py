@@ -1,4 +1,4 @@
-"""IREE as a backend: StableHLO is prepared for IREE's compiler, and `tiduc.runtime` runs the module."""
+"""IREE as a backend: StableHLO is prepared for IREE's compiler; `tiduc.runtime` runs the compiled module."""
 
 from tiduc.backends.backend import Backend, Lowered, Options
 from tiduc.backends.iree.compile import compile_source
@@ -7,7 +7,7 @@ from tiduc.runtime.run import Executable
 
 
 def compile_for_iree(program: Lowered, options: Options) -> Executable:
-    """The program as IREE compiles it; the executable's `vmfb` is what a `.vmfb` file holds."""
+    """The program compiled by IREE; the executable's `vmfb` holds the bytes of a `.vmfb` file."""
     source = source_of(program, options.target, options.lapack)
     vmfb = compile_source(source, options.limits, options.cached)
     return Executable(vmfb, options.target, program.name)

@@ -1,15 +1,15 @@
-"""Patterns by the target of the custom call that they replace."""
+"""Patterns for custom calls, by call target."""
 
 from collections.abc import Callable
 
 from tiduc.backends.iree.emitter import Pattern
 
 CALLS: dict[str, Pattern] = {}
-"""What a custom call of that target is replaced by."""
+"""The pattern that replaces custom calls, by call target."""
 
 
 def legalize_call(*targets: str) -> Callable[[Pattern], Pattern]:
-    """Registers a pattern for custom calls of these targets."""
+    """Registers a pattern for custom calls with these call targets."""
 
     def register(pattern: Pattern) -> Pattern:
         for target in targets:

@@ -1,7 +1,7 @@
-"""compile: StableHLO to a compiled module, by IREE's compiler in a process of its own.
+"""compile: compiles StableHLO to a compiled module, with IREE's compiler in a separate process.
 
-A process of its own, since some valid programs crash the compiler, and that must not take the caller along.
-It costs no more time than a call inside this process.  What was compiled before comes from the cache.
+Some valid programs crash the compiler, and a crash must not take the caller down. A separate process costs no more
+time than a call inside this process. Programs compiled before come from the cache.
 """
 
 import os
@@ -39,9 +39,9 @@ class Source:
 
     stablehlo: str | bytes
     target: str = "cpu"
-    name: str = "<stdin>"  # stands for it in diagnostics
-    flags: tuple[str, ...] = ()  # the compiler's, beside those of the target
-    otherwise: "Source | None" = None  # to compile where this does not compile, with the same results
+    name: str = "<stdin>"  # the program's name in diagnostics
+    flags: tuple[str, ...] = ()  # compiler flags, in addition to the target's
+    otherwise: "Source | None" = None  # a program with equal results, compiled if this one fails to compile
 
 
 def compile_module(
@@ -53,9 +53,9 @@ def compile_module(
 ) -> bytes:
     """The compiled module (a `.vmfb` file's bytes) of a StableHLO program.
 
-    `stablehlo` is MLIR text, MLIR bytecode or a StableHLO portable artifact; `name` stands for it in
-    diagnostics.  Without `cached` the cache is neither read nor written.  Raises TiducError for an unknown
-    target, and CompileError, with the compiler's first diagnostic and its location, where the compiler
+    `stablehlo` is MLIR text, MLIR bytecode or a StableHLO portable artifact; `name` is the program's name in
+    diagnostics. Without `cached` the cache is neither read nor written. Raises TiducError for an unknown
+    target, and CompileError, with the compiler's first diagnostic and its location, if the compiler
     refuses the program, crashes on it, or exceeds the limits.
     """
     return compile_source(Source(stablehlo, target, name), limits, cached)
@@ -69,10 +69,10 @@ def compile_source(source: Source, limits: Limits | None = None, cached: bool = 
 def compile_modules(
     sources: Sequence[Source], limits: Limits | None = None, cached: bool = True, jobs: int | None = None
 ) -> list[bytes | TiducError]:
-    """What `compile_module` gives for each program, or the error it raises, in order.
+    """The compiled module of each program, in order, or the error that `compile_module` raises for it.
 
-    As many compilers run at once as this process may use CPUs, or `jobs`; each has the limits for itself.
-    An exception in the calling thread, such as KeyboardInterrupt, ends all of them.
+    `jobs` compilers run at once, by default one per CPU that this process may use. The limits apply to each
+    compiler. An exception in the calling thread, such as KeyboardInterrupt, ends all compilers.
     """
     stop = threading.Event()
 
@@ -118,7 +118,7 @@ def _compiled(source: Source, limits: Limits, cached: bool, stop: threading.Even
 
 
 def _program(source: Source) -> bytes:
-    # surrogateescape: text that came from bytes which are no UTF-8 goes back to these bytes.
+    # surrogateescape restores the original bytes of text that was read from bytes that are not UTF-8.
     text = source.stablehlo
     return text.encode("utf-8", "surrogateescape") if isinstance(text, str) else text
 
@@ -126,7 +126,11 @@ def _program(source: Source) -> bytes:
 def _ended(
     source: Source, target: Target, compiler: str, limits: Limits, stop: threading.Event | None
 ) -> Ended:
-    """How the compiler ended on a program."""
+    """Runs the compiler on a program and says how it ended.
+
+    For SPIR-V, and for programs with loops or conditionals, the compiler runs in two steps: to VM text, which `vm/`
+    rewrites, and from there to a module.
+    """
     program = _program(source)
     command = [compiler, *target.flags, *source.flags, *_linkers(target), "-", "-o", "-"]
     # The compiler's own temporary files go with this directory, also when the compiler is killed.
@@ -148,10 +152,10 @@ def _ended(
 
 
 def _linkers(target: Target) -> tuple[str, ...]:
-    """The flags that name the linkers in IREE's own package, so that none has to be installed."""
+    """Flags that select the linkers in IREE's own package, so that none has to be installed."""
     if not sys.platform.startswith("linux"):
         return ()
-    # A flag's value is a shell's command line, hence the quotes.
+    # The flag's value is a shell command line, hence the quotes.
     linker = shlex.quote(find_tool("iree-lld"))
     if target.linker == "system":
         return (f"--iree-llvmcpu-system-linker-path={linker} -flavor gnu",)
@@ -161,7 +165,7 @@ def _linkers(target: Target) -> tuple[str, ...]:
 
 
 def _refused(ended: Ended, limits: Limits, target: Target, name: str) -> CompileError:
-    """The error to raise for a compiler that ended in this way."""
+    """The error to raise for a compiler run that ended without a module."""
     about = f"target {target.name!r}:"
     if ended.code is None:
         return CompileError(
@@ -169,10 +173,10 @@ def _refused(ended: Ended, limits: Limits, target: Target, name: str) -> Compile
             "allow it more time (--compile-timeout), or compile parts of the program to find what it hangs on",
             name,
         )
-    # A crash can follow a diagnostic, which then is what the user needs.
+    # A crash can follow a diagnostic; the user then needs the diagnostic.
     found = _DIAGNOSTIC.search(ended.errors)
     if found:
-        # The op is named before, and printing all of it takes a screen.
+        # The op is named before this phrase; the op's text after it fills a screen.
         message = found["message"].partition(" that was explicitly marked illegal")[0]
         return CompileError(f"{about} {message}", _located(found["location"] or "", name))
     if ended.code and out_of_memory(ended.errors.encode()):
@@ -193,7 +197,7 @@ def _refused(ended: Ended, limits: Limits, target: Target, name: str) -> Compile
 
 
 def _located(location: str, name: str) -> str:
-    """The place in the user's file, as `file:line:col`, that a diagnostic names; the file where it names none."""
+    """The `file:line:col` in the user's file that a diagnostic names, or the file's name if it names none."""
     place = _PLACE.search(location) if location.startswith("loc(") else None
     if place:
         return ":".join(place.groups())
@@ -203,7 +207,7 @@ def _located(location: str, name: str) -> str:
 
 
 def _signal_name(number: int) -> str:
-    """`SIGSEGV` for 11, and so on."""
+    """The name of a signal, such as `SIGSEGV` for 11."""
     try:
         return signal.Signals(number).name
     except ValueError:

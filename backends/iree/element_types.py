@@ -1,4 +1,4 @@
-"""What a target lacks, looked for in a program before the compiler sees it."""
+"""Refuses programs with element types that the target lacks, before the compiler runs."""
 
 from typing import Any
 
@@ -9,7 +9,7 @@ from tiduc.dialect.errors import CompileError
 
 
 def refuse_types(module: Any, target: Target) -> None:
-    """`CompileError`, at the op, where a value of a module has an element type that the target lacks."""
+    """Raises `CompileError`, located at the op, if a value has an element type that the target lacks."""
     if not target.lacks:
         return
 
@@ -19,7 +19,7 @@ def refuse_types(module: Any, target: Target) -> None:
         types = [x.type for x in (*op.operands, *op.results)]
         shaped = (ir.ShapedType(type_) for type_ in types if isinstance(type_, ir.ShapedType))
         found.extend((e, op.location) for x in shaped if (e := str(x.element_type)) in target.lacks)
-        # An exception does not come through the walk as it is.
+        # An exception raised inside the walk does not come out unchanged.
         return ir.WalkResult.INTERRUPT if found else ir.WalkResult.ADVANCE
 
     module.operation.walk(look, ir.WalkOrder.PRE_ORDER)

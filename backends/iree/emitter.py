@@ -1,4 +1,4 @@
-"""Patterns by the name of the op they replace, and the emitter that they are given."""
+"""The tables of patterns, by op name, and the emitter that patterns write with."""
 
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
@@ -14,27 +14,28 @@ from tiduc.dialect.types import element, is_open, with_element, with_shape
 Pattern = Callable[["Emitter", Any], Sequence[Any] | None]
 
 PATTERNS: dict[str, Pattern] = {}
-"""What an op of that name is replaced by; None where it stays. The pattern may change the op in place."""
+"""Patterns by op name. A pattern gives the op's new results, or None to keep the op, perhaps changed in place."""
 
 
 CPU_ONLY: set[Pattern] = set()
-"""Patterns about IREE's code for CPUs, some of which want f64 and the C library."""
+"""Patterns that apply on CPUs only; some need f64 and the C library."""
 
 
 ON_SPIRV: dict[str, Pattern] = {}
-"""What is tried before `PATTERNS` where code is SPIR-V."""
+"""Patterns tried before `PATTERNS` if the target's code is SPIR-V."""
 
 
 ON_OPEN_SIZES: dict[str, Pattern] = {}
-"""What is tried before both where sizes of an operand, or of a result, are open."""
+"""Patterns tried before both other tables if an operand or a result has a dynamic dimension."""
 
 
 def legalize(
     *names: str, cpu: bool = False, spirv: bool = False, open_sizes: bool = False
 ) -> Callable[[Pattern], Pattern]:
-    """Registers a pattern for ops of these names, on all targets or, with `cpu`, on CPUs; with `spirv`, there alone.
+    """Registers a pattern for ops of these names, on all targets.
 
-    With `open_sizes` it is for ops that have such.
+    With `cpu` it applies on CPUs only, with `spirv` on SPIR-V targets only, with `open_sizes` only to ops that have
+    dynamic dimensions.
     """
     patterns = ON_OPEN_SIZES if open_sizes else ON_SPIRV if spirv else PATTERNS
 
@@ -50,7 +51,7 @@ def legalize(
 
 
 class Emitter(Body):
-    """Emits ops at a place in a block; what it emits is kept, since it may need patterns in turn."""
+    """Emits ops at an insertion point and records them, since emitted ops may need patterns in turn."""
 
     def __init__(
         self, ip: Any, location: Any, cpu: bool = True, lapack: bool = False, fused: bool = False
@@ -59,13 +60,13 @@ class Emitter(Body):
         self.location = location
         self.emitted: list[Any] = []
         self.cpu = cpu
-        self.lapack = lapack  # of the host, which a module may call back
-        self.fused = fused  # the target multiplies and adds in one instruction
+        self.lapack = lapack  # factorizations call LAPACK on the host
+        self.fused = fused  # the target has a fused multiply-add instruction
         self._ip = ip
 
     @property
     def place(self) -> Any:
-        """Where it emits."""
+        """The insertion point."""
         return self._ip
 
     def emit_all(
@@ -83,21 +84,21 @@ class Emitter(Body):
     def again(
         self, op: Any, replaced: Mapping[int, Any], types: Sequence[Any] | None = None
     ) -> tuple[Any, ...]:
-        """A copy of the op, regions included, of other operands, or result types."""
+        """Emits a copy of the op and its regions, with operands replaced by index, and perhaps other result types."""
         operands = [replaced.get(i, x) for i, x in enumerate(op.operands)]
         copies = [lambda region, source=region: _copy(source, region) for region in op.regions]
         attributes = {name: op.attributes[name] for name in op.attributes}
         return self.emit_all(op.name, operands, types or [y.type for y in op.results], attributes, copies)
 
     def copied(self, op: Any, values: dict[Any, Any]) -> None:
-        """Emits a copy of an op that reads other values than these; its results stand for the op's from then on."""
+        """Emits a copy of an op with operands mapped by `values`, and maps the op's results to the copy's results."""
         copy = op.clone(self._ip)
         _rename(copy, values)
         self.emitted.append(copy)
         values.update(zip(op.results, copy.results, strict=True))
 
     def inlined(self, region: Any, arguments: Sequence[Any]) -> list[Any]:
-        """What a region returns for these arguments, its ops emitted here."""
+        """Inlines a region: emits its ops for these arguments and gives the values that it returns."""
         values = dict(zip(region.blocks[0].arguments, arguments, strict=True))
         for inner in operations(region.blocks[0]):
             if inner.name == "stablehlo.return":
@@ -106,7 +107,7 @@ class Emitter(Body):
         raise AssertionError("a region without a return")
 
     def region(self, types: Sequence[Any], fill: Callable[..., Sequence[Any]]) -> Fill:
-        """What fills a region with `fill(emitter, *arguments)`, which may read values from outside."""
+        """A `Fill` that fills a region with `fill(emitter, *arguments)`; the region may read values from outside."""
 
         def run(region: Any) -> None:
             block = region.blocks.append(*types, arg_locs=[self.location] * len(types))
@@ -122,13 +123,13 @@ class Emitter(Body):
         condition: Callable[..., Any],
         body: Callable[..., Sequence[Any]],
     ) -> tuple[Any, ...]:
-        """The carries when the condition ceases to hold."""
+        """Emits a while loop; gives the loop-carried values at its end."""
         types = [x.type for x in initial]
         regions = [self.region(types, lambda b, *xs: [condition(b, *xs)]), self.region(types, body)]
         return self.emit_all("stablehlo.while", initial, types, None, regions)
 
     def for_(self, count: int, initial: Sequence[Any], body: Callable[..., Sequence[Any]]) -> tuple[Any, ...]:
-        """The carries after `body(emitter, i, *carries)` for i from 0 to below `count`."""
+        """Emits a loop over `body(emitter, i, *carries)` for 0 <= i < `count`; gives the final loop-carried values."""
         i32 = ir.RankedTensorType.get([], ir.IntegerType.get_signless(32))
         return self.while_(
             [self.constant(0, i32), *initial],
@@ -137,19 +138,19 @@ class Emitter(Body):
         )[1:]
 
     def bitcast(self, x: Any, element_type: Any) -> Any:
-        """The same bits as elements of another type of the same width."""
+        """The bits of x as elements of another type of equal width."""
         return self.emit("stablehlo.bitcast_convert", (x,), with_element(x.type, element_type))
 
     def table(self, values: ArrayLike, element_type: Any) -> Any:
-        """A constant of the array's shape."""
+        """A constant with the elements and shape of an array."""
         return self.constant(values, ir.RankedTensorType.get(np.shape(values), element_type))
 
     def like(self, value: complex, x: Any) -> Any:
-        """A number everywhere, of the type of x, whose sizes may be open."""
+        """A splat of `value` with the type of x, which may have dynamic dimensions."""
         return self.constant(value, x)
 
     def repeated(self, value: Any, element_type: Any, like: Any) -> Any:
-        """A number everywhere, in the shape of a value; what is open of that is read when the program runs."""
+        """A splat of `value` with the shape of `like`, whose dynamic dimensions are read at run time."""
         type_ = with_element(like.type, element_type)
         if not is_open(type_):
             return self.constant(value, type_)
@@ -166,34 +167,34 @@ class Emitter(Body):
         )
 
     def size_of(self, x: Any, dimension: int) -> Any:
-        """The size of an open dimension, as an array of one."""
+        """The size of a dynamic dimension, as tensor<1xi32>."""
         type_, i64 = ir.RankedTensorType.get([], signless(32)), signless(64)
         attributes = {"dimension": ir.IntegerAttr.get(i64, dimension)}
         return self.reshape(self.emit("stablehlo.get_dimension_size", (x,), type_, attributes), [1])
 
     def barrier(self, *xs: Any) -> tuple[Any, ...]:
-        """The same values, through which the compiler sees nothing."""
+        """The values behind an optimization barrier, which the compiler does not fuse or fold across."""
         return self.emit_all("stablehlo.optimization_barrier", xs, [x.type for x in xs])
 
 
 def signless(width: int) -> Any:
-    """The integer type of that width, as MLIR has those with a sign."""
+    """The signless integer type of that width, which StableHLO uses for signed integers."""
     return ir.IntegerType.get_signless(width)
 
 
 def is_unsigned(x: Any) -> bool:
-    """The elements of a value are integers without sign."""
+    """Whether the elements of a value are unsigned integers."""
     type_ = element(x)
     return isinstance(type_, ir.IntegerType) and type_.is_unsigned
 
 
 def is_boolean(x: Any) -> bool:
-    """The elements of a value are predicates."""
+    """Whether the elements of a value are predicates (i1)."""
     return bool(element(x) == signless(1))
 
 
 def within(op: Any) -> list[Any]:
-    """The ops in an op and itself, in order of the text."""
+    """An op and all ops nested in it, in pre-order."""
     found: list[Any] = []
 
     def note(inner: Any) -> Any:
@@ -217,7 +218,7 @@ def _i64s(values: Any) -> Any:
 
 
 def _copy(source: Any, region: Any) -> None:
-    """Fills a region with the ops of another one."""
+    """Fills a region with copies of the ops of another region."""
     old = source.blocks[0]
     block = region.blocks.append(
         *[x.type for x in old.arguments], arg_locs=[x.location for x in old.arguments]
@@ -230,7 +231,7 @@ def _copy(source: Any, region: Any) -> None:
 
 
 def _rename(op: Any, values: Mapping[Any, Any]) -> None:
-    """Puts values in the place of others in an op and what is inside it."""
+    """Replaces operands, by the given mapping, in an op and in the ops nested in it."""
 
     def rename(inner: Any) -> Any:
         for i, x in enumerate(inner.operation.operands):

@@ -1,4 +1,4 @@
-"""The number that an array is known to hold everywhere, since it follows from constants alone."""
+"""Constant folding of splats: the number that all elements of an array are known to equal."""
 
 import math
 import operator
@@ -23,11 +23,11 @@ _ARITHMETIC: dict[str, Callable[..., Any]] = {
 }
 
 _FAR = 4
-"""Ops between a number and the constants: an exponent that a derivative counts down, or polygamma's."""
+"""The longest chain of ops that is folded: for an exponent that a derivative decrements, or polygamma's."""
 
 
 def known_number(x: Any, far: int = _FAR) -> Any | None:
-    """It, of f32 or f64; None where no such number is known, or it is not finite."""
+    """The number that all elements of an f32 or f64 array equal; None if it is unknown or not finite."""
     kind = _FLOATS.get(str(element(x)))
     if kind is None or isinstance(x.owner, ir.Block):
         return None

@@ -1,9 +1,10 @@
-"""Factorizations by LAPACK on the host, for code for CPUs: calls of functions that the module imports.
+"""Factorizations by LAPACK on the host, on CPU targets: calls of functions that the module imports.
 
     %v, %w, %info = call @tiduc_lapack.eigh_f64(%x)
 
-Instead of loops of StableHLO, where that is asked for. `tiduc.runtime` provides the functions, runtime/lapack.py;
-other runtimes refuse the module by this name. Sizes are open in their types, so that one function is for all.
+Used on request, instead of loops of StableHLO. `tiduc.runtime` provides the functions (runtime/lapack.py); other
+runtimes refuse the module because `tiduc_lapack` is missing. The functions' types have dynamic dimensions, so that
+one function serves all sizes.
 """
 
 from collections.abc import Sequence
@@ -17,14 +18,14 @@ from tiduc.dialect.types import element, is_complex, shape
 
 LOOPS, CALLBACK = "loops", "callback"
 LAPACK = (LOOPS, CALLBACK)
-"""Where factorizations come from: written as StableHLO, or LAPACK on the host, which the module calls."""
+"""How matrices are factorized: by loops of StableHLO, or by calls of LAPACK on the host."""
 
 _MODULE = "tiduc_lapack"
-"""The module of IREE's that has the functions."""
+"""The IREE module that exports the functions."""
 
 
 def on_host(b: Emitter, name: str, xs: Sequence[Any], types: Sequence[Any]) -> tuple[Any, ...]:
-    """The arrays of these types that a function gives for batches of matrices, all of one element type."""
+    """The results, of the given types, of a host function for batches of matrices of one element type."""
     function = f"{_MODULE}.{name}_{_suffix(xs[0])}"
     taken, given = [_opened(x.type) for x in xs], [_opened(type_) for type_ in types]
     _declare(b, function, ir.FunctionType.get(taken, given))
@@ -34,17 +35,17 @@ def on_host(b: Emitter, name: str, xs: Sequence[Any], types: Sequence[Any]) -> t
 
 
 def info_type(x: Any) -> Any:
-    """The type of `info`: one number a batch."""
+    """The type of `info`: one i32 per matrix of the batch x."""
     return ir.RankedTensorType.get(shape(x)[:1], signless(32))
 
 
 def calls_back(module: Any) -> bool:
-    """Whether a module imports functions of the host's."""
+    """Whether a module imports the host's functions."""
     return any(_name(op).startswith(f"{_MODULE}.") for op in _functions(module.operation))
 
 
 def _declare(b: Emitter, function: str, type_: Any) -> None:
-    """Adds the function to the end of the module, if it is not there yet."""
+    """Declares the function at the end of the module, unless it is declared already."""
     module = b.place.block.owner
     while module.name != "builtin.module":
         module = module.parent
@@ -68,12 +69,12 @@ def _name(function: Any) -> str:
 
 
 def _suffix(x: Any) -> str:
-    """How the function's name says the element type: f32, f64, c64, c128."""
+    """The element type as it is spelled in the function's name: f32, f64, c64, c128."""
     kind = element(x)
     return f"c{2 * kind.element_type.width}" if is_complex(x) else f"f{kind.width}"
 
 
 def _opened(type_: Any) -> Any:
-    """The type with sizes that are not known."""
+    """The type with all dimensions dynamic."""
     open_size = ir.ShapedType.get_dynamic_size()
     return ir.RankedTensorType.get([open_size] * type_.rank, type_.element_type)

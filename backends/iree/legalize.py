@@ -1,4 +1,4 @@
-"""The driver: applies the patterns to every op of a module, and to what they emit, until none is left."""
+"""The driver: applies the patterns to every op of a module and to the ops that patterns emit."""
 
 from typing import Any
 
@@ -21,18 +21,18 @@ _NATIVE = (
     "chlo-legalize-to-stablehlo,stablehlo-legalize-deprecated-ops{fail-on-unused=false},"
     "stablehlo-canonicalize-dynamism))"
 )
-"""CHLO, ops that StableHLO has replaced, sizes that are constants: by StableHLO's own passes."""
+"""StableHLO's own passes: they expand CHLO and deprecated ops, and make dynamic ops of constant sizes static."""
 
 
 @stage
 def legalize_for_iree(
     module: Any, cpu: bool = True, spirv: bool = False, lapack: str = LOOPS, fused: bool = False
 ) -> None:
-    """Rewrites a module of StableHLO, in place, so that IREE computes it right; `Unsupported` where it cannot.
+    """Rewrites a StableHLO module, in place, so that IREE computes it correctly.
 
-    Without `cpu` the patterns that are for CPUs stay out; with `spirv` there are those for Vulkan and Metal; with
-    `fused` the target multiplies and adds in one instruction. With "callback" for `lapack`, the host factorizes.
-    `RequestError` for another word, and where no CPU is the target.
+    `cpu` enables the patterns for CPUs, `spirv` those for Vulkan and Metal. `fused` says that the target has a fused
+    multiply-add instruction. With `lapack` = "callback", factorizations call LAPACK on the host. Raises `Unsupported`
+    for an op that IREE cannot run, `RequestError` for an unknown `lapack`, or for "callback" without `cpu`.
     """
     _check_lapack(lapack, cpu)
     check(module, cpu)
@@ -48,7 +48,7 @@ def legalize_for_iree(
             continue
         name, b = op.name, Emitter(ir.InsertionPoint(op), op.location, cpu, lapack == CALLBACK, fused)
         results = next((found for pattern in patterns if (found := pattern(b, op)) is not None), None)
-        # What a pattern emits under its own op's name is what it wants; anything else may need another one.
+        # An emitted op with the replaced op's name is final; emitted ops with other names may need a pattern.
         emitted = [inner for made in b.emitted if made is not None for inner in within(made)]
         waiting += [inner for inner in dict.fromkeys(emitted) if inner.name != name][::-1]
         if results is not None:
@@ -71,7 +71,7 @@ def _check_lapack(lapack: str, cpu: bool) -> None:
 
 
 def _patterns(op: Any, cpu: bool, spirv: bool) -> list[Pattern]:
-    """Those for an op, in the order in which they are tried."""
+    """The patterns for an op, in the order in which they are tried."""
     name = op.name
     found = [ON_OPEN_SIZES[name]] if name in ON_OPEN_SIZES and has_open_sizes(op) else []
     if spirv and name in ON_SPIRV:

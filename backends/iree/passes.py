@@ -1,4 +1,4 @@
-"""The passes for IREE that textual pipelines can hold."""
+"""The passes for IREE that textual pass pipelines can name."""
 
 from tiduc.backends.iree import legalize_for_iree
 from tiduc.backends.iree.fast.barriers import barriers_at_reductions

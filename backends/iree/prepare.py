@@ -1,4 +1,4 @@
-"""What IREE's compiler gets to see of a program: legalized, described, and as fast as it can be made to go."""
+"""Prepares a program for IREE's compiler: rewrites it for speed, legalizes it, and attaches its signature."""
 
 from typing import Any
 
@@ -25,11 +25,12 @@ from tiduc.runtime.signature import DEVICE, LAPACK, REFLECTION, reflection
 
 @stage
 def source_of(program: Lowered, target: str, lapack: str = LOOPS) -> Source:
-    """The source of a program for a target; `CompileError` where the target lacks one of its types.
+    """The source of a program for a target.
 
-    Loops, and sines of large arrays, are in dispatches where one thread is to run them, and as they are where that
-    does not compile. With "callback" for `lapack` the module calls the host to factorize; `RequestError` where the
-    target is no CPU.
+    If one thread is to run the program, small loops and sines of large arrays are put into dispatches, and the source
+    without these dispatches is compiled if they do not compile. With `lapack` = "callback", factorizations call LAPACK
+    on the host. Raises `CompileError` if the target lacks one of the program's element types, `RequestError` for
+    "callback" on a target that is not a CPU.
     """
     chosen = find_target(target)
     # A system's linker finds the C library, which some of what is emitted for CPUs calls.
@@ -66,7 +67,7 @@ def source_of(program: Lowered, target: str, lapack: str = LOOPS) -> Source:
 
 
 def _described(program: Lowered, module: Any, device: str = "") -> str | bytes:
-    """The module as text, or bytecode, with locations, for the compiler's diagnostics, and its signature."""
+    """The module as text or bytecode, with locations for diagnostics and the signature as reflection attributes."""
     function = next(iter(module.regions[0].blocks[0].operations)).operation
     described = {REFLECTION: ir.StringAttr.get(reflection(program.signature))}
     if device:
@@ -76,5 +77,5 @@ def _described(program: Lowered, module: Any, device: str = "") -> str | bytes:
     function.attributes["iree.reflection"] = ir.DictAttr.get(described)
     if has_resources(module):
         return bytecode(module)
-    # Generic form, which MLIR here would choose for ops that it does not know, is not needed for the others.
+    # MLIR may choose the generic form because of ops that it does not know; the other ops do not need it.
     return str(module.get_asm(enable_debug_info=True, assume_verified=True))

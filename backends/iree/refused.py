@@ -1,4 +1,4 @@
-"""What IREE can do nothing with: refused by name and place before its compiler crashes on it, or hangs."""
+"""Refuses, by name and location, programs that IREE cannot run, before its compiler crashes or hangs on them."""
 
 import math
 from typing import Any
@@ -27,19 +27,19 @@ _REFUSED = {
         "collectives compile, then fail when they run",
     ),
 }
-"""Ops that nothing here can stand for, with the reason."""
+"""Ops that no pattern can rewrite, with the reason."""
 
 _LARGEST = 2**47
 """Elements of an array, at most: the bytes that a process can address."""
 
 
 def refused(op: Any, reason: str) -> Unsupported:
-    """The error for an op that IREE cannot have."""
+    """The error for an op that IREE cannot compile."""
     return Unsupported(f"IREE cannot compile {op.name}: {reason}", op.location)
 
 
 def check(module: Any, cpu: bool = True) -> None:
-    """`Unsupported` for the first op that is known to be beyond IREE, and for functions that call themselves."""
+    """Raises `Unsupported` for the first op that IREE is known not to support, and for recursive functions."""
     called: dict[str, dict[str, Any]] = {}
     for function in operations(module.operation.regions[0].blocks[0]):
         if function.name != "func.func":
@@ -69,7 +69,10 @@ def _check_size(what: str, type_: Any, location: Any) -> None:
 
 
 def _check_bytes(op: Any, type_: Any, cpu: bool) -> None:
-    """Arrays of elements below a byte, predicates aside, are packed, and must fill their bytes; GPUs do not unpack."""
+    """Refuses arrays of 2- to 7-bit integers that do not fill whole bytes, and all of them on GPUs.
+
+    IREE packs such elements, but its code for GPUs does not unpack them.
+    """
     if not isinstance(type_, ir.RankedTensorType) or not isinstance(type_.element_type, ir.IntegerType):
         return
     width = type_.element_type.width
@@ -80,7 +83,7 @@ def _check_bytes(op: Any, type_: Any, cpu: bool) -> None:
 
 
 def _check_recursion(called: dict[str, dict[str, Any]]) -> None:
-    """Functions are taken away when all that they call are; what is left calls in a circle."""
+    """Refuses recursion: repeatedly removes functions that call no remaining function; the rest call in a cycle."""
     left = dict(called)
     while True:
         leaves = [name for name, calls in left.items() if not any(callee in left for callee in calls)]

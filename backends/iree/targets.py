@@ -1,4 +1,4 @@
-"""The targets, as data: what each tells IREE's compiler, what it lacks, and the device that runs the result."""
+"""The targets, as data: the compiler's flags, what a target lacks, and the device that runs compiled modules."""
 
 import platform
 from dataclasses import dataclass, field, replace
@@ -9,15 +9,15 @@ from tiduc.runtime.placement import usual_device
 
 @dataclass(frozen=True)
 class Target:
-    """A name, the compiler's flags, the runtime's device, and what programs for it cannot have.
+    """A target: its name, the compiler's flags, the runtime's device, and what its programs cannot use.
 
-    `device` is empty where nothing on this kind of machine runs the result. `lacks` has the element types
-    that no arithmetic takes, each with the variants where it does; `remark` is what else does not work.
-    With `spirv`, code is SPIR-V, whose functions are less exact, and of f32 and f16 alone. With `fused`, all CPUs of
-    this variant multiply and add in one instruction, so far as it is known.
+    `device` is empty if nothing on this kind of machine runs the compiled module. `lacks` maps each element type
+    without arithmetic to the variants that do have it; `remark` says what else does not work. With `spirv`, code is
+    SPIR-V, whose math functions are less exact and exist for f32 and f16 only. With `fused`, all CPUs of this variant
+    are known to have a fused multiply-add instruction.
 
-    `variants` may follow the colon, as in `cuda:sm_86`: those known to compile, since IREE's compiler crashes on
-    names that it does not know.  `variant` are the flags that one goes into.
+    `variants` may follow the colon, as in `cuda:sm_86`. Only names known to compile are listed, since IREE's compiler
+    crashes on names that it does not know. `variant` is the flags' template that takes the variant's name.
     """
 
     name: str
@@ -26,7 +26,7 @@ class Target:
     variant: str = ""
     variants: tuple[str, ...] = ()
     default: str = ""
-    linker: str = ""  # "system": shared libraries, by the linker in IREE's own package
+    linker: str = ""  # "system": links shared libraries with the linker in IREE's own package
     lacks: dict[str, tuple[str, ...]] = field(default_factory=dict)
     remark: str = ""
     spirv: bool = False
@@ -34,24 +34,24 @@ class Target:
 
     @property
     def device(self) -> str:
-        """The runtime's device that runs the result on this kind of machine; empty where there is none."""
+        """The runtime's device that runs compiled modules on this kind of machine; empty if there is none."""
         return usual_device(self.name)
 
 
-# Without this, IREE makes f32 of every f64, the signature's included, and says nothing.
+# Without this flag, IREE silently demotes every f64 to f32, in the signature as well.
 _KEEP_F64 = "--iree-input-demote-f64-to-f32=false"
 
 _LLVM = (
     "--iree-hal-target-device=local",
     "--iree-hal-local-target-device-backends=llvm-cpu",
-    "--iree-llvmcpu-loop-vectorization=true",  # with unrolling, 0.65 to 1 times the time without
+    "--iree-llvmcpu-loop-vectorization=true",  # with unrolling, 0.65 to 1 times the run time without
     "--iree-llvmcpu-loop-unrolling=true",
     _KEEP_F64,
 )
 TILED = ("--iree-global-opt-data-tiling=true",)
-"""For products of large matrices, 0.7 times the time; small ones take up to twice as long."""
-# The embedded linker knows no libm, which sin, tanh, ... of f64 call; a shared library finds it.
-# So constants, which IREE evaluates while it compiles with the embedded linker, are left to when a module is loaded.
+"""Data tiling: 0.7 times the run time for products of large matrices, up to twice for small ones."""
+# sin, tanh, ... of f64 call libm, which the embedded linker does not know; a shared library finds it. IREE evaluates
+# constants at compile time with the embedded linker, so they are evaluated when a module is loaded instead.
 _SHARED = (*_LLVM, "--iree-llvmcpu-link-embedded=false", "--iree-opt-const-eval=false")
 
 KERNELS = (
@@ -59,10 +59,10 @@ KERNELS = (
     "--iree-llvmcpu-disable-distribution=true",
     "--iree-llvmcpu-max-allowed-number-of-native-vectors=2048",
 )
-"""For modules with loops inside of dispatches, which one thread runs: workers' stacks have 128 KiB.
+"""For modules with loops inside dispatches, which the calling thread runs: workers' stacks have only 128 KiB.
 
-Where several products are in one dispatch the compiler takes tiles for one of them, now this one, now that, and of the
-others vectors of more than the 512 native ones that are its limit: it refused every other time.
+If a dispatch has several products, the compiler chooses tile sizes for one of them, not always the same one. The other
+products then take vectors of more than 512 native ones, the default limit: every other compilation failed.
 """
 
 _X86 = tuple(
@@ -80,7 +80,7 @@ _WITHOUT_FUSED = "generic", "x86-64", "x86-64-v2"
 
 
 def _here_fused() -> bool:
-    """This machine's CPU multiplies and adds in one instruction; where nothing says so, it does not."""
+    """Whether this machine's CPU is known to have a fused multiply-add instruction."""
     if _HERE is _ARM:
         return platform.machine().lower() in ("aarch64", "arm64")
     try:
@@ -93,7 +93,7 @@ def _here_fused() -> bool:
 
 _CPU_FLAG = "--iree-llvmcpu-target-cpu={}"
 
-# What the flag --iree-cuda-target=sm_90 cannot say: without it the compiler crashes on that name.
+# The full description of sm_90: with the flag --iree-cuda-target=sm_90 the compiler crashes.
 _SM_90 = (
     '--iree-hal-target-device=#hal.device.target<"cuda", [#hal.executable.target<"cuda", "cuda-nvptx-fb", '
     '{{iree_codegen.target_info = #iree_gpu.target<arch = "sm_90", features = "+ptx80", wgp = <'
@@ -227,12 +227,12 @@ TARGETS: dict[str, Target] = {
 
 
 def find_target(name: str) -> Target:
-    """The target of this name, the variant's flags among its flags: `cpu`, `cuda`, `cuda:sm_86`.
+    """The target of a name such as `cpu`, `cuda` or `cuda:sm_86`; its flags include those of the variant.
 
-    Raises TiducError, listing what there is, for an unknown target or variant.
+    Raises TiducError, which lists the known names, for an unknown target or variant.
     """
     base, colon, variant = name.partition(":")
-    usual_device(base)  # which refuses unknown targets
+    usual_device(base)  # raises TiducError for an unknown target
     target = TARGETS[base]
     if colon and not target.variant:
         raise TiducError(f"target {base!r} has no variants, got {name!r}")
@@ -249,7 +249,7 @@ def find_target(name: str) -> Target:
 
 
 def _is_fused(base: str, variant: str) -> bool:
-    """All CPUs of a variant multiply and add in one instruction."""
+    """Whether all CPUs of a variant have a fused multiply-add instruction."""
     if base in ("aarch64", "riscv64"):
         return True
     if base not in ("cpu", "cpu-threads"):

@@ -13,7 +13,7 @@ from tiduc.runtime.signature import Signature
 
 
 class InterpretedProgram:
-    """A program that the interpreter runs: called with arrays, which are checked against `signature`."""
+    """A program that the interpreter runs; a call checks its arguments against `signature`."""
 
     def __init__(self, program: Lowered, limits: Limits | None = None) -> None:
         self.signature: Signature = program.signature
@@ -30,7 +30,7 @@ class InterpretedProgram:
 
 
 def interpreted(program: Lowered, options: Options) -> InterpretedProgram:
-    """The program, ready to be interpreted; `RequestError` for a target other than the CPU and for `lapack`."""
+    """The program, ready to run; `RequestError` for a target other than `cpu`, or if `lapack` is not the default."""
     if options.target != "cpu":
         raise RequestError(f"the reference interpreter has no target {options.target!r}; it has: cpu")
     if options.lapack != Options.lapack:

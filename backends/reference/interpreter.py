@@ -9,8 +9,8 @@ from typing import Any, ParamSpec, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
+from tiduc.backends.reference import in_process as interpreter
 from tiduc.dialect.errors import CompileError, Unsupported
-from tiduc.runtime import interpreter
 from tiduc.runtime.arrays import refuse_masked
 from tiduc.runtime.process import Limits
 from tiduc.runtime.worker import Died, apart
@@ -20,7 +20,7 @@ R = TypeVar("R")
 
 
 class Interpreted:
-    """The function `main` of a StableHLO or CHLO module, made ready once and called with arrays."""
+    """The function `main` of a StableHLO or CHLO module, prepared once and called with arrays."""
 
     def __init__(self, text: str, limits: Limits | None = None) -> None:
         self._text, self._limits = text, limits

@@ -1,1 +1,1 @@
-"""XLA, in JAX's runtime: a second engine, which the extra `tiduc[xla]` brings."""
+"""XLA, in JAX's runtime: a second engine, which the extra `tiduc[xla]` installs."""

@@ -1,4 +1,4 @@
-"""XLA as a backend: StableHLO text, for as many devices as the program is partitioned for."""
+"""XLA as a backend: compiles StableHLO text for as many devices as the program is partitioned for."""
 
 from typing import Any
 
@@ -17,11 +17,11 @@ _PARTITIONS = "mhlo.num_partitions"
 
 @stage
 def compile_for_xla(program: Lowered, options: Options) -> XlaExecutable:
-    """The program as XLA compiles it; `RequestError` where the host's LAPACK is asked for."""
+    """The program compiled by XLA; `RequestError` if the options ask for the host's LAPACK."""
     if options.lapack != Options.lapack:
         raise RequestError("--lapack is for IREE: XLA has a LAPACK of its own")
     module, function = with_main(program.module)
-    for side in ("arg_attrs", "res_attrs"):  # XLA does not know the dialect of our names
+    for side in ("arg_attrs", "res_attrs"):  # XLA does not know the dialect `tidu`
         if side in function.attributes:
             kept = [_without_name(attributes) for attributes in ir.ArrayAttr(function.attributes[side])]
             function.attributes[side] = ir.ArrayAttr.get(kept)

@@ -1,7 +1,7 @@
-"""XLA as the other engine: StableHLO to an executable of JAX's runtime, called as IREE's is.
+"""Compiles StableHLO with XLA to an executable of JAX's runtime, which is called as IREE's executables are.
 
-Programs that say how they are partitioned run on as many devices as they name.  Needs JAX, which `pip install
-'tiduc[xla]'` brings; it is imported when the first program is compiled.
+A partitioned program runs on one device per partition. JAX is required (`pip install 'tiduc[xla]'`) and is imported
+when the first program is compiled.
 """
 
 from collections.abc import Sequence
@@ -18,9 +18,10 @@ _PLATFORMS = {"cpu": "cpu", "cpu-threads": "cpu", "cuda": "cuda", "hip": "rocm"}
 
 
 class XlaExecutable:
-    """A program that XLA compiled, for one device or several: the interface of `Executable`, but for files.
+    """A program compiled by XLA for one or several devices, with the interface of `Executable` except for files.
 
-    `signature` has its inputs and outputs, `entry` its name. Nothing is ever overwritten: `donated` is empty.
+    `signature` has the inputs and outputs, `entry` is the program's name. `donated` is empty, since no argument is
+    ever overwritten.
     """
 
     donated: tuple[int, ...] = ()
@@ -33,9 +34,9 @@ class XlaExecutable:
         entry: str = "main",
         partitions: int = 1,
     ) -> None:
-        """Compile a module whose function `main` has this signature; `entry` is what to call it in errors.
+        """Compile a module whose function `main` has this signature; error messages name it `entry`.
 
-        Raises CompileError where XLA refuses it, RequestError for a target that XLA has not, TiducError where
+        Raises CompileError if XLA refuses the module, RequestError for a target that XLA lacks, TiducError if
         JAX is missing or has too few devices.
         """
         self.signature, self.entry = signature, entry
@@ -54,11 +55,11 @@ class XlaExecutable:
         self._results = [self._sharding(s) for s in self._loaded.get_output_shardings() or ()]
 
     def __call__(self, *arguments: Any) -> tuple[Array, ...]:
-        """The outputs for these arguments, as NumPy arrays; checks are those of `Executable`."""
+        """The outputs for these arguments, as NumPy arrays; arguments are checked as in `Executable`."""
         return tuple([np.array(array) for array in self.keep(*arguments)])
 
     def keep(self, *arguments: Any) -> tuple[Any, ...]:
-        """As a call, but the outputs stay on the device or devices, as arrays of JAX's; arguments may be such."""
+        """The outputs for these arguments as JAX arrays, which stay on their devices; arguments may be JAX arrays."""
         inputs = self.signature.inputs
         check_count(self.entry, self.signature, arguments)
         arrays = [
@@ -81,14 +82,14 @@ class XlaExecutable:
         return f"<XlaExecutable {self.entry}{self.signature}>"
 
     def _checked(self, argument: Any, value: Value, index: int) -> Any:
-        """The argument, where its type is that of the input `value`; what JAX has stays where it is."""
+        """The argument, checked against the type of the input `value`; a JAX array stays on its device."""
         if not isinstance(argument, self._jax.Array):
             return checked(argument, value, index)
         check_type(argument, value, index)
         return argument
 
     def _sharding(self, of_xla: Any) -> Any:
-        from jax._src.sharding_impls import GSPMDSharding  # JAX has no public name for what XLA says
+        from jax._src.sharding_impls import GSPMDSharding  # JAX has no public name for XLA's shardings
 
         return GSPMDSharding(self._devices, of_xla)
 
@@ -97,7 +98,7 @@ class XlaExecutable:
         return self._jax.device_put(array, where)
 
     def _whole(self, parts: Sequence[Any], index: int) -> Any:
-        """The array of which each device has a part, or all."""
+        """The global array, of which each device has a shard or a copy."""
         if len(self._devices) == 1:
             return parts[0]
         shape = self.signature.outputs[index].type.shape
@@ -123,7 +124,7 @@ def _client(target: str) -> tuple[Any, Any]:
 
 
 def _compiled(client: Any, stablehlo: str, devices: Sequence[Any]) -> Any:
-    """XLA's executable, partitioned for these devices as the program says."""
+    """XLA's executable, partitioned over these devices as the program specifies."""
     from jaxlib import xla_client
 
     options = xla_client.CompileOptions()

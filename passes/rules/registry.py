@@ -265,7 +265,7 @@ class OpSet:
         name, attribute = named
         callee = op.attributes[attribute]
         key = f"{name} @{(callee if hasattr(callee, 'value') else callee[0]).value}"
-        return key if key in self.forms else op.name
+        return key if key in self.forms or key in self.lowerings else op.name
 
     def called(self, name: str) -> list[str]:
         """The names of what ops of that name call, of those that have declarations of their own."""

@@ -126,14 +126,11 @@ def by_xla(texts: Sequence[str], arguments: Arguments) -> Compiled:
 
 def by_iree(texts: Sequence[str], arguments: Arguments) -> Compiled:
     """All functions as one module of IREE's, legalized as `tiduc compile` does it."""
-    from tiduc.runtime.compile import compile_source
-
     import tiduc
     from tiduc.runtime.process import Limits
-    from tiduc.runtime.run import Executable
 
     program = tiduc.load(merged(texts, "inline,symbol-dce"))
-    run = Executable(compile_source(program.source("cpu"), Limits(seconds=_SECONDS), cached=False))
+    run = program.compile("cpu", limits=Limits(seconds=_SECONDS), cached=False)
 
     def call(given: Arguments) -> list[tuple[Array, ...]]:
         return _apart([np.asarray(y) for y in run(*(x for each in given for x in each))], texts)
@@ -143,8 +140,9 @@ def by_iree(texts: Sequence[str], arguments: Arguments) -> Compiled:
 
 def by_reference(texts: Sequence[str], arguments: Arguments) -> Compiled:
     """Each function by StableHLO's reference interpreter, or by XLA where the interpreter lacks an op."""
-    from tiduc.runtime.reference import Interpreted
     from xla import chosen
+
+    from tiduc.backends.reference.interpreter import Interpreted
 
     static = [merged([text], f"{_LEGAL},inline,symbol-dce") for text in _static(texts, arguments)]
     ways = [chosen(text) for text in static]

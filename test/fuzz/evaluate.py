@@ -80,7 +80,7 @@ def attempted(texts: Sequence[tuple[int, str]], engine: str, order: int) -> list
     except Exception as error:
         if len(texts) > 1:
             return [attempted([each], engine, order)[0] for each in texts]
-        compiler = isinstance(error, CompileError) or "XlaRuntimeError" in type(error).__name__
+        compiler = isinstance(error, CompileError) or type(error).__name__ == "JaxRuntimeError"
         if isinstance(error, TiducError) and not compiler:
             return [("refused", _line(error))]
         return [("rejected", _line(error))] if compiler else [("crash", traceback.format_exc())]

@@ -140,7 +140,7 @@ def test_a_violation_is_seen(module: str, source: str) -> None:
     [
         ("tiduc.dialect.context", "from tiduc.dialect.tidu import Tidu"),
         ("tiduc.passes.linearize", "from tiduc.passes.rules.registry import OpSet"),
-        ("tiduc.runtime.interpreter", "from tiduc.dialect.context import parse, stage"),
+        ("tiduc.backends.reference.in_process", "from tiduc.dialect.context import parse, stage"),
         ("tiduc.runtime.run", "from tiduc.dialect.errors import InputError"),
         ("tiduc.cli.check", "from tiduc.passes.rules import OPSET\nfrom tiduc.runtime.run import Executable"),
         ("tiduc.program", "import numpy.typing"),

@@ -95,6 +95,7 @@ def test_every_op_has_a_row() -> None:
 
 
 def test_rules_are_short() -> None:
-    """Below 15 lines a declaration, registry and docstrings included, on average."""
-    lines = [line for file in RULES.glob("*.py") for line in file.read_text().splitlines() if line.strip()]
+    """Below 15 lines a declaration, docstrings included, on average; the registry, for rules of users too, is apart."""
+    files = [file for file in RULES.glob("*.py") if file.stem != "registry"]
+    lines = [line for file in files for line in file.read_text().splitlines() if line.strip()]
     assert len(lines) < 15 * len(OPSET.forms)

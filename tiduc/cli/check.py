@@ -56,13 +56,14 @@ def _modes(ctx: click.Context, parameter: click.Parameter, value: str) -> tuple[
     type=click.Choice(DTYPES),
     default="f64",
     show_default=True,
-    help="Check the program widened to f64, constants included, or as it is.",
+    help="Check the program widened to f64, constants included, or as it is, for a target without f64.",
 )
 @click.option(
     "--order",
     type=click.IntRange(1, 2),
     default=1,
     show_default=True,
+    metavar="NUMBER",
     help="With 2, check the derivatives of the JVP and of the VJP too.",
 )
 @click.option(

@@ -17,7 +17,7 @@ from tiduc.backends.iree.compile import Source, compile_modules, compile_source
 from tiduc.backends.iree.lapack import LAPACK, LOOPS
 from tiduc.backends.iree.targets import TARGETS
 from tiduc.cli.diagnostics import about, report, waiting, warnings_reported
-from tiduc.cli.files import ENTRY, FILE, PATH, read_input, read_module, write, write_binary, writes
+from tiduc.cli.files import ENTRY, FILE, PATH, read_input, write, write_binary, writes
 from tiduc.cli.rules import RULES, read_with
 from tiduc.dialect.errors import InputError, RequestError, TiducError
 from tiduc.passes.rules import OPSET

@@ -14,7 +14,6 @@ from tiduc.cli.files import (
     JSON,
     OUTPUT,
     is_terminal,
-    read_module,
     shows_colours,
     write,
     write_json,

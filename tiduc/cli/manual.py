@@ -61,6 +61,7 @@ EXAMPLES: dict[str, tuple[tuple[str, str], ...]] = {
     "targets": (("What there is for which device", "tiduc targets --json"),),
     "check": (
         ("Random arguments", "tiduc check model.mlir"),
+        ("Second derivatives too", "tiduc check model.mlir --order 2"),
         (
             "Against stored numbers, by the reference interpreter",
             "tiduc check model.mlir --expect numbers.npz --engine reference",

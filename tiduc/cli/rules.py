@@ -123,6 +123,6 @@ RULES = click.option(
     "opset",
     metavar="MODULE",
     callback=_read,
-    help="Differentiate by the rules of a module or a file of Python, its OPSET; "
+    help="Take the rules and the lowerings of ops from a module or a file of Python, its OPSET; "
     "mine.rules:OTHER is one of another name. See the page on rules.",
 )

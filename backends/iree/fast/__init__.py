@@ -1,1 +1,1 @@
-"""IREE is right but slow. All of this room can be switched off: `tiduc compile --no-fast`."""
+"""Rewrites for speed: programs that IREE computes correctly, but slowly."""

@@ -1,9 +1,10 @@
-"""Branches in kernels: all are computed, and what one gives is chosen, where that is little.
+"""Conditionals in kernels: if they are cheap, all branches are computed, and a select chooses the results.
 
     %y = case(%i) { return %a }, { return %b }    ->    %y = select(%i == 0, %a, %b)
 
-IREE's compiler gives up on kernels where arrays come from one branch or another. No op in them has an effect, or may
-take forever, as a loop might; of what is not chosen no NaN is seen. An index out of range is that of the last branch.
+IREE's compiler fails on kernels with conditionals that give arrays. It is safe to compute all branches: their ops have
+no side effects and no loops, and a NaN in another branch is not selected. An index out of range selects the last
+branch.
 """
 
 import math
@@ -19,11 +20,11 @@ from tiduc.dialect.types import shape
 BRANCHES = ("stablehlo.case", "stablehlo.if")
 
 _WORK = 2**14
-"""Numbers, and multiplications of products, that all branches may compute: what takes a kernel a few microseconds."""
+"""The most elements and multiplications of all branches together: a few microseconds in a kernel."""
 
 
 def is_cheap(op: Any) -> bool:
-    """All branches together compute little, and have no loop."""
+    """Whether all branches together compute little and have no loop."""
     inner = within(op)[1:]
     if any(x.name in ("stablehlo.while", KERNEL) for x in inner):
         return False
@@ -33,20 +34,20 @@ def is_cheap(op: Any) -> bool:
 
 
 def _numbers(op: Any) -> int:
-    """How many numbers an op computes; of a product how many it multiplies."""
+    """The number of elements that an op computes, or of multiplications for a product."""
     count = sum(int(math.prod(shape(y))) for y in op.results)
     return count * summed(op) if op.name == "stablehlo.dot_general" else count
 
 
 def summed(product: Any) -> int:
-    """Of how many products each element of a product of arrays is the sum."""
+    """The contracted size of a dot_general: the number of terms in each element of the result."""
     numbers = hlo.DotDimensionNumbers(product.attributes["dot_dimension_numbers"])
     sizes = shape(product.operands[0])
     return int(math.prod(sizes[i] for i in numbers.lhs_contracting_dimensions))
 
 
 def as_choice(op: Any) -> None:
-    """Computes all branches in front of an op, and chooses what it gives."""
+    """Computes all branches before a conditional and replaces its results by selects."""
     b = Emitter(ir.InsertionPoint(op), op.location)
     (index,) = op.operands
     *others, results = (b.inlined(region, ()) for region in op.regions)

@@ -1,11 +1,11 @@
-"""What a loop in a kernel carries are numbers with a sign: predicates as 0 and 1 of 8 bits, unsigned ones by bits.
+"""Carries of loops in kernels as signed integers: predicates become 0 and 1 of 8 bits, unsigned integers are bitcast.
 
     while(%go = %true) cond { return %go } do { ... return %next }
     ->  while(%go = 1 : i8) cond { return %go != 0 } do { ... return convert %next }
 
-Kernels move carries element by element. IREE's arrays have a byte for a predicate, and no unsigned integers, and its
-compiler does not say so of such elements: it gave up on these loops, whose iterations the host then ran. Converted
-there and back predicates are what they were, and so are integers whose bits are read with a sign and without.
+Kernels copy carries (loop-carried values) element by element. IREE stores predicates as bytes and has no unsigned
+integers, but its compiler does not convert single elements accordingly: it failed on these loops, and the host ran
+their iterations. Both conversions are exact in both directions.
 """
 
 from collections.abc import Sequence
@@ -20,7 +20,7 @@ from tiduc.dialect.types import element, with_element
 
 
 def signed_carries(loop: Any) -> Any:
-    """The loop that takes a loop's place, itself where it, and those in it, move nothing else."""
+    """Converts the carries of a loop and of the loops in it; gives the loop, or the new loop that replaces it."""
     for inner in within(loop)[:0:-1]:
         if inner.name == "stablehlo.while":
             _signed(inner)
@@ -28,7 +28,7 @@ def signed_carries(loop: Any) -> Any:
 
 
 def _signed(loop: Any) -> Any:
-    """The same of one loop; what reads its results reads the other's."""
+    """Converts the carries of one loop, without the loops in it, and replaces the uses of its results."""
     condition, body = loop.regions
     pairs = zip(list(operations(body.blocks[0]))[-1].operands, body.blocks[0].arguments, strict=True)
     kinds = [element(old) if _is_moved(new, old) else None for new, old in pairs]
@@ -56,17 +56,17 @@ def _signed(loop: Any) -> Any:
 
 
 def _is_moved(new: Any, old: Any) -> bool:
-    """A new carry's elements would be moved to the old one, and cannot be; predicates updated in place stay."""
+    """Whether a carry needs conversion: unsigned integers, and predicates that are replaced, not updated in place."""
     return is_unsigned(old) or (is_boolean(old) and new != old and not updates_between(new, old))
 
 
 def _numbers(b: Emitter, xs: Sequence[Any], kinds: Sequence[Any]) -> list[Any]:
-    """Values as a kernel can move their elements, where they have one of these types."""
+    """The values, converted to signed integers where `kinds` has an element type and not None."""
     return [x if kind is None else _number(b, x, kind) for x, kind in zip(xs, kinds, strict=True)]
 
 
 def _number(b: Emitter, x: Any, kind: Any) -> Any:
-    """One of them: of a constant a constant, since a kernel has only so many arrays from outside."""
+    """One value; a splat constant stays a constant, since a kernel can read only a limited number of arrays."""
     signed = signless(max(8, kind.width))
     value = None if isinstance(x.owner, ir.Block) else x.owner.attributes.get("value")
     if isinstance(value, ir.DenseElementsAttr) and value.is_splat:
@@ -76,7 +76,7 @@ def _number(b: Emitter, x: Any, kind: Any) -> Any:
 
 
 def _back(b: Emitter, xs: Sequence[Any], kinds: Sequence[Any]) -> list[Any]:
-    """What such numbers stand for, whose elements are of these types."""
+    """The inverse of `_numbers`: values of the element types in `kinds` again."""
     return [
         x
         if kind is None
@@ -88,7 +88,7 @@ def _back(b: Emitter, xs: Sequence[Any], kinds: Sequence[Any]) -> list[Any]:
 
 
 def updates_between(x: Any, old: Any) -> list[Any]:
-    """The updates of slices, which happen in place, between an array and another; none where that is not its origin."""
+    """The chain of in-place updates from the array `old` to x; empty if x does not come from `old` in this way."""
     found = []
     while not isinstance(x.owner, ir.Block) and x.owner.name in (UPDATE, "tensor.insert"):
         found.append(x.owner)

@@ -2,9 +2,9 @@
 
     y = convolution(x, w)  ->  patches = the windows of x, side by side;  y = dot_general(patches, w)
 
-IREE's own code for convolutions takes up to 20 times as long where channels come first, where the image has holes, and
-where the window is larger than the result, as it is in the gradient of a kernel. The patches are slices of x,
-one a place in the window, or one a place in the result, whichever are fewer.
+IREE's own code for convolutions takes up to 20 times as long if channels come first, if the image is dilated, or if
+the window is larger than the result, as in the gradient of a kernel. The patches (im2col) are slices of x: one per
+position in the window, or one per position in the result, whichever are fewer.
 """
 
 import itertools
@@ -20,15 +20,15 @@ from tiduc.backends.iree.emitter import Emitter, within
 from tiduc.dialect.context import stage
 from tiduc.dialect.types import element, is_complex, shape, with_shape
 
-_SLICES = 128  # of which the patches are made, at most
+_SLICES = 128  # slices that make the patches, at most
 _BYTES = 2**26  # of the patches, at most
-_WORK = 2**20  # multiplications, below which IREE's own code is as good
-_CHANNELS = 8  # from which on it is bad at images whose channels come first
+_WORK = 2**20  # multiplications; for fewer, IREE's own code is as good
+_CHANNELS = 8  # from this number on, IREE's code is slow if channels come first
 
 
 @stage
 def convolutions_to_products(module: Any) -> int:
-    """Rewrites convolutions in place, so far as that pays; how many."""
+    """Rewrites convolutions in place if that pays; gives their number."""
     made = 0
     for op in within(module.operation):
         if op.name == "stablehlo.convolution":
@@ -43,9 +43,9 @@ def convolutions_to_products(module: Any) -> int:
 
 @dataclass(frozen=True)
 class Convolution:
-    """A convolution of one group, of static sizes, its image as (batch, places..., features).
+    """A convolution of one group and static shapes; its methods take the image as (batch, places..., features).
 
-    The attributes are those of the specification, of places only.
+    The fields are the specification's attributes, for spatial dimensions only. `places` is the result's spatial shape.
     """
 
     op: Any
@@ -59,7 +59,7 @@ class Convolution:
     reversed: list[bool]
 
     def as_product(self, b: Emitter) -> Any:
-        """The product that gives its result."""
+        """Emits the product; gives the convolution's result."""
         x, w = self.op.operands
         n = self.numbers
         x = b.transpose(x, [n.input_batch_dimension, *n.input_spatial_dimensions, n.input_feature_dimension])
@@ -79,9 +79,9 @@ class Convolution:
         return b.transpose(y, np.argsort(order))
 
     def _by_phases(self, b: Emitter, x: Any, w: Any) -> Any:
-        """Of an image with holes: a convolution for each place modulo the dilation, which skips the holes.
+        """The result for a dilated image: one convolution without dilation per result position modulo the dilation.
 
-        At place d q + r, tap j sees image element (d q + r + j - padding) / d, where that is whole.
+        At position d q + r, tap j reads image element (d q + r + j - padding) / d, if that is an integer.
         """
         d = self.image_dilation
         places = [-(-n // step) for n, step in zip(self.places, d, strict=True)]
@@ -114,11 +114,11 @@ class Convolution:
         return b.slice(y, [0] * (rank + 2), [batch, *self.places, features], [1] * (rank + 2))
 
     def _product(self, b: Emitter, x: Any, w: Any) -> Any:
-        """The result as (batch, places..., features), from x so, and w as (window..., features, results)."""
+        """The result as (batch, places..., features), from x in that order and w as (window..., features, results)."""
         batch, features, outputs = shape(x)[0], shape(x)[-1], shape(w)[-1]
         patches = self._patches(b, self._padded(b, x))
         places, window = math.prod(self.places), math.prod(self.window)
-        # Behind a barrier, since IREE would fuse the slices into the product, which then is no longer one.
+        # Without the barrier IREE would fuse the slices into the product and lose the product of matrices.
         if window > places:
             rows, summed = batch * places, window * features
             patches, w = b.barrier(b.reshape(patches, [rows, summed]), b.reshape(w, [summed, outputs]))
@@ -129,7 +129,7 @@ class Convolution:
         return b.reshape(y, [batch, *self.places, outputs])
 
     def _padded(self, b: Emitter, x: Any) -> Any:
-        """The image with its holes and its edges."""
+        """The image with its dilation and padding written out."""
         sides = [(0, 0), *self.padding, (0, 0)]
         holes = [0, *(n - 1 for n in self.image_dilation), 0]
         if not np.any(sides) and not np.any(holes):
@@ -138,11 +138,11 @@ class Convolution:
         return b.pad(x, zero, [low for low, _ in sides], [high for _, high in sides], holes)
 
     def _patches(self, b: Emitter, x: Any) -> Any:
-        """What the window sees: (batch, places..., window..., features)."""
+        """The patches: (batch, window, places, features), or (batch, places, window, features) for a larger window."""
         batch, *_, features = shape(x)
         places, window = math.prod(self.places), math.prod(self.window)
         few, many = (self.window, self.places) if window <= places else (self.places, self.window)
-        # A step in what there are few of, and in what there are many of.
+        # Steps in x between slices, and within a slice.
         step, stride = (self.dilation, self.strides) if window <= places else (self.strides, self.dilation)
         slices = []
         for at in itertools.product(*(range(n) for n in few)):
@@ -157,7 +157,7 @@ class Convolution:
 
 
 def _read(op: Any) -> Convolution | None:
-    """The convolution that an op is; None where it stays as it is."""
+    """An op as a `Convolution`; None if a product of matrices does not pay or is not possible."""
     x, w = op.operands
     y = op.results[0]
     types = (x.type, w.type, y.type)
@@ -184,7 +184,7 @@ def _read(op: Any) -> Convolution | None:
         return None
     strides, holes = sizes("window_strides", 1), sizes("lhs_dilation", 1)
     channels_first = n.input_feature_dimension < rank + 1 and (features >= _CHANNELS or set(strides) != {1})
-    # With one place for the window there is one product of matrices already.
+    # With one window position, the convolution is a product of matrices already.
     large = 1 < math.prod(places) < math.prod(window)
     slow = set(holes) != {1} or channels_first or large
     if not slow or math.prod(shape(y)) * taps < _WORK:

@@ -1,10 +1,10 @@
-"""exponential, exponential_minus_one, logistic and tanh of f64 as polynomials, in code of vectors, as IREE has none.
+"""exponential, exponential_minus_one, logistic and tanh of f64 as polynomials, which compile to vector code.
 
     %0 = stablehlo.exponential %x : tensor<9xf64>    ->    2^n (1 + r + r^2 q(r)),  x = n log 2 + r,  |r| <= log(2) / 2
 
-IREE calls the C library for each number. The multiple of log 2 is taken away in two parts, the first of which has an
+IREE calls the C library for each element. The multiple of log 2 is subtracted in two parts, the first of which has an
 exact product with n (Cody and Waite); q is a fit, to 2^-56 of the exponential. Results are within one unit in the last
-place of the exponential, 2 of exponential_minus_one and logistic, 3 of tanh.
+place for exponential, 2 for exponential_minus_one and logistic, 3 for tanh.
 """
 
 from collections.abc import Sequence
@@ -34,14 +34,14 @@ _Q = tuple(
     )
 )
 LOG_2 = float.fromhex("0x1.62e42feep-1"), float.fromhex("0x1.a39ef35793c76p-33")
-"""log 2, as a part of 31 bits and what follows."""
+"""log 2 as a sum: its leading 31 bits, and the rest."""
 WHOLE = 1.5 * 2.0**52
-"""Next to it numbers are 1 apart, and their bits follow one another."""
+"""Floats near this number are 1 apart, and their bits are consecutive integers."""
 _BIAS = 1023 << 52  # the bits of 1
 
 
 class Powers(NamedTuple):
-    """What e^x - 1 is made of: 2^n as a product of two, the inverse of the second, and e^r - 1."""
+    """The parts of e^x = 2^n (1 + `less`): 2^n = `first` * `second`, `inverse` = 1 / `second`, `less` = e^r - 1."""
 
     first: Any
     second: Any
@@ -51,14 +51,14 @@ class Powers(NamedTuple):
 
 @legalize("stablehlo.exponential", cpu=True)
 def exponential(b: Emitter, op: Any) -> Sequence[Any] | None:
-    """Of f64 IREE calls the C library for each number: a polynomial, in code of vectors."""
+    """For f64 IREE calls the C library for each element: a polynomial instead, as vector code."""
     x = op.operands[0]
     return [_exponential(b, x)] if is_f64(x) else None
 
 
 @legalize("stablehlo.logistic", cpu=True)
 def logistic(b: Emitter, op: Any) -> Sequence[Any] | None:
-    """Of f64 IREE calls the C library for each number: 1 / (1 + e^-x), by the polynomial of that."""
+    """For f64 IREE calls the C library for each element: 1 / (1 + e^-x) instead, with a polynomial for e^-x."""
     x = op.operands[0]
     if not is_f64(x):
         return None
@@ -68,9 +68,9 @@ def logistic(b: Emitter, op: Any) -> Sequence[Any] | None:
 
 @legalize("stablehlo.exponential_minus_one")
 def exponential_minus_one(b: Emitter, op: Any) -> Sequence[Any] | None:
-    """f64 loses 12 bits: of CPUs a polynomial, of others (u - 1) x / log(u) with u = exp(x), in which errors cancel.
+    """IREE loses 12 bits of f64. On CPUs a polynomial; elsewhere (u - 1) x / log(u), u = exp(x), whose errors cancel.
 
-    The second is Kahan's.
+    The second formula is Kahan's.
     """
     x = op.operands[0]
     if not is_f64(x):
@@ -88,7 +88,7 @@ def exponential_minus_one(b: Emitter, op: Any) -> Sequence[Any] | None:
 
 @legalize("stablehlo.tanh", cpu=True)
 def tanh(b: Emitter, op: Any) -> Sequence[Any] | None:
-    """Of f64 IREE calls the C library for each number: -m / (2 + m) with m = e^(-2|x|) - 1, and the sign of x."""
+    """For f64 IREE calls the C library for each element: -m / (2 + m) with m = e^(-2 abs(x)) - 1, and the sign of x."""
     x = op.operands[0]
     if not is_f64(x):
         return None
@@ -101,12 +101,12 @@ def tanh(b: Emitter, op: Any) -> Sequence[Any] | None:
 
 
 def is_f64(x: Any) -> bool:
-    """The elements of a value are of that type."""
+    """Whether the elements of a value are f64."""
     return bool(element(x) == ir.F64Type.get())
 
 
 def polynomial(b: Emitter, x: Any, coefficients: Sequence[float]) -> Any:
-    """By Horner's rule, the constant first."""
+    """The polynomial of x with these coefficients, the constant first, by Horner's rule."""
     y = b.like(coefficients[-1], x)
     for coefficient in coefficients[-2::-1]:
         y = b.add(b.multiply(y, x), b.like(coefficient, x))
@@ -120,16 +120,16 @@ def _exponential(b: Emitter, x: Any) -> Any:
 
 
 def _minus_one(b: Emitter, x: Any) -> Any:
-    """2^n (e^r - 1) + (2^n - 1), without a 2^n that is too large."""
+    """e^x - 1 = 2^n (e^r - 1) + (2^n - 1), computed without an overflow of 2^n."""
     powers = _powers(b, x)
     rest = b.subtract(powers.first, powers.inverse)
     y = b.multiply(b.add(b.multiply(powers.first, powers.less), rest), powers.second)
-    return b.select(b.compare(x, b.like(0, x), "EQ"), x, y)  # which keeps its sign
+    return b.select(b.compare(x, b.like(0, x), "EQ"), x, y)  # which keeps the sign of -0
 
 
 def _powers(b: Emitter, x: Any) -> Powers:
-    """Of x, or of what gives 0 or infinity as well."""
-    for bound, direction in ((-746.0, "LT"), (710.0, "GT")):  # NaN is neither, and stays
+    """The parts of e^x, with x clamped to bounds beyond which e^x is 0 or infinity anyway."""
+    for bound, direction in ((-746.0, "LT"), (710.0, "GT")):  # NaN is neither and stays
         limit = b.like(bound, x)
         x = b.select(b.compare(x, limit, direction), limit, x)
     whole = b.like(WHOLE, x)
@@ -148,6 +148,6 @@ def _powers(b: Emitter, x: Any) -> Powers:
 
 
 def _shifted(b: Emitter, whole: Any) -> Any:
-    """What a whole number, next to `WHOLE`, adds to the bits of 1 where it is the exponent."""
+    """The bits k << 52, for `whole` = `WHOLE` + k; added to the bits of 1, they give those of 2^k."""
     bits = b.bitcast(whole, signless(64))
     return b.emit("stablehlo.shift_left", (bits, b.like(52, bits)), bits.type)

@@ -1,7 +1,7 @@
-"""Sort by insertion: one dispatch for all rows, where they are short, or where only the first few of each are read.
+"""Insertion sort: one dispatch for all rows, if rows are short or only the first few elements of each are read.
 
-    kept = the places of the first ones, in order
-    each place is put in front of those that it comes before; once there are enough, the last one goes
+    kept = the indices of the first elements, in order
+    each index is inserted before those that it precedes; once `kept` is full, the last index is dropped
 
 Stable, for any comparator and any number of arrays.
 """
@@ -18,27 +18,27 @@ from tiduc.backends.iree.missing.merge_sort import Rows, rows_of
 
 
 def pays(rows: int, n: int, count: int) -> bool:
-    """To keep `count` of n takes less time than to merge: in nanoseconds, a step of each, and a dispatch."""
+    """Whether insertion of the first `count` of n elements is faster than merging; both estimates are nanoseconds."""
     inserting = rows * (count * count / 2 + (n - count)) * 1.5
     merging = (rows * n * 6 + 3000) * log2(max(n, 2))
     return inserting < merging
 
 
 def insertion_sort(b: Emitter, op: Any, dimension: int, count: int) -> list[Any]:
-    """The first `count` along the dimension of the results of a sort, of static sizes."""
+    """The first `count` elements, along the dimension, of the results of a sort with static shapes."""
     rows = rows_of(b, op, dimension)
-    # In a line, since of a dimension of size 1 the compiler makes none, outside of the loop that carries the array.
+    # One-dimensional, since the compiler drops dimensions of size 1 outside the loop that carries the array.
     type_ = ir.RankedTensorType.get([rows.size[0] * count], signless(32))
     (places,) = dispatch(b, [type_], lambda k: [_inserted(k, rows, type_, count)])
     return rows.in_order(b, b.reshape(places, [rows.size[0], count]))
 
 
 def _inserted(k: Kernel, rows: Rows, type_: Any, count: int) -> Any:
-    """The places that come first in each row, in order."""
+    """The indices of the elements that come first in each row, in order."""
     zero, one, size = k.index(0), k.index(1), k.index(count)
 
     def insert(k: Kernel, row: Any, kept: Any, place: Any, end: Any) -> tuple[Any, ...]:
-        """The places of a row, up to the `end`, with that one among them, and the one that is left over."""
+        """Inserts `place` into the row's sorted indices; gives the array and the index left over at `end`."""
         start = k.arith("muli", row, size)
 
         def step(k: Kernel, at: Any, kept: Any, left: Any) -> Sequence[Any]:

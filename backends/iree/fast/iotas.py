@@ -1,11 +1,11 @@
-"""Counters along a dimension that were made to repeat: in code for CPUs, counters of that shape from the start.
+"""Broadcasts of an iota become an iota of the full shape, on CPUs.
 
     %0 = stablehlo.iota dim = 0 : tensor<5xi32>
     %1 = stablehlo.broadcast_in_dim %0, dims = [1] : (tensor<5xi32>) -> tensor<9x5xi32>
     ->  %1 = stablehlo.iota dim = 1 : tensor<9x5xi32>
 
-StableHLO's simplification takes them apart. IREE reads the short one from memory, once for each element, as an argmax
-does, which takes 1.8 times as long.
+StableHLO's simplification splits iotas in this way. IREE then reads the short iota from memory, once for each element:
+an argmax takes 1.8 times as long.
 """
 
 from collections.abc import Sequence
@@ -19,19 +19,19 @@ from tiduc.dialect.types import is_open
 
 @legalize("stablehlo.broadcast_in_dim", cpu=True)
 def broadcast_iota(b: Emitter, op: Any) -> Sequence[Any] | None:
-    """A counter is read from memory then, once for each element: one of that shape from the start."""
+    """IREE stores a broadcast iota and reads it from memory for each element: an iota of the full shape instead."""
     x, type_ = op.operands[0], op.results[0].type
     along = None if is_open(type_) else _counted(x)
     if along is None:
         return None
     dimension = list(op.attributes["broadcast_dimensions"])[along]
     if x.type.shape[along] != type_.shape[dimension]:
-        return None  # a counter of one element, which is 0
+        return None  # an iota of one element, broadcast to zeros
     return [b.iota(dimension, type_)]
 
 
 def _counted(x: Any) -> int | None:
-    """The dimension along which a value counts; None where it is no counter, nor the reshape of one in a line."""
+    """The dimension of an iota, or of a reshape of one to a single nonunit dimension; None for other values."""
     if not isinstance(x, ir.OpResult):
         return None
     if x.owner.name == "stablehlo.iota":

@@ -1,9 +1,9 @@
-"""Kernels: loops over elements of arrays, which IREE compiles to one dispatch and so to plain machine code.
+"""Kernels: loops over array elements that IREE compiles, as one dispatch, to plain machine code.
 
     %0 = flow.dispatch.region -> (tensor<8xf32>) { scf.for ... tensor.extract ... tensor.insert ... }
 
-For what IREE's own code for StableHLO is slow at. It runs in one thread, so that this is for CPUs. MLIR here has no
-definition of the dialect `flow`, whose ops are written in generic form.
+Kernels replace StableHLO for which IREE generates slow code. A kernel runs in one thread, so it is for CPUs only. The
+MLIR bindings do not define the dialect `flow`, so its ops are written in generic form.
 """
 
 from collections.abc import Callable, Sequence
@@ -15,29 +15,29 @@ from tiduc.backends.iree.emitter import Emitter, signless
 from tiduc.dialect.context import context
 
 KERNEL = "flow.dispatch.region"
-"""The op that is a kernel."""
+"""The op whose body is a kernel."""
 
 
 class Kernel(Emitter):
-    """Emits what runs inside a dispatch: numbers of type index, and elements of arrays."""
+    """Emits the body of a dispatch: ops on scalars and on elements of arrays."""
 
     def index(self, n: Any) -> Any:
-        """A constant of type index; what is of that type already, as it is."""
+        """A Python integer as a constant of type index; a value of type index as it is."""
         return self._number(n, ir.IndexType.get()) if isinstance(n, int) else n
 
     def zero(self, type_: Any) -> Any:
-        """0, of a type of numbers."""
+        """0 of a scalar type."""
         if isinstance(type_, ir.ComplexType):
             parts = ir.ArrayAttr.get([ir.FloatAttr.get(type_.element_type, 0.0)] * 2)
             return self.emit("complex.constant", (), type_, {"value": parts})
         return self._number(0, type_)
 
     def arith(self, name: str, *xs: Any) -> Any:
-        """An op of numbers of one type: `addi`, `minui`, ..."""
+        """An `arith` op on scalars of one type: `addi`, `minui`, ..."""
         return self.emit(f"arith.{name}", xs, xs[0].type)
 
     def below(self, x: Any, y: Any) -> Any:
-        """x < y, of numbers of type index that are not negative; any negative number is above these."""
+        """x < y as unsigned integers, so that a negative x is never below a size y."""
         return self._compared(6, x, y)  # arith's number for `ult`
 
     def at_most(self, x: Any, y: Any) -> Any:
@@ -45,23 +45,23 @@ class Kernel(Emitter):
         return self._compared(3, x, y)  # arith's number for `sle`
 
     def equal(self, x: Any, y: Any) -> Any:
-        """x = y, of integers of one type."""
+        """x = y, for integers of one type."""
         return self._compared(0, x, y)
 
     def above(self, x: Any, y: Any) -> Any:
-        """x > y, of floating-point numbers; false where one of them is a NaN."""
+        """x > y, for floats; false if either is NaN."""
         return self._floats_compared(2, x, y)  # arith's number for `ogt`
 
     def not_below(self, x: Any, y: Any) -> Any:
-        """x >= y, of floating-point numbers; false where one of them is a NaN."""
+        """x >= y, for floats; false if either is NaN."""
         return self._floats_compared(3, x, y)  # arith's number for `oge`
 
     def is_zero(self, x: Any) -> Any:
-        """x = 0, of a floating-point number."""
+        """x = 0, for a float."""
         return self._floats_compared(1, x, self._number(0, x.type))  # arith's number for `oeq`
 
     def one(self, type_: Any) -> Any:
-        """1, of a floating-point type."""
+        """1 of a float type."""
         return self._number(1, type_)
 
     def _floats_compared(self, predicate: int, x: Any, y: Any) -> Any:
@@ -73,35 +73,35 @@ class Kernel(Emitter):
         return self.emit("arith.cmpi", (x, y), signless(1), {"predicate": number})
 
     def either(self, condition: Any, x: Any, y: Any) -> Any:
-        """x where the condition holds, else y; numbers of any one type."""
+        """x if the condition holds, else y; scalars of one type."""
         return self.emit("arith.select", (condition, x, y), x.type)
 
     def cast(self, x: Any, type_: Any) -> Any:
-        """A number of type index as one of another integer type, or back."""
+        """A number of type index converted to another integer type, or the reverse."""
         return self.emit("arith.index_cast", (x,), type_)
 
     def element(self, x: Any, *place: Any) -> Any:
-        """The number at a place of an array."""
+        """The element of array x at indices `place`."""
         return self.emit("tensor.extract", (x, *place), x.type.element_type)
 
     def put(self, v: Any, x: Any, *place: Any) -> Any:
-        """The array with a number at a place."""
+        """Array x with v at indices `place`."""
         return self.emit("tensor.insert", (v, x, *place), x.type)
 
     def scalar(self, v: Any) -> Any:
-        """A number as an array without dimensions."""
+        """A scalar as an array without dimensions."""
         return self.emit("tensor.from_elements", (v,), ir.RankedTensorType.get([], v.type))
 
     def empty(self, type_: Any, sizes: Sequence[Any] = ()) -> Any:
-        """An array in which nothing was written yet, of these sizes; a type without open ones knows its own."""
+        """An uninitialized array; `sizes` are needed only for a type with dynamic dimensions."""
         return self.emit("tensor.empty", _open(sizes), type_)
 
     def differs_from_zero(self, x: Any) -> Any:
-        """x != 0, of a number of an integer type."""
+        """x != 0, for an integer."""
         return self._compared(1, x, self._number(0, x.type))  # arith's number for `ne`
 
     def written_if(self, condition: Any, x: Any) -> Any:
-        """The array x, its first element 0 if the condition holds."""
+        """The array x, with its first element set to 0 if the condition holds."""
 
         def zeroed(k: Kernel) -> Any:
             place = [k.index(0)] * len(x.type.shape)
@@ -116,7 +116,7 @@ class Kernel(Emitter):
         then: Callable[["Kernel"], Sequence[Any]],
         otherwise: Callable[["Kernel"], Sequence[Any]],
     ) -> Any:
-        """What one of two branches gives, of which only that one runs."""
+        """The result of one of two branches (`scf.if`); only that branch runs."""
         regions = [self._filled((), fill, "scf.yield") for fill in (then, otherwise)]
         return self.emit_all("scf.if", (condition,), (type_,), None, regions)[0]
 
@@ -133,7 +133,7 @@ class Kernel(Emitter):
         initial: Sequence[Any],
         body: Callable[..., Sequence[Any]],
     ) -> tuple[Any, ...]:
-        """The carries after `body(kernel, i, *carries)` for i from `start` to below `end`."""
+        """Emits an `scf.for` with `body(kernel, i, *carries)` from `start` to below `end`; gives the final carries."""
         types = [x.type for x in initial]
         fill = self._filled((ir.IndexType.get(), *types), body, "scf.yield")
         return self.emit_all("scf.for", (start, end, step, *initial), types, None, [fill])
@@ -141,7 +141,7 @@ class Kernel(Emitter):
     def _filled(
         self, types: Sequence[Any], fill: Callable[..., Sequence[Any]], end: str
     ) -> Callable[[Any], None]:
-        """What fills a region with `fill(kernel, *arguments)`, its results in an op named `end`."""
+        """A function that fills a region with `fill(kernel, *arguments)`; an op named `end` returns the results."""
 
         def run(region: Any) -> None:
             block = region.blocks.append(*types, arg_locs=[self.location] * len(types))
@@ -153,23 +153,23 @@ class Kernel(Emitter):
 
 
 def _open(sizes: Sequence[Any]) -> list[Any]:
-    """Those of sizes that are open, values of type index."""
+    """The dynamic sizes among `sizes`: values of type index rather than integers."""
     return [n for n in sizes if not isinstance(n, int)]
 
 
 def dispatch(
     b: Emitter, types: Sequence[Any], fill: Callable[[Kernel], Sequence[Any]], sizes: Sequence[Any] = ()
 ) -> tuple[Any, ...]:
-    """The arrays that `fill` gives, computed in one dispatch; what it reads may come from outside.
+    """The arrays, of the given types, that `fill` computes in one dispatch; it may read values from outside.
 
-    Where sizes of the arrays are open, all of them have the sizes that are given.
+    If the types have dynamic dimensions, all arrays have the given `sizes`.
     """
-    context().allow_unregistered_dialects = True  # for good: the op is copied, and printed, by others
+    context().allow_unregistered_dialects = True  # stays set, since other code copies and prints the op
     kernel = Kernel(b.place, b.location)
     once = kernel._filled((), lambda k: [k.index(1)] * 3, "flow.return")
     body = kernel._filled((), fill, "flow.return")
     of_results = _open(sizes) * len(types)
-    segments = ir.DenseI32ArrayAttr.get([len(of_results), 0])  # the latter are of the workload
+    segments = ir.DenseI32ArrayAttr.get([len(of_results), 0])  # result sizes, and the workload
     results = kernel.emit_all(KERNEL, of_results, types, {"operandSegmentSizes": segments}, [body, once])
     b.emitted += kernel.emitted
     return results

@@ -1,16 +1,16 @@
-"""reductions_in_lanes: sums along the last dimensions, on CPUs, as some sums next to each other, which then are added.
+"""reductions_in_lanes: splits reductions along the last dimensions into lanes that are reduced afterwards, on CPUs.
 
     %0 = reduce add %x, dimensions = [1] : tensor<9x400xf32>
     ->  %1 = reduce add (reshape %x to 9x25x16), dimensions = [1];  %0 = reduce add %1, dimensions = [1]
 
-IREE adds one element after the other, since the order matters to floats; a reduction of StableHLO may take any order
-(specification, reduce). In lanes it is a loop over vectors, and the rounding errors of a sum are smaller.
+IREE adds one element after the other, since floating-point addition is not associative; StableHLO allows any order
+(specification, reduce). With lanes the loop is vectorized, and the rounding errors of a sum are smaller.
 
-A sum of products IREE takes for a product of matrices, which is slower code. Of x y + (-0), in one op that rounds once,
-it does not; that is x y, its sign and NaN included, and LLVM makes it a multiplication on any CPU.
+IREE treats a sum of products as a product of matrices, for which its code is slower. It does not recognize the fused
+multiply-add x y + (-0), which equals x y, including signs and NaN; LLVM turns it into a multiplication on any CPU.
 
-Of sizes that are no multiple of lanes, the last of several dimensions is what is next to each other. A sum of one
-dimension to one number is padded with what adds nothing: -0, which leaves -0 as it is, or 1 of a product.
+If no lane count divides the number of elements, the last of several reduced dimensions supplies the lanes. Otherwise,
+a reduction to a single number is padded with the neutral element: -0 for a sum, since -0 + -0 is -0, 1 for a product.
 """
 
 import math
@@ -26,9 +26,9 @@ from tiduc.dialect.context import stage
 from tiduc.dialect.types import element, shape, with_shape
 
 _LANES = *range(256, 31, -32), 16, 8
-_FEW = 32  # below which code for each lane alone, or for few, is what costs
-_STEPS = 16  # of each lane at least: with fewer the second step costs what the first one saves
-_LARGE = 2**12  # elements in all, below which a call takes as long anyway
+_FEW = 32  # lanes; with fewer, code for single lanes dominates
+_STEPS = 16  # elements per lane, at least; with fewer, the second step costs what the first one saves
+_LARGE = 2**12  # elements in all; for fewer, a call takes as long anyway
 _NEUTRAL = {
     "stablehlo.add": -0.0,
     "stablehlo.maximum": -math.inf,
@@ -41,12 +41,12 @@ _EXTREMA = "stablehlo.maximum", "stablehlo.minimum"
 _HEAVY = frozenset(f"stablehlo.{name}" for name in "atan2 cosine log_plus_one power sine tan".split()) | {
     f"chlo.{name}" for name in "bessel_i1e digamma erf erf_inv erfc lgamma polygamma zeta".split()
 }
-_FAR = 32  # ops that are looked at, more than IREE puts together
+_FAR = 32  # ops that are looked at, more than IREE fuses
 
 
 @stage
 def reductions_in_lanes(module: Any) -> int:
-    """Rewrites reductions in place; how many."""
+    """Rewrites reductions in place; gives their number."""
     made = 0
     for op in within(module.operation):
         if op.name == "stablehlo.reduce" and _pays(op):
@@ -67,7 +67,7 @@ def _pays(op: Any) -> bool:
     kept = len(sizes) - len(dimensions)
     if dimensions != list(range(kept, len(sizes))) or math.prod(sizes) < _LARGE:
         return False
-    if not kept and reducer(op) in _EXTREMA:  # one number: IREE's code is a loop over vectors already
+    if not kept and reducer(op) in _EXTREMA:  # to one number: IREE vectorizes this already
         return False
     lanes = _lanes(math.prod(sizes[kept:]))
     if lanes is None:
@@ -76,7 +76,7 @@ def _pays(op: Any) -> bool:
 
 
 def _follows(x: Any, names: frozenset[str]) -> bool:
-    """A value is computed from an op of these names, which IREE may put into the same code."""
+    """Whether a value is computed from an op of these names that IREE may fuse with the value's reader."""
     waiting, seen = [x], set[Any]()
     while waiting and len(seen) < _FAR:
         x = waiting.pop()
@@ -96,12 +96,12 @@ _APART = frozenset(
 
 
 def _lanes(n: int) -> int | None:
-    """Into how many a reduction of n elements is split; None where it stays as it is."""
+    """The number of lanes for a reduction of n elements; None if no lane count fits."""
     return next((lanes for lanes in _LANES if n % lanes == 0 and n >= lanes * _STEPS), None)
 
 
 def _is_by_rows(sizes: Sequence[int]) -> bool:
-    """What is reduced are many rows of many numbers."""
+    """Whether the reduced dimensions are enough rows of enough elements to use a row as the lanes."""
     return len(sizes) > 1 and sizes[-1] >= _FEW and math.prod(sizes[:-1]) >= _STEPS
 
 
@@ -121,13 +121,13 @@ def _in_lanes(b: Emitter, op: Any) -> Any:
         y = b.pad(b.reshape(x, [n]), neutral, [0], [-n % lanes], [0])
         y = b.reshape(y, [-(-n // lanes), lanes])
     first = range(len(kept), len(shape(y)) - 1)
-    # The initial value counts once.
+    # Lanes start from the neutral element, so that the initial value counts once.
     y = _reduced(b, op, y, neutral, first, with_shape(x.type, [*kept, lanes]))
     return _reduced(b, op, y, init, [len(kept)], op.results[0].type)
 
 
 def _summed(b: Emitter, op: Any) -> Any:
-    """What is reduced, but for products that nothing else reads: in one op with the sum, as no product is to IREE."""
+    """The array to reduce; a product that only a sum reads becomes x y + (-0), no matrix product to IREE."""
     x = op.operands[0]
     if reducer(op) != "stablehlo.add" or not isinstance(x, ir.OpResult) or len(list(x.uses)) > 1:
         return x
@@ -137,7 +137,7 @@ def _summed(b: Emitter, op: Any) -> Any:
 
 
 def _reduced(b: Emitter, op: Any, x: Any, start: Any, dimensions: Sequence[int], type_: Any) -> Any:
-    """The array reduced by the op's body along dimensions."""
+    """The array x reduced by the op's body along `dimensions`, from `start`."""
     body = b.region([start.type] * 2, lambda b, *xs: b.inlined(op.regions[0], xs))
     along = {"dimensions": ir.DenseI64ArrayAttr.get(list(dimensions))}
     return b.emit_all("stablehlo.reduce", (x, start), (type_,), along, [body])[0]

@@ -1,9 +1,10 @@
-"""log and log_plus_one of f64 as polynomials, in code of vectors, as IREE has none.
+"""log and log_plus_one of f64 as polynomials, which compile to vector code.
 
     %0 = stablehlo.log %x : tensor<9xf64>    ->    k log 2 + 2 atanh(s),  x = 2^k (1 + f),  s = f / (2 + f)
 
-IREE calls the C library for each number. 1 + f lies between the roots of 1/2 and of 2; 2 atanh(s) is f - s (f - R),
-where R is s^2 times a fit, to 2^-57 of the logarithm. Results are within one unit in the last place, of log_plus_one 2.
+IREE calls the C library for each element. 1 + f lies between the square roots of 1/2 and 2; 2 atanh(s) is
+f - s (f - R), where R is s^2 times a fit, to 2^-57 of the logarithm. Results are within one unit in the last place,
+those of log_plus_one within 2.
 """
 
 from collections.abc import Sequence
@@ -36,14 +37,17 @@ _WHOLE = int(np.float64(WHOLE).view(np.int64))
 
 @legalize("stablehlo.log", cpu=True)
 def log(b: Emitter, op: Any) -> Sequence[Any] | None:
-    """Of f64 IREE calls the C library for each number: a polynomial, in code of vectors."""
+    """For f64 IREE calls the C library for each element: a polynomial instead, as vector code."""
     x = op.operands[0]
     return [_log(b, x)] if is_f64(x) else None
 
 
 @legalize("stablehlo.log_plus_one")
 def log_plus_one(b: Emitter, op: Any) -> Sequence[Any] | None:
-    """f64 loses 11 bits: log(u) and what u = 1 + x has lost, over u; on GPUs log(u) x / (u - 1), which is Kahan's."""
+    """IREE loses 11 bits of f64. u = 1 + x: on CPUs log(u) + (rounding error of u) / u; elsewhere log(u) x / (u - 1).
+
+    The second formula is Kahan's.
+    """
     x = op.operands[0]
     if not is_f64(x):
         return None
@@ -51,11 +55,11 @@ def log_plus_one(b: Emitter, op: Any) -> Sequence[Any] | None:
     u = b.add(x, one)
     if b.cpu:
         lost = b.subtract(x, b.subtract(u, one))
-        # Nothing is lost of -1, nor of infinity, whose difference to itself is no number.
+        # Without correction if nothing is lost, as for x = -1 with u = 0, and for infinity, where `lost` is NaN.
         kept = b.or_(b.compare(lost, b.like(0, x), "EQ"), b.compare(u, b.like(np.inf, x), "EQ"))
         logarithm = _log(b, u)
         y = b.select(kept, logarithm, b.add(logarithm, b.divide(lost, u)))
-        return [b.select(b.compare(x, b.like(0, x), "EQ"), x, y)]  # which keeps its sign
+        return [b.select(b.compare(x, b.like(0, x), "EQ"), x, y)]  # which keeps the sign of -0
     plain = b.or_(b.compare(u, one, "EQ"), b.compare(u, b.like(np.inf, x), "EQ"))
     y = b.divide(b.multiply(b.log(u), x), b.select(plain, one, b.subtract(u, one)))
     return [b.select(plain, x, y)]
@@ -66,18 +70,18 @@ def _log(b: Emitter, x: Any) -> Any:
     from_root = b.subtract(bits, b.like(_ROOT, bits))
     k = b.emit("stablehlo.shift_right_arithmetic", (from_root, b.like(52, bits)), bits.type)
     power = b.emit("stablehlo.shift_left", (k, b.like(52, bits)), bits.type)
-    # Vectors of 64-bit integers become floats by their bits alone where there is no instruction for it.
+    # By their bits, since not all CPUs have an instruction that converts vectors of 64-bit integers to floats.
     n = b.subtract(b.bitcast(b.add(k, b.like(_WHOLE, k)), element(x)), b.like(WHOLE, x))
     f = b.subtract(b.bitcast(b.subtract(bits, power), element(x)), b.like(1, x))
     s = b.divide(f, b.add(f, b.like(2, x)))
     square = b.multiply(s, s)
     half = b.multiply(b.multiply(f, f), b.like(0.5, x))
-    # 2 atanh(s) = f - f^2 / 2 + s (f^2 / 2 + R), of which f alone is large where k = 0.
+    # 2 atanh(s) = f - f^2 / 2 + s (f^2 / 2 + R), of which only f is large if k = 0.
     rest = b.multiply(s, b.add(half, b.multiply(square, polynomial(b, square, _P))))
     low = b.add(rest, b.multiply(n, b.like(LOG_2[1], x)))
     y = b.subtract(b.multiply(n, b.like(LOG_2[0], x)), b.subtract(b.subtract(half, low), f))
     zero, infinity = b.like(0, x), b.like(np.inf, x)
-    # Denormal numbers count as 0.
+    # Denormal numbers are treated as 0.
     y = b.select(b.compare(x, b.like(np.finfo(np.float64).tiny, x), "LT"), b.negate(infinity), y)
     y = b.select(b.compare(x, zero, "LT"), b.like(np.nan, x), y)
     return b.select(b.compare(x, infinity, "LT"), y, x)

@@ -1,13 +1,14 @@
-"""loops_to_kernels: loops over small arrays to one dispatch each.
+"""loops_to_kernels: puts loops over small arrays into one dispatch each.
 
     %r = stablehlo.while(%x = %0) ...  ->  %r = flow.dispatch.region { stablehlo.while(%x = %0) ... }
 
-IREE runs a loop on the host, and a dispatch, or several, for each iteration; where arrays are small, that takes ten
-times as long as the numbers do. Inside of a dispatch the loop is machine code, and its carries stay where they are:
-a new carry is written into the old one, which this pass spells out, since IREE allots no memory while a dispatch runs.
+IREE runs a loop on the host, with one or more dispatches per iteration; for small arrays, that takes ten times as long
+as the arithmetic. Inside a dispatch the loop is machine code, and its carries (loop-carried values) stay in place: each
+new carry is written over the old one. This pass makes these copies explicit, since IREE allocates no memory while a
+dispatch runs.
 
-Intermediate arrays are on the stack, hence the limits, which loops that write to many arrays may keep with these packed
-into few. IREE gives up on some loops: a program is compiled again without this pass where it does not compile with it.
+Intermediate arrays are on the stack, hence the limits; a loop that writes to many arrays may meet them once the arrays
+are packed into few. IREE fails to compile some loops; the program is then compiled again without this pass.
 """
 
 import math
@@ -27,14 +28,14 @@ from tiduc.dialect.graph import captured, operations
 from tiduc.dialect.types import element, shape, with_shape
 
 STACK = 2**18
-"""Bytes of intermediate arrays that a kernel may have; targets.py tells the compiler."""
+"""The most bytes of intermediate arrays in a kernel; the compiler gets this limit from targets.py."""
 
-_PRODUCTS = 2**20  # multiplications in an iteration, above which IREE's own code for products is better
-_ELEMENTS = 2**16  # of an array that an iteration makes
-_SMALL = 1024  # bytes of a carry that may be on the stack
-_BINDINGS = 32  # arrays that IREE's runtime gives a dispatch, at most
-_INLINED = 256  # bytes of a constant that IREE puts into the code
-_FUSED = 4  # so many ops have one array on the stack between them, about
+_PRODUCTS = 2**20  # multiplications of a product; for more, IREE's own code is better
+_ELEMENTS = 2**16  # bytes of an array that an iteration makes, at most
+_SMALL = 1024  # bytes of a carry, up to which all may be on the stack
+_BINDINGS = 32  # arrays that IREE's runtime passes to a dispatch, at most
+_INLINED = 256  # bytes of a constant that IREE puts into the code, at most
+_FUSED = 4  # ops that share one array on the stack, about, since IREE fuses them
 
 _ELEMENTWISE = frozenset(
     f"stablehlo.{name}"
@@ -57,9 +58,9 @@ _OTHER = frozenset(("stablehlo.while", "stablehlo.return", "stablehlo.optimizati
 
 @stage
 def loops_to_kernels(module: Any) -> int:
-    """Puts loops that are small enough into a dispatch each, in place; how many those are.
+    """Puts each loop that is small enough into a dispatch, in place; gives the number of these loops.
 
-    The module is one that `legalize_for_iree` made, for a CPU.
+    `legalize_for_iree` must have legalized the module for a CPU.
     """
     made = 0
     for function in operations(module.operation.regions[0].blocks[0]):
@@ -68,7 +69,7 @@ def loops_to_kernels(module: Any) -> int:
 
 
 def _within(op: Any) -> int:
-    """The loops in an op that are not in one another, so far as they are small."""
+    """Puts the outermost small loops in an op into dispatches; gives their number."""
     made = 0
     for region in op.regions:
         for block in region.blocks:
@@ -86,7 +87,7 @@ def _within(op: Any) -> int:
 
 
 def _small(loop: Any) -> Any | None:
-    """A loop that fits, the loop itself or one in its place whose stacks are packed; None where neither does."""
+    """The loop if it fits, or else a loop with packed stacks that replaces it; None if neither fits."""
     if not _wanted(loop):
         return None
     read_packed(loop)
@@ -103,7 +104,7 @@ def _small(loop: Any) -> Any | None:
 
 
 def fits(loop: Any) -> bool:
-    """A loop has only ops that a kernel can have, and its arrays are small."""
+    """Whether a loop has only ops that a kernel can have, and only small arrays."""
     stack, ops = 0, within(loop)
     kernels = {op for kernel in ops if kernel.name == KERNEL for op in within(kernel)[1:]}
     for inner in ops:
@@ -130,7 +131,7 @@ def fits(loop: Any) -> bool:
         if any(size > _ELEMENTS for size in sizes):
             return False
         stack += sum(sizes) // _FUSED
-    # Large constants are arrays of the dispatch as others are, and one more tells that nothing is written early.
+    # Large constants are arrays of the dispatch, too, and so is the zero from which `to_kernel` computes `never`.
     constants = [x for x in (*loop.operands, *captured(loop)) if _is_constant(x) and _is_table(x)]
     if len(_read(loop)) + len(set(constants)) + len(_wanted(loop)) + 1 > _BINDINGS:
         return False
@@ -139,7 +140,7 @@ def fits(loop: Any) -> bool:
 
 
 def _plain(type_: Any) -> bool:
-    """An array of static sizes, none of them 0, of numbers that machines have."""
+    """Whether a type is a static, nonempty array of integers of 1, 8, 16, 32 or 64 bits, f32 or f64."""
     if not isinstance(type_, ir.RankedTensorType) or not type_.has_static_shape or 0 in type_.shape:
         return False
     kind = type_.element_type
@@ -159,7 +160,7 @@ def _size(x: Any) -> int:
 
 
 def _odd(pad: Any) -> bool:
-    """A pad that is more than rows before and after."""
+    """Whether a pad cuts off or pads between elements, instead of only adding elements before and after."""
     sides = [n for name in ("edge_padding_low", "edge_padding_high") for n in pad.attributes[name]]
     return min(sides, default=0) < 0 or any(pad.attributes["interior_padding"])
 
@@ -169,9 +170,9 @@ def _multiplications(product: Any) -> int:
 
 
 def _on_stack(loop: Any) -> list[int]:
-    """The carries of which the kernel has a copy on the stack: small ones, and of large ones of a type all but one.
+    """The indices of the carries on the kernel's stack: small ones, predicates, and all but one large one per type.
 
-    One is made in the memory of the result. MLIR takes two empty arrays of one type for the same.
+    That one lies in the memory of the result. A second one could not, since MLIR merges two `tensor.empty` of one type.
     """
     kept, seen = [], set()
     for i, x in enumerate(loop.operands):
@@ -209,7 +210,7 @@ def to_kernel(loop: Any) -> None:
         elif inner.name in OF_SLICES and is_number(inner):
             as_number(inner)
     (zero,) = b.barrier(b.constant(0, ir.RankedTensorType.get([], signless(32))))
-    old = _wanted(loop)  # others would be arrays of the dispatch, too
+    old = _wanted(loop)  # unused results would be arrays of the dispatch, too
     uses = [[(use.owner, use.operand_number) for use in y.uses] for y in old]
 
     def moved(k: Kernel) -> Sequence[Any]:
@@ -230,7 +231,7 @@ def to_kernel(loop: Any) -> None:
 
 
 def _read_through_barriers(b: Emitter, loop: Any) -> None:
-    """What makes a value that the loop reads must not get into the dispatch with it; constants may."""
+    """Makes the loop read values from outside through barriers, so that their producers stay out of the dispatch."""
     outside = _read(loop)
     if not outside:
         return
@@ -242,7 +243,7 @@ def _read_through_barriers(b: Emitter, loop: Any) -> None:
 
 
 def _read(loop: Any) -> list[Any]:
-    """The values that a loop reads, or begins with, and that are no constants."""
+    """The captured and initial values of a loop that are not constants."""
     return [x for x in dict.fromkeys((*loop.operands, *captured(loop))) if not _is_constant(x)]
 
 
@@ -256,13 +257,13 @@ def _is_constant(x: Any) -> bool:
 
 
 def _is_table(x: Any) -> bool:
-    """A constant is more than one number repeated, and not a few that stay what they are."""
-    turned = is_boolean(x) or is_unsigned(x)  # into numbers with a sign, before the loop
+    """Whether a constant becomes an array of the dispatch: not a splat, and large or converted to signed integers."""
+    turned = is_boolean(x) or is_unsigned(x)  # converted to signed integers, before the loop
     return (turned or _size(x) > _INLINED) and not getattr(x.owner.attributes["value"], "is_splat", False)
 
 
 def _concatenated(pad: Any) -> None:
-    """A pad as a concatenation: IREE would make of it one operation on a vector as large as the array."""
+    """Rewrites a pad as a concatenation: IREE compiles a pad to one operation on a vector as large as the array."""
     b = Emitter(ir.InsertionPoint(pad), pad.location)
     x, value = pad.operands
     for d, low in enumerate(pad.attributes["edge_padding_low"]):
@@ -278,7 +279,7 @@ def _concatenated(pad: Any) -> None:
 
 
 def _in_line(kernel: Any) -> None:
-    """What runs in a dispatch, in its place."""
+    """Inlines a dispatch: moves its body before it and erases it."""
     *body, end = operations(kernel.regions[0].blocks[0])
     for op in body:
         op.move_before(kernel)
@@ -288,7 +289,7 @@ def _in_line(kernel: Any) -> None:
 
 
 def _in_place(loop: Any, never: Any) -> None:
-    """New carries are written into the old ones."""
+    """Makes a loop write its new carries over the old ones."""
     body = loop.regions[1].blocks[0]
     carries = _made_here(loop, never)
     end = list(operations(body))[-1]
@@ -297,20 +298,21 @@ def _in_place(loop: Any, never: Any) -> None:
     for (_, old), updates in zip(pairs, chains, strict=True):
         once = all(len(list(update.results[0].uses)) == 1 for update in updates)
         if updates and once and _is_read_after(old, updates[0]):
-            for update in updates:  # behind what reads the old one
+            for update in updates:  # after the last reader of the old carry
                 update.move_before(end)
     k = Kernel(ir.InsertionPoint(end), loop.location)
     for i, ((new, old), updates) in enumerate(zip(pairs, chains, strict=True)):
         if new == old or updates:
             continue
-        # Only when all of the new one is there: computed in its place, it would be read half-written.
+        # Copied once the new carry is complete: computed in place, it would be read half-written.
         end.operands[i] = _copied(k, new, old)
 
 
 def _made_here(loop: Any, never: Any) -> list[Any]:
-    """The carries as the body is to read them: each perhaps written to, so far as IREE knows.
+    """The carries for the body to read, each behind a write that IREE must expect, but that never happens.
 
-    IREE 3.13 takes a reshape of a block's argument out of the dispatch, and then does not find the argument.
+    The writes are needed because IREE 3.13 moves a reshape of a block argument out of the dispatch and then does not
+    find the argument.
     """
     body = loop.regions[1].blocks[0]
     k = Kernel(ir.InsertionPoint.at_block_begin(body), loop.location)
@@ -327,7 +329,7 @@ def _made_here(loop: Any, never: Any) -> list[Any]:
 
 
 def _is_read_after(x: Any, update: Any) -> bool:
-    """An op behind the update of an array still reads that, perhaps in another shape."""
+    """Whether an op after `update` still reads the array x, perhaps reshaped."""
     for use in x.uses:
         reader = use.owner.operation
         while reader.block != update.operation.block:
@@ -340,7 +342,7 @@ def _is_read_after(x: Any, update: Any) -> bool:
 
 
 def _copied(k: Kernel, x: Any, to: Any) -> Any:
-    """The array x in the memory of another one, element by element: IREE does not look into such loops."""
+    """Copies the array x to the memory of `to`, element by element: IREE does not look into such loops."""
     sizes = shape(x)
     zero, one = (k.index(0), k.index(1)) if sizes else (None, None)
 

@@ -1,10 +1,11 @@
-"""The stacks of a loop, packed: arrays of one type of which each iteration writes a part become one array.
+"""Packs a loop's stacks: carried arrays of one type, of which each iteration writes a part, become one array.
 
     %y:2 = while(%a = %0, %b = %1) { %p = dynamic_update_slice %a, %u, %i; %q = dynamic_update_slice %b, %v, %i }
     ->  %z = while(%c = [%0, %1]) { ... dynamic_update_slice %c, [%u], 0, %i ... }, %y#0 = %z[0], %y#1 = %z[1]
 
-The derivative of a scan, as JAX makes it, stacks dozens of residuals. Where the loop is to be one dispatch, which has
-32 arrays, and all of a type but one on the stack, these are too many; together they are one, in a result's memory.
+JAX's derivative of a scan stacks dozens of residuals. These are too many arrays if the loop is to be one dispatch: a
+dispatch has at most 32 arrays, and of each type all but one lie on the stack. Packed, they are one array in a
+result's memory.
 """
 
 from collections import defaultdict
@@ -23,14 +24,14 @@ _UPDATE, _SLICE = "stablehlo.dynamic_update_slice", "stablehlo.dynamic_slice"
 
 @dataclass(frozen=True)
 class Packing:
-    """A loop with its stacks packed, and what of it stands for the results of the loop as it was."""
+    """A loop with packed stacks; `pairs` of old results and their replacements; `made`, the ops that were emitted."""
 
     loop: Any
     pairs: list[tuple[Any, Any]]
     made: list[Any]
 
     def undo(self) -> None:
-        """Everything is as it was."""
+        """Restores the uses of the old loop and erases the packed one."""
         for old, new in self.pairs:
             new.replace_all_uses_with(old)
         for op in self.made[::-1]:
@@ -38,7 +39,7 @@ class Packing:
 
 
 def pack(loop: Any) -> Packing | None:
-    """Puts a loop with packed stacks before a loop, whose results nothing reads then; None where none can be packed."""
+    """Emits a packed loop before `loop` and replaces all uses of its results; None if no stacks can be packed."""
     groups = _groups(loop)
     if not groups:
         return None
@@ -66,7 +67,7 @@ def pack(loop: Any) -> Packing | None:
 
 
 def read_packed(loop: Any) -> None:
-    """Slices that a loop takes of a part of a packed array are slices of the array itself."""
+    """Makes slices, in a loop, of a part of a packed array into slices of the packed array itself."""
     for x in captured(loop):
         found = _packed(x)
         if found is None:
@@ -84,7 +85,7 @@ def read_packed(loop: Any) -> None:
 
 
 def _groups(loop: Any) -> list[list[int]]:
-    """The stacks of a loop by type, where there are several; none of predicates or complex numbers."""
+    """The indices of a loop's stacks, in groups of several with one type; none of predicates or complex numbers."""
     found = defaultdict(list)
     for i, x in enumerate(loop.operands):
         if (
@@ -99,7 +100,7 @@ def _groups(loop: Any) -> list[list[int]]:
 
 
 def updates(loop: Any, i: int) -> list[Any]:
-    """The updates, one of the other, that make a new carry of the old one; none where that is read otherwise."""
+    """The chain of updates that makes the next value of carry `i`; empty if anything else reads or makes it."""
     condition, body = (region.blocks[0] for region in loop.regions)
     found: list[Any] = []
     x = body.arguments[i]
@@ -118,7 +119,7 @@ def updates(loop: Any, i: int) -> list[Any]:
 
 
 def _filling(loop: Any, block: Any, others: Sequence[int], groups: Sequence[Sequence[int]]) -> Any:
-    """What fills a region with the ops of a block of the loop, for the carries of the packed one."""
+    """Fills a region of the packed loop with the ops of `block`; updates of stacks become updates of packed arrays."""
     places = {
         y: (g, n) for g, group in enumerate(groups) for n, i in enumerate(group) for y in updates(loop, i)
     }
@@ -145,7 +146,7 @@ def _filling(loop: Any, block: Any, others: Sequence[int], groups: Sequence[Sequ
 
 
 def _side_by_side(b: Emitter, xs: Sequence[Any]) -> Any:
-    """Arrays of one type as one, along a new dimension."""
+    """Arrays of one type, stacked along a new first dimension."""
     type_ = with_shape(xs[0].type, [len(xs), *shape(xs[0])])
     numbers = [splat(x) for x in xs]
     same = numbers[0]
@@ -155,7 +156,7 @@ def _side_by_side(b: Emitter, xs: Sequence[Any]) -> Any:
 
 
 def splat(x: Any) -> Any | None:
-    """The attribute of the number that x is a constant of everywhere; None where it is none."""
+    """The attribute of a splat constant's number; None if x is not a splat constant."""
     if isinstance(x.owner, ir.Block) or x.owner.name != "stablehlo.constant":
         return None
     value = x.owner.attributes["value"]
@@ -163,14 +164,14 @@ def splat(x: Any) -> Any | None:
 
 
 def _part(b: Emitter, x: Any, n: int) -> Any:
-    """One of the arrays that are packed in x."""
+    """The array of index `n` in the packed array x."""
     sizes = shape(x)[1:]
     zeros = [0] * len(sizes)
     return b.reshape(b.slice(x, [n, *zeros], [n + 1, *sizes], [1, *(1 for _ in sizes)]), sizes)
 
 
 def _packed(x: Any) -> tuple[Any, int] | None:
-    """The array that x is a part of, as `_part` gives it, and which one."""
+    """The packed array of which x is a part made by `_part`, and the part's index; None for other values."""
     if isinstance(x.owner, ir.Block) or x.owner.name != "stablehlo.reshape":
         return None
     part = x.owner.operands[0]

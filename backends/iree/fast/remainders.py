@@ -1,13 +1,13 @@
-"""remainder of f32, f16 and bf16 by multiplications and additions that round once, in code of vectors.
+"""remainder of f32, f16 and bf16 by fused multiply-adds in f64, as vector code; IREE calls the C library instead.
 
-IREE calls the C library for each number. In f64, with v = 1 / |y|: from |x| the multiples of |y| next to it are taken
-away, first 2^255 times a whole number of them, then 2^204, 2^153, 2^102 and 2^51 times, at last what is left:
+Let v = 1 / |y| and r = |x|. Each step subtracts the multiple of 2^(51 k) |y| nearest to r from r:
 
     q = (r v + w) - w,  w = 3/2 2^(52 + 51 k);    r = r - q |y|    for k = 5, 4, 3, 2, 1, 0
 
-Next to w numbers are 2^(51 k) apart. |x / y| is below 2^277, and v off by 2^-53 of it, so that r ends within 3/4 of
-2^(51 k) |y|, which is what the next step takes. Each r is a multiple of the last bit of x, or that of y, and has few
-bits: it is exact, as the result is, which lies between 0 and |y| after one |y| is added to what is negative.
+Floats near w are 2^(51 k) apart, so q is rounded to a multiple of 2^(51 k). |x / y| is below 2^277, and v has a
+relative error of 2^-53, so |r| ends a step below 3/4 of 2^(51 k) |y|, within reach of the next step. Each r is a
+multiple of the last bit of x or of y and has few bits, so it is exact. A negative r at the end gets |y| added; the
+result, between 0 and |y|, is exact, too.
 """
 
 from collections.abc import Sequence
@@ -23,12 +23,12 @@ from tiduc.dialect.types import element, is_float
 
 _STEPS = tuple(WHOLE * 2.0 ** (51 * k) for k in range(5, -1, -1))
 _LARGE = 2.0**200
-"""Of which |x| is the remainder, as it is of infinity."""
+"""Replaces an infinite |y|: the remainder is |x| for both divisors."""
 
 
 @legalize("stablehlo.remainder")
 def remainder(b: Emitter, op: Any) -> Sequence[Any] | None:
-    """Of floats vmvx takes the nearest multiple away: mended. On CPUs exact steps in f64, for the C library is slow."""
+    """vmvx rounds the quotient to nearest; corrected here. CPUs with fused multiply-add take exact steps in f64."""
     x, y = op.operands
     if not is_float(x) or element(x).width < 16:
         return None

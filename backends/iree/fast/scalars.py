@@ -1,9 +1,9 @@
-"""Arithmetic of single numbers, in ops of `arith`, and arrays that are computed number by number, several at once.
+"""Scalar arithmetic in `arith` ops, and `linalg.generic` ops that compute several arrays at once with it.
 
     %y:2 = linalg.generic ins(%x : tensor<9xf32>) { ... arith.mulf ... linalg.yield %0, %1 } -> tensor<9xf32>, ...
 
-IREE puts elementwise ops of StableHLO into such ops itself, but never two that share operands and nothing else: what
-these share it computes first, and keeps in memory.
+IREE fuses elementwise StableHLO into such ops itself, but never two ops that share operands only: it computes the
+shared operands first and stores them.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -34,11 +34,11 @@ _OF_FLOATS = {
     "GE": 3,
     "LT": 4,
     "LE": 5,
-}  # arith's numbers for those that are false of a NaN
+}  # arith's numbers of the ordered predicates, which are false for NaN
 
 
 class Numbers(Emitter):
-    """Emits of numbers what an emitter emits of arrays, so far as it is here."""
+    """Emits on scalars what `Emitter` emits on arrays, for the ops in this file."""
 
     def emit_all(
         self,
@@ -63,7 +63,7 @@ class Numbers(Emitter):
         return self.emit("arith.bitcast", (x,), element_type)
 
     def convert(self, x: Any, element_type: Any) -> Any:
-        """Between floats of several widths."""
+        """A float converted to another float type."""
         if x.type == element_type:
             return x
         return self.emit(
@@ -71,7 +71,7 @@ class Numbers(Emitter):
         )
 
     def compare(self, x: Any, y: Any, direction: str) -> Any:
-        """Of floats."""
+        """A comparison of floats."""
         number = ir.IntegerAttr.get(signless(64), _OF_FLOATS[direction])
         return self.emit("arith.cmpf", (x, y), signless(1), {"predicate": number})
 
@@ -82,13 +82,13 @@ class Numbers(Emitter):
 def elementwise(
     b: Emitter, x: Any, made: Sequence[Any], fill: Callable[[Numbers, Any], Sequence[Any]]
 ) -> tuple[Any, ...]:
-    """The arrays `made`, each element what `fill` gives of that of x; all have the shape of x, of one dimension."""
+    """Writes what `fill` gives for each element of x to the arrays `made`; all have the one-dimensional shape of x."""
     maps = [ir.AffineMap.get_identity(1)] * (1 + len(made))
     return _generic(b, x, made, maps, "parallel", lambda k, x, *_: fill(k, x))
 
 
 def accumulated(b: Emitter, x: Any, start: Any, fill: Callable[[Numbers, Any, Any], Any]) -> Any:
-    """The array without dimensions that `fill` gives of each element of x and of what it gave before, `start` first."""
+    """A fold of `fill(emitter, element, accumulator)` over a one-dimensional x, from `start`, without dimensions."""
     maps = [ir.AffineMap.get_identity(1), ir.AffineMap.get(1, 0, [])]
     return _generic(b, x, [start], maps, "reduction", lambda k, x, y: [fill(k, x, y)])[0]
 

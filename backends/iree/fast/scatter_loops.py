@@ -1,7 +1,7 @@
-"""Scatters of rows as loops, on CPUs: one dispatch that copies the array and goes through the updates.
+"""Scatters of rows as loops, on CPUs: one dispatch that copies the array and applies the updates in order.
 
-IREE's own scatter writes out of bounds where an index is out of range, so that it wants an array with a row more, which
-is made before, and cut off afterwards. Here an update that is for no row has no elements.
+IREE's own scatter writes out of bounds if an index is out of range, so it needs an array with an extra row, which is
+appended before and cut off afterwards. Here the loop over an out-of-range row has trip count 0.
 """
 
 import math
@@ -16,16 +16,17 @@ from tiduc.backends.iree.fast.packing import splat
 from tiduc.dialect.types import element, shape
 
 _MANY = 2**20
-"""Elements of an array up to which one thread may have them all."""
+"""The most elements of an array that one thread may process."""
 _LONG = 32
-"""Elements of a row from which on to find its place costs little."""
+"""Elements of a row, from which on finding the row costs little."""
 
 
 def pays(b: Emitter, op: Any, xs: Sequence[Any], news: Sequence[Any]) -> bool:
-    """What is updated are numbers that machines have, neither one alone nor very many, in long rows.
+    """Whether loops pay: arrays of signed integers or floats, of 2 to `_MANY` elements, in long rows.
 
-    Shorter ones are, too, but for updates of zeros, or the like, which IREE makes with the row more. Several arrays
-    are of different types: MLIR takes two empty arrays of one type for the same.
+    Shorter rows of several elements pay, too, unless the updated array is a splat, such as zeros, which IREE makes
+    with the extra row at once. Several arrays pay with rows of any length, but must have different types, since MLIR
+    merges two `tensor.empty` of one type.
     """
     if not b.cpu or len({x.type for x in xs}) < len(xs):
         return False
@@ -43,12 +44,12 @@ def pays(b: Emitter, op: Any, xs: Sequence[Any], news: Sequence[Any]) -> bool:
 
 
 def by_loops(b: Emitter, op: Any, tables: Sequence[Any], where: Any, news: Sequence[Any]) -> list[Any]:
-    """Arrays of rows with an update for some of them, combined by the op's body, in the order of the updates.
+    """The arrays `tables` with the updates `news` of some rows, which the op's body combines in order.
 
-    `where` is a matrix of one column, which has the number of rows for an update that is dropped.
+    `where` is a column of row indices; the number of rows marks an update that is dropped.
     """
     (rows, width), count = shape(tables[0]), shape(where)[0]
-    # In a line each, since the compiler drops dimensions of size 1.
+    # One-dimensional, since the compiler drops dimensions of size 1.
     places, *arrays = (b.reshape(apart(b, x), [math.prod(shape(x))]) for x in (where, *tables, *news))
     olds, updates = arrays[: len(tables)], arrays[len(tables) :]
 
@@ -62,7 +63,7 @@ def by_loops(b: Emitter, op: Any, tables: Sequence[Any], where: Any, news: Seque
             )[0]
 
         def combined(k: Kernel, to: Any, of: Any, outs: Sequence[Any]) -> list[Any]:
-            """What the body makes of the elements at a place, and of the updates at another."""
+            """The results of the body for the elements at `to` and the updates at `of`."""
             pairs = [*(k.element(x, to) for x in outs), *(k.element(u, of) for u in updates)]
             return [k.element(v) for v in k.inlined(op.regions[0], [k.scalar(v) for v in pairs])]
 
@@ -92,7 +93,7 @@ def by_loops(b: Emitter, op: Any, tables: Sequence[Any], where: Any, news: Seque
 
 
 def apart(b: Emitter, x: Any) -> Any:
-    """A value that is not made in the dispatch that reads it; constants, and what a block begins with, are not made."""
+    """x behind a barrier, so that its producer stays out of the dispatch; constants and block arguments need none."""
     of = x
     while not isinstance(of.owner, ir.Block) and of.owner.name == "stablehlo.reshape":
         of = of.owner.operands[0]

@@ -1,11 +1,11 @@
-"""sines_to_kernels: sines, cosines and tangents of large arrays of f32 or bf16, on CPUs that multiply and add in one.
+"""sines_to_kernels: sine, cosine and tangent of large f32 or bf16 arrays as kernels, on CPUs with a fused multiply-add.
 
     %0 = stablehlo.sine %x;  %1 = stablehlo.cosine %x
     ->  %0, %1 = flow.dispatch.region { %far = max |%x| >= 2^46;  scf.if %far { ... } else { ... } }
 
-Which bits of 1 / pi an argument needs takes a third of the code that fused_trigonometry.py has, though hardly any is so
-large that it leaves some out. Whether one is, is known from a look at all of them, before. Both branches give the same
-numbers where all are small. The sine and the cosine of one array have most of their code in common.
+In fused_trigonometry.py, a third of the code selects the bits of 1 / pi that an argument needs, but only arguments of
+2^46 or more leave out bits. The kernel looks at all arguments first and skips the selection if none is that large. If
+all arguments are small, both branches give equal results. The sine and cosine of one array share most of their code.
 """
 
 from collections.abc import Sequence
@@ -24,14 +24,14 @@ from tiduc.dialect.context import stage
 from tiduc.dialect.types import element
 
 _NAMES = ("stablehlo.sine", "stablehlo.cosine", "stablehlo.tan")
-_LARGE = 2**14  # elements, below which a dispatch costs what it saves
+_LARGE = 2**14  # elements; for fewer, the dispatch costs what it saves
 
 
 @stage
 def sines_to_kernels(module: Any) -> int:
-    """Rewrites them in place, before tidu-legalize-for-iree; how many.
+    """Rewrites sines, cosines and tangents in place, before tidu-legalize-for-iree; gives their number.
 
-    Not those inside of loops and conditionals, which may be kernels themselves.
+    Skips ops in loops and conditionals, since these may become kernels themselves.
     """
     taken, groups = set[Any](), list[list[Any]]()
     for op in within(module.operation):
@@ -55,9 +55,9 @@ def _pays(op: Any) -> bool:
 
 
 def _of_same(op: Any) -> list[Any]:
-    """The op, the first of its operand's, and others of its operand and block with which it has a reader in common.
+    """The op, and the other sines, cosines and tangents of its operand and block that share a reader with it.
 
-    Where what reads one comes long before what reads the other, that would be in memory, and perhaps out of the cache.
+    Without a common reader, one result might be read much later than the other and have left the cache by then.
     """
     found, readers = {op.name: op.operation}, _readers(op.operation)
     for use in op.operands[0].uses:
@@ -72,7 +72,7 @@ def _readers(op: Any) -> set[Any]:
 
 
 def _in_kernel(b: Emitter, x: Any, found: Sequence[Any]) -> list[Any]:
-    """What ops give of an array."""
+    """The results of the ops `found` for the array x, from one dispatch."""
     flat = b.reshape(x, [prod(x.type.shape)])
     names = [op.name for op in found]
 
@@ -88,7 +88,7 @@ def _in_kernel(b: Emitter, x: Any, found: Sequence[Any]) -> list[Any]:
 
 
 def _branch(k: Kernel, x: Any, made: Sequence[Any], names: Sequence[str], near: bool) -> Fill:
-    """What fills the branch for arguments of which none is huge, or for all of them."""
+    """Fills one branch: with `near`, the code for arguments below `NEAR`, else the code for all arguments."""
 
     def run(region: Any) -> None:
         inner = Kernel(ir.InsertionPoint(region.blocks.append()), k.location)
@@ -100,7 +100,7 @@ def _branch(k: Kernel, x: Any, made: Sequence[Any], names: Sequence[str], near: 
 
 
 def _far(k: Kernel, x: Any) -> Any:
-    """An argument is not below `NEAR`, by its bits; a NaN is not, either."""
+    """Whether an argument's size is not below `NEAR`, by comparison of bits; true if one is NaN."""
     width = element(x).width
     bits = signless(width)
     size = accumulated(k, x, k.scalar(k.zero(bits)), lambda n, v, most: _larger(n, v, most, bits))
@@ -110,13 +110,13 @@ def _far(k: Kernel, x: Any) -> Any:
 
 
 def _larger(n: Numbers, x: Any, most: Any, bits: Any) -> Any:
-    """The larger one of the bits of |x| and of others."""
+    """The maximum of `most` and the bits of |x|."""
     number = n.bitcast(x, bits)
     return n.maximum(n.and_(number, n.like((1 << (bits.width - 1)) - 1, number)), most)
 
 
 def _values(n: Numbers, x: Any, names: Sequence[str], near: bool) -> list[Any]:
-    """What ops of these names give of a number."""
+    """The results of the ops `names` for one number, computed in f64."""
     wide = n.convert(x, ir.F64Type.get())
     if list(names) == ["stablehlo.sine"]:
         ys = [fused_sine(n, wide, near)]

@@ -1,11 +1,11 @@
-"""Scatters of one update: a slice that is read, combined, and written back where it was.
+"""Scatters of one update, rewritten to a slice that is read, combined and written back.
 
     %y = scatter %x, %i, %u { add }
     ->  %s = dynamic_slice %x, %i;  %t = add %s, %u;  %y = dynamic_update_slice %x, %t, %i
 
-What x.at[i].set(u) is. IREE's scatter copies all of x, for a row more, and keeps a loop on the host that could be one
-dispatch. The same to the bit: where the index is out of range, the slice is written back as it was. It is for CPUs:
-with a GPU the host would wait for the index.
+JAX's x.at[i].set(u) is such a scatter. IREE's scatter copies all of x to append a row, and keeps a surrounding loop on
+the host that could be one dispatch. The results are bitwise equal: if the index is out of range, the slice is written
+back unchanged. For CPUs only: with a GPU the host would wait for the index.
 """
 
 import math
@@ -24,9 +24,9 @@ _COMBINING = frozenset(
 
 
 def single_update(b: Emitter, op: Any) -> Sequence[Any] | None:
-    """The result of a scatter of one update to one operand; None where it is another one.
+    """The result of a scatter of one update to one operand; None for other scatters.
 
-    The update covers dimensions that have an index by one place, so that it is in range or out of it as a whole.
+    The update has size 1 in each indexed dimension, so that it is in range or out of range as a whole.
     """
     if not b.cpu or len(op.results) != 1 or any(is_open(x.type) for x in op.operands):
         return None
@@ -35,7 +35,7 @@ def single_update(b: Emitter, op: Any) -> Sequence[Any] | None:
     window, name = _window(d, shape(x), shape(update)), _name(op.regions[0].blocks[0])
     if window is None or name is None:
         return None
-    # One number is no array: of a predicate without dimensions IREE's code in kernels makes none.
+    # A single element gets no dimensions: in kernels, IREE makes no array of a predicate without dimensions.
     of_one = [] if math.prod(window) == 1 else window
     starts, inside = _starts(b, d, shape(x), indices, of_one)
     old = b.reshape(b.dynamic_slice(x, starts, window), of_one)
@@ -48,7 +48,7 @@ def single_update(b: Emitter, op: Any) -> Sequence[Any] | None:
 
 
 def _window(d: Any, sizes: Sequence[int], updates: Sequence[int]) -> list[int] | None:
-    """The sizes of the update, a size for each dimension of the operand; None where it is more than one slice."""
+    """The update's size in each dimension of the operand; None if the update is not a single slice."""
     if list(d.input_batching_dims) or any(
         n != 1 for i, n in enumerate(updates) if i not in d.update_window_dims
     ):
@@ -65,9 +65,9 @@ def _window(d: Any, sizes: Sequence[int], updates: Sequence[int]) -> list[int] |
 def _starts(
     b: Emitter, d: Any, sizes: Sequence[int], indices: Any, window: Sequence[int]
 ) -> tuple[list[Any], Any | None]:
-    """Where the slice begins, moved into the operand, and whether it was there, in the shape of the window.
+    """The slice's start indices, clamped into the operand, and whether they were in range, in shape `window`.
 
-    That is None where the slice cannot be elsewhere.
+    The second is None if no dimension is indexed.
     """
     count = len(d.scattered_dims_to_operand_dims)
     flat = b.reshape(indices, [count])
@@ -76,7 +76,7 @@ def _starts(
     kind = element(flat)
     flat = b.convert(flat, signless(32 if kind.width <= 32 and not kind.is_unsigned else 64))
     if kind.width < 32:
-        (flat,) = b.barrier(flat)  # the host would read the narrow number, as one without sign
+        (flat,) = b.barrier(flat)  # else the host would read the narrow number, as unsigned
     highest = 2 ** (element(flat).width - 1) - 1
     scalar, everywhere = with_shape(flat.type, []), with_shape(flat.type, window)
     starts, inside = [b.constant(0, scalar)] * len(sizes), None
@@ -91,9 +91,9 @@ def _starts(
 
 
 def _name(body: Any) -> str | None:
-    """The op by which a scatter's body combines what is there with the update, "" where that replaces it; else None.
+    """The op that a scatter's body applies to old element and update, "" if the update replaces the element; else None.
 
-    One that arrays have, too, with operands in any order: these ops are commutative, but for `subtract`.
+    The op must also work on arrays. Its operands may be in any order, except those of `subtract`.
     """
     *ops, end = operations(body)
     if not ops:

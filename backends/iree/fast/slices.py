@@ -1,4 +1,4 @@
-"""Slices in kernels: a gather of one slice is read as one, and slices of one element are numbers."""
+"""Slices in kernels: a gather of one slice becomes a slice, and slices of one element become scalars."""
 
 import math
 from typing import Any
@@ -16,7 +16,10 @@ GATHER = "stablehlo.gather"
 
 
 def is_one_slice(op: Any) -> bool:
-    """A gather at one index, which is in range, as legalized: a slice, for which the host would have to read it."""
+    """Whether an op is a gather of one slice, whose index legalization has clamped.
+
+    Outside of kernels such a gather stays, since for a slice the host would have to read the index.
+    """
     if op.name != GATHER:
         return False
     count = len(hlo.GatherDimensionNumbers(op.attributes["dimension_numbers"]).start_index_map)
@@ -24,7 +27,7 @@ def is_one_slice(op: Any) -> bool:
 
 
 def as_slice(gather: Any) -> None:
-    """A gather of one slice as a slice."""
+    """Rewrites a gather of one slice as a dynamic_slice."""
     b = Emitter(ir.InsertionPoint(gather), gather.location)
     x, index = gather.operands
     to = list(hlo.GatherDimensionNumbers(gather.attributes["dimension_numbers"]).start_index_map)
@@ -38,7 +41,7 @@ def as_slice(gather: Any) -> None:
 
 
 def is_number(op: Any) -> bool:
-    """A slice that is read, or updated, is one element, and no truth value, of which IREE's arrays have bytes."""
+    """Whether a slice that is read or updated is one element, and no predicate, which IREE stores as a byte."""
     return (
         element(op.operands[0]).width > 1
         and int(math.prod(shape(op.operands[1] if op.name == UPDATE else op.results[0]))) == 1
@@ -46,7 +49,10 @@ def is_number(op: Any) -> bool:
 
 
 def as_number(op: Any) -> None:
-    """A slice of one element is that number: as a part of the array it would have to be read before updates of it."""
+    """Rewrites a read or update of one element to scalar ops.
+
+    As a slice, the element would be a part of the array and would have to be read before the array is updated.
+    """
     k = Kernel(ir.InsertionPoint(op), op.location)
     x, *starts = op.operands
     (update,) = starts[:1] if op.name == UPDATE else (None,)

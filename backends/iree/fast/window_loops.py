@@ -1,7 +1,7 @@
-"""Windows over several arrays as loops, on CPUs: one dispatch, in which a window's elements are combined one by one.
+"""reduce_window of several arrays as loops, on CPUs: one dispatch that combines a window's elements one by one.
 
-The gradient of a maximum over windows has to know where it is, which is a window over the values and their places. IREE
-does that element by element. With channels last, which no window covers, the innermost loop is one over vectors.
+The gradient of max pooling needs the index of each window's maximum: a reduce_window over the values and their indices.
+IREE computes it one element at a time. Here channels are last and not reduced, so the innermost loop is vectorized.
 """
 
 import itertools
@@ -19,16 +19,16 @@ from tiduc.backends.iree.fast.scatter_loops import apart
 from tiduc.dialect.types import element, is_open, shape
 
 _MANY = 2**20
-"""Elements of an array up to which one thread may have them all."""
+"""The most elements of an array that one thread may process."""
 _LARGE = 32
-"""Elements of a window, the code of which is repeated for each."""
+"""The most elements of a window, since the code is unrolled over them."""
 _VECTOR = 8
-"""Channels that make a vector."""
+"""The fewest channels that fill a vector."""
 
 
 @dataclass(frozen=True)
 class _Windows:
-    """Sizes of what windows cover and of what they give; of each dimension, its window."""
+    """The shapes of a reduce_window's operands and results, and its window attributes, by dimension."""
 
     sizes: list[int]
     results: list[int]
@@ -39,7 +39,7 @@ class _Windows:
 
     @classmethod
     def of(cls, op: Any) -> "_Windows":
-        """Those of a reduce_window."""
+        """Reads these attributes from a reduce_window."""
         rank = len(shape(op.operands[0]))
 
         def each(name: str) -> list[int]:
@@ -52,9 +52,9 @@ class _Windows:
 
 
 def pays(b: Emitter, op: Any) -> bool:
-    """Small windows over several arrays of numbers that machines have, with channels last.
+    """Whether loops pay: small windows over several static arrays of signed integers, f32 or f64, with channels last.
 
-    The arrays are of different types: MLIR takes two empty arrays of one type for the same.
+    The arrays must have different types, since MLIR merges two `tensor.empty` of one type.
     """
     xs = list(op.operands)[: len(op.results)]
     if not b.cpu or len(xs) < 2 or any(is_open(x.type) for x in xs) or not shape(xs[0]):
@@ -75,9 +75,10 @@ def pays(b: Emitter, op: Any) -> bool:
 
 
 def by_loops(b: Emitter, op: Any) -> list[Any]:
-    """The results of a reduce_window: its body, over a window's elements in their order; padding is initial values.
+    """The results of a reduce_window: folds its body over each window's elements in order.
 
-    A window begins with the initial values, as it may (specification, reduce: any number of these).
+    A fold starts with the initial values, and padding is read as initial values; the specification allows any number
+    of initial values (reduce).
     """
     count, w = len(op.results), _Windows.of(op)
     xs = [b.reshape(apart(b, x), [math.prod(w.sizes)]) for x in list(op.operands)[:count]]
@@ -116,14 +117,14 @@ def _read(
     place: Sequence[Any],
     offsets: Sequence[int],
 ) -> list[Any]:
-    """The elements of one place in the window that stands at another; the initial values where that is padding."""
+    """The elements at `offsets` in the window at `place`; the initial values if that position is padding."""
     at, inside = [], None
     for d, i in enumerate(place):
         shift = offsets[d] * w.dilations[d] - w.low[d]
         scaled = i if w.strides[d] == 1 else k.arith("muli", i, k.index(w.strides[d]))
         at.append(k.arith("addi", scaled, k.index(shift)) if shift else scaled)
         if shift < 0 or (w.results[d] - 1) * w.strides[d] + shift >= w.sizes[d]:
-            here = k.below(at[-1], k.index(w.sizes[d]))  # negative ones are not, either
+            here = k.below(at[-1], k.index(w.sizes[d]))  # false for negative indices, too
             inside = here if inside is None else k.arith("andi", inside, here)
     line = _line(k, w.sizes, at)
     if inside is None:
@@ -133,7 +134,7 @@ def _read(
 
 
 def _line(k: Kernel, sizes: Sequence[int], place: Sequence[Any]) -> Any:
-    """The number of a place among all of an array."""
+    """The row-major linear index of a place in an array."""
     line = place[0]
     for n, i in zip(sizes[1:], place[1:], strict=True):
         line = k.arith("addi", k.arith("muli", line, k.index(n)), i)

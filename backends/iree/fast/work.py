@@ -1,4 +1,4 @@
-"""How much there is to do in a module, so far as that decides how it is best compiled."""
+"""Estimates the work in a module, which decides the compiler's flags and whether several threads run it."""
 
 import math
 from dataclasses import dataclass
@@ -10,25 +10,28 @@ from torch_mlir._mlir_libs import _stablehlo as hlo
 from tiduc.backends.iree.emitter import within
 
 TILED = 64, 2**23
-"""Where tiles pay: the least size of a product's dimensions, and the least number of its multiplications."""
+"""Data tiling pays from here on: a product's smallest dimension, and its number of multiplications."""
 
 THREADED = 2**24
-"""Numbers computed in a call, above which the work of several threads pays for starting them."""
+"""Elements computed in a call, from which on several threads are faster than one."""
 
 _LOOPING = 2**27
-"""The same beside loops of less work, each of which one thread has in one dispatch, and several have in many a step."""
+"""The limit in place of `THREADED` for a module whose loops have less work than `THREADED`.
+
+One thread runs such a loop in one dispatch; several threads need many dispatches per iteration.
+"""
 
 
 @dataclass(frozen=True)
 class Work:
-    """Whether a module has products of large matrices, and whether it is much in all."""
+    """Whether a module has products of large matrices, and whether it has enough work for several threads."""
 
     tiled: bool
     threaded: bool
 
 
 def work(module: Any) -> Work:
-    """What is known of it; sizes that are open, and how often loops run, are not."""
+    """The known work of a module: arrays with dynamic dimensions do not count, and loop bodies count once."""
     tiled, total, in_loops = False, 0, 0
     ops = within(module.operation)
     looping = {op for loop in ops if loop.name == "stablehlo.while" for op in within(loop)}
@@ -51,7 +54,7 @@ def _is_static(type_: Any) -> bool:
 
 
 def _product(op: Any) -> tuple[int, int, int]:
-    """The least of rows, columns and what is summed over; multiplications in a batch; batches."""
+    """The smallest of a product's rows, columns and contracted size; multiplications per batch; number of batches."""
     numbers = hlo.DotDimensionNumbers(op.attributes["dot_dimension_numbers"])
     (x, y), result = (v.type.shape for v in op.operands), math.prod(op.results[0].type.shape)
     summed = math.prod(x[i] for i in numbers.lhs_contracting_dimensions)

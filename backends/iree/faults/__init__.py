@@ -1,1 +1,1 @@
-"""IREE computes another value, or its compiler crashes. One file is one subject; each pattern names its fault."""
+"""Ops for which IREE computes wrong values or crashes. One file is one subject; each pattern names its fault."""

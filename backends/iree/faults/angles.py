@@ -1,10 +1,11 @@
-"""sine, cosine and tangent of f32 where code is SPIR-V, whose functions have errors of 2^-11, more for large arguments.
+"""Accurate sine, cosine and tangent of f32 for SPIR-V, whose own functions have errors of 2^-11 and more.
 
-In f32 and 32-bit integers, which is what all have. Of |x| below 2^13 multiples of pi / 2 are taken away, in four parts
-of which three have exact products (Cody and Waite). Beyond, the bits of 1 / 2 pi that give turns below a whole one are
-looked up by the exponent, and multiplied by the 24 bits of x, modulo a turn (Payne and Hanek, "Radian reduction for
-trigonometric functions", 1983). Taylor polynomials give the sine and cosine of what is left, at most pi / 4. Results
-are within 3 units in the last place, of tan 5, where division rounds as it does on CPUs.
+Everything is computed in f32 and 32-bit integers, which all devices have. For |x| below 2^13, multiples of
+pi / 2 are subtracted in four parts, three of which have exact products (Cody and Waite). For larger |x|, the
+exponent selects the bits of 1 / 2 pi that give fractions of a turn; these are multiplied by the 24 bits of x,
+modulo a turn (Payne and Hanek, "Radian reduction for trigonometric functions", 1983). Taylor polynomials give
+the sine and cosine of the remainder, at most pi / 4. Results are within 3 units in the last place, and tan
+within 5 where division rounds as on CPUs.
 """
 
 from collections.abc import Sequence
@@ -20,15 +21,15 @@ from tiduc.dialect.types import element, is_float
 
 _NEAR = 2.0**13
 _QUARTER = tuple(map(float.fromhex, ("0x1.92p+0", "0x1.fb4p-12", "0x1.444p-24", "0x1.68c234p-39")))
-"""pi / 2, in three parts of 11 bits and what follows."""
+"""pi / 2, in three parts of 11 bits and a remainder."""
 _TURN = 0x28BE60DB9391054A7F09D5F47D4D377036D8A5664F10E4107F9458EA
-"""1 / 2 pi, as so many parts of 2^224."""
+"""1 / 2 pi, in units of 2^-224."""
 _WORDS = [0, *(_TURN >> shift & 0xFFFFFFFF for shift in range(192, -1, -32))]
 
 
 @legalize("stablehlo.sine", "stablehlo.cosine", "stablehlo.tan", spirv=True)
 def trigonometric(b: Emitter, op: Any) -> Sequence[Any] | None:
-    """Vulkan asks little of them: polynomials of the argument less its quarter turns, in f32; tan is sin / cos."""
+    """SPIR-V allows errors of 2^-11; emits a range reduction and polynomials in f32. tan is sin / cos."""
     given = op.operands[0]
     refuse_f64(op)
     if not is_float(given):
@@ -51,7 +52,7 @@ def trigonometric(b: Emitter, op: Any) -> Sequence[Any] | None:
 
 
 def _polynomial(b: Emitter, x: Any, coefficients: Sequence[float]) -> Any:
-    """By Horner's rule, the constant first."""
+    """A polynomial by Horner's rule; the constant coefficient comes first."""
     y = b.like(coefficients[-1], x)
     for coefficient in coefficients[-2::-1]:
         y = b.add(b.multiply(y, x), b.like(coefficient, x))
@@ -59,7 +60,7 @@ def _polynomial(b: Emitter, x: Any, coefficients: Sequence[float]) -> Any:
 
 
 def _reduced(b: Emitter, x: Any) -> tuple[Any, Any]:
-    """What x is beyond a number of quarter turns, and that number, modulo four, in its last two bits."""
+    """r and n with x = r + n pi / 2 and |r| at most about pi / 4; n modulo four is in the last two bits of n."""
     i32 = signless(32)
     far = b.compare(b.abs(x), b.like(_NEAR, x), "GE")
     near = b.select(far, b.like(0, x), x)
@@ -76,13 +77,16 @@ def _reduced(b: Emitter, x: Any) -> tuple[Any, Any]:
 
 
 def _far(b: Emitter, x: Any) -> tuple[Any, Any]:
-    """The same of |x|, 2^13 and more, given by its bits: a fraction of a turn of 64 bits, the first 32 apart."""
+    """`_reduced` for |x| >= 2^13, given by the bits of x; the sign of x is ignored.
+
+    The fraction of a turn has 64 bits: the upper 32 in `first`, the lower 32 in `second`.
+    """
     f32 = ir.F32Type.get()
     exponent = _and(b, _right(b, x, 23), 0xFF)
     m = b.or_(_and(b, x, 0x7FFFFF), b.like(0x800000, x))
     place = b.maximum(
         b.subtract(exponent, b.like(150 - 32, x)), b.like(0, x)
-    )  # of the first bit, 32 zeros before all
+    )  # of the first bit used; 32 zero bits precede the table
     number, shift = _right(b, place, 5), _and(b, place, 31)
     words = [_word(b, number, shift, i) for i in range(3)]
     low, high = b.multiply(m, words[1]), _high(b, m, words[2])
@@ -99,7 +103,7 @@ def _far(b: Emitter, x: Any) -> tuple[Any, Any]:
 
 
 def _word(b: Emitter, number: Any, shift: Any, i: int) -> Any:
-    """32 bits of 1 / 2 pi, `shift` bits into the word `number + i`."""
+    """32 bits of 1 / 2 pi, starting `shift` bits into the word `number + i`."""
     word, following = (_looked_up(b, number, _WORDS[k:]) for k in (i, i + 1))
     rest = b.subtract(b.like(32, shift), shift)
     later = b.emit("stablehlo.shift_right_logical", (following, rest), shift.type)
@@ -107,7 +111,7 @@ def _word(b: Emitter, number: Any, shift: Any, i: int) -> Any:
 
 
 def _looked_up(b: Emitter, number: Any, words: Sequence[int]) -> Any:
-    """The word of that number, up to 4."""
+    """`words[number]`, for a number up to 4."""
     y = b.like(_signed(words[0]), number)
     for i, word in enumerate(words[1:5], 1):
         y = b.select(b.compare(number, b.like(i, number), "EQ"), b.like(_signed(word), number), y)
@@ -119,7 +123,7 @@ def _signed(word: int) -> int:
 
 
 def _high(b: Emitter, m: Any, word: Any) -> Any:
-    """The bits of m times a word beyond the first 32, m below 2^24: by halves, whose products fit."""
+    """The bits of m times a 32-bit word above the lowest 32, for m < 2^24; products of halves fit 32 bits."""
     m1, m0, w1, w0 = _right(b, m, 12), _and(b, m, 0xFFF), _right(b, word, 16), _and(b, word, 0xFFFF)
     lowest, low, inner, outer = (b.multiply(u, v) for u, v in ((m0, w0), (m1, w0), (m0, w1), (m1, w1)))
     inner = b.add(b.add(inner, _right(b, lowest, 16)), _right(b, low, 4))

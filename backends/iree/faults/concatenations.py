@@ -1,15 +1,17 @@
-"""starts_apart: concatenations that begin with the same array do not begin with the same value.
+"""starts_apart: gives concatenations that begin with the same array distinct first operands.
 
     %x = concatenate %p, %q;  %y = concatenate %p, %r
         ->  %x = concatenate %p, %q;  %b = optimization_barrier %p;  %y = concatenate %b, %r
 
-IREE makes a concatenation of updates of an empty array, one for each part, and takes the first ones, where they are the
-same, for one value. It copies that for the second concatenation; but what it can compute right into its place it does,
-before that copy, and then finds no reason for it: both results lie in one array, with all parts in common.
-Behind a barrier nothing is the same as what is before it; the numbers are.
+IREE lowers a concatenation to updates of an empty array, one for each operand. If two concatenations begin
+with the same array, IREE merges their first updates into one value, which it copies for the second
+concatenation. But an operand that IREE can compute right into its place is written before that copy. The copy
+then seems needless, and both results share one array, with all their operands. A barrier makes the first
+operand a distinct value with the same elements.
 
-What IREE finds to be the same shows only when it has simplified the program. So what is made alike counts as the same
-here, in whatever order its elements are, which may be too often: then a barrier is in vain.
+IREE may find two values equal only after it has simplified the program. So this pass takes values for equal
+if the same ops compute them, in whatever order their elements are. Where IREE does not find them equal, the
+barrier is superfluous.
 """
 
 import math
@@ -26,14 +28,14 @@ from tiduc.dialect.types import is_open
 _ORDERS = frozenset(
     f"stablehlo.{name}" for name in ("broadcast_in_dim convert reshape reverse slice transpose".split())
 )
-"""Ops that may do no more than order the elements of an array."""
+"""Ops that may do no more than reorder the elements of an array."""
 _PARTS = "real", "imag"
 
 
 def starts_apart(module: Any) -> None:
-    """Puts barriers before the concatenations of a module, in place, that begin as others of their size do.
+    """Puts a barrier before each concatenation, in place, that begins as an earlier one of equal sizes does.
 
-    In functions that others call before all of them: what a call is given may be the same as anything.
+    In functions that other functions call, all concatenations get a barrier: an argument may equal any value.
     """
     functions = [op for op in operations(module.operation.regions[0].blocks[0]) if op.name == "func.func"]
     ops = {ir.StringAttr(function.attributes["sym_name"]).value: within(function) for function in functions}
@@ -57,7 +59,7 @@ def starts_apart(module: Any) -> None:
 
 
 def _has_start(op: Any) -> bool:
-    """A concatenation of several arrays, whose sizes are known."""
+    """Whether an op concatenates several arrays into one of static shape."""
     return op.name == "stablehlo.concatenate" and len(op.operands) > 1 and not is_open(op.results[0].type)
 
 
@@ -66,23 +68,23 @@ def _sizes(concatenation: Any) -> tuple[Hashable, Hashable]:
 
 
 class _Numbers:
-    """A number for each value, the same one for those that are made alike."""
+    """Value numbering: values that the same ops compute from equal operands share a number."""
 
     def __init__(self) -> None:
         self._of: dict[Any, int] = {}
         self._known: dict[Hashable, int] = {}
         self._makers: list[
             tuple[str, list[int]]
-        ] = []  # of each number: an op's name, and of what it makes that
+        ] = []  # for each number: the defining op's name, and its operands' numbers
 
     def of(self, x: Any) -> int:
-        """The number of a value; a new one where no op was noted that makes it."""
+        """The number of a value; a new number if `note` has not seen the op that defines it."""
         if x not in self._of:
             self._of[x] = self._new("", [])
         return self._of[x]
 
     def note(self, op: Any) -> None:
-        """Gives the results of an op their numbers; those of its operands are known, if they have any."""
+        """Numbers the results of an op, from the numbers of its operands."""
         if op.name == "stablehlo.optimization_barrier":
             return
         before, settings = [self.of(x) for x in op.operands], _settings(op)
@@ -96,7 +98,7 @@ class _Numbers:
             self._of[y] = same
 
     def _same(self, op: Any, y: Any, before: list[int]) -> int | None:
-        """The number of what an op's result is, seen in another way; or None."""
+        """The number of the value that this result equals, up to the order of elements; None if it is new."""
         if op.name in _ORDERS and _size(y) == _size(op.operands[0]):
             return before[0]
         name = op.name.removeprefix("stablehlo.")
@@ -114,14 +116,14 @@ class _Numbers:
 
 
 def _size(x: Any) -> Hashable:
-    """The type of an array's elements, and how many they are; of other values the type."""
+    """The element type and the number of elements of an array; the type of any other value."""
     if not isinstance(x.type, ir.RankedTensorType) or is_open(x.type):
         return str(x.type)
     return str(x.type.element_type), math.prod(x.type.shape)
 
 
 def _settings(op: Any) -> Hashable:
-    """An op's attributes, and those of the ops in its regions, whatever these read."""
+    """The attributes of an op and of the ops in its regions; the operands of the latter do not count."""
     return tuple(
         (inner.name, *((name, inner.attributes[name]) for name in inner.attributes)) for inner in within(op)
     )

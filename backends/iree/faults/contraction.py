@@ -1,4 +1,4 @@
-"""Products: sums of nothing, and convolutions of complex numbers."""
+"""dot_general, convolution and batch_norm_grad: empty sums; complex, grouped and quantized convolutions."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -16,11 +16,12 @@ from tiduc.dialect.types import element, is_complex, is_open, shape, with_elemen
 
 @legalize("stablehlo.dot_general", "stablehlo.convolution")
 def product(b: Emitter, op: Any) -> Sequence[Any] | None:
-    """Over a dimension of size 0 the compiler crashes: zero. Padded complex convolutions crash it: four real ones.
+    """Crashes on dimensions of size 0: emits 0. Crashes on padded complex convolutions: emits four real ones.
 
-    An `algorithm`, which does not compile, is left out: the products are no less precise. Nor do elements compile that
-    the only window does not reach. In groups, GPUs get zeros: one convolution a group. Of numbers that were widened, or
-    are quantized, they get others: these are made before.
+    An `algorithm` attribute does not compile and is dropped; the products are no less precise. Elements that
+    the only window does not reach do not compile and are sliced off. On GPUs, grouped convolutions give
+    zeros: emits one convolution for each group. On GPUs, operands that were widened, or are quantized, give
+    wrong values: a barrier puts the conversion before the convolution.
     """
     x, y = op.operands
     type_ = op.results[0].type
@@ -56,19 +57,19 @@ _GROUPS = "feature_group_count", "batch_group_count"
 
 
 def _grouped(b: Emitter, op: Any) -> Any:
-    """The result of a convolution in groups; None where there is one."""
+    """The result of a grouped convolution, as one convolution for each group; None for a single group."""
     groups = _groups(op)
     return None if groups is None else _by_groups(b, op, *groups)
 
 
 def _groups(op: Any) -> tuple[str, int] | None:
-    """The kind of a convolution's groups, and how many; None for one."""
+    """The attribute with the number of groups of a convolution, and that number; None for a single group."""
     counts = {name: ir.IntegerAttr(op.attributes[name]).value for name in _GROUPS}
     return next(((name, n) for name, n in counts.items() if n > 1), None)
 
 
 def _by_groups(b: Emitter, op: Any, kind: str, count: int) -> Any:
-    """The convolutions of the groups, side by side along the result's features."""
+    """One convolution for each group, concatenated along the result's feature dimension."""
     if count > 64 or is_complex(op.results[0].type):
         raise refused(op, f"it has {count} groups, of which code for GPUs makes zeros")
     d = hlo.ConvDimensionNumbers(op.attributes["dimension_numbers"])
@@ -86,7 +87,7 @@ def _by_groups(b: Emitter, op: Any, kind: str, count: int) -> Any:
 
 
 def _part(b: Emitter, x: Any, dimension: int, k: int, count: int) -> Any:
-    """One of `count` equal parts along a dimension."""
+    """Part `k` of `count` equal parts of x along a dimension."""
     start, end, size = [0] * len(shape(x)), list(shape(x)), shape(x)[dimension] // count
     start[dimension], end[dimension] = k * size, (k + 1) * size
     return b.slice(x, start, end, [1] * len(start))
@@ -94,8 +95,9 @@ def _part(b: Emitter, x: Any, dimension: int, k: int, count: int) -> Any:
 
 @legalize("stablehlo.batch_norm_grad")
 def batch_norm_grad(b: Emitter, op: Any) -> Sequence[Any] | None:
-    """Does not compile: its definition, with n elements a feature and h = (x - mean) / sqrt(variance + epsilon),
+    """Does not compile; emits the formulas of its definition.
 
+    With n elements for each feature and h = (x - mean) / sqrt(variance + epsilon):
     dx = scale / sqrt(variance + epsilon) (dy - sum(dy) / n - h sum(dy h) / n),  dscale = sum(dy h),  doffset = sum(dy).
     """
     x, scale, mean, variance, dy = op.operands

@@ -1,4 +1,4 @@
-"""Loops, and calls of what is no function."""
+"""Loops, conditionals, custom calls and process ids."""
 
 import itertools
 from collections.abc import Sequence
@@ -15,24 +15,25 @@ from tiduc.dialect.lapack import check_call
 from tiduc.dialect.types import is_complex, is_open
 
 TRANSPARENT = {"Sharding", "SPMDFullToShardShape", "SPMDShardToFullShape", "LayoutConstraint"}
-"""Calls that are hints to other compilers: their result is their operand."""
+"""Custom calls that are hints to other compilers: their result is their operand."""
 
 _JOINS = ("stablehlo.while", "stablehlo.if", "stablehlo.case", "func.call", "stablehlo.composite")
-"""Ops whose results come together from elsewhere."""
+"""Ops whose results come from regions or callees."""
 
 _UNKNOWN = ("stablehlo.optimization_barrier", "func.call")
-"""Ops whose results are no constants, or not known to be."""
+"""Ops whose results do not count as constants."""
 
 
 @legalize("stablehlo.while")
 def while_(b: Emitter, op: Any) -> Sequence[Any] | None:
-    """A carry that the body does not read makes the compiler crash, or take all memory: the body seems to read it.
+    """Crashes, or takes all memory, on a loop-carried value that the body ignores; a barrier makes the body read it.
 
-    In place: the body returns what a barrier of the new and the old carry gives. So it does for a new carry in which
-    the old ones have no part, which the compiler takes out of the loop, and then does not find; and for one that is
-    another carry, too, of which the compiler drops one. A loop that gives a number and depends on constants alone
-    starts behind a barrier: it would run when the module is loaded, and where the host reads the number then, the
-    compiler gives up.
+    The op changes in place: the body returns a barrier of the new and the old value. Two other loop-carried
+    values get this barrier: one whose new value depends on no loop-carried value, which the compiler hoists
+    out of the loop and then does not find; and one whose new value is that of an earlier one, too, since the
+    compiler drops one of the two. A loop that gives a scalar and depends on constants alone starts behind a
+    barrier: the compiler would run it when the module is loaded, and gives up where the host reads that
+    scalar.
     """
     body = op.regions[1].blocks[0]
     last, varying = list(operations(body))[-1], _varying(body)
@@ -52,7 +53,7 @@ def while_(b: Emitter, op: Any) -> Sequence[Any] | None:
 
 @legalize("stablehlo.optimization_barrier")
 def optimization_barrier(b: Emitter, op: Any) -> Sequence[Any] | None:
-    """Of a loop's carry the compiler does not wait for what makes it, and may even leave that out: a copy is made."""
+    """May drop, or not await, the producer of a loop-carried operand; emits a copy of the operand."""
     for i, x in enumerate(list(op.operands)):
         if list(op.results[i].uses):
             op.operands[i] = awaited(b, x)
@@ -60,12 +61,12 @@ def optimization_barrier(b: Emitter, op: Any) -> Sequence[Any] | None:
 
 
 def awaited(b: Emitter, x: Any) -> Any:
-    """A value that may be behind a barrier: of a loop's carry a copy."""
+    """A value that a barrier may take: a copy of a loop-carried value, any other value as it is."""
     return copied(b, x) if is_carry(x) and not is_open(x.type) else x
 
 
 def _is_known(op: Any) -> bool:
-    """What an op gives follows from constants: no argument has a part in it, and no barrier."""
+    """Whether an op depends on constants alone: on no argument and no barrier."""
     waiting, seen = [op], {op}
     while waiting:
         maker = waiting.pop()
@@ -79,7 +80,7 @@ def _is_known(op: Any) -> bool:
 
 
 def _varying(body: Any) -> set[Any]:
-    """The values in a loop's body in which its carries have a part."""
+    """The values in a loop's body that depend on its loop-carried values."""
     found = set(body.arguments)
     for op in operations(body):
         if any(x in found for x in (*op.operands, *captured(op))):
@@ -88,11 +89,11 @@ def _varying(body: Any) -> set[Any]:
 
 
 def _separated(b: Emitter, op: Any) -> None:
-    """Where a loop follows another one, what it starts with and others read too is a copy; a number, behind a barrier.
+    """Copies the initial values that have other readers, if the loop follows another one; scalars get a barrier.
 
-    Else the compiler schedules what is made before the loop together with what reads it after, and finds that this
-    depends on itself. Of an array with which two loops start, barriers alone would leave one: what says where it lies
-    is made after the first of them.
+    Without the copy, the compiler schedules the ops before the loop together with those that read their
+    results after it, and finds a cycle of dependences. For an array with which two loops start, a barrier is
+    not enough: one array would be left, and what says where it lies is computed after the first loop.
     """
     before = list(itertools.takewhile(lambda other: other != op, operations(op.operation.block)))
     if not any(other.name in _JOINS for other in before):
@@ -105,7 +106,7 @@ def _separated(b: Emitter, op: Any) -> None:
 
 @legalize("stablehlo.if", "stablehlo.case")
 def if_(b: Emitter, op: Any) -> Sequence[Any] | None:
-    """In loops, arrays of constants that branches return are copies, as what a loop begins with is."""
+    """In a loop, a constant array that a branch returns does not compile; emits a copy of the array."""
     if is_in_loop(op):
         for region in op.regions:
             _without_tables(b, list(operations(region.blocks[0]))[-1])
@@ -113,10 +114,10 @@ def if_(b: Emitter, op: Any) -> Sequence[Any] | None:
 
 
 def _without_tables(b: Emitter, op: Any) -> None:
-    """A loop begins, and goes on, with no array of constants, but with a copy.
+    """Replaces the constant arrays among the operands of a loop or of a terminator by copies.
 
-    The compiler wants all that a carry may be in one kind of memory, and does not find that of constants to be that
-    of arguments and results.
+    The compiler wants all that a loop-carried value may be in one kind of memory. Constants are in another
+    kind than arguments and results.
     """
     before = Emitter(ir.InsertionPoint(op), op.location, b.cpu)
     for i, x in enumerate(list(op.operands)):
@@ -127,7 +128,7 @@ def _without_tables(b: Emitter, op: Any) -> None:
 
 @legalize("stablehlo.custom_call")
 def custom_call(b: Emitter, op: Any) -> Sequence[Any] | None:
-    """None compiles: those of linear algebra are written out, and hints to other compilers left out."""
+    """Does not compile; expands calls of linear algebra, and drops hints to other compilers."""
     target = ir.StringAttr(op.attributes["call_target_name"]).value
     if target in TRANSPARENT and [x.type for x in op.operands] == [y.type for y in op.results]:
         return list(op.operands)
@@ -139,13 +140,13 @@ def custom_call(b: Emitter, op: Any) -> Sequence[Any] | None:
 
 @legalize("stablehlo.replica_id", "stablehlo.partition_id")
 def process_id(b: Emitter, op: Any) -> Sequence[Any] | None:
-    """A module runs alone, as process 0."""
+    """A module runs as a single process; emits 0."""
     return [b.constant(0, op.results[0].type)]
 
 
 @legalize("stablehlo.rng")
 def rng(b: Emitter, op: Any) -> Sequence[Any] | None:
-    """Of integers it does not compile."""
+    """Does not compile for integers; refused."""
     if isinstance(op.results[0].type.element_type, ir.IntegerType) or is_complex(op.results[0]):
         raise refused(op, "only numbers of float types can be drawn; rng_bit_generator gives integers")
     return None

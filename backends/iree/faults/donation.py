@@ -1,14 +1,15 @@
-"""results_after_reads: results that take an argument's place in memory are written when nobody reads that any more.
+"""results_after_reads: writes a result that takes an argument's memory after the last read of the argument.
 
     f(%p {iree.abi.output = 0 : index}, %g):  return p - g, sum(p)
         ->  %r:2 = optimization_barrier p - g, sum(p);  return %r:2
 
-IREE writes such a result straight where it belongs, in whatever order suits it, and does not know that the memory is an
-argument's, which other results may still be made of: these were wrong. Behind the barrier all of them are there before
-the first is copied to its place.
+IREE writes a result with such an argument straight to its place, at any time. It does not know that the
+memory is an argument's, which other results may still read: these were wrong. The barrier completes all
+results before the first is copied to its place.
 
-Where each element of the result is made of the argument's element in that place, and the argument has no other reader,
-the element is read before it is written, however the ops are fused: that stays as it is, and is not copied.
+No barrier is needed where each element of the result depends on the argument's element in the same place, and
+the argument has no other reader: each element is then read before it is written, however the ops are fused.
+Such a result is not copied.
 """
 
 from typing import Any
@@ -32,7 +33,7 @@ _ELEMENTWISE = frozenset(
 
 
 def results_after_reads(module: Any, cpu: bool = True) -> None:
-    """Orders the results of a module's functions, in place; for `cpu`, or for GPUs."""
+    """Orders the results of a module's functions, in place; `cpu` is False for GPUs."""
     for function in operations(module.operation.regions[0].blocks[0]):
         if function.name == "func.func" and len(function.regions[0].blocks) == 1:
             _order(function, cpu)
@@ -48,7 +49,7 @@ def _order(function: Any, cpu: bool) -> None:
     b = Emitter(ir.InsertionPoint(last), function.location)
     taken = [block.arguments[i] for i in given]
     for place, x in enumerate(last.operands):
-        # What lies in such an argument's memory would do so behind the barrier, too.
+        # A value that may be such an argument would lie in its memory behind the barrier, too.
         others = [block.arguments[i] for i, own in given.items() if own != place]
         if any(y in taken for y in alternatives(x, block)) or _may_be(x, others):
             if is_open(x.type):
@@ -58,7 +59,7 @@ def _order(function: Any, cpu: bool) -> None:
             last.operands[place] = copied(b, x)
     for place, x in enumerate(b.barrier(*last.operands)):
         if place not in in_place:
-            # A copy of IREE's goes astray on Vulkan, where the memory does not begin where its buffer does.
+            # IREE's own copy is wrong on Vulkan if the memory does not begin where its buffer does.
             last.operands[place] = x if cpu or is_open(x.type) else copied(b, x)
 
 
@@ -69,15 +70,15 @@ _COMPUTED = frozenset(
         "rsqrt sine sqrt tan tanh"
     ).split()
 )
-"""Ops whose result the compiler never finds to be an operand."""
+"""Ops whose result the compiler never folds to an operand."""
 _PARTS = "stablehlo.concatenate", "stablehlo.dynamic_slice", "stablehlo.dynamic_update_slice"
-"""Those whose result is an operand of the same size, whatever the others are."""
+"""Ops that may fold to an operand of the same size, whatever their other operands are."""
 
 
 def _may_be(x: Any, arguments: list[Any]) -> bool:
-    """The compiler may find a value to be one of the arguments, such as a sum with 0, or over no dimension.
+    """Whether the compiler may fold a value to one of the arguments, such as x + 0 or a sum over no dimension.
 
-    So it may where nothing that varies goes into an op but one operand.
+    It may fold an op only if a single operand of the op is not constant.
     """
     waiting, found = [x], {x}
     while waiting:
@@ -97,13 +98,13 @@ def _may_be(x: Any, arguments: list[Any]) -> bool:
 
 
 def _given(function: Any) -> dict[int, int]:
-    """The arguments whose memory results take, each with the number of the result."""
+    """The numbers of the arguments whose memory results take, each with the number of its result."""
     attributes = function.attributes.get("arg_attrs") or ()
     return {i: each[DONATED].value for i, each in enumerate(attributes) if DONATED in each}
 
 
 def _in_place(x: Any, last: Any, place: int, cpu: bool) -> bool:
-    """An argument is read for this result alone, element by element; on CPUs, it may be read for none."""
+    """Whether an argument is read for this result alone, element by element; on CPUs, or has no reader."""
     waiting, found = [x], {x}
     while waiting:
         for use in waiting.pop().uses:

@@ -1,4 +1,4 @@
-"""Elementwise ops whose corners IREE gets wrong, or whose element types it does not take."""
+"""Elementwise ops for which IREE gets special values wrong or rejects element types."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -14,30 +14,30 @@ from tiduc.dialect.types import bits, element, is_complex, is_float, shape, with
 
 
 def width(x: Any) -> int:
-    """The bits of a real value's elements."""
+    """The bit width of a real value's elements."""
     return int(element(x).width)
 
 
 @legalize("stablehlo.add")
 def add(b: Emitter, op: Any) -> Sequence[Any] | None:
-    """The sum of predicates is their disjunction; IREE takes it modulo two."""
+    """Adds predicates modulo two; emits their disjunction."""
     return [b.or_(*op.operands)] if is_boolean(op.results[0]) else None
 
 
 @legalize("stablehlo.multiply")
 def multiply(b: Emitter, op: Any) -> Sequence[Any] | None:
-    """The product of predicates is their conjunction."""
+    """The product of predicates is emitted as their conjunction."""
     return [b.and_(*op.operands)] if is_boolean(op.results[0]) else None
 
 
 @legalize("stablehlo.constant")
 def constant(b: Emitter, op: Any) -> Sequence[Any] | None:
-    """Constants of complex<f64> crash the compiler, which wants elements of 128 bits: a constant for each part."""
+    """Constants of complex<f64>, with 128-bit elements, crash the compiler; emits a constant for each part."""
     type_ = op.results[0].type
     if not is_complex(type_) or bits(type_) != 128:
         return None
     part = with_element(type_, ir.F64Type.get())
-    # The bindings show no elements of 128 bits, but StableHLO's interpreter gives their parts.
+    # The bindings cannot read elements of 128 bits, but StableHLO's interpreter returns their parts.
     both = hlo.eval_module(
         ir.Module.parse(
             f"""func.func @main() -> ({part}, {part}) {{
@@ -54,9 +54,10 @@ def constant(b: Emitter, op: Any) -> Sequence[Any] | None:
 
 @legalize("stablehlo.power")
 def power(b: Emitter, op: Any) -> Sequence[Any] | None:
-    """IREE takes exp(y log x), so x < 0 gives NaN, and so does 0 to the 0.
+    """Computes exp(y log x), so x < 0 and 0^0 give NaN; emits abs(x)^y, then selects signs and special cases.
 
-    What is left to it is |x| to the y, right but for 0 log x and infinity log 1; an odd y gives the sign of x.
+    IREE's abs(x)^y is right except where it computes 0 log x or infinity log 1. An odd y gives the result the
+    sign of x.
     """
     x, y = op.operands
     if not is_float(x):
@@ -70,7 +71,7 @@ def power(b: Emitter, op: Any) -> Sequence[Any] | None:
     half = b.multiply(y, b.like(0.5, x))
     odd = b.and_(whole, b.compare(b.floor(half), half, "NE"))
     magnitude = _bits_of(b, b.power(size, y) if b.cpu else _power_of_size(b, size, y))
-    # The sign bit, rather than x < 0, for the sake of -0.
+    # Takes the sign bit rather than x < 0, which does not hold for -0.
     sign = b.select(odd, _sign_of(b, x), b.like(0, magnitude))
     signed = b.bitcast(b.emit("stablehlo.xor", (magnitude, sign), magnitude.type), element(x))
     negative = b.and_(b.compare(x, zero, "LT"), b.compare(size, infinity, "NE"))
@@ -81,7 +82,7 @@ def power(b: Emitter, op: Any) -> Sequence[Any] | None:
 
 
 def _power_of_known(b: Emitter, x: Any, exponent: float) -> Any:
-    """The same of a finite exponent that is known, most of which is then known, too."""
+    """x^y for a finite exponent known at compile time, which decides most special cases then."""
     if not exponent:
         return b.like(1, x)
     size, y = b.abs(x), b.like(exponent, x)
@@ -95,7 +96,7 @@ def _power_of_known(b: Emitter, x: Any, exponent: float) -> Any:
 
 
 def _power_of_size(b: Emitter, size: Any, y: Any) -> Any:
-    """Of numbers that are not negative; 0 is taken apart, of which GPUs' functions say nothing."""
+    """|x|^y for `size` = |x|; the case 0 is selected, since GPUs' functions leave it undefined."""
     zero = b.like(0, y)
     is_zero = b.compare(size, zero, "EQ")
     above = b.select(b.compare(y, zero, "GT"), zero, y)
@@ -104,7 +105,7 @@ def _power_of_size(b: Emitter, size: Any, y: Any) -> Any:
 
 
 def _sign_of(b: Emitter, x: Any) -> Any:
-    """The sign bit, the others 0."""
+    """The bits of x with all but the sign bit cleared."""
     bits = _bits_of(b, x)
     return b.and_(bits, b.like(-(1 << (width(x) - 1)), bits))
 
@@ -115,9 +116,10 @@ def _bits_of(b: Emitter, x: Any) -> Any:
 
 @legalize("stablehlo.atan2")
 def atan2(b: Emitter, op: Any) -> Sequence[Any] | None:
-    """IREE divides first, so that 0/0 and inf/inf give NaN; there the angle is that of 1s of the same signs.
+    """Divides first, so 0/0 and inf/inf give NaN; there, emits the angle of 1s of the same signs.
 
-    Of (0, 0) it is that of (0, 1), or of (0, -1). Angles have the sign of y, where IREE does not see that of -0.
+    (y, x) = (0, 0) has the angle of (0, 1) or (0, -1). The result takes its sign from the sign bit of y,
+    since IREE does not see the sign of -0.
     """
     y, x = op.operands
     if not is_float(x):
@@ -139,26 +141,26 @@ def _of_size_1(b: Emitter, x: Any) -> Any:
 
 @legalize("stablehlo.ceil", "stablehlo.floor")
 def next_whole(b: Emitter, op: Any) -> Sequence[Any] | None:
-    """Denormal numbers count as 0, of which the next whole number is 0; by their bits it is 1, or -1."""
+    """Takes denormal numbers for 0; selects 1 (ceil) or -1 (floor) by their bits."""
     x = op.operands[0]
-    if width(x) < 16:  # whose arithmetic is that of wider types, where none is denormal
+    if width(x) < 16:  # computed in a wider type, where none of them is denormal
         return None
     bits, up = _bits_of(b, x), op.name == "stablehlo.ceil"
-    lowest = -(1 << (width(x) - 1))  # the bits of -0, and the least integer of so many
+    lowest = -(1 << (width(x) - 1))  # the bits of -0, also the least integer of this width
     count = (1 << MANTISSA[str(element(x))]) - 1
-    # So many follow 0, or -0; less by this they are the least integers.
+    # Moves the `count` denormal numbers that follow 0, or -0, to the least integers.
     shifted = b.subtract(bits, b.like(1 + lowest if up else 1, bits))
     tiny = b.compare(shifted, b.like(lowest + count, bits), "LT")
     return [b.select(tiny, b.like(1 if up else -1, x), b.emit(op.name, (x,), x.type))]
 
 
 MANTISSA = {"f16": 10, "bf16": 7, "f32": 23, "f64": 52}
-"""The bits of a float behind its exponent, which denormal numbers alone have."""
+"""The mantissa bits of each float type; denormal numbers have no other bits but the sign."""
 
 
 @legalize("stablehlo.cbrt")
 def cbrt(b: Emitter, op: Any) -> Sequence[Any] | None:
-    """Of f64 and complex values it does not compile, and of infinities it is NaN."""
+    """f64 and complex types do not compile, and infinities give NaN; emits other functions and a select."""
     x = op.operands[0]
     if is_complex(x):
         return [_complex_cbrt(b, x)]
@@ -171,7 +173,7 @@ def _real_cbrt(b: Emitter, x: Any) -> Any:
 
 
 def _cbrt_f64(b: Emitter, x: Any) -> Any:
-    """exp(log|x| / 3) has a relative error of 1e-13, which a step of Halley's iteration makes its cube."""
+    """The cube root of f64: exp(log|x| / 3) has a relative error of 1e-13, which a Halley step cubes."""
     start = b.exponential(b.multiply(b.log(b.abs(x)), b.like(1 / 3, x)))
     y = b.multiply(start, b.sign(x))
     one, ratio = b.like(1, x), b.divide(b.multiply(y, b.multiply(y, y)), x)
@@ -180,7 +182,7 @@ def _cbrt_f64(b: Emitter, x: Any) -> Any:
 
 
 def _complex_cbrt(b: Emitter, x: Any) -> Any:
-    """The principal root, by modulus and angle."""
+    """The principal cube root, by modulus and angle."""
     re, im = b.real(x), b.imag(x)
     angle = b.multiply(b.emit("stablehlo.atan2", (im, re), re.type), b.like(1 / 3, re))
     size = _real_cbrt(b, b.abs(x))
@@ -189,7 +191,7 @@ def _complex_cbrt(b: Emitter, x: Any) -> Any:
 
 @legalize("stablehlo.convert")
 def convert(b: Emitter, op: Any) -> Sequence[Any] | None:
-    """Float to integer does not saturate: clamped first, and NaN becomes 0. Counters to some floats do not compile."""
+    """Float to integer does not saturate: clamps, and maps NaN to 0. Some scalar integers to float do not compile."""
     x, type_ = op.operands[0], op.results[0].type
     if is_float8(op.results[0]):
         return to_float8(b, from_float8(b, x) if is_float8(x) else x, element(type_))
@@ -199,7 +201,7 @@ def convert(b: Emitter, op: Any) -> Sequence[Any] | None:
         return None
     if not is_float(x):
         return _unsigned_size(b, x, type_)
-    if str(element(x)) not in _PRECISION:  # the bounds of most integers are no such numbers; f32 has them all
+    if str(element(x)) not in _PRECISION:  # f16 and 8-bit floats cannot hold most bounds; f32 has the range
         x = from_float8(b, x) if is_float8(x) else b.convert(x, ir.F32Type.get())
     to = element(type_)
     low = 0 if to.is_unsigned else -(2 ** (to.width - 1))
@@ -208,18 +210,21 @@ def convert(b: Emitter, op: Any) -> Sequence[Any] | None:
     least, greatest = (_toward_zero(element(x), bound) for bound in (low, high))
     clamped = b.minimum(b.maximum(number, b.like(least, x)), b.like(greatest, x))
     y = b.emit("stablehlo.convert", (clamped,), type_)
-    if greatest < high:  # the bound is no float: what is above gets it by hand
+    if greatest < high:  # the type lacks the bound: sets larger numbers by hand
         most = b.not_(b.like(0, y)) if to.is_unsigned else b.like(high, y)
         y = b.select(b.compare(number, b.like(greatest, x), "GT"), most, y)
     return [y]
 
 
 _PRECISION = {"f64": 53, "f32": 24, "bf16": 8}
-"""The bits of the mantissa, where numbers are as large as any integer of 64 bits."""
+"""The precision, in bits, of the float types whose range covers all integers of 64 bits."""
 
 
 def _number(b: Emitter, x: Any, type_: Any) -> Sequence[Any] | None:
-    """A scalar that loops may count with, as a float: IREE counts on the host, which has not all conversions."""
+    """Converts a scalar integer to a float behind a barrier; None where IREE needs no barrier.
+
+    A loop's induction variable is computed on the host, which lacks some conversions.
+    """
     of, to = element(x), element(type_)
     if not isinstance(of, ir.IntegerType) or of.width == 1 or type_.rank or of.is_unsigned:
         return None
@@ -230,7 +235,10 @@ def _number(b: Emitter, x: Any, type_: Any) -> Sequence[Any] | None:
 
 
 def _unsigned_size(b: Emitter, x: Any, type_: Any) -> Sequence[Any] | None:
-    """A scalar that may be made of a size, without a sign: IREE folds the two, and then has no type for it."""
+    """Converts a scalar that depends on a dimension's size to unsigned, behind a barrier; else None.
+
+    IREE folds the conversion into the op that reads the size, which has no unsigned type.
+    """
     if not element(type_).is_unsigned or type_.rank or is_complex(x) or not _is_size(x):
         return None
     (x,) = b.barrier(x)
@@ -238,7 +246,7 @@ def _unsigned_size(b: Emitter, x: Any, type_: Any) -> Sequence[Any] | None:
 
 
 def _is_size(x: Any) -> bool:
-    """A scalar that is made of an array's size, and of other scalars."""
+    """Whether a scalar depends on an array's size through scalars alone."""
     waiting, seen = [x], set[Any]()
     while waiting and len(seen) < _FAR:
         y = waiting.pop()
@@ -250,11 +258,11 @@ def _is_size(x: Any) -> bool:
     return False
 
 
-_FAR = 32  # ops that are looked at
+_FAR = 32  # limits the ops searched
 
 
 def _toward_zero(type_: Any, bound: int) -> float:
-    """The float of the type nearest to an integer that is no larger in size."""
+    """An integer rounded toward zero to a float of the type."""
     size = abs(bound)
     drop = max(size.bit_length() - _PRECISION[str(type_)], 0)
     size = size >> drop << drop
@@ -263,7 +271,7 @@ def _toward_zero(type_: Any, bound: int) -> float:
 
 @legalize("stablehlo.maximum", "stablehlo.minimum")
 def extremum(b: Emitter, op: Any) -> Sequence[Any] | None:
-    """Of complex numbers: by the real part, then by the imaginary one; IREE takes parts of both."""
+    """Results of complex operands mix their parts; compares real parts, then imaginary parts, and selects."""
     x, y = op.operands
     if not is_complex(x):
         return None
@@ -275,7 +283,7 @@ def extremum(b: Emitter, op: Any) -> Sequence[Any] | None:
 
 @legalize("stablehlo.compare")
 def at_least(b: Emitter, op: Any) -> Sequence[Any] | None:
-    """To vmvx NaN is at least any float, as it is not less: y at most x instead of x at least y."""
+    """On vmvx x >= y holds for NaN, since x < y does not; emits y <= x."""
     x, y = op.operands
     directed = str(hlo.ComparisonDirectionAttr(op.attributes["comparison_direction"]).value)
     kind = op.attributes["compare_type"] if "compare_type" in op.attributes else None
@@ -287,14 +295,14 @@ def at_least(b: Emitter, op: Any) -> Sequence[Any] | None:
 
 @legalize("stablehlo.is_finite")
 def finite(b: Emitter, op: Any) -> Sequence[Any]:
-    """To vmvx NaN is finite, as it is not infinite: what is less than infinity, without its sign."""
+    """On vmvx NaN is finite, since it is not infinite; emits abs(x) < infinity."""
     x = op.operands[0]
     return [b.compare(b.abs(x), b.constant(np.inf, x), "LT")]
 
 
 @legalize("stablehlo.reduce_precision")
 def reduce_precision(b: Emitter, op: Any) -> Sequence[Any] | None:
-    """Without mantissa bits NaN has no place, and is to be infinity. More bits than there are crash the compiler."""
+    """With 0 mantissa bits, NaN must become infinity: selected. Excess bits for bf16 crash the compiler: capped."""
     x = op.operands[0]
     names = ("exponent_bits", "mantissa_bits")
     bits = {name: ir.IntegerAttr(op.attributes[name]).value for name in names}
@@ -313,7 +321,7 @@ def reduce_precision(b: Emitter, op: Any) -> Sequence[Any] | None:
 
 @legalize("stablehlo.bitcast_convert")
 def bitcast_convert(b: Emitter, op: Any) -> Sequence[Any] | None:
-    """A complex type on either side crashes the compiler: the parts are bitcast, along a last dimension of two."""
+    """Complex types crash the compiler; bitcasts the parts, along a trailing dimension of size 2."""
     x, type_ = op.operands[0], op.results[0].type
     if not is_complex(x) and not is_complex(type_):
         return None
@@ -329,7 +337,7 @@ def bitcast_convert(b: Emitter, op: Any) -> Sequence[Any] | None:
 
 
 def _joined(b: Emitter, parts: Any, type_: Any) -> Any:
-    """The complex numbers of parts along the last dimension."""
+    """The complex array whose real and imaginary parts lie along the last dimension."""
     rank = len(type_.shape)
     ends = [0] * rank, list(type_.shape), [1] * (rank + 1)
     pair = [b.slice(parts, [*ends[0], i], [*ends[1], i + 1], ends[2]) for i in range(2)]
@@ -337,7 +345,7 @@ def _joined(b: Emitter, parts: Any, type_: Any) -> Any:
 
 
 def _bits_to(b: Emitter, x: Any, type_: Any) -> Any:
-    """x with its bits in another type, whose last dimensions hold as many bits."""
+    """x bitcast to a type of as many bits in all, with the last dimension split or merged as needed."""
     (n, size), m = (shape(x), bits(x)), bits(type_)
     if size == m:
         return b.emit("stablehlo.bitcast_convert", (b.reshape(x, type_.shape),), type_)

@@ -1,12 +1,13 @@
-"""Floats of 8 bits: what is computed of them is computed in f32, between conversions that are right.
+"""computed_in_f32: computes arithmetic of 8-bit floats in f32, between correct conversions.
 
 %y = add %x, %x : f8E4M3FN      ->      %w = convert %x : f32    %s = add %w, %w : f32    %y = convert %s : f8E4M3FN
 
-IREE's code for CPUs has arithmetic that takes the second NaN of f8E4M3FN, 0xFF, for -480, and rounds what lies between
-the greatest subnormal number and the least normal one to 0; some ops it has not at all. f32 has all of these numbers
-and more than twice their bits, so that a sum, product, quotient or root that is rounded to f32, and then again, is what
-it is rounded once (Figueroa, "When is double rounding innocuous?", 1995). What regions of reductions, windows, scatters
-and sorts compute is rounded op by op, as it is written; products of matrices and convolutions are when they are summed.
+IREE's arithmetic on CPUs reads 0xFF, the second NaN of f8E4M3FN, as -480. It rounds numbers between the
+greatest subnormal number and the least normal one to 0, and lacks some ops. f32 holds all 8-bit floats and
+has more than twice their bits, so that a sum, product, quotient or root rounded to f32 and then to 8 bits
+equals one that is rounded once (Figueroa, "When is double rounding innocuous?", 1995). Regions of reductions,
+windows, scatters and sorts round after each op, as written; products of matrices and convolutions round after
+their sums.
 """
 
 from collections.abc import Sequence
@@ -20,7 +21,7 @@ from tiduc.backends.iree.refused import refused
 from tiduc.dialect.types import element, is_complex, with_element
 
 _LEAST = {"f8E4M3FN": (-6, 3), "f8E4M3FNUZ": (-7, 3), "f8E5M2": (-14, 2), "f8E5M2FNUZ": (-15, 2)}
-"""The exponent of the least normal number, and the bits of the mantissa."""
+"""The exponent of the least normal number, and the number of mantissa bits."""
 
 _MOVES = frozenset(
     f"stablehlo.{name}"
@@ -32,22 +33,22 @@ _MOVES = frozenset(
         "transpose tuple while"
     ).split()
 )
-"""Ops that compute nothing of their elements themselves."""
+"""Ops that compute nothing from their elements themselves."""
 
 
 def computed_in_f32(module: Any) -> None:
-    """Puts arithmetic of these types into f32, in place; `Unsupported` for random numbers of them."""
+    """Rewrites a module's arithmetic of 8-bit floats to f32, in place; raises `Unsupported` for `rng`."""
     for op in within(module.operation):
         if not op.name.startswith("stablehlo.") or op.name in _MOVES:
             continue
         if op.name == "stablehlo.convert" and not is_complex(op.results[0]):
-            continue  # has a pattern
+            continue  # has its own pattern
         if any(is_float8(x) for x in (*op.operands, *op.results)):
             _widen(op)
 
 
 def _widen(op: Any) -> None:
-    """The op, of f32 in the place of floats of 8 bits."""
+    """Replaces an op on 8-bit floats by the op on f32."""
     if op.name == "stablehlo.rng":
         raise refused(op, "random numbers of 8 bits may be the bound that is no part of their range")
     b = Emitter(ir.InsertionPoint(op), op.location)
@@ -57,7 +58,7 @@ def _widen(op: Any) -> None:
         f32 = ir.F32Type.get()
         replaced = {i: b.convert(x, f32) for i, x in enumerate(op.operands) if is_float8(x)}
         types = [with_element(y.type, f32) if is_float8(y) else y.type for y in op.results]
-        if "algorithm" in op.attributes:  # of a product, which names the operands' types
+        if "algorithm" in op.attributes:  # of a product; it names the operands' types
             del op.attributes["algorithm"]
         wide = b.again(op, replaced, types)
         if op.name == "stablehlo.power":
@@ -71,10 +72,10 @@ def _widen(op: Any) -> None:
 
 
 def _without_error(b: Emitter, x: Any) -> Any:
-    """A power in f32 less its last bits, so that what is half way between two numbers of 8 bits is that.
+    """A power in f32 without its last bits, so that a power half way between 8-bit floats is exactly half way.
 
-    Of all pairs of such numbers one has a power that is nearer to half way than what is lost, and not there: 104 to the
-    -0.0068359375 of f8E4M3FNUZ is 1, and would be 0.9375.
+    Of all pairs of 8-bit floats, one has a power that is not half way, but closer to it than the bits
+    removed: in f8E4M3FNUZ, 104 to the -0.0068359375 gives 1 instead of 0.9375.
     """
     kept = {"exponent_bits": 8, "mantissa_bits": 16}
     attributes = {name: ir.IntegerAttr.get(signless(32), count) for name, count in kept.items()}
@@ -82,9 +83,9 @@ def _without_error(b: Emitter, x: Any) -> Any:
 
 
 def _in_total_order(b: Emitter, op: Any) -> Any:
-    """A comparison by IEEE 754's total order: of the codes, those of negative numbers turned around.
+    """Compares 8-bit floats by IEEE 754's total order, on their codes; codes of negative numbers are inverted.
 
-    The types FNUZ have one NaN, without sign, in the place of -0: it comes last.
+    The FNUZ types have a single NaN, without sign, with the code of -0: it comes last.
     """
     keys = []
     for x in op.operands:
@@ -99,13 +100,13 @@ def _in_total_order(b: Emitter, op: Any) -> Any:
 
 
 def is_float8(x: Any) -> bool:
-    """Its elements are of one of these types."""
+    """Whether the elements of a value, or of a tensor type, are 8-bit floats."""
     type_ = x if isinstance(x, ir.Type) else x.type
     return isinstance(type_, ir.RankedTensorType) and str(type_.element_type) in _LEAST
 
 
 def from_float8(b: Emitter, x: Any) -> Any:
-    """The same numbers as f32, which has all of them; NaN is one in any case."""
+    """x as f32, which holds all 8-bit floats; every code of NaN becomes NaN."""
     wide = b.convert(x, ir.F32Type.get())
     if str(element(x)) != "f8E4M3FN":
         return wide
@@ -114,7 +115,7 @@ def from_float8(b: Emitter, x: Any) -> Any:
 
 
 def to_float8(b: Emitter, x: Any, to: Any) -> Sequence[Any]:
-    """From f32, in which what rounds to the least normal number is that already."""
+    """x rounded to an 8-bit type; numbers that round to the least normal number are replaced by it before."""
     x = b.real(x) if is_complex(x) else x
     wide = _to_odd(b, x) if element(x) == ir.F64Type.get() else b.convert(x, ir.F32Type.get())
     exponent, mantissa = _LEAST[str(to)]
@@ -127,10 +128,11 @@ def to_float8(b: Emitter, x: Any, to: Any) -> Sequence[Any]:
 
 
 def _to_odd(b: Emitter, x: Any) -> Any:
-    """f64 as f32, of the two neighbours of what f32 has not the one whose last bit is 1.
+    """f64 rounded to odd in f32: a number that f32 lacks becomes the neighbour whose last bit is 1.
 
-    Numbers half way between two of 8 bits end in zeros, so that none becomes one, and rounding again is rounding once
-    (Boldo and Melquiond, "Emulation of a FMA and correctly rounded sums", 2008, on rounding to odd).
+    Numbers half way between two 8-bit floats end in zeros, so rounding to odd never gives one of them.
+    Rounding the result again therefore equals rounding once (Boldo and Melquiond, "Emulation of a FMA and
+    correctly rounded sums", 2008).
     """
     near = b.convert(x, ir.F32Type.get())
     size, rounded = b.abs(x), b.abs(b.convert(near, ir.F64Type.get()))

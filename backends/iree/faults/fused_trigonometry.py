@@ -1,10 +1,11 @@
-"""sine and cosine of f32 where the target multiplies and adds in one instruction, which rounds once: half the code.
+"""sine and cosine of f32 on targets with a fused multiply-add, in half the code of trigonometry.py.
 
-In f64: x / pi less the nearest whole number k is g, of which a polynomial in g**2 gives sin(pi g), and k the sign. With
-one rounding, x times the leading 53 bits of 1 / pi less k is exact enough to have one part more be all that follows.
+Everything is computed in f64. With k the whole number nearest to x / pi and g = x / pi - k, a polynomial in
+g**2 gives sin(pi g), and the parity of k gives the sign. A fused multiply-add rounds once, so that x times
+the leading 53 bits of 1 / pi, less k, needs only one more part of 1 / pi.
 
-Bits of 1 / pi that give whole turns are left out, as in trigonometry.py. Results are within 0.501 units in the last
-place, as those there.
+Bits of 1 / pi that give whole turns are left out, as in trigonometry.py. Results are within 0.501 units in
+the last place, as there.
 """
 
 from math import ldexp
@@ -17,9 +18,9 @@ from tiduc.backends.iree.fast.exponentials import WHOLE
 from tiduc.backends.iree.faults.turns import TURN
 
 NEAR = 2.0**46
-"""Below it arguments have all bits of 1 / pi."""
+"""Arguments below this bound use all bits of 1 / pi."""
 _REGIONS = (NEAR, 23), (2.0**69, 46), (2.0**92, 69), (2.0**115, 92)
-"""From where on an argument leaves out how many bits of 1 / 2 pi."""
+"""Pairs (start, count): an argument from `start` on leaves out `count` bits of 1 / 2 pi."""
 
 _SINE = tuple(
     map(
@@ -34,18 +35,18 @@ _SINE = tuple(
         ),
     )
 )
-"""sin(pi g) / g for |g| <= 0.516, by powers of g**2, to a relative error of 2.6e-11, by a fit."""
+"""Coefficients of sin(pi g) / g for |g| <= 0.516, by powers of g**2; a fit with relative error 2.6e-11."""
 
 
 def fused_sine(b: Emitter, x: Any, near: bool = False) -> Any:
-    """sin(x), of f64 that were f32; with `near`, all are below `NEAR`."""
+    """sin(x) for f64 numbers that were f32; `near` promises that all are below `NEAR`."""
     first, second = _parts(b, x, near)
     shifted, taken = _half_turns(b, x, first)
     return _sine_of(b, _fused(b, x, second, _fused(b, x, first, taken)), _sign(b, shifted))
 
 
 def fused_cosine(b: Emitter, x: Any, near: bool = False) -> Any:
-    """cos(x), which is the sine of half a half-turn more."""
+    """cos(x), as the sine of x + pi / 2."""
     first, second = _parts(b, x, near)
     whole, more = b.like(WHOLE, x), b.like(0.5, x)
     shifted = b.add(_fused(b, x, first, more), whole)
@@ -54,11 +55,11 @@ def fused_cosine(b: Emitter, x: Any, near: bool = False) -> Any:
 
 
 def fused_both(b: Emitter, x: Any, near: bool = False) -> tuple[Any, Any]:
-    """sin(x) and cos(x), from one number of half-turns; the cosine of g of them is the sine of 1/2 - |g|."""
+    """sin(x) and cos(x) from one range reduction; cos(pi g) is sin(pi (1/2 - |g|))."""
     first, second = _parts(b, x, near)
     shifted, taken = _half_turns(b, x, first)
     sign, most = _sign(b, shifted), _fused(b, x, first, taken)
-    # 1/2 - |g| may be as small as g, so that it is made of the parts: what is most of g is exact next to 1/2.
+    # 1/2 - |g| may be as small as g, so use the parts of g: 1/2 less the leading part of |g| is exact.
     left = b.subtract(b.like(0.5, x), b.abs(most))
     bits, others = (b.bitcast(v, signless(64)) for v in (x, most))
     turned = b.emit("stablehlo.xor", (bits, b.and_(others, b.like(-(1 << 63), bits))), bits.type)
@@ -70,20 +71,20 @@ def fused_both(b: Emitter, x: Any, near: bool = False) -> tuple[Any, Any]:
 
 
 def _half_turns(b: Emitter, x: Any, first: Any) -> tuple[Any, Any]:
-    """The whole number next to x / pi, in the last bits of a number next to `WHOLE`, and less than nothing by it."""
+    """The whole number k nearest to x / pi, in the last bits of `WHOLE` + k; and -k."""
     whole = b.like(WHOLE, x)
     shifted = _fused(b, x, first, whole)
     return shifted, b.negate(b.subtract(shifted, whole))
 
 
 def _sign(b: Emitter, shifted: Any) -> Any:
-    """The last bit of k, where the sign is."""
+    """The last bit of k, shifted to the sign bit."""
     bits = b.bitcast(shifted, signless(64))
     return b.emit("stablehlo.shift_left", (bits, b.like(63, bits)), bits.type)
 
 
 def _sine_of(b: Emitter, g: Any, sign: Any) -> Any:
-    """sin(pi g), of the other sign where that bit is set."""
+    """sin(pi g), negated where the bit `sign` is set."""
     square, y = b.multiply(g, g), b.like(_SINE[-1], g)
     for coefficient in _SINE[-2::-1]:
         y = _fused(b, y, square, b.like(coefficient, g))
@@ -92,7 +93,7 @@ def _sine_of(b: Emitter, g: Any, sign: Any) -> Any:
 
 
 def _parts(b: Emitter, x: Any, near: bool) -> tuple[Any, Any]:
-    """1 / pi for each argument, as a sum, without what gives whole turns."""
+    """1 / pi for each argument, as a sum of two parts, without the bits that give whole turns."""
     first, second = (b.like(part, x) for part in _split(0))
     if near:
         return first, second
@@ -107,7 +108,7 @@ def _parts(b: Emitter, x: Any, near: bool) -> tuple[Any, Any]:
 
 
 def _split(left_out: int) -> tuple[float, float]:
-    """1 / pi as two floats, the bits of 1 / 2 pi left out that give whole turns; both positive, so that -0 stays."""
+    """1 / pi as two floats, without the bits of 1 / 2 pi that give whole turns; both positive, to keep -0."""
     count = 2 * (TURN % 2 ** (256 - left_out))
     below = count.bit_length() - 53
     return ldexp(count >> below, below - 256), ldexp(float(count % 2**below), -256)

@@ -1,4 +1,4 @@
-"""gather, scatter and dynamic slices: indices in range, of a type that IREE reads as meant, of elements one by one."""
+"""gather, scatter and dynamic slices: indices in range and of types that IREE reads right; copied operands."""
 
 from collections.abc import Iterator, Sequence
 from typing import Any
@@ -16,7 +16,7 @@ from tiduc.dialect.types import element, is_open, shape, with_shape
 
 
 def clamped(b: Emitter, x: Any, limits: Sequence[int], dimension: int | None) -> Any:
-    """Indices moved into [0, limit], a limit for each entry along the dimension, as i32, or i64 if they need it."""
+    """Indices clamped to [0, limit], a limit for each entry along the dimension; as i32, or i64 if needed."""
     type_ = element(x)
     highest = 2 ** (type_.width - (not type_.is_unsigned)) - 1
     along = [-1 if i == dimension else 1 for i in range(len(shape(x)))]
@@ -27,12 +27,13 @@ def clamped(b: Emitter, x: Any, limits: Sequence[int], dimension: int | None) ->
 
 @legalize("stablehlo.dynamic_slice", "stablehlo.dynamic_update_slice")
 def dynamic_slice(b: Emitter, op: Any) -> Sequence[Any] | None:
-    """Starts of fewer than 32 bits, and those without sign, are read and clamped as if they were others: widened.
+    """Misreads starts that are unsigned or narrower than 32 bits; emits starts of i32 or i64.
 
-    An integer that is put into an array comes from behind a barrier: between loops in loops the compiler makes it a
-    scalar, and an array of it again where there may be none. So does what is put into an array that is read, too:
-    the compiler would compute it right into its place, and what reads the array as it was might be late. A part of the
-    array itself is a copy before: between places that overlap, IREE's devices do not copy. What others keep is copied.
+    `dynamic_update_slice` has further faults. An integer update goes behind a barrier: between nested loops,
+    the compiler makes it a scalar, and then an array again where none is allowed. An update of an array with
+    other readers goes behind a barrier: the compiler would compute the update right into its place, perhaps
+    before they read. An update that is a part of the array itself is copied first: IREE's devices do not copy
+    between places that overlap. An array that others keep is copied.
     """
     first = 1
     if op.name == "stablehlo.dynamic_update_slice":
@@ -50,13 +51,13 @@ def dynamic_slice(b: Emitter, op: Any) -> Sequence[Any] | None:
         if type_.width == 64:
             start = b.minimum(start, b.constant(2**62, start))
         start = b.convert(start, signless(64 if type_.width >= 32 else 32))
-        # Behind a barrier: the host would read the narrow number, as one without sign, and convert that.
+        # Behind a barrier: otherwise the host reads the narrow number as unsigned, and converts that.
         op.operands[i] = start if type_.is_unsigned else b.barrier(start)[0]
     return None
 
 
 def _is_read_late(op: Any) -> bool:
-    """What an update replaces is read by others than what makes the update; or was updated, and read, before."""
+    """Whether the array has readers that the update does not depend on, or had others in earlier updates."""
     x, update = op.operands[0], op.operands[1]
     others = {use.owner.operation for use in x.uses} - {op.operation}
     if others and others - _makers(update):
@@ -69,7 +70,7 @@ def _is_read_late(op: Any) -> bool:
 
 
 def _is_part(op: Any) -> bool:
-    """What replaces a part of an array is a slice of it, or of what it was before updates, in any shape."""
+    """Whether the update is a slice, in any shape, of the array that it updates (earlier updates disregarded)."""
     x, update = op.operands[0], _seen(op.operands[1])
     if is_open(update.type) or isinstance(update.owner, ir.Block) or update.owner.name not in _SLICES:
         return False
@@ -81,7 +82,7 @@ _UPDATES = "stablehlo.dynamic_update_slice", "stablehlo.scatter"
 
 
 def _seen(x: Any) -> Any:
-    """What a value is another shape of."""
+    """The value behind reshapes and barriers."""
     while not isinstance(x.owner, ir.Block) and x.owner.name in (
         "stablehlo.reshape",
         "stablehlo.optimization_barrier",
@@ -91,7 +92,7 @@ def _seen(x: Any) -> Any:
 
 
 def _before(x: Any) -> Any:
-    """What an array was before updates, which happen in place."""
+    """The array that x was before updates, which happen in place."""
     x = _seen(x)
     while not isinstance(x.owner, ir.Block) and x.owner.name in _UPDATES:
         x = _seen(x.owner.operands[0])
@@ -99,7 +100,7 @@ def _before(x: Any) -> Any:
 
 
 def _makers(x: Any) -> set[Any]:
-    """The ops in a value's block that it is made of."""
+    """The ops in a value's block on which it depends."""
     if isinstance(x.owner, ir.Block):
         return set()
     block = x.owner.operation.block
@@ -112,7 +113,7 @@ def _makers(x: Any) -> set[Any]:
 
 
 def _behind(x: Any, block: Any) -> Iterator[Any]:
-    """A value, and what the ops of a block make it of, back to what they do not make."""
+    """Yields a value and the values it depends on, through the ops of one block."""
     waiting, found = [x], set[Any]()
     while waiting:
         y = waiting.pop()
@@ -128,7 +129,7 @@ def _behind(x: Any, block: Any) -> Iterator[Any]:
 
 
 def _is_integer(x: Any) -> bool:
-    """It is an integer without dimensions, reshaped."""
+    """Whether a value is a reshaped scalar integer."""
     if not isinstance(x.owner, ir.Operation | ir.OpView) or x.owner.operation.name != "stablehlo.reshape":
         return False
     of = x.owner.operation.operands[0].type
@@ -137,7 +138,7 @@ def _is_integer(x: Any) -> bool:
 
 @legalize("stablehlo.gather")
 def gather(b: Emitter, op: Any) -> Sequence[Any] | None:
-    """Gathers of full rows do not clamp their indices, and unsigned ones are read as signed: clamped before."""
+    """Gathers of full rows do not clamp indices, and misread unsigned ones; clamps the indices first."""
     _vectors_last(b, op)
     if _has_steps(op.operands[0]):
         op.operands[0] = b.barrier(op.operands[0])[0]
@@ -152,7 +153,7 @@ def gather(b: Emitter, op: Any) -> Sequence[Any] | None:
 
 
 def _has_steps(x: Any) -> bool:
-    """An array is a slice with steps, or a part of one: read where that lies, code for CPUs does not compile."""
+    """Whether an array is a strided slice, or part of one: on CPUs, a gather from it does not compile."""
     while not isinstance(x.owner, ir.Block) and x.owner.name in ("stablehlo.reshape", "stablehlo.slice"):
         if x.owner.name == "stablehlo.slice" and set(x.owner.attributes["strides"]) != {1}:
             return True
@@ -161,9 +162,9 @@ def _has_steps(x: Any) -> bool:
 
 
 def _vectors_last(b: Emitter, op: Any) -> None:
-    """Moves a gather's index vectors to the last dimension, in place, where it has batches.
+    """Moves the index vectors of a batched gather to the last dimension, in place.
 
-    IREE counts the dimensions of the batches as if that were so, and takes all from another one, or from the first.
+    IREE numbers the batch dimensions as if the index vectors were last, and gathers from a wrong batch.
     """
     d, indices = hlo.GatherDimensionNumbers(op.attributes["dimension_numbers"]), op.operands[1]
     vector, rank = d.index_vector_dim, len(shape(indices))
@@ -178,13 +179,13 @@ def _vectors_last(b: Emitter, op: Any) -> None:
 
 @legalize("stablehlo.scatter")
 def scatter(b: Emitter, op: Any) -> Sequence[Any] | None:
-    """Updates out of range are written out of bounds; windows and several operands do not compile.
+    """Out-of-range updates write out of bounds; windows and several operands do not compile. Scatters rows.
 
-    Operands become arrays of rows, of which each update is for one: all trailing dimensions that windows cover whole
-    are a row. An update that is out of range goes to one row more, which is dropped in the end. Several operands
-    take a loop over the rows. On CPUs it is one dispatch, where that pays. GPUs get many updates in parts. What others
-    keep is copied. A single update, in a loop on CPUs, is a `dynamic_update_slice`; elsewhere the host would have to
-    wait for its place.
+    Each operand becomes an array of rows, and each update goes to one row: a row spans all trailing
+    dimensions that windows cover whole. An out-of-range update goes to a spare row, which is dropped in the
+    end. Several operands take a loop over the elements. On CPUs, the scatter is one dispatch where that pays.
+    On GPUs, many updates are scattered in parts. An operand that others keep is copied. In a loop on CPUs, a
+    single update becomes a `dynamic_update_slice`; elsewhere the host would have to wait for its index.
     """
     count = len(op.results)
     operands, indices, updates = list(op.operands)[:count], op.operands[count], list(op.operands)[count + 1 :]
@@ -211,7 +212,7 @@ def scatter(b: Emitter, op: Any) -> Sequence[Any] | None:
 
 
 class _Places:
-    """Where the updates of a scatter go, in an operand seen as rows."""
+    """The rows of an operand to which the updates of a scatter go."""
 
     def __init__(self, d: Any, sizes: list[int], updates: list[int]) -> None:
         self.d, self.sizes, self.shape = d, sizes, updates
@@ -239,7 +240,7 @@ class _Places:
         )
 
     def rows(self, b: Emitter, indices: Any) -> Any:
-        """The row of each update, as a matrix of one column; `count` where it is out of range."""
+        """The row of each update, as a matrix of one column; `count` for an update out of range."""
         d, type_ = self.d, ir.RankedTensorType.get(self.leading, signless(64))
         kept = [j for j in range(len(self.shape)) if j in self.order[: len(self.leading)]]
         position = {j: n for n, j in enumerate(kept)}
@@ -268,7 +269,7 @@ class _Places:
         return b.reshape(b.convert(row, narrow), [self.updates, 1])
 
     def _component(self, b: Emitter, indices: Any, k: int) -> Any:
-        """The k-th entry of the index vectors, as i64 that is out of range where the entry is."""
+        """Entry k of the index vectors, as i64; out of range where the original entry is."""
         d, sizes = self.d, shape(indices)
         if d.index_vector_dim < len(sizes):
             start, limit = [0] * len(sizes), list(sizes)
@@ -277,23 +278,23 @@ class _Places:
             indices = b.reshape(indices, [n for i, n in enumerate(sizes) if i != d.index_vector_dim])
         if is_unsigned(indices) and element(indices).width == 64:
             indices = b.minimum(indices, b.constant(2**62, indices))
-        # Far out is as good as just out, and leaves room for what a window adds.
+        # The clamp keeps indices out of range, and leaves room for the offsets within a window.
         at = b.convert(indices, signless(64))
         return b.clamp(b.constant(-(2**40), at), at, b.constant(2**40, at))
 
 
 def _with_spare_row(b: Emitter, x: Any) -> Any:
-    """One row more, of zeros, for what is dropped."""
+    """x with one more row, of zeros, for the updates to be dropped."""
     spare = b.constant(0, with_shape(x.type, [1, shape(x)[1]]))
     return b.concatenate([x, spare], 0)
 
 
 STEPS = 2**15
-"""Updates that one thread of a GPU gets: Mesa's software device ends its loops after 65,535."""
+"""The most updates that one GPU thread gets: Mesa's software device ends its loops after 65,535."""
 
 
 def _in_parts(b: Emitter, op: Any, table: Any, where: Any, new: Any) -> Any:
-    """The scatter of rows, on GPUs of so many at a time, one after the other."""
+    """Scatters rows; on GPUs, `STEPS` at a time, one part after the other."""
     count, width = shape(new)
     if b.cpu or count <= STEPS:
         return scattered(b, op, table, where, new)
@@ -307,15 +308,15 @@ def _in_parts(b: Emitter, op: Any, table: Any, where: Any, new: Any) -> Any:
 
 
 def scattered(b: Emitter, op: Any, table: Any, where: Any, new: Any) -> Any:
-    """The scatter of rows, which IREE has."""
+    """Scatters rows, which IREE supports."""
     numbers = hlo.ScatterDimensionNumbers.get([1], [0], [], [], [0], 1)
     attributes = {name: op.attributes[name] for name in op.attributes}
     attributes["scatter_dimension_numbers"] = numbers
-    # Those out of range are now all in one row, so neither order nor uniqueness is known any more.
+    # Out-of-range updates now share one row, so the indices may be neither sorted nor unique.
     attributes |= {name: ir.BoolAttr.get(False) for name in ("indices_are_sorted", "unique_indices")}
     types = [element(table)] * 2
     if list(new.type.shape) == [1, 1]:
-        (new,) = b.barrier(new)  # one element, if it is part of an array, does not compile otherwise
+        (new,) = b.barrier(new)  # one element that is part of an array does not compile otherwise
 
     def fill(b: Emitter, *arguments: Any) -> Sequence[Any]:
         return b.inlined(op.regions[0], arguments)
@@ -325,7 +326,7 @@ def scattered(b: Emitter, op: Any, table: Any, where: Any, new: Any) -> Any:
 
 
 def _one_by_one(b: Emitter, op: Any, tables: list[Any], where: Any, news: list[Any]) -> list[Any]:
-    """The same by a loop over the elements of the updates, for several operands."""
+    """Scatters rows of several operands, by a loop over the elements of the updates."""
     (count, width), scalar = shape(news[0]), ir.RankedTensorType.get([], element(where))
 
     def body(b: Emitter, i: Any, *tables: Any) -> Sequence[Any]:

@@ -1,11 +1,11 @@
-"""Reductions that are repeated in turn: in SPIR-V, threads read what others have not made yet.
+"""Broadcasts of reductions on SPIR-V, whose threads read values that other threads have not written yet.
 
     %s = reduce(%x);  %m = divide %s, %n                  %s = reduce(%x);  %m = divide %s, %n
     %r = broadcast_in_dim %m;  subtract %x, %r     ->     %made = optimization_barrier %m
                                                           %r = broadcast_in_dim %made;  subtract %x, %r
 
-IREE's compiler puts all of this into one dispatch, whose threads reduce for themselves and then do not wait for one
-another. A softmax over the columns of 7 rows of 9 was wrong in one of two calls.
+IREE's compiler fuses all of this into one dispatch. Each thread reduces for itself, and the threads do not
+wait for one another. A softmax over the columns of 7 rows of 9 was wrong in one of two calls.
 """
 
 from collections.abc import Sequence
@@ -16,14 +16,14 @@ from torch_mlir import ir
 from tiduc.backends.iree.emitter import Emitter, legalize
 from tiduc.backends.iree.missing.dynamic.arrays import of_sizes, sizes_of
 
-_FAR = 64  # ops that are looked at, more than the compiler puts together
+_FAR = 64  # limits the ops searched, to more than the compiler fuses
 
 _SUMS = frozenset(f"stablehlo.{name}" for name in "convolution dot_general reduce reduce_window".split())
 
 
 @legalize("stablehlo.broadcast_in_dim", "stablehlo.dynamic_broadcast_in_dim", spirv=True)
 def repeated(b: Emitter, op: Any) -> Sequence[Any] | None:
-    """Of a sum, or what follows from one, the threads of one dispatch do not wait: the sum is made before."""
+    """Fused with a reduction, reads its result before all threads wrote it; puts a barrier between."""
     x = op.operands[0]
     if _follows_from_sum(x):
         (made,) = b.barrier(x)
@@ -32,7 +32,7 @@ def repeated(b: Emitter, op: Any) -> Sequence[Any] | None:
 
 
 def _follows_from_sum(x: Any) -> bool:
-    """A value is made of a reduction without waiting for it."""
+    """Whether a value depends on a reduction with no barrier between."""
     waiting, seen = [x], set[Any]()
     while waiting and len(seen) < _FAR:
         y = waiting.pop()

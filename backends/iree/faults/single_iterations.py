@@ -1,8 +1,9 @@
-"""Before the patterns: calls of functions with loops are put in line, and loops that run once or never are no loops.
+"""simplify_loops: inlines calls of functions with loops and removes loops that run at most once.
 
-The compiler crashes on loops that are known to run once, or takes all memory; and it inlines calls itself, so that
-whether a loop follows another one is seen only afterwards. Slices that are whole arrays are these arrays, lest a carry
-seem to depend on one that the compiler finds to be replaced as a whole.
+Runs before the patterns. The compiler crashes on loops that it knows to run once, or takes all memory. It
+inlines calls itself, so that only inlining shows whether a loop follows another one. A slice that is the
+whole array is replaced by the array: a loop-carried value would seem to depend on an old value that the
+compiler finds to be replaced whole.
 """
 
 import operator
@@ -26,14 +27,14 @@ _RELATIONS: dict[str, Callable[[int, int], bool]] = {
     name.upper(): getattr(operator, name) for name in ("eq", "ne", "lt", "le", "gt", "ge")
 }
 _WHOLE = {"stablehlo.dynamic_slice": 0, "stablehlo.dynamic_update_slice": 1}
-"""Which operand a slice is where it has the whole array."""
+"""The operand that is the result where the slice is the whole array."""
 
 Known = dict[Any, int]
-"""Values that are integers known when compiling."""
+"""Values whose integers are known at compile time."""
 
 
 def simplify_loops(module: Any) -> None:
-    """Puts calls in line, if any is of a function with a loop; of loops of one iteration only the body is left."""
+    """Inlines calls if a callee has a loop, and removes loops that run once or never."""
     ops = within(module.operation)
     callees = {str(op.attributes["callee"])[1:] for op in ops if op.name == "func.call"}
     functions = [op for op in ops if op.name == "func.func" and op.attributes["sym_name"].value in callees]
@@ -58,7 +59,7 @@ def simplify_loops(module: Any) -> None:
 
 
 def _whole_slices(module: Any) -> None:
-    """A slice of an array's size is the array, and an update of that size what is written: starts are clamped to 0."""
+    """Replaces slices of the whole array by the array, and updates of it by the update: starts clamp to 0."""
     for op in within(module.operation):
         whole = _WHOLE.get(op.name)
         if whole is not None and op.operands[0].type == op.operands[whole].type == op.results[0].type:
@@ -68,7 +69,7 @@ def _whole_slices(module: Any) -> None:
 
 
 def few_iterations(op: Any) -> int | None:
-    """How often a loop runs, where that is never or once and its counters say so; else None."""
+    """The trip count of a loop where constants show that it is 0 or 1; else None."""
     condition, body = (region.blocks[0] for region in op.regions)
     carries = [_integer(x, {}) for x in op.operands]
     holds = _returned(condition, carries)[0]
@@ -78,7 +79,7 @@ def few_iterations(op: Any) -> int | None:
 
 
 def _returned(block: Any, arguments: list[int | None]) -> list[int | None]:
-    """What a block returns for arguments of which some are known."""
+    """The integers that a block returns, as far as known, for arguments of which some are known."""
     known: Known = {
         x: value for x, value in zip(block.arguments, arguments, strict=True) if value is not None
     }
@@ -92,7 +93,7 @@ def _returned(block: Any, arguments: list[int | None]) -> list[int | None]:
 
 
 def _integer(x: Any, known: Known) -> int | None:
-    """The number that a value is: known, or a constant."""
+    """The integer that a value is, by `known` or as a constant; else None."""
     if x in known:
         return known[x]
     if not isinstance(x, ir.OpResult) or x.owner.name != "stablehlo.constant":
@@ -101,7 +102,7 @@ def _integer(x: Any, known: Known) -> int | None:
 
 
 def _computed(op: Any, known: Known) -> int | None:
-    """The result of an op on integers, wrapped as its type wraps."""
+    """The result of an op on known integers, wrapped to the width of its type; else None."""
     if len(op.operands) != 2 or len(op.results) != 1 or not _is_integer(op.operands[0]):
         return None
     x, y = (_integer(operand, known) for operand in op.operands)
@@ -119,7 +120,7 @@ def _computed(op: Any, known: Known) -> int | None:
 
 
 def _is_integer(x: Any) -> bool:
-    """A scalar of integers, predicates aside."""
+    """Whether a value is a scalar integer and no predicate."""
     type_ = x.type
     scalar = isinstance(type_, ir.RankedTensorType) and not type_.rank
     return scalar and isinstance(type_.element_type, ir.IntegerType) and type_.element_type.width > 1

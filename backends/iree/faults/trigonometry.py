@@ -1,15 +1,15 @@
-"""sine, cosine and tangent of f32: IREE's error grows with the argument, ours does not.
+"""sine, cosine and tangent of f32 on CPUs: IREE's error grows with the argument, this one does not.
 
-In f64: x / 2 pi less the nearest whole number is g, the turns that count, and a polynomial in g**2 gives sin(2 pi g).
-All of x takes the same way, and no function is called, so that the code is one of vectors. Results are within 0.501
-units in the last place of f32, of tan 0.502; the rounding alone takes 0.5.
+Everything is computed in f64. With g = x / 2 pi less the nearest whole number, a polynomial in g**2 gives
+sin(2 pi g). All arguments take the same path and no function is called, so that the code vectorizes. Results
+are within 0.501 units in the last place of f32, and tan within 0.502; rounding alone takes 0.5.
 
-The reduction is Payne and Hanek's ("Radian reduction for trigonometric functions", 1983): bits of 1 / 2 pi that give
-whole turns, as all do whose product with the last bit of x is an integer, are left out. Of the next ones, two parts of
-26 bits have exact products with the 24 of x, whose sum is exact; where that nearly cancels, the third part has the
-rest.
+The reduction is Payne and Hanek's ("Radian reduction for trigonometric functions", 1983). It leaves out the
+bits of 1 / 2 pi that give whole turns: those whose product with the last bit of x is an integer. Of the next
+bits, two parts of 26 bits have exact products with the 24 bits of x, and the sum of the products is exact. A
+third part has the remaining bits, for sums that nearly cancel.
 
-Where the target multiplies and adds in one instruction, fused_trigonometry.py has less to do.
+On targets with a fused multiply-add, fused_trigonometry.py needs fewer ops.
 """
 
 from collections.abc import Callable, Sequence
@@ -24,7 +24,7 @@ from tiduc.backends.iree.faults.turns import TURN
 from tiduc.dialect.types import element, is_float
 
 _REGIONS = (0, 2), (50, 27), (76, 53), (102, 79)
-"""From which power of two on an argument leaves out how many bits of 1 / 2 pi."""
+"""Pairs (power, count): an argument from 2^power on leaves out `count` bits of 1 / 2 pi."""
 
 _SINE = tuple(
     map(
@@ -39,18 +39,18 @@ _SINE = tuple(
         ),
     )
 )
-"""sin(2 pi g) / g for |g| <= 1/4, by powers of g**2, to a relative error of 2.2e-11, by a fit."""
+"""Coefficients of sin(2 pi g) / g for |g| <= 1/4, by powers of g**2; a fit with relative error 2.2e-11."""
 
 
 @legalize("stablehlo.sine", "stablehlo.cosine", "stablehlo.tan", cpu=True)
 def trigonometric(b: Emitter, op: Any) -> Sequence[Any] | None:
-    """A polynomial of the argument modulo 2 pi, exact for large ones too; tan is sin / cos."""
+    """The error grows with the argument; emits an exact range reduction and a polynomial. tan is sin / cos."""
     x = op.operands[0]
     if not is_float(x) or element(x).width > 32:
         return None
     wide = b.convert(x, ir.F64Type.get())
     if op.name == "stablehlo.cosine":
-        # Of -x, to have nothing in common with the sine of x: IREE would compute that first, and keep it in memory.
+        # cos(-x) shares no op with sin(x): IREE would compute shared ops first, and store the results.
         wide = b.negate(wide)
     sine, cosine = _both(b, wide, isinstance(element(x), ir.F16Type))
     if op.name == "stablehlo.cosine":
@@ -63,7 +63,7 @@ def trigonometric(b: Emitter, op: Any) -> Sequence[Any] | None:
 
 
 def _both(b: Emitter, x: Any, small: bool) -> tuple[Callable[[], Any], Callable[[], Any]]:
-    """What emits the sine and the cosine; `small` arguments are below 2^16."""
+    """Functions that emit the sine and the cosine; `small` promises arguments below 2^16."""
     if b.fused:
         return lambda: fused_sine(b, x, small), lambda: fused_cosine(b, x, small)
     g, rest = _turns(b, x)
@@ -71,7 +71,7 @@ def _both(b: Emitter, x: Any, small: bool) -> tuple[Callable[[], Any], Callable[
 
 
 def _turns(b: Emitter, x: Any) -> tuple[Any, Any]:
-    """x / 2 pi modulo 1, as a sum, in [-1/2, 1/2], of a multiple of 2^-54 and of what is small beside it."""
+    """x / 2 pi modulo 1, in [-1/2, 1/2], as the sum of a multiple of 2^-54 and a small remainder."""
     size = b.abs(x)
     first, second, third = (b.like(part, x) for part in _parts(_REGIONS[0][1]))
     for power, left_out in _REGIONS[1:]:
@@ -86,7 +86,7 @@ def _turns(b: Emitter, x: Any) -> tuple[Any, Any]:
 
 
 def _parts(left_out: int) -> tuple[float, float, float]:
-    """1 / 2 pi from some bit on: two parts of 26 bits, and what follows."""
+    """1 / 2 pi without the first `left_out` bits: two parts of 26 bits, and the bits that follow."""
     ends = left_out + 26, left_out + 52, left_out + 152
     below = [TURN >> 256 - end for end in ends]
     counts = [below[0] % 2**26, below[1] % 2**26, below[2] % 2**100]
@@ -99,13 +99,13 @@ def _fraction(b: Emitter, x: Any) -> Any:
 
 
 def _whole(b: Emitter, x: Any) -> Any:
-    """The whole number next to x, |x| < 2^51; of round_nearest_even IREE makes dozens of instructions."""
-    last = b.like(1.5 * 2.0**52, x)  # next to it numbers are 1 apart
+    """x rounded to a whole number, |x| < 2^51; IREE expands round_nearest_even to dozens of instructions."""
+    last = b.like(1.5 * 2.0**52, x)  # floats near this one are 1 apart
     return b.subtract(b.add(x, last), last)
 
 
 def _sine(b: Emitter, g: Any, rest: Any) -> Any:
-    """Of g + rest turns: beyond a quarter, of what is left to half a turn."""
+    """The sine of g + rest turns; beyond a quarter turn, that of half a turn less g + rest."""
     near, zero = b.add(g, rest), b.like(0, g)
     half = b.select(b.compare(near, zero, "LT"), b.like(-0.5, g), b.like(0.5, g))
     beyond = b.compare(b.abs(near), b.like(0.25, g), "GT")
@@ -113,7 +113,7 @@ def _sine(b: Emitter, g: Any, rest: Any) -> Any:
 
 
 def _cosine(b: Emitter, g: Any, rest: Any) -> Any:
-    """Of g + rest turns: the sine of a quarter less |g + rest|."""
+    """The cosine of g + rest turns, as the sine of a quarter turn less |g + rest|."""
     quarter = b.like(0.25, g)
     below = b.compare(b.add(g, rest), b.like(0, g), "LT")
     return _polynomial(

@@ -1,9 +1,10 @@
-"""Slices that begin anywhere, for SPIR-V: parts of an array that lie in one piece.
+"""Slices and concatenations at unaligned places, for SPIR-V: parts of an array that are contiguous in memory.
 
     %y = slice %x [3:163]   ->   %y = gather %x, (optimization_barrier 3), slice_sizes = [160]
 
-IREE reads such a part where it lies, from its first byte on, by code that takes four elements at once from places that
-are multiples of four, and so others, where the part begins between these. A gather reads element by element.
+IREE reads a contiguous slice in place, by code that loads four elements at once from places that are
+multiples of four. If the slice begins between two such places, the code loads wrong elements. A gather reads
+element by element.
 """
 
 import math
@@ -18,12 +19,12 @@ from tiduc.dialect.types import is_open, shape
 
 _AT_ONCE = 4
 _FEW = 16
-"""Elements below which code takes them one by one."""
+"""Arrays with fewer elements are read one by one."""
 
 
 @legalize("stablehlo.slice", spirv=True)
 def slice_(b: Emitter, op: Any) -> Sequence[Any] | None:
-    """What lies in one piece and begins at no fourth element is read from other places: a gather."""
+    """A contiguous slice whose offset is no multiple of 4 reads wrong elements; emits a gather."""
     x, y = op.operands[0], op.results[0]
     if is_open(x.type) or not _by_fours(y) or _piece(op) is None or not _offset(y) % _AT_ONCE:
         return None
@@ -34,7 +35,7 @@ def slice_(b: Emitter, op: Any) -> Sequence[Any] | None:
 
 @legalize("stablehlo.dynamic_slice", spirv=True)
 def dynamic_slice(b: Emitter, op: Any) -> Sequence[Any] | None:
-    """As a slice, and it may begin between fourth elements: a gather."""
+    """A contiguous slice whose offset may be no multiple of 4 reads wrong elements; emits a gather."""
     x, *starts = op.operands
     y = op.results[0]
     if is_open(x.type) or not _by_fours(y):
@@ -58,13 +59,13 @@ def _gathered(b: Emitter, x: Any, index: Any, sizes: Sequence[int]) -> Any:
 
 
 def _by_fours(y: Any) -> bool:
-    """Code may take the elements of an array four at once."""
+    """Whether code may load the elements of an array four at once."""
     count: int = math.prod(shape(y))
     return count >= _FEW and count % _AT_ONCE == 0
 
 
 def _grain(sizes: Sequence[int], part: Sequence[int]) -> int | None:
-    """The distance of two parts of an array that are next to each other; None where they are not in one piece."""
+    """A number that divides the offset of each contiguous part of these sizes; None if not contiguous."""
     d = next((i for i, n in enumerate(part) if n != 1), len(part))
     if list(part[d + 1 :]) != list(sizes[d + 1 :]):
         return None
@@ -72,7 +73,7 @@ def _grain(sizes: Sequence[int], part: Sequence[int]) -> int | None:
 
 
 def _piece(op: Any) -> int | None:
-    """The first place of a slice in its operand; None where it is not in one piece."""
+    """The offset of a slice in its operand, in elements; None if the slice is not contiguous."""
     x, y = op.operands[0], op.results[0]
     if set(op.attributes["strides"]) - {1} or _grain(shape(x), shape(y)) is None:
         return None
@@ -83,7 +84,7 @@ def _piece(op: Any) -> int | None:
 
 
 def _offset(x: Any) -> int:
-    """The first place of an array in what it is a part of, perhaps of a part of that."""
+    """The offset of an array in the array that it is a slice of, also through slices of slices."""
     offset = 0
     while not isinstance(x.owner, ir.Block):
         name, i = x.owner.name, 0
@@ -104,7 +105,7 @@ def _offset(x: Any) -> int:
 
 @legalize("stablehlo.concatenate", spirv=True)
 def concatenate(b: Emitter, op: Any) -> Sequence[Any] | None:
-    """What is computed right into its place there is written to other places, too: behind a barrier, it is copied."""
+    """Operands computed at offsets that are no multiple of 4 are written elsewhere, too; a barrier copies them."""
     y, place = op.results[0], 0
     d = ir.IntegerAttr(op.attributes["dimension"]).value
     if is_open(y.type) or math.prod(shape(y)[:d]) != 1:

@@ -1,4 +1,4 @@
-"""Reductions of one number: IREE's code for CPUs takes a vector of equal constants for one element of it.
+"""Reductions of constants: IREE's CPU code takes a vector of equal constants for one of its elements.
 
 %ones = stablehlo.constant dense<1.0>            %ones = stablehlo.constant dense<1.0>
 stablehlo.reduce(%ones ...)              ->      %hidden = stablehlo.optimization_barrier %ones
@@ -14,15 +14,15 @@ from tiduc.backends.iree.emitter import Emitter, legalize
 from tiduc.backends.iree.missing.dynamic.arrays import has_open_sizes, of_sizes, sizes_of
 from tiduc.backends.iree.missing.staged_reductions import in_stages
 
-_FAR = 32  # ops that are looked at; StableHLO's folder leaves few between a constant and its use
+_FAR = 32  # limits the ops searched; StableHLO's folder leaves few between a constant and its use
 
 
 @legalize("stablehlo.reduce")
 def reduce(b: Emitter, op: Any) -> Sequence[Any] | None:
-    """Of constants, such as a count of ones, only some elements are summed: behind a barrier.
+    """Sums only some elements of a constant, such as a count of ones; a barrier hides the constant.
 
-    GPUs get large ones in stages where one thread would have them, and those of open sizes apart from what reads them:
-    a result that is repeated in turn does not compile for SPIR-V.
+    On GPUs, a reduction that one thread would compute is split into stages. One with dynamic dimensions gets
+    a barrier after it: a broadcast of its result does not compile for SPIR-V.
     """
     hide_constants(b, op)
     if b.cpu:
@@ -38,7 +38,7 @@ def _apart(b: Emitter, op: Any) -> Sequence[Any]:
 
 
 def hide_constants(b: Emitter, op: Any) -> None:
-    """Puts operands that are reduced, and follow from constants alone, behind a barrier, in place."""
+    """Puts reduced operands that depend on constants alone behind a barrier, in place."""
     for i, x in enumerate(list(op.operands)[: len(op.results)]):
         if is_constant(x):
             op.operands[i] = b.barrier(x)[0]

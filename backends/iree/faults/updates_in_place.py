@@ -1,12 +1,13 @@
-"""Copies of what IREE would update in place, though others keep it.
+"""Copies of arrays that IREE would update in place although others keep them.
 
     %y = dynamic_update_slice %x, %u, %i   ->   %c = select %always, %x, 0;  %y = dynamic_update_slice %c, %u, %i
 
-IREE updates and sorts arrays where they lie. It copies what it knows to be read afterwards, but not
+IREE updates and sorts arrays in place. It copies an array that it knows to be read afterwards, but not
 
-- what a loop captures, or what is made of that and nothing else, which it does before the loop: the next iteration
-  begins with the update;
-- an argument of the program, though it may be a result, too, and is the caller's, who may pass it again.
+- an array that a loop captures, or one computed from captured values alone, which IREE hoists out of the
+  loop: the next iteration begins with the update;
+- an argument of the program, though it may be a result, too, and belongs to the caller, who may pass it
+  again.
 """
 
 from collections.abc import Iterator
@@ -26,18 +27,19 @@ _VIEWS = frozenset(
         "bitcast_convert broadcast_in_dim concatenate convert pad reshape reverse slice transpose".split()
     )
 )
-"""Ops whose result may be an operand, seen in another way."""
+"""Ops whose result may be a view of an operand."""
 
 _CALLS = ("func.call", "stablehlo.composite")
 
 DONATED = "iree.abi.output"
-"""An argument's attribute: the number of the result that is to lie in its memory."""
+"""The attribute of an argument with the number of the result that is to take its memory."""
 
 
 def own(b: Emitter, op: Any, x: Any, anew: bool = False) -> Any:
-    """What an op updates: where others keep that, a copy that is made before the op.
+    """The array that an op updates: a copy made before the op if others keep x, else x.
 
-    With `anew` it is an array that is made of x, which IREE makes once for a loop, but in each run of a program.
+    With `anew`, the op updates a new array computed from x. A program computes it in each run and needs no
+    copy, but a loop computes it only once.
     """
     if is_open(x.type) or (anew and _is_program(op.operation.block.owner.operation)):
         return x
@@ -45,19 +47,19 @@ def own(b: Emitter, op: Any, x: Any, anew: bool = False) -> Any:
 
 
 def copied(b: Emitter, x: Any) -> Any:
-    """A copy of an array of static sizes; zeros as they are, which IREE fills anew."""
+    """A copy of an array of static shape; zeros are returned as they are, since IREE fills them anew."""
     zero, value = b.constant(0, x), splat(x)
     if value is not None and value == splat(zero):
         return x
-    # A choice that only the run shows to be none is a copy each time.
+    # A select whose condition is known only at run time is a copy each time.
     (number,) = b.barrier(b.constant(0, ir.RankedTensorType.get([], signless(32))))
     always = b.compare(number, b.constant(0, number), "EQ")
-    # By one number alone, without a dimension, the choice would be one of two arrays, and copy none.
+    # A scalar condition would choose one of two arrays and copy none.
     return b.select(b.broadcast_in_dim(always, [], with_element(x.type, element(always))), x, zero)
 
 
 def is_carry(x: Any) -> bool:
-    """It is what an iteration of a loop begins with, perhaps seen as another array."""
+    """Whether a value is a loop-carried value at the start of an iteration, or a view of one."""
     while not isinstance(x.owner, ir.Block):
         op = x.owner.operation
         i = x.result_number if op.name == "stablehlo.optimization_barrier" else 0
@@ -68,12 +70,12 @@ def is_carry(x: Any) -> bool:
 
 
 def is_table(x: Any) -> bool:
-    """A constant array of more than one number."""
+    """Whether a value is a constant array of more than one number."""
     return not isinstance(x.owner, ir.Block) and x.owner.name == "stablehlo.constant" and splat(x) is None
 
 
 def alternatives(x: Any, block: Any) -> Iterator[Any]:
-    """The values that a value may be, perhaps seen in another way, back to what a block begins with or makes."""
+    """The values that x may be, or be a view of, traced back to the arguments and ops of a block."""
     waiting, found = [x], set[Any]()
     while waiting:
         y = waiting.pop()
@@ -86,13 +88,13 @@ def alternatives(x: Any, block: Any) -> Iterator[Any]:
 
 
 def _is_kept(op: Any, x: Any) -> bool:
-    """What an op updates may be an argument of the program, or what is the same in each iteration."""
+    """Whether the array that an op updates may be an argument of the program or a loop invariant."""
     block = op.operation.block
     return any(_stays(y, block) for y in alternatives(x, block))
 
 
 def _stays(y: Any, block: Any) -> bool:
-    """A value that is not another one is kept while a block runs, and when it has run."""
+    """Whether others keep a value, traced to its source, while a block runs or after it."""
     parent = block.owner.operation
     is_program = _is_program(parent)
     if not _is_within(y, block):
@@ -105,7 +107,7 @@ def _stays(y: Any, block: Any) -> bool:
 
 
 def _varies(x: Any, block: Any) -> bool:
-    """The carries of a loop have a part in a value that its body makes."""
+    """Whether a value that a loop's body computes depends on loop-carried values that change."""
     if block.owner.operation.name != "stablehlo.while":
         return False
     waiting, found = [x], set[Any]()
@@ -125,7 +127,7 @@ def _varies(x: Any, block: Any) -> bool:
 
 
 def _is_within(x: Any, block: Any) -> bool:
-    """A value belongs to a block, or to one in it."""
+    """Whether a value belongs to a block or to a block inside it."""
     at = x.owner if isinstance(x.owner, ir.Block) else x.owner.operation.block
     while at != block:
         owner = at.owner.operation
@@ -136,7 +138,7 @@ def _is_within(x: Any, block: Any) -> bool:
 
 
 def _others(y: Any) -> list[Any]:
-    """The values that one may be; none where it is made, or comes from outside."""
+    """The values that y may be, or be a view of; none if an op computes y, or it comes from outside."""
     if isinstance(y.owner, ir.Block):
         loop = y.owner.owner.operation
         return [] if loop.name != "stablehlo.while" else _carried(loop, y.arg_number)
@@ -155,22 +157,22 @@ def _others(y: Any) -> list[Any]:
 
 
 def _carried(loop: Any, i: int) -> list[Any]:
-    """What a carry begins with, and what the body makes of it."""
+    """The initial value of a loop-carried value, and the value that the body returns for it."""
     return [loop.operands[i], list(operations(loop.regions[1].blocks[0]))[-1].operands[i]]
 
 
 def size(x: Any) -> int | None:
-    """The bits of an array; None where sizes are open."""
+    """The bits of an array; None for a dynamic shape."""
     return None if is_open(x.type) else bits(x) * int(np.prod(shape(x), dtype=np.int64))
 
 
 def _is_program(op: Any) -> bool:
-    """A function that others than the module's call."""
+    """Whether an op is a public function, which can be called from outside of the module."""
     return op.name == "func.func" and "private" not in str(op.attributes.get("sym_visibility"))
 
 
 def _is_given_away(function: Any, x: Any) -> bool:
-    """An argument that a result is to lie in, and that is read only by the op that makes this result."""
+    """Whether an argument's memory goes to a result whose op is the only reader of the argument."""
     attributes, uses = function.attributes.get("arg_attrs"), list(x.uses)
     if attributes is None or DONATED not in attributes[x.arg_number] or len(uses) != 1:
         return False
@@ -179,7 +181,7 @@ def _is_given_away(function: Any, x: Any) -> bool:
 
 
 def _is_carried_on(x: Any) -> bool:
-    """An argument of a loop's body that the next iteration gets as it is."""
+    """Whether an iteration passes an argument of a loop's body to the next iteration unchanged."""
     return any(
         use.owner.operation.name == "stablehlo.return" and use.operand_number == x.arg_number
         for use in x.uses

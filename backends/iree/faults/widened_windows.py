@@ -1,11 +1,12 @@
-"""Windows over numbers that were widened: code for GPUs widens them inside of the window, and gets others.
+"""Windows over widened numbers: IREE's GPU code fuses the widening into the window and gives wrong values.
 
 %w = convert %x : i8 to f32                      %w = convert %x : i8 to f32
 reduce_window(%w ...)                    ->      %made = optimization_barrier %w
                                                  reduce_window(%made ...)
 
-So it is for every conversion to a wider type that the window's operand follows from without another window, reduction
-or product: i8 or f16 to f32, i16 to i32, predicates to counts, and quantized numbers to those they stand for.
+This holds for every conversion to a wider type that the window's operand depends on without another window,
+reduction or product between: i8 or f16 to f32, i16 to i32, predicates to counts, and quantized numbers to
+floats.
 """
 
 from typing import Any
@@ -16,12 +17,12 @@ from torch_mlir.dialects import quant
 from tiduc.backends.iree.emitter import Emitter
 from tiduc.dialect.types import bits, element, with_element
 
-_FAR = 32  # ops that are looked at, more than the compiler puts together
+_FAR = 32  # limits the ops searched, to more than the compiler fuses
 _DEARER = ("stablehlo.convolution", "stablehlo.dot_general", "stablehlo.optimization_barrier")
 
 
 def hide_widened(b: Emitter, op: Any, count: int) -> None:
-    """Puts those of the first operands of an op that follow from narrower numbers behind barriers, in place."""
+    """Puts widened operands, among the first `count` of an op, behind barriers, in place."""
     for i, x in enumerate(list(op.operands)[:count]):
         if _is_widened(x):
             op.operands[i] = b.barrier(x)[0]
@@ -48,7 +49,7 @@ def _is_widened(x: Any) -> bool:
 
 
 def of_floats(b: Emitter, op: Any) -> None:
-    """Changes an op on quantized numbers in place: its operands and result are the floats that these stand for."""
+    """Changes an op on quantized numbers, in place, to an op on the floats that they stand for."""
     for i, x in enumerate(op.operands):
         if is_quantized(x):
             floats = b.emit("stablehlo.uniform_dequantize", (x,), _expressed(x.type))
@@ -58,7 +59,7 @@ def of_floats(b: Emitter, op: Any) -> None:
 
 
 def is_quantized(x: Any) -> bool:
-    """The elements of a value, or an array's type, are quantized numbers."""
+    """Whether the elements of a value, or of a type, are quantized numbers."""
     return isinstance(element(x), quant.QuantizedType)
 
 

@@ -1,4 +1,4 @@
-"""Elements at the end of a dimension that no window covers, which IREE counts in where there is only one window.
+"""Elements at the end of a dimension that its only window does not reach, which IREE includes.
 
 10 elements, one window of 7 at a stride of 4    ->    7 elements, one window of 7
 """
@@ -15,7 +15,7 @@ from tiduc.dialect.types import is_open, shape
 
 
 def drop_excess(b: Emitter, op: Any) -> None:
-    """Changes a convolution or reduce_window in place: its operands end where the only window does."""
+    """Trims operands of a convolution or reduce_window, in place, to the end of a dimension's only window."""
     if any(is_open(x.type) for x in (*op.operands, *op.results)):
         return
     if op.name == "stablehlo.convolution":

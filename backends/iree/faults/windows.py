@@ -1,4 +1,4 @@
-"""Windows, and what moves elements: select_and_scatter, padded unsigned windows, reversed and padded arrays."""
+"""Windows and moved elements: select_and_scatter, reduce_window, reverse and pad."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -19,10 +19,10 @@ from tiduc.dialect.types import element, is_complex, is_open, shape, with_elemen
 
 @legalize("stablehlo.select_and_scatter")
 def select_and_scatter(b: Emitter, op: Any) -> Sequence[Any] | None:
-    """Only windows side by side compile, and ties go wrong: the place of each window's element, then a scatter there.
+    """Only adjacent windows compile, and ties go wrong; finds the index of each window's element, then scatters.
 
-    A window over two operands, values and their places, finds it; place -1 is padding. Of two values the earlier one
-    is given first to `select`, as in a walk through the window.
+    A reduce_window over two operands, values and their indices, finds the index; index -1 is padding.
+    `select` gets the earlier of two values first, as in a walk through the window.
     """
     x, source, init = op.operands
     if is_open(x.type) or is_open(source.type):
@@ -35,7 +35,7 @@ def select_and_scatter(b: Emitter, op: Any) -> Sequence[Any] | None:
     none = b.constant(-1, ir.RankedTensorType.get([], i32))
 
     def best(b: Emitter, v: Any, i: Any, w: Any, j: Any) -> Sequence[Any]:
-        """The element of v and w that stays: by `select` of the earlier and the later one, either way round."""
+        """The element that stays, (v, i) or (w, j): calls `select` on the earlier and the later one."""
         earlier = b.compare(i, j, "LT")
         first, second = b.select(earlier, v, w), b.select(earlier, w, v)
         (keeps,) = b.inlined(op.regions[0], [first, second])
@@ -63,12 +63,14 @@ def select_and_scatter(b: Emitter, op: Any) -> Sequence[Any] | None:
 
 @legalize("stablehlo.reduce_window")
 def reduce_window(b: Emitter, op: Any) -> Sequence[Any] | None:
-    """Padded ones of unsigned and complex numbers do not always compile: padded before. Of constants, wrong: a barrier.
+    """Padded windows of unsigned and complex types may not compile: pads first. Constants give wrong sums: barrier.
 
-    Nor do elements compile that the only window does not reach. An average counts the elements of its windows by a sum
-    over ones, of which IREE's CPU code gets a few. GPUs get others of numbers that were widened: these are made before.
-    Of several arrays IREE's CPU code is slow where channels are last: loops. Windows over nothing, of which several
-    have one another's initial values, are these, as often as they may count (specification, reduce).
+    Averages count the elements of their windows by a sum over ones, of which IREE's CPU code adds a few.
+    Elements that the only window does not reach do not compile and are sliced off. On GPUs, operands that
+    were widened give wrong values: a barrier puts the conversion before the window. Windows over several
+    arrays are slow on CPUs where channels are last: emits loops. In windows over empty arrays, several
+    results get one another's initial values: emits the initial values, which may count any number of times
+    (specification, reduce).
     """
     count, name = len(op.results), "padding"
     if 0 in shape(op.operands[0]) and not any(is_open(y.type) for y in op.results):
@@ -103,10 +105,10 @@ def reduce_window(b: Emitter, op: Any) -> Sequence[Any] | None:
 
 @legalize("stablehlo.reverse")
 def reverse(b: Emitter, op: Any) -> Sequence[Any] | None:
-    """Of unsigned integers it does not compile: they are reversed as integers with a sign.
+    """Does not compile for unsigned integers; reverses them as signed integers.
 
-    On CPUs IREE moves one element after the other, and computes where each is: large arrays are reversed by loops. What
-    products read stays: it is packed for them as it is reversed.
+    On CPUs, IREE moves one element at a time and computes where each is: emits loops for large arrays. An
+    array that products read stays as it is: IREE reverses it while packing it.
     """
     (x,), dimensions = op.operands, list(op.attributes["dimensions"])
     if is_unsigned(x):
@@ -117,11 +119,11 @@ def reverse(b: Emitter, op: Any) -> Sequence[Any] | None:
 
 
 _LARGE = 2**12, 2**20
-"""Elements from which on loops are faster, and those up to which one thread may have them all."""
+"""The number of elements from which on loops are faster, and the most elements that one thread should get."""
 
 
 def _is_large(b: Emitter, op: Any) -> bool:
-    """A loop takes less time to reverse an array; in loops, which may be kernels, it is an op of theirs."""
+    """Whether a loop reverses the array faster. Inside a loop, which may become a kernel, the op stays."""
     x = op.operands[0]
     if is_in_loop(op) or _is_factor(op):
         return False
@@ -136,23 +138,23 @@ _PRODUCTS = frozenset({"stablehlo.convolution", "stablehlo.dot_general"})
 
 
 def _is_factor(op: Any) -> bool:
-    """Whether a product or a convolution reads the result, at most moved by the way."""
+    """Whether a product or a convolution reads the result, directly or through ops that move elements."""
     todo = [op.results[0]]
     while todo:
         for use in todo.pop().uses:
             reader = use.owner
             if reader.name in _PRODUCTS:
                 return True
-            if reader.name in _MOVES:  # a barrier has several results, one for each operand
+            if reader.name in _MOVES:  # a barrier has one result for each operand
                 todo.append(reader.results[use.operand_number])
     return False
 
 
 def _by_loops(b: Emitter, x: Any, dimensions: Sequence[int]) -> Any:
-    """x reversed, in one dispatch: of dimensions of size 1, which the compiler drops, there is nothing to do."""
+    """x reversed, in one dispatch, without its dimensions of size 1, which the compiler drops."""
     kept = [i for i, n in enumerate(shape(x)) if n != 1]
     sizes = [shape(x)[i] for i in kept]
-    (y,) = b.barrier(b.reshape(x, sizes))  # what makes it must not get into the dispatch
+    (y,) = b.barrier(b.reshape(x, sizes))  # keeps the producer of x out of the dispatch
 
     def fill(k: Kernel) -> Sequence[Any]:
         one = k.index(1)
@@ -176,9 +178,9 @@ def _by_loops(b: Emitter, x: Any, dimensions: Sequence[int]) -> Any:
 
 @legalize("stablehlo.pad")
 def pad(b: Emitter, op: Any) -> Sequence[Any] | None:
-    """Of complex numbers and of unsigned integers it does not compile: by parts, and as integers with a sign.
+    """Does not compile for complex and unsigned types; pads the parts, or the bits as signed integers.
 
-    Nor does it of one element that is part of an array: it comes from behind a barrier.
+    Nor does a single element that is part of an array compile: a barrier hides it.
     """
     x, value = op.operands
     if len(x.type.shape) > 1 and set(x.type.shape) == {1}:

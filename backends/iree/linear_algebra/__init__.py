@@ -1,8 +1,8 @@
-"""Factorizations and solves, none of which IREE has: loops over columns and rows, in StableHLO.
+"""Factorizations and solves, which IREE lacks, as StableHLO loops over columns and rows.
 
-A file here is one of them, for the op of StableHLO where there is one, and for the calls that JAX exports: LAPACK's on
-CPUs, cuSOLVER's and hipSOLVER's, and those of TPUs. Matrices come as one dimension of batches and two of their own; a
-step of a loop works on all batches, and on whole matrices with masks, so that shapes are static and the text is short
-whatever the size is. On CPUs many are kernels instead, which lines.py tells about. All are
-backward stable, as LAPACK is, and have its conventions: signs, orders, pivots, `info`.
+Each file has one of them: for the StableHLO op, if there is one, and for the calls that JAX exports to LAPACK
+on CPUs, to cuSOLVER and hipSOLVER, and to TPUs. Matrices have one batch dimension before their own two. An
+iteration works on all batches, and on whole matrices under masks, so that shapes are static and the code does
+not grow with the size. On CPUs many of them are single dispatches instead (lines.py). All are backward
+stable, as LAPACK is, and follow its conventions: signs, orders, pivots, `info`.
 """

@@ -1,11 +1,11 @@
-"""Matrices, or the adjoints of tall ones, made bidiagonal by reflections, in a kernel, and the products of these.
+"""Bidiagonal forms of matrices, or of the adjoints of tall ones, by reflections in one dispatch.
 
-    of each row:  the reflection from the right that leaves of it only the entry on the diagonal,
-                  the reflection from the left that leaves of the column after it only the entry below that
-    p and q, the products of those from the left and from the right, from the last ones on, times phases, so that
-    p a q^H is real, not negative, and zero but for the diagonal and what is below it
+    for each row:  the reflection from the right that leaves only the diagonal entry of the row,
+                   the reflection from the left that leaves only one entry below the diagonal of the column
+    p and q, the products of the reflections from the left and from the right, from the last on, times phases, so
+    that p a q^H is real, not negative, and zero but for the diagonal and the one below it
 
-Loops are along rows.
+Loops run along rows.
 
 Source: Golub and Van Loan, "Matrix Computations" (2013), section 5.4.8.
 """
@@ -37,7 +37,7 @@ from tiduc.dialect.types import is_complex, shape
 
 
 def reduction_of(b: Emitter, x: Any) -> "Reduction":
-    """What makes matrices bidiagonal."""
+    """The reduction of matrices to bidiagonal form."""
     _, *sizes = shape(x)
     n, m = sorted(sizes)
     room, of_complex = Room(), is_complex(x)
@@ -50,30 +50,30 @@ def reduction_of(b: Emitter, x: Any) -> "Reduction":
 
 @dataclass(frozen=True)
 class Reduction:
-    """Where in a line a matrix is, what is made of it, and what that takes; and the matrices that are given."""
+    """The layouts, in a line, of a matrix, of its bidiagonal form and of work space; and the given matrices."""
 
-    a: Layout  # or its adjoint, if that is wide; then what is reflected from the right
-    columns: Layout  # what is reflected from the left
+    a: Layout  # the matrix, or the adjoint of a tall one; then v of reflections from the right
+    columns: Layout  # v of reflections from the left
     w: Layout
     from_right: Reflectors
     from_left: Reflectors
     beside: Beside
     of_given: Layout
     given: Number
-    size: int  # of what a matrix takes
+    size: int  # the length that a matrix takes in the line
 
     @property
     def tall(self) -> bool:
-        """The matrix has more rows than columns."""
+        """Whether the matrix has more rows than columns."""
         return self.of_given.rows > self.a.rows
 
     @property
     def m(self) -> int:
-        """How many columns it, or its adjoint, has."""
+        """The number of columns of the matrix, or of the adjoint of a tall one."""
         return max(self.of_given.rows, self.of_given.columns)
 
     def made(self, b: Emitter, batch: int) -> Any:
-        """The line of this for all matrices."""
+        """The line with the reduction of all matrices."""
         type_ = ir.RankedTensorType.get([batch * self.size], self.given[0].type.element_type)
 
         def of_matrix(k: Kernel, i: Any, x: Any) -> Sequence[Any]:
@@ -84,7 +84,7 @@ class Reduction:
         return y
 
     def at(self, k: Kernel, batch: Any) -> "Reduction":
-        """The same, of one matrix of a batch."""
+        """The layouts of one matrix of a batch."""
         by = k.arith("muli", batch, k.index(self.size))
         return replace(
             self,
@@ -97,7 +97,7 @@ class Reduction:
         )
 
     def _begun(self, k: Kernel, x: Any, batch: Any) -> Any:
-        """The line with the matrix, and zeros around what is to be beside the diagonal."""
+        """The line with the matrix, and with zeros at both ends of e."""
         of = replace(self.a, turned=self.tall)
 
         def row(k: Kernel, i: Any, x: Any) -> Sequence[Any]:
@@ -136,7 +136,7 @@ class Reduction:
         return each(k, 0, n, [x], row)[0]
 
     def _from_left(self, k: Kernel, x: Any, i: Any) -> Any:
-        """The line with the columns after one reflected, by w = v^H a."""
+        """The line with the columns after column i reflected, by w = v^H a."""
         n, m, zero = self.a.rows, self.m, k.index(0)
         after, tau = k.arith("addi", i, k.index(1)), self.from_left.tau(k, x, i)
         none = (k.zero(x.type.element_type),) * (2 if self.a.complex else 1)
@@ -167,7 +167,7 @@ class Reduction:
 
 
 def products_of(of: Reduction, line: Any, vectors: int) -> "Products":
-    """What makes p, and so many rows of q, of reflections, which are in a line."""
+    """The accumulation of p, and of `vectors` rows of q, from the reflections in a line."""
     room, n = Room(), of.a.rows
     q = room.of(vectors, of.a.columns, of.a.complex)
     p = room.of(n if vectors else 0, of.columns.columns, of.a.complex)
@@ -176,16 +176,16 @@ def products_of(of: Reduction, line: Any, vectors: int) -> "Products":
 
 @dataclass(frozen=True)
 class Products:
-    """Where in a line products of reflections are, which are in another one."""
+    """The layouts, in a line, of products of the reflections, which are in another line."""
 
     q: Layout
     p: Layout
     of: Reduction
     line: Any
-    size: int  # of what a matrix takes
+    size: int  # the length that a matrix takes in the line
 
     def made(self, b: Emitter, batch: int) -> Any:
-        """The line of this for all matrices."""
+        """The line with the products of all matrices."""
         type_ = ir.RankedTensorType.get([batch * self.size], self.line.type.element_type)
 
         def of_matrix(k: Kernel, i: Any, x: Any) -> Sequence[Any]:
@@ -195,7 +195,7 @@ class Products:
         return y
 
     def at(self, k: Kernel, batch: Any) -> "Products":
-        """The same, of one matrix of a batch."""
+        """The layouts of one matrix of a batch."""
         by = k.arith("muli", batch, k.index(self.size))
         return replace(self, q=self.q.moved(k, by), p=self.p.moved(k, by))
 

@@ -1,4 +1,4 @@
-"""Cholesky factors, of StableHLO's op and of LAPACK's potrf and its likes."""
+"""Cholesky factors, for StableHLO's op and for LAPACK's potrf and its variants."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -36,9 +36,9 @@ from tiduc.passes.rules.triangular_solve import compare_places
 
 @legalize("stablehlo.cholesky")
 def cholesky(b: Emitter, op: Any) -> Sequence[Any] | None:
-    """L with a = L L^H, column by column: what is left of column j, over the root of its diagonal entry.
+    """IREE lacks it; emits L with a = L L^H, by blocks of columns, or in one dispatch on CPUs.
 
-    An upper factor is that of the adjoint's lower one; the other triangle is zero.
+    An upper factor is the adjoint of the adjoint's lower factor. The other triangle of the result is zero.
     """
     (a,) = checked(op).operands
     if is_empty(a):
@@ -49,7 +49,7 @@ def cholesky(b: Emitter, op: Any) -> Sequence[Any] | None:
 
 @legalize_call(*targets("potrf"))
 def potrf(b: Emitter, op: Any) -> Sequence[Any]:
-    """The factor in the place of one triangle, the other one as it was; `info` is the first column without a root."""
+    """The factor in one triangle, the other one as it was; `info` is the first column without a root."""
     (a,) = checked(op).operands
     if is_empty(a):
         return [a, b.zero(op.results[1].type)]
@@ -80,7 +80,7 @@ def _factor(b: Emitter, x: Any, lower: bool) -> Any:
 
 
 def _by_blocks(b: Emitter, given: Any, count: int) -> Any:
-    """Blocks of columns: a product with the columns before leaves what these are factors of."""
+    """The factor by blocks of columns: a product with the columns before is subtracted from a block first."""
     batch, n, _ = shape(given)
     size = count * BLOCK
     x = resized(b, given, size, size)
@@ -99,7 +99,7 @@ def _by_blocks(b: Emitter, given: Any, count: int) -> Any:
 
 
 def _columns(b: Emitter, given: Any, first: Any) -> Any:
-    """The factor's columns, of which the first has its diagonal entry in row `first`, and what is above is not read."""
+    """The factor's columns; the first has its diagonal entry in row `first`. Entries above it are not read."""
     batch, n, width = shape(given)
     place = places(b, b.slice(given, [0, 0, 0], [batch, n, 1], [1, 1, 1]), 1)
 

@@ -1,10 +1,10 @@
-"""Eigenvalues and eigenvectors of square matrices, as LAPACK's geev has them, by the QR algorithm.
+"""Eigenvalues and eigenvectors of square matrices, for LAPACK's geev, by the QR algorithm.
 
-a = z t z^H: reflections make it a Hessenberg matrix, with one diagonal below the main one, and steps of the QR
-algorithm, each with a shift, a triangular one, whose vectors follow by substitution. Real matrices are taken as complex
-ones. Vectors have length one, and a largest component that is real.
+a = z t z^H: reflections reduce a to Hessenberg form, with one diagonal below the main one. Steps of the QR
+algorithm, each with a shift, make that triangular; substitution gives the vectors of t. Real matrices are
+converted to complex ones. Vectors have length one, and a real largest component.
 
-Source: Golub and Van Loan, "Matrix Computations" (2013), chapter 7; of the exceptional shifts, LAPACK's zlahqr.
+Source: Golub and Van Loan, "Matrix Computations" (2013), chapter 7; exceptional shifts: LAPACK's zlahqr.
 """
 
 from collections.abc import Sequence
@@ -47,7 +47,7 @@ from tiduc.dialect.types import is_complex, is_empty, shape, with_element, with_
 
 @legalize_call(*targets("geev", "geev of reals"))
 def geev(b: Emitter, op: Any) -> Sequence[Any]:
-    """Values, in no order, the vectors asked for, and `info`, as of `syevd`."""
+    """Values in no order, the vectors asked for, and `info` as in `syevd`."""
     (a,) = checked(op).operands
     *of_w, vl, vr, info = op.results
     if is_empty(a):
@@ -57,7 +57,7 @@ def geev(b: Emitter, op: Any) -> Sequence[Any]:
         given.get(f"compute_{side}", given.get(side)) in (True, ord("V")) for side in ("left", "right")
     )
     x = batched(b, a)
-    if b.lapack and not left:  # NumPy has no vectors of this side
+    if b.lapack and not left:  # NumPy has no left vectors
         w, of_right, failed = _of_lapack(b, x, right)
         vectors = [None, of_right]
     else:
@@ -70,7 +70,7 @@ def geev(b: Emitter, op: Any) -> Sequence[Any]:
 
 
 def _of_lapack(b: Emitter, x: Any, vectors: bool) -> tuple[Any, Any, Any]:
-    """Values, vectors, and `info`, by LAPACK."""
+    """Values, vectors and `info`, by LAPACK on the host."""
     complex_ = with_element(x.type, ir.ComplexType.get(real_type(x)))
     values = with_shape(complex_, shape(x)[:2])
     if vectors:
@@ -81,7 +81,7 @@ def _of_lapack(b: Emitter, x: Any, vectors: bool) -> tuple[Any, Any, Any]:
 
 
 def _schur(b: Emitter, x: Any, real: bool) -> tuple[Any, Any, Any, Any]:
-    """Values, the triangular matrix, which is scaled, and the unitary one, and `info`; zero where x is not finite."""
+    """Eigenvalues, t of the scaled matrix, z, and `info`; matrices that are not finite are replaced by zero."""
     unit = scale(b, largest(b, sizes(b, x), [1, 2]))
     x = quotient(b, x, everywhere(b, unit, x))
     total = b.reduce_sum(squares(b, x), [1, 2])
@@ -97,7 +97,7 @@ def _schur(b: Emitter, x: Any, real: bool) -> tuple[Any, Any, Any, Any]:
 
 
 def _real_if_close(b: Emitter, w: Any, norm: Any) -> Any:
-    """Values without the imaginary parts that are roundings of the matrix."""
+    """Values, with imaginary parts of at most n epsilon times the norm set to zero."""
     re, im = b.real(w), b.imag(w)
     rounding = b.multiply(norm, b.constant(shape(w)[1] * epsilon(w), norm))
     close = b.compare(b.abs(im), everywhere(b, rounding, im), "LE")
@@ -105,13 +105,13 @@ def _real_if_close(b: Emitter, w: Any, norm: Any) -> Any:
 
 
 def _left_vectors(b: Emitter, t: Any, z: Any) -> Any:
-    """The vectors of the adjoint, which is upper triangular with its rows and columns in reverse."""
+    """The vectors of the adjoint, which is upper triangular with its rows and columns reversed."""
     turned = b.reverse(adjoint(b, t), [1, 2])
     return b.reverse(_vectors(b, turned, b.reverse(z, [2])), [2])
 
 
 def _vectors(b: Emitter, t: Any, z: Any) -> Any:
-    """z times the vectors of t, of length one, with a real largest component."""
+    """z times the vectors of t, scaled to length one and a real largest component."""
     v = product(b, z, _substituted(b, t))
     top = largest(b, sizes(b, v), [1])
     v = quotient(b, v, spread(b, top, [0, 2], v))
@@ -130,15 +130,15 @@ def _vectors(b: Emitter, t: Any, z: Any) -> Any:
 
 
 def _substituted(b: Emitter, t: Any) -> Any:
-    """The vectors of triangular matrices, triangular as well, all at once from the last row to the first.
+    """The vectors of triangular matrices, triangular as well, for all columns at once, from the last row on.
 
-    Equal values are moved apart by a rounding, and columns that grow are scaled.
+    Gaps between values are at least epsilon times the largest entry of t; columns that grow are scaled.
     """
     count, n, _ = shape(t)
     w = diagonal(b, t)
     least = largest(b, sizes(b, t), [1, 2])
     least = b.multiply(least, b.constant(epsilon(t), least))
-    # What is not above it, of a row of the product with x, is zero in x.
+    # x is zero below its diagonal, and so is the product of these entries with it.
     row, column = places(b, t, 1), places(b, t, 2)
     above = masked(b, b.compare(row, column, "LT"), t)
 

@@ -1,7 +1,8 @@
-"""Eigenvalues and eigenvectors of Hermitian matrices, as LAPACK, cuSOLVER and XLA's TPU name them.
+"""Eigenvalues and eigenvectors of Hermitian matrices, for the calls of LAPACK, cuSOLVER and TPUs.
 
-a = v diag(w) v^H, and values ascend: on CPUs by tridiagonal matrices and the QR algorithm, in a kernel; on others by
-Jacobi's method, in which rotations from both sides make a diagonal, and their product is v^H.
+a = v diag(w) v^H, with w in ascending order. On CPUs, one dispatch reduces a to tridiagonal form and applies
+the QR algorithm. On other targets, Jacobi's method makes a diagonal by rotations from both sides, whose
+product is v^H.
 """
 
 from collections.abc import Sequence
@@ -44,14 +45,14 @@ from tiduc.passes.rules.eigh import hermitian
 
 @legalize_call(*targets("syevd"))
 def syevd(b: Emitter, op: Any) -> Sequence[Any]:
-    """Vectors, values, and `info`, which is one where there is no end to the sweeps, or what is given is not finite."""
+    """Vectors, values, and `info`: 1 if the sweeps do not converge or the matrix is not finite."""
     given = settings(op)
     return _decomposed(b, op, is_lower(op), "mode" not in given or given["mode"] == ord("V"))
 
 
 @legalize_call("Eigh")
 def eigh(b: Emitter, op: Any) -> Sequence[Any]:
-    """The same as a TPU has it, with text for settings."""
+    """`syevd` for TPUs, whose settings are text."""
     text = op.attributes.get("backend_config")
     if not isinstance(text, ir.StringAttr):
         raise refused(op, "its settings are no text")
@@ -71,7 +72,7 @@ def _decomposed(b: Emitter, op: Any, lower: bool, vectors: bool) -> list[Any]:
 
 
 def _of_lapack(b: Emitter, x: Any, vectors: bool) -> tuple[Any, Any, Any]:
-    """The same by LAPACK; without `vectors` there are none."""
+    """The results of `_of` by LAPACK on the host; without `vectors`, the first result is of no use."""
     types = [with_element(with_shape(x.type, shape(x)[:2]), real_type(x)), info_type(x)]
     if vectors:
         v, w, failed = on_host(b, "eigh", [x], [x.type, *types])
@@ -80,7 +81,7 @@ def _of_lapack(b: Emitter, x: Any, vectors: bool) -> tuple[Any, Any, Any]:
 
 
 def _of(b: Emitter, x: Any, vectors: bool) -> tuple[Any, Any, Any]:
-    """Vectors, values and `info` of Hermitian matrices; they are scaled to entries of about one."""
+    """Vectors, values and `info` of Hermitian matrices, which are scaled to entries of about one."""
     unit = scale(b, largest(b, sizes(b, x), [1, 2]))
     x = quotient(b, x, everywhere(b, unit, x))
     total = b.reduce_sum(squares(b, x), [1, 2])
@@ -95,7 +96,10 @@ def _of(b: Emitter, x: Any, vectors: bool) -> tuple[Any, Any, Any]:
 
 
 def _by_rounds(b: Emitter, x: Any, total: Any, most: float) -> tuple[Any, Any, Any]:
-    """The diagonal, v^H, and the sum of squares beside it, relative to the `total`; half the rows turn at once."""
+    """The diagonal, v^H, and the sum of squares off the diagonal, relative to `total`.
+
+    Each round rotates half of the rows with the other half.
+    """
     over = b.select(b.compare(total, b.zeros_like(total), "EQ"), b.constant(1, total), total)
     own = on_diagonal(b, x)
     w = b.real(diagonal(b, x))
@@ -110,7 +114,7 @@ def _by_rounds(b: Emitter, x: Any, total: Any, most: float) -> tuple[Any, Any, A
 
 
 def _turned(b: Emitter, pairs: Pairs, carries: Sequence[Any]) -> Sequence[Any]:
-    """One round, of the diagonal, of what is beside it, rows and columns, and of the vectors."""
+    """One round, of the diagonal, of the off-diagonal matrix (rows and columns), and of the vectors."""
     w, x, vh = carries
     rotation = Rotation(b, pairs, w, pairs.agreed(b, pairs.entries_of(b, x)))
     turned = rotation.of_columns(b, rotation.of(b, x))

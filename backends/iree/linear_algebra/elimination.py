@@ -1,11 +1,11 @@
-"""LU factors with partial pivoting in a kernel, in blocks of columns, as LAPACK's getrf has them.
+"""LU factors with partial pivoting in one dispatch, in blocks of columns, as in LAPACK's getrf.
 
-    a column after the other of a block:  its pivot, exchange of rows, L below it, off the block's other columns
-    rows of U beside the block:           solved for
-    what is below both:                   less their product, four rows of U at a time
+    each column of a block:      finds its pivot, exchanges rows, computes L, eliminates in the block
+    rows of U beside the block:  are solved for
+    the rest below both:         less their product, four rows of U at a time
 
-Of a column the first of the largest entries from the diagonal on is the pivot, of complex ones by the sum of both
-parts. No NaN is taken for larger than a number; where one is on the diagonal itself, it stays there.
+The pivot of a column is the first of the largest entries from the diagonal on; complex entries compare by
+|re| + |im|. No NaN counts as larger than a number; a NaN on the diagonal itself stays there.
 """
 
 from collections.abc import Sequence
@@ -31,17 +31,17 @@ from tiduc.backends.iree.linear_algebra.lines import (
 from tiduc.dialect.types import shape
 
 _BLOCK = 32
-_TOGETHER = 4  # rows of U, of which a product's row of results is read and written once
+_TOGETHER = 4  # rows of U subtracted at once, so that a row of results is read and written once for them
 
 
 def eliminated(b: Emitter, x: Any) -> tuple[Any, Any, Any]:
-    """Both factors in one matrix; pivots, counted from zero; `info`, the first column, from one, without a pivot, or 0.
+    """Both factors in one matrix; pivots, counted from zero; `info`, the first column without a pivot.
 
-    For each matrix of a batch.
+    `info` counts from one, and is 0 if all columns have pivots. Each matrix of a batch has its own.
     """
     batch, m, n = shape(x)
     given, count = lines(b, x), min(m, n)
-    types = [type_of_line(x), integers(batch, count + 1)]  # of two arrays of one type IREE might make one
+    types = [type_of_line(x), integers(batch, count + 1)]  # IREE might merge two arrays of one type
     step = _Elimination(layout(x), count, b.fused)
 
     def fill(k: Kernel) -> Sequence[Any]:
@@ -55,14 +55,14 @@ def eliminated(b: Emitter, x: Any) -> tuple[Any, Any, Any]:
 
 @dataclass(frozen=True)
 class _Elimination:
-    """Matrices in a line, and how many of their columns have pivots."""
+    """Matrices in a line, and the number of their columns that have pivots."""
 
     of: Layout
     count: int
     fused: bool
 
     def of_matrix(self, k: Kernel, batch: Any, lu: Any, numbers: Any) -> Sequence[Any]:
-        """One matrix of a batch."""
+        """Factorizes one matrix of a batch."""
         start = k.arith("muli", batch, k.index(self.count + 1))
 
         def block(k: Kernel, first: Any, lu: Any, numbers: Any, info: Any) -> Sequence[Any]:
@@ -104,7 +104,7 @@ class _Elimination:
         return each(k, k.arith("addi", j, k.index(1)), self.of.rows, [j, own], compare)[0]
 
     def _exchanged(self, k: Kernel, lu: Any, batch: Any, p: Any, j: Any) -> Sequence[Any]:
-        """Rows p and j in the place of one another."""
+        """The matrices with rows p and j of one exchanged."""
 
         def entry(k: Kernel, c: Any, lu: Any) -> Sequence[Any]:
             of_p, of_j = (self.of.read(k, lu, (batch, i, c)) for i in (p, j))
@@ -114,7 +114,7 @@ class _Elimination:
         return each(k, 0, self.of.columns, [lu], entry)
 
     def _below(self, k: Kernel, lu: Any, batch: Any, j: Any, pivot: Any, end: Any) -> Any:
-        """Column j of L, and what it leaves of the columns after it, up to the end of the block."""
+        """Computes column j of L, and subtracts its multiples from the columns after it in the block."""
         after = k.arith("addi", j, k.index(1))
 
         def row(k: Kernel, i: Any, lu: Any) -> Sequence[Any]:
@@ -125,7 +125,7 @@ class _Elimination:
         return each(k, after, self.of.rows, [lu], row)[0]
 
     def _less(self, k: Kernel, lu: Any, batch: Any, i: Any, rows: Sequence[Any], end: Any) -> Sequence[Any]:
-        """Row i, behind the block, less some rows of U, times what L has in row i."""
+        """Row i, right of the block, less some rows of U, times the entries of L in row i."""
         start, stop = rows
         ones = k.arith("remui", k.arith("subi", stop, start), k.index(_TOGETHER))
         last = k.arith("subi", stop, ones)
@@ -142,7 +142,7 @@ class _Elimination:
     def _less_rows(
         self, k: Kernel, lu: Any, batch: Any, i: Any, rows: Sequence[Any], columns: tuple[Any, Any]
     ) -> Sequence[Any]:
-        """Row i less others, times what L has in row i, in some columns."""
+        """Row i less other rows, times the entries of L in row i, in some columns."""
         factors = [self.of.read(k, lu, (batch, i, j)) for j in rows]
 
         def entry(k: Kernel, c: Any, lu: Any) -> Sequence[Any]:

@@ -1,12 +1,12 @@
-"""Singular values and vectors in a kernel: matrices are made bidiagonal, and these diagonal by the QR algorithm.
+"""Singular values and vectors in three dispatches: bidiagonal forms, made diagonal by the QR algorithm.
 
-    t of p a q^H = t^H, which is real (bidiagonal.py)
-    sweeps of rotations from both sides, with the shifts of Golub and Kahan, make t diagonal, and turn rows of p and q
+    t, with p a q^H = t^H, is real and bidiagonal (bidiagonal.py)
+    sweeps of rotations from both sides, with Golub and Kahan's shifts, make t diagonal, and rotate rows of p and q
 
-Where an entry of the diagonal is of no size, the shift is zero: of this one such a sweep, or another one, leaves
-nothing beside it. One line has what one matrix of a batch needs, and the values of all.
+If a diagonal entry is negligible, the shift is zero: one or two such sweeps leave nothing beside that entry.
+One line (lines.py) has what one matrix of a batch needs, and the values of all.
 
-Sources: Golub and Van Loan, "Matrix Computations" (2013), section 8.6; of shifts that are zero, Demmel and Kahan,
+Sources: Golub and Van Loan, "Matrix Computations" (2013), section 8.6; zero shifts: Demmel and Kahan,
 "Accurate singular values of bidiagonal matrices" (1990).
 """
 
@@ -37,10 +37,10 @@ from tiduc.dialect.types import is_complex, shape, with_shape
 
 
 def decomposed(b: Emitter, x: Any, vectors: int) -> tuple[Any, ...]:
-    """s, `last`, u and v^H of matrices of entries of about one: `last` is 1 where there was no end, and else 0.
+    """s, `last`, u and v^H of matrices of entries of about one; `last` is 1 without convergence, else 0.
 
-    `vectors` is how many there are of the longer ones: as many as s, as many as they are long, or 0, which leaves out u
-    and v^H. In three dispatches, since IREE takes long for so many loops in one.
+    `vectors` is the number of the longer vectors: as many as s, as many as they are long, or 0 to leave out u
+    and v^H. There are three dispatches, since IREE takes long to compile so many loops in one.
     """
     batch, *sizes = shape(x)
     n, m = sorted(sizes)
@@ -82,18 +82,18 @@ def _line(type_: Any) -> Any:
 
 @dataclass(frozen=True)
 class _Values:
-    """Where in a line a bidiagonal matrix is, with what turns with it; and the lines that have these to begin with."""
+    """The layouts of a bidiagonal matrix and of the rows that rotate with it, and the lines to copy them from."""
 
     reduction: Reduction
     products: Products
     lines: Sequence[Any]
     beside: Beside
-    turns: Sequence[Turns]  # of rows of p, and of q
+    turns: Sequence[Turns]  # rotations of the rows of p, and of q
     values: Layout
-    made: Sequence[Layout]  # of u, and of v^H
+    made: Sequence[Layout]  # u, and v^H
 
     def of_matrix(self, k: Kernel, batch: Any, x: Any, *vectors: Any) -> Sequence[Any]:
-        """One matrix of a batch."""
+        """Decomposes one matrix of a batch."""
         n, zero, real = self.beside.d.columns, k.index(0), x.type.element_type
         x, left = self.beside.settled(k, self._begun(k, x, batch), lambda k: rounding(k, real), self._swept)
         x = self._positive(k, x)
@@ -108,7 +108,7 @@ class _Values:
         return [x, *self._vectors(k, x, batch, *vectors)]
 
     def _begun(self, k: Kernel, x: Any, batch: Any) -> Any:
-        """The line with what is in the other ones."""
+        """The line with the bidiagonal matrix, p and q, copied from the other lines."""
         of, products, zero = self.reduction.at(k, batch).beside, self.products.at(k, batch), k.index(0)
         parts = [(self.beside.d, of.d, self.lines[0]), (self.beside.e, of.e, self.lines[0])]
         rows = [rows for turns in self.turns for rows in turns.rows]
@@ -130,7 +130,7 @@ class _Values:
         return x
 
     def _vectors(self, k: Kernel, x: Any, batch: Any, *made: Any) -> Sequence[Any]:
-        """u and v^H of a matrix."""
+        """u and v^H of one matrix."""
         if not made:
             return []
         (u, vh), (of_u, of_vh) = made, self.made
@@ -145,7 +145,7 @@ class _Values:
         return [turned_over(k, x, of, u, of_u, batch), *each(k, 0, of_vh.rows, [vh], row)]
 
     def _positive(self, k: Kernel, x: Any) -> Any:
-        """The line with values that are not negative: rows of p change their signs."""
+        """The line with values that are not negative; rows of p change their signs."""
 
         def row(k: Kernel, i: Any, x: Any) -> Sequence[Any]:
             own, one = self.beside.of_d(k, x, i), k.one(x.type.element_type)
@@ -159,11 +159,11 @@ class _Values:
         return each(k, 0, self.beside.d.columns, [x], row)[0]
 
     def _swept(self, k: Kernel, x: Any, low: Any, high: Any) -> Any:
-        """The line after a sweep of a block."""
+        """The line after one sweep of the block from row `low` to row `high`."""
         p, q = self.beside.of_d(k, x, low), self.beside.of_e(k, x, k.arith("addi", low, k.index(1)))
 
         def row(k: Kernel, i: Any, x: Any, f: Any, g: Any, p: Any, q: Any) -> Sequence[Any]:
-            """g is to become zero; p is on the diagonal, and q beside it."""
+            """Makes g zero; p is on the diagonal, and q beside it."""
             after = k.arith("addi", i, k.index(1))
             c, s, r = plane(k, f, g)
             x = self.beside.with_e(k, k.either(k.equal(i, low), k.zero(r.type), r), x, i)
@@ -184,7 +184,7 @@ class _Values:
         return x
 
     def _begins(self, k: Kernel, x: Any, low: Any, high: Any) -> Any:
-        """What turns first with e's first entry: (d^2 - shift) / d, or d where the shift is zero."""
+        """The partner of e's first entry in the first rotation: (d^2 - shift) / d, or d if the shift is zero."""
         real = x.type.element_type
         d = self.beside.of_d(k, x, low)
 

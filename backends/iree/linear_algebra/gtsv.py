@@ -1,6 +1,7 @@
-"""Tridiagonal solves, as LAPACK and cuSPARSE name them: the diagonals dl, d and du, of one length, and y.
+"""Tridiagonal solves, for the calls of LAPACK and cuSPARSE: diagonals dl, d and du of one length, and y.
 
-Row i reads dl_i x_(i-1) + d_i x_i + du_i x_(i+1) = y_i; the first entry of dl and the last of du are not read.
+Row i reads dl_i x_(i-1) + d_i x_i + du_i x_(i+1) = y_i; the first entry of dl and the last of du are not
+read.
 """
 
 from collections.abc import Sequence
@@ -30,7 +31,7 @@ from tiduc.dialect.types import is_empty, shape, with_shape
 
 @legalize_call(*targets("gtsv", "gtsv2"))
 def gtsv(b: Emitter, op: Any) -> Sequence[Any]:
-    """Elimination with partial pivoting, row by row, and back; LAPACK's overwrites the diagonals with those of U."""
+    """Elimination with partial pivoting, then back substitution; also gives the diagonals of U, as LAPACK does."""
     dl, d, du, y = checked(op).operands
     alone = len(op.results) == 1
     if is_empty(y):
@@ -46,9 +47,9 @@ def gtsv(b: Emitter, op: Any) -> Sequence[Any]:
 
 @legalize_call(*targets("tridiagonal_solve_perturbed"))
 def perturbed(b: Emitter, op: Any) -> Sequence[Any]:
-    """The same for a matrix near a singular one, as inverse iteration wants it.
+    """Solves with a matrix near a singular one, as inverse iteration needs it.
 
-    Pivots that are roundings of the largest entry of U are moved away from zero by as much.
+    Pivots below epsilon times the largest entry of U are moved away from zero by that much.
     """
     dl, d, du, y = checked(op).operands
     if is_empty(y):
@@ -66,9 +67,9 @@ def perturbed(b: Emitter, op: Any) -> Sequence[Any]:
 
 
 def _eliminated(b: Emitter, dl: Any, d: Any, du: Any, y: Any) -> tuple[Any, ...]:
-    """The diagonals of U, main, first and second above, and what the right-hand sides become.
+    """The diagonals of U, main, first and second above, and the right-hand sides after elimination.
 
-    Row i as it is by now meets row i + 1, and the one with the larger first entry stays.
+    Row i, as changed so far, is compared with row i + 1; the one with the larger first entry is row i of U.
     """
     batch, n, width = shape(y)
     du = _moved(b, _moved(b, du, 1), -1)
@@ -101,7 +102,7 @@ def _eliminated(b: Emitter, dl: Any, d: Any, du: Any, y: Any) -> tuple[Any, ...]
 
 
 def _substituted(b: Emitter, main: Any, first: Any, second: Any, y: Any) -> Any:
-    """x where U x = y, from the last row to the first."""
+    """x with U x = y, from the last row to the first."""
     batch, n, width = shape(y)
 
     def body(b: Emitter, i: Any, *carries: Any) -> Sequence[Any]:
@@ -119,7 +120,7 @@ def _substituted(b: Emitter, main: Any, first: Any, second: Any, y: Any) -> Any:
 
 
 def _moved(b: Emitter, x: Any, by: int) -> Any:
-    """x moved by a place along its rows, with zeros moved in."""
+    """x shifted by one place along its rows, with zeros shifted in."""
     count, n, *more = shape(x)
     zero = b.zero(with_shape(x.type, [count, 1, *more]))
     low = 1 if by < 0 else 0

@@ -1,4 +1,4 @@
-"""Hessenberg forms, and the steps of the QR algorithm that make them triangular.
+"""Hessenberg forms, and the QR algorithm, which makes them triangular.
 
 Source: Golub and Van Loan, "Matrix Computations" (2013), chapter 7.
 """
@@ -33,11 +33,11 @@ from tiduc.backends.iree.linear_algebra.qr import reflector
 from tiduc.dialect.types import shape
 
 STEPS = 30
-"""Steps that a value may take on average: two or three are usual."""
+"""The most steps per eigenvalue, on average; two or three are usual."""
 
 
 def hessenberg(b: Emitter, x: Any) -> tuple[Any, Any]:
-    """h and z with x = z h z^H: column by column, reflected onto the entry below the diagonal."""
+    """h and z with x = z h z^H, column by column; each is reflected onto the entry below the diagonal."""
     count, n, _ = shape(x)
     unit = b.select(on_diagonal(b, x), b.constant(1, x), b.zeros_like(x))
     if n < 3:
@@ -67,7 +67,7 @@ def _from_right(b: Emitter, x: Any, v: Any, tau: Any) -> Any:
 
 
 def triangular(b: Emitter, h: Any, z: Any) -> tuple[Any, Any, Any]:
-    """t and z with z t z^H as it was, and the last row of each matrix that is not finished, or 0."""
+    """t and z with z t z^H unchanged; for each matrix, the last row that is not finished, or 0."""
     count, n, _ = shape(h)
     zeros = b.zero(ir.RankedTensorType.get([count], signless(32)))
     if n < 2:
@@ -92,7 +92,10 @@ def triangular(b: Emitter, h: Any, z: Any) -> tuple[Any, Any, Any]:
 
 
 def _split(b: Emitter, t: Any) -> tuple[Any, Any]:
-    """t without entries below the diagonal that are roundings of those beside them, and the last row with another."""
+    """t with negligible subdiagonal entries set to zero, and the last row with another one.
+
+    An entry is negligible if it is at most epsilon times the sum of its neighbours on the diagonal.
+    """
     of_diagonal = _size(b, diagonal(b, t))
     beside = b.add(spread(b, of_diagonal, [0, 1], t), spread(b, of_diagonal, [0, 2], t))
     whole = spread(b, largest(b, sizes(b, t), [1, 2]), [0], beside)
@@ -105,7 +108,7 @@ def _split(b: Emitter, t: Any) -> tuple[Any, Any]:
 
 
 def _first_row(b: Emitter, t: Any, high: Any) -> Any:
-    """The last row up to `high` that has a zero below the diagonal."""
+    """The last row up to `high` that has a zero on the subdiagonal."""
     entries = b.reduce_sum(masked(b, _is_below(b, t), _size(b, t)), [2])
     place = places(b, entries, 1)
     none = b.compare(entries, b.zeros_like(entries), "EQ")
@@ -114,7 +117,7 @@ def _first_row(b: Emitter, t: Any, high: Any) -> Any:
 
 
 def _shift(b: Emitter, t: Any, high: Any, since: Any) -> Any:
-    """The eigenvalue, of the last two rows, that is nearer to the last entry; another one when steps are many."""
+    """The eigenvalue of the last two rows nearer to the last entry; each tenth time, an exceptional shift."""
     before = b.subtract(high, b.constant(1, high))
     (upper, above), (beside, last) = (
         [_entry(b, t, row, column) for column in (before, high)] for row in (before, high)
@@ -135,7 +138,7 @@ def _shift(b: Emitter, t: Any, high: Any, since: Any) -> Any:
 
 
 def _chased(b: Emitter, t: Any, z: Any, low: Any, high: Any, shift: Any) -> tuple[Any, Any]:
-    """One step: a rotation of two rows and columns after the other, from row `low` to row `high` of each matrix."""
+    """One QR step: rotates adjacent rows and columns, from row `low` to row `high` of each matrix."""
     count, n, _ = shape(t)
 
     def body(b: Emitter, k: Any, t: Any, z: Any) -> Sequence[Any]:
@@ -168,7 +171,10 @@ def _chased(b: Emitter, t: Any, z: Any, low: Any, high: Any, shift: Any) -> tupl
 
 
 def _rotation(b: Emitter, pair: Any, turns: Any) -> Any:
-    """The unitary matrices [[conj(x), conj(y)], [-y, x]] / r, which take pairs x, y to r, 0; elsewhere the unit."""
+    """The unitary matrices [[conj(x), conj(y)], [-y, x]] / r, which take pairs (x, y) to (r, 0).
+
+    Gives the unit matrix where `turns` is false.
+    """
     count = shape(pair)[0]
     top = largest(b, sizes(b, pair), [1, 2])
     none = b.or_(b.not_(turns), b.compare(top, b.zeros_like(top), "EQ"))
@@ -204,14 +210,14 @@ def _root(b: Emitter, x: Any) -> Any:
 
 
 def _size(b: Emitter, x: Any) -> Any:
-    """|x|, scaled by its larger part."""
+    """|x|, computed from x over its larger part."""
     top = sizes(b, x)
     safe = b.select(b.compare(top, b.zeros_like(top), "EQ"), b.constant(1, top), top)
     return b.multiply(top, b.sqrt(squares(b, quotient(b, x, safe))))
 
 
 def _entry(b: Emitter, t: Any, row: Any, column: Any) -> Any:
-    """The entries of a row and a column, one each a matrix."""
+    """The entry at a row and a column, given for each matrix."""
     rows, columns = places(b, t, 1), places(b, t, 2)
     at = b.and_(
         b.compare(rows, spread(b, row, [0], rows), "EQ"),
@@ -221,13 +227,13 @@ def _entry(b: Emitter, t: Any, row: Any, column: Any) -> Any:
 
 
 def _is_below(b: Emitter, t: Any) -> Any:
-    """The places next to the diagonal, below."""
+    """Whether each element is on the subdiagonal."""
     column = places(b, t, 2)
     return b.compare(places(b, t, 1), b.add(column, b.constant(1, column)), "EQ")
 
 
 def _cleared(b: Emitter, t: Any) -> Any:
-    """t with zeros further below the diagonal than next to it."""
+    """t with zeros below the subdiagonal."""
     column = places(b, t, 2)
     far = b.compare(places(b, t, 1), b.add(column, b.constant(1, column)), "GT")
     return b.select(far, b.zeros_like(t), t)

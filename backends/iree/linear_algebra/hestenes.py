@@ -1,9 +1,9 @@
-"""Hestenes' one-sided Jacobi method in a kernel: rows of matrices are turned until they are orthogonal.
+"""Hestenes' one-sided Jacobi method in one dispatch: rotates rows of matrices until they are orthogonal.
 
     each row with each one after it:  the rotation that makes their product zero
 
-Where the rotations are asked for, rows of a unit matrix are behind those of the matrix, and turn with them. Sums of
-products of rows are in no order, so that several of their terms are added at once.
+If the rotations are asked for, rows of a unit matrix follow those of the matrix, and rotate with them. Sums
+of products of rows may be reassociated, so that several terms are added at once.
 """
 
 from collections.abc import Sequence
@@ -33,9 +33,9 @@ from tiduc.dialect.types import is_complex, shape, with_shape
 
 
 def made_orthogonal(b: Emitter, x: Any, most: float, vectors: bool) -> tuple[Any, Any, Any]:
-    """The rows of matrices, turned; what turned them, or None without `vectors`; and the largest cosine that is left.
+    """The rotated rows; the product of the rotations, or None without `vectors`; the largest cosine left.
 
-    Sweeps end where that is at most `most`.
+    Sweeps end once that cosine is at most `most`.
     """
     batch, n, m = shape(x)
     columns = m + n if vectors else m
@@ -61,12 +61,12 @@ class _Sweeps:
     of_lengths: Layout
     of_a: Layout
     a: Number
-    columns: int  # in all, of which the matrix has the first
-    limits: tuple[float, float]  # the largest cosine that may be left, and a rounding
+    columns: int  # in all; the matrix has the first ones
+    limits: tuple[float, float]  # the largest cosine that may be left, and epsilon
     fused: bool
 
     def of_matrix(self, k: Kernel, batch: Any, x: Any) -> Sequence[Any]:
-        """One matrix of a batch."""
+        """Rotates the rows of one matrix of a batch."""
         real = self.a[0].type.element_type
         most, least = (
             k.emit("arith.constant", (), real, {"value": ir.FloatAttr.get(real, limit)})
@@ -79,13 +79,13 @@ class _Sweeps:
             def swept(k: Kernel) -> Sequence[Any]:
                 return [self._measured(k, self._swept(k, x, batch), batch, least)]
 
-            return [k.choice(k.above(last, most), x.type, swept, lambda k: [x])]  # not where it is a NaN
+            return [k.choice(k.above(last, most), x.type, swept, lambda k: [x])]  # false for a NaN
 
         x = self._measured(k, self._begun(k, x, batch), batch, least)
         return each(k, 0, SWEEPS, [x], sweep)
 
     def _begun(self, k: Kernel, x: Any, batch: Any) -> Any:
-        """The matrix, and a unit matrix."""
+        """The line with the matrix, and a unit matrix behind its rows."""
         real, m = self.a[0].type.element_type, self.of_a.columns
         none = (k.zero(real),) * len(self.a)
 
@@ -103,7 +103,10 @@ class _Sweeps:
         return each(k, 0, self.of.rows, [x], row)[0]
 
     def _measured(self, k: Kernel, x: Any, batch: Any, least: Any) -> Any:
-        """The line with the largest of the cosines of rows, of which none is shorter than a rounding of the longest."""
+        """The line with the largest cosine between two rows.
+
+        No row counts as shorter than epsilon times the longest one.
+        """
         zero, none = k.index(0), k.zero(least.type)
 
         def length(k: Kernel, i: Any, x: Any, top: Any) -> Sequence[Any]:
@@ -128,7 +131,7 @@ class _Sweeps:
         return self.of_lengths.write(k, (most,), x, (batch, zero, k.index(self.of.rows)))
 
     def _swept(self, k: Kernel, x: Any, batch: Any) -> Any:
-        """The line after all rows met one another."""
+        """The line after one sweep, in which each row has met all others."""
 
         def first(k: Kernel, p: Any, x: Any) -> Sequence[Any]:
             def second(k: Kernel, q: Any, x: Any) -> Sequence[Any]:
@@ -146,7 +149,7 @@ class _Sweeps:
         return each(k, 0, self.of.rows, [x], first)[0]
 
     def _products(self, k: Kernel, x: Any, batch: Any, p: Any, q: Any) -> tuple[Any, ...]:
-        """Of rows x and y: |x|^2, |y|^2, and the parts of x y^H."""
+        """|x|^2, |y|^2, and the parts of x y^H, for rows x and y."""
 
         def entry(k: Kernel, c: Any, *sums: Any) -> Sequence[Any]:
             x_p, x_q = (self.of.read(k, x, (batch, i, c)) for i in (p, q))

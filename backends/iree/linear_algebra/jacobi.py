@@ -1,11 +1,12 @@
-"""Jacobi's method: sweeps of plane rotations, half the rows of a matrix with the other half in each round.
+"""Jacobi's method: sweeps of plane rotations; each round rotates half of the rows with the other half.
 
-In round r row i turns with row (r - i) mod n, so that in n rounds each row has met all others, and a round is one
-gather of rows and a few sums of arrays. A rotation of rows i and p is c x_i + s_i x_p and c x_p + s_p x_i, for c real
-and s_p = -conj(s_i); both are found from the same numbers, so that they belong together whatever the rounding.
+In round r row i rotates with row (r - i) mod n. So in n rounds each row meets all others, and a round is one
+gather of rows and a few sums of arrays. A rotation of rows i and p is c x_i + s_i x_p and c x_p + s_p x_i,
+for real c and s_p = -conj(s_i); both are computed from the same numbers, so that they match whatever the
+rounding.
 
-Source: Golub and Van Loan, "Matrix Computations" (2013), section 8.5; of the order, Luk and Park, "On parallel Jacobi
-orderings" (1989).
+Source: Golub and Van Loan, "Matrix Computations" (2013), section 8.5; the order: Luk and Park, "On parallel
+Jacobi orderings" (1989).
 """
 
 from collections.abc import Callable, Sequence
@@ -27,14 +28,14 @@ from tiduc.backends.iree.linear_algebra.matrices import (
 from tiduc.dialect.types import rank, shape, with_element, with_shape
 
 SWEEPS = 60
-"""More than any matrix is known to take: about ten are usual."""
+"""The most sweeps, more than any matrix is known to take; about ten are usual."""
 
 Round = Callable[[Emitter, "Pairs", Sequence[Any]], Sequence[Any]]
 Measure = Callable[[Emitter, Sequence[Any]], Any]
 
 
 class Pairs:
-    """The partners of rows in a round, of n."""
+    """The partners of n rows in round r."""
 
     def __init__(self, b: Emitter, r: Any, n: int) -> None:
         numbers = ir.RankedTensorType.get([n], signless(32))
@@ -44,7 +45,7 @@ class Pairs:
         self.other = b.select(below, b.add(apart, b.constant(n, apart)), apart)
 
     def first(self, b: Emitter, like: Any) -> Any:
-        """Where rows are before their partner, for values a row."""
+        """Where rows come before their partner, in the shape of values for each row."""
         return self._compared(b, like, "LT")
 
     def alone(self, b: Emitter, like: Any) -> Any:
@@ -52,7 +53,7 @@ class Pairs:
         return self._compared(b, like, "EQ")
 
     def agreed(self, b: Emitter, coupling: Any) -> Any:
-        """The coupling of each row to its partner, from the first of both alone: theirs may differ by a rounding."""
+        """The coupling of each row to its partner, taken from the first of both: the two may differ by a rounding."""
         return b.select(self.first(b, coupling), coupling, b.conj(self.of(b, coupling)))
 
     def _compared(self, b: Emitter, like: Any, direction: str) -> Any:
@@ -60,7 +61,7 @@ class Pairs:
         return b.broadcast_in_dim(found, [1], with_element(like.type, signless(1)))
 
     def of(self, b: Emitter, x: Any) -> Any:
-        """The partners' rows, or values a row."""
+        """The partners' rows, or their values for each row."""
         count, n, *more = shape(x)
         offsets = [0, *range(2, rank(x))]
         numbers = hlo.GatherDimensionNumbers.get(offsets, [1], [], [], [1], 1)
@@ -83,7 +84,7 @@ class Pairs:
         return b.gather(x, indices, numbers, [count, 1, 1], with_shape(x.type, [count, n]))
 
     def met(self, b: Emitter, x: Any) -> Any:
-        """The entries that a round makes zero: in each row and its partner's column, or the diagonal."""
+        """Where a round makes entries zero (in each row, its partner's column), and where the diagonal is."""
         other = b.broadcast_in_dim(self.other, [1], with_element(x.type, signless(32)))
         column = places(b, x, 2)
         return b.or_(on_diagonal(b, x), b.compare(other, column, "EQ"))
@@ -92,14 +93,14 @@ class Pairs:
 def sweeps(
     b: Emitter, n: int, most: float, initial: Sequence[Any], measure: Measure, turn: Round
 ) -> tuple[Any, ...]:
-    """The carries after as many sweeps as it takes for their measure, one a batch, to be at most `most`, and it.
+    """The carries after sweeps until their measure is at most `most` in each batch; then the last measure.
 
     `turn` gives the carries after a round.
     """
     i32 = as_scalar(b, 0).type
 
     def goes_on(b: Emitter, sweep: Any, last: Any, *carries: Any) -> Any:
-        # A NaN, which compares as false, must not end the sweeps of other batches.
+        # A NaN compares as false: it neither continues the sweeps nor ends those of other batches.
         moving = b.convert(b.compare(last, b.constant(most, last), "GT"), signless(32))
         moving = b.reduce(moving, b.constant(0, i32), [0], "stablehlo.maximum")
         return b.and_(
@@ -119,10 +120,10 @@ def sweeps(
 
 
 class Rotation:
-    """The rotations that make entries of Hermitian matrices zero: each row's c, s, and its change of the diagonal."""
+    """The rotations that make entries of Hermitian matrices zero: each row's c, s, and change of the diagonal."""
 
     def __init__(self, b: Emitter, pairs: Pairs, entries: Any, coupling: Any) -> None:
-        """`entries` of the diagonal, a row each, and the `coupling` of each row to its partner, agreed."""
+        """`entries` is the diagonal; `coupling` is that of each row to its partner, as `agreed` gives it."""
         size = b.sqrt(squares(b, coupling))
         none = b.or_(pairs.alone(b, size), b.compare(size, b.zeros_like(size), "EQ"))
         one = b.constant(1, size)
@@ -144,11 +145,11 @@ class Rotation:
         self.change = b.negate(b.multiply(tangent, size))
 
     def of(self, b: Emitter, x: Any) -> Any:
-        """The rows of x turned: by c - 1 in place of c, so that small angles, of which there are many, round less."""
+        """The rows of x rotated, by c - 1 in place of c: small angles, the most frequent ones, round less."""
         less, sine = (b.broadcast_in_dim(v, [0, 1], x.type) for v in (self.less, self.sine))
         return b.add(x, b.subtract(b.multiply(sine, self.pairs.of(b, x)), b.multiply(less, x)))
 
     def of_columns(self, b: Emitter, x: Any) -> Any:
-        """The columns of x turned, by the adjoint."""
+        """The columns of x rotated by the adjoint."""
         less, sine = (b.broadcast_in_dim(v, [0, 2], x.type) for v in (self.less, b.conj(self.sine)))
         return b.add(x, b.subtract(b.multiply(sine, self.pairs.columns_of(b, x)), b.multiply(less, x)))

@@ -1,7 +1,8 @@
-"""Matrices as kernels have them: batches in a line of numbers, of complex ones real parts before imaginary ones.
+"""Matrices in a kernel. A line is a flat array with a batch of them, all real parts before imaginary ones.
 
-A kernel (backends/iree/fast/kernels.py) is one dispatch, where loops of StableHLO are several dispatches a step. Its
-loops visit only the elements that a step changes. One thread runs a kernel, so kernels are for CPUs.
+A kernel (backends/iree/fast/kernels.py) is one dispatch, where StableHLO loops take several dispatches an
+iteration. Its loops visit only the elements that a step changes. One thread runs a kernel, so kernels are for
+CPUs.
 """
 
 import math
@@ -21,21 +22,22 @@ Number = tuple[Any, ...]
 
 
 def lines(b: Emitter, x: Any) -> Number:
-    """A batch of matrices as a kernel reads it: a line of its numbers, or of each of both parts.
+    """A batch of matrices as a kernel reads it: a line of its numbers, or a line for each of the two parts.
 
-    Behind a barrier: what makes them must not get into the kernel. They are no line in one, which would be a copy more.
+    The barrier keeps the producer of x out of the kernel. Joining both parts to one line would be a copy
+    more.
     """
     parts = [b.real(x), b.imag(x)] if is_complex(x) else [x]
     return b.barrier(*(b.reshape(part, [math.prod(shape(x))]) for part in parts))
 
 
 def type_of_line(x: Any) -> Any:
-    """The type of the line of a batch of matrices that a kernel writes."""
+    """The type of the line that a kernel writes for a batch of matrices."""
     return ir.RankedTensorType.get([math.prod(shape(x)) * (2 if is_complex(x) else 1)], real_type(x))
 
 
 def of_line(b: Emitter, y: Any, type_: Any) -> Any:
-    """The batch of matrices, of this type, that a line is."""
+    """The batch of matrices, of this type, in a line."""
     if not isinstance(type_.element_type, ir.ComplexType):
         return b.reshape(y, type_.shape)
     size = shape(y)[0] // 2
@@ -45,42 +47,43 @@ def of_line(b: Emitter, y: Any, type_: Any) -> Any:
 
 @dataclass(frozen=True)
 class Layout:
-    """Where in a line the entries of matrices are.
+    """Where the entries of matrices are in a line.
 
-    `turned` matrices are read as their transposes; rows or columns, of what is read, may go from the last to the first.
+    `turned` matrices are read as their transposes. `rows_back` and `columns_back` reverse the order of the
+    rows and columns that are read.
     """
 
-    sizes: tuple[int, ...]  # batch, rows and columns, as they are stored
+    sizes: tuple[int, ...]  # batch, rows and columns, as stored
     complex: bool
     turned: bool = False
     rows_back: bool = False
     columns_back: bool = False
-    start: Any = 0  # of the first matrix, in a line that has more
+    start: Any = 0  # the offset of the first matrix in the line
 
     @property
     def rows(self) -> int:
-        """How many rows are read."""
+        """The number of rows that are read."""
         return self.sizes[2 if self.turned else 1]
 
     @property
     def columns(self) -> int:
-        """How many columns are read."""
+        """The number of columns that are read."""
         return self.sizes[1 if self.turned else 2]
 
     def moved(self, k: Kernel, by: Any) -> "Layout":
-        """The same, so much further on in a line."""
+        """This layout shifted by an offset."""
         return replace(self, start=k.arith("addi", by, k.index(self.start)))
 
     def given(self, k: Kernel, xs: Number, place: Sequence[Any]) -> Number:
-        """The entry, of what `lines` gave, at a place, which is a batch, a row and a column."""
+        """The entry at a place (batch, row and column) of lines that `lines` gave."""
         return tuple(k.element(x, self._at(k, place)[0]) for x in xs)
 
     def read(self, k: Kernel, x: Any, place: Sequence[Any]) -> Number:
-        """The entry of a line that the kernel writes."""
+        """The entry at a place of a line that the kernel writes."""
         return tuple(k.element(x, at) for at in self._at(k, place))
 
     def write(self, k: Kernel, v: Number, x: Any, place: Sequence[Any]) -> Any:
-        """The line with a number at a place."""
+        """The line with a number written to a place."""
         for part, at in zip(v, self._at(k, place), strict=True):
             x = k.put(part, x, at)
         return x
@@ -102,32 +105,32 @@ class Layout:
 
 
 class Room:
-    """Places for matrices in a line, one behind the other."""
+    """Allocates places for matrices in a line, one after the other."""
 
     def __init__(self) -> None:
         self.size = 0
 
     def of(self, rows: int, columns: int, of_complex: bool = False) -> Layout:
-        """The next ones, for one matrix."""
+        """The layout of the next matrix."""
         made = Layout((1, rows, columns), of_complex, start=self.size)
         self.size += rows * columns * (2 if of_complex else 1)
         return made
 
 
 def layout(x: Any, **how: bool) -> Layout:
-    """How a batch of matrices lies in its line."""
+    """The layout of a batch of matrices in its line."""
     return Layout(tuple(shape(x)), is_complex(x), **how)
 
 
 def each(
     k: Kernel, start: Any, end: Any, carries: Sequence[Any], body: Callable[..., Sequence[Any]]
 ) -> tuple[Any, ...]:
-    """The carries after `body(kernel, i, *carries)` for i from `start` to below `end`."""
+    """The loop-carried values after `body(kernel, i, *carries)` for i from `start` to below `end`."""
     return k.loop(k.index(start), k.index(end), k.index(1), carries, body)
 
 
 def copied(k: Kernel, xs: Number, length: int = 0) -> Any:
-    """What `lines` gave, in a line that the kernel may write, of this length, if it is to have room for more."""
+    """A copy, which the kernel may write, of lines that `lines` gave; `length` leaves room for more."""
     size = xs[0].type.shape[0]
     line = ir.RankedTensorType.get([length or size * len(xs)], xs[0].type.element_type)
 
@@ -143,7 +146,7 @@ def copied(k: Kernel, xs: Number, length: int = 0) -> Any:
 
 
 def less_product(k: Kernel, x: Number, f: Number, y: Number, fused: bool) -> Number:
-    """x - f y; `fused` where the target multiplies and adds in one instruction."""
+    """x - f y, by fused multiply-adds if `fused`."""
     if len(x) == 1:
         return (_less(k, x[0], f[0], y[0], fused),)
     (re, im), (f_re, f_im), (y_re, y_im) = x, f, y
@@ -159,7 +162,7 @@ def _less(k: Kernel, x: Any, f: Any, y: Any, fused: bool) -> Any:
 
 
 def added(k: Kernel, x: Any, y: Any) -> Any:
-    """x + y, of a sum whose terms may be added in any order."""
+    """x + y, as a part of a sum whose terms may be added in any order."""
     return k.emit("arith.addf", (x, y), x.type, {"fastmath": ir.Attribute.parse("#arith.fastmath<reassoc>")})
 
 
@@ -169,7 +172,7 @@ def negated(k: Kernel, x: Number) -> Number:
 
 
 def conjugate(k: Kernel, x: Number) -> Number:
-    """The conjugate of x, which is x where that is real."""
+    """The conjugate of x; x itself if it is real."""
     return (x[0], *negated(k, x[1:]))
 
 
@@ -189,14 +192,17 @@ def square(k: Kernel, x: Number) -> Any:
 
 
 def larger(k: Kernel, most: Any, x: Number) -> Any:
-    """The larger of a number and of the sizes of the parts of x; NaN where one of these is."""
+    """The maximum of a number and the absolute values of the parts of x; NaN if one of them is."""
     for part in x:
         most = k.arith("maximumf", most, _absolute(k, part))
     return most
 
 
 def quotient(k: Kernel, x: Number, y: Number) -> Number:
-    """x / y; of complex numbers without overflow on the way: R. L. Smith, "Algorithm 116: Complex division" (1962)."""
+    """x / y; of complex numbers without overflow on the way.
+
+    Source: R. L. Smith, "Algorithm 116: Complex division" (1962).
+    """
     if len(x) == 1:
         return (k.arith("divf", x[0], y[0]),)
     (x_re, x_im), (y_re, y_im) = x, y
@@ -211,7 +217,7 @@ def quotient(k: Kernel, x: Number, y: Number) -> Number:
 
 
 def size(k: Kernel, x: Number) -> Any:
-    """The size of a number, or the sum of those of its parts, as LAPACK compares pivots by."""
+    """|x| of a real number, |re| + |im| of a complex one, by which LAPACK compares pivots."""
     parts = [_absolute(k, part) for part in x]
     return parts[0] if len(parts) == 1 else k.arith("addf", *parts)
 
@@ -221,7 +227,7 @@ def _absolute(k: Kernel, x: Any) -> Any:
 
 
 def one_for_zero(k: Kernel, x: Number) -> tuple[Number, Any]:
-    """x, or 1 where that is zero, and whether it is."""
+    """x, or 1 where x is zero; and whether x is zero."""
     none = k.is_zero(x[0])
     for part in x[1:]:
         none = k.arith("andi", none, k.is_zero(part))
@@ -229,5 +235,5 @@ def one_for_zero(k: Kernel, x: Number) -> tuple[Number, Any]:
 
 
 def integers(count: int, n: int) -> Any:
-    """The type of a line of n integers a batch."""
+    """The type of a line with n integers for each batch."""
     return ir.RankedTensorType.get([count * n], signless(32))

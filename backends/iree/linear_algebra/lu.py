@@ -1,4 +1,7 @@
-"""P a = L U with partial pivoting, as LAPACK, cuSOLVER and XLA's TPU name it: L without its unit diagonal, and U."""
+"""P a = L U with partial pivoting, for the calls of LAPACK, cuSOLVER and TPUs.
+
+One matrix has U, and L without its unit diagonal.
+"""
 
 from collections.abc import Sequence
 from typing import Any
@@ -38,7 +41,7 @@ from tiduc.passes.rules.getrf import exchanged, rows_taken
 
 @legalize_call(*targets("getrf"))
 def getrf(b: Emitter, op: Any) -> Sequence[Any]:
-    """Column by column; pivots count from one, and `info` is the first that is zero."""
+    """The factors, column by column; pivots, counted from one; `info`, the first pivot that is zero."""
     (a,) = checked(op).operands
     if is_empty(a):
         return [a, *[b.zero(y.type) for y in list(op.results)[1:]]]
@@ -57,7 +60,7 @@ def getrf(b: Emitter, op: Any) -> Sequence[Any]:
 
 @legalize_call("LuDecomposition")
 def lu_decomposition(b: Emitter, op: Any) -> Sequence[Any]:
-    """Column by column; pivots count from zero, and the last result is the permutation of rows that they make."""
+    """The factors, column by column; pivots, counted from zero; and the permutation of rows that they make."""
     (a,) = checked(op).operands
     lu, pivots, permutation = op.results
     if is_empty(a):
@@ -69,7 +72,7 @@ def lu_decomposition(b: Emitter, op: Any) -> Sequence[Any]:
 
 @legalize_call(*targets("pivots_to_permutation"))
 def pivots_to_permutation(b: Emitter, op: Any) -> Sequence[Any]:
-    """The numbers of rows, exchanged one after the other."""
+    """The permutation of rows that the pivots make by exchanges, one after the other."""
     (pivots,) = checked(op).operands
     type_ = op.results[0].type
     if is_empty(pivots) or is_empty(op.results[0]):
@@ -93,9 +96,9 @@ def _factors(b: Emitter, x: Any) -> tuple[Any, Any]:
 
 
 def _by_blocks(b: Emitter, x: Any, count: int) -> tuple[Any, ...]:
-    """Blocks of columns; then rows of the rest are exchanged, solved for U, and a product is taken off below.
+    """Factorizes blocks of columns; after each, exchanges rows, solves for U, and subtracts a product below.
 
-    Rows and columns of zeros may be beyond: their pivots are zero, and exchange nothing.
+    Padding rows and columns are zero: their pivots are zero, and exchange nothing.
     """
     batch, m, n = shape(x)
 
@@ -119,9 +122,9 @@ def _by_blocks(b: Emitter, x: Any, count: int) -> tuple[Any, ...]:
 
 
 def _columns(b: Emitter, x: Any, first: Any, count: int) -> tuple[Any, ...]:
-    """The first columns, of which the first has its diagonal entry in row `first`, eliminated below theirs.
+    """Eliminates the first `count` columns below their diagonal entries, the first of which is in row `first`.
 
-    With the pivots, and the order that they bring the rows to.
+    Also gives the pivots, and the order to which they bring the rows.
     """
     batch, m, n = shape(x)
     row, column = places(b, x, 1), places(b, x, 2)
@@ -155,7 +158,7 @@ def _columns(b: Emitter, x: Any, first: Any, count: int) -> tuple[Any, ...]:
 
 
 def _pivot(b: Emitter, column: Any, place: Any, j: Any) -> Any:
-    """The place of the first of the largest elements from j on, or j itself where there is a NaN."""
+    """The index of the first of the largest elements from j on; j itself if there is a NaN."""
     size = masked(b, compared(b, place, j, "GE"), sizes(b, column, both=True))
     batch, m = shape(place)
     most = everywhere(b, b.reshape(largest(b, size, [1]), [batch, 1]), size)

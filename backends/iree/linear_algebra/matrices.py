@@ -1,4 +1,4 @@
-"""What factorizations share: batches of matrices, masks, places in them, and settings of calls."""
+"""Shared by the factorizations: batches of matrices, masks, indices, numbers, and settings of calls."""
 
 import math
 from collections.abc import Callable, Sequence
@@ -14,16 +14,16 @@ from tiduc.dialect.lapack import Settings
 from tiduc.dialect.types import element, is_complex, is_open, shape, with_element, with_shape
 
 BLOCK = 32
-"""Columns, or rows, that are done one by one, before a product of matrices does the rest of the work."""
+"""The columns, or rows, done one by one before a product of matrices does the rest of the work."""
 
 
 def blocks(n: int) -> int:
-    """How many blocks n columns are done in: small matrices are one."""
+    """The number of blocks for n columns; a small matrix is one block."""
     return 1 if n <= 2 * BLOCK else -(-n // BLOCK)
 
 
 def batched(b: Emitter, x: Any) -> Any:
-    """Matrices with one dimension of batches; of f16 and bf16, which would lose too much, f32."""
+    """Matrices with one batch dimension; f16 and bf16, which would lose too much, become f32."""
     *batch, n, m = shape(x)
     if not is_complex(x) and element(x).width < 32:
         x = b.convert(x, ir.F32Type.get())
@@ -31,25 +31,28 @@ def batched(b: Emitter, x: Any) -> Any:
 
 
 def vectors(b: Emitter, x: Any) -> Any:
-    """Vectors with one dimension of batches."""
+    """Vectors with one batch dimension."""
     *batch, n = shape(x)
     return b.reshape(x, [math.prod(batch), n])
 
 
 def restored(b: Emitter, x: Any, type_: Any) -> Any:
-    """x in the sizes and elements of a result."""
+    """x in the shape and element type of a result."""
     return b.convert(b.reshape(x, type_.shape), element(type_))
 
 
 def checked(op: Any) -> Any:
-    """The op; `Unsupported` where sizes of its operands are open."""
+    """The op; raises `Unsupported` if an operand has a dynamic shape."""
     if any(is_open(x.type) for x in op.operands):
         raise refused(op, "its sizes are open")
     return op
 
 
 def settings(op: Any) -> Settings:
-    """The settings of a call by name, as plain values: characters are integers; `Unsupported` where it has none."""
+    """The settings of a call by name, as plain values; characters are integers.
+
+    Raises `Unsupported` for a call without settings.
+    """
     found = Settings(op.attributes, partial(refused, op))
     if not found:
         raise refused(op, "its settings have no names")
@@ -57,7 +60,7 @@ def settings(op: Any) -> Settings:
 
 
 def setting(op: Any, letter: str, flag: str) -> bool | str:
-    """What a call says by a letter, as LAPACK does, or by a flag, as others do."""
+    """A setting that LAPACK gives as a letter, and other libraries as a flag."""
     given = settings(op)
     if flag in given:
         return bool(given[flag])
@@ -67,7 +70,7 @@ def setting(op: Any, letter: str, flag: str) -> bool | str:
 
 
 def is_lower(op: Any) -> bool:
-    """The lower triangle is the one that counts."""
+    """Whether the call reads the lower triangle."""
     return setting(op, "uplo", "lower") in (True, "L")
 
 
@@ -75,53 +78,53 @@ def is_lower(op: Any) -> bool:
 
 
 def places(b: Emitter, x: Any, dimension: int) -> Any:
-    """The place of each element along a dimension, as i32."""
+    """The index of each element along a dimension, as i32."""
     return b.iota(dimension, with_element(x.type, signless(32)))
 
 
 def spread(b: Emitter, x: Any, dimensions: Any, like: Any) -> Any:
-    """x laid along dimensions of the shape of another value."""
+    """x broadcast along dimensions of the shape of another value."""
     return b.broadcast_in_dim(x, dimensions, with_element(like.type, element(x)))
 
 
 def everywhere(b: Emitter, x: Any, like: Any) -> Any:
-    """A value a batch, of no further dimensions, or of size 1 in them, in the shape of another value."""
+    """A value for each batch, broadcast to the shape of another value; further dimensions of x have size 1."""
     return spread(b, x, range(len(shape(x))), like)
 
 
 def compared(b: Emitter, numbers: Any, number: Any, direction: str) -> Any:
-    """Where places compare so with a place: a scalar, or one a batch."""
+    """Compares indices with one index: a scalar, or one for each batch."""
     return b.compare(numbers, everywhere(b, number, numbers), direction)
 
 
 def on_diagonal(b: Emitter, x: Any) -> Any:
-    """Where the row number is the column number."""
+    """Whether each element is on the diagonal."""
     return b.compare(places(b, x, 1), places(b, x, 2), "EQ")
 
 
 def as_scalar(b: Emitter, number: int) -> Any:
-    """A place, as an i32."""
+    """An index as a scalar i32."""
     return b.constant(number, ir.RankedTensorType.get([], signless(32)))
 
 
 def masked(b: Emitter, where: Any, x: Any) -> Any:
-    """x there, and zero elsewhere."""
+    """x where the mask is true, zero elsewhere."""
     return b.select(where, x, b.zeros_like(x))
 
 
 def diagonal(b: Emitter, x: Any) -> Any:
-    """The diagonals of square matrices, one row a batch."""
+    """The diagonals of square matrices, as a row for each batch."""
     return summed(b, masked(b, on_diagonal(b, x), x), [2])
 
 
 def ones(b: Emitter, where: Any, like: Any) -> Any:
-    """One there, and zero elsewhere, of the elements of another value; Vulkan has no conversion of predicates."""
+    """One where the mask is true, zero elsewhere, in another value's type; Vulkan cannot convert predicates."""
     type_ = with_element(where.type, element(like))
     return b.select(where, b.constant(1, type_), b.constant(0, type_))
 
 
 def summed(b: Emitter, x: Any, dimensions: Sequence[int]) -> Any:
-    """Sums along dimensions: of complex numbers by parts, since a complex zero to begin with is no constant in IREE."""
+    """Sums along dimensions; complex ones by parts, since a complex initial value is no constant in IREE."""
     if not is_complex(x):
         return b.reduce_sum(x, dimensions)
     return b.complex(b.reduce_sum(b.real(x), dimensions), b.reduce_sum(b.imag(x), dimensions))
@@ -135,7 +138,7 @@ def smallest(b: Emitter, x: Any, dimensions: Any, most: int) -> Any:
 def loop(
     b: Emitter, count: int, initial: Sequence[Any], body: Callable[..., Sequence[Any]]
 ) -> tuple[Any, ...]:
-    """The carries after `body(b, i, *carries)` for each i below `count`."""
+    """The loop-carried values after `body(b, i, *carries)` for each i below `count`."""
     return b.for_(count, initial, body)
 
 
@@ -143,9 +146,9 @@ def loop(
 
 
 def product(b: Emitter, x: Any, y: Any) -> Any:
-    """The products of matrices, apart from what comes after.
+    """The products of matrices, behind a barrier.
 
-    A barrier, since some differences to products of one element do not compile.
+    Without the barrier, some subtractions from products of one element do not compile.
     """
     return b.barrier(b.dot_general(x, y, ([0], [0]), ([2], [1]), {}))[0]
 
@@ -161,14 +164,14 @@ def adjoint(b: Emitter, x: Any) -> Any:
 
 
 def resized(b: Emitter, x: Any, rows: int, columns: int) -> Any:
-    """The first rows and columns, with zeros where there are fewer."""
+    """The first `rows` and `columns` of matrices, filled up with zeros."""
     batch, m, n = shape(x)
     if rows < m or columns < n:
         x = b.slice(x, [0] * 3, [batch, min(m, rows), min(n, columns)], [1] * 3)
     more = [0, max(rows - m, 0), max(columns - n, 0)]
     if not any(more):
         return x
-    if is_complex(x):  # which does not always compile
+    if is_complex(x):  # complex padding does not always compile
         return b.complex(*(resized(b, part, rows, columns) for part in (b.real(x), b.imag(x))))
     return b.pad(x, b.zero(with_shape(x.type, [])), [0] * 3, more, [0] * 3)
 
@@ -177,17 +180,17 @@ def resized(b: Emitter, x: Any, rows: int, columns: int) -> Any:
 
 
 def real_type(x: Any) -> Any:
-    """The type of the elements, or of their parts."""
+    """The element type, or the type of the parts of a complex one."""
     return element(x).element_type if is_complex(x) else element(x)
 
 
 def epsilon(x: Any) -> float:
-    """The distance from 1 to the next number, of the parts of elements."""
+    """The distance from 1 to the next number, in the type of the elements or of their parts."""
     return float(np.finfo(np.float64 if real_type(x).width == 64 else np.float32).eps)
 
 
 def as_element(b: Emitter, x: Any, like: Any) -> Any:
-    """Real numbers as elements of the type of another value's."""
+    """Real numbers in the element type of another value."""
     return b.complex(x, b.zeros_like(x)) if is_complex(like) else x
 
 
@@ -200,7 +203,7 @@ def squares(b: Emitter, x: Any) -> Any:
 
 
 def sizes(b: Emitter, x: Any, both: bool = False) -> Any:
-    """The size of the larger part of each element, or with `both` the sum of both, as LAPACK compares elements by."""
+    """The larger of |re| and |im|; with `both` their sum, by which LAPACK compares elements."""
     if not is_complex(x):
         return b.abs(x)
     parts = b.abs(b.real(x)), b.abs(b.imag(x))
@@ -208,12 +211,12 @@ def sizes(b: Emitter, x: Any, both: bool = False) -> Any:
 
 
 def largest(b: Emitter, x: Any, dimensions: Any) -> Any:
-    """The greatest of numbers that are not negative."""
+    """The maximum along dimensions of numbers that are not negative."""
     return b.reduce(x, b.zero(with_shape(x.type, [])), dimensions, "stablehlo.maximum")
 
 
 def scale(b: Emitter, x: Any) -> Any:
-    """The power of two below each number, exact to multiply with and divide by; 1 where there is none."""
+    """The power of two up to each number, by which to multiply and divide exactly; 1 where there is none."""
     wide = real_type(x).width == 64
     bits = b.bitcast(x, signless(64 if wide else 32))
     exponent = 0x7FF0000000000000 if wide else 0x7F800000
@@ -225,7 +228,7 @@ def scale(b: Emitter, x: Any) -> Any:
 
 
 def quotient(b: Emitter, x: Any, y: Any) -> Any:
-    """x / y, of which y may be real where x is complex, with no overflow on the way, as complex `divide` has it."""
+    """x / y without the intermediate overflow of complex `divide`; y may be real where x is complex."""
     if not is_complex(x):
         return b.divide(x, y)
     if not is_complex(y):
@@ -236,7 +239,7 @@ def quotient(b: Emitter, x: Any, y: Any) -> Any:
 
 
 def in_order(b: Emitter, w: Any, descending: bool = False) -> Any:
-    """The permutations that sort numbers, as matrices: a one in row k and column i where number i comes k-th."""
+    """Matrices of the permutations that sort numbers: row k and column i is true where number i comes k-th."""
     count, n = shape(w)
     pairs = with_shape(w.type, [count, n, n])
     here, other = b.broadcast_in_dim(w, [0, 2], pairs), b.broadcast_in_dim(w, [0, 1], pairs)
@@ -250,14 +253,14 @@ def in_order(b: Emitter, w: Any, descending: bool = False) -> Any:
 
 
 def sorted_by(b: Emitter, order: Any, x: Any) -> Any:
-    """Numbers, or rows of matrices, in the order that permutations give."""
+    """Numbers, or rows of matrices, permuted by the matrices of `in_order`."""
     if len(shape(x)) == 2:
         return b.reduce_sum(masked(b, order, spread(b, x, [0, 2], order)), [2])
     return product(b, ones(b, order, x), x)
 
 
 def swapped_places(b: Emitter, x: Any, p: Any, j: Any) -> Any:
-    """Numbers with those in place p, one a batch, and j exchanged."""
+    """Numbers with those at index p, one for each batch, and at index j exchanged."""
     batch, _ = shape(x)
     place = places(b, x, 1)
     chosen, current = compared(b, place, p, "EQ"), compared(b, place, j, "EQ")
@@ -267,7 +270,7 @@ def swapped_places(b: Emitter, x: Any, p: Any, j: Any) -> Any:
 
 
 def failed_at(b: Emitter, failed: Any, type_: Any) -> Any:
-    """`info` of a result's type: the number, from one, of the first place that failed, and zero if none did."""
+    """`info` in a result's type: the first index that failed, counted from one, or zero."""
     at = b.iota(1, with_element(failed.type, signless(32)))
     n = shape(failed)[1]
     first = smallest(b, b.select(failed, at, b.constant(n, at)), [1], n)
@@ -278,7 +281,7 @@ def failed_at(b: Emitter, failed: Any, type_: Any) -> Any:
 
 
 def unsettled(b: Emitter, last: Any, most: float, total: Any) -> Any:
-    """One for each batch whose measure is not down to `most`, or whose total is not finite, and zero for others."""
+    """One for each batch whose measure is above `most`, or whose total is not finite; zero for others."""
     settled = b.compare(last, b.constant(most, last), "LE")
     finite = b.compare(total, b.constant(math.inf, total), "LT")
     return b.convert(b.not_(b.and_(settled, finite)), signless(32))

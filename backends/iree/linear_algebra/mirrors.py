@@ -1,8 +1,7 @@
-"""Reflections 1 - tau v v^H that are their own inverses, of rows in a kernel: tau is real, and v as long as the root of
-2 / tau.
+"""Self-inverse reflections 1 - tau v v^H of rows in a kernel: tau is real, and |v|^2 = 2 / tau.
 
-They take a to -phase |a| e, where e is a column of the unit matrix, and phase that of a's entry there. Other than those
-of LAPACK (reflections.py), which make real entries of complex ones.
+They take a to -phase |a| e, where e is a column of the unit matrix, and phase is that of a's entry there.
+LAPACK's reflections (reflections.py) differ: they make complex entries real.
 
 Source: Golub and Van Loan, "Matrix Computations" (2013), section 5.1.
 """
@@ -26,12 +25,12 @@ from tiduc.backends.iree.linear_algebra.rotations import root
 from tiduc.backends.iree.linear_algebra.shifts import floor
 
 Part = tuple[Layout, Any, Any, Any]
-"""What is in some columns of a row: the matrix, the row, the first column, and the one after the last."""
+"""Some columns of a row: the matrix, the row, the first column, and the one after the last."""
 
 
 @dataclass(frozen=True)
 class Reflectors:
-    """Where, for several of them, their tau and phases are."""
+    """The layouts of tau and phases, for several reflections."""
 
     taus: Layout
     phases: Layout
@@ -40,7 +39,7 @@ class Reflectors:
     def made(self, k: Kernel, x: Any, part: Part, at: Any) -> tuple[Any, Any]:
         """The line with v in place of a^H in a row, and |a|; `at` is the column of e. tau and phase are by row.
 
-        Where a is of no size at all, v, tau and |a| are zero.
+        If a is negligible, then v, tau and |a| are zero.
         """
         zero, real = k.index(0), x.type.element_type
         none, one, least = k.zero(real), k.one(real), k.arith("mulf", *[floor(k, real)] * 2)
@@ -50,7 +49,7 @@ class Reflectors:
             return [added(k, total, square(k, of.read(k, x, (zero, i, j))))]
 
         (total,) = each(k, start, end, [none], more)
-        flat = k.not_below(least, total)  # not where it is a NaN
+        flat = k.not_below(least, total)  # false for a NaN
         length = k.either(flat, one, root(k, total))
         over = k.arith("divf", k.either(flat, none, one), length)
 
@@ -68,21 +67,21 @@ class Reflectors:
         return self.taus.write(k, (tau,), x, (zero, zero, i)), k.either(flat, none, length)
 
     def moved(self, k: Kernel, by: Any) -> "Reflectors":
-        """The same, so much further on in a line."""
+        """These layouts shifted by an offset."""
         return replace(self, taus=self.taus.moved(k, by), phases=self.phases.moved(k, by))
 
     def tau(self, k: Kernel, x: Any, i: Any) -> Any:
-        """That of row i."""
+        """tau of row i."""
         return self.taus.read(k, x, (k.index(0), k.index(0), i))[0]
 
     def phase(self, k: Kernel, x: Any, i: Any) -> Number:
-        """That of row i."""
+        """The phase of row i."""
         return self.phases.read(k, x, (k.index(0), k.index(0), i))
 
     def row(self, k: Kernel, x: Any, of: Layout, r: Any, v: Part, tau: Any, source: Any | None = None) -> Any:
-        """The line with a row reflected, from the right: less tau times its product with v, times v^H.
+        """The line with row r of a matrix reflected from the right: the row less tau (row v) v^H.
 
-        `source` is the line that has v, if that is another one.
+        `source` is the line that has v, if not x.
         """
         zero, (of_v, i, start, end) = k.index(0), v
         none = [k.zero(tau.type)] * (2 if of.complex else 1)
@@ -102,7 +101,7 @@ class Reflectors:
 
 
 def _phase(k: Kernel, y: Number, least: Any) -> tuple[Number, Any]:
-    """y / |y| and |y|; one and zero where that is of no size."""
+    """y / |y| and |y|; one and zero if |y| is negligible."""
     none, one, size = k.zero(least.type), k.one(least.type), square(k, y)
     small = k.not_below(least, size)
     size = k.either(small, one, root(k, size))
@@ -112,7 +111,7 @@ def _phase(k: Kernel, y: Number, least: Any) -> tuple[Number, Any]:
 
 
 def unit_matrix(k: Kernel, x: Any, of: Layout, columns: int) -> Any:
-    """The line with ones on the diagonal of a matrix, and zeros beside it."""
+    """The line with a matrix set to the unit matrix."""
     zero, real = k.index(0), x.type.element_type
     none = (k.zero(real),) * (2 if of.complex else 1)
 
@@ -124,7 +123,7 @@ def unit_matrix(k: Kernel, x: Any, of: Layout, columns: int) -> Any:
 
 
 def row_times(k: Kernel, x: Any, of: Layout, i: Any, columns: int, factor: Number) -> Any:
-    """The line with a row of a matrix times a number."""
+    """The line with a row of a matrix multiplied by a number."""
 
     def entry(k: Kernel, j: Any, x: Any) -> Sequence[Any]:
         place = (k.index(0), i, j)

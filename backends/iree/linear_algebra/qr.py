@@ -1,7 +1,8 @@
-"""a = Q R by reflections H_j = 1 - tau_j v_j v_j^H, as LAPACK, cuSOLVER and XLA's TPU name it, and products of these.
+"""a = Q R by reflections H_j = 1 - tau_j v_j v_j^H, and their products, for LAPACK, cuSOLVER and TPU calls.
 
-R is in the upper triangle, and below it v_j, whose entry on the diagonal is one. Signs and phases are LAPACK's: of R
-the diagonal is real, and opposite in sign to what was there; where a column has nothing below the diagonal, tau is 0.
+R is in the upper triangle, and v_j below it; v_j is one on the diagonal. Signs and phases are LAPACK's: the
+diagonal of R is real, with the sign opposite to the entry that was there. tau is 0 where a column has only
+zeros below the diagonal.
 """
 
 import math
@@ -45,7 +46,7 @@ from tiduc.dialect.types import is_complex, is_empty, shape, with_element, with_
 
 @legalize_call(*targets("geqrf"))
 def geqrf(b: Emitter, op: Any) -> Sequence[Any]:
-    """Column by column, each reflected onto its diagonal entry."""
+    """The factors and tau, column by column; each column is reflected onto its diagonal entry."""
     (a,) = checked(op).operands
     if is_empty(a):
         return [a, b.zero(op.results[1].type)]
@@ -55,7 +56,7 @@ def geqrf(b: Emitter, op: Any) -> Sequence[Any]:
 
 @legalize_call(*targets("geqp3"))
 def geqp3(b: Emitter, op: Any) -> Sequence[Any]:
-    """The same, of the columns in the order of what is left of them; those with a number that is not zero are first.
+    """QR factors with pivoting: the longest column that is left is next, after those with nonzero numbers.
 
     The numbers of columns count from one.
     """
@@ -71,7 +72,7 @@ def geqp3(b: Emitter, op: Any) -> Sequence[Any]:
 
 @legalize_call(*targets("orgqr"))
 def orgqr(b: Emitter, op: Any) -> Sequence[Any]:
-    """The first columns of Q: reflections of those of the unit matrix, the last one first."""
+    """The first columns of Q: those of the unit matrix, reflected by the last reflection first."""
     a, tau = checked(op).operands
     if is_empty(a):
         return [a]
@@ -81,7 +82,7 @@ def orgqr(b: Emitter, op: Any) -> Sequence[Any]:
 
 @legalize_call(*targets("ormqr"))
 def ormqr(b: Emitter, op: Any) -> Sequence[Any]:
-    """Q c, Q^H c, c Q or c Q^H, reflection by reflection."""
+    """Q c, Q^H c, c Q or c Q^H, one reflection after the other."""
     a, tau, c = checked(op).operands
     given = settings(op)
     if any(is_empty(x) for x in (a, tau, c)):
@@ -114,7 +115,7 @@ def factors(b: Emitter, x: Any) -> tuple[Any, Any]:
 
 
 def _pivoted(b: Emitter, x: Any, wanted: Any) -> tuple[Any, Any, Any]:
-    """The packed factors, tau, and the order of columns, of which the longest is next; those wanted come before."""
+    """The packed factors, tau, and the order of columns: those wanted first, then the longest that is left."""
     batch, m, n = shape(x)
     row, column = places(b, x, 1), places(b, x, 2)
 
@@ -137,7 +138,7 @@ def _pivoted(b: Emitter, x: Any, wanted: Any) -> tuple[Any, Any, Any]:
 
 
 def _next_column(b: Emitter, x: Any, wanted: Any, j: Any) -> Any:
-    """The number of the first wanted one, or else of the longest, from j on, or j where there is a NaN."""
+    """The first wanted column from j on, else the longest one; j itself if there is a NaN."""
     batch, _, n = shape(x)
     place = places(b, wanted, 1)
     top = largest(b, sizes(b, x), [1, 2])
@@ -154,7 +155,7 @@ def _next_column(b: Emitter, x: Any, wanted: Any, j: Any) -> Any:
 
 
 def _step(b: Emitter, qr: Any, j: Any) -> tuple[Any, Any]:
-    """The matrix with column j reflected, and those after it, and tau."""
+    """The matrix with column j, and those after it, reflected; and tau."""
     batch, m, _ = shape(qr)
     zero = b.zeros_like(j)
     column = b.dynamic_slice(qr, (zero, zero, j), [batch, m, 1])
@@ -169,13 +170,13 @@ def _step(b: Emitter, qr: Any, j: Any) -> tuple[Any, Any]:
     of_j = b.select(below, v, b.select(here, everywhere(b, beta, column), column))
     at = places(b, qr, 2)
     done = b.select(compared(b, at, j, "EQ"), everywhere(b, of_j, qr), qr)
-    # Rows above j are as they were: there v is zero, but not what it is multiplied by, if that is infinite.
+    # Rows above j stay: v is zero there, but an infinite factor would make a NaN of it.
     after = b.and_(compared(b, at, j, "GT"), compared(b, places(b, qr, 1), j, "GE"))
     return b.select(after, rest, done), b.reshape(tau, [batch, 1])
 
 
 def reflector(b: Emitter, below: Any, alpha: Any) -> tuple[Any, Any, Any]:
-    """v below its one, tau, and beta, what becomes of alpha: lengths are of columns scaled to about one."""
+    """v below its leading one, tau, and beta in place of alpha; columns are scaled to about one for lengths."""
     batch = shape(below)[0]
     unit = b.maximum(b.reshape(largest(b, sizes(b, below), [1, 2]), [batch, 1, 1]), sizes(b, alpha))
     unit = b.select(b.compare(unit, b.zeros_like(unit), "GT"), unit, b.constant(1, unit))
@@ -202,7 +203,7 @@ def reflector(b: Emitter, below: Any, alpha: Any) -> tuple[Any, Any, Any]:
 
 
 def columns_of_q(b: Emitter, qr: Any, taus: Any, count: int) -> Any:
-    """As many columns of Q."""
+    """The first `count` columns of Q."""
     batch, m, _ = shape(qr)
     unit = ir.RankedTensorType.get([batch, m, count], signless(1))
     row, column = (b.iota(i, with_element(unit, signless(32))) for i in (1, 2))
@@ -210,7 +211,7 @@ def columns_of_q(b: Emitter, qr: Any, taus: Any, count: int) -> Any:
 
 
 def reflected(b: Emitter, qr: Any, taus: Any, c: Any, turned: bool) -> Any:
-    """Q c, or Q^H c if turned: the reflections one after the other."""
+    """Q c, or Q^H c if `turned`, one reflection after the other."""
     if b.lapack:
         return on_host(b, "apply_qh" if turned else "apply_q", [qr, taus, c], [c.type])[0]
     if b.cpu:

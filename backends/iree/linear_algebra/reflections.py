@@ -1,9 +1,9 @@
-"""Householder's reflections 1 - tau v v^H in a kernel: QR factors of matrices, and products with the reflections.
+"""Householder reflections 1 - tau v v^H in one dispatch: QR factors, and products with the reflections.
 
     w = v^H x, row of x by row;  w = tau w;  x = x - v w, row by row
 
-v is below the diagonal of what is factorized, and is one on it. A reflection whose tau is zero is left out, as LAPACK
-does. What the kernel needs is in one line: the matrices, tau, and w.
+v is below the diagonal of the factorized matrix, and is one on it. A reflection with tau = 0 is skipped, as
+in LAPACK. One line (lines.py) has the matrices, tau, and w.
 """
 
 import math
@@ -34,7 +34,7 @@ from tiduc.dialect.types import is_complex, shape, with_shape
 
 
 def reflected_to_triangles(b: Emitter, x: Any) -> tuple[Any, Any]:
-    """The packed factors of matrices, and tau, by column."""
+    """The packed factors of matrices, and tau for each column."""
     batch, m, n = shape(x)
     count = min(m, n)
     given, taus = lines(b, x), with_shape(x.type, [batch, 1, count])
@@ -51,7 +51,7 @@ def reflected_to_triangles(b: Emitter, x: Any) -> tuple[Any, Any]:
 
 
 def product_of_reflections(b: Emitter, qr: Any, taus: Any, c: Any, turned: bool) -> Any:
-    """Q c, or Q^H c if turned: the reflections one after the other."""
+    """Q c, or Q^H c if `turned`, one reflection after the other."""
     batch, m, n = shape(qr)
     count = shape(taus)[1]
     of_v, of_tau = lines(b, qr), lines(b, taus)
@@ -81,7 +81,7 @@ def product_of_reflections(b: Emitter, qr: Any, taus: Any, c: Any, turned: bool)
 
 
 def _layouts(x: Any, count: int) -> tuple[Layout, Layout, Layout]:
-    """Of matrices, of so many tau each, and of w, behind one another."""
+    """The layouts of matrices, of `count` tau for each, and of w, one after the other in a line."""
     batch, m, n = shape(x)
     numbers, parts = batch * m * n, 2 if is_complex(x) else 1
     taus = Layout((batch, 1, count), is_complex(x), start=numbers * parts)
@@ -91,7 +91,7 @@ def _layouts(x: Any, count: int) -> tuple[Layout, Layout, Layout]:
 
 @dataclass(frozen=True)
 class _Reflections:
-    """Where matrices, tau and w are."""
+    """The layouts of matrices, tau and w."""
 
     of: Layout
     of_tau: Layout
@@ -108,7 +108,7 @@ class _Reflections:
         return ir.RankedTensorType.get([self.size], given[0].type.element_type)
 
     def factorized(self, k: Kernel, batch: Any, x: Any) -> Sequence[Any]:
-        """One matrix, column by column."""
+        """Factorizes one matrix, column by column."""
 
         def column(k: Kernel, j: Any, x: Any) -> Sequence[Any]:
             x, tau = self._reflector(k, x, batch, j)
@@ -122,7 +122,7 @@ class _Reflections:
         return each(k, 0, self.of_tau.columns, [x], column)
 
     def _reflector(self, k: Kernel, x: Any, batch: Any, j: Any) -> tuple[Any, Number]:
-        """The matrix with v and what becomes of the diagonal entry in column j, and tau: of entries of about one."""
+        """The line with v and beta in column j, and tau; computed from entries scaled to about one."""
         after, alpha = k.arith("addi", j, k.index(1)), self.of.read(k, x, (batch, j, j))
         zero, one = k.zero(alpha[0].type), k.one(alpha[0].type)
 
@@ -166,7 +166,7 @@ class _Reflections:
     def reflected(
         self, k: Kernel, x: Any, batch: Any, j: Any, start: Any, v: Callable[..., Number], tau: Number
     ) -> Sequence[Any]:
-        """The matrix, from column `start` on, less tau v v^H times it; v is one in row j, and zero above."""
+        """Subtracts tau v v^H times the matrix, from column `start` on; v is one in row j, and zero above it."""
         none = k.is_zero(tau[0])
         for part in tau[1:]:
             none = k.arith("andi", none, k.is_zero(part))

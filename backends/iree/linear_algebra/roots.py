@@ -1,10 +1,11 @@
-"""Cholesky factors in a kernel: a = u^H u, row by row.
+"""Cholesky factors in one dispatch: a = u^H u, row by row.
 
-    a row of u is that of a, less those before, four at a time, times what these have in its column, over the root of
-    its diagonal entry
+    row i of u:  row i of a, less conj(u_ji) times row j of u for each j < i, four at a time,
+                 over the root of its diagonal entry
 
-Two rows go together as far as those before their block reach, so that these are read once for both. A lower factor is
-the adjoint of u, of which the lower triangle of a is the adjoint of the rows that are read; both are turned in strips.
+Two rows are computed together from the rows before their block, so that these are read once for both. A lower
+factor is the adjoint of u, and the rows read are the adjoint of the lower triangle of a; both are transposed
+in strips.
 """
 
 from collections.abc import Callable, Sequence
@@ -27,15 +28,15 @@ from tiduc.backends.iree.linear_algebra.lines import (
 )
 from tiduc.dialect.types import shape
 
-_TOGETHER = 4  # rows, for which a row of results is read and written once
-_AT_ONCE = 2  # rows of results, for which those are read once
+_TOGETHER = 4  # rows subtracted at once, so that a row of results is read and written once for them
+_AT_ONCE = 2  # rows of results computed at once, so that the rows before are read once for them
 _STRIP = 8  # columns that are read while as many rows are written
 
 
 def rooted(b: Emitter, x: Any, *, lower: bool, kept: bool) -> tuple[Any, Any]:
-    """Factors of a batch of matrices, and `info`: the first column, from one, of which the root is not positive, or 0.
+    """Factors of a batch of matrices, and `info`: the first column (from one) with no positive root, or 0.
 
-    The other triangle, which is not used, is zero, or what it was if it is `kept`.
+    The other triangle, which is not read, is zero, or unchanged if `kept`.
     """
     batch = shape(x)[0]
     types = [type_of_line(x), integers(batch, 1)]
@@ -50,16 +51,16 @@ def rooted(b: Emitter, x: Any, *, lower: bool, kept: bool) -> tuple[Any, Any]:
 
 @dataclass(frozen=True)
 class _Roots:
-    """Square matrices in a line, and what they are to be factors of."""
+    """The layout of square matrices in a line, and the matrices to be factorized."""
 
     of: Layout
-    of_a: Layout  # whose upper triangle is the one that counts
+    of_a: Layout  # only the upper triangle is read
     a: Number
     kept: bool
     fused: bool
 
     def of_matrix(self, k: Kernel, batch: Any, u: Any, infos: Any) -> Sequence[Any]:
-        """One matrix of a batch."""
+        """Factorizes one matrix of a batch."""
         n = k.index(self.of.rows)
 
         def block(k: Kernel, first: Any, u: Any, info: Any) -> Sequence[Any]:
@@ -79,7 +80,7 @@ class _Roots:
         return [u, k.put(k.cast(info, signless(32)), infos, batch)]
 
     def _less_before(self, k: Kernel, u: Any, batch: Any, first: Any, end: Any) -> Sequence[Any]:
-        """The rows of a block less those before it."""
+        """Subtracts from the rows of a block their multiples of the rows before it."""
         ones = k.arith("remui", k.arith("subi", end, first), k.index(_AT_ONCE))
         last = k.arith("subi", end, ones)
 
@@ -95,7 +96,7 @@ class _Roots:
     def _less(
         self, k: Kernel, u: Any, batch: Any, rows: Sequence[Any], others: Sequence[Any]
     ) -> Sequence[Any]:
-        """Rows, from the first one's diagonal entry on, less others, times what these have in the rows' columns."""
+        """`rows`, from the first diagonal entry on, less `others` times their entries in the rows' columns."""
         factors = [[conjugate(k, self.of.read(k, u, (batch, j, i))) for j in others] for i in rows]
 
         def entry(k: Kernel, c: Any, u: Any) -> Sequence[Any]:
@@ -113,7 +114,7 @@ class _Roots:
         return each(k, rows[0], self.of.columns, [u], entry)
 
     def _over_root(self, k: Kernel, u: Any, batch: Any, i: Any, info: Any) -> Sequence[Any]:
-        """Row i over the root of its diagonal entry, and `info`; a NaN, too, is no root."""
+        """Row i over the root of its diagonal entry, and `info`; a NaN is no root, either."""
         pivot, *_ = self.of.read(k, u, (batch, i, i))
         zero, after = k.zero(pivot.type), k.arith("addi", i, k.index(1))
         root = k.emit("math.sqrt", (pivot,), pivot.type)
@@ -128,7 +129,7 @@ class _Roots:
         return [u, k.either(known, info, after)]
 
     def _begun(self, k: Kernel, u: Any, batch: Any) -> Any:
-        """The matrix as it is given: below the diagonal, too, where a block may write."""
+        """The line with the matrix as given, also below the diagonal, where a block may write."""
 
         def entry(k: Kernel, i: Any, j: Any, u: Any) -> Any:
             v = self.of_a.given(k, self.a, (batch, i, j))
@@ -137,7 +138,7 @@ class _Roots:
         return self._strips(k, u, entry)
 
     def _ended(self, k: Kernel, u: Any, batch: Any) -> Any:
-        """The factor that is wanted, and the other triangle."""
+        """The line with the factor that is wanted, and the other triangle."""
 
         def entry(k: Kernel, i: Any, j: Any, u: Any) -> Any:
             if not self.of_a.turned:
@@ -148,13 +149,13 @@ class _Roots:
         return self._strips(k, u, entry, below=True)
 
     def _other(self, k: Kernel, batch: Any, i: Any, j: Any) -> Number:
-        """What comes into the other triangle, for row i and column j of u."""
+        """The entry of the other triangle, for row i and column j of u."""
         if self.kept:
             return self.of_a.given(k, self.a, (batch, i, j))
         return tuple(k.zero(part.type.element_type) for part in self.a)
 
     def _strips(self, k: Kernel, u: Any, entry: Callable[..., Any], below: bool = False) -> Any:
-        """The line after `entry(k, i, j, u)` for all entries, or those below the diagonal, in strips of columns."""
+        """The line after `entry(k, i, j, u)` for all entries, or those below the diagonal, by strips of columns."""
         n, width = k.index(self.of.rows), self.of.rows
         if self.of_a.turned:
             width = min(width, _STRIP)
@@ -172,5 +173,5 @@ class _Roots:
 
 
 def _from(k: Kernel, i: Any, count: int) -> list[Any]:
-    """So many numbers from one on."""
+    """`count` numbers from i on."""
     return [k.arith("addi", i, k.index(more)) for more in range(count)]

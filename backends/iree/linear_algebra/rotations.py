@@ -1,4 +1,4 @@
-"""Jacobi's rotations of two rows of a matrix, in a kernel; jacobi.py says how they are found."""
+"""Jacobi's rotations of two rows of a matrix in a kernel, by the formulas of jacobi.py."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -15,25 +15,25 @@ from tiduc.backends.iree.linear_algebra.lines import (
     times,
 )
 
-_CACHED = 16  # numbers of f32 in a line of a cache
+_CACHED = 16  # f32 numbers in a cache line
 
 
 def width_of(columns: int) -> int:
-    """What rows take so that a column's entries are not all in a few sets of a cache: an odd number of its lines."""
+    """The width of padded rows: an odd number of cache lines, so that no column is in a few cache sets."""
     return -(-columns // _CACHED) // 2 * 2 * _CACHED + _CACHED
 
 
 @dataclass(frozen=True)
 class Rotation:
-    """Of rows p and q: x_p + (sine x_q - less x_p), and x_q - (conj(sine) x_p + less x_q)."""
+    """Rows p and q become x_p + (sine x_q - less x_p) and x_q - (conj(sine) x_p + less x_q)."""
 
     less: Any
     sine: Number
-    change: Any  # what the diagonal's entry p gains, and q loses
+    change: Any  # what the diagonal's entry p gains, and entry q loses
 
 
 def rotation(k: Kernel, entries: Sequence[Any], coupling: Number, size: Any) -> Rotation:
-    """The one that makes a coupling, of some size that is not zero, zero: by the smaller angle."""
+    """The rotation by the smaller angle that makes a coupling zero, whose size is given and not zero."""
     one, zero = k.one(size.type), k.zero(size.type)
     ratio = k.arith("divf", k.arith("subf", entries[1], entries[0]), k.arith("addf", size, size))
     length = root(k, k.arith("addf", one, k.arith("mulf", ratio, ratio)))
@@ -51,7 +51,7 @@ def rotation(k: Kernel, entries: Sequence[Any], coupling: Number, size: Any) -> 
 def turned(
     k: Kernel, x: Any, of: Layout, place: Sequence[Any], columns: int, turn: Rotation, fused: bool
 ) -> Any:
-    """The line with two rows of a matrix turned, in so many columns; `place` is a batch, and both rows."""
+    """The line with two rows of a matrix rotated, in `columns` columns; `place` is a batch and both rows."""
     batch, p, q = place
     back = negated(k, conjugate(k, turn.sine))
 
@@ -64,7 +64,7 @@ def turned(
 
 
 def _sum(k: Kernel, x: Number, more: Number, less: Any, fused: bool) -> Number:
-    """x + (more - less x), for a real `less`: in this order small angles, of which there are many, round less."""
+    """x + (more - less x), for a real `less`; in this order small angles, the most frequent ones, round less."""
     changes = [
         less_product(k, (change,), (less,), (part,), fused)[0] for change, part in zip(more, x, strict=True)
     ]

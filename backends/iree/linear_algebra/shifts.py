@@ -1,7 +1,7 @@
-"""What QR algorithms with shifts share in a kernel: blocks that are not diagonal yet, and rotations of rows, all of a
-sweep.
+"""What QR algorithms with shifts share: blocks that are not diagonal yet, and the rotations of a sweep.
 
-An entry beside the diagonal is small where it is a rounding of those on it, or of no size.
+An entry beside the diagonal is small if it is at most epsilon times the sum of its neighbours on the
+diagonal, or negligible.
 
 Source: Golub and Van Loan, "Matrix Computations" (2013), section 8.3.
 """
@@ -18,17 +18,17 @@ from tiduc.backends.iree.linear_algebra.lines import Layout, conjugate, each, le
 from tiduc.backends.iree.linear_algebra.rotations import root
 
 STEPS = 30
-"""Sweeps that a value may take on average, as in LAPACK: about two are usual."""
+"""The most sweeps per value, on average, as in LAPACK; about two are usual."""
 
-_TOGETHER = 2  # rotations for which a row is read and written once
+_TOGETHER = 2  # rotations applied at once, so that a row is read and written once for them
 _STRIP = 8  # columns that are read while as many rows are written
 
 Rows = tuple[Layout, int]
-"""A matrix in a line, and how many columns of it are used."""
+"""A matrix in a line, and the number of its columns that are used."""
 
 
 def constant(k: Kernel, type_: Any, value: float) -> Any:
-    """A number of a floating-point type."""
+    """A constant of a floating-point type."""
     return k.emit("arith.constant", (), type_, {"value": ir.FloatAttr.get(type_, value)})
 
 
@@ -38,50 +38,50 @@ def rounding(k: Kernel, type_: Any) -> Any:
 
 
 def floor(k: Kernel, type_: Any) -> Any:
-    """What is as good as zero beside entries of about one, while its square still has all its digits."""
+    """A number that is negligible beside entries of about one, but whose square has all its digits."""
     return constant(k, type_, 2.0 ** (-400 if type_.width == 64 else -40))
 
 
 @dataclass(frozen=True)
 class Beside:
-    """Where in a line a diagonal d is, and e beside it: in place i what is between entries i - 1 and i of d."""
+    """The layouts of a diagonal d and of e beside it, where e[i] is between d[i - 1] and d[i]."""
 
     d: Layout
-    e: Layout  # of one place more: the first and the last are zero
+    e: Layout  # one entry longer than d: the first and the last are zero
 
     def moved(self, k: Kernel, by: Any) -> "Beside":
-        """The same, so much further on in a line."""
+        """These layouts shifted by an offset."""
         return Beside(self.d.moved(k, by), self.e.moved(k, by))
 
     def begun(self, k: Kernel, x: Any) -> Any:
-        """The line with zeros around e."""
+        """The line with zeros at the ends of e."""
         for i in (0, self.e.columns - 1):
             x = self.with_e(k, k.zero(x.type.element_type), x, k.index(i))
         return x
 
     def with_e(self, k: Kernel, v: Any, x: Any, i: Any) -> Any:
-        """The line with an entry of e."""
+        """The line with e[i] = v."""
         return self.e.write(k, (v,), x, (k.index(0), k.index(0), i))
 
     def with_d(self, k: Kernel, v: Any, x: Any, i: Any) -> Any:
-        """The line with an entry of d."""
+        """The line with d[i] = v."""
         return self.d.write(k, (v,), x, (k.index(0), k.index(0), i))
 
     def of_e(self, k: Kernel, x: Any, i: Any) -> Any:
-        """An entry of e."""
+        """e[i]."""
         return self.e.read(k, x, (k.index(0), k.index(0), i))[0]
 
     def of_d(self, k: Kernel, x: Any, i: Any) -> Any:
-        """An entry of d."""
+        """d[i]."""
         return self.d.read(k, x, (k.index(0), k.index(0), i))[0]
 
     def settled(
         self, k: Kernel, x: Any, least: Callable[[Kernel], Any], sweep: Callable[..., Any]
     ) -> tuple[Any, Any]:
-        """The line when nothing is left beside the diagonal, and 0, or 1 where there was no end to the sweeps.
+        """The line once e is negligible, and 0; or 1 without convergence.
 
-        `sweep(k, x, low, high)` gives it after one of the rows from `low` to `high`, which are one where all is done;
-        what is up to `least` beside the diagonal is of no size.
+        `sweep(k, x, low, high)` gives the line after a sweep of the rows from `low` to `high`, which are one
+        row where all is done. Entries of e up to `least(k)` are negligible.
         """
         zero, n = k.index(0), self.d.columns
 
@@ -98,7 +98,7 @@ class Beside:
         return x, k.either(k.equal(high, zero), k.zero(real), k.one(real))
 
     def _block(self, k: Kernel, x: Any, high: Any, least: Any) -> tuple[Any, Any]:
-        """The first and the last row of the last block up to a row; twice the first row where all is done."""
+        """The first and the last row of the last block up to row `high`; twice the first row where all is done."""
         zero, real = k.index(0), x.type.element_type
         part = rounding(k, real)
 
@@ -106,7 +106,7 @@ class Beside:
             entries = self.of_e(k, x, i), self.of_d(k, x, k.arith("subi", i, k.index(1))), self.of_d(k, x, i)
             size, *others = (k.emit("math.absf", (y,), real) for y in entries)
             limit = k.arith("maximumf", least, k.arith("mulf", part, k.arith("addf", *others)))
-            some = k.above(size, limit)  # not where it is a NaN
+            some = k.above(size, limit)  # false for a NaN
             return [k.either(some, start, i), k.either(some, start, low), k.either(some, i, end)]
 
         _, low, end = each(k, 1, k.arith("addi", high, k.index(1)), [zero] * 3, entry)
@@ -114,7 +114,7 @@ class Beside:
 
 
 def plane(k: Kernel, f: Any, g: Any) -> tuple[Any, Any, Any]:
-    """c, s and r, so that c f + s g is r, and c g - s f is zero; 1, 0 and f where both are of no size."""
+    """c, s and r with c f + s g = r and c g - s f = 0; 1, 0 and f if both are negligible."""
     real = f.type
     square = k.arith("addf", k.arith("mulf", f, f), k.arith("mulf", g, g))
     flat = k.not_below(k.arith("mulf", *[floor(k, real)] * 2), square)
@@ -125,7 +125,7 @@ def plane(k: Kernel, f: Any, g: Any) -> tuple[Any, Any, Any]:
 
 @dataclass(frozen=True)
 class Turns:
-    """The rotations of a sweep, in a line: cosines and sines, by the first of both rows; and matrices that turn."""
+    """The rotations of a sweep, as cosines and sines by the first of both rows; and matrices to rotate."""
 
     cosines: Layout
     sines: Layout
@@ -133,13 +133,13 @@ class Turns:
     fused: bool
 
     def noted(self, k: Kernel, x: Any, i: Any, c: Any, s: Any) -> Any:
-        """The line with a rotation."""
+        """The line with one more rotation."""
         for of, v in ((self.cosines, c), (self.sines, s)):
             x = of.write(k, (v,), x, (k.index(0), k.index(0), i))
         return x
 
     def made(self, k: Kernel, x: Any, low: Any, high: Any) -> Any:
-        """The line with rows i and i + 1 turned, for i from `low` to below `high`."""
+        """The line with rows i and i + 1 rotated, for i from `low` to below `high`."""
         rest = k.arith("remui", k.arith("subi", high, low), k.index(_TOGETHER))
         middle = k.arith("subi", high, rest)
         for rows in self.rows:
@@ -178,9 +178,9 @@ class Turns:
 
 
 def sorted_rows(k: Kernel, x: Any, of: Layout, rows: Sequence[Rows], descending: bool = False) -> Any:
-    """The line with numbers in order, and the rows of matrices in that of their numbers.
+    """The line with numbers in order, and the rows of matrices in the order of their numbers.
 
-    Whatever the numbers are, NaN too, each of them is there once.
+    Each number is there once, even if some are NaN.
     """
     zero, n = k.index(0), of.columns
 
@@ -209,7 +209,7 @@ def sorted_rows(k: Kernel, x: Any, of: Layout, rows: Sequence[Rows], descending:
 
 
 def turned_over(k: Kernel, x: Any, of: Layout, y: Any, of_y: Layout, batch: Any) -> Any:
-    """The line y with the adjoint of a matrix of the line x, in strips of its columns."""
+    """The line y with the adjoint of a matrix in the line x, in strips of its columns."""
 
     def strip(k: Kernel, first: Any, y: Any) -> Sequence[Any]:
         end = k.arith("minui", k.arith("addi", first, k.index(_STRIP)), k.index(of_y.rows))

@@ -1,9 +1,9 @@
-"""Solves with triangular matrices in a kernel.
+"""Triangular solves in one dispatch.
 
-    each row of x is less those before, four at a time, times what the matrix has in that row, over its diagonal entry
+    row i of x:  row i of c, less a_ij times row j of x for each j < i, four at a time, over a_ii
 
-which goes along the right-hand sides. Where there is one of these, or they are rows as they are stored, each is solved
-alone: an entry, once it is known, is taken off those after it.
+The inner loop runs along the right-hand sides. A single right-hand side, or right-hand sides stored as rows,
+are solved one by one: once an entry is known, its multiples are subtracted from the entries after it.
 """
 
 from collections.abc import Sequence
@@ -27,14 +27,14 @@ from tiduc.backends.iree.linear_algebra.lines import (
 from tiduc.backends.iree.linear_algebra.matrices import transposed
 from tiduc.dialect.types import shape
 
-_TOGETHER = 4  # rows, for which a row of x is read and written once
-_MANY = 8  # right-hand sides, from which on it pays that the matrix is read along its rows
+_TOGETHER = 4  # rows subtracted at once, so that a row of x is read and written once for them
+_MANY = 8  # right-hand sides from which on it pays to read the matrix along its rows
 
 
 def substituted(b: Emitter, a: Any, c: Any, *, left: bool, lower: bool, unit: bool, transpose: bool) -> Any:
-    """x with op(a) x = c, or x op(a) = c: op is the transpose, or none.
+    """x with op(a) x = c, or x op(a) = c unless `left`; op is the transpose or the identity.
 
-    Only one triangle of a is read, and its diagonal unless `unit`.
+    Reads one triangle of a, and its diagonal unless `unit`.
     """
     # x op(a) = c is op(a)^T x^T = c^T.
     turned = transpose == left
@@ -55,7 +55,7 @@ def substituted(b: Emitter, a: Any, c: Any, *, left: bool, lower: bool, unit: bo
 
 @dataclass(frozen=True)
 class _Substitution:
-    """Lower triangular matrices, and the layouts of these, and of x."""
+    """Lower triangular matrices, with their layout and that of x."""
 
     of_a: Layout
     of_x: Layout
@@ -64,7 +64,7 @@ class _Substitution:
     fused: bool
 
     def by_rows(self, k: Kernel, batch: Any, x: Any) -> Sequence[Any]:
-        """x of one matrix, row by row."""
+        """Solves for one matrix, row by row."""
 
         def row(k: Kernel, i: Any, x: Any) -> Sequence[Any]:
             ones = k.arith("remui", i, k.index(_TOGETHER))
@@ -81,7 +81,7 @@ class _Substitution:
         return each(k, 0, self.of_a.rows, [x], row)
 
     def by_right_hand_sides(self, k: Kernel, batch: Any, x: Any) -> Sequence[Any]:
-        """x of one matrix, column by column."""
+        """Solves for one matrix, one right-hand side after the other."""
 
         def column(k: Kernel, c: Any, x: Any) -> Sequence[Any]:
             def entry(k: Kernel, j: Any, x: Any) -> Sequence[Any]:
@@ -105,7 +105,7 @@ class _Substitution:
         return self.of_a.given(k, self.a, (batch, i, j))
 
     def _less_rows(self, k: Kernel, x: Any, batch: Any, i: Any, rows: Sequence[Any]) -> Sequence[Any]:
-        """Row i of x less others, times what the matrix has in row i."""
+        """Row i of x less other rows, times the matrix's entries in row i."""
         factors = [self._entry(k, batch, i, j) for j in rows]
 
         def entry(k: Kernel, c: Any, x: Any) -> Sequence[Any]:

@@ -1,9 +1,10 @@
-"""Singular values and vectors, a = u diag(s) v^H, as LAPACK and cuSOLVER name them.
+"""Singular values and vectors, a = u diag(s) v^H, for the calls of LAPACK and cuSOLVER.
 
-On CPUs by bidiagonal matrices and the QR algorithm, but for very small ones. These, and all of other targets, by
-Hestenes' one-sided Jacobi method: rotations of the columns of a, from the right, make them orthogonal; their product is
-v, and their lengths are s, which descend. A QR factorization of these columns is Q times a diagonal, so that Q has u,
-orthogonal even where s is zero, and the columns of u beyond those of a.
+On CPUs, all but very small matrices are reduced to bidiagonal form, then to a diagonal by the QR algorithm.
+Very small ones, and all on other targets, take Hestenes' one-sided Jacobi method: rotations from the right
+make the columns of a orthogonal. The product of the rotations is v, and the lengths of the columns are s, in
+descending order. A QR factorization of these columns is Q times a diagonal matrix. So Q has u, orthogonal
+even where s is zero, and the columns of u beyond those of a.
 
 Source: Golub and Van Loan, "Matrix Computations" (2013), section 8.6.3.
 """
@@ -52,15 +53,15 @@ from tiduc.dialect.types import is_empty, shape, with_element, with_shape
 from tiduc.passes.rules.svd import OF_V
 
 FEW = 3
-"""Rows and columns up to which rotations are faster."""
+"""The most rows and columns for which rotations are faster."""
 
 TOLERANCE = 4
-"""How many roundings of a product of two rows, times the root of their size, may be left of it."""
+"""The cosine of two rows that may be left, in units of epsilon times the root of their number of elements."""
 
 
 @legalize_call(*targets("gesdd", "gesvd", "gesvdj"))
 def svd(b: Emitter, op: Any) -> Sequence[Any]:
-    """Values, vectors if these are asked for, and `info`, as of `syevd`; the first result has nothing of use."""
+    """Values, vectors if asked for, and `info` as in `syevd`; the first result is of no use."""
     (a,) = checked(op).operands
     _, s, third, fourth, info = op.results
     vectors, turned, of_v = _wanted(op)
@@ -81,7 +82,7 @@ def svd(b: Emitter, op: Any) -> Sequence[Any]:
 
 
 def _wanted(op: Any) -> tuple[bool, bool, bool]:
-    """Whether vectors are, whether those of v come first, and whether v is rather than its adjoint."""
+    """Whether vectors are wanted, whether those of v come first, and whether v is wanted, not its adjoint."""
     given = settings(op)
     if "mode" not in given:
         of_v = ir.StringAttr(op.attributes["call_target_name"]).value in OF_V
@@ -92,7 +93,7 @@ def _wanted(op: Any) -> tuple[bool, bool, bool]:
 
 
 def _is_full(op: Any, turned: bool, of_v: bool) -> bool:
-    """Both matrices of vectors are square; otherwise they have as many vectors as there are values."""
+    """Whether both matrices of vectors are square; otherwise they have as many vectors as there are values."""
     m, n = shape(op.operands[0])[-2:]
     u, v = list(op.results)[2:4][:: -1 if turned else 1]
     counts = shape(u)[-1], shape(v)[-1 if of_v else -2]
@@ -114,7 +115,7 @@ def _values(b: Emitter, x: Any) -> tuple[Any, Any]:
 
 
 def _vectors(b: Emitter, x: Any, full: bool) -> tuple[Any, Any, Any, Any]:
-    """u, s, v and `info`; those of the adjoint, where it has more rows."""
+    """u, s, v and `info`; by rotations of the adjoint if that has more rows."""
     _, m, n = shape(x)
     if b.lapack:
         return _of_lapack(b, x, full)
@@ -135,7 +136,7 @@ def _vectors(b: Emitter, x: Any, full: bool) -> tuple[Any, Any, Any, Any]:
 
 
 def _of_lapack(b: Emitter, x: Any, full: bool) -> tuple[Any, Any, Any, Any]:
-    """The same by LAPACK."""
+    """The results of `_vectors`, by LAPACK on the host."""
     batch, m, n = shape(x)
     k = min(m, n)
     of_u, of_v = (with_shape(x.type, [batch, size, size if full else k]) for size in (m, n))
@@ -146,23 +147,23 @@ def _of_lapack(b: Emitter, x: Any, full: bool) -> tuple[Any, Any, Any, Any]:
 
 
 def _by_shifts(b: Emitter, x: Any, vectors: int) -> tuple[Any, ...]:
-    """s, `info`, u and v^H; with so many of the longer vectors, or without both."""
+    """s, `info`, u and v^H, with `vectors` of the longer vectors; 0 leaves out u and v^H."""
     unit, x, total = _scaled(b, x)
     s, last, *both = decomposed(b, x, vectors)
     return b.multiply(s, everywhere(b, unit, s)), unsettled(b, last, 0, total), *both
 
 
 def _scaled(b: Emitter, x: Any) -> tuple[Any, Any, Any]:
-    """The power of two that matrices are divided by, so that entries are about one, what they are then, and |x|^2."""
+    """The powers of two that scale matrices to entries of about one, the scaled matrices, and their |x|^2."""
     unit = scale(b, largest(b, sizes(b, x), [1, 2]))
     x = quotient(b, x, everywhere(b, unit, x))
     return unit, x, b.reduce_sum(squares(b, x), [1, 2])
 
 
 def _orthogonal(b: Emitter, rows: Any, vectors: bool) -> tuple[Any, Any, Any, Any]:
-    """The rows turned so that they are orthogonal, the longest first, their lengths, the rotations, and `info`.
+    """The rows rotated until they are orthogonal, the longest first; their lengths; the rotations; and `info`.
 
-    The lengths are those of the rows as they are given, and the rows are scaled.
+    The lengths are of the rows as given, but the resulting rows are scaled.
     """
     m = shape(rows)[2]
     unit, rows, total = _scaled(b, rows)
@@ -178,7 +179,7 @@ def _orthogonal(b: Emitter, rows: Any, vectors: bool) -> tuple[Any, Any, Any, An
 
 
 def _by_rounds(b: Emitter, rows: Any, most: float, vectors: bool) -> tuple[Any, Any, Any]:
-    """The rows turned, what turned them, and the largest cosine that is left: half the rows turn at once."""
+    """The rotated rows, the rotations, and the largest cosine left; a round rotates half of the rows."""
 
     def turn(b: Emitter, pairs: Pairs, carries: Sequence[Any]) -> Sequence[Any]:
         rotation = _rotation(b, pairs, carries[0])
@@ -190,9 +191,9 @@ def _by_rounds(b: Emitter, rows: Any, most: float, vectors: bool) -> tuple[Any, 
 
 
 def _largest_cosine(b: Emitter, carries: Sequence[Any]) -> Any:
-    """How far from orthogonal the rows are: the largest of the angles' cosines.
+    """The largest cosine between two rows.
 
-    Rows that are roundings of the longest one count as if they were longer: theirs need not be orthogonal.
+    Rows shorter than epsilon times the longest one count as that long: they need not be orthogonal.
     """
     rows = carries[0]
     gram = product(b, rows, adjoint(b, rows))
@@ -208,14 +209,14 @@ def _largest_cosine(b: Emitter, carries: Sequence[Any]) -> Any:
 
 
 def _rotation(b: Emitter, pairs: Pairs, rows: Any) -> Rotation:
-    """What makes pairs of rows orthogonal."""
+    """The rotations that make pairs of rows orthogonal."""
     entries = b.reduce_sum(squares(b, rows), [2])
     coupling = summed(b, b.multiply(rows, b.conj(pairs.of(b, rows))), [2])
     return Rotation(b, pairs, entries, pairs.agreed(b, coupling))
 
 
 def _lengths(b: Emitter, rows: Any) -> Any:
-    """The lengths of rows, each scaled, so that small ones are found as well."""
+    """The lengths of rows, each scaled first, so that small lengths are found as well."""
     top = largest(b, sizes(b, rows), [2])
     top = b.select(b.compare(top, b.zeros_like(top), "GT"), top, b.constant(1, top))
     scaled = quotient(b, rows, spread(b, top, [0, 1], rows))
@@ -223,7 +224,7 @@ def _lengths(b: Emitter, rows: Any) -> Any:
 
 
 def _unit(b: Emitter, rows: Any) -> Any:
-    """A unit matrix a batch, as large as there are rows."""
+    """A unit matrix for each batch, with as many rows."""
     count, n, _ = shape(rows)
     zero = b.zero(with_shape(rows.type, [count, n, n]))
     return b.select(on_diagonal(b, zero), b.constant(1, zero), zero)

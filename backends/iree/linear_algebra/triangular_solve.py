@@ -1,4 +1,4 @@
-"""Solves with triangular matrices, of StableHLO's op and of BLAS's trsm."""
+"""Solves with triangular matrices, for StableHLO's op and for BLAS's trsm."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -32,9 +32,10 @@ from tiduc.passes.rules.trsm import solve_attributes
 
 @legalize("stablehlo.triangular_solve")
 def triangular_solve(b: Emitter, op: Any) -> Sequence[Any] | None:
-    """Forward substitution: row i of x is what is left of that of the right-hand side, over the diagonal entry.
+    """IREE lacks it; emits forward substitution, by blocks of rows, or in one dispatch on CPUs.
 
-    Other cases become this one: x op(a) = c is transposed, an upper matrix is reversed in both dimensions.
+    Other cases become this one: x op(a) = c is transposed, and an upper matrix is reversed in both
+    dimensions.
     """
     a, c = checked(op).operands
     if is_empty(c):
@@ -58,13 +59,13 @@ def triangular_solve(b: Emitter, op: Any) -> Sequence[Any] | None:
 
 @legalize_call(*targets("trsm"))
 def trsm(b: Emitter, op: Any) -> Sequence[Any]:
-    """The `triangular_solve` which it is."""
+    """The call as `stablehlo.triangular_solve`."""
     attributes = solve_attributes(settings(op))
     return [b.emit("stablehlo.triangular_solve", list(op.operands), op.results[0].type, attributes)]
 
 
 def solved(b: Emitter, matrix: Any, right: Any, lower: bool, unit: bool) -> Any:
-    """x with matrix x = right, of which only one triangle is read, and its diagonal unless `unit`."""
+    """x with matrix x = right; reads one triangle of the matrix, and its diagonal unless `unit`."""
     if not lower:
         matrix, right = b.reverse(matrix, [1, 2]), b.reverse(right, [1])
     n = shape(matrix)[1]
@@ -75,7 +76,7 @@ def solved(b: Emitter, matrix: Any, right: Any, lower: bool, unit: bool) -> Any:
 
 
 def _by_blocks(b: Emitter, matrix: Any, strict: Any, right: Any, unit: bool) -> Any:
-    """Blocks of rows: a product with the rows before leaves what these are to solve."""
+    """x by blocks of rows: a product with the rows before is subtracted from a block first."""
     batch, n, width = shape(right)
     count = blocks(n)
     size = count * BLOCK
@@ -99,7 +100,7 @@ def _by_blocks(b: Emitter, matrix: Any, strict: Any, right: Any, unit: bool) -> 
 
 
 def _rows(b: Emitter, matrix: Any, strict: Any, right: Any, unit: bool) -> Any:
-    """x row by row."""
+    """x by forward substitution, row by row."""
     batch, n, width = shape(right)
 
     def body(b: Emitter, i: Any, x: Any) -> Sequence[Any]:

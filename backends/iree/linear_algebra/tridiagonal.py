@@ -1,11 +1,11 @@
-"""Eigenvalues and eigenvectors of Hermitian matrices in a kernel: made tridiagonal, and that by the QR algorithm.
+"""Eigenvalues and eigenvectors of Hermitian matrices in one dispatch: tridiagonal forms, then the QR algorithm.
 
-    of each row, the last first:  a = h a h, of its lower triangle, for the reflection h of the rows before this one
-                                  that leaves only the entry beside the diagonal of what is in it before the diagonal
-    g = h_1 ... h_(n-1), row by row, times phases, so that t = g a g^H is real, and not negative beside the diagonal
-    sweeps of rotations, with Wilkinson's shifts, make t diagonal, and v^H of g
+    for each row, the last first:  a = h a h, in the lower triangle, where the reflection h of the rows before this
+                                   one leaves only the last of the row's entries before the diagonal
+    g = h_1 ... h_(n-1), row by row, times phases, so that t = g a g^H is real, and not negative off the diagonal
+    sweeps of rotations, with Wilkinson's shifts, make t diagonal, and turn g into v^H
 
-Loops are along rows. One line has what one matrix of a batch needs, and the values of all.
+Loops run along rows. One line (lines.py) has what one matrix of a batch needs, and the values of all.
 
 Source: Golub and Van Loan, "Matrix Computations" (2013), section 8.3.
 """
@@ -49,9 +49,9 @@ from tiduc.dialect.types import is_complex, shape
 
 
 def tridiagonalized(b: Emitter, x: Any, vectors: bool) -> tuple[Any, Any, Any]:
-    """Vectors, or None without `vectors`, values, which ascend, and whether there was no end, as 0 or 1.
+    """Vectors, or None without `vectors`; values in ascending order; and 1 without convergence, else 0.
 
-    Of Hermitian matrices of entries of about one.
+    The matrices are Hermitian, with entries of about one.
     """
     batch, n, _ = shape(x)
     room, of_complex = Room(), is_complex(x)
@@ -75,9 +75,9 @@ def tridiagonalized(b: Emitter, x: Any, vectors: bool) -> tuple[Any, Any, Any]:
 
 @dataclass(frozen=True)
 class _Matrices:
-    """Where in a line a matrix is, what is made of it, and what that takes; and the matrices that are given."""
+    """The layouts, in a line, of a matrix, of its tridiagonal form and of work space; and the given matrices."""
 
-    a: Layout  # of which the lower triangle is used; then v is before the diagonal
+    a: Layout  # the lower triangle is used; then v is before the diagonal
     g: Layout
     p: Layout
     reflectors: Reflectors
@@ -88,7 +88,7 @@ class _Matrices:
     given: Number
 
     def of_matrix(self, k: Kernel, batch: Any, x: Any, *vectors: Any) -> Sequence[Any]:
-        """One matrix of a batch."""
+        """Decomposes one matrix of a batch."""
         n, zero, real = self.a.rows, k.index(0), x.type.element_type
         x = self._reduced(k, self._begun(k, x, batch))
         if vectors:
@@ -104,7 +104,7 @@ class _Matrices:
         return [x, *(turned_over(k, x, self.g, y, self.of_given, batch) for y in vectors)]
 
     def _begun(self, k: Kernel, x: Any, batch: Any) -> Any:
-        """The line with the matrix, and zeros around what is to be beside the diagonal."""
+        """The line with the matrix, and with zeros at both ends of e."""
 
         def row(k: Kernel, i: Any, x: Any) -> Sequence[Any]:
             def entry(k: Kernel, j: Any, x: Any) -> Sequence[Any]:
@@ -135,7 +135,7 @@ class _Matrices:
         return each(k, 0, n, [x], own)[0]
 
     def _product(self, k: Kernel, x: Any, i: Any) -> Any:
-        """The line with p = a v, of the rows before one, whose v it is."""
+        """The line with p = a v, for the rows before row i, which has v."""
         zero = k.index(0)
         none = [k.zero(x.type.element_type)] * (2 if self.a.complex else 1)
 
@@ -158,7 +158,7 @@ class _Matrices:
         return each(k, 0, i, [x], row)[0]
 
     def _less(self, k: Kernel, x: Any, i: Any) -> Any:
-        """The line with the rows before one less v w^H + w v^H, for w = tau (p - tau / 2 (p^H v) v)."""
+        """The line with the rows before row i less v w^H + w v^H, for w = tau (p - tau / 2 (p^H v) v)."""
         zero, tau = k.index(0), self.reflectors.tau(k, x, i)
 
         def more(k: Kernel, j: Any, total: Any) -> Sequence[Any]:
@@ -191,7 +191,7 @@ class _Matrices:
         return each(k, 0, i, each(k, 0, i, [x], w), row)[0]
 
     def _both(self, k: Kernel, x: Any, i: Any, j: Any) -> tuple[Number, Number]:
-        """Entries of row i's v, and of p, or w."""
+        """Entries j of row i's v, and of p, or w."""
         zero = k.index(0)
         return self.a.read(k, x, (zero, i, j)), self.p.read(k, x, (zero, zero, j))
 
@@ -214,12 +214,12 @@ class _Matrices:
     # ---- its values -----------------------------------------------------------------------------------------
 
     def _swept(self, k: Kernel, x: Any, low: Any, high: Any) -> Any:
-        """The line after a sweep of a block."""
+        """The line after one sweep of the block from row `low` to row `high`."""
         first, shift = self.beside.of_d(k, x, low), self._shift(k, x, high)
         beside = self.beside.of_e(k, x, k.arith("addi", low, k.index(1)))
 
         def row(k: Kernel, i: Any, x: Any, f: Any, g: Any, p: Any, q: Any) -> Sequence[Any]:
-            """g is to become zero; p is on the diagonal, and q beside it."""
+            """Makes g zero; p is on the diagonal, and q beside it."""
             after = k.arith("addi", i, k.index(1))
             c, s, r = plane(k, f, g)
             x = self.beside.with_e(k, k.either(k.equal(i, low), k.zero(r.type), r), x, i)

@@ -1,1 +1,1 @@
-"""IREE has no such op, or none of these types or shapes. One file is one subject."""
+"""Ops, element types and shapes that IREE lacks. One file is one subject."""

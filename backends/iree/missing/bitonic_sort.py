@@ -1,13 +1,14 @@
 """sort for GPUs: a bitonic network, whose steps exchange all elements at once (Batcher, "Sorting networks", 1968).
 
-IREE's sort of a row is one thread's, which takes O(n^2), and Mesa's software device ends a thread's loops after 65,535
-steps, the row unsorted. Here n (log n)^2 / 2 exchanges, n / 2 at a time, are steps of a loop:
+IREE sorts a row in one thread, in O(n^2) steps. Mesa's software device ends a thread's loops after 65,535
+steps, with the row unsorted. The network has n (log n)^2 / 2 exchanges; a loop runs n / 2 of them in each
+iteration:
 
-    element i meets i xor j;  of the two the first comes to the lower place, or to the upper one where i has the bit k;
+    element i meets i xor j;  the lesser goes to the lower index, or to the upper one where i has the bit k;
     j is halved each time, then k doubled, until k is beyond n
 
-The places from before break ties, so that the sort is stable, and are those of the padding up to a power of two, which
-comes last.
+The original indices break ties, so that the sort is stable. They also mark the padding up to a power of two,
+which is sorted to the end.
 """
 
 from collections.abc import Sequence
@@ -22,7 +23,7 @@ from tiduc.dialect.types import shape, with_element, with_shape
 
 
 def network_sort(b: Emitter, op: Any, dimension: int) -> Sequence[Any]:
-    """The results of a sort along a dimension whose size is known."""
+    """The results of a sort along a dimension of static size."""
     sizes = shape(op.operands[0])
     n = sizes[dimension]
     padded = 1 << (n - 1).bit_length()
@@ -60,7 +61,7 @@ def network_sort(b: Emitter, op: Any, dimension: int) -> Sequence[Any]:
 
 
 def _padded(b: Emitter, x: Any, n: int) -> Any:
-    """x with as many rows, the further ones copies of some of the first."""
+    """x with n rows, those added being copies of its first rows."""
     given = shape(x)[0]
     if given == n:
         return x
@@ -69,7 +70,7 @@ def _padded(b: Emitter, x: Any, n: int) -> Any:
 
 
 def _rows(b: Emitter, x: Any, places: Any) -> Any:
-    """The rows of x at these places."""
+    """The rows of x at these indices."""
     rank = len(shape(x))
     numbers = hlo.GatherDimensionNumbers.get(list(range(1, rank)), [0], [], [], [0], 1)
     indices = b.reshape(places, [*shape(places), 1])
@@ -83,7 +84,7 @@ def _rows(b: Emitter, x: Any, places: Any) -> Any:
 
 
 def _first(b: Emitter, op: Any, mine: Sequence[Any], others: Sequence[Any], n: int) -> Any:
-    """Whether an element comes before the one that it meets; both have their places from before ahead of them."""
+    """Whether elements come before those they meet; `mine` and `others` begin with the original indices."""
     i, j = mine[0], others[0]
     pairs = [v for pair in zip(mine[1:], others[1:], strict=True) for v in pair]
     turned = [v for pair in zip(others[1:], mine[1:], strict=True) for v in pair]
@@ -95,7 +96,7 @@ def _first(b: Emitter, op: Any, mine: Sequence[Any], others: Sequence[Any], n: i
 
 
 def _compared(b: Emitter, op: Any, pairs: Sequence[Any]) -> Any:
-    """The comparator of a sort on all elements at once."""
+    """The comparator of a sort, on all elements at once."""
     type_ = with_element(pairs[0].type, signless(1))
     scalars = [with_shape(x.type, []) for x in pairs]
     body = b.region(scalars, lambda b, *xs: b.inlined(op.regions[0], xs))

@@ -1,8 +1,8 @@
-"""fft of any length, rank and precision; IREE has f32 of one dimension whose length is a power of two.
+"""fft of any length, rank and precision; IREE has f32 along one dimension of 2^k elements.
 
-A length n = p q takes q transforms of length p, a rotation, and p transforms of length q (Cooley and Tukey). One that
-has no factors, or is short, is a product with a constant matrix; a long prime is a convolution of a length that is a
-power of two (Bluestein).
+A length n = p q takes q transforms of length p, a rotation, and p transforms of length q (Cooley and Tukey).
+A short or prime length takes a product with a constant matrix. A long prime takes a convolution whose length
+is a power of two (Bluestein).
 """
 
 from collections.abc import Sequence
@@ -17,13 +17,13 @@ from tiduc.dialect.types import element, is_complex, is_open, shape
 
 Parts = tuple[Any, Any]
 
-_SHORT = 32  # a matrix of at most this size is as good as a recursion
+_SHORT = 32  # a matrix of at most this size is as fast as a recursion
 _PRIME = 256  # from here on, a convolution is cheaper than a matrix
 
 
 @legalize("stablehlo.fft")
 def fft(b: Emitter, op: Any) -> Sequence[Any] | None:
-    """One dimension after the other, on real and imaginary parts."""
+    """Compiles only for f32, along one dimension of 2^k elements; emits real arithmetic for each dimension."""
     x, y = op.operands[0], op.results[0]
     if is_open(x.type):
         raise refused(op, "its sizes are open")
@@ -62,7 +62,7 @@ def _front(b: Emitter, x: Any, n: int) -> Any:
 
 
 def _whole(b: Emitter, parts: Parts, n: int) -> Parts:
-    """The n elements of a spectrum whose first half is given: the others are conjugates of those at n - k."""
+    """The n elements of a spectrum whose first half is given: element k of the rest is the conjugate of n - k."""
     kept = [_front(b, v, n // 2 + 1) for v in parts]
     sizes, last = shape(kept[0]), len(shape(kept[0])) - 1
     high = n - n // 2
@@ -81,7 +81,7 @@ def _each(b: Emitter, parts: Parts, pairs: Sequence[tuple[int, int]], sign: int)
 
 
 def _along(b: Emitter, parts: Parts, axis: int, n: int, sign: int) -> Parts:
-    """The transform along one dimension: that one is put last, all others are one."""
+    """The transform along one dimension: moves it last, and flattens all others to one."""
     sizes = shape(parts[0])
     order = [i for i in range(len(sizes)) if i != axis] + [axis]
     flat = [b.reshape(b.transpose(v, order), [_count(sizes) // n, n]) for v in parts]
@@ -96,7 +96,7 @@ def _count(sizes: Sequence[int]) -> int:
 
 
 def _transform(b: Emitter, parts: Parts, sign: int) -> Parts:
-    """Of each row of a matrix: y_k = sum over j of x_j exp(sign 2 pi i j k / n)."""
+    """The transform of each row of a matrix: y_k = sum over j of x_j exp(sign 2 pi i j k / n)."""
     m, n = shape(parts[0])
     if n == 1:
         return parts
@@ -121,7 +121,7 @@ def _transform(b: Emitter, parts: Parts, sign: int) -> Parts:
 
 
 def _factor(n: int) -> int:
-    """A divisor of n of at most _SHORT, as large as there is; else the least prime one."""
+    """The greatest divisor of n that is at most _SHORT; else the least prime one."""
     for p in range(min(_SHORT, n - 1), 1, -1):
         if n % p == 0:
             return p
@@ -135,7 +135,7 @@ def _times(b: Emitter, x: Parts, y: Parts) -> Parts:
 
 
 def _matrix(b: Emitter, parts: Parts, sign: int) -> Parts:
-    """By the matrix of all roots of unity; angles are reduced as integers, so that they are exact."""
+    """The transform by the matrix of all roots of unity; integer arithmetic reduces the angles exactly."""
     n = shape(parts[0])[1]
     angles = np.outer(np.arange(n), np.arange(n)) % n * (2 * np.pi * sign / n)
     cos, sin = (b.table(f(angles), element(parts[0])) for f in (np.cos, np.sin))
@@ -148,7 +148,10 @@ def _matrix(b: Emitter, parts: Parts, sign: int) -> Parts:
 
 
 def _bluestein(b: Emitter, parts: Parts, sign: int) -> Parts:
-    """j k = (j^2 + k^2 - (k - j)^2) / 2: a convolution with a chirp, done by transforms of a longer, even length."""
+    """The transform of a long prime length, as a convolution with a chirp, whose length is a power of two.
+
+    j k = (j^2 + k^2 - (k - j)^2) / 2, so that only a function of k - j is left within the sum.
+    """
     m, n = shape(parts[0])
     size = 1 << (2 * n - 2).bit_length()
     angles = np.arange(n, dtype=np.int64) ** 2 % (2 * n) * (np.pi * sign / n)

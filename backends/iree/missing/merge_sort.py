@@ -2,9 +2,9 @@
 
     places = 0 1 2 ... in each row
     runs of 1, 2, 4, ... places are merged in pairs, each time into a new array of places, in one dispatch
-    the results are what stands at these places
+    the results are the elements at these places
 
-IREE's own sort takes O(n^2) exchanges, has the row on a stack of 32 KiB, and is not stable.
+IREE's own sort takes O(n^2) exchanges, keeps the row on a stack of 32 KiB, and is not stable.
 """
 
 from collections.abc import Sequence
@@ -29,7 +29,7 @@ from tiduc.dialect.types import element, is_open, shape, with_element, with_shap
 
 
 def merge_sort(b: Emitter, op: Any, dimension: int) -> list[Any]:
-    """What stands for the results of a sort."""
+    """The results of a sort, by merging."""
     rows = rows_of(b, op, dimension)
     i32 = signless(32)
     places = places_along(b, rows.keys[0], 1)
@@ -48,17 +48,17 @@ def merge_sort(b: Emitter, op: Any, dimension: int) -> list[Any]:
 
 @dataclass(frozen=True)
 class Rows:
-    """What a sort is given, as arrays of two dimensions, of which it sorts along the second."""
+    """The operands of a sort as arrays of rows, each of which is sorted."""
 
     op: Any
-    kinds: list[Any]  # of elements, before they were stored
+    kinds: list[Any]  # element types, before `_stored`
     keys: list[Any]
     size: tuple[Any, Any]
-    order: list[int]  # of the dimensions before
-    turned: list[Any]  # their sizes, in this order
+    order: list[int]  # the permutation that puts the sorted dimension last
+    turned: list[Any]  # the operands' sizes in this order
 
     def comes_first(self, k: Kernel, row: Any, x: Any, y: Any) -> Any:
-        """The op's comparator, of what stands at the places x and y."""
+        """The op's comparator on the elements at x and y of a row."""
         pairs = []
         for kind, key in zip(self.kinds, self.keys, strict=True):
             for place in (x, y):
@@ -67,7 +67,7 @@ class Rows:
         return k.element(first)
 
     def in_order(self, b: Emitter, places: Any) -> list[Any]:
-        """What stands at the places of each row, which may be fewer than there are in it."""
+        """The operands with their rows in the order of `places`, which may have fewer columns."""
         static = not is_open(places.type)
         size = tuple(shape(places)) if static else self.size
         turned = [*self.turned[:-1], size[1]]
@@ -76,7 +76,7 @@ class Rows:
             types = [with_shape(x.type, shape(places)) if static else x.type for x in xs]
             return dispatch(b, types, lambda k: _found(k, xs, places, types, size), size)
 
-        # What nothing reads of a dispatch is on its stack, where an array of open sizes has no place.
+        # An unread result of a dispatch is put on its stack, which cannot hold dynamic shapes.
         parts = [self.keys] if static else [[x] for x in self.keys]
         ys = [y for xs in parts for y in found(xs)]
         back = [int(i) for i in np.argsort(self.order)]
@@ -85,19 +85,19 @@ class Rows:
 
 
 def rows_of(b: Emitter, op: Any, dimension: int) -> Rows:
-    """The operands of a sort, that dimension last, and stored as a dispatch takes them."""
+    """The operands of a sort, with the sorted dimension last, in element types that a dispatch takes."""
     sizes = sizes_of(b, op.operands[0])
     order = [*(i for i in range(len(sizes)) if i != dimension), dimension]
     turned = [sizes[i] for i in order]
     size = product(b, turned[:-1]), turned[-1]
     kinds = [element(x) for x in op.operands]
-    # A barrier, lest what makes them is taken into the dispatch, which then is none that IREE can compile.
+    # The barrier keeps the operands' producers out of the dispatch, which would not compile with them.
     hidden = b.barrier(*(in_shape(b, transposed(b, _stored(b, x), order), size) for x in op.operands))
     return Rows(op, kinds, [of_sizes(b, x, size) for x in hidden], size, order, turned)
 
 
 def places_along(b: Emitter, x: Any, dimension: int) -> Any:
-    """The place along a dimension of each element of x."""
+    """The index of each element of x along a dimension."""
     i32 = signless(32)
     if is_open(x.type):
         return computed(b, sizes_of(b, x), i32, [], lambda k, places: k.cast(places[dimension], i32))
@@ -105,28 +105,28 @@ def places_along(b: Emitter, x: Any, dimension: int) -> Any:
 
 
 def _stored(b: Emitter, x: Any) -> Any:
-    """An array as a dispatch takes it: integers without sign as those of the same bits, predicates as bytes."""
+    """An array in a type that a dispatch takes: unsigned integers as signless ones, predicates as bytes."""
     if is_boolean(x):
         return b.convert(x, signless(8))
     return b.bitcast(x, signless(element(x).width)) if is_unsigned(x) else x
 
 
 def _as(b: Emitter, v: Any, kind: Any) -> Any:
-    """What was stored, as elements of its own kind."""
+    """The inverse of `_stored`: the same numbers in the element type `kind`."""
     if element(v) == kind:
         return v
     return b.compare(v, b.constant(0, v), "NE") if kind == signless(1) else b.bitcast(v, kind)
 
 
 def _merged(k: Kernel, rows: Rows, width: Any, places: Any) -> Any:
-    """The places of runs twice as long, which are in order where runs of `width` are."""
+    """Merges sorted runs of `width` pairwise to runs twice as long, as arrays of indices."""
     count, n = map(k.index, rows.size)
     zero, one = k.index(0), k.index(1)
     width = k.cast(k.element(width), ir.IndexType.get())
     twice = k.arith("addi", width, width)
 
     def number(k: Kernel, row: Any, x: Any) -> Any:
-        """The place in x, and that as an index."""
+        """The number at x, as stored and as an index."""
         place = k.element(places, row, x)
         return place, k.cast(place, ir.IndexType.get())
 
@@ -134,13 +134,13 @@ def _merged(k: Kernel, rows: Rows, width: Any, places: Any) -> Any:
         return k.loop(zero, n, twice, [out], lambda k, start, out: [pair(k, row, start, out)])
 
     def pair(k: Kernel, row: Any, start: Any, out: Any) -> Any:
-        """Two runs that follow one another, from `start`, as one: the lesser of both heads, again and again."""
+        """Merges two adjacent runs, from `start` on: takes the lesser of both heads, one after the other."""
         middle = k.arith("minui", k.arith("addi", start, width), n)
         end = k.arith("minui", k.arith("addi", start, twice), n)
         last, last_right = k.arith("subi", middle, one), k.arith("subi", end, one)
 
         def take(k: Kernel, at: Any, out: Any, i: Any, j: Any) -> Sequence[Any]:
-            # A run that has ended is read at its last place, for nothing: a branch would take longer.
+            # A run that has ended is read at its last element, in vain: a branch would take longer.
             (left, x), (right, y) = (
                 number(k, row, k.arith("minui", i, last)),
                 number(k, row, k.arith("minui", j, last_right)),
@@ -161,7 +161,7 @@ def _merged(k: Kernel, rows: Rows, width: Any, places: Any) -> Any:
 def _found(
     k: Kernel, keys: Sequence[Any], places: Any, types: Sequence[Any], size: Sequence[Any]
 ) -> Sequence[Any]:
-    """What stands at the places, of each key."""
+    """The elements of each key at the indices `places`."""
     rows, n = map(k.index, size)
     zero, one = k.index(0), k.index(1)
 

@@ -1,4 +1,4 @@
-"""sort: stable where it says so, and not in O(n^2)."""
+"""sort: stable where the op asks for it, and not in O(n^2) steps."""
 
 import math
 from collections.abc import Sequence
@@ -14,15 +14,15 @@ from tiduc.backends.iree.refused import refused
 from tiduc.dialect.types import is_open, shape, with_shape
 
 ALONE = 128
-"""Elements that one thread of a GPU may sort by itself, the square of which is no great number of steps."""
+"""The most elements that one GPU thread sorts by itself, in about the square of that number of steps."""
 
 
 @legalize("stablehlo.sort")
 def sort(b: Emitter, op: Any) -> Sequence[Any] | None:
-    """IREE's sort is not stable, takes O(n^2), and has a row on the stack: on CPUs by merging or insertion.
+    """IREE's sort is unstable, takes O(n^2) and keeps a row on the stack; on CPUs, emits a merge or insertion sort.
 
-    On GPUs its code needs more shared memory than there is, or crashes the compiler: by a network of exchanges or,
-    where sizes are open, refused.
+    On GPUs, IREE's code needs more shared memory than there is, or crashes the compiler: emits a sorting
+    network, and refuses dynamic shapes.
     """
     dimension = _dimension(op)
     if is_open(op.operands[0].type):
@@ -36,7 +36,7 @@ def sort(b: Emitter, op: Any) -> Sequence[Any] | None:
 
 @legalize("stablehlo.sort", spirv=True)
 def sort_columns(b: Emitter, op: Any) -> Sequence[Any] | None:
-    """Of open sizes, up to 128 elements: as columns, where equal elements go by their places; of more, refused."""
+    """Rows of dynamic shapes crash the compiler; sorts up to 128 elements as columns, refuses more."""
     type_, dimension = op.operands[0].type, _dimension(op)
     if not is_open(type_):
         return None
@@ -46,13 +46,13 @@ def sort_columns(b: Emitter, op: Any) -> Sequence[Any] | None:
 
 
 def _dimension(op: Any) -> int:
-    """The dimension that is sorted, counted from the front."""
+    """The sorted dimension, counted from the front."""
     given = ir.IntegerAttr(op.attributes["dimension"]).value if "dimension" in op.attributes else -1
     return int(given % len(op.operands[0].type.shape))
 
 
 def _on_cpus(b: Emitter, op: Any, dimension: int) -> Sequence[Any] | None:
-    """What stands for the results of a sort of static sizes."""
+    """The results of a sort of static shape."""
     sizes = shape(op.operands[0])
     n = sizes[dimension]
     if n < 2 or not math.prod(sizes):
@@ -63,7 +63,7 @@ def _on_cpus(b: Emitter, op: Any, dimension: int) -> Sequence[Any] | None:
     found = insertion_sort(b, op, dimension, count)
     if count == n:
         return found
-    # What slices read; the results themselves nothing does.
+    # Only slices read the results: replaces the slices.
     for y, first in zip(op.results, found, strict=True):
         for use in list(y.uses):
             part = use.owner.results[0]
@@ -74,9 +74,9 @@ def _on_cpus(b: Emitter, op: Any, dimension: int) -> Sequence[Any] | None:
 
 
 def _read_first(op: Any, dimension: int) -> int:
-    """How many along the dimension, from the first on, are all that is read of the results."""
+    """The number of leading elements along the dimension that readers of the results need; all if unknown."""
     sizes: list[int] = shape(op.operands[0])
-    count = 2  # an array of one place is none to the compiler
+    count = 2  # the compiler drops dimensions of size 1
     for y in op.results:
         for use in y.uses:
             part = use.owner
@@ -92,9 +92,9 @@ def _read_first(op: Any, dimension: int) -> int:
 
 
 def _by_place(b: Emitter, op: Any, dimension: int) -> Sequence[Any]:
-    """The results of a sort where, if it is stable, equal elements go by their places.
+    """The results of a sort that breaks ties by index if it is stable.
 
-    An array that is sorted twice is sorted once: code for both does not always compile.
+    An array that is an operand twice is sorted once: code for both does not always compile.
     """
     distinct = list(dict.fromkeys(op.operands))
     which = [distinct.index(x) for x in op.operands]
@@ -123,9 +123,9 @@ def _by_place(b: Emitter, op: Any, dimension: int) -> Sequence[Any]:
 
 
 def _columns(b: Emitter, x: Any, dimension: int) -> Any:
-    """x as columns of elements that are sorted together, in one further dimension, whose size is open.
+    """x as a matrix whose columns are sorted; the number of columns is a dynamic dimension.
 
-    Of rows, and of columns in dimensions of known sizes, such as multiples of 32, the compiler crashed.
+    The compiler crashed on rows, and on columns of static number, such as a multiple of 32.
     """
     front = _to_front(x, dimension)
     if front == [0, 1]:
@@ -138,7 +138,7 @@ def _columns(b: Emitter, x: Any, dimension: int) -> Any:
 
 
 def _as_before(b: Emitter, y: Any, x: Any, dimension: int) -> Any:
-    """Columns in the shape of x, from which they were made."""
+    """Columns in the shape of x, from which `_columns` made them."""
     front = _to_front(x, dimension)
     if front == [0, 1]:
         return y
@@ -147,7 +147,7 @@ def _as_before(b: Emitter, y: Any, x: Any, dimension: int) -> Any:
 
 
 def _to_front(x: Any, dimension: int) -> list[int]:
-    """The dimensions of x, that which is sorted first."""
+    """The dimensions of x, the sorted one first."""
     return [dimension, *(d for d in range(x.type.rank) if d != dimension)]
 
 
@@ -155,12 +155,12 @@ _OPEN = ir.ShapedType.get_dynamic_size()
 
 
 def _size(b: Emitter, x: Any, dimension: int) -> Any:
-    """The size of a dimension, as an array of one."""
+    """The size of a dimension, as an array of one element."""
     n = x.type.shape[dimension]
     return b.size_of(x, dimension) if n < 0 else b.constant([n], ir.RankedTensorType.get([1], signless(32)))
 
 
 def _reshaped(b: Emitter, x: Any, sizes: Sequence[Any], known: Sequence[int]) -> Any:
-    """x in these sizes, of which some are known."""
+    """x reshaped to `sizes`; `known` has the static ones."""
     operands = (x, b.concatenate(sizes, 0))
     return b.emit("stablehlo.dynamic_reshape", operands, with_shape(x.type, known))

@@ -1,4 +1,4 @@
-"""What SPIR-V has not: elementary functions of f64, some ops of 64-bit integers, integers as bf16, complex tables."""
+"""What SPIR-V lacks: f64 functions, some 64-bit integer ops, integers to bf16, some complex constants."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -14,14 +14,14 @@ _FUNCTIONS = "atan2 cbrt exponential exponential_minus_one log log_plus_one logi
 
 @legalize(*(f"stablehlo.{name}" for name in _FUNCTIONS.split()), spirv=True)
 def elementary(b: Emitter, op: Any) -> Sequence[Any] | None:
-    """Of f64 there is none, but for roots of real numbers: refused."""
+    """For f64, SPIR-V has only square roots of real numbers; other functions are refused."""
     if is_complex(op.operands[0]) or op.name not in ("stablehlo.sqrt", "stablehlo.rsqrt"):
         refuse_f64(op)
     return None
 
 
 def refuse_f64(op: Any) -> None:
-    """`Unsupported` for a function of f64, or of complex numbers of such."""
+    """Raises `Unsupported` for a function of f64 or complex<f64>."""
     x = op.operands[0]
     if is_complex(x) and bits(x) == 128 or is_float(x) and bits(x) == 64:
         raise refused(op, "Vulkan has no such function of f64; convert to f32, or choose another target")
@@ -29,7 +29,7 @@ def refuse_f64(op: Any) -> None:
 
 @legalize("stablehlo.count_leading_zeros", spirv=True)
 def count_leading_zeros(b: Emitter, op: Any) -> Sequence[Any] | None:
-    """Of 64 bits it does not compile: those of the upper half, or of the lower one behind it."""
+    """Does not compile for 64 bits; counts in the upper half, and in the lower one if that is 0."""
     (x,) = op.operands
     if bits(x) != 64:
         return None
@@ -43,7 +43,7 @@ def count_leading_zeros(b: Emitter, op: Any) -> Sequence[Any] | None:
 
 @legalize("stablehlo.constant", spirv=True)
 def constant(b: Emitter, op: Any) -> Sequence[Any] | None:
-    """Of complex numbers small ones do not compile, unless all are one: behind a barrier, so that code reads them."""
+    """Small complex constants do not compile unless they are splats; a barrier forces a load."""
     type_ = op.results[0].type
     if not is_complex(type_) or bits(type_) == 128 or op.attributes["value"].is_splat:
         return None
@@ -52,7 +52,7 @@ def constant(b: Emitter, op: Any) -> Sequence[Any] | None:
 
 @legalize("stablehlo.convert", spirv=True)
 def convert(b: Emitter, op: Any) -> Sequence[Any] | None:
-    """Of integers to bf16 it does not compile: to f32 first, then from a sum with 0, lest the two become one again."""
+    """Integers to bf16 do not compile; converts by way of f32, plus 0 lest the two steps merge."""
     x, type_ = op.operands[0], op.results[0].type
     if element(type_) != ir.BF16Type.get() or not isinstance(element(x), ir.IntegerType):
         return None
@@ -61,7 +61,7 @@ def convert(b: Emitter, op: Any) -> Sequence[Any] | None:
 
 @legalize("stablehlo.iota", spirv=True)
 def iota(b: Emitter, op: Any) -> Sequence[Any] | None:
-    """Of bf16 it does not compile: of f32, converted from a sum with 0."""
+    """Does not compile for bf16; converts an iota of f32, plus 0 lest the two merge."""
     type_ = op.results[0].type
     if element(type_) != ir.BF16Type.get():
         return None
@@ -70,5 +70,5 @@ def iota(b: Emitter, op: Any) -> Sequence[Any] | None:
 
 
 def _kept(b: Emitter, x: Any) -> Any:
-    """x, which is not -0, as the compiler does not see through it."""
+    """x + 0, through which the compiler does not see x; x is never -0."""
     return b.add(x, b.like(0, x))

@@ -1,9 +1,9 @@
-"""Reductions for GPUs in stages: what is more than one plain op, or complex, one thread reduces, element after element.
+"""Reductions in stages, where IREE's code for GPUs has one thread: of complex numbers, or by several ops.
 
 70,000 elements    ->    274 rows of 256, filled up with initial values, are reduced to 274 elements, these to one
 
-Which takes long, and on Mesa's software device ends after 65,535 steps. A reduction may take any order (StableHLO's
-specification, reduce: what is combined are consecutive elements, and initial values in any places).
+One thread takes long, and on Mesa's software device ends after 65,535 steps. A reduction may take any order
+(StableHLO's specification, reduce: it combines consecutive elements, and initial values in any places).
 """
 
 import math
@@ -18,11 +18,11 @@ from tiduc.dialect.graph import operations
 from tiduc.dialect.types import is_complex, is_open, shape, with_shape
 
 _STEPS = 2**12
-"""Elements that one thread may reduce."""
+"""The most elements that one thread reduces."""
 
 
 def in_stages(b: Emitter, op: Any) -> Sequence[Any] | None:
-    """The results of a reduction; None where one stage is enough."""
+    """The results of a reduction in stages; None where one stage is enough."""
     count = len(op.results)
     xs, inits = tuple(op.operands)[:count], tuple(op.operands)[count:]
     if any(is_open(x.type) for x in xs):
@@ -33,7 +33,7 @@ def in_stages(b: Emitter, op: Any) -> Sequence[Any] | None:
     body = b.region(
         [x.type for x in op.regions[0].blocks[0].arguments], lambda b, *xs: b.inlined(op.regions[0], xs)
     )
-    for d in reversed(dimensions):  # so that those to come keep their numbers
+    for d in reversed(dimensions):  # from the last, so that the others keep their numbers
         n = shape(xs[0])[d]
         if n > _STEPS:
             width = 1 << ((n - 1).bit_length() + 1) // 2
@@ -53,7 +53,7 @@ def _reduced(
 
 
 def _is_plain(op: Any) -> bool:
-    """One op of real numbers, which IREE gives to many threads."""
+    """Whether the body is a single op on real numbers: IREE gives it to many threads."""
     return (
         len(op.results) == 1
         and not is_complex(op.results[0])
@@ -62,7 +62,7 @@ def _is_plain(op: Any) -> bool:
 
 
 def _in_rows(b: Emitter, x: Any, init: Any, dimension: int, width: int) -> Any:
-    """x with a dimension made two, of which the second is `width`."""
+    """x with one dimension split into two, the second of size `width`; `init` fills up the last row."""
     sizes, rank = shape(x), len(shape(x))
     high = [-n % width if i == dimension else 0 for i, n in enumerate(sizes)]
     filled = b.pad(x, init, [0] * rank, high, [0] * rank) if any(high) else x

@@ -1,1 +1,1 @@
-"""Faults of IREE that are mended in the text of a VM module, between the two halves of a compilation."""
+"""Workarounds for IREE that rewrite the text of a VM module, between the two steps of a compilation."""

@@ -1,16 +1,16 @@
-"""References that branches of a compiled function pass on while they are in use, each given a name of its own.
+"""Copies references that a branch passes on while they have other uses; IREE's VM would find them null.
 
-A branch of IREE's virtual machine moves an operand out of its register where it is used for the last time. Where the
-same reference is passed twice, and once to the register in which it is already, the other place takes it away, and a
-buffer is null when it is used (iree-org/iree, pull request 24781). Results of one conditional or iteration lie in one
-buffer, so that programs with several of these meet it often.
+A branch of IREE's virtual machine moves an operand out of its register at the operand's last use. If a branch passes
+one reference twice, and one of the two block arguments already has the reference's register, the move to the other
+argument empties that register, and a buffer is null when it is used (iree-org/iree, pull request 24781). Results of
+one conditional or iteration lie in one buffer, so programs with several such results often meet this fault.
 
     vm.br ^bb3(%b, %b : ...)   ->   %copy = vm.select.ref %never, %null, %b;  vm.br ^bb3(%b, %copy : ...)
 
-where `%never` is 0, but read from a global variable, so that nothing can be folded.
+`%never` is always 0, but is read from a global variable so that the compiler cannot fold the select.
 
-So it is with a reference that is passed to a block, and used by that block or one behind it, too: block argument and
-reference share a register, and the last use of the one takes the other away.
+A reference that is passed to a block is copied, too, if that block or a later one also uses the reference directly:
+the block argument and the reference share a register, and the last use of one empties it for the other.
 
     vm.br ^bb1(%b : ...)                       %copy = vm.select.ref %never, %null, %b
     ^bb1(%c: ...):                      ->     vm.br ^bb1(%copy : ...)
@@ -23,10 +23,10 @@ from collections import defaultdict
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 
-_JOINS = re.compile(rb"while|case|\bif|\bscf|\bcf")  # names of ops
+_JOINS = re.compile(rb"while|case|\bif|\bscf|\bcf")  # parts of op names
 _JOINS_IN_BYTECODE = re.compile(
     rb"\0(?:while|case|if|scf|cf)\0"
-)  # where any bytes may be elements of constants
+)  # whole strings, since constants may hold any bytes
 _MODULE = re.compile(r"^(\s*)vm\.module .*\{$", re.MULTILINE)
 _FUNCTION = re.compile(r"^ *vm\.(?:func|initializer)\b", re.MULTILINE)
 _BLOCK = re.compile(r"^ *(\^bb\d+)(?:\(.*\))?:.*$", re.MULTILINE)
@@ -39,13 +39,13 @@ _FLAG = "_passed_once"
 
 
 def may_branch(program: bytes) -> bool:
-    """Whether a program, as text or bytecode, may hold a loop or a conditional."""
+    """Whether a program, as text or bytecode, may have a loop or a conditional."""
     joins = _JOINS_IN_BYTECODE if program.startswith(b"ML\xefR") else _JOINS
     return joins.search(program) is not None
 
 
 def passed_once(module: bytes) -> bytes:
-    """The text of a module of the VM dialect in which no branch passes on a reference that is used otherwise, too."""
+    """The text of a VM module in which branches pass copies of the references that have other uses."""
     names = itertools.count()
     text = module.decode("utf-8", "surrogateescape")
     starts = [0, *(function.start() for function in _FUNCTION.finditer(text)), len(text)]
@@ -58,7 +58,7 @@ def passed_once(module: bytes) -> bytes:
 
 @dataclass
 class _Uses:
-    """Of the values of a function: the block that makes each, and those that use it; which blocks are before one."""
+    """Liveness in a function: the block that defines each value, the blocks that use it, and block predecessors."""
 
     made: dict[str, str] = field(default_factory=dict)
     used: defaultdict[str, set[str]] = field(default_factory=lambda: defaultdict(set))
@@ -66,7 +66,7 @@ class _Uses:
     live: dict[str, set[str]] = field(default_factory=dict)
 
     def add(self, block: str, arguments: str, body: str) -> None:
-        """Takes note of a block: its name, the line of its arguments, and the others."""
+        """Adds a block, given its name, the line of its arguments, and its other lines."""
         results = " ".join(_RESULTS.findall(body))
         self.made |= dict.fromkeys(_VALUE.findall(arguments) + _VALUE.findall(results), block)
         for x in set(_VALUE.findall(_RESULTS.sub("", body))):
@@ -75,7 +75,7 @@ class _Uses:
             self.before[other].append(block)
 
     def outlives(self, x: str, block: str) -> bool:
-        """A value is used in a block, or behind it before the value is made anew."""
+        """Whether a value is live in a block: used there, or after it before the value is defined again."""
         if x not in self.live:
             made = self.made.get(x)
             waiting, live = list(self.used[x] - {made}), set[str]()
@@ -89,7 +89,7 @@ class _Uses:
 
 
 def _in_function(function: str, names: Iterator[int]) -> str:
-    """A function, or what is before the first one, whose branches pass copies on."""
+    """The text of a function, or the text before the first one, with copies before its branches."""
     if not _BRANCH.search(function):
         return function
     blocks, uses = list(_BLOCK.finditer(function)), _Uses()
@@ -101,7 +101,7 @@ def _in_function(function: str, names: Iterator[int]) -> str:
 
 
 def _behind_copies(branch: re.Match[str], uses: _Uses, names: Iterator[int]) -> str:
-    """A branch behind the copies that it passes on."""
+    """A branch, preceded by the copies that it passes to its successors."""
     indent, lines = branch[1], list[str]()
 
     def successor(passed: re.Match[str]) -> str:

@@ -1,9 +1,9 @@
-"""Numbers of 32 bits that branches of a compiled function pass on beside numbers of 64 bits, passed as 64 bits, too.
+"""Widens 32-bit block arguments to 64 bits in blocks that also have 64-bit arguments.
 
-IREE's virtual machine has registers of 32 bits, of which a number of 64 takes two. A branch moves its operands one
-after the other, and the compiler keeps a register until it was read; but of a number of 64 bits it looks at the first
-half only, so that the second may fall on what is still to be moved. A loop's counter then is half of a size, and the
-loop ends.
+IREE's virtual machine has 32-bit registers; a 64-bit number takes two. A branch moves its operands one after the
+other, and the compiler keeps a register until it has been read. But for a 64-bit number the compiler checks the first
+register only, so the second may overwrite an operand that is still to be moved. A loop's induction variable then
+becomes half of a size, and the loop ends early.
 
     vm.br ^bb1(%i, %n : i32, i64)            %wide = vm.ext.i32.i64.u %i
     ^bb1(%j: i32, %m: i64):            ->    vm.br ^bb1(%wide, %n : i64, i64)
@@ -19,11 +19,11 @@ _FUNCTION = re.compile(r"^ *vm\.(?:func|initializer)\b", re.MULTILINE)
 _BLOCK = re.compile(r"^( *)(\^bb\d+)\(([^()]*)\):(.*)$", re.MULTILINE)
 _BRANCH = re.compile(r"^( *)vm\.(?:br|cond_br|br_table)\b.*\^bb\d+\(.*$", re.MULTILINE)
 _PASSED = re.compile(r"(\^bb\d+)\(([^():]*) : ([^()]*)\)")
-_GIVEN = re.compile(r"\byieldable .*-> *(\^bb\d+)")  # by what is no branch
+_GIVEN = re.compile(r"\byieldable .*-> *(\^bb\d+)")  # blocks reached from an op that is no branch
 
 
 def passed_wide(module: bytes) -> bytes:
-    """The text of a module of the VM dialect in which no branch passes numbers of 32 and of 64 bits to one block."""
+    """The text of a VM module in which no branch passes both 32-bit and 64-bit numbers to one block."""
     text = module.decode("utf-8", "surrogateescape")
     names = itertools.count()
     starts = [0, *(function.start() for function in _FUNCTION.finditer(text)), len(text)]
@@ -32,7 +32,7 @@ def passed_wide(module: bytes) -> bytes:
 
 
 def _widened(function: str, names: Iterator[int]) -> str:
-    """A function, or what is before the first one, whose blocks have arguments of one width."""
+    """The text of a function, or the text before the first one, whose blocks have arguments of one width."""
     given = set(_GIVEN.findall(function))
     blocks = {block[2] for block in _BLOCK.finditer(function) if _is_mixed(block[3])} - given
     if not blocks:
@@ -49,7 +49,7 @@ def _is_mixed(arguments: str) -> bool:
 
 
 def _narrowed_in(block: re.Match[str], names: Iterator[int]) -> str:
-    """A block that begins with making numbers of 32 bits of its arguments."""
+    """The head of a block that takes 64-bit arguments and truncates them to the 32-bit values that the block uses."""
     arguments, lines = block[3].split(", "), list[str]()
     for i, argument in enumerate(arguments):
         name, type_ = argument.split(": ", 1)
@@ -61,7 +61,7 @@ def _narrowed_in(block: re.Match[str], names: Iterator[int]) -> str:
 
 
 def _with_wide(branch: re.Match[str], blocks: set[str], names: Iterator[int]) -> str:
-    """A branch behind the numbers of 64 bits that it passes to these blocks."""
+    """A branch, preceded by extensions to 64 bits of the 32-bit operands that it passes to these blocks."""
     lines = list[str]()
 
     def successor(passed: re.Match[str]) -> str:

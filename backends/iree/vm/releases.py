@@ -1,14 +1,15 @@
-"""Buffers that a compiled function gives back while they are still used, kept instead until nothing refers to them.
+"""Replaces releases of buffers that may still be in use; the buffers are freed once nothing refers to them.
 
-Of each result of a loop or conditional IREE's compiler gives the buffer back where that result is used for the last
-time. But results may be parts of one buffer, and may be what a loop started with, which others go on using: Vulkan
-refuses to take a part back, with several threads the run ends with "transient buffer has not been committed", and
-elsewhere the memory may become another array's. Only these releases want the buffer's origin, by flags that are not 0:
+IREE's compiler releases the buffer of each result of a loop or conditional after the result's last use. But several
+results may be parts of one buffer, and a result may be the loop's initial value, which other ops still use. Vulkan
+refuses to release a part, with several threads the run ends with "transient buffer has not been committed", and
+elsewhere the memory may be reused for another array. Only these releases have nonzero flags, which ask for the
+buffer's origin:
 
     vm.call @hal.device.queue.dealloca(%device, %queue, %wait, %signal, %buffer, %c1)
     ->  %none = vm.const.i64.zero;  vm.call @hal.device.queue.barrier(%device, %queue, %wait, %signal, %none)
 
-The barrier passes the time on, and the runtime counts references to buffers anyway.
+The barrier signals the fence in place of the release, and the runtime counts references to buffers anyway.
 """
 
 import itertools
@@ -30,7 +31,7 @@ _BARRIER = (
 
 
 def kept_while_used(module: bytes) -> bytes:
-    """The text of a module of the VM dialect in which no result of a loop or conditional is given back."""
+    """The text of a VM module that releases no result of a loop or conditional."""
     text = module.decode("utf-8", "surrogateescape")
     zeros, names = set[str](), itertools.count()
     kept = _LINE.sub(lambda line: _line(line, zeros, names), text)
@@ -42,7 +43,7 @@ def kept_while_used(module: bytes) -> bytes:
 
 
 def _line(line: re.Match[str], zeros: set[str], names: Iterator[int]) -> str:
-    """A line of a function in which `zeros` are 0; a barrier for a release by origin."""
+    """A line of a function, or a barrier if it is a release with nonzero flags; `zeros` are values known to be 0."""
     if line["begins"]:
         zeros.clear()
     elif line["zero"]:

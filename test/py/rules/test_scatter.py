@@ -176,6 +176,15 @@ def test_products(case: Indexing) -> None:
 ONES = Indexing([4], [5, 1], [1], [], [0], [0], 1)
 
 
+def test_products_of_updates_that_are_reshaped() -> None:
+    """The expansion reshapes them once more."""
+    scatter = Indexing([4], [2, 3, 1], [1], [], [0], [0], 2).scatter("multiply", operands="%x, %i, %v")
+    text = scatter.replace("%u: tensor<2x3xf64>", "%u: tensor<6xf64>").replace(
+        "%0 =", "%v = stablehlo.reshape %u : (tensor<6xf64>) -> tensor<2x3xf64>\n          %0 =", 1
+    )
+    check_rule(text, random([4]), RNG.integers(0, 4, [2, 3, 1]).astype(np.int32), random([6]))
+
+
 @pytest.mark.parametrize("zeros", [[], [1], [0, 4], [0, 1, 4]])
 def test_products_with_zeros(zeros: list[int]) -> None:
     """Of the order two as well: where two factors are zero, the derivative by both is the product of the others."""

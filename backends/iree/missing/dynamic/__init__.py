@@ -1,1 +1,1 @@
-"""Ops with dynamic dimensions, which IREE compiles for static shapes alone."""
+"""Ops with dynamic dimensions, which IREE compiles only for static shapes."""

@@ -1,10 +1,11 @@
-"""Arrays of open sizes: their sizes, their parts, other shapes of them, and arrays made element by element.
+"""Arrays of dynamic shape: their sizes, slices and reshapes, and arrays computed element by element.
 
     %n = tensor.dim %x, %c0 : tensor<?x4xf32>
     %y = tensor.extract_slice %x[0, 1] [%n, 2] [1, 1] : tensor<?x4xf32> to tensor<?x2xf32>
 
-Ops of the dialects `tensor` and `linalg`, which IREE takes among those of StableHLO, but not of integers without sign,
-which are read as others. A size here is an int, or a value of type `index` where only the run knows it.
+The ops are from the dialects `tensor` and `linalg`, which IREE accepts among those of StableHLO, but not on
+unsigned integers, which are bitcast to signless ones. A size here is an int, or a value of type
+`index` where it is known at run time only.
 """
 
 import functools
@@ -24,7 +25,7 @@ _FAR = 2**31 - 1
 
 
 def has_open_sizes(op: Any) -> bool:
-    """Some operand or result of an op is an array of open sizes."""
+    """Whether an operand or result of an op has a dynamic shape."""
     types = [x.type for x in (*op.operands, *op.results)]
     return any(isinstance(type_, ir.RankedTensorType) and is_open(type_) for type_ in types)
 
@@ -41,7 +42,7 @@ def sizes_of(b: Emitter, x: Any) -> list[Any]:
 
 
 def known(type_: Any, sizes: Sequence[Any]) -> list[Any]:
-    """Sizes, of which a type knows some that follow from nothing else."""
+    """`sizes`, with the static sizes of a type in place of values."""
     return [m if m != DYNAMIC else n for m, n in zip(type_.shape, sizes, strict=True)]
 
 
@@ -86,7 +87,7 @@ def product(b: Emitter, sizes: Sequence[Any]) -> Any:
 
 
 def number(b: Emitter, x: Any, *place: int) -> Any:
-    """The integer at a place of a vector, or one without dimensions, as a size."""
+    """The integer at a place of a vector, or in a scalar, as a size."""
     value = _constant(x, *place)
     if value is not None:
         return value
@@ -95,7 +96,7 @@ def number(b: Emitter, x: Any, *place: int) -> Any:
 
 
 def _constant(x: Any, i: int = 0) -> int | None:
-    """The integer at a place of a constant, or of one that is part of what is put together."""
+    """The integer at place i of a constant vector, perhaps an operand of a concatenation; else None."""
     while isinstance(x, ir.OpResult) and x.owner.name == "stablehlo.concatenate":
         for y in x.owner.operands:
             if i < y.type.shape[0]:
@@ -109,7 +110,7 @@ def _constant(x: Any, i: int = 0) -> int | None:
 
 
 def wide(b: Emitter, x: Any) -> Any:
-    """Integers as such of 64 bits with a sign, beyond 32 bits some far ones: IREE may read indices as of 32 bits."""
+    """Integers as i64, clamped to the range of 32 bits: IREE may read indices as 32-bit integers."""
     if is_unsigned(x) and element(x).width >= 32:
         x = b.minimum(x, b.repeated(_FAR, element(x), x))
     elif element(x).width > 32:
@@ -119,7 +120,7 @@ def wide(b: Emitter, x: Any) -> Any:
 
 
 def of_sizes(b: Emitter, x: Any, sizes: Sequence[Any]) -> Any:
-    """x, which the compiler is told to be of these sizes: behind a barrier it would not know."""
+    """x, tied to these sizes for the compiler, which does not see them through a barrier."""
     if not is_open(x.type):
         return x
     context().allow_unregistered_dialects = True  # MLIR here has no definition of the dialect `flow`
@@ -127,7 +128,7 @@ def of_sizes(b: Emitter, x: Any, sizes: Sequence[Any]) -> Any:
 
 
 def scalar_of(b: Emitter, n: Any) -> Any:
-    """A size as an array without dimensions, of 32 bits."""
+    """A size as a scalar i32."""
     i32, k = signless(32), _numbers(b)
     if isinstance(n, int):
         return b.constant(n, ir.RankedTensorType.get([], i32))
@@ -143,7 +144,7 @@ def transposed(b: Emitter, x: Any, order: Sequence[int]) -> Any:
 
 
 def part(b: Emitter, x: Any, start: Sequence[Any], sizes: Sequence[Any], strides: Sequence[int]) -> Any:
-    """So many elements of x along each dimension, from a start, by a stride."""
+    """The slice of x of these sizes, with a start and a stride for each dimension."""
 
     def taken(x: Any) -> Any:
         (starts, open_starts), (counts, open_counts) = _split(start), _split(sizes)
@@ -160,18 +161,18 @@ def part(b: Emitter, x: Any, start: Sequence[Any], sizes: Sequence[Any], strides
 
 
 def in_shape(b: Emitter, x: Any, sizes: Sequence[Any]) -> Any:
-    """The elements of x, in order, as an array of these sizes."""
+    """x reshaped to these sizes."""
     if not is_open(x.type) and all(isinstance(n, int) for n in sizes):
         return b.reshape(x, sizes)
     k = _numbers(b)
-    i64 = signless(64)  # an array of type index may be none of a dispatch
+    i64 = signless(64)  # a dispatch may have no array of type index
     numbers = tuple(k.cast(k.index(n), i64) for n in sizes)
     vector = b.emit("tensor.from_elements", numbers, ir.RankedTensorType.get([len(numbers)], i64))
     return in_shape_of(b, x, vector, type_of(sizes, element(x)))
 
 
 def in_shape_of(b: Emitter, x: Any, sizes: Any, type_: Any) -> Any:
-    """The elements of x, in order, as an array of a type, whose sizes a vector holds."""
+    """x reshaped to a type whose sizes a vector holds."""
 
     def reshaped(x: Any) -> Any:
         of = ir.RankedTensorType.get(type_.shape, element(x))
@@ -181,7 +182,7 @@ def in_shape_of(b: Emitter, x: Any, sizes: Any, type_: Any) -> Any:
 
 
 def repeated(b: Emitter, x: Any, sizes: Sequence[Any]) -> Any:
-    """An array of these sizes, every element of which is that of x, an array without dimensions."""
+    """An array of these sizes with the scalar x in each place."""
     return computed(b, sizes, element(x), [x], lambda k, places, x: k.element(x))
 
 
@@ -192,9 +193,9 @@ def computed(
     read: Sequence[Any],
     fill: Callable[..., Any],
 ) -> Any:
-    """An array of these sizes, its elements `fill(kernel, places, *read)` of their places, one a dimension.
+    """An array of these sizes with elements `fill(kernel, places, *read)`; `places` has an index per dimension.
 
-    What `fill` reads of arrays is in `read`, and given to it with integers that all have a sign.
+    `fill` may read only the arrays in `read`, which it gets with unsigned integers as signless ones.
     """
     plain = [_below_sign(b, x) for x in read]
     own = _signed(element_type)
@@ -223,7 +224,7 @@ def computed(
 
 
 def inside(k: Kernel, place: Sequence[Any], sizes: Sequence[Any]) -> Any:
-    """A place is one of an array of these sizes."""
+    """Whether a place is within an array of these sizes."""
     met = None
     for i, n in zip(place, sizes, strict=True):
         below = k.below(i, k.index(n))
@@ -241,22 +242,22 @@ def _arith(b: Emitter, name: str, *sizes: Any) -> Any:
 
 
 def _split(sizes: Sequence[Any]) -> tuple[list[int], list[Any]]:
-    """The sizes that are known, with what stands for open ones, and these."""
+    """The sizes with a marker for each dynamic one, as attributes have them; and the dynamic sizes."""
     return [n if isinstance(n, int) else DYNAMIC for n in sizes], [n for n in sizes if not isinstance(n, int)]
 
 
 def _signed(type_: Any) -> Any:
-    """The element type, or that of integers with a sign in the place of those without."""
+    """The element type, with signless integers for unsigned ones."""
     return signless(type_.width) if isinstance(type_, ir.IntegerType) and type_.is_unsigned else type_
 
 
 def _below_sign(b: Emitter, x: Any) -> Any:
-    """x with a sign, by its bits."""
+    """x with unsigned integers bitcast to signless ones."""
     return b.bitcast(x, signless(element(x).width)) if is_unsigned(x) else x
 
 
 def _signless(b: Emitter, x: Any, made: Callable[[Any], Any]) -> Any:
-    """What is made of x, which moves its elements only, with the same element type."""
+    """`made(x)`, on signless integers for unsigned ones; `made` only moves elements."""
     y = made(_below_sign(b, x))
     return b.bitcast(y, element(x)) if is_unsigned(x) else y
 

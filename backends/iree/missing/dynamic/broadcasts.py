@@ -1,4 +1,4 @@
-"""Ops of open sizes: broadcasts that say which dimensions they repeat, and what IREE does not have."""
+"""Broadcasts that state which dynamic dimensions they expand; and `dynamic_conv`, which is refused."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -10,12 +10,12 @@ from tiduc.backends.iree.missing.dynamic.arrays import of_sizes, sizes_of, trans
 from tiduc.backends.iree.refused import refused
 
 _REPEATED, _KEPT = "known_expanding_dimensions", "known_nonexpanding_dimensions"
-_UNDECIDED = 3  # dimensions, each of which doubles the text
+_UNDECIDED = 3  # the most undecided dimensions; each doubles the code
 
 
 @legalize("stablehlo.dynamic_broadcast_in_dim")
 def dynamic_broadcast_in_dim(b: Emitter, op: Any) -> Sequence[Any] | None:
-    """Compiles only where it is known which dimensions are repeated: those of size 1 are, and open ones are asked."""
+    """Must state which dimensions it expands; emits that, with branches on the sizes of dynamic dimensions."""
     x, sizes = op.operands
     dimensions = list(op.attributes["broadcast_dimensions"])
     known = {
@@ -38,13 +38,13 @@ def dynamic_broadcast_in_dim(b: Emitter, op: Any) -> Sequence[Any] | None:
         known = {name: {order.index(i) for i in found} for name, found in known.items()}
         open_ = sorted(order.index(i) for i in open_)
     if not b.cpu and any(x.type.shape[i] != 1 for i in (*open_, *known[_REPEATED])):
-        # What makes x would be taken into code for GPUs that repeats it, which keeps it whole, of any size.
+        # GPU code would fuse the producer of x into the broadcast, and keep all of x, whatever its size.
         op.operands[0] = of_sizes(b, b.barrier(x)[0], sizes_of(b, x))
     return [_decided(b, op, known, open_)]
 
 
 def _decided(b: Emitter, op: Any, known: dict[str, set[int]], left: Sequence[int]) -> Any:
-    """The broadcast, in branches by whether the sizes that are left are 1."""
+    """The broadcast, with a branch for each dimension in `left` by whether its size is 1."""
     x, type_ = op.operands[0], op.results[0].type
     if not left:
         said = {name: ir.DenseI64ArrayAttr.get(sorted(found)) for name, found in known.items() if found}
@@ -63,7 +63,7 @@ def _decided(b: Emitter, op: Any, known: dict[str, set[int]], left: Sequence[int
 
 
 def _is_size(sizes: Any, k: int, x: Any, i: int) -> bool:
-    """Entry k of the sizes is read from dimension i of x."""
+    """Whether entry k of the sizes is the size of dimension i of x."""
     made = _maker(sizes)
     if made is None or made.name != "stablehlo.concatenate" or len(made.operands) <= k:
         return False
@@ -87,5 +87,5 @@ def _maker(x: Any) -> Any | None:
 
 @legalize("stablehlo.dynamic_conv")
 def not_there(b: Emitter, op: Any) -> Sequence[Any] | None:
-    """Does not compile where sizes stay open."""
+    """Does not compile with dynamic dimensions; refused."""
     raise refused(op, "its sizes are open")

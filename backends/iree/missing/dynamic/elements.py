@@ -1,4 +1,4 @@
-"""gather, pad, reshape and dynamic_update_slice of open sizes: elements of the result, each read from its place."""
+"""gather, pad, reshape, concatenate and dynamic_update_slice of dynamic shapes, computed element by element."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -28,14 +28,14 @@ from tiduc.dialect.types import element
 
 @legalize("stablehlo.dynamic_reshape")
 def dynamic_reshape(b: Emitter, op: Any) -> Sequence[Any] | None:
-    """Does not compile where sizes stay open: as an op of `tensor`."""
+    """Does not compile with dynamic dimensions; emits `tensor.reshape`."""
     x, sizes = op.operands
     return [in_shape_of(b, x, sizes, op.results[0].type)]
 
 
 @legalize("stablehlo.dynamic_update_slice", open_sizes=True)
 def dynamic_update_slice(b: Emitter, op: Any) -> Sequence[Any] | None:
-    """Does not compile where sizes are open: each element is read from its place."""
+    """Does not compile with dynamic dimensions; computes the result element by element."""
     x, update, *starts = op.operands
     sizes, own = sizes_of(b, x), sizes_of(b, update)
     at = [
@@ -52,7 +52,7 @@ def dynamic_update_slice(b: Emitter, op: Any) -> Sequence[Any] | None:
 
 @legalize("stablehlo.dynamic_pad")
 def dynamic_pad(b: Emitter, op: Any) -> Sequence[Any] | None:
-    """Does not compile where sizes stay open: each element is read from its place."""
+    """Does not compile with dynamic dimensions; computes the result element by element."""
     low, high, interior = (
         [number(b, padding, d) for d in range(padding.type.shape[0])] for padding in op.operands[2:]
     )
@@ -61,7 +61,7 @@ def dynamic_pad(b: Emitter, op: Any) -> Sequence[Any] | None:
 
 @legalize("stablehlo.pad", open_sizes=True)
 def pad(b: Emitter, op: Any) -> Sequence[Any] | None:
-    """Of open sizes it does not compile where it cuts off, or where what it pads is made element by element."""
+    """Does not compile with negative padding or computed operands; computes the result element by element."""
     names = "edge_padding_low", "edge_padding_high", "interior_padding"
     return [_padded(b, op, *(list(op.attributes[name]) for name in names))]
 
@@ -91,9 +91,10 @@ def _padded(b: Emitter, op: Any, low: Sequence[Any], high: Sequence[Any], interi
 def _either(
     k: Kernel, x: Any, place: Sequence[Any], sizes: Sequence[Any], other: Any, met: Any = None
 ) -> Any:
-    """The element of x, which is of these sizes, at a place that is one of its own, and `met`; else another number.
+    """The element of x, of these sizes, at `place` if that is within x and `met` holds; else `other`.
 
-    Code for GPUs takes a branch for several places at once, by one of them: it reads an element in any case.
+    Code for GPUs takes a branch for several places at once, decided by one of them. There, an element is read
+    in any case, at a clamped place, and selected.
     """
     inside_ = inside(k, place, sizes)
     met = inside_ if met is None else k.arith("andi", inside_, met)
@@ -105,19 +106,19 @@ def _either(
 
 @legalize("stablehlo.gather", open_sizes=True)
 def gather(b: Emitter, op: Any) -> Sequence[Any] | None:
-    """Indices of open sizes are not clamped, and some forms do not compile: each element is read from its place."""
+    """Indices are not clamped, and some forms do not compile; computes the result element by element."""
     return [_gathered(b, op, list(op.attributes["slice_sizes"]))]
 
 
 @legalize("stablehlo.dynamic_gather")
 def dynamic_gather(b: Emitter, op: Any) -> Sequence[Any] | None:
-    """Does not compile where sizes stay open: each element is read from its place."""
+    """Does not compile with dynamic dimensions; computes the result element by element."""
     sizes = op.operands[2]
     return [_gathered(b, op, [number(b, sizes, i) for i in range(len(op.operands[0].type.shape))])]
 
 
 def _gathered(b: Emitter, op: Any, taken: Sequence[Any]) -> Any:
-    """What a gather takes, as many elements along each dimension of its operand."""
+    """The result of a gather whose slices have the sizes `taken`."""
     x, indices = op.operands[:2]
     d = hlo.GatherDimensionNumbers(op.attributes["dimension_numbers"])
     own, of_indices, rank = sizes_of(b, x), sizes_of(b, indices), len(op.results[0].type.shape)
@@ -158,7 +159,7 @@ def _gathered(b: Emitter, op: Any, taken: Sequence[Any]) -> Any:
 
 @legalize("stablehlo.concatenate", open_sizes=True)
 def concatenate(b: Emitter, op: Any) -> Sequence[Any] | None:
-    """In code for GPUs the first array may be there again for the second one: each element is read from its place."""
+    """On GPUs, may repeat the first operand in place of the second; computes the result element by element."""
     if b.cpu:
         return None
     d = ir.IntegerAttr(op.attributes["dimension"]).value
@@ -179,6 +180,6 @@ def concatenate(b: Emitter, op: Any) -> Sequence[Any] | None:
 
 @legalize("stablehlo.get_dimension_size", open_sizes=True)
 def get_dimension_size(b: Emitter, op: Any) -> Sequence[Any] | None:
-    """Of integers without sign it does not compile: of others with their bits."""
+    """Does not compile for unsigned integers; bitcasts them to signless ones."""
     (x,) = op.operands
     return b.again(op, {0: b.bitcast(x, signless(element(x).width))}) if is_unsigned(x) else None

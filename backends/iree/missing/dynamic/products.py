@@ -1,4 +1,4 @@
-"""dot_general of open sizes, as a product of matrices, or one of each batch."""
+"""dot_general with dynamic dimensions and no batch, as a product of matrices."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -11,7 +11,7 @@ from tiduc.backends.iree.missing.dynamic.arrays import in_shape, product, sizes_
 
 @legalize("stablehlo.dot_general", open_sizes=True)
 def dot_general(b: Emitter, op: Any) -> Sequence[Any] | None:
-    """Does not compile without batch, and of operands that are no matrices: of these in the shape of matrices."""
+    """With no batch, compiles for matrices alone; reshapes the operands to matrices."""
     x, y = op.operands
     d = hlo.DotDimensionNumbers(op.attributes["dot_dimension_numbers"])
     if d.lhs_batching_dimensions or len(x.type.shape) <= 2 and len(y.type.shape) <= 2:
@@ -27,7 +27,7 @@ def dot_general(b: Emitter, op: Any) -> Sequence[Any] | None:
 
 
 def _matrix(b: Emitter, x: Any, contracted: Sequence[int], last: bool) -> tuple[Any, list[Any]]:
-    """x as a matrix, what is contracted its columns or its rows, and the sizes of the other dimensions."""
+    """x as a matrix, whose columns (`last`) or rows are contracted, and the sizes of the other dimensions."""
     free = [i for i in range(len(x.type.shape)) if i not in contracted]
     order = [*free, *contracted] if last else [*contracted, *free]
     sizes = sizes_of(b, x)

@@ -1,4 +1,4 @@
-"""scatter of open sizes: as one of rows, of which those out of range are dropped."""
+"""scatter of dynamic shapes, as a scatter of rows that drops updates out of range."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -33,9 +33,10 @@ from tiduc.dialect.types import element
 
 @legalize("stablehlo.scatter", open_sizes=True)
 def scatter(b: Emitter, op: Any) -> Sequence[Any] | None:
-    """Of open sizes, too, updates out of range are written out of bounds, and windows do not compile.
+    """Out-of-range updates write out of bounds, and windows do not compile; emits a scatter of rows.
 
-    The operand becomes an array of rows, as where sizes are known; a row is what windows are known to cover whole.
+    The operand becomes an array of rows, as with static shapes; a row spans the trailing dimensions that
+    windows are known to cover whole.
     """
     if len(op.results) > 1:
         raise refused(op, "its sizes are open, and its operands several")
@@ -64,7 +65,7 @@ def scatter(b: Emitter, op: Any) -> Sequence[Any] | None:
 
 
 def _in_parts(b: Emitter, op: Any, table: Any, where: Any, news: Any, count: Any, width: int) -> Any:
-    """The scatter of so many rows, on GPUs of a part of them at a time."""
+    """Scatters `count` rows; on GPUs, `STEPS` at a time."""
     if b.cpu or isinstance(count, int) and count <= STEPS:
         return scattered(b, op, table, where, news)
     end, step = scalar_of(b, count), scalar_of(b, STEPS)
@@ -80,7 +81,7 @@ def _in_parts(b: Emitter, op: Any, table: Any, where: Any, news: Any, count: Any
 
 
 def _is_whole(d: Any, windowed: dict[int, int], sizes: Sequence[Any], updates: Sequence[Any], i: int) -> bool:
-    """Windows cover a dimension whole, and are known to."""
+    """Whether windows are known to cover dimension i whole."""
     if i not in windowed or i in d.scattered_dims_to_operand_dims or not isinstance(sizes[i], int):
         return False
     window = updates[windowed[i]]
@@ -90,7 +91,7 @@ def _is_whole(d: Any, windowed: dict[int, int], sizes: Sequence[Any], updates: S
 def _rows(
     b: Emitter, d: Any, indices: Any, sizes: Sequence[Any], windowed: dict[int, int], leading: Sequence[Any]
 ) -> Any:
-    """The row of each update, in an array of these dimensions of the updates; one more where it is out of range."""
+    """The row of each update, by `leading` dimensions; one past the last row for updates out of range."""
     position = {j: n for n, (j, _) in enumerate(leading)}
     free = [position[j] for j, _ in leading if j not in d.update_window_dims]
     vector, rank = d.index_vector_dim, len(indices.type.shape)

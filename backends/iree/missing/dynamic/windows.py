@@ -1,4 +1,4 @@
-"""reduce_window and padded convolutions of open sizes: windows as strided parts, combined for all windows at once."""
+"""reduce_window and convolution with dynamic dimensions: strided slices, combined for all windows at once."""
 
 import math
 from collections.abc import Sequence
@@ -25,14 +25,15 @@ from tiduc.backends.iree.missing.dynamic.arrays import (
 from tiduc.backends.iree.refused import refused
 from tiduc.dialect.types import element
 
-_ONE_BY_ONE = 8  # elements of a window along a dimension
+_ONE_BY_ONE = 8  # the most elements of a window, along a dimension, that are combined one by one
 
 
 @legalize("stablehlo.reduce_window", open_sizes=True)
 def reduce_window(b: Emitter, op: Any) -> Sequence[Any] | None:
-    """Does not compile where sizes are open: dimension by dimension, the windows' elements are combined.
+    """Does not compile with dynamic dimensions; combines the windows' elements, one dimension at a time.
 
-    Of n elements each, a few are combined one by one, and many by windows of 1, 2, 4, ..., of which n is the sum.
+    A window of few elements is combined one by one. A window of n elements is combined from windows of 1, 2,
+    4, ... elements whose sizes add up to n.
     """
     count = len(op.results)
     rank = len(op.results[0].type.shape)
@@ -51,13 +52,13 @@ def reduce_window(b: Emitter, op: Any) -> Sequence[Any] | None:
 
 
 def _combined_along(b: Emitter, op: Any, xs: list[Any], d: int, window: tuple[int, int, int]) -> list[Any]:
-    """What windows along a dimension hold, combined; of their size, stride and dilation."""
+    """The windows along dimension `d`, combined; `window` has their size, stride and dilation."""
     n, stride, dilation = window
     size = sizes_of(b, xs[0])[d]
     count = larger(b, plus(b, over(b, minus(b, size, (n - 1) * dilation + 1), stride), 1), 0)
 
     def taken(xs: list[Any], first: int) -> list[Any]:
-        """The elements in that place of the windows."""
+        """Element `first` of each window."""
         return [_part(b, x, d, first * dilation, count, stride) for x in xs]
 
     if n <= _ONE_BY_ONE:
@@ -65,7 +66,7 @@ def _combined_along(b: Emitter, op: Any, xs: list[Any], d: int, window: tuple[in
         for i in range(1, n):
             found = _combined(b, op, found, taken(xs, i))
         return found
-    found, first, width = [], 0, 1  # `xs` are of windows of this width, side by side in every place
+    found, first, width = [], 0, 1  # `xs` are windows of this width, combined, one from each index on
     while first < n:
         if (n - first) & width:
             piece = taken(xs, first)
@@ -87,7 +88,7 @@ def _part(b: Emitter, x: Any, d: int, first: int, count: Any, stride: int) -> An
 
 
 def _combined(b: Emitter, op: Any, xs: Sequence[Any], ys: Sequence[Any]) -> list[Any]:
-    """The op's reducer on arrays; a `map` has one result, so it is one of each."""
+    """The op's reducer on arrays, by a `map` for each result, since a `map` has only one."""
     pairs = [*xs, *ys]
     scalars = [ir.RankedTensorType.get([], element(x)) for x in pairs]
     dimensions = ir.DenseI64ArrayAttr.get(range(len(xs[0].type.shape)))
@@ -100,7 +101,7 @@ def _combined(b: Emitter, op: Any, xs: Sequence[Any], ys: Sequence[Any]) -> list
 
 @legalize("stablehlo.convolution", open_sizes=True)
 def convolution(b: Emitter, op: Any) -> Sequence[Any] | None:
-    """Over open dimensions it does not compile: a sum over the kernel's places, of products with what they meet."""
+    """Does not compile over dynamic dimensions; emits a sum of products, one for each place of the kernel."""
     d = hlo.ConvDimensionNumbers(op.attributes["dimension_numbers"])
     x, kernel = op.operands
     spatial = d.input_spatial_dimensions
@@ -170,7 +171,7 @@ def _numbers(op: Any, name: str, rank: int) -> list[int]:
 
 
 def _padding(op: Any, rank: int) -> tuple[list[int], list[int]]:
-    """What is added before and behind, one a dimension."""
+    """The padding before and behind, for each dimension."""
     if "padding" not in op.attributes:
         return [0] * rank, [0] * rank
     pairs = np.broadcast_to(np.array(op.attributes["padding"]), (rank, 2))

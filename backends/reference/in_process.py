@@ -1,4 +1,4 @@
-"""The StableHLO reference interpreter in this process, which it may abort; see `tiduc.backends.reference.interpreter`."""
+"""The StableHLO reference interpreter in this process, which it may abort; `interpreter.py` runs it in a worker."""
 
 import functools
 from collections.abc import Sequence

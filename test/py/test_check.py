@@ -1,0 +1,236 @@
+"""`tiduc check`: what it catches, what it says; its finite differences, and the widening to f64."""
+
+import json
+from collections import Counter
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from seeded_errors import ERROR, Seed, is_caught, outcomes, seeded
+
+import tiduc
+from tiduc.backends.named_main import at_each_shape, interpreted
+from tiduc.check import check, in_double
+from tiduc.cli import run
+from tiduc.comparisons import Comparison
+from tiduc.differences import derivatives
+from tiduc.program import Program
+
+TANH = """func.func @main(%x: tensor<4xf32>) -> tensor<4xf32> {
+  %y = stablehlo.tanh %x : tensor<4xf32>
+  return %y : tensor<4xf32>
+}"""
+PRODUCT = """func.func @main(%x: tensor<4xf32>, %y: tensor<4xf32>) -> tensor<4xf32> {
+  %z = stablehlo.multiply %x, %y : tensor<4xf32>
+  return %z : tensor<4xf32>
+}"""
+OPEN = """func.func @main(%x: tensor<?xf32>, %y: tensor<?xf32>) -> tensor<?xf32> {
+  %0 = stablehlo.multiply %x, %y : tensor<?xf32>
+  %1 = stablehlo.sine %0 : tensor<?xf32>
+  return %1 : tensor<?xf32>
+}"""
+
+
+def engine(program: Program) -> Any:
+    return at_each_shape(program, interpreted)
+
+
+def wrong(program: Program, *arguments: Any, **options: Any) -> list[Comparison]:
+    """The comparisons that disagree."""
+    return [c for c in check(program, arguments, engine, **options) if not c.agrees]
+
+
+def randoms(*shapes: tuple[int, ...], dtype: Any = np.float32) -> list[Any]:
+    generator = np.random.default_rng(0)
+    return [generator.standard_normal(shape).astype(dtype) for shape in shapes]
+
+
+# ---- what is caught
+
+
+def test_errors_in_the_rules_most_used() -> None:
+    """A sample: test/sweep/seeded_errors.py does all."""
+    found = Counter(caught for _, caught in outcomes(60, every=4))
+    assert found[False] == 0 and found[True] > 20, found
+
+
+@pytest.mark.parametrize(("text", "kind", "op"), [(TANH, "jvp", "tanh"), (PRODUCT, "transpose", "multiply")])
+def test_an_error_in_single_precision(text: str, kind: str, op: str) -> None:
+    """It is far below the rounding of f32, and above that of f64, to which the program is widened."""
+    arguments = randoms(*[(4,)] * text.count("%x: "), *[(4,)] * text.count("%y: "))
+    opset = seeded(Seed(kind, f"stablehlo.{op}", 1, ()))
+    assert wrong(tiduc.load(text), *arguments) == []
+    found = wrong(tiduc.load(text, opset=opset), *arguments)
+    assert found and all(0.1 * ERROR < c.error < 10 * ERROR and c.tolerance < 2e-6 for c in found)
+    assert wrong(tiduc.load(text, opset=opset), *arguments, dtype="as-is") == []
+
+
+def test_a_small_derivative_beside_a_large_one() -> None:
+    """An error in one of two outputs, and of two inputs, is seen, whatever the size of the other."""
+    text = """func.func @main(%x: tensor<f64>, %y: tensor<2xf64>) -> (tensor<2xf64>, tensor<f64>) {
+      %k = stablehlo.constant dense<1.0e6> : tensor<2xf64>
+      %0 = stablehlo.multiply %y, %k : tensor<2xf64>
+      %1 = stablehlo.tanh %x : tensor<f64>
+      %2 = stablehlo.broadcast_in_dim %1, dims = [] : (tensor<f64>) -> tensor<2xf64>
+      %3 = stablehlo.add %0, %2 : tensor<2xf64>
+      return %3, %1 : tensor<2xf64>, tensor<f64>
+    }"""
+    point = np.array(0.3), np.array([0.7, -0.4])
+    program = tiduc.load(text, opset=seeded(Seed("jvp", "stablehlo.tanh", 1, ())))
+    names = {c.name.partition(",")[0] for c in wrong(program, *point)}
+    assert {"tangent of result1", "cotangent of x"} <= {n.replace("arg0", "x") for n in names}
+    assert wrong(tiduc.load(text), *point) == []
+
+
+def test_order_two() -> None:
+    """An error in the rule of cosine is none of sine's derivative, but of its second one."""
+    text = TANH.replace("tanh", "sine")
+    opset = seeded(Seed("jvp", "stablehlo.cosine", 1, ()))
+    program, (x,) = tiduc.load(text, opset=opset), randoms((4,))
+    assert wrong(program, x) == []
+    names = {c.name.partition(":")[0] for c in wrong(program, x, order=2)}
+    assert names == {"JVP", "VJP"}
+    assert wrong(tiduc.load(text), x, order=2) == []
+
+
+def test_dynamic_shapes() -> None:
+    x, y = randoms((5,), (5,))
+    assert wrong(tiduc.load(OPEN), x, y) == []
+    program = tiduc.load(OPEN, opset=seeded(Seed("transpose", "stablehlo.multiply", 1, ())))
+    assert {c.name.partition(",")[0] for c in wrong(program, x, y)} == {
+        "cotangent of arg0",
+        "cotangent of arg1",
+    }
+
+
+def test_reverse_alone() -> None:
+    """A function whose own derivative is a VJP has no JVP."""
+    text = """func.func @main(%x: tensor<3xf32>) -> tensor<3xf32> attributes {tidu.vjp = @pull} {
+      %y = stablehlo.sine %x : tensor<3xf32>
+      return %y : tensor<3xf32>
+    }
+    func.func private @pull(%x: tensor<3xf32>, %ct: tensor<3xf32>) -> tensor<3xf32> {
+      %0 = stablehlo.cosine %x : tensor<3xf32>
+      %1 = stablehlo.multiply %0, %ct : tensor<3xf32>
+      return %1 : tensor<3xf32>
+    }"""
+    (x,) = randoms((3,))
+    with pytest.raises(tiduc.Unsupported, match="own derivative is the VJP"):
+        wrong(tiduc.load(text), x)
+    assert wrong(tiduc.load(text), x, modes=["rev"]) == []
+    assert wrong(tiduc.load(text.replace("cosine", "tanh")), x, modes=["rev"])
+
+
+def test_a_point_where_nothing_is_finite() -> None:
+    program = tiduc.load(TANH.replace("tanh", "log"))
+    with pytest.raises(tiduc.InputError, match="result0 is not finite at these arguments"):
+        wrong(program, -np.ones(4, np.float32))
+    masked = """func.func @main(%x: tensor<2xf32>) -> tensor<2xf32> {
+      %c = stablehlo.constant dense<[0xFF800000, 0.0]> : tensor<2xf32>
+      %y = stablehlo.add %x, %c : tensor<2xf32>
+      return %y : tensor<2xf32>
+    }"""
+    assert wrong(tiduc.load(masked), *randoms((2,))) == []  # the element that is not finite is left out
+
+
+def test_options_that_are_none() -> None:
+    for options in ({"modes": []}, {"modes": ["both"]}, {"dtype": "f16"}, {"order": 3}):
+        with pytest.raises(tiduc.RequestError, match="cannot check"):
+            wrong(tiduc.load(TANH), *randoms((4,)), **options)
+
+
+# ---- the command
+
+
+def told(capsysbinary: Any, *words: str) -> tuple[int, str]:
+    status = run(["check", *words, "--engine", "reference"])
+    return status, capsysbinary.readouterr().out.decode()
+
+
+def test_the_report(capsysbinary: Any, tmp_path: Path) -> None:
+    (tmp_path / "rules.py").write_text(
+        "import tiduc\nOPSET = tiduc.OPSET.extended()\n"
+        "OPSET.elementwise('stablehlo.tanh', lambda b, x, y: b.constant(1, y))\n"
+    )
+    (tmp_path / "f.mlir").write_text(TANH)
+    file, rules = str(tmp_path / "f.mlir"), str(tmp_path / "rules.py")
+    status, out = told(capsysbinary, file)
+    assert status == 0 and "(tolerance 1.0e-06)" in out and "(tolerance 1.0e-08)" in out
+    status, out = told(
+        capsysbinary, file, "--rules", rules, "--input", "0.1", "--modes", "fwd", "--rtol", "1e-3"
+    )
+    assert status == 1
+    assert "central differences: relative error 1.0e-02 along arg0 (tolerance 1.0e-03)\n" in out
+    assert "cotangent" not in out
+    status, out = told(capsysbinary, file, "--rules", rules, "--input", "0.1", "--rtol", "2e-2")
+    assert status == 0
+    status, out = told(capsysbinary, file, "--dtype", "as-is", "--json")
+    assert status == 0 and json.loads(out)["comparisons"][0]["tolerance"] > 1e-3
+    assert told(capsysbinary, file, "--modes", "fwd,both")[0] == 2
+    assert told(capsysbinary, file, "--input", "4xf64=0.1")[0] == 0  # as it is checked
+    assert told(capsysbinary, file, "--input", "3xf32=0.1")[0] == 1
+
+
+# ---- what it is made of
+
+
+def test_differences_of_smooth_functions() -> None:
+    def values(h: float) -> list[Any]:
+        x = np.array([0.1, 1.0, 7.0]) + h
+        return [np.exp(x), np.sin(40 * x), 1e6 + x**3]
+
+    x = np.array([0.1, 1.0, 7.0])
+    for known, exact in zip(
+        derivatives(values, 2e-16, 1e-9), [np.exp(x), 40 * np.cos(40 * x), 3 * x**2], strict=True
+    ):
+        largest = np.max(np.abs(exact))
+        assert np.all(np.abs(known.value - exact) < 2e-9 * largest)
+        assert np.all(known.uncertainty < 1e-6 * largest)
+
+
+def test_differences_beside_a_kink() -> None:
+    """Steps that cross the kink are not those that count, for the element beside it alone."""
+    (known,) = derivatives(lambda h: [np.abs(np.array([1e-5, 1.0]) + h)], 2e-16, 1e-9)
+    np.testing.assert_allclose(known.value, [1, 1], rtol=1e-9)
+
+
+def test_differences_of_noise() -> None:
+    generator = np.random.default_rng(0)
+    (known,) = derivatives(lambda h: [np.ones(3) + h + 1e-9 * generator.standard_normal(3)], 2e-16, 1e-9)
+    assert np.all(np.abs(known.value - 1) < 1e-3) and np.all(known.uncertainty > 1e-8)
+
+
+CONSTANTS = (
+    "stablehlo.constant dense<[1.0, 2.5]> : tensor<2xf16>",
+    "stablehlo.constant dense<0x7F800000> : tensor<2xf32>",
+    "stablehlo.constant dense<[(1.0, 2.0), (3.0, 4.0)]> : tensor<2xcomplex<f32>>",
+)
+
+
+@pytest.mark.parametrize("constant", CONSTANTS)
+def test_widened_constants(constant: str) -> None:
+    """The number stays, whatever the bits are."""
+    type_ = constant.rpartition(" : ")[2]
+    program = tiduc.load(f"func.func @main() -> {type_} {{\n%y = {constant}\nreturn %y : {type_} }}")
+    wide = in_double(program)
+    assert "stablehlo.convert" not in str(wide.graphs) and "f64" in str(wide.outputs[0].type)
+    narrow = interpreted(program)()[0]
+    np.testing.assert_array_equal(
+        interpreted(wide)()[0], narrow.astype(complex if "complex" in type_ else float)
+    )
+
+
+def test_a_widened_resource() -> None:
+    """Its elements are converted in the program, since the bindings do not give them."""
+    text = """func.func @main(%x: tensor<2xf32>) -> tensor<2xf32> {
+      %c = stablehlo.constant dense_resource<w> : tensor<2xf32>
+      %y = stablehlo.add %x, %c : tensor<2xf32>
+      return %y : tensor<2xf32>
+    }
+    {-# dialect_resources: { builtin: { w: "0x040000000000803F00000040" } } #-}"""
+    np.testing.assert_array_equal(interpreted(in_double(tiduc.load(text)))(np.zeros(2))[0], [1, 2])
+
+
+def test_a_seed_that_no_program_shows() -> None:
+    assert is_caught(Seed("jvp", "stablehlo.tanh", 0, ())) is None
