@@ -222,7 +222,7 @@ class Program:
 
     @stage
     def lowered(self, separated: Sequence[Port] = ()) -> Any:
-        """The module, lowered anew; no loop or branch mixes what depends on the inputs `separated` with the rest."""
+        """The module, lowered again; no loop or branch mixes what depends on the inputs `separated` with the rest."""
         keys = [port.value for port in separated]
         graph = structure(self.view, self.merged, self.opset, self.loop_memory, keys)
         return lower(graph, self.view.module_attributes, self.beside, self.view)
@@ -252,10 +252,7 @@ class Program:
     # ---- what becomes of it --------------------------------------------------------------------------------
 
     def save(self, path: str | os.PathLike[str]) -> None:
-        """Writes its StableHLO to a file, whole or not at all; `TiducError` where that fails.
-
-        As text, or as bytecode where constants are resources.
-        """
+        """Writes StableHLO text, or bytecode if constants are resources, whole or not at all; `TiducError` if it fails."""
         large = has_resources(self.module)
         data = bytecode(self.module) if large else self.text.encode("utf-8", "surrogateescape")
         with written_whole(path) as file:
