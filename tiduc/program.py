@@ -252,7 +252,7 @@ class Program:
     # ---- what becomes of it --------------------------------------------------------------------------------
 
     def save(self, path: str | os.PathLike[str]) -> None:
-        """Writes StableHLO text, or bytecode if constants are resources, whole or not at all; `TiducError` if it fails."""
+        """Writes StableHLO text, or bytecode for resource constants; `TiducError`, and no file, if that fails."""
         large = has_resources(self.module)
         data = bytecode(self.module) if large else self.text.encode("utf-8", "surrogateescape")
         with written_whole(path) as file:

@@ -187,7 +187,8 @@ def _check_flat(graph: Graph) -> None:
     """`RequestError`, with the place, where the graph refers to values of other graphs."""
     for op in operations(graph.op.regions[0].blocks[0]):
         if op.name == "tidu.external":
-            message = f"@{graph.name} refers to another graph: run tidu-materialize-merge first"
+            owner = ir.SymbolRefAttr(op.attributes["ref"]).value[0]
+            message = f"graph @{graph.name} refers to a value of @{owner}: run tidu-materialize-merge first"
             raise RequestError(message, op.location)
 
 
