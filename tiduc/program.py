@@ -210,6 +210,8 @@ class Program:
 
     def _written(self, flat: Graph) -> Any:
         module = ir.Module.create()
+        for op in self.beside:
+            module.body.append(op.clone())
         for graph in (flat, *called(self.view, flat)):
             write_graph(self.view, graph, module)
         return module

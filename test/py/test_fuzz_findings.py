@@ -198,3 +198,14 @@ def test_a_manual_computation_without_an_end_has_a_place() -> None:
     with pytest.raises(ParseError, match="the end of an sdy.manual_computation") as raised:
         tiduc.load(SHARDED.replace("  } :", ""))
     assert raised.value.location == "-:3:3"
+
+
+def test_flat_graphs_are_written_with_the_functions_of_their_composites() -> None:
+    program = tiduc.load("""func.func @main(%x: tensor<f64>) -> tensor<f64> {
+  %0 = stablehlo.composite "tidu.stop_gradient" %x {decomposition = @same} : (tensor<f64>) -> tensor<f64>
+  return %0 : tensor<f64>
+}
+func.func private @same(%x: tensor<f64>) -> tensor<f64> {
+  return %x : tensor<f64>
+}""")
+    assert 'composite "tidu.stop_gradient"' in str(tiduc.parse(emit(program.jvp().flat)))
