@@ -87,7 +87,7 @@ _WHERE = {
         "InputError",
     ),
 }
-_SUBPACKAGES = ("eager", "runtime")  # with names of their own, that users call
+_SUBPACKAGES = ("eager", "runtime")  # subpackages with public names of their own
 _MODULE_OF = {name: module for module, names in _WHERE.items() for name in names}
 
 __all__ = [

@@ -6,7 +6,7 @@ import sys
 
 
 def main() -> None:
-    """Runs the command line, in a child of this process where the system can report how a child died."""
+    """Runs the command line; on Linux in a child process, so that a crash of the child can be reported."""
     _occupy_closed_streams()
     if not sys.platform.startswith("linux"):
         # Until libraries are loaded, an interrupt ends the process at once: nothing has to be cleaned up yet.
@@ -25,7 +25,7 @@ def _work() -> int:
 
 
 def _occupy_closed_streams() -> None:
-    """Opens /dev/null in place of closed standard streams: a file that took such a number would get what is printed."""
+    """Opens /dev/null on closed standard streams; else the next file opened would receive what is printed."""
     for descriptor in (0, 1, 2):
         try:
             os.fstat(descriptor)

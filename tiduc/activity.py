@@ -1,12 +1,13 @@
-"""Activity: which values of a module a tangent reaches, and why it reaches no others.
+"""Activity analysis: which values of a module a tangent reaches, and why it does not reach the others.
 
     %0 = stablehlo.multiply %a, %x      wrt = {x}      %0: active
     %1 = stablehlo.compare GT, %0, %c   ->             %1: its type has no tangent
     %2 = stablehlo.floor %0                            %2: the derivative of floor is zero
 
-A walk over the operations as they are written, functions and graphs alike; a function is active in what any of its
-callers is active in, a loop in what any iteration makes active. `linearize` decides op by op, and may find less: a
-rule may know that a result does not depend on an operand. Where both look, `linearize` is right.
+The analysis walks the operations of functions and graphs. An argument of a function is active if any caller
+passes an active operand; a loop-carried value is active if any iteration makes it active. `linearize` decides
+op by op and may find fewer active values, since a rule may know that a result does not depend on an operand.
+Where the two differ, `linearize` is right.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -27,7 +28,7 @@ REACHED = "a tangent reaches it"
 
 @dataclass
 class Activity:
-    """The active values of a module; `why` says of each op without an active result what stopped the tangents."""
+    """The active values of a module; `why` gives, for each op without an active result, what stopped the tangents."""
 
     active: set[Any] = field(default_factory=set)
     linear: set[Any] = field(default_factory=set)
@@ -57,7 +58,7 @@ def callees(op: Any) -> list[str]:
 
 
 def name_of(op: Any) -> str:
-    """An op's name, of those that are written in a carrier the one they have."""
+    """The name of an op; for an op that is written as a carrier op, the name of the carried op."""
     if op.name == CARRIER and (target := str(op.attributes[TARGET].value)) in OWN:
         return target
     return str(op.name)
@@ -69,10 +70,11 @@ def find_activity(
     opset: OpSet = OPSET,
     tangents: Mapping[str, Iterable[int]] | None = None,
 ) -> Activity:
-    """The activity of a module, given the positions of the active inputs of functions and graphs, by symbol.
+    """The activity of a module, given the active inputs of its functions and graphs.
 
-    `tangents` are the positions of inputs that are tangents or cotangents; those of linear graphs all are.
-    References between graphs carry activity from one to another.
+    `wrt` maps the symbol of a function or graph to the positions of its active inputs. `tangents` does so for
+    inputs that are tangents or cotangents; all inputs of linear graphs are. References between graphs
+    propagate activity.
     """
     walk = _Walk(functions(module), opset)
     for given, into in ((wrt, walk.found.active), (tangents or {}, walk.found.linear)):
@@ -90,7 +92,7 @@ def find_activity(
 
 
 class _Walk:
-    """One pass after another over all bodies, until nothing becomes active any more."""
+    """A fixed-point iteration: walks all bodies until no further value becomes active."""
 
     def __init__(self, functions: dict[str, Any], opset: OpSet) -> None:
         self.functions = functions
@@ -105,7 +107,7 @@ class _Walk:
                 self.op(op)
 
     def op(self, op: Any) -> None:
-        """Marks what one op makes active, in its bodies and its results."""
+        """Marks the values that one op makes active, in its regions, its callees and its results."""
         if op.name == "tidu.external":
             graph, name = op.attributes["ref"].value
             self.mark(op.results, [self.named.get(graph, {}).get(name)])
@@ -135,7 +137,7 @@ class _Walk:
             self.found.why[op] = NO_INPUT
 
     def control(self, op: Any, bodies: Sequence[Any], called: Sequence[Any]) -> None:
-        """Operands into bodies, what these return into results, and what a loop carries round."""
+        """Propagates activity from operands into bodies, from returned values into results, and around loops."""
         if op.name == "stablehlo.while":
             for block in bodies:
                 self.aligned(block.arguments, op.operands)
@@ -155,7 +157,7 @@ class _Walk:
             if name_of(op) in ("func.call", "call", "tidu.call"):
                 self.aligned(block.arguments, op.operands)
                 self.aligned(op.results, list(operations(block))[-1].operands)
-            else:  # of loops and branches over graphs any operand may reach any result
+            else:  # loops and branches over graphs: any operand may reach any result
                 self.mark(block.arguments, op.operands)
                 self.mark(op.results, op.operands)
 
@@ -164,7 +166,7 @@ class _Walk:
             self.mark([y], [x])
 
     def mark(self, results: Iterable[Any], because_of: Iterable[Any]) -> None:
-        """Marks results that have a tangent type, if something they come of is marked."""
+        """Marks the results that have a tangent type, if any value in `because_of` is active or linear."""
         because_of = list(because_of)
         if any(x in self.found.linear for x in because_of):
             self.grow(results, self.found.linear)
@@ -182,7 +184,7 @@ class _Walk:
 
 
 def named_values(graph: Any) -> dict[str, Any]:
-    """The values of a graph by the names that references use."""
+    """The values of a graph, by the names that references use."""
     block = graph.regions[0].blocks[0]
     keys = [str(ir.FlatSymbolRefAttr(key).value) for key in graph.attributes["inputs"]]
     found = dict(zip(keys, block.arguments, strict=True))

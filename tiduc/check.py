@@ -1,4 +1,4 @@
-"""check: whether a program's derivatives agree with finite differences, with each other, with stored ones.
+"""check: compares a program's derivatives with finite differences, with each other, and with stored ones.
 
 forward        J dx  =  df(x + h dx) / dh                     along a random tangent dx of each input
 reverse        <J* ct, dx>  =  <ct, df(x + h dx) / dh>         for a random cotangent ct of each output
@@ -6,7 +6,7 @@ adjoint        <J* ct, dx>  =  <ct, J dx>
 order two      each of these, of the JVP and of the VJP
 stored         the gradient, JVP and Hessian-vector product that another program, such as JAX, computed
 
-The program is widened to f64 first (`passes/widen.py`): a wrong rule stands out from rounding there.
+The program is first widened to f64 (`passes/widen.py`), where a wrong rule stands out from rounding errors.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -41,14 +41,17 @@ def check(
     dtype: str = "f64",
     modes: Sequence[str] = MODES,
 ) -> Iterator[Comparison]:
-    """The comparisons, one by one as they are made.
+    """The comparisons, each yielded as soon as it is made.
 
-    With "as-is" for `dtype` the program keeps its types. `modes` are the derivatives to check: "rev" alone for a
-    program whose own derivative is a VJP. With `order` 2, the JVP and the VJP are checked too, in all inputs. `rtol` is
-    the tolerance of comparisons with finite differences; by default 1e-6 in f64, and more in other types.
+    With `dtype` "as-is" the program keeps its element types. `modes` are the derivatives to check: "rev"
+    alone for a program that defines its own derivative as a VJP. With `order` 2, the derivatives of the JVP
+    and of the VJP are checked too, with respect to primals and to tangents or cotangents. `rtol` is the
+    tolerance of comparisons with finite differences; by default 1e-6 in f64, and more in narrower types.
 
-    `expected` holds `loss`, `grad.i`, `jvp`, `hvp.i` and `tangent.i`, where i is the position of an input; it is
-    compared with the derivatives of the program as it is. `InputError` where `arguments` are not the program's.
+    `expected` holds `loss`, `grad.i`, `jvp`, `hvp.i` and `tangent.i`, where i is the position of an input. It
+    is compared with the derivatives of the program without widening. `InputError` where `arguments` do not
+    match the program's inputs; `RequestError` for an unknown mode, dtype or order, or where no input has a
+    derivative.
     """
     if not modes or not set(modes) <= set(MODES) or dtype not in DTYPES or order not in (1, 2):
         raise RequestError(f"cannot check modes {list(modes)}, dtype {dtype!r}, order {order}")
@@ -72,14 +75,14 @@ def in_double(program: Program) -> Program:
     """The program, widened to f64."""
     graph, values = program.view.graph(program.name), [port.value for port in program.outputs]
     is_whole = values == graph.outputs and len(program.inputs) == len(graph.inputs)
-    # A derivative is spread over graphs; its module is simplified, which leaves fewer ops to check.
+    # The graphs of a derivative refer to one another; its lowered module is simplified and has fewer ops to check.
     module = clone(program.graphs if is_whole else program.module)
     widen(module)
     return from_module(module, program.name, program.opset, loop_memory=program.loop_memory)
 
 
 def _accepted(program: Program, wide: Program, arguments: Sequence[Any]) -> list[Array]:
-    """The arguments as those of `wide`; each may have the type of its input in either program."""
+    """The arguments, converted to the input types of `wide`; each may have the type of its input in either program."""
     check_count(program.name, program.signature, arguments)
     accepted = []
     inputs = zip(arguments, program.signature.inputs, wide.signature.inputs, strict=True)
@@ -90,7 +93,7 @@ def _accepted(program: Program, wide: Program, arguments: Sequence[Any]) -> list
 
 
 def _derived(point: Point, mode: str) -> Point:
-    """The derivative of a point's program, at a random tangent or cotangent; it returns no output of the program."""
+    """The derivative of a point's program at a random tangent or cotangent, without the program's outputs."""
     program, positions = point.program, [*point.positions]
     derived = program.jvp(positions) if mode == "fwd" else program.vjp(positions)
     if mode == "fwd":
@@ -115,7 +118,7 @@ def _stored(
     positions: list[int],
     expected: Mapping[str, Array],
 ) -> Iterator[Comparison]:
-    """Derivatives against the stored ones."""
+    """Comparisons of derivatives with the stored ones."""
     described = {f"grad.{i}": (i, f"gradient in {program.inputs[i].name}") for i in positions}
     if not any(key in expected for key in described):
         raise InputError(f"no derivatives to compare with: expects arrays named {', '.join(described)}")
@@ -128,7 +131,7 @@ def _stored(
     tangents = [expected.get(f"tangent.{i}") for i in positions]
     stored = {int(key.removeprefix("tangent.")) for key in expected if key.startswith("tangent.")}
     if any(x is None for x in tangents) or stored != set(positions):
-        return  # what was stored is along other tangents
+        return  # the stored JVP and HVPs belong to tangents of other inputs
     if "jvp" in expected:
         _, dy = run(program.jvp(positions))(*arguments, *tangents)
         yield _against("directional derivative, against jvp", dy, expected["jvp"])
@@ -143,7 +146,7 @@ def _stored(
 def _against(name: str, ours: Array, theirs: Array) -> Comparison:
     if ours.shape != theirs.shape:
         raise InputError(f"{name}: the shape is {ours.shape}, the stored one {theirs.shape}")
-    # f64 is compared with numbers that were rounded on another path.
+    # The stored numbers were rounded along another path.
     tolerance = max(1e-10, 1e2 * epsilon_of(ours.dtype))
     largest = float(np.max(np.abs(theirs), initial=0.0))
     error = float(np.max(np.abs(ours.astype(complex) - theirs.astype(complex)), initial=0.0))

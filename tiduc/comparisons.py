@@ -1,9 +1,9 @@
-"""Derivatives of a program at a point, compared with central differences and with each other.
+"""Compares the derivatives of a program at a point with central differences and with each other.
 
-Tangents are compared element by element: an error is relative to the element, or to a hundredth of the largest one.
-Cotangents are compared by inner products with random tangents: an error is relative to the root of the sum of the
-squared terms. One input moves at a time, and one output has a cotangent at a time: no error hides behind a larger
-derivative.
+Tangents are compared element by element: an error is relative to the element, or to 1% of the largest element
+if that is more. Cotangents are compared by inner products with random tangents: an error is relative to the
+root of the sum of the squared terms. Only one input moves at a time, and only one output has a cotangent at a
+time, so that no error hides behind a larger derivative.
 """
 
 from collections.abc import Callable, Iterator, Sequence
@@ -21,19 +21,19 @@ from tiduc.runtime.signature import TensorType
 
 Call = Callable[..., Sequence[Array]]
 Run = Callable[[Program], Call]
-"""How a program is run: what an engine makes of it is called with arrays."""
+"""Makes a callable on arrays from a program, with some engine."""
 
-_DRAWS = 2  # of random tangents and cotangents
-_SMALL = 1e-2  # of the largest element: smaller ones are compared as if they were that large
-_MARGIN = 20  # tolerances by which finite differences may be uncertain
+_DRAWS = 2  # draws of random tangents and cotangents
+_SMALL = 1e-2  # times the largest element: the least scale that an element's error is relative to
+_MARGIN = 20  # uncertain finite differences raise a tolerance by at most this many times itself
 
 
 @dataclass(frozen=True)
 class Comparison:
-    """One comparison: the largest relative error in it, and the tolerance there.
+    """One comparison: its largest relative error, and the tolerance there.
 
-    `uncertainty` is that of the finite differences, relative to the same number. `where` is the tangent, or the
-    cotangent, for which the error is the largest.
+    `uncertainty` is the error that the finite differences may have, relative to the same scale as `error`.
+    `where` names the input that moved, or the output that had a cotangent, where the error is the largest.
     """
 
     name: str
@@ -44,18 +44,18 @@ class Comparison:
 
     @property
     def agrees(self) -> bool:
-        return self.error <= self.tolerance  # False where the error is no number
+        return self.error <= self.tolerance  # False for NaN
 
     @property
     def excess(self) -> float:
-        """The error in tolerances; infinite where the error is no number."""
+        """The error as a multiple of the tolerance; infinite for NaN."""
         ratio = self.error / self.tolerance if self.tolerance else np.inf * bool(self.error)
         return np.inf if np.isnan(ratio) else ratio
 
 
 @dataclass(frozen=True)
 class Point:
-    """A program, its arguments, the positions of the inputs that move, and how derivatives are compared there.
+    """A program, its arguments, the positions of the inputs that move, and how derivatives are compared.
 
     `epsilon` is the relative rounding error of the arrays.
     """
@@ -73,7 +73,7 @@ class Point:
 
 @dataclass(frozen=True)
 class _Drawn:
-    """One draw: a tangent of each input that moves, a cotangent of each differentiable output, the outputs."""
+    """One draw: tangents of the inputs that move; cotangents, values and names of the differentiable outputs."""
 
     dx: Sequence[Array]
     ct: Sequence[Array]
@@ -83,7 +83,7 @@ class _Drawn:
 
 @dataclass(frozen=True)
 class _Along:
-    """The tangents of the outputs as one input moves: by finite differences, and by the JVP where there is one."""
+    """The tangents of the outputs as one input moves: by finite differences, and by the JVP if it is checked."""
 
     differences: Sequence[Estimate]
     dy: Sequence[Array] | None
@@ -121,7 +121,7 @@ def compared(p: Point) -> Iterator[Comparison]:
 
 
 def _comparisons(p: Point, value: Call, jvp: Call | None, vjp: Call | None) -> Iterator[Comparison]:
-    """Comparisons along one draw of tangents and cotangents."""
+    """The comparisons for one draw of tangents and cotangents."""
     drawn, count = _draw(p, value), len(p.program.outputs)
     along = []
     for i, position in enumerate(p.positions):
@@ -163,7 +163,7 @@ def _draw(p: Point, value: Call) -> _Drawn:
 
 
 def _line(p: Point, value: Call, position: int, dx: Array) -> Callable[[float], list[Array]]:
-    """The differentiable outputs as functions of how far an input moves along a tangent."""
+    """The differentiable outputs as functions of how far one input moves along a tangent."""
     smooth = differentiable(p.program)
 
     def at(distance: float) -> list[Array]:
@@ -181,14 +181,14 @@ def _only(i: int, arrays: Sequence[Array]) -> list[Array]:
 
 
 def _scaled(tangent: Array, x: Array) -> Array:
-    """The tangent, as large as its input: a step is then neither lost in the input nor far from it."""
+    """The tangent, scaled to the size of its input: a step is neither lost in rounding nor far from the input."""
     sizes = np.abs(_wide(x)[np.isfinite(_wide(x))])
     size = float(np.sqrt(np.mean(sizes**2))) if sizes.size else 0.0
     return (_wide(tangent) * (size if np.isfinite(size) and size else 1.0)).astype(tangent.dtype)
 
 
 def _elementwise(tangent: Array, known: Estimate, y: Array, p: Point) -> Comparison:
-    """The element with the largest error, in tolerances."""
+    """The comparison of the element whose error is the largest multiple of its tolerance."""
     finite = np.isfinite(_wide(y))
     if not np.any(finite):
         return Comparison("", 0.0, p.rtol)

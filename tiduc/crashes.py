@@ -1,4 +1,4 @@
-"""Reports of crashes: a diagnostic, and a folder with all that it takes to see the crash again."""
+"""Crash reports: a diagnostic, and a folder with everything needed to reproduce the crash."""
 
 import os
 import platform
@@ -15,23 +15,23 @@ from tiduc.cli.diagnostics import report
 from tiduc.cli.memory import no_memory
 from tiduc.dialect.errors import TiducError, out_of_memory
 
-_LARGEST = 2**28  # bytes of a file that is copied into the folder
+_LARGEST = 2**28  # bytes; a larger file is not copied into the folder
 
 
 @dataclass(frozen=True)
 class Crash:
-    """How a worker died, and what is known of its work."""
+    """How a worker died, and what it was working on."""
 
     status: int  # as `os.waitpid` gives it
     stage: str
     file: str
-    source: bytes  # of a pipe; empty where `file` can be read again
+    source: bytes  # the bytes read from a pipe; empty where `file` can be read again
     said: bytes
     trace: bytes
 
     @property
     def how(self) -> str:
-        """The words for its end."""
+        """How the worker ended, in the words of the diagnostic."""
         if not os.WIFSIGNALED(self.status):
             if self.trace:
                 return f"tiduc failed ({self.trace.decode(errors='replace').strip().splitlines()[-1]})"
@@ -42,7 +42,7 @@ class Crash:
 
 
 def report_crash(crash: Crash) -> None:
-    """Prints the diagnostic of a crash and saves its reproducer; without one where memory ran out."""
+    """Prints the diagnostic of a crash and saves a reproducer, except where memory ran out."""
     if sys.stderr is not None and sys.stderr.isatty():
         print("\r\x1b[K\x1b[?25h", end="", file=sys.stderr)  # a spinner may have hidden the cursor
     file = "<stdin>" if crash.file == "-" else crash.file
@@ -65,7 +65,7 @@ def _saved(crash: Crash) -> str:
 
 
 def _save(crash: Crash, folder: str) -> None:
-    """The files of the command line, and a script that runs it on them."""
+    """Writes copies of the files on the command line, and a script that runs the command on the copies."""
     line = shlex.join(["tiduc", *(_copied(argument, folder) for argument in sys.argv[1:])])
     if crash.source:
         _write(os.path.join(folder, "stdin"), crash.source)
@@ -80,9 +80,9 @@ def _save(crash: Crash, folder: str) -> None:
 
 
 def _copied(argument: str, folder: str) -> str:
-    """An argument that names a file, with the name of a copy in the folder; other arguments as they are.
+    """An argument in which a copy in the folder replaces the named file; other arguments unchanged.
 
-    `FILE`, `--option=FILE`, `@FILE` and `@FILE:array` name files.
+    Arguments name files as `FILE`, `--option=FILE`, `@FILE` or `@FILE:array`.
     """
     found = re.fullmatch(r"((?:--?[\w-]+=)?@?)(.*?)(:[^:/]*)?", argument, re.DOTALL)
     assert found is not None
@@ -99,7 +99,7 @@ def _copied(argument: str, folder: str) -> str:
 
 
 def _free(folder: str, name: str) -> str:
-    """A name of a file that is not in the folder yet."""
+    """A file name that is not in the folder yet."""
     taken = {*os.listdir(folder), "reproduce.sh", "stderr", "traceback", "stdin"}
     numbered = (name if not i else f"{i}-{name}" for i in range(len(taken) + 1))
     return next(free for free in numbered if free not in taken)
@@ -111,7 +111,7 @@ def _write(path: str, contents: bytes) -> None:
 
 
 def _versions() -> list[str]:
-    """The versions that a report of the crash needs."""
+    """The versions that a bug report needs."""
     found = [f"Python {platform.python_version()}, {platform.platform()}"]
     for package in ("tiduc", "torch-mlir", "iree-base-compiler", "iree-base-runtime", "numpy", "jax"):
         with suppress(PackageNotFoundError):

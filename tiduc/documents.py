@@ -1,4 +1,4 @@
-"""The reference pages that follow from the code: what has a rule, the passes, the dialect."""
+"""Reference pages generated from the code: ops and their rules, passes, the dialect."""
 
 import inspect
 from collections.abc import Iterable, Sequence
@@ -46,10 +46,10 @@ OPS_BY_NAME = """
 
 
 def op_rows(opset: OpSet = OPSET) -> list[tuple[str, ...]]:
-    """One row an op that the op set declares, of what `OPS_HEADER` says."""
+    """One row per op that the op set declares, with the columns of `OPS_HEADER`."""
     rows: list[tuple[str, ...]] = []
     for name, form in sorted(opset.forms.items()):
-        if name.startswith("tidu."):  # an op of graphs, which no program has
+        if name.startswith("tidu."):  # an op of graphs, which appears in no program
             continue
         jvp = "zero" if form == "inactive" else "yes" if name in opset.linearize_rules else "no"
         transpose = "yes" if name in opset.transpose_rules else "not needed" if jvp != "no" else "no"
@@ -73,14 +73,14 @@ def op_rows(opset: OpSet = OPSET) -> list[tuple[str, ...]]:
 
 
 def _refused(row: Refusal) -> str:
-    """A refusal; that of a whole op is its reason already."""
+    """The remark for a refusal; empty where the whole op is refused, since its reason is listed already."""
     if row.reason == OPSET.refused_ops.get(row.op):
         return ""
     return f"no {'JVP' if row.what == 'jvp' else row.what}: {row.reason}"
 
 
 def _accepted(row: Accepted) -> str:
-    """What programs of an op have in common, or apart."""
+    """The verdict on the op, its JVP and its VJP: once if they agree, else one each."""
     verdicts = {"op": row.primal, "JVP": row.jvp, "VJP": row.vjp}
     found = {kind: verdict for kind, verdict in verdicts.items() if verdict != "-"}
     if len(set(found.values())) == 1:
@@ -123,13 +123,13 @@ def dialect_markdown() -> str:
 
 
 def irdl() -> str:
-    """The dialect as IRDL, which other tools of MLIR load."""
+    """The dialect as IRDL, which other MLIR tools can load."""
     context()
     return str(Tidu._mlir_module)
 
 
 def plain_table(header: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
-    """Columns that line up."""
+    """A table in plain text, with aligned columns."""
     lines = [tuple(header), *map(tuple, rows)]
     widths = [max(len(line[i]) for line in lines) for i in range(len(header))]
     return "".join(
@@ -145,7 +145,7 @@ def markdown_table(header: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
 
 
 def _described(field: object) -> tuple[str, str]:
-    """What a field of an op is, and its type."""
+    """The kind of a field of an op, and its type."""
     kind = type(field).__name__.removesuffix("Def").lower()
     variadic = getattr(field, "variadicity", None)
     constraint = getattr(field, "constraint", None)

@@ -1,9 +1,9 @@
-"""The driver: the process that the user started. Its child, the worker, does all the work, as clang runs `-cc1`.
+"""The driver: the process that the user started. It forks a worker that does all the work, as clang runs `-cc1`.
 
     driver --fork--> worker --run_within--> compilers, each with a keeper (see runtime/process.py)
 
-MLIR, XLA and compiled programs may abort, overflow the stack, or ignore signals for minutes. The driver loads none of
-them: it waits, passes signals on, and turns the death of the worker into a diagnostic.
+MLIR, XLA and compiled programs may abort, overflow the stack, or ignore signals for minutes. The driver loads
+none of them: it waits, forwards signals, and turns the death of the worker into a diagnostic.
 """
 
 import mmap
@@ -16,14 +16,14 @@ from typing import NoReturn
 
 from tiduc.dialect import progress
 
-GRACE = 0.6  # seconds in which the worker may clean up after a signal, until it is killed
-FAILED = 70  # the status of a worker that an unexpected exception ended; EX_SOFTWARE of sysexits.h
+GRACE = 0.6  # seconds that the worker has to clean up after a signal, before it is killed
+FAILED = 70  # the exit status of a worker after an unexpected exception; EX_SOFTWARE of sysexits.h
 _PR_SET_PDEATHSIG = 1
 _ENDING = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP) if os.name == "posix" else ()
 
 
 def drive(work: Callable[[], int]) -> int:
-    """The exit status of `work`, which a child of this process does; 1, after a diagnostic, where the child dies.
+    """Runs `work` in a child process and gives its exit status; 1, after a diagnostic, where the child crashes.
 
     The child stays in the process group of this process, so that the terminal treats the two as one job.
     """
@@ -36,7 +36,7 @@ def drive(work: Callable[[], int]) -> int:
             shared.work(work, driver, passed_on)
         arrived = _pass_on(passed_on, worker)
     os.waitid(os.P_PID, worker, os.WEXITED | os.WNOWAIT)
-    signal.pthread_sigmask(signal.SIG_BLOCK, _ENDING)  # the number of the worker is free from now on
+    signal.pthread_sigmask(signal.SIG_BLOCK, _ENDING)  # from now on the system may reuse the worker's pid
     _, status = os.waitpid(worker, 0)
     for number in passed_on:
         signal.signal(number, signal.SIG_DFL)
@@ -46,7 +46,7 @@ def drive(work: Callable[[], int]) -> int:
 
 @contextmanager
 def _blocked() -> Iterator[None]:
-    """Signals that would end this process wait for the end of the block."""
+    """Defers signals that would end this process to the end of the block."""
     before = signal.pthread_sigmask(signal.SIG_BLOCK, _ENDING)
     try:
         yield
@@ -55,7 +55,7 @@ def _blocked() -> Iterator[None]:
 
 
 def _pass_on(numbers: list[signal.Signals], worker: int) -> list[int]:
-    """Passes signals on to the worker, and kills it where it does not end; the signals that have arrived."""
+    """Forwards signals to the worker, and kills it if it does not end in time; gives the signals that arrive."""
     arrived: list[int] = []
 
     def tell(number: int, _: object) -> None:
@@ -71,29 +71,29 @@ def _pass_on(numbers: list[signal.Signals], worker: int) -> list[int]:
 
 
 class _Shared:
-    """The memory and the files through which the driver learns what its worker did."""
+    """The memory and files through which the driver learns what its worker did."""
 
     def __init__(self) -> None:
         self._page = mmap.mmap(-1, progress.SIZE)
         self._done = mmap.mmap(-1, 1)
-        self._source = os.memfd_create("source")  # the bytes of a pipe that the worker has read
-        self._said = os.memfd_create("said")  # by native code, to standard error
+        self._source = os.memfd_create("source")  # the bytes that the worker has read from a pipe
+        self._said = os.memfd_create("said")  # what native code printed to standard error
         self._trace = os.memfd_create("trace")  # the Python stack where the worker died
         progress.share(self._page, self._source)
         progress.enter("start-up")
 
     def work(self, work: Callable[[], int], driver: int, passed_on: list[signal.Signals]) -> NoReturn:
-        """Does the work, in the worker, and ends it without a look at what its libraries would do at exit."""
+        """Does the work, in the worker, then ends the process without running the exit handlers of its libraries."""
         code = FAILED
         try:
-            # Libraries that load have nothing to clean up yet, and an exception inside one of them is a crash.
+            # While libraries load there is nothing to clean up yet, and an exception inside one of them is a crash.
             for number in passed_on:
                 signal.signal(number, signal.SIG_DFL)
             signal.pthread_sigmask(signal.SIG_UNBLOCK, _ENDING)
             _die_with(driver)
             self._redirect()
             code = work()
-        except SystemExit as ending:  # of a signal
+        except SystemExit as ending:  # raised by a signal handler
             code = ending.code if isinstance(ending.code, int) else FAILED
         except KeyboardInterrupt:
             code = 128 + signal.SIGINT
@@ -110,7 +110,7 @@ class _Shared:
             os._exit(code)
 
     def _redirect(self) -> None:
-        """Keeps for the driver what native code prints to standard error, and where Python is when it dies."""
+        """Captures for the driver what native code prints to standard error, and the Python stack at a crash."""
         import faulthandler
 
         if sys.stderr is not None:
@@ -120,7 +120,7 @@ class _Shared:
         faulthandler.enable(self._trace)
 
     def ended(self, status: int, arrived: list[int]) -> int:
-        """The exit status of the driver for that of its worker."""
+        """The exit status of the driver, given that of its worker."""
         said = _contents(self._said)
         with suppress(OSError):
             os.write(2, said)
@@ -139,12 +139,12 @@ class _Shared:
 
 
 def _contents(descriptor: int) -> bytes:
-    """All bytes of a file, wherever its position is."""
+    """All bytes of a file, whatever its read position."""
     return os.pread(descriptor, os.fstat(descriptor).st_size, 0)
 
 
 def _die_with(driver: int) -> None:
-    """Has the system kill this process once the driver has died, even by SIGKILL."""
+    """Asks the system to kill this process when the driver dies, even by SIGKILL."""
     import ctypes  # which NumPy imports anyway
 
     ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)

@@ -1,10 +1,11 @@
-"""Whole derivatives: JVPs and VJPs along all directions at once, as `passes/batch.py` batches them.
+"""Full Jacobians, Hessians, Laplacians: JVPs or VJPs of all basis vectors, batched by `passes/batch.py` (vmap).
 
-    forward    J[j, i] = (JVP along e_i)[j]        one direction an entry of the inputs
-    reverse    J[j, i] = (VJP of e_j)[i]           one direction an entry of the outputs
+    forward    J[j, i] = (JVP along e_i)[j]        one seed per entry of the inputs
+    reverse    J[j, i] = (VJP of e_j)[i]           one seed per entry of the outputs
 
-Where dimensions of an output run along those of an input (`passes/batching/alignment.py`), the derivative is diagonal
-in them, and one direction serves all their places: the sum of the e_i along them.
+Where a dimension of an output is aligned with a dimension of an input (`passes/batching/alignment.py`), the
+derivative is diagonal in the two. One seed then serves all positions along them: the sum of their basis
+vectors e_i.
 """
 
 from collections.abc import Sequence
@@ -30,15 +31,16 @@ if TYPE_CHECKING:
 MODES = ("auto", "forward", "reverse")
 SPARSITIES = ("auto", "diagonal", "block-diagonal")
 MOST = 2**31 - 1
-"""Directions of one derivative at most: 32-bit integers number them."""
+"""The largest number of seeds of one derivative: 32-bit integers number them."""
 
 
 @dataclass(frozen=True)
 class Block:
     """The derivative of an output in an input.
 
-    `aligned` are dimensions of the input, with those of the output that run along them; it is None where the
-    derivative is zero. `value` is J[j, i] at the places where these agree, so without them: [output..., free...].
+    `aligned` maps dimensions of the input to the output dimensions that they are aligned with; it is None
+    where the derivative is zero. `value` holds J[j, i] where aligned indices agree, so it lacks the aligned
+    dimensions of the input: its shape is [output..., free...].
     """
 
     output: Port
@@ -85,9 +87,9 @@ def jacobian(
 
 
 def hessian(program: "Program", wrt: "Wrt", value: bool = False, sparsity: str | None = None) -> "Program":
-    """(primals...) -> ((outputs..., if `value`), second derivatives of each output in each two of wrt...).
+    """(primals...) -> ((outputs..., if `value`), second derivatives of each output in each pair of wrt...).
 
-    Forward over reverse: the JVPs, along all directions, of the VJPs of all outputs.
+    Forward over reverse: the forward Jacobian of the reverse Jacobian.
     """
     inputs, outputs = program.differentiated(wrt), smooth_outputs(program)
     _check_types("hessian", inputs, outputs, "reverse")
@@ -101,7 +103,7 @@ def hessian(program: "Program", wrt: "Wrt", value: bool = False, sparsity: str |
 def laplacian(program: "Program", wrt: "Wrt", value: bool = False) -> "Program":
     """(primals...) -> ((outputs..., if `value`), sum of second derivatives of each output in the entries of wrt).
 
-    Forward over forward, along each direction twice, all at once.
+    Forward over forward: the second-order tangent along each basis vector, all of them batched.
     """
     inputs, outputs = program.differentiated(wrt), smooth_outputs(program)
     _check_types("laplacian", inputs, outputs, "forward")
@@ -124,7 +126,7 @@ def laplacian(program: "Program", wrt: "Wrt", value: bool = False) -> "Program":
 
 
 def _sum(program: "Program", y: Port, terms: Sequence[Any]) -> Port:
-    """The sum of what was found along the directions, and of those sums."""
+    """The Laplacian of one output: the sum of its terms over all seeds and inputs."""
     name = f"{y.name}.laplacian"
     if not terms:
         return Port(name, y.type, Zero(y.type))
@@ -137,7 +139,10 @@ def _sum(program: "Program", y: Port, terms: Sequence[Any]) -> Port:
 def batched(
     program: "Program", given: Sequence[Port], results: Sequence[Port], size: int
 ) -> tuple[list[Port], list[Port]]:
-    """Inputs and results that have a dimension of that size in front: as many of each at once."""
+    """Inputs and results with a leading dimension of size `size`, as by vmap.
+
+    `RequestError` for a zero result of dynamic shape.
+    """
     values = [port.value for port in results if not isinstance(port.value, Zero)]
     keys = [port.value for port in given]
     graph = batch(program.view, list(dict.fromkeys(values)), keys, size, program.opset)
@@ -154,14 +159,14 @@ def batched(
             )
         type_ = stacked(port.type, size)
         value = Zero(type_) if isinstance(port.value, Zero) else of[port.value]
-        if not isinstance(value, Zero) and value.type != type_:  # the same for all of them
+        if not isinstance(value, Zero) and value.type != type_:  # it depends on none of the batched inputs
             value = b.broadcast_in_dim(value, range(1, rank(value) + 1), type_)
         made.append(Port(port.name, type_, value))
     b.finish([])
     return inputs, made
 
 
-# ---- what is asked for -------------------------------------------------------------------------------------
+# ---- requests ----------------------------------------------------------------------------------------------
 
 
 def smooth_outputs(program: "Program") -> list[Port]:
@@ -188,7 +193,7 @@ def _check_types(what: str, inputs: Sequence[Port], outputs: Sequence[Port], mod
 
 
 def _blocks(program: "Program", inputs: Sequence[Port], outputs: Sequence[Port], sparse: bool) -> list[Block]:
-    """A block an output and input; which dimensions run along each other is looked for if it is `sparse`."""
+    """One block per output and input; with `sparse`, aligned dimensions are looked for."""
     if not sparse:
         return [Block(y, x, {}) for y in outputs for x in inputs]
     found = []
@@ -202,7 +207,7 @@ def _blocks(program: "Program", inputs: Sequence[Port], outputs: Sequence[Port],
 
 
 def _along_inputs(group: Sequence[Block]) -> list[Block]:
-    """Blocks of one input, aligned in dimensions of it that are so in all: one set of directions serves them."""
+    """Blocks of one input; only dimensions aligned in all nonzero blocks stay aligned, to share their seeds."""
     known = [set(block.aligned) for block in group if block.aligned is not None]
     both = set.intersection(*known) if known else set()
     return [
@@ -214,7 +219,7 @@ def _along_inputs(group: Sequence[Block]) -> list[Block]:
 
 
 def _along_outputs(group: Sequence[Block]) -> list[Block]:
-    """The same of one output."""
+    """Blocks of one output; only output dimensions aligned in all nonzero blocks stay aligned."""
     known = [set(block.aligned.values()) for block in group if block.aligned is not None]
     both = set.intersection(*known) if known else set()
     return [
@@ -226,11 +231,11 @@ def _along_outputs(group: Sequence[Block]) -> list[Block]:
 
 
 def _count(port: Port, free: Sequence[int]) -> int:
-    """The number of directions."""
+    """The number of seeds."""
     return prod(shape(port)[d] for d in free)
 
 
-# ---- directions --------------------------------------------------------------------------------------------
+# ---- seeds -------------------------------------------------------------------------------------------------
 
 
 def _tangents(program: "Program", outputs: Sequence[Port], x: Port) -> tuple[Any, dict[str, Any]]:
@@ -242,7 +247,7 @@ def _tangents(program: "Program", outputs: Sequence[Port], x: Port) -> tuple[Any
 
 
 def _forward(program: "Program", group: Sequence[Block]) -> list[Block]:
-    """Blocks of one input, with their values."""
+    """Blocks of one input, with their values, by forward mode."""
     if not group or not _count(x := group[0].input, free := group[0].free):
         return list(group)
     linear, tangents = _tangents(program, [block.output for block in group], x)
@@ -260,7 +265,7 @@ def _forward(program: "Program", group: Sequence[Block]) -> list[Block]:
 
 
 def _reverse(program: "Program", group: Sequence[Block]) -> list[Block]:
-    """Blocks of one output, with their values."""
+    """Blocks of one output, with their values, by reverse mode."""
     if not group or isinstance((y := group[0].output).value, Zero):
         return list(group)
     free = group[0].free_of_output
@@ -291,10 +296,10 @@ def _in_directions(
     free: Sequence[int],
     wanted: Sequence[Any],
 ) -> tuple[Any, list[Any]]:
-    """What is wanted, of inputs that have the shapes of the ports, along all directions of their free dimensions.
+    """A builder, and the wanted values for all seeds along the free dimensions of the ports.
 
-    All of them get the same directions. With more than one, what is found has them in front. The builder is one for
-    what becomes of it.
+    All `keys` are bound to the same seeds. With more than one seed, the values have a leading dimension of
+    seeds. The builder is for ops on these values. `RequestError` for more than `MOST` seeds.
     """
     view, count = program.view, _count(ports[0], free)
     b: Any = program.opset.builder(view, view.fresh("J"))
@@ -316,7 +321,10 @@ def _in_directions(
 
 
 def _basis(b: Any, type_: Any, free: Sequence[int]) -> Any:
-    """For each place in the free dimensions 1 there, and 0 elsewhere; a single direction has nothing in front."""
+    """The seeds: one per position in the free dimensions, 1 there and 0 elsewhere.
+
+    More than one are stacked along a leading dimension.
+    """
     sizes = [type_.shape[d] for d in free]
     count = prod(sizes)
     if count == 1:
@@ -332,7 +340,7 @@ def _basis(b: Any, type_: Any, free: Sequence[int]) -> Any:
 
 
 def _result(program: "Program", block: Block, sparsity: str | None) -> Port:
-    """The block as it is asked for: all of it, the diagonal, or the blocks along it."""
+    """A block in the requested form: the whole derivative, its diagonal, or its diagonal blocks."""
     x, y = block.input, block.output
     name = f"{y.name}.jacobian.{x.name}"
     free = [shape(x)[d] for d in block.free]
@@ -353,7 +361,7 @@ def _result(program: "Program", block: Block, sparsity: str | None) -> Port:
 
 
 def _whole(b: Any, block: Block, type_: Any) -> Any:
-    """The blocks in place, and zeros elsewhere."""
+    """The whole derivative: the values of the block in place, and zeros elsewhere."""
     first = rank(block.output)
     places = [*range(first), *(first + d for d in block.free)]
     spread = b.broadcast_in_dim(block.value, places, type_) if block.aligned else block.value

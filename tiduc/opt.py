@@ -21,6 +21,6 @@ def run_pipeline(
 ) -> None:
     """Runs a pipeline, such as `tidu-import,func.func(canonicalize)`, on an `ir.Module`, in place.
 
-    `RequestError`, located in the pipeline, where it is malformed; errors of the passes are raised as they are.
+    `RequestError`, located in the pipeline, where the pipeline is malformed; errors of passes propagate.
     """
     driver.run_pipeline(module, pipeline, observe, opset, PASSES)

@@ -2,11 +2,11 @@
 
     file.mlir --parse--> module --import--> graphs --resolve--> view
         --linearize--> + linear graph (JVP) --linear_transpose--> + transposed graph (VJP) --> ... any order
-        --batch--> + either, along many directions at once
-        --materialize_merge--> one flat graph --structure--> the same, loops settled --lower--> func.func of StableHLO
+        --batch--> + either of them for many tangents or cotangents at once (vmap)
+        --materialize_merge--> one flat graph --structure--> with StableHLO loops --lower--> func.func of StableHLO
         --compile--> compiled module --run--> arrays
 
-Higher order repeats `linearize` on a view that holds linear graphs; nothing is merged in between.
+For higher orders, `linearize` runs again on a view that holds linear graphs; nothing is merged in between.
 """
 
 from collections.abc import Callable
@@ -17,7 +17,7 @@ from typing import Any
 
 @dataclass(frozen=True)
 class Stage:
-    """One entry of the pipeline: where it is, what it takes, what it gives."""
+    """One entry of the pipeline: its name, where its function is, what it takes, what it gives."""
 
     name: str
     where: str
@@ -26,7 +26,7 @@ class Stage:
 
     @property
     def function(self) -> Callable[..., Any]:
-        """The stage itself, imported when it is asked for: IREE takes longer to import than all of tiduc."""
+        """The function of the stage, imported only when asked for: IREE takes longer to import than all of tiduc."""
         module, name = self.where.split(":")
         function: Callable[..., Any] = getattr(import_module(module), name)
         return function

@@ -1,4 +1,4 @@
-"""Ports: the arguments and results of programs, what they are called, and what they are in the graphs."""
+"""Ports: the arguments and results of a program, with their names, types and values in the graphs."""
 
 from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass, replace
@@ -14,9 +14,10 @@ from tiduc.runtime.signature import TensorType, Value
 
 @dataclass(frozen=True)
 class Port:
-    """One argument or result of a program: its name, its MLIR type, and what it is in the graphs.
+    """One argument or result of a program: its name, its MLIR type, and its value in the graphs.
 
-    `value` is an input's key, or a result's `Value` or `Zero`; `attributes` are those of the MLIR signature.
+    `value` is the key of an input, or the `Value` or `Zero` of a result; `attributes` are those of the MLIR
+    signature.
     """
 
     name: str
@@ -26,10 +27,10 @@ class Port:
 
 
 def described(port: Port) -> Value:
-    """What callers see of a port; `RequestError` where it is no array."""
+    """The name and type of a port as callers see them; `RequestError` where it cannot be passed as an array."""
     spelled = str(port.type)
     try:
-        # What may follow the comma is an encoding, such as the bounds of open sizes.
+        # An encoding may follow the comma, such as the bounds of dynamic dimensions.
         return Value(
             port.name, TensorType.parse(spelled.removeprefix("tensor<").removesuffix(">").split(",")[0])
         )
@@ -38,7 +39,7 @@ def described(port: Port) -> Value:
 
 
 def shown(ports: Sequence[Port]) -> str:
-    """The ports as signatures list them, also those that are no arrays."""
+    """The ports as a signature lists them, including ports that are not arrays."""
 
     def one(port: Port) -> str:
         try:
@@ -50,7 +51,7 @@ def shown(ports: Sequence[Port]) -> str:
 
 
 def chosen(ports: Sequence[Port], wrt: Any) -> list[Port]:
-    """The ports that a position, a name, or some of these mean; `RequestError` for what is unknown or repeated."""
+    """The ports that `wrt` names, by position, by name or as a list; `RequestError` for unknown or repeated ones."""
     single = isinstance(wrt, str | Integral)
     if not single and not isinstance(wrt, Iterable):
         raise RequestError(f"wrt is a position, a name, or a list of these, not {wrt!r}")
@@ -70,7 +71,7 @@ def chosen(ports: Sequence[Port], wrt: Any) -> list[Port]:
 
 
 def with_ports(ports: Sequence[Port], more: Sequence[Port]) -> tuple[Port, ...]:
-    """The ports and some more, whose names are made distinct."""
+    """The ports, then `more`, with numbers appended to names that are taken."""
     names = {port.name for port in ports}
     added = []
     for port in more:
@@ -84,13 +85,14 @@ def with_ports(ports: Sequence[Port], more: Sequence[Port]) -> tuple[Port, ...]:
 
 
 ALIASED = "tf.aliasing_output"
-"""Names, by number, the output that may take the place of an argument whose buffer is given away."""
+"""On an argument: the number of the output that may reuse the buffer of the argument, which is donated."""
 
 
 def attributes_of(ports: Sequence[Port], default: str, same: Collection[int] = ()) -> Any:
-    """The attributes of a signature: those of the source, and names other than the default ones.
+    """The attributes of a signature: those of the source, and each name other than `default` and the position.
 
-    `same` are the outputs that are still what they are in the source: of others no argument is an alias any more.
+    `same` are the positions of outputs that are unchanged from the source; an alias with any other output is
+    dropped.
     """
     described = []
     for i, port in enumerate(ports):
@@ -106,7 +108,7 @@ def attributes_of(ports: Sequence[Port], default: str, same: Collection[int] = (
 
 
 def name_of(attributes: Any, location: Any) -> str | None:
-    """The name among an argument's or a result's attributes, if there is one."""
+    """The name in the attributes of an argument or result; None if it has none."""
     if attributes is None or NAME not in ir.DictAttr(attributes):
         return None
     return name_in(attributes, location)

@@ -1,4 +1,4 @@
-"""A StableHLO program that can be differentiated: `jvp`, `vjp`, `grad` and `hvp` each give another one."""
+"""A StableHLO program that can be differentiated: `jvp`, `vjp`, `grad` and `hvp` each give a new program."""
 
 import functools
 import os
@@ -47,9 +47,10 @@ Wrt = Sequence[int | str] | int | str | None
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Program:
-    """Immutable; all programs derived from one file share a view, so that nothing is computed twice.
+    """A StableHLO program; immutable.
 
-    `inputs` and `outputs` are the signature. Nothing is merged or lowered until text or a module is wanted.
+    All programs derived from one file share a view, so that nothing is computed twice. `inputs` and `outputs` are the signature. Graphs are merged and lowered only when text or a module is
+    asked for.
     """
 
     view: View
@@ -57,8 +58,8 @@ class Program:
     inputs: tuple[Port, ...]
     outputs: tuple[Port, ...]
     beside: tuple[Any, ...] = ()  # functions that custom calls name, and Shardy's meshes
-    opset: OpSet = OPSET  # the rules by which it is differentiated
-    loop_memory: str = "auto"  # how loops that run backwards get what they read: stack, sqrt, log, auto
+    opset: OpSet = OPSET  # the rules that differentiate it
+    loop_memory: str = "auto"  # how reverse-mode loops get their residuals: stack, sqrt, log, auto
 
     # ---- derivatives ---------------------------------------------------------------------------------------
 
@@ -66,9 +67,10 @@ class Program:
     def jvp(self, wrt: Wrt = None, batch: int | None = None) -> "Program":
         """(primals..., tangents of wrt...) -> (outputs..., tangents of the differentiable outputs...).
 
-        With `batch`, tangents have a dimension of that size in front: as many directions at once. Shapes are otherwise
-        those of the primals. `RequestError` for a `wrt` that is unknown, repeated or not differentiable; `Unsupported`,
-        with the op and its place, where an op that a tangent reaches has no rule.
+        With `batch`, tangents have a leading dimension of that size: many tangents at once, as by vmap.
+        Shapes are otherwise those of the primals. `RequestError` for a `wrt` that is unknown, repeated or not
+        differentiable; `Unsupported`, with the op and its location, where an op that a tangent reaches has no
+        rule.
         """
         ports = self.differentiated(wrt)
         outputs, linear = self._linearize(ports)
@@ -91,8 +93,8 @@ class Program:
     def vjp(self, wrt: Wrt = None, conjugate: bool = False, batch: int | None = None) -> "Program":
         """(primals..., cotangents of the differentiable outputs...) -> (outputs..., cotangents of wrt...).
 
-        With `conjugate`, complex cotangents, given and got, are the conjugates of ours, as in JAX. With `batch`,
-        cotangents have a dimension of that size in front. Shapes and errors are those of `jvp`.
+        With `conjugate`, complex cotangents, both seeds and results, are the conjugates of ours, as in JAX.
+        With `batch`, cotangents have a leading dimension of that size. Shapes and errors are those of `jvp`.
         """
         ports = self.differentiated(wrt)
         outputs, linear = self._linearize(ports)
@@ -113,8 +115,8 @@ class Program:
     def grad(self, wrt: Wrt = None, value: bool = False, conjugate: bool = False) -> "Program":
         """(primals...) -> ((the output, if `value`), cotangents of wrt...), of one real scalar float output.
 
-        With `conjugate`, complex cotangents are the conjugates of ours, as in JAX.
-        `RequestError` where the program's outputs are anything else; errors are otherwise those of `jvp`.
+        With `conjugate`, complex cotangents are the conjugates of ours, as in JAX. `RequestError` where the
+        program has any other outputs; the other errors are those of `jvp`.
         """
         ports = self.differentiated(wrt)
         output = self.outputs[0] if len(self.outputs) == 1 else None
@@ -135,7 +137,7 @@ class Program:
 
     @stage
     def hvp(self, wrt: Wrt = None) -> "Program":
-        """(primals..., tangents of wrt...) -> Hessian times tangent: forward over reverse, of what `grad` takes."""
+        """(primals..., tangents of wrt...) -> Hessian times tangent, forward over reverse; errors as in `grad`."""
         gradient = self.grad(wrt)
         both = gradient.jvp([port.name for port in self.differentiated(wrt)])
         return replace(both, outputs=both.outputs[len(gradient.outputs) :])
@@ -146,41 +148,42 @@ class Program:
     ) -> "Program":
         """(primals...) -> ((outputs..., if `value`), derivative of each output in each of wrt...).
 
-        One has the shape of its output, then that of its input. `mode` is "forward", "reverse", or what takes fewer
-        directions. `sparsity`: "auto" saves directions where the graph shows the derivative to be block-diagonal;
-        "diagonal" and "block-diagonal" give these parts alone. `RequestError` for complex inputs and open sizes, beside
-        those of `jvp`.
+        A derivative has the shape of its output, followed by the shape of its input. `mode` is "forward",
+        "reverse", or "auto": the one that takes fewer seeds. `sparsity` "auto" saves seeds where the graph
+        shows that the derivative is block-diagonal; "diagonal" and "block-diagonal" give only these parts.
+        `RequestError` for complex inputs and dynamic shapes, besides the errors of `jvp`.
         """
         return jacobian(self, wrt, mode, value, sparsity)
 
     @stage
     def hessian(self, wrt: Wrt = None, value: bool = False, sparsity: str | None = None) -> "Program":
-        """(primals...) -> ((outputs..., if `value`), second derivatives of each output in each two of wrt...).
+        """(primals...) -> ((outputs..., if `value`), second derivatives of each output in each pair of wrt...).
 
-        One has the shape of its output, then those of its two inputs. `sparsity` and errors are those of `jacobian`.
+        A second derivative has the shape of its output, followed by the shapes of its two inputs. `sparsity`
+        and errors are those of `jacobian`.
         """
         return hessian(self, wrt, value, sparsity)
 
     @stage
     def laplacian(self, wrt: Wrt = None, value: bool = False) -> "Program":
-        """(primals...) -> ((outputs..., if `value`), of each output the trace of its Hessian in all of wrt...).
+        """(primals...) -> ((outputs..., if `value`), the trace of the Hessian of each output, over all of wrt...).
 
         A trace has the shape of its output. Errors are those of `jacobian`.
         """
         return laplacian(self, wrt, value)
 
-    # ---- what it is ----------------------------------------------------------------------------------------
+    # ---- graphs and text -----------------------------------------------------------------------------------
 
     @property
     @stage
     def graphs(self) -> Any:
-        """The `ir.Module` of the graphs behind it, before they are merged."""
+        """The `ir.Module` of the graphs behind the program, before they are merged."""
         return self.view.module
 
     @functools.cached_property
     @stage
     def merged(self) -> Graph:
-        """Its one flat graph."""
+        """The program as one flat graph."""
         graph = materialize_merge(
             self.view,
             [port.value for port in self.outputs],
@@ -199,13 +202,13 @@ class Program:
     @property
     @stage
     def flat(self) -> Any:
-        """The `ir.Module` of its one flat graph, before it is lowered, and of the graphs that this calls."""
+        """The `ir.Module` of the flat graph, before it is lowered, and of the graphs that it calls."""
         return self._written(self.merged)
 
     @property
     @stage
     def structured(self) -> Any:
-        """The `ir.Module` of its flat graph with loops of StableHLO's kind."""
+        """The `ir.Module` of the flat graph after `structure`, with loops as in StableHLO."""
         return self._written(structure(self.view, self.merged, self.opset, self.loop_memory))
 
     def _written(self, flat: Graph) -> Any:
@@ -219,12 +222,15 @@ class Program:
     @functools.cached_property
     @stage
     def module(self) -> Any:
-        """The `ir.Module` of its one public function, of plain StableHLO."""
+        """The `ir.Module` with one public function of plain StableHLO."""
         return self.lowered()
 
     @stage
     def lowered(self, separated: Sequence[Port] = ()) -> Any:
-        """The module, lowered again; no loop or branch mixes what depends on the inputs `separated` with the rest."""
+        """The module, lowered anew.
+
+        No loop or branch computes both values that depend on the inputs `separated` and values that do not.
+        """
         keys = [port.value for port in separated]
         graph = structure(self.view, self.merged, self.opset, self.loop_memory, keys)
         return lower(graph, self.view.module_attributes, self.beside, self.view)
@@ -232,7 +238,7 @@ class Program:
     @functools.cached_property
     @stage
     def text(self) -> str:
-        """Its StableHLO text."""
+        """The StableHLO text."""
         return str(self.module)
 
     def __str__(self) -> str:
@@ -242,7 +248,7 @@ class Program:
         return f"<{type(self).__name__} {self.name}{shown(self.inputs)} -> {shown(self.outputs)}>"
 
     def __reduce__(self) -> tuple[Any, ...]:
-        # MLIR's objects have no pickles: its StableHLO is kept, and the rules where they are not ours.
+        # MLIR's objects cannot be pickled; the bytecode can, with the op set unless it is the default one.
         opset = None if self.opset is OPSET else self.opset
         return _unpickled, (bytecode(self.module), self.name, opset, self.loop_memory)
 
@@ -251,7 +257,7 @@ class Program:
         """The names and types of its inputs and outputs; `RequestError` where one is no tensor."""
         return signature_of(self)
 
-    # ---- what becomes of it --------------------------------------------------------------------------------
+    # ---- files and compiled modules ------------------------------------------------------------------------
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Writes StableHLO text, or bytecode for resource constants; `TiducError`, and no file, if that fails."""
@@ -285,23 +291,24 @@ class Program:
         limits: "Limits | None" = None,
         cached: bool = True,
     ) -> Runnable:
-        """The compiled program, called with NumPy arrays; `CompileError` where the engine cannot compile it.
+        """The compiled program, to be called with NumPy arrays; `CompileError` where the engine cannot compile it.
 
-        `engine` is "iree", whose result has the module's bytes as `vmfb`, "xla" or "reference". IREE's module carries
-        the names of inputs and outputs. With "callback" for `lapack` it calls NumPy to factorize, on CPUs. `limits`
-        are those of IREE's compiler; without `cached`, the cache is neither read nor written.
+        `engine` is "iree", "xla" or "reference". The result of "iree" has the bytes of its module as `vmfb`;
+        the module carries the names of inputs and outputs. With `lapack` "callback", it factorizes matrices
+        by calling NumPy, on CPUs only. `limits` bound IREE's compiler. Without `cached`, the cache is neither
+        read nor written.
         """
         return find_backend(engine).compile(self.lowered_program, Options(target, lapack, limits, cached))
 
     def source(self, target: str = "cpu", lapack: str = LOOPS) -> "Source":
-        """IREE's source for a target; `CompileError` where the target lacks a type."""
+        """The source that IREE compiles for a target; `CompileError` where the target lacks an element type."""
         from tiduc.backends.iree.prepare import source_of  # IREE takes longer to import than all of tiduc
 
         return source_of(self.lowered_program, target, lapack)
 
     @property
     def lowered_program(self) -> Lowered:
-        """What a backend sees of the program; `Unsupported` where a custom op has no lowering to StableHLO."""
+        """The program as backends see it; `Unsupported` where a custom op has no lowering to StableHLO."""
         module = self.module.operation.clone().operation
         apply_lowerings(module, self.opset)
         return Lowered(module, self.signature, self.name)
@@ -309,7 +316,10 @@ class Program:
     # ---- steps ---------------------------------------------------------------------------------------------
 
     def differentiated(self, wrt: Wrt) -> list[Port]:
-        """The inputs that `wrt` means; `RequestError` for what is unknown, repeated or not differentiable."""
+        """The inputs that `wrt` names, by default all that have tangents.
+
+        `RequestError` for an input that is unknown, repeated or not differentiable.
+        """
         if wrt is None:
             return [port for port in self.inputs if self.opset.builder.tangent_type(port.type) is not None]
         ports = chosen(self.inputs, wrt)
@@ -324,7 +334,7 @@ class Program:
         return outputs, linearize(self.view, distinct_values(outputs), wrt, self.opset)
 
     def _aligned(self, ports: Sequence[Port], values: Sequence[Any | None], suffix: str) -> list[Port]:
-        """A result a port, an explicit zero where the value is a symbolic one."""
+        """One result per port; an explicit zero where the value is a symbolic zero."""
         return [
             Port(
                 port.name + suffix,
@@ -351,11 +361,11 @@ def load(
 ) -> Program:
     """The program in a file, in StableHLO text (a `str` with a newline or a brace) or in bytecode.
 
-    `entry` names the public function; by default `main`, or the only one. `opset` holds the rules; of its ops the
-    file may have some, in generic form, that MLIR does not know. With `inline`, every call is inlined that may be.
-    `loop_memory` says what derivatives of loops keep, where a loop does not: "stack", "sqrt", "log" or "auto".
-    With `isolated`, a process of its own reads the source first, within `limits`: for sources from strangers.
-    `TiducError` where it cannot be read.
+    `entry` names the public function; by default `main`, or the only one. `opset` holds the rules; the source
+    may contain ops of its dialects, in generic form, that MLIR does not know. With `inline`, every call is
+    inlined that can be. `loop_memory` says how derivatives of loops get their residuals, unless a loop says
+    so itself: "stack", "sqrt", "log" or "auto". With `isolated`, a separate process reads the source first,
+    within `limits`: for untrusted sources. `TiducError` where the source cannot be read.
     """
     if isolated:
         module = isolated_module(source, entry, opset.dialects, limits)

@@ -1,8 +1,9 @@
-"""Modules from files, text and bytes: read in this process, or in one of its own first.
+"""Reads modules from files, text and bytes, in this process, or first in an isolated one.
 
     source -> worker: parse, verify, import -> bytecode -> this process
 
-A source that crashes MLIR, or is read without end, ends the worker and not its caller, who parses only what MLIR wrote.
+A source that crashes MLIR, or that takes forever to read, ends the worker but not its caller. The caller
+parses only bytecode that MLIR wrote.
 """
 
 import resource
@@ -36,7 +37,7 @@ def module_in(source: Readable, dialects: Collection[str] = ()) -> Any:
 def isolated_module(
     source: Readable, entry: str | None = None, dialects: Collection[str] = (), limits: Limits | None = None
 ) -> Any:
-    """As `module_in`, after a process of its own has read, imported and written the module.
+    """The module of `module_in`, after a separate process has read, imported and written it.
 
     `ParseError` where that process dies of a signal or exceeds the limits.
     """
@@ -51,7 +52,10 @@ def isolated_module(
 
 @stage
 def _written(source: Readable, entry: str | None, dialects: tuple[str, ...]) -> bytes:
-    """The bytecode of the module, which can be imported. With half the stack: the caller has the other half."""
+    """The bytecode of the module, after a check that the module can be imported.
+
+    Runs with half the stack limit, so that the caller has stack to spare for the same module.
+    """
     soft, hard = resource.getrlimit(resource.RLIMIT_STACK)
     with suppress(ValueError):
         resource.setrlimit(
@@ -59,7 +63,7 @@ def _written(source: Readable, entry: str | None, dialects: tuple[str, ...]) -> 
         )
     module = module_in(source, dialects)
     written = bytecode(module)
-    if not dialects:  # whose rules are the caller's
+    if not dialects:  # the rules of custom dialects are with the caller
         resolve(import_stablehlo(module, entry_in(module, entry), OPSET))
     return written
 
@@ -69,7 +73,7 @@ def _is_text(source: str) -> bool:
 
 
 def entry_in(module: Any, entry: str | None) -> str:
-    """The name of the function or graph to load: the one asked for, `main`, or the only one."""
+    """The function or graph to load: the requested one, `main`, or the only one; `RequestError` if there is none."""
     names = [
         str(ir.StringAttr(op.attributes["sym_name"]).value)
         for op in operations(module.body)

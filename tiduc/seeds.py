@@ -1,4 +1,4 @@
-"""Cotangents at the ends of a program: those given, one an output, and their conjugates."""
+"""Seeds of a VJP, one cotangent per output, and the conjugation of complex cotangents."""
 
 from collections.abc import Sequence
 from dataclasses import replace
@@ -14,12 +14,12 @@ if TYPE_CHECKING:
 
 
 def distinct_values(outputs: Sequence[Port]) -> list[Any]:
-    """The values of some outputs, each once; a zero is none."""
+    """The distinct values of outputs, without zeros."""
     return list(dict.fromkeys(port.value for port in outputs if not isinstance(port.value, Zero)))
 
 
 def seeds_of(program: "Program", outputs: Sequence[Port], transposed: Graph) -> list[Port]:
-    """One cotangent input an output; where outputs are one value, its cotangent is their sum."""
+    """One cotangent input per output; where several outputs are one value, its cotangent is the sum of theirs."""
     distinct = distinct_values(outputs)
     keys: Sequence[str] = transposed.keys
     if len(distinct) < len(outputs):
@@ -40,7 +40,7 @@ def seeds_of(program: "Program", outputs: Sequence[Port], transposed: Graph) -> 
 
 
 def conjugates(program: "Program", results: Sequence[Port]) -> list[Port]:
-    """The results with the conjugates of complex ones."""
+    """The results, with complex ones conjugated."""
     b: Any = program.opset.builder(program.view, program.view.fresh("C"))
     values = [x.value if isinstance(x.value, Zero) else b.conj(x.value) for x in results]
     b.finish([x for x in values if not isinstance(x, Zero)])
@@ -48,7 +48,7 @@ def conjugates(program: "Program", results: Sequence[Port]) -> list[Port]:
 
 
 def conjugate_seeds(program: "Program", seeds: Sequence[Port]) -> list[Port]:
-    """Inputs whose conjugates stand for these."""
+    """New inputs in place of the seeds; each seed is bound to the conjugate of its new input."""
     b: Any = program.opset.builder(program.view, program.view.fresh("C"))
     keys = [f"{b.graph.name}.{i}" for i in range(len(seeds))]
     values = [b.conj(b.input(key, port.type)) for key, port in zip(keys, seeds, strict=True)]

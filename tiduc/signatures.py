@@ -1,4 +1,4 @@
-"""The signature of a program: names and types of its inputs and outputs, and what it requires of dynamic sizes."""
+"""The signature of a program: names and types of its inputs and outputs, and constraints on dynamic dimensions."""
 
 from typing import TYPE_CHECKING, Any
 
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 @stage
 def signature_of(program: "Program") -> Signature:
-    """The signature; `RequestError` where an input or output is no tensor."""
+    """The signature; `RequestError` where an input or output is not a tensor."""
     inputs, outputs = tuple(map(described, program.inputs)), tuple(map(described, program.outputs))
     if all(None not in value.type.shape for value in inputs):
         return Signature(inputs, outputs)
@@ -26,7 +26,7 @@ def signature_of(program: "Program") -> Signature:
 
 
 def _required(program: "Program", known: list[Any]) -> tuple[RequiredSize, ...]:
-    """What the sizes of inputs must be, beside those that are known."""
+    """The constraints on dynamic dimensions of inputs, besides the sizes that are known."""
     function = ModuleSizes(program.module, {program.name: known}).function(program.name)
     if function is None:
         return ()

@@ -1,12 +1,13 @@
-"""split: a program's VJP as two programs, with what passes between them in the open.
+"""split: a program's VJP as two programs, with explicit residuals between them.
 
     vjp:       (primals..., cotangents...) -> (outputs..., cotangents of wrt...)
 
     forward:   (primals...)                  -> (outputs..., residuals...)
     backward:  (residuals..., cotangents...) -> (cotangents of wrt...)
 
-The backward part is what depends on cotangents; residuals are the values that it reads of the rest. What cheap ops
-make of constants and of other residuals, or of a value that takes no more memory, is made again instead.
+The backward part holds the ops that depend on cotangents; residuals are the other values that these ops read.
+The backward part recomputes a value if cheap ops compute it from constants and from other residuals, or from
+a value that takes no more memory.
 """
 
 from collections.abc import Sequence
@@ -28,7 +29,7 @@ from tiduc.runtime.signature import TensorType
 _SHAPED = frozenset(
     f"stablehlo.{name}" for name in ("broadcast_in_dim", "convert", "reshape", "reverse", "transpose")
 )
-"""Ops that the backward part repeats where their operand takes no more memory than their result."""
+"""Ops that the backward part recomputes if their operand takes no more memory than their result."""
 
 _CHEAP = _SHAPED | {
     f"stablehlo.{name}"
@@ -49,34 +50,34 @@ _CHEAP = _SHAPED | {
         *("or", "real", "imag", "select", "sign", "slice", "subtract", "xor"),
     )
 }
-"""Ops that it repeats where it has their operands."""
+"""Ops that the backward part recomputes if it has their operands."""
 
 
 @dataclass(frozen=True)
 class Residual:
-    """A value that the forward part gives and the backward part takes: its name and type, and what it is."""
+    """A value that the forward part returns and the backward part takes."""
 
     name: str
     type: TensorType
-    what: str  # the op that makes it, or the input or output that it is
-    place: str = ""  # that of the op
+    what: str  # the op that computes it, or the input or output that it is
+    place: str = ""  # the source location of the op
 
     @property
     def bytes(self) -> int | None:
-        """How much memory it takes; None where a size is open."""
+        """Its size in memory; None for a dynamic shape."""
         return _bytes(self.type)
 
 
 @dataclass(frozen=True)
 class Split:
-    """The two parts of a VJP, and what passes between them."""
+    """The two parts of a VJP, and the residuals that pass between them."""
 
     forward: Program
     backward: Program
     residuals: tuple[Residual, ...]
 
     def table(self) -> str:
-        """One line a residual, and their sum."""
+        """One line per residual, and the total size."""
         rows = [(each.name, str(each.type), _shown(each.bytes), each.what) for each in self.residuals]
         sizes = [each.bytes for each in self.residuals]
         known = sum(size for size in sizes if size is not None)
@@ -92,8 +93,9 @@ class Split:
 def split(program: Program, wrt: Wrt = None) -> Split:
     """The forward and the backward part of the VJP in `wrt`, each a program.
 
-    For all inputs and cotangents, `backward(*forward(*primals)[n:], *cotangents)`, where n is the number of outputs,
-    gives what the VJP gives after its outputs.
+    For all inputs and cotangents, `backward(*forward(*primals)[n:], *cotangents)`, where n is the number of
+    outputs, equals the results of the VJP after its outputs. `Unsupported` where an op computes both an
+    output and a cotangent.
     """
     vjp = program.vjp(wrt)
     cut = _Cut(vjp, len(program.inputs), len(program.outputs))
@@ -108,14 +110,14 @@ def split(program: Program, wrt: Wrt = None) -> Split:
 
 
 class _Cut:
-    """The lowered function of a VJP, and where it is cut."""
+    """The lowered function of a VJP, partitioned into a forward and a backward part."""
 
     def __init__(self, vjp: Program, inputs: int, outputs: int) -> None:
         self.vjp, self._inputs, self._outputs = vjp, inputs, outputs
         self._module = vjp.lowered(separated=vjp.inputs[inputs:])
         self._block = entry_of(self._module).regions[0].blocks[0]
         *ops, self._return = list(operations(self._block))
-        # A value has a place: the number of an argument, or those of an op and of its result.
+        # The place of a value: (-1, number of the argument), or (number of the op, number of the result).
         self._places: dict[Any, tuple[int, int]] = {x: (-1, i) for i, x in enumerate(self._block.arguments)}
         self._places |= {y: (i, k) for i, op in enumerate(ops) for k, y in enumerate(op.results)}
         self._ops = ops
@@ -126,7 +128,7 @@ class _Cut:
         self.residuals = self._read()
 
     def _depending(self) -> set[int]:
-        """The ops that depend on a cotangent, by number."""
+        """The numbers of the ops that depend on a cotangent."""
         values = set(list(self._block.arguments)[self._inputs :])
         found = set()
         for i, op in enumerate(self._ops):
@@ -136,7 +138,7 @@ class _Cut:
         return found
 
     def _read(self) -> list[Any]:
-        """The values that the backward part reads of the rest, in the order of their definition."""
+        """The residuals: the forward values that the backward part reads, in the order of their definition."""
         cotangents = set(list(self._block.arguments)[self._inputs :])
         waiting = list(self._return.operands)[self._outputs :]
         waiting += [x for i in sorted(self._backward) for x in _reads(self._ops[i])]
@@ -160,7 +162,7 @@ class _Cut:
         return sorted(self._without_remade(found), key=self._places.__getitem__)
 
     def _without_remade(self, found: set[Any]) -> set[Any]:
-        """Those of the values that cheap ops do not make of the others."""
+        """The values that cheap ops cannot recompute from the others."""
         kept, at_hand = set(found), set(found)
         for i, op in enumerate(self._ops):
             if op.name == "stablehlo.constant":
@@ -171,7 +173,7 @@ class _Cut:
         return kept
 
     def what(self, x: Any) -> str:
-        """What a residual is, for people."""
+        """A description of a residual."""
         number, i = self._places[x]
         if number < 0:
             return f"input {self.vjp.inputs[i].name}"
@@ -181,7 +183,7 @@ class _Cut:
         return str(self._ops[number].name)
 
     def place(self, x: Any) -> str:
-        """Where in the source the op of a residual is."""
+        """The source location of the op that computes a residual; empty for an argument."""
         number = self._places[x][0]
         return describe(self._ops[number].location) if number >= 0 else ""
 
@@ -196,7 +198,7 @@ class _Cut:
         return names
 
     def forward(self) -> Any:
-        """The module of the part before."""
+        """The module of the forward part."""
         module, function, values, ops = self._copy()
         block, last = function.regions[0].blocks[0], ops.pop()
         _return(
@@ -212,7 +214,7 @@ class _Cut:
         return _settled(module)
 
     def backward(self) -> Any:
-        """The module of the part after."""
+        """The module of the backward part."""
         module, function, values, ops = self._copy()
         block, last = function.regions[0].blocks[0], ops.pop()
         _return(last, list(last.operands)[self._outputs :])
@@ -230,7 +232,7 @@ class _Cut:
         return _settled(module)
 
     def _copy(self) -> tuple[Any, Any, dict[tuple[int, int], Any], list[Any]]:
-        """A copy of the module, its function, its values by their place, and its ops."""
+        """A copy of the module, its function, its values by their places, and its ops."""
         module = ir.Module.create(loc=self._module.operation.location)
         for name in self._module.operation.attributes:
             module.operation.attributes[name] = self._module.operation.attributes[name]
@@ -244,7 +246,7 @@ class _Cut:
 
 
 def _mixed(op: Any) -> TiducError:
-    """The refusal of an op that gives an output and a cotangent; its place, or that of an op in its region."""
+    """The error for an op that computes both an output and a cotangent, at the op or at one in its regions."""
     message = f"{op.name} computes an output and a cotangent at once, so the VJP cannot be split"
     error: TiducError = Unsupported(message, op.location)
     for region in op.regions:
@@ -279,7 +281,7 @@ def _named(names: Sequence[str]) -> list[Any]:
 
 
 def _sign(function: Any, inputs: Sequence[Any], outputs: Sequence[Any]) -> None:
-    """Gives the function the type of its block, with these attributes."""
+    """Sets the function's type to that of its block, and its argument and result attributes."""
     block = function.regions[0].blocks[0]
     results = [x.type for x in list(operations(block))[-1].operands]
     type_ = ir.FunctionType.get([x.type for x in block.arguments], results)
@@ -292,7 +294,7 @@ def _sign(function: Any, inputs: Sequence[Any], outputs: Sequence[Any]) -> None:
 
 
 def _is_no_larger(x: Any, y: Any) -> bool:
-    """One tensor takes no more memory than another; false where a size is open."""
+    """Whether one tensor takes no more memory than another; false for a dynamic shape."""
     if not (x.has_static_shape and y.has_static_shape):
         return False
     sizes = [_bytes(TensorType.parse(str(t).removeprefix("tensor<").removesuffix(">"))) for t in (x, y)]

@@ -1,4 +1,4 @@
-"""Programs with dynamic shapes on engines that take static shapes only: compiled again for each new shape."""
+"""Programs with dynamic shapes on engines that need static shapes: compiled anew for each new shape."""
 
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -13,7 +13,10 @@ Call = Callable[..., Sequence[Array]]
 
 
 def at_each_shape(program: Program, run: Callable[[Program], Call]) -> Call:
-    """What `run` gives for the program, or for its refinement to the shapes of the arguments of each call."""
+    """A callable for the program; with dynamic shapes, it refines the program to the arguments' shapes and runs that.
+
+    Each refinement is made once and kept.
+    """
     if not any(None in value.type.shape for value in (*program.signature.inputs, *program.signature.outputs)):
         return run(program)
     compiled: dict[Any, Call] = {}

@@ -1,7 +1,7 @@
-"""What was found out about each op by running it: tables that tests write, and compare with what they find.
+"""Tables of what tests found out about each op; tests write them, and compare them with what they find.
 
-checked      what test/py/rules has checked of its rules        python -m pytest test/py/rules --write-tables
-refusals     the refusals that these tests met                  the same
+checked      what test/py/rules has checked of an op's rules    python -m pytest test/py/rules --write-tables
+refusals     the refusals that these tests met                  (the same command)
 accepted     what the target `cpu` accepts                      python test/sweep/accepted.py --write
 """
 
@@ -24,7 +24,7 @@ class Checked(NamedTuple):
 
 
 class Refusal(NamedTuple):
-    """A case of an op that has no rule: which is missing, and why."""
+    """A case of an op that has no rule: which rule is missing, and why."""
 
     op: str
     what: str
@@ -32,7 +32,7 @@ class Refusal(NamedTuple):
 
 
 class Accepted(NamedTuple):
-    """What becomes of an op, of its JVP and of its VJP on a target: right, wrong, or why it is refused."""
+    """The verdicts on an op, its JVP and its VJP on a target: right, wrong, or why it is refused."""
 
     op: str
     primal: str
@@ -45,7 +45,7 @@ Row = TypeVar("Row", Checked, Refusal, Accepted)
 
 @dataclass(frozen=True)
 class Table(Generic[Row]):
-    """A file of rows, one a line, cells apart by tabs."""
+    """A file with one row per line and cells separated by tabs."""
 
     name: str
     make: Callable[[list[str]], Row]
@@ -55,11 +55,11 @@ class Table(Generic[Row]):
         return FOLDER / f"{self.name}.tsv"
 
     def read(self) -> list[Row]:
-        """Its rows."""
+        """All rows."""
         return [self.make(line.split("\t")) for line in self.path.read_text().splitlines()]
 
     def write(self, rows: Iterable[Row]) -> None:
-        """Writes its rows."""
+        """Replaces the rows."""
         self.path.write_text("".join("\t".join(map(_cell, row)) + "\n" for row in rows))
 
 
@@ -75,7 +75,7 @@ ACCEPTED = Table("accepted", lambda c: Accepted(*c))
 
 @cache
 def by_op(table: Table[Row]) -> dict[str, list[Row]]:
-    """The rows of a table, of each op."""
+    """The rows of a table, grouped by op."""
     rows: dict[str, list[Row]] = {}
     for row in table.read():
         rows.setdefault(row.op, []).append(row)

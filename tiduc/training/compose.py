@@ -1,4 +1,4 @@
-"""compose: a model and a loss that is a program, as one program in which each is a function that is called."""
+"""compose: one program of a model and of a loss that is itself a program; it calls both as functions."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -16,8 +16,8 @@ from tiduc.program import Program, from_module
 def compose(model: Program, loss: Program, given: Sequence[Port], updated: Sequence[Port]) -> Program:
     """(the model's inputs..., the loss's other inputs...) -> (the loss's output, the model's outputs `updated`).
 
-    The loss's first inputs are the model's outputs `given`. `RequestError` where their types differ, or the loss has
-    more than one output.
+    The loss's first inputs are the model's outputs `given`. `RequestError` where their types differ, or the
+    loss does not have exactly one output.
     """
     _check(loss, given)
     targets = loss.inputs[len(given) :]
@@ -61,7 +61,7 @@ def _check(loss: Program, given: Sequence[Port]) -> None:
 
 
 def _move(program: Program, module: Any, prefix: str) -> str:
-    """Puts the program's functions into a module, each private and under a name of its own; the name of the first."""
+    """Moves the program's functions, private and with prefixed names, into a module; gives the entry's name."""
     copy = program.module.operation.clone().operation
     body = copy.regions[0].blocks[0]
     functions = [op for op in operations(body) if "sym_name" in op.attributes]

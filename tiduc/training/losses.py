@@ -1,13 +1,13 @@
-"""Losses: what a model gives, against what it should give, as one number.
+"""Losses: one number that compares the output of a model with targets.
 
     mse                     mean of (y - t)^2 over all elements; targets t of y's type
-    softmax-cross-entropy   mean of log(sum_c exp y_c) - y_t over all dimensions but the last, along which the classes
-                            c are; targets t are their numbers, of type i32
+    softmax-cross-entropy   mean of log(sum_c exp y_c) - y_t over all dimensions but the last, whose index c is the
+                            class; targets t are class numbers of type i32
     none                    the model's one output is the loss already
 
-Elements narrower than f32 become f32 first. The first two are PyTorch's `MSELoss` and `CrossEntropyLoss` (with classes
-last), means both. Any other loss is a program, whose first inputs are the model's outputs; its others, the targets,
-become inputs of the whole.
+Elements narrower than f32 are first converted to f32. The first two losses are PyTorch's `MSELoss` and
+`CrossEntropyLoss` (with classes last), both with mean reduction. Any other loss is a program: its first
+inputs are the model's outputs, and its other inputs, the targets, become inputs of the whole.
 """
 
 from collections.abc import Callable
@@ -26,7 +26,7 @@ from tiduc.program import Program
 from tiduc.training.compose import compose
 
 UPDATED = ".updated"
-"""Follows the name of an input in that of an output that is to take its place."""
+"""Suffix of an output's name: the output is the new value of the input whose name precedes the suffix."""
 
 
 @stage
@@ -63,7 +63,7 @@ def _mse(b: Any, y: Any, key: str) -> tuple[Any, Any]:
 
 
 def _softmax_cross_entropy(b: Any, y: Any, key: str) -> tuple[Any, Any]:
-    """The largest of the exponents is taken out of the sum, so that none overflows."""
+    """Subtracts the largest element of each row first, so that no exponential overflows."""
     if not rank(y):
         raise RequestError(
             f"the loss softmax-cross-entropy needs a dimension of classes; the output is {y.type}"
@@ -80,7 +80,7 @@ def _softmax_cross_entropy(b: Any, y: Any, key: str) -> tuple[Any, Any]:
 
 
 def wide(type_: Any) -> Any:
-    """The element type to add up numbers of this one in: no narrower than f32."""
+    """The element type to accumulate numbers of this type in: no narrower than f32."""
     return type_ if type_.width >= 32 else ir.F32Type.get()
 
 
@@ -97,4 +97,4 @@ LOSSES: dict[str, Callable[[Any, Any, str], tuple[Any, Any]]] = {
     "mse": _mse,
     "softmax-cross-entropy": _softmax_cross_entropy,
 }
-"""(builder, what the model gives, the key of the targets) -> (type of the targets, the loss)."""
+"""(builder, the model's output, the key of the targets) -> (type of the targets, the loss)."""

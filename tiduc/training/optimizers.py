@@ -1,12 +1,12 @@
-"""Optimizers: what becomes of a parameter p, given its gradient g and the learning rate r.
+"""Optimizers: the update of a parameter p, given its gradient g and the learning rate r.
 
     sgd        p - r g
     momentum   v = m v + g;  p - r v                                                             keeps v
-    adam       m = b m + (1 - b) g;  v = c v + (1 - c) g^2;                                      keeps m, v
-               p - r / (1 - b^n) m / (sqrt(v) / sqrt(1 - c^n) + e), at step n                    and n of all together
+    adam       m = b m + (1 - b) g;  v = c v + (1 - c) g^2;                                      keeps m, v,
+               p - r / (1 - b^n) m / (sqrt(v) / sqrt(1 - c^n) + e), at step n                    and one n for all
 
-As in PyTorch's `SGD` and `Adam`, which begin with zeros. Source of the latter: Kingma, Ba, "Adam: A Method for
-Stochastic Optimization" (2015), algorithm 1.
+As PyTorch's `SGD` and `Adam`, with a state that begins with zeros. Source of Adam: Kingma, Ba, "Adam: A
+Method for Stochastic Optimization" (2015), algorithm 1.
 """
 
 from collections.abc import Sequence
@@ -22,13 +22,13 @@ from tiduc.dialect.types import element, shape
 class Sgd:
     """Gradient descent."""
 
-    kept: tuple[str, ...] = ()  # what there is beside each parameter, of its type
-    counts = False  # whether the number of the step matters
+    kept: tuple[str, ...] = ()  # the state arrays of each parameter, of its shape
+    counts = False  # whether the update depends on the number of the step
 
     def update(
         self, b: Any, p: Any, g: Any, state: Sequence[Any], rate: Any, step: Any
     ) -> tuple[Any, list[Any]]:
-        """The new parameter, and what is kept beside it."""
+        """The new parameter, and its new state."""
         return _less(b, p, rate, g), []
 
 
@@ -46,14 +46,14 @@ class Momentum:
     def update(
         self, b: Any, p: Any, g: Any, state: Sequence[Any], rate: Any, step: Any
     ) -> tuple[Any, list[Any]]:
-        """The new parameter, and its velocity."""
+        """The new parameter, and its new velocity."""
         velocity = b.add(b.multiply(b.constant(self.momentum, p), state[0]), g)
         return _less(b, p, rate, velocity), [velocity]
 
 
 @dataclass(frozen=True)
 class Adam:
-    """Steps of about the rate in each entry, whatever the size of its gradient."""
+    """Adam: steps of about the learning rate in each entry, whatever the size of its gradient."""
 
     beta1: float = 0.9
     beta2: float = 0.999
@@ -70,7 +70,7 @@ class Adam:
     def update(
         self, b: Any, p: Any, g: Any, state: Sequence[Any], rate: Any, step: Any
     ) -> tuple[Any, list[Any]]:
-        """The new parameter, and the moments of its gradient."""
+        """The new parameter, and the new moments of its gradient."""
         first = _mixed(b, self.beta1, state[0], g)
         second = _mixed(b, self.beta2, state[1], b.multiply(g, g))
         spread = b.divide(b.sqrt(second), _filled(b, b.sqrt(_bias(b, self.beta2, step)), p))
@@ -102,7 +102,7 @@ def _mixed(b: Any, old: float, x: Any, y: Any) -> Any:
 
 
 def _bias(b: Any, beta: float, step: Any) -> Any:
-    """1 - beta^step, of which nothing cancels where beta is near 1: -expm1(step log beta)."""
+    """1 - beta^step, as -expm1(step log beta): nothing cancels where beta is near 1."""
     if not beta:
         return b.constant(1, step)
     power = b.multiply(step, b.constant(log(beta), step))
@@ -115,5 +115,5 @@ def _less(b: Any, p: Any, rate: Any, direction: Any) -> Any:
 
 
 def _filled(b: Any, scalar: Any, p: Any) -> Any:
-    """The number, in p's type, everywhere in p's shape."""
+    """A scalar, converted to p's element type and broadcast to p's shape."""
     return b.broadcast_in_dim(b.convert(scalar, element(p)), [], shape(p))

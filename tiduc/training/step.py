@@ -1,10 +1,10 @@
 """train_step: a model, its loss, the gradient and an optimizer's step, as one program.
 
-    (parameters..., what the optimizer keeps..., buffers..., frozen weights..., inputs..., targets..., rate)
-        -> (loss, new parameters..., what it keeps now..., new buffers...)
+    (parameters..., optimizer state..., buffers..., frozen weights..., inputs..., targets..., rate)
+        -> (loss, new parameters..., new optimizer state..., new buffers...)
 
-Each output but the loss takes the place of the input of its name, in memory too: the program writes it there, so that
-a loop over batches moves no parameter.
+Each output but the loss is the new value of the input with its name. The program writes it into the memory of
+that input, so that a loop over batches moves no parameter.
 """
 
 from collections.abc import Sequence
@@ -27,10 +27,10 @@ from tiduc.training.optimizers import Optimizer
 from tiduc.training.optimizers import optimizer as optimizer_of
 
 DONATED = "iree.abi.output"
-"""On an input: the output that is written over it."""
+"""On an input: the number of the output that is written over it."""
 
 BUFFERS = ("*running_mean", "*running_var")
-"""What no optimizer changes unless it is told to: PyTorch's running statistics."""
+"""Patterns of inputs that no optimizer updates unless told to: PyTorch's running statistics."""
 
 
 @stage
@@ -43,12 +43,13 @@ def train_step(
     freeze: Sequence[str] = BUFFERS,
     **settings: float,
 ) -> Model:
-    """The training step of a model, and as its weights the model's and the zeros that an optimizer begins with.
+    """The training step of a model; its weights are those of the model and the initial zeros of the optimizer.
 
-    `loss`: "mse", "softmax-cross-entropy", "none" where the model gives the loss itself, or a program of the model's
-    outputs and the targets. `optimizer`: "sgd", "momentum" (momentum) or "adam" (beta1, beta2, epsilon), with their
-    `settings`. `train` are patterns, as of file names, of the parameters: by default all float weights of a `Model`;
-    those that match `freeze` stay as they are. `RequestError` where there is none, or one is no float.
+    `loss`: "mse", "softmax-cross-entropy", "none" where the model's output is the loss, or a program that
+    takes the model's outputs and the targets. `optimizer`: "sgd", "momentum" (momentum) or "adam" (beta1,
+    beta2, epsilon), with its `settings`. `train` are patterns, as of file names, of the parameters to train;
+    by default all float weights of a `Model`. Parameters that match `freeze` stay as they are. `RequestError`
+    where there is no parameter, or one is not float.
     """
     chosen = optimizer_of(optimizer, **settings)
     lossy = with_loss(model, loss)
@@ -73,9 +74,10 @@ def train_step(
 
 
 def _update(gradient: Program, parameters: Sequence[Port], chosen: Optimizer) -> tuple[list[Port], list[Any]]:
-    """Inputs for what the optimizer keeps and the rate, and new values of the parameters and of what it keeps.
+    """Inputs for the optimizer state and the rate, and the new values of the parameters and of the state.
 
-    Of elements narrower than f32, it is in f32, which is wide enough for sums of many small numbers.
+    For elements narrower than f32, the update is computed in f32, which is wide enough for sums of many small
+    numbers.
     """
     b: Any = gradient.opset.builder(gradient.view, gradient.view.fresh("update"))
     rate, step = _scalar(b, "rate"), _scalar(b, "step")
@@ -102,7 +104,7 @@ def _update(gradient: Program, parameters: Sequence[Port], chosen: Optimizer) ->
 def _trained(
     model: Program, weights: Any, train: Sequence[str], freeze: Sequence[str], updated: Any
 ) -> list[str]:
-    """The names of the parameters, in the order of the inputs."""
+    """The names of the parameters to train, in the order of the inputs."""
     found: list[str] = []
     frozen: list[str] = []
     for port in model.inputs:
