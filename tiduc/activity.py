@@ -58,7 +58,7 @@ def callees(op: Any) -> list[str]:
 
 
 def name_of(op: Any) -> str:
-    """The name of an op; for an op that is written as a carrier op, the name of the carried op."""
+    """The name of an op; for an op of tidu that is written as a custom call, the name of the op of tidu."""
     if op.name == CARRIER and (target := str(op.attributes[TARGET].value)) in OWN:
         return target
     return str(op.name)

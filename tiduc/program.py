@@ -49,8 +49,8 @@ Wrt = Sequence[int | str] | int | str | None
 class Program:
     """A StableHLO program; immutable.
 
-    All programs derived from one file share a view, so that nothing is computed twice. `inputs` and `outputs` are the signature. Graphs are merged and lowered only when text or a module is
-    asked for.
+    All programs derived from one file share a view, so that nothing is computed twice. `inputs` and `outputs` are
+    the signature. Graphs are merged and lowered only when text or a module is asked for.
     """
 
     view: View

@@ -1,4 +1,4 @@
-"""Eager reverse mode: programs that run op by op, and then ask for `backward()`.
+"""Eager reverse mode: programs that run op by op, and then call `backward()`.
 
     from tiduc import eager
 
@@ -7,7 +7,8 @@
     y.backward()
     x.grad                                                       # Array([6., 8.], dtype=float64)
 
-`Array` is one frontend.  Others record what they do with a `Recorder`, and call `backward` with an `Executor`.
+`Array` is one frontend. Another frontend records its operations with a `Recorder`, and calls `backward` with
+an `Executor`.
 """
 
 from tiduc.eager.array import Array

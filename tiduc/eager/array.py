@@ -1,13 +1,14 @@
-"""Array: NumPy's arrays with derivatives, computed at once.
+"""Array: NumPy's arrays with derivatives; each op runs at once.
 
     w = Array(np.ones(3), requires_grad=True)
     loss = np.sum((x @ w - y) ** 2)
     loss.backward()
     w.grad
 
-An array is a name of a value, and values never change.  To write to an array, `x[i] = v` or `x += v`, is to give it
-another value: what was computed from the old one keeps that, and so does its derivative.  A view (`x[1:]`, `x.T`) is a
-name of a part: it has the value of the part when it is read, and what is written to it is written to the array.
+An array is a mutable name for an immutable value. A write to an array, `x[i] = v` or `x += v`, gives it
+another value. Results computed from the old value keep that value, and so do their derivatives. A view
+(`x[1:]`, `x.T`) is a name for a part of an array: a read takes that part of the array's present value, and a
+write to the view writes to the array.
 """
 
 import weakref
@@ -33,7 +34,7 @@ from tiduc.runtime.arrays import refuse_masked
 
 def _in_place(ufunc: np.ufunc) -> Callable[["Array", Any], "Array"]:
     def method(self: "Array", other: Any) -> "Array":
-        if self.is_scalar:  # a name of a number, as in NumPy: gets another one
+        if self.is_scalar:  # a scalar is immutable, as in NumPy: the name gets another one
             result: Array = ufunc(self, other)
             return result
         return ufunc(self, other, out=(self,))  # type: ignore[no-any-return]
@@ -42,7 +43,7 @@ def _in_place(ufunc: np.ufunc) -> Callable[["Array", Any], "Array"]:
 
 
 def _by_function(name: str) -> Callable[..., "Array"]:
-    """A method that is NumPy's function, of the same parameters."""
+    """A method that calls NumPy's function of this name, with the same parameters."""
 
     def method(self: "Array", *args: Any, **options: Any) -> "Array":
         result: Array = getattr(np, name)(self, *args, **options)
@@ -53,18 +54,18 @@ def _by_function(name: str) -> Callable[..., "Array"]:
 
 
 class Array(NDArrayOperatorsMixin):
-    """An array that NumPy's functions compute with, and that is differentiated if it requires grad.
+    """An array that NumPy's functions accept, and that is differentiated if it requires grad.
 
-    `grad` is the cotangent that the last `backward` gave it, or None.  It is that of the value which the array had
-    when it came to require grad, whatever was written to it since.  `is_scalar` says that it is a number rather than
-    an array without dimensions, as NumPy's functions give them: it cannot be written to.
+    `grad` is the cotangent from the last `backward`, or None. It belongs to the value that the array had when
+    it came to require grad, whatever was written to the array since. `is_scalar` tells a scalar, as NumPy's
+    functions return, from an array without dimensions: a scalar cannot be written to.
     """
 
     def __init__(self, data: Any, dtype: Any = None, requires_grad: bool = False) -> None:
-        """A copy of an array, or of what NumPy makes one of.
+        """A copy of an array, or of anything that NumPy makes an array of.
 
-        `InputError` for elements that MLIR has no type for; `RequestError` where it is to require grad, but is of
-        integers or booleans.
+        `InputError` for elements that MLIR has no type for; `RequestError` where integers or booleans are to
+        require grad.
         """
         value = constant(data.data if isinstance(data, Array) else data, dtype)
         tensor_type(value.data.dtype, ())
@@ -78,49 +79,49 @@ class Array(NDArrayOperatorsMixin):
 
     @staticmethod
     def of(value: EagerInput) -> "Array":
-        """An array of a value; a scalar where that has no dimensions."""
+        """An array with this value; a scalar if the value has no dimensions."""
         return _at(Place(value), is_scalar=value.data.ndim == 0)
 
-    # ---- its value -----------------------------------------------------------------------------------------
+    # ---- the value -----------------------------------------------------------------------------------------
 
     @property
     def value(self) -> EagerInput:
-        """Its value now."""
+        """The present value."""
         return self._place.value
 
     def view(self, step: Step) -> "Array":
-        """A view of it."""
+        """A view of a part of the array."""
         return _at(self._place.part(step), is_scalar=False)
 
     def assign(self, new: EagerInput) -> None:
-        """Gives it another value, of its shape and type; what it is a view of, another value with that part."""
+        """Gives the array another value of its shape and type; through a view, writes that part of the viewed array."""
         if self.is_scalar:
             raise TypeError("a scalar cannot be written to")
         self._place.assign(new)
 
     @property
     def version(self) -> int:
-        """How often it, or what it is a view of, was written to."""
+        """How often the array, or the array that it is a view of, was written to."""
         return self._place.version
 
     @property
     def data(self) -> "np.ndarray[Any, np.dtype[Any]]":
-        """Its elements, read-only; what is computed from these is constant to a `backward`."""
+        """The elements, read-only; results computed from them are constant to a `backward`."""
         data: np.ndarray[Any, np.dtype[Any]] = self.value.data
         return data
 
     def detach(self) -> "Array":
-        """An array of its value now, which does not require grad."""
+        """An array with the present value that does not require grad."""
         return _at(Place(EagerInput(Key(), self.data)), self.is_scalar)
 
     def copy(self) -> "Array":
-        """An array of its value now, which no write to the other one reaches."""
+        """An array with the present value; later writes to one do not reach the other."""
         return _at(Place(self.value), is_scalar=False)
 
     __copy__ = copy
 
     def __reduce__(self) -> Any:
-        """A leaf is pickled, and deeply copied, as a leaf of its own; `RequestError` for what is computed."""
+        """A leaf is pickled, and deeply copied, as a new leaf; `RequestError` for an array computed from others."""
         if not self.is_leaf:
             raise RequestError("it is computed from others: detach() gives an array to store or copy")
         return Array, (self.data, None, self.requires_grad)
@@ -129,7 +130,7 @@ class Array(NDArrayOperatorsMixin):
 
     @property
     def requires_grad(self) -> bool:
-        """Whether what is computed from it is recorded."""
+        """Whether results computed from the array are recorded."""
         return self.value.requires_grad
 
     @requires_grad.setter
@@ -146,7 +147,10 @@ class Array(NDArrayOperatorsMixin):
             self._held()
 
     def retain_grad(self) -> None:
-        """A `backward` gives it a `grad` too, though it is computed from others; that of its value now."""
+        """Makes `backward` set `grad`, for the present value, on a computed array too.
+
+        `RequestError` where the array does not require grad.
+        """
         if not self.requires_grad:
             raise RequestError("it does not require grad")
         self._held()
@@ -159,7 +163,7 @@ class Array(NDArrayOperatorsMixin):
 
     @property
     def is_leaf(self) -> bool:
-        """Whether it is not computed from what requires grad."""
+        """Whether the array is not computed from arrays that require grad."""
         return self.value.trace is None
 
     def backward(
@@ -170,8 +174,8 @@ class Array(NDArrayOperatorsMixin):
         accumulate: bool = False,
         create_graph: bool = False,
     ) -> None:
-        """Gives a `grad` to the arrays it depends on, as `backward_from` of this array alone."""
-        from tiduc.eager.gradients import backward_from  # it needs arrays in turn
+        """Sets `grad` on the arrays that this array depends on, as `backward_from` of this array alone."""
+        from tiduc.eager.gradients import backward_from  # gradients imports this module
 
         seeds = None if seed is None else [seed]
         backward_from([self], seeds, retain=retain, accumulate=accumulate, create_graph=create_graph)
@@ -179,7 +183,7 @@ class Array(NDArrayOperatorsMixin):
     # ---- NumPy's protocols ---------------------------------------------------------------------------------
 
     def __array__(self, dtype: Any = None, copy: bool | None = None) -> "np.ndarray[Any, np.dtype[Any]]":
-        """Its elements; `RequestError` where a derivative would be lost by that."""
+        """The elements as a NumPy array; `RequestError` where the conversion would lose a derivative."""
         if self.requires_grad and is_recording():
             raise RequestError("it requires grad, and plain numbers do not: use .data, .item() or detach()")
         return np.array(self.data, dtype) if copy or copy is None else np.asarray(self.data, dtype)
@@ -205,13 +209,13 @@ class Array(NDArrayOperatorsMixin):
         return out[0]
 
     def __array_function__(self, function: Any, types: Any, args: Any, kwargs: Any) -> Any:
-        from tiduc.eager.functions import FUNCTIONS  # they need arrays in turn
+        from tiduc.eager.functions import FUNCTIONS  # functions imports this module
 
         implementation = FUNCTIONS.get(function)
         return NotImplemented if implementation is None else implementation(*args, **kwargs)
 
     def _updated(self, new: EagerInput) -> "Array":
-        """It, written to as `+=` does: of the same type and shape."""
+        """The array after a write of a result, as by `+=`; its type and shape stay."""
         if not np.can_cast(new.data.dtype, self.dtype, "same_kind"):
             raise TypeError(f"{new.data.dtype} cannot be written to an array of {self.dtype}")
         if new.data.shape != self.shape:
@@ -260,7 +264,7 @@ class Array(NDArrayOperatorsMixin):
     def __iter__(self) -> Iterator["Array"]:
         return (self[i] for i in range(len(self)))
 
-    # ---- what NumPy's arrays have --------------------------------------------------------------------------
+    # ---- attributes and methods of NumPy's arrays ----------------------------------------------------------
 
     @property
     def shape(self) -> tuple[int, ...]:
@@ -293,7 +297,7 @@ class Array(NDArrayOperatorsMixin):
         return self.view(views.IMAGINARY)
 
     def transpose(self, *axes: Any) -> "Array":
-        """A view whose dimension i is that of number `axes[i]`; by default in reverse order."""
+        """A view whose dimension i is dimension `axes[i]` of the array; by default in reverse order."""
         given = axes[0] if len(axes) == 1 else axes or None
         order = normalize_axis_tuple(range(self.ndim)[::-1] if given is None else given, self.ndim)
         if len(order) != self.ndim:
@@ -301,7 +305,7 @@ class Array(NDArrayOperatorsMixin):
         return self.view(views.transposed(order))
 
     def reshape(self, *sizes: Any) -> "Array":
-        """Its elements in another shape: a view where NumPy gives one."""
+        """The elements in another shape: a view where NumPy gives one."""
         given = sizes[0] if len(sizes) == 1 and not isinstance(sizes[0], int) else sizes
         step = views.reshaped(np.empty(self.shape, np.bool_).reshape(given).shape)
         if self.is_scalar or (self._place.is_part and not self._place.has_view(step)):
@@ -365,19 +369,19 @@ def _at(place: Place, is_scalar: bool) -> Array:
 
 
 def _operand(x: Any) -> Operand:
-    """What is computed with: a value, or a Python number."""
+    """An operand of an op: a value, or a Python number."""
     if isinstance(x, Array):
         return x.value
     return x if type(x) in (int, float, complex) else constant(x)
 
 
 def valued(x: Any) -> EagerInput:
-    """The value of an array, or of what NumPy makes one of."""
+    """The value of an array, or of anything that NumPy makes an array of."""
     return x.value if isinstance(x, Array) else constant(x)
 
 
 def _index(key: Any) -> Any:
-    """An index with NumPy's arrays in place of ours."""
+    """An index with NumPy's arrays in place of eager ones."""
     if isinstance(key, tuple):
         return tuple(map(_index, key))
     if isinstance(key, Array):

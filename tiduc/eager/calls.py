@@ -1,4 +1,4 @@
-"""Whole programs as one invocation of an eager program."""
+"""Calls of whole programs from eager ones, each recorded as one invocation."""
 
 from typing import Any
 
@@ -10,10 +10,10 @@ from tiduc.runtime.signature import TensorType
 
 
 def call(program: Program, *arguments: Any) -> tuple[Array, ...]:
-    """The outputs of a program, recorded as one invocation; nothing but its arguments and results is kept.
+    """The outputs of a program, recorded as one invocation of which only arguments and results are kept.
 
-    What the derivative reads of its inside is computed again.  `InputError` where the arguments are not the program's;
-    `RequestError` where it leaves sizes open.
+    Backward recomputes the intermediate values that it reads. `InputError` where the arguments do not match
+    the program's inputs; `RequestError` for a program with dynamic shapes.
     """
     graph = session().recorder.graphs.program(program)
     values = [valued(x) for x in arguments]

@@ -1,7 +1,7 @@
-"""checkpoint: a function of arrays as one invocation, of which only what goes in and comes out is kept.
+"""checkpoint: records a function of arrays as one invocation that keeps only its inputs and outputs (remat).
 
-    y = f(x)                  x -> a -> b -> y        kept until backward: what the transposes of all three read
-    y = checkpoint(f, x)      x ----------> y         kept until backward: x; a and b are computed again
+    y = f(x)                  x -> a -> b -> y        kept until backward: the residuals of all three ops
+    y = checkpoint(f, x)      x ----------> y         kept until backward: x; a and b are recomputed
 
 Source: Griewank, Walther, "Algorithm 799: revolve" (2000), with one checkpoint.
 """
@@ -26,11 +26,12 @@ from tiduc.program import Program
 
 
 def checkpoint(function: Callable[..., Any], *arguments: Any) -> Any:
-    """What a function gives for these arguments, an array or a sequence of arrays, recorded as one invocation.
+    """The results of a function, an array or a sequence of arrays, recorded as one invocation.
 
-    Arrays that the function reads without being given them are inputs as well.  It runs once: a `backward` runs what
-    it ran then, whichever branches it would take by then.  Nothing is recorded inside, so it may not ask for
-    derivatives itself.  `RequestError` where it calls a program with loops, branches or calls.
+    Arrays that the function reads without being passed them are inputs as well. The function runs once:
+    `backward` recomputes the ops that ran then, whichever branches the function would take later. Nothing is
+    recorded inside the function, so it cannot ask for derivatives itself. `RequestError` where it calls a
+    program with loops, branches or calls.
     """
     if not is_recording():
         return function(*arguments)
@@ -50,7 +51,7 @@ def checkpoint(function: Callable[..., Any], *arguments: Any) -> Any:
 
 
 class _Log(Session):
-    """A session that notes what it runs, and records nothing."""
+    """A session that logs the invocations that it runs, and records no trace."""
 
     def __init__(self, outer: Session) -> None:
         self.executor, self.recorder = outer.executor, outer.recorder
@@ -68,7 +69,7 @@ def _fused(
     leaves: Sequence[EagerInput],
     outputs: Sequence[EagerInput],
 ) -> tuple[Program, list[EagerInput]]:
-    """One program of all invocations, and what it reads: the leaves, and what came from elsewhere."""
+    """One program of all invocations, and the values that it reads: the leaves, then values from elsewhere."""
     view = View(ir.Module.create())
     b: Any = OPSET.builder(view, "main")
     local: dict[Any, Any] = {}

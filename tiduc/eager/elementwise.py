@@ -1,6 +1,6 @@
-"""NumPy's universal functions on eager values: one line a function, in StableHLO.
+"""NumPy's universal functions on eager values: one line of StableHLO each.
 
-Types are NumPy's: what a function converts its operands to, NumPy is asked itself.
+NumPy itself resolves the types of operands and results.
 """
 
 import functools
@@ -19,14 +19,15 @@ from tiduc.eager.session import Operand, apply, constant
 Dtypes = tuple["np.dtype[Any]", ...]
 Emitter = Callable[..., Any]
 POWERS = {2: np.square, 1: np.positive, 0.5: np.sqrt, -1: np.reciprocal}
-"""What NumPy's arrays take in place of these powers."""
+"""The functions that compute these powers, as NumPy's arrays do."""
 
 
 def universal(ufunc: np.ufunc, operands: Sequence[Operand]) -> EagerInput | None:
-    """The result, of the type and shape that NumPy gives it; None where the function is not among these.
+    """The result of a function, with NumPy's type and shape; None for a function that `EMITTERS` lacks.
 
-    `TypeError` where NumPy has no such types, or it compares complex values by size; `ValueError` where shapes do not
-    fit; `ZeroDivisionError` for integers divided by zero, `OverflowError` where the quotient is none of the type.
+    `TypeError` where NumPy has no loop for the types, or for an order of complex values; `ValueError` where
+    shapes do not broadcast, or for a negative integer power of integers; `ZeroDivisionError` for integers
+    divided by zero; `OverflowError` where an integer quotient does not fit its type.
     """
     name = ufunc.__name__
     if name not in EMITTERS:
@@ -39,12 +40,12 @@ def universal(ufunc: np.ufunc, operands: Sequence[Operand]) -> EagerInput | None
     ]
     if dtypes[0].kind in "iu" and name in _DIVIDING:
         _check_integers(name, dtypes[0], values)
-    np.broadcast_shapes(*[x.data.shape for x in values])  # raises where they do not fit
+    np.broadcast_shapes(*[x.data.shape for x in values])  # raises where shapes do not broadcast
     return apply(("universal", name, dtypes), functools.partial(_emit, name, dtypes), *values)
 
 
 def broadcast(b: Any, x: Any, sizes: Sequence[int]) -> Any:
-    """A value of a graph with a shape that its own broadcasts to, by NumPy's rules."""
+    """A graph value, broadcast to a shape by NumPy's rules."""
     own = shape(x)
     if own == list(sizes):
         return x
@@ -55,14 +56,14 @@ def broadcast(b: Any, x: Any, sizes: Sequence[int]) -> Any:
 
 
 def converted(b: Any, x: Any, dtype: "np.dtype[Any]") -> Any:
-    """A value of a graph with other elements; a boolean one says which are not zero."""
+    """A graph value, converted to another element type; to booleans, by comparison with zero."""
     if dtype.kind == "b" and element(x) != element_type(dtype):
         return b.compare(x, b.zeros_like(x), "NE")
     return b.convert(x, element_type(dtype))
 
 
 def convert(x: EagerInput, dtype: "np.dtype[Any]") -> EagerInput:
-    """A value with elements of another type; itself where it has that type."""
+    """A value, converted to another element type; itself where it has that type. `TypeError` from complex to real."""
     if x.data.dtype == dtype:
         return x
     if x.data.dtype.kind == "c" and dtype.kind not in "cb":
@@ -72,9 +73,9 @@ def convert(x: EagerInput, dtype: "np.dtype[Any]") -> EagerInput:
 
 @functools.cache
 def _resolved(ufunc: np.ufunc, kinds: tuple[Any, ...]) -> Dtypes:
-    """The types of operands and result, as NumPy chooses them."""
+    """The element types of operands and result, as NumPy resolves them."""
     dtypes: Dtypes = ufunc.resolve_dtypes((*kinds, None))
-    if ufunc.__name__.startswith("logical_"):  # of any type, by what is zero
+    if ufunc.__name__.startswith("logical_"):  # operands of any type, compared with zero
         return (np.dtype(np.bool_),) * len(dtypes)
     return dtypes
 
@@ -90,7 +91,7 @@ _DIVIDING = ("floor_divide", "remainder", "fmod", "reciprocal", "power")
 
 
 def _check_integers(name: str, dtype: "np.dtype[Any]", values: Sequence[EagerInput]) -> None:
-    """What ends the process, on some machines, rather than give a number."""
+    """Raises where an integer op would trap on some machines, or where NumPy raises."""
     first, last = values[0].data, values[-1].data
     if name == "power":
         if np.any(last < 0):
@@ -155,7 +156,7 @@ def _remainder(b: Any, x: Any, y: Any) -> Any:
 
 
 def _is_across(b: Any, rest: Any, y: Any) -> Any:
-    """Where a remainder with the sign of the dividend is on the other side of zero than y."""
+    """Where a remainder with the sign of the dividend has the sign opposite to y's."""
     zero = b.zeros_like(y)
     below, above = (
         b.and_(b.compare(rest, zero, r), b.compare(y, zero, s)) for r, s in (("LT", "GT"), ("GT", "LT"))
@@ -164,7 +165,7 @@ def _is_across(b: Any, rest: Any, y: Any) -> Any:
 
 
 def _floor_divide(b: Any, x: Any, y: Any) -> Any:
-    """The quotient without its remainder; of floats by zero x / y, as NumPy has it, which is rounded no further."""
+    """The floor of the quotient; floats divided by zero give x / y, as in NumPy."""
     rest = b.remainder(x, y)
     whole = b.divide(b.subtract(x, rest), y)
     found = b.select(_is_across(b, rest, y), b.subtract(whole, b.constant(1, whole)), whole)
@@ -175,7 +176,7 @@ def _floor_divide(b: Any, x: Any, y: Any) -> Any:
 
 
 def _log_add_exp(b: Any, x: Any, y: Any) -> Any:
-    """log(exp x + exp y), from the larger one on where that is finite; smooth where both are equal."""
+    """log(exp x + exp y), with the larger operand taken out where it is finite; smooth where both are equal."""
     larger = b.maximum(x, y)
     base = b.select(_is_finite(b, larger), larger, b.zeros_like(x))
     total = b.add(b.exponential(b.subtract(x, base)), b.exponential(b.subtract(y, base)))
@@ -244,7 +245,7 @@ EMITTERS: dict[str, Emitter] = {
     "tan": lambda b, x: b.tan(x),
     "tanh": lambda b, x: b.tanh(x),
 }
-"""By NumPy's name; the operands have one shape, and the types that NumPy converts them to."""
+"""By NumPy's name. Operands have one shape, and the element types that NumPy resolved."""
 
 BOOLEAN: dict[str, Emitter] = {
     "absolute": lambda b, x: x,
@@ -253,4 +254,4 @@ BOOLEAN: dict[str, Emitter] = {
     "minimum": lambda b, x, y: b.and_(x, y),
     "multiply": lambda b, x, y: b.and_(x, y),
 }
-"""The same of booleans, where it is another op."""
+"""Emitters for boolean operands, where the op is another one."""

@@ -1,9 +1,9 @@
-"""Executors: what runs the graphs of an eager program, forward and back.
+"""Executors: run the graphs of an eager program, forward and in reverse.
 
     Interpreter     StableHLO's reference interpreter: at once, and slow on large arrays
     Iree            IREE's compiled modules: each structure is compiled once, then runs fast
 
-Both take NumPy arrays and give NumPy arrays.  Another one has the three methods of `Executor`.
+Both take and give NumPy arrays. Another executor needs the three methods of `Executor`.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -24,7 +24,7 @@ Run = Callable[..., Sequence[Data]]
 
 
 class Executor(Protocol):
-    """Runs recorded graphs, and the transposed linear graphs that are made of them."""
+    """Runs recorded graphs, and the transposed linear graphs that are derived from them."""
 
     def execute_forward(self, graph: RecordedGraph, inputs: Sequence[Data]) -> Sequence[Data]:
         """The outputs of a primal graph for these inputs."""
@@ -32,7 +32,7 @@ class Executor(Protocol):
     def run_transposed_linear(
         self, linear: TransposedLinear, residuals: Sequence[Data], cotangents: Sequence[Data]
     ) -> Sequence[Data]:
-        """The cotangents toward the inputs in `linear.results`; the arguments are as `linear` lists them."""
+        """The cotangents of the inputs in `linear.results`; the arguments are in the order that `linear` lists."""
 
     def add_operands(self, x: Data, y: Data) -> Data:
         """The sum of two arrays of one type."""
@@ -40,14 +40,14 @@ class Executor(Protocol):
 
 @runtime_checkable
 class Compiling(Protocol):
-    """An executor that is better told beforehand what it will run."""
+    """An executor that can compile graphs in advance."""
 
     def prepare(self, graphs: Sequence[RecordedGraph]) -> None:
-        """Makes ready to run these graphs."""
+        """Prepares to run these graphs."""
 
 
 class _Cached:
-    """Runs graphs by what was made of their text, once for each structure; the last `limit` of them are kept."""
+    """Runs graphs through a callable that is made once for each structure's text; keeps the last `limit` of them."""
 
     def __init__(self, limit: int = LIMIT) -> None:
         self._by_graph: WeakKeyDictionary[RecordedGraph, Run] = WeakKeyDictionary()
@@ -64,7 +64,7 @@ class _Cached:
         return self._ready(linear.graph)(*residuals, *cotangents)
 
     def add_operands(self, x: Data, y: Data) -> Data:
-        """The sum; on the host, where it is one addition an element as everywhere."""
+        """The sum, on the host: one addition per element, as on any device."""
         return np.asarray(np.add(x, y))
 
     def _ready(self, graph: RecordedGraph) -> Run:
@@ -81,9 +81,9 @@ class _Cached:
 
 
 class Interpreter(_Cached):
-    """Runs graphs by StableHLO's reference interpreter; it keeps the last `limit` structures.
+    """Runs graphs on StableHLO's reference interpreter; keeps the last `limit` structures.
 
-    `InputError` for arrays of types that are not NumPy's own, such as bfloat16.
+    `InputError` for element types that are not NumPy's own, such as bfloat16.
     """
 
     def _make(self, graph: RecordedGraph) -> Run:
@@ -95,7 +95,7 @@ class Interpreter(_Cached):
 
 
 class Rehearsal(Interpreter):
-    """The interpreter, which notes what it runs; `graphs` has each once, for an executor that is to compile them."""
+    """An interpreter that collects in `graphs` the graphs it runs, for an executor that will compile them."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -107,11 +107,11 @@ class Rehearsal(Interpreter):
 
 
 class Iree(_Cached):
-    """Runs graphs that IREE compiles, for a target of `tiduc.runtime`; `compiled` counts the structures so far,
-    of which it keeps the last `limit`.
+    """Runs graphs compiled by IREE, for a target of `tiduc.runtime`.
 
-    What a backward needs is compiled in one module: that takes little longer than one graph alone.  `CompileError`
-    where IREE cannot compile a graph.
+    `compiled` counts the structures compiled so far; the last `limit` of them are kept. All graphs of a
+    backward are compiled in one module, which takes little longer than one graph alone. `CompileError` where
+    IREE cannot compile a graph.
     """
 
     def __init__(self, target: str = "cpu", limit: int = LIMIT) -> None:
@@ -120,7 +120,7 @@ class Iree(_Cached):
         self.compiled = 0
 
     def prepare(self, graphs: Sequence[RecordedGraph]) -> None:
-        """Compiles those of the graphs that are not yet."""
+        """Compiles the graphs that are not compiled yet, in one module."""
         new = {graph.text: graph for graph in graphs if graph not in self._by_graph}
         new = {text: graph for text, graph in new.items() if text not in self._by_text}
         if len(new) < 2:
@@ -130,7 +130,7 @@ class Iree(_Cached):
             return
         try:
             functions = self._compile(joined)
-        except CompileError:  # of one of them, which is told of when it is to run
+        except CompileError:  # the graph at fault raises it when it runs
             return
         for name, text in names.items():
             self._by_text[text] = functions[name]
@@ -153,7 +153,7 @@ class Iree(_Cached):
 
 @stage
 def _joined(graphs: Mapping[str, RecordedGraph], target: str) -> tuple[str, dict[str, str]]:
-    """One module of these graphs, but for those whose function calls others; the texts of its functions, by name."""
+    """One module of the graphs that call no functions, and the text of each graph by its function's name."""
     joined = ir.Module.create()
     ip = ir.InsertionPoint(joined.body)
     names: dict[str, str] = {}

@@ -1,6 +1,7 @@
-"""NumPy's functions on eager arrays, by `__array_function__`: what NumPy hands over, in terms of values.
+"""NumPy's functions on eager arrays, as NumPy dispatches them through `__array_function__`.
 
-What has no derivative and tells where something is, such as `argmax`, NumPy does itself, on the elements.
+Functions that have no derivative because they give positions, such as `argmax`, run in NumPy itself on the
+elements.
 """
 
 from collections.abc import Callable, Sequence
@@ -17,14 +18,14 @@ from tiduc.eager.totals import REDUCTIONS
 from tiduc.runtime.arrays import refuse_masked
 
 FUNCTIONS: dict[Any, Callable[..., Any]] = {**REDUCTIONS}
-"""NumPy's function, and ours in its place."""
+"""NumPy's function, and its implementation here."""
 
 
 Implementation = TypeVar("Implementation", bound=Callable[..., Any])
 
 
 def implements(*functions: Any) -> Callable[[Implementation], Implementation]:
-    """Decorates what takes the place of NumPy's functions."""
+    """Registers an implementation of NumPy's functions."""
 
     def decorate(implementation: Implementation) -> Implementation:
         FUNCTIONS.update(dict.fromkeys(functions, implementation))
@@ -34,7 +35,7 @@ def implements(*functions: Any) -> Callable[[Implementation], Implementation]:
 
 
 def array(x: Any) -> Array:
-    """An eager array of what NumPy makes one of; itself where it is one."""
+    """An eager array of anything that NumPy makes an array of; itself where it is an eager array."""
     return x if isinstance(x, Array) else Array(x)
 
 
@@ -138,13 +139,13 @@ def broadcast_to(x: Any, shape: Any) -> Array:
 
 @implements(np.flip)
 def flip(x: Any, axis: Any = None) -> Array:
-    """A view."""
+    """A view, as in NumPy."""
     x = array(x)
     axes = normalize_axis_tuple(range(x.ndim) if axis is None else axis, x.ndim)
     return array(x.view(views.flipped(axes, x.ndim)))
 
 
-# ---- putting together --------------------------------------------------------------------------------------
+# ---- joining and splitting ---------------------------------------------------------------------------------
 
 
 @implements(np.concatenate)
@@ -189,7 +190,7 @@ def diff(x: Any, n: int = 1, axis: int = -1) -> Array:
 
 
 def _split(function: Any) -> Callable[..., list[Array]]:
-    """Views, as in NumPy, which says where, and refuses what it cannot divide."""
+    """An implementation that gives views, as NumPy does; NumPy finds the positions and refuses uneven parts."""
 
     def implementation(x: Any, parts: Any, axis: int = 0) -> list[Array]:
         x = array(x)
@@ -204,11 +205,11 @@ def _split(function: Any) -> Callable[..., list[Array]]:
 FUNCTIONS.update({np.split: _split(np.split), np.array_split: _split(np.array_split)})
 
 
-# ---- choosing ----------------------------------------------------------------------------------------------
+# ---- selection ---------------------------------------------------------------------------------------------
 
 
 def _alike(*operands: Any) -> tuple[list[Any], "np.dtype[Any]"]:
-    """Values, and the type that NumPy gives them all; Python's numbers take that of the others."""
+    """The operands as values, and their common NumPy type; Python's numbers adopt the type of the others."""
     refuse_masked(operands)
     known = [
         x if hasattr(x, "dtype") or isinstance(x, (bool, int, float, complex)) else np.asarray(x)
@@ -226,7 +227,7 @@ def where(condition: Any, x: Any, y: Any) -> Array:
 
 @implements(np.clip)
 def clip(x: Any, a_min: Any = None, a_max: Any = None, out: Any = None, **bounds: Any) -> Array:
-    """With NumPy's other names of the bounds, `min` and `max`, in place of these."""
+    """`np.clip`, whose bounds may also be named `min` and `max`."""
     if out is not None or not set(bounds) <= {"min", "max"}:
         raise TypeError(f"np.clip of eager arrays takes two bounds, and no {[*bounds] if bounds else 'out='}")
     if bounds and (a_min is not None or a_max is not None):
@@ -247,7 +248,7 @@ def _at(x: Any, positions: Any) -> Array:
 
 
 def _every(x: Any) -> Any:
-    """The flat position of each element."""
+    """The flat position of each element of x, in the shape of x."""
     return np.arange(array(x).size).reshape(array(x).shape)
 
 
@@ -267,7 +268,7 @@ def take_along_axis(x: Any, indices: Any, axis: int) -> Array:
 
 @implements(np.sort)
 def sort(x: Any, axis: int = -1) -> Array:
-    """In the order that NumPy finds; equal elements stay in theirs."""
+    """The elements in the order of NumPy's stable argsort."""
     return take_along_axis(x, np.argsort(array(x).data, axis=axis, kind="stable"), axis)
 
 
@@ -307,7 +308,7 @@ def _triangle(function: Any) -> Callable[..., Array]:
 FUNCTIONS.update({np.tril: _triangle(np.tril), np.triu: _triangle(np.triu)})
 
 
-# ---- where, and how many -----------------------------------------------------------------------------------
+# ---- positions and sizes -----------------------------------------------------------------------------------
 
 
 def _by_numpy(function: Any) -> Callable[..., Any]:

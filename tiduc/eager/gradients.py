@@ -1,4 +1,4 @@
-"""Derivatives of eager arrays: what frontends such as PyTorch call `backward` and `grad`."""
+"""Derivatives of eager arrays: `backward_from` and `grad`, as PyTorch's `backward` and `grad`."""
 
 from collections.abc import Hashable, Sequence
 from typing import Any
@@ -20,12 +20,13 @@ def backward_from(
     accumulate: bool = False,
     create_graph: bool = False,
 ) -> None:
-    """Gives a `grad` to every leaf that the outputs depend on, and to what was told to `retain_grad`.
+    """Sets `grad` on every leaf that the outputs depend on, and on arrays that were told to `retain_grad`.
 
-    A seed is the cotangent of an output; by default 1, if that is one real number.  What an earlier backward gave is
-    replaced, or added to with `accumulate`; a leaf that these outputs do not depend on keeps what it has.  The trace
-    is released, unless it is `retain`ed or, with `create_graph`, recorded on: then `grad` can be differentiated.
-    `RequestError` where an output depends on nothing that requires grad, or its trace was released.
+    A seed is the cotangent of an output; by default 1, if the output is one real number. An earlier `grad` is
+    replaced, or added to with `accumulate`; a leaf that these outputs do not depend on keeps its `grad`. The
+    trace is released, unless `retain` or `create_graph` is set. With `create_graph` the backward is recorded,
+    so that `grad` can be differentiated. `RequestError` where an output depends on nothing that requires
+    grad, or its trace was released.
     """
     found = _cotangents(outputs, seeds, retain, create_graph, None)
     with recording_if(create_graph):
@@ -45,9 +46,10 @@ def grad(
     retain: bool = False,
     create_graph: bool = False,
 ) -> Any:
-    """The cotangents of these inputs, leaves or not; explicit zeros where the outputs do not depend on one.
+    """The cotangents of these inputs, leaves or not; explicit zeros where the outputs do not depend on an input.
 
-    One array for one input, else a tuple.  Sets no `grad`.  `RequestError` where an input does not require grad.
+    An array for one input, else a tuple. Sets no `grad`. `RequestError` where an input does not require grad,
+    and as in `backward_from`.
     """
     if isinstance(inputs, Array):
         return grad(outputs, [inputs], seeds, retain=retain, create_graph=create_graph)[0]
@@ -62,7 +64,7 @@ def grad(
 
 
 class _Held:
-    """The keys of values that some array wants the cotangent of."""
+    """The keys of values whose cotangent some live array wants."""
 
     def __contains__(self, key: object) -> bool:
         return isinstance(key, Key) and any(holder() is not None for holder in key.holders)

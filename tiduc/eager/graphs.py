@@ -1,9 +1,9 @@
-"""Graphs as eager programs record them: each stands for all of equal structure, and knows its transposed linear graphs.
+"""Recorded graphs of eager programs: one for each structure, with the transposed linear graphs derived from it.
 
     F: y = mul x, c        transposed for the cotangent of y, toward x:    (c, ct) -> mul c, ct
 
-A recorded graph is one op, or a whole program.  Its transpose is made once for each choice of outputs that have a
-cotangent, of inputs that want one, and of values at hand; by the same stages that differentiate a program.
+A recorded graph is one op, or a whole program. It is transposed once for each choice of outputs that have a
+cotangent, of inputs that want one, and of available values, by the stages that differentiate a program.
 """
 
 import functools
@@ -29,7 +29,7 @@ from tiduc.program import Program
 from tiduc.runtime.signature import DTYPES, ELEMENTS, TensorType
 
 Data = Any
-"""An array as the executor has it; NumPy's, of those that ship."""
+"""An array as the executor has it; a NumPy array for the executors in this package."""
 Spec = tuple["np.dtype[Any]", tuple[int, ...]]
 """The element type and shape of an array."""
 Emit = Callable[..., Sequence[Any]]
@@ -37,10 +37,11 @@ Emit = Callable[..., Sequence[Any]]
 
 
 class RecordedGraph:
-    """A primal graph that invocations are recorded with; immutable, but for what was derived of it so far.
+    """A primal graph that invocations are recorded with; immutable, except for its cache of transposes.
 
-    `inputs` and `outputs` are its values, `input_types` and `output_types` their types; `differentiable` flags the
-    outputs that have a cotangent.  `RequestError` where the program leaves sizes open, or passes what is no array.
+    `inputs` and `outputs` are its values, `input_types` and `output_types` their types; `differentiable`
+    flags the outputs that have a cotangent. `RequestError` where the program has dynamic shapes, or an input
+    or output is not an array.
     """
 
     def __init__(self, program: Program) -> None:
@@ -63,7 +64,7 @@ class RecordedGraph:
 
     @functools.cached_property
     def text(self) -> str:
-        """Its StableHLO text, with the name `main`: equal for equal structure."""
+        """The StableHLO text, with the name `main`: equal for equal structure."""
         return text_with_main(self.program.module)
 
     def transposed(
@@ -71,7 +72,7 @@ class RecordedGraph:
     ) -> "TransposedLinear":
         """The transpose that takes cotangents of the outputs at `slots` and gives those of the inputs at `wrt`.
 
-        `given` are the values of the graph that are at hand; what it reads of others, it computes again.
+        `given` are the available values of the graph; the transpose recomputes any other value that it reads.
         `Unsupported` where an op has no rule.
         """
         key = slots, wrt, given
@@ -106,9 +107,9 @@ class RecordedGraph:
 class TransposedLinear:
     """A transposed linear graph: reads `residuals`, values of the primal graph, then cotangents.
 
-    `seeds` says which of the cotangents given it reads, by position, and `results` toward which inputs of the primal
-    graph it gives one; the others are zero.  `graph` takes residuals and cotangents, in this order; None where all is
-    zero.
+    `seeds` are the positions of the given cotangents that it reads. `results` are the positions of the inputs
+    of the primal graph that it gives cotangents for; the other cotangents are zero. `graph` takes residuals,
+    then cotangents; it is None where all results are zero.
     """
 
     residuals: tuple[Value, ...]
@@ -118,7 +119,7 @@ class TransposedLinear:
 
 
 def _program_of(program: Program, graph: Graph, keys: Sequence[str]) -> Program:
-    """The program that a closed graph is, with some of its inputs."""
+    """The program of a closed graph, with its inputs at `keys`."""
     graph.attributes.pop("sym_visibility", None)
     inputs = tuple(Port(f"arg{i}", graph.inputs[key].type, key) for i, key in enumerate(keys))
     outputs = tuple(Port(f"result{i}", y.type, y) for i, y in enumerate(graph.outputs) if y is not None)
@@ -134,9 +135,10 @@ def _with_explicit_zeros(program: Program) -> Program:
 
 
 class Graphs:
-    """The recorded graphs met last, one for each structure: what is derived of one serves all its invocations.
+    """The most recent recorded graphs, one for each structure: all its invocations share its transposes.
 
-    At most `limit` of ops and as many programs; one that comes back after that is made anew.
+    Keeps at most `limit` graphs of ops and as many of programs; an evicted graph is derived anew when it
+    comes back.
     """
 
     def __init__(self, limit: int = LIMIT) -> None:
@@ -147,9 +149,9 @@ class Graphs:
         return len(self._by_kind) + len(self._by_text)
 
     def op(self, kind: Hashable, specs: tuple[Spec, ...], emit: Emit) -> RecordedGraph:
-        """The graph of what `emit` makes of inputs of these types; `kind` tells it from others.
+        """The graph of the ops that `emit` builds on inputs of these types; `kind` identifies the ops.
 
-        Called once for each kind and types, so it may depend on nothing else.
+        `emit` is called once for each kind and types, so it may depend on nothing else.
         """
         found = self._by_kind.get((kind, specs))
         if found is None:
@@ -157,7 +159,7 @@ class Graphs:
         return found
 
     def program(self, program: Program) -> RecordedGraph:
-        """A whole program as one graph; programs of equal text are one."""
+        """The graph of a whole program; programs with equal text share one graph."""
         text = text_with_main(program.module)
         found = self._by_text.get(text)
         if found is None:
@@ -177,14 +179,14 @@ def _emitted(specs: Sequence[Spec], emit: Emit) -> RecordedGraph:
 
 
 def element_type(dtype: "np.dtype[Any]") -> Any:
-    """The MLIR type of the elements of an array; `InputError` where there is none."""
+    """The MLIR element type of an array; `InputError` where MLIR has none."""
     return tensor_type(dtype, ()).element_type
 
 
 @functools.lru_cache(LIMIT)
 @stage
 def tensor_type(dtype: "np.dtype[Any]", shape: tuple[int, ...]) -> Any:
-    """The tensor type of an array; `InputError` where MLIR has no such elements."""
+    """The tensor type of an array; `InputError` where MLIR has no such element type."""
     name = ELEMENTS.get(dtype)
     if name is None:
         raise InputError(

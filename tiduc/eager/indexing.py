@@ -1,7 +1,8 @@
 """Indexing of eager values by NumPy's rules, reading and writing.
 
-Ints, and slices of step 1, are a dynamic slice; any other index, such as arrays, booleans or steps, is a gather at flat
-positions, which NumPy itself finds.  Positions are operands, not constants: `x[i]` in a loop is one op, compiled once.
+An index of integers and of slices of step 1 becomes a dynamic slice. Any other index, such as arrays,
+booleans or steps, becomes a gather at flat positions, which NumPy itself finds. Positions are operands, not
+constants: `x[i]` in a loop is one op, compiled once.
 """
 
 import math
@@ -29,7 +30,7 @@ class Box:
 
 @dataclass(frozen=True, eq=False)
 class Positions:
-    """Any other index: the flat position of each element."""
+    """Any other index: the flat position of each selected element."""
 
     flat: "np.ndarray[Any, np.dtype[np.int64]]"
 
@@ -38,7 +39,7 @@ Index = Box | Positions
 
 
 def index_of(key: Any, sizes: tuple[int, ...]) -> Index:
-    """What NumPy's index means for an array of a shape; `IndexError` as NumPy has it."""
+    """NumPy's index, resolved for an array of this shape; `IndexError` as in NumPy."""
     entries = key if isinstance(key, tuple) else (key,)
     if all(_is_basic(entry) for entry in entries) and (box := _box(entries, sizes)) is not None:
         return box
@@ -47,12 +48,12 @@ def index_of(key: Any, sizes: tuple[int, ...]) -> Index:
 
 
 def sizes_of(index: Index) -> tuple[int, ...]:
-    """The shape of what is at an index."""
+    """The shape of the elements at an index."""
     return index.result if isinstance(index, Box) else index.flat.shape
 
 
 def is_view(key: Any, sizes: tuple[int, ...]) -> bool:
-    """NumPy gives a view for this index, and not a copy or a scalar."""
+    """Whether NumPy gives a view for this index, and not a copy or a scalar."""
     entries = key if isinstance(key, tuple) else (key,)
     is_array = bool(sizes) or any(entry is Ellipsis for entry in entries)
     return is_array and all(_is_basic(entry, any_step=True) for entry in entries)
@@ -67,7 +68,7 @@ def _is_basic(entry: Any, any_step: bool = False) -> bool:
 
 
 def _box(entries: tuple[Any, ...], sizes: tuple[int, ...]) -> Box | None:
-    """The box of a basic index; None where NumPy is to say what is wrong with it."""
+    """The box of a basic index; None for an invalid one, so that NumPy raises the error."""
     used = sum(entry is not None and entry is not Ellipsis for entry in entries)
     if used > len(sizes) or sum(entry is Ellipsis for entry in entries) > 1:
         return None
@@ -99,7 +100,7 @@ def _box(entries: tuple[Any, ...], sizes: tuple[int, ...]) -> Box | None:
 
 
 def get(x: EagerInput, index: Index) -> EagerInput:
-    """The elements at an index, as a value of its own."""
+    """The elements at an index, as a new value."""
     if math.prod(sizes_of(index)) == 0:
         return EagerInput(Key(), np.zeros(sizes_of(index), x.data.dtype))
     if isinstance(index, Positions):
@@ -115,7 +116,7 @@ def get(x: EagerInput, index: Index) -> EagerInput:
 
 
 def put(x: EagerInput, index: Index, new: EagerInput) -> EagerInput:
-    """x with other elements at an index; where that names one twice, the last one counts, as in NumPy."""
+    """x with other elements at an index; of repeated positions the last one counts, as in NumPy."""
     sizes = sizes_of(index)
     new = convert(broadcast_to(_without_leading_ones(new, len(sizes)), sizes), x.data.dtype)
     if math.prod(sizes) == 0:
@@ -133,7 +134,7 @@ def put(x: EagerInput, index: Index, new: EagerInput) -> EagerInput:
 
 
 def _without_leading_ones(x: EagerInput, rank: int) -> EagerInput:
-    """What is assigned may have more dimensions than there are, if they are of size 1."""
+    """The value without leading dimensions of size 1 beyond `rank`: NumPy allows them in an assignment."""
     sizes = x.data.shape
     while len(sizes) > rank and sizes[0] == 1:
         sizes = sizes[1:]

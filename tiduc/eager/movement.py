@@ -1,4 +1,4 @@
-"""What moves the elements of eager values, or chooses among them, with NumPy's shapes and types."""
+"""Ops that move the elements of eager values, or choose among them, with NumPy's shapes and types."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -13,21 +13,21 @@ from tiduc.eager.session import apply
 
 
 def reshape(x: EagerInput, sizes: tuple[int, ...]) -> EagerInput:
-    """The elements in row-major order, in another shape of as many."""
+    """The elements in row-major order, in another shape of equal size."""
     if x.data.shape == sizes:
         return x
     return apply(("reshape", sizes), lambda b, x: [b.reshape(x, sizes)], x)
 
 
 def transpose(x: EagerInput, order: tuple[int, ...]) -> EagerInput:
-    """Dimension i is that of number `order[i]`."""
+    """x with dimension `order[i]` as dimension i."""
     if order == tuple(range(x.data.ndim)):
         return x
     return apply(("transpose", order), lambda b, x: [b.transpose(x, order)], x)
 
 
 def broadcast_to(x: EagerInput, sizes: tuple[int, ...]) -> EagerInput:
-    """`np.broadcast_to`; `ValueError` where the shape does not broadcast to that."""
+    """`np.broadcast_to`; `ValueError` where the shape does not broadcast to `sizes`."""
     if x.data.shape == sizes:
         return x
     if np.broadcast_shapes(x.data.shape, sizes) != sizes:
@@ -57,7 +57,7 @@ def concatenate(parts: Sequence[EagerInput], axis: int) -> EagerInput:
 
 
 def select(condition: EagerInput, x: EagerInput, y: EagerInput, dtype: "np.dtype[Any]") -> EagerInput:
-    """`np.where`, of a type; nothing of what is not chosen comes through, in the derivative neither."""
+    """`np.where`, with a result type; elements that are not chosen contribute nothing, to the derivative neither."""
     sizes = np.broadcast_shapes(condition.data.shape, x.data.shape, y.data.shape)
 
     def emit(b: Any, condition: Any, x: Any, y: Any) -> list[Any]:
@@ -68,7 +68,7 @@ def select(condition: EagerInput, x: EagerInput, y: EagerInput, dtype: "np.dtype
 
 
 def clip(x: EagerInput, low: EagerInput, high: EagerInput, dtype: "np.dtype[Any]") -> EagerInput:
-    """`np.clip`, of a type; at a bound the derivative is that of StableHLO's clamp, half of it toward x."""
+    """`np.clip`, with a result type; at a bound the derivative is that of StableHLO's clamp, half of it toward x."""
     sizes = np.broadcast_shapes(x.data.shape, low.data.shape, high.data.shape)
 
     def emit(b: Any, *values: Any) -> list[Any]:
@@ -79,7 +79,7 @@ def clip(x: EagerInput, low: EagerInput, high: EagerInput, dtype: "np.dtype[Any]
 
 
 def part(x: EagerInput, name: str) -> EagerInput:
-    """`real` or `imag`; of a real value, the value and zeros."""
+    """The `real` or `imag` part; of a real value, the value itself or zeros."""
 
     def emit(b: Any, x: Any) -> list[Any]:
         if is_complex(x) or is_float(x):
@@ -90,7 +90,7 @@ def part(x: EagerInput, name: str) -> EagerInput:
 
 
 def pad(x: EagerInput, widths: tuple[tuple[int, int], ...], value: EagerInput) -> EagerInput:
-    """x with `value` before and behind, so often along each dimension."""
+    """x padded with `value`; `widths` are the counts before and behind each dimension."""
     dtype = x.data.dtype
     low, high = zip(*widths, strict=True)
 
@@ -101,5 +101,5 @@ def pad(x: EagerInput, widths: tuple[tuple[int, int], ...], value: EagerInput) -
 
 
 def joined(re: EagerInput, im: EagerInput) -> EagerInput:
-    """The complex value of these parts."""
+    """The complex value with these real and imaginary parts."""
     return apply(("complex",), lambda b, re, im: [b.complex(re, im)], re, im)

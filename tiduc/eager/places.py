@@ -1,8 +1,8 @@
-"""Places: where an array has its value, or a part of that of another one.
+"""Places: the cell that holds an array's value, or a part of another array's cell.
 
     x        Place(cell, ())            x[1:]     Place(cell, (Step of [1:],))       writes go to x's cell
 
-Values never change; to write is to put another value into the cell.
+Values never change; a write puts another value into the cell.
 """
 
 from collections.abc import Callable
@@ -17,9 +17,10 @@ from tiduc.eager.session import is_recording
 
 @dataclass(frozen=True, eq=False, slots=True)
 class Step:
-    """From a whole to a part of it.
+    """One step from an array to a part of it.
 
-    `read` gives the part of a value, `write` the value with another part; `view` is NumPy's view of that part.
+    `read` gives the part of a value, `write` the value with another part; `view` is NumPy's view of that
+    part.
     """
 
     read: Callable[[EagerInput], EagerInput]
@@ -29,7 +30,7 @@ class Step:
 
 @dataclass
 class _Cell:
-    """A value; how often it was written to, and how often it was another one for any reason."""
+    """A mutable reference to a value; `version` counts writes, `stamp` counts all changes of the reference."""
 
     value: EagerInput
     version: int = 0
@@ -41,7 +42,7 @@ class _Cell:
 
 
 class Place:
-    """A cell, or a part of it: what the steps of `path` read, one after the other."""
+    """A cell, or the part of it that the steps of `path` read, one after the other."""
 
     __slots__ = ("_cell", "_part", "_path", "_seen")
 
@@ -61,9 +62,10 @@ class Place:
 
     @property
     def value(self) -> EagerInput:
-        """The value that it has now.
+        """The present value.
 
-        A part that was read where nothing is recorded is read again where that would lose a derivative.
+        A part that was read while nothing was recorded is read again where the old read would lose a
+        derivative.
         """
         cell = self._cell
         is_lost = cell.value.requires_grad and not self._part.requires_grad and is_recording()
@@ -75,24 +77,24 @@ class Place:
         return self._part
 
     def part(self, step: Step) -> "Place":
-        """A part of it."""
+        """The place of a part."""
         return Place(step.read(self.value), self._cell, (*self._path, step))
 
     def has_view(self, step: Step) -> bool:
-        """NumPy gives a view for that step, and not a copy, of an array that is laid out as this one."""
+        """Whether NumPy gives a view for the step, and not a copy, of an array with this layout."""
         whole: Any = np.empty(self._cell.value.data.shape, self._cell.value.data.dtype)
         for done in self._path:
             whole = done.view(whole)
         return bool(np.may_share_memory(whole, step.view(whole)))
 
     def replace(self, value: EagerInput) -> None:
-        """Makes another value stand for the same elements, of all of the cell."""
+        """Replaces the value of the whole cell by another value with the same elements."""
         self._cell.put(value)
 
     def assign(self, new: EagerInput) -> None:
         """Writes a value, of the same shape and type, to the cell.
 
-        Where nothing is recorded, a leaf stays that leaf: so a parameter takes a step.
+        Where nothing is recorded, a leaf stays that leaf, so that an optimizer can update a parameter.
         """
         cell = self._cell
         wholes = [cell.value]

@@ -27,7 +27,7 @@ def matmul(x: EagerInput, y: EagerInput) -> EagerInput:
         x = broadcast(b, x, [*batch, *shape(x)[-2:]]) if len(shape(x)) > 1 else x
         y = broadcast(b, y, [*batch, *shape(y)[-2:]]) if len(shape(y)) > 1 else y
         n, rank_x, rank_y = len(batch), len(shape(x)), len(shape(y))
-        if n and min(rank_x, rank_y) == 1:  # a vector takes part in no batch
+        if n and min(rank_x, rank_y) == 1:  # a vector has no batch dimensions
             n = 0
         contracting = [rank_x - 1], [rank_y - 2 if rank_y > 1 else 0]
         return [b.dot_general(x, y, (range(n), range(n)), contracting, {})]
@@ -55,7 +55,7 @@ def tensordot(x: EagerInput, y: EagerInput, axes: tuple[Sequence[int], Sequence[
 
 
 def einsum(spelled: str, values: Sequence[EagerInput]) -> EagerInput:
-    """`np.einsum` of letters, each operand's distinct, contracted from left to right; `ValueError` for any other."""
+    """`np.einsum` with distinct letters per operand, contracted from left to right; `ValueError` for any other spec."""
     labels, result = _labels(spelled, [x.data.ndim for x in values])
     sizes: dict[str, int] = {}
     for x, of in zip(values, labels, strict=True):
@@ -104,6 +104,6 @@ def _contracted(b: Any, xs: Sequence[Any], labels: Sequence[str], result: str, d
 
 
 def _summed(b: Any, x: Any, of: str, kept: set[str]) -> tuple[Any, str]:
-    """The sum over the letters that nobody needs any more."""
+    """The sum over the letters that are not in `kept`, and the letters that remain."""
     x = b.reduce_sum(x, [d for d, letter in enumerate(of) if letter not in kept])
     return x, "".join(letter for letter in of if letter in kept)

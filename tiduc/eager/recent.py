@@ -1,4 +1,4 @@
-"""A table that keeps what was used last: a program whose shapes change all the time does not fill the memory."""
+"""A least-recently-used cache, so that a program whose shapes keep changing does not fill the memory."""
 
 from collections import OrderedDict
 from collections.abc import Hashable
@@ -10,11 +10,11 @@ Key = TypeVar("Key", bound=Hashable)
 Entry = TypeVar("Entry")
 
 LIMIT = 2048
-"""How many structures a session and its executor keep where nobody says: 40 to 80 KiB each."""
+"""The default number of structures that a session and its executor keep: 40 to 80 KiB each."""
 
 
 class Recent(Generic[Key, Entry]):
-    """Entries by key, at most `limit`; one more takes the place of that which was not asked for the longest.
+    """A least-recently-used cache of at most `limit` entries.
 
     `RequestError` for a limit below 1.
     """
@@ -26,7 +26,7 @@ class Recent(Generic[Key, Entry]):
         self._entries: OrderedDict[Key, Entry] = OrderedDict()
 
     def get(self, key: Key) -> Entry | None:
-        """The entry of a key, which is the last used then; None where there is none, or no more."""
+        """The entry of a key, which becomes the last used one; None if there is none."""
         try:
             self._entries.move_to_end(
                 key

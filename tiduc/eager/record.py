@@ -1,11 +1,11 @@
-"""The trace: what an eager program has done, one record an invocation, which only its results keep alive.
+"""The trace of an eager program: one record per invocation, kept alive by the invocation's results only.
 
     x --+
         +-- Trace(mul) -- y --- Trace(exp) -- z          z.trace -> exp -> mul; drop z and y, and both are gone
     c --+
 
-A trace holds a graph, edges to the traces that made its inputs, and, of the values at hand, those that the transpose
-will read.
+A trace holds a graph, edges to the traces that computed its inputs, and the residuals: the available values
+that the transpose will read.
 """
 
 import itertools
@@ -19,14 +19,14 @@ from tiduc.eager.graphs import Data, Graphs, RecordedGraph
 
 
 class KeySource(Protocol):
-    """Gives keys of eager values, each unlike any other in use."""
+    """A source of keys for eager values."""
 
     def fresh(self) -> Hashable:
         """A key that no eager value has."""
 
 
 class Numbers:
-    """Keys that are numbers, of one count for all the process, so that traces of several recorders can meet."""
+    """Keys that are integers, counted once for the whole process, so that traces of several recorders can meet."""
 
     _count = itertools.count()
 
@@ -36,7 +36,7 @@ class Numbers:
 
 @dataclass(frozen=True, eq=False, slots=True)
 class Edge:
-    """Where an input of an invocation comes from: its key, the trace that made it (None: a leaf)."""
+    """Where an input of an invocation comes from: its key, and the trace that computed it (None for a leaf)."""
 
     key: Hashable
     trace: "Trace | None"
@@ -45,7 +45,7 @@ class Edge:
 
 @dataclass(frozen=True, eq=False, slots=True)
 class EagerInput:
-    """A value that an invocation reads; one without a trace that requires grad is a leaf."""
+    """A value that an invocation reads; it is a leaf if it requires grad and has no trace."""
 
     key: Hashable
     data: Data
@@ -55,7 +55,7 @@ class EagerInput:
 
 @dataclass(frozen=True, eq=False, slots=True)
 class EagerOutput:
-    """A value that an invocation gives: at `slot` among its outputs."""
+    """A value that an invocation returns, at position `slot` among its outputs."""
 
     key: Hashable
     trace: "Trace | None"
@@ -68,9 +68,10 @@ class EagerOutput:
 
 
 class Trace:
-    """One invocation that was recorded; opaque to frontends, which keep it beside its results.
+    """One recorded invocation; opaque to frontends, which keep it beside its results.
 
-    `given` are the graph's values that were at hand, `saved` those of them that the transpose reads.
+    `given` are the available values of the graph; `saved` are the residuals among them, which the transpose
+    reads.
     """
 
     __slots__ = ("__weakref__", "edges", "given", "graph", "keys", "released", "saved")
@@ -91,19 +92,19 @@ class Trace:
         self.released = False
 
     def release(self) -> None:
-        """Gives up what it holds; a later `backward` through it is refused."""
+        """Drops residuals and edges; a later `backward` through the trace is refused."""
         self.released = True
         self.edges = ()
         self.saved = {}
 
     @property
     def visible(self) -> tuple[Value, ...]:
-        """Of `given`, the graph's inputs and outputs: the values that have a key."""
+        """The graph's inputs and outputs among `given`: the values that have a key."""
         ends = {*self.graph.inputs, *self.graph.outputs}
         return tuple(x for x in self.given if x in ends)
 
     def read(self, value: Value) -> EagerInput:
-        """A saved value, as an input of a further invocation: that of an edge, or an output of its own."""
+        """A residual, as an input of a further invocation: the value of an edge, or an output of this invocation."""
         data = self.saved[value]
         if value in self.graph.inputs:
             edge = self.edges[self.graph.inputs.index(value)]
@@ -112,7 +113,7 @@ class Trace:
 
 
 class Recorder:
-    """Records invocations; their results get keys of `key_source`."""
+    """Records invocations; gives their results keys from `key_source`."""
 
     def __init__(self, key_source: KeySource | None = None, graphs: Graphs | None = None) -> None:
         self.key_source = key_source if key_source is not None else Numbers()
@@ -124,12 +125,12 @@ class Recorder:
         inputs: Sequence[EagerInput],
         retained: Mapping[Value, Data] | None = None,
     ) -> list[EagerOutput]:
-        """One output a result of the graph, invoked on these inputs.
+        """One output per result of the graph, invoked on these inputs.
 
-        `retained` are values of the graph, results or others, that need not be computed again; only those that the
-        transpose reads are kept.  There is a trace where an input requires grad.  `RequestError` where the inputs are
-        not as many as the graph's, one requires grad whose type has no derivative, or a retained value is none of
-        the graph.
+        `retained` are values of the graph, results or others, that are available; only those that the
+        transpose reads are kept. There is a trace if an input requires grad. `RequestError` where the number
+        of inputs is wrong, where an input requires grad but its type has no derivative, or where a retained
+        value does not belong to the graph.
         """
         retained = retained or {}
         _check(graph, inputs, retained)
@@ -151,13 +152,13 @@ class Recorder:
 
 
 def _read(trace: Trace, slots: tuple[int, ...], wrt: tuple[int, ...]) -> list[Value]:
-    """The values that a backward may read, whether it is recorded in turn or not."""
+    """The values that a backward may read, whether the backward is recorded or not."""
     graph, visible = trace.graph, trace.visible
     try:
         read = list(graph.transposed(slots, wrt, trace.given).residuals)
         if len(visible) < len(trace.given):
             read += graph.transposed(slots, wrt, visible).residuals
-    except Unsupported:  # which is told if someone asks for a derivative
+    except Unsupported:  # raised again if someone asks for a derivative
         return list(trace.given)
     return read
 

@@ -22,13 +22,13 @@ BY_UFUNC = {
     "logical_or": "any",
     "logical_and": "all",
 }
-"""What NumPy's functions of two operands make of many."""
+"""The reduction of each of NumPy's functions of two operands."""
 
 
 def reduce(
     name: str, x: EagerInput, axis: Axes = None, keepdims: bool = False, dtype: Any = None
 ) -> EagerInput:
-    """`np.sum`, `prod`, `max`, `min`, `any`, `all` or `mean` along axes; all of them by default."""
+    """`np.sum`, `prod`, `max`, `min`, `any`, `all` or `mean` along axes; by default along all of them."""
     axes = normalize_axis_tuple(range(x.data.ndim) if axis is None else axis, x.data.ndim)
     if name in ("max", "min"):
         if any(x.data.shape[d] == 0 for d in axes):
@@ -43,7 +43,7 @@ def reduce(
 def variance(
     x: EagerInput, axis: Axes = None, keepdims: bool = False, ddof: float = 0, root: bool = False
 ) -> EagerInput:
-    """`np.var`, or `np.std` with `root`; of complex values the mean square of the distance."""
+    """`np.var`, or `np.std` with `root`; for complex values, the mean squared distance from the mean."""
     axes = normalize_axis_tuple(range(x.data.ndim) if axis is None else axis, x.data.ndim)
     made = _reduced_type("mean", x.data.dtype)
 
@@ -62,7 +62,7 @@ def variance(
 
 @functools.cache
 def _reduced_type(name: str, dtype: "np.dtype[Any]") -> "np.dtype[Any]":
-    """What NumPy makes of elements of a type."""
+    """The element type of NumPy's reduction of elements of a type."""
     made: np.dtype[Any] = getattr(np, name)(np.ones(1, dtype)).dtype
     return made
 
@@ -79,7 +79,7 @@ def _reduce(
     name: str, axes: tuple[int, ...], keepdims: bool, dtype: "np.dtype[Any]", b: Any, x: Any
 ) -> list[Any]:
     wide = converted(b, x, dtype)
-    if not axes:  # of one element each; with none to reduce over, the interpreter's and IREE's ops differ
+    if not axes:  # nothing to reduce; the interpreter's and IREE's ops differ where there are no dimensions
         return [wide]
     if name in ("max", "min"):
         reducer, first = f"stablehlo.{name}imum", _lowest(dtype, name == "min")
@@ -96,7 +96,7 @@ def _scalar(x: Any) -> Any:
 
 
 def _lowest(dtype: "np.dtype[Any]", negated: bool) -> Any:
-    """What is below all numbers of a type, or above."""
+    """The value below all numbers of a type, or, if `negated`, above them."""
     if dtype.kind == "b":
         return int(negated)
     if dtype.kind in "iu":
@@ -105,12 +105,12 @@ def _lowest(dtype: "np.dtype[Any]", negated: bool) -> Any:
 
 
 def _kept(b: Any, found: Any, x: Any, axes: Sequence[int], keepdims: bool) -> Any:
-    """A reduced value, with dimensions of size 1 for what was reduced if they are kept."""
+    """A reduced value; with `keepdims`, reduced dimensions have size 1."""
     return b.reshape(found, [1 if d in axes else n for d, n in enumerate(shape(x))]) if keepdims else found
 
 
 def cumulated(x: EagerInput, axis: int, dtype: Any = None) -> EagerInput:
-    """`np.cumsum` along an axis, in as many sums as the length has binary digits."""
+    """`np.cumsum` along an axis, in about log2 n additions of shifted arrays."""
     made = np.dtype(dtype) if dtype is not None else _reduced_type("sum", x.data.dtype)
     count = x.data.shape[axis]
 

@@ -1,4 +1,4 @@
-"""What eager arrays run in: an executor, a recorder, and whether invocations are recorded."""
+"""Sessions: the executor and the recorder of eager arrays, and whether invocations are recorded."""
 
 import functools
 from collections.abc import Hashable, Iterator, Sequence
@@ -15,11 +15,11 @@ from tiduc.eager.record import EagerInput, Recorder
 from tiduc.runtime.arrays import refuse_masked
 
 Operand = EagerInput | int | float | complex
-"""A value, or a Python number, which takes the type of what it meets, as in NumPy."""
+"""A value, or a Python number, which adopts the type of the other operands, as in NumPy."""
 
 
 class Key:
-    """The key of an eager value; `holders` are weak references to the arrays whose `grad` its cotangent is."""
+    """The key of an eager value; `holders` are weak references to the arrays whose `grad` its cotangent becomes."""
 
     __slots__ = ("holders",)
 
@@ -28,16 +28,16 @@ class Key:
 
 
 class Keys:
-    """A source of such keys."""
+    """A source of `Key`s."""
 
     def fresh(self) -> Key:
         return Key()
 
 
 class Session:
-    """Runs invocations by an executor, and records those that something depends on which requires grad.
+    """Runs invocations on an executor, and records those with an input that requires grad.
 
-    It keeps what was derived of the last `limit` structures, and so does the executor that it has by default.
+    Keeps the graphs of the last `limit` structures; its default executor keeps as many compiled ones.
     """
 
     def __init__(self, executor: Executor | None = None, limit: int = LIMIT) -> None:
@@ -45,12 +45,12 @@ class Session:
         self.recorder = Recorder(Keys(), Graphs(limit))
 
     def apply(self, kind: Hashable, emit: Emit, values: Sequence[EagerInput]) -> list[EagerInput]:
-        """The results of what `emit` makes of the values; `kind` tells it from others (`Graphs.op`)."""
+        """The results of the ops that `emit` builds on the values; `kind` identifies the ops (see `Graphs.op`)."""
         specs = tuple([(x.data.dtype, x.data.shape) for x in values])
         return self.invoke(self.recorder.graphs.op(kind, specs, emit), values)
 
     def invoke(self, graph: RecordedGraph, values: Sequence[EagerInput]) -> list[EagerInput]:
-        """The results of a graph."""
+        """The results of a graph on these values."""
         data = self.executor.execute_forward(graph, [x.data for x in values])
         for y in data:
             y.setflags(write=False)
@@ -70,15 +70,15 @@ def _default() -> Session:
 
 
 def session() -> Session:
-    """The session of this block; outside `executing`, one of all the process that runs by IREE."""
+    """The session of the enclosing `executing` block; by default one for the whole process, which runs on IREE."""
     return _session.get() or _default()
 
 
 @contextmanager
 def executing(where: Executor | Session) -> Iterator[Session]:
-    """Runs the block by an executor, with a recorder of its own; arrays of other sessions may take part.
+    """Runs the block on an executor, with a new recorder; arrays of other sessions may take part.
 
-    A session in place of an executor is entered again, with all that it knows.
+    A session, given in place of an executor, is entered again with everything that it keeps.
     """
     token = _session.set(where if isinstance(where, Session) else Session(where))
     try:
@@ -89,10 +89,10 @@ def executing(where: Executor | Session) -> Iterator[Session]:
 
 @contextmanager
 def rehearsing() -> Iterator[None]:
-    """Runs the block by the interpreter; then its executor compiles all that was run there, in one module.
+    """Runs the block on the interpreter; then its executor compiles all graphs that ran there, in one module.
 
-    Without it, forward ops are compiled one by one as they are met, which takes longer.  Does nothing for an executor
-    that does not compile.
+    Without it, forward ops are compiled one by one when they first run, which takes longer. Does nothing for
+    an executor that does not compile.
     """
     here = session()
     executor = here.executor
@@ -110,7 +110,7 @@ def rehearsing() -> Iterator[None]:
 
 @contextmanager
 def no_grad() -> Iterator[None]:
-    """Records nothing in the block: what it computes is constant to a later `backward`."""
+    """Records nothing in the block: its results are constant to a later `backward`."""
     token = _recording.set(False)
     try:
         yield
@@ -120,7 +120,7 @@ def no_grad() -> Iterator[None]:
 
 @contextmanager
 def recording_if(wanted: bool) -> Iterator[None]:
-    """Records in the block, or not."""
+    """Records in the block if `wanted`, else records nothing."""
     token = _recording.set(wanted)
     try:
         yield
@@ -129,18 +129,18 @@ def recording_if(wanted: bool) -> Iterator[None]:
 
 
 def is_recording() -> bool:
-    """Whether invocations are recorded here."""
+    """Whether invocations are recorded at present."""
     return _recording.get()
 
 
 def apply(kind: Hashable, emit: Emit, *values: EagerInput) -> EagerInput:
-    """The only result of what `emit` makes of the values, in the session of this block."""
+    """The single result of the ops that `emit` builds on the values, in the present session."""
     (result,) = session().apply(kind, emit, values)
     return result
 
 
 def constant(data: Any, dtype: Any = None) -> EagerInput:
-    """A value without a derivative: a copy of an array, or of what NumPy makes one of."""
+    """A value without a derivative: a copy of an array, or of anything that NumPy makes an array of."""
     refuse_masked(data)
     copy = np.array(data, dtype, order="C")
     copy.setflags(write=False)

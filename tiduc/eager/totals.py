@@ -1,6 +1,6 @@
-"""NumPy's reductions of eager arrays: its parameters, in its order.
+"""NumPy's reductions of eager arrays, with NumPy's parameters in NumPy's order.
 
-What is refused of them is refused by name: `out`, `where`, `initial`, and the norms that are none of a vector.
+Refused by name: the parameters `out`, `where` and `initial`, and matrix norms other than Frobenius'.
 """
 
 import math
@@ -17,14 +17,14 @@ from tiduc.eager.reductions import Axes, cumulated, reduce, variance
 
 
 def _source(function: str, x: Any, dtype: Any, out: Any) -> EagerInput:
-    """What is reduced, of the type that was asked for."""
+    """The operand of a reduction, converted to `dtype` if there is one."""
     if out is not None:
         raise TypeError(f"np.{function} of eager arrays gives a new array, and takes no out=")
     return valued(x) if dtype is None else convert(valued(x), np.dtype(dtype))
 
 
 def _named(function: str, implementation: Callable[..., Array]) -> Callable[..., Array]:
-    """Python's own `TypeError`s name what the user called."""
+    """The implementation, under a name with which Python's own `TypeError`s name the function that the user called."""
     implementation.__qualname__ = f"np.{function}"
     return implementation
 
@@ -62,14 +62,14 @@ def _spread(name: str) -> Callable[..., Array]:
 
 
 def cumsum(a: Any, axis: int | None = None, dtype: Any = None, out: Any = None) -> Array:
-    """`np.cumsum`, of the elements in row-major order where no axis is given."""
+    """`np.cumsum`; without an axis, of the elements in row-major order."""
     x = Array.of(_source("cumsum", a, dtype, out))
     flat = x.ravel() if axis is None else x
     return Array.of(cumulated(flat.value, normalize_axis_index(axis or 0, flat.ndim), dtype))
 
 
 def norm(x: Any, ord: Any = None, axis: Axes = None, keepdims: bool = False) -> Array:
-    """`np.linalg.norm` of vectors for 1, 2 and the infinities; of matrices, Frobenius'; else of all elements."""
+    """`np.linalg.norm`: of vectors for 1, 2, inf and -inf; Frobenius' of matrices; by default of all elements."""
     value = valued(x)
     made: Any = Array.of(convert(value, np.dtype("f8")) if value.data.dtype.kind in "iub" else value)
     axes = normalize_axis_tuple(range(made.ndim) if axis is None else axis, made.ndim)
@@ -89,7 +89,7 @@ def norm(x: Any, ord: Any = None, axis: Axes = None, keepdims: bool = False) -> 
 
 
 _NORMS: dict[Any, Any] = {1: np.sum, math.inf: np.max, -math.inf: np.min}
-"""Of the absolute values, what a norm of vectors is; 2 is apart."""
+"""The reduction of absolute values that gives a norm of vectors; `norm` handles 2 itself."""
 
 REDUCTIONS: dict[Any, Callable[..., Array]] = {
     np.all: _choice("all"),
@@ -106,4 +106,4 @@ REDUCTIONS: dict[Any, Callable[..., Array]] = {
     np.sum: _reduction("sum"),
     np.var: _spread("var"),
 }
-"""NumPy's function, and ours in its place."""
+"""NumPy's function, and its implementation here."""

@@ -1,4 +1,4 @@
-"""NumPy's views, as steps from an array to a part of it: each can be read, and written to."""
+"""NumPy's views, as steps from an array to a part of it: each step can be read and written."""
 
 from typing import Any
 
@@ -11,12 +11,12 @@ from tiduc.eager.record import EagerInput
 
 
 def at(key: Any, index: Index) -> Step:
-    """What is at a basic index."""
+    """The elements at a basic index."""
     return Step(lambda x: get(x, index), lambda x, new: put(x, index, new), lambda a: a[key])
 
 
 def transposed(order: tuple[int, ...]) -> Step:
-    """Dimension i is that of number `order[i]`."""
+    """The array with dimension `order[i]` as dimension i."""
     back = tuple(int(d) for d in np.argsort(order))
     return Step(
         lambda x: transpose(x, order), lambda x, new: transpose(new, back), lambda a: a.transpose(order)
@@ -24,7 +24,7 @@ def transposed(order: tuple[int, ...]) -> Step:
 
 
 def reshaped(sizes: tuple[int, ...]) -> Step:
-    """The elements in row-major order, in another shape of as many."""
+    """The elements in row-major order, in another shape of equal size."""
     return Step(
         lambda x: reshape(x, sizes), lambda x, new: reshape(new, x.data.shape), lambda a: a.reshape(sizes)
     )
@@ -47,6 +47,6 @@ def _write_imaginary(x: EagerInput, new: EagerInput) -> EagerInput:
 
 
 REAL = Step(lambda x: part(x, "real") if x.data.dtype.kind == "c" else x, _write_real, lambda a: a.real)
-"""The real parts; of a real array, all of it."""
+"""The real parts; of a real array, the whole array."""
 IMAGINARY = Step(lambda x: part(x, "imag"), _write_imaginary, lambda a: a.imag)
 """The imaginary parts; of a real array, zeros that cannot be written to."""

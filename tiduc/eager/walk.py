@@ -1,10 +1,10 @@
 """backward: one walk of a trace, from its outputs to its leaves.
 
-    plan    traces, each before what it reads; for each the outputs that get a cotangent, and its transpose for these
-    run     each transpose on its residuals and cotangents; where two paths meet, their cotangents are added
+    plan    traces, each before those that it reads; for each, the outputs that get a cotangent, and their transpose
+    run     each transpose on its residuals and cotangents; the cotangents of a value used twice are added
 
-The plan needs no numbers.  So an op without a rule is refused before anything runs, and an executor that compiles gets
-all there is to compile at once.  Both parts are loops, linear in the length of the trace.
+The plan needs no arrays. So an op without a rule is refused before anything runs, and an executor that
+compiles gets all graphs at once. Both parts are loops, linear in the length of the trace.
 
 Source: Griewank, Walther, "Evaluating Derivatives" (2008), section 3.2.
 """
@@ -34,12 +34,13 @@ def backward(
     wanted: Collection[Hashable] | None = None,
     intermediates: Container[Hashable] = (),
 ) -> dict[Hashable, Data]:
-    """The cotangents, by key, of the leaves that the outputs depend on, given those of the outputs.
+    """The cotangents, by key, of the leaves that the outputs depend on, given the outputs' cotangents.
 
-    With `intermediates`, also those of these keys; with `wanted`, of these keys alone, leaves or not.  A value that no
-    cotangent reaches, though it was read on the way, has an explicit zero.  Traces are released unless `retain`ed.
-    `RequestError` where an output depends on nothing that requires grad, or a trace was released; `Unsupported` where
-    an op has no rule.  Nothing is released where an error is raised.
+    `intermediates` are keys whose cotangents are returned as well; with `wanted`, only the cotangents of
+    these keys are returned, leaves or not. A requested value that the trace reads, but that no cotangent
+    reaches, has an explicit zero. Traces are released unless `retain` is set. `RequestError` where an output
+    depends on nothing that requires grad, or a trace was released; `Unsupported` where an op has no rule. An
+    error releases nothing.
     """
     _check(outputs, seeds)
     plan = _Plan(outputs, _asked(wanted, intermediates), recorded=False)
@@ -62,7 +63,7 @@ def recorded_backward(
     wanted: Collection[Hashable] | None = None,
     intermediates: Container[Hashable] = (),
 ) -> dict[Hashable, EagerInput]:
-    """As `backward`, recorded in turn, so that what it gives can be differentiated; releases no trace."""
+    """As `backward`, but recorded, so that its results can be differentiated; releases no trace."""
     _check(outputs, [seed.data for seed in seeds])
     plan = _Plan(outputs, _asked(wanted, intermediates), recorded=True)
     found = _run(plan, outputs, seeds, _Recorded(executor, recorder), executor)
@@ -116,7 +117,7 @@ class _Step:
 
 
 class _Plan:
-    """What to run, in order; `types` are those of the values asked for that were read on the way."""
+    """The transposes to run, in order; `types` are those of the requested values that the trace reads."""
 
     def __init__(self, outputs: Sequence[Root], asked: _Asked, recorded: bool) -> None:
         self.asked = asked
@@ -128,14 +129,14 @@ class _Plan:
         for trace in reversed(order):
             slots = tuple(i for i, key in enumerate(trace.keys) if key in reached)
             if slots and wrt[trace]:
-                # A value without a key, a frontend cannot be told the derivative of.
+                # A recorded backward reads only values that have a key, since frontends know no others.
                 given = trace.visible if recorded else trace.given
                 linear = trace.graph.transposed(slots, wrt[trace], given)
                 reached.update(trace.edges[i].key for i in linear.results)
                 self.steps.append(_Step(trace, slots, linear))
 
     def _leading(self, order: Sequence[Trace]) -> dict[Trace, tuple[int, ...]]:
-        """Of each trace, the inputs that are asked for, or that depend on such."""
+        """For each trace, the inputs that are requested, or that depend on a requested value."""
         wrt: dict[Trace, tuple[int, ...]] = {}
         for trace in order:
             found = []
@@ -151,9 +152,9 @@ class _Plan:
 
 
 def _sorted(roots: Sequence[Trace]) -> list[Trace]:
-    """All traces that the roots depend on, each after those whose results it reads."""
+    """All traces that the roots depend on, each after the traces whose results it reads."""
     order: list[Trace] = []
-    placed: dict[Trace, bool] = {}  # False: what it reads is under way
+    placed: dict[Trace, bool] = {}  # False: the traces that it reads are under way
     stack = list(roots)
     while stack:
         trace = stack[-1]
@@ -178,17 +179,17 @@ def _sorted(roots: Sequence[Trace]) -> list[Trace]:
 
 
 class _Arithmetic(Protocol, Generic[Cotangent]):
-    """How cotangents are computed: as numbers, or as values of a new trace."""
+    """How cotangents are computed: as arrays, or as values of a new trace."""
 
     def run(self, step: _Step, cotangents: Sequence[Cotangent]) -> Sequence[Cotangent]:
-        """Those toward the inputs in `step.linear.results`."""
+        """The cotangents of the inputs in `step.linear.results`."""
 
     def add(self, x: Cotangent, y: Cotangent) -> Cotangent:
-        """The sum of two."""
+        """The sum of two cotangents."""
 
 
 class _Plain:
-    """Cotangents as the executor has them."""
+    """Cotangents as arrays of the executor."""
 
     def __init__(self, executor: Executor) -> None:
         self.executor = executor
@@ -202,7 +203,7 @@ class _Plain:
 
 
 class _Recorded:
-    """Cotangents as values that are recorded."""
+    """Cotangents as recorded values."""
 
     def __init__(self, executor: Executor, recorder: Recorder) -> None:
         self.executor, self.recorder = executor, recorder
@@ -235,7 +236,7 @@ def _run(
     arithmetic: _Arithmetic[Cotangent],
     executor: Executor,
 ) -> dict[Hashable, Cotangent]:
-    """The cotangents of what is asked for, but for zeros."""
+    """The requested cotangents, except zeros."""
     if isinstance(executor, Compiling):
         executor.prepare([step.linear.graph for step in plan.steps if step.linear.graph is not None])
     cotangents: dict[Hashable, Cotangent] = {}
