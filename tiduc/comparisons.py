@@ -106,7 +106,7 @@ def epsilon_of(dtype: "np.dtype[Any]") -> float:
 
 
 def compared(p: Point) -> Iterator[Comparison]:
-    """The worst comparison of each kind, over all draws."""
+    """The worst comparison of each kind over all draws."""
     value = p.run(p.program)
     jvp = p.run(p.program.jvp([*p.positions])) if "fwd" in p.modes else None
     vjp = p.run(p.program.vjp([*p.positions])) if "rev" in p.modes else None
@@ -205,7 +205,7 @@ def _elementwise(tangent: Array, known: Estimate, y: Array, p: Point) -> Compari
 def _product(
     pulled: tuple[Array, Array], ct: Array, known: Estimate, y: Array, tolerance: float, p: Point
 ) -> Comparison:
-    """<J* ct, dx> against <ct, tangent>."""
+    """Compares <J* ct, dx> with <ct, tangent>."""
     finite = np.isfinite(_wide(y))
     back, forward = _terms(*pulled), _terms(ct[finite], known.value[finite])
     with np.errstate(all="ignore"):

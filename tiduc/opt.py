@@ -1,4 +1,4 @@
-"""Textual pipelines over all passes: those of the stages, those of each backend, and MLIR's own."""
+"""Textual pipelines over all passes: of the stages, of each backend, and of MLIR."""
 
 from typing import Any
 

@@ -227,7 +227,7 @@ class Program:
 
     @stage
     def lowered(self, separated: Sequence[Port] = ()) -> Any:
-        """The module, lowered anew.
+        """The module, lowered again without the cached result.
 
         No loop or branch computes both values that depend on the inputs `separated` and values that do not.
         """
@@ -254,7 +254,7 @@ class Program:
 
     @functools.cached_property
     def signature(self) -> Signature:
-        """The names and types of its inputs and outputs; `RequestError` where one is no tensor."""
+        """The names and types of its inputs and outputs; `RequestError` where one is not a tensor."""
         return signature_of(self)
 
     # ---- files and compiled modules ------------------------------------------------------------------------
@@ -382,7 +382,7 @@ def from_module(
     inline: bool = False,
     loop_memory: str = "auto",
 ) -> Program:
-    """The program in an `ir.Module` of `func.func`s, or of graphs made by `import_stablehlo`."""
+    """The program in an `ir.Module` of `func.func`s, or of graphs that `import_stablehlo` made."""
     entry = entry_in(module, entry)
     imported = import_stablehlo(module, entry, opset, inline)
     view = resolve(imported)

@@ -1,4 +1,4 @@
-"""Programs with dynamic shapes on engines that need static shapes: compiled anew for each new shape."""
+"""Programs with dynamic shapes on engines that need static shapes: compiled again for each new shape."""
 
 from collections.abc import Callable, Sequence
 from typing import Any

@@ -1,4 +1,4 @@
-"""The command line: arguments to calls of the stages, errors to diagnostics in MLIR's form."""
+"""The command line: turns arguments into calls of the stages, and errors into diagnostics in MLIR's form."""
 
 import signal
 from collections.abc import Callable
@@ -17,7 +17,7 @@ from tiduc.cli.memory import MEMORY_LIMIT, no_memory
 from tiduc.dialect import progress
 from tiduc.dialect.errors import TiducError, out_of_memory
 
-# Each command with its module, which is imported when the command runs: `tiduc --help` answers at once.
+# Each command with its module, imported only when the command runs, so that `tiduc --help` is fast.
 COMMANDS: dict[str, dict[str, tuple[str, str]]] = {
     "Differentiate": {
         "jvp": (
@@ -69,7 +69,7 @@ COMMANDS: dict[str, dict[str, tuple[str, str]]] = {
 
 
 class _Commands(click.Group):
-    """The commands of the table above, imported when they are asked for."""
+    """The commands of `COMMANDS`, imported when they are asked for."""
 
     def list_commands(self, ctx: click.Context) -> list[str]:
         return [name for section in COMMANDS.values() for name in section]
@@ -139,9 +139,10 @@ ENDINGS = {"SIGINT": KeyboardInterrupt(), "SIGTERM": SystemExit(143), "SIGHUP": 
 
 
 def attend(memory_limit: int | None) -> None:
-    """Readies this process, which does nothing else, for the work of a command whose libraries are loaded.
+    """Prepares this worker process for a command whose libraries are loaded.
 
-    From now on, signals end the compilers that were started too, and temporary files go. `memory_limit` is in MiB.
+    From now on, signals also end the compilers that were started and remove temporary files. `memory_limit`
+    is in MiB.
     """
     from tiduc.runtime.process import limit_memory, memory
 
@@ -160,7 +161,7 @@ def _end(ending: BaseException, *_: object) -> NoReturn:
 
 
 def run(arguments: list[str] | None = None, loaded: Callable[[int | None], None] | None = None) -> int:
-    """Runs one command line; its exit status. 0, or 1 after a diagnostic, or 2 for a wrong command line.
+    """Runs one command line and gives its exit status: 0, 1 after a diagnostic, or 2 for a wrong command line.
 
     `loaded` is called with the value of --memory-limit, once the libraries of the command are loaded.
     """
@@ -171,14 +172,14 @@ def run(arguments: list[str] | None = None, loaded: Callable[[int | None], None]
         return error.exit_code
     except click.Abort:  # an interrupt from the keyboard
         return 130
-    except OSError as error:  # of --help; standard error may be closed or full as well
+    except OSError as error:  # raised by --help; standard error may be closed or full as well
         with suppress(OSError):
             report(TiducError(f"cannot write: {error.strerror}", "<stdout>"))
         return 1
 
 
 def _from_the_system(error: Exception) -> TiducError | None:
-    """An error of the system, such as a library that does not fit into memory, as one of ours; None for others."""
+    """An error of the system, such as a library that does not fit into memory, as a `TiducError`; None for others."""
     if isinstance(error, MemoryError) or out_of_memory(str(error).encode(errors="replace")):
         return no_memory()
     if isinstance(error, OSError) and error.strerror:

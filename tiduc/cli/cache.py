@@ -1,4 +1,4 @@
-"""cache: what is kept of former compilations."""
+"""cache: shows or clears the cache of compiled modules."""
 
 from dataclasses import asdict
 

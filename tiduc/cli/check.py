@@ -1,4 +1,4 @@
-"""check: the table of comparisons."""
+"""check: compares derivatives, one line per comparison."""
 
 import math
 from collections.abc import Sequence
@@ -156,7 +156,7 @@ def _line(c: Comparison) -> str:
 
 
 def _data(c: Comparison) -> dict[str, Any]:
-    """A comparison as JSON; a number that is not finite is null there."""
+    """A comparison as JSON; numbers that are not finite become null."""
     numbers = {"error": c.error, "tolerance": c.tolerance, "uncertainty": c.uncertainty}
     finite = {name: float(x) if math.isfinite(x) else None for name, x in numbers.items()}
     return {"name": c.name, "agrees": bool(c.agrees), "where": c.where, **finite}
@@ -178,7 +178,7 @@ def _arguments(
     expected: dict[str, Array] | None,
     path: str,
 ) -> Sequence[Array]:
-    """The arrays that `--input` names, else those that are stored, else random ones."""
+    """The arrays that `--input` gives, else the stored ones, else random ones."""
     values = (in_double(program) if dtype == "f64" else program).signature.inputs
     if texts or expected is None:
         return arguments(texts or ["random"], values, seed)

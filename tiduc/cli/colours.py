@@ -1,4 +1,4 @@
-"""When output is coloured: `--color`, and else what NO_COLOR, TERM and the terminal say."""
+"""When output is coloured: as `--color` says, else as NO_COLOR, TERM and the terminal say."""
 
 import os
 from typing import TextIO
@@ -7,7 +7,7 @@ import click
 
 
 def _choose(context: click.Context, _: click.Parameter, value: str) -> None:
-    """Sets what `click.echo` asks the context for; None leaves it to look for a terminal."""
+    """Sets the context's colour option, which `click.echo` reads; with None, click looks for a terminal."""
     if value == "auto":
         plain = os.environ.get("NO_COLOR") or os.environ.get("TERM") == "dumb"
         context.color = False if plain else None

@@ -1,4 +1,4 @@
-"""jvp, vjp, grad, hvp: a program in, its derivative out."""
+"""jvp, vjp, grad, hvp: write the derivative of a program."""
 
 import functools
 from collections.abc import Callable, Sequence
@@ -38,11 +38,11 @@ GRAPHS: dict[str, dict[str, str]] = {
     "grad": {"linearize": "jvp", "linear_transpose": "grad"},
     "hvp": {"linear_transpose": "grad", "linearize": "hvp"},
 }
-"""For each derivative the stages that make graphs, in its order, and what has made them by then."""
+"""For each derivative, the stages that make graphs, in order, and the method that gives the program up to each."""
 
 
 def wanted(program: Program, texts: Sequence[str]) -> list[int | str] | None:
-    """What `--wrt` means: an input's whole name, or positions and names with commas between."""
+    """The inputs that `--wrt` names: an input's whole name, or positions and names separated by commas."""
     if not texts:
         return None
     names = {port.name for port in program.inputs}
@@ -78,13 +78,13 @@ def _derivative(
 
 
 MODULES = {"materialize_merge": "flat", "structure": "structured", "lower": "module"}
-"""The stages behind a derivative's graphs, and what programs call the module that each gives."""
+"""The stages after the graphs of a derivative, and the property of `Program` with the module of each."""
 
 
 def derived(
     program: Program, name: str, positions: Any, stop_after: str | None = None, **options: Any
 ) -> tuple[Program, Any]:
-    """A derivative as far as a stage has it: its program, and the module that the stage gives."""
+    """A derivative up to a stage: its program, and the module that the stage gives."""
     if stop_after != "import":
         by_then = GRAPHS.get(name, {}).get(stop_after or "", name)
         program = getattr(program, by_then)(positions, **(options if by_then == name else {}))
@@ -92,7 +92,7 @@ def derived(
 
 
 def command(name: str, help: str, more: Sequence[Callable[..., Any]] = ()) -> click.Command:
-    """The command of a method of `Program`, with what all of them take, and `more` options, of its own."""
+    """The command for a method of `Program`: the options that all derivatives share, then `more`."""
     made = GRAPHS.get(name, {})
     stages = [s.name for s in STAGES if s.name in ("import", *made, *MODULES)]
     options = [

@@ -1,4 +1,4 @@
-"""What a command says beside its results: diagnostics in MLIR's form, and that it is still at work."""
+"""Messages besides results: diagnostics in MLIR's form, warnings, and a spinner while work goes on."""
 
 import os
 import re
@@ -15,14 +15,14 @@ from tiduc.cli.colours import is_coloured
 from tiduc.dialect import progress
 from tiduc.dialect.errors import TiducError, TiducWarning
 
-PATIENCE = 1.5  # seconds until a spinner says that work goes on
+PATIENCE = 1.5  # seconds until a spinner appears
 _PLACE = re.compile(r"(.*):(\d+):(\d+)", re.DOTALL)
 
 
 def report(error: TiducError) -> None:
-    """Prints `file:line:col: error: message` and that line to standard error, coloured as the command line says.
+    """Prints `file:line:col: error: message` and the source line to standard error, in colour if colours are on.
 
-    A file's name is printed byte by byte, also where it is no UTF-8.
+    A file name that is not UTF-8 is printed byte by byte.
     """
     message, *more = error.message.splitlines() or [""]
     place = error.location
@@ -37,12 +37,12 @@ def report(error: TiducError) -> None:
     printed = "\n".join(lines) + "\n"
     if not is_coloured(sys.stderr):
         printed = click.unstyle(printed)
-    with suppress(OSError):  # nobody can be told
+    with suppress(OSError):  # standard error is closed or full
         click.echo(os.fsencode(printed), nl=False, err=True)
 
 
 def _source(place: str) -> list[str]:
-    """The line of a file that a place names, and a caret below its column; nothing if it cannot be read."""
+    """The source line at a place, and a caret below its column; nothing if the line cannot be read."""
     found = _PLACE.fullmatch(place)
     if not found or not int(found[2]):
         return []
@@ -60,7 +60,7 @@ def _source(place: str) -> list[str]:
 
 @contextmanager
 def about(file: str) -> Iterator[None]:
-    """Errors in the block that have no location, or only a symbol or MLIR's "-", are about this file."""
+    """Attributes errors in the block to this file if they have no location, or only a symbol or MLIR's "-"."""
     progress.work_on(file)
     try:
         yield
@@ -68,7 +68,7 @@ def about(file: str) -> Iterator[None]:
         file = "<stdin>" if file == "-" else file
         if error.location.startswith("-:"):
             error.location = file + error.location[1:]
-        elif error.location.startswith("@"):  # what the compiler calls a program
+        elif error.location.startswith("@"):  # the compiler's name for a program
             error.message, error.location = f"{error.location}: {error.message}", file
         error.location = error.location or file
         raise
@@ -76,7 +76,7 @@ def about(file: str) -> Iterator[None]:
 
 @contextmanager
 def warnings_reported() -> Iterator[None]:
-    """Warnings of tiduc in the block are printed as `warning: message`, without a line of its source."""
+    """Prints tiduc's warnings in the block as `warning: message`, without a line of source."""
     with warnings.catch_warnings():
         others = warnings.showwarning
 
@@ -98,7 +98,7 @@ def is_quiet() -> bool:
 
 @contextmanager
 def waiting(what: str) -> Iterator[None]:
-    """Shows on a terminal what is done, and for how long, once it has taken longer than one likes to wait."""
+    """Shows a spinner, the message and the elapsed time on a terminal once the block takes longer than `PATIENCE`."""
     if is_quiet() or not sys.stderr or not sys.stderr.isatty():
         yield
         return

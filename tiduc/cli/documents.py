@@ -1,4 +1,4 @@
-"""ops, passes, dialect: what there is, as text for a terminal or as a page."""
+"""ops, passes, dialect: print the references, as text for a terminal or as pages."""
 
 from typing import Any
 

@@ -1,4 +1,4 @@
-"""compile, run: a program to a compiled module, and to results."""
+"""compile, run: compile programs, and run them on arrays."""
 
 import functools
 import math
@@ -30,11 +30,11 @@ from tiduc.runtime.run import Executable
 from tiduc.runtime.signature import Signature, Value
 from tiduc.runtime.weights import read_weights
 
-SHOWN = 1000  # elements of a result that are printed in full
+SHOWN = 1000  # results with more elements are printed as a summary
 
 
 def _targets(context: click.Context, parameter: click.Parameter, incomplete: str) -> list[str]:
-    """What shells complete: targets, and the variants of one that is named."""
+    """Completions for shells: targets, or after a colon the variants of a target."""
     names = [name for name in TARGETS if ":" not in incomplete]
     names += [
         f"{name}:{variant}" for name, of in TARGETS.items() for variant in of.variants if ":" in incomplete
@@ -90,7 +90,7 @@ SEED = click.option(
 
 
 def arguments(texts: Sequence[str], inputs: Sequence[Value], seed: int) -> list[Array]:
-    """The arrays that `--input` options name."""
+    """The arrays that `--input` options give."""
     if len(texts) == 1 and texts[0] in ("random", "zeros"):
         texts = [texts[0]] * len(inputs)
     return parse_inputs(texts, inputs, seed)
@@ -99,7 +99,7 @@ def arguments(texts: Sequence[str], inputs: Sequence[Value], seed: int) -> list[
 def with_weights(
     weights: str | None, texts: Sequence[str], inputs: Sequence[Value], seed: int
 ) -> list[Array]:
-    """The arrays that `--weights` has, by name, and those of `--input` for the other inputs, in order."""
+    """The arrays of `--weights`, by input name, and those of `--input` for the other inputs, in order."""
     if weights is None:
         return arguments(texts, inputs, seed)
     arrays, expected = read_weights(weights), {value.name: value.type for value in inputs}
@@ -116,7 +116,7 @@ def with_weights(
 
 
 def compiling(command: Callable[..., Any]) -> Callable[..., Any]:
-    """The options of what compiles; the command gets them as `limits` and `cached`."""
+    """Adds the options of compilation; the command gets them as `limits` and `cached`."""
 
     @click.option(
         "--compile-timeout",
@@ -199,7 +199,7 @@ def _source(program: Program, target: str, parameters: str | None, lapack: str) 
 
 
 def _places(files: Sequence[str], output: str) -> dict[str, str]:
-    """The file to write for each file."""
+    """The file to write for each input file."""
     if output == "-":
         raise RequestError("several files: name a folder with -o")
     places = {file: os.path.join(output, f"{Path(file).stem}.vmfb") for file in files}
@@ -221,12 +221,12 @@ def _compile_all(
     limits: Limits,
     cached: bool,
 ) -> int:
-    """Compile the files side by side, write what compiles, report the rest; the exit status."""
+    """Compiles the files together, writes the modules that compile, reports the errors; gives the exit status."""
     sources: dict[str, Source] = {}
     failed = False
 
     def told(file: str, error: TiducError) -> None:
-        with suppress(TiducError), about(file):  # which completes the error
+        with suppress(TiducError), about(file):  # `about` adds the file to the error
             raise error
         report(error)
 
@@ -297,7 +297,7 @@ def _run(
             chosen = _by_xla(file, entry, opset, target, lapack)
         else:
             chosen = _by_iree(file, entry, opset, target, lapack, parameters, limits, cached)
-    # A large program compiles for minutes; what is wrong with its arguments can be told now.
+    # A large program compiles for minutes, so wrong arguments are reported before.
     arrays = with_weights(weights, inputs, chosen.signature.inputs, seed)
     check_arguments(chosen.entry, chosen.signature, arrays)
     with about(file), waiting(f"compiling {file} for {target}"):
@@ -312,7 +312,7 @@ def _run(
 
 @dataclass(frozen=True)
 class _Chosen:
-    """The function to run, and how to get what runs it."""
+    """The function to run, its signature, and how to get its executable."""
 
     entry: str
     signature: Signature
@@ -330,7 +330,7 @@ def _by_iree(
     cached: bool,
 ) -> _Chosen:
     contents = read_input(file)
-    # What IREE writes is a flatbuffer, mostly inside a zip archive.
+    # IREE writes a flatbuffer, mostly inside a zip archive.
     if contents.startswith(b"PK\x03\x04") or contents[4:8] == b"IREE":
         if lapack != LOOPS:
             raise RequestError(

@@ -1,7 +1,7 @@
-"""Errors that a file expects of itself, as MLIR's tools read them: `// expected-error @+1 {{unknown graph}}`.
+"""Errors that comments of a file expect, in the syntax of MLIR's tools: `// expected-error @+1 {{unknown graph}}`.
 
-`@+1` or `@below` is the next line, `@-1` or `@above` the one before, `@unknown` no line at all; without any,
-it is the comment's own line. The text may be a part of the message.
+`@+1` or `@below` is the next line, `@-1` or `@above` the one before, `@unknown` no line at all. Without any
+of these, the error is expected at the line of the comment. The text may be a part of the message.
 """
 
 import re
@@ -15,13 +15,13 @@ _LINE = re.compile(r":(\d+):\d+$")
 
 @dataclass(frozen=True)
 class Expected:
-    """One expected error: the line it is at, None for no line, and what its message holds."""
+    """One expected error: its line, None for no line, and a text that its message contains."""
 
     line: int | None
     text: str
 
     def met_by(self, error: TiducError) -> bool:
-        """The error is at this line and says this."""
+        """Whether the error is at this line and contains this text."""
         found = _LINE.search(error.location)
         return self.text in error.message and self.line == (int(found[1]) if found else None)
 
@@ -38,7 +38,7 @@ def expected_errors(contents: str) -> list[Expected]:
 
 
 def disagreement(contents: str, error: TiducError | None, file: str) -> TiducError | None:
-    """How a part that gave this error, or none, departs from what it announces; None if it does not."""
+    """How this error, or its absence, differs from what a part of a file announces; None if it does not differ."""
     unmet = expected_errors(contents)
     if error is not None:
         met = next((expected for expected in unmet if expected.met_by(error)), None)

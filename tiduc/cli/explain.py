@@ -1,4 +1,4 @@
-"""explain: what is active and why, what the reverse keeps, what it costs, and what it rests on at kinks."""
+"""explain: prints activity, residuals, costs and choices at kinks."""
 
 import io
 from collections.abc import Iterable
@@ -25,8 +25,8 @@ from tiduc.passes.rules.registry import OpSet
 from tiduc.program import from_module
 from tiduc.view.dot import place as _place
 
-SHOWN = 12  # residuals that are listed
-PLACES = 3  # of a kink that are listed
+SHOWN = 12  # residuals that are listed at most
+PLACES = 3  # places that are listed per kink at most
 WIDTH = 110
 
 
@@ -165,7 +165,7 @@ def _cost_row(name: str, cost: Cost, primal: Cost) -> tuple[str, ...]:
 
 
 def _notes(explanation: Explanation) -> list[str]:
-    """What the numbers leave out."""
+    """Notes on what the costs leave out."""
     notes = [f"no {what.upper()}: {why}" for what, why in explanation.refused.items()]
     costs = explanation.costs.values()
     loops = dict.fromkeys(place for cost in costs for place in cost.unknown_loops)
@@ -216,7 +216,7 @@ def _table(
 
 
 def in_bytes(count: int | None) -> str:
-    """A number of bytes in the unit in which it has few digits; None is that of an open size."""
+    """A number of bytes in the unit that needs few digits; "open" for None, a dynamic shape."""
     if count is None:
         return "open"
     size, unit = float(count), "B"

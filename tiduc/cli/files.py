@@ -1,4 +1,4 @@
-"""What commands read and write: files, or standard input and output where a name is `-`."""
+"""Input and output of commands: files, or standard input and output where a name is `-`."""
 
 import json
 import os
@@ -19,7 +19,7 @@ from tiduc.runtime.files import read_bytes, written_whole
 
 _SURROGATE = re.compile("[\ud800-\udfff]")
 PATH = click.Path(allow_dash=True)
-"""Not looked at by click, but completed by shells."""
+"""Not checked by click, but completed by shells."""
 
 
 def _noted(context: click.Context, parameter: click.Parameter, file: str) -> str:
@@ -31,7 +31,7 @@ FILE = click.argument("file", metavar="FILE", type=PATH, is_eager=True, callback
 
 
 def writes(help: str) -> Callable[..., Any]:
-    """The option for where a command writes."""
+    """The option that says where a command writes."""
     return click.option(
         "-o",
         "--output",
@@ -73,7 +73,7 @@ def read_input(file: str) -> bytes:
 
 
 def read_module(file: str, contents: bytes | None = None, dialects: Collection[str] = ()) -> Any:
-    """The `ir.Module` in a file or in standard input, whose `contents` may have been read before.
+    """The `ir.Module` in a file or in standard input; `contents` are its bytes if they were read before.
 
     It may have ops of `dialects` that MLIR does not know.
     """
@@ -101,7 +101,7 @@ def write(data: bytes | str, output: str = "-") -> None:
         sys.stdout.buffer.write(data)
         sys.stdout.buffer.flush()
     except BrokenPipeError:
-        # Who reads has seen enough. Python would complain when it flushes at exit.
+        # The reader closed the pipe. Python would complain when it flushes at exit.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         raise click.exceptions.Exit(141) from None
     except OSError as error:
@@ -110,21 +110,22 @@ def write(data: bytes | str, output: str = "-") -> None:
 
 
 def write_json(data: Any, output: str = "-") -> None:
-    """Writes data that JSON can hold.
+    """Writes data as JSON.
 
-    A byte of a name that is no UTF-8 is written as an escape, such as "\\udcff", which Python reads as that byte.
+    A byte of a name that is not UTF-8 is written as an escape, such as "\\udcff", which Python reads as that
+    byte.
     """
     text = json.dumps(data, indent=2, ensure_ascii=False)
     write(_SURROGATE.sub(lambda found: f"\\u{ord(found[0]):04x}", text) + "\n", output)
 
 
 def shows_colours(output: str) -> bool:
-    """Whether text that is written there may be coloured."""
+    """Whether text written to `output` may be coloured."""
     return output == "-" and is_coloured(sys.stdout)
 
 
 def is_terminal(output: str) -> bool:
-    """Whether what is written there is seen by someone."""
+    """Whether `output` is a terminal."""
     return output == "-" and sys.stdout is not None and sys.stdout.isatty()
 
 

@@ -1,4 +1,4 @@
-"""import: a model of PyTorch, ONNX or JAX to StableHLO."""
+"""import: converts a model of PyTorch, ONNX or JAX to StableHLO."""
 
 from collections.abc import Sequence
 

@@ -1,4 +1,4 @@
-"""jacobian, hessian, laplacian: a program in, its whole derivative out."""
+"""jacobian, hessian, laplacian: write full derivatives of a program."""
 
 import click
 

@@ -1,4 +1,4 @@
-"""What `--help` says beside options: examples of each command, and what ends it."""
+"""Help texts besides options: examples of each command, and the closing text."""
 
 EXAMPLES: dict[str, tuple[tuple[str, str], ...]] = {
     "jvp": (
@@ -83,7 +83,7 @@ EXAMPLES: dict[str, tuple[tuple[str, str], ...]] = {
     "passes": (("With their options", "tiduc passes"),),
     "dialect": (("For other tools of MLIR", "tiduc dialect --irdl -o tidu.irdl.mlir"),),
 }
-"""By command: what it is for, and the command line."""
+"""By command: pairs of a purpose and a command line."""
 
 EPILOG = """\b
 Examples:
@@ -101,6 +101,6 @@ an interrupt. A file is written whole or not at all.
 
 
 def epilog(command: str) -> str:
-    """The examples of a command, as click's help has paragraphs that it does not wrap; nothing where there are none."""
+    """The examples of a command, as paragraphs that click does not wrap; empty where there are none."""
     lines = [f"  # {what}\n  {line}\n" for what, line in EXAMPLES.get(command, ())]
     return "\b\nExamples:\n" + "".join(lines) if lines else ""

@@ -1,4 +1,4 @@
-"""`--memory-limit`: how much memory the process of the command may take."""
+"""`--memory-limit`: how much memory the command's process may take."""
 
 import re
 
@@ -38,7 +38,7 @@ MEMORY_LIMIT = click.option(
 
 
 def no_memory() -> TiducError:
-    """The error that memory ran out in the recorded stage."""
+    """The error for memory that ran out in the recorded stage."""
     stage, file = progress.recorded()
     return TiducError(
         f"out of memory during {stage}; --memory-limit, or the shell's 'ulimit', may allow more",

@@ -1,4 +1,4 @@
-"""opt, link: modules in, a module out."""
+"""opt, link: transform a module, or make one of several."""
 
 import re
 from collections.abc import Iterator
@@ -98,7 +98,7 @@ def _opt(
 
 
 def _parts(contents: str) -> Iterator[str]:
-    """The parts of a file, each after empty lines in place of those before it, for the locations' sake."""
+    """The parts of a file, each after as many empty lines as precede it in the file, so that locations are right."""
     line = 0
     for part in SPLIT.split(contents):
         yield "\n" * line + part

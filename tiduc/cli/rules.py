@@ -1,4 +1,4 @@
-"""The option `--rules`: an op set of the user's, from a module or a file of Python."""
+"""The option `--rules`: a user's op set, from a Python module or file."""
 
 import os
 import sys
@@ -24,7 +24,7 @@ _CALLED = {
     "stablehlo.composite": "name",
     "stablehlo.custom_call": "call_target_name",
 }
-"""The attributes that name what an op calls."""
+"""The attribute that names what an op calls."""
 
 
 def opset(where: str | None) -> OpSet:
@@ -64,7 +64,7 @@ def read_with(opset: OpSet, file: str, contents: bytes | None = None) -> Any:
 
 
 def _misspelt(module: Any, opset: OpSet) -> Iterator[tuple[str, str]]:
-    """The rules by the name of what an op calls, with the similar name that the module has."""
+    """The rules for call targets that the module lacks, each with a similar target that the module has."""
     rules = {key for key in (*opset.forms, *opset.lowerings) if " @" in key and key not in OPSET.forms}
     if not rules:
         return
@@ -83,7 +83,7 @@ def _misspelt(module: Any, opset: OpSet) -> Iterator[tuple[str, str]]:
 
 
 def _raised_at(error: Exception) -> str | None:
-    """The innermost line outside of tiduc and Python's own import."""
+    """The innermost line of a traceback that is neither tiduc's nor Python's import system's."""
     frames = traceback.extract_tb(error.__traceback__)
     ours = str(Path(__file__).parents[1])
     places = [frame for frame in frames if not frame.filename.startswith((ours, "<frozen"))]
@@ -101,14 +101,14 @@ def _of_file(path: str) -> ModuleType:
 
 
 def _of_module(name: str) -> ModuleType:
-    """The module, looked for in the working directory too."""
+    """The module, looked for in the working directory too; `RequestError` where there is none."""
     here = os.getcwd()
     sys.path.insert(0, here)
     try:
         return import_module(name)
     except ModuleNotFoundError as error:
         if error.name is None or not f"{name}.".startswith(f"{error.name}."):
-            raise  # it is there, and imports what is not
+            raise  # the module exists, but a module that it imports does not
         raise RequestError(f"no module of rules {name}") from None
     finally:
         sys.path.remove(here)

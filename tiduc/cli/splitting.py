@@ -1,4 +1,4 @@
-"""split: the VJP of a program as two programs."""
+"""split: writes the VJP of a program as two programs."""
 
 import os
 

@@ -1,4 +1,4 @@
-"""targets: what there is to compile for, and what each lacks."""
+"""targets: lists what programs can be compiled for, and what each target lacks."""
 
 from typing import Any
 
@@ -57,7 +57,7 @@ def _data(target: Target) -> dict[str, Any]:
 
 
 def _but(element: str, having: tuple[str, ...]) -> str:
-    """An element type that is lacking, and how many variants have it."""
+    """An element type that a target lacks, and the variants that have it."""
     return f"{element} (but for {' '.join(having)})" if having else element
 
 

@@ -1,4 +1,4 @@
-"""train-step: a model, its loss, the gradient and an optimizer's step, as one compiled module."""
+"""train-step: compiles a model's loss, gradient and optimizer step as one module."""
 
 import click
 

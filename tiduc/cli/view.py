@@ -1,4 +1,4 @@
-"""view: a program, or what a stage makes of it, as a picture."""
+"""view: draws a program, or the result of a stage."""
 
 from pathlib import PurePath
 from typing import Any
@@ -73,7 +73,7 @@ def _view(file: str, kind: str | None, output: str, fold: bool, name: str | None
 
 
 def _kind_of(output: str) -> str:
-    """The format that a file's name says."""
+    """The format that the ending of a file's name says; text for standard output."""
     suffix = PurePath(output).suffix.removeprefix(".").lower()
     if output == "-":
         return "txt"
@@ -94,7 +94,7 @@ def _picture(
     loop_memory: str,
     fold: bool,
 ) -> Picture:
-    """The scenes of a file, after the stage that was asked for."""
+    """The scenes of a file, after the requested stage."""
     module = read_with(opset, file)
     title = "<stdin>" if file == "-" else file
     active: dict[str, range | list[int]]
@@ -136,7 +136,7 @@ def _without_derivative(program: Any, stop_after: str) -> Any:
 
 
 def _public(module: Any, entry: str | None) -> dict[str, Any]:
-    """The functions and graphs that are not called from elsewhere, or the one asked for."""
+    """The functions and graphs that are not private, or the requested one."""
     found = functions(module)
     if entry is not None and entry not in found:
         raise RequestError(f"no function or graph @{entry}; there are {_listed(found)}")
@@ -153,7 +153,7 @@ def _differentiable(op: Any, opset: OpSet) -> list[int]:
 
 
 def _shown(picture: Picture, name: str | None) -> list[str]:
-    """The scenes to draw: those that are shown, or one, by its name with or without the @."""
+    """The scenes to draw: those that are shown by default, or one, by its name with or without the @."""
     if not picture.scenes:
         raise RequestError("no function and no graph to show")
     if name is None:

@@ -120,7 +120,7 @@ class Iree(_Cached):
         self.compiled = 0
 
     def prepare(self, graphs: Sequence[RecordedGraph]) -> None:
-        """Compiles the graphs that are not compiled yet, in one module."""
+        """Compiles the graphs that are not compiled yet, in one module; a single one waits until it runs."""
         new = {graph.text: graph for graph in graphs if graph not in self._by_graph}
         new = {text: graph for text, graph in new.items() if text not in self._by_text}
         if len(new) < 2:

@@ -137,7 +137,7 @@ def _with_explicit_zeros(program: Program) -> Program:
 class Graphs:
     """The most recent recorded graphs, one for each structure: all its invocations share its transposes.
 
-    Keeps at most `limit` graphs of ops and as many of programs; an evicted graph is derived anew when it
+    Keeps at most `limit` graphs of ops and as many of programs; an evicted graph is derived again when it
     comes back.
     """
 

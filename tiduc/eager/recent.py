@@ -28,9 +28,7 @@ class Recent(Generic[Key, Entry]):
     def get(self, key: Key) -> Entry | None:
         """The entry of a key, which becomes the last used one; None if there is none."""
         try:
-            self._entries.move_to_end(
-                key
-            )  # in one step, so that another thread takes nothing away between two
+            self._entries.move_to_end(key)  # atomic, since another thread may evict the key
             return self._entries.get(key)
         except KeyError:
             return None

@@ -79,7 +79,7 @@ def _reduce(
     name: str, axes: tuple[int, ...], keepdims: bool, dtype: "np.dtype[Any]", b: Any, x: Any
 ) -> list[Any]:
     wide = converted(b, x, dtype)
-    if not axes:  # nothing to reduce; the interpreter's and IREE's ops differ where there are no dimensions
+    if not axes:  # nothing to reduce; a reduce over no dimensions differs between the interpreter and IREE
         return [wide]
     if name in ("max", "min"):
         reducer, first = f"stablehlo.{name}imum", _lowest(dtype, name == "min")

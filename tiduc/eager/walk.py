@@ -3,7 +3,7 @@
     plan    traces, each before those that it reads; for each, the outputs that get a cotangent, and their transpose
     run     each transpose on its residuals and cotangents; the cotangents of a value used twice are added
 
-The plan needs no arrays. So an op without a rule is refused before anything runs, and an executor that
+The plan needs no arrays. An op without a rule is therefore refused before anything runs, and an executor that
 compiles gets all graphs at once. Both parts are loops, linear in the length of the trace.
 
 Source: Griewank, Walther, "Evaluating Derivatives" (2008), section 3.2.

@@ -1,9 +1,9 @@
 """explain: what a derivative of a program does and costs, before it is compiled.
 
-    explain(module, program, wrt)   ->   what is active and why, what the reverse keeps, what it all costs, and which
-                                         choices at kinks it rests on
+    explain(module, program, wrt)   ->   what is active and why, the residuals, the costs, and the choices at kinks
 
-Everything follows from the program as it is written and from its JVP and VJP as tiduc makes them; nothing is run.
+Everything follows from the program as it is written and from the JVP and VJP that tiduc makes; nothing is
+run.
 """
 
 from collections import Counter
@@ -23,13 +23,13 @@ from tiduc.view.label import title, type_name
 
 NOT_ASKED = "not in wrt"
 NO_PATH = "no output depends on it in a way that has a derivative"
-_EXAMPLES = 3  # places that are named of the ops that are inactive for one reason
+_EXAMPLES = 3  # examples per reason why ops are inactive
 _NO_OPS = frozenset({"func.return", "return", "stablehlo.constant", "stablehlo.return", "tidu.name"})
 
 
 @dataclass(frozen=True)
 class Input:
-    """An input of the program: whether it is differentiated in, and why its cotangent is zero or not there."""
+    """An input of the program: whether it is differentiated in, and why its cotangent is zero or absent."""
 
     name: str
     type: str
@@ -39,7 +39,7 @@ class Input:
 
 @dataclass(frozen=True)
 class Reason:
-    """Ops that are active, or are not, for one reason; some of them, with their places."""
+    """Ops that are active, or inactive, for one reason; some of them as examples, with their places."""
 
     active: bool
     why: str
@@ -49,9 +49,9 @@ class Reason:
 
 @dataclass(frozen=True)
 class Kept:
-    """A value that the reverse reads of what ran before: an argument, which is there anyway, or the result of an op.
+    """A residual of the reverse pass: an argument, which is in memory anyway, or the result of an op.
 
-    `bytes` is None where a size is open.
+    `bytes` is None for a dynamic shape.
     """
 
     name: str
@@ -63,7 +63,7 @@ class Kept:
 
 @dataclass(frozen=True)
 class Explanation:
-    """What `tiduc explain` says; `refused` is why there is no JVP or VJP, by its name."""
+    """The content of `tiduc explain`; `refused` maps "jvp" and "vjp" to the reason why there is none."""
 
     name: str
     inputs: tuple[Input, ...]
@@ -75,7 +75,7 @@ class Explanation:
 
     @property
     def residual_bytes(self) -> int:
-        """What the reverse keeps beside the arguments."""
+        """The bytes of residuals that are not arguments."""
         return sum(kept.bytes or 0 for kept in self.residuals if not kept.is_argument)
 
     @property
@@ -87,7 +87,7 @@ class Explanation:
 
 @stage
 def explain(module: Any, program: Program, wrt: Wrt = None) -> Explanation:
-    """The explanation of a program, `program`, that was loaded from `module`; `wrt` as in `Program.vjp`."""
+    """The explanation of `program`, which was loaded from `module`; `wrt` is as in `Program.vjp`."""
     chosen = program.differentiated(wrt)
     positions = [i for i, port in enumerate(program.inputs) if port in chosen]
     activity = find_activity(module, {program.name: positions}, program.opset)
@@ -117,12 +117,12 @@ def explain(module: Any, program: Program, wrt: Wrt = None) -> Explanation:
 
 
 def lowered(program: Program) -> Program:
-    """The program as it is lowered, with loops settled and every value once, to be read again."""
+    """The program after lowering, loaded again: with StableHLO's loops, and with every value computed once."""
     return from_module(program.module, program.name, program.opset)
 
 
 def as_json(explanation: Explanation) -> dict[str, Any]:
-    """The same as plain data, for machines; docs/explain.md has the fields."""
+    """An explanation as plain data, for machines; docs/explain.md has the fields."""
     return {
         "program": explanation.name,
         "inputs": [asdict(x) for x in explanation.inputs],
@@ -159,7 +159,7 @@ def _cost(cost: Cost) -> dict[str, Any]:
 
 
 def _residuals(program: Program, wrt: list[int | str]) -> list[Kept]:
-    """What passes between the parts that `tiduc split` makes, arguments last, the largest first."""
+    """The residuals that `tiduc split` lists: arguments last, otherwise the largest first."""
     kept = []
     for residual in split(program, wrt).residuals:
         kind, _, name = residual.what.partition(" ")
@@ -180,7 +180,7 @@ def _input(program: Program, port: Any, chosen: list[Any], zero: set[str]) -> In
 
 
 def _reasons(module: Any, activity: Any) -> list[Reason]:
-    """The ops of a module by why they are active or not, the active ones first."""
+    """The ops of a module, grouped by why they are active or inactive; active ones first."""
     counted: Counter[str] = Counter()
     examples: dict[str, list[str]] = {}
     for function in functions(module).values():
@@ -197,5 +197,5 @@ def _reasons(module: Any, activity: Any) -> list[Reason]:
 
 
 def _line(op: Any) -> str:
-    """The line and column of an op, of whatever file."""
+    """The line and column of an op, in whatever file."""
     return ":" + ":".join(describe(op.location).rsplit(":", 2)[-2:]) if describe(op.location) else ""

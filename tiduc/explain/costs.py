@@ -1,8 +1,9 @@
 """costs: what a program computes and moves, from the types of its ops alone; docs/explain.md has the formulas.
 
-FLOPs are additions, multiplications and other single operations on floats, and one for each value of a function such
-as an exponential, which are also counted apart. Bytes are what ops would read and write if each did so by itself:
-compilers that fuse ops move less. A loop counts as often as it is known to run.
+FLOPs are additions, multiplications and other single operations on floats, and one for each value of a
+transcendental function such as an exponential; these functions are also counted separately. Bytes are what
+each op would read and write by itself: compilers that fuse ops move less. The body of a loop counts once per
+iteration of the known trip count.
 """
 
 import math
@@ -23,7 +24,7 @@ from tiduc.program import Program
 
 @dataclass(frozen=True)
 class OpCost:
-    """One op, run `times` times in all; flops, transcendentals and bytes are those of all of them."""
+    """One op that runs `times` times; flops, transcendentals and bytes are totals over all runs."""
 
     op: str
     type: str
@@ -36,7 +37,7 @@ class OpCost:
 
 @dataclass(frozen=True)
 class Cost:
-    """A program's cost, and of what it may be more: loops of unknown length, open sizes, ops without a formula."""
+    """The cost of a program, and why it may be higher: unknown trip counts, dynamic shapes, ops without a formula."""
 
     ops: tuple[OpCost, ...]
     unknown_loops: tuple[str, ...] = ()
@@ -56,13 +57,13 @@ class Cost:
         return sum(op.bytes for op in self.ops)
 
     def most_expensive(self, count: int = 5) -> list[OpCost]:
-        """By FLOPs, then bytes."""
+        """The ops with the most FLOPs; among equals, with the most bytes."""
         return sorted(self.ops, key=lambda op: (op.flops, op.bytes), reverse=True)[:count]
 
 
 @stage
 def find_cost(program: Program) -> Cost:
-    """The cost of a program and of all that it calls."""
+    """The cost of a program and of everything that it calls."""
     walk = _Walk(program.view)
     ops = tuple(walk.graph(program.view.graph(program.name), 1))
     return Cost(
@@ -78,7 +79,7 @@ class _Walk:
         self.open_sizes = False
 
     def graph(self, graph: Graph, times: int) -> Iterator[OpCost]:
-        """The ops of a graph that is run so often."""
+        """The costs of the ops of a graph that runs `times` times."""
         for op in graph.definitions:
             if is_control(op):
                 yield from self.control(op, times)
@@ -86,7 +87,7 @@ class _Walk:
                 yield self.op(op, times)
 
     def control(self, op: Definition, times: int) -> Iterator[OpCost]:
-        """What a call runs; of branches the one with most FLOPs; a loop's body as often as it is known to run."""
+        """The costs of what a call runs, of the branch with most FLOPs, or of a loop's runs of body and condition."""
         made = control(self.view, op)
         if isinstance(made, Branches):
             branches = [list(self.graph(graph, times)) for graph in made.graphs]
@@ -118,7 +119,7 @@ class _Walk:
         )
 
     def computed(self, op: Definition) -> tuple[int, int]:
-        """FLOPs, and functions such as an exponential, of one run of an op."""
+        """The transcendentals, and the other FLOPs before them, of one run of an op."""
         name = op.name.partition(".")[2]
         if op.name.startswith("chlo.") and name not in ("conj", "constant_like", "square"):
             return 0, _real_size(op.result) if name not in ("top_k",) else 0
@@ -143,12 +144,12 @@ def _sizes(x: Value) -> tuple[int, ...]:
 
 
 def size(x: Value) -> int:
-    """The number of elements; of an open size, one."""
+    """The number of elements; a dynamic dimension counts as 1."""
     return math.prod(n if n != DYNAMIC else 1 for n in _sizes(x))
 
 
 def size_in_bytes(x: Value) -> int:
-    """The bytes that a value takes; a truth value takes one."""
+    """The bytes of a value; a boolean takes one."""
     if not isinstance(x.type, ir.RankedTensorType):
         return 0
     element, parts = x.type.element_type, 1
@@ -164,7 +165,7 @@ def _is_float(x: Value) -> bool:
 
 
 def _complex(x: Value, of_complex: int) -> int:
-    """What one operation on the elements takes in real ones."""
+    """The number of real operations in one operation on an element: `of_complex` for complex elements, else 1."""
     return of_complex if isinstance(getattr(x.type, "element_type", None), ir.ComplexType) else 1
 
 
@@ -173,12 +174,12 @@ def _real_size(x: Value) -> int:
 
 
 def _counted(op: Definition) -> int:
-    """The elements of the result, if the op computes with floats."""
+    """The number of elements of the result if the op computes with floats, else 0."""
     return size(op.results[0]) if op.operands and _is_float(op.operands[0]) else 0
 
 
 def _moved(op: Definition) -> int:
-    """The bytes that an op reads and writes; of what it only takes a part of, the part."""
+    """The bytes that an op reads and writes; of an operand that is read or written in part, only that part."""
     name, written = op.name.partition(".")[2], sum(map(size_in_bytes, op.results))
     if name in IN_PLACE:
         return 0
@@ -195,7 +196,7 @@ def _moved(op: Definition) -> int:
 # ---- formulas ----------------------------------------------------------------------------------------------------
 
 FREE = frozenset({"stablehlo.constant", "stablehlo.return", "tidu.bind"})
-"""Ops that cost nothing."""
+"""Ops without a cost."""
 
 IN_PLACE = frozenset({"bitcast_convert", "get_tuple_element", "optimization_barrier", "reshape", "tuple"})
 """Ops whose results need not be written."""
@@ -213,7 +214,7 @@ SINGLE = {
     "square": 6,
     "divide": 11,
 }
-"""Ops of one operation an element, and how many real ones that is for a complex element."""
+"""Ops with one operation per element, and the number of real operations for a complex element."""
 
 TRANSCENDENTAL = frozenset(
     "atan2 cbrt cosine exponential exponential_minus_one log log_plus_one logistic power rsqrt sine sqrt tan "
@@ -229,11 +230,11 @@ NOTHING = frozenset(
     "rng rng_bit_generator select send set_dimension_size shift_left shift_right_arithmetic shift_right_logical slice "
     "top_k transpose tuple xor".split()
 )
-"""Ops that move data, or compute with integers."""
+"""Ops without FLOPs: they move data, or compute with integers."""
 
 
 def _body(op: Definition) -> int:
-    """The float operations of a region of scalars."""
+    """The number of float operations in a region on scalars."""
     count = 0
     for region in op.regions:
         for block in region.blocks:

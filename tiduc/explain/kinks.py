@@ -1,4 +1,4 @@
-"""kinks: which choices of docs/conventions.md a program's derivative rests on, at kinks, ties and jumps."""
+"""kinks: the choices of docs/conventions.md that a derivative rests on, at kinks, ties and jumps."""
 
 from dataclasses import dataclass
 from typing import Any
@@ -16,14 +16,14 @@ KINKS, COMPLEX = "#kinks-and-ties", "#complex-values"
 
 @dataclass(frozen=True)
 class Choice:
-    """A row of the page: ops, where they have a kink, what is chosen there, and the section that says so."""
+    """A row of docs/conventions.md: ops, where they have a kink, the derivative chosen there, and the section."""
 
     ops: tuple[str, ...]
     where: str
     choice: str
     section: str = KINKS
     of: str = "real"  # or complex
-    body: tuple[str, ...] = ()  # the one op in the op's region
+    body: tuple[str, ...] = ()  # the only op in the op's region
 
     @property
     def link(self) -> str:
@@ -80,7 +80,7 @@ CHOICES = (
 
 @dataclass(frozen=True)
 class Kink:
-    """An op of a program that a choice is about, and its places."""
+    """An op of a program to which a choice applies, and its places."""
 
     op: str
     choice: Choice
@@ -89,7 +89,7 @@ class Kink:
 
 
 def find_kinks(module: Any, activity: Activity) -> list[Kink]:
-    """The choices that the active ops of a module rest on, in the order of the page."""
+    """The choices that the active ops of a module rest on, in the order of docs/conventions.md."""
     found: dict[tuple[str, Choice], list[str]] = {}
 
     def look(op: Any) -> Any:
