@@ -1,8 +1,8 @@
-"""What each op is: one line or one file an op, found by its name.
+"""The derivative rules of StableHLO and CHLO, registered by op name: one line or one file per op.
 
-`OPSET` holds the rules of StableHLO and CHLO; every module beside this one adds its own when it is imported here.
-A transpose is the adjoint under the real inner product Re(sum conj(a) b): for complex values coefficients are
-conjugated (`b.conj`, the identity on real types), in transposes only.
+`OPSET` holds the rules; importing this package imports every module beside it, and each module registers its
+own. A transpose is the adjoint under the real inner product Re(sum conj(a) b). For complex values, transposes
+therefore conjugate coefficients (`b.conj`, the identity on real types); linearize rules do not.
 """
 
 from importlib import import_module

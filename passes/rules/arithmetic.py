@@ -1,4 +1,4 @@
-"""Ops that are linear in their operands, or in some: sums, products, quotients, parts, conversions."""
+"""Ops that are linear in some or all operands: sums, products, quotients, complex parts, conversions."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -11,7 +11,7 @@ from tiduc.passes.rules.opset import bilinear, linear, linearize, transpose, uns
 from tiduc.passes.rules.registry import Tangents
 
 
-@linearize("stablehlo.add")  # by hand: one tangent alone needs no add
+@linearize("stablehlo.add")  # by hand: a single tangent needs no add
 def add(b: Any, op: Definition, dx: Tangents) -> list[Any]:
     if (parts := log_add_exp(op)) is not None and (dy := _log_add_exp(b, *parts)) is not None:
         return [dy]
@@ -20,7 +20,10 @@ def add(b: Any, op: Definition, dx: Tangents) -> list[Any]:
 
 
 def _log_add_exp(b: Any, u: Any, v: Any, gap: Any) -> Any | None:
-    """w du + (1 - w) dv with w = logistic(u - v), where the terms each have a kink at u = v, and 1/2 at infinities."""
+    """The tangent of log(exp u + exp v): w du + (1 - w) dv with w = logistic(u - v); w is 1/2 where u - v is NaN.
+
+    The terms of the expansion each have a kink at u = v, which their sum has not.
+    """
     w = b.logistic(b.select(b.compare(gap, gap, "EQ"), gap, b.zeros_like(gap)))
     du, dv = b.engine.tangent(u), b.engine.tangent(v)
     terms = [] if du is None else [b.multiply(w, du)]
@@ -39,14 +42,14 @@ def complex_(b: Any, op: Definition, ct: Any) -> list[Any]:
     return [lambda: b.real(ct), lambda: b.imag(ct)]
 
 
-@linearize("stablehlo.convert")  # by hand: a conversion to integers has no tangent
+@linearize("stablehlo.convert")  # by hand: the result of a conversion to integers has no tangent
 def convert(b: Any, op: Definition, dx: Tangents) -> list[Any]:
     return [None] if b.tangent_type(op.result.type) is None else list(b.reapply(op, {0: dx[0]}))
 
 
 @transpose("stablehlo.convert")
 def convert_transpose(b: Any, op: Definition, ct: Tangents, active: Sequence[bool]) -> list[Any]:
-    """From real to complex and back only the real part passes, so only that of the cotangent does."""
+    """A conversion between real and complex keeps only the real part, and so does its transpose."""
     x = op.operands[0]
     if is_complex(x) == is_complex(op.result):
         return [b.convert(ct[0], element(x))]
@@ -60,7 +63,7 @@ def convert_transpose(b: Any, op: Definition, ct: Tangents, active: Sequence[boo
 def divide(b: Any, op: Definition, dx: Tangents) -> list[Any]:
     """d(x / y) = (dx - (x / y) dy) / y, which does not overflow where 1 / y^2 would."""
     if dx[0] is None and (z := logistic(op)) is not None and (dz := b.engine.tangent(z)) is not None:
-        y = op.result  # 0 where exp z is infinite
+        y = op.result  # exactly 0 where exp z overflows
         return [b.multiply(b.multiply(y, b.subtract(y, b.constant(1, y))), dz)]
     second = None if dx[1] is None else b.multiply(op.result, dx[1])
     return [b.divide(difference(b, dx[0], second), op.operands[1])]
@@ -89,7 +92,7 @@ def negate(b: Any, op: Definition, ct: Any) -> list[Any]:
     return [b.negate(ct)]
 
 
-@linearize("stablehlo.optimization_barrier")  # by hand: only the active operands have tangents to hold back
+@linearize("stablehlo.optimization_barrier")  # by hand: only active operands have tangents
 def optimization_barrier(b: Any, op: Definition, dx: Tangents) -> Sequence[Any]:
     held = [tangent for tangent in dx if tangent is not None]
     results = iter(b.emit_all(op.name, held, [tangent.type for tangent in held]))
@@ -108,16 +111,14 @@ def real(b: Any, op: Definition, ct: Any) -> list[Any]:
     return [b.complex(ct, b.zeros_like(ct)) if is_complex(op.operands[0]) else ct]
 
 
-@linear(
-    "stablehlo.reduce_precision", [0]
-)  # as JAX: rounding is taken to be linear, and rounds tangents as well
+@linear("stablehlo.reduce_precision", [0])  # as in JAX: rounding counts as linear, and rounds tangents
 def reduce_precision(b: Any, op: Definition, ct: Any) -> list[Any]:
     return list(b.reapply(op, {0: ct}))
 
 
 @linearize("stablehlo.remainder")
 def remainder(b: Any, op: Definition, dx: Tangents) -> list[Any]:
-    """d(x - n y) = dx - n dy with n = trunc(x / y), which (x - r) / y is exactly, r the remainder."""
+    """d(x - n y) = dx - n dy with n = trunc(x / y), computed exactly as (x - r) / y from the remainder r."""
     x, y = op.operands
     if is_complex(x):
         raise unsupported("jvp", op, "the remainder of complex values is not differentiable")
@@ -134,7 +135,7 @@ def select(b: Any, op: Definition, ct: Any) -> list[Any]:
     return [None, lambda: b.select(condition, ct, zero), lambda: b.select(condition, zero, ct)]
 
 
-@linearize("stablehlo.subtract")  # by hand: one tangent alone needs no subtract
+@linearize("stablehlo.subtract")  # by hand: a single tangent needs no subtract
 def subtract(b: Any, op: Definition, dx: Tangents) -> list[Any]:
     return [difference(b, *dx)]
 

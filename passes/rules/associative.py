@@ -1,8 +1,8 @@
-"""An associative function of elements, as a few applications to whole tensors: over a dimension, prefixes, windows.
+"""Applies an associative function of elements to whole tensors: reductions, prefixes and windows in few applications.
 
-A function takes two lists of tensors of one shape, what comes first and what comes after it, and gives such a list.
-StableHLO says that a body may be applied in any grouping but not out of order, so neighbours are combined. Numbers
-of elements that are combined, and of those that are kept for a derivative, are linear in n but for windows.
+A function takes two lists of tensors of one shape, the earlier and the later elements, and returns such a
+list. StableHLO allows a body to be applied in any grouping, but not out of order, so neighbours are combined.
+The numbers of combined elements, and of elements kept as residuals, are linear in n, except for windows.
 
 Source: Blelloch, "Prefix Sums and Their Applications" (1990).
 """
@@ -18,7 +18,7 @@ Combine = Callable[[Values, Values], Values]
 
 
 def total(b: Any, combine: Combine, values: Values, commutes: bool = False) -> Values:
-    """All along dimension 0 combined, at least one: neighbours, or one half with the other where the order is free."""
+    """Combines all elements (at least one) along dimension 0: neighbours, or two halves if the function commutes."""
     while (count := shape(values[0])[0]) > 1:
         pairs = combine(*(_halves if commutes else _neighbours)(b, values, 0))
         values = pairs if count % 2 == 0 else _joined(b, pairs, part(b, values, 0, count - 1, count), 0)
@@ -26,9 +26,11 @@ def total(b: Any, combine: Combine, values: Values, commutes: bool = False) -> V
 
 
 def prefixes(b: Any, combine: Combine, values: Values, d: int) -> Values:
-    """For each place along a dimension, all up to it combined: those of pairs, then the places between.
+    """For each place along dimension d, the combination of all elements up to it, itself included.
 
-    p[2i + 1] = p'[i],  p[2i] = p'[i - 1] x[2i]     where p' are the prefixes of the pairs x[2i] x[2i + 1]
+    Computes the prefixes of pairs, then fills in the places between:
+
+        p[2i + 1] = p'[i],  p[2i] = p'[i - 1] x[2i]     where p' are the prefixes of the pairs x[2i] x[2i + 1]
     """
     count = shape(values[0])[d]
     if count < 2:
@@ -47,7 +49,7 @@ def prefixes(b: Any, combine: Combine, values: Values, d: int) -> Values:
 
 
 def suffixes(b: Any, combine: Combine, values: Values, d: int) -> Values:
-    """For each place along a dimension, it and all after it combined."""
+    """For each place along dimension d, the combination of all elements from it to the last."""
     turned = prefixes(b, lambda x, y: combine(y, x), [b.reverse(v, [d]) for v in values], d)
     return [b.reverse(v, [d]) for v in turned]
 
@@ -55,9 +57,10 @@ def suffixes(b: Any, combine: Combine, values: Values, d: int) -> Values:
 def over_windows(
     b: Any, combine: Combine, values: Values, inits: Values, window: Window, neutral: bool
 ) -> Values:
-    """All in each window combined, in row-major order, padding of initial values included, and one more of these.
+    """Combines the elements of each window in row-major order, with padding by initial values, and one more in front.
 
-    Where the initial values are known to be `neutral`, the padding of cumulative windows and the one more go.
+    If the initial values are known to be `neutral`, the padding of cumulative windows and the one in front
+    are omitted.
     """
     d = window.cumulative(shape(values[0]))
     if d is not None:
@@ -66,18 +69,18 @@ def over_windows(
     values = [
         b.pad(v, init, window.low, window.high, interior) for v, init in zip(values, inits, strict=True)
     ]
-    for d in reversed(range(rank(values[0]))):  # the last first: rows are combined in order
+    for d in reversed(range(rank(values[0]))):  # the last dimension first, for row-major order
         values = _windows_along(b, combine, values, d, window)
     return values if neutral else combine(everywhere(b, inits, shape(values[0])), values)
 
 
 def everywhere(b: Any, scalars: Values, sizes: Sequence[Any]) -> Values:
-    """Scalars, repeated in a shape."""
+    """Scalars, each broadcast to `sizes`."""
     return [b.broadcast_in_dim(v, [], list(sizes)) for v in scalars]
 
 
 def part(b: Any, values: Values, d: int, start: int, limit: int, stride: int = 1) -> Values:
-    """The places from `start` to before `limit` along a dimension."""
+    """The slices of the values from `start` up to but excluding `limit` along dimension d."""
     sizes = shape(values[0])
     if (start, limit, stride) == (0, sizes[d], 1):
         return values
@@ -87,15 +90,16 @@ def part(b: Any, values: Values, d: int, start: int, limit: int, stride: int = 1
 
 
 def _halves(b: Any, values: Values, d: int) -> tuple[Values, Values]:
-    """The first half, and the other; a last one alone is left out."""
+    """The first and the second half along dimension d; an odd last element is left out."""
     half = shape(values[0])[d] // 2
     return part(b, values, d, 0, half), part(b, values, d, half, 2 * half)
 
 
 def _neighbours(b: Any, values: Values, d: int) -> tuple[Values, Values]:
-    """Those at even places, and those beside them at odd ones; a last one alone is left out.
+    """The elements at even and at odd places along dimension d; an odd last element is left out.
 
-    The pairs are made a dimension and not taken by a stride, whose transpose would put zeros between.
+    The pairs become a dimension instead of being taken by a stride, since a strided slice transposes to
+    interior padding.
     """
     half = shape(values[0])[d] // 2
     paired = [_with(b, v, d, [half, 2]) for v in part(b, values, d, 0, 2 * half)]
@@ -104,19 +108,19 @@ def _neighbours(b: Any, values: Values, d: int) -> tuple[Values, Values]:
 
 
 def _interleaved(b: Any, first: Values, second: Values, d: int) -> Values:
-    """One of the first, one of the second, and so on."""
+    """The elements of `first` and `second`, alternating along dimension d."""
     count = shape(first[0])[d]
     x, y = ([_with(b, v, d, [count, 1]) for v in values] for values in (first, second))
     return [_merged(b, v, d) for v in _joined(b, x, y, d + 1)]
 
 
 def _with(b: Any, v: Any, d: int, instead: list[int]) -> Any:
-    """v with other dimensions in place of one."""
+    """v with dimension d reshaped to the dimensions `instead`."""
     return b.reshape(v, [*shape(v)[:d], *instead, *shape(v)[d + 1 :]])
 
 
 def _merged(b: Any, v: Any, d: int) -> Any:
-    """v with a dimension and the next as one."""
+    """v with dimensions d and d + 1 merged into one."""
     sizes = shape(v)
     return b.reshape(v, [*sizes[:d], sizes[d] * sizes[d + 1], *sizes[d + 2 :]])
 
@@ -130,7 +134,10 @@ def _joined(b: Any, first: Values, second: Values, d: int) -> Values:
 def _cumulative(
     b: Any, combine: Combine, values: Values, inits: Values, d: int, forward: bool, neutral: bool
 ) -> Values:
-    """Prefixes, or suffixes; before those at place o n - o initial values, or before these one, and o after them."""
+    """Prefixes (`forward`) or suffixes along dimension d, combined with the initial values that pad their windows.
+
+    Place o of n has n - o initial values before its prefix; a suffix has one before it and o after it.
+    """
     y = (prefixes if forward else suffixes)(b, combine, values, d)
     if neutral:
         return y
@@ -145,9 +152,10 @@ def _cumulative(
 
 
 def _windows_along(b: Any, combine: Combine, values: Values, d: int, window: Window) -> Values:
-    """All in the windows along one dimension of padded tensors combined, by windows that double.
+    """Combines the elements of each window along dimension d of padded tensors, by windows that double in size.
 
-    With P_n[o] the n elements o, o + dilation, ...: P_(m+n)[o] = P_m[o] P_n[o + m dilation].
+    With P_n[o] the combination of the n elements o, o + dilation, ...: P_(m+n)[o] = P_m[o] P_n[o + m
+    dilation].
     """
     size, stride, dilation = window.sizes[d], window.strides[d], window.dilation[d]
     places = (shape(values[0])[d] - (size - 1) * dilation - 1) // stride * stride + 1

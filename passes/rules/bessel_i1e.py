@@ -1,4 +1,4 @@
-"""bessel_i1e: I1(x) exp(-|x|), whose derivative needs the function of order zero, which CHLO lacks.
+"""bessel_i1e: I1(x) exp(-|x|), whose derivative needs the order-zero function I0, which CHLO lacks.
 
 The derivative, I0(x) exp(-|x|) - (sign(x) + 1/x) y, is even in x; with a = |x| it is
 
@@ -6,7 +6,7 @@ The derivative, I0(x) exp(-|x|) - (sign(x) + 1/x) y, is even in x; with a = |x| 
     a >= 20   -(2 pi a^3)^(-1/2) sum_k (k + 1/2) p_k a^(-k)                     DLMF 10.40.1, differentiated;
               p_0 = 1,  p_k = ((2k - 1)^2 - 4) / (8k) p_(k-1)
 
-to a relative 1e-14, and made of ops that have rules, for the next order.
+with a relative error of 1e-14. All ops used have rules, so higher orders follow.
 """
 
 from math import pi, sqrt
@@ -19,8 +19,8 @@ from tiduc.passes.rules.opset import linearize, unsupported
 from tiduc.passes.rules.registry import Tangents
 
 LIMIT = 20
-DEPTH = 32  # of the fraction: for a < 20 the rest is below 1e-16
-TERMS = 28  # of the series: for a >= 20 the last is below 1e-16
+DEPTH = 32  # of the continued fraction: its remainder is below 1e-16 for a < 20
+TERMS = 28  # of the series: the last term is below 1e-16 for a >= 20
 
 
 @linearize("chlo.bessel_i1e")
@@ -31,7 +31,7 @@ def bessel_i1e(b: Any, op: Definition, dx: Tangents) -> list[Any]:
 
 
 def _derivative(b: Any, x: Any, y: Any) -> Any:
-    """At 0 it is the constant 1/2, since the second derivative jumps there from 1 to -1."""
+    """The derivative; at x = 0 the constant 1/2, since the second derivative jumps there from 1 to -1."""
     type_ = element(x)
     x, y = upcast(b, x), upcast(b, y)
     limit, is_zero = b.constant(LIMIT, x), b.compare(x, b.zeros_like(x), "EQ")
@@ -44,7 +44,7 @@ def _derivative(b: Any, x: Any, y: Any) -> Any:
 
 
 def _fraction(b: Any, a: Any) -> Any:
-    """1 - a + c."""
+    """1 - a + c, with the continued fraction c."""
     squared, c = square(b, a), b.constant(2 * DEPTH, a)
     for k in range(DEPTH - 1, 1, -1):
         c = plus(b, b.divide(squared, c), 2 * k)
@@ -52,7 +52,7 @@ def _fraction(b: Any, a: Any) -> Any:
 
 
 def _series(b: Any, a: Any) -> Any:
-    """In powers of 20 / a, whose coefficients are small."""
+    """The series for large a, in powers of 20 / a so that its coefficients stay small."""
     coefficients, p = [0.5], 1.0
     for k in range(1, TERMS):
         p *= ((2 * k - 1) ** 2 - 4) / (8 * k * LIMIT)

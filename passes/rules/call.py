@@ -1,14 +1,14 @@
-"""Calls and branches: a graph is linearized and transposed once for each pattern of active arguments.
+"""Calls and branches: each callee is linearized and transposed once per pattern of active arguments.
 
     y = call @f (x)             ->   y, r = call @f+ (x)          r: the residuals that the linear graph reads
                                      dy = call @f' (dx, r)
 
-A function that names its own derivative (`tidu.jvp`, `tidu.vjp`) has that in place of what its ops would give:
+A function with a custom derivative (`tidu.jvp`, `tidu.vjp`) uses that derivative instead of those of its ops:
 
-    y = call @f (x)             ->   dy: those of call @g (x, 0), where @g is the JVP, in its second half
-                                     dy = call_vjp @g (x, dx), transposed to cx = call @g (x, cy), where it is the VJP
+    y = call @f (x)             ->   JVP @g:  dy is the tangent of the second half of call @g (x, 0), along dx
+                                     VJP @g:  dy = call_vjp @g (x, dx), which transposes to cx = call @g (x, cy)
 
-A branch is the same with an index in front: the linear branch reads only the residuals of the branch that was taken.
+A branch (`case`, `if`) has an index in front; its linear branch reads only the residuals of the branch taken.
 """
 
 from collections import Counter, defaultdict
@@ -75,11 +75,12 @@ def _emit(
 
 
 def _derived(b: Any, graphs: Sequence[Graph], active: Sequence[bool]) -> Any:
-    """The graphs with residuals, the linear graphs, and how they are called.
+    """The graphs extended with residuals, the linear graphs, and how the two are called.
 
-    That is: which arguments the linear graphs read, which results are residuals, which outputs are active. Graphs
-    of one op give the same results, so the residuals of each have slots by type, and zeros where it has none. What a
-    single graph gives anyway needs no slot.
+    Returns (extended graphs, linear graphs, positions of the arguments that the linear graphs read, positions
+    of the residuals among the results, which outputs are active). All graphs of one op must return equal
+    types, so the branches share residual slots, one per type and count; a branch fills slots it does not need
+    with zeros. A residual that a single graph returns already needs no slot.
     """
     given: dict[Value, int] = {}
     for j, y in enumerate(graphs[0].outputs if len(graphs) == 1 else ()):
@@ -113,7 +114,7 @@ def _derived(b: Any, graphs: Sequence[Graph], active: Sequence[bool]) -> Any:
 
 
 def _slots(residuals: Sequence[Sequence[Value]]) -> list[Any]:
-    """The types of the slots: of each type as many as one graph needs at most."""
+    """The types of the residual slots: for each type, the largest number that any one graph needs."""
     slots: list[Any] = []
     counts = Counter[Any]()
     for of_one in residuals:
@@ -127,7 +128,7 @@ def _slots(residuals: Sequence[Sequence[Value]]) -> list[Any]:
 
 
 def _placed(residuals: Sequence[Value], slots: Sequence[Any]) -> list[Value | None]:
-    """What goes into each slot, in order; None where nothing of its type is left."""
+    """The residual for each slot, in order; None for a slot that this graph does not use."""
     left = defaultdict[Any, list[Value]](list)
     for x in reversed(residuals):
         left[x.type].append(x)
@@ -139,7 +140,10 @@ def _extended(b: Any, made: Any, held: Sequence[Value | None], slots: Sequence[A
 
 
 def _by_jvp(b: Any, op: Definition, dx: Tangents, jvp: Graph) -> list[Any | None]:
-    """The tangents of (x..., dx...) -> (y..., dy...) at dx = 0, where it is linear, along dx."""
+    """The tangents from a custom JVP, (x..., dx...) -> (y..., dy...).
+
+    Linearizing the JVP at dx = 0 along dx gives them, since a JVP is linear in dx.
+    """
     smooth = [b.tangent_type(x.type) is not None for x in op.operands]
     zeros = [b.zeros_like(x) for x, flag in zip(op.operands, smooth, strict=True) if flag]
     operands = (*op.operands, *zeros)
@@ -153,7 +157,7 @@ def _by_jvp(b: Any, op: Definition, dx: Tangents, jvp: Graph) -> list[Any | None
 
 
 def _is_linear(b: Any, jvp: Graph, active: tuple[bool, ...], first: int) -> bool:
-    """What its linear graph reads does not depend on the tangents; what calls give is not looked into."""
+    """Whether the JVP's linear graph reads nothing that depends on the tangents. Callees are not inspected."""
     (extended,), _, read, places, _ = b.view.derived["linearized", jvp.name, active]
     residuals = [extended.outputs[i] for i in places]
     varying = set(list(extended.inputs.values())[first:])
@@ -164,7 +168,7 @@ def _is_linear(b: Any, jvp: Graph, active: tuple[bool, ...], first: int) -> bool
 
 
 def _by_vjp(b: Any, op: Definition, dx: Tangents, vjp: Graph) -> list[Any | None]:
-    """An op that is transposed to the VJP, and is nothing else."""
+    """Emits `call_vjp`, an opaque linear op whose only rule is its transpose: a call of the custom VJP."""
     given = [
         b.zeros_like(x) if t is None else t
         for x, t in zip(op.operands, dx, strict=True)
@@ -183,7 +187,7 @@ def call_vjp(b: Any, op: Definition, dx: Tangents) -> list[Any | None]:
 
 @transpose(CALL_VJP)
 def call_vjp_transpose(b: Any, op: Definition, ct: Tangents, active: Sequence[bool]) -> list[Any]:
-    """(x..., cy...) -> cx...; the VJP may give y... before."""
+    """Calls the VJP, (x..., cy...) -> cx...; the VJP may return y... in front of cx...."""
     vjp = b.view.graph(op.attributes[GRAPHS][0].value)
     count = len(vjp.inputs) - len(op.results)
     given = [b.zeros_like(y) if c is None else c for c, y in zip(ct, op.results, strict=True)]
@@ -210,7 +214,7 @@ def call_transpose(b: Any, op: Definition, ct: Tangents, active: Sequence[bool])
 
 
 def _transposed(b: Any, graphs: Sequence[Graph], active: Sequence[bool], with_ct: Sequence[bool]) -> Any:
-    """The transposed graphs of (cotangents, what is read), and which active arguments get a cotangent."""
+    """The transposed graphs, from (cotangents, values read), and which active arguments get a cotangent."""
     parts = [transposed(b, graph, active, with_ct) for graph in graphs]
     outputs = [any(part.outputs[j] is not None for part in parts) for j in range(sum(active))]
     closed = []
@@ -233,7 +237,7 @@ def transposed(
 ) -> Graph:
     """The transpose of a closed graph that is linear in its active inputs, given some cotangents.
 
-    The cotangents of the inputs `sums` are added to further inputs.
+    The cotangents of the inputs `sums` are added to extra inputs, so that a caller can accumulate them.
     """
     linear = [x for x, flag in zip(graph.inputs.values(), active, strict=True) if flag]
     wanted = [y if flag else None for y, flag in zip(graph.outputs, with_ct, strict=True)]

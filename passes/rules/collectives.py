@@ -1,9 +1,9 @@
-"""Collectives: what processes that run one program exchange with one another.
+"""Collectives: values that the processes of one program exchange.
 
-Each process has its own x, its own tangent and its own cotangent. A derivative is that of all these programs together,
-as one function of all their inputs, so the inner product of a transpose is summed over the processes:
-sum_p <ct_p, dy_p> = sum_p <cx_p, dx_p>. Groups, channel and ids are those of the op: a channel only says how groups
-are read, and ops may share one.
+Each process has its own x, tangent and cotangent. The derivative is that of all processes together, as one
+function of all their inputs, so the inner product of a transpose sums over processes: sum_p <ct_p, dy_p> =
+sum_p <cx_p, dx_p>. Groups, channel and device ids are copied from the op: a channel only says how groups are
+read, and ops may share one.
 
 Source: the StableHLO specification, "Distribution".
 """
@@ -31,7 +31,7 @@ BODIES = "the body is none of add, maximum, minimum, multiply"
 
 @linearize("stablehlo.all_reduce")
 def all_reduce(b: Any, op: Definition, dx: Tangents) -> Sequence[Any]:
-    """Of a sum, the sum of tangents; maxima and minima share ties evenly; a product is one of gathered factors."""
+    """A sum sums the tangents; a maximum or minimum shares ties evenly; a product multiplies gathered factors."""
     name = reducer(op)
     if name == ADD:
         return sums(b, op, dx, op.results)
@@ -44,7 +44,7 @@ def all_reduce(b: Any, op: Definition, dx: Tangents) -> Sequence[Any]:
 
 
 def _extremum(b: Any, op: Definition, dx: Any, x: Any, y: Any, add: Callable[[Any], Any]) -> Any:
-    """dy = (sum of dx where x = y) / (the number of these), over the group, summed by `add`."""
+    """dy = (sum of dx where x = y) / (the number of ties), over the group; `add` sums over the group."""
     ties = b.compare(x, b.convert(y, element(x)), "EQ")
     number = add(b.convert(ties, ir.IntegerType.get_signless(32)))
     picked = add(b.select(ties, dx, b.zeros_like(x)))
@@ -56,7 +56,7 @@ def _sum(b: Any, op: Definition, x: Any) -> Any:
 
 
 def _product(b: Any, op: Definition, i: int, dx: Any) -> Any:
-    """Gathers the factors along a new dimension, and multiplies there."""
+    """Gathers the factors along a new dimension and multiplies them there."""
     groups = numbers(op, "replica_groups")
     if groups.size == 0 or groups.min() < 0:
         raise unsupported("jvp", op, "a product over groups that differ in size, or are not listed")
@@ -72,7 +72,7 @@ def _product(b: Any, op: Definition, i: int, dx: Any) -> Any:
 
 @transpose("stablehlo.all_reduce")
 def all_reduce_transpose(b: Any, op: Definition, ct: Tangents, active: Sequence[bool]) -> Sequence[Any]:
-    """Of sums, which are all that linearize makes: the sum over the group again."""
+    """The sum over the group; linearize emits sums only."""
     if reducer(op) != ADD:
         raise unsupported("transpose", op, "the body is not a sum")
     return _of_operands(b, op, sums(b, op, ct, op.results))
@@ -80,7 +80,7 @@ def all_reduce_transpose(b: Any, op: Definition, ct: Tangents, active: Sequence[
 
 @linearize("stablehlo.reduce_scatter")
 def reduce_scatter(b: Any, op: Definition, dx: Tangents) -> Sequence[Any]:
-    """As `all_reduce`, each process with its part: the others are gathered to see where an extremum is from."""
+    """As `all_reduce`, with one part per process; an extremum gathers all parts to compare them with x."""
     name, d = reducer(op), op.attributes["scatter_dimension"]
     if name == ADD:
         return [scattered(b, op, dx[0], d, op.result.type)]
@@ -96,7 +96,7 @@ def reduce_scatter(b: Any, op: Definition, dx: Tangents) -> Sequence[Any]:
 
 @transpose("stablehlo.reduce_scatter")
 def reduce_scatter_transpose(b: Any, op: Definition, ct: Tangents, active: Sequence[bool]) -> Sequence[Any]:
-    """Of a sum: the parts of the cotangent, gathered."""
+    """Gathers the parts of the cotangent of a sum."""
     if reducer(op) != ADD:
         raise unsupported("transpose", op, "the body is not a sum")
     whole = gathered(b, op, ct[0], op.attributes["scatter_dimension"], shape(op.operands[0]))
@@ -109,14 +109,14 @@ def reduce_scatter_transpose(b: Any, op: Definition, ct: Tangents, active: Seque
 @linearize("stablehlo.collective_permute")
 @linearize("stablehlo.cross-replica-sum")
 def moved(b: Any, op: Definition, dx: Tangents) -> Sequence[Any]:
-    """The op itself, of those operands that have a tangent."""
+    """The op itself, on the operands that have a tangent."""
     attributes = {name: op.attributes[name] for name in op.attributes}
     return of_present(b, op.name, dx, op.results, attributes)
 
 
 @transpose("stablehlo.all_gather")
 def all_gather(b: Any, op: Definition, ct: Tangents, active: Sequence[bool]) -> Sequence[Any]:
-    """What each process gathered from a process is added up there."""
+    """Each process gets the sum of the cotangents of its part over the processes that gathered it."""
     d = op.attributes["all_gather_dim"]
     return [
         None if c is None else b.zeros_like(x) if is_empty(x) else scattered(b, op, c, d, x.type)
@@ -126,7 +126,7 @@ def all_gather(b: Any, op: Definition, ct: Tangents, active: Sequence[bool]) -> 
 
 @transpose("stablehlo.all_to_all")
 def all_to_all(b: Any, op: Definition, ct: Tangents, active: Sequence[bool]) -> Sequence[Any]:
-    """The parts go back: split where they were put together, put together where they were split."""
+    """The reverse exchange: split and concat dimensions are swapped."""
     swapped = {
         "split_dimension": op.attributes["concat_dimension"],
         "concat_dimension": op.attributes["split_dimension"],
@@ -137,13 +137,13 @@ def all_to_all(b: Any, op: Definition, ct: Tangents, active: Sequence[bool]) -> 
 
 @transpose("stablehlo.collective_permute")
 def collective_permute(b: Any, op: Definition, ct: Tangents, active: Sequence[bool]) -> Sequence[Any]:
-    """From the targets to the sources; a process that is no source gets zeros."""
+    """Sends from targets to sources; a process that is no source gets zeros."""
     return [permuted(b, op, ct[0], numbers(op, "source_target_pairs")[:, ::-1])]
 
 
 @transpose("stablehlo.collective_broadcast")
 def collective_broadcast(b: Any, op: Definition, ct: Tangents, active: Sequence[bool]) -> Sequence[Any]:
-    """The sum over a group at its first process, which is the source, along a binary tree; zeros elsewhere."""
+    """The sum over the group, at its first process (the source), by a binary tree; zeros elsewhere."""
     groups = numbers(op, "replica_groups")
     if not groups.size:
         raise unsupported("transpose", op, "its groups are not listed")
@@ -157,7 +157,7 @@ def collective_broadcast(b: Any, op: Definition, ct: Tangents, active: Sequence[
 
 @transpose("stablehlo.cross-replica-sum")
 def cross_replica_sum(b: Any, op: Definition, ct: Tangents, active: Sequence[bool]) -> Sequence[Any]:
-    """The sum over the group again."""
+    """The sum over the group."""
     return moved(b, op, ct)
 
 
@@ -167,7 +167,7 @@ def cross_replica_sum(b: Any, op: Definition, ct: Tangents, active: Sequence[boo
 def of_present(
     b: Any, name: str, values: Tangents, like: Sequence[Any], attributes: Mapping[str, Any], *body: Any
 ) -> list[Any]:
-    """A collective of those values that are there, with results like the others' `like`; None for the rest."""
+    """A collective of the values that are not None, with results typed as in `like`; None for the others."""
     at = [i for i, x in enumerate(values) if x is not None]
     types = [like[i].type for i in at]
     results = dict(zip(at, b.emit_all(name, [values[i] for i in at], types, attributes, body), strict=True))
@@ -181,33 +181,33 @@ def sums(b: Any, op: Definition, values: Tangents, like: Sequence[Any]) -> list[
 
 
 def gathered(b: Any, op: Definition, x: Any, dimension: Any, sizes: Sequence[int]) -> Any:
-    """The x of all in a group of `op`, one after the other along a dimension."""
+    """The x of all processes of a group of `op`, concatenated along a dimension."""
     attributes = {**among(op), "all_gather_dim": dimension}
     return b.emit("stablehlo.all_gather", (x,), with_shape(x.type, sizes), attributes)
 
 
 def scattered(b: Any, op: Definition, x: Any, dimension: Any, type_: Any) -> Any:
-    """The sum over the groups of `op`, of which each process has its part along a dimension."""
+    """The sum over the groups of `op`, of which each process gets its part along a dimension."""
     attributes = {**among(op), "scatter_dimension": dimension}
     body = combiner(ADD, element(type_))
     return b.emit_all("stablehlo.reduce_scatter", [x], [type_], attributes, [body])[0]
 
 
 def permuted(b: Any, op: Definition, x: Any, pairs: Any) -> Any:
-    """x of another process, by pairs of source and target; zeros at what is no target."""
+    """x sent along pairs of source and target process; zeros at a process that is no target."""
     type_ = ir.RankedTensorType.get([len(pairs), 2], ir.IntegerType.get_signless(64))
     attributes = {**among(op, "channel_handle"), "source_target_pairs": dense(np.array(pairs), type_)}
     return b.emit("stablehlo.collective_permute", (x,), x.type, attributes)
 
 
 def among(op: Definition, *names: str) -> dict[str, Any]:
-    """The attributes that say which processes exchange."""
+    """The attributes that say which processes communicate."""
     names = names or ("replica_groups", "channel_handle", "use_global_device_ids")
     return {name: op.attributes[name] for name in names if name in op.attributes}
 
 
 def numbers(op: Definition, name: str) -> Any:
-    """An attribute that lists processes, as an array."""
+    """An attribute that lists processes, as a NumPy array."""
     value = op.attributes[name]
     if not isinstance(value, ir.DenseElementsAttr):
         raise unsupported("jvp", op, f"its {name} are not listed")
@@ -215,7 +215,7 @@ def numbers(op: Definition, name: str) -> Any:
 
 
 def _of_operands(b: Any, op: Definition, ct: Tangents) -> list[Any]:
-    """Cotangents in the element types of the operands."""
+    """The cotangents, converted to the element types of the operands."""
     return [None if c is None else b.convert(c, element(x)) for c, x in zip(ct, op.operands, strict=True)]
 
 

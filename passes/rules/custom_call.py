@@ -1,8 +1,8 @@
-"""custom_call: what it is, the name of its target says.
+"""custom_call: rules are declared per call target.
 
-Each form can be said of one target, `linear("stablehlo.custom_call @NAME", [0])`; `custom_call` says the same of
-several, as of those of each element type and platform. A rule that gives StableHLO ops in place of the call, as those
-of linear algebra do, has no transpose.
+Each form applies to one target, `linear("stablehlo.custom_call @NAME", [0])`. The decorator `custom_call`
+declares one linearize rule for several targets, such as the variants for element types and platforms. A
+linearize rule that emits StableHLO ops only, as those of linear algebra do, needs no transpose rule.
 """
 
 from collections.abc import Callable
@@ -18,7 +18,7 @@ NAME = "stablehlo.custom_call"
 
 
 def custom_call(*targets: str) -> Callable[[LinearizeRule], LinearizeRule]:
-    """Decorates the linearize rule of the calls of these targets."""
+    """Decorates the linearize rule for calls of these targets."""
 
     def decorate(rule: LinearizeRule) -> LinearizeRule:
         for target in targets:
@@ -29,13 +29,13 @@ def custom_call(*targets: str) -> Callable[[LinearizeRule], LinearizeRule]:
 
 
 def target(op: Definition) -> str:
-    """The name of what the op calls."""
+    """The call target's name."""
     return op.attributes["call_target_name"].value  # type: ignore[no-any-return]
 
 
 @linearize(NAME)
 def unknown(b: Any, op: Definition, dx: Tangents) -> list[None]:
-    """Zero where what it gives are integers; else it is refused by name."""
+    """No tangents if all results are integers; any other unknown call is refused by name."""
     if any(isinstance(y.type, ir.TupleType) or b.tangent_type(y.type) is not None for y in op.results):
         raise unsupported("jvp", op, f"what it calls is not known: {target(op)}")
     return [None] * len(op.results)

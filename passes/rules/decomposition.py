@@ -1,4 +1,4 @@
-"""What the rules of eigen and singular value decompositions share: settings of calls, and gaps between values."""
+"""Functions that the rules of matrix decompositions share: settings of calls, and reciprocals of spectral gaps."""
 
 from functools import partial
 from typing import Any
@@ -13,7 +13,7 @@ from tiduc.passes.rules.triangular_solve import compare_places
 
 
 def config(op: Definition) -> tuple[str, Any]:
-    """The attribute that has the settings of a call, and its name."""
+    """The attribute that holds the settings of a call, with its name."""
     for name in CONFIG:
         if name in op.attributes:
             return name, op.attributes[name]
@@ -21,7 +21,7 @@ def config(op: Definition) -> tuple[str, Any]:
 
 
 def settings(op: Definition) -> Settings:
-    """The settings of a call by name, as plain values: characters are integers."""
+    """The settings of a call by name, as plain values; characters are integers."""
     _, attribute = config(op)
     if not isinstance(attribute, ir.DictAttr):
         raise unsupported("jvp", op, "its settings have no names")
@@ -29,7 +29,7 @@ def settings(op: Definition) -> Settings:
 
 
 def with_settings(op: Definition, **changed: int | bool) -> dict[str, Any]:
-    """The attributes of a call in which some settings are others."""
+    """The attributes of a call with some settings changed."""
     where, attribute = config(op)
     given = {entry.name: entry.attr for entry in attribute}
     for name, value in changed.items():
@@ -41,12 +41,12 @@ def with_settings(op: Definition, **changed: int | bool) -> dict[str, Any]:
 
 
 def columns(b: Any, x: Any, type_: Any) -> Any:
-    """The matrices of the type, with x_j in column j."""
+    """Matrices of the given type whose column j is filled with x_j."""
     return b.broadcast_in_dim(x, [*range(rank(x) - 1), rank(x)], type_)
 
 
 def rows(b: Any, x: Any, type_: Any) -> Any:
-    """The matrices of the type, with x_i in row i."""
+    """Matrices of the given type whose row i is filled with x_i."""
     return b.broadcast_in_dim(x, range(rank(x)), type_)
 
 
@@ -63,11 +63,11 @@ def inverse(b: Any, x: Any) -> Any:
 
 
 def inverse_gaps(b: Any, w: Any) -> Any:
-    """1 / (w_j - w_i) in row i and column j, and 0 where these are equal."""
+    """1 / (w_j - w_i) in row i and column j, and 0 where w_i = w_j."""
     square = with_shape(w.type, [*shape(w), shape(w)[-1]])
     return inverse(b, b.subtract(columns(b, w, square), rows(b, w, square)))
 
 
 def scaled(b: Any, factor: Any, x: Any) -> Any:
-    """factor * x, of which the factor may be real where x is complex."""
+    """factor * x, where the factor may be real and x complex."""
     return b.multiply(b.convert(factor, x.type.element_type), x)

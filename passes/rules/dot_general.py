@@ -1,4 +1,4 @@
-"""Contractions of two tensors."""
+"""dot_general and dot: contractions of two tensors."""
 
 import functools
 from typing import Any
@@ -14,7 +14,7 @@ from tiduc.passes.rules.opset import bilinear
 from tiduc.passes.rules.uniform_quantize import dequantized
 
 Pairs = tuple[tuple[int, ...], tuple[int, ...]]
-"""Dimensions of the two operands."""
+"""Matching dimensions of the left and the right operand."""
 
 
 @bilinear("stablehlo.dot_general")
@@ -28,16 +28,17 @@ def dot(b: Any, op: Definition, ct: Any, side: int) -> Any | None:
 
 
 def _toward(b: Any, op: Definition, ct: Any, side: int, numbers: Any | None) -> Any | None:
-    """Contract the cotangent with the other operand y, over the dimensions that only y had.
+    """Contracts the cotangent with the other operand y, over the free dimensions of y.
 
-    The cotangent takes x's place, so that what is said of either side, as its precision, holds for the new. Without
-    dimension `numbers`, the last dimension of the left operand is contracted with the first of the right one.
+    The cotangent takes the place of x, so per-operand attributes such as the precision stay valid. Without
+    dimension `numbers`, the last dimension of the left operand is contracted with the first of the right one
+    (`dot`).
     """
     x, y = op.operands[side], op.operands[1 - side]
     is_plain = _is_plain(x.type, y.type, ct.type)
     if not is_plain:
         y = dequantized(b, y)
-        if is_empty(ct) or is_empty(y):  # a sum of nothing, which some compilers crash on
+        if is_empty(ct) or is_empty(y):  # an empty sum, on which some compilers crash
             return None
         wide = _wider(element(ct), element(y))
         ct, y = b.convert(ct, wide), b.conj(b.convert(y, wide))
@@ -49,9 +50,9 @@ def _toward(b: Any, op: Definition, ct: Any, side: int, numbers: Any | None) -> 
     return turned if is_plain else b.convert(turned, element(x))
 
 
-@functools.cache  # a network has few kinds of contractions, and thousands of each
+@functools.cache  # networks repeat few kinds of contractions thousands of times
 def _is_plain(x: Any, y: Any, ct: Any) -> bool:
-    """The tensor types have one real element type, and none of them is empty."""
+    """Whether the tensor types have one real float element type and none is empty."""
     alike = element(x) == element(y) == element(ct) and isinstance(element(x), ir.FloatType)
     return alike and all(0 not in sizes_in(type_) for type_ in (x, y, ct))
 
@@ -67,14 +68,14 @@ def _numbers(attribute: Any) -> tuple[Pairs, Pairs]:
 
 @functools.cache
 def _dimensions(side: int, x: Any, y: Any, numbers: Any | None) -> tuple[Pairs, Pairs, tuple[int, ...]]:
-    """Of the cotangent with y: the batch dimensions, the contracted ones, and the order that x has its own in."""
+    """For the contraction of ct with y: batching and contracted dimensions, and the permutation to x's layout."""
     rank_x, rank_y = len(sizes_in(x)), len(sizes_in(y))
     last = (rank_x, rank_y)[side] - 1
     batching, contracting = _numbers(numbers) if numbers is not None else (((), ()), ((last,), (0,)))
     (xb, xc), (yb, yc) = ((batching[i], contracting[i]) for i in (side, 1 - side))
     xk = [i for i in range(rank_x) if i not in (*xb, *xc)]
     yk = tuple(i for i in range(rank_y) if i not in (*yb, *yc))
-    # A result is batch, lhs kept, rhs kept: so is the cotangent, and so is the product.
+    # Results of dot_general have batching, then free lhs, then free rhs dimensions: ct, and the product below.
     first = len(xb) + (len(xk) if side == 0 else 0)
     yc_in_order = [xc[i] for i in np.argsort(yc)]
     axes = [*xb, *xk, *yc_in_order] if side == 0 else [*xb, *yc_in_order, *xk]
@@ -86,7 +87,7 @@ def _dimensions(side: int, x: Any, y: Any, numbers: Any | None) -> tuple[Pairs, 
 
 @functools.cache
 def _wider(first: Any, second: Any) -> Any:
-    """The element type that holds more; operands and result of a contraction need not have the same."""
+    """The wider of two element types; operands and result of a contraction may differ in element type."""
 
     def width(element_type: Any) -> tuple[bool, bool, int]:
         is_complex = isinstance(element_type, ir.ComplexType)

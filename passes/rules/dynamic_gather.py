@@ -1,4 +1,4 @@
-"""dynamic_gather: gather with sizes of slices that are an operand; where these are constants, it is gather."""
+"""dynamic_gather: gather whose slice sizes are an operand; with constant sizes, it is linearized to a gather."""
 
 from collections.abc import Sequence
 from typing import Any

@@ -1,7 +1,7 @@
-"""Elementwise ops, by their partial derivatives; at kinks and ties as JAX has it.
+"""Elementwise ops, by their partial derivatives. Kinks and ties follow JAX.
 
-A quotient `dx / d` is written as such rather than as `(1 / d) dx`: it does not overflow where d is tiny. On
-complex types the formulas are those of holomorphic functions, but for `abs` and `sign`.
+A quotient is emitted as `dx / d`, not as `(1 / d) dx`, so that it does not overflow for tiny d. For complex
+types the formulas are those of holomorphic functions, except `abs` and `sign`.
 """
 
 from collections.abc import Callable
@@ -36,7 +36,7 @@ def times(b: Any, number: float, x: Any) -> Any:
 
 
 def difference(b: Any, first: Any | None, second: Any | None) -> Any:
-    """first - second, of which one may be a symbolic zero."""
+    """first - second, where one of the two may be a symbolic zero."""
     if first is None:
         return b.negate(second)
     return first if second is None else b.subtract(first, second)
@@ -48,17 +48,17 @@ def square(b: Any, x: Any) -> Any:
 
 
 def widened(type_: Any) -> Any:
-    """f32 in place of a narrower float type, for a formula that needs more digits or a wider range."""
+    """f32 for narrower float types, for formulas that need more digits or range; any other type unchanged."""
     return ir.F32Type.get() if isinstance(type_, ir.FloatType) and type_.width < 32 else type_
 
 
 def upcast(b: Any, x: Any) -> Any:
-    """x in f32 where its elements are narrower."""
+    """x in f32 if its element type is a narrower float."""
     return b.convert(x, widened(element(x)))
 
 
 def ordered(b: Any, x: Any, y: Any, direction: str) -> Any:
-    """x `direction` y, one of GE GT LE LT; of complex values by their real parts, then by their imaginary ones."""
+    """x `direction` y, with direction GE, GT, LE or LT; complex values compare by real, then by imaginary part."""
     if not is_complex(x):
         return b.compare(x, y, direction)
     first, second = (b.real(x), b.real(y)), (b.imag(x), b.imag(y))
@@ -88,7 +88,7 @@ inactive(  # step functions of floats
     "stablehlo.round_nearest_afz",
     "stablehlo.round_nearest_even",
 )
-inactive(  # of integers and booleans alone
+inactive(  # ops on integers and booleans only
     "stablehlo.and",
     "stablehlo.count_leading_zeros",
     "stablehlo.not",
@@ -99,7 +99,7 @@ inactive(  # of integers and booleans alone
     "stablehlo.shift_right_logical",
     "stablehlo.xor",
 )
-inactive(  # no value of an operand is in the result
+inactive(  # the result contains no value of an operand
     "stablehlo.after_all",
     "stablehlo.constant",
     "stablehlo.create_token",
@@ -115,10 +115,10 @@ inactive(  # no value of an operand is in the result
 
 
 def _power_base(b: Any, x: Any, y: Any, z: Any) -> Any:
-    """y x^(y - 1), with x replaced by 1 where x = y = 0, since 0 * 0^-1 is no number.
+    """y x^(y - 1), with x replaced by 1 where x = y = 0, since 0 * 0^-1 is NaN.
 
-    It is the base that is replaced: with y in its place the derivative toward y would be lost as well. In f16
-    x^(y - 1) may be infinite where y times it is not.
+    The base is replaced rather than the result, because a select on the result would also lose its derivative
+    toward y. Narrow floats are computed in f32: x^(y - 1) may overflow f16 where y x^(y - 1) does not.
     """
     n = splat(y)
     if n == 0:
@@ -129,14 +129,14 @@ def _power_base(b: Any, x: Any, y: Any, z: Any) -> Any:
     x, y = upcast(b, x), upcast(b, y)
     zero, one = b.zeros_like(x), b.constant(1, x)
     flat = b.compare(y, zero, "EQ")
-    if is_complex(y):  # where 0^0 need not be 1
+    if is_complex(y):  # complex 0^0 need not be 1
         flat = b.or_(flat, b.compare(y, one, "EQ"))
     base = b.select(b.and_(b.compare(x, zero, "EQ"), flat), one, x)
     return b.convert(b.multiply(y, b.power(base, b.subtract(y, one))), element(z))
 
 
 def _power_exponent(b: Any, x: Any, y: Any, z: Any) -> Any:
-    """log(x) x^y, which tends to 0 where x does, for y > 0."""
+    """log(x) x^y, which tends to 0 as x does, for y > 0."""
     is_zero = b.compare(x, b.zeros_like(x), "EQ")
     return b.multiply(b.log(b.select(is_zero, b.constant(1, x), x)), z)
 
@@ -146,7 +146,7 @@ elementwise("stablehlo.power", _power_base, _power_exponent)
 
 @linearize("stablehlo.abs")
 def abs_(b: Any, op: Definition, dx: Tangents) -> list[Any]:
-    """d|x| = dx where x >= 0, else -dx; of a complex x, Re(conj(sign(x)) dx), which is 0 at 0."""
+    """d|x| = dx if x >= 0, else -dx; for complex x, Re(conj(sign(x)) dx), which is 0 at x = 0."""
     x = op.operands[0]
     if is_complex(x):
         return [b.real(b.multiply(b.conj(b.sign(x)), dx[0]))]
@@ -156,7 +156,7 @@ def abs_(b: Any, op: Definition, dx: Tangents) -> list[Any]:
 
 @linearize("stablehlo.atan2")
 def atan2(b: Any, op: Definition, dx: Tangents) -> list[Any]:
-    """dz = (y dx - x dy) / (x^2 + y^2); the squares are beyond f16 where its numbers are larger than 255."""
+    """dz = (y dx - x dy) / (x^2 + y^2), in f32 for f16, whose squares overflow beyond 255."""
     x, y = (upcast(b, v) for v in op.operands)
     first = None if dx[0] is None else b.multiply(y, upcast(b, dx[0]))
     second = None if dx[1] is None else b.multiply(x, upcast(b, dx[1]))
@@ -166,7 +166,7 @@ def atan2(b: Any, op: Definition, dx: Tangents) -> list[Any]:
 
 @linearize("stablehlo.sign")
 def sign(b: Any, op: Definition, dx: Tangents) -> list[Any]:
-    """Zero on reals; of a complex x with s = x / |x|, ds = i s Im(conj(s) dx) / |x|, and 0 at 0."""
+    """Zero for reals; for complex x with s = x / |x|, ds = i s Im(conj(s) dx) / |x|, and 0 at x = 0."""
     x, s = op.operands[0], op.result
     if not is_complex(x):
         return [None]
@@ -178,7 +178,7 @@ def sign(b: Any, op: Definition, dx: Tangents) -> list[Any]:
 
 @linearize("stablehlo.clamp")
 def clamp(b: Any, op: Definition, dx: Tangents) -> list[Any | None]:
-    """The tangent of minimum(maximum(low, x), high), which the op is; scalar bounds are broadcast."""
+    """The tangent of minimum(maximum(low, x), high); scalar bounds are broadcast."""
     x = op.operands[1]
     low, x, high = (_spread(b, v, x) for v in op.operands)
     tangents = [None if tangent is None else _spread(b, tangent, x) for tangent in dx]
@@ -187,18 +187,19 @@ def clamp(b: Any, op: Definition, dx: Tangents) -> list[Any | None]:
 
 
 def _spread(b: Any, v: Any, like: Any) -> Any:
-    """A scalar everywhere in the shape of another value; v itself where it has a shape of its own."""
+    """A scalar broadcast to the shape of `like`; v itself if it has that rank already."""
     return v if rank(v) == rank(like) else b.broadcast_in_dim(v, [], like)
 
 
 MAXIMUM, MINIMUM = ("GE", "LE"), ("LE", "GE")
-"""How the left operand compares with the right one where it is chosen, and how where the right one is."""
+"""How the left operand compares with the right one if the left is chosen, and if the right is chosen."""
 
 
 def _chosen(b: Any, x: Any, y: Any, dx: Tangents, wins: tuple[str, str]) -> Any | None:
-    """The tangent of the operand that is chosen, half of each where they tie; None where neither has one.
+    """The tangent of the chosen operand, or half of each tangent at a tie; None if neither operand has one.
 
-    A select rather than a product with 0, so that nothing comes through from the operand that is not chosen.
+    A select is used rather than a product with 0, so that a NaN or infinity of the other tangent does not
+    propagate.
     """
     if all(tangent is None for tangent in dx):
         return None

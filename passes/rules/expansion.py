@@ -1,4 +1,4 @@
-"""Ops that are linearized as what they stand for: their expansion into others, which have rules."""
+"""Linearizes an op as its expansion into other ops that have rules."""
 
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -9,9 +9,10 @@ from tiduc.passes.rules.registry import Tangents
 def expanded(
     b: Any, operands: Sequence[Any], dx: Tangents, build: Callable[..., Sequence[Any]]
 ) -> list[Any | None]:
-    """The tangents of `build(*operands)`, given those of the operands.
+    """The tangents of `build(*operands)`, given the tangents of the operands.
 
-    What `build` emits are primal ops; those of which only tangents are read go when the program is made.
+    `build` emits primal ops; those that no tangent reads are dead, and are removed when the program is
+    materialized.
     """
     before = len(b.graph.definitions)
     results = build(*operands)

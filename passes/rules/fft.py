@@ -1,13 +1,13 @@
-"""fft: discrete Fourier transforms over the last dimensions, each linear.
+"""fft: discrete Fourier transforms over the last dimensions; all four kinds are linear.
 
-With N the number of points, and R of the points k of the last dimension that RFFT leaves,
+With N the number of points, and R the points k of the last dimension that RFFT keeps,
 
     FFT     adjoint N IFFT
     IFFT    adjoint FFT / N
-    RFFT    FFT, of which R is kept        adjoint N Re(IFFT), zeros in place of what was left out
+    RFFT    FFT, restricted to R           adjoint N Re(IFFT), with zeros for the points not in R
     IRFFT   Re(IFFT) of R and conjugates   adjoint w RFFT / N
 
-where w counts the points that stand for themselves alone once (k = 0, and N / 2 of even N), others twice.
+where w is 1 for points that are their own conjugate (k = 0, and k = N / 2 for even N), and 2 for all others.
 """
 
 from math import prod
@@ -36,7 +36,7 @@ def fft(b: Any, op: Definition, ct: Any) -> list[Any]:
     if kind == "IRFFT":
         transformed = _transform(b, ct, "RFFT", length, x.type)
         return [b.multiply(times(b, 1 / count, _weights(b, x, length[-1])), transformed)]
-    if len(length) == 1:  # for more, IRFFT says nothing of what is not the transform of real values
+    if len(length) == 1:  # IRFFT in more dimensions is specified for transforms of real values only
         return [
             times(b, count, _transform(b, b.divide(ct, _weights(b, ct, length[0])), "IRFFT", length, x.type))
         ]
@@ -53,7 +53,7 @@ def _transform(b: Any, x: Any, kind: str, length: list[int], type_: Any) -> Any:
 
 
 def _weights(b: Any, x: Any, count: int) -> Any:
-    """How many of `count` points each point of x's last dimension stands for."""
+    """How many of `count` points each point of x's last dimension stands for: 1 or 2."""
     last = shape(x)[-1]
     alone = 2 - count % 2 if count > 1 else 1
     two, one = (b.constant(n, with_shape(x.type, sizes)) for n, sizes in ((2, [last - alone]), (1, [])))

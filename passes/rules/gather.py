@@ -23,7 +23,10 @@ def gather(b: Any, op: Definition, ct: Any) -> list[Any]:
 
 
 def gathered(b: Any, op: Definition, ct: Any, sizes: Sequence[Any]) -> list[Any]:
-    """Add the cotangent where the slices came from. Clamp first: gather does, but scatter drops."""
+    """Scatter-adds the cotangent to where the slices came from.
+
+    Indices are clamped first, since gather clamps what is out of range and scatter drops it.
+    """
     x, indices = op.operands[:2]
     if is_empty(x) or is_empty(ct):
         return [None, None]
@@ -38,36 +41,36 @@ def gathered(b: Any, op: Definition, ct: Any, sizes: Sequence[Any]) -> list[Any]
     )
     last = [shape(x)[i] - sizes[i] for i in d.start_index_map]
     inside = clamp_indices(b, indices, [0] * len(last), last, d.index_vector_dim)
-    sorted_ = is_sorted(op) and (inside is indices or len(last) == 1)  # else clamping may change the order
+    sorted_ = is_sorted(op) and (inside is indices or len(last) == 1)  # else clamping may break the order
     inside = signed(b, inside, last)
     return [b.scatter(b.zeros_like(x), inside, ct, numbers, sorted_=sorted_), None]
 
 
 def is_sorted(op: Definition) -> bool:
-    """The op's promise that its indices are sorted."""
+    """Whether the op promises that its indices are sorted."""
     return "indices_are_sorted" in op.attributes and op.attributes["indices_are_sorted"].value
 
 
 def clamp_indices(b: Any, indices: Any, low: Sequence[Any], high: Sequence[Any], vector_dim: int) -> Any:
-    """The indices, each component of a vector moved into its [low, high]; themselves where all are there."""
+    """The indices with each component clamped to its [low, high]; the indices themselves if known to be in range."""
     if any_open(low, high):
-        if element(indices).width < 32:  # the type of sizes
+        if element(indices).width < 32:  # dynamic sizes are i32
             indices = b.convert(indices, ir.IntegerType.get_signless(32))
     else:
         least, greatest = known_range(b, indices)
         if least >= max(low, default=least) and greatest <= min(high, default=greatest):
             return indices
-    least, greatest = type_range(indices)  # a bound beyond is one that no index can pass
+    least, greatest = type_range(indices)  # no index can exceed a bound outside its type's range
     bounds = [[v if any_open([v]) else min(max(v, least), greatest) for v in bound] for bound in (low, high)]
     at_least, at_most = (components(b, bound, indices, vector_dim) for bound in bounds)
     return b.clamp(at_least, indices, at_most)
 
 
 def components(b: Any, values: Sequence[Any], like: Any, vector_dim: int) -> Any:
-    """The same index vector everywhere in a tensor of them."""
+    """One index vector, broadcast to the shape of a tensor of index vectors."""
     if any_open(values):
         vector = b.convert(b.sizes(values), element(like))
-        if vector_dim == rank(like):  # and the vectors, of one component, no dimension
+        if vector_dim == rank(like):  # vectors of one component, without a dimension
             return b.broadcast_in_dim(b.reshape(vector, []), [], like)
         return b.broadcast_in_dim(vector, [vector_dim], like)
     if len(set(values)) <= 1:
@@ -77,20 +80,20 @@ def components(b: Any, values: Sequence[Any], like: Any, vector_dim: int) -> Any
 
 
 def signed(b: Any, indices: Any, up_to: Sequence[Any]) -> Any:
-    """The indices in a type that holds these values with a sign; some targets read unsigned as signed."""
+    """The indices in a type whose signed range holds `up_to`, since some targets read unsigned integers as signed."""
     largest = 2**31 - 1 if any_open(up_to) else max(up_to, default=0)
     fits = largest < 2 ** (element(indices).width - 1)
     return indices if fits else b.convert(indices, ir.IntegerType.get_signless(64))
 
 
 def known_range(b: Any, x: Any, depth: int = 8) -> tuple[int, int]:
-    """Bounds of integer values: those of the constants that they are made of, or of their type."""
+    """Bounds of integer values, from the constants that they are built from, or else from their type."""
     d: Any = x.definition if depth else None
     name = None if d is None else d.name
     if name == "stablehlo.constant" and isinstance(value := d.attributes["value"], ir.DenseIntElementsAttr):
         if (found := integer_in(value)) is not None:
             return found, found
-        if len(value) and element(x).width >= 8:  # narrower ones cannot be listed
+        if len(value) and element(x).width >= 8:  # MLIR's bindings cannot iterate over narrower ones
             return min(value), max(value)
     if name in ARRANGED:
         lows, highs = zip(*(known_range(b, part, depth - 1) for part in d.operands), strict=True)
@@ -102,6 +105,6 @@ def known_range(b: Any, x: Any, depth: int = 8) -> tuple[int, int]:
 
 
 def type_range(x: Any) -> tuple[int, int]:
-    """The least and the greatest value of the integer type of a value's elements."""
+    """The least and the greatest value of an integer tensor's element type."""
     width = element(x).width
     return (0, 2**width - 1) if element(x).is_unsigned else (-(2 ** (width - 1)), 2 ** (width - 1) - 1)

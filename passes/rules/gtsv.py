@@ -1,6 +1,7 @@
-"""Tridiagonal solves as LAPACK and cuSPARSE name them: the diagonals dl, d and du, of one length, and y.
+"""Tridiagonal solves, as LAPACK and cuSPARSE calls, of the diagonals dl, d and du (of one length) and the right side y.
 
-Row i reads dl_i x_(i-1) + d_i x_i + du_i x_(i+1) = y_i; the first entry of dl and the last of du are not read.
+Row i reads dl_i x_(i-1) + d_i x_i + du_i x_(i+1) = y_i; the first entry of dl and the last of du are not
+read.
 """
 
 from collections.abc import Sequence
@@ -17,12 +18,12 @@ from tiduc.passes.rules.potrf import succeeded
 from tiduc.passes.rules.registry import Tangents
 
 TARGETS = targets("gtsv", "gtsv2", "tridiagonal_solve_perturbed")
-"""LAPACK's overwrite the diagonals too; the others give the solution alone."""
+"""LAPACK's calls overwrite the diagonals too; the other calls return the solution alone."""
 
 
 @custom_call(*TARGETS)
 def gtsv(b: Any, op: Definition, dx: Tangents) -> list[Any | None]:
-    """A solve with the same diagonals, of dy minus the product of their tangents with x."""
+    """Solves with the same diagonals for dy minus the product of the diagonals' tangents with x."""
     *overwritten, x = op.results[:4]
     if 0 in shape(x):
         return [None] * len(op.results)
@@ -42,7 +43,7 @@ def gtsv(b: Any, op: Definition, dx: Tangents) -> list[Any | None]:
 
 
 def _gtsv_transpose(b: Any, op: Definition, ct: Tangents, active: Sequence[bool]) -> list[Any]:
-    """A solve with the adjoint matrix, whose outer diagonals are exchanged, and moved by a place."""
+    """A solve with the adjoint matrix: the outer diagonals are exchanged and shifted by one place."""
     if any(active[:3]):
         raise unsupported("transpose", op, "a solution is not linear in its matrix")
     dl, d, du, _ = (b.conj(x) for x in op.operands)
@@ -56,7 +57,7 @@ for target in TARGETS:
 
 
 def _moved(b: Any, x: Any, by: int, last: bool = False) -> Any:
-    """x moved along its rows, or its last dimension, with zeros moved in."""
+    """x shifted by `by` rows (along the last dimension with `last`); zeros are shifted in."""
     low, none = [0] * rank(x), [0] * rank(x)
     low[-1 if last else -2] = by
     return b.pad(x, b.zero(with_shape(x.type, [])), low, [-n for n in low], none)

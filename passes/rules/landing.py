@@ -1,4 +1,4 @@
-"""Where the updates of a scatter land in its operand: what is read from there, added there, or won there."""
+"""Where the updates of a scatter land in its operand: reading from these places, and combining values into them."""
 
 from typing import Any
 
@@ -17,14 +17,14 @@ def numbers_of(op: Definition) -> Any:
 
 
 def is_unique(op: Definition) -> bool:
-    """No two updates meet: so the op says, or there is but one window of them, in each batch."""
+    """Whether no two updates collide: the op says so, or each batch has at most one window."""
     if "unique_indices" in op.attributes and op.attributes["unique_indices"].value:
         return True
     return all(shape(op.operands[-1])[i] <= 1 for i in free_dimensions(op)[1])
 
 
 def free_dimensions(op: Definition) -> tuple[list[int], list[int]]:
-    """The dimensions of the indices, and as many of the updates, along which windows of one batch lie."""
+    """The dimensions of the indices, and the matching ones of the updates, that number the windows of one batch."""
     d, indices, updates = numbers_of(op), op.operands[len(op.results)], op.operands[-1]
     of_indices = [i for i in range(rank(indices)) if i != d.index_vector_dim]
     of_updates = [i for i in range(rank(updates)) if i not in d.update_window_dims]
@@ -34,10 +34,10 @@ def free_dimensions(op: Definition) -> tuple[list[int], list[int]]:
 
 
 def landed(b: Any, op: Definition, y: Any) -> Any:
-    """For each update of a scatter, the element of y where it lands; zero where it is dropped.
+    """For each update of a scatter, the element of y where it lands; zero if it is dropped.
 
-    It is the transpose of adding the updates. For a window partly out of range y is padded, since a gather
-    would move the window inside; what is wholly out of range is masked.
+    This is the transpose of adding the updates. y is padded for windows partly out of range, since a gather
+    would clamp them; windows entirely out of range are masked.
     """
     indices, updates = op.operands[len(op.results)], op.operands[-1]
     d = numbers_of(op)
@@ -81,18 +81,18 @@ def landed(b: Any, op: Definition, y: Any) -> Any:
 
 
 def add_updates(b: Any, op: Definition, x: Any, updates: Any) -> Any:
-    """Other updates added to another operand where the op puts them."""
+    """Adds other updates to another operand, at the positions of the op."""
     return put(b, op, x, updates, "stablehlo.add", is_unique(op))
 
 
 def put(b: Any, op: Definition, x: Any, updates: Any, reducer: str | None, unique: bool) -> Any:
-    """Other updates combined into another operand, by one op, or in its place, where the op puts them."""
+    """Combines other updates into another operand by `reducer`, or overwrites (None), at the positions of the op."""
     indices, numbers = op.operands[len(op.results)], op.attributes["scatter_dimension_numbers"]
     return b.scatter(x, indices, updates, numbers, reducer, is_sorted(op), unique)
 
 
 def count_from_one(b: Any, like: Any) -> Any:
-    """1, 2, 3, ... in the shape of a value, in row-major order; zero is the number of none of them."""
+    """1, 2, 3, ... in row-major order, in the shape of `like`; zero stands for no element."""
     count = product(shape(like))
     few = not isinstance(count, Size) and count < 2**31
     type_ = with_element(like.type, ir.IntegerType.get_signless(32 if few else 64))

@@ -1,10 +1,10 @@
-"""Loops: linearized as a loop along the iterations of the primal one, transposed as one that runs them backwards.
+"""Loops: linearized to a loop over the same iterations, transposed to a loop that runs backwards.
 
     while p(x, c): x = f(x, c)     ->   for each x, r of the primal loop:   dx = f_x dx + f_c dc      r: residuals
                                         transposed, from the last to the first:   ct = f_x' ct;  cc = cc + f_c' ct
 
-The linear loop reads sequences: of each iteration, the values that its body needs. How these come to be, side by side
-with the primal loop, from stacks or from checkpoints, is decided when lowering.
+The linear loop reads sequences, which hold for each iteration the values that the linear body needs. Lowering
+decides where these values come from: a fused primal loop, stacks, or checkpoints.
 """
 
 from collections.abc import Sequence
@@ -70,7 +70,7 @@ def _linearized(b: Any, made: Loop, dx: Tangents) -> list[Any | None]:
 def _run_ahead(
     b: Any, ops: Sequence[Definition], wanted: Sequence[Value], values: dict[Value, Any]
 ) -> list[Any]:
-    """Emits linear ops, before the loop in which they were; the tangents that it reads."""
+    """Emits linear ops that were hoisted out of the loop, and returns the tangents that the loop reads."""
     read = (x for op in ops for x, flag in zip(op.operands, op.active or (), strict=True) if not flag)
     b.engine.inline(b.view, list(dict.fromkeys(read)), values)
     for op in ops:
@@ -80,18 +80,18 @@ def _run_ahead(
 
 
 def _elements(parts: Any, made: Loop) -> list[int]:
-    """Which elements of sequences the linear body reads, as inputs of the body."""
+    """Which sequences the linear body reads, as positions among the body's inputs."""
     n, m = len(made.inits), len(made.sequences)
     inputs = list(made.body.inputs.values())
     return [i for i in range(n, n + m) if inputs[i] in parts.inputs]
 
 
 def _derived(b: Any, made: Loop, active: list[bool]) -> Any:
-    """The body split, with its residuals, the linear body, which inputs and outputs are active, what is done ahead.
+    """The split of the body, its extension with residuals, and the linear body, for one pattern of active operands.
 
-    And the values that do not vary of which the linear body reads elements, or sizes.
-
-    A carry is active if its initial value is, or once an iteration makes it so: the least fixed point.
+    Returns (split, extended body, linear body or None, active inputs, active outputs, hoisted ops, loop
+    invariants that the linear body reads). A loop-carried value is active if its initial value is, or if an
+    iteration makes it so: the least fixed point.
     """
     n, m = len(made.inits), len(made.sequences)
     while True:
@@ -110,7 +110,7 @@ def _derived(b: Any, made: Loop, active: list[bool]) -> Any:
     elements = [inputs[i] for i in _elements(parts, made)]
     more: list[Any] = list(varying)
     if not (varying or elements):
-        tick = with_shape(inputs[0].type, [0])  # a sequence of nothing: it says how often, transposed too
+        tick = with_shape(inputs[0].type, [0])  # empty elements, which carry the trip count
         more, varying = [tick], [Value(tick, made.body)]
     extended = parts.extended(b, more)
     s = sum(active[: n + m])
@@ -178,9 +178,10 @@ def _backwards(b: Any, made: Loop, ct: Tangents, active: Sequence[bool]) -> list
 
 
 def _transposed(b: Any, made: Loop, linear: Sequence[bool], with_ct: list[bool]) -> Any:
-    """The body that runs backwards, which outputs have cotangents, and which operands get one.
+    """The body of the transposed loop, which outputs have cotangents, and which operands get one.
 
-    Its carries are cotangents of the carries and sums over the iterations of those of the invariants.
+    Its loop-carried values are the cotangents of the primal ones, and the cotangents of the loop invariants,
+    which are summed over the iterations.
     """
     n, m = len(made.inits), len(made.sequences)
     inputs = list(made.body.inputs.values())

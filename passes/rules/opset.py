@@ -1,4 +1,4 @@
-"""The op set of StableHLO and CHLO, which the rule files fill: the five forms, bound to its tables."""
+"""The op set of StableHLO and CHLO, and its declaration functions, which the rule files call."""
 
 from tiduc.dialect.control import CALL, GRAPHS
 from tiduc.dialect.identities import IDENTITIES

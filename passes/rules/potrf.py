@@ -1,4 +1,4 @@
-"""Cholesky factors as LAPACK and cuSOLVER name them: one triangle is replaced by its factor, the other one stays."""
+"""Cholesky factorization, as LAPACK and cuSOLVER calls: the factor replaces one triangle, the other is unchanged."""
 
 from typing import Any
 
@@ -14,7 +14,7 @@ from tiduc.passes.rules.triangular_solve import compare_places
 
 @custom_call(*targets("potrf"))
 def potrf(b: Any, op: Definition, dx: Tangents) -> list[Any | None]:
-    """That of `cholesky` in the triangle that is read."""
+    """The tangent of `cholesky` in the triangle that is read, and the operand's tangent in the other one."""
     given, (y, info) = settings(op), op.results
     if 0 in shape(y):
         return [None, None]
@@ -26,7 +26,8 @@ def potrf(b: Any, op: Definition, dx: Tangents) -> list[Any | None]:
 def succeeded(b: Any, y: Any, info: Any) -> Any:
     """y where `info` is zero, else NaN.
 
-    JAX selects NaN in place of such a result, and so gives its cotangents as zero; they shall be NaN as well.
+    JAX replaces the results of a failed call by NaN with a select, which passes a zero cotangent to the call.
+    With this function the tangents and cotangents become NaN as well.
     """
     none = b.broadcast_in_dim(b.compare(info, b.zeros_like(info), "EQ"), range(rank(info)), predicate(y.type))
     return b.select(none, y, b.constant(float("nan"), y))

@@ -1,7 +1,7 @@
-"""ragged_dot: rows of x by matrices y[g], where the group sizes say how many rows, in order, each matrix takes.
+"""ragged_dot: multiplies groups of consecutive rows of x by one matrix y[g] each, given the number of rows per group.
 
 z[m, n] = sum_k x[m, k] y[g(m), k, n]          0 for rows after the last group
-toward x    sum_n ct[m, n] y[g(m), k, n]       a ragged_dot, which contracts n
+toward x    sum_n ct[m, n] y[g(m), k, n]       a ragged_dot that contracts n
 toward y    sum_m [g(m) = g] x[m, k] ct[m, n]  a dot_general with the rows of each group
 """
 
@@ -52,7 +52,7 @@ def _toward_rows(b: Any, op: Definition, ct: Any, y: Any, sizes: Any, contracted
 
 
 def _toward_matrices(b: Any, op: Definition, ct: Any, x: Any, sizes: Any, contracted: int) -> Any:
-    """Rows of other groups are replaced by zeros, one copy of x a group."""
+    """A dot_general of one copy of x per group, in which the rows of other groups are zero."""
     sizes = b.convert(sizes, ir.IntegerType.get_signless(64))
     copies = with_shape(x.type, [*shape(sizes), *shape(x)])
     places = with_shape(sizes.type, shape(sizes) + shape(x)[:1])
@@ -66,7 +66,7 @@ def _toward_matrices(b: Any, op: Definition, ct: Any, x: Any, sizes: Any, contra
 
 
 def _precision(op: Definition) -> dict[str, Any]:
-    """The precisions that CHLO has given, as StableHLO has them: `#chlo<precision HIGH>`."""
+    """CHLO's precision attribute (`#chlo<precision HIGH>`) as StableHLO's."""
     if "precision_config" not in op.attributes:
         return {}
     words = [str(given).rstrip(">").split()[-1] for given in op.attributes["precision_config"]]
@@ -74,7 +74,7 @@ def _precision(op: Definition) -> dict[str, Any]:
 
 
 def _running_sums(b: Any, sizes: Any) -> Any:
-    """The sum of the sizes up to each, itself included."""
+    """The inclusive running sums of the sizes."""
     square = with_shape(sizes.type, [*shape(sizes), *shape(sizes)])
     up_to = b.compare(b.iota(1, square), b.iota(0, square), "LE")
     return b.reduce_sum(b.select(up_to, b.broadcast_in_dim(sizes, [1], square), b.zero(square)), [1])

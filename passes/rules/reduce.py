@@ -1,4 +1,4 @@
-"""reduce: sums, extrema, bodies that compare and select, each result by itself; any other body in a tree."""
+"""reduce: each result by its own sum, extremum or selection; other bodies as a tree over whole tensors."""
 
 from collections.abc import Sequence
 from functools import partial
@@ -26,9 +26,9 @@ def reduce(b: Any, op: Definition, dx: Tangents) -> list[Any]:
 
 
 def _in_tree(b: Any, op: Definition, *operands: Any) -> Sequence[Any]:
-    """The body applied to halves of the elements, and so on; to the initial values once, in front.
+    """Applies the body to pairs of partial results, and last to the initial values, in front.
 
-    Of a product no division is made, and where factors are zero it is exact.
+    A product is exact where factors are zero, since its derivative needs no division.
     """
     count = len(operands) // 2
     values, inits = operands[:count], operands[count:]
@@ -55,10 +55,11 @@ def _sum(b: Any, op: Definition, i: int, dx: Any, dinit: Any) -> Any:
 
 
 def _extremum(b: Any, op: Definition, i: int, name: str, dx: Any, dinit: Any) -> Any:
-    """dy = (sum of dx where x = y, and dinit if init = y) / (the number of these): ties share evenly.
+    """dy = (sum of dx where x = y, plus dinit if init = y) / (the number of ties): ties share evenly.
 
-    An initial value that is known to change nothing (-inf for a maximum) is not counted, as in JAX. Tangents
-    are selected, not multiplied by 0 and 1; the number of ties is an integer, exact in any element type.
+    An initial value that is known to be the identity (-inf for a maximum) is not counted, as in JAX. Tangents
+    are selected, not multiplied by 0 and 1. The number of ties is an integer, hence exact for every element
+    type.
     """
     x, init, y = op.operands[i], op.operands[len(op.results) + i], op.results[i]
     integer = ir.IntegerType.get_signless(32)
@@ -72,7 +73,7 @@ def _extremum(b: Any, op: Definition, i: int, name: str, dx: Any, dinit: Any) ->
             terms.append(b.select(tie, repeated(b, dinit, y), b.zeros_like(y)))
     elif is_empty(x):
         return None
-    elif is_open(x.type):  # and may turn out empty
+    elif is_open(x.type):  # which may be empty at run time
         number = b.maximum(number, b.constant(1, number))
     return b.multiply(even_share(b, number, y), b.sum(terms))
 
@@ -104,7 +105,7 @@ def reduce_transpose(b: Any, op: Definition, ct: Tangents, active: Sequence[bool
 
 
 def dropped(op: Definition) -> list[int]:
-    """The dimensions of a reduce that its results lack."""
+    """The dimensions that a reduce combines."""
     return list(entries(op.attributes["dimensions"]))
 
 

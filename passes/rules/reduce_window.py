@@ -1,6 +1,6 @@
-"""reduce_window: sums, extrema, bodies that compare and select, each result by itself; others over windows that double.
+"""reduce_window: each result by its own sum, extremum or selection; other bodies by windows that double.
 
-An initial value takes part once in each window, and once more wherever the window holds padding.
+An initial value takes part once in each window, and once more for each padding element in the window.
 """
 
 from collections.abc import Sequence
@@ -39,7 +39,7 @@ def reduce_window_linearize(b: Any, op: Definition, dx: Tangents) -> list[Any]:
 
 
 def _doubling(b: Any, op: Definition, *operands: Any) -> Sequence[Any]:
-    """The body applied to whole tensors; exact for products where factors are zero."""
+    """Applies the body to whole tensors; a product is exact where factors are zero."""
     count = len(operands) // 2
     names = [reducer(op, i) for i in range(count)]
     neutral = all(
@@ -54,7 +54,7 @@ def _doubling(b: Any, op: Definition, *operands: Any) -> Sequence[Any]:
 
 
 def _sum(b: Any, op: Definition, i: int, dx: Any, dinit: Any) -> Any:
-    """Linear in operand and initial value together."""
+    """Linear in the operand and the initial value together."""
     x, init = op.operands[i], op.operands[len(op.results) + i]
     tangents = [b.zeros_like(v) if dv is None else dv for v, dv in ((x, dx), (init, dinit))]
     fill = combiner("stablehlo.add", element(x))
@@ -62,10 +62,10 @@ def _sum(b: Any, op: Definition, i: int, dx: Any, dinit: Any) -> Any:
 
 
 def _extremum(b: Any, op: Definition, i: int, name: str, dx: Any, dinit: Any) -> Any:
-    """The tangent of the element that attains the extremum, the first in row-major order of several.
+    """The tangent of the element that attains the extremum; of several, the first in row-major order.
 
-    So does JAX, whose maximum over a window is a select_and_scatter backwards. An element that equals the
-    initial value goes before it.
+    JAX does the same: its window maximum transposes to a select_and_scatter. At a tie of an element with the
+    initial value, the element wins.
     """
     x, init = op.operands[i], op.operands[len(op.results) + i]
     direction, window = DIRECTION[name], window_of(op)
@@ -83,9 +83,9 @@ def _extremum(b: Any, op: Definition, i: int, name: str, dx: Any, dinit: Any) ->
 
 
 def _extremum_in_tiles(b: Any, x: Any, y: Any, window: Window, dx: Any) -> Any:
-    """The same where windows lie side by side: a mask over x, the windows made dimensions of their own.
+    """As `_extremum`, for windows that tile x: a mask over x, reshaped so that windows have dimensions of their own.
 
-    Compilers make more of it than of a gather, and, on the way back, a scatter.
+    Compilers optimize the mask better than a gather and its transpose, a scatter.
     """
     tiles = [n for pair in zip(shape(y), window.sizes, strict=True) for n in pair]
     covered = [m * k for m, k in zip(shape(y), window.sizes, strict=True)]
@@ -127,13 +127,13 @@ def reduce_window_transpose(b: Any, op: Definition, ct: Tangents, active: Sequen
             return b.zeros_like(x)
         back = window.adjoint(shape(x), shape(ct[i]))
         zero, fill = b.zero(with_shape(x.type, [])), combiner("stablehlo.add", element(x))
-        if back.cumulative(shape(ct[i])) is not None:  # which compilers know by its padding
+        if back.cumulative(shape(ct[i])) is not None:  # compilers recognize a cumulative sum by its padding
             return reduce_window(b, [ct[i]], [zero], back, fill)[0]
         padded = b.pad(ct[i], zero, back.low, back.high, [s - 1 for s in back.base])
         return reduce_window(b, [padded], [zero], back.unpadded(), fill)[0]
 
     def to_init(i: int) -> Any:
-        """Each place counts the initial value once, and once more for each offset without an element."""
+        """Each result counts the initial value once, and once more per window element that is padding."""
         held = window.elements(shape(op.operands[i]))
         times = b.constant(1 + np.prod(window.sizes) - held, op.results[i])
         return b.reduce_sum(b.multiply(times, ct[i]), range(rank(times)))

@@ -1,4 +1,4 @@
-"""What reduce and reduce_window share: each result by itself, by what the body does, or all by the whole body."""
+"""The linearization that reduce and reduce_window share: by what the body does to each result, or by the whole body."""
 
 from collections.abc import Callable, Sequence
 from functools import partial
@@ -13,13 +13,16 @@ from tiduc.passes.rules.registry import Tangents
 from tiduc.passes.rules.selection import DIRECTION, selects
 
 ANY_ORDER = {f"stablehlo.{name}" for name in ("add", "and", "maximum", "minimum", "multiply", "or", "xor")}
-"""The reducers that may combine elements in any order and grouping."""
+"""The reducers that are commutative and associative, up to rounding."""
 
 _WHOLE = "whole"
-"""In place of a result's own rule: it depends on the other operands too, and is linearized with all others."""
+"""Marks a result that depends on other operands too, and is linearized together with the other such results."""
 
 ResultRule = Callable[[Any, Definition, int, Any, Any], Any]
-"""(b, op, i, dx, dinit) -> dy, of result i from the tangents, not both None, of operand i and its initial value."""
+"""(b, op, i, dx, dinit) -> dy: the tangent of result i; dx and dinit belong to its operand and initial value.
+
+At most one of dx and dinit is None.
+"""
 
 
 def linearize_by_body(
@@ -32,11 +35,12 @@ def linearize_by_body(
     chosen: ResultRule,
     whole: Callable[..., Sequence[Any]],
 ) -> list[Any]:
-    """The tangents of a reduction's results, given those of the operands and then of the initial values.
+    """The tangents of a reduction's results, given the tangents of the operands and then of the initial values.
 
-    A result may be a sum, an extremum (whose rule is told which, by the reducer's name), or chosen: an element that the
-    body selects. Any other body is associative, and `whole(*operands)` gives all results by ops that have rules;
-    `Unsupported` where a body is known not to be.
+    A result is a sum (`total`), an extremum (`extremum`, which also receives the reducer's name), or an
+    element that the body selects (`chosen`). Any other body is taken to be associative, and
+    `whole(*operands)` computes all results by ops that have rules. Raises `Unsupported` if a body is known
+    not to be associative.
     """
     if (dy := _promoted(b, op, dx)) is not None:
         return dy
@@ -65,7 +69,7 @@ def linearize_by_body(
 
 
 def _promoted(b: Any, op: Definition, dx: Tangents) -> list[Any] | None:
-    """The tangents of a reduction whose body has wider elements than its operands: through their conversion."""
+    """The tangents of a reduction whose body has wider element types than its operands: converts the operands first."""
     wide = [element(x) for x in op.regions[0].blocks[0].arguments]
     if all(element(x) == e for x, e in zip(op.operands, wide, strict=True)):
         return None
@@ -79,7 +83,7 @@ def _promoted(b: Any, op: Definition, dx: Tangents) -> list[Any] | None:
 def transpose_of_sums(
     op: Definition, ct: Tangents, to_operand: Callable[[int], Any], to_init: Callable[[int], Any]
 ) -> list[Any]:
-    """Toward each operand and initial value, the transpose of a reduction to sums, all that linearize makes."""
+    """The transpose of a reduction to sums (linearize emits no others), toward each operand and initial value."""
     count = len(op.results)
     if any(reducer(op, i) != "stablehlo.add" for i in range(count) if ct[i] is not None):
         raise unsupported("transpose", op, "the body is not a sum")

@@ -1,6 +1,7 @@
-"""Ops without a rule, and why; a rule that is written takes its op out of here.
+"""Ops without a rule, and the reason. When an op gets a rule, remove it from here.
 
-A refusal is only met where a tangent reaches the op; all of these are fine on what is not differentiated.
+A refusal is raised only if a tangent reaches the op; programs may use these ops where nothing is
+differentiated.
 """
 
 from tiduc.passes.rules.opset import refuse

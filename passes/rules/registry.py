@@ -1,17 +1,18 @@
-"""What an op is, said in five forms; names no op.
+"""The rule tables of an op set, and the five forms in which a rule is declared. This module names no op.
 
     inactive(*names)                    derivative zero wherever it exists
-    elementwise(name, *partials)        d result / d operand, one function an operand
-    @linear(name, operands)             linear in these together; decorates the transpose
-    @bilinear(name)                     linear in either alone; decorates the transpose toward `side`
-    @linearize(name)  @transpose(name)  by hand, where nothing above fits
-    @lowering(name)                     the op in ops that have an execution, for one that no compiler knows
+    elementwise(name, *partials)        d result / d operand, one function per operand
+    @linear(name, operands)             jointly linear in these operands; decorates the transpose
+    @bilinear(name)                     linear in each operand alone; decorates the transpose toward `side`
+    @linearize(name)  @transpose(name)  rules written by hand, where no form above fits
+    @lowering(name)                     expands an op that no compiler knows into executable ops
 
-The forms leave open only what has to be said: a linear op linearizes to itself, a bilinear one by the product rule,
-an elementwise one to products with its partials, which need no transpose of their own.
+Each form derives the rest: a linear op linearizes to itself, a bilinear op by the product rule, and an
+elementwise op to products of its partials with the tangents, so it needs no transpose rule.
 
-Ops that call something by name, such as a custom call, have a rule each for what they call, said of `"OP @NAME"`,
-which comes before one of `"OP"`. An op set that is `extended` takes rules of others, without change to the first.
+Ops that call something by name, such as custom calls, can have one rule per callee, declared for
+`"OP @NAME"`; it takes precedence over a rule for `"OP"`. An op set can be `extended` with further rules; the
+original op set does not change.
 
 The rules of an op, as formulas, for y = f(x):
 
@@ -19,7 +20,8 @@ The rules of an op, as formulas, for y = f(x):
     transpose   (b, op, ct, active) -> cx, where <ct, f(dx)> = <cx, dx>   under <a, b> = Re(sum conj(a) b)
     lowering    (b, op, x...) -> y
 
-A rule of a user's is guarded (`dialect/guard.py`): what it raises is a diagnostic, and None is no symbolic zero there.
+Rules that users register are guarded (`dialect/guard.py`): an exception they raise becomes a diagnostic, and
+they may not return None for a symbolic zero.
 """
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -50,10 +52,10 @@ Lowering = Callable[..., Any]
 
 @dataclass
 class Engine:
-    """What a stage lends to the rules of ops over whole graphs, as `b.engine`.
+    """The services that a stage offers to rules of ops that hold whole graphs, as `b.engine`.
 
-    `tangent` gives that of a primal value which comes before the op, `scheduled` are the ops that are linearized,
-    `sites` what rules remember of those of control flow.
+    `tangent` gives the tangent of a primal value defined before the op, `scheduled` are the ops being
+    linearized, and `sites` caches what rules have computed for each call site of a control-flow op.
     """
 
     linearize: Callable[..., Any]
@@ -73,9 +75,9 @@ class Engine:
 class OpSet:
     """The primitives of some dialects: their rules by full op name, and the builder that emits them.
 
-    Ops that are `stateful` are never merged; the two operands of a `commutative` one have no order.
-    `named_by` gives, for an op that calls something by name, what it is called here, and the attribute that holds
-    the name, or an array of one. Of the `complete` dialects each op is declared.
+    Ops that are `stateful` are never merged; the two operands of a `commutative` op have no order. For an op
+    that calls something by name, `named_by` gives the prefix of its rule keys and the attribute that holds
+    the callee's name (or an array of one name). Every op of a `complete` dialect is declared.
     """
 
     builder: type[Builder]
@@ -89,13 +91,13 @@ class OpSet:
     refused_ops: dict[str, str] = field(default_factory=dict)
     forms: dict[str, str] = field(default_factory=dict)
     capturing: set[str] = field(default_factory=set)
-    inherited: set[str] = field(default_factory=set)  # what may be declared anew
+    inherited: set[str] = field(default_factory=set)  # ops that may be redeclared
     lowerings: dict[str, Lowering] = field(default_factory=dict)
     complete: frozenset[str] = frozenset()
-    known: frozenset[str] = frozenset()  # names of ops that the first op set declares
+    known: frozenset[str] = frozenset()  # names of the ops that the original op set declares
 
     def extended(self) -> "OpSet":
-        """A new op set with the same rules, in which each op may be declared once more; this one stays as it is."""
+        """A copy of this op set in which each op may be declared once more; the original op set stays as it is."""
         return replace(
             self,
             linearize_rules=dict(self.linearize_rules),
@@ -111,28 +113,31 @@ class OpSet:
 
     @property
     def dialects(self) -> frozenset[str]:
-        """The dialects of the ops that are declared."""
+        """The dialects of the declared ops."""
         return frozenset(name.partition(".")[0] for name in (*self.forms, *self.lowerings))
 
     def __repr__(self) -> str:
         return f"<OpSet of {len(self.forms)} ops of {', '.join(sorted(self.dialects))}>"
 
-    # ---- saying what an op is ---------------------------------------------------------------------------------
+    # ---- declaring rules ---------------------------------------------------------------------------------------
 
     def inactive(self, *names: str) -> None:
-        """The ops have no derivative but zero: results are integers, or do not vary with the operands."""
+        """Declares ops whose derivative is zero: results are integers, or are locally constant in the operands."""
         for name in names:
             self._declare(name, "inactive")
             self.inactive_ops.add(name)
 
     def refuse(self, reason: str, *names: str) -> None:
-        """The ops have no rule, and this is why."""
+        """Declares ops that have no rule, with the reason that the diagnostic prints."""
         for name in names:
             self._declare(name, "refused")
             self.refused_ops[name] = reason
 
     def elementwise(self, name: str, *partials: Callable[..., Any | None] | None) -> None:
-        """Each partial is a function (b, operands..., result) of d result / d operand, or None for zero."""
+        """Declares an elementwise op by its partial derivatives, one per operand.
+
+        A partial is a function (b, operands..., result) -> d result / d operand, or None for zero.
+        """
         if not partials:
             raise TypeError("elementwise is no decorator; it takes a name and one function for each operand")
         self._declare(name, "elementwise")
@@ -146,7 +151,7 @@ class OpSet:
             for partial, tangent in zip(coefficients, dx, strict=True):
                 if tangent is not None and partial is not None:
                     coefficient = partial(b, *op.operands, *op.results)
-                    if coefficient is not None:  # in a rule of ours, a symbolic zero
+                    if coefficient is not None:  # None: a symbolic zero, in built-in rules only
                         terms.append(b.multiply(coefficient, tangent))
             return [b.sum(terms) if terms else None]
 
@@ -155,7 +160,7 @@ class OpSet:
     def linear(
         self, name: str, operands: Sequence[int]
     ) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
-        """Linear in these operands together, whatever the others; decorates its transpose (b, op, ct)."""
+        """Declares an op jointly linear in `operands`; decorates its transpose (b, op, ct)."""
         self._declare(name, "linear")
 
         def rule(b: Any, op: Definition, dx: Tangents) -> Sequence[Any | None]:
@@ -173,11 +178,11 @@ class OpSet:
         return decorate
 
     def bilinear(self, name: str) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
-        """Linear in either of its two operands; decorates its transpose (b, op, ct, side) toward one of them."""
+        """Declares an op linear in each of two operands; decorates its transpose (b, op, ct, side) toward one."""
         self._declare(name, "bilinear")
 
         def rule(b: Any, op: Definition, dx: Tangents) -> Sequence[Any | None]:
-            if b.tangent_type(op.result.type) is None:  # of another element type than the operands
+            if b.tangent_type(op.result.type) is None:  # the result's element type differs from the operands'
                 return [None]
             terms = [b.reapply(op, {i: tangent})[0] for i, tangent in enumerate(dx) if tangent is not None]
             return [terms[0] if len(terms) == 1 else b.sum(terms)]
@@ -199,8 +204,8 @@ class OpSet:
     def linearize(self, name: str, captures: bool = False) -> Callable[[LinearizeRule], LinearizeRule]:
         """Decorates a linearize rule written by hand.
 
-        Tangents are those of the operands, with `captures` also those of what its regions read from outside;
-        without, an op that captures an active value is refused.
+        The rule receives the tangents of the operands and, with `captures`, of the values that the op's
+        regions capture. Without `captures`, an op that captures an active value is refused.
         """
         self._declare(name, "by hand")
         if captures:
@@ -225,9 +230,9 @@ class OpSet:
         return decorate
 
     def lowering(self, name: str) -> Callable[[Lowering], Lowering]:
-        """Decorates a function (b, op, operands...) that gives the results of the op: what compilers get to see.
+        """Decorates a function (b, op, operands...) -> results that expands the op before it is compiled.
 
-        It may emit ops of StableHLO and CHLO, and others that have a lowering.
+        The function may emit ops of StableHLO and CHLO, and ops that have a lowering themselves.
         """
         self._check_name(name)
 
@@ -258,7 +263,7 @@ class OpSet:
     # ---- looking rules up -------------------------------------------------------------------------------------
 
     def key(self, op: Definition) -> str:
-        """What the op's rules are declared for: "OP @NAME" where there is such a declaration, else its name."""
+        """The key of the op's rules: "OP @NAME" where such a declaration exists, else the op's name."""
         named = self.named_by.get(op.name)
         if named is None:
             return op.name
@@ -268,11 +273,11 @@ class OpSet:
         return key if key in self.forms or key in self.lowerings else op.name
 
     def called(self, name: str) -> list[str]:
-        """The names of what ops of that name call, of those that have declarations of their own."""
+        """The callees NAME for which rules are declared as "OP @NAME", given OP's name."""
         return [key.partition(" @")[2] for key in self.forms if key.startswith(f"{name} @")]
 
     def linearize_rule(self, op: Definition) -> LinearizeRule | None:
-        """The op's linearize rule; None where the op is inactive; `Unsupported` where it has none."""
+        """The op's linearize rule; None if the op is inactive; raises `Unsupported` if it has no rule."""
         key = op.name if op.name not in self.named_by else self.key(op)
         rule = self.linearize_rules.get(key)
         if rule is None and key not in self.inactive_ops:
@@ -280,14 +285,14 @@ class OpSet:
         return rule
 
     def transpose_rule(self, op: Definition) -> TransposeRule:
-        """The op's transpose rule; `Unsupported` where it has none."""
+        """The op's transpose rule. Raises `Unsupported` if the op has none."""
         rule = self.transpose_rules.get(op.name if op.name not in self.named_by else self.key(op))
         if rule is None:
             raise self.unsupported("transpose", op)
         return rule
 
     def unsupported(self, what: str, op: Definition, reason: str | None = None) -> Unsupported:
-        """The one refusal: which rule is missing, where, and why."""
+        """The `Unsupported` error for a missing rule: which rule, for which op, where, and why."""
         key = self.key(op)
         reason = reason or self.refused_ops.get(key)
         if reason is None and key not in self.forms:
@@ -298,6 +303,6 @@ class OpSet:
 
 
 def _meant(name: str, names: Iterable[str]) -> str:
-    """The names that are spelled most alike, as the end of a message; nothing where there are none."""
+    """The most similar names, as the end of an error message; empty if no name is similar."""
     found = get_close_matches(name, names, 3, 0.8)
     return f"; did you mean {' or '.join(found)}?" if found else ""

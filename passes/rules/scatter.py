@@ -1,16 +1,16 @@
 """scatter: updates combined into operands at run-time positions, by a body.
 
-An update that is out of range is dropped, element by element. Two updates may meet at one position; what then
-becomes of the derivative depends on the body:
+An update element that is out of range is dropped. Two updates may land at one position; how the derivative
+then behaves depends on the body:
 
     add, subtract           linear in operand and updates together
-    none ("set")            the winner's tangent: scattering numbers in place of the updates tells which it is
-    minimum, maximum        the mean of the tangents of those that attain the result, the operand's included
-    multiply                linear in the operand; for active updates, products over those that meet (scatter_product)
-    compares and selects    as the numbers that the body selects beside the values
-    any other               elementwise ops of whole tensors; where updates may meet, of one window after the other
+    none ("set")            the tangent of the winning update, which a scatter of update numbers identifies
+    minimum, maximum        the mean of the tangents of all values that attain the result, the operand's included
+    multiply                linear in the operand; for active updates, products over collisions (scatter_product)
+    compares and selects    the tangent of the selected value, found by selecting numbers beside the values
+    any other               elementwise ops on whole tensors; if updates may collide, one window after the other
 
-Several operands with such bodies of their own are as many scatters.
+A scatter of several operands with such independent bodies is treated as several scatters.
 """
 
 from collections.abc import Sequence
@@ -37,7 +37,7 @@ SET = "set"
 ADD, SUBTRACT, MULTIPLY, MINIMUM, MAXIMUM = (
     f"stablehlo.{name}" for name in ("add", "subtract", "multiply", "minimum", "maximum")
 )
-LONGEST = 64  # sequence of windows that is written out
+LONGEST = 64  # the largest number of windows that is unrolled
 KINDS = frozenset((ADD, SUBTRACT, MULTIPLY, MINIMUM, MAXIMUM))
 
 
@@ -57,7 +57,7 @@ def scatter(b: Any, op: Definition, dx: Tangents) -> Sequence[Any]:
 
 
 def _result(b: Any, op: Definition, i: int, kind: str | None, dx: Any | None, du: Any | None) -> Any | None:
-    """The tangent of one result, which depends on its own operand and updates alone."""
+    """The tangent of one result, which depends only on its own operand and updates."""
     if dx is None and du is None or b.tangent_type(op.results[i].type) is None:
         return None
     if kind is None:
@@ -70,7 +70,7 @@ def _result(b: Any, op: Definition, i: int, kind: str | None, dx: Any | None, du
 
 
 def _of_one(b: Any, op: Definition, kind: str | None, dx: Any | None, du: Any | None) -> Any | None:
-    """The tangent of a scatter of one operand, by one op."""
+    """The tangent of a scatter with one operand, mostly as a single scatter."""
     x, _, updates = op.operands
     if kind in (MINIMUM, MAXIMUM):
         return _extremum(b, op, dx, du)
@@ -87,7 +87,11 @@ def _of_one(b: Any, op: Definition, kind: str | None, dx: Any | None, du: Any | 
 
 @transpose("stablehlo.scatter")
 def scatter_transpose(b: Any, op: Definition, ct: Tangents, active: Sequence[bool]) -> list[Any]:
-    """Of the linear forms: add, subtract, set where updates do not meet or are inactive, multiply by inactive ones."""
+    """The transposes of the linear cases.
+
+    These are add, subtract, set with updates that do not collide or are inactive, and multiply by inactive
+    updates.
+    """
     if len(op.results) != 1 or _promotes(op):
         raise unsupported("transpose", op, "it has several operands, or promotes them")
     name, updates = kind(op, 0), op.operands[2]
@@ -107,7 +111,7 @@ def scatter_transpose(b: Any, op: Definition, ct: Tangents, active: Sequence[boo
 
 
 def kind(op: Definition, i: int) -> str | None:
-    """The op that combines an element of operand i with an update, or `SET`; None where it is anything else."""
+    """The op that combines an element of operand i with an update, or `SET`; None for any other body."""
     block, y = op.regions[0].blocks[0], returned(op)[i]
     count, arguments = len(op.results), list(block.arguments)
     of = [arguments[i], arguments[count + i]]
@@ -121,12 +125,12 @@ def kind(op: Definition, i: int) -> str | None:
 
 
 def _promotes(op: Definition) -> bool:
-    """The body is of wider elements than operands and updates."""
+    """Whether the body computes in wider element types than those of operands and updates."""
     return any(element(x) != element(y) for x, y in zip(op.operands, op.results, strict=False))
 
 
 def _promoted(b: Any, op: Definition, operands: Sequence[Any]) -> Sequence[Any]:
-    """The op on operands and updates of the elements that its body has."""
+    """The scatter on operands and updates that are converted to the element types of the body."""
     count = len(op.results)
     to = [element(y) for y in op.results]
     xs = [b.convert(x, t) for x, t in zip(operands[:count], to, strict=True)]
@@ -135,9 +139,10 @@ def _promoted(b: Any, op: Definition, operands: Sequence[Any]) -> Sequence[Any]:
 
 
 def _of_tensors(b: Any, op: Definition, operands: Sequence[Any]) -> list[Any]:
-    """The body on elements and the updates that land there, put where no two meet.
+    """Applies the body to the updates and the elements where they land; for updates that do not collide.
 
-    What is dropped is combined with zeros; it is selected away before and after, so that no NaN comes of it.
+    A dropped update is replaced by zero and combined with zero, and the result is dropped, so that no NaN
+    comes of it.
     """
     count = len(op.results)
     xs, us = operands[:count], operands[count + 1 :]
@@ -149,7 +154,7 @@ def _of_tensors(b: Any, op: Definition, operands: Sequence[Any]) -> list[Any]:
 
 
 def _in_sequence(b: Any, op: Definition, operands: Sequence[Any]) -> Sequence[Any]:
-    """One window after the other, in row-major order of the indices."""
+    """The scatter unrolled to one scatter per window, in row-major order of the indices."""
     count = len(op.results)
     xs, indices, us = operands[:count], operands[count], operands[count + 1 :]
     of_indices, of_updates = free_dimensions(op)
@@ -164,7 +169,7 @@ def _in_sequence(b: Any, op: Definition, operands: Sequence[Any]) -> Sequence[An
 
 
 def _only(b: Any, v: Any, dimensions: Sequence[int], at: Sequence[int]) -> Any:
-    """The part of v at one place in some dimensions, which stay, of size 1."""
+    """The slice of v at one place in `dimensions`, which keep size 1."""
     start, limit = [0] * rank(v), shape(v)
     for d, i in zip(dimensions, at, strict=True):
         start[d], limit[d] = i, i + 1
@@ -175,14 +180,14 @@ def _only(b: Any, v: Any, dimensions: Sequence[int], at: Sequence[int]) -> Any:
 
 
 def _numbered_updates(b: Any, op: Definition) -> tuple[Any, Any]:
-    """Where each element is from: the number of the update that is put there last, or zero; and those numbers."""
+    """For each element, the number of the update that is put there last, or zero; and the numbers of the updates."""
     numbers = count_from_one(b, op.operands[-1])
     none = b.zero(with_element(op.operands[0].type, element(numbers)))
     return put(b, op, none, numbers, None, False), numbers
 
 
 def _numbered_selection(b: Any, op: Definition, i: int) -> tuple[Any, Any]:
-    """The same where the body selects: the op again, which selects numbers beside the values of operand i."""
+    """As `_numbered_updates`, for a body that selects: emits the op with numbers beside the values of operand i."""
     count, numbers = len(op.results), count_from_one(b, op.operands[-1])
     none = b.zero(with_element(op.operands[0].type, element(numbers)))
     operands = [*op.operands[:count], none, *op.operands[count:], numbers]
@@ -192,9 +197,9 @@ def _numbered_selection(b: Any, op: Definition, i: int) -> tuple[Any, Any]:
 
 
 def _winner(b: Any, op: Definition, i: int, of: tuple[Any, Any], dx: Any | None, du: Any | None) -> Any:
-    """The tangent of the update of each element's number, or the operand's where that is zero.
+    """The tangent of the update with each element's number, or of the operand where the number is zero.
 
-    The numbers are scattered as the updates are; on any deterministic target the same one wins.
+    The numbers are scattered as the updates are, so a deterministic target picks the same winner for both.
     """
     (winners, numbers), x = of, op.operands[i]
     dy = b.zeros_like(x)
@@ -204,13 +209,13 @@ def _winner(b: Any, op: Definition, i: int, of: tuple[Any, Any], dx: Any | None,
 
 
 def _won(b: Any, op: Definition, winners: Any, numbers: Any, du: Any) -> Any:
-    """The tangents of the updates, zero where another one is put in the same place."""
+    """The tangents of the updates, zero for each update that another one overwrites."""
     won = b.compare(landed(b, op, winners), numbers, "EQ")
     return b.select(won, du, b.zeros_like(du))
 
 
 def _extremum(b: Any, op: Definition, dx: Any | None, du: Any | None) -> Any:
-    """The mean of the tangents of the elements that are equal to the result; their number is exact, an integer."""
+    """The mean of the tangents of the values that equal the result; ties are counted in integers, hence exactly."""
     (x, _, updates), y = op.operands, op.result
     integer = ir.IntegerType.get_signless(32)
     is_x, is_update = b.compare(x, y, "EQ"), b.compare(updates, landed(b, op, y), "EQ")
@@ -218,12 +223,12 @@ def _extremum(b: Any, op: Definition, dx: Any | None, du: Any | None) -> Any:
     total = b.zeros_like(x) if dx is None else b.select(is_x, dx, b.zeros_like(x))
     if du is not None:
         total = add_updates(b, op, total, b.select(is_update, du, b.zeros_like(updates)))
-    total = upcast(b, total)  # f16 may not hold the count
+    total = upcast(b, total)  # f16 may not represent the count
     return b.convert(b.divide(total, b.convert(count, element(total))), element(x))
 
 
 def _product(b: Any, op: Definition, dx: Any | None, du: Any | None) -> Any:
-    """The operand's tangent multiplied as the operand is; each update's, times the operand where it lands."""
+    """The operand's tangent multiplied by the updates, plus each update's tangent times the operand where it lands."""
     terms = [] if dx is None else [b.reapply(op, {0: dx})[0]]
     x, indices, updates = op.operands
     if du is not None and is_unique(op):

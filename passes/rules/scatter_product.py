@@ -1,7 +1,8 @@
-"""The product of all updates of a scatter that land at one place, as ops that have derivatives of every order.
+"""The product of all updates of a scatter that land at one place, by ops that have derivatives of every order.
 
-Updates are sorted by where they land, and multiplied along the runs of equal places. So each is differentiated by
-the product of the others, without a division: exact where some of them are zero.
+Updates are sorted by where they land, and multiplied along runs of equal places by prefix products. The
+derivative toward an update is then the product of the others, without a division, so it is exact where
+factors are zero.
 """
 
 import math
@@ -20,7 +21,7 @@ from tiduc.passes.rules.selection import taken
 
 
 def by_place(b: Any, op: Definition, updates: Any) -> Any:
-    """For each element of the operand, the product of the updates that land there; 1 where there is none."""
+    """For each element of the operand, the product of the updates that land there; 1 if there is none."""
     x = op.operands[0]
     size, count = math.prod(shape(x)), math.prod(shape(updates))
     places = b.reshape(landed(b, op, count_from_one(b, x)), [count])
@@ -39,16 +40,17 @@ def by_place(b: Any, op: Definition, updates: Any) -> Any:
 
 
 def _multiply(b: Any, u: Sequence[Any], v: Sequence[Any]) -> Sequence[Any]:
-    """Runs of factors one after the other: whether a new one begins, and the product of the last.
+    """Combines two adjacent segments: (whether a new run begins in it, product of its last run).
 
-    What belongs to another run is selected away before it is multiplied, so that no infinity of it comes through.
+    A factor of another run is replaced by 1 before the product, so that its infinities and NaNs do not
+    propagate.
     """
     one = b.constant(1, u[1].type)
     return b.or_(u[0], v[0]), b.multiply(b.select(v[0], one, u[1]), v[1])
 
 
 def _sorted(b: Any, keys: Any) -> tuple[Any, Any]:
-    """A vector of integers in ascending order, and where each of them was."""
+    """A vector of integers in ascending order, and the original position of each."""
     where = b.iota(0, keys.type)
 
     def fill(region: Any) -> None:
@@ -65,7 +67,7 @@ def _sorted(b: Any, keys: Any) -> tuple[Any, Any]:
 
 
 def _differs(b: Any, v: Any, step: int) -> Any:
-    """Whether each element of a vector differs from the one before it (step 1) or after it (-1); ends do."""
+    """Whether each element of a vector differs from the previous (step 1) or next (step -1) one; true at the ends."""
     count = shape(v)[0]
     low, high = max(step, 0), max(-step, 0)
     inner = b.slice(v, [high], [count - low], [1])

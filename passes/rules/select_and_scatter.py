@@ -1,7 +1,7 @@
-"""select_and_scatter: linear in what it adds up; by any other region, a scatter to the places that are selected.
+"""select_and_scatter: linear in the source if it adds; with any other scatter region, a scatter to the selected places.
 
-Where a source goes has no derivative but zero. An initial value that is active takes part once at each place, as XLA
-has it; the reference interpreter takes it once more for each source, which matters if it is not neutral.
+The selection has derivative zero. An active initial value takes part once per place, as in XLA; the reference
+interpreter takes it once more per source, which differs if it is not the identity.
 """
 
 from collections.abc import Sequence
@@ -36,7 +36,7 @@ def select_and_scatter(b: Any, op: Definition, dx: Tangents) -> list[Any]:
 
 
 def _scattered(b: Any, op: Definition, x: Any, source: Any, init: Any) -> Any:
-    """The sources combined into an array of initial values, by the number of the element that each one goes to."""
+    """Scatters the sources into an array of initial values, by the number of the element that each window selects."""
     if not self_contained(op):
         raise unsupported("jvp", op, "a region of it reads a value from outside")
     at = _selected(b, op)
@@ -54,7 +54,7 @@ def _scattered(b: Any, op: Definition, x: Any, source: Any, init: Any) -> Any:
 
 
 def _selected(b: Any, op: Definition) -> Any:
-    """The number of the element that each window selects; the last one where it is empty."""
+    """The number of the element that each window selects; the last number if the window is empty."""
     x, in_body = op.operands[0], self_contained(op)
 
     def prefers(builder: Any, u: Any, v: Any) -> Any:
@@ -67,7 +67,7 @@ def _selected(b: Any, op: Definition) -> Any:
 
 @transpose("stablehlo.select_and_scatter")
 def select_and_scatter_transpose(b: Any, op: Definition, ct: Tangents, active: Sequence[bool]) -> list[Any]:
-    """Each source takes back the cotangent of the place its window selects."""
+    """Each source takes the cotangent of the place that its window selects."""
     x, source, _ = op.operands
     if reducer(op, region=1) != "stablehlo.add" or active[0] or active[2]:
         raise unsupported("transpose", op, "only a sum is linear, in its source only")

@@ -1,7 +1,8 @@
-"""Which element a reduction selects, so that tangents can be taken from there; rules of reductions and sorts share it.
+"""Finds which element a reduction or sort selects, so that its tangent can be taken from there.
 
-A number goes along with each element, its place in row-major order; what is not an element (an initial value,
-the padding of a window) has the number after the last. The numbers are primal values, without a derivative.
+Each element is numbered by its place in row-major order, and the numbers are selected beside the values. What
+is not an element (an initial value, the padding of a window) has the number after the last. Numbers have no
+derivative.
 """
 
 from collections.abc import Callable, Sequence
@@ -32,11 +33,11 @@ IDENTITY = {
 DIRECTION = {"stablehlo.maximum": "GE", "stablehlo.minimum": "LE"}
 
 LONG = 32
-"""From here on the windows of an extremum double: their work is logarithmic in the size, with a larger factor."""
+"""Larger windows of an extremum are computed by doubling: the work grows with log(size), at a larger constant."""
 
 
 def is_identity(init: Any, reducer: str) -> bool:
-    """An initial value is known, when compiling, to change nothing."""
+    """Whether an initial value is a compile-time constant that is the identity of the reducer."""
     return splat(init) == IDENTITY[reducer]
 
 
@@ -49,27 +50,30 @@ def numbers(b: Any, x: Any) -> Any:
 
 
 def none(b: Any, x: Any, at: Any) -> Any:
-    """The number, as a scalar, of what is no element of x."""
+    """The number, as a scalar, that stands for no element of x."""
     count = product(shape(x))
-    number = type_range(at)[1] if isinstance(count, Size) else count  # a region cannot read the size
+    number = (
+        type_range(at)[1] if isinstance(count, Size) else count
+    )  # a region cannot capture the dynamic size
     return b.constant(number, with_shape(at.type, []))
 
 
 def even_share(b: Any, number: Any, like: Any) -> Any:
-    """1 / number, in the element type of another value, which may hold the quotient only."""
+    """1 / number, in the element type of `like`, which need not be able to represent `number` itself."""
     number = b.convert(number, widened(element(like)))
     return b.convert(b.divide(b.constant(1, number), number), element(like))
 
 
 def repeated(b: Any, scalar: Any, like: Any) -> Any:
-    """A scalar everywhere, in the shape of another value."""
+    """A scalar broadcast to the shape of `like`."""
     return b.broadcast_in_dim(scalar, [], shape(like))
 
 
 def taken(b: Any, dx: Any, at: Any, otherwise: Any | None) -> Any:
-    """The elements of dx with the numbers `at`, or the scalar `otherwise` for what is no element.
+    """The elements of dx with the numbers `at`; the scalar `otherwise` for the number of no element.
 
-    That scalar is put behind the last element, not selected afterwards, so that each index is in range.
+    `otherwise` is appended after the last element rather than selected afterwards, so that every index is in
+    range.
     """
     count = product(shape(dx))
     flat = b.reshape(dx, [count])
@@ -83,7 +87,7 @@ def taken(b: Any, dx: Any, at: Any, otherwise: Any | None) -> Any:
 
 
 def numbers_along(b: Any, x: Any, indices: Any, d: int) -> Any:
-    """The numbers of the elements of x that have these indices in dimension d, and elsewhere their own place."""
+    """The numbers of the elements of x at these indices in dimension d, and at their own position in all others."""
     number, sizes = numbers(b, x), shape(x)
     others = [n for i, n in enumerate(sizes) if i != d]
     first = b.slice(
@@ -108,11 +112,12 @@ def selected(
     prefers: Callable[[Any, Any, Any], Any],
     in_body: bool = True,
 ) -> tuple[Any, Any]:
-    """The value and the number that each window over x selects: `init` and the last number where it is empty.
+    """The value and the number that each window over x selects; `init` and the last number if a window is empty.
 
-    `prefers(b, u, v)` says whether u is kept when v, later in row-major order, comes along. The body puts
-    its arguments in that order itself, so that a compiler that combines them in another selects the same. Where
-    `prefers` cannot go into a body, or windows are long, `b` is the builder of whole tensors.
+    `prefers(b, u, v)` says whether u is kept over v, which comes later in row-major order. The body orders
+    its arguments by number itself, so that the selection does not depend on the order in which a compiler
+    combines elements. If `prefers` cannot be emitted in a body (`in_body`), or windows are long, its `b` is
+    the builder of whole tensors.
     """
     at = numbers(b, x)
     if not in_body or max(window.sizes, default=0) > LONG:
@@ -138,7 +143,7 @@ def _selected_of_tensors(
     window: Window,
     prefers: Callable[[Any, Any, Any], Any],
 ) -> tuple[Any, Any]:
-    """The same without a window, the work of which is its size at each place."""
+    """As `selected`, without a reduce_window, whose work per result is the size of a window."""
 
     def combine(first: Sequence[Any], second: Sequence[Any]) -> Sequence[Any]:
         (u, m), (v, n) = first, second
@@ -155,7 +160,7 @@ def _selected_of_tensors(
 
 
 def selects(op: Definition, result: int) -> bool:
-    """A body makes its `result` only by selecting one of that result's two arguments."""
+    """Whether the body computes `result` only by selecting one of that result's two arguments."""
     block = op.regions[0].blocks[0]
     made = {y: inner for inner in operations(block) for y in inner.results}
     arguments = list(block.arguments)
@@ -177,9 +182,10 @@ def selects(op: Definition, result: int) -> bool:
 
 
 def selected_by(b: Any, op: Definition, result: int) -> Any:
-    """The number that a reduce or reduce_window selects for its `result`, whose body `selects`.
+    """The number that a reduce or reduce_window selects for `result`, for a body that `selects` it.
 
-    The op is emitted again, the numbers beside its operands; the body selects numbers as it does values.
+    The op is emitted again with the numbers as one more operand; its body selects numbers as it selects
+    values.
     """
     count = len(op.results)
     x = op.operands[result]
@@ -191,7 +197,7 @@ def selected_by(b: Any, op: Definition, result: int) -> Any:
 
 
 def numbering(b: Any, op: Definition, result: int, at: Any) -> Fill:
-    """Fills a region with the body of `op`, which beside its values selects numbers of the type of `at`."""
+    """A function that fills a region with the body of `op`, extended to select numbers of the type of `at`."""
     block, count = op.regions[0].blocks[0], len(op.results)
     made = {y: inner for inner in operations(block) for y in inner.results}
 

@@ -1,4 +1,4 @@
-"""Ops that move elements and leave them as they are: linear, each the transpose of another of them."""
+"""Ops that move elements without changing them: linear, and each transposes to such ops and sums."""
 
 import functools
 from collections.abc import Sequence
@@ -16,20 +16,20 @@ from tiduc.passes.rules.registry import Tangents
 
 @linear("stablehlo.broadcast_in_dim", [0])
 def broadcast_in_dim(b: Any, op: Definition, ct: Any) -> list[Any]:
-    """Sum over the dimensions that are new or were of size 1; put the others in the operand's order."""
+    """Sums over the dimensions that are new or had size 1, then transposes the rest to the operand's order."""
     x, dimensions = op.operands[0], op.attributes["broadcast_dimensions"]
     if is_open(x.type):
         return [unbroadcast(b, ct, x, list(dimensions))]
     summed, sizes, order = _folded(x.type, ct.type, entries(dimensions))
     folded = b.reduce_sum(ct, summed)
     if order:
-        folded = b.transpose(b.reshape(folded, sizes), order)  # without the other dimensions of size 1
+        folded = b.transpose(b.reshape(folded, sizes), order)  # drops the remaining dimensions of size 1
     return [b.reshape(folded, shape(x))]
 
 
 @functools.cache
 def _folded(x_type: Any, y_type: Any, dimensions: Sequence[int]) -> tuple[tuple[int, ...], ...]:
-    """What undoes a broadcast: the dimensions to sum over, the sizes then, the operand's order where it is another."""
+    """How to undo a broadcast: the dimensions to sum over, the sizes then, and the permutation to x's order, if any."""
     sizes = sizes_in(y_type)
     kept = [d for n, d in zip(sizes_in(x_type), dimensions, strict=True) if sizes[d] == n]
     summed = [d for d, n in enumerate(sizes) if d not in kept and n != 1]
@@ -40,10 +40,11 @@ def _folded(x_type: Any, y_type: Any, dimensions: Sequence[int]) -> tuple[tuple[
 def unbroadcast(
     b: Any, ct: Any, x: Any, dimensions: Sequence[int], still: Sequence[int] = (), more: Sequence[int] = ()
 ) -> Any:
-    """The same where sizes are open; dimensions `still` of x are known to stay as they are, `more` to be repeated.
+    """The transpose of a broadcast with dynamic dimensions.
 
-    A dimension of n elements laid along one of m, of which only the run will tell whether n is m or 1, is taken
-    apart into n and m / n, of which the latter is summed over.
+    Dimensions `still` of x are known not to expand, `more` to expand. Where only the run decides whether a
+    dimension of n elements is broadcast to m (n = 1) or not (n = m), dimension m is reshaped to n and m / n,
+    and the latter is summed.
     """
     own, sizes, along = shape(x), shape(ct), {d: i for i, d in enumerate(dimensions)}
     apart: list[Any] = []
@@ -94,12 +95,17 @@ def pad(b: Any, op: Definition, ct: Any) -> list[Any]:
 def unpadded(
     b: Any, op: Definition, ct: Any, low: Sequence[Any], high: Sequence[Any], interior: Sequence[Any]
 ) -> list[Any]:
-    """Element k of the operand is at low + k (interior + 1); the padding value is wherever no element is."""
+    """The transpose of a pad.
+
+    Element k of the operand lies at low + k (interior + 1); every other place holds the padding value.
+    """
     x, value = op.operands[:2]
 
     def of_operand() -> Any:
         cropped, start, steps = ct, low, [n + 1 for n in interior]
-        if any(isinstance(n, Size) or n < 0 for n in (*low, *high)):  # dropped elements get a zero
+        if any(
+            isinstance(n, Size) or n < 0 for n in (*low, *high)
+        ):  # elements that a negative padding drops get zeros
             none = [0] * rank(ct)
             cropped = b.pad(ct, b.zeros_like(value), [-n for n in low], [-n for n in high], none)
             start = none
@@ -115,7 +121,7 @@ def unpadded(
 
 
 def _ends(start: Sequence[Any], counts: Sequence[Any], steps: Sequence[Any]) -> list[Any]:
-    """The places after the last of so many, each some steps after the one before."""
+    """The ends (exclusive) of slices with these starts, element counts and strides."""
     return [at + positive((n - 1) * by + 1) for at, n, by in zip(start, counts, steps, strict=True)]
 
 
@@ -136,7 +142,7 @@ def slice_(b: Any, op: Definition, ct: Any) -> list[Any]:
 
 
 def unsliced(b: Any, x: Any, ct: Any, start: Sequence[Any], strides: Sequence[Any]) -> Any:
-    """Zeros before, between and after the elements that were taken."""
+    """The transpose of a slice: zeros before, between and after the elements taken."""
     after = [n - end for n, end in zip(shape(x), _ends(start, shape(ct), strides), strict=True)]
     return b.pad(ct, b.zero(with_shape(x.type, [])), start, after, [n - 1 for n in strides])
 

@@ -1,10 +1,11 @@
 """Shardings: a constraint is linear, and its transpose is the same constraint on the cotangent.
 
-Where a program goes from the whole of an array to the part of each device (JAX's `shard_map`), n devices may hold
-equal parts. Toward the whole, the cotangents of these are added up. On the way back, any of the n would do; we take
-their mean, so that each gets 1/n of the cotangent of the whole. JAX does the same.
+Where a program converts a whole array to per-device parts (JAX's `shard_map`), n devices may hold equal
+parts. Toward the whole, the cotangents of equal parts are summed. From parts back to the whole, any of the n
+parts would do; the derivative takes their mean, so each part gets 1/n of the cotangent of the whole. JAX does
+the same.
 
-Shardy's ops are read as custom calls and written as ops again: `dialect/shardy.py`.
+`dialect/shardy.py` converts Shardy's ops to custom calls and back.
 """
 
 import re
@@ -30,7 +31,7 @@ TILES = re.compile(
 
 
 def constraint(b: Any, op: Definition, ct: Any) -> list[Any]:
-    """The same constraint."""
+    """The same constraint on the cotangent."""
     return list(b.reapply(op, {0: ct}))
 
 
@@ -40,26 +41,26 @@ for _target in CONSTRAINTS:
 
 @linear(f"{NAME} @xla.sdy.FuncResultSharding", [0])
 def of_result(b: Any, op: Definition, ct: Any) -> list[Any]:
-    """The constraint alone, since a cotangent is no result."""
+    """A plain sharding constraint, since a cotangent is not a function result."""
     return [called(b, "xla.sdy.Sharding", ct, op.operands[0].type, dict(op.attributes))]
 
 
 @linear(f"{NAME} @{TO_PARTS}", [0])
 def to_parts(b: Any, op: Definition, ct: Any) -> list[Any]:
-    """The sums over equal parts, put together."""
+    """Sums the cotangents of equal parts, and assembles the whole."""
     return [called(b, TO_WHOLE, total(b, ct, shardy_holders(op)), op.operands[0].type, dict(op.attributes))]
 
 
 @linear(f"{NAME} @{TO_WHOLE}", [0])
 def to_whole(b: Any, op: Definition, ct: Any) -> list[Any]:
-    """The parts, each divided by the number of devices that hold it."""
+    """Splits the cotangent into parts, each divided by the number of devices that hold the part."""
     part = called(b, TO_PARTS, ct, op.operands[0].type, dict(op.attributes))
     return [share(b, part, shardy_holders(op))]
 
 
 @linear(f"{NAME} @SPMDFullToShardShape", [0])
 def full_to_shard(b: Any, op: Definition, ct: Any) -> list[Any]:
-    """As `to_parts`; the op before it says how the whole is sharded."""
+    """As `to_parts`; the op in front of it holds the sharding of the whole."""
     before, manual = op.operands[0].definition, op.attributes[SHARDING]
     if before is None or before.name != NAME or target(before) != "Sharding" or manual.value != "{manual}":
         raise unsupported(
@@ -89,7 +90,7 @@ refuse(
 
 
 def total(b: Any, x: Any, groups: NDArray[np.int64]) -> Any:
-    """The sum over the devices of each group; x itself where they are alone."""
+    """The sum of x over the devices of each group; x itself if each group has one device."""
     if groups.shape[1] == 1:
         return x
     type_ = ir.RankedTensorType.get(groups.shape, ir.IntegerType.get_signless(64))
@@ -110,13 +111,13 @@ def share(b: Any, x: Any, groups: NDArray[np.int64]) -> Any:
 
 
 def shardy_holders(op: Definition) -> NDArray[np.int64]:
-    """The devices that hold equal parts, a group a row, of an op of Shardy's."""
+    """The groups of devices that hold equal parts, one group per row, of a Shardy op."""
     groups = op.attributes[HOLDERS]
     return np.array(list(groups), np.int64).reshape(groups.type.shape)
 
 
 def holders(b: Any, op: Definition, sharding: Any) -> NDArray[np.int64]:
-    """The same of a sharding in XLA's own spelling."""
+    """The groups of devices that hold equal parts, one group per row, of a sharding in XLA's syntax."""
     if sharding.value == "{replicated}" and "mhlo.num_partitions" in b.view.module_attributes:
         return np.arange(b.view.module_attributes["mhlo.num_partitions"].value)[None]
     found = TILES.fullmatch(sharding.value)
@@ -132,5 +133,5 @@ def holders(b: Any, op: Definition, sharding: Any) -> NDArray[np.int64]:
 
 
 def called(b: Any, name: str, x: Any, type_: Any, attributes: dict[str, Any]) -> Any:
-    """A call of another target."""
+    """A custom call of another target."""
     return b.emit(NAME, (x,), type_, {**attributes, "call_target_name": ir.StringAttr.get(name)})

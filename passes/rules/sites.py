@@ -1,8 +1,9 @@
-"""Sites: where one call, branch or loop stands several times, with more and more residuals among its results.
+"""Call sites of control-flow ops, of which several versions with more and more residual results may exist.
 
-A linear graph needs residuals of an op that another graph owns, so it holds that op once more, with the residuals as
-further results. All of them are at one site: they have the same operands and the same base, and lowering makes one op
-of them. When a view is linearized again, only the widest is, and tells the tangents of all.
+A linear graph that needs residuals of an op in another graph contains a copy of that op, with the residuals
+as extra results. All copies share one call site: they have the same operands and the same base graph, and
+lowering merges them into one op. When a view is linearized again, only the widest copy is linearized; its
+tangents serve all copies.
 """
 
 from collections.abc import Callable
@@ -16,7 +17,10 @@ Rule = Callable[[Any, Any, list[Any | None]], list[Any | None]]
 
 
 def at_site(b: Any, op: Definition, dx: Tangents, rule: Rule) -> list[Any | None]:
-    """The tangents of what a branch or a loop gives, by a rule for the widest op of its site that is scheduled."""
+    """The tangents of the results of a branch or a loop.
+
+    They are computed once per call site, by `rule` on the widest scheduled op of the site.
+    """
     if b.engine.sites is None:
         b.engine.sites = _widest(b)
     made = control(b.view, op)

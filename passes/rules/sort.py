@@ -1,4 +1,4 @@
-"""sort: each tangent goes where its value goes; the comparator has no derivative but zero."""
+"""sort: each tangent moves with its value; the comparator contributes no derivative."""
 
 from typing import Any
 
@@ -15,7 +15,7 @@ from tiduc.passes.rules.selection import numbers, taken
 def sort(b: Any, op: Definition, dx: Tangents) -> list[Any]:
     """dy = dx in the order that sorting gives the elements' numbers.
 
-    A gather, so that the transpose is gather's: a scatter-add.
+    This is a gather, so it transposes to a scatter-add.
     """
     if not self_contained(op):
         raise unsupported("jvp", op, "its comparator reads a value from outside")
@@ -26,7 +26,7 @@ def sort(b: Any, op: Definition, dx: Tangents) -> list[Any]:
 
 
 def _order(b: Any, op: Definition) -> Any:
-    """The numbers of the elements in sorted order: the op again, with the numbers as one more operand."""
+    """The numbers of the elements in sorted order, from the same sort with the numbers as an extra operand."""
     at = numbers(b, op.operands[0])
 
     def fill(region: Any) -> None:

@@ -1,4 +1,4 @@
-"""Regions of scalar ops, as the same ops of whole tensors: for map, and for what combines elements by a body."""
+"""Applies a region of scalar ops to whole tensors, for map and for ops that combine elements by a body."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -20,16 +20,16 @@ ELEMENTWISE = frozenset(
     for name in """acos acosh asin asinh atan atanh bessel_i1e conj cosh digamma erf erf_inv erfc is_inf is_neg_inf
     is_pos_inf lgamma mulhi next_after polygamma sinh square tan zeta""".split()
 )
-"""Ops of scalars that are the same op of tensors, with the same attributes."""
+"""Ops whose scalar form is the same op, with the same attributes, as their tensor form."""
 
 SAME = frozenset(f"stablehlo.{name}" for name in ("broadcast_in_dim", "reshape", "transpose"))
-"""Ops that give a scalar again."""
+"""Ops that are the identity on scalars."""
 
 
 def of_tensors(b: Any, op: Definition, operands: Sequence[Any], region: int = 0) -> list[Any]:
-    """What a region of `op` returns when tensors of one shape stand for its scalar arguments.
+    """The results of a region of `op` with tensors of one shape in place of its scalar arguments.
 
-    Scalars from inside or outside of the region are broadcast. `Unsupported` where it holds an op that is not
+    Constants and captured scalars are broadcast. Raises `Unsupported` if the region holds an op that is not
     elementwise.
     """
     sizes = shape(operands[0])

@@ -1,4 +1,4 @@
-"""top_k: the tangents of the values that it takes; its indices have none."""
+"""top_k: a gather of the tangents of the selected values; the indices have no tangent."""
 
 from typing import Any
 
@@ -12,7 +12,7 @@ from tiduc.passes.rules.selection import numbers_along, taken
 @linearize("chlo.top_k")
 @linearize("stablehlo.custom_call @mhlo.topk")
 def top_k(b: Any, op: Definition, dx: Tangents) -> list[Any | None]:
-    """A gather by the indices that it gives; the call is the same by another name."""
+    """Gathers by the indices that the op returns. `mhlo.topk` is the same op as a custom call."""
     x, indices = op.operands[0], op.results[1]
     if is_empty(x) or is_empty(indices):
         return [None, None]

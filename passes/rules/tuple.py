@@ -1,4 +1,4 @@
-"""Tuples: the tangent of one is the Python tuple of those of its parts, so neither op is in a linear graph."""
+"""Tuples: the tangent of a tuple is the Python tuple of its parts' tangents, so linear graphs hold no tuple ops."""
 
 from typing import Any
 

@@ -1,11 +1,12 @@
-"""Quantization: rounding, which has no derivative but zero, or the straight-through estimator if an op asks for it.
+"""Quantization: derivative zero because of rounding, or the straight-through estimator where an op asks for it.
 
     %q = stablehlo.uniform_quantize %x {tidu.straight_through} : ...    dq = dx where x is in the range of the type,
                                                                        and 0 where it saturates
     %y = stablehlo.uniform_dequantize %q : ...                         dy = dq
 
-The tangent of a quantized value is of the float type that it stands for, so only a dequantization may read one.
-Source: Bengio, Leonard, Courville, "Estimating or Propagating Gradients Through Stochastic Neurons" (2013), section 4.
+The tangent of a quantized value has the float type that the value expresses, so only a dequantization may
+read it. Source: Bengio, Leonard, Courville, "Estimating or Propagating Gradients Through Stochastic Neurons"
+(2013), section 4.
 """
 
 from collections import defaultdict
@@ -24,7 +25,7 @@ STRAIGHT_THROUGH = "tidu.straight_through"
 
 @linearize("stablehlo.uniform_quantize")
 def uniform_quantize(b: Any, op: Definition, dx: Tangents) -> list[Any]:
-    """The ends of the range are what infinities are quantized to."""
+    """Passes the tangent through where x is in range; quantized infinities give the ends of the range."""
     x, q = op.operands[0], op.result
     if STRAIGHT_THROUGH not in op.attributes:
         raise unsupported(
@@ -49,7 +50,7 @@ def uniform_dequantize(b: Any, op: Definition, dx: Tangents) -> list[Any]:
 
 
 def dequantized(b: Any, x: Any) -> Any:
-    """x as numbers of the float type that it stands for, where it is quantized; else x itself."""
+    """x dequantized to the float type that it expresses; x itself if it is not quantized."""
     type_ = element(x)
     if not isinstance(type_, quant.QuantizedType):
         return x
@@ -57,7 +58,7 @@ def dequantized(b: Any, x: Any) -> Any:
 
 
 def _readers(b: Any, graph: Graph) -> dict[Value, set[str]]:
-    """The names of the ops that read a value, of all values of a graph."""
+    """For each value of a graph, the names of the ops that read it."""
     if graph not in b.notes:
         found = b.notes[graph] = defaultdict(set)
         for reader in graph.definitions:

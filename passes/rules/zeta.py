@@ -1,7 +1,8 @@
 """zeta: the Hurwitz zeta function, sum over k >= 0 of (q + k)^(-s).
 
-Toward q it has the derivative -s zeta(s + 1, q). That toward s is no function of CHLO: there it is linearized as its
-Euler-Maclaurin expansion (DLMF 2.10.1), exact in f64 for q > 0; where q < 0, log(q) makes it NaN. With a = q + N,
+The derivative toward q is -s zeta(s + 1, q). The derivative toward s is no function of CHLO, so the rule
+linearizes the Euler-Maclaurin expansion (DLMF 2.10.1), exact in f64 for q > 0; for q < 0, log(q) makes it
+NaN. With a = q + N,
 
     sum_(k < N) (q + k)^(-s) + a^(-s) (a / (s - 1) + 1/2 + sum_(j > 0) B_2j / (2j)! s (s + 1)...(s + 2j - 2) a^(1 - 2j))
 """
