@@ -1,4 +1,4 @@
-"""What each op is of operands that come k at a time; every module beside this one adds its rules to `BATCHING`."""
+"""The batching rules (vmap) of StableHLO and CHLO; every module beside this one adds its rules to `BATCHING`."""
 
 from importlib import import_module
 from pkgutil import iter_modules

@@ -1,8 +1,8 @@
-"""Which dimensions of a value run along those of an input: what a block-diagonal derivative shows in its graph.
+"""Aligned dimensions: which dimensions of a value follow those of an input, from which block-diagonal Jacobians follow.
 
-Dimension e of a value y is aligned with dimension d of x if y[j] depends on x[i] for j_e = i_d alone. An elementwise op
-keeps all alignments of its operand, a contraction those of its free and batching dimensions, and so on, op by op; what
-is not here keeps none, so that nothing is claimed which the graph does not show.
+Dimension e of a value y is aligned with dimension d of an input x if y[j] depends on x[i] only for j_e = i_d.
+An elementwise op keeps all alignments of its operand, a contraction those of its free and batching
+dimensions, and so on. An op without a rule here keeps none, so alignments are never claimed wrongly.
 """
 
 from collections.abc import Callable, Iterable, Sequence
@@ -17,14 +17,14 @@ from tiduc.dialect.view import BINDING
 from tiduc.passes.batching.table import BATCHING
 
 Alignment = dict[int, int]
-"""From dimensions of the input to those of the value that run along them."""
+"""From dimensions of the input to the aligned dimensions of a value."""
 
 Kept = Callable[[Definition, int], dict[int, int]]
-"""From an op and the number of an operand to where its dimensions are in every result."""
+"""A rule: from an op and an operand number to a map from the operand's dimensions to those of every result."""
 
 
 def alignments(order: Iterable[Definition], x: Value) -> dict[Value, Alignment]:
-    """Of each value that ops, in an order in which they can run, make of x; x itself included."""
+    """The alignments with x of each value that the ops compute from x, and of x itself; `order` is a schedule."""
     found: dict[Value, Alignment] = {}
     if isinstance(x.type, ir.RankedTensorType):
         found[x] = {d: d for d in range(rank(x))}
@@ -60,7 +60,7 @@ def _same(op: Definition, i: int) -> dict[int, int]:
 
 
 def _barrier(op: Definition, i: int) -> dict[int, int]:
-    """A result is one operand, which is known of the only one."""
+    """A barrier of several operands maps each to its own result, which the rules here cannot say, so it keeps none."""
     return _same(op, i) if len(op.operands) == 1 else {}
 
 
@@ -70,7 +70,7 @@ def _broadcast_in_dim(op: Definition, i: int) -> dict[int, int]:
 
 
 def _reshape(op: Definition, i: int) -> dict[int, int]:
-    """Dimensions of one size with as many entries in front of them, and so as many behind."""
+    """Dimensions of equal size with equally many elements in front of them, and hence behind."""
     before = [_with_entries_in_front(shape(v)) for v in (op.operands[0], op.result)]
     places = {at: e for e, at in enumerate(before[1]) if at[1] > 1}
     return {d: places[at] for d, at in enumerate(before[0]) if at in places}
@@ -90,7 +90,7 @@ def _reverse(op: Definition, i: int) -> dict[int, int]:
 
 
 def _unchanged_sizes(op: Definition, i: int) -> dict[int, int]:
-    """Of slices and updates: a dimension that is taken, or put, whole."""
+    """Of slices and updates: the dimensions that are taken, or written, as a whole."""
     whole, part = shape(op.operands[0]), shape(op.operands[i])
     return {d: d for d, n in enumerate(shape(op.result)) if whole[d] == part[d] == n}
 
@@ -110,7 +110,7 @@ def _pad(op: Definition, i: int) -> dict[int, int]:
 
 
 def _without(name: str) -> Kept:
-    """All dimensions but the one that an attribute names."""
+    """A rule that keeps all dimensions but the one that an attribute names."""
 
     def rule(op: Definition, i: int) -> dict[int, int]:
         n = rank(op.operands[i])
@@ -127,7 +127,7 @@ def _reduce(op: Definition, i: int) -> dict[int, int]:
 
 
 def _leading(matrix: int) -> Kept:
-    """All dimensions but the last ones."""
+    """A rule that keeps all dimensions but the last `matrix` ones."""
     return lambda op, i: _identity(max(rank(op.operands[i]) - matrix, 0)) if _same(op, i) else {}
 
 
@@ -195,7 +195,7 @@ def _scatter(op: Definition, i: int) -> dict[int, int]:
 def _beside(
     operand: Sequence[int], indices: Sequence[int], vector: int, batch: Sequence[int]
 ) -> dict[int, int]:
-    """From batching dimensions of an operand to those that run along with these beside the windows."""
+    """From an operand's batching dimensions to the dimensions of the result (or updates) outside the windows."""
     return {d: batch[at - (at > vector)] for d, at in zip(operand, indices, strict=True)}
 
 

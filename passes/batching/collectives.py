@@ -1,4 +1,4 @@
-"""Collectives: the batch is one more dimension of what each device has."""
+"""Collectives: the batch is an extra dimension of each device's value."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -17,7 +17,7 @@ leading(
 
 
 def _along(*names: str) -> BatchRule:
-    """The dimensions that these attributes name are one later."""
+    """A rule that shifts the dimensions that these attributes name by one."""
 
     def rule(b: Any, op: Definition, x: Sequence[Any], at: Sequence[bool]) -> Sequence[Any]:
         count = len(op.operands)

@@ -1,4 +1,4 @@
-"""Contractions and convolutions: the batch is one more free, batching, or grouped dimension."""
+"""Contractions and convolutions: the batch becomes a free, batching, or grouped dimension."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -15,7 +15,7 @@ from tiduc.passes.batching.table import batch
 
 @batch("stablehlo.dot_general")
 def dot_general(b: Any, op: Definition, x: Sequence[Any], at: Sequence[bool]) -> Sequence[Any]:
-    """Of both operands: a batching dimension. Of one: a free one, which is moved to the front of the result."""
+    """Both operands batched: a batching dimension. One: a free dimension, moved to the front of the result."""
     d = hlo.DotDimensionNumbers(op.attributes["dot_dimension_numbers"])
     sides = (
         (list(d.lhs_batching_dimensions), list(d.lhs_contracting_dimensions)),
@@ -53,10 +53,10 @@ def _contracted(
 
 @batch("stablehlo.convolution")
 def convolution(b: Any, op: Definition, x: Sequence[Any], at: Sequence[bool]) -> Sequence[Any]:
-    """The batch goes into the images, into the output features of the kernel, or, of both, into groups.
+    """The batch goes into the images (lhs batched), the kernel's output features (rhs batched), or groups (both).
 
-    Groups are contiguous: in what is grouped, the batch of one operand goes between the group and the rest; the
-    groups of batches of both operands go around those that there are.
+    Groups are contiguous: in a grouped dimension, the batch of one operand goes between the group and the
+    rest. If both operands are batched, the groups of the batch go outside the existing groups.
     """
     n = hlo.ConvDimensionNumbers(op.attributes["dimension_numbers"])
     features, images = (int(op.attributes[name].value) for name in _COUNTS)

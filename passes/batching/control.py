@@ -1,7 +1,8 @@
-"""Calls, branches and loops: graphs that are called get the batch where their arguments have it, once each pattern.
+"""Calls, branches and loops: callees are batched where their arguments are, once per pattern of batched arguments.
 
-An index with a batch: all branches run, and each example selects among what they give. A condition with a batch: the
-loop runs while it holds for any, and examples that are done stay as they are.
+With a batched branch index, all branches run, and each example selects its result. With a batched loop
+condition, the loop runs while the condition holds for any example, and examples that are done keep their
+values.
 """
 
 from collections.abc import Sequence
@@ -66,7 +67,7 @@ def call_vjp(b: Any, op: Definition, x: Sequence[Any], at: Sequence[bool]) -> Se
 @batch("stablehlo.case")
 @batch("stablehlo.if")
 def call(b: Any, op: Definition, x: Sequence[Any], at: Sequence[bool]) -> Sequence[Any]:
-    """A function that is known by its name, as those with derivatives of their own are, is called k times."""
+    """A function that is kept by name, such as one with custom derivatives, is called k times in a loop."""
     if is_kept(b.view, op):
         return mapped(b, op, x, at)
     made = branches(b.view, op)
@@ -85,7 +86,7 @@ def call(b: Any, op: Definition, x: Sequence[Any], at: Sequence[bool]) -> Sequen
 
 
 def _same_outputs(b: Any, made: Branches, flags: Flags) -> tuple[list[Graph], Flags]:
-    """The branches with the batch, all of them in the same outputs."""
+    """The batched branches, all with the same outputs batched."""
     found = [b.engine.graph(graph, flags, [None] * made.width)[1] for graph in made.graphs]
     given = tuple([any(of_one) for of_one in zip(*found, strict=True)])
     return [b.engine.graph(graph, flags, given)[0] for graph in made.graphs], given
@@ -94,7 +95,7 @@ def _same_outputs(b: Any, made: Branches, flags: Flags) -> tuple[list[Graph], Fl
 def _selected(
     b: Any, op: Definition, made: Branches, index: Any, operands: Sequence[Any], flags: Flags
 ) -> list[Any]:
-    """What the branch gives that each example's index names; one out of range names the last."""
+    """Runs all branches and selects the result of each example's index; out of range, that of the last branch."""
     if any(draws(b.view, graph) for graph in made.graphs):
         raise unbatchable(
             op, "a branch gives something else each time it runs, and examples take different ones"
@@ -160,7 +161,11 @@ def loop_(b: Any, op: Definition, x: Sequence[Any], at: Sequence[bool]) -> Seque
 
 
 def _steady(b: Any, made: Loop, flags: list[bool]) -> tuple[Graph, list[bool], Flags]:
-    """The body with the batch; a carry has it if its first value does, or once an iteration gives it one."""
+    """The batched body, and which operands and outputs are batched.
+
+    A loop-carried value is batched if its initial value is, or if an iteration makes it so: the least fixed
+    point.
+    """
     n = len(made.inits)
     while True:
         forced = [*[flag or None for flag in flags[:n]], *([None] * (made.width - n))]
@@ -180,7 +185,7 @@ def _of_cond(made: Loop, flags: Sequence[bool]) -> Flags:
 
 
 def _condition(b: Any, made: Loop, flags: Sequence[bool]) -> tuple[Graph | None, bool]:
-    """The condition of the batch, and whether it has one for each example."""
+    """The batched condition, and whether it differs between examples."""
     if made.cond is None:
         return None, False
     cond, (masked,) = b.engine.graph(made.cond, _of_cond(made, flags), [None])
@@ -188,7 +193,7 @@ def _condition(b: Any, made: Loop, flags: Sequence[bool]) -> tuple[Graph | None,
 
 
 def _while_any(b: Any, cond: Graph, body: Graph, n: int) -> tuple[Graph, Graph]:
-    """The condition that any example goes on, and the body of those that do."""
+    """The condition that any example continues, and a body that updates only the examples that do."""
     key = "while any", cond.name, body.name
     if key not in b.view.derived:
         c, d = b.engine.builder("C"), b.engine.builder("B")
@@ -214,7 +219,7 @@ def _inlined(b: Any, into: Any, graph: Graph, operands: Sequence[Value]) -> list
 
 
 def _elements(b: Any, x: Any) -> Any:
-    """A batch of sequences as a sequence of batches; what a loop gave, as it gave it."""
+    """Turns a batch of sequences into a sequence of batches; reuses a loop's own result if x is its transpose."""
     order = [1, 0, *range(2, rank(x))]
     made = x.definition
     if (

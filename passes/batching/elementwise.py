@@ -1,4 +1,4 @@
-"""Ops whose results have, at each place, what they make of the operands at that place; by name."""
+"""Elementwise ops: each result element depends on the operands' elements at its place only."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -32,14 +32,14 @@ leading("stablehlo.bitcast_convert")
 
 @batch("stablehlo.map")
 def map_(b: Any, op: Definition, x: Sequence[Any], at: Sequence[bool]) -> Sequence[Any]:
-    """Its dimensions are all of them, in order."""
+    """`dimensions` always lists all dimensions, in order."""
     count = len(op.operands)
     whole = dims(range(rank(op.result) + 1))
     return again(b, op, spread_all(b, x[:count], at[:count]), dimensions=whole)
 
 
 def _broadcasting(b: Any, op: Definition, x: Sequence[Any], at: Sequence[bool]) -> Sequence[Any]:
-    """The operands are made of one shape before: which of their dimensions meet is no longer left to the op."""
+    """Broadcasts all operands to one shape first, so that the op need not match their dimensions."""
     (result,) = results_of(b, op)
     given = dict.fromkeys(op.attributes)
     places = op.attributes["broadcast_dimensions"] if "broadcast_dimensions" in given else None
@@ -52,7 +52,7 @@ def _broadcasting(b: Any, op: Definition, x: Sequence[Any], at: Sequence[bool]) 
             b.broadcast_in_dim(v, [0, *along] if flag else along, with_element(result, _element(source)))
         )
     attributes = {name: op.attributes[name] for name in given if name != "broadcast_dimensions"}
-    # Of one shape, a select is StableHLO's; CHLO's is not taken by what runs it, with a predicate of that shape.
+    # On one shape this is stablehlo.select; CHLO's select with a predicate of that shape is rejected downstream.
     name = "stablehlo.select" if op.name == "chlo.broadcast_select" else op.name
     return [b.emit(name, full, result, attributes)]
 

@@ -1,4 +1,4 @@
-"""Slices at run-time positions: a batch of positions is a batching dimension of a gather or a scatter."""
+"""Slices at run-time positions: batched positions become a batching dimension of a gather or a scatter."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -16,7 +16,7 @@ from tiduc.passes.rules.gather import clamp_indices
 
 @batch("stablehlo.gather")
 def gather(b: Any, op: Definition, x: Sequence[Any], at: Sequence[bool]) -> Sequence[Any]:
-    """Of the operand alone, the batch is one more dimension of each slice, taken whole."""
+    """If only the operand is batched, the batch is an extra slice dimension, taken whole."""
     d = hlo.GatherDimensionNumbers(op.attributes["dimension_numbers"])
     of_operand, of_indices = at
     offset = [i + 1 for i in d.offset_dims]
@@ -39,7 +39,7 @@ def gather(b: Any, op: Definition, x: Sequence[Any], at: Sequence[bool]) -> Sequ
 
 @batch("stablehlo.scatter")
 def scatter(b: Any, op: Definition, x: Sequence[Any], at: Sequence[bool]) -> Sequence[Any]:
-    """Where the positions have no batch, it is one more dimension of each window, as a whole."""
+    """If the positions are not batched, the batch is an extra window dimension, as a whole."""
     count = len(op.results)
     if any(at[2 * count + 1 :]):
         return mapped(b, op, x, at)
@@ -70,7 +70,7 @@ def scatter(b: Any, op: Definition, x: Sequence[Any], at: Sequence[bool]) -> Seq
 
 @batch("stablehlo.dynamic_slice")
 def dynamic_slice(b: Any, op: Definition, x: Sequence[Any], at: Sequence[bool]) -> Sequence[Any]:
-    """A gather, which moves starts into range as well, where these differ within the batch."""
+    """Batched starts give a gather, which clamps starts into range as dynamic_slice does."""
     operand, *starts = x
     sizes, n = op.attributes["slice_sizes"], rank(op.operands[0])
     if not any(at[1:]):
@@ -86,7 +86,7 @@ def dynamic_slice(b: Any, op: Definition, x: Sequence[Any], at: Sequence[bool]) 
 
 @batch("stablehlo.dynamic_update_slice")
 def dynamic_update_slice(b: Any, op: Definition, x: Sequence[Any], at: Sequence[bool]) -> Sequence[Any]:
-    """A scatter, which drops what is out of range, so starts are moved first."""
+    """Batched starts give a scatter; since a scatter drops what is out of range, starts are clamped first."""
     operand, update, *starts = x
     n = rank(op.operands[0])
     operand, update = spread_all(b, (operand, update), at[:2])
@@ -99,12 +99,12 @@ def dynamic_update_slice(b: Any, op: Definition, x: Sequence[Any], at: Sequence[
 
 
 def _zero(b: Any, starts: Sequence[Any]) -> Any:
-    """A start of the type that starts have; a scalar, which has none, is no case for it."""
+    """A zero start index of the type of the others; i32 for a scalar operand, which has no starts."""
     type_ = starts[0].type if starts else ir.RankedTensorType.get([], ir.IntegerType.get_signless(32))
     return b.constant(0, type_)
 
 
 def _vectors(b: Any, starts: Sequence[Any], at: Sequence[bool]) -> Any:
-    """The starts of each of the batch, side by side: [k, dimensions]."""
+    """The starts of all examples, side by side: [k, dimensions]."""
     columns = [v if flag else spread(b, v) for v, flag in zip(starts, at, strict=True)]
     return b.concatenate([b.reshape(v, [b.engine.size, 1]) for v in columns], 1)

@@ -1,4 +1,4 @@
-"""Ops of the last dimensions: those in front of them are batches already."""
+"""Ops on the last dimensions, which treat leading dimensions as batches; and custom calls."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -21,13 +21,13 @@ CALL = "stablehlo.custom_call"
 FRONTEND, COUNT, SHARDING_RULE = "mhlo.frontend_attributes", "num_batch_dims", "sdy.sharding_rule"
 _LAYOUTS = "operand_layouts", "result_layouts"
 _SINGLE = targets("gtsv2", "tridiagonal_solve_perturbed", "pivots_to_permutation")
-"""Calls that take no batches on every platform."""
+"""Calls that accept no batch dimensions on some platform."""
 
 
 def _called(b: Any, op: Definition, x: Sequence[Any], at: Sequence[bool]) -> Sequence[Any]:
-    """Factorizations and solves of stacks of matrices; where layouts are said, the batch is the slowest dimension.
+    """Factorizations and solves of stacks of matrices; if layouts are given, the batch is the slowest dimension.
 
-    How an op is sharded is said dimension by dimension, and left out.
+    Sharding rules, which are written per dimension, are dropped.
     """
     changed: dict[str, Any] = {SHARDING_RULE: None, **_counted(op)}
     if any(not rank(v) for v in op.operands):
@@ -39,7 +39,7 @@ def _called(b: Any, op: Definition, x: Sequence[Any], at: Sequence[bool]) -> Seq
 
 
 def _counted(op: Definition) -> dict[str, Any]:
-    """The number of batching dimensions, which JAX notes beside what a call takes, one more."""
+    """The frontend attribute in which JAX notes the number of batch dimensions, incremented."""
     if FRONTEND not in op.attributes or COUNT not in (noted := ir.DictAttr(op.attributes[FRONTEND])):
         return {}
     notes = {entry.name: entry.attr for entry in noted}
@@ -48,7 +48,7 @@ def _counted(op: Definition) -> dict[str, Any]:
 
 
 def _layout(layout: Any) -> Any:
-    """Dimensions from the fastest to the slowest, with one more in front of all."""
+    """A layout (dimensions from the fastest to the slowest), with the batch dimension as the slowest."""
     order = np.array(layout).reshape(-1)
     type_ = ir.RankedTensorType.get([len(order) + 1], layout.type.element_type)
     return dense(np.append(order + 1, 0).astype(np.int64), type_)
@@ -60,7 +60,7 @@ for _target in OPSET.called(CALL):
 
 
 def _constraint(b: Any, op: Definition, x: Sequence[Any], at: Sequence[bool]) -> Sequence[Any]:
-    """The value as it is: how it is laid out says nothing of a batch of it, and changes no number."""
+    """The value itself: a sharding constraint changes no number, and does not apply to a batch."""
     return [x[0]]
 
 
@@ -81,7 +81,7 @@ refuse(
 
 @batch(CALL)
 def custom_call(b: Any, op: Definition, x: Sequence[Any], at: Sequence[bool]) -> Sequence[Any]:
-    """What is called is not known: it is called for each of the batch, unless it does more than give results."""
+    """An unknown call runs once per example, in a loop, unless it has side effects."""
     effect = op.attributes["has_side_effect"] if "has_side_effect" in op.attributes else None
     if effect is not None and effect.value:
         raise unbatchable(op, f"@{op.attributes['call_target_name'].value} has side effects")

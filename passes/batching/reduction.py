@@ -1,4 +1,4 @@
-"""Ops that combine entries by a body of scalars: the batch is a dimension that they leave alone."""
+"""Ops that combine elements by a scalar body: the batch is an extra dimension that they do not touch."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -17,9 +17,9 @@ _WINDOW = "window_dimensions", "window_strides", "base_dilations", "window_dilat
 
 
 def _reducing(arrays: int, changed: Any) -> BatchRule:
-    """`arrays` of the operands have the batch, or all but the initial values, as many as results, behind them.
+    """A rule for an op whose first `arrays` operands may be batched (0: one per result, followed by initial values).
 
-    A batch of initial values, or of what a body reads, is a loop.
+    Batched initial values or captured values need a loop.
     """
 
     def rule(b: Any, op: Definition, x: Sequence[Any], at: Sequence[bool]) -> Sequence[Any]:
@@ -37,7 +37,7 @@ def _reduce(op: Definition) -> dict[str, Any]:
 
 
 def _windows(op: Definition) -> dict[str, Any]:
-    """Windows of one in the batch."""
+    """Windows of size one along the batch dimension."""
     changed = {name: longer(op.attributes[name], 1) for name in _WINDOW if name in op.attributes}
     if "padding" in op.attributes:
         padding = op.attributes["padding"]
@@ -48,7 +48,7 @@ def _windows(op: Definition) -> dict[str, Any]:
 
 
 def _sort(op: Definition) -> dict[str, Any]:
-    """Its dimension may be counted from the end, and is the last by default."""
+    """A dimension counted from the end, such as the default, the last, does not shift."""
     if "dimension" not in op.attributes:
         return {}
     return {} if op.attributes["dimension"].value < 0 else {"dimension": next_(op.attributes["dimension"])}
@@ -62,7 +62,7 @@ batch("stablehlo.sort")(_reducing(0, _sort))
 
 @batch("stablehlo.batch_norm_inference")
 def batch_norm_inference(b: Any, op: Definition, x: Sequence[Any], at: Sequence[bool]) -> Sequence[Any]:
-    """Entries are scaled by feature, so that of the operand alone the batch is one more dimension of it."""
+    """A batched operand alone is one more dimension, since elements are scaled per feature; otherwise a loop."""
     if any(at[1:]) or rank(op.operands[0]) == 0:
         return mapped(b, op, x, at)
     return again(b, op, x, feature_index=next_(op.attributes["feature_index"]))

@@ -1,17 +1,17 @@
-"""What an op is of operands that come k at a time, said in four forms; names no op.
+"""The table of batching (vmap) rules, and the four forms in which a rule is declared. This module names no op.
 
-    elementwise(*names)       each entry of a result is of the entries of the operands at its place, or of scalars
-    leading(*names)           dimensions in front of those it works on are batches already
-    @batch(name)              by hand, where nothing above fits
-    refuse(reason, *names)    what cannot be done k times at once, or one after the other
+    elementwise(*names)       each result element depends on the operands' elements at its place, or on scalars
+    leading(*names)           the op treats leading dimensions as batching dimensions already
+    @batch(name)              rules written by hand, where no form above fits
+    refuse(reason, *names)    the op can neither be batched nor run k times in a loop
 
 An op without a rule runs k times, in a loop (`mapped`). The rule of an op, as a formula, for y = f(x), i < k:
 
     batch   (b, op, x, at) -> y      y[i] = f(x[i])
 
-`x` are the operands, then what the op's regions read from outside; `at` says which have the batch, a dimension in front
-of their own; `op` is the op of one example. A result is a value with the batch, or, where it does not depend on
-the batch, an `Unbatched`. `b.engine` is a `Batching`.
+`x` are the operands, then the values that the op's regions capture. `at` says which of them are batched: they
+have a batch dimension of size k in front. `op` is the op of one example. A result is a batched value, or an
+`Unbatched` if it does not depend on the batch. `b.engine` is a `Batching`.
 """
 
 from collections.abc import Callable, Sequence
@@ -31,7 +31,7 @@ from tiduc.dialect.verify import ACTIVE
 
 @dataclass(frozen=True)
 class Unbatched:
-    """A result that is the same for the whole batch."""
+    """A result that is equal for all examples of the batch, without a batch dimension."""
 
     value: Any
 
@@ -41,10 +41,11 @@ BatchRule = Callable[[Any, Definition, Sequence[Any], Sequence[bool]], Sequence[
 
 @dataclass(frozen=True)
 class Batching:
-    """What the stage lends to rules, as `b.engine`.
+    """The services that the batching stage offers to rules, as `b.engine`.
 
-    `size` is k; `close` makes a closed graph of values; `graph` batches a closed graph, (graph, at, forced) -> graph,
-    which of its outputs have the batch; `inline` copies what a graph gives.
+    `size` is k. `close` makes a closed graph that computes given values. `graph` batches a closed graph:
+    (graph, at, forced) -> (batched graph, which outputs are batched). `inline` copies the values that a graph
+    computes.
     """
 
     size: int
@@ -57,20 +58,20 @@ class Batching:
 
 @dataclass(frozen=True)
 class BatchRules:
-    """The batching rules of some dialects, by full op name; calls by name have rules of `"OP @NAME"`."""
+    """The batching rules of some dialects, by full op name; calls by name have rules for `"OP @NAME"`."""
 
     rules: dict[str, BatchRule] = field(default_factory=dict)
     refused: dict[str, str] = field(default_factory=dict)
     forms: dict[str, str] = field(default_factory=dict)
 
     def elementwise(self, *names: str) -> None:
-        """Operands without the batch are repeated; scalars that serve all entries stay scalars."""
+        """Declares elementwise ops; unbatched operands are broadcast, except scalars that apply to all elements."""
         for name in names:
             self._declare(name, "elementwise")
             self.rules[name] = _elementwise
 
     def leading(self, *names: str) -> None:
-        """One more dimension in front of all operands and results; operands without the batch are repeated."""
+        """Declares ops that take one more leading dimension on all operands and results; unbatched operands are broadcast."""
         for name in names:
             self._declare(name, "leading")
             self.rules[name] = leading
@@ -86,7 +87,7 @@ class BatchRules:
         return decorate
 
     def refuse(self, reason: str, *names: str) -> None:
-        """The ops cannot be batched, and this is why."""
+        """Declares ops that cannot be batched, with the reason that the diagnostic prints."""
         for name in names:
             self._declare(name, "refused")
             self.refused[name] = reason
@@ -97,7 +98,7 @@ class BatchRules:
         self.forms[name] = form
 
     def rule(self, op: Definition, key: str) -> BatchRule:
-        """The op's rule, or `mapped`; `key` is what its rules are declared for. `Unsupported` where it is refused."""
+        """The op's rule, by `key` or by its name, else `mapped`. Raises `Unsupported` if the op is refused."""
         for name in (key, op.name):
             if name in self.refused:
                 raise unbatchable(op, self.refused[name], name)
@@ -107,40 +108,40 @@ class BatchRules:
 
 
 def unbatchable(op: Definition, reason: str, key: str | None = None) -> Unsupported:
-    """The one refusal: which op, where, and why."""
+    """The `Unsupported` error of batching: which op, where, and why."""
     return Unsupported(f"unsupported batching of {key or op.name}: {reason}", op.location)
 
 
-# ---- what rules are made of --------------------------------------------------------------------------------
+# ---- building blocks of rules ------------------------------------------------------------------------------
 
 
 def spread(b: Any, x: Any) -> Any:
-    """A value without the batch, repeated k times."""
+    """An unbatched value, broadcast along a new batch dimension."""
     return b.broadcast_in_dim(x, range(1, rank(x) + 1), stacked(x.type, b.engine.size))
 
 
 def spread_all(b: Any, x: Sequence[Any], at: Sequence[bool]) -> list[Any]:
-    """The values, all with the batch."""
+    """All the values batched: those that are not yet are broadcast."""
     return [v if flag else spread(b, v) for v, flag in zip(x, at, strict=True)]
 
 
 def along(b: Any, x: Any, like: Any) -> Any:
-    """One number for each of the batch, x, everywhere in the shape of a value with the batch."""
+    """A vector x with one number per example, broadcast to the shape of the batched value `like`."""
     return b.broadcast_in_dim(x, [0], with_element(like.type, element(x)))
 
 
 def results_of(b: Any, op: Definition) -> list[Any]:
-    """The types of the op's results, with the batch."""
+    """The batched types of the op's results."""
     return [stacked(y.type, b.engine.size) for y in op.results]
 
 
 def again(
     b: Any, op: Definition, x: Sequence[Any], types: Sequence[Any] | None = None, **changed: Any
 ) -> tuple[Any, ...]:
-    """Emits the op again, of other operands, with some attributes changed; by default all results have the batch.
+    """Emits the op on batched operands, with some attributes changed; by default all results are batched.
 
-    Its regions may read constants from outside, and nothing else: `mapped` is for those that do. What an attribute
-    is changed to may be None: then it is left out.
+    The op's regions may capture constants only; use `mapped` for all others. An attribute changed to None is
+    removed.
     """
     given = {name: op.attributes[name] for name in op.attributes if name != ACTIVE} | changed
     given = {name: value for name, value in given.items() if value is not None}
@@ -150,7 +151,7 @@ def again(
 
 
 def _regions(b: Any, op: Definition) -> tuple[Callable[[Any], None], ...]:
-    """Functions that fill regions with what the op's hold; the same ones for the same regions."""
+    """Functions that copy the op's regions, cached so that equal regions share their functions."""
     if op.source is None:
         return ()
     key = "filled", id(op.source), op.captures
@@ -185,13 +186,13 @@ def _elementwise(b: Any, op: Definition, x: Sequence[Any], at: Sequence[bool]) -
 
 
 def leading(b: Any, op: Definition, x: Sequence[Any], at: Sequence[bool]) -> Sequence[Any]:
-    """The op on all operands with the batch, which is one more dimension in front of those it works on."""
+    """The op on batched operands; the batch dimension goes in front of the dimensions that the op works on."""
     count = len(op.operands)
     return again(b, op, spread_all(b, x[:count], at[:count]))
 
 
 def mapped(b: Any, op: Definition, x: Sequence[Any], at: Sequence[bool]) -> Sequence[Any]:
-    """The op k times, in a loop over the batch."""
+    """The op run k times, in a loop over the batch."""
     if op.name in b.engine.stateful and "call_target_name" not in op.attributes:
         raise unbatchable(op, "what it gives is not the same each time it runs")
     for y in (*op.operands, *op.captures, *op.results):
@@ -202,14 +203,15 @@ def mapped(b: Any, op: Definition, x: Sequence[Any], at: Sequence[bool]) -> Sequ
 
 
 def can_be_stacked(type_: Any) -> bool:
-    """The type is that of a tensor whose sizes are known."""
+    """Whether the type is a tensor of static shape."""
     return isinstance(type_, ir.RankedTensorType) and type_.has_static_shape
 
 
 def in_loop(b: Any, wanted: Sequence[Value], given: dict[Value, tuple[Any, bool]]) -> tuple[Any, ...]:
-    """The wanted values for each of the batch, one after the other.
+    """The wanted values for each example, computed one after the other in a loop.
 
-    `given` says of what these are made the value here, and whether it has the batch; constants need not be given.
+    `given` maps the values that these are computed from to (value here, whether it is batched); constants may
+    be omitted.
     """
     read = {x: pair for x, pair in given.items() if pair[1] or not _of_nothing(x)}
     order = sorted(read, key=lambda x: not read[x][1])

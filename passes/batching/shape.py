@@ -1,4 +1,4 @@
-"""Ops that move entries: the numbers of their dimensions are one more, and the batch stays in front."""
+"""Ops that move elements: their dimension numbers shift by one, and the batch dimension stays in front."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -15,17 +15,17 @@ leading("stablehlo.reshape")
 
 
 def later(attribute: Any) -> Any:
-    """Numbers of dimensions, with one more dimension in front."""
+    """Dimension numbers, shifted by one for the batch dimension in front."""
     return dims([d + 1 for d in attribute])
 
 
 def longer(attribute: Any, first: int) -> Any:
-    """What is said of each dimension, with something said of one more in front."""
+    """A per-dimension attribute, with the entry `first` for the batch dimension in front."""
     return dims([first, *attribute])
 
 
 def next_(attribute: Any) -> Any:
-    """The number of one dimension, with one more in front."""
+    """One dimension number, shifted by one for the batch dimension in front."""
     return ir.IntegerAttr.get(attribute.type, attribute.value + 1)
 
 
@@ -37,7 +37,7 @@ def broadcast_in_dim(b: Any, op: Definition, x: Sequence[Any], at: Sequence[bool
 
 @batch("stablehlo.broadcast")
 def broadcast(b: Any, op: Definition, x: Sequence[Any], at: Sequence[bool]) -> Sequence[Any]:
-    """Its new dimensions go in front, so it would put them before the batch."""
+    """Emits broadcast_in_dim, since broadcast would put its new dimensions in front of the batch dimension."""
     count = len(op.attributes["broadcast_sizes"])
     places = [0, *(1 + count + d for d in range(rank(op.operands[0])))]
     return [b.broadcast_in_dim(x[0], places, results_of(b, op)[0])]
@@ -56,7 +56,7 @@ def get_dimension_size(b: Any, op: Definition, x: Sequence[Any], at: Sequence[bo
 
 @batch("stablehlo.pad")
 def pad(b: Any, op: Definition, x: Sequence[Any], at: Sequence[bool]) -> Sequence[Any]:
-    """With numbers to pad with that differ, each is chosen where a padded mask says that there is padding."""
+    """Batched padding values are selected where a mask shows padding."""
     names = "edge_padding_low", "edge_padding_high", "interior_padding"
     changed = {name: longer(op.attributes[name], 0) for name in names}
     operand, value = x if at[0] else (spread(b, x[0]), x[1])
@@ -91,24 +91,24 @@ def transpose(b: Any, op: Definition, x: Sequence[Any], at: Sequence[bool]) -> S
     return again(b, op, x, permutation=longer(later(op.attributes["permutation"]), 0))
 
 
-# ---- the batch inside of a dimension -----------------------------------------------------------------------
+# ---- merging the batch into a dimension --------------------------------------------------------------------
 
 
 def merged(b: Any, x: Any, d: int, groups: int = 1) -> Any:
-    """x [k, ..., g m, ...] as [..., g k m, ...]: the batch becomes part of dimension d of one example."""
+    """Merges the batch into dimension d of one example, inside its groups: x [k, ..., g m, ...] to [..., g k m, ...]."""
     k, *sizes = shape(x)
     return _regrouped(b, x, [k, *sizes[:d], groups, sizes[d] // groups, *sizes[d + 1 :]], 0, d + 1, d)
 
 
 def apart(b: Any, y: Any, d: int, groups: int = 1) -> Any:
-    """The inverse of `merged`: y [..., g k m, ...] as [k, ..., g m, ...]."""
+    """The inverse of `merged`: y [..., g k m, ...] to [k, ..., g m, ...]."""
     k, sizes = b.engine.size, shape(y)
     split = [*sizes[:d], groups, k, sizes[d] // (groups * k), *sizes[d + 1 :]]
     return _regrouped(b, y, split, d + 1, 0, d + 1)
 
 
 def _regrouped(b: Any, x: Any, sizes: list[int], source: int, target: int, d: int) -> Any:
-    """x of these sizes, with one dimension moved, and then dimension d and those split from it in one again."""
+    """Reshapes x to `sizes`, moves dimension `source` to `target`, and merges the parts of dimension d."""
     x = b.transpose(b.reshape(x, sizes), np.insert(np.delete(np.arange(len(sizes)), source), target, source))
     parts = 3 if target else 2
     sizes = shape(x)
@@ -116,10 +116,10 @@ def _regrouped(b: Any, x: Any, sizes: list[int], source: int, target: int, d: in
 
 
 def moved_first(b: Any, y: Any, d: int) -> Any:
-    """y with its dimension d in front."""
+    """y with dimension d moved to the front."""
     return b.transpose(y, [d, *(i for i in range(rank(y)) if i != d)])
 
 
 def type_of(like: Any, sizes: Sequence[int]) -> Any:
-    """The tensor type of a result's elements and other sizes."""
+    """A tensor type of these sizes, with the element type of `like`."""
     return ir.RankedTensorType.get(list(sizes), element(like))

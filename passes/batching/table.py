@@ -1,4 +1,4 @@
-"""The batching rules of StableHLO and CHLO, which the files beside this one fill: the forms, bound to their table."""
+"""The batching rule table of StableHLO and CHLO, and its declaration functions, which the rule files call."""
 
 from tiduc.passes.batching.registry import BatchRules
 

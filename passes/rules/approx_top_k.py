@@ -1,7 +1,7 @@
-"""ApproxTopK, as JAX exports `approx_max_k` and `approx_min_k`, and PartialReduce, what a TPU makes of it.
+"""ApproxTopK, to which JAX exports `approx_max_k` and `approx_min_k`, and PartialReduce, its form on TPUs.
 
-It takes values and something beside each, here its index, and the two initial values of these; it gives values that
-are among the greatest, or least, along a dimension, with what is beside them. Initial values fill empty places.
+The operands are values, their indices, and an initial value for each. The results are values among the
+greatest (or least) along a dimension, and their indices. Initial values fill empty places.
 """
 
 import json
@@ -20,7 +20,7 @@ from tiduc.passes.rules.selection import none, numbers_along, repeated, taken
 
 @custom_call("ApproxTopK", "PartialReduce")
 def approx_top_k(b: Any, op: Definition, dx: Tangents) -> list[Any | None]:
-    """The tangents of the values that it takes, by the indices that it gives, or of the initial value."""
+    """Gathers the tangents of the selected values, or of the initial value, by the indices that the call returns."""
     d = _dimension(op)
     if len(op.operands) != 4 or len(op.results) != 2 or not _counts(op.operands[1].definition, d):
         raise unsupported("jvp", op, "it takes others than values and their indices")
@@ -37,7 +37,7 @@ def approx_top_k(b: Any, op: Definition, dx: Tangents) -> list[Any | None]:
 
 
 def _dimension(op: Definition) -> int:
-    """The dimension along which it takes values."""
+    """The dimension along which values are selected."""
     _, attribute = config(op)
     try:
         named = json.loads(attribute.value) if isinstance(attribute, ir.StringAttr) else settings(op)
@@ -50,7 +50,7 @@ def _dimension(op: Definition) -> int:
 
 
 def _agree(op: Definition, d: int) -> bool:
-    """Values and results have one element type, and sizes that differ in dimension d alone, as do their indices."""
+    """Whether values and results, and their indices, agree in element type and in all sizes but dimension d's."""
     (x, numbers, init, first), (y, indices) = op.operands, op.results
     if shape(x) != shape(numbers) or shape(y) != shape(indices) or shape(init) or not 0 <= d < rank(x):
         return False
@@ -60,5 +60,5 @@ def _agree(op: Definition, d: int) -> bool:
 
 
 def _counts(d: Definition | None, dimension: int) -> bool:
-    """The op gives the indices in a dimension."""
+    """Whether the op is an iota along the dimension."""
     return d is not None and d.name == "stablehlo.iota" and d.attributes["iota_dimension"].value == dimension

@@ -1,6 +1,6 @@
-"""batch_norm_training, _inference and _grad: linearized as the ops that their specifications are made of.
+"""batch_norm_training, _inference and _grad, linearized as the expansions in the StableHLO specification.
 
-One dimension of x holds the features; scale, offset, mean and variance have one entry a feature.
+One dimension of x holds the features; scale, offset, mean and variance have one entry per feature.
 """
 
 from collections.abc import Sequence
@@ -19,7 +19,7 @@ from tiduc.passes.rules.registry import Tangents
 
 @linearize("stablehlo.batch_norm_training")
 def batch_norm_training(b: Any, op: Definition, dx: Tangents) -> list[Any | None]:
-    """With n elements a feature, dmean = sum dx / n and dvariance = 2 sum (x - mean) dx / n."""
+    """With n elements per feature, dmean = sum dx / n and dvariance = 2 sum (x - mean) dx / n."""
     x, scale, offset = op.operands
     _, mean, variance = op.results
     if is_empty(x):
@@ -72,17 +72,17 @@ def _deviation(b: Any, op: Definition, variance: Any) -> Any:
 
 
 def _spread(b: Any, op: Definition, v: Any) -> Any:
-    """What there is one of a feature, in the shape of x."""
+    """A per-feature vector, broadcast to the shape of x."""
     return b.broadcast_in_dim(v, [_feature(op)], op.operands[0])
 
 
 def _total(b: Any, op: Definition, v: Any) -> Any:
-    """The sum over all that belongs to a feature."""
+    """The sum over all elements of each feature."""
     return b.reduce_sum(v, [i for i in range(rank(v)) if i != _feature(op)])
 
 
 def _shared(b: Any, op: Definition, number: int, v: Any) -> Any:
-    """number v / n, with n elements a feature."""
+    """number v / n, with n elements per feature."""
     count = product([n for i, n in enumerate(shape(op.operands[0])) if i != _feature(op)])
     if isinstance(count, Size):
         n = b.convert(b.size(count), element(v))

@@ -1,4 +1,4 @@
-"""bitcast_convert: bits read as another type; only of one and the same type is it a function of the value."""
+"""bitcast_convert: differentiable only where it is the identity, since bits are no smooth function of a float."""
 
 from typing import Any
 

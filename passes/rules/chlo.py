@@ -1,4 +1,4 @@
-"""CHLO: the elementwise functions, by their partial derivatives, and the broadcasting forms of others."""
+"""CHLO: elementwise functions by their partial derivatives, and the implicitly broadcasting forms of StableHLO ops."""
 
 from math import pi, sqrt
 from typing import Any
@@ -12,19 +12,19 @@ from tiduc.passes.rules.registry import Tangents
 
 
 def _one_minus_square(b: Any, x: Any) -> Any:
-    """(1 - x) (1 + x), exact near 1; of complex x with the sign of zero that the side of a branch cut has."""
+    """(1 - x) (1 + x), accurate near 1; for complex x, with the sign of zero of x's side of the branch cut."""
     if is_complex(x):
         return b.negate(b.multiply(plus(b, x, -1), plus(b, x, 1)))
     return b.multiply(b.subtract(b.constant(1, x), x), plus(b, x, 1))
 
 
 def _one_plus_square(b: Any, x: Any) -> Any:
-    """1 + x^2, in f32 where x is narrower: in f16 it would be infinite from 256 on."""
+    """1 + x^2, in f32 for narrower types: in f16 it overflows from x = 256 on."""
     return plus(b, square(b, upcast(b, x)), 1)
 
 
 elementwise("chlo.acos", lambda b, x, y: b.negate(b.rsqrt(_one_minus_square(b, x))))
-# sqrt(x^2 - 1) would be of the wrong sign where the real part of x is negative
+# sqrt(x^2 - 1) would have the wrong sign where the real part of x is negative
 elementwise("chlo.acosh", lambda b, x, y: b.multiply(b.rsqrt(plus(b, x, -1)), b.rsqrt(plus(b, x, 1))))
 elementwise("chlo.asin", lambda b, x, y: b.rsqrt(_one_minus_square(b, x)))
 elementwise("chlo.asinh", lambda b, x, y: b.convert(b.rsqrt(_one_plus_square(b, x)), element(y)))
@@ -73,7 +73,7 @@ def polygamma(b: Any, op: Definition, dx: Tangents) -> list[Any]:
 
 @linearize("chlo.next_after")
 def next_after(b: Any, op: Definition, dx: Tangents) -> list[Any]:
-    """x and one unit in its last place, toward the other operand: it moves with x, and not with that one."""
+    """x plus or minus one unit in the last place, toward the other operand: its derivative is 1 toward x, else 0."""
     return [dx[0]]
 
 
@@ -81,7 +81,7 @@ def next_after(b: Any, op: Definition, dx: Tangents) -> list[Any]:
 
 
 def _broadcasting(name: str, plain: str) -> None:
-    """Broadcasts the operands and their tangents, and is then the plain op, which has the rule."""
+    """Declares a broadcasting op: its operands and tangents are broadcast, and the rule of the plain op applies."""
 
     @linearize(name)
     def rule(b: Any, op: Definition, dx: Tangents) -> Any:
@@ -92,7 +92,7 @@ def _broadcasting(name: str, plain: str) -> None:
 
 
 def _spread(b: Any, op: Definition, v: Any) -> Any:
-    """v in the shape of the op's result: its dimensions are the ones given, or else the last ones."""
+    """v broadcast to the shape of the result, along `broadcast_dimensions` or else the trailing dimensions."""
     sizes = shape(op.result)
     if rank(v) == len(sizes) and all(map(known_equal, shape(v), sizes)):
         return v

@@ -1,7 +1,7 @@
 """cholesky: L L^H = a with L lower, or U^H U = a with U upper.
 
-One triangle of a is read, with the real part of its diagonal; the rest of a follows from it. So the derivative is
-toward that triangle alone. JAX puts (a + a^H) / 2 in front of the op, and has half of it on either side.
+The op reads one triangle of a, with the real part of its diagonal, so the derivative is toward that triangle
+alone. JAX symmetrizes its operand, (a + a^H) / 2, before the op, so its derivative has half on either side.
 
 Source: Murray, "Differentiation of the Cholesky decomposition" (2016).
 """
@@ -29,20 +29,20 @@ def cholesky(b: Any, op: Definition, dx: Tangents) -> list[Any]:
 
 
 def factor_tangent(b: Any, y: Any, dx: Any, lower: bool) -> Any:
-    """dL = L h(L^-1 da L^-H), where h halves the diagonal of the lower triangle; so da = h(dx) + h(dx)^H.
+    """dL = L h(L^-1 da L^-H), where h takes the lower triangle and halves its diagonal, and da = h(dx) + h(dx)^H.
 
-    Of U with the factors turned around: dU = h(U^-H da U^-1) U.
+    For U the factors are reversed: dU = h(U^-H da U^-1) U.
     """
     part = _halved(b, dx, lower)
     da = b.add(part, adjoint(b, part))
     left = solve(b, y, da, left=True, lower=lower, adjoint=not lower)
     both = _halved(b, solve(b, y, left, left=False, lower=lower, adjoint=lower), lower)
-    factor = triangle(b, y, lower)  # what the op leaves in the other one is up to the implementation
+    factor = triangle(b, y, lower)  # the other triangle is implementation-defined
     return matrix_product(b, factor, both) if lower else matrix_product(b, both, factor)
 
 
 def _halved(b: Any, x: Any, lower: bool) -> Any:
-    """The triangle of x, with half of its diagonal."""
+    """The triangle of x, with its diagonal halved."""
     half, one = b.constant(0.5, x), b.constant(1, x)
     weights = b.select(compare_places(b, x, "EQ"), half, one)
     return triangle(b, b.multiply(weights, x), lower)

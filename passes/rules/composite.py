@@ -1,7 +1,7 @@
 """composite: a call of its decomposition, unless its name has a rule.
 
-`tidu.stop_gradient` is the marker of what is not differentiated. It is plain StableHLO, which every tool reads as the
-function that it names, the identity; no native pass removes it, and a derived program has it still:
+`tidu.stop_gradient` marks a value that is not differentiated. It is plain StableHLO: other tools read it as a
+call of the function that it names, the identity. No native pass removes it, and derived programs keep it:
 
     %1 = stablehlo.composite "tidu.stop_gradient" %0 {decomposition = @identity} : (T) -> T
 

@@ -1,16 +1,16 @@
 """convolution: y[o] = sum_j x[i] w[j], where o * stride + j * rhs_dilation = i * lhs_dilation + low_padding.
 
-    toward x    sum_j ct[o] w[j]    ct convolved with the kernel reversed; stride and lhs_dilation swapped
+    toward x    sum_j ct[o] w[j]    ct convolved with the reversed kernel; stride and lhs_dilation swapped
     toward w    sum_o x[i] ct[o]    x convolved with ct as the kernel; stride and rhs_dilation swapped
 
-The first contracts the kernel's output features, so these change places with its input features; the second
-contracts the batch, which changes places with the features. With groups q,
+Toward x, the kernel's output features are contracted, so they swap roles with its input features. Toward w,
+the batch is contracted, so it swaps roles with the features. With groups q,
 
-    y[b, (q, o)] = sum_i x[b, (q, i)] w[i, (q, o)]    of features
-    y[b, (q, o)] = sum_i x[(q, b), i] w[i, (q, o)]    of the batch
+    y[b, (q, o)] = sum_i x[b, (q, i)] w[i, (q, o)]    feature groups
+    y[b, (q, o)] = sum_i x[(q, b), i] w[i, (q, o)]    batch groups
 
-so toward w the one kind of groups is the other, and toward x both are groups of features, of a kernel that
-has (q, i) and o for i and (q, o).
+Toward w, feature groups become batch groups and vice versa. Toward x, both become feature groups, of a kernel
+with input features (q, o) and output features i that is regrouped to (q, i) and o.
 """
 
 from typing import Any
@@ -26,7 +26,7 @@ from tiduc.passes.rules.uniform_quantize import dequantized
 
 @bilinear("stablehlo.convolution")
 def convolution_transpose(b: Any, op: Definition, ct: Any, side: int) -> Any:
-    """In the element type of ct, which may be wider than the operands'."""
+    """Computed in the element type of ct, which may be wider than the operands'."""
     x = op.operands[side]
     if any(map(is_empty, (*op.operands, ct))):
         return b.zeros_like(x)
@@ -63,12 +63,12 @@ def _toward_kernel(b: Any, op: Definition, x: Any, ct: Any) -> Any:
 
 
 def _move_groups(b: Any, x: Any, groups: int, source: int, target: int) -> Any:
-    """x with the groups, the major part of dimension `source`, as the major part of `target` instead."""
+    """x with the groups, the major part of dimension `source`, moved to be the major part of dimension `target`."""
     if groups == 1:
         return x
     sizes = shape(x)
     split = [*sizes[:source], groups, sizes[source] // groups, *sizes[source + 1 :]]
-    order = [d if d < source else d + 1 for d in range(len(sizes))]  # of x's dimensions, now
+    order = [d if d < source else d + 1 for d in range(len(sizes))]  # the current places of x's dimensions
     order[source] = source + 1
     order.insert(target, source)
     moved = b.transpose(b.reshape(x, split), order)
@@ -90,5 +90,5 @@ def _reversal(op: Definition) -> list[bool]:
 
 
 def _precision(op: Definition) -> Any | None:
-    """Each operand's own: ct takes the place of the one whose cotangent is made."""
+    """The precision per operand, unchanged: ct takes the place of the operand that it computes the cotangent of."""
     return op.attributes["precision_config"] if "precision_config" in op.attributes else None

@@ -1,4 +1,4 @@
-"""Deprecated ops that others have replaced, and as which they are linearized."""
+"""Deprecated ops, linearized as the ops that replaced them."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -22,7 +22,7 @@ def broadcast(b: Any, op: Definition, ct: Any) -> list[Any]:
 @linearize("stablehlo.einsum")
 @linearize("stablehlo.unary_einsum")
 def einsum(b: Any, op: Definition, dx: Tangents) -> list[Any | None]:
-    """Sums of one operand alone, then a dot_general of two, then a transpose."""
+    """Sums over the labels of one operand alone, then a dot_general of the two operands, then a transpose."""
     config = ir.StringAttr(op.attributes["einsum_config"]).value.replace(" ", "")
     sources, arrow, target = config.partition("->")
     labels = sources.split(",")
@@ -34,7 +34,10 @@ def einsum(b: Any, op: Definition, dx: Tangents) -> list[Any | None]:
 
 
 def _is_plain(op: Definition, labels: Sequence[str], target: str) -> bool:
-    """One label a dimension: none twice in a tensor, none of two sizes, none in the result alone."""
+    """Whether each label is one dimension: no repeats within a tensor, one size each, none in the result alone.
+
+    All tensors must have one element type.
+    """
     tensors, names = (*op.operands, op.result), (*labels, target)
     if [len(of) for of in names] != [rank(x) for x in tensors] or any(len(set(of)) < len(of) for of in names):
         return False
@@ -66,7 +69,7 @@ def _contracted(b: Any, op: Definition, operands: Sequence[Any], labels: Sequenc
 
 @linearize("stablehlo.torch_index_select")
 def torch_index_select(b: Any, op: Definition, dx: Tangents) -> list[Any | None]:
-    """A gather: of one index into `dim`, for each of the index's dimensions after those of the batch."""
+    """A gather of single indices into `dim`, with `batch_dims` batching dimensions."""
     x, index = op.operands
     dim, batch = (ir.IntegerAttr(op.attributes[name]).value for name in ("dim", "batch_dims"))
     if not 0 <= batch <= dim < rank(x):

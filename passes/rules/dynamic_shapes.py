@@ -1,4 +1,4 @@
-"""Ops whose shapes are operands: as the static ops beside them, but what they take is computed when they run."""
+"""Ops whose shapes are operands: their rules are those of the static ops, with sizes computed at run time."""
 
 from typing import Any
 
@@ -13,13 +13,13 @@ from tiduc.passes.rules.opset import inactive, linear, linearize, unsupported
 from tiduc.passes.rules.registry import Tangents
 from tiduc.passes.rules.shape import unbroadcast, unpadded, unsliced
 
-# Of the dialects that other exporters compute shapes in; integers alone make the rest of these.
+# Shape computations of other exporters; the other ops of these dialects take integers alone.
 inactive("shape.shape_of", "tensor.dim")
 
 
 @linear("stablehlo.dynamic_broadcast_in_dim", [0])
 def dynamic_broadcast_in_dim(b: Any, op: Definition, ct: Any) -> list[Any]:
-    """Sum over the dimensions that are new or were of size 1; put the others in the operand's order."""
+    """Sums over the dimensions that are new or had size 1, then transposes the rest to the operand's order."""
     still, more = (
         list(op.attributes[name]) if name in op.attributes else []
         for name in ("known_nonexpanding_dimensions", "known_expanding_dimensions")
@@ -32,7 +32,7 @@ def dynamic_broadcast_in_dim(b: Any, op: Definition, ct: Any) -> list[Any]:
 
 @linearize("stablehlo.dynamic_conv")
 def dynamic_conv(b: Any, op: Definition, dx: Tangents) -> list[Any]:
-    """The convolution that it is where its padding is constant."""
+    """Linearized as a static convolution, if the padding is constant."""
     ends = entries(b.reshape(op.operands[2], [2 * sizes_in(op.operands[2].type)[0]]))
     if any_open(ends):
         raise unsupported(
@@ -65,7 +65,7 @@ def real_dynamic_slice(b: Any, op: Definition, ct: Any) -> list[Any]:
 
 @linear("stablehlo.set_dimension_size", [0])
 def set_dimension_size(b: Any, op: Definition, ct: Any) -> list[Any]:
-    """Zeros for what was cut off: put behind, and the first of all taken, which more targets do than pad by a size."""
+    """Zeros for what was cut off: appended, then sliced, which more targets support than a dynamic pad."""
     x, d = op.operands[0], op.attributes["dimension"].value
     sizes = shape(x)
     if any_open([sizes[d]]):

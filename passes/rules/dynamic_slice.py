@@ -1,4 +1,4 @@
-"""Slices with a start known at run time, which both ops clamp alike; so each transposes to the other."""
+"""dynamic_slice and dynamic_update_slice: they clamp starts alike, so each transposes to the other."""
 
 from typing import Any
 

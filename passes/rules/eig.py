@@ -1,7 +1,7 @@
 """Eigenvalues and eigenvectors of square matrices, a vr = vr diag(w) and vl^H a = diag(w) vl^H.
 
-The vectors have length 1 and a real component of largest magnitude, as LAPACK's geev has them, and move so. Between
-equal eigenvalues they do not, as in `eigh`.
+As LAPACK's geev normalizes them, vectors have length 1 and a real component of largest magnitude; their
+tangents keep this. Between equal eigenvalues, tangents of vectors have no component, as in `eigh`.
 
 Source: Giles, "An extended collection of matrix derivative results" (2008), section 3.1.
 """
@@ -28,15 +28,16 @@ from tiduc.passes.rules.opset import unsupported
 from tiduc.passes.rules.registry import Tangents
 from tiduc.passes.rules.triangular_solve import adjoint, matrix_product, solve
 
-ROUNDING = 64  # the last places that an eigenvalue may be off, times the size of the matrix
+ROUNDING = 64  # error of an eigenvalue, in units in the last place, per row of the matrix
 
 
 @custom_call(*targets("geev", "geev of reals"))
 def eig(b: Any, op: Definition, dx: Tangents) -> list[Any | None]:
-    """dw = diag(p), dvr = vr (f p), with p = vr^-1 da vr and f_ij = 1 / (w_j - w_i); of vl with adjoints.
+    """dw = diag(p), dvr = vr (f p), with p = vr^-1 da vr and f_ij = 1 / (w_j - w_i); dvl likewise, with adjoints.
 
-    vr^-1 = (vl^H vr)^-1 vl^H, where vl^H vr is diagonal if eigenvalues are distinct. LAPACK finds both vectors from
-    one triangular matrix, so it is triangular at any rate. A second call computes what this one left out.
+    vr^-1 = (vl^H vr)^-1 vl^H, where vl^H vr is diagonal for distinct eigenvalues. LAPACK computes both kinds
+    of vectors from one triangular matrix, so vl^H vr is triangular in any case. Vectors that the call leaves
+    out are computed by a second call.
     """
     *of_w, vl, vr, _ = op.results
     if 0 in shape(vl):
@@ -65,7 +66,7 @@ def eig(b: Any, op: Definition, dx: Tangents) -> list[Any | None]:
 
 @custom_call(*targets("geev of cuSOLVER"))
 def eig_cusolver(b: Any, op: Definition, dx: Tangents) -> list[Any | None]:
-    """The same without left vectors, which cuSOLVER lacks, and with vectors of real matrices that are packed."""
+    """As `eig`, without left vectors, which cuSOLVER lacks, and with packed vectors of real matrices."""
     given, (_, first, vl, vr, _) = settings(op), op.results
     if given["left"]:
         raise unsupported("jvp", op, "cuSOLVER has no left eigenvectors")
@@ -80,9 +81,9 @@ def eig_cusolver(b: Any, op: Definition, dx: Tangents) -> list[Any | None]:
 
 
 def _moved(b: Any, w: Any, v: Any, p: Any) -> Any:
-    """dv = u + v diag(c) with u = v (f p); c keeps the length of a vector, and the phase of its largest component.
+    """dv = u + v diag(c) with u = v (f p); c keeps each vector's length, and the phase of its largest component.
 
-    Components that tie for the largest have the mean of their phases' changes.
+    If components tie for the largest, the mean of their phase changes is removed.
     """
     u = matrix_product(b, v, b.multiply(inverse_gaps(b, w), p))
     along, size, over = b.multiply(b.conj(v), u), b.real(b.multiply(b.conj(v), v)), [rank(v) - 2]
@@ -96,10 +97,11 @@ def _moved(b: Any, w: Any, v: Any, p: Any) -> Any:
 
 
 def _in_order_of(b: Any, w: Any, again: Any, dw: Any) -> Any:
-    """dw, which belongs to the eigenvalues as another call gave them, in the order of w.
+    """dw, which belongs to the eigenvalues `again` of another call, in the order of w.
 
-    LAPACK orders them as it finds them, and finds them otherwise where it computes no vectors. Each is taken from the
-    nearest one, or is the mean of those that rounding alone sets apart, so that sums over equal eigenvalues stay.
+    LAPACK returns eigenvalues in another order if it computes no vectors. Each entry is taken from the
+    nearest eigenvalue of `again`; among those that differ by rounding alone, the mean is taken, which
+    preserves sums over equal eigenvalues.
     """
     count, last = shape(w)[-1], [rank(w)]
     pairs = with_shape(w.type, [*shape(w), count])
@@ -118,7 +120,7 @@ def _in_order_of(b: Any, w: Any, again: Any, dw: Any) -> Any:
 
 
 def _inverse(b: Any, v: Any) -> Any:
-    """v^-1, from a Cholesky factor of v^H v, and a step of Newton's, since that has the square of v's condition."""
+    """v^-1, from a Cholesky factor of v^H v and one Newton step, since v^H v squares the condition number of v."""
     gram = matrix_product(b, adjoint(b, v), v)
     factor = b.emit("stablehlo.cholesky", (gram,), v.type, {"lower": ir.BoolAttr.get(True)})
     half = solve(b, factor, adjoint(b, v), left=True, lower=True, adjoint=False)
@@ -127,7 +129,10 @@ def _inverse(b: Any, v: Any) -> Any:
 
 
 def _unpacked(b: Any, w: Any, v: Any) -> Any:
-    """The vectors of a conjugate pair, whose real and imaginary part two columns have; the first has Im w > 0."""
+    """Complex vectors from real ones: two columns hold real and imaginary part of a conjugate pair.
+
+    The first vector of a pair belongs to the eigenvalue with Im w > 0.
+    """
     if is_complex(v):
         return v
     first, second = _pairs(b, w, v)
@@ -143,12 +148,12 @@ def _packed(b: Any, w: Any, dv: Any, v: Any) -> Any:
 
 
 def _pairs(b: Any, w: Any, v: Any) -> list[Any]:
-    """Where columns are the first, and the second, of a pair."""
+    """Masks of the first and the second columns of conjugate pairs."""
     im = columns(b, b.imag(w), v.type)
     return [b.compare(im, b.zeros_like(im), direction) for direction in ("GT", "LT")]
 
 
 def _shifted(b: Any, v: Any, by: int) -> Any:
-    """v with its columns moved to the right."""
+    """v with its columns shifted to the right by `by`."""
     still = [0] * (rank(v) - 1)
     return b.pad(v, b.zero(with_shape(v.type, [])), [*still, by], [*still, -by], [0] * rank(v))

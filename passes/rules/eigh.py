@@ -1,8 +1,9 @@
-"""Eigenvalues and eigenvectors of Hermitian matrices, a v = v diag(w), as LAPACK, cuSOLVER and XLA's TPU name them.
+"""Eigenvalues and eigenvectors of Hermitian matrices, a v = v diag(w), as LAPACK, cuSOLVER and TPU (XLA) calls.
 
-Of a only one triangle is read, with the real part of its diagonal, and the derivative is toward that. The vectors
-move as v^H dv has a zero diagonal, and is zero between equal eigenvalues: the derivative of what depends neither on
-the phases of vectors nor on the choice of a basis where eigenvalues are equal. `docs/conventions.md` has the limits.
+The call reads one triangle of a, with the real part of its diagonal, and the derivative is toward that
+triangle. The gauge is that v^H dv has a zero diagonal and is zero between equal eigenvalues. So the
+derivative is right for functions that depend neither on phases of vectors nor on the choice of a basis for
+equal eigenvalues. `docs/conventions.md` has the limits.
 
 Source: Giles, "An extended collection of matrix derivative results" (2008), section 3.1.
 """
@@ -30,7 +31,7 @@ from tiduc.passes.rules.triangular_solve import adjoint, compare_places, matrix_
 
 @custom_call(*targets("syevd", "Eigh"))
 def eigh(b: Any, op: Definition, dx: Tangents) -> list[Any | None]:
-    """dw = diag(c), dv = v (f c) with c = v^H da v and f_ij = 1 / (w_j - w_i), multiplied entry by entry."""
+    """dw = diag(c), dv = v (f c) with c = v^H da v and f_ij = 1 / (w_j - w_i); f c is an entrywise product."""
     v, w, *others = op.results
     if shape(v) != shape(op.operands[0]):
         raise unsupported("jvp", op, "only some of the eigenvalues are computed")
@@ -47,7 +48,7 @@ def eigh(b: Any, op: Definition, dx: Tangents) -> list[Any | None]:
 def _kind(op: Definition) -> tuple[bool, bool]:
     """Whether the lower triangle is read, and whether vectors are computed."""
     _, attribute = config(op)
-    if isinstance(attribute, ir.StringAttr):  # of a TPU: lower, sorted, sweeps, tolerance
+    if isinstance(attribute, ir.StringAttr):  # TPU's: lower, sorted, sweeps, tolerance
         return attribute.value.startswith("1"), True
     given = settings(op)
     if "lower" in given:
@@ -56,7 +57,7 @@ def _kind(op: Definition) -> tuple[bool, bool]:
 
 
 def hermitian(b: Any, x: Any, lower: bool) -> Any:
-    """The Hermitian matrix that has the triangle of x, with the real part of its diagonal."""
+    """The Hermitian matrix that has the given triangle of x, with the real part of its diagonal."""
     half, one = b.constant(0.5, x), b.constant(1, x)
     weights = b.select(compare_places(b, x, "EQ"), half, one)
     part = triangle(b, b.multiply(weights, x), lower)

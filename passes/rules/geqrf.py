@@ -1,16 +1,17 @@
-"""QR factors as LAPACK, cuSOLVER and XLA's TPU name them: R, below it reflectors, and their tau; see `orgqr.py`.
+"""QR factorization, as LAPACK, cuSOLVER and TPU (XLA) calls: R, reflectors below it, and their tau (see `orgqr.py`).
 
-With c = Q^H da R1^-1, where 1 are the first columns, as many as there are reflectors: Q^H dQ has the rows w over those
-of c, with the skew-Hermitian w = tril(c, -1) - tril(c, -1)^H + i im(diag(c)), which keeps the diagonal of R real, and
-dR = Q^H da - w R. The reflectors V and U = T V1^H are the factors of 1 - Q1 = V U, without pivots, so that they move as
-those do.
+Let c = Q^H da R1^-1, where 1 denotes the first columns, as many as there are reflectors. Q^H dQ1 is w on top
+of the remaining rows of c, with the skew-Hermitian w = tril(c, -1) - tril(c, -1)^H + i im(diag(c)), which
+keeps the diagonal of R real, and dR = Q^H da - w R. The reflectors V and U = T V1^H are the LU factors,
+without pivots, of 1 - Q1 = V U, so their tangents are those of LU factors.
 
-A reflector is the identity, and tau zero, where its column has nothing below the diagonal. In the last row that is
-always so, if numbers are real; elsewhere reflectors jump there, and dtau is NaN.
+Where a column has nothing below the diagonal, its reflector is the identity and tau is zero. In the last row
+of a real matrix this is always so; elsewhere reflectors are discontinuous there, and dtau is NaN.
 
-Source: Walter and Lehmann, "Algorithmic differentiation of linear algebra functions with application in optimum
-experimental design" (2010); Roberts and Roberts, "QR and LQ decomposition matrix backpropagation algorithms for square,
-wide, and deep matrices" (2020); of V, Ballard et al., "Reconstructing Householder vectors from TSQR" (2014).
+Source: Walter and Lehmann, "Algorithmic differentiation of linear algebra functions with application in
+optimum experimental design" (2010); Roberts and Roberts, "QR and LQ decomposition matrix backpropagation
+algorithms for square, wide, and deep matrices" (2020); for V, Ballard et al., "Reconstructing Householder
+vectors from TSQR" (2014).
 """
 
 from typing import Any
@@ -36,7 +37,7 @@ def geqrf(b: Any, op: Definition, dx: Tangents) -> list[Any | None]:
 
 @custom_call(*targets("geqp3"))
 def geqp3(b: Any, op: Definition, dx: Tangents) -> list[Any | None]:
-    """That of the matrix with its columns in another order, whose numbers count from one."""
+    """The tangents of the QR factors of the matrix with permuted columns; column numbers count from one."""
     qr, order, tau = op.results
     swapped = [*range(rank(qr) - 2), rank(qr) - 1, rank(qr) - 2]
     if 0 in shape(qr):
@@ -48,7 +49,10 @@ def geqp3(b: Any, op: Definition, dx: Tangents) -> list[Any | None]:
 
 
 def _tangents(b: Any, qr: Any, tau: Any, da: Any) -> list[Any | None]:
-    """Those of the packed factors and of tau; what `orgqr` needs is noted, for dQ1 = Q1 (w - c) + da R1^-1."""
+    """The tangents of the packed factors and of tau.
+
+    Records in `b.notes` what `orgqr` needs for dQ1 = Q1 (w - c) + da R1^-1.
+    """
     if 0 in shape(qr):
         return [None, None]
     (m, n), k = shape(qr)[-2:], shape(tau)[-1]
@@ -79,7 +83,7 @@ def _skew(b: Any, c: Any) -> Any:
 
 
 def _reflector_tangents(b: Any, v: Any, tau: Any, x: Any) -> tuple[Any, Any]:
-    """dV, which is to be read below the diagonal, and dtau, where dQ1 = Q x."""
+    """dV (to be read below the diagonal) and dtau, given x with dQ1 = Q x."""
     m, k = shape(v)[-2:]
     vh, one = adjoint(b, v), b.constant(1, tau)
     u = middle(b, v, tau, corner(b, vh, k, k))

@@ -1,6 +1,7 @@
-"""Factors with pivots, P a = L U, as LAPACK, cuSOLVER and XLA's TPU name them: L without its unit diagonal, and U.
+"""LU factorization with pivots, P a = L U, as LAPACK, cuSOLVER and TPU (XLA) calls; L is packed without its diagonal.
 
-Source: de Hoog, Anderssen, Lukas, "Differentiation of matrix functionals using triangular factorization" (2011).
+Source: de Hoog, Anderssen, Lukas, "Differentiation of matrix functionals using triangular factorization"
+(2011).
 """
 
 import functools
@@ -22,7 +23,7 @@ from tiduc.passes.rules.triangular_solve import compare_places, matrix_product, 
 
 @custom_call(*targets("getrf"))
 def getrf(b: Any, op: Definition, dx: Tangents) -> list[Any | None]:
-    """The permutation follows from the pivots: row i was exchanged with row pivots[i] - 1, one after the other."""
+    """The permutation follows from the pivots: row i was swapped with row pivots[i] - 1, for each i in order."""
     lu, pivots, _ = op.results
     if 0 in shape(lu):
         return [None, None, None]
@@ -40,10 +41,10 @@ def lu_decomposition(b: Any, op: Definition, dx: Tangents) -> list[Any | None]:
 
 
 def packed_tangent(b: Any, lu: Any, dx: Any) -> Any:
-    """dL below the diagonal and dU from there, of dx = dL U + L dU.
+    """dL below the diagonal and dU on and above it, from dx = dL U + L dU.
 
-    With c = L1^-1 dx1 U1^-1, where 1 is the square part: dL1 = L1 tril(c, -1), dU1 = triu(c) U1; of tall matrices
-    dL = dx U^-1 - L triu(c), of wide ones dU = L^-1 dx - tril(c, -1) U.
+    With c = L1^-1 dx1 U1^-1, where 1 denotes the leading square block: dL1 = L1 tril(c, -1), dU1 = triu(c)
+    U1. For tall matrices dL = dx U^-1 - L triu(c), for wide ones dU = L^-1 dx - tril(c, -1) U.
     """
     m, n = shape(lu)[-2:]
     k = min(m, n)
@@ -64,13 +65,13 @@ def packed_tangent(b: Any, lu: Any, dx: Any) -> Any:
 
 
 def packed(b: Any, lower: Any, upper: Any, m: int, n: int) -> Any:
-    """The m by n matrices of what is below the diagonal in one, and the rest in another, of which neither is larger."""
+    """m by n matrices of `lower` below the diagonal and `upper` elsewhere; neither is larger than m by n."""
     lower, upper = corner(b, lower, m, n), corner(b, upper, m, n)
     return b.select(compare_places(b, lower, "GT"), lower, upper)
 
 
 def unit_lower(b: Any, x: Any) -> Any:
-    """The matrices in x below the diagonal, with ones on it."""
+    """The matrices in x below the diagonal, with ones on the diagonal."""
     below = triangle(b, x, lower=True, strict=True)
     return b.select(compare_places(b, x, "EQ"), b.constant(1, x), below)
 
@@ -87,7 +88,7 @@ def corner(b: Any, x: Any, m: int, n: int) -> Any:
 
 
 def rows_taken(b: Any, x: Any, at: Any) -> Any:
-    """The rows of the matrices in x that `at` numbers."""
+    """The rows of the matrices in x with the row numbers `at`."""
     *batch, m, n = shape(x)
     count = math.prod(batch)
     flat = with_shape(at.type, [count, m])
@@ -99,7 +100,7 @@ def rows_taken(b: Any, x: Any, at: Any) -> Any:
 
 
 def exchanged(b: Any, pivots: Any, count: int) -> Any:
-    """The numbers 0 to `count`, after number i was exchanged with that at pivots[i], for each i in order."""
+    """The numbers 0 to `count` - 1 after swapping entries i and pivots[i], for each i in order."""
     numbers = with_shape(pivots.type, [*shape(pivots)[:-1], count])
     scalar = with_shape(pivots.type, [])
     operands = (b.zero(scalar), b.iota(rank(pivots) - 1, numbers), pivots)
@@ -107,9 +108,9 @@ def exchanged(b: Any, pivots: Any, count: int) -> Any:
     return b.emit_all("stablehlo.while", operands, [x.type for x in operands], {}, fills)[1]
 
 
-@functools.cache  # the same functions make the same regions
+@functools.cache  # equal functions give equal regions, which can be merged
 def _exchange(numbers: Any, pivots: Any) -> tuple[Callable[[Any], None], Callable[[Any], None]]:
-    """The condition and the body of the loop over i; selects in place of updates take batches as they come."""
+    """The condition and the body of the loop over i. Selects instead of updates let it work on batched matrices."""
     last = pivots.rank - 1
     types = [with_shape(pivots, []), numbers, pivots]
 

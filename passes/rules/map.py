@@ -1,4 +1,4 @@
-"""map: a region of elementwise ops, linearized as the same ops of whole tensors."""
+"""map: a region of elementwise ops, linearized as the same ops on whole tensors."""
 
 from typing import Any
 

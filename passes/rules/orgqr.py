@@ -1,12 +1,14 @@
-"""Products of reflectors, Q = H_1 H_2 ... with H_i = 1 - tau_i v_i v_i^H, as LAPACK, cuSOLVER and XLA's TPU name them.
+"""Products of reflectors, Q = H_1 H_2 ... with H_i = 1 - tau_i v_i v_i^H, as LAPACK, cuSOLVER and TPU (XLA) calls.
 
-v_i is column i of a below the diagonal, with a one on it and zeros above. A call is linearized as the formula
+v_i is column i of a below the diagonal, with a one on the diagonal and zeros above. The rule linearizes the
+formula
 
     Q = 1 - V T V^H,  T = (1 + D S)^-1 D,  D = diag(tau),  S the strict upper triangle of V^H V
 
-of Schreiber and Van Loan, "A storage-efficient WY representation for products of Householder transformations" (1989),
-in the form of Joffrain et al., "Accumulating Householder transformations, revisited" (2006), which has no 1 / tau. But
-where a and tau are those that `geqrf` gives, the derivative is that of the factor Q (see `geqrf.py`).
+of Schreiber and Van Loan, "A storage-efficient WY representation for products of Householder transformations"
+(1989), in the form of Joffrain et al., "Accumulating Householder transformations, revisited" (2006), which
+has no 1 / tau. If a and tau are results of `geqrf`, the rule uses the derivative of the factor Q instead (see
+`geqrf.py`).
 """
 
 from typing import Any
@@ -58,7 +60,7 @@ def ormqr(b: Any, op: Definition, dx: Tangents) -> list[Any | None]:
 
 
 def _of_factors(b: Any, op: Definition) -> tuple[Any, Any] | None:
-    """What `geqrf` notes, where its factors are the operands, and the result is Q1."""
+    """What `geqrf` recorded (y, turn), if its results are the operands and the result is Q1; else None."""
     a, tau = op.operands
     if tau not in b.notes:
         return None
@@ -71,7 +73,7 @@ def _of_factors(b: Any, op: Definition) -> tuple[Any, Any] | None:
 
 
 def reflectors(b: Any, a: Any, count: int) -> Any:
-    """V: the first columns of a below the diagonal, with ones on it."""
+    """V: the first `count` columns of a below the diagonal, with ones on the diagonal."""
     return unit_lower(b, corner(b, a, shape(a)[-2], count))
 
 

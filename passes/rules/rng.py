@@ -1,10 +1,12 @@
-"""rng: random numbers of a distribution, differentiated toward its parameters by what maps a standard sample to them.
+"""rng: random numbers, differentiated toward the distribution's parameters by reparametrization.
 
     uniform from a to b     y = a + (b - a) u    dy = (1 - u) da + u db,  u = (y - a) / (b - a)
     normal of a, s          y = a + s z          dy = da + z ds,          z = (y - a) / s
 
-The sample is read off the result, so it is the same one; that cannot be done of a distribution without width, where
-the derivative is NaN. Source: Kingma, Welling, "Auto-Encoding Variational Bayes" (2014), section 2.4.
+The standard sample (u or z) is recovered from the result, since a second op would draw another one. For a
+distribution of zero width this fails, and the derivative is NaN.
+
+Source: Kingma, Welling, "Auto-Encoding Variational Bayes" (2014), section 2.4.
 """
 
 from typing import Any

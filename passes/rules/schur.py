@@ -1,10 +1,10 @@
-"""Schur forms of complex matrices, a = z t z^H with t upper triangular; and reductions that are refused.
+"""Schur forms of complex matrices, a = z t z^H with t upper triangular; and related reductions, which are refused.
 
-z moves as z^H dz has a zero diagonal: the derivative of what does not depend on the phases of its columns. Where
-eigenvalues are equal it is not finite. JAX has no derivatives of these.
+The gauge is that z^H dz has a zero diagonal, so the derivative is right for functions that do not depend on
+the phases of the columns of z. It is not finite for equal eigenvalues. JAX has no derivatives of these ops.
 
-The equations are those of perturbation theory, as in Stewart and Sun, "Matrix Perturbation Theory" (1990), chapter V;
-the eigenvectors of t solve them.
+The equations are those of perturbation theory, as in Stewart and Sun, "Matrix Perturbation Theory" (1990),
+chapter V; they are solved by the eigenvectors of t.
 """
 
 from typing import Any
@@ -34,8 +34,9 @@ refuse(
 def schur(b: Any, op: Definition, dx: Tangents) -> list[Any | None]:
     """dz = z x, dt = c + t x - x t, with c = z^H da z, and x = y - y^H for y strictly lower triangular.
 
-    Below the diagonal dt is zero: with the eigenvectors p of t, which are triangular as t is, and m that part of
-    p^-1 y p, it is that of p^-1 c p plus (t_i - t_j) m_ij. So m is a quotient, and y that part of p m p^-1.
+    y follows from dt = 0 below the diagonal. Let p be the eigenvectors of t, triangular as t is, and m the
+    strictly lower part of p^-1 y p. Then (p^-1 c p)_ij + (t_i - t_j) m_ij = 0 there, a division gives m, and
+    y is the strictly lower part of p m p^-1.
     """
     t, z, *_ = op.results
     if 0 in shape(t):
@@ -63,9 +64,9 @@ def _solved(b: Any, p: Any, y: Any) -> Any:
 
 
 def _eigenvectors(b: Any, t: Any) -> Any:
-    """The eigenvectors of an upper triangular t, with ones on the diagonal: a system for each, all in one solve.
+    """The eigenvectors of an upper triangular t, with ones on the diagonal, from one batched solve.
 
-    The j-th has of t - t_jj what is in rows and columns before j, and of the unit matrix the rest.
+    The system for vector j has t - t_jj in the rows and columns before j, and the unit matrix elsewhere.
     """
     *batch, n, _ = shape(t)
     last = len(batch)

@@ -1,12 +1,12 @@
-"""Singular values and vectors, a = u diag(s) v^H, as LAPACK and cuSOLVER name them; thin, full, or values alone.
+"""Singular values and vectors, a = u diag(s) v^H, as LAPACK and cuSOLVER calls; thin, full, or values alone.
 
-The vectors move as u^H du and v^H dv are skew-Hermitian, which leaves phases open, and the choice of a basis where
-singular values are equal, and in the columns beyond them: there u^H du and v^H dv are zero, but for the diagonal of
-u^H du, which takes the phase of both, as in JAX. The difference of both is exact at equal values too, and so is the
-derivative of u v^H. `docs/conventions.md` has the limits.
+u^H du and v^H dv are skew-Hermitian. This leaves open the phases, the basis for equal singular values, and
+the columns beyond the singular values. There the rule sets u^H du and v^H dv to zero, except that the
+diagonal of u^H du takes the phases of both, as in JAX. The difference u^H du - v^H dv is exact for equal
+singular values too, and so is the derivative of u v^H. `docs/conventions.md` has the limits.
 
-Source: Giles, "An extended collection of matrix derivative results" (2008), section 3.2; Wan and Zhang, "Automatic
-differentiation for complex valued SVD" (2019).
+Source: Giles, "An extended collection of matrix derivative results" (2008), section 3.2; Wan and Zhang,
+"Automatic differentiation for complex valued SVD" (2019).
 """
 
 from dataclasses import dataclass
@@ -33,7 +33,7 @@ from tiduc.passes.rules.registry import Tangents
 from tiduc.passes.rules.triangular_solve import adjoint, compare_places, matrix_product
 
 OF_V = targets("gesvdj")
-"""Calls that give v, where others give v^H."""
+"""Targets whose calls return v; all others return v^H."""
 
 KEPT = ("call_target_name", "api_version", "backend_config", "operand_layouts", "output_operand_aliases")
 """Attributes that do not depend on the sizes of results."""
@@ -41,7 +41,7 @@ KEPT = ("call_target_name", "api_version", "backend_config", "operand_layouts", 
 
 @dataclass(frozen=True)
 class Layout:
-    """What a call of singular values computes, and which of its results is what."""
+    """What a singular value call computes, and the order of its results."""
 
     vectors: bool
     full: bool
@@ -59,16 +59,17 @@ class Layout:
         return Layout(given["mode"] != ord("N"), given["mode"] == ord("A"), False, False)
 
     def ordered(self, first: Any, second: Any) -> tuple[Any, Any]:
-        """The third and fourth results of the call as those of u and v, or the other way around."""
+        """(u, v) from the third and fourth results of a call, or the reverse."""
         return (second, first) if self.transposed else (first, second)
 
 
 @custom_call(*targets("gesdd", "gesvd", "gesvdj"))
 def svd(b: Any, op: Definition, dx: Tangents) -> list[Any | None]:
-    """ds = Re diag(c), du = u x, dv = v y with c = u^H da v, for skew-Hermitian x and y where c = x s + ds - s y.
+    """ds = Re diag(c), du = u x, dv = v y with c = u^H da v, for skew-Hermitian x and y with c = x s + ds - s y.
 
-    So x + y = (c + c^H) / (s_j - s_i) and x - y = (c - c^H) / (s_j + s_i), entry by entry; to du comes what da v has
-    beyond the columns of u, over s, and to dv alike. The first result, which has nothing of use, has no tangent.
+    Entrywise, x + y = (c + c^H) / (s_j - s_i) and x - y = (c - c^H) / (s_j + s_i). The component of da v / s
+    orthogonal to the columns of u is added to du, and likewise for dv. The first result, which holds nothing
+    useful, has no tangent.
     """
     layout, s = Layout.of(op), op.results[1]
     if 0 in shape(op.operands[0]):
@@ -104,7 +105,11 @@ def _rotations(b: Any, s: Any, c: Any) -> tuple[Any, Any]:
 
 
 def _moved(b: Any, u: Any, u1: Any, x: Any, image: Any, s: Any) -> Any:
-    """The tangent of u, given that within its first columns u1, and da v, or da^H u, of which more is beyond these."""
+    """The tangent of u: u1 x, plus the component of `image` / s orthogonal to u1, where `image` is da v1 (or da^H u1).
+
+    u1 are the first columns of u, as many as there are singular values; the tangents of any others keep u
+    unitary.
+    """
     du1 = matrix_product(b, u1, x)
     size, count, wide = shape(u)[-2], shape(u1)[-1], shape(u)[-1]
     if size == count:
@@ -129,7 +134,7 @@ def _columns_of(b: Any, u: Any, start: int, limit: int) -> Any:
 
 
 def _with_vectors(b: Any, op: Definition, layout: Layout) -> Any:
-    """The results of the call that computes vectors too, as few as there are singular values where it can."""
+    """The results of the same call with vectors, thin ones if the target can compute them."""
     if layout.of_v:
         return b.reapply(op, {}, with_settings(op, compute_uv=True))
     a, s, *_, info = op.results

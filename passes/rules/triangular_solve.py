@@ -1,6 +1,6 @@
 """triangular_solve: op(a) x = y, or x op(a) = y, where op(a) is a, its transpose or its adjoint.
 
-Of a only one triangle is read, and of a unit diagonal nothing: what is not read has derivative zero.
+The op reads one triangle of a, without the diagonal if that is unit; the derivative toward the rest is zero.
 """
 
 from collections.abc import Sequence
@@ -18,7 +18,7 @@ from tiduc.passes.rules.registry import Tangents
 
 @linearize("stablehlo.triangular_solve")
 def triangular_solve(b: Any, op: Definition, dx: Tangents) -> Sequence[Any | None]:
-    """op(a) dx = dy - op(da) x, which is a solve with the same a."""
+    """op(a) dx = dy - op(da) x: a solve with the same a."""
     a, x, kind = op.operands[0], op.result, _kind(op)
     if is_empty(x):
         return [None]
@@ -35,7 +35,7 @@ def triangular_solve(b: Any, op: Definition, dx: Tangents) -> Sequence[Any | Non
 
 @transpose("stablehlo.triangular_solve")
 def triangular_solve_transpose(b: Any, op: Definition, ct: Tangents, active: Sequence[bool]) -> list[Any]:
-    """A solve with the adjoint of op(a); that of the transpose is conj(a)."""
+    """A solve with the adjoint of op(a); the adjoint of the transpose of a is conj(a)."""
     if active[0]:
         raise unsupported("transpose", op, "a solution is not linear in its matrix")
     a, kind = op.operands[0], _kind(op)
@@ -48,7 +48,10 @@ def triangular_solve_transpose(b: Any, op: Definition, ct: Tangents, active: Seq
 
 
 def solve(b: Any, a: Any, y: Any, left: bool, lower: bool, adjoint: bool, unit: bool = False) -> Any:
-    """x where op(a) x = y, or x op(a) = y: op(a) is the triangle of a, or its adjoint; `unit` as in the op."""
+    """The solution x of op(a) x = y (`left`), or of x op(a) = y.
+
+    op(a) is the lower or upper triangle of a, with a `unit` diagonal or its own, or its adjoint.
+    """
     turned = "ADJOINT" if is_complex(a) else "TRANSPOSE"
     attributes = {
         "left_side": ir.BoolAttr.get(left),
@@ -60,7 +63,7 @@ def solve(b: Any, a: Any, y: Any, left: bool, lower: bool, adjoint: bool, unit: 
 
 
 def triangle(b: Any, x: Any, lower: bool, strict: bool = False) -> Any:
-    """The matrices in x with zeros beyond one triangle, and on the diagonal where it is strict."""
+    """The matrices in x with zeros outside one triangle; a `strict` triangle excludes the diagonal."""
     return b.select(
         compare_places(b, x, ("GT" if lower else "LT") if strict else "GE" if lower else "LE"),
         x,
@@ -69,14 +72,14 @@ def triangle(b: Any, x: Any, lower: bool, strict: bool = False) -> Any:
 
 
 def compare_places(b: Any, x: Any, direction: str) -> Any:
-    """Where the row number compares so with the column number."""
+    """A mask: row number `direction` column number."""
     integer = with_element(x.type, ir.IntegerType.get_signless(32))
     row, column = (b.iota(rank(x) - i, integer, shape(x)) for i in (2, 1))
     return b.compare(row, column, direction)
 
 
 def matrix_product(b: Any, x: Any, y: Any) -> Any:
-    """The products of the matrices in x and y, in their full precision."""
+    """The products of the matrices in x and y, at the highest precision."""
     batching, last = list(range(rank(x) - 2)), rank(x) - 1
     precision = ir.ArrayAttr.get([hlo.PrecisionAttr.get("HIGHEST")] * 2)
     attributes = {"precision_config": precision}
@@ -98,5 +101,5 @@ def _kind(op: Definition) -> str:
 
 
 def _swapped(x: Any) -> list[int]:
-    """The permutation that exchanges the last two dimensions."""
+    """The permutation that swaps the last two dimensions."""
     return [*range(rank(x) - 2), rank(x) - 1, rank(x) - 2]

@@ -1,4 +1,4 @@
-"""Triangular solves as LAPACK names them."""
+"""Triangular solves, as LAPACK calls."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -18,7 +18,7 @@ _KINDS = {"N": "NO_TRANSPOSE", "T": "TRANSPOSE", "C": "ADJOINT"}
 
 @custom_call(*targets("trsm"))
 def trsm(b: Any, op: Definition, dx: Tangents) -> Sequence[Any | None]:
-    """That of the `triangular_solve` which it is."""
+    """The tangent of the equivalent `triangular_solve`."""
     same = Definition(
         "stablehlo.triangular_solve", op.operands, op.graph, None, solve_attributes(settings(op))
     )
@@ -27,7 +27,7 @@ def trsm(b: Any, op: Definition, dx: Tangents) -> Sequence[Any | None]:
 
 
 def solve_attributes(settings: Mapping[str, int]) -> dict[str, Any]:
-    """Those of the `triangular_solve` which a call with these settings, LAPACK's letters, is."""
+    """The attributes of the `triangular_solve` equivalent to a call with these settings, LAPACK's letters."""
     given = {name: chr(settings[name]) for name in ("side", "uplo", "diag", "trans_x")}
     return {
         "left_side": ir.BoolAttr.get(given["side"] == "L"),
