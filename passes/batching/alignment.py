@@ -90,7 +90,7 @@ def _reverse(op: Definition, i: int) -> dict[int, int]:
 
 
 def _unchanged_sizes(op: Definition, i: int) -> dict[int, int]:
-    """Of slices and updates: the dimensions that are taken, or written, as a whole."""
+    """The dimensions that a slice takes, or an update writes, as a whole."""
     whole, part = shape(op.operands[0]), shape(op.operands[i])
     return {d: d for d, n in enumerate(shape(op.result)) if whole[d] == part[d] == n}
 

@@ -71,7 +71,7 @@ class BatchRules:
             self.rules[name] = _elementwise
 
     def leading(self, *names: str) -> None:
-        """Declares ops that take one more leading dimension on all operands and results; unbatched operands are broadcast."""
+        """Declares ops that accept an extra leading dimension on all operands; unbatched operands are broadcast."""
         for name in names:
             self._declare(name, "leading")
             self.rules[name] = leading

@@ -95,13 +95,13 @@ def transpose(b: Any, op: Definition, x: Sequence[Any], at: Sequence[bool]) -> S
 
 
 def merged(b: Any, x: Any, d: int, groups: int = 1) -> Any:
-    """Merges the batch into dimension d of one example, inside its groups: x [k, ..., g m, ...] to [..., g k m, ...]."""
+    """Merges the batch into dimension d of one example, inside its groups: [k, ..., g m, ...] to [..., g k m, ...]."""
     k, *sizes = shape(x)
     return _regrouped(b, x, [k, *sizes[:d], groups, sizes[d] // groups, *sizes[d + 1 :]], 0, d + 1, d)
 
 
 def apart(b: Any, y: Any, d: int, groups: int = 1) -> Any:
-    """The inverse of `merged`: y [..., g k m, ...] to [k, ..., g m, ...]."""
+    """The inverse of `merged`: [..., g k m, ...] to [k, ..., g m, ...]."""
     k, sizes = b.engine.size, shape(y)
     split = [*sizes[:d], groups, k, sizes[d] // (groups * k), *sizes[d + 1 :]]
     return _regrouped(b, y, split, d + 1, 0, d + 1)

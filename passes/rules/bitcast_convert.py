@@ -1,4 +1,4 @@
-"""bitcast_convert: differentiable only where it is the identity, since bits are no smooth function of a float."""
+"""bitcast_convert: differentiable only as the identity, since bits are not a smooth function of a float."""
 
 from typing import Any
 

@@ -137,7 +137,7 @@ def all_to_all(b: Any, op: Definition, ct: Tangents, active: Sequence[bool]) -> 
 
 @transpose("stablehlo.collective_permute")
 def collective_permute(b: Any, op: Definition, ct: Tangents, active: Sequence[bool]) -> Sequence[Any]:
-    """Sends from targets to sources; a process that is no source gets zeros."""
+    """Sends from targets to sources; a process that is not a source gets zeros."""
     return [permuted(b, op, ct[0], numbers(op, "source_target_pairs")[:, ::-1])]
 
 
@@ -194,7 +194,7 @@ def scattered(b: Any, op: Definition, x: Any, dimension: Any, type_: Any) -> Any
 
 
 def permuted(b: Any, op: Definition, x: Any, pairs: Any) -> Any:
-    """x sent along pairs of source and target process; zeros at a process that is no target."""
+    """x sent along pairs of source and target process; all other processes receive zeros."""
     type_ = ir.RankedTensorType.get([len(pairs), 2], ir.IntegerType.get_signless(64))
     attributes = {**among(op, "channel_handle"), "source_target_pairs": dense(np.array(pairs), type_)}
     return b.emit("stablehlo.collective_permute", (x,), x.type, attributes)

@@ -1,9 +1,9 @@
 """Eigenvalues and eigenvectors of Hermitian matrices, a v = v diag(w), as LAPACK, cuSOLVER and TPU (XLA) calls.
 
 The call reads one triangle of a, with the real part of its diagonal, and the derivative is toward that
-triangle. The gauge is that v^H dv has a zero diagonal and is zero between equal eigenvalues. So the
-derivative is right for functions that depend neither on phases of vectors nor on the choice of a basis for
-equal eigenvalues. `docs/conventions.md` has the limits.
+triangle. The gauge is that v^H dv has a zero diagonal and is zero between equal eigenvalues. The derivative
+is therefore right for functions that are invariant to the phases of vectors and to the basis chosen for equal
+eigenvalues. `docs/conventions.md` has the limits.
 
 Source: Giles, "An extended collection of matrix derivative results" (2008), section 3.1.
 """

@@ -89,9 +89,7 @@ def _reflector_tangents(b: Any, v: Any, tau: Any, x: Any) -> tuple[Any, Any]:
     u = middle(b, v, tau, corner(b, vh, k, k))
     none = b.compare(tau, b.zeros_like(tau), "EQ")
     at = b.and_(compare_places(b, u, "EQ"), rows(b, none, predicate(u.type)))
-    regular = b.select(
-        at, b.constant(1, u), u
-    )  # the last such row cancels; what others make of it is no number
+    regular = b.select(at, b.constant(1, u), u)  # cancels in the last row; dtau is NaN in others
     d1 = b.subtract(matrix_product(b, v, middle(b, v, tau, matrix_product(b, vh, x))), x)
     d = packed_tangent(b, packed(b, v, regular, m, k), d1)
     place = with_element(tau.type, ir.IntegerType.get_signless(32))

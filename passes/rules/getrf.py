@@ -108,7 +108,7 @@ def exchanged(b: Any, pivots: Any, count: int) -> Any:
     return b.emit_all("stablehlo.while", operands, [x.type for x in operands], {}, fills)[1]
 
 
-@functools.cache  # equal functions give equal regions, which can be merged
+@functools.cache  # the builder shares regions that one function fills
 def _exchange(numbers: Any, pivots: Any) -> tuple[Callable[[Any], None], Callable[[Any], None]]:
     """The condition and the body of the loop over i. Selects instead of updates let it work on batched matrices."""
     last = pivots.rank - 1

@@ -60,7 +60,7 @@ def ormqr(b: Any, op: Definition, dx: Tangents) -> list[Any | None]:
 
 
 def _of_factors(b: Any, op: Definition) -> tuple[Any, Any] | None:
-    """What `geqrf` recorded (y, turn), if its results are the operands and the result is Q1; else None."""
+    """The (y, turn) that `geqrf` recorded, if its results are the operands and the result is Q1; else None."""
     a, tau = op.operands
     if tau not in b.notes:
         return None

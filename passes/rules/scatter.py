@@ -87,10 +87,9 @@ def _of_one(b: Any, op: Definition, kind: str | None, dx: Any | None, du: Any | 
 
 @transpose("stablehlo.scatter")
 def scatter_transpose(b: Any, op: Definition, ct: Tangents, active: Sequence[bool]) -> list[Any]:
-    """The transposes of the linear cases.
+    """The transposes of the linear cases: add, subtract, and set and multiply under conditions.
 
-    These are add, subtract, set with updates that do not collide or are inactive, and multiply by inactive
-    updates.
+    Set needs updates that do not collide or are inactive; multiply needs inactive updates.
     """
     if len(op.results) != 1 or _promotes(op):
         raise unsupported("transpose", op, "it has several operands, or promotes them")

@@ -1,8 +1,7 @@
 """Finds which element a reduction or sort selects, so that its tangent can be taken from there.
 
-Each element is numbered by its place in row-major order, and the numbers are selected beside the values. What
-is not an element (an initial value, the padding of a window) has the number after the last. Numbers have no
-derivative.
+Each element is numbered by its place in row-major order, and the numbers are selected beside the values. An
+initial value, or the padding of a window, has the number after the last. Numbers have no derivative.
 """
 
 from collections.abc import Callable, Sequence
@@ -52,9 +51,7 @@ def numbers(b: Any, x: Any) -> Any:
 def none(b: Any, x: Any, at: Any) -> Any:
     """The number, as a scalar, that stands for no element of x."""
     count = product(shape(x))
-    number = (
-        type_range(at)[1] if isinstance(count, Size) else count
-    )  # a region cannot capture the dynamic size
+    number = type_range(at)[1] if isinstance(count, Size) else count  # a region cannot read the size
     return b.constant(number, with_shape(at.type, []))
 
 

@@ -41,7 +41,7 @@ KEPT = ("call_target_name", "api_version", "backend_config", "operand_layouts", 
 
 @dataclass(frozen=True)
 class Layout:
-    """What a singular value call computes, and the order of its results."""
+    """The kind of vectors that a singular value call computes, and the order of its results."""
 
     vectors: bool
     full: bool
@@ -91,7 +91,7 @@ def svd(b: Any, op: Definition, dx: Tangents) -> list[Any | None]:
 
 
 def _rotations(b: Any, s: Any, c: Any) -> tuple[Any, Any]:
-    """x and y; of the diagonal, which is of phases, all is in x."""
+    """The skew-Hermitian x and y; the diagonal of c, which moves phases, goes into x alone."""
     half, pairs = b.constant(0.5, c), with_shape(s.type, shape(c))
     sums = inverse(b, b.add(columns(b, s, pairs), rows(b, s, pairs)))
     both = b.multiply(half, scaled(b, inverse_gaps(b, s), b.add(c, adjoint(b, c))))
