@@ -9,8 +9,8 @@ the batch is contracted, so it swaps roles with the features. With groups q,
     y[b, (q, o)] = sum_i x[b, (q, i)] w[i, (q, o)]    feature groups
     y[b, (q, o)] = sum_i x[(q, b), i] w[i, (q, o)]    batch groups
 
-Toward w, feature groups become batch groups and vice versa. Toward x, both become feature groups, of a kernel
-with input features (q, o) and output features i that is regrouped to (q, i) and o.
+Toward w, feature groups become batch groups and vice versa. Toward x, both become feature groups,
+and the kernel's dimensions i and (q, o) are regrouped to (q, i) and o.
 """
 
 from typing import Any
