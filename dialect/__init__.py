@@ -1,1 +1,1 @@
-"""The IR: what there is, not what is done with it."""
+"""The IR: graphs, values, references and the builder. Transformations of the IR are in `passes/`."""

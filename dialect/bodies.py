@@ -1,4 +1,4 @@
-"""Regions of scalars: the bodies of reducers and comparators, read, built and copied."""
+"""Reads, builds and copies regions over scalars: the bodies of reducers and comparators."""
 
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
@@ -43,7 +43,7 @@ class Body(StablehloBuilder):
         return self.emit_all(name, operands, (type_,), attributes)[0]
 
     def size(self, n: Any) -> Any:
-        """Refused: it would be read from outside."""
+        """Raises `OpenSize`: the region would have to read the size from outside."""
         raise OpenSize("its region would need a size that is known only when it runs")
 
     def returns(self, *values: Any) -> None:
@@ -51,10 +51,10 @@ class Body(StablehloBuilder):
         self.emit_all("stablehlo.return", values, ())
 
     def copy_of(self, op: Definition, region: int, arguments: Sequence[Any]) -> dict[Any, Any]:
-        """Emits again what a region of `op` holds, on other arguments; from its values to those made here.
+        """Copies the ops of a region of `op` onto other arguments; returns a map from its values to their copies.
 
-        Constants that it reads from outside, where MLIR's folder likes to move them, are brought in again;
-        callers refuse an op for which `self_contained` is false.
+        MLIR's folder may have moved constants out of the region; they are copied back in. Callers refuse an op
+        for which `self_contained` is false.
         """
         block = op.regions[region].blocks[0]
         values = dict(zip(block.arguments, arguments, strict=True))
@@ -72,21 +72,21 @@ class Body(StablehloBuilder):
 
 
 def self_contained(op: Definition) -> bool:
-    """The op's regions read nothing from outside but constants."""
+    """Whether the op's regions capture only constants."""
     found = [x.definition for x in op.captures]
     return all(d is not None and d.name == "stablehlo.constant" for d in found)
 
 
 def returned(op: Definition, region: int = 0) -> tuple[Any, ...]:
-    """What a region returns."""
+    """The operands of a region's terminator."""
     block = op.regions[region].blocks[0]
     return tuple(list(operations(block))[-1].operands)
 
 
 def reducer(op: Definition, result: int = 0, region: int = 0) -> str | None:
-    """The one op that makes a body's `result`, of that result's two arguments; None for any other body.
+    """The name of the one op that computes a body's `result` from that result's two arguments; None otherwise.
 
-    A sharding constraint, which JAX may put on the result, is nothing to a scalar.
+    Sharding constraints, which JAX may put on the result, are skipped: they have no effect on a scalar.
     """
     block = op.regions[region].blocks[0]
     value, arguments = returned(op, region)[result], list(block.arguments)

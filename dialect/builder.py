@@ -1,7 +1,7 @@
 """The builder: emits ops into a new graph, and derives their active masks.
 
-It names no op. An op set derives from it and adds its vector space, `add`, `zero` and `multiply`, and whatever
-emitters its rules want (`dialect/stablehlo.py`).
+The builder names no op. An op set derives from it, and adds its vector space (`add`, `zero`, `multiply`) and the
+emitters that its rules use (`dialect/stablehlo.py`).
 """
 
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
@@ -15,13 +15,13 @@ from tiduc.dialect.graph import Definition, Graph, Value
 from tiduc.dialect.view import View
 
 _OF_TWO = ((None, (False, True)), ((True, False), (True, True)))
-"""The masks of two operands: most ops have one or two, and to share these saves time and memory."""
+"""The masks of two operands, shared between ops to save time and memory: most ops have one or two operands."""
 
 
 class Builder:
-    """Builds one graph of a view; it is the view's when the builder finishes.
+    """Builds one graph; `finish` adds the graph to the view.
 
-    Operands may be values of this graph or of any other one. What is emitted gets `location`, that of the op which
+    Operands may be values of any graph. Emitted ops get the location `location`, which is the location of the op that
     a rule is called for.
     """
 
@@ -30,18 +30,18 @@ class Builder:
         self.graph = Graph(name)
         self.graph.held = (view,)
         self.location: Any = ir.Location.unknown()
-        self.constants: dict[Any, Any] = {}  # for an op set: one op a constant and graph
-        self.engine: Any = None  # what a stage lends to rules of ops over whole graphs
-        self.notes: dict[Any, Any] = {}  # what rules leave for others, by a primal value or its graph
-        self.tangents: Collection[Value] = ()  # inputs of a graph that is turned around, not to be read
+        self.constants: dict[Any, Any] = {}  # for op sets: each constant is emitted once per graph
+        self.engine: Any = None  # services of a stage for rules of ops that call graphs
+        self.notes: dict[Any, Any] = {}  # notes from one rule to another, by primal value or graph
+        self.tangents: Collection[Value] = ()  # inputs of a graph under transposition, not to be read
         self._linear: set[Value] = set()
 
     # ---- the graph's ends -------------------------------------------------------------------------------------
 
     def input(self, key: str, type_: Any, linear: bool = False) -> Value:
-        """The input of that key; a linear one is new, is active, and so is what is made of it.
+        """The input of that key. A linear input is new and active, and so is every value computed from it.
 
-        `RequestError` where the view has an input of that key which is linear or of another type.
+        Raises `RequestError` if the view has an input of that key and `linear` is set or the types differ.
         """
         value = self.view.inputs.get(key)
         if value is not None and (linear or value.type != type_):
@@ -52,14 +52,14 @@ class Builder:
         return value
 
     def finish(self, outputs: Sequence[Value | None]) -> Graph:
-        """Ends the graph with its outputs, and gives it to the view."""
+        """Sets the graph's outputs, and adds the graph to the view."""
         self.graph.outputs = list(outputs)
         return self.view.built(self.graph)
 
     def finish_linear(
         self, outputs: Sequence[Value | None], input_of: Sequence[Value], output_of: Sequence[Value]
     ) -> Graph:
-        """Ends a linear graph; `outputs` are aligned with `output_of`, None where the output is inactive."""
+        """Finishes a linear graph. `outputs` aligns with `output_of`, and has None for an inactive output."""
         graph = self.graph
         graph.linear, graph.input_of, graph.output_of = True, tuple(input_of), tuple(output_of)
         return self.finish(outputs)
@@ -74,9 +74,9 @@ class Builder:
         attributes: Mapping[str, Any] | None = None,
         regions: Sequence[Callable[[Any], None]] = (),
     ) -> tuple[Any, ...]:
-        """Emits an op, each region filled by a function of its own, which reads nothing outside; its results.
+        """Emits an op and returns its results. Each function in `regions` fills one region, which captures nothing.
 
-        The same functions make the same regions, and so are called once.
+        The regions that a tuple of functions makes are cached, so the functions are called once.
         """
         source = self.view.holder(name, tuple(regions), self.location) if regions else None
         op = Definition(name, tuple(operands), self.graph, None, attributes, source, (), self.location)
@@ -85,7 +85,7 @@ class Builder:
     def emit(
         self, name: str, operands: Sequence[Any], type_: Any, attributes: Mapping[str, Any] | None = None
     ) -> Any:
-        """Emits an op of one result and no regions; its result."""
+        """Emits an op of one result and no regions, and returns the result."""
         graph, operands = self.graph, tuple(operands)
         active = self._mask(operands)
         definition = Definition(name, operands, graph, active, attributes, None, (), self.location)
@@ -99,7 +99,7 @@ class Builder:
     def reapply(
         self, op: Definition, replaced: Mapping[int, Any], attributes: Mapping[str, Any] | None = None
     ) -> tuple[Any, ...]:
-        """Emits an op again, regions and attributes included, with some operands replaced; its results."""
+        """Emits a copy of an op, regions and attributes included, with some operands replaced; its results."""
         operands = list(op.operands)
         for i, x in replaced.items():
             operands[i] = x
@@ -114,7 +114,7 @@ class Builder:
     def copy(
         self, op: Definition, operands: tuple[Any, ...], captures: tuple[Any, ...] = ()
     ) -> tuple[Any, ...]:
-        """Copies an op of another graph, its active mask included, onto values of this one; its results."""
+        """Copies an op of another graph, with its active mask, onto values of this graph; the copy's results."""
         graph = self.graph
         copy = Definition(op.name, operands, graph, op.active, op.given, op.source, captures, op.location)
         copy.results = tuple([Value(y.type, graph, copy) for y in op.results])
@@ -122,7 +122,7 @@ class Builder:
         return copy.results
 
     def sum(self, terms: Iterable[Any]) -> Any:
-        """The sum of values of one type, at least one; a single one is itself."""
+        """The sum of one or more values of one type; a single value is returned as it is."""
         return reduce(self.add, terms)
 
     def _emit(self, definition: Definition, types: Sequence[Any]) -> tuple[Any, ...]:
@@ -135,7 +135,7 @@ class Builder:
         return results
 
     def _mask(self, operands: tuple[Any, ...]) -> tuple[bool, ...] | None:
-        """Which operands are linear; None where none is."""
+        """Flags of the linear operands; None if no operand is linear."""
         linear = self._linear
         if len(operands) == 1:
             return (True,) if operands[0] in linear else None
@@ -149,7 +149,7 @@ class Builder:
 
     @staticmethod
     def tangent_type(type_: Any) -> Any | None:
-        """The type of a tangent of a value of that type; None where there is none, as for integers."""
+        """The tangent type of a type; None for a type without tangents, such as integers."""
         raise NotImplementedError
 
     def add(self, x: Any, y: Any) -> Any:
@@ -161,11 +161,11 @@ class Builder:
         raise NotImplementedError
 
     def zeros_like(self, x: Any) -> Any:
-        """The zero of a value's type, and of its sizes where the type leaves them open."""
+        """A zero of a value's type, with the value's dynamic sizes."""
         return self.zero(x.type)
 
     def multiply(self, x: Any, y: Any) -> Any:
-        """x * y, each entry by each."""
+        """x * y, elementwise."""
         raise NotImplementedError
 
     def conj(self, x: Any) -> Any:

@@ -1,4 +1,4 @@
-"""What ops over graphs owe the graphs that they call; every violation is reported with its location."""
+"""The verifier of calls, branches and loops against the graphs that they call; each error has a location."""
 
 from collections.abc import Iterable
 from typing import Any
@@ -21,9 +21,9 @@ from tiduc.dialect.graph import OWN, Definition, Graph
 
 
 def check_control(view: Any, op: Definition) -> None:
-    """Its attributes are there; its operands and results have the types that its graphs take and give.
+    """Checks that the attributes are present, and that operands and results have the types of the called graphs.
 
-    `ResolveError` for the first that is not so, or for a graph that is unknown.
+    Raises `ResolveError` for the first violation, or for an unknown graph.
     """
     symbols = op.attributes.get(GRAPHS)
     if not isinstance(symbols, ir.ArrayAttr) or not len(symbols):
@@ -76,8 +76,11 @@ def _loop(op: Definition, graphs: list[Graph]) -> None:
 
 
 def check_calls(view: Any, graph: Graph, known: set[str]) -> None:
-    """No graph that this one calls, directly or not, calls itself; `known` are those of which that is known."""
-    under_way = {graph.name: _called(graph)}  # an ordered path: each is called by the one before
+    """Raises `ResolveError` if a graph that this one reaches by calls is recursive.
+
+    `known` holds the names of graphs that have been checked; checked graphs are added to it.
+    """
+    under_way = {graph.name: _called(graph)}  # the call path: each graph calls the next one
     while under_way:
         name, left = next(reversed(under_way.items()))
         if not left:

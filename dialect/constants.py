@@ -1,4 +1,4 @@
-"""Elements attributes: what constants hold."""
+"""Elements attributes: the values of constants."""
 
 import functools
 import re
@@ -12,7 +12,7 @@ _RESOURCE = re.compile(r'dense_resource<("(?:[^"\\]|\\.)*"|[^>]*)>')
 
 
 def dense(value: ArrayLike | complex, type_: Any) -> Any:
-    """The elements attribute of a static tensor type: `value` everywhere, or an array of the type's shape."""
+    """The elements attribute of a static tensor type: a splat of `value`, or an array of the type's shape."""
     array = np.asarray(value)
     if array.ndim and array.shape != tuple(type_.shape):
         raise ValueError(f"a constant of shape {array.shape} for the type {type_}")
@@ -29,15 +29,15 @@ def dense(value: ArrayLike | complex, type_: Any) -> Any:
 
 @functools.cache
 def whole(value: int, type_: Any) -> Any:
-    """The same of one number, made once."""
+    """A splat of an integer, cached."""
     return dense(value, type_)
 
 
 def integer_in(value: Any) -> int | None:
-    """The integer that an elements attribute is everywhere; None where it is none, or holds several."""
+    """The integer of a splat elements attribute; None for any other attribute."""
     if not isinstance(value, ir.DenseIntElementsAttr) or not value.is_splat:
         return None
-    entry = ir.IntegerAttr(value.get_splat_value())  # iterators know no integers of less than a byte
+    entry = ir.IntegerAttr(value.get_splat_value())  # iterators reject integers below a byte
     return abs(entry.value) if entry.type.width == 1 else int(entry.value)
 
 
@@ -48,7 +48,7 @@ def _scalar(value: Any, element_type: Any) -> Any:
 
 
 def resource_name(value: Any) -> str | None:
-    """The name of the resource that an elements attribute refers to; None for one that holds its elements."""
+    """The name of the resource that an elements attribute refers to; None if it holds its elements itself."""
     if isinstance(value, ir.DenseElementsAttr):
         return None
     found = _RESOURCE.match(str(value))
@@ -60,7 +60,7 @@ def resource_name(value: Any) -> str | None:
 
 
 def constants_in(op: Any) -> list[Any]:
-    """The constants of StableHLO in an op, at any depth."""
+    """The `stablehlo.constant` ops nested in an op, at any depth."""
     found: list[Any] = []
 
     def look(inner: Any) -> Any:
@@ -73,5 +73,5 @@ def constants_in(op: Any) -> list[Any]:
 
 
 def has_resources(module: Any) -> bool:
-    """Some constant of the module is a resource, whose text would be twice as long as its bytes."""
+    """Whether a constant of the module is a resource. As text, a resource is twice as long as its bytes."""
     return any(resource_name(op.attributes["value"]) is not None for op in constants_in(module.operation))

@@ -1,4 +1,4 @@
-"""Constraints of ops that MLIR's verifier does not check and that rules rely on; a violation is a located error."""
+"""Constraints of ops that rules rely on and that MLIR's verifier does not check; each error has a location."""
 
 from collections.abc import Callable
 from typing import Any
@@ -15,7 +15,7 @@ from tiduc.dialect.signatures import compatible
 
 
 def check_constraints(operation: Any) -> None:
-    """`ParseError` for the first op in an operation that violates a constraint."""
+    """Raises `ParseError` for the first op nested in an operation that violates a constraint."""
     found: list[Any] = []
 
     def look(op: Any) -> Any:
@@ -33,7 +33,7 @@ def _violation(op: Any, reason: str) -> ParseError:
 
 
 def _all_gather(op: Any) -> None:
-    """Each operand is in its result; global device ids come with a channel, as they do in other collectives."""
+    """A result that is empty has an empty operand; global device ids require a channel, as in other collectives."""
     for x, y in zip(op.operands, op.results, strict=True):
         if 0 in sizes_in(y.type) and 0 not in sizes_in(x.type):
             raise _violation(op, f"gathers {x.type} into the empty {y.type}")
@@ -47,7 +47,7 @@ def _all_gather(op: Any) -> None:
 
 
 def _broadcasting(op: Any) -> None:
-    """The result has the sizes to which those of the operands broadcast, and a selection has their elements."""
+    """The operands broadcast to the result's shape; a `broadcast_select` keeps the element type."""
     operands, result = [x.type for x in op.operands], op.results[0].type
     if not all(isinstance(t, ir.RankedTensorType) for t in (*operands, result)):
         return
@@ -73,7 +73,7 @@ def _broadcasting(op: Any) -> None:
 
 
 def _dynamic_conv(op: Any) -> None:
-    """Batching and feature dimensions are as in a convolution, which MLIR's verifier checks."""
+    """Batching and feature dimensions are as in `convolution`; MLIR's verifier checks only that op."""
     numbers = hlo.ConvDimensionNumbers(op.attributes["dimension_numbers"])
     groups, batches = (
         ir.IntegerAttr(op.attributes[f"{of}_group_count"]).value for of in ("feature", "batch")
@@ -95,7 +95,7 @@ def _dynamic_conv(op: Any) -> None:
 
 
 def _fft(op: Any) -> None:
-    """The last dimensions of the operand, and of the result, are as long as the transform; half of one is stored."""
+    """The last dimensions of operand and result have the sizes in fft_length; a real transform stores n // 2 + 1."""
     lengths = list(op.attributes["fft_length"])
     kind = str(op.attributes["fft_type"]).split()[-1].rstrip(">")
     stored = [*lengths[:-1], lengths[-1] // 2 + 1] if lengths else []
@@ -116,7 +116,7 @@ def _fft(op: Any) -> None:
 
 
 def _real_dynamic_slice(op: Any) -> None:
-    """The operand and the result have one rank, and each dimension a start, a limit and a stride."""
+    """Operand and result have equal rank, and each dimension has a start, a limit and a stride."""
     rank = len(sizes_in(op.operands[0].type))
     if len(sizes_in(op.results[0].type)) != rank or any(
         list(sizes_in(x.type)) not in ([rank], [DYNAMIC]) for x in list(op.operands)[1:]
@@ -125,7 +125,7 @@ def _real_dynamic_slice(op: Any) -> None:
 
 
 def _call(op: Any) -> None:
-    """Linear algebra is as its table says; the constraint of a sharding gives what it takes."""
+    """A linear-algebra call matches its row in `ROUTINES`; a sharding constraint keeps the type of its operand."""
     target = ir.StringAttr(op.attributes["call_target_name"]).value
     if target in SHARDINGS and [x.type for x in op.operands] != [y.type for y in op.results]:
         raise _violation(op, f"@{target} gives another type than it takes")
@@ -137,14 +137,14 @@ def _call(op: Any) -> None:
 
 
 def _shape_operand(op: Any) -> None:
-    """The operand that holds the result's shape has a number for each dimension."""
+    """The shape operand has one entry per dimension of the result."""
     rank, given = len(sizes_in(op.results[0].type)), sizes_in(op.operands[-1].type)
     if given not in ((rank,), (DYNAMIC,)):
         raise _violation(op, f"has the shape operand {op.operands[-1].type} for {op.results[0].type}")
 
 
 def _torch_index_select(op: Any) -> None:
-    """One dimension of the operand is replaced by those of the index that are no batching dimensions."""
+    """Dimension `dim` of the operand is replaced by the index's dimensions behind its batching dimensions."""
     (x, index), y = (v.type for v in op.operands), op.results[0].type
     dim, batch = (ir.IntegerAttr(op.attributes[name]).value for name in ("dim", "batch_dims"))
     if not 0 <= batch <= dim < x.rank:
@@ -159,7 +159,7 @@ def _torch_index_select(op: Any) -> None:
 
 
 def _reduced(op: Any) -> None:
-    """Each result lacks the dimensions of its operand that are reduced, and its elements are no narrower."""
+    """Each result has the operand's shape without the reduced dimensions, and elements that are no narrower."""
     dropped = set(op.attributes["dimensions"])
     for x, y in zip(op.operands, op.results, strict=False):
         kept = tuple(n for d, n in enumerate(sizes_in(x.type)) if d not in dropped)
@@ -169,7 +169,7 @@ def _reduced(op: Any) -> None:
 
 
 def _promoted(op: Any) -> None:
-    """Floats in a result are no narrower than its operand's."""
+    """The floats of a result are no narrower than the floats of its operand."""
     for x, y in zip(op.operands, op.results, strict=False):
         before, after = x.type.element_type, y.type.element_type
         if (

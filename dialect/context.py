@@ -1,4 +1,4 @@
-"""The one way into MLIR: a context with StableHLO, CHLO and tidu loaded, and parsing with our errors."""
+"""The only entry to MLIR: a context with StableHLO, CHLO and tidu loaded, and a parser that raises `TiducError`s."""
 
 import functools
 import gc
@@ -30,11 +30,11 @@ R = TypeVar("R")
 
 @functools.cache
 def context() -> Any:
-    """The process's `ir.Context`: graphs of all files share it, so that attributes can be compared.
+    """The process's `ir.Context`. Graphs of all files share one context, so that attributes can be compared.
 
-    It is not multithreaded, which Python passes need.
+    Multithreading is off, because Python passes need that.
     """
-    # Without Python modules for the dialects, each op view that is made retries an import that fails (13 us).
+    # Without Python modules for the dialects, each new op view retries a failing import (13 us).
     ir._globals.append_dialect_search_prefix("tiduc.dialect.views")
     it = ir.Context()
     it.enable_multithreading(False)
@@ -51,9 +51,9 @@ def context() -> Any:
 
 
 def _read_complex_elements() -> None:
-    """Makes the bindings give complex elements attributes too, of which they know no class and raise a TypeError.
+    """Makes the bindings return complex elements attributes; they have no class for them and raise a TypeError.
 
-    Inside a callback from C++, such as a constraint of a pattern, that error would end the process.
+    Inside a callback from C++, such as a constraint of a pattern, that TypeError would end the process.
     """
 
     def downcast(attribute: Any) -> Any:
@@ -69,11 +69,11 @@ def _read_complex_elements() -> None:
 
 
 def stage(function: Callable[P, R]) -> Callable[P, R]:
-    """Runs a function inside the context, with the cyclic garbage collector paused.
+    """Decorates a function to run inside the context, with the cyclic garbage collector paused.
 
-    The bindings make millions of small objects without cycles, which the collector would visit again and
-    again: that alone doubles the time a stage takes. MLIR's errors, and Python's of depth, come out as ours.
-    The stage is recorded under the function's name, for reports of crashes.
+    The bindings make millions of small objects without cycles. The collector would visit them repeatedly, which
+    doubles the time of a stage. `ir.MLIRError` and `RecursionError` become `TiducError`s. The stage is recorded
+    under the function's name, for crash reports.
     """
     name = function.__qualname__.removesuffix(".__init__").lstrip("_")
 
@@ -87,12 +87,12 @@ def stage(function: Callable[P, R]) -> Callable[P, R]:
                 return function(*args, **kwargs)
         except ir.MLIRError as error:
             raise diagnosed(error) from None
-        except RecursionError:  # of stages that call themselves for graphs in graphs
+        except RecursionError:  # stages recurse on nested graphs
             raise Unsupported("regions, or calls, are nested too deeply") from None
         except RuntimeError as error:
             if "str_from_cstr" not in str(error):
                 raise
-            # MLIR's strings are bytes; the bindings give those that are UTF-8.
+            # MLIR's strings are bytes; the bindings fail on those that are not UTF-8.
             raise ParseError(_NO_TEXT) from None
         finally:
             if collecting:
@@ -103,11 +103,11 @@ def stage(function: Callable[P, R]) -> Callable[P, R]:
 
 
 def diagnosed(error: Any, file: str | None = None) -> TiducError:
-    """The first diagnostic of an `ir.MLIRError` as an error of ours; `file` stands for MLIR's "-"."""
+    """The first diagnostic of an `ir.MLIRError` as a `TiducError`; `file` replaces MLIR's "-" in the location."""
     if not error.error_diagnostics:
         return ParseError(str(error), file)
     first = error.error_diagnostics[0]
-    # MLIR names an option of its own tools.
+    # MLIR's message names an option of its own tools.
     message = first.message.replace(_ALLOW, "If it has rules, name the module that has them: --rules MODULE")
     message = "\n".join([message, *(f"note: {note.message}" for note in first.notes)])
     place = describe(first.location)
@@ -117,9 +117,9 @@ def diagnosed(error: Any, file: str | None = None) -> TiducError:
 
 
 def verify(made: Any, location: Any = None) -> None:
-    """`InvalidIR` where MLIR's verifier refuses a module or an op that tiduc made.
+    """Raises `InvalidIR` if MLIR's verifier rejects a module or an op that tiduc made.
 
-    `location` is the place of the error if the refused op has none.
+    `location` is the error's location if the rejected op has none.
     """
     try:
         made.operation.verify()
@@ -133,13 +133,16 @@ def verify(made: Any, location: Any = None) -> None:
 
 @contextmanager
 def told() -> Iterator[list[str]]:
-    """What MLIR says in the block, in place of its printing it; some functions only say that they failed."""
+    """Collects the messages of MLIR's diagnostics in the block, which MLIR would print otherwise.
+
+    Some functions of the bindings report only that they failed; the messages give the reason.
+    """
     messages: list[str] = []
 
     def hear(diagnostic: Any) -> bool:
         try:
             messages.append(diagnostic.message)
-        except RuntimeError:  # as `stage` has it
+        except RuntimeError:  # not UTF-8, as in `stage`
             messages.append(_NO_TEXT)
         return True
 
@@ -149,10 +152,9 @@ def told() -> Iterator[list[str]]:
 
 @stage
 def parse(text: str | bytes, file: str | None = None, dialects: Collection[str] = ()) -> Any:
-    """The `ir.Module` in StableHLO text, MLIR bytecode or a portable artifact; `ParseError` where it is none.
+    """The `ir.Module` in StableHLO text, MLIR bytecode or a portable artifact; `ParseError` if there is none.
 
-    `file` is what diagnostics call it. Ops of `dialects` are read, in generic form, even if MLIR has no definition
-    of them.
+    `file` is the name in diagnostics. Ops of `dialects` may be unregistered; they are read in generic form.
     """
     try:
         if isinstance(text, bytes) and _is_artifact(text):
@@ -168,7 +170,7 @@ def parse(text: str | bytes, file: str | None = None, dialects: Collection[str] 
 
 
 def _check(source: str | bytes, file: str | None) -> None:
-    """`ParseError` for text that would end the process."""
+    """Raises `ParseError` for text on which MLIR's parser would end the process."""
     if (
         ("]x[" in source)
         if isinstance(source, str)
@@ -180,7 +182,7 @@ def _check(source: str | bytes, file: str | None) -> None:
 
 
 def _unread(error: Any, file: str | None, source: str | bytes) -> TiducError:
-    """What MLIR says of a source that it cannot read; what that is, where it is no MLIR at all."""
+    """The error for a source that MLIR cannot read: MLIR's diagnostic, or the file's format if it is not MLIR."""
     if isinstance(source, bytes) and (other := foreign(source)):
         return ParseError(other, file)
     if not error.error_diagnostics and (found := without_words(text := _text(source))):
@@ -189,7 +191,7 @@ def _unread(error: Any, file: str | None, source: str | bytes) -> TiducError:
 
 
 def _is_text(name: str) -> bool:
-    """Whether UTF-8 can spell a name; what `os.fsdecode` gives for other bytes has surrogates."""
+    """Whether a name can be encoded in UTF-8; `os.fsdecode` turns other bytes into surrogates."""
     return not any("\ud800" <= character <= "\udfff" for character in name)
 
 
@@ -198,13 +200,13 @@ def _text(source: str | bytes) -> str:
 
 
 def _place(text: str, at: int, file: str | None) -> str:
-    """`file:line:col` of a character."""
+    """The `file:line:col` of the character at offset `at`."""
     line = text.count("\n", 0, at) + 1
     return f"{file or '-'}:{line}:{at - text.rfind(chr(10), 0, at)}"
 
 
 def _with_shardy(text: str | bytes) -> str | None:
-    """The text with ops of Shardy's as they can be read; None where it has none."""
+    """The text with Shardy's ops in generic form; None if it has no Shardy ops."""
     if isinstance(text, bytes):
         if text.startswith(_BYTECODE) or b"sdy." not in text:
             return None
@@ -213,9 +215,9 @@ def _with_shardy(text: str | bytes) -> str | None:
 
 
 def _parsed(parser: Callable[[Any], Any], source: str | bytes, dialects: Collection[str]) -> Any:
-    """What MLIR's parser makes of the source; attributes of dialects that are not at hand, as Shardy's, stay.
+    """The source parsed by MLIR. Attributes of unregistered dialects, such as Shardy's, are kept.
 
-    Once there are ops of such dialects, the context takes them for good: to copy one is to make one.
+    If the module has unregistered ops, the context allows them from then on, because copying an op creates one.
     """
     before, context().allow_unregistered_dialects = context().allow_unregistered_dialects, False
     try:
@@ -237,7 +239,7 @@ def _parsed(parser: Callable[[Any], Any], source: str | bytes, dialects: Collect
 
 
 def _unregistered(module: Any) -> set[str]:
-    """The dialects of a module's ops of which MLIR has no definition."""
+    """The dialects of a module's unregistered ops."""
     found = set()
 
     def look(op: Any) -> Any:
@@ -266,15 +268,15 @@ def _deserialize(artifact: bytes, file: str | None) -> Any:
 @stage
 @progress.during("parse")
 def read(path: str | Path, dialects: Collection[str] = ()) -> Any:
-    """The `ir.Module` in a file; `TiducError` where it cannot be read, `ParseError` where it holds none.
+    """The `ir.Module` in a file; `TiducError` if the file cannot be read, `ParseError` if it holds no module.
 
-    `dialects` are those of `parse`.
+    `dialects` is as for `parse`.
     """
     if not str(path):
         raise TiducError("the name of the file is empty")
     try:
         contents = read_whole(path)
-        # A pipe, as of the shell's `<(command)`, gives what it holds once.
+        # A pipe, such as the shell's `<(command)`, can be read only once.
         once = not Path(path).is_file()
         if once:
             progress.keep(contents)
@@ -282,7 +284,7 @@ def read(path: str | Path, dialects: Collection[str] = ()) -> Any:
         if once or not nameable or _is_artifact(contents) or _with_shardy(contents) is not None:
             return parse(contents, str(path), dialects)
         _check(contents, str(path))
-        # And not `parse`: locations are to name the file.
+        # `parseFile`, unlike `parse`, makes locations that name the file.
         return _parsed(ir.Module.parseFile, str(path), dialects)
     except ir.MLIRError as error:
         raise _unread(error, str(path), contents) from None

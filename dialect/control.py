@@ -1,15 +1,17 @@
-"""Control flow over graphs: calls, branches and loops whose bodies are closed graphs of the view, by symbol.
+"""Control flow over graphs: calls, branches and loops whose bodies are closed graphs of the view, named by symbols.
 
-    tidu.call  (x...) [@f]                           the outputs of @f at x
-    tidu.case  (index, x...) [@b0, @b1, ...]         those of the branch that the index chooses, all of the same x
+    tidu.call  (x...) [@f]                           the outputs of @f(x...)
+    tidu.case  (index, x...) [@b0, @b1, ...]         the outputs of the branch that the index selects, at x...
     tidu.loop  (init..., sequence..., invariant...) [@body, @cond]  {carries, sequences, reverse}
 
 A loop calls `@body (carry..., element..., invariant...) -> (carry..., element...)` while `@cond (carry...,
-invariant...)` holds, or, without a condition, once for each element of its sequences, from the last to the first if
-it is reversed. Its results are the last carries and the sequences of the elements it gave; a sequence has one more
-dimension in front, of open size where the number of iterations is not known when compiling. These ops are in graphs
-only: lowering makes StableHLO's own, or function calls, of them. The loops, branches and calls of StableHLO are read
-as the same records.
+invariant...)` holds. A loop without a condition calls `@body` once for each element of its sequences, like
+`jax.lax.scan`; a reversed loop goes from the last element to the first. The results of a loop are its final carries
+and the sequences of the elements that `@body` returned. A sequence has one leading dimension more than its elements;
+that dimension is dynamic if the trip count is not known at compile time.
+
+These ops occur in graphs only. Lowering turns them into StableHLO control flow or function calls. StableHLO's own
+`while`, `case` and `if` are read into the same records, `Loop` and `Branches`.
 """
 
 from collections.abc import Sequence
@@ -28,29 +30,29 @@ CALL, CASE, LOOP = "tidu.call", "tidu.case", "tidu.loop"
 GRAPHS = "called_computations"
 CARRIES, SEQUENCES, REVERSE, TRIP_COUNT = "tidu.carries", "tidu.sequences", "tidu.reverse", "tidu.trip_count"
 DERIVATIVES = ("tidu.jvp", "tidu.vjp")
-"""On a graph: the graph that is its JVP, or its VJP, whatever its own ops say."""
+"""On a graph: symbols of a custom JVP or VJP, which replaces the derivative of the graph's own ops."""
 
 CALL_VJP = "tidu.call_vjp"
-"""Tangents of a function that names its VJP, (x..., dx...) -> dy..., which nobody knows: only its transpose."""
+"""The JVP `(x..., dx...) -> dy...` of a function with a custom VJP. It has no definition, only a transpose."""
 
 KEPT = "tidu.function"
-"""On a graph: it stays a function of this name, by which rules or other files know it."""
+"""On a graph: the name of the function that it stays in the output, because rules or other files refer to it."""
 
 MEMORY, BOUND = "tidu.loop_memory", "tidu.max_trip_count"
-"""What a program may say of a loop: how it keeps residuals, and how often it runs at most."""
+"""Attributes that a program may set on a loop: how residuals are kept, and an upper bound of the trip count."""
 MEMORIES = ("stack", "sqrt", "log", "auto")
 BASE = "tidu.base"
-"""Names the first graph of the op that this one gives more results of; both are at one site."""
+"""Names the first graph of the op that this op extends by more results; both ops belong to one call site."""
 
 DRAWING = frozenset({"stablehlo.infeed", "stablehlo.recv", "stablehlo.rng"})
-"""Ops that give something else each time they are run."""
+"""Ops whose results differ between executions."""
 
 
 @dataclass(frozen=True)
 class Branches:
-    """Graphs of the same arguments, of which an index chooses one; a call has no index and one graph.
+    """Graphs with equal arguments, one of which an index selects; a call has one graph and no index.
 
-    `arguments` are where these stand among an op's operands and captures. `base` names what is called at the site.
+    `arguments` are the positions of `operands` among the op's operands and captures. `base` identifies the call site.
     """
 
     index: Value | None
@@ -72,9 +74,9 @@ class Branches:
 class Loop:
     """A loop's operands and graphs.
 
-    `arguments` are where the operands (inits, sequences, invariants) stand among an op's operands and captures;
-    `results` says what each result of the op is: a number of a last carry or a sequence, or `~i` for invariant i.
-    `memory` is what the user says of residuals, and `bound` the most iterations there can be, where they are not known.
+    `arguments` are the positions of the operands (inits, sequences, invariants) among the op's operands and captures.
+    `results` maps each result of the op to the number of a final carry or output sequence, or to `~i` for invariant i.
+    `memory` is the user's choice of how to keep residuals, and `bound` the user's upper bound of the trip count.
     """
 
     inits: tuple[Value, ...]
@@ -107,12 +109,12 @@ class Loop:
 
 
 def is_control(op: Definition) -> bool:
-    """The op is control flow over graphs, or StableHLO's own."""
+    """Whether the op is control flow: over graphs, or StableHLO's own."""
     return op.name in _READ
 
 
 def control(view: View, op: Definition) -> "Branches | Loop":
-    """The op as a record: branches or a loop; `Unsupported` for tangents that cannot be computed."""
+    """The record of a control-flow op; `Unsupported` for a `tidu.call_vjp`, whose tangents cannot be computed."""
     if op.name == CALL_VJP:
         raise only_vjp(op)
     return loop(view, op) if op.name in (LOOP, "stablehlo.while") else branches(view, op)
@@ -142,7 +144,7 @@ def branches(view: View, op: Definition) -> Branches:
 
 
 def loop(view: View, op: Definition) -> Loop:
-    """The loop of a `tidu.loop` or a `stablehlo.while`; a carry of the latter that never changes is invariant."""
+    """The record of a `tidu.loop` or a `stablehlo.while`; a carry that the `while` never changes is invariant."""
     return _own_loop(view, op) if op.name == LOOP else _while(view, op)
 
 
@@ -192,7 +194,7 @@ def _while(view: View, op: Definition) -> Loop:
 
 
 def _options(op: Definition) -> tuple[str | None, int | None]:
-    """What the attributes of a loop say of its memory, and of its length."""
+    """The attributes `MEMORY` and `BOUND` of a loop, checked; None for each that is absent."""
     given = op.attributes
     memory = given[MEMORY].value if MEMORY in given else None
     if memory is not None and memory not in MEMORIES:
@@ -206,7 +208,10 @@ def _options(op: Definition) -> tuple[str | None, int | None]:
 
 
 def _normalized(view: View, op: Definition) -> tuple[Graph, Graph, list[int]]:
-    """The condition, the body, and which carries change; those that do not are inputs behind the others."""
+    """The condition, the body, and the numbers of the carries that change.
+
+    The carries that do not change become inputs behind the changing carries.
+    """
     cond, body = region_graph(view, op, 0, "C"), region_graph(view, op, 1, "B")
     arguments = list(body.inputs.values())[: len(op.operands)]
     carries = [i for i, (x, y) in enumerate(zip(arguments, body.outputs, strict=True)) if x is not y]
@@ -222,7 +227,10 @@ def _normalized(view: View, op: Definition) -> tuple[Graph, Graph, list[int]]:
 
 
 def _constants(op: Definition) -> Any:
-    """What of its captures is brought in: the same op, copied, may capture the like or not."""
+    """A hashable key of the captures that are copied into the region graphs, for the cache of these graphs.
+
+    Copies of one op share its source, but their captures may differ.
+    """
     captures = outer(op)
     return tuple([None if x in captures else _described(x) for x in op.captures])
 
@@ -241,25 +249,25 @@ _READ = frozenset({CALL, CASE, LOOP, "stablehlo.case", "stablehlo.if", "stablehl
 
 
 def only_vjp(op: Definition) -> Unsupported:
-    """The refusal of forward mode where a function names its VJP."""
+    """The error for forward mode of a function with a custom VJP."""
     vjp = op.attributes[GRAPHS][0].value
     message = f"the function's own derivative is the VJP @{vjp}; there is reverse mode, any number of times"
     return Unsupported(f"unsupported jvp AD rule for func.call: {message}", op.location)
 
 
 def open_loop(error: OpenSize, location: Any) -> Unsupported:
-    """The refusal of reverse mode where a loop carries, or keeps, what has a size that is known only when it runs."""
+    """The error for reverse mode of a loop with a carry or residual of dynamic shape."""
     message = f"{error.message}, or take forward mode, which asks for no sizes"
     return Unsupported(f"unsupported transpose AD rule for stablehlo.while: {message}", location)
 
 
 def is_kept(view: View, op: Definition) -> bool:
-    """The op calls a graph that stays a function."""
+    """Whether the op calls a graph that stays a function (`KEPT`)."""
     return op.name == CALL and KEPT in _graphs(view, op)[0].attributes
 
 
 def called(view: View, graph: Graph) -> list[Graph]:
-    """The graphs that a graph calls, in its ops or in their regions, and those that these call."""
+    """The graphs that a graph calls, directly or indirectly, from its ops or their regions."""
     found: dict[str, Graph] = {}
     unread, walked = [graph], set[int]()
 
@@ -285,7 +293,7 @@ def called(view: View, graph: Graph) -> list[Graph]:
 
 
 def draws(view: View, graph: Graph) -> bool:
-    """Somewhere in a graph, or in one that it calls, is an op that may give something else each time it is run."""
+    """Whether a graph, or a graph that it calls, has an op whose results may differ between executions."""
     for inner in (graph, *called(view, graph)):
         for definition in inner.definitions:
             if _draws(definition) or (definition.source is not None and holds_draws(definition.source)):
@@ -294,7 +302,7 @@ def draws(view: View, graph: Graph) -> bool:
 
 
 def holds_draws(op: Any) -> bool:
-    """The same of an `ir.Operation`."""
+    """Whether an `ir.Operation`, or an op nested in it, may give different results in each execution."""
     found = []
 
     def look(inner: Any) -> Any:
@@ -307,7 +315,7 @@ def holds_draws(op: Any) -> bool:
 
 
 def _draws(op: Any) -> bool:
-    """The same of one op: it draws, receives, or calls what has effects and gives tensors."""
+    """Whether one op draws or receives values, or is a custom call with side effects and tensor results."""
     if op.name != "stablehlo.custom_call":
         return op.name in DRAWING
     if "has_side_effect" not in op.attributes or not op.attributes["has_side_effect"].value:
@@ -319,19 +327,22 @@ def _draws(op: Any) -> bool:
 
 
 def emit_call(b: Any, graph: Graph, operands: Sequence[Any], base: str | None = None) -> tuple[Any, ...]:
-    """Calls a graph; its outputs."""
+    """Emits a call of a graph; the results are the graph's outputs."""
     return _emit(b, CALL, (graph,), operands, [y.type for y in _outputs(graph)], {}, base)
 
 
 def emit_case(
     b: Any, index: Any, graphs: Sequence[Graph], operands: Sequence[Any], base: str | None = None
 ) -> tuple[Any, ...]:
-    """Calls the graph that an index chooses, a number or, of two, a truth value for the first; its outputs."""
+    """Emits a call of the graph that an index selects; the results are that graph's outputs.
+
+    The index is an i32 or, for two graphs, an i1 that selects the first graph if it is true.
+    """
     return _emit(b, CASE, graphs, (index, *operands), [y.type for y in _outputs(graphs[0])], {}, base)
 
 
 def emit_loop(b: Any, made: Loop, base: str | None = None) -> tuple[Any, ...]:
-    """Emits a loop; its last carries and its sequences."""
+    """Emits a loop; the results are its final carries and its output sequences."""
     outputs, n = _outputs(made.body), len(made.inits)
     count = made.trip_count if made.trip_count is not None else made.bound
     if count is None and made.sequences and not made.sequences[0].type.is_dynamic_dim(0):
@@ -349,7 +360,7 @@ def emit_loop(b: Any, made: Loop, base: str | None = None) -> tuple[Any, ...]:
 
 
 def options(made: Loop) -> dict[str, Any]:
-    """The attributes that say of a loop what the program has said."""
+    """The attributes that hold the user's options of a loop."""
     given: dict[str, Any] = {}
     if made.memory is not None:
         given[MEMORY] = ir.StringAttr.get(made.memory)
@@ -359,7 +370,7 @@ def options(made: Loop) -> dict[str, Any]:
 
 
 def sequence_type(type_: Any, count: int | None) -> Any:
-    """The type of a sequence of `count` values of a type, or of a number of them that is not known."""
+    """The type of a sequence of `count` values of a type; the leading dimension is dynamic if `count` is None."""
     sizes = [ir.ShapedType.get_dynamic_size() if count is None else count, *type_.shape]
     return ir.RankedTensorType.get(sizes, type_.element_type)
 

@@ -1,4 +1,4 @@
-"""Emitters of ops whose shapes are operands, for results with open sizes; the static ops have none."""
+"""Emitters of ops with dynamic result shapes, which take the shape as an operand."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -17,7 +17,7 @@ BROADCAST = "stablehlo.dynamic_broadcast_in_dim"
 
 
 class DynamicShapes(Builder):
-    """Emits sizes, and what takes them; sizes are 32-bit integers, as `get_dimension_size` gives them."""
+    """Emits sizes, and ops that take sizes as operands. Sizes are i32, the type of `get_dimension_size`."""
 
     constant: Any
     concatenate: Any
@@ -25,7 +25,7 @@ class DynamicShapes(Builder):
     # ---- sizes ------------------------------------------------------------------------------------------------
 
     def size(self, n: Any) -> Any:
-        """A size as a scalar; each is emitted once a graph."""
+        """A size as an i32 scalar; each size is emitted once per graph."""
         key = n.key if isinstance(n, Size) else ((), int(n))
         made = self.constants.get(("size", key))
         if made is None:
@@ -33,7 +33,7 @@ class DynamicShapes(Builder):
         return made
 
     def sizes(self, shape_: Sequence[Any]) -> Any:
-        """Sizes as a vector, the operand of the ops below."""
+        """A list of sizes as an i32 vector, the shape operand of the ops below."""
         parts: list[Any] = []
         known: list[int] = []
         for n in [*shape_, None]:
@@ -83,7 +83,7 @@ class DynamicShapes(Builder):
         return self._on_sizes("multiply" if kind == "product" else kind, a, by)
 
     def _quotient(self, key: Key, a: Any, divisor: Key, by: Any) -> Any:
-        """The floor of a / by, where `divide` rounds toward zero; a size by which it divides counts as 1 if it is 0."""
+        """floor(a / by), where `divide` rounds toward zero. A dynamic divisor is clamped to at least 1."""
         if divisor[0]:
             by = self._on_sizes("maximum", by, self.size(1))
         if min([key[1], *(factor for _, factor in key[0])]) < 0:
@@ -95,7 +95,7 @@ class DynamicShapes(Builder):
         return self.emit(f"stablehlo.{name}", (a, b), _scalar())
 
     def _as_i32(self, x: Any) -> Any:
-        """Integers, or indices in or outside of tensors, as 32-bit integers."""
+        """Integers or indices, in a tensor or as plain scalars, converted to a tensor of i32."""
         integer = ir.IntegerType.get_signless(32)
         if not isinstance(x.type, ir.RankedTensorType):
             if isinstance(x.type, ir.IndexType):
@@ -107,7 +107,7 @@ class DynamicShapes(Builder):
         return self.emit(name, (x,), with_element(x.type, integer))
 
     def repeated(self, value: Any, element_type: Any, like: Any) -> Any:
-        """A number everywhere, in the shape of a value."""
+        """A number broadcast to the shape of a value."""
         type_ = with_element(like.type, element_type)
         if is_open(type_):
             scalar = self.constant(value, with_shape(type_, []))
@@ -117,9 +117,10 @@ class DynamicShapes(Builder):
     # ---- ops --------------------------------------------------------------------------------------------------
 
     def dynamic_broadcast_in_dim(self, x: Any, dimensions: Any, type_: Any, sizes: Sequence[Any]) -> Any:
-        """x laid along `dimensions` of an array of these sizes, repeated along the others.
+        """x broadcast to these sizes; dimension i of x becomes dimension `dimensions[i]` of the result.
 
-        Which dimensions of x are repeated is said where it is known: some targets must know.
+        The attributes `known_expanding_dimensions` and `known_nonexpanding_dimensions` are set as far as sizes are
+        known, because some targets require them.
         """
         attributes = {
             "broadcast_dimensions": dims(dimensions),
@@ -138,7 +139,7 @@ class DynamicShapes(Builder):
         return self.emit("stablehlo.dynamic_pad", operands, type_)
 
     def dynamic_reshape(self, x: Any, type_: Any, sizes: Sequence[Any]) -> Any:
-        """x with these sizes; where that adds dimensions of size 1 only, a broadcast, which more targets have."""
+        """x reshaped to these sizes. If this only adds dimensions of size 1, a broadcast, which more targets have."""
         places = [d for d, n in enumerate(sizes) if not known_equal(n, 1)]
         own = shape(x)
         if len(places) == len(own) and all(map(known_equal, own, [sizes[d] for d in places])):
@@ -146,13 +147,13 @@ class DynamicShapes(Builder):
         return self.emit("stablehlo.dynamic_reshape", (x, self.sizes(sizes)), type_)
 
     def real_dynamic_slice(self, x: Any, bounds: Sequence[Any], type_: Any) -> Any:
-        """The elements of x from start to before limit, every so many; these are sizes."""
+        """x sliced by `bounds`: starts, limits (exclusive) and strides, each a list of sizes."""
         operands = (x, *(self.sizes(list(bound)) for bound in bounds))
         return self.emit("stablehlo.real_dynamic_slice", operands, type_)
 
 
 def sizes_of(type_: Any) -> OpenSize:
-    """The error where a type leaves sizes open, and no value tells them."""
+    """The error for a type with dynamic dimensions, if no value has these sizes."""
     return OpenSize(
         f"the rule would need the sizes of {type_}, which are known only when it runs; "
         "make shapes static by stablehlo-refine-shapes"
@@ -160,7 +161,7 @@ def sizes_of(type_: Any) -> OpenSize:
 
 
 def expanding(sizes: Sequence[Any], into: Sequence[Any]) -> dict[str, Any]:
-    """The attributes that say which dimensions are repeated when they are laid along others, as far as known."""
+    """The attributes of a broadcast that list the dimensions known to expand, and those known not to expand."""
     pairs = list(enumerate(zip(sizes, into, strict=True)))
     still = [i for i, (n, m) in pairs if known_equal(n, m)]
     more = [i for i, (n, m) in pairs if known_equal(n, 1) and i not in still]
@@ -169,9 +170,9 @@ def expanding(sizes: Sequence[Any], into: Sequence[Any]) -> dict[str, Any]:
 
 
 def say_expanding(function: Any, inputs: Sequence[Value]) -> None:
-    """Says of every broadcast of open sizes in a function which dimensions are repeated, as far as known.
+    """Sets the attributes of `expanding` on every `dynamic_broadcast_in_dim` of a function.
 
-    `inputs` are what its arguments were in the graph it was made of, which may know more of their sizes.
+    `inputs` are the inputs of the graph that the function was lowered from; the graph may know more about their sizes.
     """
     block, graph = function.regions[0].blocks[0], Graph("")
     values = {x: Value(x.type, graph, key=str(i)) for i, x in enumerate(block.arguments)}

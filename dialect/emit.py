@@ -1,4 +1,4 @@
-"""What a module is written as: text, bytecode, or a StableHLO portable artifact."""
+"""Writes a module as text, bytecode, or a StableHLO portable artifact."""
 
 import io
 from collections.abc import Callable
@@ -13,26 +13,26 @@ from tiduc.dialect.errors import RequestError
 from tiduc.dialect.resources import inlined
 
 _SLICE_OF_SCALAR = ", , sizes = []"
-"""What StableHLO's printer writes for the starts of a `dynamic_slice` of a scalar, and its parser rejects."""
+"""StableHLO's printer writes this for a `dynamic_slice` of a scalar, and its parser rejects it."""
 
 
 def text(module: Any) -> bytes:
-    """MLIR's text of a module that was verified; in generic form where the short form cannot be read again."""
-    written: str = module.operation.get_asm(assume_verified=True)  # else to print is to verify
+    """The text of a verified module; in generic form if the pretty form would not parse."""
+    written: str = module.operation.get_asm(assume_verified=True)  # printing would verify again
     if _SLICE_OF_SCALAR in written:
         written = module.operation.get_asm(assume_verified=True, print_generic_op_form=True)
     return (written.rstrip("\n") + "\n").encode("utf-8", "surrogateescape")
 
 
 def bytecode(module: Any) -> bytes:
-    """MLIR's bytecode: compact, and for tools of the same version."""
+    """MLIR bytecode: compact, and readable by tools of the same version."""
     written = io.BytesIO()
     module.operation.write_bytecode(written)
     return written.getvalue()
 
 
 def artifact(module: Any) -> bytes:
-    """A StableHLO portable artifact, which tools of the last twelve weeks and of years to come read."""
+    """A StableHLO portable artifact, for tools from the last twelve weeks and for future tools, for years."""
     portable = ir.Module.parse(inlined(str(module)))  # an artifact has no resources
     run_passes(portable.operation, "builtin.module(func.func(chlo-legalize-to-stablehlo))")
     twelve_weeks = _stablehlo.StablehloCompatibilityRequirement.WEEK_12
@@ -50,12 +50,12 @@ EMITTERS: dict[str, Callable[[Any], bytes]] = {"text": text, "bytecode": bytecod
 
 @stage
 def emit(module: Any, kind: str = "text") -> bytes:
-    """The bytes of a file that holds the module; `InvalidIR` where it is not valid."""
+    """The module as the bytes of a file; `InvalidIR` if the verifier rejects the module."""
     verify(module)
     return EMITTERS[kind](module)
 
 
 @stage
 def shortest(module: Any) -> str:
-    """What to write where nobody says: text, or bytecode where constants are resources."""
+    """The default kind for a module: "text", or "bytecode" if constants are resources."""
     return "bytecode" if has_resources(module) else "text"

@@ -1,4 +1,4 @@
-"""The errors of tiduc: one base class, a few kinds, each with a location."""
+"""The errors of tiduc: one base class and a few kinds, each with a location."""
 
 import re
 from typing import Any
@@ -12,23 +12,23 @@ _FILE_LINE_COL = re.compile(r'"((?:[^"\\]|\\.)*)":(\d+):(\d+)')
 
 
 def describe(location: Any) -> str:
-    """The first `file:line:col` of an MLIR location, or "" where it has none.
+    """The first `file:line:col` of an MLIR location, or "" if it has none.
 
-    Fused, call-site and name locations print their parts, so the first part found is the innermost.
+    Fused, call-site and name locations print their parts, innermost first.
     """
     found = _FILE_LINE_COL.search(str(location)) if location is not None else None
     return ":".join(found.groups()) if found else ""
 
 
 def out_of_memory(said: bytes) -> bool:
-    """Whether a library or a compiler says that memory ran out. The stacks of threads are memory, too."""
+    """Whether the output of a library or compiler reports that memory, thread stacks included, ran out."""
     return _OUT_OF_MEMORY.search(said) is not None
 
 
 class TiducError(Exception):
-    """An error that is the input's fault, printed as MLIR prints diagnostics: `file:line:col: error: message`.
+    """An error in the user's input, printed like an MLIR diagnostic: `file:line:col: error: message`.
 
-    `location` is an `ir.Location`, a ready `file:line:col` string, a file's name, or None where there is none.
+    `location` is an `ir.Location`, a `file:line:col` string, a file name, or None.
     """
 
     def __init__(self, message: str, location: Any = None) -> None:
@@ -37,7 +37,7 @@ class TiducError(Exception):
         self.location = location if isinstance(location, str) else describe(location)
 
     def at(self, location: Any) -> "TiducError":
-        """The error, with a location if it has none yet."""
+        """This error; an error without a location gets this one."""
         self.location = self.location or describe(location)
         return self
 
@@ -50,7 +50,7 @@ class ParseError(TiducError):
 
 
 class ResolveError(TiducError):
-    """A reference that leads nowhere, to two places, to a value of another type, or back to itself."""
+    """A reference that is unknown, ambiguous, cyclic, or of another type than its value."""
 
 
 class RequestError(TiducError):
@@ -62,15 +62,15 @@ class Unsupported(TiducError):
 
 
 class OpenSize(Unsupported):
-    """What a rule asks depends on a size that is known only when the program runs."""
+    """A rule needs a dynamic size that no value provides."""
 
 
 class InvalidIR(TiducError):
-    """A module of tiduc's own making that MLIR's verifier refuses: an error of tiduc, or of rules that were given."""
+    """A module made by tiduc that MLIR's verifier rejects: a bug of tiduc, or of a user's rules."""
 
 
 class RuleError(TiducError):
-    """A rule that raises, or returns something that no rule may."""
+    """A user's rule that raises, or returns an invalid result."""
 
 
 class CompileError(TiducError):
@@ -78,8 +78,8 @@ class CompileError(TiducError):
 
 
 class InputError(TiducError):
-    """An argument of a compiled module with a wrong count, shape or dtype."""
+    """Arguments of a compiled module that have a wrong count, shape or dtype."""
 
 
 class TiducWarning(UserWarning):
-    """A fact that a user should know and that stops nothing."""
+    """A warning for the user; the command goes on."""

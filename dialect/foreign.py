@@ -1,15 +1,15 @@
-"""Sources of which MLIR's parser says too little: no MLIR at all, text that fails silently, or ends the process."""
+"""Diagnoses sources that MLIR's parser reports badly: other formats, silent failures, and text that crashes it."""
 
 import re
 
 _BYTECODE = b"ML\xefR"
 _ZIP = b"PK\x03\x04"
-_COMPILED = b"IREE"  # at byte 4 of what IREE's compiler writes, where that is in no zip archive
+_COMPILED = b"IREE"  # at byte 4 of a compiled module that is not a zip archive
 _ENCODINGS = {b"\xef\xbb\xbf": "a byte order mark", b"\xff\xfe": "UTF-16", b"\xfe\xff": "UTF-16"}
 
 
 def foreign(contents: bytes) -> str | None:
-    """What these bytes are, as a message, where they are neither MLIR text nor bytecode that is damaged."""
+    """A message that names the format of bytes that are not MLIR; None for MLIR text, and bytecode, even damaged."""
     if contents.startswith(_BYTECODE):
         return None
     if contents.startswith(_ZIP) and b".fb" in contents[:64] or contents[4:8] == _COMPILED:
@@ -29,7 +29,7 @@ _REST = re.compile(r"([^\[\]]*)\]->\[([^\[\]]*)\]")
 
 
 def without_words(source: str) -> tuple[str, int] | None:
-    """Why MLIR fails on a text without a word, and where: ops of `tidu` have their generic form only."""
+    """The reason and the offset for text that MLIR rejects without a message: a `tidu` op not in generic form."""
     found = _DIALECT_OP.search(source)
     if found is None:
         return None
@@ -37,9 +37,10 @@ def without_words(source: str) -> tuple[str, int] | None:
 
 
 def oversized(source: str) -> tuple[str, int] | None:
-    """The numbers of dimensions that end the process, which makes room for as many, and where they are.
+    """A message and an offset for a dimension number so large that the parser would exhaust memory.
 
-    `[b, 0, f]x[0, i, o]->[b, 0, f]` names those of a convolution.
+    The dimension numbers are those of a convolution, such as `[b, 0, f]x[0, i, o]->[b, 0, f]`: the parser allocates
+    as many dimensions as the largest number says.
     """
     at = source.find("]x[")
     while at >= 0:

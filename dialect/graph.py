@@ -1,8 +1,8 @@
-"""Graphs as the stages read and make them: values, their definitions, and how these become MLIR.
+"""Graphs as Python records: values, their definitions, and their conversion to MLIR.
 
-A `tidu.graph` is read once into these records, and a graph that a stage makes is written back when someone looks at
-the module, or lowers it. In between, stages handle plain Python objects: a record costs a fraction of an operation,
-and most of what a derivative passes through on its way (the tangent sweep that a transpose replaces) is never printed.
+A `tidu.graph` is read into these records once. A graph that a stage makes is written as MLIR only when the module is
+printed or lowered. In between, stages work on plain Python objects, which cost a fraction of an operation: most
+intermediate graphs of a derivative, such as the JVP that its transpose replaces, are never printed.
 """
 
 import functools
@@ -17,13 +17,13 @@ from tiduc.dialect.verify import ACTIVE
 CARRIER = "stablehlo.custom_call"
 TARGET = "call_target_name"
 OWN = frozenset({"tidu.call", "tidu.call_vjp", "tidu.case", "tidu.loop"})
-"""What an op of graphs is written as: IRDL can declare no op whose operands are of any number and types."""
+"""Ops that call graphs, written as `CARRIER`: IRDL cannot declare an op with operands of any number and type."""
 
 
 class Value:
     """A value of a graph: an input, which has a key, or a result, which has a definition.
 
-    The same input key in several graphs of a view is one `Value`. `mlir` is the `ir.Value`, once there is one.
+    Inputs with equal keys in several graphs of a view are one `Value`. `mlir` is the `ir.Value`, once written.
     """
 
     __slots__ = ("definition", "graph", "key", "mlir", "type")
@@ -47,14 +47,15 @@ class Value:
 
 
 class Definition:
-    """One operation of a graph; this is the `op` that rules see, so it reads like an `ir.Operation`.
+    """One operation of a graph. Rules receive it as `op`, so it has the interface of an `ir.Operation`.
 
-    `operands` are values of any graph, never references; `captures` are the values that the op's regions read from
-    outside; `active` flags the operands that depend on the inputs of a linear graph, and is None where none does.
-    `source` is the `ir.Operation` that has its regions. An op without regions has none: its `given` attributes are
-    all there are. That of an op which a rule emitted holds the regions and nothing else; that of an op which was
-    read is the op itself, whose attributes the given ones override. The location of an op that a rule emitted is that
-    of the op it was emitted for.
+    `operands` are values of any graph, never references. `captures` are the values that the op's regions read from
+    outside. `active` flags the operands that depend on the inputs of a linear graph; it is None if no operand does.
+
+    `source` is the `ir.Operation` that holds the regions, and None for an op without regions, whose attributes are
+    `given`. The source of an op that a rule emitted holds the regions only. The source of an op that was read is the
+    original op; `given` overrides its attributes. An op that a rule emits has the location of the op that the rule
+    was called for.
     """
 
     __slots__ = ("active", "captures", "given", "graph", "location", "name", "operands", "results", "source")
@@ -88,7 +89,7 @@ class Definition:
 
     @property
     def attributes(self) -> Mapping[str, Any]:
-        """Its attributes; a live view of the source's where there is one."""
+        """The op's attributes; a live view of the source's attributes if there is a source and `given` is empty."""
         if self.source is None:
             return self.given or {}
         if not self.given:
@@ -100,7 +101,7 @@ class Definition:
         return self.source.regions if self.source is not None else ()
 
     def reading(self, operands: tuple[Value, ...], captures: tuple[Value, ...] = ()) -> "Definition":
-        """The op, results included, with other values to read."""
+        """A copy of the op with the same `results` and other operands and captures."""
         op = Definition(
             self.name, operands, self.graph, self.active, self.given, self.source, captures, self.location
         )
@@ -110,14 +111,14 @@ class Definition:
     def instead(
         self, name: str, operands: tuple[Value, ...], given: Mapping[str, Any] | None = None
     ) -> "Definition":
-        """Another op in place of this one of one result, with as many operands or none."""
+        """Another op in place of this op, which has one result; `operands` has equal length or is empty."""
         active = self.active if operands else None
         op = Definition(name, operands, self.graph, active, given, None, (), self.location)
         op.results = (Value(self.result.type, self.graph, op),)
         return op
 
     def create(self, operands: Sequence[Any], captures: Sequence[Any], ip: Any, masks: bool = True) -> Any:
-        """The `ir.Operation`, made anew at an insertion point, of other `ir.Value`s."""
+        """Creates the `ir.Operation` at an insertion point, with these `ir.Value`s as operands and captures."""
         given = self.given
         if masks and self.active:
             given = {**(given or {}), ACTIVE: mask(self.active)}
@@ -132,7 +133,7 @@ class Definition:
     def _with_regions(self, operands: Sequence[Any], captures: Sequence[Any], ip: Any, given: Any) -> Any:
         source, types = self.source, [y.type for y in self.results]
         copy = source.clone(ip)
-        if len(source.results) != len(types):  # emitted: the source only holds the regions
+        if len(source.results) != len(types):  # emitted by a rule: the source only holds the regions
             regions = len(source.regions)
             op = ir.Operation.create(self.name, types, operands, given, None, regions, self.location, ip)
             _move_regions(copy, op)
@@ -150,7 +151,7 @@ class Definition:
 
 
 def definition_of(op: Any, graph: "Graph") -> Definition:
-    """The definition of an `ir.Operation`; what it reads is yet to be found."""
+    """The definition of an `ir.Operation`; the caller fills in operands, captures and active mask."""
     name, attributes, source = sys.intern(op.name), op.attributes, op if len(op.regions) else None
     given = None
     if source is None and len(attributes):
@@ -170,12 +171,12 @@ def definition_of(op: Any, graph: "Graph") -> Definition:
 
 @functools.cache
 def _shared(type_: Any) -> Any:
-    """The same type, as one object wherever it is read: to look it up then takes no comparison."""
+    """The type as one shared Python object, so that dictionary look-ups need no comparison."""
     return type_
 
 
 def _move_regions(holder: Any, op: Any) -> None:
-    """Moves the regions of an op that was only there to hold them."""
+    """Moves the regions of `holder` to `op`, and erases `holder`."""
     for own, region in zip(op.regions, holder.regions, strict=True):
         for block in list(region.blocks):
             block.append_to(own)
@@ -183,10 +184,10 @@ def _move_regions(holder: Any, op: Any) -> None:
 
 
 class Graph:
-    """A graph's records; `op` is its `tidu.graph`, once it is written.
+    """The records of a graph; `op` is its `tidu.graph`, once written.
 
-    `linear` graphs have tangent inputs; `input_of` and `output_of` are the values that their inputs and outputs are
-    tangents of, and `outputs` aligns with the latter, None where an output is inactive.
+    A `linear` graph has tangent inputs. `input_of` and `output_of` are the values that its inputs and outputs are
+    tangents of. `outputs` aligns with `output_of`, and has None for an inactive output.
     """
 
     def __init__(self, name: str, location: Any = None) -> None:
@@ -201,10 +202,10 @@ class Graph:
         self.output_of: tuple[Any, ...] = ()
         self.names: dict[str, Any] = {}
         self.op: Any = None
-        self.module: Any = None  # held, since an op does not keep its module alive
-        self.held: tuple[Any, ...] = ()  # of a graph that a builder made: the views its ops come from
-        self.sizes: dict[tuple[Value, int], Any] = {}  # of dimensions, as `dialect/origins.py` has found them
-        self.asserted: dict[tuple[Value, int], Any] | None = None  # of sizes, once it was looked for
+        self.module: Any = None  # held because an op does not keep its module alive
+        self.held: tuple[Any, ...] = ()  # for a built graph: the views that its ops come from
+        self.sizes: dict[tuple[Value, int], Any] = {}  # sizes of dimensions, cached by `dialect/origins.py`
+        self.asserted: dict[tuple[Value, int], Any] | None = None  # by shape assertions, once searched
         self._primal_of: dict[Value, Value] = {}
         self._name_of: dict[Value, str] = {}
         self._unwritten_names: list[tuple[str, Value]] = []
@@ -216,7 +217,7 @@ class Graph:
         return tuple(self.inputs)
 
     def primal_of(self, value: Value) -> Value | None:
-        """The value that an input of a linear graph is a tangent or cotangent of; None of any other value."""
+        """The value that an input of a linear graph is a tangent or cotangent of; None for any other value."""
         if value.key is None or not self.input_of:
             return None
         if len(self._primal_of) != len(self.input_of):
@@ -225,11 +226,11 @@ class Graph:
 
     @property
     def private(self) -> bool:
-        """It is there for calls, branches or loops of other graphs."""
+        """Whether the graph exists only to be called by ops of other graphs."""
         return "sym_visibility" in self.attributes
 
     def name_of(self, value: Value) -> str:
-        """The symbol name of a value defined here; the value gets one, where it has none yet."""
+        """The symbol name of a value defined here; a value without a name gets a fresh one."""
         name = self._name_of.get(value)
         if name is None:
             name = f"v{self._fresh}"
@@ -242,15 +243,15 @@ class Graph:
         return name
 
     def add_name(self, name: str, value: Any) -> None:
-        """Takes in a name; what it names may be a reference that is not yet followed."""
+        """Records a name of a value, or of a reference that is not resolved yet."""
         self.names[name] = value
         if isinstance(value, Value):
             self._name_of.setdefault(value, name)
 
     def write_names(self) -> None:
-        """Writes the names given since the last time.
+        """Writes the names that were given since the last call, as `tidu.name` ops.
 
-        A name is its own op, so that no native pass can lose it: a folded value takes its uses along.
+        A name is an op that uses the value, so native passes keep it: folding a value replaces its uses.
         """
         if not self._unwritten_names:
             return
@@ -268,7 +269,7 @@ def mask(active: tuple[bool, ...]) -> Any:
 
 
 def stem(graph: Graph) -> str:
-    """A graph's name without the number behind it."""
+    """A graph's name without its numeric suffix."""
     return graph.name.rstrip("0123456789")
 
 
@@ -296,7 +297,7 @@ def captured(op: Any) -> tuple[Any, ...]:
 
 
 def replace_captured(op: Any, captures: Sequence[Any]) -> None:
-    """Gives an op's regions other `ir.Value`s to read from outside, in the order of `captured`."""
+    """Replaces the `ir.Value`s that an op's regions read from outside; `captures` is in the order of `captured`."""
     if not len(op.regions):
         return
     replacement = dict(zip(captured(op), captures, strict=True))

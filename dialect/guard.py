@@ -1,8 +1,8 @@
-"""guard: a mistake in a rule that a user wrote ends in a diagnostic: the op, its place, and the line of the rule.
+"""guard: turns a mistake in a user's rule into a diagnostic with the op, its location, and the line of the rule.
 
     f.mlir:2:8: error: the rule for foreign.softplus raised TypeError: ... (mine.py:7)
 
-tiduc's own functions are not guarded. What a guarded function must return is the business of a `Verdict`.
+tiduc's own functions are not guarded. A `Verdict` checks the result of a guarded function.
 """
 
 import functools
@@ -17,7 +17,7 @@ from tiduc.dialect.errors import RuleError, TiducError
 from tiduc.dialect.graph import Definition, Value
 
 Verdict = Callable[..., str | None]
-"""What is wrong with a result: a function of (b, result, arguments...); None where it is right."""
+"""A function of (b, result, arguments...) that says why a result is wrong; None if it is right."""
 
 _OURS = str(Path(__file__).parents[1])
 _PASSED = (TiducError, RecursionError, MemoryError, ir.MLIRError)
@@ -25,7 +25,10 @@ _ZERO = "where the derivative is zero, return zeros"
 
 
 def guarded(function: Any, name: str, verdict: Verdict) -> Any:
-    """The function, of (b, arguments...), with errors and wrong results as `RuleError`s; `name` is the op's."""
+    """Wraps a function of (b, arguments...): exceptions and wrong results become `RuleError`s.
+
+    `name` is the op's name. Raises TypeError if `function` is not callable.
+    """
     if not callable(function):
         raise TypeError(f"a rule for {name} is {function!r}, which is no function")
     code = getattr(function, "__code__", None)
@@ -57,17 +60,17 @@ def guarded(function: Any, name: str, verdict: Verdict) -> Any:
 
 
 def of_partial(b: Any, result: Any, *values: Any) -> str | None:
-    """An elementwise op's partial derivative: a value."""
+    """The verdict on a partial derivative of an elementwise op: a value."""
     return _not_a_value(result, "for this operand; pass None in place of the function if that is meant")
 
 
 def of_side(b: Any, result: Any, op: Definition, ct: Any, side: int) -> str | None:
-    """The transpose of a bilinear op: the cotangent of one operand."""
+    """The verdict on a transpose of a bilinear op: the cotangent of one operand."""
     return _entry(result, op.operands[side], f"cotangent of operand {side}")
 
 
 def of_linear(operands: Sequence[int]) -> Verdict:
-    """The transpose of a linear op: a list of cotangents; of these operands each must be there."""
+    """The verdict on a transpose of a linear op: a list of cotangents, not None for each of `operands`."""
 
     def verdict(b: Any, result: Any, op: Definition, ct: Any) -> str | None:
         return _list(result, op.operands, [i in operands for i in range(len(op.operands))], "operand")
@@ -78,18 +81,18 @@ def of_linear(operands: Sequence[int]) -> Verdict:
 def of_transpose(
     b: Any, result: Any, op: Definition, ct: Sequence[Any], active: Sequence[bool]
 ) -> str | None:
-    """A transpose rule: a list of cotangents; that of each active operand must be there."""
+    """The verdict on a transpose rule: a list of cotangents, not None for each active operand."""
     return _list(result, op.operands, active, "operand")
 
 
 def of_linearize(b: Any, result: Any, op: Definition, dx: Sequence[Any]) -> str | None:
-    """A linearize rule: a list of tangents, of each result that has one."""
+    """The verdict on a linearize rule: a list of tangents, not None for each result that has a tangent type."""
     wanted = [b.tangent_type(y.type) is not None for y in op.results]
     return _list(result, op.results, wanted, "result")
 
 
 def of_lowering(b: Any, result: Any, op: Definition, *operands: Any) -> str | None:
-    """A lowering: a value, or a list of one for each result."""
+    """The verdict on a lowering: a list with a value for each result; a single result may be a bare value."""
     if len(op.results) == 1 and not isinstance(result, list | tuple):
         return _entry(result, op.result, "result")
     return _list(result, op.results, [True] * len(op.results), "result")

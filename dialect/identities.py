@@ -1,11 +1,11 @@
-"""What ops are on operands that say more, each for less: the table of merging.
+"""Algebraic identities that merging applies: a table from an op to a cheaper equal value or op.
 
     multiply x, 1 -> x      add x, 0 -> x           negate (negate x) -> x       add x, (negate y) -> subtract x, y
-    divide x, 1   -> x      subtract x, 0 -> x      reshape, transpose, broadcast_in_dim, convert: to the same -> x
+    divide x, 1   -> x      subtract x, 0 -> x      reshape, transpose, broadcast_in_dim, convert: identity -> x
     broadcast_in_dim (splat) -> splat               two reshapes, transposes or broadcasts in a row -> one
 
-All are exact, but that `x + 0` gives -0 where x is -0 and the sum would be +0. `x * 0` stays, since it is NaN where x
-is not finite.
+All identities are exact, with one exception: `x + 0 -> x` gives -0 for x = -0, where the sum is +0. `x * 0` stays,
+because it is NaN where x is not finite.
 """
 
 import functools
@@ -23,20 +23,20 @@ NEUTRAL = {
     "stablehlo.multiply": (1, (0, 1)),
     "stablehlo.subtract": (0, (1,)),
 }
-"""The number that leaves the other operand as it is, and the operands it may be."""
+"""By op: the neutral element, and the numbers of the operands that it may be."""
 
 Operands = Sequence[Value]
 Identity = Callable[[Definition, Operands], Value | Definition | None]
-"""Of an op of one result and the operands it has by now: the value or the op it is as well, for less; or None."""
+"""From an op of one result and its current operands to an equal value, or an equal op that is cheaper; else None."""
 
 
 def neutral(name: str) -> Identity:
-    """The operand beside a neutral one."""
+    """The identity of an op in `NEUTRAL`: the operand beside a neutral element."""
     number, sides = NEUTRAL[name]
 
     def rule(op: Definition, operands: Operands) -> Value | None:
         for side in sides:
-            x = operands[side].definition  # tested here and not by `made_by`: most ops are products and sums
+            x = operands[side].definition  # inlined `made_by`, for speed: most ops are products and sums
             if x is not None and x.name == "stablehlo.constant":
                 if is_splat_of(x.attributes["value"], operands[side].type, number):
                     return operands[1 - side]
@@ -63,12 +63,12 @@ def negate(op: Definition, operands: Operands) -> Value | None:
 
 
 def convert(op: Definition, operands: Operands) -> Value | None:
-    """To the type that x has is x."""
+    """Conversion to the type of x is x."""
     return operands[0] if operands[0].type == op.result.type else None
 
 
 def broadcast_in_dim(op: Definition, operands: Operands) -> Value | Definition | None:
-    """To the same shape is x, of a constant a larger one, of another broadcast one from what that had."""
+    """Broadcast to the shape of x is x, of a splat constant a larger splat; two broadcasts compose into one."""
     (x,), type_ = operands, op.result.type
     along = op.attributes["broadcast_dimensions"]
     if x.type == type_ and in_order(along):
@@ -83,12 +83,12 @@ def broadcast_in_dim(op: Definition, operands: Operands) -> Value | Definition |
 
 
 def dynamic_slice(op: Definition, operands: Operands) -> Value | None:
-    """Of the whole of x is x: starts are clamped."""
+    """A slice of the size of x is x, because starts are clamped."""
     return operands[0] if operands[0].type == op.result.type else None
 
 
 def reshape(op: Definition, operands: Operands) -> Value | Definition | None:
-    """To the same shape is x, of another reshape one from what that had."""
+    """Reshape to the shape of x is x; two reshapes compose into one."""
     (x,) = operands
     if x.type == op.result.type:
         return x
@@ -97,7 +97,7 @@ def reshape(op: Definition, operands: Operands) -> Value | Definition | None:
 
 
 def transpose(op: Definition, operands: Operands) -> Value | Definition | None:
-    """In the order of x is x, of another transpose one from what that had."""
+    """Transpose by the identity permutation is x; two transposes compose into one."""
     (x,), order = operands, op.attributes["permutation"]
     if in_order(order):
         return x
@@ -125,36 +125,36 @@ IDENTITIES: Mapping[str, Identity] = {
 
 
 def made_by(name: str, x: Value) -> Definition | None:
-    """The op that a value is the result of, where it is of that name."""
+    """The defining op of a value if it has that name, else None."""
     op = x.definition
     return op if op is not None and op.name == name else None
 
 
 @functools.cache
 def in_order(dimensions: Any) -> bool:
-    """The attribute is 0, 1, 2, ..."""
+    """Whether the attribute is 0, 1, 2, ..."""
     return entries(dimensions) == tuple(range(len(dimensions)))
 
 
 @functools.cache
 def picked(dimensions: Any, which: Any) -> Any:
-    """Entries of a list of dimensions, in the order that another one says; all three are attributes."""
+    """The attribute with the entries `dimensions[i]` for each i in `which`; both arguments are attributes."""
     return dims([entries(dimensions)[i] for i in entries(which)])
 
 
 @functools.cache
 def is_splat_of(value: Any, type_: Any, number: int) -> bool:
-    """A constant of that type, which is not quantized, is one number everywhere."""
+    """Whether a constant of that type, which is not quantized, is a splat of `number`."""
     if not isinstance(value, ir.DenseElementsAttr) or not value.is_splat or value.type != type_:
         return False
-    if isinstance(type_.element_type, ir.ComplexType):  # whose splat the bindings cannot give
+    if isinstance(type_.element_type, ir.ComplexType):  # the bindings cannot return a complex splat
         return str(value).startswith(f"dense<({number}.000000e+00,0.000000e+00)> ")
     return bool(value.get_splat_value().value == number)
 
 
 @functools.cache
 def widened(value: Any, narrow: Any, wide: Any) -> Any | None:
-    """The constant of another shape, where it is the same everywhere."""
+    """A splat constant with the type `wide`; None for a constant that is not a splat of type `narrow`, or complex."""
     if not isinstance(value, ir.DenseElementsAttr) or not value.is_splat or value.type != narrow:
         return None
     if isinstance(narrow.element_type, ir.ComplexType) or not wide.has_static_shape:

@@ -3,11 +3,12 @@
     key(input)  = its input key
     key(result) = (op name, role, result types, operands, attributes, regions), result number
 
-Keys are made operands first, of operands each of which is the first of its equals, and so stands for its own key:
-making one costs what its op costs, however deep or shared the graph is. Never compared recursively, no recursion on
-depth.
-The role is the active mask: a linear op and a primal one are not the same. The two operands of a `commutative` op have
-no order. An op that `stateful` names is like no other.
+Keys are made bottom-up, as in hash-consing: each operand is already the representative of its key, so it stands for
+the key. Making a key costs as much as reading its op, however deep or shared the graph is, and nothing recurs on the
+depth of the graph.
+
+The role is the active mask: a linear op never equals a primal op. The two operands of a `commutative` op are
+unordered. A `stateful` op equals no other op.
 """
 
 from collections.abc import Hashable, Mapping, Sequence
@@ -18,7 +19,7 @@ from tiduc.dialect.verify import ACTIVE
 
 
 class KeyTable:
-    """Finds, for a value, the first one that equals it."""
+    """Maps a value to its representative: the first value with an equal key."""
 
     def __init__(
         self, stateful: frozenset[str] = frozenset(), commutative: frozenset[str] = frozenset()
@@ -28,7 +29,7 @@ class KeyTable:
         self._inputs: dict[str, Value] = {}
         self._results: dict[Hashable, tuple[Value, ...]] = {}
         self._numbers: dict[Hashable, int] = {}
-        self._given: dict[int, tuple[int, Any]] = {}  # by the id of what is held beside
+        self._given: dict[int, tuple[int, Any]] = {}  # by the id of the attributes, held to keep that id
         self._sources: dict[Any, tuple[dict[str, Any], Any]] = {}
         self._bodies: dict[Any, int] = {}
 
@@ -39,18 +40,21 @@ class KeyTable:
     def results(
         self, op: Definition, operands: tuple[Value, ...], captures: Sequence[Value] = ()
     ) -> tuple[Value, ...]:
-        """Those of the first op that equals this one, were it to read these values, each the first of its equals."""
+        """The results of the first op that equals this op on these operands and captures.
+
+        `operands` and `captures` replace those of the op; each must be a representative.
+        """
         key, results = self._key(op, operands, captures), op.results
         found = self._results.setdefault(key, results)
         if found is results:
             return found
-        types = [y.type for y in results]  # which the rest of the key says, but for ops such as reshapes
+        types = [y.type for y in results]  # implied by the rest of the key, except for reshapes etc.
         if types == [y.type for y in found]:
             return found
         return self._results.setdefault((key, *types), results)
 
     def _key(self, op: Definition, operands: tuple[Value, ...], captures: Sequence[Value]) -> Hashable:
-        """All but the types of the results."""
+        """The key without the types of the results."""
         name, active, given = op.name, op.active, op.given
         if name in self._stateful:
             return op
@@ -68,13 +72,13 @@ class KeyTable:
         return name, active, *operands
 
     def _number(self, attributes: Mapping[str, Any]) -> int:
-        """The number of the attributes, equal for equal ones."""
+        """A number for the attributes; equal attributes have equal numbers."""
         items = attributes.items()
         found: Hashable = frozenset(items) if len(items) > 1 else next(iter(items), None)
         return self._numbers.setdefault(found, len(self._numbers))
 
     def _of_source(self, source: Any, captures: Sequence[Value]) -> tuple[dict[str, Any], Any]:
-        """The attributes and regions that ops have from their source, which those that rules emitted share."""
+        """The attributes of an op's source, and a key of its regions; cached, because emitted ops share sources."""
         if captures:
             outside = dict(zip(captured(source), captures, strict=True))
             return _attributes(source), self._regions(source, outside)
@@ -85,13 +89,13 @@ class KeyTable:
         return found
 
     def _regions(self, op: Any, outside: Mapping[Any, Value]) -> tuple[Any, ...]:
-        """The structure of an op's regions: values inside are numbered in order."""
+        """A structural key of an op's regions, in which inner values are numbered in order."""
         described: list[Any] = []
         self._describe(op, op.regions, dict(outside), described)
         return tuple(described)
 
     def _describe(self, op: Any, regions: Any, number: dict[Any, Any], described: list[Any]) -> None:
-        """Recurs on the nesting of regions, not on their length."""
+        """Appends the key of the regions to `described`; recurs on the nesting of regions, not on their length."""
         for block in (block for region in regions for block in region.blocks):
             described.append("block")
             _define(block.arguments, number, described)

@@ -1,4 +1,4 @@
-"""What is known of the open sizes of values beside those of others: of a tangent those of its primal, and so on."""
+"""Dynamic dimensions of values in terms of the dimensions of other values, such as a tangent's by its primal's."""
 
 from collections.abc import Iterator, Mapping, Sequence
 
@@ -10,7 +10,10 @@ from tiduc.dialect.sizes import Size, atom
 
 
 def carry_sizes(pairs: Mapping[Value, Value]) -> None:
-    """Lets values know of their sizes, in terms of each other's, what the ones know that they stand for."""
+    """Transfers the known relations between dynamic dimensions from the keys of `pairs` to its values.
+
+    A relation is transferred if it reads only dimensions of values in `pairs`.
+    """
     for x, y in pairs.items():
         for d, size in _open_sizes(x):
             terms, constant = size.key
@@ -20,8 +23,10 @@ def carry_sizes(pairs: Mapping[Value, Value]) -> None:
 
 
 def known_sizes(values: Sequence[Value]) -> Iterator[tuple[int, int, int, tuple[tuple[int, int, int], ...]]]:
-    """What is known of open sizes of these values beside those of others of them: the number of a value, that of a
-    dimension, a constant, and terms to add to it: factors, numbers of values, numbers of dimensions.
+    """The dynamic dimensions of these values that follow from dimensions of these values.
+
+    Each is a tuple of the number of a value, the number of a dimension, a constant, and terms `(factor, value,
+    dimension)`: the dimension's size is the constant plus the sum of factor * size of dimension.
     """
     number = {x: i for i, x in enumerate(values)}
     for i, x in enumerate(values):
@@ -33,7 +38,7 @@ def known_sizes(values: Sequence[Value]) -> Iterator[tuple[int, int, int, tuple[
 
 
 def _open_sizes(x: Value) -> Iterator[tuple[int, Size]]:
-    """The dimensions of a value whose sizes are open, and these; of any other type than ranked tensors none."""
+    """The dynamic dimensions of a value with their sizes; none if the value is not a ranked tensor."""
     if isinstance(x.type, ir.RankedTensorType):
         for d, n in enumerate(sizes_in(x.type)):
             if n == DYNAMIC:

@@ -1,7 +1,8 @@
 """The linear-algebra calls that tiduc knows, as JAX exports them for LAPACK, cuSOLVER, hipSOLVER, MAGMA and TPUs.
 
-One table: the targets of a routine, the types of its operands and results (see signatures.py), and the letters that its
-settings may be. A call that contradicts its row is refused before any rule reads it.
+A row of the table `ROUTINES` has the call targets of a routine, the types of its operands and results (see
+signatures.py), and the letters that its settings may be. A call that contradicts its row is an error before any rule
+reads it.
 """
 
 from collections.abc import Callable, Mapping
@@ -15,12 +16,12 @@ from tiduc.dialect.signatures import contradiction, wrong_setting
 
 CALL = "stablehlo.custom_call"
 CONFIG = ("mhlo.backend_config", "backend_config")
-"""Where the settings of a call are: JAX leaves them in the first place, and exports them in the second."""
+"""The attributes that hold a call's settings: JAX lowers to the first, and exports the second."""
 
 
 @dataclass(frozen=True)
 class Routine:
-    """What the calls of some targets take and give; the signature may depend on the settings."""
+    """The targets of a routine, its signature, which may depend on the settings, and the letters of its settings."""
 
     targets: tuple[str, ...]
     signature: str | Callable[[Mapping[str, Any]], str]
@@ -28,7 +29,7 @@ class Routine:
 
 
 def _lapack(real: str, of_complex: str | None = None) -> tuple[str, ...]:
-    """LAPACK's routine for f32, f64, complex<f32> and complex<f64>, which may be called otherwise where complex."""
+    """LAPACK's targets for f32, f64, complex<f32> and complex<f64>; the complex routines may have another name."""
     names = (real, real, of_complex or real, of_complex or real)
     return tuple(f"lapack_{letter}{name}_ffi" for letter, name in zip("sdcz", names, strict=True))
 
@@ -38,7 +39,7 @@ def _gpu(name: str) -> tuple[str, ...]:
 
 
 def _gesvd(given: Mapping[str, Any]) -> str:
-    """Of GPUs: u and v^H are scalars where no vectors are computed, and exchanged for a transposed matrix."""
+    """The signature on GPUs: u and v^H are scalars if no vectors are computed, and swapped for a transposed matrix."""
     u, vh = "T[m u]", "T[v n]"
     if given.get("compute_uv") is not True:
         u, vh = f"T|{u}", f"T|{vh}"
@@ -67,7 +68,7 @@ ROUTINES: dict[str, Routine] = {
         {"mode": "ANOS"},
     ),
     "gesvd": Routine((*_gpu("solver_gesvd_ffi"), "hipsolver_gesdd_ffi"), _gesvd),
-    "gesvdj": Routine(  # whose fourth result is v, and not v^H
+    "gesvdj": Routine(  # the fourth result is v, not v^H
         ("cusolver_gesvdj_ffi", "cusolver_gesvdp_ffi", "hipsolver_gesvdj_ffi"),
         "T[m n] -> T[m n] R[k] T[m u] T[n v] i32[]",
     ),
@@ -111,12 +112,12 @@ BY_TARGET = {target: routine for routine in ROUTINES.values() for target in rout
 
 
 def targets(*routines: str) -> tuple[str, ...]:
-    """The targets of the calls of some routines."""
+    """The call targets of some routines."""
     return tuple(target for name in routines for target in ROUTINES[name].targets)
 
 
 def settings_among(attributes: Any) -> dict[str, Any]:
-    """The settings of a call by name, where they have names: numbers, text and flags as plain values."""
+    """The settings of a call by name, with numbers, text and flags as Python values; {} if they have no names."""
     for name in CONFIG:
         if name in attributes and isinstance(attributes[name], ir.DictAttr):
             return {entry.name: _plain(entry.attr) for entry in ir.DictAttr(attributes[name])}
@@ -124,7 +125,7 @@ def settings_among(attributes: Any) -> dict[str, Any]:
 
 
 class Settings(dict[str, Any]):
-    """The settings of a call; a setting that the call lacks is an error, which `refuse` makes of a reason."""
+    """The settings of a call. Reading a missing setting raises the error that `refuse` makes from a reason."""
 
     def __init__(self, attributes: Any, refuse: Callable[[str], Exception]) -> None:
         super().__init__(settings_among(attributes))
@@ -140,7 +141,7 @@ def _plain(attribute: Any) -> Any:
 
 
 def check_call(op: Any) -> None:
-    """`ParseError` where a call contradicts the row of its target; calls of targets without a row pass."""
+    """Raises `ParseError` if a call contradicts the row of its target; other targets are not checked."""
     target = ir.StringAttr(op.attributes["call_target_name"]).value
     routine = BY_TARGET.get(target)
     if routine is None:
@@ -154,7 +155,7 @@ def check_call(op: Any) -> None:
 
 
 def _wrong_precision(target: str, op: Any) -> str | None:
-    """Why the first operand has no elements that LAPACK's routine of this name takes."""
+    """The error if the first operand's element type is not that of the LAPACK routine; None if it is."""
     if not target.startswith("lapack_") or not len(op.operands):
         return None
     expected = {"s": "f32", "d": "f64", "c": "complex<f32>", "z": "complex<f64>"}[target[len("lapack_")]]

@@ -1,7 +1,7 @@
-"""Where the size of a dimension comes from, op by op; what is not here has sizes of its own.
+"""Shape rules: where the size of each dimension of a result comes from. Ops without a rule have sizes of their own.
 
-`size_of(x, d)` follows dimension d of x through these rules to readings of sizes, as `dialect/sizes.py` has them. It
-is a loop with a memory a graph, so neither depth nor sharing counts.
+`size_of(x, d)` follows dimension d of x through these rules to the atoms of `dialect/sizes.py`. It is a loop with one
+cache per graph, so the depth and the sharing of a graph do not matter.
 """
 
 import functools
@@ -19,23 +19,23 @@ from tiduc.dialect.sizes import Size, atom, positive
 DIRECTION = "comparison_direction"
 
 DYNAMIC: int = ir.ShapedType.get_dynamic_size()
-"""What stands for an open size in a type."""
+"""The marker of a dynamic dimension in a type."""
 
 
 @dataclass(frozen=True)
 class Origin:
-    """A size, as a function of those of other dimensions: pairs of a value and a number."""
+    """A size as a function of the sizes of other dimensions; a dimension is a value and a number."""
 
     places: tuple[tuple[Value, int], ...]
     combine: Callable[..., Any]
 
 
 Rule = Callable[[Definition, int, int], Origin | None]
-"""From an op, the number of a result and that of a dimension to its origin; None where the result has its own."""
+"""From an op, a result number and a dimension number to the origin; None if the size has no known origin."""
 
 
 def size_of(x: Value, d: int) -> Any:
-    """The size of dimension d of a value: an int, or a `Size` where it is open."""
+    """The size of dimension d of a value: an int, or a `Size` if the dimension is dynamic."""
     stack = [(x, d)]
     while stack:
         place = stack[-1]
@@ -58,12 +58,12 @@ def _known(place: tuple[Value, int]) -> Any | None:
 
 @functools.cache
 def sizes_in(type_: Any) -> tuple[int, ...]:
-    """The sizes in a tensor type, `DYNAMIC` for open ones."""
+    """The sizes in a tensor type; `DYNAMIC` for dynamic dimensions."""
     return tuple(type_.shape)
 
 
 def _origin(x: Value, d: int) -> Origin:
-    """A tangent has the sizes of its primal; a bound input those of its value; the rest is by op."""
+    """The origin of a dimension: a tangent's is its primal's, a bound input's its value's; else the op's rule."""
     primal = x.graph.primal_of(x)
     if primal is not None:
         return _at(primal, d)
@@ -77,7 +77,7 @@ def _origin(x: Value, d: int) -> Origin:
 
 
 def _asserted(graph: Graph) -> dict[tuple[Value, int], Origin]:
-    """The sizes of inputs that the program, as JAX exports it, asserts to be those of inputs before them."""
+    """Origins of input sizes from JAX's shape assertions, in terms of the sizes of earlier inputs."""
     if graph.asserted is None:
         graph.asserted = {}
         order = {x: i for i, x in enumerate(graph.inputs.values())}
@@ -121,13 +121,13 @@ def _both(a: Origin, b: Origin, combine: Callable[[Any, Any], Any]) -> Origin:
 
 
 def entries(x: Value) -> list[Any]:
-    """The sizes that a vector holds."""
+    """The sizes in the entries of a shape vector."""
     origins = [entry(x, i) for i in range(sizes_in(x.type)[0])]
     return [origin.combine(*(size_of(*place) for place in origin.places)) for origin in origins]
 
 
 def entry(x: Value, i: int) -> Origin:
-    """The size in entry i of a vector: what it is put together of."""
+    """The origin of the size in entry i of a shape vector, through the ops that build the vector."""
     while (op := x.definition) is not None:
         if op.name in ("stablehlo.convert", "arith.index_cast"):
             x = op.operands[0]
@@ -159,7 +159,10 @@ def entry(x: Value, i: int) -> Origin:
 
 
 def scalar(x: Value, depth: int = 8) -> Origin:
-    """The size in an integer scalar: a number, the size of some dimension, or sums and products of such."""
+    """The origin of the size in an integer scalar: a constant, a dimension, or sums and products of these.
+
+    `depth` limits how deep arithmetic is followed.
+    """
     while depth and (op := x.definition) is not None:
         if op.name in ("stablehlo.convert", "arith.index_cast"):
             x = op.operands[0]
@@ -206,7 +209,7 @@ def _rank(x: Value) -> int:
 
 
 def _elementwise(op: Definition, result: int, d: int) -> Origin | None:
-    """Of an operand of the result's rank: of one whose type leaves it open, and that is no tangent, if there is one."""
+    """The dimension of an operand of the result's rank, preferably a dynamic one, and of a primal operand."""
     alike = [i for i, x in enumerate(op.operands) if _rank(x) == _rank(op.results[result])]
     if not alike:
         return None
@@ -216,12 +219,12 @@ def _elementwise(op: Definition, result: int, d: int) -> Origin | None:
 
 
 def _as_operand(number: int | None) -> Rule:
-    """The result has the sizes of this operand; of the one of its own number."""
+    """The rule that a result has the sizes of this operand; of the operand with the result's number if None."""
     return lambda op, result, d: _at(op.operands[result if number is None else number], d)
 
 
 def _in_shape(number: int) -> Rule:
-    """This operand is the shape."""
+    """The rule that this operand holds the shape of the result."""
     return lambda op, result, d: entry(op.operands[number], d)
 
 
@@ -360,4 +363,4 @@ RULES: dict[str, Rule] = {
     "stablehlo.transpose": _transpose,
     "tidu.bind": _as_operand(0),
 }
-"""By name; an op that is not here, such as a loop or a custom call, has sizes of its own."""
+"""Shape rules by op name; ops that are not here, such as loops and custom calls, have sizes of their own."""

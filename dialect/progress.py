@@ -1,7 +1,7 @@
-"""The stage that runs and the file it works on, recorded where the driver reads them after this process has died.
+"""Records the current stage and file, so that the driver can report them after this process has crashed.
 
 The command line's driver shares a page of memory with its worker before it starts the worker (see tiduc/driver.py).
-Elsewhere the record stays in this process, and nobody reads it.
+In other processes the record is private and not read.
 """
 
 import os
@@ -19,13 +19,13 @@ _source: int | None = None  # a descriptor
 
 
 def share(page: mmap, source: int) -> None:
-    """From now on, records into a page of shared memory, and keeps sources that can be read once in a file."""
+    """Records into a page of shared memory from now on; `keep` writes to the file descriptor `source`."""
     global _page, _source
     _page, _source = page, source
 
 
 def enter(stage: str) -> str:
-    """Records that a stage starts; the stage that it interrupts, to be recorded again after it."""
+    """Records that a stage starts, and returns the interrupted stage, which the caller records again at the end."""
     before = _text(_page[_STAGE])
     _page[_STAGE] = stage.encode()[:64].ljust(64, b"\0")
     return before
@@ -33,7 +33,7 @@ def enter(stage: str) -> str:
 
 @contextmanager
 def during(stage: str) -> Iterator[None]:
-    """Records a stage for the block, or for calls of the function that this decorates."""
+    """Records a stage during a block, or during calls of a decorated function."""
     before = enter(stage)
     try:
         yield
@@ -48,14 +48,14 @@ def work_on(file: str) -> None:
 
 
 def keep(contents: bytes) -> None:
-    """Keeps what was read from a pipe, which the driver cannot read again."""
+    """Saves the contents of a pipe for the driver, which cannot read the pipe again."""
     if _source is not None and len(contents) <= _KEPT:
         os.truncate(_source, 0)
         os.pwrite(_source, contents, 0)
 
 
 def recorded() -> tuple[str, str]:
-    """The stage, and the file, that were recorded last."""
+    """The stage and the file that were recorded last."""
     return _text(_page[_STAGE]), _text(_page[_FILE])
 
 

@@ -1,4 +1,4 @@
-"""Reads whole files, but neither a device nor a pipe that gives bytes without end."""
+"""Reads whole files, with a limit for devices and pipes, which may never end."""
 
 import errno
 import io
@@ -8,19 +8,19 @@ from contextlib import suppress
 from typing import BinaryIO
 
 _DEVICE = 2**26
-"""Bytes that a terminal or another device, such as /dev/zero, may give."""
+"""The most bytes to read from a terminal or another device, such as /dev/zero."""
 _PIPE = 2**31
-"""Bytes that a pipe may give."""
+"""The most bytes to read from a pipe."""
 
 
 def read_whole(path: str | os.PathLike[str]) -> bytes:
-    """All bytes of a file. Raises OSError where the system refuses, or where a device or a pipe gives too many."""
+    """All bytes of a file. Raises OSError if the file cannot be read, or a device or pipe exceeds its limit."""
     with open(path, "rb") as file:
         return read_stream(file)
 
 
 def read_stream(file: BinaryIO) -> bytes:
-    """All bytes of an open file, as `read_whole` reads them."""
+    """All bytes of an open file; limits and errors are as for `read_whole`."""
     mode = stat.S_IFIFO
     with suppress(OSError, io.UnsupportedOperation):  # a stream in memory has no descriptor
         mode = os.fstat(file.fileno()).st_mode

@@ -1,4 +1,4 @@
-"""Regions as graphs: closed, so that what a region reads from outside is an input like its arguments."""
+"""Regions as closed graphs: captured values become inputs behind the region's arguments."""
 
 from typing import Any
 
@@ -10,16 +10,16 @@ from tiduc.dialect.view import View
 
 
 def outer(op: Definition) -> list[Value]:
-    """What an op's regions read from outside, other than what is made of nothing, as constants are."""
+    """The captures of an op's regions, without results of ops that have neither operands nor regions (constants)."""
     return [x for x in op.captures if not _of_nothing(x)]
 
 
 def region_graph(view: View, op: Definition, index: int, prefix: str = "R") -> Graph:
     """The graph of a region: its inputs are the region's arguments, then `outer(op)`.
 
-    Constants that it reads from outside are brought in. The view does not have it yet.
+    Captured constants are copied into the graph. The caller adds the graph to the view.
     """
-    from tiduc.dialect.check_control import check_control  # it needs loops, which need regions
+    from tiduc.dialect.check_control import check_control  # it imports `control`, which imports this module
 
     graph = Graph(view.fresh(prefix), op.location)
     graph.attributes["sym_visibility"] = ir.StringAttr.get("private")

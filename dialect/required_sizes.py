@@ -1,11 +1,12 @@
-"""What each op requires of the sizes of its operands, where types leave these to the run.
+"""The relations between dynamic dimensions that each op requires.
 
     stablehlo.add %x, %y : tensor<?xf32>              size of %x = size of %y
     stablehlo.slice %x [1:3] : tensor<?xf32>          3 <= size of %x
 
-`requirements(op)` derives most of them from one table: `ORIGINS` says which size each dimension of a result has, so a
-type that states another size contradicts it, and no size may be negative. `EQUAL_OPERANDS` lists the pairs of operand
-dimensions that must be equal; `BOUNDS`, in `dialect/size_bounds.py`, has what is left: slices, indices, broadcasts.
+`requirements(op)` derives most relations from the table `ORIGINS`, which gives the size of each dimension of a result:
+a static size in the result's type must equal that size, and no size may be negative. `EQUAL_OPERANDS` lists the pairs
+of operand dimensions that must be equal. `BOUNDS`, in `dialect/size_bounds.py`, has the other relations: those of
+slices, indices and broadcasts.
 """
 
 from collections.abc import Callable, Iterable, Iterator
@@ -22,7 +23,7 @@ from tiduc.dialect.sizes import known_equal
 
 
 def requirements(op: Definition) -> Iterator[Requirement]:
-    """What an op requires of sizes; sizes that are certain to meet it may be among them."""
+    """The relations between sizes that an op requires; some may hold trivially."""
     rule = ORIGINS.get(op.name)
     for number, y in enumerate(op.results):
         if not is_ranked(y):
@@ -41,7 +42,7 @@ def requirements(op: Definition) -> Iterator[Requirement]:
 
 
 def is_understood(name: str) -> bool:
-    """Whether the requirements of ops of this name are known."""
+    """Whether the requirements of the ops of this name are known."""
     return name in ORIGINS or name in EQUAL_OPERANDS or name in BOUNDS or name in _FREE
 
 
@@ -51,7 +52,7 @@ def is_ranked(x: Value) -> bool:
 
 
 def _exists(op: Definition, sizes: list[Any]) -> Iterator[Requirement]:
-    """No size is negative, and the number of elements is one that an operand has, or at most `MOST_ELEMENTS`."""
+    """No size is negative, and the element count is at most `MOST_ELEMENTS`, unless an operand has the same shape."""
     for n in sizes:
         yield Requirement(AT_MOST, 0, n)
     for x in op.operands:
@@ -65,10 +66,10 @@ _FREE = frozenset(
     "arith.constant arith.index_cast arith.addi arith.subi arith.muli func.return shape.assuming_yield "
     "shape.shape_of tensor.dim tensor.from_elements".split()
 )
-"""Ops that require nothing of sizes."""
+"""Ops without requirements on sizes."""
 
 
-# ---- operands that are alike -----------------------------------------------------------------------------------
+# ---- dimensions that must be equal -----------------------------------------------------------------------------
 
 
 def _like_result(op: Definition) -> Iterator[tuple[Place, Place]]:
@@ -80,7 +81,7 @@ def _like_result(op: Definition) -> Iterator[tuple[Place, Place]]:
 
 
 def _like_first(count: int | None = None) -> Callable[[Definition], Iterator[tuple[Place, Place]]]:
-    """So many operands, or half of them, have the sizes of the first one."""
+    """The first `count` operands, or the first half of all, have equal sizes."""
 
     def pairs(op: Definition) -> Iterator[tuple[Place, Place]]:
         alike = op.operands[: count or len(op.operands) // 2]

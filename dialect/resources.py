@@ -1,4 +1,4 @@
-"""Resources in MLIR text: constants whose bytes are apart from the ops, and which not every reader takes."""
+"""Resources in MLIR text: constants whose bytes are stored apart from the ops. Not every reader supports them."""
 
 import re
 
@@ -6,13 +6,13 @@ _NAME = r'("(?:[^"\\]|\\.)*"|[^\s:<>"]+)'
 _USE = re.compile(rf"dense_resource<{_NAME}>")
 _BYTES = re.compile(rf'^\s*{_NAME}: "0x([0-9A-Fa-f]*)"', re.MULTILINE)
 _SECTION = "\n{-#"
-_ALIGNMENT = 8  # digits that say the alignment, before those of the elements
+_ALIGNMENT = 8  # hex digits of the alignment, in front of the elements
 
 
 def inlined(text: str) -> str:
-    """The text of a module with the elements of its resources where these are used; any other text as it is.
+    """The text of a module with its resources inlined as `dense` elements; a text without resources is unchanged.
 
-    The interpreter computes with other numbers than a resource holds, and XLA refuses it; both take these.
+    StableHLO's interpreter reads wrong numbers from a resource, and XLA rejects resources; both read `dense` elements.
     """
     body, found, section = text.partition(_SECTION)
     if not found or _USE.search(body) is None:

@@ -1,7 +1,7 @@
-"""The size that each dimension of a result has: `dialect/origins.py`, and formulas for windows and broadcasts.
+"""The size of each dimension of a result: the rules of `dialect/origins.py`, and formulas for windows and broadcasts.
 
-Derivatives read these sizes from the result, so that `origins.py` has no formula for them; what an op requires of
-sizes follows from the formulas.
+Derivative rules read the sizes of windows and broadcasts from the result itself, so `origins.py` has no formulas for
+them. Here the formulas serve to derive what an op requires of its operands' sizes.
 """
 
 import functools
@@ -17,7 +17,7 @@ from tiduc.dialect.origins import DYNAMIC, RULES, Origin, Rule, sizes_in
 from tiduc.dialect.sizes import Size, atom, known_equal, positive
 
 Place = tuple[Value, int]
-"""A value, and the number of a dimension."""
+"""A dimension: a value and the dimension's number."""
 
 
 def rank_of(x: Value) -> int:
@@ -52,7 +52,7 @@ def _broadcast(op: Definition, number: int, d: int) -> Origin:
 
 
 def windows(n: Any, size: int, stride: int, dilation: int, base: int, low: int, high: int) -> Any:
-    """How many windows fit a dimension of n elements."""
+    """The number of windows along a dimension of n elements; `base` is the base dilation."""
     padded = n + positive(n - 1) * (base - 1) + low + high
     return positive((padded - ((size - 1) * dilation + 1)) // stride + 1)
 
@@ -107,7 +107,7 @@ def _chlo_broadcast(op: Definition, number: int, d: int) -> Origin:
 
 
 def aligned(op: Definition) -> Iterator[tuple[int, Place]]:
-    """The dimensions of operands, each with the dimension of the result along which it is."""
+    """Pairs of a result dimension and an operand dimension that is broadcast along it."""
     rank = rank_of(op.result)
     for x in op.operands:
         along = list(range(rank - rank_of(x), rank))
@@ -117,7 +117,7 @@ def aligned(op: Definition) -> Iterator[tuple[int, Place]]:
 
 
 def wider(a: Any, b: Any) -> Any:
-    """The size of what two sizes are broadcast to."""
+    """The size to which two sizes broadcast."""
     for n, other in ((a, b), (b, a)):
         if not isinstance(n, Size):
             return other if n == 1 else n
@@ -144,7 +144,7 @@ ORIGINS: dict[str, Rule] = {
         _chlo_broadcast,
     ),
 }
-"""The table of `dialect/origins.py`, and what derivatives ask of a result instead."""
+"""The rules of `dialect/origins.py`, and the formulas above."""
 
 SIZES_IN: dict[str, tuple[int, ...]] = {
     "stablehlo.dynamic_broadcast_in_dim": (1,),
@@ -154,4 +154,4 @@ SIZES_IN: dict[str, tuple[int, ...]] = {
     "stablehlo.dynamic_reshape": (1,),
     "stablehlo.real_dynamic_slice": (1, 2, 3),
 }
-"""The operands of ops that are vectors of sizes."""
+"""By op, the numbers of the operands that are vectors of sizes."""

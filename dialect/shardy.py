@@ -1,4 +1,4 @@
-"""Shardy's ops, of a dialect that is not at hand: read as custom calls, which every pass knows what to do with.
+"""Reads Shardy's ops as custom calls, which every pass supports. The wheel does not have Shardy's dialect.
 
     sdy.mesh @mesh = <["d"=4, "m"=2]>              stays
     sdy.sharding_constraint %x <@mesh, [{"d"}]> -> stablehlo.custom_call @sdy.sharding_constraint(%x) {sharding}
@@ -6,9 +6,9 @@
       body                                         body
       sdy.return %y }                              stablehlo.custom_call @shardy.to_whole(%y) {sharding, ...}
 
-So the body of a manual computation is differentiated like all else, and shares what it can;
-`passes/lower/manual_regions.py` puts it into a region again. Attributes stay as they are, as text. Without the dialect
-MLIR can read only the generic form of its ops; so that is made of what it prints, line by line, first.
+The body of a manual computation is inlined, so it is differentiated and merged like other ops;
+`passes/lower/manual_regions.py` outlines it into a region again. Attributes are kept as text. Without the dialect,
+MLIR reads only the generic form of its ops, so `generic` first rewrites the pretty form, line by line.
 """
 
 import re
@@ -29,15 +29,16 @@ CONSTRAINT, RESHARD = "sdy.sharding_constraint", "sdy.reshard"
 CONSTRAINTS = (CONSTRAINT, RESHARD, "Sharding", "xla.sdy.Sharding")
 TO_PARTS, TO_WHOLE = "shardy.to_parts", "shardy.to_whole"
 HOLDERS, DEVICES = "holders", "devices"
-"""Attributes of these two: the devices which hold equal parts, a group a row, and how many make up the manual axes."""
+"""Attributes of `TO_PARTS` and `TO_WHOLE`: the groups of devices that hold equal parts, one group per row, and the
+number of devices along the manual axes."""
 
 
 class Shardy(ext.Dialect, name="shardy"):
-    """What Shardy's dialect would hold while a file is read."""
+    """A stand-in for Shardy's dialect while a file is read."""
 
 
 class Body(Shardy.Operation, name="body", traits=[ir.IsIsolatedFromAboveTrait]):
-    """The region of the manual computation after it; in one of an op that MLIR does not know it looks up no symbol."""
+    """Holds the region of the manual computation that follows: MLIR looks up no symbols inside an unregistered op."""
 
     body: ir.Region
 
@@ -58,19 +59,19 @@ SHARDINGS = frozenset({"mhlo.sharding", "sdy.sharding"})
 
 
 def shardings_among(attributes: Any) -> Any:
-    """Of the attributes of an argument or a result, those that say how it is spread over devices."""
+    """The sharding attributes among the attributes of an argument or a result; None for None."""
     if attributes is None:
         return None
     return ir.DictAttr.get({a.name: a.attr for a in ir.DictAttr(attributes) if a.name in SHARDINGS})
 
 
 def has_ops(text: str) -> bool:
-    """The text has ops of Shardy's, in either form."""
+    """Whether the text has Shardy ops, in pretty or generic form."""
     return _OPS.search(text) is not None
 
 
 def generic(text: str) -> str:
-    """The text with Shardy's ops in the generic form; each line stays where it is."""
+    """The text with Shardy's ops in generic form; line numbers do not change."""
     text = _MESH.sub(_generic_mesh, text)
     text = _CONSTRAINT.sub(r'\1"\2"(\3) {sharding = #sdy.sharding\4} : (\6) -> \6', text)
     text = _RETURN.sub(lambda m: f'{m[1]}"sdy.return"({m[2] or ""}) : ({m[3] or ""}) -> ()', text)
@@ -86,7 +87,7 @@ def _generic_mesh(found: re.Match[str]) -> str:
 
 
 def _generic_manual(text: str, found: re.Match[str]) -> str:
-    """Its region ends on the first line that begins with the brace in the column in which the op does."""
+    """Rewrites one manual computation. Its region ends at the first line with `}` in the op's own column."""
     indent, results, operands, inside, outside, axes, arguments = found.groups()
     end = f"\n{indent}}} "
     at = text.find(end, found.end())
@@ -106,7 +107,7 @@ def _generic_manual(text: str, found: re.Match[str]) -> str:
 
 
 _MOST_DEVICES = 1 << 20
-"""A mesh of more devices is an error: each has a number in what is made of it."""
+"""A mesh of more devices is an error, because the attribute `HOLDERS` lists each device."""
 
 _ATTRIBUTES = {
     MESH: ("sym_name", "mesh"),
@@ -117,7 +118,7 @@ _ATTRIBUTES = {
 
 
 def fold(module: Any) -> None:
-    """Makes custom calls of Shardy's ops in a module, in place; meshes stay."""
+    """Replaces Shardy's ops in a module by custom calls, in place; meshes stay."""
     found: list[Any] = []
 
     def look(op: Any) -> Any:
@@ -148,12 +149,12 @@ def fold(module: Any) -> None:
 
 
 def target(op: Any) -> Any:
-    """The target of an `ir.Operation` that is a custom call; None for any other."""
+    """The target of an `ir.Operation` that is a custom call; None for any other op."""
     return op.attributes["call_target_name"].value if op.name == CALL else None
 
 
 def call(target: str, x: Any, type_: Any, attributes: dict[str, Any], before: Any) -> Any:
-    """The result of a custom call, put before an op."""
+    """Creates a custom call of one operand in front of the op `before`; its result."""
     attributes = {**attributes, "call_target_name": ir.StringAttr.get(target)}
     ip = ir.InsertionPoint(before)
     return ir.Operation.create(CALL, [type_], [x], attributes, loc=before.location, ip=ip).result
@@ -192,14 +193,17 @@ def shardings(per_value: Any) -> Iterator[Any]:
 
 
 def per_value(some: Sequence[Any]) -> Any:
-    """The other way."""
+    """The `#sdy.sharding_per_value` of some `#sdy.sharding` attributes."""
     return ir.Attribute.parse(
         f"#sdy.sharding_per_value<[{', '.join(str(s).removeprefix('#sdy.sharding') for s in some)}]>"
     )
 
 
 def _crossing(sharding: Any, axes: Any, meshes: dict[str, Any], op: Any) -> dict[str, Any]:
-    """The attributes of a custom call that goes into a manual computation, or out of it."""
+    """The attributes of a custom call at the boundary of a manual computation.
+
+    Raises `Unsupported` for a sharding that is not understood, `ParseError` for a mesh that lacks the axes.
+    """
     text = str(sharding)
     found = re.fullmatch(r'#sdy\.sharding<@("?)([^",]*)\1, \[(.*?)\](, replicated=\{[^}]*\})?>', text)
     if found is None or ":(" in text or found[2] not in meshes:

@@ -1,15 +1,15 @@
-"""Signatures of custom calls: types of operands and results by symbolic sizes, and the check of a call against one.
+"""Signatures of custom calls: the types of operands and results with symbolic sizes, and their check on a call.
 
-    "T[m n] -> T[m n] i32[k] i32[]"     the factors of an m by n matrix, k pivots, and one integer a matrix
+    "T[m n] -> T[m n] i32[k] i32[]"     the factors of an m by n matrix, k pivots, and one integer per matrix
 
-Every operand and result has the same batching dimensions, which come first and are not written. A type without brackets
-is a scalar without batching dimensions. "|" separates alternatives.
+All operands and results share leading batching dimensions, which a signature omits. A type without brackets is a
+scalar without batching dimensions. "|" separates alternatives.
 
-    elements    T: any float or complex type; R: a float; C: a complex type; E: any type; each follows from the others
+    elements    T: any float or complex type; R: a float; C: a complex type; E: any type; each implies the others
     sizes       k: min(m, n); u: m or k; v: n or k; r: at most k; s: at most n;
-                p: m, or n where the call applies its matrix from the right; other letters: any size
+                p: m, or n if the call applies its matrix from the right; other letters: any size
 
-A letter means one size throughout a call. A dynamic size agrees with every size.
+A letter denotes one size throughout a call. A dynamic size matches every size.
 """
 
 import functools
@@ -27,7 +27,7 @@ _TYPE = re.compile(r"(\w+)(?:\[([^\]]*)\])?")
 
 @dataclass(frozen=True)
 class Shape:
-    """The type of an operand or a result: its elements, and its sizes, None for a scalar."""
+    """The type of an operand or a result: its element type, and its sizes; None for a scalar."""
 
     element: str
     sizes: tuple[str, ...] | None
@@ -55,7 +55,7 @@ def _positions(text: str) -> tuple[Position, ...]:
 
 
 def contradiction(signature: str, op: Any, from_right: bool = False) -> str | None:
-    """Why the types of a call's operands and results do not fit a signature, or None where they do.
+    """Why the types of a call's operands and results do not match a signature; None if they match.
 
     Operands that hold the shapes of results are not part of a signature.
     """
@@ -88,14 +88,14 @@ def _shape_operands(op: Any) -> int:
 
 @dataclass
 class _Sizes:
-    """The element type, the batching dimensions and the sizes that the operands and results read so far determine."""
+    """The element type, batching dimensions and sizes, as far as the types read so far determine them."""
 
     base: Any = None
     batch: tuple[int, ...] | None = None
     sizes: dict[str, int] = field(default_factory=dict)
 
     def take(self, type_: Any, shape: Shape) -> bool:
-        """Whether a type fits the shape; if it does, its sizes are recorded."""
+        """Whether a type matches the shape; the sizes of a match are recorded."""
         sizes = sizes_in(type_)
         if shape.sizes is None:
             return not sizes and self._is_of(type_.element_type, shape.element)
@@ -125,7 +125,7 @@ class _Sizes:
         return name == "E" or isinstance(type_, kinds[name])
 
     def _element(self, name: str) -> Any | None:
-        """The element type of that name, or None if it is not known yet."""
+        """The element type that a letter or a type's name stands for; None if it is not known yet."""
         if name not in ("E", "T", "R", "C"):
             return ir.Type.parse(name)
         if self.base is None or name in "ET":
@@ -134,7 +134,7 @@ class _Sizes:
         return real if name == "R" else ir.ComplexType.get(real)
 
     def _allowed(self, name: str) -> Collection[int] | None:
-        """The sizes that a name allows, or None if it allows all."""
+        """The sizes that a letter allows; None if it allows all."""
         if name in self.sizes and name not in ("u", "v"):
             return (self.sizes[name],)
         m, n = self.sizes.get("m", self.sizes.get("p")), self.sizes.get("n", self.sizes.get("q"))
@@ -148,7 +148,7 @@ class _Sizes:
         return (max(n - 1, 0),) if name == "n-1" else range(n + 1)
 
     def described(self, shape: Shape) -> str:
-        """The expected type, with letters for the sizes that are not known."""
+        """The expected type as text, with letters for unknown sizes."""
         element = self._element(shape.element) or {"R": "float", "C": "complex"}.get(shape.element, "number")
         sizes = [] if shape.sizes is None else [*map(str, self.batch or ()), *map(self._size, shape.sizes)]
         return f"tensor<{''.join(f'{n}x' for n in sizes)}{element}>"
@@ -161,7 +161,7 @@ class _Sizes:
 
 
 def compatible(first: tuple[int, ...], second: tuple[int, ...]) -> bool:
-    """Sizes that may be equal when the program runs."""
+    """Whether two shapes may be equal at run time."""
     if len(first) != len(second):
         return False
     return all(m == n or DYNAMIC in (m, n) for m, n in zip(first, second, strict=True))
@@ -171,7 +171,7 @@ _FLAGS = ("compute_uv", "full_matrices", "left", "lower", "right", "transpose", 
 
 
 def wrong_setting(settings: Mapping[str, Any], letters: Mapping[str, str]) -> str | None:
-    """Why a setting is no flag, or none of the letters that LAPACK allows for it; None if all settings are right."""
+    """Which setting is not the expected flag, or not a letter that LAPACK allows; None if all settings are right."""
     for name, value in settings.items():
         if name in _FLAGS and not isinstance(value, bool):
             return f"its setting {name} is no flag"

@@ -1,4 +1,4 @@
-"""Relations between sizes other than that two operands are alike: of slices, indices, paddings, broadcasts, shapes."""
+"""Relations between sizes that slices, indices, paddings, broadcasts and reshapes require."""
 
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
@@ -15,15 +15,15 @@ from tiduc.dialect.types import bits
 EQUAL, AT_MOST, BROADCAST, BROADCASTABLE, COUNT = "equal", "at_most", "broadcast", "broadcastable", "count"
 
 MOST_ELEMENTS = 2**48
-"""More elements than memory holds, and few enough that their number of bytes fits 64 bits."""
+"""More elements than memory holds, and few enough that their size in bytes fits 64 bits."""
 
 
 @dataclass(frozen=True)
 class Requirement:
     """A relation between two sizes.
 
-    `equal`: a = b; `at_most`: a <= b; `broadcast`: a = 1 or a = b; `broadcastable`: one of them is 1, or they are
-    equal; `count`: the product of the list `a` is at most b.
+    `equal`: a = b; `at_most`: a <= b; `broadcast`: a = 1 or a = b; `broadcastable`: a = 1, b = 1 or a = b;
+    `count`: the product of the list `a` is at most b.
     """
 
     relation: str
@@ -40,7 +40,7 @@ def all_sizes(x: Value) -> list[Any]:
 
 
 def _size_at(x: Value, i: int) -> Any:
-    """The size that an entry of a vector holds."""
+    """The size in entry i of a shape vector."""
     origin = entry(x, i)
     return origin.combine(*(size_of(*place) for place in origin.places))
 
@@ -108,7 +108,7 @@ def _scatter(op: Definition) -> Iterator[Requirement]:
 
 
 def _same_count(op: Definition) -> Iterator[Requirement]:
-    """A reshape has the elements of its operand; products of sizes are compared once they are known to be small."""
+    """A reshape keeps the element count. Both counts are bounded first, so that the products do not overflow."""
     x, y = all_sizes(op.operands[0]), all_sizes(op.result)
     if any(isinstance(n, Size) for n in (*x, *y)):
         yield from (Requirement(COUNT, sizes, MOST_ELEMENTS) for sizes in (x, y))
@@ -210,4 +210,4 @@ BOUNDS: dict[str, Bounds] = {
     "chlo.top_k": _top_k,
     **{name: _chlo_broadcast for name in ORIGINS if name.startswith("chlo.broadcast_")},
 }
-"""By name; an op that is not here has no such bounds."""
+"""Relations by op name; other ops require none beyond those of `dialect/required_sizes.py`."""

@@ -1,11 +1,11 @@
-"""Sizes as polynomials in a normal form, and what is known of them at a place of a program.
+"""Sizes as polynomials in normal form, and the facts about sizes that hold at a point of a program.
 
-A form is a tuple of pairs of a monomial and its factor; a monomial is a sorted tuple of numbers of atoms, empty for the
-constant. An atom is a size that is read (a dimension, an entry of a vector, a scalar), or a quotient, a maximum or a
-broadcast of two forms. Two sizes with equal forms are equal.
+A form is a tuple of pairs of a monomial and its factor. A monomial is a sorted tuple of atom numbers, empty for the
+constant term. An atom is a size that is read (a dimension, an entry of a vector, a scalar), or a quotient, a maximum
+or a broadcast of two forms. Two sizes with equal forms are equal.
 
-`Known` holds the equations and bounds that are checked before a place is reached, solves the equations as Gaussian
-elimination does, and tells which requirements are left to be checked.
+`Known` holds the equations and bounds that are checked before a point of the program is reached. It solves the
+equations by Gaussian elimination, and decides which requirements still need a check.
 """
 
 import math
@@ -20,16 +20,16 @@ from tiduc.dialect.sizes import Atom, Key, Size, atom
 Form = tuple[tuple[tuple[int, ...], int], ...]
 
 LARGEST = 2**31 - 1
-"""The largest dimension of an input, and the largest size that is read from an integer: `get_dimension_size` gives no
-larger one. The product of two such numbers fits 64 bits.
+"""The largest dimension of an input, and the largest size that is read from an integer, since `get_dimension_size`
+returns an i32. The product of two sizes fits 64 bits.
 """
 
 READ = ("dimension", "entry", "scalar")
-"""The kinds of atoms that are read when the program runs; the others are computed."""
+"""The kinds of atoms that are read at run time; atoms of other kinds are computed."""
 
 
 class Atoms:
-    """The atoms of a function by number, in order of appearance; the first `bounded` are at most `LARGEST`."""
+    """The atoms of a function, numbered in order of appearance; the first `bounded` atoms are at most `LARGEST`."""
 
     def __init__(self) -> None:
         self.bounded = 0
@@ -44,7 +44,7 @@ class Atoms:
         return self._numbers[one]
 
     def read_by(self, form: Form) -> Iterator[int]:
-        """The atoms of kinds in `READ` that a form depends on."""
+        """The numbers of the atoms of kinds in `READ` that a form depends on."""
         for monomial, _ in form:
             for i in monomial:
                 kind, of, where = self.listed[i]
@@ -61,14 +61,14 @@ def constant(n: int) -> Form:
 
 
 def as_number(form: Form) -> int | None:
-    """The number that a form is, or None."""
+    """The value of a constant form; None for any other form."""
     if not form:
         return 0
     return form[0][1] if len(form) == 1 and not form[0][0] else None
 
 
 def as_size(form: Form, atoms: Atoms, replaced: Mapping[int, Any] | None = None) -> Any:
-    """The size that a form stands for, an int or a `Size`, with other sizes in the place of some atoms."""
+    """A form as an int or a `Size`; `replaced` maps atom numbers to sizes to substitute."""
     total: Any = 0
     for monomial, factor in form:
         term: Any = factor
@@ -104,7 +104,7 @@ def times(a: Form, b: Form) -> Form:
 
 @dataclass(frozen=True)
 class Check:
-    """A requirement that is left to be checked; of a `count`, `a` holds the forms of the sizes."""
+    """A requirement that needs a check at run time; for `count`, `a` is a tuple of the forms of the sizes."""
 
     relation: str
     a: Any
@@ -112,7 +112,7 @@ class Check:
 
 
 class Known:
-    """What is known of sizes at a place; `inner` gives one for a region, which knows more."""
+    """The facts about sizes that hold at a point of a program; `inner` copies them for a region, which adds facts."""
 
     def __init__(self, atoms: Atoms, outer: "Known | None" = None) -> None:
         self.atoms = atoms
@@ -130,7 +130,7 @@ class Known:
     # ---- forms ---------------------------------------------------------------------------------------------
 
     def form(self, size: Any) -> Form:
-        """The form of a size, by what is known."""
+        """The form of a size, simplified by the known equations."""
         if not isinstance(size, Size):
             return constant(int(size))
         terms, number = size.key
@@ -148,7 +148,7 @@ class Known:
         return times(a, b) if kind == "product" else self.computed(kind, a, b)
 
     def _followed(self, kind: str, of: Any, where: Any) -> Form | None:
-        """The form of an integer that is computed from sizes."""
+        """The form of an integer that the program computes from sizes; None if the op is not understood."""
         op = of.definition
         if op.name == "shape.broadcast":
             return self._entry_of_broadcast(op, where)
@@ -162,7 +162,7 @@ class Known:
         return _COMPUTED[op.name](self, a, b)
 
     def _entry_of_broadcast(self, op: Any, i: int) -> Form:
-        """The size that shapes are broadcast to, in dimension i."""
+        """The size of dimension i of the shape that a `shape.broadcast` returns."""
         shapes = [entries(x) for x in op.operands]
         rank = max(map(len, shapes))
         forms = [self.form(sizes[i - rank]) for sizes in shapes if len(sizes) >= rank - i]
@@ -175,7 +175,7 @@ class Known:
         return self._solved.get(number, (((number,), 1),))
 
     def computed(self, kind: str, a: Form, b: Form) -> Form:
-        """A quotient, maximum or broadcast of two forms, simplified where possible."""
+        """A quotient, maximum or broadcast of two forms, simplified if possible."""
         m, n = as_number(a), as_number(b)
         if kind == "quotient":
             b = self._divisor(b)
@@ -196,7 +196,7 @@ class Known:
         return (((self.atoms.number((kind, a, b)),), 1),)
 
     def _divisor(self, form: Form) -> Form:
-        """A divisor, of which quotients take the maximum with 1."""
+        """A divisor without a maximum with 1, which each quotient takes anyway."""
         if len(form) == 1 and form[0][1] == 1 and len(form[0][0]) == 1:
             kind, of, where = self.atoms.listed[form[0][0][0]]
             if kind == "maximum" and constant(1) in (of, where):
@@ -204,7 +204,7 @@ class Known:
         return form
 
     def quotient(self, a: Form, b: Form) -> Form | None:
-        """a / b as `divide` rounds it, where this is the floor."""
+        """a / b as `stablehlo.divide` rounds it; None unless it is known that this is the floor."""
         return self.computed("quotient", a, b) if self.never_negative(a) and self._positive(b) else None
 
     def _positive(self, form: Form) -> bool:
@@ -215,7 +215,7 @@ class Known:
         return kind == "maximum" and (self._positive(of) or self._positive(where))
 
     def reduced(self, form: Form, replaced: Mapping[int, Form] | None = None) -> Form:
-        """A form with other forms in the place of atoms; by default, of what is known."""
+        """A form with forms substituted for atoms; by default, the solutions of the known equations."""
         replaced = self._solved if replaced is None else replaced
         total: Form = ()
         for monomial, factor in form:
@@ -233,11 +233,11 @@ class Known:
     # ---- relations -----------------------------------------------------------------------------------------
 
     def never_negative(self, form: Form) -> bool:
-        """A form is certain not to be negative: each term is not."""
+        """Whether no term of a form can be negative; a sufficient condition for the form."""
         return all(n >= 0 and all(map(self._is_count, monomial)) for monomial, n in form)
 
     def bound(self, form: Form) -> int | None:
-        """The most that a form can be, where its atoms are bounded."""
+        """An upper bound of a form; None if its atoms are not bounded."""
         total = 0
         for monomial, n in form:
             if n > 0:
@@ -254,7 +254,7 @@ class Known:
         if kind in READ:
             return LARGEST if number < self.atoms.bounded else None
         a = self.bound(of)
-        if kind == "quotient":  # a negative one is no larger than 0
+        if kind == "quotient":  # negative, or at most its dividend; no bound is negative
             return a
         b = self.bound(where)
         return None if a is None or b is None else max(a, b)
@@ -268,19 +268,19 @@ class Known:
         return kind == "dimension" or Check(AT_MOST, (), (((number,), 1),)) in self._checked
 
     def left(self, requirement: Requirement) -> Check | None:
-        """The check that a requirement needs, or None where what is known implies it."""
+        """The check that a requirement needs; None if the known facts imply the requirement."""
         if requirement.relation == COUNT:
             forms = tuple(sorted(self.form(n) for n in requirement.a))
             return self.left_of(Check(COUNT, forms, self.form(requirement.b)))
         return self.left_of(Check(requirement.relation, self.form(requirement.a), self.form(requirement.b)))
 
     def left_of(self, check: Check) -> Check | None:
-        """The check in its simplest form, or None where what is known implies it."""
+        """The check in its simplest form; None if the known facts imply it."""
         simple = SIMPLIFY[check.relation](self, check)
         return None if simple is None or simple in self._checked else simple
 
     def learn(self, check: Check) -> None:
-        """Takes in a check that is made before the place is reached."""
+        """Adds the fact of a check that is made before this point of the program."""
         self._checked.add(check)
         if check.relation == COUNT:
             most = as_number(check.b) or 0
@@ -289,7 +289,7 @@ class Known:
             self._solve(plus(check.a, check.b, -1))
 
     def _solve(self, difference: Form) -> None:
-        """Solves an equation for the last atom that stands alone in it, and puts the solution into all others."""
+        """Solves `difference = 0` for the last atom that occurs once, with factor 1 or -1, and substitutes it."""
         factors = dict(difference)
         for number in sorted({i for i in self.atoms.read_by(difference)}, reverse=True):
             factor = factors.get((number,), 0)
@@ -310,7 +310,7 @@ _COMPUTED: dict[str, Callable[[Known, Form, Form], Form | None]] = {
     "stablehlo.multiply": lambda known, a, b: times(a, b),
     "stablehlo.subtract": lambda known, a, b: plus(a, b, -1),
 }
-"""Arithmetic on sizes in the program; `dialect/origins.py` follows some of it, on scalars."""
+"""Arithmetic on sizes in the program; `dialect/origins.py` follows a part of it, on scalars."""
 
 
 def _equal(known: Known, check: Check) -> Check | None:
@@ -319,7 +319,7 @@ def _equal(known: Known, check: Check) -> Check | None:
 
 
 def _order(form: Form) -> tuple[bool, Form]:
-    """Numbers come last."""
+    """A sort key that puts constants last."""
     return as_number(form) is not None, form
 
 

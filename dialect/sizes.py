@@ -1,14 +1,14 @@
-"""Sizes that are known only when a program runs: where each comes from, and arithmetic with them.
+"""Symbolic sizes of dynamic dimensions: where each size is read, and arithmetic on sizes.
 
     %0 = stablehlo.tanh %x : tensor<?x4xf64>             sizes of %1: the size of dimension 0 of %x, then 3
     %1 = stablehlo.dot_general %0, %w : tensor<?x3xf64>
 
-An open size is followed through shapes (`dialect/origins.py`) to where it is read: an input of the program, an op
-whose result has sizes of its own, an operand that holds a shape. What is linear is followed to the primal that it is
-a tangent of, so a transposed graph reads no tangent for its size. Nothing is emitted until a builder is asked to.
+A dynamic size is followed by the shape rules of `dialect/origins.py` to where it is read: an input of the program, an
+op whose result has sizes of its own, or an operand that holds a shape. The size of a linear value is followed to its
+primal, so a transposed graph never reads the size of a tangent. Nothing is emitted until a builder emits the size.
 
-A `Size` is a sum of integer multiples of such readings, and of products, quotients and maxima of sums, in a form in
-which equal ones are mostly found equal. Where a rule asks what only the run can tell, it is refused (`OpenSize`).
+A `Size` is a sum of integer multiples of atoms: sizes that are read, and products, quotients and maxima of sums. Its
+form makes most equal sizes compare equal. A rule that needs the value of a dynamic size raises `OpenSize`.
 """
 
 from collections.abc import Callable, Iterable, Sequence
@@ -17,14 +17,15 @@ from typing import Any
 from tiduc.dialect.errors import OpenSize
 
 Atom = tuple[str, Any, Any]
-"""("dimension", value, d), ("entry", vector, i), ("scalar", value, None); of keys: "product", "quotient", "maximum"."""
+"""("dimension", value, d), ("entry", vector, i), ("scalar", value, None), or (kind, key, key) with the kind "product",
+"quotient", "maximum" or "broadcast"."""
 
 Key = tuple[tuple[tuple[Atom, int], ...], int]
-"""The atoms of a sum with their factors, in order of appearance, and the constant."""
+"""The atoms of a sum with their factors, in order of appearance, and the constant term."""
 
 
 class Size:
-    """An open size. It compares with others where that is certain, and is no number that Python could use."""
+    """The size of a dynamic dimension. A comparison that is not certain, or a conversion to int, raises `OpenSize`."""
 
     __slots__ = ("key",)
 
@@ -102,12 +103,12 @@ class Size:
 
 
 def atom(kind: str, of: Any, where: Any = None) -> Size:
-    """The size that is one atom."""
+    """The size that consists of one atom."""
     return Size(((((kind, of, where), 1),), 0))
 
 
 def positive(n: Any) -> Any:
-    """The size, or 0 where it is negative."""
+    """max(n, 0)."""
     if not isinstance(n, Size):
         return max(n, 0)
     terms, constant = n.key
@@ -117,7 +118,7 @@ def positive(n: Any) -> Any:
 
 
 def known_equal(a: Any, b: Any) -> bool:
-    """Two sizes are certain to be equal."""
+    """Whether two sizes are certain to be equal."""
     if isinstance(a, Size) or isinstance(b, Size):
         difference = a - b
         return not isinstance(difference, Size) and difference == 0
@@ -125,7 +126,7 @@ def known_equal(a: Any, b: Any) -> bool:
 
 
 def any_open(*lists: Iterable[Any]) -> bool:
-    """Some of the sizes in some of the lists are open."""
+    """Whether a size in one of the lists is a `Size`."""
     return any(isinstance(n, Size) for sizes in lists for n in sizes)
 
 
@@ -138,7 +139,7 @@ def product(sizes: Sequence[Any]) -> Any:
 
 
 def _sum(parts: Sequence[tuple[Any, int]]) -> Any:
-    """The sum of multiples of sizes; an int where no open one is left."""
+    """The sum of multiples of sizes; an int if all atoms cancel."""
     terms: dict[Atom, int] = {}
     constant = 0
     for part, factor in parts:

@@ -1,6 +1,7 @@
-"""Functions that programs spell out in several ops, read off the op that comes last.
+"""Matches functions that programs spell out in several ops, starting from the last op.
 
-JAX's exports have `logistic` so, and `logaddexp` with all that is made of it, as `softplus` and `cumlogsumexp`.
+JAX's exports spell out `logistic`, and `logaddexp` with the functions built on it, such as `softplus` and
+`cumlogsumexp`.
 """
 
 from typing import Any
@@ -12,7 +13,7 @@ from tiduc.dialect.types import is_float
 
 
 def splat(x: Any) -> float | None:
-    """The number that a real x is known to be everywhere, when compiling."""
+    """The number that fills a real x, if x is known to be a splat; else None."""
     op = x.definition
     while op is not None and op.name in ("stablehlo.broadcast_in_dim", "stablehlo.reshape"):
         op = op.operands[0].definition
@@ -24,7 +25,7 @@ def splat(x: Any) -> float | None:
 
 
 def logistic(op: Definition) -> Any | None:
-    """z of the quotient 1 / (1 + exp z)."""
+    """z, if the quotient is 1 / (1 + exp z); else None."""
     one, below = op.operands
     total = _made_by(below, "stablehlo.add")
     if total is None or splat(one) != 1:
@@ -37,7 +38,7 @@ def logistic(op: Definition) -> Any | None:
 
 
 def log_add_exp(op: Definition) -> tuple[Any, Any, Any] | None:
-    """u, v and u - v of the sum max(u, v) + log1p(exp(-|u - v|))."""
+    """u, v and u - v, if the sum is max(u, v) + log1p(exp(-|u - v|)); else None."""
     for x, y in (op.operands, op.operands[::-1]):
         if (larger := _made_by(x, "stablehlo.maximum")) is None:
             continue
@@ -51,11 +52,11 @@ def log_add_exp(op: Definition) -> tuple[Any, Any, Any] | None:
 
 
 def _made_by(x: Any, name: str) -> Definition | None:
-    """The op of that name that gives x."""
+    """The defining op of x if it has that name, else None."""
     op: Definition | None = x.definition
     return op if op is not None and op.name == name else None
 
 
 def _same(x: Any, y: Any) -> bool:
-    """One value, or one number everywhere in equal shapes."""
+    """Whether x and y are one value, or equal splats of one type."""
     return x is y or (x.type == y.type and splat(x) is not None and splat(x) == splat(y))

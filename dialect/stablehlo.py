@@ -1,6 +1,6 @@
-"""The builder of StableHLO: one thin emitter an op that some rule emits.
+"""The builder of StableHLO: one thin emitter for each op that a rule emits.
 
-The wheel has no op classes for StableHLO, only attribute builders, so ops are made by name, here and nowhere else.
+The wheel has attribute builders for StableHLO, but no op classes, so the emitters create ops by name.
 """
 
 import functools
@@ -33,7 +33,7 @@ from tiduc.dialect.types import (
 )
 
 STATEFUL = frozenset({"stablehlo.rng", "stablehlo.custom_call", "stablehlo.infeed", "stablehlo.recv"})
-"""Ops of which two with equal operands may differ: they have no structural key, and are never merged."""
+"""Ops whose results may differ for equal operands: they have no structural key, and are never merged."""
 
 Dims = Sequence[int] | NDArray[np.int64]
 
@@ -46,7 +46,7 @@ def _contraction(
     contracting: tuple[tuple[int, ...], ...],
     given: tuple[tuple[str, Any], ...],
 ) -> tuple[Any, dict[str, Any]]:
-    """The type of a product, and its attributes: its dimension numbers beside those given."""
+    """The result type of a `dot_general`, and its attributes: the given ones and the dimension numbers."""
     of_x, of_y = zip(batching, contracting, strict=True)
     sizes = [sizes_in(x_type)[i] for i in of_x[0]]
     for type_, taken in ((x_type, of_x), (y_type, of_y)):
@@ -123,14 +123,17 @@ class StablehloBuilder(DynamicShapes):
     @staticmethod
     @functools.cache
     def tangent_type(type_: Any) -> Any | None:
-        """The type itself where its elements are float or complex; `Unsupported` for floats in another kind of type."""
+        """The type itself if its elements are float or complex, else None.
+
+        Raises `Unsupported` for a type that holds floats and is not a ranked tensor.
+        """
         if not isinstance(type_, ir.RankedTensorType):
             if _holds_floats(type_):
                 raise Unsupported(
                     f"a value of type {type_} cannot be differentiated; only ranked tensors can"
                 )
             return None
-        # An exponent alone, f8E8M0FNU, has neither zero nor sign, so its values are no vectors.
+        # f8E8M0FNU, an exponent alone, has neither zero nor sign, so its values form no vector space.
         if isinstance(type_.element_type, ir.Float8E8M0FNUType):
             return None
         return type_ if is_float(type_) or is_complex(type_) else None
@@ -153,7 +156,7 @@ class StablehloBuilder(DynamicShapes):
     # ---- constants --------------------------------------------------------------------------------------------
 
     def constant(self, value: ArrayLike | complex, like: Any) -> Any:
-        """A constant of a tensor type, or of a value's type and sizes: `value` everywhere, or an array of its shape."""
+        """A constant with the type and sizes of `like`, a tensor type or a value: a splat, or an array of its shape."""
         type_ = like if isinstance(like, ir.Type) else like.type
         if is_open(type_):
             if type_ is like:
@@ -168,7 +171,7 @@ class StablehloBuilder(DynamicShapes):
         return made
 
     def iota(self, dimension: int, type_: Any, sizes: Sequence[Any] | None = None) -> Any:
-        """0, 1, 2, ... along a dimension of the type; `sizes` are needed where it is open."""
+        """0, 1, 2, ... along a dimension of the type; a dynamic type requires `sizes`."""
         if is_open(type_):
             if sizes is None:
                 raise sizes_of(type_)
@@ -178,7 +181,7 @@ class StablehloBuilder(DynamicShapes):
     # ---- elementwise ops whose result type differs ------------------------------------------------------------
 
     def part(self, name: str, x: Any) -> Any:
-        """`real`, `imag` or `abs` of a real x; the first two need no op."""
+        """`real`, `imag` or `abs` of a real x; `real` and `imag` need no op."""
         if name == "stablehlo.real":
             return x
         return self.zeros_like(x) if name == "stablehlo.imag" else self.emit(name, (x,), x.type)
@@ -190,13 +193,13 @@ class StablehloBuilder(DynamicShapes):
         )
 
     def convert(self, x: Any, element_type: Any) -> Any:
-        """x with another element type; x itself where it has that already."""
+        """x converted to an element type; x itself if it has that type."""
         if element(x) == element_type:
             return x
         return self.emit("stablehlo.convert", (x,), with_element(x.type, element_type))
 
     def compare(self, x: Any, y: Any, direction: str) -> Any:
-        """x `direction` y, one of EQ NE GE GT LE LT; complex values only EQ and NE."""
+        """The comparison of x and y; `direction` is EQ, NE, GE, GT, LE or LT, for complex values only EQ or NE."""
         attributes = {"comparison_direction": hlo.ComparisonDirectionAttr.get(direction)}
         return self.emit("stablehlo.compare", (x, y), predicate(x.type), attributes)
 
@@ -205,13 +208,16 @@ class StablehloBuilder(DynamicShapes):
         return self.emit("stablehlo.select", (condition, x, y), x.type)
 
     def clamp(self, low: Any, x: Any, high: Any) -> Any:
-        """x moved into [low, high]; the bounds are of x's type, or scalars."""
+        """x clamped to [low, high]; the bounds have x's type, or are scalars."""
         return self.emit("stablehlo.clamp", (low, x, high), x.type)
 
     # ---- shapes -----------------------------------------------------------------------------------------------
 
     def broadcast_in_dim(self, x: Any, dimensions: Dims, like: Any) -> Any:
-        """x laid along `dimensions`, repeated along the others; `like` is the type, a value of that shape, or sizes."""
+        """x broadcast; dimension i of x becomes dimension `dimensions[i]` of the result.
+
+        `like` is the result type, a value with the result's shape, or a list of sizes.
+        """
         if isinstance(like, ir.Type):
             type_ = like
         else:
@@ -224,14 +230,14 @@ class StablehloBuilder(DynamicShapes):
         return self.emit("stablehlo.broadcast_in_dim", (x,), type_, along("broadcast_dimensions", dimensions))
 
     def concatenate(self, parts: Sequence[Any], dimension: int) -> Any:
-        """The parts one after the other along a dimension."""
+        """The parts concatenated along a dimension."""
         sizes = shape(parts[0])
         sizes[dimension] = sum(shape(x)[dimension] for x in parts)
         attributes = {"dimension": _i64(dimension)}
         return self.emit("stablehlo.concatenate", parts, with_shape(parts[0].type, sizes), attributes)
 
     def pad(self, x: Any, value: Any, low: Dims, high: Dims, interior: Dims) -> Any:
-        """x with `low` and `high` values added at its ends (removed where negative), `interior` between elements."""
+        """x with `low` and `high` values added at its ends (removed if negative), and `interior` between elements."""
         sizes = [_padded(*ends) for ends in zip(shape(x), low, high, interior, strict=True)]
         type_ = with_shape(x.type, sizes)
         if any_open(low, high, interior):
@@ -244,10 +250,10 @@ class StablehloBuilder(DynamicShapes):
         return self.emit("stablehlo.pad", (x, value), type_, attributes)
 
     def reshape(self, x: Any, sizes: Sequence[Any]) -> Any:
-        """x with other dimensions; x itself where it has these already.
+        """x reshaped to these sizes; x itself if it has them.
 
-        The op reads x even if x is a reshape itself: a rule that linearizes an expansion knows the tangent of x, and
-        not that of an operand of x. Merging composes the two reshapes.
+        The op reads x even if x is a reshape: a rule that linearizes an expansion knows the tangent of x, but not the
+        tangent of the operand of x. Merging composes the two reshapes.
         """
         type_ = with_shape(x.type, sizes)
         if is_open(type_) or is_open(x.type):
@@ -261,11 +267,11 @@ class StablehloBuilder(DynamicShapes):
         return self.emit("stablehlo.reshape", (x,), type_)
 
     def reverse(self, x: Any, dimensions: Dims) -> Any:
-        """x with its elements in reverse order along the dimensions."""
+        """x with its elements reversed along the dimensions."""
         return self.emit("stablehlo.reverse", (x,), x.type, {"dimensions": dims(dimensions)})
 
     def slice(self, x: Any, start: Dims, limit: Dims, strides: Dims) -> Any:
-        """The elements of x from `start` to before `limit`, every `strides`-th."""
+        """x[start:limit:strides], along all dimensions."""
         if any_open(start, limit, strides):
             counts = [-((lo - hi) // s) for lo, hi, s in zip(start, limit, strides, strict=True)]
             return self.real_dynamic_slice(x, (start, limit, strides), with_shape(x.type, counts))
@@ -274,7 +280,7 @@ class StablehloBuilder(DynamicShapes):
         return self.emit("stablehlo.slice", (x,), with_shape(x.type, sizes), attributes)
 
     def transpose(self, x: Any, permutation: Dims) -> Any:
-        """x with dimension i taken from `permutation[i]`; x itself for the identity."""
+        """x with dimension i taken from dimension `permutation[i]`; x itself for the identity."""
         order = tuple([int(i) for i in permutation])
         if order == tuple(range(len(order))):
             return x
@@ -283,7 +289,7 @@ class StablehloBuilder(DynamicShapes):
     # ---- ops with a reducer or with dimension numbers -----------------------------------------------------------
 
     def reduce(self, x: Any, init: Any, dimensions: Dims, reducer: str = "stablehlo.add") -> Any:
-        """x combined along the dimensions by a named op of two scalars, beginning with `init`."""
+        """x reduced along the dimensions by the op named `reducer`, starting with `init`."""
         dimensions = tuple([int(i) for i in dimensions])
         return self.emit_all(
             "stablehlo.reduce",
@@ -294,7 +300,7 @@ class StablehloBuilder(DynamicShapes):
         )[0]
 
     def reduce_sum(self, x: Any, dimensions: Dims) -> Any:
-        """The sum of x along the dimensions; x itself where there are none."""
+        """The sum of x along the dimensions; x itself if there are none."""
         if not len(dimensions):
             return x
         return self.reduce(x, self.zero(with_shape(x.type, [])), dimensions)
@@ -307,27 +313,28 @@ class StablehloBuilder(DynamicShapes):
         contracting: Sequence[Sequence[int]],
         attributes: Mapping[str, Any],
     ) -> Any:
-        """Products of x and y, summed over their contracting dimensions: batch, then x's others, then y's others.
+        """The `dot_general` of x and y. Dimensions of the result: batching, then x's free, then y's free.
 
-        `batching` and `contracting` are pairs, of x's dimensions and y's; x and y have one element type.
+        `batching` and `contracting` are pairs: a list of x's dimensions and a list of y's dimensions. x and y have
+        equal element types.
         """
         pairs = tuple(map(tuple, batching)), tuple(map(tuple, contracting))
         type_, given = _contraction(x.type, y.type, *pairs, tuple(attributes.items()))
         return self.emit("stablehlo.dot_general", (x, y), type_, given)
 
     def dynamic_slice(self, x: Any, start: Sequence[Any], sizes: Sequence[int]) -> Any:
-        """The elements of x from `start`, scalars that are clamped so that the slice is inside."""
+        """The slice of x of these sizes at `start`, scalars that are clamped so that the slice is in bounds."""
         attributes = {"slice_sizes": dims(sizes)}
         return self.emit("stablehlo.dynamic_slice", (x, *start), with_shape(x.type, sizes), attributes)
 
     def dynamic_update_slice(self, x: Any, update: Any, start: Sequence[Any]) -> Any:
-        """x with `update` in place of its elements from `start`, clamped as by `dynamic_slice`."""
+        """x with `update` written at `start`, which is clamped as in `dynamic_slice`."""
         return self.emit("stablehlo.dynamic_update_slice", (x, update, *start), x.type)
 
     def gather(
         self, operand: Any, indices: Any, numbers: Any, sizes: Dims, type_: Any, sorted_: bool = False
     ) -> Any:
-        """Slices of the operand of the given sizes, at indices clamped into range."""
+        """Slices of the operand of the given sizes, at indices that are clamped to be in bounds."""
         attributes = {"dimension_numbers": numbers, "indices_are_sorted": ir.BoolAttr.get(sorted_)}
         if any_open(sizes):
             operands = (operand, indices, self.sizes(list(sizes)))
@@ -345,9 +352,9 @@ class StablehloBuilder(DynamicShapes):
         sorted_: bool = False,
         unique: bool = False,
     ) -> Any:
-        """The operand with the updates combined into it where the indices say, those out of range dropped.
+        """The operand with the updates combined into it at the indices; updates out of bounds are dropped.
 
-        The reducer is a named op of two scalars; None puts the update in the operand's place.
+        `reducer` names an op of two scalars; with None, the update replaces the operand's element.
         """
         attributes = {
             "scatter_dimension_numbers": numbers,
@@ -360,7 +367,7 @@ class StablehloBuilder(DynamicShapes):
 
 
 def _holds_floats(type_: Any) -> bool:
-    """A type that is no ranked tensor has parts that are float or complex."""
+    """Whether a type that is not a ranked tensor holds floats or complex numbers."""
     if isinstance(type_, ir.TupleType):
         return any(_holds_floats(type_.get_type(i)) for i in range(type_.num_types))
     inner = type_.element_type if isinstance(type_, ir.ShapedType) else type_
@@ -369,7 +376,7 @@ def _holds_floats(type_: Any) -> bool:
 
 @functools.cache
 def combiner(name: str | None, element_type: Any) -> Callable[[Any], None]:
-    """Fills a region of two scalars with one op of both (None: gives the second), as reduce and scatter have it."""
+    """A function that fills a reducer's region: one op of two scalars, or for None, the second scalar."""
 
     def fill(region: Any) -> None:
         scalar = ir.RankedTensorType.get([], element_type)
@@ -384,7 +391,7 @@ def combiner(name: str | None, element_type: Any) -> Callable[[Any], None]:
 
 
 def _padded(n: Any, low: Any, high: Any, interior: Any) -> int:
-    """The size of a padded dimension, as a type has it."""
+    """The size of a padded dimension for a type; `DYNAMIC` if an argument is a `Size`."""
     if any_open((n, low, high, interior)):
         return DYNAMIC
     return int(low + high + n + max(n - 1, 0) * interior)

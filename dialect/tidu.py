@@ -1,8 +1,8 @@
 """The `tidu` dialect: graphs, references between graphs, names of values.
 
-Defined through MLIR's `ext`, so these are registered ops, checked when they are parsed. Primitives are not here:
-they are StableHLO and CHLO ops, untouched. What the ops of one graph owe each other is in `dialect/verify.py`; what
-graphs owe each other is checked by `passes/resolve.py`.
+The dialect is defined through MLIR's `ext`, so its ops are registered and verified when they are parsed. Primitives
+are plain StableHLO and CHLO ops. `dialect/verify.py` verifies the ops within one graph, and `passes/resolve.py` checks
+the references between graphs.
 
     "tidu.graph"() <{...}> ({
     ^bb0(%x: tensor<f64>, %a: tensor<f64>):
@@ -23,16 +23,17 @@ from tiduc.dialect import verify
 
 
 class Tidu(ext.Dialect, name="tidu"):
-    """Graphs that refer to one another, and what turns them into derivatives."""
+    """Graphs that refer to values of one another."""
 
 
 class Graph(Tidu.Operation, name="graph", traits=[ir.IsIsolatedFromAboveTrait]):
-    """A graph: one region of one block, whose arguments are the graph's inputs, and which ends in `stablehlo.return`.
+    """A graph: one region with one block. The block's arguments are the graph's inputs; it ends in `stablehlo.return`.
 
-    `inputs` holds one input key a block argument. The same key in two graphs means the same input.
-    A *linear* graph also carries `tidu.input_of` and `tidu.output_of`, the references of the values that its
-    inputs and outputs are tangents (or cotangents) of, and `tidu.active_outputs`, which of its outputs are active;
-    only these are operands of its `stablehlo.return`.
+    `inputs` holds an input key for each block argument. Equal keys in two graphs denote one input.
+
+    A *linear* graph has three more attributes. `tidu.input_of` and `tidu.output_of` are the references of the values
+    that its inputs and outputs are tangents (or cotangents) of. `tidu.active_outputs` says which of its outputs are
+    active; only active outputs are operands of its `stablehlo.return`.
     """
 
     sym_name: ir.StringAttr
@@ -45,7 +46,7 @@ class Graph(Tidu.Operation, name="graph", traits=[ir.IsIsolatedFromAboveTrait]):
 
 
 class External(Tidu.Operation, name="external", traits=[ext.Pure]):
-    """A value defined in another graph, by symbol: `@F0::@p3`."""
+    """A reference to a value of another graph, by symbol: `@F0::@p3`."""
 
     ref: Any
     value: ext.Result[Any]
@@ -56,7 +57,7 @@ class External(Tidu.Operation, name="external", traits=[ext.Pure]):
 
 
 class Name(Tidu.Operation, name="name"):
-    """The symbol name by which other graphs refer to a value of this one."""
+    """The symbol name by which other graphs refer to a value of this graph."""
 
     sym_name: ir.StringAttr
     value: ext.Operand[Any]
@@ -67,7 +68,7 @@ class Name(Tidu.Operation, name="name"):
 
 
 class Bind(Tidu.Operation, name="bind"):
-    """Gives an input key a value: wherever `input` is read, `value`, such as `@S0::@seed`, stands in its place."""
+    """Binds an input key to a value: `value`, such as `@S0::@seed`, replaces every use of `input`."""
 
     input: Any
     value: Any

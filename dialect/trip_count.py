@@ -1,4 +1,4 @@
-"""How often a loop runs, or runs at most, where a counter says so before it starts."""
+"""The trip count of a loop, or an upper bound, from its induction variable."""
 
 from typing import Any
 
@@ -12,9 +12,9 @@ _SWAPPED = {"LT": "GT", "GT": "LT", "LE": "GE", "GE": "LE", "NE": "NE", "EQ": "E
 
 
 def trip_count(loop: Any) -> int | None:
-    """The number of iterations of a counting loop: a constant start, step and limit; else None.
+    """The trip count of a loop whose induction variable has constant start, step and limit; else None.
 
-    The counter may be of any integer type, count up or down, and be compared in any direction.
+    The induction variable may be of any integer type, count up or down, and be compared in any direction.
     """
     if loop.cond is None:
         return None
@@ -23,7 +23,10 @@ def trip_count(loop: Any) -> int | None:
 
 
 def most_iterations(loop: Any) -> int | None:
-    """As `i < 200 and error > 1e-6` never holds more often than its counter says; None where no test counts."""
+    """An upper bound of the trip count from the conjuncts of the condition; None if no conjunct gives one.
+
+    `i < 200 and error > 1e-6` holds at most as often as `i < 200`.
+    """
     if loop.cond is None:
         return None
     waiting, seen, found = list(loop.cond.outputs), set[Value](), list[int]()
@@ -40,7 +43,7 @@ def most_iterations(loop: Any) -> int | None:
 
 
 def _iterations(loop: Any, test: Value) -> int | None:
-    """How often a test of a loop's condition holds in a row, where it compares a counter with a constant."""
+    """How often a test of a loop's condition holds in a row, if it compares an induction variable with a constant."""
     made = test.definition
     if made is None or made.name != "stablehlo.compare":
         return None
@@ -60,7 +63,7 @@ def _iterations(loop: Any, test: Value) -> int | None:
 
 
 def integer(x: Value | None) -> int | None:
-    """The integer that a value is known to be."""
+    """The integer of a scalar constant, possibly widened by `convert`; None for any other value."""
     made = x.definition if x is not None else None
     if made is None:
         return None
@@ -75,7 +78,7 @@ def integer(x: Value | None) -> int | None:
 
 
 def _outside(loop: Any, inputs: list[Value], x: Value) -> Value | None:
-    """What a value of the condition is outside: an invariant, or itself."""
+    """The value outside the loop for a value of the condition: the invariant of an input, else the value itself."""
     if x.definition is not None:
         return x
     i = inputs.index(x) - len(loop.inits)
@@ -83,7 +86,7 @@ def _outside(loop: Any, inputs: list[Value], x: Value) -> Value | None:
 
 
 def _step(loop: Any, i: int) -> int | None:
-    """What the body adds to a carry."""
+    """The constant that the body adds to carry i; None if there is none."""
     counter, made = list(loop.body.inputs.values())[i], loop.body.outputs[i].definition
     if made is None or made.name not in ("stablehlo.add", "stablehlo.subtract"):
         return None
@@ -103,7 +106,7 @@ def _invariant(loop: Any, inputs: list[Value], x: Value) -> Value | None:
 
 
 def _count(start: int, step: int, stop: int, direction: str, type_: Any) -> int | None:
-    """How often start + k step stands in that relation to stop, for k = 0, 1, ...; None where it might wrap."""
+    """For how many k = 0, 1, ... in a row `start + k step DIRECTION stop` holds; None if the variable might wrap."""
     if direction == "EQ":
         return 0 if start != stop else (1 if step else None)
     if direction == "NE":

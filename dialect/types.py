@@ -1,7 +1,7 @@
 """Tensor types and their parts, and dimension numbers as attributes.
 
-Types and attributes are unique in their context, and a program of many layers asks the same of the same ones over and
-over; a cached answer costs a tenth of what the bindings take.
+Types and attributes are unique in their context, and a program of many layers repeats queries of one type. A cached
+answer takes a tenth of the time of the bindings.
 """
 
 import functools
@@ -15,11 +15,11 @@ from tiduc.dialect.origins import DYNAMIC, size_of, sizes_in
 from tiduc.dialect.sizes import Size
 
 LARGEST = 2**63
-"""MLIR's sizes are below it."""
+"""MLIR's sizes are below this number."""
 
 
 def shape(x: Any) -> list[Any]:
-    """The sizes of a value's dimensions: ints, and a `Size` where one is known only when the program runs."""
+    """The sizes of a value's dimensions: an int for a static, a `Size` for a dynamic dimension."""
     sizes = sizes_in(x.type)
     if DYNAMIC in sizes:
         return [size_of(x, d) for d in range(len(sizes))]
@@ -27,13 +27,13 @@ def shape(x: Any) -> list[Any]:
 
 
 def is_empty(x: Any) -> bool:
-    """A value is known to hold no element."""
+    """Whether a value is known to have no elements."""
     return 0 in sizes_in(x.type)
 
 
 @functools.cache
 def is_open(type_: Any) -> bool:
-    """A tensor type leaves sizes to the run."""
+    """Whether a tensor type has dynamic dimensions."""
     return not type_.has_static_shape
 
 
@@ -43,7 +43,7 @@ def _rank(type_: Any) -> int:
 
 
 def rank(x: Any) -> int:
-    """The number of a value's dimensions."""
+    """The number of dimensions of a value."""
     return _rank(x.type)
 
 
@@ -58,7 +58,7 @@ def _element(type_: Any) -> Any:
 
 
 def is_complex(x: Any) -> bool:
-    """The elements of a value or tensor type are complex."""
+    """Whether the elements of a value or tensor type are complex."""
     return _is_complex(x if isinstance(x, ir.Type) else x.type)
 
 
@@ -68,21 +68,24 @@ def _is_complex(type_: Any) -> bool:
 
 
 def is_float(x: Any) -> bool:
-    """The elements of a value or tensor type are floating-point, and real."""
+    """Whether the elements of a value or tensor type are real floating-point numbers."""
     return isinstance(element(x), ir.FloatType)
 
 
 @functools.cache
 def with_element(type_: Any, element_type: Any) -> Any:
-    """The tensor type of the same shape with another element type."""
+    """A tensor type with its element type replaced."""
     return ir.RankedTensorType.get(type_.shape, element_type)
 
 
 def with_shape(type_: Any, sizes: Sequence[Any]) -> Any:
-    """The tensor type of the same element type with another shape, in which sizes may be open."""
+    """A tensor type with its shape replaced; a `Size` makes a dynamic dimension.
+
+    Raises `Unsupported` for a size that MLIR cannot represent.
+    """
     try:
         return _with_shape(type_, tuple(sizes))
-    except OpenSize:  # which is no key of the cache
+    except OpenSize:  # a `Size` is not hashable
         return _with_shape(type_, tuple([DYNAMIC if isinstance(n, Size) else n for n in sizes]))
 
 
@@ -94,7 +97,7 @@ def _with_shape(type_: Any, sizes: tuple[int, ...]) -> Any:
 
 
 def predicate(type_: Any) -> Any:
-    """The type of a comparison of values of a tensor type."""
+    """The i1 tensor type that comparing values of a tensor type gives."""
     return with_element(type_, ir.IntegerType.get_signless(1))
 
 
@@ -109,7 +112,7 @@ def _dims(values: tuple[int, ...]) -> Any:
 
 
 def along(name: str, values: Any) -> dict[str, Any]:
-    """The attribute of that name, dimension numbers, as all that is given; many ops share it."""
+    """The dictionary with one attribute, `name`, of dimension numbers; cached, so that ops share it."""
     return _along(name, values if isinstance(values, tuple) else tuple([int(v) for v in values]))
 
 
@@ -126,18 +129,18 @@ def entries(attribute: Any) -> tuple[int, ...]:
 
 @functools.cache
 def reduced(type_: Any, dimensions: tuple[int, ...]) -> Any:
-    """The tensor type without some of its dimensions."""
+    """A tensor type without some of its dimensions."""
     return _with_shape(type_, tuple([n for i, n in enumerate(sizes_in(type_)) if i not in dimensions]))
 
 
 @functools.cache
 def permuted(type_: Any, order: tuple[int, ...]) -> Any:
-    """The tensor type whose dimension i is that of number `order[i]`."""
+    """A tensor type with its dimensions permuted: dimension i is dimension `order[i]` of the argument."""
     sizes = sizes_in(type_)
     return _with_shape(type_, tuple([sizes[i] for i in order]))
 
 
 def bits(x: Any) -> int:
-    """The width of a value's elements."""
+    """The width of a value's elements in bits."""
     type_ = element(x)
     return 2 * int(type_.element_type.width) if is_complex(x) else int(type_.width)

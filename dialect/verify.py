@@ -1,6 +1,6 @@
-"""What the ops of one graph owe each other; every violation is reported with its location.
+"""The verifiers of the `tidu` ops within one graph.
 
-The checks return False after emitting a diagnostic, as MLIR's verifiers do.
+A verifier emits a diagnostic with a location and returns False, as MLIR's verifiers do.
 """
 
 from typing import Any
@@ -12,13 +12,13 @@ INPUT_OF = "tidu.input_of"
 OUTPUT_OF = "tidu.output_of"
 ACTIVE_OUTPUTS = "tidu.active_outputs"
 TERMINATOR = "stablehlo.return"
-"""What ends a graph: IRDL can declare neither a terminator nor operands of several types, and StableHLO has one."""
+"""The terminator of a graph. It is StableHLO's, because IRDL cannot declare a terminator or operands of mixed types."""
 
 MERGED = "tidu.merged"
 
 
 def graph(op: Any) -> bool:
-    """One block ending in `stablehlo.return`, distinct keys, masks that say what the operands are."""
+    """Checks a `tidu.graph`: one block ending in `stablehlo.return`, distinct keys, correct active masks."""
     if len(op.regions) != 1:
         return _fail(op, f"expects one region, has {len(op.regions)}")
     if len(op.regions[0].blocks) != 1:
@@ -31,7 +31,7 @@ def graph(op: Any) -> bool:
 
 
 def external(op: Any) -> bool:
-    """Its reference has two parts, and names another graph."""
+    """Checks a `tidu.external`: the reference has two parts, and names another graph."""
     if not inside_graph(op):
         return False
     ref = op.attributes.get("ref")
@@ -43,14 +43,14 @@ def external(op: Any) -> bool:
 
 
 def name(op: Any) -> bool:
-    """It has a name, and stands in a graph."""
+    """Checks a `tidu.name`: it has a name, and is directly in a graph."""
     if _symbol(op) is None:
         return _fail(op, f"expects a name in sym_name, has {op.attributes.get('sym_name')}")
     return inside_graph(op)
 
 
 def inside_graph(op: Any) -> bool:
-    """The op stands directly in a graph."""
+    """Checks that the op is directly in a graph."""
     parent = op.operation.parent
     if parent is None or parent.name != "tidu.graph":
         return _fail(op, "expects to stand directly in a tidu.graph")
@@ -58,7 +58,7 @@ def inside_graph(op: Any) -> bool:
 
 
 def bind(op: Any) -> bool:
-    """An input key, and a reference to a value of a graph."""
+    """Checks a `tidu.bind`: an input key, and a reference to a value of a graph."""
     key, value = op.attributes.get("input"), op.attributes.get("value")
     if not isinstance(key, ir.FlatSymbolRefAttr):
         return _fail(op, f"expects an input key, has {key}")
@@ -67,7 +67,7 @@ def bind(op: Any) -> bool:
     return True
 
 
-# What follows asks for nothing that may not be there: these checks run before IRDL's own.
+# These checks run before IRDL's own, so they assume neither attributes nor regions to be present.
 
 
 def _symbol(op: Any) -> str | None:
@@ -85,7 +85,7 @@ def _fail(op: Any, message: str) -> bool:
 
 
 def _keys(op: Any, block: Any, body: list[Any]) -> bool:
-    """As many input keys as block arguments; no key or name twice."""
+    """Checks that there are as many input keys as block arguments, and that keys and names are distinct."""
     if _symbol(op) is None:
         return _fail(op, f"expects a name in sym_name, has {op.attributes.get('sym_name')}")
     keys = op.attributes.get("inputs")
@@ -104,7 +104,7 @@ def _keys(op: Any, block: Any, body: list[Any]) -> bool:
 
 
 def _linear(op: Any, block: Any, body: list[Any]) -> bool:
-    """Tangent inputs and outputs are aligned with what they are tangents of, and every mask tells the truth."""
+    """Checks that tangent inputs and outputs align with their primals, and that active masks are correct."""
     attributes = op.attributes
     if INPUT_OF not in attributes:
         masked = [inner for inner in body if ACTIVE in inner.attributes]
@@ -132,7 +132,7 @@ def _linear(op: Any, block: Any, body: list[Any]) -> bool:
 
 
 def _masks(block: Any, body: list[Any]) -> bool:
-    """Each mask equals what follows from the tangent inputs; each output depends on one of them."""
+    """Checks that each mask follows from the tangent inputs, and that each output depends on a tangent input."""
     active = set(block.arguments)
     for inner in body[:-1]:
         mask = [x in active for x in inner.operands]

@@ -1,6 +1,7 @@
 """The resolved view: graphs of any number of modules, with every reference followed to its definition.
 
-Nothing is copied. Graphs are read when a reference first leads to them, so a view over many files costs what is used.
+Nothing is copied. A graph is read when a reference first leads to it, so a view over many files reads only the graphs
+that are used.
 """
 
 from collections.abc import Callable, Iterable, Sequence
@@ -14,45 +15,45 @@ from tiduc.dialect.graph import OWN, Definition, Graph, Value, captured, definit
 from tiduc.dialect.verify import ACTIVE_OUTPUTS, INPUT_OF, OUTPUT_OF, TERMINATOR
 
 BINDING = "tidu.bind"
-"""The name of the definition of a bound input: its operand is the value that stands in its place."""
+"""The name of the definition of a bound input, whose operand is the value that replaces the input."""
 
 
 class View:
-    """Graphs by symbol name; values, by reference and by key.
+    """Graphs by symbol name, and values by reference and by input key.
 
-    `search` finds a graph's op and module by name when no module at hand holds it.
+    `search` returns the op and the module of a graph that the view does not have, by name; None if it is not found.
     """
 
     def __init__(self, module: Any, search: Callable[[str], tuple[Any, Any] | None] | None = None) -> None:
         self.graphs: dict[str, Graph] = {}
         self.inputs: dict[str, Value] = {}
-        self.derived: dict[Any, Any] = {}  # what rules have made of whole graphs, once each
-        self._scratch = ir.Module.create()  # of the ops that hold the regions of ops which rules emitted
+        self.derived: dict[Any, Any] = {}  # a cache of what rules derive from whole graphs
+        self._scratch = ir.Module.create()  # holds the regions of ops that rules emit
         self._holders: dict[Any, Any] = {}
         self._module = module
         self._search = search
         self._unread: list[tuple[Graph, list[tuple[Definition, Any]], dict[Any, Any]]] = []
-        self._unchecked: list[tuple[Graph, Definition]] = []  # ops over graphs that were read
+        self._unchecked: list[tuple[Graph, Definition]] = []  # ops that call graphs, once read
         self._is_checking = False
         self._acyclic: set[str] = set()
-        self._outputs: dict[str, list[Any]] = {}  # of the graphs that were indexed, as `ir.Value`s
+        self._outputs: dict[str, list[Any]] = {}  # of indexed graphs, as `ir.Value`s
         self._unwritten: dict[Graph, None] = {}
         self._unwritten_bindings: list[tuple[str, Value]] = []
         self._fresh: dict[str, int] = {}
-        # The G of each input key G.x: no graph made later may be called so.
+        # The G of each input key G.x; `fresh` gives no new graph the name G.
         self._key_owners: set[str] = set()
 
     # ---- graphs -----------------------------------------------------------------------------------------------
 
     @property
     def module(self) -> Any:
-        """The `ir.Module` of the first graphs; what was made since the last time is written to it first."""
+        """The `ir.Module` that the view writes to, after writing what is new (see `write`)."""
         return self.write()
 
     @stage
     def write(self) -> Any:
-        """Writes the graphs, names and bindings made since the last time to the module; the module."""
-        from tiduc.dialect.write import write_graph  # it needs the view in turn
+        """Writes graphs, names and bindings that are new since the last call to the module, and returns the module."""
+        from tiduc.dialect.write import write_graph  # it imports this module
 
         for graph in self._unwritten:
             write_graph(self, graph, self._module)
@@ -72,9 +73,9 @@ class View:
         return {name: attributes[name] for name in attributes}
 
     def add(self, op: Any, module: Any) -> Graph:
-        """Takes in a `tidu.graph` of a module, to be read when needed.
+        """Adds a `tidu.graph` of a module, whose body is read when needed.
 
-        `ResolveError` where another graph has its name, or an input of the same key has another type.
+        Raises `ResolveError` if another graph has its name, or an input with an equal key has another type.
         """
         graph = Graph(ir.StringAttr(op.attributes["sym_name"]).value, op.location)
         graph.op, graph.module = op, module
@@ -87,14 +88,14 @@ class View:
         return self._add(graph)
 
     def built(self, graph: Graph) -> Graph:
-        """Takes in a graph that a builder made."""
+        """Adds a graph that a builder made."""
         graph.module = self._module
         self._outputs[graph.name] = []
         self._unwritten[graph] = None
         return self._add(graph)
 
     def discard(self, graph: Graph) -> None:
-        """Forgets a graph that a builder made, of which others hold all that is needed."""
+        """Removes a graph that a builder made and that is not written; other graphs have what they need of it."""
         del self.graphs[graph.name], self._outputs[graph.name]
         del self._unwritten[graph]
         for key, x in graph.inputs.items():
@@ -102,14 +103,14 @@ class View:
                 del self.inputs[key]
 
     def graph(self, name: str, location: Any = None) -> Graph:
-        """The graph of that name, read; `ResolveError` where there is none."""
+        """The graph of that name, read; `ResolveError` if there is none."""
         graph = self._find(name, location)
         self._index(graph)
         self._read_indexed()
         return graph
 
     def fresh(self, prefix: str) -> str:
-        """A graph name no graph of the view or on its search path has: `L0`, `L1`, ..."""
+        """A name that no graph of the view or of its search path has: `L0`, `L1`, ... for the prefix `L`."""
         number = self._fresh.get(prefix, 0)
         while (
             (name := f"{prefix}{number}") in self.graphs or name in self._key_owners or self._is_found(name)
@@ -119,7 +120,7 @@ class View:
         return name
 
     def holder(self, name: str, fills: tuple[Callable[[Any], None], ...], location: Any) -> Any:
-        """An op that holds the regions these functions make, until the op they are for is written."""
+        """An op that holds the regions that these functions fill, until the emitted op is written; cached."""
         held = self._holders.get((name, fills))
         if held is None:
             ip = ir.InsertionPoint(self._scratch.body)
@@ -132,37 +133,37 @@ class View:
     # ---- values -----------------------------------------------------------------------------------------------
 
     def value(self, ref: Any, location: Any = None) -> Value:
-        """The value that a reference `@graph::@name`, or a pair of names, leads to; `ResolveError` where to none."""
+        """The value of a reference `@graph::@name`, or of a pair of names; `ResolveError` if there is none."""
         graph_name, name = _names(ref)
         found = self._follow(self._named(graph_name, name, location))
         self._read_indexed()
         return found
 
     def values(self, wanted: Iterable[Any]) -> list[Value]:
-        """Values, or references to values, each followed to its definition."""
+        """The values for a list of values and references."""
         return [x if isinstance(x, Value) else self.value(x) for x in wanted]
 
     def input(self, key: str) -> Value:
-        """The input of that key; `ResolveError` where no graph has one."""
+        """The input of that key; `ResolveError` if no graph has one."""
         if key not in self.inputs:
             raise ResolveError(f"unknown input @{key}")
         return self.inputs[key]
 
     def reference(self, value: Value) -> Any:
-        """The reference `@graph::@name` of a value, which gets a name where it has none."""
+        """The reference `@graph::@name` of a value; a value without a name gets one."""
         name = value.key if value.key is not None else value.graph.name_of(value)
         return ir.SymbolRefAttr.get([value.graph.name, name])
 
     def bind(self, key: str, value: Value, location: Any = None) -> None:
-        """Gives an input a value, which stands in its place from now on.
+        """Binds an input to a value, which replaces the input from now on.
 
-        `ResolveError` where there is no such input, it has a value already, or the types differ.
+        Raises `ResolveError` if there is no such input, the input is bound already, or the types differ.
         """
         self.set_binding(key, value, location)
         self._unwritten_bindings.append((key, value))
 
     def set_binding(self, key: str, value: Value, location: Any = None) -> None:
-        """The same of a `tidu.bind` that is there already."""
+        """Binds an input like `bind`, for a `tidu.bind` that is in the module already."""
         bound = self.input(key)
         if bound.definition is not None:
             raise ResolveError(f"input @{key} is bound a second time", location)
@@ -175,14 +176,14 @@ class View:
     def schedule(
         self, wanted: Iterable[Value], given: Iterable[Value] = (), inputs: set[Value] | None = None
     ) -> list[Definition]:
-        """The definitions that the wanted values need, each after what it reads. Linear, iterative.
+        """The definitions that the wanted values need, in topological order. Iterative, in linear time.
 
-        What only `given` values need is left out; `inputs` takes in the inputs that are read. `ResolveError` where a
-        value depends on itself.
+        Definitions that only `given` values need are left out. The inputs that are read are added to `inputs`.
+        Raises `ResolveError` if a value depends on itself.
         """
         order: list[Definition] = []
         given, free = set(given), inputs if inputs is not None else set()
-        state: dict[Definition, bool] = {}  # False: its operands are under way; True: it is in the order
+        state: dict[Definition, bool] = {}  # False: its operands are being visited; True: done
         stack = [x.definition for x in wanted if x.definition is not None and x not in given]
         stack.reverse()
         while stack:
@@ -244,7 +245,7 @@ class View:
         return found
 
     def _index(self, graph: Graph) -> None:
-        """Makes the definitions of a graph's ops and notes its names, without following any reference."""
+        """Makes the definitions of a graph's ops and records its names, without following references."""
         if graph.name in self._outputs:
             return
         block = graph.op.regions[0].blocks[0]
@@ -268,7 +269,7 @@ class View:
         self._unread.append((graph, read, values))
 
     def _read_indexed(self) -> None:
-        # A loop and not a recursion: graphs may refer to one another in a chain of any length. References are
+        # A loop instead of recursion: graphs may refer to one another in a chain of any length. References are
         # followed here rather than on use, so that the stages see only definitions.
         follow = self._follow
         while self._unread:
@@ -297,10 +298,10 @@ class View:
         self._check_read()
 
     def _check_read(self) -> None:
-        """What ops over graphs call is there and fits; one such op after another, since checking reads graphs."""
+        """Checks the ops that call graphs, one after the other: a check may read further graphs with such ops."""
         if self._is_checking or not self._unchecked:
             return
-        from tiduc.dialect.check_control import check_calls, check_control  # it needs the view in turn
+        from tiduc.dialect.check_control import check_calls, check_control  # it imports `View`
 
         self._is_checking = True
         try:
@@ -319,7 +320,7 @@ class View:
         return tuple(self._follow(self._named(*_names(ref), graph.location)) for ref in references)
 
     def _follow(self, x: Any) -> Value:
-        """The value that a reference, or a reference to a reference, leads to."""
+        """The value of a reference, through references to references."""
         passed: list[_Pending] = []
         while not isinstance(x, Value):
             if x in passed:
@@ -345,13 +346,13 @@ class View:
 
 
 def _names(ref: Any) -> tuple[str, str]:
-    """The names of a graph and of a value in it, of a reference or a pair."""
+    """The names of a graph and of a value in it, from a reference or a pair."""
     graph_name, name = ref.value if isinstance(ref, ir.Attribute) else ref
     return graph_name, name
 
 
 class _Pending:
-    """A reference not yet followed: the `tidu.external` that makes it."""
+    """A reference that is not followed yet, with its `tidu.external`."""
 
     __slots__ = ("op", "ref", "target")
 

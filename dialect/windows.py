@@ -1,4 +1,4 @@
-"""Windows: what reduce_window, select_and_scatter and convolution move over an array; their emitters."""
+"""Windows of reduce_window, select_and_scatter and convolution, their arithmetic, and emitters of these ops."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
@@ -18,9 +18,10 @@ Numbers = tuple[int, ...]
 
 @dataclass(frozen=True)
 class Window:
-    """A window over an array, one entry a dimension.
+    """A window that moves over an array, with one entry per dimension.
 
-    Place o of the window and offset j in it meet element i where o * stride + j * dilation = i * base + low.
+    Offset j of the window at place o covers element i if o * stride + j * dilation = i * base + low. `base` and
+    `dilation` are the dilations of the array and of the window.
     """
 
     sizes: Numbers
@@ -31,54 +32,57 @@ class Window:
     high: Numbers
 
     def outputs(self, sizes: Sequence[int]) -> list[int]:
-        """The number of its places over an array of these sizes."""
+        """The number of places of the window over an array of these sizes, per dimension."""
         over = zip(self.padded(sizes), self.extent, self.strides, strict=True)
         return [_places(n, k, s) for n, k, s in over]
 
     @property
     def extent(self) -> list[int]:
-        """Its sizes, dilated."""
+        """The dilated sizes of the window."""
         return [dilated(k, w) for k, w in zip(self.sizes, self.dilation, strict=True)]
 
     def padded(self, sizes: Sequence[int]) -> list[int]:
-        """The sizes of an array, dilated and padded."""
+        """The sizes of an array after dilation and padding."""
         ends = zip(sizes, self.base, self.low, self.high, strict=True)
         return [dilated(n, a) + lo + hi for n, a, lo, hi in ends]
 
     def adjoint(self, sizes: Sequence[int], places: Sequence[int]) -> "Window":
-        """The window that goes back, from its places to the elements of an array of these (positive) sizes.
+        """The transposed window: it moves over the `places`, with one place per element of an array of `sizes` > 0.
 
-        There j' = size - 1 - j, so a kernel is reversed, and stride and base change roles:
-        i * base + j' * dilation = o * stride + (size - 1) * dilation - low. The high padding makes the last
-        place the last element, so that elements in the remainder that a stride leaves get their places too.
+        With j' = size - 1 - j, so that a kernel is reversed, stride and base swap roles:
+        i * base + j' * dilation = o * stride + (size - 1) * dilation - low. The high padding makes the last element
+        the last place, so that elements behind the last stride have places too.
         """
         low = [e - 1 - lo for e, lo in zip(self.extent, self.low, strict=True)]
         return replace(self, strides=self.base, base=self.strides, low=tuple(low)).ending(places, sizes)
 
     def correlation(self, sizes: Sequence[int], places: Sequence[int]) -> "Window":
-        """The window as large as the places, which moves over the same array with one place an offset j."""
+        """The window of the size of `places` that moves over an array of `sizes` with one place per offset j."""
         turned = replace(self, sizes=tuple(places), strides=self.dilation, dilation=self.strides)
         return turned.ending(sizes, self.sizes)
 
     def ending(self, sizes: Sequence[int], places: Sequence[int]) -> "Window":
-        """The same with the high padding that gives exactly these places over these sizes."""
+        """This window with the high padding for which it has exactly these places over these sizes."""
         plain = replace(self, high=(0,) * len(sizes)).padded(sizes)
         ends = zip(places, self.strides, self.extent, plain, strict=True)
         return replace(self, high=tuple((m - 1) * s + e - n for m, s, e, n in ends))
 
     def unpadded(self) -> "Window":
-        """The same over an array that is dilated and padded already."""
+        """This window for an array that is dilated and padded already."""
         ones, zeros = (1,) * len(self.sizes), (0,) * len(self.sizes)
         return replace(self, base=ones, low=zeros, high=zeros)
 
     @property
     def tiles(self) -> bool:
-        """It moves by its own size over the bare array, so that its places lie side by side."""
+        """Whether the places partition the array: the stride is the size, without dilation and padding."""
         bare = self.low == self.high == (0,) * len(self.sizes) and set(self.base) <= {1}
         return bare and self.strides == self.sizes == tuple(self.extent)
 
     def cumulative(self, sizes: Sequence[int]) -> int | None:
-        """The one dimension along which it holds, at each place, all elements up to there, or all from there."""
+        """The dimension along which this is a cumulative reduction, forwards or backwards; None if it is none.
+
+        At each place, a cumulative window covers all elements up to that place, or all elements from it on.
+        """
         long = [d for d, k in enumerate(self.sizes) if k > 1]
         if len(long) != 1 or self.strides != self.base or set((*self.strides, *self.base)) != {1}:
             return None
@@ -92,7 +96,7 @@ class Window:
         )
 
     def may_be_empty(self, sizes: Sequence[int]) -> bool:
-        """At some place the window may hold no element: quick to say, at times True where it never is."""
+        """Whether the window may cover no element at some place; a quick test with false positives."""
         over = zip(self.outputs(sizes), sizes, self.strides, self.low, self.extent, strict=True)
         holes = any(
             a > 1 or (w > 1 and k > 1) for k, w, a in zip(self.sizes, self.dilation, self.base, strict=True)
@@ -100,7 +104,7 @@ class Window:
         return holes or any(known_equal(n, 0) or lo >= k or (m - 1) * s - lo >= n for m, n, s, lo, k in over)
 
     def elements(self, sizes: Sequence[int]) -> NDArray[np.int64]:
-        """How many elements, not padding, the window holds at each place over an array of these sizes."""
+        """The number of elements, without padding, that the window covers at each place over these sizes."""
         total = np.ones([], np.int64)
         for d, (n, m) in enumerate(zip(sizes, self.outputs(sizes), strict=True)):
             at = (
@@ -114,14 +118,14 @@ class Window:
 
 
 def _places(size: Any, extent: int, stride: int) -> Any:
-    """How many places a window has along a dimension; an open one is taken to hold it at least once."""
+    """The number of places along a dimension; a dynamic dimension is assumed to have at least one place."""
     if isinstance(size, Size):
         return (size - extent) // stride + 1
     return max(0, (size - extent) // stride + 1) if size > 0 else 0
 
 
 def dilated(size: Any, by: int) -> Any:
-    """The size of a dimension with `by - 1` places between its elements."""
+    """The size of a dimension with `by - 1` holes between its elements."""
     if isinstance(size, Size):
         return size if by == 1 else (size - 1) * by + 1
     return (size - 1) * by + 1 if size else 0
@@ -158,7 +162,7 @@ def padding(low: Sequence[int], high: Sequence[int]) -> Any:
 def reduce_window(
     b: Any, inputs: Sequence[Any], inits: Sequence[Any], window: Window, fill: Callable[[Any], None]
 ) -> tuple[Any, ...]:
-    """The inputs combined over a window at each of its places, by a body."""
+    """Emits a `reduce_window` with the body that `fill` makes; its results."""
     sizes = window.outputs(shape(inputs[0]))
     attributes = {
         "window_dimensions": dims(window.sizes),
@@ -173,7 +177,11 @@ def reduce_window(
 
 @dataclass(frozen=True)
 class Layout:
-    """Which dimension is which: batch, features, spatial; of the kernel, input features, output features."""
+    """The dimension numbers of a convolution, in order.
+
+    `input` and `output`: batch, features, spatial dimensions; `kernel`: input features, output features, spatial
+    dimensions.
+    """
 
     input: Numbers
     kernel: Numbers
@@ -203,7 +211,7 @@ class Layout:
 def convolution(
     b: Any, x: Any, w: Any, window: Window, layout: Layout, groups: tuple[int, int], precision: Any | None
 ) -> Any:
-    """x convolved with the kernel w; `groups` are those of features and those of the batch."""
+    """x convolved with the kernel w; `groups` are the feature group count and the batch group count."""
     places = window.outputs([shape(x)[d] for d in layout.input[2:]])
     sizes = [shape(x)[layout.input[0]] // groups[1], shape(w)[layout.kernel[1]], *places]
     i64 = ir.IntegerType.get_signless(64)

@@ -1,4 +1,4 @@
-"""Records to MLIR: a graph's definitions, as operations of a block."""
+"""Writes graphs as MLIR: definitions become operations of a block."""
 
 from collections.abc import Callable, Hashable
 from typing import Any
@@ -11,7 +11,7 @@ from tiduc.dialect.view import View
 
 
 def write_graph(view: View, graph: Graph, module: Any) -> None:
-    """Writes the graph's `tidu.graph` at the end of a module; references become `tidu.external`s."""
+    """Writes a graph as a `tidu.graph` at the end of a module; values of other graphs become `tidu.external`s."""
     attributes = {
         **graph.attributes,
         "sym_name": ir.StringAttr.get(graph.name),
@@ -42,9 +42,10 @@ def write_block(
     masks: bool = True,
     own: Callable[..., Any] | None = None,
 ) -> None:
-    """Writes the graph's inputs and definitions into an empty block; `local` learns the `ir.Value` of each.
+    """Writes the graph's inputs and definitions into an empty block, and records their `ir.Value`s in `local`.
 
-    `own` creates the ops of our dialect, (definition, operands, insertion point), where these are not to be left.
+    `own`, a function of (definition, operands, insertion point), creates the ops that replace `tidu.call`,
+    `tidu.case` and `tidu.loop`; without it, these ops are written as they are.
     """
     for x in graph.inputs.values():
         local[x] = block.add_argument(x.type, x.location)
@@ -54,7 +55,7 @@ def write_block(
 def write_definitions(
     graph: Graph, ip: Any, local: dict[Value, Any], masks: bool = True, own: Callable[..., Any] | None = None
 ) -> None:
-    """Writes the graph's definitions at an insertion point."""
+    """Writes the graph's definitions at an insertion point; `local` and `own` are as in `write_block`."""
     written = local.__getitem__
     alike: dict[Hashable, Any] = {}
     for definition in graph.definitions:
@@ -77,9 +78,9 @@ def write_definitions(
 def _repeated(
     definition: Definition, operands: list[Any], ip: Any, masks: bool, alike: dict[Hashable, Any]
 ) -> Any:
-    """An op with regions, as a copy of one that differs in operands and location only, where there is one by now.
+    """An op with regions: a clone of a written op that differs in operands and location only, if there is one.
 
-    To make its regions anew would take three times as long.
+    Making the regions again would take three times as long.
     """
     role = definition.active if masks else None
     types = [y.type for y in definition.results]
@@ -96,7 +97,7 @@ def _repeated(
 
 
 class _External(dict[Value, Any]):
-    """The `ir.Value` of each value in one graph; one of another graph gets a `tidu.external` when it is asked for."""
+    """The `ir.Value`s of a graph's values; looking up a value of another graph creates its `tidu.external`."""
 
     def __init__(self, view: View, ip: Any) -> None:
         super().__init__()

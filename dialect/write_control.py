@@ -1,4 +1,4 @@
-"""Structured control flow over graphs, written as StableHLO's: `while`, `case`, `if`, and calls of functions."""
+"""Lowers control flow over graphs to StableHLO's `while`, `case` and `if`, and to function calls."""
 
 from collections.abc import Iterable, Sequence
 from typing import Any
@@ -13,9 +13,9 @@ from tiduc.dialect.write import write_block, write_definitions
 
 
 class ControlWriter:
-    """Writes ops over graphs of a view; the functions that are called go to the end of a module, once each.
+    """Writes the control-flow ops of a view's graphs. Each called graph becomes a function at the end of a module.
 
-    None is called as one of the names `taken`.
+    The functions get no name in `taken`.
     """
 
     def __init__(self, view: View, module: Any, taken: Iterable[str]) -> None:
@@ -36,7 +36,7 @@ class ControlWriter:
         return self._case(op, made, operands, types, ip)
 
     def write_functions(self) -> None:
-        """Writes the functions called since the last time, and those that these call."""
+        """Writes the functions that are new since the last call, and the functions that they call."""
         while self._unwritten:
             graph = self._unwritten.pop()
             outputs = [y for y in graph.outputs if y is not None]
@@ -69,7 +69,7 @@ class ControlWriter:
         return ir.Operation.create("func.call", types, operands, {"callee": callee}, loc=op.location, ip=ip)
 
     def _named(self, graph: Graph) -> str:
-        """The name of the function that a graph becomes."""
+        """The name of the function for a graph; a new function is scheduled to be written."""
         if graph.name not in self._functions:
             kept = graph.attributes.get(KEPT)
             self._functions[graph.name] = self._free(kept.value if kept is not None else stem(graph))
@@ -109,7 +109,7 @@ class ControlWriter:
         return loop
 
     def _region(self, block: Any, graph: Graph, arguments: Sequence[Any]) -> None:
-        """The graph's ops, whose inputs are arguments of the block or values outside of it."""
+        """Writes a graph's ops into a block; `arguments` are the `ir.Value`s of the graph's inputs."""
         local = dict(zip(graph.inputs.values(), arguments, strict=True))
         ip = ir.InsertionPoint(block)
         write_definitions(graph, ip, local, masks=False, own=self.create)
