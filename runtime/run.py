@@ -33,27 +33,30 @@ def run_module(
     return Executable(vmfb, target, entry)(*arguments)
 
 
-@overload
-def load(
-    source: bytes | str | os.PathLike[str],
-    target: str = "cpu",
-    devices: Sequence[str] = (),
-    parameters: str | os.PathLike[str] | None = None,
-    isolated: Literal[False] = False,
-    limits: Limits | None = None,
-) -> "Module": ...
+if (
+    TYPE_CHECKING
+):  # `overload` keeps functions, and so this module's globals and devices, until after IREE is gone
 
+    @overload
+    def load(
+        source: bytes | str | os.PathLike[str],
+        target: str = "cpu",
+        devices: Sequence[str] = (),
+        parameters: str | os.PathLike[str] | None = None,
+        isolated: Literal[False] = False,
+        limits: Limits | None = None,
+    ) -> "Module": ...
 
-@overload
-def load(
-    source: bytes | str | os.PathLike[str],
-    target: str = "cpu",
-    devices: Sequence[str] = (),
-    parameters: str | os.PathLike[str] | None = None,
-    *,
-    isolated: Literal[True],
-    limits: Limits | None = None,
-) -> "IsolatedModule": ...
+    @overload
+    def load(
+        source: bytes | str | os.PathLike[str],
+        target: str = "cpu",
+        devices: Sequence[str] = (),
+        parameters: str | os.PathLike[str] | None = None,
+        *,
+        isolated: Literal[True],
+        limits: Limits | None = None,
+    ) -> "IsolatedModule": ...
 
 
 def load(

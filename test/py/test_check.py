@@ -10,12 +10,12 @@ import pytest
 from seeded_errors import ERROR, Seed, is_caught, outcomes, seeded
 
 import tiduc
-from tiduc.backends.named_main import at_each_shape, interpreted
 from tiduc.check import check, in_double
 from tiduc.cli import run
 from tiduc.comparisons import Comparison
 from tiduc.differences import derivatives
 from tiduc.program import Program
+from tiduc.static_shapes import at_each_shape
 
 TANH = """func.func @main(%x: tensor<4xf32>) -> tensor<4xf32> {
   %y = stablehlo.tanh %x : tensor<4xf32>
@@ -34,6 +34,11 @@ OPEN = """func.func @main(%x: tensor<?xf32>, %y: tensor<?xf32>) -> tensor<?xf32>
 
 def engine(program: Program) -> Any:
     return at_each_shape(program, interpreted)
+
+
+def interpreted(program: Program) -> Any:
+    """The program as the reference interpreter runs it."""
+    return program.compile(engine="reference")
 
 
 def wrong(program: Program, *arguments: Any, **options: Any) -> list[Comparison]:

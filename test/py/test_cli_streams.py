@@ -69,7 +69,7 @@ def test_the_name_of_a_folder(command: str, capfd: Any) -> None:
 def test_a_device_without_end(device: str, capfd: Any) -> None:
     for command in ("grad", "run"):
         assert run([command, device]) == 1
-        assert f"{device}: error: " in (said := capfd.readouterr().err) and "more than 64 MiB" in said
+        assert f"{device}: error: " in (said := capfd.readouterr().err) and "larger than 64 MiB" in said
 
 
 @pytest.mark.parametrize(

@@ -22,7 +22,7 @@ sys.path.insert(0, str(ROOT / "test" / "py"))
 import numpy as np  # noqa: E402
 from xla import by_xla, chosen  # noqa: E402
 
-from tiduc.backends.named_main import at_each_shape, text_with_main  # noqa: E402
+from tiduc.backends.named_main import text_with_main  # noqa: E402
 from tiduc.backends.reference.interpreter import Interpreted  # noqa: E402
 from tiduc.check import check, in_double  # noqa: E402
 from tiduc.dialect.context import parse, read  # noqa: E402
@@ -33,6 +33,7 @@ from tiduc.passes.rules.registry import LinearizeRule, OpSet, TransposeRule  # n
 from tiduc.program import Program, from_module  # noqa: E402
 from tiduc.runtime.arrays import Array, random_array  # noqa: E402
 from tiduc.runtime.signature import TensorType  # noqa: E402
+from tiduc.static_shapes import at_each_shape  # noqa: E402
 
 ERROR = 1e-4
 FILES = (*sorted((ROOT / "test" / "lit").rglob("*.mlir")), *sorted((ROOT / "examples").glob("*.mlir")))
@@ -238,7 +239,7 @@ def _run(program: Program) -> Callable[..., Sequence[Array]]:
 
 
 def _static(program: Program) -> Callable[..., Sequence[Array]]:
-    text = text_with_main(program)
+    text = text_with_main(program.module)
     engine = chosen(text)
     if engine is None and "custom_call" not in text:  # at one that it lacks, the interpreter ends the process
         evaluate = Interpreted(text)
