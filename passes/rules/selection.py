@@ -51,9 +51,7 @@ def numbers(b: Any, x: Any) -> Any:
 def none(b: Any, x: Any, at: Any) -> Any:
     """The number, as a scalar, that stands for no element of x."""
     count = product(shape(x))
-    number = (
-        type_range(at)[1] if isinstance(count, Size) else count
-    )  # a region cannot capture the dynamic size
+    number = type_range(at)[1] if isinstance(count, Size) else count  # a region cannot read the size
     return b.constant(number, with_shape(at.type, []))
 
 
