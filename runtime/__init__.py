@@ -1,4 +1,4 @@
-"""Bytes and arrays: compile StableHLO, run compiled modules; sees no tidu op.
+"""Runs compiled modules on arrays; independent of the `tidu` dialect.
 
     import tiduc.runtime
 
@@ -7,7 +7,7 @@
         value, slope = gradient(w, x)  # NumPy arrays in, NumPy arrays out
         w = gradient.keep(w, x)[1]  # ... and on the device
 
-Needs NumPy and IREE's runtime only.  Every name below is imported when it is first used.
+Requires only NumPy and IREE's runtime. Every name below is imported on first use.
 """
 
 from importlib import import_module

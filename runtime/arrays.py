@@ -1,4 +1,4 @@
-"""Arrays as text and files: the arguments and results of a run, as a shell has them.
+"""Arrays as text and files: the arguments and results of a run on the command line.
 
 4xf32=1,2,3,4       2x2xf64=[[1,2],[3,4]]       4xf32=0 (all zero)      2xcomplex<f32>=1+2j,3
 @x.npy              @all.npz (each array of it)             @all.npz:weights
@@ -25,12 +25,12 @@ Array = np.ndarray[Any, np.dtype[Any]]
 _TOKEN = re.compile(r"\s*([\[\],]|[^\s\[\],]+)")
 _SPELLS_NO_FINITE = re.compile("nan|inf", re.IGNORECASE)
 ROOM = Limits.mebibytes * 2**20
-"""The bytes that arrays may take together, half of this machine's memory: a device gets a copy of them."""
+"""The most bytes that all arrays may take together: half of this machine's memory, since a device gets a copy."""
 _BOOLEANS = {"true": True, "1": True, "false": False, "0": False}
 
 
 def refuse_masked(x: Any, called: str = "the array") -> None:
-    """Raises InputError for a masked array, or a list with one: NumPy would pass on the elements that are hidden."""
+    """Raises InputError for a masked array, or a list with one: NumPy would pass on the masked elements."""
     if isinstance(x, np.ma.MaskedArray):
         raise InputError(f"{called} is masked, and its mask would be lost: pass x.filled(value), or x.data")
     if isinstance(x, list | tuple):
@@ -39,12 +39,12 @@ def refuse_masked(x: Any, called: str = "the array") -> None:
 
 
 def parse_inputs(texts: Sequence[str], inputs: Sequence[Value] = (), seed: int = 0) -> list[Array]:
-    """The arguments that these texts name, in order; one text may name several (`@all.npz`).
+    """The arguments that these texts describe, in order; one text may describe several (`@all.npz`).
 
-    `inputs` are the function's, which give a type to what has none (`random`, `1,2,3`); `seed`, 0 or more, and the
-    argument's position determine what `random` gives.  Counts and types are not compared with `inputs`:
-    a call does that.  Raises InputError for text that is malformed, for files that cannot be read, and where the
-    arrays together take more than half of this machine's memory.
+    `inputs` are the function's inputs, whose types complete texts without a type (`random`, `1,2,3`). `seed`, 0 or
+    more, and the argument's position seed `random`. Counts and types are not compared with `inputs`; a call does that.
+    Raises InputError for malformed text, for files that cannot be read, and if the arrays together take more than
+    `ROOM` bytes.
     """
     arrays: list[Array] = []
     for text in texts:
@@ -65,12 +65,12 @@ def parse_inputs(texts: Sequence[str], inputs: Sequence[Value] = (), seed: int =
 
 
 def _expected(inputs: Sequence[Value], index: int) -> TensorType | None:
-    """The type of an input; None where there are not as many."""
+    """The type of input `index`; None if there are fewer inputs."""
     return inputs[index].type if index < len(inputs) else None
 
 
 def _short(text: str) -> str:
-    """A text in quotes, without its end where it is long."""
+    """A text in quotes, shortened if it is long."""
     return repr(text if len(text) < 60 else f"{text[:57]}...")
 
 
@@ -80,11 +80,10 @@ def parse_array(
     generator: np.random.Generator | None = None,
     room: int = ROOM,
 ) -> Array:
-    """The array that `TYPE=VALUES` or, where the type is `expected`, `VALUES` spells.
+    """The array that the text `TYPE=VALUES` describes; without `TYPE=`, the type is `expected`.
 
-    VALUES is a list in row-major order, nested as the shape is or flat, or one value for all elements, or
-    `zeros`, or `random`: normal floats and complex numbers, integers from 0 to 9, either boolean.
-    Raises InputError that quotes the text and says what is wrong with it, also where it takes more than `room` bytes.
+    VALUES is a list in row-major order, nested like the shape or flat, or one value for all elements, or `zeros`, or
+    `random` (see `random_array`). Raises InputError for malformed text, and for an array of more than `room` bytes.
 
     >>> parse_array("2x2xf32=[[1, 2], [3, 4]]")
     array([[1., 2.],
@@ -99,7 +98,7 @@ def parse_array(
             raise ValueError(f"unknown element type {type.element}; known: {', '.join(DTYPES)}")
         if values.strip() in ("zeros", "random") and None in type.shape:
             raise ValueError(f"{type} leaves a size open: write the type with all sizes")
-        drawn = 16 if values.strip() == "random" else 0  # in which numbers are drawn first
+        drawn = 16 if values.strip() == "random" else 0  # bytes per element while drawing
         _check_room(math.prod(_sizes(type)) * (type.dtype.itemsize + drawn), room)
         if values.strip() == "zeros":
             return np.zeros(_sizes(type), type.dtype)
@@ -111,15 +110,15 @@ def parse_array(
 
 
 def _check_room(size: int, room: int) -> None:
-    """Raises ValueError where an array of so many bytes is more than there is room for."""
+    """Raises ValueError if `size` bytes exceed `room`."""
     if size > room:
         raise ValueError(f"too large: {size} bytes, beside other arrays at most {room}")
 
 
 def random_array(type: TensorType, generator: np.random.Generator) -> Array:
-    """An array of random elements: standard normal, for integers 0 to 9, for booleans either.
+    """An array of random elements: standard normal floats and complex numbers, integers from 0 to 9, booleans.
 
-    The type has all its sizes and an element type that NumPy has.
+    The type must be static, with an element type that NumPy has.
     """
     dtype, shape = type.dtype, _sizes(type)
     assert dtype is not None
@@ -133,7 +132,7 @@ def random_array(type: TensorType, generator: np.random.Generator) -> Array:
 
 
 def format_array(array: Array) -> str:
-    """The array as `parse_array` reads it, each element with the digits that give it back exactly.
+    """The array as text that `parse_array` reads, with enough digits to restore each element exactly.
 
     >>> format_array(np.array([[1, 2.5]], np.float32))
     '1x2xf32=[[1.0,2.5]]'
@@ -151,7 +150,7 @@ def format_array(array: Array) -> str:
 
 
 def summary(array: Array) -> str:
-    """What there is to say of an array that is too large to be printed: its type, and for floats their range.
+    """A line about an array that is too large to print: its type, and for floats the range and mean.
 
     >>> summary(np.arange(5000, dtype=np.float64))
     '5000xf64 (from 0 to 4999, mean 2499.5; -o keeps the 5000 elements)'
@@ -169,16 +168,16 @@ def summary(array: Array) -> str:
 
 
 def write_npz(path: str | os.PathLike[str], arrays: Mapping[str, Array]) -> None:
-    """Write the arrays to an `.npz` file under their names, whole or not at all.
+    """Writes the arrays to an `.npz` file under their names, atomically.
 
-    Element types that NumPy's format does not know (bf16, f8) are written as raw bytes, which `parse_inputs`
-    reads back where the signature says what they are.  Raises TiducError where the file cannot be written.
+    Element types that NumPy's format does not have (bf16, f8) are written as raw bytes; `parse_inputs` restores them
+    by the types of the signature. Raises TiducError if the file cannot be written.
     """
-    # Not np.savez: it takes the names as keyword arguments, and fails on some of them (`file`).
+    # Not np.savez, which takes the names as keyword arguments and fails on some of them (`file`).
     with written_whole(path) as file, zipfile.ZipFile(file, "w") as archive:
         for name, array in arrays.items():
             array = np.asanyarray(array)
-            # Of the types of other packages, NumPy writes names that it cannot read.
+            # For dtypes of other packages, NumPy writes names that it cannot read.
             if array.dtype.isbuiltin == 2:
                 array = array.view(f"V{array.dtype.itemsize}")
             with archive.open(f"{name}.npy", "w", force_zip64=True) as entry:
@@ -186,15 +185,15 @@ def write_npz(path: str | os.PathLike[str], arrays: Mapping[str, Array]) -> None
 
 
 def _sizes(type: TensorType) -> tuple[int, ...]:
-    """The shape of a type that leaves no size open."""
+    """The shape of a static type."""
     return tuple(size for size in type.shape if size is not None)
 
 
 def _listed(values: str, type: TensorType) -> Array:
-    """The array of a list of values: nested as the shape, flat, or one value for all elements."""
+    """The array for a list of values: nested like the shape, flat, or one value for all elements."""
     assert type.dtype is not None
     words, shape = _nested(values)
-    with np.errstate(over="ignore"):  # `_element` has seen to it
+    with np.errstate(over="ignore"):  # `_element` has checked the range
         parsed = np.array([_element(word, type.dtype) for word in words], dtype=type.dtype)
     known = None not in type.shape
     if shape == () and known:
@@ -210,11 +209,11 @@ def _listed(values: str, type: TensorType) -> Array:
 
 
 def _nested(values: str) -> tuple[list[str], tuple[int, ...]]:
-    """The words of a list in brackets, row-major, and its shape; without brackets one word has shape ()."""
+    """The words of a bracketed list in row-major order, and its shape; a single word without brackets has shape ()."""
     words: list[str] = []
     counts = [0]  # of the items of each open bracket, outermost first
     sizes: dict[int, int] = {}  # at each depth
-    leaves: set[int] = set()  # the depths that words stand at
+    leaves: set[int] = set()  # the depths of the words
     for token in _TOKEN.findall(values):
         if token == "[":
             counts[-1] += 1
@@ -240,7 +239,7 @@ def _nested(values: str) -> tuple[list[str], tuple[int, ...]]:
 
 
 def _element(word: str, dtype: "np.dtype[Any]") -> Any:
-    """One element. Raises ValueError where `word` spells none of this dtype."""
+    """The element that a word spells. Raises ValueError if the word spells no element of this dtype."""
     if dtype.kind == "b":
         if word.lower() not in _BOOLEANS:
             raise ValueError(f"{word!r} is no boolean: write true or false")
@@ -264,7 +263,7 @@ def _element(word: str, dtype: "np.dtype[Any]") -> Any:
 
 
 def _read(name: str, room: int) -> Iterator[Array]:
-    """The arrays of `file.npy`, of `file.npz` in its order, or at `file.npz:key`, where `*` is any text."""
+    """The arrays of `file.npy`, of `file.npz` in the file's order, or of `file.npz:key`, where `*` matches any text."""
     path, key = name, None
     if not os.path.exists(name) and ".npz:" in name:
         path, _, key = name.rpartition(":")
@@ -280,12 +279,10 @@ def _read(name: str, room: int) -> Iterator[Array]:
 
 @contextmanager
 def _numbers(path: str, room: int) -> Iterator[Any]:
-    """What NumPy makes of a file of arrays; InputError, also in the block, where it is none or damaged."""
+    """The result of `np.load` on a file; a wrong or damaged file raises InputError, also in the block."""
     try:
         with open_regular(path) as file:
-            loaded = np.load(
-                _bounded(file, room), allow_pickle=False
-            )  # a pickle runs whatever its author wished
+            loaded = np.load(_bounded(file, room), allow_pickle=False)  # a pickle can run arbitrary code
             yield loaded
     except OSError as error:
         raise InputError(f"cannot read: {error.strerror or error}", path) from error
@@ -293,14 +290,14 @@ def _numbers(path: str, room: int) -> Iterator[Any]:
         raise
     except MemoryError as error:
         raise InputError(f"too large: {str(error) or 'out of memory'}", path) from error
-    except Exception as error:  # NumPy reads a header as Python, and of zip archives any kind
-        # It takes for a pickle whatever it does not know.
+    except Exception as error:  # NumPy parses headers as Python, and reads any zip archive
+        # NumPy takes every unknown format for a pickle.
         reason = "" if "pickle" in str(error) else f": {error}"
         raise InputError(f"no .npy or .npz file of numbers{reason}", path) from error
 
 
 def _bounded(file: BinaryIO, room: int) -> BinaryIO:
-    """The file, if an array that is all of it has room; an archive tells how large its arrays are."""
+    """The file, after checking that an `.npy` file fits the room; members of an archive are checked one by one."""
     if file.read(2) != b"PK":
         _check_room(os.fstat(file.fileno()).st_size, room)
     file.seek(0)
@@ -313,18 +310,18 @@ def _members(archive: Any, names: Sequence[str], room: int) -> Iterator[Array]:
         known = archive.zip.NameToInfo
         member = known.get(f"{name}.npy") or known[name]
         _check_room(member.file_size, room)
-        # Other methods make any number of bytes of a few, before anyone can count them.
+        # Other methods may expand a few bytes without limit before their size can be checked.
         if member.compress_type not in (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED):
             raise ValueError(f"{name!r} is compressed in a way that NumPy does not write")
         array = archive[name]
-        if not isinstance(array, np.ndarray):  # NumPy gives the bytes of what has no header of its own
+        if not isinstance(array, np.ndarray):  # NumPy returns the bytes of a member without a header
             raise ValueError(f"{name!r} in it is no array")
         room -= array.nbytes
         yield array
 
 
 def read_npz(path: str) -> dict[str, Array]:
-    """The arrays of an `.npz` file, by name. Raises InputError where it cannot be read, or holds something else."""
+    """The arrays of an `.npz` file, by name. Raises InputError if the file cannot be read, or is no such file."""
     with _numbers(path, ROOM) as loaded:
         if isinstance(loaded, np.ndarray):
             raise InputError("one array without a name", path)
@@ -332,7 +329,7 @@ def read_npz(path: str) -> dict[str, Array]:
 
 
 def _matching(pattern: str, keys: list[str]) -> list[str]:
-    """The key itself where there is one, else all that the pattern matches, in order."""
+    """The key that equals the pattern; if there is none, all keys that the pattern matches, in order."""
     if pattern in keys:
         return [pattern]
     expression = re.compile(".*".join(map(re.escape, pattern.split("*"))), re.DOTALL)
@@ -340,7 +337,7 @@ def _matching(pattern: str, keys: list[str]) -> list[str]:
 
 
 def restored(array: Array, expected: TensorType | None) -> Array:
-    """The array with the dtype that NumPy's file format could not name (bf16, f8), where it is expected."""
+    """The array, with raw bytes viewed as the expected dtype if NumPy's format does not have it (bf16, f8)."""
     dtype = expected.dtype if expected else None
     if dtype is None or array.dtype.kind != "V" or array.dtype.isbuiltin == 2:
         return array

@@ -1,16 +1,16 @@
-"""The cache of compiled modules: a folder with one file for each, which any number of processes share.
+"""The cache of compiled modules: a folder with one file per module, shared by any number of processes.
 
-    key   = digest of (program without what does not matter, flags, the compiler, this CPU where it matters)
+    key   = digest of (normalized program, flags, the compiler, this CPU if the flags ask for the host)
     entry = KEY.vmfb: a digest of the key and the module, then the module
 
-A process runs the machine code that it reads here, so the folder must belong to the user, and neither the folder nor
-one above it may be writable by others; otherwise a warning says so, and nothing is read or written.
-An entry appears whole or not at all, is checked when it is read, and is thrown away where it is damaged.  What was
-not used for longest goes first, once there is too much.
+A process runs machine code from the cache. So the folder must belong to the user, and others must not be able to write
+to the folder or to a folder above it; otherwise the cache is not used, with a warning.
+Entries are written atomically. A damaged entry is detected when it is read, and removed. The least recently used
+entries are removed first when the cache exceeds its size.
 
-    TIDUC_CACHE        the folder; `off` for no cache.  By default tiduc in the user's folder of caches
-    TIDUC_CACHE_SIZE   MiB that it may hold, 1024 by default
-    TIDUC_CACHE_DAYS   days that an entry is kept without being used, 30 by default
+    TIDUC_CACHE        the folder; `off` disables the cache. Default: `tiduc` in the user's cache folder
+    TIDUC_CACHE_SIZE   the most MiB that the cache holds. Default: 1024
+    TIDUC_CACHE_DAYS   the days that an unused entry is kept. Default: 30
 """
 
 import functools
@@ -33,25 +33,25 @@ from iree.compiler.version import VERSION
 from tiduc.dialect.errors import RequestError, TiducError, TiducWarning
 from tiduc.runtime.files import read_regular
 
-_LAYOUT = b"tiduc cache 8\n"  # a new number wherever the key or the entries become others
+_LAYOUT = b"tiduc cache 8\n"  # increment when keys or entries change
 _DIGEST = hashlib.sha256().digest_size
 _ENTRY = re.compile(r"[0-9a-f]{64}\.vmfb")
 _UNFINISHED = re.compile(r"\.[0-9a-f]{64}\.vmfb\.[0-9a-f]{8}\.tmp")
-_ABANDONED = 3600  # seconds after which an unfinished file is nobody's
+_ABANDONED = 3600  # seconds after which an unfinished file is removed
 
-# Strings are kept as they are; of the rest, what separates words.
+# Tokens: strings, comments, white space, locations, parentheses, and runs of other characters.
 _TOKENS = re.compile(
     rb'"(?:[^"\\]|\\.)*"|//[^\n]*|\s+|#loc\d*\s*=\s*(?=loc\()|\bloc\(|[()]|[^"\s()/#l]+|.', re.DOTALL
 )
-# What tells one CPU from another in /proc/cpuinfo: on x86, Arm, RISC-V.
+# Prefixes of the lines of /proc/cpuinfo that identify a CPU: on x86, Arm, RISC-V.
 _CPU = ("vendor_id", "cpu family", "model", "stepping", "flags", "isa", "uarch", "Features", "CPU ")
 
 
 @dataclass(frozen=True)
 class Info:
-    """Where the cache is, what it holds and what it may hold; `folder` is None where it is off.
+    """The cache's folder, contents and limits; `folder` is None if the cache is off.
 
-    `refused` says why the folder is not used, where it is not.
+    `refused` says why the folder is not trusted; None if it is.
     """
 
     folder: Path | None
@@ -63,7 +63,7 @@ class Info:
 
 
 def folder() -> Path | None:
-    """Where the entries are; None where the cache is off."""
+    """The folder of the cache; None if the cache is off."""
     chosen = os.environ.get("TIDUC_CACHE", "")
     if chosen.lower() in ("off", "0", "no", "false"):
         return None
@@ -71,24 +71,24 @@ def folder() -> Path | None:
         return Path(chosen)
     with suppress(RuntimeError):  # there may be no home
         caches = os.environ.get("XDG_CACHE_HOME") or os.environ.get("LOCALAPPDATA") or ""
-        # A relative path is to be ignored, says the specification of XDG_CACHE_HOME.
+        # The specification of XDG_CACHE_HOME says to ignore a relative path.
         base = Path(caches) if os.path.isabs(caches) else Path.home() / ".cache"
         return base / "tiduc" if base.is_absolute() else None
     return None
 
 
 def distrusted(place: Path) -> str | None:
-    """Why modules in this folder are not to be run, or None: someone else could have put them there.
+    """Why modules in this folder are not safe to run, because others could have written them; None if they are.
 
-    The folder belongs to the user, each folder above it to the user or root, and no others may write there.  A folder
-    above may have the sticky bit, as /tmp does: others cannot rename what is not theirs in it.
+    The folder must belong to the user, each folder above it to the user or root, and others must not be able to write
+    there. A folder above may have the sticky bit, like /tmp: others cannot rename files there that they do not own.
     """
     if os.name != "posix":
         return None
     for path in _from_root(place):
         try:
             found = os.lstat(path)
-        except OSError:  # it is not there yet, or cannot be used anyway
+        except OSError:  # missing, or not usable anyway
             continue
         itself, user = path == os.path.realpath(place), os.geteuid()
         if found.st_uid != user and (itself or found.st_uid != 0):
@@ -100,13 +100,13 @@ def distrusted(place: Path) -> str | None:
 
 
 def _from_root(place: Path) -> list[str]:
-    """The folder, without links, after all folders above it."""
+    """All folders above the folder, from the root, then the folder; symbolic links are resolved."""
     real = Path(os.path.realpath(place))
     return [str(path) for path in (*reversed(real.parents), real)]
 
 
 def _trusted() -> Path | None:
-    """The folder, if there is one to use; the first time that there is none, a warning says why."""
+    """The folder, or None if the cache is off or the folder is not trusted; warns once if it is not trusted."""
     place = folder()
     reason = distrusted(place) if place is not None else None
     if reason is not None:
@@ -121,7 +121,7 @@ def _warn(message: str) -> None:
 
 
 def key(program: bytes, flags: Sequence[str], compiler: str) -> str:
-    """The name of what this compiler makes of the program with these flags, on this CPU if it asks for that."""
+    """The key of a compilation: program, flags, compiler, and this CPU if a flag asks for the host."""
     digest = hashlib.sha256(_LAYOUT)
     binary = os.stat(compiler)
     parts = [VERSION, compiler, str(binary.st_size), str(binary.st_mtime_ns), *flags]
@@ -133,7 +133,7 @@ def key(program: bytes, flags: Sequence[str], compiler: str) -> str:
 
 
 def normalized(program: bytes) -> bytes:
-    """MLIR text without comments and locations, one space for any; bytecode as it is.
+    """MLIR text without comments and locations, and with white space collapsed; bytecode unchanged.
 
     >>> normalized(b'func.func @f()  // a function\\n{ return loc(#loc3) } loc("f.mlir":1:1)')
     b'func.func @f() { return }'
@@ -148,7 +148,7 @@ def normalized(program: bytes) -> bytes:
         elif token == b"loc(":
             depth = 1
         elif token.startswith(b"#loc"):
-            continue  # `#loc3 = loc(...)`, of which the rest goes next
+            continue  # of `#loc3 = loc(...)`; the next tokens are the location
         elif token.startswith(b"//") or token.isspace():
             if kept and kept[-1] != b" ":
                 kept.append(b" ")
@@ -159,7 +159,7 @@ def normalized(program: bytes) -> bytes:
 
 @functools.cache
 def this_cpu() -> str:
-    """What the compiler's `host` stands for: the CPU's model and what it can do."""
+    """The CPU's model and features, which the compiler's `host` stands for."""
     described = {platform.machine(), platform.processor()}
     with suppress(OSError), open("/proc/cpuinfo", encoding="utf-8", errors="replace") as file:
         described |= {" ".join(line.split()) for line in file if line.startswith(_CPU)}
@@ -167,36 +167,36 @@ def this_cpu() -> str:
 
 
 def read(key: str) -> bytes | None:
-    """The module of this key; None where there is none, or a damaged one. Raises RequestError for a wrong variable."""
+    """The module of this key; None if it is missing or damaged. Raises RequestError for a wrong variable."""
     place = _trusted()
     if place is None:
         return None
-    limit, _ = _limit(), _days()  # which are needed later, after a compilation that would be in vain
+    limit, _ = _limit(), _days()  # check both variables before a long compilation
     path = place / f"{key}.vmfb"
     with suppress(OSError):
         contents = read_regular(path, limit)
         module = contents[_DIGEST:]
         if module and _digest(key, module) == contents[:_DIGEST]:
-            os.utime(path)  # it was used now
+            os.utime(path)  # marks it as used
             return module
         path.unlink()
     return None
 
 
 def _digest(key: str, module: bytes) -> bytes:
-    """What stands before a module in the entry of its key: under another key, the entry is damaged."""
+    """The digest in front of a module in its entry. It covers the key, so a renamed entry counts as damaged."""
     digest = hashlib.sha256(f"{key}\n".encode())
     digest.update(module)
     return digest.digest()
 
 
 def write(key: str, module: bytes) -> None:
-    """Keep a module, and throw away what is too old or too much; where the system refuses, nothing is kept."""
+    """Adds a module, and removes old and excess entries; a system error only means that nothing is added."""
     place = _trusted()
     if place is None:
         return
     with suppress(OSError, TiducError):
-        for path in _from_root(place):  # whose missing parents `os.makedirs` would let others write to
+        for path in _from_root(place):  # `os.makedirs` would make missing parents writable by others
             if not os.path.lexists(path):
                 with suppress(FileExistsError):
                     os.mkdir(path, 0o700)
@@ -217,7 +217,7 @@ def _private(path: str, flags: int) -> int:
 
 
 def clear() -> int:
-    """Throw all entries away; their number. Raises TiducError where the folder is not trusted or the system refuses."""
+    """Removes all entries; their number. Raises TiducError if the folder is not trusted, or for a system error."""
     place = folder()
     reason = distrusted(place) if place is not None else None
     if reason is not None:
@@ -235,19 +235,19 @@ def clear() -> int:
 
 
 def info() -> Info:
-    """What there is."""
+    """The cache's folder, contents and limits."""
     place = folder()
     sizes = [found.st_size for _, found in _entries(place)] if place else []
     return Info(place, distrusted(place) if place else None, len(sizes), sum(sizes), _limit(), _days())
 
 
 def _limit() -> int:
-    """The bytes that the cache may hold."""
+    """The most bytes that the cache may hold."""
     return int(_number("TIDUC_CACHE_SIZE", 1024) * 2**20)
 
 
 def _days() -> float:
-    """How long an entry is kept without being used."""
+    """The number of days that an unused entry is kept."""
     return _number("TIDUC_CACHE_DAYS", 30)
 
 
@@ -265,11 +265,11 @@ def _number(variable: str, default: float) -> float:
 def _entries(
     place: Path, name: re.Pattern[str] = _ENTRY
 ) -> Iterator[tuple["os.DirEntry[str]", os.stat_result]]:
-    """The files of modules in the folder; nothing else that is there. Raises TiducError where the system refuses."""
+    """The files in the folder whose names match `name`. Raises TiducError for a system error."""
     try:
         with os.scandir(place) as found:
             for entry in found:
-                with suppress(FileNotFoundError):  # it is gone since
+                with suppress(FileNotFoundError):  # removed meanwhile
                     if name.fullmatch(entry.name) and entry.is_file(follow_symlinks=False):
                         yield entry, entry.stat(follow_symlinks=False)
     except FileNotFoundError:  # nothing was kept yet
@@ -279,7 +279,7 @@ def _entries(
 
 
 def _prune(place: Path) -> None:
-    """Throw away what is too old, then what was not used for longest until the rest is not too much."""
+    """Removes old entries, and the least recently used entries beyond the size limit."""
     now, left = time.time(), _limit()
     for entry, found in _entries(place, _UNFINISHED):
         if now - found.st_mtime > _ABANDONED:

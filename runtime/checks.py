@@ -1,4 +1,4 @@
-"""Arguments against a signature: count, dtypes, shapes, before anything runs."""
+"""Checks arguments against a signature before a call: count, dtypes, shapes."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -11,7 +11,7 @@ from tiduc.runtime.signature import Signature, TensorType, Value
 
 
 def check_arguments(entry: str, signature: Signature, arguments: Sequence[Any]) -> list[Array]:
-    """The arguments as arrays. Raises InputError where they are not those of a signature, as a call would."""
+    """The arguments as arrays. Raises InputError, like a call, if they do not match the signature."""
     check_count(entry, signature, arguments)
     pairs = zip(arguments, signature.inputs, strict=True)
     arrays = [checked(x, value, i) for i, (x, value) in enumerate(pairs)]
@@ -20,7 +20,7 @@ def check_arguments(entry: str, signature: Signature, arguments: Sequence[Any]) 
 
 
 def check_count(entry: str, signature: Signature, arguments: Sequence[Any]) -> None:
-    """Raises InputError, which lists the inputs, where there are not as many arguments."""
+    """Raises InputError, which lists the inputs, if the number of arguments is wrong."""
     inputs = signature.inputs
     if len(arguments) != len(inputs):
         listed = f" ({', '.join(map(str, inputs))})" if inputs else ""
@@ -29,9 +29,9 @@ def check_count(entry: str, signature: Signature, arguments: Sequence[Any]) -> N
 
 
 def checked(argument: Any, value: Value, index: int) -> Array:
-    """The argument as a C-contiguous array, if its dtype and shape are those of the input `value`.
+    """The argument as a C-contiguous array with the dtype and shape of the input `value`.
 
-    Raises InputError that names the argument, what it should be and what it is.
+    Raises InputError, with the argument's name and its expected and actual type, if they differ.
     """
     expected = value.type
     called = f"argument {index} ({value.name})"
@@ -47,7 +47,7 @@ def checked(argument: Any, value: Value, index: int) -> Array:
 
 
 def check_type(array: Any, value: Value, index: int) -> None:
-    """Raises InputError where an array's dtype or shape is not that of the input `value`."""
+    """Raises InputError if an array's dtype or shape is not that of the input `value`."""
     expected = value.type
     called = f"argument {index} ({value.name})"
     if expected.dtype is None:
@@ -59,7 +59,7 @@ def check_type(array: Any, value: Value, index: int) -> None:
 
 
 def check_sizes(signature: Signature, arrays: Sequence[Any]) -> None:
-    """Raises InputError for the first dynamic size that is not what it must be beside the others."""
+    """Raises InputError for the first dynamic size that contradicts the other sizes."""
     shapes = [array.shape for array in arrays]
     for known in signature.sizes:
         size, expected = shapes[known.input][known.dimension], known.value(shapes)

@@ -1,4 +1,4 @@
-"""The runtime's devices, and arrays that live on them."""
+"""IREE's devices, and arrays on them."""
 
 import atexit
 import ctypes
@@ -14,7 +14,7 @@ from tiduc.dialect.errors import InputError, TiducError
 
 Array = np.ndarray[Any, np.dtype[Any]]
 
-# As integers, which the binding takes without a look-up of the enumeration.
+# As integers, which saves the binding a look-up of the enumeration.
 _MEMORY = int(rt.MemoryType.DEVICE_LOCAL)
 _USAGE = int(rt.BufferUsage.DEFAULT)
 _MAPPABLE = int(rt.BufferUsage.MAPPING_SCOPED)
@@ -23,14 +23,14 @@ _STAGING_USAGE = int(rt.BufferUsage.TRANSFER_TARGET | rt.BufferUsage.MAPPING_SCO
 
 
 class Device:
-    """An open device: copies arrays to it and back."""
+    """An open device, which copies arrays from and to the host."""
 
     def __init__(self, hal: Any, name: str) -> None:
         self.hal, self.name = hal, name
         self._copy = hal.allocator.allocate_buffer_copy
 
     def upload(self, array: Array, element: int) -> Any:
-        """A buffer view that holds a copy of a C-contiguous array, whose elements are of this kind of IREE's."""
+        """A buffer view with a copy of a C-contiguous array; `element` is IREE's element type."""
         try:
             return self._copy(
                 memory_type=_MEMORY,
@@ -43,13 +43,13 @@ class Device:
             raise TiducError(f"cannot copy an argument to the device: {first_line(error)}") from error
 
     def download(self, view: Any, dtype: "np.dtype[Any]") -> Array:
-        """A copy of what a buffer view holds, in memory of the caller's."""
+        """A copy of a buffer view's contents in memory that the caller owns."""
         buffer, shape = view.get_buffer(), view.shape
         if 0 in shape:  # nothing to map
             return np.empty(shape, dtype)
         if not buffer.allowed_usage() & _MAPPABLE:
             buffer = self._staged(buffer)
-        # Not MappedMemory.asarray, which takes several times as long.
+        # Not MappedMemory.asarray, which is several times slower.
         count = 1
         for size in shape:
             count *= size
@@ -58,8 +58,8 @@ class Device:
     def _staged(self, source: Any) -> Any:
         """A copy of a device's buffer in memory that the host can map.
 
-        By hand, since `iree.runtime.DeviceArray.to_host` imports NumPy's memory, which Vulkan's drivers refuse
-        where it is not aligned to a page.
+        `iree.runtime.DeviceArray.to_host` is not used, because it imports NumPy's memory, which Vulkan's drivers
+        reject unless it is page-aligned.
         """
         if is_inherited(self.name):
             raise TiducError(_INHERITED.format(self.name))
@@ -74,10 +74,10 @@ class Device:
 
 
 class DeviceArray:
-    """An array on a device: a result that was kept there, or what `Module.put` copied there.
+    """An array on a device: a result of `Executable.keep`, or a copy by `Module.put`.
 
-    Read-only, but for a call that is given it for an argument that it may overwrite (a donated one): from then on
-    the array is gone.  NumPy, and whatever takes DLPack, copies it to the host.
+    The array is read-only, unless it is passed for a donated argument: the call overwrites it, and the array cannot
+    be used any more. NumPy, and libraries that take DLPack, copy the array to the host.
     """
 
     __slots__ = ("_device", "_view", "dtype", "shape")
@@ -87,18 +87,18 @@ class DeviceArray:
         self.dtype, self.shape = dtype, tuple(view.shape)
 
     def numpy(self) -> Array:
-        """A copy on the host. Raises InputError where the array was given away."""
+        """A copy on the host. Raises InputError if the array was donated."""
         return self._device.download(self.view(), self.dtype)
 
     def view(self) -> Any:
-        """IREE's buffer view. Raises InputError where the array was given away."""
+        """IREE's buffer view. Raises InputError if the array was donated."""
         if self._view is None:
             raise InputError(f"{self!r} was overwritten by a call that it was donated to")
         return self._view
 
     @property
     def device(self) -> Device:
-        """Where it lives."""
+        """The device that holds the array."""
         return self._device
 
     @property
@@ -106,7 +106,7 @@ class DeviceArray:
         return len(self.shape)
 
     def give_away(self) -> None:
-        """Say that its memory is another array's now."""
+        """Marks the array as donated: its memory belongs to another array now."""
         self._view = None
 
     def __array__(self, dtype: Any = None, copy: bool | None = None) -> Array:
@@ -119,7 +119,7 @@ class DeviceArray:
         return self.numpy().__dlpack__(**options)
 
     def __dlpack_device__(self) -> tuple[int, int]:
-        return (1, 0)  # the host's, where `numpy` copies it
+        return (1, 0)  # the host, where `numpy` copies the array
 
     def __float__(self) -> float:
         return float(self.numpy())
@@ -130,9 +130,9 @@ class DeviceArray:
 
 
 def open_device(name: str, target: str, location: str = "") -> Device:
-    """The device of this name (`local-sync`, `cuda`, `vulkan://0`); TiducError where this machine has none.
+    """The device of this name (`local-sync`, `cuda`, `vulkan://0`); TiducError if this machine has no such device.
 
-    `target` is what the user called it, `location` the module that wants it.
+    `target` and `location`, the name of the module to load, are for errors.
     """
     if not name:
         raise TiducError(f"modules for target {target!r} are not for this machine", location)
@@ -147,14 +147,14 @@ def open_device(name: str, target: str, location: str = "") -> Device:
 
 _OPENING = Lock()
 _KEPT = "caching:*=*;1gib;64"
-"""Up to 64 arrays that are free again, of no more than 1 GiB with those in use."""
+"""The caching allocator keeps up to 64 free buffers, and up to 1 GiB including the buffers in use."""
 
 
 def _hal_device(name: str) -> Any:
-    """IREE's device, one for all modules.
+    """IREE's device of this name, one for all modules.
 
-    On CPUs the memory of arrays is kept for others of their size. IREE asks the C library, which gives large arrays
-    back to the system, so that a call would spend more time on page faults than on small programs.
+    On CPUs, a caching allocator reuses the memory of freed arrays. The C library returns the memory of large arrays
+    to the system, so that a call of a small program would spend most of its time on page faults.
     """
     if name not in _OPEN:
         is_cpu = name.startswith("local-")
@@ -174,21 +174,21 @@ _parents: frozenset[str] = frozenset()
 
 
 def is_inherited(name: str) -> bool:
-    """Whether a device is that of the process that forked this one; `local-sync` is everyone's."""
+    """Whether the parent process opened the device before it forked this one; never for `local-sync`."""
     return name in _parents
 
 
 def _after_fork() -> None:
-    """Gives up the devices of the process that forked this one, except for the one without threads."""
+    """In a forked process, marks the parent's devices as inherited, except `local-sync`, which has no threads."""
     global _OPENING, _parents
     _OPENING = Lock()
-    for hal in _OPEN.values():  # never destroyed: that waits for a thread of the other process
+    for hal in _OPEN.values():  # never destroyed: that would wait for a thread of the parent
         ctypes.pythonapi.Py_IncRef(ctypes.py_object(hal))
     _parents |= _OPEN.keys() - {"local-sync"}
 
 
 def _at_exit() -> None:
-    """In a process that was forked, keeps the bindings from writing that devices were never destroyed."""
+    """In a forked process, suppresses the bindings' messages about devices that were never destroyed."""
     if os.getpid() != _PROCESS and _OPEN:
         os.dup2(os.open(os.devnull, os.O_WRONLY), 2)
 
@@ -200,7 +200,7 @@ if hasattr(os, "register_at_fork"):
 
 
 def has_device(name: str) -> bool:
-    """Whether this machine has such a device."""
+    """Whether this machine has the device of this name."""
     try:
         open_device(name, name)
     except TiducError:
@@ -209,18 +209,18 @@ def has_device(name: str) -> bool:
 
 
 def available_devices() -> Sequence[str]:
-    """The names of this machine's devices, each as `load` takes it: `local-sync`, `vulkan://GPU-...`."""
+    """The names of this machine's devices, as `load` takes them: `local-sync`, `vulkan://GPU-...`."""
     found = []
     for driver in rt.query_available_drivers():
         try:
             listed = rt.get_driver(driver).query_available_devices()
-        except (ValueError, RuntimeError):  # the driver is built in, but what it drives is not installed
+        except (ValueError, RuntimeError):  # the driver is built in, but its hardware or library is missing
             continue
         found += [f"{driver}://{device['path']}" if device["path"] else driver for device in listed]
     return found
 
 
 def first_line(error: Exception) -> str:
-    """What went wrong, without the native stack that IREE's messages carry."""
+    """The message of an IREE error, without the native stack trace."""
     line = str(error).partition("\n")[0]
     return line.rpartition(".c:")[2].partition(": ")[2] or line if ".c:" in line else line

@@ -1,4 +1,4 @@
-"""Files that appear whole or not at all; and files that are read within bounds."""
+"""Atomic writes of files, and bounded reads."""
 
 import errno
 import os
@@ -13,15 +13,15 @@ from tiduc.dialect.errors import TiducError
 from tiduc.dialect.reading import read_whole
 
 _waiting: ContextVar[dict[str, str] | None] = ContextVar("waiting", default=None)
-"""In a block of `written_together`: the files written so far, under other names, and what each is to be called."""
+"""In a block of `written_together`: the temporary names of the files written so far, with their final names."""
 
 
 @contextmanager
 def written_together() -> Iterator[None]:
-    """What `written_whole` writes in the block takes its names when the block ends; if it raises, there is nothing.
+    """The files that `written_whole` writes in the block get their names when the block ends, and none if it raises.
 
-    For a command that gives several files, which are of use together only. What is no regular file is written at
-    once: do that last. Raises TiducError, located at the file, where the system refuses to rename one.
+    For a command whose output files are useful only together. Pipes and devices are written immediately, so write them
+    last. Raises TiducError, located at the file, if a file cannot be renamed.
     """
     waiting: dict[str, str] = {}
     token = _waiting.set(waiting)
@@ -42,16 +42,15 @@ def written_together() -> Iterator[None]:
 
 @contextmanager
 def written_whole(path: str | os.PathLike[str]) -> Iterator[BinaryIO]:
-    """A binary file that takes the name `path` when the block ends, and leaves nothing if the block raises.
+    """A binary file that gets the name `path` when the block ends, and is removed if the block raises.
 
-    It is written beside `path` under another name and then renamed, so that a reader sees the old file or the
-    new one; where several belong together, see `written_together`.  What is no regular file (a pipe, a
-    terminal, `/dev/null`) is written directly.
-    Raises TiducError, located at `path`, where the system refuses.
+    The file is written beside `path` under a temporary name and then renamed, so that a reader sees the old file or
+    the new file. A pipe, a terminal or a device such as `/dev/null` is written directly. For several files that
+    belong together, see `written_together`. Raises TiducError, located at `path`, if the file cannot be written.
     """
     if os.fspath(path).endswith(("/", os.sep)):
         raise TiducError("cannot write: the name is one of a folder", os.fspath(path))
-    # A symbolic link stays a link: what it leads to is replaced.
+    # A symbolic link stays a link; its target is replaced.
     target = os.path.realpath(path)
     try:
         if os.path.exists(target) and not os.path.isfile(target):
@@ -64,7 +63,7 @@ def written_whole(path: str | os.PathLike[str]) -> Iterator[BinaryIO]:
         folder, name = os.path.split(target)
         unfinished = os.path.join(folder, f".{name[:200]}.{secrets.token_hex(4)}.tmp")
         try:
-            # Not tempfile: its files are private to the user, and this one is to have the usual permissions.
+            # Not tempfile, whose files are private to the user: this file needs the usual permissions.
             with open(unfinished, "xb") as file:
                 yield file
             if waiting is None:
@@ -80,7 +79,7 @@ def written_whole(path: str | os.PathLike[str]) -> Iterator[BinaryIO]:
 
 
 def read_bytes(path: str | os.PathLike[str]) -> bytes:
-    """All bytes of a file, bounded as in `read_whole`; `TiducError`, located at `path`, where the system refuses."""
+    """All bytes of a file, with the limits of `read_whole`; TiducError, located at `path`, if it cannot be read."""
     try:
         return read_whole(path)
     except OSError as error:
@@ -88,7 +87,7 @@ def read_bytes(path: str | os.PathLike[str]) -> bytes:
 
 
 def read_regular(path: str | os.PathLike[str], limit: int) -> bytes:
-    """All bytes of a regular file, which no link leads to. Raises OSError for another file, or a larger one."""
+    """All bytes of a regular file. Raises OSError for a symbolic link, another kind of file, or more than `limit`."""
     with open_regular(path, os.O_NOFOLLOW if hasattr(os, "O_NOFOLLOW") else 0) as file:
         contents = file.read(limit + 1)
     if len(contents) > limit:
@@ -97,10 +96,10 @@ def read_regular(path: str | os.PathLike[str], limit: int) -> bytes:
 
 
 def open_regular(path: str | os.PathLike[str], flags: int = 0) -> BinaryIO:
-    """A regular file, opened for reading. Raises OSError for a folder, a pipe or a device, without waiting for one."""
+    """A regular file, opened for reading. Raises OSError for a folder, a pipe or a device, without blocking."""
 
     def opener(name: str, mode: int) -> int:
-        # Otherwise a pipe would wait here for someone to write.
+        # Without O_NONBLOCK, opening a pipe would wait for a writer.
         return os.open(name, mode | flags | getattr(os, "O_NONBLOCK", 0))
 
     file = open(path, "rb", opener=opener)

@@ -1,10 +1,10 @@
-"""IREE's parameter archives, `.irpa`: every range that one states is inside the file.
+"""Checks IREE's parameter archives, `.irpa`: every range that an archive states must be inside the file.
 
     header    "IRPA", version, header's size, next header, flags, count and range of entries, ranges of texts and data
-    entry     its size, kind, flags, ranges of its name and its metadata (in the texts), then, of kind 2,
+    entry     its size, kind, flags, ranges of its name and its metadata (in the texts); for kind 2, also
               its alignment and its range (in the data)
 
-IREE's reader adds offsets and lengths without a look at overflow, and reads what it then gets.
+IREE's reader adds offsets and lengths without checking for overflow, and would read outside the file.
 """
 
 import os
@@ -20,9 +20,9 @@ _IN_FILE = 2
 
 
 def check_archive(path: str | os.PathLike[str]) -> None:
-    """Raises ValueError where an archive states a range that it has not; a file of another format passes.
+    """Raises ValueError if an archive states a range outside the file; a file of another format passes.
 
-    Raises OSError where the system refuses, or the file is not regular.
+    Raises OSError if the file cannot be read or is not regular.
     """
     with open_regular(path) as file:
         header, size = file.read(_HEADER.size), os.fstat(file.fileno()).st_size
@@ -52,12 +52,12 @@ def _check(header: bytes, file: BinaryIO, size: int) -> None:
             _inside((at, length), _ENTRY.size, _RANGE.size, f"entry {i}")
             offset, held = _RANGE.unpack_from(table, at + _ENTRY.size)
             _inside(data, offset, held, f"the data of entry {i}")
-        # IREE aligns each entry to 16 bytes, but for the last.
+        # IREE aligns each entry except the last to 16 bytes.
         at += -(-length // 16) * 16
 
 
 def _inside(outer: tuple[int, int], offset: int, length: int, name: str) -> tuple[int, int]:
-    """A range within another, both as offset and length. Raises ValueError where it ends after the other."""
+    """The range (offset, length) inside the range `outer`. Raises ValueError if it ends behind `outer`."""
     if offset + length > outer[1]:
         raise ValueError(f"{name} ends after what it is part of")
     return outer[0] + offset, length

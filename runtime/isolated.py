@@ -1,9 +1,9 @@
-"""Compiled modules in a process of their own: one that crashes or hangs ends that process, not the caller's.
+"""Compiled modules in a separate process: a module that crashes or hangs does not end the caller's process.
 
     module = tiduc.runtime.load("gradient.vmfb", isolated=True)
     value, slope = module["main"](w, x)  # arrays go to the process and come back as copies
 
-This is no sandbox: machine code can do there whatever the user can.
+This is not a sandbox: machine code in the process has all rights of the user.
 """
 
 import os
@@ -26,9 +26,9 @@ R = TypeVar("R")
 
 
 class IsolatedModule(Mapping[str, "IsolatedExecutable"]):
-    """A compiled module that another process has loaded: its functions by name. A context manager, which closes it.
+    """A compiled module in another process: its functions by name. As a context manager, it ends the process.
 
-    Once the process has died, every call raises TiducError.
+    After the process has died, every call raises TiducError.
     """
 
     def __init__(
@@ -40,7 +40,7 @@ class IsolatedModule(Mapping[str, "IsolatedExecutable"]):
         parameters: str | os.PathLike[str] | None = None,
         limits: Limits | None = None,
     ) -> None:
-        """Load `vmfb`, as `tiduc.runtime.load` does; loading and each call have these limits of time and memory."""
+        """Loads `vmfb` like `tiduc.runtime.load`; `limits` apply to loading and to each call."""
         self._name, self._limits, self._lock = name, limits or Limits(), Lock()
         self._worker = Worker(("tiduc.runtime.isolated",))
         try:
@@ -51,7 +51,7 @@ class IsolatedModule(Mapping[str, "IsolatedExecutable"]):
         self._functions = {f: IsolatedExecutable(self, f, *said) for f, said in signatures.items()}
 
     def call(self, function: Callable[P, R], *arguments: P.args, **keywords: P.kwargs) -> R:
-        """A function's result in the process. Raises TiducError where the process does not survive the call."""
+        """The result of a function, called in the process. Raises TiducError if the process dies during the call."""
         with self._lock:
             if not self._worker.is_alive():
                 raise RequestError("the module is closed, or its process has died", self._name)
@@ -61,7 +61,7 @@ class IsolatedModule(Mapping[str, "IsolatedExecutable"]):
                 raise TiducError(f"the process that runs the module {error}", self._name) from error
 
     def __getitem__(self, entry: str) -> "IsolatedExecutable":
-        """The function of this name. Raises RequestError for an unknown one."""
+        """The function of this name. Raises RequestError for an unknown name."""
         if entry not in self._functions:
             listed = ", ".join(self._functions)
             raise RequestError(f"no function {entry!r} in the module; it has: {listed}", self._name)
@@ -74,7 +74,7 @@ class IsolatedModule(Mapping[str, "IsolatedExecutable"]):
         return len(self._functions)
 
     def close(self) -> None:
-        """End the process."""
+        """Ends the process."""
         self._worker.close()
 
     def __enter__(self) -> "IsolatedModule":
@@ -89,10 +89,10 @@ class IsolatedModule(Mapping[str, "IsolatedExecutable"]):
 
 
 class IsolatedExecutable:
-    """One function of an isolated module: called with arrays, giving a tuple of arrays.
+    """A function of an isolated module, from arrays to a tuple of arrays.
 
-    `signature` has its inputs and outputs, `entry` its name, `donated` the positions of the inputs that a call of the
-    function overwrites, in the copies that the process has.
+    `entry` is its name, and `signature` has its inputs and outputs. `donated` are the positions of the inputs that a
+    call overwrites; the call overwrites the process's copies only.
     """
 
     def __init__(
@@ -101,7 +101,7 @@ class IsolatedExecutable:
         self._module, self.entry, self.signature, self.donated = module, entry, signature, donated
 
     def __call__(self, *arguments: Any) -> tuple[Array, ...]:
-        """The outputs for these arguments, which are checked as `Executable` checks them, before they are sent."""
+        """The outputs for these arguments, which are checked like those of `Executable` before they are sent."""
         arrays = [np.asarray(x) if isinstance(x, DeviceArray) else x for x in arguments]
         return self._module.call(_run, self.entry, *check_arguments(self.entry, self.signature, arrays))
 
@@ -112,7 +112,7 @@ class IsolatedExecutable:
 # ---- in the process ----------------------------------------------------------------------------------------
 
 _LOADED: dict[str, Any] = {}
-"""The functions of the one module that a process loads."""
+"""The functions of the module that this process has loaded."""
 
 
 def _load(

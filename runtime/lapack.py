@@ -1,10 +1,11 @@
-"""Factorizations that a compiled module leaves to the host: NumPy's LAPACK, as functions that the module imports.
+"""Factorizations on the host: functions of NumPy's LAPACK that compiled modules import.
 
-    %v, %w, %info = call @tiduc_lapack.eigh_f64(%x)      what backends/iree/lapack.py writes
-    w, v = numpy.linalg.eigh(x)                          what runs, in the thread that called the module
+    %v, %w, %info = call @tiduc_lapack.eigh_f64(%x)      the call that backends/iree/lapack.py writes
+    w, v = numpy.linalg.eigh(x)                          the code that runs, in the thread that called the module
 
-Matrices come in batches, of three dimensions. `info` is one number a matrix: 1 where it is not finite, or iterations
-have no end, and what else there is of it is NaN. NumPy computes in double precision, whatever the elements are.
+Arrays are batches of matrices, with three dimensions. `info` has one number per matrix: 1 if the matrix is not finite
+or the iteration does not converge; the other results of that matrix are then NaN. NumPy computes in double precision
+for all element types.
 """
 
 import threading
@@ -21,17 +22,17 @@ from tiduc.runtime.devices import Array, Device, first_line
 Function = Callable[..., Sequence[Array]]
 
 MODULE = "tiduc_lapack"
-"""What compiled modules import from; in a context without it, IREE's error has this name."""
+"""The module that compiled modules import from; IREE's error has this name if a context lacks the module."""
 
 _DTYPES = {"f32": np.float32, "f64": np.float64, "c64": np.complex64, "c128": np.complex128}
-"""How the names of functions end, for arguments of these elements."""
+"""The suffixes of function names, by element type."""
 
 _raised = threading.local()
-"""What a function raised in this thread: of that, IREE's error has the text only."""
+"""The exception of a function in this thread; IREE's own error has only its text."""
 
 
 def lapack_module(device: Device) -> Any:
-    """IREE's module of the functions, for a context beside the module that imports them; results are on the device."""
+    """The functions as an IREE module, for a context with a module that imports them; results are on the device."""
     interface = rt.PyModuleInterface(MODULE, lambda _: None)
     for name, (function, taken, given) in FUNCTIONS.items():
         for suffix, dtype in _DTYPES.items():
@@ -41,7 +42,7 @@ def lapack_module(device: Device) -> Any:
 
 
 def error_of_lapack() -> Exception | None:
-    """The error for what a function has raised in this thread since the last time; ^C is raised again."""
+    """The error that a function raised in this thread since the last call; KeyboardInterrupt is raised again."""
     error, _raised.error = getattr(_raised, "error", None), None
     if error is None or isinstance(error, Exception):
         return error
@@ -51,7 +52,7 @@ def error_of_lapack() -> Exception | None:
 def _called(
     device: Device, name: str, function: Function, dtype: "np.dtype[Any]", _: None, *given: Any
 ) -> Any:
-    """Arrays on the device, for others there; both are IREE's references."""
+    """Calls a function with arrays on the device; arguments and results are references to IREE's buffer views."""
     views: list[Any] = []
     try:
         views += [ref.deref(rt.HalBufferView) for ref in given]
@@ -77,7 +78,7 @@ def _uploaded(device: Device, y: Array) -> Any:
 
 
 def cholesky(x: Array) -> Sequence[Array]:
-    """The lower factors, of which columns are NaN from the first one without a root on; what is above is not read."""
+    """The lower factors. If a pivot is not positive, its column and later ones are NaN. The upper half is not read."""
     try:
         return (np.linalg.cholesky(x),)
     except np.linalg.LinAlgError:
@@ -85,7 +86,7 @@ def cholesky(x: Array) -> Sequence[Array]:
 
 
 def _up_to_failure(a: Array) -> Array:
-    """The factor of one matrix; the last leading part that has one is found by bisection."""
+    """The factor of one matrix, as far as it exists: bisection finds the largest leading block that has a factor."""
     done, beyond = 0, len(a) + 1
     while beyond - done > 1:
         n = (done + beyond) // 2
@@ -102,7 +103,7 @@ def _up_to_failure(a: Array) -> Array:
 
 
 def qr(x: Array) -> Sequence[Array]:
-    """What LAPACK's geqrf gives: R and, below it, the reflections; and tau."""
+    """The results of LAPACK's geqrf: R with the Householder vectors below it, and tau."""
     packed, tau = np.linalg.qr(x, mode="raw")
     return np.swapaxes(packed, -1, -2), tau
 
@@ -120,7 +121,7 @@ def apply_q(packed: Array, tau: Array, c: Array, adjoint: bool) -> Sequence[Arra
     inverse[:, range(k), range(k)] = 1 / np.where(none, 1, tau)
     try:
         return (c - v @ np.linalg.solve(_adjoint(inverse) if adjoint else inverse, _adjoint(v) @ c),)
-    except np.linalg.LinAlgError:  # tau is not finite in one of them
+    except np.linalg.LinAlgError:  # tau of a matrix is not finite
         if len(c) == 1:
             return (np.full_like(c, np.nan),)
         each = zip(packed[:, None], tau[:, None], c[:, None], strict=True)
@@ -128,7 +129,7 @@ def apply_q(packed: Array, tau: Array, c: Array, adjoint: bool) -> Sequence[Arra
 
 
 def with_info(decomposed: Function) -> Function:
-    """The same for matrices of any kind: NaN for those without a decomposition, and `info`."""
+    """Wraps a decomposition: matrices for which it fails have NaN results, and `info` is added to the results."""
 
     def run(x: Array) -> Sequence[Array]:
         failed: Array = ~np.all(np.isfinite(x), axis=(-2, -1), keepdims=True)
@@ -136,7 +137,7 @@ def with_info(decomposed: Function) -> Function:
         failed = failed.reshape(-1)
         try:
             results = decomposed(x)
-        except np.linalg.LinAlgError:  # which does not say for which
+        except np.linalg.LinAlgError:  # does not tell which matrix failed
             each = [_one(decomposed, a) for a in x]
             results = [np.concatenate(parts) for parts in zip(*(found for found, _ in each), strict=True)]
             failed |= np.array([of_one for _, of_one in each])
@@ -148,7 +149,7 @@ def with_info(decomposed: Function) -> Function:
 
 
 def _one(decomposed: Function, a: Array) -> tuple[Sequence[Array], bool]:
-    """The decomposition of one matrix, and whether there is none, but one of zeros."""
+    """The decomposition of one matrix and False; if it fails, the decomposition of a zero matrix and True."""
     try:
         return decomposed(a[None]), False
     except np.linalg.LinAlgError:
@@ -171,7 +172,7 @@ def _svd(x: Array, full: bool) -> Sequence[Array]:
 
 
 def _complex(y: Array, like: Array) -> Array:
-    """Complex numbers of the precision of others; NumPy has real ones where all happen to be."""
+    """The array as complex numbers with the precision of `like`; NumPy returns real numbers if all are real."""
     return y.astype(np.result_type(like, np.complex64), copy=False)
 
 
@@ -192,4 +193,4 @@ FUNCTIONS: dict[str, tuple[Function, int, int]] = {
     "svd_full": (with_info(partial(_svd, full=True)), 1, 4),
     "svdvals": (with_info(lambda x: [np.linalg.svd(x, compute_uv=False)]), 1, 2),
 }
-"""Functions of batches of matrices, and how many arrays each takes and gives."""
+"""By name: the function of batches of matrices, and the numbers of its arguments and results."""

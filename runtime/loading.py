@@ -1,4 +1,4 @@
-"""Compiled modules as IREE's runtime loads them: a context, and functions by name."""
+"""Loads compiled modules with IREE's runtime: a context, and functions by name."""
 
 import io
 import os
@@ -36,7 +36,7 @@ _PLACEHOLDER = re.compile(r".*/iree_dylib_\w{6}(?: \(deleted\))?")
 
 
 class Loaded:
-    """A module loaded for devices; `context` is None once it is closed. `device` is where arguments go."""
+    """A module loaded for devices. `context` is None once the module is closed; `device` receives the arguments."""
 
     def __init__(
         self,
@@ -46,13 +46,13 @@ class Loaded:
         devices: Sequence[str] = (),
         parameters: str | os.PathLike[str] | None = None,
     ) -> None:
-        """Load the bytes of a module for the target's device, or for the `devices` of these names.
+        """Loads the bytes of a module for the target's device, or for the named `devices`.
 
-        `parameters` is the archive of those that the module reads. Raises TiducError where the bytes are no module,
-        or none for this target, or where a device or a parameter is missing.
+        `parameters` is the archive of the parameters that the module reads. Raises TiducError if the bytes are not a
+        module for this target, or if a device or a parameter is missing.
         """
         self.vmfb, self.name = vmfb, name
-        # To load it again, in another process.
+        # For pickles, which load the module again in another process.
         self.arguments = vmfb, target, name, tuple(devices), parameters
         instance = rt.VmInstance()
         module = _module(instance, vmfb, name)
@@ -70,7 +70,7 @@ class Loaded:
         self.functions = tuple(name for name in self._module.function_names if not name.startswith("__"))
 
     def chosen(self, entry: str | None) -> str:
-        """The function to call: the one asked for, else the only one, else `main`; RequestError for no other."""
+        """The name of the function to call: `entry`, else the only function, else `main`; RequestError if missing."""
         if entry is None:
             entry = self.functions[0] if len(self.functions) == 1 else "main"
         if entry not in self.functions:
@@ -80,15 +80,15 @@ class Loaded:
         return entry
 
     def function(self, entry: str) -> Any:
-        """IREE's function of this name. Raises RequestError where the module is closed."""
+        """IREE's function of this name. Raises RequestError if the module is closed."""
         if self.context is None:
             raise self.unusable()
         return self._module.lookup_function(entry)
 
     def signature(self, entry: str) -> Signature:
-        """What a function takes and gives: ours where the module says, else IREE's, whose names are generic.
+        """The signature of a function: tiduc's if the module has one, else IREE's declaration with generic names.
 
-        Raises TiducError where ours contradicts IREE's, which the compiled code goes by.
+        Raises TiducError if tiduc's signature contradicts IREE's declaration, which the compiled code follows.
         """
         reflection = self._said[entry]
         try:
@@ -117,11 +117,11 @@ class Loaded:
         return tuple(sorted(donated(self._said[entry].get(DECLARATION, ""))))
 
     def _says(self, key: str) -> set[str]:
-        """What functions of the module say under a key of ours."""
+        """The values that functions of the module have under a reflection key of tiduc."""
         return {said.get(key, "") for said in self._said.values()} - {""}
 
     def close(self) -> None:
-        """Give up the context and the module; arrays on the device stay."""
+        """Releases the context and the module; arrays on the device stay."""
         self.context = self._module = None
 
 
@@ -129,7 +129,7 @@ _LOADED: "weakref.WeakSet[Loaded]" = weakref.WeakSet()
 
 
 def _after_fork() -> None:
-    """Closes the modules on devices of the process that forked this one."""
+    """In a forked process, closes the modules on devices that the parent process opened."""
     for loaded in _LOADED:
         if is_inherited(loaded.device.name):
             loaded.close()
@@ -140,11 +140,11 @@ if hasattr(os, "register_at_fork"):
 
 
 def _module(instance: Any, vmfb: bytes, name: str) -> Any:
-    """The module in these bytes, which no context has yet."""
+    """The module in these bytes, not yet in a context; TiducError if the bytes are not a module."""
     try:
         _check_sums(vmfb)
         module = rt.VmModule.copy_buffer(instance, vmfb)
-        for function in module.function_names:  # names and attributes that are no text raise here
+        for function in module.function_names:  # raises for names and attributes that are not text
             _ = module.lookup_function(function).reflection
         return module
     except (ValueError, RuntimeError, IndexError, zipfile.BadZipFile) as error:
@@ -152,8 +152,8 @@ def _module(instance: Any, vmfb: bytes, name: str) -> Any:
 
 
 def _check_sums(vmfb: bytes) -> None:
-    """Raises BadZipFile where bytes are not those that the compiler wrote: IREE would run machine code as it is."""
-    if vmfb.startswith(b"PK\x03\x04"):  # as `iree-compile` writes them; without an archive there is no sum
+    """Raises BadZipFile if a checksum is wrong: IREE would run the damaged machine code."""
+    if vmfb.startswith(b"PK\x03\x04"):  # `iree-compile` writes zip archives; other modules have no checksum
         with zipfile.ZipFile(io.BytesIO(vmfb)) as archive:
             if any(part.compress_type != zipfile.ZIP_STORED for part in archive.infolist()):
                 raise zipfile.BadZipFile("its parts are compressed")
@@ -163,9 +163,10 @@ def _check_sums(vmfb: bytes) -> None:
 
 
 def _devices(wants: set[str], target: str, name: str, devices: Sequence[str]) -> Sequence[str]:
-    """The devices to load a module for: those asked for, else the one that the module `wants`, else the target's.
+    """The devices to load a module for: `devices` if given, else the device in `wants`, else the target's.
 
-    A module that wants `local-sync` needs the stack of the caller's thread.
+    A module that wants `local-sync` needs the stack of the caller's thread. Raises TiducError if such a module would
+    run on `local-task`.
     """
     usual = usual_device(target)
     if "local-sync" in wants and any(device.startswith("local-task") for device in devices or [usual]):
@@ -178,15 +179,15 @@ def _devices(wants: set[str], target: str, name: str, devices: Sequence[str]) ->
 
 
 def _reflections(module: Any, name: str) -> dict[str, dict[str, str]]:
-    """What each function of a module says about itself."""
+    """The reflection attributes of each function of a module."""
     try:
         return {f: dict(module.lookup_function(f).reflection) for f in module.function_names}
-    except (ValueError, RuntimeError) as error:  # as of texts that are not UTF-8
+    except (ValueError, RuntimeError) as error:  # for example, text that is not UTF-8
         raise TiducError(f"not a compiled module, or a damaged one: {first_line(error)}", name) from error
 
 
 def _parameters(instance: Any, path: str | os.PathLike[str]) -> Any:
-    """IREE's module of parameters, with those in an archive, which is mapped into memory."""
+    """IREE's parameter module for an archive, which is mapped into memory."""
     index = rt.ParameterIndex()
     try:
         check_archive(path)
@@ -212,21 +213,21 @@ def _context(instance: Any, modules: Sequence[Any], devices: Sequence[Device], t
             name,
         ) from error
     finally:
-        # One at a time, lest a descriptor that another thread has closed is by then some other file's.
+        # One sweep at a time: a descriptor that another thread has just closed may be reused for another file.
         with _SWEEPING:
             _sweep()
 
 
 def _sweep() -> None:
-    """Close and remove what IREE's loader of shared libraries leaves behind: an open, empty file for each.
+    """Closes and removes the files that IREE's loader of shared libraries leaks: an open, empty file per library.
 
-    Without this a process can load about a thousand modules, then has no file descriptors left.  Nothing
-    reads these files, whose names only reserve others.  test_runtime.py says when IREE leaves them no more.
+    Otherwise a process runs out of file descriptors after about a thousand modules. Nothing reads these files, whose
+    names only reserve other names. A test in test_runtime.py fails once IREE stops leaking them.
     """
     if not sys.platform.startswith("linux"):
         return
     for descriptor in os.listdir("/proc/self/fd"):
-        with suppress(OSError):  # the listing's own descriptor is closed by now, and others may be
+        with suppress(OSError):  # the listing's own descriptor, and maybe others, are closed
             path = os.readlink(f"/proc/self/fd/{descriptor}")
             if _PLACEHOLDER.fullmatch(path):
                 os.close(int(descriptor))

@@ -1,4 +1,4 @@
-"""Where modules run: the runtime's usual device of each target."""
+"""The device of IREE's runtime that runs the modules of each target."""
 
 import platform
 
@@ -17,13 +17,13 @@ _USUAL = {
     "vulkan": "vulkan",
     "wasm32": "",
 }
-"""By target, the device that runs the target's modules on this kind of machine; empty where there is none."""
+"""By target, the device that runs the target's modules on this kind of machine; empty if there is none."""
 
 
 def usual_device(target: str) -> str:
-    """The device for a target, or for a variant of one, such as `cuda:sm_86`; empty where nothing here runs it.
+    """The device for a target or a variant of a target, such as `cuda:sm_86`; empty if this machine has no such kind.
 
-    `TiducError`, which lists the targets, for an unknown one.
+    Raises TiducError, which lists the targets, for an unknown target.
     """
     base = target.partition(":")[0]
     if base not in _USUAL:

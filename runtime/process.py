@@ -1,4 +1,4 @@
-"""A program of the system in a process of its own: within limits, and gone when its caller is interrupted or dies."""
+"""Runs a program in a child process within limits; the child ends when its caller is interrupted or dies."""
 
 import os
 import shutil
@@ -12,15 +12,15 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 
-_LOOK = 0.2  # seconds between looks at whether to stop
+_LOOK = 0.2  # seconds between checks of `stop`
 
-# The process that starts a keeper holds the other end of its standard input. A line says that the process has
-# cleaned up; the end of the input, without a line, that the process has died. No signal can prevent that.
+# The process that starts a keeper holds the other end of the keeper's standard input. A line means that the process
+# has cleaned up. End of file without a line means that the process has died, which works for every signal.
 _KEEPER = 'read -r line && exit; [ -z "$1" ] || kill -KILL "-$1"; [ -z "$2" ] || rm -rf "$2"'
 
 
 def memory() -> int:
-    """The MiB of memory of this machine, or of its container if that may take less; 16 GiB if unknown."""
+    """The memory of this machine in MiB, or of its container if that has less; 16 GiB if unknown."""
     try:
         size = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
     except (AttributeError, ValueError, OSError):
@@ -32,7 +32,7 @@ def memory() -> int:
 
 @dataclass(frozen=True)
 class Limits:
-    """What one process may take: wall-clock seconds, and MiB of memory (on Linux); 0 is no limit."""
+    """The limits of one process: wall-clock seconds, and MiB of memory (on Linux); 0 means no limit."""
 
     seconds: float = 900
     mebibytes: int = max(2048, memory() // 2)
@@ -40,7 +40,7 @@ class Limits:
 
 @dataclass(frozen=True)
 class Ended:
-    """How a process ended: `code` is negative for a signal, None where its time ran out."""
+    """How a process ended: `code` is negative for a signal, and None for a timeout."""
 
     code: int | None
     output: bytes
@@ -48,7 +48,7 @@ class Ended:
 
 
 class Stopped(Exception):
-    """The process was ended since someone else wished so."""
+    """The process was ended because `stop` was set."""
 
 
 def run_within(
@@ -58,13 +58,13 @@ def run_within(
     environment: Mapping[str, str],
     stop: threading.Event | None = None,
 ) -> Ended:
-    """Run a command on what it reads from standard input, to its end or to that of a limit.
+    """Runs a command with `program` as standard input, until it ends or reaches a limit.
 
-    Whatever ends this call (KeyboardInterrupt, `stop`, the limit) first ends the process and all that it has
-    started; so does the death of the caller's process, even by SIGKILL.  Raises Stopped once `stop` is set, OSError
-    where the command does not start.
+    If this call ends early (KeyboardInterrupt, `stop`, a limit), it first kills the process and its children. They
+    are also killed if the caller's process dies, even by SIGKILL. Raises Stopped once `stop` is set, and OSError if
+    the command does not start.
     """
-    # A group of its own: the compiler starts a linker, which has to end with it.
+    # A process group of its own: the compiler starts a linker, which has to end with it.
     group = {"process_group": 0} if os.name == "posix" else {}
     process = keeper = None
     try:
@@ -86,7 +86,7 @@ def run_within(
                 output, errors = process.communicate(given, _patience(deadline, stop))
                 return Ended(process.returncode, output, errors.decode("utf-8", "replace"))
             except subprocess.TimeoutExpired:
-                given = None  # communicate goes on where it was
+                given = None  # communicate resumes
                 if stop is not None and stop.is_set():
                     raise Stopped from None
                 if deadline is not None and time.monotonic() >= deadline:
@@ -99,7 +99,7 @@ def run_within(
 
 @contextmanager
 def scratch_folder() -> Iterator[str]:
-    """A temporary folder, which is removed at the end of the block, or when this process dies inside the block."""
+    """A temporary folder, removed at the end of the block, or when this process dies inside the block."""
     folder, keeper = "", None
     try:
         with _signals_held():
@@ -114,9 +114,9 @@ def scratch_folder() -> Iterator[str]:
 def _keeper(group: int | None = None, folder: str = "") -> "subprocess.Popen[bytes] | None":
     """A process that waits until this process dies, then kills a process group and removes a folder.
 
-    The alternative, PR_SET_PDEATHSIG, would have to be set between fork and exec, where Python code is unsafe beside
-    threads; it does not reach what the process has started itself, such as a linker; and nobody would remove the
-    folder. A shell starts in a millisecond. A session of its own keeps the signals of a terminal away from it.
+    PR_SET_PDEATHSIG is no alternative: it has to be set between fork and exec, where Python code is unsafe with
+    threads; it does not reach children of the process, such as a linker; and it would not remove the folder. A shell
+    starts in a millisecond. Its own session shields it from the terminal's signals.
     """
     if os.name != "posix":
         return None
@@ -130,7 +130,7 @@ def _keeper(group: int | None = None, folder: str = "") -> "subprocess.Popen[byt
 
 
 def _dismiss(keeper: "subprocess.Popen[bytes] | None") -> None:
-    """Ends a keeper that has nothing to do."""
+    """Ends a keeper that is no longer needed."""
     if keeper is None:
         return
     with suppress(OSError):
@@ -140,9 +140,9 @@ def _dismiss(keeper: "subprocess.Popen[bytes] | None") -> None:
 
 @contextmanager
 def _signals_held() -> Iterator[None]:
-    """What would end this process waits until the block is over: a process that is half started cannot be ended.
+    """Delays signals that would end this process to the end of the block: a half-started child cannot be ended.
 
-    Python's handlers run in the main thread only, so that there is nothing to do in others.
+    Python runs signal handlers in the main thread only, so other threads need no delay.
     """
     if threading.current_thread() is not threading.main_thread():
         yield
@@ -150,7 +150,7 @@ def _signals_held() -> Iterator[None]:
     arrived: list[int] = []
     ending = [
         getattr(signal, name, None) for name in ("SIGINT", "SIGTERM", "SIGHUP")
-    ]  # of these Windows has two
+    ]  # Windows has no SIGHUP
     handlers = {int(number): signal.getsignal(number) for number in ending if number is not None}
     for number in handlers:
         signal.signal(number, lambda number, _: arrived.append(number))
@@ -164,7 +164,7 @@ def _signals_held() -> Iterator[None]:
 
 
 def _patience(deadline: float | None, stop: threading.Event | None) -> float | None:
-    """Seconds until someone has to look again."""
+    """Seconds until `stop` or the deadline has to be checked; None for no limit."""
     left = None if deadline is None else max(0.0, deadline - time.monotonic())
     if stop is None:
         return left
@@ -172,11 +172,11 @@ def _patience(deadline: float | None, stop: threading.Event | None) -> float | N
 
 
 def limit_memory(mebibytes: int, process: int = 0) -> None:
-    """Limit what a process may allocate, on Linux; 0 is no limit, and this process.
+    """Limits the memory that a process may allocate, on Linux; 0 MiB means no limit, and process 0 this process.
 
-    A process that was started is limited from outside, since code between fork and exec is unsafe beside threads; it
-    waits for its input meanwhile.  Data, not address space, much of which is reserved and never used.  The hard limit
-    of this process stays, so that a process that it starts may get a higher limit.
+    A child is limited from outside while it waits for its input, because code between fork and exec is unsafe with
+    threads. The limit is on data (RLIMIT_DATA), not on address space, much of which is reserved and never used. The
+    hard limit of this process does not change, so that its children may get a higher limit.
     """
     if not 0 < mebibytes < 2**40 or not sys.platform.startswith("linux"):
         return
@@ -190,13 +190,13 @@ def limit_memory(mebibytes: int, process: int = 0) -> None:
 
 
 def _end(process: "subprocess.Popen[bytes]") -> None:
-    """End a process that still runs, and those of its group, and wait for it."""
+    """Kills a process and its process group, and waits for the process."""
     with suppress(OSError):
         if os.name == "posix":
             os.killpg(process.pid, signal.SIGKILL)
         elif process.poll() is None:
             process.kill()
-    # Nothing is read any more, and the pipes may be held open by what the process started.
+    # Nothing is read any more, and children of the process may hold the pipes open.
     for pipe in (process.stdin, process.stdout, process.stderr):
         with suppress(OSError, ValueError):
             if pipe is not None:

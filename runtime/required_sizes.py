@@ -1,7 +1,8 @@
-"""What a function requires of dynamic sizes of its inputs, checked against the shapes of arguments before a call.
+"""Relations between dynamic dimensions of a function's inputs, checked before a call.
 
-A size is a sum of terms, each a factor and what it multiplies: dimensions of inputs as pairs of numbers, and quotients,
-maxima and broadcasts of two sizes. So `[[2, [[0, 1]]], [3, []]]` is twice dimension 1 of input 0, plus 3.
+A size is a sum of terms. A term is a pair of a factor and a list of atoms to multiply: a dimension of an input as a
+pair of numbers, or a quotient, maximum or broadcast of two sizes. `[[2, [[0, 1]]], [3, []]]` is twice dimension 1 of
+input 0, plus 3.
 """
 
 from collections.abc import Sequence
@@ -20,7 +21,7 @@ _WORDS = {
 
 @dataclass(frozen=True)
 class RequiredSize:
-    """A relation between two sizes, and the op that requires it.
+    """A relation between two sizes, and the op that requires the relation.
 
     `equal`: a = b; `at_most`: a <= b; `broadcast`: a = 1 or a = b; `broadcastable`: a = 1 or b = 1 or a = b.
     """
@@ -31,7 +32,7 @@ class RequiredSize:
     by: str
 
     def holds(self, shapes: Shapes) -> bool:
-        """Whether inputs of these shapes meet it."""
+        """Whether inputs of these shapes satisfy the relation."""
         a, b = _value(self.a, shapes), _value(self.b, shapes)
         if self.relation == "at_most":
             return a <= b
@@ -39,7 +40,7 @@ class RequiredSize:
         return a == b or 1 in ones
 
     def told(self, names: Sequence[str], shapes: Shapes) -> str:
-        """What is wrong with inputs of these names and shapes."""
+        """The error message for inputs of these names and shapes that violate the relation."""
         if self.relation == "at_most" and not _reads(self.b):  # the second size is the larger one
             return f"{_told(self.a, names, shapes)}, at most {_value(self.b, shapes)} is possible: {self.by}"
         if self.relation == "at_most":
@@ -52,7 +53,7 @@ class RequiredSize:
         return f"{sizes}, {_WORDS[self.relation]}: {self.by}"
 
     def renumbered(self, numbers: dict[int, int]) -> "RequiredSize":
-        """The relation between inputs that have other numbers."""
+        """The relation with the numbers of its inputs replaced; `numbers` maps old numbers to new numbers."""
         return RequiredSize(
             self.relation, _renumbered(self.a, numbers), _renumbered(self.b, numbers), self.by
         )
@@ -83,7 +84,7 @@ def _reads(size: Any) -> bool:
 
 
 def _told(size: Any, names: Sequence[str], shapes: Shapes) -> str:
-    """`size 1000 of dimension 0 of x`."""
+    """A size as text: `dimension 0 of x is 1000`."""
     text = _text(size, names)
     return f"{text} is {_value(size, shapes)}"
 
@@ -114,7 +115,7 @@ def _renumbered(size: Any, numbers: dict[int, int]) -> Any:
 
 
 def parsed(size: Any) -> Any:
-    """A size as it was read from JSON. Raises TypeError or ValueError where it is none."""
+    """A size from its JSON form. Raises TypeError or ValueError for other JSON."""
 
     def atom(read: Any) -> Any:
         if len(read) == 2:

@@ -1,4 +1,4 @@
-"""run: a compiled module and arrays to arrays."""
+"""run: calls functions of a compiled module on arrays."""
 
 import os
 import re
@@ -23,13 +23,13 @@ from tiduc.runtime.signature import Signature, TensorType, Value
 if TYPE_CHECKING:
     from tiduc.runtime.isolated import IsolatedModule
 
-_SIZES = re.compile(r"FAILED_PRECONDITION; sizes: (.*?);? *$")  # what the module asserts of dynamic sizes
+_SIZES = re.compile(r"FAILED_PRECONDITION; sizes: (.*?);? *$")  # a failed assertion on dynamic sizes
 
 
 def run_module(
     vmfb: bytes, arguments: Sequence[Any], target: str = "cpu", entry: str | None = None
 ) -> tuple[Array, ...]:
-    """The outputs of one function of a compiled module for these arguments; an `Executable` called once."""
+    """The outputs of one function of a compiled module for these arguments: calls an `Executable` once."""
     return Executable(vmfb, target, entry)(*arguments)
 
 
@@ -67,27 +67,27 @@ def load(
     isolated: bool = False,
     limits: Limits | None = None,
 ) -> "Module | IsolatedModule":
-    """The module in a `.vmfb` file, or in its bytes; TiducError where it cannot be read or loaded.
+    """The module in a `.vmfb` file, or in its bytes; TiducError if it cannot be read or loaded.
 
-    `target` is the one that it was compiled for. `devices` names others than the target's usual one, as
-    `tiduc.runtime.available_devices()` lists them; a module that was compiled for several wants as many.
-    `parameters` is the archive (`.irpa`, `.safetensors`) of those that the module reads.
-    With `isolated`, a process of its own loads and runs the module, so that a crash is a TiducError; `limits` are the
-    time and the memory that loading and each call may take there.
+    `target` is the target that the module was compiled for. `devices` names the devices to use instead of the
+    target's default, as `tiduc.runtime.available_devices()` lists them; a module that was compiled for several
+    devices needs as many. `parameters` is the archive (`.irpa`, `.safetensors`) of the parameters that the module
+    reads. With `isolated`, a separate process loads and runs the module, so that a crash becomes a TiducError;
+    `limits` are the time and the memory for loading and for each call.
     """
     vmfb, name = (source, "") if isinstance(source, bytes) else (read_bytes(source), os.fspath(source))
     if isolated:
-        from tiduc.runtime.isolated import IsolatedModule  # which builds on this module
+        from tiduc.runtime.isolated import IsolatedModule  # it imports this module
 
         return IsolatedModule(vmfb, target, name, devices, parameters, limits)
     return Module(vmfb, target, name, devices, parameters)
 
 
 class Executable:
-    """One function of a compiled module, on a device: called with arrays, giving a tuple of arrays.
+    """A function of a compiled module on a device, from arrays to a tuple of arrays.
 
-    `signature` has its inputs and outputs, `entry` its name, `donated` the positions of the inputs that a call
-    overwrites with an output.  May be called from several threads at once.
+    `entry` is its name, `signature` has its inputs and outputs, and `donated` are the positions of the inputs that a
+    call overwrites with an output. Calls from several threads are safe.
     """
 
     def __init__(
@@ -98,44 +98,44 @@ class Executable:
         name: str = "",
         parameters: str | os.PathLike[str] | None = None,
     ) -> None:
-        """Load `vmfb`, the bytes that `compile_module` gave for the same `target`.
+        """Loads `vmfb`, the bytes that `compile_module` gave for this `target`.
 
-        `entry` may be left out where the module has one function, or one named `main`.  `name` stands for
-        the module in errors, `parameters` is the archive (`.irpa`, `.safetensors`) of those that it reads.
-        Raises TiducError where the bytes are no module, or none for this target, or where this machine has no such
-        device; RequestError for an unknown `entry`.
+        `entry` is optional if the module has one function, or a function `main`. `name` is the module's name in
+        errors. `parameters` is the archive (`.irpa`, `.safetensors`) of the parameters that the module reads.
+        Raises TiducError if the bytes are not a module for this target, or if this machine does not have the device,
+        and RequestError for an unknown `entry`.
         """
         self._prepare(Loaded(vmfb, target, name, (), parameters), entry)
 
     @classmethod
     def of(cls, loaded: Loaded, entry: str | None = None) -> "Executable":
-        """A function of a module that is loaded already."""
+        """A function of a loaded module."""
         executable = cls.__new__(cls)
         executable._prepare(loaded, entry)
         return executable
 
     @classmethod
     def from_vmfb(cls, vmfb: bytes, target: str = "cpu", entry: str | None = None) -> "Executable":
-        """The executable in these bytes; as `Executable(...)`."""
+        """The executable in these bytes, like `Executable(...)`."""
         return cls(vmfb, target, entry)
 
     @classmethod
     def load(
         cls, source: bytes | str | os.PathLike[str], target: str = "cpu", entry: str | None = None
     ) -> "Executable":
-        """The executable in a `.vmfb` file, or in its bytes; TiducError where it cannot be read or loaded."""
+        """The executable in a `.vmfb` file, or in its bytes; TiducError if it cannot be read or loaded."""
         if isinstance(source, bytes):
             return cls(source, target, entry)
         return cls(read_bytes(source), target, entry, os.fspath(source))
 
     def _prepare(self, loaded: Loaded, entry: str | None) -> None:
-        """Look up all that a call needs; a call of a small function takes less time than that."""
+        """Looks up all that a call needs, which takes longer than a call of a small function."""
         self._loaded, self._device = loaded, loaded.device
         self.entry = loaded.chosen(entry)
         self._function = loaded.function(self.entry)
         self.signature: Signature = loaded.signature(self.entry)
         self.donated = loaded.donated(self.entry)
-        # Of an input: what an array that needs no further look has; and IREE's kind of its elements.
+        # For each input: the dtype and shape of an array that needs no further check, and IREE's element type.
         self._plan = tuple(
             (value.type.dtype, value.type.shape, _element_type(value.type)) for value in self.signature.inputs
         )
@@ -147,18 +147,18 @@ class Executable:
         return self._loaded.vmfb
 
     def save(self, path: str | os.PathLike[str]) -> Path:
-        """Write the compiled module to `path`, whole or not at all; TiducError where that fails."""
+        """Writes the compiled module to `path` atomically; TiducError if that fails."""
         with written_whole(path) as file:
             file.write(self.vmfb)
         return Path(path)
 
     def __call__(self, *arguments: Any) -> tuple[Array, ...]:
-        """The outputs for these arguments, each an array of its own (no view, nothing shared).
+        """The outputs for these arguments, as arrays that share no memory.
 
-        An argument is a NumPy array or what NumPy or DLPack makes one of, or a DeviceArray.  Shapes and dtypes
-        must be the signature's exactly; nothing is converted.  Sizes that it leaves open must be what it knows
-        of them, such as that a tangent has the shape of its primal.  Raises InputError, naming the argument,
-        before anything runs, and TiducError where the run itself fails.
+        An argument is a NumPy array, an object that NumPy or DLPack converts to an array, or a DeviceArray. Shapes and
+        dtypes must be exactly those of the signature. Dynamic sizes must satisfy the signature's relations, such as
+        that a tangent has the shape of its primal. Raises InputError, with the name of the argument, before the
+        function runs, and TiducError if the function fails.
         """
         results = self._run(arguments)
         download, view_type = self._device.download, rt.HalBufferView
@@ -170,9 +170,9 @@ class Executable:
             raise self._failed(error) from error
 
     def keep(self, *arguments: Any) -> tuple[DeviceArray, ...]:
-        """As a call, but the outputs stay on the device, for further calls: nothing of them is copied."""
+        """Calls the function and keeps the outputs on the device, for further calls, without copying them."""
         results = self._run(arguments)
-        # What a function only passes on has its argument's memory, which a later call might overwrite.
+        # An output that is an argument shares its memory, which a later call might overwrite: it is copied.
         taken: dict[int, list[Any]] = {}
         overwritten = set(self.donated)
         for i, argument in enumerate(arguments):
@@ -194,11 +194,11 @@ class Executable:
         return f"<Executable {self.entry}{self.signature}>"
 
     def __reduce__(self) -> tuple[Any, ...]:
-        # Of IREE's objects there are no pickles; the module is loaded again.
+        # IREE's objects cannot be pickled; the module is loaded again.
         return _unpickled, (self.entry, *self._loaded.arguments)
 
     def _run(self, arguments: Sequence[Any]) -> Any:
-        """The function's results, as IREE lists them."""
+        """The function's results as IREE's list."""
         context = self._loaded.context
         if context is None:
             raise self._loaded.unusable()
@@ -207,7 +207,7 @@ class Executable:
             check_count(self.entry, self.signature, arguments)
         arrays: list[Any] = []
         for argument, (dtype, shape, _) in zip(arguments, plan, strict=True):
-            # What most arguments are, told in the fewest steps.
+            # A fast check that most arguments pass.
             if (
                 type(argument) is not np.ndarray
                 or argument.dtype is not dtype
@@ -240,7 +240,7 @@ class Executable:
         return TiducError(f"{self.entry} failed while running: {told}")
 
     def _fitting(self, argument: Any, index: int) -> Any:
-        """The argument as `_run` takes it: an array that `checked` lets through, or one on our device."""
+        """The argument as an array that `checked` accepts, or as an array on this device."""
         value = self.signature.inputs[index]
         if not isinstance(argument, DeviceArray):
             return checked(argument, value, index)
@@ -254,7 +254,7 @@ class Executable:
         return argument
 
     def _check_donated(self, arrays: Sequence[Any]) -> None:
-        """Raises InputError where an array on the device is to be overwritten and is another argument, too."""
+        """Raises InputError if an array on the device is donated and is also another argument."""
         on_device = [(i, x.view().get_buffer()) for i, x in enumerate(arrays) if type(x) is DeviceArray]
         for i, buffer in on_device:
             others = [j for j, other in on_device if j != i and other == buffer]
@@ -270,7 +270,8 @@ def _unpickled(entry: str, *arguments: Any) -> Executable:
 class Module(Mapping[str, Executable]):
     """A compiled module on its device or devices: its functions by name, each an `Executable`.
 
-    A context manager, which closes it.  Functions share a context; arrays that one keeps are arguments of all.
+    As a context manager, it closes the module. Functions share a context, so each function takes arrays that another
+    function has kept on the device.
     """
 
     def __init__(
@@ -281,12 +282,12 @@ class Module(Mapping[str, Executable]):
         devices: Sequence[str] = (),
         parameters: str | os.PathLike[str] | None = None,
     ) -> None:
-        """Load `vmfb`, as `load` does."""
+        """Loads `vmfb`; the arguments are those of `load`."""
         self._loaded = Loaded(vmfb, target, name, devices, parameters)
         self._functions = {name: Executable.of(self._loaded, name) for name in self._loaded.functions}
 
     def __getitem__(self, entry: str) -> Executable:
-        """The function of this name. Raises RequestError for an unknown one."""
+        """The function of this name. Raises RequestError for an unknown name."""
         return self._functions[self._loaded.chosen(entry)]
 
     def __iter__(self) -> Iterator[str]:
@@ -306,7 +307,7 @@ class Module(Mapping[str, Executable]):
         return DeviceArray(device, device.upload(source, int(element)), source.dtype)
 
     def close(self) -> None:
-        """Give up the module; its functions cannot be called any more. Arrays on the device stay."""
+        """Releases the module; its functions cannot be called any more. Arrays on the device stay."""
         self._loaded.close()
 
     def __enter__(self) -> "Module":
@@ -320,12 +321,12 @@ class Module(Mapping[str, Executable]):
 
 
 def _dtype(value: Value, name: str) -> "np.dtype[Any]":
-    """The dtype of an output. Raises TiducError where NumPy has none such."""
+    """The dtype of an output. Raises TiducError if NumPy does not have the element type."""
     if value.type.dtype is None:
         raise TiducError(f"output {value.name} has type {value.type}: NumPy has no such elements", name)
     return value.type.dtype
 
 
 def _element_type(type: TensorType) -> int:
-    """IREE's kind of a type's elements; 0 where NumPy has none such, and so no argument passes the checks."""
+    """IREE's element type; 0 if NumPy does not have the element type, so that no argument passes the checks."""
     return 0 if type.dtype is None else int(map_dtype_to_hal_element_type(type.dtype))

@@ -1,7 +1,7 @@
-"""What a compiled function takes and gives: names, shapes, element types.
+"""Signatures of compiled functions: names, shapes and element types of inputs and outputs.
 
 signature ->  reflection  -> JSON in the compiled module -> from_reflection  -> signature
-              the ABI's own line in any IREE module      -> from_declaration -> signature
+              the ABI declaration in any IREE module     -> from_declaration -> signature
 """
 
 import json
@@ -16,16 +16,16 @@ import numpy as np
 from tiduc.runtime.required_sizes import RequiredSize, parsed
 
 REFLECTION = "tiduc.signature"
-"""The key in the function attribute `iree.reflection` that holds what `reflection` gives."""
+"""The key of `reflection`'s result in the function attribute `iree.reflection`."""
 
 DEVICE = "tiduc.device"
-"""The key there of the device that a module for CPUs must have, `local-sync`, or had better have, `local-task`."""
+"""The reflection key of the device that a module for CPUs requires (`local-sync`) or prefers (`local-task`)."""
 
 LAPACK = "tiduc.lapack"
-"""The key there of a module that calls LAPACK back: `callback`."""
+"""The reflection key of a module that calls LAPACK on the host; its value is `callback`."""
 
 DECLARATION = "iree.abi.declaration"
-"""The key there of the line with which IREE declares a function."""
+"""The reflection key of IREE's declaration of a function."""
 
 DTYPES: dict[str, np.dtype[Any]] = {
     "i1": np.dtype(np.bool_),
@@ -42,16 +42,16 @@ DTYPES: dict[str, np.dtype[Any]] = {
     "complex<f32>": np.dtype(np.complex64),
     "complex<f64>": np.dtype(np.complex128),
 }
-"""MLIR's element types to NumPy's: those that IREE passes in whole bytes."""
+"""NumPy's dtypes by MLIR's element types, for the types that IREE passes in whole bytes."""
 
 ELEMENTS: dict[np.dtype[Any], str] = {d: name for name, d in DTYPES.items() if not name.startswith("si")}
-"""The other way round; signed integers are signless, as StableHLO prints them."""
+"""MLIR's element types by NumPy's dtypes; signed integers map to signless types, as StableHLO prints them."""
 
 _TYPE = re.compile(r"((?:(?:\d+|\?)x)*)([a-zA-Z]\w*(?:<\w+>)?)")
-# `%x: tensor<4xi8> {iree.abi.encoding = tensor<4xui8>}`: the encoding is what the caller's buffer holds.
+# In `%x: tensor<4xi8> {iree.abi.encoding = tensor<4xui8>}`, the encoding is the type of the caller's buffer.
 _TENSOR = r"tensor<((?:[^<>]|<[^<>]*>)*)>"
 _DECLARED = re.compile(rf"%(\w+): {_TENSOR}(?: {{iree\.abi\.encoding = {_TENSOR}}})?")
-_STRING = re.compile(r'"(?:[^"\\]|\\.)*"')  # whatever a caller called an argument
+_STRING = re.compile(r'"(?:[^"\\]|\\.)*"')  # such as argument names, which may hold any text
 _DONATED = re.compile(r"%input(\d+): [^%]*?iree\.abi\.output = (\d+)")
 
 
@@ -59,12 +59,12 @@ _DONATED = re.compile(r"%input(\d+): [^%]*?iree\.abi\.output = (\d+)")
 class TensorType:
     """A shape and an element type, spelled as in MLIR's `tensor<...>`: `2x?xf32`, `f64`, `3xcomplex<f32>`."""
 
-    shape: tuple[int | None, ...]  # None where the size is known only at run time
+    shape: tuple[int | None, ...]  # None for a dynamic dimension
     element: str  # MLIR's name
 
     @staticmethod
     def parse(text: str) -> "TensorType":
-        """The type that `text` spells. Raises ValueError where it spells none."""
+        """The type that a text spells. Raises ValueError for malformed text."""
         found = _TYPE.fullmatch(text.strip())
         if not found:
             raise ValueError(f"{text!r} is no tensor type such as 2x3xf32")
@@ -82,11 +82,11 @@ class TensorType:
 
     @property
     def dtype(self) -> "np.dtype[Any] | None":
-        """NumPy's dtype, or None where no array can hold this element type (i4, index, ...)."""
+        """NumPy's dtype; None if no array can hold this element type (i4, index, ...)."""
         return DTYPES.get(self.element)
 
     def accepts(self, shape: tuple[int, ...]) -> bool:
-        """Whether an array of this shape fits: equal sizes, any size where ours is not known."""
+        """Whether an array of this shape has the type's sizes; a dynamic dimension accepts every size."""
         return len(shape) == len(self.shape) and all(
             size is None or size == given for size, given in zip(self.shape, shape, strict=True)
         )
@@ -94,7 +94,7 @@ class TensorType:
 
 @dataclass(frozen=True)
 class Value:
-    """One input or output of a function: its name and type."""
+    """An input or output of a function: its name and type."""
 
     name: str
     type: TensorType
@@ -105,9 +105,9 @@ class Value:
 
 @dataclass(frozen=True)
 class KnownSize:
-    """An open size of an input that follows from others: constant + sum factor * (size of a dimension of an input).
+    """A dynamic dimension of an input with the size constant + sum of factor * (size of a dimension of an input).
 
-    A cotangent has the size of its output, say, and that is twice the size of some argument.
+    For example, a cotangent has the size of its output, which may be twice the size of an argument.
     """
 
     input: int
@@ -122,7 +122,7 @@ class KnownSize:
 
 @dataclass(frozen=True)
 class Signature:
-    """What a function takes and gives, in order: `(x: 4xf32, y: f32) -> (loss: f32)`."""
+    """The inputs and outputs of a function, in order: `(x: 4xf32, y: f32) -> (loss: f32)`."""
 
     inputs: tuple[Value, ...]
     outputs: tuple[Value, ...]
@@ -168,7 +168,7 @@ def from_reflection(text: str) -> Signature:
             for relation, a, b, by in read.get("required", ())
         )
         shapes = [tuple(size or 0 for size in value.type.shape) for value in inputs]
-        for known in sizes:  # whether there are such dimensions
+        for known in sizes:  # raises if there are no such dimensions
             shapes[known.input][known.dimension] - known.value(shapes)
         for size in required:
             size.holds(shapes)
@@ -178,9 +178,9 @@ def from_reflection(text: str) -> Signature:
 
 
 def from_declaration(text: str) -> Signature:
-    """The signature in an `iree.abi.declaration`, which every module that IREE's compiler made carries.
+    """The signature in an `iree.abi.declaration`, which IREE's compiler adds to every module.
 
-    Its names are IREE's own: input0, input1, ..., output0, ....
+    The names are generic: input0, input1, ..., output0, ....
 
     >>> print(from_declaration("sync func @f(%input0: tensor<4xf32>) -> (%output0: tensor<f64>)"))
     (input0: 4xf32) -> (output0: f64)
@@ -196,7 +196,7 @@ def from_declaration(text: str) -> Signature:
 
 
 def check_declared(signature: Signature, text: str) -> None:
-    """Raises ValueError where a signature is not that of the `iree.abi.declaration` of the function."""
+    """Raises ValueError if a signature contradicts the function's `iree.abi.declaration`."""
     declared = from_declaration(text)
     for side, ours, theirs in (
         ("inputs", signature.inputs, declared.inputs),
@@ -212,7 +212,7 @@ def check_declared(signature: Signature, text: str) -> None:
 
 
 def donated(text: str) -> dict[int, int]:
-    """The inputs that a call overwrites, in an `iree.abi.declaration`, each with the output that takes its place.
+    """The donated inputs in an `iree.abi.declaration`, each with the output that overwrites it.
 
     >>> donated("sync func @f(%input0: tensor<4xf32> {iree.abi.output = 1 : index}) -> (%output0: tensor<f64>)")
     {0: 1}

@@ -1,7 +1,7 @@
-"""Files of named arrays, a model's weights: `.npz`, `.safetensors`, and IREE's parameter archives, `.irpa`.
+"""Files of named arrays, such as a model's weights: `.npz`, `.safetensors`, and IREE's parameter archives, `.irpa`.
 
-An archive is what IREE's runtime maps into memory by itself, in C too. `.safetensors` needs the extra that
-`tiduc[safetensors]` brings. Names keep the order in which a file has them.
+IREE's runtime, in C or Python, maps a parameter archive into memory. `.safetensors` requires the extra
+`tiduc[safetensors]`. Names keep their order in the file.
 """
 
 import os
@@ -19,18 +19,18 @@ from tiduc.runtime.irpa import check_archive
 Path = str | os.PathLike[str]
 
 SCOPE = "model"
-"""What modules call the archive that they read parameters from: `iree-run-module --parameters=model=FILE`."""
+"""The scope of the parameters that modules read: `iree-run-module --parameters=model=FILE`."""
 
 
 def read_weights(path: Path) -> dict[str, Array]:
-    """The arrays of a file, by name; its suffix says what it is.
+    """The arrays of a file, by name; the file's suffix determines the format.
 
-    `InputError` where the system refuses, or the file is damaged or holds what is no array; `RequestError` for
-    another suffix.
+    Raises InputError if the file cannot be read, is damaged, or holds anything but arrays, and RequestError for an
+    unknown suffix.
     """
     read = _by_suffix(path)[0]
     try:
-        with open_regular(path):  # the libraries would wait for a pipe, and their errors say less
+        with open_regular(path):  # the libraries would wait for a pipe, and give worse errors
             return read(os.fspath(path))
     except TiducError:
         raise
@@ -38,14 +38,14 @@ def read_weights(path: Path) -> dict[str, Array]:
         raise InputError(f"too large: {_line(error)}", os.fspath(path)) from error
     except OSError as error:
         raise InputError(f"cannot read: {error.strerror or error}", os.fspath(path)) from error
-    except Exception as error:  # each library has its own errors for a file that is damaged
+    except Exception as error:  # each library has its own errors for a damaged file
         raise InputError(f"no file of arrays: {_line(error)}", os.fspath(path)) from error
 
 
 def write_weights(path: Path, arrays: Mapping[str, Array]) -> None:
-    """Writes the arrays under their names, whole or not at all, as what the suffix says.
+    """Writes the arrays under their names, atomically; the file's suffix determines the format.
 
-    `TiducError` where the system refuses, or the format has no such element type.
+    Raises TiducError if the file cannot be written, or if the format does not have an element type.
     """
     write = _by_suffix(path)[1]
     try:
@@ -54,7 +54,7 @@ def write_weights(path: Path, arrays: Mapping[str, Array]) -> None:
         write(os.fspath(path), {name: np.asarray(x, order="C") for name, x in arrays.items()})
     except TiducError:
         raise
-    except Exception as error:  # of the library, about an element type
+    except Exception as error:  # the library's error for an element type
         raise RequestError(f"cannot be written: {_line(error)}", os.fspath(path)) from error
 
 
@@ -77,7 +77,7 @@ def _write_safetensors(path: str, arrays: Mapping[str, Array]) -> None:
 
 
 def _read_irpa(path: str) -> dict[str, Array]:
-    from iree import runtime  # which takes longer to import than all else here
+    from iree import runtime  # slow to import
 
     index = runtime.ParameterIndex()
     check_archive(path)
@@ -100,7 +100,7 @@ _FORMATS: dict[str, tuple[Callable[[str], dict[str, Array]], Callable[[str, Mapp
     ".safetensors": (_read_safetensors, _write_safetensors),
     ".irpa": (_read_irpa, _write_irpa),
 }
-"""What reads and writes files of each suffix."""
+"""By suffix, the functions that read and write a file."""
 
 
 def _by_suffix(path: Path) -> tuple[Callable[[str], dict[str, Array]], Callable[..., None]]:

@@ -1,9 +1,9 @@
-"""Functions of tiduc in a process of their own: native code that crashes, hangs or takes all memory ends that process.
+"""Calls functions in a worker process: native code that crashes, hangs or exhausts memory ends only the worker.
 
-    apart(function, x, y)    ->    function(x, y), in a worker: a Python process that calls one function after another
+    apart(function, limits, x, y)    ->    function(x, y), in a worker: a Python process that serves calls in order
 
-A worker starts within half a second and is kept for further calls; one that died is replaced. Arguments, results and
-exceptions pass as pickles between the two processes, so that a function has to be one that a module defines.
+A worker starts within half a second and is reused; a worker that died is replaced. Functions, arguments, results and
+exceptions are pickled, so the function must be defined at the top level of a module.
 """
 
 import atexit
@@ -30,7 +30,7 @@ _OUT_OF_MEMORY = re.compile(
     "out of memory|bad_alloc|cannot allocate|failed to map segment|MemoryError", re.IGNORECASE
 )
 _FATAL = re.compile(r"^LLVM ERROR: (.*)$", re.MULTILINE)
-# Isolated from the folder and from PYTHON* variables: the worker imports what this process would import.
+# Isolated from the current folder and from PYTHON* variables: the worker has the import path of this process.
 _PROGRAM = (
     "import sys; sys.path[:] = {path!r}; "
     "from tiduc.runtime.worker import serve; serve({call}, {life}, {modules})"
@@ -38,7 +38,7 @@ _PROGRAM = (
 
 
 class Died(Exception):
-    """The worker ended before the function did. The text says why: `died (SIGSEGV)`.
+    """The worker ended before the function returned. The message says why: `died (SIGSEGV)`.
 
     `fatal` is the message with which LLVM aborted the process, or "".
     """
@@ -49,9 +49,9 @@ class Died(Exception):
 
 
 def apart(function: Callable[P, R], limits: Limits, *arguments: P.args, **keywords: P.kwargs) -> R:
-    """The function's result, computed in a worker; its exception, or `Died` where the worker did not survive.
+    """The function's result, computed in a worker. Raises the function's exception, or `Died` if the worker dies.
 
-    In a worker the function is called as it is.
+    Inside a worker, the function is called directly.
     """
     if _serving:
         return function(*arguments, **keywords)
@@ -60,14 +60,14 @@ def apart(function: Callable[P, R], limits: Limits, *arguments: P.args, **keywor
 
 
 def warm_up(*modules: str) -> None:
-    """Starts a worker that imports these modules, if there is none, without waiting for it."""
+    """Starts a worker that imports these modules, if none is idle, without waiting for it."""
     if not _serving and not _IDLE:
         _IDLE.append(Worker(modules))
 
 
 @contextmanager
 def _idle_worker() -> Iterator["Worker"]:
-    """A worker that no other thread has; it may be had again once the block ends."""
+    """A worker that no other thread uses during the block."""
     try:
         worker = _IDLE.pop()
     except IndexError:
@@ -80,12 +80,12 @@ def _idle_worker() -> Iterator["Worker"]:
 
 
 class Worker:
-    """One process that calls functions, in the order in which it is asked to. A context manager, which ends it."""
+    """A process that calls functions, one after the other. As a context manager, it ends the process."""
 
     def __init__(self, modules: Sequence[str] = ()) -> None:
         """Starts the process, which imports these modules before its first call."""
         self._socket, theirs = socket.socketpair()
-        end, self._life = os.pipe()  # nobody writes to it: its end tells the worker that this process is gone
+        end, self._life = os.pipe()  # never written: end of file tells the worker that we are gone
         self._errors = tempfile.TemporaryFile()  # noqa: SIM115  (closed with the worker)
         self._file = self._socket.makefile("rwb")
         program = _PROGRAM.format(path=sys.path, call=theirs.fileno(), life=end, modules=list(modules))
@@ -95,13 +95,13 @@ class Worker:
             stdout=self._errors,
             stderr=self._errors,
             pass_fds=(theirs.fileno(), end),
-            process_group=0,  # Ctrl-C is this process's to handle
+            process_group=0,  # only this process handles Ctrl-C
         )
         theirs.close()
         os.close(end)
 
     def call(self, function: Callable[P, R], limits: Limits, *arguments: P.args, **keywords: P.kwargs) -> R:
-        """The function's result; its exception, or `Died`. Whatever ends this call early ends the process too."""
+        """The function's result. Raises its exception, or `Died`. A call that is cut short ends the worker."""
         try:
             self._limit(limits.mebibytes)
             start = self._errors.seek(0, os.SEEK_END)
@@ -120,12 +120,12 @@ class Worker:
         if succeeded:
             return result  # type: ignore[no-any-return]
         if isinstance(result, MemoryError):
-            self.close()  # what it still holds goes with it
+            self.close()  # frees the memory that the process still holds
             raise Died(_too_much(limits))
         raise result
 
     def _limit(self, mebibytes: int) -> None:
-        """Limits what the process may allocate: data, not address space, much of which is reserved and never used."""
+        """Limits the data that the process may allocate; address space is not limited, as much of it is never used."""
         _, highest = resource.prlimit(self._process.pid, resource.RLIMIT_DATA)
         wanted = mebibytes * 2**20 if mebibytes else highest
         if highest != resource.RLIM_INFINITY:
@@ -133,7 +133,7 @@ class Worker:
         resource.prlimit(self._process.pid, resource.RLIMIT_DATA, (wanted, highest))
 
     def _died(self, start: int, limits: Limits) -> Died:
-        """Why the process ended, as its status and what it wrote since `start` tell."""
+        """The reason why the process ended, from its exit status and its output since `start`."""
         with suppress(subprocess.TimeoutExpired):
             self._process.wait(1)
         self._errors.seek(start)
@@ -156,7 +156,7 @@ class Worker:
         self._process.wait()
 
     def forget(self) -> None:
-        """Closes this process's ends, after which the worker ends by itself once no other process has them."""
+        """Closes this process's ends of socket and pipe; the worker ends once no process has them open."""
         for end in (self._file, self._socket, self._errors):
             with suppress(OSError, ValueError):
                 end.close()
@@ -192,7 +192,7 @@ def _close_all() -> None:
 
 
 def _forget_all() -> None:
-    """In a process that was forked: the workers are its parent's."""
+    """In a forked process, drops the workers, which belong to the parent."""
     while _IDLE:
         _IDLE.pop().forget()
 
@@ -207,12 +207,12 @@ _serving = False
 
 
 def serve(call: int, life: int, modules: Sequence[str]) -> None:
-    """Imports the modules that there are, and calls what arrives at the socket `call` until its other end closes."""
+    """Imports the modules that exist, then serves calls from the socket `call` until its other end closes."""
     import fcntl
 
     global _serving
     _serving = True
-    # The end of the pipe is a SIGIO, which ends this process whatever it is doing, native code included.
+    # End of file on the pipe raises SIGIO, which ends this process even inside native code.
     fcntl.fcntl(life, fcntl.F_SETOWN, os.getpid())
     fcntl.fcntl(life, fcntl.F_SETFL, fcntl.fcntl(life, fcntl.F_GETFL) | os.O_ASYNC)
     for module in modules:
@@ -224,7 +224,7 @@ def serve(call: int, life: int, modules: Sequence[str]) -> None:
                 function, arguments, keywords = pickle.load(file)
             except EOFError:
                 return
-            except Exception as error:  # of the import of the function's module
+            except Exception as error:  # from importing the function's module
                 answer: tuple[bool, Any] = False, error
             else:
                 answer = _answer(function, arguments, keywords)
