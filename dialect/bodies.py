@@ -14,7 +14,7 @@ Fill = Callable[[Any], None]
 
 
 class Body(StablehloBuilder):
-    """Emits into a region that reads nothing outside it, rather than into a graph."""
+    """A builder that emits into a region without captures, rather than into a graph."""
 
     def __init__(self, region: Any, types: Sequence[Any], location: Any) -> None:
         self.block = region.blocks.append(*types, arg_locs=[location] * len(types))

@@ -23,7 +23,7 @@ def carry_sizes(pairs: Mapping[Value, Value]) -> None:
 
 
 def known_sizes(values: Sequence[Value]) -> Iterator[tuple[int, int, int, tuple[tuple[int, int, int], ...]]]:
-    """The dynamic dimensions of these values that follow from dimensions of these values.
+    """The dynamic dimensions of `values` that other dimensions of `values` determine.
 
     Each is a tuple of the number of a value, the number of a dimension, a constant, and terms `(factor, value,
     dimension)`: the dimension's size is the constant plus the sum of factor * size of dimension.

@@ -120,11 +120,11 @@ class Known:
         self._checked: set[Check] = set(outer._checked) if outer else set()
         self.in_range: list[Form] = (
             outer.in_range if outer else []
-        )  # computed by the program, perhaps in 32 bits
+        )  # forms that the program computes, perhaps in i32: to be checked
         self.counts: dict[Any, int] = dict(outer.counts) if outer else {}
 
     def inner(self) -> "Known":
-        """A copy."""
+        """A copy of the facts, to which a region adds its own."""
         return Known(self.atoms, self)
 
     # ---- forms ---------------------------------------------------------------------------------------------

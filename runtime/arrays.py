@@ -321,7 +321,7 @@ def _members(archive: Any, names: Sequence[str], room: int) -> Iterator[Array]:
 
 
 def read_npz(path: str) -> dict[str, Array]:
-    """The arrays of an `.npz` file, by name. Raises InputError if the file cannot be read, or is no such file."""
+    """The arrays of an `.npz` file, by name. Raises InputError if the file cannot be read or is another format."""
     with _numbers(path, ROOM) as loaded:
         if isinstance(loaded, np.ndarray):
             raise InputError("one array without a name", path)

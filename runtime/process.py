@@ -114,7 +114,7 @@ def scratch_folder() -> Iterator[str]:
 def _keeper(group: int | None = None, folder: str = "") -> "subprocess.Popen[bytes] | None":
     """A process that waits until this process dies, then kills a process group and removes a folder.
 
-    PR_SET_PDEATHSIG is no alternative: it has to be set between fork and exec, where Python code is unsafe with
+    PR_SET_PDEATHSIG cannot replace it: that has to be set between fork and exec, where Python code is unsafe with
     threads; it does not reach children of the process, such as a linker; and it would not remove the folder. A shell
     starts in a millisecond. Its own session shields it from the terminal's signals.
     """

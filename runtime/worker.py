@@ -172,7 +172,7 @@ class Worker:
 
 
 def signal_name(number: int) -> str:
-    """`SIGSEGV` for 11, and so on."""
+    """The name of a signal: `SIGSEGV` for 11."""
     try:
         return signal.Signals(number).name
     except ValueError:

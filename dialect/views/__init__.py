@@ -1,4 +1,4 @@
-"""Where MLIR's bindings look for a dialect's Python module (see `dialect/context.py`).
+"""The package in which MLIR's bindings look for the Python modules of dialects (see `dialect/context.py`).
 
-A dialect without one costs a failing import at every op view; these modules are empty on purpose.
+Without a module for a dialect, each new op view retries a failing import. The modules are empty on purpose.
 """
