@@ -1,10 +1,10 @@
-"""Models of PyTorch, ONNX and JAX as programs: each becomes StableHLO by its framework's own exporter.
+"""Import models from PyTorch, ONNX and JAX: each framework's own exporter lowers a model to StableHLO.
 
-    from_torch, from_onnx, from_jax     a model in memory, or its file
-    legalize                            what the exporters leave that is no StableHLO
-    constants                           weights as inputs, or as constants
-    model                               a program and its weights
-    files                               which of these a file wants
+    from_torch, from_onnx, from_jax     import a model in memory, or its file
+    legalize                            rewrites ops that the exporters leave and that are not StableHLO
+    constants                           makes weights inputs or constants
+    model                               a program with its weights
+    files                               chooses the importer by a file's suffix
 
-A framework is imported when a model of its is.
+A framework is imported only when one of its models is.
 """

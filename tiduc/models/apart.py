@@ -1,8 +1,8 @@
-"""Ops that torch-mlir has no StableHLO for: while it works they are custom calls, and then what is known here for them.
+"""Carries ops that torch-mlir cannot lower through its pipelines as custom calls, and expands them afterwards.
 
-torch.operator "NAME"(%x) : T            what an importer gives
-stablehlo.custom_call @tiduc.NAME(%x)    between casts to builtin tensors and back, which torch-mlir lowers
-what `Expansion` of NAME emits           in the module that it gives
+torch.operator "NAME"(%x) : T            what the importer emits
+stablehlo.custom_call @tiduc.NAME(%x)    between casts to and from builtin tensors, which torch-mlir lowers
+the ops that NAME's `Expansion` emits    in the module that torch-mlir returns
 """
 
 import re
@@ -14,7 +14,7 @@ from torch_mlir import ir
 from tiduc.dialect.errors import Unsupported
 
 Expansion = Callable[[Any, Any], Sequence[Any]]
-"""(custom call, module) -> its results: emits what is in its place, before it."""
+"""(custom call, module) -> the results that replace the call's; emits the replacement before the call."""
 
 _OPERATOR, _CALL = "torch.operator", "stablehlo.custom_call"
 _PREFIX, _DETAIL, _PRESENT = "tiduc.", "mhlo.backend_config", "present"
@@ -22,9 +22,9 @@ _TENSOR = re.compile(r"!torch\.vtensor<\[([\d?,]*)\],(.*)>")
 
 
 def set_apart(module: Any, names: Mapping[str, Expansion]) -> None:
-    """Makes custom calls of the operators of these names, in a module of the torch dialect.
+    """Replaces the operators with these names, in a module of the torch dialect, by custom calls.
 
-    `Unsupported` where the type of an operand or a result is not known, or is no tensor.
+    `Unsupported` where an operand or a result is not a tensor of known rank.
     """
     found: list[Any] = []
 
@@ -74,7 +74,7 @@ def _builtin(type_: Any, op: Any) -> Any:
 
 
 def put_back(module: Any, names: Mapping[str, Expansion]) -> None:
-    """Makes of these custom calls what they stand for, in the module that torch-mlir gave."""
+    """Replaces these custom calls by their expansions, in the module that torch-mlir returned."""
     found: list[Any] = []
 
     def look(op: Any) -> Any:
@@ -92,12 +92,12 @@ def put_back(module: Any, names: Mapping[str, Expansion]) -> None:
 
 
 def detail(op: Any) -> dict[str, Any]:
-    """The attributes that the operator had."""
+    """The attributes of the original operator."""
     return {each.name: each.attr for each in ir.DictAttr(op.attributes[_DETAIL]) if each.name != _PRESENT}
 
 
 def present(op: Any) -> list[int]:
-    """The numbers of the operator's operands that there are; those of the call have none between them."""
+    """The positions of the operator's operands that are not None, in the order of the call's operands."""
     return list(ir.DictAttr(op.attributes[_DETAIL])[_PRESENT])
 
 

@@ -1,4 +1,4 @@
-"""A model of what an exporter gives: StableHLO, names, and the arrays of its weights."""
+"""Builds a `Model` from an exporter's result: StableHLO, names, and the arrays of its weights."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -21,9 +21,10 @@ def assemble(
     weights: Mapping[str, Array],
     lift_constants: bool,
 ) -> Model:
-    """The model of a module of StableHLO, in bytecode, whose inputs, weights among them, and outputs get these names.
+    """The model of a StableHLO module in bytecode, with these names for its inputs (weights included) and outputs.
 
-    The weights are its first inputs, or constants.
+    The weights are the first inputs with `lift_constants`; otherwise they become constants.
+    `Unsupported` where an input or output is not a tensor.
     """
     module = parse(written)
     function = entry_of(module)

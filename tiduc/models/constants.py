@@ -1,11 +1,11 @@
-"""Weights as inputs or as constants.
+"""Turns weights from inputs into constants and back.
 
     func @main(%w: T {tidu.name = "w"}, %x: T)      freeze ->      func @main(%x: T)
                                                                      %w = stablehlo.constant dense_resource<w>
                                                     <- lift
 
-A large constant is a resource: MLIR keeps it as bytes, beside the ops, and in bytecode files it stays bytes. What a
-resource is made of is not copied.
+A large constant is a resource: MLIR keeps its bytes beside the ops, and in bytecode files too. The array that a
+resource is made from is not copied.
 """
 
 import re
@@ -24,15 +24,15 @@ from tiduc.passes.importing.import_stablehlo import NAME
 from tiduc.runtime.arrays import Array, refuse_masked
 from tiduc.runtime.signature import DTYPES
 
-INLINE = 4096  # bytes; a constant of no more is in the text, where passes may fold it
+INLINE = 4096  # bytes; constants up to this size stay in the text, where passes may fold them
 
 _CONSTANT = "stablehlo.constant"
 _HEX = re.compile(r': "0x([0-9A-Fa-f]*)"')
-_ALIGNMENT = 4  # bytes that say the alignment, before those of a resource
+_ALIGNMENT = 4  # bytes in front of a resource's data that state its alignment
 
 
 def entry_of(module: Any) -> Any:
-    """The function that is the program: `main`, or the only public one."""
+    """The program's entry function: `main`, or the only public function. `RequestError` where there is neither."""
     public = [op for op in operations(module.body) if op.name == "func.func" and _is_public(op)]
     named = [op for op in public if ir.StringAttr(op.attributes["sym_name"]).value == "main"]
     if len(named or public) != 1:
@@ -52,7 +52,7 @@ def _argument_attributes(function: Any) -> list[Any]:
 
 
 def _resign(function: Any, attributes: Sequence[Any]) -> None:
-    """Makes the function's type that of its block, with these attributes of its arguments."""
+    """Sets the function's input types from its block, and its argument attributes to these."""
     inputs = [x.type for x in function.regions[0].blocks[0].arguments]
     results = ir.FunctionType(ir.TypeAttr(function.attributes["function_type"]).value).results
     function.attributes["function_type"] = ir.TypeAttr.get(ir.FunctionType.get(inputs, results))
@@ -64,7 +64,7 @@ def _resign(function: Any, attributes: Sequence[Any]) -> None:
 
 @stage
 def freeze(module: Any, weights: Mapping[str, Array]) -> None:
-    """Makes constants of the inputs with these names, in place; large arrays are referred to, not copied."""
+    """Turns the inputs with these names into constants, in place; large arrays are referred to, not copied."""
     function = entry_of(module)
     block = function.regions[0].blocks[0]
     kept = []
@@ -86,13 +86,14 @@ def freeze(module: Any, weights: Mapping[str, Array]) -> None:
 
 
 def elements(array: Array, type_: Any, name: str) -> Any:
-    """The array as the attribute of a constant of that type; a resource of that name if it is large."""
+    """The array as a constant's attribute of this type; a resource with this name if the array is large."""
     refuse_masked(array, f"the array {name!r}")
     array = np.asarray(array, order="C")
     if not array.size:
         return dense(0, type_)
     raw = array.reshape(-1).view(np.uint8)
-    # Predicates are bits in some resources and bytes in others; of complex f64 IREE wants the parts, which are read.
+    # Predicates are bits in some resources and bytes in others. IREE needs the parts of a complex f64 constant, so
+    # that constant must stay readable.
     if array.nbytes > INLINE and array.dtype not in (np.bool_, np.complex128):
         return ir.DenseResourceElementsAttr.get_from_buffer(raw, name, type_, alignment=array.itemsize)
     return ir.DenseElementsAttr.get(raw, type=type_)
@@ -103,10 +104,10 @@ def elements(array: Array, type_: Any, name: str) -> Any:
 
 @stage
 def lift(module: Any) -> dict[str, Array]:
-    """Makes inputs of the program's constants, in place; their arrays, by name, in the order of the inputs.
+    """Turns the program's constants into inputs, in place; returns their arrays by name, in input order.
 
-    Lifted is what may be a weight: elements are floats or complex, and they are several, not all the same. An
-    input has the name in the constant's location, else its resource's, else `constantN`. New inputs come first.
+    Only constants that may be weights are lifted: non-splat floats and complex numbers. An input is named after the
+    constant's location, else after its resource, else `constantN`. The new inputs come first.
     """
     function = entry_of(module)
     block = function.regions[0].blocks[0]
@@ -124,7 +125,7 @@ def lift(module: Any) -> dict[str, Array]:
             inputs[value] = block.add_argument(type_, ir.Location.name(name))
         op.result.replace_all_uses_with(inputs[value])
         op.erase()
-    for argument in list(block.arguments)[: len(before)]:  # there is no way to put one before another
+    for argument in list(block.arguments)[: len(before)]:  # the bindings can only append an argument
         argument.replace_all_uses_with(block.add_argument(argument.type, argument.location))
     for _ in before:
         block.erase_argument(0)
@@ -156,7 +157,7 @@ def _fresh(name: str, taken: set[str]) -> str:
 
 
 def _array(value: Any) -> Array:
-    """The elements of a constant; of a resource by way of its text, since the bindings give them in no other."""
+    """The elements of a constant. A resource is read from its text, since the bindings give no other access."""
     type_ = ir.ShapedType(value.type)
     dtype = DTYPES.get(str(type_.element_type))
     if dtype is None:
@@ -169,12 +170,14 @@ def _array(value: Any) -> Array:
         return np.array(value)
     if dtype.kind == "c":
         return evaluate(str(_returning(value)), ())[0]
-    bits = ir.IntegerType.get_unsigned(8 * dtype.itemsize)  # of ml_dtypes, which buffers do not know
+    bits = ir.IntegerType.get_unsigned(
+        8 * dtype.itemsize
+    )  # ml_dtypes types, which the buffer protocol does not know
     return evaluate(str(_returning(value, bits)), ())[0].view(dtype)
 
 
 def _returning(value: Any, bits: Any = None) -> Any:
-    """A module whose `main` returns the constant, and has no other; as elements of the type `bits`, where given."""
+    """A module whose only function, `main`, returns the constant, bitcast to the element type `bits` if given."""
     module = ir.Module.create()
     result = ir.RankedTensorType.get(value.type.shape, bits) if bits is not None else value.type
     type_ = ir.TypeAttr.get(ir.FunctionType.get([], [result]))

@@ -1,4 +1,4 @@
-"""The text of a function of StableHLO, op by op: for the few that models need whole."""
+"""Emits the text of a StableHLO function op by op, for models that need whole functions."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -7,7 +7,7 @@ from typing import Any
 
 @dataclass(frozen=True)
 class Value:
-    """A tensor of known sizes in the text."""
+    """A tensor of static shape in the text."""
 
     name: str
     sizes: tuple[int, ...]
@@ -19,7 +19,7 @@ class Value:
 
 
 class Body:
-    """Emits ops, whose results are values; `arguments` are those of the function."""
+    """A function body under construction; emitted ops return values, and `arguments` are the function's arguments."""
 
     def __init__(self, types: Sequence[Any]) -> None:
         self._lines: list[str] = []
@@ -27,7 +27,7 @@ class Body:
         self.arguments = [Value(f"%arg{i}", tuple(t.shape), str(t.element_type)) for i, t in enumerate(types)]
 
     def function(self, name: str, results: Sequence[Value]) -> str:
-        """The text of a private function of this name that gives these values."""
+        """The text of a private function with this name that returns these values."""
         inputs = ", ".join(f"{x.name}: {x.type}" for x in self.arguments)
         outputs, names = ", ".join(y.type for y in results), ", ".join(y.name for y in results)
         lines = "\n".join(self._lines)
@@ -41,7 +41,7 @@ class Body:
         attributes: str = "",
         element: str | None = None,
     ) -> Value:
-        """The result of an op of StableHLO, of the element type of its first operand where nothing else is said."""
+        """Emits a StableHLO op and returns its result; the element type defaults to the first operand's."""
         y = Value(self._fresh(), tuple(sizes), element or operands[0].element)
         names, types = ", ".join(x.name for x in operands), ", ".join(x.type for x in operands)
         held = f" <{{{attributes}}}>" if attributes else ""
@@ -64,7 +64,7 @@ class Body:
         return self.emit("multiply", [x, y], x.sizes)
 
     def apply(self, function: str, x: Value) -> Value:
-        """An op of one operand, or `relu`, whose derivative at 0 is 0."""
+        """A unary op, or `relu`, whose derivative at 0 is 0."""
         if function != "relu":
             return self.emit(function, [x], x.sizes)
         zero = self.zeros(x.sizes, x.element)
@@ -116,19 +116,19 @@ class Body:
         return self.emit("broadcast_in_dim", [x], sizes, f"broadcast_dimensions = {listed}")
 
     def rows(self, x: Value, like: Value) -> Value:
-        """A vector, in each row of another value's shape."""
+        """A vector broadcast along the last dimension of the shape of `like`."""
         return self._broadcast(x, [len(like.sizes) - 1], like.sizes)
 
     def rows_of(self, x: Value, like: Value) -> Value:
-        """A vector whose elements fill the rows of another value's shape."""
+        """A vector broadcast along the first dimension of the shape of `like`: element i fills row i."""
         return self._broadcast(x, [0], like.sizes)
 
     def spread(self, x: Value, like: Value) -> Value:
-        """A number in every place of another value's shape."""
+        """A scalar broadcast to the shape of `like`."""
         return self._broadcast(x, [], like.sizes)
 
     def dot(self, x: Value, y: Value, of_x: int, of_y: int) -> Value:
-        """The product that sums over one dimension of each."""
+        """The product that contracts dimension `of_x` of x with dimension `of_y` of y."""
         numbers = f"lhs_contracting_dimensions = [{of_x}], rhs_contracting_dimensions = [{of_y}]"
         sizes = [n for d, n in enumerate(x.sizes) if d != of_x]
         sizes += [n for d, n in enumerate(y.sizes) if d != of_y]
@@ -146,12 +146,12 @@ class Body:
         return self.reshape(row, x.sizes[1:])
 
     def put(self, x: Value, row: Value, t: Value) -> Value:
-        """x with another x[t]."""
+        """x with x[t] replaced by `row`."""
         zeros = [self.number(0) for _ in row.sizes]
         return self.emit("dynamic_update_slice", [x, self.reshape(row, [1, *row.sizes]), t, *zeros], x.sizes)
 
     def loop(self, count: int, step: Callable[..., Sequence[Value]], initial: Sequence[Value]) -> list[Value]:
-        """What a step of (number, values...) makes of these values, so many times."""
+        """A loop of `count` iterations over the carried values `initial`; `step(i, *values)` gives the next ones."""
         given = [self.number(0), *initial]
         inside = [Value(self._fresh(), x.sizes, x.element) for x in given]
         types = ", ".join(x.type for x in given)

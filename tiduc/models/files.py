@@ -1,4 +1,4 @@
-"""Models in files: what a file is, by its suffix, and the importer that it wants."""
+"""Imports a model from a file; the suffix chooses the importer."""
 
 from collections.abc import Callable, Mapping
 from pathlib import Path
@@ -24,10 +24,10 @@ def import_model(
 ) -> Model:
     """The model in a file of ONNX (`.onnx`), `torch.export` (`.pt2`), `jax.export` (`.jaxexport`) or MLIR (`.mlir`).
 
-    With `lift_constants` its weights are inputs. `sizes` sets open sizes by name, in ONNX. Without `trust`, no program
-    that a `.pt2` file holds is run. With `isolated`, a process of its own reads the file, within `limits`;
-    without, only torch-mlir's pipelines run in one.
-    `RequestError` for another suffix; else what the importer raises.
+    With `lift_constants`, its weights are inputs. `sizes` sets dynamic dimensions of an ONNX model by name. Without
+    `trust`, no code in a `.pt2` file is run. With `isolated`, a separate process reads the file, within `limits`;
+    otherwise only torch-mlir's pipelines run in a separate process.
+    `RequestError` for another suffix; otherwise the importer's errors.
     """
     if not isolated:
         return _imported(path, lift_constants, sizes, trust, limits)
@@ -53,7 +53,7 @@ def _imported(
         raise RequestError("only sizes of ONNX models have names that can be set", str(path))
     try:
         return importer(path, lift_constants, sizes, trust, limits)
-    except UnicodeDecodeError:  # of what protobuf reads when it is asked for
+    except UnicodeDecodeError:  # protobuf decodes a name when it is read
         raise ParseError("a name is no UTF-8 text", str(path)) from None
 
 
@@ -88,4 +88,4 @@ _IMPORTERS: dict[str, Callable[[str | Path, bool, Any, bool, Limits | None], Mod
     ".mlir": _mlir,
     ".mlirbc": _mlir,
 }
-"""The importer for each suffix, which brings its framework."""
+"""The importer for each suffix; each imports its framework when it is called."""

@@ -1,4 +1,4 @@
-"""JAX's functions as programs, by `jax.export`."""
+"""Imports JAX functions by way of `jax.export`."""
 
 import inspect
 from collections.abc import Callable
@@ -17,24 +17,24 @@ from tiduc.passes.importing.import_stablehlo import NAME
 def from_jax(
     function: Callable[..., Any], *example: Any, lift_constants: bool = False, **keywords: Any
 ) -> Model:
-    """The program of a function on arguments like the example: arrays, trees of them, `jax.ShapeDtypeStruct`s.
+    """The program of a function, traced on example arguments: arrays, pytrees of arrays, or `jax.ShapeDtypeStruct`s.
 
-    Inputs are the leaves, named as in `params['w']`. With `lift_constants`, arrays that the function closes over
-    come before them, as inputs too. `TiducError` where JAX cannot trace the function.
+    The inputs are the leaves of the arguments, with names such as `params['w']`. With `lift_constants`, arrays that
+    the function closes over are inputs too, before the others. `TiducError` where JAX cannot trace the function.
     """
     jax = _jax()
     jitted = function if hasattr(function, "lower") else jax.jit(function, keep_unused=True)
     try:
         exported = jax.export.export(jitted)(*example, **keywords)
-    except Exception as error:  # of the function, or of tracing it
+    except Exception as error:  # raised by the function itself, or by tracing
         raise TiducError(f"JAX cannot export the function: {_line(error)}") from error
     return _model(exported, _names(jax, function, example, keywords), lift_constants)
 
 
 def from_jax_export(source: bytes | bytearray | str | Path, *, lift_constants: bool = False) -> Model:
-    """The program that `jax.export` serialized, or the file of it; inputs are named by their place.
+    """The program in a `jax.export` serialization, or in a file of one; inputs are named by their position.
 
-    `ParseError` where it is none.
+    `ParseError` where the bytes are not a JAX export.
     """
     jax = _jax()
     try:
@@ -46,7 +46,7 @@ def from_jax_export(source: bytes | bytearray | str | Path, *, lift_constants: b
         exported = jax.export.deserialize(bytearray(data))
         args, keywords = jax.tree.unflatten(exported.in_tree, range(len(exported.in_avals)))
         names = _names(jax, None, args, keywords)
-    except Exception as error:  # flatbuffers' and JAX's own
+    except Exception as error:  # raised by flatbuffers or JAX
         raise ParseError(f"no serialized export of JAX: {_line(error)}", file) from error
     return _model(exported, names, lift_constants)
 
@@ -61,7 +61,7 @@ def _jax() -> Any:
 
 
 def _names(jax: Any, function: Any, args: Any, keywords: Any) -> list[str]:
-    """The name of each leaf: the parameter's, and where in it."""
+    """The name of each leaf: its parameter's name and its path within the argument."""
     parameters = _parameters(function, len(args))
     leaves, _ = jax.tree_util.tree_flatten_with_path((tuple(args), dict(keywords)))
     names = []
@@ -72,11 +72,11 @@ def _names(jax: Any, function: Any, args: Any, keywords: Any) -> list[str]:
 
 
 def _parameters(function: Any, count: int) -> list[str]:
-    """The names of the function's positional parameters, as many as there are arguments."""
+    """The names of the function's positional parameters, one for each of `count` arguments."""
     named: list[str] = []
     try:
         found = inspect.signature(function).parameters.values() if function is not None else ()
-    except (TypeError, ValueError):  # of what is built in
+    except (TypeError, ValueError):  # built-in functions have no signature
         found = ()
     for parameter in found:
         if parameter.kind in (parameter.POSITIONAL_ONLY, parameter.POSITIONAL_OR_KEYWORD):
@@ -110,7 +110,7 @@ def _model(exported: Any, names: list[str], lift_constants: bool) -> Model:
 
 
 def _parsed(exported: Any) -> Any:
-    """The module; as text where its calls have attributes of Shardy's, as those of LAPACK do, which bytes hide."""
+    """The export's module; parsed as text where calls carry Shardy attributes (LAPACK), which bytecode hides."""
     try:
         return parse(exported.mlir_module_serialized)
     except ParseError as error:

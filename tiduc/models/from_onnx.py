@@ -1,9 +1,9 @@
-"""ONNX files as programs, by torch-mlir's importer.
+"""Imports ONNX files by way of torch-mlir's importer.
 
     model.onnx --onnx--> shapes inferred, weights as inputs, nodes rewritten --torch-mlir--> torch dialect --> StableHLO
 
-Initializers of floats are inputs already while torch-mlir works, so that none is copied or printed. Integers, which
-are mostly shapes and axes, and floats that an op wants as constants (`_STATIC`) stay where they are.
+Float initializers become inputs before torch-mlir runs, so that no array is copied or printed. Integer initializers,
+mostly shapes and axes, and floats that an op needs as constants (`_STATIC`) stay initializers.
 """
 
 import os
@@ -41,7 +41,7 @@ _STATIC = {
     "Resize": (1, 2),
     "Upsample": (1,),
 }
-"""Operands, by position, that torch-mlir reads while it lowers the op."""
+"""Operand positions that torch-mlir needs as constants to lower the op."""
 
 _EXPANDED = (
     "Attention",
@@ -53,7 +53,7 @@ _EXPANDED = (
     "Softsign",
     "SwiGLU",
 )
-"""Operators that are taken by the definition that ONNX has, in others."""
+"""Operators that are expanded into their ONNX function definition."""
 
 
 def from_onnx(
@@ -63,11 +63,11 @@ def from_onnx(
     sizes: Mapping[str, int] | None = None,
     limits: Limits | None = None,
 ) -> Model:
-    """The program of an ONNX file, or of an `onnx.ModelProto`, which it may change.
+    """The program of an ONNX file, or of an `onnx.ModelProto`, which may be changed.
 
-    Its inputs and outputs have the model's names. With `lift_constants`, initializers of floats come before the
-    inputs, as inputs too, under their own names. `sizes` sets open sizes by name, such as a batch's; others stay
-    open. `limits` are those of the import, which runs in a process of its own.
+    Inputs and outputs have the model's names. With `lift_constants`, float initializers are inputs too, before the
+    others and under their own names. `sizes` sets dynamic dimensions by name, such as a batch size; the others stay
+    dynamic. `limits` are those of the import, which runs in a separate process.
     `TiducError` where the file cannot be read, `Unsupported` where an op has no StableHLO, `CompileError` where the
     import exceeds its limits.
     """
@@ -86,15 +86,15 @@ def from_onnx(
 def _serialized(proto: Any) -> bytes:
     try:
         return bytes(proto.SerializeToString())
-    except Exception as error:  # protobuf's, of what is larger than 2 GiB without its weights
+    except Exception as error:  # raised by protobuf where the model exceeds 2 GiB without its weights
         raise Unsupported(f"the model cannot be passed on: {_line(error)}") from error
 
 
 def _lowered(serialized: bytes, weights: Sequence[str]) -> tuple[bytes, list[str]]:
-    """The bytecode of StableHLO for a model whose first inputs are these weights; the names of its other inputs."""
+    """The StableHLO bytecode of a model whose first inputs are these weights, and the names of its other inputs."""
     onnx = _onnx()
     proto = _with_shapes(onnx, onnx.load_from_string(serialized))
-    while expand(onnx, proto, _EXPANDED):  # of functions that are in turn of such
+    while expand(onnx, proto, _EXPANDED):  # a definition may use functions that have definitions too
         proto = _with_shapes(onnx, proto)
     rewrite(onnx, proto)
     proto = _with_shapes(onnx, proto)
@@ -115,17 +115,17 @@ def _onnx() -> Any:
 def _with_shapes(onnx: Any, proto: Any) -> Any:
     try:
         return onnx.shape_inference.infer_shapes(proto, check_type=True, data_prop=True)
-    except Exception as error:  # the package's own
+    except Exception as error:  # raised by onnx
         raise ParseError(f"the shapes of the ONNX model disagree: {_line(error)}") from error
 
 
 def _read(onnx: Any, path: Path) -> tuple[Any, str]:
-    """The model in a file, and the folder of the files that hold its larger arrays, which are not read yet."""
+    """The model in a file, and the folder of its external arrays, which are not read yet."""
     try:
         model = onnx.load(path, load_external_data=False)
     except OSError as error:
         raise TiducError(f"cannot read: {error.strerror or error}", str(path)) from None
-    except Exception as error:  # protobuf's
+    except Exception as error:  # raised by protobuf
         raise ParseError(f"no ONNX model: {_line(error)}", str(path)) from error
     if not model.graph.node and not model.graph.output:
         raise ParseError("no ONNX model", str(path))
@@ -133,7 +133,7 @@ def _read(onnx: Any, path: Path) -> tuple[Any, str]:
 
 
 def _set_sizes(graph: Any, sizes: Mapping[str, int]) -> None:
-    """Gives open sizes of the inputs the values they are to have; what follows from them is inferred again."""
+    """Sets dynamic dimensions of the inputs to these sizes; shape inference then propagates them."""
     known = set()
     for value in graph.input:
         for dim in value.type.tensor_type.shape.dim:
@@ -157,7 +157,7 @@ def _set_sizes(graph: Any, sizes: Mapping[str, int]) -> None:
 
 
 def _weights_to_inputs(onnx: Any, graph: Any, folder: str) -> dict[str, Array]:
-    """Makes inputs, the first, of the initializers that may be weights; their arrays."""
+    """Turns initializers that may be weights into the graph's first inputs; returns their arrays by name."""
     if graph.sparse_initializer:
         raise Unsupported("sparse initializers have no StableHLO")
     static = set(_read_statically(graph))
@@ -168,7 +168,7 @@ def _weights_to_inputs(onnx: Any, graph: Any, folder: str) -> dict[str, Array]:
             continue
         weights[tensor.name] = _array(onnx, tensor, folder)
         values.append(onnx.helper.make_tensor_value_info(tensor.name, tensor.data_type, list(tensor.dims)))
-    # Old exporters list initializers among the inputs too.
+    # Old exporters also list initializers among the inputs.
     inputs = [value for value in graph.input if value.name not in weights]
     _assign(graph.initializer, kept)
     _assign(graph.input, [*values, *inputs])
@@ -208,7 +208,7 @@ def _array(onnx: Any, tensor: Any, folder: str) -> Array:
 def _reading(name: str) -> Iterator[None]:
     try:
         yield
-    except Exception as error:  # the system's, and what the package finds wrong
+    except Exception as error:  # raised by the operating system or by onnx
         raise TiducError(f"cannot read the arrays of {name!r}: {_line(error)}") from error
 
 
@@ -216,7 +216,7 @@ def _reading(name: str) -> Iterator[None]:
 
 
 def _imported(proto: Any) -> Any:
-    """The module of the torch dialect, with ops of ONNX in it."""
+    """The module in the torch dialect; its nodes are ONNX operators."""
     from torch_mlir.dialects import torch as dialect
     from torch_mlir.extras import onnx_importer
 
@@ -226,13 +226,13 @@ def _imported(proto: Any) -> Any:
     module = info.create_module(context=context)
     try:
         onnx_importer.NodeImporter.define_function(info.main_graph, module.operation).import_all()
-    except Exception as error:  # of types and ops that it does not know
+    except Exception as error:  # types and ops that the importer does not know
         raise Unsupported(f"torch-mlir cannot import the model: {_line(error)}") from error
     return module
 
 
 def _own_inputs(graph: Any, weights: Sequence[str]) -> list[str]:
-    """The inputs that the importer takes for such, but for the weights."""
+    """The names of the graph's inputs that the importer treats as inputs, without the weights."""
     initialized = {tensor.name for tensor in graph.initializer}.union(weights)
     return [x.name for x in graph.input if x.name not in initialized]
 

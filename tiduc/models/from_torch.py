@@ -1,11 +1,10 @@
-"""PyTorch's modules as programs, by `torch.export` and torch-mlir.
+"""Imports PyTorch modules by way of `torch.export` and torch-mlir.
 
     module --torch.export--> ExportedProgram --torch-mlir--> torch dialect --> StableHLO
 
-Parameters and buffers are inputs already while torch-mlir works, under the names that `state_dict` has: no array is
-copied or printed. Whatever else the program holds, such as tables of integers, are constants. A buffer that the
-forward pass changes, as batch normalization does when it trains, gives one more output, `NAME.updated`, after those of
-the module.
+Parameters and buffers become inputs, under their `state_dict` names, before torch-mlir runs, so that no array is copied
+or printed. Other tensors of the program, such as integer tables, are constants. A buffer that the forward pass updates,
+as batch normalization does in training, adds an output `NAME.updated` after the module's own outputs.
 """
 
 import warnings
@@ -47,11 +46,11 @@ def from_torch(
 ) -> Model:
     """The program of a `torch.nn.Module`, of an `ExportedProgram`, or of the `.pt2` file of one.
 
-    Its inputs are the module's, of the types that the example inputs have. With `lift_constants`, parameters and
-    buffers of floats come before them, as inputs too, named as in `state_dict`; of tied ones the first name stays.
-    `dynamic_shapes` are those of `torch.export.export`: sizes that stay open.
-    `limits` are those of torch-mlir's pipelines, which run in a process of their own. Without `trust`, nothing that a
-    `.pt2` file holds is run while it is read.
+    The inputs are the module's, with the types of the example inputs. With `lift_constants`, float parameters and
+    buffers are inputs too, before the others and named as in `state_dict`; tied parameters keep the first name.
+    `dynamic_shapes` are those of `torch.export.export`; these dimensions stay dynamic.
+    `limits` are those of torch-mlir's pipelines, which run in a separate process. Without `trust`, no code in a `.pt2`
+    file is run while the file is read.
     `TiducError` where PyTorch cannot export the module, `Unsupported` where an op has no StableHLO, `CompileError`
     where torch-mlir exceeds its limits.
     """
@@ -63,7 +62,7 @@ def from_torch(
         exported = _exported(torch, module, example_inputs, example_keywords, dynamic_shapes)
     mark_stops(torch, exported)
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # about names of PyTorch's own
+        warnings.simplefilter("ignore")  # about PyTorch's own names
         exported = exported.run_decompositions(_decompositions(torch))
     inputs, weights = _inputs(exported)
     outputs = _outputs(exported)
@@ -87,19 +86,19 @@ def _torch() -> Any:
 def _read(torch: Any, path: str, trust: bool) -> Any:
     """The `ExportedProgram` in a file."""
     try:
-        with open(path, "rb"):  # whose errors say more
+        with open(path, "rb"):  # open() has the better error message
             pass
         return load_export(torch, path, trust)
     except TiducError:
         raise
     except OSError as error:
         raise TiducError(f"cannot read: {error.strerror or error}", path) from None
-    except Exception as error:  # of zip files, of JSON, and PyTorch's own
+    except Exception as error:  # raised by zipfile, json or PyTorch
         raise TiducError(f"no program that torch.export.save wrote: {_line(error)}", path) from error
 
 
 def _exported(torch: Any, module: Any, inputs: Sequence[Any], keywords: Any, dynamic_shapes: Any) -> Any:
-    """The `ExportedProgram` of a module, or the one that it is."""
+    """The `ExportedProgram` of a module, or the module itself where it is one."""
     if isinstance(module, torch.export.ExportedProgram):
         return module
     if not isinstance(module, torch.nn.Module):
@@ -116,7 +115,7 @@ def _exported(torch: Any, module: Any, inputs: Sequence[Any], keywords: Any, dyn
 
 
 def _decompositions(torch: Any) -> dict[Any, Callable[..., Any]]:
-    """torch-mlir's, PyTorch's for what that does not lower, and ours for functions with kinks."""
+    """torch-mlir's decompositions, PyTorch's for ops that torch-mlir does not lower, and those of this package."""
     from torch._decomp import get_decompositions
     from torch_mlir.extras.fx_decomp_util import get_decomposition_table
 
@@ -127,9 +126,9 @@ def _decompositions(torch: Any) -> dict[Any, Callable[..., Any]]:
 
 
 def _inputs(exported: Any) -> tuple[list[str], dict[str, Any]]:
-    """The names of the inputs, and the tensors that are weights, which it makes plain inputs.
+    """The names of the inputs, and the weights by name; makes the weights plain inputs.
 
-    Other tensors that the program holds it puts where they are read.
+    Other tensors of the program replace the placeholders that stand for them.
     """
     signature, graph = exported.graph_signature, exported.graph
     placeholders = {node.name: node for node in graph.nodes if node.op == "placeholder"}
@@ -142,14 +141,14 @@ def _inputs(exported: Any) -> tuple[list[str], dict[str, Any]]:
         tensor = _held(exported, spec)
         if hasattr(spec.arg, "value"):  # a number, which the export has made a constant
             graph.erase_node(node)
-        elif tensor is None:  # an input of the module's own
+        elif tensor is None:  # an input of the module
             names[node.name] = node.name
         elif not _is_weight(tensor, spec, changed):
             node.replace_all_uses_with(tensor)
             graph.erase_node(node)
         elif (
             same := first.setdefault(_place(tensor, spec, changed), node)
-        ) is not node:  # tied to one before
+        ) is not node:  # tied to an earlier weight
             node.replace_all_uses_with(same)
             graph.erase_node(node)
         else:
@@ -161,7 +160,7 @@ def _inputs(exported: Any) -> tuple[list[str], dict[str, Any]]:
 
 
 def _held(exported: Any, spec: Any) -> Any:
-    """The tensor of the program's own that an input stands for; None for an input of the module."""
+    """The program's tensor behind an input; None for an input of the module."""
     if spec.target is None:
         return None
     found = exported.state_dict.get(spec.target)
@@ -169,14 +168,14 @@ def _held(exported: Any, spec: Any) -> Any:
 
 
 def _is_weight(tensor: Any, spec: Any, changed: set[str]) -> bool:
-    """Floats in the `state_dict`, and whatever the forward pass changes."""
+    """Whether the tensor is a float in the `state_dict`, or a buffer that the forward pass updates."""
     floats = tensor.is_floating_point() or tensor.is_complex()
     named = spec.kind.name == "PARAMETER" or (spec.kind.name == "BUFFER" and spec.persistent)
     return (floats and named) or spec.target in changed
 
 
 def _place(tensor: Any, spec: Any, changed: set[str]) -> Any:
-    """Where in memory the tensor is: equal for those that are tied."""
+    """A key for the tensor's memory; tied tensors have equal keys."""
     if not tensor.numel() or spec.target in changed:
         return spec.target
     storage = tensor.untyped_storage().data_ptr(), tensor.storage_offset()
@@ -184,7 +183,7 @@ def _place(tensor: Any, spec: Any, changed: set[str]) -> Any:
 
 
 def _outputs(exported: Any) -> list[str | None]:
-    """The names of the outputs, of which it makes those of changed buffers the last."""
+    """The names of the outputs; moves the outputs for updated buffers to the end."""
     (node,) = [node for node in exported.graph.nodes if node.op == "output"]
     specs = exported.graph_signature.output_specs
     paired = [(x, spec) for x, spec in zip(node.args[0], specs, strict=True) if hasattr(x, "meta")]
@@ -194,19 +193,19 @@ def _outputs(exported: Any) -> list[str | None]:
 
 
 def _imported(exported: Any) -> bytes:
-    """The bytecode of the module of the torch dialect."""
+    """The bytecode of the program in the torch dialect."""
     from torch_mlir import fx
 
     try:
         module = fx.export_and_import(exported, output_type="raw", decomposition_table={})
-    except Exception as error:  # assertions and more, where it does not know an op or a type
+    except Exception as error:  # assertions and more, where torch-mlir does not know an op or a type
         raise Unsupported(f"torch-mlir cannot import the program: {_line(error)}") from error
     with module.context:
         return bytecode(module)
 
 
 def _array(torch: Any, tensor: Any) -> Array:
-    """A copy of the tensor, which the module may change later."""
+    """A copy of the tensor, since the module may change the tensor later."""
     tensor = tensor.detach().cpu().clone(memory_format=torch.contiguous_format)
     name = str(tensor.dtype).removeprefix("torch.")
     if hasattr(np, name):

@@ -1,6 +1,6 @@
-"""Tables of weights by which ONNX's Resize makes one dimension larger or smaller.
+"""Interpolation weights of ONNX's Resize along one dimension.
 
-Source: ONNX's operators, Resize; Keys, "Cubic convolution interpolation" (1981) for the cubic ones.
+Source: ONNX's operators, Resize; Keys, "Cubic convolution interpolation" (1981) for the cubic weights.
 """
 
 from collections.abc import Callable, Mapping
@@ -20,9 +20,9 @@ _ROUNDED: dict[str, Callable[[Array], Array]] = {
 
 
 def table(n: int, m: int, scale: float, given: Mapping[str, Any]) -> Array:
-    """What the m results are of n elements: an m x n table, or for the nearest element the place of each.
+    """The m x n matrix that maps n elements to m results; for mode `nearest`, the source index of each result.
 
-    `given` are the attributes of Resize. `Unsupported` for a mode that is not here.
+    `given` are the attributes of Resize. `Unsupported` for other modes.
     """
     x, mode = _places(n, m, scale, given), given["mode"]
     if mode == "nearest":
@@ -53,7 +53,7 @@ def _cubic(x: Array, a: float) -> Array:
 
 
 def _places(n: int, m: int, scale: float, given: Mapping[str, Any]) -> Array:
-    """Where among the n elements each of the m results is."""
+    """The coordinate of each of the m results among the n elements."""
     i, kind = np.arange(m, dtype=np.float64), given["coordinate_transformation_mode"]
     if kind == "align_corners":
         length = scale * n

@@ -1,7 +1,7 @@
-"""Functions of PyTorch with kinks, spelled so that the derivative there is PyTorch's.
+"""Decompositions of PyTorch functions with kinks, so that the derivative at the kink equals PyTorch's.
 
-torch-mlir makes a maximum of a ReLU, say, whose derivative at a tie is one half, as in JAX; PyTorch's is zero. A choice
-between two formulas has the derivative of the one that is chosen.
+torch-mlir lowers a ReLU to a maximum, for example, whose derivative at a tie is one half, as in JAX; PyTorch's is zero.
+A select between two formulas has the derivative of the selected formula.
 """
 
 from collections.abc import Callable
@@ -9,7 +9,7 @@ from typing import Any
 
 
 def kinks(torch: Any) -> dict[Any, Callable[..., Any]]:
-    """Decompositions, by overload, for `ExportedProgram.run_decompositions`; a NaN stays one."""
+    """Decompositions, by overload, for `ExportedProgram.run_decompositions`; they propagate NaN."""
     aten, where = torch.ops.aten, torch.where
 
     def abs_(x: Any) -> Any:
@@ -20,7 +20,7 @@ def kinks(torch: Any) -> dict[Any, Callable[..., Any]]:
         return x if high is None else where(x >= high, high, x)
 
     def elu(x: Any, alpha: float = 1, scale: float = 1, input_scale: float = 1) -> Any:
-        below = where(x > 0, 0, x)  # where exp(x) overflows, no derivative of it is taken
+        below = where(x > 0, 0, x)  # keeps exp(x) from overflowing in the branch that is not selected
         return where(x > 0, x * scale, torch.expm1(below * input_scale) * (alpha * scale))
 
     def remainder(x: Any, y: Any) -> Any:

@@ -1,12 +1,12 @@
-"""legalize: what exporters leave beside StableHLO, to StableHLO; or refused by name.
+"""legalize: rewrites ops that exporters leave beside StableHLO to StableHLO, or refuses them by name.
 
     %c = arith.constant dense<1> : tensor<1xi64>            ->  stablehlo.constant
     %d = tensor.dim %x, %c0                                     stablehlo.get_dimension_size
     %s = tensor.from_elements %d, %c3 : tensor<2xindex>         reshape, concatenate
 
-A scalar becomes a tensor of rank 0; an `index` one of 32 bits, which is what StableHLO's sizes have. An open size that
-meets another one in a broadcast is taken to be equal to it, and not 1: exporters keep sizes open only where they have
-seen to that, and leave constraints, which are dropped.
+A scalar becomes a tensor of rank 0, and `index` becomes i32, the type of StableHLO's sizes. Dynamic dimensions that meet
+in a broadcast are taken to be equal and not 1: exporters keep a dimension dynamic only where they have checked this.
+The constraints that they leave are dropped.
 """
 
 from collections.abc import Callable, Sequence
@@ -22,14 +22,14 @@ from tiduc.dialect.graph import operations
 
 
 class _Sizes(Emitter):
-    """Emits the sizes of shapes, of which it knows those that are constants or were emitted before."""
+    """Emits shapes as tensors, and remembers their sizes: constants, or scalars emitted before."""
 
     def __init__(self, ip: Any, location: Any, known: dict[Any, list[Any]]) -> None:
         super().__init__(ip, location)
         self._known = known
 
     def shape(self, sizes: Sequence[Any], element: Any) -> Any:
-        """The one-dimensional tensor of sizes: numbers and scalars."""
+        """The one-dimensional tensor of these sizes, which are numbers or scalars."""
         if all(isinstance(n, int) for n in sizes):
             x = self.constant(list(sizes), ir.RankedTensorType.get([len(sizes)], element))
         else:
@@ -41,7 +41,7 @@ class _Sizes(Emitter):
         return x
 
     def sizes(self, x: Any) -> list[Any]:
-        """The sizes in such a tensor."""
+        """The sizes in a tensor that holds a shape."""
         if x not in self._known:
             count = x.type.shape[0]
             parts = [self.slice(x, [i], [i + 1], [1]) for i in range(count)]
@@ -50,7 +50,7 @@ class _Sizes(Emitter):
 
 
 Rule = Callable[[_Sizes, Any, list[Any]], Any]
-"""Emits the result of an op whose operands have been made tensors."""
+"""Emits the result of an op; the operands are tensors already."""
 
 _KEPT = ("stablehlo", "chlo", "func", "builtin")
 _OPTIMIZED = "builtin.module(func.func(remove-shape-constraints),canonicalize,cse)"
@@ -59,12 +59,12 @@ _BROADCAST, _RESHAPE = "stablehlo.dynamic_broadcast_in_dim", "stablehlo.dynamic_
 
 @stage
 def legalize(module: Any) -> None:
-    """Rewrites a module to StableHLO and CHLO, in place; `Unsupported` at the first op that has no rule here."""
+    """Rewrites a module to StableHLO and CHLO, in place; `Unsupported` at the first op without a rule."""
     if not any(_is_foreign(op) for op in within(module.operation)):
         return
     run_passes(module.operation, _OPTIMIZED)
     for op in operations(module.body):
-        if op.name == "ml_program.global":  # a random state; refused where it is read
+        if op.name == "ml_program.global":  # a random state; an op that reads it is refused
             op.erase()
     tensors: dict[Any, Any] = {}
     known: dict[Any, list[Any]] = {}
@@ -85,7 +85,7 @@ def legalize(module: Any) -> None:
 
 
 def _without_reshape(op: Any) -> None:
-    """Replaces an op about open sizes that does nothing, or only adds dimensions of size 1."""
+    """Removes a dynamic-shape op that does nothing; one that only adds unit dimensions becomes a broadcast."""
     if op.name not in (_BROADCAST, _RESHAPE):
         return
     x, sizes = op.operands
@@ -104,10 +104,10 @@ def _open(type_: Any) -> int:
 
 
 def _added_ones(old: list[int], new: list[int]) -> list[int] | None:
-    """Where in a shape the dimensions of one with fewer 1s are; None where it is no such shape.
+    """The positions of the old dimensions in a new shape that only adds 1s; None for any other shape.
 
-    What sizes are open must be those before, in order: two shapes of as many elements that agree in all others
-    are, if one is open.
+    Exactly one old dimension may be dynamic: with the number of elements and all other dimensions equal, that dimension
+    must be equal too.
     """
     kept: list[int] = []
     for i, n in enumerate(new):
@@ -123,7 +123,7 @@ def _is_foreign(op: Any) -> bool:
 
 
 def _replace(old: Any, new: Any) -> None:
-    """Puts the tensor in the place of a value in ops of StableHLO; those that are replaced keep their operands."""
+    """Replaces a value by a tensor in StableHLO ops; foreign ops, which are erased later, keep their operands."""
     for use in list(old.uses):
         owner = use.owner.operation
         if not _is_foreign(owner):
@@ -134,7 +134,7 @@ def _replace(old: Any, new: Any) -> None:
 
 
 def _tensor(type_: Any) -> Any:
-    """The tensor type that stands for a type: of rank 0 for a scalar, of 32 bits for `index`."""
+    """The tensor type for a type: rank 0 for a scalar, i32 for `index`."""
     if isinstance(type_, ir.RankedTensorType):
         return ir.RankedTensorType.get(type_.shape, _element(type_.element_type))
     return ir.RankedTensorType.get([], _element(type_))
@@ -172,7 +172,7 @@ def _is_integer(type_: Any) -> bool:
 
 
 def _same(name: str) -> Rule:
-    """The op of StableHLO that does to tensors what this one does."""
+    """A rule that emits the StableHLO op with this name, on the same operands."""
     return lambda b, op, operands: b.emit(name, operands, operands[0].type)
 
 
@@ -180,7 +180,7 @@ def _converted(b: _Sizes, op: Any, operands: list[Any]) -> Any:
     return b.convert(operands[0], _tensor(op.result.type).element_type)
 
 
-_PREDICATES = ("EQ", "NE", "LT", "LE", "GT", "GE")  # those after are unsigned; sizes are never negative
+_PREDICATES = ("EQ", "NE", "LT", "LE", "GT", "GE")  # later predicates are unsigned; sizes are never negative
 
 
 def _compare(b: _Sizes, op: Any, operands: list[Any]) -> Any:
@@ -207,7 +207,7 @@ def _dim(b: _Sizes, op: Any, operands: list[Any]) -> Any:
 
 
 def _size(b: _Sizes, x: Any, dimension: int) -> Any:
-    """A number, or a scalar where the size is open."""
+    """The size as a number, or as a scalar where the dimension is dynamic."""
     if not x.type.is_dynamic_dim(dimension):
         return int(x.type.shape[dimension])
     scalar = ir.RankedTensorType.get([], ir.IntegerType.get_signless(32))
@@ -227,7 +227,7 @@ def _extract(b: _Sizes, op: Any, operands: list[Any]) -> Any:
 
 
 def _cast(b: _Sizes, op: Any, operands: list[Any]) -> Any:
-    """To a type that says less or more of the shape; StableHLO infers what it needs of the operand."""
+    """The operand itself: a cast to a more or less static type is accepted only where the shape stays equal."""
     if list(operands[0].type.shape) != list(op.result.type.shape):
         raise Unsupported(
             "no StableHLO is known for a tensor.cast that changes the shape's type", op.location
@@ -249,7 +249,7 @@ def _num_elements(b: _Sizes, op: Any, operands: list[Any]) -> Any:
 
 
 def _broadcast(b: _Sizes, op: Any, operands: list[Any]) -> Any:
-    """The sizes that sizes broadcast to: the number that is not 1, else the one that is open, else 1."""
+    """The broadcast of shapes: per dimension the constant that is not 1, else the dynamic size, else 1."""
     shapes = [b.sizes(x)[::-1] for x in operands]
     sizes = []
     for met in zip_longest(*shapes, fillvalue=1):
@@ -297,11 +297,11 @@ _RULES: dict[str, Rule] = {
     "tensor.extract": _extract,
     "tensor.from_elements": _from_elements,
 }
-"""What becomes of each op that the exporters are known to leave."""
+"""The rule for each op that exporters are known to leave."""
 
 
 def _floor_divide(b: _Sizes, x: Any, y: Any) -> Any:
-    """The quotient, rounded down; StableHLO rounds to zero."""
+    """The quotient rounded down; StableHLO rounds toward zero."""
     quotient, rest = b.divide(x, y), b.remainder(x, y)
     zero, one = b.constant(0, x.type), b.constant(1, x.type)
     differs = b.compare(b.compare(rest, zero, "LT"), b.compare(y, zero, "LT"), "NE")

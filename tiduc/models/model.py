@@ -1,4 +1,4 @@
-"""A program of a model, and the weights that are some of its inputs."""
+"""A program together with its weights, which are some of its inputs."""
 
 import os
 from collections.abc import Mapping
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Model(Program):
-    """A `Program`, and the arrays for those of its inputs that are weights, by name.
+    """A `Program` with an array, by name, for each input that is a weight.
 
     Programs derived from it (`vjp`, `grad`, ...) are models with the same weights.
     """
@@ -31,9 +31,9 @@ class Model(Program):
         return _unpickled, (load, arguments, dict(self.weights))
 
     def arguments(self, *others: Any) -> list[Any]:
-        """All arguments in order: the weights, and `others` for the inputs that are none.
+        """All arguments in order: the weights, and `others` for the remaining inputs.
 
-        `InputError` where there are more or fewer of these than inputs.
+        `InputError` where the number of `others` differs from the number of remaining inputs.
         """
         names = [port.name for port in self.inputs if port.name not in self.weights]
         if len(names) != len(others):
@@ -44,7 +44,7 @@ class Model(Program):
         return [self.weights[x.name] if x.name in self.weights else next(rest) for x in self.inputs]
 
     def with_weights(self, weights: Mapping[str, Array]) -> "Model":
-        """The same with other weights, as from a file; `RequestError` where names or types are not those there are."""
+        """A copy with other weights, such as those of a file; `RequestError` where their names or types differ."""
         given = {}
         for port in self.inputs:
             if port.name not in self.weights:
@@ -73,9 +73,9 @@ class Model(Program):
         limits: "Limits | None" = None,
         cached: bool = True,
     ) -> "Executable":
-        """Its compiled module, which takes the inputs that are no weights, and reads these from an archive.
+        """The compiled module; it takes the inputs that are not weights and reads the weights from an archive.
 
-        The archive (`.irpa`, `.safetensors`) is written; who loads the module elsewhere names it:
+        Writes the archive (`.irpa`, `.safetensors`). To load the module elsewhere, name the archive:
         `tiduc.runtime.load(module, parameters=archive)`. `CompileError` where IREE cannot compile the model.
         """
         from tiduc.backends.iree.compile import compile_source
@@ -91,12 +91,12 @@ class Model(Program):
 
 
 def model_of(module: Any, weights: Mapping[str, Array], entry: str | None = None) -> Model:
-    """The model of a module's function, of whose inputs some, by name, are weights."""
+    """The model of a module's function; `weights` are its weights, by input name."""
     return _with(from_module(module, entry), weights)
 
 
 def _with(program: Program, weights: Mapping[str, Array]) -> Model:
-    """The model that a program is with these weights."""
+    """The program as a model with these weights."""
     own = {each.name: getattr(program, each.name) for each in fields(Program)}
     return Model(**own, weights=dict(weights))
 

@@ -1,4 +1,4 @@
-"""Operators of ONNX that are functions of others, as their definitions: so torch-mlir need not know them."""
+"""Expands ONNX operators into their function definitions, so that torch-mlir need not know these operators."""
 
 import itertools
 from collections.abc import Collection, Iterator
@@ -8,9 +8,9 @@ from tiduc.dialect.errors import Unsupported
 
 
 def expand(onnx: Any, model: Any, wanted: Collection[str]) -> bool:
-    """Puts the definition in the place of each node of these types, in a model's graph; whether there was one.
+    """Replaces each node of these types in a model's graph by its definition; returns whether there was one.
 
-    What a definition needs to know of types is what shape inference has found. `Unsupported` where it cannot be had.
+    A definition that depends on types uses the types from shape inference. `Unsupported` where ONNX cannot give it.
     """
     version = next(each.version for each in model.opset_import if each.domain in ("", "ai.onnx"))
     values = (*model.graph.input, *model.graph.value_info, *model.graph.output)
@@ -51,14 +51,14 @@ def _body(onnx: Any, schema: Any, node: Any, types: list[Any]) -> Any:
     body = onnx.FunctionProto()
     try:
         body.ParseFromString(schema.get_context_dependent_function(node.SerializeToString(), given))
-    except Exception as error:  # onnx's own
+    except Exception as error:  # raised by onnx
         line = str(error).partition("\n")[0]
         raise Unsupported(f"ONNX gives no definition of this {node.op_type}: {line}") from error
     return body
 
 
 def _inlined(onnx: Any, schema: Any, body: Any, node: Any, prefix: str) -> Iterator[Any]:
-    """The nodes of a definition, with the names and attributes of the node that they take the place of."""
+    """The nodes of a definition, with the names and attributes of the node that they replace."""
     names = {"": ""}
     names |= {x: node.input[i] if i < len(node.input) else "" for i, x in enumerate(body.input)}
     names |= {y: node.output[i] for i, y in enumerate(body.output) if i < len(node.output) and node.output[i]}

@@ -1,4 +1,4 @@
-"""What is known of the graph of an ONNX model, and nodes that are to take the place of one."""
+"""Types and constants of an ONNX graph, and an emitter of nodes that replace others."""
 
 import itertools
 from typing import Any
@@ -10,7 +10,7 @@ from tiduc.runtime.arrays import Array
 
 
 class Nodes:
-    """What a rewrite works on: the types and constants that are known, and the nodes it emits in place of one."""
+    """The state of a rewrite: known types and constants, and the nodes emitted so far."""
 
     def __init__(self, onnx: Any, model: Any) -> None:
         self.onnx, self.graph = onnx, model.graph
@@ -27,7 +27,7 @@ class Nodes:
         self._taken = {*self.types, *self.constants}
 
     def shape(self, name: str) -> list[int | None]:
-        """The sizes of a value, None where one is open; `Unsupported` where not even its rank is known."""
+        """The sizes of a value, None for a dynamic dimension; `Unsupported` where its rank is unknown."""
         if name in self.constants:
             return list(self.constants[name].shape)
         type_ = self.types.get(name)
@@ -40,35 +40,35 @@ class Nodes:
         return name in self.constants or (name in self.types and self.types[name].HasField("shape"))
 
     def constant(self, node: Any, i: int) -> Array | None:
-        """The operand of a node, where it is a constant; None where there is none, or it is no constant."""
+        """The node's operand i where it is a constant; None where it is absent or not a constant."""
         return self.constants.get(node.input[i]) if i < len(node.input) and node.input[i] else None
 
     def attributes(self, node: Any) -> dict[str, Any]:
-        """The attributes that a node has."""
+        """The attributes of a node by name; strings are decoded."""
         values = {each.name: self.onnx.helper.get_attribute_value(each) for each in node.attribute}
         return {name: x.decode() if isinstance(x, bytes) else x for name, x in values.items()}
 
     def emit(self, op: str, *inputs: Any, **attributes: Any) -> str:
-        """The name of the output of a new node; inputs are names or arrays."""
+        """Emits a node and returns the name of its output; inputs are names or arrays."""
         name = self.fresh()
         names = [x if isinstance(x, str) else self.hold(np.asarray(x)) for x in inputs]
         self.emitted.append(self.onnx.helper.make_node(op, names, [name], **attributes))
         return name
 
     def hold(self, array: Array) -> str:
-        """The name of a new constant."""
+        """Adds a constant and returns its name."""
         name = self.fresh()
         self.constants[name] = array
         self.graph.initializer.append(self.onnx.numpy_helper.from_array(array, name))
         return name
 
     def like(self, node: Any, number: float) -> Array:
-        """A number of the element type that the first operand of a node has."""
+        """A scalar with the element type of the node's first operand."""
         name = node.input[0]
         if name in self.constants:
             return np.asarray(number, self.constants[name].dtype)
         return np.asarray(number, self.onnx.helper.tensor_dtype_to_np_dtype(self.types[name].elem_type))
 
     def fresh(self) -> str:
-        """A name that nothing has."""
+        """A name that is not in use."""
         return next(name for i in self._count if (name := f"tiduc.{i}") not in self._taken)

@@ -1,12 +1,12 @@
-"""Nodes of ONNX that torch-mlir lowers not, or to other numbers, in terms of those that it does.
+"""Rewrites ONNX nodes that torch-mlir cannot lower, or lowers to wrong numbers, in terms of other nodes.
 
-    Shape of a known size, any node of constants   a constant
-    Resize                                         a gather (nearest), or a product with a table, dimension by dimension
-    Pad, other than with a number                  a gather, dimension by dimension
-    MaxPool, AveragePool with ceil_mode            the same without, with more padding at the end
-    Mod, LpNormalization, OneHot, Swish            their formulas
+    Shape of a static shape, any node of constants   a constant
+    Resize                                           a gather (nearest), or a product with a matrix, per dimension
+    Pad, other than mode constant                    a gather per dimension
+    MaxPool, AveragePool with ceil_mode              the op without ceil_mode, with more padding at the end
+    Mod, LpNormalization, OneHot, Swish              their formulas
 
-The nodes that are made have the same meaning in every version of ONNX's operators, or are spelled as it asks for.
+The emitted nodes either mean the same in every opset version or are spelled for the model's version.
 """
 
 from collections.abc import Callable, Mapping
@@ -20,14 +20,14 @@ from tiduc.models.onnx_nodes import Nodes
 from tiduc.runtime.arrays import Array
 
 Rewrite = Callable[[Nodes, Any], str | None]
-"""(nodes, node) -> the name of what its only output is; None where the node stays."""
+"""(nodes, node) -> the name that replaces its only output; None where the node stays."""
 
 _LARGEST = 1 << 20
-"""Constants of more elements are not computed here."""
+"""Constants with more elements are not folded."""
 
 
 def rewrite(onnx: Any, model: Any) -> None:
-    """Rewrites the nodes of a model's graph; `Unsupported` at one that would have other numbers, or is not known."""
+    """Rewrites a graph's nodes; `Unsupported` at a node that torch-mlir would lower wrongly or crash on."""
     nodes = Nodes(onnx, model)
     kept: list[Any] = []
     renamed: dict[str, str] = {}
@@ -68,7 +68,7 @@ _DRAWING = frozenset(
 
 
 def _folded(nodes: Nodes, node: Any, results: set[str]) -> bool:
-    """Makes constants of what a node gives, where it is made of constants; whether it did."""
+    """Folds a node with constant operands into constants; returns whether it did."""
     names = [name for name in node.output if name]
     if any(a.HasField("g") or a.graphs for a in node.attribute) or not results.isdisjoint(names):
         return False
@@ -94,7 +94,7 @@ def _folded(nodes: Nodes, node: Any, results: set[str]) -> bool:
 
 
 def _evaluated(nodes: Nodes, node: Any) -> list[Array] | None:
-    """What ONNX's own evaluator makes of a node of constants; None where it cannot, or that is large."""
+    """The results of a node of constants, by ONNX's reference evaluator; None where it fails or a result is large."""
     from onnx.reference import ReferenceEvaluator
 
     helper = nodes.onnx.helper
@@ -110,7 +110,7 @@ def _evaluated(nodes: Nodes, node: Any) -> list[Array] | None:
     )
     try:
         found = ReferenceEvaluator(model).run(None, given)
-    except Exception:  # whatever it does not know, torch-mlir may
+    except Exception:  # torch-mlir may know an op that the evaluator does not
         return None
     arrays = [x for x in found if isinstance(x, np.ndarray | np.generic)]
     if len(arrays) < len(found) or any(x.size > _LARGEST for x in arrays):
@@ -157,7 +157,7 @@ def _resize(nodes: Nodes, node: Any) -> str | None:
 
 
 def _along(nodes: Nodes, node: Any, x: str, d: int, rank: int, weights: Array) -> str:
-    """The product with a table along one dimension; a gather where each row takes one element."""
+    """The product with a matrix along dimension d; a gather where `weights` are indices."""
     if weights.ndim == 1:
         return nodes.emit("Gather", x, weights, axis=d)
     weights = weights.astype(nodes.like(node, 0).dtype)
@@ -196,7 +196,7 @@ def _pad(nodes: Nodes, node: Any) -> str | None:
 
 
 def _largest(nodes: Nodes, node: Any) -> str | None:
-    """Padding of a maximum is what no element is smaller than: there may be more of it."""
+    """MaxPool without ceil_mode: more padding does not change a maximum, since it holds the lowest value."""
     given = nodes.attributes(node)
     if nodes.like(node, 0).dtype.kind == "u":
         raise Unsupported("MaxPool of unsigned integers: torch-mlir ends the process")
@@ -210,7 +210,7 @@ def _largest(nodes: Nodes, node: Any) -> str | None:
 
 
 def _mean(nodes: Nodes, node: Any) -> str | None:
-    """The mean over windows of all elements, zeros beyond, times what part of each window counts."""
+    """AveragePool over a zero-padded operand, divided by the share of each window that counts."""
     given = nodes.attributes(node)
     rank, ceil_mode = len(given["kernel_shape"]), given.get("ceil_mode", 0)
     own, as_large = given.get("pads", [0] * 2 * rank), given.get("auto_pad", "NOTSET").startswith("SAME")
@@ -239,7 +239,7 @@ def _mean(nodes: Nodes, node: Any) -> str | None:
 
 
 def _pads(nodes: Nodes, node: Any, ceil_mode: bool) -> tuple[list[int], list[int]]:
-    """The padding in front and behind, so that the last windows do not reach beyond it."""
+    """The padding before and after, enlarged so that the last windows stay inside."""
     given, sizes = nodes.attributes(node), nodes.shape(node.input[0])[2:]
     if None in sizes or nodes.version < 11:
         raise Unsupported(f"{node.op_type} with ceil_mode, or other padding behind, needs known sizes")
@@ -257,7 +257,7 @@ def _pads(nodes: Nodes, node: Any, ceil_mode: bool) -> tuple[list[int], list[int
             continue
         padded = n + pads[i] + pads[rank + i]
         count = -(-(padded - window) // steps[i]) + 1
-        count -= (count - 1) * steps[i] >= n + pads[i]  # none begins in the padding behind
+        count -= (count - 1) * steps[i] >= n + pads[i]  # no window may begin in the padding after
         after[i] += max(0, (count - 1) * steps[i] + window - padded) if ceil_mode else 0
     return pads[:rank], after
 
@@ -266,13 +266,13 @@ def _pads(nodes: Nodes, node: Any, ceil_mode: bool) -> tuple[list[int], list[int
 
 
 def _mod(nodes: Nodes, node: Any) -> str | None:
-    """The remainder with the sign of the divisor, of that with the sign of the dividend."""
+    """The remainder with the divisor's sign, from `fmod`, which has the dividend's sign."""
     x, y = node.input
     zero = nodes.like(node, 0)
     if nodes.attributes(node).get("fmod") or zero.dtype.kind in "ub":
         return None
     rest = nodes.emit("Mod", x, y, fmod=1)
-    if zero.dtype.kind == "f":  # torch-mlir multiplies by the divisor, which is NaN for an infinite one
+    if zero.dtype.kind == "f":  # torch-mlir multiplies by the divisor, which gives NaN for an infinite one
         whole = nodes.emit("Equal", nodes.emit("Abs", y), np.asarray(np.inf, zero.dtype))
         finite = nodes.emit("Less", nodes.emit("Abs", x), np.asarray(np.inf, zero.dtype))
         rest = nodes.emit("Where", nodes.emit("And", whole, finite), x, rest)
@@ -321,7 +321,7 @@ def _swish(nodes: Nodes, node: Any) -> str | None:
 
 
 def _recurrent(nodes: Nodes, node: Any) -> None:
-    """Gives all outputs names, so that it is known which is which."""
+    """Names all outputs, so that later code can tell which is which."""
     count = 3 if node.op_type == "LSTM" else 2
     node.output.extend([""] * (count - len(node.output)))
     for i, name in enumerate(node.output):
@@ -383,4 +383,4 @@ REWRITES: dict[str, Rewrite] = {
     "Swish": _swish,
     "Upsample": _resize,
 }
-"""By the type of the node."""
+"""The rewrite of each node type."""

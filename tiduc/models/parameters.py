@@ -1,9 +1,9 @@
-"""Weights that a compiled module reads from an archive when it is loaded, rather than holding or taking them.
+"""Weights that a compiled module reads from an archive when it is loaded, instead of holding them or taking arguments.
 
     func @main(%w, %x)     ->     util.global private @parameter.0 = #flow.parameter.named<"model"::"w">
                                   func @main(%x) { %w = util.global.load @parameter.0; call @lifted(%w, %x) }
 
-The ops are IREE's, of which the MLIR here knows nothing: they are written as text.
+The ops belong to IREE's dialects, which the MLIR bindings here do not have, so they are written as text.
 """
 
 import re
@@ -31,20 +31,20 @@ _DESCRIBED = "iree.reflection"
 def source_with_parameters(
     program: Program, arrays: Mapping[str, Array], target: str = "cpu", lapack: str = LOOPS
 ) -> Source:
-    """What the compiler gets to see of a program in which the inputs of these names are parameters.
+    """The compiler's source for a program in which the inputs with these names are parameters.
 
-    `RequestError` where there is no such input, or of another type than the array.
+    `RequestError` where an input does not exist or its type differs from the array's.
     """
     return _rewritten(program.source(target, lapack), program, _kept(program, arrays))
 
 
 def signature_with_parameters(program: Program, arrays: Mapping[str, Array]) -> Signature:
-    """The signature of the module that `source_with_parameters` compiles to; errors are those."""
+    """The signature of the module that `source_with_parameters` compiles to; raises the same errors."""
     return _without(program.signature, _kept(program, arrays))
 
 
 def _kept(program: Program, arrays: Mapping[str, Array]) -> list[int]:
-    """The positions of the inputs that are no parameters. Errors are those of `source_with_parameters`."""
+    """The positions of the inputs that are not parameters. Errors are those of `source_with_parameters`."""
     ports = {port.name: port for port in program.inputs}
     for name, array in arrays.items():
         if name not in ports:
@@ -64,7 +64,7 @@ def _rewritten(source: Source, program: Program, kept: Sequence[int]) -> Source:
 
 @stage
 def _text(stablehlo: str | bytes, program: Program, kept: Sequence[int]) -> str:
-    """The text with a function around the program's that takes the inputs of these numbers only."""
+    """The module's text with a wrapper around the program that takes only the inputs at these positions."""
     module = parse(stablehlo)
     function = entry_of(module)
     type_ = ir.FunctionType(ir.TypeAttr(function.attributes["function_type"]).value)
@@ -99,7 +99,7 @@ def _around(name: str, names: Sequence[str], type_: Any, kept: Sequence[int], at
 
 
 def _without(signature: Signature, kept: Sequence[int]) -> Signature:
-    """The signature with the inputs of these numbers only; the others have no open sizes."""
+    """The signature with only the inputs at these positions; the others have no dynamic dimensions."""
     number = {old: new for new, old in enumerate(kept)}
     sizes = [
         KnownSize(number[s.input], s.dimension, s.constant, tuple((f, number[i], d) for f, i, d in s.terms))

@@ -1,7 +1,7 @@
-"""PyTorch's pooling with `ceil_mode`, spelled without: torch-mlir lowers it as if it were not there.
+"""Decompositions of PyTorch's pooling with `ceil_mode`, which torch-mlir ignores.
 
-The last windows may reach beyond the padding. What they see there is -inf for a maximum; for a mean it is not counted,
-and padding only with `count_include_pad`.
+The last windows may reach beyond the padding. There, a maximum reads -inf, and a mean counts nothing; a mean counts
+the padding itself only with `count_include_pad`.
 """
 
 from collections.abc import Callable, Sequence
@@ -79,7 +79,7 @@ def _mean(torch: Any, rank: int) -> Callable[..., Any]:
 
 
 def _of_rank(rank: int, size: Any, stride: Any, padding: Any, dilation: Any) -> list[list[int]]:
-    """The four as lists of one number a dimension; a stride that is not given is the size."""
+    """The four parameters as lists with one number per dimension; the stride defaults to the window size."""
     given = [size, size if stride is None or stride == [] or stride == () else stride, padding, dilation]
     made = []
     for each in given:
@@ -95,7 +95,7 @@ def _beyond(
     padding: Sequence[int],
     dilation: Sequence[int],
 ) -> list[int]:
-    """How far the last windows reach beyond the padding; none begins there."""
+    """How far the last windows reach beyond the padding after; no window begins in that padding."""
     found = []
     for n, k, s, p, d in zip(sizes, size, stride, padding, dilation, strict=True):
         if not isinstance(n, int):
@@ -109,5 +109,5 @@ def _beyond(
 
 
 def _widths(padding: Sequence[int], beyond: Sequence[int]) -> list[int]:
-    """As `torch.nn.functional.pad` wants them: the last dimension first."""
+    """The widths as `torch.nn.functional.pad` takes them: the last dimension first."""
     return [w for p, more in zip(reversed(padding), reversed(beyond), strict=True) for w in (p, p + more)]

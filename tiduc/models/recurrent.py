@@ -1,10 +1,10 @@
-"""ONNX's LSTM, GRU and RNN as loops: what they read of all steps is one product before it.
+"""Lowers ONNX's LSTM, GRU and RNN to loops; the product with the inputs of all steps is hoisted.
 
     func @LSTM(x: T x B x I, W, R, ...) -> (y: T x D x B x H, h: D x B x H, c)       for D directions
       xw = x W' + b
       while t < T:  h, c = cell(xw[t] + h R', c);  y[t] = h
 
-Source: ONNX's operators, LSTM, GRU and RNN, whose names these are.
+Source: ONNX's operators, LSTM, GRU and RNN; the names are ONNX's.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -23,7 +23,7 @@ _OPERANDS = ("x", "w", "r", "b", "lengths", "h", "c", "p")
 
 @dataclass(frozen=True)
 class _Kind:
-    """How many gates a cell has, what it applies to them unless it is told, and its step."""
+    """A cell type: its number of gates, their default activations, its step function, its number of states."""
 
     gates: int
     activations: tuple[str, ...]
@@ -33,7 +33,7 @@ class _Kind:
 
 @dataclass(frozen=True)
 class _Direction:
-    """What one direction reads at each step: recurrent weights, their bias, peepholes, and what it applies."""
+    """Loop invariants of one direction: recurrent weights, their bias, peepholes, activations."""
 
     size: int
     r: Value
@@ -49,7 +49,7 @@ def _gates(body: Body, x: Value, count: int) -> list[Value]:
 
 
 def _times(body: Body, x: Value, w: Value) -> Value:
-    """x w', of the last dimensions of both."""
+    """x w', contracting the last dimension of x with the last of w."""
     return body.dot(x, w, len(x.sizes) - 1, 1)
 
 
@@ -103,7 +103,7 @@ _KINDS = {
 
 
 def _expand(name: str, call: Any, module: Any) -> Sequence[Any]:
-    """The results of a call of the function that the node is, which it adds to the module."""
+    """Adds a function for the node to the module; returns the results of a call to that function."""
     if not all(x.type.has_static_shape for x in (*call.operands, *call.results)):
         raise Unsupported(f"{name} needs known sizes, of its batch too")
     kind, given = _KINDS[name], _attributes(name, call)
@@ -118,7 +118,7 @@ def _expand(name: str, call: Any, module: Any) -> Sequence[Any]:
 
 
 def _attributes(name: str, call: Any) -> dict[str, Any]:
-    """The node's attributes; `Unsupported` for those that are not here."""
+    """The node's attributes; `Unsupported` for attributes and activations that are not implemented."""
     given: dict[str, Any] = {}
     for key, attribute in detail(call).items():
         if isinstance(attribute, ir.ArrayAttr):
@@ -141,7 +141,7 @@ def _attributes(name: str, call: Any) -> dict[str, Any]:
 def _directions(
     body: Body, kind: _Kind, operands: Mapping[str, Value], given: Mapping[str, Any]
 ) -> list[Value]:
-    """The outputs and last states, of all directions, as the node's layout has them."""
+    """The outputs and last states of all directions, in the node's layout."""
     by_batch = bool(given.get("layout"))
     x = body.transpose(operands["x"], [1, 0, 2]) if by_batch else operands["x"]
     states = {key: operands[key] for key in ("h", "c") if key in operands}
@@ -193,7 +193,7 @@ def _one_direction(
             t = body.subtract(body.number(steps - 1), t)
         new = kind.step(body, direction, body.at(xw, t), state[:-1])
         y = new[0]
-        if lengths is not None:  # what is beyond stays as it was, and gives zeros
+        if lengths is not None:  # beyond a sequence's length, the state stays and the output is zero
             runs = body.rows_of(body.compare(body.spread(t, lengths), lengths, "LT"), y)
             new = [body.select(runs, v, old) for v, old in zip(new, state[:-1], strict=True)]
             y = body.select(runs, y, body.zeros(y.sizes, y.element))
@@ -208,4 +208,4 @@ def _expansion(name: str) -> Expansion:
 
 
 RECURRENT: dict[str, Expansion] = {f"onnx.{name}": _expansion(name) for name in _KINDS}
-"""By the name of the operator."""
+"""The expansion of each operator."""

@@ -1,4 +1,4 @@
-"""Where PyTorch stops gradients, which an export forgets: `detach`, `no_grad`, and what an embedding pads with.
+"""Keeps PyTorch's gradient stops, which an export loses: `detach`, `no_grad`, and an embedding's padding row.
 
 y = x.detach()   ->   torch.ops.tiduc.stop_gradient(x)   ->   stablehlo.composite "tidu.stop_gradient"
 """
@@ -17,7 +17,7 @@ _NAME = "tidu.stop_gradient"
 
 
 def _composite(call: Any, module: Any) -> Sequence[Any]:
-    """The composite that tangents end at; a function that gives its argument is what else reads of it."""
+    """A composite that stops tangents; its decomposition is an identity function."""
     (x,) = call.operands
     function = f"{_NAME}.{len(list(module.body.operations))}"
     text = f'func.func private @"{function}"(%x: {x.type}) -> {x.type} {{ return %x : {x.type} }}'
@@ -30,7 +30,7 @@ def _composite(call: Any, module: Any) -> Sequence[Any]:
 
 
 STOPS: dict[str, Expansion] = {"torch.tiduc.stop_gradient": _composite}
-"""By the name of the operator."""
+"""The expansion of the operator."""
 
 
 def stops(torch: Any) -> dict[Any, Callable[..., Any]]:
@@ -56,7 +56,7 @@ def stops(torch: Any) -> dict[Any, Callable[..., Any]]:
 
 @functools.cache
 def _operator(torch: Any) -> Any:
-    """An operator of PyTorch's that torch-mlir knows nothing of."""
+    """A custom PyTorch operator, opaque to torch-mlir."""
     name, schema = "tiduc::stop_gradient", "(Tensor x) -> Tensor"
     made = torch.library.custom_op(name, lambda x: x.clone(), mutates_args=(), schema=schema)
     made.register_fake(torch.empty_like)
@@ -64,7 +64,7 @@ def _operator(torch: Any) -> Any:
 
 
 def mark_stops(torch: Any, exported: Any) -> None:
-    """Stops gradients at what blocks of `torch.no_grad` give, and at `detach_`, in an `ExportedProgram`."""
+    """Inserts stops after `torch.no_grad` blocks and at `detach_`, in an `ExportedProgram`."""
     block, in_place = torch.ops.higher_order.wrap_with_set_grad_enabled, torch.ops.aten.detach_.default
     fresh = torch.ops.aten.lift_fresh_copy.default
     for module in list(exported.graph_module.modules()):
@@ -75,12 +75,14 @@ def mark_stops(torch: Any, exported: Any) -> None:
                     raise Unsupported("torch.enable_grad within torch.no_grad is not told apart in an export")
                 for item in list(node.users):
                     _stop_at(torch, module.graph, item, item)
-            elif node.target is in_place and node.args[0].target is not fresh:  # that of a constant
+            elif (
+                node.target is in_place and node.args[0].target is not fresh
+            ):  # not the detach_ of a constant
                 _stop_at(torch, module.graph, node.args[0], node)
 
 
 def _stop_at(torch: Any, graph: Any, value: Any, place: Any) -> None:
-    """What reads the value after this place reads what has no gradient."""
+    """Makes all readers of the value after this place read the stopped value."""
     tensor = value.meta["val"]
     if not (isinstance(tensor, torch.Tensor) and (tensor.is_floating_point() or tensor.is_complex())):
         return
@@ -93,7 +95,7 @@ def _stop_at(torch: Any, graph: Any, value: Any, place: Any) -> None:
 
 @contextmanager
 def without_own_derivatives(torch: Any) -> Iterator[None]:
-    """Refuses, in an export, each `torch.autograd.Function`: of its derivative nothing would be left."""
+    """Refuses, during an export, each `torch.autograd.Function`: the export would lose its derivative."""
 
     def refuse(cls: Any, *args: Any, **kwargs: Any) -> Any:
         raise Unsupported(

@@ -1,8 +1,8 @@
-"""The torch dialect, in a context of its own, lowered to StableHLO by torch-mlir's pipelines, in a worker process.
+"""Lowers the torch dialect to StableHLO with torch-mlir's pipelines, in a separate context and a worker process.
 
     torch dialect --bytecode--> worker: operators set apart, pipelines, legalize --bytecode--> StableHLO
 
-The pipelines abort their process on some programs, and take all memory for others.
+The worker isolates the pipelines, which abort their process on some programs and exhaust memory on others.
 """
 
 import io
@@ -31,7 +31,7 @@ _FAILED = re.compile(r"failed to legalize operation '([\w.]+)'(?:.*?name = \"([\
 def imported_apart(
     function: Callable[P, R], limits: Limits | None, *arguments: P.args, **keywords: P.kwargs
 ) -> R:
-    """The function's result, from a worker; `Unsupported` where LLVM aborts it, `CompileError` at another death."""
+    """The function's result, from a worker; `Unsupported` if LLVM aborts the worker, else `CompileError` if it dies."""
     try:
         return apart(function, limits or Limits(), *arguments, **keywords)
     except Died as died:
@@ -41,7 +41,7 @@ def imported_apart(
 
 
 def lower_written(written: bytes, first: str, operators: Mapping[str, Expansion]) -> bytes:
-    """What `lower_torch` makes of the bytecode of a module."""
+    """`lower_torch` of a module that is given as bytecode."""
     from torch_mlir.dialects import torch as dialect
 
     context = ir.Context()
@@ -52,13 +52,13 @@ def lower_written(written: bytes, first: str, operators: Mapping[str, Expansion]
 
 
 def lower_torch(module: Any, first: str, operators: Mapping[str, Expansion]) -> bytes:
-    """The bytecode of the module as StableHLO; `Unsupported` at the op that has none.
+    """The bytecode of the module as StableHLO; `Unsupported` at an op that has none.
 
-    `first` is the pipeline from the module to torch-mlir's backend contract; `operators`, by name, are custom calls
-    while it runs, and are then expanded. The module is changed.
+    `first` is the pipeline from the module to torch-mlir's backend contract. The ops in `operators`, by name, are
+    custom calls while the pipelines run, and are expanded afterwards. The module is changed.
     """
     with module.context as context, ir.Location.unknown():
-        # After which all dialects of the pipeline are known.
+        # Running the pipeline on an empty function loads all its dialects.
         PassManager.parse(_LAST).run(ir.Module.parse("func.func @main() { return }").operation)
         set_apart(module, operators)
         said: list[Any] = []
@@ -68,7 +68,7 @@ def lower_torch(module: Any, first: str, operators: Mapping[str, Expansion]) -> 
                 said.append((diagnostic.message, diagnostic.location))
             return True
 
-        # Not the errors of exceptions: some passes report one, and go on.
+        # Errors are collected here, not by exceptions: some passes report an error and go on.
         context.emit_error_diagnostics = True
         with context.attach_diagnostic_handler(hear):
             for pipeline in (first, _LAST):
@@ -79,7 +79,7 @@ def lower_torch(module: Any, first: str, operators: Mapping[str, Expansion]) -> 
                     raise Unsupported(_explained(message, module), location) from None
         for op in module.body.operations:
             for name in [each for each in op.attributes if each.startswith("torch.")]:
-                del op.attributes[name]  # of versions and assumptions; no other dialect knows it
+                del op.attributes[name]  # versions and assumptions, which no other dialect knows
         written = io.BytesIO()
         module.operation.write_bytecode(written)
     return _legal(written.getvalue(), operators)
@@ -87,7 +87,7 @@ def lower_torch(module: Any, first: str, operators: Mapping[str, Expansion]) -> 
 
 @stage
 def _legal(written: bytes, operators: Mapping[str, Expansion]) -> bytes:
-    """The bytecode of a module of StableHLO, in which the operators are expanded."""
+    """The bytecode of the StableHLO module after the custom calls are expanded."""
     module = parse(written)
     put_back(module, operators)
     legalize(module)
@@ -95,9 +95,9 @@ def _legal(written: bytes, operators: Mapping[str, Expansion]) -> bytes:
 
 
 def _explained(message: str, module: Any) -> str:
-    """The error of a pipeline without the text of the op.
+    """The pipeline's error without the text of the op.
 
-    Of a scalar it says who takes it: that is what there is no StableHLO for.
+    Where the op is a constant, the error names the constant's users: these are the ops without StableHLO.
     """
     found = _FAILED.match(message)
     if found is None:
@@ -110,7 +110,7 @@ def _explained(message: str, module: Any) -> str:
 
 
 def _takers(module: Any, name: str, message: str) -> list[str]:
-    """The ops that take the constant of that name whose text the message has."""
+    """The users of the constants with this op name whose text is in the message."""
     takers: dict[str, None] = {}
 
     def look(op: Any) -> Any:

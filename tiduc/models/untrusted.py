@@ -1,10 +1,10 @@
-"""PyTorch's `.pt2` files from people whom nobody knows: `torch.export.load` without what would run their code.
+"""Loads PyTorch's `.pt2` files from untrusted sources: `torch.export.load` without running code from the file.
 
-a pickle                        tensors of subclasses, sample inputs, opaque objects; refused as it names a function
-data/aotinductor/               machine code, which PyTorch links; refused
+a pickle                        subclass tensors, sample inputs, opaque objects; refused when it names a function
+data/aotinductor/               machine code, which PyTorch would link; refused
 data/constants/custom_obj_...   objects of C++ classes; refused
-"expr_str": "Symbol('s0')"      a size, which SymPy evaluates as Python; only calls of SymPy's classes pass
-"__enum__", "default_factory"   the type of an argument, whose module PyTorch imports; only modules that are there
+"expr_str": "Symbol('s0')"      a size, which SymPy evaluates as Python; only calls of SymPy classes pass
+"__enum__", "default_factory"   an argument's type, whose module PyTorch imports; only loaded modules pass
 """
 
 import ast
@@ -27,11 +27,11 @@ _EXPRESSION = (
 )
 
 _reading: ContextVar[list[str] | None] = ContextVar("reading", default=None)
-"""While a file is read: what its pickles name that was refused."""
+"""The names that pickles were refused, while a file is read; None otherwise."""
 
 
 def load_export(torch: Any, path: str, trust: bool) -> Any:
-    """The `ExportedProgram` in a file; without `trust`, `TiducError` where reading it would run code of the file's."""
+    """The `ExportedProgram` in a file; without `trust`, `TiducError` where reading the file would run its code."""
     if trust:
         return torch.export.load(path)
     with without_pickles(path):
@@ -52,7 +52,7 @@ def _refusal(path: str, what: str) -> TiducError:
 
 @contextmanager
 def without_pickles(path: str) -> Iterator[None]:
-    """Refuses, in the block, each pickle that names a class or a function; tensors are read without such."""
+    """Refuses, in the block, each pickle that names a class or a function; plain tensors name neither."""
     _watch()
     token = _reading.set([])
     try:
@@ -67,7 +67,7 @@ def without_pickles(path: str) -> Iterator[None]:
 
 @cache
 def _watch() -> None:
-    """Has Python ask before a pickle names something; there is no way to end that."""
+    """Installs an audit hook that sees each name a pickle looks up. Python cannot remove an audit hook."""
     sys.addaudithook(_audit)
 
 
@@ -81,7 +81,7 @@ def _audit(event: str, arguments: tuple[Any, ...]) -> None:
 
 
 def _check(torch: Any, path: str) -> None:
-    """`TiducError` where PyTorch would run code that is no pickle. Reads the archive as `torch.export.load` does."""
+    """`TiducError` where PyTorch would run code outside of pickles. Reads the archive as `torch.export.load` does."""
     reader = torch._C.PyTorchFileReader(path)
     for name in reader.get_all_records():
         if name.startswith(_CODE):
@@ -108,7 +108,7 @@ def _check_entry(path: str, entry: dict[str, Any]) -> None:
 
 
 def _dicts(value: Any) -> Iterator[dict[str, Any]]:
-    """All dictionaries in a JSON document, in strings that are such documents too."""
+    """All dictionaries in a JSON document, including those in strings that are JSON themselves."""
     if isinstance(value, dict):
         yield value
         value = list(value.values())
@@ -124,7 +124,7 @@ def _dicts(value: Any) -> Iterator[dict[str, Any]]:
 
 
 def _is_expression(text: str) -> bool:
-    """Whether the text makes numbers and calls classes of SymPy's, and does nothing else."""
+    """Whether the text only makes numbers and calls SymPy classes."""
     import sympy
 
     try:

@@ -1,1 +1,1 @@
-"""Pictures of programs: a module is read into scenes, scenes are folded, and drawn by Graphviz or printed as text."""
+"""Draws programs: a module is read into scenes; the scenes are folded, then drawn by Graphviz or printed as text."""

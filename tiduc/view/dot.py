@@ -1,4 +1,4 @@
-"""dot: scenes to Graphviz's language. Graphviz places everything; nothing here has coordinates."""
+"""dot: writes scenes in Graphviz's language. Graphviz computes the layout; nothing here has coordinates."""
 
 import html
 from collections import Counter
@@ -9,16 +9,16 @@ from tiduc.dialect.errors import RequestError
 from tiduc.view.label import WIDTH, clipped
 from tiduc.view.scene import OPS, Arrow, Box, Picture, Scene
 
-TOGETHER = 90  # boxes of several graphs up to which arrows between them can be followed
-NOTES = 80  # values of other graphs that are named in a scene; of more there is only said how many they are
-MOST = 2500  # boxes that Graphviz places in bearable time
+TOGETHER = 90  # most boxes, over all graphs, at which arrows between graphs can still be followed
+NOTES = 80  # most notes for values of other graphs in a scene; beyond, only their number is shown
+MOST = 2500  # most boxes that Graphviz places in bearable time
 FONT = "Helvetica,Arial,sans-serif"
 COLOURS = {
     "active": ("#b35900", "#fdebd3"),
     "linear": ("#1f5fa8", "#dcebfb"),
     "inactive": ("#8a8a8a", "#f4f4f4"),
 }
-"""The border and the inside of a box, by activity; told apart by those who see no red or no green."""
+"""The border and fill colours of a box, by activity; readable with red-green colour blindness."""
 
 GREY, DARK = "#6b6b6b", "#1d1d1d"
 MEANING = {
@@ -35,7 +35,7 @@ _SHAPES = {
     "constant": "plain",
 }
 _ORDERED = {"add", "multiply", "and", "or", "xor", "maximum", "minimum"}
-"""Ops whose operands have no order, so that arrows need no numbers."""
+"""Commutative ops, whose arrows need no operand numbers."""
 
 
 def dot(
@@ -43,7 +43,7 @@ def dot(
 ) -> str:
     """Scenes side by side, in Graphviz's language.
 
-    Arrows from scenes that are not among them start at a note, and so do, with `apart`, all between scenes.
+    An arrow from a scene that is not in `names` starts at a note; with `apart`, so does every arrow between scenes.
     """
     scenes = [picture.scenes[name] for name in names]
     lines = [
@@ -64,12 +64,12 @@ def dot(
 
 
 def is_large(picture: Picture, names: Iterable[str]) -> bool:
-    """Scenes have too many boxes together to be drawn with the arrows between them."""
+    """Whether the scenes have too many boxes to be drawn together with the arrows between them."""
     return sum(len(picture.scenes[name].boxes) for name in names) > TOGETHER
 
 
 def check_size(picture: Picture, names: Iterable[str]) -> None:
-    """Refuses what would keep Graphviz busy for minutes."""
+    """`RequestError` for a scene that would keep Graphviz busy for minutes."""
     for name in names:
         count = len(picture.scenes[name].boxes)
         if count > MOST:
@@ -103,7 +103,7 @@ def _scene(
 
 
 def _noted(picture: Picture, scene: Scene, arrows: list[Arrow]) -> Iterator[str]:
-    """Arrows from scenes that are not near: dashed, from a note that says what it is; of very many, how many."""
+    """Arrows from scenes that are not drawn here: dashed, from notes that name the values, or count too many."""
     owner = picture.owner() if arrows else {}
     if len({arrow.source for arrow in arrows}) > NOTES:
         counts = Counter((owner[arrow.source], arrow.target) for arrow in arrows)
@@ -124,7 +124,7 @@ def _noted(picture: Picture, scene: Scene, arrows: list[Arrow]) -> Iterator[str]
 
 
 def _note(scene: Scene, id_: str) -> str:
-    """The reference to a value of another graph, and the op that makes it."""
+    """The reference to a value of another graph, and the op that defines it."""
     box = scene.boxes[id_]
     if box.kind in OPS:
         return f"{scene.name}: {box.name}" + (f" @{box.symbol}" if box.symbol else "")
@@ -156,7 +156,7 @@ def _box(box: Box, file: str) -> dict[str, str]:
 
 
 def _label(box: Box, file: str) -> str:
-    """Name and type, then, smaller, constants and attributes, and the place."""
+    """Name and type, then, in a smaller font, constants, attributes and location."""
     types = clipped(", ".join(box.types), WIDTH)
     name = html.escape(clipped(box.name, WIDTH))
     lines = [f"<b>{name}</b>" + (f"  {html.escape(types)}" if types else "")]
@@ -188,7 +188,7 @@ def _arrow(arrow: Arrow, numbered: set[int], scene: Scene) -> str:
 
 
 def _numbered(box: Box, arrows: list[Arrow]) -> set[int]:
-    """The slots whose arrows get a number: those of an op that reads several values, in an order that matters."""
+    """The slots whose arrows get a number: those of an op that reads several values in a significant order."""
     sources = {(arrow.source, arrow.result) for arrow in arrows}
     if len(sources) < 2 or box.kind in ("fold", "output") or box.name in _ORDERED:
         return set()
@@ -196,7 +196,7 @@ def _numbered(box: Box, arrows: list[Arrow]) -> set[int]:
 
 
 def _legend(scenes: list[Scene]) -> Iterator[str]:
-    """What the colours mean, of those that are there."""
+    """The meaning of the colours in use."""
     used = {box.activity for scene in scenes for box in scene.boxes.values()}
     rows = "".join(
         f'<tr><td bgcolor="{inside}" border="1" color="{border}">  </td>'
@@ -214,13 +214,13 @@ def _legend(scenes: list[Scene]) -> Iterator[str]:
 
 
 def quoted(text: str) -> str:
-    """A string of Graphviz's."""
+    """The text as a quoted Graphviz string."""
     escaped = text.replace("\\", "\\\\").replace('"', '\\"')
     return f'"{escaped}"'
 
 
 def _attributes(said: Mapping[str, str]) -> str:
-    """Attributes; a label in angle brackets is markup."""
+    """A Graphviz attribute list; a label in angle brackets is markup and stays unquoted."""
     return " ".join(
         f"{name}={value if name == 'label' and value.startswith('<') else quoted(value)}"
         for name, value in said.items()
@@ -228,7 +228,7 @@ def _attributes(said: Mapping[str, str]) -> str:
 
 
 def place(where: str, file: str) -> str:
-    """A place, without the name of the file that the picture is of."""
+    """A location, without the file name where that is the picture's own file."""
     if file and where.startswith(f"{file}:"):
         return where.removeprefix(file)
     return where

@@ -1,7 +1,7 @@
-"""draw: Graphviz's language to SVG, by Graphviz, in a process of its own.
+"""draw: renders Graphviz's language to SVG, in a separate process.
 
-pygraphviz brings Graphviz along in its wheels. In a process of its own it can be interrupted, which C code here could
-not, and what its font library has to say of this machine's configuration stays out of sight.
+pygraphviz brings Graphviz in its wheels. A separate process can be interrupted, unlike C code in this one, and hides
+the messages of Graphviz's font library about this machine's configuration.
 """
 
 import json
@@ -28,7 +28,7 @@ def draw(sources: list[str]) -> list[str]:
 
 
 def main() -> int:
-    """Reads a JSON list of sources, and writes one of pictures."""
+    """Reads a JSON list of sources from stdin and writes a JSON list of pictures to stdout."""
     try:
         import pygraphviz
     except ImportError:

@@ -1,10 +1,10 @@
-"""fold: fewer boxes. What comes again is drawn once, and what only gives a value another shape is on its arrow.
+"""fold: reduces the number of boxes. Repeated stretches become one box, and ops that only reshape move onto arrows.
 
     x -> broadcast_in_dim -> multiply     ->     x --(broadcast)--> multiply
     [a b c] [a b c] [a b c]               ->     A -> A -> A,  and a scene A: a b c
     A -> A -> ... -> A                    ->     one box, and a scene with all of them
 
-Folding a stretch of a program in its order makes no circle: nothing can leave the stretch and come back into it.
+Folding a contiguous stretch of the program order creates no cycle: no path can leave the stretch and re-enter it.
 """
 
 import itertools
@@ -18,19 +18,21 @@ from tiduc.view.repeats import Repeat, find_repeat
 from tiduc.view.scene import OPS, Arrow, Box, Picture, Scene, moved
 
 MAP = "map"
-SHORTEST = 4  # boxes that are worth a fold
-WORTH = 6  # boxes that a fold must save
-SHARE = 100  # and no less than the scene's by this, so that there are few folds in a large one
-LARGE = 24  # boxes from which on a scene is folded at all
-ROW = 16  # folds of one kind in a row from which on these are one box
-CROWDED = 60  # boxes from which on inputs go into the one fold that reads them
-_LINE = 600  # of what is said on hovering
-_IN_TITLE = 4  # names of ops in what is said of a fold
+SHORTEST = 4  # fewest boxes in a fold
+WORTH = 6  # fewest boxes that a fold must save
+SHARE = 100  # a fold must also save 1/SHARE of the scene's boxes, so that a large scene has few folds
+LARGE = 24  # most boxes in a scene that is not folded
+ROW = 16  # fewest folds of one kind in a row that become one box
+CROWDED = (
+    60  # most boxes in a scene whose inputs are all drawn; beyond, a fold absorbs inputs that it alone reads
+)
+_LINE = 600  # characters of a tooltip
+_IN_TITLE = 4  # op names in a fold's description
 _DULL = {"add", "multiply", "subtract", "divide", "select", "slice", "transpose", "maximum", *QUIET}
 
 
 def fold(picture: Picture, large: int = LARGE) -> None:
-    """Folds, in place, scenes of more boxes than `large`: shapes onto arrows, repeated stretches into one box."""
+    """Folds scenes with more than `large` boxes in place: reshaping ops move onto arrows, repeats become folds."""
     names = _names()
     quieten(picture, [scene for scene in picture.scenes.values() if len(scene.boxes) > large])
     waiting = list(picture.scenes.values())
@@ -45,7 +47,7 @@ def fold(picture: Picture, large: int = LARGE) -> None:
 
 
 def add_map(picture: Picture, names: list[str]) -> str:
-    """A scene of one box a graph, and of arrows that say how many values one reads of another; its name."""
+    """Adds a scene with a box per graph and arrows that count the values read between graphs; returns its name."""
     scene = Scene(MAP, "map", "all graphs")
     owner = picture.owner()
     for name in names:
@@ -71,7 +73,7 @@ def add_map(picture: Picture, names: list[str]) -> str:
 
 
 def quieten(picture: Picture, scenes: list[Scene]) -> None:
-    """Takes ops out of scenes that only give a value another shape or type; the arrows through them say so."""
+    """Removes ops that only change a value's shape or type; the arrows through them are labelled instead."""
     quiet: dict[str, tuple[Arrow, Box]] = {}
     for scene in scenes:
         into = scene.into()
@@ -82,14 +84,14 @@ def quieten(picture: Picture, scenes: list[Scene]) -> None:
     read = {arrow.source for scene in picture.scenes.values() for arrow in scene.arrows}
     quiet = {
         id_: found for id_, found in quiet.items() if id_ in read
-    }  # what nobody reads has no arrow to be on
+    }  # an op without readers has no arrow to label
     for scene in picture.scenes.values():
         scene.arrows = [_past(arrow, quiet) for arrow in scene.arrows if arrow.target not in quiet]
         scene.boxes = {id_: box for id_, box in scene.boxes.items() if id_ not in quiet}
 
 
 def _past(arrow: Arrow, quiet: dict[str, tuple[Arrow, Box]]) -> Arrow:
-    """The arrow from the first box before it that is not taken out."""
+    """The arrow with its source moved back over the removed boxes."""
     passed = []
     while arrow.source in quiet:
         before, box = quiet[arrow.source]
@@ -99,7 +101,7 @@ def _past(arrow: Arrow, quiet: dict[str, tuple[Arrow, Box]]) -> Arrow:
 
 
 def _said(passed: list[Box]) -> str:
-    """The ops on an arrow, each once in a row, and the shape they end in."""
+    """The label of an arrow: the removed ops, without immediate repeats, and the final shape."""
     names = [box.name.removesuffix("_in_dim") for box in passed]
     short = [name for i, name in enumerate(names) if i == 0 or names[i - 1] != name]
     return f"{', '.join(short)} {passed[-1].types[0]}"
@@ -109,7 +111,7 @@ def _said(passed: list[Box]) -> str:
 
 
 def _fold_once(picture: Picture, scene: Scene, names: Iterator[str]) -> Scene | None:
-    """Folds the stretch that is worth most; the scene of what it holds, or None where nothing is worth it."""
+    """Folds the stretch with the highest worth; returns the scene of its body, or None where no fold is worth it."""
     boxes = [box for box in scene.boxes.values() if box.kind in OPS or box.kind == "constant"]
     position = {box.id: i for i, box in enumerate(boxes)}
     into = scene.into()
@@ -119,9 +121,7 @@ def _fold_once(picture: Picture, scene: Scene, names: Iterator[str]) -> Scene | 
 
     letters = [_letter(box) for box in boxes]
     for i, (one, other) in enumerate(itertools.pairwise(boxes)):
-        if one.kind == "fold" and _letter(one) == _letter(
-            other
-        ):  # rows stay rows, and are not cut into pieces
+        if one.kind == "fold" and _letter(one) == _letter(other):  # rows stay whole for `fold_rows`
             letters[i] = one.id
             letters[i + 1] = other.id
     found = find_repeat(letters, SHORTEST, cut)
@@ -142,7 +142,7 @@ def _fold_once(picture: Picture, scene: Scene, names: Iterator[str]) -> Scene | 
 
 
 def fold_rows(picture: Picture, scene: Scene) -> None:
-    """Makes one box of many folds of one kind in a row, as of a network of a hundred layers."""
+    """Makes one box of many folds of one kind in a row, as in a network of a hundred layers."""
     boxes = [box for box in scene.boxes.values() if box.kind in OPS or box.kind == "constant"]
     for opens, group in itertools.groupby(boxes, lambda box: box.opens if box.kind == "fold" else ()):
         ids = [box.id for box in group]
@@ -155,7 +155,7 @@ def fold_rows(picture: Picture, scene: Scene) -> None:
 
 
 def take_in_inputs(picture: Picture, scene: Scene) -> None:
-    """Leaves out inputs that only one fold reads, which then says how many these are, and on hovering which."""
+    """Removes inputs that only one fold reads; the fold shows their number, and its tooltip their names."""
     readers: dict[str, list[Arrow]] = {}
     for arrow in (arrow for of in picture.scenes.values() for arrow in of.arrows):
         readers.setdefault(arrow.source, []).append(arrow)
@@ -174,7 +174,7 @@ def take_in_inputs(picture: Picture, scene: Scene) -> None:
 
 
 def _letter(box: Box) -> Hashable:
-    if box.kind == "fold":  # whichever of its kind
+    if box.kind == "fold":  # any fold of the same kind
         return box.kind, box.types, box.activity, box.opens
     return box.kind, box.name, box.types, box.detail, box.activity, box.opens
 
@@ -182,7 +182,7 @@ def _letter(box: Box) -> Hashable:
 def _cut(
     boxes: list[Box], position: dict[str, int], into: dict[str, list[Arrow]], start: int, end: int
 ) -> int:
-    """How many values enter a stretch from other ops."""
+    """The number of values that enter a stretch from other ops."""
     sources = {
         (arrow.source, arrow.result)
         for box in boxes[start:end]
@@ -193,7 +193,7 @@ def _cut(
 
 
 def _alike(stretches: list[list[str]], into: dict[str, list[Arrow]]) -> list[bool]:
-    """Which stretches read within themselves what most of them do."""
+    """Which stretches have the most common internal wiring."""
 
     def shape(ids: list[str]) -> Hashable:
         at = {box: i for i, box in enumerate(ids)}
@@ -210,7 +210,7 @@ def _alike(stretches: list[list[str]], into: dict[str, list[Arrow]]) -> list[boo
 
 
 def _inner(scene: Scene, name: str, title: str, stretches: list[list[str]]) -> Scene:
-    """The scene of the first stretch, with what enters and what leaves it."""
+    """The scene of the first stretch, with boxes for the values that enter and leave it."""
     first = set(stretches[0])
     inner = Scene(f"{scene.name}/{name}", "fold", title)
     sources: dict[tuple[str, int], str] = {}
@@ -246,7 +246,7 @@ def _inner(scene: Scene, name: str, title: str, stretches: list[list[str]]) -> S
 def _replace(
     picture: Picture, scene: Scene, inner: Scene, labels: list[str], stretches: list[list[str]]
 ) -> None:
-    """One box in place of each stretch, in the scene and for what reads it from other scenes."""
+    """Replaces each stretch by one box, in its scene and for readers in other scenes."""
     stands_for: dict[str, str] = {}
     folds: dict[str, Box] = {}
     of = {id_: i for i, ids in enumerate(stretches) for id_ in ids}
@@ -288,7 +288,7 @@ def _merged(arrow: Arrow, source: str | None, target: str | None) -> Arrow:
 
 
 def _box(boxes: list[Box], leaving: set[str], inner: Scene, label: str) -> Box:
-    """The fold of these boxes, some of which others read."""
+    """The fold of these boxes; its types are those of boxes with readers outside."""
     types = tuple(t for box in boxes if box.id in leaving for t in box.types)
     said = list(dict.fromkeys(box.name for box in boxes if box.name.split()[0] not in _DULL))
     said = (said or list(dict.fromkeys(box.name for box in boxes)))[:_IN_TITLE]

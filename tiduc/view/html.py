@@ -1,7 +1,7 @@
-"""html: a picture as one page that needs nothing else: pan, zoom, search, hover, and folds that open.
+"""html: a picture as one self-contained page: pan, zoom, search, hover, and folds that open.
 
-Each scene is drawn by Graphviz beforehand; the page shows one at a time. `page.html`, `page.css` and `page.js` are the
-page, this file puts the pictures and what is known of each box into it.
+Graphviz draws each scene beforehand; the page shows one scene at a time. The page is `page.html`, `page.css` and
+`page.js`; this file fills in the pictures and the data of each box.
 """
 
 import html
@@ -18,7 +18,7 @@ OVERVIEW = "all graphs"
 
 
 def page(picture: Picture, names: list[str], file: str = "") -> str:
-    """The page of these scenes and of all that their boxes open."""
+    """The page of these scenes and of all scenes that their boxes open."""
     together = len(names) > 1 and not is_large(picture, names)
     reached = _reached(picture, names)
     if len(names) > 1 and not together:
@@ -44,7 +44,7 @@ def page(picture: Picture, names: list[str], file: str = "") -> str:
 
 
 def _reached(picture: Picture, names: list[str]) -> list[str]:
-    """The scenes, and those that are opened from there, each once."""
+    """The scenes and all scenes reachable by opening boxes, each once."""
     found: dict[str, None] = {}
     waiting = list(names)
     while waiting:
@@ -88,7 +88,7 @@ def _box(box: Box, scene: Scene, file: str) -> dict[str, Any]:
 
 def _filled(title: str, data: dict[str, Any]) -> str:
     folder = files("tiduc.view")
-    # A script ends at the first "</", and "<!--" begins a comment there; JSON may write both otherwise.
+    # "</" would end the script and "<!--" would begin a comment; JSON may escape "<" in both.
     text = json.dumps(data, ensure_ascii=False).replace("<", "\\u003c")
     parts = {
         "<!--title-->": html.escape(title),

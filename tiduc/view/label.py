@@ -1,4 +1,4 @@
-"""What boxes say: names, types, constants and attributes, short enough to read in a picture."""
+"""The text in boxes: names, types, constants and attributes, short enough to read in a picture."""
 
 import re
 from typing import Any
@@ -12,14 +12,14 @@ from tiduc.dialect.verify import ACTIVE
 from tiduc.passes.importing.import_stablehlo import NAME
 
 QUIET = frozenset({"broadcast_in_dim", "convert", "reshape"})
-"""Ops that only give a value another shape or type: drawn small."""
+"""Ops that only change a value's shape or type; drawn small."""
 
 LITERALS = frozenset(f"stablehlo.{name}" for name in ("broadcast_in_dim", "convert", "reshape"))
-"""Ops that make a constant of a constant with one element everywhere."""
+"""Ops that turn a splat constant into another splat constant."""
 
-SHOWN = 4  # elements of a constant that are written out
-WIDTH = 64  # of what is said of attributes, in a picture
-_LINE = 600  # of what is said of an attribute on hovering
+SHOWN = 4  # most elements of a constant that are written out
+WIDTH = 64  # characters of attributes in a picture
+_LINE = 600  # characters of an attribute in a tooltip
 _IN_NAME = ("comparison_direction", "callee", GRAPHS, "call_target_name", "custom_call_target")
 _UNSAID = {ACTIVE, "precision_config", "operandSegmentSizes", "compare_type", "value", *_IN_NAME}
 _DEFAULTS = {"indices_are_sorted = false", "unique_indices = false", "exact = true"}
@@ -34,12 +34,12 @@ _PLACES = re.compile(r'"((?:[^"\\]|\\.)*)"(?!:\d)')
 
 
 def type_name(type_: Any) -> str:
-    """A tensor type without the word: `2x16xf32`; others as MLIR has them."""
+    """A tensor type without `tensor<>`: `2x16xf32`; other types as MLIR prints them."""
     return str(type_).removeprefix("tensor<").removesuffix(">")
 
 
 def title(op: Any) -> str:
-    """An op's name, with what it calls, compares by or reduces with."""
+    """An op's name, with its callee, comparison direction or reducer."""
     name = name_of(op)
     called = callees(op)
     if called:
@@ -55,7 +55,7 @@ def title(op: Any) -> str:
 
 
 def reducer(op: Any) -> str:
-    """The name of the one op in the one region of an op, or nothing."""
+    """The name of the only op in the op's only region; empty where there are more."""
     if len(op.regions) != 1 or len(op.regions[0].blocks) != 1:
         return ""
     *inner, _ = operations(op.regions[0].blocks[0])
@@ -63,7 +63,7 @@ def reducer(op: Any) -> str:
 
 
 def attributes(op: Any, width: int = _LINE) -> str:
-    """An op's attributes, but for those that are in its name or say little."""
+    """An op's attributes, without those that are in its title or say little."""
     if op.name == "stablehlo.slice":
         return _slice(op)
     if op.name == "stablehlo.dot_general":
@@ -81,14 +81,14 @@ def attributes(op: Any, width: int = _LINE) -> str:
 
 
 def _slice(op: Any) -> str:
-    """As StableHLO's own text has it: [0:8:2, 1:3]."""
+    """The ranges in StableHLO's own syntax: [0:8:2, 1:3]."""
     names = "start_indices", "limit_indices", "strides"
     rows = zip(*(list(op.attributes[name]) for name in names), strict=True)
     return "[" + ", ".join(f"{a}:{b}" + (f":{s}" if s != 1 else "") for a, b, s in rows) + "]"
 
 
 def _dot_general(op: Any) -> str:
-    """The dimensions that are summed over, and those that both operands have."""
+    """The contracting dimensions, and the batching dimensions if any."""
     numbers = hlo.DotDimensionNumbers(op.attributes["dot_dimension_numbers"])
     batch = list(numbers.lhs_batching_dimensions), list(numbers.rhs_batching_dimensions)
     summed = list(numbers.lhs_contracting_dimensions), list(numbers.rhs_contracting_dimensions)
@@ -97,7 +97,7 @@ def _dot_general(op: Any) -> str:
 
 
 def clipped(text: str, width: int) -> str:
-    """The text in at most so many characters, the last an ellipsis where there were more."""
+    """The text cut to `width` characters, ending with an ellipsis where it was cut."""
     return text if len(text) <= width else text[: width - 1] + "…"
 
 
@@ -116,7 +116,7 @@ def _bare(attribute: Any) -> str:
 
 
 def literal(op: Any) -> str | None:
-    """How a constant of one element everywhere, or of a few elements, is written; None of any other op."""
+    """The text of a splat constant or of a constant with few elements; None for other ops."""
     if op.name != "stablehlo.constant":
         return None
     value = op.attributes["value"]
@@ -127,7 +127,7 @@ def literal(op: Any) -> str | None:
         if value.type.rank == 1 and value.type.shape[0] <= SHOWN:
             return "[" + ", ".join(_number(x) for x in value) + "]"
     except (AttributeError, NotImplementedError, TypeError, ValueError):
-        return None  # of an element type that the bindings cannot read, or held apart
+        return None  # an element type that the bindings cannot read, or a resource
     return None
 
 
@@ -138,7 +138,7 @@ def _number(x: Any) -> str:
 
 
 def port_names(values: Any, attrs: Any, default: str) -> list[str]:
-    """The names of a function's arguments or results: by attribute, by location, by number."""
+    """The names of a function's arguments or results: by attribute, else by location, else by number."""
     names = []
     for i, x in enumerate(values):
         name = f"{default}{i}"
@@ -151,5 +151,5 @@ def port_names(values: Any, attrs: Any, default: str) -> list[str]:
 
 
 def said_of_place(location: Any) -> str:
-    """The names in a location, such as the scopes that a frontend wrote there."""
+    """The names in a location, such as a frontend's scopes."""
     return " ".join(dict.fromkeys(_PLACES.findall(str(location))))

@@ -1,7 +1,7 @@
-"""read: a module, after whichever stage, to scenes: one a function, graph, or region that has more than one op.
+"""read: turns a module, after any stage, into scenes: one per function, graph, and region with more than one op.
 
-Constants are written where they are used, and so are the broadcasts of those that have one element everywhere. What
-a graph reads of another is an arrow from the box that makes it there.
+Constants are written where they are used, as are broadcasts of splat constants. A value that a graph reads from another
+graph is an arrow from the box that defines it there.
 """
 
 from collections.abc import Iterator
@@ -41,11 +41,9 @@ class _Reader:
         self.named = {n: named_values(op) for n, op in self.functions.items() if op.name == "tidu.graph"}
         self.symbols = {x: name for names in self.named.values() for name, x in names.items()}
         self.literals: dict[Any, str] = {}
-        self.aliases: dict[Any, Any] = {}  # the values that externals lead to
-        self.made: dict[
-            Any, tuple[Box, int]
-        ] = {}  # the box that makes a value, and which of its results that is
-        self.outers: dict[tuple[str, str], Box] = {}  # of what a scene reads from around it
+        self.aliases: dict[Any, Any] = {}  # external -> the value that it refers to
+        self.made: dict[Any, tuple[Box, int]] = {}  # value -> the box that defines it, and its result number
+        self.outers: dict[tuple[str, str], Box] = {}  # (scene, source) -> its box, for an enclosing value
         self.count = 0
         for op in self.functions.values():
             for block in _blocks(op):
@@ -56,7 +54,7 @@ class _Reader:
     # ---- what is not a box ------------------------------------------------------------------------------------
 
     def look(self, block: Any) -> None:
-        """Finds what is written where it is used, and where references lead."""
+        """Finds values that are written where they are used, and resolves references."""
         for op in operations(block):
             if op.name == "tidu.external":
                 graph, name = op.attributes["ref"].value
@@ -81,7 +79,7 @@ class _Reader:
     # ---- functions and graphs -----------------------------------------------------------------------------------
 
     def empty(self, name: str, op: Any) -> Scene:
-        """The scene of a function or graph, with its inputs and ops as boxes and without arrows."""
+        """The scene of a function or graph, with its inputs and ops as boxes but no arrows."""
         linear = INPUT_OF in op.attributes
         kind = "linear graph" if linear else "graph" if op.name == "tidu.graph" else "function"
         scene = Scene(f"@{name}", kind, f"{kind} @{name}", place=describe(op.location))
@@ -130,7 +128,7 @@ class _Reader:
                 self.arrow(scene, x, box, 0)
 
     def bind(self, op: Any) -> None:
-        """An arrow from a value to the inputs that it stands for."""
+        """Adds an arrow from a value to each input bound to it."""
         key, (graph, name) = (
             str(ir.FlatSymbolRefAttr(op.attributes["input"]).value),
             op.attributes["value"].value,
@@ -183,7 +181,7 @@ class _Reader:
         )
 
     def regions(self, scene: Scene, op: Any) -> list[str]:
-        """The scenes of an op's regions, of those that are worth one."""
+        """The names of new scenes for an op's regions; a region with one op gets none."""
         if not len(op.regions) or label.reducer(op):
             return []
         names = []
@@ -212,9 +210,9 @@ class _Reader:
                     self.arrow(scene, x, found[0], slot)
 
     def arrow(self, scene: Scene, x: Any, box: Box, slot: int) -> None:
-        """An arrow from the box of a value, which may be in a scene around this one or in another graph."""
+        """Adds an arrow from the box that defines x, which may be in an enclosing scene or another graph."""
         target = self.follow(x)
-        if target not in self.made:  # a reference that leads back to itself, which other commands refuse
+        if target not in self.made:  # a cyclic reference, which other commands refuse
             self.add(scene, [target], kind="outer", name="a reference to itself")
         source, result = self.made[target]
         kind = "value"
@@ -226,7 +224,7 @@ class _Reader:
         scene.arrows.append(Arrow(source.id, box.id, slot, result, kind))
 
     def outer(self, scene: Scene, source: Box) -> Box:
-        """The box in a region's scene of a value from around it."""
+        """The box that represents an outside value in a region's scene."""
         key = scene.name, source.id
         if key not in self.outers:
             said = {"types": source.types, "activity": source.activity, "place": source.place}
@@ -236,7 +234,7 @@ class _Reader:
     # ---- boxes ----------------------------------------------------------------------------------------------------
 
     def add(self, scene: Scene, values: list[Any], key: Any = None, **said: Any) -> None:
-        """A box that makes these values."""
+        """Adds a box that defines these values."""
         activity = {self.activity.of(y) for y in values}
         most = next((a for a in ("linear", "active") if a in activity), "inactive")
         types = tuple(label.type_name(y.type) for y in values)
@@ -255,7 +253,7 @@ class _Reader:
 
 
 def _blocks(op: Any) -> Iterator[Any]:
-    """All blocks in an op, each before what is nested in it."""
+    """All blocks in an op, each before its nested blocks."""
     for region in op.regions:
         for block in region.blocks:
             yield block

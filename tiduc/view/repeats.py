@@ -1,9 +1,9 @@
-"""repeats: stretches of a sequence that come again, such as the layers of a network.
+"""repeats: finds repeated stretches of a sequence, such as the layers of a network.
 
     a b c d b c d b c d e   ->   (b c d) at 1, 4, 7
 
-A stretch is worth (times - 1) * length, which is what writing it once saves; so three layers are preferred to one and
-a half of them twice. All stretches are found in linear time, as the states of a suffix automaton.
+The worth of a stretch is (times - 1) * length: the letters saved by writing it once. So three layers win over one and a
+half layers twice. The states of a suffix automaton give all stretches in linear time.
 
 Source: Blumer, Blumer, Haussler, Ehrenfeucht, Chen, Seiferas, "The smallest automaton recognizing the subwords of a
 text" (1985).
@@ -12,23 +12,23 @@ text" (1985).
 from collections.abc import Callable, Hashable, Sequence
 from dataclasses import dataclass, field
 
-CANDIDATES = 64  # stretches whose occurrences are looked for, the most promising first
+CANDIDATES = 64  # most stretches whose occurrences are searched, the most promising first
 
 
 @dataclass
 class _State:
-    """The stretches that end at the same places, the longest of which has `length` letters."""
+    """The stretches that end at the same positions; the longest has `length` letters."""
 
     length: int
     link: int
-    end: int  # where one of them ends
+    end: int  # one of the positions where they end
     next: dict[int, int] = field(default_factory=dict)
     times: int = 0
 
 
 @dataclass(frozen=True)
 class Repeat:
-    """A stretch of a length, and where it starts each time; these do not overlap."""
+    """The length of a stretch and its start positions; occurrences do not overlap."""
 
     length: int
     starts: tuple[int, ...]
@@ -41,9 +41,9 @@ class Repeat:
 def find_repeat(
     letters: Sequence[Hashable], shortest: int, cut: Callable[[int, int], int] = lambda start, end: 0
 ) -> Repeat | None:
-    """The stretch of at least `shortest` letters that is worth most; None where nothing comes twice.
+    """The stretch of at least `shortest` letters with the highest worth; None where nothing repeats.
 
-    Of stretches that are the same up to a shift, as of layers in a row, that with the smallest `cut(start, end)`.
+    Among shifts of one stretch, as in a row of layers, the shift with the smallest `cut(start, end)` wins.
     """
     numbers = _numbered(letters)
     states = _automaton(numbers)
@@ -67,7 +67,7 @@ def _numbered(letters: Sequence[Hashable]) -> list[int]:
 
 
 def _automaton(text: Sequence[int]) -> list[_State]:
-    """The suffix automaton, with how often each state's stretches come, overlapping or not."""
+    """The suffix automaton, with the number of occurrences, overlapping ones included, of each state's stretches."""
     states = [_State(0, -1, -1)]
     last = 0
     for end, letter in enumerate(text):
@@ -96,12 +96,12 @@ def _automaton(text: Sequence[int]) -> list[_State]:
 
 
 def _lengths(state: _State, shorter: int, shortest: int) -> list[int]:
-    """The lengths to try of a state's stretches: its longest, and the period if it overlaps itself."""
+    """The lengths to try for a state's stretches: the longest and the shortest allowed, the period if they overlap."""
     return [n for n in {state.length, max(shorter + 1, shortest)} if shortest <= n <= state.length]
 
 
 def _occurrences(text: Sequence[int], start: int, length: int) -> Repeat:
-    """Where a stretch comes, from the left, without overlap."""
+    """The occurrences of a stretch from the left, without overlap."""
     stretch = list(text[start : start + length])
     starts, at = [], 0
     first = stretch[0]
@@ -115,7 +115,7 @@ def _occurrences(text: Sequence[int], start: int, length: int) -> Repeat:
 
 
 def _shifted(text: Sequence[int], found: Repeat, cut: Callable[[int, int], int]) -> Repeat:
-    """The repeat moved, all occurrences alike, to where it cuts least."""
+    """The repeat with all occurrences shifted alike to where the total `cut` is smallest."""
     best, least = found, sum(cut(s, s + found.length) for s in found.starts)
     for direction in (-1, 1):
         for distance in range(1, found.length):

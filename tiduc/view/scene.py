@@ -1,8 +1,8 @@
-"""What a picture shows: scenes of boxes and arrows, apart from how they are drawn.
+"""The data of a picture: scenes of boxes and arrows, independent of how they are drawn.
 
 A scene is the body of one function, graph, region or fold. A box that stands for another scene (a call, an op with
-regions, a fold) has its name in `opens`. All boxes of a picture have distinct ids, so that an arrow may lead from a
-scene to another: that is an external, a value that a graph reads and another one owns.
+regions, a fold) has the scene's name in `opens`. Box ids are unique in a picture, so that an arrow may cross scenes: an
+external is a value that one graph reads and another graph owns.
 """
 
 from collections.abc import Iterator
@@ -16,8 +16,8 @@ OPS = frozenset({"op", "call", "fold"})
 class Box:
     """One box: `kind` is input, op, output, constant, outer (a value from around a region), call or fold.
 
-    `activity` is that of its first result: active, linear or inactive. `place` is a `file:line:col`, `text` what it
-    is in MLIR, on one line; `symbol` the name that references use.
+    `activity` is that of its first result: active, linear or inactive. `place` is a `file:line:col`. `text` is the op's
+    name in MLIR with its location's scopes, or a tooltip. `symbol` is the name that references use.
     """
 
     id: str
@@ -34,7 +34,7 @@ class Box:
 
 @dataclass(frozen=True)
 class Arrow:
-    """From the box that makes a value to one that reads it, as operand number `slot`; `result` is the value's number.
+    """An edge from the defining box's result number `result` to operand number `slot` of the reading box.
 
     `kind` is value, external (dashed: another graph owns the value) or bind (an input stands for a value).
     """
@@ -59,7 +59,7 @@ class Scene:
     place: str = ""
 
     def into(self) -> dict[str, list[Arrow]]:
-        """The arrows by the box they lead to, in the order of operands."""
+        """The arrows by target box, in the order of operands."""
         found: dict[str, list[Arrow]] = {}
         for arrow in sorted(self.arrows, key=lambda arrow: arrow.slot):
             found.setdefault(arrow.target, []).append(arrow)
@@ -68,14 +68,14 @@ class Scene:
 
 @dataclass
 class Picture:
-    """Scenes by name; `shown` are those that are there when one opens the picture."""
+    """Scenes by name; `shown` are the scenes that an opened picture shows."""
 
     title: str
     scenes: dict[str, Scene] = field(default_factory=dict)
     shown: list[str] = field(default_factory=list)
 
     def owner(self) -> dict[str, str]:
-        """The name of the scene of each box."""
+        """The name of each box's scene."""
         return {box: scene.name for scene in self.scenes.values() for box in scene.boxes}
 
     def boxes(self) -> Iterator[Box]:
@@ -88,5 +88,5 @@ class Picture:
 
 
 def moved(arrow: Arrow, source: str | None = None, target: str | None = None) -> Arrow:
-    """The arrow between other boxes."""
+    """A copy of the arrow between other boxes."""
     return replace(arrow, source=source or arrow.source, target=target or arrow.target)

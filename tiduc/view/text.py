@@ -1,4 +1,4 @@
-"""text: scenes as trees, from results to what they are made of; what several values read is written once.
+"""text: prints scenes as trees, from results down to their operands; a value with several readers is expanded once.
 
     function @main  f.mlir:1:1
       result0 f64
@@ -7,8 +7,8 @@
             a f64
             x f64  active
 
-A walk without recursion, so that a chain of any length can be printed; beyond `DEEPEST` levels lines are no longer
-moved to the right, and begin with their level.
+The walk is iterative, so that a chain of any length can be printed. Beyond `DEEPEST` levels lines are not indented
+further and begin with their level.
 """
 
 from collections.abc import Iterator
@@ -18,11 +18,11 @@ from tiduc.view.label import clipped
 from tiduc.view.scene import OPS, Arrow, Box, Picture, Scene
 
 DEEPEST = 40
-_ATTRIBUTES = 100  # characters of what is said of attributes
+_ATTRIBUTES = 100  # characters of attributes
 
 
 def text(picture: Picture, names: list[str], file: str = "") -> str:
-    """The scenes, and those that their boxes open, each once."""
+    """These scenes and all scenes that their boxes open, each once."""
     waiting, written, parts = list(names), set(), []
     while waiting:
         name = waiting.pop(0)
@@ -68,7 +68,7 @@ def _foreign(scene: Scene) -> Iterator[Arrow]:
 
 
 def _roots(scene: Scene) -> list[Box]:
-    """The outputs, and what nothing reads, such as ops with effects; inputs that nothing reads come last."""
+    """The outputs, then boxes without readers, such as ops with effects; unread inputs come last."""
     read = {arrow.source for arrow in scene.arrows}
     outputs = [box for box in scene.boxes.values() if box.kind == "output"]
     unread = [box for box in scene.boxes.values() if box.kind != "output" and box.id not in read]
@@ -76,7 +76,7 @@ def _roots(scene: Scene) -> list[Box]:
 
 
 def _names(scene: Scene) -> dict[str, str]:
-    """How boxes are called: ops by number, in program order, and name; others by name."""
+    """The name of each box: number in program order and name for ops, the name alone for others."""
     said, number = {}, 0
     for box in scene.boxes.values():
         if box.kind in OPS:
