@@ -1,4 +1,4 @@
-"""Damaged bytecode that ends MLIR's reader, or takes its time or memory: bytes changed in two sound files."""
+"""Damaged bytecode files that crash MLIR's reader or exhaust its time or memory: changed bytes in two valid files."""
 
 import base64
 
@@ -33,4 +33,4 @@ DEADLY = {
     "artifact-overflow": _changed(ARTIFACT, (380, 1)),
 }
 ENDLESS = _changed(BYTECODE, (137, 1))
-HUNGRY = _changed(BYTECODE, (172, 0))  # 2.7 GB
+HUNGRY = _changed(BYTECODE, (172, 0))  # takes 2.7 GB

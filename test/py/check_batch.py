@@ -1,7 +1,7 @@
 """The numeric harness of the batching rules: a batched program equals its runs one by one, stacked.
 
-Of a program, for every subset of its inputs: those of the subset come three at a time, the others once for all. What
-does not depend on the subset has no batch.
+For every subset of a program's inputs, the inputs in the subset get a batched dimension of size 3 and the others are
+shared. An output that does not depend on the subset has no batched dimension.
 """
 
 import itertools
@@ -23,7 +23,7 @@ SIZE = 3
 
 @stage
 def batched(program: Program, positions: Sequence[int], size: int = SIZE) -> Program:
-    """The program with several values of the inputs at these positions."""
+    """The program, batched in the inputs at these positions."""
     keys = [program.inputs[i].value for i in positions]
     outputs = [port.value for port in program.outputs]
     graph = batch(program.view, list(dict.fromkeys(outputs)), keys, size, OPSET)
@@ -36,7 +36,7 @@ def batched(program: Program, positions: Sequence[int], size: int = SIZE) -> Pro
 
 
 def varied(x: Any, rng: np.random.Generator) -> Any:
-    """Values like x, a bit off each: floats near it, and integers in another order."""
+    """`SIZE` variations of x, stacked: floats near x, and integers in another order."""
     x = np.asarray(x)
     if x.dtype.kind in "fc":
         off = rng.uniform(-0.05, 0.05, (SIZE, *x.shape))
@@ -48,7 +48,7 @@ def varied(x: Any, rng: np.random.Generator) -> Any:
 
 
 def check_batch(text: str | Program, *arguments: Any, subsets: bool = True, rtol: float = 1e-12) -> None:
-    """Checks it for every subset of the inputs, or for each alone and all of them."""
+    """Checks every subset of the inputs; without `subsets`, only each input alone and all inputs together."""
     program = text if isinstance(text, Program) else load(text)
     rng = np.random.default_rng(0)
     point = [np.asarray(x) for x in arguments]

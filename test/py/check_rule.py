@@ -5,7 +5,7 @@ For a program f, at a point x, for every subset of its differentiable inputs:
 - the primal outputs of the JVP and VJP programs are f's own;
 - JVP against central differences of fourth order: dy = (8 (f(x+h) - f(x-h)) - (f(x+2h) - f(x-2h))) / 12h;
 - VJP against JVP by the adjoint identity Re<ct, dy> = Re<cx, dx>;
-- order two: the same of the JVP program and of the VJP program, all inputs active.
+- order two: these checks on the JVP program and on the VJP program, all inputs active.
 """
 
 import itertools
@@ -38,10 +38,10 @@ def check_rule(
     seed: int = 0,
     opset: OpSet = OPSET,
 ) -> None:
-    """Checks the derivatives of the function `main` in a StableHLO text at a point; see above.
+    """Checks the derivatives of the function `main` in a StableHLO text at a point, as described above.
 
-    `differences=False` leaves central differences out, for a point at a kink, where `jax_function` (the same
-    function, in JAX) should decide instead. Differentiable arguments are f64 or complex128.
+    `differences=False` leaves central differences out, for a point at a kink, where `jax_function` (this function in
+    JAX) should decide instead. Differentiable arguments are f64 or complex128.
     """
     rng = np.random.default_rng(seed)
     program, point = load(text, opset=opset), [np.asarray(x) for x in arguments]
@@ -53,7 +53,7 @@ def check_rule(
 
 
 def run(program: Program, point: Sequence[Array]) -> tuple[Array, ...]:
-    """The program's results by the reference interpreter, or by a compiler where that lacks an op."""
+    """The program's results by the reference interpreter, or by a compiler for ops that the interpreter lacks."""
     text = str(program)
     return (chosen(text) or evaluate)(text, point)
 
@@ -76,7 +76,7 @@ def inner(a: Sequence[Array], b: Sequence[Array]) -> float:
 
 
 def assert_close(actual: Array, expected: Array, rtol: float, what: str) -> None:
-    """Entries agree to rtol of the largest expected one (or of 1, where that is larger)."""
+    """Asserts that entries agree to rtol times the largest expected entry, or times 1 if that is larger."""
     finite = np.asarray(expected)[np.isfinite(expected)]
     scale = max(1.0, float(np.max(np.abs(finite)))) if finite.size else 1.0
     np.testing.assert_allclose(actual, expected, rtol=0, atol=rtol * scale, err_msg=what)
@@ -85,7 +85,7 @@ def assert_close(actual: Array, expected: Array, rtol: float, what: str) -> None
 def difference(
     program: Program, point: Sequence[Array], wrt: Sequence[int], dx: Sequence[Array], step: float = STEP
 ) -> list[Array]:
-    """Central differences of fourth order of the program's differentiable outputs along dx."""
+    """Fourth-order central differences of the program's differentiable outputs along dx."""
 
     def moved(distance: float) -> list[Array]:
         x = list(point)
@@ -120,7 +120,7 @@ def _check(
             for y, expected in zip(actual, primal, strict=True):
                 if chosen(str(program)) is None:
                     np.testing.assert_array_equal(y, expected, f"primal, {what}")
-                else:  # a compiler may round otherwise in another program
+                else:  # a compiler may round differently in another program
                     assert_close(y, expected, 1e-13, f"primal, {what}")
         dy, cx = jvp[len(primal) :], vjp[len(primal) :]
         if differences:
@@ -141,7 +141,7 @@ def _check(
 def _check_jax(
     program: Program, point: list[Array], rng: np.random.Generator, function: Callable[..., Any], rtol: float
 ) -> None:
-    """Against `jax.jvp` and `jax.vjp`; JAX's cotangents are the conjugates of ours."""
+    """Checks against `jax.jvp` and `jax.vjp`; JAX's cotangents are the conjugates of ours."""
     import jax
 
     jax.config.update("jax_enable_x64", True)
@@ -154,7 +154,7 @@ def _check_jax(
         y = function(*full)
         return list(y) if isinstance(y, tuple | list) else [y]
 
-    @jax.jit  # compiled once, and not op by op
+    @jax.jit  # compiled once instead of op by op
     def derivatives(some: Any, dx: Any, ct: Any) -> tuple[Any, Any]:
         return jax.jvp(of_active, some, dx)[1], jax.vjp(of_active, *some)[1](ct)
 

@@ -1,4 +1,4 @@
-"""Compares what the tests of rules have checked with the tables of `tiduc ops`, once all of these tests have run."""
+"""Compares what the tests of rules have checked with the tables of `tiduc ops`, once all these tests have run."""
 
 import os
 from collections.abc import Iterator
@@ -10,12 +10,12 @@ from evidence import NOTES
 
 from tiduc.tables import Refusal
 
-# Eight devices, all of them this CPU, for programs of several; and compiled fast rather than well, since that takes
-# most of the time.  JAX looks when it is first used.
+# Eight devices, all of them this CPU, for multi-device programs. Low optimization, since compiling takes most of
+# the time. JAX reads this flag when it is first used.
 FLAGS = "--xla_force_host_platform_device_count=8 --xla_backend_optimization_level=0"
 os.environ["XLA_FLAGS"] = f"{os.environ.get('XLA_FLAGS', '')} {FLAGS}"
 
-# What tests compile is compiled, and nothing of it is left with the user.
+# Tests compile everything anew and leave nothing in the user's cache.
 os.environ["TIDUC_CACHE"] = "off"
 
 RULES = Path(__file__).with_name("rules")
@@ -30,7 +30,7 @@ class _Session:
     """Whether all tests of rules ran, and how the tables differ."""
 
     whole = False
-    deselected = False  # some of them
+    deselected = False  # some tests of rules
     lines: list[str] = []
 
 
@@ -45,8 +45,8 @@ def pytest_collection_finish(session: Any) -> None:
 
 @pytest.fixture
 def interpreted() -> Iterator[None]:
-    """Eager arrays run through the interpreter, and JAX in double precision."""
-    import jax  # which most tests do not need
+    """Runs eager arrays through the interpreter, and JAX in double precision."""
+    import jax  # most tests do not need JAX
     from eager_check import SESSION
 
     from tiduc.eager import executing
@@ -57,7 +57,7 @@ def interpreted() -> Iterator[None]:
 
 @pytest.fixture(autouse=True)
 def notes(request: Any) -> Any:
-    """Notes what tests of rules check, and the refusals that they meet."""
+    """Records what tests of rules check, and the refusals that they meet."""
     if RULES not in request.path.parents:
         yield
         return
@@ -67,7 +67,7 @@ def notes(request: Any) -> Any:
 
 @pytest.hookimpl(optionalhook=True)
 def pytest_testnodedown(node: Any, error: Any) -> None:
-    """A worker of pytest-xdist hands over what it noted."""
+    """Collects the notes of a pytest-xdist worker."""
     handed = getattr(node, "workeroutput", {}).get("notes")
     if handed is not None:
         NOTES.programs.update(tuple(row) for row in handed["programs"])

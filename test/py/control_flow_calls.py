@@ -1,4 +1,4 @@
-"""More of these programs: branches and calls; they join the table of `control_flow_texts`."""
+"""More control-flow programs as text, branches and calls; they join the table of `control_flow_texts`."""
 
 import numpy as np
 from control_flow_texts import W, X, Y, counted, text
@@ -109,7 +109,7 @@ text(
     1.4,
 )
 
-text(  # a function, a + c + a c, that calls another and is called in a region where no call may stay, and elsewhere
+text(  # a + c + a c, which calls another function, called in a reducer, where no call may stay, and elsewhere
     "call_in_reduce",
     """func.func private @g(%a: !f, %c: !f) -> !f attributes {no_inline} {
     %s = stablehlo.multiply %a, %c : !f

@@ -1,7 +1,7 @@
 """Derivatives of whole programs, by the reference interpreter: against central differences, and by adjoints.
 
-At a point, in random directions: the JVP against differences of the program; the VJP by the adjoint identity with the
-JVP; the JVP of the JVP and of the VJP against differences of these; their VJPs by the adjoint identity with these.
+At a point, for random tangents and cotangents: the JVP against differences of the program; the VJP against the JVP by
+the adjoint identity; then the JVPs and VJPs of the JVP program and of the VJP program by these two checks.
 """
 
 import itertools
@@ -29,7 +29,7 @@ def interpreted(program: tiduc.Program, point: Sequence[Array]) -> list[Array]:
 
 
 def check(text: str, *arguments: Any, subsets: bool = True) -> None:
-    """Checks the derivatives of a program, see above; with `subsets`, those of order one in each of its arguments'."""
+    """Checks a program's derivatives as above; with `subsets`, the first order in every subset of arguments."""
     rng = np.random.default_rng(0)
     program, point = tiduc.load(text), [np.asarray(x) for x in arguments]
     floats = active(point)
@@ -65,7 +65,7 @@ def _same(actual: Sequence[Array], expected: Sequence[Array]) -> None:
 def difference(
     program: tiduc.Program, point: Sequence[Array], wrt: Sequence[int], dx: Sequence[Array]
 ) -> list[Array]:
-    """Central differences of the differentiable outputs; `Kink` where those of two steps differ."""
+    """Central differences of the differentiable outputs; `Kink` where two step sizes disagree."""
     wide, narrow = (check_rule.difference(program, point, wrt, dx, step) for step in (1e-3, 2e-4))
     for x, y in zip(wide, narrow, strict=True):
         if not np.allclose(x, y, rtol=1e-4, atol=1e-4):

@@ -1,11 +1,11 @@
-"""Random programs of control flow in JAX, of a scalar, three numbers, two rows of three, and an integer.
+"""Random control-flow programs in JAX, of a scalar, a vector of three, a 2 x 3 matrix, and an integer.
 
-Loops have up to four carries, of floats, integers, truth values and keys of random numbers, which they leave, swap or
-replace; they end by a counter, by an integer made on the way, or when a value says so. What a region makes, what is
-around it may use: as a carry, an index, the length of another loop. Regions are bodies of loops, branches, functions
-called twice, functions that JAX has differentiated with its checkpoints, and functions mapped over rows.
+Loops carry up to four values: floats, integers, booleans and random keys, which iterations keep, swap or replace. A
+loop ends by its induction variable, by a computed integer, or by a condition on values. Values of a region may use
+those of enclosing regions: as a carried value, an index, a trip count. Regions are loop bodies, branches, functions
+called twice, functions that JAX has differentiated with its checkpoints, and vmapped functions.
 
-JAX traces a body several times: so a region draws from a generator of its own, named by its place in the program.
+JAX traces a body several times, so each region draws from its own generator, seeded by its place in the program.
 """
 
 import random
@@ -33,7 +33,7 @@ ELEMENTWISE: tuple[Callable[..., Any], ...] = (
 
 
 class Scope:
-    """The values that a region may read, by their kinds."""
+    """The values that a region may read, by kind."""
 
     def __init__(self, around: "Scope | None" = None) -> None:
         kinds = (*FLOATS, "integer", "truth", "key")
@@ -46,7 +46,7 @@ class Scope:
 
 
 class Generator:
-    """The program of a seed: call `main`."""
+    """Generates the program of a seed; call `main`."""
 
     def __init__(self, seed: int, size: int = 4, depth: int = 2) -> None:
         self._seed, self._size, self._depth = seed, size, depth
@@ -83,7 +83,7 @@ class Generator:
         return Draw(repr((self._seed, place)))
 
     def _pick(self, draw: Draw, scope: Scope, kind: str) -> Any:
-        """A value of the scope, the last ones before others."""
+        """A value of this kind in the scope, preferring recent ones; a constant where there is none."""
         values = scope.values[kind]
         if values:
             return (
@@ -107,7 +107,7 @@ class Generator:
     def _index(self, draw: Draw, scope: Scope, count: int) -> Any:
         return self._pick(draw, scope, "integer") % count
 
-    # ---- statements: (draw, scope, depth, place, whether JAX is to differentiate it in reverse) --------------------
+    # ---- statements: (draw, scope, depth, place, whether JAX will differentiate them in reverse) -------------
 
     def _statements(
         self, draw: Draw, scope: Scope, depth: int, count: int, place: Place, reverse: bool
@@ -144,7 +144,7 @@ class Generator:
             )
 
     def _changed(self, draw: Draw, scope: Scope, *_: Any) -> None:
-        """A copy in which a part is another."""
+        """Adds a copy of an array with one part replaced."""
         vector, matrix = (self._pick(draw, scope, kind) for kind in ("vector", "matrix"))
         how, which = draw.choice(["set", "add", "multiply"]), draw.randrange(4)
         if which == 0:
@@ -214,7 +214,7 @@ class Generator:
         self._added(scope, kinds, lax.cond(test, *branches))
 
     def _switch(self, draw: Draw, scope: Scope, depth: int, place: Place, reverse: bool) -> None:
-        """The index may be out of range."""
+        """Adds a switch whose index may be out of range."""
         kinds, index = self._kinds(draw, 1, 3), self._pick(draw, scope, "integer") - draw.randrange(2)
         branches = [
             lambda x, i=i: self._results((*place, i), kinds, [x], ["vector"], scope, depth - 1, reverse)
@@ -233,7 +233,7 @@ class Generator:
     def _body(
         self, place: Place, kinds: Sequence[str], depth: int, reverse: bool, scope: Scope
     ) -> Callable[..., Any]:
-        """From carries, and more values of more kinds, to the next carries: some as they are, some of each other."""
+        """A loop body: maps the carried values (and more values) to the next; some stay, some are swapped."""
 
         def body(carries: Sequence[Any], more: Sequence[Any] = (), of: Sequence[str] = ()) -> list[Any]:
             draw, inner = self._region(place, [*carries, *more], [*kinds, *of], scope, depth - 1, reverse)
@@ -289,7 +289,7 @@ class Generator:
         self._added(scope, kinds, lax.fori_loop(*ends, step, tuple(carries)))
 
     def _while(self, draw: Draw, scope: Scope, depth: int, place: Place, reverse: bool) -> None:
-        """Of at most four iterations: until a carry is large, or small."""
+        """Adds a loop of at most four iterations, which ends when a carried value is large or small."""
         kinds, carries = self._carries(draw, scope)
         body = self._body(place, kinds, depth, reverse, scope)
         limit, until, cutoff = draw.randrange(5), draw.choice(["counter", "large", "small"]), draw.random()
@@ -308,7 +308,7 @@ class Generator:
         self._added(scope, [*kinds, "integer"], [*last, n])
 
     def _called(self, draw: Draw, scope: Scope, depth: int, place: Place, reverse: bool) -> None:
-        """One function, wherever it is called."""
+        """Calls the program's one function, which is shared by all call sites."""
         if place[0] == "function":
             return
         kinds = ["vector", "scalar"]
@@ -317,7 +317,7 @@ class Generator:
         self._added(scope, kinds, self._function(*(self._pick(draw, scope, kind) for kind in kinds)))
 
     def _gradient(self, draw: Draw, scope: Scope, depth: int, place: Place, reverse: bool) -> None:
-        """By JAX, with barriers before what is computed again."""
+        """Adds a JAX gradient; with `jax.checkpoint`, it has optimization barriers before what is recomputed."""
 
         def f(x: Any) -> Any:
             y, z = self._results(place, ["vector", "scalar"], [x], ["vector"], scope, depth - 1, True)

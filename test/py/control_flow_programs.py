@@ -1,4 +1,4 @@
-"""Programs with loops, branches and calls, in JAX: (name, function, arguments), all of float64 or integers."""
+"""JAX programs with loops, branches and calls: (name, function, arguments), all in float64 or integers."""
 
 from collections.abc import Callable
 from typing import Any
@@ -10,10 +10,10 @@ from jax import lax
 
 PROGRAMS: dict[str, tuple[Callable[..., Any], tuple[Any, ...]]] = {}
 UNBOUNDED: dict[str, tuple[Callable[..., Any], tuple[Any, ...]]] = {}
-"""While loops that end when the values say so: JAX has no reverse mode of these."""
+"""While loops whose trip count depends on the data: JAX cannot differentiate them in reverse."""
 
 LONG = {"fori_thousand"}
-"""Those that the reference interpreter takes long for."""
+"""Programs that take the reference interpreter long."""
 
 
 def program(*shapes: Any, of: dict[str, Any] = PROGRAMS) -> Callable[[Any], Any]:
@@ -269,7 +269,7 @@ def layers(x: Any, w: Any) -> Any:
 
 @program((3, 2), (2,))
 def scan_stacks(xs: Any, w: Any) -> Any:
-    """Several carries and several stacked outputs, of which one is an input and one does not vary."""
+    """A scan with several carried values and stacked outputs; one output is an input and one is constant."""
 
     def body(c: Any, x: Any) -> Any:
         a, n, d = c
@@ -293,7 +293,7 @@ def scan_of_scan(xs: Any) -> Any:
 
 @program((3,))
 def switch_in_loop(x: Any) -> Any:
-    """A branch by the counter, in which a loop and a branch by a value are."""
+    """A switch on the induction variable; one branch holds a loop with a branch on a value."""
 
     def body(i: Any, c: Any) -> Any:
         def deep(c: Any) -> Any:
@@ -306,7 +306,7 @@ def switch_in_loop(x: Any) -> Any:
 
 @program((2,), (2,))
 def shared_layer(x: Any, w: Any) -> Any:
-    """A function with a loop in it, called in a loop and beside it."""
+    """A function with a loop in it, called inside a loop and outside."""
 
     @jax.jit
     def layer(x: Any, w: Any) -> Any:
@@ -371,7 +371,7 @@ def adaptive_step(y: Any) -> Any:
 
 @program((2,), (2,), of=UNBOUNDED)
 def two_unbounded(x: Any, w: Any) -> Any:
-    """One after another, the second in a branch."""
+    """Two loops in sequence, the second in a branch."""
     y, n = lax.while_loop(lambda s: jnp.sum(s[0] * w) < 4.0, lambda s: (s[0] * 1.3 + x, s[1] + 1), (x, 0))
     return lax.cond(
         n > 1, lambda: lax.while_loop(lambda c: c[0] > 0.5, lambda c: jnp.sin(c) * w * c, y), lambda: y * y

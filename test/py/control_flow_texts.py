@@ -1,6 +1,6 @@
-"""Programs with loops, branches and calls as no front end writes them: (text, arguments) by name.
+"""Programs with loops, branches and calls that no front end writes: (text, arguments) by name.
 
-Types: !f is a scalar, !v three and !m five of f64, !i is of i32, !b of i1.
+Types: !f is f64, !v and !m are vectors of three and five f64, !i is i32, !b is i1.
 """
 
 from typing import Any
@@ -16,7 +16,7 @@ ALIASES = """
 """
 TEXTS: dict[str, tuple[str, tuple[Any, ...]]] = {}
 UNBOUNDED_TEXTS: dict[str, tuple[str, tuple[Any, ...]]] = {}
-"""Those whose number of iterations is known only once they have ended."""
+"""Programs with loops whose trip count is unknown before they end."""
 
 X, Y, W = 0.4, 0.7, np.array([0.3, 0.8, 0.5])
 
@@ -26,7 +26,7 @@ def text(name: str, body: str, *arguments: Any, of: dict[str, Any] = TEXTS) -> N
 
 
 def counted(limit: int) -> str:
-    """The condition of a loop whose counter is %i."""
+    """The condition, and the start of the body, of a loop with the counter %i."""
     return f"""cond {{
       %limit = stablehlo.constant dense<{limit}> : !i
       %p = stablehlo.compare LT, %i, %limit : (!i, !i) -> !b
@@ -36,7 +36,7 @@ def counted(limit: int) -> str:
       %n = stablehlo.add %i, %one : !i"""
 
 
-# ---- what the carries do --------------------------------------------------------------------------------------
+# ---- carried values ------------------------------------------------------------------------------------------
 
 text(
     "swapped_carries",
@@ -69,7 +69,7 @@ text(  # %a stays, %c becomes %a, %d becomes %x, %e is not read, %g becomes %d
     Y,
 )
 
-text(  # one value starts two carries; results are used twice, and together with the argument
+text(  # one value initializes two carried values; results are used twice, and together with the argument
     "one_start",
     f"""func.func @main(%x: !f) -> (!f, !f, !f) {{
     %zero = stablehlo.constant dense<0> : !i
@@ -201,7 +201,7 @@ text(
     of=UNBOUNDED_TEXTS,
 )
 
-text(  # the condition reads what is captured, and calls a function with a loop in it
+text(  # the condition reads captured values, and calls a function with a loop in it
     "captured_condition",
     """func.func private @power(%x: !f, %i: !i) -> !f attributes {no_inline} {
     %one = stablehlo.constant dense<1.0> : !f
@@ -274,7 +274,7 @@ text(
     1.2,
 )
 
-text(  # as many iterations as the outer counter says
+text(  # the trip count is the outer counter
     "triangular",
     f"""func.func @main(%x: !f, %w: !f) -> !f {{
     %zero = stablehlo.constant dense<0> : !i
@@ -314,11 +314,11 @@ COUNTERS = (
     ("i32", 0, 1, 7, "EQ", 0),
     ("ui64", 2, 1, 2, "NE", 0),
 )
-"""Of each, the number of iterations is known when compiling, if its parts are constants."""
+"""The trip count of each is known at compile time if its parts are constants."""
 
 
 def counter(type_: str, start: int, step: int, limit: int, direction: str, where: str) -> str:
-    """A loop with such a counter: its parts are constants "inside" or "outside", "swapped", or an "argument"."""
+    """A loop with this counter; its parts are constants "inside" or "outside", "swapped", or an "argument"."""
     down = step < 0 and type_.startswith("u")
     parts = {"start": start, "step": abs(step) if down else step, "limit": limit}
     constants = [f"%{name} = stablehlo.constant dense<{x}> : !n" for name, x in parts.items()]

@@ -1,4 +1,4 @@
-"""Compiled modules with other bytes than the compiler wrote, whose checksums are right all the same."""
+"""Compiled modules with changed bytes and valid checksums."""
 
 import io
 import struct
@@ -35,7 +35,7 @@ def rewritten(vmfb: bytes, at: int, new: bytes) -> bytes:
 
 
 def without_code(vmfb: bytes) -> bytes:
-    """The module with zeros for machine code: a 64-bit ELF file's segments that may be executed."""
+    """The module with its machine code zeroed: the executable segments of 64-bit ELF files."""
     for part, start in parts(vmfb):
         if vmfb[start : start + 4] == b"\x7fELF":
             (table,) = struct.unpack_from("<Q", vmfb, start + 32)
@@ -50,7 +50,7 @@ def without_code(vmfb: bytes) -> bytes:
 
 
 def outcome(vmfb: bytes) -> str:
-    """How it ends to load the module and to call its functions: "answer", or "error"; other exceptions pass."""
+    """The outcome of loading the module and calling its functions: "answer" or "error"; other exceptions pass."""
     try:
         with Module(vmfb) as module:
             for function in module.values():

@@ -1,4 +1,4 @@
-"""XLA on eight devices, which `conftest.py` asks for: programs of processes, and programs with shardings."""
+"""Runs multi-process programs and sharded programs by XLA on eight devices, which `conftest.py` sets up."""
 
 import functools
 from collections.abc import Sequence
@@ -18,10 +18,10 @@ COUNT = 8
 
 
 def by_processes(text: str, arguments: Sequence[Array]) -> tuple[Array, ...]:
-    """The results of `main` run by eight processes; arguments and results have one of them a row."""
+    """The results of `main` run by eight processes; arguments and results have one row per process."""
     with jax.enable_x64(True):
         compiled = _compiled(text, COUNT, 1, False)
-        # Said to be replicated, and is not: JAX only passes the parts on.
+        # Declared as replicated, although the parts differ: JAX only passes the parts on.
         each = NamedSharding(Mesh(np.array(jax.devices()), "p"), PartitionSpec())
         buffers = []
         for x in map(np.asarray, arguments):
@@ -32,7 +32,7 @@ def by_processes(text: str, arguments: Sequence[Array]) -> tuple[Array, ...]:
 
 
 def by_partitions(text: str, arguments: Sequence[Array], shardy: bool = True) -> tuple[Array, ...]:
-    """The results of `main`, partitioned for eight devices as its shardings say."""
+    """The results of `main`, partitioned for eight devices by its shardings."""
     with jax.enable_x64(True):
         compiled = _compiled(text, 1, COUNT, shardy)
         devices = tuple(jax.devices())

@@ -1,4 +1,4 @@
-"""What tests of eager programs share: a frontend on scalars, and a check against NumPy and JAX."""
+"""Shared by tests of eager programs: a minimal frontend on scalars, and a check against NumPy and JAX."""
 
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -23,9 +23,9 @@ from tiduc.eager.graphs import Data, Emit
 
 F64 = np.dtype("f8")
 SESSION = Session(Interpreter())
-"""One for all these tests, so that a structure is met once."""
+"""One session for all these tests, so that each structure is compiled once."""
 
-# Points: matrices of one shape, a vector and a matrix that go with them.
+# Points: matrices of one shape, and a vector and a matrix of matching sizes.
 X = np.array([[0.3, -0.7, 1.2], [0.9, 0.4, -0.2]])
 Y = np.array([[0.5, 1.4, 0.8], [-0.6, 1.1, 0.7]])
 V = np.array([0.6, -1.3, 0.4])
@@ -33,7 +33,7 @@ W = np.array([[0.2, -0.5], [1.1, 0.3], [-0.9, 0.7]])
 
 
 class Frontend:
-    """The least that a frontend does: runs graphs on scalars, and records them."""
+    """A minimal frontend: runs graphs on scalars and records them."""
 
     def __init__(self, executor: Executor) -> None:
         self.executor, self.recorder = executor, Recorder()
@@ -67,7 +67,7 @@ class Frontend:
 
 
 def same_gradients(f: Callable[..., Any], *points: np.ndarray, **tolerance: float) -> None:
-    """`f(xp, ...)` and its derivatives, for a random seed, are NumPy's and JAX's."""
+    """Asserts that `f(xp, ...)` equals NumPy's result, and its VJP for a random seed JAX's."""
     tolerance = {"rtol": 1e-11, "atol": 1e-12, **tolerance}
     arrays = [Array(x, requires_grad=True) for x in points]
     y = f(np, *arrays)

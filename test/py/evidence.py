@@ -1,7 +1,7 @@
-"""What the tests of rules have checked: of each op the element types, and the order; and which refusals they met.
+"""Records what the tests of rules have checked: element types and order per op, and the refusals that they met.
 
-`check_rule` notes what it has checked. When all of test/py/rules has run, `conftest.py` compares the notes with the
-tables in tiduc/tables, of which `tiduc ops` and docs/ops.md are made.
+`check_rule` records each check. When all of test/py/rules has run, `conftest.py` compares the records with the tables
+in tiduc/tables, from which `tiduc ops` and docs/ops.md are made.
 """
 
 import re
@@ -37,7 +37,7 @@ class Recorder(OpSet):
 
 
 def _element(op: Any) -> str:
-    """The element type of the first floats or complex numbers that it reads or gives."""
+    """The first float or complex element type among operands, captures and results."""
     for x in (*op.operands, *op.captures, *op.results):
         element = getattr(x.type, "element_type", None)
         if isinstance(element, ir.FloatType | ir.ComplexType):
@@ -46,7 +46,7 @@ def _element(op: Any) -> str:
 
 
 class Notes:
-    """What was noted so far, in tests of rules."""
+    """The records so far, in tests of rules."""
 
     def __init__(self) -> None:
         self._taken = False
@@ -54,13 +54,13 @@ class Notes:
         self.refusals: set[Refusal] = set()
 
     def checked(self, text: str, order: int) -> None:
-        """Notes that the derivatives of a program, in all its inputs, are right up to an order."""
+        """Records that the derivatives of a program, in all its inputs, are right up to an order."""
         if self._taken:
             self.programs.add((text, order))
 
     @contextmanager
     def taken(self) -> Iterator[None]:
-        """Notes what is checked in the block, and the refusals."""
+        """Records checks and refusals in the block."""
         init = Unsupported.__init__
 
         def noting(error: Unsupported, message: str, location: Any = None) -> None:
@@ -83,7 +83,7 @@ NOTES = Notes()
 
 
 def _checked(programs: Iterable[tuple[str, int]]) -> list[Checked]:
-    """A row an op that the derivatives of the programs ask for: at the first order, before rules emit others."""
+    """One row per op that the programs' first-order derivatives ask rules for, before rules emit other ops."""
     kinds: dict[str, dict[str, set[str]]] = {}
     orders: dict[str, int] = {}
     for text, order in programs:
@@ -93,7 +93,7 @@ def _checked(programs: Iterable[tuple[str, int]]) -> list[Checked]:
         program.jvp()
         program.vjp()
         for kind, op, element in recorder.met:
-            if op.startswith("tidu."):  # what stands for others inside
+            if op.startswith("tidu."):  # internal stand-ins for other ops
                 continue
             kinds.setdefault(op, {"jvp": set(), "transpose": set()})[kind].add(element)
             orders[op] = max(order, orders.get(op, 0))

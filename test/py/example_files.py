@@ -1,4 +1,4 @@
-"""What is in examples/: where it lies, and its scripts, which are in no package."""
+"""The location of examples/, and its scripts, which are in no package."""
 
 import importlib.util
 from pathlib import Path
@@ -8,7 +8,7 @@ EXAMPLES = Path(__file__).resolve().parents[2] / "examples"
 
 
 def script(name: str) -> ModuleType:
-    """examples/NAME.py, run as a module of that name."""
+    """examples/NAME.py, imported as a module with this name."""
     spec = importlib.util.spec_from_file_location(name, EXAMPLES / f"{name}.py")
     assert spec is not None and spec.loader is not None
     module = importlib.util.module_from_spec(spec)

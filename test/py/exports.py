@@ -1,4 +1,4 @@
-"""Programs as JAX exports them for CPU, CUDA or TPU, and stand-ins on the CPU for calls of the latter two."""
+"""Programs as JAX exports them for CPU, CUDA or TPU, and CPU stand-ins for custom calls of CUDA and TPU."""
 
 import re
 from collections.abc import Callable
@@ -14,7 +14,7 @@ from xla import by_xla
 from tiduc.program import load
 
 CALL = re.compile(r"stablehlo\.custom_call @(\w+)\((%\w+)\) \{(.*)\} : \(tensor<((?:\d+x)*)(\S+)>\) -> (.*)")
-"""A call of one operand, up to the types of its results: target, operand, attributes, sizes, element type."""
+"""A custom call of one operand, up to its result types: target, operand, attributes, sizes, element type."""
 
 RNG = np.random.default_rng(0)
 
@@ -22,20 +22,20 @@ DTYPES = {"f64": np.float64, "complex<f64>": np.complex128}
 
 
 def random(*sizes: int, complex_: bool = False) -> Any:
-    """Normally distributed, in f64 or complex<f64>."""
+    """Normally distributed numbers in f64 or complex<f64>."""
     x = RNG.standard_normal(sizes)
     return x + 1j * RNG.standard_normal(sizes) if complex_ else x
 
 
 def exported(function: Callable[..., Any], *arguments: Any, platform: str = "cpu") -> str:
-    """The StableHLO text of a JAX function of arrays of such types."""
+    """The StableHLO text of a JAX function of arrays of these types."""
     with jax.enable_x64(True):
         traced = jax.jit(function, keep_unused=True).trace(*arguments)
         return str(traced.lower(lowering_platforms=(platform,)).as_text())
 
 
 def with_stand_ins(text: str) -> str:
-    """The program with the calls that a CPU lacks in terms of those that it has."""
+    """The program with custom calls that a CPU lacks expressed by those that a CPU has."""
     functions = []
 
     def call(match: re.Match[str]) -> str:
@@ -43,7 +43,9 @@ def with_stand_ins(text: str) -> str:
         if target not in STAND_INS:
             return match[0]
         x = jax.ShapeDtypeStruct([int(n) for n in sizes.split("x")[:-1]], DTYPES[element])
-        body = str(load(exported(lambda a: STAND_INS[target](a, attributes), x)))  # what it calls is inlined
+        body = str(
+            load(exported(lambda a: STAND_INS[target](a, attributes), x))
+        )  # `load` inlines the calls of the stand-in
         name = f"{target}_{len(functions)}"
         body = body[body.index("func.func @main") : body.rindex("}")]
         functions.append(body.replace("@main", f"private @{name}"))
@@ -55,8 +57,9 @@ def with_stand_ins(text: str) -> str:
 
 
 def check_platform(function: Callable[..., Any], x: Any, platform: str, on_cpu: Any = None) -> None:
-    """The derivatives of what JAX exports for another platform are JAX's own on the CPU, of which `on_cpu` differs
-    in what chooses an algorithm.
+    """Checks the derivatives of an export for another platform against JAX's derivatives on the CPU.
+
+    `on_cpu` replaces the function on the CPU where the two choose different algorithms.
     """
     rng, on_cpu = np.random.default_rng(1), on_cpu or function
     program = load(exported(function, x, platform=platform))
@@ -110,4 +113,4 @@ STAND_INS: dict[str, Callable[[Any, str], Any]] = {
     ),
     "cusolver_geev_ffi": lambda x, a: _eig(x, "right = true" in a),
 }
-"""Each from the operand and the text of the attributes; what it does not compute is NaN."""
+"""A stand-in for each call, from the operand and the attributes' text; results that it does not compute are NaN."""

@@ -1,4 +1,4 @@
-"""Programs whose sizes meet in loops, branches and calls, or come from data, and points of several sizes."""
+"""Programs whose dynamic sizes meet in loops, branches and calls, or come from data, with points of several sizes."""
 
 from typing import Any
 
@@ -19,7 +19,7 @@ def n(*values: int, dtype: Any = np.int32) -> Any:
 
 
 def loop(carry: str, body: str, result: str = V) -> str:
-    """`%k` iterations on `%z`, which begins as %x; the body ends in %w."""
+    """`%k` iterations on `%z`, initially %x; the body must define %w."""
     return f"""func.func @main(%x: {V}, %y: {V}, %k: {NUMBER}) -> {result} {{
       %c0 = stablehlo.constant dense<0> : {NUMBER}
       %c1 = stablehlo.constant dense<1> : {NUMBER}

@@ -1,4 +1,4 @@
-"""Matrices on which factorizations go wrong if any do, and how far what they give is from right."""
+"""Matrices on which factorizations tend to fail, and measures of a factorization's error."""
 
 from typing import Any
 
@@ -8,7 +8,7 @@ from numpy.typing import NDArray
 Array = NDArray[Any]
 RNG = np.random.default_rng(0)
 LIMIT = 8.0
-"""Roundings, times the size of the matrix."""
+"""Tolerance, in units of machine epsilon times the matrix size."""
 
 
 def normal(dtype: Any, *shape: int) -> Array:
@@ -27,7 +27,7 @@ def unitary(dtype: Any, n: int) -> Array:
 
 
 def general(dtype: Any, m: int, n: int) -> Array:
-    """Random ones, ill-conditioned ones, of low rank, zero, unit, of ones, permutations, huge and tiny ones."""
+    """Random, badly scaled, ill-conditioned, low-rank, zero, unit, all-ones, permutation, huge and tiny matrices."""
     k = min(m, n)
     far = 1e30 if np.finfo(dtype).bits == 32 else 1e200
     hilbert = 1 / (1 + np.add.outer(np.arange(m), np.arange(n)))
@@ -56,7 +56,7 @@ def general(dtype: Any, m: int, n: int) -> Array:
 
 
 def hermitian(dtype: Any, n: int) -> Array:
-    """The same, Hermitian, and with equal eigenvalues, and eigenvalues of both signs that are equal in size."""
+    """Hermitian counterparts of `general`, with equal eigenvalues, and eigenvalues of equal size and both signs."""
     x = general(dtype, n, n)
     q, half = unitary(dtype, n), n // 2
     equal = q * np.where(np.arange(n) < half, 1, 2) @ adjoint(q)
@@ -68,7 +68,7 @@ def hermitian(dtype: Any, n: int) -> Array:
 
 
 def positive(dtype: Any, n: int) -> Array:
-    """Random ones, ill-conditioned, unit, diagonal, and far apart in scale."""
+    """Positive definite matrices: random, ill-conditioned, unit, diagonal, badly scaled, huge and tiny."""
     x = normal(dtype, n, n)
     full = x @ adjoint(x) + n * np.eye(n)
     far = 1e15 if np.finfo(dtype).bits == 32 else 1e150
@@ -83,7 +83,7 @@ def positive(dtype: Any, n: int) -> Array:
 
 
 def backward_error(y: Array, x: Array, of: Array | None = None) -> float:
-    """The greatest difference in a batch, relative to x, or `of`, in roundings times the size of the matrices."""
+    """The largest error in a batch, relative to x or `of`, in units of machine epsilon times the matrix size."""
     of = x if of is None else of
     wide = np.complex128 if y.dtype.kind == "c" else np.float64
     size = np.max(np.abs(of), axis=(-2, -1), keepdims=True)
@@ -95,12 +95,12 @@ def backward_error(y: Array, x: Array, of: Array | None = None) -> float:
 
 
 def orthogonal(q: Array) -> bool:
-    """The columns are of length one, and orthogonal to one another, up to a few roundings."""
+    """Whether the columns are orthonormal to a few roundings."""
     gram = adjoint(q) @ q
     return bool(np.max(np.abs(gram - np.eye(q.shape[-1]))) <= LIMIT * q.shape[-2] * np.finfo(q.dtype).eps)
 
 
 def unpacked(lu: Array) -> tuple[Array, Array]:
-    """The factors that `getrf` leaves in one matrix."""
+    """The factors L and U that `getrf` stores in one matrix."""
     m, n = lu.shape[-2:]
     return np.tril(lu, -1)[..., : min(m, n)] + np.eye(m, min(m, n)), np.triu(lu)[..., : min(m, n), :]

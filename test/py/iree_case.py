@@ -1,4 +1,4 @@
-"""A function that IREE alone does not get right, and what it should give."""
+"""A function that IREE alone gets wrong, with its expected result."""
 
 from typing import Any, NamedTuple
 
@@ -10,7 +10,7 @@ INF, NAN = np.inf, np.nan
 
 
 class Case(NamedTuple):
-    """The ops that it is about, a function's types and body, arguments, what comes out, and how nearly."""
+    """The ops concerned, the function's signature and body, arguments, expected result, and relative tolerance."""
 
     ops: str
     signature: str

@@ -1,7 +1,7 @@
-"""Functions that IREE alone gets wrong, rejects, or lets write where they must not, and what they should give.
+"""Functions that IREE alone miscompiles, rejects, or compiles to out-of-bounds writes, with expected results.
 
-`WRONG` are those of which IREE gives other values, `REJECTED` those that it does not compile, or crashes on; `UNSAFE`
-ones are not tried: these crash, or take all memory, on some machines or in other programs.
+IREE gives other values for `WRONG`, and rejects or crashes on `REJECTED`. `UNSAFE` functions are not tried on IREE
+alone: they crash or exhaust memory, on some machines or in other programs.
 """
 
 from typing import Any
@@ -42,7 +42,7 @@ TINY = {
     )
     for dtype, limits in ((np.float32, np.finfo(np.float32)), (np.float64, np.finfo(np.float64)))
 }
-"""Numbers near 0, of which the first two are denormal."""
+"""Numbers near 0; the first two of each sign are subnormal."""
 FAR = np.array([1e4, 1e5, -3e7, 9e8, 1e30, 3, 0.5, np.pi], np.float32)
 SMALL = np.array([1e-20, 1e-10, -1e-5, 1e-3, 0.5, -0.9])
 TIED = RNG.integers(0, 5, 500).astype(np.int32)
@@ -50,7 +50,7 @@ TABLE, ROWS = np.arange(5, dtype=np.float32), np.array([[0], [2], [200], [4]], n
 
 
 def scattered(x: Array, indices: Array, updates: Array) -> Array:
-    """Rows added where the indices say, those out of range dropped."""
+    """x with rows added at the indices; rows with indices out of range are dropped."""
     y = x.copy()
     for i, row in zip(indices[:, 0], updates, strict=True):
         if 0 <= i < len(y):
@@ -59,7 +59,7 @@ def scattered(x: Array, indices: Array, updates: Array) -> Array:
 
 
 def stable_sort(x: Array, expected: Array) -> Case:
-    """The places of the elements in order."""
+    """A stable sort that returns the positions of the sorted elements."""
     i = f"tensor<{len(x)}xi32>"
     arguments = ", ".join(f"%a{k}: tensor<i32>" for k in range(4))
     body = f"""%i = stablehlo.iota dim = 0 : {i}

@@ -1,4 +1,4 @@
-"""Loops that IREE alone does not compile, or takes all memory for: see `iree_cases.py`."""
+"""Loops that IREE alone does not compile, or exhausts memory on; see `iree_cases.py`."""
 
 import numpy as np
 from iree_case import Case
@@ -7,7 +7,7 @@ ROW, INDEX = "tensor<1x2xf64>", "tensor<i32>"
 
 
 def counted(condition: str, following: str, result: str) -> str:
-    """A loop with a counter from 3, whose limit is 6, which multiplies x by it; %f is the counter as a float."""
+    """A loop with a counter from 3 and the limit 6 that multiplies x by the counter; %f is the counter as f64."""
     return f"""%start = stablehlo.constant dense<3> : tensor<i32>
       %limit = stablehlo.constant dense<6> : tensor<i32>
       %step = stablehlo.constant dense<1> : tensor<i32>

@@ -1,6 +1,6 @@
-"""Programs of open sizes for IREE, and arguments for them.
+"""Programs with dynamic dimensions for IREE, and arguments for them.
 
-In a program below `?N` is a size: open where IREE gets it, and a number where the interpreter does.
+In these programs, `?N` is a size: dynamic in the text for IREE, a number in the text for the interpreter.
 """
 
 import re
@@ -14,7 +14,7 @@ RNG = np.random.default_rng(0)
 
 
 class Case(NamedTuple):
-    """A function, its arguments, and the sizes; what it gives where the interpreter errs."""
+    """A function, its arguments and sizes; `expected` replaces the interpreter's result where that is wrong."""
 
     signature: str
     body: str
@@ -23,7 +23,7 @@ class Case(NamedTuple):
     expected: Array | None = None
 
     def text(self, name: str = "main", *, known: bool = False) -> str:
-        """The function, its sizes open or `known`."""
+        """The function's text, with dynamic sizes or, if `known`, static ones."""
         text = f"func.func @{name}{self.signature} {{\n{self.body}\n}}\n"
         return re.sub(r"\?([A-Z])", lambda found: str(self.sizes[found[1]]) if known else "?", text)
 
@@ -78,7 +78,7 @@ def padded_by_operands() -> Case:
 
 
 def gathered(type_: str, indices: Array) -> Case:
-    """Parts of rows, at places of which some are out of range."""
+    """A gather of parts of rows; some indices are out of range."""
     body = f"""%0 = "stablehlo.gather"(%x, %i) {{dimension_numbers = #stablehlo.gather<offset_dims = [0, 2],
         collapsed_slice_dims = [0], start_index_map = [2, 0], index_vector_dim = 1>,
         slice_sizes = array<i64: 1, 4, 2>}} : (tensor<?Nx4x5xf32>, tensor<?Mx2x{type_}>) -> tensor<4x?Mx2xf32>
@@ -136,7 +136,7 @@ def reduced(op: str, type_: str, x: Array, attributes: str, result: str, **sizes
 
 
 def largest_with_place() -> Case:
-    """Of two arrays, the smaller element of the first, and what the second has there."""
+    """A windowed argmin: the smallest element of the first array, and the second array's element there."""
     body = """%0 = stablehlo.constant dense<0x7F800000> : tensor<f32>
       %1 = stablehlo.constant dense<-1> : tensor<i32>
       %2:2 = "stablehlo.reduce_window"(%x, %y, %0, %1) ({
@@ -154,7 +154,7 @@ def largest_with_place() -> Case:
 
 
 def convolved(window: str, n: int) -> Case:
-    """Features first, a kernel of 3 x 2 over an open and a known dimension."""
+    """A convolution in NCHW layout, with a 3 x 2 kernel over one dynamic and one static dimension."""
     types = "tensor<?Bx2x?Nx6xf32>", "tensor<3x2x2x3xf32>", "tensor<?Bx?Mx5x3xf32>"
     body = f"""%0 = stablehlo.convolution(%x, %k) dim_numbers = [b, f, 0, 1]x[0, 1, i, o]->[b, 0, 1, f],
         window = {{{window}}} {{batch_group_count = 1 : i64, feature_group_count = 1 : i64}}
@@ -171,7 +171,7 @@ def multiplied(x: str, y: str, z: str, dimensions: str, arguments: tuple[Array, 
 
 
 def normalized() -> Case:
-    """What each column sums to, repeated over the rows."""
+    """x minus its column sums, broadcast over the rows."""
     body = """%0 = stablehlo.constant dense<0.0> : tensor<f32>
       %1 = stablehlo.reduce(%x init: %0) applies stablehlo.add across dimensions = [0]
         : (tensor<?Nx4xf32>, tensor<f32>) -> tensor<4xf32>
@@ -186,7 +186,7 @@ def normalized() -> Case:
 
 
 def widened() -> Case:
-    """A column, which is perhaps one number, over the columns of more."""
+    """A column of dynamic size, here 1, broadcast over a larger matrix."""
     body = """%0 = stablehlo.convert %x : (tensor<?Nx1xi32>) -> tensor<?Nx1xi64>
       %1 = stablehlo.dynamic_broadcast_in_dim %0, %n, dims = [0, 1]
         : (tensor<?Nx1xi64>, tensor<2xi32>) -> tensor<?Mx?Kxi64>
@@ -197,7 +197,7 @@ def widened() -> Case:
 
 
 def turned() -> Case:
-    """A matrix laid along the dimensions of its transpose."""
+    """A matrix broadcast along transposed dimensions."""
     body = """%0 = stablehlo.dynamic_broadcast_in_dim %x, %n, dims = [1, 0]
         : (tensor<?Nx?Mxf32>, tensor<2xi32>) -> tensor<?Mx?Nxf32>
       return %0 : tensor<?Mx?Nxf32>"""
@@ -214,7 +214,7 @@ def concatenated() -> Case:
 
 
 def bytes_along() -> Case:
-    """The size of an array of integers without sign, and that array turned around."""
+    """The size of a ui8 array, concatenated with the reversed array."""
     body = """%0 = stablehlo.get_dimension_size %x, dim = 0 : (tensor<?Nx2xui8>) -> tensor<i32>
       %1 = stablehlo.broadcast_in_dim %0, dims = [] : (tensor<i32>) -> tensor<1x2xi32>
       %2 = stablehlo.reverse %x, dims = [0] : tensor<?Nx2xui8>
@@ -226,7 +226,7 @@ def bytes_along() -> Case:
 
 
 def counted() -> Case:
-    """Twice a size, as an integer without sign."""
+    """Twice a size, as ui64."""
     body = """%0 = stablehlo.get_dimension_size %x, dim = 0 : (tensor<?Nx2xf32>) -> tensor<i32>
       %1 = stablehlo.add %0, %0 : tensor<i32>
       %2 = stablehlo.convert %1 : (tensor<i32>) -> tensor<ui64>
@@ -235,7 +235,7 @@ def counted() -> Case:
 
 
 def sorted_columns(type_: str, sizes: tuple[int, ...] = (30, 3), dimension: int = 0) -> Case:
-    """What stood beside the sorted numbers, of which some are equal; the sizes N and M stand first and last."""
+    """A stable sort with ties that returns the second operand; N and M are the first and last size."""
     x, y = f"tensor<{type_}xi32>", f"tensor<{type_}xi8>"
     body = f"""%0:2 = "stablehlo.sort"(%x, %y) ({{
       ^bb0(%a: tensor<i32>, %b: tensor<i32>, %c: tensor<i8>, %d: tensor<i8>):
@@ -316,7 +316,7 @@ CASES = {
     ),
     "sort": sorted_columns("?Nx3"),
     "sort_of_rows": sorted_columns("30x?M"),
-    # Sizes with which IREE's compiler crashes on code for GPUs, or rejects it.
+    # Sizes at which IREE's compiler crashes on GPU code, or rejects it.
     "sort_along_rows": sorted_columns("?Nx32", (5, 32), 1),
     "sort_in_between": sorted_columns("?Nx8x32", (3, 8, 32), 1),
     "normalized": normalized(),

@@ -1,4 +1,4 @@
-"""Windows and padding that IREE alone does not compile: see `iree_cases.py`."""
+"""Windows and padding that IREE alone does not compile or gets wrong; see `iree_cases.py`."""
 
 import numpy as np
 from iree_case import INF, Array, Case
@@ -10,7 +10,7 @@ IMAGE = RNG.permutation(25).reshape(5, 5).astype(np.float32) // 4
 
 
 def chosen(x: Array, source: Array) -> Array:
-    """select_and_scatter with windows of 3 x 3 at every other place, the first of the greatest chosen."""
+    """select_and_scatter with 3 x 3 windows, stride 2; among equal maxima, the first is chosen."""
     y = np.zeros_like(x)
     padded = np.pad(x, 1, constant_values=-INF)
     for (i, j), v in np.ndenumerate(source):

@@ -1,4 +1,4 @@
-"""Gradients of JAX's loops as text, and what their loops carry."""
+"""Gradients of JAX loops as text, and the values that their loops carry."""
 
 import re
 from collections.abc import Callable, Sequence
@@ -33,7 +33,7 @@ def agree(got: Sequence[Any], wanted: Sequence[Any]) -> None:
 
 
 def stacks(text: str, n: int) -> list[str]:
-    """The types of the values of `n` entries that loops carry, each once."""
+    """The types of all loop-carried values with `n` entries."""
     loops = re.findall(r"stablehlo.while\(.*\) : (.*?)(?: attributes.*)?\n", text)
     return [
         t for types in loops for t in types.split(", ") if t.startswith((f"tensor<{n}x", f"tensor<{n}xf"))

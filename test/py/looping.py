@@ -1,4 +1,4 @@
-"""Loops that become kernels, and arguments for them."""
+"""Loops that IREE runs as kernels, and arguments for them."""
 
 from typing import Any
 
@@ -11,7 +11,7 @@ Array = NDArray[Any]
 
 
 def looping(carries: str, body: str, count: int = 7) -> str:
-    """A loop of so many iterations over carries %a, %b, ... of these types; the body gives %p, %q, ..."""
+    """A loop of `count` iterations over %a, %b, ... of the types in `carries`; the body defines %p, %q, ..."""
     types = carries.split()
     names, news = "abcdef"[: len(types)], "pqrstu"[: len(types)]
     takes = ", ".join(f"%{n}0: {t}" for n, t in zip(names, types, strict=True))
@@ -36,7 +36,7 @@ def looping(carries: str, body: str, count: int = 7) -> str:
 
 
 def drawn(text: str) -> list[Array]:
-    """Arguments for a program."""
+    """Random arguments for a program."""
     rng = np.random.default_rng(0)
     inputs = (value.type for value in tiduc.load(text).signature.inputs)
     return [np.asarray(rng.uniform(-1, 1, t.shape) * 3).astype(t.dtype) for t in inputs]

@@ -1,4 +1,4 @@
-"""Programs with open sizes, one op or two each, and points of several sizes."""
+"""Programs with dynamic dimensions, one or two ops each, with points of several sizes."""
 
 from typing import Any
 
@@ -13,13 +13,13 @@ def a(*sizes: int) -> Any:
 
 
 def program(arguments: str, result: str, body: str) -> str:
-    """Squared in the end, so that order two is not zero; the body ends in %y."""
+    """A function whose result is squared, so that order two is not zero; the body must define %y."""
     squared = f"%z = stablehlo.multiply %y, %y : {result}\nreturn %z : {result}"
     return f"func.func @main({arguments}) -> {result} {{\n{body}\n{squared}\n}}"
 
 
 def sizes_of(x: str, rank: int = 2) -> str:
-    """%shape: the sizes of %x, of open dimensions."""
+    """Defines %shape, the sizes of a value with only dynamic dimensions."""
     type_ = f"tensor<{'?x' * rank}f64>"
     lines = []
     for d in range(rank):
@@ -168,7 +168,7 @@ CASES: dict[str, tuple[str, list[list[Any]]]] = {
         [[a(6)]],
     ),
     "reverse": (program(f"%x: {X}", X, f"%y = stablehlo.reverse %x, dims = [0] : {X}"), [[a(3)]]),
-    "dynamic_broadcast_in_dim": (  # of which only the run tells whether sizes are 1
+    "dynamic_broadcast_in_dim": (  # only the run tells whether a size is 1
         program(
             f"%x: {XX}, %w: {XX}",
             XX,

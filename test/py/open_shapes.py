@@ -1,4 +1,4 @@
-"""Programs with open sizes, checked at given sizes: refined to static shapes, where rules are checked already."""
+"""Checks programs with dynamic dimensions at given sizes, against their refinement to static shapes."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -24,7 +24,7 @@ _STATIC = (
 
 @stage
 def refined(text: str, arguments: Sequence[Array]) -> str:
-    """The text of the function `main` for arguments of these shapes."""
+    """The text of the function `main`, refined to the shapes of these arguments."""
     module = parse(text)
     (main,) = (f for f in module.body.operations if ir.StringAttr(f.attributes["sym_name"]).value == "main")
     type_ = ir.FunctionType(ir.TypeAttr(main.attributes["function_type"]).value)
@@ -33,24 +33,22 @@ def refined(text: str, arguments: Sequence[Array]) -> str:
     refine = f"stablehlo-refine-arguments{{types={','.join(types)}}}"
     run_passes(module.operation, f"builtin.module({refine})")
     before = ""
-    while (
-        text := str(module)
-    ) != before:  # a size that is computed may have to be folded before the next is known
+    while (text := str(module)) != before:  # a computed size may have to be folded before the next is known
         before = text
         run_passes(module.operation, f"builtin.module({_STATIC})")
     return text
 
 
 def run(program: Program, arguments: Sequence[Array]) -> tuple[Array, ...]:
-    """The program's results, by the reference interpreter for the shapes of these arguments."""
+    """The program's results by the reference interpreter, after refinement to the arguments' shapes."""
     text = refined(str(program), arguments)
     assert "?" not in text, f"open sizes are left:\n{text}\nof:\n{program}"
-    empty = any(0 in x.shape for x in arguments)  # the interpreter ends the process on some empty arrays
+    empty = any(0 in x.shape for x in arguments)  # the interpreter aborts on some empty arrays
     return (by_xla if empty else chosen(text) or evaluate)(text, arguments)
 
 
 def check_open(text: str, *points: Sequence[Any], order: int = 2, seed: int = 0) -> Program:
-    """Checks that derivatives of a program, at each of some points of several sizes, are those of its static form."""
+    """Checks a program's derivatives at points of several sizes against those of its static form."""
     program = load(text)
     for i, point in enumerate(points):
         values = [np.asarray(x) for x in point]

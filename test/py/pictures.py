@@ -1,4 +1,4 @@
-"""Programs and what `tiduc view` makes of them, for the tests of pictures."""
+"""Programs and their pictures by `tiduc view`, for the tests of pictures."""
 
 import subprocess
 import sys
@@ -40,7 +40,7 @@ def picture_of(source: str, positions: Any = (0,), folded: bool = False) -> Pict
 
 
 def view(*arguments: str) -> str:
-    """What `tiduc view` prints; the test fails where it does not end well."""
+    """The output of `tiduc view`; the test fails where the command does."""
     out = Path(arguments[-1]) if arguments[-2:-1] == ("-o",) else None
     done = subprocess.run(
         [sys.executable, "-m", "tiduc", "view", *arguments], capture_output=True, text=True, check=False
@@ -50,7 +50,7 @@ def view(*arguments: str) -> str:
 
 
 def layers(count: int, width: int = 8) -> str:
-    """A residual network, each layer of ten ops with weights of its own."""
+    """A residual network; each layer has ten ops and its own weights."""
     t = f"tensor<{width}xf32>"
     weights = ", ".join(f"%w{i}: tensor<{width}x{width}xf32>" for i in range(count))
     lines = [f"func.func @main(%x0: {t}, {weights}) -> {t} {{", f"  %c = stablehlo.constant dense<0.5> : {t}"]
@@ -70,7 +70,7 @@ def layers(count: int, width: int = 8) -> str:
 
 
 def blocks_of(count: int) -> str:
-    """Layers of two equal stretches with one op between them and one behind."""
+    """Layers of two equal stretches, with one op between the stretches and one after."""
     t, names, lines = "tensor<8xf32>", iter(range(10000)), []
     at = "x"
 

@@ -1,4 +1,4 @@
-"""What tests of the stages share: graphs from text, and the numbers behind values of a view."""
+"""Shared by tests of the stages: graphs from text, and the numbers behind values of a view."""
 
 import re
 from collections.abc import Iterable, Sequence
@@ -18,7 +18,7 @@ F64, V = "tensor<f64>", "tensor<3xf64>"
 
 
 def graph(name: str, inputs: Sequence[str], body: str, outputs: Sequence[str], type_: str = F64) -> str:
-    """The text of a primal graph; its inputs, `%key`, are of one type, and so are its outputs."""
+    """The text of a primal graph; all inputs, `%key`, and all outputs have one type."""
     arguments = ", ".join(f"%{key}: {type_}" for key in inputs)
     header = f"^bb0({arguments}):" if inputs else "^bb0:"
     keys = ", ".join(f"@{key}" for key in inputs)
@@ -32,12 +32,12 @@ def graph(name: str, inputs: Sequence[str], body: str, outputs: Sequence[str], t
 
 
 def named(value: str, name: str, type_: str = F64) -> str:
-    """Gives a value a name that other graphs may refer to."""
+    """Names a value, so that other graphs may refer to it."""
     return f'"tidu.name"({value}) {{sym_name = "{name}"}} : ({type_}) -> ()\n'
 
 
 def external(value: str, ref: str, type_: str = F64) -> str:
-    """A value of another graph."""
+    """A reference to a value of another graph."""
     return f'{value} = "tidu.external"() {{ref = {ref}}} : () -> {type_}\n'
 
 
@@ -64,23 +64,23 @@ def reference(view: Any, value: Any) -> str:
 
 
 def lowered(view: Any, wanted: Sequence[Any], inputs: Sequence[str]) -> str:
-    """The StableHLO text of a function of these inputs that gives the wanted values."""
+    """The StableHLO text of a function from these inputs to the wanted values."""
     return str(lower(materialize_merge(view, wanted, inputs, OPSET)))
 
 
 def numbers(view: Any, wanted: Sequence[Any], inputs: dict[str, Any]) -> list[NDArray[Any]]:
-    """The wanted values, given those of the inputs."""
+    """The wanted values, computed from these inputs."""
     arguments = [np.asarray(x) for x in inputs.values()]
     return list(evaluate(lowered(view, wanted, list(inputs)), arguments))
 
 
 def body(text: str) -> list[str]:
-    """The names of the ops in a text, in order, those in regions included."""
+    """The names of the ops in a text, in order, including those in regions."""
     return re.findall(r' = "?(?:stablehlo|chlo)\.(\w+)', text)
 
 
 def close(actual: Iterable[Any], expected: Iterable[Any], tolerance: float = 1e-10) -> None:
-    """Each value equals its expected one to a relative tolerance."""
+    """Asserts that each value equals its expected value to a relative and absolute tolerance."""
     for a, e in zip(actual, expected, strict=True):
         np.testing.assert_allclose(a, e, rtol=tolerance, atol=tolerance)
 

@@ -1,4 +1,4 @@
-"""What tests of rules write programs with: types as text, random entries, functions of one op."""
+"""Building blocks for the programs in tests of rules: types as text, random entries, one-op functions."""
 
 from collections.abc import Sequence
 
@@ -12,13 +12,13 @@ def tensor(sizes: Sequence[int], element: str = "f64") -> str:
 
 
 def normal(generator: np.random.Generator, sizes: Sequence[int], element: str = "f64") -> NDArray[np.inexact]:
-    """Normally distributed numbers in f64, or complex ones of two such parts."""
+    """Normally distributed numbers in f64, or complex numbers with such parts."""
     x = np.asarray(generator.standard_normal(sizes))
     return x + 1j * generator.standard_normal(sizes) if element.startswith("complex") else x
 
 
 def one_op(op: str, *types: str, result: str | None = None, attributes: str = "") -> str:
-    """A function of one op; its result has the type of its first operand, if none is given."""
+    """A function of one op; the result type defaults to the first operand's type."""
     arguments = ", ".join(f"%{i}: {t}" for i, t in enumerate(types))
     operands = ", ".join(f"%{i}" for i in range(len(types)))
     result = result or types[0]

@@ -1,6 +1,6 @@
-"""XLA, as JAX has it, and IREE: for ops that the reference interpreter lacks or crashes on.
+"""Runs ops that the reference interpreter lacks or crashes on by XLA, through JAX, or by IREE.
 
-A program with collectives is one of eight processes; then arrays have a row for each.
+A program with collectives runs as eight processes; its arrays then have one row per process.
 """
 
 import functools
@@ -25,7 +25,7 @@ OF_XLA = (
     r"custom_call @(lapack_|tridiagonal_)",
     r"stablehlo\.(batch_norm_|cholesky|fft|rng )",
     r"stablehlo\.custom_call @(ApproxTopK|mhlo\.topk)",
-    r"stablehlo\.triangular_solve.*ADJOINT.*: \(tensor<[0-9x]*f64>",  # it crashes on the real adjoint, on batches
+    r"stablehlo\.triangular_solve.*ADJOINT.*: \(tensor<[0-9x]*f64>",  # the interpreter crashes here
     r"stablehlo\.triangular_solve.*: \(tensor<([0-9]+x){3}",
     r"stablehlo\.triangular_solve.*tensor<([0-9]+x)*0x",
 )
@@ -34,7 +34,7 @@ OF_IREE = (r"stablehlo\.(einsum|torch_index_select|unary_einsum)",)
 
 
 def chosen(text: str) -> Callable[[str, Sequence[Array]], tuple[Array, ...]] | None:
-    """What runs a program that the reference interpreter does not."""
+    """The evaluator for a program that the reference interpreter cannot run; None where it can."""
     for evaluate, patterns in ((by_processes, COLLECTIVES), (by_xla, OF_XLA), (by_iree, OF_IREE)):
         if any(re.search(pattern, text) for pattern in patterns):
             return evaluate
@@ -42,7 +42,7 @@ def chosen(text: str) -> Callable[[str, Sequence[Array]], tuple[Array, ...]] | N
 
 
 def by_xla(text: str, arguments: Sequence[Array]) -> tuple[Array, ...]:
-    """The results of the function `main` of a StableHLO text."""
+    """The results of the function `main` of a StableHLO text, by XLA."""
     with jax.enable_x64(True):
         buffers = [jax.device_put(np.asarray(x)) for x in arguments]
         results = _of_xla(text).execute_sharded(buffers).disassemble_into_single_device_arrays()
@@ -51,17 +51,17 @@ def by_xla(text: str, arguments: Sequence[Array]) -> tuple[Array, ...]:
 
 @functools.lru_cache(maxsize=16)  # central differences run one program many times
 def _of_xla(text: str) -> Any:
-    _lapack.initialize()  # as JAX does when it writes a call of LAPACK
+    _lapack.initialize()  # as JAX does when it writes a LAPACK call
     client = xla_bridge.get_backend("cpu")
     options = xla_client.CompileOptions()
     options.executable_build_options.debug_options.xla_backend_optimization_level = (
-        0  # most of the time goes there
+        0  # compiling takes most of the time
     )
     return client.compile_and_load(text, xla_client.DeviceList(tuple(client.local_devices()[:1])), options)
 
 
 def by_iree(text: str, arguments: Sequence[Array]) -> tuple[Array, ...]:
-    """The same; IREE takes the deprecated ops, which XLA does not."""
+    """The results of `main` by IREE, which accepts deprecated ops that XLA does not."""
     return tuple(np.asarray(y) for y in _of_iree(text)(*arguments))
 
 
