@@ -1,4 +1,4 @@
-"""Mutations of bytes: anywhere in a file, or in the members of a zip archive, whose checksums stay correct."""
+"""Mutates bytes: anywhere in a file, or in the members of a zip archive with valid checksums."""
 
 import io
 import re
@@ -48,7 +48,7 @@ def _mutate(data: bytearray, draw: Random, others: Sequence[bytes]) -> None:
 
 
 def in_archive(data: bytes, draw: Random, others: Sequence[bytes]) -> bytes:
-    """A zip archive with one member mutated, left out, or called otherwise; the bytes themselves if there is none."""
+    """A zip archive with one member mutated, removed or renamed; bytes that are no archive are mutated anywhere."""
     try:
         with zipfile.ZipFile(io.BytesIO(data)) as archive:
             members = [(info, archive.read(info)) for info in archive.infolist()]
@@ -59,7 +59,7 @@ def in_archive(data: bytes, draw: Random, others: Sequence[bytes]) -> bytes:
     with (
         zipfile.ZipFile(out, "w") as archive,
         warnings.catch_warnings(action="ignore"),
-    ):  # of a name that is there
+    ):  # about a name that exists already
         for i, (info, contents) in enumerate(members):
             if i == at and how == 0:
                 continue
@@ -72,7 +72,7 @@ def in_archive(data: bytes, draw: Random, others: Sequence[bytes]) -> bytes:
 
 
 def in_stored_archive(data: bytes, draw: Random) -> bytes:
-    """A zip archive, such as IREE's modules, with bytes of one member changed in place, and its checksum corrected."""
+    """A zip archive, such as a module of IREE, with one member changed in place and its checksum corrected."""
     with zipfile.ZipFile(io.BytesIO(data)) as archive:
         name = draw.choice(archive.namelist())
         contents = bytearray(archive.read(name))
@@ -85,7 +85,7 @@ def in_stored_archive(data: bytes, draw: Random) -> bytes:
 
 
 def with_contents(data: bytes, name: str, contents: bytes) -> bytes:
-    """A zip archive with other contents of a stored member, of the same length, and the checksum of these."""
+    """A zip archive with a stored member replaced by contents of equal length, with their checksum."""
     with zipfile.ZipFile(io.BytesIO(data)) as archive:
         member = archive.getinfo(name)
     lengths = struct.unpack_from("<HH", data, member.header_offset + 26)
@@ -96,7 +96,7 @@ def with_contents(data: bytes, name: str, contents: bytes) -> bytes:
 
 
 def header(data: bytes, draw: Random) -> bytes:
-    """An array of NumPy's with another header: type, order, shape; other bytes are mutated anywhere."""
+    """A NumPy array file with another type, order or shape in its header; other bytes are mutated anywhere."""
     if not data.startswith(b"\x93NUMPY"):
         return mutated(data, draw, [data])
     text = data[10:128]

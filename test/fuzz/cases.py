@@ -25,9 +25,9 @@ _OTHER = b"""func.func @main(%x: tensor<2x3xf32>) -> tensor<2x3xf32> {
 
 @dataclass(frozen=True)
 class Case:
-    """An input: files by name, of which the first is the one that operations read, and the operations.
+    """An input: the files by name and the operations on it; operations read the first file.
 
-    An operation is the name of one of Python's, or a command line.
+    An operation is the name of a Python operation, or a command line.
     """
 
     kind: str
@@ -53,13 +53,13 @@ def _encoded(text: str) -> bytes:
 def _on_program(
     draw: Random, count: int, commands: float, compiled: float
 ) -> tuple[str | tuple[str, ...], ...]:
-    """Loading, `count` operations on the program, and now and then a command line."""
+    """Loading, `count` operations on the program, and sometimes a command line."""
     names, weights = list(PROGRAM), [weight for _, weight in PROGRAM.values()]
     chosen: list[str | tuple[str, ...]] = ["load", *draw.choices(names, weights, k=count)]
     if draw.random() < commands:
         chosen.append(tuple(command_lines.of_program(draw, "input.mlir")))
     if draw.random() < compiled:
-        chosen.append("compile")  # at the end, since it starts threads
+        chosen.append("compile")  # last, since compiling starts threads
     return tuple(chosen)
 
 
@@ -81,7 +81,7 @@ def _bytecode(draw: Random) -> Case:
     files = corpus.binaries()
     made = byte_mutations.mutated(draw.choice(files), draw, files)
     operations = _on_program(draw, 1, 0.2, 0)
-    # A command line first: its process begins as a copy of the worker, whose memory what is loaded may change.
+    # The command line comes first: its process is forked from the worker, whose memory loading may corrupt.
     ordered = sorted(operations, key=lambda operation: isinstance(operation, str))
     return Case("bytecode", {"input.mlir": made, "other.mlir": _OTHER}, tuple(ordered))
 
@@ -89,7 +89,7 @@ def _bytecode(draw: Random) -> Case:
 def _compiled(draw: Random) -> Case:
     files = corpus.compiled()
     base = draw.choice(files)
-    if draw.randrange(2):  # machine code is changed, and the checksum is right
+    if draw.randrange(2):  # changed machine code with a valid checksum
         made = byte_mutations.in_stored_archive(base, draw)
         return Case("compiled", {"input.vmfb": made}, (tuple(command_lines.of_compiled(draw, "input.vmfb")),))
     made = byte_mutations.mutated(base, draw, files)
@@ -121,7 +121,7 @@ def _models(draw: Random) -> Case:
 
 
 def _cache(draw: Random) -> Case:
-    """A folder of the cache with damaged entries, and things that are no files."""
+    """A cache folder with damaged entries and entries that are not regular files."""
     files = corpus.compiled()
     names = [
         draw.choice([f"{draw.randrange(16):x}" * 64, "x", "tmp.part"]) for _ in range(draw.randint(1, 3))
@@ -152,7 +152,7 @@ _ODD: dict[str, Callable[[Path], object]] = {
     "link to itself": lambda path: path.symlink_to(path),
     "unreadable": lambda path: (path.write_bytes(b"x"), path.chmod(stat.S_IWUSR)),
 }
-"""What may stand where a cache has an entry."""
+"""Odd things in the place of a cache entry."""
 
 
 def _commands(draw: Random) -> Case:
@@ -181,4 +181,4 @@ SHARES = {
     "cache": 4,
     "commands": 5,
 }
-"""How many of 100 inputs are of each kind."""
+"""The share of each kind among 100 inputs."""

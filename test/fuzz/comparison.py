@@ -1,12 +1,12 @@
 """Judges the derivatives of one random program at one point, in f64.
 
 The program is f, x a random point, dx a random tangent of a random subset of its inputs, a and b random cotangents of
-its outputs. Five functions are evaluated: f, its JVP, its VJP, the JVP of the VJP and the VJP of the JVP. Then
+its outputs. Five functions are evaluated: f, its JVP, its VJP, the JVP of the VJP and the VJP of the JVP. The checks:
 
-- every derivative gives the values of f once more;
-- the JVP is what central differences of f say;
+- every derivative returns the values of f too;
+- the JVP agrees with central differences of f;
 - the VJP is the adjoint of the JVP: Re<b, J dx> = Re<J'b, dx>;
-- the JVP of the VJP, at (x, b) along (dx, a), is what central differences of the VJP say;
+- the JVP of the VJP, at (x, b) along (dx, a), agrees with central differences of the VJP;
 - the VJP of the JVP, at (x, dx) for the cotangents (a, b), gives J'a + d<b, J dx>/dx and J'b, entry by entry equal to
   two results of the JVP of the VJP.
 """
@@ -25,24 +25,24 @@ from tiduc.passes.rules.registry import OpSet
 STEPS = (1e-3, 2.5e-4)
 _MULTIPLES = (1, -1, 2, -2)
 _CLOSE = 1e-8
-"""The relative error of a derivative that is allowed beside the error of the differences themselves."""
+"""The relative error allowed in a derivative in addition to the error of the differences themselves."""
 _SURE = 1e-6
-"""Differences whose relative error is larger decide nothing."""
+"""Differences with a larger relative error decide nothing."""
 _EXACT = 1e-11
-"""The relative error allowed where two results have to be equal."""
+"""The relative error allowed where two results must be equal."""
 SIZES = (1, 2, 3)
-"""Sizes that dynamic dimensions have at run time."""
+"""The sizes of dynamic dimensions at run time."""
 
 Verdict = tuple[str, str]
 """A category and a detail."""
 
 
 class Wrong(Exception):
-    """A derivative that is not right."""
+    """A wrong derivative."""
 
 
 class Undecided(Exception):
-    """The function is not smooth at the point, or not finite."""
+    """The function is not smooth or not finite at the point."""
 
 
 @dataclass(frozen=True)
@@ -60,11 +60,11 @@ class Case:
 
     @property
     def distances(self) -> tuple[float, ...]:
-        """How far along the tangent the functions are evaluated: at the point first."""
+        """The distances along the tangent at which the functions are evaluated; 0 is first."""
         return (0.0, *(m * step for step in STEPS for m in _MULTIPLES))
 
     def arguments(self, distance: float) -> list[list[Array]]:
-        """The arguments of each function at x + distance dx, and b + distance a."""
+        """The arguments of each function at x + distance dx and b + distance a."""
         x = list(self.point)
         for i, tangent in zip(self.wrt, self.dx, strict=True):
             x[i] = np.asarray(x[i] + distance * tangent)
@@ -74,7 +74,7 @@ class Case:
 
 
 def case_of(text: str, seed: int, order: int = 2, opset: OpSet = OPSET) -> Case:
-    """The case of a program, or of its JVP or VJP for order three; everything random in it is drawn from the seed.
+    """The case of a program, or of its JVP or VJP for order three; the seed determines all random choices.
 
     `TiducError` for a refusal.
     """
@@ -101,7 +101,7 @@ def case_of(text: str, seed: int, order: int = 2, opset: OpSet = OPSET) -> Case:
 
 
 def point_of(program: tiduc.Program, rng: np.random.Generator, size: int = 1) -> tuple[Array, ...]:
-    """Random arguments of a program, whose dynamic dimensions have the size."""
+    """Random arguments of a program, with dynamic dimensions of this size."""
     return tuple(_argument(rng, port.type, size) for port in program.inputs)
 
 
@@ -110,7 +110,7 @@ def _is_float(type_: Any) -> bool:
 
 
 def _argument(rng: np.random.Generator, type_: Any, size: int) -> Array:
-    """Numbers in [-1.5, 1.5], or integers from 0 to 3, of a type whose dynamic dimensions have the size."""
+    """Random numbers in [-1.5, 1.5] or integers from 0 to 3 of a type, with dynamic dimensions of this size."""
     shape = tuple(type_.get_dim_size(d) if not type_.is_dynamic_dim(d) else size for d in range(type_.rank))
     element = str(type_.element_type)
     if element == "i1":
@@ -124,7 +124,7 @@ def _argument(rng: np.random.Generator, type_: Any, size: int) -> Array:
 
 
 def verdict(case: Case, results: Sequence[Sequence[Sequence[Array]]]) -> Verdict:
-    """The verdict on the results of each function at each of the distances."""
+    """The verdict on the results of each function at each distance."""
     try:
         with np.errstate(all="ignore"):
             _judge(case, results)
@@ -169,7 +169,7 @@ def _adjoint(b: Sequence[Array], dy: Sequence[Array], cx: Sequence[Array], dx: S
 
 
 def _equal(actual: Sequence[Array], expected: Sequence[Array], what: str) -> None:
-    """Values have to be equal but for rounding, as measured by the largest of all."""
+    """Values must be equal up to rounding, relative to the largest expected entry."""
     scale = max([1.0, *(float(np.max(np.abs(y), initial=0)) for y in expected)])
     for i, (x, y) in enumerate(zip(actual, expected, strict=True)):
         error = float(np.max(np.abs(x - y), initial=0)) if x.shape == y.shape else np.inf
@@ -180,7 +180,7 @@ def _equal(actual: Sequence[Array], expected: Sequence[Array], what: str) -> Non
 
 
 def _differences(dy: Sequence[Array], values: Sequence[Sequence[Array]], what: str) -> None:
-    """Compares tangents with central differences of fourth order of values at all distances."""
+    """Compares tangents with fourth-order central differences of the values at all distances."""
     for i, tangent in enumerate(dy):
         far, near = (_quotient([each[i] for each in values], k) for k in range(2))
         scale = max(0.1, float(np.max(np.abs(near), initial=0)))
@@ -203,7 +203,7 @@ def _quotient(values: Sequence[Array], k: int) -> Array:
 
 
 def _has_kink(values: Sequence[Array]) -> bool:
-    """Whether the slopes at either side of the point differ, by as much for a small step as for a large one."""
+    """Whether the one-sided slopes differ at the point, by as much for the small step as for the large one."""
     bends = []
     for k, step in enumerate(STEPS):
         plus, minus = values[1 + 4 * k : 3 + 4 * k]

@@ -1,8 +1,8 @@
 """Composes random StableHLO programs: a graph of ops on a few small inputs, real or complex.
 
-Every value carries a bound of its size, from the inputs' bound of 1.5. A value that would grow beyond 4 is scaled
-down, and a function with a pole or a branch cut gets an argument away from it. All derivatives are therefore
-moderate, and central differences can judge them, except at a point near a kink.
+Every value carries a bound on its entries, starting from the inputs' bound of 1.5. A value that may exceed 4 is scaled
+down, and a function with a pole or a branch cut gets arguments away from it. All derivatives are therefore moderate,
+so that central differences can judge them, except near a kink.
 """
 
 import math
@@ -12,13 +12,13 @@ from random import Random
 from typing import Any
 
 SIZES = (1, 2, 3)
-ELEMENTS = 40  # at most, in a value
+ELEMENTS = 40  # most elements in a value
 LIMIT = 4.0
 
 
 @dataclass(frozen=True)
 class Value:
-    """An SSA value: name, shape, whether it is complex, and a bound of its entries."""
+    """An SSA value: name, shape, whether it is complex, and a bound on its entries."""
 
     name: str
     shape: tuple[int, ...]
@@ -72,7 +72,7 @@ class Composer:
         return [self.integer(low, high) for _ in range(count)]
 
     def any(self, rank: int = 0) -> Value:
-        """A value there is, of at least that rank: smaller ones are laid along more dimensions."""
+        """A random value of at least this rank; values of lower rank are broadcast."""
         x = self.choose(self.values[-3:] if self.flag() else self.values)
         self._read.add(x)
         while x.rank < rank:
@@ -93,25 +93,25 @@ class Composer:
     def emit(
         self, text: str, shape: Sequence[int] = (), is_complex: bool = False, bound: float = 1.0
     ) -> Value:
-        """The result of an op, not yet among the values that are chosen from."""
+        """Emits an op and returns its result, which is not yet available as an operand of later ops."""
         name = f"%v{self._fresh}"
         self._fresh += 1
         self._lines.append(f"  {name} = {text}")
         return Value(name, tuple(shape), is_complex, bound)
 
     def function(self, signature: str, lines: Sequence[str]) -> str:
-        """Adds a private function; its symbol."""
+        """Adds a private function and returns its symbol."""
         name = f"@f{len(self._functions)}"
         body = "\n".join(f"  {line}" for line in lines)
         self._functions.append(f"func.func private {name}{signature} {{\n{body}\n}}\n")
         return name
 
     def several(self, x: Value, count: int) -> None:
-        """Says that the op of the last line, which gave x, has that many results."""
+        """Gives the op of the last line, whose result is x, `count` results."""
         self._lines[-1] = self._lines[-1].replace(f"{x.name} =", f"{x.name}:{count} =", 1)
 
     def result(self, x: Value) -> Value:
-        """Adds a value to those that are chosen from, of fewer entries and scaled down where it may be large."""
+        """Makes a value available as an operand, after reducing its size and scaling it down if necessary."""
         while math.prod(x.shape) > ELEMENTS:
             x = self.reduce(x, [0], "add")
         if x.bound > LIMIT:
@@ -154,10 +154,10 @@ class Composer:
         return self.emit(text, shape, x.is_complex, x.bound)
 
     def fit(self, x: Value, shape: tuple[int, ...], is_complex: bool = False) -> Value:
-        """x with another shape and kind: reshaped, broadcast, or summed up and broadcast."""
+        """x with another shape and kind: reshaped, broadcast, or summed and broadcast."""
         if x.is_complex and not is_complex:
             x = self.emit(f"stablehlo.abs {x.name} : ({x.type}) -> {tensor(x.shape)}", x.shape, bound=x.bound)
-            x = self.binary("multiply", x, x, x.bound**2)  # the modulus has a kink
+            x = self.binary("multiply", x, x, x.bound**2)  # squared, since the modulus has a kink
         elif is_complex and not x.is_complex:
             x = self.complex(x, x if self.flag() else self.constant(0.5, x.shape))
         if x.shape == shape:
@@ -175,7 +175,7 @@ class Composer:
         return self.emit(text, shape, x.is_complex, x.bound)
 
     def positive(self, x: Value) -> Value:
-        """0.5 + x^2, of real x."""
+        """0.5 + x^2, for real x."""
         return self.add(self.constant(0.5, x.shape), self.binary("multiply", x, x, x.bound**2))
 
     def reduce(self, x: Value, dimensions: Sequence[int], op: str, init: Value | None = None) -> Value:
@@ -204,7 +204,7 @@ class Composer:
     # ---- the whole
 
     def leaves(self) -> list[Value]:
-        """The values that no op reads; not inputs."""
+        """The values that no op reads, without the inputs."""
         return [x for x in self.values if x not in self._read and x not in self.inputs]
 
     def text(self, outputs: Sequence[Value]) -> str:
@@ -219,7 +219,7 @@ class Composer:
 
 
 def composed(random: Random, families: Sequence[Callable[[Composer], Value]], most: int = 8) -> str:
-    """The text of a program of up to `most` ops of these families, and of the ops that fit their operands."""
+    """The text of a program of up to `most` ops of these families, plus ops that make operands fit."""
     c = Composer(random)
     for i in range(c.integer(1, 3)):
         c.inputs.append(Value(f"%x{i}", c.shape(), c.integer(0, 4) == 4, 1.5))

@@ -1,4 +1,4 @@
-"""The files that mutations start from: all `.mlir` of the tree, and files of every other format, made from them."""
+"""The files that mutations start from: all `.mlir` files of the tree, and files of the other formats."""
 
 import functools
 import io
@@ -18,13 +18,13 @@ from tiduc.runtime.weights import write_weights
 
 ROOT = Path(__file__).resolve().parents[2]
 LARGEST = 9000
-"""Characters of the longest text; longer ones take seconds to differentiate."""
+"""The most characters in a text; longer texts take seconds to differentiate."""
 _MODELS = ("examples/digits.onnx",)
 
 
 @functools.cache
 def texts() -> tuple[str, ...]:
-    """The modules in the tree's `.mlir` files, without comments, in the order of the files' names."""
+    """The modules in the tree's `.mlir` files, without comments, ordered by file name."""
     command = ["git", "-C", str(ROOT), "ls-files", "*.mlir"]
     listed = subprocess.run(command, capture_output=True, check=True, text=True).stdout.splitlines()
     found = []
@@ -41,7 +41,7 @@ def texts() -> tuple[str, ...]:
 
 @functools.cache
 def binaries() -> tuple[bytes, ...]:
-    """Bytecode and portable artifacts of the texts that parse, of their VJPs, and bytecode of graphs."""
+    """Bytecode and portable artifacts of texts that parse, and bytecode of their VJPs' graphs."""
     found = []
     for text in texts()[::3]:
         for made in (_bytecode, _artifact, _graphs):
@@ -70,7 +70,7 @@ def _graphs(text: str) -> bytes:
 
 @functools.cache
 def compiled() -> tuple[bytes, ...]:
-    """Compiled modules (`.vmfb`), small ones, for the target `cpu`."""
+    """Small compiled modules (`.vmfb`) for the target `cpu`."""
     programs = [
         "func.func @main(%x: tensor<4xf32>) -> tensor<4xf32> {\n"
         "%0 = stablehlo.sine %x : tensor<4xf32>\nreturn %0 : tensor<4xf32>\n}",
@@ -106,7 +106,7 @@ def arrays() -> tuple[tuple[str, bytes], ...]:
 
 @functools.cache
 def models() -> tuple[tuple[str, bytes], ...]:
-    """Models, each with its suffix: of ONNX, of JAX's exports, and of PyTorch's."""
+    """Models from ONNX, JAX and PyTorch, each with its suffix."""
     found = [(".onnx", (ROOT / name).read_bytes()) for name in _MODELS]
     for suffix, made in ((".onnx", _onnx), (".jaxexport", _jax), (".pt2", _torch)):
         found.append((suffix, _in_child(made)))
@@ -114,7 +114,7 @@ def models() -> tuple[tuple[str, bytes], ...]:
 
 
 def _in_child(made: Callable[[], bytes]) -> bytes:
-    """What a function gives, from a child: frameworks start threads, and this process is to fork workers."""
+    """A function's result from a child process: frameworks start threads, and this process must be able to fork."""
     with TemporaryFile() as file:
         child = os.fork()
         if child == 0:
@@ -169,4 +169,4 @@ PREPARE: dict[str, Callable[[], object]] = {
     "cache": compiled,
     "commands": arrays,
 }
-"""What a kind of input needs before workers are forked."""
+"""What must be loaded for each kind of input before workers are forked."""

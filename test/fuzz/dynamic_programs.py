@@ -1,6 +1,6 @@
-"""Random programs with dynamic shapes: arrays whose first dimension, or both, has a size known at run time.
+"""Random programs with dynamic shapes: arrays with one or two dynamic dimensions.
 
-All dynamic dimensions have one size, that of `%n`, which is read from the first argument.
+All dynamic dimensions have the size `%n`, which is read from the first argument.
 """
 
 import math
@@ -16,7 +16,7 @@ def tensor(shape: Shape, element: str = "f64") -> str:
 
 
 class DynamicProgram:
-    """A function `main` that grows by one op at a time; values are names with shapes, bounded by 2 or so."""
+    """A function `main` that grows by one op at a time; values are names with shapes, bounded by about 2."""
 
     def __init__(self, random: Random) -> None:
         self.random, self.lines, self.fresh = random, [], 0
@@ -38,7 +38,7 @@ class DynamicProgram:
         return self.random.choice([(OPEN,), (OPEN, 2), (OPEN, 3), (OPEN, OPEN), (3,), ()])
 
     def any(self, rank: int = 0) -> tuple[str, Shape]:
-        """A value of at least that rank; smaller ones are laid along a dynamic dimension."""
+        """A random value of at least this rank; values of lower rank are broadcast along a dynamic dimension."""
         name, shape = self.random.choice(self.values[-3:])
         while len(shape) < rank:
             name, shape = self.broadcast(name, shape)
@@ -54,7 +54,7 @@ class DynamicProgram:
         return self.emit(f"stablehlo.{self.random.choice(('sine', 'tanh'))} {name} : {tensor(shape)}"), shape
 
     def broadcast(self, name: str, shape: Shape) -> tuple[str, Shape]:
-        """The value along one more dimension in front, of the dynamic size."""
+        """The value broadcast along a new leading dimension of the dynamic size."""
         given: Shape = (OPEN, *shape)
         parts = ["%n1"]
         for n in shape:
@@ -68,7 +68,7 @@ class DynamicProgram:
         return self.emit(f"{text}({tensor(shape)}, {sizes}) -> {tensor(given)}"), given
 
     def like(self, shape: Shape) -> str:
-        """A value of this shape: one that there is, or a sum laid along it."""
+        """A value of this shape: an existing one, or a broadcast sum."""
         found = [name for name, other in self.values if other == shape]
         if found:
             return self.random.choice(found)
@@ -123,7 +123,7 @@ def transpose(c: DynamicProgram) -> tuple[str, Shape]:
 
 
 def product(c: DynamicProgram) -> tuple[str, Shape]:
-    """Contracts one dimension with that of another value, or of the same one."""
+    """Contracts one dimension with that of another value; both operands may be one value."""
     name, shape = c.any(1)
     d = c.random.randrange(len(shape))
     other: Shape = c.random.choice([(shape[d],), (shape[d], 2), (shape[d], OPEN)])
@@ -149,7 +149,7 @@ def select(c: DynamicProgram) -> tuple[str, Shape]:
 
 
 def concatenate(c: DynamicProgram) -> tuple[str, Shape]:
-    """Along a static dimension, or twice along a dynamic one and summed."""
+    """Concatenates along a static dimension, or along a dynamic one, which is then summed."""
     name, shape = c.any(1)
     y = c.random.choice((name, c.like(shape)))
     d = c.random.randrange(len(shape))
@@ -161,7 +161,7 @@ def concatenate(c: DynamicProgram) -> tuple[str, Shape]:
 
 
 def sort(c: DynamicProgram) -> tuple[str, Shape]:
-    """Along a static dimension, which IREE has, too."""
+    """Sorts along a static dimension, which IREE supports too."""
     name, shape = c.any(1)
     static = [i for i, n in enumerate(shape) if n != OPEN]
     if not static:
@@ -176,7 +176,7 @@ def sort(c: DynamicProgram) -> tuple[str, Shape]:
 
 
 def gather(c: DynamicProgram) -> tuple[str, Shape]:
-    """Rows of an array, of which some are beyond the end."""
+    """Gathers rows of an array; some indices are out of range."""
     name, shape = c.any(1)
     if OPEN in shape[1:]:
         return unary(c)
@@ -192,7 +192,7 @@ def gather(c: DynamicProgram) -> tuple[str, Shape]:
 
 
 def flatten(c: DynamicProgram) -> tuple[str, Shape]:
-    """All entries in one dimension, with their positions, summed."""
+    """Flattens an array dynamically, multiplies it by the positions, and sums."""
     name, shape = c.any(1)
     count = c.emit(
         f"stablehlo.constant dense<{math.prod(int(n) for n in shape if n != OPEN)}> : tensor<1xi32>"
@@ -208,9 +208,9 @@ def flatten(c: DynamicProgram) -> tuple[str, Shape]:
 
 
 def loop(c: DynamicProgram) -> tuple[str, Shape]:
-    """As many iterations as the dynamic size, or three, over an array of a static shape."""
+    """A loop over an array of static shape; the trip count is the dynamic size, or three."""
     name, shape = c.any()
-    if OPEN in shape:  # in reverse mode, a stack of such arrays is refused
+    if OPEN in shape:  # in reverse mode, a stack of dynamic arrays is refused
         name, shape = c.reduced(name, shape, [i for i, n in enumerate(shape) if n == OPEN])
     zero, one, three = (c.emit(f"stablehlo.constant dense<{i}> : tensor<i32>") for i in (0, 1, 3))
     count, t = c.random.choice(("%n", three)), tensor(shape)

@@ -1,4 +1,4 @@
-"""Families of elementwise ops that random programs are made of."""
+"""Elementwise families for random programs."""
 
 import math
 
@@ -6,7 +6,7 @@ from composer import Composer, Value, tensor
 
 
 def unary(c: Composer) -> Value:
-    """A function that is smooth everywhere, of a real value."""
+    """A real function that is smooth everywhere."""
     x = c.real()
     op, bound = c.choose(
         [
@@ -73,7 +73,7 @@ def of_two_positive(c: Composer) -> Value:
 
 
 def broadcasting(c: Composer) -> Value:
-    """A binary op of CHLO, of an array and a row of it or a scalar."""
+    """A binary CHLO op on an array and one of its rows or a scalar."""
     x = c.real()
     y = c.fit(c.real(), c.choose(((), x.shape[-1:])))
     op = c.choose(("add", "subtract", "multiply", "maximum", "minimum", "divide", "power", "atan2"))
@@ -83,7 +83,7 @@ def broadcasting(c: Composer) -> Value:
 
 
 def _safe(c: Composer, op: str, x: Value, y: Value) -> tuple[Value, Value, float]:
-    """Operands away from poles and branch cuts, and a bound of the result."""
+    """Operands away from poles and branch cuts, and a bound on the result."""
     if op == "power":
         x, y = c.positive(x), c.unary("tanh", y, 1.0)
         return x, y, max(2.0, x.bound)
@@ -97,7 +97,7 @@ def _safe(c: Composer, op: str, x: Value, y: Value) -> tuple[Value, Value, float
 
 
 def mapped(c: Composer) -> Value:
-    """A region of scalars, of one operand or two that may be the same value."""
+    """A `map` with a scalar region, of two operands that may be one value."""
     x = c.real()
     y = c.choose((x, c.fit(c.real(), x.shape)))
     dimensions = ", ".join(map(str, range(x.rank)))
@@ -112,11 +112,11 @@ def mapped(c: Composer) -> Value:
 
 
 def batch_norm(c: Composer) -> Value:
-    """In training, of four features' entries at least, or in inference."""
+    """Batch normalization in training, with at least four entries per feature, or in inference."""
     x = c.fit(c.real(1), (4, c.choose((1, 2, 3))))
     if x.rank == 2 and x.shape[1] > 1:
         wave = c.emit(f"stablehlo.iota dim = {c.integer(0, 1)} : {x.type}", x.shape, bound=3.0)
-        x = c.add(x, c.unary("sine", wave, 1.0))  # whose entries are not all equal
+        x = c.add(x, c.unary("sine", wave, 1.0))  # avoids entries that are all equal
     scale, offset = (c.fit(c.real(), x.shape[1:]) for _ in range(2))
     row = scale.type
     if c.flag():
@@ -138,7 +138,7 @@ def batch_norm(c: Composer) -> Value:
 
 
 def chosen_by_logic(c: Composer) -> Value:
-    """A select by what and, or, xor, not and is_finite make of comparisons."""
+    """A select by a logical combination of comparisons."""
     x = c.any()
     y = c.fit(c.any(), x.shape, x.is_complex)
     predicate = tensor(x.shape, "i1")
@@ -182,7 +182,7 @@ def binary(c: Composer) -> Value:
 
 
 def binary_of_positive(c: Composer) -> Value:
-    """Division, powers, angles and remainders, whose second (first, of power) operand is positive."""
+    """Division, powers, angles and remainders; the second operand, or the first of power, is positive."""
     x = c.real()
     y = c.positive(c.fit(c.real(), x.shape))
     op = c.choose(("divide", "power", "atan2", "remainder"))
@@ -193,7 +193,7 @@ def binary_of_positive(c: Composer) -> Value:
 
 
 def select(c: Composer) -> Value:
-    """One or the other, by a comparison of what may be active too."""
+    """A select by a comparison of values that may be active too."""
     x = c.any()
     y = c.fit(c.any(), x.shape, x.is_complex)
     left = c.fit(c.real(), x.shape)
@@ -208,7 +208,7 @@ def select(c: Composer) -> Value:
 
 
 def clamp(c: Composer) -> Value:
-    """Between bounds that are not x itself: there the derivative is that of neither."""
+    """A clamp; its bounds are never x itself, where the derivative would be that of neither."""
     x = c.real()
     shape = x.shape if c.flag() else ()
     low = c.add(c.fit(c.real(), shape), c.constant(-0.1, shape))
@@ -220,7 +220,7 @@ def clamp(c: Composer) -> Value:
 
 
 def complex_(c: Composer) -> Value:
-    """To complex values, between them, and back."""
+    """Converts to complex, computes with complex values, or converts back."""
     x = c.any()
     if not x.is_complex:
         return c.complex(x, c.fit(c.real(), x.shape))
@@ -239,7 +239,7 @@ def complex_(c: Composer) -> Value:
 
 
 def _right_half(c: Composer, op: str, x: Value) -> Value:
-    """An op of a value whose real part is at least 0.5, and whose imaginary part is small."""
+    """An op on a value whose real part is at least 0.5 and whose imaginary part is at most 1 in size."""
     y = c.complex(c.positive(c.fit(c.real(), x.shape)), c.unary("tanh", c.fit(c.real(), x.shape), 1.0))
     if op == "divide":
         return c.binary(op, x, y, 2 * x.bound)
@@ -253,7 +253,7 @@ def _right_half(c: Composer, op: str, x: Value) -> Value:
 
 
 def through_integers(c: Composer) -> Value:
-    """What is rounded to an integer has no derivative; what it is multiplied with has."""
+    """x times x rounded to an integer; the rounded factor has no derivative."""
     x = c.real()
     rounded = c.emit(f"stablehlo.convert {x.name} : ({x.type}) -> {tensor(x.shape, 'i32')}", x.shape)
     text = f"stablehlo.convert {rounded.name} : ({tensor(x.shape, 'i32')}) -> {x.type}"

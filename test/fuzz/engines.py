@@ -1,7 +1,7 @@
-"""Engines that random programs run on: XLA, IREE and the reference interpreter, each for many functions at once.
+"""Runs random programs on XLA, IREE or the reference interpreter, many functions at once.
 
-`COMPILERS[name](texts, arguments)` compiles one module of all functions and returns a callable. Compiling takes longer
-than anything else that a random program needs, and most of it is spent per module.
+`COMPILERS[name](texts, arguments)` compiles all functions as one module and returns a callable. Compilation dominates
+the time of a random program, and most of its cost is per module.
 """
 
 from collections.abc import Callable, Sequence
@@ -17,7 +17,7 @@ Array = NDArray[Any]
 Arguments = Sequence[Sequence[Array]]
 """The arguments of each function."""
 Compiled = Callable[[Arguments], list[tuple[Array, ...]]]
-"""Takes the arguments of each function, and gives the results of each."""
+"""(arguments of each function) -> the results of each function."""
 
 XLA_FLAGS = " ".join(
     (
@@ -27,9 +27,9 @@ XLA_FLAGS = " ".join(
         "--xla_cpu_multi_thread_eigen=false",
     )
 )
-"""Flags that cut the time XLA takes to compile to a third; XLA reads them when JAX is imported."""
+"""Flags that cut XLA's compile time to a third; XLA reads them when JAX is imported."""
 _LEGAL = "func.func(chlo-legalize-to-stablehlo,stablehlo-legalize-deprecated-ops{fail-on-unused=false})"
-_SECONDS = 200.0  # of IREE's compiler
+_SECONDS = 200.0  # limit of IREE's compiler
 
 
 @stage
@@ -61,7 +61,7 @@ def merged(texts: Sequence[str], passes: str = "") -> str:
 
 
 def _renamed(module: Any, prefix: str) -> Any:
-    """Puts a prefix before the names of a module's functions, which become private; the type of `main`."""
+    """Prefixes the names of a module's functions and makes them private; returns the type of `main`."""
     type_ = None
     for op in module.body.operations:
         name = ir.StringAttr(op.attributes["sym_name"]).value
@@ -78,7 +78,7 @@ def _renamed(module: Any, prefix: str) -> Any:
 
 
 def _apart(results: Sequence[Array], texts: Sequence[str]) -> list[tuple[Array, ...]]:
-    """The results of each function, from those of all."""
+    """Splits the results of all functions by function."""
     remaining = iter(results)
     return [tuple(next(remaining) for _ in range(_count(text))) for text in texts]
 
@@ -93,20 +93,20 @@ def _count(text: str) -> int:
 
 
 def _static(texts: Sequence[str], arguments: Arguments) -> list[str]:
-    """The texts, with dynamic dimensions refined to the sizes of the arguments."""
+    """The texts, with dynamic dimensions refined to the arguments' sizes."""
     from open_shapes import refined
 
     return [refined(t, x) if "?" in t else t for t, x in zip(texts, arguments, strict=True)]
 
 
 def by_xla(texts: Sequence[str], arguments: Arguments) -> Compiled:
-    """All functions as one module of XLA's."""
+    """Compiles all functions with XLA as one module."""
     import jax
     from jax._src import xla_bridge  # JAX has no public way to compile StableHLO text
     from jaxlib import xla_client
     from jaxlib.cpu import _lapack
 
-    _lapack.initialize()  # as JAX does when it writes a call of LAPACK
+    _lapack.initialize()  # as JAX does when it writes a LAPACK call
     client = xla_bridge.get_backend("cpu")
     text = merged(_static(texts, arguments), _LEGAL)
     devices = xla_client.DeviceList(tuple(client.local_devices()[:1]))
@@ -125,7 +125,7 @@ def by_xla(texts: Sequence[str], arguments: Arguments) -> Compiled:
 
 
 def by_iree(texts: Sequence[str], arguments: Arguments) -> Compiled:
-    """All functions as one module of IREE's, legalized as `tiduc compile` does it."""
+    """Compiles all functions with IREE as one module, legalized as by `tiduc compile`."""
     import tiduc
     from tiduc.runtime.process import Limits
 
@@ -139,7 +139,7 @@ def by_iree(texts: Sequence[str], arguments: Arguments) -> Compiled:
 
 
 def by_reference(texts: Sequence[str], arguments: Arguments) -> Compiled:
-    """Each function by StableHLO's reference interpreter, or by XLA where the interpreter lacks an op."""
+    """Runs each function by StableHLO's reference interpreter, or by XLA where the interpreter lacks an op."""
     from xla import chosen
 
     from tiduc.backends.reference.interpreter import Interpreted

@@ -5,14 +5,14 @@
     python test/fuzz/evaluate.py --seed S --show
     python test/fuzz/evaluate.py --seed S --reduce SECONDS
 
-Programs S to S + N - 1 are drawn (`programs.py`), and judged (`comparison.py`) in workers, K programs in one module of
-the engine. With a journal, what was judged before is not judged again. `--show` prints a program and its derivatives,
+Programs S to S + N - 1 are drawn (`programs.py`) and judged (`comparison.py`) in workers, K programs in one module of
+the engine. A journal keeps verdicts, and later runs skip its programs. `--show` prints a program and its derivatives;
 `--reduce` makes a program smaller while its verdict stays. Order three is order two of the JVP or of the VJP, whose
 order one is order two of the program. The categories:
 
     ok              all derivatives are right
     not comparable  the function is not smooth at the point, or not finite
-    refused         a `TiducError`, of the derivative or of what compiles it
+    refused         a `TiducError`, from differentiation or from compilation
     rejected        the engine's compiler refuses the program or crashes on it
     wrong           a value differs
     crash           the process dies, or any other exception
@@ -50,7 +50,7 @@ MEBIBYTES = 6000  # a worker
 
 
 def evaluated(cases: Sequence[Case], engine: str) -> list[Verdict]:
-    """The verdicts on some cases, which are one module of the engine's."""
+    """The verdicts on some cases, which form one module of the engine."""
     texts = [text for case in cases for text in case.texts]
     first = [x for case in cases for x in case.arguments(0)]
     call = COMPILERS[engine](texts, first)
@@ -63,7 +63,7 @@ def evaluated(cases: Sequence[Case], engine: str) -> list[Verdict]:
 
 
 def attempted(texts: Sequence[tuple[int, str]], engine: str, order: int) -> list[Verdict]:
-    """The verdicts on programs, of seeds; each alone where they fail together."""
+    """The verdicts on programs, given by seed and text; programs that fail together are tried alone."""
     verdicts: list[Verdict | None] = []
     cases: list[Case] = []
     for seed, text in texts:
@@ -93,7 +93,7 @@ def _line(error: Exception) -> str:
 def sweep(
     seeds: Sequence[int], engine: str, order: int = 2, batch: int | None = None
 ) -> Iterator[tuple[int, Verdict]]:
-    """Seeds and the verdicts on their programs; where a worker ends at several, each is tried alone."""
+    """Yields each seed with the verdict on its program; where a group ends a worker, each program is tried alone."""
     size = batch or BATCH[engine]
     groups = [tuple(seeds[i : i + size]) for i in range(0, len(seeds), size)]
 
@@ -110,7 +110,7 @@ def sweep(
 
 
 def reduced(seed: int, engine: str, order: int, seconds: float) -> str:
-    """A smaller program on which the verdict is of the same category."""
+    """A smaller program whose verdict has the same category."""
     from loop_reducer import reduced as smaller
 
     def judged(text: str) -> str:
@@ -122,7 +122,7 @@ def reduced(seed: int, engine: str, order: int, seconds: float) -> str:
 
 
 def table(verdicts: Sequence[Verdict]) -> str:
-    """A line a category, and why programs were refused or rejected."""
+    """A line per category, and the reasons of refusals and rejections."""
     counts = Counter(category for category, _ in verdicts)
     lines = [f"{name:16}{counts[name]:>7}" for name in CATEGORIES] + [f"{'all':16}{len(verdicts):>7}"]
     for (category, detail), count in Counter(v for v in verdicts if v[0] in ("refused", "rejected")).items():
@@ -131,7 +131,7 @@ def table(verdicts: Sequence[Verdict]) -> str:
 
 
 def known(journal: Path | None) -> dict[int, Verdict]:
-    """What a journal has of earlier runs: its last verdict on each seed."""
+    """The last verdict on each seed in a journal of earlier runs."""
     if journal is None or not journal.exists():
         return {}
     rows = map(json.loads, journal.read_text().splitlines())

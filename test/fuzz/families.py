@@ -1,4 +1,4 @@
-"""All families of ops that random programs are made of: each adds one op, of operands that it makes fit."""
+"""All families of ops for random programs. A family adds one op and makes its operands fit."""
 
 from control_families import CONTROL
 from elementwise_families import ELEMENTWISE

@@ -1,7 +1,7 @@
-"""Workers: processes forked from this one, which has loaded every library, that run operations on inputs.
+"""Workers: processes, forked from this one after it has loaded all libraries, that run operations on inputs.
 
-A worker says which operation it begins and what came of it. One that dies, or takes longer than the limits, is
-recorded and replaced. A command line runs in a child of the worker, since it is a process of its own.
+A worker reports when an operation begins and how it ends. A worker that dies or exceeds a limit is recorded and
+replaced. A command line runs in a child of the worker, since it is a process of its own.
 """
 
 import ctypes
@@ -25,14 +25,14 @@ from operations import OTHER, PROGRAM, Subject
 from outcomes import Outcome, exited, raised
 
 MEMORY = 4 << 30
-"""Bytes that an operation may take beside those of the libraries."""
+"""Bytes that an operation may take in addition to the libraries' memory."""
 PROCESSOR_SECONDS = 30
 """Processor time that an operation may take."""
 IDLE_SECONDS, IDLE_SHARE = 15, 0.02
-"""An operation that has taken longer, and this share of the time on the processor, waits for something."""
-_CASES = 400  # after which a worker is replaced, since contexts of MLIR grow
+"""An operation that has run longer, with a lower share of processor time, is blocked."""
+_CASES = 400  # inputs until a worker is replaced, since MLIR contexts grow
 _SPOILING = frozenset({"bytecode", "compiled", "models"})
-"""Kinds of inputs that may change the memory of a process, or start threads in it, without ending it."""
+"""Kinds of inputs that may corrupt a process or start threads in it without ending it."""
 _PR_SET_PDEATHSIG = 1
 
 Request = tuple[str, int, int]
@@ -58,32 +58,32 @@ class Worker:
         self.processor_since = 0.0
 
     def ask(self, request: Request, first: int, isolated: bool = False) -> None:
-        """Begins with an input, at its operation `first`; `isolated` does only that one, in isolation."""
+        """Starts an input at its operation `first`; `isolated` runs only this operation, with `isolated=True`."""
         self.done += 1
         self.is_spoilt = request[0] in _SPOILING or "compile" in case_of(*request).operations
         self.connection.send((request, first, isolated))
         self.note()
 
     def note(self) -> None:
-        """An operation begins now."""
+        """Records that an operation begins now."""
         self.since, self.processor_since = time.monotonic(), self._processor_seconds()
 
     @property
     def is_late(self) -> bool:
-        """Whether the operation has taken longer than it may."""
+        """Whether the operation has exceeded its limits."""
         took, used = time.monotonic() - self.since, self._processor_seconds() - self.processor_since
         return used > PROCESSOR_SECONDS or (took > IDLE_SECONDS and used < took * IDLE_SHARE)
 
     @property
     def is_old(self) -> bool:
-        """Whether another worker has to take its place before the next input."""
+        """Whether another worker must replace this one before the next input."""
         return self.is_spoilt or self.done >= _CASES
 
     def _processor_seconds(self) -> float:
         return sum(_processor_seconds(process) for process in [self.process, *_descendants(self.process)])
 
     def end(self) -> tuple[int, str]:
-        """Ends the process and its children; the signal that it died by, if it had, and its last words."""
+        """Kills the process and its children; returns the signal that had ended it, or 0, and its last output."""
         for process in [*_descendants(self.process), self.process]:
             try:
                 os.kill(process, signal.SIGKILL)
@@ -149,7 +149,7 @@ def _limit_memory() -> None:
 
 
 def _answer(connection: Connection, request: Request, first: int, isolated: bool, home: Path) -> None:
-    """Runs the operations of an input, and tells of each when it begins and ends."""
+    """Runs the operations of an input, and reports the beginning and the end of each."""
     case = case_of(*request)
     is_loaded = True
     for i, operation in enumerate(case.operations):
@@ -166,12 +166,12 @@ def _answer(connection: Connection, request: Request, first: int, isolated: bool
 
 
 def draw_of(request: Request, at: int) -> Random:
-    """What an operation of an input draws its choices from."""
+    """The random generator for an operation of an input."""
     return Random(f"{request} {at}")
 
 
 def _fresh(home: Path, case: Case) -> None:
-    """Makes a new folder with the files of an input, which is the working directory from now on."""
+    """Creates a new folder with the files of an input and makes it the working directory."""
     os.chdir(home)
     shutil.rmtree(home / "at", ignore_errors=True)
     folder = home / "at"
@@ -186,19 +186,19 @@ def _fresh(home: Path, case: Case) -> None:
 
 
 def attempted(case: Case, operation: str | tuple[str, ...], draw: Random, isolated: bool = False) -> Outcome:
-    """What comes of an operation on the input in the working directory."""
+    """The outcome of an operation on the input in the working directory."""
     if not isinstance(operation, str):
         return _commanded(list(operation), case.kind)
     run: Callable[[Subject], Any] = PROGRAM[operation][0] if operation in PROGRAM else OTHER[operation]
     try:
         run(Subject(Path(case.file), draw, isolated))
-    except BaseException as error:  # whatever is raised is the outcome
+    except BaseException as error:  # any exception is the outcome
         return raised(error, case.has_places)
     return Outcome("answer")
 
 
 def _commanded(arguments: list[str], kind: str) -> Outcome:
-    """What comes of a command line, in a child."""
+    """The outcome of a command line, run in a child."""
     with tempfile.TemporaryFile() as output, tempfile.TemporaryFile() as errors:
         child = os.fork()
         if child == 0:
@@ -212,7 +212,7 @@ def _commanded(arguments: list[str], kind: str) -> Outcome:
 
 
 def _run_command(arguments: list[str], output: int, errors: int) -> None:
-    """Becomes the process of a command line; does not return."""
+    """Runs a command line as this process; does not return."""
     from tiduc.__main__ import main
 
     code = 1

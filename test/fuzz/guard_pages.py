@@ -1,13 +1,13 @@
-"""Calls compiled programs of dynamic shapes with arrays of random sizes, each before memory that may not be read.
+"""Calls compiled dynamic-shape programs with arrays of random sizes, each placed before an unmapped page.
 
     PYTHONPATH=test/py:test/sweep python test/fuzz/guard_pages.py [--filter REGEX] [--calls N] [--seed N] [--orders N]
 
 The programs are those of the tests, `open_programs.py`, `iree_open_cases.py` and `guarded_programs.py`, and their
-derivatives. The modules do without their signatures, so that what they assert themselves is all that checks sizes. Each
-argument lies at the end of a page, and the page behind it is not mapped: a read or write beyond an array ends the
-process. A worker process makes the calls. A line for each program, and at the end the counts of calls:
+derivatives. The modules have no signatures, so only their own assertions check sizes. Each argument ends at the end of
+a page, and the next page is not accessible: a read or write beyond an array ends the process. A worker process makes
+the calls. The output has a line for each program, then the counts of calls:
 
-    ok        it gave results
+    ok        the call returned results
     refused   an `InputError`, or another `TiducError`
     crash     the process died
     hang      no answer in time
@@ -48,16 +48,16 @@ Array = NDArray[Any]
 
 SIZES = (0, 1, 2, 3, 4, 5, 6, 8, 16, 37, 64, 300, 5000)
 NUMBERS = (-(2**31), -7, -1, 0, 1, 2, 3, 4, 6, 12, 24, 37, 70000, 2**31 - 1)
-"""Integers, which may be sizes or places."""
+"""Integers that may be sizes or indices."""
 
 _AT_ONCE = 25  # programs in a module
-_ALIGNED = 64  # bytes, of what IREE takes without a copy
+_ALIGNED = 64  # bytes; the alignment of buffers that IREE imports without a copy
 _LIBC = ctypes.CDLL(None, use_errno=True)
 _LIBC.mprotect.argtypes = (ctypes.c_void_p, ctypes.c_size_t, ctypes.c_int)
 
 
 def guarded(array: Array) -> Array:
-    """A copy that ends, up to the alignment of its beginning, where memory that may not be read begins."""
+    """A copy that ends, up to the alignment of its start, at a page that cannot be accessed."""
     pages = max(-(-array.nbytes // mmap.PAGESIZE), 1)
     memory = mmap.mmap(-1, (pages + 1) * mmap.PAGESIZE)
     end = pages * mmap.PAGESIZE
@@ -71,13 +71,13 @@ def guarded(array: Array) -> Array:
 
 
 def upload(device: Device, array: Array, element: int) -> Any:
-    """In the place of `Device.upload`: IREE's view of a guarded copy."""
+    """Replaces `Device.upload`: IREE's view of a guarded copy."""
     if not array.size:
         return _COPIED(device, array, element)
     memory = guarded(array).reshape(-1).view(np.uint8)
     of_device, usage = int(rt.MemoryType.DEVICE_LOCAL), int(rt.BufferUsage.DEFAULT)
     buffer = device.hal.allocator.import_host_allocation(memory, of_device, usage)
-    _IN_USE.append((memory, buffer))  # a view does not keep them
+    _IN_USE.append((memory, buffer))  # a buffer view does not keep them alive
     return rt.HalBufferView(buffer, array.shape, element)
 
 
@@ -89,7 +89,7 @@ _IN_USE: list[Any] = []
 
 
 class Fuzzed(NamedTuple):
-    """A function @main, arguments for its first inputs, and what is known of sizes."""
+    """A function @main, arguments for its first inputs, and known sizes."""
 
     name: str
     text: str
@@ -99,7 +99,7 @@ class Fuzzed(NamedTuple):
 
 @functools.cache
 def programs(orders: int) -> tuple[Fuzzed, ...]:
-    """The programs of the tests, and derivatives of these up to an order."""
+    """The programs of the tests, and their derivatives up to an order."""
     return tuple(_programs(orders))
 
 
@@ -116,7 +116,7 @@ def _programs(orders: int) -> Iterator[Fuzzed]:
 
 @stage
 def compiled(fuzzed: Sequence[Fuzzed]) -> bytes:
-    """Programs as functions of one module, which compiles faster than one each."""
+    """The programs as functions of one module, which compiles faster than one module each."""
     texts = []
     for i, each in enumerate(fuzzed):
         functions = str(parse(each.text)).partition("{")[2].rpartition("}")[0]
@@ -130,7 +130,7 @@ def compiled(fuzzed: Sequence[Fuzzed]) -> bytes:
 
 
 def arguments(signature: Signature, fuzzed: Fuzzed, rng: np.random.Generator) -> list[Array]:
-    """Random arrays: of the sizes of known arguments, some of which are other ones; integers that may be sizes."""
+    """Random arrays: mostly of the known arguments' sizes; integers may be valid sizes."""
     known = fuzzed.arguments
     common = {n: int(rng.choice(SIZES)) for x in known for n in x.shape} if rng.random() < 0.5 else {}
     odd = rng.choice([0.0, 0.1, 0.5])
@@ -166,7 +166,7 @@ def _filled(
 
 
 def called(request: Any) -> Any:
-    """The outcomes of calls of programs by name; a worker's answer."""
+    """The outcomes of calls of the named programs; a worker's answer."""
     chosen, orders, calls, seed, journal = request
     fuzzed = [each for each in programs(orders) if each.name in chosen]
     try:
@@ -196,7 +196,7 @@ def _called(vmfb: bytes, i: int, fuzzed: Fuzzed, calls: int, seed: int, journal:
 def fuzz(
     names: Sequence[str], orders: int, calls: int, seed: int, journal: Path
 ) -> Iterator[tuple[str, Any]]:
-    """Programs, and outcomes and messages of their calls; those of one module at once, while none ends the process."""
+    """Yields each program with the outcomes and messages of its calls; one module serves all until a crash."""
     worker, left = Worker([sys.executable, __file__, "--worker"]), list(names)
     while left:
         answer = worker.asked([left, orders, calls, seed, str(journal)], 600 + calls * len(left))

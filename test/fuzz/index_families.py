@@ -1,4 +1,4 @@
-"""Families that take elements by index, and sorts."""
+"""Families of gathers, scatters, dynamic slices and sorts for random programs."""
 
 import math
 from collections.abc import Callable
@@ -11,7 +11,7 @@ from index_cases import Indexing, body, drawn
 def _indexing(c: Composer, x: Value) -> tuple[Indexing, str, str] | None:
     """Dimension numbers for a value, and indices with their type: constant, or rounded from a value.
 
-    Indices are in range or a little beyond it. None where the result would have too many elements.
+    Indices are in range or slightly beyond. None where the result would have too many elements.
     """
     numbers = drawn(c.random, x.shape, SIZES)
     numbers.sizes = [max(1, n) for n in numbers.sizes]
@@ -32,7 +32,7 @@ def _nested(shape: tuple[int, ...], draw: Callable[[], int]) -> Any:
 
 
 def gather(c: Composer) -> Value:
-    """Windows of any dimension numbers, some taken twice, some from beyond the end."""
+    """A gather with any dimension numbers; windows may repeat or start out of range."""
     x = c.any()
     found = _indexing(c, x)
     if found is None:
@@ -52,10 +52,10 @@ def gather(c: Composer) -> Value:
 
 
 def scatter(c: Composer) -> Value:
-    """Windows of any dimension numbers are added, multiplied or put in, some twice, some out of range."""
+    """A scatter with any dimension numbers that adds, multiplies or sets; windows may repeat or be out of range."""
     x = c.any()
     found = _indexing(c, x)
-    if found is None or not found[0].where:  # which XLA does not always compile
+    if found is None or not found[0].where:  # XLA does not always compile these
         return x
     numbers, indices, type_ = found
     if any(numbers.sizes[i] != 1 for i in numbers.where):  # XLA drops windows that are partly in range
@@ -77,7 +77,7 @@ def scatter(c: Composer) -> Value:
 
 
 def dynamic_slice(c: Composer) -> Value:
-    """A slice, or the update of one, from starts in range and beyond it, of which some are computed."""
+    """A dynamic slice or its update; starts may be out of range or computed."""
     x = c.any(1)
     starts = []
     for i in c.integers(x.rank, -1, 3):
@@ -112,7 +112,7 @@ def top_k(c: Composer) -> Value:
 
 
 def sort(c: Composer) -> Value:
-    """Up to three operands by the first one, which may be sorted along as well."""
+    """A sort of up to three operands by the first, which may appear more than once."""
     keys = c.real(1)
     operands = [keys, *(c.choose((keys, c.fit(c.real(), keys.shape))) for _ in range(c.integer(0, 2)))]
     dimension, direction = c.integer(0, keys.rank - 1), c.choose(("LT", "GT"))

@@ -1,4 +1,4 @@
-"""Families of linear algebra and Fourier transforms, of well-conditioned matrices whose spectra are separated."""
+"""Families of linear algebra and Fourier transforms, on well-conditioned matrices with separated spectra."""
 
 from composer import Composer, Value, tensor
 
@@ -10,7 +10,7 @@ LAYOUTS = {
 
 
 def matrices(c: Composer, symmetric: bool = False, rows: int = 0) -> Value:
-    """Two square matrices: 0.4 times a bounded value, plus a diagonal of 2, 4, ..."""
+    """Two matrices: 0.4 times a bounded value, plus a diagonal of 2, 4, ...; `rows` more rows than columns."""
     n = c.integer(1, 3)
     m = n + rows
     x = c.unary("tanh", c.fit(c.real(), (2, m, n)), 1.0)
@@ -36,7 +36,7 @@ def cholesky(c: Composer) -> Value:
 
 
 def triangle(c: Composer, x: Value, lower: bool) -> Value:
-    """The entries of one triangle; the op does not say what is in the other one."""
+    """The entries of one triangle; the op leaves the other triangle unspecified."""
     n = x.shape[-1]
     rows = [[float(j <= i if lower else j >= i) for j in range(n)] for i in range(n)]
     mask = c.emit(f"stablehlo.constant dense<{[rows] * x.shape[0]}> : {x.type}", x.shape)
@@ -57,7 +57,7 @@ def triangular_solve(c: Composer) -> Value:
 
 
 def fft(c: Composer) -> Value:
-    """Of one dimension or two, complex or real at one end."""
+    """An FFT over one or two dimensions, complex or real on one side."""
     kind = c.choose(("FFT", "IFFT", "RFFT", "IRFFT"))
     ranks = c.integer(1, 2)
     sizes = [c.integer(1, 4) for _ in range(ranks)]
@@ -73,7 +73,7 @@ def fft(c: Composer) -> Value:
 
 
 def call(c: Composer, target: str, config: str, operands: list[Value], results: list[tuple[int, ...]]) -> str:
-    """The name of the results of a call of LAPACK; a result of rank one less than two holds integers."""
+    """A LAPACK call; returns the name of its results. Results of rank 1 hold integers."""
     shapes = [x.shape for x in operands], results
     layouts = [", ".join(LAYOUTS[len(s)] for s in each) for each in shapes]
     types = [tensor(s, "i32" if len(s) == 1 else "f64") for s in results]
@@ -89,7 +89,7 @@ def call(c: Composer, target: str, config: str, operands: list[Value], results: 
 
 
 def lapack(c: Composer) -> Value:
-    """Factors and eigenvalues, as JAX exports them."""
+    """Factorizations, solves and eigenvalues, as JAX exports them."""
     kind = c.choose(("potrf", "getrf", "geqrf", "orgqr", "syevd", "gesdd", "trsm"))
     a = matrices(c, kind in ("potrf", "syevd"), c.integer(0, 1) if kind in ("geqrf", "orgqr", "gesdd") else 0)
     b, m, n = a.shape
@@ -125,7 +125,7 @@ def lapack(c: Composer) -> Value:
 
 
 def _getrf(c: Composer, a: Value) -> str:
-    """Packed factors, pivots, and whether all went well."""
+    """Packed factors, pivots, and the status."""
     b, _, n = a.shape
     layouts = f"{LAYOUTS[3]}, {LAYOUTS[2]}, {LAYOUTS[1]}"
     types = f"{a.type}, {tensor((b, n), 'i32')}, {tensor((b,), 'i32')}"
@@ -138,7 +138,7 @@ def _getrf(c: Composer, a: Value) -> str:
 
 
 def _gesdd(c: Composer, a: Value) -> Value:
-    """Singular values, or one side's singular vectors."""
+    """Singular values, or the singular vectors of one side."""
     b, m, n = a.shape
     name = call(c, "dgesdd", "mode = 83 : ui8", [a], [a.shape, (b, n), (b, m, n), (b, n, n), (b,)])
     i = c.integer(1, 3)

@@ -1,4 +1,4 @@
-"""Makes the text of a finding smaller: removes lines as long as the finding stays."""
+"""Shrinks the text of a finding: removes lines while the finding stays."""
 
 import os
 import signal
@@ -14,7 +14,7 @@ from outcomes import died, finding
 
 
 def minimised(request: Request, at: int, signature: str) -> bytes:
-    """The first file of an input with as few lines as its operation needs for the finding of this signature."""
+    """The input's first file with as few lines as its operation needs for a finding with this signature."""
     case = case_of(*request)
 
     def fails(lines: list[bytes]) -> bool:
@@ -39,7 +39,7 @@ def _reduced(lines: list[bytes], fails: Callable[[list[bytes]], bool]) -> list[b
 
 
 def _signature(case: Case, request: Request, at: int) -> str:
-    """The signature of what comes of an operation, in a process of its own."""
+    """The signature of an operation's outcome, in a separate process."""
     ours, theirs = Pipe()
     with TemporaryDirectory() as folder, open(os.path.join(folder, "errors"), "w+b") as errors:
         child = os.fork()

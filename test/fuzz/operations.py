@@ -1,6 +1,6 @@
-"""The operations that the fuzzer does on a program: methods of the Python interface, and command lines.
+"""The operations that the fuzzer runs on a program: methods of the Python interface.
 
-An operation of Python's takes a `Subject`, raises for what goes wrong, and checks what it gives: IR has to parse again.
+An operation takes a `Subject`, raises on failure, and checks its result: emitted IR must parse again.
 """
 
 import pickle
@@ -32,14 +32,14 @@ from tiduc.runtime.weights import read_weights
 from tiduc.splitting import split
 
 MOST = 100_000
-"""Elements of the arguments with which programs are run."""
+"""Most elements of the arguments with which programs are run."""
 LIMITS = Limits(seconds=10, mebibytes=2048)
-"""Of the reference interpreter, which is slow."""
+"""Limits of the reference interpreter, which is slow."""
 MEMORIES = ("auto", "stack", "sqrt", "log")
 
 
 class Subject:
-    """An input in a file, the program in it once it is loaded, and a generator for choices.
+    """An input in a file, its program once loaded, and a generator for choices.
 
     With `isolated`, another process reads the file first.
     """
@@ -55,7 +55,7 @@ class Subject:
 
     @property
     def wrt(self) -> list[int] | None:
-        """Some of the inputs; mostly all that can be differentiated."""
+        """None (every differentiable input), or a random subset of the inputs."""
         inputs = range(len(self.program.inputs))
         return self.draw.choice([None, None, [i for i in inputs if self.draw.randrange(2)]])
 
@@ -70,7 +70,7 @@ def reparsed(module: Any) -> None:
     try:
         text = written.decode("utf-8", "surrogateescape")
         tiduc.parse(written)
-        if "sdy." not in text:  # whose attributes bytecode cannot hold
+        if "sdy." not in text:  # bytecode cannot hold Shardy's attributes
             with tiduc.context():
                 tiduc.parse(bytecode(module))
     except TiducError as error:
@@ -144,7 +144,7 @@ def _artifact(s: Subject) -> None:
 
 
 def pipeline(draw: Random) -> str:
-    """A random pipeline: passes that follow one another in a derivative, or any."""
+    """A random pipeline: the passes of a derivative in order with others between, or any passes."""
     usual = ["tidu-import", "tidu-linearize", "tidu-linear-transpose", "tidu-materialize-merge", "tidu-lower"]
     others = [*PASSES, "canonicalize", "cse", "inline", "symbol-dce", "tidu-batch{size=2}", "tidu-resolve"]
     others += ["stablehlo-aggressive-simplification", "chlo-legalize-to-stablehlo", "stablehlo-refine-shapes"]
@@ -161,7 +161,7 @@ def pipeline(draw: Random) -> str:
 def _opt(s: Subject) -> None:
     module = s.module
     run_pipeline(module, pipeline(s.draw))
-    if '"flow.' in str(module):  # of a dialect that only IREE's compiler has
+    if '"flow.' in str(module):  # IREE's dialect, which the bindings cannot parse
         assert module.operation.verify()
     else:
         reparsed(module)
@@ -262,7 +262,7 @@ PROGRAM: dict[str, tuple[Callable[[Subject], None], int]] = {
     "check": (_check, 1),
     "compile": (_compile, 0),
 }
-"""What is done with a program that can be loaded, and how often."""
+"""The operations on a program that loads, with their frequencies."""
 
 OTHER: dict[str, Callable[[Subject], None]] = {
     "load": _load,

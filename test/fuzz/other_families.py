@@ -26,7 +26,7 @@ def einsum(c: Composer) -> Value:
 
 
 def scan(c: Composer) -> Value:
-    """A recurrence over the rows of an array, from the first or the last."""
+    """A scan over the rows of an array, forward or reversed."""
     x = c.real(1)
     row = x.shape[1:]
     init, part = c.fit(c.real(), row), tensor(row)
@@ -57,7 +57,7 @@ def torch_index_select(c: Composer) -> Value:
 
 
 def composite(c: Composer) -> Value:
-    """A named op that is a function of the module."""
+    """A composite op, decomposed by a function of the module."""
     x = c.real()
     y = c.fit(c.real(), x.shape)
     lines = [
@@ -92,7 +92,7 @@ def dot(c: Composer) -> Value:
 
 
 def settings_as_operands(c: Composer) -> Value:
-    """A pad or a slice whose numbers are operands, which constants give."""
+    """A pad or a slice whose settings are constant operands."""
     x = c.real(1)
     numbers = f"tensor<{x.rank}xi32>"
 
@@ -116,7 +116,7 @@ def settings_as_operands(c: Composer) -> Value:
 
 
 def by_integers(c: Composer) -> Value:
-    """Scaled by bits of a rounded value, which have no derivative."""
+    """A value scaled by bits of the rounded value, which have no derivative."""
     x = c.real()
     whole = tensor(x.shape, "i32")
     n = c.emit(f"stablehlo.convert {x.name} : ({x.type}) -> {whole}").name

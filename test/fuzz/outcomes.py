@@ -1,4 +1,4 @@
-"""The outcomes of an operation on an input, and which of them are findings."""
+"""The outcomes of an operation on an input, and the outcomes that are findings."""
 
 import re
 import traceback
@@ -10,25 +10,26 @@ from pathlib import Path
 from tiduc.dialect.errors import InvalidIR, ParseError, TiducError, Unsupported
 
 EXPECTED = ("answer", "refused", "usage", "isolated", "reported")
-"""Outcomes that are no findings: a result; an error of tiduc's; a wrong command line; an error of tiduc's with
-`isolated=True` where a native library ends or blocks the process without; the driver's report of its worker's death."""
+"""Outcomes that are not findings: a result; a `TiducError`; a wrong command line; a `TiducError` with `isolated=True`
+where a native library would end or block the process; the driver's report of its worker's death.
+"""
 FINDINGS = ("traceback", "death", "hang", "memory", "invalid", "silent", "unplaced")
 CATEGORIES = (*EXPECTED, *FINDINGS)
 
 _PLACED = re.compile(r":\d+:\d+$")
 _NO_PLACE = (
     "neither MLIR text nor bytecode",  # about the file as a whole
-    "Failure while executing pass pipeline",  # a pass of MLIR's does not say why
+    "Failure while executing pass pipeline",  # a pass of MLIR does not say why
     "reading ",  # another process died, or took too long
     "StableHLO's reference interpreter cannot run it",
 )
-"""How errors begin that have no place."""
+"""Beginnings of errors without a location."""
 _ROOT = str(Path(__file__).resolve().parents[2])
 
 
 @dataclass(frozen=True)
 class Outcome:
-    """What came of one operation: a category, a detail, and a signature that findings with one cause share."""
+    """The outcome of one operation: a category, a detail, and a signature that findings with one cause share."""
 
     category: str
     detail: str = ""
@@ -40,11 +41,11 @@ class Outcome:
 
 
 class Invalid(Exception):
-    """An operation gave a result that is not well-formed, such as IR that does not parse."""
+    """An operation's result is malformed, such as IR that does not parse."""
 
 
 def finding(category: str, detail: str, place: str = "") -> Outcome:
-    """A finding; its signature is the place, if there is one, and the detail's first line without its numbers."""
+    """A finding; its signature is the place, if any, and the detail's first line without numbers."""
     first = re.sub(
         r"tensor<[^ ]*>|0x[0-9a-f]+|\d+|'[^']*'|\"[^\"]*\"", "_", detail.strip().partition("\n")[0]
     )
@@ -52,7 +53,7 @@ def finding(category: str, detail: str, place: str = "") -> Outcome:
 
 
 def refused(error: TiducError, has_places: bool) -> Outcome:
-    """The outcome of an error of tiduc's. It must name a place in the input where the input has such places."""
+    """The outcome of a `TiducError`. It must have a location in the input if the input has locations."""
     about_the_input = isinstance(error, (ParseError, Unsupported)) and not error.message.startswith(_NO_PLACE)
     if has_places and about_the_input and not _PLACED.search(error.location):
         return finding("unplaced", f"{type(error).__name__}: {error}")
@@ -81,14 +82,14 @@ def _told(error: BaseException) -> str:
 
 
 def _frame(error: BaseException) -> str:
-    """The innermost place in tiduc's own files that the exception passed."""
+    """The innermost frame of the exception in tiduc's own files."""
     frames = traceback.extract_tb(error.__traceback__)
     ours = [f for f in frames if f.filename.startswith(_ROOT) and "/test/" not in f.filename]
     return f"{Path(ours[-1].filename).name}:{ours[-1].name}" if ours else ""
 
 
 def exited(code: int, output: str, errors: str, command: Sequence[str], kind: str) -> Outcome:
-    """The outcome of a command line, by its exit status and what it wrote."""
+    """The outcome of a command line, from its exit status and its output."""
     if re.search(r"^Traceback \(most", errors, re.MULTILINE):
         tail = errors.strip().rpartition("\n")[2]
         frames = re.findall(r'File "[^"]*/([^"/]+)", line \d+, in (\w+)', errors)
@@ -122,7 +123,7 @@ def _reproducer(errors: str) -> str:
 
 
 def died(signal: int, errors: str) -> Outcome:
-    """The outcome of a process that a signal ended; `errors` ends with what Python's fault handler told."""
+    """The outcome of a process that a signal ended; `errors` ends with the output of Python's fault handler."""
     before, fatal, stack = errors.rpartition("Fatal Python error")
     told = (before if fatal else errors).strip().splitlines()[-5:]
     why = next((line for line in told if re.search(r"error|terminate|assert|what\(\)|LLVM", line, re.I)), "")
@@ -133,7 +134,7 @@ def died(signal: int, errors: str) -> Outcome:
 
 
 def table(counts: Mapping[str, Counter[str]], inputs: Mapping[str, int]) -> str:
-    """A table in Markdown of how many operations had each outcome, a row a kind of input."""
+    """A Markdown table of the operations by outcome, one row per kind of input."""
     shown = [c for c in CATEGORIES if c in EXPECTED or any(row[c] for row in counts.values())]
     rows: list[Iterable[str]] = [["kind", "inputs", "operations", *shown], ["---"] * (3 + len(shown))]
     for kind, row in counts.items():

@@ -1,4 +1,4 @@
-"""Families of reductions and products."""
+"""Families of reductions and products for random programs."""
 
 import math
 
@@ -10,13 +10,13 @@ def reduce(c: Composer) -> Value:
     dimensions = [i for i in range(x.rank) if c.flag()]
     op = c.choose(("add", "multiply") if x.is_complex else ("add", "multiply", "maximum", "minimum"))
     count = math.prod(x.shape[i] for i in dimensions)
-    # Of one element, XLA takes no account of the initial value.
+    # XLA ignores the initial value of a reduction of one element.
     init = c.fit(c.any(), (), x.is_complex) if count > 1 and c.flag() else None
     return c.reduce(x, dimensions, op, init)
 
 
 def reduce_pair(c: Composer) -> Value:
-    """The largest entries and where they are, as an argmax is written."""
+    """An argmax: the largest entries and their positions, by a reduction of two operands."""
     x = c.real(1)
     dimension = c.integer(0, x.rank - 1)
     kept = x.shape[:dimension] + x.shape[dimension + 1 :]

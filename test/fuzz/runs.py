@@ -19,12 +19,12 @@ from cases import Case, case_of
 from forks import Request, Worker
 from outcomes import Outcome, died, finding
 
-_LOOK = 1.0  # seconds between looks at whether a worker is late
-_TELL = 30.0  # seconds between words on progress
+_LOOK = 1.0  # seconds between checks whether a worker is late
+_TELL = 30.0  # seconds between progress messages
 
 
 def requests(shares: Mapping[str, int], count: int, seed: int, first: int) -> Iterator[Request]:
-    """Inputs, `count` in all, of each kind by its share; kinds come in turns."""
+    """`count` inputs in all, of each kind by its share; the kinds alternate."""
     whole = sum(shares.values())
     given = dict.fromkeys(shares, 0)
     for i in range(count):
@@ -35,7 +35,7 @@ def requests(shares: Mapping[str, int], count: int, seed: int, first: int) -> It
 
 @dataclass
 class Found:
-    """Findings with one cause: the first, and how many there are."""
+    """Findings with one cause: the first, and their number."""
 
     outcome: Outcome
     where: str
@@ -47,8 +47,8 @@ class Found:
 class Run:
     """Runs inputs in workers; `counts` has the outcomes by kind, `found` the findings by signature.
 
-    An operation that ends or blocks a worker is done once more, in a new one, and counts only if it does so again;
-    `again` has these inputs, with the operations' positions.
+    An operation that ends or blocks a worker is repeated in a new worker and counts only if it does so twice; `again`
+    holds these inputs with the operations' positions.
     """
 
     def __init__(
@@ -69,7 +69,7 @@ class Run:
             corpus.PREPARE[kind]()
 
     def run(self) -> None:
-        """Runs all inputs, or as many as there is time for; an interrupt ends the run, too."""
+        """Runs all inputs, or as many as time allows; an interrupt also ends the run."""
         try:
             for _ in range(min(self._count, len(self._waiting))):
                 self._next(self._worker())
@@ -93,14 +93,14 @@ class Run:
         return Worker(self._home / str(self._started))
 
     def _progress(self) -> None:
-        """Tells now and then how far the run is."""
+        """Prints the progress from time to time."""
         if time.monotonic() - self._told > _TELL:
             self._told = time.monotonic()
             done = sum(self.inputs.values())
             print(f"{done} inputs, {len(self.found)} causes of findings", file=sys.stderr, flush=True)
 
     def _next(self, worker: Worker) -> None:
-        """Gives a worker the next input, or ends it."""
+        """Gives a worker the next input, or ends the worker."""
         if self._deadline is not None and time.monotonic() > self._deadline:
             self._waiting.clear()
         if not self._waiting:
@@ -114,7 +114,7 @@ class Run:
         worker.ask(request, first)
 
     def _hear(self, worker: Worker) -> None:
-        """Takes what a worker says; one that says nothing more has died."""
+        """Handles a worker's message; a closed connection means that the worker died."""
         request, _ = self._busy[worker]
         said: tuple[Any, ...] = ("died",)
         with suppress(EOFError, ConnectionResetError):
@@ -137,25 +137,25 @@ class Run:
             self._next(worker)
 
     def _lose(self, worker: Worker, is_late: bool = False) -> None:
-        """Records that a worker died or is late, and goes on with the next operation of its input in another."""
+        """Records that a worker died or is late; another worker continues with the input's next operation."""
         request, at = self._busy.pop(worker)
         signal, words = worker.end()
         outcome = finding("hang", _running(words)) if is_late else died(signal, words)
         outcome = self._apart(request, at, outcome)
         if outcome.is_finding and (request, at) not in self.again:
-            self.again.add((request, at))  # what came before, or a busy machine, may be the reason
+            self.again.add((request, at))  # earlier operations or a busy machine may be the reason
             self._waiting.appendleft((request, at))
             self._next(self._worker())
             return
         self._note(request, at, outcome)
         operations, after = case_of(*request).operations, at + 1
-        if operations[at] == "load":  # other operations in Python would load it, too
+        if operations[at] == "load":  # other Python operations would load the file too
             after += next((i for i, each in enumerate(operations[after:]) if not isinstance(each, str)), 99)
         self._waiting.appendleft((request, after))
         self._next(self._worker())
 
     def _apart(self, request: Request, at: int, outcome: Outcome) -> Outcome:
-        """The outcome of an operation of Python's, or "isolated" where it is no finding with `isolated=True`."""
+        """The outcome of a Python operation; "isolated" where `isolated=True` gives no finding."""
         if isinstance(case_of(*request).operations[at], str):
             again = self._isolated(request, at)
             if not again.is_finding:
@@ -163,7 +163,7 @@ class Run:
         return outcome
 
     def _isolated(self, request: Request, at: int) -> Outcome:
-        """The outcome of an operation that ended the worker, where another process reads the input first."""
+        """The outcome of an operation that ended the worker, with `isolated=True`: another process reads the input."""
         worker = self._worker()
         worker.ask(request, at, isolated=True)
         try:

@@ -1,4 +1,4 @@
-"""Families that move elements: each adds one op, of operands that it makes fit."""
+"""Families that move elements: each adds one op and makes its operands fit."""
 
 import math
 
@@ -52,7 +52,7 @@ def slice_(c: Composer) -> Value:
 
 
 def pad(c: Composer) -> Value:
-    """With a value that may be active, between elements too, and negatively."""
+    """A pad with a value that may be active, with interior and negative padding."""
     x = c.any(1)
     value = c.fit(c.any(), (), x.is_complex)
     inner = c.integers(x.rank, 0, 1)

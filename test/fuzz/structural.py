@@ -11,7 +11,7 @@ from programs import program as composed
 
 
 def program(draw: Random) -> str:
-    """The text of a random program that is valid."""
+    """The text of a random valid program."""
     return _MAKERS[draw.choice(list(_MAKERS))](draw)
 
 
@@ -36,7 +36,7 @@ def _open(draw: Random) -> str:
 
 
 def _elementwise_dynamic(draw: Random) -> str:
-    """A chain of elementwise ops, reductions and broadcasts over dimensions that only a run knows."""
+    """A chain of elementwise ops and a reduction over dynamic dimensions."""
     rank = draw.randint(1, 3)
     sizes = [draw.choice(["?", "?", "4", "1"]) for _ in range(rank)]
     element = draw.choice(["f32", "f64", "complex<f32>", "bf16"])

@@ -1,6 +1,6 @@
-"""Mutations of MLIR text: of characters, tokens, lines, and of a type, a size or an op throughout the text.
+"""Mutates MLIR text: characters, tokens, lines, or a type, size or op throughout the text.
 
-Mutations throughout the text often give another valid program, of odd types and sizes, which gets past the parser.
+A mutation throughout the text often gives a valid program with odd types and sizes, which passes the parser.
 """
 
 import re
@@ -28,7 +28,7 @@ _VALUE = re.compile(r"%[\w$-]+(?:#\d+)?")
 
 
 class Source:
-    """What mutations draw from: a generator of random numbers, and the texts of other files."""
+    """The sources of mutations: a random generator, and the texts of other files."""
 
     def __init__(self, draw: Random, texts: Sequence[str]) -> None:
         self.draw, self.texts = draw, texts
@@ -48,7 +48,7 @@ def mutated(text: str, source: Source, most: int = 3) -> str:
 
 
 def _replaced(text: str, source: Source, pattern: re.Pattern[str], new: str, throughout: bool) -> str:
-    """The text with one match of the pattern replaced; `throughout` with all equal to it."""
+    """The text with one match of the pattern replaced; with `throughout`, all equal matches."""
     found = list(pattern.finditer(text))
     if not found:
         return text
@@ -84,13 +84,13 @@ def _op(text: str, source: Source) -> str:
 
 
 def _operand(text: str, source: Source) -> str:
-    """Another value of the text in the place of one."""
+    """Replaces one value by another value of the text."""
     names = _VALUE.findall(text)
     return _replaced(text, source, _VALUE, source.draw.choice(names), False) if names else text
 
 
 def _token(text: str, source: Source) -> str:
-    """One token deleted, repeated, or replaced by one of another file."""
+    """Deletes, repeats or replaces one token; the replacement may come from another file."""
     tokens = _TOKEN.findall(text)
     places = [i for i, token in enumerate(tokens) if not token.isspace()]
     if not places:
@@ -102,7 +102,7 @@ def _token(text: str, source: Source) -> str:
 
 
 def _line(text: str, source: Source) -> str:
-    """One line deleted, repeated or moved, or one of another file inserted."""
+    """Deletes, repeats or moves one line, or inserts one of another file."""
     lines, draw = text.splitlines(keepends=True), source.draw
     if not lines:
         return text
@@ -119,7 +119,7 @@ def _line(text: str, source: Source) -> str:
 
 
 def _splice(text: str, source: Source) -> str:
-    """The beginning of the text and the end of another; or the two, one after the other."""
+    """Joins the beginning of the text and the end of another, or the two texts."""
     other = source.other()
     if source.draw.randrange(2):
         return text + "\n" + other
@@ -137,7 +137,7 @@ def _truncated(text: str, source: Source) -> str:
 
 
 def _nested(text: str, source: Source) -> str:
-    """Brackets, types, attributes or modules nested to some depth."""
+    """Nests brackets, types, attributes or modules to some depth."""
     depth = source.draw.choice([10, 100, 1000, 10_000])
     opening, middle, closing = source.draw.choice(
         [
@@ -156,7 +156,7 @@ def _nested(text: str, source: Source) -> str:
 
 
 def _attribute(text: str, source: Source) -> str:
-    """An attribute given to an argument, a function or a module."""
+    """Adds an attribute to an argument, a function or a module."""
     added = source.draw.choice(
         [
             *(

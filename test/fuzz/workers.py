@@ -14,13 +14,13 @@ from contextlib import suppress
 from typing import Any
 
 _PDEATHSIG = 1
-LIFE = 12  # items that a worker takes, since what engines compile stays in memory
+LIFE = 12  # items per worker, since what engines compile stays in memory
 
 
 def forked(
     function: Callable[[Any], Any], items: Sequence[Any], seconds: float, mebibytes: int, life: int = LIFE
 ) -> Iterator[tuple[Any, Any]]:
-    """Each item and the function's result; an `EOFError` or a `TimeoutError` for an item at which a worker ended.
+    """Yields each item with the function's result, or with the `EOFError` or `TimeoutError` that ended its worker.
 
     The process must not have threads when it forks: import here what workers need, and start nothing.
     """
@@ -41,12 +41,12 @@ def forked(
                 os.kill(process, signal.SIGKILL)
             os.waitpid(process, 0)
             os.close(pipe)
-        if failed:  # once the worker takes no more of the machine's time
+        if failed:  # only after the worker has ended and frees the machine
             yield failed
 
 
 def _fork(function: Callable[[Any], Any], items: Sequence[Any], mebibytes: int) -> tuple[int, int]:
-    """A worker's process, and the pipe on which its results come."""
+    """A worker's process, and the pipe that delivers its results."""
     reader, writer = os.pipe()
     process = os.fork()
     if process:
@@ -54,9 +54,9 @@ def _fork(function: Callable[[Any], Any], items: Sequence[Any], mebibytes: int) 
         return process, reader
     try:
         ctypes.CDLL(None).prctl(_PDEATHSIG, signal.SIGKILL)  # no worker outlives its parent
-        gc.freeze()  # the collector need not look again at what is imported
+        gc.freeze()  # keeps the collector from scanning imported objects again
         resource.setrlimit(resource.RLIMIT_DATA, (mebibytes * 2**20,) * 2)
-        with open(os.devnull, "w") as nothing:  # what libraries print is no result
+        with open(os.devnull, "w") as nothing:  # library output is not a result
             os.dup2(nothing.fileno(), 1)
             os.dup2(nothing.fileno(), 2)
         for item in items:
