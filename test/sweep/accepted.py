@@ -1,16 +1,16 @@
-"""What the target `cpu` makes of each op, of its JVP and of its VJP.
+"""How the target `cpu` handles each op, its JVP and its VJP.
 
     PYTHONPATH=test/py python test/sweep/accepted.py [--filter PATTERN] [--write]
 
 An op's program is that of its test in test/lit/rules, or the one in `one_op.mlir`. It is compiled and run on random
-arguments, in a process of its own, and compared with the reference interpreter (or XLA, where that lacks the op):
+arguments, in a separate process, and compared with the reference interpreter (or XLA, where that lacks the op):
 
     right       it compiles and agrees
     wrong       it compiles and differs, or the process that runs it dies
-    compiles    it compiles, and nothing runs it to compare with
+    compiles    it compiles, and there is no result to compare with
     not run     it compiles, and the runtime refuses it
     refused     it does not compile
-    -           there is no such program: no rule, no float input or output, or an op that does not stay in it
+    -           there is no program: no rule, no float input or output, or the op is simplified away
 """
 
 import argparse
@@ -72,7 +72,7 @@ def made(op: str, text: str, kind: str) -> Program | None:
 def arguments(program: Program) -> list[Any]:
     """Random arguments: floats from the interval (1, 2), where all functions are defined, and integers below 2.
 
-    Square matrices have a large diagonal, so that they have factors.
+    Square matrices have a large diagonal, so that factorizations exist.
     """
     rng = np.random.default_rng(0)
     given = []
@@ -89,7 +89,7 @@ def arguments(program: Program) -> list[Any]:
 
 
 def compiled(op: str, text: str, kind: str) -> Any:
-    """What the compiled program gives; why it is refused; None where there is none."""
+    """The compiled program's results, or the reason of a refusal; None where there is no program."""
     program = made(op, text, kind)
     if program is None:
         return None
@@ -106,7 +106,7 @@ def compiled(op: str, text: str, kind: str) -> Any:
 
 
 def expected(op: str, text: str, kind: str) -> Any:
-    """What the reference interpreter or XLA gives."""
+    """The results of the reference interpreter or XLA."""
     from check_rule import run
 
     program = made(op, text, kind)
@@ -121,7 +121,7 @@ class Worker:
         self._pool: ProcessPoolExecutor | None = None
 
     def __call__(self, function: Callable[..., Any], *given: Any) -> Any:
-        """The result, or a string that says how the process ended or what it raised."""
+        """The call's result, or a string that describes the process's end or the exception."""
         if self._pool is None:
             self._pool = ProcessPoolExecutor(1, multiprocessing.get_context("spawn"))
         try:
@@ -131,7 +131,7 @@ class Worker:
                 process.kill()
             self.close()
             return "wrong: the process died, or took too long"
-        except Exception as error:  # whatever the call raised
+        except Exception as error:  # any exception of the call
             return f"wrong: {type(error).__name__}: {str(error).strip().splitlines()[-1][:100]}"
 
     def close(self) -> None:
@@ -141,7 +141,7 @@ class Worker:
 
 
 def verdict(worker: Worker, op: str, text: str, kind: str) -> str:
-    """What becomes of a program."""
+    """The table entry for a program."""
     actual = worker(compiled, op, text, kind)
     if actual is None:
         return "-"
@@ -160,7 +160,7 @@ def verdict(worker: Worker, op: str, text: str, kind: str) -> str:
 
 
 def sweep(ops: Sequence[str]) -> Iterator[Accepted]:
-    """The rows of some ops, as they are found."""
+    """Yields the rows of some ops."""
     worker, texts = Worker(), programs()
     for op in ops:
         if op in texts:

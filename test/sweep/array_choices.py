@@ -1,4 +1,4 @@
-"""What ops of `array_programs.py` are given: constants, places, operands that fit, and numbers that stay exact."""
+"""Operands for the ops of `array_programs.py`: constants, indices, fitting shapes, and exact numbers."""
 
 import itertools
 from collections.abc import Callable, Sequence
@@ -12,7 +12,7 @@ BITS = {
     **{"f16": 16, "bf16": 16, "f32": 32, "f64": 64},
 }
 EXACT_TO = {"bf16": 1 << 8, "f16": 1 << 11, "f32": 1 << 24, "f64": 1 << 53}
-"""The last of the whole numbers that a float holds without a gap."""
+"""The largest integer up to which a float type holds all integers."""
 
 
 def is_integer(element: str) -> bool:
@@ -20,18 +20,18 @@ def is_integer(element: str) -> bool:
 
 
 def extremes(element: str) -> tuple[int, int]:
-    """The least and the largest integer of a type."""
+    """The smallest and the largest integer of a type."""
     bits = BITS[element]
     return (0, (1 << bits) - 1) if element.startswith("ui") else (-(1 << bits - 1), (1 << bits - 1) - 1)
 
 
 class Choices(Statements):
-    """Integers are any, and wrap; floats are whole, none larger than `LARGEST`."""
+    """Integers are arbitrary and wrap; floats are integral and at most `LARGEST` in size."""
 
     limit: int
 
     def constant(self, kind: Kind, value: int | None = None) -> Value:
-        """As in programs of loops, but long ones have one value, and integers may be the least, or the largest."""
+        """As for loop programs, but large constants are splats, and integers may be the smallest or largest."""
         if value is None and is_integer(kind.element) and self.random.random() < 0.15:
             value = self.random.choice(extremes(kind.element))
         if value is None and kind.size > 300:
@@ -56,7 +56,7 @@ class Choices(Statements):
         return self.constant(scalar, {"maximum": low, "minimum": high, "and": -1 if low else high}[op])
 
     def _combiner(self, element: str) -> str:
-        """One whose result does not depend on the order of its operands."""
+        """An op whose result does not depend on the order of its operands."""
         if element == "i1":
             return self.random.choice(["and", "or", "xor", "maximum", "minimum"])
         if element in PARTS:
@@ -66,7 +66,7 @@ class Choices(Statements):
         return self.random.choice(names)
 
     def _summable(self, x: Value, op: str, count: int) -> Value | None:
-        """x, or x clamped, such that sums of that many elements are exact; None where there is no such thing."""
+        """x, clamped if necessary, so that sums of `count` elements are exact; None where this is impossible."""
         part = PARTS.get(x.kind.element, x.kind.element)
         if op != "add" or part not in FLOATS or LARGEST * count <= EXACT_TO[part]:
             return x
@@ -77,7 +77,7 @@ class Choices(Statements):
     def _all_summable(
         self, scope: Scope, kinds: Sequence[Kind], ops: Sequence[str], count: int
     ) -> list[Value] | None:
-        """Arrays of these kinds to combine so many elements of; None where there are no such."""
+        """Operands of these kinds whose reductions of `count` elements are exact; None where this is impossible."""
         operands = []
         for kind, op in zip(kinds, ops, strict=True):
             x = self._summable(self._get(scope, kind), op, count)
@@ -87,7 +87,7 @@ class Choices(Statements):
         return operands
 
     def _fits(self, *shapes: Sequence[int]) -> bool:
-        """Arrays of these shapes are not too large."""
+        """Whether arrays of these shapes are small enough."""
         return all(Kind(tuple(shape), "i1").size <= self.limit for shape in shapes)
 
     def _with(self, kind: Kind, d: int, size: int) -> Kind:
@@ -95,12 +95,12 @@ class Choices(Statements):
         return Kind((*kind.shape[:d], size, *kind.shape[d + 1 :]), kind.element)
 
     def _index_element(self, sizes: Sequence[int]) -> str:
-        """A type of indices, which holds these sizes."""
+        """An index type that can hold these sizes."""
         names = ["i32", "i32", "i64", "i8", "i16", "ui8", "ui16", "ui32", "ui64"]
         return self.random.choice([n for n in names if extremes(n)[1] > max(sizes, default=0) + 3])
 
     def _place(self, scope: Scope, element: str, size: int) -> Value:
-        """A scalar that points somewhere near an array of that size, or anywhere."""
+        """A scalar index near an array of this size, or anywhere."""
         scalar = Kind((), element)
         if self.random.random() < 0.4:
             near = [0, 1, size - 1, size, size + 2, -1, -2, *extremes(element)]
@@ -116,10 +116,10 @@ class Choices(Statements):
     def _indexing(self, shape: Sequence[int]) -> Indexing:
         return drawn(self.random, shape)
 
-    def _indices(  # type: ignore[override]  # of any shape
+    def _indices(  # any shape
         self, scope: Scope, numbers: Indexing, element: str
     ) -> Value:
-        """Indices of any type: near the array's ends, small, or anything."""
+        """Indices of any type: near the array's ends, small, or arbitrary."""
         kind = Kind(tuple(numbers.indices), element)
         largest = max((numbers.operand[i] for i in numbers.where), default=0)
         chance = self.random.random()
@@ -132,7 +132,7 @@ class Choices(Statements):
         return found
 
     def _different(self, numbers: Indexing, element: str) -> Value | None:
-        """Indices of which no two are the same, some out of range; None where there are not as many."""
+        """Distinct indices, some out of range; None where there are not enough."""
         kind, unsigned = Kind(tuple(numbers.indices), element), element.startswith("ui")
         d = numbers.vector_dim
         count = Kind(tuple(n for i, n in enumerate(kind.shape) if i != d), "i1").size

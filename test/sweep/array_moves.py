@@ -1,4 +1,4 @@
-"""What programs of `array_programs.py` do to places: parts, unions, orders, indices, and sorts of arrays."""
+"""Statements of `array_programs.py` that move elements: slices, concatenations, permutations, gathers, sorts."""
 
 from collections.abc import Callable
 
@@ -12,7 +12,7 @@ class Moves(Choices):
     """Statements whose results have the elements of their operands."""
 
     def _concatenated(self, scope: Scope, kind: Kind) -> list[Value] | None:
-        """Up to four arrays, some of them one and the same, or parts of it."""
+        """A concatenation of up to four arrays; operands may repeat or be slices of one another."""
         if not kind.shape:
             return None
         draw, d = self.random, self.random.randrange(len(kind.shape))
@@ -31,7 +31,7 @@ class Moves(Choices):
         return [self.op("concatenate", parts, whole, f"dimension = {d} : i64")]
 
     def _alike(self, scope: Scope, kind: Kind) -> list[Value] | None:
-        """Two concatenations that begin or end with the same array."""
+        """Two concatenations that share an operand."""
         if not kind.shape or not self._fits((2, *kind.shape)):
             return None
         d = self.random.randrange(len(kind.shape))
@@ -47,11 +47,11 @@ class Moves(Choices):
         return self.slice(x, first, last)
 
     def _sliced(self, scope: Scope, kind: Kind) -> list[Value]:
-        """One or two slices, with steps."""
+        """One or two slices, with strides."""
         x = self._get(scope, kind)
         made = []
         for _ in range(self.random.randint(1, 2)):
-            # None begins at the end: of a concatenation, StableHLO's simplification dies of that.
+            # No slice begins at the end: StableHLO's simplification crashes on such a slice of a concatenation.
             first = [self.random.randint(0, min(max(n - 1, 0), 4)) for n in kind.shape]
             last = [
                 self.random.choice([n, n, self.random.randint(a, n)])
@@ -62,7 +62,7 @@ class Moves(Choices):
         return made
 
     def _padded(self, scope: Scope, kind: Kind) -> list[Value] | None:
-        """By a constant or a value of the program, with holes, and with fewer elements at the ends."""
+        """A pad with a constant or a computed value, interior padding and negative edge padding."""
         draw, x = self.random, self._get(scope, kind)
         inside = [draw.choice([0, 0, 1, 2]) for _ in kind.shape]
         low = [draw.choice([0, 0, 1, 3, -1, -2]) for _ in kind.shape]
@@ -93,7 +93,7 @@ class Moves(Choices):
         return [self._place(scope, element, n) for n in kind.shape]
 
     def _ordered(self, scope: Scope, kind: Kind) -> list[Value]:
-        """Transposed or reversed."""
+        """A transpose or a reverse."""
         x, rank = self._get(scope, kind), len(kind.shape)
         if self.random.random() < 0.5:
             along = sorted(self.random.sample(range(rank), self.random.randint(0, rank)))
@@ -103,7 +103,7 @@ class Moves(Choices):
         return [self.op("transpose", [x], turned, f"permutation = {integers(order)}")]
 
     def _seen(self, scope: Scope, kind: Kind) -> list[Value]:
-        """The same elements in another shape: dimensions that are merged, parted, or of size 1."""
+        """A reshape that merges, splits, or adds unit dimensions."""
         shape = list(kind.shape)
         for _ in range(self.random.randint(1, 3)):
             chance = self.random.random()
@@ -118,7 +118,7 @@ class Moves(Choices):
         return [self.op("reshape", [self._get(scope, kind)], Kind(tuple(shape), kind.element))]
 
     def _broadcast(self, scope: Scope, kind: Kind) -> list[Value] | None:
-        """New dimensions, and repetition along those of size 1, in any order."""
+        """A broadcast with new dimensions, expanded unit dimensions, and any dimension order."""
         x, rank = self._get(scope, kind), len(kind.shape)
         whole = rank + (self.random.randint(0, 2) if rank < 4 else 0)
         places = self.random.sample(range(whole), rank)
@@ -131,7 +131,7 @@ class Moves(Choices):
         return [self.broadcast(x, places, Kind(tuple(sizes), kind.element))]
 
     def _counted(self, scope: Scope, kind: Kind) -> list[Value] | None:
-        """An iota; of floats where it stays exact, and clamped."""
+        """An iota, clamped; floats stay exact."""
         if not kind.shape or kind.element == "i1" or kind.is_complex:
             return None
         d = self.random.randrange(len(kind.shape))
@@ -159,21 +159,22 @@ class Moves(Choices):
         return [self.op("gather", [self._get(scope, kind), indices], made, attributes)]
 
     def _scattered(self, scope: Scope, kind: Kind) -> list[Value] | None:
-        """Updates that replace elements, no two of them one, or are combined with these; perhaps of two arrays.
+        """A scatter of one or two arrays that sets distinct elements, or combines elements with the updates.
 
-        Of windows that are partly in range the specification keeps that part, and XLA nothing: these are clamped.
+        For windows partly in range, the specification keeps the part in range, and XLA drops the window. The
+        indices of wide windows are therefore clamped.
         """
         numbers = self._indexing(kind.shape)
         if not self._fits(numbers.windows, numbers.indices) or Kind(tuple(numbers.windows), "i1").size > 5000:
             return None
-        if not numbers.where:  # which XLA does not always compile
+        if not numbers.where:  # XLA does not always compile these
             return None
         element = self._index_element(kind.shape)
         wide = any(numbers.sizes[i] != 1 for i in numbers.where)
         indices = None
         if not wide and self.random.random() < 0.4:
             indices = self._different(numbers, element)
-        # XLA does not take floats of several widths together.
+        # XLA does not combine floats of several widths.
         others = [each.element for each in self.kinds if is_integer(each.element)]
         kinds = [kind, kind.of(self.random.choice([kind.element, *others]))][
             : self.random.choice([1, 1, 1, 2])
@@ -201,7 +202,7 @@ class Moves(Choices):
         return [self.bounded(x) if op == "add" else x for x, op in zip(made, ops, strict=True)]
 
     def _in_range(self, indices: Value, numbers: Indexing) -> Value:
-        """Indices of windows that are within the array."""
+        """The indices clamped so that all windows are in range."""
         kind, where = indices.kind, numbers.where
         if kind.size == 0:
             return indices
@@ -213,7 +214,7 @@ class Moves(Choices):
         return self.op("clamp", [self.constant(kind, 0), indices, self.broadcast(limits, d, kind)], kind)
 
     def _pairwise(self, kinds: list[Kind], ops: list[str]) -> str:
-        """A region that combines the scalars of several arrays, each by an op of its own."""
+        """A region that combines the scalars of several arrays, each by its own op."""
 
         def fill(*scalars: Value) -> list[Value]:
             xs, ys = scalars[: len(kinds)], scalars[len(kinds) :]
@@ -222,7 +223,7 @@ class Moves(Choices):
         return self.region([Kind((), kind.element) for kind in kinds * 2], fill)
 
     def _sorted(self, scope: Scope, kind: Kind) -> list[Value] | None:
-        """Up to three arrays by the first, or by the second where these are equal."""
+        """A sort of up to three arrays by the first; the second may break ties."""
         if not kind.shape or kind.element in PARTS:
             return None
         draw, d = self.random, self.random.randrange(len(kind.shape))

@@ -1,4 +1,4 @@
-"""What programs of `array_programs.py` compute: element by element, and sums, products, solutions."""
+"""Statements of `array_programs.py` that compute numbers: elementwise ops, reductions, products, solves."""
 
 from collections.abc import Callable, Sequence
 
@@ -16,11 +16,11 @@ _WIDER = {
     "f16": ["f32"],
     "f32": ["f64"],
 }
-"""Types of the results of products, other than their operands'."""
+"""Result element types of products, other than the operands'."""
 
 
 class Numbers(Moves):
-    """Statements that give other numbers than there were."""
+    """Statements that compute new numbers."""
 
     special: bool
     without: Sequence[str]
@@ -28,7 +28,7 @@ class Numbers(Moves):
     # ---- element by element
 
     def _integers(self, scope: Scope, kind: Kind) -> list[Value]:
-        """Of full range: sums wrap, quotients by 0 and shifts by all bits or more are what XLA takes them for."""
+        """An integer op of full range: sums wrap; quotients by 0 and shifts by the bit width or more are as in XLA."""
         kind = kind if is_integer(kind.element) else kind.of(self.random.choice(["i32", "i8", "ui8", "i64"]))
         names = "add subtract multiply divide remainder maximum minimum and or xor not popcnt".split()
         names += ["count_leading_zeros", "shift_left", "shift_right_logical", "shift_right_arithmetic"]
@@ -39,7 +39,7 @@ class Numbers(Moves):
         return [self.op(name, [x, self._get(scope, kind)])]
 
     def _halves(self, scope: Scope, kind: Kind) -> list[Value]:
-        """A float's half, or quarter, made whole again in one of the ways that there are."""
+        """A half or quarter of a float, rounded by one of the rounding ops."""
         kind = kind if kind.element in FLOATS else kind.of(self.random.choice(FLOATS))
         x = self.op("divide", [self._get(scope, kind), self.constant(kind, self.random.choice([2, 4, -2]))])
         name = self.random.choice(["floor", "ceil", "round_nearest_even", "round_nearest_afz", "convert"])
@@ -48,7 +48,7 @@ class Numbers(Moves):
         return [self.op(name, [x])]
 
     def _function(self, scope: Scope, kind: Kind) -> list[Value]:
-        """A function of whole numbers, four times which is nowhere near a half."""
+        """A rounded multiple of a function of integers; no multiple is close to a half."""
         kind = kind if kind.element in FLOATS else kind.of(self.random.choice(FLOATS))
         if kind.element in self.without:
             kind = kind.of("f32")
@@ -58,7 +58,7 @@ class Numbers(Moves):
         return [self.op("round_nearest_even", [x])]
 
     def _special(self, scope: Scope, kind: Kind) -> list[Value]:
-        """Some numbers replaced by an infinity or NaN."""
+        """A select that replaces some numbers by an infinity or NaN."""
         kind = kind if kind.element in FLOATS else kind.of(self.random.choice(FLOATS))
         infinity = self.op(
             "divide", [self.constant(kind, self.random.choice([1, -1])), self.constant(kind, 0)]
@@ -78,7 +78,7 @@ class Numbers(Moves):
         return [self.compared(direction, self._get(scope, kind), self._get(scope, kind))]
 
     def _clamped(self, scope: Scope, kind: Kind) -> list[Value] | None:
-        """Between scalars or arrays, the lower of which need not be."""
+        """A clamp between scalars or arrays; the lower bound may exceed the upper."""
         if kind.is_complex:
             return None
         ends = [self._get(scope, self.random.choice([kind, Kind((), kind.element)])) for _ in range(2)]
@@ -89,7 +89,7 @@ class Numbers(Moves):
         return [self.converted(self._get(scope, kind), self.random.choice(elements))]
 
     def _bits(self, scope: Scope, kind: Kind) -> list[Value] | None:
-        """The bits of integers, or of floats made of integers, as other integers."""
+        """A bitcast of integers, or of floats converted from integers, to other integers."""
         x = self._get(scope, kind if is_integer(kind.element) else kind.of("i32"))
         if self.random.random() < 0.4:
             x = self.converted(x, self.random.choice(FLOATS))
@@ -109,7 +109,7 @@ class Numbers(Moves):
         return [self.op("bitcast_convert", [x], Kind(shape, element))]
 
     def _complex(self, scope: Scope, kind: Kind) -> list[Value]:
-        """The parts of a complex number, or one of two floats."""
+        """A part of a complex number, or a complex number from two floats."""
         if kind.is_complex:
             name = self.random.choice(["real", "imag"])
             return [self.op(name, [self._get(scope, kind)], kind.of(PARTS[kind.element]))]
@@ -120,7 +120,7 @@ class Numbers(Moves):
     # ---- along dimensions
 
     def _reduced(self, scope: Scope, kind: Kind) -> list[Value] | None:
-        """Up to three arrays, each combined in its own way."""
+        """A reduction of up to three arrays, each by its own op."""
         draw, rank = self.random, len(kind.shape)
         along = sorted(draw.sample(range(rank), draw.randint(0, rank)))
         count = Kind(tuple(kind.shape[i] for i in along), "i1").size
@@ -139,7 +139,7 @@ class Numbers(Moves):
         return [self.bounded(x) for x in made]
 
     def _largest(self, scope: Scope, kind: Kind) -> list[Value] | None:
-        """The largest number along a dimension, and the first of its places."""
+        """An argmax: the largest number along a dimension and its first position."""
         if not kind.shape or kind.is_complex or kind.element == "i1":
             return None
         d = self.random.randrange(len(kind.shape))
@@ -164,7 +164,7 @@ class Numbers(Moves):
         )
 
     def _product(self, scope: Scope, kind: Kind) -> list[Value] | None:
-        """With any batches and contracted dimensions, of wider results now and then."""
+        """A dot_general with any batching and contracting dimensions, sometimes with a wider result type."""
         if kind.element == "i1":
             return None
         draw, rank = self.random, len(kind.shape)
@@ -194,7 +194,7 @@ class Numbers(Moves):
         return [self.bounded(self.op("dot_general", operands, made, f"dot_dimension_numbers = {numbers}"))]
 
     def _factors(self, x: Value, y: Value, count: int, element: str) -> list[Value] | None:
-        """Operands of which sums of that many products are exact; None where there are none."""
+        """Operands whose sums of `count` products are exact; None where this is impossible."""
         if is_integer(element):
             return [x, y]
         limit = EXACT_TO[PARTS.get(element, element)]
@@ -204,7 +204,7 @@ class Numbers(Moves):
         return None if largest is None else [self.clamped(each, -largest, largest) for each in (x, y)]
 
     def _solved(self, scope: Scope, kind: Kind) -> list[Value] | None:
-        """A Cholesky factor of whole numbers, or a solution with a triangle that has ones on its diagonal."""
+        """A Cholesky factor of integers, or a solve with a unit triangular matrix."""
         element = self.random.choice(["f32", "f64"])
         n = self.random.randint(0, 4)
         square = Kind((n, n), element)
@@ -224,7 +224,7 @@ class Numbers(Moves):
         numbers = "#stablehlo.dot<lhs_contracting_dimensions = [1], rhs_contracting_dimensions = [1]>"
         whole = self.op("dot_general", [part, part], square, f"dot_dimension_numbers = {numbers}")
         factor = self.op("cholesky", [whole], square, "lower = true")
-        # What is above the diagonal is anything.
+        # The entries above the diagonal are unspecified.
         return [
             self.op("select", [self.compared("GE", rows, columns), factor, self.constant(square, 0)], square)
         ]

@@ -1,14 +1,13 @@
-"""Random StableHLO programs of array ops, without loops: results of ops are the operands of others, and are returned.
+"""Random StableHLO programs of array ops without loops; ops read the results of other ops.
 
-Shapes go wherever ops lead them, up to `LIMIT` elements, from arguments that are small, of odd sizes, or now and then
-large enough for what is rewritten for speed. Integers are any, floats are whole and small, so that all is exact. What a
-function returns may be an argument, the same value twice, or several views of one array; a result may be for an
-argument's memory.
+Shapes are arbitrary, up to `LIMIT` elements. Arguments are small, of odd sizes, or sometimes large enough for rewrites
+that only apply to large arrays. Integers are arbitrary; floats are small integers, so that all results are exact. A
+function may return an argument, a value twice, or several views of one array; a result may be aliased to an argument.
 
-Some programs have infinities and NaN, and nothing of which these make anything: no complex numbers, no places of what
-is largest, and no convolutions, where it matters whether zeros are multiplied. Shifts by all bits or more, quotients by
-0 and floats out of an integer's range are anything by the specification: of integers they are to be what XLA gives, and
-floats stay in range.
+Some programs contain infinities and NaN, and none of the ops whose results would then be undefined: no complex numbers,
+no argmax, and no convolutions, where it matters whether zeros are multiplied. The specification leaves open shifts by
+the bit width or more, quotients by 0 and conversions of floats that are out of an integer's range. Integers must then
+be XLA's, and floats stay in range.
 """
 
 from collections.abc import Callable, Sequence
@@ -29,7 +28,7 @@ SMALL = 0, 1, 1, 2, 2, 3, 3, 4, 4, 5
 ODD = 1, 2, 3, 5, 7, 8, 9, 11, 13, 16, 17, 19, 31, 33, 40
 LARGE = (16411,), (20000,), (129, 131), (3, 5563), (5563, 3), (64, 300), (1024, 17), (7, 65, 40), (2, 3, 3001)
 LIMIT = 60_000
-"""No array has more elements."""
+"""The most elements in an array."""
 _FINITE = (
     Moves._sorted,
     Numbers._complex,
@@ -38,7 +37,7 @@ _FINITE = (
     Windows._convolved,
     Windows._placed,
 )
-"""Statements that NaN has no place in."""
+"""Statements that are undefined on NaN."""
 
 _ALIKE = (
     Statements._update,
@@ -48,7 +47,7 @@ _ALIKE = (
     Statements._elementwise,
     Statements._barrier,
 )
-"""What programs of loops do, too."""
+"""Statements shared with loop programs."""
 STATEMENTS: tuple[Callable[..., list[Value] | None], ...] = (
     *MOVES * 2,
     *NUMBERS,
@@ -58,10 +57,10 @@ STATEMENTS: tuple[Callable[..., list[Value] | None], ...] = (
 
 
 class ArrayProgram(Windows):
-    """A module whose function `main` has up to four arguments."""
+    """A module whose function `main` has up to five arguments."""
 
     def __init__(self, seed: int, without: Sequence[str] = ()) -> None:
-        """`without` are element types of which a target has no functions, such as sines."""
+        """`without` are element types for which a target has no functions such as sine."""
         super().__init__(Random(seed), smooth=False)
         draw, self.without = self.random, without
         self.limit = LIMIT
@@ -102,7 +101,7 @@ class ArrayProgram(Windows):
         return [tuple(draw.choices(sizes, k=draw.choice(ranks))) for _ in range(draw.randint(1, 3))]
 
     def _results(self, scope: Scope) -> list[Value]:
-        """What the function returns, after all that it does."""
+        """Draws the statements and returns the function's results."""
         draw, arguments = self.random, list(scope)
         statements = (*STATEMENTS, Numbers._special) if self.special else STATEMENTS
         if self.special:
@@ -119,7 +118,7 @@ class ArrayProgram(Windows):
         return results + [draw.choice(x) for x in (results, made, arguments) if draw.random() < 0.25]
 
     def _donated(self, inputs: Sequence[Kind], results: Sequence[Kind]) -> dict[int, int]:
-        """Arguments in whose memory results are to be, each with its result."""
+        """Arguments whose memory results reuse, each with its result."""
         found: dict[int, int] = {}
         for i, kind in enumerate(inputs):
             alike = [

@@ -1,4 +1,4 @@
-"""What programs of `array_programs.py` do with windows: reductions of them, updates at their extrema, convolutions."""
+"""Statements of `array_programs.py` on windows: reduce_window, select_and_scatter, convolutions."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -18,12 +18,12 @@ class Window:
     low: int
     high: int
     holes: int
-    """The distance of an array's elements."""
+    """The base dilation."""
     steps: int
-    """The distance of a window's elements."""
+    """The window dilation."""
 
     def count(self, n: int) -> int:
-        """How many windows there are along n elements."""
+        """The number of windows along n elements."""
         room = self.low + self.high + (n - 1) * self.holes + 1 if n else self.low + self.high
         width = (self.size - 1) * self.steps + 1
         return max(0, (room - width) // self.stride + 1)
@@ -33,7 +33,7 @@ class Windows(Numbers):
     """Statements on windows of an array."""
 
     def _along(self, n: int, plain: bool) -> Window:
-        """Windows along a dimension; `plain` ones have no holes, and reach out of it by less than half."""
+        """Windows along a dimension; `plain` windows have no dilation and less than half a window of padding."""
         draw = self.random
         size = draw.choice([1, 1, 2, 3, min(n, 5) or 1, n or 1])
         size = size if size <= 40 else 1
@@ -55,7 +55,7 @@ class Windows(Numbers):
         ]
 
     def _windowed(self, scope: Scope, kind: Kind) -> list[Value] | None:
-        """A reduction of windows of one array or two."""
+        """A reduce_window of one or two arrays."""
         if not kind.shape:
             return None
         windows = self._windows(kind)
@@ -75,14 +75,14 @@ class Windows(Numbers):
         kinds = [Kind(rest, element) for element in elements]
         regions = [self._pairwise([x.kind for x in operands], ops)]
         made = self.several("reduce_window", [*operands, *neutral], kinds, attributes, regions)
-        # What is outside of the array alone is the neutral element.
+        # A window with only padding gives the neutral element.
         return [self.bounded(x if x.kind.is_complex else self._within(x)) for x in made]
 
     def _within(self, x: Value) -> Value:
         return x if is_integer(x.kind.element) or x.kind.element == "i1" else self.clamped(x, -12, 12)
 
     def _placed(self, scope: Scope, kind: Kind) -> list[Value] | None:
-        """Numbers added where their windows have the first of their largest, or least, numbers."""
+        """Adds numbers at the first maximum or minimum of each window."""
         if not kind.shape or not kind.size or kind.is_complex or kind.element == "i1":
             return None
         windows = self._windows(kind, plain=True)
@@ -102,12 +102,14 @@ class Windows(Numbers):
         return [self.bounded(self.op("select_and_scatter", operands, kind, _described(windows), regions))]
 
     def _convolved(self, scope: Scope, kind: Kind) -> list[Value] | None:
-        """Over up to two dimensions, in any order, with groups of features or of the batch."""
+        """A convolution over up to two dimensions, with any layout and feature or batch groups."""
         draw = self.random
         if not 2 <= len(kind.shape) <= 4 or not kind.size or kind.element == "i1":
             return None
         rank = len(kind.shape)
-        of_image = draw.sample(range(rank), rank)  # where the batch, the features, and each dimension are
+        of_image = draw.sample(
+            range(rank), rank
+        )  # the dimensions of the batch, the features, and each spatial dimension
         batch, features = kind.shape[of_image[0]], kind.shape[of_image[1]]
         sizes = [kind.shape[i] for i in of_image[2:]]
         windows = [self._along(n, False) for n in sizes]
@@ -141,7 +143,7 @@ class Windows(Numbers):
 
 
 def _placed_as(sizes: list[int], order: list[int]) -> tuple[int, ...]:
-    """The shape that has these sizes at these places."""
+    """The shape that has these sizes at these positions."""
     return tuple(n for _, n in sorted(zip(order, sizes, strict=True)))
 
 
@@ -157,7 +159,7 @@ def _padding(windows: list[Window]) -> str:
 
 
 def _described(windows: list[Window]) -> str:
-    """The attributes that all ops of windows have."""
+    """The attributes that all window ops have."""
     return (
         f"padding = {_padding(windows)}, window_dimensions = {integers([w.size for w in windows])}, "
         f"window_strides = {integers([w.stride for w in windows])}"

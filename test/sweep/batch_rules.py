@@ -1,10 +1,10 @@
-"""The programs of the tests of rules, batched: a plugin that checks batching where these check derivatives.
+"""A pytest plugin that batches the programs of the tests of rules, instead of checking their derivatives.
 
     PYTHONPATH=test/py:test/sweep python -m pytest -p batch_rules test/py/rules
 
-Of each program, each input alone and all together come three at a time, and are compared with runs one by one. Left
-out are rules of other op sets, programs of several processes, and those of open sizes or with random numbers, which
-have no batch.
+Each program is batched by three in each input alone and in all inputs, and compared with runs one by one. Skipped are
+rules of other op sets and programs of several processes, and programs that cannot be batched: those with dynamic
+dimensions or random numbers.
 """
 
 import re
@@ -21,7 +21,7 @@ NO_BATCH = "cannot be batched; only tensors of known sizes can|unsupported batch
 
 
 def batched_instead(text: str, *arguments: Any, **options: Any) -> None:
-    """In the place of `check_rule`."""
+    """Replaces `check_rule`."""
     if "opset" in options or check_rule.chosen(text) is by_processes:
         return
     program = load(text)

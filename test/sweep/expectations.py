@@ -1,4 +1,4 @@
-"""Where our derivatives of JAX's harnesses are not JAX's, or are compared otherwise, and why."""
+"""Harnesses of JAX where our derivatives differ from JAX's or are compared differently, with reasons."""
 
 from collections.abc import Callable
 from typing import Any
@@ -23,7 +23,7 @@ EXPECTED = [
     ("^scatter_add_modes_out_of_bounds", "updates out of range are dropped, and JAX's transpose clamps them"),
     ("^random_gamma_", OF_SAMPLER),
 ]
-"""Patterns of harnesses where our derivatives are not JAX's, but those of the differences; and why."""
+"""Patterns of harnesses where our derivatives differ from JAX's and agree with differences, with reasons."""
 
 SINGULAR = [
     (
@@ -35,13 +35,13 @@ SINGULAR = [
     ("^bitcast_convert_type_", "of one type it is the identity, which JAX takes to be constant"),
     ("^random_gamma_shape_float32", OF_SAMPLER),
 ]
-"""Those where there are no differences."""
+"""Patterns of harnesses without meaningful differences, with reasons."""
 
 INSIDE: list[tuple[str, Callable[..., Any]]] = [
     ("^igammac?_", lambda a, x, *ct: [abs(a), abs(x), *ct]),
     ("^regularized_incomplete_beta_", lambda a, b, x, *ct: [abs(a) + 1, abs(b) + 1, abs(x) % 1, *ct]),
 ]
-"""What takes the arguments of a function into its domain: elsewhere its value is NaN, which does not vary."""
+"""Maps arguments into a function's domain; outside, its value is NaN, which does not vary."""
 
 
 def of_hermitian(v: Array, w: Array) -> list[Array]:
@@ -49,7 +49,7 @@ def of_hermitian(v: Array, w: Array) -> list[Array]:
 
 
 def of_singular(s: Array, u: Array, vh: Array) -> list[Array]:
-    """Values, a function of the matrix, and projectors onto what is beyond the values."""
+    """The singular values, a function of the matrix, and projectors onto the remaining spaces."""
     v, count = adjoint(vh), s.shape[-1]
     function = (u[..., :count] * (s * s)[..., None, :]) @ vh[..., :count, :]
     return [s, function, *(x[..., count:] @ adjoint(x[..., count:]) for x in (u, v))]
@@ -64,4 +64,4 @@ OBSERVED: list[tuple[str, Callable[..., list[Array]]]] = [
     ("^svd_.*fullmatrices_True_computeuv_True", of_singular),
     ("^eig_", lambda w, *vectors: [w, *(v * v for v in vectors)]),
 ]
-"""What is differentiated instead of the results where these have open signs, phases or bases."""
+"""Functions to differentiate instead of results whose signs, phases or bases are arbitrary."""

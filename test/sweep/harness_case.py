@@ -1,6 +1,6 @@
-"""One harness of JAX's as a case: our derivatives of it, run by XLA, and JAX's.
+"""Turns a JAX harness into a case: our derivatives, run by XLA, and JAX's.
 
-Of order two, the function that is differentiated is the VJP: our program of it, against JAX's function.
+At order two, the differentiated function is the VJP: our VJP program, against JAX's VJP function.
 """
 
 import re
@@ -19,12 +19,12 @@ LOW_PRECISION = ("bfloat16", "float16")
 TOLERANCE = {"bfloat16": 4e-2, "float16": 5e-3, "float32": 5e-4, "complex64": 5e-4}
 TOLERANCE |= {"float64": 1e-8, "complex128": 1e-8}
 WIDER = {name: np.float64 for name in (*LOW_PRECISION, "float32")} | {"complex64": np.complex128}
-SMALLEST_SCALE = 1e-3  # what is smaller than this times the tolerance is rounding
+SMALLEST_SCALE = 1e-3  # differences below this scale times the tolerance are rounding errors
 
 
 @dataclass(frozen=True)
 class Case:
-    """A function of flat arrays, where it is differentiated, and along what."""
+    """A function of flat arrays, the point of its derivatives, and their tangents and cotangents."""
 
     function: Callable[..., list[Array]]
     point: list[Array]
@@ -47,11 +47,11 @@ class NotApplicable(Exception):
 
 
 class Wrong(Exception):
-    """A value that differs."""
+    """A value differs."""
 
 
 class Undecided(Exception):
-    """Nothing to compare with."""
+    """There is nothing to compare with."""
 
 
 def differentiable(x: Array) -> bool:
@@ -68,7 +68,7 @@ def random_like(x: Array, rng: Any) -> Array:
 
 
 def case_of(harness: Any, wide: bool = False) -> Case:
-    """The harness as a case, its arguments in double precision if `wide`."""
+    """The harness as a case, with arguments in double precision if `wide`."""
     import jax
 
     rng = np.random.RandomState(zlib.crc32(harness.fullname.encode()))
@@ -99,12 +99,12 @@ def case_of(harness: Any, wide: bool = False) -> Case:
 
 
 def in_double(arrays: Sequence[Array]) -> list[Array]:
-    """Arrays of any precision in double precision, integers as they are."""
+    """The arrays in double precision; integers stay."""
     return [x.astype(WIDER.get(x.dtype.name, x.dtype)) for x in arrays]
 
 
 def of_vjp(case: Case) -> Case:
-    """The VJP as a case: our program, and JAX's function, of the arguments and cotangents."""
+    """The VJP as a case: our program, and JAX's function, of arguments and cotangents."""
     import jax
 
     from tiduc.program import load
@@ -121,7 +121,7 @@ def of_vjp(case: Case) -> Case:
     point = [*case.point, *case.ct]
     try:
         results = jax.tree_util.tree_leaves(jax.jit(function).lower(*point).out_info)
-    except Exception as error:  # of many kinds: this is how JAX says that it cannot
+    except Exception as error:  # JAX has no single error type for this
         raise NotApplicable("JAX has no VJP of it") from error
     active = [*case.active, *range(count, len(point))]
     return Case(
@@ -152,7 +152,7 @@ def legal(text: str) -> str:
 
 
 def execute(text: str, arguments: Sequence[Array]) -> list[Array]:
-    """The results of a StableHLO module that XLA compiles for the CPU."""
+    """The results of a StableHLO module, compiled by XLA for the CPU."""
     import jax
 
     return [np.asarray(x) for x in compiled(text).execute([jax.device_put(x) for x in arguments])]
@@ -194,7 +194,7 @@ def compare(actual: Sequence[Array], expected: Sequence[Array], what: str, toler
 
 
 def of_jax(case: Case) -> tuple[list[Array] | None, list[Array] | None]:
-    """JAX's tangents and cotangents, each None where it has none."""
+    """JAX's tangents and cotangents, each None where JAX has none."""
     import jax
 
     def tangents(x: Any, dx: Any, ct: Any) -> Any:
@@ -209,14 +209,14 @@ def of_jax(case: Case) -> tuple[list[Array] | None, list[Array] | None]:
     def attempt(function: Any) -> Any:
         try:
             return jax.jit(function)([case.point[i] for i in case.active], case.dx, case.ct)
-        except Exception:  # of many kinds: this is how JAX says that it cannot
+        except Exception:  # JAX has no single error type for this
             return None
 
     return attempt(both) or (attempt(tangents), attempt(cotangents))
 
 
 def check_values(case: Case, texts: tuple[str, str]) -> str:
-    """Compares with JAX's; tells which derivatives it has."""
+    """Compares with JAX's derivatives; returns which derivatives JAX has."""
     primal = case.of_active(*(case.point[i] for i in case.active))
     jvp = execute(texts[0], [*case.point, *case.dx])
     vjp = execute(texts[1], [*case.point, *case.ct])

@@ -1,4 +1,4 @@
-"""What becomes of a harness: our derivatives are JAX's, or those of differences where it has none."""
+"""Judges a harness: our derivatives against JAX's, or against differences where JAX has none."""
 
 import re
 import traceback
@@ -38,7 +38,7 @@ DIFFERENCE_TOLERANCE = 1e-6
 
 @dataclass(frozen=True)
 class Outcome:
-    """What became of one harness; `jax` tells whether JAX has both derivatives, one, or none."""
+    """The outcome of one harness; `jax` says whether JAX has both derivatives, one, or none."""
 
     name: str
     group: str
@@ -49,7 +49,7 @@ class Outcome:
 
 
 def check(harness: Any, order: int = 1) -> Outcome:
-    """The outcome of a harness, whatever happens; of order two where its VJP is differentiated."""
+    """The outcome of a harness; never raises. At order two, the VJP is differentiated."""
     from tiduc.dialect.errors import TiducError
 
     dtype = np.dtype(harness.dtype).name
@@ -90,7 +90,7 @@ def check(harness: Any, order: int = 1) -> Outcome:
 
 
 def check_in_some_precision(harness: Any, case: Case, texts: tuple[str, str], order: int) -> str:
-    """Compares with JAX's in the harness's precision, or, where they differ by rounding, in double precision."""
+    """Compares with JAX in the harness's precision, or in double precision where rounding makes them differ."""
     low = any(y.dtype.name in LOW_PRECISION for y in (*case.dx, *case.ct))
     try:
         return check_values(case, texts)
@@ -109,7 +109,7 @@ def check_in_some_precision(harness: Any, case: Case, texts: tuple[str, str], or
 
 
 def check_nearness(case: Case, texts: tuple[str, str], wide: Case) -> None:
-    """`Wrong` where derivatives of low precision are farther from those of double precision than JAX's are."""
+    """`Wrong` where our low-precision derivatives are farther from double precision than JAX's are."""
     ours = (
         execute(texts[0], [*case.point, *case.dx])[case.results :],
         execute(texts[1], [*case.point, *case.ct])[case.results :],
@@ -126,7 +126,7 @@ def check_nearness(case: Case, texts: tuple[str, str], wide: Case) -> None:
 
 
 def distance(x: Array, y: Array) -> float:
-    """The largest distance of two entries; infinite where one of them is not finite, and the other is not the same."""
+    """The largest difference of two entries; infinite where one is not finite and the entries differ."""
     with np.errstate(invalid="ignore"):
         apart = np.where((x == y) | (np.isnan(x) & np.isnan(y)), 0, np.abs(x - y))
     return float(np.max(np.nan_to_num(apart, nan=np.inf), initial=0))
@@ -144,7 +144,7 @@ def judged(case: Case) -> str:
 
 
 def judged_inside(case: Case, texts: tuple[str, str]) -> tuple[str, str]:
-    """Whether our derivatives are JAX's, or those of differences, inside the domain."""
+    """The outcome inside the function's domain: our derivatives against JAX's, or against differences."""
     try:
         if check_values(case, texts) != "both":
             check_differences(case)
@@ -156,7 +156,7 @@ def judged_inside(case: Case, texts: tuple[str, str]) -> tuple[str, str]:
 
 
 def doubled(harness: Any, order: int = 1) -> Case | None:
-    """The harness in double precision, where it has none and JAX takes it so."""
+    """The harness in double precision; None where it is already, or JAX does not accept it."""
     try:
         if np.dtype(harness.dtype).name not in WIDER:
             return None
@@ -179,7 +179,7 @@ def exported(harness: Any) -> Case:
 
 
 def check_differences(case: Case) -> None:
-    """For what JAX does not differentiate, in double precision: differences, and the adjoint identity."""
+    """Checks differences and the adjoint identity in double precision, where JAX has no derivative."""
     case = widened(case)
     texts, primal = derivatives(case), legal(case.text)
     dy = execute(texts[0], [*case.point, *case.dx])[case.results :]
@@ -198,7 +198,7 @@ def check_differences(case: Case) -> None:
 
 
 def widened(case: Case) -> Case:
-    """The case in double precision; of its function only the text."""
+    """The case in double precision; only the text of its function is converted."""
 
     def of_bits(match: re.Match[str]) -> str:
         narrow = np.dtype(ELEMENTS[match[2]])
@@ -216,7 +216,7 @@ def widened(case: Case) -> Case:
 
 
 def difference(case: Case, text: str, step: float) -> list[Array]:
-    """Central differences of fourth order of the differentiable results."""
+    """Fourth-order central differences of the differentiable results."""
 
     def moved(by: float) -> list[Array]:
         x = list(case.point)

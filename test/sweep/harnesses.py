@@ -2,14 +2,14 @@
 
     python test/sweep/harnesses.py [--filter NAME] [--sample N] [--order N] [--json OUT]
 
-Each harness is exported to StableHLO; its JVP and VJP, made by tiduc and run by XLA, are compared with `jax.jvp` and
-`jax.vjp` along random tangents and cotangents. Where JAX has none, central differences and the adjoint identity stand
-in. What bf16 or f16 sets apart may be no farther from double precision than JAX's. A harness runs in a worker process,
-which is replaced where it dies or takes too long. `--sample N` takes N harnesses a primitive and element type; of
-order 2 are the JVP and the VJP of the VJP. The categories:
+Each harness is exported to StableHLO. Its JVP and VJP, derived by tiduc and run by XLA, are compared with `jax.jvp` and
+`jax.vjp` for random tangents and cotangents. Where JAX has no derivative, central differences and the adjoint identity
+replace it. In bf16 and f16, our results may be no farther from double precision than JAX's. A harness runs in a worker
+process, which is replaced where it dies or takes too long. `--sample N` takes N harnesses per primitive and element
+type; order 2 checks the JVP and the VJP of the VJP. The categories:
 
     ok          both derivatives agree
-    expected    a difference that EXPECTED gives the reason for
+    expected    a difference with a known reason, in EXPECTED or SINGULAR
     wrong       a value differs
     refused     a `TiducError`
     crash       any other exception, or the death of the worker
@@ -51,7 +51,7 @@ def harnesses() -> dict[str, Any]:
 
 
 def selected(pattern: str = "", sample: int | None = None) -> list[str]:
-    """The names that match, of each primitive and element type `sample` that are spread over all of them."""
+    """The matching names; `sample` per primitive and element type, evenly spaced."""
     groups: dict[Any, list[str]] = {}
     for name, harness in harnesses().items():
         if re.search(pattern, name):
@@ -64,15 +64,15 @@ def selected(pattern: str = "", sample: int | None = None) -> list[str]:
 
 
 def work(order: int) -> None:
-    """A worker: names of harnesses come in, outcomes go out, a line each."""
+    """A worker: reads names of harnesses and writes outcomes, one per line."""
     out = os.fdopen(os.dup(1), "w")
-    os.dup2(2, 1)  # what libraries print is no outcome
+    os.dup2(2, 1)  # library output is not an outcome
     for line in sys.stdin:
         print(json.dumps(asdict(check(harnesses()[line.strip()], order))), file=out, flush=True)
 
 
 def sweep(names: Sequence[str], seconds: float = SECONDS, order: int = 1) -> Iterator[Outcome]:
-    """The outcomes of harnesses that worker processes check one after the other."""
+    """The outcomes of harnesses, checked one after another in worker processes."""
     worker: Any = None
     for i, name in enumerate(names):
         if worker is None or i % LIFE == 0:
@@ -95,7 +95,7 @@ def sweep(names: Sequence[str], seconds: float = SECONDS, order: int = 1) -> Ite
 
 
 def start(order: int) -> Any:
-    """A worker, whose XLA compiles fast rather than well."""
+    """A worker; its XLA compiles without optimization, to save time."""
     return subprocess.Popen(
         [sys.executable, __file__, "--worker", "--order", str(order)],
         stdin=subprocess.PIPE,
@@ -117,7 +117,7 @@ def stop(worker: Any) -> None:
 
 
 def table(outcomes: Iterable[Outcome]) -> str:
-    """A row a primitive, a column a category."""
+    """One row per primitive, one column per category."""
     rows: dict[str, Counter[str]] = {}
     for outcome in outcomes:
         rows.setdefault(outcome.group, Counter())[outcome.category] += 1

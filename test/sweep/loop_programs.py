@@ -1,9 +1,9 @@
-"""Random StableHLO programs of loops: in loops, in branches and in functions, over arrays of several types.
+"""Random StableHLO programs with loops, nested in loops, branches and functions, over arrays of several types.
 
-A loop carries its counter and up to five values, which begin as constants, arguments, or one another; an iteration
-returns what it made, another carry, the same value twice, a value from outside of the loop, or leaves a carry as it is.
-Among what bodies do are updates of slices and scatters, whose places may be out of range. Loops end: their counters
-have a limit, of the program's arguments, the loops' carries, or known.
+A loop carries a counter and up to five values, which are initialized by constants, arguments, or one another. An
+iteration returns a computed value, another carried value, a value twice, a value from outside the loop, or the carried
+value itself. Bodies contain dynamic slice updates and scatters, whose indices may be out of range. Loops end: their
+trip count has a limit that is constant, or comes from arguments or carried values.
 """
 
 from collections.abc import Callable, Sequence
@@ -19,14 +19,14 @@ EXACT = (
 )
 SMOOTH = *("f64",) * 4, "f32"
 SIZES = 0, 1, 1, 1, 2, 2, 2, 3, 3, 3, 3, 3, 3, 4, 4, 4, 5, 5, 5, 5
-"""Of dimensions, and how often each is drawn."""
+"""Sizes of dimensions, repeated by their frequency."""
 
 
 class Program(Statements):
-    """A module whose function `main` has arguments of up to three kinds, and a number."""
+    """A module whose function `main` has arguments of up to three kinds, and an integer."""
 
     def __init__(self, seed: int, smooth: bool = False, without: Sequence[str] = ()) -> None:
-        """`smooth` for one to be differentiated; `without` are element types that a target lacks."""
+        """`smooth` makes the program differentiable; `without` are element types that a target lacks."""
         super().__init__(Random(seed), smooth)
         draw = self.random
         elements = [element for element in (SMOOTH if smooth else EXACT) if element not in without]
@@ -35,7 +35,7 @@ class Program(Statements):
             tuple(draw.choices(SIZES, k=draw.choice([0, 1, 1, 2, 2, 3]))) for _ in range(draw.randint(1, 2))
         ]
         self.kinds = [Kind(draw.choice(shapes), draw.choice(chosen)) for _ in range(draw.randint(1, 3))]
-        self.depth = 2  # of control flow in control flow
+        self.depth = 2  # levels of nested control flow
         self.functions: list[tuple[str, list[Kind], list[Kind]]] = []
         self._texts: list[str] = []
         self.inputs = [draw.choice(self.kinds) for _ in range(draw.randint(1, 3))] + [COUNTER]
@@ -88,7 +88,7 @@ class Program(Statements):
                 f"@f{len(self.functions)}",
                 self.depth,
                 0,
-            )  # calls in it would be of itself
+            )  # calls inside would be recursive
 
             def fill(*arguments: Value) -> list[Value]:
                 inner = list(arguments)
@@ -167,7 +167,7 @@ class Program(Statements):
     def _new(
         self, carry: Value, carries: Sequence[Value], made: Scope, scope: Scope, before: Sequence[Value]
     ) -> Value:
-        """What an iteration returns for a carry; `before` is what it returns for those before."""
+        """The value that an iteration returns for `carry`; `before` are the values for earlier carried values."""
         chance = self.random.random()
         choices: list[tuple[float, Sequence[Value]]] = [
             (0.1, [carry]),

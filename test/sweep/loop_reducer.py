@@ -1,8 +1,8 @@
-"""Makes a program of StableHLO smaller while it fails in the same way.
+"""Shrinks a StableHLO program while it fails in the same way.
 
-Tried in turn, from the end of the program: a result less; a loop that is what it begins with, or a branch that is
-always taken; a value that is an argument, one of its op's operands, or zero; an operand that is zero; a carry that is
-returned as it is. What nothing reads then goes, and so do carries that only pass themselves on.
+The steps, from the end of the program: drop a result; replace a loop by its initial values, or a branch op by one
+branch; replace a value by an argument, an operand of its op, or zero; replace an operand by zero; return a carried
+value unchanged. Then dead code is removed, and so are carried values that only pass themselves on.
 """
 
 import time
@@ -17,14 +17,14 @@ from tiduc.dialect.errors import TiducError
 from tiduc.dialect.graph import operations
 
 Step = tuple[str, int, int]
-"""What is done, to which op in the order of the text, and to which of its operands, regions or results."""
+"""The name of a step, the op's number in text order, and the number of its operand, region or result."""
 
 _KEPT = ("func.func", "func.return", "stablehlo.return", "builtin.module")
 _CLEAN = "builtin.module(inline,symbol-dce,canonicalize,cse)"
 
 
 def reduced(text: str, fails: Callable[[str], bool], seconds: float) -> str:
-    """The smallest program found in that time for which `fails` holds; it holds for the text."""
+    """The smallest program found in `seconds` for which `fails` holds, as it does for the text."""
     end = time.monotonic() + seconds
     found = _cleaned(text)
     text = found if found is not None and fails(found) else text
@@ -45,7 +45,7 @@ def reduced(text: str, fails: Callable[[str], bool], seconds: float) -> str:
 
 @stage
 def _cleaned(text: str) -> str | None:
-    """The program with its calls in line, and without what MLIR folds."""
+    """The program after inlining, canonicalization and CSE."""
     module = parse(text)
     run_passes(module.operation, _CLEAN)
     return str(module)
@@ -53,8 +53,8 @@ def _cleaned(text: str) -> str | None:
 
 @stage
 def _steps(text: str) -> list[Step]:
-    """What may be tried with a program."""
-    module = parse(text)  # whose ops are there as long as it is
+    """The steps to try on a program."""
+    module = parse(text)  # keeps the ops alive
     ops = within(module.operation)
     return [step for i in reversed(range(len(ops))) for step in _of_op(ops[i], i)]
 
@@ -79,7 +79,7 @@ def _of_op(op: Any, i: int) -> Iterator[Step]:
 
 @stage
 def _applied(text: str, step: Step) -> str | None:
-    """The program after a step; None where it is none of StableHLO's, or does not change."""
+    """The program after a step; None where it becomes invalid."""
     what, i, j = step
     try:
         module = parse(text)
@@ -93,7 +93,7 @@ def _applied(text: str, step: Step) -> str | None:
 
 
 def _drop(op: Any, j: int) -> None:
-    """A result of a function less."""
+    """Drops a result of a function."""
     function, kept = op.parent, [x for i, x in enumerate(op.operands) if i != j]
     ir.Operation.create("func.return", operands=kept, ip=ir.InsertionPoint(op), loc=op.location)
     op.erase()
@@ -103,7 +103,7 @@ def _drop(op: Any, j: int) -> None:
 
 
 def _argument(op: Any, j: int) -> None:
-    """A value that is one more argument of the function."""
+    """Replaces an op's result by a new function argument."""
     function = op.parent
     x = function.regions[0].blocks[0].add_argument(op.results[0].type, op.location)
     _replace(op, [x])
@@ -114,36 +114,36 @@ def _argument(op: Any, j: int) -> None:
 
 
 def _retype(function: Any, results: list[Any]) -> None:
-    """Says of a function what its block takes, and that it gives these types."""
+    """Sets a function's type from its block's arguments and these result types."""
     arguments = [x.type for x in function.regions[0].blocks[0].arguments]
     function.attributes["function_type"] = ir.TypeAttr.get(ir.FunctionType.get(arguments, results))
 
 
 def _skip(op: Any, j: int) -> None:
-    """A loop that does not run."""
+    """Replaces a loop by its initial values."""
     _replace(op, list(op.operands))
 
 
 def _take(op: Any, j: int) -> None:
-    """A branch that is always taken."""
+    """Replaces a branch op by one of its branches."""
     _replace(op, Emitter(ir.InsertionPoint(op), op.location).inlined(op.regions[j], []))
 
 
 def _operand(op: Any, j: int) -> None:
-    """An op that gives its operand."""
+    """Replaces an op by its operand."""
     if op.operands[j].type != op.results[0].type:
         raise ValueError
     _replace(op, [op.operands[j]])
 
 
 def _zero(op: Any, j: int) -> None:
-    """An op that gives zeros."""
+    """Replaces an op by zeros."""
     b = Emitter(ir.InsertionPoint(op), op.location)
     _replace(op, [b.constant(0, y.type) for y in op.results])
 
 
 def _no_operand(op: Any, j: int) -> None:
-    """An op of which one operand is zero."""
+    """Replaces an operand of an op by zero."""
     x = op.operands[j]
     if not isinstance(x.owner, ir.Block) and x.owner.name == "stablehlo.constant":
         raise ValueError
@@ -151,7 +151,7 @@ def _no_operand(op: Any, j: int) -> None:
 
 
 def _keep(op: Any, j: int) -> None:
-    """A loop that returns a carry as it is."""
+    """Returns a carried value unchanged."""
     body = op.regions[1].blocks[0]
     list(operations(body))[-1].operands[j] = body.arguments[j]
 
@@ -163,7 +163,7 @@ def _replace(op: Any, values: list[Any]) -> None:
 
 
 def _without_unread(module: Any) -> None:
-    """Leaves out what nothing reads."""
+    """Removes dead code."""
     again = True
     while again:
         again = False
@@ -178,7 +178,7 @@ def _without_unread(module: Any) -> None:
 
 
 def _without_carries(loop: Any) -> bool:
-    """Puts a loop in the place of one that has carries which nothing reads but what returns them; whether there is."""
+    """Removes carried values that only pass themselves on from a loop; returns whether there were any."""
     condition, body = (region.blocks[0] for region in loop.regions)
     end = list(operations(body))[-1]
 

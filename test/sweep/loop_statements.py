@@ -1,6 +1,6 @@
-"""What programs of `loop_programs.py` do where it is no loop or branch: random ops, and the choice of their operands.
+"""Statements of `loop_programs.py` other than control flow: random ops, and the choice of their operands.
 
-A statement takes the values that there are, and a kind; it gives new values, or None where it does not suit the kind.
+A statement takes the values in scope and a kind; it returns new values, or None where it does not suit the kind.
 """
 
 from collections.abc import Callable
@@ -11,7 +11,7 @@ Scope = list[Value]
 
 
 class Statements(Text):
-    """A text that grows by a statement at a time, on arrays of a few kinds."""
+    """A text that grows by one statement at a time, on arrays of a few kinds."""
 
     kinds: list[Kind]
 
@@ -23,7 +23,7 @@ class Statements(Text):
         return self.random.choice(recent) if found else None
 
     def _get(self, scope: Scope, kind: Kind) -> Value:
-        """A value of that kind: of the scope, made from one, or a constant."""
+        """A value of this kind: one in scope, one converted from another kind, or a constant."""
         found = self._any(scope, lambda other: other == kind)
         if found is not None and self.random.random() < 0.85:
             return found
@@ -33,7 +33,7 @@ class Statements(Text):
         return self.fit(other, kind)
 
     def _index(self, scope: Scope, element: str = "") -> Value:
-        """A scalar integer, perhaps out of range."""
+        """A scalar integer, possibly out of range."""
         if self.random.random() < 0.25:
             kind = Kind((), element or self.random.choice(["i32", "i32", "i64", "i8"]))
             return self.constant(kind, self.random.choice([-1, 0, 0, 1, 2, 7]))
@@ -105,7 +105,7 @@ class Statements(Text):
         return [self.op("dynamic_update_slice", [self._get(scope, kind), self.fit(update, window), *starts])]
 
     def _window(self, scope: Scope, kind: Kind) -> list[Value] | None:
-        """A window of an array twice as large."""
+        """A dynamic slice of an array twice as large."""
         if not kind.shape:
             return None
         d = self.random.randrange(len(kind.shape))
@@ -117,7 +117,7 @@ class Statements(Text):
         return [self.op("dynamic_slice", [x, *starts], kind, f"slice_sizes = {integers(kind.shape)}")]
 
     def _indices(self, scope: Scope, count: int, different: bool, limit: int | None = None) -> Value:
-        """Indices in a column, perhaps out of range unless there is a limit, and equal unless they are to differ."""
+        """A column of indices; within `limit` if given, distinct if `different`."""
         kind = Kind((count,), "i32")
         if different:
             first = self.broadcast(self._index(scope, "i32"), [], kind)
@@ -129,7 +129,7 @@ class Statements(Text):
         return self.op("reshape", [found], Kind((count, 1), "i32"))
 
     def _scatter(self, scope: Scope, kind: Kind) -> list[Value] | None:
-        """Rows or windows along one dimension; windows in range, of which XLA drops all or nothing."""
+        """A scatter of rows or windows along one dimension; windows are in range, since XLA drops whole windows."""
         if not kind.shape or not kind.size:
             return None
         d, count = self.random.randrange(len(kind.shape)), self.random.randint(1, 3)
@@ -163,7 +163,7 @@ class Statements(Text):
         return [self.op("gather", [self._get(scope, kind), indices], kind, attributes)]
 
     def _turned(self, scope: Scope, kind: Kind) -> list[Value] | None:
-        """Reversed, transposed, padded, or some of the rows moved to the other end."""
+        """A reverse, a transpose, a pad, or a concatenation of two slices."""
         if not kind.size or not kind.shape:
             return None
         x, rank = self._get(scope, kind), len(kind.shape)
@@ -242,7 +242,7 @@ class Statements(Text):
         return [self.op("select", [self.compared("LT", x, y), x, self._get(scope, kind)], kind)]
 
     def _small(self, scope: Scope, kind: Kind) -> list[Value]:
-        """A number that may count or point."""
+        """A small integer that may be a count or an index."""
         op = self.random.choice(["add", "subtract", "maximum"])
         return [self.clamped(self.op(op, [self._index(scope, "i32"), self._index(scope, "i32")]), -2, 5)]
 
@@ -264,4 +264,4 @@ STATEMENTS: tuple[Callable[[Statements, Scope, Kind], list[Value] | None], ...] 
     Statements._small,
     Statements._barrier,
 )
-"""What is chosen from."""
+"""The statements to choose from."""

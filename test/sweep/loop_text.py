@@ -1,7 +1,7 @@
-"""StableHLO text of small arrays in many element types: ops, regions, and how a value gets another shape and type.
+"""Writes StableHLO on small arrays of many element types: ops, regions, and conversions between kinds.
 
-Where numbers are to be exact, whatever adds or multiplies is clamped to a few small integers, which every element type
-holds; where derivatives are taken, it goes through tanh instead, so that loops stay where they vary gently.
+Where numbers must be exact, sums and products are clamped to a few small integers, which every element type holds.
+Where derivatives are taken, sums and products go through tanh instead, so that loops stay where they vary slowly.
 """
 
 import math
@@ -12,7 +12,7 @@ from random import Random
 FLOATS = ("f16", "bf16", "f32", "f64")
 PARTS = {"complex<f32>": "f32", "complex<f64>": "f64"}
 LARGEST = 12
-"""No number is larger, where all are exact."""
+"""The largest number where all numbers are exact."""
 
 
 @dataclass(frozen=True)
@@ -42,7 +42,7 @@ class Kind:
 
     @property
     def comparison(self) -> str:
-        """How numbers of this kind are compared."""
+        """The comparison type for numbers of this kind."""
         if self.element in FLOATS or self.is_complex:
             return "FLOAT"
         return "UNSIGNED" if self.is_unsigned or self.element == "i1" else "SIGNED"
@@ -60,7 +60,7 @@ class Value:
 
 
 def integers(values: Sequence[int]) -> str:
-    """An attribute of StableHLO's that is a list of integers."""
+    """A StableHLO attribute that is a list of integers."""
     return f"array<i64: {', '.join(map(str, values))}>" if values else "array<i64>"
 
 
@@ -104,13 +104,13 @@ class Text:
         attributes: str = "",
         regions: Sequence[str] = (),
     ) -> Value:
-        """The result of an op, of the kind of the first operand unless told."""
+        """The result of an op; its kind defaults to the first operand's."""
         return self.several(op, operands, [kind or operands[0].kind], attributes, regions)[0]
 
     def region(
         self, kinds: Sequence[Kind], fill: Callable[..., Sequence[Value]], end: str = "stablehlo.return"
     ) -> str:
-        """A region of one block with such arguments, which ends with what `fill` gives for them."""
+        """A region of one block with arguments of these kinds; it returns the values of `fill`."""
         arguments = [Value(self.fresh(), kind) for kind in kinds]
         outside, self.lines = self.lines, []
         results = fill(*arguments)
@@ -121,14 +121,14 @@ class Text:
         return f"{{\n{head}{body}\n}}"
 
     def combined(self, element: str, op: str) -> str:
-        """A region that combines two scalars, or gives the second one."""
+        """A region that combines two scalars, or returns the second."""
         scalar = Kind((), element)
         return self.region([scalar, scalar], lambda x, y: [y if op == "set" else self.op(op, [x, y])])
 
     # ---- numbers
 
     def constant(self, kind: Kind, value: int | None = None) -> Value:
-        """An array of that value, or one of small values."""
+        """An array filled with `value`, or one of small values."""
         low = 0 if kind.is_unsigned else -4
         if kind.size == 0:
             return self.op("constant", [], kind, f"value = dense<> : {kind}")
@@ -145,7 +145,7 @@ class Text:
         return self.op("constant", [], kind, f"value = dense<{nested(kind.shape)}> : {kind}")
 
     def bounded(self, x: Value) -> Value:
-        """What was added or multiplied, within bounds."""
+        """A sum or product, clamped to the bounds."""
         kind = x.kind
         if kind.element == "i1":
             return x
@@ -171,11 +171,11 @@ class Text:
     # ---- making values fit
 
     def fit(self, x: Value, kind: Kind) -> Value:
-        """A value made of that shape and element type."""
+        """x converted to this shape and element type."""
         return self.reshaped(self.converted(x, kind.element), kind.shape)
 
     def converted(self, x: Value, element: str) -> Value:
-        """Of complex numbers the real part, of negative ones the absolute value where there is no sign."""
+        """x converted: the real part of a complex number, the absolute value for unsigned types."""
         if x.kind.element == element:
             return x
         if x.kind.is_complex:
@@ -188,7 +188,7 @@ class Text:
         return x if x.kind.element == element else self.op("convert", [x], x.kind.of(element))
 
     def reshaped(self, x: Value, shape: tuple[int, ...]) -> Value:
-        """The elements of x in row-major order, cut off, padded, or repeated."""
+        """The elements of x in row-major order, cut, padded, or repeated."""
         kind, count = Kind(shape, x.kind.element), x.kind.size
         if x.kind == kind:
             return x
@@ -231,7 +231,7 @@ class Text:
         shape: tuple[int, ...],
         value: Value | None = None,
     ) -> Value:
-        """x with a number around, which is a value or else 0 or 1, or with fewer elements, of that shape."""
+        """x padded or cropped to this shape; the padding value defaults to 0 or 1."""
         sizes = zip(shape, x.kind.shape, low, inside, strict=True)
         high = [n - (m + max(m - 1, 0) * i) - a for n, m, a, i in sizes]
         attributes = (
@@ -244,7 +244,7 @@ class Text:
 
 
 def number(value: int, element: str) -> str:
-    """A number as MLIR writes it in an array of such elements."""
+    """A number as MLIR writes it in an array with this element type."""
     if element == "i1":
         return "true" if value % 2 else "false"
     if element in PARTS:

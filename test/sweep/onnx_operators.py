@@ -1,8 +1,8 @@
-"""Which operators of ONNX `tiduc import` takes: python test/sweep/onnx_operators.py
+"""The ONNX operators that `tiduc import` accepts: python test/sweep/onnx_operators.py
 
-Runs ONNX's own cases of every operator, each in a process of its own, and writes docs/onnx.md. Of a case the first
-array of floats is the input, and all others are in the model. Exits with 1 where numbers are not ONNX's, or a process
-ends. Takes some ten minutes; with names of operators, only these are run, and shown.
+Runs ONNX's own test cases of every operator, each in a separate process, and writes docs/onnx.md. A case's first float
+array is the input; its other arrays become part of the model. Exits with 1 where results differ from ONNX's or a
+process dies. Takes about ten minutes; with names of operators, only these are run, and the page is printed instead.
 """
 
 import os
@@ -40,7 +40,7 @@ that StableHLO's interpreter has none of are not counted.
 
 def main(wanted: list[str]) -> int:
     found: dict[str, list[tuple[str, str, str]]] = defaultdict(list)
-    outcome(next(case for operator, _, case in cases() if operator == "Add"))  # imports what all need
+    outcome(next(case for operator, _, case in cases() if operator == "Add"))  # imports what all cases need
     for operator, name, case in cases():
         if not wanted or operator in wanted:
             found[operator].append((name, *apart(case)))
@@ -53,7 +53,7 @@ def main(wanted: list[str]) -> int:
 
 
 def cases() -> Iterator[tuple[str, str, Any]]:
-    """(operator, name, case) of those with one node, and arrays at both ends."""
+    """(operator, name, case) of the cases with one node whose inputs and outputs are arrays."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         collected = collect_testcases(None)
@@ -71,7 +71,7 @@ def cases() -> Iterator[tuple[str, str, Any]]:
 
 
 def apart(case: Any) -> tuple[str, str]:
-    """What becomes of a case, and why, in a process of its own: some of torch-mlir's errors end it."""
+    """The outcome of a case and its reason, in a separate process: some of torch-mlir's errors end the process."""
     receiver, sender = os.pipe()
     if not (child := os.fork()):
         signal.alarm(SECONDS)

@@ -1,4 +1,4 @@
-"""Arguments of random programs, in three sets: small whole numbers, numbers in [-1, 1], or any integers."""
+"""Arguments of random programs, in three sets: small integers, numbers in [-1, 1], or arbitrary integers."""
 
 from typing import Any
 
@@ -8,7 +8,7 @@ from numpy.typing import NDArray
 from tiduc.runtime.signature import DTYPES, Signature
 
 COUNTS = 3, 0, 5
-"""In loops, the number that is the last argument, in each set."""
+"""The trip count in each set, the last argument of loop programs."""
 
 Array = NDArray[Any]
 
@@ -16,13 +16,13 @@ Array = NDArray[Any]
 def arguments_of(signature: Signature, numbers: str) -> list[list[Array]]:
     """Three sets of arguments. `numbers` are "whole" or "smooth", with `COUNTS`, or "any".
 
-    "any" are small in the first set, of all sizes in the second, and of two values in the third; floats stay small.
+    "any" are small in the first set, arbitrary in the second, and 0 or 1 in the third; floats stay small.
     """
     sets = []
     for i, count in enumerate(COUNTS):
         arguments = []
         for place, value in enumerate(signature.inputs):
-            rng = np.random.default_rng((7, i, place))  # whatever other arguments there are
+            rng = np.random.default_rng((7, i, place))  # independent of the other arguments
             shape, dtype = tuple(n or 0 for n in value.type.shape), DTYPES[value.type.element]
             if numbers == "any":
                 arguments.append(_any(rng, shape, dtype, i))

@@ -1,20 +1,21 @@
-"""Compares random programs of loops, derivatives of such, and random programs of array ops, run by IREE, with XLA.
+"""Compares random loop programs, their derivatives, and random array programs, run by IREE, with XLA.
 
     PYTHONPATH=test/py python test/sweep/random_loops.py [--target NAME] [--of program,vjp,jvp,vjp.jvp,arrays]
         [--first N] [--count N] [--journal FILE [--again CATEGORY,...]]
     PYTHONPATH=test/py python test/sweep/random_loops.py --reduce vjp:17 [--target NAME] [--seconds S]
 
-A case is what is done to a program, and the seed that the program is drawn from (`loop_programs.py`), or `arrays` and
-the seed of one without loops (`array_programs.py`). It is compiled as `tiduc compile` does, and called four times with
-three sets of arguments (`random_arguments.py`), in which loops run up to three times, not at all, and up to five times;
-then with arguments and results that stay on the device. Values have to be XLA's, those of derivatives nearly, after all
-calls: so what a call leaves in another one's memory is seen. No argument may change, unless a result is for its memory.
-`--reduce` makes a program smaller while it fails in the same way (`loop_reducer.py`). Categories:
+A case names a derivative and the seed of the program (`loop_programs.py`), or `arrays` and the seed of a program
+without loops (`array_programs.py`). The program is compiled as by `tiduc compile` and called four times with three sets
+of arguments (`random_arguments.py`), with which loops run up to three times, not at all, and up to five times. Then the
+calls are repeated with arguments and results that stay on the device. Values are compared with XLA's after all calls,
+so that a call that overwrites the results of another is noticed; derivatives are compared with a tolerance. No argument
+may change, unless a result is aliased to it. `--reduce` shrinks a program while it fails in the same way
+(`loop_reducer.py`). Categories:
 
     ok        the values are XLA's
-    refused   a `TiducError` before the compiler, with a location, or of the derivative
+    refused   a `TiducError` before the compiler, with a location, or from differentiation
     rejected  the compiler refuses the program, or crashes on it
-    wrong     a value differs, or an argument is another one after a call
+    wrong     a value differs, or an argument changes in a call
     error     the run ends with an error
     crash     the process dies, or any other exception
     hang      nothing after SECONDS
@@ -60,7 +61,7 @@ Outcome = tuple[str, str]
 
 
 def text_of(case: str, target: str) -> str:
-    """The text of a case, such as `vjp:17`; for Vulkan, which lacks sines of f64, derivatives are of f32."""
+    """The text of a case, such as `vjp:17`; derivatives for Vulkan, which lacks f64 sines, are in f32."""
     mode, _, seed = case.partition(":")
     derived = mode not in ("program", "arrays")
     without = ("f64",) if mode != "program" and find_target(target).spirv else ()
@@ -74,12 +75,12 @@ def text_of(case: str, target: str) -> str:
 
 
 def numbers_of(case: str) -> str:
-    """What a case's arguments are."""
+    """The kind of a case's arguments."""
     return {"program": "whole", "arrays": "any"}.get(case.partition(":")[0], "smooth")
 
 
 def outcome(text: str, target: str, numbers: str) -> Outcome:
-    """What came out of a program; of "smooth" numbers, values are compared nearly."""
+    """The outcome of a program; values of "smooth" numbers are compared with a tolerance."""
     try:
         program = tiduc.load(text)
         source = source_of(program, target)
@@ -101,7 +102,7 @@ def outcome(text: str, target: str, numbers: str) -> Outcome:
 def _differences(
     vmfb: bytes, target: str, arguments: list[list[Array]], expected: list[tuple[Array, ...]], exact: bool
 ) -> list[str]:
-    """What is wrong with the calls, on arrays of the host's and on those of the device."""
+    """What is wrong with the calls, on host arrays and on device arrays."""
     module = load_module(vmfb, target)
     run = next(iter(module.values()))
     ways: list[tuple[str, Callable[[Array], Any], Callable[..., Any]]] = [
@@ -127,7 +128,7 @@ def _differences(
 
 
 def agree(x: Array, y: Array, exact: bool) -> bool:
-    """Two arrays are the same; of derivatives nearly, as measured by the largest number."""
+    """Whether two arrays are equal, or unless `exact`, close relative to the largest number."""
     if x.shape != y.shape or x.dtype != y.dtype:
         return False
     if exact or x.dtype.kind not in "fc":
@@ -138,7 +139,7 @@ def agree(x: Array, y: Array, exact: bool) -> bool:
 
 
 def tried(request: Sequence[str]) -> Outcome:
-    """What came out of a case on a target; or of a text on a target, with such numbers."""
+    """The outcome of (case, target), or of (text, target, numbers)."""
     try:
         if len(request) == 3:
             text, target, numbers = request
@@ -154,7 +155,7 @@ def tried(request: Sequence[str]) -> Outcome:
 
 
 def new_worker() -> Worker:
-    """One whose XLA compiles fast rather than well."""
+    """A worker; its XLA compiles without optimization, to save time."""
     os.environ.setdefault("XLA_FLAGS", "--xla_backend_optimization_level=0")
     return Worker([sys.executable, __file__, "--work"])
 
@@ -165,7 +166,7 @@ def asked(worker: Worker, *request: str) -> Outcome:
 
 
 def known(journal: Path | None, target: str, again: str) -> dict[str, Outcome]:
-    """What a journal says of cases on a target; those with an outcome of the categories `again` left out."""
+    """A journal's outcomes of cases on a target, without those of the categories `again`."""
     if journal is None or not journal.exists():
         return {}
     rows = [json.loads(line) for line in journal.read_text().splitlines()]
@@ -174,7 +175,7 @@ def known(journal: Path | None, target: str, again: str) -> dict[str, Outcome]:
 
 
 def sweep(cases: Sequence[str], target: str, journal: Path | None = None, again: str = "") -> Counter[str]:
-    """How many cases came out how; those that are not as they should be are printed."""
+    """Counts the cases by category; prints those that are neither ok nor refused."""
     counts: Counter[str] = Counter()
     before, worker = known(journal, target, again), new_worker()
     for case in cases:
@@ -190,7 +191,7 @@ def sweep(cases: Sequence[str], target: str, journal: Path | None = None, again:
 
 
 def reduce(case: str, target: str, seconds: float) -> str:
-    """A smaller program that fails as the case does, and how it does."""
+    """A smaller program that fails as the case does, with its outcome in a comment."""
     worker, numbers = new_worker(), numbers_of(case)
     text = text_of(case, target)
     first = asked(worker, text, target, numbers)
@@ -206,7 +207,7 @@ def reduce(case: str, target: str, seconds: float) -> str:
 
 
 def _message(detail: str) -> str:
-    """What the compiler says, without the place."""
+    """The compiler's message without the location."""
     return detail.partition("error: ")[2][:60]
 
 

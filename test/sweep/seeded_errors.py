@@ -1,10 +1,10 @@
-"""How many errors of 1e-4, seeded into the rules that programs use most, `tiduc check` catches.
+"""Counts the errors of 1e-4, seeded into the most used derivative rules, that `tiduc check` catches.
 
     python test/sweep/seeded_errors.py [--rules 60] [--every N]
 
 Counts how often the derivatives of the programs in test/lit and examples ask for each rule. For each of the most used
-ones, the tangents that it emits, or the cotangents that its transpose emits, are multiplied by 1.0001, and the smallest
-program that asks for the rule is checked: without the error its derivatives agree, with the error they must not.
+rules, its tangents, or the cotangents of its transpose, are multiplied by 1.0001, and the smallest program that asks
+for the rule is checked: its derivatives agree without the error, and must not agree with the error.
 """
 
 import argparse
@@ -39,11 +39,11 @@ ERROR = 1e-4
 FILES = (*sorted((ROOT / "test" / "lit").rglob("*.mlir")), *sorted((ROOT / "examples").glob("*.mlir")))
 Source = Path | str  # a file, or a text
 KINDS = ("jvp", "transpose")
-_SIZE = 3  # of a dynamic dimension
+_SIZE = 3  # size of a dynamic dimension
 _LEFT_OUT = re.compile(
     r"all_|collective|reduce_scatter|cross_replica|manual_computation|partition|sharding|rng|gtsv|set_dimension_size"
 )
-"""Files whose programs are for several devices or for CUDA, random, or of a size that only the run knows."""
+"""Files whose programs need several devices or CUDA, are random, or have data-dependent sizes."""
 
 _NO_SUBJECT = ("tidu.", "stablehlo.rng")
 
@@ -82,7 +82,7 @@ OWN = (
       return %y : tensor<2xf64>
     }""",
 )
-"""Programs in the domain of ops for which the files have none."""
+"""Programs for ops that the files do not have inside the ops' domain."""
 
 
 @dataclass(frozen=True)
@@ -104,7 +104,7 @@ class Asked(OpSet):
 
 @dataclass(frozen=True)
 class Seed:
-    """A rule, by kind and op, and the programs that ask for it: where they are, and entries, the smallest first."""
+    """A rule, by kind and op, and the programs (source, entry) that ask for it, the smallest first."""
 
     kind: str
     op: str
@@ -113,7 +113,7 @@ class Seed:
 
 
 def seeds() -> list[list[Seed]]:
-    """The rules, the most used one first: of each op one or both kinds, with programs that ask for it."""
+    """The rules by op, the most used op first: one or both kinds, with the programs that ask for them."""
     total: Counter[tuple[str, str]] = Counter()
     places: dict[tuple[str, str], list[tuple[int, Source, str]]] = {}
     for source, entry, program in _programs():
@@ -145,7 +145,7 @@ def _smallest(places: list[tuple[int, Source, str]]) -> tuple[tuple[Source, str]
 
 
 def outcomes(rules: int, every: int = 1) -> Iterator[tuple[Seed, bool | None]]:
-    """The errors in so many rules, and whether they are caught; None for one that no program shows."""
+    """Yields the rules with an error and whether it is caught; None where no program can show it."""
     count = 0
     for both in seeds():
         found = [(seed, is_caught(seed)) for seed in both] if count % every == 0 else []
@@ -171,7 +171,7 @@ def seeded(seed: Seed) -> OpSet:
 
 
 def is_caught(seed: Seed, tries: int = 4) -> bool | None:
-    """Whether the check disagrees with the error in the rule; None where no program agrees without it."""
+    """Whether the check disagrees with an error in the rule; None where no program agrees without it."""
     for source, entry in seed.places[:tries]:
         module = _read(source)
         try:
@@ -185,7 +185,7 @@ def is_caught(seed: Seed, tries: int = 4) -> bool | None:
             assert arguments is not None
             wrong = from_module(module, entry, seeded(seed))
             return not all(c.agrees for c in check(wrong, arguments, _run))
-        except (TiducError, RuntimeError, ValueError):  # what the engines do not run
+        except (TiducError, RuntimeError, ValueError):  # the engines do not run the program
             continue
     return None
 
@@ -199,7 +199,7 @@ def _read(source: Source) -> Any:
 
 
 def _programs() -> Iterator[tuple[Source, str, Program]]:
-    """The public functions that can be read and written, each with an op set of its own."""
+    """The public functions that can be read and written, each with its own op set."""
     given = {f.name: getattr(OPSET, f.name) for f in fields(OpSet)}
     for source in (*OWN, *(path for path in FILES if not _LEFT_OUT.search(path.stem))):
         try:
@@ -219,7 +219,7 @@ def _programs() -> Iterator[tuple[Source, str, Program]]:
 
 
 def _arguments(program: Program) -> Iterator[list[Array]]:
-    """Random arguments: normal, and for functions of a smaller domain positive, in (0, 1) and above 1."""
+    """Random arguments: normal, then positive, in (0, 1), and above 1 for functions of smaller domain."""
     changes: tuple[Callable[[Any], Any], ...] = (
         lambda x: x,
         np.abs,
@@ -241,7 +241,9 @@ def _run(program: Program) -> Callable[..., Sequence[Array]]:
 def _static(program: Program) -> Callable[..., Sequence[Array]]:
     text = text_with_main(program.module)
     engine = chosen(text)
-    if engine is None and "custom_call" not in text:  # at one that it lacks, the interpreter ends the process
+    if (
+        engine is None and "custom_call" not in text
+    ):  # the interpreter ends the process at a custom call that it lacks
         evaluate = Interpreted(text)
         return lambda *arrays: evaluate(arrays)
     by = engine or by_xla

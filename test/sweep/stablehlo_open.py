@@ -1,18 +1,18 @@
-"""Runs StableHLO's own programs of open sizes, and compares with what they give once their sizes are known.
+"""Runs StableHLO's own dynamic-shape programs, and compares with their refinements to static shapes.
 
     python test/sweep/stablehlo_open.py DIRECTORY [--filter REGEX] [--target NAME]
 
-DIRECTORY is `stablehlo/testdata/dynamic` of openxla/stablehlo, whose programs say nothing of what they give. Here each
-open size is `SIZE`, and so are the scalars that programs exported by JAX take for one, and arguments are random. What a
-program is to give is what comes of it by StableHLO's own refinement to static sizes, compiled for a CPU. A line each,
-and at the end the counts:
+DIRECTORY is `stablehlo/testdata/dynamic` of openxla/stablehlo, whose programs state no expected results. Each dynamic
+dimension has the size `SIZE`, as have the scalar arguments for sizes in programs exported by JAX; other arguments are
+random. The expected results are those of StableHLO's own refinement to static shapes, compiled for a CPU. The output
+has a line per program, then the counts:
 
-    ok        the same values, floats within a few units in the last place of the largest
+    ok        equal values, floats within a few units in the last place of the largest
     refused   a `TiducError` before the compiler, with a location
     rejected  the compiler refuses the program
     wrong     a value differs
     crash     the run fails
-    n/a       refinement leaves sizes open, or refuses
+    n/a       refinement leaves dynamic dimensions, or fails
 """
 
 import argparse
@@ -46,7 +46,7 @@ _REFINED = (
 
 @stage
 def arguments(text: str) -> tuple[list[Array], int]:
-    """Random arguments for the function `main` of a program, and how many of the first ones stand for sizes."""
+    """Random arguments for a program's function `main`, and the number of leading arguments that stand for sizes."""
     types = _types(_main(parse(text)))
     is_open = any(not type_.has_static_shape for type_ in types)
     i64 = ir.RankedTensorType.get([], ir.IntegerType.get_signless(64))
@@ -57,7 +57,7 @@ def arguments(text: str) -> tuple[list[Array], int]:
 
 @stage
 def refined(text: str, count: int) -> str | None:
-    """The program of static sizes, its first arguments constants; None where sizes stay open."""
+    """The program with static shapes and its first `count` arguments constant; None where dimensions stay dynamic."""
     module = parse(text)
     main = _main(module)
     block, types = main.regions[0].blocks[0], _types(main)
@@ -81,7 +81,7 @@ def refined(text: str, count: int) -> str | None:
 
 
 def outcome(text: str, target: str) -> tuple[str, str]:
-    """What came out of a program, and a detail."""
+    """The category and a detail for a program."""
     given, count = arguments(text)
     try:
         run = _compiled(text, target)
@@ -126,7 +126,7 @@ def _sizes(type_: Any) -> list[int]:
 
 
 def _random(rng: np.random.Generator, type_: Any) -> Array:
-    """An array of a type; of integers some are out of the range of indices."""
+    """A random array of a type; some integers are out of range as indices."""
     sizes, of = _sizes(type_), type_.element_type
     if isinstance(of, ir.ComplexType):
         parts = rng.standard_normal((2, *sizes))

@@ -1,4 +1,4 @@
-"""StableHLO's own test programs: their checks as pairs that functions return, and when the two agree."""
+"""StableHLO's own test programs with their checks as pairs of results, and the comparison of a pair."""
 
 import re
 from collections.abc import Iterator
@@ -18,13 +18,13 @@ _CONST = re.compile(
     re.S,
 )
 _PAIR = re.compile(r"check\.(expect_\w+)\s+(%[\w#]+),\s*(%[\w#]+)[^:\n]*:\s*(tensor<[^\n]*>)")
-_NOT_HERE = re.compile(  # the number of the last one is another one in today's XLA, which gives IREE's
+_NOT_HERE = re.compile(  # today's XLA computes another value than the last number, and IREE agrees with XLA
     r"interpreter\.|expect_serialized|replica_groups|source_target_pairs|collective|f8E|f4E|f6E|dense<3349939604322698703>"
 )
 
 
 def programs(text: str) -> Iterator[str]:
-    """The programs of a file, their checks spelled as custom calls, which MLIR knows."""
+    """The programs of a file; their checks become custom calls, which the MLIR bindings know."""
     for part in re.split(r"^// -----.*$", text, flags=re.M):
         if "check." not in part or _NOT_HERE.search(part):
             continue
@@ -49,7 +49,7 @@ def programs(text: str) -> Iterator[str]:
 
 @stage
 def pairs_returned(text: str) -> list[Any]:
-    """Modules of a function `main` each, that returns what is checked and what is expected, in turn."""
+    """Modules with one function `main` each, which returns the checked and the expected values alternately."""
     source = parse(text)
     run_passes(source.operation, "builtin.module(inline,symbol-dce)")
     names = [op.operation.attributes["sym_name"].value for op in source.body.operations]
@@ -70,7 +70,7 @@ def pairs_returned(text: str) -> list[Any]:
 
 
 def _rewrite(function: Any) -> bool:
-    """Lets the function return the pairs, and hides its constants; whether it checks anything."""
+    """Makes the function return the pairs and hides its constants; returns whether it checks anything."""
     pairs: list[Any] = []
     checks: list[Any] = []
     kinds, type_ = [], ir.TypeAttr(function.attributes["function_type"]).value
@@ -109,13 +109,13 @@ def _rewrite(function: Any) -> bool:
 
 
 def _is_size(op: Any) -> bool:
-    """A constant says how large something is: hidden, it would be another program."""
+    """Whether a constant is only used as a size; hiding it would change the program."""
     users = [(use.owner.operation.name, use.operand_number) for use in op.results[0].uses]
     return all(i and "dynamic" in name and name not in SLICES for name, i in users)
 
 
 def _main(module: Any) -> Any:
-    """The function `main`, or the first one."""
+    """The function `main`, or the first function."""
     functions = [op.operation for op in module.body.operations]
     named = [f for f in functions if f.attributes["sym_name"].value == "main"]
     return (named or functions)[0]
@@ -123,7 +123,7 @@ def _main(module: Any) -> Any:
 
 @stage
 def take_kinds(module: Any) -> list[str]:
-    """The checks of a module's pairs, in order, which the module then no longer says; none for others."""
+    """Removes and returns the checks of a module's pairs, in order; empty where there are none."""
     attributes = _main(module).attributes
     if "checks" not in attributes:
         return []
@@ -141,11 +141,16 @@ def renamed(module: Any, name: str) -> str | None:
     functions[0].operation.attributes["sym_name"] = ir.StringAttr.get(name)
     text = str(functions[0].operation)
     functions[0].operation.attributes["sym_name"] = ir.StringAttr.get("main")
-    return text if text.startswith("func.func") else None  # others need what is said before
+    return (
+        text if text.startswith("func.func") else None
+    )  # text that starts otherwise depends on preceding definitions
 
 
 def agree(x: Any, y: Any, kind: str) -> bool:
-    """Equal, or floats within UNITS of the last place, and of a few of the largest value's, or almost equal."""
+    """Whether values are equal, or floats close: within UNITS in the last place plus a few of the largest value.
+
+    "almost" in `kind` also accepts the interpreter's tolerance.
+    """
     x, y = np.asarray(x), np.asarray(y)
     if x.dtype.kind == "c":
         return agree(x.real, y.real, kind) and agree(x.imag, y.imag, kind)
@@ -165,7 +170,7 @@ def agree(x: Any, y: Any, kind: str) -> bool:
 
 @stage
 def holds_denormals(module: Any, values: Any) -> bool:
-    """Whether some constant of a function, or some of the values, is a denormal number."""
+    """Whether a constant of the function, or one of the values, is subnormal."""
     return any(map(_denormal, (*values, *_constants(module))))
 
 
@@ -174,7 +179,9 @@ def _constants(module: Any) -> list[Any]:
     block = _main(module).regions[0].blocks[0]
     values = [op.operation.attributes["value"] for op in block if op.operation.name == "stablehlo.constant"]
     if any("0x" in str(v) for v in values if "bf16" in str(v.type)):
-        return [np.float32(1e-40)]  # bf16 in hexadecimal, which only denormals and such need
+        return [
+            np.float32(1e-40)
+        ]  # bf16 in hexadecimal is needed only for subnormal and other special numbers
     return [
         np.array(v) for v in values if isinstance(v, ir.DenseFPElementsAttr) and "bf16" not in str(v.type)
     ]

@@ -3,10 +3,10 @@
     python test/sweep/stablehlo_suite.py DIRECTORY [--journal FILE [--again CATEGORY,...]] [--filter REGEX]
         [--sample N] [--plain] [--target NAME] [--workers N] [--list]
 
-DIRECTORY holds `.mlir` files that say what they expect with `check.expect_*`, as `stablehlo/testdata` and
-`stablehlo/tests/interpret` of openxla/stablehlo do. Constants are hidden from the compiler, so that it folds nothing;
-`--plain` leaves `tidu-legalize-for-iree` out; `--sample N` takes N programs a family, which is the word that a file's
-name begins with. A run with a journal goes on where the one before ended; `--again wrong,crash` repeats these files.
+DIRECTORY holds `.mlir` files that state expected values with `check.expect_*`, as `stablehlo/testdata` and
+`stablehlo/tests/interpret` of openxla/stablehlo do. Constants are hidden from the compiler, so that it folds nothing.
+`--plain` skips `tidu-legalize-for-iree`. `--sample N` takes N programs per family; the first word of a file's name is
+its family. A run with a journal continues the previous run; `--again wrong,crash` repeats files with these outcomes.
 Files are compiled several at a time, and one by one where that fails. A worker that dies or takes too long is replaced.
 The categories:
 
@@ -14,11 +14,11 @@ The categories:
     compiled  the program compiles, and expects nothing
     refused   a `TiducError` before the compiler, with a location
     rejected  the compiler refuses the program
-    flushed   a value differs, and the program holds denormals, which IREE takes for 0
+    flushed   a value differs, and the program holds subnormals, which IREE flushes to 0
     wrong     a value differs
     crash     the compiler or the run dies, or any other exception
     hang      nothing after SECONDS
-    n/a       the program runs several processes, or holds types that NumPy, IREE's runtime or the parser has not
+    n/a       the program runs several processes, or has types that NumPy, IREE's runtime or the parser lacks
 """
 
 import argparse
@@ -56,17 +56,17 @@ Found = list[tuple[str, str]]
 
 @dataclass
 class Program:
-    """A program that is ready for the compiler: its checks, and where its outcome goes."""
+    """A program that is ready for the compiler, with its checks and the place for its outcome."""
 
     module: Any
     kinds: list[str]
     found: Found
     place: int
-    source: Source | None  # where it is not compiled as the module's text
+    source: Source | None  # set where the module's text is not what is compiled
 
 
 def outcomes(files: list[str], plain: bool, target: str) -> dict[str, Found]:
-    """What came out of files, compiled together."""
+    """The outcomes of files that are compiled together."""
     found: dict[str, Found] = {}
     ready = [program for file in files for program in _prepared(file, found, plain, target)]
     texts = [None if one.source else renamed(one.module, f"main_{i}") for i, one in enumerate(ready)]
@@ -86,7 +86,7 @@ def outcomes(files: list[str], plain: bool, target: str) -> dict[str, Found]:
 
 
 def _prepared(file: str, found: dict[str, Found], plain: bool, target: str) -> Iterator[Program]:
-    """The programs of a file that are not refused; what is known of each goes into `found`."""
+    """The programs of a file that are not refused; stores the known outcomes in `found`."""
     text = Path(file).read_text()
     try:
         modules = [m for part in programs(text) for m in pairs_returned(part)]
@@ -110,7 +110,7 @@ def _prepared(file: str, found: dict[str, Found], plain: bool, target: str) -> I
 
 @stage
 def _legalized(module: Any, target: str) -> Source | None:
-    """Does what `tiduc compile` does for a target; the source of a module in which loops are kernels."""
+    """Legalizes a module as `tiduc compile` does; returns the source of a module whose loops became kernels."""
     cpu = target.startswith("cpu")
     if cpu:
         convolutions_to_products(module.operation)
@@ -159,7 +159,7 @@ def _run(vmfb: bytes, name: str, program: Program, target: str) -> tuple[str, st
 
 
 def work(plain: bool, target: str) -> None:
-    """What a worker does: names of files come in, what came out goes out."""
+    """Runs a worker: reads names of files and writes their outcomes."""
 
     def answer(files: list[str]) -> dict[str, Found]:
         try:
@@ -171,7 +171,7 @@ def work(plain: bool, target: str) -> None:
 
 
 def tried(worker: Worker, files: list[str]) -> dict[str, Found]:
-    """What came out of files; where several fail together, of each of them alone."""
+    """The outcomes of files; files that fail together are tried alone."""
     answer = worker.asked(files, SECONDS * (1 + len(files)))
     if isinstance(answer, dict) and (len(files) == 1 or not _died(answer)):
         return answer
@@ -181,12 +181,12 @@ def tried(worker: Worker, files: list[str]) -> dict[str, Found]:
 
 
 def _died(answer: dict[str, Found]) -> bool:
-    """Whether a program fails, perhaps since another did before it in the same process."""
+    """Whether a program failed, possibly because of an earlier program in the same process."""
     return any(category in ("crash", "wrong") for found in answer.values() for category, _ in found)
 
 
 def chosen(directory: Path, pattern: str, sample: int | None) -> list[str]:
-    """The files to try, those of a family spread over the whole, so that a run cut short has seen of all."""
+    """The files to try, with families interleaved, so that an interrupted run has seen all families."""
     families = defaultdict(list)
     for path in sorted(directory.rglob("*.mlir")):
         if re.search(pattern, path.stem):
@@ -199,7 +199,7 @@ def chosen(directory: Path, pattern: str, sample: int | None) -> list[str]:
 
 
 def known(journal: Path | None, again: str) -> dict[str, Found]:
-    """What a journal says, the last of each file; those with an outcome of the categories `again` left out."""
+    """A journal's last outcome of each file, without files that have an outcome of the categories `again`."""
     if journal is None or not journal.exists():
         return {}
     found: dict[str, Found] = {}

@@ -8,18 +8,18 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 _MARK = "OUTCOME "
-"""Before answers, lest what libraries print be one."""
+"""Prefix of answers, which tells them from library output."""
 
 
 class Worker:
-    """A command that calls `answer_requests`; it is started when it is asked first."""
+    """A command that calls `answer_requests`; the first request starts it."""
 
     def __init__(self, command: Sequence[str]) -> None:
         self.command = command
         self.process: Any = None
 
     def asked(self, request: Any, seconds: float) -> Any:
-        """The answer, or "crash" where the process died, and "hang" where none came in time."""
+        """The answer, "crash" where the process died, or "hang" where no answer came in time."""
         if self.process is None:
             pipe = subprocess.PIPE
             self.process = subprocess.Popen(
@@ -46,6 +46,6 @@ class Worker:
 
 
 def answer_requests(answer: Callable[[Any], Any]) -> None:
-    """What a worker does: requests come in, and answers go out, a line of JSON each."""
+    """Runs a worker: answers requests from stdin on stdout, each a line of JSON."""
     for line in sys.stdin:
         print(_MARK + json.dumps(answer(json.loads(line))), flush=True)
