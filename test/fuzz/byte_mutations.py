@@ -48,7 +48,7 @@ def _mutate(data: bytearray, draw: Random, others: Sequence[bytes]) -> None:
 
 
 def in_archive(data: bytes, draw: Random, others: Sequence[bytes]) -> bytes:
-    """A zip archive with one member mutated, removed or renamed; bytes that are no archive are mutated anywhere."""
+    """A zip archive with one member mutated, removed or renamed; other bytes are mutated anywhere."""
     try:
         with zipfile.ZipFile(io.BytesIO(data)) as archive:
             members = [(info, archive.read(info)) for info in archive.infolist()]

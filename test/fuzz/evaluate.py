@@ -45,8 +45,8 @@ from tiduc.dialect.errors import CompileError, TiducError  # noqa: E402
 CATEGORIES = ("ok", "not comparable", "refused", "rejected", "wrong", "crash", "hang")
 ORDERS = ("1", "1,2", "1,2,3")
 BATCH = {"xla": 8, "iree": 8, "reference": 1}
-SECONDS = 120.0  # a program
-MEBIBYTES = 6000  # a worker
+SECONDS = 120.0  # per program
+MEBIBYTES = 6000  # per worker
 
 
 def evaluated(cases: Sequence[Case], engine: str) -> list[Verdict]:

@@ -83,7 +83,7 @@ class Worker:
         return sum(_processor_seconds(process) for process in [self.process, *_descendants(self.process)])
 
     def end(self) -> tuple[int, str]:
-        """Kills the process and its children; returns the signal that had ended it, or 0, and its last output."""
+        """Ends the process and its children; returns the signal that ended the process, or 0, and its last output."""
         for process in [*_descendants(self.process), self.process]:
             try:
                 os.kill(process, signal.SIGKILL)

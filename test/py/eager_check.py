@@ -23,7 +23,7 @@ from tiduc.eager.graphs import Data, Emit
 
 F64 = np.dtype("f8")
 SESSION = Session(Interpreter())
-"""One session for all these tests, so that each structure is compiled once."""
+"""One session for all these tests, so that each graph structure is derived once."""
 
 # Points: matrices of one shape, and a vector and a matrix of matching sizes.
 X = np.array([[0.3, -0.7, 1.2], [0.9, 0.4, -0.2]])

@@ -43,9 +43,7 @@ def with_stand_ins(text: str) -> str:
         if target not in STAND_INS:
             return match[0]
         x = jax.ShapeDtypeStruct([int(n) for n in sizes.split("x")[:-1]], DTYPES[element])
-        body = str(
-            load(exported(lambda a: STAND_INS[target](a, attributes), x))
-        )  # `load` inlines the calls of the stand-in
+        body = str(load(exported(lambda a: STAND_INS[target](a, attributes), x)))  # its calls are inlined
         name = f"{target}_{len(functions)}"
         body = body[body.index("func.func @main") : body.rindex("}")]
         functions.append(body.replace("@main", f"private @{name}"))

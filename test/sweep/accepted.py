@@ -10,7 +10,7 @@ arguments, in a separate process, and compared with the reference interpreter (o
     compiles    it compiles, and there is no result to compare with
     not run     it compiles, and the runtime refuses it
     refused     it does not compile
-    -           there is no program: no rule, no float input or output, or the op is simplified away
+    -           there is no program: no rule, no float input or output, or the op does not stay in it
 """
 
 import argparse

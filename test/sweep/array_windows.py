@@ -107,9 +107,7 @@ class Windows(Numbers):
         if not 2 <= len(kind.shape) <= 4 or not kind.size or kind.element == "i1":
             return None
         rank = len(kind.shape)
-        of_image = draw.sample(
-            range(rank), rank
-        )  # the dimensions of the batch, the features, and each spatial dimension
+        of_image = draw.sample(range(rank), rank)  # where batch, features and spatial dimensions are
         batch, features = kind.shape[of_image[0]], kind.shape[of_image[1]]
         sizes = [kind.shape[i] for i in of_image[2:]]
         windows = [self._along(n, False) for n in sizes]

@@ -133,7 +133,7 @@ def distance(x: Array, y: Array) -> float:
 
 
 def judged(case: Case) -> str:
-    """What differences say where our derivatives are not JAX's."""
+    """The verdict of differences where our derivatives are not JAX's."""
     try:
         check_differences(case)
     except Undecided as reason:

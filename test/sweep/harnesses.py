@@ -35,8 +35,8 @@ import numpy as np
 from harness_outcome import Outcome, check
 
 CATEGORIES = ("ok", "expected", "wrong", "refused", "crash", "undecided", "n/a")
-SECONDS = 90  # a harness
-LIFE = 250  # harnesses a worker
+SECONDS = 90  # per harness
+LIFE = 250  # harnesses per worker
 
 
 @cache

@@ -198,7 +198,7 @@ class Statements(Text):
         return self.several("sort", operands, [kind] * len(operands), attributes, [before])
 
     def _cumulated(self, scope: Scope, kind: Kind) -> list[Value] | None:
-        """A window of three, or of all elements up to each."""
+        """A reduce_window along one dimension, of up to three elements or of the dimension's size."""
         if not kind.shape or not kind.size:
             return None
         d, op = self.random.randrange(len(kind.shape)), self._combiner(kind.element)

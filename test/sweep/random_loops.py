@@ -4,13 +4,13 @@
         [--first N] [--count N] [--journal FILE [--again CATEGORY,...]]
     PYTHONPATH=test/py python test/sweep/random_loops.py --reduce vjp:17 [--target NAME] [--seconds S]
 
-A case names a derivative and the seed of the program (`loop_programs.py`), or `arrays` and the seed of a program
-without loops (`array_programs.py`). The program is compiled as by `tiduc compile` and called four times with three sets
-of arguments (`random_arguments.py`), with which loops run up to three times, not at all, and up to five times. Then the
-calls are repeated with arguments and results that stay on the device. Values are compared with XLA's after all calls,
-so that a call that overwrites the results of another is noticed; derivatives are compared with a tolerance. No argument
-may change, unless a result is aliased to it. `--reduce` shrinks a program while it fails in the same way
-(`loop_reducer.py`). Categories:
+A case is a derivative, or `program`, and the seed of a loop program (`loop_programs.py`), or `arrays` and the seed of a
+program without loops (`array_programs.py`). The program is compiled as by `tiduc compile` and called four times
+with three sets of arguments (`random_arguments.py`), with which loops run up to three times, not at all, and up to five
+times. Then the calls are repeated with arguments and results that stay on the device. Values are compared with XLA's
+after all calls, so that a call that overwrites the results of another is noticed; derivatives are compared with a
+tolerance. No argument may change, unless a result is aliased to it. `--reduce` shrinks a program while it fails in the
+same way (`loop_reducer.py`). Categories:
 
     ok        the values are XLA's
     refused   a `TiducError` before the compiler, with a location, or from differentiation
@@ -50,7 +50,7 @@ from tiduc.runtime.process import Limits
 
 CATEGORIES = "ok refused rejected wrong error crash hang".split()
 MODES = "program vjp jvp vjp.jvp arrays".split()
-SECONDS = 300  # a case
+SECONDS = 300  # per case
 CALLS = 0, 1, 0, 2
 """The set of arguments of each call."""
 _DONATED = r"iree\.abi\.output = \d+ : index"
@@ -102,7 +102,7 @@ def outcome(text: str, target: str, numbers: str) -> Outcome:
 def _differences(
     vmfb: bytes, target: str, arguments: list[list[Array]], expected: list[tuple[Array, ...]], exact: bool
 ) -> list[str]:
-    """What is wrong with the calls, on host arrays and on device arrays."""
+    """Descriptions of wrong results and changed arguments, for calls on host arrays and on device arrays."""
     module = load_module(vmfb, target)
     run = next(iter(module.values()))
     ways: list[tuple[str, Callable[[Array], Any], Callable[..., Any]]] = [

@@ -241,9 +241,7 @@ def _run(program: Program) -> Callable[..., Sequence[Array]]:
 def _static(program: Program) -> Callable[..., Sequence[Array]]:
     text = text_with_main(program.module)
     engine = chosen(text)
-    if (
-        engine is None and "custom_call" not in text
-    ):  # the interpreter ends the process at a custom call that it lacks
+    if engine is None and "custom_call" not in text:  # unknown calls end the interpreter
         evaluate = Interpreted(text)
         return lambda *arrays: evaluate(arrays)
     by = engine or by_xla

@@ -141,9 +141,7 @@ def renamed(module: Any, name: str) -> str | None:
     functions[0].operation.attributes["sym_name"] = ir.StringAttr.get(name)
     text = str(functions[0].operation)
     functions[0].operation.attributes["sym_name"] = ir.StringAttr.get("main")
-    return (
-        text if text.startswith("func.func") else None
-    )  # text that starts otherwise depends on preceding definitions
+    return text if text.startswith("func.func") else None  # others depend on definitions before
 
 
 def agree(x: Any, y: Any, kind: str) -> bool:
@@ -179,9 +177,7 @@ def _constants(module: Any) -> list[Any]:
     block = _main(module).regions[0].blocks[0]
     values = [op.operation.attributes["value"] for op in block if op.operation.name == "stablehlo.constant"]
     if any("0x" in str(v) for v in values if "bf16" in str(v.type)):
-        return [
-            np.float32(1e-40)
-        ]  # bf16 in hexadecimal is needed only for subnormal and other special numbers
+        return [np.float32(1e-40)]  # hexadecimal bf16: only special numbers need it
     return [
         np.array(v) for v in values if isinstance(v, ir.DenseFPElementsAttr) and "bf16" not in str(v.type)
     ]

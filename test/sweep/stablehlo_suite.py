@@ -47,7 +47,7 @@ from tiduc.runtime.process import Limits
 from tiduc.runtime.run import Executable
 
 CATEGORIES = ("ok", "compiled", "refused", "rejected", "flushed", "wrong", "crash", "hang", "n/a")
-SECONDS = 90  # a file
+SECONDS = 90  # per file
 TOGETHER = 8  # files in one module
 
 Found = list[tuple[str, str]]

@@ -170,9 +170,7 @@ def _array(value: Any) -> Array:
         return np.array(value)
     if dtype.kind == "c":
         return evaluate(str(_returning(value)), ())[0]
-    bits = ir.IntegerType.get_unsigned(
-        8 * dtype.itemsize
-    )  # ml_dtypes types, which the buffer protocol does not know
+    bits = ir.IntegerType.get_unsigned(8 * dtype.itemsize)  # ml_dtypes, unknown to buffers
     return evaluate(str(_returning(value, bits)), ())[0].view(dtype)
 
 

@@ -75,9 +75,7 @@ def mark_stops(torch: Any, exported: Any) -> None:
                     raise Unsupported("torch.enable_grad within torch.no_grad is not told apart in an export")
                 for item in list(node.users):
                     _stop_at(torch, module.graph, item, item)
-            elif (
-                node.target is in_place and node.args[0].target is not fresh
-            ):  # not the detach_ of a constant
+            elif node.target is in_place and node.args[0].target is not fresh:  # not a constant
                 _stop_at(torch, module.graph, node.args[0], node)
 
 

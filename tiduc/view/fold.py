@@ -23,9 +23,7 @@ WORTH = 6  # fewest boxes that a fold must save
 SHARE = 100  # a fold must also save 1/SHARE of the scene's boxes, so that a large scene has few folds
 LARGE = 24  # most boxes in a scene that is not folded
 ROW = 16  # fewest folds of one kind in a row that become one box
-CROWDED = (
-    60  # most boxes in a scene whose inputs are all drawn; beyond, a fold absorbs inputs that it alone reads
-)
+CROWDED = 60  # most boxes in a scene that keeps the boxes of inputs that only one fold reads
 _LINE = 600  # characters of a tooltip
 _IN_TITLE = 4  # op names in a fold's description
 _DULL = {"add", "multiply", "subtract", "divide", "select", "slice", "transpose", "maximum", *QUIET}
