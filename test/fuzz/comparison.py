@@ -1,7 +1,8 @@
 """Judges the derivatives of one random program at one point, in f64.
 
-The program is f, x a random point, dx a random tangent of a random subset of its inputs, a and b random cotangents of
-its outputs. Five functions are evaluated: f, its JVP, its VJP, the JVP of the VJP and the VJP of the JVP. The checks:
+The program is f, x a random point, dx a random tangent of a random subset of its inputs, a and b random
+cotangents of its outputs. Five functions are evaluated: f, its JVP, its VJP, the JVP of the VJP and the VJP
+of the JVP. The checks:
 
 - every derivative returns the values of f too;
 - the JVP agrees with central differences of f;

@@ -2,10 +2,10 @@
 
     PYTHONPATH=test/py:test/sweep python test/fuzz/guard_pages.py [--filter REGEX] [--calls N] [--seed N] [--orders N]
 
-The programs are those of the tests, `open_programs.py`, `iree_open_cases.py` and `guarded_programs.py`, and their
-derivatives. The modules have no signatures, so only their own assertions check sizes. Each argument ends at the end of
-a page, and the next page is not accessible: a read or write beyond an array ends the process. A worker process makes
-the calls. The output has a line for each program, then the counts of calls:
+The programs are those of the tests, `open_programs.py`, `iree_open_cases.py` and `guarded_programs.py`, and
+their derivatives. The modules have no signatures, so only their own assertions check sizes. Each argument
+ends at the end of a page, and the next page is not accessible: a read or write beyond an array ends the
+process. A worker process makes the calls. The output has a line for each program, then the counts of calls:
 
     ok        the call returned results
     refused   an `InputError`, or another `TiducError`

@@ -47,8 +47,8 @@ class Found:
 class Run:
     """Runs inputs in workers; `counts` has the outcomes by kind, `found` the findings by signature.
 
-    An operation that ends or blocks a worker is repeated in a new worker and counts only if it does so twice; `again`
-    holds these inputs with the operations' positions.
+    An operation that ends or blocks a worker is repeated in a new worker and counts only if it does so twice;
+    `again` holds these inputs with the operations' positions.
     """
 
     def __init__(

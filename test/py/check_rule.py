@@ -40,8 +40,8 @@ def check_rule(
 ) -> None:
     """Checks the derivatives of the function `main` in a StableHLO text at a point, as described above.
 
-    `differences=False` leaves central differences out, for a point at a kink, where `jax_function` (this function in
-    JAX) should decide instead. Differentiable arguments are f64 or complex128.
+    `differences=False` leaves central differences out, for a point at a kink, where `jax_function` (this
+    function in JAX) should decide instead. Differentiable arguments are f64 or complex128.
     """
     rng = np.random.default_rng(seed)
     program, point = load(text, opset=opset), [np.asarray(x) for x in arguments]

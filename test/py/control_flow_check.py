@@ -1,7 +1,8 @@
 """Derivatives of whole programs, by the reference interpreter: against central differences, and by adjoints.
 
-At a point, for random tangents and cotangents: the JVP against differences of the program; the VJP against the JVP by
-the adjoint identity; then the JVPs and VJPs of the JVP program and of the VJP program by these two checks.
+At a point, for random tangents and cotangents: the JVP against differences of the program; the VJP against
+the JVP by the adjoint identity; then the JVPs and VJPs of the JVP program and of the VJP program by these two
+checks.
 """
 
 import itertools

@@ -1,11 +1,13 @@
 """Random control-flow programs in JAX, of a scalar, a vector of three, a 2 x 3 matrix, and an integer.
 
-Loops carry up to four values: floats, integers, booleans and random keys, which iterations keep, swap or replace. A
-loop ends by its induction variable, by a computed integer, or by a condition on values. Values of a region may use
-those of enclosing regions: as a carried value, an index, a trip count. Regions are loop bodies, branches, functions
-called twice, functions that JAX has differentiated with its checkpoints, and vmapped functions.
+Loops carry up to four values: floats, integers, booleans and random keys, which iterations keep, swap or
+replace. A loop ends by its induction variable, by a computed integer, or by a condition on values. Values of
+a region may use those of enclosing regions: as a carried value, an index, a trip count. Regions are loop
+bodies, branches, functions called twice, functions that JAX has differentiated with its checkpoints, and
+vmapped functions.
 
-JAX traces a body several times, so each region draws from its own generator, seeded by its place in the program.
+JAX traces a body several times, so each region draws from its own generator, seeded by its place in the
+program.
 """
 
 import random

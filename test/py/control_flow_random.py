@@ -1,7 +1,8 @@
 """Random small programs of branches, loops and calls over f64 scalars and pairs, as StableHLO text.
 
-All values stay bounded, since most results are those of a sine, cosine or tanh. Loops end after a few iterations: by a
-counter of some type, direction and step, by a bound given at run time, or by a condition on a value.
+All values stay bounded, since most results are those of a sine, cosine or tanh. Loops end after a few
+iterations: by a counter of some type, direction and step, by a bound given at run time, or by a condition on
+a value.
 """
 
 from collections.abc import Callable

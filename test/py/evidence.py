@@ -1,7 +1,7 @@
 """Records what the tests of rules have checked: element types and order per op, and the refusals that they met.
 
-`check_rule` records each check. When all of test/py/rules has run, `conftest.py` compares the records with the tables
-in tiduc/tables, from which `tiduc ops` and docs/ops.md are made.
+`check_rule` records each check. When all of test/py/rules has run, `conftest.py` compares the records with
+the tables in tiduc/tables, from which `tiduc ops` and docs/ops.md are made.
 """
 
 import re

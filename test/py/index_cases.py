@@ -26,7 +26,8 @@ def body(op: str, element: str) -> str:
 class Indexing:
     """Shapes and dimension numbers of a gather, and of a scatter whose updates have the gather's result shape.
 
-    `sizes` are slice sizes, one per operand dimension; `window` are the window dimensions in the result or the updates.
+    `sizes` are slice sizes, one per operand dimension; `window` are the window dimensions in the result or
+    the updates.
     """
 
     operand: list[int]

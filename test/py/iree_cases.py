@@ -1,7 +1,7 @@
 """Functions that IREE alone miscompiles, rejects, or compiles to out-of-bounds writes, with expected results.
 
-IREE gives other values for `WRONG`, and rejects or crashes on `REJECTED`. `UNSAFE` functions are not tried on IREE
-alone: they crash or exhaust memory, on some machines or in other programs.
+IREE gives other values for `WRONG`, and rejects or crashes on `REJECTED`. `UNSAFE` functions are not tried on
+IREE alone: they crash or exhaust memory, on some machines or in other programs.
 """
 
 from typing import Any

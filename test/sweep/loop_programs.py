@@ -1,9 +1,9 @@
 """Random StableHLO programs with loops, nested in loops, branches and functions, over arrays of several types.
 
-A loop carries a counter and up to five values, which are initialized by constants, arguments, or one another. An
-iteration returns a computed value, another carried value, a value twice, a value from outside the loop, or the carried
-value itself. Bodies contain dynamic slice updates and scatters, whose indices may be out of range. Loops end: their
-trip count has a limit that is constant, or comes from arguments or carried values.
+A loop carries a counter and up to five values, which are initialized by constants, arguments, or one another.
+An iteration returns a computed value, another carried value, a value twice, a value from outside the loop, or
+the carried value itself. Bodies contain dynamic slice updates and scatters, whose indices may be out of
+range. Loops end: their trip count has a limit that is constant, or comes from arguments or carried values.
 """
 
 from collections.abc import Callable, Sequence

@@ -1,8 +1,8 @@
 """Shrinks a StableHLO program while it fails in the same way.
 
-The steps, from the end of the program: drop a result; replace a loop by its initial values, or a branch op by one
-branch; replace a value by an argument, an operand of its op, or zero; replace an operand by zero; return a carried
-value unchanged. Then dead code is removed, and so are carried values that only pass themselves on.
+The steps, from the end of the program: drop a result; replace a loop by its initial values, or a branch op by
+one branch; replace a value by an argument, an operand of its op, or zero; replace an operand by zero; return
+a carried value unchanged. Then dead code is removed, and so are carried values that only pass themselves on.
 """
 
 import time

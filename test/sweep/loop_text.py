@@ -1,7 +1,8 @@
 """Writes StableHLO on small arrays of many element types: ops, regions, and conversions between kinds.
 
-Where numbers must be exact, sums and products are clamped to a few small integers, which every element type holds.
-Where derivatives are taken, sums and products go through tanh instead, so that loops stay where they vary slowly.
+Where numbers must be exact, sums and products are clamped to a few small integers, which every element type
+holds. Where derivatives are taken, sums and products go through tanh instead, so that loops stay where they
+vary slowly.
 """
 
 import math

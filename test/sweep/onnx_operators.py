@@ -1,8 +1,9 @@
 """The ONNX operators that `tiduc import` accepts: python test/sweep/onnx_operators.py
 
-Runs ONNX's own test cases of every operator, each in a separate process, and writes docs/onnx.md. A case's first float
-array is the input; its other arrays become part of the model. Exits with 1 where results differ from ONNX's or a
-process dies. Takes about ten minutes; with names of operators, only these are run, and the page is printed instead.
+Runs ONNX's own test cases of every operator, each in a separate process, and writes docs/onnx.md. A case's
+first float array is the input; its other arrays become part of the model. Exits with 1 where results differ
+from ONNX's or a process dies. Takes about ten minutes; with names of operators, only these are run, and the
+page is printed instead.
 """
 
 import os

@@ -2,9 +2,10 @@
 
     python test/sweep/seeded_errors.py [--rules 60] [--every N]
 
-Counts how often the derivatives of the programs in test/lit and examples ask for each rule. For each of the most used
-rules, its tangents, or the cotangents of its transpose, are multiplied by 1.0001, and the smallest program that asks
-for the rule is checked: its derivatives agree without the error, and must not agree with the error.
+Counts how often the derivatives of the programs in test/lit and examples ask for each rule. For each of the
+most used rules, its tangents, or the cotangents of its transpose, are multiplied by 1.0001, and the smallest
+program that asks for the rule is checked: its derivatives agree without the error, and must not agree with
+the error.
 """
 
 import argparse

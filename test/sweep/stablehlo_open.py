@@ -2,10 +2,10 @@
 
     python test/sweep/stablehlo_open.py DIRECTORY [--filter REGEX] [--target NAME]
 
-DIRECTORY is `stablehlo/testdata/dynamic` of openxla/stablehlo, whose programs state no expected results. Each dynamic
-dimension has the size `SIZE`, as have the scalar arguments for sizes in programs exported by JAX; other arguments are
-random. The expected results are those of StableHLO's own refinement to static shapes, compiled for a CPU. The output
-has a line per program, then the counts:
+DIRECTORY is `stablehlo/testdata/dynamic` of openxla/stablehlo, whose programs state no expected results. Each
+dynamic dimension has the size `SIZE`, as have the scalar arguments for sizes in programs exported by JAX;
+other arguments are random. The expected results are those of StableHLO's own refinement to static shapes,
+compiled for a CPU. The output has a line per program, then the counts:
 
     ok        equal values, floats within a few units in the last place of the largest
     refused   a `TiducError` before the compiler, with a location

@@ -4,11 +4,11 @@
         [--sample N] [--plain] [--target NAME] [--workers N] [--list]
 
 DIRECTORY holds `.mlir` files that state expected values with `check.expect_*`, as `stablehlo/testdata` and
-`stablehlo/tests/interpret` of openxla/stablehlo do. Constants are hidden from the compiler, so that it folds nothing.
-`--plain` skips `tidu-legalize-for-iree`. `--sample N` takes N programs per family; the first word of a file's name is
-its family. A run with a journal continues the previous run; `--again wrong,crash` repeats files with these outcomes.
-Files are compiled several at a time, and one by one where that fails. A worker that dies or takes too long is replaced.
-The categories:
+`stablehlo/tests/interpret` of openxla/stablehlo do. Constants are hidden from the compiler, so that it folds
+nothing. `--plain` skips `tidu-legalize-for-iree`. `--sample N` takes N programs per family; the first word of
+a file's name is its family. A run with a journal continues the previous run; `--again wrong,crash` repeats
+files with these outcomes. Files are compiled several at a time, and one by one where that fails. A worker
+that dies or takes too long is replaced. The categories:
 
     ok        the expected values, floats within a few units in the last place of the largest
     compiled  the program compiles, and expects nothing

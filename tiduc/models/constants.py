@@ -106,8 +106,8 @@ def elements(array: Array, type_: Any, name: str) -> Any:
 def lift(module: Any) -> dict[str, Array]:
     """Turns the program's constants into inputs, in place; returns their arrays by name, in input order.
 
-    Only constants that may be weights are lifted: non-splat floats and complex numbers. An input is named after the
-    constant's location, else after its resource, else `constantN`. The new inputs come first.
+    Only constants that may be weights are lifted: non-splat floats and complex numbers. An input is named
+    after the constant's location, else after its resource, else `constantN`. The new inputs come first.
     """
     function = entry_of(module)
     block = function.regions[0].blocks[0]

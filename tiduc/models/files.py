@@ -24,9 +24,9 @@ def import_model(
 ) -> Model:
     """The model in a file of ONNX (`.onnx`), `torch.export` (`.pt2`), `jax.export` (`.jaxexport`) or MLIR (`.mlir`).
 
-    With `lift_constants`, its weights are inputs. `sizes` sets dynamic dimensions of an ONNX model by name. Without
-    `trust`, no code in a `.pt2` file is run. With `isolated`, a separate process reads the file, within `limits`;
-    otherwise only torch-mlir's pipelines run in a separate process.
+    With `lift_constants`, its weights are inputs. `sizes` sets dynamic dimensions of an ONNX model by name.
+    Without `trust`, no code in a `.pt2` file is run. With `isolated`, a separate process reads the file,
+    within `limits`; otherwise only torch-mlir's pipelines run in a separate process.
     `RequestError` for another suffix; otherwise the importer's errors.
     """
     if not isolated:

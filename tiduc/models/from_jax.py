@@ -19,8 +19,9 @@ def from_jax(
 ) -> Model:
     """The program of a function, traced on example arguments: arrays, pytrees of arrays, or `jax.ShapeDtypeStruct`s.
 
-    The inputs are the leaves of the arguments, with names such as `params['w']`. With `lift_constants`, arrays that
-    the function closes over are inputs too, before the others. `TiducError` where JAX cannot trace the function.
+    The inputs are the leaves of the arguments, with names such as `params['w']`. With `lift_constants`,
+    arrays that the function closes over are inputs too, before the others. `TiducError` where JAX cannot
+    trace the function.
     """
     jax = _jax()
     jitted = function if hasattr(function, "lower") else jax.jit(function, keep_unused=True)

@@ -2,8 +2,8 @@
 
     model.onnx --onnx--> shapes inferred, weights as inputs, nodes rewritten --torch-mlir--> torch dialect --> StableHLO
 
-Float initializers become inputs before torch-mlir runs, so that no array is copied or printed. Integer initializers,
-mostly shapes and axes, and floats that an op needs as constants (`_STATIC`) stay initializers.
+Float initializers become inputs before torch-mlir runs, so that no array is copied or printed. Integer
+initializers, mostly shapes and axes, and floats that an op needs as constants (`_STATIC`) stay initializers.
 """
 
 import os
@@ -65,11 +65,11 @@ def from_onnx(
 ) -> Model:
     """The program of an ONNX file, or of an `onnx.ModelProto`, which may be changed.
 
-    Inputs and outputs have the model's names. With `lift_constants`, float initializers are inputs too, before the
-    others and under their own names. `sizes` sets dynamic dimensions by name, such as a batch size; the others stay
-    dynamic. `limits` are those of the import, which runs in a separate process.
-    `TiducError` where the file cannot be read, `Unsupported` where an op has no StableHLO, `CompileError` where the
-    import exceeds its limits.
+    Inputs and outputs have the model's names. With `lift_constants`, float initializers are inputs too,
+    before the others and under their own names. `sizes` sets dynamic dimensions by name, such as a batch
+    size; the others stay dynamic. `limits` are those of the import, which runs in a separate process.
+    `TiducError` where the file cannot be read, `Unsupported` where an op has no StableHLO, `CompileError`
+    where the import exceeds its limits.
     """
     warm_up(__name__, "onnx.shape_inference", "torch_mlir.extras.onnx_importer")
     onnx = _onnx()

@@ -2,9 +2,10 @@
 
     module --torch.export--> ExportedProgram --torch-mlir--> torch dialect --> StableHLO
 
-Parameters and buffers become inputs, under their `state_dict` names, before torch-mlir runs, so that no array is copied
-or printed. Other tensors of the program, such as integer tables, are constants. A buffer that the forward pass updates,
-as batch normalization does in training, adds an output `NAME.updated` after the module's own outputs.
+Parameters and buffers become inputs, under their `state_dict` names, before torch-mlir runs, so that no array
+is copied or printed. Other tensors of the program, such as integer tables, are constants. A buffer that the
+forward pass updates, as batch normalization does in training, adds an output `NAME.updated` after the
+module's own outputs.
 """
 
 import warnings
@@ -46,13 +47,13 @@ def from_torch(
 ) -> Model:
     """The program of a `torch.nn.Module`, of an `ExportedProgram`, or of the `.pt2` file of one.
 
-    The inputs are the module's, with the types of the example inputs. With `lift_constants`, float parameters and
-    buffers are inputs too, before the others and named as in `state_dict`; tied parameters keep the first name.
-    `dynamic_shapes` are those of `torch.export.export`; these dimensions stay dynamic.
-    `limits` are those of torch-mlir's pipelines, which run in a separate process. Without `trust`, no code in a `.pt2`
-    file is run while the file is read.
-    `TiducError` where PyTorch cannot export the module, `Unsupported` where an op has no StableHLO, `CompileError`
-    where torch-mlir exceeds its limits.
+    The inputs are the module's, with the types of the example inputs. With `lift_constants`, float parameters
+    and buffers are inputs too, before the others and named as in `state_dict`; tied parameters keep the first
+    name. `dynamic_shapes` are those of `torch.export.export`; these dimensions stay dynamic.
+    `limits` are those of torch-mlir's pipelines, which run in a separate process. Without `trust`, no code in
+    a `.pt2` file is run while the file is read.
+    `TiducError` where PyTorch cannot export the module, `Unsupported` where an op has no StableHLO,
+    `CompileError` where torch-mlir exceeds its limits.
     """
     warm_up(__name__)
     torch = _torch()

@@ -1,7 +1,7 @@
 """Decompositions of PyTorch functions with kinks, so that the derivative at the kink equals PyTorch's.
 
-torch-mlir lowers a ReLU to a maximum, for example, whose derivative at a tie is one half, as in JAX; PyTorch's is zero.
-A select between two formulas has the derivative of the selected formula.
+torch-mlir lowers a ReLU to a maximum, for example, whose derivative at a tie is one half, as in JAX;
+PyTorch's is zero. A select between two formulas has the derivative of the selected formula.
 """
 
 from collections.abc import Callable

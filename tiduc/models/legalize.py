@@ -4,9 +4,9 @@
     %d = tensor.dim %x, %c0                                     stablehlo.get_dimension_size
     %s = tensor.from_elements %d, %c3 : tensor<2xindex>         reshape, concatenate
 
-A scalar becomes a tensor of rank 0, and `index` becomes i32, the type of StableHLO's sizes. Dynamic dimensions that
-meet in a broadcast are taken to be equal and not 1: exporters keep a dimension dynamic only where they have checked
-this. The constraints that they leave are dropped.
+A scalar becomes a tensor of rank 0, and `index` becomes i32, the type of StableHLO's sizes. Dynamic
+dimensions that meet in a broadcast are taken to be equal and not 1: exporters keep a dimension dynamic only
+where they have checked this. The constraints that they leave are dropped.
 """
 
 from collections.abc import Callable, Sequence
@@ -106,8 +106,8 @@ def _open(type_: Any) -> int:
 def _added_ones(old: list[int], new: list[int]) -> list[int] | None:
     """The positions of the old dimensions in a new shape that only adds 1s; None for any other shape.
 
-    Exactly one old dimension may be dynamic: with the number of elements and all other dimensions equal, that dimension
-    must be equal too.
+    Exactly one old dimension may be dynamic: with the number of elements and all other dimensions equal, that
+    dimension must be equal too.
     """
     kept: list[int] = []
     for i, n in enumerate(new):

@@ -10,7 +10,8 @@ from tiduc.dialect.errors import Unsupported
 def expand(onnx: Any, model: Any, wanted: Collection[str]) -> bool:
     """Replaces each node of these types in a model's graph by its definition; returns whether there was one.
 
-    A definition that depends on types uses the types from shape inference. `Unsupported` where ONNX cannot give it.
+    A definition that depends on types uses the types from shape inference. `Unsupported` where ONNX cannot
+    give it.
     """
     version = next(each.version for each in model.opset_import if each.domain in ("", "ai.onnx"))
     values = (*model.graph.input, *model.graph.value_info, *model.graph.output)

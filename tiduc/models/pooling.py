@@ -1,7 +1,7 @@
 """Decompositions of PyTorch's pooling with `ceil_mode`, which torch-mlir ignores.
 
-The last windows may reach beyond the padding. There, a maximum reads -inf, and a mean counts nothing; a mean counts
-the padding itself only with `count_include_pad`.
+The last windows may reach beyond the padding. There, a maximum reads -inf, and a mean counts nothing; a mean
+counts the padding itself only with `count_include_pad`.
 """
 
 from collections.abc import Callable, Sequence

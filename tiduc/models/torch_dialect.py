@@ -54,8 +54,8 @@ def lower_written(written: bytes, first: str, operators: Mapping[str, Expansion]
 def lower_torch(module: Any, first: str, operators: Mapping[str, Expansion]) -> bytes:
     """The bytecode of the module as StableHLO; `Unsupported` at an op that has none.
 
-    `first` is the pipeline from the module to torch-mlir's backend contract. The ops in `operators`, by name, are
-    custom calls while the pipelines run, and are expanded afterwards. The module is changed.
+    `first` is the pipeline from the module to torch-mlir's backend contract. The ops in `operators`, by name,
+    are custom calls while the pipelines run, and are expanded afterwards. The module is changed.
     """
     with module.context as context, ir.Location.unknown():
         # Running the pipeline on an empty function loads all its dialects.

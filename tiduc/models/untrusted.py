@@ -27,7 +27,7 @@ _EXPRESSION = (
 )
 
 _reading: ContextVar[list[str] | None] = ContextVar("reading", default=None)
-"""The names that pickles were refused, while a file is read; None otherwise."""
+"""The names refused so far in the pickles of the file that is being read; None outside of a read."""
 
 
 def load_export(torch: Any, path: str, trust: bool) -> Any:

@@ -43,7 +43,8 @@ def dot(
 ) -> str:
     """Scenes side by side, in Graphviz's language.
 
-    An arrow from a scene that is not in `names` starts at a note; with `apart`, so does every arrow between scenes.
+    An arrow from a scene that is not in `names` starts at a note; with `apart`, so does every arrow between
+    scenes.
     """
     scenes = [picture.scenes[name] for name in names]
     lines = [

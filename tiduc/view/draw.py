@@ -1,7 +1,7 @@
 """draw: renders Graphviz's language to SVG, in a separate process.
 
-pygraphviz brings Graphviz in its wheels. A separate process can be interrupted, unlike C code in this one, and hides
-the messages of Graphviz's font library about this machine's configuration.
+pygraphviz brings Graphviz in its wheels. A separate process can be interrupted, unlike C code in this one,
+and hides the messages of Graphviz's font library about this machine's configuration.
 """
 
 import json

@@ -4,7 +4,8 @@
     [a b c] [a b c] [a b c]               ->     A -> A -> A,  and a scene A: a b c
     A -> A -> ... -> A                    ->     one box, and a scene with all of them
 
-Folding a contiguous stretch of the program order creates no cycle: no path can leave the stretch and re-enter it.
+Folding a contiguous stretch of the program order creates no cycle: no path can leave the stretch and re-enter
+it.
 """
 
 import itertools

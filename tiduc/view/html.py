@@ -1,7 +1,7 @@
 """html: a picture as one self-contained page: pan, zoom, search, hover, and folds that open.
 
-Graphviz draws each scene beforehand; the page shows one scene at a time. The page is `page.html`, `page.css` and
-`page.js`; this file fills in the pictures and the data of each box.
+Graphviz draws each scene beforehand; the page shows one scene at a time. The page is `page.html`, `page.css`
+and `page.js`; this file fills in the pictures and the data of each box.
 """
 
 import html

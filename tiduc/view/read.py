@@ -1,7 +1,7 @@
 """read: turns a module, after any stage, into scenes: one per function, graph, and region with more than one op.
 
-Constants are written where they are used, as are broadcasts of splat constants. A value that a graph reads from another
-graph is an arrow from the box that defines it there.
+Constants are written where they are used, as are broadcasts of splat constants. A value that a graph reads
+from another graph is an arrow from the box that defines it there.
 """
 
 from collections.abc import Iterator

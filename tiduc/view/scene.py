@@ -1,8 +1,8 @@
 """The data of a picture: scenes of boxes and arrows, independent of how they are drawn.
 
-A scene is the body of one function, graph, region or fold. A box that stands for another scene (a call, an op with
-regions, a fold) has the scene's name in `opens`. Box ids are unique in a picture, so that an arrow may cross scenes: an
-external is a value that one graph reads and another graph owns.
+A scene is the body of one function, graph, region or fold. A box that stands for another scene (a call, an op
+with regions, a fold) has the scene's name in `opens`. Box ids are unique in a picture, so that an arrow may
+cross scenes: an external is a value that one graph reads and another graph owns.
 """
 
 from collections.abc import Iterator
@@ -16,8 +16,9 @@ OPS = frozenset({"op", "call", "fold"})
 class Box:
     """One box: `kind` is input, op, output, constant, outer (a value from around a region), call or fold.
 
-    `activity` is that of its first result: active, linear or inactive. `place` is a `file:line:col`. `text` is the op's
-    name in MLIR with its location's scopes, or a tooltip. `symbol` is the name that references use.
+    `activity` is that of its first result: active, linear or inactive. `place` is a `file:line:col`. `text`
+    is the op's name in MLIR with its location's scopes, or a tooltip. `symbol` is the name that references
+    use.
     """
 
     id: str
