@@ -1,13 +1,14 @@
-"""A loop that reads the iterations of others from the last to the first, which are run again from checkpoints.
+"""A loop that recomputes its residuals from O(log n) checkpoints, which it sets by bisection.
 
     W -> x_0, x_1, ...          T, backwards, reads x_k         U, forwards again, reads x_k and what T carries there
 
-Of n iterations it holds the carries of O(log n), in a fixed number of slots, and runs O(n log n) again; n need not be
-known when compiling. To get the carry of iteration k, the last checkpoint before k is taken, and until it is at k
-another is set half-way to k; when k is done, its checkpoint goes.
+Loop memory `log`: for n iterations of W, T stores the carries of O(log n) iterations in a fixed number of slots, and
+recomputes O(n log n) iterations; n need not be known when compiling. To get the carries of iteration k, T starts from
+the last checkpoint, and sets new ones, each half-way to k, until one is at k. After iteration k, that one is freed.
 
-Running loops such as T again needs in turn what others carry, such as W, which run the other way: they have
-checkpoints of their own, of which the first is where U is. So U takes O(n log^2 n), a loop that reads U log n more.
+U (reverse over reverse) recomputes T, and T in turn needs the carries of W, which runs in the other direction. These
+have checkpoints of their own, the first of which is at U's current iteration. So U takes O(n log^2 n) iterations, and
+a loop that reads U takes log n times as many.
 
 Source: Griewank, "Achieving logarithmic growth of temporal and spatial complexity in reverse automatic
 differentiation" (1992), with bisection.
@@ -40,15 +41,15 @@ from tiduc.passes.structure.trip_counts import total
 from tiduc.passes.structure.while_loops import emit_while
 
 _ITERATIONS = 2**31
-"""All that a counter of 32 bits can tell apart."""
+"""The number of iterations that a 32-bit counter can distinguish."""
 
 
 @dataclass(frozen=True)
 class Level:
-    """Loops that run one way, as one iteration of all; `below` are those that it reads and that run the other way.
+    """One iteration of fused loops that run in one direction; it reads those of `below`, in the other direction.
 
-    `graph`: (number, carries, carries of those below, values from outside) -> (next carries, what is recorded).
-    `slots` is how many checkpoints there are at most.
+    `graph`: (number, carries, carries below, values from outside) -> (next carries, recorded values). `places` are
+    its carries. `slots` is the most checkpoints there are at any time.
     """
 
     reverse: bool
@@ -58,12 +59,12 @@ class Level:
     slots: int
 
     def among(self, places: Sequence[Place], state: Sequence[Value]) -> list[Value]:
-        """Of the state of loops two levels above, those values that are carried here too."""
+        """The carries of this level among `state`, the carries `places` of the level two above it."""
         return [state[places.index(at)] for at in self.places]
 
 
 def emit_recomputed(scope: Scope, cluster: Cluster, count: int | None) -> None:
-    """Emits the loop of a cluster, for which iterations of others are run again from checkpoints."""
+    """Emits the loop of a cluster that recomputes the iterations of others from checkpoints."""
     b, i32, is_reverse = scope.b, index_type(), cluster.leader.reverse
     made = step(scope, members_of([*scope.plans[cluster].recomputed, cluster]))
     if count is not None:
@@ -95,17 +96,18 @@ def emit_recomputed(scope: Scope, cluster: Cluster, count: int | None) -> None:
 
 
 def _most(scope: Scope, cluster: Cluster, count: int | None) -> int:
-    """How often the loops of a cluster run, those that are run again for it included, at most."""
+    """An upper bound of the trip count of a cluster's loops and of the loops recomputed for it."""
     records = (m.record for m in members_of([*scope.plans[cluster].recomputed, cluster]))
     known = [most_iterations(record) for record in records if isinstance(record, Loop)]
     return min([_ITERATIONS, *(n for n in (count, *known) if n is not None)])
 
 
 def _slots(most: int) -> int:
-    """How many checkpoints bisecting sets at most: a first, one for each half of what is left, and one to spare.
+    """The most checkpoints that bisection sets: a first one, one for each halving of the distance, and a spare one.
 
-    From one to the iteration that is wanted k are left, the next leaves k // 2 and so on; once that iteration is done
-    the next one wanted is one less, from the last checkpoint that is left no further than half of what was before.
+    If k iterations separate a checkpoint from the wanted iteration, k // 2 separate the next checkpoint from it, and
+    so on. After the wanted iteration, its neighbour is wanted, and the last checkpoint that remains is at most half
+    as far from it as the one before.
     """
     return most.bit_length() + 2
 
@@ -132,9 +134,10 @@ def _sweep(
     records: Records | None = None,
     used: Sequence[bool] | None = None,
 ) -> list[Any]:
-    """Runs the iterations from one to before another: the state after them, and what is recorded.
+    """Emits a loop over the iterations from the first of `ends` to before the second; its last carries, and records.
 
-    `state_below` is the state of those below at iteration `at`, which is behind the last one in their own order, or it.
+    `state_below` are the carries of the level below at iteration `at`, from which that level can reach all these
+    iterations: in its own direction, `at` comes before them, or is the first of them.
     """
     inner = scope.builder("S")
     k, limit = (new_input(inner, x.type) for x in ends)
@@ -178,7 +181,10 @@ def _advanced(
     state: Sequence[Value],
     outside: Sequence[Value],
 ) -> list[Any]:
-    """Sets checkpoints of the level below until the last is at iteration k: its number, the marks and the slots."""
+    """Emits a loop that sets checkpoints of the level below until the last one is at iteration k.
+
+    Returns the index of the last checkpoint, the iterations of all checkpoints, and their carries.
+    """
     below = level.below
     assert below is not None
     beneath = below.below.among(level.places, state) if below.below is not None else []

@@ -1,4 +1,4 @@
-"""Which ops of control flow are fused: ops of one call site, and loops that run in lockstep."""
+"""Which control flow ops are fused: ops of one call site, loops that run in lockstep, branches of one index."""
 
 from collections import defaultdict
 from collections.abc import Sequence
@@ -14,7 +14,7 @@ from tiduc.passes.structure.scope import Cluster, Member, Scope
 
 
 def find_members(scope: Scope, outputs: Sequence[Value]) -> None:
-    """Ops of one site are one member; then who reads which of its results."""
+    """Groups the ops of each call site into a member, and records which ops read its results."""
     sites: dict[Any, list[Member]] = defaultdict(list)
     for op in scope.order:
         record = None
@@ -48,7 +48,10 @@ def find_members(scope: Scope, outputs: Sequence[Value]) -> None:
 
 
 def _sum_of_sequences(scope: Scope, op: Definition) -> Loop | None:
-    """A sum of two sequences of open length, as accumulated cotangents are, as the loop that adds their elements."""
+    """The sum of two sequences of dynamic length, as a loop that adds their elements; None for other sums.
+
+    Accumulated cotangents are such sums. As a loop, the sum can be fused, and needs no stack of unknown length.
+    """
     if any(x not in scope.sequence for x in op.operands):
         return None
     x, y = op.operands
@@ -65,7 +68,7 @@ def _sum_of_sequences(scope: Scope, op: Definition) -> Loop | None:
 
 
 def _site(record: Any) -> Any:
-    """Equal for what may be at one site, whatever graphs have been called."""
+    """A hashable key; ops with equal keys may be at one call site, if their graphs `_agree`."""
     if isinstance(record, Loop):
         return len(record.inits), len(record.sequences), record.reverse, record.cond is None, record.operands
     return record.index, len(record.graphs), record.operands
@@ -78,11 +81,11 @@ def _graphs(record: Any) -> tuple[Graph, ...]:
 
 
 def _agree(scope: Scope, first: Any, second: Any) -> bool:
-    """The results of the narrower are the first ones of the wider.
+    """Whether the results of one op are the first results of the other, so that one op can replace both.
 
-    Of one base they are (`passes/rules/sites.py`) if one was linearized after the other, but not if both were by
-    themselves, in different inputs: then each has residuals of its own. `Unsupported` where such two would draw
-    random numbers twice.
+    For ops of the same base (`passes/rules/sites.py`) this holds if one was linearized after the other. It does not
+    hold if the two were linearized separately, in different inputs: then each has its own residuals. `Unsupported`
+    if two such ops draw random numbers, since each would draw its own.
     """
     same = first.base == second.base
     for graphs in zip(_graphs(first), _graphs(second), strict=True):
@@ -99,9 +102,9 @@ def _agree(scope: Scope, first: Any, second: Any) -> bool:
 
 
 def _first_outputs(scope: Scope, graph: Graph, copied: bool) -> list[Value]:
-    """For each output, the first value of the view's graphs that equals it, were they of the same inputs.
+    """A value number for each output: the first value in any graph that equals it, given equal inputs.
 
-    Two stateful ops are equal only if one is `copied` from the other, or both from a third.
+    Results of stateful ops are equal only if `copied` is set and both ops are copies of one op.
     """
     stateful = scope.opset.stateful
     table = scope.view.derived.setdefault(("keys", copied), KeyTable(stateful, scope.opset.commutative))
@@ -110,7 +113,7 @@ def _first_outputs(scope: Scope, graph: Graph, copied: bool) -> list[Value]:
         first = {x: table.input(str(i), x) for i, x in enumerate(graph.inputs.values())}
         for op in scope.view.schedule([y for y in graph.outputs if y is not None], graph.inputs.values()):
             operands, captures = (tuple([first[x] for x in read]) for read in (op.operands, op.captures))
-            if copied and op.name in stateful:  # copies share what is given
+            if copied and op.name in stateful:  # copies share the attribute dictionary
                 origin = "copied", op.name, id(op.given), operands
                 found, _ = scope.view.derived.setdefault(origin, (op.results, op.given))
             else:
@@ -121,7 +124,10 @@ def _first_outputs(scope: Scope, graph: Graph, copied: bool) -> list[Value]:
 
 
 def find_clusters(scope: Scope) -> None:
-    """Members become part of the cluster whose results they read, if their other operands do not wait for it."""
+    """Adds each member to a cluster whose results it reads iteration by iteration, or else to a new cluster.
+
+    The member's other operands must not depend on that cluster.
+    """
     members = list(dict.fromkeys(scope.member_of.values()))
     if all(is_call(member.record) for member in members):  # each by itself
         scope.cluster_of = {member: Cluster(i, [member]) for i, member in enumerate(members)}
@@ -146,7 +152,7 @@ def find_clusters(scope: Scope) -> None:
 
 
 def is_call(record: Any) -> bool:
-    """The op is neither a loop nor a choice of branches."""
+    """Whether the record is a call: neither a loop nor a choice between branches."""
     return not isinstance(record, Loop) and record.index is None
 
 
@@ -171,7 +177,7 @@ def _cluster(
 
 
 def _all_waits(clusters: Sequence[Cluster], read: int) -> int:
-    """These clusters and all that they wait for, one through another."""
+    """The clusters in the bit mask `read` and all clusters that they depend on, as a bit mask."""
     found, left = 0, read
     while left:
         number = left.bit_length() - 1
@@ -181,7 +187,7 @@ def _all_waits(clusters: Sequence[Cluster], read: int) -> int:
 
 
 def _runs_along(scope: Scope, x: Value, cluster: Cluster, record: Any) -> bool:
-    """The operand is made by the cluster, iteration by iteration, or in the same branch."""
+    """Whether the cluster itself gives the operand: in the same iteration, or in the same branch."""
     if x not in scope.sequence or (isinstance(record, Loop) and x not in record.sequences):
         return False
     member, i = scope.sequence[x]
@@ -199,12 +205,12 @@ def _alike(leader: Any, record: Any) -> bool:
 
 
 def in_order(scope: Scope) -> list[Any]:
-    """The ops and clusters, each after what it reads."""
+    """The ops and clusters in topological order."""
     cluster_of = {op: scope.cluster_of[member] for op, member in scope.member_of.items()}
     placed: dict[Any, None] = {}
     begun: set[Any] = set()
     for first in scope.order:
-        if first not in cluster_of:  # what it reads came before it
+        if first not in cluster_of:  # its operands have been placed before it
             placed[first] = None
             continue
         stack: list[Any] = [cluster_of[first]]

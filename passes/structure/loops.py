@@ -1,4 +1,7 @@
-"""The loops of a cluster become one loop without sequences, in one of three ways, or none if no iteration runs."""
+"""Emits the loops of a cluster as one loop without sequences: stacked, segmented or checkpointed, as planned.
+
+A loop of no iterations is not emitted at all.
+"""
 
 from typing import Any
 
@@ -14,7 +17,7 @@ from tiduc.passes.structure.steps import Place, unchanged
 
 
 def emit_loops(scope: Scope, cluster: Cluster) -> None:
-    """Emits the cluster's loop, forwards or backwards, and tells the scope what its results are."""
+    """Emits the cluster's loop, forwards or backwards, and records its results in the scope."""
     _give_invariants(scope, cluster)
     count, own = static_trip_count(cluster), scope.plans[cluster]
     if cluster.leader.cond is None and count is not None and count >= 2**31:
@@ -36,7 +39,7 @@ def emit_loops(scope: Scope, cluster: Cluster) -> None:
 
 
 def _give_invariants(scope: Scope, cluster: Cluster) -> None:
-    """Results that are operands, since no iteration changes them, and sequences of nothing."""
+    """Records the results that need no loop: operands that no iteration changes, and sequences without entries."""
     for member in cluster.members:
         for op in member.ops:
             record = scope.record_of[op]
@@ -55,7 +58,7 @@ def _is_empty(type_: Any) -> bool:
 
 
 def _emit_none(scope: Scope, cluster: Cluster) -> None:
-    """No iteration: the last carries are the first, and sequences are empty."""
+    """Records the results of a loop of no iterations: the last carries are the first, the sequences are empty."""
     made: dict[Place, Value] = {}
     for member in cluster.members:
         inits = member.record.inits

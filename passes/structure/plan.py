@@ -1,6 +1,7 @@
-"""plan: how each loop gets what the iterations of others give, decided before anything is emitted.
+"""plan: decides how each loop gets its residuals, before anything is emitted.
 
-A loop that runs the other way reads stacks, or the other loop's iterations run again from checkpoints.
+A loop that runs opposite to the loop that computes its residuals reads them from stacks, or recomputes that loop's
+iterations from checkpoints.
 """
 
 from collections.abc import Mapping, Sequence
@@ -13,11 +14,11 @@ from tiduc.dialect.types import bits
 from tiduc.passes.structure.scope import Cluster, LoopPlan, Scope
 
 LIMIT = 2**28
-"""How many bytes of stacks a loop may have, unless the user says that stacks are wanted."""
+"""The most bytes of sequences that loop memory `auto` reads from stacks; above, it takes `sqrt`."""
 
 
 def plan(scope: Scope, clusters: Sequence[Cluster]) -> Mapping[Cluster, LoopPlan]:
-    """The plan of each cluster of loops; `clusters` are in order, each after those whose results it reads."""
+    """The plan of each cluster of loops; `clusters` are in topological order."""
     memory: dict[Cluster, str] = {}
     recomputed: dict[Cluster, tuple[Cluster, ...]] = {}
     sources: dict[Cluster, Cluster] = {}
@@ -52,7 +53,7 @@ def _recomputed(
     outside: Sequence[Value],
     recomputed: Mapping[Cluster, tuple[Cluster, ...]],
 ) -> tuple[Cluster, ...]:
-    """The clusters whose iterations gave the cluster's sequences, and those that these recompute in turn."""
+    """The clusters that compute the sequences `outside`, and the clusters that those recompute in turn."""
     sources = [source for x in dict.fromkeys(outside) if (source := _source(scope, x)) is not None]
     found = tuple(dict.fromkeys(c for source in sources for c in (*recomputed[source], source)))
     if any(draws(scope.view, m.record.body) for source in found for m in source.members):
@@ -64,9 +65,9 @@ def _recomputed(
 
 
 def _source(scope: Scope, x: Value) -> Cluster | None:
-    """The cluster whose iterations gave the elements of a sequence; None for an array that is there as a whole.
+    """The cluster whose iterations compute the elements of a sequence; None for an array that exists as a whole.
 
-    Such an array is a last carry, as a sum of cotangents over the iterations of another loop is.
+    The last carry of a loop is such an array, for example a sum of cotangents over its iterations.
     """
     member, i = scope.sequence.get(x, (None, 0))
     if member is None or not isinstance(member.record, Loop) or i < len(member.record.inits):
@@ -75,7 +76,10 @@ def _source(scope: Scope, x: Value) -> Cluster | None:
 
 
 def _memory(scope: Scope, cluster: Cluster, outside: Sequence[Value]) -> str:
-    """How a cluster gets what iterations of others have given: as the loop says, or the caller, or by size."""
+    """The memory of a cluster: `log` for sequences of dynamic length, else as the loop says, or else the caller.
+
+    `auto` decides by size.
+    """
     if any(not x.type.has_static_shape for x in outside):
         return "log"
     wanted = next((m.record.memory for m in cluster.members if m.record.memory is not None), scope.memory)
@@ -85,14 +89,14 @@ def _memory(scope: Scope, cluster: Cluster, outside: Sequence[Value]) -> str:
 
 
 def max_trip_count(cluster: Cluster) -> int | None:
-    """The bound of a cluster's trip count, where a bound is all that is known."""
+    """The upper bound of a cluster's trip count, where only a bound is known; else None."""
     if any(m.record.trip_count is not None for m in cluster.members):
         return None
     return next((m.record.bound for m in cluster.members if m.record.bound is not None), None)
 
 
 def _trip_count_source(scope: Scope, cluster: Cluster, outside: Sequence[Value]) -> Cluster | None:
-    """A cluster that knows this cluster's trip count: its iterations gave the sequences, through whatever ops."""
+    """A cluster that computes this cluster's trip count: the sequences come from it, directly or through ops."""
     unread, seen = list(outside), set(outside)
     while unread:
         x = unread.pop()
@@ -108,7 +112,7 @@ def _trip_count_source(scope: Scope, cluster: Cluster, outside: Sequence[Value])
 
 
 def static_trip_count(cluster: Cluster) -> int | None:
-    """The trip count, or a bound of it, where it is known when compiling."""
+    """The trip count, or an upper bound of it, where either is known when compiling."""
     for member in cluster.members:
         record = member.record
         if record.trip_count is not None:

@@ -1,4 +1,4 @@
-"""What a loop writes of its iterations: stacks, which others read, and checkpoints, to run it again from."""
+"""The arrays that a loop writes: stacks, which others read, and checkpoints, from which others recompute it."""
 
 from collections.abc import Sequence
 from math import isqrt
@@ -13,10 +13,10 @@ from tiduc.passes.structure.steps import Place, Residuals, Step, filled, index_t
 
 
 class Stacks:
-    """What of the iterations of a cluster goes into stacks, and what others make of these.
+    """The stacks of a cluster: which values of its iterations they hold, and how readers get theirs from them.
 
-    Sequences are stacked as they are where an op reads them whole; for loops that read them one by one it is the
-    values that they can be made from again.
+    A sequence that an op reads as a whole is stacked as it is (`whole`). For sequences that loops read element by
+    element (`single`), the stacks hold the fewest bytes from which cheap ops recompute the elements.
     """
 
     def __init__(self, scope: Scope, cluster: Cluster, made: Step, count: int | None) -> None:
@@ -46,15 +46,15 @@ class Stacks:
         self.values = list(dict.fromkeys([*wanted, *single]))
 
     def first(self, b: Any) -> list[Value]:
-        """The stacks before the first iteration."""
+        """The stacks before the first iteration: zeros."""
         return [b.zero(type_) for type_ in self.types]
 
     def written(self, b: Any, stacks: Sequence[Value], values: Sequence[Value], number: Value) -> list[Value]:
-        """The stacks with an iteration's values."""
+        """The stacks after an iteration has written its values."""
         return [write_at(b, s, x, number) for s, x in zip(stacks, values, strict=True)]
 
     def give(self, stacks: Sequence[Any]) -> dict[Place, Value]:
-        """Tells the scope what elements are made from; what stands for the sequences that are stacked whole."""
+        """Records in the scope how to recompute elements; returns the sequences that are stacked as a whole."""
         stack_of = {x: s for x, s in zip(self.values, stacks, strict=True) if s is not None}
         wanted = tuple([self._made.elements[at] for at in self.single])
         note = Residuals(self._made, wanted, stack_of, self.starts)
@@ -63,10 +63,11 @@ class Stacks:
 
 
 class Checkpoints:
-    """The checkpoints that a loop sets: its carries when it comes to a segment, one entry a segment.
+    """The checkpoints that a loop sets: its carries on entry to each segment, one entry per segment.
 
-    Each iteration writes to the checkpoint ahead of it, so that the right one is the last to: forwards, segment j is
-    in entry j; backwards in entry j + 1, which holds what the loop starts with where no iteration is before it.
+    Each iteration writes its carries to the entry of the next segment, so the last write before a segment is the
+    right one. Forwards, segment j is in entry j. Backwards, it is in entry j + 1; the entry of the first segment to
+    run holds the initial carries until an iteration writes to it.
     """
 
     def __init__(self, scope: Scope, cluster: Cluster, made: Step, count: int) -> None:
@@ -83,29 +84,29 @@ class Checkpoints:
         self._results: Sequence[Any] = ()
 
     def first(self, b: Any) -> list[Value]:
-        """The checkpoints before the first iteration."""
+        """The checkpoints before the first iteration: zeros forwards, the initial carries backwards."""
         if not self._reverse:
             return [b.zero(type_) for type_ in self.types]
         return [filled(b, type_, x) for type_, x in zip(self.types, self._inits, strict=True)]
 
     def written(self, b: Any, slots: Sequence[Value], values: Sequence[Value], number: Value) -> list[Value]:
-        """The checkpoints with an iteration's carries."""
+        """The checkpoints after an iteration has written its carries."""
         ahead = b.add(number, b.constant(1 if self._reverse else self._length - 1, number))
         at = b.divide(ahead, b.constant(self._length, number))
         return [write_at(b, slot, x, at) for slot, x in zip(slots, values, strict=True)]
 
     def give(self, slots: Sequence[Any]) -> dict[Place, Value]:
-        """Takes the checkpoints that the loop has set; nothing else reads them."""
+        """Keeps the checkpoints that the loop has set; they are no results of the cluster's ops."""
         self._results = slots
         return {}
 
     def slots(self, at: Place) -> Value | None:
-        """The checkpoints of a carry; None of one that every iteration finds as it was before the first."""
+        """The checkpoints of a carry; None for a carry that every iteration reads as it was initially."""
         return self._results[self.places.index(at)] if at in self.places else None
 
 
 class Records:
-    """All that a cluster's loop writes."""
+    """All arrays that a cluster's loop writes: its stacks, then its checkpoints."""
 
     def __init__(self, scope: Scope, cluster: Cluster, made: Step, count: int | None) -> None:
         self._scope, self._cluster = scope, cluster
@@ -123,7 +124,7 @@ class Records:
     def written(
         self, b: Any, arrays: Sequence[Value], number: Value, values: Sequence[Value] | None = None
     ) -> list[Value]:
-        """The arrays with an iteration's values."""
+        """The arrays after an iteration has written its values."""
         of = zip(self._split(arrays), self._split(self.values if values is None else values), strict=True)
         return [
             y for kind, (own, x) in zip(self._kinds, of, strict=True) for y in kind.written(b, own, x, number)
@@ -132,7 +133,7 @@ class Records:
     def give(
         self, carries: dict[Place, Value | None], arrays: Sequence[Value | None], bound: int | None
     ) -> None:
-        """Tells the scope what a cluster's loop has given; NaN where it was to run more often than its bound."""
+        """Records the results of a cluster's loop in the scope; NaN if the trip count exceeds its bound."""
         scope, cluster = self._scope, self._cluster
         given = {at: y for at, y in carries.items() if y is not None}
         plan = scope.plans[cluster]
@@ -152,24 +153,24 @@ class Records:
 
 
 def segment(count: int) -> int:
-    """The length of a segment: the root of that of the loop, rounded up."""
+    """The length of a segment: the square root of the trip count, rounded up."""
     return isqrt(max(count - 1, 0)) + 1
 
 
 def _read_by(scope: Scope, cluster: Cluster, made: Step) -> list[Value]:
-    """What a cluster reads of the iterations of a step."""
+    """The values of a step that a cluster reads as elements of its sequences."""
     sequences = (scope.sequence.get(x) for m in cluster.members for x in m.record.sequences)
     return list(dict.fromkeys(made.elements[at] for at in sequences if at in made.elements))
 
 
 def _is_outside(scope: Scope, cluster: Cluster, op: Definition | None) -> bool:
-    """Who reads a sequence needs a stack: is neither in the loop, nor runs it again."""
+    """Whether the reader of a sequence needs a stack: it is neither part of the loop, nor recomputes it."""
     reader = scope.cluster_of.get(scope.member_of.get(op))  # type: ignore[arg-type]
     return reader is None or (reader is not cluster and cluster not in scope.recomputed_for(reader))
 
 
 def _reads_elements(scope: Scope, op: Definition | None, at: Place) -> bool:
-    """The reader is a loop that takes a sequence one element an iteration, and in no other way."""
+    """Whether the reader is a loop that reads a sequence one element per iteration, and in no other way."""
     member = scope.member_of.get(op)  # type: ignore[arg-type]
     if member is None or not isinstance(member.record, Loop):
         return False

@@ -1,4 +1,4 @@
-"""What the steps of structure share: clusters of ops, the plan of each loop, and the graph that is being built."""
+"""Data that the steps of `structure` share: clusters of ops, a plan for each loop, and the graph being built."""
 
 from collections import defaultdict
 from collections.abc import Callable, Mapping, Sequence
@@ -16,19 +16,23 @@ from tiduc.passes.rules.registry import OpSet
 
 @dataclass(eq=False)
 class Member:
-    """All ops at one call site: the record of the widest op, and which of its results somebody reads."""
+    """All ops of one call site, which become one op.
+
+    `record` is the record of the op with the most results. `used` maps the number of each result that is read to its
+    readers: ops, or None for an output of the graph.
+    """
 
     record: Any
     ops: list[Definition] = field(default_factory=list)
-    used: dict[int, list[Any]] = field(default_factory=lambda: defaultdict(list))  # by whom: ops, or None
+    used: dict[int, list[Any]] = field(default_factory=lambda: defaultdict(list))
 
 
 @dataclass(eq=False)
 class Cluster:
     """Members that are fused into one op.
 
-    `waits` has a bit for each other cluster, by number, whose results the operands of this cluster need first.
-    A cluster `is_separated` as `Scope.separated` says.
+    `waits` is a bit mask of cluster numbers: the clusters whose results the operands of this cluster depend on,
+    directly or through ordinary ops. `is_separated`: the cluster depends on values in `Scope.separated`.
     """
 
     number: int
@@ -44,10 +48,12 @@ class Cluster:
 
 @dataclass(frozen=True)
 class LoopPlan:
-    """How a loop gets what the iterations of other loops have given, and what other loops need of it.
+    """How a loop gets the residuals that other loops compute, and what other loops need from this one.
 
-    `memory` is one of `control.MEMORIES`. `recomputed` are the clusters whose iterations run again for this loop.
-    `trip_count_source` is the cluster that knows the trip count, where this loop knows only a bound of its own.
+    `memory` is one of `control.MEMORIES`. `recomputed` are the clusters whose iterations are recomputed for this
+    loop. `trip_count_source` is the cluster that computes the trip count, where only a bound is known when compiling.
+    `needs_trip_count`: other loops read the trip count that this loop computes. `sets_checkpoints`: this loop stores
+    checkpoints, from which other loops recompute its iterations.
     """
 
     memory: str = "stack"
@@ -59,59 +65,64 @@ class LoopPlan:
 
 @dataclass(eq=False)
 class Scope:
-    """One graph while it is structured: its clusters, their plans, and what stands for its values in the new graph."""
+    """The state of structuring one graph: its clusters, their plans, and the new graph's value for each old one.
+
+    `local` maps old values to new ones. `structured` structures a closed graph. `order` are the ops of the old graph.
+    `sequence` maps each result of control flow to its member and its number there. `used_of_calls` are the numbers of
+    the results of a called graph that any call site reads. `separated` are values that are fused only with each
+    other. `residuals` say how loops get the elements of a sequence; `trip_counts` and `checkpoints` belong to
+    loops that are already emitted.
+    """
 
     view: View
     opset: OpSet
     memory: str
     b: Any
     local: dict[Value, Value]
-    structured: Callable[[Graph], Graph]  # structures a closed graph
-    order: Sequence[Definition]  # its ops
+    structured: Callable[[Graph], Graph]
+    order: Sequence[Definition]
     record_of: dict[Definition, Any] = field(default_factory=dict)
     member_of: dict[Definition, Member] = field(default_factory=dict)
     cluster_of: dict[Member, Cluster] = field(default_factory=dict)
     sequence: dict[Value, tuple[Member, int]] = field(default_factory=dict)
-    used_of_calls: dict[Graph, set[int]] = field(default_factory=lambda: defaultdict(set))  # which results
-    separated: set[Value] = field(default_factory=set)  # values that are fused only with others of this set
+    used_of_calls: dict[Graph, set[int]] = field(default_factory=lambda: defaultdict(set))
+    separated: set[Value] = field(default_factory=set)
     plans: Mapping[Cluster, LoopPlan] = field(default_factory=dict)
-    residuals: dict[tuple[Member, int], Any] = field(
-        default_factory=dict
-    )  # what elements of sequences come from
-    trip_counts: dict[Cluster, Value] = field(default_factory=dict)  # of loops that are emitted
-    checkpoints: dict[Cluster, Any] = field(default_factory=dict)  # of loops that are emitted
+    residuals: dict[tuple[Member, int], Any] = field(default_factory=dict)
+    trip_counts: dict[Cluster, Value] = field(default_factory=dict)
+    checkpoints: dict[Cluster, Any] = field(default_factory=dict)
 
     @cached_property
     def maker_of(self) -> dict[Value, Definition]:
-        """The op that each result is of."""
+        """The op that defines each result."""
         return {y: op for op in self.order for y in op.results}
 
     def builder(self, prefix: str = "F") -> Any:
-        """The builder of a closed graph of the view."""
+        """A builder of a new private closed graph of the view."""
         b = self.opset.builder(self.view, self.view.fresh(prefix))
         b.graph.attributes["sym_visibility"] = ir.StringAttr.get("private")
         return b
 
     def closed(self, wanted: Sequence[Any], given: Sequence[Value], name: str = "F") -> Graph:
-        """The structured closed graph of some values."""
+        """The closed graph that computes `wanted` from `given`, structured."""
         return self.structured(close(self.view, wanted, given, self.opset, name=name))
 
     def inlined(self, b: Any, graph: Graph, arguments: Sequence[Value]) -> list[Value]:
-        """What a closed graph gives for arguments, in a graph that is being built."""
+        """Inlines a closed graph, at these arguments, into the graph that `b` builds; its outputs there."""
         outputs = [y for y in graph.outputs if y is not None]
         made = inline(b, self.view, outputs, dict(zip(graph.inputs.values(), arguments, strict=True)))
         return [made[y] for y in outputs]
 
     def recomputed_for(self, cluster: Cluster) -> tuple[Cluster, ...]:
-        """The clusters whose iterations run again for a cluster; none for branches and calls."""
+        """The clusters whose iterations are recomputed for a cluster; none for branches and calls."""
         return self.plans[cluster].recomputed if cluster in self.plans else ()
 
     def is_made_by(self, x: Value, cluster: Cluster) -> bool:
-        """A value is a result of one of the cluster's ops."""
+        """Whether a value is a result of one of the cluster's ops."""
         return x in self.sequence and self.cluster_of[self.sequence[x][0]] is cluster
 
     def give_results(self, made: Mapping[tuple[Member, int], Value]) -> None:
-        """Notes what stands for the results of a cluster's ops."""
+        """Records the values that replace the results of a cluster's ops."""
         for member in dict.fromkeys(member for member, _ in made):
             for op in member.ops:
                 for y in op.results:

@@ -1,11 +1,12 @@
-"""A loop that reads the iterations of others segment by segment, from checkpoints that the others have set.
+"""A loop that recomputes its residuals segment by segment, from checkpoints that other loops have stored.
 
-    of each segment, the last one first, for T, which runs backwards over W:
+    for each segment, the last one first, where T runs backwards and reads W:
         W from its checkpoint, forwards: a stack of what T reads        T, backwards: reads the stack
 
-Of n iterations there are checkpoints of the carries of every s-th, s = sqrt n, and stacks of one segment. So each
-iteration runs once more, in memory for 2 sqrt n of them. A loop that reads T's, forwards, has checkpoints of T's
-carries, and begins each segment with W's, which it carries along: W, then T, then the loop itself pass over it.
+Loop memory `sqrt`: of n iterations, every s-th stores its carries, s = sqrt n, and the stacks hold one segment. Each
+iteration runs twice, and memory holds the values of about 2 sqrt n iterations. A loop U that runs forwards again and
+reads T (reverse over reverse) has checkpoints of T's carries and carries W's carries itself: over each segment,
+first W, then T, then U runs.
 
 Source: Chen, Xu, Zhang, Guestrin, "Training deep nets with sublinear memory cost" (2016).
 """
@@ -37,28 +38,28 @@ from tiduc.passes.structure.trip_counts import total
 from tiduc.passes.structure.while_loops import emit_while
 
 Starts = Mapping[Value, tuple[Value, int]]
-"""Of counters: where they start, outside, and by how much they grow."""
+"""For each counter of a step: its initial value, which is outside the step, and its increment per iteration."""
 
 
 @dataclass(frozen=True)
 class Pass:
-    """Loops that pass over a segment one way, reading what those of the pass `below`, the other way, have stacked.
+    """Loops that run over a segment in one direction, and read the stacks of the pass `below`, in the other direction.
 
-    `graph`: (number, counters, carries, what is stacked below, values from outside) -> (next carries, what it stacks).
+    `graph`: (number, counters, carries, entries of the stacks below, values from outside) -> (next carries, entries
+    of its own stacks). `places` are its carries. `counters` are pairs: the index of the initial value among the
+    values from outside, and the increment. `types` are those of its stacks' entries.
     """
 
     reverse: bool
     places: list[Place]
-    counters: list[
-        tuple[int, int]
-    ]  # which of the values from outside they start with, and by how much they grow
-    types: list[Any]  # of what it stacks
+    counters: list[tuple[int, int]]
+    types: list[Any]
     graph: Graph
     below: "Pass | None"
 
 
 def emit_segmented(scope: Scope, cluster: Cluster, count: int) -> None:
-    """Emits the loop of a cluster, for which iterations of others are run again, segment by segment."""
+    """Emits the loop of a cluster that recomputes the iterations of others segment by segment."""
     b, is_reverse, size = scope.b, cluster.leader.reverse, segment(count)
     made = step(scope, members_of([*scope.plans[cluster].recomputed, cluster]))
     release(scope, cluster, made, count)
@@ -110,7 +111,7 @@ def emit_segmented(scope: Scope, cluster: Cluster, count: int) -> None:
 
 
 def _checkpoints(scope: Scope, at: Place) -> tuple[Value, bool]:
-    """The checkpoints of a carry, which are an array; or what it starts with, where that is all there is to know."""
+    """The array of a carry's checkpoints, and True; where it has none, its initial value, and False."""
     member, i = at
     found = scope.checkpoints[scope.cluster_of[member]].slots(at)
     return (scope.local[member.record.inits[i]], False) if found is None else (found, True)
@@ -134,7 +135,7 @@ def _pass(
 
 
 def _boundary(scope: Scope, made: Step, wanted: Sequence[Value], reverse: bool) -> list[Value]:
-    """What the wanted values read of loops that run the other way, where loops that run this way do; or are so."""
+    """The values of loops in the other direction that the wanted values are, or read through this direction's ops."""
     way = made.backwards.get
     read = list(wanted)
     for op in scope.view.schedule(wanted):
@@ -144,7 +145,7 @@ def _boundary(scope: Scope, made: Step, wanted: Sequence[Value], reverse: bool) 
 
 
 def _known(made: Step, own: Sequence[Value], starts: Starts) -> set[Value]:
-    """What needs no stack: what comes from outside, and what is made of a pass's own carries."""
+    """The values that need no stack: values from outside, a pass's own carries, and what is computed from these."""
     given, mine = {made.number, *made.inputs, *starts}, set(own)
     known = set(given)
     for op in made.b.graph.definitions:
@@ -166,9 +167,9 @@ def _passed(
     records: Records | None = None,
     arrays: Sequence[Value] = (),
 ) -> list[Any]:
-    """Passes over a segment, from the carries `state` at one end; `far` are those of the pass below at the other.
+    """Emits a pass over a segment, from its carries `state` at one end; `far` are the carries below at the other end.
 
-    The carries after it, and what it stacks of the segment; or, with records, these of all iterations.
+    Returns the carries after the segment and the pass's stacks; with `records`, the arrays of all iterations instead.
     """
     read: list[Any] = []
     if over.below is not None:

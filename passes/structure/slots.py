@@ -1,9 +1,9 @@
-"""Cotangents that a loop running backwards takes, or makes, slot by slot.
+"""Removes carries, and sums, of cotangents that a backward loop reads or writes one slot per iteration.
 
-Of ys = dynamic_update_slice(ys, y, i), for i = 0, 1, ..., an iteration of the transposed loop reads slot i of the
-cotangent of ys, and puts zeros there, since what had been in the slot before did not come through. Where no two
-iterations have a slot in common nobody sees these zeros: the cotangent is the same in all iterations, and not carried.
-In the same way the cotangent of xs, of which iteration i takes slot i, needs no sums: each slot is set once.
+Take ys = dynamic_update_slice(ys, y, i) for i = 0, 1, ... The transposed iteration reads slot i of the cotangent of
+ys, then sets it to zero, since the update overwrote the slot's previous value. If no two iterations use the same slot,
+no iteration reads these zeros: the cotangent is a loop invariant. Likewise, if iteration i reads slot i of xs, the
+cotangent of xs needs no sum: each slot is written once.
 """
 
 from collections.abc import Sequence
@@ -16,11 +16,14 @@ from tiduc.passes.structure.scope import Cluster, Scope
 from tiduc.passes.structure.steps import Place, Step
 
 Affine = tuple[int, int]
-"""a and c of the number a k + c in iteration k."""
+"""The coefficients (a, c) of an integer a k + c in iteration k."""
 
 
 def release(scope: Scope, cluster: Cluster, made: Step, count: int) -> None:
-    """Makes what a step reads slot by slot, and nobody reads after it, a value from outside."""
+    """Turns a carry that each iteration reads at one disjoint slot into a loop invariant, unless it is used later.
+
+    Also turns the sum in a carry that each iteration adds to at one disjoint slot into a write.
+    """
     readers: dict[Value, list[Definition]] = {x: [] for x in made.carries.values()}
     for op in made.b.graph.definitions:
         for x in dict.fromkeys((*op.operands, *op.captures)):
@@ -40,7 +43,7 @@ def release(scope: Scope, cluster: Cluster, made: Step, count: int) -> None:
 
 
 def _is_taken(made: Step, at: Place, readers: Sequence[Definition], count: int) -> bool:
-    """All that happens to a carry is that slots are read and put to zero, each in one iteration only."""
+    """Whether iterations only read slots of a carry and set them to zero, each slot in one iteration."""
     x, last = made.carries[at], made.nexts[at].definition
     if last is None or last.name != "stablehlo.dynamic_update_slice" or last.operands[0] is not x:
         return False
@@ -55,7 +58,7 @@ def _is_taken(made: Step, at: Place, readers: Sequence[Definition], count: int) 
 
 
 def _set_once(made: Step, at: Place, count: int) -> None:
-    """Sets slots of a sum that were zero before, where it adds a slot among zeros."""
+    """Replaces a sum that adds one slot, in a carry whose slots are still zero, by a write of the slot."""
     x, last = made.carries[at], made.nexts[at].definition
     if last is None or last.name != "stablehlo.add" or x not in last.operands:
         return
@@ -73,14 +76,14 @@ def _is_zero(x: Value) -> bool:
 
 
 def _are_distinct(made: Step, update: Definition, count: int) -> bool:
-    """No two iterations update the same slot."""
+    """Whether no two iterations update the same slot."""
     x, u, *start = update.operands
     sizes = zip(start, shape(u), shape(x), strict=True)
     return any(_are_apart(affine(made, i), size, n, count) for i, size, n in sizes)
 
 
 def _are_apart(start: Affine | None, size: int, n: int, count: int) -> bool:
-    """Slots of a size that start there are in range, and none meets another."""
+    """Whether the slots [start, start + size) of all iterations are within [0, n) and disjoint."""
     if start is None:
         return False
     by, first = start
@@ -89,7 +92,7 @@ def _are_apart(start: Affine | None, size: int, n: int, count: int) -> bool:
 
 
 def affine(made: Step, x: Value) -> Affine | None:
-    """An integer of a step as a function of the number of the iteration, where it is as simple as that."""
+    """An integer of a step as an affine function of the iteration's number; None where it is not one."""
     outer = {inner: y for y, inner in made.outside.items()}
 
     def of(x: Value, depth: int = 8) -> Affine | None:

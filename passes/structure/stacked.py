@@ -1,4 +1,4 @@
-"""A loop whose results that others read go into stacks, one entry an iteration."""
+"""A loop that stores its residuals in stacks, one entry per iteration."""
 
 from typing import Any
 
@@ -13,7 +13,7 @@ from tiduc.passes.structure.while_loops import emit_while
 
 
 def emit_stacked(scope: Scope, cluster: Cluster, count: int | None) -> None:
-    """One loop of the cluster's members, and of those that are run again for it, in the same direction."""
+    """Emits one loop for the cluster's members and those recomputed for it, all in the same direction."""
     b, plan = scope.b, scope.plans[cluster]
     members = members_of([*plan.recomputed, cluster])
     leading = next((m for m in members if m.record.cond is not None), members[0])
@@ -63,7 +63,7 @@ def emit_stacked(scope: Scope, cluster: Cluster, count: int | None) -> None:
 
 
 def _condition(scope: Scope, cluster: Cluster, member: Member, made: Step, count: int | None) -> Any:
-    """Emits whether there is another iteration: as the first member says, or by number."""
+    """A function that emits the loop's test: the condition of `member`, or a bound on the iteration's number."""
     leader, counted = member.record, scope.plans[cluster].trip_count_source is not None
     if leader.cond is not None:
         for x in leader.invariants:

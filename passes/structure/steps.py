@@ -1,4 +1,4 @@
-"""One iteration of loops as a raw graph of the view, of which stacks and checkpoints are made."""
+"""One iteration of fused loops as a raw graph, from which `stacked`, `segmented` and `checkpointed` build loops."""
 
 from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass, field
@@ -14,15 +14,17 @@ from tiduc.passes.engine.recompute import counter
 from tiduc.passes.structure.scope import Cluster, Member, Scope
 
 Place = tuple[Member, int]
-"""A carry or a sequence, as result of a member."""
+"""A result of a member, by number: a carry, or a sequence."""
 
 
 @dataclass
 class Step:
-    """One iteration of a cluster's members as a raw graph of the view.
+    """One iteration of a cluster's members, as a raw graph of the view.
 
-    Inputs: the number of the iteration, the carries, and values from `outside`, by what they are there; `elements`
-    are the values that members give to sequences.
+    Its inputs are the `number` of the iteration, the `carries`, and `outside`, which maps values of the outer graph
+    to inputs. `nexts` are the next carries, `elements` the values that the iteration adds to sequences. `backwards`
+    says of the carries, and of the values that members compute, whether their loop runs backwards. `recomputed` holds
+    the values of other loops' iterations that this step has recomputed from their residuals.
     """
 
     b: Any
@@ -31,20 +33,16 @@ class Step:
     outside: dict[Value, Value]
     nexts: dict[Place, Value]
     elements: dict[Place, Value]
-    backwards: dict[Value, bool] = field(
-        default_factory=dict
-    )  # of carries, and of what members make: which way
-    recomputed: dict[Any, dict[Value, Value]] = field(
-        default_factory=dict
-    )  # values of other loops' iterations
+    backwards: dict[Value, bool] = field(default_factory=dict)
+    recomputed: dict[Any, dict[Value, Value]] = field(default_factory=dict)
 
     @property
     def inputs(self) -> list[Value]:
-        """What is not carried."""
+        """The inputs that stand for values of the outer graph."""
         return list(self.outside.values())
 
     def taken(self, x: Value) -> Value:
-        """The input for a value from outside."""
+        """The input that stands for a value of the outer graph, added on first use."""
         if x not in self.outside:
             self.outside[x] = new_input(self.b, x.type)
         return self.outside[x]
@@ -52,28 +50,28 @@ class Step:
 
 @dataclass(frozen=True)
 class Residuals:
-    """What a loop has kept of its iterations: stacks of values of its step, from which those wanted are made again."""
+    """The residuals of a loop: stacks of values of its step, from which readers recompute the `wanted` values.
+
+    `starts` has, for each counter of the step, its initial value in the outer graph and its increment per iteration.
+    """
 
     step: Step
     wanted: tuple[Value, ...]
     stacks: dict[Value, Value]
-    starts: dict[
-        Value, tuple[Value, int]
-    ]  # of counters: where they start, outside, and by how much they grow
+    starts: dict[Value, tuple[Value, int]]
 
     def element(self, made: Step, at: Place) -> Value:
-        """What the step gave to a sequence in the iteration of this number, for another loop's step."""
+        """The element of a sequence in the iteration `made.number`, emitted into `made`, another loop's step."""
         local = made.recomputed.get(self)
         if local is None:
             stacks = {x: read_at(made.b, made.taken(stack), made.number) for x, stack in self.stacks.items()}
             local = made.recomputed[self] = self.given(made.b, made.number, made.taken) | stacks
-            inline(
-                made.b, made.b.view, self.wanted, local
-            )  # all at once: what nobody reads is left out later
+            # All wanted values at once: dead ones are dropped later.
+            inline(made.b, made.b.view, self.wanted, local)
         return local[self.step.elements[at]]
 
     def given(self, b: Any, number: Value, taken: Callable[[Value], Value]) -> dict[Value, Value]:
-        """What stands for the step's inputs that need no stack."""
+        """The values of those inputs of the step that need no stack: outer values, the number, and counters."""
         local = {inner: taken(x) for x, inner in self.step.outside.items()} | {self.step.number: number}
         return local | {x: counter(b, taken(start), by, number) for x, (start, by) in self.starts.items()}
 
@@ -82,7 +80,7 @@ class Residuals:
 
 
 def step(scope: Scope, members: Sequence[Member]) -> Step:
-    """Builds one iteration of members, in the order given: of one number, whichever way each of them runs."""
+    """Builds one iteration of members, in the order given; all run the same iteration number, in either direction."""
     b = scope.builder("S")
     made = Step(b, new_input(b, index_type()), {}, {}, {}, {})
     for member in members:
@@ -107,13 +105,16 @@ def step(scope: Scope, members: Sequence[Member]) -> Step:
 
 
 def unchanged(loop: Loop) -> set[int]:
-    """The carries that no iteration changes, such as the cotangent of a sum over the iterations: no carries at all."""
+    """The carries that no iteration changes, which become loop invariants.
+
+    The cotangent of a sum over the iterations is one.
+    """
     inputs = list(loop.body.inputs.values())[: len(loop.inits)]
     return {i for i, (x, y) in enumerate(zip(inputs, loop.body.outputs, strict=False)) if x is y}
 
 
 def _element(scope: Scope, made: Step, x: Value) -> Value:
-    """What a sequence has for this iteration."""
+    """The element of a sequence for this iteration."""
     at = scope.sequence.get(x)
     if at in made.elements:
         return made.elements[at]
@@ -126,12 +127,12 @@ def _element(scope: Scope, made: Step, x: Value) -> Value:
 
 
 def new_input(b: Any, type_: Any) -> Value:
-    """One more input of a graph that is being built."""
+    """Adds an input to a graph that is being built."""
     return b.input(f"{b.graph.name}.{len(b.graph.inputs)}", type_)  # type: ignore[no-any-return]
 
 
 def index_type() -> Any:
-    """Of counters: `tensor<i32>`."""
+    """The type of iteration numbers and indices: `tensor<i32>`."""
     return ir.RankedTensorType.get([], ir.IntegerType.get_signless(32))
 
 
@@ -143,19 +144,19 @@ def read_at(b: Any, stack: Value, i: Value) -> Value:
 
 
 def filled(b: Any, type_: Any, x: Value) -> Value:
-    """A stack whose entries are all the same."""
+    """A stack with `x` in every entry."""
     return b.broadcast_in_dim(x, range(1, 1 + len(shape(x))), type_)  # type: ignore[no-any-return]
 
 
 def write_at(b: Any, stack: Value, x: Value, i: Value) -> Value:
-    """The stack with another entry i."""
+    """The stack with `x` as entry i."""
     sizes = shape(x)
     start = [i] + [b.constant(0, i.type)] * len(sizes)
     return b.dynamic_update_slice(stack, b.reshape(x, [1, *sizes]), start)  # type: ignore[no-any-return]
 
 
 def is_nothing(x: Value) -> bool:
-    """A sequence's elements have no entries; it is there for its length."""
+    """Whether the elements of a sequence are empty tensors; such a sequence only has a length."""
     return 0 in list(x.type.shape)[1:]
 
 
@@ -165,7 +166,7 @@ def members_of(clusters: Sequence[Cluster]) -> list[Member]:
 
 
 def state_of(scope: Scope, made: Step, wanted: Sequence[Value], but: Collection[Value] = ()) -> list[Place]:
-    """The carries that wanted values of a step need, and those that these need to go on, but some."""
+    """The carries that wanted values of a step depend on, over any number of iterations; those in `but` left out."""
     at = {x: place for place, x in made.carries.items() if x not in but}
     state: dict[Place, None] = {}
     while wanted:
@@ -180,9 +181,9 @@ def state_of(scope: Scope, made: Step, wanted: Sequence[Value], but: Collection[
 def own_places(
     scope: Scope, cluster: Cluster, made: Step, more: Sequence[Value], but: Collection[Value] = ()
 ) -> list[Place]:
-    """The carries of a cluster's loop that are used after it, or needed for these or for more values of the step.
+    """The carries of a cluster's loop: those used after it, and those that these or the values `more` depend on.
 
-    Those of loops that are run again in the same direction are among them.
+    Carries of loops that are recomputed in the same direction are among them; those in `but` are left out.
     """
     used = [(m, i) for m, i in made.carries if m in cluster.members and i in m.used]
     needed = state_of(scope, made, [*(made.nexts[at] for at in used), *more], but)

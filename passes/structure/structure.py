@@ -1,13 +1,14 @@
-"""structure: control flow over graphs, made such that StableHLO has it: loops without sequences, each at one place.
+"""structure: lowers the loops, branches and calls of a flat graph to the forms that StableHLO has.
 
     W:  x' = while x0                        one loop: carries x, and r of each iteration in a stack;
     P:  x', rs = loop x0          ->         one loop that runs backwards: reads the stack
     T:  ct = loop reversed ct0, rs
 
-What stands at one site becomes one op, with the results that somebody reads and no others. A loop that runs along
-with another, in the same direction, becomes part of it, and branches of one index become one: then what one reads of
-the other needs no stack and no slot. What is left between loops that run in opposite directions is kept in stacks, or
-computed again from checkpoints (`passes/structure/stacked.py`, `passes/structure/checkpointed.py`).
+A `tidu.loop` reads and gives *sequences*, one element per iteration, which a `stablehlo.while` cannot. This stage
+removes them. Ops of one call site become one op, which gives only the results that are read. Loops that run in
+lockstep, in the same direction, are fused, and so are branches of the same index: one then reads the other's values
+directly. Between loops that run in opposite directions, residuals are stored in stacks (`stacked.py`), or recomputed
+from checkpoints (`segmented.py`, `checkpointed.py`). `plan.py` chooses which.
 """
 
 from collections.abc import Collection, Mapping, Sequence
@@ -42,10 +43,10 @@ from tiduc.passes.structure.scope import Cluster, Member, Scope
 def structure(
     view: View, graph: Graph, opset: OpSet, memory: str = "auto", separated: Collection[str] = ()
 ) -> Graph:
-    """The flat graph with loops of StableHLO's kind; itself where it has no control flow.
+    """The flat graph with loops in the form of `stablehlo.while`; the graph itself where it has no control flow.
 
-    `memory` says how loops that run backwards get what they read, where they do not: one of `MEMORIES`. No loop or
-    branch does both what depends on the inputs with the keys `separated` and what does not.
+    `memory`, one of `MEMORIES`, says how loops that run backwards get their residuals; an attribute of a loop takes
+    precedence. `separated` are keys of inputs: ops that depend on them are not fused with ops that do not.
     """
     if memory not in MEMORIES:
         raise RequestError(f"loop memory is one of {', '.join(MEMORIES)}, not {memory!r}")
@@ -61,7 +62,7 @@ def structure(
 
 
 def structured(view: View, graph: Graph, opset: OpSet, memory: str) -> Graph:
-    """The same of a closed graph of the view, once each."""
+    """The structured form of a closed graph of the view, cached in the view."""
     key = "structured", graph.name, memory
     found = view.derived.get(key)
     if found is None:
@@ -80,7 +81,7 @@ def structured(view: View, graph: Graph, opset: OpSet, memory: str) -> Graph:
 
 
 class _Themselves(dict[Value, Value]):
-    """What stands for the values of a graph of which only calls become others: mostly the values themselves."""
+    """Maps the values of a graph to their replacements; a value without a replacement maps to itself."""
 
     def __missing__(self, x: Value) -> Value:
         return x
@@ -95,14 +96,14 @@ def _rebuilt(
     separated: Collection[Value] = (),
     shares: bool = False,
 ) -> Graph:
-    """The graph built anew; one that `shares` has the same values and ops, as far as they stay as they are."""
+    """Builds the structured graph; with `shares`, it reuses the old inputs, and the ops whose operands stay."""
     local: dict[Value, Value] = _Themselves()
     if shares:
         b.graph.inputs = dict(graph.inputs)
     else:
         local = {x: b.input(key, x.type) for key, x in graph.inputs.items()}
     outputs = [y for y in graph.outputs if y is not None]
-    order = live(graph.definitions, outputs)  # a merged op reads others than the first maker of its results
+    order = live(graph.definitions, outputs)  # not `y.definition`: merging gave some ops other operands
     scope = Scope(view, opset, memory, b, local, lambda graph: structured(view, graph, opset, memory), order)
     scope.separated.update(separated)
     find_members(scope, outputs)
@@ -115,7 +116,7 @@ def _rebuilt(
         if isinstance(node, Cluster):
             b.location = node.members[0].ops[0].location
             (emit_loops if isinstance(node.leader, Loop) else _emit_branches)(scope, node)
-        elif is_control(node):  # the call of a function that is kept
+        elif is_control(node):  # a call of a graph that stays a function
             b.location = node.location
             (called,) = branches(view, node).graphs
             results = emit_call(
@@ -132,7 +133,7 @@ def _rebuilt(
 
 
 def _read(op: Definition, local: Mapping[Value, Value]) -> tuple[tuple[Value, ...], tuple[Value, ...]]:
-    """What stands for the operands and captures of an op."""
+    """The values that replace the operands and captures of an op."""
     return tuple([local[x] for x in op.operands]), tuple([local[x] for x in op.captures])
 
 
@@ -140,7 +141,7 @@ def _read(op: Definition, local: Mapping[Value, Value]) -> tuple[tuple[Value, ..
 
 
 def _emit_branches(scope: Scope, cluster: Cluster) -> None:
-    """One call or case for a cluster, with the results that are read and the arguments that these need."""
+    """Emits one call or case for a cluster, with the results that are read and the arguments that they need."""
     inside = {id(op) for member in cluster.members for op in member.ops}
     wanted = [
         (member, j)
@@ -148,7 +149,9 @@ def _emit_branches(scope: Scope, cluster: Cluster) -> None:
         for j, users in sorted(member.used.items())
         if any(op is None or id(op) not in inside for op in users)
     ]
-    if cluster.leader.index is None:  # the same results wherever the same graph is called
+    if (
+        cluster.leader.index is None
+    ):  # all call sites of a graph take all results read at any: they share one graph
         wanted = [(cluster.members[0], j) for j in sorted(scope.used_of_calls[cluster.leader.graphs[0]])]
     arguments = list(
         dict.fromkeys(
@@ -171,7 +174,7 @@ def _emit_branches(scope: Scope, cluster: Cluster) -> None:
 def _branch(
     scope: Scope, cluster: Cluster, i: int, wanted: Sequence[tuple[Member, int]], arguments: Sequence[Value]
 ) -> Graph:
-    """Branch i of all members, one after another."""
+    """Branch i of all members in one graph, one member's branch after another."""
     places = [
         (
             m.record.graphs[i].name,

@@ -1,4 +1,4 @@
-"""Trip counts of loops as values of the graph that is being built."""
+"""Trip counts of loops, as values of the graph that is being built."""
 
 from tiduc.dialect.errors import Unsupported
 from tiduc.dialect.graph import Value
@@ -8,7 +8,7 @@ from tiduc.passes.structure.steps import index_type
 
 
 def total(scope: Scope, cluster: Cluster) -> Value:
-    """The trip count, once the clusters are emitted that are recomputed for this one."""
+    """The trip count of a cluster, as `tensor<i32>`; the clusters recomputed for it must have been emitted."""
     for known in (cluster, *scope.plans[cluster].recomputed):
         if known in scope.trip_counts:
             return scope.trip_counts[known]
@@ -19,7 +19,7 @@ def total(scope: Scope, cluster: Cluster) -> Value:
 
 
 def first_number(scope: Scope, cluster: Cluster, count: int | None) -> Value:
-    """The number of the iteration that a cluster's loop begins with."""
+    """The number of the iteration that a cluster's loop runs first."""
     b, i32 = scope.b, index_type()
     if not cluster.leader.reverse or count is None:
         return b.constant(0, i32)  # type: ignore[no-any-return]
@@ -29,7 +29,7 @@ def first_number(scope: Scope, cluster: Cluster, count: int | None) -> Value:
 
 
 def unknown_trip_count(cluster: Cluster) -> Unsupported:
-    """The error where iterations would have to run again, and nobody knows how many there are."""
+    """The error for iterations that would have to be recomputed while their number is unknown."""
     return Unsupported(
         "the iterations of a loop of unknown length are read where they cannot be run again: say by "
         "tidu.max_trip_count how many there are at most",

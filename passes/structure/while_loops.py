@@ -1,4 +1,4 @@
-"""Loops without sequences, which StableHLO has, from raw graphs of one iteration and of a test."""
+"""Emits loops without sequences, as `stablehlo.while` is, from a raw graph of one iteration and a test."""
 
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -21,10 +21,12 @@ def emit_while(
     condition: Callable[[Any, dict[Value, Value]], Value],
     options: tuple[str | None, int | None] = (None, None),
 ) -> list[Value | None]:
-    """Emits a loop without sequences; its last carries, None for those that neither it nor anybody needs.
+    """Emits a loop without sequences; its last carries, None for dead ones.
 
-    `inner` has built one iteration, from `carries` and `inputs` to `nexts`; `condition` emits the test.
-    `options` are what the program says of the loop's memory and length.
+    The builder `inner` has built one iteration, from `carries` and `inputs` to `nexts`. `inits` and `invariants` are
+    the outer values of `carries` and `inputs`. `used` says which carries are read after the loop. `condition` emits
+    the test, given a builder and the test's inputs for `carries` and `inputs`. `options` are the memory and the
+    bound of the trip count that the program gives for the loop.
     """
     raw = inner.finish(nexts)
     test = scope.builder("C")
@@ -61,7 +63,7 @@ def _read_inputs(graph: Graph) -> list[int]:
 def _needed(
     scope: Scope, raw: Graph, carries: Sequence[Value], used: Sequence[bool], by_cond: Sequence[int]
 ) -> list[bool]:
-    """Which carries are used after the loop, or needed for the next value of one that is."""
+    """Which carries are live: read after the loop or by its test, or read to compute the next value of a live one."""
     number = {x: i for i, x in enumerate(carries)}
     needed: set[int] = set()
     found = {i for i, flag in enumerate(used) if flag} | {i for i in by_cond if i < len(carries)}
