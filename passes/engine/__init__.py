@@ -1,1 +1,1 @@
-"""What linearize and linear_transpose lend to the rules of calls, branches and loops, whose bodies are graphs."""
+"""Functions that linearize and linear_transpose lend to the rules of calls, branches and loops."""

@@ -1,4 +1,6 @@
-"""close: values of any graphs, as one closed graph of given ones; what the bodies of calls, branches and loops are.
+"""close: outlines values into a closed graph, whose inputs stand for given values.
+
+Calls, branches and loops have closed graphs as bodies.
 
 close [t2] given [dx, p3]:     C0: dx, p3 = inputs
                                    t2 = mul p3, dx
@@ -25,9 +27,9 @@ def close(
     keys: Sequence[str] | None = None,
     name: str = "F",
 ) -> Graph:
-    """The closed graph, in the view, whose inputs stand for the given values; a type wanted is an explicit zero.
+    """The closed graph, in the view, that computes `wanted` from `given`; a type in `wanted` is an output of zeros.
 
-    Without `keys`, its inputs have fresh ones. Its name begins with `name`.
+    Its inputs have the keys `keys`, or fresh ones. Its name begins with `name`.
     """
     b: Any = opset.builder(view, view.fresh(name))
     b.graph.attributes["sym_visibility"] = ir.StringAttr.get("private")
@@ -40,7 +42,10 @@ def close(
 
 
 def inline(b: Any, view: View, wanted: Sequence[Value], local: dict[Value, Value]) -> dict[Value, Value]:
-    """Copies what the wanted values need, of what `local` has values for; `local` learns the copies."""
+    """Copies into `b` the ops that `wanted` depends on, down to the values in `local`; returns `local` extended.
+
+    `local` maps values to their replacements in the graph that `b` builds.
+    """
     for op in view.schedule(wanted, local):
         if op.name == BINDING:
             local[op.result] = local[op.operands[0]]
@@ -48,7 +53,7 @@ def inline(b: Any, view: View, wanted: Sequence[Value], local: dict[Value, Value
         operands = tuple([local[x] for x in op.operands])
         captures = tuple([local[x] for x in op.captures]) if op.captures else ()
         local.update(zip(op.results, b.copy(op, operands, captures), strict=True))
-        b.graph.definitions[-1].active = None  # a mask is about the graph that an op was in
+        b.graph.definitions[-1].active = None  # an active mask holds only in the graph that the op was in
     return local
 
 
@@ -58,7 +63,7 @@ def engine(
     linearize: Callable[..., Any] | None = None,
     transpose: Callable[..., Any] | None = None,
 ) -> Engine:
-    """What a stage, one of the two, lends to the rules that it calls with a builder."""
+    """The functions that linearize or linear_transpose lends to the rules that it calls with the builder `b`."""
 
     def other(*_: Any, **__: Any) -> Any:
         raise AssertionError("a linearize rule transposes nothing, and a transpose rule linearizes nothing")

@@ -1,13 +1,13 @@
-"""What of an iteration is kept for the loop that runs backwards, and what it computes again.
+"""Rematerialization: which values are kept as residuals, and which are recomputed from them.
 
-    y = tanh m, of which the transpose reads 1 - y y, and y       keep y;  again: 1 - y y
+    y = tanh m; the transpose reads y and 1 - y y       keep y;  recompute 1 - y y
 
-Kept is the set of fewest bytes from which cheap ops make what is wanted, given what no iteration changes: a minimum
-cut between what cannot be computed again (carries, products of matrices, ...) and what is wanted. Of several such
-sets it is the one that leaves least to compute. Counters, whose step is a constant, follow from the number of the
-iteration and are never kept.
+The values kept are those of fewest bytes from which cheap ops recompute the wanted values, given loop invariants:
+a minimum cut between the values that cannot be recomputed (carries, matrix products, ...) and the wanted values. Of
+several minimum cuts, it is the one that leaves least to recompute. Counters, which change by a constant per iteration,
+follow from the iteration's number and are never kept.
 
-Source: Ford, Fulkerson, "Maximal flow through a network" (1956): the cut is where no further path leads.
+Source: Ford, Fulkerson, "Maximal flow through a network" (1956): the cut is where no augmenting path continues.
 """
 
 from collections.abc import Collection, Sequence
@@ -26,26 +26,26 @@ _CHEAP = frozenset(
         "reverse select sign slice sqrt subtract transpose xor"
     ).split()
 )
-"""Arithmetic of each element and data movement: nothing that sums, gathers, or holds other ops.
+"""Ops that are cheap to recompute: elementwise arithmetic and data movement; no sums, gathers, or ops with regions.
 
-Exponentials and the like are not among them: a loop of tanh took a fifth longer when it computed these again.
+Exponentials and the like are not among them: a loop of tanh took a fifth longer when it recomputed them.
 """
 
 _UNLIMITED = 2**62
 
 Node = tuple[Value, bool]
-"""Where a value leaves what makes it (False), and where it reaches what reads it (True)."""
+"""One end of a value in the flow network: at the op that defines it (False), or at the ops that read it (True)."""
 
 
 def size(x: Value) -> int:
-    """How many bytes a value takes; more than any where its sizes are open."""
+    """The bytes that a value takes; practically infinite where its shape is dynamic."""
     if is_open(x.type):
         return _UNLIMITED
     return int(prod(x.type.shape)) * max(bits(x), 8) // 8
 
 
 def kept(wanted: Sequence[Value], free: Collection[Value]) -> list[Value]:
-    """The values of fewest bytes from which, and from free ones, cheap ops make the wanted ones."""
+    """The values of fewest bytes from which, together with the free ones, cheap ops compute the wanted ones."""
     network = _Network(free)
     for x in dict.fromkeys(wanted):
         while network.augment(x):
@@ -54,9 +54,9 @@ def kept(wanted: Sequence[Value], free: Collection[Value]) -> list[Value]:
 
 
 class _Network:
-    """Flow from what cannot be computed again to what is wanted, through each value as much as it has bytes.
+    """A flow network from values that cannot be recomputed to wanted values; a value's capacity is its size in bytes.
 
-    Paths are looked for from the wanted end. What a search that failed has passed, no later path can pass.
+    Searches start at the wanted end. `dead` are the nodes that failed searches visited: no later path crosses them.
     """
 
     def __init__(self, free: Collection[Value]) -> None:
@@ -64,10 +64,12 @@ class _Network:
         self._free = set(free)
         self._known: dict[Value, bool] = dict.fromkeys(free, True)
         self._through: dict[Value, int] = {}
-        self._along: dict[Value, dict[Value, int]] = {}  # from a value, to those made of it
+        self._along: dict[
+            Value, dict[Value, int]
+        ] = {}  # the flow from a value to the values computed from it
 
     def augment(self, wanted: Value) -> bool:
-        """Finds one more path to a wanted value."""
+        """Finds one more augmenting path to a wanted value, and adds its flow; False where there is none."""
         if self._is_free(wanted):
             return False
         came: dict[Node, Node | None] = {(wanted, True): None}
@@ -85,7 +87,7 @@ class _Network:
         return False
 
     def _before(self, node: Node) -> list[Node]:
-        """From where more can flow to a node."""
+        """The nodes from which more can flow to this one."""
         x, read = node
         if read:
             found = [(y, False) for y, flow in self._along.get(x, {}).items() if flow]
@@ -116,7 +118,7 @@ class _Network:
                 self._along[y][x] -= flow
 
     def _canceled(self, x: Value, y: Value, read: bool) -> int:
-        """How much can flow on: without limit to what is made of a value, and back as much as came."""
+        """How much more can flow from x to y: any amount to an op's result, or as much as came, backwards."""
         if x is y:
             return self._through[x]
         return _UNLIMITED if read else self._along[y][x]
@@ -126,7 +128,7 @@ class _Network:
         return made is None or made.name not in _CHEAP or bool(made.captures)
 
     def _is_free(self, x: Value) -> bool:
-        """Cheap ops make it of free values alone."""
+        """Whether cheap ops compute a value from free values alone."""
         stack = [x]
         while stack:
             y = stack[-1]
@@ -145,7 +147,10 @@ class _Network:
 
 
 def counters(made: Any) -> dict[Value, tuple[Any, int]]:
-    """The carries of a step that grow by the same integer each time, forwards: where they start, and by how much."""
+    """The counters of a step: carries of forward loops that grow by a constant integer.
+
+    Each has the place of its carry, and its increment.
+    """
     found = {}
     outer = {inner: x for x, inner in made.outside.items()}
     for at, x in made.carries.items():
@@ -162,7 +167,7 @@ def counters(made: Any) -> dict[Value, tuple[Any, int]]:
 
 
 def counter(b: Any, start: Value, by: int, number: Value) -> Value:
-    """A counter's value in an iteration: start + by number."""
+    """A counter's value in an iteration: start + by * number."""
     number = b.convert(number, start.type.element_type)
     steps = b.multiply(number, b.constant(abs(by), number))
     return b.add(start, steps) if by > 0 else b.subtract(start, steps)  # type: ignore[no-any-return]

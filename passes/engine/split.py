@@ -1,4 +1,4 @@
-"""The linear graph of a closed graph, and the primal values that it reads, told apart for calls, branches and loops.
+"""split: the linear graph of a closed graph, and the primal values that it reads, for calls, branches and loops.
 
 @f: p2 = a*x; y = exp p2       linear: dx -> t1 = a*dx; t2 = y*t1        reads: a, an input; y, a residual
 """
@@ -17,11 +17,12 @@ BARRIER = "stablehlo.optimization_barrier"
 
 @dataclass(frozen=True)
 class Split:
-    """What linear ops read of a graph `primal`, and the tangents of its outputs.
+    """The linear graph of a graph `primal`, and the primal values that its linear ops read.
 
-    `tangents` are aligned with the active inputs, `outputs` with the graph's, None where inactive. What is read is
-    an input, or a residual: a value to be given out; of a loop's body also one that no iteration changes. `level` is
-    2 of primal values that vary, 1 of those that do not, and 0 of constants.
+    `tangents` are aligned with the active inputs, `outputs` with the graph's outputs, None where inactive. The values
+    read are `inputs`, `residuals`, which the primal graph has to return, and, of a loop's body, `invariant` values,
+    which no iteration changes. `level` of a primal value is 0 if it is computed from constants, 1 if it is a loop
+    invariant, and 2 if it varies.
     """
 
     primal: Graph
@@ -34,9 +35,10 @@ class Split:
     level: dict[Value, int]
 
     def fewest(self, b: Any, given: Sequence[Value] = ()) -> "Split":
-        """The same, with what is fewest bytes to be given out: the rest is cheap to make of it, and of what is given.
+        """A copy whose residuals take the fewest bytes; cheap ops recompute the others.
 
-        Given are inputs that are read anyway, and `given`; of these, residuals are those that are needed.
+        They may read the inputs that are read anyway, and the values `given`; of `given`, those that the recomputation
+        needs become residuals.
         """
         free = dict.fromkeys([*self.inputs, *given])
         found = set(b.engine.kept(self.residuals, free))
@@ -52,12 +54,12 @@ class Split:
 
     @property
     def open(self) -> list[Value]:
-        """The active inputs whose sizes are open: a transposed graph asks for them."""
+        """The active inputs of dynamic shape: a transposed graph asks for their dimensions."""
         primals = [self.linear.primal_of(t) for t in self.tangents if is_open(t.type)]
         return [x for x in primals if x is not None]
 
     def extended(self, b: Any, more: Sequence[Any]) -> Graph:
-        """The primal graph with more outputs; a type is a zero."""
+        """The primal graph with more outputs; a type in `more` is an output of zeros."""
         if not more:
             return self.primal
         inputs, name = list(self.primal.inputs.values()), f"{stem(self.primal)}.primal"
@@ -67,9 +69,10 @@ class Split:
         return graph
 
     def ahead(self, b: Any, count: int) -> tuple[list[Definition], list[Value]]:
-        """Linear ops that do the same in all iterations, and the tangents that the others read then.
+        """The loop-invariant linear ops, to be hoisted, and the invariant tangents that the remaining ops read.
 
-        Those of the last `count` active inputs are of what does not vary. What an op makes larger, it makes later.
+        The tangents of the last `count` active inputs are loop invariants. An op whose result is larger than its
+        active operands is not hoisted.
         """
         fixed = set(self.tangents[len(self.tangents) - count :])
         ops: list[Definition] = []
@@ -87,9 +90,9 @@ class Split:
         return ops, [x for x in read if x in fixed]
 
     def closed(self, b: Any, wanted: Sequence[Any], given: Sequence[Value]) -> Graph:
-        """The closed graph of outputs (a type is a zero); the linear graph it is made from is forgotten.
+        """The closed linear graph of `wanted` (a type is an output of zeros); discards `linear`.
 
-        Tangents among the inputs have the sizes of their primals where these are given, too.
+        A tangent in `given` takes its dynamic dimensions from its primal, where `given` has that too.
         """
         graph: Graph = b.engine.close(b.view, wanted, given, name=f"{stem(self.primal)}.jvp")
         inside = dict(zip(given, graph.inputs.values(), strict=True))
@@ -101,7 +104,7 @@ class Split:
 
 
 def split(b: Any, graph: Graph, active: Sequence[bool], varying: int | None = None) -> Split:
-    """Linearizes a closed graph in its active inputs; `varying` of its inputs, the first, change from call to call."""
+    """Linearizes a closed graph in its active inputs; inputs from number `varying` on are loop invariants."""
     values = [y for y in graph.outputs if y is not None]
     distinct = dict.fromkeys(y for y in values if b.tangent_type(y.type) is not None)
     wrt = [key for key, flag in zip(graph.keys, active, strict=True) if flag]
@@ -121,13 +124,13 @@ def split(b: Any, graph: Graph, active: Sequence[bool], varying: int | None = No
         x = stack.pop()
         made = x.definition
         if level.get(x, 2) and x not in read:
-            if made is not None and x in again and made.name == BARRIER:  # computed anew from here on
+            if made is not None and x in again and made.name == BARRIER:  # recompute from its operands
                 for y in _all_read(made):
                     if y in endless:
                         stack.append(y)
                     elif level.get(y, 2):
                         read[y] = None
-            elif x in again or x in endless:  # what cannot be kept is computed anew too
+            elif x in again or x in endless:  # not to be kept: recompute
                 stack += _all_read(made)
             else:
                 read[x] = None
@@ -146,7 +149,7 @@ def split(b: Any, graph: Graph, active: Sequence[bool], varying: int | None = No
 
 
 def _levels(b: Any, primal: Sequence[Definition], level: dict[Value, int]) -> dict[Value, int]:
-    """Of each value: 0 if it is made of constants, 1 if of what does not vary, else 2."""
+    """The level of each value: 0 if it is computed from constants, 1 if from loop invariants, else 2."""
     for op in primal:
         found = max([level.get(x, 2) for x in _all_read(op)], default=0)
         for y in op.results:
@@ -155,7 +158,10 @@ def _levels(b: Any, primal: Sequence[Definition], level: dict[Value, int]) -> di
 
 
 def _behind_barriers(b: Any, primal: Sequence[Definition], level: dict[Value, int]) -> set[Value]:
-    """What varies and is made of barriers' results: whoever put these there wants it computed again, not kept."""
+    """The varying values computed from results of optimization barriers: to be recomputed, not kept.
+
+    `jax.checkpoint` (remat) places barriers for this purpose.
+    """
     found: set[Value] = set()
     for op in primal:
         if op.name == BARRIER or (op.name not in b.engine.stateful and not found.isdisjoint(_all_read(op))):
@@ -175,7 +181,7 @@ def _all_read(op: Definition | None) -> list[Value]:
 
 
 def _is_smaller(op: Definition) -> bool:
-    """What it makes has no more elements than the largest of what is active."""
+    """Whether the results have no more elements than the largest active operand."""
     types = (
         [y.type for y in op.results],
         [x.type for x, flag in zip(op.operands, op.active or (), strict=True) if flag],
@@ -187,9 +193,9 @@ def _is_smaller(op: Definition) -> bool:
 
 
 def _of_unknown_length(primal: Sequence[Definition]) -> set[Value]:
-    """Sequences of loops of which at most a bound of their length is known, and what is made of such.
+    """Sequences of loops of unknown trip count, with or without a bound, and values computed from them.
 
-    Elsewhere, nobody could tell how many elements they have.
+    Outside the graph, their number of elements would not be known.
     """
     found: set[Value] = set()
     for op in primal:
