@@ -1,1 +1,1 @@
-"""Import: functions of StableHLO and CHLO become graphs."""
+"""Import: converts functions of StableHLO and CHLO to graphs."""

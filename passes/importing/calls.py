@@ -1,8 +1,8 @@
-"""Calls of functions, as graphs have them: inlined where that costs nothing, else calls of graphs.
+"""Inlines function calls where that costs nothing, and turns the others into calls of graphs; part of import.
 
-A function that is called once, is small, or draws random numbers is inlined; one whose attributes say `no_inline` is
-if all are to be, and one that names a rule of its own never. What is left is linearized and transposed once for all
-its calls.
+A function is inlined if it is called once, is small, or draws random numbers. A `no_inline` function is inlined only
+if it draws random numbers or all calls are to be inlined; a function that names its own derivative, or has a rule, is
+never inlined. A function that stays is linearized and transposed once for all its call sites.
 """
 
 from collections import Counter
@@ -16,21 +16,21 @@ from tiduc.dialect.errors import Unsupported
 from tiduc.dialect.graph import CARRIER, TARGET, operations
 
 SMALL = 12
-"""As many ops of a function cost less than what is spent on calling it."""
+"""The most ops of a small function: inlining one costs less than a call of it."""
 
 
 Calls = dict[str, list[tuple[Any, str]]]
-"""Of each function, the calls in it, and whom they call."""
+"""For each function, the call ops in it, each with the name of its callee."""
 
 CONTROL = ("stablehlo.while", "stablehlo.case", "stablehlo.if")
-"""Ops whose regions become graphs, in which calls stay calls; the regions of others know no graphs."""
+"""Ops whose regions become graphs and so may call graphs; regions of other ops cannot."""
 
 
 def settle_calls(functions: Mapping[str, Any], roots: list[str], inline: bool) -> list[str]:
-    """Inlines, or makes `tidu.call`s of, all calls that the roots lead to; the functions still called.
+    """Inlines all calls reachable from the roots, or turns them into `tidu.call`s; the functions still called.
 
-    With `inline`, all are inlined that may be. `Unsupported` where a function calls itself, through whichever others,
-    or where one that may not be inlined is called in a region that must hold no calls.
+    With `inline`, every call is inlined that may be. `Unsupported` where a function is recursive, directly or not,
+    or where a function that may not be inlined is called in a region that cannot hold calls.
     """
     calls, order = _calls_first(functions, roots)
     count = Counter(callee for found in calls.values() for _, callee in found)
@@ -64,7 +64,7 @@ def _calls(function: Any) -> list[tuple[Any, str]]:
 
 
 def _calls_first(functions: Mapping[str, Any], roots: list[str]) -> tuple[Calls, list[str]]:
-    """The calls of all functions that the roots lead to, and these functions, callees before callers."""
+    """The calls in all functions reachable from the roots, and these functions, callees before callers."""
     calls: Calls = {}
     order: list[str] = []
     done: set[str] = set()
@@ -92,7 +92,7 @@ def _calls_first(functions: Mapping[str, Any], roots: list[str]) -> tuple[Calls,
 
 
 def _without_calls(functions: Mapping[str, Any], calls: Calls, order: list[str]) -> dict[str, Any]:
-    """Copies of the functions that are called in regions which must hold no calls, in which all is inlined."""
+    """Copies, with all calls inlined, of the functions that are called in regions that cannot hold calls."""
     wanted: dict[str, tuple[Any, str]] = {}
     for name in reversed(order):  # callers before callees
         for call, callee in calls[name]:
@@ -113,7 +113,7 @@ def _without_calls(functions: Mapping[str, Any], calls: Calls, order: list[str])
 
 
 def _holder(call: Any) -> Any | None:
-    """The op around a call, in a region of which there are no calls of graphs."""
+    """The op around a call whose region cannot hold calls of graphs; None where there is none."""
     op = call.parent
     while op.name != "func.func":
         if op.name not in CONTROL:
@@ -133,7 +133,7 @@ def _size(function: Any) -> int:
 
 
 def _inline(call: Any, function: Any) -> None:
-    copy = function.clone()  # a copy as a whole, since the ops of its regions read each other
+    copy = function.clone()  # as a whole, so that its ops read each other's copies
     block = copy.regions[0].blocks[0]
     for argument, x in zip(block.arguments, list(call.operands), strict=True):
         argument.replace_all_uses_with(x)

@@ -1,15 +1,14 @@
-"""import: `func.func`s of StableHLO and CHLO to primal `tidu.graph`s.
+"""import: converts `func.func`s of StableHLO and CHLO to primal `tidu.graph`s.
 
     func.func @main(%a: T, %x: T) -> T {       "tidu.graph"() ({ ^bb0(%a: T, %x: T):
       %0 = stablehlo.multiply %a, %x      ->     %0 = stablehlo.multiply %a, %x
       return %0                                  stablehlo.return %0
     }                                          }) {sym_name = "main", inputs = [@a, @x]}
 
-Composites become calls, by StableHLO's pass, but for those that have a rule; calls are inlined or become calls of
-graphs (`calls.py`), scans become loops (`scans.py`). Each public function becomes a graph, and each that is
-called a private one. An input's key is its `tidu.name` attribute, else the name in its location (as JAX writes it),
-else `argN`. Attributes of the module, the function, its arguments and results survive, known or not; those of ops stay
-with the op.
+Composites without a rule become calls, by StableHLO's pass. Calls are inlined or become calls of graphs (`calls.py`),
+scans become loops (`scans.py`). Each public function becomes a graph, and each function that is still called a private
+graph. An input's key is its `tidu.name` attribute, else the name in its location (as JAX writes it), else `argN`. All
+attributes of the module, functions, arguments, results and ops are kept.
 """
 
 from collections.abc import Iterable
@@ -34,11 +33,11 @@ _OWN = ("sym_name", "function_type", "sym_visibility")
 
 @stage
 def import_stablehlo(module: Any, only: str | None = None, opset: OpSet = OPSET, inline: bool = False) -> Any:
-    """A new module, with a graph for each public function; `module` stays as it is.
+    """A new module, with a graph for each public function; `module` is not changed.
 
-    Functions that custom calls and composites name stay functions. `only` names the one function to import, whatever
-    the others are. `opset` says which composites have a rule. With `inline`, every call is inlined that may be.
-    `Unsupported` where a function has several blocks, or calls itself.
+    Functions that custom calls and composites name stay functions. `only` names the one function to import, public or
+    not. `opset` says which composites have a rule. With `inline`, every call is inlined that may be. `Unsupported`
+    where a function has several blocks, or is recursive.
     """
     check_constraints(module.operation)
     imported = clone(module)
@@ -64,7 +63,7 @@ def import_stablehlo(module: Any, only: str | None = None, opset: OpSet = OPSET,
         if name in roots or name in called:
             _to_graph(op, is_private=name not in roots)
         op.erase()
-    imported.operation.verify()  # a function may have types that StableHLO does not
+    imported.operation.verify()  # a function's type may have types that StableHLO ops may not
     return imported
 
 
@@ -103,12 +102,12 @@ def clone(module: Any) -> Any:
 
 
 def _to_graph(function: Any, is_private: bool) -> None:
-    """Makes a graph of a function, before it; the function keeps no body."""
+    """Creates the graph of a function in front of it, and moves the function's body there."""
     if len(function.regions[0].blocks) != 1:
         raise Unsupported("a function of several blocks cannot be differentiated", function.location)
     block = function.regions[0].blocks[0]
     name = function.attributes["sym_name"]
-    if is_private:  # its inputs are no inputs of the program, whatever they are called
+    if is_private:  # its inputs are not the program's, even if the names are equal
         keys = [f"{name.value}.{i}" for i in range(len(block.arguments))]
     else:
         keys = _keys(block, function.attributes.get("arg_attrs"))
@@ -130,7 +129,7 @@ def _to_graph(function: Any, is_private: bool) -> None:
 
 
 def _keys(block: Any, arg_attrs: Any) -> list[str]:
-    """One distinct key an argument."""
+    """A distinct key for each argument."""
     keys: dict[str, None] = {}
     for i, argument in enumerate(block.arguments):
         key = f"arg{i}"

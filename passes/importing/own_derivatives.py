@@ -3,8 +3,8 @@
     func.func private @f(%x: T) -> U attributes {tidu.jvp = @g}     @g (x..., dx...) -> (y..., dy...), linear in dx
     func.func private @f(%x: T) -> U attributes {tidu.vjp = @g}     @g (x..., cy...) -> cx... or (y..., cx...)
 
-There is a tangent for each argument and result of a float or complex type, in order. Such a function stays one when
-others are inlined, and its calls are differentiated by what it names; so it is with one that has a rule in the op set.
+There is one tangent for each argument and result of a float or complex type, in order. Such a function is never
+inlined; its calls are differentiated by the function it names. A function that has a rule in the op set stays, too.
 """
 
 from typing import Any
@@ -18,10 +18,10 @@ from tiduc.passes.rules.registry import OpSet
 
 
 def keep_functions(module: Any, opset: OpSet) -> list[str]:
-    """Marks the functions of a module that are not to be inlined; the names of those that are derivatives of others.
+    """Sets `KEPT` on the functions that are not to be inlined; returns the names of those that are derivatives.
 
-    A public function that names one becomes the call of a private one. `ParseError` where a function names none, two,
-    or one of another signature.
+    The body of a public function that names its derivative moves to a private function, which the public one calls.
+    `ParseError` where a function names both a JVP and a VJP, or one that does not exist or has the wrong signature.
     """
     derivatives: dict[str, None] = {}
     functions = {
@@ -47,7 +47,7 @@ def keep_functions(module: Any, opset: OpSet) -> list[str]:
 
 
 def _check(function: Any, name: str, attribute: str, functions: dict[str, Any], opset: OpSet) -> str:
-    """The name of the function that an attribute names, which is there, and has the signature."""
+    """The name of the derivative that an attribute names, once its existence and signature are checked."""
     symbol = function.attributes[attribute]
     if not isinstance(symbol, ir.FlatSymbolRefAttr) or symbol.value not in functions:
         raise ParseError(f"@{name} has {attribute} = {symbol}, which is no function here", function.location)
@@ -74,7 +74,7 @@ def _signature(function: Any) -> tuple[list[Any], list[Any]]:
 
 
 def _apart(function: Any, name: str, functions: dict[str, Any]) -> None:
-    """Moves the body into a private function that the public one calls, with what it names."""
+    """Moves the body and the derivative's name to a private function, which the public one then calls."""
     inner = f"{name}.body"
     while inner in functions:
         inner += "_"

@@ -1,7 +1,6 @@
-"""Scans, as graphs have them: the loops that CHLO's own expansion makes of `chlo.scan`.
+"""Expands `chlo.scan` to loops, by CHLO's own pass; part of import.
 
-A scan becomes a call of a function that holds it alone, so that its expansion leaves the other CHLO ops as they are,
-which have rules.
+Each scan is first outlined to a function of its own, so that the pass does not expand other CHLO ops, which have rules.
 """
 
 from typing import Any
@@ -16,13 +15,13 @@ _EXPAND = "func.func(chlo-legalize-to-stablehlo,stablehlo-aggressive-simplificat
 
 
 def expand_scans(module: Any) -> None:
-    """Makes each scan of a module's functions a call of a private function with its loop, in place."""
+    """Replaces each scan in a module by a call of a new private function that holds its loop, in place."""
     found: list[Any] = []
 
     def look(op: Any) -> Any:
         if op.name == SCAN:
             found.append(op)
-            return ir.WalkResult.SKIP  # the expansion takes scans inside of it too
+            return ir.WalkResult.SKIP  # the pass expands nested scans too
         return ir.WalkResult.ADVANCE
 
     module.operation.walk(look, ir.WalkOrder.PRE_ORDER)
@@ -33,7 +32,7 @@ def expand_scans(module: Any) -> None:
 
 
 def _outline(module: Any, scan: Any, name: str) -> None:
-    """Moves a scan, which reads nothing but its operands, into a new function, expands it there, and calls that."""
+    """Outlines a scan, which captures no values, to a new function, and expands it there."""
     read = list(scan.operands)
     results = [y.type for y in scan.results]
     attributes = {

@@ -1,1 +1,1 @@
-"""lower: a flat graph becomes a `func.func` of plain StableHLO, which is then simplified."""
+"""lower: converts a flat graph to a `func.func` of plain StableHLO, and simplifies it."""

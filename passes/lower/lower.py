@@ -1,11 +1,11 @@
-"""lower: a flat graph to a `func.func` of plain StableHLO.
+"""lower: converts a flat graph to a `func.func` of plain StableHLO.
 
     "tidu.graph"() ({ ^bb0(%x: T):                          func.func @main(%x: T) -> T {
       %t = stablehlo.multiply %a, %x {tidu.active = ...} ->   %0 = stablehlo.multiply %a, %x
       stablehlo.return %t }) {sym_name = "main"}                return %0 }
 
-Active masks are dropped, after which ops that differed only in them are equal; then simplification runs until
-nothing shrinks any more, and sorts that order alike become one.
+Active masks are dropped, so CSE merges ops that differed only in them. Simplification then runs until the function
+stops shrinking, and sorts with the same order are fused.
 """
 
 from collections.abc import Callable, Sequence
@@ -35,7 +35,7 @@ _FOLD = "canonicalize{region-simplify=disabled}"
 _STABLEHLO = "stablehlo-aggressive-simplification"
 _RESULTS = "res_attrs"
 _HELD = 16
-"""How many outputs one op holds while functions are simplified."""
+"""How many outputs each holder op has while functions are simplified."""
 
 
 @stage
@@ -45,11 +45,11 @@ def lower(
     beside: Sequence[Any] = (),
     view: View | None = None,
 ) -> Any:
-    """A new module with one public function of the graph's name; `graph` must refer to no value of another.
+    """A new module with one public function of the graph's name; `graph` must refer to no value of another graph.
 
-    `attributes` are those of the module. The graph's `arg_attrs` and `res_attrs`, where it has them, become the
-    function's. Of the ops `beside` there are copies, but for private functions that nothing names any more. The
-    graphs of structured control flow are those of `view`; those that are called become private functions.
+    `attributes` are set on the module. The graph's `arg_attrs` and `res_attrs`, where it has them, become the
+    function's. The ops `beside` are copied into the module, except private functions without uses. `view` holds the
+    graphs of structured control flow; graphs that are called become private functions.
     """
     module = ir.Module.create()
     for name, value in (attributes or {}).items():
@@ -74,7 +74,7 @@ def lower(
     ]
     steps = [_native(_MERGE_EQUAL), simplify, _native(_FOLD)]
     if not _is_misread(special):
-        steps.insert(0, _native(_STABLEHLO))  # what it makes anew, the next one merges
+        steps.insert(0, _native(_STABLEHLO))  # before CSE, which merges the ops that it creates
     for op in operations(module.body):
         _until_settled(op, steps)
         if SORT in names:
@@ -92,7 +92,7 @@ def lower(
     return module
 
 
-@cache  # to gather the patterns of all dialects anew takes a quarter of a millisecond
+@cache  # collecting the patterns of all dialects takes a quarter of a millisecond
 def _native(name: str) -> Callable[[Any], None]:
     """A native pass over a function."""
     manager = PassManager.parse(f"func.func({name})")
@@ -101,7 +101,7 @@ def _native(name: str) -> Callable[[Any], None]:
 
 
 def _until_settled(function: Any, steps: Sequence[Callable[[Any], None]]) -> None:
-    """Repeats the steps, each of which settles by itself, until all have run since the function last got smaller."""
+    """Repeats the steps, each of which runs to its own fixed point, until a round of them removes no op."""
     body = function.regions[0].blocks[0].operations
     size = settled = 0
     for step in cycle(steps):
@@ -117,8 +117,8 @@ def _to_function(
 ) -> tuple[Any, list[Any], dict[str, Any]]:
     """The function, which returns nothing yet, the ops at its end that hold its outputs, and its final attributes.
 
-    MLIR's greedy driver looks at all operands of an op whenever one of them is replaced: were there a return of
-    thousands of outputs, its time would be quadratic.
+    MLIR's greedy driver visits all operands of an op whenever one of them is replaced: with a single return of
+    thousands of outputs, it would take quadratic time.
     """
     outputs = [y for y in graph.outputs if y is not None]
     inputs = [x.type for x in graph.inputs.values()]
@@ -143,12 +143,12 @@ def _to_function(
 
 
 def _type(inputs: Sequence[Any], outputs: Sequence[Any]) -> dict[str, Any]:
-    """The attribute of a function that is its type."""
+    """The `function_type` attribute of a function."""
     return {"function_type": ir.TypeAttr.get(ir.FunctionType.get(inputs, outputs))}
 
 
 def _return_held(function: Any, held: list[Any], signature: dict[str, Any]) -> None:
-    """The outputs returned, in place of held; the function gets the attributes that speak of them."""
+    """Replaces the ops that hold the outputs by a return, and sets the attributes of the final signature."""
     outputs = [x for op in held for x in op.operands]
     for name, value in signature.items():
         function.attributes[name] = value
@@ -158,11 +158,12 @@ def _return_held(function: Any, held: list[Any], signature: dict[str, Any]) -> N
 
 
 def _is_misread(definitions: Sequence[Definition]) -> bool:
-    """Among them, which are all with regions or no operands, and concatenations, is what StableHLO's pass gets wrong.
+    """Whether StableHLO's simplification would get any of these ops wrong.
 
-    A reduce over no dimensions it takes for its operand, though the initial value is part of the result; of a
-    quantized constant, it takes what is stored for the number itself. It does not survive a slice that begins where a
-    concatenation ends, if that ends with an empty array. `test_lower.py` says when that is mended.
+    `definitions` are all ops with regions or without operands, and all concatenations. The pass replaces a reduce over
+    no dimensions by its operand, and drops the initial value. It reads the stored integer of a quantized constant as
+    the number itself. It crashes on a slice that begins where a concatenation ends, if the last operand is empty.
+    `test_lower.py` fails once these are fixed.
     """
     looked_at: set[int] = set()  # ops that rules emitted share the op that holds their regions
     for definition in definitions:
@@ -188,7 +189,7 @@ def _is_misread(definitions: Sequence[Definition]) -> bool:
 
 
 class _Local(dict[Value, Any]):
-    """The `ir.Value`s of a flat graph."""
+    """Maps the values of a flat graph to `ir.Value`s."""
 
     def __init__(self, graph: Graph) -> None:
         super().__init__()

@@ -1,15 +1,15 @@
-"""manual_regions: Shardy's ops again, in place of the custom calls that `dialect/shardy.py` made of them.
+"""manual_regions: restores Shardy's ops from the custom calls that `dialect/shardy.py` replaced them by.
 
     %part = custom_call @shardy.to_parts(%x)       %0 = sdy.manual_computation(%x) ... (%part) {
     body                                      ->   body
     %0 = custom_call @shardy.to_whole(%y)            sdy.return %y }
 
-A derivative goes between whole and parts more than once. So each op gets a phase, which grows along the values: even
-of wholes, odd of parts; ops on parts of one phase become one region, and a block is put in the order of phases. What
-one region needs of an earlier one's parts leaves it stacked, the parts of all devices along a new dimension. What
-reads no operand, and what is made of such ops only, is copied to where it is read.
+A derivative may enter and leave manual computations several times. So each op gets a phase number, which grows along
+the data flow: even for ops on whole arrays, odd for ops on parts. A block is sorted by phase, and the ops of an odd
+phase become one region. A part that a later region reads leaves its region stacked, with the parts of all devices
+along a new dimension. Ops that depend on no operand, such as constants, are copied to where they are read.
 
-XLA's own spelling of shardings has calls at the ends of a body, which is a function: else XLA would merge constants
+In XLA's own form, the calls are at both ends of the body, which becomes a function: otherwise XLA would merge constants
 of the body with others, and find them sharded both ways.
 """
 
@@ -34,16 +34,16 @@ from tiduc.dialect.shardy import (
     target,
 )
 
-ENTER = (TO_PARTS, "SPMDFullToShardShape")  # the second ones are in XLA's own spelling
+ENTER = (TO_PARTS, "SPMDFullToShardShape")  # Shardy's, XLA's
 LEAVE = (TO_WHOLE, "SPMDShardToFullShape")
-Key = tuple[int, Any]  # a phase, and the manual axes where it is one of parts
+Key = tuple[int, Any]  # a phase number, and its manual axes if it is a phase of parts
 FLAT = "all axes, and no region"
-FREE, WHOLE = (-1, None), (0, None)  # what reads nothing; what is given
+FREE, WHOLE = (-1, None), (0, None)  # of ops that depend on no operand; of arguments
 MIXED = "a value of a manual computation is read outside it, as by a loop around it, or in one of other axes"
 
 
 def manual_regions(function: Any) -> None:
-    """Shardy's ops in a function, in place."""
+    """Restores Shardy's ops in a function, in place."""
     if any(target(op) in ENTER + LEAVE for op in _calls(function)):
         _regions(function.regions[0].blocks[0])
     for op in _calls(function):
@@ -58,9 +58,9 @@ def manual_regions(function: Any) -> None:
 
 
 def holds_calls(names: Collection[str], definitions: Iterable[Definition]) -> bool:
-    """There may be such calls among ops of these names, or in the regions of these.
+    """Whether ops of these names, or of the regions of `definitions`, may be calls that stand for Shardy's ops.
 
-    To look through the ops that are made of them takes longer.
+    This is faster than a walk over the lowered module.
     """
     holders = {
         id(definition.source): definition.source
@@ -89,13 +89,13 @@ def _axes(op: Any) -> Any:
 
 
 def _create(name: str, operands: Any, types: Any, attributes: Any, before: Any, regions: int = 0) -> Any:
-    context().allow_unregistered_dialects = True  # for good: to copy such an op is to make one
+    context().allow_unregistered_dialects = True  # permanently: clones of the op need it, too
     ip = ir.InsertionPoint(before)
     return ir.Operation.create(name, types, operands, attributes, regions=regions, loc=before.location, ip=ip)
 
 
 def _regions(block: Any) -> None:
-    """Puts the ops of a block into the order of their phases, those on parts into regions."""
+    """Sorts the ops of a block by phase, and moves those on parts into regions."""
     *ops, end = operations(block)
     keys: dict[Any, Key] = {}  # of values that are not wholes of phase 0
     phases: dict[Key, list[Any]] = {}
@@ -125,12 +125,12 @@ def _regions(block: Any) -> None:
 
 
 def _is_part(key: Key) -> bool:
-    """The value is in a region."""
+    """Whether the value is inside a region."""
     return key[1] is not None and key[1] is not FLAT
 
 
 def _key(op: Any, keys: dict[Any, Key]) -> Key:
-    """The phase of an op, from those of what it reads."""
+    """The phase of an op, computed from the phases of the values it reads."""
     bound = [key for x in _reads(op) if (key := keys.get(x, WHOLE)) != FREE]
     phase, axes = max([key[0] for key in bound], default=0), {key[1] for key in bound}
     if target(op) in ENTER:
@@ -139,7 +139,7 @@ def _key(op: Any, keys: dict[Any, Key]) -> Key:
         return phase + 1, _axes(op)
     if target(op) in LEAVE:
         phase, axes = max(phase, 1), {_axes(op), *axes}
-    if FLAT in axes:  # no matter what else: without a region there is no outside
+    if FLAT in axes:  # without a region, mixing with other axes does no harm
         axes = {FLAT}
     if len(axes) > 1:
         raise Unsupported(MIXED, op.location)
@@ -147,7 +147,7 @@ def _key(op: Any, keys: dict[Any, Key]) -> Key:
 
 
 def _read_here(key: Key, keys: dict[Any, Key], phases: dict[Key, list[Any]], end: Any) -> list[Any]:
-    """The ops of a phase, reading only its own parts: others are stacked where they are made, or made again."""
+    """The ops of a phase, made to read only its own parts: others arrive stacked, or their ops are copied here."""
     ops: list[Any] = []
     here: dict[Any, Any] = {}
 
@@ -173,7 +173,7 @@ def _read_here(key: Key, keys: dict[Any, Key], phases: dict[Key, list[Any]], end
 
 
 def _read(op: Any, local: Callable[[Any], Any]) -> None:
-    """Has an op read other values in place of its own."""
+    """Replaces the operands and captures of an op by `local` of each."""
     for i, x in enumerate(op.operands):
         op.operands[i] = local(x)
     if len(op.regions):
@@ -181,7 +181,10 @@ def _read(op: Any, local: Callable[[Any], Any]) -> None:
 
 
 def _stacked(x: Any, made_by: list[Any], end: Any) -> list[Any]:
-    """The ops that read parts of an earlier phase from a whole, in which those of all devices are stacked."""
+    """Passes a part of an earlier phase on through a whole array that stacks the parts of all devices.
+
+    Adds the ops that write the array to `made_by`, the earlier phase; returns the ops that read the part back.
+    """
     said = next(op for op in made_by if target(op) in (TO_PARTS, TO_WHOLE)).attributes
     axes, count = said["manual_axes"], said[DEVICES].value
     mesh = str(said["sharding"]).partition("<@")[2].partition(",")[0]
@@ -254,7 +257,7 @@ def _reads(op: Any) -> tuple[Any, ...]:
 
 
 def _private_function(inputs: list[Any], outputs: list[Any], end: Any) -> Any:
-    """A function without a body, of a new name, beside the one that `end` is in."""
+    """A new private function without a body, in front of the function that holds `end`."""
     function = end
     while function.name != "func.func":
         function = function.parent.operation

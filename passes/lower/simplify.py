@@ -1,16 +1,16 @@
-"""simplify: what the native passes leave of a derivative's clean-up, as patterns for MLIR's own greedy driver.
+"""simplify: simplifications of derivatives that the native passes lack, as PDL patterns for MLIR's greedy driver.
 
     multiply x, 1 -> x      add x, 0 -> x      negate (negate x) -> x      broadcast_in_dim (splat) -> splat
     divide x, 1   -> x      subtract x, 0 -> x     add x, (negate y) -> subtract x, y
     add x, (dynamic_update_slice 0, u, i) -> dynamic_update_slice x, (add (dynamic_slice x, i), u), i
     add x, (scatter-add 0, i, u)          -> scatter-add x, i, u
 
-The last two are what a loop that runs backwards does to the cotangent of what its iterations take slices of: the sum
-stays where it is, and an iteration costs what its slice does.
+The last two occur where a backward loop accumulates the cotangent of an array that each iteration slices: the sum is
+then updated in place, and an iteration costs as much as its slice.
 
-StableHLO's simplification keeps these for floats. All are exact, but that `x + 0` gives -0 where x is -0 and the sum
-would be +0. `x * 0` stays, since it is NaN where x is not finite. The patterns are PDL, so matching is native; Python
-is called only to look at a constant that stands where a neutral element could.
+StableHLO's simplification does not apply these to floats. All are exact, except that `x + 0` becomes -0 where x is -0
+and the sum would be +0. `x * 0` stays, since it is NaN where x is not finite. Matching PDL is native; Python is called
+only to inspect a constant in the place of a neutral element.
 """
 
 from collections.abc import Callable
@@ -124,7 +124,7 @@ pdl.pattern @add_scatter_{side} : benefit(1) {{
 
 @stage
 def simplify(operation: Any) -> None:
-    """Applies the patterns to everything in an operation, in place, until none matches."""
+    """Applies the patterns within an operation, in place, until none matches."""
     config = rewrite.GreedyRewriteConfig()
     config.region_simplification_level = rewrite.GreedySimplifyRegionLevel.DISABLED
     rewrite.apply_patterns_and_fold_greedily(operation, _patterns(), config)
@@ -166,7 +166,7 @@ def _patterns() -> Any:
 
 
 def _is_splat_of(number: int, _: Any, __: Any, values: Any) -> bool:
-    """False, as MLIR has success, where the constant is that number."""
+    """False, which is MLIR's success, where the constant is a splat of that number."""
     (constant,) = values
     return not is_splat_of(constant.attributes["value"], constant.result.type, number)
 
@@ -180,14 +180,14 @@ def _sizes(type_: Any) -> Any:
 
 
 def _adds(scatter: Any) -> bool:
-    """The body of a scatter is the sum of its arguments."""
+    """Whether the body of a scatter is the sum of its arguments."""
     (block,) = scatter.regions[0].blocks
     add, *rest = operations(block)
     return add.name == "stablehlo.add" and len(rest) == 1 and set(add.operands) == set(block.arguments)
 
 
 def _onto(ip: Any, scatter: Any, x: Any) -> Any:
-    """The scatter onto another operand."""
+    """A copy of the scatter, with another operand to scatter into."""
     made = scatter.clone(ip).operation
     made.operands[0] = x
     return made

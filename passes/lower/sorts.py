@@ -1,13 +1,12 @@
-"""sorts: arrays that are put in the same order are sorted together.
+"""sorts: fuses sorts that have the same keys and comparator.
 
     %0:2 = sort(%x, %y)                     %0:3 = sort(%x, %y, %numbers)
     ...                             ->      ...
     %1:2 = sort(%x, %numbers)
 
-The tangent of a sort follows the order of its elements: the sort again, with one more operand (`rules/sort.py`). By
-the specification an operand that the comparator does not read changes nothing about the order. So sorts of the same
-attributes, whose comparators do the same with the same operands, are one: at the place of the first, of all operands
-that are there by then.
+The tangent of a sort repeats the sort with one more operand (`rules/sort.py`). By the specification, an operand that
+the comparator does not read does not affect the order. So sorts of equal attributes, whose comparators compute the
+same from the same operands, are fused at the place of the first one, with the operands that are available there.
 """
 
 from collections.abc import Iterator, Sequence
@@ -21,7 +20,7 @@ SORT = "stablehlo.sort"
 
 
 def join_sorts(function: Any) -> None:
-    """Joins the sorts of each block in a function, in place."""
+    """Fuses sorts within each block of a function, in place."""
     for block in _blocks(function):
         groups: dict[Any, list[Any]] = {}
         for op in operations(block):
@@ -34,7 +33,7 @@ def join_sorts(function: Any) -> None:
 
 
 def _blocks(function: Any) -> Iterator[Any]:
-    """All blocks, but for comparators."""
+    """All blocks of a function, except comparators."""
     stack = [block for region in function.regions for block in region.blocks]
     while stack:
         yield (block := stack.pop())
@@ -44,13 +43,13 @@ def _blocks(function: Any) -> Iterator[Any]:
 
 
 def _order(sort: Any) -> Any:
-    """What is equal for sorts that order alike: shape, attributes, and what the comparator does with which operands."""
+    """A key that is equal for sorts of the same order: the shape, the attributes, and the comparator's ops."""
     (block,) = sort.regions[0].blocks
     values: dict[Any, Any] = {x: (sort.operands[i // 2], i % 2) for i, x in enumerate(block.arguments)}
     does: list[tuple[Any, ...]] = []
     for op in operations(block):
         if len(op.regions):
-            return sort  # like no other
+            return sort  # a key of its own
         values |= {y: (len(does), i) for i, y in enumerate(op.results)}
         operands = tuple(values.get(x, x) for x in op.operands)
         does.append((op.name, _attributes(op), operands, tuple(y.type for y in op.results)))
@@ -62,18 +61,18 @@ def _attributes(op: Any) -> frozenset[Any]:
 
 
 def _is_movable(op: Any, first: Any) -> bool:
-    """Whether what an op reads is there before another one, or could be, as it reads nothing: iotas, say."""
+    """Whether the operands of `op` are available before `first`, or their ops, such as iota, can be moved there."""
     return all(not len(x.operands) and not len(x.regions) for x in _later(op, first))
 
 
 def _later(op: Any, first: Any) -> list[Any]:
-    """The ops in the block that make an op's operands, but not before another one."""
+    """The ops that define operands of `op` and that are behind `first` in its block."""
     makers = dict.fromkeys(x.owner.operation for x in op.operands if not isinstance(x.owner, ir.Block))
     return [x for x in makers if x.block == first.block and not x.is_before_in_block(first)]
 
 
 def _join(sorts: Sequence[Any]) -> None:
-    """One sort in place of several, the first of which is where it will be."""
+    """Replaces several sorts by one, at the place of the first."""
     first, ip = sorts[0], ir.InsertionPoint(sorts[0])
     for op in sorts:
         for maker in _later(op, first):
