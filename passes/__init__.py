@@ -1,1 +1,1 @@
-"""Differentiation. An entry of this folder is a stage, or one of two tables of rules by op, `rules` and `batching`."""
+"""Differentiation: one stage per file or folder, and two tables of rules per op, `rules` and `batching`."""

@@ -1,14 +1,14 @@
-"""batch: what values are for k values of some inputs at once.
+"""batch: vmap, which computes the outputs for k values of some inputs, along a new leading dimension.
 
     L0: dx = input                             B0: dx = input, k of them      (a dimension in front)
         t1 = mul @F0::@a, dx           ->          a' = broadcast @F0::@a
         t2 = mul @F0::@p3, t1                      t1 = mul a', dx
                                                    ...
 
-It walks what the outputs need, in order, and asks each op that a batched value reaches for its rule. Other values are
-only referred to, whichever graph owns them: of a linear graph whose tangents are batched, the primal is computed once.
-An op without a rule runs k times, in a loop; where most of the ops would, or where one cannot, since a value inside has
-no place in a batch, the loop is around all of them.
+It visits the ops that the outputs depend on, in order, and applies the batching rule of each op that a batched value
+reaches. Other values are referenced, whichever graph owns them: if the tangents of a linear graph are batched, its
+primal values are computed once. An op without a rule runs k times, in a loop. If most ops have no rule, or a value
+cannot have a batch dimension, one loop runs around all ops.
 """
 
 from collections.abc import Sequence
@@ -40,15 +40,15 @@ from tiduc.passes.engine.close import close, inline
 from tiduc.passes.rules.registry import OpSet
 
 BATCH_OF = "tidu.batch_of"
-"""On a graph that `batch` made: the graphs whose values it gives for many inputs."""
+"""Attribute of a batched graph: the graphs that it is a batch of."""
 
 BATCHED = "tidu.batched"
-"""On such a graph: for each of its inputs, the key of the input that it has a batch of."""
+"""Attribute of a batched graph: for each of its inputs, the key of the input that it is a batch of."""
 
 
 @dataclass(frozen=True)
 class _Request:
-    """What a call of `batch` is about, for every graph that it makes."""
+    """The arguments of a call of `batch`, for every graph that it creates."""
 
     view: View
     size: int
@@ -56,13 +56,13 @@ class _Request:
     rules: BatchRules
 
     def builder(self, prefix: str) -> Any:
-        """That of a private graph."""
+        """A builder of a new private graph."""
         b: Any = self.opset.builder(self.view, self.view.fresh(prefix))
         b.graph.attributes["sym_visibility"] = ir.StringAttr.get("private")
         return b
 
     def engine(self) -> Batching:
-        """What is lent to rules."""
+        """The functions that are lent to batching rules."""
         return Batching(
             self.size,
             partial(close, opset=self.opset),
@@ -83,11 +83,11 @@ def batch(
     name: str | None = None,
     rules: BatchRules = BATCHING,
 ) -> Graph:
-    """The graph that gives `outputs` (values, or references) for `size` values of the inputs with these keys.
+    """The graph that computes `outputs` (values, or references) for `size` values of the inputs with these keys.
 
-    Its inputs stand for these, under fresh keys, with one more dimension of that size in front; so do its outputs,
-    but for those that do not depend on the inputs, which are the values themselves. `RequestError` where an input is
-    bound, repeated, no tensor or of open size, or the size is less than 1; `Unsupported` where an op has no batch.
+    Its inputs, under fresh keys, and its outputs have a leading dimension of that size; outputs that do not depend on
+    the inputs are the unbatched values themselves. `RequestError` where an input is bound, repeated, no tensor or of
+    dynamic shape, or the size is less than 1; `Unsupported` where an op cannot be batched.
     """
     outputs = view.values(outputs)
     own = [view.input(key) for key in inputs]
@@ -139,9 +139,9 @@ def _batch_ops(
     plain: dict[Value, Value],
     closed: bool,
 ) -> None:
-    """Extends `values`, with the batch, to all that depends on them; `plain` are values that stand for others.
+    """Extends `values`, the batched values, to all that depend on them; `plain` are unbatched replacements.
 
-    In a closed graph, what does not depend on them is copied.
+    In a closed graph, ops that do not depend on batched values are copied.
     """
     for op in order:
         read = (*op.operands, *op.captures) if op.captures else op.operands
@@ -171,13 +171,13 @@ def _copy(b: Any, op: Definition, plain: dict[Value, Value]) -> None:
         return
     captures = tuple([plain.get(v, v) for v in op.captures])
     plain.update(zip(op.results, b.copy(op, operands, captures), strict=True))
-    b.graph.definitions[-1].active = None  # a mask is about the graph that an op was in
+    b.graph.definitions[-1].active = None  # an active mask holds only in the graph that the op was in
 
 
 def _rule(request: _Request, op: Definition) -> BatchRule:
-    """The op's rule; `mapped` where it has none, or where its region reads more than constants from outside.
+    """The op's rule; `mapped` where it has none, or where its region captures more than constants.
 
-    Of what has no known sizes, only sequences between loops are batched, which no memory is for.
+    A result of dynamic shape cannot be batched, except for sequences between loops, which are never stored whole.
     """
     rule = request.rules.rule(op, request.opset.key(op))
     if op.captures and op.name not in request.opset.capturing and not _captures_constants(op):
@@ -199,11 +199,11 @@ def _captures_constants(op: Definition) -> bool:
 def _batched_graph(
     request: _Request, graph: Graph, at: tuple[bool, ...], forced: Sequence[bool | None]
 ) -> tuple[Graph, tuple[bool, ...]]:
-    """A closed graph whose inputs `at` have the batch, and which outputs do; of those `forced` it is known."""
+    """A closed graph whose inputs `at` are batched, and which of its outputs are; `forced` fixes some of these."""
     derived = request.view.derived
     key = "batched", graph.name, at, request.size, tuple(forced), id(request.rules)
     if key not in derived:
-        # The rules are kept, so that no others get their `id`.
+        # The entry holds the rules, so that their `id` stays unique.
         derived[key] = *_made(request, graph, at, forced), request.rules
     found, given, _ = derived[key]
     return found, given
@@ -235,7 +235,7 @@ def _made(
 
 
 def _reached(order: Sequence[Definition], inputs: dict[Value, Value]) -> list[Definition]:
-    """The ops that the inputs reach."""
+    """The ops that depend on the inputs."""
     found, values = [], set(inputs)
     for op in order:
         if not values.isdisjoint(op.operands) or not values.isdisjoint(op.captures):
@@ -245,9 +245,9 @@ def _reached(order: Sequence[Definition], inputs: dict[Value, Value]) -> list[De
 
 
 def _is_one_loop(request: _Request, reached: Sequence[Definition]) -> bool:
-    """Most of the ops have no rule, or what one gives has no place in a batch.
+    """Whether most of the ops have no rule, or a result cannot be batched.
 
-    Sequences of open length are nothing that a loop around a loop could read.
+    False where there are sequences of dynamic length, which an outer loop could not read.
     """
     opset, rules = request.opset, request.rules
     if any(op.name in opset.stateful and rules.forms.get(op.name) == "refused" for op in reached):
@@ -267,9 +267,9 @@ def _is_open_sequence(x: Value) -> bool:
 def _in_one_loop(
     b: Any, reached: Sequence[Definition], outputs: Sequence[Value], values: dict[Value, Value]
 ) -> None:
-    """What the outputs need, once for each of the batch."""
+    """Computes the outputs in one loop over the batch."""
     given: dict[Value, tuple[Any, bool]] = {x: (v, True) for x, v in values.items()}
-    b.location = reached[0].location  # for what is refused about the loop
+    b.location = reached[0].location  # of errors about the loop
     made = {y for op in reached for y in op.results}
     for op in reached:
         for x in (*op.operands, *op.captures):

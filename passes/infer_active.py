@@ -1,11 +1,11 @@
-"""infer_active: the active masks of a linear graph, derived again.
+"""infer_active: writes the active masks of a linear graph where they are missing, and corrects the others.
 
     ^bb0(%dx):                                     ^bb0(%dx):
       %a = "tidu.external"() {ref = @F0::@a}         %a = "tidu.external"() {ref = @F0::@a}
       %t = stablehlo.multiply %a, %dx          ->    %t = stablehlo.multiply %a, %dx {tidu.active = [0, 1]}
 
-A native pass such as `canonicalize` may replace an op by one without a mask. What depends on an input is
-active, so the masks follow from the graph; they are written where they are missing, and corrected.
+A native pass such as `canonicalize` may replace an op by one without a mask. The masks follow from the graph: a value
+is active if it depends on an input.
 """
 
 from typing import Any
@@ -21,7 +21,7 @@ _UNMASKED = ("tidu.name", TERMINATOR)
 
 @stage
 def infer_active(graph: Any) -> None:
-    """Writes the masks of a `tidu.graph`, in place; one that is not linear has none."""
+    """Writes the masks of a `tidu.graph`, in place; erases masks of a graph that is not linear."""
     linear = INPUT_OF in graph.attributes
     active = set(graph.regions[0].blocks[0].arguments) if linear else set()
     for op in operations(graph.regions[0].blocks[0]):

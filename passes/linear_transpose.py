@@ -1,12 +1,12 @@
-"""linear_transpose: turns a linear graph around; this is not differentiation.
+"""linear_transpose: turns a linear graph around, from JVP to VJP; this is not differentiation.
 
     L0: dx = input                                    T0: ct = input           (cotangent of @F0::@p3)
         t1 = mul @F0::@a,  dx   {active = [0, 1]}  ->     c1 = mul @F0::@p3, ct    {active = [0, 1]}
         t2 = mul @F0::@p3, t1   {active = [0, 1]}         c2 = mul @F0::@a, c1     {active = [0, 1]}
 
-Ops are visited in reverse. Cotangents are bucketed by the value they belong to and added up when that value's own op
-is reached, seeds included, so an output that is returned twice, or is itself an input, needs nothing special. Which
-operands are active is derived from the tangent inputs, as the verifier does; a dropped mask costs nothing.
+Ops are visited in reverse. Cotangents, seeds included, are collected per value and added up when the op that defines
+the value is reached; so an output that is returned twice, or is itself an input, needs no special case. The active
+operands are derived from the tangent inputs, as the verifier does; so a dropped mask does no harm.
 
 Source: Frostig, Johnson, Maclaurin, Paszke, Radul, "Decomposing reverse-mode automatic differentiation" (2021).
 """
@@ -26,9 +26,9 @@ from tiduc.passes.rules.registry import OpSet
 
 @stage
 def linear_transpose(view: View, graph: Graph, opset: OpSet, name: str | None = None) -> Graph:
-    """The transpose of a linear graph: its inputs are cotangents of `graph`'s outputs, its outputs of the inputs.
+    """The transpose of a linear graph: from cotangents of `graph`'s outputs to cotangents of its inputs.
 
-    Inputs and outputs change places, inactive ones included, so transposing twice gives the original map back.
+    Inactive outputs become inputs, too, so transposing twice gives the original map.
     `RequestError` where the graph is not linear; `Unsupported` where an op has no transpose rule.
     """
     graph = view.graph(graph.name)
@@ -55,14 +55,14 @@ def transpose_closed(
     *,
     opset: OpSet,
 ) -> Graph:
-    """The transpose of a closed graph, linear in some of its inputs, given cotangents of the outputs in `wanted`.
+    """The transpose of a closed graph in its inputs `linear`, given cotangents of the outputs in `wanted`.
 
-    It reads the values of `graph`. Its outputs are aligned with `linear`, None where no cotangent arrives; those of
-    inputs in `sums` are added to further inputs, behind the cotangents.
+    It reads the values of `graph`. Its outputs are aligned with `linear`, None where no cotangent arrives. Cotangents
+    of inputs in `sums` are added to further inputs, which follow the cotangents.
     """
     b = _builder(view, opset, view.fresh("T"))
     b.tangents, active = set(linear), set(linear)
-    for op in graph.definitions:  # a closed graph has no masks, since it may be linear in this input or that
+    for op in graph.definitions:  # a closed graph has no masks, since these depend on `linear`
         if not active.isdisjoint(op.operands):
             op.active = tuple([x in active for x in op.operands])
             active.update(op.results)
@@ -84,7 +84,7 @@ def _builder(view: View, opset: OpSet, name: str) -> Any:
 
 
 def _seeds(b: Any, view: View, graph: Graph) -> defaultdict[Any, list[Any]]:
-    """One input an output of `graph`; those of active outputs are the first cotangents."""
+    """Adds one input per output of `graph`; the inputs for active outputs are the first cotangents."""
     cotangents: defaultdict[Any, list[Any]] = defaultdict(list)
     taken: dict[str, int] = {}
     for primal, y in zip(graph.output_of, graph.outputs, strict=True):
@@ -97,7 +97,7 @@ def _seeds(b: Any, view: View, graph: Graph) -> defaultdict[Any, list[Any]]:
 
 
 def _transpose_ops(b: Any, graph: Graph, cotangents: defaultdict[Any, list[Any]], opset: OpSet) -> None:
-    """Carries the cotangents from the outputs back to the inputs."""
+    """Propagates the cotangents from the outputs back to the inputs."""
     taken = cotangents.pop
     for op in reversed(graph.definitions):
         active = op.active
@@ -118,7 +118,7 @@ def _transpose_ops(b: Any, graph: Graph, cotangents: defaultdict[Any, list[Any]]
 
 
 def _summed(b: Any, bucket: Sequence[Any] | None) -> Any | None:
-    """What a value's cotangents add up to; None where there is none."""
+    """The sum of a value's cotangents; None where there is none."""
     if not bucket:
         return None
     return bucket[0] if len(bucket) == 1 else b.sum(bucket)

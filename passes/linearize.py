@@ -4,9 +4,9 @@
         p3 = exp p2         ->          t1 = mul @F0::@a, dx          {active = [0, 1]}
                                         t2 = mul @F0::@p3, t1         {active = [0, 1]}
 
-It walks what the outputs need, in order, and asks each op that a tangent reaches for its rule. Primal values are
-only referred to, whichever graph owns them; so a view that holds linear graphs linearizes again, to any order, with
-no merge between. A symbolic zero is None and costs nothing.
+It visits the ops that the outputs depend on, in order, and applies the rule of each op that a tangent reaches. Primal
+values are referenced, not copied, whichever graph owns them; so linear graphs can be linearized again, to any order,
+with no merge between. A symbolic zero is None and costs nothing.
 
 Source: Radul, Paszke, Frostig, Johnson, Maclaurin, "You Only Linearize Once" (2022).
 """
@@ -29,10 +29,10 @@ def linearize(
 ) -> Graph:
     """The linear graph of the tangents of `outputs`, given tangents of the inputs with the keys `wrt`.
 
-    Its inputs are one tangent an entry of `wrt`, under fresh keys, its outputs are aligned with `outputs` (values,
-    or references `@graph::@name`), inactive ones marked. `RequestError` where either names a value twice, or one
-    that has no tangent, or `wrt` a bound input; `ResolveError` where it names none; `Unsupported` where an active
-    op has no rule.
+    It has one input per entry of `wrt`, under a fresh key. Its outputs are aligned with `outputs` (values, or
+    references `@graph::@name`), None where inactive. `RequestError` where `outputs` or `wrt` names a value twice, or
+    a value without a tangent, or `wrt` names a bound input; `ResolveError` where a name is unknown; `Unsupported`
+    where an active op has no rule.
     """
     outputs = view.values(outputs)
     primals = [view.input(key) for key in wrt]
@@ -62,7 +62,7 @@ def linearize(
 def _linearize_ops(
     b: Any, view: View, outputs: Sequence[Any], tangents: dict[Any, Any], opset: OpSet
 ) -> None:
-    """Extends `tangents` from the inputs to all that depends on them."""
+    """Extends `tangents` from the inputs to all values that depend on them."""
     tangent = b.engine.tangent = tangents.get
     b.engine.scheduled = view.schedule(outputs)
     for op in b.engine.scheduled:
@@ -70,7 +70,7 @@ def _linearize_ops(
         if op.captures:
             dx += map(tangent, op.captures)
         if any(dx):
-            if op.name == BINDING:  # a bound input is the value it is bound to
+            if op.name == BINDING:  # a bound input has the tangent of the value it is bound to
                 tangents[op.result] = dx[0]
                 continue
             rule = opset.linearize_rule(op)

@@ -1,13 +1,12 @@
-"""link: the graphs and functions of several files in one module.
+"""link: puts the graphs and functions of several files into one module.
 
     a.mlir: graph @F0 {...}                             graph @F0 {...}
             func private @relu {...}              ->    func private @relu {...}
     b.mlir: graph @L1 { external @F0::@p3 ... }         graph @L1 { external @F0::@p3 ... }
             func private @relu {...}                    func private @relu_0 {...}
 
-Symbols that others can see are unique; private functions get out of each other's way; a declaration gives
-way to the definition; equal meshes of Shardy's are one. Graphs that are referred to, and functions that are
-declared, and that are in no file, are taken from the search path.
+Public symbols must be unique; private functions are renamed; a definition replaces declarations; equal Shardy meshes
+are merged. Referenced graphs and declared functions that no file defines are looked up on the search path.
 """
 
 from collections.abc import Iterable, Sequence
@@ -25,10 +24,10 @@ from tiduc.passes.resolve import check, resolve
 
 @stage
 def link(modules: Sequence[tuple[str, Any]], search_path: Sequence[str | Path] = ()) -> Any:
-    """One new module of all those given, each with the name of its file; the first one's attributes are kept.
+    """A new module with the contents of `modules`, pairs of file name and module; it has the first one's attributes.
 
-    `ResolveError`, naming the file and the reference, for a symbol that two files define, a reference to
-    nothing or to a value of another type, and a circle of references.
+    `ResolveError`, naming the file and the reference, for a symbol that two files define, a reference that is
+    unknown or has the wrong type, and a cycle of references.
     """
     linked = ir.Module.create(loc=modules[0][1].operation.location)
     for attribute in modules[0][1].operation.attributes:
@@ -49,7 +48,7 @@ def link(modules: Sequence[tuple[str, Any]], search_path: Sequence[str | Path] =
 
 
 def _searched(modules: Sequence[Any], search_path: Sequence[str | Path]) -> list[tuple[str, Any]]:
-    """The files NAME.mlir of functions @NAME that are declared and in no module, and of those that these declare."""
+    """The files NAME.mlir of functions @NAME that are declared but not defined, in the modules or in such files."""
     known: set[str] = set()
     declared: list[str] = []
 
@@ -74,7 +73,7 @@ def _searched(modules: Sequence[Any], search_path: Sequence[str | Path]) -> list
 
 
 def _make_distinct(copies: Iterable[tuple[str, Any]]) -> None:
-    """Renames private functions that meet another symbol of their name; refuses two others of one name."""
+    """Renames private functions whose names are taken; `ResolveError` where two public symbols have one name."""
     public: dict[str, tuple[str, Any]] = {}
     private: list[tuple[Any, Any]] = []
     for file, module in copies:
@@ -104,7 +103,7 @@ def _make_distinct(copies: Iterable[tuple[str, Any]]) -> None:
 
 
 def _rename(module: Any, op: Any, name: str) -> None:
-    # In functions only: the keys of graphs have a namespace of their own.
+    # In functions only: keys of graphs are in another namespace.
     for user in operations(module.regions[0].blocks[0]):
         if user.name == "func.func":
             ir.SymbolTable.replace_all_symbol_uses(_symbol(op), name, user)
@@ -112,7 +111,7 @@ def _rename(module: Any, op: Any, name: str) -> None:
 
 
 def _drop_declarations(linked: Any) -> None:
-    """Declarations of functions that are defined; `ResolveError` where none is, or it has another type."""
+    """Erases declarations; `ResolveError` where the function is not defined, or has another type."""
     defined = {
         _symbol(op): op
         for op in operations(linked.body)

@@ -1,9 +1,10 @@
-"""lowerings: custom ops to the StableHLO that their lowerings give, before a compiler sees them.
+"""lowerings: replaces custom ops by calls of functions with their lowerings to StableHLO, before compilation.
 
     %y = "foreign.softplus"(%x)     ->     %y = call @foreign.softplus(%x)
                                            func private @foreign.softplus(%x) { log_plus_one(exponential(%x)) }
 
-Equal ops call one function. An op of a dialect that MLIR does not know is refused if it has no lowering.
+Ops of equal name, attributes and types call one function. An op of an unregistered dialect without a lowering is an
+error.
 """
 
 from typing import Any
@@ -23,11 +24,12 @@ from tiduc.passes.structure.structure import structure
 
 @stage
 def apply_lowerings(module: Any, opset: OpSet) -> None:
-    """Replaces the ops that have a lowering in the functions of a module, which is given as an operation, in place.
+    """Replaces ops that have a lowering in the functions of a module, given as an operation, in place.
 
-    `Unsupported`, with the op and its place, where a custom op has none; `RuleError` where a lowering is circular.
+    `Unsupported`, with the op and its location, where a custom op has no lowering; `RuleError` where a lowering is
+    circular.
     """
-    if not opset.known:  # of an op set that nobody extended there are no custom ops
+    if not opset.known:  # only an extended op set has custom ops
         return
     body, functions = module.regions[0].blocks[0], dict[Any, str]()
     for function in list(operations(body)) if opset.lowerings else ():
@@ -40,7 +42,7 @@ def apply_lowerings(module: Any, opset: OpSet) -> None:
 def _lower_within(
     function: Any, body: Any, opset: OpSet, functions: dict[Any, str], callers: tuple[str, ...]
 ) -> None:
-    """Replaces the ops in a function by calls; `functions` has one for each kind of op."""
+    """Replaces the ops in a function by calls; `functions` maps each kind of op to its function's name."""
     for op in _within(function):
         key = opset.key(op)
         if key not in opset.lowerings:
@@ -66,7 +68,7 @@ def _within(function: Any) -> list[Any]:
 
 
 def _kind(op: Any) -> Any:
-    """A key that equal ops share: the name, the attributes and the types."""
+    """A hashable key: the op's name, types and attributes."""
     types = tuple([x.type for x in (*op.operands, *op.results)])
     return op.name, len(op.operands), types, ir.DictAttr.get({n: op.attributes[n] for n in op.attributes})
 
@@ -77,7 +79,7 @@ def _unused(body: Any, name: str) -> str:
 
 
 def _function(op: Any, key: str, name: str, body: Any, opset: OpSet) -> Any:
-    """A private function of that name, at the end of a module's body, that returns the results of the op."""
+    """Adds to a module's body a private function of that name that computes the results of the op."""
     alone = ir.Module.create()
     types = [x.type for x in op.operands], [y.type for y in op.results]
     attributes = {

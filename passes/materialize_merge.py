@@ -1,14 +1,13 @@
-"""materialize_merge: flattens a view into one graph, once and late, with every value in it once.
+"""materialize_merge: flattens a view into one graph, merges equal values, and drops dead ones.
 
     F0: p2 = mul a, x; p3 = exp p2        merge [p3, c2]:  p2 = mul a, x
     T0: c1 = mul @F0::@p3, ct                              p3 = exp p2
         c2 = mul @F0::@a, c1                               c1 = mul p3, ct
                                                            c2 = mul a, c1
 
-Only what the wanted values need is taken, so a tangent sweep that was transposed leaves nothing behind. A value
-whose key was met before is that value: common subexpressions merge while the graph is made. What the op set knows of
-its ops on special operands, such as a product with 1, is used on the way. Nothing is copied that stays as it is: the
-flat graph shares its values with the graphs it is made of, and most of its ops.
+Only ops that the wanted values depend on are taken, so a linear graph that was transposed leaves nothing behind. Values
+with equal keys are merged (CSE), and the op set's identities, such as `x * 1 = x`, are applied on the way. Unchanged
+ops are not copied: the flat graph shares its values, and most of its ops, with the graphs of the view.
 """
 
 from collections.abc import Collection, Sequence
@@ -28,14 +27,14 @@ from tiduc.passes.rules.registry import OpSet
 
 @dataclass(frozen=True)
 class Zero:
-    """Wanted in place of a value: a zero of a type, with the sizes of `like` where it leaves them open."""
+    """A zero of a type, as a wanted output; its dynamic dimensions are those of `like`."""
 
     type: Any
     like: Value | None = None
 
 
 def explicit_zero(view: View, type_: Any, of: Any) -> Zero:
-    """A zero of a type, and of the sizes of what it is a derivative of: an input's key, a value, or another zero."""
+    """A zero of a type; its dynamic dimensions are those of its primal `of`: an input's key, a value, or a `Zero`."""
     of = view.input(of) if isinstance(of, str) else of
     return Zero(type_, of.like if isinstance(of, Zero) else of if is_open(type_) else None)
 
@@ -51,8 +50,8 @@ def materialize_merge(
 ) -> Graph:
     """One flat graph whose outputs are the wanted values (or `Zero`s), in order.
 
-    Its inputs are those with the keys `inputs`, in that order; others that are needed follow, as the view has them.
-    Without `keep_dead_inputs`, those that no wanted value needs are left out.
+    Its inputs are those with the keys `inputs`, in that order, then other inputs that are needed, in the view's order.
+    Without `keep_dead_inputs`, inputs that no wanted value depends on are left out.
     """
     wanted = _with_sizes(view, opset, wanted)
     read = {x for x in wanted if not isinstance(x, Zero)}
@@ -61,7 +60,7 @@ def materialize_merge(
     for key in _needed_inputs(view, read, inputs, keep_dead_inputs):
         b.graph.inputs[key] = view.input(key)
     keys = KeyTable(opset.stateful, opset.commutative)
-    stands_for: dict[Value, Value] = {}  # but most values stand for themselves
+    stands_for: dict[Value, Value] = {}  # values that were replaced; most were not
     definitions, simplify = b.graph.definitions, opset.identities.get
     have_others, simpler = stands_for.keys(), False
     for op in schedule:
@@ -82,7 +81,7 @@ def materialize_merge(
                 continue
             taken, operands = found, found.operands
         results = keys.results(taken, operands, captures)
-        if results is taken.results:  # a key that was not met before
+        if results is taken.results:  # the first op with this key
             as_it_is = operands is taken.operands and not captures
             definitions.append(taken if as_it_is else taken.reading(operands, captures))
         if results is not op.results:
@@ -96,7 +95,7 @@ def materialize_merge(
 
 
 def _simplest(found: Value | Definition, opset: OpSet, stands_for: dict[Value, Value]) -> Value | Definition:
-    """What an identity gave, of merged values, and as simple as other identities make it."""
+    """The result of an identity, with merged operands, simplified by further identities until none applies."""
     while isinstance(found, Definition):
         found.operands = tuple([stands_for.get(x, x) for x in found.operands])
         rule = opset.identities.get(found.name)
@@ -108,7 +107,7 @@ def _simplest(found: Value | Definition, opset: OpSet, stands_for: dict[Value, V
 
 
 def live(definitions: list[Definition], outputs: Sequence[Value]) -> list[Definition]:
-    """Those of a graph that the outputs need, in the same order."""
+    """The definitions that the outputs depend on, in the same order."""
     needed = set(outputs)
     found = []
     for op in reversed(definitions):
@@ -119,7 +118,7 @@ def live(definitions: list[Definition], outputs: Sequence[Value]) -> list[Defini
 
 
 def _with_sizes(view: View, opset: OpSet, wanted: Sequence[Any]) -> list[Any]:
-    """References followed; zeros whose sizes are those of a value made, in a graph of their own."""
+    """`wanted` with references followed, and with zeros of dynamic shape emitted, in a graph of their own."""
     found = [x if isinstance(x, Zero) else view.values([x])[0] for x in wanted]
     if any(isinstance(x, Zero) and x.like is not None for x in found):
         b = opset.builder(view, view.fresh("Z"))

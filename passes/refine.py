@@ -1,4 +1,4 @@
-"""refine: the program for arguments of given shapes, without dynamic dimensions.
+"""refine: specializes a program to arguments of given shapes, so that no dimension is dynamic.
 
 func @main(%x: tensor<?x3xf32>)    at (2, 3)  ->    func @main(%x: tensor<2x3xf32>)
 """
@@ -20,7 +20,7 @@ _REFINE = (
 
 @stage
 def refine(module: Any, shapes: Sequence[Sequence[int]]) -> None:
-    """Makes every shape in a module with one public function, `main`, static, in place.
+    """Makes all shapes static, in place, in a module whose only public function is `main`.
 
     `RequestError` where a dynamic dimension remains.
     """
@@ -31,7 +31,7 @@ def refine(module: Any, shapes: Sequence[Sequence[int]]) -> None:
     types = ",".join(str(ir.RankedTensorType.get(sizes, type_.element_type)) for sizes, type_ in static)
     run_passes(module.operation, f"builtin.module(stablehlo-refine-arguments{{types={types}}})")
     before = ""
-    while (text := str(module)) != before:  # a size may have to be folded before the next one is known
+    while (text := str(module)) != before:  # folding one dimension may reveal another
         before = text
         run_passes(module.operation, _REFINE)
     if "?x" in text:

@@ -1,10 +1,10 @@
-"""resolve: symbol-based lookup across graphs, modules and files.
+"""resolve: looks up symbols across graphs, modules and files.
 
     module A: graph @F0 { p3 = exp(...) }        view.value(@F0::@p3)  ->  the result of exp, in A
     module B: graph @L1 { e = external @F0::@p3; t = mul e, dx }
 
-The view is logical: it copies nothing, and reads a graph when a reference first leads to it. A name that no module
-at hand defines is looked for on the search path, in the file `NAME.mlir`.
+The view copies nothing, and reads a graph when a reference first leads to it. A name that no module defines is looked
+up on the search path, in the file `NAME.mlir`.
 """
 
 from collections.abc import Callable, Sequence
@@ -21,10 +21,10 @@ from tiduc.dialect.view import View
 
 @stage
 def resolve(*modules: Any, search_path: Sequence[str | Path] = ()) -> View:
-    """The resolved view of the graphs in these modules; stages put new graphs into the first.
+    """The resolved view of the graphs in these modules; stages add new graphs to the first module.
 
-    `ResolveError` for a symbol defined twice, or an input whose type differs between graphs. What references lead to
-    is checked when they are followed, or for all at once by `check`.
+    `ResolveError` for a symbol defined twice, or an input whose type differs between graphs. A reference is checked
+    when it is followed; `check` follows all references.
     """
     view = View(modules[0], _search(search_path) if search_path else None)
     binds = []
@@ -45,7 +45,7 @@ def resolve(*modules: Any, search_path: Sequence[str | Path] = ()) -> View:
 def check(view: View) -> None:
     """Follows every reference of every graph, linear graphs' `tidu.input_of` and `tidu.output_of` included.
 
-    `ResolveError` for the first that is unknown, of another type than it says, or part of a cycle.
+    `ResolveError` for the first reference that is unknown, has the wrong type, or is part of a cycle.
     """
     for name in list(view.graphs):
         graph = view.graph(name)

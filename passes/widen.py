@@ -1,12 +1,12 @@
-"""widen: the program in double precision; f64 takes the place of every float type, also within complex types.
+"""widen: converts a program to double precision; f64 replaces every float type, also within complex types.
 
     %0 = stablehlo.constant dense<2.0> : tensor<3xf32>     ->   %0 = stablehlo.constant dense<2.0> : tensor<3xf64>
     %1 = stablehlo.convert %x : (tensor<3xbf16>)                %1 = stablehlo.convert %x : (tensor<3xf64>)
            -> tensor<3xf32>                                            -> tensor<3xf64>
 
-The types of values, attributes and regions change. A conversion between float types and a `reduce_precision` stay, as
-identities. A call of LAPACK calls the routine for the new type. An op whose result depends on the bits of a type, a
-bitcast or a quantization, keeps its types between conversions.
+The types of values, attributes and regions change. Conversions between float types and `reduce_precision` stay, as
+identities. A LAPACK call becomes a call of the routine for the new type. An op that depends on the bits of a type,
+such as a bitcast or a quantization, keeps its types, between conversions.
 
 `tiduc check` runs on the widened program: its rounding errors are far below the error of a wrong rule.
 """
@@ -27,7 +27,7 @@ _CONVERT = "stablehlo.convert"
 _LAPACK = re.compile(r"(?<=lapack_)[sc](?=\w+_ffi$)")
 _DOUBLE = {"s": "d", "c": "z"}  # the letters of LAPACK's types
 _BITS = {"exponent_bits": 11, "mantissa_bits": 52}
-_ALGORITHM = "algorithm"  # of a product: it names the types of the operands
+_ALGORITHM = "algorithm"  # of dot_general: it names the types of the operands
 
 
 @stage
@@ -57,7 +57,7 @@ def widen(module: Any) -> None:
 
 @functools.cache
 def widened(type_: Any) -> Any:
-    """The type, which may be that of a function, with f64 in place of its float types."""
+    """A type, or function type, with f64 in place of its float types."""
     if isinstance(type_, ir.FloatType):
         return ir.F64Type.get()
     if isinstance(type_, ir.ComplexType):
@@ -79,7 +79,7 @@ def _depends_on_bits(op: Any) -> bool:
 
 
 def _widen_attributes(op: Any) -> bool:
-    """Widens the types and numbers among an op's attributes; False for a constant whose elements cannot be read."""
+    """Widens types and numbers in an op's attributes; False for a constant whose elements the bindings cannot read."""
     for name in list(op.attributes):
         value = op.attributes[name]
         if isinstance(value, ir.TypeAttr):
@@ -112,7 +112,7 @@ def _elements(value: Any) -> Any | None:
         if isinstance(value.type.element_type, ir.F16Type | ir.F32Type):
             return dense(np.array(value), wide)
     text = str(value)
-    if "0x" in text:  # bits, which mean another number in another type
+    if "0x" in text:  # hexadecimal bits, which are another number in another type
         return None
     return ir.Attribute.parse(text.removesuffix(str(value.type)) + str(wide))
 
