@@ -1,12 +1,12 @@
-"""The sizes that a module of StableHLO requires to be equal, or bounded, and where they can be checked.
+"""Which dynamic dimensions a StableHLO module requires to be equal or bounded, and where each can be checked.
 
     func.func @main(%x: tensor<?xf32>, %y: tensor<?xf32>) {
       %0 = stablehlo.add %x, %y : tensor<?xf32>             check before the call: size of %y = size of %x
       %1 = stablehlo.dynamic_iota %n, dim = 0               0 <= %n[0]
       %2 = stablehlo.add %0, %1                             check before the op: %n[0] = size of %x
 
-`dialect/required_sizes.py` has what an op requires. Here ops are visited in the order in which they run; what was
-required before is known from then on. Loops, branches and calls are followed.
+`dialect/required_sizes.py` has the requirements of each op. Here ops are visited in the order in which they run; a
+requirement that was checked is known to hold from then on. Loops, branches and calls are followed.
 """
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -26,14 +26,14 @@ from tiduc.dialect.types import is_open
 from tiduc.passes.importing.import_stablehlo import NAME
 
 KnownSize = tuple[int, int, int, tuple[tuple[int, int, int], ...]]
-"""A size of an input that follows from others, as `dialect/known_sizes.py` has it."""
+"""A size of an input that follows from other sizes, in the form of `dialect/known_sizes.py`."""
 
 
 @dataclass(frozen=True)
 class Placed:
-    """A check, the op that requires it, and the op before which it is made; None for the beginning of the function.
+    """A check, the op that requires it, and the op before which it runs; None for the beginning of the function.
 
-    `always` is false in a loop or a branch, which may not run.
+    `always` is false for a check in a loop or branch, which may not run.
     """
 
     check: Check
@@ -43,7 +43,7 @@ class Placed:
 
     @property
     def place(self) -> str:
-        """The op that requires it, and where the program has it."""
+        """The name and location of the op that requires the check."""
         where = describe(self.required_by.location)
         return f"{self.required_by.name} at {where}" if where else str(self.required_by.name)
 
@@ -51,7 +51,7 @@ class Placed:
 class FunctionSizes:
     """The checks of one function, in order, and its atoms; `values` has the `Value` of each `ir.Value`.
 
-    The first `input_sizes` atoms are those of dimensions of inputs. `beyond` is the first op whose sizes cannot be
+    The first `input_sizes` atoms are dynamic dimensions of inputs. `beyond` is the first op whose sizes cannot be
     checked, with the reason.
     """
 
@@ -72,7 +72,7 @@ class FunctionSizes:
         self.atoms.bounded = 0 if self.private else self.input_sizes
         known = Known(self.atoms)
         for x in self.inputs:
-            if _open_dimensions(x):  # an array that there is has no more elements than memory holds
+            if _open_dimensions(x):  # an existing array has no more elements than memory holds
                 requirement = Requirement(COUNT, all_sizes(x), MOST_ELEMENTS)
                 if (check := known.left(requirement)) is not None:
                     known.learn(check)
@@ -100,7 +100,7 @@ class FunctionSizes:
     # ---- blocks --------------------------------------------------------------------------------------------
 
     def _block(self, block: Any, known: Known, top: bool) -> tuple[tuple[Value, ...], Known]:
-        """The values that the terminator of a block passes on, and what is known there."""
+        """The operands of a block's terminator, and the sizes that are known there."""
         for op in operations(block):
             visit = _CONTROL.get(op.name)
             if visit is not None:
@@ -135,7 +135,7 @@ class FunctionSizes:
             self._check(requirement, op, known, top)
 
     def _check(self, requirement: Requirement, op: Any, known: Known, top: bool, before: Any = None) -> None:
-        """Places the check that is left of a requirement, after those that numbers in it are in range."""
+        """Places checks that the numbers in a requirement are in range, then the check that remains of it."""
         before = before or op
         sizes = requirement.a if requirement.relation == COUNT else (requirement.a, requirement.b)
         for form in map(known.form, sizes):
@@ -149,7 +149,7 @@ class FunctionSizes:
             self._place(check, op, before, known, top)
 
     def _in_range(self, form: Form, op: Any, before: Any, known: Known, top: bool) -> None:
-        """Checks that a size is one that 32 bits hold; arithmetic on sizes would have wrapped around otherwise."""
+        """Places checks that a size fits 32 bits; otherwise arithmetic on sizes has wrapped around."""
         if len(form) == 1 and form[0][1] == 1 and len(form[0][0]) == 1:
             kind, of, _ = self.atoms.listed[form[0][0][0]]
             if kind in ("entry", "scalar") and not _is_wide(of):
@@ -181,14 +181,14 @@ class FunctionSizes:
             yield from self.atoms.read_by(form)
 
     def _is_input(self, number: int) -> bool:
-        """An atom is known when the function begins; of public functions, without a look at elements of arrays."""
+        """Whether an atom is known when the function begins; in a public function, only dimensions are."""
         kind, of, _ = self.atoms.listed[number]
         return self._order[of] < len(self.inputs) and (self.private or kind == "dimension")
 
     # ---- control flow --------------------------------------------------------------------------------------
 
     def _while(self, op: Any, known: Known, top: bool) -> None:
-        """A loop-carried value keeps its sizes: what an iteration ends with has those that the loop begins with."""
+        """A loop: each iteration must end with values of the sizes that the loop begins with."""
         initial = [self.values[x] for x in op.operands]
         condition, body = (region.blocks[0] for region in op.regions)
         for x, y in zip(initial, op.results, strict=True):
@@ -206,12 +206,12 @@ class FunctionSizes:
             self._sized(self._value(y), x)
 
     def _sized(self, x: Value, like: Value) -> None:
-        """Gives a value the sizes of another one."""
+        """Records that a value has the sizes of another one."""
         for d in _open_dimensions(x):
             self._graph.sizes[x, d] = size_of(like, d)
 
     def _agree(self, x: Value, type_: Any, op: Any, known: Known, top: bool, before: Any = None) -> None:
-        """Requires the sizes that a type states."""
+        """Requires of a value the static sizes in a type."""
         if is_ranked(x):
             for d, n in enumerate(sizes_in(type_)):
                 if n != DYNAMIC and sizes_in(x.type)[d] == DYNAMIC:
@@ -230,7 +230,7 @@ class FunctionSizes:
                 outside = all(self._order[self.atoms.listed[n][1]] < before for n in self.atoms.read_by(form))
                 if outside and all(other == form for other in others):
                     self._graph.sizes[value, d] = as_size(form, self.atoms)
-                else:  # IREE takes them to be equal
+                else:  # IREE assumes that they are equal
                     self.beyond = self.beyond or (op, "sizes of its branches are not known to be equal")
 
     def _inlined(self, op: Any, known: Known, top: bool) -> None:
@@ -265,7 +265,7 @@ _CONTROL = {
 
 
 class _Translation:
-    """Sizes of a function that is called, for the arguments of a call."""
+    """Translates sizes of a called function to sizes of a call's arguments."""
 
     def __init__(self, callee: FunctionSizes, arguments: Sequence[Value], known: Known) -> None:
         self._atoms, self._known = callee.atoms, known
@@ -276,13 +276,13 @@ class _Translation:
         return all(self._atoms.listed[i][1] in self._argument for i in self._atoms.read_by(form))
 
     def check(self, check: Check) -> Check:
-        """A check of the function."""
+        """A check of the function, translated."""
         if check.relation == COUNT:
             return Check(COUNT, tuple(sorted(map(self.form, check.a))), check.b)
         return Check(check.relation, self.form(check.a), self.form(check.b))
 
     def form(self, form: Form) -> Form:
-        """A size of the function, which must be known."""
+        """A size of the function, translated; it must be known."""
         replaced = {i: self._read(i) for i in self._atoms.read_by(form)}
         return self._known.form(as_size(form, self._atoms, replaced))
 
@@ -299,7 +299,7 @@ class ModuleSizes:
     """The sizes that the functions of a module require."""
 
     def __init__(self, module: Any, given: Mapping[str, Iterable[KnownSize]] | None = None) -> None:
-        """Functions of the names in `given` are called with inputs of which these sizes are known."""
+        """`given` has, by function name, sizes that are known of the inputs of every call."""
         self._given = given or {}
         self._functions = {
             ir.StringAttr(op.attributes["sym_name"]).value: op
@@ -309,7 +309,7 @@ class ModuleSizes:
         self._visited: dict[str, FunctionSizes | None] = {}
 
     def function(self, name: str) -> FunctionSizes | None:
-        """The checks of a function; None where it is declared only, or calls itself."""
+        """The checks of a function; None where it is only declared, or recursive."""
         if name not in self._visited:
             self._visited[name] = None
             if name in self._functions:
@@ -317,7 +317,7 @@ class ModuleSizes:
         return self._visited[name]
 
     def all(self) -> list[FunctionSizes]:
-        """Those of all functions."""
+        """The checks of all functions."""
         return [found for name in self._functions if (found := self.function(name)) is not None]
 
 
@@ -332,7 +332,7 @@ def _last(block: Any) -> Any:
 
 
 def _is_wide(x: Value) -> bool:
-    """The elements of a value are integers that may be beyond `LARGEST`."""
+    """Whether the elements of a value are integers that may exceed `LARGEST`."""
     type_ = x.type.element_type if is_ranked(x) else x.type
     if not isinstance(type_, ir.IntegerType):
         return False

@@ -1,1 +1,1 @@
-"""The stages as MLIR passes, and textual pipelines of them."""
+"""The stages as MLIR passes, and textual pass pipelines."""

@@ -1,4 +1,4 @@
-"""Runs textual pipelines that mix passes of ours and of MLIR; all are passes of one `PassManager`."""
+"""Runs textual pass pipelines that mix Python passes and native MLIR passes, in one `PassManager`."""
 
 import re
 from collections.abc import Mapping
@@ -19,7 +19,7 @@ _LOCATED = re.compile(r"MLIR Textual PassPipeline Parser:(\d+:\d+): error: (.*)"
 
 @dataclass(frozen=True)
 class Observe:
-    """What MLIR's pass manager does beside running: all of it goes to standard error."""
+    """What MLIR's pass manager verifies and prints; it prints to standard error."""
 
     print_after_all: bool = False
     verify_each: bool = True
@@ -36,15 +36,15 @@ def run_pipeline(
 ) -> None:
     """Runs a pipeline, such as `tidu-import,func.func(canonicalize)`, on an `ir.Module`, in place.
 
-    `passes` are the Python passes that the pipeline may name; any other name is left to MLIR.
-    `RequestError`, located in the pipeline, where it is malformed; the passes' own errors come through.
+    `passes` are the Python passes that the pipeline may name; MLIR looks up other names. `RequestError`, located in
+    the pipeline, where it is malformed; errors of the passes propagate.
     """
     manager = PassManager("builtin.module")
     for element in parse_pipeline(pipeline, passes):
         if isinstance(element, Native):
             _add_native(manager, element.text)
         else:
-            # No `op_name`: the bindings keep no copy of it, and the manager's anchor is a module anyway.
+            # No `op_name`: the bindings do not copy the string, and the manager is anchored on a module anyway.
             rules = {"opset": opset} if element.pass_.by_rules else {}
             run = element.pass_.bound(**element.options, **rules)
             manager.add(run, name=element.pass_.name, argument=element.text)

@@ -1,9 +1,9 @@
-"""The stages as MLIR passes: each changes a module in place, and takes what it wants by symbol.
+"""The stages as MLIR passes: each changes a module in place, and names its graphs and values by symbol.
 
     tidu-import, tidu-linearize, tidu-linear-transpose, tidu-materialize-merge, tidu-lower
 
-in this order, without options, make the VJP of a module's function. Between them a module holds graphs, which
-any native pass may work on.
+In this order, without options, these passes give the VJP of a module's function. In between, the module holds graphs,
+on which native passes may run.
 """
 
 from collections.abc import Collection, Mapping, Sequence
@@ -33,7 +33,7 @@ _GRAPHS = ("tidu.graph", "tidu.bind")
 
 
 def import_in_place(module: Any, inline: bool = False, opset: OpSet = OPSET) -> None:
-    """Functions become graphs."""
+    """Replaces the functions by graphs."""
     imported = import_stablehlo(module, opset=opset, inline=inline)
     for op in list(operations(module.body)):
         op.erase()
@@ -42,7 +42,7 @@ def import_in_place(module: Any, inline: bool = False, opset: OpSet = OPSET) -> 
 
 
 def resolve_in_place(module: Any, search_path: Sequence[str] = ()) -> None:
-    """Every reference is followed; the module stays as it is."""
+    """Follows and checks every reference; the module is not changed."""
     check(resolve(module, search_path=search_path))
 
 
@@ -54,7 +54,7 @@ def linearize_in_place(
     name: str | None = None,
     opset: OpSet = OPSET,
 ) -> None:
-    """A linear graph is added."""
+    """Adds the linear graph of a graph."""
     view = resolve(module)
     if outputs is None or wrt is None:
         source = _graph(view, graph)
@@ -71,7 +71,7 @@ def linearize_in_place(
 def linear_transpose_in_place(
     module: Any, graph: str | None = None, name: str | None = None, opset: OpSet = OPSET
 ) -> None:
-    """The transpose of a linear graph is added."""
+    """Adds the transpose of a linear graph."""
     view = resolve(module)
     source = view.graph(graph) if graph is not None else _last_linear(view)
     if source is None:
@@ -89,7 +89,7 @@ def batch_in_place(
     name: str | None = None,
     opset: OpSet = OPSET,
 ) -> None:
-    """The graph of many inputs at once is added."""
+    """Adds the batched graph of a graph."""
     if size is None:
         raise RequestError("tidu-batch needs the size of the batch", module.operation.location)
     view = resolve(module)
@@ -110,7 +110,7 @@ def materialize_merge_in_place(
     keep_dead_inputs: bool = True,
     opset: OpSet = OPSET,
 ) -> None:
-    """One flat graph takes the place of all."""
+    """Replaces all graphs by one flat graph, and the graphs that it calls."""
     view = resolve(module)
     main, last = None, _last_linear(view, batched=True)
     if values is None or inputs is None or name is None:
@@ -133,21 +133,21 @@ def materialize_merge_in_place(
 
 
 def infer_active_in_place(module: Any) -> None:
-    """Linear graphs get the active masks that native passes have dropped."""
+    """Restores the active masks of linear graphs that native passes have dropped."""
     for op in operations(module.body):
         if op.name == "tidu.graph":
             infer_active(op)
 
 
 def simplify_in_place(module: Any) -> None:
-    """Functions get simpler where MLIR's and StableHLO's passes leave something."""
+    """Simplifies functions where MLIR's and StableHLO's passes do not."""
     for op in operations(module.body):
         if op.name == "func.func" and len(op.regions[0].blocks):
             simplify(op)
 
 
 def structure_in_place(module: Any, loop_memory: str = "auto", opset: OpSet = OPSET) -> None:
-    """Flat graphs get loops of StableHLO's kind."""
+    """Structures flat graphs: loops take the form of `stablehlo.while`."""
     view = resolve(module)
     kept: set[str] = set()
     for graph in [view.graph(name) for name in list(view.graphs)]:
@@ -166,7 +166,7 @@ def structure_in_place(module: Any, loop_memory: str = "auto", opset: OpSet = OP
 
 
 def lower_in_place(module: Any, loop_memory: str = "auto", opset: OpSet = OPSET) -> None:
-    """Flat graphs become functions of plain StableHLO."""
+    """Replaces flat graphs by functions of plain StableHLO."""
     bind = next((op for op in operations(module.body) if op.name == "tidu.bind"), None)
     if bind is not None:
         raise RequestError("cannot lower a binding: run tidu-materialize-merge first", bind.location)
@@ -184,7 +184,7 @@ def lower_in_place(module: Any, loop_memory: str = "auto", opset: OpSet = OPSET)
 
 
 def _check_flat(graph: Graph) -> None:
-    """`RequestError`, with the place, where the graph refers to values of other graphs."""
+    """`RequestError`, with the location, where the graph refers to values of other graphs."""
     for op in operations(graph.op.regions[0].blocks[0]):
         if op.name == "tidu.external":
             owner = ir.SymbolRefAttr(op.attributes["ref"]).value[0]
@@ -192,11 +192,11 @@ def _check_flat(graph: Graph) -> None:
             raise RequestError(message, op.location)
 
 
-# ---- what the options leave open --------------------------------------------------------------------------
+# ---- defaults of options ----------------------------------------------------------------------------------
 
 
 def _graph(view: View, name: str | None) -> Graph:
-    """The graph of that name; else `main`, or the only one that is not linear."""
+    """The graph of that name; without a name, `main`, or the only public graph that is not linear."""
     if name is not None:
         return view.graph(name)
     primal = [graph for graph in view.graphs.values() if not graph.linear and not graph.private]
@@ -209,7 +209,7 @@ def _graph(view: View, name: str | None) -> Graph:
 
 
 def _last_linear(view: View, batched: bool = False) -> Graph | None:
-    """The last linear graph, or the last that is linear or `batched`."""
+    """The last linear graph; with `batched`, the last graph that is linear or a batch."""
     of_kind = (
         graph.name
         for graph in reversed(view.graphs.values())
@@ -232,7 +232,7 @@ def _symbols(graph: Graph, name: str) -> list[str]:
 
 
 def _batch_sources(view: View, graph: Graph) -> list[str]:
-    """The graphs that a graph is a batch of, and, where these are batches, the graphs that they are of."""
+    """The graphs that a graph is a batch of, directly or through other batches."""
     sources: list[str] = []
     left = _symbols(graph, BATCH_OF)
     while left:
@@ -244,7 +244,7 @@ def _batch_sources(view: View, graph: Graph) -> list[str]:
 
 
 def _keys(view: View, graph: Graph) -> list[str]:
-    """The keys of a graph's free inputs; a batch has those of the graphs that it is of, in their order."""
+    """The keys of a graph's unbound inputs; a batch has those of its sources, in their order."""
     keys = dict.fromkeys(graph.keys)
     batch_of: dict[str, str] = {}
     for name in [graph.name, *_batch_sources(view, graph)]:
@@ -256,7 +256,7 @@ def _keys(view: View, graph: Graph) -> list[str]:
 
 
 def _followed(key: str, steps: Mapping[str, str], unless: Collection[str] = ()) -> str:
-    """What a key leads to, step by step, but for steps to a key in `unless`; a cycle ends after one turn."""
+    """Follows a key through the map `steps`, except to a key in `unless`; a cycle ends after one turn."""
     for _ in steps:
         if key not in steps or steps[key] in unless:
             break
@@ -271,9 +271,9 @@ def _free(view: View, name: str | None) -> str | None:
 
 
 def _argument_attributes(view: View, flat: Graph) -> Any:
-    """The attributes that the source graphs have, and a name wherever `arg0`, `arg1`, ... would be wrong.
+    """The argument attributes of the source graphs, with a name for each input whose key is not its default, `argN`.
 
-    A batched input has the name of the input that it is a batch of, unless that one is there, too.
+    A batched input has the name of the input that it is a batch of, unless that one is also an input.
     """
     source: dict[str, Any] = {}
     batch_of: dict[str, str] = {}

@@ -1,4 +1,4 @@
-"""The passes that textual pipelines can hold: their names, options and what they do."""
+"""The Python passes that textual pipelines can name: their names, descriptions and options."""
 
 from tiduc.passes.driver import mlir_passes
 from tiduc.passes.driver.textual import Option, Pass

@@ -1,8 +1,8 @@
-"""MLIR's textual pipelines, for passes written in Python: `a,b{x=1 y='p q'},func.func(c)`.
+"""Parses MLIR's textual pass pipelines that name Python passes, too: `a,b{x=1 y='p q'},func.func(c)`.
 
-MLIR reads only the names of native passes, so a pipeline is split here at the names of others; what lies
-between goes to MLIR as it stands. Options are spelled as MLIR spells them: `key=value` pairs with spaces
-between, values bare, in quotes or in braces, lists with commas.
+MLIR knows only the names of native passes, so a pipeline is split at the Python passes, and the text between them
+goes to MLIR unchanged. Options have MLIR's syntax: `key=value` pairs, separated by spaces; values bare, in quotes or
+in braces; lists with commas.
 """
 
 import difflib
@@ -22,7 +22,7 @@ _CLOSING = {"(": ")", "{": "}", "[": "]", "<": ">"}
 
 @dataclass(frozen=True)
 class Option:
-    """One option of a pass. `kind` says what its text becomes: a string, a number, a boolean, or a list.
+    """One option of a pass; `kind` is the type of its value: a string, a number, a boolean, or a list.
 
     A name is a plain word or a symbol, `@x` or `@"any text"`; a reference is `@graph::@name`.
     """
@@ -32,7 +32,7 @@ class Option:
     description: str
 
     def read(self, text: str) -> Any:
-        """The option's value; `ValueError` where the text is none."""
+        """Parses the option's value; `ValueError` where the text is malformed."""
         if self.kind == "bool":
             if text not in ("true", "false", "1", "0"):
                 raise ValueError(f"expects true or false, has {text!r}")
@@ -51,9 +51,9 @@ class Option:
 
 @dataclass(frozen=True)
 class Pass:
-    """A pass on a module: what it is called, does and takes, and the function that does it in place.
+    """A pass on a module; `function` runs it in place.
 
-    `by_rules` says that the function takes the op set, as `opset`.
+    `by_rules`: the function takes an argument `opset`.
     """
 
     name: str
@@ -73,14 +73,14 @@ class Pass:
 
 @dataclass(frozen=True)
 class Native:
-    """A stretch of native passes, padded so that MLIR's columns are those of the whole pipeline."""
+    """A run of native passes, padded so that columns in MLIR's errors are those of the whole pipeline."""
 
     text: str
 
 
 @dataclass(frozen=True)
 class Own:
-    """One pass of ours with its options, and how it was written."""
+    """One Python pass with its options, and its text in the pipeline."""
 
     pass_: Pass
     options: Mapping[str, Any]
@@ -90,8 +90,8 @@ class Own:
 def parse_pipeline(text: str, passes: Mapping[str, Pass]) -> list[Native | Own]:
     """The elements of a pipeline, with or without `builtin.module(...)` around it.
 
-    `RequestError`, located in the pipeline, for an unknown pass or option of ours and unbalanced brackets.
-    Native passes are checked by MLIR.
+    `RequestError`, located in the pipeline, for an unknown `tidu-` pass or option, and unbalanced brackets. MLIR
+    checks native passes.
     """
     start, end = _inside(text)
     found: list[Native | Own] = []
@@ -119,7 +119,7 @@ def parse_pipeline(text: str, passes: Mapping[str, Pass]) -> list[Native | Own]:
 
 
 def _inside(text: str) -> tuple[int, int]:
-    """Where the pipeline of the module begins and ends."""
+    """The offsets at which the module's pipeline begins and ends."""
     whole = _WHOLE.match(text)
     stripped = text.rstrip()
     if whole and stripped.endswith(")"):
@@ -169,7 +169,7 @@ def _unquoted(value: str) -> str:
 
 
 def _split(text: str, separator: str) -> Iterator[tuple[int, str]]:
-    """The parts between separators that stand in no brackets or quotes, with their offsets."""
+    """Splits at separators outside brackets and quotes; the parts, with their offsets."""
     closing: list[str] = []
     quote, begin, skip = "", 0, False
     for i, c in enumerate(text):
