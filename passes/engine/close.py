@@ -14,7 +14,7 @@ from torch_mlir import ir
 
 from tiduc.dialect.graph import Graph, Value
 from tiduc.dialect.view import BINDING, View
-from tiduc.passes.engine.recompute import kept
+from tiduc.passes.engine.recompute import cheapest_residuals
 from tiduc.passes.engine.split import split
 from tiduc.passes.rules.registry import Engine, OpSet
 
@@ -73,7 +73,7 @@ def engine(
         transpose or other,
         partial(close, opset=opset),
         partial(inline, b),
-        kept,
+        cheapest_residuals,
         partial(split, b),
         opset.linearize_rule,
         opset.stateful,

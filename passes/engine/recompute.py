@@ -44,7 +44,7 @@ def size(x: Value) -> int:
     return int(prod(x.type.shape)) * max(bits(x), 8) // 8
 
 
-def kept(wanted: Sequence[Value], free: Collection[Value]) -> list[Value]:
+def cheapest_residuals(wanted: Sequence[Value], free: Collection[Value]) -> list[Value]:
     """The values of fewest bytes from which, together with the free ones, cheap ops compute the wanted ones."""
     network = _Network(free)
     for x in dict.fromkeys(wanted):
@@ -124,8 +124,8 @@ class _Network:
         return _UNLIMITED if read else self._along[y][x]
 
     def _is_source(self, x: Value) -> bool:
-        made = x.definition
-        return made is None or made.name not in _CHEAP or bool(made.captures)
+        op = x.definition
+        return op is None or op.name not in _CHEAP or bool(op.captures)
 
     def _is_free(self, x: Value) -> bool:
         """Whether cheap ops compute a value from free values alone."""
@@ -146,21 +146,21 @@ class _Network:
         return self._known[x]
 
 
-def counters(made: Any) -> dict[Value, tuple[Any, int]]:
+def counters(step: Any) -> dict[Value, tuple[Any, int]]:
     """The counters of a step: carries of forward loops that grow by a constant integer.
 
     Each has the place of its carry, and its increment.
     """
     found = {}
-    outer = {inner: x for x, inner in made.outside.items()}
-    for at, x in made.carries.items():
-        after = made.nexts[at].definition if not made.backwards[x] else None
+    outer = {inner: x for x, inner in step.outside.items()}
+    for at, x in step.carries.items():
+        after = step.nexts[at].definition if not step.backwards[x] else None
         if after is None or after.name not in ("stablehlo.add", "stablehlo.subtract") or x.type.rank:
             continue
-        y, step = after.operands
+        y, increment = after.operands
         if step is x and after.name == "stablehlo.add":
-            y, step = step, y
-        by = integer(outer.get(step, step))
+            y, increment = increment, y
+        by = integer(outer.get(increment, increment))
         if y is x and by is not None and bits(x) >= 32:
             found[x] = at, by if after.name == "stablehlo.add" else -by
     return found

@@ -116,21 +116,21 @@ def split(b: Any, graph: Graph, active: Sequence[bool], varying: int | None = No
     is_linear = [op.graph is linear and op.active is not None for op in order]
     primal = [op for op, flag in zip(order, is_linear, strict=True) if not flag]
     level = _levels(b, primal, dict.fromkeys(inputs[varying:] if varying is not None else (), 1))
-    again = _behind_barriers(b, primal, level)
-    endless = _of_unknown_length(primal)
+    recomputed = _computed_from_barriers(b, primal, level)
+    unbounded = _unbounded_sequences(primal)
     read: dict[Value, None] = {}
     stack = [x for op, flag in zip(order, is_linear, strict=True) if flag for x in _read_by(op)][::-1]
     while stack:
         x = stack.pop()
         made = x.definition
         if level.get(x, 2) and x not in read:
-            if made is not None and x in again and made.name == BARRIER:  # recompute from its operands
+            if made is not None and x in recomputed and made.name == BARRIER:  # recompute from its operands
                 for y in _all_read(made):
-                    if y in endless:
+                    if y in unbounded:
                         stack.append(y)
                     elif level.get(y, 2):
                         read[y] = None
-            elif x in again or x in endless:  # not to be kept: recompute
+            elif x in recomputed or x in unbounded:  # not to be kept: recompute
                 stack += _all_read(made)
             else:
                 read[x] = None
@@ -157,7 +157,7 @@ def _levels(b: Any, primal: Sequence[Definition], level: dict[Value, int]) -> di
     return level
 
 
-def _behind_barriers(b: Any, primal: Sequence[Definition], level: dict[Value, int]) -> set[Value]:
+def _computed_from_barriers(b: Any, primal: Sequence[Definition], level: dict[Value, int]) -> set[Value]:
     """The varying values computed from results of optimization barriers: to be recomputed, not kept.
 
     `jax.checkpoint` (remat) places barriers for this purpose.
@@ -192,7 +192,7 @@ def _is_smaller(op: Definition) -> bool:
     return bool(sum(made) <= max(read))
 
 
-def _of_unknown_length(primal: Sequence[Definition]) -> set[Value]:
+def _unbounded_sequences(primal: Sequence[Definition]) -> set[Value]:
     """Sequences of loops of unknown trip count, with or without a bound, and values computed from them.
 
     Outside the graph, their number of elements would not be known.

@@ -24,23 +24,23 @@ from tiduc.dialect.trip_count import most_iterations
 from tiduc.passes.structure.plan import max_trip_count
 from tiduc.passes.structure.records import Records
 from tiduc.passes.structure.scope import Cluster, Scope
-from tiduc.passes.structure.slots import release
+from tiduc.passes.structure.slots import simplify_slots
 from tiduc.passes.structure.steps import (
     Place,
     Step,
+    build_step,
     index_type,
     members_of,
     new_input,
     own_places,
     read_at,
     state_of,
-    step,
     write_at,
 )
 from tiduc.passes.structure.trip_counts import total
 from tiduc.passes.structure.while_loops import emit_while
 
-_ITERATIONS = 2**31
+_MAX_ITERATIONS = 2**31
 """The number of iterations that a 32-bit counter can distinguish."""
 
 
@@ -66,28 +66,30 @@ class Level:
 def emit_recomputed(scope: Scope, cluster: Cluster, count: int | None) -> None:
     """Emits the loop of a cluster that recomputes the iterations of others from checkpoints."""
     b, i32, is_reverse = scope.b, index_type(), cluster.leader.reverse
-    made = step(scope, members_of([*scope.plans[cluster].recomputed, cluster]))
+    step = build_step(scope, members_of([*scope.plans[cluster].recomputed, cluster]))
     if count is not None:
-        release(scope, cluster, made, count)
-    records = Records(scope, cluster, made, count)
-    places = own_places(scope, cluster, made, records.values)
-    raw = made.b.finish([*made.nexts.values(), *records.values])
-    level = _level(scope, made, is_reverse, places, _slots(_most(scope, cluster, count)), records.values)
+        simplify_slots(scope, cluster, step, count)
+    records = Records(scope, cluster, step, count)
+    places = own_places(scope, cluster, step, records.values)
+    raw = step.b.finish([*step.nexts.values(), *records.values])
+    level = _level(
+        scope, step, is_reverse, places, _slots(_max_trip_count(scope, cluster, count)), records.values
+    )
     scope.view.discard(raw)
 
     zero, one = b.constant(0, i32), b.constant(1, i32)
-    times = total(scope, cluster)
-    last = b.subtract(times, one)
-    inits = {(m, i): scope.local[m.record.inits[i]] for m, i in made.carries}
-    results = _sweep(
+    trip_count = total(scope, cluster)
+    last = b.subtract(trip_count, one)
+    inits = {(m, i): scope.local[m.record.inits[i]] for m, i in step.carries}
+    results = _emit_sweep(
         scope,
         b,
         level,
-        (last, b.constant(-1, i32)) if is_reverse else (zero, times),
+        (last, b.constant(-1, i32)) if is_reverse else (zero, trip_count),
         [inits[at] for at in level.places],
         zero if is_reverse else last,
         [inits[at] for at in level.below.places] if level.below is not None else [],
-        list(made.outside),
+        list(step.outside),
         records,
         [m in cluster.members and i in m.used for m, i in places],
     )
@@ -95,34 +97,34 @@ def emit_recomputed(scope: Scope, cluster: Cluster, count: int | None) -> None:
     records.give(dict(zip(places, results[:n], strict=True)), results[n:], max_trip_count(cluster))
 
 
-def _most(scope: Scope, cluster: Cluster, count: int | None) -> int:
+def _max_trip_count(scope: Scope, cluster: Cluster, count: int | None) -> int:
     """An upper bound of the trip count of a cluster's loops and of the loops recomputed for it."""
     records = (m.record for m in members_of([*scope.plans[cluster].recomputed, cluster]))
     known = [most_iterations(record) for record in records if isinstance(record, Loop)]
-    return min([_ITERATIONS, *(n for n in (count, *known) if n is not None)])
+    return min([_MAX_ITERATIONS, *(n for n in (count, *known) if n is not None)])
 
 
-def _slots(most: int) -> int:
+def _slots(bound: int) -> int:
     """The most checkpoints that bisection sets: a first one, one for each halving of the distance, and a spare one.
 
     If k iterations separate a checkpoint from the wanted iteration, k // 2 separate the next checkpoint from it, and
     so on. After the wanted iteration, its neighbour is wanted, and the last checkpoint that remains is at most half
     as far from it as the one before.
     """
-    return most.bit_length() + 2
+    return bound.bit_length() + 2
 
 
 def _level(
-    scope: Scope, made: Step, reverse: bool, places: list[Place], slots: int, more: Sequence[Value] = ()
+    scope: Scope, step: Step, reverse: bool, places: list[Place], slots: int, more: Sequence[Value] = ()
 ) -> Level:
-    wanted = [*(made.nexts[at] for at in places), *more]
-    other = [at for at in state_of(scope, made, wanted) if at[0].record.reverse != reverse]
-    below = _level(scope, made, not reverse, other, slots) if other else None
-    carried = [made.carries[at] for at in (*places, *other)]
-    return Level(reverse, places, scope.closed(wanted, [made.number, *carried, *made.inputs]), below, slots)
+    wanted = [*(step.nexts[at] for at in places), *more]
+    other = [at for at in state_of(scope, step, wanted) if at[0].record.reverse != reverse]
+    below = _level(scope, step, not reverse, other, slots) if other else None
+    carried = [step.carries[at] for at in (*places, *other)]
+    return Level(reverse, places, scope.closed(wanted, [step.number, *carried, *step.inputs]), below, slots)
 
 
-def _sweep(
+def _emit_sweep(
     scope: Scope,
     b: Any,
     level: Level,
@@ -144,40 +146,43 @@ def _sweep(
     carried, inputs = ([new_input(inner, x.type) for x in xs] for xs in (state, outside))
     arrays = [new_input(inner, type_) for type_ in records.types] if records is not None else []
     one = inner.constant(1, k.type)
-    first, books, books_after, of_below = [], list[Value](), list[Value](), list[Value]()
+    initial, checkpoints, checkpoints_after, carries_below = [], list[Value](), list[Value](), list[Value]()
     if level.below is not None:
         zero = b.constant(0, at.type)
         slots_of = [b.zero(sequence_type(x.type, level.slots)) for x in (at, *state_below)]
-        first = [zero, *(write_at(b, s, x, zero) for s, x in zip(slots_of, (at, *state_below), strict=True))]
-        books = [new_input(inner, x.type) for x in first]
-        top, *slots = _advanced(scope, inner, level, k, books, carried, inputs)
-        of_below = [read_at(inner, slot, top) for slot in slots[1:]]
-        books_after = [inner.subtract(top, one), *slots]
-    outputs = scope.inlined(inner, level.graph, [k, *carried, *of_below, *inputs])
+        initial = [
+            zero,
+            *(write_at(b, s, x, zero) for s, x in zip(slots_of, (at, *state_below), strict=True)),
+        ]
+        checkpoints = [new_input(inner, x.type) for x in initial]
+        top, *slots = _emit_checkpoints(scope, inner, level, k, checkpoints, carried, inputs)
+        carries_below = [read_at(inner, slot, top) for slot in slots[1:]]
+        checkpoints_after = [inner.subtract(top, one), *slots]
+    outputs = scope.inlined(inner, level.graph, [k, *carried, *carries_below, *inputs])
     n = len(carried)
     after = inner.subtract(k, one) if level.reverse else inner.add(k, one)
     written = records.written(inner, arrays, k, outputs[n:]) if records is not None else []
     results = emit_while(
         scope,
         b,
-        [ends[0], *first, *state, *(records.first(b) if records is not None else [])],
+        [ends[0], *initial, *state, *(records.first(b) if records is not None else [])],
         [ends[1], *outside],
         inner,
-        [k, *books, *carried, *arrays],
-        [after, *books_after, *outputs[:n], *written],
+        [k, *checkpoints, *carried, *arrays],
+        [after, *checkpoints_after, *outputs[:n], *written],
         [limit, *inputs],
-        [False] * (1 + len(books)) + list(used or [True] * n) + [True] * len(arrays),
+        [False] * (1 + len(checkpoints)) + list(used or [True] * n) + [True] * len(arrays),
         lambda test, of: test.compare(of[k], of[limit], "GT" if level.reverse else "LT"),
     )
-    return results[1 + len(books) :]
+    return results[1 + len(checkpoints) :]
 
 
-def _advanced(
+def _emit_checkpoints(
     scope: Scope,
     b: Any,
     level: Level,
     k: Value,
-    books: Sequence[Value],
+    checkpoints: Sequence[Value],
     state: Sequence[Value],
     outside: Sequence[Value],
 ) -> list[Any]:
@@ -187,32 +192,32 @@ def _advanced(
     """
     below = level.below
     assert below is not None
-    beneath = below.below.among(level.places, state) if below.below is not None else []
+    state_two_below = below.below.among(level.places, state) if below.below is not None else []
     inner = scope.builder("S")
-    carried = [new_input(inner, x.type) for x in books]
-    top, marks, *slots = carried
-    target, *others = (new_input(inner, x.type) for x in (k, *beneath, *outside))
+    carried = [new_input(inner, x.type) for x in checkpoints]
+    top, iterations, *slots = carried
+    target, *others = (new_input(inner, x.type) for x in (k, *state_two_below, *outside))
     one, two = inner.constant(1, k.type), inner.constant(2, k.type)
-    i = read_at(inner, marks, top)
+    i = read_at(inner, iterations, top)
     left = inner.subtract(i, target) if below.reverse else inner.subtract(target, i)
     half = inner.divide(inner.add(left, one), two)
     middle = inner.subtract(i, half) if below.reverse else inner.add(i, half)
     of_slots = [read_at(inner, slot, top) for slot in slots]
-    n = len(beneath)
-    then = _sweep(scope, inner, below, (i, middle), of_slots, target, others[:n], others[n:])
+    n = len(state_two_below)
+    reached = _emit_sweep(scope, inner, below, (i, middle), of_slots, target, others[:n], others[n:])
     following = inner.add(top, one)
-    nexts = [following, write_at(inner, marks, middle, following)]
-    nexts += [write_at(inner, slot, x, following) for slot, x in zip(slots, then, strict=True)]
+    nexts = [following, write_at(inner, iterations, middle, following)]
+    nexts += [write_at(inner, slot, x, following) for slot, x in zip(slots, reached, strict=True)]
 
     def is_before(test: Any, of: dict[Value, Value]) -> Any:
-        mark = read_at(test, of[marks], of[top])
-        return test.compare(mark, of[target], "GT" if below.reverse else "LT")
+        iteration = read_at(test, of[iterations], of[top])
+        return test.compare(iteration, of[target], "GT" if below.reverse else "LT")
 
     return emit_while(
         scope,
         b,
-        books,
-        [k, *beneath, *outside],
+        checkpoints,
+        [k, *state_two_below, *outside],
         inner,
         carried,
         nexts,

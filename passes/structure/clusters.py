@@ -23,11 +23,11 @@ def find_members(scope: Scope, outputs: Sequence[Value]) -> None:
         elif op.name == "stablehlo.add":
             record = _sum_of_sequences(scope, op)
         if record is not None:
-            alike = sites[_site(record)]
-            member = next((m for m in alike if _agree(scope, m.record, record)), None)
+            candidates = sites[_site_key(record)]
+            member = next((m for m in candidates if _can_be_one_op(scope, m.record, record)), None)
             if member is None:
                 member = Member(record)
-                alike.append(member)
+                candidates.append(member)
             elif record.width > member.record.width:
                 member.record = record
             member.ops.append(op)
@@ -67,8 +67,8 @@ def _sum_of_sequences(scope: Scope, op: Definition) -> Loop | None:
     return Loop((), (x, y), (), body, None, member.record.reverse, None, body.name, (0, 1), (0,))
 
 
-def _site(record: Any) -> Any:
-    """A hashable key; ops with equal keys may be at one call site, if their graphs `_agree`."""
+def _site_key(record: Any) -> Any:
+    """A hashable key; ops with equal keys may be at one call site, if their graphs `_can_be_one_op`."""
     if isinstance(record, Loop):
         return len(record.inits), len(record.sequences), record.reverse, record.cond is None, record.operands
     return record.index, len(record.graphs), record.operands
@@ -80,7 +80,7 @@ def _graphs(record: Any) -> tuple[Graph, ...]:
     return record.graphs  # type: ignore[no-any-return]
 
 
-def _agree(scope: Scope, first: Any, second: Any) -> bool:
+def _can_be_one_op(scope: Scope, first: Any, second: Any) -> bool:
     """Whether the results of one op are the first results of the other, so that one op can replace both.
 
     For ops of the same base (`passes/rules/sites.py`) this holds if one was linearized after the other. It does not
@@ -90,7 +90,7 @@ def _agree(scope: Scope, first: Any, second: Any) -> bool:
     same = first.base == second.base
     for graphs in zip(_graphs(first), _graphs(second), strict=True):
         if graphs[0] is not graphs[1]:
-            one, other = (_first_outputs(scope, graph, same) for graph in graphs)
+            one, other = (_value_numbers(scope, graph, same) for graph in graphs)
             if any(x is not y for x, y in zip(one, other, strict=False)):
                 if same and any(draws(scope.view, graph) for graph in graphs):
                     message = (
@@ -101,7 +101,7 @@ def _agree(scope: Scope, first: Any, second: Any) -> bool:
     return True
 
 
-def _first_outputs(scope: Scope, graph: Graph, copied: bool) -> list[Value]:
+def _value_numbers(scope: Scope, graph: Graph, copied: bool) -> list[Value]:
     """A value number for each output: the first value in any graph that equals it, given equal inputs.
 
     Results of stateful ops are equal only if `copied` is set and both ops are copies of one op.
@@ -115,10 +115,10 @@ def _first_outputs(scope: Scope, graph: Graph, copied: bool) -> list[Value]:
             operands, captures = (tuple([first[x] for x in read]) for read in (op.operands, op.captures))
             if copied and op.name in stateful:  # copies share the attribute dictionary
                 origin = "copied", op.name, id(op.given), operands
-                found, _ = scope.view.derived.setdefault(origin, (op.results, op.given))
+                results, _ = scope.view.derived.setdefault(origin, (op.results, op.given))
             else:
-                found = table.results(op, operands, captures)
-            first.update(zip(op.results, found, strict=True))
+                results = table.results(op, operands, captures)
+            first.update(zip(op.results, results, strict=True))
         scope.view.derived[key] = [first[y] for y in graph.outputs if y is not None]
     return scope.view.derived[key]  # type: ignore[no-any-return]
 
@@ -132,23 +132,25 @@ def find_clusters(scope: Scope) -> None:
     if all(is_call(member.record) for member in members):  # each by itself
         scope.cluster_of = {member: Cluster(i, [member]) for i, member in enumerate(members)}
         return
-    waits: dict[Value, int] = {}
+    depends_on: dict[Value, int] = {}
     clusters: list[Cluster] = []
     for op in scope.order:
         read = (*op.operands, *op.captures)
-        found = reduce(or_, [waits.get(x, 0) for x in read], 0)
+        mask = reduce(or_, [depends_on.get(x, 0) for x in read], 0)
         is_separated = bool(scope.separated) and not scope.separated.isdisjoint(read)
         if is_separated:
             scope.separated.update(op.results)
         member = scope.member_of.get(op)
         if member is not None:
-            cluster = scope.cluster_of.get(member) or _cluster(scope, member, waits, clusters, is_separated)
+            cluster = scope.cluster_of.get(member) or _cluster(
+                scope, member, depends_on, clusters, is_separated
+            )
             scope.cluster_of[member] = cluster
             bit = 1 << cluster.number
-            cluster.waits |= found & ~bit
-            found = bit
-        if found:
-            waits.update((y, found) for y in op.results)
+            cluster.depends_on |= mask & ~bit
+            mask = bit
+        if mask:
+            depends_on.update((y, mask) for y in op.results)
 
 
 def is_call(record: Any) -> bool:
@@ -157,36 +159,36 @@ def is_call(record: Any) -> bool:
 
 
 def _cluster(
-    scope: Scope, member: Member, waits: dict[Value, int], clusters: list[Cluster], is_separated: bool
+    scope: Scope, member: Member, depends_on: dict[Value, int], clusters: list[Cluster], is_separated: bool
 ) -> Cluster:
     record = member.record
     operands = record.operands if isinstance(record, Loop) else (*record.operands, record.index)
-    near: dict[Cluster, None] = {}
+    producers: dict[Cluster, None] = {}
     for x in record.sequences if isinstance(record, Loop) else record.operands:
         if x in scope.sequence:
-            near[scope.cluster_of[scope.sequence[x][0]]] = None
-    for cluster in near:
-        if cluster.is_separated == is_separated and _alike(cluster.leader, record):
-            others = [x for x in operands if x is not None and not _runs_along(scope, x, cluster, record)]
-            read = reduce(or_, [waits.get(x, 0) for x in others], 0)
-            if not _all_waits(clusters, read) >> cluster.number & 1:
+            producers[scope.cluster_of[scope.sequence[x][0]]] = None
+    for cluster in producers:
+        if cluster.is_separated == is_separated and _can_be_fused(cluster.leader, record):
+            others = [x for x in operands if x is not None and not _is_in_lockstep(scope, x, cluster, record)]
+            read = reduce(or_, [depends_on.get(x, 0) for x in others], 0)
+            if not _with_dependencies(clusters, read) >> cluster.number & 1:
                 cluster.members.append(member)
                 return cluster
     clusters.append(Cluster(len(clusters), [member], is_separated=is_separated))
     return clusters[-1]
 
 
-def _all_waits(clusters: Sequence[Cluster], read: int) -> int:
+def _with_dependencies(clusters: Sequence[Cluster], read: int) -> int:
     """The clusters in the bit mask `read` and all clusters that they depend on, as a bit mask."""
-    found, left = 0, read
+    mask, left = 0, read
     while left:
         number = left.bit_length() - 1
-        found |= 1 << number
-        left = (left | clusters[number].waits) & ~found
-    return found
+        mask |= 1 << number
+        left = (left | clusters[number].depends_on) & ~mask
+    return mask
 
 
-def _runs_along(scope: Scope, x: Value, cluster: Cluster, record: Any) -> bool:
+def _is_in_lockstep(scope: Scope, x: Value, cluster: Cluster, record: Any) -> bool:
     """Whether the cluster itself gives the operand: in the same iteration, or in the same branch."""
     if x not in scope.sequence or (isinstance(record, Loop) and x not in record.sequences):
         return False
@@ -196,7 +198,7 @@ def _runs_along(scope: Scope, x: Value, cluster: Cluster, record: Any) -> bool:
     return not isinstance(record, Loop) or i >= len(member.record.inits)
 
 
-def _alike(leader: Any, record: Any) -> bool:
+def _can_be_fused(leader: Any, record: Any) -> bool:
     if isinstance(record, Loop):
         return isinstance(leader, Loop) and leader.reverse == record.reverse
     if record.index is None or not isinstance(leader, Branches) or leader.index is not record.index:
@@ -220,8 +222,8 @@ def in_order(scope: Scope) -> list[Any]:
                 stack.pop()
                 continue
             ops = (node,) if isinstance(node, Definition) else [op for m in node.members for op in m.ops]
-            makers = [scope.maker_of.get(x) for op in ops for x in op.operands + op.captures]
-            nodes = [cluster_of.get(op, op) for op in makers if op is not None]
+            defining = [scope.defining_op.get(x) for op in ops for x in op.operands + op.captures]
+            nodes = [cluster_of.get(op, op) for op in defining if op is not None]
             before = [n for n in nodes if n not in placed and n is not node]
             if before and node not in begun:
                 begun.add(node)

@@ -13,24 +13,24 @@ from tiduc.passes.structure.plan import static_trip_count
 from tiduc.passes.structure.scope import Cluster, Scope
 from tiduc.passes.structure.segmented import emit_segmented
 from tiduc.passes.structure.stacked import emit_stacked
-from tiduc.passes.structure.steps import Place, unchanged
+from tiduc.passes.structure.steps import Place, unchanged_carries
 
 
 def emit_loops(scope: Scope, cluster: Cluster) -> None:
     """Emits the cluster's loop, forwards or backwards, and records its results in the scope."""
     _give_invariants(scope, cluster)
-    count, own = static_trip_count(cluster), scope.plans[cluster]
+    count, loop_plan = static_trip_count(cluster), scope.plans[cluster]
     if cluster.leader.cond is None and count is not None and count >= 2**31:
         message = f"a loop of {count} iterations is run backwards, which are counted in 32 bits"
         raise Unsupported(message, cluster.members[0].ops[0].location)
-    if own.trip_count_source is not None:
-        scope.trip_counts[cluster] = scope.trip_counts[own.trip_count_source]
+    if loop_plan.trip_count_source is not None:
+        scope.trip_counts[cluster] = scope.trip_counts[loop_plan.trip_count_source]
     try:
         if count == 0:
             _emit_none(scope, cluster)
-        elif all(source.leader.reverse == cluster.leader.reverse for source in own.recomputed):
+        elif all(source.leader.reverse == cluster.leader.reverse for source in loop_plan.recomputed):
             emit_stacked(scope, cluster, count)
-        elif own.memory == "sqrt" and count is not None:
+        elif loop_plan.memory == "sqrt" and count is not None:
             emit_segmented(scope, cluster, count)
         else:
             emit_recomputed(scope, cluster, count)
@@ -43,7 +43,7 @@ def _give_invariants(scope: Scope, cluster: Cluster) -> None:
     for member in cluster.members:
         for op in member.ops:
             record = scope.record_of[op]
-            first, idle = len(record.inits) + len(record.sequences), unchanged(record)
+            first, idle = len(record.inits) + len(record.sequences), unchanged_carries(record)
             for y, j in zip(op.results, record.results, strict=True):
                 if j < 0:
                     scope.local[y] = scope.local[record.operands[first + ~j]]
@@ -59,12 +59,12 @@ def _is_empty(type_: Any) -> bool:
 
 def _emit_none(scope: Scope, cluster: Cluster) -> None:
     """Records the results of a loop of no iterations: the last carries are the first, the sequences are empty."""
-    made: dict[Place, Value] = {}
+    results: dict[Place, Value] = {}
     for member in cluster.members:
         inits = member.record.inits
         for i in member.used:
             if i < len(inits):
-                made[member, i] = scope.local[inits[i]]
+                results[member, i] = scope.local[inits[i]]
             else:
-                made[member, i] = scope.b.zero(sequence_type(member.record.body.outputs[i].type, 0))
-    scope.give_results(made)
+                results[member, i] = scope.b.zero(sequence_type(member.record.body.outputs[i].type, 0))
+    scope.set_results(results)

@@ -26,7 +26,9 @@ def plan(scope: Scope, clusters: Sequence[Cluster]) -> Mapping[Cluster, LoopPlan
     sets_checkpoints: set[Cluster] = set()
     loops = [cluster for cluster in clusters if isinstance(cluster.leader, Loop)]
     for cluster in loops:
-        outside = [x for m in cluster.members for x in m.record.sequences if not scope.is_made_by(x, cluster)]
+        outside = [
+            x for m in cluster.members for x in m.record.sequences if not scope.is_result_of(x, cluster)
+        ]
         memory[cluster] = _memory(scope, cluster, outside)
         recomputed[cluster] = ()
         if memory[cluster] != "stack":
@@ -55,13 +57,13 @@ def _recomputed(
 ) -> tuple[Cluster, ...]:
     """The clusters that compute the sequences `outside`, and the clusters that those recompute in turn."""
     sources = [source for x in dict.fromkeys(outside) if (source := _source(scope, x)) is not None]
-    found = tuple(dict.fromkeys(c for source in sources for c in (*recomputed[source], source)))
-    if any(draws(scope.view, m.record.body) for source in found for m in source.members):
+    clusters = tuple(dict.fromkeys(c for source in sources for c in (*recomputed[source], source)))
+    if any(draws(scope.view, m.record.body) for source in clusters for m in source.members):
         raise Unsupported(
             "a loop that draws random numbers, or has effects, cannot be run again from checkpoints",
             cluster.members[0].ops[0].location,
         )
-    return found
+    return clusters
 
 
 def _source(scope: Scope, x: Value) -> Cluster | None:
@@ -100,12 +102,12 @@ def _trip_count_source(scope: Scope, cluster: Cluster, outside: Sequence[Value])
     unread, seen = list(outside), set(outside)
     while unread:
         x = unread.pop()
-        found = _source(scope, x)
-        if found is not None:
-            if found is not cluster and max_trip_count(found) is not None:
-                return found
-        elif x in scope.maker_of and x not in scope.sequence:
-            read = scope.maker_of[x].operands
+        source = _source(scope, x)
+        if source is not None:
+            if source is not cluster and max_trip_count(source) is not None:
+                return source
+        elif x in scope.defining_op and x not in scope.sequence:
+            read = scope.defining_op[x].operands
             unread += [y for y in read if y not in seen]
             seen.update(read)
     return None

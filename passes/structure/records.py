@@ -7,7 +7,7 @@ from typing import Any
 from tiduc.dialect.control import Loop, sequence_type
 from tiduc.dialect.graph import Definition, Value
 from tiduc.dialect.types import shape
-from tiduc.passes.engine.recompute import counters, kept
+from tiduc.passes.engine.recompute import cheapest_residuals, counters
 from tiduc.passes.structure.scope import Cluster, Scope
 from tiduc.passes.structure.steps import Place, Residuals, Step, filled, index_type, state_of, write_at
 
@@ -19,8 +19,8 @@ class Stacks:
     element (`single`), the stacks hold the fewest bytes from which cheap ops recompute the elements.
     """
 
-    def __init__(self, scope: Scope, cluster: Cluster, made: Step, count: int | None) -> None:
-        self._scope, self._made = scope, made
+    def __init__(self, scope: Scope, cluster: Cluster, step: Step, count: int | None) -> None:
+        self._scope, self._step = scope, step
         self.whole: list[Place] = []
         self.single: list[Place] = []
         self.starts: dict[Value, Any] = {}
@@ -30,19 +30,19 @@ class Stacks:
         self.types = [sequence_type(x.type, count) for x in self.values]
 
     def _find(self, cluster: Cluster) -> None:
-        scope, made = self._scope, self._made
-        for at, x in made.elements.items():
+        scope, step = self._scope, self._step
+        for at, x in step.elements.items():
             if at[0] in cluster.members:
-                readers = [op for op in at[0].used.get(at[1], ()) if _is_outside(scope, cluster, op)]
+                readers = [op for op in at[0].used.get(at[1], ()) if _needs_stack(scope, cluster, op)]
                 if readers and 0 not in shape(x):
                     one_by_one = all(_reads_elements(scope, op, at) for op in readers)
                     (self.single if one_by_one else self.whole).append(at)
-        found = counters(made) if cluster.members[0].record.cond is not None else {}
+        found = counters(step) if cluster.members[0].record.cond is not None else {}
         self.starts = {x: (scope.local[m.record.inits[i]], by) for x, ((m, i), by) in found.items()}
-        wanted = [made.elements[at] for at in self.whole]
-        single = [made.elements[at] for at in self.single]
+        wanted = [step.elements[at] for at in self.whole]
+        single = [step.elements[at] for at in self.single]
         if not scope.plans[cluster].recomputed:
-            single = kept(single, [made.number, *made.inputs, *self.starts, *wanted])
+            single = cheapest_residuals(single, [step.number, *step.inputs, *self.starts, *wanted])
         self.values = list(dict.fromkeys([*wanted, *single]))
 
     def first(self, b: Any) -> list[Value]:
@@ -56,10 +56,10 @@ class Stacks:
     def give(self, stacks: Sequence[Any]) -> dict[Place, Value]:
         """Records in the scope how to recompute elements; returns the sequences that are stacked as a whole."""
         stack_of = {x: s for x, s in zip(self.values, stacks, strict=True) if s is not None}
-        wanted = tuple([self._made.elements[at] for at in self.single])
-        note = Residuals(self._made, wanted, stack_of, self.starts)
-        self._scope.residuals.update((at, note) for at in self.single)
-        return {at: stack_of[self._made.elements[at]] for at in self.whole}
+        wanted = tuple([self._step.elements[at] for at in self.single])
+        residuals = Residuals(self._step, wanted, stack_of, self.starts)
+        self._scope.residuals.update((at, residuals) for at in self.single)
+        return {at: stack_of[self._step.elements[at]] for at in self.whole}
 
 
 class Checkpoints:
@@ -70,14 +70,16 @@ class Checkpoints:
     run holds the initial carries until an iteration writes to it.
     """
 
-    def __init__(self, scope: Scope, cluster: Cluster, made: Step, count: int) -> None:
+    def __init__(self, scope: Scope, cluster: Cluster, step: Step, count: int) -> None:
         self._reverse, self._length = cluster.leader.reverse, segment(count)
         readers = [reader for reader, plan in scope.plans.items() if cluster in plan.recomputed]
-        passing = dict.fromkeys(c for reader in readers for c in (*scope.plans[reader].recomputed, reader))
-        wanted = [x for c in passing for x in _read_by(scope, c, made)]
-        needed = state_of(scope, made, wanted, counters(made))
+        recomputing = dict.fromkeys(
+            c for reader in readers for c in (*scope.plans[reader].recomputed, reader)
+        )
+        wanted = [x for c in recomputing for x in _read_by(scope, c, step)]
+        needed = state_of(scope, step, wanted, counters(step))
         self.places: list[Place] = [at for at in needed if at[0] in cluster.members]
-        self.values = [made.carries[at] for at in self.places]
+        self.values = [step.carries[at] for at in self.places]
         slots = -(-count // self._length) + 1
         self.types = [sequence_type(x.type, slots) for x in self.values]
         self._inits = [scope.local[m.record.inits[i]] for m, i in self.places]
@@ -108,11 +110,11 @@ class Checkpoints:
 class Records:
     """All arrays that a cluster's loop writes: its stacks, then its checkpoints."""
 
-    def __init__(self, scope: Scope, cluster: Cluster, made: Step, count: int | None) -> None:
+    def __init__(self, scope: Scope, cluster: Cluster, step: Step, count: int | None) -> None:
         self._scope, self._cluster = scope, cluster
-        self._kinds: list[Stacks | Checkpoints] = [Stacks(scope, cluster, made, count)]
+        self._kinds: list[Stacks | Checkpoints] = [Stacks(scope, cluster, step, count)]
         if scope.plans[cluster].sets_checkpoints and count is not None:
-            scope.checkpoints[cluster] = Checkpoints(scope, cluster, made, count)
+            scope.checkpoints[cluster] = Checkpoints(scope, cluster, step, count)
             self._kinds.append(scope.checkpoints[cluster])
         self.values = [x for kind in self._kinds for x in kind.values]
         self.types = [type_ for kind in self._kinds for type_ in kind.types]
@@ -145,7 +147,7 @@ class Records:
                     given[at] = b.select(within, y, b.constant(float("nan"), y.type))
         for kind, own in zip(self._kinds, self._split(arrays), strict=True):
             given |= kind.give(own)
-        scope.give_results(given)
+        scope.set_results(given)
 
     def _split(self, arrays: Sequence[Any]) -> list[Sequence[Any]]:
         first = len(self._kinds[0].values)
@@ -157,13 +159,13 @@ def segment(count: int) -> int:
     return isqrt(max(count - 1, 0)) + 1
 
 
-def _read_by(scope: Scope, cluster: Cluster, made: Step) -> list[Value]:
+def _read_by(scope: Scope, cluster: Cluster, step: Step) -> list[Value]:
     """The values of a step that a cluster reads as elements of its sequences."""
     sequences = (scope.sequence.get(x) for m in cluster.members for x in m.record.sequences)
-    return list(dict.fromkeys(made.elements[at] for at in sequences if at in made.elements))
+    return list(dict.fromkeys(step.elements[at] for at in sequences if at in step.elements))
 
 
-def _is_outside(scope: Scope, cluster: Cluster, op: Definition | None) -> bool:
+def _needs_stack(scope: Scope, cluster: Cluster, op: Definition | None) -> bool:
     """Whether the reader of a sequence needs a stack: it is neither part of the loop, nor recomputes it."""
     reader = scope.cluster_of.get(scope.member_of.get(op))  # type: ignore[arg-type]
     return reader is None or (reader is not cluster and cluster not in scope.recomputed_for(reader))

@@ -31,13 +31,13 @@ class Member:
 class Cluster:
     """Members that are fused into one op.
 
-    `waits` is a bit mask of cluster numbers: the clusters whose results the operands of this cluster depend on,
+    `depends_on` is a bit mask of cluster numbers: the clusters whose results the operands of this cluster depend on,
     directly or through ordinary ops. `is_separated`: the cluster depends on values in `Scope.separated`.
     """
 
     number: int
     members: list[Member]
-    waits: int = 0
+    depends_on: int = 0
     is_separated: bool = False
 
     @property
@@ -93,7 +93,7 @@ class Scope:
     checkpoints: dict[Cluster, Any] = field(default_factory=dict)
 
     @cached_property
-    def maker_of(self) -> dict[Value, Definition]:
+    def defining_op(self) -> dict[Value, Definition]:
         """The op that defines each result."""
         return {y: op for op in self.order for y in op.results}
 
@@ -110,22 +110,22 @@ class Scope:
     def inlined(self, b: Any, graph: Graph, arguments: Sequence[Value]) -> list[Value]:
         """Inlines a closed graph, at these arguments, into the graph that `b` builds; its outputs there."""
         outputs = [y for y in graph.outputs if y is not None]
-        made = inline(b, self.view, outputs, dict(zip(graph.inputs.values(), arguments, strict=True)))
-        return [made[y] for y in outputs]
+        copies = inline(b, self.view, outputs, dict(zip(graph.inputs.values(), arguments, strict=True)))
+        return [copies[y] for y in outputs]
 
     def recomputed_for(self, cluster: Cluster) -> tuple[Cluster, ...]:
         """The clusters whose iterations are recomputed for a cluster; none for branches and calls."""
         return self.plans[cluster].recomputed if cluster in self.plans else ()
 
-    def is_made_by(self, x: Value, cluster: Cluster) -> bool:
+    def is_result_of(self, x: Value, cluster: Cluster) -> bool:
         """Whether a value is a result of one of the cluster's ops."""
         return x in self.sequence and self.cluster_of[self.sequence[x][0]] is cluster
 
-    def give_results(self, made: Mapping[tuple[Member, int], Value]) -> None:
+    def set_results(self, results: Mapping[tuple[Member, int], Value]) -> None:
         """Records the values that replace the results of a cluster's ops."""
-        for member in dict.fromkeys(member for member, _ in made):
+        for member in dict.fromkeys(member for member, _ in results):
             for op in member.ops:
                 for y in op.results:
                     at = self.sequence.get(y)
-                    if at is not None and at in made:
-                        self.local[y] = made[at]
+                    if at is not None and at in results:
+                        self.local[y] = results[at]

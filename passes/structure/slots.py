@@ -19,32 +19,32 @@ Affine = tuple[int, int]
 """The coefficients (a, c) of an integer a k + c in iteration k."""
 
 
-def release(scope: Scope, cluster: Cluster, made: Step, count: int) -> None:
+def simplify_slots(scope: Scope, cluster: Cluster, step: Step, count: int) -> None:
     """Turns a carry that each iteration reads at one disjoint slot into a loop invariant, unless it is used later.
 
     Also turns the sum in a carry that each iteration adds to at one disjoint slot into a write.
     """
-    readers: dict[Value, list[Definition]] = {x: [] for x in made.carries.values()}
-    for op in made.b.graph.definitions:
+    readers: dict[Value, list[Definition]] = {x: [] for x in step.carries.values()}
+    for op in step.b.graph.definitions:
         for x in dict.fromkeys((*op.operands, *op.captures)):
             if x in readers:
                 readers[x].append(op)
-    for at in list(made.carries):
+    for at in list(step.carries):
         member, i = at
         outside = scope.local[member.record.inits[i]]
         is_read_after = member in cluster.members and i in member.used
-        if not is_read_after and outside not in made.outside:
-            if _is_taken(made, at, readers[made.carries[at]], count):
-                made.outside[outside] = made.carries.pop(at)
-                del made.nexts[at]
+        if not is_read_after and outside not in step.outside:
+            if _is_read_once_per_slot(step, at, readers[step.carries[at]], count):
+                step.outside[outside] = step.carries.pop(at)
+                del step.nexts[at]
                 continue
-        if _is_zero(outside) and len(readers[made.carries[at]]) == 1:
-            _set_once(made, at, count)
+        if _is_zero(outside) and len(readers[step.carries[at]]) == 1:
+            _replace_sum(step, at, count)
 
 
-def _is_taken(made: Step, at: Place, readers: Sequence[Definition], count: int) -> bool:
+def _is_read_once_per_slot(step: Step, at: Place, readers: Sequence[Definition], count: int) -> bool:
     """Whether iterations only read slots of a carry and set them to zero, each slot in one iteration."""
-    x, last = made.carries[at], made.nexts[at].definition
+    x, last = step.carries[at], step.nexts[at].definition
     if last is None or last.name != "stablehlo.dynamic_update_slice" or last.operands[0] is not x:
         return False
     update, start = last.operands[1], last.operands[2:]
@@ -54,35 +54,35 @@ def _is_taken(made: Step, at: Place, readers: Sequence[Definition], count: int) 
         same = op.operands[1:] == start and list(op.result.type.shape) == shape(update)
         if op is not last and not (op.name == "stablehlo.dynamic_slice" and same):
             return False
-    return _are_distinct(made, last, count)
+    return _updates_are_disjoint(step, last, count)
 
 
-def _set_once(made: Step, at: Place, count: int) -> None:
+def _replace_sum(step: Step, at: Place, count: int) -> None:
     """Replaces a sum that adds one slot, in a carry whose slots are still zero, by a write of the slot."""
-    x, last = made.carries[at], made.nexts[at].definition
+    x, last = step.carries[at], step.nexts[at].definition
     if last is None or last.name != "stablehlo.add" or x not in last.operands:
         return
     term = last.operands[1 - last.operands.index(x)].definition
     if term is not None and term.name == "stablehlo.dynamic_update_slice" and _is_zero(term.operands[0]):
-        if _are_distinct(made, term, count):
-            made.nexts[at] = made.b.dynamic_update_slice(x, term.operands[1], term.operands[2:])
-            made.backwards[made.nexts[at]] = made.backwards[x]
+        if _updates_are_disjoint(step, term, count):
+            step.nexts[at] = step.b.dynamic_update_slice(x, term.operands[1], term.operands[2:])
+            step.backwards[step.nexts[at]] = step.backwards[x]
 
 
 def _is_zero(x: Value) -> bool:
-    made = x.definition
-    is_constant = made is not None and made.name == "stablehlo.constant"
-    return is_constant and is_splat_of(made.attributes["value"], x.type, 0)  # type: ignore[union-attr]
+    op = x.definition
+    is_constant = op is not None and op.name == "stablehlo.constant"
+    return is_constant and is_splat_of(op.attributes["value"], x.type, 0)  # type: ignore[union-attr]
 
 
-def _are_distinct(made: Step, update: Definition, count: int) -> bool:
+def _updates_are_disjoint(step: Step, update: Definition, count: int) -> bool:
     """Whether no two iterations update the same slot."""
     x, u, *start = update.operands
     sizes = zip(start, shape(u), shape(x), strict=True)
-    return any(_are_apart(affine(made, i), size, n, count) for i, size, n in sizes)
+    return any(_are_disjoint(affine(step, i), size, n, count) for i, size, n in sizes)
 
 
-def _are_apart(start: Affine | None, size: int, n: int, count: int) -> bool:
+def _are_disjoint(start: Affine | None, size: int, n: int, count: int) -> bool:
     """Whether the slots [start, start + size) of all iterations are within [0, n) and disjoint."""
     if start is None:
         return False
@@ -91,13 +91,13 @@ def _are_apart(start: Affine | None, size: int, n: int, count: int) -> bool:
     return abs(by) >= size and min(first, last) >= 0 and max(first, last) + size <= n
 
 
-def affine(made: Step, x: Value) -> Affine | None:
+def affine(step: Step, x: Value) -> Affine | None:
     """An integer of a step as an affine function of the iteration's number; None where it is not one."""
-    outer = {inner: y for y, inner in made.outside.items()}
+    outer = {inner: y for y, inner in step.outside.items()}
 
     def of(x: Value, depth: int = 8) -> Affine | None:
         known = integer(outer.get(x, x))
-        if x is made.number or known is not None:
+        if x is step.number or known is not None:
             return (1, 0) if known is None else (0, known)
         op = x.definition
         if op is None or not depth:

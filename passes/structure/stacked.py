@@ -6,8 +6,8 @@ from tiduc.dialect.graph import Value
 from tiduc.passes.structure.plan import max_trip_count
 from tiduc.passes.structure.records import Records
 from tiduc.passes.structure.scope import Cluster, Member, Scope
-from tiduc.passes.structure.slots import release
-from tiduc.passes.structure.steps import Step, index_type, members_of, new_input, step
+from tiduc.passes.structure.slots import simplify_slots
+from tiduc.passes.structure.steps import Step, build_step, index_type, members_of, new_input
 from tiduc.passes.structure.trip_counts import first_number, unknown_trip_count
 from tiduc.passes.structure.while_loops import emit_while
 
@@ -23,32 +23,32 @@ def emit_stacked(scope: Scope, cluster: Cluster, count: int | None) -> None:
     )
     if (leader.cond is None and count is None) or not is_counted:
         raise unknown_trip_count(cluster)
-    made = step(scope, members)
+    step = build_step(scope, members)
     if leader.cond is None and count is not None:
-        release(scope, cluster, made, count)
-    inner, i32 = made.b, index_type()
-    records = Records(scope, cluster, made, count)
+        simplify_slots(scope, cluster, step, count)
+    inner, i32 = step.b, index_type()
+    records = Records(scope, cluster, step, count)
     arrays = [new_input(inner, type_) for type_ in records.types]
     one = inner.constant(1, i32)
-    number = inner.subtract(made.number, one) if leader.reverse else inner.add(made.number, one)
-    carries = [made.number, *made.carries.values(), *arrays]
-    nexts = [number, *(made.nexts[at] for at in made.carries), *records.written(inner, arrays, made.number)]
-    inits = [first_number(scope, cluster, count), *(scope.local[m.record.inits[i]] for m, i in made.carries)]
+    number = inner.subtract(step.number, one) if leader.reverse else inner.add(step.number, one)
+    carries = [step.number, *step.carries.values(), *arrays]
+    nexts = [number, *(step.nexts[at] for at in step.carries), *records.written(inner, arrays, step.number)]
+    inits = [first_number(scope, cluster, count), *(scope.local[m.record.inits[i]] for m, i in step.carries)]
     used = [
         plan.needs_trip_count and leader.cond is not None,
-        *(m in cluster.members and i in m.used for m, i in made.carries),
+        *(m in cluster.members and i in m.used for m, i in step.carries),
         *(True for _ in arrays),
     ]
-    condition = _condition(scope, cluster, leading, made, count)
+    condition = _condition(scope, cluster, leading, step, count)
     results = emit_while(
         scope,
         b,
         [*inits, *records.first(b)],
-        list(made.outside),
+        list(step.outside),
         inner,
         carries,
         nexts,
-        made.inputs,
+        step.inputs,
         used,
         condition,
         (leader.memory, leader.bound),
@@ -56,35 +56,35 @@ def emit_stacked(scope: Scope, cluster: Cluster, count: int | None) -> None:
     if leader.cond is not None:
         if results[0] is not None:
             scope.trip_counts[cluster] = results[0]
-    first = 1 + len(made.carries)
+    first = 1 + len(step.carries)
     records.give(
-        dict(zip(made.carries, results[1:first], strict=True)), results[first:], max_trip_count(cluster)
+        dict(zip(step.carries, results[1:first], strict=True)), results[first:], max_trip_count(cluster)
     )
 
 
-def _condition(scope: Scope, cluster: Cluster, member: Member, made: Step, count: int | None) -> Any:
+def _condition(scope: Scope, cluster: Cluster, member: Member, step: Step, count: int | None) -> Any:
     """A function that emits the loop's test: the condition of `member`, or a bound on the iteration's number."""
     leader, counted = member.record, scope.plans[cluster].trip_count_source is not None
     if leader.cond is not None:
         for x in leader.invariants:
-            made.taken(scope.local[x])
+            step.input_for(scope.local[x])
     elif counted and not leader.reverse:
-        made.taken(scope.trip_counts[cluster])
+        step.input_for(scope.trip_counts[cluster])
 
     def emit(b: Any, of: dict[Value, Value]) -> Value:
         if leader.cond is not None:
             own = [
-                of[made.carries[member, i] if (member, i) in made.carries else made.outside[scope.local[x]]]
+                of[step.carries[member, i] if (member, i) in step.carries else step.outside[scope.local[x]]]
                 for i, x in enumerate(leader.inits)
             ]
-            own += [of[made.outside[scope.local[x]]] for x in leader.invariants]
+            own += [of[step.outside[scope.local[x]]] for x in leader.invariants]
             return scope.inlined(b, leader.cond, own)[0]
-        number = of[made.number]
+        number = of[step.number]
         if leader.reverse:
             return b.compare(number, b.constant(0, number.type), "GE")  # type: ignore[no-any-return]
         limit = b.constant(count, number.type)
         if counted:
-            limit = of[made.outside[scope.trip_counts[cluster]]]
+            limit = of[step.outside[scope.trip_counts[cluster]]]
         return b.compare(number, limit, "LT")  # type: ignore[no-any-return]
 
     return emit

@@ -41,7 +41,7 @@ class Step:
         """The inputs that stand for values of the outer graph."""
         return list(self.outside.values())
 
-    def taken(self, x: Value) -> Value:
+    def input_for(self, x: Value) -> Value:
         """The input that stands for a value of the outer graph, added on first use."""
         if x not in self.outside:
             self.outside[x] = new_input(self.b, x.type)
@@ -60,51 +60,54 @@ class Residuals:
     stacks: dict[Value, Value]
     starts: dict[Value, tuple[Value, int]]
 
-    def element(self, made: Step, at: Place) -> Value:
-        """The element of a sequence in the iteration `made.number`, emitted into `made`, another loop's step."""
-        local = made.recomputed.get(self)
+    def element(self, reader: Step, at: Place) -> Value:
+        """The element of a sequence in the iteration `reader.number`, emitted into `reader`, another loop's step."""
+        local = reader.recomputed.get(self)
         if local is None:
-            stacks = {x: read_at(made.b, made.taken(stack), made.number) for x, stack in self.stacks.items()}
-            local = made.recomputed[self] = self.given(made.b, made.number, made.taken) | stacks
+            stacks = {
+                x: read_at(reader.b, reader.input_for(stack), reader.number)
+                for x, stack in self.stacks.items()
+            }
+            local = reader.recomputed[self] = self.given(reader.b, reader.number, reader.input_for) | stacks
             # All wanted values at once: dead ones are dropped later.
-            inline(made.b, made.b.view, self.wanted, local)
+            inline(reader.b, reader.b.view, self.wanted, local)
         return local[self.step.elements[at]]
 
-    def given(self, b: Any, number: Value, taken: Callable[[Value], Value]) -> dict[Value, Value]:
+    def given(self, b: Any, number: Value, input_for: Callable[[Value], Value]) -> dict[Value, Value]:
         """The values of those inputs of the step that need no stack: outer values, the number, and counters."""
-        local = {inner: taken(x) for x, inner in self.step.outside.items()} | {self.step.number: number}
-        return local | {x: counter(b, taken(start), by, number) for x, (start, by) in self.starts.items()}
+        local = {inner: input_for(x) for x, inner in self.step.outside.items()} | {self.step.number: number}
+        return local | {x: counter(b, input_for(start), by, number) for x, (start, by) in self.starts.items()}
 
     def __hash__(self) -> int:
         return id(self)
 
 
-def step(scope: Scope, members: Sequence[Member]) -> Step:
+def build_step(scope: Scope, members: Sequence[Member]) -> Step:
     """Builds one iteration of members, in the order given; all run the same iteration number, in either direction."""
     b = scope.builder("S")
-    made = Step(b, new_input(b, index_type()), {}, {}, {}, {})
+    step = Step(b, new_input(b, index_type()), {}, {}, {}, {})
     for member in members:
         record, first = member.record, len(b.graph.definitions)
-        n, idle = len(record.inits), unchanged(record)
+        n, idle = len(record.inits), unchanged_carries(record)
         for i, x in enumerate(record.inits):
             if i not in idle:
-                made.carries[member, i] = new_input(b, x.type)
-                made.backwards[made.carries[member, i]] = record.reverse
+                step.carries[member, i] = new_input(b, x.type)
+                step.backwards[step.carries[member, i]] = record.reverse
         own = [
-            made.taken(scope.local[x]) if i in idle else made.carries[member, i]
+            step.input_for(scope.local[x]) if i in idle else step.carries[member, i]
             for i, x in enumerate(record.inits)
         ]
-        own += [_element(scope, made, x) for x in record.sequences]
-        own += [made.taken(scope.local[x]) for x in record.invariants]
+        own += [_element(scope, step, x) for x in record.sequences]
+        own += [step.input_for(scope.local[x]) for x in record.invariants]
         for i, y in enumerate(scope.inlined(b, record.body, own)):
             if i not in idle:
-                (made.nexts if i < n else made.elements)[member, i] = y
+                (step.nexts if i < n else step.elements)[member, i] = y
         for op in b.graph.definitions[first:]:
-            made.backwards.update(dict.fromkeys(op.results, record.reverse))
-    return made
+            step.backwards.update(dict.fromkeys(op.results, record.reverse))
+    return step
 
 
-def unchanged(loop: Loop) -> set[int]:
+def unchanged_carries(loop: Loop) -> set[int]:
     """The carries that no iteration changes, which become loop invariants.
 
     The cotangent of a sum over the iterations is one.
@@ -113,17 +116,17 @@ def unchanged(loop: Loop) -> set[int]:
     return {i for i, (x, y) in enumerate(zip(inputs, loop.body.outputs, strict=False)) if x is y}
 
 
-def _element(scope: Scope, made: Step, x: Value) -> Value:
+def _element(scope: Scope, step: Step, x: Value) -> Value:
     """The element of a sequence for this iteration."""
     at = scope.sequence.get(x)
-    if at in made.elements:
-        return made.elements[at]
-    b = made.b
-    if is_nothing(x):
+    if at in step.elements:
+        return step.elements[at]
+    b = step.b
+    if has_empty_elements(x):
         return b.zero(element_type(x.type))  # type: ignore[no-any-return]
     if at in scope.residuals:
-        return scope.residuals[at].element(made, at)  # type: ignore[no-any-return]
-    return read_at(b, made.taken(scope.local[x]), made.number)
+        return scope.residuals[at].element(step, at)  # type: ignore[no-any-return]
+    return read_at(b, step.input_for(scope.local[x]), step.number)
 
 
 def new_input(b: Any, type_: Any) -> Value:
@@ -155,7 +158,7 @@ def write_at(b: Any, stack: Value, x: Value, i: Value) -> Value:
     return b.dynamic_update_slice(stack, b.reshape(x, [1, *sizes]), start)  # type: ignore[no-any-return]
 
 
-def is_nothing(x: Value) -> bool:
+def has_empty_elements(x: Value) -> bool:
     """Whether the elements of a sequence are empty tensors; such a sequence only has a length."""
     return 0 in list(x.type.shape)[1:]
 
@@ -165,28 +168,30 @@ def members_of(clusters: Sequence[Cluster]) -> list[Member]:
     return [member for cluster in clusters for member in cluster.members]
 
 
-def state_of(scope: Scope, made: Step, wanted: Sequence[Value], but: Collection[Value] = ()) -> list[Place]:
+def state_of(
+    scope: Scope, step: Step, wanted: Sequence[Value], excluded: Collection[Value] = ()
+) -> list[Place]:
     """The carries that wanted values of a step depend on, over any number of iterations; those in `but` left out."""
-    at = {x: place for place, x in made.carries.items() if x not in but}
+    at = {x: place for place, x in step.carries.items() if x not in excluded}
     state: dict[Place, None] = {}
     while wanted:
         order = scope.view.schedule(wanted)
         read = dict.fromkeys(x for op in order for x in (*op.operands, *op.captures)) | dict.fromkeys(wanted)
         found = [at[x] for x in read if x in at and at[x] not in state]
         state |= dict.fromkeys(found)
-        wanted = [made.nexts[place] for place in found]
+        wanted = [step.nexts[place] for place in found]
     return list(state)
 
 
 def own_places(
-    scope: Scope, cluster: Cluster, made: Step, more: Sequence[Value], but: Collection[Value] = ()
+    scope: Scope, cluster: Cluster, step: Step, more: Sequence[Value], excluded: Collection[Value] = ()
 ) -> list[Place]:
     """The carries of a cluster's loop: those used after it, and those that these or the values `more` depend on.
 
     Carries of loops that are recomputed in the same direction are among them; those in `but` are left out.
     """
-    used = [(m, i) for m, i in made.carries if m in cluster.members and i in m.used]
-    needed = state_of(scope, made, [*(made.nexts[at] for at in used), *more], but)
+    used = [(m, i) for m, i in step.carries if m in cluster.members and i in m.used]
+    needed = state_of(scope, step, [*(step.nexts[at] for at in used), *more], excluded)
     return list(
         dict.fromkeys([*used, *(at for at in needed if at[0].record.reverse == cluster.leader.reverse)])
     )

@@ -55,50 +55,50 @@ def structure(
         return graph
     b = opset.builder(View(ir.Module.create()), graph.name)
     values = [graph.inputs[key] for key in separated]
-    made = _rebuilt(view, graph, b, opset, memory, values, shares=control == {CALL})
-    made.held += (view, graph)
-    made.attributes = graph.attributes
-    return made
+    flat = _build(view, graph, b, opset, memory, values, reuses_ops=control == {CALL})
+    flat.held += (view, graph)
+    flat.attributes = graph.attributes
+    return flat
 
 
 def structured(view: View, graph: Graph, opset: OpSet, memory: str) -> Graph:
     """The structured form of a closed graph of the view, cached in the view."""
     key = "structured", graph.name, memory
-    found = view.derived.get(key)
-    if found is None:
-        found, named = graph, [name for name in DERIVATIVES if name in graph.attributes]
+    result = view.derived.get(key)
+    if result is None:
+        result, named = graph, [name for name in DERIVATIVES if name in graph.attributes]
         if named or any(is_control(op) for op in graph.definitions):
             b = opset.builder(view, view.fresh(stem(graph)))
             b.graph.attributes["sym_visibility"] = ir.StringAttr.get("private")
-            found = _rebuilt(view, graph, b, opset, memory)
-        view.derived[key] = found
+            result = _build(view, graph, b, opset, memory)
+        view.derived[key] = result
         if KEPT in graph.attributes:
-            found.attributes |= graph.attributes
+            result.attributes |= graph.attributes
         for name in named:
             derivative = structured(view, view.graph(graph.attributes[name].value), opset, memory)
-            found.attributes[name] = ir.FlatSymbolRefAttr.get(derivative.name)
-    return found
+            result.attributes[name] = ir.FlatSymbolRefAttr.get(derivative.name)
+    return result
 
 
-class _Themselves(dict[Value, Value]):
+class _Replacements(dict[Value, Value]):
     """Maps the values of a graph to their replacements; a value without a replacement maps to itself."""
 
     def __missing__(self, x: Value) -> Value:
         return x
 
 
-def _rebuilt(
+def _build(
     view: View,
     graph: Graph,
     b: Any,
     opset: OpSet,
     memory: str,
     separated: Collection[Value] = (),
-    shares: bool = False,
+    reuses_ops: bool = False,
 ) -> Graph:
-    """Builds the structured graph; with `shares`, it reuses the old inputs, and the ops whose operands stay."""
-    local: dict[Value, Value] = _Themselves()
-    if shares:
+    """Builds the structured graph; with `reuses_ops`, it reuses the old inputs, and the ops whose operands stay."""
+    local: dict[Value, Value] = _Replacements()
+    if reuses_ops:
         b.graph.inputs = dict(graph.inputs)
     else:
         local = {x: b.input(key, x.type) for key, x in graph.inputs.items()}
@@ -123,16 +123,16 @@ def _rebuilt(
                 b, structured(view, called, opset, memory), tuple([local[x] for x in node.operands])
             )
             local.update(zip(node.results, results, strict=True))
-        elif not shares:
-            local.update(zip(node.results, b.copy(node, *_read(node, local)), strict=True))
+        elif not reuses_ops:
+            local.update(zip(node.results, b.copy(node, *_replaced(node, local)), strict=True))
         elif node.captures or not local.keys().isdisjoint(node.operands):
-            b.graph.definitions.append(node.reading(*_read(node, local)))
+            b.graph.definitions.append(node.reading(*_replaced(node, local)))
         else:
             b.graph.definitions.append(node)
     return b.finish([local[y] for y in outputs])  # type: ignore[no-any-return]
 
 
-def _read(op: Definition, local: Mapping[Value, Value]) -> tuple[tuple[Value, ...], tuple[Value, ...]]:
+def _replaced(op: Definition, local: Mapping[Value, Value]) -> tuple[tuple[Value, ...], tuple[Value, ...]]:
     """The values that replace the operands and captures of an op."""
     return tuple([local[x] for x in op.operands]), tuple([local[x] for x in op.captures])
 
@@ -155,20 +155,20 @@ def _emit_branches(scope: Scope, cluster: Cluster) -> None:
         wanted = [(cluster.members[0], j) for j in sorted(scope.used_of_calls[cluster.leader.graphs[0]])]
     arguments = list(
         dict.fromkeys(
-            x for m in cluster.members for x in m.record.operands if not scope.is_made_by(x, cluster)
+            x for m in cluster.members for x in m.record.operands if not scope.is_result_of(x, cluster)
         )
     )
     graphs = [_branch(scope, cluster, i, wanted, arguments) for i in range(len(cluster.leader.graphs))]
-    read = [i for i, _ in enumerate(arguments) if any(_reads(scope, graph, i) for graph in graphs)]
+    read = [i for i, _ in enumerate(arguments) if any(_is_read(scope, graph, i) for graph in graphs)]
     graphs = [_narrowed(scope, graph, read) for graph in graphs]
     operands = [scope.local[arguments[i]] for i in read]
     index = cluster.leader.index
-    made = (
+    results = (
         emit_call(scope.b, graphs[0], operands)
         if index is None
         else emit_case(scope.b, scope.local[index], graphs, operands)
     )
-    scope.give_results(dict(zip(wanted, made, strict=True)))
+    scope.set_results(dict(zip(wanted, results, strict=True)))
 
 
 def _branch(
@@ -184,8 +184,8 @@ def _branch(
     ]
     results = [(cluster.members.index(m), j) for m, j in wanted]
     key = "branch", tuple(places), tuple(results), scope.memory
-    found = scope.view.derived.get(key)
-    if found is None:
+    branch = scope.view.derived.get(key)
+    if branch is None:
         b = scope.builder()
         inputs = {x: b.input(f"{b.graph.name}.{j}", x.type) for j, x in enumerate(arguments)}
         given: dict[tuple[Member, int], Value] = {}
@@ -194,12 +194,12 @@ def _branch(
             outputs = scope.inlined(b, member.record.graphs[i], own)
             given.update(((member, j), y) for j, y in enumerate(outputs))
         name = stem(cluster.leader.graphs[i])
-        found = scope.closed([given[at] for at in wanted], list(inputs.values()), name)
-        scope.view.derived[key] = found
-    return found
+        branch = scope.closed([given[at] for at in wanted], list(inputs.values()), name)
+        scope.view.derived[key] = branch
+    return branch
 
 
-def _reads(scope: Scope, graph: Graph, i: int) -> bool:
+def _is_read(scope: Scope, graph: Graph, i: int) -> bool:
     key = "read", graph.name
     if key not in scope.view.derived:
         read = {x for op in graph.definitions for x in (*op.operands, *op.captures)}

@@ -32,13 +32,13 @@ def emit_while(
     test = scope.builder("C")
     of = {x: test.input(f"{test.graph.name}.{i}", x.type) for i, x in enumerate([*carries, *inputs])}
     cond = test.finish([condition(test, of)])
-    needed = _needed(scope, raw, carries, used, _read_inputs(cond))
-    kept = [i for i, flag in enumerate(needed) if flag]
-    body = scope.closed([nexts[i] for i in kept], [*(carries[i] for i in kept), *inputs])
+    needed = _live_carries(scope, raw, carries, used, _read_inputs(cond))
+    live = [i for i, flag in enumerate(needed) if flag]
+    body = scope.closed([nexts[i] for i in live], [*(carries[i] for i in live), *inputs])
     of_cond = list(cond.inputs.values())
-    cond = scope.closed(cond.outputs, [*(of_cond[i] for i in kept), *of_cond[len(carries) :]])
-    made = Loop(
-        tuple(inits[i] for i in kept),
+    cond = scope.closed(cond.outputs, [*(of_cond[i] for i in live), *of_cond[len(carries) :]])
+    loop = Loop(
+        tuple(inits[i] for i in live),
         (),
         tuple(invariants),
         body,
@@ -51,7 +51,7 @@ def emit_while(
     )
     for graph in (raw, test.graph):
         scope.view.discard(graph)
-    results = dict(zip(kept, emit_loop(b, made), strict=True))
+    results = dict(zip(live, emit_loop(b, loop), strict=True))
     return [results.get(i) for i in range(len(carries))]
 
 
@@ -60,7 +60,7 @@ def _read_inputs(graph: Graph) -> list[int]:
     return [i for i, x in enumerate(graph.inputs.values()) if x in read]
 
 
-def _needed(
+def _live_carries(
     scope: Scope, raw: Graph, carries: Sequence[Value], used: Sequence[bool], by_cond: Sequence[int]
 ) -> list[bool]:
     """Which carries are live: read after the loop or by its test, or read to compute the next value of a live one."""
