@@ -19,7 +19,7 @@ _LOCATED = re.compile(r"MLIR Textual PassPipeline Parser:(\d+:\d+): error: (.*)"
 
 @dataclass(frozen=True)
 class Observe:
-    """What MLIR's pass manager verifies and prints; it prints to standard error."""
+    """Options of MLIR's pass manager: printing and timing, to standard error, and verification."""
 
     print_after_all: bool = False
     verify_each: bool = True

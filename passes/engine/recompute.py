@@ -3,9 +3,9 @@
     y = tanh m; the transpose reads y and 1 - y y       keep y;  recompute 1 - y y
 
 The values kept are those of fewest bytes from which cheap ops recompute the wanted values, given loop invariants:
-a minimum cut between the values that cannot be recomputed (carries, matrix products, ...) and the wanted values. Of
-several minimum cuts, it is the one that leaves least to recompute. Counters, which change by a constant per iteration,
-follow from the iteration's number and are never kept.
+a minimum cut between the values that cannot be recomputed (carries, matrix products, ...) and the wanted values. Among
+several minimum cuts, it is the one nearest to the wanted values, which leaves least to recompute. Counters, which
+change by a constant per iteration, follow from the iteration's number and are never kept.
 
 Source: Ford, Fulkerson, "Maximal flow through a network" (1956): the cut is where no augmenting path continues.
 """
@@ -64,9 +64,8 @@ class _Network:
         self._free = set(free)
         self._known: dict[Value, bool] = dict.fromkeys(free, True)
         self._through: dict[Value, int] = {}
-        self._along: dict[
-            Value, dict[Value, int]
-        ] = {}  # the flow from a value to the values computed from it
+        # the flow from a value to the values computed from it
+        self._along: dict[Value, dict[Value, int]] = {}
 
     def augment(self, wanted: Value) -> bool:
         """Finds one more augmenting path to a wanted value, and adds its flow; False where there is none."""

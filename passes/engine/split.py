@@ -122,16 +122,16 @@ def split(b: Any, graph: Graph, active: Sequence[bool], varying: int | None = No
     stack = [x for op, flag in zip(order, is_linear, strict=True) if flag for x in _read_by(op)][::-1]
     while stack:
         x = stack.pop()
-        made = x.definition
+        op = x.definition
         if level.get(x, 2) and x not in read:
-            if made is not None and x in recomputed and made.name == BARRIER:  # recompute from its operands
-                for y in _all_read(made):
+            if op is not None and x in recomputed and op.name == BARRIER:  # recompute from its operands
+                for y in _all_read(op):
                     if y in unbounded:
                         stack.append(y)
                     elif level.get(y, 2):
                         read[y] = None
             elif x in recomputed or x in unbounded:  # not to be kept: recompute
-                stack += _all_read(made)
+                stack += _all_read(op)
             else:
                 read[x] = None
     kept = [x for x in read if x.definition is not None]

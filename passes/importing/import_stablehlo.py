@@ -148,7 +148,7 @@ def _keys(block: Any, arg_attrs: Any) -> list[str]:
 
 
 def name_in(attributes: Any, location: Any) -> str:
-    """The `tidu.name` among an argument's or a result's attributes; `ParseError` where it is no string."""
+    """The `tidu.name` among an argument's or a result's attributes; `ParseError` where it is not a string."""
     name = ir.DictAttr(attributes)[NAME]
     if not isinstance(name, ir.StringAttr):
         raise ParseError(f"expects a string as {NAME}, has {name}", location)

@@ -4,8 +4,8 @@
     body                                      ->   body
     %0 = custom_call @shardy.to_whole(%y)            sdy.return %y }
 
-A derivative may enter and leave manual computations several times. So each op gets a phase number, which grows along
-the data flow: even for ops on whole arrays, odd for ops on parts. A block is sorted by phase, and the ops of an odd
+A derivative may enter and leave manual computations several times. Each op gets a phase number, which grows along the
+data flow: even for ops on whole arrays, odd for ops on parts. A block is sorted by phase, and the ops of an odd
 phase become one region. A part that a later region reads leaves its region stacked, with the parts of all devices
 along a new dimension. Ops that depend on no operand, such as constants, are copied to where they are read.
 

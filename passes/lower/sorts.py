@@ -5,8 +5,8 @@
     %1:2 = sort(%x, %numbers)
 
 The tangent of a sort repeats the sort with one more operand (`rules/sort.py`). By the specification, an operand that
-the comparator does not read does not affect the order. So sorts of equal attributes, whose comparators compute the
-same from the same operands, are fused at the place of the first one, with the operands that are available there.
+the comparator does not read does not affect the order. Sorts with equal attributes, equal comparators and equal
+operands that these read are fused, at the place of the first sort, with all operands that are available there.
 """
 
 from collections.abc import Iterator, Sequence

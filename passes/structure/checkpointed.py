@@ -6,9 +6,9 @@ Loop memory `log`: for n iterations of W, T stores the carries of O(log n) itera
 recomputes O(n log n) iterations; n need not be known when compiling. To get the carries of iteration k, T starts from
 the last checkpoint, and sets new ones, each half-way to k, until one is at k. After iteration k, that one is freed.
 
-U (reverse over reverse) recomputes T, and T in turn needs the carries of W, which runs in the other direction. These
-have checkpoints of their own, the first of which is at U's current iteration. So U takes O(n log^2 n) iterations, and
-a loop that reads U takes log n times as many.
+U (reverse over reverse) recomputes T, and T in turn needs the carries of W, which runs in the other direction. W has
+checkpoints of its own, the first of which is at U's current iteration. U then takes O(n log^2 n) iterations, and a loop
+that reads U takes log n times as many.
 
 Source: Griewank, "Achieving logarithmic growth of temporal and spatial complexity in reverse automatic
 differentiation" (1992), with bisection.

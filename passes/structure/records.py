@@ -98,7 +98,7 @@ class Checkpoints:
         return [write_at(b, slot, x, at) for slot, x in zip(slots, values, strict=True)]
 
     def give(self, slots: Sequence[Any]) -> dict[Place, Value]:
-        """Keeps the checkpoints that the loop has set; they are no results of the cluster's ops."""
+        """Stores the arrays of checkpoints for `slots`; none of them is a result of the cluster's ops."""
         self._results = slots
         return {}
 

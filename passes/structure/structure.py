@@ -149,9 +149,8 @@ def _emit_branches(scope: Scope, cluster: Cluster) -> None:
         for j, users in sorted(member.used.items())
         if any(op is None or id(op) not in inside for op in users)
     ]
-    if (
-        cluster.leader.index is None
-    ):  # all call sites of a graph take all results read at any: they share one graph
+    if cluster.leader.index is None:
+        # All call sites take each result that any of them reads, so that they share one graph.
         wanted = [(cluster.members[0], j) for j in sorted(scope.used_of_calls[cluster.leader.graphs[0]])]
     arguments = list(
         dict.fromkeys(
