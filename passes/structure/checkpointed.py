@@ -105,7 +105,7 @@ def _max_trip_count(scope: Scope, cluster: Cluster, count: int | None) -> int:
 
 
 def _slots(bound: int) -> int:
-    """The most checkpoints that bisection sets: a first one, one for each halving of the distance, and a spare one.
+    """The most checkpoints at any time: a first one, one for each halving of the distance, and a spare one.
 
     If k iterations separate a checkpoint from the wanted iteration, k // 2 separate the next checkpoint from it, and
     so on. After the wanted iteration, its neighbour is wanted, and the last checkpoint that remains is at most half
@@ -136,7 +136,7 @@ def _emit_sweep(
     records: Records | None = None,
     used: Sequence[bool] | None = None,
 ) -> list[Any]:
-    """Emits a loop over the iterations from the first of `ends` to before the second; its last carries, and records.
+    """Emits a loop over the iterations from `ends[0]` to before `ends[1]`; its last carries, then its records.
 
     `state_below` are the carries of the level below at iteration `at`, from which that level can reach all these
     iterations: in its own direction, `at` comes before them, or is the first of them.

@@ -65,9 +65,9 @@ class Stacks:
 class Checkpoints:
     """The checkpoints that a loop sets: its carries on entry to each segment, one entry per segment.
 
-    Each iteration writes its carries to the entry of the next segment, so the last write before a segment is the
-    right one. Forwards, segment j is in entry j. Backwards, it is in entry j + 1; the entry of the first segment to
-    run holds the initial carries until an iteration writes to it.
+    Each iteration writes the carries that it begins with, to the entry of the segment that starts next, or with this
+    iteration; so the first iteration of a segment is the last to write the segment's entry. Forwards, segment j is in
+    entry j. Backwards, it is in entry j + 1; an entry that no iteration writes holds the initial carries.
     """
 
     def __init__(self, scope: Scope, cluster: Cluster, step: Step, count: int) -> None:
