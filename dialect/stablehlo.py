@@ -123,10 +123,7 @@ class StablehloBuilder(DynamicShapes):
     @staticmethod
     @functools.cache
     def tangent_type(type_: Any) -> Any | None:
-        """The type itself if its elements are float or complex, else None.
-
-        Raises `Unsupported` for a type that holds floats and is not a ranked tensor.
-        """
+        """The type if its elements are float or complex, else None; `Unsupported` for floats in no ranked tensor."""
         if not isinstance(type_, ir.RankedTensorType):
             if _holds_floats(type_):
                 raise Unsupported(

@@ -67,10 +67,9 @@ class Program:
     def jvp(self, wrt: Wrt = None, batch: int | None = None) -> "Program":
         """(primals..., tangents of wrt...) -> (outputs..., tangents of the differentiable outputs...).
 
-        With `batch`, tangents have a leading dimension of that size: many tangents at once, as by vmap.
-        Shapes are otherwise those of the primals. `RequestError` for a `wrt` that is unknown, repeated or not
-        differentiable; `Unsupported`, with the op and its location, where an op that a tangent reaches has no
-        rule.
+        With `batch`, tangents have a leading dimension of that size: many tangents at once, as by vmap. Shapes are
+        otherwise those of the primals. `RequestError` for a `wrt` that is unknown, repeated or not differentiable;
+        `Unsupported`, with the op and its location, where an op that a tangent reaches has no rule.
         """
         ports = self.differentiated(wrt)
         outputs, linear = self._linearize(ports)
@@ -148,10 +147,9 @@ class Program:
     ) -> "Program":
         """(primals...) -> ((outputs..., if `value`), derivative of each output in each of wrt...).
 
-        A derivative has the shape of its output, followed by the shape of its input. `mode` is "forward",
-        "reverse", or "auto": the one that takes fewer seeds. `sparsity` "auto" saves seeds where the graph
-        shows that the derivative is block-diagonal; "diagonal" and "block-diagonal" give only these parts.
-        `RequestError` for complex inputs and dynamic shapes, besides the errors of `jvp`.
+        Each has the shape of its output, then the shape of its input. `mode` is "forward", "reverse", or "auto": the
+        one that takes fewer seeds. `sparsity` "auto" saves seeds where the graph shows a block-diagonal derivative;
+        "diagonal" and "block-diagonal" give only these parts. `RequestError` for complex inputs and dynamic shapes.
         """
         return jacobian(self, wrt, mode, value, sparsity)
 
@@ -159,8 +157,7 @@ class Program:
     def hessian(self, wrt: Wrt = None, value: bool = False, sparsity: str | None = None) -> "Program":
         """(primals...) -> ((outputs..., if `value`), second derivatives of each output in each pair of wrt...).
 
-        A second derivative has the shape of its output, followed by the shapes of its two inputs. `sparsity`
-        and errors are those of `jacobian`.
+        Each has the shape of its output, then the shapes of its two inputs. `sparsity` and errors are as in `jacobian`.
         """
         return hessian(self, wrt, value, sparsity)
 
@@ -227,10 +224,7 @@ class Program:
 
     @stage
     def lowered(self, separated: Sequence[Port] = ()) -> Any:
-        """The module, lowered again without the cached result.
-
-        No loop or branch computes both values that depend on the inputs `separated` and values that do not.
-        """
+        """The module, lowered again: no loop or branch mixes values that depend on inputs `separated` with others."""
         keys = [port.value for port in separated]
         graph = structure(self.view, self.merged, self.opset, self.loop_memory, keys)
         return lower(graph, self.view.module_attributes, self.beside, self.view)
@@ -293,10 +287,9 @@ class Program:
     ) -> Runnable:
         """The compiled program, to be called with NumPy arrays; `CompileError` where the engine cannot compile it.
 
-        `engine` is "iree", "xla" or "reference". The result of "iree" has the bytes of its module as `vmfb`;
-        the module carries the names of inputs and outputs. With `lapack` "callback", it factorizes matrices
-        by calling NumPy, on CPUs only. `limits` bound IREE's compiler. Without `cached`, the cache is neither
-        read nor written.
+        `engine` is "iree", "xla" or "reference". IREE's result has the bytes of its module, which carries the names of
+        inputs and outputs, as `vmfb`. With `lapack` "callback", the module factorizes by calling NumPy, on CPUs only.
+        `limits` bound IREE's compiler. Without `cached`, the cache is neither read nor written.
         """
         return find_backend(engine).compile(self.lowered_program, Options(target, lapack, limits, cached))
 
@@ -316,10 +309,7 @@ class Program:
     # ---- steps ---------------------------------------------------------------------------------------------
 
     def differentiated(self, wrt: Wrt) -> list[Port]:
-        """The inputs that `wrt` names, by default all that have tangents.
-
-        `RequestError` for an input that is unknown, repeated or not differentiable.
-        """
+        """The inputs that `wrt` names; `RequestError` for one that is unknown, repeated or not differentiable."""
         if wrt is None:
             return [port for port in self.inputs if self.opset.builder.tangent_type(port.type) is not None]
         ports = chosen(self.inputs, wrt)
