@@ -1,6 +1,6 @@
 """Calls compiled dynamic-shape programs with arrays of random sizes, each placed before an unmapped page.
 
-    PYTHONPATH=test/py:test/sweep python test/fuzz/guard_pages.py [--filter REGEX] [--calls N] [--seed N] [--orders N]
+    python test/fuzz/guard_pages.py [--filter REGEX] [--calls N] [--seed N] [--orders N]
 
 The programs are those of the tests, `open_programs.py`, `iree_open_cases.py` and `guarded_programs.py`, and
 their derivatives. The modules have no signatures, so only their own assertions check sizes. Each argument
@@ -27,22 +27,25 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
-import guarded_programs
-import iree.runtime as rt
-import iree_open_cases
-import numpy as np
-import open_programs
-from numpy.typing import NDArray
-from worker import Worker, answer_requests
+for folder in ("py", "sweep"):
+    sys.path.insert(0, str(Path(__file__).parents[1] / folder))
 
-import tiduc
-from tiduc.backends.iree import legalize_for_iree
-from tiduc.backends.iree.compile import compile_module
-from tiduc.dialect.context import parse, stage
-from tiduc.dialect.errors import TiducError
-from tiduc.runtime.devices import Device
-from tiduc.runtime.run import Executable
-from tiduc.runtime.signature import KnownSize, Signature
+import guarded_programs  # noqa: E402
+import iree.runtime as rt  # noqa: E402
+import iree_open_cases  # noqa: E402
+import numpy as np  # noqa: E402
+import open_programs  # noqa: E402
+from numpy.typing import NDArray  # noqa: E402
+from worker import Worker, answer_requests  # noqa: E402
+
+import tiduc  # noqa: E402
+from tiduc.backends.iree import legalize_for_iree  # noqa: E402
+from tiduc.backends.iree.compile import compile_module  # noqa: E402
+from tiduc.dialect.context import parse, stage  # noqa: E402
+from tiduc.dialect.errors import TiducError  # noqa: E402
+from tiduc.runtime.devices import Device  # noqa: E402
+from tiduc.runtime.run import Executable  # noqa: E402
+from tiduc.runtime.signature import KnownSize, Signature  # noqa: E402
 
 Array = NDArray[Any]
 

@@ -112,5 +112,6 @@ def test_donated_arguments() -> None:
         program = tiduc.load(donating.lower(*arguments).as_text())
     assert "tf.aliasing_output = 0" in program.vjp().text
     assert "tf.aliasing_output = 0" in program.jvp().text
-    backwards = replace(program.vjp(), outputs=program.vjp().outputs[1:])
+    vjp = program.vjp()
+    backwards = replace(vjp, outputs=vjp.outputs[1:])
     assert "tf.aliasing_output" not in backwards.text

@@ -25,7 +25,7 @@ def file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> str:
 
     monkeypatch.setattr(execution, "compile_source", compiled)
     monkeypatch.setattr(Program, "source", compiled)
-    monkeypatch.setattr(Program, "compile_for_xla", compiled)
+    monkeypatch.setattr(Program, "compile", compiled)
     (tmp_path / "f.mlir").write_text(PROGRAM)
     return str(tmp_path / "f.mlir")
 

@@ -112,7 +112,10 @@ def test_what_came_from_a_pipe_is_saved(how: str) -> None:
         ("import os, signal; os.kill(os.getpid(), signal.SIGKILL)", r"tiduc died \(SIGKILL\)"),
         ("import os; os.abort()", r"tiduc died \(SIGABRT.*\)"),
         ("import os; os._exit(0)", r"a library ended tiduc \(exit status 0\)"),
-        ("{}['key']", r"tiduc failed \(KeyError: 'key'\)"),
+        (
+            "import tiduc.program as p; p.Program.grad = lambda *_, **__: {}['key']\nfrom tiduc import OPSET",
+            r"tiduc failed \(KeyError: 'key'\)",
+        ),
     ],
 )
 def test_other_deaths(code: str, how: str) -> None:

@@ -78,7 +78,7 @@ def read_module(file: str, contents: bytes | None = None, dialects: Collection[s
     It may have ops of `dialects` that MLIR does not know.
     """
     progress.work_on(file)
-    if file != "-" and (os.path.isfile(file) or (contents is None and not os.path.exists(file))):
+    if file != "-" and (contents is None or os.path.isfile(file)):
         return read(file, dialects)
     name = "<stdin>" if file == "-" else file  # a pipe, which cannot be read again
     return parse(read_input(file) if contents is None else contents, name, dialects)

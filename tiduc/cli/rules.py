@@ -38,7 +38,7 @@ def opset(where: str | None) -> OpSet:
     is_file = module_name.endswith(".py")
     try:
         module = _of_file(module_name) if is_file else _of_module(module_name)
-    except TiducError:
+    except (TiducError, MemoryError):
         raise
     except Exception as error:
         message, place = f"{type(error).__name__}: {error}", module_name
