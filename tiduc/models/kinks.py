@@ -15,9 +15,13 @@ def kinks(torch: Any) -> dict[Any, Callable[..., Any]]:
     def abs_(x: Any) -> Any:
         return x * torch.sign(x) if x.is_floating_point() else NotImplemented
 
-    def clamp(x: Any, low: Any = None, high: Any = None) -> Any:
-        x = x if low is None else where(x <= low, low, x)
-        return x if high is None else where(x >= high, high, x)
+    def clamp(x: Any, low: Any = None, high: Any = None) -> Any:  # its derivative at a bound is one
+        x = x if low is None else where(x < low, low, x)
+        return x if high is None else where(x > high, high, x)
+
+    def hardtanh(x: Any, low: Any = -1, high: Any = 1) -> Any:  # its derivative at a bound is zero
+        x = where(x <= low, low, x)
+        return where(x >= high, high, x)
 
     def elu(x: Any, alpha: float = 1, scale: float = 1, input_scale: float = 1) -> Any:
         below = where(x > 0, 0, x)  # keeps exp(x) from overflowing in the branch that is not selected
@@ -33,7 +37,7 @@ def kinks(torch: Any) -> dict[Any, Callable[..., Any]]:
         aten.clamp_max.default: lambda x, high: clamp(x, None, high),
         aten.clamp_min.default: clamp,
         aten.elu.default: elu,
-        aten.hardtanh.default: lambda x, low=-1, high=1: clamp(x, low, high),
+        aten.hardtanh.default: hardtanh,
         aten.leaky_relu.default: lambda x, slope=0.01: where(x > 0, x, x * slope),
         aten.remainder.Scalar: remainder,
         aten.remainder.Tensor: remainder,
