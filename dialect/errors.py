@@ -5,7 +5,7 @@ from typing import Any
 
 _OUT_OF_MEMORY = re.compile(
     rb"out of memory|bad_alloc|cannot allocate|failed to map segment|allocation (?:still )?failed|"
-    rb"pthread_create failed",
+    rb"pthread_create failed|MemoryError",
     re.IGNORECASE,
 )
 _FILE_LINE_COL = re.compile(r'"((?:[^"\\]|\\.)*)":(\d+):(\d+)')

@@ -21,14 +21,12 @@ from contextlib import contextmanager, suppress
 from importlib import import_module
 from typing import Any, ParamSpec, TypeVar
 
+from tiduc.dialect.errors import out_of_memory
 from tiduc.runtime.process import Limits
 
 P = ParamSpec("P")
 R = TypeVar("R")
 
-_OUT_OF_MEMORY = re.compile(
-    "out of memory|bad_alloc|cannot allocate|failed to map segment|MemoryError", re.IGNORECASE
-)
 _FATAL = re.compile(r"^LLVM ERROR: (.*)$", re.MULTILINE)
 # Isolated from the current folder and from PYTHON* variables: the worker has the import path of this process.
 _PROGRAM = (
@@ -139,7 +137,7 @@ class Worker:
         self._errors.seek(start)
         written = self._errors.read().decode("utf-8", "replace")
         code = self._process.poll()
-        if code and _OUT_OF_MEMORY.search(written):
+        if code and out_of_memory(written.encode()):
             return Died(_too_much(limits))
         fatal = _FATAL.search(written)
         how = f"died ({signal_name(-code)})" if code and code < 0 else f"ended ({code})"

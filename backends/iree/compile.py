@@ -7,7 +7,6 @@ time than a call inside this process. Programs compiled before come from the cac
 import os
 import re
 import shlex
-import signal
 import sys
 import threading
 from collections.abc import Sequence
@@ -25,6 +24,7 @@ from tiduc.dialect.errors import CompileError, TiducError, out_of_memory
 from tiduc.dialect.progress import during
 from tiduc.runtime import cache
 from tiduc.runtime.process import Ended, Limits, run_within, scratch_folder
+from tiduc.runtime.worker import signal_name
 
 # `file:line:col: error: text`, `loc("name"): error: text`, `error: text`
 _DIAGNOSTIC = re.compile(r"^(?:(?P<location>\S.*?): )?error: (?P<message>.*)$", re.MULTILINE)
@@ -187,7 +187,7 @@ def _refused(ended: Ended, limits: Limits, target: Target, name: str) -> Compile
         )
     if ended.code < 0:
         return CompileError(
-            f"{about} IREE's compiler crashed ({_signal_name(-ended.code)}) on this program. "
+            f"{about} IREE's compiler crashed ({signal_name(-ended.code)}) on this program. "
             "The fault is the compiler's: try another target, or leave parts out until the op at fault "
             f"is found. To report it: iree-compile {shlex.join(target.flags)}",
             name,
@@ -204,11 +204,3 @@ def _located(location: str, name: str) -> str:
     if _NO_LOCATION.match(location) or not _FILE_LINE_COL.search(location):
         return name
     return location.replace("<stdin>", name, 1)
-
-
-def _signal_name(number: int) -> str:
-    """The name of a signal, such as `SIGSEGV` for 11."""
-    try:
-        return signal.Signals(number).name
-    except ValueError:
-        return f"signal {number}"
