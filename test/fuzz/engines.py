@@ -32,19 +32,37 @@ _LEGAL = "func.func(chlo-legalize-to-stablehlo,stablehlo-legalize-deprecated-ops
 _SECONDS = 200.0  # limit of IREE's compiler
 
 
+def places(arguments: Arguments) -> list[list[int]]:
+    """The index of each function's arguments among the distinct arrays; a program's derivatives share arrays.
+
+    IREE and XLA then compute the primal values that the derivatives share once, which saves a third of the compile
+    time.
+    """
+    index: dict[int, int] = {}
+    return [[index.setdefault(id(x), len(index)) for x in each] for each in arguments]
+
+
+def distinct(arguments: Arguments) -> list[Array]:
+    """The distinct arrays, in the order of `places`."""
+    return list({id(x): x for each in arguments for x in each}.values())
+
+
 @stage
-def merged(texts: Sequence[str], passes: str = "") -> str:
-    """A module whose function `main` calls the function `main` of every text."""
-    taken: list[str] = []
+def merged(texts: Sequence[str], where: Sequence[Sequence[int]], passes: str = "") -> str:
+    """A module whose function `main` calls the function `main` of every text.
+
+    `where` says which argument of the new `main` each argument of a function is.
+    """
+    taken: dict[int, str] = {}
     types: list[str] = []
     lines: list[str] = []
     names: list[str] = []
     parts: list[str] = []
-    for k, text in enumerate(texts):
+    for k, (text, indices) in enumerate(zip(texts, where, strict=True)):
         module = parse(text)
         type_ = _renamed(module, f"p{k}_")
-        operands = [f"%a{len(taken) + i}" for i in range(len(type_.inputs))]
-        taken += [f"{x}: {t}" for x, t in zip(operands, type_.inputs, strict=True)]
+        operands = [f"%a{i}" for i in indices]
+        taken |= {i: f"%a{i}: {t}" for i, t in zip(indices, type_.inputs, strict=True)}
         count = len(type_.results)
         left = f"%r{k}:{count} = " if count > 1 else f"%r{k} = "
         results = ", ".join(map(str, type_.results))
@@ -54,7 +72,7 @@ def merged(texts: Sequence[str], passes: str = "") -> str:
         types += map(str, type_.results)
         parts += [str(op) for op in module.body.operations]
     body = "\n".join([*lines, f"return {', '.join(names)} : {', '.join(types)}"])
-    text = f"func.func @main({', '.join(taken)}) -> ({', '.join(types)}) {{\n{body}\n}}\n" + "\n".join(parts)
+    text = f"func.func @main({', '.join(taken.values())}) -> ({', '.join(types)}) {{\n{body}\n}}\n" + "\n".join(parts)
     whole = parse(text)
     run_passes(whole.operation, f"builtin.module({passes})")
     return str(whole)
@@ -108,14 +126,14 @@ def by_xla(texts: Sequence[str], arguments: Arguments) -> Compiled:
 
     _lapack.initialize()  # as JAX does when it writes a LAPACK call
     client = xla_bridge.get_backend("cpu")
-    text = merged(_static(texts, arguments), _LEGAL)
+    text = merged(_static(texts, arguments), places(arguments), _LEGAL)
     devices = xla_client.DeviceList(tuple(client.local_devices()[:1]))
     executable = client.compile_and_load(text, devices, xla_client.CompileOptions())
     counts = np.cumsum([_count(text) for text in texts])[:-1]
 
     def call(given: Arguments) -> list[tuple[Array, ...]]:
         with jax.enable_x64(True):
-            buffers = jax.device_put([x for each in given for x in each])
+            buffers = jax.device_put(distinct(given))
             results = executable.execute_sharded(buffers).disassemble_into_single_device_arrays()
             arrays = [np.asarray(x[0]) for x in results]
         starts = [0, *counts, len(arrays)]
@@ -129,11 +147,11 @@ def by_iree(texts: Sequence[str], arguments: Arguments) -> Compiled:
     import tiduc
     from tiduc.runtime.process import Limits
 
-    program = tiduc.load(merged(texts, "inline,symbol-dce"))
+    program = tiduc.load(merged(texts, places(arguments), "inline,symbol-dce,cse"))
     run = program.compile("cpu", limits=Limits(seconds=_SECONDS), cached=False)
 
     def call(given: Arguments) -> list[tuple[Array, ...]]:
-        return _apart([np.asarray(y) for y in run(*(x for each in given for x in each))], texts)
+        return _apart([np.asarray(y) for y in run(*distinct(given))], texts)
 
     return call
 
@@ -144,7 +162,9 @@ def by_reference(texts: Sequence[str], arguments: Arguments) -> Compiled:
 
     from tiduc.backends.reference.interpreter import Interpreted
 
-    static = [merged([text], f"{_LEGAL},inline,symbol-dce") for text in _static(texts, arguments)]
+    passes = f"{_LEGAL},inline,symbol-dce"
+    static = _static(texts, arguments)
+    static = [merged([t], places([x]), passes) for t, x in zip(static, arguments, strict=True)]
     ways = [chosen(text) for text in static]
     ready = [None if way else Interpreted(text) for way, text in zip(ways, static, strict=True)]
 
