@@ -72,7 +72,10 @@ def merged(texts: Sequence[str], where: Sequence[Sequence[int]], passes: str = "
         types += map(str, type_.results)
         parts += [str(op) for op in module.body.operations]
     body = "\n".join([*lines, f"return {', '.join(names)} : {', '.join(types)}"])
-    text = f"func.func @main({', '.join(taken.values())}) -> ({', '.join(types)}) {{\n{body}\n}}\n" + "\n".join(parts)
+    text = (
+        f"func.func @main({', '.join(taken.values())}) -> ({', '.join(types)}) {{\n{body}\n}}\n"
+        + "\n".join(parts)
+    )
     whole = parse(text)
     run_passes(whole.operation, f"builtin.module({passes})")
     return str(whole)
