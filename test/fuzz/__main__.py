@@ -18,7 +18,7 @@ HERE = Path(__file__).resolve().parent
 sys.path[:0] = [str(HERE.parents[1]), *(str(HERE.parent / name) for name in ("py", "sweep", "fuzz"))]
 
 import click  # noqa: E402
-from cases import KINDS, SHARES  # noqa: E402
+from kinds import KINDS, SHARES  # noqa: E402
 from minimise import minimised  # noqa: E402
 from outcomes import CATEGORIES, table  # noqa: E402
 from runs import Run, requests  # noqa: E402

@@ -17,7 +17,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from check_rule import Array, inner, like
+from harness.check_rule import Array, inner, like
 
 import tiduc
 from tiduc.passes.rules import OPSET

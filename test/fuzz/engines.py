@@ -115,7 +115,7 @@ def _count(text: str) -> int:
 
 def _static(texts: Sequence[str], arguments: Arguments) -> list[str]:
     """The texts, with dynamic dimensions refined to the arguments' sizes."""
-    from open_shapes import refined
+    from harness.open_shapes import refined
 
     return [refined(t, x) if "?" in t else t for t, x in zip(texts, arguments, strict=True)]
 
@@ -161,7 +161,7 @@ def by_iree(texts: Sequence[str], arguments: Arguments) -> Compiled:
 
 def by_reference(texts: Sequence[str], arguments: Arguments) -> Compiled:
     """Runs each function by StableHLO's reference interpreter, or by XLA where the interpreter lacks an op."""
-    from xla import chosen
+    from harness.xla import chosen
 
     from tiduc.backends.reference.interpreter import Interpreted
 

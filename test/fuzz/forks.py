@@ -20,7 +20,7 @@ from pathlib import Path
 from random import Random
 from typing import Any
 
-from cases import CACHE, Case, case_of
+from kinds import CACHE, Case, case_of
 from operations import OTHER, PROGRAM, Subject
 from outcomes import Outcome, exited, raised
 

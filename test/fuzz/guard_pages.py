@@ -30,11 +30,9 @@ from typing import Any, NamedTuple
 for folder in ("py", "sweep"):
     sys.path.insert(0, str(Path(__file__).parents[1] / folder))
 
-import guarded_programs  # noqa: E402
 import iree.runtime as rt  # noqa: E402
-import iree_open_cases  # noqa: E402
 import numpy as np  # noqa: E402
-import open_programs  # noqa: E402
+from cases import guarded_programs, iree_open_cases, open_programs  # noqa: E402
 from numpy.typing import NDArray  # noqa: E402
 from worker import Worker, answer_requests  # noqa: E402
 

@@ -4,8 +4,8 @@ import math
 from collections.abc import Callable
 from typing import Any
 
+from cases.index_cases import Indexing, body, drawn
 from composer import ELEMENTS, SIZES, Composer, Value, tensor
-from index_cases import Indexing, body, drawn
 
 
 def _indexing(c: Composer, x: Value) -> tuple[Indexing, str, str] | None:

@@ -8,8 +8,8 @@ from multiprocessing.connection import Pipe
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
-from cases import Case, case_of
 from forks import PROCESSOR_SECONDS, Request, attempted, draw_of
+from kinds import Case, case_of
 from outcomes import died, finding
 
 

@@ -7,8 +7,8 @@ and complex<f64>, so that differences can judge the derivatives.
 
 from random import Random
 
+from cases.control_flow_random import program as control_flow
 from composer import composed
-from control_flow_random import program as control_flow
 from dynamic_programs import DynamicProgram
 from families import FAMILIES
 

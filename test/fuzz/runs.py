@@ -15,8 +15,8 @@ from pathlib import Path
 from typing import Any
 
 import corpus
-from cases import Case, case_of
 from forks import Request, Worker
+from kinds import Case, case_of
 from outcomes import Outcome, died, finding
 
 _LOOK = 1.0  # seconds between checks whether a worker is late

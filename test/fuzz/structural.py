@@ -4,9 +4,9 @@ from collections.abc import Callable
 from random import Random
 
 from array_programs import ArrayProgram
-from control_flow_random import program as control_flow
+from cases.control_flow_random import program as control_flow
+from cases.open_programs import CASES
 from loop_programs import Program as LoopProgram
-from open_programs import CASES
 from programs import program as composed
 
 

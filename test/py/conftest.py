@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from evidence import NOTES
+from harness.evidence import NOTES
 
 from tiduc.tables import Refusal
 
@@ -47,7 +47,7 @@ def pytest_collection_finish(session: Any) -> None:
 def interpreted() -> Iterator[None]:
     """Runs eager arrays through the interpreter, and JAX in double precision."""
     import jax  # most tests do not need JAX
-    from eager_check import SESSION
+    from harness.eager_check import SESSION
 
     from tiduc.eager import executing
 

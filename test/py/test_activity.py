@@ -3,7 +3,7 @@
 from typing import Any
 
 import pytest
-from example_files import EXAMPLES
+from harness.example_files import EXAMPLES
 
 from tiduc.activity import NO_INPUT, Activity, find_activity, functions
 from tiduc.dialect.context import parse, stage

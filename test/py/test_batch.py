@@ -6,10 +6,10 @@ from typing import Any
 import numpy as np
 import pytest
 from accepted import arguments, programs
-from check_batch import SIZE, batched, check_batch
-from check_rule import run
-from devices import COUNT, by_processes
-from xla import by_xla
+from harness.check_batch import SIZE, batched, check_batch
+from harness.check_rule import run
+from harness.devices import COUNT, by_processes
+from harness.xla import by_xla
 
 from tiduc.backends.reference.interpreter import evaluate
 from tiduc.dialect.context import stage

@@ -8,7 +8,7 @@ from typing import Any
 import click
 import pytest
 from click.shell_completion import BashComplete
-from example_files import EXAMPLES as FOLDER
+from harness.example_files import EXAMPLES as FOLDER
 
 from tiduc.cli import COMMANDS, run, tiduc
 from tiduc.cli.diagnostics import is_quiet

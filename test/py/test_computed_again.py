@@ -4,9 +4,9 @@ from typing import Any
 
 import jax
 import jax.numpy as jnp
-import xla
+from cases.loop_gradients import Array, agree, exported, random, stacks
+from harness import xla
 from jax import lax
-from loop_gradients import Array, agree, exported, random, stacks
 
 import tiduc
 

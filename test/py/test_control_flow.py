@@ -5,17 +5,17 @@ import re
 from collections.abc import Callable, Sequence
 from typing import Any
 
-import control_flow_calls  # noqa: F401 (its programs join the table)
+import cases.control_flow_calls  # noqa: F401 (its programs join the table)
 import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-import xla
-from check_rule import like
-from control_flow_check import Kink, check
-from control_flow_programs import LONG, PROGRAMS, UNBOUNDED
-from control_flow_random import program as random_program
-from control_flow_texts import COUNTERS, SAME, TEXTS, UNBOUNDED_TEXTS, counter
+from cases.control_flow_programs import LONG, PROGRAMS, UNBOUNDED
+from cases.control_flow_random import program as random_program
+from cases.control_flow_texts import COUNTERS, SAME, TEXTS, UNBOUNDED_TEXTS, counter
+from harness import xla
+from harness.check_rule import like
+from harness.control_flow_check import Kink, check
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 from numpy.typing import NDArray

@@ -10,11 +10,11 @@ from typing import Any
 
 import numpy as np
 import pytest
-import xla
-from check_rule import like
-from control_flow_programs import PROGRAMS, UNBOUNDED
-from control_flow_random import program as random_program
-from control_flow_texts import COUNTERS, TEXTS, UNBOUNDED_TEXTS, counter
+from cases.control_flow_programs import PROGRAMS, UNBOUNDED
+from cases.control_flow_random import program as random_program
+from cases.control_flow_texts import COUNTERS, TEXTS, UNBOUNDED_TEXTS, counter
+from harness import xla
+from harness.check_rule import like
 from test_control_flow import agree, exported, flat, floats
 
 import tiduc

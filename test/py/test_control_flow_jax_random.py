@@ -11,8 +11,8 @@ from typing import Any
 import jax
 import numpy as np
 import pytest
-from control_flow_jax_random import FLOATS, SHAPES, Generator
-from loop_gradients import MEMORIES
+from cases.control_flow_jax_random import FLOATS, SHAPES, Generator
+from cases.loop_gradients import MEMORIES
 from numpy.typing import NDArray
 
 import tiduc

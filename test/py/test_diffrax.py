@@ -12,7 +12,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-import xla
+from harness import xla
 from numpy.typing import NDArray
 
 import tiduc

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from eager_check import Frontend
+from harness.eager_check import Frontend
 
 from tiduc.dialect.errors import RequestError, Unsupported
 from tiduc.eager import (

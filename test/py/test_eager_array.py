@@ -9,7 +9,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from eager_check import V, X, same_gradients
+from harness.eager_check import V, X, same_gradients
 
 from tiduc.dialect.errors import RequestError
 from tiduc.eager import Array, Interpreter, Session, executing, grad, no_grad

@@ -6,7 +6,7 @@ from typing import Any
 import ml_dtypes
 import numpy as np
 import pytest
-from eager_check import V, W, X, Y, same_gradients
+from harness.eager_check import V, W, X, Y, same_gradients
 
 from tiduc.dialect.errors import InputError
 from tiduc.eager import Array, Iree, executing, grad, rehearsing

@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from eager_check import same_gradients
+from harness.eager_check import same_gradients
 
 from tiduc.eager import Array, grad
 

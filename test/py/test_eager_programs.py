@@ -6,9 +6,9 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from control_flow_programs import LONG, PROGRAMS
-from eager_check import V, W, X
-from example_files import script
+from cases.control_flow_programs import LONG, PROGRAMS
+from harness.eager_check import V, W, X
+from harness.example_files import script
 
 from tiduc.dialect.errors import InputError, RequestError
 from tiduc.eager import Array, Iree, call, checkpoint, executing, grad, no_grad, rehearsing

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from stages import close
+from harness.stages import close
 from torch_mlir import ir
 from torch_mlir.dialects import ext
 
@@ -228,7 +228,7 @@ ENGINE = (
 DIALECTS = ("stablehlo", "chlo", "vhlo", "mhlo", "func.", "arith.", "math.", "tensor.", "linalg.", "scf.")
 MNEMONICS = {
     line.split(".")[1]
-    for line in (ROOT / "test" / "py" / "opset.txt").read_text().splitlines()
+    for line in (ROOT / "test" / "py" / "cases" / "opset.txt").read_text().splitlines()
     if line and not line.startswith("#")
 }
 VECTOR_SPACE = {"add", "multiply"}

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from example_files import EXAMPLES
+from harness.example_files import EXAMPLES
 
 from tiduc.backends.xla.executable import XlaExecutable
 from tiduc.cli import run

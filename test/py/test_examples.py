@@ -5,7 +5,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from example_files import EXAMPLES
+from harness.example_files import EXAMPLES
 
 from tiduc.program import Program, load
 

@@ -8,7 +8,7 @@ from typing import Any
 import jax
 import numpy as np
 import pytest
-from example_files import EXAMPLES
+from harness.example_files import EXAMPLES
 from jax import lax
 from jax import numpy as jnp
 

@@ -13,7 +13,7 @@ BAD = f"""
 import os, signal, sys, time
 sys.path[:0] = [{str(ROOT)!r}, *({str(ROOT)!r} + "/test/" + name for name in ("py", "sweep", "fuzz"))]
 import corpus, forks, operations, runs
-from cases import KINDS, Case
+from kinds import KINDS, Case
 forks.IDLE_SECONDS, runs._LOOK = 1, 0.1
 
 def die(s): os.kill(os.getpid(), signal.SIGSEGV)
@@ -55,7 +55,7 @@ def test_a_sample_finds_nothing(kinds: str) -> None:
 
 
 def test_an_input_is_determined_by_its_number() -> None:
-    from cases import KINDS, case_of
+    from kinds import KINDS, case_of
 
     for kind in ("text", "programs", "arrays", "commands"):
         assert kind in KINDS

@@ -11,9 +11,9 @@ from typing import Any
 
 import numpy as np
 import pytest
-from check_rule import run
+from harness.check_rule import run
+from harness.stages import close
 from numpy.typing import NDArray
-from stages import close
 
 from tiduc.program import Program, load
 

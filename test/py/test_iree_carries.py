@@ -4,8 +4,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 import pytest
+from harness.xla import by_xla
 from numpy.typing import NDArray
-from xla import by_xla
 
 import tiduc
 from tiduc.backends.iree import legalize_for_iree

@@ -3,7 +3,7 @@
 import iree.runtime as rt
 import numpy as np
 import pytest
-from xla import by_xla
+from harness.xla import by_xla
 
 import tiduc
 from tiduc.runtime.run import load

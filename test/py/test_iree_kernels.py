@@ -5,9 +5,9 @@ from typing import Any
 
 import numpy as np
 import pytest
-from looping import drawn, looping
+from cases.looping import drawn, looping
+from harness.xla import by_xla
 from numpy.typing import NDArray
-from xla import by_xla
 
 import tiduc
 import tiduc.runtime

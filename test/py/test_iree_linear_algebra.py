@@ -12,8 +12,7 @@ import jax
 import jax.scipy.linalg as jsl
 import numpy as np
 import pytest
-from exports import exported
-from hard_matrices import (
+from cases.hard_matrices import (
     LIMIT,
     adjoint,
     backward_error,
@@ -24,6 +23,7 @@ from hard_matrices import (
     positive,
     unpacked,
 )
+from harness.exports import exported
 from jax import lax
 from jax import numpy as jnp
 from jax._src.lax import linalg  # geqrf and ormqr are not public

@@ -10,7 +10,7 @@ import jax
 import jax.scipy.linalg as jsl
 import numpy as np
 import pytest
-from exports import exported
+from harness.exports import exported
 from jax import lax
 from jax import numpy as jnp
 from numpy.typing import NDArray

@@ -3,9 +3,9 @@
 import iree.runtime as rt
 import numpy as np
 import pytest
+from harness.xla import by_xla
 from iree.compiler.tools import CompilerToolError, compile_str
 from numpy.typing import NDArray
-from xla import by_xla
 
 import tiduc.runtime
 from tiduc.program import load

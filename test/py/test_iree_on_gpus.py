@@ -10,7 +10,7 @@ from typing import Any
 import iree.runtime as rt
 import numpy as np
 import pytest
-from iree_case import Array, Case, function
+from cases.iree_case import Array, Case, function
 
 from tiduc.backends.iree import legalize_for_iree
 from tiduc.backends.iree.compile import compile_module

@@ -4,8 +4,8 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from looping import drawn, looping
-from xla import by_xla
+from cases.looping import drawn, looping
+from harness.xla import by_xla
 
 import tiduc
 from tiduc.backends.iree.compile import compile_source

@@ -4,7 +4,7 @@ from typing import NamedTuple
 
 import numpy as np
 import pytest
-from xla import by_xla
+from harness.xla import by_xla
 
 import tiduc
 import tiduc.runtime

@@ -6,9 +6,9 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
+from harness.xla import by_xla
 from jax import lax
 from numpy.typing import NDArray
-from xla import by_xla
 
 import tiduc
 from tiduc.backends.iree import legalize_for_iree

@@ -3,16 +3,16 @@
 from collections.abc import Callable, Sequence
 from typing import Any
 
-import control_flow_calls  # noqa: F401 (its programs join the table)
+import cases.control_flow_calls  # noqa: F401 (its programs join the table)
 import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from check_rule import run
-from control_flow_programs import PROGRAMS, UNBOUNDED
-from example_files import EXAMPLES, script
+from cases.control_flow_programs import PROGRAMS, UNBOUNDED
+from harness.check_rule import run
+from harness.example_files import EXAMPLES, script
+from harness.xla import by_xla
 from numpy.typing import NDArray
-from xla import by_xla
 
 from tiduc.dialect.errors import RequestError, Unsupported
 from tiduc.program import Program, load

@@ -9,12 +9,12 @@ from random import Random
 from typing import Any
 
 import numpy as np
-from check_batch import check_batch
-from check_rule import run
 from comparison import point_of
 from composer import composed
 from control_families import CONTROL
 from elementwise_families import ELEMENTWISE
+from harness.check_batch import check_batch
+from harness.check_rule import run
 from index_families import INDICES
 from numpy.typing import NDArray
 from reduction_families import REDUCTIONS

@@ -8,7 +8,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 from accepted import arguments, programs
-from check_rule import run
+from harness.check_rule import run
 from numpy.typing import NDArray
 
 from tiduc.dialect.context import stage

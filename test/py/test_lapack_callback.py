@@ -11,8 +11,7 @@ import iree.runtime as rt
 import jax
 import numpy as np
 import pytest
-from exports import exported
-from hard_matrices import (
+from cases.hard_matrices import (
     LIMIT,
     adjoint,
     backward_error,
@@ -22,6 +21,7 @@ from hard_matrices import (
     orthogonal,
     positive,
 )
+from harness.exports import exported
 from jax import lax
 from jax import numpy as jnp
 from numpy.typing import NDArray

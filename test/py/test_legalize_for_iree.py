@@ -9,8 +9,8 @@ from typing import Any
 
 import numpy as np
 import pytest
-from iree_case import Case, function
-from iree_cases import CASES, REJECTED, WRONG
+from cases.iree_case import Case, function
+from cases.iree_cases import CASES, REJECTED, WRONG
 from numpy.typing import NDArray
 
 import tiduc

@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from stages import EXP_AX, body, close, graph, lowered, named, numbers, view_of
+from harness.stages import EXP_AX, body, close, graph, lowered, named, numbers, view_of
 
 from tiduc.dialect.errors import RequestError, Unsupported
 from tiduc.passes.linear_transpose import linear_transpose

@@ -5,7 +5,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from stages import EXP_AX, F64, close, external, graph, named, numbers, reference, view_of
+from harness.stages import EXP_AX, F64, close, external, graph, named, numbers, reference, view_of
 
 from tiduc.dialect.errors import RequestError, ResolveError, TiducError, Unsupported
 from tiduc.passes.linear_transpose import linear_transpose

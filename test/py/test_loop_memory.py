@@ -9,10 +9,10 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-import xla
+from cases.loop_gradients import MEMORIES, Array, agree, exported, grad, random, scanned, stacks
+from harness import xla
 from jax import lax
 from jax.experimental import io_callback
-from loop_gradients import MEMORIES, Array, agree, exported, grad, random, scanned, stacks
 
 import tiduc
 from tiduc.backends.reference.interpreter import evaluate

@@ -7,8 +7,8 @@ from typing import Any
 
 import numpy as np
 import pytest
-from check_rule import run
-from stages import EXP_AX, F64, V, body, close, function, lowered, view_of
+from harness.check_rule import run
+from harness.stages import EXP_AX, F64, V, body, close, function, lowered, view_of
 
 from tiduc.dialect.context import parse, run_passes
 from tiduc.dialect.errors import RequestError

@@ -4,7 +4,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from stages import EXP_AX, F64, body, close, external, graph, lowered, named, numbers, view_of
+from harness.stages import EXP_AX, F64, body, close, external, graph, lowered, named, numbers, view_of
 
 from tiduc.dialect.context import parse, run_passes, stage
 from tiduc.dialect.errors import ResolveError

@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from example_files import EXAMPLES, script
+from harness.example_files import EXAMPLES, script
 
 import tiduc.runtime
 from tiduc.backends.iree.compile import compile_module

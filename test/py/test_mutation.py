@@ -9,9 +9,9 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-import xla
+from cases.loop_gradients import MEMORIES, Array, agree, exported, grad, random, scanned, stacks
+from harness import xla
 from jax import lax
-from loop_gradients import MEMORIES, Array, agree, exported, grad, random, scanned, stacks
 
 import tiduc
 

@@ -6,9 +6,9 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 import numpy as np
+from harness.open_shapes import check_open, run
 from jax import export, lax
 from numpy.typing import NDArray
-from open_shapes import check_open, run
 
 import tiduc
 

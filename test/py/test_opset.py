@@ -12,7 +12,7 @@ from tiduc.passes.rules import OPSET
 from tiduc.tables import CHECKED
 
 RULES = Path(__file__).parents[2] / "passes" / "rules"
-FILE = Path(__file__).with_name("opset.txt")
+FILE = Path(__file__).with_name("cases") / "opset.txt"
 OPS = [line for line in FILE.read_text().splitlines() if line and not line.startswith("#")]
 FORMS = {"elementwise", "linear", "bilinear", "by hand", "inactive", "refused"}
 

@@ -4,8 +4,8 @@ import re
 
 import numpy as np
 import pytest
-from check_rule import check_rule
-from stages import close
+from harness.check_rule import check_rule
+from harness.stages import close
 
 import tiduc
 from tiduc.backends.reference.interpreter import evaluate

@@ -10,8 +10,8 @@ from typing import Any
 
 import numpy as np
 import pytest
-from check_rule import run
-from stages import F64, close
+from harness.check_rule import run
+from harness.stages import F64, close
 
 import tiduc
 from tiduc.dialect.emit import emit

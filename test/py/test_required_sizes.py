@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from guarded_programs import CASES, V, a, branch, loop, n
+from cases.guarded_programs import CASES, V, a, branch, loop, n
 from numpy.typing import NDArray
 
 import tiduc
@@ -216,7 +216,7 @@ def test_what_no_sizes_meet_is_refused() -> None:
 
 def test_ops_without_known_requirements() -> None:
     """Each op of the opset is in a table, is control flow, or is refused where its sizes are dynamic."""
-    listed = (ROOT / "test" / "py" / "opset.txt").read_text().split("\n")
+    listed = (ROOT / "test" / "py" / "cases" / "opset.txt").read_text().split("\n")
     names = {line for line in listed if line.startswith(("stablehlo.", "chlo."))}
     assert {name for name in names if not is_understood(name)} == set(
         "stablehlo.after_all stablehlo.all_gather stablehlo.all_to_all stablehlo.async_done stablehlo.async_start "

@@ -4,7 +4,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from stages import EXP_AX, F64, close, external, graph, named, numbers, reference, view_of
+from harness.stages import EXP_AX, F64, close, external, graph, named, numbers, reference, view_of
 
 from tiduc.dialect.context import parse, read
 from tiduc.dialect.errors import RequestError, ResolveError, TiducError

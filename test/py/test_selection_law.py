@@ -11,7 +11,7 @@ from typing import Any
 import jax
 import numpy as np
 import pytest
-from check_rule import run
+from harness.check_rule import run
 from numpy.typing import NDArray
 
 from tiduc.explain.kinks import CHOICES

@@ -2,8 +2,8 @@
 
 import numpy as np
 import pytest
-from check_rule import run
-from stages import F64, V, body, close, function
+from harness.check_rule import run
+from harness.stages import F64, V, body, close, function
 
 from tiduc.dialect.context import parse
 from tiduc.passes.lower.simplify import simplify

@@ -6,7 +6,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from exports import exported
+from harness.exports import exported
 
 from tiduc.backends.reference.interpreter import evaluate
 from tiduc.program import load

@@ -6,8 +6,8 @@ from typing import Any
 import jax
 import numpy as np
 import pytest
-from control_flow_programs import PROGRAMS
-from example_files import EXAMPLES
+from cases.control_flow_programs import PROGRAMS
+from harness.example_files import EXAMPLES
 
 import tiduc
 from tiduc.backends.reference.interpreter import evaluate

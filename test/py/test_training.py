@@ -9,8 +9,8 @@ import jax.numpy as jnp
 import ml_dtypes
 import numpy as np
 import pytest
-from check_rule import run
-from example_files import EXAMPLES, script
+from harness.check_rule import run
+from harness.example_files import EXAMPLES, script
 
 import tiduc
 from tiduc.cli import run as cli

@@ -4,8 +4,8 @@ from typing import Any
 
 import numpy as np
 import pytest
-from check_rule import run
-from stages import EXP_AX, F64, close, external, graph, named, numbers, view_of
+from harness.check_rule import run
+from harness.stages import EXP_AX, F64, close, external, graph, named, numbers, view_of
 
 from tiduc.dialect.context import stage
 from tiduc.dialect.errors import RequestError, ResolveError, TiducError

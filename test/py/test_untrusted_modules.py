@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from damaged_modules import outcome, parts, rewritten, without_code
+from cases.damaged_modules import outcome, parts, rewritten, without_code
 
 import tiduc.runtime
 from tiduc.backends.iree.compile import compile_module

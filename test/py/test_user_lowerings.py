@@ -5,7 +5,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from stages import body, close
+from harness.stages import body, close
 from test_user_rules import CUBE, FOREIGN, command, function, three_squares
 
 import tiduc

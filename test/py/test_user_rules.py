@@ -10,8 +10,8 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from check_rule import check_rule
-from stages import body, close
+from harness.check_rule import check_rule
+from harness.stages import body, close
 
 import tiduc
 from tiduc.backends.reference.interpreter import evaluate

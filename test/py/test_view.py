@@ -8,8 +8,8 @@ from typing import Any
 
 import click.testing
 import pytest
-from example_files import EXAMPLES
-from pictures import EXP, TWICE, picture_of, view
+from harness.example_files import EXAMPLES
+from harness.pictures import EXP, TWICE, picture_of, view
 
 from tiduc.activity import find_activity
 from tiduc.cli import run

@@ -3,10 +3,10 @@
 import itertools
 from pathlib import Path
 
-from example_files import EXAMPLES
+from harness.example_files import EXAMPLES
+from harness.pictures import EXP, blocks_of, layers, picture_of, view
 from hypothesis import given
 from hypothesis import strategies as st
-from pictures import EXP, blocks_of, layers, picture_of, view
 
 from tiduc.view.dot import dot
 from tiduc.view.draw import draw

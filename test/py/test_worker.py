@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from broken_bytecode import DEADLY, ENDLESS, HUNGRY
+from cases.broken_bytecode import DEADLY, ENDLESS, HUNGRY
 from test_process import becomes, runs
 
 pytestmark = pytest.mark.skipif(not sys.platform.startswith("linux"), reason="the driver needs Linux")

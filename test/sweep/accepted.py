@@ -37,8 +37,8 @@ EPSILON = {"float64": 1e-9, "complex128": 1e-9, "float32": 1e-4, "complex64": 1e
 
 
 def programs() -> dict[str, str]:
-    """The text of each op's program, in the order of test/py/opset.txt."""
-    lines = (ROOT / "test" / "py" / "opset.txt").read_text().splitlines()
+    """The text of each op's program, in the order of test/py/cases/opset.txt."""
+    lines = (ROOT / "test" / "py" / "cases" / "opset.txt").read_text().splitlines()
     ops = [line for line in lines if line and not line.startswith("#")]
     parts = Path(__file__).with_name("one_op.mlir").read_text().split("// -----\n")
     found = {}
@@ -107,7 +107,7 @@ def compiled(op: str, text: str, kind: str) -> Any:
 
 def expected(op: str, text: str, kind: str) -> Any:
     """The results of the reference interpreter or XLA."""
-    from check_rule import run
+    from harness.check_rule import run
 
     program = made(op, text, kind)
     assert program is not None

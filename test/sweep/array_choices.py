@@ -3,7 +3,7 @@
 import itertools
 from collections.abc import Callable, Sequence
 
-from index_cases import Indexing, drawn
+from cases.index_cases import Indexing, drawn
 from loop_statements import Scope, Statements
 from loop_text import FLOATS, LARGEST, PARTS, Kind, Value
 

@@ -3,7 +3,7 @@
 from collections.abc import Callable
 
 from array_choices import Choices, is_integer
-from index_cases import Indexing
+from cases.index_cases import Indexing
 from loop_statements import Scope
 from loop_text import PARTS, PREDICATE, Kind, Value, integers
 

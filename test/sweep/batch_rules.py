@@ -10,9 +10,9 @@ those with dynamic dimensions or random numbers.
 import re
 from typing import Any
 
-import check_rule
-from check_batch import check_batch
-from devices import by_processes
+from harness import check_rule
+from harness.check_batch import check_batch
+from harness.devices import by_processes
 
 from tiduc.dialect.errors import RequestError, Unsupported
 from tiduc.program import load

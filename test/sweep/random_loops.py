@@ -33,12 +33,12 @@ from typing import Any
 
 import numpy as np
 from array_programs import ArrayProgram
+from harness.xla import by_xla
 from loop_programs import Program
 from loop_reducer import reduced
 from numpy.typing import NDArray
 from random_arguments import arguments_of
 from worker import Worker, answer_requests
-from xla import by_xla
 
 import tiduc
 from tiduc.backends.iree.compile import compile_source

@@ -21,7 +21,7 @@ ROOT = Path(__file__).parents[2]
 sys.path.insert(0, str(ROOT / "test" / "py"))
 
 import numpy as np  # noqa: E402
-from xla import by_xla, chosen  # noqa: E402
+from harness.xla import by_xla, chosen  # noqa: E402
 
 from tiduc.backends.named_main import text_with_main  # noqa: E402
 from tiduc.backends.reference.interpreter import Interpreted  # noqa: E402

@@ -4,7 +4,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from check_rule import check_rule, run
+from harness.check_rule import check_rule, run
 from jax import lax
 
 from tiduc.dialect.context import parse

@@ -5,7 +5,7 @@ from typing import Any
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from check_rule import check_rule, run
+from harness.check_rule import check_rule, run
 
 from tiduc.program import load
 

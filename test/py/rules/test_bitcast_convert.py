@@ -5,7 +5,7 @@ from typing import Any
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from check_rule import check_rule
+from harness.check_rule import check_rule
 from jax import lax
 
 from tiduc.dialect.errors import Unsupported

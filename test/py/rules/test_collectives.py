@@ -9,8 +9,8 @@ from typing import Any
 
 import numpy as np
 import pytest
-from check_rule import check_rule, run
-from devices import COUNT, by_processes
+from harness.check_rule import check_rule, run
+from harness.devices import COUNT, by_processes
 
 from tiduc.dialect.errors import Unsupported
 from tiduc.program import load

@@ -2,7 +2,7 @@
 
 import numpy as np
 import pytest
-from check_rule import check_rule
+from harness.check_rule import check_rule
 
 T = "tensor<3xf64>"
 X, Y = np.array([0.3, -0.7, 1.1]), np.array([1.2, 0.4, -0.8])

@@ -4,7 +4,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 import pytest
-from check_rule import check_rule
+from harness.check_rule import check_rule
 
 from tiduc.program import load
 

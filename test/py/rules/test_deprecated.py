@@ -7,8 +7,8 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from check_rule import active, check_rule, run
-from tensors import normal, tensor
+from harness.check_rule import active, check_rule, run
+from harness.tensors import normal, tensor
 
 from tiduc.dialect.errors import Unsupported
 from tiduc.program import load

@@ -5,10 +5,10 @@ from typing import Any
 
 import numpy as np
 import pytest
-from check_rule import check_rule
+from harness.check_rule import check_rule
+from harness.tensors import normal, tensor
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from tensors import normal, tensor
 
 from tiduc.backends.iree.compile import compile_module
 from tiduc.program import load

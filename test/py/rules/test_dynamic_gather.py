@@ -1,7 +1,7 @@
 """dynamic_gather: of sizes that are constants, and of others."""
 
 import numpy as np
-from check_rule import check_rule
+from harness.check_rule import check_rule
 
 X, INDICES, Y = "tensor<5x3xf64>", "tensor<4x1xi32>", "tensor<4x2xf64>"
 

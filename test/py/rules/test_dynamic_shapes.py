@@ -2,9 +2,9 @@
 
 import numpy as np
 import pytest
-from evidence import NOTES
-from open_programs import CASES, a
-from open_shapes import check_open
+from cases.open_programs import CASES, a
+from harness.evidence import NOTES
+from harness.open_shapes import check_open
 
 from tiduc.dialect.errors import Unsupported
 from tiduc.program import load

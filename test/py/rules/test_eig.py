@@ -7,10 +7,10 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from check_rule import assert_close, check_rule, like, run
-from exports import exported, with_stand_ins
+from harness.check_rule import assert_close, check_rule, like, run
+from harness.exports import exported, with_stand_ins
+from harness.xla import by_xla
 from jax import lax
-from xla import by_xla
 
 from tiduc.dialect.errors import Unsupported
 from tiduc.program import load

@@ -6,8 +6,8 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from check_rule import assert_close, check_rule, like, run
-from exports import check_platform, exported
+from harness.check_rule import assert_close, check_rule, like, run
+from harness.exports import check_platform, exported
 from jax import lax
 
 from tiduc.dialect.errors import Unsupported

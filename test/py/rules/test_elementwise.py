@@ -7,10 +7,10 @@ import jax.numpy as jnp
 import ml_dtypes
 import numpy as np
 import pytest
-from check_rule import check_rule, run
+from harness.check_rule import check_rule, run
+from harness.tensors import one_op
+from harness.xla import by_xla
 from jax import lax
-from tensors import one_op
-from xla import by_xla
 
 from tiduc.dialect.context import parse
 from tiduc.program import load

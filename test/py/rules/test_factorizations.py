@@ -8,11 +8,11 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from check_rule import check_rule, run
-from exports import exported, random
+from harness.check_rule import check_rule, run
+from harness.exports import exported, random
+from harness.xla import by_xla
 from jax import export, lax
 from jax.scipy import linalg
-from xla import by_xla
 
 from tiduc.dialect.errors import Unsupported
 from tiduc.program import load

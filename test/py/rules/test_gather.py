@@ -2,10 +2,10 @@
 
 import numpy as np
 import pytest
-from check_rule import check_rule, run
+from cases.index_cases import CASES, RNG, ROWS, Indexing, indexings, random
+from harness.check_rule import check_rule, run
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from index_cases import CASES, RNG, ROWS, Indexing, indexings, random
 
 from tiduc.program import load
 

@@ -4,8 +4,8 @@ from typing import Any
 
 import numpy as np
 import pytest
-from index_cases import Indexing
-from xla import by_xla
+from cases.index_cases import Indexing
+from harness.xla import by_xla
 
 from tiduc.dialect.context import parse, run_passes
 from tiduc.program import load

@@ -7,8 +7,8 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from check_rule import check_rule, run
-from exports import exported, random
+from harness.check_rule import check_rule, run
+from harness.exports import exported, random
 from jax import lax
 from jax.scipy import linalg
 

@@ -6,8 +6,8 @@ from dataclasses import dataclass
 import jax
 import numpy as np
 import pytest
-from check_rule import check_rule, run
-from tensors import tensor
+from harness.check_rule import check_rule, run
+from harness.tensors import tensor
 
 from tiduc.dialect.errors import Unsupported
 from tiduc.program import load

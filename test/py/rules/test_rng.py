@@ -4,8 +4,8 @@ from typing import Any
 
 import numpy as np
 import pytest
-from check_rule import run
-from evidence import NOTES
+from harness.check_rule import run
+from harness.evidence import NOTES
 
 from tiduc.program import load
 

@@ -2,7 +2,7 @@
 
 import numpy as np
 import pytest
-from check_rule import check_rule, run
+from harness.check_rule import check_rule, run
 
 from tiduc.program import load
 

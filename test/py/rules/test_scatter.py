@@ -5,12 +5,12 @@ from typing import Any
 import ml_dtypes
 import numpy as np
 import pytest
-from check_rule import check_rule, run
+from cases.index_cases import CASES, RNG, ROWS, Indexing, body, indexings, random
+from harness.check_rule import check_rule, run
+from harness.tensors import tensor
+from harness.xla import by_xla
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from index_cases import CASES, RNG, ROWS, Indexing, body, indexings, random
-from tensors import tensor
-from xla import by_xla
 
 from tiduc.dialect.errors import Unsupported
 from tiduc.program import load

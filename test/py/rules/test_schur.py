@@ -5,8 +5,8 @@ from typing import Any
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from check_rule import check_rule, like
-from exports import exported
+from harness.check_rule import check_rule, like
+from harness.exports import exported
 from jax import lax
 
 from tiduc.dialect.errors import Unsupported

@@ -3,9 +3,9 @@
 import jax
 import numpy as np
 import pytest
-from check_rule import check_rule, run
-from tensors import tensor
-from xla import by_xla
+from harness.check_rule import check_rule, run
+from harness.tensors import tensor
+from harness.xla import by_xla
 
 from tiduc.dialect.errors import Unsupported
 from tiduc.program import load

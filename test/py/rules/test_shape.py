@@ -4,8 +4,8 @@ from functools import partial
 
 import numpy as np
 import pytest
-from check_rule import check_rule
-from tensors import normal, tensor
+from harness.check_rule import check_rule
+from harness.tensors import normal, tensor
 
 RNG = np.random.default_rng(0)
 random = partial(normal, RNG)
@@ -150,7 +150,7 @@ def test_padding_with_an_element_of_the_operand() -> None:
 
 def test_the_padding_values_cotangent_ignores_what_is_no_padding() -> None:
     """A sum over all less a sum over the operand's elements would be NaN."""
-    from check_rule import run
+    from harness.check_rule import run
 
     from tiduc.program import load
 

@@ -4,7 +4,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from check_rule import check_rule
+from harness.check_rule import check_rule
 
 from tiduc.dialect.errors import Unsupported
 from tiduc.program import load

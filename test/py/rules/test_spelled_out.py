@@ -6,8 +6,8 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from check_rule import check_rule
-from xla import by_xla
+from harness.check_rule import check_rule
+from harness.xla import by_xla
 
 from tiduc.program import load
 

@@ -5,9 +5,9 @@ from typing import Any
 
 import numpy as np
 import pytest
-from check_rule import check_rule, run
+from harness.check_rule import check_rule, run
+from harness.tensors import normal, tensor
 from jax import lax
-from tensors import normal, tensor
 
 from tiduc.dialect.errors import Unsupported
 from tiduc.program import load

@@ -2,7 +2,7 @@
 
 import numpy as np
 import pytest
-from check_rule import check_rule
+from harness.check_rule import check_rule
 
 from tiduc.dialect.errors import ParseError
 from tiduc.program import load

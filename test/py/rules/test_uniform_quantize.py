@@ -4,8 +4,8 @@ from typing import Any
 
 import numpy as np
 import pytest
-from evidence import NOTES
-from xla import by_xla
+from harness.evidence import NOTES
+from harness.xla import by_xla
 
 from tiduc.dialect.context import parse, run_passes
 from tiduc.dialect.errors import Unsupported

@@ -6,10 +6,11 @@ IREE alone: they crash or exhaust memory, on some machines or in other programs.
 
 from typing import Any
 
-import iree_loop_cases as loops
-import iree_window_cases as windows
 import numpy as np
-from iree_case import INF, NAN, Array, Case
+
+from cases import iree_loop_cases as loops
+from cases import iree_window_cases as windows
+from cases.iree_case import INF, NAN, Array, Case
 
 RNG = np.random.default_rng(0)
 

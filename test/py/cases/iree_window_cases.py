@@ -1,7 +1,8 @@
 """Windows and padding that IREE alone does not compile or gets wrong; see `iree_cases.py`."""
 
 import numpy as np
-from iree_case import INF, Array, Case
+
+from cases.iree_case import INF, Array, Case
 
 RNG = np.random.default_rng(0)
 C2 = "tensor<2xcomplex<f64>>"

@@ -1,7 +1,8 @@
 """Loops that IREE alone does not compile, or exhausts memory on; see `iree_cases.py`."""
 
 import numpy as np
-from iree_case import Case
+
+from cases.iree_case import Case
 
 ROW, INDEX = "tensor<1x2xf64>", "tensor<i32>"
 

@@ -4,12 +4,12 @@ from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
-from check_rule import active, assert_close, like
-from evidence import NOTES
 from numpy.typing import NDArray
 from torch_mlir import ir
-from xla import by_xla, chosen
 
+from harness.check_rule import active, assert_close, like
+from harness.evidence import NOTES
+from harness.xla import by_xla, chosen
 from tiduc.backends.reference.interpreter import evaluate
 from tiduc.dialect.context import parse, run_passes, stage
 from tiduc.program import Program, load

@@ -1,7 +1,8 @@
 """More control-flow programs as text, branches and calls; they join the table of `control_flow_texts`."""
 
 import numpy as np
-from control_flow_texts import W, X, Y, counted, text
+
+from cases.control_flow_texts import W, X, Y, counted, text
 
 # ---- branches -------------------------------------------------------------------------------------------------
 

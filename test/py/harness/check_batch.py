@@ -10,8 +10,8 @@ from dataclasses import replace
 from typing import Any
 
 import numpy as np
-from check_rule import assert_close, run
 
+from harness.check_rule import assert_close, run
 from tiduc.dialect.context import stage
 from tiduc.passes.batch import batch
 from tiduc.passes.rules import OPSET

@@ -10,12 +10,12 @@ from typing import Any
 
 import jax
 import numpy as np
-from devices import by_processes
 from jax._src import xla_bridge  # JAX has no public way to compile StableHLO text
 from jaxlib import xla_client
 from jaxlib.cpu import _lapack
 from numpy.typing import NDArray
 
+from harness.devices import by_processes
 from tiduc.backends.iree.compile import compile_module
 from tiduc.runtime.run import Executable
 

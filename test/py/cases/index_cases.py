@@ -7,8 +7,8 @@ from random import Random
 from typing import Any
 
 import numpy as np
+from harness.tensors import normal, tensor
 from hypothesis import strategies as st
-from tensors import normal, tensor
 
 RNG = np.random.default_rng(0)
 random = partial(normal, RNG)

@@ -6,11 +6,11 @@ from typing import Any
 
 import jax
 import numpy as np
-from check_rule import inner, like
 from jax import lax
 from jax import numpy as jnp
-from xla import by_xla
 
+from harness.check_rule import inner, like
+from harness.xla import by_xla
 from tiduc.program import load
 
 CALL = re.compile(r"stablehlo\.custom_call @(\w+)\((%\w+)\) \{(.*)\} : \(tensor<((?:\d+x)*)(\S+)>\) -> (.*)")

@@ -9,12 +9,12 @@ import itertools
 from collections.abc import Callable, Sequence
 from typing import Any
 
-import check_rule
 import numpy as np
-from check_rule import active, assert_close, inner, like
 from numpy.typing import NDArray
 
 import tiduc
+from harness import check_rule
+from harness.check_rule import active, assert_close, inner, like
 from tiduc.backends.reference.interpreter import evaluate
 
 Array = NDArray[Any]

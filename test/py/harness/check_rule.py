@@ -13,10 +13,10 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
-from evidence import NOTES
 from numpy.typing import NDArray
-from xla import chosen
 
+from harness.evidence import NOTES
+from harness.xla import chosen
 from tiduc.backends.reference.interpreter import evaluate
 from tiduc.passes.rules import OPSET
 from tiduc.passes.rules.registry import OpSet

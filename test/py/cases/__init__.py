@@ -1,0 +1,1 @@
+"""Inputs of tests: programs, matrices, damaged files."""
