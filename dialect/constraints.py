@@ -6,9 +6,9 @@ from typing import Any
 from torch_mlir import ir
 from torch_mlir._mlir_libs import _stablehlo as hlo
 
+from tiduc.dialect.dynamic.origins import DYNAMIC, sizes_in
 from tiduc.dialect.errors import ParseError
 from tiduc.dialect.lapack import CALL, check_call
-from tiduc.dialect.origins import DYNAMIC, sizes_in
 from tiduc.dialect.shardy import CONSTRAINTS as SHARDINGS
 from tiduc.dialect.shardy import DEVICES, HOLDERS, TO_PARTS, TO_WHOLE
 from tiduc.dialect.signatures import compatible

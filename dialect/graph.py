@@ -204,7 +204,9 @@ class Graph:
         self.op: Any = None
         self.module: Any = None  # held because an op does not keep its module alive
         self.held: tuple[Any, ...] = ()  # for a built graph: the views that its ops come from
-        self.sizes: dict[tuple[Value, int], Any] = {}  # sizes of dimensions, cached by `dialect/origins.py`
+        self.sizes: dict[
+            tuple[Value, int], Any
+        ] = {}  # sizes of dimensions, cached by `dialect/dynamic/origins.py`
         self.asserted: dict[tuple[Value, int], Any] | None = None  # by shape assertions, once searched
         self._primal_of: dict[Value, Value] = {}
         self._name_of: dict[Value, str] = {}

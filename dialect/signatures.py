@@ -20,7 +20,7 @@ from typing import Any
 
 from torch_mlir import ir
 
-from tiduc.dialect.origins import DYNAMIC, sizes_in
+from tiduc.dialect.dynamic.origins import DYNAMIC, sizes_in
 
 _TYPE = re.compile(r"(\w+)(?:\[([^\]]*)\])?")
 

@@ -13,10 +13,10 @@ from torch_mlir import ir
 from torch_mlir._mlir_libs import _stablehlo as hlo
 
 from tiduc.dialect.constants import dense, whole
-from tiduc.dialect.dynamic import DynamicShapes, sizes_of
+from tiduc.dialect.dynamic.emitters import DynamicShapes, sizes_of
+from tiduc.dialect.dynamic.origins import DYNAMIC, sizes_in
+from tiduc.dialect.dynamic.sizes import any_open, known_equal
 from tiduc.dialect.errors import Unsupported
-from tiduc.dialect.origins import DYNAMIC, sizes_in
-from tiduc.dialect.sizes import any_open, known_equal
 from tiduc.dialect.types import (
     along,
     dims,

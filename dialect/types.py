@@ -10,9 +10,9 @@ from typing import Any
 
 from torch_mlir import ir
 
+from tiduc.dialect.dynamic.origins import DYNAMIC, size_of, sizes_in
+from tiduc.dialect.dynamic.sizes import Size
 from tiduc.dialect.errors import OpenSize, Unsupported
-from tiduc.dialect.origins import DYNAMIC, size_of, sizes_in
-from tiduc.dialect.sizes import Size
 
 LARGEST = 2**63
 """MLIR's sizes are below this number."""

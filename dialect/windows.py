@@ -9,8 +9,8 @@ from numpy.typing import NDArray
 from torch_mlir import ir
 from torch_mlir._mlir_libs import _stablehlo as hlo
 
+from tiduc.dialect.dynamic.sizes import Size, known_equal
 from tiduc.dialect.graph import Definition
-from tiduc.dialect.sizes import Size, known_equal
 from tiduc.dialect.types import dims, shape, with_shape
 
 Numbers = tuple[int, ...]

@@ -5,7 +5,7 @@
       %1 = stablehlo.dynamic_iota %n, dim = 0               0 <= %n[0]
       %2 = stablehlo.add %0, %1                             check before the op: %n[0] = size of %x
 
-`dialect/required_sizes.py` has the requirements of each op. Here ops are visited in the order in which they run; a
+`dialect/dynamic/required.py` has the requirements of each op. Here ops are visited in the order in which they run; a
 requirement that was checked is known to hold from then on. Loops, branches and calls are followed.
 """
 
@@ -15,18 +15,18 @@ from typing import Any
 
 from torch_mlir import ir
 
+from tiduc.dialect.dynamic.bounds import AT_MOST, COUNT, EQUAL, MOST_ELEMENTS, Requirement, all_sizes
+from tiduc.dialect.dynamic.forms import LARGEST, Atoms, Check, Form, Known, as_size, constant, plus
+from tiduc.dialect.dynamic.origins import DYNAMIC, entries, entry, scalar, size_of, sizes_in
+from tiduc.dialect.dynamic.required import is_ranked, is_understood, requirements
+from tiduc.dialect.dynamic.results import ORIGINS, SIZES_IN
 from tiduc.dialect.errors import describe
 from tiduc.dialect.graph import Definition, Graph, Value, operations
-from tiduc.dialect.origins import DYNAMIC, entries, entry, scalar, size_of, sizes_in
-from tiduc.dialect.required_sizes import is_ranked, is_understood, requirements
-from tiduc.dialect.result_sizes import ORIGINS, SIZES_IN
-from tiduc.dialect.size_bounds import AT_MOST, COUNT, EQUAL, MOST_ELEMENTS, Requirement, all_sizes
-from tiduc.dialect.size_forms import LARGEST, Atoms, Check, Form, Known, as_size, constant, plus
 from tiduc.dialect.types import is_open
 from tiduc.passes.importing.import_stablehlo import NAME
 
 KnownSize = tuple[int, int, int, tuple[tuple[int, int, int], ...]]
-"""A size of an input that follows from other sizes, in the form of `dialect/known_sizes.py`."""
+"""A size of an input that follows from other sizes, in the form of `dialect/dynamic/known.py`."""
 
 
 @dataclass(frozen=True)

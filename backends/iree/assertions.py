@@ -19,8 +19,8 @@ from tiduc.backends.iree.fast.kernels import Kernel
 from tiduc.backends.iree.missing.dynamic.arrays import larger, number, over, plus, product
 from tiduc.backends.iree.refused import refused
 from tiduc.dialect.context import stage
-from tiduc.dialect.size_bounds import AT_MOST, BROADCAST, BROADCASTABLE, COUNT, EQUAL
-from tiduc.dialect.size_forms import LARGEST, READ, Check, Form, as_number
+from tiduc.dialect.dynamic.bounds import AT_MOST, BROADCAST, BROADCASTABLE, COUNT, EQUAL
+from tiduc.dialect.dynamic.forms import LARGEST, READ, Check, Form, as_number
 from tiduc.dialect.types import is_open
 from tiduc.passes.required_sizes import FunctionSizes, ModuleSizes, Placed
 

@@ -17,7 +17,7 @@ from torch_mlir import ir
 from torch_mlir.passmanager import PassManager
 
 from tiduc.dialect.context import run_passes, stage, verify
-from tiduc.dialect.dynamic import BROADCAST, say_expanding
+from tiduc.dialect.dynamic.emitters import BROADCAST, say_expanding
 from tiduc.dialect.errors import RequestError
 from tiduc.dialect.graph import CARRIER, TARGET, Definition, Graph, Value, operations
 from tiduc.dialect.types import is_empty

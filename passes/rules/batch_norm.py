@@ -8,8 +8,8 @@ from typing import Any
 
 from torch_mlir import ir
 
+from tiduc.dialect.dynamic.sizes import Size, product
 from tiduc.dialect.graph import Definition
-from tiduc.dialect.sizes import Size, product
 from tiduc.dialect.types import element, is_empty, rank, shape
 from tiduc.passes.rules.elementwise import times
 from tiduc.passes.rules.expansion import expanded

@@ -3,8 +3,8 @@
 from math import pi, sqrt
 from typing import Any
 
+from tiduc.dialect.dynamic.sizes import known_equal
 from tiduc.dialect.graph import Definition
-from tiduc.dialect.sizes import known_equal
 from tiduc.dialect.types import element, is_complex, rank, shape
 from tiduc.passes.rules.elementwise import plus, quotient, square, times, upcast
 from tiduc.passes.rules.opset import elementwise, inactive, linear, linearize, unsupported

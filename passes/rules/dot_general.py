@@ -7,8 +7,8 @@ import numpy as np
 from torch_mlir import ir
 from torch_mlir._mlir_libs import _stablehlo as hlo
 
+from tiduc.dialect.dynamic.origins import sizes_in
 from tiduc.dialect.graph import Definition
-from tiduc.dialect.origins import sizes_in
 from tiduc.dialect.types import element, is_empty
 from tiduc.passes.rules.opset import bilinear
 from tiduc.passes.rules.uniform_quantize import dequantized

@@ -2,9 +2,9 @@
 
 from typing import Any
 
+from tiduc.dialect.dynamic.origins import entries, sizes_in
+from tiduc.dialect.dynamic.sizes import any_open
 from tiduc.dialect.graph import Definition
-from tiduc.dialect.origins import entries, sizes_in
-from tiduc.dialect.sizes import any_open
 from tiduc.dialect.types import shape
 from tiduc.dialect.verify import ACTIVE
 from tiduc.dialect.windows import padding

@@ -7,8 +7,8 @@ from torch_mlir import ir
 from torch_mlir._mlir_libs import _stablehlo as hlo
 
 from tiduc.dialect.constants import integer_in
+from tiduc.dialect.dynamic.sizes import any_open
 from tiduc.dialect.graph import Definition
-from tiduc.dialect.sizes import any_open
 from tiduc.dialect.types import element, is_empty, rank, shape, with_shape
 from tiduc.passes.rules.opset import linear
 

@@ -6,9 +6,9 @@ from typing import Any
 
 import numpy as np
 
+from tiduc.dialect.dynamic.origins import sizes_in
+from tiduc.dialect.dynamic.sizes import Size, known_equal, positive
 from tiduc.dialect.graph import Definition
-from tiduc.dialect.origins import sizes_in
-from tiduc.dialect.sizes import Size, known_equal, positive
 from tiduc.dialect.types import element, entries, is_open, predicate, rank, shape, with_shape
 from tiduc.passes.rules.opset import linear, linearize, transpose
 from tiduc.passes.rules.registry import Tangents

@@ -14,8 +14,8 @@ import tiduc
 from tiduc.backends.iree import legalize_for_iree
 from tiduc.backends.iree.compile import compile_module
 from tiduc.dialect.context import parse, stage
+from tiduc.dialect.dynamic.required import is_understood
 from tiduc.dialect.errors import InputError, Unsupported
-from tiduc.dialect.required_sizes import is_understood
 from tiduc.runtime.required_sizes import RequiredSize
 from tiduc.runtime.run import Executable, load
 from tiduc.runtime.signature import Signature, TensorType, Value, from_reflection, reflection

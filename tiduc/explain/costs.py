@@ -15,9 +15,9 @@ from torch_mlir._mlir_libs import _stablehlo as hlo
 
 from tiduc.dialect.context import stage
 from tiduc.dialect.control import Branches, control, is_control
+from tiduc.dialect.dynamic.origins import DYNAMIC, sizes_in
 from tiduc.dialect.errors import describe
 from tiduc.dialect.graph import Definition, Graph, Value, operations
-from tiduc.dialect.origins import DYNAMIC, sizes_in
 from tiduc.dialect.view import View
 from tiduc.program import Program
 

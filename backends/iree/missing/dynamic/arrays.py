@@ -18,7 +18,7 @@ from torch_mlir import ir
 from tiduc.backends.iree.emitter import Emitter, is_unsigned, signless
 from tiduc.backends.iree.fast.kernels import Kernel
 from tiduc.dialect.context import context
-from tiduc.dialect.origins import DYNAMIC
+from tiduc.dialect.dynamic.origins import DYNAMIC
 from tiduc.dialect.types import element, is_open
 
 _FAR = 2**31 - 1

@@ -5,7 +5,7 @@
 
 `requirements(op)` derives most relations from the table `ORIGINS`, which gives the size of each dimension of a result:
 a static size in the result's type must equal that size, and no size may be negative. `EQUAL_OPERANDS` lists the pairs
-of operand dimensions that must be equal. `BOUNDS`, in `dialect/size_bounds.py`, has the other relations: those of
+of operand dimensions that must be equal. `BOUNDS`, in `dialect/dynamic/bounds.py`, has the other relations: those of
 slices, indices and broadcasts.
 """
 
@@ -15,11 +15,11 @@ from typing import Any
 from torch_mlir import ir
 from torch_mlir._mlir_libs import _stablehlo as hlo
 
+from tiduc.dialect.dynamic.bounds import AT_MOST, BOUNDS, COUNT, EQUAL, MOST_ELEMENTS, Requirement, all_sizes
+from tiduc.dialect.dynamic.origins import DYNAMIC, RULES, size_of, sizes_in
+from tiduc.dialect.dynamic.results import ORIGINS, Place, rank_of
+from tiduc.dialect.dynamic.sizes import known_equal
 from tiduc.dialect.graph import Definition, Value
-from tiduc.dialect.origins import DYNAMIC, RULES, size_of, sizes_in
-from tiduc.dialect.result_sizes import ORIGINS, Place, rank_of
-from tiduc.dialect.size_bounds import AT_MOST, BOUNDS, COUNT, EQUAL, MOST_ELEMENTS, Requirement, all_sizes
-from tiduc.dialect.sizes import known_equal
 
 
 def requirements(op: Definition) -> Iterator[Requirement]:

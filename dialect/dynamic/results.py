@@ -1,4 +1,4 @@
-"""The size of each dimension of a result: the rules of `dialect/origins.py`, and formulas for windows and broadcasts.
+"""The size of each dimension of a result: the rules of `origins.py`, and formulas for windows and broadcasts.
 
 Derivative rules read the sizes of windows and broadcasts from the result itself, so `origins.py` has no formulas for
 them. Here the formulas serve to derive what an op requires of its operands' sizes.
@@ -12,9 +12,9 @@ import numpy as np
 from torch_mlir import ir
 from torch_mlir._mlir_libs import _stablehlo as hlo
 
+from tiduc.dialect.dynamic.origins import DYNAMIC, RULES, Origin, Rule, sizes_in
+from tiduc.dialect.dynamic.sizes import Size, atom, known_equal, positive
 from tiduc.dialect.graph import Definition, Value
-from tiduc.dialect.origins import DYNAMIC, RULES, Origin, Rule, sizes_in
-from tiduc.dialect.sizes import Size, atom, known_equal, positive
 
 Place = tuple[Value, int]
 """A dimension: a value and the dimension's number."""
@@ -144,7 +144,7 @@ ORIGINS: dict[str, Rule] = {
         _chlo_broadcast,
     ),
 }
-"""The rules of `dialect/origins.py`, and the formulas above."""
+"""The rules of `dialect/dynamic/origins.py`, and the formulas above."""
 
 SIZES_IN: dict[str, tuple[int, ...]] = {
     "stablehlo.dynamic_broadcast_in_dim": (1,),

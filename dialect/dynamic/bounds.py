@@ -6,10 +6,10 @@ from typing import Any
 
 from torch_mlir._mlir_libs import _stablehlo as hlo
 
+from tiduc.dialect.dynamic.origins import entry, scalar, size_of
+from tiduc.dialect.dynamic.results import ORIGINS, aligned, rank_of, window, windows
+from tiduc.dialect.dynamic.sizes import Size, product
 from tiduc.dialect.graph import Definition, Value
-from tiduc.dialect.origins import entry, scalar, size_of
-from tiduc.dialect.result_sizes import ORIGINS, aligned, rank_of, window, windows
-from tiduc.dialect.sizes import Size, product
 from tiduc.dialect.types import bits
 
 EQUAL, AT_MOST, BROADCAST, BROADCASTABLE, COUNT = "equal", "at_most", "broadcast", "broadcastable", "count"
@@ -210,4 +210,4 @@ BOUNDS: dict[str, Bounds] = {
     "chlo.top_k": _top_k,
     **{name: _chlo_broadcast for name in ORIGINS if name.startswith("chlo.broadcast_")},
 }
-"""Relations by op name; other ops require none beyond those of `dialect/required_sizes.py`."""
+"""Relations by op name; other ops require none beyond those of `dialect/dynamic/required.py`."""

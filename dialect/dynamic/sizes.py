@@ -3,7 +3,7 @@
     %0 = stablehlo.tanh %x : tensor<?x4xf64>             sizes of %1: the size of dimension 0 of %x, then 3
     %1 = stablehlo.dot_general %0, %w : tensor<?x3xf64>
 
-A dynamic size is followed by the shape rules of `dialect/origins.py` to where it is read: an input of the program, an
+A dynamic size is followed by the shape rules of `origins.py` to where it is read: an input of the program, an
 op whose result has sizes of its own, or an operand that holds a shape. The size of a linear value is followed to its
 primal, so a transposed graph never reads the size of a tangent. Nothing is emitted until a builder emits the size.
 

@@ -7,10 +7,10 @@ import numpy as np
 from torch_mlir import ir
 
 from tiduc.dialect.builder import Builder
+from tiduc.dialect.dynamic.known import carry_sizes
+from tiduc.dialect.dynamic.sizes import Atom, Key, Size, known_equal
 from tiduc.dialect.errors import OpenSize
 from tiduc.dialect.graph import Definition, Graph, Value, operations
-from tiduc.dialect.known_sizes import carry_sizes
-from tiduc.dialect.sizes import Atom, Key, Size, known_equal
 from tiduc.dialect.types import dims, element, is_open, shape, with_element, with_shape
 
 BROADCAST = "stablehlo.dynamic_broadcast_in_dim"

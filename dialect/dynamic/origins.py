@@ -1,6 +1,6 @@
 """Shape rules: where the size of each dimension of a result comes from. Ops without a rule have sizes of their own.
 
-`size_of(x, d)` follows dimension d of x through these rules to the atoms of `dialect/sizes.py`. It is a loop with one
+`size_of(x, d)` follows dimension d of x through these rules to the atoms of `sizes.py`. It is a loop with one
 cache per graph, so the depth and the sharing of a graph do not matter.
 """
 
@@ -13,8 +13,8 @@ import numpy as np
 from torch_mlir import ir
 from torch_mlir._mlir_libs import _stablehlo as hlo
 
+from tiduc.dialect.dynamic.sizes import Size, atom, positive
 from tiduc.dialect.graph import Definition, Graph, Value
-from tiduc.dialect.sizes import Size, atom, positive
 
 DIRECTION = "comparison_direction"
 
