@@ -7,6 +7,7 @@ from torch_mlir import ir
 from tiduc.backends.iree.assertions import assert_sizes
 from tiduc.backends.iree.emitter import CPU_ONLY, ON_OPEN_SIZES, ON_SPIRV, PATTERNS, Emitter, Pattern, within
 from tiduc.backends.iree.faults.concatenations import starts_apart
+from tiduc.backends.iree.faults.conflicting_reads import separate_reads
 from tiduc.backends.iree.faults.donation import results_after_reads
 from tiduc.backends.iree.faults.float8 import computed_in_f32
 from tiduc.backends.iree.faults.single_iterations import simplify_loops
@@ -58,6 +59,7 @@ def legalize_for_iree(
             for old, new in zip(op.results, results, strict=True):
                 old.replace_all_uses_with(new)
             op.erase()
+    separate_reads(module)
     starts_apart(module)
     results_after_reads(module, cpu)
     module.operation.verify()

@@ -1,0 +1,131 @@
+"""separate_reads: puts a barrier where one op reads a reduction along two different dimensions.
+
+    %s = reduce(%x) across [1]                          %s = reduce(%x) across [1]
+    %r = broadcast_in_dim %s, dims = [0]                %r = broadcast_in_dim %s, dims = [0]
+    %c = broadcast_in_dim %s, dims = [1]         ->     %b = optimization_barrier %s
+    %y = add %r, %c                                     %c = broadcast_in_dim %b, dims = [1]
+                                                        %y = add %r, %c
+
+IREE fuses the reduction with the sum of the broadcasts, if both loop over equally many rows and columns. The fused
+code gives row i of the result the sum of row i only, and takes it for the sum of column j as well: silently wrong
+values, on all targets. Elementwise ops between the reduction and the broadcast do not help, however many there are.
+A barrier makes IREE write the reduction to memory before it reads the columns.
+
+The pass follows each reduction forward through elementwise ops and through ops that move its dimensions, and notes at
+which dimension of a value each dimension of the reduction is. Two different places in the operands of one op are a
+conflict.
+"""
+
+from collections.abc import Hashable, Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from torch_mlir import ir
+
+from tiduc.backends.iree.emitter import Emitter, within
+from tiduc.backends.iree.missing.dynamic.arrays import of_sizes, sizes_of
+from tiduc.dialect.graph import operations
+
+_REDUCTIONS = frozenset(
+    f"stablehlo.{name}" for name in "convolution dot_general reduce reduce_window".split()
+)
+_MOVES = frozenset(
+    f"stablehlo.{name}"
+    for name in "broadcast_in_dim dynamic_broadcast_in_dim dynamic_reshape reshape transpose".split()
+)
+_NOWHERE = -1  # the place of a dimension of size 1, which no two reads disagree about
+_MOST = 32
+"""Reductions followed through one value. IREE fuses fewer into one dispatch; the newest are kept."""
+
+
+@dataclass(frozen=True)
+class _Read:
+    """How a value reads a reduction: at which dimensions, and the last op on the way that moved them."""
+
+    places: Hashable
+    """The dimension of the value for each dimension of the reduction, or how an unknown reshape got there."""
+    move: int
+    """The number of the op in its block; -1 if no op moved the dimensions."""
+
+
+_Reads = Mapping[int, _Read]  # by the number of the reduction
+
+
+def separate_reads(module: Any) -> None:
+    """Puts the barriers into a module, in place."""
+    for block in _blocks(module):
+        ops = list(operations(block))
+        for number in sorted(_conflicts(ops)):
+            op = ops[number]
+            b = Emitter(ir.InsertionPoint(op), op.location)
+            x = op.operands[0]
+            op.operands[0] = of_sizes(b, b.barrier(x)[0], sizes_of(b, x))
+
+
+def _blocks(module: Any) -> Iterator[Any]:
+    for op in within(module.operation):
+        for region in op.regions:
+            yield from region.blocks
+
+
+def _conflicts(ops: list[Any]) -> set[int]:
+    """The numbers of the ops whose operand needs a barrier."""
+    found: set[int] = set()
+    reads: dict[Any, _Reads] = {}
+    for number, op in enumerate(ops):
+        if op.name in _REDUCTIONS:
+            for y in op.results:
+                places = tuple(d if size != 1 else _NOWHERE for d, size in enumerate(y.type.shape))
+                reads[y] = {number: _Read(places, -1)}
+        elif op.name in _MOVES:
+            before = reads.get(op.operands[0], {})
+            if before:
+                reads[op.results[0]] = {
+                    key: _Read(_moved(op, read.places), number) for key, read in before.items()
+                }
+        elif not len(op.regions) and len(op.results) == 1:
+            sources = [reads[x] for x in op.operands if x in reads and _is_elementwise(op, x)]
+            if sources:
+                reads[op.results[0]] = _joined(sources, found)
+    return found
+
+
+def _is_elementwise(op: Any, x: Any) -> bool:
+    """Whether the op may compute each element of its result from the element of this operand at its place."""
+    types = x.type, op.results[0].type
+    return all(isinstance(type_, ir.RankedTensorType) for type_ in types) and types[0].shape == types[1].shape
+
+
+def _joined(sources: list[_Reads], found: set[int]) -> _Reads:
+    """The reads of several operands; adds the later move of each conflict to `found`."""
+    if len(sources) == 1:
+        return sources[0]
+    joined = dict(sources[0])
+    for reads in sources[1:]:
+        for key, read in reads.items():
+            other = joined.setdefault(key, read)
+            if other.places != read.places:
+                found.add(max(other.move, read.move))
+    return dict(sorted(joined.items())[-_MOST:]) if len(joined) > _MOST else joined
+
+
+def _moved(op: Any, places: Hashable) -> Hashable:
+    """The places of a reduction's dimensions in the result of an op that moves dimensions."""
+    goes = _destinations(op)
+    if goes is None or not isinstance(places, tuple) or not all(isinstance(place, int) for place in places):
+        return op.name, str(op.results[0].type), places
+    return tuple(goes[place] if place != _NOWHERE else place for place in places)
+
+
+def _destinations(op: Any) -> dict[int, int] | None:
+    """The dimension of the result for each dimension of the operand that is not 1; None for other reshapes."""
+    if op.name == "stablehlo.transpose":
+        return {d: i for i, d in enumerate(ir.DenseI64ArrayAttr(op.attributes["permutation"]))}
+    if op.name.endswith("broadcast_in_dim"):
+        return dict(enumerate(ir.DenseI64ArrayAttr(op.attributes["broadcast_dimensions"])))
+    before, after = (
+        [(d, n) for d, n in enumerate(x.type.shape) if n != 1] for x in (op.operands[0], op.results[0])
+    )
+    if [n for _, n in before] != [n for _, n in after]:
+        return None
+    return {d: i for (d, _), (i, _) in zip(before, after, strict=True)}
