@@ -1,4 +1,4 @@
-"""One op that reads a reduction along two dimensions: IREE fuses both with the reduction, and takes rows for columns."""
+"""One op that reads a reduction along two dimensions: IREE fuses both, and takes sums of rows for sums of columns."""
 
 import iree.runtime as rt
 import numpy as np
