@@ -205,13 +205,14 @@ def _place(text: str, at: int, file: str | None) -> str:
     return f"{file or '-'}:{line}:{at - text.rfind(chr(10), 0, at)}"
 
 
-def _with_shardy(text: str | bytes) -> str | None:
+def _with_shardy(text: str | bytes) -> bytes | None:
     """The text with Shardy's ops in generic form; None if it has no Shardy ops."""
     if isinstance(text, bytes):
         if text.startswith(_BYTECODE) or b"sdy." not in text:
             return None
         text = _text(text)
-    return shardy.generic(text) if shardy.has_ops(text) else None
+    # Names and strings may hold bytes that are no UTF-8, which the bindings take in bytes only.
+    return shardy.generic(text).encode("utf-8", "surrogateescape") if shardy.has_ops(text) else None
 
 
 def _parsed(parser: Callable[[Any], Any], source: str | bytes, dialects: Collection[str]) -> Any:

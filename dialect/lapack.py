@@ -11,6 +11,7 @@ from typing import Any
 
 from torch_mlir import ir
 
+from tiduc.dialect.attributes import named_attributes
 from tiduc.dialect.errors import ParseError
 from tiduc.dialect.signatures import contradiction, wrong_setting
 
@@ -120,7 +121,7 @@ def settings_among(attributes: Any) -> dict[str, Any]:
     """The settings of a call by name, with numbers, text and flags as Python values; {} if they have no names."""
     for name in CONFIG:
         if name in attributes and isinstance(attributes[name], ir.DictAttr):
-            return {entry.name: _plain(entry.attr) for entry in ir.DictAttr(attributes[name])}
+            return {key: _plain(value) for key, value in named_attributes(attributes[name]).items()}
     return {}
 
 

@@ -20,6 +20,7 @@ import numpy as np
 from torch_mlir import ir
 from torch_mlir.dialects import ext
 
+from tiduc.dialect.attributes import named_attributes
 from tiduc.dialect.errors import ParseError, Unsupported
 
 DIALECT = "sdy"
@@ -62,7 +63,9 @@ def shardings_among(attributes: Any) -> Any:
     """The sharding attributes among the attributes of an argument or a result; None for None."""
     if attributes is None:
         return None
-    return ir.DictAttr.get({a.name: a.attr for a in ir.DictAttr(attributes) if a.name in SHARDINGS})
+    return ir.DictAttr.get(
+        {name: value for name, value in named_attributes(attributes).items() if name in SHARDINGS}
+    )
 
 
 def has_ops(text: str) -> bool:

@@ -7,6 +7,8 @@ from typing import Any
 
 from torch_mlir import ir
 
+from tiduc.dialect.attributes import is_bools
+
 ACTIVE = "tidu.active"
 INPUT_OF = "tidu.input_of"
 OUTPUT_OF = "tidu.output_of"
@@ -119,7 +121,7 @@ def _linear(op: Any, block: Any, body: list[Any]) -> bool:
             return _fail(op, f"expects {aligned} to be an array of references @graph::@name")
     if len(attributes[INPUT_OF]) != len(block.arguments):
         return _fail(op, f"has {len(attributes[INPUT_OF])} {INPUT_OF} for {len(block.arguments)} inputs")
-    if not isinstance(attributes[ACTIVE_OUTPUTS], ir.DenseBoolArrayAttr):
+    if not is_bools(attributes, ACTIVE_OUTPUTS):
         return _fail(op, f"expects {ACTIVE_OUTPUTS} to be an array<i1>")
     active_outputs = list(attributes[ACTIVE_OUTPUTS])
     if len(active_outputs) != len(attributes[OUTPUT_OF]):
@@ -136,10 +138,10 @@ def _masks(block: Any, body: list[Any]) -> bool:
     active = set(block.arguments)
     for inner in body[:-1]:
         mask = [x in active for x in inner.operands]
-        stated = inner.attributes.get(ACTIVE)
-        if stated is not None:
+        if ACTIVE in inner.attributes:
             if not _has_mask_of(inner, len(mask)):
                 return False
+            stated = inner.attributes[ACTIVE]
             if list(stated) != mask:
                 return _fail(inner, f"has the active mask {list(stated)}, but its operands are {mask}")
             if True not in mask:
@@ -153,7 +155,7 @@ def _masks(block: Any, body: list[Any]) -> bool:
 
 
 def _has_mask_of(op: Any, count: int) -> bool:
-    mask = op.attributes[ACTIVE]
-    if not isinstance(mask, ir.DenseBoolArrayAttr):
+    if not is_bools(op.attributes, ACTIVE):
         return _fail(op, f"expects {ACTIVE} to be an array<i1>")
+    mask = op.attributes[ACTIVE]
     return len(mask) == count or _fail(op, f"has an active mask of {len(mask)} flags for {count} operands")

@@ -7,6 +7,7 @@ from typing import Any
 
 from torch_mlir import ir
 
+from tiduc.dialect.attributes import named_attributes
 from tiduc.dialect.errors import RequestError
 from tiduc.passes.importing.import_stablehlo import NAME, name_in
 from tiduc.runtime.signature import TensorType, Value
@@ -96,9 +97,7 @@ def attributes_of(ports: Sequence[Port], default: str, same: Collection[int] = (
     """
     described = []
     for i, port in enumerate(ports):
-        attributes = (
-            {a.name: a.attr for a in ir.DictAttr(port.attributes)} if port.attributes is not None else {}
-        )
+        attributes = named_attributes(port.attributes) if port.attributes is not None else {}
         if ALIASED in attributes and attributes[ALIASED].value not in same:
             del attributes[ALIASED]
         if port.name != f"{default}{i}":

@@ -1,13 +1,17 @@
 """The signature of a program: names and types of its inputs and outputs, and constraints on dynamic dimensions."""
 
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
+
+from torch_mlir import ir
 
 from tiduc.dialect.context import stage
 from tiduc.dialect.dynamic.bounds import COUNT
 from tiduc.dialect.dynamic.forms import READ, Atoms, Form
 from tiduc.dialect.dynamic.known import known_sizes
+from tiduc.dialect.graph import operations
 from tiduc.passes.required_sizes import ModuleSizes
-from tiduc.ports import described
+from tiduc.ports import Port, described
 from tiduc.runtime.required_sizes import RequiredSize
 from tiduc.runtime.signature import KnownSize, Signature
 
@@ -18,11 +22,20 @@ if TYPE_CHECKING:
 @stage
 def signature_of(program: "Program") -> Signature:
     """The signature; `RequestError` where an input or output is not a tensor."""
-    inputs, outputs = tuple(map(described, program.inputs)), tuple(map(described, program.outputs))
+    inputs, outputs = tuple(map(described, program.inputs)), tuple(map(described, _outputs(program)))
     if all(None not in value.type.shape for value in inputs):
         return Signature(inputs, outputs)
     known = list(known_sizes([program.view.input(port.value) for port in program.inputs]))
     return Signature(inputs, outputs, tuple(KnownSize(*row) for row in known), _required(program, known))
+
+
+def _outputs(program: "Program") -> list[Port]:
+    """The outputs with the types in the module, where simplification may have found sizes of dynamic dimensions."""
+    if all(None not in described(port).type.shape for port in program.outputs):
+        return list(program.outputs)
+    names = {ir.StringAttr(op.attributes["sym_name"]).value: op for op in operations(program.module.body)}
+    results = ir.FunctionType(ir.TypeAttr(names[program.name].attributes["function_type"]).value).results
+    return [replace(port, type=type_) for port, type_ in zip(program.outputs, results, strict=True)]
 
 
 def _required(program: "Program", known: list[Any]) -> tuple[RequiredSize, ...]:

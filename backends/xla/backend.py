@@ -7,6 +7,7 @@ from torch_mlir import ir
 from tiduc.backends.backend import Backend, Lowered, Options
 from tiduc.backends.named_main import with_main
 from tiduc.backends.xla.executable import XlaExecutable
+from tiduc.dialect.attributes import named_attributes
 from tiduc.dialect.context import stage
 from tiduc.dialect.errors import RequestError
 from tiduc.dialect.resources import inlined
@@ -31,7 +32,9 @@ def compile_for_xla(program: Lowered, options: Options) -> XlaExecutable:
 
 
 def _without_name(attributes: Any) -> Any:
-    return ir.DictAttr.get({a.name: a.attr for a in ir.DictAttr(attributes) if a.name != NAME})
+    return ir.DictAttr.get(
+        {name: value for name, value in named_attributes(attributes).items() if name != NAME}
+    )
 
 
 BACKEND = Backend("xla", "compile with XLA, which needs JAX: pip install 'tiduc[xla]'", compile_for_xla)

@@ -198,7 +198,13 @@ def _constant(x: Value) -> Definition | None:
 
 def _number(op: Definition, i: int) -> int:
     value = op.attributes["value"]
-    return int(value.get_splat_value().value if value.is_splat else list(value)[i])
+    if value.is_splat:
+        return int(value.get_splat_value().value)
+    try:
+        return int(value[i])
+    except TypeError:  # the bindings cannot read integers of 4 bits
+        entries = str(value).partition("[")[2].partition("]")[0]
+        return int(entries.split(",")[i])
 
 
 def _rank(x: Value) -> int:

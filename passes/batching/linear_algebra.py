@@ -6,6 +6,7 @@ from typing import Any
 import numpy as np
 from torch_mlir import ir
 
+from tiduc.dialect.attributes import named_attributes
 from tiduc.dialect.constants import dense
 from tiduc.dialect.graph import Definition
 from tiduc.dialect.lapack import BY_TARGET, targets
@@ -42,7 +43,7 @@ def _counted(op: Definition) -> dict[str, Any]:
     """The frontend attribute in which JAX notes the number of batch dimensions, incremented."""
     if FRONTEND not in op.attributes or COUNT not in (noted := ir.DictAttr(op.attributes[FRONTEND])):
         return {}
-    notes = {entry.name: entry.attr for entry in noted}
+    notes = named_attributes(noted)
     notes[COUNT] = ir.StringAttr.get(str(int(notes[COUNT].value) + 1))
     return {FRONTEND: ir.DictAttr.get(notes)}
 

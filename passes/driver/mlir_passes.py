@@ -11,6 +11,7 @@ from typing import Any
 
 from torch_mlir import ir
 
+from tiduc.dialect.attributes import named_attributes
 from tiduc.dialect.control import called
 from tiduc.dialect.errors import RequestError
 from tiduc.dialect.graph import Graph, operations
@@ -283,7 +284,7 @@ def _argument_attributes(view: View, flat: Graph) -> Any:
             source |= zip(graph.keys, graph.attributes["arg_attrs"], strict=True)
     described = []
     for i, key in enumerate(flat.keys):
-        attributes = {a.name: a.attr for a in ir.DictAttr(source[key])} if key in source else {}
+        attributes = named_attributes(source[key]) if key in source else {}
         key = _followed(key, batch_of, unless=flat.inputs)
         if key != f"arg{i}":
             attributes[NAME] = ir.StringAttr.get(key)

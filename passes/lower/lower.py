@@ -34,6 +34,7 @@ _MERGE_EQUAL = "cse"
 _FOLD = "canonicalize{region-simplify=disabled}"
 _STABLEHLO = "stablehlo-aggressive-simplification"
 _RESULTS = "res_attrs"
+_TYPE = "function_type"
 _HELD = 16
 """How many outputs each holder op has while functions are simplified."""
 
@@ -56,7 +57,7 @@ def lower(
         module.operation.attributes[name] = value
     taken = [graph.name, *(op.attributes["sym_name"].value for op in beside if "sym_name" in op.attributes)]
     writer = ControlWriter(view, module, taken) if view is not None else None
-    function, held, signature = _to_function(graph, module, writer)
+    function, held, described = _to_function(graph, module, writer)
     if writer is not None:
         writer.write_functions()
     source = view.graphs.get(graph.name, graph) if view is not None else graph
@@ -79,7 +80,7 @@ def lower(
         _until_settled(op, steps)
         if SORT in names:
             join_sorts(op)
-    _return_held(function, held, signature)
+    _return_held(function, held, described)
     if BROADCAST in names:
         say_expanding(function, list(graph.inputs.values()))
     for op in beside:
@@ -123,7 +124,8 @@ def _to_function(
     outputs = [y for y in graph.outputs if y is not None]
     inputs = [x.type for x in graph.inputs.values()]
     attributes = {name: value for name, value in graph.attributes.items() if name not in (MERGED, _RESULTS)}
-    attributes |= {"sym_name": ir.StringAttr.get(graph.name), **_type(inputs, [])}
+    type_ = ir.TypeAttr.get(ir.FunctionType.get(inputs, []))
+    attributes |= {"sym_name": ir.StringAttr.get(graph.name), _TYPE: type_}
     function = ir.Operation.create(
         "func.func", attributes=attributes, regions=1, loc=graph.location, ip=ir.InsertionPoint(module.body)
     )
@@ -136,22 +138,20 @@ def _to_function(
         ir.Operation.create(CARRIER, (), returned[i : i + _HELD], effect, ip=ip)
         for i in range(0, len(returned), _HELD)
     ]
-    signature = _type(inputs, [y.type for y in outputs])
-    if _RESULTS in graph.attributes:
-        signature[_RESULTS] = graph.attributes[_RESULTS]
-    return function, [*held, ir.Operation.create("func.return", ip=ip)], signature
+    described = {_RESULTS: graph.attributes[_RESULTS]} if _RESULTS in graph.attributes else {}
+    return function, [*held, ir.Operation.create("func.return", ip=ip)], described
 
 
-def _type(inputs: Sequence[Any], outputs: Sequence[Any]) -> dict[str, Any]:
-    """The `function_type` attribute of a function."""
-    return {"function_type": ir.TypeAttr.get(ir.FunctionType.get(inputs, outputs))}
+def _return_held(function: Any, held: list[Any], described: dict[str, Any]) -> None:
+    """Replaces the ops that hold the outputs by a return, and sets the type and the attributes of the results.
 
-
-def _return_held(function: Any, held: list[Any], signature: dict[str, Any]) -> None:
-    """Replaces the ops that hold the outputs by a return, and sets the attributes of the final signature."""
+    Simplification may find the sizes of an output of dynamic shape; the result's type then has these sizes.
+    """
     outputs = [x for op in held for x in op.operands]
-    for name, value in signature.items():
+    for name, value in described.items():
         function.attributes[name] = value
+    inputs = ir.FunctionType(ir.TypeAttr(function.attributes[_TYPE]).value).inputs
+    function.attributes[_TYPE] = ir.TypeAttr.get(ir.FunctionType.get(inputs, [x.type for x in outputs]))
     for op in held:
         op.erase()
     ir.Operation.create("func.return", operands=outputs, ip=ir.InsertionPoint(function.regions[0].blocks[0]))

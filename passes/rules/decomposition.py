@@ -5,6 +5,7 @@ from typing import Any
 
 from torch_mlir import ir
 
+from tiduc.dialect.attributes import named_attributes
 from tiduc.dialect.graph import Definition
 from tiduc.dialect.lapack import CONFIG, Settings
 from tiduc.dialect.types import rank, shape, with_shape
@@ -31,7 +32,7 @@ def settings(op: Definition) -> Settings:
 def with_settings(op: Definition, **changed: int | bool) -> dict[str, Any]:
     """The attributes of a call with some settings changed."""
     where, attribute = config(op)
-    given = {entry.name: entry.attr for entry in attribute}
+    given = named_attributes(attribute)
     for name, value in changed.items():
         old = given[name]
         given[name] = (

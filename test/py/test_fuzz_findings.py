@@ -209,3 +209,42 @@ func.func private @same(%x: tensor<f64>) -> tensor<f64> {
   return %x : tensor<f64>
 }""")
     assert 'composite "tidu.stop_gradient"' in str(tiduc.parse(emit(program.jvp().flat)))
+
+
+def test_a_name_that_is_no_text() -> None:
+    named = 'func.func @main(%x: tensor<2xf64> {tidu.a = 1 : i64, "tidu.\\F3" = 2 : i64}) -> tensor<2xf64> {'
+    with pytest.raises(ParseError, match="no UTF-8"):
+        _ = tiduc.load(f"{named}\n  return %x : tensor<2xf64>\n}}").text
+
+
+def test_a_file_of_shardy_with_bytes_that_are_no_text(tmp_path: Path) -> None:
+    file = tmp_path / "f.mlir"
+    body = 'sdy.mesh @m = <["x"=2]>\n' + function("tensor<2xf64>").replace("{\n", '{\n  // "\xf3"\n', 1)
+    file.write_bytes(body.encode("latin-1"))
+    assert "multiply" in tiduc.load(file).text
+
+
+@pytest.mark.parametrize("element", ["i4", "i32"])
+@pytest.mark.parametrize("engine", ["reference", "xla", "iree"])
+def test_a_constant_shape(element: str, engine: str) -> None:
+    shaped = f"""func.func @main(%x: tensor<f64>) -> tensor<?x?xf64> {{
+  %n = stablehlo.constant dense<[1, 2]> : tensor<2x{element}>
+  %y = stablehlo.dynamic_broadcast_in_dim %x, %n, dims = [] : (tensor<f64>, tensor<2x{element}>) -> tensor<?x?xf64>
+  return %y : tensor<?x?xf64>
+}}"""
+    program = tiduc.load(shaped)
+    (y,) = program.compile(engine=engine)(np.array(3.0))
+    np.testing.assert_array_equal(np.asarray(y), [[3.0, 3.0]])
+    _, dy = program.jvp().compile(engine=engine)(np.array(3.0), np.array(2.0))
+    np.testing.assert_array_equal(np.asarray(dy), [[2.0, 2.0]])
+
+
+@pytest.mark.parametrize("mask", ["tidu.active_outputs", "tidu.active"])
+@pytest.mark.parametrize("element", ["ui1", "i8"])
+def test_an_active_mask_of_other_elements(mask: str, element: str) -> None:
+    text = str(tiduc.load(function("tensor<2xf64>")).jvp().graphs)
+    assert f"{mask} = array<i1: true" in text
+    flag = "true" if element == "ui1" else "1"
+    other = text.replace(f"{mask} = array<i1: true", f"{mask} = array<{element}: {flag}", 1)
+    with pytest.raises(ParseError, match=r"array<i1>|expected"):
+        tiduc.load(other.replace("1, false>", "1, 0>", 1))

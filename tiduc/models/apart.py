@@ -11,6 +11,7 @@ from typing import Any
 
 from torch_mlir import ir
 
+from tiduc.dialect.attributes import named_attributes
 from tiduc.dialect.errors import Unsupported
 
 Expansion = Callable[[Any, Any], Sequence[Any]]
@@ -93,7 +94,9 @@ def put_back(module: Any, names: Mapping[str, Expansion]) -> None:
 
 def detail(op: Any) -> dict[str, Any]:
     """The attributes of the original operator."""
-    return {each.name: each.attr for each in ir.DictAttr(op.attributes[_DETAIL]) if each.name != _PRESENT}
+    return {
+        name: value for name, value in named_attributes(op.attributes[_DETAIL]).items() if name != _PRESENT
+    }
 
 
 def present(op: Any) -> list[int]:

@@ -7,6 +7,7 @@ from typing import Any
 
 from torch_mlir import ir
 
+from tiduc.dialect.attributes import named_attributes
 from tiduc.dialect.context import parse, stage
 from tiduc.dialect.errors import ParseError, TiducError, Unsupported
 from tiduc.models.constants import entry_of, lift
@@ -103,7 +104,7 @@ def _model(exported: Any, names: list[str], lift_constants: bool) -> Model:
     before = function.attributes["arg_attrs"] if "arg_attrs" in function.attributes else None
     attributes = []
     for i, name in enumerate(kept):
-        own = {a.name: a.attr for a in ir.DictAttr(before[i])} if before is not None else {}
+        own = named_attributes(before[i]) if before is not None else {}
         attributes.append(ir.DictAttr.get(own | {NAME: ir.StringAttr.get(name)}))
     function.attributes["arg_attrs"] = ir.ArrayAttr.get(attributes)
     weights = lift(module) if lift_constants else {}

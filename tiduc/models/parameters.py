@@ -15,6 +15,7 @@ from torch_mlir import ir
 
 from tiduc.backends.iree.compile import Source
 from tiduc.backends.iree.lapack import LOOPS
+from tiduc.dialect.attributes import named_attributes
 from tiduc.dialect.context import parse, stage
 from tiduc.dialect.errors import RequestError
 from tiduc.models.constants import entry_of
@@ -68,7 +69,7 @@ def _text(stablehlo: str | bytes, program: Program, kept: Sequence[int]) -> str:
     module = parse(stablehlo)
     function = entry_of(module)
     type_ = ir.FunctionType(ir.TypeAttr(function.attributes["function_type"]).value)
-    said = {a.name: a.attr for a in ir.DictAttr(function.attributes[_DESCRIBED])}
+    said = named_attributes(function.attributes[_DESCRIBED])
     said[REFLECTION] = ir.StringAttr.get(reflection(_without(program.signature, kept)))
     name = str(ir.FlatSymbolRefAttr.get(ir.StringAttr(function.attributes["sym_name"]).value))
     del function.attributes[_DESCRIBED]

@@ -15,6 +15,7 @@ from typing import Any
 import numpy as np
 from torch_mlir import ir
 
+from tiduc.dialect.attributes import named_attributes
 from tiduc.dialect.context import stage
 from tiduc.dialect.errors import RequestError
 from tiduc.dialect.types import element, is_float, with_element
@@ -129,8 +130,7 @@ def _scalar(b: Any, name: str) -> Port:
 
 
 def _donated(port: Port, output: int) -> Port:
-    given = ir.DictAttr(port.attributes) if port.attributes is not None else ()
-    attributes = {each.name: each.attr for each in given}
+    attributes = named_attributes(port.attributes) if port.attributes is not None else {}
     attributes[DONATED] = ir.IntegerAttr.get(ir.IndexType.get(), output)
     return replace(port, attributes=ir.DictAttr.get(attributes))
 
