@@ -46,11 +46,17 @@ def _all_gather(op: Any) -> None:
         raise _violation(op, f"channel_id must be positive when useGlobalDeviceIds is set but got: {channel}")
 
 
+_OF_REALS = ("chlo.broadcast_next_after", "chlo.broadcast_polygamma")
+"""Ops whose expansion ends the process for other elements."""
+
+
 def _broadcasting(op: Any) -> None:
     """The operands broadcast to the result's shape; a `broadcast_select` keeps the element type."""
     operands, result = [x.type for x in op.operands], op.results[0].type
     if not all(isinstance(t, ir.RankedTensorType) for t in (*operands, result)):
         return
+    if op.name in _OF_REALS and not all(isinstance(t.element_type, ir.FloatType) for t in operands):
+        raise _violation(op, f"takes real floats, not {' and '.join(map(str, operands))}")
     if (
         op.name == "chlo.broadcast_select"
         and not operands[1].element_type == operands[2].element_type == result.element_type

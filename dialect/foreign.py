@@ -25,15 +25,17 @@ def foreign(contents: bytes) -> str | None:
 
 
 _DIALECT_OP = re.compile(r"^[ \t]*(?:%[^=\n]*=[ \t]*)?(tidu\.\w+)", re.MULTILINE)
+_DIALECT_WORD = re.compile(r'(?<![\w"@.#!])(tidu\.\w+)(?!\w*\s*=)')
 _REST = re.compile(r"([^\[\]]*)\]->\[([^\[\]]*)\]")
 
 
 def without_words(source: str) -> tuple[str, int] | None:
-    """The reason and the offset for text that MLIR rejects without a message: a `tidu` op not in generic form."""
-    found = _DIALECT_OP.search(source)
-    if found is None:
-        return None
-    return f'{found[1]} is written in generic form: "{found[1]}"(...)', found.start(1)
+    """The reason and the offset for text that MLIR rejects without a message: a word of `tidu` that is not quoted."""
+    if found := _DIALECT_OP.search(source):
+        return f'{found[1]} is written in generic form: "{found[1]}"(...)', found.start(1)
+    if found := _DIALECT_WORD.search(source):
+        return f"{found[1]} is neither an op nor the name of an attribute here", found.start(1)
+    return None
 
 
 def oversized(source: str) -> tuple[str, int] | None:

@@ -131,7 +131,7 @@ class _Walk:
             self.grow(op.results, self.found.linear if linear else self.found.active)
         if any(y in self.found.active or y in self.found.linear for y in op.results):
             self.found.why.pop(op, None)
-        elif all(self.tangent_type(y) is None for y in op.results):
+        elif not any(map(self.has_tangent, op.results)):
             self.found.why[op] = f"{_types(op)} has no tangent"
         else:
             self.found.why[op] = NO_INPUT
@@ -175,12 +175,20 @@ class _Walk:
 
     def grow(self, results: Iterable[Any], into: set[Any]) -> None:
         for y in results:
-            if y not in into and self.tangent_type(y) is not None:
+            if y not in into and self.has_tangent(y):
                 into.add(y)
                 self.grew = True
 
-    def tangent_type(self, x: Any) -> Any:
-        return self.opset.builder.tangent_type(x.type)
+    def has_tangent(self, x: Any) -> bool:
+        """Whether a value has a tangent, or is a tuple with an element that has one."""
+        waiting = [x.type]
+        while waiting:
+            type_ = waiting.pop()
+            if isinstance(type_, ir.TupleType):
+                waiting += [type_.get_type(i) for i in range(type_.num_types)]
+            elif self.opset.builder.tangent_type(type_) is not None:
+                return True
+        return False
 
 
 def named_values(graph: Any) -> dict[str, Any]:

@@ -149,7 +149,10 @@ def _keys(block: Any, arg_attrs: Any) -> list[str]:
 
 def name_in(attributes: Any, location: Any) -> str:
     """The `tidu.name` among an argument's or a result's attributes; `ParseError` where it is not a string."""
-    name = ir.DictAttr(attributes)[NAME]
+    try:
+        name = ir.DictAttr(attributes)[NAME]
+    except TypeError:  # the bindings cannot read every attribute, such as a location
+        name = None
     if not isinstance(name, ir.StringAttr):
-        raise ParseError(f"expects a string as {NAME}, has {name}", location)
+        raise ParseError(f"expects a string as {NAME}", location)
     return str(name.value)

@@ -12,6 +12,7 @@ import tiduc
 import tiduc.models.from_jax
 from tiduc.dialect.emit import emit
 from tiduc.dialect.errors import CompileError, ParseError, RequestError, TiducError, Unsupported
+from tiduc.explain import explain
 from tiduc.runtime.process import Limits
 
 WINDOW_OF_IDS = """func.func @main(%x: tensor<7x4xf64>, %i: tensor<?xi32>) -> tensor<?x4xf64> {
@@ -248,3 +249,37 @@ def test_an_active_mask_of_other_elements(mask: str, element: str) -> None:
     other = text.replace(f"{mask} = array<i1: true", f"{mask} = array<{element}: {flag}", 1)
     with pytest.raises(ParseError, match=r"array<i1>|expected"):
         tiduc.load(other.replace("1, false>", "1, 0>", 1))
+
+
+def test_explain_follows_tuples() -> None:
+    text = """func.func @main(%x: tensor<f64>, %i: tensor<i32>) -> tensor<f64> {
+  %0 = stablehlo.tuple %x, %i : tuple<tensor<f64>, tensor<i32>>
+  %1 = stablehlo.get_tuple_element %0[0] : (tuple<tensor<f64>, tensor<i32>>) -> tensor<f64>
+  return %1 : tensor<f64>
+}"""
+    assert explain(tiduc.parse(text), tiduc.load(text), None).inputs[0].active
+
+
+@pytest.mark.parametrize("name", ["polygamma", "next_after", "zeta"])
+@pytest.mark.parametrize("element", ["complex<f32>", "i32"])
+def test_broadcasting_ops_of_real_numbers(name: str, element: str) -> None:
+    type_ = f"tensor<4x{element}>"
+    text = f"""func.func @main(%x: {type_}) -> {type_} {{
+  %0 = chlo.broadcast_{name} %x, %x : ({type_}, {type_}) -> {type_}
+  return %0 : {type_}
+}}"""
+    with pytest.raises(TiducError, match=f"broadcast_{name}") as raised:
+        tiduc.load(text)
+    assert raised.value.location == "-:2:8"
+
+
+def test_a_word_of_the_dialect_in_place_of_a_value() -> None:
+    with pytest.raises(ParseError, match=r"tidu\.name is neither") as raised:
+        tiduc.load(function("tensor<2xf64>").replace("return %0", "return tidu.name"))
+    assert raised.value.location == "-:3:10"
+
+
+def test_a_name_that_is_a_location() -> None:
+    named = 'func.func @main(%x: tensor<2xf64> {tidu.name = loc("a":1:2)}) -> tensor<2xf64> {'
+    with pytest.raises(ParseError):
+        tiduc.load(f"{named}\n  return %x : tensor<2xf64>\n}}")
