@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 from torch_mlir import ir
 
-from tiduc.dialect.control import sequence_type as stacked
+from tiduc.dialect.control_ops import sequence_type as stacked
 from tiduc.dialect.errors import RequestError
 from tiduc.dialect.types import element, is_complex, is_open, rank, shape, with_element, with_shape
 from tiduc.passes.batch import batch

@@ -213,7 +213,7 @@ class Program:
         for op in self.beside:
             module.body.append(op.clone())
         for graph in (flat, *called(self.view, flat)):
-            write_graph(self.view, graph, module)
+            write_graph(graph, module)
         return module
 
     @functools.cached_property

@@ -9,7 +9,7 @@ import click
 from tiduc.cli.diagnostics import about, waiting
 from tiduc.cli.files import EMIT, ENTRY, FILE, OUTPUT, write, write_binary
 from tiduc.cli.rules import RULES, read_with
-from tiduc.dialect.control import MEMORIES
+from tiduc.dialect.control_ops import MEMORIES
 from tiduc.dialect.emit import emit, shortest
 from tiduc.passes.rules.registry import OpSet
 from tiduc.pipeline import STAGES
