@@ -30,7 +30,7 @@ from tiduc.passes.resolve import resolve
 from tiduc.passes.rules import OPSET
 from tiduc.passes.rules.registry import OpSet
 from tiduc.passes.structure.structure import structure
-from tiduc.ports import Port, attributes_of, chosen, name_of, shown, with_ports
+from tiduc.ports import Port, Wrt, attributes_of, chosen, name_of, shown, smooth, with_ports
 from tiduc.reading import Readable, entry_in, isolated_module, module_in
 from tiduc.runtime.files import written_whole
 from tiduc.runtime.signature import Signature
@@ -41,8 +41,6 @@ if TYPE_CHECKING:
     from tiduc.backends.iree.compile import Source
     from tiduc.runtime.process import Limits
     from tiduc.runtime.run import Executable
-
-Wrt = Sequence[int | str] | int | str | None
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -132,7 +130,7 @@ class Program:
         results = self._aligned(ports, transposed.outputs, ".cotangent")
         if conjugate:
             results = conjugates(self, results)
-        return replace(self, outputs=with_ports(self.outputs if value else (), results))
+        return self._with_results(results, value)
 
     @stage
     def hvp(self, wrt: Wrt = None) -> "Program":
@@ -151,7 +149,7 @@ class Program:
         one that takes fewer seeds. `sparsity` "auto" saves seeds where the graph shows a block-diagonal derivative;
         "diagonal" and "block-diagonal" give only these parts. `RequestError` for complex inputs and dynamic shapes.
         """
-        return jacobian(self, wrt, mode, value, sparsity)
+        return self._with_results(jacobian(self, wrt, mode, sparsity), value)
 
     @stage
     def hessian(self, wrt: Wrt = None, value: bool = False, sparsity: str | None = None) -> "Program":
@@ -159,7 +157,7 @@ class Program:
 
         Each has the shape of its output, then the shapes of its two inputs. `sparsity` and errors are as in `jacobian`.
         """
-        return hessian(self, wrt, value, sparsity)
+        return self._with_results(hessian(self, wrt, sparsity), value)
 
     @stage
     def laplacian(self, wrt: Wrt = None, value: bool = False) -> "Program":
@@ -167,7 +165,7 @@ class Program:
 
         A trace has the shape of its output. Errors are those of `jacobian`.
         """
-        return laplacian(self, wrt, value)
+        return self._with_results(laplacian(self, wrt), value)
 
     # ---- graphs and text -----------------------------------------------------------------------------------
 
@@ -311,7 +309,7 @@ class Program:
     def differentiated(self, wrt: Wrt) -> list[Port]:
         """The inputs that `wrt` names; `RequestError` for one that is unknown, repeated or not differentiable."""
         if wrt is None:
-            return [port for port in self.inputs if self.opset.builder.tangent_type(port.type) is not None]
+            return smooth(self, self.inputs)
         ports = chosen(self.inputs, wrt)
         for port in ports:
             if self.opset.builder.tangent_type(port.type) is None:
@@ -319,9 +317,13 @@ class Program:
         return ports
 
     def _linearize(self, ports: Sequence[Port]) -> tuple[list[Port], Graph]:
-        outputs = [port for port in self.outputs if self.opset.builder.tangent_type(port.type) is not None]
+        outputs = smooth(self, self.outputs)
         wrt = [port.value for port in ports]
         return outputs, linearize(self.view, distinct_values(outputs), wrt, self.opset)
+
+    def _with_results(self, results: Sequence[Port], value: bool) -> "Program":
+        """A program that returns these results; with `value`, the outputs come first."""
+        return replace(self, outputs=with_ports(self.outputs if value else (), results))
 
     def _aligned(self, ports: Sequence[Port], values: Sequence[Any | None], suffix: str) -> list[Port]:
         """One result per port; an explicit zero where the value is a symbolic zero."""

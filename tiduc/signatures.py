@@ -1,22 +1,19 @@
 """The signature of a program: names and types of its inputs and outputs, and constraints on dynamic dimensions."""
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from tiduc.dialect.context import stage
 from tiduc.dialect.dynamic.bounds import COUNT
 from tiduc.dialect.dynamic.forms import READ, Atoms, Form
 from tiduc.dialect.dynamic.known import known_sizes
 from tiduc.passes.required_sizes import ModuleSizes
-from tiduc.ports import described
+from tiduc.ports import Function, described
 from tiduc.runtime.required_sizes import RequiredSize
 from tiduc.runtime.signature import KnownSize, Signature
 
-if TYPE_CHECKING:
-    from tiduc.program import Program
-
 
 @stage
-def signature_of(program: "Program") -> Signature:
+def signature_of(program: Function) -> Signature:
     """The signature; `RequestError` where an input or output is not a tensor."""
     inputs, outputs = tuple(map(described, program.inputs)), tuple(map(described, program.outputs))
     if all(None not in value.type.shape for value in inputs):
@@ -25,7 +22,7 @@ def signature_of(program: "Program") -> Signature:
     return Signature(inputs, outputs, tuple(KnownSize(*row) for row in known), _required(program, known))
 
 
-def _required(program: "Program", known: list[Any]) -> tuple[RequiredSize, ...]:
+def _required(program: Function, known: list[Any]) -> tuple[RequiredSize, ...]:
     """The constraints on dynamic dimensions of inputs, besides the sizes that are known."""
     function = ModuleSizes(program.module, {program.name: known}).function(program.name)
     if function is None:
