@@ -68,6 +68,11 @@ class Backend:
     compile: Callable[[Lowered, Options], Runnable]
 
 
+def compile_program(program: Lowered, engine: str, options: Options) -> Runnable:
+    """The program, compiled by an engine; the errors are those of `find_backend` and of `Backend.compile`."""
+    return find_backend(engine).compile(program, options)
+
+
 def find_backend(engine: str) -> Backend:
     """The backend of this name, imported on first use; `RequestError` for an unknown engine."""
     if engine not in ENGINES:
