@@ -34,6 +34,11 @@ class Lowered:
     name: str
 
 
+LOOPS, CALLBACK = "loops", "callback"
+LAPACK = (LOOPS, CALLBACK)
+"""How matrices are factorized: by loops of StableHLO, or by calls of LAPACK on the host."""
+
+
 @dataclass(frozen=True)
 class Options:
     """Compile options: the target, the implementation of matrix factorizations, the compiler's limits, the cache.
@@ -42,7 +47,7 @@ class Options:
     """
 
     target: str = "cpu"
-    lapack: str = "loops"
+    lapack: str = LOOPS
     limits: Limits | None = None
     cached: bool = True
 

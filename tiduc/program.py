@@ -8,8 +8,7 @@ from typing import TYPE_CHECKING, Any, overload
 
 from torch_mlir import ir
 
-from tiduc.backends.backend import Lowered, Options, Runnable, compile_program
-from tiduc.backends.iree.lapack import LOOPS
+from tiduc.backends.backend import LOOPS, Lowered, Options, Runnable, compile_program
 from tiduc.dialect.constants import has_resources
 from tiduc.dialect.context import stage
 from tiduc.dialect.emit import bytecode
