@@ -80,16 +80,16 @@ def _lower(program: Function, flat: Graph, separated: Sequence[Any]) -> Any:
 # ---- the tables --------------------------------------------------------------------------------------------
 
 STAGES = (
-    Stage("parse", parse, "text or bytecode", "an `ir.Module`"),
+    Stage("parse", parse, "a file, text or bytecode", "an `ir.Module`"),
     Stage("import", import_stablehlo, "`func.func`s", "`tidu.graph`s"),
     Stage("resolve", resolve, "graphs of any modules", "a `View`"),
-    Stage("linearize", linearize, "a view, outputs, inputs", "a linear graph, the JVP"),
-    Stage("linear_transpose", linear_transpose, "a linear graph", "a linear graph, the VJP"),
+    Stage("linearize", linearize, "a view, outputs, inputs", "a linear graph: the JVP"),
+    Stage("linear_transpose", linear_transpose, "a linear graph", "a linear graph: the VJP"),
     Stage("batch", batch, "a view, outputs, inputs, a size", "a graph for many inputs at once"),
     Stage("materialize_merge", materialize_merge, "a view, the wanted values", "one flat graph", _merge),
     Stage("structure", structure, "a flat graph", "a flat graph with loops that StableHLO has", _structure),
     Stage("lower", lower, "a flat graph", "a `func.func` of StableHLO", _lower),
-    Stage("compile", compile_program, "a `Lowered` program, an engine's name", "a `Runnable`"),
+    Stage("compile", compile_program, "a `Lowered` program, an engine", "a `Runnable`"),
 )
 
 LOWERING = tuple(stage for stage in STAGES if stage.step is not None)
