@@ -34,6 +34,11 @@ class Lowered:
     name: str
 
 
+LOOPS, CALLBACK = "loops", "callback"
+LAPACK = (LOOPS, CALLBACK)
+"""How matrices are factorized: by loops of StableHLO, or by calls of LAPACK on the host."""
+
+
 @dataclass(frozen=True)
 class Options:
     """Compile options: the target, the implementation of matrix factorizations, the compiler's limits, the cache.
@@ -42,7 +47,7 @@ class Options:
     """
 
     target: str = "cpu"
-    lapack: str = "loops"
+    lapack: str = LOOPS
     limits: Limits | None = None
     cached: bool = True
 
@@ -66,6 +71,11 @@ class Backend:
     name: str
     description: str
     compile: Callable[[Lowered, Options], Runnable]
+
+
+def compile_program(program: Lowered, engine: str, options: Options) -> Runnable:
+    """The program, compiled by an engine; the errors are those of `find_backend` and of `Backend.compile`."""
+    return find_backend(engine).compile(program, options)
 
 
 def find_backend(engine: str) -> Backend:

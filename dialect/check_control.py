@@ -1,11 +1,11 @@
 """The verifier of calls, branches and loops against the graphs that they call; each error has a location."""
 
 from collections.abc import Iterable
-from typing import Any
+from typing import Any, Protocol
 
 from torch_mlir import ir
 
-from tiduc.dialect.control import (
+from tiduc.dialect.control_ops import (
     BASE,
     CALL,
     CARRIES,
@@ -20,7 +20,14 @@ from tiduc.dialect.errors import ResolveError
 from tiduc.dialect.graph import OWN, Definition, Graph
 
 
-def check_control(view: Any, op: Definition) -> None:
+class Graphs(Protocol):
+    """Graphs by name."""
+
+    def graph(self, name: str, location: Any = None) -> Graph:
+        """The graph of that name; `ResolveError` if there is none."""
+
+
+def check_control(view: Graphs, op: Definition) -> None:
     """Checks that the attributes are present, and that operands and results have the types of the called graphs.
 
     Raises `ResolveError` for the first violation, or for an unknown graph.
@@ -75,7 +82,7 @@ def _loop(op: Definition, graphs: list[Graph]) -> None:
         _same(op, f"@{cond.name} gives", [str(t) for t in _types(cond.outputs)], ["tensor<i1>"])
 
 
-def check_calls(view: Any, graph: Graph, known: set[str]) -> None:
+def check_calls(view: Graphs, graph: Graph, known: set[str]) -> None:
     """Raises `ResolveError` if a graph that this one reaches by calls is recursive.
 
     `known` holds the names of graphs that have been checked; checked graphs are added to it.

@@ -41,6 +41,12 @@ class Value:
     def location(self) -> Any:
         return self.definition.location if self.definition is not None else self.graph.location
 
+    @property
+    def reference(self) -> Any:
+        """The reference `@graph::@name`; a value without a name gets one."""
+        name = self.key if self.key is not None else self.graph.name_of(self)
+        return ir.SymbolRefAttr.get([self.graph.name, name])
+
     def __repr__(self) -> str:
         name = self.key if self.key is not None else self.definition.name if self.definition else "?"
         return f"<value {name} : {self.type} of @{self.graph.name}>"

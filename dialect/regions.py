@@ -4,6 +4,7 @@ from typing import Any
 
 from torch_mlir import ir
 
+from tiduc.dialect.check_control import check_control
 from tiduc.dialect.graph import OWN, Definition, Graph, Value, captured, definition_of, operations
 from tiduc.dialect.verify import TERMINATOR
 from tiduc.dialect.view import View
@@ -19,8 +20,6 @@ def region_graph(view: View, op: Definition, index: int, prefix: str = "R") -> G
 
     Captured constants are copied into the graph. The caller adds the graph to the view.
     """
-    from tiduc.dialect.check_control import check_control  # it imports `control`, which imports this module
-
     graph = Graph(view.fresh(prefix), op.location)
     graph.attributes["sym_visibility"] = ir.StringAttr.get("private")
     graph.held = (view,)

@@ -9,10 +9,12 @@ from typing import Any
 
 from torch_mlir import ir
 
+from tiduc.dialect.check_control import check_calls, check_control
 from tiduc.dialect.context import stage
 from tiduc.dialect.errors import ResolveError
 from tiduc.dialect.graph import OWN, Definition, Graph, Value, captured, definition_of, operations
 from tiduc.dialect.verify import ACTIVE_OUTPUTS, INPUT_OF, OUTPUT_OF, TERMINATOR
+from tiduc.dialect.write import write_graph
 
 BINDING = "tidu.bind"
 """The name of the definition of a bound input, whose operand is the value that replaces the input."""
@@ -53,10 +55,8 @@ class View:
     @stage
     def write(self) -> Any:
         """Writes graphs, names and bindings that are new since the last call to the module, and returns the module."""
-        from tiduc.dialect.write import write_graph  # it imports this module
-
         for graph in self._unwritten:
-            write_graph(self, graph, self._module)
+            write_graph(graph, self._module)
         self._unwritten.clear()
         for key, value in self._unwritten_bindings:
             attributes = {"input": ir.FlatSymbolRefAttr.get(key), "value": self.reference(value)}
@@ -151,8 +151,7 @@ class View:
 
     def reference(self, value: Value) -> Any:
         """The reference `@graph::@name` of a value; a value without a name gets one."""
-        name = value.key if value.key is not None else value.graph.name_of(value)
-        return ir.SymbolRefAttr.get([value.graph.name, name])
+        return value.reference
 
     def bind(self, key: str, value: Value, location: Any = None) -> None:
         """Binds an input to a value, which replaces the input from now on.
@@ -301,8 +300,6 @@ class View:
         """Checks the ops that call graphs, one after the other: a check may read further graphs with such ops."""
         if self._is_checking or not self._unchecked:
             return
-        from tiduc.dialect.check_control import check_calls, check_control  # it imports `View`
-
         self._is_checking = True
         try:
             callers: dict[Graph, None] = {}

@@ -7,10 +7,9 @@ from torch_mlir import ir
 
 from tiduc.dialect.graph import OWN, Definition, Graph, Value
 from tiduc.dialect.verify import ACTIVE_OUTPUTS, INPUT_OF, OUTPUT_OF, TERMINATOR
-from tiduc.dialect.view import View
 
 
-def write_graph(view: View, graph: Graph, module: Any) -> None:
+def write_graph(graph: Graph, module: Any) -> None:
     """Writes a graph as a `tidu.graph` at the end of a module; values of other graphs become `tidu.external`s."""
     attributes = {
         **graph.attributes,
@@ -18,15 +17,15 @@ def write_graph(view: View, graph: Graph, module: Any) -> None:
         "inputs": ir.ArrayAttr.get([ir.FlatSymbolRefAttr.get(key) for key in graph.inputs]),
     }
     if graph.linear:
-        attributes[INPUT_OF] = ir.ArrayAttr.get([view.reference(x) for x in graph.input_of])
-        attributes[OUTPUT_OF] = ir.ArrayAttr.get([view.reference(x) for x in graph.output_of])
+        attributes[INPUT_OF] = ir.ArrayAttr.get([x.reference for x in graph.input_of])
+        attributes[OUTPUT_OF] = ir.ArrayAttr.get([x.reference for x in graph.output_of])
         attributes[ACTIVE_OUTPUTS] = ir.DenseBoolArrayAttr.get([y is not None for y in graph.outputs])
     op = ir.Operation.create(
         "tidu.graph", attributes=attributes, regions=1, loc=graph.location, ip=ir.InsertionPoint(module.body)
     )
     graph.op, graph.module = op, module
     block = op.regions[0].blocks.append()
-    local = _External(view, ir.InsertionPoint(block))
+    local = _External(ir.InsertionPoint(block))
     write_block(graph, block, local, masks=not graph.private)
     outputs = [local[x] for x in graph.outputs if x is not None]
     ir.Operation.create(TERMINATOR, operands=outputs, ip=ir.InsertionPoint(block))
@@ -99,13 +98,12 @@ def _repeated(
 class _External(dict[Value, Any]):
     """The `ir.Value`s of a graph's values; looking up a value of another graph creates its `tidu.external`."""
 
-    def __init__(self, view: View, ip: Any) -> None:
+    def __init__(self, ip: Any) -> None:
         super().__init__()
-        self._view = view
         self._ip = ip
 
     def __missing__(self, x: Value) -> Any:
-        attributes = {"ref": self._view.reference(x)}
+        attributes = {"ref": x.reference}
         op = ir.Operation.create("tidu.external", [x.type], (), attributes, loc=x.location, ip=self._ip)
         self[x] = op.result
         return op.result

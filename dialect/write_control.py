@@ -5,7 +5,8 @@ from typing import Any
 
 from torch_mlir import ir
 
-from tiduc.dialect.control import CALL, DERIVATIVES, KEPT, Loop, control, options
+from tiduc.dialect.control import Loop, control, options
+from tiduc.dialect.control_ops import CALL, DERIVATIVES, KEPT
 from tiduc.dialect.graph import Definition, Graph, Value, stem
 from tiduc.dialect.verify import TERMINATOR
 from tiduc.dialect.view import View

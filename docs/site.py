@@ -22,7 +22,10 @@ REFERENCE = {
     "models": ("Models", ["tiduc.models.from_torch", "tiduc.models.from_onnx", "tiduc.models.from_jax"]),
     "model": ("Weights", ["tiduc.models.model"]),
     "eager": ("Eager programs", ["tiduc.eager"]),
-    "runtime": ("Running modules", ["tiduc.runtime.loading", "tiduc.runtime.run", "tiduc.runtime.devices"]),
+    "runtime": (
+        "Running modules",
+        ["tiduc.runtime.modules", "tiduc.runtime.loading", "tiduc.runtime.run", "tiduc.runtime.devices"],
+    ),
     "signature": ("Signatures and targets", ["tiduc.runtime.signature", "tiduc.backends.iree.targets"]),
     "stages": (
         "Stages",

@@ -19,8 +19,8 @@ from typing import Any
 from torch_mlir import ir
 
 from tiduc.dialect.context import stage
-from tiduc.dialect.control import LOOP
-from tiduc.dialect.control import sequence_type as stacked
+from tiduc.dialect.control_ops import LOOP
+from tiduc.dialect.control_ops import sequence_type as stacked
 from tiduc.dialect.errors import RequestError, Unsupported
 from tiduc.dialect.graph import Definition, Graph, Value, stem
 from tiduc.dialect.view import BINDING, View

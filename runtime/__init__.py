@@ -16,8 +16,9 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from tiduc.dialect.errors import InputError, RequestError, TiducError
     from tiduc.runtime.devices import DeviceArray, available_devices
+    from tiduc.runtime.modules import load
     from tiduc.runtime.process import Limits
-    from tiduc.runtime.run import Executable, Module, load
+    from tiduc.runtime.run import Executable, Module
     from tiduc.runtime.signature import Signature
 
 _MODULE_OF = {
@@ -30,7 +31,7 @@ _MODULE_OF = {
     "Signature": "tiduc.runtime.signature",
     "TiducError": "tiduc.dialect.errors",
     "available_devices": "tiduc.runtime.devices",
-    "load": "tiduc.runtime.run",
+    "load": "tiduc.runtime.modules",
 }
 
 __all__ = [

@@ -4,7 +4,7 @@ import os
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal, overload
+from typing import Any
 
 import iree.runtime as rt
 import numpy as np
@@ -17,11 +17,7 @@ from tiduc.runtime.devices import Array, DeviceArray, first_line
 from tiduc.runtime.files import read_bytes, written_whole
 from tiduc.runtime.lapack import error_of_lapack
 from tiduc.runtime.loading import Loaded
-from tiduc.runtime.process import Limits
 from tiduc.runtime.signature import Signature, TensorType, Value
-
-if TYPE_CHECKING:
-    from tiduc.runtime.isolated import IsolatedModule
 
 _SIZES = re.compile(r"FAILED_PRECONDITION; sizes: (.*?);? *$")  # a failed assertion on dynamic sizes
 
@@ -31,56 +27,6 @@ def run_module(
 ) -> tuple[Array, ...]:
     """The outputs of one function of a compiled module for these arguments: calls an `Executable` once."""
     return Executable(vmfb, target, entry)(*arguments)
-
-
-if (
-    TYPE_CHECKING
-):  # `overload` keeps functions, and so this module's globals and devices, until after IREE is gone
-
-    @overload
-    def load(
-        source: bytes | str | os.PathLike[str],
-        target: str = "cpu",
-        devices: Sequence[str] = (),
-        parameters: str | os.PathLike[str] | None = None,
-        isolated: Literal[False] = False,
-        limits: Limits | None = None,
-    ) -> "Module": ...
-
-    @overload
-    def load(
-        source: bytes | str | os.PathLike[str],
-        target: str = "cpu",
-        devices: Sequence[str] = (),
-        parameters: str | os.PathLike[str] | None = None,
-        *,
-        isolated: Literal[True],
-        limits: Limits | None = None,
-    ) -> "IsolatedModule": ...
-
-
-def load(
-    source: bytes | str | os.PathLike[str],
-    target: str = "cpu",
-    devices: Sequence[str] = (),
-    parameters: str | os.PathLike[str] | None = None,
-    isolated: bool = False,
-    limits: Limits | None = None,
-) -> "Module | IsolatedModule":
-    """The module in a `.vmfb` file, or in its bytes; TiducError if it cannot be read or loaded.
-
-    `target` is the target that the module was compiled for. `devices` names the devices to use instead of the
-    target's default, as `tiduc.runtime.available_devices()` lists them; a module that was compiled for several
-    devices needs as many. `parameters` is the archive (`.irpa`, `.safetensors`) of the parameters that the module
-    reads. With `isolated`, a separate process loads and runs the module, so that a crash becomes a TiducError;
-    `limits` are the time and the memory for loading and for each call.
-    """
-    vmfb, name = (source, "") if isinstance(source, bytes) else (read_bytes(source), os.fspath(source))
-    if isolated:
-        from tiduc.runtime.isolated import IsolatedModule  # it imports this module
-
-        return IsolatedModule(vmfb, target, name, devices, parameters, limits)
-    return Module(vmfb, target, name, devices, parameters)
 
 
 class Executable:
@@ -282,7 +228,7 @@ class Module(Mapping[str, Executable]):
         devices: Sequence[str] = (),
         parameters: str | os.PathLike[str] | None = None,
     ) -> None:
-        """Loads `vmfb`; the arguments are those of `load`."""
+        """Loads `vmfb`; the arguments are those of `load` in `modules.py`."""
         self._loaded = Loaded(vmfb, target, name, devices, parameters)
         self._functions = {name: Executable.of(self._loaded, name) for name in self._loaded.functions}
 

@@ -11,11 +11,11 @@ vectors e_i.
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from math import prod
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from torch_mlir import ir
 
-from tiduc.dialect.control import sequence_type as stacked
+from tiduc.dialect.control_ops import sequence_type as stacked
 from tiduc.dialect.errors import RequestError
 from tiduc.dialect.types import element, is_complex, is_open, rank, shape, with_element, with_shape
 from tiduc.passes.batch import batch
@@ -23,10 +23,7 @@ from tiduc.passes.batching.alignment import Alignment, alignments
 from tiduc.passes.linear_transpose import linear_transpose
 from tiduc.passes.linearize import linearize
 from tiduc.passes.materialize_merge import Zero
-from tiduc.ports import Port, with_ports
-
-if TYPE_CHECKING:
-    from tiduc.program import Program, Wrt
+from tiduc.ports import Function, Port, Wrt, smooth, with_ports
 
 MODES = ("auto", "forward", "reverse")
 SPARSITIES = ("auto", "diagonal", "block-diagonal")
@@ -58,14 +55,18 @@ class Block:
         return [e for e in range(rank(self.output)) if e not in (self.aligned or {}).values()]
 
 
-def jacobian(
-    program: "Program", wrt: "Wrt", mode: str = "auto", value: bool = False, sparsity: str | None = None
-) -> "Program":
-    """(primals...) -> ((outputs..., if `value`), derivative of each output in each of wrt...)."""
+def jacobian(program: Function, wrt: Wrt, mode: str = "auto", sparsity: str | None = None) -> list[Port]:
+    """The derivative of each output in each of wrt."""
     _check_option("mode", mode, MODES)
     if sparsity is not None:
         _check_option("sparsity", sparsity, SPARSITIES)
-    inputs, outputs = program.differentiated(wrt), smooth_outputs(program)
+    return _jacobian(program, program.differentiated(wrt), program.outputs, mode, sparsity)
+
+
+def _jacobian(
+    program: Function, inputs: Sequence[Port], outputs: Sequence[Port], mode: str, sparsity: str | None
+) -> list[Port]:
+    outputs = smooth(program, outputs)
     _check_types("jacobian", inputs, outputs, mode)
     blocks = _blocks(program, inputs, outputs, sparsity is not None)
     by_input = [_along_inputs([block for block in blocks if block.input is x]) for x in inputs]
@@ -82,30 +83,27 @@ def jacobian(
         found = [block for group in by_output for block in _reverse(program, group)]
     order = {(block.output.name, block.input.name): block for block in found}
     wanted = [order[y.name, x.name] for y in outputs for x in inputs]
-    results = [_result(program, block, sparsity) for block in wanted]
-    return replace(program, outputs=with_ports(program.outputs if value else (), results))
+    return [_result(program, block, sparsity) for block in wanted]
 
 
-def hessian(program: "Program", wrt: "Wrt", value: bool = False, sparsity: str | None = None) -> "Program":
-    """(primals...) -> ((outputs..., if `value`), second derivatives of each output in each pair of wrt...).
-
-    Forward over reverse: the forward Jacobian of the reverse Jacobian.
-    """
-    inputs, outputs = program.differentiated(wrt), smooth_outputs(program)
+def hessian(program: Function, wrt: Wrt, sparsity: str | None = None) -> list[Port]:
+    """The second derivatives of each output in each pair of wrt: the forward Jacobian of the reverse Jacobian."""
+    inputs, outputs = program.differentiated(wrt), smooth(program, program.outputs)
     _check_types("hessian", inputs, outputs, "reverse")
-    first = jacobian(program, wrt, "reverse")
-    second = jacobian(first, [x.name for x in inputs], "forward", sparsity=sparsity)
+    if sparsity is not None:
+        _check_option("sparsity", sparsity, SPARSITIES)
+    first = with_ports((), _jacobian(program, inputs, outputs, "reverse", None))
+    second = _jacobian(program, inputs, first, "forward", sparsity)
     names = [f"{y.name}.hessian.{x.name}.{z.name}" for y in outputs for x in inputs for z in inputs]
-    results = [replace(port, name=name) for port, name in zip(second.outputs, names, strict=True)]
-    return replace(program, outputs=with_ports(program.outputs if value else (), results))
+    return [replace(port, name=name) for port, name in zip(second, names, strict=True)]
 
 
-def laplacian(program: "Program", wrt: "Wrt", value: bool = False) -> "Program":
-    """(primals...) -> ((outputs..., if `value`), sum of second derivatives of each output in the entries of wrt).
+def laplacian(program: Function, wrt: Wrt) -> list[Port]:
+    """The sum of second derivatives of each output in the entries of wrt.
 
     Forward over forward: the second-order tangent along each basis vector, all of them batched.
     """
-    inputs, outputs = program.differentiated(wrt), smooth_outputs(program)
+    inputs, outputs = program.differentiated(wrt), smooth(program, program.outputs)
     _check_types("laplacian", inputs, outputs, "forward")
     terms: dict[str, list[Any]] = {y.name: [] for y in outputs}
     for x in inputs:
@@ -121,11 +119,10 @@ def laplacian(program: "Program", wrt: "Wrt", value: bool = False) -> "Program":
         for y, ddy in zip(outputs, found, strict=True):
             if ddy is not None:
                 terms[y.name].append(ddy)
-    results = [_sum(program, y, terms[y.name]) for y in outputs]
-    return replace(program, outputs=with_ports(program.outputs if value else (), results))
+    return [_sum(program, y, terms[y.name]) for y in outputs]
 
 
-def _sum(program: "Program", y: Port, terms: Sequence[Any]) -> Port:
+def _sum(program: Function, y: Port, terms: Sequence[Any]) -> Port:
     """The Laplacian of one output: the sum of its terms over all seeds and inputs."""
     name = f"{y.name}.laplacian"
     if not terms:
@@ -137,7 +134,7 @@ def _sum(program: "Program", y: Port, terms: Sequence[Any]) -> Port:
 
 
 def batched(
-    program: "Program", given: Sequence[Port], results: Sequence[Port], size: int
+    program: Function, given: Sequence[Port], results: Sequence[Port], size: int
 ) -> tuple[list[Port], list[Port]]:
     """Inputs and results with a leading dimension of size `size`, as by vmap.
 
@@ -169,11 +166,6 @@ def batched(
 # ---- requests ----------------------------------------------------------------------------------------------
 
 
-def smooth_outputs(program: "Program") -> list[Port]:
-    """The outputs that have tangents."""
-    return [port for port in program.outputs if program.opset.builder.tangent_type(port.type) is not None]
-
-
 def _check_option(name: str, given: str, known: Sequence[str]) -> None:
     if given not in known:
         raise RequestError(f"{name} is one of {', '.join(known)}, not {given!r}")
@@ -192,7 +184,7 @@ def _check_types(what: str, inputs: Sequence[Port], outputs: Sequence[Port], mod
             raise RequestError(message if what == "hessian" else f"{message}: use mode forward")
 
 
-def _blocks(program: "Program", inputs: Sequence[Port], outputs: Sequence[Port], sparse: bool) -> list[Block]:
+def _blocks(program: Function, inputs: Sequence[Port], outputs: Sequence[Port], sparse: bool) -> list[Block]:
     """One block per output and input; with `sparse`, aligned dimensions are looked for."""
     if not sparse:
         return [Block(y, x, {}) for y in outputs for x in inputs]
@@ -238,7 +230,7 @@ def _count(port: Port, free: Sequence[int]) -> int:
 # ---- seeds -------------------------------------------------------------------------------------------------
 
 
-def _tangents(program: "Program", outputs: Sequence[Port], x: Port) -> tuple[Any, dict[str, Any]]:
+def _tangents(program: Function, outputs: Sequence[Port], x: Port) -> tuple[Any, dict[str, Any]]:
     """The linear graph of the outputs in one input, and the tangent of each output by its name."""
     distinct = list(dict.fromkeys(y.value for y in outputs if not isinstance(y.value, Zero)))
     linear = linearize(program.view, distinct, [x.value], program.opset)
@@ -246,7 +238,7 @@ def _tangents(program: "Program", outputs: Sequence[Port], x: Port) -> tuple[Any
     return linear, {y.name: None if isinstance(y.value, Zero) else of[y.value] for y in outputs}
 
 
-def _forward(program: "Program", group: Sequence[Block]) -> list[Block]:
+def _forward(program: Function, group: Sequence[Block]) -> list[Block]:
     """Blocks of one input, with their values, by forward mode."""
     if not group or not _count(x := group[0].input, free := group[0].free):
         return list(group)
@@ -264,7 +256,7 @@ def _forward(program: "Program", group: Sequence[Block]) -> list[Block]:
     return made
 
 
-def _reverse(program: "Program", group: Sequence[Block]) -> list[Block]:
+def _reverse(program: Function, group: Sequence[Block]) -> list[Block]:
     """Blocks of one output, with their values, by reverse mode."""
     if not group or isinstance((y := group[0].output).value, Zero):
         return list(group)
@@ -290,7 +282,7 @@ def _reverse(program: "Program", group: Sequence[Block]) -> list[Block]:
 
 
 def _in_directions(
-    program: "Program",
+    program: Function,
     keys: Sequence[str],
     ports: Sequence[Port],
     free: Sequence[int],
@@ -339,7 +331,7 @@ def _basis(b: Any, type_: Any, free: Sequence[int]) -> Any:
 # ---- results -----------------------------------------------------------------------------------------------
 
 
-def _result(program: "Program", block: Block, sparsity: str | None) -> Port:
+def _result(program: Function, block: Block, sparsity: str | None) -> Port:
     """A block in the requested form: the whole derivative, its diagonal, or its diagonal blocks."""
     x, y = block.input, block.output
     name = f"{y.name}.jacobian.{x.name}"

@@ -23,4 +23,4 @@ def run_pipeline(
 
     `RequestError`, located in the pipeline, where the pipeline is malformed; errors of passes propagate.
     """
-    driver.run_pipeline(module, pipeline, observe, opset, PASSES)
+    driver.run_pipeline(module, pipeline, PASSES, observe, opset)

@@ -1,62 +1,138 @@
-"""The stages of tiduc, in order. Read this first, then one file of each: `passes/linearize.py` is the heart.
+"""The stages of tiduc, in order. Read this file first, then `passes/linearize.py`, the heart of the compiler.
 
     file.mlir --parse--> module --import--> graphs --resolve--> view
-        --linearize--> + linear graph (JVP) --linear_transpose--> + transposed graph (VJP) --> ... any order
-        --batch--> + either of them for many tangents or cotangents at once (vmap)
-        --materialize_merge--> one flat graph --structure--> with StableHLO loops --lower--> func.func of StableHLO
-        --compile--> compiled module --run--> arrays
+        --linearize--> + a linear graph (JVP) --linear_transpose--> + a linear graph (VJP) --> ... in any order
+        --batch--> + a graph that computes either of them for many tangents or cotangents at once (vmap)
+        --materialize_merge--> one flat graph --structure--> one with StableHLO's loops --lower--> a StableHLO function
+        --compile--> a compiled program, which takes arrays and returns arrays
 
 For higher orders, `linearize` runs again on a view that holds linear graphs; nothing is merged in between.
+
+`Program` (`program.py`) runs the stages: `load` runs the first three, the methods `jvp`, `vjp`, `grad` and `hvp` run
+those that `DERIVATIVES` lists, and `run_stages` runs those of `LOWERING` when text or a compiled program is requested.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from importlib import import_module
 from typing import Any
+
+from torch_mlir import ir
+
+from tiduc.backends.backend import compile_program
+from tiduc.dialect.context import parse
+from tiduc.dialect.control import called
+from tiduc.dialect.graph import Graph
+from tiduc.dialect.write import write_graph
+from tiduc.passes.batch import batch
+from tiduc.passes.importing.import_stablehlo import import_stablehlo
+from tiduc.passes.linear_transpose import linear_transpose
+from tiduc.passes.linearize import linearize
+from tiduc.passes.lower.lower import lower
+from tiduc.passes.materialize_merge import materialize_merge
+from tiduc.passes.resolve import resolve
+from tiduc.passes.structure.structure import structure
+from tiduc.ports import Function, attributes_of
+
+Step = Callable[[Function, Any, Sequence[Any]], Any]
+"""Runs a stage of a program on the result of the stage before; the values are those that loops keep separate."""
 
 
 @dataclass(frozen=True)
 class Stage:
-    """One entry of the pipeline: its name, where its function is, what it takes, what it gives."""
+    """One stage: its name, the function that runs it, what the function takes and gives.
+
+    The command line's `--stop-after` takes the name. `step`, which the stages that lower a program have, calls the
+    function with the parts of the program that it needs.
+    """
 
     name: str
-    where: str
+    function: Callable[..., Any]
     takes: str
     gives: str
+    step: Step | None = None
 
-    @property
-    def function(self) -> Callable[..., Any]:
-        """The function of the stage, imported only when asked for: IREE takes longer to import than all of tiduc."""
-        module, name = self.where.split(":")
-        function: Callable[..., Any] = getattr(import_module(module), name)
-        return function
 
+# ---- lowering a program ------------------------------------------------------------------------------------
+
+
+def _merge(program: Function, _: Any, separated: Sequence[Any]) -> Graph:
+    """The flat graph of a program, with the attributes of its function, arguments and results."""
+    outputs, inputs = program.outputs, program.inputs
+    values, keys = [port.value for port in outputs], [port.value for port in inputs]
+    graph = materialize_merge(program.view, values, keys, program.opset, program.name)
+    source = program.view.graph(program.name)
+    both = enumerate(zip(source.outputs, outputs, strict=False))
+    same = [i for i, (y, port) in both if port.value is y]
+    graph.attributes |= source.attributes
+    graph.attributes["arg_attrs"] = attributes_of(inputs, "arg", same)
+    graph.attributes["res_attrs"] = attributes_of(outputs, "result")
+    return graph
+
+
+def _structure(program: Function, flat: Graph, separated: Sequence[Any]) -> Graph:
+    return structure(program.view, flat, program.opset, program.loop_memory, separated)
+
+
+def _lower(program: Function, flat: Graph, separated: Sequence[Any]) -> Any:
+    return lower(flat, program.view.module_attributes, program.beside, program.view)
+
+
+# ---- the tables --------------------------------------------------------------------------------------------
 
 STAGES = (
-    Stage("parse", "tiduc.dialect.context:parse", "text or bytecode", "module"),
-    Stage("import", "tiduc.passes.importing.import_stablehlo:import_stablehlo", "func.func", "primal graph"),
-    Stage("resolve", "tiduc.passes.resolve:resolve", "graphs, of any modules", "view"),
-    Stage("linearize", "tiduc.passes.linearize:linearize", "view, outputs, wrt", "linear graph"),
-    Stage(
-        "linear_transpose",
-        "tiduc.passes.linear_transpose:linear_transpose",
-        "linear graph",
-        "linear graph, turned around",
-    ),
-    Stage("batch", "tiduc.passes.batch:batch", "view, outputs, inputs, size", "graph of many inputs at once"),
-    Stage(
-        "materialize_merge",
-        "tiduc.passes.materialize_merge:materialize_merge",
-        "view, wanted values",
-        "one flat graph",
-    ),
-    Stage(
-        "structure",
-        "tiduc.passes.structure.structure:structure",
-        "view, flat graph",
-        "flat graph, loops settled",
-    ),
-    Stage("lower", "tiduc.passes.lower.lower:lower", "flat graph", "func.func of StableHLO"),
-    Stage("compile", "tiduc.backends.iree.compile:compile_module", "text or bytecode", "compiled module"),
-    Stage("run", "tiduc.runtime.run:run_module", "compiled module, arrays", "arrays"),
+    Stage("parse", parse, "a file, text or bytecode", "an `ir.Module`"),
+    Stage("import", import_stablehlo, "`func.func`s", "`tidu.graph`s"),
+    Stage("resolve", resolve, "graphs of any modules", "a `View`"),
+    Stage("linearize", linearize, "a view, outputs, inputs", "a linear graph: the JVP"),
+    Stage("linear_transpose", linear_transpose, "a linear graph", "a linear graph: the VJP"),
+    Stage("batch", batch, "a view, outputs, inputs, a size", "a graph for many inputs at once"),
+    Stage("materialize_merge", materialize_merge, "a view, the wanted values", "one flat graph", _merge),
+    Stage("structure", structure, "a flat graph", "a flat graph with loops that StableHLO has", _structure),
+    Stage("lower", lower, "a flat graph", "a `func.func` of StableHLO", _lower),
+    Stage("compile", compile_program, "a `Lowered` program, an engine", "a `Runnable`"),
 )
+
+LOWERING = tuple(stage for stage in STAGES if stage.step is not None)
+"""The stages from the graphs of a program to StableHLO."""
+
+DERIVATIVES: dict[str, dict[str, str]] = {
+    "jvp": {"linearize": "jvp"},
+    "vjp": {"linearize": "jvp", "linear_transpose": "vjp"},
+    "grad": {"linearize": "jvp", "linear_transpose": "grad"},
+    "hvp": {"linear_transpose": "grad", "linearize": "hvp"},
+}
+"""For each derivative, the stages that make graphs, in order, and the method that gives the program up to each."""
+
+
+def stops(derivatives: Sequence[str]) -> list[str]:
+    """The names of the stages after which a program, or one of these derivatives of a program, can be printed."""
+    names = {"import", *(stage.name for stage in LOWERING)}
+    for derivative in derivatives:
+        names |= DERIVATIVES.get(derivative, {}).keys()
+    return [stage.name for stage in STAGES if stage.name in names]
+
+
+def lowering(until: str) -> list[Stage]:
+    """The stages of `LOWERING` up to the stage `until`; none for an earlier stage."""
+    names = [stage.name for stage in LOWERING]
+    return list(LOWERING[: names.index(until) + 1]) if until in names else []
+
+
+def run_stages(
+    program: Function, stages: Sequence[Stage], result: Any = None, separated: Sequence[Any] = ()
+) -> Any:
+    """The result of consecutive stages of `LOWERING`; `result` is the result of the stage before the first one."""
+    for stage in stages:
+        assert stage.step is not None
+        result = stage.step(program, result, separated)
+    return result
+
+
+def written(program: Function, flat: Graph) -> Any:
+    """The `ir.Module` of a flat graph and of the graphs that it calls."""
+    module = ir.Module.create()
+    for op in program.beside:
+        module.body.append(op.clone())
+    for graph in (flat, *called(program.view, flat)):
+        write_graph(graph, module)
+    return module

@@ -3,14 +3,19 @@
 from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass, replace
 from numbers import Integral
-from typing import Any
+from typing import Any, Protocol
 
 from torch_mlir import ir
 
 from tiduc.dialect.attributes import named_attributes
 from tiduc.dialect.errors import RequestError
+from tiduc.dialect.view import View
 from tiduc.passes.importing.import_stablehlo import NAME, name_in
+from tiduc.passes.rules.registry import OpSet
 from tiduc.runtime.signature import TensorType, Value
+
+Wrt = Sequence[int | str] | int | str | None
+"""Inputs to differentiate in, by position or name; None for all inputs that have tangents."""
 
 
 @dataclass(frozen=True)
@@ -25,6 +30,35 @@ class Port:
     type: Any
     value: Any
     attributes: Any = None
+
+
+class Function(Protocol):
+    """The part of a `Program` that modules below `program.py` use: its ports, and the view and rules behind them."""
+
+    @property
+    def name(self) -> str: ...
+    @property
+    def view(self) -> View: ...
+    @property
+    def opset(self) -> OpSet: ...
+    @property
+    def inputs(self) -> tuple[Port, ...]: ...
+    @property
+    def outputs(self) -> tuple[Port, ...]: ...
+    @property
+    def beside(self) -> tuple[Any, ...]: ...
+    @property
+    def loop_memory(self) -> str: ...
+    @property
+    def module(self) -> Any: ...
+
+    def differentiated(self, wrt: Wrt) -> list[Port]:
+        """The inputs that `wrt` names."""
+
+
+def smooth(program: Function, ports: Sequence[Port]) -> list[Port]:
+    """The ports whose type has tangents."""
+    return [port for port in ports if program.opset.builder.tangent_type(port.type) is not None]
 
 
 def described(port: Port) -> Value:

@@ -8,29 +8,25 @@ from typing import TYPE_CHECKING, Any, overload
 
 from torch_mlir import ir
 
-from tiduc.backends.backend import Lowered, Options, Runnable, find_backend
-from tiduc.backends.iree.lapack import LOOPS
+from tiduc.backends.backend import LOOPS, Lowered, Options, Runnable, compile_program
 from tiduc.dialect.constants import has_resources
 from tiduc.dialect.context import stage
-from tiduc.dialect.control import called
 from tiduc.dialect.emit import bytecode
 from tiduc.dialect.errors import RequestError
 from tiduc.dialect.graph import Graph, operations
 from tiduc.dialect.shardy import shardings_among
 from tiduc.dialect.view import View
-from tiduc.dialect.write import write_graph
 from tiduc.jacobians import batched, hessian, jacobian, laplacian
 from tiduc.passes.importing.import_stablehlo import import_stablehlo
 from tiduc.passes.linear_transpose import linear_transpose
 from tiduc.passes.linearize import linearize
-from tiduc.passes.lower.lower import lower
 from tiduc.passes.lowerings import apply_lowerings
-from tiduc.passes.materialize_merge import Zero, explicit_zero, materialize_merge
+from tiduc.passes.materialize_merge import Zero, explicit_zero
 from tiduc.passes.resolve import resolve
 from tiduc.passes.rules import OPSET
 from tiduc.passes.rules.registry import OpSet
-from tiduc.passes.structure.structure import structure
-from tiduc.ports import Port, attributes_of, chosen, name_of, shown, with_ports
+from tiduc.pipeline import lowering, run_stages, written
+from tiduc.ports import Port, Wrt, chosen, name_of, shown, smooth, with_ports
 from tiduc.reading import Readable, entry_in, isolated_module, module_in
 from tiduc.runtime.files import written_whole
 from tiduc.runtime.signature import Signature
@@ -41,8 +37,6 @@ if TYPE_CHECKING:
     from tiduc.backends.iree.compile import Source
     from tiduc.runtime.process import Limits
     from tiduc.runtime.run import Executable
-
-Wrt = Sequence[int | str] | int | str | None
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -132,7 +126,7 @@ class Program:
         results = self._aligned(ports, transposed.outputs, ".cotangent")
         if conjugate:
             results = conjugates(self, results)
-        return replace(self, outputs=with_ports(self.outputs if value else (), results))
+        return self._with_results(results, value)
 
     @stage
     def hvp(self, wrt: Wrt = None) -> "Program":
@@ -151,7 +145,7 @@ class Program:
         one that takes fewer seeds. `sparsity` "auto" saves seeds where the graph shows a block-diagonal derivative;
         "diagonal" and "block-diagonal" give only these parts. `RequestError` for complex inputs and dynamic shapes.
         """
-        return jacobian(self, wrt, mode, value, sparsity)
+        return self._with_results(jacobian(self, wrt, mode, sparsity), value)
 
     @stage
     def hessian(self, wrt: Wrt = None, value: bool = False, sparsity: str | None = None) -> "Program":
@@ -159,7 +153,7 @@ class Program:
 
         Each has the shape of its output, then the shapes of its two inputs. `sparsity` and errors are as in `jacobian`.
         """
-        return hessian(self, wrt, value, sparsity)
+        return self._with_results(hessian(self, wrt, sparsity), value)
 
     @stage
     def laplacian(self, wrt: Wrt = None, value: bool = False) -> "Program":
@@ -167,7 +161,7 @@ class Program:
 
         A trace has the shape of its output. Errors are those of `jacobian`.
         """
-        return laplacian(self, wrt, value)
+        return self._with_results(laplacian(self, wrt), value)
 
     # ---- graphs and text -----------------------------------------------------------------------------------
 
@@ -181,40 +175,20 @@ class Program:
     @stage
     def merged(self) -> Graph:
         """The program as one flat graph."""
-        graph = materialize_merge(
-            self.view,
-            [port.value for port in self.outputs],
-            [port.value for port in self.inputs],
-            self.opset,
-            self.name,
-        )
-        source = self.view.graph(self.name)
-        both = enumerate(zip(source.outputs, self.outputs, strict=False))
-        same = [i for i, (y, port) in both if port.value is y]
-        graph.attributes |= source.attributes
-        graph.attributes["arg_attrs"] = attributes_of(self.inputs, "arg", same)
-        graph.attributes["res_attrs"] = attributes_of(self.outputs, "result")
-        return graph
+        merged: Graph = run_stages(self, lowering("materialize_merge"))
+        return merged
 
     @property
     @stage
     def flat(self) -> Any:
         """The `ir.Module` of the flat graph, before it is lowered, and of the graphs that it calls."""
-        return self._written(self.merged)
+        return self.module_after("materialize_merge")
 
     @property
     @stage
     def structured(self) -> Any:
         """The `ir.Module` of the flat graph after `structure`, with loops as in StableHLO."""
-        return self._written(structure(self.view, self.merged, self.opset, self.loop_memory))
-
-    def _written(self, flat: Graph) -> Any:
-        module = ir.Module.create()
-        for op in self.beside:
-            module.body.append(op.clone())
-        for graph in (flat, *called(self.view, flat)):
-            write_graph(self.view, graph, module)
-        return module
+        return self.module_after("structure")
 
     @functools.cached_property
     @stage
@@ -226,8 +200,15 @@ class Program:
     def lowered(self, separated: Sequence[Port] = ()) -> Any:
         """The module, lowered again: no loop or branch mixes values that depend on inputs `separated` with others."""
         keys = [port.value for port in separated]
-        graph = structure(self.view, self.merged, self.opset, self.loop_memory, keys)
-        return lower(graph, self.view.module_attributes, self.beside, self.view)
+        return run_stages(self, lowering("lower")[1:], self.merged, keys)
+
+    @stage
+    def module_after(self, name: str) -> Any:
+        """The `ir.Module` after a stage of `pipeline.STAGES`: the graphs, the flat graph, or the function."""
+        if name == "lower":
+            return self.module
+        stages = lowering(name)
+        return written(self, run_stages(self, stages[1:], self.merged)) if stages else self.graphs
 
     @functools.cached_property
     @stage
@@ -291,7 +272,7 @@ class Program:
         inputs and outputs, as `vmfb`. With `lapack` "callback", the module factorizes by calling NumPy, on CPUs only.
         `limits` bound IREE's compiler. Without `cached`, the cache is neither read nor written.
         """
-        return find_backend(engine).compile(self.lowered_program, Options(target, lapack, limits, cached))
+        return compile_program(self.lowered_program, engine, Options(target, lapack, limits, cached))
 
     def source(self, target: str = "cpu", lapack: str = LOOPS) -> "Source":
         """The source that IREE compiles for a target; `CompileError` where the target lacks an element type."""
@@ -311,7 +292,7 @@ class Program:
     def differentiated(self, wrt: Wrt) -> list[Port]:
         """The inputs that `wrt` names; `RequestError` for one that is unknown, repeated or not differentiable."""
         if wrt is None:
-            return [port for port in self.inputs if self.opset.builder.tangent_type(port.type) is not None]
+            return smooth(self, self.inputs)
         ports = chosen(self.inputs, wrt)
         for port in ports:
             if self.opset.builder.tangent_type(port.type) is None:
@@ -319,9 +300,13 @@ class Program:
         return ports
 
     def _linearize(self, ports: Sequence[Port]) -> tuple[list[Port], Graph]:
-        outputs = [port for port in self.outputs if self.opset.builder.tangent_type(port.type) is not None]
+        outputs = smooth(self, self.outputs)
         wrt = [port.value for port in ports]
         return outputs, linearize(self.view, distinct_values(outputs), wrt, self.opset)
+
+    def _with_results(self, results: Sequence[Port], value: bool) -> "Program":
+        """A program that returns these results; with `value`, the outputs come first."""
+        return replace(self, outputs=with_ports(self.outputs if value else (), results))
 
     def _aligned(self, ports: Sequence[Port], values: Sequence[Any | None], suffix: str) -> list[Port]:
         """One result per port; an explicit zero where the value is a symbolic zero."""

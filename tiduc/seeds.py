@@ -2,15 +2,12 @@
 
 from collections.abc import Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from tiduc.dialect.graph import Graph
 from tiduc.dialect.shardy import shardings_among
 from tiduc.passes.materialize_merge import Zero
-from tiduc.ports import Port
-
-if TYPE_CHECKING:
-    from tiduc.program import Program
+from tiduc.ports import Function, Port
 
 
 def distinct_values(outputs: Sequence[Port]) -> list[Any]:
@@ -18,7 +15,7 @@ def distinct_values(outputs: Sequence[Port]) -> list[Any]:
     return list(dict.fromkeys(port.value for port in outputs if not isinstance(port.value, Zero)))
 
 
-def seeds_of(program: "Program", outputs: Sequence[Port], transposed: Graph) -> list[Port]:
+def seeds_of(program: Function, outputs: Sequence[Port], transposed: Graph) -> list[Port]:
     """One cotangent input per output; where several outputs are one value, its cotangent is the sum of theirs."""
     distinct = distinct_values(outputs)
     keys: Sequence[str] = transposed.keys
@@ -39,7 +36,7 @@ def seeds_of(program: "Program", outputs: Sequence[Port], transposed: Graph) -> 
     ]
 
 
-def conjugates(program: "Program", results: Sequence[Port]) -> list[Port]:
+def conjugates(program: Function, results: Sequence[Port]) -> list[Port]:
     """The results, with complex ones conjugated."""
     b: Any = program.opset.builder(program.view, program.view.fresh("C"))
     values = [x.value if isinstance(x.value, Zero) else b.conj(x.value) for x in results]
@@ -47,7 +44,7 @@ def conjugates(program: "Program", results: Sequence[Port]) -> list[Port]:
     return [replace(port, value=x) for port, x in zip(results, values, strict=True)]
 
 
-def conjugate_seeds(program: "Program", seeds: Sequence[Port]) -> list[Port]:
+def conjugate_seeds(program: Function, seeds: Sequence[Port]) -> list[Port]:
     """New inputs in place of the seeds; each seed is bound to the conjugate of its new input."""
     b: Any = program.opset.builder(program.view, program.view.fresh("C"))
     keys = [f"{b.graph.name}.{i}" for i in range(len(seeds))]

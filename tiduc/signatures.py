@@ -1,7 +1,7 @@
 """The signature of a program: names and types of its inputs and outputs, and constraints on dynamic dimensions."""
 
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from torch_mlir import ir
 
@@ -11,16 +11,13 @@ from tiduc.dialect.dynamic.forms import READ, Atoms, Form
 from tiduc.dialect.dynamic.known import known_sizes
 from tiduc.dialect.graph import operations
 from tiduc.passes.required_sizes import ModuleSizes
-from tiduc.ports import Port, described
+from tiduc.ports import Function, Port, described
 from tiduc.runtime.required_sizes import RequiredSize
 from tiduc.runtime.signature import KnownSize, Signature
 
-if TYPE_CHECKING:
-    from tiduc.program import Program
-
 
 @stage
-def signature_of(program: "Program") -> Signature:
+def signature_of(program: Function) -> Signature:
     """The signature; `RequestError` where an input or output is not a tensor."""
     inputs, outputs = tuple(map(described, program.inputs)), tuple(map(described, _outputs(program)))
     if all(None not in value.type.shape for value in inputs):
@@ -29,7 +26,7 @@ def signature_of(program: "Program") -> Signature:
     return Signature(inputs, outputs, tuple(KnownSize(*row) for row in known), _required(program, known))
 
 
-def _outputs(program: "Program") -> list[Port]:
+def _outputs(program: Function) -> list[Port]:
     """The outputs with the types in the module, where simplification may have found sizes of dynamic dimensions."""
     if all(None not in described(port).type.shape for port in program.outputs):
         return list(program.outputs)
@@ -38,7 +35,7 @@ def _outputs(program: "Program") -> list[Port]:
     return [replace(port, type=type_) for port, type_ in zip(program.outputs, results, strict=True)]
 
 
-def _required(program: "Program", known: list[Any]) -> tuple[RequiredSize, ...]:
+def _required(program: Function, known: list[Any]) -> tuple[RequiredSize, ...]:
     """The constraints on dynamic dimensions of inputs, besides the sizes that are known."""
     function = ModuleSizes(program.module, {program.name: known}).function(program.name)
     if function is None:

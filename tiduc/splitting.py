@@ -22,8 +22,8 @@ from tiduc.dialect.errors import TiducError, Unsupported, describe
 from tiduc.dialect.graph import captured, operations
 from tiduc.models.constants import entry_of
 from tiduc.passes.importing.import_stablehlo import NAME
-from tiduc.ports import described
-from tiduc.program import Program, Wrt, from_module
+from tiduc.ports import Wrt, described
+from tiduc.program import Program, from_module
 from tiduc.runtime.signature import TensorType
 
 _SHAPED = frozenset(

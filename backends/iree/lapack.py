@@ -16,10 +16,6 @@ from tiduc.backends.iree.emitter import Emitter, signless
 from tiduc.dialect.graph import operations
 from tiduc.dialect.types import element, is_complex, shape
 
-LOOPS, CALLBACK = "loops", "callback"
-LAPACK = (LOOPS, CALLBACK)
-"""How matrices are factorized: by loops of StableHLO, or by calls of LAPACK on the host."""
-
 _MODULE = "tiduc_lapack"
 """The IREE module that exports the functions."""
 

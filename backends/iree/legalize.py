@@ -4,6 +4,7 @@ from typing import Any
 
 from torch_mlir import ir
 
+from tiduc.backends.backend import CALLBACK, LAPACK, LOOPS
 from tiduc.backends.iree.assertions import assert_sizes
 from tiduc.backends.iree.emitter import CPU_ONLY, ON_OPEN_SIZES, ON_SPIRV, PATTERNS, Emitter, Pattern, within
 from tiduc.backends.iree.faults.concatenations import starts_apart
@@ -11,7 +12,6 @@ from tiduc.backends.iree.faults.conflicting_reads import separate_reads
 from tiduc.backends.iree.faults.donation import results_after_reads
 from tiduc.backends.iree.faults.float8 import computed_in_f32
 from tiduc.backends.iree.faults.single_iterations import simplify_loops
-from tiduc.backends.iree.lapack import CALLBACK, LAPACK, LOOPS
 from tiduc.backends.iree.missing.dynamic.arrays import has_open_sizes
 from tiduc.backends.iree.refused import check
 from tiduc.dialect.context import run_passes, stage

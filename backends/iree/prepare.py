@@ -4,7 +4,7 @@ from typing import Any
 
 from torch_mlir import ir
 
-from tiduc.backends.backend import Lowered
+from tiduc.backends.backend import CALLBACK, LOOPS, Lowered
 from tiduc.backends.iree import legalize_for_iree
 from tiduc.backends.iree.compile import Source
 from tiduc.backends.iree.element_types import refuse_types
@@ -14,7 +14,7 @@ from tiduc.backends.iree.fast.lanes import reductions_in_lanes
 from tiduc.backends.iree.fast.loops import loops_to_kernels
 from tiduc.backends.iree.fast.sines import sines_to_kernels
 from tiduc.backends.iree.fast.work import work
-from tiduc.backends.iree.lapack import CALLBACK, LOOPS, calls_back
+from tiduc.backends.iree.lapack import calls_back
 from tiduc.backends.iree.targets import KERNELS, TARGETS, TILED, find_target
 from tiduc.dialect.constants import has_resources
 from tiduc.dialect.context import stage

@@ -9,10 +9,6 @@ from collections.abc import Sequence
 from typing import Any
 
 from tiduc.dialect.control import (
-    CALL,
-    CALL_VJP,
-    CASE,
-    LOOP,
     Branches,
     Loop,
     branches,
@@ -24,6 +20,7 @@ from tiduc.dialect.control import (
     loop,
     only_vjp,
 )
+from tiduc.dialect.control_ops import CALL, CALL_VJP, CASE, LOOP
 from tiduc.dialect.graph import Definition, Graph, Value
 from tiduc.dialect.types import element, rank, with_shape
 from tiduc.passes.batching.registry import (

@@ -22,7 +22,7 @@ from torch_mlir import ir
 
 from tiduc.dialect.bodies import Body, returned
 from tiduc.dialect.control import Loop, emit_loop
-from tiduc.dialect.control import sequence_type as stacked
+from tiduc.dialect.control_ops import sequence_type as stacked
 from tiduc.dialect.errors import Unsupported
 from tiduc.dialect.graph import Definition, Graph, Value
 from tiduc.dialect.types import element, rank, with_element

@@ -9,7 +9,6 @@ from torch_mlir.passmanager import PassManager
 
 from tiduc.dialect.context import stage
 from tiduc.dialect.errors import RequestError
-from tiduc.passes.driver.passes import PASSES
 from tiduc.passes.driver.textual import Native, Pass, parse_pipeline
 from tiduc.passes.rules import OPSET
 from tiduc.passes.rules.registry import OpSet
@@ -30,9 +29,9 @@ class Observe:
 def run_pipeline(
     module: Any,
     pipeline: str,
+    passes: Mapping[str, Pass],
     observe: Observe = Observe(),  # noqa: B008  (frozen)
     opset: OpSet = OPSET,
-    passes: Mapping[str, Pass] = PASSES,
 ) -> None:
     """Runs a pipeline, such as `tidu-import,func.func(canonicalize)`, on an `ir.Module`, in place.
 

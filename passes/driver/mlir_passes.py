@@ -126,7 +126,7 @@ def materialize_merge_in_place(
     flat = materialize_merge(view, values, inputs, opset, name or main.name, keep_dead_inputs)  # type: ignore[union-attr]
     flat.attributes["arg_attrs"] = _argument_attributes(view, flat)
     merged = [op for op in operations(module.body) if op.name in _GRAPHS]
-    write_graph(view, flat, module)
+    write_graph(flat, module)
     kept = [graph.op for graph in called(view, flat)]
     for op in merged:
         if op not in kept:
@@ -158,7 +158,7 @@ def structure_in_place(module: Any, loop_memory: str = "auto", opset: OpSet = OP
             view.write()
             if made is not graph:
                 old = graph.op
-                write_graph(view, made, module)
+                write_graph(made, module)
                 old.erase()
             kept |= {other.name for other in called(view, made)}
     for other in view.graphs.values():

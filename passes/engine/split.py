@@ -8,7 +8,8 @@ from dataclasses import dataclass, replace
 from math import prod
 from typing import Any
 
-from tiduc.dialect.control import BOUND, CARRIES, LOOP, TRIP_COUNT, is_control
+from tiduc.dialect.control import is_control
+from tiduc.dialect.control_ops import BOUND, CARRIES, LOOP, TRIP_COUNT
 from tiduc.dialect.graph import Definition, Graph, Value, stem
 from tiduc.dialect.types import is_open
 

@@ -11,7 +11,8 @@ from typing import Any
 
 from torch_mlir import ir
 
-from tiduc.dialect.control import CALL, GRAPHS, holds_draws
+from tiduc.dialect.control import holds_draws
+from tiduc.dialect.control_ops import CALL, GRAPHS
 from tiduc.dialect.errors import Unsupported
 from tiduc.dialect.graph import CARRIER, TARGET, operations
 

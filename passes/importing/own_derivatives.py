@@ -11,7 +11,7 @@ from typing import Any
 
 from torch_mlir import ir
 
-from tiduc.dialect.control import DERIVATIVES, KEPT
+from tiduc.dialect.control_ops import DERIVATIVES, KEPT
 from tiduc.dialect.errors import ParseError
 from tiduc.dialect.graph import operations
 from tiduc.passes.rules.registry import OpSet

@@ -17,19 +17,8 @@ from typing import Any
 
 from torch_mlir import ir
 
-from tiduc.dialect.control import (
-    CALL,
-    CALL_VJP,
-    CASE,
-    DERIVATIVES,
-    GRAPHS,
-    Branches,
-    branches,
-    emit_call,
-    emit_case,
-    is_control,
-    only_vjp,
-)
+from tiduc.dialect.control import Branches, branches, emit_call, emit_case, is_control, only_vjp
+from tiduc.dialect.control_ops import CALL, CALL_VJP, CASE, DERIVATIVES, GRAPHS
 from tiduc.dialect.errors import Unsupported
 from tiduc.dialect.graph import Definition, Graph, Value, stem
 from tiduc.passes.rules.opset import linearize, transpose

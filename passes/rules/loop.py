@@ -10,7 +10,8 @@ decides where these values come from: a fused primal loop, stacks, or checkpoint
 from collections.abc import Sequence
 from typing import Any
 
-from tiduc.dialect.control import LOOP, Loop, emit_loop, loop, open_loop
+from tiduc.dialect.control import Loop, emit_loop, loop, open_loop
+from tiduc.dialect.control_ops import LOOP
 from tiduc.dialect.errors import OpenSize
 from tiduc.dialect.graph import Definition, Value, stem
 from tiduc.dialect.types import with_shape

@@ -1,6 +1,6 @@
 """The op set of StableHLO and CHLO, and its declaration functions, which the rule files call."""
 
-from tiduc.dialect.control import CALL, GRAPHS
+from tiduc.dialect.control_ops import CALL, GRAPHS
 from tiduc.dialect.identities import IDENTITIES
 from tiduc.dialect.stablehlo import STATEFUL, StablehloBuilder
 from tiduc.passes.rules.registry import OpSet

@@ -18,7 +18,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from tiduc.dialect.control import Loop, sequence_type
+from tiduc.dialect.control import Loop
+from tiduc.dialect.control_ops import sequence_type
 from tiduc.dialect.graph import Graph, Value
 from tiduc.dialect.trip_count import most_iterations
 from tiduc.passes.structure.plan import max_trip_count

@@ -6,7 +6,8 @@ from functools import reduce
 from operator import or_
 from typing import Any
 
-from tiduc.dialect.control import Branches, Loop, control, draws, element_type, is_control, is_kept
+from tiduc.dialect.control import Branches, Loop, control, draws, is_control, is_kept
+from tiduc.dialect.control_ops import element_type
 from tiduc.dialect.errors import Unsupported
 from tiduc.dialect.graph import Definition, Graph, Value
 from tiduc.dialect.keys import KeyTable

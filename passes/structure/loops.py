@@ -5,7 +5,8 @@ A loop of no iterations is not emitted at all.
 
 from typing import Any
 
-from tiduc.dialect.control import open_loop, sequence_type
+from tiduc.dialect.control import open_loop
+from tiduc.dialect.control_ops import sequence_type
 from tiduc.dialect.errors import OpenSize, Unsupported
 from tiduc.dialect.graph import Value
 from tiduc.passes.structure.checkpointed import emit_recomputed

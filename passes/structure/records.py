@@ -4,7 +4,8 @@ from collections.abc import Sequence
 from math import isqrt
 from typing import Any
 
-from tiduc.dialect.control import Loop, sequence_type
+from tiduc.dialect.control import Loop
+from tiduc.dialect.control_ops import sequence_type
 from tiduc.dialect.graph import Definition, Value
 from tiduc.dialect.types import shape
 from tiduc.passes.engine.recompute import cheapest_residuals, counters

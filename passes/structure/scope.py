@@ -50,7 +50,7 @@ class Cluster:
 class LoopPlan:
     """How a loop gets the residuals that other loops compute, and what other loops need from this one.
 
-    `memory` is one of `control.MEMORIES`. `recomputed` are the clusters whose iterations are recomputed for this
+    `memory` is one of `control_ops.MEMORIES`. `recomputed` are the clusters whose iterations are recomputed for this
     loop. `trip_count_source` is the cluster that computes the trip count, where only a bound is known when compiling.
     `needs_trip_count`: other loops read the trip count that this loop computes. `sets_checkpoints`: this loop stores
     checkpoints, from which other loops recompute its iterations.

@@ -15,7 +15,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from tiduc.dialect.control import sequence_type
+from tiduc.dialect.control_ops import sequence_type
 from tiduc.dialect.graph import Graph, Value
 from tiduc.passes.engine.recompute import cheapest_residuals, counter, counters
 from tiduc.passes.structure.plan import max_trip_count

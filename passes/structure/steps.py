@@ -6,7 +6,8 @@ from typing import Any
 
 from torch_mlir import ir
 
-from tiduc.dialect.control import Loop, element_type
+from tiduc.dialect.control import Loop
+from tiduc.dialect.control_ops import element_type
 from tiduc.dialect.graph import Value
 from tiduc.dialect.types import shape
 from tiduc.passes.engine.close import inline

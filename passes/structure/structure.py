@@ -17,17 +17,8 @@ from typing import Any
 from torch_mlir import ir
 
 from tiduc.dialect.context import stage
-from tiduc.dialect.control import (
-    CALL,
-    DERIVATIVES,
-    KEPT,
-    MEMORIES,
-    Loop,
-    branches,
-    emit_call,
-    emit_case,
-    is_control,
-)
+from tiduc.dialect.control import Loop, branches, emit_call, emit_case, is_control
+from tiduc.dialect.control_ops import CALL, DERIVATIVES, KEPT, MEMORIES
 from tiduc.dialect.errors import RequestError
 from tiduc.dialect.graph import Definition, Graph, Value, stem
 from tiduc.dialect.view import View

@@ -25,8 +25,8 @@ from tiduc.passes.link import link
 from tiduc.program import Program
 from tiduc.runtime import cache
 from tiduc.runtime.arrays import parse_inputs, random_array
+from tiduc.runtime.modules import load as load_compiled
 from tiduc.runtime.process import Limits
-from tiduc.runtime.run import load as load_compiled
 from tiduc.runtime.signature import TensorType, Value
 from tiduc.runtime.weights import read_weights
 from tiduc.splitting import split

@@ -23,7 +23,7 @@ from numpy.typing import NDArray
 import tiduc
 from tiduc.backends.reference.interpreter import evaluate
 from tiduc.dialect.context import parse
-from tiduc.passes.driver.driver import run_pipeline
+from tiduc.opt import run_pipeline
 
 Array = NDArray[Any]
 

@@ -9,7 +9,7 @@ from harness.open_shapes import refined, run
 
 from tiduc.dialect.context import parse
 from tiduc.dialect.errors import InputError, Unsupported
-from tiduc.passes.driver.driver import run_pipeline
+from tiduc.opt import run_pipeline
 from tiduc.program import load
 
 

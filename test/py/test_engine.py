@@ -125,7 +125,7 @@ TEXT = """
 def flat(view: Any, wanted: Sequence[Any], inputs: Sequence[str]) -> Any:
     """The module of the merged graph."""
     module = ir.Module.create()
-    write_graph(view, materialize_merge(view, wanted, inputs, TOYS), module)
+    write_graph(materialize_merge(view, wanted, inputs, TOYS), module)
     return module
 
 

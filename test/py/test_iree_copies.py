@@ -6,7 +6,7 @@ import pytest
 from harness.xla import by_xla
 
 import tiduc
-from tiduc.runtime.run import load
+from tiduc.runtime.modules import load
 
 A, R = "tensor<4xf32>", "tensor<3xf32>"
 UPDATE = f"stablehlo.dynamic_update_slice %b, %u, %k : ({A}, {R}, tensor<i32>) -> {A}"

@@ -1,7 +1,12 @@
-"""Imports point one way: errors < dialect < rules < passes < backends < tiduc; backends may import runtime."""
+"""Imports point one way: errors < dialect < rules < passes < backends < program < models < tools < cli.
+
+No module imports itself through others: the graph of all imports has no cycle. Imports inside functions and imports
+for type checkers count.
+"""
 
 import ast
 from collections.abc import Iterator
+from graphlib import CycleError, TopologicalSorter
 from pathlib import Path
 
 import pytest
@@ -9,37 +14,36 @@ import pytest
 ROOT = Path(__file__).parents[2]
 FOLDERS = ("backends", "dialect", "passes", "runtime", "tiduc")
 
+IR = ("errors", "definitions", "context", "dialect")
+PASSES = (*IR, "rules", "batching", "passes")
+COMPILER = (*PASSES, "runtime", "backends")
+PROGRAMS = (*COMPILER, "program", "models")
+
 # A layer, the modules it is, and the layers that it may import; each may import itself. First match wins.
 LAYERS = {
     "errors": (("tiduc.dialect.errors", "tiduc.dialect.progress", "tiduc.dialect.reading"), ()),
-    "context": (("tiduc.dialect.context",), ("errors", "dialect")),
-    "dialect": (("tiduc.dialect",), ("errors", "context")),
-    "rules": (("tiduc.passes.rules",), ("errors", "context", "dialect")),
-    "batching": (("tiduc.passes.batching",), ("errors", "context", "dialect", "rules")),
-    "passes": (("tiduc.passes",), ("errors", "context", "dialect", "rules", "batching")),
+    "definitions": (
+        tuple(f"tiduc.dialect.{name}" for name in ("foreign", "shardy", "tidu", "verify", "views")),
+        ("errors",),
+    ),
+    "context": (("tiduc.dialect.context",), ("errors", "definitions")),
+    "dialect": (("tiduc.dialect",), IR),
+    "rules": (("tiduc.passes.rules",), IR),
+    "batching": (("tiduc.passes.batching",), (*IR, "rules")),
+    "passes": (("tiduc.passes",), PASSES),
     "runtime": (("tiduc.runtime",), ("errors",)),
-    "backends": (
-        ("tiduc.backends",),
-        ("errors", "context", "dialect", "rules", "batching", "passes", "runtime"),
-    ),
-    "eager": (
-        ("tiduc.eager",),
-        (
-            "errors",
-            "context",
-            "dialect",
-            "rules",
-            "batching",
-            "passes",
-            "backends",
-            "runtime",
-            "tiduc",
+    "backends": (("tiduc.backends",), (*PASSES, "runtime")),
+    "program": (
+        tuple(
+            f"tiduc.{name}"
+            for name in ("jacobians", "pipeline", "ports", "program", "reading", "seeds", "signatures")
         ),
+        COMPILER,
     ),
-    "tiduc": (
-        ("tiduc",),
-        ("errors", "context", "dialect", "rules", "batching", "passes", "backends", "runtime"),
-    ),
+    "models": (("tiduc.models",), (*COMPILER, "program")),
+    "eager": (("tiduc.eager",), (*COMPILER, "program")),
+    "cli": (("tiduc.cli", "tiduc.crashes", "tiduc.driver", "tiduc.__main__"), (*PROGRAMS, "tiduc")),
+    "tiduc": (("tiduc",), PROGRAMS),  # tools for programs: check, explain, view, training, ...
 }
 
 
@@ -65,14 +69,51 @@ def files() -> dict[str, Path]:
     return found
 
 
-def imports(source: str) -> Iterator[tuple[int, str]]:
-    """The modules, and names of modules, that a file imports, at any depth, with their lines."""
-    for node in ast.walk(ast.parse(source)):
-        if isinstance(node, ast.Import):
-            yield from ((node.lineno, alias.name) for alias in node.names)
-        elif isinstance(node, ast.ImportFrom):
-            module = "." * node.level + (node.module or "")
-            yield from ((node.lineno, f"{module}.{alias.name}") for alias in node.names)
+def imports(source: str, local: bool = False) -> Iterator[tuple[int, str]]:
+    """The modules, and names of modules, that a file imports, at any depth, with their lines.
+
+    With `local`, only the imports inside functions.
+    """
+
+    def walk(tree: ast.AST, inside: bool) -> Iterator[tuple[int, str]]:
+        for node in ast.iter_child_nodes(tree):
+            if inside and isinstance(node, ast.Import):
+                yield from ((node.lineno, alias.name) for alias in node.names)
+            elif inside and isinstance(node, ast.ImportFrom):
+                module = "." * node.level + (node.module or "")
+                yield from ((node.lineno, f"{module}.{alias.name}") for alias in node.names)
+            yield from walk(node, inside or isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef)))
+
+    return walk(ast.parse(source), not local)
+
+
+def module_of(imported: str, known: dict[str, Path]) -> str:
+    """The module of tiduc that an import reads: the name itself, or the module that defines the name."""
+    while imported not in known:
+        imported = imported.rpartition(".")[0]
+    return imported
+
+
+def graph(known: dict[str, Path]) -> dict[str, set[str]]:
+    """The modules of tiduc that each module imports, anywhere in its file."""
+    return {
+        module: {
+            module_of(imported, known)
+            for _, imported in imports(path.read_text())
+            if imported.split(".")[0] == "tiduc"
+        }
+        for module, path in known.items()
+    }
+
+
+def cycle(edges: dict[str, set[str]]) -> list[str]:
+    """The modules of one import cycle, the first of them twice; none if there is no cycle."""
+    try:
+        TopologicalSorter(edges).prepare()
+    except CycleError as error:
+        found: list[str] = error.args[1]
+        return found
+    return []
 
 
 def violations(module: str, source: str) -> list[str]:
@@ -89,6 +130,78 @@ def violations(module: str, source: str) -> list[str]:
         elif root == "tiduc" and layer(imported) not in allowed:
             found.append(f"{module}:{line}: {name} may not import {layer(imported)} ({imported})")
     return found
+
+
+# A module, and what a function of the module imports, with the reason why the module itself does not.
+OPTIONAL, SLOW, PLATFORM = "an optional package", "saves start-up time", "absent on some platforms"
+FORKED = "the driver loads no library before it forks"
+LOCAL = {
+    ("tiduc.__main__", "tiduc.cli"): FORKED,
+    ("tiduc.__main__", "tiduc.driver"): "the driver is for Linux only",
+    ("tiduc.backends.xla.executable", "jax"): OPTIONAL,
+    ("tiduc.backends.xla.executable", "jaxlib"): OPTIONAL,
+    ("tiduc.cli", "tiduc.runtime.process"): SLOW,
+    ("tiduc.cli.diagnostics", "rich"): SLOW,
+    ("tiduc.cli.explain", "rich"): SLOW,
+    ("tiduc.cli.targets", "tiduc.runtime.devices"): SLOW,
+    ("tiduc.driver", "ctypes"): SLOW,
+    ("tiduc.driver", "faulthandler"): SLOW,
+    ("tiduc.driver", "tiduc.crashes"): FORKED,
+    ("tiduc.driver", "traceback"): SLOW,
+    ("tiduc.eager.executors", "tiduc.backends.iree.compile"): SLOW,
+    ("tiduc.eager.executors", "tiduc.runtime.run"): SLOW,
+    ("tiduc.models.files", "tiduc.models.from_jax"): SLOW,
+    ("tiduc.models.files", "tiduc.models.from_onnx"): SLOW,
+    ("tiduc.models.files", "tiduc.models.from_torch"): SLOW,
+    ("tiduc.models.from_jax", "jax"): OPTIONAL,
+    ("tiduc.models.from_onnx", "onnx"): OPTIONAL,
+    ("tiduc.models.from_onnx", "torch_mlir"): OPTIONAL,
+    ("tiduc.models.from_torch", "torch"): OPTIONAL,
+    ("tiduc.models.from_torch", "torch_mlir"): OPTIONAL,
+    ("tiduc.models.model", "tiduc.backends.iree.compile"): SLOW,
+    ("tiduc.models.model", "tiduc.models.parameters"): SLOW,
+    ("tiduc.models.model", "tiduc.runtime.run"): SLOW,
+    ("tiduc.models.onnx_rewrites", "onnx"): OPTIONAL,
+    ("tiduc.models.torch_dialect", "torch_mlir"): SLOW,
+    ("tiduc.models.untrusted", "sympy"): OPTIONAL,
+    ("tiduc.models.untrusted", "torch"): OPTIONAL,
+    ("tiduc.program", "tiduc.backends.iree.prepare"): SLOW,
+    ("tiduc.runtime.process", "resource"): PLATFORM,
+    ("tiduc.runtime.weights", "iree"): SLOW,
+    ("tiduc.runtime.worker", "fcntl"): PLATFORM,
+    ("tiduc.view.draw", "pygraphviz"): OPTIONAL,
+}
+
+
+def test_no_module_imports_itself_through_others() -> None:
+    assert cycle(graph(files())) == []
+
+
+def test_imports_inside_functions_are_listed() -> None:
+    known = files()
+    found = {
+        (module, module_of(imported, known) if imported.startswith("tiduc") else imported.split(".")[0])
+        for module, path in known.items()
+        for _, imported in imports(path.read_text(), local=True)
+    }
+    assert sorted(found - LOCAL.keys()) == []
+    assert sorted(LOCAL.keys() - found) == []
+
+
+def test_a_cycle_is_seen(tmp_path: Path) -> None:
+    sources = {
+        "tiduc.a": "def f():\n    from tiduc.b import g",
+        "tiduc.b": "from typing import TYPE_CHECKING\nif TYPE_CHECKING:\n    from tiduc.c import C",
+        "tiduc.c": "from tiduc import a",
+    }
+    known = {module: tmp_path / f"{module}.py" for module in sources}
+    for module, path in known.items():
+        path.write_text(sources[module])
+    known["tiduc"] = tmp_path / "tiduc.py"
+    known["tiduc"].write_text("")
+    assert set(cycle(graph(known))) == {"tiduc.a", "tiduc.b", "tiduc.c"}
+    known["tiduc.c"].write_text("")
+    assert cycle(graph(known)) == []
 
 
 def test_files_are_found() -> None:
@@ -123,6 +236,11 @@ def test_imports(module: str) -> None:
         ("tiduc.runtime.run", "from tiduc.backends.iree import legalize_for_iree"),
         ("tiduc.passes.lower.lower", "def f():\n    if 1:\n        from tiduc.runtime import run"),
         ("tiduc.runtime.run", "from tiduc.dialect.context import context"),
+        ("tiduc.dialect.context", "from tiduc.dialect.view import View"),
+        ("tiduc.program", "from tiduc.models.model import Model"),
+        ("tiduc.models.model", "from tiduc.splitting import split"),
+        ("tiduc.check", "from tiduc.cli import run"),
+        ("tiduc.splitting", "from tiduc.eager import Array"),
         ("tiduc.runtime.run", "from tiduc.passes.driver.passes import PASSES"),
         ("tiduc.backends.reference.interpreter", "from tiduc.program import Program"),
         ("tiduc.program", "from dialect.view import View"),

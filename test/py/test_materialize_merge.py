@@ -19,7 +19,7 @@ from tiduc.program import load
 def merged(view: Any, wanted: list[Any], inputs: list[str], **options: Any) -> str:
     """The text of the flat graph."""
     module = parse("")
-    stage(write_graph)(view, materialize_merge(view, wanted, inputs, OPSET, **options), module)
+    stage(write_graph)(materialize_merge(view, wanted, inputs, OPSET, **options), module)
     return str(module)
 
 

@@ -16,8 +16,9 @@ from tiduc.backends.iree.compile import compile_module
 from tiduc.dialect.context import parse, stage
 from tiduc.dialect.dynamic.required import is_understood
 from tiduc.dialect.errors import InputError, Unsupported
+from tiduc.runtime.modules import load
 from tiduc.runtime.required_sizes import RequiredSize
-from tiduc.runtime.run import Executable, load
+from tiduc.runtime.run import Executable
 from tiduc.runtime.signature import Signature, TensorType, Value, from_reflection, reflection
 
 ROOT = Path(__file__).parents[2]

@@ -5,6 +5,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from tiduc.backends.backend import ENGINES
 from tiduc.cli import execution, run
 from tiduc.program import Program
 
@@ -30,7 +31,7 @@ def file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> str:
     return str(tmp_path / "f.mlir")
 
 
-@pytest.mark.parametrize("engine", ["iree", "xla"])
+@pytest.mark.parametrize("engine", ENGINES)
 @pytest.mark.parametrize(
     "inputs, words",
     [

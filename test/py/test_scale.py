@@ -9,7 +9,7 @@ from harness.stages import F64, close, external, graph, named, numbers, view_of
 
 from tiduc.dialect.context import parse
 from tiduc.dialect.errors import Unsupported
-from tiduc.passes.driver.driver import run_pipeline
+from tiduc.opt import run_pipeline
 from tiduc.passes.linear_transpose import linear_transpose
 from tiduc.passes.linearize import linearize
 from tiduc.passes.lower.lower import lower

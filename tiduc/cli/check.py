@@ -7,11 +7,10 @@ from typing import Any
 
 import click
 
-from tiduc.backends.backend import ENGINES
 from tiduc.check import DTYPES, MODES, check, in_double
 from tiduc.cli.derivatives import LOOP_MEMORY, WRT, wanted
 from tiduc.cli.diagnostics import about, is_quiet, waiting
-from tiduc.cli.execution import INPUTS, SEED, TARGET, arguments, compiling
+from tiduc.cli.execution import ENGINE, INPUTS, SEED, TARGET, arguments, compiling
 from tiduc.cli.files import ENTRY, FILE, JSON, write, write_json
 from tiduc.cli.rules import RULES, read_with
 from tiduc.comparisons import Call, Comparison, Run
@@ -43,13 +42,7 @@ def _modes(ctx: click.Context, parameter: click.Parameter, value: str) -> tuple[
 @INPUTS
 @SEED
 @TARGET
-@click.option(
-    "--engine",
-    type=click.Choice(ENGINES),
-    default="iree",
-    show_default=True,
-    help="Run what IREE or XLA compiles, or the reference interpreter of StableHLO: slow, and exact.",
-)
+@ENGINE
 @compiling
 @click.option(
     "--dtype",

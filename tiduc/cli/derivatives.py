@@ -9,10 +9,10 @@ import click
 from tiduc.cli.diagnostics import about, waiting
 from tiduc.cli.files import EMIT, ENTRY, FILE, OUTPUT, write, write_binary
 from tiduc.cli.rules import RULES, read_with
-from tiduc.dialect.control import MEMORIES
+from tiduc.dialect.control_ops import MEMORIES
 from tiduc.dialect.emit import emit, shortest
 from tiduc.passes.rules.registry import OpSet
-from tiduc.pipeline import STAGES
+from tiduc.pipeline import DERIVATIVES, stops
 from tiduc.program import Program, from_module
 
 WRT = click.option(
@@ -31,14 +31,6 @@ LOOP_MEMORY = click.option(
     help="What derivatives of loops keep, where a loop does not say: everything, in stacks; checkpoints of sqrt n "
     "iterations, or of log n, from which the others are run again; or what fits the loop.",
 )
-
-GRAPHS: dict[str, dict[str, str]] = {
-    "jvp": {"linearize": "jvp"},
-    "vjp": {"linearize": "jvp", "linear_transpose": "vjp"},
-    "grad": {"linearize": "jvp", "linear_transpose": "grad"},
-    "hvp": {"linear_transpose": "grad", "linearize": "hvp"},
-}
-"""For each derivative, the stages that make graphs, in order, and the method that gives the program up to each."""
 
 
 def wanted(program: Program, texts: Sequence[str]) -> list[int | str] | None:
@@ -77,24 +69,18 @@ def _derivative(
     (write if kind == "text" else write_binary)(data, output)
 
 
-MODULES = {"materialize_merge": "flat", "structure": "structured", "lower": "module"}
-"""The stages after the graphs of a derivative, and the property of `Program` with the module of each."""
-
-
 def derived(
     program: Program, name: str, positions: Any, stop_after: str | None = None, **options: Any
 ) -> tuple[Program, Any]:
     """A derivative up to a stage: its program, and the module that the stage gives."""
     if stop_after != "import":
-        by_then = GRAPHS.get(name, {}).get(stop_after or "", name)
+        by_then = DERIVATIVES.get(name, {}).get(stop_after or "", name)
         program = getattr(program, by_then)(positions, **(options if by_then == name else {}))
-    return program, getattr(program, MODULES.get(stop_after or "lower", "graphs"))
+    return program, program.module_after(stop_after or "lower")
 
 
 def command(name: str, help: str, more: Sequence[Callable[..., Any]] = ()) -> click.Command:
     """The command for a method of `Program`: the options that all derivatives share, then `more`."""
-    made = GRAPHS.get(name, {})
-    stages = [s.name for s in STAGES if s.name in ("import", *made, *MODULES)]
     options = [
         FILE,
         ENTRY,
@@ -108,7 +94,7 @@ def command(name: str, help: str, more: Sequence[Callable[..., Any]] = ()) -> cl
         LOOP_MEMORY,
         OUTPUT,
         click.option(
-            "--stop-after", type=click.Choice(stages), help="Print the IR after this stage instead."
+            "--stop-after", type=click.Choice(stops([name])), help="Print the IR after this stage instead."
         ),
         EMIT,
     ]

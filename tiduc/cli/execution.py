@@ -12,14 +12,14 @@ from typing import Any
 
 import click
 
-from tiduc.backends.backend import Runnable
+from tiduc.backends.backend import ENGINES, LAPACK, LOOPS, Runnable, find_backend
 from tiduc.backends.iree.compile import Source, compile_modules, compile_source
-from tiduc.backends.iree.lapack import LAPACK, LOOPS
 from tiduc.backends.iree.targets import TARGETS
 from tiduc.cli.diagnostics import about, report, waiting, warnings_reported
 from tiduc.cli.files import ENTRY, FILE, PATH, read_input, write, write_binary, writes
 from tiduc.cli.rules import RULES, read_with
 from tiduc.dialect.errors import InputError, RequestError, TiducError
+from tiduc.models import parameters as lifted
 from tiduc.passes.rules import OPSET
 from tiduc.passes.rules.registry import OpSet
 from tiduc.program import Program, from_module
@@ -56,6 +56,13 @@ FACTORIZING = click.option(
     default=LOOPS,
     show_default=True,
     help="How matrices are factorized: by loops, or, on CPUs, where tiduc.runtime loads the module, by NumPy.",
+)
+ENGINE = click.option(
+    "--engine",
+    type=click.Choice(ENGINES),
+    default="iree",
+    show_default=True,
+    help="; ".join(f"{name}: {find_backend(name).description}" for name in ENGINES) + ".",
 )
 INPUTS = click.option(
     "--input",
@@ -193,9 +200,7 @@ def _program(file: str, entry: str | None, opset: OpSet, contents: bytes | None 
 def _source(program: Program, target: str, parameters: str | None, lapack: str) -> Source:
     if parameters is None:
         return program.source(target, lapack)
-    from tiduc.models.parameters import source_with_parameters  # rarely needed
-
-    return source_with_parameters(program, read_weights(parameters), target, lapack)
+    return lifted.source_with_parameters(program, read_weights(parameters), target, lapack)
 
 
 def _places(files: Sequence[str], output: str) -> dict[str, str]:
@@ -258,13 +263,7 @@ def _compile_all(
 @WEIGHTS
 @PARAMETERS
 @SEED
-@click.option(
-    "--engine",
-    type=click.Choice(["iree", "xla"]),
-    default="iree",
-    show_default=True,
-    help="Compile with IREE, or with XLA, which needs JAX: pip install 'tiduc[xla]'.",
-)
+@ENGINE
 @compiling
 @click.option(
     "-o",
@@ -293,10 +292,16 @@ def _run(
     Results are printed one a line, as --input reads them; of large ones only a summary.
     """
     with about(file):
-        if engine == "xla":
-            chosen = _by_xla(file, entry, opset, target, lapack)
-        else:
+        if engine == "iree":
             chosen = _by_iree(file, entry, opset, target, lapack, parameters, limits, cached)
+        elif parameters is not None:
+            raise RequestError("--parameters is for IREE: other engines take each input as an argument")
+        else:
+            program = _program(file, entry, opset)
+            compiled = partial(
+                program.compile, target, engine=engine, lapack=lapack, limits=limits, cached=cached
+            )
+            chosen = _Chosen(program.name, program.signature, compiled)
     # A large program compiles for minutes, so wrong arguments are reported before.
     arrays = with_weights(weights, inputs, chosen.signature.inputs, seed)
     check_arguments(chosen.entry, chosen.signature, arrays)
@@ -343,8 +348,6 @@ def _by_iree(
     program = _program(file, entry, opset, contents)
     signature, source = program.signature, partial(program.source, target, lapack)
     if parameters is not None:
-        from tiduc.models import parameters as lifted  # rarely needed
-
         arrays = read_weights(parameters)
         signature = lifted.signature_with_parameters(program, arrays)
         source = partial(lifted.source_with_parameters, program, arrays, target, lapack)
@@ -355,13 +358,6 @@ def _by_iree(
         )
 
     return _Chosen(program.name, signature, compiled)
-
-
-def _by_xla(file: str, entry: str | None, opset: OpSet, target: str, lapack: str) -> _Chosen:
-    if lapack != LOOPS:
-        raise RequestError("--lapack is for IREE: XLA has a LAPACK of its own")
-    program = _program(file, entry, opset)
-    return _Chosen(program.name, program.signature, lambda: program.compile(target, engine="xla"))
 
 
 def _shown(array: Array) -> str:

@@ -6,15 +6,15 @@ from typing import Any
 import click
 
 from tiduc.activity import find_activity, functions
-from tiduc.cli.derivatives import GRAPHS, LOOP_MEMORY, MODULES, WRT, derived, wanted
+from tiduc.cli.derivatives import LOOP_MEMORY, WRT, derived, wanted
 from tiduc.cli.diagnostics import about, waiting
 from tiduc.cli.files import ENTRY, FILE, OUTPUT, write
 from tiduc.cli.rules import RULES, read_with
 from tiduc.dialect.context import stage
 from tiduc.dialect.errors import RequestError
 from tiduc.passes.rules.registry import OpSet
-from tiduc.pipeline import STAGES
-from tiduc.program import from_module
+from tiduc.pipeline import DERIVATIVES, lowering, stops
+from tiduc.program import Program, from_module
 from tiduc.view.dot import check_size, dot, is_large
 from tiduc.view.draw import draw
 from tiduc.view.fold import add_map
@@ -25,7 +25,6 @@ from tiduc.view.scene import Picture
 from tiduc.view.text import text
 
 FORMATS = ("svg", "html", "dot", "txt")
-_SHOWN = ("parse", "import", "linearize", "linear_transpose", *MODULES)
 
 
 @click.command("view")
@@ -33,13 +32,13 @@ _SHOWN = ("parse", "import", "linearize", "linear_transpose", *MODULES)
 @ENTRY
 @click.option(
     "--derivative",
-    type=click.Choice(list(GRAPHS)),
+    type=click.Choice(list(DERIVATIVES)),
     help="Show the graphs of this derivative; by default the file itself.",
 )
 @WRT
 @click.option(
     "--stop-after",
-    type=click.Choice([s.name for s in STAGES if s.name in _SHOWN]),
+    type=click.Choice(["parse", *stops(list(DERIVATIVES))]),
     help="Show what this stage gives. By default parse, or, with --derivative, the last stage that makes graphs: "
     "they refer to one another, and are not merged yet.",
 )
@@ -108,10 +107,10 @@ def _picture(
         active = {program.name: [i for i, port in enumerate(program.inputs) if port in chosen]}
         if derivative is not None and stop_after != "parse":
             _check_stage(derivative, stop_after)
-            by = stop_after or list(GRAPHS[derivative])[-1]
+            by = stop_after or list(DERIVATIVES[derivative])[-1]
             made, module = derived(program, derivative, positions, by)
             title += f", {derivative} after {by}"
-            if by in MODULES:
+            if lowering(by):
                 tangents = {program.name: range(len(program.inputs), len(made.inputs))}
         elif stop_after not in (None, "parse"):
             module = _without_derivative(program, stop_after)
@@ -123,16 +122,15 @@ def _picture(
 
 
 def _check_stage(derivative: str, stop_after: str | None) -> None:
-    stages = ["import", *GRAPHS[derivative], *MODULES]
+    stages = stops([derivative])
     if stop_after is not None and stop_after not in stages:
         raise RequestError(f"{derivative} has no stage {stop_after}; it has {', '.join(stages)}")
 
 
-def _without_derivative(program: Any, stop_after: str) -> Any:
-    made = {"import": "graphs", **MODULES}.get(stop_after)
-    if made is None:
+def _without_derivative(program: Program, stop_after: str) -> Any:
+    if stop_after not in stops([]):
         raise RequestError(f"--stop-after {stop_after} needs --derivative")
-    return getattr(program, made)
+    return program.module_after(stop_after)
 
 
 def _public(module: Any, entry: str | None) -> dict[str, Any]:

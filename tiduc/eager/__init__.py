@@ -11,6 +11,8 @@
 an `Executor`.
 """
 
+from importlib import import_module
+
 from tiduc.eager.array import Array
 from tiduc.eager.calls import call
 from tiduc.eager.checkpoints import checkpoint
@@ -20,6 +22,8 @@ from tiduc.eager.graphs import Graphs, RecordedGraph, TransposedLinear
 from tiduc.eager.record import EagerInput, EagerOutput, KeySource, Recorder, Trace
 from tiduc.eager.session import Session, executing, no_grad, rehearsing, session
 from tiduc.eager.walk import backward, recorded_backward
+
+import_module("tiduc.eager.functions")  # registers NumPy's functions
 
 __all__ = [
     "Array",

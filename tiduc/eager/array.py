@@ -21,6 +21,7 @@ from numpy.lib.mixins import NDArrayOperatorsMixin
 
 from tiduc.dialect.errors import RequestError
 from tiduc.eager import views
+from tiduc.eager.cotangents import set_gradients
 from tiduc.eager.elementwise import POWERS, convert, universal
 from tiduc.eager.graphs import tensor_type
 from tiduc.eager.indexing import get, index_of, is_view, put, sizes_of
@@ -28,6 +29,7 @@ from tiduc.eager.places import Place, Step
 from tiduc.eager.products import matmul
 from tiduc.eager.record import EagerInput
 from tiduc.eager.reductions import BY_UFUNC, reduce
+from tiduc.eager.registry import FUNCTIONS
 from tiduc.eager.session import Key, Operand, constant, is_recording
 from tiduc.runtime.arrays import refuse_masked
 
@@ -175,10 +177,13 @@ class Array(NDArrayOperatorsMixin):
         create_graph: bool = False,
     ) -> None:
         """Sets `grad` on the arrays that this array depends on, as `backward_from` of this array alone."""
-        from tiduc.eager.gradients import backward_from  # gradients imports this module
+        seeds = None if seed is None else [operand(seed)]
+        set_gradients([self.value], seeds, retain=retain, accumulate=accumulate, create_graph=create_graph)
 
-        seeds = None if seed is None else [seed]
-        backward_from([self], seeds, retain=retain, accumulate=accumulate, create_graph=create_graph)
+    def set_grad(self, cotangent: EagerInput, accumulate: bool = False) -> None:
+        """Sets `grad` to this cotangent; with `accumulate`, adds the cotangent to an earlier `grad`."""
+        new = Array.of(cotangent)
+        self.grad = self.grad + new if accumulate and self.grad is not None else new
 
     # ---- NumPy's protocols ---------------------------------------------------------------------------------
 
@@ -198,7 +203,7 @@ class Array(NDArrayOperatorsMixin):
         if ufunc is np.matmul:
             result: EagerInput | None = matmul(*map(valued, inputs))
         else:
-            result = universal(ufunc, [_operand(x) for x in inputs])
+            result = universal(ufunc, [operand(x) for x in inputs])
         if result is None:
             return NotImplemented
         if out is None:
@@ -209,8 +214,6 @@ class Array(NDArrayOperatorsMixin):
         return out[0]
 
     def __array_function__(self, function: Any, types: Any, args: Any, kwargs: Any) -> Any:
-        from tiduc.eager.functions import FUNCTIONS  # functions imports this module
-
         implementation = FUNCTIONS.get(function)
         return NotImplemented if implementation is None else implementation(*args, **kwargs)
 
@@ -251,10 +254,10 @@ class Array(NDArrayOperatorsMixin):
 
     def __setitem__(self, key: Any, new: Any) -> None:
         value = self.value
-        operand = _operand(new)
-        if not isinstance(operand, EagerInput):
-            operand = constant(operand, self.dtype)
-        self.assign(put(value, index_of(_index(key), value.data.shape), operand))
+        given = operand(new)
+        if not isinstance(given, EagerInput):
+            given = constant(given, self.dtype)
+        self.assign(put(value, index_of(_index(key), value.data.shape), given))
 
     def __len__(self) -> int:
         if not self.ndim:
@@ -368,7 +371,7 @@ def _at(place: Place, is_scalar: bool) -> Array:
     return array
 
 
-def _operand(x: Any) -> Operand:
+def operand(x: Any) -> Operand:
     """An operand of an op: a value, or a Python number."""
     if isinstance(x, Array):
         return x.value

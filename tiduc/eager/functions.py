@@ -5,7 +5,7 @@ elements.
 """
 
 from collections.abc import Callable, Sequence
-from typing import Any, TypeVar
+from typing import Any
 
 import numpy as np
 from numpy.lib.array_utils import normalize_axis_index, normalize_axis_tuple
@@ -13,25 +13,12 @@ from numpy.lib.array_utils import normalize_axis_index, normalize_axis_tuple
 from tiduc.eager import movement, products, views
 from tiduc.eager.array import Array, valued
 from tiduc.eager.indexing import Positions, get
+from tiduc.eager.registry import FUNCTIONS, implements
 from tiduc.eager.session import constant
 from tiduc.eager.totals import REDUCTIONS
 from tiduc.runtime.arrays import refuse_masked
 
-FUNCTIONS: dict[Any, Callable[..., Any]] = {**REDUCTIONS}
-"""NumPy's function, and its implementation here."""
-
-
-Implementation = TypeVar("Implementation", bound=Callable[..., Any])
-
-
-def implements(*functions: Any) -> Callable[[Implementation], Implementation]:
-    """Registers an implementation of NumPy's functions."""
-
-    def decorate(implementation: Implementation) -> Implementation:
-        FUNCTIONS.update(dict.fromkeys(functions, implementation))
-        return implementation
-
-    return decorate
+FUNCTIONS.update(REDUCTIONS)
 
 
 def array(x: Any) -> Array:

@@ -17,7 +17,8 @@ from tiduc.dialect.graph import operations
 from tiduc.explain.costs import Cost, OpCost, find_cost
 from tiduc.explain.kinks import Kink, find_kinks
 from tiduc.passes.materialize_merge import Zero
-from tiduc.program import Program, Wrt, from_module
+from tiduc.ports import Wrt
+from tiduc.program import Program, from_module
 from tiduc.splitting import split
 from tiduc.view.label import title, type_name
 

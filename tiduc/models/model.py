@@ -5,7 +5,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, fields, replace
 from typing import TYPE_CHECKING, Any
 
-from tiduc.backends.iree.lapack import LOOPS
+from tiduc.backends.backend import LOOPS
 from tiduc.dialect.errors import InputError, RequestError
 from tiduc.ports import described
 from tiduc.program import Program, from_module

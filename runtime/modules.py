@@ -1,0 +1,56 @@
+"""load: a compiled module, in this process or in a separate one."""
+
+import os
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Literal, overload
+
+from tiduc.runtime.files import read_bytes
+from tiduc.runtime.isolated import IsolatedModule
+from tiduc.runtime.process import Limits
+from tiduc.runtime.run import Module
+
+# At run time, `overload` would keep this module's globals, and so the devices, until after IREE is gone.
+if TYPE_CHECKING:
+
+    @overload
+    def load(
+        source: bytes | str | os.PathLike[str],
+        target: str = "cpu",
+        devices: Sequence[str] = (),
+        parameters: str | os.PathLike[str] | None = None,
+        isolated: Literal[False] = False,
+        limits: Limits | None = None,
+    ) -> Module: ...
+
+    @overload
+    def load(
+        source: bytes | str | os.PathLike[str],
+        target: str = "cpu",
+        devices: Sequence[str] = (),
+        parameters: str | os.PathLike[str] | None = None,
+        *,
+        isolated: Literal[True],
+        limits: Limits | None = None,
+    ) -> IsolatedModule: ...
+
+
+def load(
+    source: bytes | str | os.PathLike[str],
+    target: str = "cpu",
+    devices: Sequence[str] = (),
+    parameters: str | os.PathLike[str] | None = None,
+    isolated: bool = False,
+    limits: Limits | None = None,
+) -> Module | IsolatedModule:
+    """The module in a `.vmfb` file, or in its bytes; TiducError if it cannot be read or loaded.
+
+    `target` is the target that the module was compiled for. `devices` names the devices to use instead of the
+    target's default, as `tiduc.runtime.available_devices()` lists them; a module that was compiled for several
+    devices needs as many. `parameters` is the archive (`.irpa`, `.safetensors`) of the parameters that the module
+    reads. With `isolated`, a separate process loads and runs the module, so that a crash becomes a TiducError;
+    `limits` are the time and the memory for loading and for each call.
+    """
+    vmfb, name = (source, "") if isinstance(source, bytes) else (read_bytes(source), os.fspath(source))
+    if isolated:
+        return IsolatedModule(vmfb, target, name, devices, parameters, limits)
+    return Module(vmfb, target, name, devices, parameters)

@@ -1,0 +1,75 @@
+"""Cotangents of eager values: seeds, the walk through the trace, and the arrays whose `grad` a cotangent becomes."""
+
+from collections.abc import Hashable, Sequence
+
+import numpy as np
+
+from tiduc.dialect.errors import RequestError
+from tiduc.eager.record import EagerInput
+from tiduc.eager.session import Key, Operand, constant, no_grad, recording_if, session
+from tiduc.eager.walk import backward, recorded_backward
+
+
+def set_gradients(
+    outputs: Sequence[EagerInput],
+    seeds: Sequence[Operand] | None,
+    *,
+    retain: bool = False,
+    accumulate: bool = False,
+    create_graph: bool = False,
+) -> None:
+    """Sets `grad` on the holders of every value that the outputs depend on; see `gradients.backward_from`."""
+    found = cotangents(outputs, seeds, retain=retain, create_graph=create_graph)
+    with recording_if(create_graph):
+        for key, ct in found.items():
+            assert isinstance(key, Key)
+            for holder in key.holders:
+                if (array := holder()) is not None:
+                    array.set_grad(ct, accumulate)
+
+
+def cotangents(
+    outputs: Sequence[EagerInput],
+    seeds: Sequence[Operand] | None,
+    *,
+    retain: bool = False,
+    create_graph: bool = False,
+    wanted: Sequence[Hashable] | None = None,
+) -> dict[Hashable, EagerInput]:
+    """The cotangents of the wanted values, by key; by default of leaves and of values that an array holds.
+
+    `RequestError` where an output depends on nothing that requires grad, its trace was released, or a seed is missing.
+    """
+    given = [_one(i, y) for i, y in enumerate(outputs)] if seeds is None else _seeds(outputs, seeds)
+    here = session()
+    if create_graph:
+        return recorded_backward(
+            outputs, given, here.executor, here.recorder, wanted=wanted, intermediates=_Held()
+        )
+    with no_grad():
+        data = [seed.data for seed in given]
+        found = backward(outputs, data, here.executor, retain=retain, wanted=wanted, intermediates=_Held())
+    return {key: EagerInput(Key(), ct) for key, ct in found.items()}
+
+
+class _Held:
+    """The keys of values whose cotangent some live array wants."""
+
+    def __contains__(self, key: object) -> bool:
+        return isinstance(key, Key) and any(holder() is not None for holder in key.holders)
+
+
+def _one(i: int, y: EagerInput) -> EagerInput:
+    dtype, shape = y.data.dtype, y.data.shape
+    if y.data.size != 1 or dtype.kind == "c":
+        raise RequestError(f"output {i} is {dtype}{list(shape)}: only one real number needs no seed")
+    return constant(np.ones(shape, dtype))
+
+
+def _seeds(outputs: Sequence[EagerInput], seeds: Sequence[Operand]) -> list[EagerInput]:
+    if len(seeds) != len(outputs):
+        raise RequestError(f"{len(outputs)} outputs need as many seeds, got {len(seeds)}")
+    return [
+        seed if isinstance(seed, EagerInput) else constant(seed, y.data.dtype)
+        for y, seed in zip(outputs, seeds, strict=True)
+    ]
