@@ -14,6 +14,7 @@ from torch_mlir import ir
 from tiduc.dialect.control import CALL, GRAPHS, holds_draws
 from tiduc.dialect.errors import Unsupported
 from tiduc.dialect.graph import CARRIER, TARGET, operations
+from tiduc.dialect.traits import CONTROL
 
 SMALL = 12
 """The most ops of a small function: inlining one costs less than a call of it."""
@@ -21,9 +22,6 @@ SMALL = 12
 
 Calls = dict[str, list[tuple[Any, str]]]
 """For each function, the call ops in it, each with the name of its callee."""
-
-CONTROL = ("stablehlo.while", "stablehlo.case", "stablehlo.if")
-"""Ops whose regions become graphs and so may call graphs; regions of other ops cannot."""
 
 
 def settle_calls(functions: Mapping[str, Any], roots: list[str], inline: bool) -> list[str]:
