@@ -238,6 +238,14 @@ def _row(line: str) -> Traits:
 TRAITS: dict[str, Traits] = {row.op: row for row in map(_row, _TABLE.strip().splitlines()[1:])}
 
 
+_UNKNOWN = _row("? ? ? . . . .")
+
+
+def traits_of(op: str) -> Traits:
+    """The row of an op; an op of another dialect has no traits."""
+    return TRAITS.get(op, _UNKNOWN)
+
+
 def _of_kind(kind: str) -> frozenset[str]:
     return frozenset(row.op for row in TRAITS.values() if row.kind == kind)
 
