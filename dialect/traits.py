@@ -1,26 +1,29 @@
-"""What is known of each op of StableHLO and CHLO: one row per op. Other modules ask for a set, `op.name in CHEAP`.
+"""The traits of each op of StableHLO and CHLO, one row per op. Other modules query sets of ops: `op.name in CHEAP`.
 
 | column | value | meaning |
 |---|---|---|
-| kind | elementwise | an element of a result depends on the operands' elements at its place, and on scalar operands |
+| kind | elementwise | a result element depends on the operands' elements at its place, and on scalar operands |
 | | broadcasting | broadcasts its operands, then is elementwise |
 | | view | moves elements; attributes say where; the operands that are arrays have one element type |
 | | indexing | moves elements; operands say where |
 | | product | a sum of products of elements of two operands |
 | | control, collective, ... | other groups of ops, as the specification describes them |
-| flops | a number n | one operation on floats per element of the result; n real operations per complex element |
+| flops | . | the op computes nothing with floats |
+| | a number n | one operation on floats per element of the result; n real operations per complex element |
 | | function | one transcendental function or root per element |
 | | formula | a formula in `tiduc/explain/costs.py` |
 | | ? | not known |
 | bytes | none | the result need not be written, so that no bytes are moved |
 | | part | reads as many bytes as it writes, however large its first operand is |
-| | formula | a formula in `tiduc/explain/costs.py`; for all other ops, the bytes of all operands and results |
+| | formula | a formula in `tiduc/explain/costs.py` |
+| | . | the op reads all its operands and writes all its results |
 | sizes | alike | the sizes of a result are those of an operand of equal rank |
 | | each | result number i has the sizes of operand number i |
 | | 0, 1 | a result has the sizes of this operand |
 | | static | the op has no dynamic dimensions, and requires nothing of the sizes of others |
 | | vector | an operand is the vector of the sizes of the result |
-| | formula | a formula in `dialect/dynamic/origins.py` or `results.py`; for all other ops, the type alone says |
+| | formula | a formula in `dialect/dynamic/origins.py` or `results.py` |
+| | . | only the type of the result says |
 | order | any | commutative, and associative up to rounding |
 | | real | commutative and associative for real elements, not for complex ones with NaN or -0 |
 | | swap | commutative |
@@ -32,13 +35,13 @@
 | | sizes_in=i,j | the operands that are vectors of sizes |
 | | stateful | results may differ for equal operands, so that two ops are never merged |
 
-`.` is an empty cell. StableHLO's dialect itself declares the ops with an `order` to be commutative. Exponentials and
-other functions are not cheap: a loop of tanh took a fifth longer when it recomputed them.
+Elsewhere, `.` is an empty cell. StableHLO's dialect itself declares the ops with an `order` to be commutative.
+Exponentials and other functions are not cheap: a loop of tanh took a fifth longer when it recomputed them.
 """
 
 from dataclasses import dataclass
 
-_TABLE = """
+TABLE = """
 op                                    kind          flops    bytes   sizes   order traits
 stablehlo.abs                         elementwise   2        .       alike   .     cheap
 stablehlo.add                         elementwise   2        .       alike   any   cheap neutral=-0
@@ -214,7 +217,7 @@ chlo.zeta                             elementwise   function .       alike   .  
 
 @dataclass(frozen=True)
 class Traits:
-    """A row of the table; `words` are the traits without a value."""
+    """A row of the table; `words` are the traits that have no value."""
 
     op: str
     kind: str
@@ -230,15 +233,16 @@ class Traits:
 def _row(line: str) -> Traits:
     op, kind, flops, bytes_, sizes, order, *words = line.split()
     given = dict(word.split("=") for word in words if "=" in word)
+    plain = [word for word in words if word != "." and "=" not in word]
     neutral = float(given["neutral"]) if "neutral" in given else None
     numbers = tuple(map(int, given["sizes_in"].split(","))) if "sizes_in" in given else ()
-    return Traits(op, kind, flops, bytes_, sizes, order, frozenset(words), neutral, numbers)
+    return Traits(op, kind, flops, bytes_, sizes, order, frozenset(plain), neutral, numbers)
 
 
-TRAITS: dict[str, Traits] = {row.op: row for row in map(_row, _TABLE.strip().splitlines()[1:])}
+TRAITS: dict[str, Traits] = {row.op: row for row in map(_row, TABLE.strip().splitlines()[1:])}
 
 
-_UNKNOWN = _row("? ? ? . . . .")
+_UNKNOWN = _row("? ? ? . . .")
 
 
 def traits_of(op: str) -> Traits:
