@@ -12,6 +12,7 @@ from tiduc.dialect.lapack import CALL, check_call
 from tiduc.dialect.shardy import CONSTRAINTS as SHARDINGS
 from tiduc.dialect.shardy import DEVICES, HOLDERS, TO_PARTS, TO_WHOLE
 from tiduc.dialect.signatures import compatible
+from tiduc.dialect.traits import BROADCASTING
 
 
 def check_constraints(operation: Any) -> None:
@@ -186,13 +187,8 @@ def _promoted(op: Any) -> None:
             raise _violation(op, f"combines elements of {x.type}, but gives {y.type}")
 
 
-_BROADCASTING = (
-    "add and atan2 compare complex divide maximum minimum multiply next_after or polygamma power remainder select "
-    "shift_left shift_right_arithmetic shift_right_logical subtract xor zeta"
-)
-
 CONSTRAINTS: dict[str, Callable[[Any], None]] = {
-    **{f"chlo.broadcast_{name}": _broadcasting for name in _BROADCASTING.split()},
+    **dict.fromkeys(BROADCASTING, _broadcasting),
     "stablehlo.all_gather": _all_gather,
     CALL: _call,
     "stablehlo.dynamic_broadcast_in_dim": _shape_operand,

@@ -30,11 +30,9 @@ from tiduc.dialect.control_ops import (
 from tiduc.dialect.errors import OpenSize, RequestError, Unsupported
 from tiduc.dialect.graph import CARRIER, OWN, TARGET, Definition, Graph, Value
 from tiduc.dialect.regions import outer, region_graph
+from tiduc.dialect.traits import CONTROL, DRAWING
 from tiduc.dialect.trip_count import trip_count
 from tiduc.dialect.view import View
-
-DRAWING = frozenset({"stablehlo.infeed", "stablehlo.recv", "stablehlo.rng"})
-"""Ops whose results differ between executions."""
 
 
 @dataclass(frozen=True)
@@ -234,7 +232,7 @@ def _graphs(view: View, op: Definition) -> tuple[Graph, ...]:
     return tuple([view.graph(symbol.value, op.location) for symbol in op.attributes[GRAPHS]])
 
 
-_READ = frozenset({CALL, CASE, LOOP, "stablehlo.case", "stablehlo.if", "stablehlo.while"})
+_READ = CONTROL | {CALL, CASE, LOOP}
 
 
 def only_vjp(op: Definition) -> Unsupported:

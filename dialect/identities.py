@@ -9,19 +9,20 @@ because it is NaN where x is not finite.
 """
 
 import functools
+import math
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from torch_mlir import ir
 
+from tiduc.dialect import traits
 from tiduc.dialect.graph import Definition, Value
 from tiduc.dialect.types import dims, entries
 
 NEUTRAL = {
-    "stablehlo.add": (0, (0, 1)),
-    "stablehlo.divide": (1, (1,)),
-    "stablehlo.multiply": (1, (0, 1)),
-    "stablehlo.subtract": (0, (1,)),
+    name: (int(number), (0, 1) if name in traits.COMMUTATIVE else (1,))
+    for name, number in traits.NEUTRAL.items()
+    if math.isfinite(number)
 }
 """By op: the neutral element, and the numbers of the operands that it may be."""
 

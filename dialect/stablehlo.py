@@ -32,9 +32,6 @@ from tiduc.dialect.types import (
     with_shape,
 )
 
-STATEFUL = frozenset({"stablehlo.rng", "stablehlo.custom_call", "stablehlo.infeed", "stablehlo.recv"})
-"""Ops whose results may differ for equal operands: they have no structural key, and are never merged."""
-
 Dims = Sequence[int] | NDArray[np.int64]
 
 

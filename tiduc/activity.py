@@ -17,6 +17,7 @@ from typing import Any
 from torch_mlir import ir
 
 from tiduc.dialect.graph import CARRIER, OWN, TARGET, operations
+from tiduc.dialect.traits import CONTROL
 from tiduc.dialect.verify import ACTIVE, INPUT_OF
 from tiduc.passes.rules import OPSET
 from tiduc.passes.rules.registry import OpSet
@@ -122,7 +123,7 @@ class _Walk:
         if not linear and not any(x in self.found.active for x in reads):
             self.found.why[op] = NO_INPUT
             return
-        if callees_ or op.name in ("stablehlo.while", "stablehlo.case", "stablehlo.if"):
+        if callees_ or op.name in CONTROL:
             self.control(op, bodies, callees_)
         elif self.opset.key(op) in self.opset.inactive_ops:
             self.found.why[op] = f"the derivative of {op.name.partition('.')[2]} is zero wherever it exists"

@@ -20,37 +20,12 @@ from torch_mlir import ir
 from tiduc.dialect.context import run_passes, stage
 from tiduc.dialect.errors import TiducError, Unsupported, describe
 from tiduc.dialect.graph import captured, operations
+from tiduc.dialect.traits import CHEAP, VIEWS
 from tiduc.models.constants import entry_of
 from tiduc.passes.importing.import_stablehlo import NAME
 from tiduc.ports import Wrt, described
 from tiduc.program import Program, from_module
 from tiduc.runtime.signature import TensorType
-
-_SHAPED = frozenset(
-    f"stablehlo.{name}" for name in ("broadcast_in_dim", "convert", "reshape", "reverse", "transpose")
-)
-"""Ops that the backward part recomputes if their operand takes no more memory than their result."""
-
-_CHEAP = _SHAPED | {
-    f"stablehlo.{name}"
-    for name in (
-        *(
-            "abs",
-            "add",
-            "and",
-            "compare",
-            "divide",
-            "iota",
-            "maximum",
-            "minimum",
-            "multiply",
-            "negate",
-            "not",
-        ),
-        *("or", "real", "imag", "select", "sign", "slice", "subtract", "xor"),
-    )
-}
-"""Ops that the backward part recomputes if it has their operands."""
 
 
 @dataclass(frozen=True)
@@ -155,7 +130,7 @@ class _Cut:
             op = self._ops[number] if number >= 0 else None
             if op is not None and op.name == "stablehlo.constant":
                 continue
-            if op is not None and op.name in _SHAPED and _is_no_larger(op.operands[0].type, x.type):
+            if op is not None and _keeps_elements(op) and _is_no_larger(op.operands[0].type, x.type):
                 waiting.append(op.operands[0])
             else:
                 found.add(x)
@@ -167,7 +142,7 @@ class _Cut:
         for i, op in enumerate(self._ops):
             if op.name == "stablehlo.constant":
                 at_hand.update(op.results)
-            elif i not in self._backward and op.name in _CHEAP and at_hand.issuperset(op.operands):
+            elif i not in self._backward and op.name in CHEAP and at_hand.issuperset(op.operands):
                 at_hand.update(op.results)
                 kept.difference_update(op.results)
         return kept
@@ -291,6 +266,11 @@ def _sign(function: Any, inputs: Sequence[Any], outputs: Sequence[Any]) -> None:
 
 
 # ---- sizes -------------------------------------------------------------------------------------------------
+
+
+def _keeps_elements(op: Any) -> bool:
+    """Whether an op only arranges or converts the elements of its only operand."""
+    return len(op.operands) == 1 and (op.name in VIEWS or op.name == "stablehlo.convert")
 
 
 def _is_no_larger(x: Any, y: Any) -> bool:

@@ -8,24 +8,14 @@ from torch_mlir import ir
 from tiduc.backends.iree.emitter import within
 from tiduc.dialect.errors import Unsupported
 from tiduc.dialect.graph import operations
+from tiduc.dialect.traits import COLLECTIVES
 
 _REFUSED = {
     "stablehlo.infeed": "an IREE module has no infeed",
     "stablehlo.outfeed": "an IREE module has no outfeed",
     "stablehlo.send": "an IREE module runs alone",
     "stablehlo.recv": "an IREE module runs alone",
-    **dict.fromkeys(
-        (
-            "stablehlo.all_gather",
-            "stablehlo.all_reduce",
-            "stablehlo.all_to_all",
-            "stablehlo.collective_broadcast",
-            "stablehlo.collective_permute",
-            "stablehlo.cross-replica-sum",
-            "stablehlo.reduce_scatter",
-        ),
-        "collectives compile, then fail when they run",
-    ),
+    **dict.fromkeys(COLLECTIVES, "collectives compile, then fail when they run"),
 }
 """Ops that no pattern can rewrite, with the reason."""
 

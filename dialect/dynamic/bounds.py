@@ -7,9 +7,10 @@ from typing import Any
 from torch_mlir._mlir_libs import _stablehlo as hlo
 
 from tiduc.dialect.dynamic.origins import entry, scalar, size_of
-from tiduc.dialect.dynamic.results import ORIGINS, aligned, rank_of, window, windows
+from tiduc.dialect.dynamic.results import aligned, rank_of, window, windows
 from tiduc.dialect.dynamic.sizes import Size, product
 from tiduc.dialect.graph import Definition, Value
+from tiduc.dialect.traits import BROADCASTING
 from tiduc.dialect.types import bits
 
 EQUAL, AT_MOST, BROADCAST, BROADCASTABLE, COUNT = "equal", "at_most", "broadcast", "broadcastable", "count"
@@ -208,6 +209,6 @@ BOUNDS: dict[str, Bounds] = {
     "stablehlo.set_dimension_size": _set_dimension_size,
     "stablehlo.slice": _slice,
     "chlo.top_k": _top_k,
-    **{name: _chlo_broadcast for name in ORIGINS if name.startswith("chlo.broadcast_")},
+    **dict.fromkeys(BROADCASTING, _chlo_broadcast),
 }
 """Relations by op name; other ops require none beyond those of `dialect/dynamic/required.py`."""

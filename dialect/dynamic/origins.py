@@ -5,7 +5,7 @@ cache per graph, so the depth and the sharing of a graph do not matter.
 """
 
 import functools
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
@@ -15,6 +15,7 @@ from torch_mlir._mlir_libs import _stablehlo as hlo
 
 from tiduc.dialect.dynamic.sizes import Size, atom, positive
 from tiduc.dialect.graph import Definition, Graph, Value
+from tiduc.dialect.traits import TRAITS
 
 DIRECTION = "comparison_direction"
 
@@ -229,11 +230,6 @@ def _as_operand(number: int | None) -> Rule:
     return lambda op, result, d: _at(op.operands[result if number is None else number], d)
 
 
-def _in_shape(number: int) -> Rule:
-    """The rule that this operand holds the shape of the result."""
-    return lambda op, result, d: entry(op.operands[number], d)
-
-
 def _reduce(op: Definition, result: int, d: int) -> Origin:
     dropped = list(op.attributes["dimensions"])
     return _at(op.operands[result], [i for i in range(_rank(op.operands[result])) if i not in dropped][d])
@@ -317,43 +313,17 @@ def _set_dimension_size(op: Definition, result: int, d: int) -> Origin:
     return scalar(op.operands[1]) if changed else _at(op.operands[0], d)
 
 
-def _named(prefix: str, names: str) -> Sequence[str]:
-    return [f"{prefix}.{name}" for name in names.split()]
-
+_SIZES: dict[str, Rule] = {
+    "alike": _elementwise,
+    "each": _as_operand(None),
+    "0": _as_operand(0),
+    "1": _as_operand(1),
+    "vector": lambda op, result, d: entry(op.operands[TRAITS[op.name].sizes_in[0]], d),
+}
+"""Shape rules by the column `sizes` of the table of traits."""
 
 RULES: dict[str, Rule] = {
-    **dict.fromkeys(
-        _named(
-            "stablehlo",
-            "abs add and atan2 bitcast_convert cbrt ceil clamp compare complex convert cosine "
-            "count_leading_zeros divide exponential exponential_minus_one floor imag is_finite log log_plus_one "
-            "logistic maximum minimum multiply negate not or popcnt power real reduce_precision remainder reverse "
-            "round_nearest_afz round_nearest_even rsqrt select shift_left shift_right_arithmetic "
-            "shift_right_logical sign sine sqrt subtract tan tanh uniform_dequantize uniform_quantize xor map",
-        ),
-        _elementwise,
-    ),
-    **dict.fromkeys(
-        _named(
-            "chlo",
-            "acos acosh asin asinh atan atanh bessel_i1e conj constant_like cosh digamma erf erf_inv erfc is_inf "
-            "is_neg_inf is_pos_inf lgamma mulhi next_after polygamma sinh square tan zeta",
-        ),
-        _elementwise,
-    ),
-    **dict.fromkeys(_named("stablehlo", "all_reduce optimization_barrier scatter sort"), _as_operand(None)),
-    **dict.fromkeys(
-        _named(
-            "stablehlo",
-            "batch_norm_inference cholesky collective_permute dynamic_update_slice fft select_and_scatter",
-        ),
-        _as_operand(0),
-    ),
-    "chlo.top_k": _as_operand(0),
-    "stablehlo.triangular_solve": _as_operand(1),
-    "stablehlo.dynamic_broadcast_in_dim": _in_shape(1),
-    "stablehlo.dynamic_iota": _in_shape(0),
-    "stablehlo.dynamic_reshape": _in_shape(1),
+    **{name: _SIZES[row.sizes] for name, row in TRAITS.items() if row.sizes in _SIZES},
     "stablehlo.concatenate": _concatenate,
     "stablehlo.convolution": _convolution,
     "stablehlo.dot": _dot,

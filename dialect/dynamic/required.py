@@ -16,10 +16,11 @@ from torch_mlir import ir
 from torch_mlir._mlir_libs import _stablehlo as hlo
 
 from tiduc.dialect.dynamic.bounds import AT_MOST, BOUNDS, COUNT, EQUAL, MOST_ELEMENTS, Requirement, all_sizes
-from tiduc.dialect.dynamic.origins import DYNAMIC, RULES, size_of, sizes_in
+from tiduc.dialect.dynamic.origins import DYNAMIC, size_of, sizes_in
 from tiduc.dialect.dynamic.results import ORIGINS, Place, rank_of
 from tiduc.dialect.dynamic.sizes import known_equal
 from tiduc.dialect.graph import Definition, Value
+from tiduc.dialect.traits import TRAITS
 
 
 def requirements(op: Definition) -> Iterator[Requirement]:
@@ -61,8 +62,7 @@ def _exists(op: Definition, sizes: list[Any]) -> Iterator[Requirement]:
     yield Requirement(COUNT, sizes, MOST_ELEMENTS)
 
 
-_FREE = frozenset(
-    "stablehlo.constant stablehlo.get_dimension_size stablehlo.iota stablehlo.return stablehlo.create_token "
+_FREE = {name for name, row in TRAITS.items() if row.sizes == "static"} | set(
     "arith.constant arith.index_cast arith.addi arith.subi arith.muli func.return shape.assuming_yield "
     "shape.shape_of tensor.dim tensor.from_elements".split()
 )
@@ -155,15 +155,12 @@ def _scatter(op: Definition) -> Iterator[tuple[Place, Place]]:
     yield from (((updates[0], d), (indices, j)) for d, j in zip(places, of_indices, strict=True))
 
 
-_ELEMENTWISE = RULES["stablehlo.add"]
-
 EQUAL_OPERANDS: dict[str, Callable[[Definition], Iterable[tuple[Place, Place]]]] = {
-    **{name: _like_result for name, rule in ORIGINS.items() if rule is _ELEMENTWISE},
+    **{name: _like_result for name, row in TRAITS.items() if row.sizes == "alike"},
     **dict.fromkeys(("stablehlo.reduce", "stablehlo.reduce_window"), _like_first()),
-    **dict.fromkeys(
-        ("stablehlo.batch_norm_grad", "stablehlo.batch_norm_inference", "stablehlo.batch_norm_training"),
-        _features,
-    ),
+    "stablehlo.batch_norm_grad": _features,
+    "stablehlo.batch_norm_inference": _features,
+    "stablehlo.batch_norm_training": _features,
     "stablehlo.cholesky": _cholesky,
     "stablehlo.concatenate": _concatenate,
     "stablehlo.dot": _dot,

@@ -15,6 +15,7 @@ from torch_mlir._mlir_libs import _stablehlo as hlo
 from tiduc.dialect.dynamic.origins import DYNAMIC, RULES, Origin, Rule, sizes_in
 from tiduc.dialect.dynamic.sizes import Size, atom, known_equal, positive
 from tiduc.dialect.graph import Definition, Value
+from tiduc.dialect.traits import BROADCASTING, TRAITS
 
 Place = tuple[Value, int]
 """A dimension: a value and the dimension's number."""
@@ -135,23 +136,9 @@ ORIGINS: dict[str, Rule] = {
     "stablehlo.fft": _fft,
     "stablehlo.reduce_window": _reduce_window,
     "chlo.top_k": _top_k,
-    **dict.fromkeys(
-        [
-            f"chlo.broadcast_{name}"
-            for name in "add and atan2 compare complex divide maximum minimum multiply next_after or polygamma power "
-            "remainder select shift_left shift_right_arithmetic shift_right_logical subtract xor zeta".split()
-        ],
-        _chlo_broadcast,
-    ),
+    **dict.fromkeys(BROADCASTING, _chlo_broadcast),
 }
 """The rules of `dialect/dynamic/origins.py`, and the formulas above."""
 
-SIZES_IN: dict[str, tuple[int, ...]] = {
-    "stablehlo.dynamic_broadcast_in_dim": (1,),
-    "stablehlo.dynamic_gather": (2,),
-    "stablehlo.dynamic_iota": (0,),
-    "stablehlo.dynamic_pad": (2, 3, 4),
-    "stablehlo.dynamic_reshape": (1,),
-    "stablehlo.real_dynamic_slice": (1, 2, 3),
-}
+SIZES_IN = {name: row.sizes_in for name, row in TRAITS.items() if row.sizes_in}
 """By op, the numbers of the operands that are vectors of sizes."""

@@ -38,10 +38,13 @@ Flags = tuple[bool, ...]
 refuse("tuples have no batch", "stablehlo.tuple", "stablehlo.get_tuple_element")
 refuse(
     "it is not run k times for a batch",
-    *(
-        f"stablehlo.{name}"
-        for name in ("infeed", "outfeed", "recv", "send", "rng", "after_all", "create_token")
-    ),
+    "stablehlo.after_all",
+    "stablehlo.create_token",
+    "stablehlo.infeed",
+    "stablehlo.outfeed",
+    "stablehlo.recv",
+    "stablehlo.rng",
+    "stablehlo.send",
 )
 
 

@@ -4,29 +4,12 @@ from collections.abc import Sequence
 from typing import Any
 
 from tiduc.dialect.graph import Definition
+from tiduc.dialect.traits import BROADCASTING, ELEMENTWISE
 from tiduc.dialect.types import dims, rank, with_element
 from tiduc.passes.batching.registry import again, results_of, spread_all
 from tiduc.passes.batching.table import batch, elementwise, leading
 
-
-def _named(dialect: str, names: str) -> list[str]:
-    return [f"{dialect}.{name}" for name in names.split()]
-
-
-elementwise(
-    *_named(
-        "stablehlo",
-        "abs add and atan2 cbrt ceil clamp compare complex convert cosine count_leading_zeros divide exponential "
-        "exponential_minus_one floor imag is_finite log log_plus_one logistic maximum minimum multiply negate not or "
-        "popcnt power real reduce_precision remainder round_nearest_afz round_nearest_even rsqrt select shift_left "
-        "shift_right_arithmetic shift_right_logical sign sine sqrt subtract tan tanh xor",
-    ),
-    *_named(
-        "chlo",
-        "_asin_acos_kernel acos acosh asin asinh atan atanh bessel_i1e conj constant_like cosh digamma erf erf_inv "
-        "erfc is_inf is_neg_inf is_pos_inf lgamma mulhi next_after polygamma sinh square tan zeta",
-    ),
-)
+elementwise(*sorted(ELEMENTWISE))
 leading("stablehlo.bitcast_convert")
 
 
@@ -61,11 +44,5 @@ def _element(x: Any) -> Any:
     return x.type.element_type
 
 
-for _name in _named(
-    "chlo",
-    "broadcast_add broadcast_and broadcast_atan2 broadcast_compare broadcast_complex broadcast_divide "
-    "broadcast_maximum broadcast_minimum broadcast_multiply broadcast_next_after broadcast_or broadcast_polygamma "
-    "broadcast_power broadcast_remainder broadcast_select broadcast_shift_left broadcast_shift_right_arithmetic "
-    "broadcast_shift_right_logical broadcast_subtract broadcast_xor broadcast_zeta",
-):
+for _name in sorted(BROADCASTING):
     batch(_name)(_broadcasting)

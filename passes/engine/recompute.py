@@ -15,21 +15,9 @@ from math import prod
 from typing import Any
 
 from tiduc.dialect.graph import Value
+from tiduc.dialect.traits import CHEAP
 from tiduc.dialect.trip_count import integer
 from tiduc.dialect.types import bits, is_open
-
-_CHEAP = frozenset(
-    f"stablehlo.{name}"
-    for name in (
-        "abs add and bitcast_convert broadcast_in_dim ceil clamp compare complex concatenate constant convert divide "
-        "dynamic_slice floor imag iota is_finite maximum minimum multiply negate not or pad real remainder reshape "
-        "reverse select sign slice sqrt subtract transpose xor"
-    ).split()
-)
-"""Ops that are cheap to recompute: elementwise arithmetic and data movement; no sums, gathers, or ops with regions.
-
-Exponentials and the like are not among them: a loop of tanh took a fifth longer when it recomputed them.
-"""
 
 _UNLIMITED = 2**62
 
@@ -124,7 +112,7 @@ class _Network:
 
     def _is_source(self, x: Value) -> bool:
         op = x.definition
-        return op is None or op.name not in _CHEAP or bool(op.captures)
+        return op is None or op.name not in CHEAP or bool(op.captures)
 
     def _is_free(self, x: Value) -> bool:
         """Whether cheap ops compute a value from free values alone."""

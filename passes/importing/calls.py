@@ -15,6 +15,7 @@ from tiduc.dialect.control import holds_draws
 from tiduc.dialect.control_ops import CALL, GRAPHS
 from tiduc.dialect.errors import Unsupported
 from tiduc.dialect.graph import CARRIER, TARGET, operations
+from tiduc.dialect.traits import CONTROL
 
 SMALL = 12
 """The most ops of a small function: inlining one costs less than a call of it."""
@@ -22,9 +23,6 @@ SMALL = 12
 
 Calls = dict[str, list[tuple[Any, str]]]
 """For each function, the call ops in it, each with the name of its callee."""
-
-CONTROL = ("stablehlo.while", "stablehlo.case", "stablehlo.if")
-"""Ops whose regions become graphs and so may call graphs; regions of other ops cannot."""
 
 
 def settle_calls(functions: Mapping[str, Any], roots: list[str], inline: bool) -> list[str]:

@@ -5,9 +5,10 @@ from typing import Any
 
 from tiduc.dialect.dynamic.sizes import known_equal
 from tiduc.dialect.graph import Definition
+from tiduc.dialect.traits import BROADCASTING, TRAITS
 from tiduc.dialect.types import element, is_complex, rank, shape
 from tiduc.passes.rules.elementwise import plus, quotient, square, times, upcast
-from tiduc.passes.rules.opset import elementwise, inactive, linear, linearize, unsupported
+from tiduc.passes.rules.opset import OPSET, elementwise, inactive, linear, linearize, unsupported
 from tiduc.passes.rules.registry import Tangents
 
 
@@ -80,8 +81,11 @@ def next_after(b: Any, op: Definition, dx: Tangents) -> list[Any]:
 # ---- broadcasting forms ------------------------------------------------------------------------------------
 
 
-def _broadcasting(name: str, plain: str) -> None:
+def _broadcasting(name: str) -> None:
     """Declares a broadcasting op: its operands and tangents are broadcast, and the rule of the plain op applies."""
+    plain = next(
+        op for op in (name.replace("chlo.broadcast_", of) for of in ("stablehlo.", "chlo.")) if op in TRAITS
+    )
 
     @linearize(name)
     def rule(b: Any, op: Definition, dx: Tangents) -> Any:
@@ -102,10 +106,5 @@ def _spread(b: Any, op: Definition, v: Any) -> Any:
     return b.broadcast_in_dim(v, dimensions, sizes)
 
 
-for _plain in (
-    *("add", "atan2", "complex", "divide", "maximum", "minimum", "multiply", "power", "remainder", "select"),
-    "subtract",
-):
-    _broadcasting(f"chlo.broadcast_{_plain}", f"stablehlo.{_plain}")
-for _plain in ("next_after", "polygamma", "zeta"):
-    _broadcasting(f"chlo.broadcast_{_plain}", f"chlo.{_plain}")
+for _name in sorted(BROADCASTING - OPSET.inactive_ops):
+    _broadcasting(_name)

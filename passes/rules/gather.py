@@ -9,12 +9,9 @@ from torch_mlir._mlir_libs import _stablehlo as hlo
 from tiduc.dialect.constants import integer_in
 from tiduc.dialect.dynamic.sizes import any_open
 from tiduc.dialect.graph import Definition
+from tiduc.dialect.traits import VIEWS
 from tiduc.dialect.types import element, is_empty, rank, shape, with_shape
 from tiduc.passes.rules.opset import linear
-
-ARRANGED = frozenset(
-    f"stablehlo.{name}" for name in ("broadcast_in_dim", "concatenate", "reshape", "slice", "transpose")
-)
 
 
 @linear("stablehlo.gather", [0])
@@ -95,7 +92,7 @@ def known_range(b: Any, x: Any, depth: int = 8) -> tuple[int, int]:
             return found, found
         if len(value) and element(x).width >= 8:  # MLIR's bindings cannot iterate over narrower ones
             return min(value), max(value)
-    if name in ARRANGED:
+    if name in VIEWS:
         lows, highs = zip(*(known_range(b, part, depth - 1) for part in d.operands), strict=True)
         return min(lows), max(highs)
     if name == "stablehlo.clamp":

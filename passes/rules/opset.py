@@ -2,10 +2,10 @@
 
 from tiduc.dialect.control_ops import CALL, GRAPHS
 from tiduc.dialect.identities import IDENTITIES
-from tiduc.dialect.stablehlo import STATEFUL, StablehloBuilder
+from tiduc.dialect.stablehlo import StablehloBuilder
+from tiduc.dialect.traits import COMMUTATIVE, STATEFUL
 from tiduc.passes.rules.registry import OpSet
 
-COMMUTATIVE = frozenset(f"stablehlo.{name}" for name in ("add", "and", "multiply", "or", "xor"))
 NAMED_BY = {
     CALL: ("func.call", GRAPHS),
     "stablehlo.composite": ("stablehlo.composite", "name"),

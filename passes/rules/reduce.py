@@ -9,10 +9,11 @@ from torch_mlir import ir
 
 from tiduc.dialect.bodies import reducer
 from tiduc.dialect.graph import Definition
+from tiduc.dialect.traits import ASSOCIATIVE
 from tiduc.dialect.types import entries, is_empty, is_open, rank, shape
 from tiduc.passes.rules.associative import everywhere, total
 from tiduc.passes.rules.opset import linearize, transpose
-from tiduc.passes.rules.reduction import ANY_ORDER, linearize_by_body, transpose_of_sums
+from tiduc.passes.rules.reduction import linearize_by_body, transpose_of_sums
 from tiduc.passes.rules.registry import Tangents
 from tiduc.passes.rules.selection import even_share, is_identity, none, numbers, repeated, selected_by
 from tiduc.passes.rules.tensor_body import of_tensors
@@ -44,7 +45,7 @@ def _in_tree(b: Any, op: Definition, *operands: Any) -> Sequence[Any]:
     first = everywhere(b, inits, sizes)
     if not number:
         return first
-    commutes = all(reducer(op, i) in ANY_ORDER for i in range(count))
+    commutes = all(reducer(op, i) in ASSOCIATIVE for i in range(count))
     return combine(first, total(b, combine, [in_front(x) for x in values], commutes))
 
 

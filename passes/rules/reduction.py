@@ -6,14 +6,12 @@ from typing import Any
 
 from tiduc.dialect.bodies import reducer, self_contained
 from tiduc.dialect.graph import Definition
+from tiduc.dialect.traits import ASSOCIATIVE
 from tiduc.dialect.types import element, is_empty
 from tiduc.passes.rules.expansion import expanded
 from tiduc.passes.rules.opset import unsupported
 from tiduc.passes.rules.registry import Tangents
 from tiduc.passes.rules.selection import DIRECTION, selects
-
-ANY_ORDER = {f"stablehlo.{name}" for name in ("add", "and", "maximum", "minimum", "multiply", "or", "xor")}
-"""The reducers that are commutative and associative, up to rounding."""
 
 _WHOLE = "whole"
 """Marks a result that depends on other operands too, and is linearized together with the other such results."""
@@ -55,7 +53,7 @@ def linearize_by_body(
             return partial(extremum, b, op, i, name)
         if selects(op, i) and self_contained(op):
             return partial(chosen, b, op, i)
-        if name is not None and name not in ANY_ORDER:
+        if name is not None and name not in ASSOCIATIVE:
             raise unsupported("jvp", op, f"its body is one {name}, which is not associative")
         return _WHOLE
 

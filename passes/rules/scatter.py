@@ -34,9 +34,9 @@ from tiduc.passes.rules.selection import numbering, selects
 from tiduc.passes.rules.tensor_body import of_tensors
 
 SET = "set"
-ADD, SUBTRACT, MULTIPLY, MINIMUM, MAXIMUM = (
-    f"stablehlo.{name}" for name in ("add", "subtract", "multiply", "minimum", "maximum")
-)
+ADD, SUBTRACT = "stablehlo.add", "stablehlo.subtract"
+MULTIPLY = "stablehlo.multiply"
+MINIMUM, MAXIMUM = "stablehlo.minimum", "stablehlo.maximum"
 LONGEST = 64  # the largest number of windows that is unrolled
 KINDS = frozenset((ADD, SUBTRACT, MULTIPLY, MINIMUM, MAXIMUM))
 

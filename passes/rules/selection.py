@@ -8,7 +8,6 @@ from collections.abc import Callable, Sequence
 from math import prod
 from typing import Any
 
-import numpy as np
 from torch_mlir import ir
 from torch_mlir._mlir_libs import _stablehlo as hlo
 
@@ -16,6 +15,7 @@ from tiduc.dialect.bodies import Body, Fill, returned
 from tiduc.dialect.dynamic.sizes import Size, product
 from tiduc.dialect.graph import Definition, operations
 from tiduc.dialect.spelled_out import splat
+from tiduc.dialect.traits import NEUTRAL
 from tiduc.dialect.types import element, rank, shape, with_element, with_shape
 from tiduc.dialect.verify import ACTIVE
 from tiduc.dialect.windows import Window, reduce_window
@@ -23,12 +23,6 @@ from tiduc.passes.rules.associative import over_windows
 from tiduc.passes.rules.elementwise import widened
 from tiduc.passes.rules.gather import type_range
 
-IDENTITY = {
-    "stablehlo.add": 0.0,
-    "stablehlo.multiply": 1.0,
-    "stablehlo.maximum": -np.inf,
-    "stablehlo.minimum": np.inf,
-}
 DIRECTION = {"stablehlo.maximum": "GE", "stablehlo.minimum": "LE"}
 
 LONG = 32
@@ -37,7 +31,7 @@ LONG = 32
 
 def is_identity(init: Any, reducer: str) -> bool:
     """Whether an initial value is a compile-time constant that is the identity of the reducer."""
-    return splat(init) == IDENTITY[reducer]
+    return splat(init) == NEUTRAL[reducer]
 
 
 def numbers(b: Any, x: Any) -> Any:

@@ -55,6 +55,17 @@ func.func @main(%p: {T} {SECOND}, %u: tensor<1x6xf32>, %i: tensor<i32>) -> ({T},
   return %0, %1 : {T}, {T}
 }}
 """
+FUNCTIONS = f"""
+func.func @main(%p: {T} {FIRST}, %g: {T}) -> {T} {{
+  %0 = stablehlo.exponential %p : {T}
+  %1 = stablehlo.tanh %p : {T}
+  %2 = stablehlo.compare LT, %p, %g : ({T}, {T}) -> tensor<6x6xi1>
+  %3 = stablehlo.select %2, %0, %1 : tensor<6x6xi1>, {T}
+  %4 = stablehlo.sine %3 : {T}
+  %5 = stablehlo.add %4, %p : {T}
+  return %5 : {T}
+}}
+"""
 # What is reduced over no dimension is the array itself, and so is a sum with 0.
 THE_SAME = f"""
 func.func @main(%p: {T} {SECOND}, %q: {T}) -> ({T}, {T}) {{
@@ -80,6 +91,7 @@ CASES: dict[str, tuple[str, Callable[..., tuple[Array, ...]], tuple[Any, ...]]] 
     "turned": (TURNED, lambda p: (p.T + p,), (P,)),
     "layers": (LAYERS, _layers, (P, Q, G)),
     "the same": (THE_SAME, lambda p, q: (p, q), (P, Q)),
+    "functions": (FUNCTIONS, lambda p, g: (np.sin(np.where(p < g, np.exp(p), np.tanh(p))) + p,), (P, G)),
     "updated": (UPDATED, _updated, (P, Q[:1], np.array(0, np.int32))),
 }
 

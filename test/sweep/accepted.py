@@ -26,7 +26,7 @@ from typing import Any
 import numpy as np
 
 from tiduc.dialect.errors import TiducError
-from tiduc.dialect.stablehlo import STATEFUL
+from tiduc.dialect.traits import STATEFUL
 from tiduc.program import Program, load
 from tiduc.tables import ACCEPTED, Accepted
 

@@ -18,7 +18,8 @@ from tiduc.dialect.control import Branches, control, is_control
 from tiduc.dialect.dynamic.origins import DYNAMIC, sizes_in
 from tiduc.dialect.errors import describe
 from tiduc.dialect.graph import Definition, Graph, Value, operations
-from tiduc.dialect.view import View
+from tiduc.dialect.traits import traits_of
+from tiduc.dialect.view import BINDING, View
 from tiduc.program import Program
 
 
@@ -121,15 +122,14 @@ class _Walk:
     def computed(self, op: Definition) -> tuple[int, int]:
         """The transcendentals, and the other FLOPs before them, of one run of an op."""
         name = op.name.partition(".")[2]
-        if op.name.startswith("chlo.") and name not in ("conj", "constant_like", "square"):
-            return 0, _real_size(op.result) if name not in ("top_k",) else 0
-        if name in TRANSCENDENTAL:
+        flops = traits_of(op.name).flops
+        if flops == "function":
             return 0, _real_size(op.result)
-        if name in SINGLE:
-            return _counted(op) * _complex(op.result, SINGLE[name]), 0
-        if name in FORMULAS:
+        if flops == "formula":
             return FORMULAS[name](op), 0
-        if name not in NOTHING:
+        if flops.isdigit():
+            return _counted(op) * _complex(op.result, int(flops)), 0
+        if flops == "?":
             self.uncounted.append(
                 name if name != "custom_call" else f"@{op.attributes['call_target_name'].value}"
             )
@@ -180,14 +180,14 @@ def _counted(op: Definition) -> int:
 
 def _moved(op: Definition) -> int:
     """The bytes that an op reads and writes; of an operand that is read or written in part, only that part."""
-    name, written = op.name.partition(".")[2], sum(map(size_in_bytes, op.results))
-    if name in IN_PLACE:
+    moved, written = traits_of(op.name).bytes, sum(map(size_in_bytes, op.results))
+    if moved == "none":
         return 0
-    if name in PARTS:
+    if moved == "part":
         return 2 * written + sum(map(size_in_bytes, op.operands[1:]))
-    if name == "dynamic_update_slice":
+    if op.name == "stablehlo.dynamic_update_slice":
         return 2 * size_in_bytes(op.operands[1])
-    if name == "scatter":
+    if op.name == "stablehlo.scatter":
         count = len(op.results)
         return size_in_bytes(op.operands[count]) + 3 * sum(map(size_in_bytes, op.operands[count + 1 :]))
     return written + sum(map(size_in_bytes, op.operands))
@@ -195,42 +195,8 @@ def _moved(op: Definition) -> int:
 
 # ---- formulas ----------------------------------------------------------------------------------------------------
 
-FREE = frozenset({"stablehlo.constant", "stablehlo.return", "tidu.bind"})
+FREE = ("stablehlo.constant", "stablehlo.return", BINDING)
 """Ops without a cost."""
-
-IN_PLACE = frozenset({"bitcast_convert", "get_tuple_element", "optimization_barrier", "reshape", "tuple"})
-"""Ops whose results need not be written."""
-
-PARTS = frozenset({"dynamic_gather", "dynamic_slice", "gather", "real_dynamic_slice", "slice"})
-"""Ops that read as much as they write, however large their operand is."""
-
-SINGLE = {
-    **dict.fromkeys(("abs", "ceil", "clamp", "compare", "floor", "maximum", "minimum", "negate"), 2),
-    **dict.fromkeys(("reduce_precision", "remainder", "round_nearest_afz", "round_nearest_even", "sign"), 2),
-    "add": 2,
-    "subtract": 2,
-    "conj": 1,
-    "multiply": 6,
-    "square": 6,
-    "divide": 11,
-}
-"""Ops with one operation per element, and the number of real operations for a complex element."""
-
-TRANSCENDENTAL = frozenset(
-    "atan2 cbrt cosine exponential exponential_minus_one log log_plus_one logistic power rsqrt sine sqrt tan "
-    "tanh".split()
-)
-
-NOTHING = frozenset(
-    "and after_all all_gather all_to_all bitcast_convert broadcast broadcast_in_dim case collective_broadcast "
-    "collective_permute complex concatenate constant_like convert count_leading_zeros create_token "
-    "dynamic_broadcast_in_dim dynamic_gather dynamic_iota dynamic_pad dynamic_reshape dynamic_slice "
-    "dynamic_update_slice gather get_dimension_size get_tuple_element imag infeed iota is_finite not "
-    "optimization_barrier or outfeed pad partition_id popcnt real real_dynamic_slice recv replica_id reshape reverse "
-    "rng rng_bit_generator select send set_dimension_size shift_left shift_right_arithmetic shift_right_logical slice "
-    "top_k transpose tuple xor".split()
-)
-"""Ops without FLOPs: they move data, or compute with integers."""
 
 
 def _body(op: Definition) -> int:
@@ -239,9 +205,9 @@ def _body(op: Definition) -> int:
     for region in op.regions:
         for block in region.blocks:
             for inner in operations(block):
-                name = inner.name.partition(".")[2]
-                if (name in SINGLE or name in TRANSCENDENTAL) and _is_float(inner.operands[0]):
-                    count += _complex(inner.operands[0], SINGLE.get(name, 1))
+                flops = traits_of(inner.name).flops
+                if (flops == "function" or flops.isdigit()) and _is_float(inner.operands[0]):
+                    count += _complex(inner.operands[0], int(flops) if flops.isdigit() else 1)
     return count
 
 

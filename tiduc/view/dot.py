@@ -6,6 +6,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import replace
 
 from tiduc.dialect.errors import RequestError
+from tiduc.dialect.traits import ASSOCIATIVE
 from tiduc.view.label import WIDTH, clipped
 from tiduc.view.scene import OPS, Arrow, Box, Picture, Scene
 
@@ -34,8 +35,6 @@ _SHAPES = {
     "call": "box",
     "constant": "plain",
 }
-_ORDERED = {"add", "multiply", "and", "or", "xor", "maximum", "minimum"}
-"""Commutative ops, whose arrows need no operand numbers."""
 
 
 def dot(
@@ -191,7 +190,7 @@ def _arrow(arrow: Arrow, numbered: set[int], scene: Scene) -> str:
 def _numbered(box: Box, arrows: list[Arrow]) -> set[int]:
     """The slots whose arrows get a number: those of an op that reads several values in a significant order."""
     sources = {(arrow.source, arrow.result) for arrow in arrows}
-    if len(sources) < 2 or box.kind in ("fold", "output") or box.name in _ORDERED:
+    if len(sources) < 2 or box.kind in ("fold", "output") or f"stablehlo.{box.name}" in ASSOCIATIVE:
         return set()
     return {arrow.slot for arrow in arrows}
 

@@ -14,7 +14,7 @@ from tiduc.passes.importing.import_stablehlo import NAME
 QUIET = frozenset({"broadcast_in_dim", "convert", "reshape"})
 """Ops that only change a value's shape or type; drawn small."""
 
-LITERALS = frozenset(f"stablehlo.{name}" for name in ("broadcast_in_dim", "convert", "reshape"))
+LITERALS = frozenset(f"stablehlo.{name}" for name in QUIET)
 """Ops that turn a splat constant into another splat constant."""
 
 SHOWN = 4  # most elements of a constant that are written out

@@ -23,20 +23,13 @@ from tiduc.backends.iree.emitter import Emitter, within
 from tiduc.backends.iree.fast.barriers import DEAR
 from tiduc.dialect.bodies import reducer
 from tiduc.dialect.context import stage
+from tiduc.dialect.traits import ASSOCIATIVE, NEUTRAL
 from tiduc.dialect.types import element, shape, with_shape
 
 _LANES = *range(256, 31, -32), 16, 8
 _FEW = 32  # lanes; with fewer, code for single lanes dominates
 _STEPS = 16  # elements per lane, at least; with fewer, the second step costs what the first one saves
 _LARGE = 2**12  # elements in all; for fewer, a call takes as long anyway
-_NEUTRAL = {
-    "stablehlo.add": -0.0,
-    "stablehlo.maximum": -math.inf,
-    "stablehlo.minimum": math.inf,
-    "stablehlo.multiply": 1.0,
-}
-
-
 _EXTREMA = "stablehlo.maximum", "stablehlo.minimum"
 _HEAVY = frozenset(f"stablehlo.{name}" for name in "atan2 cosine log_plus_one power sine tan".split()) | {
     f"chlo.{name}" for name in "bessel_i1e digamma erf erf_inv erfc lgamma polygamma zeta".split()
@@ -61,7 +54,7 @@ def _pays(op: Any) -> bool:
     x = op.operands[0]
     if len(op.results) != 1 or not x.type.has_static_shape:
         return False
-    if not isinstance(element(x), ir.F32Type | ir.F64Type) or reducer(op) not in _NEUTRAL:
+    if not isinstance(element(x), ir.F32Type | ir.F64Type) or reducer(op) not in NEUTRAL.keys() & ASSOCIATIVE:
         return False
     sizes, dimensions = shape(x), sorted(op.attributes["dimensions"])
     kept = len(sizes) - len(dimensions)
@@ -107,7 +100,7 @@ def _is_by_rows(sizes: Sequence[int]) -> bool:
 
 def _in_lanes(b: Emitter, op: Any) -> Any:
     x, init = _summed(b, op), op.operands[1]
-    neutral = b.constant(_NEUTRAL[str(reducer(op))], init)
+    neutral = b.constant(NEUTRAL[str(reducer(op))], init)
     kept = shape(x)[: len(shape(x)) - len(op.attributes["dimensions"])]
     reduced = shape(x)[len(kept) :]
     n = math.prod(reduced)

@@ -25,6 +25,7 @@ from tiduc.backends.iree.fast.packing import pack, read_packed
 from tiduc.backends.iree.fast.slices import GATHER, OF_SLICES, as_number, as_slice, is_number, is_one_slice
 from tiduc.dialect.context import stage
 from tiduc.dialect.graph import captured, operations
+from tiduc.dialect.traits import ELEMENTWISE, VIEWS
 from tiduc.dialect.types import element, shape, with_shape
 
 STACK = 2**18
@@ -37,23 +38,13 @@ _BINDINGS = 32  # arrays that IREE's runtime passes to a dispatch, at most
 _INLINED = 256  # bytes of a constant that IREE puts into the code, at most
 _FUSED = 4  # ops that share one array on the stack, about, since IREE fuses them
 
-_ELEMENTWISE = frozenset(
-    f"stablehlo.{name}"
-    for name in (
-        "abs add and atan2 bitcast_convert cbrt ceil clamp compare convert cosine count_leading_zeros divide "
-        "exponential exponential_minus_one floor is_finite log log_plus_one logistic maximum minimum multiply "
-        "negate not or popcnt power remainder round_nearest_afz round_nearest_even rsqrt select shift_left "
-        "shift_right_arithmetic shift_right_logical sign sine sqrt subtract tan tanh xor"
-    ).split()
-) | {"math.fma"}
-_MOVING = frozenset(
-    f"stablehlo.{name}"
-    for name in (
-        "broadcast_in_dim concatenate constant dot_general dynamic_slice dynamic_update_slice iota pad reduce reshape "
-        "reverse slice transpose"
-    ).split()
+_IN_KERNELS = ELEMENTWISE.union(
+    VIEWS,
+    "stablehlo.bitcast_convert stablehlo.constant stablehlo.dot_general stablehlo.dynamic_slice".split(),
+    "stablehlo.dynamic_update_slice stablehlo.iota stablehlo.optimization_barrier stablehlo.reduce".split(),
+    "stablehlo.return stablehlo.while math.fma".split(),
 )
-_OTHER = frozenset(("stablehlo.while", "stablehlo.return", "stablehlo.optimization_barrier"))
+"""Ops that IREE compiles inside a dispatch."""
 
 
 @stage
@@ -115,7 +106,7 @@ def fits(loop: Any) -> bool:
                 return False
             stack += sum(_size(y) for y in inner.results)
             continue
-        known = inner.name in _ELEMENTWISE or inner.name in _MOVING or inner.name in _OTHER
+        known = inner.name in _IN_KERNELS
         chosen = inner.name in BRANCHES and is_cheap(inner)
         if not known and not chosen and not is_one_slice(inner):
             return False

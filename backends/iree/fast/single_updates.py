@@ -16,11 +16,10 @@ from torch_mlir._mlir_libs import _stablehlo as hlo
 
 from tiduc.backends.iree.emitter import Emitter, is_unsigned, signless
 from tiduc.dialect.graph import operations
+from tiduc.dialect.traits import ASSOCIATIVE
 from tiduc.dialect.types import element, is_open, shape, with_shape
 
-_COMBINING = frozenset(
-    f"stablehlo.{name}" for name in "add and maximum minimum multiply or subtract xor".split()
-)
+_COMBINING = ASSOCIATIVE | {"stablehlo.subtract"}
 
 
 def single_update(b: Emitter, op: Any) -> Sequence[Any] | None:

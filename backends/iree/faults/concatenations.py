@@ -23,11 +23,10 @@ from torch_mlir import ir
 
 from tiduc.backends.iree.emitter import Emitter, within
 from tiduc.dialect.graph import operations
+from tiduc.dialect.traits import VIEWS
 from tiduc.dialect.types import is_open
 
-_ORDERS = frozenset(
-    f"stablehlo.{name}" for name in ("broadcast_in_dim convert reshape reverse slice transpose".split())
-)
+_ORDERS = VIEWS | {"stablehlo.convert"}
 """Ops that may do no more than reorder the elements of an array."""
 _PARTS = "real", "imag"
 

@@ -21,15 +21,8 @@ from tiduc.backends.iree.faults.uniform_reductions import is_constant
 from tiduc.backends.iree.faults.updates_in_place import DONATED, alternatives, copied, size
 from tiduc.backends.iree.refused import refused
 from tiduc.dialect.graph import operations
+from tiduc.dialect.traits import ELEMENTWISE, FUNCTIONS, PRODUCTS, VIEWS
 from tiduc.dialect.types import is_open
-
-_ELEMENTWISE = frozenset(
-    f"stablehlo.{name}"
-    for name in (
-        "abs add and clamp convert divide maximum minimum multiply negate not or power rsqrt select sign sqrt "
-        "subtract xor"
-    ).split()
-)
 
 
 def results_after_reads(module: Any, cpu: bool = True) -> None:
@@ -63,15 +56,9 @@ def _order(function: Any, cpu: bool) -> None:
             last.operands[place] = x if cpu or is_open(x.type) else copied(b, x)
 
 
-_COMPUTED = frozenset(
-    f"stablehlo.{name}"
-    for name in (
-        "atan2 cbrt convolution cosine dot_general exponential exponential_minus_one log log_plus_one logistic power "
-        "rsqrt sine sqrt tan tanh"
-    ).split()
-)
+_COMPUTED = FUNCTIONS | PRODUCTS
 """Ops whose result the compiler never folds to an operand."""
-_PARTS = "stablehlo.concatenate", "stablehlo.dynamic_slice", "stablehlo.dynamic_update_slice"
+_PARTS = VIEWS | {"stablehlo.dynamic_slice", "stablehlo.dynamic_update_slice"}
 """Ops that may fold to an operand of the same size, whatever their other operands are."""
 
 
@@ -112,7 +99,7 @@ def _in_place(x: Any, last: Any, place: int, cpu: bool) -> bool:
             if reader == last:
                 if use.operand_number != place:
                     return False
-            elif reader.name not in _ELEMENTWISE or reader.results[0].type.shape != x.type.shape:
+            elif reader.name not in ELEMENTWISE or reader.results[0].type.shape != x.type.shape:
                 return False
             elif reader.results[0] not in found:
                 found.add(reader.results[0])

@@ -18,28 +18,17 @@ from torch_mlir import ir
 
 from tiduc.backends.iree.emitter import Emitter, signless, within
 from tiduc.backends.iree.refused import refused
+from tiduc.dialect.traits import MOVING
 from tiduc.dialect.types import element, is_complex, with_element
 
 _LEAST = {"f8E4M3FN": (-6, 3), "f8E4M3FNUZ": (-7, 3), "f8E5M2": (-14, 2), "f8E5M2FNUZ": (-15, 2)}
 """The exponent of the least normal number, and the number of mantissa bits."""
 
-_MOVES = frozenset(
-    f"stablehlo.{name}"
-    for name in (
-        "after_all bitcast_convert broadcast broadcast_in_dim case composite concatenate constant custom_call "
-        "dynamic_broadcast_in_dim dynamic_gather dynamic_pad dynamic_reshape dynamic_slice dynamic_update_slice gather "
-        "get_dimension_size get_tuple_element if map optimization_barrier pad real_dynamic_slice reduce reduce_window "
-        "reshape return reverse scatter select select_and_scatter set_dimension_size slice sort torch_index_select "
-        "transpose tuple while"
-    ).split()
-)
-"""Ops that compute nothing from their elements themselves."""
-
 
 def computed_in_f32(module: Any) -> None:
     """Rewrites a module's arithmetic of 8-bit floats to f32, in place; raises `Unsupported` for `rng`."""
     for op in within(module.operation):
-        if not op.name.startswith("stablehlo.") or op.name in _MOVES:
+        if not op.name.startswith("stablehlo.") or op.name in MOVING:
             continue
         if op.name == "stablehlo.convert" and not is_complex(op.results[0]):
             continue  # has its own pattern

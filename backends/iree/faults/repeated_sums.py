@@ -15,10 +15,11 @@ from torch_mlir import ir
 
 from tiduc.backends.iree.emitter import Emitter, legalize
 from tiduc.backends.iree.missing.dynamic.arrays import of_sizes, sizes_of
+from tiduc.dialect.traits import PRODUCTS
 
 _FAR = 64  # limits the ops searched, to more than the compiler fuses
 
-_SUMS = frozenset(f"stablehlo.{name}" for name in "convolution dot_general reduce reduce_window".split())
+_SUMS = PRODUCTS | {"stablehlo.reduce", "stablehlo.reduce_window"}
 
 
 @legalize("stablehlo.broadcast_in_dim", "stablehlo.dynamic_broadcast_in_dim", spirv=True)

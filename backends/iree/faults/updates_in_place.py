@@ -19,14 +19,10 @@ from torch_mlir import ir
 from tiduc.backends.iree.emitter import Emitter, signless
 from tiduc.backends.iree.fast.packing import splat
 from tiduc.dialect.graph import captured, operations
+from tiduc.dialect.traits import VIEWS
 from tiduc.dialect.types import bits, element, is_open, shape, with_element
 
-_VIEWS = frozenset(
-    f"stablehlo.{name}"
-    for name in (
-        "bitcast_convert broadcast_in_dim concatenate convert pad reshape reverse slice transpose".split()
-    )
-)
+_VIEWS = VIEWS | {"stablehlo.bitcast_convert", "stablehlo.convert"}
 """Ops whose result may be a view of an operand."""
 
 _CALLS = ("func.call", "stablehlo.composite")

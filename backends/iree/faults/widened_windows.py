@@ -15,10 +15,11 @@ from torch_mlir import ir
 from torch_mlir.dialects import quant
 
 from tiduc.backends.iree.emitter import Emitter
+from tiduc.dialect.traits import PRODUCTS
 from tiduc.dialect.types import bits, element, with_element
 
 _FAR = 32  # limits the ops searched, to more than the compiler fuses
-_DEARER = ("stablehlo.convolution", "stablehlo.dot_general", "stablehlo.optimization_barrier")
+_DEARER = PRODUCTS | {"stablehlo.optimization_barrier"}
 
 
 def hide_widened(b: Emitter, op: Any, count: int) -> None:

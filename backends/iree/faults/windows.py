@@ -14,6 +14,7 @@ from tiduc.backends.iree.faults.uniform_reductions import hide_constants
 from tiduc.backends.iree.faults.widened_windows import hide_widened
 from tiduc.backends.iree.faults.window_excess import drop_excess
 from tiduc.backends.iree.refused import refused
+from tiduc.dialect.traits import PRODUCTS, VIEWS
 from tiduc.dialect.types import element, is_complex, is_open, shape, with_element, with_shape
 
 
@@ -133,8 +134,7 @@ def _is_large(b: Emitter, op: Any) -> bool:
     return _LARGE[0] <= int(np.prod(shape(x), dtype=np.int64)) <= _LARGE[1]
 
 
-_MOVES = frozenset(f"stablehlo.{n}" for n in ("convert optimization_barrier reshape slice transpose".split()))
-_PRODUCTS = frozenset({"stablehlo.convolution", "stablehlo.dot_general"})
+_MOVES = VIEWS | {"stablehlo.convert", "stablehlo.optimization_barrier"}
 
 
 def _is_factor(op: Any) -> bool:
@@ -143,10 +143,10 @@ def _is_factor(op: Any) -> bool:
     while todo:
         for use in todo.pop().uses:
             reader = use.owner
-            if reader.name in _PRODUCTS:
+            if reader.name in PRODUCTS:
                 return True
             if reader.name in _MOVES:  # a barrier has one result for each operand
-                todo.append(reader.results[use.operand_number])
+                todo.append(reader.results[use.operand_number if len(reader.results) > 1 else 0])
     return False
 
 

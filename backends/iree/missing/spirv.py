@@ -9,10 +9,21 @@ from tiduc.backends.iree.emitter import Emitter, legalize, signless
 from tiduc.backends.iree.refused import refused
 from tiduc.dialect.types import bits, element, is_complex, is_float, with_element
 
-_FUNCTIONS = "atan2 cbrt exponential exponential_minus_one log log_plus_one logistic power rsqrt sqrt tanh"
 
-
-@legalize(*(f"stablehlo.{name}" for name in _FUNCTIONS.split()), spirv=True)
+@legalize(
+    "stablehlo.atan2",
+    "stablehlo.cbrt",
+    "stablehlo.exponential",
+    "stablehlo.exponential_minus_one",
+    "stablehlo.log",
+    "stablehlo.log_plus_one",
+    "stablehlo.logistic",
+    "stablehlo.power",
+    "stablehlo.rsqrt",
+    "stablehlo.sqrt",
+    "stablehlo.tanh",
+    spirv=True,
+)
 def elementary(b: Emitter, op: Any) -> Sequence[Any] | None:
     """For f64, SPIR-V has only square roots of real numbers; other functions are refused."""
     if is_complex(op.operands[0]) or op.name not in ("stablehlo.sqrt", "stablehlo.rsqrt"):

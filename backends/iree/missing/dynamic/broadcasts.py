@@ -8,6 +8,7 @@ from torch_mlir import ir
 from tiduc.backends.iree.emitter import Emitter, legalize
 from tiduc.backends.iree.missing.dynamic.arrays import of_sizes, sizes_of, transposed
 from tiduc.backends.iree.refused import refused
+from tiduc.dialect.traits import VIEWS
 
 _REPEATED, _KEPT = "known_expanding_dimensions", "known_nonexpanding_dimensions"
 _UNDECIDED = 3  # the most undecided dimensions; each doubles the code
@@ -62,6 +63,10 @@ def _decided(b: Emitter, op: Any, known: dict[str, set[int]], left: Sequence[int
     return b.emit_all("stablehlo.if", (repeats,), (type_,), None, regions)[0]
 
 
+_KEEPING = VIEWS | {"stablehlo.convert"}
+"""Ops whose result holds the number that their operand holds, if they have one operand of one element."""
+
+
 def _is_size(sizes: Any, k: int, x: Any, i: int) -> bool:
     """Whether entry k of the sizes is the size of dimension i of x."""
     made = _maker(sizes)
@@ -70,11 +75,7 @@ def _is_size(sizes: Any, k: int, x: Any, i: int) -> bool:
     if any(list(part.type.shape) != [1] for part in made.operands):
         return False
     made = _maker(made.operands[k])
-    while made is not None and made.name in (
-        "stablehlo.reshape",
-        "stablehlo.convert",
-        "stablehlo.broadcast_in_dim",
-    ):
+    while made is not None and made.name in _KEEPING and len(made.operands) == 1:
         made = _maker(made.operands[0])
     if made is None or made.name != "stablehlo.get_dimension_size" or made.operands[0] != x:
         return False
