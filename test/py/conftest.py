@@ -6,13 +6,14 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from engines import XLA_FLAGS
 from harness.evidence import NOTES
 
 from tiduc.tables import Refusal
 
-# Eight devices, all of them this CPU, for multi-device programs. Low optimization, since compiling takes most of
-# the time. JAX reads this flag when it is first used.
-FLAGS = "--xla_force_host_platform_device_count=8 --xla_backend_optimization_level=0"
+# Eight devices, all of them this CPU, for multi-device programs. The other flags shorten compilation, which takes
+# most of XLA's time. JAX reads these flags when it is first used.
+FLAGS = f"--xla_force_host_platform_device_count=8 {XLA_FLAGS}"
 os.environ["XLA_FLAGS"] = f"{os.environ.get('XLA_FLAGS', '')} {FLAGS}"
 
 # Tests compile everything anew and leave nothing in the user's cache.
