@@ -6,8 +6,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from engines import XLA_FLAGS
 from harness.evidence import NOTES
+from xla_flags import XLA_FLAGS
 
 from tiduc.tables import Refusal
 
