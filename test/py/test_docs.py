@@ -26,7 +26,7 @@ from tiduc.dialect.context import parse
 ROOT = Path(__file__).resolve().parents[2]
 PAGES = [ROOT / "README.md", ROOT / "examples" / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
 NAMES = [str(page.relative_to(ROOT)) for page in PAGES]
-LIT = ROOT / "test" / "lit" / "lit.cfg.py"
+LIT = ROOT / "test" / "lit"
 SCRIPT = re.compile(r"(?:sh|python) ((?:examples|test|docs)/[\w./]+)")
 """Commands that set up environments, run for minutes, or write into the repository: only looked at."""
 
@@ -121,8 +121,10 @@ def check_mlir(code: str, directory: Path, where: str) -> None:
     if "RUN:" not in code:
         return
     suite = directory / "lit"
-    suite.mkdir(exist_ok=True)
-    (suite / "lit.cfg.py").write_text(LIT.read_text())
+    if not suite.exists():
+        suite.mkdir()
+        for name in ("lit.cfg.py", "fork_server.py", "fork_client.py", "bin"):
+            (suite / name).symlink_to(LIT / name)
     (suite / "block.mlir").write_text(code)
     run([sys.executable, "-m", "lit.main", "-v", str(suite)], directory, where)
 
