@@ -1,6 +1,7 @@
 """Compares what the tests of rules have checked with the tables of `tiduc ops`, once all these tests have run."""
 
 import os
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -54,6 +55,16 @@ def interpreted() -> Iterator[None]:
 
     with executing(SESSION), jax.enable_x64(True):
         yield
+
+
+@pytest.fixture(scope="module", autouse=True)
+def vulkan() -> Iterator[None]:
+    """Closes Vulkan devices after each test module; open ones keep two cores busy."""
+    yield
+    if "tiduc.runtime.devices" in sys.modules:
+        from harness.vulkan import close_vulkan
+
+        close_vulkan()
 
 
 @pytest.fixture(autouse=True)
