@@ -202,7 +202,7 @@ def test_eigh(dtype: Any, n: int) -> None:
     ("dtype", "m", "n", "full"),
     [
         (np.float64, N, 4, True),
-        (np.complex64, 8, 13, True),
+        slow(np.complex64, 8, 13, True),
         slow(np.float32, 37, 37, False),
         (np.complex128, 3, 3, True),
     ],
