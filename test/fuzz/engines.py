@@ -19,15 +19,6 @@ Arguments = Sequence[Sequence[Array]]
 Compiled = Callable[[Arguments], list[tuple[Array, ...]]]
 """(arguments of each function) -> the results of each function."""
 
-XLA_FLAGS = " ".join(
-    (
-        "--xla_backend_optimization_level=0",
-        "--xla_cpu_use_fusion_emitters=false",
-        "--xla_cpu_parallel_codegen_split_count=1",
-        "--xla_cpu_multi_thread_eigen=false",
-    )
-)
-"""Flags that cut XLA's compile time to a third; XLA reads them when JAX is imported."""
 _LEGAL = "func.func(chlo-legalize-to-stablehlo,stablehlo-legalize-deprecated-ops{fail-on-unused=false})"
 _SECONDS = 200.0  # limit of IREE's compiler
 

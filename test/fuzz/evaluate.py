@@ -32,11 +32,12 @@ from typing import Any
 for folder in ("py", "sweep", "fuzz"):
     sys.path.insert(0, str(Path(__file__).parents[1] / folder))
 
-from engines import COMPILERS, XLA_FLAGS  # noqa: E402
+from xla_flags import XLA_FLAGS  # noqa: E402
 
 os.environ.setdefault("XLA_FLAGS", XLA_FLAGS)
 
 from comparison import Case, Verdict, case_of, each_text, verdict  # noqa: E402
+from engines import COMPILERS  # noqa: E402
 from programs import program  # noqa: E402
 from workers import forked  # noqa: E402
 

@@ -1,18 +1,20 @@
 """Compares what the tests of rules have checked with the tables of `tiduc ops`, once all these tests have run."""
 
 import os
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 from harness.evidence import NOTES
+from xla_flags import XLA_FLAGS
 
 from tiduc.tables import Refusal
 
-# Eight devices, all of them this CPU, for multi-device programs. Low optimization, since compiling takes most of
-# the time. JAX reads this flag when it is first used.
-FLAGS = "--xla_force_host_platform_device_count=8 --xla_backend_optimization_level=0"
+# Eight devices, all of them this CPU, for multi-device programs. The other flags shorten compilation, which takes
+# most of XLA's time. JAX reads these flags when it is first used.
+FLAGS = f"--xla_force_host_platform_device_count=8 {XLA_FLAGS}"
 os.environ["XLA_FLAGS"] = f"{os.environ.get('XLA_FLAGS', '')} {FLAGS}"
 
 # Tests compile everything anew and leave nothing in the user's cache.
@@ -53,6 +55,16 @@ def interpreted() -> Iterator[None]:
 
     with executing(SESSION), jax.enable_x64(True):
         yield
+
+
+@pytest.fixture(scope="module", autouse=True)
+def vulkan() -> Iterator[None]:
+    """Closes Vulkan devices after each test module; open ones keep two cores busy."""
+    yield
+    if "tiduc.runtime.devices" in sys.modules:
+        from harness.vulkan import close_vulkan
+
+        close_vulkan()
 
 
 @pytest.fixture(autouse=True)

@@ -15,7 +15,9 @@ from cases.control_flow_random import program as random_program
 from cases.control_flow_texts import COUNTERS, SAME, TEXTS, UNBOUNDED_TEXTS, counter
 from harness import xla
 from harness.check_rule import like
+from harness.compare import compare
 from harness.control_flow_check import Kink, check
+from harness.exports import exported
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 from numpy.typing import NDArray
@@ -26,11 +28,6 @@ from tiduc.dialect.context import parse
 from tiduc.opt import run_pipeline
 
 Array = NDArray[Any]
-
-
-def exported(function: Callable[..., Any], arguments: Sequence[Any]) -> str:
-    with jax.enable_x64(True):
-        return jax.jit(function).lower(*arguments).as_text()
 
 
 def flat(function: Callable[..., Any]) -> Callable[..., tuple[Any, ...]]:
@@ -68,34 +65,28 @@ def by_jax(function: Callable[..., Any], wrt: Sequence[int], count: int) -> Call
     return call
 
 
-def agree(got: Sequence[Any], wanted: Sequence[Any], tolerance: float = 1e-9) -> None:
-    assert len(got) == len(wanted)
-    for x, y in zip(got, wanted, strict=True):
-        np.testing.assert_allclose(x, y, rtol=tolerance, atol=tolerance * (1 + np.max(np.abs(y), initial=0)))
-
-
 @pytest.mark.parametrize("name", PROGRAMS)
 def test_against_jax(name: str) -> None:
     """Forward over reverse, which holds both modes; reverse over forward and over reverse by what it gave."""
     function, given = PROGRAMS[name]
     run = xla.by_xla if name in LONG else evaluate
     point, wrt = [np.asarray(x) for x in given], floats(given)
-    program = tiduc.load(exported(flat(function), given))
+    program = tiduc.load(exported(flat(function), *given))
     outputs = run(program.text, point)
     n, k, rng = len(outputs), len(wrt), np.random.default_rng(0)
     dx, ct = [like(point[i], rng) for i in wrt], [like(y, rng) for y in outputs]
 
-    expected = run(exported(by_jax(function, wrt, n), [*point, *ct, *dx]), [*point, *ct, *dx])
+    expected = run(exported(by_jax(function, wrt, n), *point, *ct, *dx), [*point, *ct, *dx])
     y, cx, dy, dcx = (expected[i:j] for i, j in itertools.pairwise((0, n, n + k, 2 * n + k, 2 * (n + k))))
-    agree(y, outputs)
+    compare(y, outputs)
     vjp, jvp = program.vjp(), program.jvp()
-    agree(run(jvp.text, [*point, *dx]), [*y, *dy])
-    agree(run(vjp.text, [*point, *ct]), [*y, *cx])
-    agree(run(vjp.jvp(wrt).text, [*point, *ct, *dx]), [*y, *cx, *dy, *dcx])
+    compare(run(jvp.text, [*point, *dx]), [*y, *dy])
+    compare(run(vjp.text, [*point, *ct]), [*y, *cx])
+    compare(run(vjp.jvp(wrt).text, [*point, *ct, *dx]), [*y, *cx, *dy, *dcx])
     # <ct, dy>, seen as a function of x, has the gradient dcx, as has <cx, dx>.
     zeros = [np.zeros_like(x) for x in outputs]
-    agree(run(jvp.vjp(wrt).text, [*point, *dx, *zeros, *ct])[2 * n :], dcx)
-    agree(run(vjp.vjp(wrt).text, [*point, *ct, *zeros, *dx])[n + k :], dcx)
+    compare(run(jvp.vjp(wrt).text, [*point, *dx, *zeros, *ct])[2 * n :], dcx)
+    compare(run(vjp.vjp(wrt).text, [*point, *ct, *zeros, *dx])[n + k :], dcx)
 
 
 def narrow(x: Any) -> Array:
@@ -116,14 +107,14 @@ def test_against_jax_as_it_exports_by_default(name: str) -> None:
     derived = jax.jit(by_jax(function, wrt, len(outputs))).lower(*point, *ct, *dx).as_text()
     assert "xi64>" not in derived
     got, expected = (xla.by_xla(text, [*point, *ct, *dx]) for text in (program.vjp().jvp(wrt).text, derived))
-    agree(got, expected, 2e-3)
+    compare(got, expected, 2e-3)
 
 
 @pytest.mark.parametrize("name", UNBOUNDED)
 def test_unbounded(name: str) -> None:
     """Loops that end when values say so, of which JAX has no reverse mode."""
     function, given = UNBOUNDED[name]
-    check(exported(flat(function), given), *given, subsets=False)
+    check(exported(flat(function), *given), *given, subsets=False)
 
 
 @pytest.mark.parametrize("name", [*TEXTS, *UNBOUNDED_TEXTS])
@@ -188,7 +179,7 @@ def test_through_text(name: str, passes: str) -> None:
         run_pipeline(module, one)
         text = str(module)
     got, expected = evaluate(text, [*point, *more]), evaluate(derived.text, [*point, *more])
-    agree(got, expected, 1e-12)
+    compare(got, expected, 1e-12)
 
 
 LAYER = """
@@ -243,7 +234,7 @@ def test_inline() -> None:
     text = LAYER.replace("LINES", lines)
     program, inlined = tiduc.load(text).vjp(), tiduc.load(text, inline=True).vjp()
     assert program.text.count("call @layer") == 4 and "call" not in inlined.text
-    agree(evaluate(program.text, [0.3, 0.7]), evaluate(inlined.text, [0.3, 0.7]), 1e-14)
+    compare(evaluate(program.text, [0.3, 0.7]), evaluate(inlined.text, [0.3, 0.7]), 1e-14)
 
 
 def layers(count: int) -> tuple[str, list[Array]]:
@@ -262,7 +253,7 @@ def layers(count: int) -> tuple[str, list[Array]]:
     rng = np.random.default_rng(0)
     weights = [[rng.normal(size=(4, 4)) for _ in range(count)] for _ in range(2)]
     arguments = rng.normal(size=(3, 4)), *weights
-    return exported(network, arguments), jax.tree.leaves(arguments)
+    return exported(network, *arguments), jax.tree.leaves(arguments)
 
 
 def operations_but_calls(text: str) -> int:
@@ -291,7 +282,7 @@ def test_residuals_of_calls_are_few() -> None:
         evaluate(program.jvp().text, [*arguments, *dx])[1],
         evaluate(program.vjp().text, [*arguments, ct])[1:],
     )
-    agree([ct * dy], [sum(np.sum(c * d) for c, d in zip(cx, dx, strict=True))], 1e-12)
+    compare([ct * dy], [sum(np.sum(c * d) for c, d in zip(cx, dx, strict=True))], 1e-12)
 
 
 def test_behind_a_barrier_nothing_is_kept() -> None:
@@ -332,13 +323,13 @@ def test_on_iree(name: str) -> None:
         text, given = written[name]
     else:
         function, given = (PROGRAMS | UNBOUNDED)[name]
-        text = exported(flat(function), given)
+        text = exported(flat(function), *given)
     program, point, rng = tiduc.load(text), [np.asarray(x) for x in given], np.random.default_rng(0)
     wrt = floats(given)
     outputs = [y for y in evaluate(program.text, point) if y.dtype.kind in "fc"]
     both = program.vjp().jvp(wrt)
     point += [like(y, rng) for y in outputs] + [like(point[i], rng) for i in wrt]
-    agree(both.compile()(*point), evaluate(both.text, point))
+    compare(both.compile()(*point), evaluate(both.text, point))
 
 
 @pytest.mark.parametrize("name", ["newton", "until_norm"])
@@ -346,8 +337,8 @@ def test_reverse_over_reverse_on_iree(name: str) -> None:
     """Of a loop of unknown length, whose second transpose runs both of the first order again."""
     function, given = UNBOUNDED[name]
     point, rng = [np.asarray(x) for x in given], np.random.default_rng(0)
-    program = tiduc.load(exported(flat(function), given))
+    program = tiduc.load(exported(flat(function), *given))
     for derived in (program.vjp(), program.vjp().vjp(floats(given))):
         outputs, program = evaluate(program.text, point), derived
         point += [like(y, rng) for y in outputs]
-    agree(program.compile()(*point), evaluate(program.text, point))
+    compare(program.compile()(*point), evaluate(program.text, point))

@@ -15,7 +15,9 @@ from cases.control_flow_random import program as random_program
 from cases.control_flow_texts import COUNTERS, TEXTS, UNBOUNDED_TEXTS, counter
 from harness import xla
 from harness.check_rule import like
-from test_control_flow import agree, exported, flat, floats
+from harness.compare import compare
+from harness.exports import exported
+from test_control_flow import flat, floats
 
 import tiduc
 
@@ -38,7 +40,7 @@ def compared(text: str, given: Sequence[Any], kinds: str = "primal jvp vjp for r
             assert "unknown length" in error.message
             continue
         got = derived.compile(cached=False)(*point, *more)
-        agree(got if isinstance(got, tuple | list) else (got,), xla.by_xla(text, [*point, *more]))
+        compare(got if isinstance(got, tuple | list) else (got,), xla.by_xla(text, [*point, *more]))
 
 
 def _derived(program: Any, kind: str, wrt: Any, dx: Any, ct: Any, dct: Any) -> tuple[Any, list[Any]]:
@@ -60,7 +62,7 @@ def named(name: str) -> tuple[str, Sequence[Any]]:
     if name in WRITTEN:
         return WRITTEN[name]
     function, given = (PROGRAMS | UNBOUNDED)[name]
-    return exported(flat(function), given), given
+    return exported(flat(function), *given), given
 
 
 @pytest.mark.parametrize("name", SAMPLE)

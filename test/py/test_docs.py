@@ -1,6 +1,7 @@
 """The pages: generated ones are up to date, links lead somewhere, and every block of code runs.
 
-sh       runs in a directory that holds `examples`, one for each page, with the commands of this Python
+sh       runs in a directory that holds `examples`, one for each page, with the commands of this Python; `tiduc` runs
+         in forks of one process, as in the tests of lit
 python   runs there too; one that begins with `# FILE.py` is an excerpt of that file
 mlir     is valid; one with a RUN line passes lit
 text     after a block of sh or python is what that printed
@@ -15,6 +16,7 @@ import shlex
 import subprocess
 import sys
 import textwrap
+from collections.abc import Iterator
 from pathlib import Path
 from types import ModuleType
 from typing import NamedTuple
@@ -26,7 +28,7 @@ from tiduc.dialect.context import parse
 ROOT = Path(__file__).resolve().parents[2]
 PAGES = [ROOT / "README.md", ROOT / "examples" / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
 NAMES = [str(page.relative_to(ROOT)) for page in PAGES]
-LIT = ROOT / "test" / "lit" / "lit.cfg.py"
+LIT = ROOT / "test" / "lit"
 SCRIPT = re.compile(r"(?:sh|python) ((?:examples|test|docs)/[\w./]+)")
 """Commands that set up environments, run for minutes, or write into the repository: only looked at."""
 
@@ -74,8 +76,28 @@ def test_links(page: Path) -> None:
         assert (page.parent / link).exists(), link
 
 
+@pytest.fixture(scope="module")
+def commands() -> Iterator[dict[str, str]]:
+    """The environment of shell commands, in which `tiduc` is a client of the fork server."""
+    server = subprocess.Popen(
+        [sys.executable, str(LIT / "fork_server.py")],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        text=True,
+    )
+    with server:
+        assert server.stdout is not None
+        path = [str(LIT / "bin"), os.path.dirname(sys.executable), os.environ["PATH"]]
+        socket = server.stdout.readline().strip()
+        yield {
+            "PATH": os.pathsep.join(path),
+            "TIDUC_FORK_SERVER": socket,
+            "TIDUC_FORK_PYTHON": sys.executable,
+        }
+
+
 @pytest.mark.parametrize("page", PAGES, ids=NAMES)
-def test_blocks(page: Path, tmp_path: Path) -> None:
+def test_blocks(page: Path, tmp_path: Path, commands: dict[str, str]) -> None:
     (tmp_path / "examples").symlink_to(ROOT / "examples")
     printed: str | None = None
     for block in blocks(page):
@@ -84,7 +106,7 @@ def test_blocks(page: Path, tmp_path: Path) -> None:
             assert printed is None or block.code == printed, where
             printed = None
         elif block.language == "sh":
-            printed = run_shell(block.code, tmp_path, where)
+            printed = run_shell(block.code, tmp_path, where, commands)
         elif block.language == "python":
             for framework in FRAMEWORK.findall(block.code if not EXCERPT.match(block.code) else ""):
                 pytest.importorskip(framework, reason=f"{where} needs {framework}")
@@ -95,7 +117,7 @@ def test_blocks(page: Path, tmp_path: Path) -> None:
                 check_mlir(block.code, tmp_path, where)
 
 
-def run_shell(code: str, directory: Path, where: str) -> str | None:
+def run_shell(code: str, directory: Path, where: str, commands: dict[str, str]) -> str | None:
     """What the commands print; None where they are only looked at."""
     lines = [shlex.split(line, comments=True) for line in code.splitlines()]
     scripts = [SCRIPT.match(" ".join(words)) for words in lines]
@@ -104,7 +126,7 @@ def run_shell(code: str, directory: Path, where: str) -> str | None:
             assert script is not None, f"{where}: {' '.join(words)} goes into a block of its own"
             assert (ROOT / script[1]).is_file(), f"{where}: no {script[1]}"
         return None
-    return run(["sh", "-eu", "-c", code], directory, where)
+    return run(["sh", "-eu", "-c", code], directory, where, commands)
 
 
 def run_python(code: str, directory: Path, where: str) -> str | None:
@@ -121,16 +143,22 @@ def check_mlir(code: str, directory: Path, where: str) -> None:
     if "RUN:" not in code:
         return
     suite = directory / "lit"
-    suite.mkdir(exist_ok=True)
-    (suite / "lit.cfg.py").write_text(LIT.read_text())
+    if not suite.exists():
+        suite.mkdir()
+        for name in ("lit.cfg.py", "fork_server.py", "fork_client.py", "bin"):
+            (suite / name).symlink_to(LIT / name)
     (suite / "block.mlir").write_text(code)
     run([sys.executable, "-m", "lit.main", "-v", str(suite)], directory, where)
 
 
-def run(command: list[str], directory: Path, where: str) -> str:
-    path = os.pathsep.join([os.path.dirname(sys.executable), os.environ["PATH"]])
+def run(command: list[str], directory: Path, where: str, environment: dict[str, str] | None = None) -> str:
     done = subprocess.run(
-        command, cwd=directory, env={**os.environ, "PATH": path}, capture_output=True, text=True, check=False
+        command,
+        cwd=directory,
+        env={**os.environ, **(environment or {})},
+        capture_output=True,
+        text=True,
+        check=False,
     )
     assert done.returncode == 0, f"{where}: {done.stdout}{done.stderr}"
     return done.stdout

@@ -142,9 +142,9 @@ def test_jax_exports(name: str) -> None:
         jvp, vjp = p.jvp(), p.vjp()
         for sizes in points:
             x, dx = ([a(*s) for s in sizes] for _ in range(2))
-            y, dy = jax.jvp(function, x, dx)
+            y, dy = jax.jvp(jax.jit(function), x, dx)
             ct = a(*y.shape)
-            expected = [y, *jax.vjp(function, *x)[1](ct)]
+            expected = [y, *jax.vjp(jax.jit(function), *x)[1](ct)]
             for mine, theirs in zip(run(jvp, [*x, *dx]), [y, dy], strict=True):
                 np.testing.assert_allclose(mine, theirs, atol=1e-10)
             for mine, theirs in zip(run(vjp, [*x, ct]), expected, strict=True):

@@ -149,7 +149,7 @@ def test_gradients_are_those_of_finite_differences(steps: list[Step]) -> None:
     np.testing.assert_allclose(slope, (ends[0] - ends[1]) / (2 * h), rtol=1e-5, atol=1e-6)
 
 
-@settings(SETTINGS, max_examples=8)
+@settings(SETTINGS, max_examples=4)
 @given(PROGRAMS)
 def test_gradients_are_jaxs(steps: list[Step]) -> None:
     y, inputs = eager(steps, POINT)

@@ -1,4 +1,8 @@
-"""The example networks, compiled for CPU by IREE, against the numbers that JAX stored beside them."""
+"""The example networks, compiled for CPU, against the numbers that JAX stored beside them.
+
+IREE takes seconds for each: the fast tests compile the gradients in f64 by IREE, and the derivatives along tangents
+by XLA.
+"""
 
 from collections.abc import Sequence
 from typing import Any
@@ -23,9 +27,9 @@ class Example:
         self.wrt = [i for i in range(len(self.inputs)) if f"grad.{i}" in self.stored]
         self.tangents = [self.stored[f"tangent.{i}"] for i in self.wrt]
 
-    def check(self, derived: Program, arguments: Sequence[Any], keys: Sequence[str]) -> None:
-        """The derived program's results are the arrays stored under these keys."""
-        results = derived.compile()(*arguments)
+    def check(self, derived: Program, arguments: Sequence[Any], keys: Sequence[str], engine: str) -> None:
+        """Asserts that the derived program's results are the arrays stored under these keys."""
+        results = derived.compile(engine=engine)(*arguments)
         for key, actual in zip(keys, results, strict=True):
             expected = self.stored[key]
             allowed = self.tolerance * float(np.max(np.abs(expected)))
@@ -33,8 +37,8 @@ class Example:
 
 
 NAMES = [f"{name}_{kind}" for name in ("mlp", "convnet", "transformer") for kind in TOLERANCE]
-# To compile takes seconds, and an f32 program says little that its gradient and its sibling in f64 do not.
-ONE_KIND = [pytest.param(name, marks=[pytest.mark.slow] if name.endswith("f32") else []) for name in NAMES]
+F64_FIRST = [pytest.param(name, marks=[pytest.mark.slow] if name.endswith("f32") else []) for name in NAMES]
+ENGINES = ["xla", pytest.param("iree", marks=pytest.mark.slow)]
 
 
 @pytest.fixture(scope="module")
@@ -43,24 +47,27 @@ def example(request: pytest.FixtureRequest) -> Example:
 
 
 every_example = pytest.mark.parametrize("example", NAMES, indirect=True, scope="module")
-f64_first = pytest.mark.parametrize("example", ONE_KIND, indirect=True, scope="module")
+f64_first = pytest.mark.parametrize("example", F64_FIRST, indirect=True, scope="module")
+every_engine = pytest.mark.parametrize("engine", ENGINES)
 
 
-@every_example
+@f64_first
 def test_gradient(example: Example) -> None:
     keys = ["loss", *(f"grad.{i}" for i in example.wrt)]
-    example.check(example.program.grad(value=True), example.inputs, keys)
+    example.check(example.program.grad(value=True), example.inputs, keys, "iree")
 
 
+@every_engine
 @f64_first
-def test_jvp(example: Example) -> None:
-    example.check(example.program.jvp(), [*example.inputs, *example.tangents], ["loss", "jvp"])
+def test_jvp(example: Example, engine: str) -> None:
+    example.check(example.program.jvp(), [*example.inputs, *example.tangents], ["loss", "jvp"], engine)
 
 
+@every_engine
 @f64_first
-def test_hvp(example: Example) -> None:
+def test_hvp(example: Example, engine: str) -> None:
     keys = [f"hvp.{i}" for i in example.wrt]
-    example.check(example.program.hvp(), [*example.inputs, *example.tangents], keys)
+    example.check(example.program.hvp(), [*example.inputs, *example.tangents], keys, engine)
 
 
 @every_example

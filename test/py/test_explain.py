@@ -9,6 +9,7 @@ import jax
 import numpy as np
 import pytest
 from harness.example_files import EXAMPLES
+from harness.exports import exported
 from jax import lax
 from jax import numpy as jnp
 
@@ -38,10 +39,6 @@ def of(body: str, result: str, *types: str) -> str:
     return (
         f"func.func @main({arguments}) -> tensor<{result}> {{\n{body}\n  return %y : tensor<{result}>\n}}\n"
     )
-
-
-def exported(f: Any, *arguments: Any) -> str:
-    return str(jax.jit(f).lower(*arguments).compiler_ir("stablehlo"))
 
 
 # ---- FLOPs ---------------------------------------------------------------------------------------------------------

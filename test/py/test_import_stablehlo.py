@@ -6,7 +6,8 @@ from typing import Any
 import numpy as np
 import pytest
 from harness.check_rule import run
-from harness.stages import F64, close
+from harness.compare import compare
+from harness.stages import F64
 
 from tiduc.dialect.context import parse
 from tiduc.dialect.errors import ParseError, TiducError, Unsupported
@@ -65,8 +66,8 @@ def test_private_callees_are_inlined() -> None:
     assert result.count("tidu.graph") == 1 and "call" not in result
     assert result.count("stablehlo.multiply") == 2
     p = load(text)
-    close(run(p.jvp(), [2.0, 1.0]), [-16.0, -32.0])
-    close(run(p.grad(), [2.0]), [-32.0])
+    compare(run(p.jvp(), [2.0, 1.0]), [-16.0, -32.0])
+    compare(run(p.grad(), [2.0]), [-32.0])
 
 
 def test_public_functions_become_several_graphs() -> None:
@@ -75,7 +76,7 @@ def test_public_functions_become_several_graphs() -> None:
     result = imported(text)
     assert re.findall(r'sym_name = "(\w+)"', result) == ["main", "f"]
     assert result.count("stablehlo.negate") == 2 and "call" not in result
-    close(run(load(text), [2.0]), [-2.0])
+    compare(run(load(text), [2.0]), [-2.0])
     assert load(text, entry="f").name == "f"
 
 
@@ -94,13 +95,13 @@ def test_composites() -> None:
     }}
     """ + function("square", f"%0 = stablehlo.multiply %x, %x : {F64}", visibility="private")
     assert "composite" not in imported(text)
-    close(run(load(text).grad(), [3.0]), [6.0])
+    compare(run(load(text).grad(), [3.0]), [6.0])
 
 
 def test_chlo() -> None:
     text = function("main", f"%0 = chlo.asinh %x : {F64} -> {F64}")
     assert "chlo.asinh" in imported(text)
-    close(run(load(text).grad(), [0.5]), [1 / np.sqrt(1.25)])
+    compare(run(load(text).grad(), [0.5]), [1 / np.sqrt(1.25)])
 
 
 def test_no_arguments_and_no_results() -> None:

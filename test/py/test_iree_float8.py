@@ -19,6 +19,9 @@ FLOAT8 = {
     "f8E5M2": ml_dtypes.float8_e5m2,
     "f8E5M2FNUZ": ml_dtypes.float8_e5m2fnuz,
 }
+FAST = ("f8E5M2", "f8E4M3FNUZ")
+"""A type with infinities, and one without infinities and without a negative zero; the others are slow tests."""
+EACH = [name if name in FAST else pytest.param(name, marks=pytest.mark.slow) for name in FLOAT8]
 INTEGERS = {"i8": np.int8, "i16": np.int16, "i32": np.int32, "ui8": np.uint8, "ui32": np.uint32}
 
 
@@ -102,7 +105,7 @@ def elementwise(of: str) -> str:
     return f"func.func @main(%x_code: {codes}, %y_code: {codes}) -> ({types}) {{\n{body}return {values} : {types}\n}}"
 
 
-@pytest.mark.parametrize("of", FLOAT8)
+@pytest.mark.parametrize("of", EACH)
 def test_elementwise(of: str) -> None:
     """Of all pairs; NaN is any of its codes."""
     codes = np.arange(256, dtype=np.uint8).view(np.int8)
@@ -187,7 +190,7 @@ REGIONS = """
 """
 
 
-@pytest.mark.parametrize("of", FLOAT8)
+@pytest.mark.parametrize("of", EACH)
 def test_regions_and_products(of: str) -> None:
     """Of numbers whose sums these types have, but for the products', which are rounded when they are summed."""
     rng, type_ = np.random.default_rng(0), FLOAT8[of]
@@ -214,7 +217,7 @@ def test_regions_and_products(of: str) -> None:
         )
 
 
-@pytest.mark.parametrize("of", FLOAT8)
+@pytest.mark.parametrize("of", EACH)
 def test_total_order(of: str) -> None:
     """NaN comes last, or first if it has a sign."""
     x = np.arange(256, dtype=np.uint8).view(FLOAT8[of])

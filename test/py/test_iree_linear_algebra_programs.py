@@ -174,7 +174,7 @@ def test_gradients(name: str) -> None:
     function, point = PROGRAMS[name]
     ours = tiduc.load(exported(function, *point)).grad(value=True, conjugate=True).compile()(*point)
     with jax.enable_x64(True):
-        expected = jax.tree.leaves(jax.value_and_grad(function, tuple(range(len(point))))(*point))
+        expected = jax.tree.leaves(jax.jit(jax.value_and_grad(function, tuple(range(len(point)))))(*point))
     for actual, y in zip(ours, expected, strict=True):
         np.testing.assert_allclose(actual, y, atol=1e-11 * max(1, np.max(np.abs(y))))
 

@@ -15,6 +15,7 @@ from control_families import CONTROL
 from elementwise_families import ELEMENTWISE
 from harness.check_batch import check_batch
 from harness.check_rule import run
+from harness.compare import compare
 from index_families import INDICES
 from numpy.typing import NDArray
 from reduction_families import REDUCTIONS
@@ -36,8 +37,7 @@ def agree(actual: tuple[Array, ...], expected: tuple[Array, ...], text: str) -> 
     """Where both are finite: 0 times infinity is 0 where it is left out, and no number where it is computed."""
     for x, y in zip(actual, expected, strict=True):
         finite = np.isfinite(x) & np.isfinite(y)
-        scale = max(1.0, float(np.max(np.abs(y[finite]), initial=0)))
-        np.testing.assert_allclose(x[finite], y[finite], rtol=0, atol=1e-8 * scale, err_msg=text)
+        compare([x[finite]], [y[finite]], 1e-8, text)
 
 
 def check(text: str, seed: int) -> Counter[str]:

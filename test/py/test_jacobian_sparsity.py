@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 from accepted import arguments, programs
 from harness.check_rule import run
+from harness.exports import exported
 from numpy.typing import NDArray
 
 from tiduc.dialect.context import stage
@@ -16,16 +17,11 @@ from tiduc.dialect.errors import RequestError
 from tiduc.passes.batching.alignment import alignments
 from tiduc.passes.linearize import linearize
 from tiduc.passes.rules import OPSET
-from tiduc.program import Program, load
+from tiduc.program import load
 
 RNG = np.random.default_rng(0)
 Array = NDArray[Any]
 W = RNG.standard_normal((3, 4))
-
-
-def exported(function: Callable[..., Any], *arguments: Any) -> Program:
-    with jax.enable_x64(True):
-        return load(jax.jit(function).lower(*arguments).as_text())
 
 
 CASES: dict[str, tuple[Callable[..., Any], tuple[int, ...], dict[int, int]]] = {
@@ -64,7 +60,7 @@ CASES: dict[str, tuple[Callable[..., Any], tuple[int, ...], dict[int, int]]] = {
 def test_alignment(name: str) -> None:
     """Along which dimensions the tangent of the result runs."""
     function, sizes, expected = CASES[name]
-    program = exported(function, np.zeros(sizes))
+    program = load(exported(function, np.zeros(sizes)))
     linear = stage(linearize)(program.view, [program.outputs[0].value], [program.inputs[0].value], OPSET)
     (dx,), (dy,) = linear.inputs.values(), linear.outputs
     assert stage(alignments)(program.view.schedule([dy]), dx)[dy] == expected
@@ -75,7 +71,7 @@ def test_all_of_it(name: str) -> None:
     """Both modes; what is beside the blocks is zero."""
     function, sizes, _ = CASES[name]
     x = RNG.standard_normal(sizes)
-    program = exported(function, x)
+    program = load(exported(function, x))
     (expected,) = run(program.jacobian(mode="forward"), [x])
     for mode in ("forward", "reverse", "auto"):
         (actual,) = run(program.jacobian(mode=mode, sparsity="auto"), [x])
@@ -100,7 +96,7 @@ def test_ops(op: str) -> None:
 
 def test_directions_are_saved() -> None:
     """Of 50 rows of 3 numbers, 3 directions, not 150."""
-    program = exported(lambda x: jnp.tanh(x @ W), np.zeros((50, 3)))
+    program = load(exported(lambda x: jnp.tanh(x @ W), np.zeros((50, 3))))
     text = program.jacobian(sparsity="block-diagonal").text
     assert "tensor<3x50x3xf64>" in text and "150" not in text
     assert "tensor<4x50x3xf64>" in program.jacobian(mode="reverse", sparsity="block-diagonal").text
@@ -108,9 +104,9 @@ def test_directions_are_saved() -> None:
 
 def test_parts_alone() -> None:
     x = RNG.standard_normal((2, 3))
-    (diagonal,) = run(exported(lambda x: jnp.sin(x), x).jacobian(sparsity="diagonal"), [x])
+    (diagonal,) = run(load(exported(lambda x: jnp.sin(x), x)).jacobian(sparsity="diagonal"), [x])
     np.testing.assert_allclose(diagonal, np.cos(x), rtol=1e-14)
-    program = exported(lambda x: jnp.tanh(x @ W), x)
+    program = load(exported(lambda x: jnp.tanh(x @ W), x))
     for mode in ("forward", "reverse"):
         (blocks,) = run(program.jacobian(mode=mode, sparsity="block-diagonal"), [x])
         wanted = (1 - np.tanh(x @ W) ** 2)[:, :, None] * W.T[None]
@@ -120,7 +116,7 @@ def test_parts_alone() -> None:
 def test_a_diagonal_hessian() -> None:
     """Of a sum of powers; in two inputs, that of a product is diagonal in each two."""
     x, w = RNG.standard_normal(4), RNG.standard_normal(4)
-    program = exported(lambda x, w: jnp.sum(x**3 * w), x, w)
+    program = load(exported(lambda x, w: jnp.sum(x**3 * w), x, w))
     found = run(program.hessian(sparsity="diagonal"), [x, w])
     for y, wanted in zip(found, (6 * x * w, 3 * x**2, 3 * x**2, 0 * x), strict=True):
         np.testing.assert_allclose(y, wanted, rtol=1e-13, atol=1e-13)
@@ -134,7 +130,7 @@ def test_inputs_and_outputs_that_differ() -> None:
     def function(x: Any, w: Any) -> Any:
         return jnp.sin(x), jnp.sum(x, 1), x @ w, jnp.cos(w)
 
-    program = exported(function, x, w)
+    program = load(exported(function, x, w))
     expected = run(program.jacobian(), [x, w])
     for mode in ("forward", "reverse"):
         found = run(program.jacobian(mode=mode, sparsity="auto"), [x, w])
@@ -143,7 +139,7 @@ def test_inputs_and_outputs_that_differ() -> None:
 
 
 def test_what_is_not_shown_is_refused() -> None:
-    program = exported(lambda x: x @ x.T, np.zeros((3, 3)))
+    program = load(exported(lambda x: x @ x.T, np.zeros((3, 3))))
     for sparsity in ("diagonal", "block-diagonal"):
         with pytest.raises(RequestError, match=f"nothing shows that result0.jacobian.arg0 is {sparsity};"):
             program.jacobian(sparsity=sparsity)

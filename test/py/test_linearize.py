@@ -5,7 +5,8 @@ from typing import Any
 
 import numpy as np
 import pytest
-from harness.stages import EXP_AX, F64, close, external, graph, named, numbers, reference, view_of
+from harness.compare import compare
+from harness.stages import EXP_AX, F64, external, graph, named, numbers, reference, view_of
 
 from tiduc.dialect.errors import RequestError, ResolveError, TiducError, Unsupported
 from tiduc.passes.linear_transpose import linear_transpose
@@ -153,7 +154,7 @@ def test_no_tangent_passes_through_integers() -> None:
         "b": np.array([True, False, True]),
         linear.keys[0]: np.array([1.0, 10.0, 100.0]),
     }
-    close(numbers(view, [chosen], point), [[1.0, 0.0, 100.0]])
+    compare(numbers(view, [chosen], point), [[1.0, 0.0, 100.0]])
 
 
 # ---- zeros
@@ -183,7 +184,7 @@ def test_references_through_graphs_and_modules() -> None:
     linear = linearize(view, [("F2", "m")], ["x"], OPSET)
     assert "tidu.output_of = [@F1::@l]" in text_of(view, "L0")
     point = {"a": 0.7, "x": 1.3, linear.keys[0]: 1.0}
-    close(numbers(view, list(linear.outputs), point), [0.7])
+    compare(numbers(view, list(linear.outputs), point), [0.7])
 
 
 @pytest.mark.parametrize("mode", ["".join(m) for n in (1, 2, 3) for m in itertools.product("FR", repeat=n)])
@@ -206,7 +207,7 @@ def test_third_order_without_a_merge(mode: str, reload: bool) -> None:
         else:
             value = result
     a, x = 0.7, 1.3
-    close(numbers(view, [value], {"a": a, "x": x, **seeds}), [a ** len(mode) * np.exp(a * x)])
+    compare(numbers(view, [value], {"a": a, "x": x, **seeds}), [a ** len(mode) * np.exp(a * x)])
 
 
 def test_mixed_derivatives_in_either_order() -> None:
@@ -217,7 +218,7 @@ def test_mixed_derivatives_in_either_order() -> None:
         one = linearize(view, [("F0", "p3")], [first], OPSET)
         two = linearize(view, list(one.outputs), [second], OPSET)
         point = {"a": a, "x": x, one.keys[0]: 1.0, two.keys[0]: 1.0}
-        close(numbers(view, list(two.outputs), point), [(1 + a * x) * np.exp(a * x)])
+        compare(numbers(view, list(two.outputs), point), [(1 + a * x) * np.exp(a * x)])
 
 
 def test_derivative_toward_a_tangent() -> None:
@@ -228,7 +229,7 @@ def test_derivative_toward_a_tangent() -> None:
     three = linearize(view, list(two.outputs), [*one.keys], OPSET)
     assert three.outputs == [None]
     point = {"a": 0.7, "x": 1.3, one.keys[0]: 5.0, two.keys[0]: 1.0}
-    close(numbers(view, list(two.outputs), point), [0.7 * np.exp(0.7 * 1.3)])
+    compare(numbers(view, list(two.outputs), point), [0.7 * np.exp(0.7 * 1.3)])
 
 
 def test_unknown_references() -> None:

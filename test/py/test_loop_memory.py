@@ -9,8 +9,10 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from cases.loop_gradients import MEMORIES, Array, agree, exported, grad, random, scanned, stacks
+from cases.loop_gradients import MEMORIES, Array, grad, random, scanned, stacks
 from harness import xla
+from harness.compare import compare
+from harness.exports import exported
 from jax import lax
 from jax.experimental import io_callback
 
@@ -66,23 +68,24 @@ PROGRAMS = {
 @pytest.mark.parametrize("name", PROGRAMS)
 def test_same_numbers(name: str) -> None:
     function, arguments = PROGRAMS[name]
-    program = tiduc.load(exported(function, arguments))
+    program = tiduc.load(exported(function, *arguments))
     with jax.enable_x64(True):
-        wanted = jax.grad(function, (0, 1))(*arguments)
+        wanted = jax.jit(jax.grad(function, (0, 1)))(*arguments)
     for memory in MEMORIES:
-        agree(xla.by_xla(replace(program.grad(), loop_memory=memory).text, arguments), wanted)
+        compare(xla.by_xla(replace(program.grad(), loop_memory=memory).text, arguments), wanted)
 
 
 @pytest.mark.parametrize("memory", MEMORIES)
 @pytest.mark.parametrize("make", [two_carries, hoisted])
 def test_second_order(make: Any, memory: str) -> None:
     function, arguments = make(6)
-    program = replace(tiduc.load(exported(function, arguments)), loop_memory=memory)
+    program = replace(tiduc.load(exported(function, *arguments)), loop_memory=memory)
     dx = random(*(x.shape for x in arguments))
     with jax.enable_x64(True):
-        wanted = jax.jvp(jax.grad(function, (0, 1)), tuple(arguments), tuple(dx))[1]
-    agree(xla.by_xla(program.hvp().text, [*arguments, *dx]), wanted)
-    agree(xla.by_xla(program.grad().vjp().text, [*arguments, *dx])[2:], wanted)
+        along = jax.jit(lambda x, dx: jax.jvp(jax.grad(function, (0, 1)), x, dx)[1])
+        wanted = along(tuple(arguments), tuple(dx))
+    compare(xla.by_xla(program.hvp().text, [*arguments, *dx]), wanted)
+    compare(xla.by_xla(program.grad().vjp().text, [*arguments, *dx])[2:], wanted)
 
 
 # ---- how much is kept ------------------------------------------------------------------------------------------
@@ -125,7 +128,7 @@ def test_what_does_not_vary_is_done_once() -> None:
         return jnp.sum(lax.fori_loop(0, 7, lambda i, c: jnp.sin(c) * jnp.exp(w) * y, x))
 
     arguments = random((5,), (5,), ())
-    program = tiduc.load(exported(f, arguments))
+    program = tiduc.load(exported(f, *arguments))
     jvp, gradient = program.jvp().text, program.grad().text
     body = jvp.rpartition("do {")[2].partition("stablehlo.return")[0]
     assert body.count("stablehlo.multiply") == 7 and "exponential" not in body  # 8 with exp(w) dw
@@ -134,8 +137,8 @@ def test_what_does_not_vary_is_done_once() -> None:
     carried = re.findall(r"stablehlo.while\(.*\) : (.*)", gradient)[-1].split(", ")
     assert carried.count("tensor<f64>") == 1 and carried.count("tensor<5xf64>") == 2  # of y no wider sum
     with jax.enable_x64(True):
-        wanted = jax.grad(f, (0, 1, 2))(*arguments)
-    agree(xla.by_xla(gradient, arguments), wanted)
+        wanted = jax.jit(jax.grad(f, (0, 1, 2)))(*arguments)
+    compare(xla.by_xla(gradient, arguments), wanted)
 
 
 def test_products_of_matrices_are_kept() -> None:
@@ -169,7 +172,7 @@ def test_checkpoints_of_loops_that_end_early(most: int) -> None:
 
         return lax.while_loop(going, lambda c: (c[0] + 1, steps(c[1], stop, 1)), (np.int32(0), x))[1]
 
-    program = tiduc.load(exported(f, [np.float64(0.3), np.float64(0.0)]))
+    program = tiduc.load(exported(f, np.float64(0.3), np.float64(0.0)))
     first, second = program.grad([0]).text, program.grad([0]).grad([0]).text
     assert f"tensor<{most.bit_length() + 2}xf64>" in first and "tensor<34x" not in first + second
     for n in range(most + 1):
@@ -184,7 +187,7 @@ def test_checkpoints_of_loops_that_end_early(most: int) -> None:
 def test_checkpoints_are_few_at_order_two(memory: str) -> None:
     """Reverse over reverse keeps no array of all iterations either, and `hvp`, one loop a direction, as little."""
     function, arguments = counted(100)
-    program = replace(tiduc.load(exported(function, arguments)), loop_memory=memory)
+    program = replace(tiduc.load(exported(function, *arguments)), loop_memory=memory)
     for twice in (program.grad().vjp(), program.hvp()):
         assert not stacks(twice.text, 100)
     assert stacks(replace(program, loop_memory="stack").grad().vjp().text, 100)
@@ -262,7 +265,7 @@ def test_bounded_in_a_loop(memory: str, varies: bool) -> None:
         return jnp.sum(lax.fori_loop(0, 3, lambda i, c: jnp.sin(until(c if varies else x)) * x, x))
 
     arguments = random((2,))
-    text = exported(f, arguments)
+    text = exported(f, *arguments)
     gradient = tiduc.load(text).grad()
     for bound in (9, 1):
         bounded = re.sub(
@@ -272,7 +275,7 @@ def test_bounded_in_a_loop(memory: str, varies: bool) -> None:
         for derived, other in ((program.grad(), gradient), (program.grad().vjp(), gradient.vjp())):
             given = [*arguments, *arguments][: len(derived.inputs)]
             (*_, got), (*_, wanted) = (evaluate(x.text, given) for x in (derived, other))
-            agree([got], [wanted if bound == 9 or memory == "log" else np.full(2, np.nan)])
+            compare([got], [wanted if bound == 9 or memory == "log" else np.full(2, np.nan)])
 
 
 def test_gradient_of_a_written_gradient() -> None:
@@ -348,7 +351,7 @@ def test_tokens_are_carried() -> None:
 
         return lax.fori_loop(0, 3, body, x)
 
-    program = tiduc.load(exported(f, random(())))
+    program = tiduc.load(exported(f, *random(())))
     for derived in (program.jvp(), program.vjp()):
         assert derived.text.count("ffi_python_cpu_callback") == 1
 

@@ -8,7 +8,8 @@ from typing import Any
 import numpy as np
 import pytest
 from harness.check_rule import run
-from harness.stages import EXP_AX, F64, V, body, close, function, lowered, view_of
+from harness.compare import compare
+from harness.stages import EXP_AX, F64, V, body, function, lowered, view_of
 
 from tiduc.dialect.context import parse, run_passes
 from tiduc.dialect.errors import RequestError
@@ -209,7 +210,7 @@ def test_a_linear_program_costs_nothing() -> None:
         output="%y: tensor<f64>",
     )
     assert body(str(load(text).grad(1))) == []
-    close(run(load(text).grad(1), [np.arange(3.0), np.ones(3)]), [np.arange(3.0)])
+    compare(run(load(text).grad(1), [np.arange(3.0), np.ones(3)]), [np.arange(3.0)])
 
 
 def test_masks_are_dropped_and_equal_ops_merge() -> None:
@@ -288,8 +289,8 @@ def test_numbers_survive() -> None:
         dx = [rng.standard_normal(x.shape) + 0 * x for x in point]
         step = 1e-6
         near = [run(p, [x + s * step * v for x, v in zip(point, dx, strict=True)])[0] for s in (1, -1)]
-        close(run(p.jvp(), [*point, *dx])[: len(y)], y)
-        close(run(p.jvp(), [*point, *dx])[len(y) :], [(near[0] - near[1]) / (2 * step)], 1e-6)
+        compare(run(p.jvp(), [*point, *dx])[: len(y)], y)
+        compare(run(p.jvp(), [*point, *dx])[len(y) :], [(near[0] - near[1]) / (2 * step)], 1e-6)
 
 
 def test_sums_of_one_kind_have_locations_of_their_own() -> None:
@@ -301,7 +302,7 @@ def test_sums_of_one_kind_have_locations_of_their_own() -> None:
     block = p.module.body.operations[0].regions[0].blocks[0]
     sums = [op for op in block.operations if op.operation.name == "stablehlo.reduce"]
     assert sorted(str(op.operation.location) for op in sums) == ['loc("w")', 'loc("x")']
-    close(run(p, [2.0, 3.0, np.array([1.0, 2.0, 4.0])])[1:], [21.0, 14.0])
+    compare(run(p, [2.0, 3.0, np.array([1.0, 2.0, 4.0])])[1:], [21.0, 14.0])
 
 
 def test_ops_beside_calls_stay_as_they_are() -> None:

@@ -9,8 +9,10 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from cases.loop_gradients import MEMORIES, Array, agree, exported, grad, random, scanned, stacks
+from cases.loop_gradients import MEMORIES, Array, grad, random, scanned, stacks
 from harness import xla
+from harness.compare import compare
+from harness.exports import exported
 from jax import lax
 
 import tiduc
@@ -36,11 +38,11 @@ def test_what_is_overwritten_is_read_as_it_was() -> None:
         return jnp.sum(lax.fori_loop(1, 5, body, x) ** 2)
 
     arguments = random((6,), (2,))
-    program = tiduc.load(exported(f, arguments))
+    program = tiduc.load(exported(f, *arguments))
     with jax.enable_x64(True):
-        wanted = jax.grad(f, (0, 1))(*arguments)
+        wanted = jax.jit(jax.grad(f, (0, 1)))(*arguments)
     for memory in MEMORIES:
-        agree(xla.by_xla(replace(program.grad(), loop_memory=memory).text, arguments), wanted)
+        compare(xla.by_xla(replace(program.grad(), loop_memory=memory).text, arguments), wanted)
 
 
 STATE, TIMES = 50, 7
@@ -68,7 +70,7 @@ def test_of_a_state_only_what_changes_is_kept(how: str) -> None:
     function, arguments = mutated(how)
     text = grad(function, arguments, "stack")
     with jax.enable_x64(True):
-        agree(xla.by_xla(text, arguments), jax.grad(function, (0, 1))(*arguments))
+        compare(xla.by_xla(text, arguments), jax.jit(jax.grad(function, (0, 1)))(*arguments))
     kept = stacks(text, TIMES)
     assert kept and all(re.fullmatch(r"tensor<7x3x(f64|i1)>", type_) for type_ in kept)
     backwards = text.rpartition("do {")[2]
@@ -86,7 +88,7 @@ def test_reverse_of_a_state_takes_time_by_what_changes() -> None:
     text = grad(f, arguments)
     assert "500x500" not in text
     with jax.enable_x64(True):
-        agree(xla.by_xla(text, arguments), [jax.grad(f)(*arguments)])
+        compare(xla.by_xla(text, arguments), [jax.jit(jax.grad(f))(*arguments)])
 
 
 def test_slots_that_meet_are_carried() -> None:
@@ -100,8 +102,8 @@ def test_slots_that_meet_are_carried() -> None:
 
     arguments = random((5,))
     with jax.enable_x64(True):
-        wanted = jax.grad(f)(*arguments)
-    agree(xla.by_xla(grad(f, arguments), arguments), [wanted])
+        wanted = jax.jit(jax.grad(f))(*arguments)
+    compare(xla.by_xla(grad(f, arguments), arguments), [wanted])
 
 
 def test_donated_arguments() -> None:

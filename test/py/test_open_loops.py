@@ -1,13 +1,15 @@
 """Loops and calls whose operands have open sizes, as JAX exports them: the length of a sequence, or of a batch."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import jax
 import jax.numpy as jnp
 import numpy as np
+from harness.compare import compare
+from harness.exports import exported_dynamic
 from harness.open_shapes import check_open, run
-from jax import export, lax
+from jax import lax
 from numpy.typing import NDArray
 
 import tiduc
@@ -15,23 +17,9 @@ import tiduc
 Array = NDArray[Any]
 
 
-def exported(function: Callable[..., Any], *shapes: str) -> str:
-    """With symbolic sizes in shapes such as `(n, 3)`."""
-    scope = export.SymbolicScope()
-    with jax.enable_x64(True):
-        sizes = [export.symbolic_shape(shape, scope=scope) for shape in shapes]
-        arguments = [jax.ShapeDtypeStruct(shape, np.float64) for shape in sizes]
-        return str(export.export(jax.jit(function))(*arguments).mlir_module())
-
-
 def random(*shapes: tuple[int, ...]) -> list[Array]:
     generator = np.random.default_rng(0)
     return [generator.uniform(-0.5, 0.5, shape) for shape in shapes]
-
-
-def agree(got: Sequence[Any], wanted: Sequence[Any]) -> None:
-    for x, y in zip(got, wanted, strict=True):
-        np.testing.assert_allclose(x, y, atol=1e-13)
 
 
 def inlined(program: tiduc.Program, arguments: Sequence[Array]) -> tuple[Array, ...]:
@@ -49,12 +37,12 @@ def test_sequence_of_open_length() -> None:
 
         return lax.scan(cell, jnp.zeros(3), xs)[0]
 
-    text = exported(f, "(3, 3)", "(n, 3)")
+    text = exported_dynamic(f, "(3, 3)", "(n, 3)")
     check_open(text, random((3, 3), (1, 3)), random((3, 3), (4, 3)))
     program, (w, xs, ct) = tiduc.load(text), random((3, 3), (4, 3), (3,))
     with jax.enable_x64(True):
-        wanted = jax.vjp(f, w, xs)[1](ct)
-    agree(run(program.vjp(), [w, xs, ct])[1:], wanted)
+        wanted = jax.jit(lambda *x: jax.vjp(f, *x)[1](ct))(w, xs)
+    compare(run(program.vjp(), [w, xs, ct])[1:], wanted)
 
 
 def test_function_of_open_length() -> None:
@@ -70,15 +58,15 @@ def test_function_of_open_length() -> None:
     def f(xs: Any, w: Any) -> Any:
         return layer(xs, w) + layer(xs, w * w)
 
-    program = tiduc.load(exported(f, "(n, 3)", "(3,)"))
+    program = tiduc.load(exported_dynamic(f, "(n, 3)", "(3,)"))
     xs, w, ct, dw = random((4, 3), (3,), (3,), (3,))
     dx = np.cos(xs)
     with jax.enable_x64(True):
-        _, pullback = jax.vjp(f, xs, w)
-        wanted = jax.jvp(lambda *x: jax.vjp(f, *x)[1](ct), (xs, w), (dx, dw))[1]
-        agree(inlined(program.vjp(), [xs, w, ct])[1:], pullback(ct))
-    agree(inlined(program.vjp().jvp([0, 1]), [xs, w, ct, dx, dw])[4:], wanted)
-    agree(inlined(program.vjp().vjp([0, 1]), [xs, w, ct, 0 * ct, dx, dw])[3:], wanted)
+        pulled_back = jax.jit(lambda *x: jax.vjp(f, *x)[1](ct))
+        cotangents, wanted = jax.jvp(pulled_back, (xs, w), (dx, dw))
+        compare(inlined(program.vjp(), [xs, w, ct])[1:], cotangents)
+    compare(inlined(program.vjp().jvp([0, 1]), [xs, w, ct, dx, dw])[4:], wanted)
+    compare(inlined(program.vjp().vjp([0, 1]), [xs, w, ct, 0 * ct, dx, dw])[3:], wanted)
 
 
 def test_zeros_of_an_open_batch() -> None:
@@ -93,7 +81,7 @@ def test_zeros_of_an_open_batch() -> None:
 
     arguments = random((3, 3), (5, 2, 3))
     tangents = [np.cos(x) for x in arguments]
-    program = tiduc.load(exported(f, "(3, 3)", "(5, n, 3)"))
+    program = tiduc.load(exported_dynamic(f, "(3, 3)", "(5, n, 3)"))
     with jax.enable_x64(True):
-        wanted = jax.jvp(f, tuple(arguments), tuple(tangents))
-    agree(run(program.jvp(), [*arguments, *tangents]), wanted)
+        wanted = jax.jvp(jax.jit(f), tuple(arguments), tuple(tangents))
+    compare(run(program.jvp(), [*arguments, *tangents]), wanted)

@@ -5,7 +5,7 @@ import re
 import numpy as np
 import pytest
 from harness.check_rule import check_rule
-from harness.stages import close
+from harness.compare import compare
 
 import tiduc
 from tiduc.backends.reference.interpreter import evaluate
@@ -103,7 +103,7 @@ def test_jvp_is_used(modes: str) -> None:
     arguments = [np.random.default_rng(i).normal(size=3) for i in range(len(whole.inputs))]
     given = list(zip(evaluate(str(whole), arguments), evaluate(str(part), arguments), strict=True))
     if len(modes) == 1:
-        close([given[1][1]], [given[1][0] / 3])
+        compare([given[1][1]], [given[1][0] / 3])
     assert not np.allclose(*given[-1])
 
 
@@ -168,8 +168,8 @@ def test_jvp_that_is_not_linear() -> None:
 def test_vjp(vjp: str) -> None:
     """Reverse mode, of reverse mode too; the VJP may give the outputs before the cotangents."""
     mine, plain = tiduc.load(MAIN + OF_VJP + vjp), tiduc.load(MAIN + softplus())
-    close(*(evaluate(str(p.vjp()), [POINT, CT]) for p in (mine, plain)))
-    close(*(evaluate(str(p.vjp().vjp()), [POINT, CT, CCY, CCX]) for p in (mine, plain)))
+    compare(*(evaluate(str(p.vjp()), [POINT, CT]) for p in (mine, plain)))
+    compare(*(evaluate(str(p.vjp().vjp()), [POINT, CT, CCY, CCX]) for p in (mine, plain)))
     assert str(mine.vjp()).count("stablehlo.logistic") == 1 and "exponential" in str(mine.vjp())
 
 
@@ -193,7 +193,7 @@ func.func @main(%x: {T}) -> tensor<f64> {{
 }}
 """
     mine, plain = tiduc.load(outputs + OF_VJP + REVERSE), tiduc.load(outputs + softplus())
-    close(*(evaluate(str(p.hvp()), [POINT, CT]) for p in (mine, plain)))
+    compare(*(evaluate(str(p.hvp()), [POINT, CT]) for p in (mine, plain)))
 
 
 # ---- what stays, and what does not fit
@@ -205,8 +205,8 @@ def test_derived_programs_name_them_still(functions: str) -> None:
     program = tiduc.load(MAIN + functions)
     again, at_once = tiduc.load(str(program.vjp())).vjp(), program.vjp().vjp()
     expected = evaluate(str(at_once), [POINT, CT, CCY, CCX])
-    close(evaluate(str(again), [POINT, CT, CCY, CCX]), expected)
-    close(again.compile()(POINT, CT, CCY, CCX), expected)
+    compare(evaluate(str(again), [POINT, CT, CCY, CCX]), expected)
+    compare(again.compile()(POINT, CT, CCY, CCX), expected)
 
 
 def test_a_public_function() -> None:
@@ -216,7 +216,7 @@ def test_a_public_function() -> None:
     itself = tiduc.load(MAIN + functions, "softplus")
     text = str(itself.jvp()).replace("@softplus(", "@main(", 1)
     (_, dy), (_, expected) = evaluate(text, [-POINT, -CT]), evaluate(str(inside.jvp()), [POINT, CT])
-    close([dy], [expected])
+    compare([dy], [expected])
 
 
 @pytest.mark.parametrize(

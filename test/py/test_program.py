@@ -11,7 +11,8 @@ from typing import Any
 import numpy as np
 import pytest
 from harness.check_rule import run
-from harness.stages import F64, close
+from harness.compare import compare
+from harness.stages import F64
 
 import tiduc
 from tiduc.dialect.emit import emit
@@ -123,12 +124,12 @@ def test_what_has_no_derivative_passes_through() -> None:
     scaled = np.where(mask, w * x, w)
     outputs = [scaled, 8, ~mask, z * z]
     point = [w, n, x, mask, z]
-    close(run(p, point), outputs)
+    compare(run(p, point), outputs)
     tangents = [np.where(mask, dw * x + w * dx, dw), 2 * z * dz]
-    close(run(p.jvp(), [*point, dw, dx, dz]), [*outputs, *tangents])
+    compare(run(p.jvp(), [*point, dw, dx, dz]), [*outputs, *tangents])
     ct, cz = np.array([1.0, 10.0, 100.0]), 1j
     cotangents = [np.where(mask, ct * x, ct), np.sum(np.where(mask, ct * w, 0)), np.conj(2 * z) * cz]
-    close(run(p.vjp(), [*point, ct, cz]), [*outputs, *cotangents])
+    compare(run(p.vjp(), [*point, ct, cz]), [*outputs, *cotangents])
 
 
 def test_explicit_zeros() -> None:
@@ -140,20 +141,20 @@ def test_explicit_zeros() -> None:
     }}
     """
     p, u = load(text), np.ones(3)
-    close(run(p.jvp(), [1.0, u, 3.0, u]), [1, 2 * u, 3, 0 * u])
-    close(run(p.vjp(), [1.0, u, 3.0, u]), [1, 2 * u, 3, 0 * u])
-    close(run(p.jvp(1), [1.0, u, u]), [1, 2 * u, 0, 0 * u])
-    close(run(p.vjp(1), [1.0, u, 3.0, u]), [1, 2 * u, 0 * u])
-    close(run(p.vjp().jvp(), [1.0, u, 3.0, u, 1.0, u, 5.0, u])[-4:], [1, 0 * u, 5, 0 * u])
-    close(run(p.jvp().vjp(), [1.0, u, 3.0, u, 1.0, u, 5.0, u])[-4:], [1, 0 * u, 5, 0 * u])
+    compare(run(p.jvp(), [1.0, u, 3.0, u]), [1, 2 * u, 3, 0 * u])
+    compare(run(p.vjp(), [1.0, u, 3.0, u]), [1, 2 * u, 3, 0 * u])
+    compare(run(p.jvp(1), [1.0, u, u]), [1, 2 * u, 0, 0 * u])
+    compare(run(p.vjp(1), [1.0, u, 3.0, u]), [1, 2 * u, 0 * u])
+    compare(run(p.vjp().jvp(), [1.0, u, 3.0, u, 1.0, u, 5.0, u])[-4:], [1, 0 * u, 5, 0 * u])
+    compare(run(p.jvp().vjp(), [1.0, u, 3.0, u, 1.0, u, 5.0, u])[-4:], [1, 0 * u, 5, 0 * u])
 
 
 def test_gradient_of_a_constant() -> None:
     p = load(
         f"func.func @main(%x: {V}) -> {F64} {{\n%c = stablehlo.constant dense<2.0> : {F64}\n return %c : {F64}\n}}"
     )
-    close(run(p.grad(value=True), [np.ones(3)]), [2, np.zeros(3)])
-    close(run(p.hvp(), [np.ones(3), np.ones(3)]), [np.zeros(3)])
+    compare(run(p.grad(value=True), [np.ones(3)]), [2, np.zeros(3)])
+    compare(run(p.hvp(), [np.ones(3), np.ones(3)]), [np.zeros(3)])
 
 
 def test_unused_inputs_stay() -> None:
@@ -161,7 +162,7 @@ def test_unused_inputs_stay() -> None:
     p = load(text)
     for q, count in ((p, 3), (p.grad(), 3), (p.jvp("arg1"), 4), (p.vjp(2), 4)):
         assert str(q).split(") -> ")[0].count("%arg") == count
-    close(run(p.grad(), [np.int32(1), 2.0, np.ones(3)]), [1, np.zeros(3)])
+    compare(run(p.grad(), [np.int32(1), 2.0, np.ones(3)]), [1, np.zeros(3)])
 
 
 def test_nothing_to_differentiate() -> None:
@@ -170,7 +171,7 @@ def test_nothing_to_differentiate() -> None:
     assert names(p.jvp().inputs) == ["arg0"] and names(p.vjp().outputs) == ["result0"]
     assert str(p.jvp()) == str(p.vjp()) == str(p)
     assert names(load(CUBE).jvp([]).outputs) == ["y", "y.tangent"]
-    close(run(load(CUBE).vjp([]), [2.0, 5.0]), [8])
+    compare(run(load(CUBE).vjp([]), [2.0, 5.0]), [8])
 
 
 # ---- composition
@@ -184,21 +185,21 @@ def test_any_order(modes: tuple[str, ...]) -> None:
         count = len(p.outputs)
         p = p.jvp("x") if mode == "F" else p.vjp("x")
         point += [1.0] if mode == "F" else [*[0.0] * (count - 1), 1.0]
-    close(run(p, point)[-1:], [[12, 12, 6, 0][len(modes) - 1]])
+    compare(run(p, point)[-1:], [[12, 12, 6, 0][len(modes) - 1]])
 
 
 def test_grad_of_grad() -> None:
     p = load(CUBE)
     for expected in (12.0, 12.0, 6.0, 0.0, 0.0):
         p = p.grad("x")
-        close(run(p, [2.0]), [expected])
+        compare(run(p, [2.0]), [expected])
 
 
 def test_everything_at_once() -> None:
     """All inputs of a VJP, its cotangents too, are inputs as any other."""
     p = load(CUBE).vjp().jvp()
     x, ct, dx, dct = 2.0, 3.0, 0.5, 0.25
-    close(run(p, [x, ct, dx, dct])[2:], [3 * x * x * dx, 6 * x * ct * dx + 3 * x * x * dct])
+    compare(run(p, [x, ct, dx, dct])[2:], [3 * x * x * dx, 6 * x * ct * dx + 3 * x * x * dct])
 
 
 def test_programs_are_independent() -> None:
@@ -209,7 +210,7 @@ def test_programs_are_independent() -> None:
     q = p.jvp()
     q.vjp(), q.jvp(), p.grad()
     assert str(q) == texts[0] and str(p) == str(load(CUBE))
-    close(run(p.grad(), [2.0]), [12.0])
+    compare(run(p.grad(), [2.0]), [12.0])
 
 
 def test_programs_are_immutable() -> None:
@@ -233,8 +234,8 @@ def test_hvp_is_the_derivative_of_the_gradient() -> None:
     p, x, v, h = load(text), np.array([0.3, 0.7, 1.1]), np.array([1.0, -2.0, 0.5]), 1e-5
     (hv,) = run(p.hvp(), [x, v])
     (plus,), (minus,) = run(p.grad(), [x + h * v]), run(p.grad(), [x - h * v])
-    close([hv], [(plus - minus) / (2 * h)], 1e-7)
-    close(run(p.jvp().vjp(0), [x, v, 0.0, 1.0])[-1:], [hv])
+    compare([hv], [(plus - minus) / (2 * h)], 1e-7)
+    compare(run(p.jvp().vjp(0), [x, v, 0.0, 1.0])[-1:], [hv])
 
 
 # ---- refusals
@@ -278,10 +279,10 @@ def test_load_what(tmp_path: Path) -> None:
     module = load(CUBE).module
     sources: list[Any] = [CUBE, path, str(path), emit(module, "bytecode"), emit(module, "artifact")]
     for source in sources:
-        close(run(tiduc.load(source).grad(), [2.0]), [12.0])
+        compare(run(tiduc.load(source).grad(), [2.0]), [12.0])
     for kind in ("text", "bytecode", "artifact"):
         path.write_bytes(emit(module, kind))
-        close(run(load(path).grad(), [2.0]), [12.0])
+        compare(run(load(path).grad(), [2.0]), [12.0])
 
 
 def test_save(tmp_path: Path) -> None:
@@ -310,8 +311,8 @@ def test_load_errors(tmp_path: Path) -> None:
 
 def test_entry() -> None:
     two = CUBE.replace("@main", "@f") + CUBE.replace("@main", "@g").replace("multiply", "add")
-    close(run_as_main(load(two, "g").grad()), [3.0])
-    close(run_as_main(load(two, "f").grad()), [12.0])
+    compare(run_as_main(load(two, "g").grad()), [3.0])
+    compare(run_as_main(load(two, "f").grad()), [12.0])
     with pytest.raises(RequestError, match="no public function @main; there are @f, @g"):
         load(two)
     with pytest.raises(RequestError, match="no public function @h; there are @f, @g"):
@@ -346,7 +347,7 @@ def test_graphs_are_a_module() -> None:
     text = str(p.graphs)
     assert text.count('"tidu.graph"') == 3
     again = load(text, entry="main")
-    close(run(again.grad(), [2.0]), [12.0])
+    compare(run(again.grad(), [2.0]), [12.0])
 
 
 def test_what_a_notebook_shows_is_one_line() -> None:

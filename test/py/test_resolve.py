@@ -4,7 +4,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from harness.stages import EXP_AX, F64, close, external, graph, named, numbers, reference, view_of
+from harness.compare import compare
+from harness.stages import EXP_AX, F64, external, graph, named, numbers, reference, view_of
 
 from tiduc.dialect.context import parse, read
 from tiduc.dialect.errors import RequestError, ResolveError, TiducError
@@ -47,7 +48,7 @@ def test_order_of_modules_and_graphs_is_of_no_matter() -> None:
     texts = [alias("B", "@A::@v") + alias("A", "@F0::@p3"), EXP_AX]
     for order in (texts, texts[::-1]):
         view = view_of(*order)
-        close(numbers(view, [("B", "v")], {"a": 0.0, "x": 2.0}), [1.0])
+        compare(numbers(view, [("B", "v")], {"a": 0.0, "x": 2.0}), [1.0])
 
 
 def test_graphs_may_refer_to_one_another() -> None:
@@ -67,7 +68,7 @@ def test_graphs_may_refer_to_one_another() -> None:
     )
     view = view_of(one + two)
     check(view)
-    close(numbers(view, [("A", "m")], {"x": -3.0}), [-3.0])
+    compare(numbers(view, [("A", "m")], {"x": -3.0}), [-3.0])
 
 
 def test_nothing_is_copied_or_changed() -> None:
@@ -91,7 +92,7 @@ def test_names_need_no_identifier() -> None:
     """
     view = view_of(text, alias("A", '@"my graph"::@"a result, \\22quoted\\22"'))
     linear = linearize(view, [("A", "v")], ["params['w']"], OPSET)
-    close(numbers(view, list(linear.outputs), {linear.keys[0]: 2.0}), [-2])
+    compare(numbers(view, list(linear.outputs), {linear.keys[0]: 2.0}), [-2])
     assert view_of(str(view.module), alias("A", '@"my graph"::@"params[\'w\']"')).value(("A", "v"))
 
 
@@ -102,7 +103,7 @@ def test_search_path(tmp_path: Path) -> None:
     """A graph @NAME that no module has is in NAME.mlir; files are read only where a reference leads."""
     files(tmp_path, F0=EXP_AX, A=alias("A", "@F0::@p3"), Broken="not MLIR at all")
     view = resolve(parse(alias("Main", "@A::@v") + alias("Other", "@Broken::@v")), search_path=[tmp_path])
-    close(numbers(view, [("Main", "v")], {"a": 1.0, "x": 0.0}), [1.0])
+    compare(numbers(view, [("Main", "v")], {"a": 1.0, "x": 0.0}), [1.0])
     with pytest.raises(TiducError) as error:
         view.value(("Other", "v"))
     assert str(error.value).startswith(f"{tmp_path / 'Broken.mlir'}:1:1: error: ")
@@ -228,9 +229,9 @@ def bound(key: str, ref: str = "@S::@two") -> str:
 
 def test_a_bound_input_is_its_value() -> None:
     view = view_of(EXP_AX + SEED + bound("a"))
-    close(numbers(view, [("F0", "p2")], {"x": 3.0}), [6.0])
+    compare(numbers(view, [("F0", "p2")], {"x": 3.0}), [6.0])
     linear = linearize(view, [("F0", "p2")], ["x"], OPSET)
-    close(numbers(view, list(linear.outputs), {"x": 3.0, linear.keys[0]: 1.0}), [2.0])
+    compare(numbers(view, list(linear.outputs), {"x": 3.0, linear.keys[0]: 1.0}), [2.0])
 
 
 def test_an_input_bound_to_what_depends_on_another() -> None:
@@ -239,7 +240,7 @@ def test_an_input_bound_to_what_depends_on_another() -> None:
     view = view_of(EXP_AX, graph("G", ["b"], body, ["%0"]), bound("a", "@G::@e"))
     linear = linearize(view, [("F0", "p2")], ["b"], OPSET)
     point = {"b": 0.0, "x": 3.0, linear.keys[0]: 5.0}
-    close(numbers(view, [("F0", "p2"), *linear.outputs], point), [3.0, 15.0])
+    compare(numbers(view, [("F0", "p2"), *linear.outputs], point), [3.0, 15.0])
 
 
 @pytest.mark.parametrize("wrt", [["a"], ["a", "x"]])
@@ -268,7 +269,7 @@ def test_bad_binding(tmp_path: Path, text: str, message: str) -> None:
 def test_bindings_are_in_the_text() -> None:
     view: Any = view_of(EXP_AX + SEED + bound("a"))
     again = view_of(str(view.module))
-    close(numbers(again, [("F0", "p2")], {"x": 3.0}), [6.0])
+    compare(numbers(again, [("F0", "p2")], {"x": 3.0}), [6.0])
 
 
 def test_an_input_bound_to_itself(tmp_path: Path) -> None:

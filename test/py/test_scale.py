@@ -5,7 +5,8 @@ from typing import Any
 import numpy as np
 import pytest
 from harness.check_rule import run
-from harness.stages import F64, close, external, graph, named, numbers, view_of
+from harness.compare import compare
+from harness.stages import F64, external, graph, named, numbers, view_of
 
 from tiduc.dialect.context import parse
 from tiduc.dialect.errors import Unsupported
@@ -18,8 +19,10 @@ from tiduc.passes.resolve import check
 from tiduc.passes.rules import OPSET
 from tiduc.program import load
 
-DEEP = 20_000
-"""Twenty times as deep as Python calls itself; what is quadratic here takes minutes."""
+DEPTHS = [5_000, pytest.param(20_000, marks=pytest.mark.slow)]
+"""Five and twenty times the depth of Python's calls; at the larger depth, quadratic algorithms take minutes."""
+
+deep = pytest.mark.parametrize("depth", DEPTHS)
 
 
 def lines(op: str, depth: int, prefix: str = "v") -> tuple[list[str], str]:
@@ -48,9 +51,10 @@ def count(text: str, op: str) -> int:
 # ---- chains
 
 
-def test_a_chain() -> None:
+@deep
+def test_a_chain(depth: int) -> None:
     """sin of sin of ... x: a multiplication and a cosine an op, forward and back."""
-    depth = 5 * DEEP
+    depth = 5 * depth
     p = load(function("sine", depth))
     for text in (str(p.jvp()), str(p.vjp())):
         assert [count(text, op) for op in ("sine", "cosine", "multiply")] == [depth] * 3
@@ -60,84 +64,89 @@ def test_a_chain_in_numbers() -> None:
     p, x, dx = load(function("sine", 1000)), 0.7, 1.0
     for _ in range(1000):
         x, dx = np.sin(x), np.cos(x) * dx
-    close(run(p.jvp(), [0.7, 1.0]), [x, dx])
-    close(run(p.vjp(), [0.7, 1.0]), [x, dx])
+    compare(run(p.jvp(), [0.7, 1.0]), [x, dx])
+    compare(run(p.vjp(), [0.7, 1.0]), [x, dx])
 
 
 @pytest.mark.parametrize("modes", ["FF", "FR", "RF", "RR"])
 def test_second_order(modes: str) -> None:
-    depth = 5_000
+    depth = 2_000
     p = load(function("sine", depth))
     for mode in modes:
         p = p.jvp("arg0") if mode == "F" else p.vjp("arg0")
     assert [count(str(p), op) for op in ("sine", "cosine")] == [depth, depth]
 
 
-def test_a_chain_as_passes() -> None:
+@deep
+def test_a_chain_as_passes(depth: int) -> None:
     """The stages as passes read and write the whole module, masks verified, each time."""
-    module = parse(function("sine", DEEP))
+    module = parse(function("sine", depth))
     run_pipeline(module, "tidu-import,tidu-linearize,tidu-linear-transpose,tidu-materialize-merge,tidu-lower")
-    assert count(str(module), "multiply") == DEEP
+    assert count(str(module), "multiply") == depth
 
 
 # ---- diamonds
 
 
+@deep
 @pytest.mark.parametrize("op", ["multiply", "add"])
-def test_a_diamond_built_twice(op: str) -> None:
-    """2^20000 paths lead down, and both copies are one."""
-    p = load(function(op, DEEP, copies=2))
+def test_a_diamond_built_twice(op: str, depth: int) -> None:
+    """2^depth paths lead down, and both copies are one."""
+    p = load(function(op, depth, copies=2))
     text = str(p)
-    assert count(text, op) == DEEP
+    assert count(text, op) == depth
     first, second = text.split("return ")[1].split(" : ")[0].split(", ")
     assert first == second
 
 
+@deep
 @pytest.mark.parametrize("mode", ["jvp", "vjp"])
-def test_derivative_of_a_diamond_of_sums(mode: str) -> None:
-    text = str(getattr(load(function("add", DEEP, copies=2)), mode)())
+def test_derivative_of_a_diamond_of_sums(mode: str, depth: int) -> None:
+    text = str(getattr(load(function("add", depth, copies=2)), mode)())
     # Forward, both outputs share one tangent sweep; back, each cotangent has its own.
-    assert count(text, "add") == (DEEP * 2 if mode == "jvp" else DEEP * 3 + 1)
+    assert count(text, "add") == (depth * 2 if mode == "jvp" else depth * 3 + 1)
 
 
+@deep
 @pytest.mark.parametrize("mode", ["jvp", "vjp"])
-def test_derivative_of_a_diamond_of_products(mode: str) -> None:
-    text = str(getattr(load(function("multiply", DEEP, copies=2)), mode)())
-    assert DEEP * 2 <= count(text, "multiply") <= DEEP * 3
-    assert count(text, "add") == (DEEP if mode == "jvp" else DEEP * 2 + 1)
+def test_derivative_of_a_diamond_of_products(mode: str, depth: int) -> None:
+    text = str(getattr(load(function("multiply", depth, copies=2)), mode)())
+    assert depth * 2 <= count(text, "multiply") <= depth * 3
+    assert count(text, "add") == (depth if mode == "jvp" else depth * 2 + 1)
 
 
 def test_a_diamond_in_numbers() -> None:
     p = load(function("multiply", 20, copies=2))
     x, power = 1.0 + 1e-6, 2**20
     y, dy = x**power, power * x ** (power - 1)
-    close(run(p.jvp(), [x, 1.0]), [y, y, dy, dy], 1e-9)
-    close(run(p.vjp(), [x, 1.0, 10.0]), [y, y, 11 * dy], 1e-9)
+    compare(run(p.jvp(), [x, 1.0]), [y, y, dy, dy], 1e-9)
+    compare(run(p.vjp(), [x, 1.0, 10.0]), [y, y, 11 * dy], 1e-9)
 
 
+@deep
 @pytest.mark.parametrize("op", ["multiply", "add"])
-def test_a_diamond_in_two_graphs(op: str) -> None:
-    """Two graphs with an input of the same key: merged, linearized and turned around, all is there once."""
-    made, last = lines(op, DEEP)
+def test_a_diamond_in_two_graphs(op: str, depth: int) -> None:
+    """Two graphs share an input; merged, linearized and transposed, each op is there once."""
+    made, last = lines(op, depth)
     inside = "\n".join(made) + "\n" + named(last, "y")
     view = view_of(*(graph(name, ["x"], inside, [last]) for name in "AB"))
     wanted: list[Any] = [("A", "y"), ("B", "y")]
     flat = materialize_merge(view, wanted, ["x"], OPSET)
-    assert count(str(lower(flat)), op) == DEEP
+    assert count(str(lower(flat)), op) == depth
     linear = linearize(view, wanted, ["x"], OPSET)
     text = str(lower(materialize_merge(view, list(linear.outputs), ["x", *linear.keys], OPSET)))
-    assert count(text, "add") == DEEP
+    assert count(text, "add") == depth
     back = linear_transpose(view, linear, OPSET)
     text = str(lower(materialize_merge(view, [*wanted, *back.outputs], ["x", *back.keys], OPSET)))
-    assert count(text, "add") == DEEP * (2 if op == "multiply" else 3) + 1
+    assert count(text, "add") == depth * (2 if op == "multiply" else 3) + 1
 
 
 # ---- wide
 
 
-def test_a_value_used_very_often() -> None:
+@deep
+def test_a_value_used_very_often(depth: int) -> None:
     """The cotangent of x is a sum of as many terms as x has uses."""
-    depth = DEEP
     made = [f"%v0 = stablehlo.sine %x : {F64}"]
     made += [f"%v{i} = stablehlo.multiply %v{i - 1}, %x : {F64}" for i in range(1, depth)]
     inside = "\n".join(made)
@@ -157,7 +166,7 @@ def test_very_many_inputs_and_outputs() -> None:
 
 def test_branches_of_very_many_ops() -> None:
     """Residuals of the one take slots of their own beside those of the other, which have another type."""
-    depth, pair = 6_000, F64.replace("<", "<2x")
+    depth, pair = 2_000, F64.replace("<", "<2x")
     first, x = lines("sine", depth)
     second = "\n".join(lines("sine", depth, "w")[0]).replace(F64, pair).replace("%x", "%y")
     p = load(f"""
@@ -188,7 +197,7 @@ def test_deep_nesting(depth: int) -> None:
           stablehlo.return %v{i} : {F64} }}, {{ stablehlo.return %x : {F64} }}) : (tensor<i1>) -> {F64}"""
     p = load(f"func.func @main(%p: tensor<i1>, %x: {F64}) -> {F64} {{ {inside} return %v{depth} : {F64} }}")
     if depth < 100:
-        close(run(p.vjp(), [True, 0.5, 2.0]), [np.sin(0.5), 2 * np.cos(0.5)])
+        compare(run(p.vjp(), [True, 0.5, 2.0]), [np.sin(0.5), 2 * np.cos(0.5)])
     else:
         with pytest.raises(Unsupported, match="nested too deeply"):
             p.vjp()
@@ -231,7 +240,7 @@ def test_a_chain_of_references() -> None:
     view = view_of("".join(made) + last)
     assert view.value((f"G{length}", "v")) == view.value(("G0", "v"))
     check(view)
-    close(numbers(view, [(f"G{length}", "v")], {"x": 0.5}), [np.sin(0.5)])
+    compare(numbers(view, [(f"G{length}", "v")], {"x": 0.5}), [np.sin(0.5)])
 
 
 def test_high_order() -> None:
@@ -249,4 +258,4 @@ def test_high_order() -> None:
         linear = linearize(view, [value], ["x"], OPSET)
         (value,) = linear.outputs
         point[linear.keys[0]] = 1.0
-    close(numbers(view, [value], point), [0.9**8 * np.exp(0.27)])
+    compare(numbers(view, [value], point), [0.9**8 * np.exp(0.27)])

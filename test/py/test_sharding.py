@@ -11,6 +11,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
+from harness.compare import compare
 from harness.devices import by_partitions
 from jax import export, lax, shard_map
 from jax.sharding import Mesh, NamedSharding
@@ -65,11 +66,6 @@ def check(
         expected = along(tuple(arguments), tuple(dx))
         compare(by_partitions(str(p.hvp()), [*arguments, *dx], shardy), expected)
     return text
-
-
-def compare(actual: Sequence[Any], expected: Sequence[Any]) -> None:
-    for y, e in zip(actual, expected, strict=True):
-        np.testing.assert_allclose(y, e, rtol=1e-9, atol=1e-10)
 
 
 def test_a_loss_of_sharded_arrays(shardy: bool) -> None:

@@ -3,7 +3,8 @@
 import numpy as np
 import pytest
 from harness.check_rule import run
-from harness.stages import F64, V, body, close, function
+from harness.compare import compare
+from harness.stages import F64, V, body, function
 
 from tiduc.dialect.context import parse
 from tiduc.passes.lower.simplify import simplify
@@ -76,4 +77,4 @@ def test_simplify_in_regions() -> None:
         output="%y: tensor<f64>",
     )
     assert "multiply" not in text
-    close(run(load(text), [np.arange(3.0)]), [3.0])
+    compare(run(load(text), [np.arange(3.0)]), [3.0])

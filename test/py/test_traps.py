@@ -5,7 +5,8 @@ from typing import Any
 import numpy as np
 import pytest
 from harness.check_rule import run
-from harness.stages import EXP_AX, F64, close, external, graph, named, numbers, view_of
+from harness.compare import compare
+from harness.stages import EXP_AX, F64, external, graph, named, numbers, view_of
 
 from tiduc.dialect.context import stage
 from tiduc.dialect.errors import RequestError, ResolveError, TiducError
@@ -29,8 +30,8 @@ def program(body: str, outputs: str, inputs: str = "x") -> Any:
 def test_vjp_of_a_product_with_its_own_factor(operands: str) -> None:
     p = program(f"%0 = stablehlo.exponential %x : {F64}\n%1 = stablehlo.multiply {operands} : {F64}", "%1")
     at = 0.7
-    close(run(p.vjp(), [at, 3.0]), [at * np.exp(at), 3 * (1 + at) * np.exp(at)])
-    close(run(p.vjp().vjp("x"), [at, 1.0, 0.0, 1.0])[-1:], [(2 + at) * np.exp(at)])
+    compare(run(p.vjp(), [at, 3.0]), [at * np.exp(at), 3 * (1 + at) * np.exp(at)])
+    compare(run(p.vjp().vjp("x"), [at, 1.0, 0.0, 1.0])[-1:], [(2 + at) * np.exp(at)])
 
 
 SAME_VALUE = f"%0 = stablehlo.negate %x : {F64}"
@@ -41,42 +42,42 @@ TWO_OPS = f"{SAME_VALUE}\n%1 = stablehlo.negate %x : {F64}"
 def test_outputs_that_are_equal(body: str, outputs: str) -> None:
     """The seeds of (-x, -x) add up, whether it is one value or two."""
     p = program(body, outputs)
-    close(run(p.vjp(), [2.0, 1.0, 10.0]), [-2, -2, -11])
-    close(run(p.jvp(), [2.0, 5.0]), [-2, -2, -5, -5])
+    compare(run(p.vjp(), [2.0, 1.0, 10.0]), [-2, -2, -11])
+    compare(run(p.jvp(), [2.0, 5.0]), [-2, -2, -5, -5])
     q = p.vjp()  # transposed once more: linear in the seeds
-    close(run(q.jvp([1, 2]), [2.0, 1.0, 10.0, 3.0, 4.0])[-1:], [-7])
-    close(run(q.vjp([1, 2]), [2.0, 1.0, 10.0, 0.0, 0.0, 3.0])[-2:], [-3, -3])
+    compare(run(q.jvp([1, 2]), [2.0, 1.0, 10.0, 3.0, 4.0])[-1:], [-7])
+    compare(run(q.vjp([1, 2]), [2.0, 1.0, 10.0, 0.0, 0.0, 3.0])[-2:], [-3, -3])
 
 
 def test_an_output_that_is_an_input() -> None:
     p = program(f"%c = stablehlo.constant dense<3.0> : {F64}\n%0 = stablehlo.add %x, %c : {F64}", "%0, %x")
-    close(run(p.vjp(), [2.0, 1.0, 10.0]), [5, 2, 11])
-    close(run(p.jvp(), [2.0, 7.0]), [5, 2, 7, 7])
+    compare(run(p.vjp(), [2.0, 1.0, 10.0]), [5, 2, 11])
+    compare(run(p.jvp(), [2.0, 7.0]), [5, 2, 7, 7])
 
 
 def test_outputs_that_are_one_input() -> None:
     p = program("", "%x, %x, %x")
-    close(run(p.vjp(), [2.0, 1.0, 10.0, 100.0])[-1:], [111])
-    close(run(p.vjp().vjp([1, 2, 3]), [2.0, 1.0, 10.0, 100.0, 0.0, 0.0, 0.0, 4.0])[-3:], [4, 4, 4])
+    compare(run(p.vjp(), [2.0, 1.0, 10.0, 100.0])[-1:], [111])
+    compare(run(p.vjp().vjp([1, 2, 3]), [2.0, 1.0, 10.0, 100.0, 0.0, 0.0, 0.0, 4.0])[-3:], [4, 4, 4])
 
 
 def test_an_output_that_is_another_output_s_operand() -> None:
     """(u, exp u) for u = x x: the seed of u counts, and so does what comes back through exp."""
     p = program(f"%0 = stablehlo.multiply %x, %x : {F64}\n%1 = stablehlo.exponential %0 : {F64}", "%0, %1")
-    close(run(p.vjp(), [0.5, 2.0, 3.0])[-1:], [2 * 0.5 * (2 + 3 * np.exp(0.25))])
+    compare(run(p.vjp(), [0.5, 2.0, 3.0])[-1:], [2 * 0.5 * (2 + 3 * np.exp(0.25))])
 
 
 def test_reverse_over_reverse_seeds() -> None:
     """x^2 with seeds 5, then 7: d/dx (2 x 5) * 7 = 70."""
     p = program(f"%0 = stablehlo.multiply %x, %x : {F64}", "%0").vjp().vjp("x")
-    close(run(p, [3.0, 5.0, 0.0, 7.0])[-1:], [70])
+    compare(run(p, [3.0, 5.0, 0.0, 7.0])[-1:], [70])
 
 
 def test_an_inactive_output_keeps_its_place() -> None:
     p = program(f"%0 = stablehlo.exponential %x : {F64}", "%y, %0, %y", "x y")
-    close(run(p.jvp("x"), [0.5, 2.0, 1.0]), [2, np.exp(0.5), 2, 0, np.exp(0.5), 0])
-    close(run(p.vjp("x"), [0.5, 2.0, 1.0, 10.0, 100.0])[-1:], [10 * np.exp(0.5)])
-    close(run(p.vjp(["y", "x"]), [0.5, 2.0, 1.0, 10.0, 100.0])[-2:], [101, 10 * np.exp(0.5)])
+    compare(run(p.jvp("x"), [0.5, 2.0, 1.0]), [2, np.exp(0.5), 2, 0, np.exp(0.5), 0])
+    compare(run(p.vjp("x"), [0.5, 2.0, 1.0, 10.0, 100.0])[-1:], [10 * np.exp(0.5)])
+    compare(run(p.vjp(["y", "x"]), [0.5, 2.0, 1.0, 10.0, 100.0])[-2:], [101, 10 * np.exp(0.5)])
 
 
 # ---- requests -----------------------------------------------------------------------------
@@ -183,7 +184,7 @@ def test_a_derivative_in_a_derivative(op: str, expected: float, reload: bool) ->
     second = linearize(view, [wanted], ["x"], OPSET)
     assert not set(first.keys) & set(second.keys)
     (dp,) = second.outputs
-    close(numbers(view, [wanted, dp], {"x": 3.0, second.keys[0]: 1.0, "y": 4.0})[1:], [expected])
+    compare(numbers(view, [wanted, dp], {"x": 3.0, second.keys[0]: 1.0, "y": 4.0})[1:], [expected])
 
 
 @pytest.mark.parametrize(
@@ -202,7 +203,7 @@ def test_a_derivative_in_a_derivative_of_the_same_input(again: bool) -> None:
     product = times(view, "x" if again else view.value(("F", "x")), first.outputs[0])
     bind_to_one(view, *first.keys)
     second = linearize(view, [product], ["x"], OPSET)
-    close(numbers(view, [second.outputs[0]], {"x": 3.0, second.keys[0]: 1.0}), [12])
+    compare(numbers(view, [second.outputs[0]], {"x": 3.0, second.keys[0]: 1.0}), [12])
 
 
 def test_two_linearizations_share_no_keys() -> None:
@@ -226,7 +227,7 @@ def test_two_linearizations_do_not_merge() -> None:
     wanted = [*one.outputs, *two.outputs]
     e = np.exp(0.5 * 0.2)
     point = {"a": 0.5, "x": 0.2, one.keys[0]: 3.0, two.keys[0]: 7.0}
-    close(numbers(view, wanted, point), [0.5 * e * 3, 0.5 * e * 7])
+    compare(numbers(view, wanted, point), [0.5 * e * 3, 0.5 * e * 7])
 
 
 @pytest.mark.parametrize(
@@ -243,9 +244,9 @@ def test_an_input_that_is_called_like_a_fresh_key(name: str) -> None:
       %0 = stablehlo.multiply %x, %t : {F64}
       return %0, %0 : {F64}, {F64}
     }}""")
-    close(run(p.jvp("x"), [2.0, 5.0, 3.0]), [10, 10, 15, 15])
-    close(run(p.vjp("x"), [2.0, 5.0, 1.0, 10.0]), [10, 10, 55])
-    close(run(p.jvp("x").jvp(name), [2.0, 5.0, 3.0, 7.0])[-2:], [21, 21])
+    compare(run(p.jvp("x"), [2.0, 5.0, 3.0]), [10, 10, 15, 15])
+    compare(run(p.vjp("x"), [2.0, 5.0, 1.0, 10.0]), [10, 10, 55])
+    compare(run(p.jvp("x").jvp(name), [2.0, 5.0, 3.0, 7.0])[-2:], [21, 21])
 
 
 def test_a_name_whose_keys_are_taken() -> None:
@@ -259,8 +260,8 @@ def test_derivatives_of_a_program_read_again() -> None:
     """The text of a derivative is a program as any other: no key of it means anything any more."""
     p = program(f"%0 = stablehlo.multiply %x, %x : {F64}\n%1 = stablehlo.multiply %0, %x : {F64}", "%1")
     again = load(str(load(str(p.jvp())).jvp("x")))
-    close(run(again, [2.0, 1.0, 1.0])[-1:], [12])
-    close(run(load(str(p.vjp())).vjp("x"), [2.0, 1.0, 0.0, 1.0])[-1:], [12])
+    compare(run(again, [2.0, 1.0, 1.0])[-1:], [12])
+    compare(run(load(str(p.vjp())).vjp("x"), [2.0, 1.0, 0.0, 1.0])[-1:], [12])
 
 
 def test_a_wrong_name_is_an_error_of_ours() -> None:

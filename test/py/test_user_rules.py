@@ -11,7 +11,8 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 from harness.check_rule import check_rule
-from harness.stages import body, close
+from harness.compare import compare
+from harness.stages import body
 
 import tiduc
 from tiduc.backends.reference.interpreter import evaluate
@@ -72,8 +73,8 @@ def test_a_transpose_alone_is_replaced(mine: OpSet) -> None:
 
     mine.transpose("stablehlo.negate")(twice)
     program = tiduc.load(function(" %y = stablehlo.negate %x : tensor<f64>"), opset=mine)
-    close(evaluate(str(program.jvp()), [np.array(2.0), np.array(1.0)])[1:], [-1])
-    close(evaluate(str(program.vjp()), [np.array(2.0), np.array(1.0)])[1:], [2])
+    compare(evaluate(str(program.jvp()), [np.array(2.0), np.array(1.0)])[1:], [-1])
+    compare(evaluate(str(program.vjp()), [np.array(2.0), np.array(1.0)])[1:], [2])
 
 
 # ---- what an op calls by name
@@ -203,9 +204,9 @@ func.func private @same(%x: tensor<f64>) -> tensor<f64> {
 def test_stop_gradient() -> None:
     """x stop(x): x in both modes; then stop(1) dx, so nothing of second order."""
     program, x = tiduc.load(STOPPED), np.array(1.5)
-    close(evaluate(str(program.jvp()), [x, np.array(2.0)]), [2.25, 3.0])
-    close(evaluate(str(program.grad()), [x]), [1.5])
-    close(evaluate(str(program.grad().grad()), [x]), [0.0])
+    compare(evaluate(str(program.jvp()), [x, np.array(2.0)]), [2.25, 3.0])
+    compare(evaluate(str(program.grad()), [x]), [1.5])
+    compare(evaluate(str(program.grad().grad()), [x]), [0.0])
 
 
 def test_stop_gradient_survives() -> None:
@@ -217,8 +218,8 @@ def test_stop_gradient_survives() -> None:
     assert str(module).count('composite "tidu.stop_gradient"') == 1
     again = tiduc.load(str(tiduc.load(str(module)).jvp()))
     x = np.array(1.5)
-    close(evaluate(str(again.vjp([0])), [x, np.array(2.0), np.array(1.0), np.array(1.0)])[2:], [1.5])
-    close(again.compile()(x, np.array(2.0)), [2.25, 3.0])
+    compare(evaluate(str(again.vjp([0])), [x, np.array(2.0), np.array(1.0), np.array(1.0)])[2:], [1.5])
+    compare(again.compile()(x, np.array(2.0)), [2.25, 3.0])
 
 
 def test_stop_gradient_of_jax() -> None:
@@ -228,7 +229,7 @@ def test_stop_gradient_of_jax() -> None:
     with jax.enable_x64(True):
         exported = jax.export.export(jax.jit(f))(jax.ShapeDtypeStruct((3,), jnp.float64))
     x = np.array([0.2, 1.0, -2.0])
-    close(evaluate(str(tiduc.load(exported.mlir_module()).grad()), [x]), [np.sin(x)])
+    compare(evaluate(str(tiduc.load(exported.mlir_module()).grad()), [x]), [np.sin(x)])
 
 
 # ---- the command line

@@ -34,6 +34,7 @@ from typing import Any
 
 import numpy as np
 from harness_outcome import Outcome, check
+from xla_flags import XLA_FLAGS
 
 CATEGORIES = ("ok", "expected", "wrong", "refused", "crash", "undecided", "n/a")
 SECONDS = 90  # per harness
@@ -96,14 +97,14 @@ def sweep(names: Sequence[str], seconds: float = SECONDS, order: int = 1) -> Ite
 
 
 def start(order: int) -> Any:
-    """A worker; its XLA compiles without optimization, to save time."""
+    """A worker; its XLA compiles quickly."""
     return subprocess.Popen(
         [sys.executable, __file__, "--worker", "--order", str(order)],
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
         stderr=subprocess.DEVNULL,
         text=True,
-        env={**os.environ, "XLA_FLAGS": "--xla_backend_optimization_level=0"},
+        env={**os.environ, "XLA_FLAGS": XLA_FLAGS},
     )
 
 

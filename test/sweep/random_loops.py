@@ -39,6 +39,7 @@ from loop_reducer import reduced
 from numpy.typing import NDArray
 from random_arguments import arguments_of
 from worker import Worker, answer_requests
+from xla_flags import XLA_FLAGS
 
 import tiduc
 from tiduc.backends.iree.compile import compile_source
@@ -155,8 +156,8 @@ def tried(request: Sequence[str]) -> Outcome:
 
 
 def new_worker() -> Worker:
-    """A worker; its XLA compiles without optimization, to save time."""
-    os.environ.setdefault("XLA_FLAGS", "--xla_backend_optimization_level=0")
+    """A worker; its XLA compiles quickly."""
+    os.environ.setdefault("XLA_FLAGS", XLA_FLAGS)
     return Worker([sys.executable, __file__, "--work"])
 
 

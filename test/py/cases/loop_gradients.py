@@ -5,9 +5,9 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import Any
 
-import jax
 import jax.numpy as jnp
 import numpy as np
+from harness.exports import exported
 from jax import lax
 from numpy.typing import NDArray
 
@@ -17,19 +17,9 @@ Array = NDArray[Any]
 MEMORIES = ["stack", "sqrt", "log"]
 
 
-def exported(function: Callable[..., Any], arguments: Sequence[Any]) -> str:
-    with jax.enable_x64(True):
-        return jax.jit(function).lower(*arguments).as_text()
-
-
 def random(*shapes: tuple[int, ...]) -> list[Array]:
     generator = np.random.default_rng(1)
     return [0.2 + 0.6 * generator.random(shape) for shape in shapes]
-
-
-def agree(got: Sequence[Any], wanted: Sequence[Any]) -> None:
-    for x, y in zip(got, wanted, strict=True):
-        np.testing.assert_allclose(x, y, rtol=1e-9, atol=1e-12)
 
 
 def stacks(text: str, n: int) -> list[str]:
@@ -41,7 +31,7 @@ def stacks(text: str, n: int) -> list[str]:
 
 
 def grad(function: Callable[..., Any], arguments: Sequence[Any], memory: str = "auto") -> str:
-    return replace(tiduc.load(exported(function, arguments)), loop_memory=memory).grad().text
+    return replace(tiduc.load(exported(function, *arguments)), loop_memory=memory).grad().text
 
 
 def scanned(n: int) -> tuple[Callable[..., Any], list[Array]]:

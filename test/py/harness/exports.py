@@ -6,7 +6,7 @@ from typing import Any
 
 import jax
 import numpy as np
-from jax import lax
+from jax import export, lax
 from jax import numpy as jnp
 
 from harness.check_rule import inner, like
@@ -32,6 +32,15 @@ def exported(function: Callable[..., Any], *arguments: Any, platform: str = "cpu
     with jax.enable_x64(True):
         traced = jax.jit(function, keep_unused=True).trace(*arguments)
         return str(traced.lower(lowering_platforms=(platform,)).as_text())
+
+
+def exported_dynamic(function: Callable[..., Any], *shapes: str) -> str:
+    """The StableHLO text of a JAX function of f64 arrays with dynamic dimensions, by shapes such as `(n, 3)`."""
+    scope = export.SymbolicScope()
+    with jax.enable_x64(True):
+        sizes = [export.symbolic_shape(shape, scope=scope) for shape in shapes]
+        arguments = [jax.ShapeDtypeStruct(shape, np.float64) for shape in sizes]
+        return str(export.export(jax.jit(function))(*arguments).mlir_module())
 
 
 def with_stand_ins(text: str) -> str:

@@ -1,7 +1,7 @@
 """Shared by tests of the stages: graphs from text, and the numbers behind values of a view."""
 
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -77,12 +77,6 @@ def numbers(view: Any, wanted: Sequence[Any], inputs: dict[str, Any]) -> list[ND
 def body(text: str) -> list[str]:
     """The names of the ops in a text, in order, including those in regions."""
     return re.findall(r' = "?(?:stablehlo|chlo)\.(\w+)', text)
-
-
-def close(actual: Iterable[Any], expected: Iterable[Any], tolerance: float = 1e-10) -> None:
-    """Asserts that each value equals its expected value to a relative and absolute tolerance."""
-    for a, e in zip(actual, expected, strict=True):
-        np.testing.assert_allclose(a, e, rtol=tolerance, atol=tolerance)
 
 
 def function(*lines: str, inputs: str = f"x: {V}", output: str = f"%y: {V}") -> str:

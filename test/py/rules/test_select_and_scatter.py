@@ -130,7 +130,7 @@ def test_scatters(scatter: str, init: float, case: tuple[Sizes, Sizes, Sizes, Pa
 @pytest.mark.parametrize("scatter", ["add", "multiply", "maximum"])
 def test_active_initial_value(scatter: str, name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """It takes part once in XLA; in the interpreter once more for each source."""
-    monkeypatch.setattr("check_rule.chosen", lambda text: by_xla)
+    monkeypatch.setattr("harness.check_rule.chosen", lambda text: by_xla)
     case = CASES[name]
     program = with_argument(text(*case, scatter=scatter)).replace("(%x, %source, %init)", "(%x, %source, %t)")
     point = [RNG.standard_normal(case[0]), np.array(0.3), RNG.standard_normal(places(*case))]

@@ -7,15 +7,12 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 from harness.check_rule import check_rule
+from harness.exports import exported
 from harness.xla import by_xla
 
 from tiduc.program import load
 
 jax.config.update("jax_enable_x64", True)
-
-
-def exported(function: Any, *arguments: Any) -> str:
-    return str(jax.jit(function).lower(*arguments).as_text())
 
 
 @pytest.mark.parametrize("dtype", [np.float16, np.float32, np.float64])
