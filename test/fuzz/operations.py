@@ -34,19 +34,19 @@ from tiduc.splitting import split
 MOST = 100_000
 """Most elements of the arguments with which programs are run."""
 LIMITS = Limits(seconds=10, mebibytes=2048)
-"""Limits of the reference interpreter, which is slow."""
+"""Limits of the reference interpreter, which is slow, and of isolated reading, which takes hours on damaged bytecode."""
 MEMORIES = ("auto", "stack", "sqrt", "log")
 
 
 class Subject:
     """An input in a file, its program once loaded, and a generator for choices.
 
-    With `isolated`, another process reads the file first.
+    With `isolated`, another process reads the file first, for at most `LIMITS`.
     """
 
     def __init__(self, path: Path, draw: Random, isolated: bool = False) -> None:
         self.path, self.draw = path, draw
-        self.isolation = {"isolated": True} if isolated else {}
+        self.isolation = {"isolated": True, "limits": LIMITS} if isolated else {}
 
     @cached_property
     def program(self) -> Program:
