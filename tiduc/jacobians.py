@@ -155,7 +155,7 @@ def batched(
     for port in results:
         if isinstance(port.value, Zero) and is_open(port.type):
             raise RequestError(
-                f"result {port.name} of type {port.type} cannot be batched; only tensors of known sizes can"
+                f"result {port.name} of type {port.type} cannot be batched; only tensors of static shape can"
             )
         type_ = stacked(port.type, size)
         value = Zero(type_) if isinstance(port.value, Zero) else of[port.value]

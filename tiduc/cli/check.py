@@ -48,7 +48,8 @@ def _modes(ctx: click.Context, parameter: click.Parameter, value: str) -> tuple[
     type=click.Choice(ENGINES),
     default="iree",
     show_default=True,
-    help="Run what IREE or XLA compiles, or the reference interpreter of StableHLO: slow, and exact.",
+    help="Run what IREE or XLA compiles, or use the reference interpreter of StableHLO, which is slow and "
+    "exact.",
 )
 @compiling
 @click.option(
@@ -72,7 +73,8 @@ def _modes(ctx: click.Context, parameter: click.Parameter, value: str) -> tuple[
     show_default=True,
     callback=_modes,
     metavar="MODES",
-    help="The derivatives to check: fwd, rev or both. Check a function whose tidu.vjp gives its derivative with rev.",
+    help="The derivatives to check: fwd, rev or both. Check a function whose tidu.vjp gives its derivative "
+    "with rev.",
 )
 @click.option(
     "--rtol",

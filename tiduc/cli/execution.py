@@ -55,7 +55,8 @@ FACTORIZING = click.option(
     type=click.Choice(LAPACK),
     default=LOOPS,
     show_default=True,
-    help="How matrices are factorized: by loops, or, on CPUs, where tiduc.runtime loads the module, by NumPy.",
+    help="How matrices are factorized: by loops, or, on CPUs, where tiduc.runtime loads the module, by "
+    "NumPy.",
 )
 INPUTS = click.option(
     "--input",
@@ -76,7 +77,8 @@ PARAMETERS = click.option(
     "--parameters",
     metavar="FILE",
     type=PATH,
-    help="An archive, .irpa or .safetensors, with the arrays of inputs that the module is not to take as arguments: "
+    help="An archive, .irpa or .safetensors, with the arrays of inputs that the module is not to take as "
+    "arguments: "
     "it reads them when it is loaded.",
 )
 SEED = click.option(
@@ -130,7 +132,8 @@ def compiling(command: Callable[..., Any]) -> Callable[..., Any]:
         "--compile-memory",
         type=click.IntRange(min=0),
         metavar="MIB",
-        help="How much memory the compiler may take for a program; 0 is no limit.  [default: half of what there is]",
+        help="How much memory the compiler may take for a program; 0 is no limit.  [default: half of what "
+        "there is]",
     )
     @click.option(
         "--cache/--no-cache",
@@ -359,7 +362,7 @@ def _by_iree(
 
 def _by_xla(file: str, entry: str | None, opset: OpSet, target: str, lapack: str) -> _Chosen:
     if lapack != LOOPS:
-        raise RequestError("--lapack is for IREE: XLA has a LAPACK of its own")
+        raise RequestError("--lapack is for IREE only: XLA has its own LAPACK")
     program = _program(file, entry, opset)
     return _Chosen(program.name, program.signature, lambda: program.compile(target, engine="xla"))
 

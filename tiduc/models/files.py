@@ -54,7 +54,7 @@ def _imported(
     try:
         return importer(path, lift_constants, sizes, trust, limits)
     except UnicodeDecodeError:  # protobuf decodes a name when it is read
-        raise ParseError("a name is no UTF-8 text", str(path)) from None
+        raise ParseError("a name is not UTF-8 text", str(path)) from None
 
 
 def _onnx(path: str | Path, lift_constants: bool, sizes: Any, trust: bool, limits: Limits | None) -> Model:
