@@ -48,9 +48,11 @@ def _imported(
     suffix = Path(path).suffix.lower()
     importer = _IMPORTERS.get(suffix)
     if importer is None:
-        raise RequestError(f"models are in files {', '.join(_IMPORTERS)}", str(path))
+        raise RequestError(
+            f"unknown kind of file: models are read from files {', '.join(_IMPORTERS)}", str(path)
+        )
     if sizes and suffix != ".onnx":
-        raise RequestError("only sizes of ONNX models have names that can be set", str(path))
+        raise RequestError("sizes can be set by name for ONNX models only", str(path))
     try:
         return importer(path, lift_constants, sizes, trust, limits)
     except UnicodeDecodeError:  # protobuf decodes a name when it is read
