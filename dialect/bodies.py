@@ -44,7 +44,7 @@ class Body(StablehloBuilder):
 
     def size(self, n: Any) -> Any:
         """Raises `OpenSize`: the region would have to read the size from outside."""
-        raise OpenSize("its region would need a size that is known only when it runs")
+        raise OpenSize("its region would need the size of a dynamic dimension")
 
     def returns(self, *values: Any) -> None:
         """Ends the region."""

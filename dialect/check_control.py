@@ -41,7 +41,7 @@ def check_control(view: Graphs, op: Definition) -> None:
     graphs = [view.graph(symbol.value, op.location) for symbol in symbols]
     most = {CASE: len(graphs), LOOP: 2}.get(op.name, 1)
     if len(graphs) > most:
-        raise _error(op, f"expects {most} of {GRAPHS} at most, has {len(graphs)}")
+        raise _error(op, f"expects {most} graphs at most in {GRAPHS}, has {len(graphs)}")
     if op.name == LOOP:
         _loop(op, graphs)
     elif op.name in (CALL, CASE):
@@ -53,7 +53,7 @@ def _branches(op: Definition, graphs: list[Graph]) -> None:
     if op.name == CASE:
         index = str(operands.pop(0).type) if operands else None
         if index != "tensor<i32>" and not (index == "tensor<i1>" and len(graphs) == 2):
-            raise _error(op, f"expects an index, an i32 or of two graphs an i1, has {index}")
+            raise _error(op, f"expects an i32 index (or i1 for two graphs), has {index}")
     for graph in graphs:
         _same(op, f"@{graph.name} takes", _types(graph.inputs.values()), _types(operands))
         _same(op, f"@{graph.name} gives", _types(graph.outputs), _types(op.results))
@@ -63,12 +63,12 @@ def _loop(op: Definition, graphs: list[Graph]) -> None:
     counts = [op.attributes.get(name) for name in (CARRIES, SEQUENCES)]
     for count in (*counts, op.attributes.get(TRIP_COUNT, counts[0])):
         if not isinstance(count, ir.IntegerAttr) or count.value < 0:
-            raise _error(op, f"expects numbers in {CARRIES} and {SEQUENCES}, has {count}")
+            raise _error(op, f"expects integers in {CARRIES} and {SEQUENCES}, has {count}")
     n, m = (count.value for count in counts if count is not None)
     if n + m > len(op.operands):
         raise _error(op, f"has {len(op.operands)} operands for {n} carries and {m} sequences")
     if len(graphs) == 1 and not m:
-        raise _error(op, "has neither a condition nor a sequence, one of which says when it ends")
+        raise _error(op, "needs a condition or a sequence, which determines when it ends")
     types = _types(op.operands)
     carries, elements, invariants = types[:n], _elements(op, types[n : n + m]), types[n + m :]
     body = graphs[0]
@@ -96,7 +96,7 @@ def check_calls(view: Graphs, graph: Graph, known: set[str]) -> None:
             continue
         op, callee = left.pop()
         if callee in under_way:
-            raise _error(op, f"calls @{callee}, in which it is: recursion has no derivative")
+            raise _error(op, f"calls @{callee}, which contains this call: recursion cannot be differentiated")
         if callee not in known:
             under_way[callee] = _called(view.graph(callee))
 
@@ -114,14 +114,14 @@ def _types(values: Iterable[Any]) -> list[Any]:
 def _elements(op: Definition, types: list[Any]) -> list[Any]:
     for type_ in types:
         if not isinstance(type_, ir.RankedTensorType) or not type_.rank:
-            raise _error(op, f"expects a sequence, which has a dimension in front, has {type_}")
+            raise _error(op, f"expects a sequence with a leading dimension, has {type_}")
     return [element_type(type_) for type_ in types]
 
 
 def _same(op: Definition, what: str, expected: list[Any], actual: list[Any]) -> None:
     if expected != actual:
         wanted, has = (", ".join(map(str, types)) for types in (expected, actual))
-        raise _error(op, f"{what} ({wanted}), but here are ({has})")
+        raise _error(op, f"{what} ({wanted}), but the types here are ({has})")
 
 
 def _error(op: Definition, message: str) -> ResolveError:

@@ -15,7 +15,7 @@ def dense(value: ArrayLike | complex, type_: Any) -> Any:
     """The elements attribute of a static tensor type: a splat of `value`, or an array of the type's shape."""
     array = np.asarray(value)
     if array.ndim and array.shape != tuple(type_.shape):
-        raise ValueError(f"a constant of shape {array.shape} for the type {type_}")
+        raise ValueError(f"a constant of shape {array.shape} does not fit the type {type_}")
     if isinstance(type_.element_type, ir.ComplexType):
         kind = np.complex64 if type_.element_type.element_type.width == 32 else np.complex128
         values = np.ascontiguousarray(array if array.size else 0, kind)

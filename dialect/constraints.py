@@ -88,7 +88,9 @@ def _dynamic_conv(op: Any) -> None:
     x, w, y = (sizes_in(v.type) for v in (op.operands[0], op.operands[1], op.results[0]))
     if not len(x) == len(w) == len(y):
         raise _violation(
-            op, f"has an operand, a kernel and a result of {len(x)}, {len(w)} and {len(y)} dimensions"
+            op,
+            f"has an operand, a kernel and a result of ranks {len(x)}, {len(w)} and {len(y)}, which must be "
+            "equal",
         )
     pairs = (
         (x[numbers.input_batch_dimension], y[numbers.output_batch_dimension], batches),
@@ -118,7 +120,8 @@ def _fft(op: Any) -> None:
             n not in (DYNAMIC, m) for n, m in zip(last, expected, strict=True)
         ):
             raise _violation(
-                op, f"has the {what} {value.type}, whose last sizes are not {expected}, as fft_length says"
+                op,
+                f"has the {what} {value.type}, whose last dimensions must be {expected} to match fft_length",
             )
 
 
@@ -135,7 +138,7 @@ def _call(op: Any) -> None:
     """A linear-algebra call matches its row in `ROUTINES`; a sharding constraint keeps the type of its operand."""
     target = ir.StringAttr(op.attributes["call_target_name"]).value
     if target in SHARDINGS and [x.type for x in op.operands] != [y.type for y in op.results]:
-        raise _violation(op, f"@{target} gives another type than it takes")
+        raise _violation(op, f"@{target} returns a type other than its operand's")
     if target in (TO_PARTS, TO_WHOLE):
         for name in ("sharding", "manual_axes", HOLDERS, DEVICES):
             if name not in op.attributes:

@@ -21,7 +21,7 @@ from tiduc.dialect.tidu import Tidu
 _BYTECODE = b"ML\xefR"
 _ALLOW = "If this is intended, please use -allow-unregistered-dialect with the MLIR tool used"
 _UNKNOWN_TYPE = re.compile(r'`!"?([^."]+)')
-_NO_TEXT = "a name is no UTF-8 text"
+_NO_TEXT = "a name is not UTF-8 text"
 _ARTIFACT = b"StableHLO_v"  # follows, after a byte, in a portable artifact
 
 P = ParamSpec("P")
@@ -88,7 +88,7 @@ def stage(function: Callable[P, R]) -> Callable[P, R]:
         except ir.MLIRError as error:
             raise diagnosed(error) from None
         except RecursionError:  # stages recurse on nested graphs
-            raise Unsupported("regions, or calls, are nested too deeply") from None
+            raise Unsupported("regions or calls are nested too deeply") from None
         except RuntimeError as error:
             if "str_from_cstr" not in str(error):
                 raise
@@ -108,7 +108,7 @@ def diagnosed(error: Any, file: str | None = None) -> TiducError:
         return ParseError(str(error), file)
     first = error.error_diagnostics[0]
     # MLIR's message names an option of its own tools.
-    message = first.message.replace(_ALLOW, "If it has rules, name the module that has them: --rules MODULE")
+    message = first.message.replace(_ALLOW, "If the op has rules, name their module: --rules MODULE")
     message = "\n".join([message, *(f"note: {note.message}" for note in first.notes)])
     place = describe(first.location)
     if file is not None and place.startswith("-:"):
@@ -262,7 +262,7 @@ def _deserialize(artifact: bytes, file: str | None) -> Any:
             return _stablehlo.deserialize_portable_artifact(context(), artifact)
         except ValueError as error:
             if any(f"dialect '{shardy.DIALECT}'" in message for message in messages):
-                messages[:] = ["it holds ops of Shardy's, which can be read in text only"]
+                messages[:] = ["contains Shardy ops, which can be read only from MLIR text"]
             raise ParseError("; ".join(messages) or str(error), file) from None
 
 

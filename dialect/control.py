@@ -190,7 +190,7 @@ def _options(op: Definition) -> tuple[str | None, int | None]:
         return memory, None
     bound = given[BOUND]
     if not isinstance(bound, ir.IntegerAttr) or not 0 <= bound.value < 2**31:
-        raise RequestError(f"{BOUND} is an integer of 31 bits, and not negative: not {bound}", op.location)
+        raise RequestError(f"{BOUND} must be an integer from 0 to 2^31 - 1, not {bound}", op.location)
     return memory, bound.value
 
 
@@ -238,13 +238,15 @@ _READ = CONTROL | {CALL, CASE, LOOP}
 def only_vjp(op: Definition) -> Unsupported:
     """The error for forward mode of a function with a custom VJP."""
     vjp = op.attributes[GRAPHS][0].value
-    message = f"the function's own derivative is the VJP @{vjp}; there is reverse mode, any number of times"
+    message = (
+        f"the function defines its derivative as the VJP @{vjp}; only reverse mode is possible (of any order)"
+    )
     return Unsupported(f"unsupported jvp AD rule for func.call: {message}", op.location)
 
 
 def open_loop(error: OpenSize, location: Any) -> Unsupported:
     """The error for reverse mode of a loop with a carry or residual of dynamic shape."""
-    message = f"{error.message}, or take forward mode, which asks for no sizes"
+    message = f"{error.message}, or use forward mode, which needs no static sizes"
     return Unsupported(f"unsupported transpose AD rule for stablehlo.while: {message}", location)
 
 

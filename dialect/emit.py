@@ -42,7 +42,7 @@ def artifact(module: Any) -> bytes:
             return bytes(_stablehlo.serialize_portable_artifact(portable, version))
         except ValueError as error:
             why = messages[0] if messages else error
-            raise RequestError(f"only StableHLO makes a portable artifact: {why}") from None
+            raise RequestError(f"only StableHLO ops can be written as a portable artifact: {why}") from None
 
 
 EMITTERS: dict[str, Callable[[Any], bytes]] = {"text": text, "bytecode": bytecode, "artifact": artifact}

@@ -14,11 +14,12 @@ def foreign(contents: bytes) -> str | None:
         return None
     if contents.startswith(_ZIP) and b".fb" in contents[:64] or contents[4:8] == _COMPILED:
         return (
-            "a compiled module, of which the program cannot be read: give the file that it was compiled from"
+            "a compiled module, from which the program cannot be recovered: "
+            "give the file that the module was compiled from"
         )
     for mark, name in _ENCODINGS.items():
         if contents.startswith(mark):
-            return f"it begins with {name}: MLIR reads plain UTF-8, so save the file as that"
+            return f"the file begins with {name}: MLIR reads plain UTF-8, so save the file as UTF-8"
     if b"\0" in contents[:4096]:
         return "neither MLIR text nor bytecode; 'tiduc import' reads models of PyTorch, ONNX and JAX"
     return None
@@ -32,7 +33,7 @@ _REST = re.compile(r"([^\[\]]*)\]->\[([^\[\]]*)\]")
 def without_words(source: str) -> tuple[str, int] | None:
     """The reason and the offset for text that MLIR rejects without a message: a word of `tidu` that is not quoted."""
     if found := _DIALECT_OP.search(source):
-        return f'{found[1]} is written in generic form: "{found[1]}"(...)', found.start(1)
+        return f'{found[1]} must be written in generic form: "{found[1]}"(...)', found.start(1)
     if found := _DIALECT_WORD.search(source):
         return f"{found[1]} is neither an op nor the name of an attribute here", found.start(1)
     return None
@@ -49,6 +50,6 @@ def oversized(source: str) -> tuple[str, int] | None:
         rest = _REST.match(source, at + 3)
         named = source[source.rfind("[", 0, at) : at] + (" ".join(rest.groups()) if rest else "")
         if huge := re.search(r"\d{4,}", named):
-            return f"no tensor has a dimension {huge[0]}", at
+            return f"no tensor can have the dimension {huge[0]}", at
         at = source.find("]x[", at + 3)
     return None

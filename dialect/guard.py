@@ -30,7 +30,7 @@ def guarded(function: Any, name: str, verdict: Verdict) -> Any:
     `name` is the op's name. Raises TypeError if `function` is not callable.
     """
     if not callable(function):
-        raise TypeError(f"a rule for {name} is {function!r}, which is no function")
+        raise TypeError(f"a rule for {name} is {function!r}, which is not a function")
     code = getattr(function, "__code__", None)
     file, line = (code.co_filename, code.co_firstlineno) if code is not None else (None, None)
     if file is not None and file.startswith(_OURS):

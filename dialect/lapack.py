@@ -133,7 +133,7 @@ class Settings(dict[str, Any]):
         self._refuse = refuse
 
     def __missing__(self, name: str) -> Any:
-        raise self._refuse(f"it has no setting {name}")
+        raise self._refuse(f"its backend_config has no {name}")
 
 
 def _plain(attribute: Any) -> Any:
@@ -152,7 +152,7 @@ def check_call(op: Any) -> None:
     from_right = given.get("side") == ord("R") or given.get("left") is False
     wrong = _wrong_precision(target, op) or contradiction(signature, op, from_right)
     if wrong := wrong or wrong_setting(given, routine.letters):
-        raise ParseError(f"a call of @{target} contradicts itself: {wrong}", op.location)
+        raise ParseError(f"inconsistent call of @{target}: {wrong}", op.location)
 
 
 def _wrong_precision(target: str, op: Any) -> str | None:

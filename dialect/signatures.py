@@ -174,7 +174,7 @@ def wrong_setting(settings: Mapping[str, Any], letters: Mapping[str, str]) -> st
     """Which setting is not the expected flag, or not a letter that LAPACK allows; None if all settings are right."""
     for name, value in settings.items():
         if name in _FLAGS and not isinstance(value, bool):
-            return f"its setting {name} is no flag"
+            return f"its setting {name} is not a flag"
         if name in letters and (isinstance(value, bool) or value not in map(ord, letters[name])):
-            return f"its setting {name} is none of the letters {', '.join(letters[name])}"
+            return f"its setting {name} is not one of the letters {', '.join(letters[name])}"
     return None

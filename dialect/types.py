@@ -92,7 +92,7 @@ def with_shape(type_: Any, sizes: Sequence[Any]) -> Any:
 @functools.cache
 def _with_shape(type_: Any, sizes: tuple[int, ...]) -> Any:
     if any(n >= LARGEST for n in sizes):
-        raise Unsupported(f"a result would have {max(sizes)} elements along a dimension, too many for MLIR")
+        raise Unsupported(f"a dimension of a result would have {max(sizes)} elements, more than MLIR allows")
     return ir.RankedTensorType.get(sizes, type_.element_type)
 
 

@@ -129,7 +129,7 @@ def _linear(op: Any, block: Any, body: list[Any]) -> bool:
             op, f"has {len(active_outputs)} {ACTIVE_OUTPUTS} for {len(attributes[OUTPUT_OF])} outputs"
         )
     if sum(active_outputs) != len(body[-1].operands):
-        return _fail(body[-1], f"expects one value an active output, {sum(active_outputs)}")
+        return _fail(body[-1], f"expects one value for each active output, {sum(active_outputs)}")
     return _masks(block, body)
 
 

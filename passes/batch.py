@@ -117,7 +117,7 @@ def batch(
 
 def _check(own: Sequence[Value], keys: Sequence[str], size: int) -> None:
     if size < 1:
-        raise RequestError(f"the size of a batch is 1 or more, not {size}")
+        raise RequestError(f"the batch size must be at least 1, not {size}")
     seen = set()
     for x, key in zip(own, keys, strict=True):
         if x.definition is not None:
@@ -127,7 +127,7 @@ def _check(own: Sequence[Value], keys: Sequence[str], size: int) -> None:
         seen.add(x)
         if not can_be_stacked(x.type):
             raise RequestError(
-                f"input @{key} of type {x.type} cannot be batched; only tensors of known sizes can"
+                f"input @{key} of type {x.type} cannot be batched; only tensors of static shape can"
             )
 
 
@@ -184,7 +184,7 @@ def _rule(request: _Request, op: Definition) -> BatchRule:
         return mapped
     if rule is not mapped and op.name != LOOP and not all(can_be_stacked(y.type) for y in op.results):
         types = ", ".join(str(y.type) for y in op.results)
-        raise unbatchable(op, f"a result of ({types}) has no place in a batch")
+        raise unbatchable(op, f"a result of ({types}) cannot be batched")
     return rule
 
 

@@ -52,7 +52,7 @@ def _lower_within(
             made = _function(op, key, name, body, opset)
             _lower_within(made, body, opset, functions, (*callers, name))
         elif functions[kind] in callers:
-            raise RuleError(f"the lowering of {key} leads back to the op itself", op.location)
+            raise RuleError(f"the lowering of {key} contains the op itself", op.location)
         _replace_by_call(op, functions[kind])
 
 

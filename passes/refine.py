@@ -35,4 +35,4 @@ def refine(module: Any, shapes: Sequence[Sequence[int]]) -> None:
         before = text
         run_passes(module.operation, _REFINE)
     if "?x" in text:
-        raise RequestError("a shape depends on more than the shapes of the arguments")
+        raise RequestError("a shape depends on the values of arguments, not only on their shapes")

@@ -97,7 +97,7 @@ def parse_array(
         if type.dtype is None:
             raise ValueError(f"unknown element type {type.element}; known: {', '.join(DTYPES)}")
         if values.strip() in ("zeros", "random") and None in type.shape:
-            raise ValueError(f"{type} leaves a size open: write the type with all sizes")
+            raise ValueError(f"{type} has a dynamic dimension: write the type with all sizes")
         drawn = 16 if values.strip() == "random" else 0  # bytes per element while drawing
         _check_room(math.prod(_sizes(type)) * (type.dtype.itemsize + drawn), room)
         if values.strip() == "zeros":
@@ -112,7 +112,7 @@ def parse_array(
 def _check_room(size: int, room: int) -> None:
     """Raises ValueError if `size` bytes exceed `room`."""
     if size > room:
-        raise ValueError(f"too large: {size} bytes, beside other arrays at most {room}")
+        raise ValueError(f"too large: {size} bytes, but only {room} are left beside the other arrays")
 
 
 def random_array(type: TensorType, generator: np.random.Generator) -> Array:
@@ -220,7 +220,7 @@ def _nested(values: str) -> tuple[list[str], tuple[int, ...]]:
             counts.append(0)
         elif token == "]":
             if len(counts) == 1:
-                raise ValueError("a bracket closes that none opens")
+                raise ValueError("unmatched closing bracket")
             size = counts.pop()
             if sizes.setdefault(len(counts), size) != size:
                 raise ValueError("the lists in brackets differ in length")
@@ -229,9 +229,9 @@ def _nested(values: str) -> tuple[list[str], tuple[int, ...]]:
             leaves.add(len(counts))
             words.append(token)
     if len(counts) > 1:
-        raise ValueError("a bracket is not closed")
+        raise ValueError("unmatched opening bracket")
     if len(leaves) > 1:
-        raise ValueError("values and lists stand side by side")
+        raise ValueError("a list mixes values and lists")
     if not sizes:
         return words, () if counts[0] == 1 else (counts[0],)
     shape = tuple(sizes[depth] for depth in sorted(sizes))
@@ -242,20 +242,20 @@ def _element(word: str, dtype: "np.dtype[Any]") -> Any:
     """The element that a word spells. Raises ValueError if the word spells no element of this dtype."""
     if dtype.kind == "b":
         if word.lower() not in _BOOLEANS:
-            raise ValueError(f"{word!r} is no boolean: write true or false")
+            raise ValueError(f"{word!r} is not a boolean: write true or false")
         return _BOOLEANS[word.lower()]
     if dtype.kind in "iu":
         try:
             number, limits = int(word, 0 if "x" in word else 10), np.iinfo(dtype)
         except ValueError:
-            raise ValueError(f"{word!r} is no integer") from None
+            raise ValueError(f"{word!r} is not an integer") from None
         if not limits.min <= number <= limits.max:
             raise ValueError(f"{word} does not fit {dtype}: {limits.min} to {limits.max}")
         return number
     try:
         value = complex(word) if dtype.kind == "c" else float(word)
     except ValueError:
-        raise ValueError(f"{word!r} is no number") from None
+        raise ValueError(f"{word!r} is not a number") from None
     with np.errstate(over="ignore"):
         if not np.isfinite(np.array(value, dtype)) and not _SPELLS_NO_FINITE.search(word):
             raise ValueError(f"{word} does not fit {dtype}")
@@ -293,7 +293,7 @@ def _numbers(path: str, room: int) -> Iterator[Any]:
     except Exception as error:  # NumPy parses headers as Python, and reads any zip archive
         # NumPy takes every unknown format for a pickle.
         reason = "" if "pickle" in str(error) else f": {error}"
-        raise InputError(f"no .npy or .npz file of numbers{reason}", path) from error
+        raise InputError(f"not a .npy or .npz file of numbers{reason}", path) from error
 
 
 def _bounded(file: BinaryIO, room: int) -> BinaryIO:
@@ -315,7 +315,7 @@ def _members(archive: Any, names: Sequence[str], room: int) -> Iterator[Array]:
             raise ValueError(f"{name!r} is compressed in a way that NumPy does not write")
         array = archive[name]
         if not isinstance(array, np.ndarray):  # NumPy returns the bytes of a member without a header
-            raise ValueError(f"{name!r} in it is no array")
+            raise ValueError(f"{name!r} in it is not an array")
         room -= array.nbytes
         yield array
 
@@ -324,7 +324,7 @@ def read_npz(path: str) -> dict[str, Array]:
     """The arrays of an `.npz` file, by name. Raises InputError if the file cannot be read or is another format."""
     with _numbers(path, ROOM) as loaded:
         if isinstance(loaded, np.ndarray):
-            raise InputError("one array without a name", path)
+            raise InputError("the file holds one array without a name, not an .npz archive", path)
         return dict(zip(loaded.files, _members(loaded, loaded.files, ROOM), strict=True))
 
 

@@ -258,7 +258,7 @@ def _number(variable: str, default: float) -> float:
     except ValueError:
         number = math.nan
     if not 0 <= number < math.inf:
-        raise RequestError(f"{variable} is no number of 0 or more: {text!r}")
+        raise RequestError(f"{variable} must be a number of at least 0, not: {text!r}")
     return number
 
 

@@ -41,7 +41,9 @@ def checked(argument: Any, value: Value, index: int) -> Array:
             argument = np.from_dlpack(argument)
         array = np.asarray(argument, order="C")
     except (ValueError, TypeError, BufferError, RuntimeError) as error:
-        raise InputError(f"{called}: expected {expected}, got what makes no array: {error}") from error
+        raise InputError(
+            f"{called}: expected {expected}, got a value that does not convert to an array: {error}"
+        ) from error
     check_type(array, value, index)
     return array
 
@@ -51,7 +53,7 @@ def check_type(array: Any, value: Value, index: int) -> None:
     expected = value.type
     called = f"argument {index} ({value.name})"
     if expected.dtype is None:
-        raise InputError(f"{called} has type {expected}: NumPy has no such elements")
+        raise InputError(f"{called} has type {expected}, an element type that NumPy does not have")
     if array.dtype != expected.dtype:
         raise InputError(f"{called}: expected {expected} (dtype {expected.dtype}), got dtype {array.dtype}")
     if not expected.accepts(array.shape):

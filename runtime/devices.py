@@ -111,7 +111,7 @@ class DeviceArray:
 
     def __array__(self, dtype: Any = None, copy: bool | None = None) -> Array:
         if copy is False:
-            raise ValueError("what is on a device is copied to become a NumPy array")
+            raise ValueError("an array on a device must be copied to become a NumPy array")
         array = self.numpy()
         return array if dtype is None else array.astype(dtype, copy=False)
 
@@ -135,7 +135,7 @@ def open_device(name: str, target: str, location: str = "") -> Device:
     `target` and `location`, the name of the module to load, are for errors.
     """
     if not name:
-        raise TiducError(f"modules for target {target!r} are not for this machine", location)
+        raise TiducError(f"modules for target {target!r} do not run on this machine", location)
     if is_inherited(name):
         raise TiducError(_INHERITED.format(name), location)
     try:
@@ -167,8 +167,8 @@ def _hal_device(name: str) -> Any:
 
 _OPEN: dict[str, Any] = {}
 _INHERITED = (
-    "the device {} was opened before this process was forked, and its threads stayed behind: open it after the fork, "
-    "or start processes by spawn"
+    "the device {} was opened before this process was forked, and its threads do not exist in the child: "
+    "open the device after the fork, or start processes with spawn"
 )
 _parents: frozenset[str] = frozenset()
 

@@ -49,7 +49,7 @@ def written_whole(path: str | os.PathLike[str]) -> Iterator[BinaryIO]:
     belong together, see `written_together`. Raises TiducError, located at `path`, if the file cannot be written.
     """
     if os.fspath(path).endswith(("/", os.sep)):
-        raise TiducError("cannot write: the name is one of a folder", os.fspath(path))
+        raise TiducError("cannot write: the name is that of a folder", os.fspath(path))
     # A symbolic link stays a link; its target is replaced.
     target = os.path.realpath(path)
     try:
@@ -59,7 +59,7 @@ def written_whole(path: str | os.PathLike[str]) -> Iterator[BinaryIO]:
             return
         waiting = _waiting.get()
         if waiting is not None and target in waiting.values():
-            raise TiducError("two files are to have this name", os.fspath(path))
+            raise TiducError("two outputs have this name", os.fspath(path))
         folder, name = os.path.split(target)
         unfinished = os.path.join(folder, f".{name[:200]}.{secrets.token_hex(4)}.tmp")
         try:

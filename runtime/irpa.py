@@ -32,10 +32,10 @@ def check_archive(path: str | os.PathLike[str]) -> None:
 
 def _check(header: bytes, file: BinaryIO, size: int) -> None:
     if len(header) < _HEADER.size:
-        raise ValueError("the header is cut")
+        raise ValueError("the header is truncated")
     _, _, _, _, following, _, count, *segments = _HEADER.unpack(header)
     if following:
-        raise ValueError("an archive of several headers")
+        raise ValueError("an archive with several headers is not supported")
     entries, texts, data = (
         _inside((0, size), segments[i], segments[i + 1], "a segment") for i in range(0, 6, 2)
     )
@@ -43,7 +43,7 @@ def _check(header: bytes, file: BinaryIO, size: int) -> None:
     table, at = file.read(entries[1]), 0
     for i in range(count):
         if at + _ENTRY.size > len(table):
-            raise ValueError(f"entry {i} of {count} is cut")
+            raise ValueError(f"entry {i} of {count} is truncated")
         length, kind, _, *ranges = _ENTRY.unpack_from(table, at)
         _inside((at, len(table) - at), 0, max(length, _ENTRY.size), f"entry {i}")
         for j in (0, 2):
@@ -59,5 +59,5 @@ def _check(header: bytes, file: BinaryIO, size: int) -> None:
 def _inside(outer: tuple[int, int], offset: int, length: int, name: str) -> tuple[int, int]:
     """The range (offset, length) inside the range `outer`. Raises ValueError if it ends behind `outer`."""
     if offset + length > outer[1]:
-        raise ValueError(f"{name} ends after what it is part of")
+        raise ValueError(f"{name} ends after the section that contains it")
     return outer[0] + offset, length

@@ -99,15 +99,15 @@ class Loaded:
             check_declared(signature, declaration)
             return signature
         except (ValueError, KeyError) as error:
-            raise TiducError(f"the function does not say what it takes: {error}", self.name) from error
+            raise TiducError(f"the function does not describe its arguments: {error}", self.name) from error
 
     def unusable(self) -> TiducError:
         """The error for a module without a context."""
         if is_inherited(self.device.name):
             return TiducError(
-                f"the module was loaded for the device {self.device.name} before this process was forked, and the "
-                "device's threads stayed behind: load it after the fork, start processes by spawn, or compile it for "
-                "the target cpu",
+                f"the module was loaded for the device {self.device.name} before this process was forked, "
+                "and the device's threads do not exist in the child: load the module after the fork, start "
+                "processes with spawn, or compile for the target cpu",
                 self.name,
             )
         return RequestError("the module is closed", self.name)
@@ -171,7 +171,7 @@ def _devices(wants: set[str], target: str, name: str, devices: Sequence[str]) ->
     usual = usual_device(target)
     if "local-sync" in wants and any(device.startswith("local-task") for device in devices or [usual]):
         raise TiducError(
-            "the module was compiled for one thread: for several, compile it for cpu-threads", name
+            "the module was compiled for one thread: to use several, compile it for cpu-threads", name
         )
     if devices or usual != "local-sync" or wants != {"local-task"}:
         return devices or [usual]
@@ -195,7 +195,7 @@ def _parameters(instance: Any, path: str | os.PathLike[str]) -> Any:
     except OSError as error:
         raise TiducError(f"cannot read: {error.strerror or error}", os.fspath(path)) from None
     except (ValueError, RuntimeError) as error:
-        raise TiducError(f"no archive of parameters: {first_line(error)}", os.fspath(path)) from error
+        raise TiducError(f"not an archive of parameters: {first_line(error)}", os.fspath(path)) from error
     return rt.create_io_parameters_module(instance, index.create_provider(scope=SCOPE))
 
 
@@ -206,7 +206,7 @@ def _context(instance: Any, modules: Sequence[Any], devices: Sequence[Device], t
         return rt.VmContext(instance, [hal, *modules])
     except (ValueError, RuntimeError, IndexError) as error:
         if "io_parameters" in str(error) and all(module.name != "io_parameters" for module in modules):
-            raise TiducError("the module reads parameters: name the archive that has them", name) from error
+            raise TiducError("the module reads parameters: name the archive that holds them", name) from error
         raise TiducError(
             f"the module does not load for target {target!r}; was it compiled for another one? "
             f"{first_line(error)}",

@@ -122,7 +122,7 @@ def parsed(size: Any) -> Any:
             return int(read[0]), int(read[1])
         kind, a, b = read
         if kind not in ("quotient", "maximum", "broadcast"):
-            raise ValueError(f"no kind of size: {kind!r}")
+            raise ValueError(f"unknown kind of size: {kind!r}")
         return kind, parsed(a), parsed(b)
 
     return tuple((int(factor), tuple(map(atom, atoms))) for factor, atoms in size)

@@ -206,7 +206,10 @@ class Executable:
             others = [j for j, other in on_device if j != i and other == buffer]
             if i in self.donated and others:
                 name = self.signature.inputs[i].name
-                raise InputError(f"argument {i} ({name}) is overwritten, but is argument {others[0]}, too")
+                raise InputError(
+                    f"argument {i} ({name}) is donated and overwritten, but argument {others[0]} is the same "
+                    "array"
+                )
 
 
 def _unpickled(entry: str, *arguments: Any) -> Executable:
@@ -248,7 +251,7 @@ class Module(Mapping[str, Executable]):
         source = np.asarray(array, order="C")
         element = map_dtype_to_hal_element_type(source.dtype)
         if element is None:
-            raise InputError(f"no array of numbers: {type(array).__name__} of {source.dtype}")
+            raise InputError(f"not an array of numbers: {type(array).__name__} of {source.dtype}")
         device = self._loaded.device
         return DeviceArray(device, device.upload(source, int(element)), source.dtype)
 
@@ -269,7 +272,9 @@ class Module(Mapping[str, Executable]):
 def _dtype(value: Value, name: str) -> "np.dtype[Any]":
     """The dtype of an output. Raises TiducError if NumPy does not have the element type."""
     if value.type.dtype is None:
-        raise TiducError(f"output {value.name} has type {value.type}: NumPy has no such elements", name)
+        raise TiducError(
+            f"output {value.name} has type {value.type}, an element type that NumPy does not have", name
+        )
     return value.type.dtype
 
 

@@ -67,7 +67,7 @@ class TensorType:
         """The type that a text spells. Raises ValueError for malformed text."""
         found = _TYPE.fullmatch(text.strip())
         if not found:
-            raise ValueError(f"{text!r} is no tensor type such as 2x3xf32")
+            raise ValueError(f"{text!r} is not a tensor type such as 2x3xf32")
         sizes = found[1].split("x")[:-1]
         return TensorType(tuple(None if size == "?" else int(size) for size in sizes), found[2])
 

@@ -39,7 +39,7 @@ def read_weights(path: Path) -> dict[str, Array]:
     except OSError as error:
         raise InputError(f"cannot read: {error.strerror or error}", os.fspath(path)) from error
     except Exception as error:  # each library has its own errors for a damaged file
-        raise InputError(f"no file of arrays: {_line(error)}", os.fspath(path)) from error
+        raise InputError(f"not a file of arrays: {_line(error)}", os.fspath(path)) from error
 
 
 def write_weights(path: Path, arrays: Mapping[str, Array]) -> None:
@@ -106,7 +106,9 @@ _FORMATS: dict[str, tuple[Callable[[str], dict[str, Array]], Callable[[str, Mapp
 def _by_suffix(path: Path) -> tuple[Callable[[str], dict[str, Array]], Callable[..., None]]:
     suffix = os.path.splitext(os.fspath(path))[1].lower()
     if suffix not in _FORMATS:
-        raise RequestError(f"weights are in files {', '.join(_FORMATS)}", os.fspath(path))
+        raise RequestError(
+            f"unknown kind of file: weights are read from files {', '.join(_FORMATS)}", os.fspath(path)
+        )
     return _FORMATS[suffix]
 
 

@@ -23,7 +23,7 @@ from tiduc.passes.rules import OPSET
 from tiduc.passes.rules.registry import OpSet
 
 GRAPHS = "called_computations"
-NO_INPUT = "no input in wrt reaches it"
+NO_INPUT = "it depends on no input in wrt"
 REACHED = "a tangent reaches it"
 
 

@@ -50,14 +50,13 @@ def check(
 
     `expected` holds `loss`, `grad.i`, `jvp`, `hvp.i` and `tangent.i`, where i is the position of an input. It
     is compared with the derivatives of the program without widening. `InputError` where `arguments` do not
-    match the program's inputs; `RequestError` for an unknown mode, dtype or order, or where no input has a
-    derivative.
+    match the program's inputs; `RequestError` for an unknown mode, dtype or order, or where no input is differentiable.
     """
     if not modes or not set(modes) <= set(MODES) or dtype not in DTYPES or order not in (1, 2):
-        raise RequestError(f"cannot check modes {list(modes)}, dtype {dtype!r}, order {order}")
+        raise RequestError(f"invalid modes, dtype or order: {list(modes)}, {dtype!r}, {order}")
     positions = [program.inputs.index(port) for port in program.differentiated(wrt)]
     if not positions:
-        raise RequestError("no input has a derivative")
+        raise RequestError("no input is differentiable")
     wide = in_double(program) if dtype == "f64" else program
     given = _accepted(program, wide, arguments)
     epsilon = max(epsilon_of(given[i].dtype) for i in positions)
@@ -145,7 +144,7 @@ def _stored(
 
 def _against(name: str, ours: Array, theirs: Array) -> Comparison:
     if ours.shape != theirs.shape:
-        raise InputError(f"{name}: the shape is {ours.shape}, the stored one {theirs.shape}")
+        raise InputError(f"{name}: shape {ours.shape}, but the stored shape is {theirs.shape}")
     # The stored numbers were rounded along another path.
     tolerance = max(1e-10, 1e2 * epsilon_of(ours.dtype))
     largest = float(np.max(np.abs(theirs), initial=0.0))

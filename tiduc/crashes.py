@@ -50,7 +50,7 @@ def report_crash(crash: Crash) -> None:
         report(no_memory())
         return
     killed = os.WIFSIGNALED(crash.status) and os.WTERMSIG(crash.status) == signal.SIGKILL
-    why = "; the system kills processes when its memory runs out" if killed else ""
+    why = "; the system may have run out of memory" if killed else ""
     report(TiducError(f"{crash.how} during {crash.stage}{why}; {_saved(crash)}", file))
 
 

@@ -152,7 +152,7 @@ def batched(
     for port in results:
         if isinstance(port.value, Zero) and is_open(port.type):
             raise RequestError(
-                f"result {port.name} of type {port.type} cannot be batched; only tensors of known sizes can"
+                f"result {port.name} of type {port.type} cannot be batched; only tensors of static shape can"
             )
         type_ = stacked(port.type, size)
         value = Zero(type_) if isinstance(port.value, Zero) else of[port.value]
@@ -168,13 +168,13 @@ def batched(
 
 def _check_option(name: str, given: str, known: Sequence[str]) -> None:
     if given not in known:
-        raise RequestError(f"{name} is one of {', '.join(known)}, not {given!r}")
+        raise RequestError(f"{name} must be one of {', '.join(known)}, not {given!r}")
 
 
 def _check_types(what: str, inputs: Sequence[Port], outputs: Sequence[Port], mode: str) -> None:
     for port in (*inputs, *outputs):
         if not port.type.has_static_shape:
-            raise RequestError(f"{what} needs known sizes; {port.name!r} is of type {port.type}")
+            raise RequestError(f"{what} needs static shapes; {port.name!r} is of type {port.type}")
     for x in inputs:
         if is_complex(x):
             raise RequestError(f"{what} needs real inputs; {x.name!r} is of type {x.type}: use jvp or vjp")
@@ -299,7 +299,9 @@ def _in_directions(
     if not values:
         return b, list(wanted)
     if count > MOST:
-        raise RequestError(f"{count} directions are more than {MOST}; choose other inputs, or a JVP or a VJP")
+        raise RequestError(
+            f"{count} basis vectors are more than {MOST}; choose fewer inputs, or use a JVP or a VJP"
+        )
     s: Any = program.opset.builder(view, view.fresh("S"))
     seed = _basis(s, ports[0].type, free)
     s.finish([seed])
@@ -337,9 +339,11 @@ def _result(program: Function, block: Block, sparsity: str | None) -> Port:
     name = f"{y.name}.jacobian.{x.name}"
     free = [shape(x)[d] for d in block.free]
     if sparsity == "diagonal" and block.aligned is not None and prod(free) != 1:
-        raise RequestError(f"nothing shows that {name} is diagonal; sparsity auto gives all of it")
+        raise RequestError(f"{name} is not known to be diagonal; use sparsity auto for the full Jacobian")
     if sparsity == "block-diagonal" and not block.aligned:
-        raise RequestError(f"nothing shows that {name} is block-diagonal; sparsity auto gives all of it")
+        raise RequestError(
+            f"{name} is not known to be block-diagonal; use sparsity auto for the full Jacobian"
+        )
     sizes = {"diagonal": shape(y), "block-diagonal": [*shape(y), *free]}.get(
         sparsity or "", [*shape(y), *shape(x)]
     )

@@ -56,7 +56,7 @@ class Split:
         rows = [(each.name, str(each.type), _shown(each.bytes), each.what) for each in self.residuals]
         sizes = [each.bytes for each in self.residuals]
         known = sum(size for size in sizes if size is not None)
-        rows.append(("total", "", _shown(known) + (" and open sizes" if None in sizes else ""), ""))
+        rows.append(("total", "", _shown(known) + (" and dynamic sizes" if None in sizes else ""), ""))
         widths = [max(len(row[i]) for row in rows) for i in range(3)]
         return "".join(
             f"{row[0]:{widths[0]}}  {row[1]:{widths[1]}}  {row[2]:>{widths[2]}}  {row[3]}".rstrip() + "\n"

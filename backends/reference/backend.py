@@ -34,8 +34,10 @@ def interpreted(program: Lowered, options: Options) -> InterpretedProgram:
     if options.target != "cpu":
         raise RequestError(f"the reference interpreter has no target {options.target!r}; it has: cpu")
     if options.lapack != Options.lapack:
-        raise RequestError("--lapack is for IREE: the reference interpreter calls no LAPACK")
+        raise RequestError("--lapack is for IREE only: the reference interpreter does not call LAPACK")
     return InterpretedProgram(program, options.limits)
 
 
-BACKEND = Backend("reference", "the reference interpreter of StableHLO: slow, and exact", interpreted)
+BACKEND = Backend(
+    "reference", "use the reference interpreter of StableHLO, which is slow and exact", interpreted
+)

@@ -20,7 +20,7 @@ _PARTITIONS = "mhlo.num_partitions"
 def compile_for_xla(program: Lowered, options: Options) -> XlaExecutable:
     """The program compiled by XLA; `RequestError` if the options ask for the host's LAPACK."""
     if options.lapack != Options.lapack:
-        raise RequestError("--lapack is for IREE: XLA has a LAPACK of its own")
+        raise RequestError("--lapack is for IREE only: XLA has its own LAPACK")
     module, function = with_main(program.module)
     for side in ("arg_attrs", "res_attrs"):  # XLA does not know the dialect `tidu`
         if side in function.attributes:

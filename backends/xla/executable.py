@@ -103,7 +103,7 @@ class XlaExecutable:
             return parts[0]
         shape = self.signature.outputs[index].type.shape
         if None in shape:
-            raise InputError(f"output {index} has an open size, and is on several devices")
+            raise InputError(f"output {index} has a dynamic dimension and is sharded over several devices")
         return self._jax.make_array_from_single_device_arrays(shape, self._results[index], list(parts))
 
 

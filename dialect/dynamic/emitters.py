@@ -66,9 +66,9 @@ class DynamicShapes(Builder):
         if kind == "dimension":
             if of.definition is not None and of.definition.active is not None:
                 name = of.definition.name
-                raise OpenSize(f"the size of a tangent that {name} gives is known only when it runs")
+                raise OpenSize(f"a tangent that {name} returns has a dynamic size")
             if of in self.tangents:
-                raise OpenSize(f"the size of a tangent of type {of.type} is known only when it runs")
+                raise OpenSize(f"a tangent of type {of.type} has a dynamic size")
             return self.emit("stablehlo.get_dimension_size", (of,), _scalar(), {"dimension": _i64(where)})
         if kind == "scalar":
             return self._as_i32(of)
@@ -155,8 +155,8 @@ class DynamicShapes(Builder):
 def sizes_of(type_: Any) -> OpenSize:
     """The error for a type with dynamic dimensions, if no value has these sizes."""
     return OpenSize(
-        f"the rule would need the sizes of {type_}, which are known only when it runs; "
-        "make shapes static by stablehlo-refine-shapes"
+        f"the rule would need the sizes of {type_}, which are known only at run time; make shapes static "
+        "with stablehlo-refine-shapes"
     )
 
 

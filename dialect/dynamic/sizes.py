@@ -85,7 +85,7 @@ class Size:
     __mod__ = __rmod__ = __pow__ = __rpow__ = __truediv__ = __rtruediv__ = __int__
 
     def __repr__(self) -> str:
-        return f"<open size {self.key}>"
+        return f"<dynamic size {self.key}>"
 
     def _compared(self, other: Any, holds: Callable[[int], bool]) -> bool:
         difference = self - other
@@ -97,8 +97,8 @@ class Size:
         value = next((value for (kind, value, _), _ in self.key[0] if kind == "dimension"), None)
         of = f" of {value.type}" if value is not None else ""
         return OpenSize(
-            f"the rule would need a size{of} that is known only when it runs; "
-            "make shapes static by stablehlo-refine-shapes"
+            f"the rule would need a size{of} that is known only at run time; make shapes static with "
+            "stablehlo-refine-shapes"
         )
 
 

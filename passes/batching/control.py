@@ -35,9 +35,9 @@ from tiduc.passes.batching.table import batch, refuse
 
 Flags = tuple[bool, ...]
 
-refuse("tuples have no batch", "stablehlo.tuple", "stablehlo.get_tuple_element")
+refuse("tuples cannot be batched", "stablehlo.tuple", "stablehlo.get_tuple_element")
 refuse(
-    "it is not run k times for a batch",
+    "it has side effects, so it cannot be repeated for each example",
     "stablehlo.after_all",
     "stablehlo.create_token",
     "stablehlo.infeed",
@@ -97,9 +97,7 @@ def _selected(
 ) -> list[Any]:
     """Runs all branches and selects the result of each example's index; out of range, that of the last branch."""
     if any(draws(b.view, graph) for graph in made.graphs):
-        raise unbatchable(
-            op, "a branch gives something else each time it runs, and examples take different ones"
-        )
+        raise unbatchable(op, "a branch is stateful, and the examples of a batch may take different branches")
     graphs = [b.engine.graph(graph, flags, [True] * made.width)[0] for graph in made.graphs]
     *others, last = [emit_call(b, graph, operands) for graph in graphs]
     for i, found in reversed(list(enumerate(others))):

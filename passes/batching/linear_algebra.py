@@ -75,7 +75,7 @@ _PARTS = (
     "xla.sdy.LocalToGlobalShape",
 )
 refuse(
-    "the parts of an array on devices, and their whole, have no batch",
+    "a conversion between an array and its shards cannot be batched",
     *(f"{CALL} @{target}" for target in (TO_PARTS, TO_WHOLE, *_PARTS)),
 )
 

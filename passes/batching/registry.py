@@ -194,10 +194,10 @@ def leading(b: Any, op: Definition, x: Sequence[Any], at: Sequence[bool]) -> Seq
 def mapped(b: Any, op: Definition, x: Sequence[Any], at: Sequence[bool]) -> Sequence[Any]:
     """The op run k times, in a loop over the batch."""
     if op.name in b.engine.stateful and "call_target_name" not in op.attributes:
-        raise unbatchable(op, "what it gives is not the same each time it runs")
+        raise unbatchable(op, "it is stateful, so it cannot be repeated for each example")
     for y in (*op.operands, *op.captures, *op.results):
         if not can_be_stacked(y.type):
-            raise unbatchable(op, f"a value of type {y.type} has no place in a batch")
+            raise unbatchable(op, f"a value of type {y.type} cannot be batched")
     values = {source: (v, flag) for source, v, flag in zip((*op.operands, *op.captures), x, at, strict=True)}
     return in_loop(b, op.results, values)
 

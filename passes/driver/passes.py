@@ -9,7 +9,8 @@ _NAME = "the new graph's symbol; by default the first free one of {}0, {}1, ..."
 _LOOP_MEMORY = Option(
     "loop-memory",
     "string",
-    "how loops that run backwards get what they read, where a loop does not say: stack, sqrt, log or auto",
+    "how the reverse pass of a loop gets its residuals, unless the loop says so itself: stack, sqrt, log or "
+    "auto",
 )
 
 PASSES: dict[str, Pass] = {
@@ -17,24 +18,27 @@ PASSES: dict[str, Pass] = {
     for pass_ in (
         Pass(
             "tidu-import",
-            "Makes a graph of each public function, and of the private ones that are called more than once.",
+            "Converts each public function, and each private function called more than once, to a graph.",
             mlir_passes.import_in_place,
-            (Option("inline", "bool", "every call is inlined; false by default"),),
+            (Option("inline", "bool", "inline every call; false by default"),),
             by_rules=True,
         ),
         Pass(
             "tidu-resolve",
-            "Checks all references between graphs: each leads to one value, of its type, none in a circle.",
+            "Checks all references between graphs: each names one value of the right type, and no value "
+            "depends on itself.",
             mlir_passes.resolve_in_place,
             (
                 Option(
-                    "search-path", "names", "directories where NAME.mlir is looked for if no graph is @NAME"
+                    "search-path",
+                    "names",
+                    "directories to search for NAME.mlir, for a graph @NAME that the module lacks",
                 ),
             ),
         ),
         Pass(
             "tidu-linearize",
-            "Adds the linear graph of a graph: tangents of outputs from tangents of inputs (JVP).",
+            "Adds the linear graph of a graph, which maps tangents of inputs to tangents of outputs (JVP).",
             mlir_passes.linearize_in_place,
             (
                 Option("graph", "string", _GRAPH),
@@ -46,7 +50,8 @@ PASSES: dict[str, Pass] = {
         ),
         Pass(
             "tidu-linear-transpose",
-            "Adds the transpose of a linear graph: cotangents of inputs from cotangents of outputs (VJP).",
+            "Adds the transpose of a linear graph, which maps cotangents of outputs to cotangents of inputs "
+            "(VJP).",
             mlir_passes.linear_transpose_in_place,
             (
                 Option("graph", "string", "the linear graph, by symbol; by default the last one"),
@@ -56,12 +61,12 @@ PASSES: dict[str, Pass] = {
         ),
         Pass(
             "tidu-batch",
-            "Adds a graph that gives what another does for many of its inputs at once.",
+            "Adds a batched version of a graph (vmap).",
             mlir_passes.batch_in_place,
             (
-                Option("size", "number", "how many"),
+                Option("size", "number", "the batch size"),
                 Option("graph", "string", "the graph, by symbol; by default the last linear one, or @main"),
-                Option("inputs", "names", "those that come many at a time, by key; by default the graph's"),
+                Option("inputs", "names", "the batched inputs, by key; by default the graph's inputs"),
                 Option("outputs", "references", "the values; by default the graph's outputs"),
                 Option("name", "string", _NAME.format("B", "B")),
             ),
@@ -69,47 +74,54 @@ PASSES: dict[str, Pass] = {
         ),
         Pass(
             "tidu-infer-active",
-            "Writes the active masks of linear graphs again, where native passes have dropped them.",
+            "Restores the active masks of linear graphs after native passes have dropped them.",
             mlir_passes.infer_active_in_place,
         ),
         Pass(
             "tidu-materialize-merge",
-            "Puts one flat graph in the place of all graphs, with every value in it once.",
+            "Replaces all graphs by one flat graph that holds each value once.",
             mlir_passes.materialize_merge_in_place,
             (
                 Option(
                     "values",
                     "references",
-                    "by default the outputs of the graph that is not linear, and of the last linear or batched one",
+                    "the values to compute; by default the outputs of the primal graph and of the last "
+                    "linear or batched graph",
                 ),
-                Option("inputs", "names", "its first inputs, by key; by default those of the same two"),
-                Option("name", "string", "its symbol; by default that of the graph that is not linear"),
-                Option("keep-dead-inputs", "bool", "inputs that no value needs stay; true by default"),
+                Option(
+                    "inputs",
+                    "names",
+                    "the first inputs of the result, by key; by default those of these two graphs",
+                ),
+                Option("name", "string", "the symbol of the result; by default that of the primal graph"),
+                Option("keep-dead-inputs", "bool", "keep inputs that no value needs; true by default"),
             ),
             by_rules=True,
         ),
         Pass(
             "tidu-structure",
-            "Settles the loops, branches and calls of flat graphs: what stands at one site, or runs along, is one op.",
+            "Lowers loops, branches and calls of flat graphs to StableHLO control flow, and fuses loops that "
+            "run in lockstep.",
             mlir_passes.structure_in_place,
             (_LOOP_MEMORY,),
             by_rules=True,
         ),
         Pass(
             "tidu-lower",
-            "Makes a function of plain StableHLO of each flat graph, and simplifies it; settles loops if need be.",
+            "Lowers each flat graph to a simplified function of plain StableHLO; lowers loops first if "
+            "tidu-structure has not run.",
             mlir_passes.lower_in_place,
             (_LOOP_MEMORY,),
             by_rules=True,
         ),
         Pass(
             "tidu-simplify",
-            "Simplifies functions where MLIR's and StableHLO's passes leave something.",
+            "Applies simplifications that MLIR's and StableHLO's passes lack.",
             mlir_passes.simplify_in_place,
         ),
         Pass(
             "tidu-widen",
-            "Widens a program to double precision: f64 takes the place of every float type.",
+            "Widens a program to double precision: replaces every float type by f64.",
             widen,
         ),
     )

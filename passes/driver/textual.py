@@ -184,7 +184,7 @@ def _split(text: str, separator: str) -> Iterator[tuple[int, str]]:
             closing.append(_CLOSING[c])
         elif c in _CLOSING.values():
             if not closing or closing.pop() != c:
-                raise ValueError(f"'{c}' at {i + 1} closes nothing")
+                raise ValueError(f"'{c}' at {i + 1} has no opening partner")
         elif c == separator and not closing:
             yield begin, text[begin:i]
             begin = i + 1

@@ -50,7 +50,9 @@ def _check(function: Any, name: str, attribute: str, functions: dict[str, Any], 
     """The name of the derivative that an attribute names, once its existence and signature are checked."""
     symbol = function.attributes[attribute]
     if not isinstance(symbol, ir.FlatSymbolRefAttr) or symbol.value not in functions:
-        raise ParseError(f"@{name} has {attribute} = {symbol}, which is no function here", function.location)
+        raise ParseError(
+            f"@{name} has {attribute} = {symbol}, which is not a function here", function.location
+        )
     tangent_type = opset.builder.tangent_type
     inputs, results = _signature(function)
     smooth = [[t for t in types if tangent_type(t) is not None] for types in (inputs, results)]

@@ -39,7 +39,10 @@ LEAVE = (TO_WHOLE, "SPMDShardToFullShape")
 Key = tuple[int, Any]  # a phase number, and its manual axes if it is a phase of parts
 FLAT = "all axes, and no region"
 FREE, WHOLE = (-1, None), (0, None)  # of ops that depend on no operand; of arguments
-MIXED = "a value of a manual computation is read outside it, as by a loop around it, or in one of other axes"
+MIXED = (
+    "a value of a manual computation is read outside of it (as by a loop around it), "
+    "or by a manual computation over other axes"
+)
 
 
 def manual_regions(function: Any) -> None:
@@ -135,7 +138,7 @@ def _key(op: Any, keys: dict[Any, Key]) -> Key:
     phase, axes = max([key[0] for key in bound], default=0), {key[1] for key in bound}
     if target(op) in ENTER:
         if axes - {None}:
-            raise Unsupported("a manual computation is inside another", op.location)
+            raise Unsupported("a manual computation is nested inside another", op.location)
         return phase + 1, _axes(op)
     if target(op) in LEAVE:
         phase, axes = max(phase, 1), {_axes(op), *axes}

@@ -23,7 +23,7 @@ def approx_top_k(b: Any, op: Definition, dx: Tangents) -> list[Any | None]:
     """Gathers the tangents of the selected values, or of the initial value, by the indices that the call returns."""
     d = _dimension(op)
     if len(op.operands) != 4 or len(op.results) != 2 or not _counts(op.operands[1].definition, d):
-        raise unsupported("jvp", op, "it takes others than values and their indices")
+        raise unsupported("jvp", op, "its operands are not values with their indices")
     (x, _, init, _), (y, indices) = op.operands, op.results
     if not _agree(op, d):
         raise unsupported("jvp", op, f"its types contradict each other: {x.type}, {init.type} and {y.type}")
@@ -42,10 +42,10 @@ def _dimension(op: Definition) -> int:
     try:
         named = json.loads(attribute.value) if isinstance(attribute, ir.StringAttr) else settings(op)
     except ValueError:
-        raise unsupported("jvp", op, "its settings are no JSON") from None
+        raise unsupported("jvp", op, "its backend_config is not JSON") from None
     d = named.get("reduction_dim") if isinstance(named, dict) else None
     if not isinstance(d, int):
-        raise unsupported("jvp", op, "it does not say along which dimension it takes values")
+        raise unsupported("jvp", op, "its backend_config does not state the reduction dimension")
     return d
 
 

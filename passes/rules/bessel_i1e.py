@@ -26,7 +26,7 @@ TERMS = 28  # of the series: the last term is below 1e-16 for a >= 20
 @linearize("chlo.bessel_i1e")
 def bessel_i1e(b: Any, op: Definition, dx: Tangents) -> list[Any]:
     if is_complex(op.result):
-        raise unsupported("jvp", op, "it is a function of real values")
+        raise unsupported("jvp", op, "it has a derivative for real operands only")
     return [b.multiply(_derivative(b, op.operands[0], op.result), dx[0])]
 
 

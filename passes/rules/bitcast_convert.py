@@ -13,5 +13,5 @@ def bitcast_convert(b: Any, op: Definition, dx: Tangents) -> list[Any]:
     if b.tangent_type(op.result.type) is None:
         return [None]
     if op.operands[0].type != op.result.type:
-        raise unsupported("jvp", op, "the bits of a float are read as those of another float type")
+        raise unsupported("jvp", op, "it reinterprets the bits of a float as another float type")
     return [dx[0]]

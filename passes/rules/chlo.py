@@ -68,7 +68,7 @@ def conj(b: Any, op: Definition, ct: Any) -> list[Any]:
 def polygamma(b: Any, op: Definition, dx: Tangents) -> list[Any]:
     n, x = op.operands
     if dx[0] is not None:
-        raise unsupported("jvp", op, "its order is a whole number")
+        raise unsupported("jvp", op, "it has no derivative in its order, which is an integer")
     return [b.multiply(b.polygamma(plus(b, n, 1), x), dx[1])]
 
 

@@ -26,7 +26,7 @@ from tiduc.passes.rules.registry import Tangents
 from tiduc.passes.rules.selection import even_share
 
 ADD, EXTREMA = "stablehlo.add", ("stablehlo.maximum", "stablehlo.minimum")
-BODIES = "the body is none of add, maximum, minimum, multiply"
+BODIES = "its body must be one of add, maximum, minimum, multiply"
 
 
 @linearize("stablehlo.all_reduce")
@@ -59,7 +59,7 @@ def _product(b: Any, op: Definition, i: int, dx: Any) -> Any:
     """Gathers the factors along a new dimension and multiplies them there."""
     groups = numbers(op, "replica_groups")
     if groups.size == 0 or groups.min() < 0:
-        raise unsupported("jvp", op, "a product over groups that differ in size, or are not listed")
+        raise unsupported("jvp", op, "a product needs replica_groups of equal size")
 
     def build(x: Any) -> list[Any]:
         x = b.convert(x, element(op.results[i]))
@@ -74,7 +74,7 @@ def _product(b: Any, op: Definition, i: int, dx: Any) -> Any:
 def all_reduce_transpose(b: Any, op: Definition, ct: Tangents, active: Sequence[bool]) -> Sequence[Any]:
     """The sum over the group; linearize emits sums only."""
     if reducer(op) != ADD:
-        raise unsupported("transpose", op, "the body is not a sum")
+        raise unsupported("transpose", op, "its body must be a sum")
     return _of_operands(b, op, sums(b, op, ct, op.results))
 
 
@@ -85,7 +85,7 @@ def reduce_scatter(b: Any, op: Definition, dx: Tangents) -> Sequence[Any]:
     if name == ADD:
         return [scattered(b, op, dx[0], d, op.result.type)]
     if name not in EXTREMA:
-        raise unsupported("jvp", op, "the body is none of add, maximum, minimum")
+        raise unsupported("jvp", op, "its body must be one of add, maximum, minimum")
 
     def add(x: Any) -> Any:
         return scattered(b, op, x, d, with_shape(x.type, shape(op.result)))
@@ -98,7 +98,7 @@ def reduce_scatter(b: Any, op: Definition, dx: Tangents) -> Sequence[Any]:
 def reduce_scatter_transpose(b: Any, op: Definition, ct: Tangents, active: Sequence[bool]) -> Sequence[Any]:
     """Gathers the parts of the cotangent of a sum."""
     if reducer(op) != ADD:
-        raise unsupported("transpose", op, "the body is not a sum")
+        raise unsupported("transpose", op, "its body must be a sum")
     whole = gathered(b, op, ct[0], op.attributes["scatter_dimension"], shape(op.operands[0]))
     return _of_operands(b, op, [whole])
 
@@ -146,7 +146,7 @@ def collective_broadcast(b: Any, op: Definition, ct: Tangents, active: Sequence[
     """The sum over the group, at its first process (the source), by a binary tree; zeros elsewhere."""
     groups = numbers(op, "replica_groups")
     if not groups.size:
-        raise unsupported("transpose", op, "its groups are not listed")
+        raise unsupported("transpose", op, "its replica_groups are not listed")
     count, total, step = groups.shape[1], ct[0], 1
     while step < count:
         pairs = [(g[i + step], g[i]) for g in groups for i in range(0, count - step, 2 * step)]

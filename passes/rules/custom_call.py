@@ -37,5 +37,5 @@ def target(op: Definition) -> str:
 def unknown(b: Any, op: Definition, dx: Tangents) -> list[None]:
     """No tangents if all results are integers; any other unknown call is refused by name."""
     if any(isinstance(y.type, ir.TupleType) or b.tangent_type(y.type) is not None for y in op.results):
-        raise unsupported("jvp", op, f"what it calls is not known: {target(op)}")
+        raise unsupported("jvp", op, f"unknown call target: {target(op)}")
     return [None] * len(op.results)

@@ -18,14 +18,14 @@ def config(op: Definition) -> tuple[str, Any]:
     for name in CONFIG:
         if name in op.attributes:
             return name, op.attributes[name]
-    raise unsupported("jvp", op, "it has no settings")
+    raise unsupported("jvp", op, "it has no backend_config")
 
 
 def settings(op: Definition) -> Settings:
     """The settings of a call by name, as plain values; characters are integers."""
     _, attribute = config(op)
     if not isinstance(attribute, ir.DictAttr):
-        raise unsupported("jvp", op, "its settings have no names")
+        raise unsupported("jvp", op, "its backend_config is not a dictionary")
     return Settings(op.attributes, partial(unsupported, "jvp", op))
 
 

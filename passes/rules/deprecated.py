@@ -27,7 +27,7 @@ def einsum(b: Any, op: Definition, dx: Tangents) -> list[Any | None]:
     sources, arrow, target = config.partition("->")
     labels = sources.split(",")
     if not _is_plain(op, labels, target) or not arrow:
-        raise unsupported("jvp", op, f'"{config}" is no plain sum of products')
+        raise unsupported("jvp", op, f'"{config}" is not a plain sum of products')
     if 0 in (*shape(op.result), *(n for x in op.operands for n in shape(x))):
         return [None]
     return expanded(b, op.operands, dx, lambda *operands: [_contracted(b, op, operands, labels, target)])
@@ -73,7 +73,7 @@ def torch_index_select(b: Any, op: Definition, dx: Tangents) -> list[Any | None]
     x, index = op.operands
     dim, batch = (ir.IntegerAttr(op.attributes[name]).value for name in ("dim", "batch_dims"))
     if not 0 <= batch <= dim < rank(x):
-        raise unsupported("jvp", op, "its dimensions are not counted from the front, batch first")
+        raise unsupported("jvp", op, "its dim and batch_dims must satisfy 0 <= batch_dims <= dim < rank")
     if 0 in (*shape(x), *shape(op.result)):
         return [None]
     after = dim + rank(index) - batch

@@ -36,7 +36,9 @@ def dynamic_conv(b: Any, op: Definition, dx: Tangents) -> list[Any]:
     ends = entries(b.reshape(op.operands[2], [2 * sizes_in(op.operands[2].type)[0]]))
     if any_open(ends):
         raise unsupported(
-            "jvp", op, "its padding is known only when it runs; make shapes static by stablehlo-refine-shapes"
+            "jvp",
+            op,
+            "its padding is known only at run time; make shapes static with stablehlo-refine-shapes",
         )
     attributes = {name: value for name, value in op.attributes.items() if name != ACTIVE}
     attributes["padding"] = padding(ends[::2], ends[1::2])
@@ -70,7 +72,7 @@ def set_dimension_size(b: Any, op: Definition, ct: Any) -> list[Any]:
     sizes = shape(x)
     if any_open([sizes[d]]):
         raise unsupported(
-            "transpose", op, "its operand has an open size there, which the new one may be beyond"
+            "transpose", op, "its operand has a dynamic dimension there, which the new size may exceed"
         )
     both = b.concatenate([ct, b.zeros_like(x)], d)
     return [b.slice(both, [0] * len(sizes), sizes, [1] * len(sizes)), None]

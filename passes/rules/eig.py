@@ -45,7 +45,7 @@ def eig(b: Any, op: Definition, dx: Tangents) -> list[Any | None]:
     given = settings(op)
     names = [name for name in ("compute_left", "compute_right", "left", "right") if name in given]
     if len(names) != 2:
-        raise unsupported("jvp", op, "it does not say which vectors it computes")
+        raise unsupported("jvp", op, "its backend_config does not state which eigenvectors it computes")
     left, right = [given[name] in (True, ord("V")) for name in names]
     w = first = b.complex(*of_w) if len(of_w) == 2 else of_w[0]
     if not (left and right):

@@ -29,7 +29,7 @@ def gtsv(b: Any, op: Definition, dx: Tangents) -> list[Any | None]:
         return [None] * len(op.results)
     reads = {y for d in op.graph.definitions for y in (*d.operands, *d.captures)}
     if not reads.union(op.graph.outputs).isdisjoint(overwritten):
-        raise unsupported("jvp", op, "what it leaves of the diagonals is read")
+        raise unsupported("jvp", op, "a result that holds its overwritten diagonals is used")
     if overwritten:
         x = succeeded(b, x, op.results[4])
     neighbours = (_moved(b, x, 1), x, _moved(b, x, -1))

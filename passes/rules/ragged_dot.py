@@ -18,7 +18,8 @@ from tiduc.passes.rules.registry import Tangents
 
 NUMBERS = "ragged_dot_dimension_numbers"
 FORM = (
-    "#chlo.ragged_dot<lhs_batching_dimensions = [], rhs_batching_dimensions = [], lhs_contracting_dimensions = [1], "
+    "#chlo.ragged_dot<lhs_batching_dimensions = [], rhs_batching_dimensions = [], lhs_contracting_dimensions "
+    "= [1], "
     "rhs_contracting_dimensions = [{}], lhs_ragged_dimensions = [0], rhs_group_dimensions = [0]>"
 )
 
@@ -87,4 +88,4 @@ def _contracted(op: Definition, what: str) -> int:
         for dimension in (1, 2):
             if op.attributes[NUMBERS] == ir.Attribute.parse(FORM.format(dimension)):
                 return dimension
-    raise unsupported(what, op, "only rows by matrices, without batches, have a rule")
+    raise unsupported(what, op, "only rows times matrices, without batching dimensions, have a rule")

@@ -84,5 +84,5 @@ def transpose_of_sums(
     """The transpose of a reduction to sums (linearize emits no others), toward each operand and initial value."""
     count = len(op.results)
     if any(reducer(op, i) != "stablehlo.add" for i in range(count) if ct[i] is not None):
-        raise unsupported("transpose", op, "the body is not a sum")
+        raise unsupported("transpose", op, "its body must be a sum")
     return [None if ct[i] is None else partial(to, i) for to in (to_operand, to_init) for i in range(count)]

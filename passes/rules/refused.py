@@ -6,13 +6,13 @@ differentiated.
 
 from tiduc.passes.rules.opset import refuse
 
-refuse("it is a loop, and becomes one of StableHLO when a program is imported", "chlo.scan")
+refuse("import turns it into a StableHLO loop, which has rules", "chlo.scan")
 refuse(
-    "what is started here ends elsewhere, so no linear op stands for it",
+    "it starts or ends an asynchronous operation, which no single linear op can express",
     *("stablehlo.async_done", "stablehlo.async_start"),
 )
-refuse("the specification does not say what it is", "stablehlo.collective_reduce")
-refuse("what leaves the program cannot be differentiated", "stablehlo.outfeed", "stablehlo.send")
-refuse("it is a call, and is inlined when a program is imported", "stablehlo.composite")
-refuse("it ends a region, and is differentiated with the op that holds it", "stablehlo.return")
-refuse("it is a step in the expansion of asin and acos, which have rules", "chlo._asin_acos_kernel")
+refuse("the StableHLO specification does not define it", "stablehlo.collective_reduce")
+refuse("a value that leaves the program cannot be differentiated", "stablehlo.outfeed", "stablehlo.send")
+refuse("import inlines it, as every call", "stablehlo.composite")
+refuse("it ends a region and is differentiated with the op that holds the region", "stablehlo.return")
+refuse("it is part of the expansion of asin and acos, which have rules", "chlo._asin_acos_kernel")

@@ -139,7 +139,9 @@ class OpSet:
         A partial is a function (b, operands..., result) -> d result / d operand, or None for zero.
         """
         if not partials:
-            raise TypeError("elementwise is no decorator; it takes a name and one function for each operand")
+            raise TypeError(
+                "elementwise is not a decorator; it takes a name and one function for each operand"
+            )
         self._declare(name, "elementwise")
         coefficients = [f if f is None else guarded(f, name, of_partial) for f in partials]
 
@@ -221,7 +223,7 @@ class OpSet:
         """Decorates a transpose rule written by hand, next to the linearize rule."""
         self._check_name(name)
         if name in self.transpose_rules and name not in self.inherited:
-            raise ValueError(f"{name} has a transpose rule already")
+            raise ValueError(f"{name} already has a transpose rule")
 
         def decorate(rule: TransposeRule) -> TransposeRule:
             self.transpose_rules[name] = guarded(rule, name, of_transpose)

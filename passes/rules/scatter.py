@@ -92,7 +92,7 @@ def scatter_transpose(b: Any, op: Definition, ct: Tangents, active: Sequence[boo
     Set needs updates that do not collide or are inactive; multiply needs inactive updates.
     """
     if len(op.results) != 1 or _promotes(op):
-        raise unsupported("transpose", op, "it has several operands, or promotes them")
+        raise unsupported("transpose", op, "it has several operands or promotes their element types")
     name, updates = kind(op, 0), op.operands[2]
     of_updates = lambda: landed(b, op, ct[0])  # noqa: E731
     if name == ADD:
@@ -159,7 +159,10 @@ def _in_sequence(b: Any, op: Definition, operands: Sequence[Any]) -> Sequence[An
     of_indices, of_updates = free_dimensions(op)
     sizes = [shape(us[0])[d] for d in of_updates]
     if prod(sizes) > LONGEST:
-        reason = f"of its {prod(sizes)} windows two may meet, and its body is no op or choice of these two"
+        reason = (
+            f"among its {prod(sizes)} windows two may overlap, "
+            "and its body is not an op or a choice of the two values"
+        )
         raise unsupported("jvp", op, reason)
     for at in np.ndindex(*sizes):
         window = [_only(b, u, of_updates, at) for u in us]

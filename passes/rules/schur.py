@@ -21,11 +21,11 @@ from tiduc.passes.rules.registry import Tangents
 from tiduc.passes.rules.triangular_solve import adjoint, compare_places, matrix_product, solve, triangle
 
 refuse(
-    "the Schur form of a real matrix has blocks of two, and that of a complex one has a rule",
+    "the Schur form of a real matrix has 2x2 blocks; only the complex Schur form has a rule",
     *(f"{NAME} @{target}" for target in targets("gees of reals")),
 )
 refuse(
-    "the vectors of its reflections follow from one another, and have no closed form",
+    "its Householder vectors depend on one another, so their derivative has no closed form",
     *(f"{NAME} @{target}" for target in targets("gehrd", "sytrd")),
 )
 

@@ -25,7 +25,7 @@ from tiduc.passes.rules.tensor_body import of_tensors
 def select_and_scatter(b: Any, op: Definition, dx: Tangents) -> list[Any]:
     x, source, init = op.operands
     if not element(x) == element(source) == element(init) == element(op.result):
-        raise unsupported("jvp", op, "its operands are of several element types")
+        raise unsupported("jvp", op, "its operands must have equal element types")
     empty = is_empty(x) or is_empty(source)
     if reducer(op, region=1) != "stablehlo.add" and not empty:
         return expanded(b, op.operands, dx, lambda *operands: [_scattered(b, op, *operands)])

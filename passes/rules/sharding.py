@@ -64,7 +64,7 @@ def full_to_shard(b: Any, op: Definition, ct: Any) -> list[Any]:
     before, manual = op.operands[0].definition, op.attributes[SHARDING]
     if before is None or before.name != NAME or target(before) != "Sharding" or manual.value != "{manual}":
         raise unsupported(
-            "transpose", op, "the whole has no sharding beside it, or only some axes are manual"
+            "transpose", op, "its operand must be a Sharding call, and all mesh axes must be manual"
         )
     sharding = before.attributes[SHARDING]
     part = called(b, "Sharding", total(b, ct, holders(b, op, sharding)), ct.type, {SHARDING: manual})
@@ -81,7 +81,7 @@ def shard_to_full(b: Any, op: Definition, ct: Any) -> list[Any]:
 
 
 refuse(
-    "its body is a call, which is inlined when a program is imported; export Shardy's own dialect instead",
+    "import inlines the call that is its body; export ops of the Shardy dialect instead",
     f"{NAME} @xla.sdy.GlobalToLocalShape",
     f"{NAME} @xla.sdy.LocalToGlobalShape",
 )

@@ -55,7 +55,9 @@ class Layout:
             flags = given["compute_uv"], given["full_matrices"], given.get("transposed", False)
             return Layout(*flags, target(op) in OF_V)
         if given["mode"] == ord("O"):
-            raise unsupported("jvp", op, "vectors in place of the matrix are not supported")
+            raise unsupported(
+                "jvp", op, "singular vectors that overwrite the matrix (mode O) are not supported"
+            )
         return Layout(given["mode"] != ord("N"), given["mode"] == ord("A"), False, False)
 
     def ordered(self, first: Any, second: Any) -> tuple[Any, Any]:

@@ -29,11 +29,14 @@ def uniform_quantize(b: Any, op: Definition, dx: Tangents) -> list[Any]:
     x, q = op.operands[0], op.result
     if STRAIGHT_THROUGH not in op.attributes:
         raise unsupported(
-            "jvp", op, f"it rounds; with the attribute {STRAIGHT_THROUGH} it passes tangents on"
+            "jvp", op, f"it rounds; set the attribute {STRAIGHT_THROUGH} to pass tangents through"
         )
     if not is_float(x) or _readers(b, q.graph)[q] - {"stablehlo.uniform_dequantize"}:
         raise unsupported(
-            "jvp", op, "straight through goes only from a float to stablehlo.uniform_dequantize"
+            "jvp",
+            op,
+            "a straight-through tangent needs a float operand and a result that only "
+            "stablehlo.uniform_dequantize reads",
         )
 
     def end(value: float) -> Any:

@@ -34,7 +34,7 @@ from tiduc.splitting import split
 MOST = 100_000
 """Most elements of the arguments with which programs are run."""
 LIMITS = Limits(seconds=10, mebibytes=2048)
-"""Limits of the reference interpreter, which is slow, and of isolated reading, which takes hours on damaged bytecode."""
+"""Limits of the reference interpreter, which is slow, and of isolated reading, which may take hours."""
 MEMORIES = ("auto", "stack", "sqrt", "log")
 
 

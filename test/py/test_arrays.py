@@ -68,21 +68,21 @@ def test_random_elements_survive_printing(element: str) -> None:
         ("4xf32=1,2,3", "4xf32 has 4 elements, got 3"),
         ("f32=", "f32 has 1 element, got 0"),
         ("4xf32", "a type is missing"),
-        ("4 by 4=1", "is no tensor type"),
+        ("4 by 4=1", "is not a tensor type"),
         ("4xq32=1", "unknown element type q32"),
         ("2xi4=1,2", "unknown element type i4"),
-        ("4xf32=[1,2,3,4", "a bracket is not closed"),
-        ("4xf32=1]", "a bracket closes that none opens"),
+        ("4xf32=[1,2,3,4", "unmatched opening bracket"),
+        ("4xf32=1]", "unmatched closing bracket"),
         ("2x2xf32=[[1,2],[3]]", "differ in length"),
-        ("2x2xf32=[[1,2],3]", "values and lists stand side by side"),
+        ("2x2xf32=[[1,2],3]", "a list mixes values and lists"),
         ("2x3xf32=[[1,2],[3,4],[5,6]]", "expected 2x3xf32, got values of shape 3x2"),
-        ("2xf32=a,b", "'a' is no number"),
+        ("2xf32=a,b", "'a' is not a number"),
         ("2xi8=300,1", "300 does not fit int8"),
-        ("2xi8=1.5,1", "'1.5' is no integer"),
-        ("2xi1=2,0", "'2' is no boolean"),
+        ("2xi8=1.5,1", "'1.5' is not an integer"),
+        ("2xi1=2,0", "'2' is not a boolean"),
         ("2xf16=1e9,0", "1e9 does not fit float16"),
         ("2xf64=1e400,0", "1e400 does not fit float64"),
-        ("?xf32=random", "leaves a size open"),
+        ("?xf32=random", "has a dynamic dimension"),
         ("@no/such.npy", "No such file"),
     ],
 )
@@ -150,7 +150,7 @@ def test_damaged_files_are_named(tmp_path: Path, content: bytes) -> None:
 
 def test_pickles_are_not_read(tmp_path: Path) -> None:
     np.save(tmp_path / "x.npy", np.array([print], object), allow_pickle=True)
-    with pytest.raises(InputError, match=r"x\.npy: error: no \.npy or \.npz file of numbers$"):
+    with pytest.raises(InputError, match=r"x\.npy: error: not a \.npy or \.npz file of numbers$"):
         parse_inputs([f"@{tmp_path / 'x.npy'}"])
 
 
@@ -158,7 +158,7 @@ def test_archives_of_something_else_are_named(tmp_path: Path) -> None:
     with zipfile.ZipFile(tmp_path / "x.npz", "w") as archive:
         archive.writestr("module.fb", b"no array")
     for read in (read_npz, read_weights, lambda path: parse_inputs([f"@{path}"])):
-        with pytest.raises(InputError, match=r"x\.npz: error: .*'module\.fb' in it is no array"):
+        with pytest.raises(InputError, match=r"x\.npz: error: .*'module\.fb' in it is not an array"):
             read(str(tmp_path / "x.npz"))
 
 

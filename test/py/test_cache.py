@@ -194,7 +194,9 @@ def test_size_and_age_are_bounded(folder: Path, monkeypatch: pytest.MonkeyPatch)
     assert {path.stem for path in folder.iterdir()} == {k[2], k[5], k[6], new.stem}
     for text in ("much", "inf", "nan", "-1"):
         monkeypatch.setenv("TIDUC_CACHE_SIZE", text)
-        with pytest.raises(TiducError, match=f"TIDUC_CACHE_SIZE is no number of 0 or more: '{text}'"):
+        with pytest.raises(
+            TiducError, match=f"TIDUC_CACHE_SIZE must be a number of at least 0, not: '{text}'"
+        ):
             cache.info()
         with pytest.raises(TiducError, match="TIDUC_CACHE_SIZE"):  # nor is anything compiled
             cache.read(k[2])

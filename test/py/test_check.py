@@ -121,7 +121,7 @@ def test_reverse_alone() -> None:
       return %1 : tensor<3xf32>
     }"""
     (x,) = randoms((3,))
-    with pytest.raises(tiduc.Unsupported, match="own derivative is the VJP"):
+    with pytest.raises(tiduc.Unsupported, match="defines its derivative as the VJP"):
         wrong(tiduc.load(text), x)
     assert wrong(tiduc.load(text), x, modes=["rev"]) == []
     assert wrong(tiduc.load(text.replace("cosine", "tanh")), x, modes=["rev"])
@@ -141,7 +141,7 @@ def test_a_point_where_nothing_is_finite() -> None:
 
 def test_options_that_are_none() -> None:
     for options in ({"modes": []}, {"modes": ["both"]}, {"dtype": "f16"}, {"order": 3}):
-        with pytest.raises(tiduc.RequestError, match="cannot check"):
+        with pytest.raises(tiduc.RequestError, match="invalid modes, dtype or order"):
             wrong(tiduc.load(TANH), *randoms((4,)), **options)
 
 

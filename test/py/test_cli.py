@@ -78,8 +78,8 @@ def test_a_derivative_needs_no_iree(file):
     [
         (b"", "no public function @main"),
         (b"\xff\x01", "bad.mlir:1:1: error: unexpected character"),
-        (b"\xff\xfef\0", "error: it begins with UTF-16"),
-        (b"\xef\xbb\xbffunc.func @main() { return }", "error: it begins with a byte order mark"),
+        (b"\xff\xfef\0", "error: the file begins with UTF-16"),
+        (b"\xef\xbb\xbffunc.func @main() { return }", "error: the file begins with a byte order mark"),
         (b"\x08\x09\x12\x00onnx", "error: neither MLIR text nor bytecode; 'tiduc import' reads models"),
         (b"PK\x03\x04" + 26 * b"\0" + b"module.fb", "error: a compiled module"),
         (b"ML\xefR\x0dMLIR", "error:"),
@@ -87,14 +87,14 @@ def test_a_derivative_needs_no_iree(file):
         (b"func.func @main() {", "expected"),
         (
             b"func.func @main() {\n  tidu.name @x }",
-            'bad.mlir:2:3: error: tidu.name is written in generic form: "tidu.name"',
+            'bad.mlir:2:3: error: tidu.name must be written in generic form: "tidu.name"',
         ),
         (CONVOLUTION % b"1", "error: custom op 'stablehlo.convolution'"),
         (
             CONVOLUTION % b"9223372036854775806",
-            "bad.mlir:2:60: error: no tensor has a dimension 9223372036854775806",
+            "bad.mlir:2:60: error: no tensor can have the dimension 9223372036854775806",
         ),
-        (b'func.func @main(%x: tensor<f64> {tidu.name = "\\FF"}) { return }', "a name is no UTF-8 text"),
+        (b'func.func @main(%x: tensor<f64> {tidu.name = "\\FF"}) { return }', "a name is not UTF-8 text"),
         (b"func.func private @f(tensor<f64>) -> tensor<f64>", "no public function @main"),
     ],
 )
@@ -148,7 +148,7 @@ def test_files_that_belong_together_are_all_written_or_none(wanted, file, tmp_pa
     assert {path.name for path in folder.iterdir()} > {"backward.mlir"}
     if wanted != "split":
         assert run([wanted, file, *options[:-1], first]) == 1
-        assert "first.npz: error: two files are to have this name" in capfd.readouterr().err
+        assert "first.npz: error: two outputs have this name" in capfd.readouterr().err
 
 
 def test_an_artifact_with_names_that_are_no_text(file, tmp_path, capfd):
@@ -159,7 +159,7 @@ def test_an_artifact_with_names_that_are_no_text(file, tmp_path, capfd):
     path.write_bytes(data.replace(b"return_v1", b"return_v\xff"))
     assert run(["opt", str(path)]) == 1
     error = capfd.readouterr().err
-    assert error.startswith(f"{path}: error: a name is no UTF-8 text") and "Traceback" not in error
+    assert error.startswith(f"{path}: error: a name is not UTF-8 text") and "Traceback" not in error
 
 
 @pytest.mark.parametrize("command", [["jvp"], ["run", "--input", "zeros", "--no-cache"]])
@@ -189,10 +189,7 @@ def test_unknown_dialects_are_said_to_need_rules(tmp_path, capfd):
     path = tmp_path / "f.mlir"
     path.write_text('func.func @main(%x: tensor<f32>) { "mine.op"(%x) : (tensor<f32>) -> () return }')
     assert run(["jvp", str(path)]) == 1
-    assert (
-        "unregistered dialect. If it has rules, name the module that has them: --rules"
-        in capfd.readouterr().err
-    )
+    assert "unregistered dialect. If the op has rules, name their module: --rules" in capfd.readouterr().err
 
 
 @pytest.mark.parametrize(

@@ -60,7 +60,7 @@ def test_an_option_that_is_no_text(arguments: list[str], capfd: Any) -> None:
 @pytest.mark.parametrize("command", ["grad", "compile", "import"])
 def test_the_name_of_a_folder(command: str, capfd: Any) -> None:
     assert run([command, "f.mlir", "-o", "new/"]) == 1
-    assert capfd.readouterr().err == "new/: error: cannot write: the name is one of a folder\n"
+    assert capfd.readouterr().err == "new/: error: cannot write: the name is that of a folder\n"
     assert not os.path.exists("new")
 
 

@@ -97,7 +97,7 @@ def test_promotion(dtype: Any, other: Any) -> None:
 
 def test_types_that_are_not_there() -> None:
     for data in (np.array(["a"]), np.ones(2, np.longdouble), np.array([object()])):
-        with pytest.raises(InputError, match="cannot be computed with"):
+        with pytest.raises(InputError, match="are not supported"):
             Array(data)
 
 
@@ -196,7 +196,7 @@ def test_reductions_have_numpys_types() -> None:
             expected, found = f(x, axis=1), f(Array(x), axis=1)
             assert found.dtype == expected.dtype, (f, dtype)
             np.testing.assert_allclose(found.data, expected, rtol=1e-6)
-    with pytest.raises(ValueError, match="of no elements"):
+    with pytest.raises(ValueError, match="of an empty array"):
         np.max(Array(np.ones((0, 2))), axis=0)
 
 

@@ -110,7 +110,7 @@ def test_every_type_of_every_call_is_checked(target: str) -> None:
 
 def refused(target: str, text: str) -> None:
     parse(text)  # MLIR takes it
-    with pytest.raises(ParseError, match=rf"^-:3:\d+: error: a call of @{target} contradicts itself: "):
+    with pytest.raises(ParseError, match=rf"^-:3:\d+: error: inconsistent call of @{target}: "):
         check(text)
 
 
@@ -149,7 +149,8 @@ VIOLATIONS = {
     ),
     "svd": (
         "tensor<3x3xf64>",
-        "stablehlo.custom_call @lapack_dgesdd_ffi(%x) {mhlo.backend_config = {mode = 83 : ui8}} : (tensor<3x3xf64>) -> "
+        "stablehlo.custom_call @lapack_dgesdd_ffi(%x) {mhlo.backend_config = {mode = 83 : ui8}} : "
+        "(tensor<3x3xf64>) -> "
         "(tensor<3x3xf64>, tensor<3xf64>, tensor<4294967296x3xf64>, tensor<3x3xf64>, tensor<i32>)",
         "result 2 is tensor<4294967296x3xf64>, where tensor<3x3xf64> is expected",
     ),
@@ -160,7 +161,8 @@ VIOLATIONS = {
     ),
     "eig": (
         "tensor<3x3xcomplex<f64>>",
-        "stablehlo.custom_call @lapack_zgeev_ffi(%x) {mhlo.backend_config = {}} : (tensor<3x3xcomplex<f64>>) -> "
+        "stablehlo.custom_call @lapack_zgeev_ffi(%x) {mhlo.backend_config = {}} : (tensor<3x3xcomplex<f64>>) "
+        "-> "
         "(tensor<3xcomplex<f64>>, tensor<64x3xcomplex<f64>>, tensor<3x3xcomplex<f64>>, tensor<i32>)",
         "result 1 is tensor<64x3xcomplex<f64>>, where tensor<3x3xcomplex<f64>> is expected",
     ),
@@ -176,7 +178,8 @@ VIOLATIONS = {
     ),
     "a slice of another rank": (
         "tensor<4xf64>",
-        "stablehlo.real_dynamic_slice %x, %i, %i, %i : (tensor<4xf64>, tensor<1xi64>, tensor<1xi64>, tensor<1xi64>) -> "
+        "stablehlo.real_dynamic_slice %x, %i, %i, %i : (tensor<4xf64>, tensor<1xi64>, tensor<1xi64>, "
+        "tensor<1xi64>) -> "
         "tensor<?x1xf64>",
         "slices tensor<4xf64> to tensor<?x1xf64>",
     ),
@@ -189,7 +192,8 @@ VIOLATIONS = {
     ),
     "a shape of another rank": (
         "tensor<f64>",
-        "stablehlo.dynamic_broadcast_in_dim %x, %e, dims = [] : (tensor<f64>, tensor<0xi64>) -> tensor<?xf64>",
+        "stablehlo.dynamic_broadcast_in_dim %x, %e, dims = [] : (tensor<f64>, tensor<0xi64>) -> "
+        "tensor<?xf64>",
         "has the shape operand tensor<0xi64> for tensor<?xf64>",
     ),
     "a selection of other sizes": (
@@ -201,7 +205,7 @@ VIOLATIONS = {
     "a sharding of another type": (
         "tensor<4xf64>",
         "stablehlo.custom_call @Sharding(%x) : (tensor<4xf64>) -> tensor<2xf64>",
-        "@Sharding gives another type than it takes",
+        "@Sharding returns a type other than its operand's",
     ),
     "a part of an array on devices that are not named": (
         "tensor<4xf64>",
@@ -246,7 +250,7 @@ def test_an_einsum_of_other_sizes() -> None:
         : (tensor<2x3xf64>, tensor<3x4xf64>) -> tensor<4x1xf64>
       return %0 : tensor<4x1xf64>
     }"""
-    with pytest.raises(tiduc.Unsupported, match="-:2:12: .*no plain sum of products"):
+    with pytest.raises(tiduc.Unsupported, match="-:2:12: .*not a plain sum of products"):
         tiduc.load(text).jvp()
 
 

@@ -207,7 +207,10 @@ def call(target: str, settings: str, results: str, sizes: str = "3x3xf64") -> st
     ("text", "reason"),
     [
         (call("lapack_dgehrd_ffi", "{}", "tensor<3x3xf64>, tensor<2xf64>"), "no @lapack_dgehrd_ffi in IREE"),
-        (call("lapack_dpotrf_ffi", '"?"', "tensor<3x3xf64>, tensor<i32>"), "its settings have no names"),
+        (
+            call("lapack_dpotrf_ffi", '"?"', "tensor<3x3xf64>, tensor<i32>"),
+            "its backend_config is not a dictionary",
+        ),
         (
             call("lapack_dsyevd_ffi", "{uplo = 76 : ui8}", "tensor<3x2xf64>, tensor<2xf64>, tensor<i32>"),
             "result 0 is tensor<3x2xf64>, where tensor<3x3xf64> is expected",
@@ -218,7 +221,7 @@ def call(target: str, settings: str, results: str, sizes: str = "3x3xf64") -> st
                 "{mode = 79 : ui8}",
                 "tensor<3x3xf64>, tensor<3xf64>, tensor<3x3xf64>, tensor<3x3xf64>, tensor<i32>",
             ),
-            "in place of the matrix",
+            "that overwrite the matrix",
         ),
         (
             call("lapack_dpotrf_ffi", "{uplo = 76 : ui8}", "tensor<?x3xf64>, tensor<i32>", "?x3xf64"),

@@ -360,7 +360,7 @@ def test_open_carries_go_forwards_only() -> None:
     """Arrays of what a loop carries need its sizes: reverse mode is refused by the op's name."""
     text = said("").replace("tensor<f64>", "tensor<?xf64>")
     assert "stablehlo.while" in tiduc.load(text).jvp().text
-    refusal = r"-:5:10: error: .* rule for stablehlo.while: .* make shapes static .*, or take forward mode"
+    refusal = r"-:5:10: error: .* rule for stablehlo.while: .* make shapes static .*, or use forward mode"
     for memory in MEMORIES:
         for counter in ("%n", "%three"):
             limited = text.replace("%one =", "%three = stablehlo.constant dense<3> : tensor<i32>\n  %one =")

@@ -151,7 +151,10 @@ def test_files_that_are_damaged(tmp_path: Path, suffix: str) -> None:
 
 
 def test_other_suffixes_are_refused(tmp_path: Path) -> None:
-    with pytest.raises(tiduc.RequestError, match="weights are in files .npz, .safetensors, .irpa"):
+    with pytest.raises(
+        tiduc.RequestError,
+        match="unknown kind of file: weights are read from files .npz, .safetensors, .irpa",
+    ):
         write_weights(tmp_path / "w.bin", ARRAYS)
 
 

@@ -68,7 +68,7 @@ def test_what_jax_cannot_export_is_refused(tmp_path: Path) -> None:
     file = tmp_path / "bad.jaxexport"
     for contents in (b"", b"hello " * 20):
         file.write_bytes(contents)
-        with pytest.raises(tiduc.ParseError, match="no serialized export of JAX"):
+        with pytest.raises(tiduc.ParseError, match="not a serialized export of JAX"):
             tiduc.import_model(file)
     with pytest.raises(tiduc.TiducError, match="cannot read"):
         tiduc.import_model(tmp_path / "none.jaxexport")

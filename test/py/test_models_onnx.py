@@ -146,7 +146,7 @@ def test_open_sizes_stay_open_or_are_set() -> None:
         expected, pullback = jax.vjp(lambda x: mlp_in_jax(MLP, x), x)
         np.testing.assert_allclose(y, expected, rtol=1e-5, atol=1e-6)
         np.testing.assert_allclose(dx, pullback(seed)[0], rtol=1e-5, atol=1e-6)
-    with pytest.raises(tiduc.RequestError, match="no open size is called 'm'; there are: n"):
+    with pytest.raises(tiduc.RequestError, match="no dynamic dimension is called 'm'; the names are: n"):
         tiduc.from_onnx(mlp("n"), sizes={"m": 6})
 
 
@@ -193,10 +193,10 @@ def test_files_that_are_none(tmp_path: Path) -> None:
     with pytest.raises(tiduc.TiducError, match="cannot read"):
         tiduc.from_onnx(tmp_path / "none.onnx")
     (tmp_path / "text.onnx").write_text("hello")
-    with pytest.raises(tiduc.ParseError, match="no ONNX model"):
+    with pytest.raises(tiduc.ParseError, match="not an ONNX model"):
         tiduc.from_onnx(tmp_path / "text.onnx")
     (tmp_path / "empty.onnx").write_bytes(b"")
-    with pytest.raises(tiduc.ParseError, match="no ONNX model"):
+    with pytest.raises(tiduc.ParseError, match="not an ONNX model"):
         tiduc.from_onnx(tmp_path / "empty.onnx")
     made = model(
         [helper.make_node("Relu", ["x"], ["between"]), helper.make_node("Relu", ["between"], ["y"])],
@@ -221,7 +221,7 @@ def test_the_command(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None
     assert run(["run", out, "--weights", weights, "--input", f"@{x}", "-o", y]) == 0
     np.testing.assert_allclose(np.load(y)["y"], mlp_in_jax(MLP, np.load(x)), rtol=1e-5, atol=1e-6)
     assert run(["run", out, "--weights", weights]) == 1
-    assert "beside the weights there are 1 inputs (x: 3x4xf32), got 0" in capsys.readouterr().err
+    assert "expected 1 inputs beside the weights (x: 3x4xf32), got 0" in capsys.readouterr().err
     assert run(["run", source.replace(".onnx", ".mlir"), "--weights", y, "--input", "random"]) == 1
     assert "there is no input 'y'" in capsys.readouterr().err
     assert run(["import", source, "--size", "n=3", "--lift-constants"]) == 0
@@ -229,7 +229,7 @@ def test_the_command(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None
     assert run(["import", source, "--size", "n"]) == 1
     assert "--size expects NAME=N" in capsys.readouterr().err
     assert run(["import", str(tmp_path / "m.xyz")]) == 1
-    assert "models are in files .onnx" in capsys.readouterr().err
+    assert "unknown kind of file: models are read from files .onnx" in capsys.readouterr().err
 
 
 def test_without_the_package(monkeypatch: pytest.MonkeyPatch) -> None:

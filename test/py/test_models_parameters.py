@@ -73,7 +73,7 @@ def test_archives_that_are_missing(model: "tiduc.Model", tmp_path: Path) -> None
     with pytest.raises(tiduc.TiducError, match="cannot read"):
         tiduc.runtime.load(vmfb, parameters=tmp_path / "none.irpa")
     (tmp_path / "bad.irpa").write_bytes(b"hello")
-    with pytest.raises(tiduc.TiducError, match="no archive of parameters"):
+    with pytest.raises(tiduc.TiducError, match="not an archive of parameters"):
         tiduc.runtime.load(vmfb, parameters=tmp_path / "bad.irpa")
     write_weights(tmp_path / "few.irpa", {"layer.0/weight": WEIGHTS["layer.0/weight"]})
     with pytest.raises(tiduc.TiducError, match="bias"):

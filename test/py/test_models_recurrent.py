@@ -120,5 +120,5 @@ def test_what_is_not_known_is_refused() -> None:
             program_of("LSTM", arrays, x, 1, **attributes)
     proto = model("LSTM", arrays, x, 1)
     proto.graph.input[0].type.tensor_type.shape.dim[1].dim_param = "batch"
-    with pytest.raises(tiduc.Unsupported, match="LSTM needs known sizes"):
+    with pytest.raises(tiduc.Unsupported, match="LSTM needs static shapes"):
         tiduc.from_onnx(onnx.shape_inference.infer_shapes(proto))

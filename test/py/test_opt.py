@@ -97,7 +97,7 @@ def test_references():
         ("tidu-q{names=@a::@b}", "expects one symbol"),
         ("tidu-q(cse)", "expected '{' and options"),
         ("tidu-q{text='a}", "expected ''' before the end"),
-        ("cse,tidu-p)", "')' at 11 closes nothing"),
+        ("cse,tidu-p)", "')' at 11 has no opening partner"),
     ],
 )
 def test_refused(text, message):

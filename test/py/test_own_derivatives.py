@@ -175,7 +175,7 @@ def test_vjp(vjp: str) -> None:
 
 @pytest.mark.parametrize("modes", ["F", "FF", "FR", "RF"])
 def test_vjp_has_no_forward_mode(modes: str) -> None:
-    message = "unsupported jvp AD rule for func.call: the function's own derivative is the VJP @reverse"
+    message = "unsupported jvp AD rule for func.call: the function defines its derivative as the VJP @reverse"
     program = tiduc.load(MAIN + OF_VJP + REVERSE)
     with pytest.raises(tiduc.Unsupported, match=message) as raised:
         str(derived(program, modes))
@@ -222,8 +222,8 @@ def test_a_public_function() -> None:
 @pytest.mark.parametrize(
     ("old", "new", "message"),
     [
-        ("@forward}", "@nothing}", "@softplus has tidu.jvp = @nothing, which is no function here"),
-        ("@forward}", "3 : i32}", "@softplus has tidu.jvp = 3 : i32, which is no function here"),
+        ("@forward}", "@nothing}", "@softplus has tidu.jvp = @nothing, which is not a function here"),
+        ("@forward}", "3 : i32}", "@softplus has tidu.jvp = 3 : i32, which is not a function here"),
         (
             "@forward}",
             "@forward, tidu.vjp = @forward}",

@@ -133,7 +133,7 @@ def test_open_sizes() -> None:
     body = "%0 = stablehlo.tanh %x : tensor<?x4xf64>\nreturn %0 : tensor<?x4xf64>"
     parts = tiduc.split(function(body, "%x: tensor<?x4xf64>", "tensor<?x4xf64>"))
     assert parts.residuals[0].bytes is None
-    assert parts.table().endswith("0 B and open sizes\n")
+    assert parts.table().endswith("0 B and dynamic sizes\n")
 
 
 def test_each_part_can_be_differentiated() -> None:

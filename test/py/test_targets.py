@@ -15,8 +15,10 @@ from tiduc.runtime.run import run_module
 
 # One variant of each family of devices; the whole list is compiled once a version of IREE, by hand.
 TRIED = (
-    "cpu cpu:generic cpu-threads aarch64 aarch64:cortex-a72 armv7 riscv64 riscv64:v wasm32 cuda cuda:sm_70 cuda:sm_75 "
-    "cuda:sm_86 cuda:sm_87 cuda:sm_89 cuda:sm_90 cuda:sm_120 hip hip:gfx1100 metal vmvx vulkan vulkan:llvmpipe "
+    "cpu cpu:generic cpu-threads aarch64 aarch64:cortex-a72 armv7 riscv64 riscv64:v wasm32 cuda cuda:sm_70 "
+    "cuda:sm_75 "
+    "cuda:sm_86 cuda:sm_87 cuda:sm_89 cuda:sm_90 cuda:sm_120 hip hip:gfx1100 metal vmvx vulkan "
+    "vulkan:llvmpipe "
     "vulkan:rdna3"
 ).split()
 
@@ -45,7 +47,8 @@ def test_what_runs_here(name: str) -> None:
     [
         (
             "tpu",
-            "unknown target 'tpu'; known targets: aarch64, armv7, cpu, cpu-threads, cuda, hip, metal, riscv64, ",
+            "unknown target 'tpu'; known targets: aarch64, armv7, cpu, cpu-threads, cuda, hip, metal, "
+            "riscv64, ",
         ),
         ("", "unknown target ''"),
         ("cpu:avx", "unknown variant 'avx' of target 'cpu'; known: host, generic, "),
@@ -111,5 +114,5 @@ def test_targets_are_listed(capfd) -> None:
 
 
 def test_modules_for_other_machines_are_refused() -> None:
-    with pytest.raises(TiducError, match="modules for target 'wasm32' are not for this machine"):
+    with pytest.raises(TiducError, match="modules for target 'wasm32' do not run on this machine"):
         run_module(compile_module(doubled("f32"), "wasm32"), [np.zeros(37, np.float32)], "wasm32")

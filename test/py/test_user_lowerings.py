@@ -26,11 +26,11 @@ def mine() -> OpSet:
 
 def test_misuse_is_told_at_once(mine: OpSet) -> None:
     for decorator in (mine.elementwise, mine.elementwise("foreign.f", three_squares) or mine.elementwise):
-        with pytest.raises(TypeError, match="elementwise is no decorator"):
+        with pytest.raises(TypeError, match="elementwise is not a decorator"):
             decorator("foreign.erfcx")
     with pytest.raises(TypeError, match="a rule needs the name of its op"):
         mine.linearize(three_squares)  # type: ignore[arg-type]
-    with pytest.raises(TypeError, match="is 2, which is no function"):
+    with pytest.raises(TypeError, match="is 2, which is not a function"):
         mine.elementwise("foreign.erfcx", 2)  # type: ignore[arg-type]
     for form in (mine.inactive, mine.linearize, mine.transpose, mine.lowering):
         with pytest.raises(ValueError, match="there is no op stablehlo.tahn; did you mean .*stablehlo.tanh"):
@@ -178,7 +178,7 @@ def test_a_lowering_that_fails(mine: OpSet) -> None:
 
     circular = tiduc.OPSET.extended()
     circular.lowering("foreign.erfcx")(lambda b, op, x: b.reapply(op, {0: b.negate(x)})[0])
-    with pytest.raises(tiduc.RuleError, match="the lowering of foreign.erfcx leads back to the op itself"):
+    with pytest.raises(tiduc.RuleError, match="the lowering of foreign.erfcx contains the op itself"):
         tiduc.load(FOREIGN, opset=circular).compile()
 
 
@@ -229,7 +229,8 @@ def test_rules_that_fail_on_the_command_line(tmp_path: Path) -> None:
         (
             "OPSET.inactive('stablehlo.composite @my.cbe')",
             "c.mlir",
-            "c.mlir: warning: no op uses the rule for stablehlo.composite @my.cbe; did you mean stablehlo.composite",
+            "c.mlir: warning: no op uses the rule for stablehlo.composite @my.cbe; did you mean "
+            "stablehlo.composite",
         ),
     ):
         (tmp_path / "r.py").write_text(f"import tiduc\nOPSET = tiduc.OPSET.extended()\n{text}\n")

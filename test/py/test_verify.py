@@ -227,12 +227,12 @@ INVALID = {
     "fewer values than active outputs": (
         linear('"stablehlo.return"() : () -> ()'),
         3,
-        "expects one value an active output, 1",
+        "expects one value for each active output, 1",
     ),
     "a value for an inactive output": (
         linear(returns(), attributes=LINEAR.replace("i1: true", "i1: false")),
         3,
-        "expects one value an active output, 0",
+        "expects one value for each active output, 0",
     ),
 }
 

@@ -176,7 +176,10 @@ def test_without_graphviz(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (["-o", "a.png"], "a.png has none of the endings .svg, .html, .dot, .txt; say --format"),
+        (
+            ["-o", "a.png"],
+            "a.png must end in one of .svg, .html, .dot, .txt, or name the format with --format",
+        ),
         (["--graph", "nobody"], "no graph nobody; there are @main"),
         (["--entry", "nobody"], "no function or graph @nobody; there are @main"),
         (["--stop-after", "linearize"], "--stop-after linearize needs --derivative"),
@@ -206,7 +209,7 @@ def test_after_every_stage(stop: str, capsysbinary: Any) -> None:
 def test_a_graph_too_large_is_refused(monkeypatch: pytest.MonkeyPatch, capsys: Any) -> None:
     monkeypatch.setattr("tiduc.view.dot.MOST", 5)
     assert run(["view", str(EXAMPLES / "mlp_f32.mlir"), "--format", "svg"]) == 1
-    assert "choose a smaller one with --graph" in capsys.readouterr().err
+    assert "choose a smaller graph with --graph" in capsys.readouterr().err
 
 
 def test_nothing_to_show(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -17,7 +17,7 @@ from harness.devices import by_processes
 from tiduc.dialect.errors import RequestError, Unsupported
 from tiduc.program import load
 
-NO_BATCH = "cannot be batched; only tensors of known sizes can|unsupported batching of stablehlo.rng"
+NO_BATCH = "cannot be batched; only tensors of static shape can|unsupported batching of stablehlo.rng"
 
 
 def batched_instead(text: str, *arguments: Any, **options: Any) -> None:

@@ -32,38 +32,38 @@ COMMANDS: dict[str, dict[str, tuple[str, str]]] = {
         "hvp": ("derivatives", "The Hessian of a program with one scalar output, times a tangent."),
         "split": (
             "splitting",
-            "The VJP as two programs, forward and backward, and what passes between them.",
+            "The VJP as two programs, forward and backward, and the residuals between them.",
         ),
-        "train-step": ("training", "Compile a step of training: loss, gradient and update in one."),
-        "jacobian": ("jacobians", "Whole derivatives: of each output in each input."),
-        "hessian": ("jacobians", "Whole second derivatives: of each output in each two inputs."),
-        "laplacian": ("jacobians", "The trace of the Hessian of each output."),
+        "train-step": ("training", "Compile a training step: loss, gradient and update in one module."),
+        "jacobian": ("jacobians", "Full Jacobians of each output with respect to each input."),
+        "hessian": ("jacobians", "Full Hessians of each output with respect to each pair of inputs."),
+        "laplacian": ("jacobians", "The Laplacian of each output: the trace of its Hessian."),
     },
-    "Bring models": {
-        "import": ("importing", "Write a model of PyTorch, ONNX or JAX as StableHLO."),
+    "Import models": {
+        "import": ("importing", "Convert a model of PyTorch, ONNX or JAX to StableHLO."),
     },
     "Work on modules": {
-        "opt": ("modules", "Run passes, of tiduc and of MLIR, and print the module."),
-        "link": ("modules", "Make one module of several files."),
+        "opt": ("modules", "Run passes of tiduc and of MLIR, and print the module."),
+        "link": ("modules", "Link several files into one module."),
     },
     "Compile and run": {
         "compile": ("execution", "Compile programs with IREE."),
         "run": ("execution", "Run a program, or a compiled module, on arrays."),
         "cache": ("cache", "Show or clear the cache of compiled modules."),
-        "targets": ("targets", "What programs can be compiled for."),
+        "targets": ("targets", "List the targets that programs can be compiled for."),
         "check": (
             "check",
             "Compare the derivatives of a program with finite differences and with each other.",
         ),
     },
-    "Look into programs": {
-        "view": ("view", "A program, or what a stage makes of it, as a picture."),
-        "explain": ("explain", "What the derivatives of a program do and cost."),
+    "Inspect programs": {
+        "view": ("view", "Draw a program, or the result of a stage."),
+        "explain": ("explain", "Explain what the derivatives of a program do and cost."),
     },
-    "Look things up": {
-        "ops": ("documents", "What has a derivative rule."),
-        "passes": ("documents", "The passes, with their options."),
-        "dialect": ("documents", "The reference of the tidu dialect, or its IRDL."),
+    "Reference": {
+        "ops": ("documents", "List the ops and their derivative rules."),
+        "passes": ("documents", "List the passes and their options."),
+        "dialect": ("documents", "Print the reference of the tidu dialect, or its IRDL."),
     },
 }
 
@@ -123,7 +123,7 @@ class _Commands(click.Group):
     "--quiet",
     is_flag=True,
     envvar="TIDUC_QUIET",
-    help="Say nothing but results and errors: no progress, and no word where all is well.",
+    help="Print results and errors only: no progress, and nothing on success.",
 )
 @MEMORY_LIMIT
 @COLOR

@@ -49,7 +49,8 @@ def _modes(ctx: click.Context, parameter: click.Parameter, value: str) -> tuple[
     type=click.Choice(DTYPES),
     default="f64",
     show_default=True,
-    help="Check the program widened to f64, constants included, or as it is, for a target without f64.",
+    help="Check the program widened to f64, constants included (f64), or unchanged, for a target without f64 "
+    "(as-is).",
 )
 @click.option(
     "--order",
@@ -57,7 +58,7 @@ def _modes(ctx: click.Context, parameter: click.Parameter, value: str) -> tuple[
     default=1,
     show_default=True,
     metavar="NUMBER",
-    help="With 2, check the derivatives of the JVP and of the VJP too.",
+    help="Order of derivatives to check; 2 also checks the derivatives of the JVP and of the VJP.",
 )
 @click.option(
     "--modes",
@@ -65,14 +66,15 @@ def _modes(ctx: click.Context, parameter: click.Parameter, value: str) -> tuple[
     show_default=True,
     callback=_modes,
     metavar="MODES",
-    help="The derivatives to check: fwd, rev or both. Check a function whose tidu.vjp gives its derivative with rev.",
+    help="The derivatives to check: fwd, rev or both. Use rev for a function that defines its derivative by "
+    "tidu.vjp.",
 )
 @click.option(
     "--rtol",
     type=click.FloatRange(min=0, min_open=True),
     metavar="NUMBER",
     show_default="1e-06 in f64",
-    help="The relative error that a derivative may have against finite differences.",
+    help="Tolerance: the largest relative error against finite differences.",
 )
 @click.option(
     "--expect",

@@ -19,8 +19,8 @@ WRT = click.option(
     "--wrt",
     multiple=True,
     metavar="INPUTS",
-    help="The inputs to differentiate in, by position or name: 0,2 or x,y. May be given again, for names "
-    "that hold commas; @2 is the name 2. By default all of a float or complex type.",
+    help="The inputs to differentiate with respect to, by position or name: 0,2 or x,y. Repeatable, for "
+    "names that contain commas; @2 is the name 2. By default all inputs of float or complex type.",
 )
 
 LOOP_MEMORY = click.option(
@@ -28,7 +28,8 @@ LOOP_MEMORY = click.option(
     type=click.Choice(MEMORIES),
     default="auto",
     show_default=True,
-    help="What derivatives of loops keep, where a loop does not say: everything, in stacks; checkpoints of sqrt n "
+    help="What derivatives of loops keep, where a loop does not say: everything, in stacks; checkpoints of "
+    "sqrt n "
     "iterations, or of log n, from which the others are run again; or what fits the loop.",
 )
 
@@ -94,13 +95,15 @@ def command(name: str, help: str, more: Sequence[Callable[..., Any]] = ()) -> cl
         LOOP_MEMORY,
         OUTPUT,
         click.option(
-            "--stop-after", type=click.Choice(stops([name])), help="Print the IR after this stage instead."
+            "--stop-after",
+            type=click.Choice(stops([name])),
+            help="Print the IR after this stage instead of the result.",
         ),
         EMIT,
     ]
     if name == "grad":
         options.append(
-            click.option("--value", is_flag=True, help="Return the value too, before the gradient.")
+            click.option("--value", is_flag=True, help="Also return the value, before the gradient.")
         )
     if name in ("grad", "vjp"):
         options.append(
@@ -116,7 +119,8 @@ def command(name: str, help: str, more: Sequence[Callable[..., Any]] = ()) -> cl
                 "--batch",
                 type=click.IntRange(1, 2**31 - 1),
                 metavar="K",
-                help="Take K directions at once: what is given and got for them has one more dimension, in front.",
+                help="Batch K tangents or cotangents: they and their results get a leading dimension of size "
+                "K.",
             )
         )
     function: Callable[..., None] = functools.partial(_derivative, name)

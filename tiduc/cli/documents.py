@@ -10,7 +10,7 @@ from tiduc.cli.rules import RULES
 from tiduc.opt import PASSES
 from tiduc.passes.rules.registry import OpSet
 
-MARKDOWN = click.option("--markdown", is_flag=True, help="Write the page of the documentation.")
+MARKDOWN = click.option("--markdown", is_flag=True, help="Print Markdown, as in the documentation.")
 
 
 @click.command("ops")
@@ -54,7 +54,7 @@ def _described(pass_: Any) -> dict[str, Any]:
 
 
 @click.command("dialect")
-@click.option("--irdl", is_flag=True, help="Write the dialect as IRDL instead.")
+@click.option("--irdl", is_flag=True, help="Print the dialect as IRDL instead.")
 @OUTPUT
 def _dialect(irdl: bool, output: str) -> None:
     """Write the reference of the tidu dialect, in Markdown.

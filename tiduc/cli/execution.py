@@ -48,14 +48,15 @@ TARGET = click.option(
     shell_complete=_targets,
     show_default=True,
     metavar="TARGET",
-    help=f"What to compile for: {', '.join(TARGETS)}; cuda:sm_86 names an architecture; see 'tiduc targets'.",
+    help=f"Target: {', '.join(TARGETS)}; cuda:sm_86 names an architecture; see 'tiduc targets'.",
 )
 FACTORIZING = click.option(
     "--lapack",
     type=click.Choice(LAPACK),
     default=LOOPS,
     show_default=True,
-    help="How matrices are factorized: by loops, or, on CPUs, where tiduc.runtime loads the module, by NumPy.",
+    help="How to factorize matrices: with loops, or with NumPy (CPUs only; tiduc.runtime must load the "
+    "module).",
 )
 ENGINE = click.option(
     "--engine",
@@ -69,22 +70,22 @@ INPUTS = click.option(
     "inputs",
     multiple=True,
     metavar="ARRAY",
-    help="An argument, in order: 4xf32=1,2,3,4 or 1,2,3,4, @x.npy, @all.npz (each array in it), "
+    help="An argument, in order: 4xf32=1,2,3,4 or 1,2,3,4, @x.npy, @all.npz (all its arrays), "
     "@all.npz:name, @all.npz:x.* (* is any text), random, zeros. "
-    "A single random or zeros is meant for all arguments.",
+    "A single random or zeros stands for all arguments.",
 )
 WEIGHTS = click.option(
     "--weights",
     metavar="FILE",
-    help="The arguments of the inputs that are called as arrays in this file: .safetensors, .npz or .irpa. "
-    "--input is for the others, then.",
+    help="A file of arrays (.safetensors, .npz or .irpa) that supplies the inputs of the same names; --input "
+    "supplies the others.",
 )
 PARAMETERS = click.option(
     "--parameters",
     metavar="FILE",
     type=PATH,
-    help="An archive, .irpa or .safetensors, with the arrays of inputs that the module is not to take as arguments: "
-    "it reads them when it is loaded.",
+    help="An archive (.irpa or .safetensors) with the arrays of some inputs: the module reads them when it "
+    "is loaded, instead of taking them as arguments.",
 )
 SEED = click.option(
     "--seed",
@@ -92,7 +93,7 @@ SEED = click.option(
     default=0,
     show_default=True,
     metavar="INTEGER",
-    help="What random inputs are drawn from.",
+    help="Seed of random inputs.",
 )
 
 
@@ -116,7 +117,7 @@ def with_weights(
     given = arguments(texts, others, seed)
     if len(given) != len(others):
         listed = ", ".join(map(str, others)) or "none"
-        raise InputError(f"beside the weights there are {len(others)} inputs ({listed}), got {len(given)}")
+        raise InputError(f"expected {len(others)} inputs beside the weights ({listed}), got {len(given)}")
     rest = iter(given)
     named = {name: restored(array, expected[name]) for name, array in arrays.items()}
     return [named[value.name] if value.name in named else next(rest) for value in inputs]
@@ -131,24 +132,25 @@ def compiling(command: Callable[..., Any]) -> Callable[..., Any]:
         default=Limits.seconds,
         show_default=True,
         metavar="SECONDS",
-        help="How long the compiler may take for a program; 0 is no limit.",
+        help="Time limit of the compiler for each program; 0 means no limit.",
     )
     @click.option(
         "--compile-memory",
         type=click.IntRange(min=0),
         metavar="MIB",
-        help="How much memory the compiler may take for a program; 0 is no limit.  [default: half of what there is]",
+        help="Memory limit of the compiler for each program; 0 means no limit.  [default: half of the "
+        "machine's memory]",
     )
     @click.option(
         "--cache/--no-cache",
         "cached",
         default=True,
-        help="Keep compiled modules, and use those kept; see 'tiduc cache'.",
+        help="Read and write the cache of compiled modules; see 'tiduc cache'.",
     )
     @functools.wraps(command)
     def with_limits(*, compile_timeout: float, compile_memory: int | None, **options: Any) -> Any:
         if math.isnan(compile_timeout):
-            raise click.BadParameter("nan is no number of seconds", param_hint="--compile-timeout")
+            raise click.BadParameter("nan is not a number of seconds", param_hint="--compile-timeout")
         memory = Limits.mebibytes if compile_memory is None else compile_memory
         with warnings_reported():
             return command(limits=Limits(compile_timeout, memory), **options)
@@ -182,7 +184,7 @@ def _compile(
     """
     if len(files) > 1:
         if parameters is not None:
-            raise RequestError("several files: compile those with parameters one by one")
+            raise RequestError("--parameters needs a single FILE: compile the files one by one")
         return _compile_all(_places(files, output), entry, opset, target, lapack, limits, cached)
     (file,) = files
     with about(file):
@@ -209,7 +211,7 @@ def _places(files: Sequence[str], output: str) -> dict[str, str]:
         raise RequestError("several files: name a folder with -o")
     places = {file: os.path.join(output, f"{Path(file).stem}.vmfb") for file in files}
     if len(set(places.values())) < len(files):
-        raise RequestError("two of the files have the same name: compile them apart")
+        raise RequestError("two of the files have the same name: compile them separately")
     try:
         os.makedirs(output, exist_ok=True)
     except OSError as error:
@@ -339,10 +341,10 @@ def _by_iree(
     if contents.startswith(b"PK\x03\x04") or contents[4:8] == b"IREE":
         if lapack != LOOPS:
             raise RequestError(
-                "--lapack is for programs: what a module calls was settled when it was compiled"
+                "--lapack is for programs only: a compiled module already contains this choice"
             )
         if opset is not OPSET:
-            raise RequestError("--rules is for programs: a module has no custom ops left")
+            raise RequestError("--rules is for programs only: a compiled module has no custom ops left")
         loaded = Executable(contents, target, entry, "<stdin>" if file == "-" else file, parameters)
         return _Chosen(loaded.entry, loaded.signature, lambda: loaded)
     program = _program(file, entry, opset, contents)

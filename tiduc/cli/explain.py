@@ -103,7 +103,7 @@ def _tables(explanation: Explanation, file: str) -> Iterable[Any]:
     yield from _residuals(explanation, file)
     yield _table(
         "Cost",
-        ("", "FLOPs", "of them functions", "bytes", "ops"),
+        ("", "FLOPs", "transcendental", "bytes", "ops"),
         [_cost_row(name, cost, explanation.costs["primal"]) for name, cost in explanation.costs.items()],
         right={1, 2, 3, 4},
         notes=_notes(explanation),
@@ -170,9 +170,11 @@ def _notes(explanation: Explanation) -> list[str]:
     costs = explanation.costs.values()
     loops = dict.fromkeys(place for cost in costs for place in cost.unknown_loops)
     if loops:
-        notes.append(f"counted once, since nobody knows how long it runs: the loop at {', '.join(loops)}")
+        notes.append(
+            f"counted as one iteration, since the trip count is unknown: the loop at {', '.join(loops)}"
+        )
     if any(cost.open_sizes for cost in costs):
-        notes.append("sizes that are known only when the program runs are counted as 1")
+        notes.append("dynamic dimensions are counted as 1")
     uncounted = dict.fromkeys(name for cost in costs for name in cost.uncounted)
     if uncounted:
         notes.append(f"not counted: {', '.join(uncounted)}")

@@ -49,11 +49,11 @@ EMIT = click.option(
     "kind",
     type=click.Choice(list(EMITTERS)),
     show_default="text, or bytecode where constants are large",
-    help="What to write: MLIR text, MLIR bytecode, or a StableHLO portable artifact.",
+    help="Output format: MLIR text, MLIR bytecode, or a StableHLO portable artifact.",
 )
-JSON = click.option("--json", "as_data", is_flag=True, help="Write JSON, for other programs.")
+JSON = click.option("--json", "as_data", is_flag=True, help="Print JSON.")
 ENTRY = click.option(
-    "--entry", metavar="NAME", help="The public function to take; by default main, or the only one."
+    "--entry", metavar="NAME", help="The public function to process; by default main, or the only one."
 )
 
 
@@ -132,5 +132,5 @@ def is_terminal(output: str) -> bool:
 def write_binary(data: bytes, output: str) -> None:
     """As `write`, but never to a terminal."""
     if is_terminal(output):
-        raise RequestError("standard output is a terminal, and this is binary; name a file with -o")
+        raise RequestError("standard output is a terminal and the output is binary; name a file with -o")
     write(data, output)

@@ -17,12 +17,13 @@ SIZES = click.option(
     "sizes",
     multiple=True,
     metavar="NAME=N",
-    help="Set an open size of an ONNX model, such as batch=8; may be given again. Others stay open.",
+    help="Set a dynamic dimension of an ONNX model, such as batch=8. Repeatable; other dimensions stay "
+    "dynamic.",
 )
 TRUST = click.option(
     "--trust",
     is_flag=True,
-    help="Run what a .pt2 file holds beside a program: pickles, objects, machine code. For files of your own.",
+    help="Trust the author of a .pt2 file: run the pickles, objects and machine code that it contains.",
 )
 
 
@@ -31,14 +32,14 @@ TRUST = click.option(
 @click.option(
     "--lift-constants",
     is_flag=True,
-    help="Make inputs of the weights, named as in the model, so that they can be differentiated in and updated; "
+    help="Turn weights into inputs, named as in the model, so that they can be differentiated and updated; "
     "by default they are constants.",
 )
 @click.option(
     "--weights",
     metavar="FILE",
-    help="Make inputs of the weights, and write their arrays to this file: .safetensors, .npz, or .irpa, "
-    "an archive of IREE's.",
+    help="Turn weights into inputs, and write their arrays to this file: .safetensors, .npz, or .irpa "
+    "(IREE's format).",
 )
 @SIZES
 @TRUST

@@ -5,21 +5,22 @@ import click
 from tiduc.cli.derivatives import command
 from tiduc.jacobians import MODES, SPARSITIES
 
-VALUE = click.option("--value", is_flag=True, help="Return the outputs too, before their derivatives.")
+VALUE = click.option("--value", is_flag=True, help="Also return the outputs, before their derivatives.")
 
 MODE = click.option(
     "--mode",
     type=click.Choice(MODES),
     default="auto",
     show_default=True,
-    help="One direction an entry of the inputs, forward, or one an entry of the outputs, in reverse; or the fewer.",
+    help="Forward mode pushes one basis vector per input element, reverse mode pulls back one per output "
+    "element; auto uses fewer.",
 )
 
 SPARSITY = click.option(
     "--sparsity",
     type=click.Choice(SPARSITIES),
-    help="Where the program shows that dimensions of an output run along those of an input, and the derivative is "
-    "zero beside that: with auto, take fewer directions; with diagonal or block-diagonal, return these parts alone.",
+    help="Exploit sparsity that is visible in the program, such as independent rows: auto uses fewer basis "
+    "vectors; diagonal and block-diagonal return only these parts.",
 )
 
 COMMANDS = {

@@ -2,34 +2,40 @@
 
 EXAMPLES: dict[str, tuple[tuple[str, str], ...]] = {
     "jvp": (
-        ("Along a direction of one input", "tiduc jvp model.mlir --wrt x -o jvp.mlir"),
-        ("The linear graph, before anything is merged", "tiduc jvp model.mlir --stop-after linearize"),
+        ("Tangents of one input", "tiduc jvp model.mlir --wrt x -o jvp.mlir"),
+        ("The linear graph, before graphs are merged", "tiduc jvp model.mlir --stop-after linearize"),
     ),
     "vjp": (
         ("Cotangents of two inputs, by position", "tiduc vjp model.mlir --wrt 0,2 -o vjp.mlir"),
-        ("A loop that keeps checkpoints only", "tiduc vjp model.mlir --loop-memory log -o vjp.mlir"),
+        (
+            "Loops that keep checkpoints instead of stacks",
+            "tiduc vjp model.mlir --loop-memory log -o vjp.mlir",
+        ),
     ),
     "grad": (
         ("The value and the gradient", "tiduc grad loss.mlir --value -o gradient.mlir"),
         (
-            "The second derivative, from one pipe to the next",
+            "The second derivative, by a pipe",
             "tiduc grad f.mlir --wrt 1 | tiduc grad - --wrt 1",
         ),
     ),
     "hvp": (
-        ("Along a direction in all inputs", "tiduc hvp loss.mlir -o hvp.mlir"),
-        ("Of one parameter", "tiduc hvp loss.mlir --wrt \"params['w1']\""),
+        ("The Hessian times a tangent of all inputs", "tiduc hvp loss.mlir -o hvp.mlir"),
+        ("The Hessian in one parameter", "tiduc hvp loss.mlir --wrt \"params['w1']\""),
     ),
     "jacobian": (
-        ("In the direction that takes fewer", "tiduc jacobian model.mlir --wrt x -o jacobian.mlir"),
-        ("Only what is beside no zero", "tiduc jacobian model.mlir --sparsity diagonal"),
+        (
+            "The Jacobian in forward or reverse mode, whichever is cheaper",
+            "tiduc jacobian model.mlir --wrt x -o jacobian.mlir",
+        ),
+        ("The diagonal only", "tiduc jacobian model.mlir --sparsity diagonal"),
     ),
-    "hessian": (("In two inputs, and between them", "tiduc hessian loss.mlir --wrt 0,1 -o hessian.mlir"),),
-    "laplacian": (("Of a field, in its coordinates", "tiduc laplacian field.mlir --wrt x"),),
+    "hessian": (("All four blocks for two inputs", "tiduc hessian loss.mlir --wrt 0,1 -o hessian.mlir"),),
+    "laplacian": (("The Laplacian of a field in its coordinates", "tiduc laplacian field.mlir --wrt x"),),
     "split": (("Two programs in a folder", "tiduc split model.mlir --wrt w -o parts"),),
     "train-step": (
         (
-            "A module that trains a classifier, and what it begins with",
+            "A module that trains a classifier, and its initial state",
             "tiduc train-step model.onnx --loss softmax-cross-entropy --optimizer adam "
             "--state state.npz -o step.vmfb",
         ),
@@ -44,7 +50,7 @@ EXAMPLES: dict[str, tuple[tuple[str, str], ...]] = {
     ),
     "link": (
         ("Two files", "tiduc link main.mlir library.mlir -o whole.mlir"),
-        ("And what these ask for", "tiduc link main.mlir --search-path modules"),
+        ("A file, and the files that it refers to", "tiduc link main.mlir --search-path modules"),
     ),
     "compile": (
         ("For this CPU", "tiduc compile gradient.mlir -o gradient.vmfb"),
@@ -57,8 +63,8 @@ EXAMPLES: dict[str, tuple[tuple[str, str], ...]] = {
             "tiduc run gradient.vmfb --input '@data.npz:input.*' -o out.npz",
         ),
     ),
-    "cache": (("Where it is, and what it holds", "tiduc cache info"),),
-    "targets": (("What there is for which device", "tiduc targets --json"),),
+    "cache": (("Its folder, size and number of modules", "tiduc cache info"),),
+    "targets": (("All targets and their devices", "tiduc targets --json"),),
     "check": (
         ("Random arguments", "tiduc check model.mlir"),
         ("Second derivatives too", "tiduc check model.mlir --order 2"),
@@ -76,11 +82,11 @@ EXAMPLES: dict[str, tuple[tuple[str, str], ...]] = {
         ("One function, as text", "tiduc view model.mlir --graph attention"),
     ),
     "explain": (
-        ("In one input", "tiduc explain model.mlir --wrt x"),
-        ("For a program that reads it", "tiduc explain model.mlir --json -o costs.json"),
+        ("With respect to one input", "tiduc explain model.mlir --wrt x"),
+        ("As JSON, for other programs", "tiduc explain model.mlir --json -o costs.json"),
     ),
-    "ops": (("All of them, for a program that reads it", "tiduc ops --json -o ops.json"),),
-    "passes": (("With their options", "tiduc passes"),),
+    "ops": (("As JSON, for other programs", "tiduc ops --json -o ops.json"),),
+    "passes": (("All passes with their options", "tiduc passes"),),
     "dialect": (("For other tools of MLIR", "tiduc dialect --irdl -o tidu.irdl.mlir"),),
 }
 """By command: pairs of a purpose and a command line."""

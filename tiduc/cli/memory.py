@@ -32,8 +32,8 @@ MEMORY_LIMIT = click.option(
     metavar="SIZE",
     envvar="TIDUC_MEMORY_LIMIT",
     callback=_mebibytes,
-    help="How much memory tiduc may take beside the compilers that it starts, on Linux: MiB, or a number with K, M, "
-    "G or T; 0 is no limit.  [default: three quarters of what there is]",
+    help="Memory limit of tiduc without the compilers that it starts (Linux only): MiB, or a number with K, "
+    "M, G or T; 0 means no limit.  [default: three quarters of the machine's memory]",
 )
 
 

@@ -35,18 +35,18 @@ def _utf8(context: click.Context, parameter: click.Parameter, value: str) -> str
     default="",
     metavar="PASSES",
     callback=_utf8,
-    help="The passes, as MLIR writes them: 'tidu-import,tidu-linearize{wrt=x name=L0},func.func(cse)'.",
+    help="The pass pipeline, in MLIR's syntax: 'tidu-import,tidu-linearize{wrt=x name=L0},func.func(cse)'.",
 )
 @RULES
 @OUTPUT
 @click.option("--verify-each/--no-verify-each", default=True, help="Verify the module after each pass.")
 @click.option(
-    "--split-input-file", is_flag=True, help="Take what is between lines '// -----' as modules apart."
+    "--split-input-file", is_flag=True, help="Split the input at lines '// -----' into separate modules."
 )
 @click.option(
     "--verify-diagnostics",
     is_flag=True,
-    help="Expect the errors, and no others, that comments announce: // expected-error @+1 {{unknown graph}}",
+    help="Expect exactly the errors that comments announce: // expected-error @+1 {{unknown graph}}",
 )
 @click.option("--mlir-print-ir-after-all", is_flag=True, help="Print the IR to stderr after each pass.")
 @click.option(
@@ -112,7 +112,7 @@ def _parts(contents: str) -> Iterator[str]:
     multiple=True,
     metavar="DIR",
     type=click.Path(),
-    help="Where to look for NAME.mlir for a graph or function @NAME that no file has; may be given again.",
+    help="Directory to search for NAME.mlir, for a graph or function @NAME that no file defines. Repeatable.",
 )
 @OUTPUT
 @stage

@@ -92,7 +92,7 @@ def _raised_at(error: Exception) -> str | None:
 
 def _of_file(path: str) -> ModuleType:
     if not Path(path).is_file():
-        raise RequestError(f"no file of rules {path}")
+        raise RequestError(f"file of rules not found: {path}")
     spec = spec_from_file_location(Path(path).stem, path)
     assert spec is not None and spec.loader is not None  # it ends in .py
     module = module_from_spec(spec)
@@ -109,7 +109,7 @@ def _of_module(name: str) -> ModuleType:
     except ModuleNotFoundError as error:
         if error.name is None or not f"{name}.".startswith(f"{error.name}."):
             raise  # the module exists, but a module that it imports does not
-        raise RequestError(f"no module of rules {name}") from None
+        raise RequestError(f"module of rules not found: {name}") from None
     finally:
         sys.path.remove(here)
 
@@ -123,6 +123,6 @@ RULES = click.option(
     "opset",
     metavar="MODULE",
     callback=_read,
-    help="Take the rules and the lowerings of ops from a module or a file of Python, its OPSET; "
-    "mine.rules:OTHER is one of another name. See the page on rules.",
+    help="Python module or file whose OPSET supplies the rules and lowerings of ops; mine.rules:OTHER names "
+    "another variable. See the page on rules.",
 )

@@ -25,38 +25,38 @@ from tiduc.training.step import BUFFERS, train_step
     default="mse",
     show_default=True,
     metavar="LOSS",
-    help=f"{', '.join(LOSSES)}; none, where the model's one output is the loss; or a .mlir file with a function of the "
-    "model's outputs and of the targets.",
+    help=f"{', '.join(LOSSES)}; none, if the model's one output is the loss; or a .mlir file with a function "
+    "of the model's outputs and the targets.",
 )
 @click.option(
     "--optimizer",
     type=click.Choice(list(OPTIMIZERS)),
     default="sgd",
     show_default=True,
-    help="How gradients move parameters: against them, with a velocity, or scaled by their mean squares.",
+    help="Update rule: gradient descent, gradient descent with momentum, or Adam.",
 )
-@click.option(
-    "--momentum", type=float, help="Of momentum: what is left of the velocity, 0.9 if nothing is said."
-)
-@click.option("--beta1", type=float, help="Of adam: what is left of the mean gradient, 0.9.")
-@click.option("--beta2", type=float, help="Of adam: what is left of the mean square, 0.999.")
-@click.option("--epsilon", type=float, help="Of adam: what is added to its root, 1e-8.")
+@click.option("--momentum", type=float, help="Momentum coefficient. Default: 0.9.")
+@click.option("--beta1", type=float, help="Decay rate of Adam's first moment. Default: 0.9.")
+@click.option("--beta2", type=float, help="Decay rate of Adam's second moment. Default: 0.999.")
+@click.option("--epsilon", type=float, help="Term added to the denominator of Adam. Default: 1e-8.")
 @click.option(
     "--train",
     multiple=True,
     metavar="PATTERN",
-    help="The inputs that are parameters, as in 'fc*'; by default all weights of floats that the model holds.",
+    help="The inputs to train, such as 'fc*'; by default all float weights of the model.",
 )
 @click.option(
     "--freeze",
     multiple=True,
     metavar="PATTERN",
-    help="Weights that stay as they are; {} do anyway.".format(" and ".join(BUFFERS)),
+    help="Weights not to train; {} never are.".format(" and ".join(BUFFERS)),
 )
 @SIZES
 @TRUST
 @click.option(
-    "--state", metavar="FILE", help="Write the model's weights, and the zeros that the optimizer begins with."
+    "--state",
+    metavar="FILE",
+    help="File for the initial state: the model's weights and the optimizer's zeros.",
 )
 @TARGET
 @FACTORIZING

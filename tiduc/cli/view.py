@@ -39,20 +39,22 @@ FORMATS = ("svg", "html", "dot", "txt")
 @click.option(
     "--stop-after",
     type=click.Choice(["parse", *stops(list(DERIVATIVES))]),
-    help="Show what this stage gives. By default parse, or, with --derivative, the last stage that makes graphs: "
-    "they refer to one another, and are not merged yet.",
+    help="Show the result of this stage. By default parse, or, with --derivative, the last stage before "
+    "graphs are merged.",
 )
-@click.option("--graph", "name", metavar="NAME", help="Show this function or graph only, and what it opens.")
+@click.option(
+    "--graph", "name", metavar="NAME", help="Show only this function or graph, and the graphs that it opens."
+)
 @click.option(
     "--fold/--no-fold",
     default=True,
-    help="Fold large graphs: ops that come again are drawn once, and changes of shape are written on arrows.",
+    help="Fold large graphs: draw repeated ops once, and write changes of shape on arrows.",
 )
 @click.option(
     "--format",
     "kind",
     type=click.Choice(FORMATS),
-    help="What to write; by default what the ending of OUT says, or txt.",
+    help="Output format; by default from the ending of OUT, else txt.",
 )
 @RULES
 @click.option("--inline", is_flag=True, help="With --derivative, inline every call.")
@@ -77,7 +79,9 @@ def _kind_of(output: str) -> str:
     if output == "-":
         return "txt"
     if suffix not in FORMATS:
-        raise RequestError(f"{output} has none of the endings .{', .'.join(FORMATS)}; say --format")
+        raise RequestError(
+            f"{output} must end in one of .{', .'.join(FORMATS)}, or name the format with --format"
+        )
     return suffix
 
 

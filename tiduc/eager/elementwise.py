@@ -121,7 +121,7 @@ def _rounded(name: str) -> Emitter:
 def _compared(direction: str) -> Emitter:
     def emit(b: Any, x: Any, y: Any) -> Any:
         if is_complex(x) and direction not in ("EQ", "NE"):
-            raise TypeError("complex values have no order here: compare their parts")
+            raise TypeError("complex values are not ordered: compare their parts")
         return b.compare(x, y, direction)
 
     return emit

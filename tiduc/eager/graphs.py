@@ -50,7 +50,7 @@ class RecordedGraph:
         for port in (*program.inputs, *program.outputs):
             if not isinstance(port.type, ir.RankedTensorType) or is_open(port.type):
                 raise RequestError(
-                    f"{port.name!r} of type {port.type} cannot be recorded: its sizes are not known"
+                    f"{port.name!r} of type {port.type} cannot be recorded: its shape is dynamic"
                 )
         self.program = program
         self.inputs: tuple[Value, ...] = tuple(program.view.input(port.value) for port in program.inputs)
@@ -190,6 +190,6 @@ def tensor_type(dtype: "np.dtype[Any]", shape: tuple[int, ...]) -> Any:
     name = ELEMENTS.get(dtype)
     if name is None:
         raise InputError(
-            f"arrays of {dtype} cannot be computed with; known: {', '.join(map(str, DTYPES.values()))}"
+            f"arrays of {dtype} are not supported; supported: {', '.join(map(str, DTYPES.values()))}"
         )
     return ir.Type.parse(f"tensor<{TensorType(shape, name)}>")

@@ -43,7 +43,7 @@ def flip(x: EagerInput, axes: tuple[int, ...]) -> EagerInput:
 def concatenate(parts: Sequence[EagerInput], axis: int) -> EagerInput:
     """`np.concatenate`; `ValueError` where shapes do not fit."""
     if not parts:
-        raise ValueError("nothing to concatenate")
+        raise ValueError("concatenate needs at least one array")
     axis = normalize_axis_index(axis, parts[0].data.ndim)
     rest = {(*x.data.shape[:axis], *x.data.shape[axis + 1 :]) for x in parts}
     if len(rest) > 1 or len({x.data.ndim for x in parts}) > 1:

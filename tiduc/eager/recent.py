@@ -21,7 +21,7 @@ class Recent(Generic[Key, Entry]):
 
     def __init__(self, limit: int = LIMIT) -> None:
         if limit < 1:
-            raise RequestError(f"at least 1 structure is to be kept, not {limit}")
+            raise RequestError(f"the limit must be at least 1 structure, not {limit}")
         self.limit = limit
         self._entries: OrderedDict[Key, Entry] = OrderedDict()
 

@@ -172,4 +172,4 @@ def _check(graph: RecordedGraph, inputs: Sequence[EagerInput], retained: Mapping
     graphs = graph.program.view.graphs
     for value in retained:
         if graphs.get(value.graph.name) is not value.graph:
-            raise RequestError(f"retains {value}, which is no value of the graph")
+            raise RequestError(f"retains {value}, which is not a value of the graph")

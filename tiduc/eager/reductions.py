@@ -32,9 +32,9 @@ def reduce(
     axes = normalize_axis_tuple(range(x.data.ndim) if axis is None else axis, x.data.ndim)
     if name in ("max", "min"):
         if any(x.data.shape[d] == 0 for d in axes):
-            raise ValueError(f"np.{name} of no elements")
+            raise ValueError(f"np.{name} of an empty array")
         if x.data.dtype.kind == "c":
-            raise TypeError("complex values have no order here: compare their parts")
+            raise TypeError("complex values are not ordered: compare their parts")
     made = np.dtype(dtype) if dtype is not None else _reduced_type(name, x.data.dtype)
     kind = "reduce", name, axes, keepdims, made
     return apply(kind, functools.partial(_reduce, name, axes, keepdims, made), x)

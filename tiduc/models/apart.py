@@ -68,7 +68,7 @@ def _builtin(type_: Any, op: Any) -> Any:
     if found is None:
         name = ir.StringAttr(op.attributes["name"]).value
         raise Unsupported(
-            f"{name}: an operand or a result is a {type_}, no tensor of known rank", op.location
+            f"{name}: an operand or a result is a {type_}, not a tensor of known rank", op.location
         )
     sizes = "".join(f"{size}x" for size in found[1].split(",") if size)
     return ir.Type.parse(f"tensor<{sizes}{found[2].replace('si', 'i')}>")

@@ -30,7 +30,7 @@ def assemble(
     function = entry_of(module)
     type_ = ir.FunctionType(ir.TypeAttr(function.attributes["function_type"]).value)
     if len(inputs) != len(type_.inputs) or len(outputs) != len(type_.results):
-        raise Unsupported("an input or output of the model is no tensor", function.location)
+        raise Unsupported("an input or output of the model is not a tensor", function.location)
     function.attributes["sym_name"] = ir.StringAttr.get("main")
     function.attributes["arg_attrs"] = _named(inputs)
     function.attributes["res_attrs"] = _named(outputs)

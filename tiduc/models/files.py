@@ -48,13 +48,15 @@ def _imported(
     suffix = Path(path).suffix.lower()
     importer = _IMPORTERS.get(suffix)
     if importer is None:
-        raise RequestError(f"models are in files {', '.join(_IMPORTERS)}", str(path))
+        raise RequestError(
+            f"unknown kind of file: models are read from files {', '.join(_IMPORTERS)}", str(path)
+        )
     if sizes and suffix != ".onnx":
-        raise RequestError("only sizes of ONNX models have names that can be set", str(path))
+        raise RequestError("sizes can be set by name for ONNX models only", str(path))
     try:
         return importer(path, lift_constants, sizes, trust, limits)
     except UnicodeDecodeError:  # protobuf decodes a name when it is read
-        raise ParseError("a name is no UTF-8 text", str(path)) from None
+        raise ParseError("a name is not UTF-8 text", str(path)) from None
 
 
 def _onnx(path: str | Path, lift_constants: bool, sizes: Any, trust: bool, limits: Limits | None) -> Model:

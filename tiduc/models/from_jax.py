@@ -49,7 +49,7 @@ def from_jax_export(source: bytes | bytearray | str | Path, *, lift_constants: b
         args, keywords = jax.tree.unflatten(exported.in_tree, range(len(exported.in_avals)))
         names = _names(jax, None, args, keywords)
     except Exception as error:  # raised by flatbuffers or JAX
-        raise ParseError(f"no serialized export of JAX: {_line(error)}", file) from error
+        raise ParseError(f"not a serialized export of JAX: {_line(error)}", file) from error
     return _model(exported, names, lift_constants)
 
 
@@ -99,7 +99,9 @@ def _model(exported: Any, names: list[str], lift_constants: bool) -> Model:
     if len(exported.ordered_effects) or len(function.regions[0].blocks[0].arguments) != len(
         exported.module_kept_var_idx
     ):
-        raise Unsupported("a function with effects, or of sizes that are arguments, cannot be differentiated")
+        raise Unsupported(
+            "a function with side effects, or with sizes as arguments, cannot be differentiated"
+        )
     kept = [names[i] for i in exported.module_kept_var_idx]
     before = function.attributes["arg_attrs"] if "arg_attrs" in function.attributes else None
     attributes = []

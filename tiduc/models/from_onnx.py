@@ -87,7 +87,7 @@ def _serialized(proto: Any) -> bytes:
     try:
         return bytes(proto.SerializeToString())
     except Exception as error:  # raised by protobuf where the model exceeds 2 GiB without its weights
-        raise Unsupported(f"the model cannot be passed on: {_line(error)}") from error
+        raise Unsupported(f"the model cannot be serialized: {_line(error)}") from error
 
 
 def _lowered(serialized: bytes, weights: Sequence[str]) -> tuple[bytes, list[str]]:
@@ -126,9 +126,9 @@ def _read(onnx: Any, path: Path) -> tuple[Any, str]:
     except OSError as error:
         raise TiducError(f"cannot read: {error.strerror or error}", str(path)) from None
     except Exception as error:  # raised by protobuf
-        raise ParseError(f"no ONNX model: {_line(error)}", str(path)) from error
+        raise ParseError(f"not an ONNX model: {_line(error)}", str(path)) from error
     if not model.graph.node and not model.graph.output:
-        raise ParseError("no ONNX model", str(path))
+        raise ParseError("not an ONNX model", str(path))
     return model, os.path.dirname(path) or "."
 
 
@@ -143,7 +143,7 @@ def _set_sizes(graph: Any, sizes: Mapping[str, int]) -> None:
                 dim.dim_value = sizes[dim.dim_param]
     if missing := [name for name in sizes if name not in known]:
         raise RequestError(
-            f"no open size is called {missing[0]!r}; there are: {', '.join(sorted(known)) or 'none'}"
+            f"no dynamic dimension is called {missing[0]!r}; the names are: {', '.join(sorted(known)) or 'none'}"
         )
     if sizes:
         del graph.value_info[:]

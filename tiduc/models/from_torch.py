@@ -95,7 +95,7 @@ def _read(torch: Any, path: str, trust: bool) -> Any:
     except OSError as error:
         raise TiducError(f"cannot read: {error.strerror or error}", path) from None
     except Exception as error:  # raised by zipfile, json or PyTorch
-        raise TiducError(f"no program that torch.export.save wrote: {_line(error)}", path) from error
+        raise TiducError(f"not a program written by torch.export.save: {_line(error)}", path) from error
 
 
 def _exported(torch: Any, module: Any, inputs: Sequence[Any], keywords: Any, dynamic_shapes: Any) -> Any:

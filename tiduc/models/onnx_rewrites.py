@@ -135,7 +135,7 @@ def _resize(nodes: Nodes, node: Any) -> str | None:
     if given.get("keep_aspect_ratio_policy", "stretch") != "stretch" or (
         (scales is None or not scales.size) and wanted is None
     ):
-        raise Unsupported("Resize is known for constant scales or sizes that stretch")
+        raise Unsupported("Resize is supported for constant scales or sizes with mode stretch only")
     x = node.input[0]
     for i, d in enumerate(axes):
         n = shape[d]
@@ -150,7 +150,7 @@ def _resize(nodes: Nodes, node: Any) -> str | None:
                 continue
             scale = m / (n or 1)
         if n is None or m is None:
-            raise Unsupported("Resize needs known sizes of what it makes larger or smaller")
+            raise Unsupported("Resize needs static sizes of the dimensions that it scales")
         weights = table(n, m, scale, given)
         x = _along(nodes, node, x, d, len(shape), weights)
     return x if x != node.input[0] else nodes.emit("Identity", x)
@@ -180,7 +180,7 @@ def _pad(nodes: Nodes, node: Any) -> str | None:
     axes = nodes.constant(node, 3)
     shape = nodes.shape(node.input[0])
     if widths is None or (len(node.input) > 3 and node.input[3] and axes is None):
-        raise Unsupported(f"Pad of mode {mode} is known for constant widths")
+        raise Unsupported(f"Pad of mode {mode} is supported for constant widths only")
     along = range(len(shape)) if axes is None else [int(d) % len(shape) for d in axes]
     x, count = node.input[0], len(widths) // 2
     for i, d in enumerate(along):
@@ -188,7 +188,7 @@ def _pad(nodes: Nodes, node: Any) -> str | None:
         if not before and not after:
             continue
         if n is None:
-            raise Unsupported(f"Pad of mode {mode} needs known sizes of what it pads")
+            raise Unsupported(f"Pad of mode {mode} needs static sizes of the dimensions that it pads")
         places = np.pad(np.arange(n), (max(before, 0), max(after, 0)), mode)
         places = places[max(-before, 0) : len(places) - max(-after, 0)]
         x = nodes.emit("Gather", x, places, axis=d)
@@ -242,7 +242,7 @@ def _pads(nodes: Nodes, node: Any, ceil_mode: bool) -> tuple[list[int], list[int
     """The padding before and after, enlarged so that the last windows stay inside."""
     given, sizes = nodes.attributes(node), nodes.shape(node.input[0])[2:]
     if None in sizes or nodes.version < 11:
-        raise Unsupported(f"{node.op_type} with ceil_mode, or other padding behind, needs known sizes")
+        raise Unsupported(f"{node.op_type} with ceil_mode, or more padding at the end, needs static shapes")
     rank = len(sizes)
     pads = list(given.get("pads", [0] * 2 * rank))
     steps, dilations = given.get("strides", [1] * rank), given.get("dilations", [1] * rank)
@@ -301,7 +301,7 @@ def _lp_normalization(nodes: Nodes, node: Any) -> str | None:
 def _one_hot(nodes: Nodes, node: Any) -> str | None:
     depth, shape = nodes.constant(node, 1), nodes.shape(node.input[0])
     if depth is None or None in shape:
-        raise Unsupported("OneHot is known for a constant depth and known sizes")
+        raise Unsupported("OneHot is supported for a constant depth and static shapes only")
     count, rank = int(depth.reshape(-1)[0]), len(shape) + 1
     axis = nodes.attributes(node).get("axis", -1) % rank
     i64 = nodes.onnx.TensorProto.INT64
@@ -364,7 +364,7 @@ def _is_boolean(nodes: Nodes, node: Any, given: Mapping[str, Any]) -> bool:
 
 REWRITES: dict[str, Rewrite] = {
     "AveragePool": _mean,
-    "Einsum": _fatal("numbers without dimensions", _has_scalar),
+    "Einsum": _fatal("operands of rank 0", _has_scalar),
     "GRU": _recurrent,
     "GridSample": _refused("of mode nearest", lambda _, node, given: given.get("mode") == "nearest"),
     "LSTM": _recurrent,

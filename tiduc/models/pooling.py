@@ -99,7 +99,7 @@ def _beyond(
     found = []
     for n, k, s, p, d in zip(sizes, size, stride, padding, dilation, strict=True):
         if not isinstance(n, int):
-            raise Unsupported("pooling with ceil_mode needs known sizes")
+            raise Unsupported("pooling with ceil_mode needs static shapes")
         whole = d * (k - 1) + 1
         count = -(-(n + 2 * p - whole) // s) + 1
         if (count - 1) * s >= n + p:

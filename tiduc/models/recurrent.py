@@ -105,7 +105,7 @@ _KINDS = {
 def _expand(name: str, call: Any, module: Any) -> Sequence[Any]:
     """Adds a function for the node to the module; returns the results of a call to that function."""
     if not all(x.type.has_static_shape for x in (*call.operands, *call.results)):
-        raise Unsupported(f"{name} needs known sizes, of its batch too")
+        raise Unsupported(f"{name} needs static shapes, including the batch size")
     kind, given = _KINDS[name], _attributes(name, call)
     symbol = f"onnx.{name}.{len(list(module.body.operations))}"
     body = Body([x.type for x in call.operands])

@@ -44,7 +44,9 @@ def stops(torch: Any) -> dict[Any, Callable[..., Any]]:
         weight: Any, indices: Any, padding_idx: int = -1, scale: bool = False, sparse: bool = False
     ) -> Any:
         if scale:
-            raise Unsupported("an embedding with scale_grad_by_freq has a derivative that is not its own")
+            raise Unsupported(
+                "scale_grad_by_freq of an embedding is not supported: it changes the derivative only"
+            )
         if padding_idx < 0:
             return NotImplemented
         rows = torch.index_select(weight, 0, indices.reshape(-1))
@@ -72,7 +74,7 @@ def mark_stops(torch: Any, exported: Any) -> None:
             if node.target is block and not node.args[0]:
                 inside = getattr(module, node.args[1].target)
                 if any(other.target is block and other.args[0] for other in inside.graph.nodes):
-                    raise Unsupported("torch.enable_grad within torch.no_grad is not told apart in an export")
+                    raise Unsupported("an export does not record torch.enable_grad inside torch.no_grad")
                 for item in list(node.users):
                     _stop_at(torch, module.graph, item, item)
             elif node.target is in_place and node.args[0].target is not fresh:  # not a constant

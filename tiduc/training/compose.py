@@ -48,7 +48,7 @@ def compose(model: Program, loss: Program, given: Sequence[Port], updated: Seque
 
 def _check(loss: Program, given: Sequence[Port]) -> None:
     if len(loss.outputs) != 1:
-        raise RequestError(f"a loss has one output, and this one has {len(loss.outputs)}")
+        raise RequestError(f"a loss must have one output; this one has {len(loss.outputs)}")
     if len(loss.inputs) < len(given):
         raise RequestError(
             f"the loss has {len(loss.inputs)} inputs, and the model {len(given)} outputs for them"

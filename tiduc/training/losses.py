@@ -48,7 +48,7 @@ def with_loss(model: Program, loss: str | Program) -> Program:
         raise RequestError(f"unknown loss {loss!r}; there are {', '.join(LOSSES)}, and none")
     (y,) = given
     if not is_float(y.type) or is_open(y.type):
-        raise RequestError(f"the loss {loss} is of floats of known sizes; {y.name!r} is {y.type}")
+        raise RequestError(f"the loss {loss} needs floats of static shape; {y.name!r} is {y.type}")
     b: Any = model.opset.builder(model.view, model.view.fresh("loss"))
     target_type, made = LOSSES[loss](b, y.value, f"{b.graph.name}.target")
     b.finish([made])

@@ -65,7 +65,7 @@ class Adam:
         _is_fraction("beta1", self.beta1)
         _is_fraction("beta2", self.beta2)
         if not 0 <= self.epsilon < inf:
-            raise RequestError(f"epsilon is 0 or more, not {self.epsilon}")
+            raise RequestError(f"epsilon must be at least 0, not {self.epsilon}")
 
     def update(
         self, b: Any, p: Any, g: Any, state: Sequence[Any], rate: Any, step: Any
@@ -94,7 +94,7 @@ def optimizer(name: str, **settings: float) -> Optimizer:
 
 def _is_fraction(name: str, value: float) -> None:
     if not 0 <= value < 1:
-        raise RequestError(f"{name} is from 0 to below 1, not {value}")
+        raise RequestError(f"{name} must be at least 0 and less than 1, not {value}")
 
 
 def _mixed(b: Any, old: float, x: Any, y: Any) -> Any:

@@ -118,7 +118,7 @@ def _trained(
             is_frozen = any(fnmatchcase(port.name, pattern) for pattern in freeze)
             (frozen if is_frozen else found).append(port.name)
     if not found and frozen:
-        raise RequestError(f"all that could be trained is frozen: {', '.join(frozen)}")
+        raise RequestError(f"no parameter is left to train; frozen: {', '.join(frozen)}")
     if not found:
         names = ", ".join(port.name for port in model.inputs)
         raise RequestError(f"no input is a parameter: name some; the inputs are {names or 'none'}")

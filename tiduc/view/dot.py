@@ -74,8 +74,8 @@ def check_size(picture: Picture, names: Iterable[str]) -> None:
         count = len(picture.scenes[name].boxes)
         if count > MOST:
             raise RequestError(
-                f"{picture.scenes[name].title} has {count} boxes after folding, and more than {MOST} cannot be drawn "
-                "in bearable time; choose a smaller one with --graph, or write .txt or .dot"
+                f"{picture.scenes[name].title} has {count} boxes after folding, and more than {MOST} take "
+                "too long to draw; choose a smaller graph with --graph, or write .txt or .dot"
             )
 
 
@@ -205,7 +205,7 @@ def _legend(scenes: list[Scene]) -> Iterator[str]:
         if activity in used
     )
     if any(box.kind == "fold" for scene in scenes for box in scene.boxes.values()):
-        rows += '<tr><td>3D</td><td align="left">ops that come again: a fold</td></tr>'
+        rows += '<tr><td>3D</td><td align="left">repeated ops: a fold</td></tr>'
     table = f'<table border="0" cellborder="0" cellspacing="2">{rows}</table>'
     yield f'  legend [shape=plain style="" fontsize=9 fontcolor="{GREY}" label=<{table}>];'
 

@@ -55,7 +55,7 @@ def settings(op: Any) -> Settings:
     """
     found = Settings(op.attributes, partial(refused, op))
     if not found:
-        raise refused(op, "its settings have no names")
+        raise refused(op, "its backend_config is not a dictionary")
     return found
 
 
@@ -66,7 +66,7 @@ def setting(op: Any, letter: str, flag: str) -> bool | str:
         return bool(given[flag])
     if letter in given:
         return chr(given[letter])
-    raise refused(op, f"it has no setting {letter} or {flag}")
+    raise refused(op, f"its backend_config has no {letter} or {flag}")
 
 
 def is_lower(op: Any) -> bool:

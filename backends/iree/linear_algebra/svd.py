@@ -88,7 +88,7 @@ def _wanted(op: Any) -> tuple[bool, bool, bool]:
         of_v = ir.StringAttr(op.attributes["call_target_name"]).value in OF_V
         return bool(given["compute_uv"]), bool(given.get("transposed", False)), of_v
     if given["mode"] == ord("O"):
-        raise refused(op, "vectors in place of the matrix are not supported")
+        raise refused(op, "singular vectors that overwrite the matrix (mode O) are not supported")
     return given["mode"] != ord("N"), False, False
 
 

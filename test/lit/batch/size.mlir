@@ -4,7 +4,7 @@
 
 // NONE: error: tidu-batch needs the size of the batch
 // TEXT: error: option 'size' of 'tidu-batch' expects a number, has 'many'
-// ZERO: error: the size of a batch is 1 or more, not 0
+// ZERO: error: the batch size must be at least 1, not 0
 func.func @main(%x: tensor<f32>) -> tensor<f32> {
   %0 = stablehlo.sine %x : tensor<f32>
   return %0 : tensor<f32>

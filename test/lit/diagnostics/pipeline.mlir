@@ -16,7 +16,7 @@
 // REFERENCE:     pass-pipeline:1:1: error: option 'outputs' of 'tidu-linearize' expects a reference such as @main::@v0, has 'main'
 // NESTED:        pass-pipeline:1:11: error: 'tidu-import' runs on a module and cannot be nested
 // OPEN:          pass-pipeline:1:1: error: expected ')' before the end
-// CLOSED:        pass-pipeline:1:1: error: ')' at 4 closes nothing
+// CLOSED:        pass-pipeline:1:1: error: ')' at 4 has no opening partner
 func.func @main(%x: tensor<f64>) -> tensor<f64> {
   return %x : tensor<f64>
 }

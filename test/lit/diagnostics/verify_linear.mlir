@@ -35,7 +35,7 @@
 // -----
 "tidu.graph"() ({
 ^bb0(%x: tensor<f64>):
-  // expected-error @+1 {{'stablehlo.return' op expects one value an active output, 0}}
+  // expected-error @+1 {{'stablehlo.return' op expects one value for each active output, 0}}
   stablehlo.return %x : tensor<f64>
 }) {sym_name = "L0", inputs = [@x], tidu.active_outputs = array<i1: false>, tidu.input_of = [@F0::@x], tidu.output_of = [@F0::@p]} : () -> ()
 // -----

@@ -1,5 +1,6 @@
 // RUN: tiduc jvp %s | filecheck %s --check-prefix=JVP
 // RUN: tiduc vjp %s | filecheck %s --check-prefix=VJP
+// RUN: tiduc -q check %s --engine reference
 
 // The asymptotic series, and where |x| < 20 a continued fraction; 1 / 2 at 0.
 

@@ -1,5 +1,6 @@
 // RUN: tiduc jvp %s --wrt 1 | filecheck %s --check-prefix=JVP
 // RUN: tiduc vjp %s --wrt 1 | filecheck %s --check-prefix=VJP
+// RUN: tiduc -q check %s --wrt 1 --input 0,1,2 --input 0.5,1,2 --engine reference
 
 // polygamma(n, x)' = polygamma(n + 1, x); toward n there is none.
 

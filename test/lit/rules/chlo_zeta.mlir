@@ -1,6 +1,7 @@
 // RUN: tiduc jvp %s --wrt 1 | filecheck %s --check-prefix=JVP
 // RUN: tiduc vjp %s --wrt 1 | filecheck %s --check-prefix=VJP
 // RUN: tiduc jvp %s --wrt 0 | filecheck %s --check-prefix=EXPONENT
+// RUN: tiduc -q check %s --wrt 1 --input 2,3,4 --input 0.5,1,2 --engine reference
 
 // Toward q it is -s zeta(s + 1, q); toward s, ten terms of the sum and the rest by Euler-Maclaurin.
 

@@ -1,5 +1,6 @@
 // RUN: tiduc jvp %s | filecheck %s --check-prefix=JVP
 // RUN: tiduc vjp %s | filecheck %s --check-prefix=VJP
+// RUN: tiduc -q check %s --engine reference
 
 // The tangent of minimum(maximum(low, x), high), half of each where two tie. A scalar
 // bound is broadcast, and its cotangents are added up.

@@ -1,5 +1,6 @@
 // RUN: tiduc jvp %s | filecheck %s --check-prefix=JVP
 // RUN: tiduc vjp %s | filecheck %s --check-prefix=VJP
+// RUN: tiduc -q check %s --engine reference
 
 // The product rule. Transposed toward the input, the kernel is reversed, and its groups of output features become
 // groups of input features; toward the kernel, batch and features change places, and groups of features become

@@ -1,5 +1,6 @@
 // RUN: tiduc jvp %s | filecheck %s --check-prefix=JVP
 // RUN: tiduc vjp %s | filecheck %s --check-prefix=VJP
+// RUN: tiduc -q check %s --input 3xf64=1,2,3 --input 2x3xf64=1,2,3,4,5,6 --engine reference
 
 // Transposed: a sum over what was repeated, of the size of the operand; that of a tangent is its primal's.
 

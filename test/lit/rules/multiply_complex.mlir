@@ -1,5 +1,6 @@
 // RUN: tiduc jvp %s --wrt 1 | filecheck %s --check-prefix=JVP
 // RUN: tiduc vjp %s --wrt 1 | filecheck %s --check-prefix=VJP
+// RUN: tiduc -q check %s --wrt 1 --engine reference
 
 // Transposed: the product with the conjugate of the other operand.
 

@@ -1,5 +1,6 @@
 // RUN: tiduc jvp %s | filecheck %s --check-prefix=JVP
 // RUN: tiduc vjp %s | filecheck %s --check-prefix=VJP
+// RUN: tiduc -q check %s --input 2x3xf64=1,2,3,4,5,6 --engine reference
 
 // Constants and cotangents have the sizes of a primal, which no value is kept to tell.
 

@@ -1,5 +1,6 @@
 // RUN: tiduc jvp %s | filecheck %s --check-prefix=JVP
 // RUN: tiduc vjp %s | filecheck %s --check-prefix=VJP
+// RUN: tiduc -q check %s --input 0.5,1,2 --input 1.5,2,3 --engine reference
 
 // y x^(y - 1) dx + log(x) x^y dy, with x replaced by 1 where it is 0 and these would be no number.
 

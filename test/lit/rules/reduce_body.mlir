@@ -1,5 +1,6 @@
 // RUN: tiduc jvp %s --wrt x | filecheck %s --check-prefix=JVP
 // RUN: tiduc vjp %s --wrt x | filecheck %s --check-prefix=VJP
+// RUN: tiduc -q check %s --wrt x --engine reference
 
 // Any body: x + y + x y / 2, of neighbours as whole tensors, then with the initial value.
 

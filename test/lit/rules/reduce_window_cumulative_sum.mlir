@@ -1,4 +1,5 @@
 // RUN: tiduc vjp %s | filecheck %s --check-prefix=VJP
+// RUN: tiduc -q check %s --engine reference
 
 // The transpose of a cumulative sum: the same from the other end, a window that holds its padding.
 

@@ -1,5 +1,6 @@
 // RUN: tiduc jvp %s | filecheck %s --check-prefix=JVP
 // RUN: tiduc vjp %s | filecheck %s --check-prefix=VJP
+// RUN: tiduc -q check %s --engine reference
 
 // The product rule over windows that double: P3[o] = P1[o] P2[o + 1].
 

@@ -4,8 +4,8 @@
 
 // A refusal names the op, its place and the reason, and is only met where a tangent comes.
 
-// BITS: refused.mlir:12:8: error: unsupported jvp AD rule for stablehlo.bitcast_convert: the bits of a float are read
-// ORDER: refused.mlir:18:8: error: unsupported jvp AD rule for chlo.polygamma: its order is a whole number
+// BITS: refused.mlir:12:8: error: unsupported jvp AD rule for stablehlo.bitcast_convert: it reinterprets the bits of a float
+// ORDER: refused.mlir:18:8: error: unsupported jvp AD rule for chlo.polygamma: it has no derivative in its order, which is an integer
 // REST: func.func @order
 
 func.func @bits(%x: tensor<f64>) -> tensor<f64> {

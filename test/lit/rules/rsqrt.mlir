@@ -1,5 +1,6 @@
 // RUN: tiduc jvp %s | filecheck %s --check-prefix=JVP
 // RUN: tiduc vjp %s | filecheck %s --check-prefix=VJP
+// RUN: tiduc -q check %s --input 0.5,1,2 --engine reference
 
 // y' = -y / 2x.
 

@@ -1,5 +1,6 @@
 // RUN: tiduc jvp %s | filecheck %s --check-prefix=JVP
 // RUN: tiduc vjp %s | filecheck %s --check-prefix=VJP
+// RUN: tiduc -q check %s --engine reference
 
 // No two updates meet: the body on elements and what lands there, put in their place.
 

@@ -1,5 +1,7 @@
 // RUN: tiduc vjp %s | filecheck %s --check-prefix=VJP
 // RUN: tiduc jvp %s --wrt 0 | filecheck %s --check-prefix=OPERAND
+// RUN: tiduc -q check %s --engine reference
+// RUN: tiduc -q check %s --wrt 0 --engine reference
 
 // Updates that meet are sorted by where they land, and multiplied along runs of one place: no division.
 

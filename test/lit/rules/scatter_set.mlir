@@ -1,5 +1,6 @@
 // RUN: tiduc jvp %s | filecheck %s --check-prefix=JVP
 // RUN: tiduc vjp %s | filecheck %s --check-prefix=VJP
+// RUN: tiduc -q check %s --engine reference
 
 // Updates that may meet: their numbers are scattered to see which of them wins.  What is overwritten has the tangent
 // zero, to which that of the winner is added.

@@ -1,5 +1,6 @@
 // RUN: tiduc jvp %s --wrt source | filecheck %s
 // RUN: tiduc vjp %s --wrt source | filecheck %s
+// RUN: tiduc -q check %s --wrt source --engine reference
 
 // By another region than a sum: a scatter to the elements that are selected, by their numbers.
 

@@ -65,5 +65,5 @@ def test_bits_of_the_sign() -> None:
     ],
 )
 def test_other_floats_are_refused(x: str, y: str) -> None:
-    with pytest.raises(Unsupported, match="the bits of a float are read as those of another"):
+    with pytest.raises(Unsupported, match="it reinterprets the bits of a float as another"):
         load(cast(x, y)).jvp()

@@ -99,7 +99,7 @@ def test_zeta() -> None:
 
 @pytest.mark.parametrize("op", ["polygamma", "broadcast_polygamma"])
 def test_no_derivative_toward_the_order_of_polygamma(op: str) -> None:
-    with pytest.raises(Unsupported, match="its order is a whole number"):
+    with pytest.raises(Unsupported, match="it has no derivative in its order, which is an integer"):
         load(program(op, REAL, REAL)).jvp(0)
 
 
@@ -147,7 +147,7 @@ def test_bessel_i1e_at_its_kink() -> None:
 
 
 def test_bessel_i1e_of_complex_values() -> None:
-    with pytest.raises(Unsupported, match="it is a function of real values"):
+    with pytest.raises(Unsupported, match="it has a derivative for real operands only"):
         load(program("bessel_i1e", "tensor<complex<f64>>")).jvp()
 
 

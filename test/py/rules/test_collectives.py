@@ -92,7 +92,7 @@ def test_products() -> None:
 
 @pytest.mark.parametrize("groups", [UNEVEN, ALL])
 def test_products_need_groups_of_one_size(groups: str) -> None:
-    with pytest.raises(Unsupported, match="differ in size, or are not listed"):
+    with pytest.raises(Unsupported, match="a product needs replica_groups of equal size"):
         load(program("all_reduce", groups, [3], [3], body("multiply"))).jvp()
 
 

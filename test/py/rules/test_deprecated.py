@@ -112,7 +112,7 @@ def test_einsum_by_iree() -> None:
     ],
 )
 def test_other_einsums_are_refused(text: str) -> None:
-    with pytest.raises(Unsupported, match="is no plain sum of products"):
+    with pytest.raises(Unsupported, match="is not a plain sum of products"):
         load(text).jvp()
 
 

@@ -165,7 +165,7 @@ def test_what_gtsv_leaves_of_the_diagonals_is_refused() -> None:
     assert value
     text = text.replace(f"return {value[1]} : tensor<3x2xf64>", "return %0#1 : tensor<3xf64>")
     text = text.replace("-> (tensor<3x2xf64> {", "-> (tensor<3xf64> {")
-    with pytest.raises(Unsupported, match="what it leaves of the diagonals is read"):
+    with pytest.raises(Unsupported, match="a result that holds its overwritten diagonals is used"):
         load(text).jvp()
 
 

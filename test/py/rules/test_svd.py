@@ -144,5 +144,5 @@ def test_empty() -> None:
 
 def test_vectors_in_place_are_refused() -> None:
     text = exported(THIN, matrix(3, 3)).replace("mode = 83", "mode = 79")
-    with pytest.raises(Unsupported, match="in place of the matrix"):
+    with pytest.raises(Unsupported, match="that overwrite the matrix"):
         load(text).jvp()
