@@ -17,7 +17,7 @@ from harness import xla
 from harness.check_rule import like
 from harness.compare import compare
 from harness.control_flow_check import Kink, check
-from harness.exports import exported
+from harness.exports import exported, flat, floats
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 from numpy.typing import NDArray
@@ -28,20 +28,6 @@ from tiduc.dialect.context import parse
 from tiduc.opt import run_pipeline
 
 Array = NDArray[Any]
-
-
-def flat(function: Callable[..., Any]) -> Callable[..., tuple[Any, ...]]:
-    """The function with a tuple of differentiable outputs."""
-
-    def call(*arguments: Any) -> tuple[Any, ...]:
-        results = jax.tree.leaves(function(*(jax.numpy.asarray(x) for x in arguments)))
-        return tuple(y for y in results if np.issubdtype(y.dtype, np.inexact))
-
-    return call
-
-
-def floats(arguments: Sequence[Any]) -> list[int]:
-    return [i for i, x in enumerate(arguments) if np.issubdtype(np.asarray(x).dtype, np.inexact)]
 
 
 def by_jax(function: Callable[..., Any], wrt: Sequence[int], count: int) -> Callable[..., Any]:

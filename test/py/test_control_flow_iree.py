@@ -16,8 +16,7 @@ from cases.control_flow_texts import COUNTERS, TEXTS, UNBOUNDED_TEXTS, counter
 from harness import xla
 from harness.check_rule import like
 from harness.compare import compare
-from harness.exports import exported
-from test_control_flow import flat, floats
+from harness.exports import exported, flat, floats
 
 import tiduc
 

@@ -8,19 +8,21 @@ import itertools
 from collections.abc import Callable
 from typing import Any
 
-import jax
 import jax.scipy.linalg as jsl
 import numpy as np
 import pytest
 from cases.hard_matrices import (
+    FAILURES,
     LIMIT,
     adjoint,
     backward_error,
     general,
     hermitian,
+    lapack,
     normal,
     orthogonal,
     positive,
+    slow,
     unpacked,
 )
 from harness.exports import exported
@@ -35,20 +37,9 @@ Array = NDArray[Any]
 N = 6
 
 
-def slow(*values: Any) -> Any:
-    """A case for `-m slow`."""
-    return pytest.param(*values, marks=pytest.mark.slow)
-
-
 def ran(function: Callable[..., Any], *arguments: Array, platform: str = "cpu") -> tuple[Array, ...]:
     """What a JAX function gives, exported and compiled by IREE."""
     return tiduc.load(exported(function, *arguments, platform=platform)).compile()(*arguments)
-
-
-def lapack(function: Callable[..., Any], *arguments: Array) -> tuple[Array, ...]:
-    """What JAX itself gives."""
-    with jax.enable_x64(True):
-        return tuple(np.asarray(y) for y in jax.tree.leaves(function(*arguments)))
 
 
 @pytest.mark.parametrize(("dtype", "n"), [(np.float64, N), (np.complex64, 5)])
@@ -304,26 +295,6 @@ def test_pivoted_qr_and_products_of_reflectors() -> None:
     assert np.allclose(product[0], c[0] @ adjoint(full), atol=1e-13)
     for actual, expected in zip(others, lapack(linalg.geqp3, x[0], wanted[0]), strict=True):
         assert np.allclose(actual[0], expected, atol=1e-13)
-
-
-FAILURES = """
-func.func @main(%x: tensor<4x4x4xf64>, %d: tensor<3xf64>, %y: tensor<3x1xf64>)
-    -> (tensor<4x4x4xf64>, tensor<4xi32>, tensor<4xi32>, tensor<4xi32>, tensor<4xi32>, tensor<i32>) {
-  %0:2 = stablehlo.custom_call @lapack_dpotrf_ffi(%x) {mhlo.backend_config = {uplo = 76 : ui8}}
-    : (tensor<4x4x4xf64>) -> (tensor<4x4x4xf64>, tensor<4xi32>)
-  %1:3 = stablehlo.custom_call @lapack_dgetrf_ffi(%x) {mhlo.backend_config = {}}
-    : (tensor<4x4x4xf64>) -> (tensor<4x4x4xf64>, tensor<4x4xi32>, tensor<4xi32>)
-  %2:3 = stablehlo.custom_call @lapack_dsyevd_ffi(%x) {mhlo.backend_config = {mode = 86 : ui8, uplo = 76 : ui8}}
-    : (tensor<4x4x4xf64>) -> (tensor<4x4x4xf64>, tensor<4x4xf64>, tensor<4xi32>)
-  %3:5 = stablehlo.custom_call @lapack_dgesdd_ffi(%x) {mhlo.backend_config = {mode = 78 : ui8}} : (tensor<4x4x4xf64>)
-    -> (tensor<4x4x4xf64>, tensor<4x4xf64>, tensor<4x4x4xf64>, tensor<4x4x4xf64>, tensor<4xi32>)
-  %4:5 = stablehlo.custom_call @lapack_dgtsv_ffi(%d, %d, %d, %y) {mhlo.backend_config = {}}
-    : (tensor<3xf64>, tensor<3xf64>, tensor<3xf64>, tensor<3x1xf64>)
-    -> (tensor<3xf64>, tensor<3xf64>, tensor<3xf64>, tensor<3x1xf64>, tensor<i32>)
-  return %0#0, %0#1, %1#2, %2#2, %3#4, %4#4
-    : tensor<4x4x4xf64>, tensor<4xi32>, tensor<4xi32>, tensor<4xi32>, tensor<4xi32>, tensor<i32>
-}
-"""
 
 
 def test_info() -> None:

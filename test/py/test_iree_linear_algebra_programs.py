@@ -10,6 +10,7 @@ import jax
 import jax.scipy.linalg as jsl
 import numpy as np
 import pytest
+from cases.hard_matrices import slow
 from harness.exports import exported
 from jax import lax
 from jax import numpy as jnp
@@ -23,11 +24,6 @@ from tiduc.dialect.errors import ParseError, Unsupported
 
 Array = NDArray[Any]
 RNG = np.random.default_rng(0)
-
-
-def slow(*values: Any) -> Any:
-    """A case for `-m slow`."""
-    return pytest.param(*values, marks=pytest.mark.slow)
 
 
 def normal(*shape: int) -> Array:

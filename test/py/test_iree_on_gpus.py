@@ -31,7 +31,7 @@ def legalized(text: str, target: str = TARGET) -> str:
     return stage(str)(module)
 
 
-@pytest.fixture(scope="module", params=[TARGET, "cuda"])
+@pytest.fixture(scope="module", params=["cuda", TARGET])
 def rewritten(request: pytest.FixtureRequest) -> Callable[[str], Executable]:
     """All cases in one module, which compiles faster than one each."""
     text = "\n".join(function(name, case) for name, case in CASES.items())

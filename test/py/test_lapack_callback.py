@@ -12,20 +12,22 @@ import jax
 import numpy as np
 import pytest
 from cases.hard_matrices import (
+    FAILURES,
     LIMIT,
     adjoint,
     backward_error,
     general,
     hermitian,
+    lapack,
     normal,
     orthogonal,
     positive,
+    slow,
 )
 from harness.exports import exported
 from jax import lax
 from jax import numpy as jnp
 from numpy.typing import NDArray
-from test_iree_linear_algebra import FAILURES, lapack, slow
 
 import tiduc
 import tiduc.runtime

@@ -4,11 +4,10 @@ import os
 import signal
 import subprocess
 import sys
-import time
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+from harness.processes import becomes, runs
 
 from tiduc.runtime.process import Limits, memory, run_within, scratch_folder
 
@@ -21,23 +20,6 @@ tempfile.tempdir = sys.argv[1]
 os.environ["IREE_TOOL_PATH"] = sys.argv[2]
 compile_module("")
 """
-
-
-def becomes(true: Callable[[], bool], seconds: float = 20) -> bool:
-    """Whether something becomes true in time."""
-    deadline = time.monotonic() + seconds
-    while not true():
-        if time.monotonic() > deadline:
-            return False
-        time.sleep(0.02)
-    return True
-
-
-def runs(process: int) -> bool:
-    try:
-        return Path(f"/proc/{process}/stat").read_text().rpartition(")")[2].split()[0] not in "ZX"
-    except OSError:
-        return False
 
 
 def test_sigkill_of_the_caller_ends_compiler_and_linker_and_leaves_no_folder(tmp_path: Path) -> None:

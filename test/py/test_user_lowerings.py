@@ -5,9 +5,10 @@ from typing import Any
 
 import numpy as np
 import pytest
+from cases.user_ops import CUBE, FOREIGN, function, three_squares
 from harness.compare import compare
+from harness.processes import command
 from harness.stages import body
-from test_user_rules import CUBE, FOREIGN, command, function, three_squares
 
 import tiduc
 from tiduc.backends.backend import ENGINES

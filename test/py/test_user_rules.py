@@ -1,6 +1,5 @@
 """Rules of users: for any dialect's op, for what an op calls by name, in place of ours; and where they come from."""
 
-import subprocess
 import sys
 from collections.abc import Sequence
 from pathlib import Path
@@ -10,8 +9,10 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
+from cases.user_ops import CUBE, FOREIGN, function, three_squares, unary
 from harness.check_rule import check_rule
 from harness.compare import compare
+from harness.processes import command
 from harness.stages import body
 
 import tiduc
@@ -19,16 +20,6 @@ from tiduc.backends.reference.interpreter import evaluate
 from tiduc.cli.rules import opset as named_opset
 from tiduc.dialect.context import context
 from tiduc.passes.rules.registry import OpSet
-
-SCALAR = "(tensor<f64>) -> tensor<f64>"
-
-
-def function(body: str, arguments: str = "%x: tensor<f64>", result: str = "tensor<f64>") -> str:
-    return f"func.func @main({arguments}) -> {result} {{\n{body}\n return %y : {result}\n}}\n"
-
-
-def unary(op: str) -> str:
-    return function(f" %y = {op} : {SCALAR}")
 
 
 @pytest.fixture
@@ -78,28 +69,6 @@ def test_a_transpose_alone_is_replaced(mine: OpSet) -> None:
 
 
 # ---- what an op calls by name
-
-
-CUBE = """
-func.func @main(%x: tensor<3xf64>) -> tensor<3xf64> {
-  %0 = stablehlo.sine %x : tensor<3xf64>
-  %y = stablehlo.composite "my.cube" %0 {decomposition = @cube} : (tensor<3xf64>) -> tensor<3xf64>
-  return %y : tensor<3xf64>
-}
-func.func private @cube(%x: tensor<3xf64>) -> tensor<3xf64> {
-  %0 = stablehlo.multiply %x, %x : tensor<3xf64>
-  %1 = call @times(%0, %x) : (tensor<3xf64>, tensor<3xf64>) -> tensor<3xf64>
-  return %1 : tensor<3xf64>
-}
-func.func private @times(%x: tensor<3xf64>, %y: tensor<3xf64>) -> tensor<3xf64> {
-  %0 = stablehlo.multiply %x, %y : tensor<3xf64>
-  return %0 : tensor<3xf64>
-}
-"""
-
-
-def three_squares(b: Any, x: Any, y: Any) -> Any:
-    return b.multiply(b.constant(3, x.type), b.multiply(x, x))
 
 
 def test_composite(mine: OpSet) -> None:
@@ -158,9 +127,6 @@ def test_a_target_of_ours_is_taken_over(mine: OpSet) -> None:
 
 
 # ---- other dialects
-
-
-FOREIGN = unary('"foreign.erfcx"(%x)')
 
 
 def test_dialects_that_are_not_at_hand(mine: OpSet) -> None:
@@ -251,12 +217,6 @@ def directory(tmp_path: Path) -> Path:
     (tmp_path / "mine" / "rules.py").write_text(RULES)
     (tmp_path / "f.mlir").write_text(FOREIGN)
     return tmp_path
-
-
-def command(directory: Path, *words: str) -> subprocess.CompletedProcess[str]:
-    return subprocess.run(
-        [sys.executable, "-m", "tiduc", *words], cwd=directory, capture_output=True, text=True, check=False
-    )
 
 
 def test_rules_on_the_command_line(directory: Path) -> None:

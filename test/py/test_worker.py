@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 from cases.broken_bytecode import DEADLY, ENDLESS, HUNGRY
-from test_process import becomes, runs
+from harness.processes import becomes, runs
 
 pytestmark = pytest.mark.skipif(not sys.platform.startswith("linux"), reason="the driver needs Linux")
 

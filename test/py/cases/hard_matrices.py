@@ -1,8 +1,11 @@
 """Matrices on which factorizations tend to fail, and measures of a factorization's error."""
 
+from collections.abc import Callable
 from typing import Any
 
+import jax
 import numpy as np
+import pytest
 from numpy.typing import NDArray
 
 Array = NDArray[Any]
@@ -104,3 +107,34 @@ def unpacked(lu: Array) -> tuple[Array, Array]:
     """The factors L and U that `getrf` stores in one matrix."""
     m, n = lu.shape[-2:]
     return np.tril(lu, -1)[..., : min(m, n)] + np.eye(m, min(m, n)), np.triu(lu)[..., : min(m, n), :]
+
+
+FAILURES = """
+func.func @main(%x: tensor<4x4x4xf64>, %d: tensor<3xf64>, %y: tensor<3x1xf64>)
+    -> (tensor<4x4x4xf64>, tensor<4xi32>, tensor<4xi32>, tensor<4xi32>, tensor<4xi32>, tensor<i32>) {
+  %0:2 = stablehlo.custom_call @lapack_dpotrf_ffi(%x) {mhlo.backend_config = {uplo = 76 : ui8}}
+    : (tensor<4x4x4xf64>) -> (tensor<4x4x4xf64>, tensor<4xi32>)
+  %1:3 = stablehlo.custom_call @lapack_dgetrf_ffi(%x) {mhlo.backend_config = {}}
+    : (tensor<4x4x4xf64>) -> (tensor<4x4x4xf64>, tensor<4x4xi32>, tensor<4xi32>)
+  %2:3 = stablehlo.custom_call @lapack_dsyevd_ffi(%x) {mhlo.backend_config = {mode = 86 : ui8, uplo = 76 : ui8}}
+    : (tensor<4x4x4xf64>) -> (tensor<4x4x4xf64>, tensor<4x4xf64>, tensor<4xi32>)
+  %3:5 = stablehlo.custom_call @lapack_dgesdd_ffi(%x) {mhlo.backend_config = {mode = 78 : ui8}} : (tensor<4x4x4xf64>)
+    -> (tensor<4x4x4xf64>, tensor<4x4xf64>, tensor<4x4x4xf64>, tensor<4x4x4xf64>, tensor<4xi32>)
+  %4:5 = stablehlo.custom_call @lapack_dgtsv_ffi(%d, %d, %d, %y) {mhlo.backend_config = {}}
+    : (tensor<3xf64>, tensor<3xf64>, tensor<3xf64>, tensor<3x1xf64>)
+    -> (tensor<3xf64>, tensor<3xf64>, tensor<3xf64>, tensor<3x1xf64>, tensor<i32>)
+  return %0#0, %0#1, %1#2, %2#2, %3#4, %4#4
+    : tensor<4x4x4xf64>, tensor<4xi32>, tensor<4xi32>, tensor<4xi32>, tensor<4xi32>, tensor<i32>
+}
+"""
+
+
+def lapack(function: Callable[..., Any], *arguments: Array) -> tuple[Array, ...]:
+    """The results of JAX itself."""
+    with jax.enable_x64(True):
+        return tuple(np.asarray(y) for y in jax.tree.leaves(function(*arguments)))
+
+
+def slow(*values: Any) -> Any:
+    """A case for `-m slow`."""
+    return pytest.param(*values, marks=pytest.mark.slow)

@@ -1,7 +1,7 @@
 """Programs as JAX exports them for CPU, CUDA or TPU, and CPU stand-ins for custom calls of CUDA and TPU."""
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import jax
@@ -41,6 +41,21 @@ def exported_dynamic(function: Callable[..., Any], *shapes: str) -> str:
         sizes = [export.symbolic_shape(shape, scope=scope) for shape in shapes]
         arguments = [jax.ShapeDtypeStruct(shape, np.float64) for shape in sizes]
         return str(export.export(jax.jit(function))(*arguments).mlir_module())
+
+
+def flat(function: Callable[..., Any]) -> Callable[..., tuple[Any, ...]]:
+    """The function with a tuple of differentiable outputs."""
+
+    def call(*arguments: Any) -> tuple[Any, ...]:
+        results = jax.tree.leaves(function(*(jax.numpy.asarray(x) for x in arguments)))
+        return tuple(y for y in results if np.issubdtype(y.dtype, np.inexact))
+
+    return call
+
+
+def floats(arguments: Sequence[Any]) -> list[int]:
+    """The positions of the differentiable arguments."""
+    return [i for i, x in enumerate(arguments) if np.issubdtype(np.asarray(x).dtype, np.inexact)]
 
 
 def with_stand_ins(text: str) -> str:
