@@ -18,6 +18,7 @@ from typing import Any
 
 from torch_mlir import ir
 
+from tiduc.dialect.cache import Cache
 from tiduc.dialect.context import stage
 from tiduc.dialect.control import LOOP
 from tiduc.dialect.control import sequence_type as stacked
@@ -26,6 +27,7 @@ from tiduc.dialect.graph import Definition, Graph, Value, stem
 from tiduc.dialect.view import BINDING, View
 from tiduc.passes.batching import BATCHING
 from tiduc.passes.batching.registry import (
+    Batched,
     Batching,
     BatchRule,
     BatchRules,
@@ -36,7 +38,7 @@ from tiduc.passes.batching.registry import (
     spread,
     unbatchable,
 )
-from tiduc.passes.engine.close import close, inline
+from tiduc.passes.engine.close import close, inline, private_builder
 from tiduc.passes.rules.registry import OpSet
 
 BATCH_OF = "tidu.batch_of"
@@ -55,12 +57,6 @@ class _Request:
     opset: OpSet
     rules: BatchRules
 
-    def builder(self, prefix: str) -> Any:
-        """A builder of a new private graph."""
-        b: Any = self.opset.builder(self.view, self.view.fresh(prefix))
-        b.graph.attributes["sym_visibility"] = ir.StringAttr.get("private")
-        return b
-
     def engine(self) -> Batching:
         """The functions that are lent to batching rules."""
         return Batching(
@@ -68,7 +64,7 @@ class _Request:
             partial(close, opset=self.opset),
             partial(_batched_graph, self),
             inline,
-            self.builder,
+            partial(private_builder, self.view, self.opset),
             self.opset.stateful,
         )
 
@@ -196,23 +192,21 @@ def _captures_constants(op: Definition) -> bool:
 # ---- graphs that are called --------------------------------------------------------------------------------
 
 
+_BATCHED = Cache[tuple[Graph, tuple[bool, ...], tuple[bool | None, ...], int, BatchRules], Batched]()
+
+
 def _batched_graph(
     request: _Request, graph: Graph, at: tuple[bool, ...], forced: Sequence[bool | None]
-) -> tuple[Graph, tuple[bool, ...]]:
+) -> Batched:
     """A closed graph whose inputs `at` are batched, and which of its outputs are; `forced` fixes some of these."""
-    derived = request.view.derived
-    key = "batched", graph.name, at, request.size, tuple(forced), id(request.rules)
-    if key not in derived:
-        # The entry holds the rules, so that their `id` stays unique.
-        derived[key] = *_made(request, graph, at, forced), request.rules
-    found, given, _ = derived[key]
-    return found, given
+    key = graph, at, tuple(forced), request.size, request.rules
+    return _BATCHED.get(request.view, key, lambda: _batch_graph(request, graph, at, forced))
 
 
-def _made(
+def _batch_graph(
     request: _Request, graph: Graph, at: tuple[bool, ...], forced: Sequence[bool | None]
-) -> tuple[Graph, tuple[bool, ...]]:
-    b = request.builder(f"{stem(graph)}.batch")
+) -> Batched:
+    b = private_builder(request.view, request.opset, f"{stem(graph)}.batch")
     b.engine = request.engine()
     values: dict[Value, Value] = {}
     plain: dict[Value, Value] = {}
@@ -228,7 +222,7 @@ def _made(
         plain[y] if not flag else values[y] if y in values else spread(b, plain[y])
         for y, flag in zip(outputs, given, strict=True)
     ]
-    return b.finish(ends), given
+    return Batched(b.finish(ends), given)
 
 
 # ---- one loop around all -----------------------------------------------------------------------------------

@@ -20,7 +20,8 @@ from tiduc.dialect.context import stage
 from tiduc.dialect.errors import OpenSize, RequestError, Unsupported
 from tiduc.dialect.graph import Graph, Value
 from tiduc.dialect.view import View
-from tiduc.passes.engine.close import engine
+from tiduc.passes.engine.close import close
+from tiduc.passes.rules.lent import Transposing
 from tiduc.passes.rules.registry import OpSet
 
 
@@ -79,7 +80,7 @@ def transpose_closed(
 
 def _builder(view: View, opset: OpSet, name: str) -> Any:
     b = opset.builder(view, name)
-    b.engine = engine(b, opset, transpose=partial(transpose_closed, opset=opset))
+    b.engine = Transposing(partial(transpose_closed, opset=opset), partial(close, opset=opset))
     return b
 
 

@@ -6,8 +6,10 @@ values.
 """
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Any
 
+from tiduc.dialect.cache import Cache
 from tiduc.dialect.control import (
     CALL,
     CALL_VJP,
@@ -27,6 +29,7 @@ from tiduc.dialect.control import (
 from tiduc.dialect.graph import Definition, Graph, Value
 from tiduc.dialect.types import element, rank, with_shape
 from tiduc.passes.batching.registry import (
+    Batched,
     Unbatched,
     again,
     along,
@@ -77,7 +80,7 @@ def call(b: Any, op: Definition, x: Sequence[Any], at: Sequence[bool]) -> Sequen
         return _selected(b, op, made, x[0], operands, flags)
     graphs, given = _same_outputs(b, made, flags)
     first = len(b.view.graph(made.base).outputs)
-    base = b.engine.graph(b.view.graph(made.base), flags, given[:first])[0].name
+    base = b.engine.graph(b.view.graph(made.base), flags, given[:first]).graph.name
     if made.index is None:
         y = emit_call(b, graphs[0], operands, base)
     else:
@@ -87,9 +90,9 @@ def call(b: Any, op: Definition, x: Sequence[Any], at: Sequence[bool]) -> Sequen
 
 def _same_outputs(b: Any, made: Branches, flags: Flags) -> tuple[list[Graph], Flags]:
     """The batched branches, all with the same outputs batched."""
-    found = [b.engine.graph(graph, flags, [None] * made.width)[1] for graph in made.graphs]
+    found = [b.engine.graph(graph, flags, [None] * made.width).outputs for graph in made.graphs]
     given = tuple([any(of_one) for of_one in zip(*found, strict=True)])
-    return [b.engine.graph(graph, flags, given)[0] for graph in made.graphs], given
+    return [b.engine.graph(graph, flags, given).graph for graph in made.graphs], given
 
 
 def _selected(
@@ -100,7 +103,7 @@ def _selected(
         raise unbatchable(
             op, "a branch gives something else each time it runs, and examples take different ones"
         )
-    graphs = [b.engine.graph(graph, flags, [True] * made.width)[0] for graph in made.graphs]
+    graphs = [b.engine.graph(graph, flags, [True] * made.width).graph for graph in made.graphs]
     *others, last = [emit_call(b, graph, operands) for graph in graphs]
     for i, found in reversed(list(enumerate(others))):
         is_bool = element(index).width == 1
@@ -119,18 +122,19 @@ def loop_(b: Any, op: Definition, x: Sequence[Any], at: Sequence[bool]) -> Seque
     operands = [x[i] for i in made.arguments]
     flags = [at[i] for i in made.arguments]
     n, m = len(made.inits), len(made.sequences)
-    body, flags, given = _steady(b, made, flags)
+    steady, flags = _steady(b, made, flags)
+    body, given = steady.graph, steady.outputs
     cond, masked = _condition(b, made, flags)
     if masked:
         if m or made.width > n:
             return mapped(b, op, x, at)
         flags = [True] * n + flags[n:]
-        body, given = b.engine.graph(made.body, tuple(flags), [True] * n)
-        cond, _ = b.engine.graph(made.cond, _of_cond(made, flags), [True])
-        cond, body = _while_any(b, cond, body, n)
+        batched = b.engine.graph(made.body, tuple(flags), [True] * n)
+        any_ = _while_any(b, b.engine.graph(made.cond, _of_cond(made, flags), [True]).graph, batched.graph, n)
+        cond, body, given = any_.cond, any_.body, batched.outputs
     base = b.view.graph(made.base)
     forced = [*flags[:n], *([None] * (len(base.outputs) - n))]
-    name = body.name if masked else b.engine.graph(base, tuple(flags), forced)[0].name
+    name = body.name if masked else b.engine.graph(base, tuple(flags), forced).graph.name
     inits = [
         v if is_there or not flag else spread(b, v)
         for v, flag, is_there in zip(operands, flags, (at[i] for i in made.arguments), strict=True)
@@ -160,8 +164,8 @@ def loop_(b: Any, op: Definition, x: Sequence[Any], at: Sequence[bool]) -> Seque
     return [results[i] if i >= 0 else same[~i] for i in made.results]
 
 
-def _steady(b: Any, made: Loop, flags: list[bool]) -> tuple[Graph, list[bool], Flags]:
-    """The batched body, and which operands and outputs are batched.
+def _steady(b: Any, made: Loop, flags: list[bool]) -> tuple[Batched, list[bool]]:
+    """The batched body, and which operands are batched.
 
     A loop-carried value is batched if its initial value is, or if an iteration makes it so: the least fixed
     point.
@@ -169,14 +173,14 @@ def _steady(b: Any, made: Loop, flags: list[bool]) -> tuple[Graph, list[bool], F
     n = len(made.inits)
     while True:
         forced = [*[flag or None for flag in flags[:n]], *([None] * (made.width - n))]
-        body, given = b.engine.graph(made.body, tuple(flags), forced)
+        given = b.engine.graph(made.body, tuple(flags), forced).outputs
         reached = [given[i] or flags[i] for i in range(n)]
         if reached == flags[:n]:
             break
         flags = [*reached, *flags[n:]]
     exact = [*flags[:n], *([None] * (made.width - n))]
-    body, given = b.engine.graph(made.body, tuple(flags), exact)
-    return body, flags, given
+    body = b.engine.graph(made.body, tuple(flags), exact)
+    return body, flags
 
 
 def _of_cond(made: Loop, flags: Sequence[bool]) -> Flags:
@@ -188,24 +192,36 @@ def _condition(b: Any, made: Loop, flags: Sequence[bool]) -> tuple[Graph | None,
     """The batched condition, and whether it differs between examples."""
     if made.cond is None:
         return None, False
-    cond, (masked,) = b.engine.graph(made.cond, _of_cond(made, flags), [None])
-    return cond, masked
+    cond = b.engine.graph(made.cond, _of_cond(made, flags), [None])
+    return cond.graph, cond.outputs[0]
 
 
-def _while_any(b: Any, cond: Graph, body: Graph, n: int) -> tuple[Graph, Graph]:
+@dataclass(frozen=True)
+class _WhileAny:
     """The condition that any example continues, and a body that updates only the examples that do."""
-    key = "while any", cond.name, body.name
-    if key not in b.view.derived:
-        c, d = b.engine.builder("C"), b.engine.builder("B")
-        (goes_on,) = _inlined(b, c, cond, _inputs(c, cond))
-        zero = c.constant(0, with_shape(goes_on.type, []))
-        c.finish([c.reduce(goes_on, zero, [0], "stablehlo.or")])
-        inputs = _inputs(d, body)
-        (goes_on,) = _inlined(b, d, cond, inputs)
-        after = _inlined(b, d, body, inputs)
-        d.finish([d.select(along(d, goes_on, y), y, x) for x, y in zip(inputs[:n], after, strict=True)])
-        b.view.derived[key] = c.graph, d.graph
-    return b.view.derived[key]  # type: ignore[no-any-return]
+
+    cond: Graph
+    body: Graph
+
+
+_WHILE_ANY = Cache[tuple[Graph, Graph], _WhileAny]()
+"""By the batched condition and the batched body."""
+
+
+def _while_any(b: Any, cond: Graph, body: Graph, n: int) -> _WhileAny:
+    return _WHILE_ANY.get(b.view, (cond, body), lambda: _emit_while_any(b, cond, body, n))
+
+
+def _emit_while_any(b: Any, cond: Graph, body: Graph, n: int) -> _WhileAny:
+    c, d = b.engine.builder("C"), b.engine.builder("B")
+    (goes_on,) = _inlined(b, c, cond, _inputs(c, cond))
+    zero = c.constant(0, with_shape(goes_on.type, []))
+    c.finish([c.reduce(goes_on, zero, [0], "stablehlo.or")])
+    inputs = _inputs(d, body)
+    (goes_on,) = _inlined(b, d, cond, inputs)
+    after = _inlined(b, d, body, inputs)
+    d.finish([d.select(along(d, goes_on, y), y, x) for x, y in zip(inputs[:n], after, strict=True)])
+    return _WhileAny(c.graph, d.graph)
 
 
 def _inputs(b: Any, graph: Graph) -> list[Value]:
