@@ -151,13 +151,13 @@ def _batch_ops(
         b.location = op.location
         x = [values.get(v) or plain.get(v, v) for v in read]
         at = [v in values for v in read]
-        found = _rule(request, op)(b, op, x, at)
-        for y, made in zip(op.results, found, strict=True):
-            if isinstance(made, Unbatched):
-                plain[y] = made.value
+        results = _rule(request, op)(b, op, x, at)
+        for y, result in zip(op.results, results, strict=True):
+            if isinstance(result, Unbatched):
+                plain[y] = result.value
             else:
-                assert made.type == stacked(y.type, request.size), (op.name, made.type)
-                values[y] = made
+                assert result.type == stacked(y.type, request.size), (op.name, result.type)
+                values[y] = result
 
 
 def _copy(b: Any, op: Definition, plain: dict[Value, Value]) -> None:
@@ -185,8 +185,8 @@ def _rule(request: _Request, op: Definition) -> BatchRule:
 
 
 def _captures_constants(op: Definition) -> bool:
-    made = [x.definition for x in op.captures]
-    return all(d is not None and not d.operands and d.source is None for d in made)
+    defining = [x.definition for x in op.captures]
+    return all(d is not None and not d.operands and d.source is None for d in defining)
 
 
 # ---- graphs that are called --------------------------------------------------------------------------------
@@ -211,8 +211,8 @@ def _batch_graph(
     values: dict[Value, Value] = {}
     plain: dict[Value, Value] = {}
     for i, (x, flag) in enumerate(zip(graph.inputs.values(), at, strict=True)):
-        made = b.input(f"{b.graph.name}.{i}", stacked(x.type, request.size) if flag else x.type)
-        (values if flag else plain)[x] = made
+        given = b.input(f"{b.graph.name}.{i}", stacked(x.type, request.size) if flag else x.type)
+        (values if flag else plain)[x] = given
     outputs = [y for y in graph.outputs if y is not None]
     order = request.view.schedule(outputs, graph.inputs.values())
     _batch_ops(request, b, order, values, plain, closed=True)
@@ -230,12 +230,12 @@ def _batch_graph(
 
 def _reached(order: Sequence[Definition], inputs: dict[Value, Value]) -> list[Definition]:
     """The ops that depend on the inputs."""
-    found, values = [], set(inputs)
+    reached, values = [], set(inputs)
     for op in order:
         if not values.isdisjoint(op.operands) or not values.isdisjoint(op.captures):
-            found.append(op)
+            reached.append(op)
             values.update(op.results)
-    return found
+    return reached
 
 
 def _is_one_loop(request: _Request, reached: Sequence[Definition]) -> bool:
@@ -264,10 +264,10 @@ def _in_one_loop(
     """Computes the outputs in one loop over the batch."""
     given: dict[Value, tuple[Any, bool]] = {x: (v, True) for x, v in values.items()}
     b.location = reached[0].location  # of errors about the loop
-    made = {y for op in reached for y in op.results}
+    computed = {y for op in reached for y in op.results}
     for op in reached:
         for x in (*op.operands, *op.captures):
-            if x not in made:
+            if x not in computed:
                 given.setdefault(x, (x, False))
-    wanted = [y for y in dict.fromkeys(outputs) if y in made]
+    wanted = [y for y in dict.fromkeys(outputs) if y in computed]
     values.update(zip(wanted, in_loop(b, wanted, given), strict=True))

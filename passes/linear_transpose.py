@@ -43,8 +43,8 @@ def linear_transpose(view: View, graph: Graph, opset: OpSet, name: str | None = 
     except Unsupported as error:
         raise error.at(b.location) from None
     outputs = [_summed(b, cotangents[x]) for x in graph.inputs.values()]
-    made: Graph = b.finish_linear(outputs, graph.output_of, graph.input_of)
-    return made
+    transposed: Graph = b.finish_linear(outputs, graph.output_of, graph.input_of)
+    return transposed
 
 
 def transpose_closed(
@@ -90,8 +90,8 @@ def _seeds(b: Any, view: View, graph: Graph) -> defaultdict[Any, list[Any]]:
     taken: dict[str, int] = {}
     for primal, y in zip(graph.output_of, graph.outputs, strict=True):
         key = f"{b.graph.name}.{view.reference(primal).value[-1]}"
-        count = taken[key] = taken.get(key, 0) + 1
-        ct = b.input(f"{key}.{count}" if count > 1 else key, primal.type, linear=True)
+        number = taken[key] = taken.get(key, 0) + 1
+        ct = b.input(f"{key}.{number}" if number > 1 else key, primal.type, linear=True)
         if y is not None:
             cotangents[y].append(ct)
     return cotangents

@@ -59,7 +59,7 @@ def _searched(modules: Sequence[Any], search_path: Sequence[str | Path]) -> list
 
     for module in modules:
         look(module)
-    found = []
+    files = []
     while declared:
         name = declared.pop()
         if name in known:
@@ -67,9 +67,9 @@ def _searched(modules: Sequence[Any], search_path: Sequence[str | Path]) -> list
         known.add(name)
         for path in (Path(folder) / f"{name}.mlir" for folder in search_path):
             if path.is_file():
-                found.append((str(path), read(path)))
-                look(found[-1][1])
-    return found
+                files.append((str(path), read(path)))
+                look(files[-1][1])
+    return files
 
 
 def _make_distinct(copies: Iterable[tuple[str, Any]]) -> None:

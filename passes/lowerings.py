@@ -49,22 +49,22 @@ def _lower_within(
             continue
         if (kind := _kind(op)) not in functions:
             name = functions[kind] = _unused(body, op.name)
-            made = _function(op, key, name, body, opset)
-            _lower_within(made, body, opset, functions, (*callers, name))
+            function_of_op = _function(op, key, name, body, opset)
+            _lower_within(function_of_op, body, opset, functions, (*callers, name))
         elif functions[kind] in callers:
             raise RuleError(f"the lowering of {key} leads back to the op itself", op.location)
         _replace_by_call(op, functions[kind])
 
 
 def _within(function: Any) -> list[Any]:
-    found: list[Any] = []
+    ops: list[Any] = []
 
     def note(op: Any) -> Any:
-        found.append(op)
+        ops.append(op)
         return ir.WalkResult.ADVANCE
 
     function.walk(note)
-    return found
+    return ops
 
 
 def _kind(op: Any) -> Any:
@@ -105,13 +105,13 @@ def _function(op: Any, key: str, name: str, body: Any, opset: OpSet) -> Any:
     b.finish(results)
     flat = materialize_merge(view, results, list(graph.inputs), opset, name)
     lowered = lower(structure(view, flat, opset), view=view)
-    (made,) = operations(lowered.body)
-    made.attributes["sym_visibility"] = ir.StringAttr.get("private")
-    return made.clone(ir.InsertionPoint(body))
+    (lowered_function,) = operations(lowered.body)
+    lowered_function.attributes["sym_visibility"] = ir.StringAttr.get("private")
+    return lowered_function.clone(ir.InsertionPoint(body))
 
 
 def _replace_by_call(op: Any, name: str) -> None:
-    made = ir.Operation.create(
+    call = ir.Operation.create(
         "func.call",
         [y.type for y in op.results],
         list(op.operands),
@@ -119,6 +119,6 @@ def _replace_by_call(op: Any, name: str) -> None:
         loc=op.location,
         ip=ir.InsertionPoint(op),
     )
-    for y, result in zip(op.results, made.results, strict=True):
+    for y, result in zip(op.results, call.results, strict=True):
         y.replace_all_uses_with(result)
     op.erase()

@@ -122,9 +122,11 @@ def _convert(op: Any, types: Sequence[Any]) -> None:
     before = ir.InsertionPoint(op)
     for i, type_ in enumerate(types):
         if op.operands[i].type != type_:
-            made = ir.Operation.create(_CONVERT, [type_], [op.operands[i]], loc=op.location, ip=before)
-            op.operands[i] = made.result
+            narrowed = ir.Operation.create(_CONVERT, [type_], [op.operands[i]], loc=op.location, ip=before)
+            op.operands[i] = narrowed.result
     for y in op.results:
         if (wide := widened(y.type)) != y.type:
-            made = ir.Operation.create(_CONVERT, [wide], [y], loc=op.location, ip=ir.InsertionPoint.after(op))
-            y.replace_all_uses_except(made.result, made)
+            widening = ir.Operation.create(
+                _CONVERT, [wide], [y], loc=op.location, ip=ir.InsertionPoint.after(op)
+            )
+            y.replace_all_uses_except(widening.result, widening)

@@ -143,7 +143,7 @@ def results_of(b: Any, op: Definition) -> list[Any]:
     return [stacked(y.type, b.engine.size) for y in op.results]
 
 
-def again(
+def emit_batched(
     b: Any, op: Definition, x: Sequence[Any], types: Sequence[Any] | None = None, **changed: Any
 ) -> tuple[Any, ...]:
     """Emits the op on batched operands, with some attributes changed; by default all results are batched.
@@ -195,13 +195,13 @@ def _elementwise(b: Any, op: Definition, x: Sequence[Any], at: Sequence[bool]) -
         elif not flag:
             v = spread(b, v)
         operands.append(v)
-    return again(b, op, operands)
+    return emit_batched(b, op, operands)
 
 
 def leading(b: Any, op: Definition, x: Sequence[Any], at: Sequence[bool]) -> Sequence[Any]:
     """The op on batched operands; the batch dimension goes in front of the dimensions that the op works on."""
     count = len(op.operands)
-    return again(b, op, spread_all(b, x[:count], at[:count]))
+    return emit_batched(b, op, spread_all(b, x[:count], at[:count]))
 
 
 def mapped(b: Any, op: Definition, x: Sequence[Any], at: Sequence[bool]) -> Sequence[Any]:
@@ -230,10 +230,10 @@ def in_loop(b: Any, wanted: Sequence[Value], given: dict[Value, tuple[Any, bool]
     order = sorted(read, key=lambda x: not read[x][1])
     body = b.engine.close(b.view, list(wanted), order, name="M")
     sequences, invariants = ([read[x][0] for x in order if read[x][1] is flag] for flag in (True, False))
-    made = Loop((), tuple(sequences), tuple(invariants), body, None, False, None, body.name)
-    return emit_loop(b, made)
+    loop = Loop((), tuple(sequences), tuple(invariants), body, None, False, None, body.name)
+    return emit_loop(b, loop)
 
 
 def _of_nothing(x: Value) -> bool:
-    made = x.definition
-    return made is not None and not made.operands and made.source is None
+    op = x.definition
+    return op is not None and not op.operands and op.source is None

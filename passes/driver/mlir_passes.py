@@ -153,13 +153,13 @@ def structure_in_place(module: Any, loop_memory: str = "auto", opset: OpSet = OP
     for graph in [view.graph(name) for name in list(view.graphs)]:
         if not graph.private:
             _check_flat(graph)
-            made = structure(view, graph, opset, loop_memory)
+            structured = structure(view, graph, opset, loop_memory)
             view.write()
-            if made is not graph:
+            if structured is not graph:
                 old = graph.op
-                write_graph(view, made, module)
+                write_graph(view, structured, module)
                 old.erase()
-            kept |= {other.name for other in called(view, made)}
+            kept |= {other.name for other in called(view, structured)}
     for other in view.graphs.values():
         if other.private and other.name not in kept:
             other.op.erase()
@@ -251,8 +251,8 @@ def _keys(view: View, graph: Graph) -> list[str]:
         source = view.graph(name)
         keys = dict.fromkeys([*source.keys, *keys])
         batch_of |= zip(_symbols(source, BATCHED), source.keys, strict=False)
-    found = dict.fromkeys(_followed(key, batch_of) for key in keys)
-    return [key for key in found if view.input(key).definition is None]
+    keys_followed = dict.fromkeys(_followed(key, batch_of) for key in keys)
+    return [key for key in keys_followed if view.input(key).definition is None]
 
 
 def _followed(key: str, steps: Mapping[str, str], unless: Collection[str] = ()) -> str:

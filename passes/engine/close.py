@@ -39,8 +39,8 @@ def close(
     keys = keys or [f"{b.graph.name}.{i}" for i in range(len(given))]
     inputs = [b.input(key, x.type) for key, x in zip(keys, given, strict=True)]
     values = [x for x in wanted if not isinstance(x, ir.Type)]
-    made = inline(b, view, values, dict(zip(given, inputs, strict=True)))
-    graph: Graph = b.finish([b.zero(x) if isinstance(x, ir.Type) else made[x] for x in wanted])
+    local = inline(b, view, values, dict(zip(given, inputs, strict=True)))
+    graph: Graph = b.finish([b.zero(x) if isinstance(x, ir.Type) else local[x] for x in wanted])
     return graph
 
 

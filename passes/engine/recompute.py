@@ -4,8 +4,8 @@
 
 The values kept are those of fewest bytes from which cheap ops recompute the wanted values, given loop invariants:
 a minimum cut between the values that cannot be recomputed (carries, matrix products, ...) and the wanted values. Among
-several minimum cuts, it is the one nearest to the wanted values, which leaves least to recompute. Counters, which
-change by a constant per iteration, follow from the iteration's number and are never kept.
+several minimum cuts, it is the one nearest to the wanted values, which leaves least to recompute. Induction variables,
+which change by a constant per iteration, follow from the iteration's number and are never kept.
 
 Source: Ford, Fulkerson, "Maximal flow through a network" (1956): the cut is where no augmenting path continues.
 """
@@ -89,11 +89,11 @@ class _Network:
         """The nodes from which more can flow to this one."""
         x, read = node
         if read:
-            found = [(y, False) for y, flow in self._along.get(x, {}).items() if flow]
-            return [*found, (x, False)] if self._left(x) else found
-        found = [(x, True)] if self._through.get(x) else []
+            before = [(y, False) for y, flow in self._along.get(x, {}).items() if flow]
+            return [*before, (x, False)] if self._left(x) else before
+        before = [(x, True)] if self._through.get(x) else []
         assert x.definition is not None
-        return [*found, *((y, True) for y in x.definition.operands if not self._is_free(y))]
+        return [*before, *((y, True) for y in x.definition.operands if not self._is_free(y))]
 
     def _left(self, x: Value) -> int:
         return size(x) - self._through.get(x, 0)
@@ -145,12 +145,12 @@ class _Network:
         return self._known[x]
 
 
-def counters(step: Any) -> dict[Value, tuple[Any, int]]:
-    """The counters of a step: carries of forward loops that grow by a constant integer.
+def induction_variables(step: Any) -> dict[Value, tuple[Any, int]]:
+    """The induction variables of a step: carries of forward loops that grow by a constant integer.
 
     Each has the place of its carry, and its increment.
     """
-    found = {}
+    variables = {}
     outer = {inner: x for x, inner in step.outside.items()}
     for at, x in step.carries.items():
         after = step.nexts[at].definition if not step.backwards[x] else None
@@ -161,12 +161,12 @@ def counters(step: Any) -> dict[Value, tuple[Any, int]]:
             y, increment = increment, y
         by = integer(outer.get(increment, increment))
         if y is x and by is not None and bits(x) >= 32:
-            found[x] = at, by if after.name == "stablehlo.add" else -by
-    return found
+            variables[x] = at, by if after.name == "stablehlo.add" else -by
+    return variables
 
 
-def counter(b: Any, start: Value, by: int, number: Value) -> Value:
-    """A counter's value in an iteration: start + by * number."""
+def induction_value(b: Any, start: Value, by: int, number: Value) -> Value:
+    """An induction variable's value in an iteration: start + by * number."""
     number = b.convert(number, start.type.element_type)
     steps = b.multiply(number, b.constant(abs(by), number))
     return b.add(start, steps) if by > 0 else b.subtract(start, steps)  # type: ignore[no-any-return]

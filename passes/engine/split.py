@@ -46,10 +46,10 @@ class Split:
         needs become residuals.
         """
         free = dict.fromkeys([*self.inputs, *given])
-        found = set(cheapest_residuals(self.residuals, free))
-        order = b.view.schedule(self.residuals, [*free, *found])
+        kept = set(cheapest_residuals(self.residuals, free))
+        order = b.view.schedule(self.residuals, [*free, *kept])
         read = dict.fromkeys([*self.residuals, *(x for op in order for x in _all_read(op))])
-        needed = [x for x in read if x in found or x in free]
+        needed = [x for x in read if x in kept or x in free]
         inputs = {*self.inputs, *(x for x in needed if x.definition is None)}
         return replace(
             self,
@@ -161,9 +161,9 @@ def split(
 def _levels(opset: OpSet, primal: Sequence[Definition], level: dict[Value, int]) -> dict[Value, int]:
     """The level of each value: 0 if it is computed from constants, 1 if from loop invariants, else 2."""
     for op in primal:
-        found = max([level.get(x, 2) for x in _all_read(op)], default=0)
+        of_operands = max([level.get(x, 2) for x in _all_read(op)], default=0)
         for y in op.results:
-            level[y] = 2 if op.name in opset.stateful else found
+            level[y] = 2 if op.name in opset.stateful else of_operands
     return level
 
 
@@ -174,11 +174,11 @@ def _computed_from_barriers(
 
     `jax.checkpoint` (remat) places barriers for this purpose.
     """
-    found: set[Value] = set()
+    recomputed: set[Value] = set()
     for op in primal:
-        if op.name == BARRIER or (op.name not in opset.stateful and not found.isdisjoint(_all_read(op))):
-            found.update(y for y in op.results if level[y] == 2)
-    return found
+        if op.name == BARRIER or (op.name not in opset.stateful and not recomputed.isdisjoint(_all_read(op))):
+            recomputed.update(y for y in op.results if level[y] == 2)
+    return recomputed
 
 
 def _read_by(op: Definition) -> list[Value]:
@@ -200,8 +200,8 @@ def _is_smaller(op: Definition) -> bool:
     )
     if any(is_open(type_) for side in types for type_ in side):
         return False
-    made, read = ([prod(type_.shape) for type_ in side] for side in types)
-    return bool(sum(made) <= max(read))
+    results, read = ([prod(type_.shape) for type_ in side] for side in types)
+    return bool(sum(results) <= max(read))
 
 
 def _unbounded_sequences(primal: Sequence[Definition]) -> set[Value]:
@@ -209,12 +209,12 @@ def _unbounded_sequences(primal: Sequence[Definition]) -> set[Value]:
 
     Outside the graph, their number of elements would not be known.
     """
-    found: set[Value] = set()
+    unbounded: set[Value] = set()
     for op in primal:
         if op.name == LOOP:
             is_bounded = BOUND in op.attributes and TRIP_COUNT not in op.attributes
             sequences = op.results[op.attributes[CARRIES].value :]
-            found.update(y for y in sequences if is_bounded or not y.type.has_static_shape)
-        elif not is_control(op) and not found.isdisjoint(op.operands):
-            found.update(op.results)
-    return found
+            unbounded.update(y for y in sequences if is_bounded or not y.type.has_static_shape)
+        elif not is_control(op) and not unbounded.isdisjoint(op.operands):
+            unbounded.update(op.results)
+    return unbounded

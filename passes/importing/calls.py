@@ -26,21 +26,21 @@ CONTROL = ("stablehlo.while", "stablehlo.case", "stablehlo.if")
 """Ops whose regions become graphs and so may call graphs; regions of other ops cannot."""
 
 
-def settle_calls(functions: Mapping[str, Any], roots: list[str], inline: bool) -> list[str]:
+def convert_calls(functions: Mapping[str, Any], roots: list[str], inline: bool) -> list[str]:
     """Inlines all calls reachable from the roots, or turns them into `tidu.call`s; the functions still called.
 
     With `inline`, every call is inlined that may be. `Unsupported` where a function is recursive, directly or not,
     or where a function that may not be inlined is called in a region that cannot hold calls.
     """
     calls, order = _calls_first(functions, roots)
-    count = Counter(callee for found in calls.values() for _, callee in found)
+    uses = Counter(callee for found in calls.values() for _, callee in found)
     flat = _without_calls(functions, calls, order)
     called: dict[str, None] = {}
     for name in order:
         for call, callee in calls[name]:
             function = functions[callee]
             wanted = "no_inline" not in function.attributes
-            cheap = wanted and (count[callee] == 1 or _size(function) <= SMALL)
+            cheap = wanted and (uses[callee] == 1 or _size(function) <= SMALL)
             if _holder(call) is not None:
                 _inline(call, flat[callee])
             elif _may_be_inlined(function) and (inline or cheap or holds_draws(function)):
@@ -52,15 +52,15 @@ def settle_calls(functions: Mapping[str, Any], roots: list[str], inline: bool) -
 
 
 def _calls(function: Any) -> list[tuple[Any, str]]:
-    found: list[tuple[Any, str]] = []
+    calls: list[tuple[Any, str]] = []
 
     def look(op: Any) -> Any:
         if op.name == "func.call":
-            found.append((op, op.attributes["callee"].value))
+            calls.append((op, op.attributes["callee"].value))
         return ir.WalkResult.ADVANCE
 
     function.walk(look)
-    return found
+    return calls
 
 
 def _calls_first(functions: Mapping[str, Any], roots: list[str]) -> tuple[Calls, list[str]]:
@@ -147,7 +147,7 @@ def _inline(call: Any, function: Any) -> None:
 
 
 def _to_graph_call(call: Any, callee: str) -> None:
-    made = ir.Operation.create(
+    graph_call = ir.Operation.create(
         CARRIER,
         [y.type for y in call.results],
         list(call.operands),
@@ -158,6 +158,6 @@ def _to_graph_call(call: Any, callee: str) -> None:
         loc=call.location,
         ip=ir.InsertionPoint(call),
     )
-    for y, x in zip(list(call.results), list(made.results), strict=True):
+    for y, x in zip(list(call.results), list(graph_call.results), strict=True):
         y.replace_all_uses_with(x)
     call.erase()

@@ -21,7 +21,7 @@ from tiduc.dialect.context import run_passes, stage
 from tiduc.dialect.errors import ParseError, Unsupported
 from tiduc.dialect.graph import operations
 from tiduc.dialect.verify import TERMINATOR
-from tiduc.passes.importing.calls import settle_calls
+from tiduc.passes.importing.calls import convert_calls
 from tiduc.passes.importing.own_derivatives import keep_functions
 from tiduc.passes.importing.scans import expand_scans
 from tiduc.passes.rules import OPSET
@@ -54,8 +54,8 @@ def import_stablehlo(module: Any, only: str | None = None, opset: OpSet = OPSET,
     }
     named = _named_by_ops(symbols) & functions.keys() if len(symbols) > 1 else set()
     roots = [name for name, op in functions.items() if _is_root(name, op, only)]
-    settle_calls(functions, sorted(named), inline=True)
-    called = [*derivatives, *settle_calls(functions, [*roots, *derivatives], inline)]
+    convert_calls(functions, sorted(named), inline=True)
+    called = [*derivatives, *convert_calls(functions, [*roots, *derivatives], inline)]
     for name, op in functions.items():
         if name in named:
             op.attributes["sym_visibility"] = ir.StringAttr.get("private")

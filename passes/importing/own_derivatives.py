@@ -42,7 +42,7 @@ def keep_functions(module: Any, opset: OpSet) -> list[str]:
             raise ParseError(f"@{name} has no body", function.location)
         function.attributes[KEPT] = ir.StringAttr.get(name)
         if named and "sym_visibility" not in function.attributes:
-            _apart(function, name, functions)
+            _outline_body(function, name, functions)
     return list(derivatives)
 
 
@@ -73,7 +73,7 @@ def _signature(function: Any) -> tuple[list[Any], list[Any]]:
     return list(type_.inputs), list(type_.results)
 
 
-def _apart(function: Any, name: str, functions: dict[str, Any]) -> None:
+def _outline_body(function: Any, name: str, functions: dict[str, Any]) -> None:
     """Moves the body and the derivative's name to a private function, which the public one then calls."""
     inner = f"{name}.body"
     while inner in functions:
@@ -95,6 +95,8 @@ def _apart(function: Any, name: str, functions: dict[str, Any]) -> None:
         *(t for t, _ in arguments), arg_locs=[place for _, place in arguments]
     )
     ip, callee = ir.InsertionPoint(block), {"callee": ir.FlatSymbolRefAttr.get(inner)}
-    made = {"loc": function.location, "ip": ip}
-    call = ir.Operation.create("func.call", list(type_.value.results), list(block.arguments), callee, **made)
-    ir.Operation.create("func.return", operands=list(call.results), **made)
+    inside = {"loc": function.location, "ip": ip}
+    call = ir.Operation.create(
+        "func.call", list(type_.value.results), list(block.arguments), callee, **inside
+    )
+    ir.Operation.create("func.return", operands=list(call.results), **inside)

@@ -16,18 +16,18 @@ _EXPAND = "func.func(chlo-legalize-to-stablehlo,stablehlo-aggressive-simplificat
 
 def expand_scans(module: Any) -> None:
     """Replaces each scan in a module by a call of a new private function that holds its loop, in place."""
-    found: list[Any] = []
+    scans: list[Any] = []
 
     def look(op: Any) -> Any:
         if op.name == SCAN:
-            found.append(op)
+            scans.append(op)
             return ir.WalkResult.SKIP  # the pass expands nested scans too
         return ir.WalkResult.ADVANCE
 
     module.operation.walk(look, ir.WalkOrder.PRE_ORDER)
     taken = {op.attributes["sym_name"].value for op in operations(module.body) if "sym_name" in op.attributes}
-    names = (name for i in range(len(taken) + len(found)) if (name := f"scan{i}") not in taken)
-    for op, name in zip(found, names, strict=False):
+    names = (name for i in range(len(taken) + len(scans)) if (name := f"scan{i}") not in taken)
+    for op, name in zip(scans, names, strict=False):
         _outline(module, op, name)
 
 

@@ -72,15 +72,15 @@ def holds_calls(names: Collection[str], definitions: Iterable[Definition]) -> bo
 
 def _calls(op: Any) -> Iterator[Any]:
     """The custom calls inside an op that stand for Shardy's ops."""
-    found: list[Any] = []
+    calls: list[Any] = []
 
     def look(inner: Any) -> Any:
         if target(inner) in (CONSTRAINT, RESHARD, *ENTER, *LEAVE):
-            found.append(inner)
+            calls.append(inner)
         return ir.WalkResult.ADVANCE
 
     op.walk(look)
-    return iter(found)
+    return iter(calls)
 
 
 def _axes(op: Any) -> Any:
@@ -226,12 +226,12 @@ def _region(ops: list[Any], end: Any) -> None:
 def _function(ops: list[Any], end: Any) -> None:
     """Moves ops on parts into one private function, and calls it between the ops that enter and leave."""
     body = [op for op in ops if target(op) not in ENTER + LEAVE]
-    made = dict.fromkeys(y for op in body for y in op.results)
-    given = list(dict.fromkeys(x for op in body for x in _reads(op) if x not in made))
+    computed = dict.fromkeys(y for op in body for y in op.results)
+    given = list(dict.fromkeys(x for op in body for x in _reads(op) if x not in computed))
     inside = set(body)
     others = [op for op in operations(end.block) if op not in inside]
     read = {x for op in others for x in _reads(op)}
-    wanted = [y for y in made if y in read]
+    wanted = [y for y in computed if y in read]
     inputs, outputs = ([x.type for x in values] for values in (given, wanted))
     function = _private_function(inputs, outputs, end)
     block = function.regions[0].blocks.append(*inputs)

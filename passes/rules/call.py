@@ -85,15 +85,15 @@ _TRANSPOSED = Cache[tuple[tuple[Graph, ...], Flags, Flags], TransposedCall]()
 """By the graphs, which arguments are active, and which outputs have a cotangent."""
 
 
-def _linearized(b: Any, made: Branches, dx: Tangents) -> list[Any | None]:
-    linearized = _linearized_graphs(b, made.graphs, dx)
+def _linearized(b: Any, record: Branches, dx: Tangents) -> list[Any | None]:
+    linearized = _linearized_graphs(b, record.graphs, dx)
     residuals: list[Any] = []
     if linearized.residuals:
-        given = _emit(b, made.index, linearized.primal, made.operands, made.base)
+        given = _emit(b, record.index, linearized.primal, record.operands, record.base)
         residuals = [given[i] for i in linearized.residuals]
     tangents = [t for t in dx if t is not None]
-    operands = [*tangents, *(made.operands[i] for i in linearized.read), *residuals]
-    dy = iter(_emit(b, made.index, linearized.linear, operands) if any(linearized.outputs) else ())
+    operands = [*tangents, *(record.operands[i] for i in linearized.read), *residuals]
+    dy = iter(_emit(b, record.index, linearized.linear, operands) if any(linearized.outputs) else ())
     return [next(dy) if flag else None for flag in linearized.outputs]
 
 
@@ -123,28 +123,28 @@ def _linearize(b: Any, graphs: Sequence[Graph], active: Flags) -> LinearizedCall
             given.setdefault(y, j)
     splits = [engine.split(graph, active).fewest(b, list(given)) for graph in graphs]
     of_outputs = [x for x in splits[0].residuals if x in given]
-    others = [[x for x in made.residuals if x not in given] for made in splits]
+    others = [[x for x in part.residuals if x not in given] for part in splits]
     slots = _slots(others)
     inputs = [list(graph.inputs.values()) for graph in graphs]
-    used = {x for made in splits for x in (*made.inputs, *made.open)}
+    used = {x for part in splits for x in (*part.inputs, *part.open)}
     read = [j for j, xs in enumerate(zip(*inputs, strict=True)) if not used.isdisjoint(xs)]
     width = len(graphs[0].outputs)
-    outputs = [any(made.outputs[j] is not None for made in splits) for j in range(width)]
+    outputs = [any(part.outputs[j] is not None for part in splits) for j in range(width)]
     places = [*(given[x] for x in of_outputs), *range(width, width + len(slots))]
     extended, linear = [], []
-    for i, made in enumerate(splits):
+    for i, part in enumerate(splits):
         held = _placed(others[i], slots)
-        extended.append(_extended(b, made, held, slots))
+        extended.append(_extended(b, part, held, slots))
         wanted = [
             y.type if dy is None else dy
-            for y, dy, flag in zip(graphs[i].outputs, made.outputs, outputs, strict=True)
+            for y, dy, flag in zip(graphs[i].outputs, part.outputs, outputs, strict=True)
             if flag and y is not None
         ]
         stand_ins = [
-            Value(type_, made.primal) if x is None else x for x, type_ in zip(held, slots, strict=True)
+            Value(type_, part.primal) if x is None else x for x, type_ in zip(held, slots, strict=True)
         ]
         known = [*(inputs[i][j] for j in read), *of_outputs, *stand_ins]
-        linear.append(made.closed(b, wanted, [*made.tangents, *known]))
+        linear.append(part.closed(b, wanted, [*part.tangents, *known]))
     return LinearizedCall(tuple(extended), tuple(linear), tuple(read), tuple(places), tuple(outputs))
 
 
@@ -170,8 +170,8 @@ def _placed(residuals: Sequence[Value], slots: Sequence[Any]) -> list[Value | No
     return [left[type_].pop() if left[type_] else None for type_ in slots]
 
 
-def _extended(b: Any, made: Any, held: Sequence[Value | None], slots: Sequence[Any]) -> Any:
-    return made.extended(b, [type_ if x is None else x for x, type_ in zip(held, slots, strict=True)])
+def _extended(b: Any, part: Any, held: Sequence[Value | None], slots: Sequence[Any]) -> Any:
+    return part.extended(b, [type_ if x is None else x for x, type_ in zip(held, slots, strict=True)])
 
 
 def _by_jvp(b: Any, op: Definition, dx: Tangents, jvp: Graph) -> list[Any | None]:
@@ -182,10 +182,10 @@ def _by_jvp(b: Any, op: Definition, dx: Tangents, jvp: Graph) -> list[Any | None
     smooth = [b.tangent_type(x.type) is not None for x in op.operands]
     zeros = [b.zeros_like(x) for x, flag in zip(op.operands, smooth, strict=True) if flag]
     operands = (*op.operands, *zeros)
-    made = Branches(None, operands, tuple(range(len(operands))), (jvp,), jvp.name)
+    record = Branches(None, operands, tuple(range(len(operands))), (jvp,), jvp.name)
     along = [None] * len(op.operands) + [t for t, flag in zip(dx, smooth, strict=True) if flag]
-    dy = iter(_linearized(b, made, along)[len(op.results) :])
-    if not _is_linear(b, _linearized_graphs(b, made.graphs, along), len(op.operands)):
+    dy = iter(_linearized(b, record, along)[len(op.results) :])
+    if not _is_linear(b, _linearized_graphs(b, record.graphs, along), len(op.operands)):
         message = f"unsupported jvp AD rule for func.call: its JVP @{jvp.name} is not linear in the tangents"
         raise Unsupported(message, op.location)
     return [next(dy) if b.tangent_type(y.type) is not None else None for y in op.results]
@@ -233,17 +233,17 @@ def call_vjp_transpose(b: Any, op: Definition, ct: Tangents, active: Sequence[bo
 @transpose(CALL)
 @transpose(CASE)
 def call_transpose(b: Any, op: Definition, ct: Tangents, active: Sequence[bool]) -> list[Any]:
-    made = branches(b.view, op)
-    flags = tuple([active[i] for i in made.arguments])
+    record = branches(b.view, op)
+    flags = tuple([active[i] for i in record.arguments])
     with_ct = tuple([t is not None for t in ct])
-    key = made.graphs, flags, with_ct
-    back = _TRANSPOSED.get(b.view, key, lambda: _transpose(b, made.graphs, flags, with_ct))
-    read = [x for x, flag in zip(made.operands, flags, strict=True) if not flag]
+    key = record.graphs, flags, with_ct
+    back = _TRANSPOSED.get(b.view, key, lambda: _transpose(b, record.graphs, flags, with_ct))
+    read = [x for x, flag in zip(record.operands, flags, strict=True) if not flag]
     given = [t for t in ct if t is not None]
-    cx = iter(_emit(b, made.index, back.graphs, [*given, *read]) if any(back.outputs) else ())
+    cx = iter(_emit(b, record.index, back.graphs, [*given, *read]) if any(back.outputs) else ())
     cotangents = iter([next(cx) if flag else None for flag in back.outputs])
     of_arguments = [next(cotangents) if flag else None for flag in flags]
-    return of_arguments if made.index is None else [None, *of_arguments]
+    return of_arguments if record.index is None else [None, *of_arguments]
 
 
 def _transpose(b: Any, graphs: Sequence[Graph], active: Flags, with_ct: Flags) -> TransposedCall:

@@ -63,30 +63,30 @@ _TRANSPOSED = Cache[tuple[Graph, Flags, Flags], TransposedLoop]()
 @linearize(LOOP)
 @linearize("stablehlo.while", captures=True)
 def loop_(b: Any, op: Definition, dx: Tangents) -> list[Any | None]:
-    made = loop(b.view, op)
+    record = loop(b.view, op)
     dy = at_site(b, op, dx, _linearized)
-    first = len(made.inits) + len(made.sequences)
-    return [dy[i] if i >= 0 else dx[made.arguments[first + ~i]] for i in made.results]
+    first = len(record.inits) + len(record.sequences)
+    return [dy[i] if i >= 0 else dx[record.arguments[first + ~i]] for i in record.results]
 
 
-def _linearized(b: Any, made: Loop, dx: Tangents) -> list[Any | None]:
-    n, m = len(made.inits), len(made.sequences)
+def _linearized(b: Any, record: Loop, dx: Tangents) -> list[Any | None]:
+    n, m = len(record.inits), len(record.sequences)
     flags = tuple([t is not None for t in dx])
-    linearized = _LINEARIZED.get(b.view, (made.body, flags), lambda: _linearize(b, made, list(flags)))
+    linearized = _LINEARIZED.get(b.view, (record.body, flags), lambda: _linearize(b, record, list(flags)))
     linear, active, parts = linearized.linear, linearized.active, linearized.parts
     if linear is None:
         return [None] * len(linearized.outputs)
-    more = len(linearized.primal.outputs) - len(made.body.outputs)
-    residuals = emit_loop(b, replace(made, body=linearized.primal), made.base)[-more:] if more else ()
-    values = dict(zip(made.body.inputs.values(), made.operands, strict=True))
+    more = len(linearized.primal.outputs) - len(record.body.outputs)
+    residuals = emit_loop(b, replace(record, body=linearized.primal), record.base)[-more:] if more else ()
+    values = dict(zip(record.body.inputs.values(), record.operands, strict=True))
     b.engine.inline(b.view, parts.invariant, values)
     tangents = [
         b.zeros_like(x) if t is None else t
-        for x, t, flag in zip(made.operands, dx, active, strict=True)
+        for x, t, flag in zip(record.operands, dx, active, strict=True)
         if flag
     ]
     k, s = sum(active[:n]), sum(active[: n + m])
-    sequences = [made.sequences[i - n] for i in _elements(parts, made)]
+    sequences = [record.sequences[i - n] for i in _elements(parts, record)]
     invariants = [values[x] for x in linearized.invariants]
     values |= dict(zip(parts.tangents[s:], tangents[s:], strict=True))
     fixed = _emit_hoisted(b, linearized.hoisted, values)
@@ -96,11 +96,11 @@ def _linearized(b: Any, made: Loop, dx: Tangents) -> list[Any | None]:
         (*fixed, *invariants),
         linear,
         None,
-        made.reverse,
+        record.reverse,
         None,
         linear.name,
-        memory=made.memory,
-        bound=_bound(made),
+        memory=record.memory,
+        bound=_bound(record),
     )
     dy = iter(emit_loop(b, linear_loop))
     return [next(dy) if flag else None for flag in linearized.outputs]
@@ -116,22 +116,22 @@ def _emit_hoisted(b: Any, hoisted: Hoisted, values: dict[Value, Any]) -> list[An
     return [values[x] for x in hoisted.tangents]
 
 
-def _elements(parts: Split, made: Loop) -> list[int]:
+def _elements(parts: Split, record: Loop) -> list[int]:
     """Which sequences the linear body reads, as positions among the body's inputs."""
-    n, m = len(made.inits), len(made.sequences)
-    inputs = list(made.body.inputs.values())
+    n, m = len(record.inits), len(record.sequences)
+    inputs = list(record.body.inputs.values())
     return [i for i in range(n, n + m) if inputs[i] in parts.inputs]
 
 
-def _linearize(b: Any, made: Loop, active: list[bool]) -> LinearizedLoop:
+def _linearize(b: Any, record: Loop, active: list[bool]) -> LinearizedLoop:
     """Linearizes the body of a loop.
 
     A loop-carried value is active if its initial value is, or if an iteration makes it so: the least fixed point.
     """
     engine: Linearizing = b.engine
-    n, m = len(made.inits), len(made.sequences)
+    n, m = len(record.inits), len(record.sequences)
     while True:
-        parts = engine.split(made.body, active, varying=n + m)
+        parts = engine.split(record.body, active, varying=n + m)
         reached = [parts.outputs[i] is not None and not active[i] for i in range(n)]
         if not any(reached):
             break
@@ -140,21 +140,21 @@ def _linearize(b: Any, made: Loop, active: list[bool]) -> LinearizedLoop:
     outputs = [active[i] if i < n else y is not None for i, y in enumerate(parts.outputs)]
     if not any(outputs):
         b.view.discard(parts.linear)
-        return LinearizedLoop(parts, made.body, None, tuple(active), tuple(outputs), Hoisted((), ()), ())
-    inputs = list(made.body.inputs.values())
+        return LinearizedLoop(parts, record.body, None, tuple(active), tuple(outputs), Hoisted((), ()), ())
+    inputs = list(record.body.inputs.values())
     varying = [*parts.residuals, *(x for x in parts.inputs if x in inputs[:n])]
-    elements = [inputs[i] for i in _elements(parts, made)]
+    elements = [inputs[i] for i in _elements(parts, record)]
     more: list[Any] = list(varying)
     if not (varying or elements):
         tick = with_shape(inputs[0].type, [0])  # empty elements, which carry the trip count
-        more, varying = [tick], [Value(tick, made.body)]
+        more, varying = [tick], [Value(tick, record.body)]
     extended = parts.extended(b, more)
     s = sum(active[: n + m])
     read = dict.fromkeys([*parts.inputs, *parts.invariant, *parts.open])
     invariants = [x for x in read if x not in inputs[: n + m]]
     wanted = [
         y.type if dy is None else dy
-        for y, dy, flag in zip(made.body.outputs, parts.outputs, outputs, strict=True)
+        for y, dy, flag in zip(record.body.outputs, parts.outputs, outputs, strict=True)
         if flag and y is not None
     ]
     hoisted = parts.hoisted(b, len(parts.tangents) - s)
@@ -163,8 +163,8 @@ def _linearize(b: Any, made: Loop, active: list[bool]) -> LinearizedLoop:
     return LinearizedLoop(parts, extended, linear, tuple(active), tuple(outputs), hoisted, tuple(invariants))
 
 
-def _bound(made: Loop) -> int | None:
-    return made.bound if made.trip_count is None else None
+def _bound(record: Loop) -> int | None:
+    return record.bound if record.trip_count is None else None
 
 
 @transpose(LOOP)
@@ -175,35 +175,35 @@ def loop_transpose(b: Any, op: Definition, ct: Tangents, active: Sequence[bool])
         raise open_loop(error, op.location) from None
 
 
-def _backwards(b: Any, made: Loop, ct: Tangents, active: Sequence[bool]) -> list[Any]:
-    n, m = len(made.inits), len(made.sequences)
+def _backwards(b: Any, record: Loop, ct: Tangents, active: Sequence[bool]) -> list[Any]:
+    n, m = len(record.inits), len(record.sequences)
     linear = tuple([i < n or flag for i, flag in enumerate(active)])
     flags = tuple([t is not None for t in ct])
     transposed = _TRANSPOSED.get(
-        b.view, (made.body, linear, flags), lambda: _transpose(b, made, linear, list(flags))
+        b.view, (record.body, linear, flags), lambda: _transpose(b, record, linear, list(flags))
     )
     body, got = transposed.body, transposed.operands
     if body is None:
         return [None] * len(active)
     inits = [
         b.zeros_like(x) if t is None else t
-        for x, t, flag in zip(made.inits, ct, transposed.outputs, strict=False)
+        for x, t, flag in zip(record.inits, ct, transposed.outputs, strict=False)
         if flag
     ]
     summed = [i for i in range(n + m, len(active)) if got[i]]
-    read = [x for x, flag in zip(made.operands, linear, strict=True) if not flag]
+    read = [x for x, flag in zip(record.operands, linear, strict=True) if not flag]
     kept = sum(not flag for flag in linear[n : n + m])
     back = Loop(
-        (*inits, *(b.zeros_like(made.operands[i]) for i in summed)),
+        (*inits, *(b.zeros_like(record.operands[i]) for i in summed)),
         (*(t for t in ct[n:] if t is not None), *read[:kept]),
         tuple(read[kept:]),
         body,
         None,
-        not made.reverse,
+        not record.reverse,
         None,
         body.name,
-        memory=made.memory,
-        bound=made.bound,
+        memory=record.memory,
+        bound=record.bound,
     )
     results = iter(emit_loop(b, back))
     order = [i for i in range(n) if got[i]] + summed + [i for i in range(n, n + m) if got[i]]
@@ -211,18 +211,18 @@ def _backwards(b: Any, made: Loop, ct: Tangents, active: Sequence[bool]) -> list
     return [of.get(i) for i in range(len(active))]
 
 
-def _transpose(b: Any, made: Loop, linear: Flags, with_ct: list[bool]) -> TransposedLoop:
+def _transpose(b: Any, record: Loop, linear: Flags, with_ct: list[bool]) -> TransposedLoop:
     """Transposes the body of a loop.
 
     Its loop-carried values are the cotangents of the primal ones, and the cotangents of the loop invariants,
     which are summed over the iterations.
     """
-    n, m = len(made.inits), len(made.sequences)
-    inputs = list(made.body.inputs.values())
+    n, m = len(record.inits), len(record.sequences)
+    inputs = list(record.body.inputs.values())
     numbers = [i for i, flag in enumerate(linear) if flag]
     summed = [i for i in numbers if i >= n + m]
     while True:
-        part = transpose_graph(b, made.body, linear, with_ct, [inputs[i] for i in summed])
+        part = transpose_graph(b, record.body, linear, with_ct, [inputs[i] for i in summed])
         of = dict(zip(numbers, part.outputs, strict=True))
         reached = [of.get(i) is not None and not with_ct[i] for i in range(n)]
         if not any(reached):
@@ -245,6 +245,6 @@ def _transpose(b: Any, made: Loop, linear: Flags, with_ct: list[bool]) -> Transp
     given = [*cts[: len(carries)], *(sums[i] for i in summed if got[i]), *elements, *reads]
     wanted = [inputs[i].type if of[i] is None else of[i] for i in order]
     engine: Transposing = b.engine
-    body = engine.close(b.view, wanted, given, name=f"{stem(made.body)}.transpose")
+    body = engine.close(b.view, wanted, given, name=f"{stem(record.body)}.transpose")
     b.view.discard(part)
     return TransposedLoop(body, tuple(with_ct), tuple(got))

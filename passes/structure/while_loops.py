@@ -67,11 +67,11 @@ def _live_carries(
     """Which carries are live: read after the loop or by its test, or read to compute the next value of a live one."""
     number = {x: i for i, x in enumerate(carries)}
     needed: set[int] = set()
-    found = {i for i, flag in enumerate(used) if flag} | {i for i in by_cond if i < len(carries)}
-    while found:
-        needed |= found
+    more = {i for i, flag in enumerate(used) if flag} | {i for i in by_cond if i < len(carries)}
+    while more:
+        needed |= more
         wanted = [raw.outputs[i] for i in needed]
         order = scope.view.schedule([y for y in wanted if y is not None], raw.inputs.values())
         read = {x for op in order for x in (*op.operands, *op.captures)} | set(wanted)
-        found = {number[x] for x in read if x in number} - needed
+        more = {number[x] for x in read if x in number} - needed
     return [i in needed for i in range(len(carries))]

@@ -334,7 +334,7 @@ def test_effects_are_not_repeated() -> None:
     kept = replace(tiduc.load(text), loop_memory="stack").grad().text
     assert kept.count("@host") == 1
     for memory in ("sqrt", "log"):
-        with pytest.raises(tiduc.Unsupported, match="or has effects, cannot be run again from checkpoints"):
+        with pytest.raises(tiduc.Unsupported, match="or has effects, cannot be recomputed from checkpoints"):
             _ = replace(tiduc.load(text), loop_memory=memory).grad().text
 
 
