@@ -22,6 +22,7 @@ from torch_mlir import ir
 
 from tiduc.dialect.cache import Cache
 from tiduc.dialect.errors import OpenSize, RequestError, Unsupported
+from tiduc.dialect.functions import within
 from tiduc.dialect.graph import CARRIER, OWN, TARGET, Definition, Graph, Value
 from tiduc.dialect.regions import outer, region_graph
 from tiduc.dialect.trip_count import trip_count
@@ -302,15 +303,7 @@ def draws(view: View, graph: Graph) -> bool:
 
 def holds_draws(op: Any) -> bool:
     """Whether an `ir.Operation`, or an op nested in it, may give different results in each execution."""
-    found = []
-
-    def look(inner: Any) -> Any:
-        if _draws(inner):
-            found.append(inner)
-        return ir.WalkResult.ADVANCE
-
-    op.walk(look)
-    return bool(found)
+    return any(map(_draws, within(op)))
 
 
 def _draws(op: Any) -> bool:

@@ -8,7 +8,8 @@ from typing import Any
 from torch_mlir import ir
 
 from tiduc.dialect.errors import RequestError
-from tiduc.passes.importing.import_stablehlo import NAME, name_in
+from tiduc.dialect.verify import NAME
+from tiduc.passes.importing.import_stablehlo import name_in
 from tiduc.runtime.signature import TensorType, Value
 
 

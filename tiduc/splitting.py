@@ -20,8 +20,8 @@ from torch_mlir import ir
 from tiduc.dialect.context import run_passes, stage
 from tiduc.dialect.errors import TiducError, Unsupported, describe
 from tiduc.dialect.graph import captured, operations
+from tiduc.dialect.verify import NAME
 from tiduc.models.constants import entry_of
-from tiduc.passes.importing.import_stablehlo import NAME
 from tiduc.ports import described
 from tiduc.program import Program, Wrt, from_module
 from tiduc.runtime.signature import TensorType

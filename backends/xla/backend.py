@@ -10,7 +10,7 @@ from tiduc.backends.xla.executable import XlaExecutable
 from tiduc.dialect.context import stage
 from tiduc.dialect.errors import RequestError
 from tiduc.dialect.resources import inlined
-from tiduc.passes.importing.import_stablehlo import NAME
+from tiduc.dialect.verify import NAME
 
 _PARTITIONS = "mhlo.num_partitions"
 

@@ -14,10 +14,11 @@ from torch_mlir import ir
 from tiduc.dialect.control import called
 from tiduc.dialect.errors import RequestError
 from tiduc.dialect.graph import Graph, operations
+from tiduc.dialect.verify import NAME
 from tiduc.dialect.view import View
 from tiduc.dialect.write import write_graph
 from tiduc.passes.batch import BATCH_OF, BATCHED, batch
-from tiduc.passes.importing.import_stablehlo import NAME, import_stablehlo
+from tiduc.passes.importing.import_stablehlo import import_stablehlo
 from tiduc.passes.infer_active import infer_active
 from tiduc.passes.linear_transpose import linear_transpose
 from tiduc.passes.linearize import linearize

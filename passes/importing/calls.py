@@ -13,6 +13,7 @@ from torch_mlir import ir
 
 from tiduc.dialect.control import CALL, GRAPHS, holds_draws
 from tiduc.dialect.errors import Unsupported
+from tiduc.dialect.functions import replace, replace_by_call, within
 from tiduc.dialect.graph import CARRIER, TARGET, operations
 
 SMALL = 12
@@ -52,15 +53,7 @@ def convert_calls(functions: Mapping[str, Any], roots: list[str], inline: bool) 
 
 
 def _calls(function: Any) -> list[tuple[Any, str]]:
-    calls: list[tuple[Any, str]] = []
-
-    def look(op: Any) -> Any:
-        if op.name == "func.call":
-            calls.append((op, op.attributes["callee"].value))
-        return ir.WalkResult.ADVANCE
-
-    function.walk(look)
-    return calls
+    return [(op, op.attributes["callee"].value) for op in within(function, ("func.call",))]
 
 
 def _calls_first(functions: Mapping[str, Any], roots: list[str]) -> tuple[Calls, list[str]]:
@@ -140,24 +133,10 @@ def _inline(call: Any, function: Any) -> None:
     *body, end = list(operations(block))
     for op in body:
         op.move_before(call)
-    for y, x in zip(list(call.results), list(end.operands), strict=True):
-        y.replace_all_uses_with(x)
-    call.erase()
+    replace(call, end.operands)
     copy.erase()
 
 
 def _to_graph_call(call: Any, callee: str) -> None:
-    graph_call = ir.Operation.create(
-        CARRIER,
-        [y.type for y in call.results],
-        list(call.operands),
-        {
-            TARGET: ir.StringAttr.get(CALL),
-            GRAPHS: ir.ArrayAttr.get([ir.FlatSymbolRefAttr.get(callee)]),
-        },
-        loc=call.location,
-        ip=ir.InsertionPoint(call),
-    )
-    for y, x in zip(list(call.results), list(graph_call.results), strict=True):
-        y.replace_all_uses_with(x)
-    call.erase()
+    graphs = ir.ArrayAttr.get([ir.FlatSymbolRefAttr.get(callee)])
+    replace_by_call(call, callee, CARRIER, {TARGET: ir.StringAttr.get(CALL), GRAPHS: graphs})
