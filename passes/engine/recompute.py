@@ -16,7 +16,7 @@ from math import prod
 from typing import Any
 
 from tiduc.dialect.graph import Value
-from tiduc.dialect.trip_count import integer
+from tiduc.dialect.trip_count import increment
 from tiduc.dialect.types import bits, is_open
 
 _CHEAP = frozenset(
@@ -115,18 +115,12 @@ def induction_variables(step: Any) -> dict[Value, tuple[Any, int]]:
 
     Each has the place of its carry, and its increment.
     """
-    variables = {}
     outer = {inner: x for x, inner in step.outside.items()}
+    variables = {}
     for at, x in step.carries.items():
-        after = step.nexts[at].definition if not step.backwards[x] else None
-        if after is None or after.name not in ("stablehlo.add", "stablehlo.subtract") or x.type.rank:
-            continue
-        y, increment = after.operands
-        if step is x and after.name == "stablehlo.add":
-            y, increment = increment, y
-        by = integer(outer.get(increment, increment))
-        if y is x and by is not None and bits(x) >= 32:
-            variables[x] = at, by if after.name == "stablehlo.add" else -by
+        by = increment(x, step.nexts[at], lambda y: outer.get(y, y)) if not step.backwards[x] else None
+        if by is not None and bits(x) >= 32:
+            variables[x] = at, by
     return variables
 
 
