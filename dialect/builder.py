@@ -106,10 +106,10 @@ class Builder:
         given = {**(op.given or {}), **attributes} if attributes else op.given
         if op.source is None and len(op.results) == 1:
             return (self.emit(op.name, operands, op.results[0].type, given),)
-        again = Definition(
+        copy = Definition(
             op.name, tuple(operands), self.graph, None, given, op.source, op.captures, self.location
         )
-        return self._emit(again, [y.type for y in op.results])
+        return self._emit(copy, [y.type for y in op.results])
 
     def copy(
         self, op: Definition, operands: tuple[Any, ...], captures: tuple[Any, ...] = ()

@@ -5,11 +5,12 @@ StableHLO's own `while`, `case` and `if`, whose regions are read as closed graph
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from torch_mlir import ir
 
+from tiduc.dialect.cache import Cache
 from tiduc.dialect.control_ops import (
     BASE,
     BOUND,
@@ -28,6 +29,7 @@ from tiduc.dialect.control_ops import (
     sequence_type,
 )
 from tiduc.dialect.errors import OpenSize, RequestError, Unsupported
+from tiduc.dialect.functions import within
 from tiduc.dialect.graph import CARRIER, OWN, TARGET, Definition, Graph, Value
 from tiduc.dialect.regions import outer, region_graph
 from tiduc.dialect.traits import CONTROL, DRAWING
@@ -92,6 +94,20 @@ class Loop:
         return len(self.body.outputs)
 
 
+@dataclass(frozen=True)
+class _WhileRegions:
+    """The graphs of a `stablehlo.while`, and the numbers of its carries that change; the others are inputs behind."""
+
+    cond: Graph
+    body: Graph
+    carries: tuple[int, ...]
+
+
+_BRANCHES = Cache[tuple[Any, Any], tuple[Graph, ...]]()
+_WHILES = Cache[tuple[Any, Any], _WhileRegions]()
+"""The graphs of regions, by the op that holds the regions and `_constants`."""
+
+
 # ---- reading -----------------------------------------------------------------------------------------------
 
 
@@ -120,14 +136,15 @@ def branches(view: View, op: Definition) -> Branches:
             graphs,
             base,
         )
-    found = view.derived.get(("regions", id(op.source), key := _constants(op)))
-    if found is None:
-        graphs = tuple([region_graph(view, op, i, "B") for i in range(len(op.regions))])
-        found = tuple([view.built(graph) for graph in graphs]), op.source
-        view.derived["regions", id(op.source), key] = found
+    graphs = _BRANCHES.get(view, (op.source, _constants(op)), lambda: _region_graphs(view, op))
     captures = outer(op)
     places = [1 + i for i, x in enumerate(op.captures) if x in captures]
-    return Branches(op.operands[0], tuple(captures), tuple(places), found[0], found[0][0].name)
+    return Branches(op.operands[0], tuple(captures), tuple(places), graphs, graphs[0].name)
+
+
+def _region_graphs(view: View, op: Definition) -> tuple[Graph, ...]:
+    graphs = [region_graph(view, op, i, "B") for i in range(len(op.regions))]
+    return tuple([view.built(graph) for graph in graphs])
 
 
 def loop(view: View, op: Definition) -> Loop:
@@ -155,29 +172,16 @@ def _own_loop(view: View, op: Definition) -> Loop:
 
 
 def _while(view: View, op: Definition) -> Loop:
-    key = "regions", id(op.source), _constants(op)
-    if key not in view.derived:
-        view.derived[key] = *_normalized(view, op), op.source
-    cond, body, carries, _ = view.derived[key]
-    same = [i for i in range(len(op.operands)) if i not in carries]
+    regions = _WHILES.get(view, (op.source, _constants(op)), lambda: _while_regions(view, op))
+    cond, body, carries, first = regions.cond, regions.body, regions.carries, len(op.operands)
+    same = [i for i in range(first) if i not in carries]
+    inits, fixed = ([op.operands[i] for i in numbers] for numbers in (carries, same))
     captures = outer(op)
-    first = len(op.operands)
-    places = [first + i for i, x in enumerate(op.captures) if x in captures]
+    arguments = *carries, *same, *[first + i for i, x in enumerate(op.captures) if x in captures]
     results = [carries.index(i) if i in carries else ~same.index(i) for i in range(first)]
-    found = Loop(
-        tuple([op.operands[i] for i in carries]),
-        (),
-        (*[op.operands[i] for i in same], *captures),
-        body,
-        cond,
-        False,
-        None,
-        body.name,
-        (*carries, *same, *places),
-        tuple(results),
-        *_options(op),
-    )
-    return Loop(**{**found.__dict__, "trip_count": trip_count(found)})
+    ends = tuple(inits), (), (*fixed, *captures)
+    found = Loop(*ends, body, cond, False, None, body.name, arguments, tuple(results), *_options(op))
+    return replace(found, trip_count=trip_count(found))
 
 
 def _options(op: Definition) -> tuple[str | None, int | None]:
@@ -194,11 +198,7 @@ def _options(op: Definition) -> tuple[str | None, int | None]:
     return memory, bound.value
 
 
-def _normalized(view: View, op: Definition) -> tuple[Graph, Graph, list[int]]:
-    """The condition, the body, and the numbers of the carries that change.
-
-    The carries that do not change become inputs behind the changing carries.
-    """
+def _while_regions(view: View, op: Definition) -> _WhileRegions:
     cond, body = region_graph(view, op, 0, "C"), region_graph(view, op, 1, "B")
     arguments = list(body.inputs.values())[: len(op.operands)]
     carries = [i for i, (x, y) in enumerate(zip(arguments, body.outputs, strict=True)) if x is not y]
@@ -210,7 +210,7 @@ def _normalized(view: View, op: Definition) -> tuple[Graph, Graph, list[int]]:
             [*(items[i] for i in carries), *(items[i] for i in same), *items[len(arguments) :]]
         )
         view.built(graph)
-    return cond, body, carries
+    return _WhileRegions(cond, body, tuple(carries))
 
 
 def _constants(op: Definition) -> Any:
@@ -292,15 +292,7 @@ def draws(view: View, graph: Graph) -> bool:
 
 def holds_draws(op: Any) -> bool:
     """Whether an `ir.Operation`, or an op nested in it, may give different results in each execution."""
-    found = []
-
-    def look(inner: Any) -> Any:
-        if _draws(inner):
-            found.append(inner)
-        return ir.WalkResult.ADVANCE
-
-    op.walk(look)
-    return bool(found)
+    return any(map(_draws, within(op)))
 
 
 def _draws(op: Any) -> bool:

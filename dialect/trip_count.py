@@ -1,5 +1,6 @@
 """The trip count of a loop, or an upper bound, from its induction variable."""
 
+from collections.abc import Callable
 from typing import Any
 
 from torch_mlir import ir
@@ -87,17 +88,27 @@ def _outside(loop: Any, inputs: list[Value], x: Value) -> Value | None:
 
 def _step(loop: Any, i: int) -> int | None:
     """The constant that the body adds to carry i; None if there is none."""
-    counter, made = list(loop.body.inputs.values())[i], loop.body.outputs[i].definition
-    if made is None or made.name not in ("stablehlo.add", "stablehlo.subtract"):
-        return None
-    x, y = made.operands
     inputs = list(loop.body.inputs.values())
-    if y is counter and made.name == "stablehlo.add":
-        x, y = y, x
-    if x is not counter:
+    return increment(
+        inputs[i],
+        loop.body.outputs[i],
+        lambda y: y if y.definition is not None else _invariant(loop, inputs, y),
+    )
+
+
+def increment(x: Value, after: Value, outside: Callable[[Value], Value | None]) -> int | None:
+    """The integer that an iteration adds to a carry x to get the next value `after`; None if there is none.
+
+    `outside` gives the value that an input of the body has outside the loop.
+    """
+    op = after.definition
+    if op is None or op.name not in ("stablehlo.add", "stablehlo.subtract"):
         return None
-    step = integer(y if y.definition is not None else _invariant(loop, inputs, y))
-    return step if step is None or made.name == "stablehlo.add" else -step
+    y, step = op.operands
+    if step is x and op.name == "stablehlo.add":
+        y, step = step, y
+    by = integer(outside(step)) if y is x else None
+    return -by if by is not None and op.name == "stablehlo.subtract" else by
 
 
 def _invariant(loop: Any, inputs: list[Value], x: Value) -> Value | None:

@@ -17,6 +17,8 @@ TERMINATOR = "stablehlo.return"
 """The terminator of a graph. It is StableHLO's, because IRDL cannot declare a terminator or operands of mixed types."""
 
 MERGED = "tidu.merged"
+NAME = "tidu.name"
+"""Attribute of an argument or result of a function: the name that a program shows for it."""
 
 
 def graph(op: Any) -> bool:

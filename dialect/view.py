@@ -29,7 +29,7 @@ class View:
     def __init__(self, module: Any, search: Callable[[str], tuple[Any, Any] | None] | None = None) -> None:
         self.graphs: dict[str, Graph] = {}
         self.inputs: dict[str, Value] = {}
-        self.derived: dict[Any, Any] = {}  # a cache of what rules derive from whole graphs
+        self.caches: dict[Any, dict[Any, Any]] = {}  # for `dialect/cache.py`
         self._scratch = ir.Module.create()  # holds the regions of ops that rules emit
         self._holders: dict[Any, Any] = {}
         self._module = module

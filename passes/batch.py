@@ -18,6 +18,7 @@ from typing import Any
 
 from torch_mlir import ir
 
+from tiduc.dialect.cache import Cache
 from tiduc.dialect.context import stage
 from tiduc.dialect.control_ops import LOOP
 from tiduc.dialect.control_ops import sequence_type as stacked
@@ -26,6 +27,7 @@ from tiduc.dialect.graph import Definition, Graph, Value, stem
 from tiduc.dialect.view import BINDING, View
 from tiduc.passes.batching import BATCHING
 from tiduc.passes.batching.registry import (
+    Batched,
     Batching,
     BatchRule,
     BatchRules,
@@ -36,7 +38,7 @@ from tiduc.passes.batching.registry import (
     spread,
     unbatchable,
 )
-from tiduc.passes.engine.close import close, inline
+from tiduc.passes.engine.close import close, inline, private_builder
 from tiduc.passes.rules.registry import OpSet
 
 BATCH_OF = "tidu.batch_of"
@@ -55,12 +57,6 @@ class _Request:
     opset: OpSet
     rules: BatchRules
 
-    def builder(self, prefix: str) -> Any:
-        """A builder of a new private graph."""
-        b: Any = self.opset.builder(self.view, self.view.fresh(prefix))
-        b.graph.attributes["sym_visibility"] = ir.StringAttr.get("private")
-        return b
-
     def engine(self) -> Batching:
         """The functions that are lent to batching rules."""
         return Batching(
@@ -68,7 +64,7 @@ class _Request:
             partial(close, opset=self.opset),
             partial(_batched_graph, self),
             inline,
-            self.builder,
+            partial(private_builder, self.view, self.opset),
             self.opset.stateful,
         )
 
@@ -155,13 +151,13 @@ def _batch_ops(
         b.location = op.location
         x = [values.get(v) or plain.get(v, v) for v in read]
         at = [v in values for v in read]
-        found = _rule(request, op)(b, op, x, at)
-        for y, made in zip(op.results, found, strict=True):
-            if isinstance(made, Unbatched):
-                plain[y] = made.value
+        results = _rule(request, op)(b, op, x, at)
+        for y, result in zip(op.results, results, strict=True):
+            if isinstance(result, Unbatched):
+                plain[y] = result.value
             else:
-                assert made.type == stacked(y.type, request.size), (op.name, made.type)
-                values[y] = made
+                assert result.type == stacked(y.type, request.size), (op.name, result.type)
+                values[y] = result
 
 
 def _copy(b: Any, op: Definition, plain: dict[Value, Value]) -> None:
@@ -189,36 +185,34 @@ def _rule(request: _Request, op: Definition) -> BatchRule:
 
 
 def _captures_constants(op: Definition) -> bool:
-    made = [x.definition for x in op.captures]
-    return all(d is not None and not d.operands and d.source is None for d in made)
+    defining = [x.definition for x in op.captures]
+    return all(d is not None and not d.operands and d.source is None for d in defining)
 
 
 # ---- graphs that are called --------------------------------------------------------------------------------
 
 
+_BATCHED = Cache[tuple[Graph, tuple[bool, ...], tuple[bool | None, ...], int, BatchRules], Batched]()
+
+
 def _batched_graph(
     request: _Request, graph: Graph, at: tuple[bool, ...], forced: Sequence[bool | None]
-) -> tuple[Graph, tuple[bool, ...]]:
+) -> Batched:
     """A closed graph whose inputs `at` are batched, and which of its outputs are; `forced` fixes some of these."""
-    derived = request.view.derived
-    key = "batched", graph.name, at, request.size, tuple(forced), id(request.rules)
-    if key not in derived:
-        # The entry holds the rules, so that their `id` stays unique.
-        derived[key] = *_made(request, graph, at, forced), request.rules
-    found, given, _ = derived[key]
-    return found, given
+    key = graph, at, tuple(forced), request.size, request.rules
+    return _BATCHED.get(request.view, key, lambda: _batch_graph(request, graph, at, forced))
 
 
-def _made(
+def _batch_graph(
     request: _Request, graph: Graph, at: tuple[bool, ...], forced: Sequence[bool | None]
-) -> tuple[Graph, tuple[bool, ...]]:
-    b = request.builder(f"{stem(graph)}.batch")
+) -> Batched:
+    b = private_builder(request.view, request.opset, f"{stem(graph)}.batch")
     b.engine = request.engine()
     values: dict[Value, Value] = {}
     plain: dict[Value, Value] = {}
     for i, (x, flag) in enumerate(zip(graph.inputs.values(), at, strict=True)):
-        made = b.input(f"{b.graph.name}.{i}", stacked(x.type, request.size) if flag else x.type)
-        (values if flag else plain)[x] = made
+        given = b.input(f"{b.graph.name}.{i}", stacked(x.type, request.size) if flag else x.type)
+        (values if flag else plain)[x] = given
     outputs = [y for y in graph.outputs if y is not None]
     order = request.view.schedule(outputs, graph.inputs.values())
     _batch_ops(request, b, order, values, plain, closed=True)
@@ -228,7 +222,7 @@ def _made(
         plain[y] if not flag else values[y] if y in values else spread(b, plain[y])
         for y, flag in zip(outputs, given, strict=True)
     ]
-    return b.finish(ends), given
+    return Batched(b.finish(ends), given)
 
 
 # ---- one loop around all -----------------------------------------------------------------------------------
@@ -236,12 +230,12 @@ def _made(
 
 def _reached(order: Sequence[Definition], inputs: dict[Value, Value]) -> list[Definition]:
     """The ops that depend on the inputs."""
-    found, values = [], set(inputs)
+    reached, values = [], set(inputs)
     for op in order:
         if not values.isdisjoint(op.operands) or not values.isdisjoint(op.captures):
-            found.append(op)
+            reached.append(op)
             values.update(op.results)
-    return found
+    return reached
 
 
 def _is_one_loop(request: _Request, reached: Sequence[Definition]) -> bool:
@@ -270,10 +264,10 @@ def _in_one_loop(
     """Computes the outputs in one loop over the batch."""
     given: dict[Value, tuple[Any, bool]] = {x: (v, True) for x, v in values.items()}
     b.location = reached[0].location  # of errors about the loop
-    made = {y for op in reached for y in op.results}
+    computed = {y for op in reached for y in op.results}
     for op in reached:
         for x in (*op.operands, *op.captures):
-            if x not in made:
+            if x not in computed:
                 given.setdefault(x, (x, False))
-    wanted = [y for y in dict.fromkeys(outputs) if y in made]
+    wanted = [y for y in dict.fromkeys(outputs) if y in computed]
     values.update(zip(wanted, in_loop(b, wanted, given), strict=True))

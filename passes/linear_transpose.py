@@ -20,7 +20,8 @@ from tiduc.dialect.context import stage
 from tiduc.dialect.errors import OpenSize, RequestError, Unsupported
 from tiduc.dialect.graph import Graph, Value
 from tiduc.dialect.view import View
-from tiduc.passes.engine.close import engine
+from tiduc.passes.engine.close import close
+from tiduc.passes.rules.lent import Transposing
 from tiduc.passes.rules.registry import OpSet
 
 
@@ -42,8 +43,8 @@ def linear_transpose(view: View, graph: Graph, opset: OpSet, name: str | None = 
     except Unsupported as error:
         raise error.at(b.location) from None
     outputs = [_summed(b, cotangents[x]) for x in graph.inputs.values()]
-    made: Graph = b.finish_linear(outputs, graph.output_of, graph.input_of)
-    return made
+    transposed: Graph = b.finish_linear(outputs, graph.output_of, graph.input_of)
+    return transposed
 
 
 def transpose_closed(
@@ -79,7 +80,7 @@ def transpose_closed(
 
 def _builder(view: View, opset: OpSet, name: str) -> Any:
     b = opset.builder(view, name)
-    b.engine = engine(b, opset, transpose=partial(transpose_closed, opset=opset))
+    b.engine = Transposing(partial(transpose_closed, opset=opset), partial(close, opset=opset))
     return b
 
 
@@ -89,8 +90,8 @@ def _seeds(b: Any, view: View, graph: Graph) -> defaultdict[Any, list[Any]]:
     taken: dict[str, int] = {}
     for primal, y in zip(graph.output_of, graph.outputs, strict=True):
         key = f"{b.graph.name}.{view.reference(primal).value[-1]}"
-        count = taken[key] = taken.get(key, 0) + 1
-        ct = b.input(f"{key}.{count}" if count > 1 else key, primal.type, linear=True)
+        number = taken[key] = taken.get(key, 0) + 1
+        ct = b.input(f"{key}.{number}" if number > 1 else key, primal.type, linear=True)
         if y is not None:
             cotangents[y].append(ct)
     return cotangents

@@ -19,7 +19,9 @@ from tiduc.dialect.context import stage
 from tiduc.dialect.errors import OpenSize, RequestError, Unsupported
 from tiduc.dialect.graph import Graph
 from tiduc.dialect.view import BINDING, View
-from tiduc.passes.engine.close import engine
+from tiduc.passes.engine.close import inline
+from tiduc.passes.engine.split import split
+from tiduc.passes.rules.lent import Linearizing
 from tiduc.passes.rules.registry import OpSet
 
 
@@ -38,7 +40,7 @@ def linearize(
     primals = [view.input(key) for key in wrt]
     name = name or view.fresh("L")
     b: Any = opset.builder(view, name)
-    b.engine = engine(b, opset, linearize=partial(linearize, opset=opset))
+    b.engine = Linearizing(partial(split, b, opset, linearize), partial(inline, b), opset.linearize_rule)
     b.graph.input_of = tuple(primals)
     _check_distinct("wrt", [f"@{key}" for key in wrt], primals)
     _check_distinct("output", [str(view.reference(x)) for x in outputs], outputs)

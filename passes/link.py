@@ -17,6 +17,7 @@ from torch_mlir import ir
 
 from tiduc.dialect.context import read, stage
 from tiduc.dialect.errors import ResolveError
+from tiduc.dialect.functions import symbol
 from tiduc.dialect.graph import operations
 from tiduc.dialect.shardy import MESH
 from tiduc.passes.resolve import check, resolve
@@ -55,11 +56,11 @@ def _searched(modules: Sequence[Any], search_path: Sequence[str | Path]) -> list
     def look(module: Any) -> None:
         for op in operations(module.body):
             if op.name == "func.func":
-                (declared.append if _is_declaration(op) else known.add)(_symbol(op))
+                (declared.append if _is_declaration(op) else known.add)(symbol(op))
 
     for module in modules:
         look(module)
-    found = []
+    files = []
     while declared:
         name = declared.pop()
         if name in known:
@@ -67,9 +68,9 @@ def _searched(modules: Sequence[Any], search_path: Sequence[str | Path]) -> list
         known.add(name)
         for path in (Path(folder) / f"{name}.mlir" for folder in search_path):
             if path.is_file():
-                found.append((str(path), read(path)))
-                look(found[-1][1])
-    return found
+                files.append((str(path), read(path)))
+                look(files[-1][1])
+    return files
 
 
 def _make_distinct(copies: Iterable[tuple[str, Any]]) -> None:
@@ -78,7 +79,7 @@ def _make_distinct(copies: Iterable[tuple[str, Any]]) -> None:
     private: list[tuple[Any, Any]] = []
     for file, module in copies:
         for op in list(operations(module.regions[0].blocks[0])):
-            name = _symbol(op)
+            name = symbol(op)
             if not name or _is_declaration(op):
                 continue
             if _is_private(op):
@@ -93,7 +94,7 @@ def _make_distinct(copies: Iterable[tuple[str, Any]]) -> None:
                 )
     taken = set(public)
     for module, op in private:
-        name = _symbol(op)
+        name = symbol(op)
         free, number = name, 0
         while free in taken:
             free, number = f"{name}_{number}", number + 1
@@ -106,34 +107,27 @@ def _rename(module: Any, op: Any, name: str) -> None:
     # In functions only: keys of graphs are in another namespace.
     for user in operations(module.regions[0].blocks[0]):
         if user.name == "func.func":
-            ir.SymbolTable.replace_all_symbol_uses(_symbol(op), name, user)
+            ir.SymbolTable.replace_all_symbol_uses(symbol(op), name, user)
     ir.SymbolTable.set_symbol_name(op, name)
 
 
 def _drop_declarations(linked: Any) -> None:
     """Erases declarations; `ResolveError` where the function is not defined, or has another type."""
     defined = {
-        _symbol(op): op
-        for op in operations(linked.body)
-        if op.name == "func.func" and not _is_declaration(op)
+        symbol(op): op for op in operations(linked.body) if op.name == "func.func" and not _is_declaration(op)
     }
     for op in list(operations(linked.body)):
         if not _is_declaration(op):
             continue
-        definition = defined.get(_symbol(op))
+        definition = defined.get(symbol(op))
         if definition is None:
             raise ResolveError(
-                f"unknown function @{_symbol(op)}: declared here, defined in no file", op.location
+                f"unknown function @{symbol(op)}: declared here, defined in no file", op.location
             )
         if definition.attributes["function_type"] != op.attributes["function_type"]:
             types = (ir.TypeAttr(f.attributes["function_type"]).value for f in (op, definition))
-            raise ResolveError("function @{} has type {}, but is {}".format(_symbol(op), *types), op.location)
+            raise ResolveError("function @{} has type {}, but is {}".format(symbol(op), *types), op.location)
         op.erase()
-
-
-def _symbol(op: Any) -> str:
-    """The op's symbol name, or "" where it has none."""
-    return str(ir.StringAttr(op.attributes["sym_name"]).value) if "sym_name" in op.attributes else ""
 
 
 def _is_private(op: Any) -> bool:

@@ -7,12 +7,14 @@ Ops of equal name, attributes and types call one function. An op of an unregiste
 error.
 """
 
+from itertools import chain, count
 from typing import Any
 
 from torch_mlir import ir
 
 from tiduc.dialect.context import context, stage
 from tiduc.dialect.errors import RuleError, Unsupported
+from tiduc.dialect.functions import outline, replace_by_call, unused_symbol, within
 from tiduc.dialect.graph import operations
 from tiduc.passes.importing.import_stablehlo import import_stablehlo
 from tiduc.passes.lower.lower import lower
@@ -33,38 +35,28 @@ def apply_lowerings(module: Any, opset: OpSet) -> None:
         return
     body, functions = module.regions[0].blocks[0], dict[Any, str]()
     for function in list(operations(body)) if opset.lowerings else ():
-        _lower_within(function, body, opset, functions, ())
-    for op in _within(module):
+        _lowerwithin(function, body, opset, functions, ())
+    for op in within(module):
         if not context().is_registered_operation(op.name):
             raise Unsupported(f"{op.name} cannot be compiled: it has no lowering to StableHLO", op.location)
 
 
-def _lower_within(
+def _lowerwithin(
     function: Any, body: Any, opset: OpSet, functions: dict[Any, str], callers: tuple[str, ...]
 ) -> None:
     """Replaces the ops in a function by calls; `functions` maps each kind of op to its function's name."""
-    for op in _within(function):
+    for op in within(function):
         key = opset.key(op)
         if key not in opset.lowerings:
             continue
         if (kind := _kind(op)) not in functions:
-            name = functions[kind] = _unused(body, op.name)
-            made = _function(op, key, name, body, opset)
-            _lower_within(made, body, opset, functions, (*callers, name))
+            names = (f"{op.name}.{i}" for i in count())
+            name = functions[kind] = unused_symbol(body, chain([op.name], names))
+            function_of_op = _function(op, key, name, body, opset)
+            _lowerwithin(function_of_op, body, opset, functions, (*callers, name))
         elif functions[kind] in callers:
             raise RuleError(f"the lowering of {key} contains the op itself", op.location)
-        _replace_by_call(op, functions[kind])
-
-
-def _within(function: Any) -> list[Any]:
-    found: list[Any] = []
-
-    def note(op: Any) -> Any:
-        found.append(op)
-        return ir.WalkResult.ADVANCE
-
-    function.walk(note)
-    return found
+        replace_by_call(op, functions[kind])
 
 
 def _kind(op: Any) -> Any:
@@ -73,29 +65,11 @@ def _kind(op: Any) -> Any:
     return op.name, len(op.operands), types, ir.DictAttr.get({n: op.attributes[n] for n in op.attributes})
 
 
-def _unused(body: Any, name: str) -> str:
-    taken = {op.attributes["sym_name"].value for op in operations(body) if "sym_name" in op.attributes}
-    return next(n for n in (name, *(f"{name}.{i}" for i in range(len(taken) + 1))) if n not in taken)
-
-
 def _function(op: Any, key: str, name: str, body: Any, opset: OpSet) -> Any:
     """Adds to a module's body a private function of that name that computes the results of the op."""
     alone = ir.Module.create()
-    types = [x.type for x in op.operands], [y.type for y in op.results]
-    attributes = {
-        "sym_name": ir.StringAttr.get(name),
-        "function_type": ir.TypeAttr.get(ir.FunctionType.get(*types)),
-    }
-    function = ir.Operation.create(
-        "func.func", attributes=attributes, regions=1, ip=ir.InsertionPoint(alone.body)
-    )
-    ip = ir.InsertionPoint(function.regions[0].blocks.append(*types[0]))
-    copy = op.clone(ip)
-    for i, x in enumerate(function.regions[0].blocks[0].arguments):
-        copy.operands[i] = x
-    ir.Operation.create("func.return", operands=list(copy.results), ip=ip)
-
-    view = resolve(import_stablehlo(alone, opset=opset))
+    outline(op, name, alone.body)
+    view = resolve(import_stablehlo(alone, name, opset))
     graph = view.graph(name)
     (definition,) = graph.definitions
     b: Any = opset.builder(view, view.fresh("W"))
@@ -105,20 +79,6 @@ def _function(op: Any, key: str, name: str, body: Any, opset: OpSet) -> Any:
     b.finish(results)
     flat = materialize_merge(view, results, list(graph.inputs), opset, name)
     lowered = lower(structure(view, flat, opset), view=view)
-    (made,) = operations(lowered.body)
-    made.attributes["sym_visibility"] = ir.StringAttr.get("private")
-    return made.clone(ir.InsertionPoint(body))
-
-
-def _replace_by_call(op: Any, name: str) -> None:
-    made = ir.Operation.create(
-        "func.call",
-        [y.type for y in op.results],
-        list(op.operands),
-        {"callee": ir.FlatSymbolRefAttr.get(name)},
-        loc=op.location,
-        ip=ir.InsertionPoint(op),
-    )
-    for y, result in zip(op.results, made.results, strict=True):
-        y.replace_all_uses_with(result)
-    op.erase()
+    (lowered_function,) = operations(lowered.body)
+    lowered_function.attributes["sym_visibility"] = ir.StringAttr.get("private")
+    return lowered_function.clone(ir.InsertionPoint(body))

@@ -73,13 +73,13 @@ def materialize_merge(
             stands_for[op.result] = operands[0]
             continue
         taken = op
-        if (rule := simplify(op.name)) is not None and (found := rule(op, operands)) is not None:
+        if (rule := simplify(op.name)) is not None and (replacement := rule(op, operands)) is not None:
             simpler = True
-            found = _simplest(found, opset, stands_for)
-            if isinstance(found, Value):
-                stands_for[op.result] = found
+            replacement = _simplest(replacement, opset, stands_for)
+            if isinstance(replacement, Value):
+                stands_for[op.result] = replacement
                 continue
-            taken, operands = found, found.operands
+            taken, operands = replacement, replacement.operands
         results = keys.results(taken, operands, captures)
         if results is taken.results:  # the first op with this key
             as_it_is = operands is taken.operands and not captures
@@ -94,37 +94,39 @@ def materialize_merge(
     return b.finish(outputs)
 
 
-def _simplest(found: Value | Definition, opset: OpSet, stands_for: dict[Value, Value]) -> Value | Definition:
+def _simplest(
+    replacement: Value | Definition, opset: OpSet, stands_for: dict[Value, Value]
+) -> Value | Definition:
     """The result of an identity, with merged operands, simplified by further identities until none applies."""
-    while isinstance(found, Definition):
-        found.operands = tuple([stands_for.get(x, x) for x in found.operands])
-        rule = opset.identities.get(found.name)
-        simpler = rule(found, found.operands) if rule is not None else None
+    while isinstance(replacement, Definition):
+        replacement.operands = tuple([stands_for.get(x, x) for x in replacement.operands])
+        rule = opset.identities.get(replacement.name)
+        simpler = rule(replacement, replacement.operands) if rule is not None else None
         if simpler is None:
-            return found
-        found = simpler
-    return stands_for.get(found, found)
+            return replacement
+        replacement = simpler
+    return stands_for.get(replacement, replacement)
 
 
 def live(definitions: list[Definition], outputs: Sequence[Value]) -> list[Definition]:
     """The definitions that the outputs depend on, in the same order."""
     needed = set(outputs)
-    found = []
+    kept = []
     for op in reversed(definitions):
         if not needed.isdisjoint(op.results):
             needed.update(op.operands, op.captures)
-            found.append(op)
-    return found[::-1]
+            kept.append(op)
+    return kept[::-1]
 
 
 def _with_sizes(view: View, opset: OpSet, wanted: Sequence[Any]) -> list[Any]:
     """`wanted` with references followed, and with zeros of dynamic shape emitted, in a graph of their own."""
-    found = [x if isinstance(x, Zero) else view.values([x])[0] for x in wanted]
-    if any(isinstance(x, Zero) and x.like is not None for x in found):
+    values = [x if isinstance(x, Zero) else view.values([x])[0] for x in wanted]
+    if any(isinstance(x, Zero) and x.like is not None for x in values):
         b = opset.builder(view, view.fresh("Z"))
-        found = [b.zeros_like(x.like) if isinstance(x, Zero) and x.like is not None else x for x in found]
+        values = [b.zeros_like(x.like) if isinstance(x, Zero) and x.like is not None else x for x in values]
         b.finish([])
-    return found
+    return values
 
 
 def _needed_inputs(view: View, read: Collection[Value], inputs: Sequence[str], keep_dead: bool) -> list[str]:

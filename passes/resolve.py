@@ -62,21 +62,21 @@ def _search(paths: Sequence[str | Path]) -> Callable[[str], Any | None]:
     loaded: dict[Path, Any] = {}
 
     def search(name: str) -> Any | None:
-        found = []
+        graphs_found = []
         for path in (Path(p) / f"{name}.mlir" for p in paths):
             if path not in loaded:
                 loaded[path] = read(path) if path.is_file() else None
             if loaded[path] is not None:
                 graphs = (op for op in operations(loaded[path].body) if op.name == "tidu.graph")
-                found += [
+                graphs_found += [
                     (path, op, loaded[path])
                     for op in graphs
                     if ir.StringAttr(op.attributes["sym_name"]).value == name
                 ]
-        if len(found) > 1:
+        if len(graphs_found) > 1:
             raise ResolveError(
-                f"symbol @{name} is ambiguous: in {' and in '.join(str(p) for p, _, _ in found)}"
+                f"symbol @{name} is ambiguous: in {' and in '.join(str(p) for p, _, _ in graphs_found)}"
             )
-        return found[0][1:] if found else None
+        return graphs_found[0][1:] if graphs_found else None
 
     return search

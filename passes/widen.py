@@ -22,6 +22,7 @@ from torch_mlir.dialects import quant
 
 from tiduc.dialect.constants import dense
 from tiduc.dialect.context import stage
+from tiduc.dialect.functions import within
 
 _CONVERT = "stablehlo.convert"
 _LAPACK = re.compile(r"(?<=lapack_)[sc](?=\w+_ffi$)")
@@ -33,13 +34,7 @@ _ALGORITHM = "algorithm"  # of dot_general: it names the types of the operands
 @stage
 def widen(module: Any) -> None:
     """Widens every function and graph of a module, in place."""
-    ops: list[Any] = []
-
-    def note(op: Any) -> Any:
-        ops.append(op)
-        return ir.WalkResult.ADVANCE
-
-    module.operation.walk(note)
+    ops = within(module.operation)
     types = [[x.type for x in op.operands] if _depends_on_bits(op) else None for op in ops]
     kept: list[tuple[Any, Sequence[Any]]] = []
     for op, before in zip(ops, types, strict=True):
@@ -122,9 +117,11 @@ def _convert(op: Any, types: Sequence[Any]) -> None:
     before = ir.InsertionPoint(op)
     for i, type_ in enumerate(types):
         if op.operands[i].type != type_:
-            made = ir.Operation.create(_CONVERT, [type_], [op.operands[i]], loc=op.location, ip=before)
-            op.operands[i] = made.result
+            narrowed = ir.Operation.create(_CONVERT, [type_], [op.operands[i]], loc=op.location, ip=before)
+            op.operands[i] = narrowed.result
     for y in op.results:
         if (wide := widened(y.type)) != y.type:
-            made = ir.Operation.create(_CONVERT, [wide], [y], loc=op.location, ip=ir.InsertionPoint.after(op))
-            y.replace_all_uses_except(made.result, made)
+            widening = ir.Operation.create(
+                _CONVERT, [wide], [y], loc=op.location, ip=ir.InsertionPoint.after(op)
+            )
+            y.replace_all_uses_except(widening.result, widening)

@@ -9,8 +9,9 @@ from torch_mlir import ir
 
 from tiduc.dialect.attributes import named_attributes
 from tiduc.dialect.errors import RequestError
+from tiduc.dialect.verify import NAME
 from tiduc.dialect.view import View
-from tiduc.passes.importing.import_stablehlo import NAME, name_in
+from tiduc.passes.importing.import_stablehlo import name_in
 from tiduc.passes.rules.registry import OpSet
 from tiduc.runtime.signature import TensorType, Value
 

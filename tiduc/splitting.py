@@ -21,8 +21,8 @@ from tiduc.dialect.context import run_passes, stage
 from tiduc.dialect.errors import TiducError, Unsupported, describe
 from tiduc.dialect.graph import captured, operations
 from tiduc.dialect.traits import CHEAP, VIEWS
+from tiduc.dialect.verify import NAME
 from tiduc.models.constants import entry_of
-from tiduc.passes.importing.import_stablehlo import NAME
 from tiduc.ports import Wrt, described
 from tiduc.program import Program, from_module
 from tiduc.runtime.signature import TensorType

@@ -20,9 +20,9 @@ from tiduc.backends.iree.missing.dynamic.arrays import larger, number, over, plu
 from tiduc.backends.iree.refused import refused
 from tiduc.dialect.context import stage
 from tiduc.dialect.dynamic.bounds import AT_MOST, BROADCAST, BROADCASTABLE, COUNT, EQUAL
+from tiduc.dialect.dynamic.checks import FunctionSizes, ModuleSizes, Placed
 from tiduc.dialect.dynamic.forms import LARGEST, READ, Check, Form, as_number
 from tiduc.dialect.types import is_open
-from tiduc.passes.required_sizes import FunctionSizes, ModuleSizes, Placed
 
 
 @stage

@@ -11,7 +11,7 @@ from tiduc.dialect.attributes import named_attributes
 from tiduc.dialect.context import stage
 from tiduc.dialect.errors import RequestError
 from tiduc.dialect.resources import inlined
-from tiduc.passes.importing.import_stablehlo import NAME
+from tiduc.dialect.verify import NAME
 
 _PARTITIONS = "mhlo.num_partitions"
 

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from tiduc.dialect.graph import Definition
-from tiduc.passes.batching.registry import BatchRule, again, spread_all
+from tiduc.passes.batching.registry import BatchRule, emit_batched, spread_all
 from tiduc.passes.batching.shape import next_
 from tiduc.passes.batching.table import batch, leading
 
@@ -22,7 +22,7 @@ def _along(*names: str) -> BatchRule:
     def rule(b: Any, op: Definition, x: Sequence[Any], at: Sequence[bool]) -> Sequence[Any]:
         count = len(op.operands)
         changed = {name: next_(op.attributes[name]) for name in names}
-        return again(b, op, spread_all(b, x[:count], at[:count]), **changed)
+        return emit_batched(b, op, spread_all(b, x[:count], at[:count]), **changed)
 
     return rule
 

@@ -8,8 +8,8 @@ from torch_mlir._mlir_libs import _stablehlo as hlo
 
 from tiduc.dialect.graph import Definition
 from tiduc.dialect.types import rank, shape
-from tiduc.passes.batching.registry import again, results_of
-from tiduc.passes.batching.shape import apart, merged, moved_first, type_of
+from tiduc.passes.batching.registry import emit_batched, results_of
+from tiduc.passes.batching.shape import merged, moved_first, split_dimension, type_of
 from tiduc.passes.batching.table import batch
 
 
@@ -75,10 +75,10 @@ def convolution(b: Any, op: Definition, x: Sequence[Any], at: Sequence[bool]) ->
         groups = features * images
         rhs = merged(b, rhs, n.kernel_output_feature_dimension, groups)
     sizes[place] *= k
-    (y,) = again(b, op, [lhs, rhs], [type_of(op.result, sizes)], **changed)
-    made = apart(b, y, place, groups)
-    assert [made.type] == results_of(b, op)
-    return [made]
+    (y,) = emit_batched(b, op, [lhs, rhs], [type_of(op.result, sizes)], **changed)
+    split = split_dimension(b, y, place, groups)
+    assert [split.type] == results_of(b, op)
+    return [split]
 
 
 _COUNTS = "feature_group_count", "batch_group_count"

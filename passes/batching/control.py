@@ -6,8 +6,10 @@ values.
 """
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Any
 
+from tiduc.dialect.cache import Cache
 from tiduc.dialect.control import (
     Branches,
     Loop,
@@ -24,9 +26,10 @@ from tiduc.dialect.control_ops import CALL, CALL_VJP, CASE, LOOP
 from tiduc.dialect.graph import Definition, Graph, Value
 from tiduc.dialect.types import element, rank, with_shape
 from tiduc.passes.batching.registry import (
+    Batched,
     Unbatched,
-    again,
     along,
+    emit_batched,
     mapped,
     spread,
     unbatchable,
@@ -50,7 +53,7 @@ refuse(
 
 @batch("stablehlo.optimization_barrier")
 def optimization_barrier(b: Any, op: Definition, x: Sequence[Any], at: Sequence[bool]) -> list[Any]:
-    y = again(b, op, x, [v.type for v in x])
+    y = emit_batched(b, op, x, [v.type for v in x])
     return [v if flag else Unbatched(v) for v, flag in zip(y, at, strict=True)]
 
 
@@ -70,35 +73,35 @@ def call(b: Any, op: Definition, x: Sequence[Any], at: Sequence[bool]) -> Sequen
     """A function that is kept by name, such as one with custom derivatives, is called k times in a loop."""
     if is_kept(b.view, op):
         return mapped(b, op, x, at)
-    made = branches(b.view, op)
-    operands = [x[i] for i in made.arguments]
-    flags = tuple([at[i] for i in made.arguments])
-    if made.index is not None and at[0]:
-        return _selected(b, op, made, x[0], operands, flags)
-    graphs, given = _same_outputs(b, made, flags)
-    first = len(b.view.graph(made.base).outputs)
-    base = b.engine.graph(b.view.graph(made.base), flags, given[:first])[0].name
-    if made.index is None:
+    record = branches(b.view, op)
+    operands = [x[i] for i in record.arguments]
+    flags = tuple([at[i] for i in record.arguments])
+    if record.index is not None and at[0]:
+        return _selected(b, op, record, x[0], operands, flags)
+    graphs, given = _same_outputs(b, record, flags)
+    first = len(b.view.graph(record.base).outputs)
+    base = b.engine.graph(b.view.graph(record.base), flags, given[:first]).graph.name
+    if record.index is None:
         y = emit_call(b, graphs[0], operands, base)
     else:
         y = emit_case(b, x[0], graphs, operands, base)
     return [v if flag else Unbatched(v) for v, flag in zip(y, given, strict=True)]
 
 
-def _same_outputs(b: Any, made: Branches, flags: Flags) -> tuple[list[Graph], Flags]:
+def _same_outputs(b: Any, record: Branches, flags: Flags) -> tuple[list[Graph], Flags]:
     """The batched branches, all with the same outputs batched."""
-    found = [b.engine.graph(graph, flags, [None] * made.width)[1] for graph in made.graphs]
+    found = [b.engine.graph(graph, flags, [None] * record.width).outputs for graph in record.graphs]
     given = tuple([any(of_one) for of_one in zip(*found, strict=True)])
-    return [b.engine.graph(graph, flags, given)[0] for graph in made.graphs], given
+    return [b.engine.graph(graph, flags, given).graph for graph in record.graphs], given
 
 
 def _selected(
-    b: Any, op: Definition, made: Branches, index: Any, operands: Sequence[Any], flags: Flags
+    b: Any, op: Definition, record: Branches, index: Any, operands: Sequence[Any], flags: Flags
 ) -> list[Any]:
     """Runs all branches and selects the result of each example's index; out of range, that of the last branch."""
-    if any(draws(b.view, graph) for graph in made.graphs):
+    if any(draws(b.view, graph) for graph in record.graphs):
         raise unbatchable(op, "a branch is stateful, and the examples of a batch may take different branches")
-    graphs = [b.engine.graph(graph, flags, [True] * made.width)[0] for graph in made.graphs]
+    graphs = [b.engine.graph(graph, flags, [True] * record.width).graph for graph in record.graphs]
     *others, last = [emit_call(b, graph, operands) for graph in graphs]
     for i, found in reversed(list(enumerate(others))):
         is_bool = element(index).width == 1
@@ -113,41 +116,44 @@ def _selected(
 @batch(LOOP)
 @batch("stablehlo.while")
 def loop_(b: Any, op: Definition, x: Sequence[Any], at: Sequence[bool]) -> Sequence[Any]:
-    made = loop(b.view, op)
-    operands = [x[i] for i in made.arguments]
-    flags = [at[i] for i in made.arguments]
-    n, m = len(made.inits), len(made.sequences)
-    body, flags, given = _steady(b, made, flags)
-    cond, masked = _condition(b, made, flags)
+    record = loop(b.view, op)
+    operands = [x[i] for i in record.arguments]
+    flags = [at[i] for i in record.arguments]
+    n, m = len(record.inits), len(record.sequences)
+    steady, flags = _steady(b, record, flags)
+    body, given = steady.graph, steady.outputs
+    cond, masked = _condition(b, record, flags)
     if masked:
-        if m or made.width > n:
+        if m or record.width > n:
             return mapped(b, op, x, at)
         flags = [True] * n + flags[n:]
-        body, given = b.engine.graph(made.body, tuple(flags), [True] * n)
-        cond, _ = b.engine.graph(made.cond, _of_cond(made, flags), [True])
-        cond, body = _while_any(b, cond, body, n)
-    base = b.view.graph(made.base)
+        batched = b.engine.graph(record.body, tuple(flags), [True] * n)
+        any_ = _while_any(
+            b, b.engine.graph(record.cond, _of_cond(record, flags), [True]).graph, batched.graph, n
+        )
+        cond, body, given = any_.cond, any_.body, batched.outputs
+    base = b.view.graph(record.base)
     forced = [*flags[:n], *([None] * (len(base.outputs) - n))]
-    name = body.name if masked else b.engine.graph(base, tuple(flags), forced)[0].name
+    name = body.name if masked else b.engine.graph(base, tuple(flags), forced).graph.name
     inits = [
         v if is_there or not flag else spread(b, v)
-        for v, flag, is_there in zip(operands, flags, (at[i] for i in made.arguments), strict=True)
+        for v, flag, is_there in zip(operands, flags, (at[i] for i in record.arguments), strict=True)
     ][:n]
     sequences = [
         _elements(b, v) if flag else v for v, flag in zip(operands[n : n + m], flags[n : n + m], strict=True)
     ]
-    count = None if masked else made.trip_count
+    count = None if masked else record.trip_count
     of_batch = Loop(
         tuple(inits),
         tuple(sequences),
         tuple(operands[n + m :]),
         body,
         cond,
-        made.reverse,
+        record.reverse,
         count,
         name,
-        memory=made.memory,
-        bound=made.bound,
+        memory=record.memory,
+        bound=record.bound,
     )
     y = emit_loop(b, of_batch, name)
     results = [
@@ -155,55 +161,67 @@ def loop_(b: Any, op: Definition, x: Sequence[Any], at: Sequence[bool]) -> Seque
         for i, (v, flag) in enumerate(zip(y, given, strict=True))
     ]
     same = [v if flag else Unbatched(v) for v, flag in zip(operands[n + m :], flags[n + m :], strict=True)]
-    return [results[i] if i >= 0 else same[~i] for i in made.results]
+    return [results[i] if i >= 0 else same[~i] for i in record.results]
 
 
-def _steady(b: Any, made: Loop, flags: list[bool]) -> tuple[Graph, list[bool], Flags]:
-    """The batched body, and which operands and outputs are batched.
+def _steady(b: Any, record: Loop, flags: list[bool]) -> tuple[Batched, list[bool]]:
+    """The batched body, and which operands are batched.
 
     A loop-carried value is batched if its initial value is, or if an iteration makes it so: the least fixed
     point.
     """
-    n = len(made.inits)
+    n = len(record.inits)
     while True:
-        forced = [*[flag or None for flag in flags[:n]], *([None] * (made.width - n))]
-        body, given = b.engine.graph(made.body, tuple(flags), forced)
+        forced = [*[flag or None for flag in flags[:n]], *([None] * (record.width - n))]
+        given = b.engine.graph(record.body, tuple(flags), forced).outputs
         reached = [given[i] or flags[i] for i in range(n)]
         if reached == flags[:n]:
             break
         flags = [*reached, *flags[n:]]
-    exact = [*flags[:n], *([None] * (made.width - n))]
-    body, given = b.engine.graph(made.body, tuple(flags), exact)
-    return body, flags, given
+    exact = [*flags[:n], *([None] * (record.width - n))]
+    body = b.engine.graph(record.body, tuple(flags), exact)
+    return body, flags
 
 
-def _of_cond(made: Loop, flags: Sequence[bool]) -> Flags:
-    n, m = len(made.inits), len(made.sequences)
+def _of_cond(record: Loop, flags: Sequence[bool]) -> Flags:
+    n, m = len(record.inits), len(record.sequences)
     return (*flags[:n], *flags[n + m :])
 
 
-def _condition(b: Any, made: Loop, flags: Sequence[bool]) -> tuple[Graph | None, bool]:
+def _condition(b: Any, record: Loop, flags: Sequence[bool]) -> tuple[Graph | None, bool]:
     """The batched condition, and whether it differs between examples."""
-    if made.cond is None:
+    if record.cond is None:
         return None, False
-    cond, (masked,) = b.engine.graph(made.cond, _of_cond(made, flags), [None])
-    return cond, masked
+    cond = b.engine.graph(record.cond, _of_cond(record, flags), [None])
+    return cond.graph, cond.outputs[0]
 
 
-def _while_any(b: Any, cond: Graph, body: Graph, n: int) -> tuple[Graph, Graph]:
+@dataclass(frozen=True)
+class _WhileAny:
     """The condition that any example continues, and a body that updates only the examples that do."""
-    key = "while any", cond.name, body.name
-    if key not in b.view.derived:
-        c, d = b.engine.builder("C"), b.engine.builder("B")
-        (goes_on,) = _inlined(b, c, cond, _inputs(c, cond))
-        zero = c.constant(0, with_shape(goes_on.type, []))
-        c.finish([c.reduce(goes_on, zero, [0], "stablehlo.or")])
-        inputs = _inputs(d, body)
-        (goes_on,) = _inlined(b, d, cond, inputs)
-        after = _inlined(b, d, body, inputs)
-        d.finish([d.select(along(d, goes_on, y), y, x) for x, y in zip(inputs[:n], after, strict=True)])
-        b.view.derived[key] = c.graph, d.graph
-    return b.view.derived[key]  # type: ignore[no-any-return]
+
+    cond: Graph
+    body: Graph
+
+
+_WHILE_ANY = Cache[tuple[Graph, Graph], _WhileAny]()
+"""By the batched condition and the batched body."""
+
+
+def _while_any(b: Any, cond: Graph, body: Graph, n: int) -> _WhileAny:
+    return _WHILE_ANY.get(b.view, (cond, body), lambda: _emit_while_any(b, cond, body, n))
+
+
+def _emit_while_any(b: Any, cond: Graph, body: Graph, n: int) -> _WhileAny:
+    c, d = b.engine.builder("C"), b.engine.builder("B")
+    (goes_on,) = _inlined(b, c, cond, _inputs(c, cond))
+    zero = c.constant(0, with_shape(goes_on.type, []))
+    c.finish([c.reduce(goes_on, zero, [0], "stablehlo.or")])
+    inputs = _inputs(d, body)
+    (goes_on,) = _inlined(b, d, cond, inputs)
+    after = _inlined(b, d, body, inputs)
+    d.finish([d.select(along(d, goes_on, y), y, x) for x, y in zip(inputs[:n], after, strict=True)])
+    return _WhileAny(c.graph, d.graph)
 
 
 def _inputs(b: Any, graph: Graph) -> list[Value]:
@@ -219,11 +237,11 @@ def _inlined(b: Any, into: Any, graph: Graph, operands: Sequence[Value]) -> list
 def _elements(b: Any, x: Any) -> Any:
     """Turns a batch of sequences into a sequence of batches; reuses a loop's own result if x is its transpose."""
     order = [1, 0, *range(2, rank(x))]
-    made = x.definition
+    defining = x.definition
     if (
-        made is not None
-        and made.name == "stablehlo.transpose"
-        and list(made.attributes["permutation"]) == order
+        defining is not None
+        and defining.name == "stablehlo.transpose"
+        and list(defining.attributes["permutation"]) == order
     ):
-        return made.operands[0]
+        return defining.operands[0]
     return b.transpose(x, order)

@@ -6,7 +6,7 @@ from typing import Any
 from tiduc.dialect.graph import Definition
 from tiduc.dialect.traits import BROADCASTING, ELEMENTWISE
 from tiduc.dialect.types import dims, rank, with_element
-from tiduc.passes.batching.registry import again, results_of, spread_all
+from tiduc.passes.batching.registry import emit_batched, results_of, spread_all
 from tiduc.passes.batching.table import batch, elementwise, leading
 
 elementwise(*sorted(ELEMENTWISE))
@@ -18,7 +18,7 @@ def map_(b: Any, op: Definition, x: Sequence[Any], at: Sequence[bool]) -> Sequen
     """`dimensions` always lists all dimensions, in order."""
     count = len(op.operands)
     whole = dims(range(rank(op.result) + 1))
-    return again(b, op, spread_all(b, x[:count], at[:count]), dimensions=whole)
+    return emit_batched(b, op, spread_all(b, x[:count], at[:count]), dimensions=whole)
 
 
 def _broadcasting(b: Any, op: Definition, x: Sequence[Any], at: Sequence[bool]) -> Sequence[Any]:

@@ -8,7 +8,7 @@ from torch_mlir._mlir_libs import _stablehlo as hlo
 
 from tiduc.dialect.graph import Definition
 from tiduc.dialect.types import dims, rank, shape
-from tiduc.passes.batching.registry import again, mapped, results_of, spread, spread_all
+from tiduc.passes.batching.registry import emit_batched, mapped, results_of, spread, spread_all
 from tiduc.passes.batching.shape import longer
 from tiduc.passes.batching.table import batch
 from tiduc.passes.rules.gather import clamp_indices
@@ -34,7 +34,7 @@ def gather(b: Any, op: Definition, x: Sequence[Any], at: Sequence[bool]) -> Sequ
         offset, collapsed, batching, indices_batching, mapped_to, d.index_vector_dim + of_indices
     )
     sorted_ = {} if not of_indices else {"indices_are_sorted": ir.BoolAttr.get(False)}
-    return again(b, op, x, dimension_numbers=numbers, slice_sizes=sizes, **sorted_)
+    return emit_batched(b, op, x, dimension_numbers=numbers, slice_sizes=sizes, **sorted_)
 
 
 @batch("stablehlo.scatter")
@@ -65,7 +65,7 @@ def scatter(b: Any, op: Definition, x: Sequence[Any], at: Sequence[bool]) -> Seq
         window, inserted, batching, indices_batching, mapped_to, d.index_vector_dim + of_indices
     )
     sorted_ = {} if not of_indices else {"indices_are_sorted": ir.BoolAttr.get(False)}
-    return again(b, op, [*operands, x[count], *updates], scatter_dimension_numbers=numbers, **sorted_)
+    return emit_batched(b, op, [*operands, x[count], *updates], scatter_dimension_numbers=numbers, **sorted_)
 
 
 @batch("stablehlo.dynamic_slice")

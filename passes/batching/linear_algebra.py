@@ -12,7 +12,7 @@ from tiduc.dialect.graph import Definition
 from tiduc.dialect.lapack import BY_TARGET, targets
 from tiduc.dialect.shardy import CONSTRAINTS, TO_PARTS, TO_WHOLE
 from tiduc.dialect.types import rank
-from tiduc.passes.batching.registry import again, mapped, spread_all, unbatchable
+from tiduc.passes.batching.registry import emit_batched, mapped, spread_all, unbatchable
 from tiduc.passes.batching.table import batch, leading, refuse
 from tiduc.passes.rules.opset import OPSET
 
@@ -36,7 +36,7 @@ def _called(b: Any, op: Definition, x: Sequence[Any], at: Sequence[bool]) -> Seq
     for name in _LAYOUTS:
         if name in op.attributes:
             changed[name] = ir.ArrayAttr.get([_layout(layout) for layout in op.attributes[name]])
-    return again(b, op, spread_all(b, x, at), **changed)
+    return emit_batched(b, op, spread_all(b, x, at), **changed)
 
 
 def _counted(op: Definition) -> dict[str, Any]:

@@ -9,7 +9,7 @@ from torch_mlir import ir
 from tiduc.dialect.constants import dense
 from tiduc.dialect.graph import Definition
 from tiduc.dialect.types import rank
-from tiduc.passes.batching.registry import BatchRule, again, mapped, spread_all
+from tiduc.passes.batching.registry import BatchRule, emit_batched, mapped, spread_all
 from tiduc.passes.batching.shape import later, longer, next_
 from tiduc.passes.batching.table import batch
 
@@ -27,7 +27,7 @@ def _reducing(arrays: int, changed: Any) -> BatchRule:
         if any(at[count:]):
             return mapped(b, op, x, at)
         operands = [*spread_all(b, x[:count], at[:count]), *x[count:]]
-        return again(b, op, operands, **changed(op))
+        return emit_batched(b, op, operands, **changed(op))
 
     return rule
 
@@ -65,4 +65,4 @@ def batch_norm_inference(b: Any, op: Definition, x: Sequence[Any], at: Sequence[
     """A batched operand alone is one more dimension, since elements are scaled per feature; otherwise a loop."""
     if any(at[1:]) or rank(op.operands[0]) == 0:
         return mapped(b, op, x, at)
-    return again(b, op, x, feature_index=next_(op.attributes["feature_index"]))
+    return emit_batched(b, op, x, feature_index=next_(op.attributes["feature_index"]))

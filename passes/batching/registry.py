@@ -21,6 +21,7 @@ from typing import Any
 from torch_mlir import ir
 
 from tiduc.dialect.bodies import Body, returned
+from tiduc.dialect.cache import Cache
 from tiduc.dialect.control import Loop, emit_loop
 from tiduc.dialect.control_ops import sequence_type as stacked
 from tiduc.dialect.errors import Unsupported
@@ -40,23 +41,30 @@ BatchRule = Callable[[Any, Definition, Sequence[Any], Sequence[bool]], Sequence[
 
 
 @dataclass(frozen=True)
+class Batched:
+    """The batch of a closed graph, and which of its outputs are batched."""
+
+    graph: Graph
+    outputs: tuple[bool, ...]
+
+
+@dataclass(frozen=True)
 class Batching:
     """The services that the batching stage offers to rules, as `b.engine`.
 
     `size` is k. `close` makes a closed graph that computes given values. `graph` batches a closed graph:
-    (graph, at, forced) -> (batched graph, which outputs are batched). `inline` copies the values that a graph
-    computes.
+    (graph, at, forced) -> `Batched`. `inline` copies the values that a graph computes.
     """
 
     size: int
     close: Callable[..., Graph]
-    graph: Callable[[Graph, tuple[bool, ...], Sequence[bool | None]], tuple[Graph, tuple[bool, ...]]]
+    graph: Callable[[Graph, tuple[bool, ...], Sequence[bool | None]], Batched]
     inline: Callable[..., dict[Value, Value]]
     builder: Callable[[str], Any]
     stateful: frozenset[str]
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class BatchRules:
     """The batching rules of some dialects, by full op name; calls by name have rules for `"OP @NAME"`."""
 
@@ -135,7 +143,7 @@ def results_of(b: Any, op: Definition) -> list[Any]:
     return [stacked(y.type, b.engine.size) for y in op.results]
 
 
-def again(
+def emit_batched(
     b: Any, op: Definition, x: Sequence[Any], types: Sequence[Any] | None = None, **changed: Any
 ) -> tuple[Any, ...]:
     """Emits the op on batched operands, with some attributes changed; by default all results are batched.
@@ -150,17 +158,22 @@ def again(
     return emitted
 
 
-def _regions(b: Any, op: Definition) -> tuple[Callable[[Any], None], ...]:
+Fill = Callable[[Any], None]
+"""Fills a region of an op that is being emitted."""
+
+_FILLS = Cache[tuple[Any, tuple[Value, ...]], tuple[Fill, ...]]()
+"""By the op that holds the regions, and the captures."""
+
+
+def _regions(b: Any, op: Definition) -> tuple[Fill, ...]:
     """Functions that copy the op's regions, cached so that equal regions share their functions."""
     if op.source is None:
         return ()
-    key = "filled", id(op.source), op.captures
-    if key not in b.view.derived:
-        b.view.derived[key] = tuple([_filling(op, i) for i in range(len(op.regions))])
-    return b.view.derived[key]  # type: ignore[no-any-return]
+    key = op.source, op.captures
+    return _FILLS.get(b.view, key, lambda: tuple([_filling(op, i) for i in range(len(op.regions))]))
 
 
-def _filling(op: Definition, i: int) -> Callable[[Any], None]:
+def _filling(op: Definition, i: int) -> Fill:
     def fill(region: Any) -> None:
         arguments = op.regions[i].blocks[0].arguments
         body = Body(region, [x.type for x in arguments], op.location)
@@ -182,13 +195,13 @@ def _elementwise(b: Any, op: Definition, x: Sequence[Any], at: Sequence[bool]) -
         elif not flag:
             v = spread(b, v)
         operands.append(v)
-    return again(b, op, operands)
+    return emit_batched(b, op, operands)
 
 
 def leading(b: Any, op: Definition, x: Sequence[Any], at: Sequence[bool]) -> Sequence[Any]:
     """The op on batched operands; the batch dimension goes in front of the dimensions that the op works on."""
     count = len(op.operands)
-    return again(b, op, spread_all(b, x[:count], at[:count]))
+    return emit_batched(b, op, spread_all(b, x[:count], at[:count]))
 
 
 def mapped(b: Any, op: Definition, x: Sequence[Any], at: Sequence[bool]) -> Sequence[Any]:
@@ -217,10 +230,10 @@ def in_loop(b: Any, wanted: Sequence[Value], given: dict[Value, tuple[Any, bool]
     order = sorted(read, key=lambda x: not read[x][1])
     body = b.engine.close(b.view, list(wanted), order, name="M")
     sequences, invariants = ([read[x][0] for x in order if read[x][1] is flag] for flag in (True, False))
-    made = Loop((), tuple(sequences), tuple(invariants), body, None, False, None, body.name)
-    return emit_loop(b, made)
+    loop = Loop((), tuple(sequences), tuple(invariants), body, None, False, None, body.name)
+    return emit_loop(b, loop)
 
 
 def _of_nothing(x: Value) -> bool:
-    made = x.definition
-    return made is not None and not made.operands and made.source is None
+    op = x.definition
+    return op is not None and not op.operands and op.source is None

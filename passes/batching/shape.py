@@ -8,7 +8,7 @@ from torch_mlir import ir
 
 from tiduc.dialect.graph import Definition
 from tiduc.dialect.types import dims, element, rank, shape, with_element, with_shape
-from tiduc.passes.batching.registry import Unbatched, again, along, results_of, spread, spread_all
+from tiduc.passes.batching.registry import Unbatched, along, emit_batched, results_of, spread, spread_all
 from tiduc.passes.batching.table import batch, leading
 
 leading("stablehlo.reshape")
@@ -32,7 +32,7 @@ def next_(attribute: Any) -> Any:
 @batch("stablehlo.broadcast_in_dim")
 def broadcast_in_dim(b: Any, op: Definition, x: Sequence[Any], at: Sequence[bool]) -> Sequence[Any]:
     places = longer(later(op.attributes["broadcast_dimensions"]), 0)
-    return again(b, op, x, broadcast_dimensions=places)
+    return emit_batched(b, op, x, broadcast_dimensions=places)
 
 
 @batch("stablehlo.broadcast")
@@ -45,13 +45,13 @@ def broadcast(b: Any, op: Definition, x: Sequence[Any], at: Sequence[bool]) -> S
 
 @batch("stablehlo.concatenate")
 def concatenate(b: Any, op: Definition, x: Sequence[Any], at: Sequence[bool]) -> Sequence[Any]:
-    return again(b, op, spread_all(b, x, at), dimension=next_(op.attributes["dimension"]))
+    return emit_batched(b, op, spread_all(b, x, at), dimension=next_(op.attributes["dimension"]))
 
 
 @batch("stablehlo.get_dimension_size")
 def get_dimension_size(b: Any, op: Definition, x: Sequence[Any], at: Sequence[bool]) -> Sequence[Any]:
     changed = next_(op.attributes["dimension"])
-    return [Unbatched(again(b, op, x, [op.result.type], dimension=changed)[0])]
+    return [Unbatched(emit_batched(b, op, x, [op.result.type], dimension=changed)[0])]
 
 
 @batch("stablehlo.pad")
@@ -61,18 +61,18 @@ def pad(b: Any, op: Definition, x: Sequence[Any], at: Sequence[bool]) -> Sequenc
     changed = {name: longer(op.attributes[name], 0) for name in names}
     operand, value = x if at[0] else (spread(b, x[0]), x[1])
     if not at[1]:
-        return again(b, op, [operand, value], **changed)
+        return emit_batched(b, op, [operand, value], **changed)
     inner = op.operands[0].type
     boolean = with_element(inner, ir.IntegerType.get_signless(1))
     numbers = [list(op.attributes[name]) for name in names]
     inside = b.pad(b.constant(1, boolean), b.constant(0, with_shape(boolean, [])), *numbers)
-    (padded,) = again(b, op, [operand, b.constant(0, with_shape(inner, []))], **changed)
+    (padded,) = emit_batched(b, op, [operand, b.constant(0, with_shape(inner, []))], **changed)
     return [b.select(spread(b, inside), padded, along(b, value, padded))]
 
 
 @batch("stablehlo.reverse")
 def reverse(b: Any, op: Definition, x: Sequence[Any], at: Sequence[bool]) -> Sequence[Any]:
-    return again(b, op, x, dimensions=later(op.attributes["dimensions"]))
+    return emit_batched(b, op, x, dimensions=later(op.attributes["dimensions"]))
 
 
 @batch("stablehlo.slice")
@@ -83,12 +83,12 @@ def slice_(b: Any, op: Definition, x: Sequence[Any], at: Sequence[bool]) -> Sequ
         "limit_indices": longer(limit, b.engine.size),
         "strides": longer(strides, 1),
     }
-    return again(b, op, x, **changed)
+    return emit_batched(b, op, x, **changed)
 
 
 @batch("stablehlo.transpose")
 def transpose(b: Any, op: Definition, x: Sequence[Any], at: Sequence[bool]) -> Sequence[Any]:
-    return again(b, op, x, permutation=longer(later(op.attributes["permutation"]), 0))
+    return emit_batched(b, op, x, permutation=longer(later(op.attributes["permutation"]), 0))
 
 
 # ---- merging the batch into a dimension --------------------------------------------------------------------
@@ -100,7 +100,7 @@ def merged(b: Any, x: Any, d: int, groups: int = 1) -> Any:
     return _regrouped(b, x, [k, *sizes[:d], groups, sizes[d] // groups, *sizes[d + 1 :]], 0, d + 1, d)
 
 
-def apart(b: Any, y: Any, d: int, groups: int = 1) -> Any:
+def split_dimension(b: Any, y: Any, d: int, groups: int = 1) -> Any:
     """The inverse of `merged`: [..., g k m, ...] to [k, ..., g m, ...]."""
     k, sizes = b.engine.size, shape(y)
     split = [*sizes[:d], groups, k, sizes[d] // (groups * k), *sizes[d + 1 :]]

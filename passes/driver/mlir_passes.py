@@ -15,10 +15,11 @@ from tiduc.dialect.attributes import named_attributes
 from tiduc.dialect.control import called
 from tiduc.dialect.errors import RequestError
 from tiduc.dialect.graph import Graph, operations
+from tiduc.dialect.verify import NAME
 from tiduc.dialect.view import View
 from tiduc.dialect.write import write_graph
 from tiduc.passes.batch import BATCH_OF, BATCHED, batch
-from tiduc.passes.importing.import_stablehlo import NAME, import_stablehlo
+from tiduc.passes.importing.import_stablehlo import import_stablehlo
 from tiduc.passes.infer_active import infer_active
 from tiduc.passes.linear_transpose import linear_transpose
 from tiduc.passes.linearize import linearize
@@ -154,13 +155,13 @@ def structure_in_place(module: Any, loop_memory: str = "auto", opset: OpSet = OP
     for graph in [view.graph(name) for name in list(view.graphs)]:
         if not graph.private:
             _check_flat(graph)
-            made = structure(view, graph, opset, loop_memory)
+            structured = structure(view, graph, opset, loop_memory)
             view.write()
-            if made is not graph:
+            if structured is not graph:
                 old = graph.op
-                write_graph(made, module)
+                write_graph(structured, module)
                 old.erase()
-            kept |= {other.name for other in called(view, made)}
+            kept |= {other.name for other in called(view, structured)}
     for other in view.graphs.values():
         if other.private and other.name not in kept:
             other.op.erase()
@@ -252,8 +253,8 @@ def _keys(view: View, graph: Graph) -> list[str]:
         source = view.graph(name)
         keys = dict.fromkeys([*source.keys, *keys])
         batch_of |= zip(_symbols(source, BATCHED), source.keys, strict=False)
-    found = dict.fromkeys(_followed(key, batch_of) for key in keys)
-    return [key for key in found if view.input(key).definition is None]
+    keys_followed = dict.fromkeys(_followed(key, batch_of) for key in keys)
+    return [key for key in keys_followed if view.input(key).definition is None]
 
 
 def _followed(key: str, steps: Mapping[str, str], unless: Collection[str] = ()) -> str:

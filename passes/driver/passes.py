@@ -4,8 +4,8 @@ from tiduc.passes.driver import mlir_passes
 from tiduc.passes.driver.textual import Option, Pass
 from tiduc.passes.widen import widen
 
-_GRAPH = "the graph, by symbol; by default @main, or the only one that is not linear"
-_NAME = "the new graph's symbol; by default the first free one of {}0, {}1, ..."
+_GRAPH = "the graph, by symbol; default: @main, or the only graph that is not linear"
+_NAME = "the symbol of the new graph; default: the first free one of {}0, {}1, ..."
 _LOOP_MEMORY = Option(
     "loop-memory",
     "string",
@@ -20,7 +20,7 @@ PASSES: dict[str, Pass] = {
             "tidu-import",
             "Converts each public function, and each private function called more than once, to a graph.",
             mlir_passes.import_in_place,
-            (Option("inline", "bool", "inline every call; false by default"),),
+            (Option("inline", "bool", "inline every call; default: false"),),
             by_rules=True,
         ),
         Pass(
@@ -42,8 +42,12 @@ PASSES: dict[str, Pass] = {
             mlir_passes.linearize_in_place,
             (
                 Option("graph", "string", _GRAPH),
-                Option("outputs", "references", "the values; by default the graph's differentiable outputs"),
-                Option("wrt", "names", "the inputs, by key; by default the graph's differentiable inputs"),
+                Option(
+                    "outputs",
+                    "references",
+                    "the values to differentiate; default: the graph's differentiable outputs",
+                ),
+                Option("wrt", "names", "the inputs, by key; default: the graph's differentiable inputs"),
                 Option("name", "string", _NAME.format("L", "L")),
             ),
             by_rules=True,
@@ -54,7 +58,7 @@ PASSES: dict[str, Pass] = {
             "(VJP).",
             mlir_passes.linear_transpose_in_place,
             (
-                Option("graph", "string", "the linear graph, by symbol; by default the last one"),
+                Option("graph", "string", "the linear graph, by symbol; default: the last one"),
                 Option("name", "string", _NAME.format("T", "T")),
             ),
             by_rules=True,
@@ -65,9 +69,9 @@ PASSES: dict[str, Pass] = {
             mlir_passes.batch_in_place,
             (
                 Option("size", "number", "the batch size"),
-                Option("graph", "string", "the graph, by symbol; by default the last linear one, or @main"),
-                Option("inputs", "names", "the batched inputs, by key; by default the graph's inputs"),
-                Option("outputs", "references", "the values; by default the graph's outputs"),
+                Option("graph", "string", "the graph, by symbol; default: the last linear one, or @main"),
+                Option("inputs", "names", "the batched inputs, by key; default: the graph's inputs"),
+                Option("outputs", "references", "the values; default: the graph's outputs"),
                 Option("name", "string", _NAME.format("B", "B")),
             ),
             by_rules=True,
@@ -85,16 +89,16 @@ PASSES: dict[str, Pass] = {
                 Option(
                     "values",
                     "references",
-                    "the values to compute; by default the outputs of the primal graph and of the last "
+                    "the values to compute; default: the outputs of the primal graph and of the last "
                     "linear or batched graph",
                 ),
                 Option(
                     "inputs",
                     "names",
-                    "the first inputs of the result, by key; by default those of these two graphs",
+                    "the first inputs of the result, by key; default: those of these two graphs",
                 ),
-                Option("name", "string", "the symbol of the result; by default that of the primal graph"),
-                Option("keep-dead-inputs", "bool", "keep inputs that no value needs; true by default"),
+                Option("name", "string", "the symbol of the result; default: that of the primal graph"),
+                Option("keep-dead-inputs", "bool", "keep inputs that no value needs; default: true"),
             ),
             by_rules=True,
         ),

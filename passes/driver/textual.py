@@ -94,12 +94,12 @@ def parse_pipeline(text: str, passes: Mapping[str, Pass]) -> list[Native | Own]:
     checks native passes.
     """
     start, end = _inside(text)
-    found: list[Native | Own] = []
+    elements_found: list[Native | Own] = []
     native: list[tuple[int, int]] = []
 
     def flush() -> None:
         if native:
-            found.append(Native(" " * native[0][0] + text[native[0][0] : native[-1][1]]))
+            elements_found.append(Native(" " * native[0][0] + text[native[0][0] : native[-1][1]]))
             native.clear()
 
     try:
@@ -111,11 +111,11 @@ def parse_pipeline(text: str, passes: Mapping[str, Pass]) -> list[Native | Own]:
         name = _NAME.match(element)[1]  # type: ignore[index]
         if name.startswith("tidu-"):
             flush()
-            found.append(_own(element.strip(), name, position, passes))
+            elements_found.append(_own(element.strip(), name, position, passes))
         elif element.strip() or len(elements) > 1:
             native.append((start + offset, start + offset + len(element)))
     flush()
-    return found
+    return elements_found
 
 
 def _inside(text: str) -> tuple[int, int]:

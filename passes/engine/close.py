@@ -6,17 +6,21 @@ close [t2] given [dx, p3]:     C0: dx, p3 = inputs
                                    t2 = mul p3, dx
 """
 
-from collections.abc import Callable, Sequence
-from functools import partial
+from collections.abc import Sequence
 from typing import Any
 
 from torch_mlir import ir
 
 from tiduc.dialect.graph import Graph, Value
 from tiduc.dialect.view import BINDING, View
-from tiduc.passes.engine.recompute import cheapest_residuals
-from tiduc.passes.engine.split import split
-from tiduc.passes.rules.registry import Engine, OpSet
+from tiduc.passes.rules.registry import OpSet
+
+
+def private_builder(view: View, opset: OpSet, prefix: str) -> Any:
+    """A builder of a new private graph, whose name begins with `prefix`."""
+    b = opset.builder(view, view.fresh(prefix))
+    b.graph.attributes["sym_visibility"] = ir.StringAttr.get("private")
+    return b
 
 
 def close(
@@ -31,13 +35,12 @@ def close(
 
     Its inputs have the keys `keys`, or fresh ones. Its name begins with `name`.
     """
-    b: Any = opset.builder(view, view.fresh(name))
-    b.graph.attributes["sym_visibility"] = ir.StringAttr.get("private")
+    b = private_builder(view, opset, name)
     keys = keys or [f"{b.graph.name}.{i}" for i in range(len(given))]
     inputs = [b.input(key, x.type) for key, x in zip(keys, given, strict=True)]
     values = [x for x in wanted if not isinstance(x, ir.Type)]
-    made = inline(b, view, values, dict(zip(given, inputs, strict=True)))
-    graph: Graph = b.finish([b.zero(x) if isinstance(x, ir.Type) else made[x] for x in wanted])
+    local = inline(b, view, values, dict(zip(given, inputs, strict=True)))
+    graph: Graph = b.finish([b.zero(x) if isinstance(x, ir.Type) else local[x] for x in wanted])
     return graph
 
 
@@ -55,26 +58,3 @@ def inline(b: Any, view: View, wanted: Sequence[Value], local: dict[Value, Value
         local.update(zip(op.results, b.copy(op, operands, captures), strict=True))
         b.graph.definitions[-1].active = None  # an active mask holds only in the graph that the op was in
     return local
-
-
-def engine(
-    b: Any,
-    opset: OpSet,
-    linearize: Callable[..., Any] | None = None,
-    transpose: Callable[..., Any] | None = None,
-) -> Engine:
-    """The functions that linearize or linear_transpose lends to the rules that it calls with the builder `b`."""
-
-    def other(*_: Any, **__: Any) -> Any:
-        raise AssertionError("a linearize rule transposes nothing, and a transpose rule linearizes nothing")
-
-    return Engine(
-        linearize or other,
-        transpose or other,
-        partial(close, opset=opset),
-        partial(inline, b),
-        cheapest_residuals,
-        partial(split, b),
-        opset.linearize_rule,
-        opset.stateful,
-    )

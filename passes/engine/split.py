@@ -3,7 +3,7 @@
 @f: p2 = a*x; y = exp p2       linear: dx -> t1 = a*dx; t2 = y*t1        reads: a, an input; y, a residual
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from math import prod
 from typing import Any
@@ -12,6 +12,10 @@ from tiduc.dialect.control import is_control
 from tiduc.dialect.control_ops import BOUND, CARRIES, LOOP, TRIP_COUNT
 from tiduc.dialect.graph import Definition, Graph, Value, stem
 from tiduc.dialect.types import is_open
+from tiduc.passes.engine.close import close
+from tiduc.passes.engine.recompute import cheapest_residuals
+from tiduc.passes.rules.lent import Hoisted
+from tiduc.passes.rules.registry import OpSet
 
 BARRIER = "stablehlo.optimization_barrier"
 
@@ -34,6 +38,7 @@ class Split:
     residuals: tuple[Value, ...]
     linear: Graph
     level: dict[Value, int]
+    opset: OpSet
 
     def fewest(self, b: Any, given: Sequence[Value] = ()) -> "Split":
         """A copy whose residuals take the fewest bytes; cheap ops recompute the others.
@@ -42,10 +47,10 @@ class Split:
         needs become residuals.
         """
         free = dict.fromkeys([*self.inputs, *given])
-        found = set(b.engine.kept(self.residuals, free))
-        order = b.view.schedule(self.residuals, [*free, *found])
+        kept = set(cheapest_residuals(self.residuals, free))
+        order = b.view.schedule(self.residuals, [*free, *kept])
         read = dict.fromkeys([*self.residuals, *(x for op in order for x in _all_read(op))])
-        needed = [x for x in read if x in found or x in free]
+        needed = [x for x in read if x in kept or x in free]
         inputs = {*self.inputs, *(x for x in needed if x.definition is None)}
         return replace(
             self,
@@ -64,12 +69,9 @@ class Split:
         if not more:
             return self.primal
         inputs, name = list(self.primal.inputs.values()), f"{stem(self.primal)}.primal"
-        graph: Graph = b.engine.close(
-            b.view, [*self.primal.outputs, *more], inputs, keys=self.primal.keys, name=name
-        )
-        return graph
+        return close(b.view, [*self.primal.outputs, *more], inputs, self.opset, self.primal.keys, name)
 
-    def ahead(self, b: Any, count: int) -> tuple[list[Definition], list[Value]]:
+    def hoisted(self, b: Any, count: int) -> Hoisted:
         """The loop-invariant linear ops, to be hoisted, and the invariant tangents that the remaining ops read.
 
         The tangents of the last `count` active inputs are loop invariants. An op whose result is larger than its
@@ -88,14 +90,14 @@ class Split:
                 fixed.update(op.results)
             else:
                 read.update(dict.fromkeys(x for x, flag in flags if flag))
-        return ops, [x for x in read if x in fixed]
+        return Hoisted(ops, [x for x in read if x in fixed])
 
     def closed(self, b: Any, wanted: Sequence[Any], given: Sequence[Value]) -> Graph:
         """The closed linear graph of `wanted` (a type is an output of zeros); discards `linear`.
 
         A tangent in `given` takes its dynamic dimensions from its primal, where `given` has that too.
         """
-        graph: Graph = b.engine.close(b.view, wanted, given, name=f"{stem(self.primal)}.jvp")
+        graph = close(b.view, wanted, given, self.opset, name=f"{stem(self.primal)}.jvp")
         inside = dict(zip(given, graph.inputs.values(), strict=True))
         primals = [self.linear.primal_of(x) for x in given]
         graph.input_of = tuple([inside.get(x) if x is not None else None for x in primals])
@@ -104,20 +106,27 @@ class Split:
         return graph
 
 
-def split(b: Any, graph: Graph, active: Sequence[bool], varying: int | None = None) -> Split:
+def split(
+    b: Any,
+    opset: OpSet,
+    linearize: Callable[..., Graph],
+    graph: Graph,
+    active: Sequence[bool],
+    varying: int | None = None,
+) -> Split:
     """Linearizes a closed graph in its active inputs; inputs from number `varying` on are loop invariants."""
     values = [y for y in graph.outputs if y is not None]
     distinct = dict.fromkeys(y for y in values if b.tangent_type(y.type) is not None)
     wrt = [key for key, flag in zip(graph.keys, active, strict=True) if flag]
-    linear = b.engine.linearize(b.view, list(distinct), wrt)
+    linear = linearize(b.view, list(distinct), wrt, opset)
     tangent = dict(zip(distinct, linear.outputs, strict=True))
     outputs = tuple([tangent.get(y) for y in values])
     order = b.view.schedule([y for y in outputs if y is not None])
     inputs = list(graph.inputs.values())
     is_linear = [op.graph is linear and op.active is not None for op in order]
     primal = [op for op, flag in zip(order, is_linear, strict=True) if not flag]
-    level = _levels(b, primal, dict.fromkeys(inputs[varying:] if varying is not None else (), 1))
-    recomputed = _computed_from_barriers(b, primal, level)
+    level = _levels(opset, primal, dict.fromkeys(inputs[varying:] if varying is not None else (), 1))
+    recomputed = _computed_from_barriers(opset, primal, level)
     unbounded = _unbounded_sequences(primal)
     read: dict[Value, None] = {}
     stack = [x for op, flag in zip(order, is_linear, strict=True) if flag for x in _read_by(op)][::-1]
@@ -146,28 +155,31 @@ def split(b: Any, graph: Graph, active: Sequence[bool], varying: int | None = No
         tuple([x for x in kept if level[x] == 2]),
         linear,
         level,
+        opset,
     )
 
 
-def _levels(b: Any, primal: Sequence[Definition], level: dict[Value, int]) -> dict[Value, int]:
+def _levels(opset: OpSet, primal: Sequence[Definition], level: dict[Value, int]) -> dict[Value, int]:
     """The level of each value: 0 if it is computed from constants, 1 if from loop invariants, else 2."""
     for op in primal:
-        found = max([level.get(x, 2) for x in _all_read(op)], default=0)
+        of_operands = max([level.get(x, 2) for x in _all_read(op)], default=0)
         for y in op.results:
-            level[y] = 2 if op.name in b.engine.stateful else found
+            level[y] = 2 if op.name in opset.stateful else of_operands
     return level
 
 
-def _computed_from_barriers(b: Any, primal: Sequence[Definition], level: dict[Value, int]) -> set[Value]:
+def _computed_from_barriers(
+    opset: OpSet, primal: Sequence[Definition], level: dict[Value, int]
+) -> set[Value]:
     """The varying values computed from results of optimization barriers: to be recomputed, not kept.
 
     `jax.checkpoint` (remat) places barriers for this purpose.
     """
-    found: set[Value] = set()
+    recomputed: set[Value] = set()
     for op in primal:
-        if op.name == BARRIER or (op.name not in b.engine.stateful and not found.isdisjoint(_all_read(op))):
-            found.update(y for y in op.results if level[y] == 2)
-    return found
+        if op.name == BARRIER or (op.name not in opset.stateful and not recomputed.isdisjoint(_all_read(op))):
+            recomputed.update(y for y in op.results if level[y] == 2)
+    return recomputed
 
 
 def _read_by(op: Definition) -> list[Value]:
@@ -189,8 +201,8 @@ def _is_smaller(op: Definition) -> bool:
     )
     if any(is_open(type_) for side in types for type_ in side):
         return False
-    made, read = ([prod(type_.shape) for type_ in side] for side in types)
-    return bool(sum(made) <= max(read))
+    results, read = ([prod(type_.shape) for type_ in side] for side in types)
+    return bool(sum(results) <= max(read))
 
 
 def _unbounded_sequences(primal: Sequence[Definition]) -> set[Value]:
@@ -198,12 +210,12 @@ def _unbounded_sequences(primal: Sequence[Definition]) -> set[Value]:
 
     Outside the graph, their number of elements would not be known.
     """
-    found: set[Value] = set()
+    unbounded: set[Value] = set()
     for op in primal:
         if op.name == LOOP:
             is_bounded = BOUND in op.attributes and TRIP_COUNT not in op.attributes
             sequences = op.results[op.attributes[CARRIES].value :]
-            found.update(y for y in sequences if is_bounded or not y.type.has_static_shape)
-        elif not is_control(op) and not found.isdisjoint(op.operands):
-            found.update(op.results)
-    return found
+            unbounded.update(y for y in sequences if is_bounded or not y.type.has_static_shape)
+        elif not is_control(op) and not unbounded.isdisjoint(op.operands):
+            unbounded.update(op.results)
+    return unbounded

@@ -14,6 +14,7 @@ from torch_mlir import ir
 from tiduc.dialect.control import holds_draws
 from tiduc.dialect.control_ops import CALL, GRAPHS
 from tiduc.dialect.errors import Unsupported
+from tiduc.dialect.functions import replace, replace_by_call, within
 from tiduc.dialect.graph import CARRIER, TARGET, operations
 from tiduc.dialect.traits import CONTROL
 
@@ -25,21 +26,21 @@ Calls = dict[str, list[tuple[Any, str]]]
 """For each function, the call ops in it, each with the name of its callee."""
 
 
-def settle_calls(functions: Mapping[str, Any], roots: list[str], inline: bool) -> list[str]:
+def convert_calls(functions: Mapping[str, Any], roots: list[str], inline: bool) -> list[str]:
     """Inlines all calls reachable from the roots, or turns them into `tidu.call`s; the functions still called.
 
     With `inline`, every call is inlined that may be. `Unsupported` where a function is recursive, directly or not,
     or where a function that may not be inlined is called in a region that cannot hold calls.
     """
     calls, order = _calls_first(functions, roots)
-    count = Counter(callee for found in calls.values() for _, callee in found)
+    uses = Counter(callee for found in calls.values() for _, callee in found)
     flat = _without_calls(functions, calls, order)
     called: dict[str, None] = {}
     for name in order:
         for call, callee in calls[name]:
             function = functions[callee]
             wanted = "no_inline" not in function.attributes
-            cheap = wanted and (count[callee] == 1 or _size(function) <= SMALL)
+            cheap = wanted and (uses[callee] == 1 or _size(function) <= SMALL)
             if _holder(call) is not None:
                 _inline(call, flat[callee])
             elif _may_be_inlined(function) and (inline or cheap or holds_draws(function)):
@@ -51,15 +52,7 @@ def settle_calls(functions: Mapping[str, Any], roots: list[str], inline: bool) -
 
 
 def _calls(function: Any) -> list[tuple[Any, str]]:
-    found: list[tuple[Any, str]] = []
-
-    def look(op: Any) -> Any:
-        if op.name == "func.call":
-            found.append((op, op.attributes["callee"].value))
-        return ir.WalkResult.ADVANCE
-
-    function.walk(look)
-    return found
+    return [(op, op.attributes["callee"].value) for op in within(function, ("func.call",))]
 
 
 def _calls_first(functions: Mapping[str, Any], roots: list[str]) -> tuple[Calls, list[str]]:
@@ -139,24 +132,10 @@ def _inline(call: Any, function: Any) -> None:
     *body, end = list(operations(block))
     for op in body:
         op.move_before(call)
-    for y, x in zip(list(call.results), list(end.operands), strict=True):
-        y.replace_all_uses_with(x)
-    call.erase()
+    replace(call, end.operands)
     copy.erase()
 
 
 def _to_graph_call(call: Any, callee: str) -> None:
-    made = ir.Operation.create(
-        CARRIER,
-        [y.type for y in call.results],
-        list(call.operands),
-        {
-            TARGET: ir.StringAttr.get(CALL),
-            GRAPHS: ir.ArrayAttr.get([ir.FlatSymbolRefAttr.get(callee)]),
-        },
-        loc=call.location,
-        ip=ir.InsertionPoint(call),
-    )
-    for y, x in zip(list(call.results), list(made.results), strict=True):
-        y.replace_all_uses_with(x)
-    call.erase()
+    graphs = ir.ArrayAttr.get([ir.FlatSymbolRefAttr.get(callee)])
+    replace_by_call(call, callee, CARRIER, {TARGET: ir.StringAttr.get(CALL), GRAPHS: graphs})

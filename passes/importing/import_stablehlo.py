@@ -18,16 +18,17 @@ from torch_mlir import ir
 
 from tiduc.dialect.constraints import check_constraints
 from tiduc.dialect.context import run_passes, stage
+from tiduc.dialect.control_ops import GRAPHS
 from tiduc.dialect.errors import ParseError, Unsupported
+from tiduc.dialect.functions import symbol, within
 from tiduc.dialect.graph import operations
-from tiduc.dialect.verify import TERMINATOR
-from tiduc.passes.importing.calls import settle_calls
+from tiduc.dialect.verify import NAME, TERMINATOR
+from tiduc.passes.importing.calls import convert_calls
 from tiduc.passes.importing.own_derivatives import keep_functions
 from tiduc.passes.importing.scans import expand_scans
 from tiduc.passes.rules import OPSET
 from tiduc.passes.rules.registry import OpSet
 
-NAME = "tidu.name"
 _OWN = ("sym_name", "function_type", "sym_visibility")
 
 
@@ -49,13 +50,11 @@ def import_stablehlo(module: Any, only: str | None = None, opset: OpSet = OPSET,
     )
     expand_scans(imported)
     symbols = list(operations(imported.body))
-    functions = {
-        str(ir.StringAttr(op.attributes["sym_name"]).value): op for op in symbols if op.name == "func.func"
-    }
+    functions = {symbol(op): op for op in symbols if op.name == "func.func"}
     named = _named_by_ops(symbols) & functions.keys() if len(symbols) > 1 else set()
     roots = [name for name, op in functions.items() if _is_root(name, op, only)]
-    settle_calls(functions, sorted(named), inline=True)
-    called = [*derivatives, *settle_calls(functions, [*roots, *derivatives], inline)]
+    convert_calls(functions, sorted(named), inline=True)
+    called = [*derivatives, *convert_calls(functions, [*roots, *derivatives], inline)]
     for name, op in functions.items():
         if name in named:
             op.attributes["sym_visibility"] = ir.StringAttr.get("private")
@@ -77,16 +76,12 @@ def _is_root(name: str, function: Any, only: str | None) -> bool:
 def _named_by_ops(symbols: Iterable[Any]) -> set[str]:
     """The functions that custom calls and composites name, in functions and in graphs."""
     names: set[str] = set()
-
-    def look(op: Any) -> Any:
-        if op.name == "stablehlo.custom_call" and "called_computations" in op.attributes:
-            names.update(symbol.value for symbol in op.attributes["called_computations"])
-        elif op.name == "stablehlo.composite":
+    naming = [op for each in symbols for op in within(each, ("stablehlo.custom_call", "stablehlo.composite"))]
+    for op in naming:
+        if op.name == "stablehlo.composite":
             names.add(op.attributes["decomposition"].value)
-        return ir.WalkResult.ADVANCE
-
-    for op in symbols:
-        op.walk(look)
+        elif GRAPHS in op.attributes:
+            names.update(callee.value for callee in op.attributes[GRAPHS])
     return names
 
 

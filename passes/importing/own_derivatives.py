@@ -7,12 +7,14 @@ There is one tangent for each argument and result of a float or complex type, in
 inlined; its calls are differentiated by the function it names. A function that has a rule in the op set stays, too.
 """
 
+from itertools import count
 from typing import Any
 
 from torch_mlir import ir
 
 from tiduc.dialect.control_ops import DERIVATIVES, KEPT
 from tiduc.dialect.errors import ParseError
+from tiduc.dialect.functions import new_function, symbol
 from tiduc.dialect.graph import operations
 from tiduc.passes.rules.registry import OpSet
 
@@ -24,11 +26,7 @@ def keep_functions(module: Any, opset: OpSet) -> list[str]:
     `ParseError` where a function names both a JVP and a VJP, or one that does not exist or has the wrong signature.
     """
     derivatives: dict[str, None] = {}
-    functions = {
-        str(ir.StringAttr(op.attributes["sym_name"]).value): op
-        for op in operations(module.body)
-        if op.name == "func.func"
-    }
+    functions = {symbol(op): op for op in operations(module.body) if op.name == "func.func"}
     ruled = set(opset.called("func.call"))
     for name, function in functions.items():
         named = [attribute for attribute in DERIVATIVES if attribute in function.attributes]
@@ -42,7 +40,7 @@ def keep_functions(module: Any, opset: OpSet) -> list[str]:
             raise ParseError(f"@{name} has no body", function.location)
         function.attributes[KEPT] = ir.StringAttr.get(name)
         if named and "sym_visibility" not in function.attributes:
-            _apart(function, name, functions)
+            _outline_body(function, name, functions)
     return list(derivatives)
 
 
@@ -75,28 +73,24 @@ def _signature(function: Any) -> tuple[list[Any], list[Any]]:
     return list(type_.inputs), list(type_.results)
 
 
-def _apart(function: Any, name: str, functions: dict[str, Any]) -> None:
+def _outline_body(function: Any, name: str, functions: dict[str, Any]) -> None:
     """Moves the body and the derivative's name to a private function, which the public one then calls."""
-    inner = f"{name}.body"
-    while inner in functions:
-        inner += "_"
-    type_ = ir.TypeAttr(function.attributes["function_type"])
+    inner = next(n for i in count() if (n := f"{name}.body{'_' * i}") not in functions)
     moved = [attribute for attribute in (KEPT, *DERIVATIVES) if attribute in function.attributes]
     attributes = {attribute: function.attributes[attribute] for attribute in moved}
-    attributes |= {"sym_name": ir.StringAttr.get(inner), "function_type": type_}
     attributes[KEPT] = ir.StringAttr.get(inner)
-    attributes["sym_visibility"] = ir.StringAttr.get("private")
-    end = {"loc": function.location, "ip": ir.InsertionPoint(function)}
-    private = ir.Operation.create("func.func", attributes=attributes, regions=1, **end)
+    inputs, results = _signature(function)
+    place = ir.InsertionPoint(function)
+    private, block = new_function(inner, (inputs, results), place, function.location, attributes)
     body = function.regions[0].blocks[0]
-    arguments = [(x.type, x.location) for x in body.arguments]
-    body.append_to(private.regions[0])
     for attribute in moved:
         del function.attributes[attribute]
-    block = function.regions[0].blocks.append(
-        *(t for t, _ in arguments), arg_locs=[place for _, place in arguments]
+    for old, new in zip(list(body.arguments), list(block.arguments), strict=True):
+        old.replace_all_uses_with(new)
+    for op in list(operations(body)):
+        block.append(op)
+    ip, callee = ir.InsertionPoint(body), {"callee": ir.FlatSymbolRefAttr.get(inner)}
+    call = ir.Operation.create(
+        "func.call", results, list(body.arguments), callee, loc=function.location, ip=ip
     )
-    ip, callee = ir.InsertionPoint(block), {"callee": ir.FlatSymbolRefAttr.get(inner)}
-    made = {"loc": function.location, "ip": ip}
-    call = ir.Operation.create("func.call", list(type_.value.results), list(block.arguments), callee, **made)
-    ir.Operation.create("func.return", operands=list(call.results), **made)
+    ir.Operation.create("func.return", operands=list(call.results), loc=function.location, ip=ip)

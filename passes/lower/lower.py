@@ -77,7 +77,7 @@ def lower(
     if not _is_misread(special):
         steps.insert(0, _native(_STABLEHLO))  # before CSE, which merges the ops that it creates
     for op in operations(module.body):
-        _until_settled(op, steps)
+        _to_fixed_point(op, steps)
         if SORT in names:
             join_sorts(op)
     _return_held(function, held, described)
@@ -101,15 +101,15 @@ def _native(name: str) -> Callable[[Any], None]:
     return manager.run  # type: ignore[no-any-return]
 
 
-def _until_settled(function: Any, steps: Sequence[Callable[[Any], None]]) -> None:
+def _to_fixed_point(function: Any, steps: Sequence[Callable[[Any], None]]) -> None:
     """Repeats the steps, each of which runs to its own fixed point, until a round of them removes no op."""
     body = function.regions[0].blocks[0].operations
-    size = settled = 0
+    size = unchanged = 0
     for step in cycle(steps):
         step(function)
         before, size = size, len(body)
-        settled = settled + 1 if size == before else 1
-        if settled == len(steps):
+        unchanged = unchanged + 1 if size == before else 1
+        if unchanged == len(steps):
             return
 
 

@@ -14,12 +14,14 @@ of the body with others, and find them sharded both ways.
 """
 
 from collections.abc import Callable, Collection, Iterable, Iterator
+from itertools import count
 from typing import Any
 
 from torch_mlir import ir
 
 from tiduc.dialect.context import context
 from tiduc.dialect.errors import Unsupported
+from tiduc.dialect.functions import new_function, replace, unused_symbol, within
 from tiduc.dialect.graph import Definition, captured, operations, replace_captured
 from tiduc.dialect.shardy import (
     CALL,
@@ -56,8 +58,7 @@ def manual_regions(function: Any) -> None:
             continue
         attributes = {"sharding": op.attributes["sharding"]}
         y = _create(target(op), [op.operands[0]], [op.results[0].type], attributes, op)
-        op.results[0].replace_all_uses_with(y.result)
-        op.erase()
+        replace(op, y.results)
 
 
 def holds_calls(names: Collection[str], definitions: Iterable[Definition]) -> bool:
@@ -75,15 +76,7 @@ def holds_calls(names: Collection[str], definitions: Iterable[Definition]) -> bo
 
 def _calls(op: Any) -> Iterator[Any]:
     """The custom calls inside an op that stand for Shardy's ops."""
-    found: list[Any] = []
-
-    def look(inner: Any) -> Any:
-        if target(inner) in (CONSTRAINT, RESHARD, *ENTER, *LEAVE):
-            found.append(inner)
-        return ir.WalkResult.ADVANCE
-
-    op.walk(look)
-    return iter(found)
+    return (inner for inner in within(op) if target(inner) in (CONSTRAINT, RESHARD, *ENTER, *LEAVE))
 
 
 def _axes(op: Any) -> Any:
@@ -221,25 +214,27 @@ def _region(ops: list[Any], end: Any) -> None:
     returned = [op.operands[0] for op in leaving]
     ir.Operation.create("sdy.return", operands=returned, loc=end.location, ip=ir.InsertionPoint(block))
     for op, whole in zip(leaving, manual.results, strict=True):
-        op.results[0].replace_all_uses_with(whole)
-    for op in (*entering, *leaving):
+        replace(op, [whole])
+    for op in entering:
         op.erase()
 
 
 def _function(ops: list[Any], end: Any) -> None:
     """Moves ops on parts into one private function, and calls it between the ops that enter and leave."""
     body = [op for op in ops if target(op) not in ENTER + LEAVE]
-    made = dict.fromkeys(y for op in body for y in op.results)
-    given = list(dict.fromkeys(x for op in body for x in _reads(op) if x not in made))
+    computed = dict.fromkeys(y for op in body for y in op.results)
+    given = list(dict.fromkeys(x for op in body for x in _reads(op) if x not in computed))
     inside = set(body)
     others = [op for op in operations(end.block) if op not in inside]
     read = {x for op in others for x in _reads(op)}
-    wanted = [y for y in made if y in read]
+    wanted = [y for y in computed if y in read]
     inputs, outputs = ([x.type for x in values] for values in (given, wanted))
-    function = _private_function(inputs, outputs, end)
-    block = function.regions[0].blocks.append(*inputs)
-    name = {"callee": ir.FlatSymbolRefAttr.get(function.attributes["sym_name"].value)}
-    called = _create("func.call", given, outputs, name, end)
+    place = end
+    while place.name != "func.func":
+        place = place.parent.operation
+    name = unused_symbol(place.parent.regions[0].blocks[0], (f"manual_body{i}" for i in count()))
+    _, block = new_function(name, (inputs, outputs), ir.InsertionPoint(place), end.location)
+    called = _create("func.call", given, outputs, {"callee": ir.FlatSymbolRefAttr.get(name)}, end)
     results = dict(zip(wanted, called.results, strict=True))
     for op in others:
         _read(op, lambda x: results.get(x, x))
@@ -257,18 +252,3 @@ def _function(ops: list[Any], end: Any) -> None:
 
 def _reads(op: Any) -> tuple[Any, ...]:
     return (*op.operands, *captured(op)) if len(op.regions) else tuple(op.operands)
-
-
-def _private_function(inputs: list[Any], outputs: list[Any], end: Any) -> Any:
-    """A new private function without a body, in front of the function that holds `end`."""
-    function = end
-    while function.name != "func.func":
-        function = function.parent.operation
-    taken = {op.attributes["sym_name"].value for op in operations(function.parent.regions[0].blocks[0])}
-    name = next(name for i in range(len(taken) + 1) if (name := f"manual_body{i}") not in taken)
-    attributes = {
-        "sym_name": ir.StringAttr.get(name),
-        "sym_visibility": ir.StringAttr.get("private"),
-        "function_type": ir.TypeAttr.get(ir.FunctionType.get(inputs, outputs)),
-    }
-    return _create("func.func", [], [], attributes, function, regions=1)

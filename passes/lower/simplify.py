@@ -188,6 +188,6 @@ def _adds(scatter: Any) -> bool:
 
 def _onto(ip: Any, scatter: Any, x: Any) -> Any:
     """A copy of the scatter, with another operand to scatter into."""
-    made = scatter.clone(ip).operation
-    made.operands[0] = x
-    return made
+    copy = scatter.clone(ip).operation
+    copy.operands[0] = x
+    return copy

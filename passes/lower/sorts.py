@@ -81,10 +81,10 @@ def _join(sorts: Sequence[Any]) -> None:
     place = {x: i for i, x in enumerate(operands)}
     attributes = {name: first.attributes[name] for name in first.attributes}
     types = [x.type for x in operands]
-    made = ir.Operation.create(SORT, types, operands, attributes, regions=1, loc=first.location, ip=ip)
+    joined = ir.Operation.create(SORT, types, operands, attributes, regions=1, loc=first.location, ip=ip)
     (comparator,) = first.regions[0].blocks
     elements = [ir.RankedTensorType.get([], t.element_type) for t in types for _ in range(2)]
-    block = made.regions[0].blocks.append(*elements, arg_locs=[first.location] * len(elements))
+    block = joined.regions[0].blocks.append(*elements, arg_locs=[first.location] * len(elements))
     values = {
         x: block.arguments[2 * place[first.operands[i // 2]] + i % 2]
         for i, x in enumerate(comparator.arguments)
@@ -96,5 +96,5 @@ def _join(sorts: Sequence[Any]) -> None:
         values |= dict(zip(op.results, copy.results, strict=True))
     for op in sorts:
         for x, y in zip(op.operands, op.results, strict=True):
-            y.replace_all_uses_with(made.results[place[x]])
+            y.replace_all_uses_with(joined.results[place[x]])
         op.erase()

@@ -13,17 +13,22 @@ A branch (`case`, `if`) has an index in front; its linear branch reads only the 
 
 from collections import Counter, defaultdict
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Any
 
 from torch_mlir import ir
 
+from tiduc.dialect.cache import Cache
 from tiduc.dialect.control import Branches, branches, emit_call, emit_case, is_control, only_vjp
 from tiduc.dialect.control_ops import CALL, CALL_VJP, CASE, DERIVATIVES, GRAPHS
 from tiduc.dialect.errors import Unsupported
 from tiduc.dialect.graph import Definition, Graph, Value, stem
+from tiduc.passes.rules.lent import Linearizing, Transposing
 from tiduc.passes.rules.opset import linearize, transpose
 from tiduc.passes.rules.registry import Tangents
 from tiduc.passes.rules.sites import at_site
+
+Flags = tuple[bool, ...]
 
 
 @linearize(CALL)
@@ -39,20 +44,46 @@ def call(b: Any, op: Definition, dx: Tangents) -> list[Any | None]:
     return at_site(b, op, dx, _linearized)[: len(op.results)]
 
 
-def _linearized(b: Any, made: Branches, dx: Tangents) -> list[Any | None]:
-    active = tuple([t is not None for t in dx])
-    key = "linearized", *(graph.name for graph in made.graphs), active
-    if key not in b.view.derived:
-        b.view.derived[key] = _derived(b, made.graphs, active)
-    extended, linear, inputs, places, outputs = b.view.derived[key]
+@dataclass(frozen=True)
+class LinearizedCall:
+    """The graphs of a call or of branches, linearized for one pattern of active arguments.
+
+    `primal` are the graphs extended with residuals, and `residuals` the positions of the residuals among their results.
+    `linear` are the linear graphs, from (tangents, arguments `read`, residuals). `outputs` says which are active.
+    """
+
+    primal: tuple[Graph, ...]
+    linear: tuple[Graph, ...]
+    read: tuple[int, ...]
+    residuals: tuple[int, ...]
+    outputs: tuple[bool, ...]
+
+
+@dataclass(frozen=True)
+class TransposedCall:
+    """The transposed graphs, from (cotangents, values read), and which active arguments get a cotangent."""
+
+    graphs: tuple[Graph, ...]
+    outputs: tuple[bool, ...]
+
+
+_LINEARIZED = Cache[tuple[tuple[Graph, ...], Flags], LinearizedCall]()
+"""By the graphs, and which arguments are active."""
+
+_TRANSPOSED = Cache[tuple[tuple[Graph, ...], Flags, Flags], TransposedCall]()
+"""By the graphs, which arguments are active, and which outputs have a cotangent."""
+
+
+def _linearized(b: Any, record: Branches, dx: Tangents) -> list[Any | None]:
+    linearized = _linearized_graphs(b, record.graphs, dx)
     residuals: list[Any] = []
-    if places:
-        given = _emit(b, made.index, extended, made.operands, made.base)
-        residuals = [given[i] for i in places]
+    if linearized.residuals:
+        given = _emit(b, record.index, linearized.primal, record.operands, record.base)
+        residuals = [given[i] for i in linearized.residuals]
     tangents = [t for t in dx if t is not None]
-    read = [made.operands[i] for i in inputs]
-    dy = iter(_emit(b, made.index, linear, [*tangents, *read, *residuals]) if any(outputs) else ())
-    return [next(dy) if flag else None for flag in outputs]
+    operands = [*tangents, *(record.operands[i] for i in linearized.read), *residuals]
+    dy = iter(_emit(b, record.index, linearized.linear, operands) if any(linearized.outputs) else ())
+    return [next(dy) if flag else None for flag in linearized.outputs]
 
 
 def _emit(
@@ -63,43 +94,47 @@ def _emit(
     return emit_case(b, index, graphs, operands, base)
 
 
-def _derived(b: Any, graphs: Sequence[Graph], active: Sequence[bool]) -> Any:
-    """The graphs extended with residuals, the linear graphs, and how the two are called.
+def _linearized_graphs(b: Any, graphs: tuple[Graph, ...], dx: Tangents) -> LinearizedCall:
+    active = tuple([t is not None for t in dx])
+    return _LINEARIZED.get(b.view, (graphs, active), lambda: _linearize(b, graphs, active))
 
-    Returns (extended graphs, linear graphs, positions of the arguments that the linear graphs read, positions
-    of the residuals among the results, which outputs are active). All graphs of one op must return equal
-    types, so the branches share residual slots, one per type and count; a branch fills slots it does not need
-    with zeros. A residual that a single graph returns already needs no slot.
+
+def _linearize(b: Any, graphs: Sequence[Graph], active: Flags) -> LinearizedCall:
+    """Linearizes the graphs of one op.
+
+    All graphs must return equal types, so the branches share residual slots, one per type and count; a branch fills
+    slots it does not need with zeros. A residual that a single graph returns already needs no slot.
     """
+    engine: Linearizing = b.engine
     given: dict[Value, int] = {}
     for j, y in enumerate(graphs[0].outputs if len(graphs) == 1 else ()):
         if y is not None:
             given.setdefault(y, j)
-    splits = [b.engine.split(graph, active).fewest(b, list(given)) for graph in graphs]
+    splits = [engine.split(graph, active).fewest(b, list(given)) for graph in graphs]
     of_outputs = [x for x in splits[0].residuals if x in given]
-    others = [[x for x in made.residuals if x not in given] for made in splits]
+    others = [[x for x in part.residuals if x not in given] for part in splits]
     slots = _slots(others)
     inputs = [list(graph.inputs.values()) for graph in graphs]
-    used = {x for made in splits for x in (*made.inputs, *made.open)}
+    used = {x for part in splits for x in (*part.inputs, *part.open)}
     read = [j for j, xs in enumerate(zip(*inputs, strict=True)) if not used.isdisjoint(xs)]
     width = len(graphs[0].outputs)
-    outputs = [any(made.outputs[j] is not None for made in splits) for j in range(width)]
+    outputs = [any(part.outputs[j] is not None for part in splits) for j in range(width)]
     places = [*(given[x] for x in of_outputs), *range(width, width + len(slots))]
     extended, linear = [], []
-    for i, made in enumerate(splits):
+    for i, part in enumerate(splits):
         held = _placed(others[i], slots)
-        extended.append(_extended(b, made, held, slots))
+        extended.append(_extended(b, part, held, slots))
         wanted = [
             y.type if dy is None else dy
-            for y, dy, flag in zip(graphs[i].outputs, made.outputs, outputs, strict=True)
+            for y, dy, flag in zip(graphs[i].outputs, part.outputs, outputs, strict=True)
             if flag and y is not None
         ]
         stand_ins = [
-            Value(type_, made.primal) if x is None else x for x, type_ in zip(held, slots, strict=True)
+            Value(type_, part.primal) if x is None else x for x, type_ in zip(held, slots, strict=True)
         ]
         known = [*(inputs[i][j] for j in read), *of_outputs, *stand_ins]
-        linear.append(made.closed(b, wanted, [*made.tangents, *known]))
-    return extended, linear, read, places, outputs
+        linear.append(part.closed(b, wanted, [*part.tangents, *known]))
+    return LinearizedCall(tuple(extended), tuple(linear), tuple(read), tuple(places), tuple(outputs))
 
 
 def _slots(residuals: Sequence[Sequence[Value]]) -> list[Any]:
@@ -124,8 +159,8 @@ def _placed(residuals: Sequence[Value], slots: Sequence[Any]) -> list[Value | No
     return [left[type_].pop() if left[type_] else None for type_ in slots]
 
 
-def _extended(b: Any, made: Any, held: Sequence[Value | None], slots: Sequence[Any]) -> Any:
-    return made.extended(b, [type_ if x is None else x for x, type_ in zip(held, slots, strict=True)])
+def _extended(b: Any, part: Any, held: Sequence[Value | None], slots: Sequence[Any]) -> Any:
+    return part.extended(b, [type_ if x is None else x for x, type_ in zip(held, slots, strict=True)])
 
 
 def _by_jvp(b: Any, op: Definition, dx: Tangents, jvp: Graph) -> list[Any | None]:
@@ -136,24 +171,24 @@ def _by_jvp(b: Any, op: Definition, dx: Tangents, jvp: Graph) -> list[Any | None
     smooth = [b.tangent_type(x.type) is not None for x in op.operands]
     zeros = [b.zeros_like(x) for x, flag in zip(op.operands, smooth, strict=True) if flag]
     operands = (*op.operands, *zeros)
-    made = Branches(None, operands, tuple(range(len(operands))), (jvp,), jvp.name)
+    record = Branches(None, operands, tuple(range(len(operands))), (jvp,), jvp.name)
     along = [None] * len(op.operands) + [t for t, flag in zip(dx, smooth, strict=True) if flag]
-    dy = iter(_linearized(b, made, along)[len(op.results) :])
-    if not _is_linear(b, jvp, tuple([t is not None for t in along]), len(op.operands)):
+    dy = iter(_linearized(b, record, along)[len(op.results) :])
+    if not _is_linear(b, _linearized_graphs(b, record.graphs, along), len(op.operands)):
         message = f"unsupported jvp AD rule for func.call: its JVP @{jvp.name} is not linear in the tangents"
         raise Unsupported(message, op.location)
     return [next(dy) if b.tangent_type(y.type) is not None else None for y in op.results]
 
 
-def _is_linear(b: Any, jvp: Graph, active: tuple[bool, ...], first: int) -> bool:
+def _is_linear(b: Any, jvp: LinearizedCall, first: int) -> bool:
     """Whether the JVP's linear graph reads nothing that depends on the tangents. Callees are not inspected."""
-    (extended,), _, read, places, _ = b.view.derived["linearized", jvp.name, active]
-    residuals = [extended.outputs[i] for i in places]
-    varying = set(list(extended.inputs.values())[first:])
-    for op in b.view.schedule(residuals, extended.inputs.values()):
+    (primal,) = jvp.primal
+    residuals = [primal.outputs[i] for i in jvp.residuals]
+    varying = set(list(primal.inputs.values())[first:])
+    for op in b.view.schedule(residuals, primal.inputs.values()):
         if not is_control(op) and not varying.isdisjoint(op.operands):
             varying.update(op.results)
-    return all(i < first for i in read) and varying.isdisjoint(residuals)
+    return all(i < first for i in jvp.read) and varying.isdisjoint(residuals)
 
 
 def _by_vjp(b: Any, op: Definition, dx: Tangents, vjp: Graph) -> list[Any | None]:
@@ -187,24 +222,22 @@ def call_vjp_transpose(b: Any, op: Definition, ct: Tangents, active: Sequence[bo
 @transpose(CALL)
 @transpose(CASE)
 def call_transpose(b: Any, op: Definition, ct: Tangents, active: Sequence[bool]) -> list[Any]:
-    made = branches(b.view, op)
-    flags = tuple([active[i] for i in made.arguments])
+    record = branches(b.view, op)
+    flags = tuple([active[i] for i in record.arguments])
     with_ct = tuple([t is not None for t in ct])
-    key = "transposed", *(graph.name for graph in made.graphs), flags, with_ct
-    if key not in b.view.derived:
-        b.view.derived[key] = _transposed(b, made.graphs, flags, with_ct)
-    graphs, outputs = b.view.derived[key]
-    read = [x for x, flag in zip(made.operands, flags, strict=True) if not flag]
+    key = record.graphs, flags, with_ct
+    back = _TRANSPOSED.get(b.view, key, lambda: _transpose(b, record.graphs, flags, with_ct))
+    read = [x for x, flag in zip(record.operands, flags, strict=True) if not flag]
     given = [t for t in ct if t is not None]
-    cx = iter(_emit(b, made.index, graphs, [*given, *read]) if any(outputs) else ())
-    cotangents = iter([next(cx) if flag else None for flag in outputs])
+    cx = iter(_emit(b, record.index, back.graphs, [*given, *read]) if any(back.outputs) else ())
+    cotangents = iter([next(cx) if flag else None for flag in back.outputs])
     of_arguments = [next(cotangents) if flag else None for flag in flags]
-    return of_arguments if made.index is None else [None, *of_arguments]
+    return of_arguments if record.index is None else [None, *of_arguments]
 
 
-def _transposed(b: Any, graphs: Sequence[Graph], active: Sequence[bool], with_ct: Sequence[bool]) -> Any:
-    """The transposed graphs, from (cotangents, values read), and which active arguments get a cotangent."""
-    parts = [transposed(b, graph, active, with_ct) for graph in graphs]
+def _transpose(b: Any, graphs: Sequence[Graph], active: Flags, with_ct: Flags) -> TransposedCall:
+    engine: Transposing = b.engine
+    parts = [transpose_graph(b, graph, active, with_ct) for graph in graphs]
     outputs = [any(part.outputs[j] is not None for part in parts) for j in range(sum(active))]
     closed = []
     for graph, part in zip(graphs, parts, strict=True):
@@ -216,12 +249,12 @@ def _transposed(b: Any, graphs: Sequence[Graph], active: Sequence[bool], with_ct
             if flag
         ]
         given = [*part.inputs.values(), *read]
-        closed.append(b.engine.close(b.view, wanted, given, name=f"{stem(graph)}.transpose"))
+        closed.append(engine.close(b.view, wanted, given, name=f"{stem(graph)}.transpose"))
         b.view.discard(part)
-    return closed, outputs
+    return TransposedCall(tuple(closed), tuple(outputs))
 
 
-def transposed(
+def transpose_graph(
     b: Any, graph: Graph, active: Sequence[bool], with_ct: Sequence[bool], sums: Sequence[Value] = ()
 ) -> Graph:
     """The transpose of a closed graph that is linear in its active inputs, given some cotangents.
@@ -230,4 +263,5 @@ def transposed(
     """
     linear = [x for x, flag in zip(graph.inputs.values(), active, strict=True) if flag]
     wanted = [y if flag else None for y, flag in zip(graph.outputs, with_ct, strict=True)]
-    return b.engine.transpose(b.view, graph, linear, wanted, sums)  # type: ignore[no-any-return]
+    engine: Transposing = b.engine
+    return engine.transpose(b.view, graph, linear, wanted, sums)

@@ -25,7 +25,7 @@ def expanded(
     b.engine.tangent = tangent
     for op in b.graph.definitions[before:]:
         of_operands = [tangents.get(x) for x in op.operands]
-        if any(x is not None for x in of_operands) and (rule := b.engine.linearize_rule(op)) is not None:
+        if any(x is not None for x in of_operands) and (rule := b.engine.rule(op)) is not None:
             for y, dy in zip(op.results, rule(b, op, of_operands), strict=True):
                 if dy is not None:
                     tangents[y] = dy

@@ -8,95 +8,131 @@ decides where these values come from: a fused primal loop, stacks, or checkpoint
 """
 
 from collections.abc import Sequence
+from dataclasses import dataclass, replace
 from typing import Any
 
+from tiduc.dialect.cache import Cache
 from tiduc.dialect.control import Loop, emit_loop, loop, open_loop
 from tiduc.dialect.control_ops import LOOP
 from tiduc.dialect.errors import OpenSize
-from tiduc.dialect.graph import Definition, Value, stem
+from tiduc.dialect.graph import Definition, Graph, Value, stem
 from tiduc.dialect.types import with_shape
-from tiduc.passes.rules.call import transposed
+from tiduc.passes.rules.call import Flags, transpose_graph
+from tiduc.passes.rules.lent import Hoisted, Linearizing, Split, Transposing
 from tiduc.passes.rules.opset import linearize, transpose
 from tiduc.passes.rules.registry import Tangents
 from tiduc.passes.rules.sites import at_site
 
 
+@dataclass(frozen=True)
+class LinearizedLoop:
+    """The body of a loop, linearized for one pattern of active operands.
+
+    `parts` is its split, `primal` the body extended with residuals, and `linear` the linear body, None if no output is
+    active. `active` and `outputs` say which inputs and outputs are active. `hoisted` are the linear ops that no
+    iteration changes, and `invariants` the loop invariants that the linear body reads.
+    """
+
+    parts: Split
+    primal: Graph
+    linear: Graph | None
+    active: Flags
+    outputs: Flags
+    hoisted: Hoisted
+    invariants: tuple[Value, ...]
+
+
+@dataclass(frozen=True)
+class TransposedLoop:
+    """The body of a transposed loop, None if no operand gets a cotangent.
+
+    `outputs` says which outputs of the linear body have cotangents, and `operands` which operands get one.
+    """
+
+    body: Graph | None
+    outputs: Flags
+    operands: Flags
+
+
+_LINEARIZED = Cache[tuple[Graph, Flags], LinearizedLoop]()
+"""By the body, and which operands are active."""
+
+_TRANSPOSED = Cache[tuple[Graph, Flags, Flags], TransposedLoop]()
+"""By the body, which operands are active, and which outputs have a cotangent."""
+
+
 @linearize(LOOP)
 @linearize("stablehlo.while", captures=True)
 def loop_(b: Any, op: Definition, dx: Tangents) -> list[Any | None]:
-    made = loop(b.view, op)
+    record = loop(b.view, op)
     dy = at_site(b, op, dx, _linearized)
-    first = len(made.inits) + len(made.sequences)
-    return [dy[i] if i >= 0 else dx[made.arguments[first + ~i]] for i in made.results]
+    first = len(record.inits) + len(record.sequences)
+    return [dy[i] if i >= 0 else dx[record.arguments[first + ~i]] for i in record.results]
 
 
-def _linearized(b: Any, made: Loop, dx: Tangents) -> list[Any | None]:
-    n, m = len(made.inits), len(made.sequences)
-    key = "linearized", made.body.name, tuple([t is not None for t in dx])
-    if key not in b.view.derived:
-        b.view.derived[key] = _derived(b, made, [t is not None for t in dx])
-    parts, extended, linear, active, outputs, ahead, read = b.view.derived[key]
+def _linearized(b: Any, record: Loop, dx: Tangents) -> list[Any | None]:
+    n, m = len(record.inits), len(record.sequences)
+    flags = tuple([t is not None for t in dx])
+    linearized = _LINEARIZED.get(b.view, (record.body, flags), lambda: _linearize(b, record, list(flags)))
+    linear, active, parts = linearized.linear, linearized.active, linearized.parts
     if linear is None:
-        return [None] * len(outputs)
-    more = len(extended.outputs) - len(made.body.outputs)
-    residuals = emit_loop(b, _replaced(made, body=extended), made.base)[-more:] if more else ()
-    values = dict(zip(made.body.inputs.values(), made.operands, strict=True))
+        return [None] * len(linearized.outputs)
+    more = len(linearized.primal.outputs) - len(record.body.outputs)
+    residuals = emit_loop(b, replace(record, body=linearized.primal), record.base)[-more:] if more else ()
+    values = dict(zip(record.body.inputs.values(), record.operands, strict=True))
     b.engine.inline(b.view, parts.invariant, values)
     tangents = [
         b.zeros_like(x) if t is None else t
-        for x, t, flag in zip(made.operands, dx, active, strict=True)
+        for x, t, flag in zip(record.operands, dx, active, strict=True)
         if flag
     ]
     k, s = sum(active[:n]), sum(active[: n + m])
-    sequences = [made.sequences[i - n] for i in _elements(parts, made)]
-    invariants = [values[x] for x in read]
+    sequences = [record.sequences[i - n] for i in _elements(parts, record)]
+    invariants = [values[x] for x in linearized.invariants]
     values |= dict(zip(parts.tangents[s:], tangents[s:], strict=True))
-    fixed = _run_ahead(b, ahead[0], ahead[1], values)
+    fixed = _emit_hoisted(b, linearized.hoisted, values)
     linear_loop = Loop(
         tuple(tangents[:k]),
         (*tangents[k:s], *sequences, *residuals),
         (*fixed, *invariants),
         linear,
         None,
-        made.reverse,
+        record.reverse,
         None,
         linear.name,
-        memory=made.memory,
-        bound=_bound(made),
+        memory=record.memory,
+        bound=_bound(record),
     )
     dy = iter(emit_loop(b, linear_loop))
-    return [next(dy) if flag else None for flag in outputs]
+    return [next(dy) if flag else None for flag in linearized.outputs]
 
 
-def _run_ahead(
-    b: Any, ops: Sequence[Definition], wanted: Sequence[Value], values: dict[Value, Any]
-) -> list[Any]:
+def _emit_hoisted(b: Any, hoisted: Hoisted, values: dict[Value, Any]) -> list[Any]:
     """Emits linear ops that were hoisted out of the loop, and returns the tangents that the loop reads."""
-    read = (x for op in ops for x, flag in zip(op.operands, op.active or (), strict=True) if not flag)
+    read = (x for op in hoisted.ops for x, flag in zip(op.operands, op.active or (), strict=True) if not flag)
     b.engine.inline(b.view, list(dict.fromkeys(read)), values)
-    for op in ops:
+    for op in hoisted.ops:
         replaced = {i: values[x] for i, x in enumerate(op.operands)}
         values.update(zip(op.results, b.reapply(op, replaced), strict=True))
-    return [values[x] for x in wanted]
+    return [values[x] for x in hoisted.tangents]
 
 
-def _elements(parts: Any, made: Loop) -> list[int]:
+def _elements(parts: Split, record: Loop) -> list[int]:
     """Which sequences the linear body reads, as positions among the body's inputs."""
-    n, m = len(made.inits), len(made.sequences)
-    inputs = list(made.body.inputs.values())
+    n, m = len(record.inits), len(record.sequences)
+    inputs = list(record.body.inputs.values())
     return [i for i in range(n, n + m) if inputs[i] in parts.inputs]
 
 
-def _derived(b: Any, made: Loop, active: list[bool]) -> Any:
-    """The split of the body, its extension with residuals, and the linear body, for one pattern of active operands.
+def _linearize(b: Any, record: Loop, active: list[bool]) -> LinearizedLoop:
+    """Linearizes the body of a loop.
 
-    Returns (split, extended body, linear body or None, active inputs, active outputs, hoisted ops, loop
-    invariants that the linear body reads). A loop-carried value is active if its initial value is, or if an
-    iteration makes it so: the least fixed point.
+    A loop-carried value is active if its initial value is, or if an iteration makes it so: the least fixed point.
     """
-    n, m = len(made.inits), len(made.sequences)
+    engine: Linearizing = b.engine
+    n, m = len(record.inits), len(record.sequences)
     while True:
-        parts = b.engine.split(made.body, active, varying=n + m)
+        parts = engine.split(record.body, active, varying=n + m)
         reached = [parts.outputs[i] is not None and not active[i] for i in range(n)]
         if not any(reached):
             break
@@ -105,34 +141,31 @@ def _derived(b: Any, made: Loop, active: list[bool]) -> Any:
     outputs = [active[i] if i < n else y is not None for i, y in enumerate(parts.outputs)]
     if not any(outputs):
         b.view.discard(parts.linear)
-        return parts, made.body, None, active, outputs, (), []
-    inputs = list(made.body.inputs.values())
+        return LinearizedLoop(parts, record.body, None, tuple(active), tuple(outputs), Hoisted((), ()), ())
+    inputs = list(record.body.inputs.values())
     varying = [*parts.residuals, *(x for x in parts.inputs if x in inputs[:n])]
-    elements = [inputs[i] for i in _elements(parts, made)]
+    elements = [inputs[i] for i in _elements(parts, record)]
     more: list[Any] = list(varying)
     if not (varying or elements):
         tick = with_shape(inputs[0].type, [0])  # empty elements, which carry the trip count
-        more, varying = [tick], [Value(tick, made.body)]
+        more, varying = [tick], [Value(tick, record.body)]
     extended = parts.extended(b, more)
     s = sum(active[: n + m])
     read = dict.fromkeys([*parts.inputs, *parts.invariant, *parts.open])
     invariants = [x for x in read if x not in inputs[: n + m]]
     wanted = [
         y.type if dy is None else dy
-        for y, dy, flag in zip(made.body.outputs, parts.outputs, outputs, strict=True)
+        for y, dy, flag in zip(record.body.outputs, parts.outputs, outputs, strict=True)
         if flag and y is not None
     ]
-    ahead = parts.ahead(b, len(parts.tangents) - s)
-    given = [*parts.tangents[:s], *elements, *varying, *ahead[1], *invariants]
-    return parts, extended, parts.closed(b, wanted, given), active, outputs, ahead, invariants
+    hoisted = parts.hoisted(b, len(parts.tangents) - s)
+    given = [*parts.tangents[:s], *elements, *varying, *hoisted.tangents, *invariants]
+    linear = parts.closed(b, wanted, given)
+    return LinearizedLoop(parts, extended, linear, tuple(active), tuple(outputs), hoisted, tuple(invariants))
 
 
-def _bound(made: Loop) -> int | None:
-    return made.bound if made.trip_count is None else None
-
-
-def _replaced(made: Loop, **changed: Any) -> Loop:
-    return Loop(**{**made.__dict__, **changed})
+def _bound(record: Loop) -> int | None:
+    return record.bound if record.trip_count is None else None
 
 
 @transpose(LOOP)
@@ -143,34 +176,35 @@ def loop_transpose(b: Any, op: Definition, ct: Tangents, active: Sequence[bool])
         raise open_loop(error, op.location) from None
 
 
-def _backwards(b: Any, made: Loop, ct: Tangents, active: Sequence[bool]) -> list[Any]:
-    n, m = len(made.inits), len(made.sequences)
+def _backwards(b: Any, record: Loop, ct: Tangents, active: Sequence[bool]) -> list[Any]:
+    n, m = len(record.inits), len(record.sequences)
     linear = tuple([i < n or flag for i, flag in enumerate(active)])
-    key = "transposed", made.body.name, linear, tuple([t is not None for t in ct])
-    if key not in b.view.derived:
-        b.view.derived[key] = _transposed(b, made, linear, [t is not None for t in ct])
-    body, with_ct, got = b.view.derived[key]
+    flags = tuple([t is not None for t in ct])
+    transposed = _TRANSPOSED.get(
+        b.view, (record.body, linear, flags), lambda: _transpose(b, record, linear, list(flags))
+    )
+    body, got = transposed.body, transposed.operands
     if body is None:
         return [None] * len(active)
     inits = [
         b.zeros_like(x) if t is None else t
-        for x, t, flag in zip(made.inits, ct, with_ct, strict=False)
+        for x, t, flag in zip(record.inits, ct, transposed.outputs, strict=False)
         if flag
     ]
     summed = [i for i in range(n + m, len(active)) if got[i]]
-    read = [x for x, flag in zip(made.operands, linear, strict=True) if not flag]
+    read = [x for x, flag in zip(record.operands, linear, strict=True) if not flag]
     kept = sum(not flag for flag in linear[n : n + m])
     back = Loop(
-        (*inits, *(b.zeros_like(made.operands[i]) for i in summed)),
+        (*inits, *(b.zeros_like(record.operands[i]) for i in summed)),
         (*(t for t in ct[n:] if t is not None), *read[:kept]),
         tuple(read[kept:]),
         body,
         None,
-        not made.reverse,
+        not record.reverse,
         None,
         body.name,
-        memory=made.memory,
-        bound=made.bound,
+        memory=record.memory,
+        bound=record.bound,
     )
     results = iter(emit_loop(b, back))
     order = [i for i in range(n) if got[i]] + summed + [i for i in range(n, n + m) if got[i]]
@@ -178,18 +212,18 @@ def _backwards(b: Any, made: Loop, ct: Tangents, active: Sequence[bool]) -> list
     return [of.get(i) for i in range(len(active))]
 
 
-def _transposed(b: Any, made: Loop, linear: Sequence[bool], with_ct: list[bool]) -> Any:
-    """The body of the transposed loop, which outputs have cotangents, and which operands get one.
+def _transpose(b: Any, record: Loop, linear: Flags, with_ct: list[bool]) -> TransposedLoop:
+    """Transposes the body of a loop.
 
     Its loop-carried values are the cotangents of the primal ones, and the cotangents of the loop invariants,
     which are summed over the iterations.
     """
-    n, m = len(made.inits), len(made.sequences)
-    inputs = list(made.body.inputs.values())
+    n, m = len(record.inits), len(record.sequences)
+    inputs = list(record.body.inputs.values())
     numbers = [i for i, flag in enumerate(linear) if flag]
     summed = [i for i in numbers if i >= n + m]
     while True:
-        part = transposed(b, made.body, linear, with_ct, [inputs[i] for i in summed])
+        part = transpose_graph(b, record.body, linear, with_ct, [inputs[i] for i in summed])
         of = dict(zip(numbers, part.outputs, strict=True))
         reached = [of.get(i) is not None and not with_ct[i] for i in range(n)]
         if not any(reached):
@@ -206,11 +240,12 @@ def _transposed(b: Any, made: Loop, linear: Sequence[bool], with_ct: list[bool])
     got[:n] = with_ct[:n]
     if not any(got):
         b.view.discard(part)
-        return None, with_ct, got
+        return TransposedLoop(None, tuple(with_ct), tuple(got))
     order = [*carries, *(i for i in summed if got[i]), *(i for i in range(n, n + m) if got[i])]
     reads = [x for x, flag in zip(inputs, linear, strict=True) if not flag]
     given = [*cts[: len(carries)], *(sums[i] for i in summed if got[i]), *elements, *reads]
     wanted = [inputs[i].type if of[i] is None else of[i] for i in order]
-    body = b.engine.close(b.view, wanted, given, name=f"{stem(made.body)}.transpose")
+    engine: Transposing = b.engine
+    body = engine.close(b.view, wanted, given, name=f"{stem(record.body)}.transpose")
     b.view.discard(part)
-    return body, with_ct, got
+    return TransposedLoop(body, tuple(with_ct), tuple(got))

@@ -50,27 +50,6 @@ TransposeRule = Callable[[Any, Definition, Tangents, Sequence[bool]], Sequence[A
 Lowering = Callable[..., Any]
 
 
-@dataclass
-class Engine:
-    """The services that a stage offers to rules of ops that hold whole graphs, as `b.engine`.
-
-    `tangent` gives the tangent of a primal value defined before the op, `scheduled` are the ops being
-    linearized, and `sites` caches what rules have computed for each call site of a control-flow op.
-    """
-
-    linearize: Callable[..., Any]
-    transpose: Callable[..., Any]
-    close: Callable[..., Any]
-    inline: Callable[..., Any]
-    kept: Callable[..., Any]
-    split: Callable[..., Any]
-    linearize_rule: Callable[[Definition], LinearizeRule | None]
-    stateful: frozenset[str]
-    tangent: Callable[[Any], Any | None] = lambda x: None  # noqa: E731
-    scheduled: Sequence[Definition] = ()
-    sites: dict[Any, Any] | None = None
-
-
 @dataclass(frozen=True, repr=False)
 class OpSet:
     """The primitives of some dialects: their rules by full op name, and the builder that emits them.

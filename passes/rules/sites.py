@@ -2,7 +2,7 @@
 
 A linear graph that needs residuals of an op in another graph contains a copy of that op, with the residuals
 as extra results. All copies share one call site: they have the same operands and the same base graph, and
-lowering merges them into one op. When a view is linearized again, only the widest copy is linearized; its
+lowering merges them into one op. When a view is linearized once more, only the widest copy is linearized; its
 tangents serve all copies.
 """
 
@@ -23,19 +23,20 @@ def at_site(b: Any, op: Definition, dx: Tangents, rule: Rule) -> list[Any | None
     """
     if b.engine.sites is None:
         b.engine.sites = _widest(b)
-    made = control(b.view, op)
-    site = made.site
-    found = b.engine.sites.get(site, made)
-    if not isinstance(found, list):
-        found = b.engine.sites[site] = rule(b, found, [dx[i] for i in made.arguments])
-    return found  # type: ignore[no-any-return]
+    record = control(b.view, op)
+    tangents = b.engine.sites.get(record.site, record)
+    if not isinstance(tangents, list):
+        tangents = rule(b, tangents, [dx[i] for i in record.arguments])
+        b.engine.sites[record.site] = tangents
+    return tangents  # type: ignore[no-any-return]
 
 
 def _widest(b: Any) -> dict[Any, Branches | Loop | list[Any | None]]:
-    found: dict[Any, Any] = {}
+    """The record of the op with the most results, for each call site."""
+    widest: dict[Any, Any] = {}
     for op in b.engine.scheduled:
         if is_control(op):
-            made = control(b.view, op)
-            if made.site not in found or found[made.site].width < made.width:
-                found[made.site] = made
-    return found
+            record = control(b.view, op)
+            if record.site not in widest or widest[record.site].width < record.width:
+                widest[record.site] = record
+    return widest

@@ -38,11 +38,11 @@ from tiduc.passes.structure.steps import (
     state_of,
     write_at,
 )
-from tiduc.passes.structure.trip_counts import total
+from tiduc.passes.structure.trip_counts import emit_trip_count
 from tiduc.passes.structure.while_loops import emit_while
 
 _MAX_ITERATIONS = 2**31
-"""The number of iterations that a 32-bit counter can distinguish."""
+"""The number of iterations that a 32-bit induction variable can number."""
 
 
 @dataclass(frozen=True)
@@ -64,29 +64,29 @@ class Level:
         return [state[places.index(at)] for at in self.places]
 
 
-def emit_recomputed(scope: Scope, cluster: Cluster, count: int | None) -> None:
+def emit_recomputed(scope: Scope, cluster: Cluster, trip_count: int | None) -> None:
     """Emits the loop of a cluster that recomputes the iterations of others from checkpoints."""
     b, i32, is_reverse = scope.b, index_type(), cluster.leader.reverse
     step = build_step(scope, members_of([*scope.plans[cluster].recomputed, cluster]))
-    if count is not None:
-        simplify_slots(scope, cluster, step, count)
-    records = Records(scope, cluster, step, count)
+    if trip_count is not None:
+        simplify_slots(scope, cluster, step, trip_count)
+    records = Records(scope, cluster, step, trip_count)
     places = own_places(scope, cluster, step, records.values)
     raw = step.b.finish([*step.nexts.values(), *records.values])
     level = _level(
-        scope, step, is_reverse, places, _slots(_max_trip_count(scope, cluster, count)), records.values
+        scope, step, is_reverse, places, _slots(_max_trip_count(scope, cluster, trip_count)), records.values
     )
     scope.view.discard(raw)
 
     zero, one = b.constant(0, i32), b.constant(1, i32)
-    trip_count = total(scope, cluster)
-    last = b.subtract(trip_count, one)
+    total_count = emit_trip_count(scope, cluster)
+    last = b.subtract(total_count, one)
     inits = {(m, i): scope.local[m.record.inits[i]] for m, i in step.carries}
     results = _emit_sweep(
         scope,
         b,
         level,
-        (last, b.constant(-1, i32)) if is_reverse else (zero, trip_count),
+        (last, b.constant(-1, i32)) if is_reverse else (zero, total_count),
         [inits[at] for at in level.places],
         zero if is_reverse else last,
         [inits[at] for at in level.below.places] if level.below is not None else [],
@@ -98,11 +98,11 @@ def emit_recomputed(scope: Scope, cluster: Cluster, count: int | None) -> None:
     records.give(dict(zip(places, results[:n], strict=True)), results[n:], max_trip_count(cluster))
 
 
-def _max_trip_count(scope: Scope, cluster: Cluster, count: int | None) -> int:
+def _max_trip_count(scope: Scope, cluster: Cluster, trip_count: int | None) -> int:
     """An upper bound of the trip count of a cluster's loops and of the loops recomputed for it."""
     records = (m.record for m in members_of([*scope.plans[cluster].recomputed, cluster]))
     known = [most_iterations(record) for record in records if isinstance(record, Loop)]
-    return min([_MAX_ITERATIONS, *(n for n in (count, *known) if n is not None)])
+    return min([_MAX_ITERATIONS, *(n for n in (trip_count, *known) if n is not None)])
 
 
 def _slots(bound: int) -> int:

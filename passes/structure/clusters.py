@@ -6,12 +6,50 @@ from functools import reduce
 from operator import or_
 from typing import Any
 
+from tiduc.dialect.cache import Cache
 from tiduc.dialect.control import Branches, Loop, control, draws, is_control, is_kept
 from tiduc.dialect.control_ops import element_type
 from tiduc.dialect.errors import Unsupported
 from tiduc.dialect.graph import Definition, Graph, Value
 from tiduc.dialect.keys import KeyTable
+from tiduc.dialect.view import View
+from tiduc.passes.rules.registry import OpSet
 from tiduc.passes.structure.scope import Cluster, Member, Scope
+
+
+class ValueNumbers:
+    """Numbers the values of graphs by the first equal value in any graph, given equal inputs.
+
+    Results of stateful ops are equal only if `copied` is set and both ops are copies of one op.
+    """
+
+    def __init__(self, opset: OpSet, copied: bool) -> None:
+        self._copied, self._stateful = copied, opset.stateful
+        self._table = KeyTable(opset.stateful, opset.commutative)
+        self._copies: dict[Any, Definition] = {}
+        self._outputs: dict[Graph, list[Value]] = {}
+
+    def of(self, view: View, graph: Graph) -> list[Value]:
+        """The numbers of a graph's outputs."""
+        if graph not in self._outputs:
+            first = {x: self._table.input(str(i), x) for i, x in enumerate(graph.inputs.values())}
+            outputs = [y for y in graph.outputs if y is not None]
+            for op in view.schedule(outputs, graph.inputs.values()):
+                operands, captures = (tuple([first[x] for x in read]) for read in (op.operands, op.captures))
+                if self._copied and op.name in self._stateful:  # copies share the attribute dictionary
+                    results = self._copies.setdefault((op.name, id(op.given), operands), op).results
+                else:
+                    results = self._table.results(op, operands, captures)
+                first.update(zip(op.results, results, strict=True))
+            self._outputs[graph] = [first[y] for y in outputs]
+        return self._outputs[graph]
+
+
+_VALUE_NUMBERS = Cache[bool, ValueNumbers]()
+"""By `copied`."""
+
+_SUMS = Cache[Any, Graph]()
+"""Bodies of loops that add two sequences, by the type of the sequences."""
 
 
 def find_members(scope: Scope, outputs: Sequence[Value]) -> None:
@@ -59,13 +97,13 @@ def _sum_of_sequences(scope: Scope, op: Definition) -> Loop | None:
     member, i = scope.sequence[x]
     if x.type.has_static_shape or not isinstance(member.record, Loop) or i < len(member.record.inits):
         return None
-    key = "sum", x.type
-    if key not in scope.view.derived:
-        b = scope.builder()
-        terms = [b.input(f"{b.graph.name}.{j}", element_type(x.type)) for j in range(2)]
-        scope.view.derived[key] = b.finish([b.add(*terms)])
-    body = scope.view.derived[key]
+    body = _SUMS.get(scope.view, x.type, lambda: _sum(scope.builder(), element_type(x.type)))
     return Loop((), (x, y), (), body, None, member.record.reverse, None, body.name, (0, 1), (0,))
+
+
+def _sum(b: Any, type_: Any) -> Graph:
+    terms = [b.input(f"{b.graph.name}.{j}", type_) for j in range(2)]
+    return b.finish([b.add(*terms)])  # type: ignore[no-any-return]
 
 
 def _site_key(record: Any) -> Any:
@@ -91,7 +129,8 @@ def _can_be_one_op(scope: Scope, first: Any, second: Any) -> bool:
     same = first.base == second.base
     for graphs in zip(_graphs(first), _graphs(second), strict=True):
         if graphs[0] is not graphs[1]:
-            one, other = (_value_numbers(scope, graph, same) for graph in graphs)
+            numbers = _VALUE_NUMBERS.get(scope.view, same, lambda: ValueNumbers(scope.opset, same))
+            one, other = (numbers.of(scope.view, graph) for graph in graphs)
             if any(x is not y for x, y in zip(one, other, strict=False)):
                 if same and any(draws(scope.view, graph) for graph in graphs):
                     message = (
@@ -100,28 +139,6 @@ def _can_be_one_op(scope: Scope, first: Any, second: Any) -> bool:
                     raise Unsupported(f"@{first.base} {message}", graphs[0].location)
                 return False
     return True
-
-
-def _value_numbers(scope: Scope, graph: Graph, copied: bool) -> list[Value]:
-    """A value number for each output: the first value in any graph that equals it, given equal inputs.
-
-    Results of stateful ops are equal only if `copied` is set and both ops are copies of one op.
-    """
-    stateful = scope.opset.stateful
-    table = scope.view.derived.setdefault(("keys", copied), KeyTable(stateful, scope.opset.commutative))
-    key = "first outputs", graph.name, copied
-    if key not in scope.view.derived:
-        first = {x: table.input(str(i), x) for i, x in enumerate(graph.inputs.values())}
-        for op in scope.view.schedule([y for y in graph.outputs if y is not None], graph.inputs.values()):
-            operands, captures = (tuple([first[x] for x in read]) for read in (op.operands, op.captures))
-            if copied and op.name in stateful:  # copies share the attribute dictionary
-                origin = "copied", op.name, id(op.given), operands
-                results, _ = scope.view.derived.setdefault(origin, (op.results, op.given))
-            else:
-                results = table.results(op, operands, captures)
-            first.update(zip(op.results, results, strict=True))
-        scope.view.derived[key] = [first[y] for y in graph.outputs if y is not None]
-    return scope.view.derived[key]  # type: ignore[no-any-return]
 
 
 def find_clusters(scope: Scope) -> None:

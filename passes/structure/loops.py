@@ -20,21 +20,21 @@ from tiduc.passes.structure.steps import Place, unchanged_carries
 def emit_loops(scope: Scope, cluster: Cluster) -> None:
     """Emits the cluster's loop, forwards or backwards, and records its results in the scope."""
     _give_invariants(scope, cluster)
-    count, loop_plan = static_trip_count(cluster), scope.plans[cluster]
-    if cluster.leader.cond is None and count is not None and count >= 2**31:
-        message = f"a loop of {count} iterations is run backwards, which are counted in 32 bits"
+    trip_count, loop_plan = static_trip_count(cluster), scope.plans[cluster]
+    if cluster.leader.cond is None and trip_count is not None and trip_count >= 2**31:
+        message = f"a loop of {trip_count} iterations runs backwards, whose induction variable has 32 bits"
         raise Unsupported(message, cluster.members[0].ops[0].location)
     if loop_plan.trip_count_source is not None:
         scope.trip_counts[cluster] = scope.trip_counts[loop_plan.trip_count_source]
     try:
-        if count == 0:
+        if trip_count == 0:
             _emit_none(scope, cluster)
         elif all(source.leader.reverse == cluster.leader.reverse for source in loop_plan.recomputed):
-            emit_stacked(scope, cluster, count)
-        elif loop_plan.memory == "sqrt" and count is not None:
-            emit_segmented(scope, cluster, count)
+            emit_stacked(scope, cluster, trip_count)
+        elif loop_plan.memory == "sqrt" and trip_count is not None:
+            emit_segmented(scope, cluster, trip_count)
         else:
-            emit_recomputed(scope, cluster, count)
+            emit_recomputed(scope, cluster, trip_count)
     except OpenSize as error:
         raise open_loop(error, cluster.members[0].ops[0].location) from None
 

@@ -60,7 +60,7 @@ def _recomputed(
     clusters = tuple(dict.fromkeys(c for source in sources for c in (*recomputed[source], source)))
     if any(draws(scope.view, m.record.body) for source in clusters for m in source.members):
         raise Unsupported(
-            "a loop that draws random numbers, or has effects, cannot be run again from checkpoints",
+            "a loop that draws random numbers, or has effects, cannot be recomputed from checkpoints",
             cluster.members[0].ops[0].location,
         )
     return clusters

@@ -8,7 +8,7 @@ from tiduc.dialect.control import Loop
 from tiduc.dialect.control_ops import sequence_type
 from tiduc.dialect.graph import Definition, Value
 from tiduc.dialect.types import shape
-from tiduc.passes.engine.recompute import cheapest_residuals, counters
+from tiduc.passes.engine.recompute import cheapest_residuals, induction_variables
 from tiduc.passes.structure.scope import Cluster, Scope
 from tiduc.passes.structure.steps import Place, Residuals, Step, filled, index_type, state_of, write_at
 
@@ -20,15 +20,15 @@ class Stacks:
     element (`single`), the stacks hold the fewest bytes from which cheap ops recompute the elements.
     """
 
-    def __init__(self, scope: Scope, cluster: Cluster, step: Step, count: int | None) -> None:
+    def __init__(self, scope: Scope, cluster: Cluster, step: Step, trip_count: int | None) -> None:
         self._scope, self._step = scope, step
         self.whole: list[Place] = []
         self.single: list[Place] = []
         self.starts: dict[Value, Any] = {}
         self.values: list[Value] = []
-        if count is not None:
+        if trip_count is not None:
             self._find(cluster)
-        self.types = [sequence_type(x.type, count) for x in self.values]
+        self.types = [sequence_type(x.type, trip_count) for x in self.values]
 
     def _find(self, cluster: Cluster) -> None:
         scope, step = self._scope, self._step
@@ -38,7 +38,7 @@ class Stacks:
                 if readers and 0 not in shape(x):
                     one_by_one = all(_reads_elements(scope, op, at) for op in readers)
                     (self.single if one_by_one else self.whole).append(at)
-        found = counters(step) if cluster.members[0].record.cond is not None else {}
+        found = induction_variables(step) if cluster.members[0].record.cond is not None else {}
         self.starts = {x: (scope.local[m.record.inits[i]], by) for x, ((m, i), by) in found.items()}
         wanted = [step.elements[at] for at in self.whole]
         single = [step.elements[at] for at in self.single]
@@ -71,17 +71,17 @@ class Checkpoints:
     entry j. Backwards, it is in entry j + 1; an entry that no iteration writes holds the initial carries.
     """
 
-    def __init__(self, scope: Scope, cluster: Cluster, step: Step, count: int) -> None:
-        self._reverse, self._length = cluster.leader.reverse, segment(count)
+    def __init__(self, scope: Scope, cluster: Cluster, step: Step, trip_count: int) -> None:
+        self._reverse, self._length = cluster.leader.reverse, segment(trip_count)
         readers = [reader for reader, plan in scope.plans.items() if cluster in plan.recomputed]
         recomputing = dict.fromkeys(
             c for reader in readers for c in (*scope.plans[reader].recomputed, reader)
         )
         wanted = [x for c in recomputing for x in _read_by(scope, c, step)]
-        needed = state_of(scope, step, wanted, counters(step))
+        needed = state_of(scope, step, wanted, induction_variables(step))
         self.places: list[Place] = [at for at in needed if at[0] in cluster.members]
         self.values = [step.carries[at] for at in self.places]
-        slots = -(-count // self._length) + 1
+        slots = -(-trip_count // self._length) + 1
         self.types = [sequence_type(x.type, slots) for x in self.values]
         self._inits = [scope.local[m.record.inits[i]] for m, i in self.places]
         self._results: Sequence[Any] = ()
@@ -111,11 +111,11 @@ class Checkpoints:
 class Records:
     """All arrays that a cluster's loop writes: its stacks, then its checkpoints."""
 
-    def __init__(self, scope: Scope, cluster: Cluster, step: Step, count: int | None) -> None:
+    def __init__(self, scope: Scope, cluster: Cluster, step: Step, trip_count: int | None) -> None:
         self._scope, self._cluster = scope, cluster
-        self._kinds: list[Stacks | Checkpoints] = [Stacks(scope, cluster, step, count)]
-        if scope.plans[cluster].sets_checkpoints and count is not None:
-            scope.checkpoints[cluster] = Checkpoints(scope, cluster, step, count)
+        self._kinds: list[Stacks | Checkpoints] = [Stacks(scope, cluster, step, trip_count)]
+        if scope.plans[cluster].sets_checkpoints and trip_count is not None:
+            scope.checkpoints[cluster] = Checkpoints(scope, cluster, step, trip_count)
             self._kinds.append(scope.checkpoints[cluster])
         self.values = [x for kind in self._kinds for x in kind.values]
         self.types = [type_ for kind in self._kinds for type_ in kind.types]
@@ -155,9 +155,9 @@ class Records:
         return [arrays[:first], arrays[first:]][: len(self._kinds)]
 
 
-def segment(count: int) -> int:
+def segment(trip_count: int) -> int:
     """The length of a segment: the square root of the trip count, rounded up."""
-    return isqrt(max(count - 1, 0)) + 1
+    return isqrt(max(trip_count - 1, 0)) + 1
 
 
 def _read_by(scope: Scope, cluster: Cluster, step: Step) -> list[Value]:

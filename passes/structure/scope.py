@@ -6,11 +6,9 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
 
-from torch_mlir import ir
-
 from tiduc.dialect.graph import Definition, Graph, Value
 from tiduc.dialect.view import View
-from tiduc.passes.engine.close import close, inline
+from tiduc.passes.engine.close import close, inline, private_builder
 from tiduc.passes.rules.registry import OpSet
 
 
@@ -99,9 +97,7 @@ class Scope:
 
     def builder(self, prefix: str = "F") -> Any:
         """A builder of a new private closed graph of the view."""
-        b = self.opset.builder(self.view, self.view.fresh(prefix))
-        b.graph.attributes["sym_visibility"] = ir.StringAttr.get("private")
-        return b
+        return private_builder(self.view, self.opset, prefix)
 
     def closed(self, wanted: Sequence[Any], given: Sequence[Value], name: str = "F") -> Graph:
         """The closed graph that computes `wanted` from `given`, structured."""

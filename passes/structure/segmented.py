@@ -1,7 +1,7 @@
 """A loop that recomputes its residuals segment by segment, from checkpoints that other loops have stored.
 
-    for each segment, the last one first, where T runs backwards and reads W:
-        W from its checkpoint, forwards: a stack of what T reads        T, backwards: reads the stack
+    for each segment, from last to first, where T runs backwards and reads W:
+        W runs forwards from its checkpoint, and stacks the values that T reads; T runs backwards, and reads the stack
 
 Loop memory `sqrt`: of n iterations, every s-th stores its carries, s = sqrt n, and the stacks hold one segment. Each
 iteration runs twice, and memory holds the values of about 2 sqrt n iterations. A loop U that runs forwards again and
@@ -17,7 +17,7 @@ from typing import Any
 
 from tiduc.dialect.control_ops import sequence_type
 from tiduc.dialect.graph import Graph, Value
-from tiduc.passes.engine.recompute import cheapest_residuals, counter, counters
+from tiduc.passes.engine.recompute import cheapest_residuals, induction_value, induction_variables
 from tiduc.passes.structure.plan import max_trip_count
 from tiduc.passes.structure.records import Records, segment
 from tiduc.passes.structure.scope import Cluster, Scope
@@ -34,48 +34,50 @@ from tiduc.passes.structure.steps import (
     state_of,
     write_at,
 )
-from tiduc.passes.structure.trip_counts import total
+from tiduc.passes.structure.trip_counts import emit_trip_count
 from tiduc.passes.structure.while_loops import emit_while
 
 Starts = Mapping[Value, tuple[Value, int]]
-"""For each counter of a step: its initial value, which is outside the step, and its increment per iteration."""
+"""For each induction variable of a step: its initial value, from outside the step, and its increment per iteration."""
 
 
 @dataclass(frozen=True)
 class Sweep:
     """Loops that sweep over a segment in one direction, and read the stacks of the sweep `below`, in the other one.
 
-    `graph`: (number, counters, carries, entries of the stacks below, values from outside) -> (next carries, entries
-    of its own stacks). `places` are its carries. `counters` are pairs: the index of the initial value among the
-    values from outside, and the increment. `types` are those of its stacks' entries.
+    `graph`: (number, induction variables, carries, entries of the stacks below, values from outside) -> (next carries,
+    entries of its own stacks). `places` are its carries. `induction_variables` are pairs: the index of the initial
+    value among the values from outside, and the increment. `types` are the types of its stacks' entries.
     """
 
     reverse: bool
     places: list[Place]
-    counters: list[tuple[int, int]]
+    induction_variables: list[tuple[int, int]]
     types: list[Any]
     graph: Graph
     below: "Sweep | None"
 
 
-def emit_segmented(scope: Scope, cluster: Cluster, count: int) -> None:
+def emit_segmented(scope: Scope, cluster: Cluster, trip_count: int) -> None:
     """Emits the loop of a cluster that recomputes the iterations of others segment by segment."""
-    b, is_reverse, size = scope.b, cluster.leader.reverse, segment(count)
+    b, is_reverse, size = scope.b, cluster.leader.reverse, segment(trip_count)
     step = build_step(scope, members_of([*scope.plans[cluster].recomputed, cluster]))
-    simplify_slots(scope, cluster, step, count)
-    starts = {x: (scope.local[m.record.inits[i]], by) for x, ((m, i), by) in counters(step).items()}
+    simplify_slots(scope, cluster, step, trip_count)
+    starts = {
+        x: (scope.local[m.record.inits[i]], by) for x, ((m, i), by) in induction_variables(step).items()
+    }
     for start, _ in starts.values():
         step.input_for(start)
-    records = Records(scope, cluster, step, count)
+    records = Records(scope, cluster, step, trip_count)
     places = own_places(scope, cluster, step, records.values, starts)
     raw = step.b.finish([*step.nexts.values(), *records.values])
     top = _sweep(scope, step, is_reverse, places, records.values, starts)
     scope.view.discard(raw)
 
     loop = scope.builder("S")
-    trip_count, inits = total(scope, cluster), [scope.local[m.record.inits[i]] for m, i in places]
+    total_count, inits = emit_trip_count(scope, cluster), [scope.local[m.record.inits[i]] for m, i in places]
     checkpoints = [_checkpoints(scope, at) for at in (top.below.places if top.below is not None else ())]
-    invariants = [trip_count, *(x for x, _ in checkpoints), *step.outside]
+    invariants = [total_count, *(x for x, _ in checkpoints), *step.outside]
     j = new_input(loop, index_type())
     carried, arrays = [new_input(loop, x.type) for x in inits], [new_input(loop, t) for t in records.types]
     n, *given = (new_input(loop, x.type) for x in invariants)
@@ -86,7 +88,7 @@ def emit_segmented(scope: Scope, cluster: Cluster, count: int) -> None:
     start = loop.multiply(j, length)
     ends = start, loop.minimum(loop.add(start, length), n)
     after = _emit_sweep(scope, loop, top, ends, carried, state, outside, size, records, arrays)
-    zero, last = b.constant(0, j.type), b.subtract(trip_count, b.constant(1, j.type))
+    zero, last = b.constant(0, j.type), b.subtract(total_count, b.constant(1, j.type))
     results = emit_while(
         scope,
         b,
@@ -184,7 +186,7 @@ def _emit_sweep(
     written = [b.zero(sequence_type(type_, size)) for type_ in sweep.types] if records is None else arrays
     arrays_before = [new_input(inner, x.type) for x in written]
     at = inner.subtract(k, start)
-    numbers = [counter(inner, inputs[i], by, k) for i, by in sweep.counters]
+    numbers = [induction_value(inner, inputs[i], by, k) for i, by in sweep.induction_variables]
     of_iteration = [read_at(inner, stack, at) for stack in stacks]
     outputs = scope.inlined(inner, sweep.graph, [k, *numbers, *carried, *of_iteration, *inputs])
     values = outputs[len(carried) :]

@@ -19,7 +19,7 @@ Affine = tuple[int, int]
 """The coefficients (a, c) of an integer a k + c in iteration k."""
 
 
-def simplify_slots(scope: Scope, cluster: Cluster, step: Step, count: int) -> None:
+def simplify_slots(scope: Scope, cluster: Cluster, step: Step, trip_count: int) -> None:
     """Turns a carry that each iteration reads at one disjoint slot into a loop invariant, unless it is used later.
 
     Also turns the sum in a carry that each iteration adds to at one disjoint slot into a write.
@@ -34,15 +34,15 @@ def simplify_slots(scope: Scope, cluster: Cluster, step: Step, count: int) -> No
         outside = scope.local[member.record.inits[i]]
         is_read_after = member in cluster.members and i in member.used
         if not is_read_after and outside not in step.outside:
-            if _is_read_once_per_slot(step, at, readers[step.carries[at]], count):
+            if _is_read_once_per_slot(step, at, readers[step.carries[at]], trip_count):
                 step.outside[outside] = step.carries.pop(at)
                 del step.nexts[at]
                 continue
         if _is_zero(outside) and len(readers[step.carries[at]]) == 1:
-            _replace_sum(step, at, count)
+            _replace_sum(step, at, trip_count)
 
 
-def _is_read_once_per_slot(step: Step, at: Place, readers: Sequence[Definition], count: int) -> bool:
+def _is_read_once_per_slot(step: Step, at: Place, readers: Sequence[Definition], trip_count: int) -> bool:
     """Whether iterations only read slots of a carry and set them to zero, each slot in one iteration."""
     x, last = step.carries[at], step.nexts[at].definition
     if last is None or last.name != "stablehlo.dynamic_update_slice" or last.operands[0] is not x:
@@ -54,17 +54,17 @@ def _is_read_once_per_slot(step: Step, at: Place, readers: Sequence[Definition],
         same = op.operands[1:] == start and list(op.result.type.shape) == shape(update)
         if op is not last and not (op.name == "stablehlo.dynamic_slice" and same):
             return False
-    return _updates_are_disjoint(step, last, count)
+    return _updates_are_disjoint(step, last, trip_count)
 
 
-def _replace_sum(step: Step, at: Place, count: int) -> None:
+def _replace_sum(step: Step, at: Place, trip_count: int) -> None:
     """Replaces a sum that adds one slot, in a carry whose slots are still zero, by a write of the slot."""
     x, last = step.carries[at], step.nexts[at].definition
     if last is None or last.name != "stablehlo.add" or x not in last.operands:
         return
     term = last.operands[1 - last.operands.index(x)].definition
     if term is not None and term.name == "stablehlo.dynamic_update_slice" and _is_zero(term.operands[0]):
-        if _updates_are_disjoint(step, term, count):
+        if _updates_are_disjoint(step, term, trip_count):
             step.nexts[at] = step.b.dynamic_update_slice(x, term.operands[1], term.operands[2:])
             step.backwards[step.nexts[at]] = step.backwards[x]
 
@@ -75,19 +75,19 @@ def _is_zero(x: Value) -> bool:
     return is_constant and is_splat_of(op.attributes["value"], x.type, 0)  # type: ignore[union-attr]
 
 
-def _updates_are_disjoint(step: Step, update: Definition, count: int) -> bool:
+def _updates_are_disjoint(step: Step, update: Definition, trip_count: int) -> bool:
     """Whether no two iterations update the same slot."""
     x, u, *start = update.operands
     sizes = zip(start, shape(u), shape(x), strict=True)
-    return any(_are_disjoint(affine(step, i), size, n, count) for i, size, n in sizes)
+    return any(_are_disjoint(affine(step, i), size, n, trip_count) for i, size, n in sizes)
 
 
-def _are_disjoint(start: Affine | None, size: int, n: int, count: int) -> bool:
+def _are_disjoint(start: Affine | None, size: int, n: int, trip_count: int) -> bool:
     """Whether the slots [start, start + size) of all iterations are within [0, n) and disjoint."""
     if start is None:
         return False
     by, first = start
-    last = first + by * (count - 1)
+    last = first + by * (trip_count - 1)
     return abs(by) >= size and min(first, last) >= 0 and max(first, last) + size <= n
 
 

@@ -8,38 +8,41 @@ from tiduc.passes.structure.records import Records
 from tiduc.passes.structure.scope import Cluster, Member, Scope
 from tiduc.passes.structure.slots import simplify_slots
 from tiduc.passes.structure.steps import Step, build_step, index_type, members_of, new_input
-from tiduc.passes.structure.trip_counts import first_number, unknown_trip_count
+from tiduc.passes.structure.trip_counts import first_iteration, unknown_trip_count
 from tiduc.passes.structure.while_loops import emit_while
 
 
-def emit_stacked(scope: Scope, cluster: Cluster, count: int | None) -> None:
+def emit_stacked(scope: Scope, cluster: Cluster, trip_count: int | None) -> None:
     """Emits one loop for the cluster's members and those recomputed for it, all in the same direction."""
     b, plan = scope.b, scope.plans[cluster]
     members = members_of([*plan.recomputed, cluster])
     leading = next((m for m in members if m.record.cond is not None), members[0])
     leader = leading.record
-    is_counted = (
+    is_known = (
         leader.cond is not None or max_trip_count(cluster) is None or plan.trip_count_source is not None
     )
-    if (leader.cond is None and count is None) or not is_counted:
+    if (leader.cond is None and trip_count is None) or not is_known:
         raise unknown_trip_count(cluster)
     step = build_step(scope, members)
-    if leader.cond is None and count is not None:
-        simplify_slots(scope, cluster, step, count)
+    if leader.cond is None and trip_count is not None:
+        simplify_slots(scope, cluster, step, trip_count)
     inner, i32 = step.b, index_type()
-    records = Records(scope, cluster, step, count)
+    records = Records(scope, cluster, step, trip_count)
     arrays = [new_input(inner, type_) for type_ in records.types]
     one = inner.constant(1, i32)
     number = inner.subtract(step.number, one) if leader.reverse else inner.add(step.number, one)
     carries = [step.number, *step.carries.values(), *arrays]
     nexts = [number, *(step.nexts[at] for at in step.carries), *records.written(inner, arrays, step.number)]
-    inits = [first_number(scope, cluster, count), *(scope.local[m.record.inits[i]] for m, i in step.carries)]
+    inits = [
+        first_iteration(scope, cluster, trip_count),
+        *(scope.local[m.record.inits[i]] for m, i in step.carries),
+    ]
     used = [
         plan.needs_trip_count and leader.cond is not None,
         *(m in cluster.members and i in m.used for m, i in step.carries),
         *(True for _ in arrays),
     ]
-    condition = _condition(scope, cluster, leading, step, count)
+    condition = _condition(scope, cluster, leading, step, trip_count)
     results = emit_while(
         scope,
         b,
@@ -62,13 +65,13 @@ def emit_stacked(scope: Scope, cluster: Cluster, count: int | None) -> None:
     )
 
 
-def _condition(scope: Scope, cluster: Cluster, member: Member, step: Step, count: int | None) -> Any:
+def _condition(scope: Scope, cluster: Cluster, member: Member, step: Step, trip_count: int | None) -> Any:
     """A function that emits the loop's test: the condition of `member`, or a bound on the iteration's number."""
-    leader, counted = member.record, scope.plans[cluster].trip_count_source is not None
+    leader, is_computed = member.record, scope.plans[cluster].trip_count_source is not None
     if leader.cond is not None:
         for x in leader.invariants:
             step.input_for(scope.local[x])
-    elif counted and not leader.reverse:
+    elif is_computed and not leader.reverse:
         step.input_for(scope.trip_counts[cluster])
 
     def emit(b: Any, of: dict[Value, Value]) -> Value:
@@ -82,8 +85,8 @@ def _condition(scope: Scope, cluster: Cluster, member: Member, step: Step, count
         number = of[step.number]
         if leader.reverse:
             return b.compare(number, b.constant(0, number.type), "GE")  # type: ignore[no-any-return]
-        limit = b.constant(count, number.type)
-        if counted:
+        limit = b.constant(trip_count, number.type)
+        if is_computed:
             limit = of[step.outside[scope.trip_counts[cluster]]]
         return b.compare(number, limit, "LT")  # type: ignore[no-any-return]
 

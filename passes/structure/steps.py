@@ -11,7 +11,7 @@ from tiduc.dialect.control_ops import element_type
 from tiduc.dialect.graph import Value
 from tiduc.dialect.types import shape
 from tiduc.passes.engine.close import inline
-from tiduc.passes.engine.recompute import counter
+from tiduc.passes.engine.recompute import induction_value
 from tiduc.passes.structure.scope import Cluster, Member, Scope
 
 Place = tuple[Member, int]
@@ -53,7 +53,7 @@ class Step:
 class Residuals:
     """The residuals of a loop: stacks of values of its step, from which readers recompute the `wanted` values.
 
-    `starts` has, for each counter of the step, its initial value in the outer graph and its increment per iteration.
+    `starts` has the initial value, in the outer graph, and the increment of each induction variable of the step.
     """
 
     step: Step
@@ -75,9 +75,11 @@ class Residuals:
         return local[self.step.elements[at]]
 
     def given(self, b: Any, number: Value, input_for: Callable[[Value], Value]) -> dict[Value, Value]:
-        """The values of those inputs of the step that need no stack: outer values, the number, and counters."""
+        """The inputs of the step that need no stack: outer values, the number, and induction variables."""
         local = {inner: input_for(x) for x, inner in self.step.outside.items()} | {self.step.number: number}
-        return local | {x: counter(b, input_for(start), by, number) for x, (start, by) in self.starts.items()}
+        return local | {
+            x: induction_value(b, input_for(start), by, number) for x, (start, by) in self.starts.items()
+        }
 
     def __hash__(self) -> int:
         return id(self)
@@ -172,7 +174,7 @@ def members_of(clusters: Sequence[Cluster]) -> list[Member]:
 def state_of(
     scope: Scope, step: Step, wanted: Sequence[Value], excluded: Collection[Value] = ()
 ) -> list[Place]:
-    """The carries that wanted values of a step depend on, over any number of iterations; those in `but` left out."""
+    """The carries, except `excluded`, that wanted values of a step depend on, over any number of iterations."""
     at = {x: place for place, x in step.carries.items() if x not in excluded}
     state: dict[Place, None] = {}
     while wanted:
@@ -189,7 +191,7 @@ def own_places(
 ) -> list[Place]:
     """The carries of a cluster's loop: those used after it, and those that these or the values `more` depend on.
 
-    Carries of loops that are recomputed in the same direction are among them; those in `but` are left out.
+    Carries of loops that are recomputed in the same direction are included, and carries in `excluded` are not.
     """
     used = [(m, i) for m, i in step.carries if m in cluster.members and i in m.used]
     needed = state_of(scope, step, [*(step.nexts[at] for at in used), *more], excluded)

@@ -12,22 +12,38 @@ from checkpoints (`segmented.py`, `checkpointed.py`). `plan.py` chooses which.
 """
 
 from collections.abc import Collection, Mapping, Sequence
+from functools import partial
 from typing import Any
 
 from torch_mlir import ir
 
+from tiduc.dialect.cache import Cache
 from tiduc.dialect.context import stage
 from tiduc.dialect.control import Loop, branches, emit_call, emit_case, is_control
 from tiduc.dialect.control_ops import CALL, DERIVATIVES, KEPT, MEMORIES
 from tiduc.dialect.errors import RequestError
 from tiduc.dialect.graph import Definition, Graph, Value, stem
 from tiduc.dialect.view import View
+from tiduc.passes.engine.close import private_builder
 from tiduc.passes.materialize_merge import live
 from tiduc.passes.rules.registry import OpSet
 from tiduc.passes.structure.clusters import find_clusters, find_members, in_order, is_call
 from tiduc.passes.structure.loops import emit_loops
 from tiduc.passes.structure.plan import plan
 from tiduc.passes.structure.scope import Cluster, Member, Scope
+from tiduc.passes.structure.while_loops import read_inputs
+
+_STRUCTURED = Cache[tuple[Graph, str], Graph]()
+"""Structured forms, by the graph and the loop memory."""
+
+_FUSED = Cache[tuple[tuple[Any, ...], tuple[tuple[int, int], ...], str], Graph]()
+"""Fused branches, by each member's graph and arguments, the results, and the loop memory."""
+
+_NARROWED = Cache[tuple[Graph, tuple[int, ...]], Graph]()
+"""Graphs with fewer inputs, by the graph and the numbers of these inputs."""
+
+_READ = Cache[Graph, list[int]]()
+"""The numbers of the inputs that a graph reads."""
 
 
 @stage
@@ -54,15 +70,13 @@ def structure(
 
 def structured(view: View, graph: Graph, opset: OpSet, memory: str) -> Graph:
     """The structured form of a closed graph of the view, cached in the view."""
-    key = "structured", graph.name, memory
-    result = view.derived.get(key)
+    results = _STRUCTURED.of(view)
+    result = results.get((graph, memory))
     if result is None:
         result, named = graph, [name for name in DERIVATIVES if name in graph.attributes]
         if named or any(is_control(op) for op in graph.definitions):
-            b = opset.builder(view, view.fresh(stem(graph)))
-            b.graph.attributes["sym_visibility"] = ir.StringAttr.get("private")
-            result = _build(view, graph, b, opset, memory)
-        view.derived[key] = result
+            result = _build(view, graph, private_builder(view, opset, stem(graph)), opset, memory)
+        results[graph, memory] = result  # before its derivatives are structured, which may call the graph
         if KEPT in graph.attributes:
             result.attributes |= graph.attributes
         for name in named:
@@ -149,7 +163,8 @@ def _emit_branches(scope: Scope, cluster: Cluster) -> None:
         )
     )
     graphs = [_branch(scope, cluster, i, wanted, arguments) for i in range(len(cluster.leader.graphs))]
-    read = [i for i, _ in enumerate(arguments) if any(_is_read(scope, graph, i) for graph in graphs)]
+    reads = (_READ.get(scope.view, graph, partial(read_inputs, graph)) for graph in graphs)
+    read = sorted({i for numbers in reads for i in numbers})
     graphs = [_narrowed(scope, graph, read) for graph in graphs]
     operands = [scope.local[arguments[i]] for i in read]
     index = cluster.leader.index
@@ -165,17 +180,8 @@ def _branch(
     scope: Scope, cluster: Cluster, i: int, wanted: Sequence[tuple[Member, int]], arguments: Sequence[Value]
 ) -> Graph:
     """Branch i of all members in one graph, one member's branch after another."""
-    places = [
-        (
-            m.record.graphs[i].name,
-            *(arguments.index(x) if x in arguments else ~j for j, x in enumerate(m.record.operands)),
-        )
-        for m in cluster.members
-    ]
-    results = [(cluster.members.index(m), j) for m, j in wanted]
-    key = "branch", tuple(places), tuple(results), scope.memory
-    branch = scope.view.derived.get(key)
-    if branch is None:
+
+    def emit() -> Graph:
         b = scope.builder()
         inputs = {x: b.input(f"{b.graph.name}.{j}", x.type) for j, x in enumerate(arguments)}
         given: dict[tuple[Member, int], Value] = {}
@@ -184,25 +190,24 @@ def _branch(
             outputs = scope.inlined(b, member.record.graphs[i], own)
             given.update(((member, j), y) for j, y in enumerate(outputs))
         name = stem(cluster.leader.graphs[i])
-        branch = scope.closed([given[at] for at in wanted], list(inputs.values()), name)
-        scope.view.derived[key] = branch
-    return branch
+        return scope.closed([given[at] for at in wanted], list(inputs.values()), name)
 
-
-def _is_read(scope: Scope, graph: Graph, i: int) -> bool:
-    key = "read", graph.name
-    if key not in scope.view.derived:
-        read = {x for op in graph.definitions for x in (*op.operands, *op.captures)}
-        scope.view.derived[key] = [x in read or x in graph.outputs for x in graph.inputs.values()]
-    return scope.view.derived[key][i]  # type: ignore[no-any-return]
+    number = {x: j for j, x in enumerate(arguments)}
+    places = [
+        (m.record.graphs[i], *(number.get(x, ~j) for j, x in enumerate(m.record.operands)))
+        for m in cluster.members
+    ]
+    results = tuple([(cluster.members.index(m), j) for m, j in wanted])
+    return _FUSED.get(scope.view, (tuple(places), results, scope.memory), emit)
 
 
 def _narrowed(scope: Scope, graph: Graph, read: Sequence[int]) -> Graph:
-    """The graph without the inputs that no branch reads."""
+    """The graph with the inputs whose numbers are `read`; no branch reads the others."""
     if len(read) == len(graph.inputs):
         return graph
-    key = "narrowed", graph.name, tuple(read)
-    if key not in scope.view.derived:
-        inputs = list(graph.inputs.values())
-        scope.view.derived[key] = scope.closed(graph.outputs, [inputs[i] for i in read], stem(graph))
-    return scope.view.derived[key]  # type: ignore[no-any-return]
+    inputs = list(graph.inputs.values())
+    return _NARROWED.get(
+        scope.view,
+        (graph, tuple(read)),
+        lambda: scope.closed(graph.outputs, [inputs[i] for i in read], stem(graph)),
+    )

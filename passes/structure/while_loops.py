@@ -32,7 +32,7 @@ def emit_while(
     test = scope.builder("C")
     of = {x: test.input(f"{test.graph.name}.{i}", x.type) for i, x in enumerate([*carries, *inputs])}
     cond = test.finish([condition(test, of)])
-    needed = _live_carries(scope, raw, carries, used, _read_inputs(cond))
+    needed = _live_carries(scope, raw, carries, used, read_inputs(cond))
     live = [i for i, flag in enumerate(needed) if flag]
     body = scope.closed([nexts[i] for i in live], [*(carries[i] for i in live), *inputs])
     of_cond = list(cond.inputs.values())
@@ -55,7 +55,8 @@ def emit_while(
     return [results.get(i) for i in range(len(carries))]
 
 
-def _read_inputs(graph: Graph) -> list[int]:
+def read_inputs(graph: Graph) -> list[int]:
+    """The numbers of the inputs that a graph reads."""
     read = {x for op in graph.definitions for x in (*op.operands, *op.captures)} | set(graph.outputs)
     return [i for i, x in enumerate(graph.inputs.values()) if x in read]
 
@@ -66,11 +67,11 @@ def _live_carries(
     """Which carries are live: read after the loop or by its test, or read to compute the next value of a live one."""
     number = {x: i for i, x in enumerate(carries)}
     needed: set[int] = set()
-    found = {i for i, flag in enumerate(used) if flag} | {i for i in by_cond if i < len(carries)}
-    while found:
-        needed |= found
+    more = {i for i, flag in enumerate(used) if flag} | {i for i in by_cond if i < len(carries)}
+    while more:
+        needed |= more
         wanted = [raw.outputs[i] for i in needed]
         order = scope.view.schedule([y for y in wanted if y is not None], raw.inputs.values())
         read = {x for op in order for x in (*op.operands, *op.captures)} | set(wanted)
-        found = {number[x] for x in read if x in number} - needed
+        more = {number[x] for x in read if x in number} - needed
     return [i in needed for i in range(len(carries))]

@@ -23,7 +23,9 @@ PROGRAMS = (*COMPILER, "program", "models")
 LAYERS = {
     "errors": (("tiduc.dialect.errors", "tiduc.dialect.progress", "tiduc.dialect.reading"), ()),
     "definitions": (
-        tuple(f"tiduc.dialect.{name}" for name in ("foreign", "shardy", "tidu", "verify", "views")),
+        tuple(
+            f"tiduc.dialect.{name}" for name in ("attributes", "foreign", "shardy", "tidu", "verify", "views")
+        ),
         ("errors",),
     ),
     "context": (("tiduc.dialect.context",), ("errors", "definitions")),

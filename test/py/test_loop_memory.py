@@ -200,6 +200,29 @@ def test_large_stacks_are_not_made_unasked() -> None:
     assert not stacks(grad(function, arguments), 100_000)
 
 
+@pytest.mark.parametrize("sum_", ["%i, %one", "%one, %i"])
+def test_induction_variables_are_never_stored(sum_: str) -> None:
+    """The increment may be either operand of the sum."""
+    text = f"""func.func @main(%x: tensor<f64>) -> tensor<f64> {{
+      %zero = stablehlo.constant dense<0> : tensor<i32>
+      %r:2 = stablehlo.while(%i = %zero, %y = %x) : tensor<i32>, tensor<f64> cond {{
+        %ten = stablehlo.constant dense<10> : tensor<i32>
+        %p = stablehlo.compare LT, %i, %ten : (tensor<i32>, tensor<i32>) -> tensor<i1>
+        stablehlo.return %p : tensor<i1>
+      }} do {{
+        %one = stablehlo.constant dense<1> : tensor<i32>
+        %j = stablehlo.add {sum_} : tensor<i32>
+        %f = stablehlo.convert %i : (tensor<i32>) -> tensor<f64>
+        %z = stablehlo.multiply %y, %f : tensor<f64>
+        stablehlo.return %j, %z : tensor<i32>, tensor<f64>
+      }}
+      return %r#1 : tensor<f64>
+    }}"""
+    program = replace(tiduc.load(text), loop_memory="stack").grad()
+    assert not stacks(program.text, 10)
+    assert evaluate(program.text, [np.array(1.0)]) == (0.0,)
+
+
 # ---- what a program says of its loops ------------------------------------------------------------------------
 
 
@@ -337,7 +360,7 @@ def test_effects_are_not_repeated() -> None:
     kept = replace(tiduc.load(text), loop_memory="stack").grad().text
     assert kept.count("@host") == 1
     for memory in ("sqrt", "log"):
-        with pytest.raises(tiduc.Unsupported, match="or has effects, cannot be run again from checkpoints"):
+        with pytest.raises(tiduc.Unsupported, match="or has effects, cannot be recomputed from checkpoints"):
             _ = replace(tiduc.load(text), loop_memory=memory).grad().text
 
 

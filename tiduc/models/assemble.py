@@ -7,9 +7,9 @@ from torch_mlir import ir
 
 from tiduc.dialect.context import parse, stage
 from tiduc.dialect.errors import Unsupported
+from tiduc.dialect.verify import NAME
 from tiduc.models.constants import entry_of, freeze
 from tiduc.models.model import Model, model_of
-from tiduc.passes.importing.import_stablehlo import NAME
 from tiduc.runtime.arrays import Array
 
 

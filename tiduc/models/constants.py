@@ -20,7 +20,7 @@ from tiduc.dialect.constants import constants_in, dense, resource_name
 from tiduc.dialect.context import stage
 from tiduc.dialect.errors import RequestError
 from tiduc.dialect.graph import operations
-from tiduc.passes.importing.import_stablehlo import NAME
+from tiduc.dialect.verify import NAME
 from tiduc.runtime.arrays import Array, refuse_masked
 from tiduc.runtime.signature import DTYPES
 

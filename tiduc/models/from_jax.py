@@ -10,9 +10,9 @@ from torch_mlir import ir
 from tiduc.dialect.attributes import named_attributes
 from tiduc.dialect.context import parse, stage
 from tiduc.dialect.errors import ParseError, TiducError, Unsupported
+from tiduc.dialect.verify import NAME
 from tiduc.models.constants import entry_of, lift
 from tiduc.models.model import Model, model_of
-from tiduc.passes.importing.import_stablehlo import NAME
 
 
 def from_jax(

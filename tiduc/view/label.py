@@ -8,8 +8,7 @@ from torch_mlir._mlir_libs import _stablehlo as hlo
 
 from tiduc.activity import GRAPHS, callees, name_of
 from tiduc.dialect.graph import TARGET, operations
-from tiduc.dialect.verify import ACTIVE
-from tiduc.passes.importing.import_stablehlo import NAME
+from tiduc.dialect.verify import ACTIVE, NAME
 
 QUIET = frozenset({"broadcast_in_dim", "convert", "reshape"})
 """Ops that only change a value's shape or type; drawn small."""

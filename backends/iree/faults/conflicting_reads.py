@@ -25,10 +25,9 @@ from torch_mlir import ir
 from tiduc.backends.iree.emitter import Emitter, within
 from tiduc.backends.iree.missing.dynamic.arrays import of_sizes, sizes_of
 from tiduc.dialect.graph import operations
+from tiduc.dialect.traits import PRODUCTS
 
-_REDUCTIONS = frozenset(
-    f"stablehlo.{name}" for name in "convolution dot_general reduce reduce_window".split()
-)
+_REDUCTIONS = PRODUCTS | {"stablehlo.reduce", "stablehlo.reduce_window"}
 _MOVES = frozenset(
     f"stablehlo.{name}"
     for name in "broadcast_in_dim dynamic_broadcast_in_dim dynamic_reshape reshape transpose".split()

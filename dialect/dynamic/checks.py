@@ -5,7 +5,7 @@
       %1 = stablehlo.dynamic_iota %n, dim = 0               0 <= %n[0]
       %2 = stablehlo.add %0, %1                             check before the op: %n[0] = size of %x
 
-`dialect/dynamic/required.py` has the requirements of each op. Here ops are visited in the order in which they run; a
+`required.py` has the requirements of each op. Here ops are visited in the order in which they run; a
 requirement that was checked is known to hold from then on. Loops, branches and calls are followed.
 """
 
@@ -23,7 +23,7 @@ from tiduc.dialect.dynamic.results import ORIGINS, SIZES_IN
 from tiduc.dialect.errors import describe
 from tiduc.dialect.graph import Definition, Graph, Value, operations
 from tiduc.dialect.types import is_open
-from tiduc.passes.importing.import_stablehlo import NAME
+from tiduc.dialect.verify import NAME
 
 KnownSize = tuple[int, int, int, tuple[tuple[int, int, int], ...]]
 """A size of an input that follows from other sizes, in the form of `dialect/dynamic/known.py`."""

@@ -1,0 +1,29 @@
+"""Typed caches of what is computed from graphs of a view.
+
+    SQUARED = Cache[Graph, Squared]()
+    squared = SQUARED.get(view, graph, lambda: compute(view, graph))      computed once per view and graph
+
+Each kind of result has one `Cache`, declared next to the function that computes the results. The results themselves are
+in the view, so they live as long as its graphs.
+"""
+
+from collections.abc import Callable, Hashable
+from typing import Any, Generic, TypeVar
+
+K = TypeVar("K", bound=Hashable)
+V = TypeVar("V")
+
+
+class Cache(Generic[K, V]):
+    """One kind of result, of type V, by keys of type K."""
+
+    def get(self, view: Any, key: K, compute: Callable[[], V]) -> V:
+        """The result for a key; `compute` is called if the view has none."""
+        results: dict[K, V] = self.of(view)
+        if key not in results:
+            results[key] = compute()
+        return results[key]
+
+    def of(self, view: Any) -> dict[K, V]:
+        """All results in a view, by key."""
+        return view.caches.setdefault(self, {})  # type: ignore[no-any-return]

@@ -1,0 +1,98 @@
+"""Functions that stages lend to the rules of calls, branches and loops, as `b.engine`.
+
+A linearize rule gets a `Linearizing`, and a transpose rule a `Transposing`: neither has the functions of the other.
+"""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+from tiduc.dialect.graph import Definition, Graph, Value
+
+
+@dataclass(frozen=True)
+class Hoisted:
+    """Linear ops that no iteration of a loop changes, and the loop-invariant tangents that the other ops read."""
+
+    ops: Sequence[Definition]
+    tangents: Sequence[Value]
+
+
+class Split(Protocol):
+    """The linear graph of a closed graph, and the primal values that it reads (`passes/engine/split.py`)."""
+
+    @property
+    def primal(self) -> Graph: ...
+    @property
+    def tangents(self) -> tuple[Value, ...]: ...
+    @property
+    def outputs(self) -> tuple[Value | None, ...]: ...
+    @property
+    def inputs(self) -> tuple[Value, ...]: ...
+    @property
+    def invariant(self) -> tuple[Value, ...]: ...
+    @property
+    def residuals(self) -> tuple[Value, ...]: ...
+    @property
+    def linear(self) -> Graph: ...
+    @property
+    def open(self) -> list[Value]: ...
+
+    def fewest(self, b: Any, given: Sequence[Value] = ()) -> "Split":
+        """A copy whose residuals take the fewest bytes."""
+
+    def extended(self, b: Any, more: Sequence[Any]) -> Graph:
+        """The primal graph with more outputs."""
+
+    def hoisted(self, b: Any, count: int) -> Hoisted:
+        """The linear ops to hoist out of a loop whose last `count` active inputs are loop invariants."""
+
+    def closed(self, b: Any, wanted: Sequence[Any], given: Sequence[Value]) -> Graph:
+        """The closed linear graph of `wanted`."""
+
+
+class SplitGraph(Protocol):
+    def __call__(self, graph: Graph, active: Sequence[bool], varying: int | None = None) -> Split:
+        """Linearizes a closed graph in its active inputs; inputs from number `varying` on are loop invariants."""
+
+
+class TransposeGraph(Protocol):
+    def __call__(
+        self,
+        view: Any,
+        graph: Graph,
+        linear: Sequence[Value],
+        wanted: Sequence[Value | None],
+        sums: Sequence[Value] = (),
+    ) -> Graph:
+        """The transpose of a closed graph in its inputs `linear`, given cotangents of the outputs in `wanted`."""
+
+
+class CloseGraph(Protocol):
+    def __call__(self, view: Any, wanted: Sequence[Any], given: Sequence[Value], *, name: str) -> Graph:
+        """The closed graph that computes `wanted` from `given`."""
+
+
+@dataclass
+class Linearizing:
+    """What `linearize` lends to the rules that it calls.
+
+    `inline` copies values of other graphs into the graph that is being built. `rule` looks an op's rule up, and
+    `tangent` gives the tangent of a primal value that is defined before the op. `scheduled` are the ops being
+    linearized, and `sites` caches the tangents of each call site of a control-flow op.
+    """
+
+    split: SplitGraph
+    inline: Callable[[Any, Sequence[Value], dict[Value, Any]], dict[Value, Any]]
+    rule: Callable[[Definition], Callable[..., Any] | None]
+    tangent: Callable[[Any], Any | None] = lambda x: None  # noqa: E731
+    scheduled: Sequence[Definition] = ()
+    sites: dict[Any, Any] | None = None
+
+
+@dataclass(frozen=True)
+class Transposing:
+    """What `linear_transpose` lends to the rules that it calls."""
+
+    transpose: TransposeGraph
+    close: CloseGraph
