@@ -337,7 +337,7 @@ def test_the_loop_overrides() -> None:
 
 @pytest.mark.parametrize("bound", ["-3 : i64", "9000000000 : i64", '"many"', "3.0 : f32"])
 def test_bounds_that_are_none(bound: str) -> None:
-    with pytest.raises(tiduc.RequestError, match=r"-:5:10: error: tidu.max_trip_count is an integer"):
+    with pytest.raises(tiduc.RequestError, match=r"-:5:10: error: tidu.max_trip_count must be an integer"):
         _ = tiduc.load(said(f"tidu.max_trip_count = {bound}")).grad().text
 
 
