@@ -23,6 +23,8 @@ PASSES: dict[str, Pass] = {
                     "string",
                     "how to factorize: loops, or a callback of the host; loops by default",
                 ),
+                Option("fused", "bool", "the target has a fused multiply-add; false by default"),
+                Option("fast", "bool", "rewrite for speed, too; true by default"),
             ),
         ),
         Pass(

@@ -67,6 +67,6 @@ def test_a_counter_beside_sizes() -> None:
 
 def test_iree_moves_halves_over_what_it_moves_next(monkeypatch: pytest.MonkeyPatch) -> None:
     """Where this fails, IREE looks at both halves, and the rewriting can go."""
-    monkeypatch.setattr(compile, "passed_wide", lambda module: module)
+    monkeypatch.setattr(compile, "rewritten", lambda module: module)
     run = tiduc.load(LOOP).compile("cpu-threads", cached=False)
     assert run(np.arange(5) * (1 + 2j), np.complex128(3 - 1j), np.int32(0))[2] != 3

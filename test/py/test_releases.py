@@ -86,7 +86,7 @@ def test_loops_that_share_what_they_start_with(target: str) -> None:
 
 def test_iree_gives_back_too_early_alone(monkeypatch: pytest.MonkeyPatch) -> None:
     """Where this fails, IREE keeps what is used, and the barriers can go."""
-    monkeypatch.setattr(compile, "kept_while_used", lambda module: module)
+    monkeypatch.setattr(compile, "rewritten", lambda module: module)
     run = Executable(compile_module(LOOPS, "cpu-threads", cached=False), "cpu-threads")
     with pytest.raises(TiducError, match="transient buffer has not been committed"):
         run(np.ones(4, np.float32), np.int32(0))

@@ -57,6 +57,12 @@ FACTORIZING = click.option(
     show_default=True,
     help="How matrices are factorized: by loops, or, on CPUs, where tiduc.runtime loads the module, by NumPy.",
 )
+FAST = click.option(
+    "--fast/--no-fast",
+    default=True,
+    show_default=True,
+    help="Rewrite for speed, for IREE, ops that it computes correctly but slowly.",
+)
 INPUTS = click.option(
     "--input",
     "inputs",
@@ -155,6 +161,7 @@ def compiling(command: Callable[..., Any]) -> Callable[..., Any]:
 @RULES
 @TARGET
 @FACTORIZING
+@FAST
 @PARAMETERS
 @compiling
 @writes("The file to write, or, for several FILEs, the folder for NAME.vmfb of each NAME.mlir.")
@@ -164,6 +171,7 @@ def _compile(
     opset: OpSet,
     target: str,
     lapack: str,
+    fast: bool,
     parameters: str | None,
     limits: Limits,
     cached: bool,
@@ -176,12 +184,12 @@ def _compile(
     if len(files) > 1:
         if parameters is not None:
             raise RequestError("several files: compile those with parameters one by one")
-        return _compile_all(_places(files, output), entry, opset, target, lapack, limits, cached)
+        return _compile_all(_places(files, output), entry, opset, target, lapack, fast, limits, cached)
     (file,) = files
     with about(file):
         program = _program(file, entry, opset)
         with waiting(f"compiling {file} for {target}"):
-            vmfb = compile_source(_source(program, target, parameters, lapack), limits, cached)
+            vmfb = compile_source(_source(program, target, parameters, lapack, fast), limits, cached)
     write_binary(vmfb, output)
     return 0
 
@@ -190,12 +198,12 @@ def _program(file: str, entry: str | None, opset: OpSet, contents: bytes | None 
     return from_module(read_with(opset, file, contents), entry, opset)
 
 
-def _source(program: Program, target: str, parameters: str | None, lapack: str) -> Source:
+def _source(program: Program, target: str, parameters: str | None, lapack: str, fast: bool) -> Source:
     if parameters is None:
-        return program.source(target, lapack)
+        return program.source(target, lapack, fast)
     from tiduc.models.parameters import source_with_parameters  # rarely needed
 
-    return source_with_parameters(program, read_weights(parameters), target, lapack)
+    return source_with_parameters(program, read_weights(parameters), target, lapack, fast)
 
 
 def _places(files: Sequence[str], output: str) -> dict[str, str]:
@@ -218,6 +226,7 @@ def _compile_all(
     opset: OpSet,
     target: str,
     lapack: str,
+    fast: bool,
     limits: Limits,
     cached: bool,
 ) -> int:
@@ -233,7 +242,7 @@ def _compile_all(
     for file in places:
         try:
             with about(file):
-                sources[file] = _program(file, entry, opset).source(target, lapack)
+                sources[file] = _program(file, entry, opset).source(target, lapack, fast)
         except TiducError as error:
             failed = True
             told(file, error)
@@ -254,6 +263,7 @@ def _compile_all(
 @RULES
 @TARGET
 @FACTORIZING
+@FAST
 @INPUTS
 @WEIGHTS
 @PARAMETERS
@@ -279,6 +289,7 @@ def _run(
     opset: OpSet,
     target: str,
     lapack: str,
+    fast: bool,
     inputs: tuple[str, ...],
     weights: str | None,
     parameters: str | None,
@@ -296,7 +307,7 @@ def _run(
         if engine == "xla":
             chosen = _by_xla(file, entry, opset, target, lapack)
         else:
-            chosen = _by_iree(file, entry, opset, target, lapack, parameters, limits, cached)
+            chosen = _by_iree(file, entry, opset, target, lapack, fast, parameters, limits, cached)
     # A large program compiles for minutes, so wrong arguments are reported before.
     arrays = with_weights(weights, inputs, chosen.signature.inputs, seed)
     check_arguments(chosen.entry, chosen.signature, arrays)
@@ -325,6 +336,7 @@ def _by_iree(
     opset: OpSet,
     target: str,
     lapack: str,
+    fast: bool,
     parameters: str | None,
     limits: Limits,
     cached: bool,
@@ -336,18 +348,20 @@ def _by_iree(
             raise RequestError(
                 "--lapack is for programs: what a module calls was settled when it was compiled"
             )
+        if not fast:
+            raise RequestError("--no-fast is for programs: a module has been compiled already")
         if opset is not OPSET:
             raise RequestError("--rules is for programs: a module has no custom ops left")
         loaded = Executable(contents, target, entry, "<stdin>" if file == "-" else file, parameters)
         return _Chosen(loaded.entry, loaded.signature, lambda: loaded)
     program = _program(file, entry, opset, contents)
-    signature, source = program.signature, partial(program.source, target, lapack)
+    signature, source = program.signature, partial(program.source, target, lapack, fast)
     if parameters is not None:
         from tiduc.models import parameters as lifted  # rarely needed
 
         arrays = read_weights(parameters)
         signature = lifted.signature_with_parameters(program, arrays)
-        source = partial(lifted.source_with_parameters, program, arrays, target, lapack)
+        source = partial(lifted.source_with_parameters, program, arrays, target, lapack, fast)
 
     def compiled() -> Executable:
         return Executable(

@@ -21,6 +21,7 @@ from torch_mlir import ir
 
 from tiduc.backends.iree.emitter import Emitter, within
 from tiduc.backends.iree.fast.barriers import DEAR
+from tiduc.backends.iree.fault import Fault, mends
 from tiduc.dialect.bodies import reducer
 from tiduc.dialect.context import stage
 from tiduc.dialect.types import element, shape, with_shape
@@ -44,6 +45,7 @@ _HEAVY = frozenset(f"stablehlo.{name}" for name in "atan2 cosine log_plus_one po
 _FAR = 32  # ops that are looked at, more than IREE fuses
 
 
+@mends(Fault("slow", "Adds the elements of a sum one after the other; up to 256 sums side by side instead."))
 @stage
 def reductions_in_lanes(module: Any) -> int:
     """Rewrites reductions in place; gives their number."""

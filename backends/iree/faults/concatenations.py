@@ -22,6 +22,7 @@ from typing import Any
 from torch_mlir import ir
 
 from tiduc.backends.iree.emitter import Emitter, within
+from tiduc.backends.iree.fault import Fault, mends
 from tiduc.dialect.graph import operations
 from tiduc.dialect.types import is_open
 
@@ -32,6 +33,13 @@ _ORDERS = frozenset(
 _PARTS = "real", "imag"
 
 
+@mends(
+    Fault(
+        "wrong",
+        "Takes equal beginnings of two concatenations for one array, and may not copy it; a barrier makes two.",
+        witness="concatenations",
+    ),
+)
 def starts_apart(module: Any) -> None:
     """Puts a barrier before each concatenation, in place, that begins as an earlier one of equal sizes does.
 

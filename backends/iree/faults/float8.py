@@ -17,6 +17,7 @@ import numpy as np
 from torch_mlir import ir
 
 from tiduc.backends.iree.emitter import Emitter, signless, within
+from tiduc.backends.iree.fault import Fault, mends
 from tiduc.backends.iree.refused import refused
 from tiduc.dialect.types import element, is_complex, with_element
 
@@ -36,6 +37,14 @@ _MOVES = frozenset(
 """Ops that compute nothing from their elements themselves."""
 
 
+@mends(
+    Fault(
+        "wrong",
+        "Rounds products of f8E4M3FN just below the least normal number to 0; computes in f32.",
+        witness="float8_small",
+    ),
+    Fault("missing", "Lacks `abs` and other ops of 8-bit floats; computes in f32.", witness="float8_abs"),
+)
 def computed_in_f32(module: Any) -> None:
     """Rewrites a module's arithmetic of 8-bit floats to f32, in place; raises `Unsupported` for `rng`."""
     for op in within(module.operation):

@@ -13,7 +13,8 @@ from typing import Any
 
 from torch_mlir import ir
 
-from tiduc.backends.iree.emitter import Emitter, legalize
+from tiduc.backends.iree.emitter import ON_SPIRV, Emitter, legalize
+from tiduc.backends.iree.fault import Fault
 from tiduc.backends.iree.missing.dynamic.arrays import of_sizes, sizes_of
 
 _FAR = 64  # limits the ops searched, to more than the compiler fuses
@@ -21,9 +22,18 @@ _FAR = 64  # limits the ops searched, to more than the compiler fuses
 _SUMS = frozenset(f"stablehlo.{name}" for name in "convolution dot_general reduce reduce_window".split())
 
 
-@legalize("stablehlo.broadcast_in_dim", "stablehlo.dynamic_broadcast_in_dim", spirv=True)
+@legalize(
+    "stablehlo.broadcast_in_dim",
+    "stablehlo.dynamic_broadcast_in_dim",
+    fault=Fault(
+        "wrong",
+        "Fused with a reduction, reads its result before all threads wrote it; puts a barrier between.",
+        witness="vulkan/softmax",
+    ),
+    where=ON_SPIRV,
+)
 def repeated(b: Emitter, op: Any) -> Sequence[Any] | None:
-    """Fused with a reduction, reads its result before all threads wrote it; puts a barrier between."""
+    """The broadcast, of a value behind a barrier."""
     x = op.operands[0]
     if _follows_from_sum(x):
         (made,) = b.barrier(x)

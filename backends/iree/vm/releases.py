@@ -16,6 +16,8 @@ import itertools
 import re
 from collections.abc import Iterator
 
+from tiduc.backends.iree.fault import Fault, mends
+
 _LINE = re.compile(
     r"^ *vm\.(?P<begins>func|initializer)\b.*$"
     r"|^ *(?P<zero>%\S+) = vm\.const\.i64\.zero\b.*$"
@@ -30,6 +32,13 @@ _BARRIER = (
 )
 
 
+@mends(
+    Fault(
+        "wrong",
+        "Releases the buffer of a result of a loop or conditional while others use it; a barrier instead.",
+        untested="shows on several threads only",
+    )
+)
 def kept_while_used(module: bytes) -> bytes:
     """The text of a VM module that releases no result of a loop or conditional."""
     text = module.decode("utf-8", "surrogateescape")
