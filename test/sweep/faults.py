@@ -9,7 +9,6 @@ import argparse
 import multiprocessing
 import sys
 from collections.abc import Iterable, Iterator
-from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "py"))
@@ -17,6 +16,8 @@ sys.path.insert(0, str(Path(__file__).parents[1] / "py"))
 from cases.witnesses import fails_alone, find_witness  # noqa: E402
 
 from tiduc.backends.iree.records import Record, records  # noqa: E402
+
+_FORK = multiprocessing.get_context("fork")  # a new interpreter would import for seconds
 
 
 def witnessed(witnesses: Iterable[str] = ()) -> list[Record]:
@@ -29,17 +30,20 @@ def witnessed(witnesses: Iterable[str] = ()) -> list[Record]:
 def unneeded(chosen: list[Record], jobs: int = 2) -> Iterator[Record]:
     """The records whose witness IREE alone compiles and runs as the specification says."""
     names = list(dict.fromkeys(record.fault.witness for record in chosen))
-    with ThreadPoolExecutor(jobs) as pool:
-        passes = dict(zip(names, pool.map(_passes, names), strict=True))
-    return (record for record in chosen if passes[record.fault.witness])
+    right = {
+        name for some in (names[i : i + jobs] for i in range(0, len(names), jobs)) for name in _right(some)
+    }
+    return (record for record in chosen if record.fault.witness in right)
 
 
-def _passes(name: str) -> bool:
-    """Whether IREE alone gets a witness right, in a process of its own."""
-    process = multiprocessing.get_context("spawn").Process(target=_judge, args=(name,))
-    process.start()
-    process.join()
-    return process.exitcode == 0
+def _right(names: Iterable[str]) -> list[str]:
+    """The witnesses that IREE alone gets right, each judged in a process of its own."""
+    processes = {name: _FORK.Process(target=_judge, args=(name,)) for name in names}
+    for process in processes.values():
+        process.start()
+    for process in processes.values():
+        process.join()
+    return [name for name, process in processes.items() if process.exitcode == 0]
 
 
 def _judge(name: str) -> None:
