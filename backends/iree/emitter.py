@@ -98,7 +98,7 @@ class Emitter(Body):
         self.emitted.append(results[0].owner if results else None)
         return results
 
-    def again(
+    def clone(
         self, op: Any, replaced: Mapping[int, Any], types: Sequence[Any] | None = None
     ) -> tuple[Any, ...]:
         """Emits a copy of the op and its regions, with operands replaced by index, and perhaps other result types."""

@@ -15,9 +15,9 @@ from tiduc.backends.iree.fast.lanes import reductions_in_lanes
 from tiduc.backends.iree.fast.loops import loops_to_kernels
 from tiduc.backends.iree.fast.sines import sines_to_kernels
 from tiduc.backends.iree.fault import FAULTS, Fault
-from tiduc.backends.iree.faults.concatenations import starts_apart
-from tiduc.backends.iree.faults.donation import results_after_reads
-from tiduc.backends.iree.faults.float8 import computed_in_f32
+from tiduc.backends.iree.faults.concatenations import distinguish_starts
+from tiduc.backends.iree.faults.donation import write_results_last
+from tiduc.backends.iree.faults.float8 import widen_float8
 from tiduc.backends.iree.faults.single_iterations import simplify_loops
 from tiduc.backends.iree.lapack import CALLBACK, LAPACK, LOOPS
 from tiduc.backends.iree.missing.composites import expand_composites
@@ -83,11 +83,11 @@ PIPELINE = (
     Entry("legal", check, ("cpu",)),
     Entry("legal", assert_sizes),
     Entry("legal", expand_composites),
-    Entry("legal", computed_in_f32),
+    Entry("legal", widen_float8),
     Entry("legal", simplify_loops),
     Entry("legal", apply_patterns, ("cpu", "spirv", "lapack", "fused", "fast")),
-    Entry("legal", starts_apart),
-    Entry("legal", results_after_reads, ("cpu",)),
+    Entry("legal", distinguish_starts),
+    Entry("legal", write_results_last, ("cpu",)),
     Entry("loops", loops_to_kernels),
 )
 

@@ -7,7 +7,7 @@ from tiduc.backends.iree.emitter import DYNAMIC, EVERYWHERE, ON_CPUS, ON_SPIRV, 
 from tiduc.backends.iree.fault import FAULTS, Fault
 from tiduc.backends.iree.pipeline import PIPELINE
 from tiduc.backends.iree.vm import VM_PIPELINE
-from tiduc.backends.iree.vm.recordings import copies_once
+from tiduc.backends.iree.vm.recordings import copies_bound_arrays
 
 MODULES, VM_TEXT = "whole modules", "VM text"
 
@@ -35,7 +35,7 @@ def records() -> list[Record]:
     of_passes = [
         Record(MODULES, entry.function.__name__, fault) for entry in PIPELINE for fault in entry.faults
     ]
-    rewrites = [copies_once.__name__, *(rewrite.__name__ for rewrite in VM_PIPELINE)]
+    rewrites = [copies_bound_arrays.__name__, *(rewrite.__name__ for rewrite in VM_PIPELINE)]
     return of_ops + of_passes + [Record(VM_TEXT, name, fault) for name in rewrites for fault in FAULTS[name]]
 
 

@@ -6,7 +6,7 @@ from cases.iree_programs import NESTED
 
 from tiduc.backends.iree import compile
 from tiduc.backends.iree.compile import compile_module
-from tiduc.backends.iree.vm.references import may_branch, passed_once
+from tiduc.backends.iree.vm.references import copy_passed_references, may_branch
 from tiduc.dialect.errors import TiducError
 from tiduc.runtime.run import Executable
 
@@ -75,7 +75,7 @@ LATER = """func.func @main(%x: tensor<3xf64>, %y: tensor<3xf64>) -> (tensor<3xf6
 
 
 def test_the_second_is_a_copy() -> None:
-    text = passed_once(VM).decode()
+    text = copy_passed_references(VM).decode()
     assert "%copy_0 = vm.select.ref %never_0, %nothing_0, %a : !vm.ref<!hal.buffer>" in text
     assert "vm.br ^bb1(%a, %i, %copy_0, %i : !vm.ref<!hal.buffer>, i64, !vm.ref<!hal.buffer>, i64)" in text
     assert text.count("vm.global.i32 private mutable") == 1
@@ -83,12 +83,12 @@ def test_the_second_is_a_copy() -> None:
 
 def test_what_is_passed_once_stays() -> None:
     once = VM.replace(b"%a, %i, %a, %i", b"%a, %i, %b, %i")
-    assert passed_once(once) == once
+    assert copy_passed_references(once) == once
 
 
 def test_what_is_used_later_is_a_copy() -> None:
     """%b is read in the loop; %1 is given back behind it; %a and %c are not used again."""
-    text = passed_once(USED_LATER).decode()
+    text = copy_passed_references(USED_LATER).decode()
     assert "vm.br ^bb1(%a, %copy_0 : !vm.ref<!hal.buffer>, !vm.ref<!hal.buffer>)" in text
     assert "^bb1(%c#0, %1 : !vm.ref<!hal.buffer>, !vm.ref<!hal.buffer>), ^bb2(%copy_1 :" in text
     assert text.count("vm.select.ref") == 2

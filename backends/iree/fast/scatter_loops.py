@@ -83,7 +83,9 @@ def _by_loops(b: Emitter, op: Any, tables: Sequence[Any], where: Any, news: Sequ
     """
     (rows, width), count = shape(tables[0]), shape(where)[0]
     # One-dimensional, since the compiler drops dimensions of size 1.
-    places, *arrays = (b.reshape(apart(b, x), [math.prod(shape(x))]) for x in (where, *tables, *news))
+    places, *arrays = (
+        b.reshape(behind_barrier(b, x), [math.prod(shape(x))]) for x in (where, *tables, *news)
+    )
     olds, updates = arrays[: len(tables)], arrays[len(tables) :]
 
     def fill(k: Kernel) -> Sequence[Any]:
@@ -125,7 +127,7 @@ def _by_loops(b: Emitter, op: Any, tables: Sequence[Any], where: Any, news: Sequ
     return [b.reshape(y, shape(x)) for y, x in zip(results, tables, strict=True)]
 
 
-def apart(b: Emitter, x: Any) -> Any:
+def behind_barrier(b: Emitter, x: Any) -> Any:
     """x behind a barrier, so that its producer stays out of the dispatch; constants and block arguments need none."""
     of = x
     while not isinstance(of.owner, ir.Block) and of.owner.name == "stablehlo.reshape":

@@ -15,7 +15,7 @@ from torch_mlir import ir
 
 from tiduc.backends.iree.emitter import ON_CPUS, Emitter, is_unsigned, legalize
 from tiduc.backends.iree.fast.kernels import Kernel, dispatch
-from tiduc.backends.iree.fast.scatter_loops import apart
+from tiduc.backends.iree.fast.scatter_loops import behind_barrier
 from tiduc.backends.iree.fault import Fault
 from tiduc.dialect.types import element, is_open, shape
 
@@ -95,8 +95,8 @@ def _by_loops(b: Emitter, op: Any) -> list[Any]:
     of initial values (reduce).
     """
     count, w = len(op.results), _Windows.of(op)
-    xs = [b.reshape(apart(b, x), [math.prod(w.sizes)]) for x in list(op.operands)[:count]]
-    inits = [apart(b, x) for x in list(op.operands)[count:]]
+    xs = [b.reshape(behind_barrier(b, x), [math.prod(w.sizes)]) for x in list(op.operands)[:count]]
+    inits = [behind_barrier(b, x) for x in list(op.operands)[count:]]
     types = [ir.RankedTensorType.get([math.prod(w.results)], element(x)) for x in xs]
 
     def fill(k: Kernel) -> Sequence[Any]:

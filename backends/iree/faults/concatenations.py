@@ -1,4 +1,4 @@
-"""starts_apart: gives concatenations that begin with the same array distinct first operands.
+"""distinguish_starts: gives concatenations that begin with the same array distinct first operands.
 
     %x = concatenate %p, %q;  %y = concatenate %p, %r
         ->  %x = concatenate %p, %q;  %b = optimization_barrier %p;  %y = concatenate %b, %r
@@ -40,7 +40,7 @@ _PARTS = "real", "imag"
         witness="concatenations",
     ),
 )
-def starts_apart(module: Any) -> None:
+def distinguish_starts(module: Any) -> None:
     """Puts a barrier before each concatenation, in place, that begins as an earlier one of equal sizes does.
 
     In functions that other functions call, all concatenations get a barrier: an argument may equal any value.

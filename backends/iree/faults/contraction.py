@@ -75,7 +75,7 @@ def convolution(b: Emitter, op: Any) -> Sequence[Any] | None:
     drop_excess(b, op)
     if not b.cpu and any(map(is_quantized, op.operands)):
         of_floats(b, op)
-        result = _grouped(b, op) or b.again(op, {})[0]
+        result = _grouped(b, op) or b.clone(op, {})[0]
         return [b.emit("stablehlo.uniform_quantize", (result,), type_) if is_quantized(type_) else result]
     if not b.cpu:
         hide_widened(b, op, 2)
@@ -90,7 +90,7 @@ def convolution(b: Emitter, op: Any) -> Sequence[Any] | None:
     real = with_element(type_, element(type_).element_type)
     (xr, xi), (yr, yi) = ((b.real(v), b.imag(v)) for v in op.operands)
     rr, ii, ri, ir_ = (
-        b.again(op, {0: u, 1: v}, [real])[0] for u, v in ((xr, yr), (xi, yi), (xr, yi), (xi, yr))
+        b.clone(op, {0: u, 1: v}, [real])[0] for u, v in ((xr, yr), (xi, yi), (xr, yi), (xi, yr))
     )
     return [b.complex(b.subtract(rr, ii), b.add(ri, ir_))]
 

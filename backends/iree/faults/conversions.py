@@ -5,6 +5,7 @@ from typing import Any
 
 from torch_mlir import ir
 
+from tiduc.backends.iree.dependences import computed_from
 from tiduc.backends.iree.emitter import Emitter, is_boolean, legalize
 from tiduc.backends.iree.fault import Fault
 from tiduc.backends.iree.faults.float8 import from_float8, is_float8, to_float8
@@ -87,18 +88,9 @@ def _unsigned_size(b: Emitter, x: Any, type_: Any) -> Sequence[Any] | None:
 
 def _is_size(x: Any) -> bool:
     """Whether a scalar depends on an array's size through scalars alone."""
-    waiting, seen = [x], set[Any]()
-    while waiting and len(seen) < _FAR:
-        y = waiting.pop()
-        if isinstance(y, ir.OpResult) and y not in seen and not y.type.rank:
-            if y.owner.name == "stablehlo.get_dimension_size":
-                return True
-            seen.add(y)
-            waiting += y.owner.operands
-    return False
-
-
-_FAR = 32  # limits the ops searched
+    return computed_from(
+        x, lambda op: op.name == "stablehlo.get_dimension_size", lambda op: not op.results[0].type.rank
+    )
 
 
 def _toward_zero(type_: Any, bound: int) -> float:

@@ -1,4 +1,4 @@
-"""results_after_reads: writes a result that takes an argument's memory after the last read of the argument.
+"""write_results_last: writes a result that takes an argument's memory after the last read of the argument.
 
     f(%p {iree.abi.output = 0 : index}, %g):  return p - g, sum(p)
         ->  %r:2 = optimization_barrier p - g, sum(p);  return %r:2
@@ -40,7 +40,7 @@ _ELEMENTWISE = frozenset(
         witness="donation",
     ),
 )
-def results_after_reads(module: Any, cpu: bool = True) -> None:
+def write_results_last(module: Any, cpu: bool = True) -> None:
     """Orders the results of a module's functions, in place; `cpu` is False for GPUs."""
     for function in operations(module.operation.regions[0].blocks[0]):
         if function.name == "func.func" and len(function.regions[0].blocks) == 1:

@@ -290,7 +290,7 @@ def remainder(b: Emitter, op: Any) -> Sequence[Any] | None:
     x, y = op.operands
     if b.cpu or not is_float(x) or width(x) < 16:
         return None
-    (r,) = b.again(op, {})
+    (r,) = b.clone(op, {})
     zero, size = b.like(0, x), b.abs(y)
     below = b.compare(x, zero, "LT")
     other = b.select(below, b.compare(r, zero, "GT"), b.compare(r, zero, "LT"))
@@ -325,5 +325,5 @@ def reduce_precision(b: Emitter, op: Any) -> Sequence[Any] | None:
             op.attributes[name] = ir.IntegerAttr.get(signless(32), fewer)
     if bits["mantissa_bits"]:
         return None
-    (y,) = b.again(op, {})
+    (y,) = b.clone(op, {})
     return [b.select(b.compare(x, x, "EQ"), y, b.like(np.inf, x))]

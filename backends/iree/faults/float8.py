@@ -1,4 +1,4 @@
-"""computed_in_f32: computes arithmetic of 8-bit floats in f32, between correct conversions.
+"""widen_float8: computes arithmetic of 8-bit floats in f32, between correct conversions.
 
 %y = add %x, %x : f8E4M3FN      ->      %w = convert %x : f32    %s = add %w, %w : f32    %y = convert %s : f8E4M3FN
 
@@ -45,7 +45,7 @@ _MOVES = frozenset(
     ),
     Fault("missing", "Lacks `abs` and other ops of 8-bit floats; computes in f32.", witness="float8_abs"),
 )
-def computed_in_f32(module: Any) -> None:
+def widen_float8(module: Any) -> None:
     """Rewrites a module's arithmetic of 8-bit floats to f32, in place; raises `Unsupported` for `rng`."""
     for op in within(module.operation):
         if not op.name.startswith("stablehlo.") or op.name in _MOVES:
@@ -69,7 +69,7 @@ def _widen(op: Any) -> None:
         types = [with_element(y.type, f32) if is_float8(y) else y.type for y in op.results]
         if "algorithm" in op.attributes:  # of a product; it names the operands' types
             del op.attributes["algorithm"]
-        wide = b.again(op, replaced, types)
+        wide = b.clone(op, replaced, types)
         if op.name == "stablehlo.power":
             wide = (_without_error(b, wide[0]),)
         results = [

@@ -15,8 +15,9 @@ from torch_mlir import ir
 
 from tiduc.backends.iree.emitter import Emitter, signless
 from tiduc.backends.iree.fast.exponentials import WHOLE
-from tiduc.backends.iree.faults.turns import TURN
 
+TURN = 0x28BE60DB9391054A7F09D5F47D4D377036D8A5664F10E4107F9458EAF7AEF158
+"""1 / 2 pi, in units of 2^-256: it converts radians to turns."""
 NEAR = 2.0**46
 """Arguments below this bound use all bits of 1 / pi."""
 _REGIONS = (NEAR, 23), (2.0**69, 46), (2.0**92, 69), (2.0**115, 92)

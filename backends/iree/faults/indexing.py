@@ -205,7 +205,7 @@ def gather(b: Emitter, op: Any) -> Sequence[Any] | None:
     if not limits or min(limits) < 0 or not np.prod(shape(indices)):
         return None
     dimension = d.index_vector_dim if d.index_vector_dim < len(shape(indices)) else None
-    return b.again(op, {1: clamped(b, indices, limits, dimension)})
+    return b.clone(op, {1: clamped(b, indices, limits, dimension)})
 
 
 def _has_steps(x: Any) -> bool:

@@ -20,8 +20,7 @@ from torch_mlir import ir
 
 from tiduc.backends.iree.emitter import ON_CPUS, Emitter, legalize
 from tiduc.backends.iree.fault import Fault
-from tiduc.backends.iree.faults.fused_trigonometry import fused_cosine, fused_sine
-from tiduc.backends.iree.faults.turns import TURN
+from tiduc.backends.iree.faults.fused_trigonometry import TURN, fused_cosine, fused_sine
 from tiduc.dialect.types import element, is_float
 
 _REGIONS = (0, 2), (50, 27), (76, 53), (102, 79)

@@ -48,7 +48,7 @@ def reduce(b: Emitter, op: Any) -> Sequence[Any] | None:
 
 def _apart(b: Emitter, op: Any) -> Sequence[Any]:
     """The op's results, behind a barrier."""
-    results = b.again(op, {})
+    results = b.clone(op, {})
     sizes = [sizes_of(b, y) for y in results]
     return [of_sizes(b, y, n) for y, n in zip(b.barrier(*results), sizes, strict=True)]
 

@@ -178,11 +178,11 @@ def pad(b: Emitter, op: Any) -> Sequence[Any] | None:
         op.operands[0] = x
     if is_complex(x):
         type_ = with_element(op.results[0].type, element(x).element_type)
-        return [b.complex(*(b.again(op, dict(enumerate(pair)), [type_])[0] for pair in _parts(b, x, value)))]
+        return [b.complex(*(b.clone(op, dict(enumerate(pair)), [type_])[0] for pair in _parts(b, x, value)))]
     if is_unsigned(x):
         plain = signless(element(x).width)
         type_ = with_element(op.results[0].type, plain)
-        (y,) = b.again(op, {0: b.bitcast(x, plain), 1: b.bitcast(value, plain)}, [type_])
+        (y,) = b.clone(op, {0: b.bitcast(x, plain), 1: b.bitcast(value, plain)}, [type_])
         return [b.bitcast(y, element(x))]
     return None
 

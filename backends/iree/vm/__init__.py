@@ -1,10 +1,10 @@
 """Rewrites of the text of IREE's VM module, which correct IREE's own compilation to its virtual machine."""
 
-from tiduc.backends.iree.vm.references import passed_once
-from tiduc.backends.iree.vm.registers import passed_wide
-from tiduc.backends.iree.vm.releases import kept_while_used
+from tiduc.backends.iree.vm.references import copy_passed_references
+from tiduc.backends.iree.vm.registers import widen_block_arguments
+from tiduc.backends.iree.vm.releases import replace_early_releases
 
-VM_PIPELINE = (kept_while_used, passed_once, passed_wide)
+VM_PIPELINE = (replace_early_releases, copy_passed_references, widen_block_arguments)
 """The rewrites, in order."""
 
 

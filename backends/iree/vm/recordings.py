@@ -10,7 +10,7 @@ import re
 
 from tiduc.backends.iree.fault import Fault, mends
 
-ANEW = ("--iree-hal-indirect-command-buffers=false",)
+RECORD_EACH_RUN = ("--iree-hal-indirect-command-buffers=false",)
 """The compiler flag that disables slots: command buffers that would need them are recorded in each run."""
 
 _COPY = re.compile(rb"vm\.call @hal\.command_buffer\.copy_buffer\(([^()]*)\)")
@@ -24,7 +24,7 @@ _SLOT = re.compile(rb"%null(?:_\d+)?$")
         untested="shows in the second run only",
     )
 )
-def copies_once(module: bytes) -> bool:
+def copies_bound_arrays(module: bytes) -> bool:
     """Whether a command buffer in the VM text has a copy from or to a slot."""
     for copy in _COPY.finditer(module):
         _, _, _, source, _, target, *_ = copy[1].split(b", ")

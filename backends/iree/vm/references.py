@@ -53,7 +53,7 @@ def may_branch(program: bytes) -> bool:
         witness="null_reference",
     )
 )
-def passed_once(module: bytes) -> bytes:
+def copy_passed_references(module: bytes) -> bytes:
     """The text of a VM module in which branches pass copies of the references that have other uses."""
     names = itertools.count()
     text = module.decode("utf-8", "surrogateescape")

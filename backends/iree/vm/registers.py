@@ -31,7 +31,7 @@ _GIVEN = re.compile(r"\byieldable .*-> *(\^bb\d+)")  # blocks reached from an op
         untested="depends on the registers that the compiler chooses",
     )
 )
-def passed_wide(module: bytes) -> bytes:
+def widen_block_arguments(module: bytes) -> bytes:
     """The text of a VM module in which no branch passes both 32-bit and 64-bit numbers to one block."""
     text = module.decode("utf-8", "surrogateescape")
     names = itertools.count()

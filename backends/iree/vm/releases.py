@@ -39,7 +39,7 @@ _BARRIER = (
         untested="shows on several threads only",
     )
 )
-def kept_while_used(module: bytes) -> bytes:
+def replace_early_releases(module: bytes) -> bytes:
     """The text of a VM module that releases no result of a loop or conditional."""
     text = module.decode("utf-8", "surrogateescape")
     zeros, names = set[str](), itertools.count()

@@ -246,4 +246,4 @@ def concatenate(b: Emitter, op: Any) -> Sequence[Any] | None:
 def get_dimension_size(b: Emitter, op: Any) -> Sequence[Any] | None:
     """The size of unsigned integers, as signless ones."""
     (x,) = op.operands
-    return b.again(op, {0: b.bitcast(x, signless(element(x).width))}) if is_unsigned(x) else None
+    return b.clone(op, {0: b.bitcast(x, signless(element(x).width))}) if is_unsigned(x) else None
