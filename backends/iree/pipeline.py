@@ -6,6 +6,7 @@ of IREE's VM text run in `compile.py`, in the order of `VM_PIPELINE` (`vm/__init
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, Literal
 
 from tiduc.backends.iree.assertions import assert_sizes
@@ -106,6 +107,15 @@ def legalize(module: Any, settings: Settings) -> None:
     """Runs the stage "legal" on a module, in place, and verifies the module."""
     walk("legal", module, settings)
     module.operation.verify()
+
+
+def parts_of_legalization(**options: Any) -> list[tuple[str, Callable[[Any], object]]]:
+    """The names and functions of the passes that `legalize_for_iree` runs with these options."""
+    settings = Settings(**options)
+    return [
+        (f"tidu-legalize-for-iree: {entry.function.__name__}", partial(entry.run, settings=settings))
+        for entry in entries("legal", settings)
+    ]
 
 
 @stage

@@ -19,6 +19,7 @@ from tiduc.backends.iree import legalize_for_iree
 from tiduc.backends.iree.compile import compile_module
 from tiduc.backends.iree.emitter import PATTERNS
 from tiduc.backends.iree.fault import SEEN, Fault
+from tiduc.backends.iree.pipeline import Settings, entries
 from tiduc.backends.iree.records import Record, records
 from tiduc.backends.iree.targets import find_target
 from tiduc.cli import run
@@ -27,6 +28,7 @@ from tiduc.dialect.errors import TiducError
 from tiduc.runtime.run import Executable
 
 RECORDS = records()
+LEGAL = entries("legal", Settings())
 FAULTS = {record.fault.witness: record.fault for record in witnessed()}
 WRONG = [name for name, fault in FAULTS.items() if fault.kind == "wrong"]
 TOGETHER = [name for name in WRONG if name.count("/") < 2 and not name.startswith("dynamic")]
@@ -160,6 +162,22 @@ def test_fast_is_a_switch() -> None:
     program = tiduc.load(EXPONENTIAL)
     assert "stablehlo.exponential" in str(program.source(fast=False).stablehlo)
     assert "stablehlo.exponential" not in str(program.source().stablehlo)
+
+
+def test_each_pass_is_printed(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
+    """`--mlir-print-ir-after-all` prints the module after each pass of the pipeline."""
+    (tmp_path / "f.mlir").write_text(EXPONENTIAL)
+    command = [
+        "opt",
+        str(tmp_path / "f.mlir"),
+        "--pass-pipeline=tidu-legalize-for-iree",
+        "--mlir-print-ir-after-all",
+    ]
+    assert run(command) == 0
+    printed = capfd.readouterr().err
+    assert [
+        f"IR Dump After tidu-legalize-for-iree: {entry.function.__name__}" in printed for entry in LEGAL
+    ] == [True] * len(LEGAL)
 
 
 def test_no_fast_on_the_command_line(tmp_path: Path) -> None:
