@@ -134,10 +134,7 @@ class Emitter(Body):
         return run
 
     def while_(
-        self,
-        initial: Sequence[Any],
-        condition: Callable[..., Any],
-        body: Callable[..., Sequence[Any]],
+        self, initial: Sequence[Any], condition: Callable[..., Any], body: Callable[..., Sequence[Any]]
     ) -> tuple[Any, ...]:
         """Emits a while loop; gives the loop-carried values at its end."""
         types = [x.type for x in initial]

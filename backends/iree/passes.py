@@ -20,9 +20,7 @@ PASSES: dict[str, Pass] = {
                 Option("cpu", "bool", "the target is a CPU; true by default"),
                 Option("spirv", "bool", "the target's code is SPIR-V; false by default"),
                 Option(
-                    "lapack",
-                    "string",
-                    "how to factorize: loops, or a callback of the host; loops by default",
+                    "lapack", "string", "how to factorize: loops, or a callback of the host; loops by default"
                 ),
                 Option("fused", "bool", "the target has a fused multiply-add; false by default"),
                 Option("fast", "bool", "rewrite for speed, too; true by default"),

@@ -51,8 +51,7 @@ class Powers(NamedTuple):
 @legalize(
     "stablehlo.exponential",
     fault=Fault(
-        "slow",
-        "For f64 IREE calls the C library for each element: a polynomial instead, as vector code.",
+        "slow", "For f64 IREE calls the C library for each element: a polynomial instead, as vector code."
     ),
     where=ON_CPUS,
 )

@@ -39,8 +39,7 @@ _WHOLE = int(np.float64(WHOLE).view(np.int64))
 @legalize(
     "stablehlo.log",
     fault=Fault(
-        "slow",
-        "For f64 IREE calls the C library for each element: a polynomial instead, as vector code.",
+        "slow", "For f64 IREE calls the C library for each element: a polynomial instead, as vector code."
     ),
     where=ON_CPUS,
 )

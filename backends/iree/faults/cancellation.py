@@ -36,9 +36,7 @@ def log_plus_one(b: Emitter, op: Any) -> Sequence[Any] | None:
 @legalize(
     "stablehlo.exponential_minus_one",
     fault=Fault(
-        "wrong",
-        "Loses 12 bits of f64; emits (u - 1) x / log(u), u = e^x.",
-        witness="exponential_minus_one",
+        "wrong", "Loses 12 bits of f64; emits (u - 1) x / log(u), u = e^x.", witness="exponential_minus_one"
     ),
 )
 def exponential_minus_one(b: Emitter, op: Any) -> Sequence[Any] | None:

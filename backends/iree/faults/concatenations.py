@@ -38,7 +38,7 @@ _PARTS = "real", "imag"
         "wrong",
         "Takes equal beginnings of two concatenations for one array, and may not copy it; a barrier makes two.",
         witness="concatenations",
-    ),
+    )
 )
 def distinguish_starts(module: Any) -> None:
     """Puts a barrier before each concatenation, in place, that begins as an earlier one of equal sizes does.

@@ -205,8 +205,7 @@ def process_id(b: Emitter, op: Any) -> Sequence[Any] | None:
 
 
 @legalize(
-    "stablehlo.rng",
-    fault=Fault("missing", "Does not compile for integers; refused.", untested="refused"),
+    "stablehlo.rng", fault=Fault("missing", "Does not compile for integers; refused.", untested="refused")
 )
 def rng(b: Emitter, op: Any) -> Sequence[Any] | None:
     """None for floats; other element types are refused."""

@@ -38,7 +38,7 @@ _ELEMENTWISE = frozenset(
         "wrong",
         "Writes a result into an argument's memory before others have read it; a barrier computes all results first.",
         witness="donation",
-    ),
+    )
 )
 def write_results_last(module: Any, cpu: bool = True) -> None:
     """Orders the results of a module's functions, in place; `cpu` is False for GPUs."""

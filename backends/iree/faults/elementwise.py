@@ -31,8 +31,7 @@ def add(b: Emitter, op: Any) -> Sequence[Any] | None:
     "stablehlo.constant",
     fault=Fault(
         "crash",
-        "Constants of complex<f64>, with 128-bit elements, crash the compiler; emits a "
-        "constant for each part.",
+        "Constants of complex<f64>, with 128-bit elements, crash the compiler; emits a constant for each part.",
         witness="constant_c128",
     ),
 )
@@ -232,8 +231,7 @@ def _complex_cbrt(b: Emitter, x: Any) -> Any:
     "stablehlo.minimum",
     fault=Fault(
         "wrong",
-        "Results of complex operands mix their parts; compares real parts, then "
-        "imaginary parts, and selects.",
+        "Results of complex operands mix their parts; compares real parts, then imaginary parts, and selects.",
         witness="maximum_complex",
     ),
 )

@@ -65,10 +65,7 @@ def fused_both(b: Emitter, x: Any, near: bool = False) -> tuple[Any, Any]:
     bits, others = (b.bitcast(v, signless(64)) for v in (x, most))
     turned = b.emit("stablehlo.xor", (bits, b.and_(others, b.like(-(1 << 63), bits))), bits.type)
     rest = b.negate(b.bitcast(turned, ir.F64Type.get()))
-    return (
-        _sine_of(b, _fused(b, x, second, most), sign),
-        _sine_of(b, _fused(b, rest, second, left), sign),
-    )
+    return (_sine_of(b, _fused(b, x, second, most), sign), _sine_of(b, _fused(b, rest, second, left), sign))
 
 
 def _half_turns(b: Emitter, x: Any, first: Any) -> tuple[Any, Any]:

@@ -48,8 +48,7 @@ _SINE = tuple(
     "stablehlo.tan",
     fault=Fault(
         "wrong",
-        "The error grows with the argument; emits an exact range reduction and a "
-        "polynomial. tan is sin / cos.",
+        "The error grows with the argument; emits an exact range reduction and a polynomial. tan is sin / cos.",
         witness="{op}",
     ),
     where=ON_CPUS,

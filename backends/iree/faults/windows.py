@@ -156,8 +156,7 @@ def reverse(b: Emitter, op: Any) -> Sequence[Any] | None:
     fault=(
         Fault(
             "crash",
-            "Does not compile for complex and unsigned types; pads the parts, or the bits "
-            "as signed integers.",
+            "Does not compile for complex and unsigned types; pads the parts, or the bits as signed integers.",
             witness="pad_c128",
         ),
         Fault(

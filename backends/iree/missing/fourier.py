@@ -26,8 +26,7 @@ _PRIME = 256  # from here on, a convolution is cheaper than a matrix
     "stablehlo.fft",
     fault=Fault(
         "missing",
-        "Compiles only for f32, along one dimension of 2^k elements; emits real "
-        "arithmetic for each dimension.",
+        "Compiles only for f32, along one dimension of 2^k elements; emits real arithmetic for each dimension.",
         witness="fft_5",
     ),
 )

@@ -99,10 +99,7 @@ def _by_place(b: Emitter, op: Any, dimension: int) -> Sequence[Any]:
         tied = b.and_(b.not_(more), b.compare(arguments[-2], arguments[-1], "LT"))
         return [b.or_(less, tied)]
 
-    attributes = {
-        "dimension": ir.IntegerAttr.get(signless(64), 0),
-        "is_stable": ir.BoolAttr.get(False),
-    }
+    attributes = {"dimension": ir.IntegerAttr.get(signless(64), 0), "is_stable": ir.BoolAttr.get(False)}
     results = b.emit_all("stablehlo.sort", xs, [x.type for x in xs], attributes, [b.region(scalars, before)])
     return [_as_before(b, results[i], x, dimension) for i, x in zip(which, op.operands, strict=True)]
 

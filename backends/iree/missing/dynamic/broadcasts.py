@@ -18,8 +18,7 @@ _UNDECIDED = 3  # the most undecided dimensions; each doubles the code
     "stablehlo.dynamic_broadcast_in_dim",
     fault=Fault(
         "crash",
-        "Must state which dimensions it expands; emits that, with branches on the "
-        "sizes of dynamic dimensions.",
+        "Must state which dimensions it expands; emits that, with branches on the sizes of dynamic dimensions.",
         witness="dynamic/widened",
     ),
 )

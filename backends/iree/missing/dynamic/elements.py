@@ -86,8 +86,7 @@ def dynamic_pad(b: Emitter, op: Any) -> Sequence[Any] | None:
     "stablehlo.pad",
     fault=Fault(
         "missing",
-        "Does not compile with negative padding or computed operands; computes the "
-        "result element by element.",
+        "Does not compile with negative padding or computed operands; computes the result element by element.",
         witness="dynamic/pad_cutting",
     ),
     where=DYNAMIC,
@@ -208,8 +207,7 @@ def _gathered(b: Emitter, op: Any, taken: Sequence[Any]) -> Any:
     "stablehlo.concatenate",
     fault=Fault(
         "wrong",
-        "On GPUs, may repeat the first operand in place of the second; computes the "
-        "result element by element.",
+        "On GPUs, may repeat the first operand in place of the second; computes the result element by element.",
         witness="vulkan/dynamic/concatenate",
     ),
     where=DYNAMIC,

@@ -112,8 +112,7 @@ def _combined(b: Emitter, op: Any, xs: Sequence[Any], ys: Sequence[Any]) -> list
     "stablehlo.convolution",
     fault=Fault(
         "missing",
-        "Does not compile over dynamic dimensions; emits a sum of products, one for "
-        "each place of the kernel.",
+        "Does not compile over dynamic dimensions; emits a sum of products, one for each place of the kernel.",
         witness="dynamic/convolution",
     ),
     where=DYNAMIC,
