@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from importlib import import_module
 from pathlib import Path
 from pkgutil import iter_modules
-from typing import Any, Protocol
+from typing import Any, Protocol, TypedDict
 
 from tiduc.dialect.errors import RequestError
 from tiduc.runtime.arrays import Array
@@ -43,13 +43,24 @@ LAPACK = (LOOPS, CALLBACK)
 class Options:
     """Compile options: the target, the implementation of matrix factorizations, the compiler's limits, the cache.
 
-    An engine without a compiler process ignores `limits`, an engine without a cache ignores `cached`.
+    An engine without a compiler process ignores `limits`, an engine without a cache ignores `cached`. Without `fast`,
+    IREE's backend leaves out the rewrites that only make programs faster; other engines ignore `fast`.
     """
 
     target: str = "cpu"
     lapack: str = LOOPS
     limits: Limits | None = None
     cached: bool = True
+    fast: bool = True
+
+
+class Given(TypedDict, total=False):
+    """The options beside the target, as keyword arguments of `Program.compile`."""
+
+    lapack: str
+    limits: Limits | None
+    cached: bool
+    fast: bool
 
 
 class Runnable(Protocol):

@@ -67,6 +67,11 @@ def _is_complex(type_: Any) -> bool:
     return isinstance(type_.element_type, ir.ComplexType)
 
 
+def is_f64(x: Any) -> bool:
+    """Whether the elements of a value are f64."""
+    return bool(element(x) == ir.F64Type.get())
+
+
 def is_float(x: Any) -> bool:
     """Whether the elements of a value or tensor type are real floating-point numbers."""
     return isinstance(element(x), ir.FloatType)

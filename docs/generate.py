@@ -1,17 +1,19 @@
 """Writes the pages that follow from the code: python docs/generate.py
 
-    dialect.md  ops.md  passes.md  cli.md
+    dialect.md  ops.md  passes.md  cli.md  iree.md (its tables of faults)
 
 test/py/test_docs.py fails where a page is not what this gives.
 """
 
 import inspect
+import re
 from collections.abc import Iterator
 from pathlib import Path
 
 import click
 
 from tiduc import documents
+from tiduc.backends.iree.records import table
 from tiduc.cli import COMMANDS, tiduc
 from tiduc.cli.manual import EPILOG, EXAMPLES
 
@@ -72,7 +74,19 @@ def pages() -> dict[str, str]:
         "ops.md": documents.ops_markdown(),
         "passes.md": documents.passes_markdown(),
         "cli.md": cli_markdown(),
+        "iree.md": iree_markdown(),
     }
+
+
+def iree_markdown() -> str:
+    """The page on IREE, with its tables of faults made anew; the rest of the page is written by hand."""
+    return _TABLE.sub(
+        lambda found: f"{found[1]}\n\n{table(found[2])}\n\n{found[3]}",
+        (HERE / "iree.md").read_text(),
+    )
+
+
+_TABLE = re.compile(r"(<!-- faults: (\w+) -->)\n.*?(<!-- end -->)", re.DOTALL)
 
 
 # ---- cli.md, from click's own tables; what --help prints differs between versions of click ----------------

@@ -4,11 +4,11 @@ import functools
 import os
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any, overload
+from typing import TYPE_CHECKING, Any, Unpack, overload
 
 from torch_mlir import ir
 
-from tiduc.backends.backend import LOOPS, Lowered, Options, Runnable, compile_program
+from tiduc.backends.backend import LOOPS, Given, Lowered, Options, Runnable, compile_program
 from tiduc.dialect.constants import has_resources
 from tiduc.dialect.context import stage
 from tiduc.dialect.emit import bytecode
@@ -242,20 +242,10 @@ class Program:
             file.write(data)
 
     @overload
-    def compile(
-        self, target: str = ..., *, lapack: str = ..., limits: "Limits | None" = ..., cached: bool = ...
-    ) -> "Executable": ...
+    def compile(self, target: str = ..., **options: Unpack[Given]) -> "Executable": ...
 
     @overload
-    def compile(
-        self,
-        target: str = ...,
-        *,
-        engine: str,
-        lapack: str = ...,
-        limits: "Limits | None" = ...,
-        cached: bool = ...,
-    ) -> Runnable: ...
+    def compile(self, target: str = ..., *, engine: str, **options: Unpack[Given]) -> Runnable: ...
 
     def compile(
         self,
@@ -265,20 +255,22 @@ class Program:
         lapack: str = LOOPS,
         limits: "Limits | None" = None,
         cached: bool = True,
+        fast: bool = True,
     ) -> Runnable:
         """The compiled program, to be called with NumPy arrays; `CompileError` where the engine cannot compile it.
 
         `engine` is "iree", "xla" or "reference". IREE's result has the bytes of its module, which carries the names of
         inputs and outputs, as `vmfb`. With `lapack` "callback", the module factorizes by calling NumPy, on CPUs only.
-        `limits` bound IREE's compiler. Without `cached`, the cache is neither read nor written.
+        `limits` bound IREE's compiler. Without `cached`, the cache is neither read nor written. Without `fast`, the
+        program gets the rewrites that IREE needs for correct values, and none for speed.
         """
-        return compile_program(self.lowered_program, engine, Options(target, lapack, limits, cached))
+        return compile_program(self.lowered_program, engine, Options(target, lapack, limits, cached, fast))
 
-    def source(self, target: str = "cpu", lapack: str = LOOPS) -> "Source":
+    def source(self, target: str = "cpu", lapack: str = LOOPS, fast: bool = True) -> "Source":
         """The source that IREE compiles for a target; `CompileError` where the target lacks an element type."""
         from tiduc.backends.iree.prepare import source_of  # IREE takes longer to import than all of tiduc
 
-        return source_of(self.lowered_program, target, lapack)
+        return source_of(self.lowered_program, Options(target, lapack, fast=fast))
 
     @property
     def lowered_program(self) -> Lowered:

@@ -16,6 +16,7 @@ from torch_mlir import ir
 
 from tiduc.backends.iree.emitter import Emitter, is_unsigned, signless, within
 from tiduc.backends.iree.fast.kernels import Kernel
+from tiduc.backends.iree.fault import Fault, mends
 from tiduc.backends.iree.missing.dynamic.arrays import larger, number, over, plus, product
 from tiduc.backends.iree.refused import refused
 from tiduc.dialect.context import stage
@@ -25,6 +26,13 @@ from tiduc.dialect.dynamic.forms import LARGEST, READ, Check, Form, as_number
 from tiduc.dialect.types import is_open
 
 
+@mends(
+    Fault(
+        "wrong",
+        "Does not compare dynamic dimensions, and reads beyond the ends of arrays; asserts that sizes fit.",
+        untested="reads beyond the ends of arrays",
+    )
+)
 @stage
 def assert_sizes(module: Any) -> None:
     """Asserts in each function of a module what its ops require of sizes.

@@ -8,7 +8,7 @@ from tiduc.runtime.run import Executable
 
 def compile_for_iree(program: Lowered, options: Options) -> Executable:
     """The program compiled by IREE; the executable's `vmfb` holds the bytes of a `.vmfb` file."""
-    source = source_of(program, options.target, options.lapack)
+    source = source_of(program, options)
     vmfb = compile_source(source, options.limits, options.cached)
     return Executable(vmfb, options.target, program.name)
 

@@ -16,10 +16,9 @@ from dataclasses import dataclass
 from iree.compiler.tools.binaries import find_tool
 
 from tiduc.backends.iree.targets import Target, find_target
-from tiduc.backends.iree.vm.recordings import ANEW, copies_once
-from tiduc.backends.iree.vm.references import may_branch, passed_once
-from tiduc.backends.iree.vm.registers import passed_wide
-from tiduc.backends.iree.vm.releases import kept_while_used
+from tiduc.backends.iree.vm import rewritten
+from tiduc.backends.iree.vm.recordings import RECORD_EACH_RUN, copies_bound_arrays
+from tiduc.backends.iree.vm.references import may_branch
 from tiduc.dialect.errors import CompileError, TiducError, out_of_memory
 from tiduc.dialect.progress import during
 from tiduc.runtime import cache
@@ -139,13 +138,10 @@ def _ended(
         if not may_branch(program) and not target.spirv:
             return run_within(command, program, limits, environment, stop)
         ended = run_within([*command, "--compile-to=vm"], program, limits, environment, stop)
-        if target.spirv and copies_once(ended.output):
-            command += ANEW
+        if target.spirv and copies_bound_arrays(ended.output):
+            command += RECORD_EACH_RUN
             ended = run_within([*command, "--compile-to=vm"], program, limits, environment, stop)
-        command, program = (
-            [*command, "--compile-from=vm"],
-            passed_wide(passed_once(kept_while_used(ended.output))),
-        )
+        command, program = [*command, "--compile-from=vm"], rewritten(ended.output)
         if ended.code == 0 and program:
             return run_within(command, program, limits, environment, stop)
         return ended

@@ -1,50 +1,61 @@
-"""The tables of patterns, by op name, and the emitter that patterns write with."""
+"""The table of patterns, by op name, and the emitter that patterns write with."""
 
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike
 from torch_mlir import ir
 
+from tiduc.backends.iree.fault import Fault, Faults, listed
 from tiduc.dialect.bodies import Body, Fill
 from tiduc.dialect.graph import operations
 from tiduc.dialect.types import element, is_open, with_element, with_shape
 
 Pattern = Callable[["Emitter", Any], Sequence[Any] | None]
+"""A pattern gives the op's new results, or None to keep the op, perhaps changed in place."""
 
-PATTERNS: dict[str, Pattern] = {}
-"""Patterns by op name. A pattern gives the op's new results, or None to keep the op, perhaps changed in place."""
-
-
-CPU_ONLY: set[Pattern] = set()
-"""Patterns that apply on CPUs only; some need f64 and the C library."""
+EVERYWHERE, ON_CPUS, ON_SPIRV, DYNAMIC = "everywhere", "on CPUs", "on SPIR-V", "dynamic shapes"
+"""Where a pattern applies: on all targets, on CPUs, on SPIR-V targets, or to ops with dynamic dimensions."""
 
 
-ON_SPIRV: dict[str, Pattern] = {}
-"""Patterns tried before `PATTERNS` if the target's code is SPIR-V."""
+@dataclass(frozen=True)
+class Registered:
+    """A pattern, where it applies, and the faults of IREE that it works around."""
+
+    pattern: Pattern
+    where: str
+    faults: Sequence[Fault]
+
+    @property
+    def is_fast(self) -> bool:
+        """Whether the pattern only makes programs faster."""
+        return all(fault.kind == "slow" for fault in self.faults)
+
+    @property
+    def order(self) -> int:
+        """Patterns of lower order are tried first."""
+        return 0 if self.where == DYNAMIC else 1 if self.where == ON_SPIRV else 2 if self.is_fast else 3
 
 
-ON_OPEN_SIZES: dict[str, Pattern] = {}
-"""Patterns tried before both other tables if an operand or a result has a dynamic dimension."""
+PATTERNS: dict[str, list[Registered]] = {}
+"""Patterns by op name, in the order in which they are tried."""
 
 
-def legalize(
-    *names: str, cpu: bool = False, spirv: bool = False, open_sizes: bool = False
-) -> Callable[[Pattern], Pattern]:
-    """Registers a pattern for ops of these names, on all targets.
+def legalize(*names: str, fault: Faults, where: str = EVERYWHERE) -> Callable[[Pattern], Pattern]:
+    """Registers a pattern for ops of these names, with the faults of IREE that it works around.
 
-    With `cpu` it applies on CPUs only, with `spirv` on SPIR-V targets only, with `open_sizes` only to ops that have
-    dynamic dimensions.
+    `{op}` in the name of a witness stands for the op.
     """
-    patterns = ON_OPEN_SIZES if open_sizes else ON_SPIRV if spirv else PATTERNS
 
     def register(pattern: Pattern) -> Pattern:
         for name in names:
-            assert name not in patterns, name
-            patterns[name] = pattern
-        if cpu:
-            CPU_ONLY.add(pattern)
+            entries = PATTERNS.setdefault(name, [])
+            op = name.removeprefix("stablehlo.")
+            faults = [replace(each, witness=each.witness.format(op=op)) for each in listed(fault)]
+            entries.append(Registered(pattern, where, faults))
+            entries.sort(key=lambda entry: entry.order)
         return pattern
 
     return register
@@ -69,6 +80,12 @@ class Emitter(Body):
         """The insertion point."""
         return self._ip
 
+    def at(self, ip: Any) -> "Emitter":
+        """An emitter at another insertion point, with these settings; its ops are recorded here."""
+        inner = Emitter(ip, self.location, self.cpu, self.lapack, self.fused)
+        inner.emitted = self.emitted
+        return inner
+
     def emit_all(
         self,
         name: str,
@@ -81,7 +98,7 @@ class Emitter(Body):
         self.emitted.append(results[0].owner if results else None)
         return results
 
-    def again(
+    def clone(
         self, op: Any, replaced: Mapping[int, Any], types: Sequence[Any] | None = None
     ) -> tuple[Any, ...]:
         """Emits a copy of the op and its regions, with operands replaced by index, and perhaps other result types."""
@@ -111,17 +128,13 @@ class Emitter(Body):
 
         def run(region: Any) -> None:
             block = region.blocks.append(*types, arg_locs=[self.location] * len(types))
-            inner = Emitter(ir.InsertionPoint(block), self.location, self.cpu, self.lapack, self.fused)
+            inner = self.at(ir.InsertionPoint(block))
             inner.returns(*fill(inner, *block.arguments))
-            self.emitted += inner.emitted
 
         return run
 
     def while_(
-        self,
-        initial: Sequence[Any],
-        condition: Callable[..., Any],
-        body: Callable[..., Sequence[Any]],
+        self, initial: Sequence[Any], condition: Callable[..., Any], body: Callable[..., Sequence[Any]]
     ) -> tuple[Any, ...]:
         """Emits a while loop; gives the loop-carried values at its end."""
         types = [x.type for x in initial]

@@ -6,6 +6,7 @@ from tiduc.backends.iree.fast.convolution import convolutions_to_products
 from tiduc.backends.iree.fast.lanes import reductions_in_lanes
 from tiduc.backends.iree.fast.loops import loops_to_kernels
 from tiduc.backends.iree.fast.sines import sines_to_kernels
+from tiduc.backends.iree.pipeline import parts_of_legalization
 from tiduc.passes.driver.textual import Option, Pass
 
 PASSES: dict[str, Pass] = {
@@ -19,11 +20,12 @@ PASSES: dict[str, Pass] = {
                 Option("cpu", "bool", "the target is a CPU; true by default"),
                 Option("spirv", "bool", "the target's code is SPIR-V; false by default"),
                 Option(
-                    "lapack",
-                    "string",
-                    "how to factorize: loops, or a callback of the host; loops by default",
+                    "lapack", "string", "how to factorize: loops, or a callback of the host; loops by default"
                 ),
+                Option("fused", "bool", "the target has a fused multiply-add; false by default"),
+                Option("fast", "bool", "rewrite for speed, too; true by default"),
             ),
+            parts=parts_of_legalization,
         ),
         Pass(
             "tidu-convolutions-to-products",

@@ -202,11 +202,7 @@ TARGETS: dict[str, Target] = {
         Target(
             "vmvx",
             "IREE's interpreter of small kernels: no machine code, slow, runs anywhere",
-            (
-                "--iree-hal-target-device=local",
-                "--iree-hal-local-target-device-backends=vmvx",
-                _KEEP_F64,
-            ),
+            ("--iree-hal-target-device=local", "--iree-hal-local-target-device-backends=vmvx", _KEEP_F64),
             lacks=dict.fromkeys(("f16", "bf16", "complex<f32>", "complex<f64>"), ()),
         ),
         Target(

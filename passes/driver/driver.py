@@ -45,8 +45,8 @@ def run_pipeline(
         else:
             # No `op_name`: the bindings do not copy the string, and the manager is anchored on a module anyway.
             rules = {"opset": opset} if element.pass_.by_rules else {}
-            run = element.pass_.bound(**element.options, **rules)
-            manager.add(run, name=element.pass_.name, argument=element.text)
+            for name, run in element.pass_.steps(**element.options, **rules):
+                manager.add(run, name=name, argument=element.text)
     if observe.print_after_all:
         manager.enable_ir_printing()
     if observe.timing:

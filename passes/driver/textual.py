@@ -6,8 +6,9 @@ in braces; lists with commas.
 """
 
 import difflib
+import functools
 import re
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
@@ -53,7 +54,8 @@ class Option:
 class Pass:
     """A pass on a module; `function` runs it in place.
 
-    `by_rules`: the function takes an argument `opset`.
+    `by_rules`: the function takes an argument `opset`. `parts` gives, for options, the names and functions of the
+    passes that the pass consists of; the pass manager then prints, times and verifies each of them.
     """
 
     name: str
@@ -61,14 +63,26 @@ class Pass:
     function: Callable[..., object]
     options: tuple[Option, ...] = ()
     by_rules: bool = False
+    parts: Callable[..., Sequence[tuple[str, Callable[[Any], object]]]] | None = None
 
     def bound(self, **options: Any) -> Callable[[Any, Any], None]:
         """The pass with these options, as `PassManager.add` takes it (in a manager of `builtin.module`)."""
+        return _added(functools.partial(self.function, **options))
 
-        def run(op: Any, _: Any) -> None:
-            self.function(op.opview, **options)
+    def steps(self, **options: Any) -> list[tuple[str, Callable[[Any, Any], None]]]:
+        """The pass, or the passes that it consists of, by name, with these options."""
+        if self.parts is None:
+            return [(self.name, self.bound(**options))]
+        return [(name, _added(part)) for name, part in self.parts(**options)]
 
-        return run
+
+def _added(function: Callable[[Any], object]) -> Callable[[Any, Any], None]:
+    """A function on modules as `PassManager.add` takes it."""
+
+    def run(op: Any, _: Any) -> None:
+        function(op.opview)
+
+    return run
 
 
 @dataclass(frozen=True)

@@ -3,6 +3,7 @@
 import iree.runtime as rt
 import numpy as np
 import pytest
+from cases.iree_programs import SHIFTED
 from harness.xla import by_xla
 
 import tiduc
@@ -67,28 +68,6 @@ def test_arguments_stay(name: str, target: str) -> None:
             np.testing.assert_array_equal(y.numpy(), expected)
         for x, expected in zip(given, arguments, strict=True):
             np.testing.assert_array_equal(x.numpy(), expected)
-
-
-SHIFTED = """func.func @main(%x: tensor<6x4xf32>) -> tensor<6x4xf32> {
-  %zero = stablehlo.constant dense<0> : tensor<i32>
-  %y:2 = stablehlo.while(%i = %zero, %a = %x) : tensor<i32>, tensor<6x4xf32>
-  cond {
-    %four = stablehlo.constant dense<4> : tensor<i32>
-    %less = stablehlo.compare LT, %i, %four : (tensor<i32>, tensor<i32>) -> tensor<i1>
-    stablehlo.return %less : tensor<i1>
-  } do {
-    %one = stablehlo.constant dense<1> : tensor<i32>
-    %j = stablehlo.add %i, %one : tensor<i32>
-    %square = stablehlo.multiply %i, %i : tensor<i32>
-    %to = stablehlo.subtract %square, %one : tensor<i32>
-    %rows = stablehlo.dynamic_slice %a, %i, %zero, sizes = [2, 4]
-      : (tensor<6x4xf32>, tensor<i32>, tensor<i32>) -> tensor<2x4xf32>
-    %b = stablehlo.dynamic_update_slice %a, %rows, %to, %zero
-      : (tensor<6x4xf32>, tensor<2x4xf32>, tensor<i32>, tensor<i32>) -> tensor<6x4xf32>
-    stablehlo.return %j, %b : tensor<i32>, tensor<6x4xf32>
-  }
-  return %y#1 : tensor<6x4xf32>
-}"""
 
 
 @pytest.mark.parametrize("target", ["cpu", "cpu-threads", "vulkan:llvmpipe"])

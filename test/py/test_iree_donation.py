@@ -5,9 +5,8 @@ from typing import Any
 
 import numpy as np
 import pytest
-from iree.compiler.tools import compile_str
+from cases.iree_programs import READ_BY_ANOTHER
 
-import tiduc.runtime
 from tiduc.dialect.errors import Unsupported
 from tiduc.program import load
 
@@ -18,13 +17,6 @@ FIRST, SECOND = "{iree.abi.output = 0 : index}", "{iree.abi.output = 1 : index}"
 P, Q, G = (np.random.default_rng(i).standard_normal((6, 6)).astype(np.float32) for i in range(3))
 DOT = f"contracting_dims = [1] x [0] : ({T}, {T}) -> {T}"
 
-READ_BY_ANOTHER = f"""
-func.func @main(%p: {T} {FIRST}, %g: {T}) -> ({T}, {T}) {{
-  %0 = stablehlo.subtract %p, %g : {T}
-  %1 = stablehlo.dot_general %g, %p, {DOT}
-  return %0, %1 : {T}, {T}
-}}
-"""
 CROSSED = f"""
 func.func @main(%p: {T} {SECOND}, %q: {T} {FIRST}) -> ({T}, {T}, {T}) {{
   return %p, %q, %q : {T}, {T}, {T}
@@ -104,15 +96,6 @@ def test_what_an_argument_was_is_read_first(name: str, target: str) -> None:
     for _ in range(3):
         for got, y in zip(main(*arguments), expected(*arguments), strict=True):
             np.testing.assert_allclose(got, y, rtol=1e-4, atol=1e-5)
-
-
-@pytest.mark.parametrize("name", ["read by another", "crossed", "turned", "layers", "the same"])
-def test_iree_alone_reads_what_it_has_overwritten(name: str) -> None:
-    """This fails when IREE orders them itself, and `backends/iree/faults/donation.py` can go."""
-    text, expected, arguments = CASES[name]
-    vmfb = compile_str(text, input_type="stablehlo", target_backends=["llvm-cpu"])
-    got = tiduc.runtime.load(vmfb)["main"](*arguments)
-    assert not all(np.allclose(a, b, rtol=1e-4) for a, b in zip(got, expected(*arguments), strict=True))
 
 
 def test_an_element_read_in_its_own_place_is_not_copied() -> None:

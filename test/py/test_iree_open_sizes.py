@@ -11,7 +11,6 @@ from cases.iree_open_cases import CASES, ON_GPUS, Case, sorted_columns
 import tiduc
 from tiduc.backends.iree import legalize_for_iree
 from tiduc.backends.iree.compile import compile_module
-from tiduc.backends.iree.emitter import ON_OPEN_SIZES
 from tiduc.backends.iree.missing.dynamic import scatter as open_scatter
 from tiduc.backends.reference.interpreter import evaluate
 from tiduc.dialect.context import parse, stage
@@ -77,20 +76,6 @@ def test_more_elements_than_there_are(on_cpu: Callable[[str], Executable]) -> No
         InputError, match=r"6 \* dimension 0 of argument 0, and argument 1\[0\] \* argument 1\[1\]"
     ):
         on_cpu("reshape")(x, np.array([5, 12], np.int32))
-
-
-def test_every_pattern_has_a_case() -> None:
-    bodies = "".join(case.body for case in CASES.values())
-    assert all(
-        f"{name}(" in bodies or f'{name}"(' in bodies or f"{name} " in bodies for name in ON_OPEN_SIZES
-    )
-
-
-def test_page() -> None:
-    """docs/iree.md has the first lines of all patterns."""
-    lines = {(name, (pattern.__doc__ or "").split("\n\n")[0]) for name, pattern in ON_OPEN_SIZES.items()}
-    rows = [f"| {name} | {' '.join(line.split())} |" for name, line in sorted(lines)]
-    assert [row for row in rows if row not in PAGE.read_text()] == []
 
 
 def test_several_operands_are_refused() -> None:

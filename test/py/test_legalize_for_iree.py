@@ -1,38 +1,23 @@
-"""`tidu-legalize-for-iree`: what it rewrites gives the specified values, and IREE alone still does not.
-
-Where `test_iree_is_wrong_alone` or `test_iree_rejects_alone` fails, IREE has learnt the op, and its pattern can go.
-"""
+"""`tidu-legalize-for-iree`: rewritten ops give the specified values. test_iree_faults.py tests IREE alone."""
 
 from collections.abc import Callable
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 from cases.iree_case import Case, function
-from cases.iree_cases import CASES, REJECTED, WRONG
+from cases.iree_cases import CASES, WRONG
+from cases.iree_programs import GROUPED
 from numpy.typing import NDArray
 
 import tiduc
 from tiduc.backends.iree import legalize_for_iree
 from tiduc.backends.iree.compile import compile_module
-from tiduc.backends.iree.emitter import PATTERNS
 from tiduc.dialect.context import parse, stage
-from tiduc.dialect.errors import CompileError, Unsupported
+from tiduc.dialect.errors import Unsupported
 from tiduc.runtime.run import Executable
 
 Array = NDArray[Any]
-PAGE = Path(__file__).parents[2] / "docs" / "iree.md"
-
-ELSEWHERE = (
-    *("dynamic_broadcast_in_dim", "dynamic_conv", "dynamic_gather", "dynamic_pad", "dynamic_reshape"),
-    *("exponential", "log", "logistic", "tanh"),  # right, but slow: test_iree_exponentials.py
-    "broadcast_in_dim",  # as slow: test_iree_speed.py
-    *("compare", "is_finite", "remainder"),  # wrong on vmvx: test_iree_corners.py
-)
-ELSEWHERE += ("custom_call", "rng", "batch_norm_grad", "multiply", "minimum", "replica_id", "partition_id")
-ELSEWHERE += ("case", "if", "optimization_barrier")
-"""Ops with patterns of which other tests here, and the rules' tests, see enough."""
 
 
 def legalized(text: str) -> str:
@@ -48,13 +33,6 @@ def rewritten() -> Callable[[str], Executable]:
     return lambda name: Executable(vmfb, entry=name)
 
 
-@pytest.fixture(scope="module")
-def plain() -> Callable[[str], Executable]:
-    """The cases that compile as they are."""
-    vmfb = compile_module("\n".join(function(name, case) for name, case in WRONG.items()))
-    return lambda name: Executable(vmfb, entry=name)
-
-
 def agrees(y: Array, case: Case) -> bool:
     if case.rtol == 0:
         return bool(np.array_equal(y, case.expected, equal_nan=y.dtype.kind in "fc"))
@@ -66,23 +44,6 @@ def agrees(y: Array, case: Case) -> bool:
 def test_rewritten(rewritten: Callable[[str], Executable], name: str) -> None:
     (y,) = rewritten(name)(*CASES[name].arguments)
     assert agrees(y, CASES[name]), y
-
-
-@pytest.mark.parametrize("name", WRONG)
-def test_iree_is_wrong_alone(plain: Callable[[str], Executable], name: str) -> None:
-    (y,) = plain(name)(*WRONG[name].arguments)
-    assert not agrees(y, WRONG[name]), "IREE gets it right: the pattern can go"
-
-
-@pytest.mark.parametrize("name", REJECTED)
-def test_iree_rejects_alone(name: str) -> None:
-    with pytest.raises(CompileError):
-        compile_module(function("main", REJECTED[name]), cached=False)
-
-
-def test_every_pattern_has_a_case() -> None:
-    tested = {f"stablehlo.{op}" for case in CASES.values() for op in case.ops.split()}
-    assert set(PATTERNS) == tested | {f"stablehlo.{op}" for op in ELSEWHERE}
 
 
 @pytest.mark.parametrize(
@@ -156,14 +117,6 @@ def test_open_sizes() -> None:
         np.testing.assert_allclose(y, np.broadcast_to(np.sin(x), (2, 3)), rtol=1e-6)
 
 
-GROUPED = """func.func @main(%x: tensor<1x4x4xf32>, %k: tensor<2x2x6xf32>) -> tensor<1x3x6xf32> {
-  %0 = stablehlo.convolution(%x, %k) dim_numbers = [b, 0, f]x[0, i, o]->[b, 0, f], window = {}
-    {batch_group_count = 1 : i64, feature_group_count = 2 : i64}
-    : (tensor<1x4x4xf32>, tensor<2x2x6xf32>) -> tensor<1x3x6xf32>
-  return %0 : tensor<1x3x6xf32>
-}"""
-
-
 def test_groups_on_gpus() -> None:
     """One convolution a group, which gives what one of two groups does on a CPU."""
     module = parse(GROUPED)
@@ -195,14 +148,6 @@ def test_functions_of_constants() -> None:
     }"""
     (y,) = Executable(compile_module(text))()
     np.testing.assert_allclose(y, np.sin([1, 2]), rtol=1e-15)
-
-
-def test_page() -> None:
-    """docs/iree.md has the first lines of all patterns."""
-    lines = {(name, (pattern.__doc__ or "").split("\n\n")[0]) for name, pattern in PATTERNS.items()}
-    page = PAGE.read_text()
-    rows = [f"| {name} | {' '.join(line.split())} |" for name, line in sorted(lines)]
-    assert [row for row in rows if row not in page] == []
 
 
 def test_signs_of_zeros(rewritten: Callable[[str], Executable]) -> None:

@@ -6,7 +6,7 @@ import pytest
 
 from tiduc.backends.iree import compile
 from tiduc.backends.iree.compile import compile_module
-from tiduc.backends.iree.vm.recordings import copies_once
+from tiduc.backends.iree.vm.recordings import copies_bound_arrays
 from tiduc.runtime.run import Executable
 
 TARGET = "vulkan:llvmpipe"
@@ -42,7 +42,7 @@ CONSTANT = """func.func @main(%x: tensor<3xf32>) -> (tensor<3xf32>, tensor<3xf32
     ],
 )
 def test_copies_from_slots_and_to_slots(source: bytes, target: bytes, once: bool) -> None:
-    assert copies_once(COPY.replace(b"SOURCE", source).replace(b"TARGET", target)) == once
+    assert copies_bound_arrays(COPY.replace(b"SOURCE", source).replace(b"TARGET", target)) == once
 
 
 def runs(text: str, first: int) -> list[list[float]]:
@@ -63,5 +63,5 @@ def test_each_run_has_its_copies() -> None:
 
 def test_vulkan_copies_once_alone(monkeypatch: pytest.MonkeyPatch) -> None:
     """Where this fails, IREE has learnt to record such copies, and `backends/iree/vm/recordings.py` can go."""
-    monkeypatch.setattr(compile, "copies_once", lambda module: False)
+    monkeypatch.setattr(compile, "copies_bound_arrays", lambda module: False)
     assert runs(TWICE, 30) != [[30 + k, 31 + k, 32 + k] * 2 for k in range(3)]

@@ -2,10 +2,11 @@
 
 import numpy as np
 import pytest
+from cases.iree_programs import NESTED
 
 from tiduc.backends.iree import compile
 from tiduc.backends.iree.compile import compile_module
-from tiduc.backends.iree.vm.references import may_branch, passed_once
+from tiduc.backends.iree.vm.references import copy_passed_references, may_branch
 from tiduc.dialect.errors import TiducError
 from tiduc.runtime.run import Executable
 
@@ -28,29 +29,6 @@ USED_LATER = b"""vm.module public @m {
     vm.discard.refs %1 : !vm.ref<!hal.buffer>
     vm.return
   }
-}
-"""
-
-NESTED = """func.func @main(%p: tensor<f64>, %q: tensor<f64>) -> (tensor<f64>, tensor<f64>, tensor<f64>) {
-  %zero = stablehlo.constant dense<0.0> : tensor<f64>
-  %x = stablehlo.sine %p : tensor<f64>
-  %outside = stablehlo.compare GT, %p, %zero : (tensor<f64>, tensor<f64>) -> tensor<i1>
-  %0:3 = "stablehlo.if"(%outside) ({
-    %inside = stablehlo.compare GT, %q, %zero : (tensor<f64>, tensor<f64>) -> tensor<i1>
-    %1:3 = "stablehlo.if"(%inside) ({
-      %2 = stablehlo.multiply %x, %q : tensor<f64>
-      %3 = stablehlo.multiply %x, %2 : tensor<f64>
-      %4 = stablehlo.multiply %q, %2 : tensor<f64>
-      stablehlo.return %2, %3, %4 : tensor<f64>, tensor<f64>, tensor<f64>
-    }, {
-      stablehlo.return %x, %zero, %q : tensor<f64>, tensor<f64>, tensor<f64>
-    }) : (tensor<i1>) -> (tensor<f64>, tensor<f64>, tensor<f64>)
-    %5 = stablehlo.multiply %x, %1#2 : tensor<f64>
-    stablehlo.return %1#0, %5, %1#0 : tensor<f64>, tensor<f64>, tensor<f64>
-  }, {
-    stablehlo.return %q, %zero, %p : tensor<f64>, tensor<f64>, tensor<f64>
-  }) : (tensor<i1>) -> (tensor<f64>, tensor<f64>, tensor<f64>)
-  return %0#0, %0#1, %0#2 : tensor<f64>, tensor<f64>, tensor<f64>
 }
 """
 
@@ -97,7 +75,7 @@ LATER = """func.func @main(%x: tensor<3xf64>, %y: tensor<3xf64>) -> (tensor<3xf6
 
 
 def test_the_second_is_a_copy() -> None:
-    text = passed_once(VM).decode()
+    text = copy_passed_references(VM).decode()
     assert "%copy_0 = vm.select.ref %never_0, %nothing_0, %a : !vm.ref<!hal.buffer>" in text
     assert "vm.br ^bb1(%a, %i, %copy_0, %i : !vm.ref<!hal.buffer>, i64, !vm.ref<!hal.buffer>, i64)" in text
     assert text.count("vm.global.i32 private mutable") == 1
@@ -105,12 +83,12 @@ def test_the_second_is_a_copy() -> None:
 
 def test_what_is_passed_once_stays() -> None:
     once = VM.replace(b"%a, %i, %a, %i", b"%a, %i, %b, %i")
-    assert passed_once(once) == once
+    assert copy_passed_references(once) == once
 
 
 def test_what_is_used_later_is_a_copy() -> None:
     """%b is read in the loop; %1 is given back behind it; %a and %c are not used again."""
-    text = passed_once(USED_LATER).decode()
+    text = copy_passed_references(USED_LATER).decode()
     assert "vm.br ^bb1(%a, %copy_0 : !vm.ref<!hal.buffer>, !vm.ref<!hal.buffer>)" in text
     assert "^bb1(%c#0, %1 : !vm.ref<!hal.buffer>, !vm.ref<!hal.buffer>), ^bb2(%copy_1 :" in text
     assert text.count("vm.select.ref") == 2
@@ -140,17 +118,9 @@ def test_what_a_loop_gave_is_used_later(target: str) -> None:
     np.testing.assert_array_equal(run(x, y / 2), [x, 3 * x])
 
 
-def test_iree_passes_null_alone(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Where this fails, IREE has learnt to pass references on, and the copies can go."""
-    monkeypatch.setattr(compile, "may_branch", lambda program: False)
-    run = Executable(compile_module(NESTED, cached=False))
-    with pytest.raises(TiducError, match="null"):
-        run(np.float64(0.5), np.float64(0.3))
-
-
 def test_iree_takes_away_what_is_used_later(monkeypatch: pytest.MonkeyPatch) -> None:
     """Where this fails, IREE has learnt to keep what a branch passes on, and the copies can go."""
-    monkeypatch.setattr(compile, "passed_once", lambda module: module)
+    monkeypatch.setattr(compile, "rewritten", lambda module: module)
     run = Executable(compile_module(LATER, cached=False))
     with pytest.raises(TiducError, match="null"):
         run(np.array([1.0, 2, 3]), np.array([4.0, 5, 6]))

@@ -5,7 +5,7 @@ import pytest
 
 import tiduc
 from tiduc.backends.iree import compile
-from tiduc.backends.iree.vm.registers import passed_wide
+from tiduc.backends.iree.vm.registers import widen_block_arguments
 
 VM = b"""module {
   vm.module public @m {
@@ -46,7 +46,7 @@ LOOP = f"""func.func @main(%x: {C}, %z: {Z}, %n: {INDEX}) -> ({Z}, {C}, {INDEX})
 
 
 def test_numbers_of_32_bits_are_passed_as_64() -> None:
-    text = passed_wide(VM).decode()
+    text = widen_block_arguments(VM).decode()
     assert "vm.br ^bb1(%wide_1, %n : i64, i64)" in text
     assert "^bb1(%wide_0: i64, %1: i64):" in text
     assert "%0 = vm.trunc.i64.i32 %wide_0 : i64 -> i32" in text
@@ -55,7 +55,7 @@ def test_numbers_of_32_bits_are_passed_as_64() -> None:
 
 def test_others_stay() -> None:
     others = VM.replace(b"%0: i32, %1: i64", b"%0: i32, %1: i32").replace(b": i32, i64", b": i32, i32")
-    assert passed_wide(others) == others
+    assert widen_block_arguments(others) == others
 
 
 def test_a_counter_beside_sizes() -> None:
@@ -67,6 +67,6 @@ def test_a_counter_beside_sizes() -> None:
 
 def test_iree_moves_halves_over_what_it_moves_next(monkeypatch: pytest.MonkeyPatch) -> None:
     """Where this fails, IREE looks at both halves, and the rewriting can go."""
-    monkeypatch.setattr(compile, "passed_wide", lambda module: module)
+    monkeypatch.setattr(compile, "rewritten", lambda module: module)
     run = tiduc.load(LOOP).compile("cpu-threads", cached=False)
     assert run(np.arange(5) * (1 + 2j), np.complex128(3 - 1j), np.int32(0))[2] != 3

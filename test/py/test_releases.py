@@ -6,7 +6,7 @@ import pytest
 
 from tiduc.backends.iree import compile
 from tiduc.backends.iree.compile import compile_module
-from tiduc.backends.iree.vm.releases import kept_while_used
+from tiduc.backends.iree.vm.releases import replace_early_releases
 from tiduc.dialect.errors import TiducError
 from tiduc.runtime.run import Executable
 
@@ -58,7 +58,7 @@ LOOPS = """func.func @main(%x: tensor<4xf32>, %n: tensor<i32>) -> (tensor<4xf32>
 
 
 def test_releases_by_origin_are_barriers() -> None:
-    text = kept_while_used(VM).decode()
+    text = replace_early_releases(VM).decode()
     assert text.count("vm.call @hal.device.queue.dealloca(%d, %q, %x, %x, %b, %zero_2)") == 1
     assert "vm.call @hal.device.queue.barrier(%d, %q, %x, %x, %none_0)" in text
     assert (
@@ -71,7 +71,7 @@ def test_other_releases_stay() -> None:
     others = b"\n".join(
         line for line in VM.split(b"\n") if b"%c1_0)" not in line and b"%zero_2, %x" not in line
     )
-    assert b"dealloca" in others and kept_while_used(others) == others
+    assert b"dealloca" in others and replace_early_releases(others) == others
 
 
 @pytest.mark.parametrize("target", ["cpu-threads", "vulkan:llvmpipe"])
@@ -86,7 +86,7 @@ def test_loops_that_share_what_they_start_with(target: str) -> None:
 
 def test_iree_gives_back_too_early_alone(monkeypatch: pytest.MonkeyPatch) -> None:
     """Where this fails, IREE keeps what is used, and the barriers can go."""
-    monkeypatch.setattr(compile, "kept_while_used", lambda module: module)
+    monkeypatch.setattr(compile, "rewritten", lambda module: module)
     run = Executable(compile_module(LOOPS, "cpu-threads", cached=False), "cpu-threads")
     with pytest.raises(TiducError, match="transient buffer has not been committed"):
         run(np.ones(4, np.float32), np.int32(0))

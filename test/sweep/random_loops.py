@@ -42,6 +42,7 @@ from worker import Worker, answer_requests
 from xla_flags import XLA_FLAGS
 
 import tiduc
+from tiduc.backends.backend import Options
 from tiduc.backends.iree.compile import compile_source
 from tiduc.backends.iree.prepare import source_of
 from tiduc.backends.iree.targets import find_target
@@ -84,7 +85,7 @@ def outcome(text: str, target: str, numbers: str) -> Outcome:
     """The outcome of a program; values of "smooth" numbers are compared with a tolerance."""
     try:
         program = tiduc.load(text)
-        source = source_of(program, target)
+        source = source_of(program, Options(target))
     except TiducError as error:
         return "refused", str(error)
     arguments = arguments_of(program.signature, numbers)

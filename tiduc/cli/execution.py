@@ -65,6 +65,12 @@ ENGINE = click.option(
     show_default=True,
     help="; ".join(f"{name}: {find_backend(name).description}" for name in ENGINES) + ".",
 )
+FAST = click.option(
+    "--fast/--no-fast",
+    default=True,
+    show_default=True,
+    help="Rewrite for speed, for IREE, ops that it computes correctly but slowly.",
+)
 INPUTS = click.option(
     "--input",
     "inputs",
@@ -164,6 +170,7 @@ def compiling(command: Callable[..., Any]) -> Callable[..., Any]:
 @RULES
 @TARGET
 @FACTORIZING
+@FAST
 @PARAMETERS
 @compiling
 @writes("The file to write, or, for several FILEs, the folder for NAME.vmfb of each NAME.mlir.")
@@ -173,6 +180,7 @@ def _compile(
     opset: OpSet,
     target: str,
     lapack: str,
+    fast: bool,
     parameters: str | None,
     limits: Limits,
     cached: bool,
@@ -185,12 +193,12 @@ def _compile(
     if len(files) > 1:
         if parameters is not None:
             raise RequestError("--parameters needs a single FILE: compile the files one by one")
-        return _compile_all(_places(files, output), entry, opset, target, lapack, limits, cached)
+        return _compile_all(_places(files, output), entry, opset, target, lapack, fast, limits, cached)
     (file,) = files
     with about(file):
         program = _program(file, entry, opset)
         with waiting(f"compiling {file} for {target}"):
-            vmfb = compile_source(_source(program, target, parameters, lapack), limits, cached)
+            vmfb = compile_source(_source(program, target, parameters, lapack, fast), limits, cached)
     write_binary(vmfb, output)
     return 0
 
@@ -199,10 +207,10 @@ def _program(file: str, entry: str | None, opset: OpSet, contents: bytes | None 
     return from_module(read_with(opset, file, contents), entry, opset)
 
 
-def _source(program: Program, target: str, parameters: str | None, lapack: str) -> Source:
+def _source(program: Program, target: str, parameters: str | None, lapack: str, fast: bool) -> Source:
     if parameters is None:
-        return program.source(target, lapack)
-    return lifted.source_with_parameters(program, read_weights(parameters), target, lapack)
+        return program.source(target, lapack, fast)
+    return lifted.source_with_parameters(program, read_weights(parameters), target, lapack, fast)
 
 
 def _places(files: Sequence[str], output: str) -> dict[str, str]:
@@ -225,6 +233,7 @@ def _compile_all(
     opset: OpSet,
     target: str,
     lapack: str,
+    fast: bool,
     limits: Limits,
     cached: bool,
 ) -> int:
@@ -240,7 +249,7 @@ def _compile_all(
     for file in places:
         try:
             with about(file):
-                sources[file] = _program(file, entry, opset).source(target, lapack)
+                sources[file] = _program(file, entry, opset).source(target, lapack, fast)
         except TiducError as error:
             failed = True
             told(file, error)
@@ -261,6 +270,7 @@ def _compile_all(
 @RULES
 @TARGET
 @FACTORIZING
+@FAST
 @INPUTS
 @WEIGHTS
 @PARAMETERS
@@ -280,6 +290,7 @@ def _run(
     opset: OpSet,
     target: str,
     lapack: str,
+    fast: bool,
     inputs: tuple[str, ...],
     weights: str | None,
     parameters: str | None,
@@ -295,7 +306,7 @@ def _run(
     """
     with about(file):
         if engine == "iree":
-            chosen = _by_iree(file, entry, opset, target, lapack, parameters, limits, cached)
+            chosen = _by_iree(file, entry, opset, target, lapack, fast, parameters, limits, cached)
         elif parameters is not None:
             raise RequestError("--parameters is for IREE: other engines take each input as an argument")
         else:
@@ -332,6 +343,7 @@ def _by_iree(
     opset: OpSet,
     target: str,
     lapack: str,
+    fast: bool,
     parameters: str | None,
     limits: Limits,
     cached: bool,
@@ -343,16 +355,18 @@ def _by_iree(
             raise RequestError(
                 "--lapack is for programs only: a compiled module already contains this choice"
             )
+        if not fast:
+            raise RequestError("--no-fast is for programs: a module has been compiled already")
         if opset is not OPSET:
             raise RequestError("--rules is for programs only: a compiled module has no custom ops left")
         loaded = Executable(contents, target, entry, "<stdin>" if file == "-" else file, parameters)
         return _Chosen(loaded.entry, loaded.signature, lambda: loaded)
     program = _program(file, entry, opset, contents)
-    signature, source = program.signature, partial(program.source, target, lapack)
+    signature, source = program.signature, partial(program.source, target, lapack, fast)
     if parameters is not None:
         arrays = read_weights(parameters)
         signature = lifted.signature_with_parameters(program, arrays)
-        source = partial(lifted.source_with_parameters, program, arrays, target, lapack)
+        source = partial(lifted.source_with_parameters, program, arrays, target, lapack, fast)
 
     def compiled() -> Executable:
         return Executable(

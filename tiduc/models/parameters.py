@@ -30,13 +30,17 @@ _DESCRIBED = "iree.reflection"
 
 
 def source_with_parameters(
-    program: Program, arrays: Mapping[str, Array], target: str = "cpu", lapack: str = LOOPS
+    program: Program,
+    arrays: Mapping[str, Array],
+    target: str = "cpu",
+    lapack: str = LOOPS,
+    fast: bool = True,
 ) -> Source:
     """The compiler's source for a program in which the inputs with these names are parameters.
 
     `RequestError` where an input does not exist or its type differs from the array's.
     """
-    return _rewritten(program.source(target, lapack), program, _kept(program, arrays))
+    return _rewritten(program.source(target, lapack, fast), program, _kept(program, arrays))
 
 
 def signature_with_parameters(program: Program, arrays: Mapping[str, Array]) -> Signature:

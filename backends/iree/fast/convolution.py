@@ -17,6 +17,7 @@ from torch_mlir import ir
 from torch_mlir._mlir_libs import _stablehlo as hlo
 
 from tiduc.backends.iree.emitter import Emitter, within
+from tiduc.backends.iree.fault import Fault, mends
 from tiduc.dialect.context import stage
 from tiduc.dialect.types import element, is_complex, shape, with_shape
 
@@ -26,6 +27,12 @@ _WORK = 2**20  # multiplications; for fewer, IREE's own code is as good
 _CHANNELS = 8  # from this number on, IREE's code is slow if channels come first
 
 
+@mends(
+    Fault(
+        "slow",
+        "Is slow at convolutions with channels first, dilated images or large windows; products of matrices instead.",
+    )
+)
 @stage
 def convolutions_to_products(module: Any) -> int:
     """Rewrites convolutions in place if that pays; gives their number."""

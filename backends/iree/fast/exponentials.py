@@ -10,10 +10,9 @@ place for exponential, 2 for exponential_minus_one and logistic, 3 for tanh.
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
-from torch_mlir import ir
-
-from tiduc.backends.iree.emitter import Emitter, legalize, signless
-from tiduc.dialect.types import element
+from tiduc.backends.iree.emitter import ON_CPUS, Emitter, legalize, signless
+from tiduc.backends.iree.fault import Fault
+from tiduc.dialect.types import element, is_f64
 
 _Q = tuple(
     map(
@@ -49,16 +48,30 @@ class Powers(NamedTuple):
     less: Any
 
 
-@legalize("stablehlo.exponential", cpu=True)
+@legalize(
+    "stablehlo.exponential",
+    fault=Fault(
+        "slow", "For f64 IREE calls the C library for each element: a polynomial instead, as vector code."
+    ),
+    where=ON_CPUS,
+)
 def exponential(b: Emitter, op: Any) -> Sequence[Any] | None:
-    """For f64 IREE calls the C library for each element: a polynomial instead, as vector code."""
+    """A polynomial, as vector code."""
     x = op.operands[0]
     return [_exponential(b, x)] if is_f64(x) else None
 
 
-@legalize("stablehlo.logistic", cpu=True)
+@legalize(
+    "stablehlo.logistic",
+    fault=Fault(
+        "slow",
+        "For f64 IREE calls the C library for each element: 1 / (1 + e^-x) instead, "
+        "with a polynomial for e^-x.",
+    ),
+    where=ON_CPUS,
+)
 def logistic(b: Emitter, op: Any) -> Sequence[Any] | None:
-    """For f64 IREE calls the C library for each element: 1 / (1 + e^-x) instead, with a polynomial for e^-x."""
+    """1 / (1 + e^-x), with a polynomial for e^-x."""
     x = op.operands[0]
     if not is_f64(x):
         return None
@@ -66,29 +79,30 @@ def logistic(b: Emitter, op: Any) -> Sequence[Any] | None:
     return [b.divide(one, b.add(one, _exponential(b, b.negate(x))))]
 
 
-@legalize("stablehlo.exponential_minus_one")
+@legalize(
+    "stablehlo.exponential_minus_one",
+    fault=Fault(
+        "slow", "For f64 the formula of faults/ takes a logarithm and two divisions: a polynomial instead."
+    ),
+    where=ON_CPUS,
+)
 def exponential_minus_one(b: Emitter, op: Any) -> Sequence[Any] | None:
-    """IREE loses 12 bits of f64. On CPUs a polynomial; elsewhere (u - 1) x / log(u), u = exp(x), whose errors cancel.
-
-    The second formula is Kahan's.
-    """
+    """A polynomial, as vector code."""
     x = op.operands[0]
-    if not is_f64(x):
-        return None
-    if b.cpu:
-        return [_minus_one(b, x)]
-    one = b.like(1, x)
-    u = b.exponential(x)
-    near, less = b.compare(u, one, "EQ"), b.subtract(u, one)
-    large = b.compare(b.abs(x), one, "GT")
-    inner = b.or_(near, large)
-    y = b.divide(b.multiply(less, x), b.log(b.select(inner, b.like(2, x), u)))
-    return [b.select(near, x, b.select(large, less, y))]
+    return [_minus_one(b, x)] if is_f64(x) else None
 
 
-@legalize("stablehlo.tanh", cpu=True)
+@legalize(
+    "stablehlo.tanh",
+    fault=Fault(
+        "slow",
+        "For f64 IREE calls the C library for each element: -m / (2 + m) with m = "
+        "e^(-2 abs(x)) - 1, and the sign of x.",
+    ),
+    where=ON_CPUS,
+)
 def tanh(b: Emitter, op: Any) -> Sequence[Any] | None:
-    """For f64 IREE calls the C library for each element: -m / (2 + m) with m = e^(-2 abs(x)) - 1, and the sign of x."""
+    """-m / (2 + m) with m = e^(-2 abs(x)) - 1, and the sign of x."""
     x = op.operands[0]
     if not is_f64(x):
         return None
@@ -98,11 +112,6 @@ def tanh(b: Emitter, op: Any) -> Sequence[Any] | None:
     bits = b.bitcast(x, signless(64))
     sign = b.and_(bits, b.like(-(1 << 63), bits))
     return [b.bitcast(b.or_(y, sign), element(x))]
-
-
-def is_f64(x: Any) -> bool:
-    """Whether the elements of a value are f64."""
-    return bool(element(x) == ir.F64Type.get())
 
 
 def polynomial(b: Emitter, x: Any, coefficients: Sequence[float]) -> Any:

@@ -6,25 +6,75 @@
 Stable, for any comparator and any number of arrays.
 """
 
+import math
 from collections.abc import Sequence
-from math import log2
 from typing import Any
 
 from torch_mlir import ir
 
-from tiduc.backends.iree.emitter import Emitter, signless
+from tiduc.backends.iree.emitter import ON_CPUS, Emitter, legalize, signless
 from tiduc.backends.iree.fast.kernels import Kernel, dispatch
-from tiduc.backends.iree.missing.merge_sort import Rows, rows_of
+from tiduc.backends.iree.fault import Fault
+from tiduc.backends.iree.missing.merge_sort import Rows, rows_of, sorted_dimension
+from tiduc.dialect.types import is_open, shape
 
 
-def pays(rows: int, n: int, count: int) -> bool:
+@legalize(
+    "stablehlo.sort",
+    fault=Fault(
+        "slow",
+        "Merging short rows, or all of a row of which few elements are read, is slow: insertion instead.",
+    ),
+    where=ON_CPUS,
+)
+def sort(b: Emitter, op: Any) -> Sequence[Any] | None:
+    """Insertion sort, where that is faster than merging, of as many elements as the results' readers need."""
+    dimension, sizes = sorted_dimension(op), shape(op.operands[0])
+    n = sizes[dimension]
+    if is_open(op.operands[0].type) or n < 2 or not math.prod(sizes):
+        return None
+    rows, count = math.prod(sizes) // n, _read_first(op, dimension)
+    if not _pays(rows, n, count):
+        return None
+    found = _insertion_sort(b, op, dimension, count)
+    if count == n:
+        return found
+    # Only slices read the results: replaces the slices.
+    for y, first in zip(op.results, found, strict=True):
+        for use in list(y.uses):
+            part = use.owner.results[0]
+            k = part.type.shape[dimension]
+            limits = [k if i == dimension else size for i, size in enumerate(sizes)]
+            part.replace_all_uses_with(b.slice(first, [0] * len(sizes), limits, [1] * len(sizes)))
+    return [b.constant(0, y.type) for y in op.results]
+
+
+def _read_first(op: Any, dimension: int) -> int:
+    """The number of leading elements along the dimension that readers of the results need; all if unknown."""
+    sizes: list[int] = shape(op.operands[0])
+    count = 2  # the compiler drops dimensions of size 1
+    for y in op.results:
+        for use in y.uses:
+            part = use.owner
+            if part.name != "stablehlo.slice" or any(part.attributes["start_indices"]):
+                return sizes[dimension]
+            if set(part.attributes["strides"]) != {1}:
+                return sizes[dimension]
+            limits = list(part.attributes["limit_indices"])
+            count = max(count, limits[dimension])
+            if any(limits[i] != size for i, size in enumerate(sizes) if i != dimension):
+                return sizes[dimension]
+    return count
+
+
+def _pays(rows: int, n: int, count: int) -> bool:
     """Whether insertion of the first `count` of n elements is faster than merging; both estimates are nanoseconds."""
     inserting = rows * (count * count / 2 + (n - count)) * 1.5
-    merging = (rows * n * 6 + 3000) * log2(max(n, 2))
+    merging = (rows * n * 6 + 3000) * math.log2(max(n, 2))
     return inserting < merging
 
 
-def insertion_sort(b: Emitter, op: Any, dimension: int, count: int) -> list[Any]:
+def _insertion_sort(b: Emitter, op: Any, dimension: int, count: int) -> list[Any]:
     """The first `count` elements, along the dimension, of the results of a sort with static shapes."""
     rows = rows_of(b, op, dimension)
     # One-dimensional, since the compiler drops dimensions of size 1 outside the loop that carries the array.

@@ -13,13 +13,22 @@ from typing import Any
 
 from torch_mlir import ir
 
-from tiduc.backends.iree.emitter import Emitter, legalize
+from tiduc.backends.iree.emitter import ON_CPUS, Emitter, legalize
+from tiduc.backends.iree.fault import Fault
 from tiduc.dialect.types import is_open
 
 
-@legalize("stablehlo.broadcast_in_dim", cpu=True)
+@legalize(
+    "stablehlo.broadcast_in_dim",
+    fault=Fault(
+        "slow",
+        "IREE stores a broadcast iota and reads it from memory for each element: an "
+        "iota of the full shape instead.",
+    ),
+    where=ON_CPUS,
+)
 def broadcast_iota(b: Emitter, op: Any) -> Sequence[Any] | None:
-    """IREE stores a broadcast iota and reads it from memory for each element: an iota of the full shape instead."""
+    """An iota of the full shape."""
     x, type_ = op.operands[0], op.results[0].type
     along = None if is_open(type_) else _counted(x)
     if along is None:

@@ -126,12 +126,7 @@ class Kernel(Emitter):
         return self.emit("arith.constant", (), type_, {"value": attribute})
 
     def loop(
-        self,
-        start: Any,
-        end: Any,
-        step: Any,
-        initial: Sequence[Any],
-        body: Callable[..., Sequence[Any]],
+        self, start: Any, end: Any, step: Any, initial: Sequence[Any], body: Callable[..., Sequence[Any]]
     ) -> tuple[Any, ...]:
         """Emits an `scf.for` with `body(kernel, i, *carries)` from `start` to below `end`; gives the final carries."""
         types = [x.type for x in initial]

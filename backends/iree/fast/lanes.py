@@ -19,8 +19,10 @@ from typing import Any
 
 from torch_mlir import ir
 
+from tiduc.backends.iree.dependences import computed_from
 from tiduc.backends.iree.emitter import Emitter, within
 from tiduc.backends.iree.fast.barriers import DEAR
+from tiduc.backends.iree.fault import Fault, mends
 from tiduc.dialect.bodies import reducer
 from tiduc.dialect.context import stage
 from tiduc.dialect.traits import ASSOCIATIVE, NEUTRAL
@@ -34,9 +36,9 @@ _EXTREMA = "stablehlo.maximum", "stablehlo.minimum"
 _HEAVY = frozenset(f"stablehlo.{name}" for name in "atan2 cosine log_plus_one power sine tan".split()) | {
     f"chlo.{name}" for name in "bessel_i1e digamma erf erf_inv erfc lgamma polygamma zeta".split()
 }
-_FAR = 32  # ops that are looked at, more than IREE fuses
 
 
+@mends(Fault("slow", "Adds the elements of a sum one after the other; up to 256 sums side by side instead."))
 @stage
 def reductions_in_lanes(module: Any) -> int:
     """Rewrites reductions in place; gives their number."""
@@ -70,19 +72,10 @@ def _pays(op: Any) -> bool:
 
 def _follows(x: Any, names: frozenset[str]) -> bool:
     """Whether a value is computed from an op of these names that IREE may fuse with the value's reader."""
-    waiting, seen = [x], set[Any]()
-    while waiting and len(seen) < _FAR:
-        x = waiting.pop()
-        if not isinstance(x, ir.OpResult) or x in seen or x.owner.name in _APART:
-            continue
-        if x.owner.name in names:
-            return True
-        seen.add(x)
-        waiting += list(x.owner.operands)
-    return False
+    return computed_from(x, lambda op: op.name in names, lambda op: op.name not in _UNFUSED)
 
 
-_APART = frozenset(
+_UNFUSED = frozenset(
     f"stablehlo.{name}"
     for name in "convolution dot_general gather optimization_barrier reduce scatter sort while".split()
 )

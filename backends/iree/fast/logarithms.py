@@ -12,9 +12,10 @@ from typing import Any
 
 import numpy as np
 
-from tiduc.backends.iree.emitter import Emitter, legalize, signless
-from tiduc.backends.iree.fast.exponentials import LOG_2, WHOLE, is_f64, polynomial
-from tiduc.dialect.types import element
+from tiduc.backends.iree.emitter import ON_CPUS, Emitter, legalize, signless
+from tiduc.backends.iree.fast.exponentials import LOG_2, WHOLE, polynomial
+from tiduc.backends.iree.fault import Fault
+from tiduc.dialect.types import element, is_f64
 
 _P = tuple(
     map(
@@ -35,34 +36,40 @@ _ROOT = int(np.float64(0.5**0.5).view(np.int64))
 _WHOLE = int(np.float64(WHOLE).view(np.int64))
 
 
-@legalize("stablehlo.log", cpu=True)
+@legalize(
+    "stablehlo.log",
+    fault=Fault(
+        "slow", "For f64 IREE calls the C library for each element: a polynomial instead, as vector code."
+    ),
+    where=ON_CPUS,
+)
 def log(b: Emitter, op: Any) -> Sequence[Any] | None:
-    """For f64 IREE calls the C library for each element: a polynomial instead, as vector code."""
+    """A polynomial, as vector code."""
     x = op.operands[0]
     return [_log(b, x)] if is_f64(x) else None
 
 
-@legalize("stablehlo.log_plus_one")
+@legalize(
+    "stablehlo.log_plus_one",
+    fault=Fault(
+        "slow",
+        "For f64 the formula of faults/ takes two divisions: log(u) + (rounding error of u) / u, u = 1 + x.",
+    ),
+    where=ON_CPUS,
+)
 def log_plus_one(b: Emitter, op: Any) -> Sequence[Any] | None:
-    """IREE loses 11 bits of f64. u = 1 + x: on CPUs log(u) + (rounding error of u) / u; elsewhere log(u) x / (u - 1).
-
-    The second formula is Kahan's.
-    """
+    """log(u) + (rounding error of u) / u, u = 1 + x."""
     x = op.operands[0]
     if not is_f64(x):
         return None
     one = b.like(1, x)
     u = b.add(x, one)
-    if b.cpu:
-        lost = b.subtract(x, b.subtract(u, one))
-        # Without correction if nothing is lost, as for x = -1 with u = 0, and for infinity, where `lost` is NaN.
-        kept = b.or_(b.compare(lost, b.like(0, x), "EQ"), b.compare(u, b.like(np.inf, x), "EQ"))
-        logarithm = _log(b, u)
-        y = b.select(kept, logarithm, b.add(logarithm, b.divide(lost, u)))
-        return [b.select(b.compare(x, b.like(0, x), "EQ"), x, y)]  # which keeps the sign of -0
-    plain = b.or_(b.compare(u, one, "EQ"), b.compare(u, b.like(np.inf, x), "EQ"))
-    y = b.divide(b.multiply(b.log(u), x), b.select(plain, one, b.subtract(u, one)))
-    return [b.select(plain, x, y)]
+    lost = b.subtract(x, b.subtract(u, one))
+    # Without correction if nothing is lost, as for x = -1 with u = 0, and for infinity, where `lost` is NaN.
+    kept = b.or_(b.compare(lost, b.like(0, x), "EQ"), b.compare(u, b.like(np.inf, x), "EQ"))
+    logarithm = _log(b, u)
+    y = b.select(kept, logarithm, b.add(logarithm, b.divide(lost, u)))
+    return [b.select(b.compare(x, b.like(0, x), "EQ"), x, y)]  # which keeps the sign of -0
 
 
 def _log(b: Emitter, x: Any) -> Any:

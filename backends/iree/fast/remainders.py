@@ -18,6 +18,7 @@ from torch_mlir import ir
 
 from tiduc.backends.iree.emitter import Emitter, legalize, signless
 from tiduc.backends.iree.fast.exponentials import WHOLE
+from tiduc.backends.iree.fault import Fault
 from tiduc.backends.iree.known import known_number
 from tiduc.dialect.types import element, is_float
 
@@ -26,22 +27,22 @@ _LARGE = 2.0**200
 """Replaces an infinite |y|: the remainder is |x| for both divisors."""
 
 
-@legalize("stablehlo.remainder")
+@legalize(
+    "stablehlo.remainder",
+    fault=Fault(
+        "slow",
+        "IREE calls the C library for each element: up to f32, CPUs with fused multiply-add take exact steps in f64.",
+    ),
+)
 def remainder(b: Emitter, op: Any) -> Sequence[Any] | None:
-    """vmvx rounds the quotient to nearest; corrected here. CPUs with fused multiply-add take exact steps in f64."""
+    """The remainder of known numbers; exact steps in f64 where a fused multiply-add is known to exist."""
     x, y = op.operands
     if not is_float(x) or element(x).width < 16:
         return None
     dividend, divisor = known_number(x), known_number(y)
     if dividend is not None and divisor:
         return [b.like(float(np.fmod(dividend, divisor)), x)]
-    if b.cpu and b.fused and element(x).width <= 32:
-        return [_by_steps(b, x, y)]
-    (r,) = b.again(op, {})
-    zero, size = b.like(0, x), b.abs(y)
-    below = b.compare(x, zero, "LT")
-    other = b.select(below, b.compare(r, zero, "GT"), b.compare(r, zero, "LT"))
-    return [b.select(other, b.add(r, b.select(below, b.negate(size), size)), r)]
+    return [_by_steps(b, x, y)] if b.cpu and b.fused and element(x).width <= 32 else None
 
 
 def _by_steps(b: Emitter, x: Any, y: Any) -> Any:

@@ -10,9 +10,12 @@ from typing import Any
 
 from torch_mlir import ir
 
-from tiduc.backends.iree.emitter import Emitter, is_unsigned
+from tiduc.backends.iree.emitter import ON_CPUS, Emitter, is_in_loop, is_unsigned, legalize
 from tiduc.backends.iree.fast.kernels import Kernel, dispatch
 from tiduc.backends.iree.fast.packing import splat
+from tiduc.backends.iree.fast.single_updates import single_update
+from tiduc.backends.iree.fault import Fault
+from tiduc.backends.iree.faults.scatters import Places
 from tiduc.dialect.types import element, shape
 
 _MANY = 2**20
@@ -21,14 +24,45 @@ _LONG = 32
 """Elements of a row, from which on finding the row costs little."""
 
 
-def pays(b: Emitter, op: Any, xs: Sequence[Any], news: Sequence[Any]) -> bool:
+@legalize(
+    "stablehlo.scatter",
+    fault=(
+        Fault(
+            "slow",
+            "In a loop, a scatter of one update copies the array to append a row: a slice is updated instead.",
+        ),
+        Fault(
+            "slow",
+            "A row more, for updates out of range, is appended and cut off: loops in one dispatch instead.",
+        ),
+    ),
+    where=ON_CPUS,
+)
+def scatter(b: Emitter, op: Any) -> Sequence[Any] | None:
+    """A `dynamic_update_slice` for a single update in a loop; else loops in one dispatch, where that pays."""
+    single = single_update(b, op) if is_in_loop(op) else None
+    if single is not None:
+        return single
+    count, places = len(op.results), Places.of(op)
+    xs = list(op.operands)[:count]
+    if not _pays(op, places):
+        return None
+    news = places.updates_of(b, list(op.operands)[count + 1 :])
+    tables = [b.reshape(x, [places.count, places.width]) for x in xs]
+    made = _by_loops(b, op, tables, places.rows(b, op.operands[count]), news)
+    return [b.reshape(t, shape(x)) for t, x in zip(made, xs, strict=True)]
+
+
+def _pays(op: Any, places: Places) -> bool:
     """Whether loops pay: arrays of signed integers or floats, of 2 to `_MANY` elements, in long rows.
 
     Shorter rows of several elements pay, too, unless the updated array is a splat, such as zeros, which IREE makes
     with the extra row at once. Several arrays pay with rows of any length, but must have different types, since MLIR
     merges two `tensor.empty` of one type.
     """
-    if not b.cpu or len({x.type for x in xs}) < len(xs):
+    count = len(op.results)
+    xs, news = list(op.operands)[:count], list(op.operands)[count + 1 :]
+    if len({x.type for x in xs}) < len(xs):
         return False
     if any(
         element(x) != element(y) for x, y in zip((*xs, *news), op.regions[0].blocks[0].arguments, strict=True)
@@ -39,18 +73,19 @@ def pays(b: Emitter, op: Any, xs: Sequence[Any], news: Sequence[Any]) -> bool:
         return False
     if any(not 1 < math.prod(shape(x)) <= _MANY for x in (*xs, *news)):
         return False
-    width = shape(news[0])[1]
-    return len(xs) > 1 or width >= _LONG or (width > 1 and splat(xs[0]) is None)
+    return len(xs) > 1 or places.width >= _LONG or (places.width > 1 and splat(xs[0]) is None)
 
 
-def by_loops(b: Emitter, op: Any, tables: Sequence[Any], where: Any, news: Sequence[Any]) -> list[Any]:
+def _by_loops(b: Emitter, op: Any, tables: Sequence[Any], where: Any, news: Sequence[Any]) -> list[Any]:
     """The arrays `tables` with the updates `news` of some rows, which the op's body combines in order.
 
     `where` is a column of row indices; the number of rows marks an update that is dropped.
     """
     (rows, width), count = shape(tables[0]), shape(where)[0]
     # One-dimensional, since the compiler drops dimensions of size 1.
-    places, *arrays = (b.reshape(apart(b, x), [math.prod(shape(x))]) for x in (where, *tables, *news))
+    places, *arrays = (
+        b.reshape(behind_barrier(b, x), [math.prod(shape(x))]) for x in (where, *tables, *news)
+    )
     olds, updates = arrays[: len(tables)], arrays[len(tables) :]
 
     def fill(k: Kernel) -> Sequence[Any]:
@@ -92,7 +127,7 @@ def by_loops(b: Emitter, op: Any, tables: Sequence[Any], where: Any, news: Seque
     return [b.reshape(y, shape(x)) for y, x in zip(results, tables, strict=True)]
 
 
-def apart(b: Emitter, x: Any) -> Any:
+def behind_barrier(b: Emitter, x: Any) -> Any:
     """x behind a barrier, so that its producer stays out of the dispatch; constants and block arguments need none."""
     of = x
     while not isinstance(of.owner, ir.Block) and of.owner.name == "stablehlo.reshape":

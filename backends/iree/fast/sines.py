@@ -18,6 +18,7 @@ from torch_mlir import ir
 from tiduc.backends.iree.emitter import Emitter, signless, within
 from tiduc.backends.iree.fast.kernels import Kernel, dispatch
 from tiduc.backends.iree.fast.scalars import Numbers, accumulated, elementwise
+from tiduc.backends.iree.fault import Fault, mends
 from tiduc.backends.iree.faults.fused_trigonometry import NEAR, fused_both, fused_cosine, fused_sine
 from tiduc.dialect.bodies import Fill
 from tiduc.dialect.context import stage
@@ -27,6 +28,12 @@ _NAMES = ("stablehlo.sine", "stablehlo.cosine", "stablehlo.tan")
 _LARGE = 2**14  # elements; for fewer, the dispatch costs what it saves
 
 
+@mends(
+    Fault(
+        "slow",
+        "Sines of large arrays select bits for huge arguments in any case; one dispatch looks whether there are any.",
+    )
+)
 @stage
 def sines_to_kernels(module: Any) -> int:
     """Rewrites sines, cosines and tangents in place, before tidu-legalize-for-iree; gives their number.

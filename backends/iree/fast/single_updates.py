@@ -27,7 +27,7 @@ def single_update(b: Emitter, op: Any) -> Sequence[Any] | None:
 
     The update has size 1 in each indexed dimension, so that it is in range or out of range as a whole.
     """
-    if not b.cpu or len(op.results) != 1 or any(is_open(x.type) for x in op.operands):
+    if len(op.results) != 1 or any(is_open(x.type) for x in op.operands):
         return None
     x, indices, update = op.operands
     d = hlo.ScatterDimensionNumbers(op.attributes["scatter_dimension_numbers"])

@@ -13,9 +13,10 @@ from typing import Any
 import numpy as np
 from torch_mlir import ir
 
-from tiduc.backends.iree.emitter import Emitter, is_unsigned
+from tiduc.backends.iree.emitter import ON_CPUS, Emitter, is_unsigned, legalize
 from tiduc.backends.iree.fast.kernels import Kernel, dispatch
-from tiduc.backends.iree.fast.scatter_loops import apart
+from tiduc.backends.iree.fast.scatter_loops import behind_barrier
+from tiduc.backends.iree.fault import Fault
 from tiduc.dialect.types import element, is_open, shape
 
 _MANY = 2**20
@@ -51,13 +52,26 @@ class _Windows:
         return cls(sizes, results, window, strides, each("window_dilations"), low)
 
 
-def pays(b: Emitter, op: Any) -> bool:
+@legalize(
+    "stablehlo.reduce_window",
+    fault=Fault(
+        "slow",
+        "Windows over several arrays are computed element by element: loops over vectors of channels instead.",
+    ),
+    where=ON_CPUS,
+)
+def reduce_window(b: Emitter, op: Any) -> Sequence[Any] | None:
+    """The windows as loops in one dispatch, where that pays."""
+    return _by_loops(b, op) if _pays(op) else None
+
+
+def _pays(op: Any) -> bool:
     """Whether loops pay: small windows over several static arrays of signed integers, f32 or f64, with channels last.
 
     The arrays must have different types, since MLIR merges two `tensor.empty` of one type.
     """
     xs = list(op.operands)[: len(op.results)]
-    if not b.cpu or len(xs) < 2 or any(is_open(x.type) for x in xs) or not shape(xs[0]):
+    if len(xs) < 2 or any(is_open(x.type) for x in xs) or not shape(xs[0]):
         return False
     if len({element(x) for x in xs}) < len(xs) or set(op.attributes.get("base_dilations", [1])) != {1}:
         return False
@@ -71,18 +85,18 @@ def pays(b: Emitter, op: Any) -> bool:
     w = _Windows.of(op)
     if w.sizes[-1] != w.results[-1] or w.window[-1] != 1 or w.sizes[-1] < _VECTOR:
         return False
-    return 1 < math.prod(w.window) <= _LARGE and 0 < math.prod(w.results) and math.prod(w.sizes) <= _MANY
+    return 1 < math.prod(w.window) <= _LARGE and 0 < math.prod(w.results) and 0 < math.prod(w.sizes) <= _MANY
 
 
-def by_loops(b: Emitter, op: Any) -> list[Any]:
+def _by_loops(b: Emitter, op: Any) -> list[Any]:
     """The results of a reduce_window: folds its body over each window's elements in order.
 
     A fold starts with the initial values, and padding is read as initial values; the specification allows any number
     of initial values (reduce).
     """
     count, w = len(op.results), _Windows.of(op)
-    xs = [b.reshape(apart(b, x), [math.prod(w.sizes)]) for x in list(op.operands)[:count]]
-    inits = [apart(b, x) for x in list(op.operands)[count:]]
+    xs = [b.reshape(behind_barrier(b, x), [math.prod(w.sizes)]) for x in list(op.operands)[:count]]
+    inits = [behind_barrier(b, x) for x in list(op.operands)[count:]]
     types = [ir.RankedTensorType.get([math.prod(w.results)], element(x)) for x in xs]
 
     def fill(k: Kernel) -> Sequence[Any]:

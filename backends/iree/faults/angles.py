@@ -15,21 +15,32 @@ from typing import Any
 import numpy as np
 from torch_mlir import ir
 
-from tiduc.backends.iree.emitter import Emitter, legalize, signless
+from tiduc.backends.iree.emitter import ON_SPIRV, Emitter, legalize, signless
+from tiduc.backends.iree.fault import Fault
+from tiduc.backends.iree.faults.fused_trigonometry import TURN
 from tiduc.backends.iree.missing.spirv import refuse_f64
 from tiduc.dialect.types import element, is_float
 
 _NEAR = 2.0**13
 _QUARTER = tuple(map(float.fromhex, ("0x1.92p+0", "0x1.fb4p-12", "0x1.444p-24", "0x1.68c234p-39")))
 """pi / 2, in three parts of 11 bits and a remainder."""
-_TURN = 0x28BE60DB9391054A7F09D5F47D4D377036D8A5664F10E4107F9458EA
-"""1 / 2 pi, in units of 2^-224."""
-_WORDS = [0, *(_TURN >> shift & 0xFFFFFFFF for shift in range(192, -1, -32))]
+_WORDS = [0, *(TURN >> shift & 0xFFFFFFFF for shift in range(224, 31, -32))]
+"""The bits of 1 / 2 pi, in words of 32."""
 
 
-@legalize("stablehlo.sine", "stablehlo.cosine", "stablehlo.tan", spirv=True)
+@legalize(
+    "stablehlo.sine",
+    "stablehlo.cosine",
+    "stablehlo.tan",
+    fault=Fault(
+        "wrong",
+        "SPIR-V allows errors of 2^-11; emits a range reduction and polynomials in f32. tan is sin / cos.",
+        witness="vulkan/{op}",
+    ),
+    where=ON_SPIRV,
+)
 def trigonometric(b: Emitter, op: Any) -> Sequence[Any] | None:
-    """SPIR-V allows errors of 2^-11; emits a range reduction and polynomials in f32. tan is sin / cos."""
+    """A range reduction and polynomials in f32; tan is sin / cos."""
     given = op.operands[0]
     refuse_f64(op)
     if not is_float(given):

@@ -1,4 +1,4 @@
-"""starts_apart: gives concatenations that begin with the same array distinct first operands.
+"""distinguish_starts: gives concatenations that begin with the same array distinct first operands.
 
     %x = concatenate %p, %q;  %y = concatenate %p, %r
         ->  %x = concatenate %p, %q;  %b = optimization_barrier %p;  %y = concatenate %b, %r
@@ -22,6 +22,7 @@ from typing import Any
 from torch_mlir import ir
 
 from tiduc.backends.iree.emitter import Emitter, within
+from tiduc.backends.iree.fault import Fault, mends
 from tiduc.dialect.graph import operations
 from tiduc.dialect.traits import VIEWS
 from tiduc.dialect.types import is_open
@@ -31,7 +32,14 @@ _ORDERS = VIEWS | {"stablehlo.convert"}
 _PARTS = "real", "imag"
 
 
-def starts_apart(module: Any) -> None:
+@mends(
+    Fault(
+        "wrong",
+        "Takes equal beginnings of two concatenations for one array, and may not copy it; a barrier makes two.",
+        witness="concatenations",
+    )
+)
+def distinguish_starts(module: Any) -> None:
     """Puts a barrier before each concatenation, in place, that begins as an earlier one of equal sizes does.
 
     In functions that other functions call, all concatenations get a barrier: an argument may equal any value.

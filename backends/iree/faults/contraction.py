@@ -8,49 +8,97 @@ from torch_mlir import ir
 from torch_mlir._mlir_libs import _stablehlo as hlo
 
 from tiduc.backends.iree.emitter import Emitter, legalize
+from tiduc.backends.iree.fault import Fault
 from tiduc.backends.iree.faults.widened_windows import hide_widened, is_quantized, of_floats
 from tiduc.backends.iree.faults.window_excess import drop_excess
+from tiduc.backends.iree.missing.dynamic.arrays import has_open_sizes
 from tiduc.backends.iree.refused import refused
-from tiduc.dialect.types import element, is_complex, is_open, shape, with_element, with_shape
+from tiduc.dialect.types import element, is_complex, shape, with_element, with_shape
 
 
-@legalize("stablehlo.dot_general", "stablehlo.convolution")
-def product(b: Emitter, op: Any) -> Sequence[Any] | None:
-    """Crashes on dimensions of size 0: emits 0. Crashes on padded complex convolutions: emits four real ones.
-
-    An `algorithm` attribute does not compile and is dropped; the products are no less precise. Elements that
-    the only window does not reach do not compile and are sliced off. On GPUs, grouped convolutions give
-    zeros: emits one convolution for each group. On GPUs, operands that were widened, or are quantized, give
-    wrong values: a barrier puts the conversion before the convolution.
-    """
-    x, y = op.operands
-    type_ = op.results[0].type
-    if is_open(type_) or is_open(x.type) or is_open(y.type):
-        return None
-    if 0 in shape(x) or 0 in shape(y):
-        return [b.constant(0, type_)]
+@legalize(
+    "stablehlo.dot_general",
+    fault=(
+        Fault("crash", "Crashes on dimensions of size 0; emits 0.", witness="dot_empty"),
+        Fault(
+            "crash",
+            "Some forms with an `algorithm` do not compile; drops it, which makes no product less precise.",
+            witness="dot_algorithm",
+        ),
+    ),
+)
+def dot_general(b: Emitter, op: Any) -> Sequence[Any] | None:
+    """The product without an algorithm; 0 for dimensions of size 0."""
     if "algorithm" in op.attributes:
         del op.attributes["algorithm"]
-    if op.name == "stablehlo.convolution":
-        drop_excess(b, op)
-        if not b.cpu and any(map(is_quantized, op.operands)):
-            of_floats(b, op)
-            result = _grouped(b, op) or b.again(op, {})[0]
-            return [b.emit("stablehlo.uniform_quantize", (result,), type_) if is_quantized(type_) else result]
-        if not b.cpu:
-            hide_widened(b, op, 2)
-            if (result := _grouped(b, op)) is not None:
-                return [result]
-        x, y = op.operands
-    padding = op.attributes["padding"] if "padding" in op.attributes else None
-    if padding is None or not is_complex(type_) or not np.any(np.array(padding)):
+    return _empty_sum(b, op)
+
+
+@legalize(
+    "stablehlo.convolution",
+    fault=(
+        Fault("crash", "Crashes on dimensions of size 0; emits 0.", witness="convolution_empty"),
+        Fault(
+            "crash",
+            "Crashes on padded convolutions of complex numbers; emits four real ones.",
+            witness="convolution_complex",
+        ),
+        Fault(
+            "crash",
+            "Elements that the only window does not reach do not compile; slices them off.",
+            witness="convolution_excess",
+        ),
+        Fault(
+            "wrong",
+            "On GPUs, grouped convolutions give zeros; emits one convolution for each group.",
+            witness="vulkan/convolution_groups",
+        ),
+        Fault(
+            "wrong",
+            "On GPUs, operands that were widened give wrong values; a barrier puts the conversion first.",
+            witness="vulkan/convolution_of_i8",
+        ),
+        Fault(
+            "wrong",
+            "On GPUs, quantized operands give wrong values; convolves the floats that they stand for.",
+            witness="vulkan/convolution_of_quantized",
+        ),
+    ),
+)
+def convolution(b: Emitter, op: Any) -> Sequence[Any] | None:
+    """The convolution in forms that IREE compiles correctly; see the records."""
+    type_ = op.results[0].type
+    if has_open_sizes(op):
+        return None
+    if (zero := _empty_sum(b, op)) is not None:
+        return zero
+    drop_excess(b, op)
+    if not b.cpu and any(map(is_quantized, op.operands)):
+        of_floats(b, op)
+        result = _grouped(b, op) or b.clone(op, {})[0]
+        return [b.emit("stablehlo.uniform_quantize", (result,), type_) if is_quantized(type_) else result]
+    if not b.cpu:
+        hide_widened(b, op, 2)
+        if (result := _grouped(b, op)) is not None:
+            return [result]
+    if (
+        not is_complex(type_)
+        or "padding" not in op.attributes
+        or not np.any(np.array(op.attributes["padding"]))
+    ):
         return None
     real = with_element(type_, element(type_).element_type)
-    (xr, xi), (yr, yi) = ((b.real(v), b.imag(v)) for v in (x, y))
+    (xr, xi), (yr, yi) = ((b.real(v), b.imag(v)) for v in op.operands)
     rr, ii, ri, ir_ = (
-        b.again(op, {0: u, 1: v}, [real])[0] for u, v in ((xr, yr), (xi, yi), (xr, yi), (xi, yr))
+        b.clone(op, {0: u, 1: v}, [real])[0] for u, v in ((xr, yr), (xi, yi), (xr, yi), (xi, yr))
     )
     return [b.complex(b.subtract(rr, ii), b.add(ri, ir_))]
+
+
+def _empty_sum(b: Emitter, op: Any) -> Sequence[Any] | None:
+    """0 for the result of a product of static shapes, one of whose operands has no element; else None."""
+    is_empty = not has_open_sizes(op) and any(0 in shape(x) for x in op.operands)
+    return [b.constant(0, op.results[0].type)] if is_empty else None
 
 
 _GROUPS = "feature_group_count", "batch_group_count"
@@ -93,9 +141,14 @@ def _part(b: Emitter, x: Any, dimension: int, k: int, count: int) -> Any:
     return b.slice(x, start, end, [1] * len(start))
 
 
-@legalize("stablehlo.batch_norm_grad")
+@legalize(
+    "stablehlo.batch_norm_grad",
+    fault=Fault(
+        "missing", "Does not compile; emits the formulas of its definition.", witness="batch_norm_grad"
+    ),
+)
 def batch_norm_grad(b: Emitter, op: Any) -> Sequence[Any] | None:
-    """Does not compile; emits the formulas of its definition.
+    """The formulas of the op's definition.
 
     With n elements for each feature and h = (x - mean) / sqrt(variance + epsilon):
     dx = scale / sqrt(variance + epsilon) (dy - sum(dy) / n - h sum(dy h) / n),  dscale = sum(dy h),  doffset = sum(dy).

@@ -8,6 +8,7 @@ from torch_mlir import ir
 
 from tiduc.backends.iree.calls import CALLS
 from tiduc.backends.iree.emitter import Emitter, is_in_loop, legalize
+from tiduc.backends.iree.fault import Fault
 from tiduc.backends.iree.faults.updates_in_place import copied, is_carry, is_table
 from tiduc.backends.iree.refused import refused
 from tiduc.dialect.graph import captured, operations
@@ -25,9 +26,43 @@ _UNKNOWN = ("stablehlo.optimization_barrier", "func.call")
 """Ops whose results do not count as constants."""
 
 
-@legalize("stablehlo.while")
+@legalize(
+    "stablehlo.while",
+    fault=(
+        Fault(
+            "crash",
+            "Crashes, or takes all memory, on a loop-carried value that the body ignores; "
+            "a barrier makes the body read it.",
+            witness="while",
+        ),
+        Fault(
+            "crash",
+            "Hoists a new value that depends on no loop-carried value, and does not find "
+            "it; puts it behind a barrier.",
+            witness="while_unread",
+            untested="takes all memory on some machines",
+        ),
+        Fault(
+            "crash",
+            "Does not compile a loop over constants alone that gives a scalar; starts it behind a barrier.",
+            witness="while_constant",
+        ),
+        Fault(
+            "crash",
+            "Finds a cycle of dependences where one loop follows another; copies initial "
+            "values that have other readers.",
+            witness="while_after_another",
+        ),
+        Fault(
+            "crash",
+            "In a loop, does not compile a constant array that is an initial or returned "
+            "value; copies the array.",
+            witness="while_table",
+        ),
+    ),
+)
 def while_(b: Emitter, op: Any) -> Sequence[Any] | None:
-    """Crashes, or takes all memory, on a loop-carried value that the body ignores; a barrier makes the body read it.
+    """Changes the loop in place; see the records.
 
     The op changes in place: the body returns a barrier of the new and the old value. Two other loop-carried
     values get this barrier: one whose new value depends on no loop-carried value, which the compiler hoists
@@ -43,18 +78,24 @@ def while_(b: Emitter, op: Any) -> Sequence[Any] | None:
     for i, old in enumerate(body.arguments):
         new = last.operands[i]
         if not list(old.uses) or new not in varying or new in list(last.operands)[:i]:
-            at_end = Emitter(ir.InsertionPoint(last), op.location, b.cpu)
+            at_end = b.at(ir.InsertionPoint(last))
             last.operands[i] = at_end.barrier(awaited(at_end, new), old)[0]
-            b.emitted += at_end.emitted
     _separated(b, op)
     if any(not y.type.shape and list(y.uses) for y in op.results) and _is_known(op):
         op.operands[0] = b.barrier(op.operands[0])[0]
     return None
 
 
-@legalize("stablehlo.optimization_barrier")
+@legalize(
+    "stablehlo.optimization_barrier",
+    fault=Fault(
+        "wrong",
+        "May drop, or not await, the producer of a loop-carried operand; emits a copy of the operand.",
+        untested="only in programs of several loops",
+    ),
+)
 def optimization_barrier(b: Emitter, op: Any) -> Sequence[Any] | None:
-    """May drop, or not await, the producer of a loop-carried operand; emits a copy of the operand."""
+    """The barrier, with copies of its loop-carried operands."""
     for i, x in enumerate(list(op.operands)):
         if list(op.results[i].uses):
             op.operands[i] = awaited(b, x)
@@ -105,9 +146,17 @@ def _separated(b: Emitter, op: Any) -> None:
             op.operands[i] = copied(b, x) if x.type.shape and not is_open(x.type) else b.barrier(x)[0]
 
 
-@legalize("stablehlo.if", "stablehlo.case")
+@legalize(
+    "stablehlo.if",
+    "stablehlo.case",
+    fault=Fault(
+        "crash",
+        "In a loop, a constant array that a branch returns does not compile; emits a copy of the array.",
+        untested="only in larger programs",
+    ),
+)
 def if_(b: Emitter, op: Any) -> Sequence[Any] | None:
-    """In a loop, a constant array that a branch returns does not compile; emits a copy of the array."""
+    """The conditional, with copies of the constant arrays that its branches return."""
     if is_in_loop(op):
         for region in op.regions:
             _without_tables(b, list(operations(region.blocks[0]))[-1])
@@ -120,16 +169,22 @@ def _without_tables(b: Emitter, op: Any) -> None:
     The compiler wants all that a loop-carried value may be in one kind of memory. Constants are in another
     kind than arguments and results.
     """
-    before = Emitter(ir.InsertionPoint(op), op.location, b.cpu)
+    before = b.at(ir.InsertionPoint(op))
     for i, x in enumerate(list(op.operands)):
         if is_table(x):
             op.operands[i] = copied(before, x)
-    b.emitted += before.emitted
 
 
-@legalize("stablehlo.custom_call")
+@legalize(
+    "stablehlo.custom_call",
+    fault=Fault(
+        "missing",
+        "Does not compile; expands calls of linear algebra, and drops hints to other compilers.",
+        witness="custom_call",
+    ),
+)
 def custom_call(b: Emitter, op: Any) -> Sequence[Any] | None:
-    """Does not compile; expands calls of linear algebra, and drops hints to other compilers."""
+    """The calls that `CALLS` expands; the operands of hints to other compilers."""
     target = ir.StringAttr(op.attributes["call_target_name"]).value
     if target in TRANSPARENT and [x.type for x in op.operands] == [y.type for y in op.results]:
         return list(op.operands)
@@ -139,15 +194,22 @@ def custom_call(b: Emitter, op: Any) -> Sequence[Any] | None:
     raise refused(op, f"there is no @{target} in IREE")
 
 
-@legalize("stablehlo.replica_id", "stablehlo.partition_id")
+@legalize(
+    "stablehlo.replica_id",
+    fault=Fault(
+        "missing", "Needs several processes; emits 0, since a module runs in one.", witness="replica_id"
+    ),
+)
 def process_id(b: Emitter, op: Any) -> Sequence[Any] | None:
-    """A module runs as a single process; emits 0."""
+    """0."""
     return [b.constant(0, op.results[0].type)]
 
 
-@legalize("stablehlo.rng")
+@legalize(
+    "stablehlo.rng", fault=Fault("missing", "Does not compile for integers; refused.", untested="refused")
+)
 def rng(b: Emitter, op: Any) -> Sequence[Any] | None:
-    """Does not compile for integers; refused."""
+    """None for floats; other element types are refused."""
     if isinstance(op.results[0].type.element_type, ir.IntegerType) or is_complex(op.results[0]):
         raise refused(op, "only numbers of float types can be drawn; rng_bit_generator gives integers")
     return None

@@ -1,4 +1,4 @@
-"""results_after_reads: writes a result that takes an argument's memory after the last read of the argument.
+"""write_results_last: writes a result that takes an argument's memory after the last read of the argument.
 
     f(%p {iree.abi.output = 0 : index}, %g):  return p - g, sum(p)
         ->  %r:2 = optimization_barrier p - g, sum(p);  return %r:2
@@ -17,6 +17,7 @@ from typing import Any
 from torch_mlir import ir
 
 from tiduc.backends.iree.emitter import Emitter
+from tiduc.backends.iree.fault import Fault, mends
 from tiduc.backends.iree.faults.uniform_reductions import is_constant
 from tiduc.backends.iree.faults.updates_in_place import DONATED, alternatives, copied, size
 from tiduc.backends.iree.refused import refused
@@ -25,7 +26,14 @@ from tiduc.dialect.traits import ELEMENTWISE, FUNCTIONS, PRODUCTS, VIEWS
 from tiduc.dialect.types import is_open
 
 
-def results_after_reads(module: Any, cpu: bool = True) -> None:
+@mends(
+    Fault(
+        "wrong",
+        "Writes a result into an argument's memory before others have read it; a barrier computes all results first.",
+        witness="donation",
+    )
+)
+def write_results_last(module: Any, cpu: bool = True) -> None:
     """Orders the results of a module's functions, in place; `cpu` is False for GPUs."""
     for function in operations(module.operation.regions[0].blocks[0]):
         if function.name == "func.func" and len(function.regions[0].blocks) == 1:

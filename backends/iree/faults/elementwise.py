@@ -8,9 +8,9 @@ from torch_mlir import ir
 from torch_mlir._mlir_libs import _stablehlo as hlo
 
 from tiduc.backends.iree.emitter import Emitter, is_boolean, legalize, signless
-from tiduc.backends.iree.faults.float8 import from_float8, is_float8, to_float8
+from tiduc.backends.iree.fault import Fault
 from tiduc.backends.iree.known import known_number
-from tiduc.dialect.types import bits, element, is_complex, is_float, shape, with_element, with_shape
+from tiduc.dialect.types import bits, element, is_complex, is_float, with_element
 
 
 def width(x: Any) -> int:
@@ -18,21 +18,25 @@ def width(x: Any) -> int:
     return int(element(x).width)
 
 
-@legalize("stablehlo.add")
+@legalize(
+    "stablehlo.add",
+    fault=Fault("wrong", "Adds predicates modulo two; emits their disjunction.", witness="add_predicates"),
+)
 def add(b: Emitter, op: Any) -> Sequence[Any] | None:
-    """Adds predicates modulo two; emits their disjunction."""
+    """The disjunction, for predicates."""
     return [b.or_(*op.operands)] if is_boolean(op.results[0]) else None
 
 
-@legalize("stablehlo.multiply")
-def multiply(b: Emitter, op: Any) -> Sequence[Any] | None:
-    """The product of predicates is emitted as their conjunction."""
-    return [b.and_(*op.operands)] if is_boolean(op.results[0]) else None
-
-
-@legalize("stablehlo.constant")
+@legalize(
+    "stablehlo.constant",
+    fault=Fault(
+        "crash",
+        "Constants of complex<f64>, with 128-bit elements, crash the compiler; emits a constant for each part.",
+        witness="constant_c128",
+    ),
+)
 def constant(b: Emitter, op: Any) -> Sequence[Any] | None:
-    """Constants of complex<f64>, with 128-bit elements, crash the compiler; emits a constant for each part."""
+    """A complex<f64> constant from a constant for each part."""
     type_ = op.results[0].type
     if not is_complex(type_) or bits(type_) != 128:
         return None
@@ -52,9 +56,17 @@ def constant(b: Emitter, op: Any) -> Sequence[Any] | None:
     return [b.complex(*(b.emit("stablehlo.constant", (), part, {"value": value}) for value in both))]
 
 
-@legalize("stablehlo.power")
+@legalize(
+    "stablehlo.power",
+    fault=Fault(
+        "wrong",
+        "Computes exp(y log x), so x < 0 and 0^0 give NaN; emits abs(x)^y, then "
+        "selects signs and special cases.",
+        witness="power",
+    ),
+)
 def power(b: Emitter, op: Any) -> Sequence[Any] | None:
-    """Computes exp(y log x), so x < 0 and 0^0 give NaN; emits abs(x)^y, then selects signs and special cases.
+    """abs(x)^y with the sign of x for odd y, and selects for the special cases.
 
     IREE's abs(x)^y is right except where it computes 0 log x or infinity log 1. An odd y gives the result the
     sign of x.
@@ -114,9 +126,16 @@ def _bits_of(b: Emitter, x: Any) -> Any:
     return b.bitcast(x, signless(width(x)))
 
 
-@legalize("stablehlo.atan2")
+@legalize(
+    "stablehlo.atan2",
+    fault=Fault(
+        "wrong",
+        "Divides first, so 0/0 and inf/inf give NaN; there, emits the angle of 1s of the same signs.",
+        witness="atan2",
+    ),
+)
 def atan2(b: Emitter, op: Any) -> Sequence[Any] | None:
-    """Divides first, so 0/0 and inf/inf give NaN; there, emits the angle of 1s of the same signs.
+    """The angle of (y, x); of 1s with the same signs if both are 0 or infinite.
 
     (y, x) = (0, 0) has the angle of (0, 1) or (0, -1). The result takes its sign from the sign bit of y,
     since IREE does not see the sign of -0.
@@ -139,9 +158,17 @@ def _of_size_1(b: Emitter, x: Any) -> Any:
     return b.bitcast(b.or_(_sign_of(b, x), _bits_of(b, b.like(1, x))), element(x))
 
 
-@legalize("stablehlo.ceil", "stablehlo.floor")
+@legalize(
+    "stablehlo.ceil",
+    "stablehlo.floor",
+    fault=Fault(
+        "wrong",
+        "Takes denormal numbers for 0; selects 1 (ceil) or -1 (floor) by their bits.",
+        witness="{op}_f32",
+    ),
+)
 def next_whole(b: Emitter, op: Any) -> Sequence[Any] | None:
-    """Takes denormal numbers for 0; selects 1 (ceil) or -1 (floor) by their bits."""
+    """ceil or floor, with 1 or -1 selected for denormal numbers."""
     x = op.operands[0]
     if width(x) < 16:  # computed in a wider type, where none of them is denormal
         return None
@@ -158,9 +185,19 @@ MANTISSA = {"f16": 10, "bf16": 7, "f32": 23, "f64": 52}
 """The mantissa bits of each float type; denormal numbers have no other bits but the sign."""
 
 
-@legalize("stablehlo.cbrt")
+@legalize(
+    "stablehlo.cbrt",
+    fault=(
+        Fault(
+            "missing",
+            "Does not compile for f64 and complex types; emits logarithms and exponentials.",
+            witness="cbrt_f64",
+        ),
+        Fault("wrong", "Infinities give NaN; selects them.", witness="cbrt_infinity"),
+    ),
+)
 def cbrt(b: Emitter, op: Any) -> Sequence[Any] | None:
-    """f64 and complex types do not compile, and infinities give NaN; emits other functions and a select."""
+    """The cube root, with a select for infinities and zeros."""
     x = op.operands[0]
     if is_complex(x):
         return [_complex_cbrt(b, x)]
@@ -189,89 +226,17 @@ def _complex_cbrt(b: Emitter, x: Any) -> Any:
     return b.complex(b.multiply(size, b.cosine(angle)), b.multiply(size, b.sine(angle)))
 
 
-@legalize("stablehlo.convert")
-def convert(b: Emitter, op: Any) -> Sequence[Any] | None:
-    """Float to integer does not saturate: clamps, and maps NaN to 0. Some scalar integers to float do not compile."""
-    x, type_ = op.operands[0], op.results[0].type
-    if is_float8(op.results[0]):
-        return to_float8(b, from_float8(b, x) if is_float8(x) else x, element(type_))
-    if is_float(type_):
-        return [b.convert(from_float8(b, x), element(type_))] if is_float8(x) else _number(b, x, type_)
-    if not isinstance(element(type_), ir.IntegerType) or is_boolean(type_):
-        return None
-    if not is_float(x):
-        return _unsigned_size(b, x, type_)
-    if str(element(x)) not in _PRECISION:  # f16 and 8-bit floats cannot hold most bounds; f32 has the range
-        x = from_float8(b, x) if is_float8(x) else b.convert(x, ir.F32Type.get())
-    to = element(type_)
-    low = 0 if to.is_unsigned else -(2 ** (to.width - 1))
-    high = 2**to.width - 1 if to.is_unsigned else 2 ** (to.width - 1) - 1
-    number = b.select(b.compare(x, x, "EQ"), x, b.like(0, x))
-    least, greatest = (_toward_zero(element(x), bound) for bound in (low, high))
-    clamped = b.minimum(b.maximum(number, b.like(least, x)), b.like(greatest, x))
-    y = b.emit("stablehlo.convert", (clamped,), type_)
-    if greatest < high:  # the type lacks the bound: sets larger numbers by hand
-        most = b.not_(b.like(0, y)) if to.is_unsigned else b.like(high, y)
-        y = b.select(b.compare(number, b.like(greatest, x), "GT"), most, y)
-    return [y]
-
-
-_PRECISION = {"f64": 53, "f32": 24, "bf16": 8}
-"""The precision, in bits, of the float types whose range covers all integers of 64 bits."""
-
-
-def _number(b: Emitter, x: Any, type_: Any) -> Sequence[Any] | None:
-    """Converts a scalar integer to a float behind a barrier; None where IREE needs no barrier.
-
-    A loop's induction variable is computed on the host, which lacks some conversions.
-    """
-    of, to = element(x), element(type_)
-    if not isinstance(of, ir.IntegerType) or of.width == 1 or type_.rank or of.is_unsigned:
-        return None
-    if to == ir.F32Type.get() or (of.width == 64 and to == ir.F64Type.get()):
-        return None
-    (x,) = b.barrier(x)
-    return [b.emit("stablehlo.convert", (x,), type_)]
-
-
-def _unsigned_size(b: Emitter, x: Any, type_: Any) -> Sequence[Any] | None:
-    """Converts a scalar that depends on a dimension's size to unsigned, behind a barrier; else None.
-
-    IREE folds the conversion into the op that reads the size, which has no unsigned type.
-    """
-    if not element(type_).is_unsigned or type_.rank or is_complex(x) or not _is_size(x):
-        return None
-    (x,) = b.barrier(x)
-    return [b.emit("stablehlo.convert", (x,), type_)]
-
-
-def _is_size(x: Any) -> bool:
-    """Whether a scalar depends on an array's size through scalars alone."""
-    waiting, seen = [x], set[Any]()
-    while waiting and len(seen) < _FAR:
-        y = waiting.pop()
-        if isinstance(y, ir.OpResult) and y not in seen and not y.type.rank:
-            if y.owner.name == "stablehlo.get_dimension_size":
-                return True
-            seen.add(y)
-            waiting += y.owner.operands
-    return False
-
-
-_FAR = 32  # limits the ops searched
-
-
-def _toward_zero(type_: Any, bound: int) -> float:
-    """An integer rounded toward zero to a float of the type."""
-    size = abs(bound)
-    drop = max(size.bit_length() - _PRECISION[str(type_)], 0)
-    size = size >> drop << drop
-    return float(size if bound >= 0 else -size)
-
-
-@legalize("stablehlo.maximum", "stablehlo.minimum")
+@legalize(
+    "stablehlo.maximum",
+    "stablehlo.minimum",
+    fault=Fault(
+        "wrong",
+        "Results of complex operands mix their parts; compares real parts, then imaginary parts, and selects.",
+        witness="maximum_complex",
+    ),
+)
 def extremum(b: Emitter, op: Any) -> Sequence[Any] | None:
-    """Results of complex operands mix their parts; compares real parts, then imaginary parts, and selects."""
+    """The extremum of complex numbers, by real parts, then by imaginary parts."""
     x, y = op.operands
     if not is_complex(x):
         return None
@@ -281,9 +246,14 @@ def extremum(b: Emitter, op: Any) -> Sequence[Any] | None:
     return [b.select(b.or_(b.compare(xr, yr, direction), tied), x, y)]
 
 
-@legalize("stablehlo.compare")
+@legalize(
+    "stablehlo.compare",
+    fault=Fault(
+        "wrong", "On vmvx x >= y holds for NaN, since x < y does not; emits y <= x.", witness="vmvx/compare"
+    ),
+)
 def at_least(b: Emitter, op: Any) -> Sequence[Any] | None:
-    """On vmvx x >= y holds for NaN, since x < y does not; emits y <= x."""
+    """y <= x for x >= y."""
     x, y = op.operands
     directed = str(hlo.ComparisonDirectionAttr(op.attributes["comparison_direction"]).value)
     kind = op.attributes["compare_type"] if "compare_type" in op.attributes else None
@@ -293,16 +263,54 @@ def at_least(b: Emitter, op: Any) -> Sequence[Any] | None:
     return [b.compare(y, x, "LE")]
 
 
-@legalize("stablehlo.is_finite")
+@legalize(
+    "stablehlo.is_finite",
+    fault=Fault(
+        "wrong",
+        "On vmvx NaN is finite, since it is not infinite; emits abs(x) < infinity.",
+        witness="vmvx/is_finite",
+    ),
+)
 def finite(b: Emitter, op: Any) -> Sequence[Any]:
-    """On vmvx NaN is finite, since it is not infinite; emits abs(x) < infinity."""
+    """abs(x) < infinity."""
     x = op.operands[0]
     return [b.compare(b.abs(x), b.constant(np.inf, x), "LT")]
 
 
-@legalize("stablehlo.reduce_precision")
+@legalize(
+    "stablehlo.remainder",
+    fault=Fault(
+        "wrong", "On vmvx rounds the quotient to nearest; corrects the sign.", witness="vmvx/remainder"
+    ),
+)
+def remainder(b: Emitter, op: Any) -> Sequence[Any] | None:
+    """The remainder, plus or minus abs(y) where its sign is not that of x."""
+    x, y = op.operands
+    if b.cpu or not is_float(x) or width(x) < 16:
+        return None
+    (r,) = b.clone(op, {})
+    zero, size = b.like(0, x), b.abs(y)
+    below = b.compare(x, zero, "LT")
+    other = b.select(below, b.compare(r, zero, "GT"), b.compare(r, zero, "LT"))
+    return [b.select(other, b.add(r, b.select(below, b.negate(size), size)), r)]
+
+
+@legalize(
+    "stablehlo.reduce_precision",
+    fault=(
+        Fault(
+            "wrong", "With 0 mantissa bits, NaN must become infinity; selects it.", witness="reduce_precision"
+        ),
+        Fault(
+            "crash",
+            "Excess bits for bf16 crash the compiler; caps them.",
+            witness="reduce_precision_bf16",
+            untested="does not crash on every machine",
+        ),
+    ),
+)
 def reduce_precision(b: Emitter, op: Any) -> Sequence[Any] | None:
-    """With 0 mantissa bits, NaN must become infinity: selected. Excess bits for bf16 crash the compiler: capped."""
+    """The op with bit counts that the type has, and infinity for NaN if no mantissa bits are left."""
     x = op.operands[0]
     names = ("exponent_bits", "mantissa_bits")
     bits = {name: ir.IntegerAttr(op.attributes[name]).value for name in names}
@@ -315,46 +323,5 @@ def reduce_precision(b: Emitter, op: Any) -> Sequence[Any] | None:
             op.attributes[name] = ir.IntegerAttr.get(signless(32), fewer)
     if bits["mantissa_bits"]:
         return None
-    (y,) = b.again(op, {})
+    (y,) = b.clone(op, {})
     return [b.select(b.compare(x, x, "EQ"), y, b.like(np.inf, x))]
-
-
-@legalize("stablehlo.bitcast_convert")
-def bitcast_convert(b: Emitter, op: Any) -> Sequence[Any] | None:
-    """Complex types crash the compiler; bitcasts the parts, along a trailing dimension of size 2."""
-    x, type_ = op.operands[0], op.results[0].type
-    if not is_complex(x) and not is_complex(type_):
-        return None
-    if x.type == type_:
-        return [x]
-    if is_complex(x):
-        pair = [b.reshape(part, [*shape(x), 1]) for part in (b.real(x), b.imag(x))]
-        x = b.concatenate(pair, len(shape(x)))
-    if not is_complex(type_):
-        return [_bits_to(b, x, type_)]
-    halves = with_element(with_shape(type_, [*type_.shape, 2]), element(type_).element_type)
-    return [_joined(b, _bits_to(b, x, halves), type_)]
-
-
-def _joined(b: Emitter, parts: Any, type_: Any) -> Any:
-    """The complex array whose real and imaginary parts lie along the last dimension."""
-    rank = len(type_.shape)
-    ends = [0] * rank, list(type_.shape), [1] * (rank + 1)
-    pair = [b.slice(parts, [*ends[0], i], [*ends[1], i + 1], ends[2]) for i in range(2)]
-    return b.complex(*(b.reshape(part, list(type_.shape)) for part in pair))
-
-
-def _bits_to(b: Emitter, x: Any, type_: Any) -> Any:
-    """x bitcast to a type of as many bits in all, with the last dimension split or merged as needed."""
-    (n, size), m = (shape(x), bits(x)), bits(type_)
-    if size == m:
-        return b.emit("stablehlo.bitcast_convert", (b.reshape(x, type_.shape),), type_)
-    if size > m:
-        split = b.emit(
-            "stablehlo.bitcast_convert",
-            (x,),
-            with_element(with_shape(x.type, [*n, size // m]), element(type_)),
-        )
-        return b.reshape(split, type_.shape)
-    grouped = b.reshape(x, [*type_.shape, m // size])
-    return b.emit("stablehlo.bitcast_convert", (grouped,), type_)

@@ -1,4 +1,4 @@
-"""computed_in_f32: computes arithmetic of 8-bit floats in f32, between correct conversions.
+"""widen_float8: computes arithmetic of 8-bit floats in f32, between correct conversions.
 
 %y = add %x, %x : f8E4M3FN      ->      %w = convert %x : f32    %s = add %w, %w : f32    %y = convert %s : f8E4M3FN
 
@@ -17,6 +17,7 @@ import numpy as np
 from torch_mlir import ir
 
 from tiduc.backends.iree.emitter import Emitter, signless, within
+from tiduc.backends.iree.fault import Fault, mends
 from tiduc.backends.iree.refused import refused
 from tiduc.dialect.traits import MOVING
 from tiduc.dialect.types import element, is_complex, with_element
@@ -25,7 +26,15 @@ _LEAST = {"f8E4M3FN": (-6, 3), "f8E4M3FNUZ": (-7, 3), "f8E5M2": (-14, 2), "f8E5M
 """The exponent of the least normal number, and the number of mantissa bits."""
 
 
-def computed_in_f32(module: Any) -> None:
+@mends(
+    Fault(
+        "wrong",
+        "Rounds products of f8E4M3FN just below the least normal number to 0; computes in f32.",
+        witness="float8_small",
+    ),
+    Fault("missing", "Lacks `abs` and other ops of 8-bit floats; computes in f32.", witness="float8_abs"),
+)
+def widen_float8(module: Any) -> None:
     """Rewrites a module's arithmetic of 8-bit floats to f32, in place; raises `Unsupported` for `rng`."""
     for op in within(module.operation):
         if not op.name.startswith("stablehlo.") or op.name in MOVING:
@@ -49,7 +58,7 @@ def _widen(op: Any) -> None:
         types = [with_element(y.type, f32) if is_float8(y) else y.type for y in op.results]
         if "algorithm" in op.attributes:  # of a product; it names the operands' types
             del op.attributes["algorithm"]
-        wide = b.again(op, replaced, types)
+        wide = b.clone(op, replaced, types)
         if op.name == "stablehlo.power":
             wide = (_without_error(b, wide[0]),)
         results = [

@@ -15,8 +15,9 @@ from torch_mlir import ir
 
 from tiduc.backends.iree.emitter import Emitter, signless
 from tiduc.backends.iree.fast.exponentials import WHOLE
-from tiduc.backends.iree.faults.turns import TURN
 
+TURN = 0x28BE60DB9391054A7F09D5F47D4D377036D8A5664F10E4107F9458EAF7AEF158
+"""1 / 2 pi, in units of 2^-256: it converts radians to turns."""
 NEAR = 2.0**46
 """Arguments below this bound use all bits of 1 / pi."""
 _REGIONS = (NEAR, 23), (2.0**69, 46), (2.0**92, 69), (2.0**115, 92)
@@ -64,10 +65,7 @@ def fused_both(b: Emitter, x: Any, near: bool = False) -> tuple[Any, Any]:
     bits, others = (b.bitcast(v, signless(64)) for v in (x, most))
     turned = b.emit("stablehlo.xor", (bits, b.and_(others, b.like(-(1 << 63), bits))), bits.type)
     rest = b.negate(b.bitcast(turned, ir.F64Type.get()))
-    return (
-        _sine_of(b, _fused(b, x, second, most), sign),
-        _sine_of(b, _fused(b, rest, second, left), sign),
-    )
+    return (_sine_of(b, _fused(b, x, second, most), sign), _sine_of(b, _fused(b, rest, second, left), sign))
 
 
 def _half_turns(b: Emitter, x: Any, first: Any) -> tuple[Any, Any]:

@@ -11,20 +11,27 @@ wait for one another. A softmax over the columns of 7 rows of 9 was wrong in one
 from collections.abc import Sequence
 from typing import Any
 
-from torch_mlir import ir
-
-from tiduc.backends.iree.emitter import Emitter, legalize
+from tiduc.backends.iree.dependences import computed_from
+from tiduc.backends.iree.emitter import ON_SPIRV, Emitter, legalize
+from tiduc.backends.iree.fault import Fault
 from tiduc.backends.iree.missing.dynamic.arrays import of_sizes, sizes_of
 from tiduc.dialect.traits import PRODUCTS
-
-_FAR = 64  # limits the ops searched, to more than the compiler fuses
 
 _SUMS = PRODUCTS | {"stablehlo.reduce", "stablehlo.reduce_window"}
 
 
-@legalize("stablehlo.broadcast_in_dim", "stablehlo.dynamic_broadcast_in_dim", spirv=True)
+@legalize(
+    "stablehlo.broadcast_in_dim",
+    "stablehlo.dynamic_broadcast_in_dim",
+    fault=Fault(
+        "wrong",
+        "Fused with a reduction, reads its result before all threads wrote it; puts a barrier between.",
+        witness="vulkan/softmax",
+    ),
+    where=ON_SPIRV,
+)
 def repeated(b: Emitter, op: Any) -> Sequence[Any] | None:
-    """Fused with a reduction, reads its result before all threads wrote it; puts a barrier between."""
+    """The broadcast, of a value behind a barrier."""
     x = op.operands[0]
     if _follows_from_sum(x):
         (made,) = b.barrier(x)
@@ -34,13 +41,5 @@ def repeated(b: Emitter, op: Any) -> Sequence[Any] | None:
 
 def _follows_from_sum(x: Any) -> bool:
     """Whether a value depends on a reduction with no barrier between."""
-    waiting, seen = [x], set[Any]()
-    while waiting and len(seen) < _FAR:
-        y = waiting.pop()
-        if not isinstance(y, ir.OpResult) or y.owner.name == "stablehlo.optimization_barrier":
-            continue
-        if y.owner.name in _SUMS:
-            return True
-        seen.add(y)
-        waiting += [operand for operand in y.owner.operands if operand not in seen]
-    return False
+    barrier = "stablehlo.optimization_barrier"
+    return computed_from(x, lambda op: op.name in _SUMS, lambda op: op.name != barrier)

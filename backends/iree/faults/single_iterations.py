@@ -14,6 +14,7 @@ from torch_mlir import ir
 from torch_mlir._mlir_libs import _stablehlo as hlo
 
 from tiduc.backends.iree.emitter import Emitter, within
+from tiduc.backends.iree.fault import Fault, mends
 from tiduc.dialect.constants import integer_in
 from tiduc.dialect.context import run_passes
 from tiduc.dialect.graph import operations
@@ -33,6 +34,19 @@ Known = dict[Any, int]
 """Values whose integers are known at compile time."""
 
 
+@mends(
+    Fault(
+        "crash",
+        "Crashes, or takes all memory, on a loop that runs once; inlines the iteration.",
+        witness="while_once",
+        untested="takes all memory on some machines",
+    ),
+    Fault(
+        "crash",
+        "Finds that a slice is the whole array, and then not the value that it replaces; removes such slices.",
+        witness="while_whole_updates",
+    ),
+)
 def simplify_loops(module: Any) -> None:
     """Inlines calls if a callee has a loop, and removes loops that run once or never."""
     ops = within(module.operation)

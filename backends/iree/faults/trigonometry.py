@@ -18,9 +18,9 @@ from typing import Any
 
 from torch_mlir import ir
 
-from tiduc.backends.iree.emitter import Emitter, legalize
-from tiduc.backends.iree.faults.fused_trigonometry import fused_cosine, fused_sine
-from tiduc.backends.iree.faults.turns import TURN
+from tiduc.backends.iree.emitter import ON_CPUS, Emitter, legalize
+from tiduc.backends.iree.fault import Fault
+from tiduc.backends.iree.faults.fused_trigonometry import TURN, fused_cosine, fused_sine
 from tiduc.dialect.types import element, is_float
 
 _REGIONS = (0, 2), (50, 27), (76, 53), (102, 79)
@@ -42,9 +42,19 @@ _SINE = tuple(
 """Coefficients of sin(2 pi g) / g for |g| <= 1/4, by powers of g**2; a fit with relative error 2.2e-11."""
 
 
-@legalize("stablehlo.sine", "stablehlo.cosine", "stablehlo.tan", cpu=True)
+@legalize(
+    "stablehlo.sine",
+    "stablehlo.cosine",
+    "stablehlo.tan",
+    fault=Fault(
+        "wrong",
+        "The error grows with the argument; emits an exact range reduction and a polynomial. tan is sin / cos.",
+        witness="{op}",
+    ),
+    where=ON_CPUS,
+)
 def trigonometric(b: Emitter, op: Any) -> Sequence[Any] | None:
-    """The error grows with the argument; emits an exact range reduction and a polynomial. tan is sin / cos."""
+    """An exact range reduction and a polynomial in f64; tan is sin / cos."""
     x = op.operands[0]
     if not is_float(x) or element(x).width > 32:
         return None

@@ -14,7 +14,8 @@ from typing import Any
 from torch_mlir import ir
 from torch_mlir._mlir_libs import _stablehlo as hlo
 
-from tiduc.backends.iree.emitter import Emitter, legalize, signless
+from tiduc.backends.iree.emitter import ON_SPIRV, Emitter, legalize, signless
+from tiduc.backends.iree.fault import Fault
 from tiduc.dialect.types import is_open, shape
 
 _AT_ONCE = 4
@@ -22,9 +23,17 @@ _FEW = 16
 """Arrays with fewer elements are read one by one."""
 
 
-@legalize("stablehlo.slice", spirv=True)
+@legalize(
+    "stablehlo.slice",
+    fault=Fault(
+        "wrong",
+        "A contiguous slice whose offset is no multiple of 4 reads wrong elements; emits a gather.",
+        witness="vulkan/slices",
+    ),
+    where=ON_SPIRV,
+)
 def slice_(b: Emitter, op: Any) -> Sequence[Any] | None:
-    """A contiguous slice whose offset is no multiple of 4 reads wrong elements; emits a gather."""
+    """A gather."""
     x, y = op.operands[0], op.results[0]
     if is_open(x.type) or not _by_fours(y) or _piece(op) is None or not _offset(y) % _AT_ONCE:
         return None
@@ -33,9 +42,17 @@ def slice_(b: Emitter, op: Any) -> Sequence[Any] | None:
     return [_gathered(b, x, index, shape(y))]
 
 
-@legalize("stablehlo.dynamic_slice", spirv=True)
+@legalize(
+    "stablehlo.dynamic_slice",
+    fault=Fault(
+        "wrong",
+        "A contiguous slice whose offset may be no multiple of 4 reads wrong elements; emits a gather.",
+        witness="vulkan/slices",
+    ),
+    where=ON_SPIRV,
+)
 def dynamic_slice(b: Emitter, op: Any) -> Sequence[Any] | None:
-    """A contiguous slice whose offset may be no multiple of 4 reads wrong elements; emits a gather."""
+    """A gather."""
     x, *starts = op.operands
     y = op.results[0]
     if is_open(x.type) or not _by_fours(y):
@@ -103,9 +120,18 @@ def _offset(x: Any) -> int:
     return offset
 
 
-@legalize("stablehlo.concatenate", spirv=True)
+@legalize(
+    "stablehlo.concatenate",
+    fault=Fault(
+        "wrong",
+        "Operands computed at offsets that are no multiple of 4 are written elsewhere, "
+        "too; a barrier copies them.",
+        witness="vulkan/concatenated",
+    ),
+    where=ON_SPIRV,
+)
 def concatenate(b: Emitter, op: Any) -> Sequence[Any] | None:
-    """Operands computed at offsets that are no multiple of 4 are written elsewhere, too; a barrier copies them."""
+    """The concatenation, of operands behind barriers."""
     y, place = op.results[0], 0
     d = ir.IntegerAttr(op.attributes["dimension"]).value
     if is_open(y.type) or math.prod(shape(y)[:d]) != 1:

@@ -11,15 +11,31 @@ from typing import Any
 from torch_mlir import ir
 
 from tiduc.backends.iree.emitter import Emitter, legalize
+from tiduc.backends.iree.fault import Fault
 from tiduc.backends.iree.missing.dynamic.arrays import has_open_sizes, of_sizes, sizes_of
 from tiduc.backends.iree.missing.staged_reductions import in_stages
 
 _FAR = 32  # limits the ops searched; StableHLO's folder leaves few between a constant and its use
 
 
-@legalize("stablehlo.reduce")
+@legalize(
+    "stablehlo.reduce",
+    fault=(
+        Fault(
+            "wrong",
+            "Sums only some elements of a constant, such as a count of ones; a barrier hides the constant.",
+            witness="reduce_ones",
+        ),
+        Fault(
+            "wrong",
+            "On GPUs, one thread computes a reduction of several arrays or complex "
+            "numbers, and may end early; splits it into stages.",
+            witness="vulkan/greatest",
+        ),
+    ),
+)
 def reduce(b: Emitter, op: Any) -> Sequence[Any] | None:
-    """Sums only some elements of a constant, such as a count of ones; a barrier hides the constant.
+    """The reduction, with constants behind a barrier and, on GPUs, in stages.
 
     On GPUs, a reduction that one thread would compute is split into stages. One with dynamic dimensions gets
     a barrier after it: a broadcast of its result does not compile for SPIR-V.
@@ -32,7 +48,7 @@ def reduce(b: Emitter, op: Any) -> Sequence[Any] | None:
 
 def _apart(b: Emitter, op: Any) -> Sequence[Any]:
     """The op's results, behind a barrier."""
-    results = b.again(op, {})
+    results = b.clone(op, {})
     sizes = [sizes_of(b, y) for y in results]
     return [of_sizes(b, y, n) for y, n in zip(b.barrier(*results), sizes, strict=True)]
 

@@ -11,14 +11,13 @@ floats.
 
 from typing import Any
 
-from torch_mlir import ir
 from torch_mlir.dialects import quant
 
+from tiduc.backends.iree.dependences import computed_from
 from tiduc.backends.iree.emitter import Emitter
 from tiduc.dialect.traits import PRODUCTS
 from tiduc.dialect.types import bits, element, with_element
 
-_FAR = 32  # limits the ops searched, to more than the compiler fuses
 _DEARER = PRODUCTS | {"stablehlo.optimization_barrier"}
 
 
@@ -30,23 +29,14 @@ def hide_widened(b: Emitter, op: Any, count: int) -> None:
 
 
 def _is_widened(x: Any) -> bool:
-    waiting, seen = [x], set[Any]()
-    while waiting:
-        x = waiting.pop()
-        if (
-            not isinstance(x, ir.OpResult)
-            or len(x.owner.regions)
-            or x.owner.name in _DEARER
-            or len(seen) >= _FAR
-        ):
-            continue
-        if x.owner.name == "stablehlo.uniform_dequantize":
-            return True
-        if x.owner.name == "stablehlo.convert" and bits(x.owner.operands[0]) < bits(x):
-            return True
-        seen.add(x)
-        waiting += [operand for operand in x.owner.operands if operand not in seen]
-    return False
+    """Whether a value is computed from one of a narrower type, without another window, reduction or product between."""
+    return computed_from(x, _widens, lambda op: not len(op.regions) and op.name not in _DEARER)
+
+
+def _widens(op: Any) -> bool:
+    if op.name == "stablehlo.uniform_dequantize":
+        return True
+    return bool(op.name == "stablehlo.convert" and bits(op.operands[0]) < bits(op.results[0]))
 
 
 def of_floats(b: Emitter, op: Any) -> None:

@@ -7,20 +7,26 @@ import numpy as np
 from torch_mlir import ir
 from torch_mlir._mlir_libs import _stablehlo as hlo
 
-from tiduc.backends.iree.emitter import Emitter, is_in_loop, is_unsigned, legalize, signless
-from tiduc.backends.iree.fast.kernels import Kernel, dispatch
-from tiduc.backends.iree.fast.window_loops import by_loops, pays
+from tiduc.backends.iree.emitter import Emitter, is_unsigned, legalize, signless
+from tiduc.backends.iree.fault import Fault
 from tiduc.backends.iree.faults.uniform_reductions import hide_constants
 from tiduc.backends.iree.faults.widened_windows import hide_widened
 from tiduc.backends.iree.faults.window_excess import drop_excess
 from tiduc.backends.iree.refused import refused
-from tiduc.dialect.traits import PRODUCTS, VIEWS
 from tiduc.dialect.types import element, is_complex, is_open, shape, with_element, with_shape
 
 
-@legalize("stablehlo.select_and_scatter")
+@legalize(
+    "stablehlo.select_and_scatter",
+    fault=Fault(
+        "crash",
+        "Only adjacent windows compile, and ties go wrong; finds the index of each "
+        "window's element, then scatters.",
+        witness="select_and_scatter",
+    ),
+)
 def select_and_scatter(b: Emitter, op: Any) -> Sequence[Any] | None:
-    """Only adjacent windows compile, and ties go wrong; finds the index of each window's element, then scatters.
+    """A scatter to the index of each window's element, which a reduce_window finds.
 
     A reduce_window over two operands, values and their indices, finds the index; index -1 is padding.
     `select` gets the earlier of two values first, as in a walk through the window.
@@ -62,24 +68,48 @@ def select_and_scatter(b: Emitter, op: Any) -> Sequence[Any] | None:
     return [b.reshape(y, sizes)]
 
 
-@legalize("stablehlo.reduce_window")
+@legalize(
+    "stablehlo.reduce_window",
+    fault=(
+        Fault(
+            "crash",
+            "Padded windows of unsigned and complex types do not compile; pads first.",
+            witness="cumsum_unsigned",
+        ),
+        Fault(
+            "wrong",
+            "Sums only some elements of a constant, such as a count of ones; a barrier hides the constant.",
+            witness="reduce_window_ones",
+        ),
+        Fault(
+            "crash",
+            "Elements that the only window does not reach do not compile; slices them off.",
+            witness="reduce_window_excess",
+        ),
+        Fault(
+            "crash",
+            "In windows over empty arrays, several results get one another's initial "
+            "values; emits these values.",
+            witness="windows_over_nothing",
+        ),
+        Fault(
+            "wrong",
+            "On GPUs, operands that were widened give wrong values; a barrier puts the "
+            "conversion before the window.",
+            witness="vulkan/sums_of_i8",
+        ),
+    ),
+)
 def reduce_window(b: Emitter, op: Any) -> Sequence[Any] | None:
-    """Padded windows of unsigned and complex types may not compile: pads first. Constants give wrong sums: barrier.
+    """The windows in forms that IREE compiles; see the records.
 
-    Averages count the elements of their windows by a sum over ones, of which IREE's CPU code adds a few.
-    Elements that the only window does not reach do not compile and are sliced off. On GPUs, operands that
-    were widened give wrong values: a barrier puts the conversion before the window. Windows over several
-    arrays are slow on CPUs where channels are last: emits loops. In windows over empty arrays, several
-    results get one another's initial values: emits the initial values, which may count any number of times
-    (specification, reduce).
+    The initial values may count any number of times (specification, reduce).
     """
     count, name = len(op.results), "padding"
     if 0 in shape(op.operands[0]) and not any(is_open(y.type) for y in op.results):
         pairs = zip(list(op.operands)[count:], op.results, strict=True)
         return [b.broadcast_in_dim(init, [], y.type) for init, y in pairs]
     drop_excess(b, op)
-    if pays(b, op):
-        return by_loops(b, op)
     hide_constants(b, op)
     if not b.cpu:
         hide_widened(b, op, count)
@@ -104,81 +134,40 @@ def reduce_window(b: Emitter, op: Any) -> Sequence[Any] | None:
     return b.emit_all(op.name, [*padded, *inits], [y.type for y in op.results], attributes, regions)
 
 
-@legalize("stablehlo.reverse")
+@legalize(
+    "stablehlo.reverse",
+    fault=Fault(
+        "crash",
+        "Does not compile for unsigned integers; reverses them as signed integers.",
+        witness="reverse_unsigned",
+    ),
+)
 def reverse(b: Emitter, op: Any) -> Sequence[Any] | None:
-    """Does not compile for unsigned integers; reverses them as signed integers.
-
-    On CPUs, IREE moves one element at a time and computes where each is: emits loops for large arrays. An
-    array that products read stays as it is: IREE reverses it while packing it.
-    """
-    (x,), dimensions = op.operands, list(op.attributes["dimensions"])
-    if is_unsigned(x):
-        plain = b.bitcast(x, signless(element(x).width))
-        turned = _by_loops(b, plain, dimensions) if _is_large(b, op) else b.reverse(plain, dimensions)
-        return [b.bitcast(turned, element(x))]
-    return [_by_loops(b, x, dimensions)] if _is_large(b, op) else None
-
-
-_LARGE = 2**12, 2**20
-"""The number of elements from which on loops are faster, and the most elements that one thread should get."""
-
-
-def _is_large(b: Emitter, op: Any) -> bool:
-    """Whether a loop reverses the array faster. Inside a loop, which may become a kernel, the op stays."""
+    """The reversal of unsigned integers as signed ones."""
     x = op.operands[0]
-    if is_in_loop(op) or _is_factor(op):
-        return False
-    kinds = ir.IntegerType, ir.F16Type, ir.BF16Type, ir.F32Type, ir.F64Type
-    if not b.cpu or is_open(x.type) or not isinstance(element(x), kinds) or element(x).width < 8:
-        return False
-    return _LARGE[0] <= int(np.prod(shape(x), dtype=np.int64)) <= _LARGE[1]
+    if not is_unsigned(x):
+        return None
+    plain = b.bitcast(x, signless(element(x).width))
+    return [b.bitcast(b.reverse(plain, list(op.attributes["dimensions"])), element(x))]
 
 
-_MOVES = VIEWS | {"stablehlo.convert", "stablehlo.optimization_barrier"}
-
-
-def _is_factor(op: Any) -> bool:
-    """Whether a product or a convolution reads the result, directly or through ops that move elements."""
-    todo = [op.results[0]]
-    while todo:
-        for use in todo.pop().uses:
-            reader = use.owner
-            if reader.name in PRODUCTS:
-                return True
-            if reader.name in _MOVES:  # a barrier has one result for each operand
-                todo.append(reader.results[use.operand_number if len(reader.results) > 1 else 0])
-    return False
-
-
-def _by_loops(b: Emitter, x: Any, dimensions: Sequence[int]) -> Any:
-    """x reversed, in one dispatch, without its dimensions of size 1, which the compiler drops."""
-    kept = [i for i, n in enumerate(shape(x)) if n != 1]
-    sizes = [shape(x)[i] for i in kept]
-    (y,) = b.barrier(b.reshape(x, sizes))  # keeps the producer of x out of the dispatch
-
-    def fill(k: Kernel) -> Sequence[Any]:
-        one = k.index(1)
-
-        def along(k: Kernel, of: Sequence[Any], to: Sequence[Any], out: Any) -> Any:
-            d = len(of)
-            if d == len(sizes):
-                return k.put(k.element(y, *of), out, *to)
-            last = k.index(sizes[d] - 1)
-
-            def step(k: Kernel, i: Any, out: Any) -> Sequence[Any]:
-                at = k.arith("subi", last, i) if kept[d] in dimensions else i
-                return [along(k, [*of, at], [*to, i], out)]
-
-            return k.loop(k.index(0), k.index(sizes[d]), one, [out], step)[0]
-
-        return [along(k, [], [], k.empty(y.type))]
-
-    return b.reshape(dispatch(b, [y.type], fill)[0], shape(x))
-
-
-@legalize("stablehlo.pad")
+@legalize(
+    "stablehlo.pad",
+    fault=(
+        Fault(
+            "crash",
+            "Does not compile for complex and unsigned types; pads the parts, or the bits as signed integers.",
+            witness="pad_c128",
+        ),
+        Fault(
+            "crash",
+            "Does not compile for a single element that is part of an array; a barrier hides it.",
+            witness="pad_one_element",
+        ),
+    ),
+)
 def pad(b: Emitter, op: Any) -> Sequence[Any] | None:
-    """Does not compile for complex and unsigned types; pads the parts, or the bits as signed integers.
+    """The padding of complex and unsigned arrays, by parts and as signed integers.
 
     Nor does a single element that is part of an array compile: a barrier hides it.
     """
@@ -188,11 +177,11 @@ def pad(b: Emitter, op: Any) -> Sequence[Any] | None:
         op.operands[0] = x
     if is_complex(x):
         type_ = with_element(op.results[0].type, element(x).element_type)
-        return [b.complex(*(b.again(op, dict(enumerate(pair)), [type_])[0] for pair in _parts(b, x, value)))]
+        return [b.complex(*(b.clone(op, dict(enumerate(pair)), [type_])[0] for pair in _parts(b, x, value)))]
     if is_unsigned(x):
         plain = signless(element(x).width)
         type_ = with_element(op.results[0].type, plain)
-        (y,) = b.again(op, {0: b.bitcast(x, plain), 1: b.bitcast(value, plain)}, [type_])
+        (y,) = b.clone(op, {0: b.bitcast(x, plain), 1: b.bitcast(value, plain)}, [type_])
         return [b.bitcast(y, element(x))]
     return None
 

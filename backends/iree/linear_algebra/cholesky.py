@@ -5,6 +5,7 @@ from typing import Any
 
 from tiduc.backends.iree.calls import legalize_call
 from tiduc.backends.iree.emitter import Emitter, legalize
+from tiduc.backends.iree.fault import Fault
 from tiduc.backends.iree.lapack import on_host
 from tiduc.backends.iree.linear_algebra.matrices import (
     BLOCK,
@@ -34,9 +35,16 @@ from tiduc.dialect.types import is_empty, shape
 from tiduc.passes.rules.triangular_solve import compare_places
 
 
-@legalize("stablehlo.cholesky")
+@legalize(
+    "stablehlo.cholesky",
+    fault=Fault(
+        "missing",
+        "IREE lacks it; emits L with a = L L^H, by blocks of columns, or in one dispatch on CPUs.",
+        witness="cholesky",
+    ),
+)
 def cholesky(b: Emitter, op: Any) -> Sequence[Any] | None:
-    """IREE lacks it; emits L with a = L L^H, by blocks of columns, or in one dispatch on CPUs.
+    """L with a = L L^H, by blocks of columns, or in one dispatch on CPUs.
 
     An upper factor is the adjoint of the adjoint's lower factor. The other triangle of the result is zero.
     """

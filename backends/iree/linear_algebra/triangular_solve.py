@@ -7,6 +7,7 @@ from torch_mlir._mlir_libs import _stablehlo as hlo
 
 from tiduc.backends.iree.calls import legalize_call
 from tiduc.backends.iree.emitter import Emitter, legalize
+from tiduc.backends.iree.fault import Fault
 from tiduc.backends.iree.linear_algebra.matrices import (
     BLOCK,
     batched,
@@ -30,9 +31,16 @@ from tiduc.passes.rules.triangular_solve import compare_places
 from tiduc.passes.rules.trsm import solve_attributes
 
 
-@legalize("stablehlo.triangular_solve")
+@legalize(
+    "stablehlo.triangular_solve",
+    fault=Fault(
+        "missing",
+        "IREE lacks it; emits forward substitution, by blocks of rows, or in one dispatch on CPUs.",
+        witness="triangular_solve",
+    ),
+)
 def triangular_solve(b: Emitter, op: Any) -> Sequence[Any] | None:
-    """IREE lacks it; emits forward substitution, by blocks of rows, or in one dispatch on CPUs.
+    """Forward substitution, by blocks of rows, or in one dispatch on CPUs.
 
     Other cases become this one: x op(a) = c is transposed, and an upper matrix is reversed in both
     dimensions.

@@ -28,6 +28,12 @@ from tiduc.backends.iree.missing.dynamic.arrays import (
 from tiduc.dialect.types import element, is_open, shape, with_element, with_shape
 
 
+def sorted_dimension(op: Any) -> int:
+    """The sorted dimension, counted from the front."""
+    given = ir.IntegerAttr(op.attributes["dimension"]).value if "dimension" in op.attributes else -1
+    return int(given % len(op.operands[0].type.shape))
+
+
 def merge_sort(b: Emitter, op: Any, dimension: int) -> list[Any]:
     """The results of a sort, by merging."""
     rows = rows_of(b, op, dimension)

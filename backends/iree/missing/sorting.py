@@ -6,10 +6,10 @@ from typing import Any
 
 from torch_mlir import ir
 
-from tiduc.backends.iree.emitter import Emitter, legalize, signless
-from tiduc.backends.iree.fast.insertion_sort import insertion_sort, pays
+from tiduc.backends.iree.emitter import ON_SPIRV, Emitter, legalize, signless
+from tiduc.backends.iree.fault import Fault
 from tiduc.backends.iree.missing.bitonic_sort import network_sort
-from tiduc.backends.iree.missing.merge_sort import merge_sort, places_along
+from tiduc.backends.iree.missing.merge_sort import merge_sort, places_along, sorted_dimension
 from tiduc.backends.iree.refused import refused
 from tiduc.dialect.types import is_open, shape, with_shape
 
@@ -17,14 +17,28 @@ ALONE = 128
 """The most elements that one GPU thread sorts by itself, in about the square of that number of steps."""
 
 
-@legalize("stablehlo.sort")
+@legalize(
+    "stablehlo.sort",
+    fault=(
+        Fault(
+            "wrong",
+            "The sort is unstable, and takes O(n^2); on CPUs, emits a merge sort.",
+            witness="sort_stable",
+        ),
+        Fault(
+            "wrong",
+            "On GPUs, one thread sorts a row, and may end early; emits a sorting network.",
+            witness="vulkan/sort",
+        ),
+    ),
+)
 def sort(b: Emitter, op: Any) -> Sequence[Any] | None:
-    """IREE's sort is unstable, takes O(n^2) and keeps a row on the stack; on CPUs, emits a merge or insertion sort.
+    """A merge sort on CPUs, a sorting network on GPUs.
 
     On GPUs, IREE's code needs more shared memory than there is, or crashes the compiler: emits a sorting
     network, and refuses dynamic shapes.
     """
-    dimension = _dimension(op)
+    dimension = sorted_dimension(op)
     if is_open(op.operands[0].type):
         if not b.cpu:
             raise refused(op, "its sizes are open, which code for these GPUs cannot sort")
@@ -34,21 +48,23 @@ def sort(b: Emitter, op: Any) -> Sequence[Any] | None:
     return network_sort(b, op, dimension) if math.prod(shape(op.operands[0])) else list(op.operands)
 
 
-@legalize("stablehlo.sort", spirv=True)
+@legalize(
+    "stablehlo.sort",
+    fault=Fault(
+        "crash",
+        "Rows of dynamic shapes crash the compiler; sorts up to 128 elements as columns, refuses more.",
+        witness="vulkan/dynamic/sort_along_rows",
+    ),
+    where=ON_SPIRV,
+)
 def sort_columns(b: Emitter, op: Any) -> Sequence[Any] | None:
-    """Rows of dynamic shapes crash the compiler; sorts up to 128 elements as columns, refuses more."""
-    type_, dimension = op.operands[0].type, _dimension(op)
+    """A sort of up to 128 elements, as columns."""
+    type_, dimension = op.operands[0].type, sorted_dimension(op)
     if not is_open(type_):
         return None
     if not 0 <= type_.shape[dimension] <= ALONE:
         raise refused(op, f"its sizes are open, and it sorts more than {ALONE} elements, or may")
     return _by_place(b, op, dimension)
-
-
-def _dimension(op: Any) -> int:
-    """The sorted dimension, counted from the front."""
-    given = ir.IntegerAttr(op.attributes["dimension"]).value if "dimension" in op.attributes else -1
-    return int(given % len(op.operands[0].type.shape))
 
 
 def _on_cpus(b: Emitter, op: Any, dimension: int) -> Sequence[Any] | None:
@@ -57,38 +73,7 @@ def _on_cpus(b: Emitter, op: Any, dimension: int) -> Sequence[Any] | None:
     n = sizes[dimension]
     if n < 2 or not math.prod(sizes):
         return list(op.operands)
-    rows, count = math.prod(sizes) // n, _read_first(op, dimension)
-    if not pays(rows, n, count):
-        return merge_sort(b, op, dimension)
-    found = insertion_sort(b, op, dimension, count)
-    if count == n:
-        return found
-    # Only slices read the results: replaces the slices.
-    for y, first in zip(op.results, found, strict=True):
-        for use in list(y.uses):
-            part = use.owner.results[0]
-            k = part.type.shape[dimension]
-            limits = [k if i == dimension else size for i, size in enumerate(sizes)]
-            part.replace_all_uses_with(b.slice(first, [0] * len(sizes), limits, [1] * len(sizes)))
-    return [b.constant(0, y.type) for y in op.results]
-
-
-def _read_first(op: Any, dimension: int) -> int:
-    """The number of leading elements along the dimension that readers of the results need; all if unknown."""
-    sizes: list[int] = shape(op.operands[0])
-    count = 2  # the compiler drops dimensions of size 1
-    for y in op.results:
-        for use in y.uses:
-            part = use.owner
-            if part.name != "stablehlo.slice" or any(part.attributes["start_indices"]):
-                return sizes[dimension]
-            if set(part.attributes["strides"]) != {1}:
-                return sizes[dimension]
-            limits = list(part.attributes["limit_indices"])
-            count = max(count, limits[dimension])
-            if any(limits[i] != size for i, size in enumerate(sizes) if i != dimension):
-                return sizes[dimension]
-    return count
+    return merge_sort(b, op, dimension)
 
 
 def _by_place(b: Emitter, op: Any, dimension: int) -> Sequence[Any]:
@@ -114,10 +99,7 @@ def _by_place(b: Emitter, op: Any, dimension: int) -> Sequence[Any]:
         tied = b.and_(b.not_(more), b.compare(arguments[-2], arguments[-1], "LT"))
         return [b.or_(less, tied)]
 
-    attributes = {
-        "dimension": ir.IntegerAttr.get(signless(64), 0),
-        "is_stable": ir.BoolAttr.get(False),
-    }
+    attributes = {"dimension": ir.IntegerAttr.get(signless(64), 0), "is_stable": ir.BoolAttr.get(False)}
     results = b.emit_all("stablehlo.sort", xs, [x.type for x in xs], attributes, [b.region(scalars, before)])
     return [_as_before(b, results[i], x, dimension) for i, x in zip(which, op.operands, strict=True)]
 

@@ -5,7 +5,8 @@ from typing import Any
 
 from torch_mlir import ir
 
-from tiduc.backends.iree.emitter import Emitter, legalize, signless
+from tiduc.backends.iree.emitter import ON_SPIRV, Emitter, legalize, signless
+from tiduc.backends.iree.fault import Fault
 from tiduc.backends.iree.refused import refused
 from tiduc.dialect.types import bits, element, is_complex, is_float, with_element
 
@@ -22,10 +23,15 @@ from tiduc.dialect.types import bits, element, is_complex, is_float, with_elemen
     "stablehlo.rsqrt",
     "stablehlo.sqrt",
     "stablehlo.tanh",
-    spirv=True,
+    fault=Fault(
+        "missing",
+        "For f64, SPIR-V has only square roots of real numbers; other functions are refused.",
+        untested="refused",
+    ),
+    where=ON_SPIRV,
 )
 def elementary(b: Emitter, op: Any) -> Sequence[Any] | None:
-    """For f64, SPIR-V has only square roots of real numbers; other functions are refused."""
+    """None for f32; functions of f64 other than real square roots are refused."""
     if is_complex(op.operands[0]) or op.name not in ("stablehlo.sqrt", "stablehlo.rsqrt"):
         refuse_f64(op)
     return None
@@ -38,9 +44,17 @@ def refuse_f64(op: Any) -> None:
         raise refused(op, "Vulkan has no such function of f64; convert to f32, or choose another target")
 
 
-@legalize("stablehlo.count_leading_zeros", spirv=True)
+@legalize(
+    "stablehlo.count_leading_zeros",
+    fault=Fault(
+        "missing",
+        "Does not compile for 64 bits; counts in the upper half, and in the lower one if that is 0.",
+        witness="vulkan/leading_zeros",
+    ),
+    where=ON_SPIRV,
+)
 def count_leading_zeros(b: Emitter, op: Any) -> Sequence[Any] | None:
-    """Does not compile for 64 bits; counts in the upper half, and in the lower one if that is 0."""
+    """The zeros of the upper half, or 32 and those of the lower half."""
     (x,) = op.operands
     if bits(x) != 64:
         return None
@@ -52,27 +66,51 @@ def count_leading_zeros(b: Emitter, op: Any) -> Sequence[Any] | None:
     return [b.convert(b.select(none, b.add(zeros, b.like(32, zeros)), zeros), element(x))]
 
 
-@legalize("stablehlo.constant", spirv=True)
+@legalize(
+    "stablehlo.constant",
+    fault=Fault(
+        "crash",
+        "Small complex constants do not compile unless they are splats; a barrier forces a load.",
+        witness="vulkan/constant",
+    ),
+    where=ON_SPIRV,
+)
 def constant(b: Emitter, op: Any) -> Sequence[Any] | None:
-    """Small complex constants do not compile unless they are splats; a barrier forces a load."""
+    """The constant, behind a barrier."""
     type_ = op.results[0].type
     if not is_complex(type_) or bits(type_) == 128 or op.attributes["value"].is_splat:
         return None
     return list(b.barrier(b.emit(op.name, (), type_, {"value": op.attributes["value"]})))
 
 
-@legalize("stablehlo.convert", spirv=True)
+@legalize(
+    "stablehlo.convert",
+    fault=Fault(
+        "missing",
+        "Integers to bf16 do not compile; converts by way of f32, plus 0 lest the two steps merge.",
+        witness="vulkan/convert",
+    ),
+    where=ON_SPIRV,
+)
 def convert(b: Emitter, op: Any) -> Sequence[Any] | None:
-    """Integers to bf16 do not compile; converts by way of f32, plus 0 lest the two steps merge."""
+    """The conversion to bf16, by way of f32."""
     x, type_ = op.operands[0], op.results[0].type
     if element(type_) != ir.BF16Type.get() or not isinstance(element(x), ir.IntegerType):
         return None
     return [b.convert(_kept(b, b.convert(x, ir.F32Type.get())), element(type_))]
 
 
-@legalize("stablehlo.iota", spirv=True)
+@legalize(
+    "stablehlo.iota",
+    fault=Fault(
+        "missing",
+        "Does not compile for bf16; converts an iota of f32, plus 0 lest the two merge.",
+        witness="vulkan/iota",
+    ),
+    where=ON_SPIRV,
+)
 def iota(b: Emitter, op: Any) -> Sequence[Any] | None:
-    """Does not compile for bf16; converts an iota of f32, plus 0 lest the two merge."""
+    """The iota of bf16, by way of f32."""
     type_ = op.results[0].type
     if element(type_) != ir.BF16Type.get():
         return None

@@ -23,6 +23,8 @@ from collections import defaultdict
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 
+from tiduc.backends.iree.fault import Fault, mends
+
 _JOINS = re.compile(rb"while|case|\bif|\bscf|\bcf")  # parts of op names
 _JOINS_IN_BYTECODE = re.compile(
     rb"\0(?:while|case|if|scf|cf)\0"
@@ -44,7 +46,14 @@ def may_branch(program: bytes) -> bool:
     return joins.search(program) is not None
 
 
-def passed_once(module: bytes) -> bytes:
+@mends(
+    Fault(
+        "wrong",
+        "A branch that passes a buffer twice finds null the second time; passes a copy of the reference.",
+        witness="null_reference",
+    )
+)
+def copy_passed_references(module: bytes) -> bytes:
     """The text of a VM module in which branches pass copies of the references that have other uses."""
     names = itertools.count()
     text = module.decode("utf-8", "surrogateescape")

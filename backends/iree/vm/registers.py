@@ -15,6 +15,8 @@ import itertools
 import re
 from collections.abc import Iterator
 
+from tiduc.backends.iree.fault import Fault, mends
+
 _FUNCTION = re.compile(r"^ *vm\.(?:func|initializer)\b", re.MULTILINE)
 _BLOCK = re.compile(r"^( *)(\^bb\d+)\(([^()]*)\):(.*)$", re.MULTILINE)
 _BRANCH = re.compile(r"^( *)vm\.(?:br|cond_br|br_table)\b.*\^bb\d+\(.*$", re.MULTILINE)
@@ -22,7 +24,14 @@ _PASSED = re.compile(r"(\^bb\d+)\(([^():]*) : ([^()]*)\)")
 _GIVEN = re.compile(r"\byieldable .*-> *(\^bb\d+)")  # blocks reached from an op that is no branch
 
 
-def passed_wide(module: bytes) -> bytes:
+@mends(
+    Fault(
+        "wrong",
+        "A branch may overwrite a 32-bit operand by half of a 64-bit one; passes all operands as 64 bits.",
+        untested="depends on the registers that the compiler chooses",
+    )
+)
+def widen_block_arguments(module: bytes) -> bytes:
     """The text of a VM module in which no branch passes both 32-bit and 64-bit numbers to one block."""
     text = module.decode("utf-8", "surrogateescape")
     names = itertools.count()

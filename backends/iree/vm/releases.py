@@ -16,6 +16,8 @@ import itertools
 import re
 from collections.abc import Iterator
 
+from tiduc.backends.iree.fault import Fault, mends
+
 _LINE = re.compile(
     r"^ *vm\.(?P<begins>func|initializer)\b.*$"
     r"|^ *(?P<zero>%\S+) = vm\.const\.i64\.zero\b.*$"
@@ -30,7 +32,14 @@ _BARRIER = (
 )
 
 
-def kept_while_used(module: bytes) -> bytes:
+@mends(
+    Fault(
+        "wrong",
+        "Releases the buffer of a result of a loop or conditional while others use it; a barrier instead.",
+        untested="shows on several threads only",
+    )
+)
+def replace_early_releases(module: bytes) -> bytes:
     """The text of a VM module that releases no result of a loop or conditional."""
     text = module.decode("utf-8", "surrogateescape")
     zeros, names = set[str](), itertools.count()

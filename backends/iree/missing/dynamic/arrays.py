@@ -187,11 +187,7 @@ def repeated(b: Emitter, x: Any, sizes: Sequence[Any]) -> Any:
 
 
 def computed(
-    b: Emitter,
-    sizes: Sequence[Any],
-    element_type: Any,
-    read: Sequence[Any],
-    fill: Callable[..., Any],
+    b: Emitter, sizes: Sequence[Any], element_type: Any, read: Sequence[Any], fill: Callable[..., Any]
 ) -> Any:
     """An array of these sizes with elements `fill(kernel, places, *read)`; `places` has an index per dimension.
 

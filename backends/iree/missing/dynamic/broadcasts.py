@@ -6,6 +6,7 @@ from typing import Any
 from torch_mlir import ir
 
 from tiduc.backends.iree.emitter import Emitter, legalize
+from tiduc.backends.iree.fault import Fault
 from tiduc.backends.iree.missing.dynamic.arrays import of_sizes, sizes_of, transposed
 from tiduc.backends.iree.refused import refused
 from tiduc.dialect.traits import VIEWS
@@ -14,9 +15,16 @@ _REPEATED, _KEPT = "known_expanding_dimensions", "known_nonexpanding_dimensions"
 _UNDECIDED = 3  # the most undecided dimensions; each doubles the code
 
 
-@legalize("stablehlo.dynamic_broadcast_in_dim")
+@legalize(
+    "stablehlo.dynamic_broadcast_in_dim",
+    fault=Fault(
+        "crash",
+        "Must state which dimensions it expands; emits that, with branches on the sizes of dynamic dimensions.",
+        witness="dynamic/widened",
+    ),
+)
 def dynamic_broadcast_in_dim(b: Emitter, op: Any) -> Sequence[Any] | None:
-    """Must state which dimensions it expands; emits that, with branches on the sizes of dynamic dimensions."""
+    """The broadcast, with branches on the sizes of dynamic dimensions."""
     x, sizes = op.operands
     dimensions = list(op.attributes["broadcast_dimensions"])
     known = {
@@ -86,7 +94,10 @@ def _maker(x: Any) -> Any | None:
     return x.owner if isinstance(x, ir.OpResult) else None
 
 
-@legalize("stablehlo.dynamic_conv")
+@legalize(
+    "stablehlo.dynamic_conv",
+    fault=Fault("missing", "Does not compile with dynamic dimensions; refused.", untested="refused"),
+)
 def not_there(b: Emitter, op: Any) -> Sequence[Any] | None:
-    """Does not compile with dynamic dimensions; refused."""
+    """Never returns: the op is refused."""
     raise refused(op, "its sizes are open")

@@ -6,8 +6,9 @@ from typing import Any
 from torch_mlir import ir
 from torch_mlir._mlir_libs import _stablehlo as hlo
 
-from tiduc.backends.iree.emitter import Emitter, is_unsigned, legalize, signless
+from tiduc.backends.iree.emitter import DYNAMIC, Emitter, is_unsigned, legalize, signless
 from tiduc.backends.iree.fast.kernels import Kernel
+from tiduc.backends.iree.fault import Fault
 from tiduc.backends.iree.missing.dynamic.arrays import (
     computed,
     in_shape_of,
@@ -26,16 +27,31 @@ from tiduc.backends.iree.missing.dynamic.arrays import (
 from tiduc.dialect.types import element
 
 
-@legalize("stablehlo.dynamic_reshape")
+@legalize(
+    "stablehlo.dynamic_reshape",
+    fault=Fault(
+        "missing",
+        "Does not compile with dynamic dimensions; emits `tensor.reshape`.",
+        witness="dynamic/reshape",
+    ),
+)
 def dynamic_reshape(b: Emitter, op: Any) -> Sequence[Any] | None:
-    """Does not compile with dynamic dimensions; emits `tensor.reshape`."""
+    """`tensor.reshape`."""
     x, sizes = op.operands
     return [in_shape_of(b, x, sizes, op.results[0].type)]
 
 
-@legalize("stablehlo.dynamic_update_slice", open_sizes=True)
+@legalize(
+    "stablehlo.dynamic_update_slice",
+    fault=Fault(
+        "missing",
+        "Does not compile with dynamic dimensions; computes the result element by element.",
+        witness="dynamic/update",
+    ),
+    where=DYNAMIC,
+)
 def dynamic_update_slice(b: Emitter, op: Any) -> Sequence[Any] | None:
-    """Does not compile with dynamic dimensions; computes the result element by element."""
+    """The result, element by element."""
     x, update, *starts = op.operands
     sizes, own = sizes_of(b, x), sizes_of(b, update)
     at = [
@@ -50,18 +66,33 @@ def dynamic_update_slice(b: Emitter, op: Any) -> Sequence[Any] | None:
     return [computed(b, sizes, element(x), [x, update], fill)]
 
 
-@legalize("stablehlo.dynamic_pad")
+@legalize(
+    "stablehlo.dynamic_pad",
+    fault=Fault(
+        "missing",
+        "Does not compile with dynamic dimensions; computes the result element by element.",
+        witness="dynamic/dynamic_pad",
+    ),
+)
 def dynamic_pad(b: Emitter, op: Any) -> Sequence[Any] | None:
-    """Does not compile with dynamic dimensions; computes the result element by element."""
+    """The result, element by element."""
     low, high, interior = (
         [number(b, padding, d) for d in range(padding.type.shape[0])] for padding in op.operands[2:]
     )
     return [_padded(b, op, low, high, interior)]
 
 
-@legalize("stablehlo.pad", open_sizes=True)
+@legalize(
+    "stablehlo.pad",
+    fault=Fault(
+        "missing",
+        "Does not compile with negative padding or computed operands; computes the result element by element.",
+        witness="dynamic/pad_cutting",
+    ),
+    where=DYNAMIC,
+)
 def pad(b: Emitter, op: Any) -> Sequence[Any] | None:
-    """Does not compile with negative padding or computed operands; computes the result element by element."""
+    """The result, element by element."""
     names = "edge_padding_low", "edge_padding_high", "interior_padding"
     return [_padded(b, op, *(list(op.attributes[name]) for name in names))]
 
@@ -104,15 +135,30 @@ def _either(
     return k.either(met, k.element(x, *map(k.index, near)), other)
 
 
-@legalize("stablehlo.gather", open_sizes=True)
+@legalize(
+    "stablehlo.gather",
+    fault=Fault(
+        "wrong",
+        "Indices are not clamped, and some forms do not compile; computes the result element by element.",
+        witness="dynamic/gather_unsigned",
+    ),
+    where=DYNAMIC,
+)
 def gather(b: Emitter, op: Any) -> Sequence[Any] | None:
-    """Indices are not clamped, and some forms do not compile; computes the result element by element."""
+    """The result, element by element."""
     return [_gathered(b, op, list(op.attributes["slice_sizes"]))]
 
 
-@legalize("stablehlo.dynamic_gather")
+@legalize(
+    "stablehlo.dynamic_gather",
+    fault=Fault(
+        "missing",
+        "Does not compile with dynamic dimensions; computes the result element by element.",
+        witness="dynamic/dynamic_gather",
+    ),
+)
 def dynamic_gather(b: Emitter, op: Any) -> Sequence[Any] | None:
-    """Does not compile with dynamic dimensions; computes the result element by element."""
+    """The result, element by element."""
     sizes = op.operands[2]
     return [_gathered(b, op, [number(b, sizes, i) for i in range(len(op.operands[0].type.shape))])]
 
@@ -157,9 +203,17 @@ def _gathered(b: Emitter, op: Any, taken: Sequence[Any]) -> Any:
     return computed(b, sizes, element(x), [x, wide(b, indices)], fill)
 
 
-@legalize("stablehlo.concatenate", open_sizes=True)
+@legalize(
+    "stablehlo.concatenate",
+    fault=Fault(
+        "wrong",
+        "On GPUs, may repeat the first operand in place of the second; computes the result element by element.",
+        witness="vulkan/dynamic/concatenate",
+    ),
+    where=DYNAMIC,
+)
 def concatenate(b: Emitter, op: Any) -> Sequence[Any] | None:
-    """On GPUs, may repeat the first operand in place of the second; computes the result element by element."""
+    """On GPUs, the result, element by element."""
     if b.cpu:
         return None
     d = ir.IntegerAttr(op.attributes["dimension"]).value
@@ -178,8 +232,16 @@ def concatenate(b: Emitter, op: Any) -> Sequence[Any] | None:
     return [computed(b, whole, element(op.results[0]), list(op.operands), fill)]
 
 
-@legalize("stablehlo.get_dimension_size", open_sizes=True)
+@legalize(
+    "stablehlo.get_dimension_size",
+    fault=Fault(
+        "crash",
+        "Does not compile for unsigned integers; bitcasts them to signless ones.",
+        witness="dynamic/unsigned",
+    ),
+    where=DYNAMIC,
+)
 def get_dimension_size(b: Emitter, op: Any) -> Sequence[Any] | None:
-    """Does not compile for unsigned integers; bitcasts them to signless ones."""
+    """The size of unsigned integers, as signless ones."""
     (x,) = op.operands
-    return b.again(op, {0: b.bitcast(x, signless(element(x).width))}) if is_unsigned(x) else None
+    return b.clone(op, {0: b.bitcast(x, signless(element(x).width))}) if is_unsigned(x) else None

@@ -5,13 +5,22 @@ from typing import Any
 
 from torch_mlir._mlir_libs import _stablehlo as hlo
 
-from tiduc.backends.iree.emitter import Emitter, legalize
+from tiduc.backends.iree.emitter import DYNAMIC, Emitter, legalize
+from tiduc.backends.iree.fault import Fault
 from tiduc.backends.iree.missing.dynamic.arrays import in_shape, product, sizes_of, transposed, type_of
 
 
-@legalize("stablehlo.dot_general", open_sizes=True)
+@legalize(
+    "stablehlo.dot_general",
+    fault=Fault(
+        "missing",
+        "With no batch, compiles for matrices alone; reshapes the operands to matrices.",
+        witness="dynamic/dot",
+    ),
+    where=DYNAMIC,
+)
 def dot_general(b: Emitter, op: Any) -> Sequence[Any] | None:
-    """With no batch, compiles for matrices alone; reshapes the operands to matrices."""
+    """A product of matrices."""
     x, y = op.operands
     d = hlo.DotDimensionNumbers(op.attributes["dot_dimension_numbers"])
     if d.lhs_batching_dimensions or len(x.type.shape) <= 2 and len(y.type.shape) <= 2:

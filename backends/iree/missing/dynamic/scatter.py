@@ -6,9 +6,10 @@ from typing import Any
 from torch_mlir import ir
 from torch_mlir._mlir_libs import _stablehlo as hlo
 
-from tiduc.backends.iree.emitter import Emitter, legalize, signless
+from tiduc.backends.iree.emitter import DYNAMIC, Emitter, legalize, signless
 from tiduc.backends.iree.fast.kernels import Kernel
-from tiduc.backends.iree.faults.indexing import STEPS, scattered
+from tiduc.backends.iree.fault import Fault
+from tiduc.backends.iree.faults.scatters import STEPS, scattered
 from tiduc.backends.iree.missing.dynamic.arrays import (
     computed,
     in_shape,
@@ -31,9 +32,18 @@ from tiduc.backends.iree.refused import refused
 from tiduc.dialect.types import element
 
 
-@legalize("stablehlo.scatter", open_sizes=True)
+@legalize(
+    "stablehlo.scatter",
+    fault=Fault(
+        "wrong",
+        "Out-of-range updates write out of bounds, and windows do not compile; emits a scatter of rows.",
+        witness="dynamic/scatter_rows",
+        untested="writes out of bounds",
+    ),
+    where=DYNAMIC,
+)
 def scatter(b: Emitter, op: Any) -> Sequence[Any] | None:
-    """Out-of-range updates write out of bounds, and windows do not compile; emits a scatter of rows.
+    """A scatter of rows.
 
     The operand becomes an array of rows, as with static shapes; a row spans the trailing dimensions that
     windows are known to cover whole.

@@ -8,7 +8,8 @@ import numpy as np
 from torch_mlir import ir
 from torch_mlir._mlir_libs import _stablehlo as hlo
 
-from tiduc.backends.iree.emitter import Emitter, legalize
+from tiduc.backends.iree.emitter import DYNAMIC, Emitter, legalize
+from tiduc.backends.iree.fault import Fault
 from tiduc.backends.iree.missing.dynamic.arrays import (
     known,
     larger,
@@ -28,9 +29,17 @@ from tiduc.dialect.types import element
 _ONE_BY_ONE = 8  # the most elements of a window, along a dimension, that are combined one by one
 
 
-@legalize("stablehlo.reduce_window", open_sizes=True)
+@legalize(
+    "stablehlo.reduce_window",
+    fault=Fault(
+        "missing",
+        "Does not compile with dynamic dimensions; combines the windows' elements, one dimension at a time.",
+        witness="dynamic/windows_of_open",
+    ),
+    where=DYNAMIC,
+)
 def reduce_window(b: Emitter, op: Any) -> Sequence[Any] | None:
-    """Does not compile with dynamic dimensions; combines the windows' elements, one dimension at a time.
+    """The windows' elements combined, one dimension at a time.
 
     A window of few elements is combined one by one. A window of n elements is combined from windows of 1, 2,
     4, ... elements whose sizes add up to n.
@@ -99,9 +108,17 @@ def _combined(b: Emitter, op: Any, xs: Sequence[Any], ys: Sequence[Any]) -> list
     return results
 
 
-@legalize("stablehlo.convolution", open_sizes=True)
+@legalize(
+    "stablehlo.convolution",
+    fault=Fault(
+        "missing",
+        "Does not compile over dynamic dimensions; emits a sum of products, one for each place of the kernel.",
+        witness="dynamic/convolution",
+    ),
+    where=DYNAMIC,
+)
 def convolution(b: Emitter, op: Any) -> Sequence[Any] | None:
-    """Does not compile over dynamic dimensions; emits a sum of products, one for each place of the kernel."""
+    """A sum of products, one for each place of the kernel."""
     d = hlo.ConvDimensionNumbers(op.attributes["dimension_numbers"])
     x, kernel = op.operands
     spatial = d.input_spatial_dimensions

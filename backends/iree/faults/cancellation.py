@@ -1,0 +1,53 @@
+"""log_plus_one and exponential_minus_one of f64, in which IREE loses bits near 0: Kahan's formulas.
+
+    log(1 + x) = log(u) x / (u - 1),  u = 1 + x        e^x - 1 = (u - 1) x / log(u),  u = e^x
+
+The rounding errors of u in the numerator and in the denominator cancel. fast/ has polynomials for CPUs.
+"""
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from tiduc.backends.iree.emitter import Emitter, legalize
+from tiduc.backends.iree.fault import Fault
+from tiduc.dialect.types import is_f64
+
+
+@legalize(
+    "stablehlo.log_plus_one",
+    fault=Fault(
+        "wrong", "Loses 11 bits of f64; emits log(u) x / (u - 1), u = 1 + x.", witness="log_plus_one"
+    ),
+)
+def log_plus_one(b: Emitter, op: Any) -> Sequence[Any] | None:
+    """log(u) x / (u - 1), and x where u is 1 or infinite."""
+    x = op.operands[0]
+    if not is_f64(x):
+        return None
+    one = b.like(1, x)
+    u = b.add(x, one)
+    plain = b.or_(b.compare(u, one, "EQ"), b.compare(u, b.like(np.inf, x), "EQ"))
+    y = b.divide(b.multiply(b.log(u), x), b.select(plain, one, b.subtract(u, one)))
+    return [b.select(plain, x, y)]
+
+
+@legalize(
+    "stablehlo.exponential_minus_one",
+    fault=Fault(
+        "wrong", "Loses 12 bits of f64; emits (u - 1) x / log(u), u = e^x.", witness="exponential_minus_one"
+    ),
+)
+def exponential_minus_one(b: Emitter, op: Any) -> Sequence[Any] | None:
+    """(u - 1) x / log(u); x where u is 1, and u - 1 for large x."""
+    x = op.operands[0]
+    if not is_f64(x):
+        return None
+    one = b.like(1, x)
+    u = b.exponential(x)
+    near, less = b.compare(u, one, "EQ"), b.subtract(u, one)
+    large = b.compare(b.abs(x), one, "GT")
+    inner = b.or_(near, large)
+    y = b.divide(b.multiply(less, x), b.log(b.select(inner, b.like(2, x), u)))
+    return [b.select(near, x, b.select(large, less, y))]

@@ -1,0 +1,149 @@
+"""convert and bitcast_convert: saturation, 8-bit floats, complex types, and scalars that the host computes."""
+
+from collections.abc import Sequence
+from typing import Any
+
+from torch_mlir import ir
+
+from tiduc.backends.iree.dependences import computed_from
+from tiduc.backends.iree.emitter import Emitter, is_boolean, legalize
+from tiduc.backends.iree.fault import Fault
+from tiduc.backends.iree.faults.float8 import from_float8, is_float8, to_float8
+from tiduc.dialect.types import bits, element, is_complex, is_float, shape, with_element, with_shape
+
+
+@legalize(
+    "stablehlo.convert",
+    fault=(
+        Fault(
+            "wrong", "Float to integer does not saturate; clamps, and maps NaN to 0.", witness="convert_i32"
+        ),
+        Fault("wrong", "Reads 0xFF of f8E4M3FN, which is NaN, as -480; selects NaN.", witness="float8_nan"),
+        Fault(
+            "crash",
+            "A scalar integer in a loop does not become a float; puts it behind a barrier.",
+            witness="convert_counter",
+        ),
+        Fault(
+            "crash",
+            "A scalar that depends on a dimension's size does not become unsigned; puts it behind a barrier.",
+            witness="dynamic/unsigned_size",
+        ),
+    ),
+)
+def convert(b: Emitter, op: Any) -> Sequence[Any] | None:
+    """The conversion, saturated for integers, by way of f32 for 8-bit floats."""
+    x, type_ = op.operands[0], op.results[0].type
+    if is_float8(op.results[0]):
+        return to_float8(b, from_float8(b, x) if is_float8(x) else x, element(type_))
+    if is_float(type_):
+        return [b.convert(from_float8(b, x), element(type_))] if is_float8(x) else _number(b, x, type_)
+    if not isinstance(element(type_), ir.IntegerType) or is_boolean(type_):
+        return None
+    if not is_float(x):
+        return _unsigned_size(b, x, type_)
+    if str(element(x)) not in _PRECISION:  # f16 and 8-bit floats cannot hold most bounds; f32 has the range
+        x = from_float8(b, x) if is_float8(x) else b.convert(x, ir.F32Type.get())
+    to = element(type_)
+    low = 0 if to.is_unsigned else -(2 ** (to.width - 1))
+    high = 2**to.width - 1 if to.is_unsigned else 2 ** (to.width - 1) - 1
+    number = b.select(b.compare(x, x, "EQ"), x, b.like(0, x))
+    least, greatest = (_toward_zero(element(x), bound) for bound in (low, high))
+    clamped = b.minimum(b.maximum(number, b.like(least, x)), b.like(greatest, x))
+    y = b.emit("stablehlo.convert", (clamped,), type_)
+    if greatest < high:  # the type lacks the bound: sets larger numbers by hand
+        most = b.not_(b.like(0, y)) if to.is_unsigned else b.like(high, y)
+        y = b.select(b.compare(number, b.like(greatest, x), "GT"), most, y)
+    return [y]
+
+
+_PRECISION = {"f64": 53, "f32": 24, "bf16": 8}
+"""The precision, in bits, of the float types whose range covers all integers of 64 bits."""
+
+
+def _number(b: Emitter, x: Any, type_: Any) -> Sequence[Any] | None:
+    """Converts a scalar integer to a float behind a barrier; None where IREE needs no barrier.
+
+    A loop's induction variable is computed on the host, which lacks some conversions.
+    """
+    of, to = element(x), element(type_)
+    if not isinstance(of, ir.IntegerType) or of.width == 1 or type_.rank or of.is_unsigned:
+        return None
+    if to == ir.F32Type.get() or (of.width == 64 and to == ir.F64Type.get()):
+        return None
+    (x,) = b.barrier(x)
+    return [b.emit("stablehlo.convert", (x,), type_)]
+
+
+def _unsigned_size(b: Emitter, x: Any, type_: Any) -> Sequence[Any] | None:
+    """Converts a scalar that depends on a dimension's size to unsigned, behind a barrier; else None.
+
+    IREE folds the conversion into the op that reads the size, which has no unsigned type.
+    """
+    if not element(type_).is_unsigned or type_.rank or is_complex(x) or not _is_size(x):
+        return None
+    (x,) = b.barrier(x)
+    return [b.emit("stablehlo.convert", (x,), type_)]
+
+
+def _is_size(x: Any) -> bool:
+    """Whether a scalar depends on an array's size through scalars alone."""
+    return computed_from(
+        x, lambda op: op.name == "stablehlo.get_dimension_size", lambda op: not op.results[0].type.rank
+    )
+
+
+def _toward_zero(type_: Any, bound: int) -> float:
+    """An integer rounded toward zero to a float of the type."""
+    size = abs(bound)
+    drop = max(size.bit_length() - _PRECISION[str(type_)], 0)
+    size = size >> drop << drop
+    return float(size if bound >= 0 else -size)
+
+
+@legalize(
+    "stablehlo.bitcast_convert",
+    fault=Fault(
+        "crash",
+        "Complex types crash the compiler; bitcasts the parts, along a trailing dimension of size 2.",
+        witness="bitcast_convert",
+    ),
+)
+def bitcast_convert(b: Emitter, op: Any) -> Sequence[Any] | None:
+    """The bits of complex numbers, by way of their parts along a trailing dimension of size 2."""
+    x, type_ = op.operands[0], op.results[0].type
+    if not is_complex(x) and not is_complex(type_):
+        return None
+    if x.type == type_:
+        return [x]
+    if is_complex(x):
+        pair = [b.reshape(part, [*shape(x), 1]) for part in (b.real(x), b.imag(x))]
+        x = b.concatenate(pair, len(shape(x)))
+    if not is_complex(type_):
+        return [_bits_to(b, x, type_)]
+    halves = with_element(with_shape(type_, [*type_.shape, 2]), element(type_).element_type)
+    return [_joined(b, _bits_to(b, x, halves), type_)]
+
+
+def _joined(b: Emitter, parts: Any, type_: Any) -> Any:
+    """The complex array whose real and imaginary parts lie along the last dimension."""
+    rank = len(type_.shape)
+    ends = [0] * rank, list(type_.shape), [1] * (rank + 1)
+    pair = [b.slice(parts, [*ends[0], i], [*ends[1], i + 1], ends[2]) for i in range(2)]
+    return b.complex(*(b.reshape(part, list(type_.shape)) for part in pair))
+
+
+def _bits_to(b: Emitter, x: Any, type_: Any) -> Any:
+    """x bitcast to a type of as many bits in all, with the last dimension split or merged as needed."""
+    (n, size), m = (shape(x), bits(x)), bits(type_)
+    if size == m:
+        return b.emit("stablehlo.bitcast_convert", (b.reshape(x, type_.shape),), type_)
+    if size > m:
+        split = b.emit(
+            "stablehlo.bitcast_convert",
+            (x,),
+            with_element(with_shape(x.type, [*n, size // m]), element(type_)),
+        )
+        return b.reshape(split, type_.shape)
+    grouped = b.reshape(x, [*type_.shape, m // size])
+    return b.emit("stablehlo.bitcast_convert", (grouped,), type_)

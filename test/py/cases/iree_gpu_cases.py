@@ -1,0 +1,244 @@
+"""Functions that IREE's code for GPUs gets wrong or rejects, and that for CPUs does not; see `iree_cases.py`."""
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from cases.iree_case import Array, Case
+
+RNG = np.random.default_rng(0)
+
+
+def summed(x: Array, *window: int) -> Array:
+    """Sums over windows of an array of integers."""
+    views = np.lib.stride_tricks.sliding_window_view(x.astype(np.int64), window)
+    return np.asarray(views.sum(axis=tuple(range(-len(window), 0))))
+
+
+def window(narrow: str, dtype: Any) -> Case:
+    """Sums over windows of squares, which are wider than what is squared."""
+    x = RNG.integers(-20, 20, (40,)).astype(dtype)
+    body = f"""
+      %0 = stablehlo.convert %x : (tensor<40x{narrow}>) -> tensor<40xf32>
+      %1 = stablehlo.multiply %0, %0 : tensor<40xf32>
+      %2 = stablehlo.constant dense<0.0> : tensor<f32>
+      %3 = "stablehlo.reduce_window"(%1, %2) ({{
+      ^bb0(%a: tensor<f32>, %b: tensor<f32>):
+        %4 = stablehlo.add %a, %b : tensor<f32>
+        stablehlo.return %4 : tensor<f32>
+      }}) {{window_dimensions = array<i64: 5>}} : (tensor<40xf32>, tensor<f32>) -> tensor<36xf32>
+      return %3 : tensor<36xf32>"""
+    expected = summed(np.square(x.astype(np.int64)), 5).astype(np.float32)
+    return Case("reduce_window", f"(%x: tensor<40x{narrow}>) -> tensor<36xf32>", body, (x,), expected)
+
+
+def convolution(narrow: str, dtype: Any) -> Case:
+    """Channels first, a kernel of ones."""
+    x, k = RNG.integers(-20, 20, (1, 2, 9, 10)).astype(dtype), np.ones((4, 5, 2, 1), dtype)
+    body = f"""
+      %0 = stablehlo.convert %x : (tensor<1x2x9x10x{narrow}>) -> tensor<1x2x9x10xf32>
+      %1 = stablehlo.convert %k : (tensor<4x5x2x1x{narrow}>) -> tensor<4x5x2x1xf32>
+      %2 = stablehlo.multiply %0, %0 : tensor<1x2x9x10xf32>
+      %3 = stablehlo.convolution(%2, %1) dim_numbers = [b, f, 0, 1]x[0, 1, i, o]->[b, 0, 1, f], window = {{}}
+        {{batch_group_count = 1 : i64, feature_group_count = 1 : i64}}
+        : (tensor<1x2x9x10xf32>, tensor<4x5x2x1xf32>) -> tensor<1x6x6x1xf32>
+      return %3 : tensor<1x6x6x1xf32>"""
+    signature = f"(%x: tensor<1x2x9x10x{narrow}>, %k: tensor<4x5x2x1x{narrow}>) -> tensor<1x6x6x1xf32>"
+    expected = summed(np.square(x.astype(np.int64)).sum(1), 1, 4, 5).reshape(1, 6, 6, 1).astype(np.float32)
+    return Case("convolution", signature, body, (x, k), expected)
+
+
+def quantized() -> Case:
+    """Of bytes that stand for halves, behind a transpose."""
+    q, wide = "!quant.uniform<i8:f32, 0.5:-3>", "!quant.uniform<i32:f32, 0.25>"
+    x, k = RNG.integers(-20, 20, (1, 2, 9, 10)).astype(np.float32), np.ones((4, 5, 2, 1), np.float32)
+    body = f"""
+      %0 = stablehlo.uniform_quantize %x : (tensor<1x2x9x10xf32>) -> tensor<1x2x9x10x{q}>
+      %1 = stablehlo.uniform_quantize %k : (tensor<4x5x2x1xf32>) -> tensor<4x5x2x1x{q}>
+      %2 = stablehlo.transpose %0, dims = [0, 2, 3, 1] : (tensor<1x2x9x10x{q}>) -> tensor<1x9x10x2x{q}>
+      %3 = stablehlo.convolution(%2, %1) dim_numbers = [b, 0, 1, f]x[0, 1, i, o]->[b, 0, 1, f], window = {{}}
+        {{batch_group_count = 1 : i64, feature_group_count = 1 : i64}}
+        : (tensor<1x9x10x2x{q}>, tensor<4x5x2x1x{q}>) -> tensor<1x6x6x1x{wide}>
+      %4 = stablehlo.uniform_dequantize %3 : (tensor<1x6x6x1x{wide}>) -> tensor<1x6x6x1xf32>
+      return %4 : tensor<1x6x6x1xf32>"""
+    signature = "(%x: tensor<1x2x9x10xf32>, %k: tensor<4x5x2x1xf32>) -> tensor<1x6x6x1xf32>"
+    expected = summed(x.sum(1), 1, 4, 5).reshape(1, 6, 6, 1).astype(np.float32)
+    return Case("convolution", signature, body, (x, k), expected)
+
+
+def running() -> Case:
+    """Running sums of complex numbers, whose windows are padded."""
+    x = (RNG.integers(-20, 20, 8) + 1j * RNG.integers(-20, 20, 8)).astype(np.complex64)
+    body = """
+      %0 = stablehlo.constant dense<(0.0, 0.0)> : tensor<complex<f32>>
+      %1 = "stablehlo.reduce_window"(%x, %0) ({
+      ^bb0(%a: tensor<complex<f32>>, %b: tensor<complex<f32>>):
+        %2 = stablehlo.add %a, %b : tensor<complex<f32>>
+        stablehlo.return %2 : tensor<complex<f32>>
+      }) {window_dimensions = array<i64: 8>, padding = dense<[[7, 0]]> : tensor<1x2xi64>}
+        : (tensor<8xcomplex<f32>>, tensor<complex<f32>>) -> tensor<8xcomplex<f32>>
+      return %1 : tensor<8xcomplex<f32>>"""
+    return Case(
+        "reduce_window", "(%x: tensor<8xcomplex<f32>>) -> tensor<8xcomplex<f32>>", body, (x,), np.cumsum(x)
+    )
+
+
+def angles(name: str, exact: Callable[[Array], Array]) -> Case:
+    """Small and large arguments, and those next to multiples of pi / 2."""
+    places = np.arange(1, 40) * np.pi / 2
+    x = np.concatenate([RNG.uniform(-9, 9, 20), places, places * 1e4, -places * 1e30, [1e4, 0.5]]).astype(
+        np.float32
+    )
+    type_ = f"tensor<{len(x)}xf32>"
+    body = f"%0 = stablehlo.{name} %x : {type_}\nreturn %0 : {type_}"
+    return Case(name, f"(%x: {type_}) -> {type_}", body, (x,), exact(x.astype(np.float64)), 4e-7)
+
+
+def leading_zeros() -> Case:
+    x = np.array([0, 1, 1 << 31, 1 << 32, (1 << 62) + 5, -1], np.int64)
+    body = "%0 = stablehlo.count_leading_zeros %x : tensor<6xi64>\nreturn %0 : tensor<6xi64>"
+    expected = np.array([64, 63, 32, 31, 1, 0], np.int64)
+    return Case("count_leading_zeros", "(%x: tensor<6xi64>) -> tensor<6xi64>", body, (x,), expected)
+
+
+def as_bf16(body: str, x: Array) -> Case:
+    """Whole numbers of bf16, by their bits."""
+    body += """
+      %1 = stablehlo.bitcast_convert %0 : (tensor<4xbf16>) -> tensor<4xi16>
+      return %1 : tensor<4xi16>"""
+    expected = (x.astype(np.float32).view(np.int32) >> 16).astype(np.int16)
+    return Case("convert iota", "(%x: tensor<4xi16>) -> tensor<4xi16>", body, (x.astype(np.int16),), expected)
+
+
+def sort() -> Case:
+    """Columns of 300 keys, with ties, and the places of their rows: 90,000 steps of one thread."""
+    x = RNG.integers(0, 50, (300, 2)).astype(np.int32)
+    body = """
+      %0 = stablehlo.iota dim = 0 : tensor<300x2xi32>
+      %1:2 = "stablehlo.sort"(%x, %0) ({
+      ^bb0(%a: tensor<i32>, %b: tensor<i32>, %c: tensor<i32>, %d: tensor<i32>):
+        %2 = stablehlo.compare GT, %a, %b : (tensor<i32>, tensor<i32>) -> tensor<i1>
+        stablehlo.return %2 : tensor<i1>
+      }) {dimension = 0 : i64, is_stable = true}
+        : (tensor<300x2xi32>, tensor<300x2xi32>) -> (tensor<300x2xi32>, tensor<300x2xi32>)
+      return %1#1 : tensor<300x2xi32>"""
+    expected = np.argsort(-x, axis=0, kind="stable").astype(np.int32)
+    return Case("sort", "(%x: tensor<300x2xi32>) -> tensor<300x2xi32>", body, (x,), expected)
+
+
+def short_sort() -> Case:
+    """Columns that one thread each might sort by itself, but for the memory that they share."""
+    x = RNG.standard_normal((70, 70)).astype(np.float32)
+    body = """
+      %0 = "stablehlo.sort"(%x) ({
+      ^bb0(%a: tensor<f32>, %b: tensor<f32>):
+        %1 = stablehlo.compare LT, %a, %b : (tensor<f32>, tensor<f32>) -> tensor<i1>
+        stablehlo.return %1 : tensor<i1>
+      }) {dimension = 0 : i64, is_stable = true} : (tensor<70x70xf32>) -> tensor<70x70xf32>
+      return %0 : tensor<70x70xf32>"""
+    return Case("sort", "(%x: tensor<70x70xf32>) -> tensor<70x70xf32>", body, (x,), np.sort(x, 0))
+
+
+def softmax() -> Case:
+    """Of columns: what is reduced is repeated along the dimension that it was reduced along."""
+    x = RNG.standard_normal((200, 300)).astype(np.float32)
+    t, row = "tensor<200x300xf32>", "tensor<300xf32>"
+    body = f"""
+      %zero = stablehlo.constant dense<0.0> : tensor<f32>
+      %least = stablehlo.constant dense<0xFF800000> : tensor<f32>
+      %0 = stablehlo.reduce(%x init: %least) applies stablehlo.maximum across dimensions = [0]
+        : ({t}, tensor<f32>) -> {row}
+      %1 = stablehlo.broadcast_in_dim %0, dims = [1] : ({row}) -> {t}
+      %2 = stablehlo.subtract %x, %1 : {t}
+      %3 = stablehlo.exponential %2 : {t}
+      %4 = stablehlo.reduce(%3 init: %zero) applies stablehlo.add across dimensions = [0]
+        : ({t}, tensor<f32>) -> {row}
+      %5 = stablehlo.broadcast_in_dim %4, dims = [1] : ({row}) -> {t}
+      %6 = stablehlo.divide %3, %5 : {t}
+      return %6 : {t}"""
+    e = np.exp(x - x.max(0))
+    return Case("broadcast_in_dim", f"(%x: {t}) -> {t}", body, (x,), e / e.sum(0), 1e-5)
+
+
+def counts() -> Case:
+    """How often numbers are there, among 70,000."""
+    n = 70_000
+    x = RNG.integers(0, 5, (n, 1)).astype(np.int32)
+    body = f"""
+      %0 = stablehlo.constant dense<0> : tensor<5xi32>
+      %1 = stablehlo.constant dense<1> : tensor<{n}xi32>
+      %2 = "stablehlo.scatter"(%0, %x, %1) ({{
+      ^bb0(%a: tensor<i32>, %b: tensor<i32>):
+        %3 = stablehlo.add %a, %b : tensor<i32>
+        stablehlo.return %3 : tensor<i32>
+      }}) {{scatter_dimension_numbers = #stablehlo.scatter<
+        inserted_window_dims = [0], scatter_dims_to_operand_dims = [0], index_vector_dim = 1>}}
+        : (tensor<5xi32>, tensor<{n}x1xi32>, tensor<{n}xi32>) -> tensor<5xi32>
+      return %2 : tensor<5xi32>"""
+    expected = np.bincount(x[:, 0]).astype(np.int32)
+    return Case("scatter", f"(%x: tensor<{n}x1xi32>) -> tensor<5xi32>", body, (x,), expected)
+
+
+def greatest() -> Case:
+    """Where the greatest of 70,000 numbers is."""
+    n = 70_000
+    x = RNG.normal(size=n).astype(np.float32)
+    x[-5] = 9
+    body = f"""
+      %0 = stablehlo.constant dense<0xFF800000> : tensor<f32>
+      %1 = stablehlo.constant dense<0> : tensor<i32>
+      %2 = stablehlo.iota dim = 0 : tensor<{n}xi32>
+      %3:2 = stablehlo.reduce(%x init: %0), (%2 init: %1) across dimensions = [0]
+        : (tensor<{n}xf32>, tensor<{n}xi32>, tensor<f32>, tensor<i32>) -> (tensor<f32>, tensor<i32>)
+        reducer(%a: tensor<f32>, %b: tensor<f32>) (%c: tensor<i32>, %d: tensor<i32>) {{
+          %4 = stablehlo.compare GT, %a, %b : (tensor<f32>, tensor<f32>) -> tensor<i1>
+          %5 = stablehlo.select %4, %a, %b : tensor<i1>, tensor<f32>
+          %6 = stablehlo.select %4, %c, %d : tensor<i1>, tensor<i32>
+          stablehlo.return %5, %6 : tensor<f32>, tensor<i32>
+        }}
+      return %3#1 : tensor<i32>"""
+    return Case("reduce", f"(%x: tensor<{n}xf32>) -> tensor<i32>", body, (x,), np.array(n - 5, np.int32))
+
+
+def table() -> Case:
+    """Complex numbers that code holds in itself."""
+    body = """%t = stablehlo.constant dense<[(1.0, 2.0), (3.0, 4.0), (5.0, 6.0)]> : tensor<3xcomplex<f32>>
+      %0 = stablehlo.real %t : (tensor<3xcomplex<f32>>) -> tensor<3xf32>
+      %1 = stablehlo.imag %t : (tensor<3xcomplex<f32>>) -> tensor<3xf32>
+      %2 = stablehlo.multiply %0, %1 : tensor<3xf32>
+      %3 = stablehlo.add %2, %x : tensor<3xf32>
+      return %3 : tensor<3xf32>"""
+    return Case(
+        "constant",
+        "(%x: tensor<3xf32>) -> tensor<3xf32>",
+        body,
+        (np.float32([1, 2, 3]),),
+        np.float32([3, 14, 33]),
+    )
+
+
+WRONG = {
+    "sums_of_i8": window("i8", np.int8),
+    "sums_of_f16": window("f16", np.float16),
+    "convolution_of_i8": convolution("i8", np.int8),
+    "convolution_of_f16": convolution("f16", np.float16),
+    "convolution_of_quantized": quantized(),
+    "sine": angles("sine", np.sin),
+    "cosine": angles("cosine", np.cos),
+    "tan": angles("tan", np.tan),
+    "softmax": softmax(),
+    "sort": sort(),
+    "counts": counts(),
+    "greatest": greatest(),
+}
+REJECTED = {
+    "running_sums": running(),
+    "leading_zeros": leading_zeros(),
+    "constant": table(),
+    "iota": as_bf16("%0 = stablehlo.iota dim = 0 : tensor<4xbf16>", np.arange(4)),
+    "convert": as_bf16(
+        "%0 = stablehlo.convert %x : (tensor<4xi16>) -> tensor<4xbf16>", np.array([-9, 0, 3, 7])
+    ),
+}
+CASES = WRONG | REJECTED | {"short_sort": short_sort()}  # which IREE compiles where it need not be stable

@@ -1,0 +1,91 @@
+"""The witnesses that records of faults name: programs that IREE alone gets wrong, rejects or crashes on.
+
+A name is that of a case, behind its target and kind: `power` is compiled for CPUs, `dynamic/gather` has dynamic
+shapes, and `vulkan/sine`, `vulkan/dynamic/gather` and `vmvx/compare` are compiled for other targets.
+"""
+
+import os
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from iree.compiler.tools.binaries import find_tool
+
+from cases import iree_cases, iree_gpu_cases, iree_open_cases
+from cases.iree_case import Array, Case, function
+from cases.iree_programs import PROGRAMS
+from tiduc.backends.iree.compile import _linkers
+from tiduc.backends.iree.targets import find_target
+from tiduc.backends.reference.interpreter import evaluate
+from tiduc.dialect.errors import TiducError
+from tiduc.runtime.process import Limits, run_within
+from tiduc.runtime.run import Executable
+
+TARGETS = {"vulkan": "vulkan:llvmpipe", "vmvx": "vmvx"}
+
+
+@dataclass(frozen=True)
+class Witness:
+    """A program with one function `main`, its arguments and expected results; `known` has static sizes."""
+
+    text: str
+    arguments: tuple[Array, ...]
+    expected: tuple[Array, ...] | None = None
+    target: str = "cpu"
+    rtol: float = 0.0
+    known: str = ""
+
+    def results(self) -> tuple[Array, ...]:
+        """The expected results: those given, or those of the reference interpreter."""
+        if self.expected is not None:
+            return self.expected
+        return evaluate(self.known or self.text, self.arguments)
+
+    def agrees(self, results: Sequence[Array]) -> bool:
+        """Whether these are the expected results."""
+        nearly = self.rtol if 1e-14 < self.rtol < 1e-9 else 0  # sums of numbers about 1
+        return all(
+            np.allclose(y, x, rtol=self.rtol, atol=nearly, equal_nan=x.dtype.kind in "fc")
+            for y, x in zip(results, self.results(), strict=True)
+        )
+
+
+def find_witness(name: str) -> Witness:
+    """The witness of this name; `KeyError` if there is none."""
+    if name in PROGRAMS:
+        text, arguments, expected = PROGRAMS[name]
+        rtol = 1e-5 if expected is not None or name == "null_reference" else 0.0
+        return Witness(text, arguments, expected, _target(name), rtol)
+    *path, case = name.split("/")
+    if "dynamic" in path:
+        dynamic = iree_open_cases.CASES[case]
+        expected = None if dynamic.expected is None else (dynamic.expected,)
+        return Witness(
+            dynamic.text(), dynamic.arguments, expected, _target(name), 0, dynamic.text(known=True)
+        )
+    cases: dict[str, Case] = iree_gpu_cases.CASES if path else iree_cases.CASES
+    found = cases[case]
+    return Witness(function("main", found), found.arguments, (found.expected,), _target(name), found.rtol)
+
+
+def _target(name: str) -> str:
+    return TARGETS.get(name.partition("/")[0], "cpu")
+
+
+def fails_alone(witness: Witness) -> bool:
+    """Whether IREE without tiduc rejects the witness, or gives other results; runs it in this process."""
+    vmfb = compiled_alone(witness.text, witness.target)
+    if vmfb is None:
+        return True
+    try:
+        return not witness.agrees(Executable(vmfb, witness.target)(*witness.arguments))
+    except TiducError:
+        return True
+
+
+def compiled_alone(text: str, target: str, seconds: float = 60) -> bytes | None:
+    """The module that IREE's compiler makes of a program without any of tiduc's rewrites; None if it makes none."""
+    found = find_target(target)
+    command = [find_tool("iree-compile"), *found.flags, *_linkers(found), "-", "-o", "-"]
+    ended = run_within(command, text.encode(), Limits(seconds=seconds), dict(os.environ), None)
+    return ended.output if ended.code == 0 and ended.output else None

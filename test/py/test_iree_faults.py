@@ -1,0 +1,189 @@
+"""The records of IREE's faults: IREE alone fails on each witness, and the rewritten witness is right.
+
+Where `test_iree_fails_alone` fails, IREE has changed, and the workaround can go.
+"""
+
+from collections import defaultdict
+from collections.abc import Callable
+from pathlib import Path
+
+import iree.runtime as rt
+import pytest
+from cases.iree_cases import CASES
+from cases.iree_programs import PROGRAMS
+from cases.witnesses import compiled_alone, fails_alone, find_witness
+from faults import unneeded, witnessed
+
+import tiduc
+from tiduc.backends.iree import legalize_for_iree
+from tiduc.backends.iree.compile import compile_module
+from tiduc.backends.iree.emitter import PATTERNS
+from tiduc.backends.iree.fault import SEEN, Fault
+from tiduc.backends.iree.pipeline import Settings, entries
+from tiduc.backends.iree.records import Record, records
+from tiduc.backends.iree.targets import find_target
+from tiduc.cli import run
+from tiduc.dialect.context import parse, stage
+from tiduc.dialect.errors import TiducError
+from tiduc.runtime.run import Executable
+
+RECORDS = records()
+LEGAL = entries("legal", Settings())
+FAULTS = {record.fault.witness: record.fault for record in witnessed()}
+WRONG = [name for name, fault in FAULTS.items() if fault.kind == "wrong"]
+TOGETHER = [name for name in WRONG if name.count("/") < 2 and not name.startswith("dynamic")]
+"""Witnesses that IREE compiles: those for one target compile faster in one module."""
+
+
+def of_function(name: str) -> str:
+    """The name of a witness as that of a function."""
+    return name.replace("/", "_")
+
+
+@pytest.fixture(scope="module")
+def alone() -> Callable[[str], Executable | None]:
+    """The executable of a witness by IREE alone; None if the modules of its target do not compile together."""
+    names = defaultdict(list)
+    for name in TOGETHER:
+        names[find_witness(name).target].append(name)
+    modules = {
+        target: compiled_alone("\n".join(_renamed(name) for name in of), target)
+        for target, of in names.items()
+    }
+
+    def executable(name: str) -> Executable | None:
+        target = find_witness(name).target
+        vmfb = modules[target] if name in TOGETHER else None
+        return None if vmfb is None else Executable(vmfb, target, entry=of_function(name))
+
+    return executable
+
+
+def _renamed(name: str) -> str:
+    return find_witness(name).text.replace("@main", f"@{of_function(name)}")
+
+
+def skip_without_device(target: str) -> None:
+    try:
+        rt.get_device(find_target(target).device)
+    except (ValueError, RuntimeError):
+        pytest.skip(f"no device for target {target!r}")
+
+
+@pytest.mark.parametrize("name", FAULTS)
+def test_iree_fails_alone(alone: Callable[[str], Executable | None], name: str) -> None:
+    witness = find_witness(name)
+    if FAULTS[name].kind == "wrong":
+        skip_without_device(witness.target)
+    executable = alone(name)
+    if executable is None:
+        assert fails_alone(witness), "IREE gets it right: the workaround can go"
+        return
+    try:
+        results = executable(*witness.arguments)
+    except TiducError:
+        return
+    assert not witness.agrees(results), "IREE gets it right: the workaround can go"
+
+
+@stage
+def legalized(text: str, target: str = "cpu", fast: bool = True) -> str:
+    module = parse(text)
+    legalize_for_iree(module, target == "cpu", find_target(target).spirv, fast=fast)
+    return str(module)
+
+
+@pytest.fixture(scope="module")
+def rewritten() -> dict[str, bytes]:
+    """All programs for each target, in one module, which compiles faster."""
+    names = defaultdict(list)
+    for name in PROGRAMS:
+        names[find_witness(name).target].append(name)
+    texts = {target: "\n".join(map(_renamed, of)) for target, of in names.items()}
+    return {target: compile_module(legalized(text, target), target) for target, text in texts.items()}
+
+
+@pytest.mark.parametrize("name", PROGRAMS)
+def test_rewritten(rewritten: dict[str, bytes], name: str) -> None:
+    witness = find_witness(name)
+    skip_without_device(witness.target)
+    run = Executable(rewritten[witness.target], witness.target, entry=of_function(name))
+    assert witness.agrees(run(*witness.arguments))
+
+
+@pytest.mark.parametrize("record", RECORDS, ids=lambda record: f"{record.name}-{record.fault.witness}")
+def test_records_are_whole(record: Record) -> None:
+    """A sentence, and a witness, or the reason why IREE is not run on one."""
+    fault = record.fault
+    assert fault.text[0].isupper() and fault.text.endswith(".")
+    if fault.witness:
+        find_witness(fault.witness)
+    assert bool(fault.witness or fault.untested) == (fault.kind != "slow")
+    assert fault.seen == SEEN
+
+
+def test_sweep() -> None:
+    """test/sweep/faults.py, on a record that is needed and on one that is not."""
+    right = Record("everywhere", "stablehlo.pad", Fault("wrong", "None.", witness="dynamic/pad"))
+    assert list(unneeded([*witnessed(["add_predicates"]), right])) == [right]
+
+
+AFFECTED = [
+    name
+    for name, case in CASES.items()
+    if any(entry.is_fast for op in case.ops.split() for entry in PATTERNS[f"stablehlo.{op}"])
+]
+"""The cases of ops that fast/ rewrites."""
+
+
+@pytest.fixture(scope="module")
+def slow() -> bytes:
+    """These cases in one module, without the rewrites for speed."""
+    text = "\n".join(find_witness(name).text.replace("@main", f"@{name}") for name in AFFECTED)
+    return compile_module(legalized(text, fast=False))
+
+
+@pytest.mark.parametrize("name", AFFECTED)
+def test_values_without_rewrites_for_speed(slow: bytes, name: str) -> None:
+    witness = find_witness(name)
+    assert witness.agrees(Executable(slow, entry=name)(*witness.arguments))
+
+
+EXPONENTIAL = """func.func @main(%x: tensor<100xf64>) -> tensor<100xf64> {
+  %0 = stablehlo.exponential %x : tensor<100xf64>
+  return %0 : tensor<100xf64>
+}"""
+
+
+def test_fast_is_a_switch() -> None:
+    """Without it, an op that IREE computes correctly but slowly stays."""
+    assert "stablehlo.exponential" in legalized(EXPONENTIAL, fast=False)
+    assert "stablehlo.exponential" not in legalized(EXPONENTIAL)
+    program = tiduc.load(EXPONENTIAL)
+    assert "stablehlo.exponential" in str(program.source(fast=False).stablehlo)
+    assert "stablehlo.exponential" not in str(program.source().stablehlo)
+
+
+def test_each_pass_is_printed(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
+    """`--mlir-print-ir-after-all` prints the module after each pass of the pipeline."""
+    (tmp_path / "f.mlir").write_text(EXPONENTIAL)
+    command = [
+        "opt",
+        str(tmp_path / "f.mlir"),
+        "--pass-pipeline=tidu-legalize-for-iree",
+        "--mlir-print-ir-after-all",
+    ]
+    assert run(command) == 0
+    printed = capfd.readouterr().err
+    assert [
+        f"IR Dump After tidu-legalize-for-iree: {entry.function.__name__}" in printed for entry in LEGAL
+    ] == [True] * len(LEGAL)
+
+
+def test_no_fast_on_the_command_line(tmp_path: Path) -> None:
+    """`--no-fast` compiles and runs programs; a compiled module refuses it."""
+    (tmp_path / "f.mlir").write_text(EXPONENTIAL)
+    file, module = str(tmp_path / "f.mlir"), str(tmp_path / "f.vmfb")
+    assert run(["compile", "--no-fast", file, "-o", module]) == 0
+    assert run(["run", "--no-fast", file, "--input", "zeros"]) == 0
+    assert run(["run", "--no-fast", module, "--input", "zeros"]) == 1

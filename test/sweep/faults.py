@@ -1,0 +1,67 @@
+"""Which records of faults the installed IREE no longer needs: python test/sweep/faults.py [--jobs N] [WITNESS...]
+
+Compiles the witness of each record (`backends/iree/fault.py`) with IREE's compiler alone, runs it, and compares its
+results. Prints each record whose witness IREE gets right: its workaround can go. Each witness runs in a process of its
+own, since IREE may crash on it.
+"""
+
+import argparse
+import multiprocessing
+import sys
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+
+sys.path.insert(0, str(Path(__file__).parents[1] / "py"))
+
+from cases.witnesses import fails_alone, find_witness  # noqa: E402
+
+from tiduc.backends.iree.records import Record, records  # noqa: E402
+
+_FORK = multiprocessing.get_context("fork")  # a new interpreter would import for seconds
+
+
+def witnessed(witnesses: Iterable[str] = ()) -> list[Record]:
+    """The records whose witness IREE can be run on: all of them, or those of the given witnesses."""
+    wanted = set(witnesses)
+    found = [record for record in records() if record.fault.witness and not record.fault.untested]
+    return [record for record in found if not wanted or record.fault.witness in wanted]
+
+
+def unneeded(chosen: list[Record], jobs: int = 2) -> Iterator[Record]:
+    """The records whose witness IREE alone compiles and runs as the specification says."""
+    names = list(dict.fromkeys(record.fault.witness for record in chosen))
+    right = {
+        name for some in (names[i : i + jobs] for i in range(0, len(names), jobs)) for name in _right(some)
+    }
+    return (record for record in chosen if record.fault.witness in right)
+
+
+def _right(names: Iterable[str]) -> list[str]:
+    """The witnesses that IREE alone gets right, each judged in a process of its own."""
+    processes = {name: _FORK.Process(target=_judge, args=(name,)) for name in names}
+    for process in processes.values():
+        process.start()
+    for process in processes.values():
+        process.join()
+    return [name for name, process in processes.items() if process.exitcode == 0]
+
+
+def _judge(name: str) -> None:
+    """Ends the process with 0 if IREE gets the witness right, else with 1."""
+    sys.exit(int(fails_alone(find_witness(name))))
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
+    parser.add_argument("witness", nargs="*", help="only the records with these witnesses")
+    parser.add_argument("--jobs", type=int, default=2, help="the number of processes")
+    options = parser.parse_args()
+    chosen = witnessed(options.witness)
+    done = list(unneeded(chosen, options.jobs))
+    for record in done:
+        print(f"{record.name}: {record.fault.kind}: {record.fault.text} ({record.fault.witness})")
+    print(f"{len(done)} of {len(chosen)} records are not needed")
+
+
+if __name__ == "__main__":
+    main()
