@@ -10,6 +10,7 @@ from tiduc.backends.iree.faults.concatenations import starts_apart
 from tiduc.backends.iree.faults.conflicting_reads import separate_reads
 from tiduc.backends.iree.faults.donation import results_after_reads
 from tiduc.backends.iree.faults.float8 import computed_in_f32
+from tiduc.backends.iree.faults.reads_before_updates import updates_after_reads
 from tiduc.backends.iree.faults.single_iterations import simplify_loops
 from tiduc.backends.iree.lapack import CALLBACK, LAPACK, LOOPS
 from tiduc.backends.iree.missing.dynamic.arrays import has_open_sizes
@@ -60,6 +61,7 @@ def legalize_for_iree(
                 old.replace_all_uses_with(new)
             op.erase()
     separate_reads(module)
+    updates_after_reads(module)
     starts_apart(module)
     results_after_reads(module, cpu)
     module.operation.verify()
