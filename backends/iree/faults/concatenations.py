@@ -52,7 +52,7 @@ def distinguish_starts(module: Any) -> None:
     several = Counter(_sizes(op) for found in ops.values() for op in found if _has_start(op))
     if max(several.values(), default=0) < 2 and not called:
         return
-    numbers, begun = _Numbers(), set[Hashable]()
+    numbers, begun = Numbers(), set[Hashable]()
     for name, found in ops.items():
         for op in found:
             numbers.note(op)
@@ -74,7 +74,7 @@ def _sizes(concatenation: Any) -> tuple[Hashable, Hashable]:
     return _size(concatenation.results[0]), _size(concatenation.operands[0])
 
 
-class _Numbers:
+class Numbers:
     """Value numbering: values that the same ops compute from equal operands share a number."""
 
     def __init__(self) -> None:

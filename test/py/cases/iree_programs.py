@@ -146,6 +146,15 @@ func.func @main(%x: {S}) -> {S} {{
   return %y : {S}
 }}
 """
+READ_AND_UPDATED = f"""
+func.func @main(%p: {V}, %u: tensor<1xf32>, %i: tensor<i32>, %a: {S}) -> ({V}, {V}, {S}) {{
+  %x = stablehlo.multiply %p, %p : {V}
+  %r = stablehlo.reverse %x, dims = [0] : {V}
+  %y = stablehlo.dynamic_update_slice %x, %u, %i : ({V}, tensor<1xf32>, tensor<i32>) -> {V}
+  %m = stablehlo.dot_general %a, %a, contracting_dims = [1] x [0] : ({S}, {S}) -> {S}
+  return %r, %y, %m : {V}, {V}, {S}
+}}
+"""
 READ_BY_ANOTHER = f"""
 func.func @main(%p: {T} {{iree.abi.output = 0 : index}}, %g: {T}) -> ({T}, {T}) {{
   %0 = stablehlo.subtract %p, %g : {T}
@@ -259,6 +268,11 @@ PROGRAMS: dict[str, tuple[str, tuple[Array, ...], tuple[Array, ...] | None]] = {
         None,
     ),
     "sums_along_rows_and_columns": (ROWS_AND_COLUMNS, (numbers(9, 9),), None),
+    "reads_before_updates": (
+        READ_AND_UPDATED,
+        (numbers(9), np.float32([-12]), np.array(1, np.int32), numbers(9, 9)),
+        None,
+    ),
     "concatenations": (SAME_BEGINNING, (numbers(9, 9), numbers(9, 9)), None),
     "donation": (READ_BY_ANOTHER, (numbers(6, 6), numbers(6, 6)), None),
     "batch_norm_grad": (

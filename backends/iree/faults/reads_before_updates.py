@@ -1,0 +1,144 @@
+"""updates_after_reads: copies an array before an op updates it in place, if an op that may run later reads the array.
+
+    %r = reverse %x                                     %r = reverse %x
+    %y = dynamic_update_slice %x, %u, %i    ->          %c = select %always, %x, 0
+                                                        %y = dynamic_update_slice %c, %u, %i
+
+IREE copies an array before an update in place if a reader comes after the update in program order. Readers that come
+before need no copy, but IREE then reorders: which dispatches run concurrently, and, if the host needs a value that
+the update leads to, which command buffer they are in. Both may put a reader after the update, and the reader sees the
+updated array: silently wrong values, on all targets.
+
+A reader that the update waits for is harmless, unless another op needs the reader's values, too: IREE may compute
+them again for that op. Arrays that IREE finds equal are one array to this pass. Loop-carried values need no copy: a
+loop on the host copies them before each update, and a loop inside a dispatch keeps the order of its ops.
+"""
+
+from collections import defaultdict
+from typing import Any
+
+from torch_mlir import ir
+
+from tiduc.backends.iree.emitter import Emitter, signless, within
+from tiduc.backends.iree.fault import Fault, mends
+from tiduc.backends.iree.faults.concatenations import Numbers
+from tiduc.backends.iree.faults.updates_in_place import copied, is_carry
+from tiduc.backends.iree.missing.dynamic.arrays import repeated, sizes_of
+from tiduc.dialect.graph import captured, operations
+from tiduc.dialect.types import element, is_open
+
+_BARRIER = "stablehlo.optimization_barrier"
+
+
+@mends(
+    Fault(
+        "wrong",
+        "Updates an array in place before another op has read it; the update gets a copy of the array.",
+        witness="reads_before_updates",
+    )
+)
+def updates_after_reads(module: Any) -> None:
+    """Puts the copies into a module, in place."""
+    for function in operations(module.operation.regions[0].blocks[0]):
+        ops = within(function)
+        if not any(_updated(op) for op in ops):
+            continue
+        arrays = _Arrays(ops)
+        for op in ops:
+            for i in _updated(op):
+                x = op.operands[i]
+                if not is_carry(x) and any(_may_run_later(r, op) for r in arrays.readers(x, op)):
+                    op.operands[i] = _copied(Emitter(ir.InsertionPoint(op), op.location), x)
+
+
+def _updated(op: Any) -> range:
+    """The numbers of the operands that an op updates in place."""
+    count = len(op.operands)
+    counts = {
+        "stablehlo.dynamic_update_slice": 1,
+        "stablehlo.scatter": (count - 1) // 2,
+        "stablehlo.sort": count,
+    }
+    return range(counts.get(op.name, 0))
+
+
+class _Arrays:
+    """The arrays of a function, and the ops that read them. Views and equal values are one array."""
+
+    def __init__(self, ops: list[Any]) -> None:
+        self._numbers = Numbers()
+        self._behind: dict[int, int] = {}  # from the number of a barrier's result to that of its operand
+        self._uses: dict[int, list[Any]] = defaultdict(list)
+        for op in ops:
+            self._numbers.note(op)
+            if op.name == _BARRIER:
+                for x, y in zip(op.operands, op.results, strict=True):
+                    self._behind[self._numbers.of(y)] = self._of(x)
+                continue
+            results = {self._of(y) for y in op.results}
+            for n in {self._of(x) for x in op.operands} - results:
+                self._uses[n].append(op)
+
+    def _of(self, x: Any) -> int:
+        n = self._numbers.of(x)
+        while n in self._behind:
+            n = self._behind[n]
+        return n
+
+    def readers(self, x: Any, update: Any) -> list[Any]:
+        """The ops in the block of an update, other than the update, that read the array x, also in their regions."""
+        block = update.operation.block
+        found = (_in_block(op, block) for op in self._uses[self._of(x)])
+        return [op for op in dict.fromkeys(found) if op is not None and op != update.operation]
+
+
+def _in_block(op: Any, block: Any) -> Any | None:
+    """The op of a block that is or contains an op; None if there is none."""
+    while op.operation.block != block:
+        op = op.operation.block.owner
+        if op.operation.name in ("func.func", "builtin.module"):
+            return None
+    return op.operation
+
+
+def _may_run_later(reader: Any, update: Any) -> bool:
+    """Whether IREE may compute the values of a reader after an update, or again after the update."""
+    earlier = _makers(update)
+    waiting, found = [reader], {reader}
+    while waiting:
+        op = waiting.pop()
+        if op not in earlier:
+            return True
+        if op.name == _BARRIER:
+            continue
+        users = {_in_block(use.owner, update.operation.block) for y in op.results for use in y.uses}
+        new = users - found - {update.operation, None}
+        found |= new
+        waiting += new
+    return False
+
+
+def _makers(op: Any) -> set[Any]:
+    """The ops in an op's block on which the op depends."""
+    block, found = op.operation.block, set[Any]()
+    waiting = [op.operation]
+    while waiting:
+        at = waiting.pop()
+        for x in (*at.operands, *captured(at)):
+            if not isinstance(x.owner, ir.Block) and x.owner.operation.block == block:
+                owner = x.owner.operation
+                if owner not in found:
+                    found.add(owner)
+                    waiting.append(owner)
+    return found
+
+
+def _copied(b: Emitter, x: Any) -> Any:
+    """A copy of an array of any shape."""
+    if not is_open(x.type):
+        return copied(b, x)
+    scalar = ir.RankedTensorType.get([], element(x))
+    (number,) = b.barrier(b.constant(0, ir.RankedTensorType.get([], signless(32))))
+    always = b.compare(number, b.constant(0, number), "EQ")
+    sizes = sizes_of(b, x)
+    return b.select(repeated(b, always, sizes), x, repeated(b, b.constant(0, scalar), sizes))
