@@ -9,6 +9,7 @@ from torch_mlir import ir
 from tiduc.backends.iree.emitter import ON_CPUS, Emitter, is_in_loop, is_unsigned, legalize, signless
 from tiduc.backends.iree.fast.kernels import Kernel, dispatch
 from tiduc.backends.iree.fault import Fault
+from tiduc.dialect.traits import PRODUCTS, VIEWS
 from tiduc.dialect.types import element, is_open, shape
 
 
@@ -44,8 +45,7 @@ def _is_large(op: Any) -> bool:
     return _LARGE[0] <= int(np.prod(shape(x), dtype=np.int64)) <= _LARGE[1]
 
 
-_MOVES = frozenset(f"stablehlo.{n}" for n in ("convert optimization_barrier reshape slice transpose".split()))
-_PRODUCTS = frozenset({"stablehlo.convolution", "stablehlo.dot_general"})
+_MOVES = VIEWS | {"stablehlo.convert", "stablehlo.optimization_barrier"}
 
 
 def _is_factor(op: Any) -> bool:
@@ -54,7 +54,7 @@ def _is_factor(op: Any) -> bool:
     while todo:
         for use in todo.pop().uses:
             reader = use.owner
-            if reader.name in _PRODUCTS:
+            if reader.name in PRODUCTS:
                 return True
             if reader.name in _MOVES:  # a barrier has one result for each operand
                 todo.append(reader.results[use.operand_number])
