@@ -191,12 +191,21 @@ def _is_integer(x: Any) -> bool:
             "On CPUs, a gather from a strided slice does not compile; puts the slice behind a barrier.",
             witness="gather_of_steps",
         ),
+        Fault(
+            "wrong",
+            "Computes an array only at the constant places of a gather, though others read it; a barrier stores it.",
+            witness="gather_at_constant_places",
+        ),
     ),
 )
 def gather(b: Emitter, op: Any) -> Sequence[Any] | None:
-    """The gather with clamped indices."""
+    """The gather with clamped indices; a gather from constant places reads the array behind a barrier.
+
+    IREE fuses it with the op that computes the array, and if the array has other readers, the fused code also writes
+    the array at these places only.
+    """
     _vectors_last(b, op)
-    if _has_steps(op.operands[0]):
+    if _has_steps(op.operands[0]) or _has_constant_places(op):
         op.operands[0] = b.barrier(op.operands[0])[0]
     x, indices = op.operands
     d = hlo.GatherDimensionNumbers(op.attributes["dimension_numbers"])
@@ -206,6 +215,27 @@ def gather(b: Emitter, op: Any) -> Sequence[Any] | None:
         return None
     dimension = d.index_vector_dim if d.index_vector_dim < len(shape(indices)) else None
     return b.clone(op, {1: clamped(b, indices, limits, dimension)})
+
+
+def _has_constant_places(op: Any) -> bool:
+    """Whether a gather takes the same elements along some dimension whatever the program's arguments are."""
+    x, indices = op.operands
+    if isinstance(x.owner, ir.Block) or x.owner.name == "stablehlo.constant":
+        return False
+    d, block = hlo.GatherDimensionNumbers(op.attributes["dimension_numbers"]), op.operation.block
+    given = {*d.operand_batching_dims, *(() if _is_constant(indices, block) else d.start_index_map)}
+    taken = zip(shape(x), op.attributes["slice_sizes"], strict=True)
+    return any(size > 1 == count and i not in given for i, (size, count) in enumerate(taken))
+
+
+def _is_constant(x: Any, block: Any) -> bool:
+    """Whether ops of a block compute a value from constants alone."""
+    owners = [y.owner for y in _behind(x, block)]
+    return all(
+        not isinstance(owner, ir.Block)
+        and (owner.operation.block == block or owner.name == "stablehlo.constant")
+        for owner in owners
+    )
 
 
 def _has_steps(x: Any) -> bool:

@@ -155,6 +155,20 @@ func.func @main(%p: {V}, %u: tensor<1xf32>, %i: tensor<i32>, %a: {S}) -> ({V}, {
   return %r, %y, %m : {V}, {V}, {S}
 }}
 """
+CONSTANT_PLACES = """
+func.func @main(%p: tensor<3x1xf64>) -> (tensor<4x1xf64>, tensor<3xf64>) {
+  %x = stablehlo.multiply %p, %p : tensor<3x1xf64>
+  %c = stablehlo.constant dense<0> : tensor<3x1xi32>
+  %r = "stablehlo.gather"(%x, %c) <{dimension_numbers = #stablehlo.gather<collapsed_slice_dims = [0, 1],
+    start_index_map = [1], index_vector_dim = 1>, slice_sizes = array<i64: 1, 1>}>
+    : (tensor<3x1xf64>, tensor<3x1xi32>) -> tensor<3xf64>
+  %q = stablehlo.add %r, %r : tensor<3xf64>
+  %z = stablehlo.constant dense<0.0> : tensor<f64>
+  %y = stablehlo.pad %x, %z, low = [1, 0], high = [0, 0], interior = [0, 0]
+    : (tensor<3x1xf64>, tensor<f64>) -> tensor<4x1xf64>
+  return %y, %q : tensor<4x1xf64>, tensor<3xf64>
+}
+"""
 READ_BY_ANOTHER = f"""
 func.func @main(%p: {T} {{iree.abi.output = 0 : index}}, %g: {T}) -> ({T}, {T}) {{
   %0 = stablehlo.subtract %p, %g : {T}
@@ -273,6 +287,7 @@ PROGRAMS: dict[str, tuple[str, tuple[Array, ...], tuple[Array, ...] | None]] = {
         (numbers(9), np.float32([-12]), np.array(1, np.int32), numbers(9, 9)),
         None,
     ),
+    "gather_at_constant_places": (CONSTANT_PLACES, (np.array([[1.0], [2.0], [3.0]]),), None),
     "concatenations": (SAME_BEGINNING, (numbers(9, 9), numbers(9, 9)), None),
     "donation": (READ_BY_ANOTHER, (numbers(6, 6), numbers(6, 6)), None),
     "batch_norm_grad": (
