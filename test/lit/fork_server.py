@@ -60,6 +60,8 @@ def answer(connection: socket.socket) -> NoReturn:
         for number, stream in enumerate(streams):
             os.dup2(stream, number)
             os.close(stream)
+        # Files of Python remember whether they can seek: a file may have become a pipe.
+        sys.stdin, sys.stdout, sys.stderr = (open(i, mode, closefd=False) for i, mode in enumerate("rww"))
         os.chdir(request["folder"])
         os.environ.clear()
         os.environ.update(request["environment"])

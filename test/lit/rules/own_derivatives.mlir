@@ -20,7 +20,7 @@
 // VJP:       func.func private @kink_vjp
 // VJP:       func.func private @kink{{.*}} attributes {tidu.vjp = @kink_vjp}
 
-// REFUSED: own_derivatives.mlir:30:8: error: unsupported jvp AD rule for func.call: the function's own derivative is the VJP @kink_vjp
+// REFUSED: own_derivatives.mlir:30:8: error: unsupported jvp AD rule for func.call: the function defines its derivative as the VJP @kink_vjp
 
 func.func @forward(%x: tensor<3xf64>) -> tensor<3xf64> {
   %0 = call @step(%x) : (tensor<3xf64>) -> tensor<3xf64>
