@@ -7,7 +7,8 @@ from torch_mlir import ir
 
 from tiduc.dialect.errors import ParseError
 
-_NO_TEXT = re.compile(r'"[^"]*\\[89A-F][0-9A-F][^"]*" = ')  # MLIR prints the byte 0xF3 as \F3
+_BYTE = re.compile(r"\\[89A-F][0-9A-F]")  # MLIR prints the byte 0xF3 as \F3
+_NO_TEXT = re.compile(r'"[^"]*\\[89A-F][0-9A-F][^"]*" = ')
 
 
 def named_attributes(attribute: Any) -> dict[str, Any]:
@@ -18,9 +19,16 @@ def named_attributes(attribute: Any) -> dict[str, Any]:
     return {entry.name: entry.attr for entry in attribute}
 
 
-def is_bools(attributes: Any, name: str) -> bool:
-    """Whether the attribute of this name is an `array<i1>`. The bindings know few other arrays."""
+def readable(attributes: Any, name: str) -> Any:
+    """The attribute of this name; None if there is none, or none that the bindings can read, such as a location."""
     try:
-        return isinstance(attributes[name], ir.DenseBoolArrayAttr)
+        return attributes[name] if name in attributes else None
     except TypeError:
-        return False
+        return None
+
+
+def location_name(location: Any) -> str:
+    """The name in a `NameLoc`. `ParseError` for a name that is no UTF-8, on which the bindings abort."""
+    if _BYTE.search(str(location)):
+        raise ParseError("the name of a location is no UTF-8 text")
+    return str(location.name_str)

@@ -5,6 +5,7 @@ from typing import Any
 
 from torch_mlir import ir
 
+from tiduc.dialect.attributes import readable
 from tiduc.dialect.graph import operations
 
 
@@ -23,7 +24,8 @@ def within(op: Any, names: Collection[str] = ()) -> list[Any]:
 
 def symbol(op: Any) -> str:
     """An op's symbol name; empty for an op without one."""
-    return str(ir.StringAttr(op.attributes["sym_name"]).value) if "sym_name" in op.attributes else ""
+    name = readable(op.attributes, "sym_name")
+    return str(name.value) if isinstance(name, ir.StringAttr) else ""
 
 
 def unused_symbol(body: Any, names: Iterable[str]) -> str:

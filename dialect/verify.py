@@ -7,7 +7,7 @@ from typing import Any
 
 from torch_mlir import ir
 
-from tiduc.dialect.attributes import is_bools
+from tiduc.dialect.attributes import readable
 
 ACTIVE = "tidu.active"
 INPUT_OF = "tidu.input_of"
@@ -38,7 +38,7 @@ def external(op: Any) -> bool:
     """Checks a `tidu.external`: the reference has two parts, and names another graph."""
     if not inside_graph(op):
         return False
-    ref = op.attributes.get("ref")
+    ref = readable(op.attributes, "ref")
     if not _is_reference(ref):
         return _fail(op, f"expects a reference @graph::@name, has {ref}")
     if ref.value[0] == _symbol(op.operation.parent):
@@ -49,7 +49,7 @@ def external(op: Any) -> bool:
 def name(op: Any) -> bool:
     """Checks a `tidu.name`: it has a name, and is directly in a graph."""
     if _symbol(op) is None:
-        return _fail(op, f"expects a name in sym_name, has {op.attributes.get('sym_name')}")
+        return _fail(op, f"expects a name in sym_name, has {readable(op.attributes, 'sym_name')}")
     return inside_graph(op)
 
 
@@ -63,7 +63,7 @@ def inside_graph(op: Any) -> bool:
 
 def bind(op: Any) -> bool:
     """Checks a `tidu.bind`: an input key, and a reference to a value of a graph."""
-    key, value = op.attributes.get("input"), op.attributes.get("value")
+    key, value = readable(op.attributes, "input"), readable(op.attributes, "value")
     if not isinstance(key, ir.FlatSymbolRefAttr):
         return _fail(op, f"expects an input key, has {key}")
     if not _is_reference(value):
@@ -75,7 +75,7 @@ def bind(op: Any) -> bool:
 
 
 def _symbol(op: Any) -> str | None:
-    symbol = op.attributes.get("sym_name")
+    symbol = readable(op.attributes, "sym_name")
     return str(symbol.value) if isinstance(symbol, ir.StringAttr) else None
 
 
@@ -91,8 +91,8 @@ def _fail(op: Any, message: str) -> bool:
 def _keys(op: Any, block: Any, body: list[Any]) -> bool:
     """Checks that there are as many input keys as block arguments, and that keys and names are distinct."""
     if _symbol(op) is None:
-        return _fail(op, f"expects a name in sym_name, has {op.attributes.get('sym_name')}")
-    keys = op.attributes.get("inputs")
+        return _fail(op, f"expects a name in sym_name, has {readable(op.attributes, 'sym_name')}")
+    keys = readable(op.attributes, "inputs")
     if not isinstance(keys, ir.ArrayAttr) or not all(isinstance(key, ir.FlatSymbolRefAttr) for key in keys):
         return _fail(op, "expects input keys that are symbols")
     if len(keys) != len(block.arguments):
@@ -111,6 +111,8 @@ def _linear(op: Any, block: Any, body: list[Any]) -> bool:
     """Checks that tangent inputs and outputs align with their primals, and that active masks are correct."""
     attributes = op.attributes
     if INPUT_OF not in attributes:
+        if found := [name for name in (OUTPUT_OF, ACTIVE_OUTPUTS) if name in attributes]:
+            return _fail(op, f"has {found[0]}, but lacks {INPUT_OF}")
         masked = [inner for inner in body if ACTIVE in inner.attributes]
         if masked and MERGED not in attributes:
             return _fail(masked[0], "carries an active mask in a graph without tangent inputs")
@@ -118,12 +120,12 @@ def _linear(op: Any, block: Any, body: list[Any]) -> bool:
     if OUTPUT_OF not in attributes or ACTIVE_OUTPUTS not in attributes:
         return _fail(op, f"is linear, but lacks {OUTPUT_OF} or {ACTIVE_OUTPUTS}")
     for aligned in (INPUT_OF, OUTPUT_OF):
-        refs = attributes[aligned]
+        refs = readable(attributes, aligned)
         if not isinstance(refs, ir.ArrayAttr) or not all(map(_is_reference, refs)):
             return _fail(op, f"expects {aligned} to be an array of references @graph::@name")
     if len(attributes[INPUT_OF]) != len(block.arguments):
         return _fail(op, f"has {len(attributes[INPUT_OF])} {INPUT_OF} for {len(block.arguments)} inputs")
-    if not is_bools(attributes, ACTIVE_OUTPUTS):
+    if not isinstance(readable(attributes, ACTIVE_OUTPUTS), ir.DenseBoolArrayAttr):
         return _fail(op, f"expects {ACTIVE_OUTPUTS} to be an array<i1>")
     active_outputs = list(attributes[ACTIVE_OUTPUTS])
     if len(active_outputs) != len(attributes[OUTPUT_OF]):
@@ -157,7 +159,7 @@ def _masks(block: Any, body: list[Any]) -> bool:
 
 
 def _has_mask_of(op: Any, count: int) -> bool:
-    if not is_bools(op.attributes, ACTIVE):
+    if not isinstance(readable(op.attributes, ACTIVE), ir.DenseBoolArrayAttr):
         return _fail(op, f"expects {ACTIVE} to be an array<i1>")
     mask = op.attributes[ACTIVE]
     return len(mask) == count or _fail(op, f"has an active mask of {len(mask)} flags for {count} operands")

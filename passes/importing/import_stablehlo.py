@@ -16,6 +16,7 @@ from typing import Any
 
 from torch_mlir import ir
 
+from tiduc.dialect.attributes import location_name, readable
 from tiduc.dialect.constraints import check_constraints
 from tiduc.dialect.context import run_passes, stage
 from tiduc.dialect.control_ops import GRAPHS
@@ -131,7 +132,7 @@ def _keys(block: Any, arg_attrs: Any) -> list[str]:
         if arg_attrs is not None and NAME in ir.DictAttr(arg_attrs[i]):
             key = name_in(arg_attrs[i], argument.location)
         elif isinstance(argument.location, ir.NameLoc):
-            key = argument.location.name_str
+            key = location_name(argument.location)
         if not key:
             raise ParseError(f"argument {i} has an empty name", argument.location)
         base, copy = key, 1
@@ -144,10 +145,7 @@ def _keys(block: Any, arg_attrs: Any) -> list[str]:
 
 def name_in(attributes: Any, location: Any) -> str:
     """The `tidu.name` among an argument's or a result's attributes; `ParseError` where it is not a string."""
-    try:
-        name = ir.DictAttr(attributes)[NAME]
-    except TypeError:  # the bindings cannot read every attribute, such as a location
-        name = None
+    name = readable(ir.DictAttr(attributes), NAME)
     if not isinstance(name, ir.StringAttr):
         raise ParseError(f"expects a string as {NAME}", location)
     return str(name.value)

@@ -283,3 +283,38 @@ def test_a_name_that_is_a_location() -> None:
     named = 'func.func @main(%x: tensor<2xf64> {tidu.name = loc("a":1:2)}) -> tensor<2xf64> {'
     with pytest.raises(ParseError):
         tiduc.load(f"{named}\n  return %x : tensor<2xf64>\n}}")
+
+
+def test_the_name_of_a_location_that_is_no_text() -> None:
+    text = 'func.func @main(%x: tensor<2xf64> loc("\\F3")) -> tensor<2xf64> {\n  return %x : tensor<2xf64>\n}'
+    with pytest.raises(ParseError, match="no UTF-8"):
+        tiduc.load(text)
+
+
+def test_a_graph_with_tangent_outputs_alone() -> None:
+    text = str(tiduc.load(function("tensor<2xf64>")).jvp().graphs)
+    with pytest.raises(ParseError, match=r"has tidu.output_of, but lacks tidu.input_of"):
+        tiduc.load(text.replace("tidu.input_of", "tidu.other"))
+
+
+def test_symbols_that_are_no_strings() -> None:
+    text = str(tiduc.load(function("tensor<2xf64>")).jvp().graphs)
+    with pytest.raises(ParseError):
+        tiduc.load(text.replace('sym_name = "L0"', 'sym_name = loc("a":1:2)'))
+    with pytest.raises(TiducError):
+        tiduc.load(
+            function("tensor<2xf64>").replace(
+                "{\n", '{\n  "tidu.name"(%x) {sym_name = 1 : i64} : (tensor<2xf64>) -> ()\n', 1
+            )
+        )
+
+
+def test_clamped_indices_take_no_more_memory_than_their_limits() -> None:
+    n = 2**32
+    text = f"""func.func @main(%x: tensor<{n}x4xf64>, %i: tensor<{n}xi64>) -> tensor<{n}x4xf64> {{
+  %0 = "stablehlo.gather"(%x, %i) {{dimension_numbers = #stablehlo.gather<offset_dims = [1],
+    collapsed_slice_dims = [0], start_index_map = [0], index_vector_dim = 1>, slice_sizes = array<i64: 1, 4>}}
+    : (tensor<{n}x4xf64>, tensor<{n}xi64>) -> tensor<{n}x4xf64>
+  return %0 : tensor<{n}x4xf64>
+}}"""
+    assert "clamp" in str(tiduc.load(text).source("cpu").stablehlo)

@@ -7,6 +7,7 @@ from torch_mlir import ir
 from torch_mlir._mlir_libs import _stablehlo as hlo
 
 from tiduc.activity import GRAPHS, callees, name_of
+from tiduc.dialect.attributes import location_name
 from tiduc.dialect.graph import TARGET, operations
 from tiduc.dialect.verify import ACTIVE, NAME
 
@@ -144,7 +145,7 @@ def port_names(values: Any, attrs: Any, default: str) -> list[str]:
         if attrs is not None and i < len(attrs) and NAME in ir.DictAttr(attrs[i]):
             name = str(ir.StringAttr(ir.DictAttr(attrs[i])[NAME]).value)
         elif default == "arg" and isinstance(x.location, ir.NameLoc):
-            name = x.location.name_str
+            name = location_name(x.location)
         names.append(name)
     return names
 

@@ -18,9 +18,12 @@ def clamped(b: Emitter, x: Any, limits: Sequence[int], dimension: int | None) ->
     """Indices clamped to [0, limit], a limit for each entry along the dimension; as i32, or i64 if needed."""
     type_ = element(x)
     highest = 2 ** (type_.width - (not type_.is_unsigned)) - 1
-    along = [-1 if i == dimension else 1 for i in range(len(shape(x)))]
-    table = np.broadcast_to(np.reshape([min(n, highest) for n in limits], along), shape(x))
-    inside = b.clamp(b.constant(0, x), x, b.constant(table if table.ndim else table.item(), x))
+    most = [min(n, highest) for n in limits]
+    if len(set(most)) == 1:
+        upper = b.constant(most[0], x)
+    else:  # a constant of the shape of x would take as much memory as x
+        upper = b.broadcast_in_dim(b.table(most, type_), [dimension or 0], x)
+    inside = b.clamp(b.constant(0, x), x, upper)
     return b.convert(inside, signless(32 if max(limits, default=0) < 2**31 else 64))
 
 
