@@ -9,8 +9,7 @@
 IREE fuses the reduction with the sum of the broadcasts, if both loop over equally many rows and columns. The fused
 code gives row i of the result the sum of row i only, and takes it for the sum of column j as well: silently wrong
 values. Elementwise ops between the reduction and the broadcast do not help, however many there are. A barrier makes
-IREE write the reduction to memory before it reads the columns. The fault was seen on CPUs; the passes that fuse are
-those of all targets.
+IREE write the reduction to memory before it reads the columns. The fault was seen on CPUs and on Vulkan.
 
 The pass follows each reduction forward through elementwise ops and through ops that move its dimensions, and notes at
 which dimension of a value each dimension of the reduction is. Two different places in the operands of one op are a

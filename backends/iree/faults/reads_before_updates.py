@@ -7,7 +7,7 @@
 IREE copies an array before an update in place if a reader comes after the update in program order. Readers that come
 before need no copy, but IREE then reorders: which dispatches run concurrently, and, if the host needs a value that
 the update leads to, which command buffer they are in. Both may put a reader after the update, and the reader sees the
-updated array: silently wrong values. The fault was seen on CPUs; the scheduler is that of all targets.
+updated array: silently wrong values. The fault was seen on CPUs, vmvx and Vulkan.
 
 A reader that the update waits for is harmless, unless another op needs the reader's values, too: IREE may compute
 them again for that op. Arrays that IREE finds equal are one array to this pass. Loop-carried values need no copy: a
