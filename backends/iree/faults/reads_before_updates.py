@@ -47,7 +47,7 @@ def updates_after_reads(module: Any) -> None:
         for op in ops:
             for i in _updated(op):
                 x = op.operands[i]
-                if not is_carry(x) and any(_may_run_later(r, op) for r in arrays.readers(x, op)):
+                if not is_carry(x) and _is_read_later(arrays.readers(x, op), op):
                     op.operands[i] = _copied(Emitter(ir.InsertionPoint(op), op.location), x)
 
 
@@ -101,10 +101,12 @@ def _in_block(op: Any, block: Any) -> Any | None:
     return op.operation
 
 
-def _may_run_later(reader: Any, update: Any) -> bool:
+def _is_read_later(readers: list[Any], update: Any) -> bool:
     """Whether IREE may compute the values of a reader after an update, or again after the update."""
+    if not readers:
+        return False
     earlier = _makers(update)
-    waiting, found = [reader], {reader}
+    waiting, found = list(readers), set(readers)
     while waiting:
         op = waiting.pop()
         if op not in earlier:
