@@ -8,6 +8,7 @@ import signal
 import subprocess
 import sys
 import time
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -153,7 +154,11 @@ def test_what_native_code_says_is_printed() -> None:
 @pytest.mark.parametrize(("number", "status"), [("SIGINT", 130), ("SIGTERM", 143), ("SIGHUP", 129)])
 def test_a_signal_ends_native_code_that_ignores_it(number: str, status: int, folder: Path) -> None:
     Path("endless.mlirbc").write_bytes(ENDLESS)
-    with subprocess.Popen([*TIDUC, "opt", "endless.mlirbc"], stderr=subprocess.PIPE) as process:
+    heeding = partial(
+        signal.signal, getattr(signal, number), signal.SIG_DFL
+    )  # a run under nohup ignores SIGHUP
+    command = [*TIDUC, "opt", "endless.mlirbc"]
+    with subprocess.Popen(command, stderr=subprocess.PIPE, preexec_fn=heeding) as process:
         worker = worker_of(process.pid)
         assert becomes(lambda: seconds_of(worker) > 1)  # it is beyond start-up
         sent = time.monotonic()
