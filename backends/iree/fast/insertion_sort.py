@@ -29,9 +29,11 @@ from tiduc.dialect.types import is_open, shape
 )
 def sort(b: Emitter, op: Any) -> Sequence[Any] | None:
     """Insertion sort, where that is faster than merging, of as many elements as the results' readers need."""
+    if is_open(op.operands[0].type):
+        return None
     dimension, sizes = sorted_dimension(op), shape(op.operands[0])
     n = sizes[dimension]
-    if is_open(op.operands[0].type) or n < 2 or not math.prod(sizes):
+    if n < 2 or not math.prod(sizes):
         return None
     rows, count = math.prod(sizes) // n, _read_first(op, dimension)
     if not _pays(rows, n, count):

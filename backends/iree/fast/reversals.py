@@ -57,7 +57,7 @@ def _is_factor(op: Any) -> bool:
             if reader.name in PRODUCTS:
                 return True
             if reader.name in _MOVES:  # a barrier has one result for each operand
-                todo.append(reader.results[use.operand_number])
+                todo.append(reader.results[use.operand_number if len(reader.results) > 1 else 0])
     return False
 
 
