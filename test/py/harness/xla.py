@@ -57,6 +57,10 @@ def _of_xla(text: str) -> Any:
     options.executable_build_options.debug_options.xla_backend_optimization_level = (
         0  # compiling takes most of the time
     )
+    if (
+        "stablehlo.scatter" in text
+    ):  # without fusion emitters, XLA expands scatters, and rejects promoted elements
+        options.env_option_overrides = [("xla_cpu_use_fusion_emitters", True)]
     return client.compile_and_load(text, xla_client.DeviceList(tuple(client.local_devices()[:1])), options)
 
 
