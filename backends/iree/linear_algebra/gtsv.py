@@ -10,6 +10,7 @@ from tiduc.backends.iree.emitter import Emitter
 from tiduc.backends.iree.linear_algebra.matrices import integers
 from tiduc.backends.iree.linear_algebra.program import Matrix, Program
 from tiduc.backends.iree.linear_algebra.run import Work, run, tensors
+from tiduc.backends.iree.linear_algebra.scalars import Number
 from tiduc.dialect.types import is_complex, shape
 
 
@@ -84,4 +85,4 @@ def _perturb(of_u: list[Matrix]) -> None:
         own = main[i]
         by = p.either(p.constant(0.0) > own.re, -least, least)
         small = least > p.constant(0.0).max(own)
-        main[i] = p.either(small, type(own)(p, (own.re + by).parts + own.im.parts), own)
+        main[i] = p.either(small, Number(p, (own.re + by).parts + own.im.parts), own)

@@ -121,13 +121,14 @@ def _line(type_: Any) -> Any:
 
 
 def _distinct(types: Sequence[Any]) -> list[Any]:
-    """Types of lines, some with more elements, so that all differ: IREE merges uninitialized arrays of one type.
+    """Types of lines, some with more elements, so that all differ and none has a single element.
 
-    The copies that it then needs are on the stack, where large ones do not fit.
+    IREE merges uninitialized arrays of one type; the copies that it then needs are on the stack, where large ones do
+    not fit. It collapses arrays of one element, and then loses the order of some reads and writes.
     """
     found: list[Any] = []
     for type_ in types:
-        while type_ in found:
+        while type_ in found or type_.shape[0] < 2:
             type_ = with_shape(type_, [type_.shape[0] + 1])
         found.append(type_)
     return found
