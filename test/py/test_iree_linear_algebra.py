@@ -179,6 +179,13 @@ def test_qr(dtype: Any, m: int, n: int) -> None:
     assert np.allclose(r[0, : min(m, n)], of_lapack, atol=50 * np.finfo(dtype).eps)  # signs as well
 
 
+def test_one_column() -> None:
+    """IREE loses the order of some reads and writes of arrays of one element."""
+    x = normal(np.float64, 2, 3, 1)
+    q, r, u, values, vh = ran(lambda a: (*jnp.linalg.qr(a), *jnp.linalg.svd(a, full_matrices=False)), x)
+    assert np.allclose(q @ r, x) and np.allclose(u * values[:, None] @ vh, x)
+
+
 @pytest.mark.parametrize(
     ("dtype", "n"), [(np.float64, N), slow(np.float32, 37), (np.complex128, 33), slow(np.complex64, 7)]
 )

@@ -1,8 +1,11 @@
-"""Factorizations and solves, which IREE lacks, as StableHLO loops over columns and rows.
+"""Factorizations and solves, which IREE lacks: StableHLO's ops and the calls of LAPACK, cuSOLVER and TPUs.
 
-Each file has one of them: for the StableHLO op, if there is one, and for the calls that JAX exports to LAPACK
-on CPUs, to cuSOLVER and hipSOLVER, and to TPUs. Matrices have one batch dimension before their own two. An
-iteration works on all batches, and on whole matrices under masks, so that shapes are static and the code does
-not grow with the size. On CPUs many of them are single dispatches instead (lines.py). All are backward
-stable, as LAPACK is, and follow its conventions: signs, orders, pivots, `info`.
+    solve_calls.py, factor_calls.py  read an op or a call, and ask for an implementation
+    implementations.py               the table of implementations, the only place that chooses
+    cholesky.py, lu.py, ...          one algorithm each, as a program that runs on every target
+    host.py                          LAPACK on the host, for `--lapack=callback`
+    run.py, program.py, scalars.py   how programs are written and run
+
+Matrices have one batch dimension before their own two. The emitted code does not grow with the matrix. All are
+backward stable, as LAPACK is, and follow LAPACK's conventions: signs, orders, pivots, `info`.
 """

@@ -1,125 +1,80 @@
-"""Cholesky factors, for StableHLO's op and for LAPACK's potrf and its variants."""
+"""Cholesky factors: a = u^H u, row by row.
+
+    row i of u:  row i of a, less conj(u_ji) times row j of u for each j < i, four at a time,
+                 over the root of its diagonal entry
+
+Two rows are computed together from the rows before their block, so that these are read once for both. A lower
+factor is the adjoint of u, and the rows read are the adjoint of the lower triangle of a.
+"""
 
 from collections.abc import Sequence
 from typing import Any
 
-from tiduc.backends.iree.calls import legalize_call
-from tiduc.backends.iree.emitter import Emitter, legalize
-from tiduc.backends.iree.fault import Fault
-from tiduc.backends.iree.lapack import on_host
-from tiduc.backends.iree.linear_algebra.matrices import (
-    BLOCK,
-    adjoint,
-    as_element,
-    as_scalar,
-    batched,
-    blocks,
-    checked,
-    compared,
-    diagonal,
-    failed_at,
-    is_lower,
-    loop,
-    masked,
-    on_diagonal,
-    places,
-    product,
-    quotient,
-    resized,
-    restored,
-    spread,
-)
-from tiduc.backends.iree.linear_algebra.roots import rooted
-from tiduc.dialect.lapack import targets
-from tiduc.dialect.types import is_empty, shape
-from tiduc.passes.rules.triangular_solve import compare_places
+from tiduc.backends.iree.emitter import Emitter
+from tiduc.backends.iree.linear_algebra.matrices import integers
+from tiduc.backends.iree.linear_algebra.program import STRIP, Matrix, Program
+from tiduc.backends.iree.linear_algebra.run import run, tensors
+from tiduc.backends.iree.linear_algebra.scalars import Int, Number
+from tiduc.dialect.types import shape
+
+_TOGETHER = 4  # rows subtracted at once, so that a row of results is read and written once for them
+_AT_ONCE = 2  # rows of results computed at once, so that the rows before are read once for them
 
 
-@legalize(
-    "stablehlo.cholesky",
-    fault=Fault(
-        "missing",
-        "IREE lacks it; emits L with a = L L^H, by blocks of columns, or in one dispatch on CPUs.",
-        witness="cholesky",
-    ),
-)
-def cholesky(b: Emitter, op: Any) -> Sequence[Any] | None:
-    """L with a = L L^H, by blocks of columns, or in one dispatch on CPUs.
+def factor(b: Emitter, x: Any, lower: bool, kept: bool) -> list[Any]:
+    """Factors of a batch of matrices, and `info`: the first column (from one) with no positive root, or 0.
 
-    An upper factor is the adjoint of the adjoint's lower factor. The other triangle of the result is zero.
+    The other triangle, which is not read, is zero, or unchanged if `kept`.
     """
-    (a,) = checked(op).operands
-    if is_empty(a):
-        return [a]
-    lower = "lower" in op.attributes and op.attributes["lower"].value
-    return [restored(b, _factor(b, batched(b, a), lower), op.results[0].type)]
+
+    def body(p: Program, a: Matrix, u: Matrix, info: Matrix) -> None:
+        u.copy(a, adjoint=lower)
+        n, failed = u.rows, p.place(0)
+        with p.each(0, n, _TOGETHER) as first:
+            end = (first + _TOGETHER).min(n)
+            for rows in p.several(first, end, _AT_ONCE):
+                with p.each(0, first, _TOGETHER) as j:
+                    _less(u, rows, [j + more for more in range(_TOGETHER)])
+            with p.each(first, end) as i:
+                with p.each(first, i) as j:
+                    _less(u, [i], [j])
+                root = u[i, i].re.sqrt
+                u[i, i] = _widened(p, u, root)
+                with p.each(i + 1, n) as c:
+                    u[i, c] = u[i, c] / root
+                none = p.no(root > 0.0)  # a NaN is no root, either
+                failed.set_if(p.both(none, failed.value.equals(0)), i + 1)
+        info.set_integer(0, failed.value)
+        _end(a, u, lower, kept)
+
+    return tensors(b, *run(b, [x], [x.type, integers(shape(x)[0], 1)], [], body))
 
 
-@legalize_call(*targets("potrf"))
-def potrf(b: Emitter, op: Any) -> Sequence[Any]:
-    """The factor in one triangle, the other one as it was; `info` is the first column without a root."""
-    (a,) = checked(op).operands
-    if is_empty(a):
-        return [a, b.zero(op.results[1].type)]
-    lower, x = is_lower(op), batched(b, a)
-    if b.cpu and not b.lapack:
-        y, info = rooted(b, x, lower=lower, kept=True)
-        return [restored(b, y, op.results[0].type), restored(b, info, op.results[1].type)]
-    factor = _factor(b, x, lower)
-    root = b.real(diagonal(b, factor))
-    info = failed_at(b, b.not_(b.compare(root, b.zeros_like(root), "GT")), op.results[1].type)
-    y = b.select(compare_places(b, x, "GE" if lower else "LE"), factor, x)
-    return [restored(b, y, op.results[0].type), info]
+def _less(u: Matrix, rows: Sequence[Int], others: Sequence[Int]) -> None:
+    """Subtracts from `rows`, from the first diagonal entry on, their multiples of `others`."""
+    factors = [[u[j, i].conj for j in others] for i in rows]
+    with u.p.each(rows[0], u.columns) as c:
+        values = [u[i, c] for i in rows]
+        for n, j in enumerate(others):
+            y = u[j, c]
+            values = [x.less(of_row[n], y) for x, of_row in zip(values, factors, strict=True)]
+        for x, i in zip(values, rows, strict=True):
+            u[i, c] = x
 
 
-def _factor(b: Emitter, x: Any, lower: bool) -> Any:
-    if b.cpu and not b.lapack:
-        return rooted(b, x, lower=lower, kept=False)[0]
-    given = x if lower else adjoint(b, x)
-    _, n, _ = shape(x)
-    count = blocks(n)
-    if b.lapack:
-        (factor,) = on_host(b, "cholesky", [given], [given.type])
-    elif count == 1:
-        factor = _columns(b, given, as_scalar(b, 0))
-    else:
-        factor = _by_blocks(b, given, count)
-    return factor if lower else adjoint(b, factor)
+def _widened(p: Program, u: Matrix, x: Number) -> Number:
+    """A real number in the type of the elements of u."""
+    return Number(p, x.parts + u.zero.parts[1:])
 
 
-def _by_blocks(b: Emitter, given: Any, count: int) -> Any:
-    """The factor by blocks of columns: a product with the columns before is subtracted from a block first."""
-    batch, n, _ = shape(given)
-    size = count * BLOCK
-    x = resized(b, given, size, size)
-    beyond = b.and_(on_diagonal(b, x), compared(b, places(b, x, 1), as_scalar(b, n), "GE"))
-    x = b.select(beyond, b.constant(1, x), x)
-
-    def body(b: Emitter, k: Any, factor: Any) -> Sequence[Any]:
-        zero, at = b.zeros_like(k), b.multiply(k, b.constant(BLOCK, k))
-        rows = b.dynamic_slice(factor, (zero, at, zero), [batch, BLOCK, size])
-        panel = b.dynamic_slice(x, (zero, zero, at), [batch, size, BLOCK])
-        panel = b.subtract(panel, product(b, factor, adjoint(b, rows)))
-        return [b.dynamic_update_slice(factor, _columns(b, panel, at), (zero, zero, at))]
-
-    (factor,) = loop(b, count, [b.zeros_like(x)], body)
-    return resized(b, factor, n, n)
-
-
-def _columns(b: Emitter, given: Any, first: Any) -> Any:
-    """The factor's columns; the first has its diagonal entry in row `first`. Entries above it are not read."""
-    batch, n, width = shape(given)
-    place = places(b, b.slice(given, [0, 0, 0], [batch, n, 1], [1, 1, 1]), 1)
-
-    def body(b: Emitter, i: Any, factor: Any) -> Sequence[Any]:
-        zero, j = b.zeros_like(i), b.add(first, i)
-        row = b.dynamic_slice(factor, (zero, j, zero), [batch, 1, width])
-        column = b.dynamic_slice(given, (zero, zero, i), [batch, n, 1])
-        rest = b.subtract(column, product(b, factor, adjoint(b, row)))
-        root = b.sqrt(b.real(b.dynamic_slice(rest, (zero, j, zero), [batch, 1, 1])))
-        root = spread(b, root, [0, 1, 2], rest)
-        below = masked(b, compared(b, place, j, "GT"), quotient(b, rest, root))
-        new = b.select(compared(b, place, j, "EQ"), as_element(b, root, rest), below)
-        return [b.dynamic_update_slice(factor, new, (zero, zero, i))]
-
-    return loop(b, width, [b.zeros_like(given)], body)[0]
+def _end(a: Matrix, u: Matrix, lower: bool, kept: bool) -> None:
+    """Writes the factor that is wanted, and the other triangle."""
+    p, n = u.p, u.rows
+    width = STRIP if lower else n
+    with p.each(0, n, width) as first:
+        end = (first + width).min(n)
+        with p.each(first, n) as i, p.each(first, end.min(i)) as j:
+            if lower:
+                u[i, j] = u[j, i].conj
+            above, below = (j, i) if lower else (i, j)
+            u[above, below] = a[above, below] if kept else u.zero

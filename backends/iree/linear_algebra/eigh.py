@@ -1,122 +1,150 @@
-"""Eigenvalues and eigenvectors of Hermitian matrices, for the calls of LAPACK, cuSOLVER and TPUs.
+"""Eigenvalues and eigenvectors of Hermitian matrices: tridiagonal forms, then the QR algorithm.
 
-a = v diag(w) v^H, with w in ascending order. On CPUs, one dispatch reduces a to tridiagonal form and applies
-the QR algorithm. On other targets, Jacobi's method makes a diagonal by rotations from both sides, whose
-product is v^H.
+    for each row, the last first:  a = h a h, in the lower triangle, where the reflection h of the rows before this
+                                   one leaves only the last of the row's entries before the diagonal
+    g = h_1 ... h_(n-1), row by row, times phases, so that t = g a g^H is real, and not negative off the diagonal
+    sweeps of rotations, with Wilkinson's shifts, make t diagonal, and turn g into v^H
+
+Loops run along rows.
+
+Source: Golub and Van Loan, "Matrix Computations" (2013), section 8.3.
 """
 
-from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Any
 
-from torch_mlir import ir
-
-from tiduc.backends.iree.calls import legalize_call
 from tiduc.backends.iree.emitter import Emitter
-from tiduc.backends.iree.lapack import info_type, on_host
-from tiduc.backends.iree.linear_algebra.jacobi import Pairs, Rotation, sweeps
-from tiduc.backends.iree.linear_algebra.matrices import (
-    adjoint,
-    batched,
-    checked,
-    diagonal,
-    epsilon,
-    everywhere,
-    in_order,
-    is_lower,
-    largest,
-    on_diagonal,
-    quotient,
-    real_type,
-    restored,
-    scale,
-    settings,
-    sizes,
-    sorted_by,
-    spread,
-    squares,
-    unsettled,
-)
-from tiduc.backends.iree.linear_algebra.tridiagonal import tridiagonalized
-from tiduc.backends.iree.refused import refused
-from tiduc.dialect.lapack import targets
-from tiduc.dialect.types import is_empty, shape, with_element, with_shape
-from tiduc.passes.rules.eigh import hermitian
+from tiduc.backends.iree.linear_algebra.matrices import real_type, scaled, spread, unsettled
+from tiduc.backends.iree.linear_algebra.program import Matrix, Program
+from tiduc.backends.iree.linear_algebra.reflectors import Reflectors
+from tiduc.backends.iree.linear_algebra.run import Work, run, tensors
+from tiduc.backends.iree.linear_algebra.scalars import Int, Number
+from tiduc.backends.iree.linear_algebra.shifts import Beside, Turns, plane, sort_rows
+from tiduc.dialect.types import is_complex, shape, with_element, with_shape
 
 
-@legalize_call(*targets("syevd"))
-def syevd(b: Emitter, op: Any) -> Sequence[Any]:
-    """Vectors, values, and `info`: 1 if the sweeps do not converge or the matrix is not finite."""
-    given = settings(op)
-    return _decomposed(b, op, is_lower(op), "mode" not in given or given["mode"] == ord("V"))
+def decompose(b: Emitter, x: Any, vectors: bool) -> tuple[Any, Any, Any]:
+    """Vectors, or None without `vectors`; values in ascending order; and `info`, as of LAPACK's syevd."""
+    unit, x, total = scaled(b, x)
+    batch, n, _ = shape(x)
+    of_complex = is_complex(x)
 
+    def body(p: Program, given: Matrix, w: Matrix, left: Matrix, *others: Matrix) -> None:
+        v, others = (others[:1], others[1:]) if vectors else ((), others)
+        a, g, along, phases, taus, cosines, sines, d, e = others
+        beside, turns = Beside(d, e), Turns(cosines, sines, [g] if vectors else [])
+        step = _Matrices(a, g, along, Reflectors(a, taus, phases), beside, turns)
+        with p.each(0, n) as i, p.each(0, i + 1) as j:
+            a[i, j] = given[i, j]
+        step.reduce()
+        if vectors:
+            step.accumulate()
+        left[0] = beside.diagonalize(p.floor, step.sweep)
+        sort_rows(d, turns.rows)
+        w.copy(d)
+        for y in v:
+            y.copy(g, adjoint=True)
 
-@legalize_call("Eigh")
-def eigh(b: Emitter, op: Any) -> Sequence[Any]:
-    """`syevd` for TPUs, whose settings are text."""
-    text = op.attributes.get("backend_config")
-    if not isinstance(text, ir.StringAttr):
-        raise refused(op, "its settings are no text")
-    return _decomposed(b, op, text.value.startswith("1"), True)
-
-
-def _decomposed(b: Emitter, op: Any, lower: bool, vectors: bool) -> list[Any]:
-    (a,) = checked(op).operands
-    if is_empty(a):
-        return [b.zero(y.type) for y in op.results]
-    if shape(op.results[0]) != shape(a):
-        raise refused(op, "only some of the eigenvalues are wanted")
-    x = hermitian(b, batched(b, a), lower)
-    v, w, failed = _of_lapack(b, x, vectors) if b.lapack else _of(b, x, vectors)
-    results = [restored(b, v, a.type) if vectors else a, restored(b, w, op.results[1].type)]
-    return results + [restored(b, failed, y.type) for y in list(op.results)[2:]]
-
-
-def _of_lapack(b: Emitter, x: Any, vectors: bool) -> tuple[Any, Any, Any]:
-    """The results of `_of` by LAPACK on the host; without `vectors`, the first result is of no use."""
-    types = [with_element(with_shape(x.type, shape(x)[:2]), real_type(x)), info_type(x)]
-    if vectors:
-        v, w, failed = on_host(b, "eigh", [x], [x.type, *types])
-        return v, w, failed
-    return x, *on_host(b, "eigvalsh", [x], types)
-
-
-def _of(b: Emitter, x: Any, vectors: bool) -> tuple[Any, Any, Any]:
-    """Vectors, values and `info` of Hermitian matrices, which are scaled to entries of about one."""
-    unit = scale(b, largest(b, sizes(b, x), [1, 2]))
-    x = quotient(b, x, everywhere(b, unit, x))
-    total = b.reduce_sum(squares(b, x), [1, 2])
-    if b.cpu:
-        v, w, last = tridiagonalized(b, x, vectors)
-        return v, b.multiply(w, spread(b, unit, [0], w)), unsettled(b, last, 0, total)
-    most = epsilon(x) ** 2
-    w, vh, last = _by_rounds(b, x, total, most)
+    real = with_element(x.type, real_type(x))
+    types = [with_shape(real, [batch, n]), with_shape(real, [batch, 1]), *([x.type] if vectors else [])]
+    square, row = Work(n, n, of_complex, padded=True), Work(1, n, of_complex)
+    rows = Work(n if vectors else 0, n, of_complex, padded=True)
+    work = [square, rows, row, row, *[Work(1, n)] * 4, Work(1, n + 1)]
+    w, left, *v = tensors(b, *run(b, [x], types, work, body))
+    left = b.reshape(left, [batch])
     w = b.multiply(w, spread(b, unit, [0], w))
-    order = in_order(b, w)
-    return adjoint(b, sorted_by(b, order, vh)), sorted_by(b, order, w), unsettled(b, last, most, total)
+    return v[0] if vectors else None, w, unsettled(b, left, 0, total)
 
 
-def _by_rounds(b: Emitter, x: Any, total: Any, most: float) -> tuple[Any, Any, Any]:
-    """The diagonal, v^H, and the sum of squares off the diagonal, relative to `total`.
+@dataclass(frozen=True)
+class _Matrices:
+    """A Hermitian matrix, its tridiagonal form, and work space."""
 
-    Each round rotates half of the rows with the other half.
-    """
-    over = b.select(b.compare(total, b.zeros_like(total), "EQ"), b.constant(1, total), total)
-    own = on_diagonal(b, x)
-    w = b.real(diagonal(b, x))
-    vh = b.select(own, b.constant(1, x), b.zeros_like(x))
+    a: Matrix  # the lower triangle is used; then v is before the diagonal
+    g: Matrix
+    along: Matrix
+    reflectors: Reflectors
+    beside: Beside
+    turns: Turns
 
-    def measure(b: Emitter, carries: Sequence[Any]) -> Any:
-        return b.divide(b.reduce_sum(squares(b, carries[1]), [1, 2]), over)
+    def reduce(self) -> None:
+        """Makes the tridiagonal matrix, and the reflections."""
+        p, n = self.a.p, self.a.rows
+        self.beside.clear_ends()
+        with p.each(0, n - 1) as s:
+            i = n - 1 - s
+            self.beside.e[i] = self.reflectors.make(i, 0, i, i - 1)
+            self._product(i)
+            self._less(i)
+        with p.each(0, n) as i:
+            self.beside.d[i] = self.a[i, i].re
 
-    beside = b.select(own, b.zeros_like(x), x)
-    w, _, vh, last = sweeps(b, shape(x)[1], most, [w, beside, vh], measure, _turned)
-    return w, vh, last
+    def _product(self, i: Int) -> None:
+        """Computes a v for the rows before row i, which has v."""
+        a, p, along = self.a, self.a.p, self.along
+        with p.each(0, i) as r:
+            own = a[i, r]
+            total = p.number(a.zero)
+            with p.each(0, r) as j:
+                y = a[r, j]
+                total.add(y * a[i, j])
+                along[j] = along[j].less(-own, y.conj)
+            along[r] = total.value + a[r, r].re * own
 
+    def _less(self, i: Int) -> None:
+        """Subtracts v w^H + w v^H from the rows before row i, for w = tau (p - tau / 2 (p^H v) v) and p = a v."""
+        a, p, w, tau = self.a, self.a.p, self.along, self.reflectors.taus[i]
+        total = p.number(0.0)
+        with p.each(0, i) as j:
+            v, along = a[i, j], w[j]
+            total.add(v.re * along.re)
+            if a.apart:
+                total.add(v.im * along.im)
+        half = tau * tau * (total.value * 0.5)
+        with p.each(0, i) as j:
+            w[j] = (tau * w[j]).less(half, a[i, j])
+        with p.each(0, i) as r:
+            v_r, w_r = a[i, r], w[r]
+            with p.each(0, r + 1) as j:
+                a[r, j] = a[r, j].less(v_r, w[j].conj).less(w_r, a[i, j].conj)
 
-def _turned(b: Emitter, pairs: Pairs, carries: Sequence[Any]) -> Sequence[Any]:
-    """One round, of the diagonal, of the off-diagonal matrix (rows and columns), and of the vectors."""
-    w, x, vh = carries
-    rotation = Rotation(b, pairs, w, pairs.agreed(b, pairs.entries_of(b, x)))
-    turned = rotation.of_columns(b, rotation.of(b, x))
-    turned = b.select(pairs.met(b, x), b.zeros_like(x), turned)
-    return [b.add(w, rotation.change), turned, rotation.of(b, vh)]
+    def accumulate(self) -> None:
+        """Makes g."""
+        p, n, g = self.a.p, self.a.rows, self.g
+        g.unit()
+        with p.each(1, n) as i, p.each(0, i) as r:
+            self.reflectors.reflect_row(g, r, i, 0, i)
+        phase = p.number(self.a.one)
+        with p.each(1, n) as i:
+            phase.set(phase.value * -self.reflectors.phases[i])
+            g.scale_row(i, n, phase.value)
+
+    def sweep(self, low: Int, high: Int) -> None:
+        """Rotates the block from row `low` to row `high`."""
+        p, d, e = self.a.p, self.beside.d, self.beside.e
+        f, g = p.number(d[low] - self._shift(high)), p.number(e[low + 1])
+        on, off = p.number(d[low]), p.number(e[low + 1])  # on the diagonal, and beside it
+        with p.each(low, high) as i:
+            c, s, r = plane(f.value, g.value)  # makes g zero
+            e[i] = p.either(i.equals(low), 0.0, r)
+            t, cq = d[i + 1], c * off.value
+            h = s * (t - on.value) + (cq + cq)
+            sh = s * h
+            d[i] = on.value + sh
+            self.turns.note(i, c, s)
+            more = e[i + 2]
+            f.set(c * h - off.value)
+            g.set(s * more)
+            on.set(t - sh)
+            off.set(c * more)
+        e[high], d[high] = f.value, on.value
+        self.turns.make(low, high)
+
+    def _shift(self, high: Int) -> Number:
+        """The eigenvalue of the last two rows of a block that is nearer to the last entry."""
+        p, d = self.a.p, self.beside.d
+        first, last, e = d[high.max(1) - 1], d[high], self.beside.e[high]
+        half = (first - last) * 0.5
+        length = (half * half + e * e).sqrt
+        length = p.either(half >= 0.0, length, -length)
+        return last - e * e / (half + length)

@@ -1,7 +1,7 @@
 """Shared by the factorizations: batches of matrices, masks, indices, numbers, and settings of calls."""
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from functools import partial
 from typing import Any
 
@@ -12,14 +12,6 @@ from tiduc.backends.iree.emitter import Emitter, signless
 from tiduc.backends.iree.refused import refused
 from tiduc.dialect.lapack import Settings
 from tiduc.dialect.types import element, is_complex, is_open, shape, with_element, with_shape
-
-BLOCK = 32
-"""The columns, or rows, done one by one before a product of matrices does the rest of the work."""
-
-
-def blocks(n: int) -> int:
-    """The number of blocks for n columns; a small matrix is one block."""
-    return 1 if n <= 2 * BLOCK else -(-n // BLOCK)
 
 
 def batched(b: Emitter, x: Any) -> Any:
@@ -39,6 +31,11 @@ def vectors(b: Emitter, x: Any) -> Any:
 def restored(b: Emitter, x: Any, type_: Any) -> Any:
     """x in the shape and element type of a result."""
     return b.convert(b.reshape(x, type_.shape), element(type_))
+
+
+def restored_all(b: Emitter, op: Any, values: Sequence[Any]) -> list[Any]:
+    """The values in the shapes and element types of an op's results."""
+    return [restored(b, x, y.type) for x, y in zip(values, op.results, strict=True)]
 
 
 def checked(op: Any) -> Any:
@@ -92,19 +89,9 @@ def everywhere(b: Emitter, x: Any, like: Any) -> Any:
     return spread(b, x, range(len(shape(x))), like)
 
 
-def compared(b: Emitter, numbers: Any, number: Any, direction: str) -> Any:
-    """Compares indices with one index: a scalar, or one for each batch."""
-    return b.compare(numbers, everywhere(b, number, numbers), direction)
-
-
 def on_diagonal(b: Emitter, x: Any) -> Any:
     """Whether each element is on the diagonal."""
     return b.compare(places(b, x, 1), places(b, x, 2), "EQ")
-
-
-def as_scalar(b: Emitter, number: int) -> Any:
-    """An index as a scalar i32."""
-    return b.constant(number, ir.RankedTensorType.get([], signless(32)))
 
 
 def masked(b: Emitter, where: Any, x: Any) -> Any:
@@ -135,22 +122,7 @@ def smallest(b: Emitter, x: Any, dimensions: Any, most: int) -> Any:
     return b.reduce(x, b.constant(most, with_shape(x.type, [])), dimensions, "stablehlo.minimum")
 
 
-def loop(
-    b: Emitter, count: int, initial: Sequence[Any], body: Callable[..., Sequence[Any]]
-) -> tuple[Any, ...]:
-    """The loop-carried values after `body(b, i, *carries)` for each i below `count`."""
-    return b.for_(count, initial, body)
-
-
 # ---- products -----------------------------------------------------------------------------------------------
-
-
-def product(b: Emitter, x: Any, y: Any) -> Any:
-    """The products of matrices, behind a barrier.
-
-    Without the barrier, some subtractions from products of one element do not compile.
-    """
-    return b.barrier(b.dot_general(x, y, ([0], [0]), ([2], [1]), {}))[0]
 
 
 def transposed(b: Emitter, x: Any) -> Any:
@@ -163,17 +135,9 @@ def adjoint(b: Emitter, x: Any) -> Any:
     return b.conj(transposed(b, x))
 
 
-def resized(b: Emitter, x: Any, rows: int, columns: int) -> Any:
-    """The first `rows` and `columns` of matrices, filled up with zeros."""
-    batch, m, n = shape(x)
-    if rows < m or columns < n:
-        x = b.slice(x, [0] * 3, [batch, min(m, rows), min(n, columns)], [1] * 3)
-    more = [0, max(rows - m, 0), max(columns - n, 0)]
-    if not any(more):
-        return x
-    if is_complex(x):  # complex padding does not always compile
-        return b.complex(*(resized(b, part, rows, columns) for part in (b.real(x), b.imag(x))))
-    return b.pad(x, b.zero(with_shape(x.type, [])), [0] * 3, more, [0] * 3)
+def integers(batch: int, n: int) -> Any:
+    """The type of n integers for each batch."""
+    return ir.RankedTensorType.get([batch, n], signless(32))
 
 
 # ---- numbers ------------------------------------------------------------------------------------------------
@@ -238,46 +202,21 @@ def quotient(b: Emitter, x: Any, y: Any) -> Any:
     return quotient(b, quotient(b, b.multiply(x, b.conj(y)), squares(b, y)), unit)
 
 
-def in_order(b: Emitter, w: Any, descending: bool = False) -> Any:
-    """Matrices of the permutations that sort numbers: row k and column i is true where number i comes k-th."""
-    count, n = shape(w)
-    pairs = with_shape(w.type, [count, n, n])
-    here, other = b.broadcast_in_dim(w, [0, 2], pairs), b.broadcast_in_dim(w, [0, 1], pairs)
-    before = b.compare(other, here, "GT" if descending else "LT")
-    earlier = b.compare(places(b, here, 1), places(b, here, 2), "LT")
-    before = b.or_(before, b.and_(b.compare(other, here, "EQ"), earlier))
-    place = b.reduce_sum(b.convert(before, signless(32)), [1])
-    return b.compare(
-        places(b, here, 1), b.broadcast_in_dim(place, [0, 2], with_element(pairs, signless(32))), "EQ"
-    )
-
-
-def sorted_by(b: Emitter, order: Any, x: Any) -> Any:
-    """Numbers, or rows of matrices, permuted by the matrices of `in_order`."""
-    if len(shape(x)) == 2:
-        return b.reduce_sum(masked(b, order, spread(b, x, [0, 2], order)), [2])
-    return product(b, ones(b, order, x), x)
-
-
-def swapped_places(b: Emitter, x: Any, p: Any, j: Any) -> Any:
-    """Numbers with those at index p, one for each batch, and at index j exchanged."""
-    batch, _ = shape(x)
-    place = places(b, x, 1)
-    chosen, current = compared(b, place, p, "EQ"), compared(b, place, j, "EQ")
-    at_p = b.reshape(b.reduce_sum(masked(b, chosen, x), [1]), [batch, 1])
-    at_j = b.dynamic_slice(x, (b.zeros_like(j), j), [batch, 1])
-    return b.select(chosen, everywhere(b, at_j, x), b.select(current, everywhere(b, at_p, x), x))
-
-
-def failed_at(b: Emitter, failed: Any, type_: Any) -> Any:
-    """`info` in a result's type: the first index that failed, counted from one, or zero."""
+def failed_at(b: Emitter, failed: Any) -> Any:
+    """`info` for each batch: the first index that failed, counted from one, or zero."""
     at = b.iota(1, with_element(failed.type, signless(32)))
     n = shape(failed)[1]
     first = smallest(b, b.select(failed, at, b.constant(n, at)), [1], n)
-    info = b.select(
+    return b.select(
         b.compare(first, b.constant(n, first), "EQ"), b.zeros_like(first), b.add(first, b.constant(1, first))
     )
-    return restored(b, info, type_)
+
+
+def scaled(b: Emitter, x: Any) -> tuple[Any, Any, Any]:
+    """The powers of two that scale matrices to entries of about one, the scaled matrices, and their |x|^2."""
+    unit = scale(b, largest(b, sizes(b, x), [1, 2]))
+    x = quotient(b, x, everywhere(b, unit, x))
+    return unit, x, b.reduce_sum(squares(b, x), [1, 2])
 
 
 def unsettled(b: Emitter, last: Any, most: float, total: Any) -> Any:

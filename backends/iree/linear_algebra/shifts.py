@@ -8,219 +8,114 @@ Source: Golub and Van Loan, "Matrix Computations" (2013), section 8.3.
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any
 
-import numpy as np
-from torch_mlir import ir
-
-from tiduc.backends.iree.fast.kernels import Kernel
-from tiduc.backends.iree.linear_algebra.lines import Layout, conjugate, each, less_product
-from tiduc.backends.iree.linear_algebra.rotations import root
+from tiduc.backends.iree.linear_algebra.program import Matrix, Program
+from tiduc.backends.iree.linear_algebra.scalars import Int, Number
 
 STEPS = 30
 """The most sweeps per value, on average, as in LAPACK; about two are usual."""
 
 _TOGETHER = 2  # rotations applied at once, so that a row is read and written once for them
-_STRIP = 8  # columns that are read while as many rows are written
-
-Rows = tuple[Layout, int]
-"""A matrix in a line, and the number of its columns that are used."""
 
 
-def constant(k: Kernel, type_: Any, value: float) -> Any:
-    """A constant of a floating-point type."""
-    return k.emit("arith.constant", (), type_, {"value": ir.FloatAttr.get(type_, value)})
-
-
-def rounding(k: Kernel, type_: Any) -> Any:
-    """The distance from 1 to the next number."""
-    return constant(k, type_, float(np.finfo(np.float64 if type_.width == 64 else np.float32).eps))
-
-
-def floor(k: Kernel, type_: Any) -> Any:
-    """A number that is negligible beside entries of about one, but whose square has all its digits."""
-    return constant(k, type_, 2.0 ** (-400 if type_.width == 64 else -40))
+def until_done(p: Program, n: int, step: Callable[[Int], Int]) -> Number:
+    """Repeats `high = step(high)`, the last row that is not done, from n - 1 on; 0 at row 0, or 1 without an end."""
+    high = p.place(n - 1)
+    count = p.place(n if n > 1 else 0)
+    with p.each(0, STEPS), p.each(0, count.value):
+        high.set(step(high.value))
+        count.set_if(high.value.equals(0), 0)
+    return p.either(high.value.equals(0), 0.0, 1.0)
 
 
 @dataclass(frozen=True)
 class Beside:
-    """The layouts of a diagonal d and of e beside it, where e[i] is between d[i - 1] and d[i]."""
+    """A diagonal d and e beside it, where e[i] is between d[i - 1] and d[i]."""
 
-    d: Layout
-    e: Layout  # one entry longer than d: the first and the last are zero
+    d: Matrix
+    e: Matrix  # one entry longer than d: the first and the last are zero
 
-    def moved(self, k: Kernel, by: Any) -> "Beside":
-        """These layouts shifted by an offset."""
-        return Beside(self.d.moved(k, by), self.e.moved(k, by))
-
-    def begun(self, k: Kernel, x: Any) -> Any:
-        """The line with zeros at the ends of e."""
+    def clear_ends(self) -> None:
+        """Writes zeros to the ends of e."""
         for i in (0, self.e.columns - 1):
-            x = self.with_e(k, k.zero(x.type.element_type), x, k.index(i))
-        return x
+            self.e[i] = self.e.p.constant(0.0)
 
-    def with_e(self, k: Kernel, v: Any, x: Any, i: Any) -> Any:
-        """The line with e[i] = v."""
-        return self.e.write(k, (v,), x, (k.index(0), k.index(0), i))
+    def diagonalize(self, least: Number, sweep: Callable[[Int, Int], None]) -> Number:
+        """Sweeps until e is negligible; gives 0, or 1 without convergence.
 
-    def with_d(self, k: Kernel, v: Any, x: Any, i: Any) -> Any:
-        """The line with d[i] = v."""
-        return self.d.write(k, (v,), x, (k.index(0), k.index(0), i))
-
-    def of_e(self, k: Kernel, x: Any, i: Any) -> Any:
-        """e[i]."""
-        return self.e.read(k, x, (k.index(0), k.index(0), i))[0]
-
-    def of_d(self, k: Kernel, x: Any, i: Any) -> Any:
-        """d[i]."""
-        return self.d.read(k, x, (k.index(0), k.index(0), i))[0]
-
-    def settled(
-        self, k: Kernel, x: Any, least: Callable[[Kernel], Any], sweep: Callable[..., Any]
-    ) -> tuple[Any, Any]:
-        """The line once e is negligible, and 0; or 1 without convergence.
-
-        `sweep(k, x, low, high)` gives the line after a sweep of the rows from `low` to `high`, which are one
-        row where all is done. Entries of e up to `least(k)` are negligible.
+        `sweep(low, high)` rotates the rows from `low` to `high`, which are one row where all is done. Entries of e up
+        to `least` are negligible.
         """
-        zero, n = k.index(0), self.d.columns
 
-        def step(k: Kernel, _: Any, x: Any, high: Any) -> Sequence[Any]:
-            low, high = self._block(k, x, high, least(k))
-            return [sweep(k, x, low, high), high]
+        def step(high: Int) -> Int:
+            low, high = self._block(high, least)
+            sweep(low, high)
+            return high
 
-        def some(k: Kernel, _: Any, x: Any, high: Any) -> Sequence[Any]:
-            count = k.either(k.equal(high, zero), zero, k.index(n))
-            return k.loop(zero, count, k.index(1), [x, high], step)
+        return until_done(self.d.p, self.d.columns, step)
 
-        x, high = each(k, 0, STEPS, [x, k.index(n - 1)], some)
-        real = x.type.element_type
-        return x, k.either(k.equal(high, zero), k.zero(real), k.one(real))
-
-    def _block(self, k: Kernel, x: Any, high: Any, least: Any) -> tuple[Any, Any]:
+    def _block(self, high: Int, least: Number) -> tuple[Int, Int]:
         """The first and the last row of the last block up to row `high`; twice the first row where all is done."""
-        zero, real = k.index(0), x.type.element_type
-        part = rounding(k, real)
-
-        def entry(k: Kernel, i: Any, start: Any, low: Any, end: Any) -> Sequence[Any]:
-            entries = self.of_e(k, x, i), self.of_d(k, x, k.arith("subi", i, k.index(1))), self.of_d(k, x, i)
-            size, *others = (k.emit("math.absf", (y,), real) for y in entries)
-            limit = k.arith("maximumf", least, k.arith("mulf", part, k.arith("addf", *others)))
-            some = k.above(size, limit)  # false for a NaN
-            return [k.either(some, start, i), k.either(some, start, low), k.either(some, i, end)]
-
-        _, low, end = each(k, 1, k.arith("addi", high, k.index(1)), [zero] * 3, entry)
-        return low, end
+        p = self.d.p
+        start, low, end = (p.place(0) for _ in range(3))
+        with p.each(1, high + 1) as i:
+            limit = p.epsilon * (abs(self.d[i - 1]) + abs(self.d[i]))
+            some = abs(self.e[i]) > least.max(limit)  # false for a NaN
+            start.set_if(p.no(some), i)
+            low.set_if(some, start.value)
+            end.set_if(some, i)
+        return low.value, end.value
 
 
-def plane(k: Kernel, f: Any, g: Any) -> tuple[Any, Any, Any]:
+def plane(f: Number, g: Number) -> tuple[Number, Number, Number]:
     """c, s and r with c f + s g = r and c g - s f = 0; 1, 0 and f if both are negligible."""
-    real = f.type
-    square = k.arith("addf", k.arith("mulf", f, f), k.arith("mulf", g, g))
-    flat = k.not_below(k.arith("mulf", *[floor(k, real)] * 2), square)
-    r = k.either(flat, k.one(real), root(k, square))
-    c = k.either(flat, k.one(real), k.arith("divf", f, r))
-    return c, k.either(flat, k.zero(real), k.arith("divf", g, r)), k.either(flat, f, r)
+    p = f.p
+    square = f * f + g * g
+    flat = p.floor * p.floor >= square
+    r = p.either(flat, 1.0, square.sqrt)
+    return p.either(flat, 1.0, f / r), p.either(flat, 0.0, g / r), p.either(flat, f, r)
 
 
 @dataclass(frozen=True)
 class Turns:
     """The rotations of a sweep, as cosines and sines by the first of both rows; and matrices to rotate."""
 
-    cosines: Layout
-    sines: Layout
-    rows: Sequence[Rows]
-    fused: bool
+    cosines: Matrix
+    sines: Matrix
+    rows: Sequence[Matrix]
 
-    def noted(self, k: Kernel, x: Any, i: Any, c: Any, s: Any) -> Any:
-        """The line with one more rotation."""
-        for of, v in ((self.cosines, c), (self.sines, s)):
-            x = of.write(k, (v,), x, (k.index(0), k.index(0), i))
-        return x
+    def note(self, i: Int, c: Number, s: Number) -> None:
+        """Adds the rotation of rows i and i + 1."""
+        self.cosines[i], self.sines[i] = c, s
 
-    def made(self, k: Kernel, x: Any, low: Any, high: Any) -> Any:
-        """The line with rows i and i + 1 rotated, for i from `low` to below `high`."""
-        rest = k.arith("remui", k.arith("subi", high, low), k.index(_TOGETHER))
-        middle = k.arith("subi", high, rest)
-        for rows in self.rows:
+    def make(self, low: Int, high: Int) -> None:
+        """Rotates rows i and i + 1, for i from `low` to below `high`."""
+        p = self.cosines.p
+        for x in self.rows:
+            for places in p.several(low, high, _TOGETHER):
+                self._turn(x, [*places, places[-1] + 1])
 
-            def turn(k: Kernel, i: Any, x: Any, count: int = _TOGETHER, rows: Rows = rows) -> Sequence[Any]:
-                return self._turned(k, x, rows, i, count)
-
-            def turn_one(k: Kernel, i: Any, x: Any, rows: Rows = rows) -> Sequence[Any]:
-                return self._turned(k, x, rows, i, 1)
-
-            (x,) = k.loop(low, middle, k.index(_TOGETHER), [x], turn)
-            (x,) = each(k, middle, high, [x], turn_one)
-        return x
-
-    def _turned(self, k: Kernel, x: Any, rows: Rows, i: Any, count: int) -> Sequence[Any]:
-        zero, (of, columns) = k.index(0), rows
-        places = [k.arith("addi", i, k.index(n)) for n in range(count + 1)]
-        turns = []
-        for at in places[:-1]:
-            c, s = (part.read(k, x, (zero, zero, at))[0] for part in (self.cosines, self.sines))
-            turns.append((c, s, k.emit("arith.negf", (s,), s.type)))
-
-        def part(k: Kernel, c: Any, u: Any, s: Any, v: Any) -> Any:
-            """c u - s v."""
-            return less_product(k, (k.arith("mulf", c, u),), (s,), (v,), self.fused)[0]
-
-        def entry(k: Kernel, j: Any, x: Any) -> Sequence[Any]:
-            y, *others = (of.read(k, x, (zero, at, j)) for at in places)
-            for at, (c, s, minus), other in zip(places, turns, others, strict=False):
-                first = tuple(part(k, c, u, minus, v) for u, v in zip(y, other, strict=True))
-                y = tuple(part(k, c, v, s, u) for u, v in zip(y, other, strict=True))
-                x = of.write(k, first, x, (zero, at, j))
-            return [of.write(k, y, x, (zero, places[-1], j))]
-
-        return each(k, 0, columns, [x], entry)
+    def _turn(self, x: Matrix, places: Sequence[Int]) -> None:
+        turns = [(self.cosines[at], self.sines[at]) for at in places[:-1]]
+        with x.p.each(0, x.columns) as j:
+            y, *others = (x[at, j] for at in places)
+            for at, (c, s), other in zip(places, turns, others, strict=False):
+                x[at, j] = (c * y).less(-s, other)
+                y = (c * other).less(s, y)
+            x[places[-1], j] = y
 
 
-def sorted_rows(k: Kernel, x: Any, of: Layout, rows: Sequence[Rows], descending: bool = False) -> Any:
-    """The line with numbers in order, and the rows of matrices in the order of their numbers.
-
-    Each number is there once, even if some are NaN.
-    """
-    zero, n = k.index(0), of.columns
-
-    def place(k: Kernel, i: Any, x: Any) -> Sequence[Any]:
-        own = of.read(k, x, (zero, zero, i))[0]
-
-        def other(k: Kernel, j: Any, at: Any, first: Any) -> Sequence[Any]:
-            y = of.read(k, x, (zero, zero, j))[0]
-            before = k.above(y, first) if descending else k.above(first, y)
-            return [k.either(before, j, at), k.either(before, y, first)]
-
-        at, first = each(k, k.arith("addi", i, k.index(1)), n, [i, own], other)
-        x = of.write(k, (own,), x, (zero, zero, at))
-        x = of.write(k, (first,), x, (zero, zero, i))
-        for layout, columns in rows:
-
-            def entry(k: Kernel, j: Any, x: Any, layout: Layout = layout) -> Sequence[Any]:
-                upper, lower = (layout.read(k, x, (zero, row, j)) for row in (i, at))
-                x = layout.write(k, lower, x, (zero, i, j))
-                return [layout.write(k, upper, x, (zero, at, j))]
-
-            (x,) = each(k, 0, columns, [x], entry)
-        return [x]
-
-    return each(k, 0, n, [x], place)[0]
-
-
-def turned_over(k: Kernel, x: Any, of: Layout, y: Any, of_y: Layout, batch: Any) -> Any:
-    """The line y with the adjoint of a matrix in the line x, in strips of its columns."""
-
-    def strip(k: Kernel, first: Any, y: Any) -> Sequence[Any]:
-        end = k.arith("minui", k.arith("addi", first, k.index(_STRIP)), k.index(of_y.rows))
-
-        def row(k: Kernel, i: Any, y: Any) -> Sequence[Any]:
-            def entry(k: Kernel, j: Any, y: Any) -> Sequence[Any]:
-                v = conjugate(k, of.read(k, x, (k.index(0), i, j)))
-                return [of_y.write(k, v, y, (batch, j, i))]
-
-            return each(k, first, end, [y], entry)
-
-        return each(k, 0, of_y.columns, [y], row)
-
-    return k.loop(k.index(0), k.index(of_y.rows), k.index(_STRIP), [y], strip)[0]
+def sort_rows(values: Matrix, rows: Sequence[Matrix], descending: bool = False) -> None:
+    """Puts numbers in order, and the rows of matrices in the order of their numbers, of which some may be NaN."""
+    p, n = values.p, values.columns
+    with p.each(0, n) as i:
+        own = values[i]
+        at, first = p.place(i), p.number(own)
+        with p.each(i + 1, n) as j:
+            before = values[j] > first.value if descending else first.value > values[j]
+            at.set_if(before, j)
+            first.set_if(before, values[j])
+        values[at.value] = own
+        values[i] = first.value
+        for x in rows:
+            x.swap_rows(i, at.value, x.columns)

@@ -1,124 +1,62 @@
-"""Solves with triangular matrices, for StableHLO's op and for BLAS's trsm."""
+"""Triangular solves.
 
-from collections.abc import Sequence
+    row i of x:  row i of c, less a_ij times row j of x for each j < i, four at a time, over a_ii
+
+The inner loop runs along the right-hand sides. A single right-hand side, or right-hand sides stored as rows,
+are solved one by one: once an entry is known, its multiples are subtracted from the entries after it.
+"""
+
+from dataclasses import replace
 from typing import Any
 
-from torch_mlir._mlir_libs import _stablehlo as hlo
+from tiduc.backends.iree.emitter import Emitter
+from tiduc.backends.iree.linear_algebra.matrices import transposed
+from tiduc.backends.iree.linear_algebra.program import Matrix, Program
+from tiduc.backends.iree.linear_algebra.run import run, tensors
+from tiduc.dialect.types import shape
 
-from tiduc.backends.iree.calls import legalize_call
-from tiduc.backends.iree.emitter import Emitter, legalize
-from tiduc.backends.iree.fault import Fault
-from tiduc.backends.iree.linear_algebra.matrices import (
-    BLOCK,
-    batched,
-    blocks,
-    checked,
-    everywhere,
-    loop,
-    masked,
-    places,
-    product,
-    quotient,
-    resized,
-    restored,
-    settings,
-    transposed,
-)
-from tiduc.backends.iree.linear_algebra.substitution import substituted
-from tiduc.dialect.lapack import targets
-from tiduc.dialect.types import is_empty, shape
-from tiduc.passes.rules.triangular_solve import compare_places
-from tiduc.passes.rules.trsm import solve_attributes
+_TOGETHER = 4  # rows subtracted at once, so that a row of x is read and written once for them
+_MANY = 8  # right-hand sides from which on it pays to read the matrix along its rows
 
 
-@legalize(
-    "stablehlo.triangular_solve",
-    fault=Fault(
-        "missing",
-        "IREE lacks it; emits forward substitution, by blocks of rows, or in one dispatch on CPUs.",
-        witness="triangular_solve",
-    ),
-)
-def triangular_solve(b: Emitter, op: Any) -> Sequence[Any] | None:
-    """Forward substitution, by blocks of rows, or in one dispatch on CPUs.
+def solve(b: Emitter, a: Any, c: Any, *, left: bool, lower: bool, unit: bool, transpose: bool) -> Any:
+    """x with op(a) x = c, or x op(a) = c unless `left`; op is the transpose or the identity.
 
-    Other cases become this one: x op(a) = c is transposed, and an upper matrix is reversed in both
-    dimensions.
+    Reads one triangle of a, and its diagonal unless `unit`.
     """
-    a, c = checked(op).operands
-    if is_empty(c):
-        return [c]
-    left, lower, unit = (op.attributes[name].value for name in ("left_side", "lower", "unit_diagonal"))
-    kind = hlo.TransposeAttr(op.attributes["transpose_a"]).value
-    matrix, right = batched(b, a), batched(b, c)
-    if kind == "ADJOINT":
-        matrix = b.conj(matrix)
-    if b.cpu:
-        turned = kind != "NO_TRANSPOSE"
-        x = substituted(b, matrix, right, left=left, lower=lower, unit=unit, transpose=turned)
-        return [restored(b, x, op.results[0].type)]
-    if kind != "NO_TRANSPOSE":
-        matrix, lower = transposed(b, matrix), not lower
-    if not left:
-        matrix, lower, right = transposed(b, matrix), not lower, transposed(b, right)
-    x = solved(b, matrix, right, lower, unit)
-    return [restored(b, x if left else transposed(b, x), op.results[0].type)]
+    # x op(a) = c is op(a)^T x^T = c^T.
+    turned = transpose == left
+    if not left and not turned and shape(c)[1] >= _MANY:
+        a, turned = transposed(b, a), True
+    back = lower == transpose if left else lower != transpose
+    by = _by_rows if left and shape(c)[2] > 1 else _by_right_hand_sides
+
+    def body(p: Program, a: Matrix, c: Matrix, x: Matrix) -> None:
+        x.copy(c)
+        matrix = replace(a.transpose if turned else a, back=(back, back))
+        by(matrix, replace(x if left else x.transpose, back=(back, False)), unit)
+
+    return tensors(b, *run(b, [a, c], [c.type], [], body))[0]
 
 
-@legalize_call(*targets("trsm"))
-def trsm(b: Emitter, op: Any) -> Sequence[Any]:
-    """The call as `stablehlo.triangular_solve`."""
-    attributes = solve_attributes(settings(op))
-    return [b.emit("stablehlo.triangular_solve", list(op.operands), op.results[0].type, attributes)]
-
-
-def solved(b: Emitter, matrix: Any, right: Any, lower: bool, unit: bool) -> Any:
-    """x with matrix x = right; reads one triangle of the matrix, and its diagonal unless `unit`."""
-    if not lower:
-        matrix, right = b.reverse(matrix, [1, 2]), b.reverse(right, [1])
-    n = shape(matrix)[1]
-    strict = masked(b, compare_places(b, matrix, "GT"), matrix)
-    count = blocks(n)
-    x = _rows(b, matrix, strict, right, unit) if count == 1 else _by_blocks(b, matrix, strict, right, unit)
-    return x if lower else b.reverse(x, [1])
-
-
-def _by_blocks(b: Emitter, matrix: Any, strict: Any, right: Any, unit: bool) -> Any:
-    """x by blocks of rows: a product with the rows before is subtracted from a block first."""
-    batch, n, width = shape(right)
-    count = blocks(n)
-    size = count * BLOCK
-    strict, right = resized(b, strict, size, size), resized(b, right, size, width)
-    matrix = b.select(
-        b.compare(places(b, strict, 1), b.constant(n, places(b, strict, 1)), "GE"),
-        b.constant(1, strict),
-        resized(b, matrix, size, size),
-    )
-
-    def body(b: Emitter, k: Any, x: Any) -> Sequence[Any]:
-        zero, at = b.zeros_like(k), b.multiply(k, b.constant(BLOCK, k))
-        rows = b.dynamic_slice(strict, (zero, at, zero), [batch, BLOCK, size])
-        rest = b.dynamic_slice(right, (zero, at, zero), [batch, BLOCK, width])
-        rest = b.subtract(rest, product(b, rows, x))
-        own, below = (b.dynamic_slice(y, (zero, at, at), [batch, BLOCK, BLOCK]) for y in (matrix, strict))
-        return [b.dynamic_update_slice(x, _rows(b, own, below, rest, unit), (zero, at, zero))]
-
-    (x,) = loop(b, count, [b.zeros_like(right)], body)
-    return resized(b, x, n, width)
-
-
-def _rows(b: Emitter, matrix: Any, strict: Any, right: Any, unit: bool) -> Any:
-    """x by forward substitution, row by row."""
-    batch, n, width = shape(right)
-
-    def body(b: Emitter, i: Any, x: Any) -> Sequence[Any]:
-        zero = b.zeros_like(i)
-        row = b.dynamic_slice(strict, (zero, i, zero), [batch, 1, n])
-        rest = b.dynamic_slice(right, (zero, i, zero), [batch, 1, width])
-        rest = b.subtract(rest, product(b, row, x))
+def _by_rows(a: Matrix, x: Matrix, unit: bool) -> None:
+    """Solves row by row."""
+    p = x.p
+    with p.each(0, a.rows) as i:
+        for rows in p.several(0, i, _TOGETHER):
+            x.less_rows(i, [a[i, j] for j in rows], rows, 0, x.columns)
         if not unit:
-            entry = b.dynamic_slice(matrix, (zero, i, i), [batch, 1, 1])
-            rest = quotient(b, rest, everywhere(b, entry, rest))
-        return [b.dynamic_update_slice(x, rest, (zero, i, zero))]
+            divisor = a[i, i]
+            with p.each(0, x.columns) as c:
+                x[i, c] = x[i, c] / divisor
 
-    return loop(b, n, [b.zeros_like(right)], body)[0]
+
+def _by_right_hand_sides(a: Matrix, x: Matrix, unit: bool) -> None:
+    """Solves for one right-hand side after the other."""
+    p = x.p
+    with p.each(0, x.columns) as c, p.each(0, a.rows) as j:
+        if not unit:
+            x[j, c] = x[j, c] / a[j, j]
+        v = x[j, c]
+        with p.each(j + 1, a.rows) as i:
+            x[i, c] = x[i, c].less(v, a[i, j])
