@@ -2,10 +2,9 @@
 
 from typing import Any
 
-import iree.runtime as rt
 import numpy as np
 import pytest
-from iree.compiler.tools import compile_str
+from cases.witnesses import Witness, fails_alone
 
 import tiduc
 from tiduc.backends.iree import legalize_for_iree
@@ -110,13 +109,7 @@ def test_values(name: str) -> None:
 @pytest.mark.parametrize("name", CASES)
 def test_iree_alone_is_wrong(name: str) -> None:
     text, expected = CASES[name]
-    flags = ["--iree-hal-target-device=local", "--iree-hal-local-target-device-backends=llvm-cpu"]
-    keep = "--iree-input-demote-f64-to-f32=false"
-    config = rt.Config("local-sync")
-    vmfb = compile_str(text, input_type="stablehlo", extra_args=[*flags, keep])
-    module = rt.load_vm_module(rt.VmModule.copy_buffer(config.vm_instance, vmfb), config)
-    found = [np.asarray(y) for y in module.main(*GIVEN)]
-    assert not all(np.allclose(y, correct) for y, correct in zip(found, expected, strict=True))
+    assert fails_alone(Witness(text, GIVEN, tuple(map(np.asarray, expected)), rtol=1e-12))
 
 
 @stage

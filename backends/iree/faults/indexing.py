@@ -22,7 +22,8 @@ def clamped(b: Emitter, x: Any, limits: Sequence[int], dimension: int | None) ->
     if len(set(most)) == 1:
         upper = b.constant(most[0], x)
     else:  # a constant of the shape of x would take as much memory as x
-        upper = b.broadcast_in_dim(b.table(most, type_), [dimension or 0], x)
+        assert dimension is not None, limits
+        upper = b.broadcast_in_dim(b.table(most, type_), [dimension], x)
     inside = b.clamp(b.constant(0, x), x, upper)
     return b.convert(inside, signless(32 if max(limits, default=0) < 2**31 else 64))
 
