@@ -10,7 +10,7 @@ from tiduc.dialect.dynamic.origins import DYNAMIC, sizes_in
 from tiduc.dialect.errors import ParseError
 from tiduc.dialect.lapack import CALL, check_call
 from tiduc.dialect.shardy import CONSTRAINTS as SHARDINGS
-from tiduc.dialect.shardy import DEVICES, HOLDERS, TO_PARTS, TO_WHOLE
+from tiduc.dialect.shardy import DEVICES, HOLDERS, PLACEMENT, TO_PARTS, TO_WHOLE
 from tiduc.dialect.signatures import compatible
 from tiduc.dialect.traits import BROADCASTING
 
@@ -135,9 +135,9 @@ def _real_dynamic_slice(op: Any) -> None:
 
 
 def _call(op: Any) -> None:
-    """A linear-algebra call matches its row in `ROUTINES`; a sharding constraint keeps the type of its operand."""
+    """A linear-algebra call matches its row in `ROUTINES`; shardings and placements keep the type of their operand."""
     target = ir.StringAttr(op.attributes["call_target_name"]).value
-    if target in SHARDINGS and [x.type for x in op.operands] != [y.type for y in op.results]:
+    if target in (*SHARDINGS, PLACEMENT) and [x.type for x in op.operands] != [y.type for y in op.results]:
         raise _violation(op, f"@{target} returns a type other than its operand's")
     if target in (TO_PARTS, TO_WHOLE):
         for name in ("sharding", "manual_axes", HOLDERS, DEVICES):

@@ -13,16 +13,16 @@ from torch_mlir._mlir_libs import _stablehlo, _torchMlir  # noqa: F401  (_torchM
 from torch_mlir.passmanager import PassManager
 
 from tiduc.dialect import progress, shardy
+from tiduc.dialect.artifacts import BYTECODE, holds_shardy, is_portable, text_by_jaxlib
 from tiduc.dialect.errors import InvalidIR, ParseError, TiducError, Unsupported, describe
 from tiduc.dialect.foreign import foreign, oversized, without_words
 from tiduc.dialect.reading import read_whole
 from tiduc.dialect.tidu import Tidu
 
-_BYTECODE = b"ML\xefR"
 _ALLOW = "If this is intended, please use -allow-unregistered-dialect with the MLIR tool used"
-_UNKNOWN_TYPE = re.compile(r'`!"?([^."]+)')
+_UNREGISTERED = re.compile(r"unregistered[ -]dialect")
+_UNKNOWN = re.compile(r"""(?:`!"?|dialect ')([^."']+)""")
 _NO_TEXT = "a name is not UTF-8 text"
-_ARTIFACT = b"StableHLO_v"  # follows, after a byte, in a portable artifact
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -157,7 +157,7 @@ def parse(text: str | bytes, file: str | None = None, dialects: Collection[str] 
     `file` is the name in diagnostics. Ops of `dialects` may be unregistered; they are read in generic form.
     """
     try:
-        if isinstance(text, bytes) and _is_artifact(text):
+        if isinstance(text, bytes) and is_portable(text):
             return _deserialize(text, file)
         _check(text, file)
         if (spelled := _with_shardy(text)) is not None:
@@ -166,6 +166,8 @@ def parse(text: str | bytes, file: str | None = None, dialects: Collection[str] 
             return module
         return _parsed(ir.Module.parse, text, dialects)
     except ir.MLIRError as error:
+        if isinstance(text, bytes) and holds_shardy(text):
+            return parse(text_by_jaxlib(text, file), file, dialects)
         raise _unread(error, file, text) from None
 
 
@@ -174,7 +176,7 @@ def _check(source: str | bytes, file: str | None) -> None:
     if (
         ("]x[" in source)
         if isinstance(source, str)
-        else (b"]x[" in source and not source.startswith(_BYTECODE))
+        else (b"]x[" in source and not source.startswith(BYTECODE))
     ):
         text = _text(source)
         if found := oversized(text):
@@ -206,9 +208,11 @@ def _place(text: str, at: int, file: str | None) -> str:
 
 
 def _with_shardy(text: str | bytes) -> bytes | None:
-    """The text with Shardy's ops in generic form; None if it has no Shardy ops."""
+    """The text with Shardy's ops in generic form, or bytecode with Shardy's ops; None if it has no Shardy ops."""
     if isinstance(text, bytes):
-        if text.startswith(_BYTECODE) or b"sdy." not in text:
+        if holds_shardy(text):
+            return text
+        if text.startswith(BYTECODE) or b"sdy." not in text:
             return None
         text = _text(text)
     # Names and strings may hold bytes that are no UTF-8, which the bindings take in bytes only.
@@ -224,9 +228,9 @@ def _parsed(parser: Callable[[Any], Any], source: str | bytes, dialects: Collect
     try:
         return parser(source)
     except ir.MLIRError as error:
-        said = [d.message for d in error.error_diagnostics if "unregistered dialect" in d.message]
-        types = {found[1] for message in said if (found := _UNKNOWN_TYPE.match(message))}
-        if not said or not types <= set(dialects):
+        said = [d.message for d in error.error_diagnostics if _UNREGISTERED.search(d.message)]
+        unknown = {found[1] for message in said if (found := _UNKNOWN.match(message))}
+        if not said or not unknown <= set(dialects):
             raise
         context().allow_unregistered_dialects = True
         module = parser(source)
@@ -252,18 +256,14 @@ def _unregistered(module: Any) -> set[str]:
     return found
 
 
-def _is_artifact(contents: bytes) -> bool:
-    return contents.startswith(_BYTECODE) and contents.startswith(_ARTIFACT, len(_BYTECODE) + 1)
-
-
 def _deserialize(artifact: bytes, file: str | None) -> Any:
     with told() as messages:
         try:
             return _stablehlo.deserialize_portable_artifact(context(), artifact)
         except ValueError as error:
-            if any(f"dialect '{shardy.DIALECT}'" in message for message in messages):
-                messages[:] = ["contains Shardy ops, which can be read only from MLIR text"]
-            raise ParseError("; ".join(messages) or str(error), file) from None
+            if not holds_shardy(artifact):
+                raise ParseError("; ".join(messages) or str(error), file) from None
+    return parse(text_by_jaxlib(artifact, file), file)
 
 
 @stage
@@ -282,7 +282,7 @@ def read(path: str | Path, dialects: Collection[str] = ()) -> Any:
         if once:
             progress.keep(contents)
         nameable = _is_text(str(path))  # MLIR takes names in UTF-8
-        if once or not nameable or _is_artifact(contents) or _with_shardy(contents) is not None:
+        if once or not nameable or is_portable(contents) or _with_shardy(contents) is not None:
             return parse(contents, str(path), dialects)
         _check(contents, str(path))
         # `parseFile`, unlike `parse`, makes locations that name the file.

@@ -28,6 +28,8 @@ CALL = "stablehlo.custom_call"
 MESH = "sdy.mesh"
 CONSTRAINT, RESHARD = "sdy.sharding_constraint", "sdy.reshard"
 CONSTRAINTS = (CONSTRAINT, RESHARD, "Sharding", "xla.sdy.Sharding")
+PLACEMENT = "annotate_device_placement"
+"""A call that places its operand in a kind of memory, such as the host's; JAX exports `device_put` so."""
 TO_PARTS, TO_WHOLE = "shardy.to_parts", "shardy.to_whole"
 HOLDERS, DEVICES = "holders", "devices"
 """Attributes of `TO_PARTS` and `TO_WHOLE`: the groups of devices that hold equal parts, one group per row, and the

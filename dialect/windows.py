@@ -37,6 +37,17 @@ class Window:
         return [_places(n, k, s) for n, k, s in over]
 
     @property
+    def attributes(self) -> dict[str, Any]:
+        """The attributes of a reduce_window."""
+        return {
+            "window_dimensions": dims(self.sizes),
+            "window_strides": dims(self.strides),
+            "base_dilations": dims(self.base),
+            "window_dilations": dims(self.dilation),
+            "padding": padding(self.low, self.high),
+        }
+
+    @property
     def extent(self) -> list[int]:
         """The dilated sizes of the window."""
         return [dilated(k, w) for k, w in zip(self.sizes, self.dilation, strict=True)]
@@ -163,14 +174,7 @@ def reduce_window(
     b: Any, inputs: Sequence[Any], inits: Sequence[Any], window: Window, fill: Callable[[Any], None]
 ) -> tuple[Any, ...]:
     """Emits a `reduce_window` with the body that `fill` makes; its results."""
-    sizes = window.outputs(shape(inputs[0]))
-    attributes = {
-        "window_dimensions": dims(window.sizes),
-        "window_strides": dims(window.strides),
-        "base_dilations": dims(window.base),
-        "window_dilations": dims(window.dilation),
-        "padding": padding(window.low, window.high),
-    }
+    sizes, attributes = window.outputs(shape(inputs[0])), window.attributes
     types = [with_shape(x.type, sizes) for x in inputs]
     return b.emit_all("stablehlo.reduce_window", (*inputs, *inits), types, attributes, [fill])  # type: ignore[no-any-return]
 

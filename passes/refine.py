@@ -10,6 +10,7 @@ from torch_mlir import ir
 
 from tiduc.dialect.context import run_passes, stage
 from tiduc.dialect.errors import RequestError
+from tiduc.passes.dynamic_calls import make_static
 
 _REFINE = (
     "builtin.module(stablehlo-refine-shapes,"
@@ -34,5 +35,6 @@ def refine(module: Any, shapes: Sequence[Sequence[int]]) -> None:
     while (text := str(module)) != before:  # folding one dimension may reveal another
         before = text
         run_passes(module.operation, _REFINE)
+        make_static(module)
     if "?x" in text:
         raise RequestError("a shape depends on the values of arguments, not only on their shapes")

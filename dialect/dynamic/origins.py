@@ -18,6 +18,7 @@ from tiduc.dialect.graph import Definition, Graph, Value
 from tiduc.dialect.traits import TRAITS
 
 DIRECTION = "comparison_direction"
+SHAPE_OPERANDS, DYNAMIC_TOP_K = "indices_of_shape_operands", "stablehlo.dynamic_top_k"
 
 DYNAMIC: int = ir.ShapedType.get_dynamic_size()
 """The marker of a dynamic dimension in a type."""
@@ -74,6 +75,8 @@ def _origin(x: Value, d: int) -> Origin:
         origin = _asserted(x.graph).get((x, d))
     elif (rule := RULES.get(op.name)) is not None:
         origin = rule(op, op.results.index(x), d)
+    elif op.name == "stablehlo.custom_call":  # not in RULES: what else a call requires of sizes is unknown
+        origin = _custom_call(op, op.results.index(x), d)
     return origin or _always(atom("dimension", x, d))
 
 
@@ -313,6 +316,15 @@ def _set_dimension_size(op: Definition, result: int, d: int) -> Origin:
     return scalar(op.operands[1]) if changed else _at(op.operands[0], d)
 
 
+def _custom_call(op: Definition, result: int, d: int) -> Origin | None:
+    """The shape operand of the result, which JAX names by number; for `stablehlo.dynamic_top_k`, k is the last size."""
+    if SHAPE_OPERANDS in op.attributes:
+        return entry(op.operands[list(op.attributes[SHAPE_OPERANDS])[result]], d)
+    if op.attributes["call_target_name"].value != DYNAMIC_TOP_K:
+        return None
+    return scalar(op.operands[1]) if d == _rank(op.operands[0]) - 1 else _at(op.operands[0], d)
+
+
 _SIZES: dict[str, Rule] = {
     "alike": _elementwise,
     "each": _as_operand(None),
@@ -339,4 +351,4 @@ RULES: dict[str, Rule] = {
     "stablehlo.transpose": _transpose,
     "tidu.bind": _as_operand(0),
 }
-"""Shape rules by op name; ops that are not here, such as loops and custom calls, have sizes of their own."""
+"""Shape rules by op name; ops that are not here, such as loops and most custom calls, have sizes of their own."""

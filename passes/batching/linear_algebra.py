@@ -10,7 +10,7 @@ from tiduc.dialect.attributes import named_attributes
 from tiduc.dialect.constants import dense
 from tiduc.dialect.graph import Definition
 from tiduc.dialect.lapack import BY_TARGET, targets
-from tiduc.dialect.shardy import CONSTRAINTS, TO_PARTS, TO_WHOLE
+from tiduc.dialect.shardy import CONSTRAINTS, PLACEMENT, TO_PARTS, TO_WHOLE
 from tiduc.dialect.types import rank
 from tiduc.passes.batching.registry import emit_batched, mapped, spread_all, unbatchable
 from tiduc.passes.batching.table import batch, leading, refuse
@@ -65,7 +65,7 @@ def _constraint(b: Any, op: Definition, x: Sequence[Any], at: Sequence[bool]) ->
     return [x[0]]
 
 
-for _target in (*CONSTRAINTS, "xla.sdy.FuncResultSharding"):
+for _target in (*CONSTRAINTS, PLACEMENT, "xla.sdy.FuncResultSharding"):
     batch(f"{CALL} @{_target}")(_constraint)
 
 _PARTS = (

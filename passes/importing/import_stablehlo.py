@@ -25,8 +25,10 @@ from tiduc.dialect.functions import symbol, within
 from tiduc.dialect.graph import operations
 from tiduc.dialect.verify import NAME, TERMINATOR
 from tiduc.passes.importing.calls import convert_calls
+from tiduc.passes.importing.dynamic_windows import mark_sums
 from tiduc.passes.importing.own_derivatives import keep_functions
 from tiduc.passes.importing.scans import expand_scans
+from tiduc.passes.importing.tuples import flatten_tuples
 from tiduc.passes.rules import OPSET
 from tiduc.passes.rules.registry import OpSet
 
@@ -41,8 +43,10 @@ def import_stablehlo(module: Any, only: str | None = None, opset: OpSet = OPSET,
     not. `opset` says which composites have a rule. With `inline`, every call is inlined that may be. `Unsupported`
     where a function has several blocks, or is recursive.
     """
-    check_constraints(module.operation)
     imported = clone(module)
+    flatten_tuples(imported)
+    mark_sums(imported)
+    check_constraints(imported.operation)
     derivatives = keep_functions(imported, opset)
     kept = ",".join(opset.called("stablehlo.composite"))
     run_passes(

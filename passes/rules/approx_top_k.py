@@ -1,7 +1,8 @@
 """ApproxTopK, to which JAX exports `approx_max_k` and `approx_min_k`, and PartialReduce, its form on TPUs.
 
 The operands are values, their indices, and an initial value for each. The results are values among the
-greatest (or least) along a dimension, and their indices. Initial values fill empty places.
+greatest (or least) along a dimension, and their indices. Initial values fill empty places. The dynamic call has three
+more operands: the number of selected values, and the shapes of the results.
 """
 
 import json
@@ -10,24 +11,27 @@ from typing import Any
 from torch_mlir import ir
 
 from tiduc.dialect.graph import Definition
-from tiduc.dialect.types import element, rank, shape
-from tiduc.passes.rules.custom_call import custom_call
+from tiduc.dialect.types import element, is_empty, rank, shape
+from tiduc.passes.rules.custom_call import custom_call, target
 from tiduc.passes.rules.decomposition import config, settings
 from tiduc.passes.rules.opset import unsupported
 from tiduc.passes.rules.registry import Tangents
 from tiduc.passes.rules.selection import none, numbers_along, repeated, taken
 
+DYNAMIC = "stablehlo.dynamic_approx_top_k"
 
-@custom_call("ApproxTopK", "PartialReduce")
+
+@custom_call("ApproxTopK", "PartialReduce", DYNAMIC)
 def approx_top_k(b: Any, op: Definition, dx: Tangents) -> list[Any | None]:
     """Gathers the tangents of the selected values, or of the initial value, by the indices that the call returns."""
     d = _dimension(op)
-    if len(op.operands) != 4 or len(op.results) != 2 or not _counts(op.operands[1].definition, d):
+    counts = (5, 7) if target(op) == DYNAMIC else (4,)
+    if len(op.operands) not in counts or len(op.results) != 2 or not _counts(op.operands[1].definition, d):
         raise unsupported("jvp", op, "its operands are not values with their indices")
-    (x, _, init, _), (y, indices) = op.operands, op.results
+    (x, _, init), (y, indices) = op.operands[:3], op.results
     if not _agree(op, d):
         raise unsupported("jvp", op, f"its types contradict each other: {x.type}, {init.type} and {y.type}")
-    if 0 in (*shape(x), *shape(indices)):
+    if is_empty(x) or is_empty(indices):
         return [None, None]
     number = numbers_along(b, x, indices, d)
     empty = b.compare(indices, b.zeros_like(indices), "LT")
@@ -51,7 +55,7 @@ def _dimension(op: Definition) -> int:
 
 def _agree(op: Definition, d: int) -> bool:
     """Whether values and results, and their indices, agree in element type and in all sizes but dimension d's."""
-    (x, numbers, init, first), (y, indices) = op.operands, op.results
+    (x, numbers, init, first), (y, indices) = op.operands[:4], op.results
     if shape(x) != shape(numbers) or shape(y) != shape(indices) or shape(init) or not 0 <= d < rank(x):
         return False
     others = [[n for i, n in enumerate(shape(v)) if i != d] for v in (x, y)]
@@ -61,4 +65,6 @@ def _agree(op: Definition, d: int) -> bool:
 
 def _counts(d: Definition | None, dimension: int) -> bool:
     """Whether the op is an iota along the dimension."""
-    return d is not None and d.name == "stablehlo.iota" and d.attributes["iota_dimension"].value == dimension
+    if d is None or d.name not in ("stablehlo.iota", "stablehlo.dynamic_iota"):
+        return False
+    return bool(d.attributes["iota_dimension"].value == dimension)

@@ -84,12 +84,10 @@ def numbers_along(b: Any, x: Any, indices: Any, d: int) -> Any:
     first = b.slice(
         number, [0] * len(sizes), [1 if i == d else n for i, n in enumerate(sizes)], [1] * len(sizes)
     )
-    integer = element(number)
-    type_ = with_element(indices.type, integer)
     kept = [i for i in range(len(sizes)) if i != d]
-    firsts = b.broadcast_in_dim(b.reshape(first, others), kept, type_)
-    step = b.constant(prod(sizes[d + 1 :]), type_)
-    return b.add(firsts, b.multiply(b.convert(indices, integer), step))
+    firsts = b.broadcast_in_dim(b.reshape(first, others), kept, shape(indices))
+    along = b.convert(indices, element(number))
+    return b.add(firsts, b.multiply(along, b.constant(prod(sizes[d + 1 :]), along)))
 
 
 # ---- one op that selects: max, min, or the select region of select_and_scatter ----------------------------

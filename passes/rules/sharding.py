@@ -17,7 +17,7 @@ from torch_mlir import ir
 
 from tiduc.dialect.constants import dense
 from tiduc.dialect.graph import Definition
-from tiduc.dialect.shardy import CONSTRAINTS, HOLDERS, TO_PARTS, TO_WHOLE
+from tiduc.dialect.shardy import CONSTRAINTS, HOLDERS, PLACEMENT, TO_PARTS, TO_WHOLE
 from tiduc.dialect.stablehlo import combiner
 from tiduc.dialect.types import element
 from tiduc.passes.rules.custom_call import NAME, target
@@ -37,6 +37,12 @@ def constraint(b: Any, op: Definition, ct: Any) -> list[Any]:
 
 for _target in CONSTRAINTS:
     linear(f"{NAME} @{_target}", [0])(constraint)
+
+
+@linear(f"{NAME} @{PLACEMENT}", [0])
+def placement(b: Any, op: Definition, ct: Any) -> list[Any]:
+    """The cotangent, where it is: a program does not say where the operand was."""
+    return [ct]
 
 
 @linear(f"{NAME} @xla.sdy.FuncResultSharding", [0])

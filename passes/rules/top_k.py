@@ -11,8 +11,12 @@ from tiduc.passes.rules.selection import numbers_along, taken
 
 @linearize("chlo.top_k")
 @linearize("stablehlo.custom_call @mhlo.topk")
+@linearize("stablehlo.custom_call @stablehlo.dynamic_top_k")
 def top_k(b: Any, op: Definition, dx: Tangents) -> list[Any | None]:
-    """Gathers by the indices that the op returns. `mhlo.topk` is the same op as a custom call."""
+    """Gathers by the indices that the op returns.
+
+    The custom calls are the same op: `mhlo.topk`, and `stablehlo.dynamic_top_k`, whose k is a second operand.
+    """
     x, indices = op.operands[0], op.results[1]
     if is_empty(x) or is_empty(indices):
         return [None, None]

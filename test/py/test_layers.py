@@ -24,7 +24,8 @@ LAYERS = {
     "errors": (("tiduc.dialect.errors", "tiduc.dialect.progress", "tiduc.dialect.reading"), ()),
     "definitions": (
         tuple(
-            f"tiduc.dialect.{name}" for name in ("attributes", "foreign", "shardy", "tidu", "verify", "views")
+            f"tiduc.dialect.{name}"
+            for name in ("artifacts", "attributes", "foreign", "shardy", "tidu", "verify", "views")
         ),
         ("errors",),
     ),

@@ -13,10 +13,14 @@ from tiduc.backends.iree.faults.updates_in_place import copied, is_carry, is_tab
 from tiduc.backends.iree.refused import refused
 from tiduc.dialect.graph import captured, operations
 from tiduc.dialect.lapack import check_call
+from tiduc.dialect.shardy import CONSTRAINTS, PLACEMENT
 from tiduc.dialect.traits import CONTROL
 from tiduc.dialect.types import is_complex, is_open
 
-TRANSPARENT = {"Sharding", "SPMDFullToShardShape", "SPMDShardToFullShape", "LayoutConstraint"}
+TRANSPARENT = {
+    *(*CONSTRAINTS, "xla.sdy.FuncResultSharding", PLACEMENT),
+    *("SPMDFullToShardShape", "SPMDShardToFullShape", "LayoutConstraint"),
+}
 """Custom calls that are hints to other compilers: their result is their operand."""
 
 _JOINS = CONTROL | {"func.call", "stablehlo.composite"}

@@ -1,0 +1,122 @@
+"""Replaces calls for dynamic sizes, as JAX exports them, by the static ops, where their operands are constants.
+
+    custom_call @stablehlo.dynamic_top_k(%x, 2)                     chlo.top_k(%x) {k = 2}
+    custom_call @stablehlo.dynamic_reduce_window(%x, %i, sizes...)  reduce_window(%x, %i) {sizes...}
+    custom_call @stablehlo.dynamic_approx_top_k(..., 2)              custom_call @ApproxTopK(...) {top_k = 2}
+
+Part of refine: stablehlo-refine-shapes knows none of these calls.
+"""
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from torch_mlir import ir
+
+from tiduc.dialect.attributes import named_attributes
+from tiduc.dialect.control_ops import GRAPHS
+from tiduc.dialect.dynamic.origins import DYNAMIC_TOP_K
+from tiduc.dialect.functions import replace, symbol, within
+from tiduc.dialect.graph import operations
+from tiduc.dialect.lapack import CALL, CONFIG
+from tiduc.dialect.shardy import target
+from tiduc.dialect.types import is_open
+from tiduc.dialect.verify import TERMINATOR
+from tiduc.dialect.windows import Window
+
+REDUCE_WINDOW, APPROX_TOP_K = "stablehlo.dynamic_reduce_window", "stablehlo.dynamic_approx_top_k"
+
+
+def make_static(module: Any) -> None:
+    """Replaces the calls in a module whose array operands are static and whose other operands are constants."""
+    functions = {symbol(op): op for op in operations(module.body)}
+    for call in within(module.operation, (CALL,)):
+        if target(call) == DYNAMIC_TOP_K:
+            _top_k(call)
+        elif target(call) == APPROX_TOP_K:
+            _approx_top_k(call)
+        elif target(call) == REDUCE_WINDOW:
+            _reduce_window(call, functions)
+
+
+def _top_k(call: Any) -> None:
+    x, k = call.operands
+    given = _constants([k])
+    if given is None or is_open(x.type):
+        return
+    shape = [*list(x.type.shape)[:-1], int(given[0])]
+    types = [ir.RankedTensorType.get(shape, y.type.element_type) for y in call.results]
+    _replace(call, "chlo.top_k", [x], types, {"k": _i64(given[0])})
+
+
+def _approx_top_k(call: Any) -> None:
+    """As stablehlo-canonicalize-dynamism leaves the call: without shape operands, once the shapes are static."""
+    *operands, k = call.operands
+    given = _constants([k])
+    if given is None or any(is_open(y.type) for y in call.results):
+        return
+    attributes = {name: call.attributes[name] for name in call.attributes}
+    attributes["call_target_name"] = ir.StringAttr.get("ApproxTopK")
+    for config in CONFIG:
+        if config in attributes:
+            attributes[config] = ir.DictAttr.get(
+                named_attributes(attributes[config]) | {"top_k": _i64(given[0])}
+            )
+    _replace(call, CALL, operands, [y.type for y in call.results], attributes)
+
+
+def _reduce_window(call: Any, functions: dict[str, Any]) -> None:
+    count = len(call.results)
+    arrays, given = list(call.operands)[: 2 * count], _constants(list(call.operands)[2 * count :])
+    if given is None or any(is_open(x.type) for x in arrays):
+        return
+    sizes, strides, base, dilation, padding = given
+    numbers = (sizes, strides, base, dilation, padding[:, 0], padding[:, 1])
+    window = Window(*(tuple(map(int, column)) for column in numbers))
+    shape = window.outputs(list(arrays[0].type.shape))
+    types = [ir.RankedTensorType.get(shape, y.type.element_type) for y in call.results]
+    body = functions[call.attributes[GRAPHS][0].value].regions[0].blocks[0]
+    op = _replace(call, "stablehlo.reduce_window", arrays, types, window.attributes, regions=1)
+    _copy(body, op.regions[0])
+
+
+def _i64(value: Any) -> Any:
+    return ir.IntegerAttr.get(ir.IntegerType.get_signless(64), int(value))
+
+
+def _copy(body: Any, region: Any) -> None:
+    """Copies the ops of a function's block to a new block of a region; its return becomes StableHLO's."""
+    types = [x.type for x in body.arguments]
+    block = region.blocks.append(*types, arg_locs=[x.location for x in body.arguments])
+    values, ip = dict(zip(body.arguments, block.arguments, strict=True)), ir.InsertionPoint(block)
+    *ops, end = operations(body)
+    for inner in ops:
+        copy = inner.clone(ip)
+        for i, x in enumerate(inner.operands):
+            copy.operands[i] = values[x]
+        values.update(zip(inner.results, copy.results, strict=True))
+    ir.Operation.create(TERMINATOR, operands=[values[y] for y in end.operands], loc=end.location, ip=ip)
+
+
+def _constants(values: Sequence[Any]) -> list[NDArray[np.int64]] | None:
+    """The numbers in each value; None if a value is not a constant."""
+    owners = [x.owner for x in values]
+    if any(isinstance(owner, ir.Block) or owner.name != "stablehlo.constant" for owner in owners):
+        return None
+    attributes = [ir.DenseElementsAttr(owner.attributes["value"]) for owner in owners]
+    return [np.broadcast_to(np.array(value), value.type.shape) for value in attributes]
+
+
+def _replace(
+    call: Any, name: str, operands: Sequence[Any], types: Sequence[Any], attributes: Any, regions: int = 0
+) -> Any:
+    """Creates an op in place of a call. A conversion restores the types of the results, for refinement to remove."""
+    ip, location = ir.InsertionPoint(call), call.location
+    op = ir.Operation.create(name, types, operands, attributes, regions=regions, loc=location, ip=ip)
+    converted = (
+        ir.Operation.create("stablehlo.convert", [y.type], [x], loc=location, ip=ip).result
+        for y, x in zip(call.results, op.results, strict=True)
+    )
+    replace(call, converted)
+    return op

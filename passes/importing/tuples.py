@@ -1,0 +1,50 @@
+"""Gives custom calls their results one by one where an old export has them in a tuple; part of import.
+
+%t = custom_call @Qr(%x) : (T) -> tuple<T, U>   ->   %y, %z = custom_call @Qr(%x) : (T) -> (T, U)
+                                                     %t = tuple %y, %z
+"""
+
+from collections.abc import Iterator
+from typing import Any
+
+from torch_mlir import ir
+
+from tiduc.dialect.functions import within
+
+CUSTOM_CALL, TUPLE = "stablehlo.custom_call", "stablehlo.tuple"
+
+
+def flatten_tuples(module: Any) -> None:
+    """Replaces each custom call whose only result is a tuple, in place; nested tuples too."""
+    for op in within(module.operation, (CUSTOM_CALL,)):
+        if len(op.results) != 1 or not isinstance(op.results[0].type, ir.TupleType):
+            continue
+        type_, ip = op.results[0].type, ir.InsertionPoint(op)
+        call = ir.Operation.create(
+            CUSTOM_CALL,
+            list(_parts(type_)),
+            list(op.operands),
+            {name: op.attributes[name] for name in op.attributes},
+            loc=op.location,
+            ip=ip,
+        )
+        op.results[0].replace_all_uses_with(_packed(type_, iter(call.results), op.location, ip))
+        op.erase()
+
+
+def _parts(type_: Any) -> Iterator[Any]:
+    """The types in a tuple type, those of nested tuples included."""
+    for i in range(type_.num_types):
+        part = type_.get_type(i)
+        if isinstance(part, ir.TupleType):
+            yield from _parts(part)
+        else:
+            yield part
+
+
+def _packed(type_: Any, values: Iterator[Any], location: Any, ip: Any) -> Any:
+    """The tuple of a type that holds the next values."""
+    if not isinstance(type_, ir.TupleType):
+        return next(values)
+    parts = [_packed(type_.get_type(i), values, location, ip) for i in range(type_.num_types)]
+    return ir.Operation.create(TUPLE, [type_], parts, loc=location, ip=ip).result

@@ -1,0 +1,77 @@
+"""dynamic_reduce_window, a call to which JAX exports windows of dynamic sizes: sums over a window, and their transpose.
+
+    y... = custom_call @stablehlo.dynamic_reduce_window(x..., init..., sizes, strides, base, dilation, padding)
+
+With one entry per dimension in `sizes`, `strides`, `base` (the dilation of x) and `dilation` (of the window), and a low
+and a high entry in each row of `padding`. Only results whose reducer is an addition can be differentiated, toward
+their operands; import marks these results (`passes/importing/dynamic_windows.py`).
+"""
+
+from collections.abc import Sequence
+from typing import Any
+
+from tiduc.dialect.dynamic.sizes import Size
+from tiduc.dialect.graph import Definition
+from tiduc.dialect.types import element, shape, with_shape
+from tiduc.passes.rules.custom_call import NAME
+from tiduc.passes.rules.opset import linearize, transpose, unsupported
+from tiduc.passes.rules.registry import Tangents
+from tiduc.passes.rules.selection import repeated
+
+CALL = f"{NAME} @stablehlo.dynamic_reduce_window"
+SUMS = "tidu.sums"
+
+
+@linearize(CALL)
+def dynamic_reduce_window(b: Any, op: Definition, dx: Tangents) -> list[Any | None]:
+    """The call at the tangents: each sum is linear in its operand, and the other results are not read."""
+    count = len(op.results)
+    sums = set(op.attributes[SUMS]) if SUMS in op.attributes else set()
+    active = [i for i in range(count) if dx[i] is not None]
+    if any(d is not None for d in dx[count:]) or not sums.issuperset(active):
+        raise unsupported(
+            "jvp", op, "only sums over dynamic windows are differentiated, toward their operands"
+        )
+    if not active:
+        return [None] * count
+    zeros = {count + i: b.zeros_like(op.operands[count + i]) for i in active}
+    dy = b.reapply(op, {i: dx[i] for i in active} | zeros)
+    _say_sizes(dy, op.results)
+    return [tangent if i in active else None for i, tangent in enumerate(dy)]
+
+
+@transpose(CALL)
+def dynamic_reduce_window_transpose(
+    b: Any, op: Definition, ct: Tangents, active: Sequence[bool]
+) -> list[Any | None]:
+    """The call over the adjoint window at the cotangents, as `Window.adjoint` computes it for static windows."""
+    count = len(op.results)
+    xs, inits, window = op.operands[:count], op.operands[count : 2 * count], op.operands[2 * count :]
+    first = next(i for i in range(count) if ct[i] is not None)
+    back = _adjoint(b, window, b.sizes(shape(xs[first])), b.sizes(shape(ct[first])))
+    zeros = [b.zero(with_shape(y.type, [])) for y in op.results]
+    cts = [repeated(b, zero, ct[first]) if c is None else c for zero, c in zip(zeros, ct, strict=True)]
+    found = b.emit_all(op.name, [*cts, *inits, *back], [x.type for x in xs], op.attributes)
+    _say_sizes(found, xs)
+    return [*(y if active[i] else None for i, y in enumerate(found)), *[None] * (len(op.operands) - count)]
+
+
+def _say_sizes(values: Sequence[Any], like: Sequence[Any]) -> None:
+    """Records that values have the dynamic sizes of others: a call states no sizes of its results."""
+    for y, x in zip(values, like, strict=True):
+        y.graph.sizes.update({(y, d): n for d, n in enumerate(shape(x)) if isinstance(n, Size)})
+
+
+def _adjoint(b: Any, window: Sequence[Any], inputs: Any, outputs: Any) -> list[Any]:
+    """The operands of the adjoint window; `inputs` and `outputs` are the sizes of x and y, as vectors."""
+    sizes, strides, base, dilation, padding = window
+    inputs, outputs = (b.convert(n, element(sizes)) for n in (inputs, outputs))
+    one, n = b.constant(1, sizes), shape(sizes)[0]
+    low = b.reshape(b.slice(padding, [0, 0], [n, 1], [1, 1]), [n])
+    extent = b.add(b.multiply(b.subtract(sizes, one), dilation), one)
+    before = b.subtract(b.subtract(extent, one), low)
+    spread = b.maximum(b.add(b.multiply(b.subtract(outputs, one), strides), one), b.zeros_like(one))
+    ends = b.add(b.multiply(b.subtract(inputs, one), base), extent)
+    after = b.subtract(b.subtract(ends, spread), before)
+    pairs = b.concatenate([b.reshape(before, [n, 1]), b.reshape(after, [n, 1])], 1)
+    return [sizes, base, strides, dilation, pairs]

@@ -1,0 +1,86 @@
+"""Calls for dynamic sizes, as JAX exports them: top_k, approximate top_k and sums over windows."""
+
+import itertools
+
+import jax
+import numpy as np
+import pytest
+from jax import export, lax
+from numpy.typing import NDArray
+
+import tiduc
+from tiduc.check import check
+from tiduc.static_shapes import at_each_shape
+
+RNG = np.random.default_rng(0)
+
+ADD = """func.func private @add(%a: tensor<f64>, %b: tensor<f64>) -> tensor<f64> {
+  %0 = stablehlo.add %b, %a : tensor<f64>
+  return %0 : tensor<f64>
+}"""
+WINDOW = """func.func @main(%x: tensor<?x4xf64>) -> tensor<?x?xf64> {{
+  %init = stablehlo.constant dense<{init}> : tensor<f64>
+  {numbers}
+  %padding = stablehlo.constant dense<{padding}> : tensor<2x2xi32>
+  %z = stablehlo.sine %x : tensor<?x4xf64>
+  %y = stablehlo.custom_call @stablehlo.dynamic_reduce_window(%z, %init, %sizes, %strides, %base, %dilation, %padding)
+    {{called_computations = [@add]}} : (tensor<?x4xf64>, tensor<f64>, tensor<2xi32>, tensor<2xi32>, tensor<2xi32>,
+    tensor<2xi32>, tensor<2x2xi32>) -> tensor<?x?xf64>
+  return %y : tensor<?x?xf64>
+}}
+{add}"""
+
+
+def window(sizes: list[int], strides: list[int], base: list[int], dilation: list[int], **more: object) -> str:
+    named = {"sizes": sizes, "strides": strides, "base": base, "dilation": dilation}
+    numbers = (f"%{name} = stablehlo.constant dense<{v}> : tensor<2xi32>" for name, v in named.items())
+    return WINDOW.format(
+        numbers="\n  ".join(numbers), **{"init": 0.0, "padding": [[0, 0], [0, 0]], "add": ADD, **more}
+    )
+
+
+def agrees(program: tiduc.Program, *arguments: NDArray[np.float64], order: int = 1) -> bool:
+    def compiled(derived: tiduc.Program) -> object:
+        return at_each_shape(derived, tiduc.Program.compile)
+
+    comparisons = list(check(program, arguments, compiled, order=order))  # type: ignore[arg-type]
+    assert {c.name.split()[0] for c in comparisons}
+    return all(c.agrees for c in comparisons)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        window([2, 3], [1, 1], [1, 1], [1, 1]),
+        window([2, 2], [2, 1], [1, 1], [1, 2], padding=[[1, 0], [0, 2]]),
+        window([2, 1], [1, 3], [2, 1], [2, 1], padding=[[2, 1], [1, 1]], init=0.5),
+        window([1, 2], [2, 2], [1, 3], [1, 1], padding=[[-1, 0], [0, -1]]),
+    ],
+)
+def test_sums_over_windows(text: str) -> None:
+    assert agrees(tiduc.load(text), RNG.standard_normal((5, 4)))
+
+
+def test_other_windows_are_refused() -> None:
+    text = window([2, 3], [1, 1], [1, 1], [1, 1])
+    for other in ("maximum", "multiply"):
+        with pytest.raises(tiduc.TiducError, match="only sums over dynamic windows are differentiated"):
+            tiduc.load(text.replace("stablehlo.add", f"stablehlo.{other}")).jvp()
+
+
+def exported(function: object, shape: str) -> tiduc.Program:
+    with jax.enable_x64(True):
+        (x,) = export.symbolic_args_specs((np.zeros((2, 2)),), (shape,))
+        return tiduc.load(export.export(jax.jit(function))(x).mlir_module_serialized)  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("rows", [2, 5])
+def test_cumulative_sum_of_a_dynamic_dimension(rows: int) -> None:
+    program = exported(lambda x: lax.cumsum(x * x, 0), "n, m")
+    assert agrees(program, RNG.standard_normal((rows, 3)), order=2)
+
+
+def test_top_k_of_a_dynamic_dimension() -> None:
+    program = exported(lambda x: lax.top_k(x * x, x.shape[1] - 1)[0], "n, m")
+    for rows, columns in itertools.product((1, 3), (2, 4)):
+        assert agrees(program, RNG.standard_normal((rows, columns)))

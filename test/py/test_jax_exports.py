@@ -1,0 +1,70 @@
+"""Exports that JAX stores to prove that old ones still load: with Shardy in bytecode, tuples, and old producers.
+
+`test/sweep/jax_exports.py` reads all of them.
+"""
+
+import sys
+from importlib import import_module
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import tiduc
+from tiduc.dialect.emit import bytecode
+
+PACKAGE = "jax._src.internal_test_util.export_back_compat_test_data"
+SHARDED = ("shardy_sharding_ops_with_different_meshes", "data_2025_06_30")
+
+
+def export(file: str, name: str, key: str | None = None) -> dict[str, Any]:
+    found = getattr(import_module(f"{PACKAGE}.{file}"), name)
+    return found if key is None else found[key]  # type: ignore[no-any-return]
+
+
+@pytest.mark.parametrize(
+    ("file", "name", "key"),
+    [
+        (*SHARDED, None),
+        ("cpu_triangular_solve_blas_trsm", "data_2025_10_20", "f64"),  # an attribute of Shardy's on a call
+        ("tpu_Qr", "data_2023_03_17", None),  # a call with a tuple as its result
+        ("tpu_Eigh", "data", None),
+        ("annotate_data_placement", "data_2026_03_24_tpu", "shardy"),
+    ],
+)
+def test_is_read_and_differentiated(file: str, name: str, key: str | None) -> None:
+    program = tiduc.load(export(file, name, key)["mlir_module_serialized"])
+    program.jvp()
+    derived = program.vjp()
+    written = tiduc.load(str(derived))
+    assert [port.name for port in written.inputs] == [port.name for port in derived.inputs]
+
+
+def test_triangular_solve_of_a_sharded_export() -> None:
+    stored = export("cpu_triangular_solve_blas_trsm", "data_2025_10_20", "f64")
+    program = tiduc.load(stored["mlir_module_serialized"])
+    (x,) = program.compile()(*stored["inputs"])
+    np.testing.assert_allclose(x, stored["expected_outputs"][0], rtol=1e-10)
+
+
+def test_file_of_sharded_bytecode(tmp_path: Path) -> None:
+    stored = export(*SHARDED)["mlir_module_serialized"]
+    file = tmp_path / "sharded.mlirbc"
+    file.write_bytes(stored)
+    program = tiduc.load(file)
+    assert str(program) == str(tiduc.load(stored))
+    assert str(tiduc.load(bytecode(program.module))) == str(program)  # without jaxlib
+
+
+def test_sharded_bytecode_without_jaxlib(monkeypatch: pytest.MonkeyPatch) -> None:
+    stored = export(*SHARDED)["mlir_module_serialized"]
+    monkeypatch.setattr(sys, "path", [])
+    with pytest.raises(tiduc.ParseError, match=r"Shardy ops in bytecode.*pip install 'tiduc\[jax\]'"):
+        tiduc.load(stored)
+
+
+def test_damaged_sharded_bytecode() -> None:
+    stored = export(*SHARDED)["mlir_module_serialized"]
+    with pytest.raises(tiduc.ParseError, match="jaxlib cannot read the bytecode"):
+        tiduc.load(stored[:-40])

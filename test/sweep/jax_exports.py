@@ -1,0 +1,97 @@
+"""Reads and differentiates the exports that JAX stores to prove that old ones still load.
+
+    python test/sweep/jax_exports.py [--only TEXT] [--evaluate]
+
+Prints each export that is not differentiated, with the reason, and counts. With `--evaluate`, runs each export of a
+CPU or TPU on its stored arguments, on IREE, and compares its derivatives with differences in f64.
+"""
+
+import argparse
+import pkgutil
+from collections import Counter
+from collections.abc import Iterator
+from importlib import import_module
+from typing import Any
+
+import numpy as np
+
+import tiduc
+from tiduc.check import check
+from tiduc.static_shapes import at_each_shape
+
+PACKAGE = "jax._src.internal_test_util.export_back_compat_test_data"
+CONTENTS = "mlir_module_serialized"
+
+
+def exports() -> Iterator[tuple[str, dict[str, Any]]]:
+    """The name of each export, and a dictionary with its bytes, arguments and results."""
+    package = import_module(PACKAGE)
+    for info in pkgutil.iter_modules(package.__path__, f"{PACKAGE}."):
+        for name, value in vars(import_module(info.name)).items():
+            if not name.startswith("__"):
+                yield from _within(f"{info.name.rpartition('.')[2]}:{name}", value)
+
+
+def _within(name: str, value: Any) -> Iterator[tuple[str, dict[str, Any]]]:
+    if isinstance(value, dict) and CONTENTS in value:
+        yield name, value
+    elif isinstance(value, dict):
+        for key, inner in value.items():
+            yield from _within(f"{name}[{key}]", inner)
+    elif isinstance(value, list | tuple):
+        for i, inner in enumerate(value):
+            yield from _within(f"{name}[{i}]", inner)
+
+
+def outcome(contents: bytes) -> tuple[str, str]:
+    """One of "differentiated", "loaded" or "not read", and the reason for the last two."""
+    try:
+        program = tiduc.load(contents)
+    except tiduc.TiducError as error:
+        return "not read", error.message
+    try:
+        program.jvp()
+        program.vjp()
+    except tiduc.TiducError as error:
+        return "loaded", error.message
+    return "differentiated", ""
+
+
+def evaluated(export: dict[str, Any]) -> tuple[str, str]:
+    """One of "agrees", "disagrees" or "not run", with the comparison or the error."""
+    arguments = [np.asarray(x) for x in export["inputs"]]
+    try:
+        comparisons = list(check(tiduc.load(export[CONTENTS]), arguments, _compiled))
+    except tiduc.TiducError as error:
+        return "not run", error.message
+    wrong = [c for c in comparisons if not c.agrees]
+    return ("disagrees", str(wrong[0])) if wrong else ("agrees", "")
+
+
+def _compiled(program: tiduc.Program) -> Any:
+    return at_each_shape(program, tiduc.Program.compile)
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("--only", default="", help="exports whose names have this text")
+    parser.add_argument("--evaluate", action="store_true", help="also run the programs")
+    given = parser.parse_args()
+    counts: Counter[str] = Counter()
+    for name, export in exports():
+        if given.only not in name:
+            continue
+        results = [outcome(export[CONTENTS])]
+        if given.evaluate and results[0][0] == "differentiated":
+            results.append(evaluated(export))
+        for kind, reason in results:
+            counts[kind] += 1
+            if reason:
+                print(f"{name}: {kind}: {reason.splitlines()[0]}", flush=True)
+    print(", ".join(f"{count} {kind}" for kind, count in counts.items()))
+
+
+if __name__ == "__main__":
+    main()
