@@ -350,7 +350,7 @@ def from_module(
     loop_memory: str = "auto",
 ) -> Program:
     """The program in an `ir.Module` of `func.func`s, or of graphs that `import_stablehlo` made."""
-    entry = entry_in(module, entry)
+    module, entry = entry_in(module, entry)
     imported = import_stablehlo(module, entry, opset, inline)
     view = resolve(imported)
     graph = view.graph(entry)

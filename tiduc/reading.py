@@ -17,6 +17,7 @@ from torch_mlir import ir
 from tiduc.dialect.context import parse, read, stage
 from tiduc.dialect.emit import bytecode
 from tiduc.dialect.errors import ParseError, RequestError
+from tiduc.dialect.functions import symbol
 from tiduc.dialect.graph import operations
 from tiduc.passes.importing.import_stablehlo import import_stablehlo
 from tiduc.passes.resolve import resolve
@@ -64,7 +65,7 @@ def _written(source: Readable, entry: str | None, dialects: tuple[str, ...]) -> 
     module = module_in(source, dialects)
     written = bytecode(module)
     if not dialects:  # the rules of custom dialects are with the caller
-        resolve(import_stablehlo(module, entry_in(module, entry), OPSET))
+        resolve(import_stablehlo(*entry_in(module, entry), OPSET))
     return written
 
 
@@ -72,21 +73,50 @@ def _is_text(source: str) -> bool:
     return "\n" in source or "{" in source
 
 
-def entry_in(module: Any, entry: str | None) -> str:
-    """The function or graph to load: the requested one, `main`, or the only one; `RequestError` if there is none."""
-    names = [
+def entry_in(module: Any, entry: str | None) -> tuple[Any, str]:
+    """The module that holds the function or graph to load, and its name: the requested one, `main`, or the only one.
+
+    A function in a nested module is named `module::function`, or `function` if no other module has one of this
+    name. `RequestError` if there is no such function, or several.
+    """
+    nested = [op for op in operations(module.body) if op.name == "builtin.module"]
+    found = [(None, name) for name in _public(module.body)] or [
+        (inner, name) for inner in nested for name in _public(inner.regions[0].blocks[0])
+    ]
+    wanted = found if entry is None else [each for each in found if entry in (each[1], _spelled(*each))]
+    if entry is None and len(found) > 1:
+        wanted = [each for each in found if each[1] == "main"]
+    if len(wanted) == 1:
+        inner, name = wanted[0]
+        return module if inner is None else _unnested(inner), name
+    names = ", ".join(f"@{_spelled(*each)}" for each in found) or "none"
+    how_many = "several public functions" if wanted else "no public function"
+    raise RequestError(f"{how_many} @{entry or 'main'}; there are {names}")
+
+
+def _public(block: Any) -> list[str]:
+    """The names of the public functions and graphs in a module's block."""
+    return [
         str(ir.StringAttr(op.attributes["sym_name"]).value)
-        for op in operations(module.body)
+        for op in operations(block)
         if (op.name == "tidu.graph" and "sym_visibility" not in op.attributes)
         or (op.name == "func.func" and _is_public(op))
     ]
-    if entry is None:
-        entry = names[0] if len(names) == 1 else "main"
-    if entry not in names:
-        raise RequestError(
-            f"no public function @{entry}; there are {', '.join(f'@{n}' for n in names) or 'none'}"
-        )
-    return entry
+
+
+def _spelled(module: Any, function: str) -> str:
+    """A function's name behind the name of its nested module, if that has one."""
+    return f"{symbol(module)}::{function}" if module is not None and symbol(module) else function
+
+
+def _unnested(module: Any) -> Any:
+    """A copy of a nested module's op as a module of its own."""
+    copy = ir.Module.create(loc=module.location)
+    for name in module.attributes:
+        copy.operation.attributes[name] = module.attributes[name]
+    for op in operations(module.regions[0].blocks[0]):
+        op.clone(ir.InsertionPoint(copy.body))
+    return copy
 
 
 def _is_public(function: Any) -> bool:

@@ -232,6 +232,21 @@ def test_the_command(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None
     assert "unknown kind of file: models are read from files .onnx" in capsys.readouterr().err
 
 
+def test_a_model_as_the_file_of_any_command(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    source, out = str(tmp_path / "m.onnx"), str(tmp_path / "m.mlir")
+    onnx.save(mlp("n"), source)
+    assert run(["import", source, "--size", "n=3", "--lift-constants", "-o", out]) == 0
+    wrt = ["--wrt", next(iter(MLP))]
+    assert run(["vjp", out, *wrt]) == 0
+    expected = capsys.readouterr().out
+    assert run(["vjp", source, "--size", "n=3", "--lift-constants", *wrt]) == 0
+    assert capsys.readouterr().out == expected
+    assert run(["-q", "check", source, "--size", "n=3"]) == 0
+    assert run(["compile", source, "--size", "n=3", "-o", str(tmp_path / "m.vmfb")]) == 0
+    assert run(["vjp", source, "--size", "n"]) == 1
+    assert "--size expects NAME=N" in capsys.readouterr().err
+
+
 def test_without_the_package(monkeypatch: pytest.MonkeyPatch) -> None:
     for framework, call in {
         "onnx": lambda: tiduc.from_onnx("m.onnx"),

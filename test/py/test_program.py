@@ -309,20 +309,6 @@ def test_load_errors(tmp_path: Path) -> None:
         load(b"ML\xefR nothing")
 
 
-def test_entry() -> None:
-    two = CUBE.replace("@main", "@f") + CUBE.replace("@main", "@g").replace("multiply", "add")
-    compare(run_as_main(load(two, "g").grad()), [3.0])
-    compare(run_as_main(load(two, "f").grad()), [12.0])
-    with pytest.raises(RequestError, match="no public function @main; there are @f, @g"):
-        load(two)
-    with pytest.raises(RequestError, match="no public function @h; there are @f, @g"):
-        load(two, "h")
-    assert load(CUBE.replace("@main", "@f")).name == "f"
-    assert load(two + CUBE).name == "main"
-    with pytest.raises(RequestError, match="no public function @main; there are none"):
-        load("module {\n}")
-
-
 def run_as_main(p: Program) -> Any:
     return run(load(str(p).replace(f"@{p.name}(", "@main(")), [2.0])
 

@@ -17,6 +17,7 @@ from tiduc.backends.iree.compile import Source, compile_modules, compile_source
 from tiduc.backends.iree.targets import TARGETS
 from tiduc.cli.diagnostics import about, report, waiting, warnings_reported
 from tiduc.cli.files import ENTRY, FILE, PATH, read_input, write, write_binary, writes
+from tiduc.cli.models import model_options
 from tiduc.cli.rules import RULES, read_with
 from tiduc.dialect.errors import InputError, RequestError, TiducError
 from tiduc.models import parameters as lifted
@@ -166,6 +167,7 @@ def compiling(command: Callable[..., Any]) -> Callable[..., Any]:
 
 @click.command("compile")
 @click.argument("files", metavar="FILE...", nargs=-1, required=True, type=PATH)
+@model_options
 @ENTRY
 @RULES
 @TARGET

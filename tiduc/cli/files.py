@@ -10,6 +10,7 @@ from typing import Any
 import click
 
 from tiduc.cli.colours import is_coloured
+from tiduc.cli.models import imported, is_model, model_options
 from tiduc.dialect import progress
 from tiduc.dialect.context import parse, read
 from tiduc.dialect.emit import EMITTERS
@@ -27,7 +28,12 @@ def _noted(context: click.Context, parameter: click.Parameter, file: str) -> str
     return file
 
 
-FILE = click.argument("file", metavar="FILE", type=PATH, is_eager=True, callback=_noted)
+_FILE = click.argument("file", metavar="FILE", type=PATH, is_eager=True, callback=_noted)
+
+
+def FILE(command: Callable[..., Any]) -> Callable[..., Any]:
+    """The argument of a command that reads a program, and the options for a model's file."""
+    return _FILE(model_options(command))
 
 
 def writes(help: str) -> Callable[..., Any]:
@@ -75,9 +81,11 @@ def read_input(file: str) -> bytes:
 def read_module(file: str, contents: bytes | None = None, dialects: Collection[str] = ()) -> Any:
     """The `ir.Module` in a file or in standard input; `contents` are its bytes if they were read before.
 
-    It may have ops of `dialects` that MLIR does not know.
+    It may have ops of `dialects` that MLIR does not know. A model of PyTorch, ONNX or JAX is imported.
     """
     progress.work_on(file)
+    if is_model(file):
+        return imported(file).module
     if file != "-" and (contents is None or os.path.isfile(file)):
         return read(file, dialects)
     name = "<stdin>" if file == "-" else file  # a pipe, which cannot be read again

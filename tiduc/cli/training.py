@@ -6,9 +6,8 @@ from tiduc.backends.iree.compile import compile_source
 from tiduc.cli.diagnostics import about, waiting
 from tiduc.cli.execution import FACTORIZING, TARGET, compiling
 from tiduc.cli.files import PATH, write, write_binary, writes
-from tiduc.cli.importing import SIZES, TRUST, numbers
+from tiduc.cli.models import SIZES, TRUST, imported
 from tiduc.dialect.errors import RequestError
-from tiduc.models.files import import_model
 from tiduc.program import Program, load
 from tiduc.runtime.files import written_together
 from tiduc.runtime.process import Limits
@@ -68,8 +67,6 @@ def _train_step(
     optimizer: str,
     train: tuple[str, ...],
     freeze: tuple[str, ...],
-    sizes: tuple[str, ...],
-    trust: bool,
     state: str | None,
     target: str,
     lapack: str,
@@ -86,8 +83,8 @@ def _train_step(
     given = {name: value for name, value in settings.items() if value is not None}
     with about(model):
         with waiting(f"importing {model}"):
-            imported = import_model(model, lift_constants=True, sizes=numbers(sizes), trust=trust)
-        step = train_step(imported, _loss(loss), optimizer, train=train, freeze=(*BUFFERS, *freeze), **given)
+            program = imported(model, lift_constants=True)
+        step = train_step(program, _loss(loss), optimizer, train=train, freeze=(*BUFFERS, *freeze), **given)
         vmfb = None
         if not output.endswith(".mlir"):
             with waiting(f"compiling the step for {target}"):

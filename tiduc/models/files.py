@@ -83,6 +83,9 @@ def _mlir(path: str | Path, lift_constants: bool, *_: Any) -> Model:
     return model_of(module, lift(module) if lift_constants else {})
 
 
+MODELS = (".onnx", ".pt2", ".jaxexport")
+"""The suffixes of models; a command reads other files as MLIR."""
+
 _IMPORTERS: dict[str, Callable[[str | Path, bool, Any, bool, Limits | None], Model]] = {
     ".onnx": _onnx,
     ".pt2": _torch,

@@ -1,0 +1,73 @@
+"""Models of PyTorch, ONNX and JAX as the FILE of a command: the options that say how to import them."""
+
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+import click
+
+from tiduc.dialect.errors import RequestError
+from tiduc.models.files import MODELS, import_model
+from tiduc.models.model import Model
+
+
+def _keep(context: click.Context, parameter: click.Parameter, value: Any) -> Any:
+    """Stores an option's value for `imported`; the command's function does not get the value."""
+    context.meta[f"{__name__}.{parameter.name}"] = value
+
+
+SIZES = click.option(
+    "--size",
+    "sizes",
+    multiple=True,
+    metavar="NAME=N",
+    callback=_keep,
+    expose_value=False,
+    help="Set a dynamic dimension of an ONNX model, such as batch=8. Repeatable; other dimensions stay "
+    "dynamic.",
+)
+TRUST = click.option(
+    "--trust",
+    is_flag=True,
+    callback=_keep,
+    expose_value=False,
+    help="Trust the author of a .pt2 file: run the pickles, objects and machine code that it contains.",
+)
+LIFT_CONSTANTS = click.option(
+    "--lift-constants",
+    is_flag=True,
+    callback=_keep,
+    expose_value=False,
+    help="Turn a model's weights into inputs, named as in the model, so that they can be differentiated and "
+    "updated; by default they are constants.",
+)
+
+
+def model_options(command: Callable[..., Any]) -> Callable[..., Any]:
+    """The options of a command that reads a program from a file, which may be a model."""
+    return LIFT_CONSTANTS(SIZES(TRUST(command)))
+
+
+def is_model(file: str) -> bool:
+    """Whether a file's suffix is that of a model of PyTorch, ONNX or JAX."""
+    return Path(file).suffix.lower() in MODELS
+
+
+def imported(file: str, lift_constants: bool = False) -> Model:
+    """The model in a file, imported as the options of the running command say."""
+    meta = click.get_current_context().meta
+    sizes, trust, lift = (meta.get(f"{__name__}.{name}") for name in ("sizes", "trust", "lift_constants"))
+    return import_model(
+        file, lift_constants=lift_constants or bool(lift), sizes=_numbers(sizes or ()), trust=bool(trust)
+    )
+
+
+def _numbers(texts: Sequence[str]) -> dict[str, int]:
+    """The sizes that `--size` options set, by name."""
+    sizes = {}
+    for text in texts:
+        name, _, number = text.rpartition("=")
+        if not name or not number.isdecimal():
+            raise RequestError(f"--size expects NAME=N, as in batch=8, has {text!r}")
+        sizes[name] = int(number)
+    return sizes
