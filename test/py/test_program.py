@@ -309,10 +309,6 @@ def test_load_errors(tmp_path: Path) -> None:
         load(b"ML\xefR nothing")
 
 
-def run_as_main(p: Program) -> Any:
-    return run(load(str(p).replace(f"@{p.name}(", "@main(")), [2.0])
-
-
 def test_bfloat16_and_small_floats() -> None:
     for type_ in ("bf16", "f16", "f32", "f8E4M3FN"):
         text = CUBE.replace("f64", type_)
