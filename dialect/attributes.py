@@ -12,17 +12,33 @@ _NO_TEXT = re.compile(r'"[^"]*\\[89A-F][0-9A-F][^"]*" = ')
 
 
 def named_attributes(attribute: Any) -> dict[str, Any]:
-    """The entries of a `DictAttr` by name. `ParseError` for a name that is no UTF-8, on which the bindings abort."""
+    """The entries of a `DictAttr` by name.
+
+    `ParseError` for a name that is no UTF-8, and for an array of elements such as f128. The bindings abort on the
+    former, and on the latter where they read it from an entry of an iteration.
+    """
     attribute = ir.DictAttr(attribute)
     if _NO_TEXT.search(str(attribute)):
         raise ParseError("a name is no UTF-8 text")
-    return {entry.name: entry.attr for entry in attribute}
+    names = [entry.name for entry in attribute]
+    try:
+        return {name: attribute[name] for name in names}
+    except TypeError as error:
+        raise ParseError(f"an attribute cannot be read: {error}") from None
 
 
 def readable(attributes: Any, name: str) -> Any:
     """The attribute of this name; None if there is none, or none that the bindings can read, such as a location."""
     try:
         return attributes[name] if name in attributes else None
+    except TypeError:
+        return None
+
+
+def readable_entries(attribute: Any) -> list[Any] | None:
+    """The entries of an `ArrayAttr`; None for another attribute, or if the bindings cannot read an entry."""
+    try:
+        return list(attribute) if isinstance(attribute, ir.ArrayAttr) else None
     except TypeError:
         return None
 

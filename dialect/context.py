@@ -161,10 +161,10 @@ def parse(text: str | bytes, file: str | None = None, dialects: Collection[str] 
             return _deserialize(text, file)
         _check(text, file)
         if (spelled := _with_shardy(text)) is not None:
-            module = _parsed(ir.Module.parse, spelled, {*dialects, shardy.DIALECT})
+            module = _parsed(ir.Module.parse, spelled, {*dialects, shardy.DIALECT}, len(spelled))
             shardy.fold(module)
             return module
-        return _parsed(ir.Module.parse, text, dialects)
+        return _parsed(ir.Module.parse, text, dialects, len(text))
     except ir.MLIRError as error:
         if isinstance(text, bytes) and holds_shardy(text):
             return parse(text_by_jaxlib(text, file), file, dialects)
@@ -219,14 +219,15 @@ def _with_shardy(text: str | bytes) -> bytes | None:
     return shardy.generic(text).encode("utf-8", "surrogateescape") if shardy.has_ops(text) else None
 
 
-def _parsed(parser: Callable[[Any], Any], source: str | bytes, dialects: Collection[str]) -> Any:
-    """The source parsed by MLIR. Attributes of unregistered dialects, such as Shardy's, are kept.
+def _parsed(parser: Callable[[Any], Any], source: str | bytes, dialects: Collection[str], size: int) -> Any:
+    """The source of a size, in bytes, parsed by MLIR. Attributes of unregistered dialects, such as Shardy's, are kept.
 
     If the module has unregistered ops, the context allows them from then on, because copying an op creates one.
     """
     before, context().allow_unregistered_dialects = context().allow_unregistered_dialects, False
     try:
-        return parser(source)
+        with progress.within(_seconds(size)):
+            return parser(source)
     except ir.MLIRError as error:
         said = [d.message for d in error.error_diagnostics if _UNREGISTERED.search(d.message)]
         unknown = {found[1] for message in said if (found := _UNKNOWN.match(message))}
@@ -256,8 +257,13 @@ def _unregistered(module: Any) -> set[str]:
     return found
 
 
+def _seconds(size: int) -> float:
+    """The most time that reading bytes may take. MLIR reads 10 MB in a second, and some damaged bytecode for ever."""
+    return 60 + size / 1e6
+
+
 def _deserialize(artifact: bytes, file: str | None) -> Any:
-    with told() as messages:
+    with told() as messages, progress.within(_seconds(len(artifact))):
         try:
             return _stablehlo.deserialize_portable_artifact(context(), artifact)
         except ValueError as error:
@@ -286,7 +292,7 @@ def read(path: str | Path, dialects: Collection[str] = ()) -> Any:
             return parse(contents, str(path), dialects)
         _check(contents, str(path))
         # `parseFile`, unlike `parse`, makes locations that name the file.
-        return _parsed(ir.Module.parseFile, str(path), dialects)
+        return _parsed(ir.Module.parseFile, str(path), dialects, len(contents))
     except ir.MLIRError as error:
         raise _unread(error, str(path), contents) from None
     except OSError as error:

@@ -5,6 +5,7 @@ In other processes the record is private and not read.
 """
 
 import os
+import signal
 from collections.abc import Iterator
 from contextlib import contextmanager
 from mmap import mmap
@@ -39,6 +40,19 @@ def during(stage: str) -> Iterator[None]:
         yield
     finally:
         enter(before)
+
+
+@contextmanager
+def within(seconds: float) -> Iterator[None]:
+    """Ends this process, by SIGALRM, if the block takes longer and the process is the worker of a driver."""
+    if _source is None:
+        yield
+        return
+    signal.setitimer(signal.ITIMER_REAL, seconds)
+    try:
+        yield
+    finally:
+        signal.setitimer(signal.ITIMER_REAL, 0)
 
 
 def work_on(file: str) -> None:

@@ -7,7 +7,7 @@ from typing import Any
 
 from torch_mlir import ir
 
-from tiduc.dialect.attributes import readable
+from tiduc.dialect.attributes import readable, readable_entries
 
 ACTIVE = "tidu.active"
 INPUT_OF = "tidu.input_of"
@@ -92,8 +92,8 @@ def _keys(op: Any, block: Any, body: list[Any]) -> bool:
     """Checks that there are as many input keys as block arguments, and that keys and names are distinct."""
     if _symbol(op) is None:
         return _fail(op, f"expects a name in sym_name, has {readable(op.attributes, 'sym_name')}")
-    keys = readable(op.attributes, "inputs")
-    if not isinstance(keys, ir.ArrayAttr) or not all(isinstance(key, ir.FlatSymbolRefAttr) for key in keys):
+    keys = readable_entries(readable(op.attributes, "inputs"))
+    if keys is None or not all(isinstance(key, ir.FlatSymbolRefAttr) for key in keys):
         return _fail(op, "expects input keys that are symbols")
     if len(keys) != len(block.arguments):
         return _fail(op, f"has {len(keys)} input keys for {len(block.arguments)} block arguments")
@@ -120,8 +120,8 @@ def _linear(op: Any, block: Any, body: list[Any]) -> bool:
     if OUTPUT_OF not in attributes or ACTIVE_OUTPUTS not in attributes:
         return _fail(op, f"is linear, but lacks {OUTPUT_OF} or {ACTIVE_OUTPUTS}")
     for aligned in (INPUT_OF, OUTPUT_OF):
-        refs = readable(attributes, aligned)
-        if not isinstance(refs, ir.ArrayAttr) or not all(map(_is_reference, refs)):
+        refs = readable_entries(readable(attributes, aligned))
+        if refs is None or not all(map(_is_reference, refs)):
             return _fail(op, f"expects {aligned} to be an array of references @graph::@name")
     if len(attributes[INPUT_OF]) != len(block.arguments):
         return _fail(op, f"has {len(attributes[INPUT_OF])} {INPUT_OF} for {len(block.arguments)} inputs")

@@ -58,6 +58,8 @@ class DynamicShapes(Builder):
                 term = self._on_sizes("subtract" if minus else "add", total, term)
             total = term
         if total is None:
+            if not -(2**31) <= constant < 2**31:
+                raise OpenSize(f"a size is computed with {constant}, which does not fit 32 bits")
             return self.constant(constant, _scalar())
         return self._on_sizes("add", total, self.size(constant)) if constant else total
 

@@ -32,10 +32,10 @@ _SOURCE: Node = (None, False)
 
 
 def size(x: Value) -> int:
-    """The bytes that a value takes; practically infinite where its shape is dynamic."""
+    """The bytes that a value takes; `_UNLIMITED` where its shape is dynamic, and at most that."""
     if is_open(x.type):
         return _UNLIMITED
-    return int(prod(x.type.shape)) * max(bits(x), 8) // 8
+    return min(int(prod(x.type.shape)) * max(bits(x), 8) // 8, _UNLIMITED)
 
 
 def cheapest_residuals(wanted: Sequence[Value], free: Collection[Value]) -> list[Value]:

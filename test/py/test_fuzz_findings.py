@@ -1,5 +1,6 @@
 """Small forms of inputs that the fuzzer found: each ended in a traceback, a crash or an error without a place."""
 
+import re
 from io import BytesIO
 from pathlib import Path
 from zipfile import ZipFile
@@ -318,3 +319,67 @@ def test_clamped_indices_take_no_more_memory_than_their_limits() -> None:
   return %0 : tensor<{n}x4xf64>
 }}"""
     assert "clamp" in str(tiduc.load(text).source("cpu").stablehlo)
+
+
+def test_attribute_with_elements_of_128_bits() -> None:
+    text = function("tensor<2xf64>").replace(
+        "(%x: tensor<2xf64>)", "(%x: tensor<2xf64> {my.a = array<f128>})", 1
+    )
+    assert "array<f128>" in text
+    with pytest.raises(ParseError, match="an attribute cannot be read"):
+        tiduc.load(text).vjp()
+
+
+def test_references_that_are_locations() -> None:
+    text = str(tiduc.load(function("tensor<2xf64>")).jvp().graphs)
+    for name in ("tidu.input_of", "inputs"):
+        damaged = re.sub(rf"{name} = \[[^\]]*\]", f'{name} = [loc("a":1:2)]', text)
+        assert damaged != text
+        with pytest.raises(ParseError):
+            tiduc.load(damaged)
+
+
+@pytest.mark.parametrize("n", [2**60, 2**63 - 1])
+def test_residuals_beyond_all_memory(n: int) -> None:
+    type_ = f"tensor<{n}xf64>"
+    text = f"""func.func @main(%x: {type_}) -> {type_} {{
+  %n = stablehlo.constant dense<3> : tensor<i32>
+  %zero = stablehlo.constant dense<0> : tensor<i32>
+  %one = stablehlo.constant dense<1> : tensor<i32>
+  %k, %y = stablehlo.while(%i = %zero, %c = %x) : tensor<i32>, {type_}
+    cond {{
+      %p = stablehlo.compare LT, %i, %n : (tensor<i32>, tensor<i32>) -> tensor<i1>
+      stablehlo.return %p : tensor<i1>
+    }} do {{
+      %j = stablehlo.add %i, %one : tensor<i32>
+      %s = stablehlo.sine %c : {type_}
+      stablehlo.return %j, %s : tensor<i32>, {type_}
+    }}
+  return %y : {type_}
+}}"""
+    assert "cosine" in str(tiduc.load(text).vjp())
+
+
+def test_sizes_of_more_than_32_bits() -> None:
+    text = """func.func @main(%x: tensor<?xf64>, %v: tensor<f64>, %low: tensor<1xi64>) -> tensor<?xf64> {
+  %0 = stablehlo.constant dense<9223372036854775807> : tensor<1xi64>
+  %1 = stablehlo.dynamic_pad %x, %v, %low, %0, %0
+    : (tensor<?xf64>, tensor<f64>, tensor<1xi64>, tensor<1xi64>, tensor<1xi64>) -> tensor<?xf64>
+  return %1 : tensor<?xf64>
+}"""
+    with pytest.raises(Unsupported, match="does not fit 32 bits"):
+        tiduc.load(text).vjp().vjp()
+
+
+def test_reduction_of_nothing_to_a_wider_type() -> None:
+    text = """func.func @main(%x: tensor<0xf32>, %init: tensor<f32> {tidu.name = "init"}) -> tensor<f64> {
+  %0 = "stablehlo.reduce"(%x, %init) ({
+  ^bb0(%a: tensor<f64>, %b: tensor<f64>):
+    %1 = stablehlo.multiply %a, %b : tensor<f64>
+    stablehlo.return %1 : tensor<f64>
+  }) {dimensions = array<i64: 0>} : (tensor<0xf32>, tensor<f32>) -> tensor<f64>
+  return %0 : tensor<f64>
+}"""
+    x, init, dinit = np.zeros(0, np.float32), np.float32(2), np.float32(3)
+    y, dy = tiduc.load(text).jvp(["init"]).compile(engine="reference")(x, init, dinit)
+    assert (y, dy) == (2, 3)

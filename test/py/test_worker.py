@@ -29,7 +29,7 @@ DEEP = {
     "attributes": "module attributes {a = " + "[" * 100_000 + "]" * 100_000 + "} {}",
     "tuples": "func.func @main(%x: " + "tuple<" * 10_000 + "f32" + ">" * 10_000 + ") { return }",
 }
-DEATH = re.compile(r"(.+): error: (tiduc .*) during ([\w.]+); reproducer saved as (.+)\n")
+DEATH = re.compile(r"(.+): error: (.*?tiduc .*) during ([\w.]+); reproducer saved as (.+)\n")
 
 
 @pytest.fixture(autouse=True)
@@ -167,6 +167,17 @@ def test_a_signal_ends_native_code_that_ignores_it(number: str, status: int, fol
         assert time.monotonic() - sent < 1.5  # of which a busy machine has a part
         assert process.stderr is not None and process.stderr.read() == b""
     assert not runs(worker) and not list(folder.iterdir())
+
+
+def test_bytecode_that_takes_for_ever_reaches_a_limit() -> None:
+    code = "import tiduc.dialect.context as c; c._seconds = lambda _: 0.5\nfrom tiduc import OPSET"
+    Path("f.mlir").write_bytes(ENDLESS)
+    done = with_rules(code)
+    file, _, stage, _ = death(done)
+    assert (
+        file == "f.mlir" and "the file may be damaged: tiduc reached the time limit" in done.stderr.decode()
+    )
+    assert stage == "parse"
 
 
 def test_sigkill_of_the_driver_ends_the_worker() -> None:
