@@ -53,7 +53,9 @@ def test_the_list_has_the_ops_that_jax_knows() -> None:
         module = importlib.import_module(f"jaxlib.mlir.dialects.{dialect}")
         names |= {getattr(x, "OPERATION_NAME", None) for x in vars(module).values()} - {None}
     new = {name for name in names if is_registered(name)} - set(OPS)
-    assert new == set(), f"new ops: add them to {FILE.name} and to dialect/traits.py, and declare what they are"
+    assert new == set(), (
+        f"new ops: add them to {FILE.name} and to dialect/traits.py, and declare what they are"
+    )
 
 
 def test_each_op_is_in_one_table() -> None:
