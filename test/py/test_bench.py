@@ -44,14 +44,17 @@ def test_suite() -> None:
     assert not any("fails" in row for row in rows)
 
 
-def test_torch_functions(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The twins in PyTorch are those in JAX."""
+@pytest.mark.parametrize("names", [["mlp", "lstm", "kmeans"], pytest.param([], marks=pytest.mark.slow)])
+def test_torch_functions(monkeypatch: pytest.MonkeyPatch, names: list[str]) -> None:
+    """Each function in PyTorch has the value and gradient of the function in JAX. Without names, all functions."""
     pytest.importorskip("torch")
     monkeypatch.syspath_prepend(BENCH)
     import suite
     import torch_functions
 
-    for name, (function, arguments, wrt) in suite.cases().items():
+    cases = suite.cases()
+    for name in names or cases:
+        function, arguments, wrt = cases[name]
         value, gradient = jax.value_and_grad(function, wrt)(*arguments)
         results = torch_functions.value_and_gradient(name, arguments, wrt)()
         assert suite.agree(results, [np.asarray(x) for x in (value, *gradient)]), name

@@ -33,6 +33,8 @@ FAULTS = {record.fault.witness: record.fault for record in witnessed()}
 WRONG = [name for name, fault in FAULTS.items() if fault.kind == "wrong"]
 TOGETHER = [name for name in WRONG if name.count("/") < 2 and not name.startswith("dynamic")]
 """Witnesses that IREE compiles: those for one target compile faster in one module."""
+ALONE = [name for name in FAULTS if name not in TOGETHER]
+"""Witnesses that IREE compiles one by one, or rejects. The fast tests run every eighth."""
 
 
 def of_function(name: str) -> str:
@@ -70,7 +72,10 @@ def skip_without_device(target: str) -> None:
         pytest.skip(f"no device for target {target!r}")
 
 
-@pytest.mark.parametrize("name", FAULTS)
+@pytest.mark.parametrize(
+    "name",
+    [pytest.param(n, marks=pytest.mark.slow if n in ALONE and ALONE.index(n) % 8 else ()) for n in FAULTS],
+)
 def test_iree_fails_alone(alone: Callable[[str], Executable | None], name: str) -> None:
     witness = find_witness(name)
     if FAULTS[name].kind == "wrong":

@@ -82,19 +82,21 @@ def test_every_folder_of_python_is_a_package() -> None:
             assert (path.parent / "__init__.py").is_file(), relative(path)
 
 
-@pytest.mark.parametrize("path", sources(), ids=relative)
-def test_length_of_files(path: Path) -> None:
-    assert len(path.read_text().splitlines()) <= LONGEST_FILE
+def test_length_of_files() -> None:
+    lengths = {relative(path): len(path.read_text().splitlines()) for path in sources()}
+    too_long = {name: length for name, length in lengths.items() if length > LONGEST_FILE}
+    assert too_long == {}, "split these files by subject"
 
 
-@pytest.mark.parametrize("path", sources(), ids=relative)
-def test_length_of_functions(path: Path) -> None:
-    for node in ast.walk(ast.parse(path.read_text())):
-        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef) and node.end_lineno is not None:
-            length = node.end_lineno - node.lineno + 1
-            assert length <= LONGEST_FUNCTION, f"{node.name} at line {node.lineno} has {length} lines"
-
-
-@pytest.mark.parametrize("path", sources(), ids=relative)
-def test_docstrings(path: Path) -> None:
-    assert ast.get_docstring(ast.parse(path.read_text())), "a file begins with what it is"
+def test_functions_are_short_and_files_have_docstrings() -> None:
+    long, bare = [], []
+    for path in sources():
+        tree = ast.parse(path.read_text())
+        if not ast.get_docstring(tree):
+            bare.append(relative(path))
+        for node in ast.walk(tree):
+            if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef) and node.end_lineno is not None:
+                if node.end_lineno - node.lineno >= LONGEST_FUNCTION:
+                    long.append(f"{relative(path)}:{node.lineno}: {node.name}")
+    assert long == [], f"functions of more than {LONGEST_FUNCTION} lines"
+    assert bare == [], "a file begins with a docstring that says what the file holds"

@@ -26,7 +26,10 @@ OPS = [line for line in LINES if line and not line.startswith("#")]
 
 
 def test_each_op_has_one_row() -> None:
-    assert [line.split()[0] for line in TABLE.strip().splitlines()[1:]] == OPS
+    names = [line.split()[0] for line in TABLE.strip().splitlines()[1:]]
+    assert set(OPS) - set(names) == set(), "ops without a row in dialect/traits.py"
+    assert set(names) - set(OPS) == set(), "rows of ops that are not in cases/opset.txt"
+    assert names == OPS, "the rows of dialect/traits.py are in the order of cases/opset.txt"
 
 
 def test_columns_are_aligned() -> None:
@@ -53,9 +56,10 @@ def test_values_are_those_of_the_docstring() -> None:
 
 def test_formulas_exist() -> None:
     flops = {name.partition(".")[2] for name, row in TRAITS.items() if row.flops == "formula"}
-    assert flops == set(FORMULAS)
+    assert flops == set(FORMULAS), "FORMULAS in tiduc/explain/costs.py has the ops whose row says formula"
     sizes = {name for name, row in TRAITS.items() if row.sizes not in (".", "static")}
-    assert sizes == {name for name in ORIGINS if not name.startswith("tidu.")}
+    origins = {name for name in ORIGINS if not name.startswith("tidu.")}
+    assert sizes == origins, "ORIGINS in dialect/dynamic/results.py has the ops whose row says whose sizes"
 
 
 # ---- laws --------------------------------------------------------------------------------------------------
@@ -300,7 +304,8 @@ def files() -> Iterator[Path]:
 def test_no_other_lists_of_ops() -> None:
     found = {str(path.relative_to(ROOT)): [*op_lists(path.read_text())] for path in files()}
     lists = {path: made for path, made in found.items() if made}
-    assert {path: made for path, made in lists.items() if path not in ALLOWED} == {}
+    new = {path: made for path, made in lists.items() if path not in ALLOWED}
+    assert new == {}, "query dialect/traits.py instead, or say in ALLOWED why the list is no fact about ops"
     assert sorted(ALLOWED) == sorted(lists), "no longer needed"
 
 

@@ -64,6 +64,9 @@ def find_witness(name: str) -> Witness:
             dynamic.text(), dynamic.arguments, expected, _target(name), 0, dynamic.text(known=True)
         )
     cases: dict[str, Case] = iree_gpu_cases.CASES if path else iree_cases.CASES
+    if case not in cases:
+        file = "iree_gpu_cases.py" if path else "iree_cases.py"
+        raise KeyError(f"no witness {name!r}: add a case to test/py/cases/{file}")
     found = cases[case]
     return Witness(function("main", found), found.arguments, (found.expected,), _target(name), found.rtol)
 
