@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 from torch_mlir import ir
 
-from tiduc.backends.iree.fault import Fault, Faults, listed
+from tiduc.backends.iree.fault import FAULTS, Fault
 from tiduc.dialect.bodies import Body, Fill
 from tiduc.dialect.graph import operations
 from tiduc.dialect.types import element, is_open, with_element, with_shape
@@ -43,17 +43,21 @@ PATTERNS: dict[str, list[Registered]] = {}
 """Patterns by op name, in the order in which they are tried."""
 
 
-def legalize(*names: str, fault: Faults, where: str = EVERYWHERE) -> Callable[[Pattern], Pattern]:
-    """Registers a pattern for ops of these names, with the faults of IREE that it works around.
+def legalize(
+    *names: str, where: str = EVERYWHERE, fault: Fault | tuple[Fault, ...] = ()
+) -> Callable[[Pattern], Pattern]:
+    """Registers a pattern for ops of these names; decorators below this one record the faults that it works around.
 
     `{op}` in the name of a witness stands for the op.
     """
 
     def register(pattern: Pattern) -> Pattern:
+        if fault:
+            FAULTS[pattern] = (fault,) if isinstance(fault, Fault) else fault
         for name in names:
             entries = PATTERNS.setdefault(name, [])
             op = name.removeprefix("stablehlo.")
-            faults = [replace(each, witness=each.witness.format(op=op)) for each in listed(fault)]
+            faults = [replace(each, witness=each.witness.format(op=op)) for each in FAULTS[pattern]]
             entries.append(Registered(pattern, where, faults))
             entries.sort(key=lambda entry: entry.order)
         return pattern

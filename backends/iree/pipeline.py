@@ -66,7 +66,7 @@ class Entry:
     @property
     def faults(self) -> tuple[Fault, ...]:
         """The faults that the pass works around; none for the patterns, which have their own, and for refusals."""
-        return FAULTS.get(self.function.__name__, ())
+        return FAULTS.get(self.function, ())
 
     def applies(self, settings: Settings) -> bool:
         """Whether the settings ask for the pass: those outside of the stage "legal" are for speed, and for CPUs."""

@@ -35,8 +35,12 @@ def records() -> list[Record]:
     of_passes = [
         Record(MODULES, entry.function.__name__, fault) for entry in PIPELINE for fault in entry.faults
     ]
-    rewrites = [copies_bound_arrays.__name__, *(rewrite.__name__ for rewrite in VM_PIPELINE)]
-    return of_ops + of_passes + [Record(VM_TEXT, name, fault) for name in rewrites for fault in FAULTS[name]]
+    of_text = [
+        Record(VM_TEXT, rewrite.__name__, fault)
+        for rewrite in (copies_bound_arrays, *VM_PIPELINE)
+        for fault in FAULTS[rewrite]
+    ]
+    return of_ops + of_passes + of_text
 
 
 TABLES = {

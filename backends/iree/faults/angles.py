@@ -16,7 +16,7 @@ import numpy as np
 from torch_mlir import ir
 
 from tiduc.backends.iree.emitter import ON_SPIRV, Emitter, legalize, signless
-from tiduc.backends.iree.fault import Fault
+from tiduc.backends.iree.fault import wrong
 from tiduc.backends.iree.faults.fused_trigonometry import TURN
 from tiduc.backends.iree.missing.spirv import refuse_f64
 from tiduc.dialect.types import element, is_float
@@ -28,16 +28,10 @@ _WORDS = [0, *(TURN >> shift & 0xFFFFFFFF for shift in range(224, 31, -32))]
 """The bits of 1 / 2 pi, in words of 32."""
 
 
-@legalize(
-    "stablehlo.sine",
-    "stablehlo.cosine",
-    "stablehlo.tan",
-    fault=Fault(
-        "wrong",
-        "SPIR-V allows errors of 2^-11; emits a range reduction and polynomials in f32. tan is sin / cos.",
-        witness="vulkan/{op}",
-    ),
-    where=ON_SPIRV,
+@legalize("stablehlo.sine", "stablehlo.cosine", "stablehlo.tan", where=ON_SPIRV)
+@wrong(
+    "SPIR-V allows errors of 2^-11; emits a range reduction and polynomials in f32. tan is sin / cos.",
+    "vulkan/{op}",
 )
 def trigonometric(b: Emitter, op: Any) -> Sequence[Any] | None:
     """A range reduction and polynomials in f32; tan is sin / cos."""

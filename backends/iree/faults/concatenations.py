@@ -22,7 +22,7 @@ from typing import Any
 from torch_mlir import ir
 
 from tiduc.backends.iree.emitter import Emitter, within
-from tiduc.backends.iree.fault import Fault, mends
+from tiduc.backends.iree.fault import wrong
 from tiduc.dialect.graph import operations
 from tiduc.dialect.traits import VIEWS
 from tiduc.dialect.types import is_open
@@ -32,12 +32,9 @@ _ORDERS = VIEWS | {"stablehlo.convert"}
 _PARTS = "real", "imag"
 
 
-@mends(
-    Fault(
-        "wrong",
-        "Takes equal beginnings of two concatenations for one array, and may not copy it; a barrier makes two.",
-        witness="concatenations",
-    )
+@wrong(
+    "Takes equal beginnings of two concatenations for one array, and may not copy it; a barrier makes two.",
+    "concatenations",
 )
 def distinguish_starts(module: Any) -> None:
     """Puts a barrier before each concatenation, in place, that begins as an earlier one of equal sizes does.

@@ -23,7 +23,7 @@ from typing import Any
 from torch_mlir import ir
 
 from tiduc.backends.iree.emitter import Emitter, within
-from tiduc.backends.iree.fault import Fault, mends
+from tiduc.backends.iree.fault import wrong
 from tiduc.backends.iree.missing.dynamic.arrays import of_sizes, sizes_of
 from tiduc.dialect.graph import operations
 from tiduc.dialect.traits import PRODUCTS
@@ -51,12 +51,9 @@ class _Read:
 _Reads = Mapping[int, _Read]  # by the number of the reduction
 
 
-@mends(
-    Fault(
-        "wrong",
-        "Reads a reduction for columns at the rows, if one op reads it along both; a barrier stores the reduction.",
-        witness="sums_along_rows_and_columns",
-    )
+@wrong(
+    "Reads a reduction for columns at the rows, if one op reads it along both; a barrier stores the reduction.",
+    "sums_along_rows_and_columns",
 )
 def separate_reads(module: Any) -> None:
     """Puts the barriers into a module, in place."""

@@ -8,7 +8,7 @@ from torch_mlir import ir
 from torch_mlir._mlir_libs import _stablehlo as hlo
 
 from tiduc.backends.iree.emitter import Emitter, legalize
-from tiduc.backends.iree.fault import Fault
+from tiduc.backends.iree.fault import crash, missing, wrong
 from tiduc.backends.iree.faults.widened_windows import hide_widened, is_quantized, of_floats
 from tiduc.backends.iree.faults.window_excess import drop_excess
 from tiduc.backends.iree.missing.dynamic.arrays import has_open_sizes
@@ -16,16 +16,11 @@ from tiduc.backends.iree.refused import refused
 from tiduc.dialect.types import element, is_complex, shape, with_element, with_shape
 
 
-@legalize(
-    "stablehlo.dot_general",
-    fault=(
-        Fault("crash", "Crashes on dimensions of size 0; emits 0.", witness="dot_empty"),
-        Fault(
-            "crash",
-            "Some forms with an `algorithm` do not compile; drops it, which makes no product less precise.",
-            witness="dot_algorithm",
-        ),
-    ),
+@legalize("stablehlo.dot_general")
+@crash("Crashes on dimensions of size 0; emits 0.", "dot_empty")
+@crash(
+    "Some forms with an `algorithm` do not compile; drops it, which makes no product less precise.",
+    "dot_algorithm",
 )
 def dot_general(b: Emitter, op: Any) -> Sequence[Any] | None:
     """The product without an algorithm; 0 for dimensions of size 0."""
@@ -34,36 +29,21 @@ def dot_general(b: Emitter, op: Any) -> Sequence[Any] | None:
     return _empty_sum(b, op)
 
 
-@legalize(
-    "stablehlo.convolution",
-    fault=(
-        Fault("crash", "Crashes on dimensions of size 0; emits 0.", witness="convolution_empty"),
-        Fault(
-            "crash",
-            "Crashes on padded convolutions of complex numbers; emits four real ones.",
-            witness="convolution_complex",
-        ),
-        Fault(
-            "crash",
-            "Elements that the only window does not reach do not compile; slices them off.",
-            witness="convolution_excess",
-        ),
-        Fault(
-            "wrong",
-            "On GPUs, grouped convolutions give zeros; emits one convolution for each group.",
-            witness="vulkan/convolution_groups",
-        ),
-        Fault(
-            "wrong",
-            "On GPUs, operands that were widened give wrong values; a barrier puts the conversion first.",
-            witness="vulkan/convolution_of_i8",
-        ),
-        Fault(
-            "wrong",
-            "On GPUs, quantized operands give wrong values; convolves the floats that they stand for.",
-            witness="vulkan/convolution_of_quantized",
-        ),
-    ),
+@legalize("stablehlo.convolution")
+@crash("Crashes on dimensions of size 0; emits 0.", "convolution_empty")
+@crash("Crashes on padded convolutions of complex numbers; emits four real ones.", "convolution_complex")
+@crash("Elements that the only window does not reach do not compile; slices them off.", "convolution_excess")
+@wrong(
+    "On GPUs, grouped convolutions give zeros; emits one convolution for each group.",
+    "vulkan/convolution_groups",
+)
+@wrong(
+    "On GPUs, operands that were widened give wrong values; a barrier puts the conversion first.",
+    "vulkan/convolution_of_i8",
+)
+@wrong(
+    "On GPUs, quantized operands give wrong values; convolves the floats that they stand for.",
+    "vulkan/convolution_of_quantized",
 )
 def convolution(b: Emitter, op: Any) -> Sequence[Any] | None:
     """The convolution in forms that IREE compiles correctly; see the records."""
@@ -141,12 +121,8 @@ def _part(b: Emitter, x: Any, dimension: int, k: int, count: int) -> Any:
     return b.slice(x, start, end, [1] * len(start))
 
 
-@legalize(
-    "stablehlo.batch_norm_grad",
-    fault=Fault(
-        "missing", "Does not compile; emits the formulas of its definition.", witness="batch_norm_grad"
-    ),
-)
+@legalize("stablehlo.batch_norm_grad")
+@missing("Does not compile; emits the formulas of its definition.", "batch_norm_grad")
 def batch_norm_grad(b: Emitter, op: Any) -> Sequence[Any] | None:
     """The formulas of the op's definition.
 

@@ -7,29 +7,18 @@ from torch_mlir import ir
 
 from tiduc.backends.iree.dependences import computed_from
 from tiduc.backends.iree.emitter import Emitter, is_boolean, legalize
-from tiduc.backends.iree.fault import Fault
+from tiduc.backends.iree.fault import crash, wrong
 from tiduc.backends.iree.faults.float8 import from_float8, is_float8, to_float8
 from tiduc.dialect.types import bits, element, is_complex, is_float, shape, with_element, with_shape
 
 
-@legalize(
-    "stablehlo.convert",
-    fault=(
-        Fault(
-            "wrong", "Float to integer does not saturate; clamps, and maps NaN to 0.", witness="convert_i32"
-        ),
-        Fault("wrong", "Reads 0xFF of f8E4M3FN, which is NaN, as -480; selects NaN.", witness="float8_nan"),
-        Fault(
-            "crash",
-            "A scalar integer in a loop does not become a float; puts it behind a barrier.",
-            witness="convert_counter",
-        ),
-        Fault(
-            "crash",
-            "A scalar that depends on a dimension's size does not become unsigned; puts it behind a barrier.",
-            witness="dynamic/unsigned_size",
-        ),
-    ),
+@legalize("stablehlo.convert")
+@wrong("Float to integer does not saturate; clamps, and maps NaN to 0.", "convert_i32")
+@wrong("Reads 0xFF of f8E4M3FN, which is NaN, as -480; selects NaN.", "float8_nan")
+@crash("A scalar integer in a loop does not become a float; puts it behind a barrier.", "convert_counter")
+@crash(
+    "A scalar that depends on a dimension's size does not become unsigned; puts it behind a barrier.",
+    "dynamic/unsigned_size",
 )
 def convert(b: Emitter, op: Any) -> Sequence[Any] | None:
     """The conversion, saturated for integers, by way of f32 for 8-bit floats."""
@@ -101,13 +90,10 @@ def _toward_zero(type_: Any, bound: int) -> float:
     return float(size if bound >= 0 else -size)
 
 
-@legalize(
-    "stablehlo.bitcast_convert",
-    fault=Fault(
-        "crash",
-        "Complex types crash the compiler; bitcasts the parts, along a trailing dimension of size 2.",
-        witness="bitcast_convert",
-    ),
+@legalize("stablehlo.bitcast_convert")
+@crash(
+    "Complex types crash the compiler; bitcasts the parts, along a trailing dimension of size 2.",
+    "bitcast_convert",
 )
 def bitcast_convert(b: Emitter, op: Any) -> Sequence[Any] | None:
     """The bits of complex numbers, by way of their parts along a trailing dimension of size 2."""

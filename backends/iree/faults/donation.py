@@ -17,7 +17,7 @@ from typing import Any
 from torch_mlir import ir
 
 from tiduc.backends.iree.emitter import Emitter
-from tiduc.backends.iree.fault import Fault, mends
+from tiduc.backends.iree.fault import wrong
 from tiduc.backends.iree.faults.uniform_reductions import is_constant
 from tiduc.backends.iree.faults.updates_in_place import DONATED, alternatives, copied, size
 from tiduc.backends.iree.refused import refused
@@ -26,12 +26,9 @@ from tiduc.dialect.traits import ELEMENTWISE, FUNCTIONS, PRODUCTS, VIEWS
 from tiduc.dialect.types import is_open
 
 
-@mends(
-    Fault(
-        "wrong",
-        "Writes a result into an argument's memory before others have read it; a barrier computes all results first.",
-        witness="donation",
-    )
+@wrong(
+    "Writes a result into an argument's memory before others have read it; a barrier computes all results first.",
+    "donation",
 )
 def write_results_last(module: Any, cpu: bool = True) -> None:
     """Orders the results of a module's functions, in place; `cpu` is False for GPUs."""

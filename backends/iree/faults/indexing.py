@@ -8,7 +8,7 @@ from torch_mlir import ir
 from torch_mlir._mlir_libs import _stablehlo as hlo
 
 from tiduc.backends.iree.emitter import Emitter, legalize, signless
-from tiduc.backends.iree.fault import Fault
+from tiduc.backends.iree.fault import crash, wrong
 from tiduc.backends.iree.faults.updates_in_place import copied, own
 from tiduc.dialect.graph import captured
 from tiduc.dialect.types import element, is_open, shape
@@ -28,13 +28,10 @@ def clamped(b: Emitter, x: Any, limits: Sequence[int], dimension: int | None) ->
     return b.convert(inside, signless(32 if max(limits, default=0) < 2**31 else 64))
 
 
-@legalize(
-    "stablehlo.dynamic_slice",
-    fault=Fault(
-        "wrong",
-        "Misreads starts that are unsigned or narrower than 32 bits; emits starts of i32 or i64.",
-        witness="dynamic_slice_i8",
-    ),
+@legalize("stablehlo.dynamic_slice")
+@wrong(
+    "Misreads starts that are unsigned or narrower than 32 bits; emits starts of i32 or i64.",
+    "dynamic_slice_i8",
 )
 def dynamic_slice(b: Emitter, op: Any) -> Sequence[Any] | None:
     """Converts the starts to i32 or i64, in place."""
@@ -42,35 +39,25 @@ def dynamic_slice(b: Emitter, op: Any) -> Sequence[Any] | None:
     return None
 
 
-@legalize(
-    "stablehlo.dynamic_update_slice",
-    fault=(
-        Fault(
-            "wrong",
-            "Misreads starts that are unsigned or narrower than 32 bits; emits starts of i32 or i64.",
-            witness="dynamic_update_slice_ui64",
-        ),
-        Fault(
-            "wrong",
-            "Updates an argument, or an array from outside a loop, in place; copies the array.",
-            witness="update_of_argument",
-        ),
-        Fault(
-            "crash",
-            "Between nested loops, makes an integer update a scalar, which does not compile; puts it behind a barrier.",
-            untested="only in nested loops that gradients have",
-        ),
-        Fault(
-            "wrong",
-            "Writes an update of an array with other readers perhaps before they read; puts it behind a barrier.",
-            untested="only in larger programs",
-        ),
-        Fault(
-            "wrong",
-            "Copies an update that is a part of the array between places that overlap; copies the update first.",
-            witness="update_by_part",
-        ),
-    ),
+@legalize("stablehlo.dynamic_update_slice")
+@wrong(
+    "Misreads starts that are unsigned or narrower than 32 bits; emits starts of i32 or i64.",
+    "dynamic_update_slice_ui64",
+)
+@wrong(
+    "Updates an argument, or an array from outside a loop, in place; copies the array.", "update_of_argument"
+)
+@crash(
+    "Between nested loops, makes an integer update a scalar, which does not compile; puts it behind a barrier.",
+    untested="only in nested loops that gradients have",
+)
+@wrong(
+    "Writes an update of an array with other readers perhaps before they read; puts it behind a barrier.",
+    untested="only in larger programs",
+)
+@wrong(
+    "Copies an update that is a part of the array between places that overlap; copies the update first.",
+    "update_by_part",
 )
 def dynamic_update_slice(b: Emitter, op: Any) -> Sequence[Any] | None:
     """Gives the op, in place, an operand and an update that IREE may write to, and starts of i32 or i64."""
@@ -177,30 +164,22 @@ def _is_integer(x: Any) -> bool:
     return not of.rank and isinstance(of.element_type, ir.IntegerType)
 
 
-@legalize(
-    "stablehlo.gather",
-    fault=(
-        Fault(
-            "wrong",
-            "Gathers of full rows do not clamp indices, and misread unsigned ones; clamps the indices first.",
-            witness="gather",
-        ),
-        Fault(
-            "wrong",
-            "Numbers the batch dimensions as if index vectors were last; moves the vectors there.",
-            witness="gather_vectors_first",
-        ),
-        Fault(
-            "crash",
-            "On CPUs, a gather from a strided slice does not compile; puts the slice behind a barrier.",
-            witness="gather_of_steps",
-        ),
-        Fault(
-            "wrong",
-            "Computes an array only at the constant places of a gather, though others read it; a barrier stores it.",
-            witness="gather_at_constant_places",
-        ),
-    ),
+@legalize("stablehlo.gather")
+@wrong(
+    "Gathers of full rows do not clamp indices, and misread unsigned ones; clamps the indices first.",
+    "gather",
+)
+@wrong(
+    "Numbers the batch dimensions as if index vectors were last; moves the vectors there.",
+    "gather_vectors_first",
+)
+@crash(
+    "On CPUs, a gather from a strided slice does not compile; puts the slice behind a barrier.",
+    "gather_of_steps",
+)
+@wrong(
+    "Computes an array only at the constant places of a gather, though others read it; a barrier stores it.",
+    "gather_at_constant_places",
 )
 def gather(b: Emitter, op: Any) -> Sequence[Any] | None:
     """The gather with clamped indices; a gather from constant places reads the array behind a barrier.

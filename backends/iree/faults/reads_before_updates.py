@@ -20,7 +20,7 @@ from typing import Any
 from torch_mlir import ir
 
 from tiduc.backends.iree.emitter import Emitter, signless, within
-from tiduc.backends.iree.fault import Fault, mends
+from tiduc.backends.iree.fault import wrong
 from tiduc.backends.iree.faults.concatenations import Numbers
 from tiduc.backends.iree.faults.updates_in_place import copied, is_carry
 from tiduc.backends.iree.missing.dynamic.arrays import repeated, sizes_of
@@ -30,12 +30,9 @@ from tiduc.dialect.types import element, is_open
 _BARRIER = "stablehlo.optimization_barrier"
 
 
-@mends(
-    Fault(
-        "wrong",
-        "Updates an array in place before another op has read it; the update gets a copy of the array.",
-        witness="reads_before_updates",
-    )
+@wrong(
+    "Updates an array in place before another op has read it; the update gets a copy of the array.",
+    "reads_before_updates",
 )
 def updates_after_reads(module: Any) -> None:
     """Puts the copies into a module, in place."""

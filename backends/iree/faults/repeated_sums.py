@@ -13,22 +13,17 @@ from typing import Any
 
 from tiduc.backends.iree.dependences import computed_from
 from tiduc.backends.iree.emitter import ON_SPIRV, Emitter, legalize
-from tiduc.backends.iree.fault import Fault
+from tiduc.backends.iree.fault import wrong
 from tiduc.backends.iree.missing.dynamic.arrays import of_sizes, sizes_of
 from tiduc.dialect.traits import PRODUCTS
 
 _SUMS = PRODUCTS | {"stablehlo.reduce", "stablehlo.reduce_window"}
 
 
-@legalize(
-    "stablehlo.broadcast_in_dim",
-    "stablehlo.dynamic_broadcast_in_dim",
-    fault=Fault(
-        "wrong",
-        "Fused with a reduction, reads its result before all threads wrote it; puts a barrier between.",
-        witness="vulkan/softmax",
-    ),
-    where=ON_SPIRV,
+@legalize("stablehlo.broadcast_in_dim", "stablehlo.dynamic_broadcast_in_dim", where=ON_SPIRV)
+@wrong(
+    "Fused with a reduction, reads its result before all threads wrote it; puts a barrier between.",
+    "vulkan/softmax",
 )
 def repeated(b: Emitter, op: Any) -> Sequence[Any] | None:
     """The broadcast, of a value behind a barrier."""

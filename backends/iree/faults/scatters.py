@@ -8,33 +8,22 @@ from torch_mlir import ir
 from torch_mlir._mlir_libs import _stablehlo as hlo
 
 from tiduc.backends.iree.emitter import Emitter, is_unsigned, legalize, signless
-from tiduc.backends.iree.fault import Fault
+from tiduc.backends.iree.fault import missing, wrong
 from tiduc.backends.iree.faults.updates_in_place import own
 from tiduc.dialect.types import element, shape, with_shape
 
 
-@legalize(
-    "stablehlo.scatter",
-    fault=(
-        Fault(
-            "wrong",
-            "Out-of-range updates write out of bounds; sends them to a spare row.",
-            witness="scatter_out_of_range",
-            untested="writes out of bounds",
-        ),
-        Fault("missing", "Windows do not compile; scatters rows.", witness="scatter_window"),
-        Fault(
-            "missing",
-            "Several operands do not compile; loops over the elements.",
-            witness="scatter_two_operands",
-        ),
-        Fault(
-            "wrong",
-            "On GPUs, one thread applies all updates, and may end after 65,535; scatters "
-            "many updates in parts.",
-            witness="vulkan/counts",
-        ),
-    ),
+@legalize("stablehlo.scatter")
+@wrong(
+    "Out-of-range updates write out of bounds; sends them to a spare row.",
+    "scatter_out_of_range",
+    untested="writes out of bounds",
+)
+@missing("Windows do not compile; scatters rows.", "scatter_window")
+@missing("Several operands do not compile; loops over the elements.", "scatter_two_operands")
+@wrong(
+    "On GPUs, one thread applies all updates, and may end after 65,535; scatters many updates in parts.",
+    "vulkan/counts",
 )
 def scatter(b: Emitter, op: Any) -> Sequence[Any] | None:
     """A scatter of rows.

@@ -19,7 +19,7 @@ from typing import Any
 from torch_mlir import ir
 
 from tiduc.backends.iree.emitter import ON_CPUS, Emitter, legalize
-from tiduc.backends.iree.fault import Fault
+from tiduc.backends.iree.fault import wrong
 from tiduc.backends.iree.faults.fused_trigonometry import TURN, fused_cosine, fused_sine
 from tiduc.dialect.types import element, is_float
 
@@ -42,16 +42,10 @@ _SINE = tuple(
 """Coefficients of sin(2 pi g) / g for |g| <= 1/4, by powers of g**2; a fit with relative error 2.2e-11."""
 
 
-@legalize(
-    "stablehlo.sine",
-    "stablehlo.cosine",
-    "stablehlo.tan",
-    fault=Fault(
-        "wrong",
-        "The error grows with the argument; emits an exact range reduction and a polynomial. tan is sin / cos.",
-        witness="{op}",
-    ),
-    where=ON_CPUS,
+@legalize("stablehlo.sine", "stablehlo.cosine", "stablehlo.tan", where=ON_CPUS)
+@wrong(
+    "The error grows with the argument; emits an exact range reduction and a polynomial. tan is sin / cos.",
+    "{op}",
 )
 def trigonometric(b: Emitter, op: Any) -> Sequence[Any] | None:
     """An exact range reduction and a polynomial in f64; tan is sin / cos."""

@@ -15,7 +15,7 @@ from torch_mlir import ir
 from torch_mlir._mlir_libs import _stablehlo as hlo
 
 from tiduc.backends.iree.emitter import ON_SPIRV, Emitter, legalize, signless
-from tiduc.backends.iree.fault import Fault
+from tiduc.backends.iree.fault import wrong
 from tiduc.dialect.types import is_open, shape
 
 _AT_ONCE = 4
@@ -23,14 +23,10 @@ _FEW = 16
 """Arrays with fewer elements are read one by one."""
 
 
-@legalize(
-    "stablehlo.slice",
-    fault=Fault(
-        "wrong",
-        "A contiguous slice whose offset is no multiple of 4 reads wrong elements; emits a gather.",
-        witness="vulkan/slices",
-    ),
-    where=ON_SPIRV,
+@legalize("stablehlo.slice", where=ON_SPIRV)
+@wrong(
+    "A contiguous slice whose offset is no multiple of 4 reads wrong elements; emits a gather.",
+    "vulkan/slices",
 )
 def slice_(b: Emitter, op: Any) -> Sequence[Any] | None:
     """A gather."""
@@ -42,14 +38,10 @@ def slice_(b: Emitter, op: Any) -> Sequence[Any] | None:
     return [_gathered(b, x, index, shape(y))]
 
 
-@legalize(
-    "stablehlo.dynamic_slice",
-    fault=Fault(
-        "wrong",
-        "A contiguous slice whose offset may be no multiple of 4 reads wrong elements; emits a gather.",
-        witness="vulkan/slices",
-    ),
-    where=ON_SPIRV,
+@legalize("stablehlo.dynamic_slice", where=ON_SPIRV)
+@wrong(
+    "A contiguous slice whose offset may be no multiple of 4 reads wrong elements; emits a gather.",
+    "vulkan/slices",
 )
 def dynamic_slice(b: Emitter, op: Any) -> Sequence[Any] | None:
     """A gather."""
@@ -120,15 +112,10 @@ def _offset(x: Any) -> int:
     return offset
 
 
-@legalize(
-    "stablehlo.concatenate",
-    fault=Fault(
-        "wrong",
-        "Operands computed at offsets that are no multiple of 4 are written elsewhere, "
-        "too; a barrier copies them.",
-        witness="vulkan/concatenated",
-    ),
-    where=ON_SPIRV,
+@legalize("stablehlo.concatenate", where=ON_SPIRV)
+@wrong(
+    "Operands computed at offsets that are no multiple of 4 are written elsewhere, too; a barrier copies them.",
+    "vulkan/concatenated",
 )
 def concatenate(b: Emitter, op: Any) -> Sequence[Any] | None:
     """The concatenation, of operands behind barriers."""

@@ -11,28 +11,21 @@ from typing import Any
 from torch_mlir import ir
 
 from tiduc.backends.iree.emitter import Emitter, legalize
-from tiduc.backends.iree.fault import Fault
+from tiduc.backends.iree.fault import wrong
 from tiduc.backends.iree.missing.dynamic.arrays import has_open_sizes, of_sizes, sizes_of
 from tiduc.backends.iree.missing.staged_reductions import in_stages
 
 _FAR = 32  # limits the ops searched; StableHLO's folder leaves few between a constant and its use
 
 
-@legalize(
-    "stablehlo.reduce",
-    fault=(
-        Fault(
-            "wrong",
-            "Sums only some elements of a constant, such as a count of ones; a barrier hides the constant.",
-            witness="reduce_ones",
-        ),
-        Fault(
-            "wrong",
-            "On GPUs, one thread computes a reduction of several arrays or complex "
-            "numbers, and may end early; splits it into stages.",
-            witness="vulkan/greatest",
-        ),
-    ),
+@legalize("stablehlo.reduce")
+@wrong(
+    "Sums only some elements of a constant, such as a count of ones; a barrier hides the constant.",
+    "reduce_ones",
+)
+@wrong(
+    "On GPUs, one thread computes a reduction of several arrays or complex numbers, and may end early; emits stages.",
+    "vulkan/greatest",
 )
 def reduce(b: Emitter, op: Any) -> Sequence[Any] | None:
     """The reduction, with constants behind a barrier and, on GPUs, in stages.

@@ -8,7 +8,7 @@ from torch_mlir import ir
 from torch_mlir._mlir_libs import _stablehlo as hlo
 
 from tiduc.backends.iree.emitter import Emitter, is_unsigned, legalize, signless
-from tiduc.backends.iree.fault import Fault
+from tiduc.backends.iree.fault import crash, wrong
 from tiduc.backends.iree.faults.uniform_reductions import hide_constants
 from tiduc.backends.iree.faults.widened_windows import hide_widened
 from tiduc.backends.iree.faults.window_excess import drop_excess
@@ -16,14 +16,10 @@ from tiduc.backends.iree.refused import refused
 from tiduc.dialect.types import element, is_complex, is_open, shape, with_element, with_shape
 
 
-@legalize(
-    "stablehlo.select_and_scatter",
-    fault=Fault(
-        "crash",
-        "Only adjacent windows compile, and ties go wrong; finds the index of each "
-        "window's element, then scatters.",
-        witness="select_and_scatter",
-    ),
+@legalize("stablehlo.select_and_scatter")
+@crash(
+    "Only adjacent windows compile, and ties go wrong; finds the index of each window's element, then scatters.",
+    "select_and_scatter",
 )
 def select_and_scatter(b: Emitter, op: Any) -> Sequence[Any] | None:
     """A scatter to the index of each window's element, which a reduce_window finds.
@@ -68,37 +64,22 @@ def select_and_scatter(b: Emitter, op: Any) -> Sequence[Any] | None:
     return [b.reshape(y, sizes)]
 
 
-@legalize(
-    "stablehlo.reduce_window",
-    fault=(
-        Fault(
-            "crash",
-            "Padded windows of unsigned and complex types do not compile; pads first.",
-            witness="cumsum_unsigned",
-        ),
-        Fault(
-            "wrong",
-            "Sums only some elements of a constant, such as a count of ones; a barrier hides the constant.",
-            witness="reduce_window_ones",
-        ),
-        Fault(
-            "crash",
-            "Elements that the only window does not reach do not compile; slices them off.",
-            witness="reduce_window_excess",
-        ),
-        Fault(
-            "crash",
-            "In windows over empty arrays, several results get one another's initial "
-            "values; emits these values.",
-            witness="windows_over_nothing",
-        ),
-        Fault(
-            "wrong",
-            "On GPUs, operands that were widened give wrong values; a barrier puts the "
-            "conversion before the window.",
-            witness="vulkan/sums_of_i8",
-        ),
-    ),
+@legalize("stablehlo.reduce_window")
+@crash("Padded windows of unsigned and complex types do not compile; pads first.", "cumsum_unsigned")
+@wrong(
+    "Sums only some elements of a constant, such as a count of ones; a barrier hides the constant.",
+    "reduce_window_ones",
+)
+@crash(
+    "Elements that the only window does not reach do not compile; slices them off.", "reduce_window_excess"
+)
+@crash(
+    "In windows over empty arrays, several results get one another's initial values; emits these values.",
+    "windows_over_nothing",
+)
+@wrong(
+    "On GPUs, operands that were widened give wrong values; a barrier puts the conversion before the window.",
+    "vulkan/sums_of_i8",
 )
 def reduce_window(b: Emitter, op: Any) -> Sequence[Any] | None:
     """The windows in forms that IREE compiles; see the records.
@@ -134,14 +115,8 @@ def reduce_window(b: Emitter, op: Any) -> Sequence[Any] | None:
     return b.emit_all(op.name, [*padded, *inits], [y.type for y in op.results], attributes, regions)
 
 
-@legalize(
-    "stablehlo.reverse",
-    fault=Fault(
-        "crash",
-        "Does not compile for unsigned integers; reverses them as signed integers.",
-        witness="reverse_unsigned",
-    ),
-)
+@legalize("stablehlo.reverse")
+@crash("Does not compile for unsigned integers; reverses them as signed integers.", "reverse_unsigned")
 def reverse(b: Emitter, op: Any) -> Sequence[Any] | None:
     """The reversal of unsigned integers as signed ones."""
     x = op.operands[0]
@@ -151,20 +126,13 @@ def reverse(b: Emitter, op: Any) -> Sequence[Any] | None:
     return [b.bitcast(b.reverse(plain, list(op.attributes["dimensions"])), element(x))]
 
 
-@legalize(
-    "stablehlo.pad",
-    fault=(
-        Fault(
-            "crash",
-            "Does not compile for complex and unsigned types; pads the parts, or the bits as signed integers.",
-            witness="pad_c128",
-        ),
-        Fault(
-            "crash",
-            "Does not compile for a single element that is part of an array; a barrier hides it.",
-            witness="pad_one_element",
-        ),
-    ),
+@legalize("stablehlo.pad")
+@crash(
+    "Does not compile for complex and unsigned types; pads the parts, or the bits as signed integers.",
+    "pad_c128",
+)
+@crash(
+    "Does not compile for a single element that is part of an array; a barrier hides it.", "pad_one_element"
 )
 def pad(b: Emitter, op: Any) -> Sequence[Any] | None:
     """The padding of complex and unsigned arrays, by parts and as signed integers.
