@@ -17,7 +17,7 @@ from torch_mlir import ir
 
 from tiduc.backends.iree.emitter import ON_SPIRV, Emitter, legalize, signless
 from tiduc.backends.iree.fault import wrong
-from tiduc.backends.iree.faults.fused_trigonometry import TURN
+from tiduc.backends.iree.faults.trigonometry import TURN
 from tiduc.backends.iree.missing.spirv import refuse_f64
 from tiduc.dialect.types import element, is_float
 
