@@ -22,9 +22,9 @@ from typing import Any
 
 from torch_mlir import ir
 
-from tiduc.backends.iree.emitter import Emitter, within
+from tiduc.backends.iree.emitter import within
 from tiduc.backends.iree.fault import wrong
-from tiduc.backends.iree.missing.dynamic.arrays import of_sizes, sizes_of
+from tiduc.backends.iree.faults.fusions import put_barrier
 from tiduc.dialect.graph import operations
 from tiduc.dialect.traits import PRODUCTS
 
@@ -60,10 +60,7 @@ def separate_reads(module: Any) -> None:
     for block in _blocks(module):
         ops = list(operations(block))
         for number in sorted(_conflicts(ops)):
-            op = ops[number]
-            b = Emitter(ir.InsertionPoint(op), op.location)
-            x = op.operands[0]
-            op.operands[0] = of_sizes(b, b.barrier(x)[0], sizes_of(b, x))
+            put_barrier(ops[number], 0)
 
 
 def _blocks(module: Any) -> Iterator[Any]:

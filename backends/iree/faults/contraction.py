@@ -6,10 +6,10 @@ from typing import Any
 import numpy as np
 from torch_mlir import ir
 from torch_mlir._mlir_libs import _stablehlo as hlo
+from torch_mlir.dialects import quant
 
 from tiduc.backends.iree.emitter import Emitter, legalize
 from tiduc.backends.iree.fault import crash, missing, wrong
-from tiduc.backends.iree.faults.widened_windows import hide_widened, is_quantized, of_floats
 from tiduc.backends.iree.faults.window_excess import drop_excess
 from tiduc.backends.iree.missing.dynamic.arrays import has_open_sizes
 from tiduc.backends.iree.refused import refused
@@ -38,10 +38,6 @@ def dot_general(b: Emitter, op: Any) -> Sequence[Any] | None:
     "vulkan/convolution_groups",
 )
 @wrong(
-    "On GPUs, operands that were widened give wrong values; a barrier puts the conversion first.",
-    "vulkan/convolution_of_i8",
-)
-@wrong(
     "On GPUs, quantized operands give wrong values; convolves the floats that they stand for.",
     "vulkan/convolution_of_quantized",
 )
@@ -53,14 +49,12 @@ def convolution(b: Emitter, op: Any) -> Sequence[Any] | None:
     if (zero := _empty_sum(b, op)) is not None:
         return zero
     drop_excess(b, op)
-    if not b.cpu and any(map(is_quantized, op.operands)):
-        of_floats(b, op)
+    if not b.cpu and any(map(_is_quantized, op.operands)):
+        _convolve_floats(b, op)
         result = _grouped(b, op) or b.clone(op, {})[0]
-        return [b.emit("stablehlo.uniform_quantize", (result,), type_) if is_quantized(type_) else result]
-    if not b.cpu:
-        hide_widened(b, op, 2)
-        if (result := _grouped(b, op)) is not None:
-            return [result]
+        return [b.emit("stablehlo.uniform_quantize", (result,), type_) if _is_quantized(type_) else result]
+    if not b.cpu and (result := _grouped(b, op)) is not None:
+        return [result]
     if (
         not is_complex(type_)
         or "padding" not in op.attributes
@@ -79,6 +73,25 @@ def _empty_sum(b: Emitter, op: Any) -> Sequence[Any] | None:
     """0 for the result of a product of static shapes, one of whose operands has no element; else None."""
     is_empty = not has_open_sizes(op) and any(0 in shape(x) for x in op.operands)
     return [b.constant(0, op.results[0].type)] if is_empty else None
+
+
+def _convolve_floats(b: Emitter, op: Any) -> None:
+    """Changes a convolution of quantized numbers, in place, to one of the floats that they stand for."""
+    for i, x in enumerate(op.operands):
+        if _is_quantized(x):
+            floats = b.emit("stablehlo.uniform_dequantize", (x,), _expressed(x.type))
+            op.operands[i] = b.barrier(floats)[0]
+    if _is_quantized(op.results[0]):
+        op.results[0].set_type(_expressed(op.results[0].type))
+
+
+def _is_quantized(x: Any) -> bool:
+    """Whether the elements of a value, or of a type, are quantized numbers."""
+    return isinstance(element(x), quant.QuantizedType)
+
+
+def _expressed(type_: Any) -> Any:
+    return with_element(type_, element(type_).expressed_type)
 
 
 _GROUPS = "feature_group_count", "batch_group_count"

@@ -16,9 +16,9 @@ from typing import Any
 
 from torch_mlir import ir
 
+from tiduc.backends.iree.dependences import is_constant
 from tiduc.backends.iree.emitter import Emitter
 from tiduc.backends.iree.fault import wrong
-from tiduc.backends.iree.faults.uniform_reductions import is_constant
 from tiduc.backends.iree.faults.updates_in_place import DONATED, alternatives, copied, size
 from tiduc.backends.iree.refused import refused
 from tiduc.dialect.graph import operations

@@ -2,7 +2,7 @@
 
 Everything is computed in f64. With k the whole number nearest to x / pi and g = x / pi - k, a polynomial in g**2 gives
 sin(pi g), and the parity of k gives the sign. All arguments take the same path and no function is called, so that the
-code vectorizes. Results are within 0.501 units in the last place of f32, and tan within 0.502; rounding alone takes 0.5.
+code vectorizes. Results are within 0.501 units in the last place of f32, and tan within 0.502; rounding takes 0.5.
 
 The reduction is Payne and Hanek's ("Radian reduction for trigonometric functions", 1983). 1 / pi is a sum of parts,
 without the bits that give whole turns: those whose product with the last bit of x is an even integer. x times the

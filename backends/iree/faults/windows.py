@@ -9,9 +9,9 @@ from torch_mlir._mlir_libs import _stablehlo as hlo
 
 from tiduc.backends.iree.emitter import Emitter, is_unsigned, legalize, signless
 from tiduc.backends.iree.fault import crash, wrong
-from tiduc.backends.iree.faults.uniform_reductions import hide_constants
-from tiduc.backends.iree.faults.widened_windows import hide_widened
 from tiduc.backends.iree.faults.window_excess import drop_excess
+from tiduc.backends.iree.missing.dynamic.arrays import has_open_sizes, of_sizes, sizes_of
+from tiduc.backends.iree.missing.staged_reductions import in_stages
 from tiduc.backends.iree.refused import refused
 from tiduc.dialect.types import element, is_complex, is_open, shape, with_element, with_shape
 
@@ -64,22 +64,30 @@ def select_and_scatter(b: Emitter, op: Any) -> Sequence[Any] | None:
     return [b.reshape(y, sizes)]
 
 
+@legalize("stablehlo.reduce")
+@wrong(
+    "On GPUs, one thread computes a reduction of several arrays or complex numbers, and may end early; emits stages.",
+    "vulkan/greatest",
+)
+def reduce(b: Emitter, op: Any) -> Sequence[Any] | None:
+    """On GPUs, the reduction in stages; one of dynamic shape gets a barrier, since its broadcasts do not compile."""
+    if b.cpu:
+        return None
+    if not has_open_sizes(op):
+        return in_stages(b, op)
+    results = b.clone(op, {})
+    sizes = [sizes_of(b, y) for y in results]
+    return [of_sizes(b, y, n) for y, n in zip(b.barrier(*results), sizes, strict=True)]
+
+
 @legalize("stablehlo.reduce_window")
 @crash("Padded windows of unsigned and complex types do not compile; pads first.", "cumsum_unsigned")
-@wrong(
-    "Sums only some elements of a constant, such as a count of ones; a barrier hides the constant.",
-    "reduce_window_ones",
-)
 @crash(
     "Elements that the only window does not reach do not compile; slices them off.", "reduce_window_excess"
 )
 @crash(
     "In windows over empty arrays, several results get one another's initial values; emits these values.",
     "windows_over_nothing",
-)
-@wrong(
-    "On GPUs, operands that were widened give wrong values; a barrier puts the conversion before the window.",
-    "vulkan/sums_of_i8",
 )
 def reduce_window(b: Emitter, op: Any) -> Sequence[Any] | None:
     """The windows in forms that IREE compiles; see the records.
@@ -91,9 +99,6 @@ def reduce_window(b: Emitter, op: Any) -> Sequence[Any] | None:
         pairs = zip(list(op.operands)[count:], op.results, strict=True)
         return [b.broadcast_in_dim(init, [], y.type) for init, y in pairs]
     drop_excess(b, op)
-    hide_constants(b, op)
-    if not b.cpu:
-        hide_widened(b, op, count)
     xs, inits = list(op.operands)[:count], list(op.operands)[count:]
     odd = any(is_unsigned(x) or is_complex(x) for x in xs)
     if not odd or (name not in op.attributes and "base_dilations" not in op.attributes):
