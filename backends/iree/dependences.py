@@ -1,15 +1,17 @@
-"""Searches among the ops that compute a value."""
+"""Searches among the values that a value or an op depends on."""
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Collection, Iterable, Iterator
 from typing import Any, TypeVar
 
 from torch_mlir import ir
+
+from tiduc.dialect.graph import captured
 
 _T = TypeVar("_T")
 
 
 def reached(starts: Iterable[_T], following: Callable[[_T], Iterable[_T]]) -> Iterator[_T]:
-    """Yields each start and everything that `following` leads to from there, once, in no particular order."""
+    """Yields each start, and all that `following` gives for a yielded one: each once, in no particular order."""
     waiting, seen = list(starts), set[_T]()
     while waiting:
         x = waiting.pop()
@@ -19,22 +21,37 @@ def reached(starts: Iterable[_T], following: Callable[[_T], Iterable[_T]]) -> It
             waiting += following(x)
 
 
-def operands_of(x: Any) -> Iterable[Any]:
-    """The operands of the op that computes a value; none for a block argument."""
-    return x.owner.operands if isinstance(x, ir.OpResult) else ()
+def read_by(op: Any) -> tuple[Any, ...]:
+    """The values that an op reads: its operands, and those that its regions capture."""
+    return *op.operands, *captured(op)
+
+
+def behind(x: Any) -> tuple[Any, ...]:
+    """The values that the op reads which computes x; none for a block argument."""
+    return () if isinstance(x.owner, ir.Block) else read_by(x.owner)
 
 
 def computed_from(x: Any, wanted: Callable[[Any], bool], through: Callable[[Any], bool]) -> bool:
     """Whether a value is computed from an op for which `wanted` holds, by way of ops for which `through` holds."""
-    before = reached([x], lambda y: operands_of(y) if isinstance(y, ir.OpResult) and through(y.owner) else ())
-    return any(isinstance(y, ir.OpResult) and wanted(y.owner) for y in before)
+    values = reached([x], lambda y: y.owner.operands if _is_result(y) and through(y.owner) else ())
+    return any(_is_result(y) and wanted(y.owner) for y in values)
 
 
-def is_constant(x: Any) -> bool:
-    """Whether a value is computed from constants alone, by ops without regions."""
-    return all(
-        isinstance(y, ir.OpResult)
-        and not len(y.owner.regions)
-        and (len(y.owner.operands) or y.owner.name == "stablehlo.constant")
-        for y in reached([x], operands_of)
-    )
+def is_constant(x: Any, sources: Collection[str] = ("stablehlo.constant",)) -> bool:
+    """Whether a value is computed from the results of `sources` alone, ops without operands."""
+    return all(_is_result(y) and (y.owner.name in sources or behind(y)) for y in reached([x], behind))
+
+
+def awaited_by(op: Any) -> set[Any]:
+    """The ops of an op's block on which the op depends."""
+    block = op.operation.block
+
+    def before(op: Any) -> list[Any]:
+        owners = [x.owner.operation for x in read_by(op) if _is_result(x)]
+        return [owner for owner in owners if owner.block == block]
+
+    return set(reached(before(op), before))
+
+
+def _is_result(x: Any) -> bool:
+    return not isinstance(x.owner, ir.Block)

@@ -7,11 +7,12 @@ from typing import Any
 from torch_mlir import ir
 
 from tiduc.backends.iree.calls import CALLS
+from tiduc.backends.iree.dependences import behind, reached, read_by
 from tiduc.backends.iree.emitter import Emitter, is_in_loop, legalize
 from tiduc.backends.iree.fault import crash, missing, wrong
 from tiduc.backends.iree.faults.updates_in_place import copied, is_carry, is_table
 from tiduc.backends.iree.refused import refused
-from tiduc.dialect.graph import captured, operations
+from tiduc.dialect.graph import operations
 from tiduc.dialect.lapack import check_call
 from tiduc.dialect.traits import CONTROL
 from tiduc.dialect.types import is_complex, is_open
@@ -93,25 +94,17 @@ def awaited(b: Emitter, x: Any) -> Any:
 
 def _is_known(op: Any) -> bool:
     """Whether an op depends on constants alone: on no argument and no barrier."""
-    waiting, seen = [op], {op}
-    while waiting:
-        maker = waiting.pop()
-        for x in (*maker.operands, *captured(maker)):
-            if isinstance(x.owner, ir.Block) or x.owner.name in _UNKNOWN:
-                return False
-            if x.owner not in seen:
-                seen.add(x.owner)
-                waiting.append(x.owner)
-    return True
+    values = reached(read_by(op), behind)
+    return all(not isinstance(x.owner, ir.Block) and x.owner.name not in _UNKNOWN for x in values)
 
 
 def _varying(body: Any) -> set[Any]:
     """The values in a loop's body that depend on its loop-carried values."""
-    found = set(body.arguments)
+    varying = set(body.arguments)
     for op in operations(body):
-        if any(x in found for x in (*op.operands, *captured(op))):
-            found.update(op.results)
-    return found
+        if not varying.isdisjoint(read_by(op)):
+            varying.update(op.results)
+    return varying
 
 
 def _separated(b: Emitter, op: Any) -> None:

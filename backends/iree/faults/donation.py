@@ -16,7 +16,7 @@ from typing import Any
 
 from torch_mlir import ir
 
-from tiduc.backends.iree.dependences import is_constant
+from tiduc.backends.iree.dependences import is_constant, reached
 from tiduc.backends.iree.emitter import Emitter
 from tiduc.backends.iree.fault import wrong
 from tiduc.backends.iree.faults.updates_in_place import DONATED, alternatives, copied, size
@@ -72,21 +72,18 @@ def _may_be(x: Any, arguments: list[Any]) -> bool:
 
     It may fold an op only if a single operand of the op is not constant.
     """
-    waiting, found = [x], {x}
-    while waiting:
-        y = waiting.pop()
-        if y in arguments:
-            return True
+
+    def foldable(y: Any) -> list[Any]:
         if isinstance(y.owner, ir.Block) or y.owner.name in _COMPUTED:
-            continue
+            return []
         operands = {z for z in y.owner.operands if not is_constant(z)}
         if y.owner.name == "stablehlo.optimization_barrier":
             operands = {y.owner.operands[y.result_number]}
-        if len(operands) == 1 or y.owner.name in _PARTS:
-            new = {z for z in operands if size(z) == size(y)} - found
-            found |= new
-            waiting += new
-    return False
+        if len(operands) != 1 and y.owner.name not in _PARTS:
+            return []
+        return [z for z in operands if size(z) == size(y)]
+
+    return any(y in arguments for y in reached([x], foldable))
 
 
 def _given(function: Any) -> dict[int, int]:
@@ -97,17 +94,16 @@ def _given(function: Any) -> dict[int, int]:
 
 def _in_place(x: Any, last: Any, place: int, cpu: bool) -> bool:
     """Whether an argument is read for this result alone, element by element; on CPUs, or has no reader."""
-    waiting, found = [x], {x}
-    while waiting:
-        for use in waiting.pop().uses:
-            reader = use.owner.operation
-            if reader == last:
-                if use.operand_number != place:
-                    return False
-            elif reader.name not in ELEMENTWISE or reader.results[0].type.shape != x.type.shape:
-                return False
-            elif reader.results[0] not in found:
-                found.add(reader.results[0])
-                waiting.append(reader.results[0])
-    result = last.operands[place]
-    return bool(result.type == x.type) and (cpu or (result in found and result != x))
+
+    def is_elementwise(op: Any) -> bool:
+        return op.name in ELEMENTWISE and bool(op.results[0].type.shape == x.type.shape)
+
+    def results(y: Any) -> list[Any]:
+        return [use.owner.operation.results[0] for use in y.uses if is_elementwise(use.owner.operation)]
+
+    read, result = set(reached([x], results)), last.operands[place]
+    for use in (use for y in read for use in y.uses):
+        reader = use.owner.operation
+        if use.operand_number != place if reader == last else not is_elementwise(reader):
+            return False
+    return bool(result.type == x.type) and (cpu or (result in read and result != x))

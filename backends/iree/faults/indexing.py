@@ -1,16 +1,16 @@
 """gather and dynamic slices: indices in range and of types that IREE reads right; copied operands."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 from torch_mlir import ir
 from torch_mlir._mlir_libs import _stablehlo as hlo
 
+from tiduc.backends.iree.dependences import awaited_by, is_constant
 from tiduc.backends.iree.emitter import Emitter, legalize, signless
 from tiduc.backends.iree.fault import crash, wrong
 from tiduc.backends.iree.faults.updates_in_place import copied, own
-from tiduc.dialect.graph import captured
 from tiduc.dialect.types import element, is_open, shape
 
 
@@ -86,9 +86,9 @@ def _with_signed_starts(b: Emitter, op: Any, first: int) -> None:
 
 def _is_read_late(op: Any) -> bool:
     """Whether the array has readers that the update does not depend on, or had others in earlier updates."""
-    x, update = op.operands[0], op.operands[1]
+    x = op.operands[0]
     others = {use.owner.operation for use in x.uses} - {op.operation}
-    if others and others - _makers(update):
+    if others and others - awaited_by(op):
         return True
     while isinstance(x.owner, ir.Operation | ir.OpView) and x.owner.name == "stablehlo.dynamic_update_slice":
         x = x.owner.operands[0]
@@ -125,35 +125,6 @@ def _before(x: Any) -> Any:
     while not isinstance(x.owner, ir.Block) and x.owner.name in _UPDATES:
         x = _seen(x.owner.operands[0])
     return x
-
-
-def _makers(x: Any) -> set[Any]:
-    """The ops in a value's block on which it depends."""
-    if isinstance(x.owner, ir.Block):
-        return set()
-    block = x.owner.operation.block
-    owners = [y.owner for y in _behind(x, block)]
-    return {
-        owner.operation
-        for owner in owners
-        if not isinstance(owner, ir.Block) and owner.operation.block == block
-    }
-
-
-def _behind(x: Any, block: Any) -> Iterator[Any]:
-    """Yields a value and the values it depends on, through the ops of one block."""
-    waiting, found = [x], set[Any]()
-    while waiting:
-        y = waiting.pop()
-        yield y
-        owner = y.owner
-        if (
-            not isinstance(owner, ir.Block)
-            and owner.operation.block == block
-            and owner.operation not in found
-        ):
-            found.add(owner.operation)
-            waiting += [*owner.operation.operands, *captured(owner.operation)]
 
 
 def _is_integer(x: Any) -> bool:
@@ -205,20 +176,11 @@ def _has_constant_places(op: Any) -> bool:
     x, indices = op.operands
     if isinstance(x.owner, ir.Block) or x.owner.name == "stablehlo.constant":
         return False
-    d, block = hlo.GatherDimensionNumbers(op.attributes["dimension_numbers"]), op.operation.block
-    given = {*d.operand_batching_dims, *(() if _is_constant(indices, block) else d.start_index_map)}
+    d = hlo.GatherDimensionNumbers(op.attributes["dimension_numbers"])
+    known = is_constant(indices, ("stablehlo.constant", "stablehlo.iota"))
+    given = {*d.operand_batching_dims, *(() if known else d.start_index_map)}
     taken = zip(shape(x), op.attributes["slice_sizes"], strict=True)
     return any(size > 1 == count and i not in given for i, (size, count) in enumerate(taken))
-
-
-def _is_constant(x: Any, block: Any) -> bool:
-    """Whether ops of a block compute a value from constants alone."""
-    owners = [y.owner for y in _behind(x, block)]
-    return all(
-        not isinstance(owner, ir.Block)
-        and (owner.operation.block == block or owner.name == "stablehlo.constant")
-        for owner in owners
-    )
 
 
 def _has_steps(x: Any) -> bool:

@@ -19,12 +19,13 @@ from typing import Any
 
 from torch_mlir import ir
 
+from tiduc.backends.iree.dependences import awaited_by, reached
 from tiduc.backends.iree.emitter import Emitter, signless, within
 from tiduc.backends.iree.fault import wrong
 from tiduc.backends.iree.faults.concatenations import Numbers
 from tiduc.backends.iree.faults.updates_in_place import copied, is_carry
 from tiduc.backends.iree.missing.dynamic.arrays import repeated, sizes_of
-from tiduc.dialect.graph import captured, operations
+from tiduc.dialect.graph import operations
 from tiduc.dialect.types import element, is_open
 
 _BARRIER = "stablehlo.optimization_barrier"
@@ -100,36 +101,14 @@ def _in_block(op: Any, block: Any) -> Any | None:
 
 def _is_read_later(readers: list[Any], update: Any) -> bool:
     """Whether IREE may compute the values of a reader after an update, or again after the update."""
-    if not readers:
-        return False
-    earlier = _makers(update)
-    waiting, found = list(readers), set(readers)
-    while waiting:
-        op = waiting.pop()
-        if op not in earlier:
-            return True
-        if op.name == _BARRIER:
-            continue
-        users = {_in_block(use.owner, update.operation.block) for y in op.results for use in y.uses}
-        new = users - found - {update.operation, None}
-        found |= new
-        waiting += new
-    return False
+    block, awaited = update.operation.block, awaited_by(update) if readers else ()
 
+    def users(op: Any) -> set[Any]:
+        if op not in awaited or op.name == _BARRIER:
+            return set()
+        return {_in_block(use.owner, block) for y in op.results for use in y.uses} - {update.operation, None}
 
-def _makers(op: Any) -> set[Any]:
-    """The ops in an op's block on which the op depends."""
-    block, found = op.operation.block, set[Any]()
-    waiting = [op.operation]
-    while waiting:
-        at = waiting.pop()
-        for x in (*at.operands, *captured(at)):
-            if not isinstance(x.owner, ir.Block) and x.owner.operation.block == block:
-                owner = x.owner.operation
-                if owner not in found:
-                    found.add(owner)
-                    waiting.append(owner)
-    return found
+    return any(op not in awaited for op in reached(readers, users))
 
 
 def _copied(b: Emitter, x: Any) -> Any:

@@ -10,15 +10,15 @@ IREE updates and sorts arrays in place. It copies an array that it knows to be r
   again.
 """
 
-from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
 from torch_mlir import ir
 
+from tiduc.backends.iree.dependences import behind, reached, read_by
 from tiduc.backends.iree.emitter import Emitter, signless
 from tiduc.backends.iree.fast.packing import splat
-from tiduc.dialect.graph import captured, operations
+from tiduc.dialect.graph import operations
 from tiduc.dialect.traits import VIEWS
 from tiduc.dialect.types import bits, element, is_open, shape, with_element
 
@@ -70,17 +70,13 @@ def is_table(x: Any) -> bool:
     return not isinstance(x.owner, ir.Block) and x.owner.name == "stablehlo.constant" and splat(x) is None
 
 
-def alternatives(x: Any, block: Any) -> Iterator[Any]:
+def alternatives(x: Any, block: Any) -> list[Any]:
     """The values that x may be, or be a view of, traced back to the arguments and ops of a block."""
-    waiting, found = [x], set[Any]()
-    while waiting:
-        y = waiting.pop()
-        if y not in found:
-            found.add(y)
-            others = _others(y) if y.owner != block and _is_within(y, block) else []
-            waiting += others
-            if not others:
-                yield y
+
+    def others(y: Any) -> list[Any]:
+        return _others(y) if y.owner != block and _is_within(y, block) else []
+
+    return [y for y in reached([x], others) if not others(y)]
 
 
 def _is_kept(op: Any, x: Any) -> bool:
@@ -106,20 +102,13 @@ def _varies(x: Any, block: Any) -> bool:
     """Whether a value that a loop's body computes depends on loop-carried values that change."""
     if block.owner.operation.name != "stablehlo.while":
         return False
-    waiting, found = [x], set[Any]()
-    while waiting:
-        y = waiting.pop()
-        if not _is_within(y, block):
-            continue
-        if y.owner == block:
-            if not _is_carried_on(y):
-                return True
-            continue
-        owner = y.owner.owner.operation if isinstance(y.owner, ir.Block) else y.owner.operation
-        if owner not in found:
-            found.add(owner)
-            waiting += [*owner.operands, *captured(owner)]
-    return False
+
+    def before(y: Any) -> tuple[Any, ...]:
+        if y.owner == block or not _is_within(y, block):
+            return ()
+        return read_by(y.owner.owner.operation) if isinstance(y.owner, ir.Block) else behind(y)
+
+    return any(y.owner == block and not _is_carried_on(y) for y in reached([x], before))
 
 
 def _is_within(x: Any, block: Any) -> bool:
