@@ -103,12 +103,19 @@ class Emitter(Body):
         return results
 
     def clone(
-        self, op: Any, replaced: Mapping[int, Any], types: Sequence[Any] | None = None
+        self,
+        op: Any,
+        replaced: Mapping[int, Any],
+        types: Sequence[Any] | None = None,
+        given: Mapping[str, Any] | None = None,
     ) -> tuple[Any, ...]:
-        """Emits a copy of the op and its regions, with operands replaced by index, and perhaps other result types."""
+        """Emits a copy of an op and its regions, with operands, result types and attributes that may be others.
+
+        `replaced` are operands by index, and `given` are attributes by name.
+        """
         operands = [replaced.get(i, x) for i, x in enumerate(op.operands)]
         copies = [lambda region, source=region: _copy(source, region) for region in op.regions]
-        attributes = {name: op.attributes[name] for name in op.attributes}
+        attributes = {name: op.attributes[name] for name in op.attributes} | dict(given or {})
         return self.emit_all(op.name, operands, types or [y.type for y in op.results], attributes, copies)
 
     def copied(self, op: Any, values: dict[Any, Any]) -> None:

@@ -1,6 +1,7 @@
 """dot_general, convolution and batch_norm_grad: empty sums; complex, grouped and quantized convolutions."""
 
 from collections.abc import Sequence
+from operator import itemgetter
 from typing import Any
 
 import numpy as np
@@ -98,32 +99,23 @@ _GROUPS = "feature_group_count", "batch_group_count"
 
 
 def _grouped(b: Emitter, op: Any) -> Any:
-    """The result of a grouped convolution, as one convolution for each group; None for a single group."""
-    groups = _groups(op)
-    return None if groups is None else _by_groups(b, op, *groups)
-
-
-def _groups(op: Any) -> tuple[str, int] | None:
-    """The attribute with the number of groups of a convolution, and that number; None for a single group."""
-    counts = {name: ir.IntegerAttr(op.attributes[name]).value for name in _GROUPS}
-    return next(((name, n) for name, n in counts.items() if n > 1), None)
-
-
-def _by_groups(b: Emitter, op: Any, kind: str, count: int) -> Any:
-    """One convolution for each group, concatenated along the result's feature dimension."""
+    """One convolution for each group, concatenated along the result's feature dimension; None for a single group."""
+    kind, count = max(
+        ((name, ir.IntegerAttr(op.attributes[name]).value) for name in _GROUPS), key=itemgetter(1)
+    )
+    if count == 1:
+        return None
     if count > 64 or is_complex(op.results[0].type):
         raise refused(op, f"it has {count} groups, of which code for GPUs makes zeros")
     d = hlo.ConvDimensionNumbers(op.attributes["dimension_numbers"])
     along = d.input_feature_dimension if kind == _GROUPS[0] else d.input_batch_dimension
     whole, to = op.results[0].type, d.output_feature_dimension
     sizes = [n // count if i == to else n for i, n in enumerate(whole.shape)]
-    parts = []
+    parts, one = list[Any](), ir.IntegerAttr.get(ir.IntegerType.get_signless(64), 1)
     for k in range(count):
         x = _part(b, op.operands[0], along, k, count)
         y = _part(b, op.operands[1], d.kernel_output_feature_dimension, k, count)
-        attributes = {name: op.attributes[name] for name in op.attributes}
-        attributes[kind] = ir.IntegerAttr.get(ir.IntegerType.get_signless(64), 1)
-        parts.append(b.emit(op.name, (x, y), with_shape(whole, sizes), attributes))
+        parts += b.clone(op, {0: x, 1: y}, [with_shape(whole, sizes)], {kind: one})
     return b.concatenate(parts, to)
 
 

@@ -25,14 +25,16 @@ def convert(b: Emitter, op: Any) -> Sequence[Any] | None:
     x, type_ = op.operands[0], op.results[0].type
     if is_float8(op.results[0]):
         return to_float8(b, from_float8(b, x) if is_float8(x) else x, element(type_))
-    if is_float(type_):
-        return [b.convert(from_float8(b, x), element(type_))] if is_float8(x) else _number(b, x, type_)
-    if not isinstance(element(type_), ir.IntegerType) or is_boolean(type_):
+    if is_boolean(type_) or is_complex(type_):
         return None
-    if not is_float(x):
-        return _unsigned_size(b, x, type_)
-    if str(element(x)) not in _PRECISION:  # f16 and 8-bit floats cannot hold most bounds; f32 has the range
-        x = from_float8(b, x) if is_float8(x) else b.convert(x, ir.F32Type.get())
+    if is_float8(x):
+        x = from_float8(b, x)
+        if is_float(type_):
+            return [b.convert(x, element(type_))]
+    if is_float(type_) or not is_float(x):
+        return [b.emit("stablehlo.convert", b.barrier(x), type_)] if _needs_barrier(x, type_) else None
+    if str(element(x)) not in _PRECISION:  # f16 cannot hold most bounds; f32 has the range
+        x = b.convert(x, ir.F32Type.get())
     to = element(type_)
     low = 0 if to.is_unsigned else -(2 ** (to.width - 1))
     high = 2**to.width - 1 if to.is_unsigned else 2 ** (to.width - 1) - 1
@@ -50,29 +52,18 @@ _PRECISION = {"f64": 53, "f32": 24, "bf16": 8}
 """The precision, in bits, of the float types whose range covers all integers of 64 bits."""
 
 
-def _number(b: Emitter, x: Any, type_: Any) -> Sequence[Any] | None:
-    """Converts a scalar integer to a float behind a barrier; None where IREE needs no barrier.
+def _needs_barrier(x: Any, type_: Any) -> bool:
+    """Whether the conversion of a scalar compiles only behind a barrier.
 
-    A loop's induction variable is computed on the host, which lacks some conversions.
+    A loop's induction variable is computed on the host, which lacks some conversions of integers to floats. IREE folds
+    a conversion to unsigned into the op that reads a dimension's size, which has no unsigned type.
     """
     of, to = element(x), element(type_)
-    if not isinstance(of, ir.IntegerType) or of.width == 1 or type_.rank or of.is_unsigned:
-        return None
-    if to == ir.F32Type.get() or (of.width == 64 and to == ir.F64Type.get()):
-        return None
-    (x,) = b.barrier(x)
-    return [b.emit("stablehlo.convert", (x,), type_)]
-
-
-def _unsigned_size(b: Emitter, x: Any, type_: Any) -> Sequence[Any] | None:
-    """Converts a scalar that depends on a dimension's size to unsigned, behind a barrier; else None.
-
-    IREE folds the conversion into the op that reads the size, which has no unsigned type.
-    """
-    if not element(type_).is_unsigned or type_.rank or is_complex(x) or not _is_size(x):
-        return None
-    (x,) = b.barrier(x)
-    return [b.emit("stablehlo.convert", (x,), type_)]
+    if type_.rank or not isinstance(of, ir.IntegerType):
+        return False
+    if isinstance(to, ir.IntegerType):
+        return bool(to.is_unsigned) and _is_size(x)
+    return of.width > 1 and not of.is_unsigned and (of.width, str(to)) != (64, "f64") and str(to) != "f32"
 
 
 def _is_size(x: Any) -> bool:

@@ -16,7 +16,7 @@ from torch_mlir._mlir_libs import _stablehlo as hlo
 
 from tiduc.backends.iree.emitter import ON_SPIRV, Emitter, legalize, signless
 from tiduc.backends.iree.fault import wrong
-from tiduc.dialect.types import is_open, shape
+from tiduc.dialect.types import is_open, shape, with_shape
 
 _AT_ONCE = 4
 _FEW = 16
@@ -59,12 +59,8 @@ def dynamic_slice(b: Emitter, op: Any) -> Sequence[Any] | None:
 def _gathered(b: Emitter, x: Any, index: Any, sizes: Sequence[int]) -> Any:
     """The part of x of these sizes that begins at an index vector."""
     every = list(range(len(sizes)))
-    attributes = {
-        "dimension_numbers": hlo.GatherDimensionNumbers.get(every, [], [], [], every, 0),
-        "slice_sizes": ir.DenseI64ArrayAttr.get(list(sizes)),
-    }
-    type_ = ir.RankedTensorType.get(list(sizes), x.type.element_type)
-    return b.emit("stablehlo.gather", (x, index), type_, attributes)
+    numbers = hlo.GatherDimensionNumbers.get(every, [], [], [], every, 0)
+    return b.gather(x, index, numbers, sizes, with_shape(x.type, sizes))
 
 
 def _by_fours(y: Any) -> bool:
