@@ -10,12 +10,14 @@ from tiduc.backends.iree.calls import CALLS
 from tiduc.backends.iree.dependences import behind, reached, read_by
 from tiduc.backends.iree.emitter import Emitter, is_in_loop, legalize
 from tiduc.backends.iree.fault import crash, missing, wrong
+from tiduc.backends.iree.faults.fusions import stored
 from tiduc.backends.iree.faults.updates_in_place import copied, is_carry, is_table
+from tiduc.backends.iree.missing.dynamic.arrays import has_open_sizes
 from tiduc.backends.iree.refused import refused
 from tiduc.dialect.graph import operations
 from tiduc.dialect.lapack import check_call
 from tiduc.dialect.traits import CONTROL
-from tiduc.dialect.types import is_complex, is_open
+from tiduc.dialect.types import is_complex
 
 TRANSPARENT = {"Sharding", "SPMDFullToShardShape", "SPMDShardToFullShape", "LayoutConstraint"}
 """Custom calls that are hints to other compilers: their result is their operand."""
@@ -79,17 +81,18 @@ def while_(b: Emitter, op: Any) -> Sequence[Any] | None:
     "May drop, or not await, the producer of a loop-carried operand; emits a copy of the operand.",
     untested="only in programs of several loops",
 )
+@crash("Loses dynamic sizes, and does not compile; ties the results to their sizes.", "dynamic/barrier")
 def optimization_barrier(b: Emitter, op: Any) -> Sequence[Any] | None:
-    """The barrier, with copies of its loop-carried operands."""
+    """The barrier, with copies of its loop-carried operands, and results tied to their sizes."""
     for i, x in enumerate(list(op.operands)):
         if list(op.results[i].uses):
             op.operands[i] = awaited(b, x)
-    return None
+    return stored(b, *op.operands) if has_open_sizes(op) else None
 
 
 def awaited(b: Emitter, x: Any) -> Any:
     """A value that a barrier may take: a copy of a loop-carried value, any other value as it is."""
-    return copied(b, x) if is_carry(x) and not is_open(x.type) else x
+    return copied(b, x) if is_carry(x) else x
 
 
 def _is_known(op: Any) -> bool:
@@ -120,7 +123,7 @@ def _separated(b: Emitter, op: Any) -> None:
     here = {y for other in before if other.name not in (*_JOINS, "stablehlo.constant") for y in other.results}
     for i, x in enumerate(op.operands):
         if x in here and len(list(x.uses)) > 1:
-            op.operands[i] = copied(b, x) if x.type.shape and not is_open(x.type) else b.barrier(x)[0]
+            op.operands[i] = copied(b, x) if x.type.shape else b.barrier(x)[0]
 
 
 @legalize("stablehlo.if", "stablehlo.case")

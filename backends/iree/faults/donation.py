@@ -19,8 +19,8 @@ from torch_mlir import ir
 from tiduc.backends.iree.dependences import is_constant, reached
 from tiduc.backends.iree.emitter import Emitter
 from tiduc.backends.iree.fault import wrong
+from tiduc.backends.iree.faults.fusions import stored
 from tiduc.backends.iree.faults.updates_in_place import DONATED, alternatives, copied, size
-from tiduc.backends.iree.refused import refused
 from tiduc.dialect.graph import operations
 from tiduc.dialect.traits import ELEMENTWISE, FUNCTIONS, PRODUCTS, VIEWS
 from tiduc.dialect.types import is_open
@@ -50,12 +50,8 @@ def _order(function: Any, cpu: bool) -> None:
         # A value that may be such an argument would lie in its memory behind the barrier, too.
         others = [block.arguments[i] for i, own in given.items() if own != place]
         if any(y in taken for y in alternatives(x, block)) or _may_be(x, others):
-            if is_open(x.type):
-                raise refused(
-                    last, f"result {place}, of open sizes, lies in memory that another result takes"
-                )
             last.operands[place] = copied(b, x)
-    for place, x in enumerate(b.barrier(*last.operands)):
+    for place, x in enumerate(stored(b, *last.operands)):
         if place not in in_place:
             # IREE's own copy is wrong on Vulkan if the memory does not begin where its buffer does.
             last.operands[place] = x if cpu or is_open(x.type) else copied(b, x)

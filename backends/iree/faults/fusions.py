@@ -100,5 +100,9 @@ def separate_fusions(module: Any, cpu: bool = True, spirv: bool = False) -> None
 
 def put_barrier(op: Any, i: int) -> None:
     """Puts a barrier before operand i of an op, in place."""
-    b, x = Emitter(ir.InsertionPoint(op), op.location), op.operands[i]
-    op.operands[i] = of_sizes(b, b.barrier(x)[0], sizes_of(b, x))
+    (op.operands[i],) = stored(Emitter(ir.InsertionPoint(op), op.location), op.operands[i])
+
+
+def stored(b: Emitter, *xs: Any) -> list[Any]:
+    """The values behind a barrier, tied to their dynamic sizes, which the compiler does not see through the barrier."""
+    return [of_sizes(b, y, sizes_of(b, x)) for x, y in zip(xs, b.barrier(*xs), strict=True)]

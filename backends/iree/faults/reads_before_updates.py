@@ -20,13 +20,11 @@ from typing import Any
 from torch_mlir import ir
 
 from tiduc.backends.iree.dependences import awaited_by, reached
-from tiduc.backends.iree.emitter import Emitter, signless, within
+from tiduc.backends.iree.emitter import Emitter, within
 from tiduc.backends.iree.fault import wrong
 from tiduc.backends.iree.faults.concatenations import Numbers
 from tiduc.backends.iree.faults.updates_in_place import copied, is_carry
-from tiduc.backends.iree.missing.dynamic.arrays import repeated, sizes_of
 from tiduc.dialect.graph import operations
-from tiduc.dialect.types import element, is_open
 
 _BARRIER = "stablehlo.optimization_barrier"
 
@@ -46,7 +44,7 @@ def updates_after_reads(module: Any) -> None:
             for i in _updated(op):
                 x = op.operands[i]
                 if not is_carry(x) and _is_read_later(arrays.readers(x, op), op):
-                    op.operands[i] = _copied(Emitter(ir.InsertionPoint(op), op.location), x)
+                    op.operands[i] = copied(Emitter(ir.InsertionPoint(op), op.location), x)
 
 
 def _updated(op: Any) -> range:
@@ -109,14 +107,3 @@ def _is_read_later(readers: list[Any], update: Any) -> bool:
         return {_in_block(use.owner, block) for y in op.results for use in y.uses} - {update.operation, None}
 
     return any(op not in awaited for op in reached(readers, users))
-
-
-def _copied(b: Emitter, x: Any) -> Any:
-    """A copy of an array of any shape."""
-    if not is_open(x.type):
-        return copied(b, x)
-    scalar = ir.RankedTensorType.get([], element(x))
-    (number,) = b.barrier(b.constant(0, ir.RankedTensorType.get([], signless(32))))
-    always = b.compare(number, b.constant(0, number), "EQ")
-    sizes = sizes_of(b, x)
-    return b.select(repeated(b, always, sizes), x, repeated(b, b.constant(0, scalar), sizes))

@@ -18,9 +18,10 @@ from torch_mlir import ir
 from tiduc.backends.iree.dependences import behind, reached, read_by
 from tiduc.backends.iree.emitter import Emitter, signless
 from tiduc.backends.iree.fast.packing import splat
+from tiduc.backends.iree.missing.dynamic.arrays import repeated, sizes_of
 from tiduc.dialect.graph import operations
 from tiduc.dialect.traits import VIEWS
-from tiduc.dialect.types import bits, element, is_open, shape, with_element
+from tiduc.dialect.types import bits, element, is_open, shape
 
 _VIEWS = VIEWS | {"stablehlo.bitcast_convert", "stablehlo.convert"}
 """Ops whose result may be a view of an operand."""
@@ -43,15 +44,18 @@ def own(b: Emitter, op: Any, x: Any, anew: bool = False) -> Any:
 
 
 def copied(b: Emitter, x: Any) -> Any:
-    """A copy of an array of static shape; zeros are returned as they are, since IREE fills them anew."""
-    zero, value = b.constant(0, x), splat(x)
+    """A copy of an array; zeros of static shape are returned as they are, since IREE fills them anew."""
+    scalar, value = ir.RankedTensorType.get([], element(x)), splat(x)
+    zero = b.constant(0, scalar)
     if value is not None and value == splat(zero):
         return x
     # A select whose condition is known only at run time is a copy each time.
     (number,) = b.barrier(b.constant(0, ir.RankedTensorType.get([], signless(32))))
-    always = b.compare(number, b.constant(0, number), "EQ")
+    always, sizes = b.compare(number, b.constant(0, number), "EQ"), sizes_of(b, x)
     # A scalar condition would choose one of two arrays and copy none.
-    return b.select(b.broadcast_in_dim(always, [], with_element(x.type, element(always))), x, zero)
+    if is_open(x.type):
+        return b.select(repeated(b, always, sizes), x, repeated(b, zero, sizes))
+    return b.select(b.broadcast_in_dim(always, [], sizes), x, b.constant(0, x))
 
 
 def is_carry(x: Any) -> bool:
