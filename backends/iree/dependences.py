@@ -31,6 +31,14 @@ def behind(x: Any) -> tuple[Any, ...]:
     return () if isinstance(x.owner, ir.Block) else read_by(x.owner)
 
 
+def traced(x: Any, names: Collection[str]) -> Iterator[Any]:
+    """x, and the values that it is traced back to through ops of these names: to the operand of the result's number."""
+    yield x
+    while _is_result(x) and x.owner.name in names:
+        x = x.owner.operands[x.result_number]
+        yield x
+
+
 def computed_from(x: Any, wanted: Callable[[Any], bool], through: Callable[[Any], bool]) -> bool:
     """Whether a value is computed from an op for which `wanted` holds, by way of ops for which `through` holds."""
     values = reached([x], lambda y: y.owner.operands if _is_result(y) and through(y.owner) else ())
@@ -51,6 +59,15 @@ def awaited_by(op: Any) -> set[Any]:
         return [owner for owner in owners if owner.block == block]
 
     return set(reached(before(op), before))
+
+
+def in_block(op: Any, block: Any) -> Any | None:
+    """The op of a block that is an op, or contains it; None if there is none."""
+    while op.operation.block != block:
+        op = op.operation.block.owner
+        if op.operation.name in ("func.func", "builtin.module"):
+            return None
+    return op.operation
 
 
 def _is_result(x: Any) -> bool:

@@ -71,7 +71,7 @@ def _blocks(module: Any) -> Iterator[Any]:
 
 def _conflicts(ops: list[Any]) -> set[int]:
     """The numbers of the ops whose operand needs a barrier."""
-    found: set[int] = set()
+    conflicts: set[int] = set()
     reads: dict[Any, _Reads] = {}
     for number, op in enumerate(ops):
         if op.name in _REDUCTIONS:
@@ -87,8 +87,8 @@ def _conflicts(ops: list[Any]) -> set[int]:
         elif not len(op.regions) and len(op.results) == 1:
             sources = [reads[x] for x in op.operands if x in reads and _is_elementwise(op, x)]
             if sources:
-                reads[op.results[0]] = _joined(sources, found)
-    return found
+                reads[op.results[0]] = _joined(sources, conflicts)
+    return conflicts
 
 
 def _is_elementwise(op: Any, x: Any) -> bool:
@@ -97,8 +97,8 @@ def _is_elementwise(op: Any, x: Any) -> bool:
     return all(isinstance(type_, ir.RankedTensorType) for type_ in types) and types[0].shape == types[1].shape
 
 
-def _joined(sources: list[_Reads], found: set[int]) -> _Reads:
-    """The reads of several operands; adds the later move of each conflict to `found`."""
+def _joined(sources: list[_Reads], conflicts: set[int]) -> _Reads:
+    """The reads of several operands; adds the later move of each conflict to `conflicts`."""
     if len(sources) == 1:
         return sources[0]
     joined = dict(sources[0])
@@ -106,7 +106,7 @@ def _joined(sources: list[_Reads], found: set[int]) -> _Reads:
         for key, read in reads.items():
             other = joined.setdefault(key, read)
             if other.places != read.places:
-                found.add(max(other.move, read.move))
+                conflicts.add(max(other.move, read.move))
     return dict(sorted(joined.items())[-_MOST:]) if len(joined) > _MOST else joined
 
 

@@ -7,7 +7,7 @@ import numpy as np
 from torch_mlir import ir
 from torch_mlir._mlir_libs import _stablehlo as hlo
 
-from tiduc.backends.iree.dependences import awaited_by, is_constant
+from tiduc.backends.iree.dependences import awaited_by, is_constant, traced
 from tiduc.backends.iree.emitter import Emitter, legalize, signless
 from tiduc.backends.iree.fault import crash, wrong
 from tiduc.backends.iree.faults.updates_in_place import copied, own
@@ -90,41 +90,24 @@ def _is_read_late(op: Any) -> bool:
     others = {use.owner.operation for use in x.uses} - {op.operation}
     if others and others - awaited_by(op):
         return True
-    while isinstance(x.owner, ir.Operation | ir.OpView) and x.owner.name == "stablehlo.dynamic_update_slice":
-        x = x.owner.operands[0]
-        if len(list(x.uses)) > 1:
-            return True
-    return False
+    _, *earlier = traced(x, ["stablehlo.dynamic_update_slice"])
+    return any(len(list(y.uses)) > 1 for y in earlier)
+
+
+_SLICES = "stablehlo.dynamic_slice", "stablehlo.slice"
+_SHAPES = "stablehlo.reshape", "stablehlo.optimization_barrier"
+_UPDATES = "stablehlo.dynamic_update_slice", "stablehlo.scatter"
 
 
 def _is_part(op: Any) -> bool:
     """Whether the update is a slice, in any shape, of the array that it updates (earlier updates disregarded)."""
-    x, update = op.operands[0], _seen(op.operands[1])
+    *_, update = traced(op.operands[1], _SHAPES)
     if is_open(update.type) or isinstance(update.owner, ir.Block) or update.owner.name not in _SLICES:
         return False
-    return bool(_before(update.owner.operands[0]) == _before(x))
-
-
-_SLICES = "stablehlo.dynamic_slice", "stablehlo.slice"
-_UPDATES = "stablehlo.dynamic_update_slice", "stablehlo.scatter"
-
-
-def _seen(x: Any) -> Any:
-    """The value behind reshapes and barriers."""
-    while not isinstance(x.owner, ir.Block) and x.owner.name in (
-        "stablehlo.reshape",
-        "stablehlo.optimization_barrier",
-    ):
-        x = x.owner.operands[x.result_number if x.owner.name == "stablehlo.optimization_barrier" else 0]
-    return x
-
-
-def _before(x: Any) -> Any:
-    """The array that x was before updates, which happen in place."""
-    x = _seen(x)
-    while not isinstance(x.owner, ir.Block) and x.owner.name in _UPDATES:
-        x = _seen(x.owner.operands[0])
-    return x
+    (*_, x), (*_, sliced) = (
+        traced(y, _SHAPES + _UPDATES) for y in (op.operands[0], update.owner.operands[0])
+    )
+    return bool(x == sliced)
 
 
 def _is_integer(x: Any) -> bool:
@@ -185,11 +168,9 @@ def _has_constant_places(op: Any) -> bool:
 
 def _has_steps(x: Any) -> bool:
     """Whether an array is a strided slice, or part of one: on CPUs, a gather from it does not compile."""
-    while not isinstance(x.owner, ir.Block) and x.owner.name in ("stablehlo.reshape", "stablehlo.slice"):
-        if x.owner.name == "stablehlo.slice" and set(x.owner.attributes["strides"]) != {1}:
-            return True
-        x = x.owner.operands[0]
-    return False
+    owners = [y.owner for y in traced(x, ("stablehlo.reshape", "stablehlo.slice"))]
+    slices = [op for op in owners if not isinstance(op, ir.Block) and op.name == "stablehlo.slice"]
+    return any(set(op.attributes["strides"]) != {1} for op in slices)
 
 
 def _vectors_last(b: Emitter, op: Any) -> None:

@@ -19,7 +19,7 @@ from typing import Any
 
 from torch_mlir import ir
 
-from tiduc.backends.iree.dependences import awaited_by, reached
+from tiduc.backends.iree.dependences import awaited_by, in_block, reached
 from tiduc.backends.iree.emitter import Emitter, within
 from tiduc.backends.iree.fault import wrong
 from tiduc.backends.iree.faults.concatenations import Numbers
@@ -84,17 +84,8 @@ class _Arrays:
     def readers(self, x: Any, update: Any) -> list[Any]:
         """The ops in the block of an update, other than the update, that read the array x, also in their regions."""
         block = update.operation.block
-        found = (_in_block(op, block) for op in self._uses[self._of(x)])
-        return [op for op in dict.fromkeys(found) if op is not None and op != update.operation]
-
-
-def _in_block(op: Any, block: Any) -> Any | None:
-    """The op of a block that is or contains an op; None if there is none."""
-    while op.operation.block != block:
-        op = op.operation.block.owner
-        if op.operation.name in ("func.func", "builtin.module"):
-            return None
-    return op.operation
+        readers = dict.fromkeys(in_block(op, block) for op in self._uses[self._of(x)])
+        return [op for op in readers if op is not None and op != update.operation]
 
 
 def _is_read_later(readers: list[Any], update: Any) -> bool:
@@ -104,6 +95,6 @@ def _is_read_later(readers: list[Any], update: Any) -> bool:
     def users(op: Any) -> set[Any]:
         if op not in awaited or op.name == _BARRIER:
             return set()
-        return {_in_block(use.owner, block) for y in op.results for use in y.uses} - {update.operation, None}
+        return {in_block(use.owner, block) for y in op.results for use in y.uses} - {update.operation, None}
 
     return any(op not in awaited for op in reached(readers, users))

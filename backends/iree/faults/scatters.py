@@ -39,7 +39,7 @@ def scatter(b: Emitter, op: Any) -> Sequence[Any] | None:
     places = Places.of(op)
     where, news = places.rows(b, indices), places.updates_of(b, updates)
     rows, width = places.count, places.width
-    tables = [_with_spare_row(b, b.reshape(own(b, op, x, anew=True), [rows, width])) for x in operands]
+    tables = [_with_spare_row(b, b.reshape(own(b, op, x, is_source=True), [rows, width])) for x in operands]
     if count > 1:
         tables = _one_by_one(b, op, tables, where, news)
     else:

@@ -61,8 +61,8 @@ def simplify_loops(module: Any) -> None:
         waiting = [inner for inner in waiting if inner not in inside]
         b = Emitter(ir.InsertionPoint(op), op.location)
         results = b.inlined(op.regions[1], op.operands) if times else list(op.operands)
-        made = [inner for copy in b.emitted for inner in within(copy)]
-        waiting += [inner for inner in made if inner.name == "stablehlo.while"][::-1]
+        inlined = [inner for copy in b.emitted for inner in within(copy)]
+        waiting += [inner for inner in inlined if inner.name == "stablehlo.while"][::-1]
         for old, new in zip(op.results, results, strict=True):
             old.replace_all_uses_with(new)
         op.erase()

@@ -14,6 +14,7 @@ from typing import Any
 from torch_mlir import ir
 from torch_mlir._mlir_libs import _stablehlo as hlo
 
+from tiduc.backends.iree.dependences import traced
 from tiduc.backends.iree.emitter import ON_SPIRV, Emitter, legalize, signless
 from tiduc.backends.iree.fault import wrong
 from tiduc.dialect.types import is_open, shape, with_shape
@@ -91,20 +92,14 @@ def _piece(op: Any) -> int | None:
 def _offset(x: Any) -> int:
     """The offset of an array in the array that it is a slice of, also through slices of slices."""
     offset = 0
-    while not isinstance(x.owner, ir.Block):
-        name, i = x.owner.name, 0
-        if name == "stablehlo.slice":
-            place = _piece(x.owner)
+    for y in traced(x, ("stablehlo.slice", "stablehlo.reshape", "stablehlo.optimization_barrier")):
+        if is_open(y.type):
+            break
+        if not isinstance(y.owner, ir.Block) and y.owner.name == "stablehlo.slice":
+            place = None if is_open(y.owner.operands[0].type) else _piece(y.owner)
             if place is None:
-                return offset
+                break
             offset += place
-        elif name == "stablehlo.optimization_barrier":
-            i = x.result_number
-        elif name != "stablehlo.reshape":
-            return offset
-        x = x.owner.operands[i]
-        if is_open(x.type):
-            return offset
     return offset
 
 

@@ -4,10 +4,9 @@
 
 IREE updates and sorts arrays in place. It copies an array that it knows to be read afterwards, but not
 
-- an array that a loop captures, or one computed from captured values alone, which IREE hoists out of the
-  loop: the next iteration begins with the update;
-- an argument of the program, though it may be a result, too, and belongs to the caller, who may pass it
-  again.
+- an array that a loop captures, or an array computed from captured values alone, which IREE hoists out of the loop:
+  the next iteration begins with the updated array;
+- an argument of the program, which belongs to the caller, who may pass it to another call; it may be a result, too.
 """
 
 from typing import Any
@@ -15,7 +14,7 @@ from typing import Any
 import numpy as np
 from torch_mlir import ir
 
-from tiduc.backends.iree.dependences import behind, reached, read_by
+from tiduc.backends.iree.dependences import behind, in_block, reached, read_by, traced
 from tiduc.backends.iree.emitter import Emitter, signless
 from tiduc.backends.iree.fast.packing import splat
 from tiduc.backends.iree.missing.dynamic.arrays import repeated, sizes_of
@@ -32,19 +31,19 @@ DONATED = "iree.abi.output"
 """The attribute of an argument with the number of the result that is to take its memory."""
 
 
-def own(b: Emitter, op: Any, x: Any, anew: bool = False) -> Any:
-    """The array that an op updates: a copy made before the op if others keep x, else x.
+def own(b: Emitter, op: Any, x: Any, is_source: bool = False) -> Any:
+    """An array that an op may update in place: a copy of x, emitted before the op, if others keep x; else x.
 
-    With `anew`, the op updates a new array computed from x. A program computes it in each run and needs no
-    copy, but a loop computes it only once.
+    With `is_source`, the op updates an array that is computed from x. A program recomputes that array in each run, so
+    it needs no copy of x. A loop needs one: IREE hoists the array out of the loop, and iterations would share it.
     """
-    if is_open(x.type) or (anew and _is_program(op.operation.block.owner.operation)):
+    if is_open(x.type) or (is_source and _is_program(op.operation.block.owner.operation)):
         return x
     return copied(b, x) if _is_kept(op, x) else x
 
 
 def copied(b: Emitter, x: Any) -> Any:
-    """A copy of an array; zeros of static shape are returned as they are, since IREE fills them anew."""
+    """A copy of an array; zeros of static shape are returned as they are, since IREE fills a new array."""
     scalar, value = ir.RankedTensorType.get([], element(x)), splat(x)
     zero = b.constant(0, scalar)
     if value is not None and value == splat(zero):
@@ -60,13 +59,10 @@ def copied(b: Emitter, x: Any) -> Any:
 
 def is_carry(x: Any) -> bool:
     """Whether a value is a loop-carried value at the start of an iteration, or a view of one."""
-    while not isinstance(x.owner, ir.Block):
-        op = x.owner.operation
-        i = x.result_number if op.name == "stablehlo.optimization_barrier" else 0
-        if op.name not in (*_VIEWS, "stablehlo.optimization_barrier") or size(op.operands[i]) != size(x):
-            return False
-        x = op.operands[i]
-    return bool(x.owner.owner.operation.name == "stablehlo.while")
+    values = list(traced(x, _VIEWS | {"stablehlo.optimization_barrier"}))
+    block = values[-1].owner
+    is_carried = isinstance(block, ir.Block) and block.owner.operation.name == "stablehlo.while"
+    return is_carried and all(size(y) == size(x) for y in values)
 
 
 def is_table(x: Any) -> bool:
@@ -117,13 +113,8 @@ def _varies(x: Any, block: Any) -> bool:
 
 def _is_within(x: Any, block: Any) -> bool:
     """Whether a value belongs to a block or to a block inside it."""
-    at = x.owner if isinstance(x.owner, ir.Block) else x.owner.operation.block
-    while at != block:
-        owner = at.owner.operation
-        if owner.name in ("func.func", "builtin.module"):
-            return False
-        at = owner.block
-    return True
+    owner = x.owner.owner if isinstance(x.owner, ir.Block) else x.owner
+    return x.owner == block or in_block(owner, block) is not None
 
 
 def _others(y: Any) -> list[Any]:
