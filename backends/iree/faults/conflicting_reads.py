@@ -16,7 +16,7 @@ which dimension of a value each dimension of the reduction is. Two different pla
 conflict.
 """
 
-from collections.abc import Hashable, Iterator, Mapping
+from collections.abc import Hashable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -57,16 +57,11 @@ _Reads = Mapping[int, _Read]  # by the number of the reduction
 )
 def separate_reads(module: Any) -> None:
     """Puts the barriers into a module, in place."""
-    for block in _blocks(module):
+    regions = [region for op in within(module.operation) for region in op.regions]
+    for block in [block for region in regions for block in region.blocks]:
         ops = list(operations(block))
         for number in sorted(_conflicts(ops)):
             put_barrier(ops[number], 0)
-
-
-def _blocks(module: Any) -> Iterator[Any]:
-    for op in within(module.operation):
-        for region in op.regions:
-            yield from region.blocks
 
 
 def _conflicts(ops: list[Any]) -> set[int]:

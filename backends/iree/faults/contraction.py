@@ -1,10 +1,10 @@
 """dot_general, convolution and batch_norm_grad: empty sums; complex, grouped and quantized convolutions."""
 
+import math
 from collections.abc import Sequence
 from operator import itemgetter
 from typing import Any
 
-import numpy as np
 from torch_mlir import ir
 from torch_mlir._mlir_libs import _stablehlo as hlo
 from torch_mlir.dialects import quant
@@ -15,6 +15,7 @@ from tiduc.backends.iree.faults.window_excess import drop_excess
 from tiduc.backends.iree.missing.dynamic.arrays import has_open_sizes
 from tiduc.backends.iree.refused import refused
 from tiduc.dialect.types import element, is_complex, shape, with_element, with_shape
+from tiduc.dialect.windows import window_of_convolution
 
 
 @legalize("stablehlo.dot_general")
@@ -56,11 +57,8 @@ def convolution(b: Emitter, op: Any) -> Sequence[Any] | None:
         return [b.emit("stablehlo.uniform_quantize", (result,), type_) if _is_quantized(type_) else result]
     if not b.cpu and (result := _grouped(b, op)) is not None:
         return [result]
-    if (
-        not is_complex(type_)
-        or "padding" not in op.attributes
-        or not np.any(np.array(op.attributes["padding"]))
-    ):
+    window = window_of_convolution(op)
+    if not is_complex(type_) or not any(window.low + window.high):
         return None
     real = with_element(type_, element(type_).element_type)
     (xr, xi), (yr, yi) = ((b.real(v), b.imag(v)) for v in op.operands)
@@ -137,9 +135,7 @@ def batch_norm_grad(b: Emitter, op: Any) -> Sequence[Any] | None:
     x, scale, mean, variance, dy = op.operands
     feature = ir.IntegerAttr(op.attributes["feature_index"]).value
     others = [i for i in range(len(shape(x))) if i != feature]
-    count = 1
-    for i in others:
-        count *= shape(x)[i]
+    count = math.prod(shape(x)[i] for i in others)
 
     def wide(v: Any) -> Any:
         return b.broadcast_in_dim(v, [feature], x.type)

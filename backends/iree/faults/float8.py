@@ -68,8 +68,8 @@ def _widen(op: Any) -> None:
 def _without_error(b: Emitter, x: Any) -> Any:
     """A power in f32 without its last bits, so that a power half way between 8-bit floats is exactly half way.
 
-    Of all pairs of 8-bit floats, one has a power that is not half way, but closer to it than the bits
-    removed: in f8E4M3FNUZ, 104 to the -0.0068359375 gives 1 instead of 0.9375.
+    The rounding error of f32 would decide where such a power goes. The removed bits matter for one pair of all 8-bit
+    floats, whose power is not half way, but very near: in f8E4M3FNUZ, 104 to the -0.0068359375 gives 1 for 0.9375.
     """
     kept = {"exponent_bits": 8, "mantissa_bits": 16}
     attributes = {name: ir.IntegerAttr.get(signless(32), count) for name, count in kept.items()}
