@@ -8,7 +8,8 @@ import numpy as np
 from numpy.typing import ArrayLike
 from torch_mlir import ir
 
-from tiduc.backends.iree.fault import Fault, Faults, listed
+from tiduc.backends.iree.fault import Faults, listed, record
+from tiduc.backends.iree.settings import Settings
 from tiduc.dialect.bodies import Body, Fill
 from tiduc.dialect.graph import operations
 from tiduc.dialect.types import element, is_open, with_element, with_shape
@@ -19,19 +20,16 @@ Pattern = Callable[["Emitter", Any], Sequence[Any] | None]
 EVERYWHERE, ON_CPUS, ON_SPIRV, DYNAMIC = "everywhere", "on CPUs", "on SPIR-V", "dynamic shapes"
 """Where a pattern applies: on all targets, on CPUs, on SPIR-V targets, or to ops with dynamic dimensions."""
 
+DEFAULT = Settings()
+
 
 @dataclass(frozen=True)
 class Registered:
-    """A pattern, where it applies, and the faults of IREE that it works around."""
+    """A pattern and where it applies; a fast pattern only makes programs faster."""
 
     pattern: Pattern
     where: str
-    faults: Sequence[Fault]
-
-    @property
-    def is_fast(self) -> bool:
-        """Whether the pattern only makes programs faster."""
-        return all(fault.kind == "slow" for fault in self.faults)
+    is_fast: bool
 
     @property
     def order(self) -> int:
@@ -48,14 +46,14 @@ def legalize(*names: str, fault: Faults, where: str = EVERYWHERE) -> Callable[[P
 
     `{op}` in the name of a witness stands for the op.
     """
+    is_fast = all(each.kind == "slow" for each in listed(fault))
 
     def register(pattern: Pattern) -> Pattern:
         for name in names:
-            entries = PATTERNS.setdefault(name, [])
             op = name.removeprefix("stablehlo.")
-            faults = [replace(each, witness=each.witness.format(op=op)) for each in listed(fault)]
-            entries.append(Registered(pattern, where, faults))
-            entries.sort(key=lambda entry: entry.order)
+            record(where, name, [replace(each, witness=each.witness.format(op=op)) for each in listed(fault)])
+            PATTERNS.setdefault(name, []).append(Registered(pattern, where, is_fast))
+            PATTERNS[name].sort(key=lambda entry: entry.order)
         return pattern
 
     return register
@@ -64,15 +62,12 @@ def legalize(*names: str, fault: Faults, where: str = EVERYWHERE) -> Callable[[P
 class Emitter(Body):
     """Emits ops at an insertion point and records them, since emitted ops may need patterns in turn."""
 
-    def __init__(
-        self, ip: Any, location: Any, cpu: bool = True, lapack: bool = False, fused: bool = False
-    ) -> None:
+    def __init__(self, ip: Any, location: Any, settings: Settings = DEFAULT) -> None:
         self.constants = {}
         self.location = location
         self.emitted: list[Any] = []
-        self.cpu = cpu
-        self.lapack = lapack  # factorizations call LAPACK on the host
-        self.fused = fused  # the target has a fused multiply-add instruction
+        self.settings = settings
+        self.cpu, self.fused, self.lapack = settings.cpu, settings.fused, settings.calls_lapack
         self._ip = ip
 
     @property
@@ -82,7 +77,7 @@ class Emitter(Body):
 
     def at(self, ip: Any) -> "Emitter":
         """An emitter at another insertion point, with these settings; its ops are recorded here."""
-        inner = Emitter(ip, self.location, self.cpu, self.lapack, self.fused)
+        inner = Emitter(ip, self.location, self.settings)
         inner.emitted = self.emitted
         return inner
 

@@ -11,7 +11,6 @@ from dataclasses import dataclass
 from typing import Literal, TypeVar
 
 Kind = Literal["wrong", "crash", "missing", "slow"]
-KINDS: tuple[Kind, ...] = ("wrong", "crash", "missing", "slow")
 
 SEEN = "3.13.0"
 """The version of IREE that the records describe."""
@@ -23,8 +22,8 @@ class Fault:
 
     `kind` is "wrong" if IREE computes other values, "crash" if its compiler crashes on or rejects an op that it
     supports, "missing" if it lacks the op, "slow" if it is correct but slow. `text` says what IREE does, and what
-    replaces it. `witness` names a case of `test/py/cases/witnesses.py` that IREE alone fails; `untested` says why
-    there is no such case, or why IREE is not run on it. `upstream` is the address of IREE's own report.
+    replaces it. `witness` names a case of `test/py/cases/witnesses.py` that IREE alone fails. `untested` is the reason
+    why there is no such case, or why no test runs IREE on the case. `upstream` is the address of IREE's own report.
     """
 
     kind: Kind
@@ -37,17 +36,38 @@ class Fault:
 
 Faults = Fault | tuple[Fault, ...]
 
-FAULTS: dict[str, tuple[Fault, ...]] = {}
-"""The faults that passes and rewrites of VM text work around, by the function's name."""
+MODULES, VM_TEXT = "whole modules", "VM text"
+"""Where a pass, and a rewrite of VM text, apply."""
+
+
+@dataclass(frozen=True)
+class Record:
+    """A fault, and where it is worked around: the op of a pattern, or the name of a pass or rewrite.
+
+    `where` is that of `emitter.Registered`, `MODULES` or `VM_TEXT`.
+    """
+
+    where: str
+    name: str
+    fault: Fault
+
+
+RECORDS: list[Record] = []
+"""One record for each fault of each op, pass and rewrite that has been imported."""
 
 _Function = TypeVar("_Function", bound=Callable[..., object])
 
 
-def mends(*faults: Fault) -> Callable[[_Function], _Function]:
+def record(where: str, name: str, faults: Sequence[Fault]) -> None:
+    """Adds faults to `RECORDS`."""
+    RECORDS.extend(Record(where, name, fault) for fault in faults)
+
+
+def mends(*faults: Fault, where: str = MODULES) -> Callable[[_Function], _Function]:
     """Records the faults that a pass on modules, or a rewrite of VM text, works around."""
 
     def register(function: _Function) -> _Function:
-        FAULTS[function.__name__] = faults
+        record(where, function.__name__, faults)
         return function
 
     return register

@@ -21,6 +21,7 @@ from tiduc.backends.iree.fault import Fault, mends
 from tiduc.backends.iree.faults.uniform_reductions import is_constant
 from tiduc.backends.iree.faults.updates_in_place import DONATED, alternatives, copied, size
 from tiduc.backends.iree.refused import refused
+from tiduc.backends.iree.settings import Settings
 from tiduc.dialect.graph import operations
 from tiduc.dialect.traits import ELEMENTWISE, FUNCTIONS, PRODUCTS, VIEWS
 from tiduc.dialect.types import is_open
@@ -33,11 +34,11 @@ from tiduc.dialect.types import is_open
         witness="donation",
     )
 )
-def write_results_last(module: Any, cpu: bool = True) -> None:
-    """Orders the results of a module's functions, in place; `cpu` is False for GPUs."""
+def write_results_last(module: Any, settings: Settings) -> None:
+    """Orders the results of a module's functions, in place."""
     for function in operations(module.operation.regions[0].blocks[0]):
         if function.name == "func.func" and len(function.regions[0].blocks) == 1:
-            _order(function, cpu)
+            _order(function, settings.cpu)
 
 
 def _order(function: Any, cpu: bool) -> None:

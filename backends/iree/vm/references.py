@@ -23,7 +23,7 @@ from collections import defaultdict
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 
-from tiduc.backends.iree.fault import Fault, mends
+from tiduc.backends.iree.fault import VM_TEXT, Fault, mends
 
 _JOINS = re.compile(rb"while|case|\bif|\bscf|\bcf")  # parts of op names
 _JOINS_IN_BYTECODE = re.compile(
@@ -51,7 +51,8 @@ def may_branch(program: bytes) -> bool:
         "wrong",
         "A branch that passes a buffer twice finds null the second time; passes a copy of the reference.",
         witness="null_reference",
-    )
+    ),
+    where=VM_TEXT,
 )
 def copy_passed_references(module: bytes) -> bytes:
     """The text of a VM module in which branches pass copies of the references that have other uses."""

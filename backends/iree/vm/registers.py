@@ -15,7 +15,7 @@ import itertools
 import re
 from collections.abc import Iterator
 
-from tiduc.backends.iree.fault import Fault, mends
+from tiduc.backends.iree.fault import VM_TEXT, Fault, mends
 
 _FUNCTION = re.compile(r"^ *vm\.(?:func|initializer)\b", re.MULTILINE)
 _BLOCK = re.compile(r"^( *)(\^bb\d+)\(([^()]*)\):(.*)$", re.MULTILINE)
@@ -29,7 +29,8 @@ _GIVEN = re.compile(r"\byieldable .*-> *(\^bb\d+)")  # blocks reached from an op
         "wrong",
         "A branch may overwrite a 32-bit operand by half of a 64-bit one; passes all operands as 64 bits.",
         untested="depends on the registers that the compiler chooses",
-    )
+    ),
+    where=VM_TEXT,
 )
 def widen_block_arguments(module: bytes) -> bytes:
     """The text of a VM module in which no branch passes both 32-bit and 64-bit numbers to one block."""

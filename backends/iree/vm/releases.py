@@ -16,7 +16,7 @@ import itertools
 import re
 from collections.abc import Iterator
 
-from tiduc.backends.iree.fault import Fault, mends
+from tiduc.backends.iree.fault import VM_TEXT, Fault, mends
 
 _LINE = re.compile(
     r"^ *vm\.(?P<begins>func|initializer)\b.*$"
@@ -37,7 +37,8 @@ _BARRIER = (
         "wrong",
         "Releases the buffer of a result of a loop or conditional while others use it; a barrier instead.",
         untested="shows on several threads only",
-    )
+    ),
+    where=VM_TEXT,
 )
 def replace_early_releases(module: bytes) -> bytes:
     """The text of a VM module that releases no result of a loop or conditional."""

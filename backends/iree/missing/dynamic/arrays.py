@@ -207,7 +207,7 @@ def computed(
 
     def run(region: Any) -> None:
         block = region.blocks.append(own, arg_locs=[b.location])
-        inner = Kernel(ir.InsertionPoint(block), b.location, b.cpu)
+        inner = Kernel(ir.InsertionPoint(block), b.location, b.settings)
         i64 = signless(64)
         places = [
             inner.emit("linalg.index", (), ir.IndexType.get(), {"dim": ir.IntegerAttr.get(i64, d)})
