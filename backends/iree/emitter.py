@@ -97,10 +97,13 @@ class Emitter(Body):
         self, op: Any, replaced: Mapping[int, Any], types: Sequence[Any] | None = None
     ) -> tuple[Any, ...]:
         """Emits a copy of the op and its regions, with operands replaced by index, and perhaps other result types."""
-        operands = [replaced.get(i, x) for i, x in enumerate(op.operands)]
-        copies = [lambda region, source=region: _copy(source, region) for region in op.regions]
-        attributes = {name: op.attributes[name] for name in op.attributes}
-        return self.emit_all(op.name, operands, types or [y.type for y in op.results], attributes, copies)
+        copy = op.clone(self._ip)
+        for i, x in replaced.items():
+            copy.operands[i] = x
+        for y, type_ in zip(copy.results, types or (), strict=bool(types)):
+            y.set_type(type_)
+        self.emitted.append(copy)
+        return tuple(copy.results)
 
     def copied(self, op: Any, values: dict[Any, Any]) -> None:
         """Emits a copy of an op with operands mapped by `values`, and maps the op's results to the copy's results."""
@@ -203,14 +206,14 @@ def is_boolean(x: Any) -> bool:
 
 def within(op: Any) -> list[Any]:
     """An op and all ops nested in it, in pre-order."""
-    found: list[Any] = []
+    ops: list[Any] = []
 
     def note(inner: Any) -> Any:
-        found.append(inner.operation)
+        ops.append(inner.operation)
         return ir.WalkResult.ADVANCE
 
     op.walk(note, ir.WalkOrder.PRE_ORDER)
-    return found
+    return ops
 
 
 def is_in_loop(op: Any) -> bool:
@@ -223,19 +226,6 @@ def is_in_loop(op: Any) -> bool:
 
 def _i64s(values: Any) -> Any:
     return ir.DenseI64ArrayAttr.get([int(v) for v in values])
-
-
-def _copy(source: Any, region: Any) -> None:
-    """Fills a region with copies of the ops of another region."""
-    old = source.blocks[0]
-    block = region.blocks.append(
-        *[x.type for x in old.arguments], arg_locs=[x.location for x in old.arguments]
-    )
-    values, ip = dict(zip(old.arguments, block.arguments, strict=True)), ir.InsertionPoint(block)
-    for inner in operations(old):
-        copy = inner.clone(ip)
-        _rename(copy, values)
-        values.update(zip(inner.results, copy.results, strict=True))
 
 
 def _rename(op: Any, values: Mapping[Any, Any]) -> None:
