@@ -13,7 +13,6 @@ from dataclasses import dataclass
 from typing import Any, Literal, TypeVar
 
 Kind = Literal["wrong", "crash", "missing", "slow"]
-KINDS: tuple[Kind, ...] = ("wrong", "crash", "missing", "slow")
 
 SEEN = "3.13.0"
 """The version of IREE that the records describe."""
@@ -25,8 +24,8 @@ class Fault:
 
     `kind` is "wrong" if IREE computes other values, "crash" if its compiler crashes on or rejects an op that it
     supports, "missing" if it lacks the op, "slow" if it is correct but slow. `text` says what IREE does, and what
-    replaces it. `witness` names a case of `test/py/cases/witnesses.py` that IREE alone fails; `untested` says why
-    there is no such case, or why IREE is not run on it. `upstream` is the address of IREE's own report.
+    replaces it. `witness` names a case of `test/py/cases/witnesses.py` that IREE alone fails. `untested` is the reason
+    why there is no such case, or why no test runs IREE on the case. `upstream` is the address of IREE's own report.
     """
 
     kind: Kind
@@ -36,6 +35,21 @@ class Fault:
     seen: str = SEEN
     upstream: str = ""
 
+
+@dataclass(frozen=True)
+class Record:
+    """A fault, and where it is worked around: the op of a pattern, or the name of a pass or rewrite.
+
+    `where` is that of `emitter.Registered`, `MODULES` or `VM_TEXT`.
+    """
+
+    where: str
+    name: str
+    fault: Fault
+
+
+MODULES, VM_TEXT = "whole modules", "VM text"
+"""Where a pass, and a rewrite of VM text, apply."""
 
 FAULTS: dict[Callable[..., Any], tuple[Fault, ...]] = {}
 """The faults that each pattern, pass or rewrite of VM text works around, in the order of its decorators."""
@@ -65,7 +79,7 @@ missing, slow = _kind("missing"), _kind("slow")
 """Each is a decorator that records a fault of this kind, which the function works around; see `Fault`."""
 
 
-def mends(*faults: Fault) -> Callable[[_Function], _Function]:
+def mends(*faults: Fault, where: str = MODULES) -> Callable[[_Function], _Function]:
     def register(function: _Function) -> _Function:
         FAULTS[function] = faults
         return function

@@ -10,9 +10,8 @@ from tiduc.backends.iree.calls import CALLS
 from tiduc.backends.iree.dependences import behind, reached, read_by
 from tiduc.backends.iree.emitter import Emitter, is_in_loop, legalize
 from tiduc.backends.iree.fault import crash, missing, wrong
-from tiduc.backends.iree.faults.fusions import stored
 from tiduc.backends.iree.faults.updates_in_place import copied, is_carry, is_table
-from tiduc.backends.iree.missing.dynamic.arrays import has_open_sizes
+from tiduc.backends.iree.missing.dynamic.arrays import behind_barrier, has_open_sizes
 from tiduc.backends.iree.refused import refused
 from tiduc.dialect.graph import operations
 from tiduc.dialect.lapack import check_call
@@ -87,7 +86,7 @@ def optimization_barrier(b: Emitter, op: Any) -> Sequence[Any] | None:
     for i, x in enumerate(list(op.operands)):
         if list(op.results[i].uses):
             op.operands[i] = awaited(b, x)
-    return stored(b, *op.operands) if has_open_sizes(op) else None
+    return behind_barrier(b, *op.operands) if has_open_sizes(op) else None
 
 
 def awaited(b: Emitter, x: Any) -> Any:

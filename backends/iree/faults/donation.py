@@ -19,8 +19,9 @@ from torch_mlir import ir
 from tiduc.backends.iree.dependences import is_constant, reached
 from tiduc.backends.iree.emitter import Emitter
 from tiduc.backends.iree.fault import wrong
-from tiduc.backends.iree.faults.fusions import stored
 from tiduc.backends.iree.faults.updates_in_place import DONATED, alternatives, copied, size
+from tiduc.backends.iree.missing.dynamic.arrays import behind_barrier
+from tiduc.backends.iree.settings import Settings
 from tiduc.dialect.graph import operations
 from tiduc.dialect.traits import ELEMENTWISE, FUNCTIONS, PRODUCTS, VIEWS
 from tiduc.dialect.types import is_open
@@ -30,11 +31,11 @@ from tiduc.dialect.types import is_open
     "Writes a result into an argument's memory before others have read it; a barrier computes all results first.",
     "donation",
 )
-def write_results_last(module: Any, cpu: bool = True) -> None:
-    """Orders the results of a module's functions, in place; `cpu` is False for GPUs."""
+def write_results_last(module: Any, settings: Settings) -> None:
+    """Orders the results of a module's functions, in place."""
     for function in operations(module.operation.regions[0].blocks[0]):
         if function.name == "func.func" and len(function.regions[0].blocks) == 1:
-            _order(function, cpu)
+            _order(function, settings.cpu)
 
 
 def _order(function: Any, cpu: bool) -> None:
@@ -51,7 +52,7 @@ def _order(function: Any, cpu: bool) -> None:
         others = [block.arguments[i] for i, own in given.items() if own != place]
         if any(y in taken for y in alternatives(x, block)) or _may_be(x, others):
             last.operands[place] = copied(b, x)
-    for place, x in enumerate(stored(b, *last.operands)):
+    for place, x in enumerate(behind_barrier(b, *last.operands)):
         if place not in in_place:
             # IREE's own copy is wrong on Vulkan if the memory does not begin where its buffer does.
             last.operands[place] = x if cpu or is_open(x.type) else copied(b, x)

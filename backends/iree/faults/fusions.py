@@ -16,7 +16,8 @@ from torch_mlir import ir
 
 from tiduc.backends.iree.emitter import Emitter, within
 from tiduc.backends.iree.fault import wrong
-from tiduc.backends.iree.missing.dynamic.arrays import of_sizes, sizes_of
+from tiduc.backends.iree.missing.dynamic.arrays import behind_barrier
+from tiduc.backends.iree.settings import Settings
 from tiduc.dialect.traits import PRODUCTS
 from tiduc.dialect.types import bits
 
@@ -84,9 +85,9 @@ _SUMS = _Fusion(
     "On SPIR-V, a broadcast reads a reduction before all threads wrote it; puts a barrier between.",
     "vulkan/softmax",
 )
-def separate_fusions(module: Any, cpu: bool = True, spirv: bool = False) -> None:
+def separate_fusions(module: Any, settings: Settings) -> None:
     """Puts the barriers into a module, in place."""
-    for fusion in (_CONSTANTS, *(() if cpu else (_WIDENED,)), *((_SUMS,) if spirv else ())):
+    for fusion in (_CONSTANTS, *(() if settings.cpu else (_WIDENED,)), *((_SUMS,) if settings.spirv else ())):
         fused = set[Any]()
         for op in within(module.operation):
             if op.name in fusion.readers:
@@ -100,9 +101,4 @@ def separate_fusions(module: Any, cpu: bool = True, spirv: bool = False) -> None
 
 def put_barrier(op: Any, i: int) -> None:
     """Puts a barrier before operand i of an op, in place."""
-    (op.operands[i],) = stored(Emitter(ir.InsertionPoint(op), op.location), op.operands[i])
-
-
-def stored(b: Emitter, *xs: Any) -> list[Any]:
-    """The values behind a barrier, tied to their dynamic sizes, which the compiler does not see through the barrier."""
-    return [of_sizes(b, y, sizes_of(b, x)) for x, y in zip(xs, b.barrier(*xs), strict=True)]
+    (op.operands[i],) = behind_barrier(Emitter(ir.InsertionPoint(op), op.location), op.operands[i])

@@ -9,9 +9,8 @@ from torch_mlir._mlir_libs import _stablehlo as hlo
 
 from tiduc.backends.iree.emitter import Emitter, is_unsigned, legalize, signless
 from tiduc.backends.iree.fault import crash, wrong
-from tiduc.backends.iree.faults.fusions import stored
 from tiduc.backends.iree.faults.window_excess import drop_excess
-from tiduc.backends.iree.missing.dynamic.arrays import has_open_sizes
+from tiduc.backends.iree.missing.dynamic.arrays import behind_barrier, has_open_sizes
 from tiduc.backends.iree.missing.staged_reductions import in_stages
 from tiduc.backends.iree.refused import refused
 from tiduc.dialect.types import element, is_complex, is_open, shape, with_element, with_shape
@@ -75,7 +74,7 @@ def reduce(b: Emitter, op: Any) -> Sequence[Any] | None:
         return None
     if not has_open_sizes(op):
         return in_stages(b, op)
-    return stored(b, *b.clone(op, {}))
+    return behind_barrier(b, *b.clone(op, {}))
 
 
 @legalize("stablehlo.reduce_window")
