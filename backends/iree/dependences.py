@@ -9,6 +9,9 @@ from tiduc.dialect.graph import captured
 
 _T = TypeVar("_T")
 
+RESHAPES = "stablehlo.reshape", "stablehlo.optimization_barrier"
+"""Ops that keep the elements of an array and their order."""
+
 
 def reached(starts: Iterable[_T], following: Callable[[_T], Iterable[_T]]) -> Iterator[_T]:
     """Yields each start, and all that `following` gives for a yielded one: each once, in no particular order."""

@@ -7,7 +7,7 @@ import numpy as np
 from torch_mlir import ir
 from torch_mlir._mlir_libs import _stablehlo as hlo
 
-from tiduc.backends.iree.dependences import awaited_by, is_constant, traced
+from tiduc.backends.iree.dependences import RESHAPES, awaited_by, is_constant, traced
 from tiduc.backends.iree.emitter import Emitter, legalize, signless
 from tiduc.backends.iree.fault import crash, wrong
 from tiduc.backends.iree.faults.updates_in_place import copied, own
@@ -95,17 +95,16 @@ def _is_read_late(op: Any) -> bool:
 
 
 _SLICES = "stablehlo.dynamic_slice", "stablehlo.slice"
-_SHAPES = "stablehlo.reshape", "stablehlo.optimization_barrier"
 _UPDATES = "stablehlo.dynamic_update_slice", "stablehlo.scatter"
 
 
 def _is_part(op: Any) -> bool:
     """Whether the update is a slice, in any shape, of the array that it updates (earlier updates disregarded)."""
-    *_, update = traced(op.operands[1], _SHAPES)
+    *_, update = traced(op.operands[1], RESHAPES)
     if is_open(update.type) or isinstance(update.owner, ir.Block) or update.owner.name not in _SLICES:
         return False
     (*_, x), (*_, sliced) = (
-        traced(y, _SHAPES + _UPDATES) for y in (op.operands[0], update.owner.operands[0])
+        traced(y, RESHAPES + _UPDATES) for y in (op.operands[0], update.owner.operands[0])
     )
     return bool(x == sliced)
 

@@ -14,7 +14,7 @@ from typing import Any
 from torch_mlir import ir
 from torch_mlir._mlir_libs import _stablehlo as hlo
 
-from tiduc.backends.iree.dependences import traced
+from tiduc.backends.iree.dependences import RESHAPES, traced
 from tiduc.backends.iree.emitter import ON_SPIRV, Emitter, legalize, signless
 from tiduc.backends.iree.fault import wrong
 from tiduc.dialect.types import is_open, shape, with_shape
@@ -92,7 +92,7 @@ def _piece(op: Any) -> int | None:
 def _offset(x: Any) -> int:
     """The offset of an array in the array that it is a slice of, also through slices of slices."""
     offset = 0
-    for y in traced(x, ("stablehlo.slice", "stablehlo.reshape", "stablehlo.optimization_barrier")):
+    for y in traced(x, (*RESHAPES, "stablehlo.slice")):
         if is_open(y.type):
             break
         if not isinstance(y.owner, ir.Block) and y.owner.name == "stablehlo.slice":
