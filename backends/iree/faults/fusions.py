@@ -87,9 +87,10 @@ _SUMS = _Fusion(
 )
 def separate_fusions(module: Any, settings: Settings) -> None:
     """Puts the barriers into a module, in place."""
+    ops = within(module.operation)
     for fusion in (_CONSTANTS, *(() if settings.cpu else (_WIDENED,)), *((_SUMS,) if settings.spirv else ())):
         fused = set[Any]()
-        for op in within(module.operation):
+        for op in ops:
             if op.name in fusion.readers:
                 count = 2 if op.name == "stablehlo.convolution" else len(op.results)
                 for i in range(count):
