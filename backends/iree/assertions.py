@@ -1,43 +1,42 @@
-"""Assertions of what sizes must be, which IREE leaves to the program: with others it reads beyond the ends of arrays.
+"""Assertions that sizes fit, which IREE leaves to the program: with other sizes it reads beyond the ends of arrays.
 
     %m = tensor.dim %x, %c0 : tensor<?xf32>
     %n = tensor.dim %y, %c0 : tensor<?xf32>
     %e = arith.cmpi eq, %m, %n : index
     cf.assert %e, "sizes: stablehlo.add at f.mlir:2:8 needs them to be equal: dimension 0 of x, dimension 0 of y"
 
-They run on the host. Those that arguments decide are at the beginning of the function, the others before the op.
+Assertions run on the host: at the beginning of the function if its arguments decide them, else before the op.
 """
 
 import functools
+import math
 from collections.abc import Sequence
 from typing import Any
 
 from torch_mlir import ir
 
-from tiduc.backends.iree.emitter import Emitter, is_unsigned, signless, within
+from tiduc.backends.iree.emitter import Emitter, within
 from tiduc.backends.iree.fast.kernels import Kernel
-from tiduc.backends.iree.fault import Fault, mends
-from tiduc.backends.iree.missing.dynamic.arrays import larger, number, over, plus, product
+from tiduc.backends.iree.fault import wrong
+from tiduc.backends.iree.missing.dynamic.arrays import number, sizes_of
+from tiduc.backends.iree.missing.dynamic.sizes import larger, read
 from tiduc.backends.iree.refused import refused
 from tiduc.dialect.context import stage
 from tiduc.dialect.dynamic.bounds import AT_MOST, BROADCAST, BROADCASTABLE, COUNT, EQUAL
 from tiduc.dialect.dynamic.checks import FunctionSizes, ModuleSizes, Placed
 from tiduc.dialect.dynamic.forms import LARGEST, READ, Check, Form, as_number
-from tiduc.dialect.types import is_open
+from tiduc.dialect.types import element, is_open
 
 
-@mends(
-    Fault(
-        "wrong",
-        "Does not compare dynamic dimensions, and reads beyond the ends of arrays; asserts that sizes fit.",
-        untested="reads beyond the ends of arrays",
-    )
+@wrong(
+    "Does not compare dynamic dimensions, and reads beyond the ends of arrays; asserts that sizes fit.",
+    untested="reads beyond the ends of arrays",
 )
 @stage
 def assert_sizes(module: Any) -> None:
-    """Asserts in each function of a module what its ops require of sizes.
+    """Asserts, in each function of a module, the sizes that its ops require.
 
-    `Unsupported` for the first op of which that is not known, or which no sizes meet.
+    Raises `Unsupported` for the first op whose requirements are not known, or are never met.
     """
     if not any(map(_is_dynamic, within(module.operation))):
         return
@@ -121,8 +120,7 @@ class _Assertions:
     def bound_inputs(self) -> None:
         """No dimension of an input is larger than `LARGEST`."""
         if sizes := [self._atom(i) for i in range(self._function.input_sizes)]:
-            largest = functools.reduce(lambda m, n: larger(self._b, m, n), sizes)
-            met = self._at_most(largest, LARGEST)
+            met = self._at_most(functools.reduce(larger, sizes), LARGEST)
             self._assert(met, f"a dimension has more than {LARGEST} elements")
 
     def hold(self, placed: Placed) -> None:
@@ -138,22 +136,19 @@ class _Assertions:
         a, b = self._form(check.a), self._form(check.b)
         if check.relation == AT_MOST:
             return self._at_most(a, b)
-        met = self._equal(a, b)
-        if check.relation == EQUAL:
-            return met
-        met = self._k.arith("ori", met, self._equal(a, 1))
-        if check.relation == BROADCAST:
-            return met
-        return self._k.arith("ori", met, self._equal(b, 1))
+        # Broadcasts repeat a size of 1: of the first operand, or of either.
+        ones = {EQUAL: (), BROADCAST: (a,), BROADCASTABLE: (a, b)}[check.relation]
+        return self._any([self._equal(a, b), *(self._equal(n, 1) for n in ones)])
 
     def _fits(self, sizes: Sequence[Any], most: int) -> Any:
         """The product of sizes is at most a number, found by division, which does not overflow."""
         left: Any = most
-        none = self._equal(0, 1)
         for n in sizes:
-            left = over(self._b, left, larger(self._b, n, 1))
-            none = self._k.arith("ori", none, self._equal(n, 0))
-        return self._k.arith("ori", none, self._at_most(1, left))
+            left = left // larger(n, 1)
+        return self._any([self._at_most(1, left), *(self._equal(n, 0) for n in sizes)])
+
+    def _any(self, conditions: Sequence[Any]) -> Any:
+        return functools.reduce(lambda p, q: self._k.arith("ori", p, q), conditions)
 
     def _equal(self, m: Any, n: Any) -> Any:
         return self._k.equal(self._k.index(m), self._k.index(n))
@@ -162,11 +157,7 @@ class _Assertions:
         return self._k.at_most(self._k.index(m), self._k.index(n))
 
     def _form(self, form: Form) -> Any:
-        total: Any = 0
-        for monomial, factor in form:
-            term = product(self._b, [factor, *map(self._atom, monomial)]) if monomial else factor
-            total = plus(self._b, total, term)
-        return total
+        return sum(math.prod(map(self._atom, monomial), start=factor) for monomial, factor in form)
 
     def _atom(self, i: int) -> Any:
         if i not in self._read:
@@ -180,21 +171,17 @@ class _Assertions:
 
     def _computed(self, kind: str, m: Any, n: Any) -> Any:
         if kind == "quotient":
-            return over(self._b, m, larger(self._b, n, 1))
+            return m // larger(n, 1)
         if kind == "maximum":
-            return larger(self._b, m, n)
+            return larger(m, n)
         m, n = self._k.index(m), self._k.index(n)
-        return self._k.either(self._equal(m, 1), n, m)
+        return read(self._k.either(self._equal(m, 1), n, m))
 
     def _value(self, kind: str, of: Any, where: Any) -> Any:
         x, index = of.mlir, ir.IndexType.get()
         if kind == "dimension":
-            if is_unsigned(x):
-                x = self._b.bitcast(x, signless(x.type.element_type.width))
-            return self._k.emit("tensor.dim", (x, self._k.index(where)), index)
+            return sizes_of(self._b, x)[where]
         if not isinstance(x.type, ir.RankedTensorType):
-            return x if isinstance(x.type, ir.IndexType) else self._k.cast(x, index)
+            return read(x if x.type == index else self._k.cast(x, index))
         place = [] if kind == "scalar" else [where]
-        if isinstance(x.type.element_type, ir.IndexType):
-            return self._k.element(x, *map(self._k.index, place))
-        return number(self._b, x, *place)
+        return read(self._k.element(x, *place)) if element(x) == index else number(self._b, x, *place)

@@ -1,14 +1,15 @@
 """The table of patterns, by op name, and the emitter that patterns write with."""
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike
 from torch_mlir import ir
 
-from tiduc.backends.iree.fault import Fault, Faults, listed
+from tiduc.backends.iree.fault import FAULTS, Fault
+from tiduc.backends.iree.settings import Settings
 from tiduc.dialect.bodies import Body, Fill
 from tiduc.dialect.graph import operations
 from tiduc.dialect.types import element, is_open, with_element, with_shape
@@ -19,19 +20,16 @@ Pattern = Callable[["Emitter", Any], Sequence[Any] | None]
 EVERYWHERE, ON_CPUS, ON_SPIRV, DYNAMIC = "everywhere", "on CPUs", "on SPIR-V", "dynamic shapes"
 """Where a pattern applies: on all targets, on CPUs, on SPIR-V targets, or to ops with dynamic dimensions."""
 
+DEFAULT = Settings()
+
 
 @dataclass(frozen=True)
 class Registered:
-    """A pattern, where it applies, and the faults of IREE that it works around."""
+    """A pattern and where it applies; a fast pattern only makes programs faster."""
 
     pattern: Pattern
     where: str
-    faults: Sequence[Fault]
-
-    @property
-    def is_fast(self) -> bool:
-        """Whether the pattern only makes programs faster."""
-        return all(fault.kind == "slow" for fault in self.faults)
+    is_fast: bool
 
     @property
     def order(self) -> int:
@@ -43,19 +41,18 @@ PATTERNS: dict[str, list[Registered]] = {}
 """Patterns by op name, in the order in which they are tried."""
 
 
-def legalize(*names: str, fault: Faults, where: str = EVERYWHERE) -> Callable[[Pattern], Pattern]:
-    """Registers a pattern for ops of these names, with the faults of IREE that it works around.
-
-    `{op}` in the name of a witness stands for the op.
-    """
+def legalize(
+    *names: str, where: str = EVERYWHERE, fault: Fault | tuple[Fault, ...] = ()
+) -> Callable[[Pattern], Pattern]:
+    """Registers a pattern for ops of these names; decorators below this one record the faults that it works around."""
 
     def register(pattern: Pattern) -> Pattern:
+        if fault:
+            FAULTS[pattern] = (fault,) if isinstance(fault, Fault) else fault
+        is_fast = all(each.kind == "slow" for each in FAULTS[pattern])
         for name in names:
-            entries = PATTERNS.setdefault(name, [])
-            op = name.removeprefix("stablehlo.")
-            faults = [replace(each, witness=each.witness.format(op=op)) for each in listed(fault)]
-            entries.append(Registered(pattern, where, faults))
-            entries.sort(key=lambda entry: entry.order)
+            PATTERNS.setdefault(name, []).append(Registered(pattern, where, is_fast))
+            PATTERNS[name].sort(key=lambda entry: entry.order)
         return pattern
 
     return register
@@ -64,15 +61,12 @@ def legalize(*names: str, fault: Faults, where: str = EVERYWHERE) -> Callable[[P
 class Emitter(Body):
     """Emits ops at an insertion point and records them, since emitted ops may need patterns in turn."""
 
-    def __init__(
-        self, ip: Any, location: Any, cpu: bool = True, lapack: bool = False, fused: bool = False
-    ) -> None:
+    def __init__(self, ip: Any, location: Any, settings: Settings = DEFAULT) -> None:
         self.constants = {}
         self.location = location
         self.emitted: list[Any] = []
-        self.cpu = cpu
-        self.lapack = lapack  # factorizations call LAPACK on the host
-        self.fused = fused  # the target has a fused multiply-add instruction
+        self.settings = settings
+        self.cpu, self.fused, self.lapack = settings.cpu, settings.fused, settings.calls_lapack
         self._ip = ip
 
     @property
@@ -82,7 +76,7 @@ class Emitter(Body):
 
     def at(self, ip: Any) -> "Emitter":
         """An emitter at another insertion point, with these settings; its ops are recorded here."""
-        inner = Emitter(ip, self.location, self.cpu, self.lapack, self.fused)
+        inner = Emitter(ip, self.location, self.settings)
         inner.emitted = self.emitted
         return inner
 
@@ -99,13 +93,25 @@ class Emitter(Body):
         return results
 
     def clone(
-        self, op: Any, replaced: Mapping[int, Any], types: Sequence[Any] | None = None
+        self,
+        op: Any,
+        replaced: Mapping[int, Any],
+        types: Sequence[Any] | None = None,
+        given: Mapping[str, Any] | None = None,
     ) -> tuple[Any, ...]:
-        """Emits a copy of the op and its regions, with operands replaced by index, and perhaps other result types."""
-        operands = [replaced.get(i, x) for i, x in enumerate(op.operands)]
-        copies = [lambda region, source=region: _copy(source, region) for region in op.regions]
-        attributes = {name: op.attributes[name] for name in op.attributes}
-        return self.emit_all(op.name, operands, types or [y.type for y in op.results], attributes, copies)
+        """Emits a copy of an op and its regions, with operands, result types and attributes that may be others.
+
+        `replaced` are operands by index, and `given` are attributes by name.
+        """
+        copy = op.clone(self._ip)
+        for i, x in replaced.items():
+            copy.operands[i] = x
+        for y, type_ in zip(copy.results, types or (), strict=bool(types)):
+            y.set_type(type_)
+        for name, value in (given or {}).items():
+            copy.attributes[name] = value
+        self.emitted.append(copy)
+        return tuple(copy.results)
 
     def copied(self, op: Any, values: dict[Any, Any]) -> None:
         """Emits a copy of an op with operands mapped by `values`, and maps the op's results to the copy's results."""
@@ -208,14 +214,14 @@ def is_boolean(x: Any) -> bool:
 
 def within(op: Any) -> list[Any]:
     """An op and all ops nested in it, in pre-order."""
-    found: list[Any] = []
+    ops: list[Any] = []
 
     def note(inner: Any) -> Any:
-        found.append(inner.operation)
+        ops.append(inner.operation)
         return ir.WalkResult.ADVANCE
 
     op.walk(note, ir.WalkOrder.PRE_ORDER)
-    return found
+    return ops
 
 
 def is_in_loop(op: Any) -> bool:
@@ -228,19 +234,6 @@ def is_in_loop(op: Any) -> bool:
 
 def _i64s(values: Any) -> Any:
     return ir.DenseI64ArrayAttr.get([int(v) for v in values])
-
-
-def _copy(source: Any, region: Any) -> None:
-    """Fills a region with copies of the ops of another region."""
-    old = source.blocks[0]
-    block = region.blocks.append(
-        *[x.type for x in old.arguments], arg_locs=[x.location for x in old.arguments]
-    )
-    values, ip = dict(zip(old.arguments, block.arguments, strict=True)), ir.InsertionPoint(block)
-    for inner in operations(old):
-        copy = inner.clone(ip)
-        _rename(copy, values)
-        values.update(zip(inner.results, copy.results, strict=True))
 
 
 def _rename(op: Any, values: Mapping[Any, Any]) -> None:

@@ -1,17 +1,18 @@
 """Fault: the record of one thing that IREE does wrong and that a pattern, a pass or a rewrite of VM text works around.
 
-    @legalize("stablehlo.add", fault=Fault("wrong", "Adds predicates modulo two; ...", witness="add_predicates"))
+    @legalize("stablehlo.add")
+    @wrong("Adds predicates modulo two; emits their disjunction.", "add_predicates")
+    def add(b, op): ...
 
 The tables of docs/iree.md and the tests that IREE alone still fails come from these records. `test/sweep/faults.py`
 prints the records that the installed IREE no longer needs.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Literal, TypeVar
+from typing import Any, Literal, TypeVar
 
 Kind = Literal["wrong", "crash", "missing", "slow"]
-KINDS: tuple[Kind, ...] = ("wrong", "crash", "missing", "slow")
 
 SEEN = "3.13.0"
 """The version of IREE that the records describe."""
@@ -23,8 +24,8 @@ class Fault:
 
     `kind` is "wrong" if IREE computes other values, "crash" if its compiler crashes on or rejects an op that it
     supports, "missing" if it lacks the op, "slow" if it is correct but slow. `text` says what IREE does, and what
-    replaces it. `witness` names a case of `test/py/cases/witnesses.py` that IREE alone fails; `untested` says why
-    there is no such case, or why IREE is not run on it. `upstream` is the address of IREE's own report.
+    replaces it. `witness` names a case of `test/py/cases/witnesses.py` that IREE alone fails. `untested` is the reason
+    why there is no such case, or why no test runs IREE on the case. `upstream` is the address of IREE's own report.
     """
 
     kind: Kind
@@ -35,24 +36,52 @@ class Fault:
     upstream: str = ""
 
 
-Faults = Fault | tuple[Fault, ...]
+@dataclass(frozen=True)
+class Record:
+    """A fault, and where it is worked around: the op of a pattern, or the name of a pass or rewrite.
 
-FAULTS: dict[str, tuple[Fault, ...]] = {}
-"""The faults that passes and rewrites of VM text work around, by the function's name."""
+    `where` is that of `emitter.Registered`, `MODULES` or `VM_TEXT`.
+    """
 
-_Function = TypeVar("_Function", bound=Callable[..., object])
+    where: str
+    name: str
+    fault: Fault
 
 
-def mends(*faults: Fault) -> Callable[[_Function], _Function]:
-    """Records the faults that a pass on modules, or a rewrite of VM text, works around."""
+MODULES, VM_TEXT = "whole modules", "VM text"
+"""Where a pass, and a rewrite of VM text, apply."""
 
+FAULTS: dict[Callable[..., Any], tuple[Fault, ...]] = {}
+"""The faults that each pattern, pass or rewrite of VM text works around, in the order of its decorators."""
+
+_Function = TypeVar("_Function", bound=Callable[..., Any])
+
+
+def _kind(kind: Kind) -> Callable[..., Callable[[_Function], _Function]]:
+    def fault(
+        text: str, witness: str = "", untested: str = "", upstream: str = ""
+    ) -> Callable[[_Function], _Function]:
+        def record(function: _Function) -> _Function:
+            # Python applies the last decorator first.
+            FAULTS[function] = (
+                Fault(kind, text, witness, untested, SEEN, upstream),
+                *FAULTS.get(function, ()),
+            )
+            return function
+
+        return record
+
+    return fault
+
+
+wrong, crash = _kind("wrong"), _kind("crash")
+missing, slow = _kind("missing"), _kind("slow")
+"""Each is a decorator that records a fault of this kind, which the function works around; see `Fault`."""
+
+
+def mends(*faults: Fault, where: str = MODULES) -> Callable[[_Function], _Function]:
     def register(function: _Function) -> _Function:
-        FAULTS[function.__name__] = faults
+        FAULTS[function] = faults
         return function
 
     return register
-
-
-def listed(fault: Faults) -> Sequence[Fault]:
-    """One fault or several, as a sequence."""
-    return (fault,) if isinstance(fault, Fault) else fault

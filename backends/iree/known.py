@@ -22,11 +22,11 @@ _ARITHMETIC: dict[str, Callable[..., Any]] = {
     "stablehlo.subtract": operator.sub,
 }
 
-_FAR = 4
+_LONGEST = 4
 """The longest chain of ops that is folded: for an exponent that a derivative decrements, or polygamma's."""
 
 
-def known_number(x: Any, far: int = _FAR) -> Any | None:
+def known_number(x: Any, steps: int = _LONGEST) -> Any | None:
     """The number that all elements of an f32 or f64 array equal; None if it is unknown or not finite."""
     kind = _FLOATS.get(str(element(x)))
     if kind is None or isinstance(x.owner, ir.Block):
@@ -35,8 +35,8 @@ def known_number(x: Any, far: int = _FAR) -> Any | None:
     value = splat(x)
     if value is not None:
         number = kind(value.value)
-    elif x.owner.name in _ARITHMETIC and far:
-        operands = [known_number(y, far - 1) for y in x.owner.operands]
+    elif x.owner.name in _ARITHMETIC and steps:
+        operands = [known_number(y, steps - 1) for y in x.owner.operands]
         if any(y is None for y in operands):
             return None
         with np.errstate(all="ignore"):

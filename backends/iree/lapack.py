@@ -37,7 +37,8 @@ def info_type(x: Any) -> Any:
 
 def calls_back(module: Any) -> bool:
     """Whether a module imports the host's functions."""
-    return any(_name(op).startswith(f"{_MODULE}.") for op in _functions(module.operation))
+    functions = (op for op in operations(module.operation.regions[0].blocks[0]) if op.name == "func.func")
+    return any(ir.StringAttr(op.attributes["sym_name"]).value.startswith(f"{_MODULE}.") for op in functions)
 
 
 def _declare(b: Emitter, function: str, type_: Any) -> None:
@@ -45,7 +46,7 @@ def _declare(b: Emitter, function: str, type_: Any) -> None:
     module = b.place.block.owner
     while module.name != "builtin.module":
         module = module.parent
-    if any(_name(op) == function for op in _functions(module)):
+    if function in ir.SymbolTable(module):
         return
     attributes = {
         "sym_name": ir.StringAttr.get(function),
@@ -54,14 +55,6 @@ def _declare(b: Emitter, function: str, type_: Any) -> None:
     }
     ip = ir.InsertionPoint(module.regions[0].blocks[0])
     ir.Operation.create("func.func", attributes=attributes, regions=1, loc=b.location, ip=ip)
-
-
-def _functions(module: Any) -> list[Any]:
-    return [op for op in operations(module.regions[0].blocks[0]) if op.name == "func.func"]
-
-
-def _name(function: Any) -> str:
-    return str(ir.StringAttr(function.attributes["sym_name"]).value)
 
 
 def _suffix(x: Any) -> str:

@@ -7,9 +7,9 @@ from typing import Any
 
 from torch_mlir import ir
 
-from tiduc.backends.backend import CALLBACK, LOOPS
 from tiduc.backends.iree.emitter import DYNAMIC, ON_CPUS, ON_SPIRV, PATTERNS, Emitter, Pattern, within
 from tiduc.backends.iree.missing.dynamic.arrays import has_open_sizes
+from tiduc.backends.iree.settings import Settings
 
 ROOMS = ("faults", "missing", "fast", "linear_algebra")
 """The folders whose modules register patterns when they are imported."""
@@ -20,23 +20,16 @@ for _room in ROOMS:
         import_module(_module.name)
 
 
-def apply_patterns(
-    module: Any,
-    cpu: bool = True,
-    spirv: bool = False,
-    lapack: str = LOOPS,
-    fused: bool = False,
-    fast: bool = True,
-) -> None:
+def apply_patterns(module: Any, settings: Settings) -> None:
     """Replaces ops by the results of the first pattern that gives any, in place."""
     waiting = within(module.operation)[::-1]
     while waiting:
         op = waiting.pop()
         if op.name not in PATTERNS:
             continue
-        name, b = op.name, Emitter(ir.InsertionPoint(op), op.location, cpu, lapack == CALLBACK, fused)
-        tried = (pattern(b, op) for pattern in _patterns(op, cpu, spirv, fast))
-        results = next((found for found in tried if found is not None), None)
+        name, b = op.name, Emitter(ir.InsertionPoint(op), op.location, settings)
+        tried = (pattern(b, op) for pattern in _patterns(op, settings))
+        results = next((values for values in tried if values is not None), None)
         # An emitted op with the replaced op's name is final; emitted ops with other names may need a pattern.
         emitted = [inner for outer in b.emitted if outer is not None for inner in within(outer)]
         waiting += [inner for inner in dict.fromkeys(emitted) if inner.name != name][::-1]
@@ -49,11 +42,11 @@ def apply_patterns(
             op.erase()
 
 
-def _patterns(op: Any, cpu: bool, spirv: bool, fast: bool) -> list[Pattern]:
+def _patterns(op: Any, settings: Settings) -> list[Pattern]:
     """The patterns for an op, in the order in which they are tried."""
-    applies = {ON_CPUS: cpu, ON_SPIRV: spirv, DYNAMIC: has_open_sizes(op)}
+    applies = {ON_CPUS: settings.cpu, ON_SPIRV: settings.spirv, DYNAMIC: has_open_sizes(op)}
     return [
         entry.pattern
         for entry in PATTERNS[op.name]
-        if applies.get(entry.where, True) and (fast or not entry.is_fast)
+        if applies.get(entry.where, True) and (settings.fast or not entry.is_fast)
     ]

@@ -9,64 +9,40 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Any, Literal
 
-from tiduc.backends.backend import CALLBACK, LAPACK, LOOPS
 from tiduc.backends.iree.assertions import assert_sizes
 from tiduc.backends.iree.fast.barriers import barriers_at_reductions
 from tiduc.backends.iree.fast.convolution import convolutions_to_products
 from tiduc.backends.iree.fast.lanes import reductions_in_lanes
 from tiduc.backends.iree.fast.loops import loops_to_kernels
 from tiduc.backends.iree.fast.sines import sines_to_kernels
-from tiduc.backends.iree.fault import FAULTS, Fault
 from tiduc.backends.iree.faults.concatenations import distinguish_starts
 from tiduc.backends.iree.faults.conflicting_reads import separate_reads
 from tiduc.backends.iree.faults.donation import write_results_last
 from tiduc.backends.iree.faults.float8 import widen_float8
+from tiduc.backends.iree.faults.fusions import separate_fusions
 from tiduc.backends.iree.faults.reads_before_updates import updates_after_reads
 from tiduc.backends.iree.faults.single_iterations import simplify_loops
 from tiduc.backends.iree.missing.composites import expand_composites
 from tiduc.backends.iree.patterns import apply_patterns
 from tiduc.backends.iree.refused import check
+from tiduc.backends.iree.settings import Settings
 from tiduc.dialect.context import stage
-from tiduc.dialect.errors import RequestError
 
 Stage = Literal["speed", "kernels", "legal", "loops"]
 """Parts of the pipeline: rewrites of whole ops for speed, dispatches before legalization, legalization, and loops."""
 
 
 @dataclass(frozen=True)
-class Settings:
-    """What passes need to know of the target and of the user's wishes.
-
-    With `spirv`, the target's code is SPIR-V; with `fused`, the target is known to have a fused multiply-add. `lapack`
-    is one of `LAPACK`; without `fast`, rewrites that only make programs faster are left out. Raises `RequestError` for
-    an unknown `lapack`, and for "callback" without `cpu`.
-    """
-
-    cpu: bool = True
-    spirv: bool = False
-    lapack: str = LOOPS
-    fused: bool = False
-    fast: bool = True
-
-    def __post_init__(self) -> None:
-        if self.lapack not in LAPACK:
-            raise RequestError(f"unknown way to factorize {self.lapack!r}; there are: {', '.join(LAPACK)}")
-        if self.lapack == CALLBACK and not self.cpu:
-            raise RequestError("LAPACK is called back by code for CPUs only")
-
-
-@dataclass(frozen=True)
 class Entry:
-    """One pass: its stage, its function, and the settings that the function takes as arguments."""
+    """One pass: its stage and function; the help text of a pass that textual pipelines can name.
+
+    With `takes_settings`, the settings are the function's second argument.
+    """
 
     stage: Stage
     function: Callable[..., object]
-    takes: tuple[str, ...] = ()
-
-    @property
-    def faults(self) -> tuple[Fault, ...]:
-        """The faults that the pass works around; none for the patterns, which have their own, and for refusals."""
-        return FAULTS.get(self.function.__name__, ())
+    description: str = ""
+    takes_settings: bool = False
 
     def applies(self, settings: Settings) -> bool:
         """Whether the settings ask for the pass: those outside of the stage "legal" are for speed, and for CPUs."""
@@ -74,26 +50,48 @@ class Entry:
 
     def run(self, module: Any, settings: Settings) -> int:
         """Runs the pass on a module, in place; gives the number of its rewrites, 0 if the pass does not count them."""
-        count = self.function(module, **{name: getattr(settings, name) for name in self.takes})
+        count = self.function(module, settings) if self.takes_settings else self.function(module)
         return count if isinstance(count, int) else 0
 
 
 PIPELINE = (
-    Entry("speed", convolutions_to_products),
-    Entry("speed", barriers_at_reductions),
-    Entry("speed", reductions_in_lanes),
-    Entry("kernels", sines_to_kernels),
-    Entry("legal", check, ("cpu",)),
+    Entry(
+        "speed",
+        convolutions_to_products,
+        "Makes products of matrices of the convolutions that IREE's code for CPUs is slow at.",
+    ),
+    Entry(
+        "speed",
+        barriers_at_reductions,
+        "Has what is dear to compute, and reduced, computed once, behind a barrier.",
+    ),
+    Entry(
+        "speed",
+        reductions_in_lanes,
+        "Splits long sums and extrema along the last dimensions, for CPUs, so that they are loops over vectors.",
+    ),
+    Entry(
+        "kernels",
+        sines_to_kernels,
+        "Puts sines of large arrays into dispatches with code for huge arguments apart; before "
+        "tidu-legalize-for-iree, for CPUs that multiply and add in one instruction.",
+    ),
+    Entry("legal", check, takes_settings=True),
     Entry("legal", assert_sizes),
     Entry("legal", expand_composites),
     Entry("legal", widen_float8),
     Entry("legal", simplify_loops),
-    Entry("legal", apply_patterns, ("cpu", "spirv", "lapack", "fused", "fast")),
+    Entry("legal", apply_patterns, takes_settings=True),
+    Entry("legal", separate_fusions, takes_settings=True),
     Entry("legal", separate_reads),
     Entry("legal", updates_after_reads),
     Entry("legal", distinguish_starts),
-    Entry("legal", write_results_last, ("cpu",)),
-    Entry("loops", loops_to_kernels),
+    Entry("legal", write_results_last, takes_settings=True),
+    Entry(
+        "loops",
+        loops_to_kernels,
+        "Puts loops over small arrays into one dispatch each, for CPUs; after tidu-legalize-for-iree.",
+    ),
 )
 
 
@@ -123,17 +121,10 @@ def parts_of_legalization(**options: Any) -> list[tuple[str, Callable[[Any], obj
 
 
 @stage
-def legalize_for_iree(
-    module: Any,
-    cpu: bool = True,
-    spirv: bool = False,
-    lapack: str = LOOPS,
-    fused: bool = False,
-    fast: bool = True,
-) -> None:
+def legalize_for_iree(module: Any, **options: Any) -> None:
     """Rewrites a StableHLO module, in place, so that IREE computes it correctly.
 
-    The options are those of `Settings`. Raises `Unsupported` for an op that IREE cannot run, and `RequestError` for a
-    wrong `lapack`.
+    The options are the fields of `Settings`. Raises `Unsupported` for an op that IREE cannot run, and `RequestError`
+    for a wrong `lapack`.
     """
-    legalize(module, Settings(cpu, spirv, lapack, fused, fast))
+    legalize(module, Settings(**options))

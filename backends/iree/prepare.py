@@ -6,10 +6,11 @@ from torch_mlir import ir
 
 from tiduc.backends.backend import CALLBACK, Lowered, Options
 from tiduc.backends.iree.compile import Source
-from tiduc.backends.iree.element_types import refuse_types
 from tiduc.backends.iree.fast.work import work
 from tiduc.backends.iree.lapack import calls_back
-from tiduc.backends.iree.pipeline import Settings, legalize, walk
+from tiduc.backends.iree.pipeline import legalize, walk
+from tiduc.backends.iree.refused import refuse_types
+from tiduc.backends.iree.settings import Settings
 from tiduc.backends.iree.targets import KERNELS, TARGETS, TILED, Target, find_target
 from tiduc.dialect.constants import has_resources
 from tiduc.dialect.context import stage

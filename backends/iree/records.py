@@ -1,42 +1,30 @@
 """records: all faults of IREE that this backend works around, and the tables of docs/iree.md that list them."""
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import replace
 
+import tiduc.backends.iree.pipeline
+import tiduc.backends.iree.vm.recordings  # noqa: F401  (these two imports record all faults)
 from tiduc.backends.iree.emitter import DYNAMIC, EVERYWHERE, ON_CPUS, ON_SPIRV, PATTERNS
-from tiduc.backends.iree.fault import FAULTS, Fault
-from tiduc.backends.iree.pipeline import PIPELINE
-from tiduc.backends.iree.vm import VM_PIPELINE
-from tiduc.backends.iree.vm.recordings import copies_bound_arrays
-
-MODULES, VM_TEXT = "whole modules", "VM text"
-
-
-@dataclass(frozen=True)
-class Record:
-    """A fault, and where it is worked around: the op of a pattern, or the name of a pass or rewrite.
-
-    `where` is that of `Registered`, `MODULES` or `VM_TEXT`.
-    """
-
-    where: str
-    name: str
-    fault: Fault
+from tiduc.backends.iree.fault import FAULTS, MODULES, VM_TEXT, Record
 
 
 def records() -> list[Record]:
-    """One record for each fault of each op, pass and rewrite."""
+    """All records, by the names of ops, passes and rewrites; `{op}` in the name of a witness stands for the op."""
+    patterns = [(op, entry) for op, entries in PATTERNS.items() for entry in entries]
     of_ops = [
-        Record(entry.where, op, fault)
-        for op, entries in sorted(PATTERNS.items())
-        for entry in entries
-        for fault in entry.faults
+        Record(
+            entry.where, op, replace(fault, witness=fault.witness.format(op=op.removeprefix("stablehlo.")))
+        )
+        for op, entry in patterns
+        for fault in FAULTS[entry.pattern]
     ]
-    of_passes = [
-        Record(MODULES, entry.function.__name__, fault) for entry in PIPELINE for fault in entry.faults
+    of_functions = [
+        Record(VM_TEXT if ".vm." in function.__module__ else MODULES, function.__name__, fault)
+        for function in FAULTS.keys() - {entry.pattern for _, entry in patterns}
+        for fault in FAULTS[function]
     ]
-    rewrites = [copies_bound_arrays.__name__, *(rewrite.__name__ for rewrite in VM_PIPELINE)]
-    return of_ops + of_passes + [Record(VM_TEXT, name, fault) for name in rewrites for fault in FAULTS[name]]
+    return sorted([*of_ops, *of_functions], key=lambda record: record.name)
 
 
 TABLES = {

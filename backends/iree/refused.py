@@ -1,4 +1,4 @@
-"""Refuses, by name and location, programs that IREE cannot run, before its compiler crashes or hangs on them."""
+"""Refuses, by name and location, programs that IREE or the target cannot run, before IREE's compiler runs."""
 
 import math
 from typing import Any
@@ -6,7 +6,9 @@ from typing import Any
 from torch_mlir import ir
 
 from tiduc.backends.iree.emitter import within
-from tiduc.dialect.errors import Unsupported
+from tiduc.backends.iree.settings import Settings
+from tiduc.backends.iree.targets import Target
+from tiduc.dialect.errors import CompileError, Unsupported
 from tiduc.dialect.graph import operations
 from tiduc.dialect.traits import COLLECTIVES
 
@@ -28,7 +30,23 @@ def refused(op: Any, reason: str) -> Unsupported:
     return Unsupported(f"IREE cannot compile {op.name}: {reason}", op.location)
 
 
-def check(module: Any, cpu: bool = True) -> None:
+def refuse_types(module: Any, target: Target) -> None:
+    """Raises `CompileError`, located at the op, if a value has an element type that the target lacks."""
+    for op in within(module.operation) if target.lacks else ():
+        for x in (*op.operands, *op.results):
+            name = str(x.type.element_type) if isinstance(x.type, ir.ShapedType) else ""
+            if name in target.lacks:
+                raise CompileError(_lacked(name, target), op.location)
+
+
+def _lacked(name: str, target: Target) -> str:
+    base, having = target.name.partition(":")[0], target.lacks[name]
+    variants = ", ".join(f"{base}:{variant}" for variant in having)
+    advice = f"these have: {variants}" if having else "convert to another type, or choose another target"
+    return f"target {target.name!r} has no arithmetic of {name}; {advice}"
+
+
+def check(module: Any, settings: Settings) -> None:
     """Raises `Unsupported` for the first op that IREE is known not to support, and for recursive functions."""
     called: dict[str, dict[str, Any]] = {}
     for function in operations(module.operation.regions[0].blocks[0]):
@@ -42,7 +60,7 @@ def check(module: Any, cpu: bool = True) -> None:
                 raise refused(op, _REFUSED[op.name])
             for y in op.results:
                 _check_size(op.name, y.type, op.location)
-                _check_bytes(op, y.type, cpu)
+                _check_bytes(op, y.type, settings.cpu)
             if op.name == "func.call":
                 calls.setdefault(ir.FlatSymbolRefAttr(op.attributes["callee"]).value, op)
     _check_recursion(called)

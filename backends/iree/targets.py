@@ -2,6 +2,7 @@
 
 import platform
 from dataclasses import dataclass, field, replace
+from typing import Any
 
 from tiduc.dialect.errors import TiducError
 from tiduc.runtime.placement import usual_device
@@ -93,6 +94,23 @@ def _here_fused() -> bool:
 
 _CPU_FLAG = "--iree-llvmcpu-target-cpu={}"
 
+
+def _linux(name: str, description: str, triple: str, *flags: str, **more: Any) -> Target:
+    """A target whose code is a shared library for Linux."""
+    triple = f"--iree-llvmcpu-target-triple={triple}"
+    return Target(name, description, (*_SHARED, triple, *flags), linker="system", **more)
+
+
+_CPU = Target(
+    "cpu",
+    "this machine's CPU: one thread, or all cores for much work; cpu:generic for any CPU of its kind",
+    _SHARED,
+    variant=_CPU_FLAG,
+    variants=("host", "generic", *_HERE),
+    default="host",  # 3 to 4 times as fast as generic
+    linker="system",
+)
+
 # The full description of sm_90: with the flag --iree-cuda-target=sm_90 the compiler crashes.
 _SM_90 = (
     '--iree-hal-target-device=#hal.device.target<"cuda", [#hal.executable.target<"cuda", "cuda-nvptx-fb", '
@@ -111,57 +129,32 @@ _VULKAN_OF_F64 = tuple(
 TARGETS: dict[str, Target] = {
     target.name: target
     for target in (
-        Target(
-            "cpu",
-            "this machine's CPU: one thread, or all cores for much work; cpu:generic for any CPU of its kind",
-            _SHARED,
-            variant=_CPU_FLAG,
-            variants=("host", "generic", *_HERE),
-            default="host",  # 3 to 4 times as fast as generic
-            linker="system",
-        ),
-        Target(
-            "cpu-threads",
-            "this machine's CPU, all cores in any case",
-            _SHARED,
-            variant=_CPU_FLAG,
-            variants=("host", "generic", *_HERE),
-            default="host",
-            linker="system",
-        ),
-        Target(
+        _CPU,
+        replace(_CPU, name="cpu-threads", description="this machine's CPU, all cores in any case"),
+        _linux(
             "aarch64",
             "64-bit Arm with Linux; aarch64:cortex-a72 names the CPU",
-            (*_SHARED, "--iree-llvmcpu-target-triple=aarch64-linux-gnu"),
+            "aarch64-linux-gnu",
             variant=_CPU_FLAG,
             variants=("generic", *_ARM),
             default="generic",
-            linker="system",
         ),
-        Target(
+        _linux(
             "armv7",
             "32-bit Arm with Linux and hardware floats",
-            (
-                *_SHARED,
-                "--iree-llvmcpu-target-triple=armv7a-linux-gnueabihf",
-                "--iree-llvmcpu-target-float-abi=hard",
-                "--iree-llvmcpu-target-cpu=generic",
-            ),
-            linker="system",
+            "armv7a-linux-gnueabihf",
+            "--iree-llvmcpu-target-float-abi=hard",
+            _CPU_FLAG.format("generic"),
         ),
-        Target(
+        _linux(
             "riscv64",
             "64-bit RISC-V with Linux; riscv64:v has the vector extension",
-            (
-                *_SHARED,
-                "--iree-llvmcpu-target-triple=riscv64-linux-gnu",
-                "--iree-llvmcpu-target-cpu=generic-rv64",
-                "--iree-llvmcpu-target-abi=lp64d",
-            ),
+            "riscv64-linux-gnu",
+            _CPU_FLAG.format("generic-rv64"),
+            "--iree-llvmcpu-target-abi=lp64d",
             variant="--iree-llvmcpu-target-cpu-features=+m,+a,+f,+d,+{}",
             variants=("c", "v"),
             default="c",
-            linker="system",
         ),
         Target(
             "wasm32",
@@ -169,7 +162,7 @@ TARGETS: dict[str, Target] = {
             (
                 *_LLVM,
                 "--iree-llvmcpu-target-triple=wasm32-unknown-emscripten",
-                "--iree-llvmcpu-target-cpu=generic",
+                _CPU_FLAG.format("generic"),
             ),
             remark="sine, tanh and the like of f64",
         ),

@@ -18,9 +18,10 @@ import tiduc
 from tiduc.backends.iree import legalize_for_iree
 from tiduc.backends.iree.compile import compile_module
 from tiduc.backends.iree.emitter import PATTERNS
-from tiduc.backends.iree.fault import SEEN, Fault
-from tiduc.backends.iree.pipeline import Settings, entries
-from tiduc.backends.iree.records import Record, records
+from tiduc.backends.iree.fault import SEEN, Fault, Record
+from tiduc.backends.iree.pipeline import entries
+from tiduc.backends.iree.records import records
+from tiduc.backends.iree.settings import Settings
 from tiduc.backends.iree.targets import find_target
 from tiduc.cli import run
 from tiduc.dialect.context import parse, stage
@@ -94,7 +95,7 @@ def test_iree_fails_alone(alone: Callable[[str], Executable | None], name: str) 
 @stage
 def legalized(text: str, target: str = "cpu", fast: bool = True) -> str:
     module = parse(text)
-    legalize_for_iree(module, target == "cpu", find_target(target).spirv, fast=fast)
+    legalize_for_iree(module, cpu=target == "cpu", spirv=find_target(target).spirv, fast=fast)
     return str(module)
 
 

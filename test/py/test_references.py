@@ -10,7 +10,7 @@ from tiduc.backends.iree.vm.references import copy_passed_references, may_branch
 from tiduc.dialect.errors import TiducError
 from tiduc.runtime.run import Executable
 
-VM = b"""vm.module public @m {
+VM = """vm.module public @m {
   vm.func @f(%a: !vm.ref<!hal.buffer>, %i: i64) {
     vm.br ^bb1(%a, %i, %a, %i : !vm.ref<!hal.buffer>, i64, !vm.ref<!hal.buffer>, i64)
   ^bb1(%0: !vm.ref<!hal.buffer>, %1: i64, %2: !vm.ref<!hal.buffer>, %3: i64):
@@ -19,7 +19,7 @@ VM = b"""vm.module public @m {
 }
 """
 
-USED_LATER = b"""vm.module public @m {
+USED_LATER = """vm.module public @m {
   vm.func @f(%a: !vm.ref<!hal.buffer>, %b: !vm.ref<!hal.buffer>) {
     vm.br ^bb1(%a, %b : !vm.ref<!hal.buffer>, !vm.ref<!hal.buffer>)
   ^bb1(%0: !vm.ref<!hal.buffer>, %1: !vm.ref<!hal.buffer>):  // 2 preds: ^bb0, ^bb1
@@ -75,20 +75,20 @@ LATER = """func.func @main(%x: tensor<3xf64>, %y: tensor<3xf64>) -> (tensor<3xf6
 
 
 def test_the_second_is_a_copy() -> None:
-    text = copy_passed_references(VM).decode()
+    text = copy_passed_references(VM)
     assert "%copy_0 = vm.select.ref %never_0, %nothing_0, %a : !vm.ref<!hal.buffer>" in text
     assert "vm.br ^bb1(%a, %i, %copy_0, %i : !vm.ref<!hal.buffer>, i64, !vm.ref<!hal.buffer>, i64)" in text
     assert text.count("vm.global.i32 private mutable") == 1
 
 
 def test_what_is_passed_once_stays() -> None:
-    once = VM.replace(b"%a, %i, %a, %i", b"%a, %i, %b, %i")
+    once = VM.replace("%a, %i, %a, %i", "%a, %i, %b, %i")
     assert copy_passed_references(once) == once
 
 
 def test_what_is_used_later_is_a_copy() -> None:
     """%b is read in the loop; %1 is given back behind it; %a and %c are not used again."""
-    text = copy_passed_references(USED_LATER).decode()
+    text = copy_passed_references(USED_LATER)
     assert "vm.br ^bb1(%a, %copy_0 : !vm.ref<!hal.buffer>, !vm.ref<!hal.buffer>)" in text
     assert "^bb1(%c#0, %1 : !vm.ref<!hal.buffer>, !vm.ref<!hal.buffer>), ^bb2(%copy_1 :" in text
     assert text.count("vm.select.ref") == 2

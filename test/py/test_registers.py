@@ -7,7 +7,7 @@ import tiduc
 from tiduc.backends.iree import compile
 from tiduc.backends.iree.vm.registers import widen_block_arguments
 
-VM = b"""module {
+VM = """module {
   vm.module public @m {
     vm.func private @f(%n: i64, %i: i32) -> i32 {
       vm.br ^bb1(%i, %n : i32, i64)
@@ -46,7 +46,7 @@ LOOP = f"""func.func @main(%x: {C}, %z: {Z}, %n: {INDEX}) -> ({Z}, {C}, {INDEX})
 
 
 def test_numbers_of_32_bits_are_passed_as_64() -> None:
-    text = widen_block_arguments(VM).decode()
+    text = widen_block_arguments(VM)
     assert "vm.br ^bb1(%wide_1, %n : i64, i64)" in text
     assert "^bb1(%wide_0: i64, %1: i64):" in text
     assert "%0 = vm.trunc.i64.i32 %wide_0 : i64 -> i32" in text
@@ -54,7 +54,7 @@ def test_numbers_of_32_bits_are_passed_as_64() -> None:
 
 
 def test_others_stay() -> None:
-    others = VM.replace(b"%0: i32, %1: i64", b"%0: i32, %1: i32").replace(b": i32, i64", b": i32, i32")
+    others = VM.replace("%0: i32, %1: i64", "%0: i32, %1: i32").replace(": i32, i64", ": i32, i32")
     assert widen_block_arguments(others) == others
 
 

@@ -10,7 +10,7 @@ from tiduc.backends.iree.vm.releases import replace_early_releases
 from tiduc.dialect.errors import TiducError
 from tiduc.runtime.run import Executable
 
-VM = b"""module {
+VM = """module {
   vm.module public @m {
     vm.func private @f(%d: !vm.ref<!hal.device>, %q: i64, %x: !vm.ref<!hal.fence>, %b: !vm.ref<!hal.buffer>) {
       %c1_0 = vm.const.i64 1
@@ -58,7 +58,7 @@ LOOPS = """func.func @main(%x: tensor<4xf32>, %n: tensor<i32>) -> (tensor<4xf32>
 
 
 def test_releases_by_origin_are_barriers() -> None:
-    text = replace_early_releases(VM).decode()
+    text = replace_early_releases(VM)
     assert text.count("vm.call @hal.device.queue.dealloca(%d, %q, %x, %x, %b, %zero_2)") == 1
     assert "vm.call @hal.device.queue.barrier(%d, %q, %x, %x, %none_0)" in text
     assert (
@@ -68,10 +68,8 @@ def test_releases_by_origin_are_barriers() -> None:
 
 
 def test_other_releases_stay() -> None:
-    others = b"\n".join(
-        line for line in VM.split(b"\n") if b"%c1_0)" not in line and b"%zero_2, %x" not in line
-    )
-    assert b"dealloca" in others and replace_early_releases(others) == others
+    others = "\n".join(line for line in VM.split("\n") if "%c1_0)" not in line and "%zero_2, %x" not in line)
+    assert "dealloca" in others and replace_early_releases(others) == others
 
 
 @pytest.mark.parametrize("target", ["cpu-threads", "vulkan:llvmpipe"])

@@ -15,7 +15,8 @@ sys.path.insert(0, str(Path(__file__).parents[1] / "py"))
 
 from cases.witnesses import fails_alone, find_witness  # noqa: E402
 
-from tiduc.backends.iree.records import Record, records  # noqa: E402
+from tiduc.backends.iree.fault import Record  # noqa: E402
+from tiduc.backends.iree.records import records  # noqa: E402
 
 _FORK = multiprocessing.get_context("fork")  # a new interpreter would import for seconds
 

@@ -108,7 +108,7 @@ def outcome(text: str, target: str) -> tuple[str, str]:
 
 def _compiled(text: str, target: str) -> Executable:
     module = parse(text)
-    legalize_for_iree(module, target.startswith("cpu"), find_target(target).spirv)
+    legalize_for_iree(module, cpu=target.startswith("cpu"), spirv=find_target(target).spirv)
     return Executable(compile_module(stage(str)(module), target, cached=False), target, entry="main")
 
 

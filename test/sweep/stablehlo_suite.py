@@ -114,7 +114,7 @@ def _legalized(module: Any, target: str) -> Source | None:
     cpu = target.startswith("cpu")
     if cpu:
         convolutions_to_products(module.operation)
-    legalize_for_iree(module, cpu, find_target(target).spirv)
+    legalize_for_iree(module, cpu=cpu, spirv=find_target(target).spirv)
     if target != "cpu":
         return None
     kernels = module.operation.clone().operation

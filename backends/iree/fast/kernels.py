@@ -6,12 +6,14 @@ Kernels replace StableHLO for which IREE generates slow code. A kernel runs in o
 MLIR bindings do not define the dialect `flow`, so its ops are written in generic form.
 """
 
+import functools
 from collections.abc import Callable, Sequence
 from typing import Any
 
 from torch_mlir import ir
 
 from tiduc.backends.iree.emitter import Emitter, signless
+from tiduc.backends.iree.missing.dynamic.sizes import Size
 from tiduc.dialect.context import context
 
 KERNEL = "flow.dispatch.region"
@@ -22,8 +24,14 @@ class Kernel(Emitter):
     """Emits the body of a dispatch: ops on scalars and on elements of arrays."""
 
     def index(self, n: Any) -> Any:
-        """A Python integer as a constant of type index; a value of type index as it is."""
+        """An integer or a `Size` as a value of type index; a value as it is."""
+        if isinstance(n, Size):
+            return n.at(self)
         return self._number(n, ir.IndexType.get()) if isinstance(n, int) else n
+
+    def dynamic(self, sizes: Sequence[Any]) -> list[Any]:
+        """The sizes that are known at run time only, as values."""
+        return [self.index(n) for n in sizes if not isinstance(n, int)]
 
     def zero(self, type_: Any) -> Any:
         """0 of a scalar type."""
@@ -76,17 +84,21 @@ class Kernel(Emitter):
         """x if the condition holds, else y; scalars of one type."""
         return self.emit("arith.select", (condition, x, y), x.type)
 
+    def all(self, conditions: Sequence[Any]) -> Any:
+        """Whether all of one or more conditions hold."""
+        return functools.reduce(lambda p, q: self.arith("andi", p, q), conditions)
+
     def cast(self, x: Any, type_: Any) -> Any:
         """A number of type index converted to another integer type, or the reverse."""
-        return self.emit("arith.index_cast", (x,), type_)
+        return self.emit("arith.index_cast", (self.index(x),), type_)
 
     def element(self, x: Any, *place: Any) -> Any:
         """The element of array x at indices `place`."""
-        return self.emit("tensor.extract", (x, *place), x.type.element_type)
+        return self.emit("tensor.extract", (x, *map(self.index, place)), x.type.element_type)
 
     def put(self, v: Any, x: Any, *place: Any) -> Any:
         """Array x with v at indices `place`."""
-        return self.emit("tensor.insert", (v, x, *place), x.type)
+        return self.emit("tensor.insert", (v, x, *map(self.index, place)), x.type)
 
     def scalar(self, v: Any) -> Any:
         """A scalar as an array without dimensions."""
@@ -94,7 +106,7 @@ class Kernel(Emitter):
 
     def empty(self, type_: Any, sizes: Sequence[Any] = ()) -> Any:
         """An uninitialized array; `sizes` are needed only for a type with dynamic dimensions."""
-        return self.emit("tensor.empty", _open(sizes), type_)
+        return self.emit("tensor.empty", self.dynamic(sizes), type_)
 
     def differs_from_zero(self, x: Any) -> Any:
         """x != 0, for an integer."""
@@ -147,11 +159,6 @@ class Kernel(Emitter):
         return run
 
 
-def _open(sizes: Sequence[Any]) -> list[Any]:
-    """The dynamic sizes among `sizes`: values of type index rather than integers."""
-    return [n for n in sizes if not isinstance(n, int)]
-
-
 def dispatch(
     b: Emitter, types: Sequence[Any], fill: Callable[[Kernel], Sequence[Any]], sizes: Sequence[Any] = ()
 ) -> tuple[Any, ...]:
@@ -163,7 +170,7 @@ def dispatch(
     kernel = Kernel(b.place, b.location)
     once = kernel._filled((), lambda k: [k.index(1)] * 3, "flow.return")
     body = kernel._filled((), fill, "flow.return")
-    of_results = _open(sizes) * len(types)
+    of_results = kernel.dynamic(sizes) * len(types)
     segments = ir.DenseI32ArrayAttr.get([len(of_results), 0])  # result sizes, and the workload
     results = kernel.emit_all(KERNEL, of_results, types, {"operandSegmentSizes": segments}, [body, once])
     b.emitted += kernel.emitted

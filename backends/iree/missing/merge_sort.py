@@ -7,6 +7,7 @@
 IREE's own sort takes O(n^2) exchanges, keeps the row on a stack of 32 KiB, and is not stable.
 """
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -17,10 +18,9 @@ from torch_mlir import ir
 from tiduc.backends.iree.emitter import Emitter, is_boolean, is_unsigned, signless
 from tiduc.backends.iree.fast.kernels import Kernel, dispatch
 from tiduc.backends.iree.missing.dynamic.arrays import (
+    behind_barrier,
     computed,
     in_shape,
-    of_sizes,
-    product,
     scalar_of,
     sizes_of,
     transposed,
@@ -95,11 +95,11 @@ def rows_of(b: Emitter, op: Any, dimension: int) -> Rows:
     sizes = sizes_of(b, op.operands[0])
     order = [*(i for i in range(len(sizes)) if i != dimension), dimension]
     turned = [sizes[i] for i in order]
-    size = product(b, turned[:-1]), turned[-1]
+    size = math.prod(turned[:-1]), turned[-1]
     kinds = [element(x) for x in op.operands]
     # The barrier keeps the operands' producers out of the dispatch, which would not compile with them.
-    hidden = b.barrier(*(in_shape(b, transposed(b, _stored(b, x), order), size) for x in op.operands))
-    return Rows(op, kinds, [of_sizes(b, x, size) for x in hidden], size, order, turned)
+    keys = behind_barrier(b, *(in_shape(b, transposed(b, _stored(b, x), order), size) for x in op.operands))
+    return Rows(op, kinds, keys, size, order, turned)
 
 
 def places_along(b: Emitter, x: Any, dimension: int) -> Any:

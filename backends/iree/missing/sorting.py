@@ -7,7 +7,7 @@ from typing import Any
 from torch_mlir import ir
 
 from tiduc.backends.iree.emitter import ON_SPIRV, Emitter, legalize, signless
-from tiduc.backends.iree.fault import Fault
+from tiduc.backends.iree.fault import crash, wrong
 from tiduc.backends.iree.missing.bitonic_sort import network_sort
 from tiduc.backends.iree.missing.merge_sort import merge_sort, places_along, sorted_dimension
 from tiduc.backends.iree.refused import refused
@@ -17,21 +17,9 @@ ALONE = 128
 """The most elements that one GPU thread sorts by itself, in about the square of that number of steps."""
 
 
-@legalize(
-    "stablehlo.sort",
-    fault=(
-        Fault(
-            "wrong",
-            "The sort is unstable, and takes O(n^2); on CPUs, emits a merge sort.",
-            witness="sort_stable",
-        ),
-        Fault(
-            "wrong",
-            "On GPUs, one thread sorts a row, and may end early; emits a sorting network.",
-            witness="vulkan/sort",
-        ),
-    ),
-)
+@legalize("stablehlo.sort")
+@wrong("The sort is unstable, and takes O(n^2); on CPUs, emits a merge sort.", "sort_stable")
+@wrong("On GPUs, one thread sorts a row, and may end early; emits a sorting network.", "vulkan/sort")
 def sort(b: Emitter, op: Any) -> Sequence[Any] | None:
     """A merge sort on CPUs, a sorting network on GPUs.
 
@@ -48,14 +36,10 @@ def sort(b: Emitter, op: Any) -> Sequence[Any] | None:
     return network_sort(b, op, dimension) if math.prod(shape(op.operands[0])) else list(op.operands)
 
 
-@legalize(
-    "stablehlo.sort",
-    fault=Fault(
-        "crash",
-        "Rows of dynamic shapes crash the compiler; sorts up to 128 elements as columns, refuses more.",
-        witness="vulkan/dynamic/sort_along_rows",
-    ),
-    where=ON_SPIRV,
+@legalize("stablehlo.sort", where=ON_SPIRV)
+@crash(
+    "Rows of dynamic shapes crash the compiler; sorts up to 128 elements as columns, refuses more.",
+    "vulkan/dynamic/sort_along_rows",
 )
 def sort_columns(b: Emitter, op: Any) -> Sequence[Any] | None:
     """A sort of up to 128 elements, as columns."""

@@ -10,6 +10,7 @@ VM_PIPELINE = (replace_early_releases, copy_passed_references, widen_block_argum
 
 def rewritten(module: bytes) -> bytes:
     """The text of a VM module after all rewrites."""
+    text = module.decode("utf-8", "surrogateescape")
     for rewrite in VM_PIPELINE:
-        module = rewrite(module)
-    return module
+        text = rewrite(text)
+    return text.encode("utf-8", "surrogateescape")

@@ -23,21 +23,17 @@ from collections import defaultdict
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 
-from tiduc.backends.iree.fault import Fault, mends
+from tiduc.backends.iree.fault import wrong
+from tiduc.backends.iree.vm.text import BRANCH, declare, each_branch, each_function
 
 _JOINS = re.compile(rb"while|case|\bif|\bscf|\bcf")  # parts of op names
-_JOINS_IN_BYTECODE = re.compile(
-    rb"\0(?:while|case|if|scf|cf)\0"
-)  # whole strings, since constants may hold any bytes
-_MODULE = re.compile(r"^(\s*)vm\.module .*\{$", re.MULTILINE)
-_FUNCTION = re.compile(r"^ *vm\.(?:func|initializer)\b", re.MULTILINE)
+# Whole strings, since constants may hold any bytes.
+_JOINS_IN_BYTECODE = re.compile(rb"\0(?:while|case|if|scf|cf)\0")
 _BLOCK = re.compile(r"^ *(\^bb\d+)(?:\(.*\))?:.*$", re.MULTILINE)
-_BRANCH = re.compile(r"^( *)vm\.(?:br|cond_br|br_table)\b.*\^bb\d+\(.*$", re.MULTILINE)
-_PASSED = re.compile(r"(\^bb\d+\()([^():]*) : ([^()]*)\)")
 _SUCCESSOR = re.compile(r"\^bb\d+")
 _RESULTS = re.compile(r"^ *(%[^ ,:]+(?::\d+)?(?:, %[^ ,:]+)*) = ", re.MULTILINE)
 _VALUE = re.compile(r"%[\w$.-]+")
-_FLAG = "_passed_once"
+_FLAG = "@_passed_once"
 
 
 def may_branch(program: bytes) -> bool:
@@ -46,30 +42,22 @@ def may_branch(program: bytes) -> bool:
     return joins.search(program) is not None
 
 
-@mends(
-    Fault(
-        "wrong",
-        "A branch that passes a buffer twice finds null the second time; passes a copy of the reference.",
-        witness="null_reference",
-    )
+@wrong(
+    "A branch that passes a buffer twice finds null the second time; passes a copy of the reference.",
+    "null_reference",
 )
-def copy_passed_references(module: bytes) -> bytes:
+def copy_passed_references(text: str) -> str:
     """The text of a VM module in which branches pass copies of the references that have other uses."""
     names = itertools.count()
-    text = module.decode("utf-8", "surrogateescape")
-    starts = [0, *(function.start() for function in _FUNCTION.finditer(text)), len(text)]
-    found = "".join(_in_function(text[start:end], names) for start, end in itertools.pairwise(starts))
-    if found == text:
-        return module
-    flag = rf"\g<0>\n\1  vm.global.i32 private mutable @{_FLAG} : i32"
-    return _MODULE.sub(flag, found, count=1).encode("utf-8", "surrogateescape")
+    copied = each_function(text, lambda function: _in_function(function, names))
+    return text if copied == text else declare(copied, f"vm.global.i32 private mutable {_FLAG} : i32")
 
 
 @dataclass
 class _Uses:
     """Liveness in a function: the block that defines each value, the blocks that use it, and block predecessors."""
 
-    made: dict[str, str] = field(default_factory=dict)
+    blocks: dict[str, str] = field(default_factory=dict)
     used: defaultdict[str, set[str]] = field(default_factory=lambda: defaultdict(set))
     before: defaultdict[str, list[str]] = field(default_factory=lambda: defaultdict(list))
     live: dict[str, set[str]] = field(default_factory=dict)
@@ -77,7 +65,7 @@ class _Uses:
     def add(self, block: str, arguments: str, body: str) -> None:
         """Adds a block, given its name, the line of its arguments, and its other lines."""
         results = " ".join(_RESULTS.findall(body))
-        self.made |= dict.fromkeys(_VALUE.findall(arguments) + _VALUE.findall(results), block)
+        self.blocks |= dict.fromkeys(_VALUE.findall(arguments) + _VALUE.findall(results), block)
         for x in set(_VALUE.findall(_RESULTS.sub("", body))):
             self.used[x].add(block)
         for other in set(_SUCCESSOR.findall(body)):
@@ -86,43 +74,34 @@ class _Uses:
     def outlives(self, x: str, block: str) -> bool:
         """Whether a value is live in a block: used there, or after it before the value is defined again."""
         if x not in self.live:
-            made = self.made.get(x)
-            waiting, live = list(self.used[x] - {made}), set[str]()
+            defined_in = self.blocks.get(x)
+            waiting, live = list(self.used[x] - {defined_in}), set[str]()
             while waiting:
                 at = waiting.pop()
                 if at not in live:
                     live.add(at)
-                    waiting += [other for other in self.before[at] if other != made]
+                    waiting += [other for other in self.before[at] if other != defined_in]
             self.live[x] = live
         return block in self.live[x]
 
 
 def _in_function(function: str, names: Iterator[int]) -> str:
     """The text of a function, or the text before the first one, with copies before its branches."""
-    if not _BRANCH.search(function):
+    if not BRANCH.search(function):
         return function
     blocks, uses = list(_BLOCK.finditer(function)), _Uses()
     ends = [*(block.start() for block in blocks), len(function)]
     uses.add("", "", function[: ends[0]])
     for block, end in zip(blocks, ends[1:], strict=True):
         uses.add(block[1], block[0].partition("):")[0], function[block.end() : end])
-    return _BRANCH.sub(lambda branch: _behind_copies(branch, uses, names), function)
 
-
-def _behind_copies(branch: re.Match[str], uses: _Uses, names: Iterator[int]) -> str:
-    """A branch, preceded by the copies that it passes to its successors."""
-    indent, lines = branch[1], list[str]()
-
-    def successor(passed: re.Match[str]) -> str:
-        block, operands, types = passed[1][:-1], passed[2].split(", "), passed[3].split(", ")
+    def copies(block: str, operands: list[str], types: list[str]) -> Iterator[str]:
         for i, (x, type_) in enumerate(zip(operands, types, strict=True)):
             if type_.startswith("!vm.ref") and (x in operands[:i] or uses.outlives(x, block)):
                 n = next(names)
-                lines.append(f"{indent}%never_{n} = vm.global.load.i32 @{_FLAG} : i32")
-                lines.append(f"{indent}%nothing_{n} = vm.const.ref.zero : {type_}")
-                lines.append(f"{indent}%copy_{n} = vm.select.ref %never_{n}, %nothing_{n}, {x} : {type_}")
+                yield f"%never_{n} = vm.global.load.i32 {_FLAG} : i32"
+                yield f"%nothing_{n} = vm.const.ref.zero : {type_}"
+                yield f"%copy_{n} = vm.select.ref %never_{n}, %nothing_{n}, {x} : {type_}"
                 operands[i] = f"%copy_{n}"
-        return f"{passed[1]}{', '.join(operands)} : {passed[3]})"
 
-    last = _PASSED.sub(successor, branch[0])
-    return "\n".join([*lines, last])
+    return each_branch(function, copies)

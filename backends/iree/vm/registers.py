@@ -15,29 +15,21 @@ import itertools
 import re
 from collections.abc import Iterator
 
-from tiduc.backends.iree.fault import Fault, mends
+from tiduc.backends.iree.fault import wrong
+from tiduc.backends.iree.vm.text import each_branch, each_function
 
-_FUNCTION = re.compile(r"^ *vm\.(?:func|initializer)\b", re.MULTILINE)
 _BLOCK = re.compile(r"^( *)(\^bb\d+)\(([^()]*)\):(.*)$", re.MULTILINE)
-_BRANCH = re.compile(r"^( *)vm\.(?:br|cond_br|br_table)\b.*\^bb\d+\(.*$", re.MULTILINE)
-_PASSED = re.compile(r"(\^bb\d+)\(([^():]*) : ([^()]*)\)")
 _GIVEN = re.compile(r"\byieldable .*-> *(\^bb\d+)")  # blocks reached from an op that is no branch
 
 
-@mends(
-    Fault(
-        "wrong",
-        "A branch may overwrite a 32-bit operand by half of a 64-bit one; passes all operands as 64 bits.",
-        untested="depends on the registers that the compiler chooses",
-    )
+@wrong(
+    "A branch may overwrite a 32-bit operand by half of a 64-bit one; passes all operands as 64 bits.",
+    untested="depends on the registers that the compiler chooses",
 )
-def widen_block_arguments(module: bytes) -> bytes:
+def widen_block_arguments(text: str) -> str:
     """The text of a VM module in which no branch passes both 32-bit and 64-bit numbers to one block."""
-    text = module.decode("utf-8", "surrogateescape")
     names = itertools.count()
-    starts = [0, *(function.start() for function in _FUNCTION.finditer(text)), len(text)]
-    parts = [_widened(text[start:end], names) for start, end in itertools.pairwise(starts)]
-    return "".join(parts).encode("utf-8", "surrogateescape")
+    return each_function(text, lambda function: _widened(function, names))
 
 
 def _widened(function: str, names: Iterator[int]) -> str:
@@ -46,10 +38,17 @@ def _widened(function: str, names: Iterator[int]) -> str:
     blocks = {block[2] for block in _BLOCK.finditer(function) if _is_mixed(block[3])} - given
     if not blocks:
         return function
+
+    def extensions(block: str, operands: list[str], types: list[str]) -> Iterator[str]:
+        for i, (x, type_) in enumerate(zip(operands, types, strict=True)):
+            if block in blocks and type_ == "i32":
+                operands[i], types[i] = f"%wide_{next(names)}", "i64"
+                yield f"{operands[i]} = vm.ext.i32.i64.u {x} : i32 -> i64"
+
     function = _BLOCK.sub(
         lambda block: _narrowed_in(block, names) if block[2] in blocks else block[0], function
     )
-    return _BRANCH.sub(lambda branch: _with_wide(branch, blocks, names), function)
+    return each_branch(function, extensions)
 
 
 def _is_mixed(arguments: str) -> bool:
@@ -67,22 +66,3 @@ def _narrowed_in(block: re.Match[str], names: Iterator[int]) -> str:
             arguments[i] = f"{wide}: i64"
             lines.append(f"\n{block[1]}  {name} = vm.trunc.i64.i32 {wide} : i64 -> i32")
     return f"{block[1]}{block[2]}({', '.join(arguments)}):{block[4]}{''.join(lines)}"
-
-
-def _with_wide(branch: re.Match[str], blocks: set[str], names: Iterator[int]) -> str:
-    """A branch, preceded by extensions to 64 bits of the 32-bit operands that it passes to these blocks."""
-    lines = list[str]()
-
-    def successor(passed: re.Match[str]) -> str:
-        if passed[1] not in blocks:
-            return passed[0]
-        operands, types = passed[2].split(", "), passed[3].split(", ")
-        for i, (x, type_) in enumerate(zip(operands, types, strict=True)):
-            if type_ == "i32":
-                wide = f"%wide_{next(names)}"
-                lines.append(f"{branch[1]}{wide} = vm.ext.i32.i64.u {x} : i32 -> i64")
-                operands[i], types[i] = wide, "i64"
-        return f"{passed[1]}({', '.join(operands)} : {', '.join(types)})"
-
-    last = _PASSED.sub(successor, branch[0])
-    return "\n".join([*lines, last])

@@ -16,7 +16,8 @@ import itertools
 import re
 from collections.abc import Iterator
 
-from tiduc.backends.iree.fault import Fault, mends
+from tiduc.backends.iree.fault import wrong
+from tiduc.backends.iree.vm.text import declare
 
 _LINE = re.compile(
     r"^ *vm\.(?P<begins>func|initializer)\b.*$"
@@ -24,7 +25,6 @@ _LINE = re.compile(
     r"|^(?P<indent> *)vm\.call @hal\.device\.queue\.dealloca\((?P<operands>[^()]*)\) : .*$",
     re.MULTILINE,
 )
-_MODULE = re.compile(r"^(\s*)vm\.module .*\{$", re.MULTILINE)
 _FENCE = "!vm.ref<!hal.fence>"
 _BARRIER = (
     "vm.import private @hal.device.queue.barrier(%device : !vm.ref<!hal.device>, %queue_affinity : i64, "
@@ -32,23 +32,17 @@ _BARRIER = (
 )
 
 
-@mends(
-    Fault(
-        "wrong",
-        "Releases the buffer of a result of a loop or conditional while others use it; a barrier instead.",
-        untested="shows on several threads only",
-    )
+@wrong(
+    "Releases the buffer of a result of a loop or conditional while others use it; a barrier instead.",
+    untested="shows on several threads only",
 )
-def replace_early_releases(module: bytes) -> bytes:
+def replace_early_releases(text: str) -> str:
     """The text of a VM module that releases no result of a loop or conditional."""
-    text = module.decode("utf-8", "surrogateescape")
     zeros, names = set[str](), itertools.count()
     kept = _LINE.sub(lambda line: _line(line, zeros, names), text)
-    if kept == text:
-        return module
-    if "vm.import private @hal.device.queue.barrier(" not in kept:
-        kept = _MODULE.sub(rf"\g<0>\n\1  {_BARRIER}", kept, count=1)
-    return kept.encode("utf-8", "surrogateescape")
+    if kept == text or "vm.import private @hal.device.queue.barrier(" in kept:
+        return kept
+    return declare(kept, _BARRIER)
 
 
 def _line(line: re.Match[str], zeros: set[str], names: Iterator[int]) -> str:

@@ -4,11 +4,9 @@
     %y = tensor.extract_slice %x[0, 1] [%n, 2] [1, 1] : tensor<?x4xf32> to tensor<?x2xf32>
 
 The ops are from the dialects `tensor` and `linalg`, which IREE accepts among those of StableHLO, but not on
-unsigned integers, which are bitcast to signless ones. A size here is an int, or a value of type
-`index` where it is known at run time only.
+unsigned integers, which are bitcast to signless ones. Sizes are those of `sizes.py`.
 """
 
-import functools
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -17,11 +15,12 @@ from torch_mlir import ir
 
 from tiduc.backends.iree.emitter import Emitter, is_unsigned, signless
 from tiduc.backends.iree.fast.kernels import Kernel
+from tiduc.backends.iree.missing.dynamic.sizes import read
 from tiduc.dialect.context import context
 from tiduc.dialect.dynamic.origins import DYNAMIC
 from tiduc.dialect.types import element, is_open
 
-_FAR = 2**31 - 1
+_LARGEST = 2**31 - 1
 
 
 def has_open_sizes(op: Any) -> bool:
@@ -36,54 +35,14 @@ def sizes_of(b: Emitter, x: Any) -> list[Any]:
     if is_open(x.type):
         x = _below_sign(b, x)
     return [
-        k.emit("tensor.dim", (x, k.index(d)), ir.IndexType.get()) if n == DYNAMIC else n
+        read(k.emit("tensor.dim", (x, k.index(d)), ir.IndexType.get())) if n == DYNAMIC else n
         for d, n in enumerate(x.type.shape)
     ]
 
 
-def known(type_: Any, sizes: Sequence[Any]) -> list[Any]:
-    """`sizes`, with the static sizes of a type in place of values."""
-    return [m if m != DYNAMIC else n for m, n in zip(type_.shape, sizes, strict=True)]
-
-
 def type_of(sizes: Sequence[Any], element_type: Any) -> Any:
     """The type of an array of these sizes."""
-    return ir.RankedTensorType.get([n if isinstance(n, int) else DYNAMIC for n in sizes], element_type)
-
-
-def plus(b: Emitter, m: Any, n: Any) -> Any:
-    """m + n."""
-    return m + n if isinstance(m, int) and isinstance(n, int) else _arith(b, "addi", m, n)
-
-
-def minus(b: Emitter, m: Any, n: Any) -> Any:
-    """m - n."""
-    return m - n if isinstance(m, int) and isinstance(n, int) else _arith(b, "subi", m, n)
-
-
-def times(b: Emitter, m: Any, n: Any) -> Any:
-    """m n."""
-    return m * n if isinstance(m, int) and isinstance(n, int) else _arith(b, "muli", m, n)
-
-
-def over(b: Emitter, m: Any, n: Any) -> Any:
-    """m / n, rounded down."""
-    return m // n if isinstance(m, int) and isinstance(n, int) else _arith(b, "floordivsi", m, n)
-
-
-def larger(b: Emitter, m: Any, n: Any) -> Any:
-    """The larger of m and n."""
-    return max(m, n) if isinstance(m, int) and isinstance(n, int) else _arith(b, "maxsi", m, n)
-
-
-def smaller(b: Emitter, m: Any, n: Any) -> Any:
-    """The smaller of m and n."""
-    return min(m, n) if isinstance(m, int) and isinstance(n, int) else _arith(b, "minsi", m, n)
-
-
-def product(b: Emitter, sizes: Sequence[Any]) -> Any:
-    """The number of elements of an array of these sizes."""
-    return functools.reduce(lambda m, n: times(b, m, n), sizes, 1)
+    return ir.RankedTensorType.get(_static(sizes), element_type)
 
 
 def number(b: Emitter, x: Any, *place: int) -> Any:
@@ -92,7 +51,7 @@ def number(b: Emitter, x: Any, *place: int) -> Any:
     if value is not None:
         return value
     k, x = _numbers(b), wide(b, x)
-    return k.cast(k.element(x, *map(k.index, place)), ir.IndexType.get())
+    return read(k.cast(k.element(x, *place), ir.IndexType.get()))
 
 
 def _constant(x: Any, i: int = 0) -> int | None:
@@ -112,9 +71,9 @@ def _constant(x: Any, i: int = 0) -> int | None:
 def wide(b: Emitter, x: Any) -> Any:
     """Integers as i64, clamped to the range of 32 bits: IREE may read indices as 32-bit integers."""
     if is_unsigned(x) and element(x).width >= 32:
-        x = b.minimum(x, b.repeated(_FAR, element(x), x))
+        x = b.minimum(x, b.repeated(_LARGEST, element(x), x))
     elif element(x).width > 32:
-        low, high = (b.repeated(n, element(x), x) for n in (-_FAR, _FAR))
+        low, high = (b.repeated(n, element(x), x) for n in (-_LARGEST, _LARGEST))
         x = b.minimum(b.maximum(x, low), high)
     return b.convert(x, signless(64))
 
@@ -124,15 +83,20 @@ def of_sizes(b: Emitter, x: Any, sizes: Sequence[Any]) -> Any:
     if not is_open(x.type):
         return x
     context().allow_unregistered_dialects = True  # MLIR here has no definition of the dialect `flow`
-    return _signless(b, x, lambda x: b.emit("flow.tensor.tie_shape", (x, *_split(sizes)[1]), x.type))
+    operands = _numbers(b).dynamic(sizes)
+    return _signless(b, x, lambda x: b.emit("flow.tensor.tie_shape", (x, *operands), x.type))
+
+
+def behind_barrier(b: Emitter, *xs: Any) -> list[Any]:
+    """The values behind an optimization barrier, tied to their sizes."""
+    sizes = [sizes_of(b, x) for x in xs]
+    return [of_sizes(b, x, n) for x, n in zip(b.barrier(*xs), sizes, strict=True)]
 
 
 def scalar_of(b: Emitter, n: Any) -> Any:
     """A size as a scalar i32."""
     i32, k = signless(32), _numbers(b)
-    if isinstance(n, int):
-        return b.constant(n, ir.RankedTensorType.get([], i32))
-    return k.scalar(k.cast(n, i32))
+    return b.constant(n, ir.RankedTensorType.get([], i32)) if isinstance(n, int) else k.scalar(k.cast(n, i32))
 
 
 def transposed(b: Emitter, x: Any, order: Sequence[int]) -> Any:
@@ -146,16 +110,17 @@ def transposed(b: Emitter, x: Any, order: Sequence[int]) -> Any:
 def part(b: Emitter, x: Any, start: Sequence[Any], sizes: Sequence[Any], strides: Sequence[int]) -> Any:
     """The slice of x of these sizes, with a start and a stride for each dimension."""
 
+    k = _numbers(b)
+
     def taken(x: Any) -> Any:
-        (starts, open_starts), (counts, open_counts) = _split(start), _split(sizes)
+        starts, counts = k.dynamic(start), k.dynamic(sizes)
         attributes = {
-            "static_offsets": _i64s(starts),
-            "static_sizes": _i64s(counts),
+            "static_offsets": _i64s(_static(start)),
+            "static_sizes": _i64s(_static(sizes)),
             "static_strides": _i64s(strides),
-            "operandSegmentSizes": ir.DenseI32ArrayAttr.get([1, len(open_starts), len(open_counts), 0]),
+            "operandSegmentSizes": ir.DenseI32ArrayAttr.get([1, len(starts), len(counts), 0]),
         }
-        type_ = type_of(sizes, element(x))
-        return b.emit("tensor.extract_slice", (x, *open_starts, *open_counts), type_, attributes)
+        return b.emit("tensor.extract_slice", (x, *starts, *counts), type_of(sizes, element(x)), attributes)
 
     return _signless(b, x, taken)
 
@@ -166,7 +131,7 @@ def in_shape(b: Emitter, x: Any, sizes: Sequence[Any]) -> Any:
         return b.reshape(x, sizes)
     k = _numbers(b)
     i64 = signless(64)  # a dispatch may have no array of type index
-    numbers = tuple(k.cast(k.index(n), i64) for n in sizes)
+    numbers = tuple(k.cast(n, i64) for n in sizes)
     vector = b.emit("tensor.from_elements", numbers, ir.RankedTensorType.get([len(numbers)], i64))
     return in_shape_of(b, x, vector, type_of(sizes, element(x)))
 
@@ -187,13 +152,13 @@ def repeated(b: Emitter, x: Any, sizes: Sequence[Any]) -> Any:
 
 
 def computed(
-    b: Emitter, sizes: Sequence[Any], element_type: Any, read: Sequence[Any], fill: Callable[..., Any]
+    b: Emitter, sizes: Sequence[Any], element_type: Any, arrays: Sequence[Any], fill: Callable[..., Any]
 ) -> Any:
-    """An array of these sizes with elements `fill(kernel, places, *read)`; `places` has an index per dimension.
+    """An array of these sizes with elements `fill(kernel, places, *arrays)`; `places` has an index per dimension.
 
-    `fill` may read only the arrays in `read`, which it gets with unsigned integers as signless ones.
+    The indices are sizes. `fill` may read only `arrays`, which it gets with unsigned integers as signless ones.
     """
-    plain = [_below_sign(b, x) for x in read]
+    plain = [_below_sign(b, x) for x in arrays]
     own = _signed(element_type)
     type_, k = type_of(sizes, own), _numbers(b)
     empty = k.empty(type_, sizes)
@@ -207,10 +172,10 @@ def computed(
 
     def run(region: Any) -> None:
         block = region.blocks.append(own, arg_locs=[b.location])
-        inner = Kernel(ir.InsertionPoint(block), b.location, b.cpu)
+        inner = Kernel(ir.InsertionPoint(block), b.location, b.settings)
         i64 = signless(64)
         places = [
-            inner.emit("linalg.index", (), ir.IndexType.get(), {"dim": ir.IntegerAttr.get(i64, d)})
+            read(inner.emit("linalg.index", (), ir.IndexType.get(), {"dim": ir.IntegerAttr.get(i64, d)}))
             for d in range(rank)
         ]
         inner.emit_all("linalg.yield", (fill(inner, places, *plain),), ())
@@ -221,25 +186,16 @@ def computed(
 
 def inside(k: Kernel, place: Sequence[Any], sizes: Sequence[Any]) -> Any:
     """Whether a place is within an array of these sizes."""
-    met = None
-    for i, n in zip(place, sizes, strict=True):
-        below = k.below(i, k.index(n))
-        met = below if met is None else k.arith("andi", met, below)
-    return met
+    return k.all([k.below(k.index(i), k.index(n)) for i, n in zip(place, sizes, strict=True)])
 
 
 def _numbers(b: Emitter) -> Kernel:
     return Kernel(b.place, b.location)
 
 
-def _arith(b: Emitter, name: str, *sizes: Any) -> Any:
-    k = _numbers(b)
-    return k.arith(name, *map(k.index, sizes))
-
-
-def _split(sizes: Sequence[Any]) -> tuple[list[int], list[Any]]:
-    """The sizes with a marker for each dynamic one, as attributes have them; and the dynamic sizes."""
-    return [n if isinstance(n, int) else DYNAMIC for n in sizes], [n for n in sizes if not isinstance(n, int)]
+def _static(sizes: Sequence[Any]) -> list[int]:
+    """The sizes as attributes have them: with a marker for each one known at run time."""
+    return [n if isinstance(n, int) else DYNAMIC for n in sizes]
 
 
 def _signed(type_: Any) -> Any:
@@ -252,9 +208,9 @@ def _below_sign(b: Emitter, x: Any) -> Any:
     return b.bitcast(x, signless(element(x).width)) if is_unsigned(x) else x
 
 
-def _signless(b: Emitter, x: Any, made: Callable[[Any], Any]) -> Any:
-    """`made(x)`, on signless integers for unsigned ones; `made` only moves elements."""
-    y = made(_below_sign(b, x))
+def _signless(b: Emitter, x: Any, moved: Callable[[Any], Any]) -> Any:
+    """`moved(x)`, on signless integers for unsigned ones; `moved` only moves elements."""
+    y = moved(_below_sign(b, x))
     return b.bitcast(y, element(x)) if is_unsigned(x) else y
 
 

@@ -6,8 +6,8 @@ from typing import Any
 from torch_mlir import ir
 
 from tiduc.backends.iree.emitter import Emitter, legalize
-from tiduc.backends.iree.fault import Fault
-from tiduc.backends.iree.missing.dynamic.arrays import of_sizes, sizes_of, transposed
+from tiduc.backends.iree.fault import crash, missing
+from tiduc.backends.iree.missing.dynamic.arrays import behind_barrier, transposed
 from tiduc.backends.iree.refused import refused
 from tiduc.dialect.traits import VIEWS
 
@@ -15,13 +15,10 @@ _REPEATED, _KEPT = "known_expanding_dimensions", "known_nonexpanding_dimensions"
 _UNDECIDED = 3  # the most undecided dimensions; each doubles the code
 
 
-@legalize(
-    "stablehlo.dynamic_broadcast_in_dim",
-    fault=Fault(
-        "crash",
-        "Must state which dimensions it expands; emits that, with branches on the sizes of dynamic dimensions.",
-        witness="dynamic/widened",
-    ),
+@legalize("stablehlo.dynamic_broadcast_in_dim")
+@crash(
+    "Must state which dimensions it expands; emits that, with branches on the sizes of dynamic dimensions.",
+    "dynamic/widened",
 )
 def dynamic_broadcast_in_dim(b: Emitter, op: Any) -> Sequence[Any] | None:
     """The broadcast, with branches on the sizes of dynamic dimensions."""
@@ -44,11 +41,11 @@ def dynamic_broadcast_in_dim(b: Emitter, op: Any) -> Sequence[Any] | None:
         order = sorted(range(len(dimensions)), key=dimensions.__getitem__)
         x = op.operands[0] = transposed(b, x, order)
         op.attributes["broadcast_dimensions"] = ir.DenseI64ArrayAttr.get(sorted(dimensions))
-        known = {name: {order.index(i) for i in found} for name, found in known.items()}
+        known = {name: {order.index(i) for i in places} for name, places in known.items()}
         open_ = sorted(order.index(i) for i in open_)
     if not b.cpu and any(x.type.shape[i] != 1 for i in (*open_, *known[_REPEATED])):
         # GPU code would fuse the producer of x into the broadcast, and keep all of x, whatever its size.
-        op.operands[0] = of_sizes(b, b.barrier(x)[0], sizes_of(b, x))
+        (op.operands[0],) = behind_barrier(b, x)
     return [_decided(b, op, known, open_)]
 
 
@@ -56,8 +53,8 @@ def _decided(b: Emitter, op: Any, known: dict[str, set[int]], left: Sequence[int
     """The broadcast, with a branch for each dimension in `left` by whether its size is 1."""
     x, type_ = op.operands[0], op.results[0].type
     if not left:
-        said = {name: ir.DenseI64ArrayAttr.get(sorted(found)) for name, found in known.items() if found}
-        attributes = {name: op.attributes[name] for name in op.attributes} | said
+        lists = {name: ir.DenseI64ArrayAttr.get(sorted(places)) for name, places in known.items() if places}
+        attributes = {name: op.attributes[name] for name in op.attributes} | lists
         return b.emit(op.name, list(op.operands), type_, attributes)
     i, *rest = left
 
@@ -77,27 +74,25 @@ _KEEPING = VIEWS | {"stablehlo.convert"}
 
 def _is_size(sizes: Any, k: int, x: Any, i: int) -> bool:
     """Whether entry k of the sizes is the size of dimension i of x."""
-    made = _maker(sizes)
-    if made is None or made.name != "stablehlo.concatenate" or len(made.operands) <= k:
+    op = _producer(sizes)
+    if op is None or op.name != "stablehlo.concatenate" or len(op.operands) <= k:
         return False
-    if any(list(part.type.shape) != [1] for part in made.operands):
+    if any(list(part.type.shape) != [1] for part in op.operands):
         return False
-    made = _maker(made.operands[k])
-    while made is not None and made.name in _KEEPING and len(made.operands) == 1:
-        made = _maker(made.operands[0])
-    if made is None or made.name != "stablehlo.get_dimension_size" or made.operands[0] != x:
+    op = _producer(op.operands[k])
+    while op is not None and op.name in _KEEPING and len(op.operands) == 1:
+        op = _producer(op.operands[0])
+    if op is None or op.name != "stablehlo.get_dimension_size" or op.operands[0] != x:
         return False
-    return bool(ir.IntegerAttr(made.attributes["dimension"]).value == i)
+    return bool(ir.IntegerAttr(op.attributes["dimension"]).value == i)
 
 
-def _maker(x: Any) -> Any | None:
+def _producer(x: Any) -> Any | None:
     return x.owner if isinstance(x, ir.OpResult) else None
 
 
-@legalize(
-    "stablehlo.dynamic_conv",
-    fault=Fault("missing", "Does not compile with dynamic dimensions; refused.", untested="refused"),
-)
+@legalize("stablehlo.dynamic_conv")
+@missing("Does not compile with dynamic dimensions; refused.", untested="refused")
 def not_there(b: Emitter, op: Any) -> Sequence[Any] | None:
     """Never returns: the op is refused."""
     raise refused(op, "its sizes are open")

@@ -1,5 +1,6 @@
 """scatter of dynamic shapes, as a scatter of rows that drops updates out of range."""
 
+import math
 from collections.abc import Sequence
 from typing import Any
 
@@ -8,39 +9,32 @@ from torch_mlir._mlir_libs import _stablehlo as hlo
 
 from tiduc.backends.iree.emitter import DYNAMIC, Emitter, legalize, signless
 from tiduc.backends.iree.fast.kernels import Kernel
-from tiduc.backends.iree.fault import Fault
+from tiduc.backends.iree.fault import wrong
 from tiduc.backends.iree.faults.scatters import STEPS, scattered
 from tiduc.backends.iree.missing.dynamic.arrays import (
     computed,
     in_shape,
     inside,
-    minus,
     number,
     part,
-    plus,
-    product,
     repeated,
     scalar_of,
     sizes_of,
-    smaller,
-    times,
     transposed,
     type_of,
     wide,
 )
+from tiduc.backends.iree.missing.dynamic.elements import starts
+from tiduc.backends.iree.missing.dynamic.sizes import smaller
 from tiduc.backends.iree.refused import refused
 from tiduc.dialect.types import element
 
 
-@legalize(
-    "stablehlo.scatter",
-    fault=Fault(
-        "wrong",
-        "Out-of-range updates write out of bounds, and windows do not compile; emits a scatter of rows.",
-        witness="dynamic/scatter_rows",
-        untested="writes out of bounds",
-    ),
-    where=DYNAMIC,
+@legalize("stablehlo.scatter", where=DYNAMIC)
+@wrong(
+    "Out-of-range updates write out of bounds, and windows do not compile; emits a scatter of rows.",
+    "dynamic/scatter_rows",
+    untested="writes out of bounds",
 )
 def scatter(b: Emitter, op: Any) -> Sequence[Any] | None:
     """A scatter of rows.
@@ -60,15 +54,15 @@ def scatter(b: Emitter, op: Any) -> Sequence[Any] | None:
         split -= 1
     row = [windowed[i] for i in range(split, len(sizes))]
     leading = [j for j in range(len(of_updates)) if j not in row]
-    rows, width = product(b, sizes[:split]), product(b, sizes[split:])
+    rows, width = math.prod(sizes[:split]), math.prod(sizes[split:])
     where = _rows(b, d, indices, sizes[:split], windowed, [(j, of_updates[j]) for j in leading])
-    count = product(b, [of_updates[j] for j in leading])
+    count = math.prod([of_updates[j] for j in leading])
     news = in_shape(b, transposed(b, updates, [*leading, *row]), [count, width])
     table = in_shape(b, x, [rows, width])
     spare = repeated(b, b.constant(0, ir.RankedTensorType.get([], element(x))), [1, width])
     attributes = {"dimension": ir.IntegerAttr.get(signless(64), 0)}
     table = b.emit(
-        "stablehlo.concatenate", (table, spare), type_of([plus(b, rows, 1), width], element(x)), attributes
+        "stablehlo.concatenate", (table, spare), type_of([rows + 1, width], element(x)), attributes
     )
     table = _in_parts(b, op, table, in_shape(b, where, [count, 1]), news, count, width)
     return [in_shape(b, part(b, table, [0, 0], [rows, width], [1, 1]), sizes)]
@@ -82,7 +76,7 @@ def _in_parts(b: Emitter, op: Any, table: Any, where: Any, news: Any, count: Any
 
     def body(b: Emitter, start: Any, table: Any) -> Sequence[Any]:
         first = number(b, start)
-        size = smaller(b, STEPS, minus(b, count, first))
+        size = smaller(STEPS, count - first)
         indices, rows = (part(b, x, [first, 0], [size, n], [1, 1]) for x, n in ((where, 1), (news, width)))
         return [b.add(start, step), scattered(b, op, table, indices, rows)]
 
@@ -103,37 +97,18 @@ def _rows(
 ) -> Any:
     """The row of each update, by `leading` dimensions; one past the last row for updates out of range."""
     position = {j: n for n, (j, _) in enumerate(leading)}
-    free = [position[j] for j, _ in leading if j not in d.update_window_dims]
-    vector, rank = d.index_vector_dim, len(indices.type.shape)
-    scattered_to = list(d.scattered_dims_to_operand_dims)
+    batching = dict(zip(d.input_batching_dims, d.scatter_indices_batching_dims, strict=True))
 
     def fill(k: Kernel, places: Sequence[Any], indices: Any) -> Any:
-        of_batch = [places[n] for n in free]
-
-        def entry(n: int) -> Any:
-            at = list(of_batch)
-            if vector < rank:
-                at.insert(vector, k.index(n))
-            return k.cast(k.element(indices, *at), ir.IndexType.get())
-
-        at: list[Any] = []
-        for i in range(len(sizes)):
-            start: Any = 0
-            if i in scattered_to:
-                start = entry(scattered_to.index(i))
-            elif i in d.input_batching_dims:
-                of_indices = d.scatter_indices_batching_dims[list(d.input_batching_dims).index(i)]
-                start = of_batch[of_indices - (of_indices > vector)]
-            if i in windowed:
-                start = plus(k, start, places[position[windowed[i]]])
-            at.append(k.index(start))
+        batch = [places[n] for n, (j, _) in enumerate(leading) if j not in d.update_window_dims]
+        entries = d.scattered_dims_to_operand_dims
+        at = starts(k, indices, d.index_vector_dim, entries, batching, batch, len(sizes))
         row: Any = 0
-        for place, n in zip(at, sizes, strict=True):
-            row = plus(k, times(k, row, n), place)
-        beyond = product(k, sizes)
-        row, beyond = map(k.index, (row, beyond))
-        if at:
-            row = k.either(inside(k, at, sizes), row, beyond)
-        return k.cast(row, signless(64))
+        for i, n in enumerate(sizes):
+            if i in windowed:
+                at[i] += places[position[windowed[i]]]
+            row = row * n + at[i]
+        row, beyond = k.index(row), k.index(math.prod(sizes))
+        return k.cast(k.either(inside(k, at, sizes), row, beyond) if at else row, signless(64))
 
     return computed(b, [n for _, n in leading], signless(64), [wide(b, indices)], fill)

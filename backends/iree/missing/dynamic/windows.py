@@ -9,34 +9,19 @@ from torch_mlir import ir
 from torch_mlir._mlir_libs import _stablehlo as hlo
 
 from tiduc.backends.iree.emitter import DYNAMIC, Emitter, legalize
-from tiduc.backends.iree.fault import Fault
-from tiduc.backends.iree.missing.dynamic.arrays import (
-    known,
-    larger,
-    minus,
-    over,
-    part,
-    plus,
-    repeated,
-    sizes_of,
-    times,
-    transposed,
-    type_of,
-)
+from tiduc.backends.iree.fault import missing
+from tiduc.backends.iree.missing.dynamic.arrays import part, repeated, sizes_of, transposed, type_of
+from tiduc.backends.iree.missing.dynamic.sizes import known, larger, padded, window_count
 from tiduc.backends.iree.refused import refused
 from tiduc.dialect.types import element
 
 _ONE_BY_ONE = 8  # the most elements of a window, along a dimension, that are combined one by one
 
 
-@legalize(
-    "stablehlo.reduce_window",
-    fault=Fault(
-        "missing",
-        "Does not compile with dynamic dimensions; combines the windows' elements, one dimension at a time.",
-        witness="dynamic/windows_of_open",
-    ),
-    where=DYNAMIC,
+@legalize("stablehlo.reduce_window", where=DYNAMIC)
+@missing(
+    "Does not compile with dynamic dimensions; combines the windows' elements, one dimension at a time.",
+    "dynamic/windows_of_open",
 )
 def reduce_window(b: Emitter, op: Any) -> Sequence[Any] | None:
     """The windows' elements combined, one dimension at a time.
@@ -63,30 +48,29 @@ def reduce_window(b: Emitter, op: Any) -> Sequence[Any] | None:
 def _combined_along(b: Emitter, op: Any, xs: list[Any], d: int, window: tuple[int, int, int]) -> list[Any]:
     """The windows along dimension `d`, combined; `window` has their size, stride and dilation."""
     n, stride, dilation = window
-    size = sizes_of(b, xs[0])[d]
-    count = larger(b, plus(b, over(b, minus(b, size, (n - 1) * dilation + 1), stride), 1), 0)
+    count = window_count(sizes_of(b, xs[0])[d], n, stride, dilation)
 
     def taken(xs: list[Any], first: int) -> list[Any]:
         """Element `first` of each window."""
         return [_part(b, x, d, first * dilation, count, stride) for x in xs]
 
     if n <= _ONE_BY_ONE:
-        found = taken(xs, 0)
+        total = taken(xs, 0)
         for i in range(1, n):
-            found = _combined(b, op, found, taken(xs, i))
-        return found
-    found, first, width = [], 0, 1  # `xs` are windows of this width, combined, one from each index on
+            total = _combined(b, op, total, taken(xs, i))
+        return total
+    total, first, width = [], 0, 1  # `xs` are windows of this width, combined, one from each index on
     while first < n:
         if (n - first) & width:
             piece = taken(xs, first)
-            found = _combined(b, op, found, piece) if found else piece
+            total = _combined(b, op, total, piece) if total else piece
             first += width
-        left = larger(b, minus(b, sizes_of(b, xs[0])[d], width * dilation), 0)
+        left = larger(sizes_of(b, xs[0])[d] - width * dilation, 0)
         if first < n:
             pair = [[_part(b, x, d, at, left, 1) for x in xs] for at in (0, width * dilation)]
             xs = _combined(b, op, *pair)
         width *= 2
-    return found
+    return total
 
 
 def _part(b: Emitter, x: Any, d: int, first: int, count: Any, stride: int) -> Any:
@@ -108,14 +92,10 @@ def _combined(b: Emitter, op: Any, xs: Sequence[Any], ys: Sequence[Any]) -> list
     return results
 
 
-@legalize(
-    "stablehlo.convolution",
-    fault=Fault(
-        "missing",
-        "Does not compile over dynamic dimensions; emits a sum of products, one for each place of the kernel.",
-        witness="dynamic/convolution",
-    ),
-    where=DYNAMIC,
+@legalize("stablehlo.convolution", where=DYNAMIC)
+@missing(
+    "Does not compile over dynamic dimensions; emits a sum of products, one for each place of the kernel.",
+    "dynamic/convolution",
 )
 def convolution(b: Emitter, op: Any) -> Sequence[Any] | None:
     """A sum of products, one for each place of the kernel."""
@@ -153,28 +133,21 @@ def _summed(b: Emitter, op: Any, x: Any, kernel: Any, places: Sequence[int]) -> 
     rank = len(places)
     strides, dilations = (_numbers(op, name, rank) for name in ("window_strides", "rhs_dilation"))
     turned = list(op.attributes["window_reversal"]) if "window_reversal" in op.attributes else [False] * rank
-    sizes = sizes_of(b, x)
-    counts = [
-        larger(b, plus(b, over(b, minus(b, n, (m - 1) * dilation + 1), stride), 1), 0)
-        for n, m, stride, dilation in zip(sizes[1:-1], places, strides, dilations, strict=True)
-    ]
-    made = [sizes[0], *counts, kernel.type.shape[-1]]
-    precision = (
-        {"precision_config": op.attributes["precision_config"]} if "precision_config" in op.attributes else {}
-    )
-    numbers = {"dot_dimension_numbers": hlo.DotDimensionNumbers.get([], [], [rank + 1], [0]), **precision}
+    batch, *spatial, features = sizes_of(b, x)
+    counts = list(map(window_count, spatial, places, strides, dilations))
+    type_ = type_of([batch, *counts, kernel.type.shape[-1]], element(op.results[0]))
+    attributes = {"dot_dimension_numbers": hlo.DotDimensionNumbers.get([], [], [rank + 1], [0])}
+    if "precision_config" in op.attributes:
+        attributes["precision_config"] = op.attributes["precision_config"]
     total = None
     for place in np.ndindex(*places):
-        first = [int(i) * dilation for i, dilation in zip(place, dilations, strict=True)]
-        met = part(b, x, [0, *first, 0], [sizes[0], *counts, sizes[-1]], [1, *strides, 1])
-        at = [n - 1 - int(i) if back else int(i) for i, n, back in zip(place, places, turned, strict=True)]
+        first = [i * dilation for i, dilation in zip(place, dilations, strict=True)]
+        window = part(b, x, [0, *first, 0], [batch, *counts, features], [1, *strides, 1])
+        at = [n - 1 - i if back else i for i, n, back in zip(place, places, turned, strict=True)]
         ends = [*(i + 1 for i in at), *kernel.type.shape[rank:]]
         matrix = b.slice(kernel, [*at, 0, 0], ends, [1] * (rank + 2))
-        matrix = b.emit(
-            "stablehlo.reshape", (matrix,), ir.RankedTensorType.get(kernel.type.shape[rank:], element(kernel))
-        )
-        of = type_of(made, element(op.results[0]))
-        term = b.emit("stablehlo.dot_general", (met, matrix), of, numbers)
+        matrix = b.reshape(matrix, kernel.type.shape[rank:])
+        term = b.emit("stablehlo.dot_general", (window, matrix), type_, attributes)
         total = term if total is None else b.add(total, term)
     return total
 
@@ -200,12 +173,8 @@ def _padded(
 ) -> Any:
     if not any((*low, *high, *interior)):
         return x
-    own = sizes_of(b, x)
-    gaps = [times(b, larger(b, minus(b, n, 1), 0), i) for n, i in zip(own, interior, strict=True)]
-    ends = [m + n for m, n in zip(low, high, strict=True)]
-    sizes = [plus(b, plus(b, n, gap), end) for n, gap, end in zip(own, gaps, ends, strict=True)]
     names = "edge_padding_low", "edge_padding_high", "interior_padding"
-    paddings = {
-        name: ir.DenseI64ArrayAttr.get(p) for name, p in zip(names, (low, high, interior), strict=True)
-    }
-    return b.emit("stablehlo.pad", (x, value), type_of(sizes, element(x)), paddings)
+    paddings = low, high, interior
+    attributes = {name: ir.DenseI64ArrayAttr.get(p) for name, p in zip(names, paddings, strict=True)}
+    type_ = type_of(padded(sizes_of(b, x), *paddings), element(x))
+    return b.emit("stablehlo.pad", (x, value), type_, attributes)

@@ -1,0 +1,77 @@
+"""Sizes of dynamic dimensions, with Python's operators; a static size is an int.
+
+(n - 1) // 2 + 1        an int if n is one; else a `Size`, whose ops are emitted where the size is read
+"""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+
+@dataclass(frozen=True)
+class Size:
+    """A number that is known at run time; `at(kernel)` emits ops that compute it and gives a value of type index."""
+
+    at: Callable[[Any], Any]
+
+    def __add__(self, n: Any) -> "Size":
+        return _computed("addi", self, n)
+
+    def __sub__(self, n: Any) -> "Size":
+        return _computed("subi", self, n)
+
+    def __mul__(self, n: Any) -> "Size":
+        return _computed("muli", self, n)
+
+    def __floordiv__(self, n: Any) -> "Size":
+        return _computed("floordivsi", self, n)
+
+    def __rsub__(self, n: Any) -> "Size":
+        return _computed("subi", n, self)
+
+    def __rfloordiv__(self, n: Any) -> "Size":
+        return _computed("floordivsi", n, self)
+
+    __radd__, __rmul__ = __add__, __mul__
+
+
+def read(value: Any) -> Size:
+    """The size that a value of type index holds."""
+    return Size(lambda _: value)
+
+
+def larger(m: Any, n: Any) -> Any:
+    """The larger of m and n."""
+    return max(m, n) if isinstance(m, int) and isinstance(n, int) else _computed("maxsi", m, n)
+
+
+def smaller(m: Any, n: Any) -> Any:
+    """The smaller of m and n."""
+    return min(m, n) if isinstance(m, int) and isinstance(n, int) else _computed("minsi", m, n)
+
+
+def clamped(n: Any, most: Any) -> Any:
+    """n, or the nearest of 0 and `most` if n is beyond them."""
+    return larger(smaller(n, most), 0)
+
+
+def known(type_: Any, sizes: Sequence[Any]) -> list[Any]:
+    """`sizes`, with the static sizes of a type in place of those known at run time."""
+    return [m if m >= 0 else n for m, n in zip(type_.shape, sizes, strict=True)]
+
+
+def padded(sizes: Sequence[Any], *paddings: Sequence[Any]) -> list[Any]:
+    """The sizes of a padded array; the paddings are those before, behind, and between elements."""
+    return [
+        n + larger(n - 1, 0) * interior + (low + high)
+        for n, low, high, interior in zip(sizes, *paddings, strict=True)
+    ]
+
+
+def window_count(n: Any, size: int, stride: int, dilation: int) -> Any:
+    """The number of windows along a dimension of n elements."""
+    return larger((n - ((size - 1) * dilation + 1)) // stride + 1, 0)
+
+
+def _computed(name: str, *numbers: Any) -> Size:
+    return Size(lambda k: k.arith(name, *map(k.index, numbers)))

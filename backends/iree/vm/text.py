@@ -1,0 +1,44 @@
+"""The text of IREE's VM modules: rewrites functions and branches, and adds declarations."""
+
+import itertools
+import re
+from collections.abc import Callable, Iterable
+
+BRANCH = re.compile(r"^( *)vm\.(?:br|cond_br|br_table)\b.*\^bb\d+\(.*$", re.MULTILINE)
+"""A branch that passes operands; group 1 is the indentation."""
+
+_PASSED = re.compile(r"(\^bb\d+)\(([^():]*) : ([^()]*)\)")
+_FUNCTION = re.compile(r"^ *vm\.(?:func|initializer)\b", re.MULTILINE)
+_MODULE = re.compile(r"^(\s*)vm\.module .*\{$", re.MULTILINE)
+
+
+def each_function(text: str, rewrite: Callable[[str], str]) -> str:
+    """The text of a module whose functions, and whose text before the first one, are rewritten."""
+    starts = [0, *(function.start() for function in _FUNCTION.finditer(text)), len(text)]
+    return "".join(rewrite(text[start:end]) for start, end in itertools.pairwise(starts))
+
+
+def each_branch(function: str, change: Callable[[str, list[str], list[str]], Iterable[str]]) -> str:
+    """The text of a function whose branches pass other operands.
+
+    `change(block, operands, types)` changes the operands that a branch passes to a block and their types, in place.
+    It gives the ops that compute the new operands.
+    """
+
+    def rewritten(branch: re.Match[str]) -> str:
+        lines = list[str]()
+
+        def successor(passed: re.Match[str]) -> str:
+            operands, types = passed[2].split(", "), passed[3].split(", ")
+            lines.extend(branch[1] + line for line in change(passed[1], operands, types))
+            return f"{passed[1]}({', '.join(operands)} : {', '.join(types)})"
+
+        last = _PASSED.sub(successor, branch[0])
+        return "\n".join([*lines, last])
+
+    return BRANCH.sub(rewritten, function)
+
+
+def declare(text: str, declaration: str) -> str:
+    """The text of a module that begins with a declaration."""
+    return _MODULE.sub(rf"\g<0>\n\1  {declaration}", text, count=1)
