@@ -1,4 +1,4 @@
-"""Activity: what a tangent reaches, as linearize finds it, and why it reaches nothing else."""
+"""Activity: which values a tangent reaches in linearize, and why it does not reach the others."""
 
 from typing import Any
 
@@ -62,10 +62,10 @@ func.func @main(%x: tensor<f32>, %c: tensor<f32>) -> (tensor<f32>, tensor<f32>, 
 """
 
 
-def test_a_loop_carries_activity_round() -> None:
+def test_activity_in_loops_reaches_a_fixed_point() -> None:
     module, activity = found(LOOP, main=[0])
     results = by_name(module)["stablehlo.while"].results
-    # What the first iteration makes active in the second place the second moves to the first.
+    # The first iteration makes the second carry active; the second iteration moves it to the first carry.
     assert [activity.of(y) for y in results] == ["active", "active", "inactive"]
 
 

@@ -1,4 +1,4 @@
-"""The benchmarks run, at sizes too small to tell anything."""
+"""The benchmarks run at sizes that are too small for meaningful figures."""
 
 import subprocess
 import sys
@@ -45,7 +45,7 @@ def test_suite() -> None:
 
 
 def test_torch_functions(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The twins in PyTorch are those in JAX."""
+    """The PyTorch functions equal their JAX counterparts."""
     pytest.importorskip("torch")
     monkeypatch.syspath_prepend(BENCH)
     import suite

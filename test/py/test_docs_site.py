@@ -1,4 +1,4 @@
-"""The documentation as a site: it builds without a warning, links lead somewhere, and the reference is of all names.
+"""The documentation site builds without warnings, its links resolve, and the reference covers all public names.
 
 The code in its pages is run by test_docs.py.
 """
@@ -38,7 +38,7 @@ def site(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 class Page(HTMLParser):
-    """The links of a page, what it loads, and the places that links may name."""
+    """The links of a page, the files that it loads, and its anchors."""
 
     def __init__(self, text: str) -> None:
         super().__init__()
@@ -104,7 +104,7 @@ def test_the_reference_has_every_public_name(pages: dict[Path, Page]) -> None:
 
 
 def test_the_picture_is_of_the_example() -> None:
-    """Its boxes are those that `tiduc view` draws now; where they are is up to Graphviz."""
+    """The picture has the boxes that `tiduc view` draws now; Graphviz decides their positions."""
     from tiduc.cli.view import _picture
     from tiduc.passes.rules import OPSET
 

@@ -1,4 +1,4 @@
-"""Eager reverse mode: the trace and its walk, on both executors; numbers worked out by hand."""
+"""Eager reverse mode: the trace and the backward walk, on both executors, against values computed by hand."""
 
 import gc
 import math
@@ -43,7 +43,7 @@ def interpreter() -> Interpreter:
 
 @pytest.fixture
 def quick(interpreter: Interpreter) -> Frontend:
-    """One that needs no compiler."""
+    """An executor that needs no compiler."""
     return Frontend(interpreter)
 
 
@@ -64,7 +64,7 @@ def program(name: str) -> Any:
     return load(f"func.func @main(%x: tensor<f64>, %y: tensor<f64>) -> tensor<f64> {{{PROGRAMS[name]}\n}}")
 
 
-# ---- worked out by hand ------------------------------------------------------------------------------------
+# ---- computed by hand --------------------------------------------------------------------------------------
 
 
 def test_no_cotangent_without_requires_grad(front: Frontend) -> None:
@@ -97,7 +97,7 @@ def test_a_sum_negated(front: Frontend) -> None:
 
 
 @pytest.mark.parametrize("keeps", ["nothing", "result", "inside"])
-def test_what_is_not_retained_is_computed_again(front: Frontend, keeps: str) -> None:
+def test_values_not_retained_are_recomputed(front: Frontend, keeps: str) -> None:
     x = front.leaf(0.5)
     graph = front.graph("exp(x) x", lambda b, x: [b.multiply(b.exponential(x), x)], 1)
     inside = next(op.result for op in graph.program.view.graph("main").definitions)
@@ -105,13 +105,13 @@ def test_what_is_not_retained_is_computed_again(front: Frontend, keeps: str) -> 
     (y,) = front.run(graph, x, retained=None if kept is None else lambda data: kept)
     (found,) = front.backward(y, retain=True).values()
     assert found == pytest.approx(math.exp(0.5) * 1.5, rel=1e-15)
-    # The same recorded, and once more: what has no key, the second derivative is told all the same.
+    # A recorded backward, twice: the second derivative includes values that have no key.
     one = EagerInput("seed", np.array(1.0))
     first = recorded_backward([y], [one], front.executor, front.recorder)[x.key]
     assert front.backward(first)[x.key] == pytest.approx(math.exp(0.5) * 2.5, rel=1e-15)
 
 
-def test_a_retained_value_is_what_is_read(quick: Frontend) -> None:
+def test_a_retained_value_is_read(quick: Frontend) -> None:
     graph = quick.graph("exp(x) x", lambda b, x: [b.multiply(b.exponential(x), x)], 1)
     inside = next(op.result for op in graph.program.view.graph("main").definitions)
     x = quick.leaf(0.5)
@@ -161,7 +161,7 @@ def test_intermediates_on_request(quick: Frontend) -> None:
     assert quick.backward(result, retain=True, wanted={result.key}) == {result.key: 1.0}
 
 
-def test_what_is_not_wanted_is_not_run(quick: Frontend) -> None:
+def test_unwanted_derivatives_are_not_run(quick: Frontend) -> None:
     x, y = quick.leaf(3.0), quick.leaf(4.0)
     z = quick.op("multiply", quick.op("sine", x), quick.op("cosine", y))
     counting = Counting(quick.executor)
@@ -173,7 +173,7 @@ def test_what_is_not_wanted_is_not_run(quick: Frontend) -> None:
 
 
 class Counting:
-    """An executor that counts what it is asked."""
+    """An executor that counts its calls."""
 
     def __init__(self, executor: Executor) -> None:
         self.executor = executor
@@ -194,7 +194,7 @@ class Counting:
 
 
 def test_paths_that_meet_are_added_once_each(quick: Frontend) -> None:
-    """A diamond of depth 60 has 2^60 paths."""
+    """A diamond of depth 60 has 2^60 paths; the walk adds each value's cotangents once."""
     x = quick.leaf(1.0)
     y = x
     for _ in range(60):
@@ -271,7 +271,7 @@ def test_integers_have_no_derivative(quick: Frontend) -> None:
     assert [y.requires_grad for y in compared] == [False, True]
 
 
-def test_what_does_not_fit(quick: Frontend) -> None:
+def test_mismatched_arguments(quick: Frontend) -> None:
     x = quick.leaf(3.0)
     y = quick.op("sine", x)
     with pytest.raises(RequestError, match="the seed of output 0 is 3xf64, expects f64"):
@@ -291,7 +291,7 @@ def test_what_does_not_fit(quick: Frontend) -> None:
 
 
 def test_an_op_without_a_rule(quick: Frontend) -> None:
-    """It runs; only its derivative is refused, before anything is run or released."""
+    """The op runs; its derivative is refused before anything is run or released."""
     text = """func.func @main(%x: tensor<2xf64>) -> tensor<f64> {
       %zero = stablehlo.constant dense<0.0> : tensor<f64>
       %0 = "stablehlo.reduce"(%x, %zero) ({
@@ -325,7 +325,7 @@ def test_the_second_backward_compiles_nothing() -> None:
     first, compiled = once(front), iree.compiled  # each graph, and its transpose
     assert compiled == 3 + 3
     assert once(front) == first and iree.compiled == compiled
-    # A recorder that knows nothing: structures are found again by what they are.
+    # A new recorder: it recognizes structures by their contents.
     assert once(Frontend(iree)) == first and iree.compiled == compiled
 
 
@@ -336,7 +336,7 @@ def test_equal_programs_are_one_graph(quick: Frontend) -> None:
 
 
 def test_a_program_with_a_loop(front: Frontend) -> None:
-    """x^(2^3), in a loop of three turns; what the loop keeps is computed again."""
+    """The program computes x^(2^3) in a loop with three iterations; the backward recomputes its residuals."""
     text = """func.func @main(%x: tensor<f64>) -> tensor<f64> {
       %zero = stablehlo.constant dense<0> : tensor<i32>
       %one = stablehlo.constant dense<1> : tensor<i32>

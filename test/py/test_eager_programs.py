@@ -1,4 +1,4 @@
-"""Eager programs: whole programs and checkpoints as one invocation, control flow, rehearsals, the example."""
+"""Programs and checkpoints as single eager invocations; Python control flow, rehearsals, and the example."""
 
 from typing import Any
 
@@ -35,7 +35,7 @@ def test_a_program_as_one_invocation() -> None:
 @pytest.mark.slow
 @pytest.mark.parametrize("name", sorted(set(PROGRAMS) - LONG))
 def test_programs_with_control_flow(name: str) -> None:
-    """Each as one invocation: JAX's gradients."""
+    """Each program is one invocation, and its gradient equals JAX's."""
     f, points = PROGRAMS[name]
     p = load(jax.jit(f, keep_unused=True).lower(*points).as_text())
     xs = [Array(np.asarray(x), requires_grad=np.asarray(x).dtype.kind == "f") for x in points]
@@ -58,7 +58,7 @@ def test_programs_with_control_flow(name: str) -> None:
 
 
 def saved(y: Array) -> list[tuple[int, ...]]:
-    """The shapes of what a trace keeps, all the way."""
+    """The shapes of all values that a trace keeps."""
     traces, shapes = [y.value.trace], []
     for trace in traces:
         shapes += [x.shape for x in trace.saved.values()]
@@ -74,7 +74,7 @@ def test_checkpoint() -> None:
     assert [h.item() for h in grad(dx + 10 * dy, [x, y])] == [18.0 + 240, 24.0 * 1 + 80]
 
 
-def test_a_checkpoint_keeps_what_goes_in() -> None:
+def test_a_checkpoint_keeps_its_inputs() -> None:
     x, w = Array(X, requires_grad=True), Array(W, requires_grad=True)
 
     def layers(h: Any) -> Any:
@@ -121,7 +121,7 @@ def test_a_checkpoint_takes_no_program_with_loops() -> None:
 
 
 def newton(x: Any) -> Any:
-    """The square root, by as many steps as it takes."""
+    """The square root by Newton's method, until it converges."""
     y = x
     while abs(y * y - x) > 1e-13:
         y = (y + x / y) / 2
@@ -135,7 +135,7 @@ def test_python_control_flow() -> None:
 
 
 def test_both_executors_agree() -> None:
-    """A network, forward, gradient and Hessian-vector product; and an array that is written to."""
+    """A network's value, gradient and Hessian-vector product, and an array that is written to."""
 
     def run() -> list[np.ndarray]:
         w = Array(W, requires_grad=True)
