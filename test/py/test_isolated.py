@@ -1,4 +1,4 @@
-"""Native code in processes of its own: what crashes, hangs or eats memory there is an error here."""
+"""Native code in worker processes: a crash, a hang, or excessive memory use is an error here."""
 
 import os
 import signal
@@ -57,12 +57,12 @@ func.func @main(%x: tensor<2xf32>) -> tensor<?xf32> {
 
 
 def identity(element: str) -> str:
-    """A program that gives its argument."""
+    """A program that returns its argument."""
     return f"func.func @main(%x: tensor<4x{element}>) -> tensor<4x{element}> {{ return %x : tensor<4x{element}> }}"
 
 
 def nested(depth: int) -> str:
-    """A program whose regions are in one another, so deep that MLIR's parser runs out of stack."""
+    """A program with regions nested so deeply that MLIR's parser overflows its stack."""
     opening = "".join(f'%r{i} = "stablehlo.if"(%p) ({{\n' for i in range(depth))
     other = "}, { stablehlo.return %x : tensor<f32> }) : (tensor<i1>) -> tensor<f32>\n"
     closing = "".join(f"{other}stablehlo.return %r{i} : tensor<f32>\n" for i in reversed(range(1, depth)))
@@ -140,7 +140,7 @@ def test_a_worker_ends_with_its_caller() -> None:
 
 
 def ended(pid: int, seconds: float) -> bool:
-    """Whether a process that is not ours ends within this time."""
+    """Whether a process that is not our child ends within this time."""
     deadline = time.monotonic() + seconds
     while time.monotonic() < deadline:
         try:
@@ -167,7 +167,7 @@ def test_a_forked_process_has_workers_of_its_own() -> None:
 
 
 def finished(child: int, seconds: float) -> int | None:
-    """The exit code of a child; None, and the child is ended, where it does not end within this time."""
+    """The exit code of a child; None if it does not end in time, and then it is killed."""
     deadline = time.monotonic() + seconds
     while time.monotonic() < deadline:
         pid, status = os.waitpid(child, os.WNOHANG)
@@ -192,7 +192,7 @@ def finished(child: int, seconds: float) -> int | None:
     ],
     ids=["rng", "open", "ui4", "f8"],
 )
-def test_what_the_interpreter_cannot_run(text: str, argument: Any, message: str) -> None:
+def test_programs_the_interpreter_cannot_run(text: str, argument: Any, message: str) -> None:
     with pytest.raises(Unsupported, match=message):
         evaluate(text, [argument], SOON)
     np.testing.assert_array_equal(evaluate(DOUBLE, [np.arange(2.0)])[0], [0, 2])
