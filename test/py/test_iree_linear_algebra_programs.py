@@ -81,7 +81,7 @@ def test_on_vulkan(name: str) -> None:
     np.testing.assert_allclose(x, a, atol=1e-4)
 
 
-# ---- whole programs, and their derivatives ------------------------------------------------------------------
+# ---- whole programs, and their derivatives -----------------------------------------------------------------
 
 
 def gaussian_process(x: Any, y: Any, log_length: Any, log_noise: Any) -> Any:
@@ -187,7 +187,7 @@ def test_hessians() -> None:
     np.testing.assert_allclose(ours, expected, rtol=1e-11)
 
 
-# ---- what is refused ----------------------------------------------------------------------------------------
+# ---- what is refused ---------------------------------------------------------------------------------------
 
 
 def call(target: str, settings: str, results: str, sizes: str = "3x3xf64") -> str:

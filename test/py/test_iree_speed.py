@@ -13,7 +13,7 @@ from tiduc.backends.iree.targets import TILED
 RNG = np.random.default_rng(0)
 
 
-# ---- convolutions -------------------------------------------------------------------------------------------
+# ---- convolutions ------------------------------------------------------------------------------------------
 
 
 class Convolved(NamedTuple):
@@ -101,7 +101,7 @@ def test_convolutions_that_iree_computes_fast_stay(convolved: Convolved) -> None
     assert isinstance(source.stablehlo, str) and "stablehlo.convolution" in source.stablehlo
 
 
-# ---- sums ---------------------------------------------------------------------------------------------------
+# ---- sums --------------------------------------------------------------------------------------------------
 
 
 def reduction(op: str, shape: str, dimensions: str, result: str, element: str = "f32") -> str:
@@ -200,7 +200,7 @@ def test_code_of_few_lanes_is_short(n: int, op: str, splits: bool) -> None:
     assert lanes_of(text.replace("%0 =", f"{applied}\n%0 =")) is splits
 
 
-# ---- reversed arrays ----------------------------------------------------------------------------------------
+# ---- reversed arrays ---------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(
@@ -248,7 +248,7 @@ def test_reversed_factors_stay() -> None:
     np.testing.assert_allclose(program.compile()(a, b)[0], b @ a[::-1, ::-1].T, rtol=0, atol=1e-4)
 
 
-# ---- iotas --------------------------------------------------------------------------------------------------
+# ---- iotas -------------------------------------------------------------------------------------------------
 
 
 def test_iotas_have_their_final_shape() -> None:
@@ -271,7 +271,7 @@ def test_iotas_have_their_final_shape() -> None:
     np.testing.assert_array_equal(zeros, np.zeros((3, 5)))
 
 
-# ---- reductions -----------------------------------------------------------------------------------------------
+# ---- reductions --------------------------------------------------------------------------------------------
 
 
 def softmax(n: int) -> str:
@@ -296,7 +296,7 @@ def test_exponentials_that_are_reduced_are_computed_once(n: int, count: int) -> 
     np.testing.assert_allclose(program.compile()(x)[0], expected, rtol=1e-5)
 
 
-# ---- estimates of work ----------------------------------------------------------------------------------
+# ---- estimates of work -------------------------------------------------------------------------------------
 
 
 def product(rows: int, summed: int, columns: int) -> str:

@@ -19,7 +19,7 @@ PASSES = (*IR, "rules", "batching", "passes")
 COMPILER = (*PASSES, "runtime", "backends")
 PROGRAMS = (*COMPILER, "program", "models")
 
-# A layer, the modules it is, and the layers that it may import; each may import itself. First match wins.
+# A layer, its modules, and the layers that it may import; each may import itself. First match wins.
 LAYERS = {
     "errors": (("tiduc.dialect.errors", "tiduc.dialect.progress", "tiduc.dialect.reading"), ()),
     "definitions": (
@@ -109,7 +109,7 @@ def graph(known: dict[str, Path]) -> dict[str, set[str]]:
 
 
 def cycle(edges: dict[str, set[str]]) -> list[str]:
-    """The modules of one import cycle, the first of them twice; none if there is no cycle."""
+    """The modules of one import cycle, the first one also last; empty if there is no cycle."""
     try:
         TopologicalSorter(edges).prepare()
     except CycleError as error:
@@ -119,7 +119,7 @@ def cycle(edges: dict[str, set[str]]) -> list[str]:
 
 
 def violations(module: str, source: str) -> list[str]:
-    """What a file imports that its layer may not."""
+    """The imports of a file that its layer forbids."""
     name = layer(module)
     allowed = {name, *LAYERS[name][1]}
     found = []
@@ -190,7 +190,7 @@ def test_imports_inside_functions_are_listed() -> None:
     assert sorted(LOCAL.keys() - found) == []
 
 
-def test_a_cycle_is_seen(tmp_path: Path) -> None:
+def test_a_cycle_is_detected(tmp_path: Path) -> None:
     sources = {
         "tiduc.a": "def f():\n    from tiduc.b import g",
         "tiduc.b": "from typing import TYPE_CHECKING\nif TYPE_CHECKING:\n    from tiduc.c import C",
@@ -251,7 +251,7 @@ def test_imports(module: str) -> None:
         ("tiduc.passes.lower.lower", "from .resolve import resolve"),
     ],
 )
-def test_a_violation_is_seen(module: str, source: str) -> None:
+def test_a_violation_is_detected(module: str, source: str) -> None:
     assert len(violations(module, f"import os\nfrom typing import Any\n{source}\n")) == 1
 
 
@@ -266,5 +266,5 @@ def test_a_violation_is_seen(module: str, source: str) -> None:
         ("tiduc.program", "import numpy.typing"),
     ],
 )
-def test_what_is_allowed(module: str, source: str) -> None:
+def test_allowed_imports(module: str, source: str) -> None:
     assert violations(module, source) == []

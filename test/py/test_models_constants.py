@@ -65,7 +65,7 @@ def test_element_types_survive(name: str, count: int) -> None:
     np.testing.assert_array_equal(lifted.view(np.uint8), array.view(np.uint8))
 
 
-def test_small_constants_stay() -> None:
+def test_scalars_zeros_and_integers_stay_constants() -> None:
     module = parse("""func.func @main(%x: tensor<2xf32>) -> tensor<2xf32> {
       %zero = stablehlo.constant dense<0.0> : tensor<2xf32>
       %index = stablehlo.constant dense<[1, 0]> : tensor<2xi32>

@@ -59,7 +59,7 @@ def test_other_engines_and_order_three(engine: str, seeds: Sequence[int], order:
     assert found == [("ok", "")] * len(seeds)
 
 
-# ---- planted errors in derivatives -----------------------------------------------------------------------
+# ---- planted errors in derivatives -------------------------------------------------------------------------
 
 
 def unary(op: str, *more: str) -> str:
@@ -131,7 +131,7 @@ def test_a_refusal_is_an_outcome_and_spoils_no_other() -> None:
     assert re.search(r"ok +1\n.*refused +2\n", table(found), re.DOTALL)
 
 
-# ---- workers ------------------------------------------------------------------------------------------------
+# ---- workers -----------------------------------------------------------------------------------------------
 
 
 def test_the_end_of_a_worker_is_an_outcome() -> None:

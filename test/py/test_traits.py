@@ -72,7 +72,7 @@ def test_laws_between_columns() -> None:
 
 
 def of_two(name: str, type_: str, constant: str) -> str:
-    """A function that gives `op(constant, x)`, and `op(x, constant)` first."""
+    """A function that returns `op(constant, x)` and `op(x, constant)`."""
     both = f"({type_}, {type_}) -> {type_}"
     return f"""func.func @main(%x: {type_}) -> ({type_}, {type_}) {{
       %c = stablehlo.constant dense<{constant}> : {type_}
@@ -82,7 +82,7 @@ def of_two(name: str, type_: str, constant: str) -> str:
 
 
 def is_declared_commutative(name: str) -> bool | None:
-    """Whether StableHLO's simplification puts the constant of `op(constant, x)` last; None for ops of another form."""
+    """Whether StableHLO's simplification moves the constant of `op(constant, x)`; None for other forms of ops."""
     for type_, constant in (("tensor<2xf32>", "[2.0, 3.0]"), ("tensor<2xi32>", "[2, 3]")):
         try:
             with context():
@@ -108,7 +108,7 @@ CORNERS = (0.0, -0.0, 1.5, -2.5, np.inf, -np.inf, np.nan)
 
 @pytest.mark.parametrize("orders", [("any", "real"), ("any",)])
 def test_swapped_operands_give_equal_results(orders: tuple[str, ...]) -> None:
-    """For all corners of f64; for `any`, of complex numbers too."""
+    """For all corner cases of f64, and with `any` for complex numbers, too."""
     numbers = np.array(CORNERS)
     kind = "f64"
     if "real" not in orders:
@@ -164,7 +164,7 @@ FORMS = {
 
 
 def form(name: str) -> str | None:
-    """An application of an op to %f, %i, %p or %c, as its types ask."""
+    """An application of an op to %f, %i, %p or %c, depending on its operand types."""
     short = name.partition(".")[2]
     types = [f"({', '.join([t] * count)}) -> {t}" for t in (F32, I32) for count in (1, 2)]
     for found in [FORMS[short]] if short in FORMS else types:
@@ -192,7 +192,7 @@ def function(lines: list[str]) -> str:
 
 
 def test_elementwise_ops() -> None:
-    """Changing an operand at one place changes the results at that place only; shapes are equal (by the forms)."""
+    """A change of one operand element changes only that element of the results; shapes are equal by the forms."""
     names = {name: line for name in sorted(ELEMENTWISE) if (line := form(name)) is not None}
     assert len(names) == len(ELEMENTWISE) - 1
     before = np.array([0.25, 0.5, 0.75, 0.125], np.float32), np.array([1, 2, 3, 5], np.int32)
@@ -236,7 +236,7 @@ def test_views_move_elements() -> None:
         assert {*made.ravel()} <= {*x.ravel(), 7.0}, name
 
 
-# ---- no other lists ----------------------------------------------------------------------------------------
+# ---- no other lists of ops ---------------------------------------------------------------------------------
 
 NAMES = {*OPS, *(name.partition(".")[2] for name in OPS)} - {"return"}
 
@@ -318,5 +318,5 @@ def test_no_other_lists_of_ops() -> None:
         ('X = "add the slices that a case returns"', 0),
     ],
 )
-def test_what_a_list_is(source: str, count: int) -> None:
+def test_lists_of_ops_are_detected(source: str, count: int) -> None:
     assert len([*op_lists(source)]) == count

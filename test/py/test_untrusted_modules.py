@@ -1,4 +1,4 @@
-"""Compiled modules from elsewhere: signatures that contradict the module, damage that no checksum shows, isolation."""
+"""Untrusted compiled modules: false signatures, damage that checksums do not detect, and isolation."""
 
 import json
 import os
@@ -42,7 +42,7 @@ def vmfb() -> bytes:
 
 
 def saying(signature: str) -> str:
-    """The program with this text for its signature."""
+    """The module with this text as its signature."""
     escaped = signature.replace("\\", "\\5C").replace('"', "\\22")
     said = f'attributes {{iree.reflection = {{"tiduc.signature" = "{escaped}"}}}} {{'
     return PROGRAM.replace("{", said, 1)
@@ -69,7 +69,7 @@ def test_signatures_that_contradict_the_module(other: dict[str, Any], words: str
         check_declared(from_reflection(json.dumps({**TRUE, **other})), DECLARED)
 
 
-def test_a_module_whose_signature_lies_is_not_run() -> None:
+def test_a_module_with_a_false_signature_is_not_run() -> None:
     check_declared(from_reflection(json.dumps(TRUE)), DECLARED)
     true = compile_module(saying(json.dumps(TRUE)))
     assert [y.shape for y in run_module(true, [np.zeros(3, np.float32), np.zeros(4, np.float32)])] == [
@@ -95,7 +95,7 @@ def test_names_of_arguments_are_not_read_as_declarations() -> None:
 
 
 def test_damage_that_checksums_do_not_show(vmfb: bytes) -> None:
-    """Bytes of IREE's part of the module, which its verifier reads: an answer, an error, or death in the worker."""
+    """Changed bytes in IREE's part of the module give a result, an error, or the death of the worker."""
     generator = random.Random(0)
     part, start = next(parts(vmfb))
     found: Counter[str] = Counter()
