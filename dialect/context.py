@@ -211,7 +211,7 @@ def _with_shardy(text: str | bytes) -> bytes | None:
         if text.startswith(_BYTECODE) or b"sdy." not in text:
             return None
         text = _text(text)
-    # Names and strings may hold bytes that are no UTF-8, which the bindings take in bytes only.
+    # Names and strings may hold bytes that are not UTF-8, which the bindings accept only in a bytes object.
     return shardy.generic(text).encode("utf-8", "surrogateescape") if shardy.has_ops(text) else None
 
 

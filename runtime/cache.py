@@ -3,8 +3,8 @@
     key   = digest of (normalized program, flags, the compiler, this CPU if the flags ask for the host)
     entry = KEY.vmfb: a digest of the key and the module, then the module
 
-A process runs machine code from the cache. So the folder must belong to the user, and others must not be able to write
-to the folder or to a folder above it; otherwise the cache is not used, with a warning.
+A process runs machine code from the cache. The folder must therefore belong to the user, and other
+users must not be able to write to it or to a folder above it; otherwise the cache is not used, with a warning.
 Entries are written atomically. A damaged entry is detected when it is read, and removed. The least recently used
 entries are removed first when the cache exceeds its size.
 

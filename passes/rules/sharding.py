@@ -31,7 +31,7 @@ TILES = re.compile(
 
 
 def constraint(b: Any, op: Definition, ct: Any) -> list[Any]:
-    """The same constraint on the cotangent."""
+    """The constraint applies to the cotangent unchanged."""
     return list(b.reapply(op, {0: ct}))
 
 

@@ -214,7 +214,7 @@ func.func private @same(%x: tensor<f64>) -> tensor<f64> {
 
 def test_a_name_that_is_not_utf8() -> None:
     named = 'func.func @main(%x: tensor<2xf64> {tidu.a = 1 : i64, "tidu.\\F3" = 2 : i64}) -> tensor<2xf64> {'
-    with pytest.raises(ParseError, match="no UTF-8"):
+    with pytest.raises(ParseError, match="not UTF-8"):
         _ = tiduc.load(f"{named}\n  return %x : tensor<2xf64>\n}}").text
 
 
@@ -287,7 +287,7 @@ def test_a_name_that_is_a_location() -> None:
 
 def test_a_location_name_that_is_not_utf8() -> None:
     text = 'func.func @main(%x: tensor<2xf64> loc("\\F3")) -> tensor<2xf64> {\n  return %x : tensor<2xf64>\n}'
-    with pytest.raises(ParseError, match="no UTF-8"):
+    with pytest.raises(ParseError, match="not UTF-8"):
         tiduc.load(text)
 
 

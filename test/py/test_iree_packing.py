@@ -24,7 +24,7 @@ def reading(count: int) -> str:
 
 
 def test_a_dispatch_has_32_arrays() -> None:
-    """So many are read, one is written, and there is one more; a module with more in a dispatch does not load."""
+    """The loop reads 30 arrays and writes one; with one more it would exceed the limit, and not load."""
     arguments = drawn(reading(30))
     found, expected = tiduc.load(reading(30)).compile()(*arguments), by_xla(reading(30), arguments)
     np.testing.assert_allclose(found[0], expected[0], rtol=1e-6)
@@ -68,9 +68,9 @@ def test_converted_constants_are_not_arrays() -> None:
 
 
 def scanned(count: int, read: bool = False) -> str:
-    """Forwards, each iteration writes a row, or two, of so many stacks, as JAX has it; backwards, it reads them.
+    """A scan by JAX: the forward loop writes one or two rows of `count` stacks per iteration; the reverse reads them.
 
-    With `read` the loop forwards reads one of its stacks, too.
+    With `read`, the forward loop also reads one of its stacks.
     """
     stack, row, v, index = "tensor<7x6xf32>", "tensor<1x6xf32>", "tensor<6xf32>", "tensor<i32>"
     update, ids = f"({stack}, {row}, {index}, {index}) -> {stack}", range(count)

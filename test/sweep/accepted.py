@@ -2,8 +2,8 @@
 
     PYTHONPATH=test/py python test/sweep/accepted.py [--filter PATTERN] [--write]
 
-An op's program is that of its test in test/lit/rules, or the one in `one_op.mlir`. It is compiled and run on random
-arguments, in a separate process, and compared with the reference interpreter (or XLA, where that lacks the op):
+The program for an op is that of the op's test in test/lit/rules, or the one in `one_op.mlir`. It is compiled, run
+on random arguments in a separate process, and compared with the reference interpreter (or XLA for ops that it lacks):
 
     right       it compiles and agrees
     wrong       it compiles and differs, or the process that runs it dies
@@ -89,7 +89,7 @@ def arguments(program: Program) -> list[Any]:
 
 
 def compiled(op: str, text: str, kind: str) -> Any:
-    """The compiled program's results, or the reason of a refusal; None where there is no program."""
+    """The compiled program's results, or the reason of a refusal; None if there is no program."""
     program = made(op, text, kind)
     if program is None:
         return None

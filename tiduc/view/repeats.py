@@ -2,8 +2,9 @@
 
     a b c d b c d b c d e   ->   (b c d) at 1, 4, 7
 
-The worth of a stretch is (times - 1) * length: the letters saved by writing it once. So three layers win over
-one and a half layers twice. The states of a suffix automaton give all stretches in linear time.
+The worth of a stretch is (times - 1) * length: the letters saved by writing it once. Three layers are
+therefore worth more than one and a half layers twice. The states of a suffix automaton give all stretches in linear
+time.
 
 Source: Blumer, Blumer, Haussler, Ehrenfeucht, Chen, Seiferas, "The smallest automaton recognizing the subwords of a
 text" (1985).

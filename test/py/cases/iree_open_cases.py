@@ -1,6 +1,6 @@
 """Programs with dynamic dimensions for IREE, and arguments for them.
 
-In these programs, `?N` is a size: dynamic in the text for IREE, a number in the text for the interpreter.
+Each `?N` in a program is a size: dynamic in the text for IREE, a number in the text for the interpreter.
 """
 
 import re

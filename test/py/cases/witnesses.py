@@ -42,7 +42,7 @@ class Witness:
         return evaluate(self.known or self.text, self.arguments)
 
     def agrees(self, results: Sequence[Array]) -> bool:
-        """Whether these are the expected results."""
+        """Whether the results are the expected results."""
         nearly = self.rtol if 1e-14 < self.rtol < 1e-9 else 0  # sums of numbers about 1
         return all(
             np.allclose(y, x, rtol=self.rtol, atol=nearly, equal_nan=x.dtype.kind in "fc")
@@ -84,7 +84,7 @@ def fails_alone(witness: Witness) -> bool:
 
 
 def compiled_alone(text: str, target: str, seconds: float = 60) -> bytes | None:
-    """The module that IREE's compiler makes of a program without any of tiduc's rewrites; None if it makes none."""
+    """The module that IREE's compiler makes of a program without tiduc's rewrites; None if it fails."""
     found = find_target(target)
     command = [find_tool("iree-compile"), *found.flags, *_linkers(found), "-", "-o", "-"]
     ended = run_within(command, text.encode(), Limits(seconds=seconds), dict(os.environ), None)
