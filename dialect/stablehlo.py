@@ -157,12 +157,12 @@ class StablehloBuilder(DynamicShapes):
                 raise sizes_of(type_)
             return self.repeated(value, element(type_), like)
         attribute = whole(value, type_) if type(value) is int else dense(value, type_)
-        made = self.constants.get(attribute)
-        if made is None:
-            made = self.constants[attribute] = self.emit(
+        constant_op = self.constants.get(attribute)
+        if constant_op is None:
+            constant_op = self.constants[attribute] = self.emit(
                 "stablehlo.constant", (), type_, {"value": attribute}
             )
-        return made
+        return constant_op
 
     def iota(self, dimension: int, type_: Any, sizes: Sequence[Any] | None = None) -> Any:
         """0, 1, 2, ... along a dimension of the type; a dynamic type requires `sizes`."""

@@ -81,7 +81,7 @@ def pages() -> dict[str, str]:
 def iree_markdown() -> str:
     """The page on IREE with its generated tables of faults; the rest of the page is written by hand."""
     return _TABLE.sub(
-        lambda found: f"{found[1]}\n\n{table(found[2])}\n\n{found[3]}",
+        lambda match: f"{match[1]}\n\n{table(match[2])}\n\n{match[3]}",
         (HERE / "iree.md").read_text(),
     )
 

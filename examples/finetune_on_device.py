@@ -35,8 +35,8 @@ def main() -> None:
     losses, state = train(chosen.step, state, batch, chosen.steps, chosen.target)
     print(f"loss {losses[0]:.4f} at first, {losses[-1]:.4f} after {len(losses)} steps")
     both = min(len(losses), len(data["losses"]))
-    apart = np.max(np.abs(losses[:both] - data["losses"][:both]) / data["losses"][:both])
-    print(f"the first {both} losses differ from PyTorch's by {apart:.0e} of them")
+    difference = np.max(np.abs(losses[:both] - data["losses"][:both]) / data["losses"][:both])
+    print(f"the first {both} losses differ from PyTorch's by {difference:.0e} of them")
     if chosen.save is not None:
         np.savez(chosen.save, **state)
 

@@ -153,13 +153,13 @@ def _selected_of_tensors(
 def selects(op: Definition, result: int) -> bool:
     """Whether the body computes `result` only by selecting one of that result's two arguments."""
     block = op.regions[0].blocks[0]
-    made = {y: inner for inner in operations(block) for y in inner.results}
+    definitions = {y: inner for inner in operations(block) for y in inner.results}
     arguments = list(block.arguments)
     leaves = arguments[result], arguments[len(arguments) // 2 + result]
     stack = [returned(op)[result]]
     while stack:
         value = stack.pop()
-        inner = made.get(value)
+        inner = definitions.get(value)
         if inner is None:
             if value not in leaves:
                 return False
@@ -190,7 +190,7 @@ def selected_by(b: Any, op: Definition, result: int) -> Any:
 def numbering(b: Any, op: Definition, result: int, at: Any) -> Fill:
     """A function that fills a region with the body of `op`, extended to select numbers of the type of `at`."""
     block, count = op.regions[0].blocks[0], len(op.results)
-    made = {y: inner for inner in operations(block) for y in inner.results}
+    definitions = {y: inner for inner in operations(block) for y in inner.results}
 
     def fill(region: Any) -> None:
         scalars = [*(x.type for x in list(block.arguments)[:count]), with_shape(at.type, [])]
@@ -199,7 +199,7 @@ def numbering(b: Any, op: Definition, result: int, at: Any) -> Fill:
         values = body.copy_of(op, 0, [*first[:count], *second[:count]])
 
         def number(value: Any) -> Any:
-            inner = made.get(value)
+            inner = definitions.get(value)
             if inner is None:
                 return first[count] if values[value] == first[result] else second[count]
             if inner.name == "stablehlo.select":

@@ -17,7 +17,7 @@ from tiduc.program import load
 from tiduc.runtime.process import Limits
 from tiduc.runtime.run import Executable, run_module
 from tiduc.runtime.signature import check_declared, from_declaration, from_reflection
-from tiduc.runtime.worker import Died, apart
+from tiduc.runtime.worker import Died, in_worker
 
 PROGRAM = """
 func.func @main(%x: tensor<?xf32>, %w: tensor<4xf32>) -> (tensor<?xf32>, tensor<4xf32>) {
@@ -105,7 +105,7 @@ def test_damage_that_checksums_do_not_show(vmfb: bytes) -> None:
             [bytes([vmfb[at] ^ 1 << generator.randrange(8)]), b"\xff", b"\xff\xff\xff\x7f"]
         )
         try:
-            found[apart(outcome, Limits(5, 4096), rewritten(vmfb, at, new))] += 1
+            found[in_worker(outcome, Limits(5, 4096), rewritten(vmfb, at, new))] += 1
         except Died:
             found["died"] += 1
     assert found["answer"] > 10 and found["error"] > 10 and sum(found.values()) == 150
