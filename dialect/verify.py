@@ -57,7 +57,7 @@ def inside_graph(op: Any) -> bool:
     """Checks that the op is directly in a graph."""
     parent = op.operation.parent
     if parent is None or parent.name != "tidu.graph":
-        return _fail(op, "expects to stand directly in a tidu.graph")
+        return _fail(op, "expects to be directly in a tidu.graph")
     return True
 
 

@@ -14,7 +14,7 @@ from torch_mlir._mlir_libs import _stablehlo as hlo
 from tiduc.dialect.bodies import Body, Fill, returned
 from tiduc.dialect.dynamic.sizes import Size, product
 from tiduc.dialect.graph import Definition, operations
-from tiduc.dialect.spelled_out import splat
+from tiduc.dialect.matchers import splat
 from tiduc.dialect.traits import NEUTRAL
 from tiduc.dialect.types import element, rank, shape, with_element, with_shape
 from tiduc.dialect.verify import ACTIVE

@@ -248,7 +248,7 @@ ALLOWED = {
     "backends/iree/fast/scalars.py": "the names in the dialect arith: an implementation for each op",
     "backends/iree/fast/sines.py": "the ops that the pass rewrites",
     "backends/iree/refused.py": "the reason that a diagnostic gives for each op",
-    "dialect/spelled_out.py": "the ops of one formula, in order",
+    "dialect/matchers.py": "the ops of one formula, in order",
     "passes/structure/slots.py": "the ops that an affine function may consist of",
     "tiduc/eager/reductions.py": "names of NumPy's functions",
     "tiduc/explain/kinks.py": "the rows of docs/conventions.md",

@@ -138,7 +138,7 @@ INVALID = {
         3,
         "refers to @G::@v in its own graph",
     ),
-    "an external outside": (external("@F::@v"), 1, "expects to stand directly in a tidu.graph"),
+    "an external outside": (external("@F::@v"), 1, "expects to be directly in a tidu.graph"),
     "a name in a region": (
         graph(
             '%c = "stablehlo.case"(%i) ({',
@@ -149,7 +149,7 @@ INVALID = {
             keys="@x, @i",
         ).replace("%x: tensor<f64>", "%x: tensor<f64>, %i: tensor<i32>"),
         4,
-        "expects to stand directly in a tidu.graph",
+        "expects to be directly in a tidu.graph",
     ),
     "a binding of no key": (bind('"x"', "@F::@v"), 1, "expects an input key, has"),
     "a binding of a value": (bind("@F::@x", "@F::@v"), 1, "expects an input key, has @F::@x"),

@@ -62,11 +62,11 @@
   stablehlo.return %0 : tensor<f64>
 }) {sym_name = "F0", inputs = []} : () -> ()
 // -----
-// expected-error @+1 {{'tidu.external' op expects to stand directly in a tidu.graph}}
+// expected-error @+1 {{'tidu.external' op expects to be directly in a tidu.graph}}
 %0 = "tidu.external"() {ref = @F0::@v} : () -> tensor<f64>
 // -----
 func.func @main(%x: tensor<f64>) {
-  // expected-error @+1 {{'tidu.name' op expects to stand directly in a tidu.graph}}
+  // expected-error @+1 {{'tidu.name' op expects to be directly in a tidu.graph}}
   "tidu.name"(%x) {sym_name = "x"} : (tensor<f64>) -> ()
   return
 }
