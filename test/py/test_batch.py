@@ -33,12 +33,12 @@ SLOW = re.compile(r"stablehlo\.(batch_norm_|torch_index_select|triangular_solve)
 
 def ops() -> list[Any]:
     """The ops that have a program with static input shapes which some engine here runs."""
-    found = []
+    names = []
     for op, text in TEXTS.items():
         signature = text.partition("func.func")[2].partition("{")[0]
         if "tensor<" in signature.partition("->")[0] and "?" not in text and not NOT_RUN.match(op):
-            found.append(pytest.param(op, marks=pytest.mark.slow) if SLOW.match(op) else op)
-    return found
+            names.append(pytest.param(op, marks=pytest.mark.slow) if SLOW.match(op) else op)
+    return names
 
 
 @pytest.mark.parametrize("op", ops())
@@ -299,8 +299,8 @@ def test_a_batch_of_initial_values_is_a_loop() -> None:
       : (tensor<4xf64>, tensor<f64>) -> tensor<f64>"""
     text = function("%x: tensor<4xf64>, %v: tensor<f64>", body, SCALAR)
     check_batch(text, random(4), 0.3)
-    made = batched(load(text), [0, 1]).text
-    assert "stablehlo.sine %arg0 : tensor<3x4xf64>" in made and "stablehlo.while" in made
+    text_of_batch = batched(load(text), [0, 1]).text
+    assert "stablehlo.sine %arg0 : tensor<3x4xf64>" in text_of_batch and "stablehlo.while" in text_of_batch
 
 
 EINSUM = """func.func @main(%x: tensor<2x3xf64>, %w: tensor<3x2xf64>) -> tensor<2x2xf64> {
@@ -374,8 +374,8 @@ def test_depth_and_sharing_cost_what_ops_cost() -> None:
     lines += [f"  %{i} = stablehlo.multiply %{i - 1}, %{i - 1} : tensor<f64>" for i in range(1, 20_000)]
     lines.append("  %y = stablehlo.sine %19999 : tensor<f64>")
     program = load(function("%x: tensor<f64>", "\n".join(lines), SCALAR))
-    made: Program = batched(program, [0])
-    assert len(made.view.schedule([made.outputs[0].value])) == 20_001
+    batch_program: Program = batched(program, [0])
+    assert len(batch_program.view.schedule([batch_program.outputs[0].value])) == 20_001
 
 
 def test_ops_without_rules_are_mapped() -> None:

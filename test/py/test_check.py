@@ -56,8 +56,8 @@ def randoms(*shapes: tuple[int, ...], dtype: Any = np.float32) -> list[Any]:
 
 def test_errors_in_the_rules_most_used() -> None:
     """A sample; test/sweep/seeded_errors.py checks all rules."""
-    found = Counter(caught for _, caught in outcomes(60, every=4))
-    assert found[False] == 0 and found[True] > 20, found
+    counts = Counter(caught for _, caught in outcomes(60, every=4))
+    assert counts[False] == 0 and counts[True] > 20, counts
 
 
 @pytest.mark.parametrize(("text", "kind", "op"), [(TANH, "jvp", "tanh"), (PRODUCT, "transpose", "multiply")])
@@ -66,8 +66,8 @@ def test_an_error_in_single_precision(text: str, kind: str, op: str) -> None:
     arguments = randoms(*[(4,)] * text.count("%x: "), *[(4,)] * text.count("%y: "))
     opset = seeded(Seed(kind, f"stablehlo.{op}", 1, ()))
     assert wrong(tiduc.load(text), *arguments) == []
-    found = wrong(tiduc.load(text, opset=opset), *arguments)
-    assert found and all(0.1 * ERROR < c.error < 10 * ERROR and c.tolerance < 2e-6 for c in found)
+    actual = wrong(tiduc.load(text, opset=opset), *arguments)
+    assert actual and all(0.1 * ERROR < c.error < 10 * ERROR and c.tolerance < 2e-6 for c in actual)
     assert wrong(tiduc.load(text, opset=opset), *arguments, dtype="as-is") == []
 
 

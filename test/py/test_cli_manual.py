@@ -18,9 +18,9 @@ NAMES = [name for section in COMMANDS.values() for name in section]
 
 
 def command(name: str) -> click.Command:
-    found = tiduc.get_command(click.Context(tiduc), name)
-    assert found is not None
-    return found
+    subcommand = tiduc.get_command(click.Context(tiduc), name)
+    assert subcommand is not None
+    return subcommand
 
 
 def checked(line: str) -> None:
@@ -28,8 +28,8 @@ def checked(line: str) -> None:
     for part in line.split("|"):
         words = shlex.split(part)
         assert words[0] == "tiduc"
-        found = command(words[1])
-        found.make_context(words[1], words[2:], parent=click.Context(tiduc)).close()
+        subcommand = command(words[1])
+        subcommand.make_context(words[1], words[2:], parent=click.Context(tiduc)).close()
 
 
 def test_every_command_has_examples() -> None:
@@ -52,9 +52,9 @@ def test_examples_of_the_top_level_help() -> None:
 
 @pytest.mark.parametrize("name", NAMES)
 def test_every_option_says_what_it_is_for(name: str) -> None:
-    found = command(name)
-    assert found.help and found.help.split("\n\n")[0].strip().endswith(".")
-    for parameter in found.params:
+    group = command(name)
+    assert group.help and group.help.split("\n\n")[0].strip().endswith(".")
+    for parameter in group.params:
         if isinstance(parameter, click.Option):
             assert parameter.help and parameter.help.strip(".").strip(), parameter.name
         else:

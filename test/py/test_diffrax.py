@@ -93,7 +93,7 @@ def test_runge_kutta(max_steps: int | None) -> None:
     bounded = solved(RungeKutta(), diffrax.ConstantStepSize(), 16)
     with jax.enable_x64(True):
         both = jax.jvp(jax.jit(jax.grad(bounded, (0, 1))), POINT, DIRECTION)
-    wanted, second = ([np.asarray(x) for x in found] for found in both)
+    wanted, second = ([np.asarray(x) for x in actual] for actual in both)
     compare(gradient, wanted, 1e-10)
     compare([dy], [sum(np.sum(x * d) for x, d in zip(wanted, DIRECTION, strict=True))], 1e-10)
     compare(forwards, second, 1e-10)

@@ -51,8 +51,8 @@ class Block(NamedTuple):
 def blocks(page: Path) -> list[Block]:
     text = page.read_text()
     return [
-        Block(text.count("\n", 0, found.start()) + 2, found[2], textwrap.dedent(found[3]))
-        for found in _FENCED.finditer(text)
+        Block(text.count("\n", 0, match.start()) + 2, match[2], textwrap.dedent(match[3]))
+        for match in _FENCED.finditer(text)
     ]
 
 

@@ -27,8 +27,8 @@ from tiduc.program import load
 
 @pytest.fixture(scope="module", params=[Interpreter, Iree])
 def executor(request: pytest.FixtureRequest) -> Executor:
-    made: Executor = request.param()
-    return made
+    new: Executor = request.param()
+    return new
 
 
 @pytest.fixture
@@ -103,8 +103,8 @@ def test_values_not_retained_are_recomputed(front: Frontend, keeps: str) -> None
     inside = next(op.result for op in graph.program.view.graph("main").definitions)
     kept = {"nothing": {}, "result": None, "inside": {inside: np.array(math.exp(0.5))}}[keeps]
     (y,) = front.run(graph, x, retained=None if kept is None else lambda data: kept)
-    (found,) = front.backward(y, retain=True).values()
-    assert found == pytest.approx(math.exp(0.5) * 1.5, rel=1e-15)
+    (gradient,) = front.backward(y, retain=True).values()
+    assert gradient == pytest.approx(math.exp(0.5) * 1.5, rel=1e-15)
     # A recorded backward, twice: the second derivative includes values that have no key.
     one = EagerInput("seed", np.array(1.0))
     first = recorded_backward([y], [one], front.executor, front.recorder)[x.key]
@@ -127,8 +127,8 @@ def test_checkpoint(front: Frontend) -> None:
     # The Hessian is [[2 y^2, 4 x y], [4 x y, 2 x^2]]; times (1, 10).
     first = recorded_backward([z], [EagerInput("seed", np.array(1.0))], front.executor, front.recorder)
     seeds = [np.array(1.0), np.array(10.0)]
-    found = backward([first[x.key], first[y.key]], seeds, front.executor)
-    assert {key: float(ct) for key, ct in found.items()} == {x.key: 18 + 240, y.key: 24 + 80}
+    actual = backward([first[x.key], first[y.key]], seeds, front.executor)
+    assert {key: float(ct) for key, ct in actual.items()} == {x.key: 18 + 240, y.key: 24 + 80}
 
 
 # ---- several outputs, seeds, values asked for --------------------------------------------------------------
@@ -138,8 +138,8 @@ def test_several_outputs_and_seeds(quick: Frontend) -> None:
     x, y = quick.leaf(3.0), quick.leaf(4.0)
     product, total = quick.op("multiply", x, y), quick.op("add", x, y)
     seeds = [np.array(2.0), np.array(10.0)]
-    found = backward([product, total], seeds, quick.executor, retain=True)
-    assert found == {x.key: 18.0, y.key: 16.0}
+    actual = backward([product, total], seeds, quick.executor, retain=True)
+    assert actual == {x.key: 18.0, y.key: 16.0}
     assert backward([product, product], seeds, quick.executor, retain=True) == {x.key: 48.0, y.key: 36.0}
     assert backward([x], [np.array(5.0)], quick.executor) == {x.key: 5.0}
 
@@ -165,8 +165,8 @@ def test_unwanted_derivatives_are_not_run(quick: Frontend) -> None:
     x, y = quick.leaf(3.0), quick.leaf(4.0)
     z = quick.op("multiply", quick.op("sine", x), quick.op("cosine", y))
     counting = Counting(quick.executor)
-    found = backward([z], [np.array(1.0)], counting, wanted={x.key}, retain=True)
-    assert found[x.key] == pytest.approx(math.cos(3) * math.cos(4))
+    actual = backward([z], [np.array(1.0)], counting, wanted={x.key}, retain=True)
+    assert actual[x.key] == pytest.approx(math.cos(3) * math.cos(4))
     assert counting.transposed == 2
     backward([z], [np.array(1.0)], counting)
     assert counting.transposed == 2 + 3
@@ -318,8 +318,8 @@ def test_the_second_backward_compiles_nothing() -> None:
     def once(front: Frontend) -> float:
         x, y = front.leaf(2.0), front.leaf(3.0)
         (z,) = front.run(front.recorder.graphs.program(program("squares")), x, y)
-        found = front.backward(front.op("multiply", front.op("sine", z), x))
-        return found[x.key]
+        actual = front.backward(front.op("multiply", front.op("sine", z), x))
+        return actual[x.key]
 
     front = Frontend(iree)
     first, compiled = once(front), iree.compiled  # each graph, and its transpose

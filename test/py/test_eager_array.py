@@ -105,8 +105,8 @@ def views(x: Any) -> list[Any]:
 
 
 def test_views_are_those_of_numpy() -> None:
-    for found, expected in zip(views(Array(X * 1.0)), views(X * 1.0), strict=True):
-        np.testing.assert_array_equal(np.asarray(found), expected)
+    for actual, expected in zip(views(Array(X * 1.0)), views(X * 1.0), strict=True):
+        np.testing.assert_array_equal(np.asarray(actual), expected)
 
 
 def test_parts_of_complex_values_are_views() -> None:
@@ -182,12 +182,12 @@ def test_gradients_accumulate_only_if_asked() -> None:
 def test_order_three() -> None:
     x = Array(2.0, requires_grad=True)
     y = x**3 * np.sin(x)
-    found = []
+    values = []
     for _ in range(3):
         y = grad(y, x, create_graph=True)
-        found.append(y.item())
+        values.append(y.item())
     f = lambda x: x**3 * jnp.sin(x)  # noqa: E731
-    for value in found:
+    for value in values:
         f = jax.grad(f)
         np.testing.assert_allclose(value, f(2.0), rtol=1e-12)
 
@@ -234,10 +234,10 @@ def test_a_step_of_a_parameter() -> None:
 
 def test_copies_are_arrays_of_their_own() -> None:
     x = Array(V, requires_grad=True)
-    for made in (copy.deepcopy(x), pickle.loads(pickle.dumps(x))):
-        (made * made).sum().backward()
-        np.testing.assert_array_equal(made.grad.data, 2 * V)
-        assert x.grad is None and made.is_leaf
+    for duplicate in (copy.deepcopy(x), pickle.loads(pickle.dumps(x))):
+        (duplicate * duplicate).sum().backward()
+        np.testing.assert_array_equal(duplicate.grad.data, 2 * V)
+        assert x.grad is None and duplicate.is_leaf
     copied = copy.copy(x)
     copied[0] = 5.0
     (copied * 2.0).sum().backward()
@@ -313,6 +313,6 @@ def test_unused_structures_are_dropped() -> None:
             assert len(here.recorder.graphs) == 2
         loss.backward()  # of structures that are gone
     np.testing.assert_allclose(old.grad, 3 * old.data**2)
-    for made in (lambda: Session(limit=0), lambda: Interpreter(0)):
+    for factory in (lambda: Session(limit=0), lambda: Interpreter(0)):
         with pytest.raises(RequestError, match="at least 1 structure"):
-            made()
+            factory()

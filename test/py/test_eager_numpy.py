@@ -55,9 +55,9 @@ def test_universal_functions(name: str, dtype: Any) -> None:
             "minimum",
         ):
             return
-        found = ufunc(*map(Array, operands))
-    assert found.dtype == expected.dtype
-    np.testing.assert_allclose(found.data, expected, rtol=2e-3 if expected.dtype == np.float16 else 1e-9)
+        actual = ufunc(*map(Array, operands))
+    assert actual.dtype == expected.dtype
+    np.testing.assert_allclose(actual.data, expected, rtol=2e-3 if expected.dtype == np.float16 else 1e-9)
 
 
 @pytest.mark.parametrize("name", sorted(set(EMITTERS) - {"invert", "rint"}))
@@ -193,9 +193,9 @@ def test_reductions_have_numpys_types() -> None:
         for f in (np.sum, np.prod, np.mean, np.max, np.min, np.any, np.all, np.var):
             if f is np.var and dtype is np.bool_:
                 continue
-            expected, found = f(x, axis=1), f(Array(x), axis=1)
-            assert found.dtype == expected.dtype, (f, dtype)
-            np.testing.assert_allclose(found.data, expected, rtol=1e-6)
+            expected, actual = f(x, axis=1), f(Array(x), axis=1)
+            assert actual.dtype == expected.dtype, (f, dtype)
+            np.testing.assert_allclose(actual.data, expected, rtol=1e-6)
     with pytest.raises(ValueError, match="of an empty array"):
         np.max(Array(np.ones((0, 2))), axis=0)
 
@@ -245,20 +245,20 @@ def test_functions_by_iree() -> None:
     """IREE compiles all functions above in one module, after a rehearsal; results equal the interpreter's."""
 
     def run() -> dict[str, np.ndarray]:
-        found = {}
+        actual = {}
         for name, f in FUNCTIONS.items():
             x = Array(X, requires_grad=True)
             y = f(np, x)
-            found[name] = y.data
-            found[f"gradient of {name}"] = grad([y], x, [np.cos(np.arange(y.size)).reshape(y.shape)]).data
-        return found
+            actual[name] = y.data
+            actual[f"gradient of {name}"] = grad([y], x, [np.cos(np.arange(y.size)).reshape(y.shape)]).data
+        return actual
 
     expected, iree = run(), Iree()
     with executing(iree):
         with rehearsing():
             run()
         compiled = iree.compiled
-        found = run()
+        actual = run()
     assert iree.compiled == compiled > 100
     for name, value in expected.items():
-        np.testing.assert_allclose(found[name], value, rtol=1e-6, atol=1e-12, err_msg=name)
+        np.testing.assert_allclose(actual[name], value, rtol=1e-6, atol=1e-12, err_msg=name)

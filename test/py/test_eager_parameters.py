@@ -29,8 +29,8 @@ def same(f: Callable[[Any], Any], x: np.ndarray) -> None:
             with pytest.raises(ValueError if isinstance(error, ValueError) else TypeError):
                 f(Array(x))
             return
-    found = f(Array(x))
-    pairs = zip(found, expected, strict=True) if isinstance(expected, list) else [(found, expected)]
+    actual = f(Array(x))
+    pairs = zip(actual, expected, strict=True) if isinstance(expected, list) else [(actual, expected)]
     for ours, numpys in pairs:
         assert isinstance(ours, Array)
         assert (ours.shape, ours.dtype) == (numpys.shape, numpys.dtype)
@@ -251,8 +251,8 @@ def test_lists(name: str) -> None:
 def test_derivatives_through_lists() -> None:
     same_gradients(lambda xp, x: xp.where(x > 0, np.array([1.0, 2.0, 3.0]), x) * x, X)
     x = Array(X, requires_grad=True)
-    found = grad(np.clip(x, [-1, 0, 1], [1, 1, 2]), x, [np.ones_like(X)])
-    np.testing.assert_array_equal(found.data, [[0, 0, 1], [1, 0, 0]])
+    actual = grad(np.clip(x, [-1, 0, 1], [1, 1, 2]), x, [np.ones_like(X)])
+    np.testing.assert_array_equal(actual.data, [[0, 0, 1], [1, 0, 0]])
     clipped = x.clip(None, None)
     clipped[:] = 0.0
     np.testing.assert_array_equal(x.data, X)

@@ -43,14 +43,14 @@ def test_programs_with_control_flow(name: str) -> None:
     ys = call(p, *xs)
     slots = [i for i, y in enumerate(ys) if y.requires_grad]
     seeds = [np.cos(np.arange(ys[i].size, dtype=float)).reshape(ys[i].shape) for i in slots]
-    found = grad([ys[i] for i in slots], [xs[i] for i in wrt], seeds)
+    actual = grad([ys[i] for i in slots], [xs[i] for i in wrt], seeds)
 
     def differentiable(*moved: Any) -> list[Any]:
         given = [moved[wrt.index(i)] if i in wrt else x for i, x in enumerate(points)]
         return [jax.tree.leaves(f(*given))[i] for i in slots]
 
     _, vjp = jax.vjp(differentiable, *[jnp.asarray(points[i]) for i in wrt])
-    for ct, expected in zip(found, vjp([jnp.asarray(s) for s in seeds]), strict=True):
+    for ct, expected in zip(actual, vjp([jnp.asarray(s) for s in seeds]), strict=True):
         np.testing.assert_allclose(ct.data, expected, rtol=1e-9, atol=1e-12)
 
 
@@ -85,8 +85,8 @@ def test_a_checkpoint_keeps_its_inputs() -> None:
     plain, kept = layers(x), checkpoint(layers, x)
     assert saved(kept[0]) == [X.shape, W.shape]
     assert len(saved(plain[0])) > 10
-    for found, expected in zip(grad(kept, [x, w], [X, 2.0]), grad(plain, [x, w], [X, 2.0]), strict=True):
-        np.testing.assert_allclose(found.data, expected.data, rtol=1e-12)
+    for actual, expected in zip(grad(kept, [x, w], [X, 2.0]), grad(plain, [x, w], [X, 2.0]), strict=True):
+        np.testing.assert_allclose(actual.data, expected.data, rtol=1e-12)
 
 
 def test_a_checkpoint_that_changes_nothing() -> None:
@@ -162,8 +162,8 @@ def test_both_executors_agree() -> None:
     by_hand = np.array([slopes[0][0], *slopes[1]])
     by_hand[:2] += 2 * V[:2] * v[1:] * shifted[1:]
     np.testing.assert_allclose(expected[-1], by_hand, rtol=1e-12)
-    for found, wanted in zip(first, expected, strict=True):
-        np.testing.assert_allclose(found, wanted, rtol=1e-12)
+    for actual, wanted in zip(first, expected, strict=True):
+        np.testing.assert_allclose(actual, wanted, rtol=1e-12)
 
 
 def test_a_rehearsal_compiles_all_at_once() -> None:

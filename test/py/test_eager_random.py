@@ -141,11 +141,11 @@ def test_gradients_are_those_of_finite_differences(steps: list[Step]) -> None:
     y, inputs = eager(steps, POINT)
     with np.errstate(all="ignore"):
         np.testing.assert_allclose(y.data, run(np, steps, POINT), rtol=1e-12)
-        found = grad([y], inputs)
+        actual = grad([y], inputs)
         generator, h = np.random.default_rng(1), 1e-6
         dx = [generator.standard_normal(x.shape) for x in POINT]
         ends = [run(np, steps, [x + s * h * d for x, d in zip(POINT, dx, strict=True)]) for s in (1, -1)]
-    slope = sum(np.sum(ct.data * d) for ct, d in zip(found, dx, strict=True))
+    slope = sum(np.sum(ct.data * d) for ct, d in zip(actual, dx, strict=True))
     np.testing.assert_allclose(slope, (ends[0] - ends[1]) / (2 * h), rtol=1e-5, atol=1e-6)
 
 
@@ -153,10 +153,10 @@ def test_gradients_are_those_of_finite_differences(steps: list[Step]) -> None:
 @given(PROGRAMS)
 def test_gradients_are_those_of_jax(steps: list[Step]) -> None:
     y, inputs = eager(steps, POINT)
-    found = grad([y], inputs)
+    actual = grad([y], inputs)
     with jax.disable_jit():
         expected = jax.grad(lambda xs: run(jnp, steps, xs))(list(map(jnp.asarray, POINT)))
-    for ct, wanted in zip(found, expected, strict=True):
+    for ct, wanted in zip(actual, expected, strict=True):
         np.testing.assert_allclose(ct.data, wanted, rtol=1e-9, atol=1e-12)
 
 
@@ -171,12 +171,12 @@ def test_order_two(steps: list[Step]) -> None:
     if not any(ct.requires_grad for ct in first):
         return
     along = sum(np.sum(ct * d) for ct, d in zip(first, dx, strict=True))
-    found = grad([along], inputs)
+    actual = grad([along], inputs)
     ends = []
     for sign in (1, -1):
         moved, at = eager(steps, [x + sign * h * d for x, d in zip(POINT, dx, strict=True)])
         ends.append(grad([moved], at))
-    for ct, after, before in zip(found, *ends, strict=True):
+    for ct, after, before in zip(actual, *ends, strict=True):
         np.testing.assert_allclose(ct.data, (after.data - before.data) / (2 * h), rtol=2e-5, atol=2e-6)
 
 
@@ -202,14 +202,14 @@ def indexed(draw: Any) -> tuple[np.ndarray, Any]:
 def test_indices_are_those_of_numpy(case: tuple[np.ndarray, Any]) -> None:
     """Reads and writes by indices, writes to the result of a read, and derivatives of reads."""
     x, index = case
-    found, expected = Array(x), x.copy()
-    np.testing.assert_array_equal(np.asarray(found[index]), expected[index])
-    for y in (found, expected):
+    actual, expected = Array(x), x.copy()
+    np.testing.assert_array_equal(np.asarray(actual[index]), expected[index])
+    for y in (actual, expected):
         part = y[index]
         y[index] = -7.0
         if not np.isscalar(part) and not getattr(part, "is_scalar", False):
             part *= 2.0
-    np.testing.assert_array_equal(np.asarray(found), expected)
+    np.testing.assert_array_equal(np.asarray(actual), expected)
     leaf = Array(x, requires_grad=True)
     y = leaf[index]
     if not y.size:

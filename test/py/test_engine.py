@@ -255,14 +255,14 @@ def said(source: str) -> Iterator[str]:
 
 def named_ops(source: str) -> list[str]:
     """The dialects and ops, other than tidu's, that a file names."""
-    found = []
+    names = []
     for text in said(source):
         owner, _, name = text.partition(".")
         if any(dialect in text for dialect in DIALECTS):
-            found.append(text)
+            names.append(text)
         elif owner == "b" and name in MNEMONICS - VECTOR_SPACE:
-            found.append(text)
-    return found
+            names.append(text)
+    return names
 
 
 @pytest.mark.parametrize("file", ENGINE)

@@ -29,8 +29,8 @@ def random(*sizes: int) -> Array:
 
 def leaves(derivative: Callable[..., Any], arguments: Sequence[Any]) -> list[Array]:
     with jax.enable_x64(True):
-        found = jax.jit(derivative)(*(jnp.asarray(x) for x in arguments))
-        return [np.asarray(y) for y in jax.tree.leaves(found)]
+        tree = jax.jit(derivative)(*(jnp.asarray(x) for x in arguments))
+        return [np.asarray(y) for y in jax.tree.leaves(tree)]
 
 
 def agree(program: Program, arguments: Sequence[Any], expected: Sequence[Array]) -> None:
@@ -45,15 +45,15 @@ def floats(arguments: Sequence[Any]) -> tuple[int, ...]:
 
 def traces(hessians: Sequence[Array], count: int, inputs: Sequence[Array]) -> list[Array]:
     """The traces of the Hessians of each of `count` outputs, from the blocks for each pair of inputs."""
-    found = []
+    sums = []
     for y in range(count):
         total: Any = 0
         for i, x in enumerate(inputs):
             h = hessians[(y * len(inputs) + i) * len(inputs) + i]
             square = h.reshape(*h.shape[: h.ndim - 2 * x.ndim], x.size, x.size)
             total = total + np.trace(square, axis1=-2, axis2=-1)
-        found.append(np.asarray(total))
-    return found
+        sums.append(np.asarray(total))
+    return sums
 
 
 # ---- small functions ---------------------------------------------------------------------------------------
@@ -248,10 +248,10 @@ def test_batched_tangents_and_cotangents() -> None:
         count = len(program.inputs)
         given = [random(*port.type.shape) for port in many.inputs[count:]]
         assert [port.name for port in many.inputs] == [port.name for port in one.inputs]
-        found = run(many, [*arguments, *given])
+        actual = run(many, [*arguments, *given])
         rows = [run(one, [*arguments, *(x[i] for x in given)]) for i in range(3)]
         first = len(program.outputs)
-        for i, y in enumerate(found):
+        for i, y in enumerate(actual):
             wanted = rows[0][i] if i < first else np.stack([row[i] for row in rows])
             np.testing.assert_allclose(y, wanted, rtol=1e-12, atol=1e-12)
 
@@ -265,8 +265,8 @@ def test_batches_of_complex_cotangents(conjugate: bool) -> None:
     }"""
     program = load(text).vjp(conjugate=conjugate, batch=3)
     z, *ct = (random(*sizes) + 1j * random(*sizes) for sizes in ((2,), (3, 2), (3, 2)))
-    *_, found = run(program, [z, *ct])
-    np.testing.assert_allclose(found, 2 * (z if conjugate else np.conj(z)) * sum(ct), rtol=1e-13)
+    *_, batch_results = run(program, [z, *ct])
+    np.testing.assert_allclose(batch_results, 2 * (z if conjugate else np.conj(z)) * sum(ct), rtol=1e-13)
 
 
 # ---- the examples ------------------------------------------------------------------------------------------
@@ -321,8 +321,8 @@ def test_an_example() -> None:
     program, arguments, loss, _ = example("mlp")
     point = [arguments[2], arguments[1]]
     expected = leaves(jax.hessian(loss), point)
-    (found,) = by_xla(program.hessian("params['b3']").text, arguments)
-    np.testing.assert_allclose(found, expected[0], rtol=0, atol=1e-12)
+    (actual,) = by_xla(program.hessian("params['b3']").text, arguments)
+    np.testing.assert_allclose(actual, expected[0], rtol=0, atol=1e-12)
 
 
 def test_newton() -> None:

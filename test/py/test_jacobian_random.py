@@ -64,8 +64,8 @@ def _check_laplacian(program: Program, wrt: list[str], point: list[Array], text:
     laplacians = run(program.laplacian(wrt), point)
     (x,) = program.differentiated(wrt)
     count = int(np.prod(x.type.shape, dtype=np.int64))
-    found = run(program.hessian(wrt), point)
-    squares = [h.reshape(*y.shape, count, count) for h, y in zip(found, laplacians, strict=True)]
+    hessians = run(program.hessian(wrt), point)
+    squares = [h.reshape(*y.shape, count, count) for h, y in zip(hessians, laplacians, strict=True)]
     agree(laplacians, tuple(np.trace(h, axis1=-2, axis2=-1) for h in squares), text)
 
 

@@ -117,8 +117,8 @@ def test_a_diagonal_hessian() -> None:
     """A sum of powers; and a product of two inputs, whose Hessian blocks are all diagonal."""
     x, w = RNG.standard_normal(4), RNG.standard_normal(4)
     program = load(exported(lambda x, w: jnp.sum(x**3 * w), x, w))
-    found = run(program.hessian(sparsity="diagonal"), [x, w])
-    for y, wanted in zip(found, (6 * x * w, 3 * x**2, 3 * x**2, 0 * x), strict=True):
+    actual = run(program.hessian(sparsity="diagonal"), [x, w])
+    for y, wanted in zip(actual, (6 * x * w, 3 * x**2, 3 * x**2, 0 * x), strict=True):
         np.testing.assert_allclose(y, wanted, rtol=1e-13, atol=1e-13)
     assert "tensor<4x4x" not in program.hessian(sparsity="diagonal").text
 
@@ -133,8 +133,8 @@ def test_inputs_and_outputs_that_differ() -> None:
     program = load(exported(function, x, w))
     expected = run(program.jacobian(), [x, w])
     for mode in ("forward", "reverse"):
-        found = run(program.jacobian(mode=mode, sparsity="auto"), [x, w])
-        for y, wanted in zip(found, expected, strict=True):
+        actual = run(program.jacobian(mode=mode, sparsity="auto"), [x, w])
+        for y, wanted in zip(actual, expected, strict=True):
             np.testing.assert_allclose(y, wanted, rtol=0, atol=1e-13)
 
 

@@ -60,15 +60,15 @@ def layer(module: str) -> str:
 
 def files() -> dict[str, Path]:
     """Every file of the package, by the name of its module."""
-    found = {}
+    paths = {}
     for folder in FOLDERS:
         for path in sorted((ROOT / folder).rglob("*.py")):
             parts = list(path.relative_to(ROOT).with_suffix("").parts)
             if parts[0] == "tiduc" and len(parts) > 1 and parts[1] in FOLDERS:
                 continue  # reached through a link
             parts = parts if parts[0] == "tiduc" else ["tiduc", *parts]
-            found[".".join(parts).removesuffix(".__init__")] = path
-    return found
+            paths[".".join(parts).removesuffix(".__init__")] = path
+    return paths
 
 
 def imports(source: str, local: bool = False) -> Iterator[tuple[int, str]]:
@@ -113,8 +113,8 @@ def cycle(edges: dict[str, set[str]]) -> list[str]:
     try:
         TopologicalSorter(edges).prepare()
     except CycleError as error:
-        found: list[str] = error.args[1]
-        return found
+        modules: list[str] = error.args[1]
+        return modules
     return []
 
 
@@ -122,16 +122,16 @@ def violations(module: str, source: str) -> list[str]:
     """The imports of a file that its layer forbids."""
     name = layer(module)
     allowed = {name, *LAYERS[name][1]}
-    found = []
+    names = []
     for line, imported in imports(source):
         root = imported.split(".")[0]
         if not root:
-            found.append(f"{module}:{line}: a relative import")
+            names.append(f"{module}:{line}: a relative import")
         elif root in FOLDERS and root != "tiduc":
-            found.append(f"{module}:{line}: {imported} is a second copy of tiduc.{imported}")
+            names.append(f"{module}:{line}: {imported} is a second copy of tiduc.{imported}")
         elif root == "tiduc" and layer(imported) not in allowed:
-            found.append(f"{module}:{line}: {name} may not import {layer(imported)} ({imported})")
-    return found
+            names.append(f"{module}:{line}: {name} may not import {layer(imported)} ({imported})")
+    return names
 
 
 # A module, and what a function of the module imports, with the reason why the module itself does not.
@@ -181,13 +181,13 @@ def test_no_module_imports_itself_through_others() -> None:
 
 def test_imports_inside_functions_are_listed() -> None:
     known = files()
-    found = {
+    actual = {
         (module, module_of(imported, known) if imported.startswith("tiduc") else imported.split(".")[0])
         for module, path in known.items()
         for _, imported in imports(path.read_text(), local=True)
     }
-    assert sorted(found - LOCAL.keys()) == []
-    assert sorted(LOCAL.keys() - found) == []
+    assert sorted(actual - LOCAL.keys()) == []
+    assert sorted(LOCAL.keys() - actual) == []
 
 
 def test_a_cycle_is_detected(tmp_path: Path) -> None:

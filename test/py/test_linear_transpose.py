@@ -109,12 +109,12 @@ def test_a_transposed_graph_can_be_differentiated() -> None:
     """A transposed graph is an ordinary linear graph: it may be linearized and transposed."""
     view = view_of(PROGRAMS["fan-out"])
     back = linear_transpose(view, linear_of(view, "fan-out", ("x",)), OPSET)
-    again = linearize(view, list(back.outputs), list(back.keys), OPSET)
+    second = linearize(view, list(back.outputs), list(back.keys), OPSET)
     ct, dct = np.array([1.0, 2.0, 3.0]), np.array([0.3, -1.0, 0.7])
     x = POINT["x"]
-    wanted = list(again.outputs)
+    wanted = list(second.outputs)
     compare(
-        numbers(view, wanted, POINT | {back.keys[0]: ct, again.keys[0]: dct}), [(3 * x * x + 2 * x) * dct]
+        numbers(view, wanted, POINT | {back.keys[0]: ct, second.keys[0]: dct}), [(3 * x * x + 2 * x) * dct]
     )
 
 
@@ -129,8 +129,8 @@ def test_seeds_add_up() -> None:
     assert len(set(back.keys)) == 3
     ones = np.ones(3)
     compare(applied(view, back, [ones, 10 * ones, 100 * ones]), [89 * ones])
-    again = linear_transpose(view, back, OPSET)
-    compare(applied(view, again, [ones]), [-ones, -ones, ones])
+    second = linear_transpose(view, back, OPSET)
+    compare(applied(view, second, [ones]), [-ones, -ones, ones])
 
 
 def test_one_tangent_returned_twice() -> None:

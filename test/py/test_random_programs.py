@@ -55,8 +55,8 @@ def test_a_sample_is_right() -> None:
     [("reference", (201, 203, 207), 2), ("reference", (208,), 3), ("iree", (107,), 1)],
 )
 def test_other_engines_and_order_three(engine: str, seeds: Sequence[int], order: int) -> None:
-    found = attempted([(seed, program(seed)) for seed in seeds], engine, order)
-    assert found == [("ok", "")] * len(seeds)
+    actual = attempted([(seed, program(seed)) for seed in seeds], engine, order)
+    assert actual == [("ok", "")] * len(seeds)
 
 
 # ---- planted errors in derivatives -------------------------------------------------------------------------
@@ -126,9 +126,9 @@ def test_a_refusal_is_an_outcome_and_spoils_no_other() -> None:
         .replace("stablehlo.sine %x", "stablehlo.custom_call @none(%x)")
         .replace(": tensor<f64>\n", ": (tensor<f64>) -> tensor<f64>\n")
     )
-    found = attempted([(0, unary("sine")), (1, bad), (2, "func.func @main() {")], "reference", 2)
-    assert [category for category, _ in found] == ["ok", "refused", "refused"]
-    assert re.search(r"ok +1\n.*refused +2\n", table(found), re.DOTALL)
+    actual = attempted([(0, unary("sine")), (1, bad), (2, "func.func @main() {")], "reference", 2)
+    assert [category for category, _ in actual] == ["ok", "refused", "refused"]
+    assert re.search(r"ok +1\n.*refused +2\n", table(actual), re.DOTALL)
 
 
 # ---- workers -----------------------------------------------------------------------------------------------

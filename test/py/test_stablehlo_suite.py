@@ -33,8 +33,8 @@ def test_categories(tmp_path: Path) -> None:
         (tmp_path / f"{name}.mlir").write_text(text)
     files = suite.chosen(tmp_path, "", None)
     assert sorted(Path(file).stem for file in files) == sorted(texts)
-    found = suite.outcomes(files, plain=False, target="cpu")
-    categories = {Path(file).stem: [category for category, _ in rows] for file, rows in found.items()}
+    actual = suite.outcomes(files, plain=False, target="cpu")
+    categories = {Path(file).stem: [category for category, _ in rows] for file, rows in actual.items()}
     assert categories == {
         "right": ["ok", "refused"],
         "wrong": ["wrong"],

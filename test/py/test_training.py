@@ -268,8 +268,8 @@ def test_ten_steps_are_those_of_pytorch(trained: Sequence[Path]) -> None:
     np.testing.assert_allclose(losses, data["losses"], rtol=1e-5)
     for name, x in data.items():
         if name.startswith("after."):
-            found = after[name.removeprefix("after.")]
-            np.testing.assert_allclose(found, x, rtol=0, atol=1e-5 * np.max(np.abs(x)))
+            actual = after[name.removeprefix("after.")]
+            np.testing.assert_allclose(actual, x, rtol=0, atol=1e-5 * np.max(np.abs(x)))
 
 
 def test_settings_at_a_shell(tmp_path: Path, capsys: Any) -> None:

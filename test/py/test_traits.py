@@ -122,9 +122,9 @@ def test_swapped_operands_give_equal_results(orders: tuple[str, ...]) -> None:
             results += [f"%{name}xy", f"%{name}yx"]
     types = ", ".join([type_] * len(results))
     text = f"func.func @main(%x: {type_}, %y: {type_}) -> ({types}) {{\n" + "\n".join(lines)
-    made = evaluate(f"{text}\nreturn {', '.join(results)} : {types} }}", [x, y])
-    assert len(made) == 2 * (4 if "real" in orders else 2)
-    for one, other in zip(made[::2], made[1::2], strict=True):
+    values = evaluate(f"{text}\nreturn {', '.join(results)} : {types} }}", [x, y])
+    assert len(values) == 2 * (4 if "real" in orders else 2)
+    for one, other in zip(values[::2], values[1::2], strict=True):
         assert list(map(repr, one)) == list(map(repr, other))
 
 
@@ -138,8 +138,8 @@ def test_neutral_elements_change_nothing() -> None:
         lines[-1] += f"\n{results[-1]} = {name} %x, %n{len(results) - 1} : {type_}"
     types = ", ".join([type_] * len(results))
     text = f"func.func @main(%x: {type_}) -> ({types}) {{\n" + "\n".join(lines)
-    for made in evaluate(f"{text}\nreturn {', '.join(results)} : {types} }}", [np.array(CORNERS)]):
-        assert list(map(repr, made)) == list(map(repr, np.array(CORNERS)))
+    for value in evaluate(f"{text}\nreturn {', '.join(results)} : {types} }}", [np.array(CORNERS)]):
+        assert list(map(repr, value)) == list(map(repr, np.array(CORNERS)))
 
 
 N = 4
@@ -167,10 +167,10 @@ def form(name: str) -> str | None:
     """An application of an op to %f, %i, %p or %c, depending on its operand types."""
     short = name.partition(".")[2]
     types = [f"({', '.join([t] * count)}) -> {t}" for t in (F32, I32) for count in (1, 2)]
-    for found in [FORMS[short]] if short in FORMS else types:
-        if found is None:
+    for types_of_form in [FORMS[short]] if short in FORMS else types:
+        if types_of_form is None:
             return None
-        attributes, _, signature = found.rpartition(" : ")
+        attributes, _, signature = types_of_form.rpartition(" : ")
         inputs = signature[1:].partition(")")[0].split(", ")
         operands = ", ".join({F32: "%f", I32: "%i", I1: "%p", C64: "%c"}[t] for t in inputs)
         line = f'"{name}"({operands}) {attributes} : {signature}'
@@ -232,8 +232,8 @@ def test_views_move_elements() -> None:
     types = ", ".join(rest.rpartition("-> ")[2] for rest in views.values())
     results = ", ".join(f"%{i}" for i in range(len(views)))
     text = f"func.func @main(%x: {t}, %v: tensor<f64>) -> ({types}) {{\n{body}return {results} : {types} }}"
-    for name, made in zip(views, evaluate(text, [x, np.array(7.0)]), strict=True):
-        assert {*made.ravel()} <= {*x.ravel(), 7.0}, name
+    for name, values in zip(views, evaluate(text, [x, np.array(7.0)]), strict=True):
+        assert {*values.ravel()} <= {*x.ravel(), 7.0}, name
 
 
 # ---- no other lists of ops ---------------------------------------------------------------------------------
@@ -298,8 +298,8 @@ def files() -> Iterator[Path]:
 
 
 def test_no_other_lists_of_ops() -> None:
-    found = {str(path.relative_to(ROOT)): [*op_lists(path.read_text())] for path in files()}
-    lists = {path: made for path, made in found.items() if made}
+    actual = {str(path.relative_to(ROOT)): [*op_lists(path.read_text())] for path in files()}
+    lists = {path: made for path, made in actual.items() if made}
     assert {path: made for path, made in lists.items() if path not in ALLOWED} == {}
     assert sorted(ALLOWED) == sorted(lists), "no longer needed"
 

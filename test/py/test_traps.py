@@ -119,7 +119,7 @@ def test_stages_refuse_duplicate_arguments() -> None:
 
 def test_two_references_to_one_value_are_duplicates() -> None:
     """An external and its definition are one value, and so are two names of one value."""
-    again = graph(
+    duplicate = graph(
         "F1",
         ["x"],
         external("%e", "@F0::@p3")
@@ -128,7 +128,7 @@ def test_two_references_to_one_value_are_duplicates() -> None:
         + named("%0", "n"),
         ["%0"],
     )
-    view = view_of(EXP_AX, again)
+    view = view_of(EXP_AX, duplicate)
     with pytest.raises(RequestError, match="given twice"):
         linearize(view, [("F0", "p3"), ("F1", "again")], ["x"], OPSET)
     with pytest.raises(RequestError, match="given twice"):
@@ -259,8 +259,8 @@ def test_a_name_whose_keys_are_taken() -> None:
 def test_derivatives_of_a_program_read_again() -> None:
     """The text of a derivative is an ordinary program, in which its keys have no special meaning."""
     p = program(f"%0 = stablehlo.multiply %x, %x : {F64}\n%1 = stablehlo.multiply %0, %x : {F64}", "%1")
-    again = load(str(load(str(p.jvp())).jvp("x")))
-    compare(run(again, [2.0, 1.0, 1.0])[-1:], [12])
+    second = load(str(load(str(p.jvp())).jvp("x")))
+    compare(run(second, [2.0, 1.0, 1.0])[-1:], [12])
     compare(run(load(str(p.vjp())).vjp("x"), [2.0, 1.0, 0.0, 1.0])[-1:], [12])
 
 

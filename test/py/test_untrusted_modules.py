@@ -98,17 +98,17 @@ def test_damage_that_checksums_do_not_show(vmfb: bytes) -> None:
     """Changed bytes in IREE's part of the module give a result, an error, or the death of the worker."""
     generator = random.Random(0)
     part, start = next(parts(vmfb))
-    found: Counter[str] = Counter()
+    outcomes: Counter[str] = Counter()
     for _ in range(150):
         at = generator.randrange(start, start + part.file_size - 4)
         new = generator.choice(
             [bytes([vmfb[at] ^ 1 << generator.randrange(8)]), b"\xff", b"\xff\xff\xff\x7f"]
         )
         try:
-            found[in_worker(outcome, Limits(5, 4096), rewritten(vmfb, at, new))] += 1
+            outcomes[in_worker(outcome, Limits(5, 4096), rewritten(vmfb, at, new))] += 1
         except Died:
-            found["died"] += 1
-    assert found["answer"] > 10 and found["error"] > 10 and sum(found.values()) == 150
+            outcomes["died"] += 1
+    assert outcomes["answer"] > 10 and outcomes["error"] > 10 and sum(outcomes.values()) == 150
 
 
 def test_machine_code_that_crashes_ends_its_own_process(vmfb: bytes) -> None:

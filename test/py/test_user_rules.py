@@ -182,10 +182,10 @@ def test_stop_gradient_survives() -> None:
         module, "canonicalize,cse,inline,symbol-dce,func.func(stablehlo-aggressive-simplification)"
     )
     assert str(module).count('composite "tidu.stop_gradient"') == 1
-    again = tiduc.load(str(tiduc.load(str(module)).jvp()))
+    parsed = tiduc.load(str(tiduc.load(str(module)).jvp()))
     x = np.array(1.5)
-    compare(evaluate(str(again.vjp([0])), [x, np.array(2.0), np.array(1.0), np.array(1.0)])[2:], [1.5])
-    compare(again.compile()(x, np.array(2.0)), [2.25, 3.0])
+    compare(evaluate(str(parsed.vjp([0])), [x, np.array(2.0), np.array(1.0), np.array(1.0)])[2:], [1.5])
+    compare(parsed.compile()(x, np.array(2.0)), [2.25, 3.0])
 
 
 def test_stop_gradient_of_jax() -> None:

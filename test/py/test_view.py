@@ -84,14 +84,14 @@ def test_regions_and_calls_open() -> None:
 
 def test_a_reference_to_another_file(tmp_path: Path) -> None:
     (tmp_path / "f.mlir").write_text(EXP)
-    made = subprocess.run(
+    done = subprocess.run(
         [sys.executable, "-m", "tiduc", "jvp", "f.mlir", "--stop-after", "linearize"],
         cwd=tmp_path,
         capture_output=True,
         text=True,
         check=True,
     ).stdout
-    linear = made[made.index('"tidu.graph"', made.index('"tidu.graph"') + 1) :]
+    linear = done[done.index('"tidu.graph"', done.index('"tidu.graph"') + 1) :]
     (tmp_path / "l.mlir").write_text("module {\n" + linear)
     assert "@main::@v0" in view(str(tmp_path / "l.mlir"))
 
@@ -161,12 +161,12 @@ def test_without_graphviz(tmp_path: Path) -> None:
 
     environment = {**os.environ, "PYTHONPATH": str(tmp_path)}
     command = [sys.executable, "-m", "tiduc", "view", str(EXAMPLES / "newton.mlir"), "-o"]
-    made = subprocess.run([*command, "a.dot"], cwd=tmp_path, env=environment, check=False)
-    assert made.returncode == 0 and (tmp_path / "a.dot").is_file()
-    made = subprocess.run(
+    done = subprocess.run([*command, "a.dot"], cwd=tmp_path, env=environment, check=False)
+    assert done.returncode == 0 and (tmp_path / "a.dot").is_file()
+    done = subprocess.run(
         [*command, "a.svg"], cwd=tmp_path, env=environment, check=False, capture_output=True, text=True
     )
-    assert made.returncode == 1 and "pip install 'tiduc[view]'" in made.stderr
+    assert done.returncode == 1 and "pip install 'tiduc[view]'" in done.stderr
     assert not (tmp_path / "a.svg").exists()
 
 

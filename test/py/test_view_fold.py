@@ -101,15 +101,15 @@ def worth(letters: str) -> int:
 
 @given(st.text("abc", max_size=24))
 def test_repeats(letters: str) -> None:
-    found = find_repeat(letters, 2)
-    assert (found.worth if found else 0) == worth(letters)
-    if found is not None:
-        stretches = {letters[s : s + found.length] for s in found.starts}
+    actual = find_repeat(letters, 2)
+    assert (actual.worth if actual else 0) == worth(letters)
+    if actual is not None:
+        stretches = {letters[s : s + actual.length] for s in actual.starts}
         assert len(stretches) == 1
-        assert all(b - a >= found.length for a, b in itertools.pairwise(found.starts))
+        assert all(b - a >= actual.length for a, b in itertools.pairwise(actual.starts))
 
 
 def test_a_repeat_is_cut_where_it_costs_least() -> None:
-    found = find_repeat("xabcabcabcy", 2, lambda start, end: 0 if "xabcabcabcy"[start] == "b" else 1)
-    assert found is not None and found.length == 3
+    actual = find_repeat("xabcabcabcy", 2, lambda start, end: 0 if "xabcabcabcy"[start] == "b" else 1)
+    assert actual is not None and actual.length == 3
     assert find_repeat("abcde", 2) is None and find_repeat("", 2) is None

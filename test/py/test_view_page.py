@@ -21,27 +21,27 @@ def browser() -> Iterator[Any]:
     there = next((path for name in BROWSERS if (path := shutil.which(name))), None)
     with playwright.sync_playwright() as started:
         try:
-            made = started.chromium.launch(executable_path=there, args=["--no-sandbox"])
+            instance = started.chromium.launch(executable_path=there, args=["--no-sandbox"])
         except playwright.Error as error:
             pytest.skip(f"no Chromium here; playwright install chromium ({error.message.splitlines()[0]})")
-        yield made
-        made.close()
+        yield instance
+        instance.close()
 
 
 @pytest.fixture(scope="module")
 def pages(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
     """The transformer, and the three graphs of a VJP."""
     folder = tmp_path_factory.mktemp("pages")
-    found = {}
+    files = {}
     for name, arguments in {
         "transformer": ["transformer_f32.mlir"],
         "vjp": ["mlp_f32.mlir", "--derivative", "vjp"],
         "large": ["transformer_f32.mlir", "--derivative", "vjp"],
     }.items():
-        found[name] = folder / f"{name}.html"
-        command = [sys.executable, "-m", "tiduc", "view", *arguments, "-o", str(found[name])]
+        files[name] = folder / f"{name}.html"
+        command = [sys.executable, "-m", "tiduc", "view", *arguments, "-o", str(files[name])]
         subprocess.run(command, cwd=EXAMPLES, check=True)
-    return found
+    return files
 
 
 @pytest.fixture

@@ -56,9 +56,9 @@ def with_rules(code: str, *more: str) -> "subprocess.CompletedProcess[bytes]":
 def death(done: "subprocess.CompletedProcess[bytes]") -> tuple[str, str, str, Path]:
     """File, cause, stage and reproducer in the last line of a driver's output."""
     assert done.returncode == 1 and done.stdout == b"" and b"Traceback" not in done.stderr
-    found = DEATH.fullmatch(done.stderr.decode().splitlines(keepends=True)[-1])
-    assert found is not None, done.stderr
-    return found[1], found[2], found[3], Path(found[4])
+    match = DEATH.fullmatch(done.stderr.decode().splitlines(keepends=True)[-1])
+    assert match is not None, done.stderr
+    return match[1], match[2], match[3], Path(match[4])
 
 
 @pytest.mark.parametrize("kind", DEEP)
@@ -201,12 +201,12 @@ def on_terminal(script: str) -> tuple[int, int]:
 
 def shown(terminal: int, last: bytes) -> bytes:
     """The output of a terminal up to `last`."""
-    found = b""
-    while last not in found:
+    output = b""
+    while last not in output:
         ready, _, _ = select.select([terminal], [], [], 30)
-        assert ready, found
-        found += os.read(terminal, 4096)
-    return found
+        assert ready, output
+        output += os.read(terminal, 4096)
+    return output
 
 
 def test_keys_of_a_terminal() -> None:

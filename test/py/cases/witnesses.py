@@ -64,8 +64,8 @@ def find_witness(name: str) -> Witness:
             dynamic.text(), dynamic.arguments, expected, _target(name), 0, dynamic.text(known=True)
         )
     cases: dict[str, Case] = iree_gpu_cases.CASES if path else iree_cases.CASES
-    found = cases[case]
-    return Witness(function("main", found), found.arguments, (found.expected,), _target(name), found.rtol)
+    case_ = cases[case]
+    return Witness(function("main", case_), case_.arguments, (case_.expected,), _target(name), case_.rtol)
 
 
 def _target(name: str) -> str:
@@ -85,7 +85,7 @@ def fails_alone(witness: Witness) -> bool:
 
 def compiled_alone(text: str, target: str, seconds: float = 60) -> bytes | None:
     """The module that IREE's compiler makes of a program without tiduc's rewrites; None if it fails."""
-    found = find_target(target)
-    command = [find_tool("iree-compile"), *found.flags, *_linkers(found), "-", "-o", "-"]
+    described = find_target(target)
+    command = [find_tool("iree-compile"), *described.flags, *_linkers(described), "-", "-o", "-"]
     ended = run_within(command, text.encode(), Limits(seconds=seconds), dict(os.environ), None)
     return ended.output if ended.code == 0 and ended.output else None

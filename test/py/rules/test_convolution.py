@@ -32,11 +32,11 @@ class Case:
         every = zip(
             self.size, self.kernel, self.stride, self.pad, self.lhs_dilate, self.rhs_dilate, strict=True
         )
-        found = []
+        places_ = []
         for n, k, s, (low, high), a, r in every:
             room = ((n - 1) * a + 1 if n else 0) + low + high - ((k - 1) * r + 1)
-            found.append(max(room // s + 1, 0))
-        return found
+            places_.append(max(room // s + 1, 0))
+        return places_
 
     def shapes(self) -> list[list[int]]:
         digits = [str(d) for d in range(len(self.size))]

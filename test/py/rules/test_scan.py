@@ -32,9 +32,9 @@ def test_scan(attributes: str) -> None:
     for row in x[way]:
         outputs.append(row * carry + row)
         carry = np.sinh(outputs[-1])
-    found = run(load(scan(attributes)), [x, s])
-    np.testing.assert_allclose(found[0], np.array(outputs)[way], rtol=1e-12)
-    np.testing.assert_allclose(found[1], carry, rtol=1e-12)
+    results = run(load(scan(attributes)), [x, s])
+    np.testing.assert_allclose(results[0], np.array(outputs)[way], rtol=1e-12)
+    np.testing.assert_allclose(results[1], carry, rtol=1e-12)
     check_rule(scan(attributes), x, s)
 
 
