@@ -1,4 +1,4 @@
-"""Attributes that the bindings cannot read: names that are no UTF-8, and arrays of unknown element types."""
+"""Attributes that the bindings cannot read: names that are not UTF-8, and arrays of unknown element types."""
 
 import re
 from typing import Any
@@ -14,12 +14,12 @@ _NO_TEXT = re.compile(r'"[^"]*\\[89A-F][0-9A-F][^"]*" = ')
 def named_attributes(attribute: Any) -> dict[str, Any]:
     """The entries of a `DictAttr` by name.
 
-    `ParseError` for a name that is no UTF-8, and for an array of elements such as f128. The bindings abort on the
+    `ParseError` for a name that is not UTF-8, and for an array of elements such as f128. The bindings abort on the
     former, and on the latter where they read it from an entry of an iteration.
     """
     attribute = ir.DictAttr(attribute)
     if _NO_TEXT.search(str(attribute)):
-        raise ParseError("a name is no UTF-8 text")
+        raise ParseError("a name is not UTF-8 text")
     names = [entry.name for entry in attribute]
     try:
         return {name: attribute[name] for name in names}
@@ -44,7 +44,7 @@ def readable_entries(attribute: Any) -> list[Any] | None:
 
 
 def location_name(location: Any) -> str:
-    """The name in a `NameLoc`. `ParseError` for a name that is no UTF-8, on which the bindings abort."""
+    """The name in a `NameLoc`. `ParseError` for a name that is not UTF-8, on which the bindings abort."""
     if _BYTE.search(str(location)):
-        raise ParseError("the name of a location is no UTF-8 text")
+        raise ParseError("the name of a location is not UTF-8 text")
     return str(location.name_str)

@@ -31,8 +31,8 @@ class Body(StablehloBuilder):
         attributes: Mapping[str, Any] | None = None,
         regions: Sequence[Fill] = (),
     ) -> tuple[Any, ...]:
-        made = {"loc": self.location, "ip": self._ip}
-        op = ir.Operation.create(name, types, operands, attributes, regions=len(regions), **made)
+        options = {"loc": self.location, "ip": self._ip}
+        op = ir.Operation.create(name, types, operands, attributes, regions=len(regions), **options)
         for fill, region in zip(regions, op.regions, strict=True):
             fill(region)
         return tuple(op.results)
@@ -73,8 +73,8 @@ class Body(StablehloBuilder):
 
 def self_contained(op: Definition) -> bool:
     """Whether the op's regions capture only constants."""
-    found = [x.definition for x in op.captures]
-    return all(d is not None and d.name == "stablehlo.constant" for d in found)
+    definitions = [x.definition for x in op.captures]
+    return all(d is not None and d.name == "stablehlo.constant" for d in definitions)
 
 
 def returned(op: Definition, region: int = 0) -> tuple[Any, ...]:

@@ -51,25 +51,25 @@ def resource_name(value: Any) -> str | None:
     """The name of the resource that an elements attribute refers to; None if it holds its elements itself."""
     if isinstance(value, ir.DenseElementsAttr):
         return None
-    found = _RESOURCE.match(str(value))
-    if found is None:
+    match = _RESOURCE.match(str(value))
+    if match is None:
         return None
-    if not found[1].startswith('"'):
-        return found[1]
-    return str(ir.StringAttr(ir.Attribute.parse(found[1], value.context)).value)
+    if not match[1].startswith('"'):
+        return match[1]
+    return str(ir.StringAttr(ir.Attribute.parse(match[1], value.context)).value)
 
 
 def constants_in(op: Any) -> list[Any]:
     """The `stablehlo.constant` ops nested in an op, at any depth."""
-    found: list[Any] = []
+    constants: list[Any] = []
 
     def look(inner: Any) -> Any:
         if inner.operation.name == "stablehlo.constant":
-            found.append(inner.operation)
+            constants.append(inner.operation)
         return ir.WalkResult.ADVANCE
 
     op.walk(look, ir.WalkOrder.PRE_ORDER)
-    return found
+    return constants
 
 
 def has_resources(module: Any) -> bool:

@@ -17,15 +17,15 @@ from tiduc.dialect.traits import BROADCASTING
 
 def check_constraints(operation: Any) -> None:
     """Raises `ParseError` for the first op nested in an operation that violates a constraint."""
-    found: list[Any] = []
+    ops: list[Any] = []
 
     def look(op: Any) -> Any:
         if op.name in CONSTRAINTS:
-            found.append(op)
+            ops.append(op)
         return ir.WalkResult.ADVANCE
 
     operation.walk(look)
-    for op in found:
+    for op in ops:
         CONSTRAINTS[op.name](op)
 
 
@@ -72,8 +72,8 @@ def _broadcasting(op: Any) -> None:
             at = op.attributes["broadcast_dimensions"]
         for d, n in zip(at, sizes_in(type_), strict=True):
             sizes[d].add(n)
-    for found, n in zip(sizes, sizes_in(result), strict=True):
-        wide = found - {1}
+    for size, n in zip(sizes, sizes_in(result), strict=True):
+        wide = size - {1}
         if DYNAMIC not in wide | {n} and wide != {n} - {1}:
             broadcast = ", ".join(map(str, operands))
             raise _violation(op, f"cannot broadcast {broadcast} to {result}")

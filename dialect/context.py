@@ -116,19 +116,17 @@ def diagnosed(error: Any, file: str | None = None) -> TiducError:
     return ParseError(message, place or file)
 
 
-def verify(made: Any, location: Any = None) -> None:
+def verify(op: Any, location: Any = None) -> None:
     """Raises `InvalidIR` if MLIR's verifier rejects a module or an op that tiduc made.
 
     `location` is the error's location if the rejected op has none.
     """
     try:
-        made.operation.verify()
+        op.operation.verify()
     except ir.MLIRError as error:
-        found = diagnosed(error)
-        message = (
-            f"tiduc made invalid IR; please report it, unless a rule of yours emits the op: {found.message}"
-        )
-        raise InvalidIR(message, found.location or location) from None
+        rejection = diagnosed(error)
+        message = f"tiduc made invalid IR; please report it, unless a rule of yours emits the op: {rejection.message}"
+        raise InvalidIR(message, rejection.location or location) from None
 
 
 @contextmanager
@@ -179,16 +177,16 @@ def _check(source: str | bytes, file: str | None) -> None:
         else (b"]x[" in source and not source.startswith(BYTECODE))
     ):
         text = _text(source)
-        if found := oversized(text):
-            raise ParseError(found[0], _place(text, found[1], file))
+        if message := oversized(text):
+            raise ParseError(message[0], _place(text, message[1], file))
 
 
 def _unread(error: Any, file: str | None, source: str | bytes) -> TiducError:
     """The error for a source that MLIR cannot read: MLIR's diagnostic, or the file's format if it is not MLIR."""
     if isinstance(source, bytes) and (other := foreign(source)):
         return ParseError(other, file)
-    if not error.error_diagnostics and (found := without_words(text := _text(source))):
-        return ParseError(found[0], _place(text, found[1], file))
+    if not error.error_diagnostics and (message := without_words(text := _text(source))):
+        return ParseError(message[0], _place(text, message[1], file))
     return diagnosed(error, file)
 
 
@@ -215,7 +213,7 @@ def _with_shardy(text: str | bytes) -> bytes | None:
         if text.startswith(BYTECODE) or b"sdy." not in text:
             return None
         text = _text(text)
-    # Names and strings may hold bytes that are no UTF-8, which the bindings take in bytes only.
+    # Names and strings may hold bytes that are not UTF-8, which the bindings accept only in a bytes object.
     return shardy.generic(text).encode("utf-8", "surrogateescape") if shardy.has_ops(text) else None
 
 
@@ -230,7 +228,7 @@ def _parsed(parser: Callable[[Any], Any], source: str | bytes, dialects: Collect
             return parser(source)
     except ir.MLIRError as error:
         said = [d.message for d in error.error_diagnostics if _UNREGISTERED.search(d.message)]
-        unknown = {found[1] for message in said if (found := _UNKNOWN.match(message))}
+        unknown = {match[1] for message in said if (match := _UNKNOWN.match(message))}
         if not said or not unknown <= set(dialects):
             raise
         context().allow_unregistered_dialects = True
@@ -246,15 +244,15 @@ def _parsed(parser: Callable[[Any], Any], source: str | bytes, dialects: Collect
 
 def _unregistered(module: Any) -> set[str]:
     """The dialects of a module's unregistered ops."""
-    found = set()
+    names = set()
 
     def look(op: Any) -> Any:
         if not context().is_registered_operation(op.name):
-            found.add(op.name.partition(".")[0])
+            names.add(op.name.partition(".")[0])
         return ir.WalkResult.ADVANCE
 
     module.operation.walk(look)
-    return found
+    return names
 
 
 def _seconds(size: int) -> float:

@@ -180,8 +180,8 @@ def _while(view: View, op: Definition) -> Loop:
     arguments = *carries, *same, *[first + i for i, x in enumerate(op.captures) if x in captures]
     results = [carries.index(i) if i in carries else ~same.index(i) for i in range(first)]
     ends = tuple(inits), (), (*fixed, *captures)
-    found = Loop(*ends, body, cond, False, None, body.name, arguments, tuple(results), *_options(op))
-    return replace(found, trip_count=trip_count(found))
+    loop = Loop(*ends, body, cond, False, None, body.name, arguments, tuple(results), *_options(op))
+    return replace(loop, trip_count=trip_count(loop))
 
 
 def _options(op: Definition) -> tuple[str | None, int | None]:
@@ -223,9 +223,9 @@ def _constants(op: Definition) -> Any:
 
 
 def _described(x: Value) -> Any:
-    made = x.definition
-    assert made is not None
-    return made.name, x.type, tuple(sorted((made.given or {}).items(), key=lambda item: item[0]))
+    op = x.definition
+    assert op is not None
+    return op.name, x.type, tuple(sorted((op.given or {}).items(), key=lambda item: item[0]))
 
 
 def _graphs(view: View, op: Definition) -> tuple[Graph, ...]:
@@ -257,14 +257,14 @@ def is_kept(view: View, op: Definition) -> bool:
 
 def called(view: View, graph: Graph) -> list[Graph]:
     """The graphs that a graph calls, directly or indirectly, from its ops or their regions."""
-    found: dict[str, Graph] = {}
+    graphs: dict[str, Graph] = {}
     unread, walked = [graph], set[int]()
 
     def take(names: Any) -> None:
         for symbol in names:
-            if symbol.value not in found:
-                found[symbol.value] = view.graph(symbol.value)
-                unread.append(found[symbol.value])
+            if symbol.value not in graphs:
+                graphs[symbol.value] = view.graph(symbol.value)
+                unread.append(graphs[symbol.value])
 
     def look(op: Any) -> Any:
         if op.name == CARRIER and op.attributes[TARGET].value in OWN:
@@ -278,7 +278,7 @@ def called(view: View, graph: Graph) -> list[Graph]:
             elif definition.source is not None and id(definition.source) not in walked:
                 walked.add(id(definition.source))
                 definition.source.walk(look)
-    return list(found.values())
+    return list(graphs.values())
 
 
 def draws(view: View, graph: Graph) -> bool:
@@ -322,31 +322,31 @@ def emit_case(
     return _emit(b, CASE, graphs, (index, *operands), [y.type for y in _outputs(graphs[0])], {}, base)
 
 
-def emit_loop(b: Any, made: Loop, base: str | None = None) -> tuple[Any, ...]:
+def emit_loop(b: Any, loop: Loop, base: str | None = None) -> tuple[Any, ...]:
     """Emits a loop; the results are its final carries and its output sequences."""
-    outputs, n = _outputs(made.body), len(made.inits)
-    count = made.trip_count if made.trip_count is not None else made.bound
-    if count is None and made.sequences and not made.sequences[0].type.is_dynamic_dim(0):
-        count = made.sequences[0].type.shape[0]
+    outputs, n = _outputs(loop.body), len(loop.inits)
+    count = loop.trip_count if loop.trip_count is not None else loop.bound
+    if count is None and loop.sequences and not loop.sequences[0].type.is_dynamic_dim(0):
+        count = loop.sequences[0].type.shape[0]
     types = [y.type for y in outputs[:n]] + [sequence_type(y.type, count) for y in outputs[n:]]
     i64 = ir.IntegerType.get_signless(64)
-    given = {CARRIES: ir.IntegerAttr.get(i64, n), SEQUENCES: ir.IntegerAttr.get(i64, len(made.sequences))}
-    if made.reverse:
+    given = {CARRIES: ir.IntegerAttr.get(i64, n), SEQUENCES: ir.IntegerAttr.get(i64, len(loop.sequences))}
+    if loop.reverse:
         given[REVERSE] = ir.UnitAttr.get()
-    if made.trip_count is not None:
-        given[TRIP_COUNT] = ir.IntegerAttr.get(i64, made.trip_count)
-    given |= options(made)
-    graphs = (made.body,) if made.cond is None else (made.body, made.cond)
-    return _emit(b, LOOP, graphs, made.operands, types, given, base)
+    if loop.trip_count is not None:
+        given[TRIP_COUNT] = ir.IntegerAttr.get(i64, loop.trip_count)
+    given |= options(loop)
+    graphs = (loop.body,) if loop.cond is None else (loop.body, loop.cond)
+    return _emit(b, LOOP, graphs, loop.operands, types, given, base)
 
 
-def options(made: Loop) -> dict[str, Any]:
+def options(loop: Loop) -> dict[str, Any]:
     """The attributes that hold the user's options of a loop."""
     given: dict[str, Any] = {}
-    if made.memory is not None:
-        given[MEMORY] = ir.StringAttr.get(made.memory)
-    if made.bound is not None:
-        given[BOUND] = ir.IntegerAttr.get(ir.IntegerType.get_signless(64), made.bound)
+    if loop.memory is not None:
+        given[MEMORY] = ir.StringAttr.get(loop.memory)
+    if loop.bound is not None:
+        given[BOUND] = ir.IntegerAttr.get(ir.IntegerType.get_signless(64), loop.bound)
     return given
 
 

@@ -16,8 +16,8 @@ def describe(location: Any) -> str:
 
     Fused, call-site and name locations print their parts, innermost first.
     """
-    found = _FILE_LINE_COL.search(str(location)) if location is not None else None
-    return ":".join(found.groups()) if found else ""
+    match = _FILE_LINE_COL.search(str(location)) if location is not None else None
+    return ":".join(match.groups()) if match else ""
 
 
 def out_of_memory(said: bytes) -> bool:

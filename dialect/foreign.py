@@ -32,10 +32,10 @@ _REST = re.compile(r"([^\[\]]*)\]->\[([^\[\]]*)\]")
 
 def without_words(source: str) -> tuple[str, int] | None:
     """The reason and the offset for text that MLIR rejects without a message: a word of `tidu` that is not quoted."""
-    if found := _DIALECT_OP.search(source):
-        return f'{found[1]} must be written in generic form: "{found[1]}"(...)', found.start(1)
-    if found := _DIALECT_WORD.search(source):
-        return f"{found[1]} is neither an op nor the name of an attribute here", found.start(1)
+    if match := _DIALECT_OP.search(source):
+        return f'{match[1]} must be written in generic form: "{match[1]}"(...)', match.start(1)
+    if match := _DIALECT_WORD.search(source):
+        return f"{match[1]} is neither an op nor the name of an attribute here", match.start(1)
     return None
 
 

@@ -290,7 +290,7 @@ def operations(block: Any) -> Iterator[Any]:
 def captured(op: Any) -> tuple[Any, ...]:
     """The `ir.Value`s that an op's regions read from outside, each once, in order of first use."""
     inside: set[Any] = set()
-    found: dict[Any, None] = {}
+    values: dict[Any, None] = {}
     stack = [block for region in op.regions for block in region.blocks]
     while stack:
         block = stack.pop()
@@ -298,10 +298,10 @@ def captured(op: Any) -> tuple[Any, ...]:
         for inner in operations(block):
             for x in inner.operands:
                 if x not in inside:
-                    found.setdefault(x)
+                    values.setdefault(x)
             inside.update(inner.results)
             stack.extend(nested for region in inner.regions for nested in region.blocks)
-    return tuple(x for x in found if x not in inside)
+    return tuple(x for x in values if x not in inside)
 
 
 def replace_captured(op: Any, captures: Sequence[Any]) -> None:

@@ -45,12 +45,12 @@ class KeyTable:
         `operands` and `captures` replace those of the op; each must be a representative.
         """
         key, results = self._key(op, operands, captures), op.results
-        found = self._results.setdefault(key, results)
-        if found is results:
-            return found
+        existing = self._results.setdefault(key, results)
+        if existing is results:
+            return existing
         types = [y.type for y in results]  # implied by the rest of the key, except for reshapes etc.
-        if types == [y.type for y in found]:
-            return found
+        if types == [y.type for y in existing]:
+            return existing
         return self._results.setdefault((key, *types), results)
 
     def _key(self, op: Definition, operands: tuple[Value, ...], captures: Sequence[Value]) -> Hashable:
@@ -74,19 +74,19 @@ class KeyTable:
     def _number(self, attributes: Mapping[str, Any]) -> int:
         """A number for the attributes; equal attributes have equal numbers."""
         items = attributes.items()
-        found: Hashable = frozenset(items) if len(items) > 1 else next(iter(items), None)
-        return self._numbers.setdefault(found, len(self._numbers))
+        key: Hashable = frozenset(items) if len(items) > 1 else next(iter(items), None)
+        return self._numbers.setdefault(key, len(self._numbers))
 
     def _of_source(self, source: Any, captures: Sequence[Value]) -> tuple[dict[str, Any], Any]:
         """The attributes of an op's source, and a key of its regions; cached, because emitted ops share sources."""
         if captures:
             outside = dict(zip(captured(source), captures, strict=True))
             return _attributes(source), self._regions(source, outside)
-        found = self._sources.get(source)
-        if found is None:
+        number = self._sources.get(source)
+        if number is None:
             body = self._bodies.setdefault(self._regions(source, {}), len(self._bodies))
-            found = self._sources[source] = _attributes(source), body
-        return found
+            number = self._sources[source] = _attributes(source), body
+        return number
 
     def _regions(self, op: Any, outside: Mapping[Any, Value]) -> tuple[Any, ...]:
         """A structural key of an op's regions, in which inner values are numbered in order."""

@@ -160,5 +160,5 @@ def _wrong_precision(target: str, op: Any) -> str | None:
     if not target.startswith("lapack_") or not len(op.operands):
         return None
     expected = {"s": "f32", "d": "f64", "c": "complex<f32>", "z": "complex<f64>"}[target[len("lapack_")]]
-    found = getattr(op.operands[0].type, "element_type", None)
-    return None if str(found) == expected else f"its elements are {found}, not {expected}"
+    element = getattr(op.operands[0].type, "element_type", None)
+    return None if str(element) == expected else f"its elements are {element}, not {expected}"

@@ -54,14 +54,14 @@ def region_graph(view: View, op: Definition, index: int, prefix: str = "R") -> G
 
 
 def _of_nothing(x: Value) -> bool:
-    made = x.definition
-    return made is not None and not made.operands and made.source is None
+    op = x.definition
+    return op is not None and not op.operands and op.source is None
 
 
 def _brought_in(graph: Graph, x: Value) -> Value:
-    made = x.definition
-    assert made is not None
-    copy = Definition(made.name, (), graph, None, made.given, None, (), made.location)
-    copy.results = tuple([Value(y.type, graph, copy) for y in made.results])
+    op = x.definition
+    assert op is not None
+    copy = Definition(op.name, (), graph, None, op.given, None, (), op.location)
+    copy.results = tuple([Value(y.type, graph, copy) for y in op.results])
     graph.definitions.append(copy)
-    return copy.results[made.results.index(x)]
+    return copy.results[op.results.index(x)]

@@ -14,8 +14,8 @@ def inlined(text: str) -> str:
 
     StableHLO's interpreter reads wrong numbers from a resource, and XLA rejects resources; both read `dense` elements.
     """
-    body, found, section = text.partition(_SECTION)
-    if not found or _USE.search(body) is None:
+    body, separator, section = text.partition(_SECTION)
+    if not separator or _USE.search(body) is None:
         return text
     digits = {name: elements[_ALIGNMENT:] for name, elements in _BYTES.findall(section)}
 

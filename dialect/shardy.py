@@ -80,24 +80,24 @@ def generic(text: str) -> str:
     text = _MESH.sub(_generic_mesh, text)
     text = _CONSTRAINT.sub(r'\1"\2"(\3) {sharding = #sdy.sharding\4} : (\6) -> \6', text)
     text = _RETURN.sub(lambda m: f'{m[1]}"sdy.return"({m[2] or ""}) : ({m[3] or ""}) -> ()', text)
-    while (found := _MANUAL.search(text)) is not None:
-        text = _generic_manual(text, found)
+    while (match := _MANUAL.search(text)) is not None:
+        text = _generic_manual(text, match)
     return text
 
 
-def _generic_mesh(found: re.Match[str]) -> str:
-    name = found[2] if found[2].startswith('"') else f'"{found[2]}"'
-    more = f", {found[4]}" if found[4] else ""
-    return f'{found[1]}"sdy.mesh"() {{sym_name = {name}, mesh = #sdy.mesh{found[3]}{more}}} : () -> ()'
+def _generic_mesh(match: re.Match[str]) -> str:
+    name = match[2] if match[2].startswith('"') else f'"{match[2]}"'
+    more = f", {match[4]}" if match[4] else ""
+    return f'{match[1]}"sdy.mesh"() {{sym_name = {name}, mesh = #sdy.mesh{match[3]}{more}}} : () -> ()'
 
 
-def _generic_manual(text: str, found: re.Match[str]) -> str:
+def _generic_manual(text: str, match: re.Match[str]) -> str:
     """Rewrites one manual computation. Its region ends at the first line with `}` in the op's own column."""
-    indent, results, operands, inside, outside, axes, arguments = found.groups()
+    indent, results, operands, inside, outside, axes, arguments = match.groups()
     end = f"\n{indent}}} "
-    at = text.find(end, found.end())
+    at = text.find(end, match.end())
     if at < 0:
-        line = text.count("\n", 0, found.start()) + 1
+        line = text.count("\n", 0, match.start()) + 1
         raise ParseError("the end of an sdy.manual_computation is not found", f"-:{line}:{len(indent) + 1}")
     attributes = (
         f"in_shardings = #sdy.sharding_per_value<{inside}>, out_shardings = #sdy.sharding_per_value<{outside}>, "
@@ -105,7 +105,7 @@ def _generic_manual(text: str, found: re.Match[str]) -> str:
     )
     head = f'{indent}"shardy.body"() ({{ ^bb0({arguments}):'
     tail = f'\n{indent}}}) : () -> () {results}"sdy.manual_computation"{operands} {{{attributes}}} '
-    return text[: found.start()] + head + text[found.end() : at] + tail + text[at + len(end) :]
+    return text[: match.start()] + head + text[match.end() : at] + tail + text[at + len(end) :]
 
 
 # ---- as custom calls ---------------------------------------------------------------------------------------------
@@ -124,21 +124,21 @@ _ATTRIBUTES = {
 
 def fold(module: Any) -> None:
     """Replaces Shardy's ops in a module by custom calls, in place; meshes stay."""
-    found: list[Any] = []
+    ops: list[Any] = []
 
     def look(op: Any) -> Any:
         if op.name.startswith((f"{DIALECT}.", "shardy.")):
-            found.append(op)
+            ops.append(op)
         return ir.WalkResult.ADVANCE
 
     module.operation.walk(look)  # inner ones first
-    for op in found:
+    for op in ops:
         for name in _ATTRIBUTES.get(op.name, ()):
             if name not in op.attributes:
                 raise ParseError(f"'{op.name}' op requires attribute '{name}'", op.location)
-    meshes = {op.attributes["sym_name"].value: op.attributes["mesh"] for op in found if op.name == MESH}
+    meshes = {op.attributes["sym_name"].value: op.attributes["mesh"] for op in ops if op.name == MESH}
     holder = None
-    for op in found:
+    for op in ops:
         if op.name in (CONSTRAINT, RESHARD):
             y = call(op.name, op.operands[0], op.results[0].type, {"sharding": op.attributes["sharding"]}, op)
             op.results[0].replace_all_uses_with(y)
@@ -210,17 +210,17 @@ def _crossing(sharding: Any, axes: Any, meshes: dict[str, Any], op: Any) -> dict
     Raises `Unsupported` for a sharding that is not understood, `ParseError` for a mesh that lacks the axes.
     """
     text = str(sharding)
-    found = re.fullmatch(r'#sdy\.sharding<@("?)([^",]*)\1, \[(.*?)\](, replicated=\{[^}]*\})?>', text)
-    if found is None or ":(" in text or found[2] not in meshes:
+    match = re.fullmatch(r'#sdy\.sharding<@("?)([^",]*)\1, \[(.*?)\](, replicated=\{[^}]*\})?>', text)
+    if match is None or ":(" in text or match[2] not in meshes:
         raise Unsupported(f"the sharding {text} of a manual computation is not understood", op.location)
-    mesh = str(meshes[found[2]])
+    mesh = str(meshes[match[2]])
     sizes = {name: int(size) for name, size in re.findall(r'"([^"]+)"=(\d+)', mesh)}
     unknown = {*manual_axes(axes)} - {*sizes}
     if unknown or not 0 < prod(sizes.values()) <= _MOST_DEVICES:
         raise ParseError(f"the mesh {mesh} has no such axes, or no such number of devices", op.location)
     listed = re.search(r"device_ids=\[([\d, ]*)\]", mesh)
     ids = np.array(listed[1].split(","), np.int64) if listed else np.arange(prod(sizes.values()))
-    used = set(re.findall(r'"([^"]+)"', found[3]))
+    used = set(re.findall(r'"([^"]+)"', match[3]))
     equal = [i for i, name in enumerate(sizes) if name in manual_axes(axes) and name not in used]
     groups = np.moveaxis(ids.reshape([*sizes.values()]), equal, range(-len(equal), 0)) if equal else ids
     rows = np.ascontiguousarray(groups.reshape(-1, prod([*sizes.values()][i] for i in equal)))

@@ -59,7 +59,7 @@ def contradiction(signature: str, op: Any, from_right: bool = False) -> str | No
 
     Operands that hold the shapes of results are not part of a signature.
     """
-    found, both = _Sizes(), positions(signature)
+    sizes, both = _Sizes(), positions(signature)
     given = len(op.operands) - _shape_operands(op)
     for what, values, wanted in zip(("operand", "result"), (op.operands, op.results), both, strict=True):
         count = given if what == "operand" else len(values)
@@ -67,16 +67,16 @@ def contradiction(signature: str, op: Any, from_right: bool = False) -> str | No
             return f"it has {count} {what}{'s' * (count != 1)}, not {len(wanted)}"
         for i, position in enumerate(wanted):
             type_ = values[i].type
-            if not isinstance(type_, ir.RankedTensorType) or not any(found.take(type_, s) for s in position):
-                expected = " or ".join(dict.fromkeys(found.described(shape) for shape in position))
+            if not isinstance(type_, ir.RankedTensorType) or not any(sizes.take(type_, s) for s in position):
+                expected = " or ".join(dict.fromkeys(sizes.described(shape) for shape in position))
                 return f"{what} {i} is {type_}, where {expected} is expected"
-    matrix = "pq" if "p" in found.sizes else "mn"
-    fewest = min([found.sizes[name] for name in matrix if name in found.sizes], default=0)
-    if found.sizes.get("r", 0) > fewest:
-        return f"{found.sizes['r']} are more than the matrix has rows or columns"
-    side = found.sizes.get("n" if from_right else "m")
-    if side is not None and found.sizes.get("p", side) != side:
-        return f"its first operand has {found.sizes['p']} rows, where {side} are expected"
+    matrix = "pq" if "p" in sizes.sizes else "mn"
+    fewest = min([sizes.sizes[name] for name in matrix if name in sizes.sizes], default=0)
+    if sizes.sizes.get("r", 0) > fewest:
+        return f"{sizes.sizes['r']} are more than the matrix has rows or columns"
+    side = sizes.sizes.get("n" if from_right else "m")
+    if side is not None and sizes.sizes.get("p", side) != side:
+        return f"its first operand has {sizes.sizes['p']} rows, where {side} are expected"
     return None
 
 

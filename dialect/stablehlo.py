@@ -1,4 +1,4 @@
-"""The builder of StableHLO: one thin emitter for each op that a rule emits.
+"""The builder of StableHLO: one thin emitter for each op that a rule emits; elementwise ones are in `elementwise.py`.
 
 The wheel has attribute builders for StableHLO, but no op classes, so the emitters create ops by name.
 """
@@ -13,9 +13,10 @@ from torch_mlir import ir
 from torch_mlir._mlir_libs import _stablehlo as hlo
 
 from tiduc.dialect.constants import dense, whole
-from tiduc.dialect.dynamic.emitters import DynamicShapes, sizes_of
+from tiduc.dialect.dynamic.emitters import sizes_of
 from tiduc.dialect.dynamic.origins import DYNAMIC, sizes_in
 from tiduc.dialect.dynamic.sizes import any_open, known_equal
+from tiduc.dialect.elementwise import Elementwise
 from tiduc.dialect.errors import Unsupported
 from tiduc.dialect.types import (
     along,
@@ -25,7 +26,6 @@ from tiduc.dialect.types import (
     is_float,
     is_open,
     permuted,
-    predicate,
     reduced,
     shape,
     with_element,
@@ -52,68 +52,8 @@ def _contraction(
     return with_shape(x_type, sizes), {**dict(given), "dot_dimension_numbers": numbers}
 
 
-def _unary(name: str) -> Callable[["StablehloBuilder", Any], Any]:
-    def emit(b: "StablehloBuilder", x: Any) -> Any:
-        return b.emit(name, (x,), x.type)
-
-    emit.__doc__ = f"`{name}` of x; same type."
-    return emit
-
-
-def _binary(name: str) -> Callable[["StablehloBuilder", Any, Any], Any]:
-    def emit(b: "StablehloBuilder", x: Any, y: Any) -> Any:
-        return b.emit(name, (x, y), x.type)
-
-    emit.__doc__ = f"`{name}` of x and y; same type."
-    return emit
-
-
-def _part(name: str) -> Callable[["StablehloBuilder", Any], Any]:
-    def emit(b: "StablehloBuilder", x: Any) -> Any:
-        return (
-            b.emit(name, (x,), with_element(x.type, element(x).element_type))
-            if is_complex(x)
-            else b.part(name, x)
-        )
-
-    emit.__doc__ = f"`{name}` of x, a real tensor of the same shape."
-    return emit
-
-
-class StablehloBuilder(DynamicShapes):
+class StablehloBuilder(Elementwise):
     """Emits StableHLO and CHLO ops; its vector space is tensors of float or complex elements."""
-
-    abs = _part("stablehlo.abs")
-    and_ = _binary("stablehlo.and")
-    cbrt = _unary("stablehlo.cbrt")
-    cosine = _unary("stablehlo.cosine")
-    cosh = _unary("chlo.cosh")
-    digamma = _unary("chlo.digamma")
-    divide = _binary("stablehlo.divide")
-    exponential = _unary("stablehlo.exponential")
-    floor = _unary("stablehlo.floor")
-    imag = _part("stablehlo.imag")
-    log = _unary("stablehlo.log")
-    logistic = _unary("stablehlo.logistic")
-    maximum = _binary("stablehlo.maximum")
-    minimum = _binary("stablehlo.minimum")
-    negate = _unary("stablehlo.negate")
-    not_ = _unary("stablehlo.not")
-    or_ = _binary("stablehlo.or")
-    polygamma = _binary("chlo.polygamma")
-    power = _binary("stablehlo.power")
-    real = _part("stablehlo.real")
-    remainder = _binary("stablehlo.remainder")
-    round_nearest_even = _unary("stablehlo.round_nearest_even")
-    rsqrt = _unary("stablehlo.rsqrt")
-    sign = _unary("stablehlo.sign")
-    sine = _unary("stablehlo.sine")
-    sinh = _unary("chlo.sinh")
-    sqrt = _unary("stablehlo.sqrt")
-    subtract = _binary("stablehlo.subtract")
-    tan = _unary("stablehlo.tan")
-    tanh = _unary("stablehlo.tanh")
-    zeta = _binary("chlo.zeta")
 
     # ---- the vector space -------------------------------------------------------------------------------------
 
@@ -132,20 +72,11 @@ class StablehloBuilder(DynamicShapes):
             return None
         return type_ if is_float(type_) or is_complex(type_) else None
 
-    def add(self, x: Any, y: Any) -> Any:
-        return self.emit("stablehlo.add", (x, y), x.type)
-
-    def multiply(self, x: Any, y: Any) -> Any:
-        return self.emit("stablehlo.multiply", (x, y), x.type)
-
     def zero(self, type_: Any) -> Any:
         return self.constant(0, type_)
 
     def zeros_like(self, x: Any) -> Any:
         return self.constant(0, x)
-
-    def conj(self, x: Any) -> Any:
-        return self.complex(self.real(x), self.negate(self.imag(x))) if is_complex(x) else x
 
     # ---- constants --------------------------------------------------------------------------------------------
 
@@ -157,12 +88,12 @@ class StablehloBuilder(DynamicShapes):
                 raise sizes_of(type_)
             return self.repeated(value, element(type_), like)
         attribute = whole(value, type_) if type(value) is int else dense(value, type_)
-        made = self.constants.get(attribute)
-        if made is None:
-            made = self.constants[attribute] = self.emit(
+        constant_op = self.constants.get(attribute)
+        if constant_op is None:
+            constant_op = self.constants[attribute] = self.emit(
                 "stablehlo.constant", (), type_, {"value": attribute}
             )
-        return made
+        return constant_op
 
     def iota(self, dimension: int, type_: Any, sizes: Sequence[Any] | None = None) -> Any:
         """0, 1, 2, ... along a dimension of the type; a dynamic type requires `sizes`."""
@@ -171,39 +102,6 @@ class StablehloBuilder(DynamicShapes):
                 raise sizes_of(type_)
             return self.dynamic_iota(dimension, type_, sizes)
         return self.emit("stablehlo.iota", (), type_, {"iota_dimension": _i64(dimension)})
-
-    # ---- elementwise ops whose result type differs ------------------------------------------------------------
-
-    def part(self, name: str, x: Any) -> Any:
-        """`real`, `imag` or `abs` of a real x; `real` and `imag` need no op."""
-        if name == "stablehlo.real":
-            return x
-        return self.zeros_like(x) if name == "stablehlo.imag" else self.emit(name, (x,), x.type)
-
-    def complex(self, re: Any, im: Any) -> Any:
-        """re + i im."""
-        return self.emit(
-            "stablehlo.complex", (re, im), with_element(re.type, ir.ComplexType.get(element(re)))
-        )
-
-    def convert(self, x: Any, element_type: Any) -> Any:
-        """x converted to an element type; x itself if it has that type."""
-        if element(x) == element_type:
-            return x
-        return self.emit("stablehlo.convert", (x,), with_element(x.type, element_type))
-
-    def compare(self, x: Any, y: Any, direction: str) -> Any:
-        """The comparison of x and y; `direction` is EQ, NE, GE, GT, LE or LT, for complex values only EQ or NE."""
-        attributes = {"comparison_direction": hlo.ComparisonDirectionAttr.get(direction)}
-        return self.emit("stablehlo.compare", (x, y), predicate(x.type), attributes)
-
-    def select(self, condition: Any, x: Any, y: Any) -> Any:
-        """x where the condition holds, else y."""
-        return self.emit("stablehlo.select", (condition, x, y), x.type)
-
-    def clamp(self, low: Any, x: Any, high: Any) -> Any:
-        """x clamped to [low, high]; the bounds have x's type, or are scalars."""
-        return self.emit("stablehlo.clamp", (low, x, high), x.type)
 
     # ---- shapes -----------------------------------------------------------------------------------------------
 

@@ -30,7 +30,7 @@ def most_iterations(loop: Any) -> int | None:
     """
     if loop.cond is None:
         return None
-    waiting, seen, found = list(loop.cond.outputs), set[Value](), list[int]()
+    waiting, seen, counts = list(loop.cond.outputs), set[Value](), list[int]()
     while waiting:
         test = waiting.pop()
         if test is None:
@@ -39,42 +39,42 @@ def most_iterations(loop: Any) -> int | None:
             waiting += (x for x in test.definition.operands if x not in seen)
             seen.update(test.definition.operands)
         elif (count := _iterations(loop, test)) is not None:
-            found.append(count)
-    return min(found, default=None)
+            counts.append(count)
+    return min(counts, default=None)
 
 
 def _iterations(loop: Any, test: Value) -> int | None:
     """How often a test of a loop's condition holds in a row, if it compares an induction variable with a constant."""
-    made = test.definition
-    if made is None or made.name != "stablehlo.compare":
+    op = test.definition
+    if op is None or op.name != "stablehlo.compare":
         return None
-    direction = hlo.ComparisonDirectionAttr(made.attributes["comparison_direction"]).value
-    for (counter, limit), way in (
-        (made.operands, direction),
-        (made.operands[::-1], _SWAPPED[direction]),
+    direction = hlo.ComparisonDirectionAttr(op.attributes["comparison_direction"]).value
+    for (induction, limit), way in (
+        (op.operands, direction),
+        (op.operands[::-1], _SWAPPED[direction]),
     ):
         inputs = list(loop.cond.inputs.values())
-        if counter in inputs[: len(loop.inits)]:
-            i = inputs.index(counter)
+        if induction in inputs[: len(loop.inits)]:
+            i = inputs.index(induction)
             start, step = integer(loop.inits[i]), _step(loop, i)
             stop = integer(_outside(loop, inputs, limit))
             if start is not None and step is not None and stop is not None:
-                return _count(start, step, stop, way, counter.type.element_type)
+                return _count(start, step, stop, way, induction.type.element_type)
     return None
 
 
 def integer(x: Value | None) -> int | None:
     """The integer of a scalar constant, possibly widened by `convert`; None for any other value."""
-    made = x.definition if x is not None else None
-    if made is None:
+    op = x.definition if x is not None else None
+    if op is None:
         return None
-    if made.name == "stablehlo.convert":
-        of, to = (y.type.element_type for y in (made.operands[0], made.result))
+    if op.name == "stablehlo.convert":
+        of, to = (y.type.element_type for y in (op.operands[0], op.result))
         widened = isinstance(of, ir.IntegerType) and isinstance(to, ir.IntegerType) and of.width <= to.width
-        return integer(made.operands[0]) if widened else None
-    if made.name != "stablehlo.constant":
+        return integer(op.operands[0]) if widened else None
+    if op.name != "stablehlo.constant":
         return None
-    attribute = made.attributes["value"]
+    attribute = op.attributes["value"]
     return None if attribute.type.rank else integer_in(attribute)
 
 

@@ -57,7 +57,7 @@ def inside_graph(op: Any) -> bool:
     """Checks that the op is directly in a graph."""
     parent = op.operation.parent
     if parent is None or parent.name != "tidu.graph":
-        return _fail(op, "expects to stand directly in a tidu.graph")
+        return _fail(op, "expects to be directly in a tidu.graph")
     return True
 
 
@@ -111,8 +111,8 @@ def _linear(op: Any, block: Any, body: list[Any]) -> bool:
     """Checks that tangent inputs and outputs align with their primals, and that active masks are correct."""
     attributes = op.attributes
     if INPUT_OF not in attributes:
-        if found := [name for name in (OUTPUT_OF, ACTIVE_OUTPUTS) if name in attributes]:
-            return _fail(op, f"has {found[0]}, but lacks {INPUT_OF}")
+        if present := [name for name in (OUTPUT_OF, ACTIVE_OUTPUTS) if name in attributes]:
+            return _fail(op, f"has {present[0]}, but lacks {INPUT_OF}")
         masked = [inner for inner in body if ACTIVE in inner.attributes]
         if masked and MERGED not in attributes:
             return _fail(masked[0], "carries an active mask in a graph without tangent inputs")

@@ -135,9 +135,9 @@ class View:
     def value(self, ref: Any, location: Any = None) -> Value:
         """The value of a reference `@graph::@name`, or of a pair of names; `ResolveError` if there is none."""
         graph_name, name = _names(ref)
-        found = self._follow(self._named(graph_name, name, location))
+        value = self._follow(self._named(graph_name, name, location))
         self._read_indexed()
-        return found
+        return value
 
     def values(self, wanted: Iterable[Any]) -> list[Value]:
         """The values for a list of values and references."""
@@ -236,12 +236,12 @@ class View:
         return self._search is not None and self._search(name) is not None
 
     def _find(self, name: str, location: Any) -> Graph:
-        found = self.graphs.get(name)
-        if found is None and self._search is not None and (held := self._search(name)) is not None:
-            found = self.add(*held)
-        if found is None:
+        graph = self.graphs.get(name)
+        if graph is None and self._search is not None and (held := self._search(name)) is not None:
+            graph = self.add(*held)
+        if graph is None:
             raise ResolveError(f"unknown graph @{name}", location)
-        return found
+        return graph
 
     def _index(self, graph: Graph) -> None:
         """Makes the definitions of a graph's ops and records its names, without following references."""

@@ -28,13 +28,13 @@ class ControlWriter:
 
     def create(self, op: Definition, operands: Sequence[Any], ip: Any) -> Any:
         """The `ir.Operation` of a `tidu.call`, `tidu.case` or `tidu.loop`."""
-        made = control(self._view, op)
+        structure = control(self._view, op)
         if op.name == CALL:
-            return self._call(op, made, operands, ip)
+            return self._call(op, structure, operands, ip)
         types = [y.type for y in op.results]
-        if isinstance(made, Loop):
-            return self._while(op, made, operands, types, ip)
-        return self._case(op, made, operands, types, ip)
+        if isinstance(structure, Loop):
+            return self._while(op, structure, operands, types, ip)
+        return self._case(op, structure, operands, types, ip)
 
     def write_functions(self) -> None:
         """Writes the functions that are new since the last call, and the functions that they call."""
@@ -63,8 +63,8 @@ class ControlWriter:
                 "func.return", operands=[local[y] for y in outputs], ip=ir.InsertionPoint(block)
             )
 
-    def _call(self, op: Definition, made: Any, operands: Sequence[Any], ip: Any) -> Any:
-        (graph,) = made.graphs
+    def _call(self, op: Definition, call: Any, operands: Sequence[Any], ip: Any) -> Any:
+        (graph,) = call.graphs
         callee = ir.FlatSymbolRefAttr.get(self._named(graph))
         types = [y.type for y in op.results]
         return ir.Operation.create("func.call", types, operands, {"callee": callee}, loc=op.location, ip=ip)
@@ -85,25 +85,27 @@ class ControlWriter:
         self._taken.add(free)
         return free
 
-    def _case(self, op: Definition, made: Any, operands: Sequence[Any], types: Sequence[Any], ip: Any) -> Any:
-        is_if = made.index.type.element_type == ir.IntegerType.get_signless(1)
+    def _case(
+        self, op: Definition, branches: Any, operands: Sequence[Any], types: Sequence[Any], ip: Any
+    ) -> Any:
+        is_if = branches.index.type.element_type == ir.IntegerType.get_signless(1)
         name = "stablehlo.if" if is_if else "stablehlo.case"
         case = ir.Operation.create(
-            name, types, operands[:1], regions=len(made.graphs), loc=op.location, ip=ip
+            name, types, operands[:1], regions=len(branches.graphs), loc=op.location, ip=ip
         )
-        for region, graph in zip(case.regions, made.graphs, strict=True):
+        for region, graph in zip(case.regions, branches.graphs, strict=True):
             self._region(region.blocks.append(), graph, operands[1:])
         return case
 
     def _while(
-        self, op: Definition, made: Loop, operands: Sequence[Any], types: Sequence[Any], ip: Any
+        self, op: Definition, structure: Loop, operands: Sequence[Any], types: Sequence[Any], ip: Any
     ) -> Any:
-        n = len(made.inits)
-        given = options(made)
+        n = len(structure.inits)
+        given = options(structure)
         loop = ir.Operation.create(
             "stablehlo.while", types, operands[:n], given, regions=2, loc=op.location, ip=ip
         )
-        for region, graph in zip(loop.regions, (made.cond, made.body), strict=True):
+        for region, graph in zip(loop.regions, (structure.cond, structure.body), strict=True):
             assert graph is not None
             block = region.blocks.append(*types, arg_locs=[op.location] * n)
             self._region(block, graph, [*block.arguments, *operands[n:]])

@@ -53,8 +53,8 @@ Diagnostics and results are coloured on a terminal. `NO_COLOR` (set to anything)
 `--color=always` and `--color=never` decide whatever the terminal is. A file that is written with `-o` never gets
 colours.
 
-Names of files may be any bytes. JSON spells a byte that is no UTF-8 as an escape, such as `\\udcff`; Python's
-`os.fsencode` turns it back into the byte. A name that ends in `/` is no file to write. What is read from a device,
+Names of files may be any bytes. JSON spells a byte that is not UTF-8 as an escape, such as `\\udcff`; Python's
+`os.fsencode` turns it back into the byte. A name that ends in `/` cannot be written. Input from a device,
 such as `/dev/zero`, is limited to 64 MiB. A closed or full standard output is an error, and a reader that closes
 the pipe ends the command with status 141.
 """
@@ -79,9 +79,9 @@ def pages() -> dict[str, str]:
 
 
 def iree_markdown() -> str:
-    """The page on IREE, with its tables of faults made anew; the rest of the page is written by hand."""
+    """The page on IREE with its generated tables of faults; the rest of the page is written by hand."""
     return _TABLE.sub(
-        lambda found: f"{found[1]}\n\n{table(found[2])}\n\n{found[3]}",
+        lambda match: f"{match[1]}\n\n{table(match[2])}\n\n{match[3]}",
         (HERE / "iree.md").read_text(),
     )
 

@@ -1,4 +1,4 @@
-"""What mkdocs asks of the documentation beside its pages: the reference of Python, and files that pages link to.
+"""Files of the documentation site besides its pages: the Python reference, and files that pages link to.
 
     reference/NAME.md     a page for each part of the package, from docstrings
     source/PATH           a file of the repository outside docs/ that some page links to

@@ -1,8 +1,8 @@
-"""Trains a network that runs op by op: NumPy's functions, Python's loops, no program beforehand.
+"""Trains a network op by op, with NumPy functions and Python loops and without a program.
 
     python examples/eager_mlp.py
 
-One step is rehearsed: what it ran, forward and back, is compiled at once.  Later steps compile nothing.
+A rehearsal of one step compiles all of its ops, forward and reverse, at once.  Later steps compile nothing.
 """
 
 import numpy as np
@@ -11,7 +11,7 @@ from tiduc.eager import Array, no_grad, rehearsing
 
 
 def train(steps: int = 100, rate: float = 0.5, seed: int = 0) -> list[float]:
-    """The losses of so many steps of gradient descent, on points inside and outside of a ring."""
+    """The losses of gradient descent on points inside and outside of a ring."""
     draw = np.random.default_rng(seed)
     x = draw.uniform(-1, 1, (256, 2)).astype(np.float32)
     inside = (np.abs(np.hypot(*x.T) - 0.6) < 0.2).astype(np.int32)

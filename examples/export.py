@@ -29,12 +29,12 @@ def is_float(leaf: Any) -> bool:
 
 
 def cast(tree: Any, dtype: Any) -> Any:
-    """The same tree with its float arrays in `dtype`."""
+    """A copy of the tree with its float arrays in `dtype`."""
     return jax.tree.map(lambda leaf: leaf.astype(dtype) if is_float(leaf) else leaf, tree)
 
 
 def draw(model: Model) -> tuple[tuple[Any, ...], np.random.Generator]:
-    """Arguments of the first seed that keeps clear of the kinks, and the generator to go on with."""
+    """Arguments from the first seed that keeps them away from kinks, and the generator for further numbers."""
     for seed in range(1000):
         rng = np.random.default_rng(seed)
         args = model.inputs(rng)
@@ -44,7 +44,7 @@ def draw(model: Model) -> tuple[tuple[Any, ...], np.random.Generator]:
 
 
 def stablehlo(loss: Callable[..., Any], args: tuple[Any, ...], dtype: Any) -> str:
-    """The text JAX lowers `loss` to; of its locations, only the names of the arguments."""
+    """JAX's StableHLO text of `loss`, with the arguments' names as the only locations."""
     with jax.enable_x64(dtype is np.float64):  # f32 programs index with i32, as they do by default
         text = jax.jit(loss).lower(*args).as_text(debug_info=True)
     text = re.sub(r"^#loc.*\n", "", text, flags=re.MULTILINE)

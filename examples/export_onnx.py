@@ -3,7 +3,7 @@
     pip install torch onnx onnxscript
     python examples/export_onnx.py
 
-Only needed to make these two files anew.  The digits are ten drawings of seven segments, with noise.
+Needed only to recreate these two files.  The digits are ten drawings of seven segments, with noise.
 """
 
 from pathlib import Path

@@ -4,8 +4,8 @@
         --state build/state.npz -o build/step.vmfb
     python examples/finetune_on_device.py build/step.vmfb build/state.npz
 
-The module holds the forward pass, the loss, the gradient and the update, which it writes over the parameters.  These,
-and what the optimizer keeps, stay on the device; of a step nothing but the loss comes back.
+The module contains the forward pass, the loss, the gradient and the update, which overwrites the parameters.
+Parameters and the optimizer's state stay on the device; each step copies only the loss to the host.
 """
 
 import argparse
@@ -35,8 +35,8 @@ def main() -> None:
     losses, state = train(chosen.step, state, batch, chosen.steps, chosen.target)
     print(f"loss {losses[0]:.4f} at first, {losses[-1]:.4f} after {len(losses)} steps")
     both = min(len(losses), len(data["losses"]))
-    apart = np.max(np.abs(losses[:both] - data["losses"][:both]) / data["losses"][:both])
-    print(f"the first {both} losses differ from PyTorch's by {apart:.0e} of them")
+    difference = np.max(np.abs(losses[:both] - data["losses"][:both]) / data["losses"][:both])
+    print(f"the first {both} losses differ from PyTorch's by {difference:.0e} of them")
     if chosen.save is not None:
         np.savez(chosen.save, **state)
 
@@ -44,7 +44,7 @@ def main() -> None:
 def train(
     module: Path, state: dict[str, np.ndarray], batch: list[np.ndarray], steps: int, target: str = "cpu"
 ) -> tuple[np.ndarray, dict[str, np.ndarray]]:
-    """The losses of so many steps with this batch, and the state after them."""
+    """The losses of `steps` steps with this batch, and the state after them."""
     with tiduc.runtime.load(module, target) as loaded:
         step = loaded["main"]
         inputs = [x.name for x in step.signature.inputs]

@@ -16,7 +16,7 @@ Params = dict[str, Any]
 
 
 class Model(NamedTuple):
-    """A loss and where to evaluate it."""
+    """A loss, and the point at which it is evaluated."""
 
     loss: Callable[..., Any]
     inputs: Callable[[np.random.Generator], tuple[Any, ...]]
@@ -31,13 +31,13 @@ def dense_init(rng: np.random.Generator, *shape: int) -> np.ndarray:
 
 
 def cross_entropy_one_hot(logits, labels):
-    """The mean cross-entropy, the label picked out by a product with its one-hot vector."""
+    """The mean cross-entropy, which selects the label by a product with a one-hot vector."""
     picked = jax.nn.log_softmax(logits) * jax.nn.one_hot(labels, logits.shape[-1], dtype=logits.dtype)
     return -jnp.mean(jnp.sum(picked, axis=-1))
 
 
 def cross_entropy_gather(logits, labels):
-    """The mean cross-entropy, the label picked out by a gather."""
+    """The mean cross-entropy, which selects the label by a gather."""
     picked = jnp.take_along_axis(jax.nn.log_softmax(logits), labels[..., None], axis=-1)
     return -jnp.mean(picked)
 
@@ -77,17 +77,17 @@ def batch_norm(x, scale, shift, eps=1e-5):
 
 
 def max_pool(x):
-    """2x2 windows that do not overlap."""
+    """2x2 windows without overlap."""
     return lax.reduce_window(x, -jnp.inf, lax.max, (1, 2, 2, 1), (1, 2, 2, 1), "VALID")
 
 
 def avg_pool(x):
-    """3x3 windows that overlap, padded; the padding counts."""
+    """Overlapping 3x3 windows with padding, which counts as zeros."""
     return lax.reduce_window(x, 0.0, lax.add, (1, 3, 3, 1), (1, 2, 2, 1), "SAME") / 9
 
 
 def convnet_layers(params: Params, images):
-    """What the max pool reads, what each relu reads, and the logits."""
+    """The operand of the max pool, the operand of each relu, and the logits."""
     normed = batch_norm(conv(images, params["conv1"]), params["scale1"], params["shift1"])
     pre1 = max_pool(normed)
     pre2 = batch_norm(conv(jax.nn.relu(pre1), params["conv2"]), params["scale2"], params["shift2"])
@@ -114,7 +114,7 @@ def convnet_inputs(rng: np.random.Generator) -> tuple[Any, ...]:
 
 
 def convnet_kinks(params: Params, images, labels):
-    """How far each relu is from zero, and the two largest entries of each max-pool window from each other."""
+    """The distance of each relu from zero, and the gap between the two largest entries of each max-pool window."""
     normed, pre1, pre2, _ = convnet_layers(params, images)
     n, h, w, c = normed.shape
     windows = normed.reshape(n, h // 2, 2, w // 2, 2, c).transpose(0, 1, 3, 5, 2, 4).reshape(-1, 4)

@@ -4,8 +4,8 @@
     tiduc compile gradient.mlir examples/sgd_mlp.mlir -o build/train
     python examples/train_on_device.py build/train
 
-`gradient` gives the loss and its gradient, `sgd_mlp` takes a step along it and writes the new parameters over the
-old ones.  Parameters and gradients stay on the device; what comes back in a step is the loss.
+`gradient` computes the loss and its gradient, and `sgd_mlp` takes a step along it and overwrites the
+parameters.  Parameters and gradients stay on the device; each step copies only the loss to the host.
 """
 
 import argparse
@@ -40,7 +40,7 @@ def main() -> None:
 def train(
     modules: Path, inputs: list["np.ndarray"], steps: int, rate: float, target: str = "cpu"
 ) -> list[float]:
-    """The losses of so many steps of gradient descent from these parameters, with this batch."""
+    """The losses of gradient descent from these parameters, with this batch."""
     with (
         tiduc.runtime.load(modules / "gradient.vmfb", target) as gradient,
         tiduc.runtime.load(modules / "sgd_mlp.vmfb", target) as sgd,

@@ -3,8 +3,8 @@
     key   = digest of (normalized program, flags, the compiler, this CPU if the flags ask for the host)
     entry = KEY.vmfb: a digest of the key and the module, then the module
 
-A process runs machine code from the cache. So the folder must belong to the user, and others must not be able to write
-to the folder or to a folder above it; otherwise the cache is not used, with a warning.
+A process runs machine code from the cache. The folder must therefore belong to the user, and other
+users must not be able to write to it or to a folder above it; otherwise the cache is not used, with a warning.
 Entries are written atomically. A damaged entry is detected when it is read, and removed. The least recently used
 entries are removed first when the cache exceeds its size.
 
@@ -87,14 +87,14 @@ def distrusted(place: Path) -> str | None:
         return None
     for path in _from_root(place):
         try:
-            found = os.lstat(path)
+            status = os.lstat(path)
         except OSError:  # missing, or not usable anyway
             continue
         itself, user = path == os.path.realpath(place), os.geteuid()
-        if found.st_uid != user and (itself or found.st_uid != 0):
+        if status.st_uid != user and (itself or status.st_uid != 0):
             return f"{path} belongs to another user"
-        sticky = found.st_mode & stat.S_ISVTX and not itself
-        if found.st_mode & (stat.S_IWGRP | stat.S_IWOTH) and not sticky:
+        sticky = status.st_mode & stat.S_ISVTX and not itself
+        if status.st_mode & (stat.S_IWGRP | stat.S_IWOTH) and not sticky:
             return f"others may write to {path} (chmod go-w changes that)"
     return None
 
@@ -237,7 +237,7 @@ def clear() -> int:
 def info() -> Info:
     """The cache's folder, contents and limits."""
     place = folder()
-    sizes = [found.st_size for _, found in _entries(place)] if place else []
+    sizes = [status.st_size for _, status in _entries(place)] if place else []
     return Info(place, distrusted(place) if place else None, len(sizes), sum(sizes), _limit(), _days())
 
 
@@ -267,8 +267,8 @@ def _entries(
 ) -> Iterator[tuple["os.DirEntry[str]", os.stat_result]]:
     """The files in the folder whose names match `name`. Raises TiducError for a system error."""
     try:
-        with os.scandir(place) as found:
-            for entry in found:
+        with os.scandir(place) as files:
+            for entry in files:
                 with suppress(FileNotFoundError):  # removed meanwhile
                     if name.fullmatch(entry.name) and entry.is_file(follow_symlinks=False):
                         yield entry, entry.stat(follow_symlinks=False)
@@ -281,11 +281,11 @@ def _entries(
 def _prune(place: Path) -> None:
     """Removes old entries, and the least recently used entries beyond the size limit."""
     now, left = time.time(), _limit()
-    for entry, found in _entries(place, _UNFINISHED):
-        if now - found.st_mtime > _ABANDONED:
+    for entry, status in _entries(place, _UNFINISHED):
+        if now - status.st_mtime > _ABANDONED:
             with suppress(OSError):
                 os.unlink(entry)
-    stats = [(found.st_mtime, found.st_size, entry.path) for entry, found in _entries(place)]
+    stats = [(status.st_mtime, status.st_size, entry.path) for entry, status in _entries(place)]
     for used, size, path in sorted(stats, reverse=True):
         left -= size
         if left < 0 or now - used > _days() * 86400:

@@ -215,14 +215,14 @@ def has_device(name: str) -> bool:
 
 def available_devices() -> Sequence[str]:
     """The names of this machine's devices, as `load` takes them: `local-sync`, `vulkan://GPU-...`."""
-    found = []
+    devices = []
     for driver in rt.query_available_drivers():
         try:
             listed = rt.get_driver(driver).query_available_devices()
         except (ValueError, RuntimeError):  # the driver is built in, but its hardware or library is missing
             continue
-        found += [f"{driver}://{device['path']}" if device["path"] else driver for device in listed]
-    return found
+        devices += [f"{driver}://{device['path']}" if device["path"] else driver for device in listed]
+    return devices
 
 
 def first_line(error: Exception) -> str:

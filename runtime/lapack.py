@@ -139,7 +139,9 @@ def with_info(decomposed: Function) -> Function:
             results = decomposed(x)
         except np.linalg.LinAlgError:  # does not tell which matrix failed
             each = [_one(decomposed, a) for a in x]
-            results = [np.concatenate(parts) for parts in zip(*(found for found, _ in each), strict=True)]
+            results = [
+                np.concatenate(parts) for parts in zip(*(results_of for results_of, _ in each), strict=True)
+            ]
             failed |= np.array([of_one for _, of_one in each])
         for y in results:
             y[failed] = np.nan

@@ -181,8 +181,8 @@ class Executable:
 
     def _failed(self, error: Exception) -> TiducError:
         told = first_line(error)
-        if found := _SIZES.search(told):
-            return InputError(f"{self.entry}: {found[1]}")
+        if match := _SIZES.search(told):
+            return InputError(f"{self.entry}: {match[1]}")
         return TiducError(f"{self.entry} failed while running: {told}")
 
     def _fitting(self, argument: Any, index: int) -> Any:

@@ -65,11 +65,11 @@ class TensorType:
     @staticmethod
     def parse(text: str) -> "TensorType":
         """The type that a text spells. Raises ValueError for malformed text."""
-        found = _TYPE.fullmatch(text.strip())
-        if not found:
+        match = _TYPE.fullmatch(text.strip())
+        if not match:
             raise ValueError(f"{text!r} is not a tensor type such as 2x3xf32")
-        sizes = found[1].split("x")[:-1]
-        return TensorType(tuple(None if size == "?" else int(size) for size in sizes), found[2])
+        sizes = match[1].split("x")[:-1]
+        return TensorType(tuple(None if size == "?" else int(size) for size in sizes), match[2])
 
     @staticmethod
     def of(array: Any) -> "TensorType":
@@ -189,7 +189,7 @@ def from_declaration(text: str) -> Signature:
     if not arrow:  # no results at all
         taken, given = text, ""
     inputs, outputs = (
-        tuple(Value(found[1], TensorType.parse(found[3] or found[2])) for found in _DECLARED.finditer(side))
+        tuple(Value(match[1], TensorType.parse(match[3] or match[2])) for match in _DECLARED.finditer(side))
         for side in (taken, given)
     )
     return Signature(inputs, outputs)

@@ -1,6 +1,6 @@
 """Calls functions in a worker process: native code that crashes, hangs or exhausts memory ends only the worker.
 
-    apart(function, limits, x, y)    ->    function(x, y), in a worker: a Python process that serves calls in order
+    in_worker(function, limits, x, y)    ->    function(x, y), in a worker: a Python process that serves calls in order
 
 A worker starts within half a second and is reused; a worker that died is replaced. Functions, arguments, results and
 exceptions are pickled, so the function must be defined at the top level of a module.
@@ -46,7 +46,7 @@ class Died(Exception):
         self.fatal = fatal
 
 
-def apart(function: Callable[P, R], limits: Limits, *arguments: P.args, **keywords: P.kwargs) -> R:
+def in_worker(function: Callable[P, R], limits: Limits, *arguments: P.args, **keywords: P.kwargs) -> R:
     """The function's result, computed in a worker. Raises the function's exception, or `Died` if the worker dies.
 
     Inside a worker, the function is called directly.

@@ -78,18 +78,18 @@ def find_activity(
     propagate activity.
     """
     walk = _Walk(functions(module), opset)
-    for given, into in ((wrt, walk.found.active), (tangents or {}, walk.found.linear)):
+    for given, into in ((wrt, walk.result.active), (tangents or {}, walk.result.linear)):
         for name, positions in given.items():
             arguments = walk.functions[name].regions[0].blocks[0].arguments
             into.update(arguments[i] for i in positions)
     for op in walk.functions.values():
         if INPUT_OF in op.attributes:
-            walk.found.linear.update(op.regions[0].blocks[0].arguments)
+            walk.result.linear.update(op.regions[0].blocks[0].arguments)
     while walk.grew:
         walk.grew = False
         for op in walk.functions.values():
             walk.block(op.regions[0].blocks[0])
-    return walk.found
+    return walk.result
 
 
 class _Walk:
@@ -98,7 +98,7 @@ class _Walk:
     def __init__(self, functions: dict[str, Any], opset: OpSet) -> None:
         self.functions = functions
         self.opset = opset
-        self.found = Activity()
+        self.result = Activity()
         self.grew = True
         self.named = {name: named_values(op) for name, op in functions.items() if op.name == "tidu.graph"}
 
@@ -115,27 +115,27 @@ class _Walk:
             return
         bodies = [block for region in op.regions for block in region.blocks]
         callees_ = [self.functions[name] for name in callees(op) if name in self.functions]
-        linear = ACTIVE in op.attributes or any(x in self.found.linear for x in op.operands)
+        linear = ACTIVE in op.attributes or any(x in self.result.linear for x in op.operands)
         reads = [
             *op.operands,
             *(x for block in bodies for inner in operations(block) for x in inner.operands),
         ]
-        if not linear and not any(x in self.found.active for x in reads):
-            self.found.why[op] = NO_INPUT
+        if not linear and not any(x in self.result.active for x in reads):
+            self.result.why[op] = NO_INPUT
             return
         if callees_ or op.name in CONTROL:
             self.control(op, bodies, callees_)
         elif self.opset.key(op) in self.opset.inactive_ops:
-            self.found.why[op] = f"the derivative of {op.name.partition('.')[2]} is zero wherever it exists"
+            self.result.why[op] = f"the derivative of {op.name.partition('.')[2]} is zero wherever it exists"
             return
         else:
-            self.grow(op.results, self.found.linear if linear else self.found.active)
-        if any(y in self.found.active or y in self.found.linear for y in op.results):
-            self.found.why.pop(op, None)
+            self.grow(op.results, self.result.linear if linear else self.result.active)
+        if any(y in self.result.active or y in self.result.linear for y in op.results):
+            self.result.why.pop(op, None)
         elif not any(map(self.has_tangent, op.results)):
-            self.found.why[op] = f"{_types(op)} has no tangent"
+            self.result.why[op] = f"{_types(op)} has no tangent"
         else:
-            self.found.why[op] = NO_INPUT
+            self.result.why[op] = NO_INPUT
 
     def control(self, op: Any, bodies: Sequence[Any], called: Sequence[Any]) -> None:
         """Propagates activity from operands into bodies, from returned values into results, and around loops."""
@@ -169,10 +169,10 @@ class _Walk:
     def mark(self, results: Iterable[Any], because_of: Iterable[Any]) -> None:
         """Marks the results that have a tangent type, if any value in `because_of` is active or linear."""
         because_of = list(because_of)
-        if any(x in self.found.linear for x in because_of):
-            self.grow(results, self.found.linear)
-        elif any(x in self.found.active for x in because_of):
-            self.grow(results, self.found.active)
+        if any(x in self.result.linear for x in because_of):
+            self.grow(results, self.result.linear)
+        elif any(x in self.result.active for x in because_of):
+            self.grow(results, self.result.active)
 
     def grow(self, results: Iterable[Any], into: set[Any]) -> None:
         for y in results:
@@ -196,11 +196,11 @@ def named_values(graph: Any) -> dict[str, Any]:
     """The values of a graph, by the names that references use."""
     block = graph.regions[0].blocks[0]
     keys = [str(ir.FlatSymbolRefAttr(key).value) for key in graph.attributes["inputs"]]
-    found = dict(zip(keys, block.arguments, strict=True))
+    values = dict(zip(keys, block.arguments, strict=True))
     for op in operations(block):
         if op.name == "tidu.name":
-            found[str(ir.StringAttr(op.attributes["sym_name"]).value)] = op.operands[0]
-    return found
+            values[str(ir.StringAttr(op.attributes["sym_name"]).value)] = op.operands[0]
+    return values
 
 
 def _types(op: Any) -> str:

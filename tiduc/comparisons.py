@@ -112,12 +112,12 @@ def compared(p: Point) -> Iterator[Comparison]:
     vjp = p.run(p.program.vjp([*p.positions])) if "rev" in p.modes else None
     worst: dict[str, Comparison] = {}
     for _ in range(_DRAWS):
-        for found in _comparisons(p, value, jvp, vjp):
-            known = worst.get(found.name)
-            if known is None or found.excess > known.excess:
-                worst[found.name] = found
-    for found in worst.values():
-        yield replace(found, name=p.prefix + found.name)
+        for comparison in _comparisons(p, value, jvp, vjp):
+            known = worst.get(comparison.name)
+            if known is None or comparison.excess > known.excess:
+                worst[comparison.name] = comparison
+    for comparison in worst.values():
+        yield replace(comparison, name=p.prefix + comparison.name)
 
 
 def _comparisons(p: Point, value: Call, jvp: Call | None, vjp: Call | None) -> Iterator[Comparison]:
@@ -130,21 +130,21 @@ def _comparisons(p: Point, value: Call, jvp: Call | None, vjp: Call | None) -> I
         along.append(_Along(differences, dy))
         where = f"along {p.program.inputs[position].name}"
         for j, tangent in enumerate(dy or ()):
-            found = _elementwise(tangent, differences[j], drawn.y[j], p)
+            comparison = _elementwise(tangent, differences[j], drawn.y[j], p)
             name = f"tangent of {drawn.names[j]}, against central differences"
-            yield replace(found, name=name, where=where)
+            yield replace(comparison, name=name, where=where)
     if vjp is None:
         return
     for j, ct in enumerate(drawn.ct):
         pulled = vjp(*p.arguments, *_only(j, drawn.ct))[count:]
         for i, (position, cx, dx) in enumerate(zip(p.positions, pulled, drawn.dx, strict=True)):
             name, where = f"cotangent of {p.program.inputs[position].name}", f"from {drawn.names[j]}"
-            found = _product((cx, dx), ct, along[i].differences[j], drawn.y[j], p.rtol, p)
-            yield replace(found, name=f"{name}, against central differences", where=where)
+            comparison = _product((cx, dx), ct, along[i].differences[j], drawn.y[j], p.rtol, p)
+            yield replace(comparison, name=f"{name}, against central differences", where=where)
             if (dy := along[i].dy) is not None:
                 exact = Estimate(_wide(dy[j]), np.zeros(dy[j].shape))
-                found = _product((cx, dx), ct, exact, drawn.y[j], max(p.rtol / 100, 1e4 * p.epsilon), p)
-                yield replace(found, name=f"{name}, against tangents (adjoint identity)", where=where)
+                comparison = _product((cx, dx), ct, exact, drawn.y[j], max(p.rtol / 100, 1e4 * p.epsilon), p)
+                yield replace(comparison, name=f"{name}, against tangents (adjoint identity)", where=where)
 
 
 def _draw(p: Point, value: Call) -> _Drawn:

@@ -86,9 +86,9 @@ def _copied(argument: str, folder: str) -> str:
 
     Arguments name files as `FILE`, `--option=FILE`, `@FILE` or `@FILE:array`.
     """
-    found = re.fullmatch(r"((?:--?[\w-]+=)?@?)(.*?)(:[^:/]*)?", argument, re.DOTALL)
-    assert found is not None
-    before, name, after = found.groups(default="")
+    match = re.fullmatch(r"((?:--?[\w-]+=)?@?)(.*?)(:[^:/]*)?", argument, re.DOTALL)
+    assert match is not None
+    before, name, after = match.groups(default="")
     if not os.path.isfile(name) and os.path.isfile(name + after):
         name, after = name + after, ""
     with suppress(OSError):
@@ -114,8 +114,8 @@ def _write(path: str, contents: bytes) -> None:
 
 def _versions() -> list[str]:
     """The versions that a bug report needs."""
-    found = [f"Python {platform.python_version()}, {platform.platform()}"]
+    lines = [f"Python {platform.python_version()}, {platform.platform()}"]
     for package in ("tiduc", "torch-mlir", "iree-base-compiler", "iree-base-runtime", "numpy", "jax"):
         with suppress(PackageNotFoundError):
-            found.append(f"{package} {version(package)}")
-    return found
+            lines.append(f"{package} {version(package)}")
+    return lines

@@ -41,8 +41,8 @@ def derivatives(
             differences, rounding = _differences(function, step, epsilon)
             extrapolated = [d + (d - e) / 15 for d, e in zip(differences, longer, strict=True)]
             changes = (np.abs(r - s) for r, s in zip(extrapolated, before, strict=True))
-            found = map(Estimate, extrapolated, [c + e for c, e in zip(changes, rounding, strict=True)])
-            best = [_better(old, new) for old, new in zip(best, found, strict=True)]
+            estimates = map(Estimate, extrapolated, [c + e for c, e in zip(changes, rounding, strict=True)])
+            best = [_better(old, new) for old, new in zip(best, estimates, strict=True)]
     return best
 
 

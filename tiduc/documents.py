@@ -57,11 +57,11 @@ def op_rows(opset: OpSet = OPSET) -> list[tuple[str, ...]]:
             transpose = "not needed"
         ours = opset.linearize_rules.get(name) is OPSET.linearize_rules.get(name)
         tested = name if ours else ""
-        found = by_op(CHECKED).get(tested, [])
+        checked = by_op(CHECKED).get(tested, [])
         two = {"zero": "zero", "no": "no"}.get(
-            jvp, "yes" if any(row.order > 1 for row in found) else "not checked"
+            jvp, "yes" if any(row.order > 1 for row in checked) else "not checked"
         )
-        elements = sorted({element for row in found for element in (*row.jvp, *row.transpose)})
+        elements = sorted({element for row in checked for element in (*row.jvp, *row.transpose)})
         remarks = [
             opset.refused_ops.get(name, ""),
             *(_refused(row) for row in by_op(REFUSALS).get(tested, [])),
@@ -82,10 +82,10 @@ def _refused(row: Refusal) -> str:
 def _accepted(row: Accepted) -> str:
     """The verdict on the op, its JVP and its VJP: once if they agree, else one each."""
     verdicts = {"op": row.primal, "JVP": row.jvp, "VJP": row.vjp}
-    found = {kind: verdict for kind, verdict in verdicts.items() if verdict != "-"}
-    if len(set(found.values())) == 1:
-        return next(iter(found.values()))
-    return "; ".join(f"{kind} {verdict}" for kind, verdict in found.items())
+    known = {kind: verdict for kind, verdict in verdicts.items() if verdict != "-"}
+    if len(set(known.values())) == 1:
+        return next(iter(known.values()))
+    return "; ".join(f"{kind} {verdict}" for kind, verdict in known.items())
 
 
 def ops_markdown(opset: OpSet = OPSET) -> str:

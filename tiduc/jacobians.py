@@ -78,10 +78,10 @@ def _jacobian(
     else:
         is_forward = mode == "forward"
     if is_forward:
-        found = [block for group in by_input for block in _forward(program, group)]
+        derivatives = [block for group in by_input for block in _forward(program, group)]
     else:
-        found = [block for group in by_output for block in _reverse(program, group)]
-    order = {(block.output.name, block.input.name): block for block in found}
+        derivatives = [block for group in by_output for block in _reverse(program, group)]
+    order = {(block.output.name, block.input.name): block for block in derivatives}
     wanted = [order[y.name, x.name] for y in outputs for x in inputs]
     return [_result(program, block, sparsity) for block in wanted]
 
@@ -115,8 +115,8 @@ def laplacian(program: Function, wrt: Wrt) -> list[Port]:
         twice = dict(zip(once, second.outputs, strict=True))
         wanted = [twice[dy] if dy is not None else None for dy in tangents.values()]
         keys = [*first.keys, *second.keys]
-        _, found = _in_directions(program, keys, [x, x], list(range(rank(x))), wanted)
-        for y, ddy in zip(outputs, found, strict=True):
+        _, traces = _in_directions(program, keys, [x, x], list(range(rank(x))), wanted)
+        for y, ddy in zip(outputs, traces, strict=True):
             if ddy is not None:
                 terms[y.name].append(ddy)
     return [_sum(program, y, terms[y.name]) for y in outputs]
@@ -148,7 +148,7 @@ def batched(
         Port(port.name, stacked(port.type, size), key) for port, key in zip(given, graph.keys, strict=True)
     ]
     b: Any = program.opset.builder(program.view, program.view.fresh("J"))
-    made = []
+    outputs = []
     for port in results:
         if isinstance(port.value, Zero) and is_open(port.type):
             raise RequestError(
@@ -158,9 +158,9 @@ def batched(
         value = Zero(type_) if isinstance(port.value, Zero) else of[port.value]
         if not isinstance(value, Zero) and value.type != type_:  # it depends on none of the batched inputs
             value = b.broadcast_in_dim(value, range(1, rank(value) + 1), type_)
-        made.append(Port(port.name, type_, value))
+        outputs.append(Port(port.name, type_, value))
     b.finish([])
-    return inputs, made
+    return inputs, outputs
 
 
 # ---- requests ----------------------------------------------------------------------------------------------
@@ -188,14 +188,14 @@ def _blocks(program: Function, inputs: Sequence[Port], outputs: Sequence[Port], 
     """One block per output and input; with `sparse`, aligned dimensions are looked for."""
     if not sparse:
         return [Block(y, x, {}) for y in outputs for x in inputs]
-    found = []
+    blocks = []
     for x in inputs:
         linear, tangents = _tangents(program, outputs, x)
         (dx,) = linear.inputs.values()
         order = program.view.schedule([dy for dy in tangents.values() if dy is not None])
         known = alignments(order, dx)
-        found += [Block(y, x, known.get(tangents[y.name])) for y in outputs]
-    return found
+        blocks += [Block(y, x, known.get(tangents[y.name])) for y in outputs]
+    return blocks
 
 
 def _along_inputs(group: Sequence[Block]) -> list[Block]:
@@ -243,17 +243,17 @@ def _forward(program: Function, group: Sequence[Block]) -> list[Block]:
     if not group or not _count(x := group[0].input, free := group[0].free):
         return list(group)
     linear, tangents = _tangents(program, [block.output for block in group], x)
-    b, found = _in_directions(program, linear.keys, [x], free, list(tangents.values()))
+    b, tangents_of = _in_directions(program, linear.keys, [x], free, list(tangents.values()))
     sizes = [shape(x)[d] for d in free]
-    made = []
-    for block, dy in zip(group, found, strict=True):
+    blocks = []
+    for block, dy in zip(group, tangents_of, strict=True):
         if dy is not None:
             batched = b.reshape(dy, [_count(x, free), *shape(block.output)])
             last = b.transpose(batched, [*range(1, rank(batched)), 0])
             dy = b.reshape(last, [*shape(block.output), *sizes])
-        made.append(replace(block, value=dy))
-    b.finish([block.value for block in made if block.value is not None])
-    return made
+        blocks.append(replace(block, value=dy))
+    b.finish([block.value for block in blocks if block.value is not None])
+    return blocks
 
 
 def _reverse(program: Function, group: Sequence[Block]) -> list[Block]:
@@ -266,9 +266,9 @@ def _reverse(program: Function, group: Sequence[Block]) -> list[Block]:
     wrt = [block.input.value for block in group]
     linear = linearize(program.view, [y.value], wrt, program.opset)
     transposed = linear_transpose(program.view, linear, program.opset)
-    b, found = _in_directions(program, transposed.keys, [y], free, transposed.outputs)
-    made = []
-    for block, cx in zip(group, found, strict=True):
+    b, cotangents = _in_directions(program, transposed.keys, [y], free, transposed.outputs)
+    blocks = []
+    for block, cx in zip(group, cotangents, strict=True):
         if cx is not None:
             aligned = block.aligned or {}
             x_of = {e: len(free) + d for d, e in aligned.items()}
@@ -276,9 +276,9 @@ def _reverse(program: Function, group: Sequence[Block]) -> list[Block]:
             order += [len(free) + d for d in block.free]
             whole = b.reshape(cx, [*(shape(y)[e] for e in free), *shape(block.input)])
             cx = b.convert(b.transpose(whole, order), element(y))
-        made.append(replace(block, value=cx))
-    b.finish([block.value for block in made if block.value is not None])
-    return made
+        blocks.append(replace(block, value=cx))
+    b.finish([block.value for block in blocks if block.value is not None])
+    return blocks
 
 
 def _in_directions(
@@ -305,13 +305,13 @@ def _in_directions(
     s: Any = program.opset.builder(view, view.fresh("S"))
     seed = _basis(s, ports[0].type, free)
     s.finish([seed])
-    found = dict(zip(values, values, strict=True))
+    values_of = dict(zip(values, values, strict=True))
     if count > 1:
         graph = batch(view, values, keys, count, program.opset)
-        keys, found = graph.keys, dict(zip(values, graph.outputs, strict=True))
+        keys, values_of = graph.keys, dict(zip(values, graph.outputs, strict=True))
     for key in keys:
         view.bind(key, seed)
-    return b, [None if x is None else found[x] for x in wanted]
+    return b, [None if x is None else values_of[x] for x in wanted]
 
 
 def _basis(b: Any, type_: Any, free: Sequence[int]) -> Any:
@@ -351,9 +351,9 @@ def _result(program: Function, block: Block, sparsity: str | None) -> Port:
     if block.value is None:
         return Port(name, type_, Zero(type_))
     b: Any = program.opset.builder(program.view, program.view.fresh("J"))
-    made = _whole(b, block, type_) if sparsity in (None, "auto") else b.reshape(block.value, sizes)
-    b.finish([made])
-    return Port(name, type_, made)
+    array = _whole(b, block, type_) if sparsity in (None, "auto") else b.reshape(block.value, sizes)
+    b.finish([array])
+    return Port(name, type_, array)
 
 
 def _whole(b: Any, block: Block, type_: Any) -> Any:

@@ -91,7 +91,7 @@ def chosen(ports: Sequence[Port], wrt: Any) -> list[Port]:
     single = isinstance(wrt, str | Integral)
     if not single and not isinstance(wrt, Iterable):
         raise RequestError(f"wrt is a position, a name, or a list of these, not {wrt!r}")
-    named, found = {port.name: port for port in ports}, {}
+    named, selected = {port.name: port for port in ports}, {}
     for entry in [wrt] if single else wrt:
         port = named.get(entry) if isinstance(entry, str) else None
         if isinstance(entry, Integral) and not isinstance(entry, bool):
@@ -100,10 +100,10 @@ def chosen(ports: Sequence[Port], wrt: Any) -> list[Port]:
         if port is None:
             names = ", ".join(f"{i}: {port.name}" for i, port in enumerate(ports))
             raise RequestError(f"unknown input {entry!r} in wrt; the inputs are {names or 'none'}")
-        if port.name in found:
+        if port.name in selected:
             raise RequestError(f"input {port.name!r} is given twice in wrt")
-        found[port.name] = port
-    return list(found.values())
+        selected[port.name] = port
+    return list(selected.values())
 
 
 def with_ports(ports: Sequence[Port], more: Sequence[Port]) -> tuple[Port, ...]:

@@ -41,13 +41,13 @@ def _required(program: Function, known: list[Any]) -> tuple[RequiredSize, ...]:
     if function is None:
         return ()
     number = {x: i for i, x in enumerate(function.inputs)}
-    found = []
+    requirements = []
     for placed in function.checks:
         check = placed.check
         if placed.before is None and check.relation != COUNT:
             a, b = (_size(form, function.atoms, number) for form in (check.a, check.b))
-            found.append(RequiredSize(check.relation, a, b, placed.place))
-    return tuple(found)
+            requirements.append(RequiredSize(check.relation, a, b, placed.place))
+    return tuple(requirements)
 
 
 def _size(form: Form, atoms: Atoms, number: dict[Any, int]) -> Any:

@@ -105,19 +105,19 @@ class _Cut:
     def _depending(self) -> set[int]:
         """The numbers of the ops that depend on a cotangent."""
         values = set(list(self._block.arguments)[self._inputs :])
-        found = set()
+        numbers = set()
         for i, op in enumerate(self._ops):
             if not values.isdisjoint(_reads(op)):
-                found.add(i)
+                numbers.add(i)
                 values.update(op.results)
-        return found
+        return numbers
 
     def _read(self) -> list[Any]:
         """The residuals: the forward values that the backward part reads, in the order of their definition."""
         cotangents = set(list(self._block.arguments)[self._inputs :])
         waiting = list(self._return.operands)[self._outputs :]
         waiting += [x for i in sorted(self._backward) for x in _reads(self._ops[i])]
-        found: set[Any] = set()
+        values: set[Any] = set()
         seen: set[Any] = set()
         while waiting:
             x = waiting.pop()
@@ -133,12 +133,12 @@ class _Cut:
             if op is not None and _keeps_elements(op) and _is_no_larger(op.operands[0].type, x.type):
                 waiting.append(op.operands[0])
             else:
-                found.add(x)
-        return sorted(self._without_remade(found), key=self._places.__getitem__)
+                values.add(x)
+        return sorted(self._without_remade(values), key=self._places.__getitem__)
 
-    def _without_remade(self, found: set[Any]) -> set[Any]:
+    def _without_remade(self, values: set[Any]) -> set[Any]:
         """The values that cheap ops cannot recompute from the others."""
-        kept, at_hand = set(found), set(found)
+        kept, at_hand = set(values), set(values)
         for i, op in enumerate(self._ops):
             if op.name == "stablehlo.constant":
                 at_hand.update(op.results)

@@ -113,15 +113,15 @@ def _reorder_convolutions(module: Any) -> None:
 
     The interpreter aborts the process where the features come before the batch.
     """
-    found: list[Any] = []
+    convolutions: list[Any] = []
 
     def note(op: Any) -> Any:
         if op.operation.name == "stablehlo.convolution":
-            found.append(op.operation)
+            convolutions.append(op.operation)
         return ir.WalkResult.ADVANCE
 
     module.operation.walk(note)
-    for op in found:
+    for op in convolutions:
         n = _stablehlo.ConvDimensionNumbers(op.attributes["dimension_numbers"])
         order = [n.output_batch_dimension, *n.output_spatial_dimensions, n.output_feature_dimension]
         if n.output_batch_dimension < n.output_feature_dimension:
@@ -152,24 +152,24 @@ def _reorder_convolutions(module: Any) -> None:
 
 def _fill_empty_products(module: Any) -> None:
     """Makes zeros of products that sum over nothing, at which the interpreter aborts the process."""
-    found: list[Any] = []
+    products: list[Any] = []
 
     def note(op: Any) -> Any:
         if op.operation.name == "stablehlo.dot_general":
             numbers = _stablehlo.DotDimensionNumbers(op.attributes["dot_dimension_numbers"])
             sizes = ir.RankedTensorType(op.operands[0].type).shape
             if any(sizes[d] == 0 for d in numbers.lhs_contracting_dimensions):
-                found.append(op.operation)
+                products.append(op.operation)
         return ir.WalkResult.ADVANCE
 
     module.operation.walk(note)
-    for op in found:
+    for op in products:
         type_, number, ip = op.results[0].type, ir.IntegerType.get_signless(32), ir.InsertionPoint(op)
-        counted = ir.RankedTensorType.get(type_.shape, number)
-        zero = ir.DenseElementsAttr.get_splat(counted, ir.IntegerAttr.get(number, 0))
-        zeros = ir.Operation.create("stablehlo.constant", [counted], [], {"value": zero}, ip=ip)
-        made = ir.Operation.create("stablehlo.convert", [type_], [zeros.result], ip=ip)
-        op.results[0].replace_all_uses_with(made.result)
+        integers = ir.RankedTensorType.get(type_.shape, number)
+        zero = ir.DenseElementsAttr.get_splat(integers, ir.IntegerAttr.get(number, 0))
+        zeros = ir.Operation.create("stablehlo.constant", [integers], [], {"value": zero}, ip=ip)
+        converted = ir.Operation.create("stablehlo.convert", [type_], [zeros.result], ip=ip)
+        op.results[0].replace_all_uses_with(converted.result)
         op.erase()
 
 

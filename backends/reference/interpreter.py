@@ -13,7 +13,7 @@ from tiduc.backends.reference import in_process as interpreter
 from tiduc.dialect.errors import CompileError, Unsupported
 from tiduc.runtime.arrays import refuse_masked
 from tiduc.runtime.process import Limits
-from tiduc.runtime.worker import Died, apart
+from tiduc.runtime.worker import Died, in_worker
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -53,7 +53,7 @@ def _arrays(arguments: Sequence[Any]) -> list[NDArray[Any]]:
 
 def _apart(function: Callable[P, R], limits: Limits | None, *arguments: P.args, **keywords: P.kwargs) -> R:
     try:
-        return apart(function, limits or Limits(), *arguments, **keywords)
+        return in_worker(function, limits or Limits(), *arguments, **keywords)
     except Died as died:
         if died.fatal:
             raise Unsupported(f"StableHLO's reference interpreter cannot run it: {died.fatal}") from None

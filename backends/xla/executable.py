@@ -70,7 +70,7 @@ class XlaExecutable:
             with self._jax.enable_x64(True):
                 buffers = [self._put(x, i) for i, x in enumerate(arrays)]
                 parts = self._loaded.execute_sharded(buffers).disassemble_into_single_device_arrays()
-                return tuple([self._whole(found, i) for i, found in enumerate(parts)])
+                return tuple([self._whole(part, i) for i, part in enumerate(parts)])
         except TiducError:
             raise
         except Exception as error:

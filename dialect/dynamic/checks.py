@@ -318,7 +318,7 @@ class ModuleSizes:
 
     def all(self) -> list[FunctionSizes]:
         """The checks of all functions."""
-        return [found for name in self._functions if (found := self.function(name)) is not None]
+        return [sizes for name in self._functions if (sizes := self.function(name)) is not None]
 
 
 def _open_dimensions(x: Value) -> list[int]:

@@ -27,10 +27,10 @@ class DynamicShapes(Builder):
     def size(self, n: Any) -> Any:
         """A size as an i32 scalar; each size is emitted once per graph."""
         key = n.key if isinstance(n, Size) else ((), int(n))
-        made = self.constants.get(("size", key))
-        if made is None:
-            made = self.constants["size", key] = self._size(key)
-        return made
+        constant = self.constants.get(("size", key))
+        if constant is None:
+            constant = self.constants["size", key] = self._size(key)
+        return constant
 
     def sizes(self, shape_: Sequence[Any]) -> Any:
         """A list of sizes as an i32 vector, the shape operand of the ops below."""
@@ -167,8 +167,8 @@ def expanding(sizes: Sequence[Any], into: Sequence[Any]) -> dict[str, Any]:
     pairs = list(enumerate(zip(sizes, into, strict=True)))
     still = [i for i, (n, m) in pairs if known_equal(n, m)]
     more = [i for i, (n, m) in pairs if known_equal(n, 1) and i not in still]
-    found = {"known_expanding_dimensions": more, "known_nonexpanding_dimensions": still}
-    return {name: dims(which) for name, which in found.items() if which}
+    attributes = {"known_expanding_dimensions": more, "known_nonexpanding_dimensions": still}
+    return {name: dims(which) for name, which in attributes.items() if which}
 
 
 def say_expanding(function: Any, inputs: Sequence[Value]) -> None:

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from tiduc.dialect.graph import Definition
-from tiduc.dialect.spelled_out import log_add_exp, logistic
+from tiduc.dialect.matchers import log_add_exp, logistic
 from tiduc.dialect.types import element, is_complex
 from tiduc.passes.rules.elementwise import difference
 from tiduc.passes.rules.opset import bilinear, linear, linearize, transpose, unsupported

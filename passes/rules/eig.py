@@ -72,8 +72,8 @@ def eig_cusolver(b: Any, op: Definition, dx: Tangents) -> list[Any | None]:
         raise unsupported("jvp", op, "cuSOLVER has no left eigenvectors")
     if 0 in shape(vl):
         return [None] * len(op.results)
-    again = op.results if given["right"] else b.reapply(op, {}, with_settings(op, right=True))
-    w, v = again[1], _unpacked(b, again[1], again[3])
+    both = op.results if given["right"] else b.reapply(op, {}, with_settings(op, right=True))
+    w, v = both[1], _unpacked(b, both[1], both[3])
     p = matrix_product(b, _inverse(b, v), matrix_product(b, b.convert(dx[0], element(v)), v))
     if given["right"]:
         return [None, diagonal(b, p), None, _packed(b, w, _moved(b, w, v, p), vr), None]
@@ -96,7 +96,7 @@ def _moved(b: Any, w: Any, v: Any, p: Any) -> Any:
     return b.subtract(u, b.multiply(v, columns(b, c, v.type)))
 
 
-def _in_order_of(b: Any, w: Any, again: Any, dw: Any) -> Any:
+def _in_order_of(b: Any, w: Any, w_again: Any, dw: Any) -> Any:
     """dw, which belongs to the eigenvalues `again` of another call, in the order of w.
 
     LAPACK returns eigenvalues in another order if it computes no vectors. Each entry is taken from the
@@ -105,15 +105,15 @@ def _in_order_of(b: Any, w: Any, again: Any, dw: Any) -> Any:
     """
     count, last = shape(w)[-1], [rank(w)]
     pairs = with_shape(w.type, [*shape(w), count])
-    apart = b.abs(b.subtract(columns(b, again, pairs), rows(b, w, pairs)))
-    scalar, size = with_shape(apart.type, []), b.abs(w)
-    least = b.reduce(apart, b.constant(np.inf, scalar), last, "stablehlo.minimum")
+    distances = b.abs(b.subtract(columns(b, w_again, pairs), rows(b, w, pairs)))
+    scalar, size = with_shape(distances.type, []), b.abs(w)
+    least = b.reduce(distances, b.constant(np.inf, scalar), last, "stablehlo.minimum")
     largest = b.reduce(size, b.zero(scalar), [rank(w) - 1], "stablehlo.maximum")
     rounding = ROUNDING * count * 2.0 ** (-52 if element(size).width == 64 else -23)
     margin = b.multiply(b.constant(rounding, largest), largest)
     limit = b.add(least, b.broadcast_in_dim(margin, range(rank(margin)), least.type))
-    near = b.compare(apart, rows(b, limit, apart.type), "LE")
-    zero, one = b.zeros_like(apart), b.constant(1, apart)
+    near = b.compare(distances, rows(b, limit, distances.type), "LE")
+    zero, one = b.zeros_like(distances), b.constant(1, distances)
     number = b.reduce_sum(b.select(near, one, zero), last)
     total = b.reduce_sum(b.select(near, columns(b, dw, pairs), b.zero(pairs)), last)
     return scaled(b, b.divide(b.constant(1, number), number), total)

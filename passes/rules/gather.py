@@ -88,8 +88,8 @@ def known_range(b: Any, x: Any, depth: int = 8) -> tuple[int, int]:
     d: Any = x.definition if depth else None
     name = None if d is None else d.name
     if name == "stablehlo.constant" and isinstance(value := d.attributes["value"], ir.DenseIntElementsAttr):
-        if (found := integer_in(value)) is not None:
-            return found, found
+        if (number := integer_in(value)) is not None:
+            return number, number
         if len(value) and element(x).width >= 8:  # MLIR's bindings cannot iterate over narrower ones
             return min(value), max(value)
     if name in VIEWS:

@@ -66,9 +66,9 @@ def landed(b: Any, op: Definition, y: Any) -> Any:
         d.index_vector_dim,
     )
     sorted_ = is_sorted(op) and (inside is indices or len(where) == 1)
-    found = b.gather(source, start, numbers, sizes, with_element(updates.type, element(y)), sorted_)
+    gathered = b.gather(source, start, numbers, sizes, with_element(updates.type, element(y)), sorted_)
     if fits:
-        return found
+        return gathered
     is_inside = b.compare(inside, indices, "EQ")
     if len(where) == 1:
         is_inside = b.reshape(is_inside, [n for i, n in enumerate(shape(indices)) if i != d.index_vector_dim])
@@ -77,7 +77,7 @@ def landed(b: Any, op: Definition, y: Any) -> Any:
         is_inside = b.reduce(is_inside, true, [d.index_vector_dim], "stablehlo.and")
     batch = [i for i in range(rank(updates)) if i not in d.update_window_dims]
     is_inside = b.broadcast_in_dim(is_inside, batch, updates)
-    return b.select(is_inside, found, b.zeros_like(found))
+    return b.select(is_inside, gathered, b.zeros_like(gathered))
 
 
 def add_updates(b: Any, op: Definition, x: Any, updates: Any) -> Any:

@@ -75,7 +75,7 @@ class CloseGraph(Protocol):
 
 @dataclass
 class Linearizing:
-    """What `linearize` lends to the rules that it calls.
+    """The functions and data that `linearize` lends to the rules that it calls.
 
     `inline` copies values of other graphs into the graph that is being built. `rule` looks an op's rule up, and
     `tangent` gives the tangent of a primal value that is defined before the op. `scheduled` are the ops being
@@ -92,7 +92,7 @@ class Linearizing:
 
 @dataclass(frozen=True)
 class Transposing:
-    """What `linear_transpose` lends to the rules that it calls."""
+    """The functions and data that `linear_transpose` lends to the rules that it calls."""
 
     transpose: TransposeGraph
     close: CloseGraph

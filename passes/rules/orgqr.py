@@ -65,10 +65,10 @@ def _of_factors(b: Any, op: Definition) -> tuple[Any, Any] | None:
     if tau not in b.notes:
         return None
     qr, y, turn = b.notes[tau]
-    made = a.definition
-    if made is not None and made.name == "stablehlo.slice" and shape(a) == shape(y):
-        if not any(made.attributes["start_indices"]) and set(made.attributes["strides"]) == {1}:
-            a = made.operands[0]
+    call = a.definition
+    if call is not None and call.name == "stablehlo.slice" and shape(a) == shape(y):
+        if not any(call.attributes["start_indices"]) and set(call.attributes["strides"]) == {1}:
+            a = call.operands[0]
     return (y, turn) if a is qr and shape(op.result) == shape(y) else None
 
 

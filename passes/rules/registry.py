@@ -285,5 +285,5 @@ class OpSet:
 
 def _meant(name: str, names: Iterable[str]) -> str:
     """The most similar names, as the end of an error message; empty if no name is similar."""
-    found = get_close_matches(name, names, 3, 0.8)
-    return f"; did you mean {' or '.join(found)}?" if found else ""
+    matches = get_close_matches(name, names, 3, 0.8)
+    return f"; did you mean {' or '.join(matches)}?" if matches else ""

@@ -35,8 +35,8 @@ def by_place(b: Any, op: Definition, updates: Any) -> Any:
     at = b.select(is_inner, beyond, b.subtract(places, b.constant(1, places)))
     numbers = hlo.ScatterDimensionNumbers.get([], [0], [], [], [0], 1)
     ones = b.constant(1, with_shape(x.type, [size]))
-    found = b.scatter(ones, b.reshape(at, [count, 1]), products, numbers, None, unique=True)
-    return b.reshape(found, shape(x))
+    factors = b.scatter(ones, b.reshape(at, [count, 1]), products, numbers, None, unique=True)
+    return b.reshape(factors, shape(x))
 
 
 def _multiply(b: Any, u: Sequence[Any], v: Sequence[Any]) -> Sequence[Any]:
@@ -62,8 +62,8 @@ def _sorted(b: Any, keys: Any) -> tuple[Any, Any]:
         "dimension": ir.IntegerAttr.get(ir.IntegerType.get_signless(64), 0),
         "is_stable": ir.BoolAttr.get(True),
     }
-    found = b.emit_all("stablehlo.sort", (keys, where), (keys.type, keys.type), attributes, [fill])
-    return found[0], found[1]
+    sorted_ = b.emit_all("stablehlo.sort", (keys, where), (keys.type, keys.type), attributes, [fill])
+    return sorted_[0], sorted_[1]
 
 
 def _differs(b: Any, v: Any, step: int) -> Any:

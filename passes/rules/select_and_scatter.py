@@ -49,8 +49,8 @@ def _scattered(b: Any, op: Definition, x: Any, source: Any, init: Any) -> Any:
 
     numbers = hlo.ScatterDimensionNumbers.get([], [0], [], [], [0], rank(at))
     attributes = {"scatter_dimension_numbers": numbers}
-    made = b.emit_all("stablehlo.scatter", (flat, indices, source), (flat.type,), attributes, [fill])
-    return b.reshape(made[0], shape(x))
+    scatter = b.emit_all("stablehlo.scatter", (flat, indices, source), (flat.type,), attributes, [fill])
+    return b.reshape(scatter[0], shape(x))
 
 
 def _selected(b: Any, op: Definition) -> Any:

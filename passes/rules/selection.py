@@ -14,7 +14,7 @@ from torch_mlir._mlir_libs import _stablehlo as hlo
 from tiduc.dialect.bodies import Body, Fill, returned
 from tiduc.dialect.dynamic.sizes import Size, product
 from tiduc.dialect.graph import Definition, operations
-from tiduc.dialect.spelled_out import splat
+from tiduc.dialect.matchers import splat
 from tiduc.dialect.traits import NEUTRAL
 from tiduc.dialect.types import element, rank, shape, with_element, with_shape
 from tiduc.dialect.verify import ACTIVE
@@ -151,13 +151,13 @@ def _selected_of_tensors(
 def selects(op: Definition, result: int) -> bool:
     """Whether the body computes `result` only by selecting one of that result's two arguments."""
     block = op.regions[0].blocks[0]
-    made = {y: inner for inner in operations(block) for y in inner.results}
+    definitions = {y: inner for inner in operations(block) for y in inner.results}
     arguments = list(block.arguments)
     leaves = arguments[result], arguments[len(arguments) // 2 + result]
     stack = [returned(op)[result]]
     while stack:
         value = stack.pop()
-        inner = made.get(value)
+        inner = definitions.get(value)
         if inner is None:
             if value not in leaves:
                 return False
@@ -188,7 +188,7 @@ def selected_by(b: Any, op: Definition, result: int) -> Any:
 def numbering(b: Any, op: Definition, result: int, at: Any) -> Fill:
     """A function that fills a region with the body of `op`, extended to select numbers of the type of `at`."""
     block, count = op.regions[0].blocks[0], len(op.results)
-    made = {y: inner for inner in operations(block) for y in inner.results}
+    definitions = {y: inner for inner in operations(block) for y in inner.results}
 
     def fill(region: Any) -> None:
         scalars = [*(x.type for x in list(block.arguments)[:count]), with_shape(at.type, [])]
@@ -197,7 +197,7 @@ def numbering(b: Any, op: Definition, result: int, at: Any) -> Fill:
         values = body.copy_of(op, 0, [*first[:count], *second[:count]])
 
         def number(value: Any) -> Any:
-            inner = made.get(value)
+            inner = definitions.get(value)
             if inner is None:
                 return first[count] if values[value] == first[result] else second[count]
             if inner.name == "stablehlo.select":

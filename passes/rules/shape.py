@@ -47,22 +47,22 @@ def unbroadcast(
     and the latter is summed.
     """
     own, sizes, along = shape(x), shape(ct), {d: i for i, d in enumerate(dimensions)}
-    apart: list[Any] = []
+    groups: list[Any] = []
     summed: list[int] = []
     placed: dict[int, int] = {}
     for d, m in enumerate(sizes):
-        i, at = along.get(d), len(apart)
+        i, at = along.get(d), len(groups)
         if i is None or known_equal(own[i], 1) or i in more:
-            apart.append(m)
+            groups.append(m)
             summed.append(at)
         elif i in still or known_equal(own[i], m) or not isinstance(own[i], Size):
-            apart.append(m)
+            groups.append(m)
             placed[i] = at
         else:
-            apart += own[i], m // own[i]
+            groups += own[i], m // own[i]
             summed.append(at + 1)
             placed[i] = at
-    whole = b.reduce_sum(b.reshape(ct, apart), summed)
+    whole = b.reduce_sum(b.reshape(ct, groups), summed)
     kept = sorted(placed)
     return b.reshape(b.transpose(whole, np.argsort(np.argsort([placed[i] for i in kept]))), own)
 

@@ -31,7 +31,7 @@ TILES = re.compile(
 
 
 def constraint(b: Any, op: Definition, ct: Any) -> list[Any]:
-    """The same constraint on the cotangent."""
+    """The constraint applies to the cotangent unchanged."""
     return list(b.reapply(op, {0: ct}))
 
 
@@ -126,16 +126,16 @@ def holders(b: Any, op: Definition, sharding: Any) -> NDArray[np.int64]:
     """The groups of devices that hold equal parts, one group per row, of a sharding in XLA's syntax."""
     if sharding.value == "{replicated}" and "mhlo.num_partitions" in b.view.module_attributes:
         return np.arange(b.view.module_attributes["mhlo.num_partitions"].value)[None]
-    found = TILES.fullmatch(sharding.value)
-    if found is None:
+    match = TILES.fullmatch(sharding.value)
+    if match is None:
         raise unsupported("transpose", op, f"the sharding {sharding.value} is not understood")
     tiles, iota, order, ids = (
-        [int(i) for i in (found[name] or "").split(",") if i] for name in ("tiles", "iota", "order", "ids")
+        [int(i) for i in (match[name] or "").split(",") if i] for name in ("tiles", "iota", "order", "ids")
     )
     devices = (
         np.array(ids) if ids else np.arange(np.prod(iota)).reshape(iota).transpose(order or range(len(iota)))
     )
-    return devices.reshape(-1, tiles[-1] if found["last"] else 1)
+    return devices.reshape(-1, tiles[-1] if match["last"] else 1)
 
 
 def called(b: Any, name: str, x: Any, type_: Any, attributes: dict[str, Any]) -> Any:

@@ -97,12 +97,12 @@ def _rotations(b: Any, s: Any, c: Any) -> tuple[Any, Any]:
     half, pairs = b.constant(0.5, c), with_shape(s.type, shape(c))
     sums = inverse(b, b.add(columns(b, s, pairs), rows(b, s, pairs)))
     both = b.multiply(half, scaled(b, inverse_gaps(b, s), b.add(c, adjoint(b, c))))
-    apart = b.multiply(half, scaled(b, sums, b.subtract(c, adjoint(b, c))))
+    antisymmetric = b.multiply(half, scaled(b, sums, b.subtract(c, adjoint(b, c))))
     if not is_complex(c):
-        return b.add(both, apart), b.subtract(both, apart)
+        return b.add(both, antisymmetric), b.subtract(both, antisymmetric)
     on_diagonal, zero = compare_places(b, c, "EQ"), b.zeros_like(c)
-    more = b.add(apart, b.select(on_diagonal, apart, zero))
-    less = b.select(on_diagonal, zero, apart)
+    more = b.add(antisymmetric, b.select(on_diagonal, antisymmetric, zero))
+    less = b.select(on_diagonal, zero, antisymmetric)
     return b.add(both, more), b.subtract(both, less)
 
 

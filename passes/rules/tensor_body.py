@@ -37,8 +37,8 @@ def of_tensors(b: Any, op: Definition, operands: Sequence[Any], region: int = 0)
             values[inner.result] = values[inner.operands[0]]
         elif inner.name in _SAME_FORM and not any(rank(v) for v in (*inner.operands, *inner.results)):
             types = [with_shape(y.type, sizes) for y in inner.results]
-            made = b.emit_all(inner.name, [values[x] for x in inner.operands], types, attributes)
-            values.update(zip(inner.results, made, strict=True))
+            results = b.emit_all(inner.name, [values[x] for x in inner.operands], types, attributes)
+            values.update(zip(inner.results, results, strict=True))
         elif inner.name != "stablehlo.return":
             raise unsupported("jvp", op, f"its region holds {inner.name}, which is not elementwise")
     return [values[y] for y in returned(op, region)]

@@ -63,8 +63,8 @@ def dequantized(b: Any, x: Any) -> Any:
 def _readers(b: Any, graph: Graph) -> dict[Value, set[str]]:
     """For each value of a graph, the names of the ops that read it."""
     if graph not in b.notes:
-        found = b.notes[graph] = defaultdict(set)
+        readers = b.notes[graph] = defaultdict(set)
         for reader in graph.definitions:
             for x in (*reader.operands, *reader.captures):
-                found[x].add(reader.name)
+                readers[x].add(reader.name)
     return b.notes[graph]  # type: ignore[no-any-return]

@@ -1,15 +1,15 @@
-"""What gradients of loops cost: python test/bench/loops.py [--help]
+"""The cost of gradients of loops: python test/bench/loops.py [--help]
 
-First, how long they take: for a scan over a sequence, an RNN and an LSTM, our gradient and JAX's of the same function,
-both compiled by XLA, at two lengths; the programs take turns. The time of one iteration stays the same where nothing
-is copied that an iteration does not change.
+First, run times: for a scan over a sequence, an RNN and an LSTM, our gradient and JAX's gradient of one function,
+both compiled by XLA, at two lengths; the programs take turns. The time per iteration does not depend on the length if
+an iteration copies only the values that it changes.
 
-Then, what they keep: for one loop, the gradient and its gradient, reverse over reverse, with stacks, with checkpoints
-of sqrt n and of log n iterations, their time and the most memory that XLA allots to temporary buffers.
+Second, memory: for one loop, the gradient and its gradient, reverse over reverse, with stacks, with checkpoints
+of sqrt n and of log n iterations, the run time and the size of XLA's temporary buffers.
 
     us/iteration          the median time of a call over the number of iterations, in microseconds
     ours/JAX's            our gradient's time over that of JAX's: below 1, ours is faster
-    MB                    what XLA allots beside arguments and results
+    MB                    XLA's buffers besides arguments and results
 
 Nothing here asserts anything.
 """
@@ -78,7 +78,7 @@ def exported(function: Callable[..., Any], arguments: Sequence[Any]) -> str:
 
 
 def megabytes(text: str) -> float:
-    """What XLA allots to temporary buffers."""
+    """The size of XLA's temporary buffers for a module."""
     client = xla_bridge.get_backend("cpu")
     devices = xla_client.DeviceList(tuple(client.local_devices()[:1]))
     return float(client.compile_and_load(text, devices).get_compiled_memory_stats().temp_size_in_bytes) / 1e6

@@ -15,7 +15,7 @@ import models  # noqa: E402  (it is not in a package)
 
 
 class Program(NamedTuple):
-    """A function of arrays with a scalar result, and its arguments, of which `wrt` are differentiated in."""
+    """A function of arrays with a scalar result, its arguments, and the positions `wrt` of the differentiated ones."""
 
     function: Callable[..., Any]
     arguments: list[Any]
@@ -23,7 +23,7 @@ class Program(NamedTuple):
 
 
 def chain(layers: int) -> Program:
-    """One value after another: x <- sin(x) a + b."""
+    """A chain of x <- sin(x) a + b."""
 
     def function(x: Any, a: Any, b: Any) -> Any:
         for _ in range(layers):
@@ -34,7 +34,7 @@ def chain(layers: int) -> Program:
 
 
 def mlp(layers: int) -> Program:
-    """A perceptron of so many layers, each with a weight matrix and a bias of its own."""
+    """A multilayer perceptron with `layers` layers, each with its own weights and biases."""
 
     def function(*arguments: Any) -> Any:
         *params, x = arguments
@@ -47,7 +47,7 @@ def mlp(layers: int) -> Program:
 
 
 def transformer(layers: int) -> Program:
-    """The example's transformer with so many blocks."""
+    """The example's transformer with `blocks` blocks."""
     first, tokens, targets = models.transformer_inputs(np.random.default_rng(0))
     of_block = [key for key in first if key.startswith(("w", "b", "ln1", "ln2"))]
     shared = [key for key in first if key not in of_block]

@@ -1,10 +1,10 @@
-"""How fast derivatives run: python test/bench/runtime.py [--help]
+"""The run times of derivatives: python test/bench/runtime.py [--help]
 
-With --calls instead: what a call costs beside its work, in microseconds, for a sum of two arrays of so many numbers.
+With --calls instead: the overhead of a call in microseconds, for sums of two arrays of several sizes.
 
 For each example, three programs: the loss, our gradient (with the loss), and the gradient (with the loss)
-that JAX makes of the same function. Each is compiled by IREE and by XLA, both for this CPU, and run on the
-stored inputs; the programs take turns, so that whatever else the machine does meets all of them.
+that JAX computes for the same function. Each is compiled by IREE and by XLA, both for this CPU, and run on the
+stored inputs; the programs take turns, so that other load on the machine affects all of them.
 
     loss, ours, JAX's     the median time of a call, in microseconds
     ours/JAX's            our gradient's time over that of JAX's: below 1, ours is faster
@@ -77,7 +77,7 @@ def main() -> None:
 
 
 def measure_calls(rounds: int) -> None:
-    """Prints the median time of a call, by device, size, and where its arrays are."""
+    """Prints the median time of a call, by device, size, and location of its arrays."""
     print(f"{'device':12}{'numbers':>10}{'NumPy':>12}{'kept':>12}")
     for size in (4, 1_000, 10_000, 100_000, 1_000_000):
         t = f"tensor<{size}xf32>"
@@ -103,13 +103,13 @@ def cells(times: dict[str, float]) -> str:
 
 
 def stored_inputs(name: str) -> list[Any]:
-    """The arguments beside an example."""
+    """The arguments stored beside an example."""
     with np.load(EXAMPLES / f"{name}.npz") as stored:
         return [stored[f"input.{i}"] for i in range(sum(key.startswith("input.") for key in stored.files))]
 
 
 def by_jax(name: str, arguments: Sequence[Any], wrt: Sequence[int]) -> str:
-    """The StableHLO of JAX's value and gradient, with the signature of ours."""
+    """The StableHLO of JAX's value and gradient, with the signature of tiduc's."""
     model = models.MODELS[name]
     tree = jax.tree.structure(model.inputs(np.random.default_rng(0)))
 
@@ -127,13 +127,13 @@ def by_jax(name: str, arguments: Sequence[Any], wrt: Sequence[int]) -> str:
 
 
 def by_iree(text: str, arguments: Sequence[Any]) -> Call:
-    """A call of the program as IREE compiles it, to arrays."""
+    """A call of the program compiled by IREE; returns arrays."""
     executable = tiduc.Executable(compile_module(text))
     return lambda: executable(*arguments)
 
 
 def by_xla(text: str, arguments: Sequence[Any]) -> Call:
-    """A call of the program as XLA compiles it, to arrays."""
+    """A call of the program compiled by XLA; returns arrays."""
     client = xla_bridge.get_backend("cpu")
     devices = xla_client.DeviceList(tuple(client.local_devices()[:1]))
     executable = client.compile_and_load(text, devices)
@@ -163,20 +163,20 @@ def medians(calls: dict[str, Call], rounds: int) -> dict[str, float]:
 
 
 def compare(ours: Sequence[Any], theirs: Sequence[Any]) -> None:
-    """Both are the same numbers, or there is nothing to measure."""
+    """Asserts that all results are equal, since times of different results cannot be compared."""
     for x, y in zip(ours, theirs, strict=True):
         np.testing.assert_allclose(x, y, rtol=0, atol=1e-5 * float(np.max(np.abs(y))))
 
 
 def ops(text: str) -> tuple[int, int]:
-    """The ops of a program's function, as it is with what it calls inlined, and after merge and lower."""
+    """The number of ops of a program's function with calls inlined, before and after merge and lower."""
     module = tiduc.import_stablehlo(tiduc.parse(text))
     lowered = tiduc.load(text).module
     return body_size(module), body_size(lowered)
 
 
 def body_size(module: Any) -> int:
-    """The ops of a module's one graph or function: names and the terminator not counted."""
+    """The number of ops of a module's only graph or function, without names and the terminator."""
     (function,) = module.body.operations
     body = function.operation.regions[0].blocks[0].operations
     return sum(op.operation.name != "tidu.name" for op in body) - 1

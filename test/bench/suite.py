@@ -3,14 +3,14 @@
 For each of the examples' networks and of the functions in functions.py, its value and gradient, in f32:
 
     tiduc compile    our gradient, as `tiduc compile` has IREE compile it
-    iree-compile     our gradient, compiled by IREE for this CPU without anything of tiduc's
+    iree-compile     our gradient, compiled by IREE for this CPU without tiduc's rewrites
     XLA              our gradient, compiled by XLA
-    JAX: ...         the same of the gradient that JAX makes
-    PyTorch          the same function by PyTorch, where that is installed: op by op, nothing is compiled
+    JAX: ...         JAX's gradient, compiled in these ways
+    PyTorch          the function in PyTorch, if it is installed: op by op, without compilation
 
-the least time of a call in microseconds, from NumPy arrays to NumPy arrays; the most memory that a call had allocated
-for arrays, in KiB; the time that compilation took, in seconds. Calls take turns, three at a time, so that whatever else
-the machine does meets all of them. With --write, docs/benchmarks.md gets the tables, and what they were measured on.
+The figures are the least time of a call in microseconds, from NumPy arrays to NumPy arrays; the peak memory of a call
+for arrays, in KiB; and the compile time in seconds. Calls take turns, three at a time, so that other load on
+the machine affects all of them. With --write, the tables and a description of the machine go to docs/benchmarks.md.
 """
 
 import argparse
@@ -57,7 +57,7 @@ COMPILED = (OURS, "iree-compile", "XLA", "JAX: tiduc compile", "JAX: iree-compil
 
 
 class Case(NamedTuple):
-    """A function, and where its gradient is taken."""
+    """A function, with the point at which its gradient is taken."""
 
     function: Callable[..., Any]
     arguments: list[Any]
@@ -65,7 +65,7 @@ class Case(NamedTuple):
 
 
 class Compiled(NamedTuple):
-    """A call of a compiled program, KiB that it allocates at most, and the seconds that compilation took."""
+    """A call of a compiled program, its peak allocation in KiB, and the seconds of compilation."""
 
     call: Callable[[], Sequence[Any]]
     memory: float
@@ -98,7 +98,7 @@ def main() -> None:
 
 
 def cases() -> dict[str, Case]:
-    """What there is, by name."""
+    """All cases by name."""
     found = {name: network(model) for name, model in models.MODELS.items()}
     for name, function in FUNCTIONS.items():
         arguments = [single(x) for x in function.arguments(np.random.default_rng(0))]
@@ -115,13 +115,13 @@ def network(model: Any) -> Case:
 
 
 def single(x: Any) -> Any:
-    """Floats in f32."""
+    """The arguments with floats in f32."""
     x = np.asarray(x)
     return x.astype(np.float32) if x.dtype.kind == "f" else x
 
 
 def texts(case: Case) -> tuple[str, str]:
-    """The StableHLO of value and gradient, ours and JAX's."""
+    """The StableHLO of value and gradient by tiduc and by JAX."""
     loss = jax.jit(case.function, keep_unused=True).lower(*case.arguments).as_text()
     ours = tiduc.load(loss).grad(list(case.wrt), value=True)
 
@@ -136,7 +136,7 @@ def texts(case: Case) -> tuple[str, str]:
 
 
 def by_tiduc(text: str, arguments: Sequence[Any]) -> Compiled:
-    """As `tiduc compile` does it, without its cache."""
+    """Compiles like `tiduc compile`, without its cache."""
     started = time.perf_counter()
     vmfb = compile_source(tiduc.load(text).source(), cached=False)
     seconds = time.perf_counter() - started
@@ -145,7 +145,7 @@ def by_tiduc(text: str, arguments: Sequence[Any]) -> Compiled:
 
 
 def by_iree(text: str, arguments: Sequence[Any]) -> Compiled:
-    """By IREE's compiler as it is."""
+    """Compiles with IREE's own compiler, without tiduc's rewrites."""
     started = time.perf_counter()
     vmfb = compile_str(text, input_type="stablehlo", extra_args=list(PLAIN))
     seconds = time.perf_counter() - started
@@ -154,7 +154,7 @@ def by_iree(text: str, arguments: Sequence[Any]) -> Compiled:
 
 
 def by_xla(text: str, arguments: Sequence[Any]) -> Compiled:
-    """By the XLA that JAX has."""
+    """Compiles with the XLA that JAX contains."""
     client = xla_bridge.get_backend("cpu")
     devices = xla_client.DeviceList(tuple(client.local_devices()[:1]))
     started = time.perf_counter()
@@ -172,7 +172,7 @@ def by_xla(text: str, arguments: Sequence[Any]) -> Compiled:
 
 
 def by_torch(name: str, case: Case) -> Compiled:
-    """By PyTorch's autograd. Its memory is that of tensors and, as that of the others, the arguments'."""
+    """PyTorch's autograd; its memory is that of tensors, arguments included, as for the other engines."""
     import torch_functions
 
     call = torch_functions.value_and_gradient(name, case.arguments, case.wrt)
@@ -181,9 +181,9 @@ def by_torch(name: str, case: Case) -> Compiled:
 
 
 def allocated(vmfb: bytes, arguments: Sequence[Any]) -> float:
-    """The most KiB that a call has allocated, its arguments included.
+    """The peak allocation of a call in KiB, its arguments included.
 
-    In a process of its own, since the statistics are those of all devices since the start.
+    Runs in its own process, since the statistics cover all devices since the start.
     """
     with tempfile.TemporaryDirectory() as folder:
         module, stored = Path(folder, "module.vmfb"), Path(folder, "arguments.npz")
@@ -213,7 +213,7 @@ print(sum(device.allocator.statistics[f"{kind}_bytes_peak"] for kind in ("host",
 
 
 def measured(name: str, case: Case, seconds: float) -> dict[str, tuple[float, float, float]]:
-    """By way, microseconds, KiB and seconds of compilation; a way that fails is left out."""
+    """Microseconds, KiB and seconds of compilation for each engine; an engine that fails is left out."""
     ours, theirs = texts(case)
     compilers = (by_tiduc, by_iree, by_xla)
     compiled: dict[str, Compiled] = {}
@@ -237,7 +237,7 @@ def measured(name: str, case: Case, seconds: float) -> dict[str, tuple[float, fl
 
 
 def agree(results: Sequence[Any], expected: Sequence[Any]) -> bool:
-    """The same numbers, but for rounding."""
+    """Whether results are equal up to rounding."""
     return all(
         np.allclose(x, y, rtol=0, atol=2e-4 * float(np.max(np.abs(y), initial=1e-30)))
         for x, y in zip(results, expected, strict=True)
@@ -261,7 +261,7 @@ def least(calls: Mapping[str, Callable[[], Any]], seconds: float) -> dict[str, f
 
 
 def tables(rows: Mapping[str, Mapping[str, tuple[float, float, float]]]) -> Iterator[str]:
-    """Markdown: what it was measured on, ratios, and a table of each measure."""
+    """Markdown: a description of the machine, ratios, and one table for each measure."""
     yield f"\n{machine()}\n"
     for denominator in (REFERENCE, "iree-compile", "JAX: iree-compile", TORCH):
         ratios = {
@@ -287,7 +287,7 @@ def tables(rows: Mapping[str, Mapping[str, tuple[float, float, float]]]) -> Iter
 
 
 def machine() -> str:
-    """The processor and the versions of what was measured."""
+    """The processor and the versions of the measured packages."""
     processor = platform.processor() or platform.machine()
     try:
         with open("/proc/cpuinfo", encoding="utf-8") as file:

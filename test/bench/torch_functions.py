@@ -1,6 +1,7 @@
-"""The functions of functions.py and the examples' networks once more, written as one does in PyTorch.
+"""The functions of functions.py and the examples' networks, written in PyTorch.
 
-Of each the arguments are those of its twin in JAX, as a flat list; a network's parameters come by name, in order.
+The arguments of each function are those of its JAX counterpart, as a flat list; the parameters of a network are sorted
+by name.
 """
 
 import math

@@ -1,6 +1,6 @@
-"""What it costs to differentiate a program, a primal op: python test/bench/transform.py [--help]
+"""The time of differentiation per primal op: python test/bench/transform.py [--help]
 
-For programs of growing size, the time of each stage of a VJP toward all parameters, in microseconds a primal
+For programs of growing size, the time of each stage of a VJP toward all parameters, in microseconds per primal
 op (one op of the function, with what it calls inlined), and the time JAX takes for the same function, in the same run:
 
     read        parse and import the StableHLO text        (not part of "stages")
@@ -8,11 +8,11 @@ op (one op of the function, with what it calls inlined), and the time JAX takes 
     print       the result as text                         (not part of "stages")
     JAX f       jax.jit(f).lower(...)                      trace f and lower it to StableHLO
     JAX vjp     jax.jit(vjp of f).lower(...)               trace f, differentiate, lower to StableHLO
-    x stages    (JAX vjp - JAX f) / stages                 what JAX takes to differentiate, against the stages
+    x stages    (JAX vjp - JAX f) / stages                 JAX's time to differentiate, relative to the stages
     x total     JAX vjp / (read + stages + print)          from a function, or a file, to StableHLO
 
-Each number is processor time, the best of some runs; the first, which loads and caches what any later one
-needs, does not count.
+Each number is processor time, the best of several runs; the first run, which loads libraries and fills caches,
+does not count.
 Nothing here asserts a time.
 """
 
@@ -149,7 +149,7 @@ class Clock:
 
 
 def best(measure: Callable[[], dict[str, float]], budget: float) -> dict[str, float]:
-    """The least of each time, over two runs or more after the first, within the budget of seconds."""
+    """The least of each time, from at least two runs after the first, within the budget of seconds."""
     started = time.perf_counter()
     measure()
     runs: list[dict[str, float]] = []

@@ -17,7 +17,7 @@ from tiduc.tables import Refusal
 FLAGS = f"--xla_force_host_platform_device_count=8 {XLA_FLAGS}"
 os.environ["XLA_FLAGS"] = f"{os.environ.get('XLA_FLAGS', '')} {FLAGS}"
 
-# Tests compile everything anew and leave nothing in the user's cache.
+# Tests compile all programs again and leave nothing in the user's cache.
 os.environ["TIDUC_CACHE"] = "off"
 
 RULES = Path(__file__).with_name("rules")

@@ -1,4 +1,4 @@
-"""The table of what IREE accepts is what it accepts: a sample of it; test/sweep/accepted.py looks at all."""
+"""A sample of the table of ops that IREE accepts is correct; test/sweep/accepted.py checks the whole table."""
 
 from accepted import programs, sweep
 
@@ -8,7 +8,7 @@ EVERY = 24
 
 
 def test_rows() -> None:
-    """A row each op that has a program."""
+    """Each op that has a program has one row."""
     assert [row.op for row in ACCEPTED.read()] == list(programs())
 
 

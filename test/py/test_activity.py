@@ -1,4 +1,4 @@
-"""Activity: what a tangent reaches, as linearize finds it, and why it reaches nothing else."""
+"""Activity: which values a tangent reaches in linearize, and why it does not reach the others."""
 
 from typing import Any
 
@@ -25,7 +25,7 @@ func.func @main(%x: tensor<4xf32>, %i: tensor<4xi32>) -> (tensor<4xf32>, tensor<
 
 
 @stage
-def found(text: str, **positions: Any) -> tuple[Any, Activity]:
+def active_values(text: str, **positions: Any) -> tuple[Any, Activity]:
     module = parse(text)
     return module, find_activity(module, positions)
 
@@ -35,7 +35,7 @@ def by_name(module: Any, function: str = "main") -> dict[str, Any]:
 
 
 def test_why() -> None:
-    module, activity = found(PROGRAM, main=[0])
+    module, activity = active_values(PROGRAM, main=[0])
     ops = by_name(module)
     assert activity.of(ops["stablehlo.sine"].result) == "active"
     assert activity.of(ops["stablehlo.add"].result) == "inactive"
@@ -62,10 +62,10 @@ func.func @main(%x: tensor<f32>, %c: tensor<f32>) -> (tensor<f32>, tensor<f32>, 
 """
 
 
-def test_a_loop_carries_activity_round() -> None:
-    module, activity = found(LOOP, main=[0])
+def test_activity_in_loops_reaches_a_fixed_point() -> None:
+    module, activity = active_values(LOOP, main=[0])
     results = by_name(module)["stablehlo.while"].results
-    # What the first iteration makes active in the second place the second moves to the first.
+    # The first iteration makes the second carry active; the second iteration moves it to the first carry.
     assert [activity.of(y) for y in results] == ["active", "active", "inactive"]
 
 
@@ -88,7 +88,7 @@ func.func private @g(%a: tensor<f32>) -> tensor<f32> {
 
 
 def test_calls() -> None:
-    module, activity = found(CALLS, main=[0])
+    module, activity = active_values(CALLS, main=[0])
     assert activity.of(by_name(module, "f")["stablehlo.sine"].result) == "inactive"
     assert activity.of(by_name(module, "f")["stablehlo.multiply"].result) == "active"
     *calls, _ = operations(functions(module)["main"].regions[0].blocks[0])
@@ -100,7 +100,7 @@ def test_calls() -> None:
 )
 def test_as_linearize_finds_it(text: str, wrt: list[int]) -> None:
     program = load(text)
-    module, activity = found(text, main=wrt)
+    module, activity = active_values(text, main=wrt)
     *_, end = operations(functions(module)["main"].regions[0].blocks[0])
     ours = [activity.of(x) for x in end.operands if "f32" in str(x.type)]
     tangents = program.jvp(wrt).outputs[len(program.outputs) :]

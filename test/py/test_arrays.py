@@ -1,4 +1,4 @@
-"""Arrays as text and files: what is read, what is written, and what is refused with which words."""
+"""Arrays as text and files: reading, writing, and the messages of refusals."""
 
 import os
 import subprocess
@@ -162,7 +162,7 @@ def test_archives_of_something_else_are_named(tmp_path: Path) -> None:
             read(str(tmp_path / "x.npz"))
 
 
-def test_large_arrays_are_summed_up(recwarn: pytest.WarningsRecorder) -> None:
+def test_large_arrays_are_summarized(recwarn: pytest.WarningsRecorder) -> None:
     x = np.zeros((40, 50), np.float16)
     assert summary(x + np.float16(60000)).startswith("40x50xf16 (from 60000 to 60000, mean 60000; ")
     x[0, :3] = np.inf, -np.inf, np.nan

@@ -1,4 +1,4 @@
-"""Arrays that are too large, and files without an end, are errors before they take memory or time."""
+"""Arrays that are too large and files without an end are errors before they take memory or time."""
 
 import io
 import os
@@ -20,7 +20,7 @@ from tiduc.runtime.weights import read_weights, write_weights
 
 
 def header(shape: str, body: bytes = b"", dtype: str = "<f8") -> bytes:
-    """A .npy file that says it has this shape."""
+    """A .npy file whose header states this shape."""
     said = f"{{'descr': '{dtype}', 'fortran_order': False, 'shape': {shape}, }}\n".encode()
     return b"\x93NUMPY\x01\x00" + len(said).to_bytes(2, "little") + said + body
 
@@ -50,7 +50,7 @@ def test_types_of_too_many_elements(text: str) -> None:
         parse_inputs([text], [Value("x", TensorType((10**13,), "f64"))])
 
 
-def test_shapes_that_are_no_shapes() -> None:
+def test_invalid_shapes() -> None:
     for text in (f"{'9' * 5000}xf32=0", f"{'1x' * 100}f32=0", f"{'[' * 100_000}"):
         with pytest.raises(InputError):
             parse_inputs([text], [Value("x", TensorType((1,), "f32"))])
@@ -102,7 +102,7 @@ def test_archives_that_unpack_to_more_than_there_is_room_for(
 
 
 def test_an_archive_that_is_wrong_about_its_sizes(tmp_path: Path) -> None:
-    """What is unpacked ends at the size that the archive states."""
+    """Unpacking stops at the size that the archive states."""
     contents = bytearray(
         Path(archive(tmp_path / "x.npz", {"x": header("(100000,)", bytes(800_000))})).read_bytes()
     )
@@ -141,8 +141,8 @@ def test_files_without_an_end(tmp_path: Path, name: str, kind: str) -> None:
 
 
 @pytest.mark.parametrize("at", [40, 48, 56, 62, 64, 72, 80, 199])
-def test_an_archive_that_states_ranges_which_it_has_not(tmp_path: Path, at: int) -> None:
-    """Each of these ends the process in IREE's reader, or has it read other memory."""
+def test_an_archive_with_ranges_out_of_bounds(tmp_path: Path, at: int) -> None:
+    """IREE's reader would crash on each of these archives, or read memory outside of them."""
     path = tmp_path / "x.irpa"
     write_weights(path, {"a": np.zeros(5, np.float32), "b": np.ones((2, 3))})
     contents = bytearray(path.read_bytes())

@@ -1,4 +1,4 @@
-"""Batching rules: each op against its runs one by one, in each subset of operands; and what has no batch."""
+"""Batching rules: a batched op equals its single runs, for each subset of batched operands; and ops without a rule."""
 
 import re
 from typing import Any
@@ -32,13 +32,13 @@ SLOW = re.compile(r"stablehlo\.(batch_norm_|torch_index_select|triangular_solve)
 
 
 def ops() -> list[Any]:
-    """The ops with a program whose inputs have known sizes, and that something here runs."""
-    found = []
+    """The ops that have a program with static input shapes which some engine here runs."""
+    names = []
     for op, text in TEXTS.items():
         signature = text.partition("func.func")[2].partition("{")[0]
         if "tensor<" in signature.partition("->")[0] and "?" not in text and not NOT_RUN.match(op):
-            found.append(pytest.param(op, marks=pytest.mark.slow) if SLOW.match(op) else op)
-    return found
+            names.append(pytest.param(op, marks=pytest.mark.slow) if SLOW.match(op) else op)
+    return names
 
 
 @pytest.mark.parametrize("op", ops())
@@ -49,7 +49,7 @@ def test_op(op: str) -> None:
 
 
 def test_most_ops_have_a_rule() -> None:
-    """Of StableHLO and CHLO, what is in neither form nor refused runs in a loop; these are known."""
+    """Ops of StableHLO and CHLO that are neither batched by a form nor refused run in a loop; this lists them."""
     known = {key.partition(" @")[0] for key in OPSET.forms}
     without = known - {key.partition(" @")[0] for key in BATCHING.forms}
     of_dialects = sorted(op for op in without if op.startswith(("stablehlo.", "chlo.")))
@@ -65,7 +65,7 @@ def function(inputs: str, body: str, result: str) -> str:
     return f"func.func @main({inputs}) -> {result} {{\n{body}\n  return %y : {result}\n}}"
 
 
-# ---- dimensions ---------------------------------------------------------------------------------------------
+# ---- dimensions --------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(
@@ -122,7 +122,7 @@ GATHERS = {
 
 @pytest.mark.parametrize("name", GATHERS)
 def test_gather(name: str) -> None:
-    """With starts out of range."""
+    """Some starts are out of range."""
     operand, indices, result, numbers, sizes = GATHERS[name]
     x, i, z = (f"tensor<{s}>" for s in (_joined(operand, "f64"), _joined(indices, "i32"), f"{result}xf64"))
     body = f"""  %y = "stablehlo.gather"(%a, %i) {{slice_sizes = array<i64: {sizes}>, dimension_numbers =
@@ -137,7 +137,7 @@ def _joined(sizes: Any, element: str) -> str:
 
 @pytest.mark.parametrize("op", ["add", "maximum", "set"])
 def test_scatter(op: str) -> None:
-    """With updates that meet, and such as are out of range."""
+    """Some updates meet, and some are out of range."""
     combined = "%q" if op == "set" else "%r"
     inner = "" if op == "set" else f"%r = stablehlo.{op} %p, %q : tensor<f64>"
     body = f"""  %y = "stablehlo.scatter"(%a, %i, %u) ({{
@@ -154,7 +154,7 @@ def test_scatter(op: str) -> None:
 
 @pytest.mark.parametrize("start", [-3, 1, 9])
 def test_slices_at_starts(start: int) -> None:
-    """Starts are clamped, also where they differ within the batch."""
+    """Starts are clamped, and may differ within the batch."""
     body = """  %s = stablehlo.dynamic_slice %x, %i, %j, sizes = [2, 3] : (tensor<4x5xf64>, tensor<i32>, tensor<i32>)
       -> tensor<2x3xf64>
   %t = stablehlo.multiply %s, %u : tensor<2x3xf64>
@@ -179,7 +179,7 @@ LAPACK = """func.func @main(%a: tensor<2x2xf64>) -> (tensor<2x2xf64>, tensor<i32
 }"""
 
 
-def test_calls_of_lapack_are_of_stacks() -> None:
+def test_lapack_calls_take_stacks() -> None:
     program = batched(load(LAPACK), [0])
     assert "dense<[1, 2, 0]> : tensor<3xindex>" in program.text and "while" not in program.text
     a = random(SIZE, 2, 2)
@@ -217,7 +217,7 @@ SUM = """({
     ],
 )
 def test_collective(op: str, attributes: str, after: tuple[int, int], region: str) -> None:
-    """Of eight processes, which have a row each."""
+    """Eight processes, each with its own row."""
     u = f"tensor<{after[0]}x{after[1]}xf64>"
     body = f'  %y = "stablehlo.{op}"(%x) {region} {{{attributes}}} : (tensor<4x3xf64>) -> {u}'
     program = load(function("%x: tensor<4x3xf64>", body, u))
@@ -227,7 +227,7 @@ def test_collective(op: str, attributes: str, after: tuple[int, int], region: st
     np.testing.assert_allclose(actual, np.stack(rows, 1), rtol=1e-15)
 
 
-# ---- control flow -------------------------------------------------------------------------------------------
+# ---- control flow ------------------------------------------------------------------------------------------
 
 SCALAR = "tensor<f64>"
 
@@ -245,7 +245,7 @@ WHILE = """func.func @main(%x: tensor<f64>, %n: tensor<i32>, %w: tensor<f64>) ->
 
 
 def test_while_with_a_batch_of_conditions() -> None:
-    """Each example runs as long as it would alone."""
+    """Each example runs as many iterations as it runs alone."""
     program = load(WHILE)
     x, n, w = random(3), np.array([0, 4, 2], np.int32), random(3)
     y, count = by_xla(batched(program, [0, 1, 2]).text, [x, n, w])
@@ -270,7 +270,7 @@ CASE = """func.func @main(%i: tensor<i32>, %x: tensor<2xf64>) -> tensor<2xf64> {
 
 
 def test_case_with_a_batch_of_indices() -> None:
-    """One out of range is the last branch."""
+    """An index out of range selects the last branch."""
     program, x = load(CASE), random(4, 2)
     index = np.array([1, -1, 0, 5], np.int32)
     (y,) = by_xla(batched(program, [0, 1], 4).text, [index, x])
@@ -279,7 +279,7 @@ def test_case_with_a_batch_of_indices() -> None:
 
 
 def test_a_select_that_broadcasts() -> None:
-    """The interpreter takes the batched one only."""
+    """The interpreter accepts only the batched program."""
     body = (
         "  %y = chlo.broadcast_select %p, %x, %v : (tensor<i1>, tensor<4xf64>, tensor<f64>) -> tensor<4xf64>"
     )
@@ -289,18 +289,18 @@ def test_a_select_that_broadcasts() -> None:
     np.testing.assert_array_equal(y, np.where(p[:, None], x, v[:, None]))
 
 
-# ---- loops where there is no rule ---------------------------------------------------------------------------
+# ---- loops where there is no rule --------------------------------------------------------------------------
 
 
 def test_a_batch_of_initial_values_is_a_loop() -> None:
-    """Around the one op that has no rule for it, not around the others."""
+    """The loop contains only the op that has no rule for batched initial values."""
     body = """  %0 = stablehlo.sine %x : tensor<4xf64>
   %y = stablehlo.reduce(%0 init: %v) applies stablehlo.maximum across dimensions = [0]
       : (tensor<4xf64>, tensor<f64>) -> tensor<f64>"""
     text = function("%x: tensor<4xf64>, %v: tensor<f64>", body, SCALAR)
     check_batch(text, random(4), 0.3)
-    made = batched(load(text), [0, 1]).text
-    assert "stablehlo.sine %arg0 : tensor<3x4xf64>" in made and "stablehlo.while" in made
+    text_of_batch = batched(load(text), [0, 1]).text
+    assert "stablehlo.sine %arg0 : tensor<3x4xf64>" in text_of_batch and "stablehlo.while" in text_of_batch
 
 
 EINSUM = """func.func @main(%x: tensor<2x3xf64>, %w: tensor<3x2xf64>) -> tensor<2x2xf64> {
@@ -334,13 +334,13 @@ func.func @main(%x: tensor<2xf64>) -> tensor<2xf64> {
 
 
 def test_a_function_keeps_its_own_derivative() -> None:
-    """Batched first and differentiated then, it is still the one that it names, which is no cosine."""
+    """The derivative of the batched function is the declared one, which differs from cosine."""
     program = batched(load(OWN), [0]).jvp()
     y, dy = by_xla(program.text, [random(3, 2), np.ones((3, 2))])
     np.testing.assert_array_equal(dy, np.full((3, 2), 10.0))
 
 
-# ---- what is refused ----------------------------------------------------------------------------------------
+# ---- what is refused ---------------------------------------------------------------------------------------
 
 RANDOM = """func.func @main(%x: tensor<f64>) -> tensor<2xf64> {
   %c = stablehlo.constant dense<2> : tensor<1xi64>
@@ -350,7 +350,7 @@ RANDOM = """func.func @main(%x: tensor<f64>) -> tensor<2xf64> {
 }"""
 
 
-def test_what_draws_is_refused() -> None:
+def test_random_ops_are_refused() -> None:
     with pytest.raises(Unsupported, match=r":4:8: error: unsupported batching of stablehlo.rng"):
         batched(load(RANDOM), [0])
 
@@ -369,13 +369,13 @@ def test_requests() -> None:
 
 
 def test_depth_and_sharing_cost_what_ops_cost() -> None:
-    """A chain of squares, 20,000 deep, each reading the one before twice."""
+    """A chain of 20,000 squares, each of which reads its predecessor twice."""
     lines = ["  %0 = stablehlo.multiply %x, %x : tensor<f64>"]
     lines += [f"  %{i} = stablehlo.multiply %{i - 1}, %{i - 1} : tensor<f64>" for i in range(1, 20_000)]
     lines.append("  %y = stablehlo.sine %19999 : tensor<f64>")
     program = load(function("%x: tensor<f64>", "\n".join(lines), SCALAR))
-    made: Program = batched(program, [0])
-    assert len(made.view.schedule([made.outputs[0].value])) == 20_001
+    batch_program: Program = batched(program, [0])
+    assert len(batch_program.view.schedule([batch_program.outputs[0].value])) == 20_001
 
 
 def test_ops_without_rules_are_mapped() -> None:

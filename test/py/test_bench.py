@@ -1,4 +1,4 @@
-"""The benchmarks run, at sizes too small to tell anything."""
+"""The benchmarks run at sizes that are too small for meaningful figures."""
 
 import subprocess
 import sys
@@ -46,7 +46,7 @@ def test_suite() -> None:
 
 @pytest.mark.parametrize("names", [["mlp", "lstm", "kmeans"], pytest.param([], marks=pytest.mark.slow)])
 def test_torch_functions(monkeypatch: pytest.MonkeyPatch, names: list[str]) -> None:
-    """Each function in PyTorch has the value and gradient of the function in JAX. Without names, all functions."""
+    """The PyTorch functions equal their JAX counterparts. Without names, all functions."""
     pytest.importorskip("torch")
     monkeypatch.syspath_prepend(BENCH)
     import suite

@@ -1,4 +1,4 @@
-"""The cache of compiled modules: what is one program, entries that are damaged, limits, processes side by side."""
+"""The cache of compiled modules: keys, damaged entries, limits, and concurrent processes."""
 
 import os
 import stat
@@ -81,7 +81,7 @@ def test_the_second_start_compiles_nothing(tmp_path: Path, folder: Path) -> None
         PROGRAM.replace("\n}", " loc(#loc3)\n}") + "#loc = loc(unknown)\n#loc3 = loc(fused[#loc, #loc])\n",
     ],
 )
-def test_what_is_the_same_program(same: str) -> None:
+def test_equal_programs_share_an_entry(same: str) -> None:
     assert key(same) == key(PROGRAM)
 
 
@@ -98,8 +98,8 @@ def test_what_is_the_same_program(same: str) -> None:
         "ML\xefR// two",
     ],
 )
-def test_what_is_another_program(other: str) -> None:
-    seen = test_what_is_another_program.__dict__.setdefault("seen", {key(PROGRAM): PROGRAM})
+def test_different_programs_have_different_entries(other: str) -> None:
+    seen = test_different_programs_have_different_entries.__dict__.setdefault("seen", {key(PROGRAM): PROGRAM})
     assert (
         seen.setdefault(cache.key(other.encode("latin-1"), FLAGS, find_tool("iree-compile")), other) == other
     )
@@ -131,7 +131,7 @@ def test_this_cpu_does_not_change_with_its_clock() -> None:
 
 
 @pytest.mark.parametrize("damage", [b"", b"x", bytes(40), None])
-def test_a_damaged_entry_is_compiled_anew(folder: Path, damage: bytes | None) -> None:
+def test_a_damaged_entry_is_recompiled(folder: Path, damage: bytes | None) -> None:
     cache.write(KEY, b"module")
     (entry,) = folder.iterdir()
     entry.write_bytes(entry.read_bytes()[:-1] if damage is None else damage)
@@ -159,7 +159,7 @@ def test_off_by_variable_and_by_flag(folder: Path, monkeypatch: pytest.MonkeyPat
     assert not folder.exists() and cache.info().folder is None and cache.clear() == 0
 
 
-def test_a_folder_that_cannot_be_written_is_as_none(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_folder_that_cannot_be_written_is_ignored(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "file").write_text("")
     monkeypatch.setenv("TIDUC_CACHE", str(tmp_path / "file" / "cache"))
     cache.write(KEY, b"module")

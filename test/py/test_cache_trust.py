@@ -1,4 +1,4 @@
-"""The cache trusts nobody: folders that others may write to, entries under another key, files that are no entries."""
+"""The cache ignores what others could have written: shared folders, entries under other keys, special files."""
 
 import errno
 import os
@@ -68,7 +68,7 @@ def test_a_folder_above_may_be_sticky(folder: Path) -> None:
 def test_a_folder_of_another_user_is_not_used(
     folder: Path, place: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """As under `sudo`, which keeps HOME: root leaves nothing in it, and runs nothing of it."""
+    """Under `sudo`, which keeps HOME, root neither writes to the user's cache nor runs its modules."""
     made = folder if place == "folder" else folder.parent
     made.mkdir(parents=True)
     if os.geteuid() == 0:
@@ -121,13 +121,13 @@ ODD = {
 
 
 @pytest.mark.parametrize("kind", ODD)
-def test_files_of_other_kinds_are_no_entries(
+def test_files_of_other_kinds_are_not_entries(
     folder: Path, kind: str, capfd: pytest.CaptureFixture[str]
 ) -> None:
     cache.write(KEY, b"module")
     (folder / f"{KEY}.vmfb").rename(folder / "elsewhere")
     ODD[kind](folder / f"{KEY}.vmfb")
-    # In a process of its own: what does not end is to fail the test, not to stop it.
+    # In a process of its own, so that a hang fails the test instead of blocking it.
     ask = f"from tiduc.runtime import cache; print(cache.read('{KEY}'), cache.info().entries)"
     done = subprocess.run([sys.executable, "-c", ask], capture_output=True, text=True, timeout=60, check=True)
     assert done.stdout == "None 0\n"

@@ -1,4 +1,4 @@
-"""`tiduc check`: what it catches, what it says; its finite differences, and the widening to f64."""
+"""`tiduc check`: the errors that it detects, its report, its finite differences, and the widening to f64."""
 
 import json
 from collections import Counter
@@ -55,24 +55,24 @@ def randoms(*shapes: tuple[int, ...], dtype: Any = np.float32) -> list[Any]:
 
 
 def test_errors_in_the_rules_most_used() -> None:
-    """A sample: test/sweep/seeded_errors.py does all."""
-    found = Counter(caught for _, caught in outcomes(60, every=4))
-    assert found[False] == 0 and found[True] > 20, found
+    """A sample; test/sweep/seeded_errors.py checks all rules."""
+    counts = Counter(caught for _, caught in outcomes(60, every=4))
+    assert counts[False] == 0 and counts[True] > 20, counts
 
 
 @pytest.mark.parametrize(("text", "kind", "op"), [(TANH, "jvp", "tanh"), (PRODUCT, "transpose", "multiply")])
 def test_an_error_in_single_precision(text: str, kind: str, op: str) -> None:
-    """It is far below the rounding of f32, and above that of f64, to which the program is widened."""
+    """The error is below the rounding of f32 and above that of f64, to which the program is widened."""
     arguments = randoms(*[(4,)] * text.count("%x: "), *[(4,)] * text.count("%y: "))
     opset = seeded(Seed(kind, f"stablehlo.{op}", 1, ()))
     assert wrong(tiduc.load(text), *arguments) == []
-    found = wrong(tiduc.load(text, opset=opset), *arguments)
-    assert found and all(0.1 * ERROR < c.error < 10 * ERROR and c.tolerance < 2e-6 for c in found)
+    actual = wrong(tiduc.load(text, opset=opset), *arguments)
+    assert actual and all(0.1 * ERROR < c.error < 10 * ERROR and c.tolerance < 2e-6 for c in actual)
     assert wrong(tiduc.load(text, opset=opset), *arguments, dtype="as-is") == []
 
 
 def test_a_small_derivative_beside_a_large_one() -> None:
-    """An error in one of two outputs, and of two inputs, is seen, whatever the size of the other."""
+    """An error in one of two outputs and inputs is seen even if the other derivative is large."""
     text = """func.func @main(%x: tensor<f64>, %y: tensor<2xf64>) -> (tensor<2xf64>, tensor<f64>) {
       %k = stablehlo.constant dense<1.0e6> : tensor<2xf64>
       %0 = stablehlo.multiply %y, %k : tensor<2xf64>
@@ -89,7 +89,7 @@ def test_a_small_derivative_beside_a_large_one() -> None:
 
 
 def test_order_two() -> None:
-    """An error in the rule of cosine is none of sine's derivative, but of its second one."""
+    """An error in the rule of cosine affects only the second derivative of sine."""
     text = TANH.replace("tanh", "sine")
     opset = seeded(Seed("jvp", "stablehlo.cosine", 1, ()))
     program, (x,) = tiduc.load(text, opset=opset), randoms((4,))
@@ -110,7 +110,7 @@ def test_dynamic_shapes() -> None:
 
 
 def test_reverse_alone() -> None:
-    """A function whose own derivative is a VJP has no JVP."""
+    """A function with a custom VJP has no JVP."""
     text = """func.func @main(%x: tensor<3xf32>) -> tensor<3xf32> attributes {tidu.vjp = @pull} {
       %y = stablehlo.sine %x : tensor<3xf32>
       return %y : tensor<3xf32>
@@ -139,7 +139,7 @@ def test_a_point_where_nothing_is_finite() -> None:
     assert wrong(tiduc.load(masked), *randoms((2,))) == []  # the element that is not finite is left out
 
 
-def test_options_that_are_none() -> None:
+def test_invalid_options() -> None:
     for options in ({"modes": []}, {"modes": ["both"]}, {"dtype": "f16"}, {"order": 3}):
         with pytest.raises(tiduc.RequestError, match="invalid modes, dtype or order"):
             wrong(tiduc.load(TANH), *randoms((4,)), **options)
@@ -177,7 +177,7 @@ def test_the_report(capsysbinary: Any, tmp_path: Path) -> None:
     assert told(capsysbinary, file, "--input", "3xf32=0.1")[0] == 1
 
 
-# ---- what it is made of
+# ---- its parts
 
 
 def test_differences_of_smooth_functions() -> None:
@@ -195,7 +195,7 @@ def test_differences_of_smooth_functions() -> None:
 
 
 def test_differences_beside_a_kink() -> None:
-    """Steps that cross the kink are not those that count, for the element beside it alone."""
+    """Only the element near the kink ignores steps that cross the kink."""
     (known,) = derivatives(lambda h: [np.abs(np.array([1e-5, 1.0]) + h)], 2e-16, 1e-9)
     np.testing.assert_allclose(known.value, [1, 1], rtol=1e-9)
 
@@ -215,7 +215,7 @@ CONSTANTS = (
 
 @pytest.mark.parametrize("constant", CONSTANTS)
 def test_widened_constants(constant: str) -> None:
-    """The number stays, whatever the bits are."""
+    """The values of constants stay, although their bits change."""
     type_ = constant.rpartition(" : ")[2]
     program = tiduc.load(f"func.func @main() -> {type_} {{\n%y = {constant}\nreturn %y : {type_} }}")
     wide = in_double(program)
@@ -227,7 +227,7 @@ def test_widened_constants(constant: str) -> None:
 
 
 def test_a_widened_resource() -> None:
-    """Its elements are converted in the program, since the bindings do not give them."""
+    """The program converts the resource, since the bindings do not expose its elements."""
     text = """func.func @main(%x: tensor<2xf32>) -> tensor<2xf32> {
       %c = stablehlo.constant dense_resource<w> : tensor<2xf32>
       %y = stablehlo.add %x, %c : tensor<2xf32>

@@ -1,4 +1,4 @@
-"""What the lit tests of the command line cannot show: signals, terminals, full disks, start-up."""
+"""Behaviour of the command line that lit cannot test: signals, terminals, full disks, start-up."""
 
 import os
 import pty
@@ -43,7 +43,7 @@ def test_output_is_what_the_api_gives(file, capfdbinary):
 
 
 @pytest.mark.parametrize("kind", ["text", "bytecode", "artifact"])
-def test_what_is_emitted_is_read_again(file, tmp_path, capfdbinary, kind):
+def test_emitted_files_can_be_read(file, tmp_path, capfdbinary, kind):
     out = str(tmp_path / "out")
     assert run(["grad", file, "--emit", kind, "-o", out]) == 0
     assert run(["opt", out]) == 0
@@ -151,7 +151,7 @@ def test_files_that_belong_together_are_all_written_or_none(wanted, file, tmp_pa
         assert "first.npz: error: two outputs have this name" in capfd.readouterr().err
 
 
-def test_an_artifact_with_names_that_are_no_text(file, tmp_path, capfd):
+def test_an_artifact_with_names_that_are_not_utf8(file, tmp_path, capfd):
     path = tmp_path / "f.mlirbc"
     assert run(["jvp", file, "--emit=artifact", "-o", str(path)]) == 0
     data = path.read_bytes()
@@ -239,7 +239,7 @@ def test_an_interrupt_leaves_nothing(number, status, tmp_path):
 
 
 def wait_for_handlers(process):
-    """Until a process handles SIGTERM."""
+    """Waits until a process handles SIGTERM."""
     caught = 0
     for _ in range(400):
         time.sleep(0.05)
@@ -287,7 +287,7 @@ def test_a_command_may_replace_its_own_input(file):
 
 
 def on_terminal(*arguments):
-    """The exit status, and what a terminal shows of standard output and error."""
+    """The exit status, and the text of both standard streams on a terminal."""
     pid, terminal = pty.fork()
     if not pid:
         os.execv(sys.executable, [*TIDUC, *arguments])

@@ -1,4 +1,4 @@
-"""What `--help` says, completion, `--quiet` and `--json`."""
+"""The `--help` texts, completion, `--quiet` and `--json`."""
 
 import json
 import shlex
@@ -18,18 +18,18 @@ NAMES = [name for section in COMMANDS.values() for name in section]
 
 
 def command(name: str) -> click.Command:
-    found = tiduc.get_command(click.Context(tiduc), name)
-    assert found is not None
-    return found
+    subcommand = tiduc.get_command(click.Context(tiduc), name)
+    assert subcommand is not None
+    return subcommand
 
 
 def checked(line: str) -> None:
-    """Every command of a line is one that tiduc would take; files need not be there."""
+    """Checks that tiduc accepts the arguments of every command in a line; files need not exist."""
     for part in line.split("|"):
         words = shlex.split(part)
         assert words[0] == "tiduc"
-        found = command(words[1])
-        found.make_context(words[1], words[2:], parent=click.Context(tiduc)).close()
+        subcommand = command(words[1])
+        subcommand.make_context(words[1], words[2:], parent=click.Context(tiduc)).close()
 
 
 def test_every_command_has_examples() -> None:
@@ -43,7 +43,7 @@ def test_examples_are_command_lines(name: str) -> None:
         checked(line)
 
 
-def test_examples_of_all() -> None:
+def test_examples_of_the_top_level_help() -> None:
     lines = [line.strip() for line in EPILOG.splitlines() if line.startswith("  tiduc")]
     assert len(lines) == 4
     for line in lines:
@@ -52,9 +52,9 @@ def test_examples_of_all() -> None:
 
 @pytest.mark.parametrize("name", NAMES)
 def test_every_option_says_what_it_is_for(name: str) -> None:
-    found = command(name)
-    assert found.help and found.help.split("\n\n")[0].strip().endswith(".")
-    for parameter in found.params:
+    group = command(name)
+    assert group.help and group.help.split("\n\n")[0].strip().endswith(".")
+    for parameter in group.params:
         if isinstance(parameter, click.Option):
             assert parameter.help and parameter.help.strip(".").strip(), parameter.name
         else:
@@ -122,7 +122,7 @@ def test_json_of_targets(capsysbinary: Any) -> None:
 
 
 def test_json_of_a_difference(capsysbinary: Any, tmp_path: Path) -> None:
-    """What is not finite is null, since JSON has no word for it; the exit status is that without --json."""
+    """Values that are not finite become null, since JSON has no NaN; the exit status does not depend on --json."""
     (tmp_path / "f.mlir").write_text(
         "func.func @main(%x: tensor<f64>) -> tensor<f64> {\n"
         "  %0 = stablehlo.sqrt %x : tensor<f64>\n  return %0 : tensor<f64>\n}\n"

@@ -1,4 +1,4 @@
-"""Streams that are closed or full, names of any bytes, devices without end, and colours."""
+"""Closed and full streams, names that are not text, devices without an end, and colours."""
 
 import json
 import os
@@ -34,7 +34,7 @@ def shell(line: str) -> "subprocess.CompletedProcess[bytes]":
 
 
 @linux
-def test_a_name_that_is_no_text(capfdbinary: pytest.CaptureFixture[bytes]) -> None:
+def test_a_name_that_is_not_utf8(capfdbinary: pytest.CaptureFixture[bytes]) -> None:
     Path(NAME).write_text(PROGRAM)
     out = os.fsdecode(b"out\xff.mlir")
     assert run(["grad", NAME, "-o", out]) == 0 and "stablehlo.cosine" in Path(out).read_text()
@@ -52,7 +52,7 @@ def test_a_name_that_is_no_text(capfdbinary: pytest.CaptureFixture[bytes]) -> No
     "arguments",
     [["opt", "f.mlir", "--pass-pipeline"], ["jvp", "f.mlir", "--entry"], ["jvp", "f.mlir", "--rules"]],
 )
-def test_an_option_that_is_no_text(arguments: list[str], capfd: Any) -> None:
+def test_an_option_that_is_not_utf8(arguments: list[str], capfd: Any) -> None:
     assert run([*arguments, "\udcff"]) in (1, 2)
     assert "rror: " in capfd.readouterr().err
 
@@ -115,7 +115,7 @@ def test_colours(monkeypatch: pytest.MonkeyPatch, capfd: Any) -> None:
         return "\x1b[" in out, "\x1b[" in err
 
     class Terminal:
-        """A stream that says it is a terminal."""
+        """A stream whose isatty() is true."""
 
         def __init__(self, stream: Any) -> None:
             self.stream = stream

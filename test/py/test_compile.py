@@ -1,4 +1,4 @@
-"""Programs that IREE's compiler refuses, crashes on or takes in other forms; limits; interrupts."""
+"""Programs that IREE's compiler rejects or crashes on, input formats, limits, and interrupts."""
 
 import io
 import os
@@ -53,7 +53,7 @@ def test_a_location_in_the_program_is_the_one_told() -> None:
         compile_module(program)
 
 
-def test_a_crash_of_the_compiler_is_told() -> None:
+def test_a_crash_of_the_compiler_is_reported() -> None:
     types = "(tensor<2x0xf32>, tensor<0x3xf32>) -> tensor<2x3xf32>"
     program = f"""func.func @f(%x: tensor<2x0xf32>, %y: tensor<0x3xf32>) -> tensor<2x3xf32> {{
         %z = stablehlo.dot %x, %y : {types}
@@ -98,7 +98,7 @@ HUNGRY = (
 
 
 def tool(folder: Path, script: str, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """Have this script be the compiler."""
+    """Replaces the compiler by this script."""
     path = folder / "iree-compile"
     path.write_text(script)
     path.chmod(0o755)
@@ -107,7 +107,7 @@ def tool(folder: Path, script: str, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 def ended(process: int) -> bool:
-    """Whether a process is gone, or about to be."""
+    """Whether a process has ended, or is about to end."""
     for _ in range(50):
         try:
             state = Path(f"/proc/{process}/stat").read_text().rpartition(")")[2].split()[0]
@@ -123,7 +123,7 @@ posix = pytest.mark.skipif(not sys.platform.startswith("linux"), reason="needs a
 
 
 @posix
-def test_a_compiler_that_hangs_is_ended_with_what_it_started(
+def test_a_hanging_compiler_and_its_children_are_ended(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     path = tool(tmp_path, SLEEPS, monkeypatch)
@@ -299,7 +299,7 @@ def test_errors_of_the_compiler_name_the_file(
 
 
 def test_workaround_embedded_linking_knows_no_libm() -> None:
-    """Where this fails, targets.py needs --iree-llvmcpu-link-embedded=false no more."""
+    """If this test fails, targets.py no longer needs --iree-llvmcpu-link-embedded=false."""
     flags = [flag for flag in find_target("cpu").flags if "link-embedded" not in flag]
     done = subprocess.run(
         [find_tool("iree-compile"), *flags, "-", "-o", os.devnull],

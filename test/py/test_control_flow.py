@@ -31,7 +31,7 @@ Array = NDArray[Any]
 
 
 def by_jax(function: Callable[..., Any], wrt: Sequence[int], count: int) -> Callable[..., Any]:
-    """(x..., ct..., dx...) -> (y..., cx..., dy..., dcx...), as JAX derives it."""
+    """The function (x..., ct..., dx...) -> (y..., cx..., dy..., dcx...), computed by JAX's derivatives."""
 
     def call(*values: Any) -> Any:
         n = len(values) - count - len(wrt)
@@ -53,7 +53,7 @@ def by_jax(function: Callable[..., Any], wrt: Sequence[int], count: int) -> Call
 
 @pytest.mark.parametrize("name", PROGRAMS)
 def test_against_jax(name: str) -> None:
-    """Forward over reverse, which holds both modes; reverse over forward and over reverse by what it gave."""
+    """Forward over reverse, which includes both modes, and reverse over both; their results must agree."""
     function, given = PROGRAMS[name]
     run = xla.by_xla if name in LONG else evaluate
     point, wrt = [np.asarray(x) for x in given], floats(given)
@@ -76,7 +76,7 @@ def test_against_jax(name: str) -> None:
 
 
 def narrow(x: Any) -> Array:
-    """As JAX has it unless it is told otherwise: of 32 bits."""
+    """A function exported by JAX with its default 32-bit types."""
     kinds = {"f": np.dtype(np.float32), "i": np.dtype(np.int32)}
     return np.asarray(x, kinds.get(np.asarray(x).dtype.kind))
 
@@ -84,7 +84,7 @@ def narrow(x: Any) -> Array:
 @pytest.mark.slow
 @pytest.mark.parametrize("name", PROGRAMS)
 def test_against_jax_as_it_exports_by_default(name: str) -> None:
-    """With counters of 32 bits and f32, by XLA: forward over reverse."""
+    """Forward over reverse with 32-bit induction variables and f32, run by XLA."""
     function, given = PROGRAMS[name]
     point, wrt, rng = [narrow(x) for x in given], floats(given), np.random.default_rng(0)
     program = tiduc.load(jax.jit(flat(function)).lower(*point).as_text())
@@ -98,21 +98,21 @@ def test_against_jax_as_it_exports_by_default(name: str) -> None:
 
 @pytest.mark.parametrize("name", UNBOUNDED)
 def test_unbounded(name: str) -> None:
-    """Loops that end when values say so, of which JAX has no reverse mode."""
+    """Loops with a trip count that depends on values, for which JAX has no reverse mode."""
     function, given = UNBOUNDED[name]
     check(exported(flat(function), *given), *given, subsets=False)
 
 
 @pytest.mark.parametrize("name", [*TEXTS, *UNBOUNDED_TEXTS])
 def test_written(name: str) -> None:
-    """Programs as no front end writes them, in each subset of their arguments."""
+    """Programs that no front end emits, for each subset of active arguments."""
     text, given = (TEXTS | UNBOUNDED_TEXTS)[name]
     check(text, *given)
 
 
 @pytest.mark.parametrize("case", COUNTERS, ids=str)
 def test_counters(case: tuple[Any, ...]) -> None:
-    """Loops by counters have as many iterations as said; stacks of that size are made when it is known."""
+    """Loops with an induction variable have the stated trip count; stacks are allocated when it is known."""
     *parts, times = case
     for where in ("inside", "outside", "swapped"):
         text = counter(*parts, where)
@@ -125,7 +125,7 @@ def test_counters(case: tuple[Any, ...]) -> None:
 
 @pytest.mark.parametrize("case", [("i4", 1, 2, 7, "LT", 3), ("ui2", 0, 1, 3, "NE", 3)], ids=str)
 def test_counters_of_few_bits(case: tuple[Any, ...]) -> None:
-    """Their constants are read, too; the interpreter gives none of their values out."""
+    """Constants of narrow induction variables are read; no program returns these variables."""
     *parts, times = case
     text = counter(*parts, "inside").replace("-> (!f, !n) {", "-> !f {")
     text = text.replace("return %r#1, %r#0 : !f, !n", "return %r#1 : !f")
@@ -150,7 +150,7 @@ SMALL = [*TEXTS, *UNBOUNDED_TEXTS]
 @pytest.mark.parametrize("passes", ["tidu-linearize", "tidu-linearize,tidu-linear-transpose"])
 @pytest.mark.parametrize("name", [x for x in SMALL if x not in ("arguments_of_calls", "float_counter")])
 def test_through_text(name: str, passes: str) -> None:
-    """After each stage the module is written and parsed; the numbers are those of the Python API."""
+    """After each stage the module is written and parsed; the numbers equal those of the Python API."""
     text, given = (TEXTS | UNBOUNDED_TEXTS)[name]
     program, point, rng = tiduc.load(text), [np.asarray(x) for x in given], np.random.default_rng(0)
     derived = program.vjp() if "transpose" in passes else program.jvp()
@@ -187,7 +187,7 @@ def test_recursion_is_refused() -> None:
 
 
 def test_a_function_with_a_rule_of_its_own_stays_a_call() -> None:
-    """So it cannot be called where there are no calls, as in a region of a reduction."""
+    """Therefore the function cannot be called in a reduction's region, where calls are not allowed."""
     text = """
 func.func private @f(%a: tensor<f64>, %b: tensor<f64>) -> tensor<f64> attributes {tidu.vjp = @f_vjp} {
   %0 = stablehlo.add %a, %b : tensor<f64>
@@ -212,7 +212,7 @@ func.func @main(%x: tensor<3xf64>) -> tensor<f64> {
 
 
 def test_inline() -> None:
-    """A function of some size stays one, unless it is to be inlined."""
+    """A large function stays a function unless inlining is requested."""
     lines = "".join(
         f"\n  %{'y' if i == 20 else f'v{i}'} = stablehlo.sine %{f'v{i - 1}' if i else 'x'} : tensor<f64>"
         for i in range(21)
@@ -224,7 +224,7 @@ def test_inline() -> None:
 
 
 def layers(count: int) -> tuple[str, list[Array]]:
-    """A network of some layers, each with weights of its own, that calls one function for all, and its arguments."""
+    """A network whose layers have separate weights and all call one function."""
 
     @jax.jit
     def layer(x: Any, w: Any, v: Any) -> Any:
@@ -248,7 +248,7 @@ def operations_but_calls(text: str) -> int:
 
 @pytest.mark.parametrize("what", ["jvp", "vjp", "grad", "hvp"])
 def test_many_calls_of_a_layer_cost_one(what: str) -> None:
-    """48 calls of a function: but for the calls, at most twice the ops of a program that calls it once."""
+    """Besides the calls, 48 calls of a function give at most twice the ops of one call."""
     texts = {n: getattr(tiduc.load(layers(n)[0]), what)().text for n in (1, 2, 48)}
     size = {n: operations_but_calls(text) for n, text in texts.items()}
     assert size[48] <= 2 * size[1] and size[48] == size[2], size
@@ -257,7 +257,7 @@ def test_many_calls_of_a_layer_cost_one(what: str) -> None:
 
 
 def test_residuals_of_calls_are_few() -> None:
-    """A layer gives out what it cannot make again cheaply: a tanh, an exponential, two sums, and a mean of one."""
+    """A layer returns only residuals that are expensive to recompute: a tanh, an exponential, three reductions."""
     text, arguments = layers(2)
     program = tiduc.load(text)
     given = re.search(r"@layer.primal\(.*\) -> \((.*)\) {", program.vjp().text)
@@ -272,7 +272,7 @@ def test_residuals_of_calls_are_few() -> None:
 
 
 def test_behind_a_barrier_nothing_is_kept() -> None:
-    """Of each iteration the carry is in a stack; what the body makes of it is computed again."""
+    """Each iteration stacks its carry; values that the body computes from the carry are recomputed."""
     body = SAME.replace("sine %a", "sine %h").replace(
         "%s =", "%h = stablehlo.optimization_barrier %a : !f\n %s ="
     )
@@ -286,7 +286,7 @@ def test_behind_a_barrier_nothing_is_kept() -> None:
 
 
 def _first(text: str) -> str:
-    """The program that gives only its first loop's result."""
+    """A program that returns only the result of the first loop."""
     return text.replace("-> (!f, !f)", "-> !f").replace("return %q#1, %o#1 : !f, !f", "return %r#1 : !f")
 
 
@@ -303,7 +303,7 @@ ON_IREE = (
 
 @pytest.mark.parametrize("name", ON_IREE)
 def test_on_iree(name: str) -> None:
-    """Forward over reverse, compiled by IREE, gives the interpreter's numbers."""
+    """Forward over reverse, compiled by IREE, equals the interpreter's result."""
     written = TEXTS | UNBOUNDED_TEXTS
     if name in written:
         text, given = written[name]
@@ -320,7 +320,7 @@ def test_on_iree(name: str) -> None:
 
 @pytest.mark.parametrize("name", ["newton", "until_norm"])
 def test_reverse_over_reverse_on_iree(name: str) -> None:
-    """Of a loop of unknown length, whose second transpose runs both of the first order again."""
+    """The second transpose of a loop of unknown length runs both first-order loops again."""
     function, given = UNBOUNDED[name]
     point, rng = [np.asarray(x) for x in given], np.random.default_rng(0)
     program = tiduc.load(exported(flat(function), *given))

@@ -1,7 +1,7 @@
-"""Every program of the control-flow tests and its derivatives, compiled by IREE, against XLA; random ones beside them.
+"""All programs of the control-flow tests, and random ones, with their derivatives: IREE against XLA.
 
-`test_control_flow.py` compares the same derivatives with JAX's. Here the text is ours, and only what runs it differs.
-All of it takes a quarter of an hour: `pytest -m slow test/py/test_control_flow_iree.py`.
+`test_control_flow.py` compares the same derivatives with JAX's. Here both engines run our own text. All tests take a
+quarter of an hour: `pytest -m slow test/py/test_control_flow_iree.py`.
 """
 
 import random
@@ -26,7 +26,7 @@ SAMPLE = ("cond_nested", "float_counter", "call_in_loop_in_call", "nested_unboun
 
 
 def compared(text: str, given: Sequence[Any], kinds: str = "primal jvp vjp for rof") -> None:
-    """Runs a program, and what is derived of it: forward over reverse and reverse over forward are of order two."""
+    """Runs a program and its derivatives; forward over reverse and reverse over forward have order two."""
     program, rng = tiduc.load(text), np.random.default_rng(0)
     point, wrt = [np.asarray(x) for x in given], floats(given)
     outputs = [y for y in xla.by_xla(program.text, point) if y.dtype.kind in "fc"]
@@ -57,7 +57,7 @@ def _derived(program: Any, kind: str, wrt: Any, dx: Any, ct: Any, dct: Any) -> t
 
 
 def named(name: str) -> tuple[str, Sequence[Any]]:
-    """Text and point of a program of the tables."""
+    """The text of a program of the tables, and its point."""
     if name in WRITTEN:
         return WRITTEN[name]
     function, given = (PROGRAMS | UNBOUNDED)[name]

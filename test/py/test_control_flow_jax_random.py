@@ -1,7 +1,7 @@
-"""Random programs of control flow that JAX exports: every mode to order three, by JAX's forward mode alone.
+"""Random control-flow programs exported by JAX: every mode to order three, against JAX's forward mode alone.
 
-Of a program f and a cotangent ct, all derivatives of <ct, f> along directions are numbers that forward mode over
-forward mode gives, of loops of unknown length, too, which JAX does not reverse.
+All derivatives of <ct, f>, for a program f and a cotangent ct, are numbers that nested forward mode computes, even for
+loops of unknown length, which JAX cannot reverse.
 """
 
 from collections.abc import Callable, Sequence

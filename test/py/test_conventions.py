@@ -1,4 +1,4 @@
-"""The choices that docs/conventions.md lists, each at the point where it shows, and what JAX gives there."""
+"""Each choice of docs/conventions.md at a point where it matters, with JAX's value there."""
 
 from collections.abc import Callable
 from typing import Any
@@ -16,7 +16,7 @@ jax.config.update("jax_enable_x64", True)
 
 
 def program(body: str, *types: str, result: str) -> Program:
-    """`main` of arguments %arg0, ..., which returns %y."""
+    """A function `main` of %arg0, ... that returns %y."""
     arguments = ", ".join(f"%arg{i}: tensor<{type_}>" for i, type_ in enumerate(types))
     return load(
         f"func.func @main({arguments}) -> tensor<{result}> {{\n{body}\n  return %y : tensor<{result}>\n}}"
@@ -72,7 +72,7 @@ def test_ties(
 
 def test_zero_to_the_power_of_zero() -> None:
     assert run(binary("stablehlo.power").vjp(), 0.0, 0.0, 1.0)[1:] == (0, 0)
-    assert np.isnan(jax.grad(lax.pow)(0.0, 0.0))  # the one point where we leave JAX
+    assert np.isnan(jax.grad(lax.pow)(0.0, 0.0))  # the one point where tiduc and JAX differ
 
 
 @pytest.mark.parametrize(
@@ -131,7 +131,7 @@ def test_gather_clamps_and_scatter_drops() -> None:
 
 
 def scatter(result: str, op: str = "") -> str:
-    """Updates put into %arg0 at %arg1 by a body that returns `result`."""
+    """A scatter of updates into %arg0 at %arg1, with a body that returns `result`."""
     return f"""
   %y = "stablehlo.scatter"(%arg0, %arg1, %arg2) ({{
   ^bb0(%a: tensor<f64>, %b: tensor<f64>):

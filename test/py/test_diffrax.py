@@ -1,7 +1,8 @@
-"""Solvers of differential equations, as diffrax exports them: loops whose length is known when they end.
+"""Solvers of differential equations, exported from diffrax: loops whose trip counts depend on the data.
 
-With `DirectAdjoint` a solver's own steps are differentiated, by JAX too where `max_steps` bounds them; it takes the
-sizes of adaptive steps for constants, of which an exported program says nothing: there central differences decide.
+`DirectAdjoint` differentiates a solver's own steps; JAX does so too if `max_steps` bounds them. diffrax treats
+adaptive step sizes as constants, but an exported program does not record this choice: there the test uses central
+differences.
 """
 
 from collections.abc import Callable
@@ -22,7 +23,7 @@ Array = NDArray[Any]
 
 
 class RungeKutta(diffrax.AbstractERK):  # type: ignore[misc]
-    """The classic method of fourth order, which diffrax leaves to its users."""
+    """The classic fourth-order method, which diffrax does not include."""
 
     tableau: ClassVar[diffrax.ButcherTableau] = diffrax.ButcherTableau(
         a_lower=(np.array([0.5]), np.array([0.0, 0.5]), np.array([0.0, 0.0, 1.0])),
@@ -42,7 +43,7 @@ DIRECTION = np.array([0.4, -0.7]), np.array([0.3, 0.5])
 
 
 def solved(solver: Any, controller: Any, max_steps: int | None) -> Callable[..., Any]:
-    """A functional of the oscillator of van der Pol at time 1, by its start and its parameters."""
+    """A functional of the van der Pol oscillator at time 1, as a function of initial value and parameters."""
 
     def field(t: Any, y: Any, p: Any) -> Any:
         return jnp.stack([y[1], p[0] * (1 - y[0] ** 2) * y[1] - p[1] * y[0]])
@@ -72,7 +73,7 @@ def loaded(function: Callable[..., Any]) -> tiduc.Program:
 
 
 def derivatives(program: tiduc.Program) -> tuple[Array, list[Array], list[Array], list[Array]]:
-    """Along the direction, the JVP; the gradient; its JVP, forward over reverse; its VJP, reverse over reverse."""
+    """The JVP along the direction, the gradient, its JVP (forward over reverse) and its VJP (reverse over reverse)."""
     gradient = program.grad()
     (_, dy) = xla.by_xla(program.jvp().text, [*POINT, *DIRECTION])
     return (
@@ -85,14 +86,14 @@ def derivatives(program: tiduc.Program) -> tuple[Array, list[Array], list[Array]
 
 @pytest.mark.parametrize("max_steps", [pytest.param(16, marks=pytest.mark.slow), None])
 def test_runge_kutta(max_steps: int | None) -> None:
-    """Steps of one size: both modes and order two are JAX's, which reverses only a bounded number of steps."""
+    """With constant steps, both modes and order two equal JAX's; JAX reverses only a bounded number of steps."""
     dy, gradient, forwards, backwards = derivatives(
         loaded(solved(RungeKutta(), diffrax.ConstantStepSize(), max_steps))
     )
     bounded = solved(RungeKutta(), diffrax.ConstantStepSize(), 16)
     with jax.enable_x64(True):
         both = jax.jvp(jax.jit(jax.grad(bounded, (0, 1))), POINT, DIRECTION)
-    wanted, second = ([np.asarray(x) for x in found] for found in both)
+    wanted, second = ([np.asarray(x) for x in actual] for actual in both)
     compare(gradient, wanted, 1e-10)
     compare([dy], [sum(np.sum(x * d) for x, d in zip(wanted, DIRECTION, strict=True))], 1e-10)
     compare(forwards, second, 1e-10)
@@ -104,7 +105,7 @@ def test_runge_kutta(max_steps: int | None) -> None:
     [pytest.param(diffrax.Tsit5(), 16, marks=pytest.mark.slow), (diffrax.Bosh3(), None)],
 )
 def test_adaptive(solver: Any, max_steps: int | None) -> None:
-    """The derivative of what is computed, sizes of steps included: differences say so, and JAX about as much."""
+    """The derivative includes that of the step sizes: it equals central differences, and approximately JAX's."""
     function = solved(solver, ADAPTIVE, max_steps)
     program = loaded(function)
     dy, gradient, forwards, backwards = derivatives(program)

@@ -4,9 +4,9 @@ sh       runs in a directory that holds `examples`, one for each page, with the 
          in forks of one process, as in the tests of lit
 python   runs there too; one that begins with `# FILE.py` is an excerpt of that file
 mlir     is valid; one with a RUN line passes lit
-text     after a block of sh or python is what that printed
-shell    is only looked at
-A page ends for this machine where a block needs a framework that is not there.
+text     after a block of sh or python is its output
+shell    is not run
+The rest of a page is skipped if a block needs a framework that is not installed.
 """
 
 import importlib.util
@@ -51,13 +51,13 @@ class Block(NamedTuple):
 def blocks(page: Path) -> list[Block]:
     text = page.read_text()
     return [
-        Block(text.count("\n", 0, found.start()) + 2, found[2], textwrap.dedent(found[3]))
-        for found in _FENCED.finditer(text)
+        Block(text.count("\n", 0, match.start()) + 2, match[2], textwrap.dedent(match[3]))
+        for match in _FENCED.finditer(text)
     ]
 
 
 def generator() -> ModuleType:
-    """docs/generate.py, which is in no package."""
+    """The module docs/generate.py, which belongs to no package."""
     spec = importlib.util.spec_from_file_location("generate", ROOT / "docs" / "generate.py")
     assert spec is not None and spec.loader is not None
     module = importlib.util.module_from_spec(spec)
@@ -118,7 +118,7 @@ def test_blocks(page: Path, tmp_path: Path, commands: dict[str, str]) -> None:
 
 
 def run_shell(code: str, directory: Path, where: str, commands: dict[str, str]) -> str | None:
-    """What the commands print; None where they are only looked at."""
+    """The output of the commands; None for blocks that are not run."""
     lines = [shlex.split(line, comments=True) for line in code.splitlines()]
     scripts = [SCRIPT.match(" ".join(words)) for words in lines]
     if any(scripts):
@@ -130,7 +130,7 @@ def run_shell(code: str, directory: Path, where: str, commands: dict[str, str]) 
 
 
 def run_python(code: str, directory: Path, where: str) -> str | None:
-    """What the code prints; None where it is an excerpt."""
+    """The output of the code; None for an excerpt."""
     excerpt = EXCERPT.match(code)
     if excerpt:
         assert code[excerpt.end() :] in (ROOT / excerpt[1]).read_text(), f"{where}: not in {excerpt[1]}"

@@ -1,4 +1,4 @@
-"""The documentation as a site: it builds without a warning, links lead somewhere, and the reference is of all names.
+"""The documentation site builds without warnings, its links resolve, and the reference covers all public names.
 
 The code in its pages is run by test_docs.py.
 """
@@ -38,7 +38,7 @@ def site(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 class Page(HTMLParser):
-    """The links of a page, what it loads, and the places that links may name."""
+    """The links of a page, the files that it loads, and its anchors."""
 
     def __init__(self, text: str) -> None:
         super().__init__()
@@ -79,10 +79,10 @@ def test_links(pages: dict[Path, Page]) -> None:
             target, _, anchor = link.partition("#")
             if re.match(r"[a-z]+:", target):
                 continue
-            found = (path.parent / target).resolve() if target else path
-            assert found.is_file(), f"{path.name}: {link}"
-            if anchor and found in pages:
-                assert anchor in pages[found].ids, f"{path.name}: {link}"
+            file = (path.parent / target).resolve() if target else path
+            assert file.is_file(), f"{path.name}: {link}"
+            if anchor and file in pages:
+                assert anchor in pages[file].ids, f"{path.name}: {link}"
 
 
 def test_nothing_is_loaded_from_elsewhere(pages: dict[Path, Page]) -> None:
@@ -95,16 +95,16 @@ def test_nothing_is_loaded_from_elsewhere(pages: dict[Path, Page]) -> None:
 def test_the_reference_has_every_public_name(pages: dict[Path, Page]) -> None:
     ids = set().union(*(page.ids for page in pages.values()))
     for name in tiduc.__all__:
-        found = getattr(tiduc, name)
-        module = getattr(found, "__module__", None)
-        if module is None or not module.startswith("tiduc.") or not hasattr(found, "__qualname__"):
+        value = getattr(tiduc, name)
+        module = getattr(value, "__module__", None)
+        if module is None or not module.startswith("tiduc.") or not hasattr(value, "__qualname__"):
             continue  # an op set, which is a value
-        assert getattr(import_module(module), found.__qualname__) is found
-        assert f"{module}.{found.__qualname__}" in ids, f"{module}.{name} is in no page of docs/site.py"
+        assert getattr(import_module(module), value.__qualname__) is value
+        assert f"{module}.{value.__qualname__}" in ids, f"{module}.{name} is in no page of docs/site.py"
 
 
 def test_the_picture_is_of_the_example() -> None:
-    """Its boxes are those that `tiduc view` draws now; where they are is up to Graphviz."""
+    """The picture has the boxes that `tiduc view` draws now; Graphviz decides their positions."""
     from tiduc.cli.view import _picture
     from tiduc.passes.rules import OPSET
 

@@ -1,4 +1,4 @@
-"""Programs with open sizes: where sizes come from, what runs them, what is refused; JAX's exports."""
+"""Programs with dynamic dimensions: the origins of sizes, the engines, the refusals, and JAX's exports."""
 
 from typing import Any
 
@@ -14,12 +14,12 @@ from tiduc.program import load
 
 
 def test_a_transposed_graph_reads_no_tangent_for_its_size() -> None:
-    """Nor does it keep a value only to ask for its size."""
+    """No value is kept as a residual only for its size, either."""
     text = str(load(CASES["sum"][0]).vjp())
     assert text.count("get_dimension_size") == text.count("get_dimension_size %arg0") == 2
 
 
-def test_zeros_have_the_sizes_of_their_primals() -> None:
+def test_zero_tangents_have_the_sizes_of_their_primals() -> None:
     p = load(f"func.func @main(%x: {X}, %w: {XX}) -> {X} {{ return %x : {X} }}")
     x, w = a(3), a(2, 4)
     for program_, more in ((p.vjp(["arg1"]), [a(3)]), (p.vjp(["arg1"]).jvp(["arg0"]), [a(3), a(3)])):
@@ -29,7 +29,7 @@ def test_zeros_have_the_sizes_of_their_primals() -> None:
 
 
 def test_stages_between_texts_know_the_sizes() -> None:
-    """What a transposed graph takes its sizes from is there after each stage is printed and parsed."""
+    """The sizes that a transposed graph needs survive printing and parsing after each stage."""
     text, points = CASES["sum"]
     for stage in ("import", "linearize", "linear-transpose", "materialize-merge", "lower"):
         module = parse(text)
@@ -48,7 +48,7 @@ def test_what_needs_static_sizes_says_how_to_get_them() -> None:
 
 
 def test_compiled_for_every_size() -> None:
-    """IREE wants to know which dimensions a broadcast repeats."""
+    """IREE must know which dimensions a broadcast expands."""
     text = program(
         f"%x: {XX}, %v: {SCALAR}",
         XX,
@@ -129,7 +129,7 @@ def _exports() -> dict[str, tuple[Any, list[str], list[list[tuple[int, ...]]]]]:
 
 @pytest.mark.parametrize("name", ["mlp", "softmax", "layer norm", "attention", "moved", "network"])
 def test_jax_exports(name: str) -> None:
-    """At two sizes, against `jax.jvp` and `jax.vjp`; shape assertions stay with what is asserted, and go with it."""
+    """At two sizes, against `jax.jvp` and `jax.vjp`; shape assertions stay with the values they assert."""
     import jax
     from jax import export
 
@@ -151,13 +151,13 @@ def test_jax_exports(name: str) -> None:
                 np.testing.assert_allclose(mine, theirs, atol=1e-10)
 
 
-def test_refining_leaves_nothing_open() -> None:
-    """The way out that refusals name."""
+def test_refining_makes_all_shapes_static() -> None:
+    """Refinement makes all shapes static, as the message of a refusal suggests."""
     assert "?" not in refined(CASES["tanh"][0], [a(2, 4)])
 
 
-def test_open_sizes_of_arguments_are_compared() -> None:
-    """IREE compares none, and reads beyond an array's end where they disagree."""
+def test_dynamic_sizes_of_arguments_are_compared() -> None:
+    """IREE does not compare the sizes of arguments, and would read beyond the end of an array."""
     text = program(
         f"%x: {X}, %w: {X}", X, f"%y = stablehlo.concatenate %x, %w, %x, dim = 0 : ({X}, {X}, {X}) -> {X}"
     )
@@ -174,7 +174,7 @@ def test_open_sizes_of_arguments_are_compared() -> None:
 
 
 def test_sizes_that_a_program_asserts_to_be_equal() -> None:
-    """JAX's exports do; so a broadcast of one along the other is known to repeat nothing."""
+    """JAX's exports assert equal sizes, so a broadcast between them is known to expand nothing."""
     text = f"""func.func @main(%x: {XX}, %w: {X}) -> {XX} {{
       %n = stablehlo.get_dimension_size %x, dim = 1 : ({XX}) -> tensor<i32>
       %m = stablehlo.get_dimension_size %w, dim = 0 : ({X}) -> tensor<i32>

@@ -1,4 +1,4 @@
-"""Eager reverse mode: the trace and its walk, on both executors; numbers worked out by hand."""
+"""Eager reverse mode: the trace and the backward walk, on both executors, against values computed by hand."""
 
 import gc
 import math
@@ -27,8 +27,8 @@ from tiduc.program import load
 
 @pytest.fixture(scope="module", params=[Interpreter, Iree])
 def executor(request: pytest.FixtureRequest) -> Executor:
-    made: Executor = request.param()
-    return made
+    new: Executor = request.param()
+    return new
 
 
 @pytest.fixture
@@ -43,7 +43,7 @@ def interpreter() -> Interpreter:
 
 @pytest.fixture
 def quick(interpreter: Interpreter) -> Frontend:
-    """One that needs no compiler."""
+    """An executor that needs no compiler."""
     return Frontend(interpreter)
 
 
@@ -64,7 +64,7 @@ def program(name: str) -> Any:
     return load(f"func.func @main(%x: tensor<f64>, %y: tensor<f64>) -> tensor<f64> {{{PROGRAMS[name]}\n}}")
 
 
-# ---- worked out by hand ------------------------------------------------------------------------------------
+# ---- computed by hand --------------------------------------------------------------------------------------
 
 
 def test_no_cotangent_without_requires_grad(front: Frontend) -> None:
@@ -97,21 +97,21 @@ def test_a_sum_negated(front: Frontend) -> None:
 
 
 @pytest.mark.parametrize("keeps", ["nothing", "result", "inside"])
-def test_what_is_not_retained_is_computed_again(front: Frontend, keeps: str) -> None:
+def test_values_not_retained_are_recomputed(front: Frontend, keeps: str) -> None:
     x = front.leaf(0.5)
     graph = front.graph("exp(x) x", lambda b, x: [b.multiply(b.exponential(x), x)], 1)
     inside = next(op.result for op in graph.program.view.graph("main").definitions)
     kept = {"nothing": {}, "result": None, "inside": {inside: np.array(math.exp(0.5))}}[keeps]
     (y,) = front.run(graph, x, retained=None if kept is None else lambda data: kept)
-    (found,) = front.backward(y, retain=True).values()
-    assert found == pytest.approx(math.exp(0.5) * 1.5, rel=1e-15)
-    # The same recorded, and once more: what has no key, the second derivative is told all the same.
+    (gradient,) = front.backward(y, retain=True).values()
+    assert gradient == pytest.approx(math.exp(0.5) * 1.5, rel=1e-15)
+    # A recorded backward, twice: the second derivative includes values that have no key.
     one = EagerInput("seed", np.array(1.0))
     first = recorded_backward([y], [one], front.executor, front.recorder)[x.key]
     assert front.backward(first)[x.key] == pytest.approx(math.exp(0.5) * 2.5, rel=1e-15)
 
 
-def test_a_retained_value_is_what_is_read(quick: Frontend) -> None:
+def test_a_retained_value_is_read(quick: Frontend) -> None:
     graph = quick.graph("exp(x) x", lambda b, x: [b.multiply(b.exponential(x), x)], 1)
     inside = next(op.result for op in graph.program.view.graph("main").definitions)
     x = quick.leaf(0.5)
@@ -127,8 +127,8 @@ def test_checkpoint(front: Frontend) -> None:
     # The Hessian is [[2 y^2, 4 x y], [4 x y, 2 x^2]]; times (1, 10).
     first = recorded_backward([z], [EagerInput("seed", np.array(1.0))], front.executor, front.recorder)
     seeds = [np.array(1.0), np.array(10.0)]
-    found = backward([first[x.key], first[y.key]], seeds, front.executor)
-    assert {key: float(ct) for key, ct in found.items()} == {x.key: 18 + 240, y.key: 24 + 80}
+    actual = backward([first[x.key], first[y.key]], seeds, front.executor)
+    assert {key: float(ct) for key, ct in actual.items()} == {x.key: 18 + 240, y.key: 24 + 80}
 
 
 # ---- several outputs, seeds, values asked for --------------------------------------------------------------
@@ -138,8 +138,8 @@ def test_several_outputs_and_seeds(quick: Frontend) -> None:
     x, y = quick.leaf(3.0), quick.leaf(4.0)
     product, total = quick.op("multiply", x, y), quick.op("add", x, y)
     seeds = [np.array(2.0), np.array(10.0)]
-    found = backward([product, total], seeds, quick.executor, retain=True)
-    assert found == {x.key: 18.0, y.key: 16.0}
+    actual = backward([product, total], seeds, quick.executor, retain=True)
+    assert actual == {x.key: 18.0, y.key: 16.0}
     assert backward([product, product], seeds, quick.executor, retain=True) == {x.key: 48.0, y.key: 36.0}
     assert backward([x], [np.array(5.0)], quick.executor) == {x.key: 5.0}
 
@@ -161,19 +161,19 @@ def test_intermediates_on_request(quick: Frontend) -> None:
     assert quick.backward(result, retain=True, wanted={result.key}) == {result.key: 1.0}
 
 
-def test_what_is_not_wanted_is_not_run(quick: Frontend) -> None:
+def test_unwanted_derivatives_are_not_run(quick: Frontend) -> None:
     x, y = quick.leaf(3.0), quick.leaf(4.0)
     z = quick.op("multiply", quick.op("sine", x), quick.op("cosine", y))
     counting = Counting(quick.executor)
-    found = backward([z], [np.array(1.0)], counting, wanted={x.key}, retain=True)
-    assert found[x.key] == pytest.approx(math.cos(3) * math.cos(4))
+    actual = backward([z], [np.array(1.0)], counting, wanted={x.key}, retain=True)
+    assert actual[x.key] == pytest.approx(math.cos(3) * math.cos(4))
     assert counting.transposed == 2
     backward([z], [np.array(1.0)], counting)
     assert counting.transposed == 2 + 3
 
 
 class Counting:
-    """An executor that counts what it is asked."""
+    """An executor that counts its calls."""
 
     def __init__(self, executor: Executor) -> None:
         self.executor = executor
@@ -194,7 +194,7 @@ class Counting:
 
 
 def test_paths_that_meet_are_added_once_each(quick: Frontend) -> None:
-    """A diamond of depth 60 has 2^60 paths."""
+    """A diamond of depth 60 has 2^60 paths; the walk adds each value's cotangents once."""
     x = quick.leaf(1.0)
     y = x
     for _ in range(60):
@@ -271,7 +271,7 @@ def test_integers_have_no_derivative(quick: Frontend) -> None:
     assert [y.requires_grad for y in compared] == [False, True]
 
 
-def test_what_does_not_fit(quick: Frontend) -> None:
+def test_mismatched_arguments(quick: Frontend) -> None:
     x = quick.leaf(3.0)
     y = quick.op("sine", x)
     with pytest.raises(RequestError, match="the seed of output 0 is 3xf64, expects f64"):
@@ -291,7 +291,7 @@ def test_what_does_not_fit(quick: Frontend) -> None:
 
 
 def test_an_op_without_a_rule(quick: Frontend) -> None:
-    """It runs; only its derivative is refused, before anything is run or released."""
+    """The op runs; its derivative is refused before anything is run or released."""
     text = """func.func @main(%x: tensor<2xf64>) -> tensor<f64> {
       %zero = stablehlo.constant dense<0.0> : tensor<f64>
       %0 = "stablehlo.reduce"(%x, %zero) ({
@@ -318,14 +318,14 @@ def test_the_second_backward_compiles_nothing() -> None:
     def once(front: Frontend) -> float:
         x, y = front.leaf(2.0), front.leaf(3.0)
         (z,) = front.run(front.recorder.graphs.program(program("squares")), x, y)
-        found = front.backward(front.op("multiply", front.op("sine", z), x))
-        return found[x.key]
+        actual = front.backward(front.op("multiply", front.op("sine", z), x))
+        return actual[x.key]
 
     front = Frontend(iree)
     first, compiled = once(front), iree.compiled  # each graph, and its transpose
     assert compiled == 3 + 3
     assert once(front) == first and iree.compiled == compiled
-    # A recorder that knows nothing: structures are found again by what they are.
+    # A new recorder: it recognizes structures by their contents.
     assert once(Frontend(iree)) == first and iree.compiled == compiled
 
 
@@ -336,7 +336,7 @@ def test_equal_programs_are_one_graph(quick: Frontend) -> None:
 
 
 def test_a_program_with_a_loop(front: Frontend) -> None:
-    """x^(2^3), in a loop of three turns; what the loop keeps is computed again."""
+    """The program computes x^(2^3) in a loop with three iterations; the backward recomputes its residuals."""
     text = """func.func @main(%x: tensor<f64>) -> tensor<f64> {
       %zero = stablehlo.constant dense<0> : tensor<i32>
       %one = stablehlo.constant dense<1> : tensor<i32>

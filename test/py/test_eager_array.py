@@ -1,4 +1,4 @@
-"""Eager arrays: views, writes, and what users expect of `grad`."""
+"""Eager arrays: views, writes, and the behaviour of `grad`."""
 
 import copy
 import math
@@ -21,7 +21,7 @@ pytestmark = pytest.mark.usefixtures("interpreted")
 
 
 def test_complex_gradients() -> None:
-    """Under Re(conj(a) b): |z|^2 has the gradient 2 z, and JAX's is the conjugate."""
+    """Under Re(conj(a) b), the gradient of |z|^2 is 2 z; JAX gives its conjugate."""
     z = Array([1 + 2j, -0.5j], requires_grad=True)
     (np.abs(z) ** 2).sum().backward()
     np.testing.assert_allclose(z.grad.data, 2 * z.data)
@@ -37,7 +37,7 @@ def test_complex_gradients() -> None:
 
 
 def test_values_are_those_that_were_read() -> None:
-    """x^2 (x + 1), in which x is written to between its two uses."""
+    """The gradient of x^2 (x + 1) with a write to x between its two uses."""
     x = Array(3.0, requires_grad=True)
     y = x * x
     x += 1
@@ -79,7 +79,7 @@ def test_writes_convert_and_broadcast() -> None:
 
 
 def views(x: Any) -> list[Any]:
-    """Writes through views, and reads of views written behind their back; the same for NumPy's arrays."""
+    """Writes through views, and reads of views after a write to their base, for NumPy and eager arrays alike."""
     row, column, turned, line, late = x[0], x[:, 1:], x.T, x.reshape(-1), x[1:]
     row[1] = 10.0
     column[1, 0] += 5.0
@@ -104,9 +104,9 @@ def views(x: Any) -> list[Any]:
     return [x, row, column, turned, line, late, inner, copied, taken, number]
 
 
-def test_views_are_numpys() -> None:
-    for found, expected in zip(views(Array(X * 1.0)), views(X * 1.0), strict=True):
-        np.testing.assert_array_equal(np.asarray(found), expected)
+def test_views_are_those_of_numpy() -> None:
+    for actual, expected in zip(views(Array(X * 1.0)), views(X * 1.0), strict=True):
+        np.testing.assert_array_equal(np.asarray(actual), expected)
 
 
 def test_parts_of_complex_values_are_views() -> None:
@@ -134,8 +134,8 @@ def test_writes_through_views_are_differentiated() -> None:
     np.testing.assert_allclose(x.grad.data, expected)
 
 
-def test_a_view_is_no_constant() -> None:
-    """Neither where it was read under `no_grad`, nor where the array came to require grad later."""
+def test_a_view_is_not_a_constant() -> None:
+    """A view keeps its derivative if it was read under `no_grad`, or before its base required grad."""
     x = Array(V)
     early = x[1:]
     x.requires_grad = True
@@ -164,7 +164,7 @@ def test_scalars_are_names_of_numbers() -> None:
         first[...] = 1.0
 
 
-# ---- what `grad` is ----------------------------------------------------------------------------------------
+# ---- the values of `grad` ----------------------------------------------------------------------------------
 
 
 def test_gradients_accumulate_only_if_asked() -> None:
@@ -182,18 +182,18 @@ def test_gradients_accumulate_only_if_asked() -> None:
 def test_order_three() -> None:
     x = Array(2.0, requires_grad=True)
     y = x**3 * np.sin(x)
-    found = []
+    values = []
     for _ in range(3):
         y = grad(y, x, create_graph=True)
-        found.append(y.item())
+        values.append(y.item())
     f = lambda x: x**3 * jnp.sin(x)  # noqa: E731
-    for value in found:
+    for value in values:
         f = jax.grad(f)
         np.testing.assert_allclose(value, f(2.0), rtol=1e-12)
 
 
 def test_backward_that_is_recorded() -> None:
-    """A penalty on a gradient: sum (d/dx sum x^3)^2 = sum 9 x^4."""
+    """The gradient of a penalty on a gradient: sum (d/dx sum x^3)^2 = sum 9 x^4."""
     x = Array([1.0, 2.0], requires_grad=True)
     np.sum(x**3).backward(create_graph=True)
     np.sum(x.grad**2).backward()
@@ -234,10 +234,10 @@ def test_a_step_of_a_parameter() -> None:
 
 def test_copies_are_arrays_of_their_own() -> None:
     x = Array(V, requires_grad=True)
-    for made in (copy.deepcopy(x), pickle.loads(pickle.dumps(x))):
-        (made * made).sum().backward()
-        np.testing.assert_array_equal(made.grad.data, 2 * V)
-        assert x.grad is None and made.is_leaf
+    for duplicate in (copy.deepcopy(x), pickle.loads(pickle.dumps(x))):
+        (duplicate * duplicate).sum().backward()
+        np.testing.assert_array_equal(duplicate.grad.data, 2 * V)
+        assert x.grad is None and duplicate.is_leaf
     copied = copy.copy(x)
     copied[0] = 5.0
     (copied * 2.0).sum().backward()
@@ -256,7 +256,7 @@ def test_masks_of_arrays() -> None:
     assert y[np.argmax(y)].item() == y.max().item() == V[2]
 
 
-def test_what_would_lose_a_derivative() -> None:
+def test_operations_that_would_lose_a_derivative() -> None:
     x = Array(X, requires_grad=True)
     plain = np.zeros_like(X)
     for f in (
@@ -301,7 +301,7 @@ def test_zero_derivatives_are_explicit() -> None:
     np.testing.assert_array_equal(dy.data, np.zeros_like(V))
 
 
-def test_structures_that_are_not_used_any_more_are_dropped() -> None:
+def test_unused_structures_are_dropped() -> None:
     here = Session(Interpreter(limit=3), limit=2)
     with executing(here):
         old = Array(np.arange(1.0, 4.0), requires_grad=True)
@@ -313,6 +313,6 @@ def test_structures_that_are_not_used_any_more_are_dropped() -> None:
             assert len(here.recorder.graphs) == 2
         loss.backward()  # of structures that are gone
     np.testing.assert_allclose(old.grad, 3 * old.data**2)
-    for made in (lambda: Session(limit=0), lambda: Interpreter(0)):
+    for factory in (lambda: Session(limit=0), lambda: Interpreter(0)):
         with pytest.raises(RequestError, match="at least 1 structure"):
-            made()
+            factory()

@@ -1,4 +1,4 @@
-"""Functions of eager arrays: NumPy's values, types and shapes, JAX's gradients."""
+"""NumPy functions of eager arrays: NumPy's values, types and shapes, and JAX's gradients."""
 
 from collections.abc import Callable
 from typing import Any
@@ -30,7 +30,7 @@ PLAIN = {"arccosh": 3.0, "power": 2.0, "fmod": 1.0, "remainder": 1.0, "floor_div
 @pytest.mark.parametrize("name", EMITTERS)
 @pytest.mark.parametrize("dtype", FLOATS)
 def test_universal_functions(name: str, dtype: Any) -> None:
-    """NumPy's result and its type, or NumPy's refusal."""
+    """The result has NumPy's values and type, or NumPy refuses the arguments too."""
     ufunc = getattr(np, name)
     operands = [FLOATS[dtype], np.roll(FLOATS[dtype], 1)][: ufunc.nin]
     if dtype is np.int32 and name == "power":
@@ -55,9 +55,9 @@ def test_universal_functions(name: str, dtype: Any) -> None:
             "minimum",
         ):
             return
-        found = ufunc(*map(Array, operands))
-    assert found.dtype == expected.dtype
-    np.testing.assert_allclose(found.data, expected, rtol=2e-3 if expected.dtype == np.float16 else 1e-9)
+        actual = ufunc(*map(Array, operands))
+    assert actual.dtype == expected.dtype
+    np.testing.assert_allclose(actual.data, expected, rtol=2e-3 if expected.dtype == np.float16 else 1e-9)
 
 
 @pytest.mark.parametrize("name", sorted(set(EMITTERS) - {"invert", "rint"}))
@@ -86,7 +86,7 @@ def test_broadcasting() -> None:
 )
 @pytest.mark.parametrize("other", [2, 2.5, 1j, np.float32(2), np.int64(3), np.ones(3, np.float32), True])
 def test_promotion(dtype: Any, other: Any) -> None:
-    """As NumPy's: Python numbers take the type of what they meet."""
+    """Promotion follows NumPy: Python numbers adopt the type of the other operand."""
     x = np.ones(3, dtype)
     for f in (np.add, np.multiply, np.true_divide):
         expected = f(x, other)
@@ -95,7 +95,7 @@ def test_promotion(dtype: Any, other: Any) -> None:
         np.testing.assert_allclose(f(Array(x), other).data, expected, rtol=1e-6)
 
 
-def test_types_that_are_not_there() -> None:
+def test_unsupported_types() -> None:
     for data in (np.array(["a"]), np.ones(2, np.longdouble), np.array([object()])):
         with pytest.raises(InputError, match="are not supported"):
             Array(data)
@@ -193,14 +193,14 @@ def test_reductions_have_numpys_types() -> None:
         for f in (np.sum, np.prod, np.mean, np.max, np.min, np.any, np.all, np.var):
             if f is np.var and dtype is np.bool_:
                 continue
-            expected, found = f(x, axis=1), f(Array(x), axis=1)
-            assert found.dtype == expected.dtype, (f, dtype)
-            np.testing.assert_allclose(found.data, expected, rtol=1e-6)
+            expected, actual = f(x, axis=1), f(Array(x), axis=1)
+            assert actual.dtype == expected.dtype, (f, dtype)
+            np.testing.assert_allclose(actual.data, expected, rtol=1e-6)
     with pytest.raises(ValueError, match="of an empty array"):
         np.max(Array(np.ones((0, 2))), axis=0)
 
 
-def test_what_is_not_there_is_refused() -> None:
+def test_unsupported_functions_are_refused() -> None:
     for f in (np.cumprod, np.linalg.svd, np.fft.fft):
         with pytest.raises(TypeError, match="no implementation found"):
             f(Array(X))
@@ -242,23 +242,23 @@ def test_types_that_the_interpreter_lacks() -> None:
 
 @pytest.mark.slow
 def test_functions_by_iree() -> None:
-    """All of the above, rehearsed, and compiled in one module: the interpreter's numbers."""
+    """IREE compiles all functions above in one module, after a rehearsal; results equal the interpreter's."""
 
     def run() -> dict[str, np.ndarray]:
-        found = {}
+        actual = {}
         for name, f in FUNCTIONS.items():
             x = Array(X, requires_grad=True)
             y = f(np, x)
-            found[name] = y.data
-            found[f"gradient of {name}"] = grad([y], x, [np.cos(np.arange(y.size)).reshape(y.shape)]).data
-        return found
+            actual[name] = y.data
+            actual[f"gradient of {name}"] = grad([y], x, [np.cos(np.arange(y.size)).reshape(y.shape)]).data
+        return actual
 
     expected, iree = run(), Iree()
     with executing(iree):
         with rehearsing():
             run()
         compiled = iree.compiled
-        found = run()
+        actual = run()
     assert iree.compiled == compiled > 100
     for name, value in expected.items():
-        np.testing.assert_allclose(found[name], value, rtol=1e-6, atol=1e-12, err_msg=name)
+        np.testing.assert_allclose(actual[name], value, rtol=1e-6, atol=1e-12, err_msg=name)

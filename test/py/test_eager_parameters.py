@@ -20,7 +20,7 @@ pytestmark = pytest.mark.usefixtures("interpreted")
 
 
 def same(f: Callable[[Any], Any], x: np.ndarray) -> None:
-    """`f` gives what it gives of NumPy's array, and of its type; or refuses that with an error of its kind."""
+    """Asserts that `f` gives equal values and types for eager and NumPy arrays, or errors of equal kind."""
     with np.errstate(all="ignore"), warnings.catch_warnings():
         warnings.simplefilter("ignore")
         try:
@@ -29,8 +29,8 @@ def same(f: Callable[[Any], Any], x: np.ndarray) -> None:
             with pytest.raises(ValueError if isinstance(error, ValueError) else TypeError):
                 f(Array(x))
             return
-    found = f(Array(x))
-    pairs = zip(found, expected, strict=True) if isinstance(expected, list) else [(found, expected)]
+    actual = f(Array(x))
+    pairs = zip(actual, expected, strict=True) if isinstance(expected, list) else [(actual, expected)]
     for ours, numpys in pairs:
         assert isinstance(ours, Array)
         assert (ours.shape, ours.dtype) == (numpys.shape, numpys.dtype)
@@ -80,8 +80,8 @@ def test_other_norms() -> None:
 
 
 @pytest.mark.parametrize("name", ["sum", "prod", "mean", "var", "std", "cumsum", "max", "min", "any", "all"])
-def test_positions_are_numpys(name: str) -> None:
-    """Of the functions, and of the methods: axis, then the type where NumPy has one, then `out`."""
+def test_positional_arguments_are_those_of_numpy(name: str) -> None:
+    """Functions and methods take axis, then the type if NumPy's has one, then `out`."""
     for x in (F32, BYTES):
         for call in (
             lambda x, *a, **o: getattr(np, name)(x, *a, **o),
@@ -114,7 +114,7 @@ def test_types_of_reductions() -> None:
             getattr(np, name)(Array(X + 1j), 0, np.float64)
 
 
-def test_what_reductions_lack() -> None:
+def test_unsupported_parameters_of_reductions() -> None:
     for f in (np.sum, np.prod, np.max):
         with pytest.raises(TypeError, match=rf"np\.{f.__name__}.*'initial'"):
             f(Array(X), initial=2.0)
@@ -251,14 +251,14 @@ def test_lists(name: str) -> None:
 def test_derivatives_through_lists() -> None:
     same_gradients(lambda xp, x: xp.where(x > 0, np.array([1.0, 2.0, 3.0]), x) * x, X)
     x = Array(X, requires_grad=True)
-    found = grad(np.clip(x, [-1, 0, 1], [1, 1, 2]), x, [np.ones_like(X)])
-    np.testing.assert_array_equal(found.data, [[0, 0, 1], [1, 0, 0]])
+    actual = grad(np.clip(x, [-1, 0, 1], [1, 1, 2]), x, [np.ones_like(X)])
+    np.testing.assert_array_equal(actual.data, [[0, 0, 1], [1, 0, 0]])
     clipped = x.clip(None, None)
     clipped[:] = 0.0
     np.testing.assert_array_equal(x.data, X)
 
 
-def test_what_clip_lacks() -> None:
+def test_unsupported_parameters_of_clip() -> None:
     for options in ({"out": np.zeros(3)}, {"where": True}):
         with pytest.raises(TypeError, match=r"np\.clip of eager arrays"):
             np.clip(Array(X), 0, 1, **options)

@@ -1,4 +1,4 @@
-"""Eager programs: whole programs and checkpoints as one invocation, control flow, rehearsals, the example."""
+"""Programs and checkpoints as single eager invocations; Python control flow, rehearsals, and the example."""
 
 from typing import Any
 
@@ -35,7 +35,7 @@ def test_a_program_as_one_invocation() -> None:
 @pytest.mark.slow
 @pytest.mark.parametrize("name", sorted(set(PROGRAMS) - LONG))
 def test_programs_with_control_flow(name: str) -> None:
-    """Each as one invocation: JAX's gradients."""
+    """Each program is one invocation, and its gradient equals JAX's."""
     f, points = PROGRAMS[name]
     p = load(jax.jit(f, keep_unused=True).lower(*points).as_text())
     xs = [Array(np.asarray(x), requires_grad=np.asarray(x).dtype.kind == "f") for x in points]
@@ -43,14 +43,14 @@ def test_programs_with_control_flow(name: str) -> None:
     ys = call(p, *xs)
     slots = [i for i, y in enumerate(ys) if y.requires_grad]
     seeds = [np.cos(np.arange(ys[i].size, dtype=float)).reshape(ys[i].shape) for i in slots]
-    found = grad([ys[i] for i in slots], [xs[i] for i in wrt], seeds)
+    actual = grad([ys[i] for i in slots], [xs[i] for i in wrt], seeds)
 
     def differentiable(*moved: Any) -> list[Any]:
         given = [moved[wrt.index(i)] if i in wrt else x for i, x in enumerate(points)]
         return [jax.tree.leaves(f(*given))[i] for i in slots]
 
     _, vjp = jax.vjp(differentiable, *[jnp.asarray(points[i]) for i in wrt])
-    for ct, expected in zip(found, vjp([jnp.asarray(s) for s in seeds]), strict=True):
+    for ct, expected in zip(actual, vjp([jnp.asarray(s) for s in seeds]), strict=True):
         np.testing.assert_allclose(ct.data, expected, rtol=1e-9, atol=1e-12)
 
 
@@ -58,7 +58,7 @@ def test_programs_with_control_flow(name: str) -> None:
 
 
 def saved(y: Array) -> list[tuple[int, ...]]:
-    """The shapes of what a trace keeps, all the way."""
+    """The shapes of all values that a trace keeps."""
     traces, shapes = [y.value.trace], []
     for trace in traces:
         shapes += [x.shape for x in trace.saved.values()]
@@ -74,7 +74,7 @@ def test_checkpoint() -> None:
     assert [h.item() for h in grad(dx + 10 * dy, [x, y])] == [18.0 + 240, 24.0 * 1 + 80]
 
 
-def test_a_checkpoint_keeps_what_goes_in() -> None:
+def test_a_checkpoint_keeps_its_inputs() -> None:
     x, w = Array(X, requires_grad=True), Array(W, requires_grad=True)
 
     def layers(h: Any) -> Any:
@@ -85,8 +85,8 @@ def test_a_checkpoint_keeps_what_goes_in() -> None:
     plain, kept = layers(x), checkpoint(layers, x)
     assert saved(kept[0]) == [X.shape, W.shape]
     assert len(saved(plain[0])) > 10
-    for found, expected in zip(grad(kept, [x, w], [X, 2.0]), grad(plain, [x, w], [X, 2.0]), strict=True):
-        np.testing.assert_allclose(found.data, expected.data, rtol=1e-12)
+    for actual, expected in zip(grad(kept, [x, w], [X, 2.0]), grad(plain, [x, w], [X, 2.0]), strict=True):
+        np.testing.assert_allclose(actual.data, expected.data, rtol=1e-12)
 
 
 def test_a_checkpoint_that_changes_nothing() -> None:
@@ -121,7 +121,7 @@ def test_a_checkpoint_takes_no_program_with_loops() -> None:
 
 
 def newton(x: Any) -> Any:
-    """The square root, by as many steps as it takes."""
+    """The square root by Newton's method, until it converges."""
     y = x
     while abs(y * y - x) > 1e-13:
         y = (y + x / y) / 2
@@ -135,7 +135,7 @@ def test_python_control_flow() -> None:
 
 
 def test_both_executors_agree() -> None:
-    """A network, forward, gradient and Hessian-vector product; and an array that is written to."""
+    """A network's value, gradient and Hessian-vector product, and an array that is written to."""
 
     def run() -> list[np.ndarray]:
         w = Array(W, requires_grad=True)
@@ -162,8 +162,8 @@ def test_both_executors_agree() -> None:
     by_hand = np.array([slopes[0][0], *slopes[1]])
     by_hand[:2] += 2 * V[:2] * v[1:] * shifted[1:]
     np.testing.assert_allclose(expected[-1], by_hand, rtol=1e-12)
-    for found, wanted in zip(first, expected, strict=True):
-        np.testing.assert_allclose(found, wanted, rtol=1e-12)
+    for actual, wanted in zip(first, expected, strict=True):
+        np.testing.assert_allclose(actual, wanted, rtol=1e-12)
 
 
 def test_a_rehearsal_compiles_all_at_once() -> None:

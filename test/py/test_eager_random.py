@@ -1,4 +1,4 @@
-"""Random eager programs, with loops, branches and writes: against JAX's gradient, and finite differences."""
+"""Random eager programs with loops, branches and writes, against JAX's gradients and finite differences."""
 
 from collections.abc import Callable
 from typing import Any
@@ -57,7 +57,7 @@ def binary(function: int, i: int, j: int) -> Step:
 
 
 def loop(function: int, i: int) -> Step:
-    """As often as the values say, at most five times."""
+    """A loop whose trip count, at most five, depends on values."""
 
     def step(xp: Any, values: list[Any]) -> Any:
         x = values[i % len(values)]
@@ -79,7 +79,7 @@ def branch(function: int, i: int, j: int) -> Step:
 
 
 def write(i: int, j: int, scaled: bool) -> Step:
-    """Writes to a copy, after it was read, and reads it again."""
+    """Reads a copy, writes to the copy, and reads it again."""
 
     def step(xp: Any, values: list[Any]) -> Any:
         x, y = values[i % len(values)], values[j % len(values)]
@@ -101,7 +101,7 @@ def write(i: int, j: int, scaled: bool) -> Step:
 
 
 def number(x: Any) -> Any:
-    """What decides, as a number that no derivative flows through."""
+    """The number that a branch tests, without a derivative."""
     return jax.lax.stop_gradient(x) if isinstance(x, jax.Array) else x
 
 
@@ -117,7 +117,7 @@ PROGRAMS = st.lists(STEPS, min_size=4, max_size=10)
 
 
 def run(xp: Any, steps: list[Step], inputs: list[Any]) -> Any:
-    """One number of all values."""
+    """Reduces all values of the program to one number."""
     values = list(inputs)
     for step in steps:
         values.append(step(xp, values))
@@ -137,33 +137,33 @@ SETTINGS = settings(
 @SETTINGS
 @given(PROGRAMS)
 def test_gradients_are_those_of_finite_differences(steps: list[Step]) -> None:
-    """And values are NumPy's."""
+    """Gradients equal finite differences, and values equal NumPy's."""
     y, inputs = eager(steps, POINT)
     with np.errstate(all="ignore"):
         np.testing.assert_allclose(y.data, run(np, steps, POINT), rtol=1e-12)
-        found = grad([y], inputs)
+        actual = grad([y], inputs)
         generator, h = np.random.default_rng(1), 1e-6
         dx = [generator.standard_normal(x.shape) for x in POINT]
         ends = [run(np, steps, [x + s * h * d for x, d in zip(POINT, dx, strict=True)]) for s in (1, -1)]
-    slope = sum(np.sum(ct.data * d) for ct, d in zip(found, dx, strict=True))
+    slope = sum(np.sum(ct.data * d) for ct, d in zip(actual, dx, strict=True))
     np.testing.assert_allclose(slope, (ends[0] - ends[1]) / (2 * h), rtol=1e-5, atol=1e-6)
 
 
 @settings(SETTINGS, max_examples=4)
 @given(PROGRAMS)
-def test_gradients_are_jaxs(steps: list[Step]) -> None:
+def test_gradients_are_those_of_jax(steps: list[Step]) -> None:
     y, inputs = eager(steps, POINT)
-    found = grad([y], inputs)
+    actual = grad([y], inputs)
     with jax.disable_jit():
         expected = jax.grad(lambda xs: run(jnp, steps, xs))(list(map(jnp.asarray, POINT)))
-    for ct, wanted in zip(found, expected, strict=True):
+    for ct, wanted in zip(actual, expected, strict=True):
         np.testing.assert_allclose(ct.data, wanted, rtol=1e-9, atol=1e-12)
 
 
 @settings(SETTINGS, max_examples=50)
 @given(PROGRAMS)
 def test_order_two(steps: list[Step]) -> None:
-    """Hessian times direction, by recording the backward, against differences of gradients."""
+    """A Hessian-vector product by a recorded backward, against differences of gradients."""
     generator, h = np.random.default_rng(2), 1e-6
     dx = [generator.standard_normal(x.shape) for x in POINT]
     y, inputs = eager(steps, POINT)
@@ -171,12 +171,12 @@ def test_order_two(steps: list[Step]) -> None:
     if not any(ct.requires_grad for ct in first):
         return
     along = sum(np.sum(ct * d) for ct, d in zip(first, dx, strict=True))
-    found = grad([along], inputs)
+    actual = grad([along], inputs)
     ends = []
     for sign in (1, -1):
         moved, at = eager(steps, [x + sign * h * d for x, d in zip(POINT, dx, strict=True)])
         ends.append(grad([moved], at))
-    for ct, after, before in zip(found, *ends, strict=True):
+    for ct, after, before in zip(actual, *ends, strict=True):
         np.testing.assert_allclose(ct.data, (after.data - before.data) / (2 * h), rtol=2e-5, atol=2e-6)
 
 
@@ -187,7 +187,7 @@ SIZES = hnp.array_shapes(min_dims=1, max_dims=3, max_side=4)
 
 @st.composite
 def indexed(draw: Any) -> tuple[np.ndarray, Any]:
-    """An array, and an index of NumPy's."""
+    """An array and a NumPy index."""
     x = np.arange(1.0, 1 + np.prod(sizes := draw(SIZES))).reshape(sizes)
     kinds = (
         hnp.basic_indices(sizes, allow_newaxis=True),
@@ -199,17 +199,17 @@ def indexed(draw: Any) -> tuple[np.ndarray, Any]:
 
 @settings(SETTINGS, max_examples=150)
 @given(indexed())
-def test_indices_are_numpys(case: tuple[np.ndarray, Any]) -> None:
-    """Reading, writing to it, writing to what was read, and the derivative of reading."""
+def test_indices_are_those_of_numpy(case: tuple[np.ndarray, Any]) -> None:
+    """Reads and writes by indices, writes to the result of a read, and derivatives of reads."""
     x, index = case
-    found, expected = Array(x), x.copy()
-    np.testing.assert_array_equal(np.asarray(found[index]), expected[index])
-    for y in (found, expected):
+    actual, expected = Array(x), x.copy()
+    np.testing.assert_array_equal(np.asarray(actual[index]), expected[index])
+    for y in (actual, expected):
         part = y[index]
         y[index] = -7.0
         if not np.isscalar(part) and not getattr(part, "is_scalar", False):
             part *= 2.0
-    np.testing.assert_array_equal(np.asarray(found), expected)
+    np.testing.assert_array_equal(np.asarray(actual), expected)
     leaf = Array(x, requires_grad=True)
     y = leaf[index]
     if not y.size:

@@ -1,4 +1,4 @@
-"""Every module that is written is valid: contradictory ops are refused at their place, and emitted ops are verified."""
+"""Every module written is valid: contradictory ops are refused at their place, and emitted ops are verified."""
 
 import re
 import subprocess
@@ -22,11 +22,11 @@ SIZES = {"m": 4, "n": 3, "k": 3, "u": 3, "v": 3, "r": 2, "s": 2, "n-1": 2, "p": 
 BATCH = "2x"
 
 
-# ---- one table of calls ------------------------------------------------------------------------------------------
+# ---- one table of calls ------------------------------------------------------------------------------------
 
 
 def settings(routine: Routine) -> dict[str, str]:
-    """Settings with which the routine takes its matrix from the left and computes vectors."""
+    """Settings with which the routine computes vectors and multiplies from the left."""
     letters = {
         name: f"{ord('L' if name == 'side' else among[-1])} : ui8" for name, among in routine.letters.items()
     }
@@ -34,7 +34,7 @@ def settings(routine: Routine) -> dict[str, str]:
 
 
 def written(routine: Routine) -> tuple[list[str], list[str]]:
-    """The types of the operands and results of a call of the routine's last target, of batches of two matrices."""
+    """The types of operands and results of the routine's last target, for batches of two matrices."""
     target = routine.targets[-1]
     real = (
         {"s": "f32", "d": "f64", "c": "f32"}.get(target[7], "f64") if target.startswith("lapack_") else "f64"
@@ -76,7 +76,7 @@ FREE = {"hipsolver_ormqr_ffi": "q", "hip_lu_pivots_to_permutation": "m", "mhlo.t
 
 
 def contradictions(types: list[str], free: int) -> Iterator[tuple[int, str]]:
-    """Each type changed in its elements, in each of its sizes unless that is free, and in its number of dimensions."""
+    """The types with one change: in an element type, in a size that is not free, or in a rank."""
     for i, type_ in enumerate(types):
         *sizes, element = re.fullmatch(r"tensor<(.*)>", type_)[1].split(
             "x", type_.count("x") - ("complex" in type_)
@@ -115,7 +115,7 @@ def refused(target: str, text: str) -> None:
 
 
 def test_reflections_of_a_matrix_with_fewer_columns() -> None:
-    """As many reflections as the first operand has columns, whatever they are applied to."""
+    """The number of reflections is the first operand's number of columns."""
     a, tau, c = "tensor<4x3xf64>", "tensor<3xf64>", "tensor<4x1xf64>"
     check(call("lapack_dormqr_ffi", {"left": "true"}, [a, tau, c], [c]))
     refused("lapack_dormqr_ffi", call("lapack_dormqr_ffi", {"left": "false"}, [a, tau, c], [c]))
@@ -126,13 +126,13 @@ def check(text: str) -> None:
         check_constraints(parse(text).operation)
 
 
-def test_the_table_has_every_call_that_has_a_rule_or_is_written_out() -> None:
+def test_the_table_has_every_call_that_passes_support() -> None:
     named = ("lapack_", "cusolver_", "hipsolver_", "cuhybrid_", "hiphybrid_")
     known = {t for t in tiduc.OPSET.called("stablehlo.custom_call") if t.startswith(named)}
     assert known | set(CALLS) <= set(BY_TARGET)
 
 
-# ---- constraints that MLIR's verifier leaves ----------------------------------------------------------------------
+# ---- constraints that MLIR's verifier does not check -------------------------------------------------------
 
 FFT = '"stablehlo.fft"(%x) <{{fft_type = #stablehlo<fft_type {0}>, fft_length = array<i64: {1}>}}> : ({2}) -> {3}'
 C8, F8, F5 = "tensor<2x8xcomplex<f64>>", "tensor<2x8xf64>", "tensor<2x5xcomplex<f64>>"
@@ -244,7 +244,7 @@ def test_violations(name: str) -> None:
 
 
 def test_an_einsum_of_other_sizes() -> None:
-    """MLIR accepts any result of an einsum; its rule does not."""
+    """MLIR accepts any result type of an einsum; the rule does not."""
     text = """func.func @main(%x: tensor<2x3xf64>, %y: tensor<3x4xf64>) -> tensor<4x1xf64> {
       %0 = "stablehlo.einsum"(%x, %y) {einsum_config = "ij,jk->ik"}
         : (tensor<2x3xf64>, tensor<3x4xf64>) -> tensor<4x1xf64>
@@ -255,7 +255,7 @@ def test_an_einsum_of_other_sizes() -> None:
 
 
 def test_no_strides_are_strides_of_one() -> None:
-    """MLIR takes an empty list for the default."""
+    """MLIR reads an empty list of strides as ones."""
     text = """func.func @main(%x: tensor<4xf64>, %s: tensor<f64>) -> tensor<1xf64> {
       %0 = "stablehlo.reduce_window"(%x, %s) ({
       ^bb0(%a: tensor<f64>, %b: tensor<f64>):
@@ -269,7 +269,7 @@ def test_no_strides_are_strides_of_one() -> None:
     assert tiduc.load(text).jvp().text.count("multiply") == tiduc.load(ones).jvp().text.count("multiply")
 
 
-# ---- what rules emit ---------------------------------------------------------------------------------------------
+# ---- what rules emit ---------------------------------------------------------------------------------------
 
 PROGRAM = """func.func @main(%x: tensor<3xf64>) -> tensor<3xf64> {
   %0 = stablehlo.tanh %x : tensor<3xf64>

@@ -1,6 +1,7 @@
-"""The engine names no op: a dialect that it has never heard of differentiates just as well.
+"""The engine names no op: a dialect unknown to it differentiates as well.
 
-`toy` has four ops on numbers: plus, times, exp, zero. No `annotations` from `__future__` here: `ext` reads them.
+`toy` has four ops on numbers: plus, times, exp, zero. This file has no `annotations` from `__future__`, because `ext`
+reads them.
 """
 
 import ast
@@ -159,7 +160,7 @@ def test_any_order(mode: str) -> None:
 
 
 def test_merge() -> None:
-    """Equal ops of this dialect unify too, and only what is wanted is kept."""
+    """Equal ops of this dialect are merged, and only ops that outputs need are kept."""
     view = resolve(parse(TEXT), parse(TEXT.replace('"F"', '"G"')))
     linear = linearize(view, [("F", "y"), ("G", "y")], ["a"], TOYS)
     module = flat(view, [("F", "y"), ("G", "y"), *linear.outputs], ["a", "x", *linear.keys])
@@ -209,7 +210,7 @@ def test_an_op_is_declared_once() -> None:
 
 
 def test_stateful_ops() -> None:
-    """What an op set calls stateful is never merged."""
+    """Ops that an op set calls stateful are never merged."""
     dice = OpSet(ToyBuilder, stateful=frozenset({"toy.exp"}))
     view = resolve(parse(TEXT), parse(TEXT.replace('"F"', '"G"')))
     graph = materialize_merge(view, [("F", "y"), ("G", "y")], ["a", "x"], dice)
@@ -235,7 +236,7 @@ VECTOR_SPACE = {"add", "multiply"}
 
 
 def said(source: str) -> Iterator[str]:
-    """What the code of a file says: its strings, names and attributes, but no docstring or comment."""
+    """All strings, names and attributes in the code of a file, without docstrings and comments."""
     tree = ast.parse(source)
     documented = (ast.Module, ast.ClassDef, ast.FunctionDef)
     docstrings = {
@@ -254,14 +255,14 @@ def said(source: str) -> Iterator[str]:
 
 def named_ops(source: str) -> list[str]:
     """The dialects and ops, other than tidu's, that a file names."""
-    found = []
+    names = []
     for text in said(source):
         owner, _, name = text.partition(".")
         if any(dialect in text for dialect in DIALECTS):
-            found.append(text)
+            names.append(text)
         elif owner == "b" and name in MNEMONICS - VECTOR_SPACE:
-            found.append(text)
-    return found
+            names.append(text)
+    return names
 
 
 @pytest.mark.parametrize("file", ENGINE)

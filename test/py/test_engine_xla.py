@@ -1,4 +1,4 @@
-"""XLA as the other engine: the cases of IREE's, programs on several devices, what is missing."""
+"""XLA as a second engine: IREE's test cases, programs on several devices, and a missing installation."""
 
 import importlib
 import sys
@@ -61,7 +61,7 @@ def test_wrong_arguments_are_named(compiled: XlaExecutable, arguments: tuple[Any
         compiled(*arguments)
 
 
-def test_it_gives_what_iree_gives() -> None:
+def test_values_are_those_of_iree() -> None:
     gradient = load(EXAMPLES / "mlp_f32.mlir").grad(value=True)
     with np.load(EXAMPLES / "mlp_f32.npz") as stored:
         arguments = [stored[f"input.{i}"] for i in range(8)]
@@ -72,7 +72,7 @@ def test_it_gives_what_iree_gives() -> None:
 
 
 def sharded() -> str:
-    """A program of JAX's for four devices."""
+    """A program exported by JAX for four devices."""
     from jax.sharding import Mesh, NamedSharding, PartitionSpec
 
     mesh = Mesh(np.array(jax.devices()[:4]), "rows")

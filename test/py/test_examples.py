@@ -17,7 +17,7 @@ TOLERANCE = {"f32": 1e-5, "f64": 1e-10}  # of the largest entry of each array
 
 
 class Example:
-    """A program and its stored arrays; `name` is the file's."""
+    """A program and its stored arrays; `name` is the name of the file."""
 
     def __init__(self, name: str) -> None:
         self.program = load(EXAMPLES / f"{name}.mlir")
@@ -28,7 +28,7 @@ class Example:
         self.tangents = [self.stored[f"tangent.{i}"] for i in self.wrt]
 
     def check(self, derived: Program, arguments: Sequence[Any], keys: Sequence[str], engine: str) -> None:
-        """Asserts that the derived program's results are the arrays stored under these keys."""
+        """Asserts that the derived program's results equal the arrays stored under these keys."""
         results = derived.compile(engine=engine)(*arguments)
         for key, actual in zip(keys, results, strict=True):
             expected = self.stored[key]

@@ -1,4 +1,4 @@
-"""explain: FLOPs by formula and against XLA's own analysis, residuals, kinks against the page, and the command."""
+"""explain: FLOPs by formula and against XLA's analysis, residuals, kinks against the page, and the command."""
 
 import json
 import re
@@ -34,14 +34,14 @@ def cost(text: str) -> Cost:
 
 
 def of(body: str, result: str, *types: str) -> str:
-    """A program of arguments %0, %1, ... that returns %y."""
+    """A program of %0, %1, ... that returns %y."""
     arguments = ", ".join(f"%arg{i}: tensor<{t}>" for i, t in enumerate(types))
     return (
         f"func.func @main({arguments}) -> tensor<{result}> {{\n{body}\n  return %y : tensor<{result}>\n}}\n"
     )
 
 
-# ---- FLOPs ---------------------------------------------------------------------------------------------------------
+# ---- FLOPs -------------------------------------------------------------------------------------------------
 
 X, Y = jnp.ones((6, 5), jnp.float32), jnp.ones((5, 7), jnp.float32)
 IMAGE, KERNEL = jnp.ones((2, 9, 9, 3), jnp.float32), jnp.ones((3, 3, 3, 4), jnp.float32)
@@ -61,7 +61,7 @@ CONVOLUTION = {"window_strides": (1, 1), "padding": "VALID", "dimension_numbers"
     ids=["matmul", "batched", "convolution", "sum", "elementwise", "functions"],
 )
 def test_as_xla_counts(f: Any, arguments: Any) -> None:
-    """Not all of XLA's count is by formulas that are ours; these are."""
+    """The ops whose formulas agree with XLA's count; others differ."""
     analysis = jax.jit(f).lower(*arguments).cost_analysis()
     ours = cost(exported(f, *arguments))
     assert ours.flops == analysis["flops"] + analysis.get("transcendentals", 0)
@@ -87,22 +87,22 @@ def test_formulas(text: str, flops: int) -> None:
     assert cost(text).flops == flops
 
 
-def test_loops_count_as_often_as_they_run() -> None:
+def test_loops_are_counted_by_their_trip_counts() -> None:
     def loops(x: Any) -> Any:
         return lax.fori_loop(0, 7, lambda i, y: lax.fori_loop(0, 3, lambda j, z: z * z, y), x)
 
-    found = cost(exported(loops, jnp.ones(4, jnp.float32)))
-    assert found.flops == 7 * 3 * 4 and not found.unknown_loops
-    assert [op.times for op in found.ops if op.op == "multiply"] == [21]
+    costs = cost(exported(loops, jnp.ones(4, jnp.float32)))
+    assert costs.flops == 7 * 3 * 4 and not costs.unknown_loops
+    assert [op.times for op in costs.ops if op.op == "multiply"] == [21]
 
 
-def test_a_loop_of_unknown_length_is_said_to_be_one() -> None:
-    found = find_cost(load(EXAMPLES / "newton.mlir"))
-    assert [place.rsplit("/", 1)[1] for place in found.unknown_loops] == ["newton.mlir:6:11"]
-    assert found.flops == 3 + 2 * 4  # the body once, the condition twice
+def test_a_loop_of_unknown_length_counts_once() -> None:
+    costs = find_cost(load(EXAMPLES / "newton.mlir"))
+    assert [place.rsplit("/", 1)[1] for place in costs.unknown_loops] == ["newton.mlir:6:11"]
+    assert costs.flops == 3 + 2 * 4  # the body once, the condition twice
 
 
-def test_the_dearest_branch_counts() -> None:
+def test_the_most_expensive_branch_counts() -> None:
     def branches(i: Any, x: Any) -> Any:
         return lax.switch(i, [lambda x: x, lambda x: x * x + x, lambda x: x * x], x)
 
@@ -124,7 +124,7 @@ def test_calls_count_each_time() -> None:
     assert cost(text).flops == 16
 
 
-def test_what_is_not_counted_is_said() -> None:
+def test_uncounted_ops_are_reported() -> None:
     text = of("%y = stablehlo.custom_call @mine(%arg0) : (tensor<4xf32>) -> tensor<4xf32>", "4xf32", "4xf32")
     assert cost(text).uncounted == ("@mine",)
     assert cost(of("%y = stablehlo.negate %arg0 : tensor<?xf32>", "?xf32", "?xf32")).open_sizes
@@ -150,7 +150,7 @@ def test_a_gradient_costs_about_three_times_the_program() -> None:
         assert 2.5 < ratio < 3.5
 
 
-# ---- residuals -----------------------------------------------------------------------------------------------------
+# ---- residuals ---------------------------------------------------------------------------------------------
 
 
 def kept(text: str, wrt: Any = None) -> list[tuple[str, int | None]]:
@@ -170,44 +170,48 @@ def test_residuals() -> None:
 
 def test_residuals_are_what_split_passes() -> None:
     program = load(EXAMPLES / "convnet_f32.mlir")
-    found = explain(parse((EXAMPLES / "convnet_f32.mlir").read_text()), program)
+    explanation = explain(parse((EXAMPLES / "convnet_f32.mlir").read_text()), program)
     passed = split(program).residuals
-    assert len(found.residuals) == len(passed)
-    assert sum(x.bytes or 0 for x in found.residuals) == sum(x.bytes or 0 for x in passed)
-    assert [x.is_argument for x in found.residuals] == sorted(x.is_argument for x in found.residuals)
+    assert len(explanation.residuals) == len(passed)
+    assert sum(x.bytes or 0 for x in explanation.residuals) == sum(x.bytes or 0 for x in passed)
+    assert [x.is_argument for x in explanation.residuals] == sorted(
+        x.is_argument for x in explanation.residuals
+    )
 
 
-def test_what_is_broadcast_is_kept_before() -> None:
+def test_broadcasts_are_kept_as_their_operands() -> None:
     body = """  %0 = stablehlo.tanh %arg0 : tensor<f32>
   %1 = stablehlo.broadcast_in_dim %0, dims = [] : (tensor<f32>) -> tensor<1000xf32>
   %y = stablehlo.multiply %1, %arg1 : tensor<1000xf32>"""
     assert kept(of(body, "1000xf32", "f32", "1000xf32")) == [("tanh", 4)]
 
 
-def test_what_a_loop_keeps() -> None:
+def test_residuals_of_a_loop() -> None:
     def f(x: Any) -> Any:
         return lax.scan(lambda y, _: (jnp.sin(y) * y, None), x, None, length=10)[0]
 
     text = exported(f, jnp.ones(16, jnp.float32))
-    found = explained(text)
-    assert found.residual_bytes >= 10 * 16 * 4
-    assert all(x.bytes is not None and x.bytes <= 10 * 16 * 4 for x in found.residuals)
+    explanation = explained(text)
+    assert explanation.residual_bytes >= 10 * 16 * 4
+    assert all(x.bytes is not None and x.bytes <= 10 * 16 * 4 for x in explanation.residuals)
 
 
-def test_of_an_example() -> None:
-    found = explain(parse((EXAMPLES / "mlp_f32.mlir").read_text()), load(EXAMPLES / "mlp_f32.mlir"))
-    assert [(x.name, x.type) for x in found.residuals if not x.is_argument] == [
+def test_an_example() -> None:
+    explanation = explain(parse((EXAMPLES / "mlp_f32.mlir").read_text()), load(EXAMPLES / "mlp_f32.mlir"))
+    assert [(x.name, x.type) for x in explanation.residuals if not x.is_argument] == [
         ("tanh", "32x64xf32"),
         ("tanh", "32x64xf32"),
         ("subtract", "32x4xf32"),
     ]
-    assert found.residual_bytes == 2 * 32 * 64 * 4 + 32 * 4 * 4
+    assert explanation.residual_bytes == 2 * 32 * 64 * 4 + 32 * 4 * 4
     dots = 2 * 32 * (16 * 64 + 64 * 64 + 64 * 4)
-    assert found.costs["primal"].flops == dots + 32 * (64 * 4 + 4 * 3) + 32 * 4 - 1 + 1
-    assert {op.op for op in found.most_expensive} == {"dot_general"} and len(found.most_expensive) == 5
+    assert explanation.costs["primal"].flops == dots + 32 * (64 * 4 + 4 * 3) + 32 * 4 - 1 + 1
+    assert {op.op for op in explanation.most_expensive} == {"dot_general"} and len(
+        explanation.most_expensive
+    ) == 5
 
 
-# ---- why, and kinks ------------------------------------------------------------------------------------------------
+# ---- reasons of inactivity, and kinks ----------------------------------------------------------------------
 
 
 def test_why() -> None:
@@ -216,18 +220,18 @@ def test_why() -> None:
   %2 = stablehlo.convert %arg2 : (tensor<4xi32>) -> tensor<4xf32>
   %3 = stablehlo.add %0, %2 : tensor<4xf32>
   %y = stablehlo.multiply %3, %1 : tensor<4xf32>"""
-    found = explained(of(body, "4xf32", "4xf32", "4xf32", "4xi32"))
-    assert [(x.active, x.why) for x in found.inputs] == [
+    explanation = explained(of(body, "4xf32", "4xf32", "4xf32", "4xi32"))
+    assert [(x.active, x.why) for x in explanation.inputs] == [
         (False, "no output depends on it in a way that has a derivative"),
         (True, "a tangent reaches it"),
         (False, "4xi32 has no tangent"),
     ]
-    assert [(r.active, r.why, r.ops) for r in found.activity] == [
+    assert [(r.active, r.why, r.ops) for r in explanation.activity] == [
         (True, "a tangent reaches it", 2),
         (False, "it depends on no input in wrt", 2),
         (False, "the derivative of floor is zero wherever it exists", 1),
     ]
-    assert found.activity[2].examples == ("floor :2:8",)
+    assert explanation.activity[2].examples == ("floor :2:8",)
     assert explained(of(body, "4xf32", "4xf32", "4xf32", "4xi32"), [1]).inputs[0].why == "not in wrt"
 
 
@@ -241,7 +245,7 @@ def rows_of_the_page() -> list[list[str]]:
 
 
 @pytest.mark.parametrize("choice", CHOICES, ids=lambda choice: f"{'-'.join(choice.ops)}-{choice.where}"[:40])
-def test_choices_are_those_of_the_page(choice: Any) -> None:
+def test_kinks_agree_with_the_page(choice: Any) -> None:
     for op in choice.ops:
         rows = [
             row
@@ -270,23 +274,23 @@ def test_kinks() -> None:
   %1 = stablehlo.maximum %0, %arg1 : tensor<4xf32>
   %2 = stablehlo.maximum %arg1, %arg1 : tensor<4xf32>
   %y = stablehlo.add %1, %2 : tensor<4xf32>"""
-    found = explained(of(body, "4xf32", "4xf32", "4xf32"), [0])
-    assert [(kink.op, kink.choice.choice, kink.times) for kink in found.kinks] == [
+    explanation = explained(of(body, "4xf32", "4xf32", "4xf32"), [0])
+    assert [(kink.op, kink.choice.choice, kink.times) for kink in explanation.kinks] == [
         ("abs", "1", 1),
         ("maximum", "half to each", 1),
     ]
-    assert found.kinks[0].choice.link == "docs/conventions.md#kinks-and-ties"
+    assert explanation.kinks[0].choice.link == "docs/conventions.md#kinks-and-ties"
 
 
 def test_a_refusal_is_part_of_it() -> None:
-    found = explained(
+    explanation = explained(
         of("  %y = stablehlo.custom_call @f(%arg0) : (tensor<f32>) -> tensor<f32>", "f32", "f32")
     )
-    assert set(found.costs) == {"primal"} and set(found.refused) == {"jvp", "vjp"}
-    assert "unsupported jvp AD rule for stablehlo.custom_call" in found.refused["vjp"]
+    assert set(explanation.costs) == {"primal"} and set(explanation.refused) == {"jvp", "vjp"}
+    assert "unsupported jvp AD rule for stablehlo.custom_call" in explanation.refused["vjp"]
 
 
-# ---- the command ---------------------------------------------------------------------------------------------------
+# ---- the command -------------------------------------------------------------------------------------------
 
 
 def test_json(capsysbinary: Any) -> None:
@@ -316,5 +320,7 @@ def test_errors(capsys: Any, tmp_path: Path) -> None:
 
 
 def test_numbers_are_plain() -> None:
-    found = explained(of("  %y = stablehlo.sine %arg0 : tensor<8xbf16>", "8xbf16", "8xbf16"))
-    assert found.costs["primal"].bytes == 32 and not isinstance(found.costs["primal"].flops, np.integer)
+    explanation = explained(of("  %y = stablehlo.sine %arg0 : tensor<8xbf16>", "8xbf16", "8xbf16"))
+    assert explanation.costs["primal"].bytes == 32 and not isinstance(
+        explanation.costs["primal"].flops, np.integer
+    )

@@ -1,4 +1,4 @@
-"""The fuzzer finds what it looks for, and a sample of its inputs finds nothing."""
+"""The fuzzer detects planted faults, and a sample of its inputs shows none."""
 
 import os
 import subprocess
@@ -37,7 +37,7 @@ def environment() -> dict[str, str]:
     return {**os.environ, "PYTHONPATH": str(ROOT)}
 
 
-def test_what_goes_wrong_in_a_worker_is_told_apart() -> None:
+def test_failures_of_a_worker_are_classified() -> None:
     done = subprocess.run(
         [sys.executable, "-c", BAD], capture_output=True, text=True, timeout=120, env=environment()
     )
@@ -47,7 +47,7 @@ def test_what_goes_wrong_in_a_worker_is_told_apart() -> None:
 
 @pytest.mark.parametrize("kinds", ["text,programs", "bytecode,compiled,arrays,cache,commands"])
 def test_a_sample_finds_nothing(kinds: str) -> None:
-    """Every kind of input but models, which take seconds each to import."""
+    """Every kind of input except models, which take seconds each to import."""
     command = [sys.executable, str(FUZZ), "--kinds", kinds, "--count", "40", "--seed", "14"]
     done = subprocess.run(command, capture_output=True, text=True, timeout=300, env=environment())
     assert done.returncode == 0, done.stdout

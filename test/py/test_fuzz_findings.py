@@ -1,4 +1,4 @@
-"""Small forms of inputs that the fuzzer found: each ended in a traceback, a crash or an error without a place."""
+"""Reduced inputs of the fuzzer, each of which once gave a traceback, a crash, or an error without a location."""
 
 import re
 from io import BytesIO
@@ -100,7 +100,7 @@ SLICE_OF_SCALAR = """func.func @main(%x: tensor<f64>) -> tensor<f64> {
 
 
 def test_a_slice_of_a_scalar_can_be_read_again() -> None:
-    """MLIR cannot parse the short form that it prints: derivatives leave the slice out, and modules spell it out."""
+    """MLIR prints a short form that it cannot parse: derivatives omit the slice, and modules print the long form."""
     module = tiduc.parse(SLICE_OF_SCALAR)
     with pytest.raises(ParseError):
         tiduc.parse(str(module))
@@ -177,7 +177,7 @@ def test_the_reference_interpreter_runs_within_limits() -> None:
         run(np.int64(1))
 
 
-def test_a_compiled_module_whose_names_are_no_text_is_damaged() -> None:
+def test_a_compiled_module_with_names_not_utf8_is_damaged() -> None:
     vmfb = tiduc.load(function("tensor<2xf32>")).compile(cached=False).vmfb
     with ZipFile(BytesIO(vmfb)) as archive:
         contents = archive.read("module.fb")
@@ -213,9 +213,9 @@ func.func private @same(%x: tensor<f64>) -> tensor<f64> {
     assert 'composite "tidu.stop_gradient"' in str(tiduc.parse(emit(program.jvp().flat)))
 
 
-def test_a_name_that_is_no_text() -> None:
+def test_a_name_that_is_not_utf8() -> None:
     named = 'func.func @main(%x: tensor<2xf64> {tidu.a = 1 : i64, "tidu.\\F3" = 2 : i64}) -> tensor<2xf64> {'
-    with pytest.raises(ParseError, match="no UTF-8"):
+    with pytest.raises(ParseError, match="not UTF-8"):
         _ = tiduc.load(f"{named}\n  return %x : tensor<2xf64>\n}}").text
 
 
@@ -286,9 +286,9 @@ def test_a_name_that_is_a_location() -> None:
         tiduc.load(f"{named}\n  return %x : tensor<2xf64>\n}}")
 
 
-def test_the_name_of_a_location_that_is_no_text() -> None:
+def test_a_location_name_that_is_not_utf8() -> None:
     text = 'func.func @main(%x: tensor<2xf64> loc("\\F3")) -> tensor<2xf64> {\n  return %x : tensor<2xf64>\n}'
-    with pytest.raises(ParseError, match="no UTF-8"):
+    with pytest.raises(ParseError, match="not UTF-8"):
         tiduc.load(text)
 
 
@@ -298,7 +298,7 @@ def test_a_graph_with_tangent_outputs_alone() -> None:
         tiduc.load(text.replace("tidu.input_of", "tidu.other"))
 
 
-def test_symbols_that_are_no_strings() -> None:
+def test_symbols_that_are_not_strings() -> None:
     text = str(tiduc.load(function("tensor<2xf64>")).jvp().graphs)
     with pytest.raises(ParseError):
         tiduc.load(text.replace('sym_name = "L0"', 'sym_name = loc("a":1:2)'))

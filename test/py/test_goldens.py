@@ -1,8 +1,8 @@
-"""The golden table of the design as numbers, in every mode, to third order and beyond; lit has the IR.
+"""The golden functions of the design in numbers, in every mode, to order three and higher; lit checks the IR.
 
-A mode is a word in F (jvp) and R (vjp), innermost first: "RF" is forward over reverse. Each step
-differentiates the last output so far: its tangent, given ones; or the cotangent of the input, given ones for
-that output and zeros for the others. So after n steps the last output is the n-th derivative, in any mode.
+A mode is a word in F (jvp) and R (vjp), innermost first: "RF" is forward over reverse. Each step differentiates the
+last output of the previous step. F takes its tangent along ones; R takes the cotangent of the input, with ones for
+that output and zeros for the other outputs. After n steps the last output is the n-th derivative, in any mode.
 """
 
 import itertools
@@ -22,7 +22,7 @@ E = np.exp
 
 
 def function(inputs: str, body: str, output: str) -> str:
-    """A function whose arguments are named, of inputs such as "a x"; `{t}` is their type in the body."""
+    """A function with named arguments, such as "a x"; `{t}` is their type in the body."""
     names, _, type_ = inputs.partition(": ")
     arguments = ", ".join(f'%{name}: {type_} {{tidu.name = "{name}"}}' for name in names.split())
     lines = "\n  ".join(line.strip() for line in body.replace("{t}", type_).strip().splitlines())
@@ -74,12 +74,12 @@ NORM = function(
 
 
 def modes(order: int) -> list[str]:
-    """All the modes of an order."""
+    """All modes of an order."""
     return ["".join(letters) for letters in itertools.product("FR", repeat=order)]
 
 
 def derivative(program: Program, mode: str, point: Sequence[Any], wrt: Sequence[str]) -> Array:
-    """The last output of the program differentiated once a letter, in one input each."""
+    """The last output after one derivative per letter of the mode, each in one input."""
     arguments = [np.asarray(x) for x in point]
     place = {port.name: i for i, port in enumerate(program.inputs)}
     for letter, name in zip(mode, wrt, strict=True):
@@ -145,13 +145,13 @@ def test_derivative(text: str, mode: str, point: Sequence[Any], wrt: str, expect
 
 @pytest.mark.parametrize("mode", [mode for order in (1, 2, 3) for mode in modes(order)])
 def test_sum_of_exponentials(mode: str) -> None:
-    """Forward alone gives the sum of what any reverse step tells apart."""
+    """Forward mode alone gives the sum of the derivatives that reverse mode gives separately."""
     terms = a ** len(mode) * E(a * x)
     value = derivative(load(SUM_EXP), mode, (a, x), "x" * len(mode))
     compare([value], [terms if "R" in mode else terms.sum()])
 
 
-# ---- the values as the design lists them --------------------------------------------------
+# ---- values listed in the design ---------------------------------------------------------------------------
 
 
 def test_x_plus_x_at_3() -> None:

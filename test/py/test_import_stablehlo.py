@@ -1,4 +1,4 @@
-"""import: functions of StableHLO and CHLO to graphs, with what their signatures and attributes say."""
+"""Import of StableHLO and CHLO functions as graphs, with the names and attributes of their signatures."""
 
 import re
 from typing import Any
@@ -36,7 +36,7 @@ def call(result: str, callee: str, x: str) -> str:
 
 
 def imported(text: str) -> str:
-    """The text of the imported module, which is valid, while the source stays as it is."""
+    """The text of the imported module, after checks that it is valid and that the source is unchanged."""
     module = parse(text)
     before = str(module)
     result = str(import_stablehlo(module))
@@ -71,7 +71,7 @@ def test_private_callees_are_inlined() -> None:
 
 
 def test_public_functions_become_several_graphs() -> None:
-    """A public callee is a graph of its own, and inlined where it is called."""
+    """A public callee is a graph of its own, and is also inlined into its callers."""
     text = function("main", call("%0", "f", "%x")) + function("f", negate("%0", "%x"))
     result = imported(text)
     assert re.findall(r'sym_name = "(\w+)"', result) == ["main", "f"]
@@ -87,7 +87,7 @@ def test_a_private_function_that_nobody_calls() -> None:
 
 
 def test_composites() -> None:
-    """A composite is its decomposition."""
+    """A composite is replaced by its decomposition."""
     text = f"""
     func.func @main(%x: {F64}) -> {F64} {{
       %0 = stablehlo.composite "my.square" %x {{decomposition = @square}} : ({F64}) -> {F64}
@@ -133,7 +133,7 @@ def test_several_blocks() -> None:
     assert str(error.value) == ("-:2:5: error: a function of several blocks cannot be differentiated")
 
 
-def test_a_declaration_is_no_program() -> None:
+def test_a_declaration_is_not_a_program() -> None:
     text = f"func.func private @f({F64}) -> {F64}\n" + function("main", call("%0", "f", "%x"))
     with pytest.raises(TiducError) as error:
         load(text)
@@ -144,7 +144,7 @@ def test_a_declaration_is_no_program() -> None:
 
 
 def test_names() -> None:
-    """A key is `tidu.name`, else the name in the location, else `argN`; all are distinct."""
+    """An input's key is `tidu.name`, else the name in its location, else `argN`; all keys are distinct."""
     text = f"""
     func.func @main(%a: {F64} {{tidu.name = "w"}} loc("other"), %b: {F64} loc("params['b']"),
                     %c: {F64}, %d: {F64} {{tidu.name = "w"}}, %e: {F64} loc("arg2"),
@@ -164,7 +164,7 @@ def test_an_empty_name() -> None:
 
 
 @pytest.mark.parametrize("attribute", ["tidu.name = 3 : i32", "tidu.name", "tidu.name = @w"])
-def test_a_name_that_is_no_string(attribute: str) -> None:
+def test_a_name_that_is_not_a_string(attribute: str) -> None:
     with pytest.raises(TiducError):
         load(f"func.func @main(%a: {F64} {{{attribute}}}) -> {F64} {{\n return %a : {F64}\n}}")
     with pytest.raises(TiducError):
@@ -198,8 +198,8 @@ def test_attributes_survive() -> None:
 
 
 @pytest.mark.parametrize("mode", ["jvp", "vjp", "grad", "hvp"])
-def test_attributes_come_out_again(mode: str) -> None:
-    """Those of the module, the function, and the arguments and results that are still there."""
+def test_attributes_are_exported(mode: str) -> None:
+    """The output has the attributes of the module, the function, and the remaining arguments and results."""
     text = str(getattr(load(ATTRIBUTED), mode)())
     for part in (
         "mhlo.num_partitions = 1 : i32",
@@ -229,7 +229,7 @@ def test_locations_survive() -> None:
     assert '"model.py":7:3' in module.operation.get_asm(enable_debug_info=True)
 
 
-def test_where_a_refusal_points() -> None:
+def test_location_of_a_refusal() -> None:
     text = f"""
     func.func @main(%x: {F64}) -> {F64} {{
       %0 = "stablehlo.custom_call"(%x) {{call_target_name = "f"}} : ({F64}) -> {F64} loc("model.py":7:3)
@@ -243,17 +243,17 @@ def test_where_a_refusal_points() -> None:
     )
 
 
-# ---- what else a module may hold
+# ---- other contents of a module
 
 
 def test_graphs_stay() -> None:
-    """Graphs that are there already stay, and functions join them."""
+    """Graphs in the module stay beside those of its functions."""
     text = imported(imported(function("f", negate("%0", "%x"))) + function("main", negate("%0", "%x")))
     assert sorted(re.findall(r'sym_name = "(\w+)"', text)) == ["f", "main"]
 
 
 def test_several_functions_share_inputs_by_key() -> None:
-    """The same key in two functions of a file is the same input: they can be merged into one."""
+    """Inputs of one file with equal keys are one input, so functions can be merged."""
     text = function("f", negate("%0", "%x")).replace("%x: tensor<f64>", '%x: tensor<f64> {tidu.name = "x"}')
     view: Any = resolve(import_stablehlo(parse(text + text.replace("@f", "@g").replace("negate", "abs"))))
     for name in "fg":
@@ -263,7 +263,7 @@ def test_several_functions_share_inputs_by_key() -> None:
 
 @pytest.mark.parametrize("types", [("tensor<f64>", "tensor<2xf64>"), ("tensor<f64>", "tensor<f32>")])
 def test_arguments_of_one_name_and_two_types(types: tuple[str, str]) -> None:
-    """Functions that have nothing to do with each other may call their arguments alike."""
+    """Unrelated functions may use one argument name with two types."""
     text = "".join(
         f"func.func @{name}(%x: {t}) -> {t} {{\n return %x : {t}\n}}\n"
         for name, t in zip(("main", "other"), types, strict=True)

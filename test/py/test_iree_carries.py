@@ -1,4 +1,4 @@
-"""Carries on IREE that are arguments, constants, one another, or one array twice: what each iteration has, it keeps."""
+"""Loop carries on IREE that alias arguments, constants or each other: each iteration keeps its own values."""
 
 from typing import Any, NamedTuple
 
@@ -19,7 +19,7 @@ TABLE = "stablehlo.constant dense<[[6, 3, 0, 4], [0, 7, 0, -1]]> : " + M
 
 
 class Loop(NamedTuple):
-    """%n iterations over arrays %a, %b, ... from %x, the constant %t, or its double %d; %u is a part of an array."""
+    """A loop of %n iterations over %a, %b, ... from %x, the constant %t, or its double %d; %u is part of an array."""
 
     initial: str
     body: str
@@ -105,7 +105,7 @@ def symbol(name: str) -> str:
 
 @stage
 def prepared(target: str) -> str:
-    """All loops, as IREE is to have them."""
+    """All loops, after the passes for IREE."""
     module = parse(
         "\n".join(loop.text(name.replace(" ", "_").replace(",", "")) for name, loop in LOOPS.items())
     )

@@ -1,4 +1,4 @@
-"""Concatenations that begin with the same array: IREE takes their beginnings for one array, and may not copy it."""
+"""Concatenations with an equal first operand: IREE allocates one array for both beginnings, and may not copy it."""
 
 import iree.runtime as rt
 import numpy as np
@@ -14,7 +14,7 @@ C = "tensor<9x9xcomplex<f32>>"
 
 
 def program(given: str, body: str, start: str, other: str) -> str:
-    """Two concatenations, of %p and %b, and of what `start` and `other` name."""
+    """Two concatenations: one of %p and %b, and one of the values that `start` and `other` name."""
     return f"""
 func.func @main({given}) -> ({O}, {O}) {{
   {body}
@@ -58,7 +58,7 @@ A, B = RNG.standard_normal((2, 9, 9)).astype(np.float32)
 
 
 def barriers(text: str) -> int:
-    """How many barriers a program gets."""
+    """The number of barriers that the pass adds to a program."""
     module = parse(text)
     legalize_for_iree(module)
     return str(module).count("optimization_barrier")
@@ -78,7 +78,7 @@ def test_second_begins_with_what_the_first_does(text: str, target: str) -> None:
 
 
 def test_parts_of_one_complex_array() -> None:
-    """Which IREE finds in what is made of them, and their transposes."""
+    """Parts of one complex array, which IREE finds in functions of them and in their transposes."""
     z = A + 1j * B
     found = tiduc.load(OF_PARTS).compile()(z)
     expected = (z.conj(), z, z.conj().T)
@@ -86,8 +86,8 @@ def test_parts_of_one_complex_array() -> None:
         np.testing.assert_array_equal(line, np.concatenate([y.real.ravel(), y.imag.ravel()]))
 
 
-def test_barriers_where_something_may_be_the_same() -> None:
-    """Not for other beginnings, nor for other sizes; in what is called for all, which may be given anything."""
+def test_barriers_where_values_may_be_equal() -> None:
+    """Different beginnings or sizes need none; called functions do, since their arguments may be equal."""
     assert barriers(OF_PRODUCT) == barriers(MADE_AGAIN) == 1
     assert barriers(program(TWO, PRODUCT, "%q", "%p")) == 0
     longer = f"%w = stablehlo.concatenate %p, %p, %b, dim = 0 : ({S}, {S}, {S}) -> tensor<27x9xf32>"

@@ -1,4 +1,4 @@
-"""Gathers from constant places of an array that others read: IREE then computes the array at these places only."""
+"""Gathers at constant indices of an array with other readers: IREE then computes the array at these indices only."""
 
 import numpy as np
 import pytest
@@ -20,7 +20,7 @@ SUM = (
 
 
 def program(dimension: int, starts: str, reader: tuple[str, str], argument: bool = False) -> str:
-    """A gather whose starts are for one dimension, and another reader of the array."""
+    """A gather with starts for one dimension, and another reader of its operand."""
     op, type_ = reader
     return f"""func.func @main(%p: {X}, %j: tensor<3x1xi32>) -> ({type_}, {R}) {{
 %x = stablehlo.multiply %p, %p : {X}

@@ -1,4 +1,4 @@
-"""Arguments of a program on IREE stay as they are: what updates or sorts them has a copy."""
+"""Programs on IREE do not change their arguments: an op that updates or sorts an argument gets a copy."""
 
 import iree.runtime as rt
 import numpy as np
@@ -50,7 +50,7 @@ def text(name: str) -> str:
 
 @pytest.mark.parametrize("name", PROGRAMS)
 @pytest.mark.parametrize("target", ["cpu", "vulkan:llvmpipe"])
-def test_arguments_stay(name: str, target: str) -> None:
+def test_arguments_are_not_changed(name: str, target: str) -> None:
     if target.startswith("vulkan"):
         try:
             rt.get_device("vulkan")
@@ -72,7 +72,7 @@ def test_arguments_stay(name: str, target: str) -> None:
 
 @pytest.mark.parametrize("target", ["cpu", "cpu-threads", "vulkan:llvmpipe"])
 def test_rows_that_overlap_are_moved(target: str) -> None:
-    """Where devices copy between overlapping places, what they copy last may be what they have overwritten."""
+    """A device that copies between overlapping ranges may overwrite elements before it copies them."""
     if target.startswith("vulkan"):
         try:
             rt.get_device("vulkan")

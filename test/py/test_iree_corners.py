@@ -1,4 +1,4 @@
-"""Powers, angles, remainders, cube roots, comparisons: of corners in particular, 0, 1, infinity, NaN and -0."""
+"""Powers, angles, remainders, cube roots, and comparisons at corner cases: 0, 1, infinity, NaN and -0."""
 
 import itertools
 from collections.abc import Callable
@@ -29,7 +29,7 @@ def compiled(op: str, n: int, element: str, target: str, operands: str = "%x, %y
 
 
 def same(found: Array, expected: Array, tolerance: float) -> Array:
-    """Where they are, with the sign of zeros; what is not normal counts as 0."""
+    """Where values are equal, including the sign of zeros; denormal numbers count as 0."""
     tiny, most = np.finfo(found.dtype).tiny, np.finfo(found.dtype).max
     found = np.where(np.abs(found) < tiny, np.copysign(0, found), found)
     flushed = np.where(np.abs(expected) < tiny, np.copysign(0, expected), expected)
@@ -63,7 +63,7 @@ def test_pairs(op: str, element: str, target: str) -> None:
 
 @pytest.mark.parametrize(("element", "target"), [("f32", "cpu"), ("f64", "cpu"), ("f32", "vmvx")])
 def test_powers_of_known_exponents(element: str, target: str) -> None:
-    """Constants, and what follows from them: the remainder of y + 2 y by 2 y."""
+    """Exponents that are constants, or computed from constants, and the remainder of y + 2 y by 2 y."""
     x = np.array([s * v for v in CORNERS for s in (1.0, -1.0)] + [np.nan], element.replace("f", "float"))
     exponents = (0, 1, 2, 3, -1, -2, -3, 0.5, -0.5, 0.75, 2.5, -2.5, 1e30)
     t, lines = f"tensor<{len(x)}x{element}>", list[str]()
@@ -91,7 +91,7 @@ def test_powers_of_known_exponents(element: str, target: str) -> None:
 @pytest.mark.parametrize("target", ["cpu", "vmvx"])
 @pytest.mark.parametrize("element", ["f32", "f64"])
 def test_comparisons(element: str, target: str) -> None:
-    """NaN is not finite, and not equal to anything, nor less or greater."""
+    """NaN is not finite, and neither equal to, less than, nor greater than any number."""
     orders = {
         "LT": np.less,
         "LE": np.less_equal,
@@ -117,7 +117,7 @@ def test_comparisons(element: str, target: str) -> None:
 
 @pytest.mark.parametrize("target", ["cpu", "cpu:generic", "vmvx"])
 def test_remainders(target: str) -> None:
-    """Exact, whatever the quotient is, and of the sign of x."""
+    """Remainders are exact for all quotients, and have the sign of x."""
     rng, n = np.random.default_rng(0), 20_000
     x, y = rng.integers(0x00800000, 0x7F800000, (2, 4, n), dtype=np.uint32).view(np.float32)
     y[1] = rng.uniform(0.1, 100, n)
@@ -138,7 +138,7 @@ def test_remainders(target: str) -> None:
 
 @pytest.mark.parametrize("element", ["f16", "bf16"])
 def test_remainders_of_narrow_floats(element: str) -> None:
-    """As those of the same numbers in f32, which are exact."""
+    """The remainders equal those of the same numbers in f32, which are exact."""
     rng, dtype = np.random.default_rng(0), np.dtype(np.float16 if element == "f16" else ml_dtypes.bfloat16)
     x = (rng.standard_normal(2000) * 1000).astype(dtype)
     y = (rng.standard_normal(2000) + np.sign(rng.standard_normal(2000)) * 0.1).astype(dtype)
@@ -158,7 +158,7 @@ def test_cube_roots(element: str) -> None:
 @pytest.mark.parametrize(("op", "exact"), [("floor", np.floor), ("ceil", np.ceil)])
 @pytest.mark.parametrize("element", ["bf16", "f32"])
 def test_whole_numbers(op: str, exact: Any, element: str) -> None:
-    """Of all bf16, and of f32 with the least and the most of each upper half's bits: those that are denormal, too."""
+    """All bf16 numbers, and f32 numbers with the smallest and largest lower halves, denormal numbers included."""
     halves = np.arange(2**16, dtype=np.uint32) << 16
     bits = np.concatenate([halves, halves + 1, halves + 0xFFFF]) if element == "f32" else halves
     x = bits.view(np.float32)

@@ -1,4 +1,4 @@
-"""Results that take an argument's place in memory, where others are made of that argument, too."""
+"""Results that reuse the memory of a donated argument that other results read as well."""
 
 from collections.abc import Callable
 from typing import Any
@@ -57,7 +57,7 @@ func.func @main(%p: {T} {FIRST}, %g: {T}) -> {T} {{
   return %5 : {T}
 }}
 """
-# What is reduced over no dimension is the array itself, and so is a sum with 0.
+# A reduction over no dimension is the array itself, and so is a sum with 0.
 THE_SAME = f"""
 func.func @main(%p: {T} {SECOND}, %q: {T}) -> ({T}, {T}) {{
   %zero = stablehlo.constant dense<0.0> : tensor<f32>
@@ -89,7 +89,7 @@ CASES: dict[str, tuple[str, Callable[..., tuple[Array, ...]], tuple[Any, ...]]] 
 
 @pytest.mark.parametrize("name", CASES)
 @pytest.mark.parametrize("target", ["cpu", "cpu-threads"])
-def test_what_an_argument_was_is_read_first(name: str, target: str) -> None:
+def test_donated_arguments_are_read_before_they_are_overwritten(name: str, target: str) -> None:
     text, expected, arguments = CASES[name]
     main = load(text).compile(target)
     for _ in range(3):

@@ -39,13 +39,13 @@ ALONE = [name for name in FAULTS if name not in TOGETHER]
 
 
 def of_function(name: str) -> str:
-    """The name of a witness as that of a function."""
+    """The function name for a witness."""
     return name.replace("/", "_")
 
 
 @pytest.fixture(scope="module")
 def alone() -> Callable[[str], Executable | None]:
-    """The executable of a witness by IREE alone; None if the modules of its target do not compile together."""
+    """The executable of a witness by IREE alone; None if the witnesses for its target do not compile together."""
     names = defaultdict(list)
     for name in TOGETHER:
         names[find_witness(name).target].append(name)
@@ -101,7 +101,7 @@ def legalized(text: str, target: str = "cpu", fast: bool = True) -> str:
 
 @pytest.fixture(scope="module")
 def rewritten() -> dict[str, bytes]:
-    """All programs for each target, in one module, which compiles faster."""
+    """All programs for each target, in one module, which compiles faster than many modules."""
     names = defaultdict(list)
     for name in PROGRAMS:
         names[find_witness(name).target].append(name)
@@ -118,8 +118,8 @@ def test_rewritten(rewritten: dict[str, bytes], name: str) -> None:
 
 
 @pytest.mark.parametrize("record", RECORDS, ids=lambda record: f"{record.name}-{record.fault.witness}")
-def test_records_are_whole(record: Record) -> None:
-    """A sentence, and a witness, or the reason why IREE is not run on one."""
+def test_records_are_complete(record: Record) -> None:
+    """Each record has a summary, and either a witness or the reason why no test runs one."""
     fault = record.fault
     assert fault.text[0].isupper() and fault.text.endswith(".")
     if fault.witness:
@@ -129,7 +129,7 @@ def test_records_are_whole(record: Record) -> None:
 
 
 def test_sweep() -> None:
-    """test/sweep/faults.py, on a record that is needed and on one that is not."""
+    """test/sweep/faults.py on a record that is still needed, and on one that is not."""
     right = Record("everywhere", "stablehlo.pad", Fault("wrong", "None.", witness="dynamic/pad"))
     assert list(unneeded([*witnessed(["add_predicates"]), right])) == [right]
 
@@ -144,7 +144,7 @@ AFFECTED = [
 
 @pytest.fixture(scope="module")
 def slow() -> bytes:
-    """These cases in one module, without the rewrites for speed."""
+    """The cases in one module, without the rewrites for speed."""
     text = "\n".join(find_witness(name).text.replace("@main", f"@{name}") for name in AFFECTED)
     return compile_module(legalized(text, fast=False))
 
@@ -162,7 +162,7 @@ EXPONENTIAL = """func.func @main(%x: tensor<100xf64>) -> tensor<100xf64> {
 
 
 def test_fast_is_a_switch() -> None:
-    """Without it, an op that IREE computes correctly but slowly stays."""
+    """Without `fast`, an op that IREE computes correctly but slowly is not rewritten."""
     assert "stablehlo.exponential" in legalized(EXPONENTIAL, fast=False)
     assert "stablehlo.exponential" not in legalized(EXPONENTIAL)
     program = tiduc.load(EXPONENTIAL)

@@ -1,4 +1,4 @@
-"""Floats of 8 bits: conversions of all numbers against NumPy's, arithmetic of all pairs against the interpreter's."""
+"""8-bit floats: conversions of all values against NumPy's, and arithmetic of all pairs against the interpreter's."""
 
 import ml_dtypes
 import numpy as np
@@ -53,7 +53,7 @@ def test_from_float8(of: str) -> None:
 
 @pytest.mark.parametrize("to", FLOAT8)
 def test_to_float8(to: str) -> None:
-    """Around each number, and half way between two."""
+    """Values around each number, and halfway between two numbers."""
     every = np.arange(256, dtype=np.uint8).view(FLOAT8[to]).astype(np.float32)
     at = np.unique(every[np.isfinite(every)])
     middle = (at[1:] + at[:-1]) / 2
@@ -63,7 +63,7 @@ def test_to_float8(to: str) -> None:
     x = np.append(x, np.array([np.inf, -np.inf, np.nan, -0.0, 0.0, 1e30, -1e30, 1e-30], np.float32))
     (y,) = load(converts(x.size, "f32", to)).compile()(x)
     np.testing.assert_array_equal(y.astype(np.float32), x.astype(FLOAT8[to]).astype(np.float32))
-    # Of f64 what is half way in f32, but not quite, is not rounded twice.
+    # An f64 that becomes a halfway case only when rounded to f32 must not be rounded twice.
     wide = np.concatenate(
         [x, np.nextafter(x.astype(np.float64), 9e99), np.nextafter(x.astype(np.float64), -9e99)]
     )
@@ -72,7 +72,7 @@ def test_to_float8(to: str) -> None:
 
 
 def once(x: Array, to: str) -> Array:
-    """f64 rounded to 8 bits, which ml_dtypes rounds to f32 before, by f32 whose last bit says that there is more."""
+    """Rounds f64 to 8 bits once: ml_dtypes goes through f32, so this f32 is rounded to odd first."""
     odd = x.astype(np.float32)
     low = (odd.view(np.int32) & 1) == 0
     away, near = np.abs(odd.astype(np.float64)), np.abs(x)
@@ -90,7 +90,7 @@ RELATIONS = ("EQ", "NE", "LT", "LE", "GT", "GE")
 
 
 def elementwise(of: str) -> str:
-    """All of them, of codes, to codes and predicates."""
+    """A program of all elementwise ops, from bit patterns to bit patterns and predicates."""
     codes, numbers, truths = (f"tensor<65536x{type_}>" for type_ in ("i8", of, "i1"))
     lines = [f"%{v} = stablehlo.bitcast_convert %{v}_code : ({codes}) -> {numbers}\n" for v in ("x", "y")]
     for name, operands in ELEMENTWISE.items():
@@ -107,7 +107,7 @@ def elementwise(of: str) -> str:
 
 @pytest.mark.parametrize("of", EACH)
 def test_elementwise(of: str) -> None:
-    """Of all pairs; NaN is any of its codes."""
+    """All pairs of values; any bit pattern of NaN counts as NaN."""
     codes = np.arange(256, dtype=np.uint8).view(np.int8)
     x, y = np.repeat(codes, 256), np.tile(codes, 256)
     text = elementwise(of)
@@ -119,12 +119,12 @@ def test_elementwise(of: str) -> None:
             found, expected = (z.view(FLOAT8[of]).astype(np.float32) for z in (found, expected))
             np.testing.assert_array_equal(np.signbit(found[found == 0]), np.signbit(expected[expected == 0]))
         if name == "power" and of == "f8E4M3FNUZ":
-            expected[30087] = 1  # of 0.96874993, which is half way but for 2^-24
+            expected[30087] = 1  # of 0.96874993, which is 2^-24 from a halfway case
         np.testing.assert_array_equal(found, expected, err_msg=name)
 
 
 def test_sums_are_rounded_once() -> None:
-    """As ml_dtypes has them, which computes in f32."""
+    """Sums are rounded once, as in ml_dtypes, which computes in f32."""
     x = np.arange(256, dtype=np.uint8).view(FLOAT8["f8E4M3FN"])
     pairs = np.repeat(x, 256), np.tile(x, 256)
     (y,) = load(of_two("stablehlo.add %x, %y", "65536xf8E4M3FN")).compile()(*pairs)
@@ -192,7 +192,7 @@ REGIONS = """
 
 @pytest.mark.parametrize("of", EACH)
 def test_regions_and_products(of: str) -> None:
-    """Of numbers whose sums these types have, but for the products', which are rounded when they are summed."""
+    """Operands whose sums these types represent exactly; sums of products are rounded."""
     rng, type_ = np.random.default_rng(0), FLOAT8[of]
     x, k = rng.choice([-1, -0.5, 0, 0.5], (6, 8)), rng.choice([-0.5, 0, 0.5], (2, 3))
     k[0, 0], at = 0.5, np.array([[4], [0], [9]], np.int32)
@@ -219,7 +219,7 @@ def test_regions_and_products(of: str) -> None:
 
 @pytest.mark.parametrize("of", EACH)
 def test_total_order(of: str) -> None:
-    """NaN comes last, or first if it has a sign."""
+    """NaN is last in the total order, or first if its sign bit is set."""
     x = np.arange(256, dtype=np.uint8).view(FLOAT8[of])
     text = """func.func @main(%x: tensor<256xT>) -> tensor<256xT> {
       %0 = "stablehlo.sort"(%x) ({

@@ -1,4 +1,4 @@
-"""Loops on IREE, for speed: that they are kernels, and their stacks packed, and that the values stay right."""
+"""Loops on IREE that become single dispatches, with packed stacks, and the values that they compute."""
 
 from dataclasses import replace
 from typing import Any
@@ -206,7 +206,7 @@ def test_loops_are_kernels(name: str) -> None:
 
 
 def compiles(name: str) -> bool:
-    """The loop compiles as a kernel."""
+    """Whether the loop compiles as one dispatch."""
     try:
         compile_source(replace(tiduc.load(LOOPS[name]).source(), otherwise=None))
     except CompileError:
@@ -215,14 +215,14 @@ def compiles(name: str) -> bool:
 
 
 def test_which_loops_compile_as_kernels() -> None:
-    """Those that do not are compiled as they are; where this fails, IREE has learnt something."""
+    """The other loops are compiled unchanged; if this test fails, IREE supports more loops."""
     assert [name for name in LOOPS if not compiles(name)] == []
 
 
 @pytest.mark.parametrize("kind", ["i8", "i16"])
 @pytest.mark.parametrize("target", ["cpu", "cpu-threads"])
 def test_narrow_starts_have_a_sign(kind: str, target: str) -> None:
-    """Of a loop that is no kernel, the host reads them, from behind what widens them."""
+    """Outside of a dispatch, the host reads narrow start indices as signed numbers, after they are widened."""
     text = looping(
         V,
         f"""%k = stablehlo.subtract %one, %i : tensor<i32>
@@ -255,7 +255,7 @@ GATHER = looping(
 
 
 @pytest.mark.parametrize("text", [LARGE, GATHER])
-def test_loops_that_are_large_or_odd_stay(text: str) -> None:
+def test_large_or_unusual_loops_stay(text: str) -> None:
     source = tiduc.load(text).source()
     assert isinstance(source.stablehlo, str) and "flow.dispatch" not in source.stablehlo
     assert source.otherwise is None
@@ -270,7 +270,7 @@ def test_kernels_are_for_one_thread() -> None:
 
 
 def test_one_thread_beside_loops() -> None:
-    """A product that several threads would share does not keep a small loop from being a kernel."""
+    """A small loop becomes one dispatch even beside a product that several threads could share."""
     wide = "tensor<300x300xf64>"
     product = f"%w = stablehlo.dot %z, %z : ({wide}, {wide}) -> {wide}"
     small = (

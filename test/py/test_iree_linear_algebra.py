@@ -38,7 +38,7 @@ N = 6
 
 
 def ran(function: Callable[..., Any], *arguments: Array, platform: str = "cpu") -> tuple[Array, ...]:
-    """What a JAX function gives, exported and compiled by IREE."""
+    """The results of a JAX function, exported and compiled by IREE."""
     return tiduc.load(exported(function, *arguments, platform=platform)).compile()(*arguments)
 
 
@@ -69,7 +69,7 @@ func.func @main(%x: tensor<4x11x11xcomplex<f64>>) -> (tensor<4x11x11xcomplex<f64
 
 
 def test_one_triangle_of_cholesky() -> None:
-    """The other one is not used, and zero or what it was; columns are right before one that fails, and NaN after it."""
+    """The other triangle is not read; columns before a failing one are right, and those after it are NaN."""
     x = positive(np.complex128, 11)[[0] * 4]
     x[1, 6, 6], x[2, 0, 0], x[3, 9, 9] = -1, 0, np.nan
     lower, upper = np.tril(np.ones((11, 11), bool)), np.triu(np.ones((11, 11), bool))
@@ -107,7 +107,7 @@ def test_lu(dtype: Any, m: int, n: int) -> None:
 
 @pytest.mark.parametrize(("dtype", "m", "n"), [(np.float64, 70, 40), slow(np.complex128, 40, 70)])
 def test_lu_in_blocks(dtype: Any, m: int, n: int) -> None:
-    """Of more columns than a block has, and of other numbers of rows: factors, pivots and all are LAPACK's."""
+    """Matrices with more columns than a block; factors, pivots and permutations equal LAPACK's."""
     x = normal(dtype, 2, m, n)
     x[1, :, 5] = 0
     ours, theirs = ran(lax.linalg.lu, x), lapack(lax.linalg.lu, x)
@@ -116,7 +116,7 @@ def test_lu_in_blocks(dtype: Any, m: int, n: int) -> None:
 
 
 def test_pivots() -> None:
-    """The first of the largest, by the sum of both parts; a NaN is not chosen, but stays on the diagonal."""
+    """A pivot is the first of the largest entries by |re| + |im|; a NaN is never chosen, and stays on the diagonal."""
     ties = np.array([[1.0, 2, 3], [-4, 1, 0], [4, 1, 5]])
     missing = np.array([[1.0, 2, 3], [np.nan, 1, 0], [-4, 1, 5]])
     first = np.array([[np.nan, 2, 3], [7, 1, 0], [-4, 1, 5]])
@@ -139,7 +139,7 @@ TRIANGULAR = [
     ("dtype", "n", "width"), [slow(np.float64, 9, 3), (np.complex128, 4, 9), slow(np.float32, 40, 1)]
 )
 def test_triangular_solve(dtype: Any, n: int, width: int) -> None:
-    """Of all kinds in one program; what is not to be read is NaN."""
+    """All kinds of solves in one program; entries that must not be read are NaN."""
     a = normal(dtype, 2, n, n) + 2 * n * np.eye(n, dtype=dtype)
     left, right = normal(dtype, 2, n, width), normal(dtype, 2, width, n)
 
@@ -180,7 +180,7 @@ def test_qr(dtype: Any, m: int, n: int) -> None:
 
 
 def test_one_column() -> None:
-    """IREE loses the order of some reads and writes of arrays of one element."""
+    """IREE reorders some reads and writes of arrays of one element."""
     x = normal(np.float64, 2, 3, 1)
     q, r, u, values, vh = ran(lambda a: (*jnp.linalg.qr(a), *jnp.linalg.svd(a, full_matrices=False)), x)
     assert np.allclose(q @ r, x) and np.allclose(u * values[:, None] @ vh, x)
@@ -216,7 +216,7 @@ def test_svd(dtype: Any, m: int, n: int, full: bool) -> None:
 
 @pytest.mark.parametrize(("dtype", "n"), [slow(np.float64, N), slow(np.complex64, 5), slow(np.float32, 3)])
 def test_eig(dtype: Any, n: int) -> None:
-    """Also of triangular matrices, of those without as many vectors as rows, and with pairs of complex values."""
+    """Includes triangular and defective matrices, and pairs of complex eigenvalues."""
     more = [np.triu(normal(dtype, n, n)), np.eye(n, k=1) + np.eye(n), np.roll(np.eye(n), 1, 0)]
     x = np.concatenate([general(dtype, n, n), np.stack([np.asarray(y, dtype) for y in more])])
     w, left, right = ran(lax.linalg.eig, x)
@@ -230,7 +230,7 @@ def test_eig(dtype: Any, n: int) -> None:
 
 
 def test_tridiagonal_solve() -> None:
-    """With zeros on the diagonal, which pivoting takes care of."""
+    """Zeros on the diagonal, which need pivoting."""
     dl, d, du = normal(np.complex128, 3, 2, 7)
     d[:, ::3] = 0
     y = normal(np.complex128, 2, 7, 2)
@@ -241,7 +241,7 @@ def test_tridiagonal_solve() -> None:
 
 @pytest.mark.slow
 def test_perturbed_tridiagonal_solve() -> None:
-    """Of a singular matrix, as inverse iteration for the vectors of a tridiagonal one has it."""
+    """A singular matrix, as inverse iteration for the vectors of a tridiagonal matrix has it."""
     d, e, y = np.array([1.0, 1, 0, 1]), np.zeros(4), np.ones((4, 1))
     x, w, v = ran(
         lambda d, e, y: (
@@ -256,7 +256,7 @@ def test_perturbed_tridiagonal_solve() -> None:
 
 
 def test_solves_in_blocks() -> None:
-    """Matrices of more columns than a block has, no whole number of blocks: Cholesky, LU, and their solves."""
+    """Sizes above one block and no multiple of a block: Cholesky, LU, and their solves."""
     x, y = normal(np.float64, 70, 70), normal(np.float64, 70, 3)
     spd = x @ x.T + np.eye(70)
 
@@ -284,7 +284,7 @@ def test_larger_matrices() -> None:
 
 @pytest.mark.slow
 def test_pivoted_qr_and_products_of_reflectors() -> None:
-    """Columns by their lengths, and after those that are wanted first."""
+    """Columns are pivoted by their norms, after the columns that the caller puts first."""
     x, c = general(np.complex128, 5, 4), normal(np.complex128, 13, 3, 5)
 
     def both(a: Any, c: Any, wanted: Any) -> Any:
@@ -305,18 +305,18 @@ def test_pivoted_qr_and_products_of_reflectors() -> None:
 
 
 def test_info() -> None:
-    """Of a positive definite matrix, an indefinite one, a singular one, and one with a NaN; and of zeros."""
+    """The `info` of a positive definite, an indefinite, a singular, a NaN and a zero matrix."""
     x = np.stack([np.eye(4) + 0.1, np.diag([1.0, 2, -3, 4]), np.diag([1.0, 0, 2, 3]), np.eye(4)])
     x[3, 2, 1] = np.nan
     y, *info = tiduc.load(FAILURES).compile()(x, np.zeros(3), np.ones((3, 1)))
     assert [i.tolist() for i in info] == [[0, 3, 2, 3], [0, 0, 2, 0], [0, 0, 0, 1], [0, 0, 0, 1], 1]
     upper = np.triu_indices(4, 1)
-    assert np.array_equal(y[0][upper], x[0][upper])  # what is not read stays
+    assert np.array_equal(y[0][upper], x[0][upper])  # entries that are not read stay
     assert np.allclose(np.tril(y[0]), np.linalg.cholesky(x[0]))
 
 
 def test_failures_as_jax_shows_them() -> None:
-    """NaN where a factorization fails, and nowhere else."""
+    """The result is NaN where a factorization fails, and nowhere else."""
     x = np.stack([np.eye(3), -np.eye(3)])
     factor, w = ran(lambda a: (jnp.linalg.cholesky(a), jnp.linalg.eigvalsh(jnp.sqrt(a))), x)
     assert np.isfinite(factor[0]).all() and np.isnan(factor[1][np.tril_indices(3)]).all()
@@ -324,7 +324,7 @@ def test_failures_as_jax_shows_them() -> None:
 
 
 def test_entries_that_are_not_finite() -> None:
-    """NaN for the values and vectors of these matrices, after a bounded number of steps, and of no others."""
+    """Only these matrices get NaN values and vectors, after a bounded number of steps."""
     x = normal(np.float64, 4, 21, 21)
     x[1, 7, 3], x[2, 20, 19], x[3, 5, 5] = np.nan, np.inf, -np.inf
 

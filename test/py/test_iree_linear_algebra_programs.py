@@ -1,4 +1,4 @@
-"""Programs of linear algebra that JAX exports run on IREE, with their derivatives; what cannot is refused by name."""
+"""Linear algebra programs exported by JAX run on IREE with their derivatives; unsupported ones are refused by name."""
 
 import re
 from collections.abc import Callable
@@ -31,8 +31,8 @@ def normal(*shape: int) -> Array:
 
 
 @pytest.mark.parametrize("platform", ["cuda", slow("tpu")])
-def test_exports_for_others(platform: str) -> None:
-    """What JAX exports for GPUs and TPUs runs on CPUs as well."""
+def test_exports_for_other_platforms(platform: str) -> None:
+    """Programs that JAX exports for GPUs and TPUs also run on CPUs."""
 
     def program(a: Any, s: Any) -> Any:
         values = () if platform == "tpu" else (jnp.linalg.svd(a, full_matrices=False),)
@@ -60,7 +60,7 @@ FACTORS: dict[str, Callable[..., Any]] = {
 
 @pytest.mark.slow
 def test_on_several_threads() -> None:
-    """Loops after one another, whose steps IREE orders by what reads what."""
+    """Consecutive loops, whose iterations IREE orders by data dependence."""
     a = normal(5, 5)
     a += a.T
     for x in tiduc.load(exported(lambda a: [f(a) for f in FACTORS.values()], a)).compile("cpu-threads")(a):
@@ -70,7 +70,7 @@ def test_on_several_threads() -> None:
 @pytest.mark.slow
 @pytest.mark.parametrize("name", FACTORS)
 def test_on_vulkan(name: str) -> None:
-    """Real ones, in f32."""
+    """Real matrices in f32."""
     try:
         rt.get_device("vulkan")
     except (ValueError, RuntimeError):
@@ -81,7 +81,7 @@ def test_on_vulkan(name: str) -> None:
     np.testing.assert_allclose(x, a, atol=1e-4)
 
 
-# ---- whole programs, and their derivatives ------------------------------------------------------------------
+# ---- whole programs, and their derivatives -----------------------------------------------------------------
 
 
 def gaussian_process(x: Any, y: Any, log_length: Any, log_noise: Any) -> Any:
@@ -94,7 +94,7 @@ def gaussian_process(x: Any, y: Any, log_length: Any, log_noise: Any) -> Any:
 
 
 def kalman_filter(m: Any, p: Any, y: Any, f: Any, q: Any, h: Any, r: Any) -> Any:
-    """What a step of the filter leaves, and the likelihood of the observation, in one number."""
+    """One number from the state after a step of the filter and the likelihood of the observation."""
     m, p = f @ m, f @ p @ f.T + q
     s, innovation = h @ p @ h.T + r, y - h @ m
     gain = jnp.linalg.solve(s, h @ p).T
@@ -104,7 +104,7 @@ def kalman_filter(m: Any, p: Any, y: Any, f: Any, q: Any, h: Any, r: Any) -> Any
 
 
 def kalman_series(m: Any, p: Any, ys: Any, f: Any, q: Any, h: Any, r: Any) -> Any:
-    """The log likelihood of a series of observations, of which the filter's loop takes one after the other."""
+    """The log likelihood of a series of observations, by a loop over steps of the filter."""
 
     def step(state: Any, y: Any) -> Any:
         m, p = f @ state[0], f @ state[1] @ f.T + q
@@ -166,7 +166,7 @@ DEARER = set(PROGRAMS) - {"gaussian_process", "kalman_filter"}
 
 @pytest.mark.parametrize("name", [slow(name) if name in DEARER else name for name in PROGRAMS])
 def test_gradients(name: str) -> None:
-    """Ours on IREE is JAX's."""
+    """Our gradients on IREE equal JAX's."""
     function, point = PROGRAMS[name]
     ours = tiduc.load(exported(function, *point)).grad(value=True, conjugate=True).compile()(*point)
     with jax.enable_x64(True):
@@ -177,7 +177,7 @@ def test_gradients(name: str) -> None:
 
 @pytest.mark.slow
 def test_hessians() -> None:
-    """Of the logarithms of length and noise."""
+    """Hessians in the logarithms of length and noise."""
     moved = np.array(0.3), np.array(-0.7)
     text = exported(gaussian_process, *POINTS)
     ours = tiduc.load(text).hvp([2, 3]).compile()(*POINTS, *moved)
@@ -187,7 +187,7 @@ def test_hessians() -> None:
     np.testing.assert_allclose(ours, expected, rtol=1e-11)
 
 
-# ---- what is refused ----------------------------------------------------------------------------------------
+# ---- what is refused ---------------------------------------------------------------------------------------
 
 
 def call(target: str, settings: str, results: str, sizes: str = "3x3xf64") -> str:
@@ -232,7 +232,7 @@ def test_refused(text: str, reason: str) -> None:
 
 
 def test_empty_matrices() -> None:
-    """They become constants, which the compiler takes."""
+    """Ops on empty matrices become constants, which the compiler accepts."""
     for target, settings, results in (
         ("lapack_dpotrf_ffi", "{uplo = 76 : ui8}", "tensor<2x0x0xf64>, tensor<2xi32>"),
         ("lapack_dgetrf_ffi", "{}", "tensor<2x0x0xf64>, tensor<2x0xi32>, tensor<2xi32>"),
@@ -249,7 +249,7 @@ def test_empty_matrices() -> None:
 
 
 def test_page() -> None:
-    """docs/iree.md names every call, but for the letter of its element type and the library."""
+    """docs/iree.md names every call, without the prefix of its library and element type."""
     page = (Path(__file__).parents[2] / "docs" / "iree.md").read_text()
     for target in CALLS:
         name = re.sub("^(lapack_[sdcz]|(cu|hip)(solver|sparse|hybrid)?_)", "", target).removesuffix("_ffi")

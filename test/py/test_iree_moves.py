@@ -1,4 +1,4 @@
-"""Parts of arrays, and what is put together of them: what IREE gets wrong, or does not compile, against XLA."""
+"""Slices, concatenations and similar moves that IREE computes incorrectly or cannot compile, against XLA."""
 
 import iree.runtime as rt
 import numpy as np
@@ -19,7 +19,7 @@ ON_VULKAN = {"slices between fourth elements": SLICED, "arrays put there": CONCA
 
 
 def _arguments(text: str) -> list[NDArray[np.generic]]:
-    """Numbers that all differ, but for indices, which are small, or out of range."""
+    """Distinct numbers, except indices, which are small or out of range."""
     rng, arguments = np.random.default_rng(0), []
     for value in load(text).signature.inputs:
         shape, dtype = tuple(n or 0 for n in value.type.shape), DTYPES[value.type.element]

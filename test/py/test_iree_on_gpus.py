@@ -1,6 +1,6 @@
-"""What IREE's code for GPUs gets wrong, and that for CPUs does not.
+"""Faults of IREE's code generators for GPUs that its code for CPUs does not have.
 
-It is compiled for Vulkan and CUDA, and run where there is a device: Vulkan's may be a software one.
+The programs are compiled for Vulkan and CUDA, and run if a device is present; Vulkan's may be a software device.
 """
 
 from collections.abc import Callable
@@ -32,13 +32,13 @@ def legalized(text: str, target: str = TARGET) -> str:
 
 @pytest.fixture(scope="module", params=["cuda", TARGET])
 def rewritten(request: pytest.FixtureRequest) -> Callable[[str], Executable]:
-    """All cases in one module, which compiles faster than one each."""
+    """All cases in one module, which compiles faster than many modules."""
     text = "\n".join(function(name, case) for name, case in CASES.items())
     return executables(legalized(text, request.param), request.param)
 
 
 def executables(text: str, target: str = TARGET) -> Callable[[str], Executable]:
-    """The functions of a module by name; it compiles in any case, and skips where there is no device."""
+    """The functions of a module by name; compiles in any case, and skips if there is no device."""
     vmfb = compile_module(text, target)
     try:
         rt.get_device(find_target(target).device)

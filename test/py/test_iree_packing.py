@@ -1,4 +1,4 @@
-"""Loops of more arrays than a dispatch on IREE has: which stay, and which have their stacks packed."""
+"""Loops with more arrays than one dispatch of IREE may bind: which loops stay, and which get packed stacks."""
 
 from dataclasses import replace
 
@@ -15,7 +15,7 @@ from tiduc.dialect.context import parse, stage
 
 
 def reading(count: int) -> str:
-    """A loop that reads so many arrays, one of them as its carry."""
+    """A loop that reads `arrays` arrays, one of which is its carry."""
     takes = ", ".join(f"%x{i}: tensor<3xf32>" for i in range(count))
     names = ["%a", *(f"%s{i}" for i in range(count))]
     sums = "\n".join(f"%s{i} = stablehlo.add {names[i]}, %x{i} : tensor<3xf32>" for i in range(count))
@@ -24,7 +24,7 @@ def reading(count: int) -> str:
 
 
 def test_a_dispatch_has_32_arrays() -> None:
-    """So many are read, one is written, and there is one more; a module with more in a dispatch does not load."""
+    """The loop reads 30 arrays and writes one; with one more it would exceed the limit, and not load."""
     arguments = drawn(reading(30))
     found, expected = tiduc.load(reading(30)).compile()(*arguments), by_xla(reading(30), arguments)
     np.testing.assert_allclose(found[0], expected[0], rtol=1e-6)
@@ -32,8 +32,8 @@ def test_a_dispatch_has_32_arrays() -> None:
     assert ["flow.dispatch" in str(text) for text in sources] == [True, False]
 
 
-def test_constants_that_are_converted_are_no_arrays() -> None:
-    """Kernels carry predicates and unsigned integers as numbers with a sign; what they begin with stays constant."""
+def test_converted_constants_are_not_arrays() -> None:
+    """Initial values stay constants when predicates and unsigned carries become signed integers."""
     kinds = ["i1", "ui8"] * 8
     starts = "\n".join(
         f"%s{i} = stablehlo.constant dense<{'true' if kind == 'i1' else 200 + i}> : tensor<3x{kind}>"
@@ -68,9 +68,9 @@ def test_constants_that_are_converted_are_no_arrays() -> None:
 
 
 def scanned(count: int, read: bool = False) -> str:
-    """Forwards, each iteration writes a row, or two, of so many stacks, as JAX has it; backwards, it reads them.
+    """A scan by JAX: the forward loop writes one or two rows of `count` stacks per iteration; the reverse reads them.
 
-    With `read` the loop forwards reads one of its stacks, too.
+    With `read`, the forward loop also reads one of its stacks.
     """
     stack, row, v, index = "tensor<7x6xf32>", "tensor<1x6xf32>", "tensor<6xf32>", "tensor<i32>"
     update, ids = f"({stack}, {row}, {index}, {index}) -> {stack}", range(count)
@@ -124,7 +124,7 @@ def scanned(count: int, read: bool = False) -> str:
 
 @pytest.mark.parametrize("read", [False, True])
 def test_stacks_are_packed(read: bool) -> None:
-    """One dispatch has 32 arrays: the 35 stacks of the first loop are one, and so is what the second one reads."""
+    """A dispatch binds 32 arrays: the first loop packs its 35 stacks into one, and the second loop reads it."""
     text = scanned(35, read)
     source, arguments = tiduc.load(text).source(), drawn(text)
     assert isinstance(source.stablehlo, str) and source.stablehlo.count("flow.dispatch.region") == 2

@@ -1,4 +1,4 @@
-"""Arrays that one op updates in place and another one reads: IREE may run the reader after the update."""
+"""Arrays that one op updates in place and another op reads: IREE may run the reader after the update."""
 
 from typing import Any
 

@@ -1,4 +1,4 @@
-"""Scatters on CPUs as loops in one dispatch: which are, and that rows out of range are dropped, in order."""
+"""Scatters on CPUs as loops in one dispatch: which scatters; rows out of range are dropped, and order is kept."""
 
 from typing import Any, NamedTuple
 
@@ -12,7 +12,7 @@ RNG = np.random.default_rng(0)
 
 
 class Scatter(NamedTuple):
-    """The types of arrays, indices and updates; dimension numbers, a body, and whether it is one dispatch."""
+    """The types of operands, the dimension numbers, a body, and whether the scatter is one dispatch."""
 
     arrays: str
     indices: str
@@ -23,7 +23,7 @@ class Scatter(NamedTuple):
 
     @property
     def text(self) -> str:
-        """What is updated is a result, too, and is updated again in a loop."""
+        """A program that also returns the updated array, and updates it again in a loop."""
         arrays, updates = self.arrays.split(), self.updates.split()
         xs, us = (", ".join(f"%{name}{i}" for i in range(len(arrays))) for name in "xu")
         takes = [

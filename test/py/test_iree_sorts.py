@@ -1,4 +1,4 @@
-"""Sorts on CPUs: merged or, if short, by insertion; stable, by any comparator."""
+"""Sorts on CPUs: merge sort, or insertion sort for short rows; stable, with any comparator."""
 
 from collections.abc import Callable
 from typing import Any
@@ -64,13 +64,13 @@ FIELDS = [(n, RNG.integers(0, 7, n).astype(np.int16)) for n in (2, 40, 127, 128,
 
 
 def total_order(x: Array) -> Array:
-    """Keys of floats in IEEE 754's total order."""
+    """Keys that order floats by IEEE 754's total order."""
     bits = x.view(np.int64)
     return bits ^ ((bits >> 63) & np.int64(2**63 - 1))
 
 
 def by_two() -> Array:
-    """The places that sort KEYS, then SECOND downwards."""
+    """The permutation that sorts by KEYS, then by SECOND in descending order."""
     return np.lexsort((-SECOND, KEYS), axis=1)
 
 
@@ -147,8 +147,8 @@ def test_sorts_are_stable(sorts: Callable[[str], Executable], name: str) -> None
 
 
 @pytest.mark.parametrize(("rows", "n", "counts"), [(4, 50, (3, 7)), (1, 200, (1, 1)), (300, 5, (5, 1))])
-def test_only_what_is_read_is_sorted(rows: int, n: int, counts: tuple[int, int]) -> None:
-    """Slices of the first few: no sort of all of them is left, nor rounds of merging."""
+def test_only_slices_that_are_read_are_sorted(rows: int, n: int, counts: tuple[int, int]) -> None:
+    """If only the first elements are read, neither the full sort nor rounds of merging remain."""
     x = RNG.integers(0, 9, (rows, n)).astype(np.float32)
     places = np.argsort(-x, axis=1, kind="stable").astype(np.int32)
     t, i = f"tensor<{rows}x{n}xf32>", f"tensor<{rows}x{n}xi32>"

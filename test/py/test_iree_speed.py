@@ -1,4 +1,4 @@
-"""What is rewritten for speed: that it is, and that the values stay right."""
+"""Rewrites for speed: that they apply, and that the values stay right."""
 
 from typing import NamedTuple
 
@@ -13,7 +13,7 @@ from tiduc.backends.iree.targets import TILED
 RNG = np.random.default_rng(0)
 
 
-# ---- convolutions -------------------------------------------------------------------------------------------
+# ---- convolutions ------------------------------------------------------------------------------------------
 
 
 class Convolved(NamedTuple):
@@ -96,12 +96,12 @@ def test_convolutions_are_products(name: str) -> None:
         ),  # the gradient of a kernel of one place
     ],
 )
-def test_convolutions_that_iree_is_good_at_stay(convolved: Convolved) -> None:
+def test_convolutions_that_iree_computes_fast_stay(convolved: Convolved) -> None:
     source = tiduc.load(convolved.text).source()
     assert isinstance(source.stablehlo, str) and "stablehlo.convolution" in source.stablehlo
 
 
-# ---- sums ---------------------------------------------------------------------------------------------------
+# ---- sums --------------------------------------------------------------------------------------------------
 
 
 def reduction(op: str, shape: str, dimensions: str, result: str, element: str = "f32") -> str:
@@ -136,7 +136,7 @@ def lanes_of(text: str) -> bool:
     ],
 )
 def test_reductions_in_lanes(op: str, shape: str, dimensions: str, result: str, element: str) -> None:
-    """The initial value counts once; a NaN is in the result of its row alone."""
+    """The initial value counts once; a NaN affects only the result of its row."""
     text = reduction(op, shape, dimensions, result, element)
     dtype = np.dtype(element.replace("f", "float"))
     x = RNG.uniform(0.9, 1.1, [int(n) for n in shape.split("x")]).astype(dtype)
@@ -168,7 +168,7 @@ def test_reductions_that_stay(op: str, shape: str, dimensions: str, result: str,
 
 @pytest.mark.parametrize("target", ["cpu", "cpu:generic"])
 def test_sums_of_products_in_lanes(target: str) -> None:
-    """With the rounding of a product and a sum, where nothing multiplies and adds in one instruction, too."""
+    """Products and sums are rounded separately, even without fused multiply-add."""
     t = "tensor<64x400xf32>"
     text = reduction("add", "64x400", "1", "64x").replace("%x:", f"%a: {t}, %b:")
     program = tiduc.load(text.replace("%0 =", f"%x = stablehlo.multiply %a, %b : {t}\n%0 ="))
@@ -193,14 +193,14 @@ def test_sums_of_products_in_lanes(target: str) -> None:
     ],
 )
 def test_code_of_few_lanes_is_short(n: int, op: str, splits: bool) -> None:
-    """What is long, and put into the same code, is for many elements at once."""
+    """Long code before a reduction is inlined into the loop over lanes only for many elements at once."""
     t = f"tensor<16x{n}xf32>"
     text = reduction("add", f"16x{n}", "1", "16x").replace("%x:", "%y:")
     applied = f"%x = {op} %y : {t} -> {t}" if op.startswith("chlo") else f"%x = {op} %y : {t}"
     assert lanes_of(text.replace("%0 =", f"{applied}\n%0 =")) is splits
 
 
-# ---- reversed arrays ----------------------------------------------------------------------------------------
+# ---- reversed arrays ---------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(
@@ -234,7 +234,7 @@ def test_large_arrays_are_reversed_by_loops(shape: str, dimensions: str, element
 
 
 def test_reversed_factors_stay() -> None:
-    """A product packs what it reads anyway, and reverses it by the way."""
+    """The code for products packs its operands, and can reverse them then."""
     x, y = "tensor<70x61xf32>", "tensor<61x70xf32>"
     program = tiduc.load(f"""func.func @main(%x: {x}, %y: {x}) -> tensor<70x70xf32> {{
       %0 = stablehlo.reverse %x, dims = [0, 1] : {x}
@@ -248,11 +248,11 @@ def test_reversed_factors_stay() -> None:
     np.testing.assert_allclose(program.compile()(a, b)[0], b @ a[::-1, ::-1].T, rtol=0, atol=1e-4)
 
 
-# ---- counters -----------------------------------------------------------------------------------------------
+# ---- iotas -------------------------------------------------------------------------------------------------
 
 
-def test_counters_have_their_shape_from_the_start() -> None:
-    """But for one of a single element, which repeats: it is 0."""
+def test_iotas_have_their_final_shape() -> None:
+    """A broadcast iota becomes an iota of the result's shape; a broadcast iota of one element is 0."""
     program = tiduc.load("""func.func @main() -> (tensor<3x5xi32>, tensor<3x5xi32>, tensor<5x3xi32>) {
       %a = stablehlo.iota dim = 0 : tensor<5xi32>
       %0 = stablehlo.broadcast_in_dim %a, dims = [1] : (tensor<5xi32>) -> tensor<3x5xi32>
@@ -271,7 +271,7 @@ def test_counters_have_their_shape_from_the_start() -> None:
     np.testing.assert_array_equal(zeros, np.zeros((3, 5)))
 
 
-# ---- reductions -----------------------------------------------------------------------------------------------
+# ---- reductions --------------------------------------------------------------------------------------------
 
 
 def softmax(n: int) -> str:
@@ -296,7 +296,7 @@ def test_exponentials_that_are_reduced_are_computed_once(n: int, count: int) -> 
     np.testing.assert_allclose(program.compile()(x)[0], expected, rtol=1e-5)
 
 
-# ---- how much there is to do ----------------------------------------------------------------------------------
+# ---- estimates of work -------------------------------------------------------------------------------------
 
 
 def product(rows: int, summed: int, columns: int) -> str:

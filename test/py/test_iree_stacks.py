@@ -1,4 +1,4 @@
-"""Loops on IREE update their stacks, and nothing else that has the same value or the same memory."""
+"""Loops on IREE update only their stacks, and no value that equals a stack or shares memory with it."""
 
 from typing import Any, NamedTuple
 
@@ -21,7 +21,7 @@ X = np.arange(24, dtype=np.float32).reshape(6, 4) + 1
 
 
 class Loop(NamedTuple):
-    """Five iterations over stacks %a, %b, ...; the body has rows %row of %x and its negative, %minus."""
+    """Five iterations over stacks %a, %b, ...; the body has rows %row of %x and their negatives %minus."""
 
     initial: str
     body: tuple[str, ...]
@@ -119,13 +119,13 @@ LOOPS = {
 
 @pytest.fixture(scope="module")
 def compiled() -> bytes:
-    """All loops, which compile faster together, on the host."""
+    """All loops in one module, which compiles faster than many modules, for the host."""
     return compile_module(prepared("\n".join(loop.text(name) for name, loop in LOOPS.items())), "cpu-threads")
 
 
 @stage
 def prepared(text: str) -> str:
-    """A program as IREE is to have it."""
+    """A program after the passes for IREE."""
     module = parse(text)
     legalize_for_iree(module)
     return str(module)
@@ -142,7 +142,7 @@ def test_values(compiled: bytes, name: str) -> None:
 
 @pytest.mark.parametrize("name", ["same_beginning", "twice_of_argument", "twice_a_turn"])
 def test_values_of_packed_stacks(name: str) -> None:
-    """Of loops in dispatches."""
+    """The loops are dispatches."""
     text, x = LOOPS[name].text("main"), X.copy()
     for y, expected in zip(tiduc.load(text).compile()(x), by_xla(text, [X]), strict=True):
         np.testing.assert_array_equal(y, expected)
@@ -150,7 +150,7 @@ def test_values_of_packed_stacks(name: str) -> None:
 
 
 def twice_in_a_scan(x: Any) -> Any:
-    """Four loops, all of whose stacks begin with the same zeros."""
+    """Four loops, whose stacks all begin with equal zeros."""
 
     def inner(c: Any, _: Any) -> Any:
         c = jnp.sin(c) * x + 0.3
@@ -166,7 +166,7 @@ def twice_in_a_scan(x: Any) -> Any:
 
 @pytest.mark.parametrize("target", ["cpu", "cpu-threads"])
 def test_loops_in_a_loop(target: str) -> None:
-    """IREE knows of no memory that two carries share, and only copies keep them apart: there must be all of these."""
+    """IREE does not track memory that two carries share, so all copies between carries must be present."""
     x = np.array([0.3, 0.5, 0.7], np.float32)
     text = jax.jit(lambda x: tuple(jax.tree.leaves(twice_in_a_scan(x)))).lower(x).as_text()
     for y, expected in zip(tiduc.load(text).compile(target)(x), by_xla(text, [x]), strict=True):
@@ -176,7 +176,7 @@ def test_loops_in_a_loop(target: str) -> None:
 @pytest.mark.parametrize("target", ["cpu", "cpu-threads"])
 @pytest.mark.parametrize("rows", [(1.0, 1.0, 1.0), (1.0, 2.0, 3.0), (0.0, 0.0, 0.0)])
 def test_constants_that_a_loop_scatters_to(rows: tuple[float, ...], target: str) -> None:
-    """Each iteration begins with the constant, not with what the one before has made of it."""
+    """Each iteration starts from the constant, not from the previous iteration's result."""
 
     def step(i: Any, state: Any) -> Any:
         c, out = state
@@ -191,9 +191,11 @@ def test_constants_that_a_loop_scatters_to(rows: tuple[float, ...], target: str)
 
 @pytest.mark.parametrize("kept", ["computed", "constant", "carried on"])
 @pytest.mark.parametrize("updates", [1, 2])
-def test_what_a_loop_updates_and_keeps(kept: str, updates: int) -> None:
-    """Each iteration updates the value from outside, not what the one before has made of it: on several threads
-    IREE alone does the latter."""
+def test_loop_invariants_that_are_updated(kept: str, updates: int) -> None:
+    """Each iteration updates the loop invariant, not the previous iteration's result.
+
+    With several threads, IREE alone updates the latter.
+    """
     x = np.random.default_rng(0).uniform(0.2, 0.8, (4, 2)).astype(np.float32)
     constant = np.random.default_rng(1).standard_normal((4, 2)).astype(np.float32)
 

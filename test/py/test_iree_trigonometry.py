@@ -1,4 +1,4 @@
-"""Sine, cosine and tangent of f32 on CPUs: within 0.501 units in the last place, of huge arguments too."""
+"""Sine, cosine and tangent of f32 on CPUs: errors below 0.501 units in the last place, even for huge arguments."""
 
 from typing import Any
 
@@ -21,7 +21,7 @@ EXACT = {"sine": np.sin, "cosine": np.cos, "tan": np.tan}
 
 
 def arguments(below: float = np.inf) -> Array:
-    """Floats of all exponents, those where an argument takes another part of 1 / 2 pi, and those next to zeros."""
+    """Floats of all exponents, those where the reduction uses other bits of 1 / 2 pi, and those next to zeros."""
     normal = RNG.integers(0x00800000, 0x7F800000, 40_000, dtype=np.uint32).view(np.float32)
     zeros = (np.pi / 2 * np.arange(10_000)).astype(np.float32)
     powers = np.float32(2) ** np.arange(-126, 128, dtype=np.float32)
@@ -31,7 +31,7 @@ def arguments(below: float = np.inf) -> Array:
 
 
 def program(n: int, names: list[str], element: str = "f32") -> tiduc.Program:
-    """What gives the functions of n numbers."""
+    """A program that computes the functions of n numbers."""
     t = f"tensor<{n}x{element}>"
     lines = [f"%{i} = stablehlo.{name} %x : {t}" for i, name in enumerate(names)]
     types, values = ", ".join([t] * len(names)), ", ".join(f"%{i}" for i in range(len(names)))
@@ -40,7 +40,7 @@ def program(n: int, names: list[str], element: str = "f32") -> tiduc.Program:
 
 
 def units(found: Array, expected: Array) -> Any:
-    """How far from it, at most, in units of the last place; what is not normal is flushed to 0."""
+    """The largest error in units of the last place; denormal numbers are flushed to zero."""
     normal = np.abs(expected) >= np.finfo(np.float32).tiny
     return np.max((np.abs(found - expected) / np.spacing(np.abs(expected).astype(np.float32)))[normal])
 
@@ -56,7 +56,7 @@ def units(found: Array, expected: Array) -> Any:
     ids=lambda param: f"{param[0]}, below {param[1]:g}",
 )
 def computed(request: pytest.FixtureRequest) -> tuple[Array, list[Array]]:
-    """The arguments, and their sines, cosines and tangents: in a kernel, in what threads share, without fused ops."""
+    """Arguments and their sines, cosines and tangents: in a loop, on threads, and without fused multiply-add."""
     target, below = request.param
     x = arguments(below)
     return x, list(program(len(x), list(EXACT)).compile(target)(x))
@@ -70,7 +70,7 @@ def test_units_in_the_last_place(computed: tuple[Array, list[Array]], i: int, ex
 
 @pytest.mark.parametrize("name", list(EXACT))
 def test_small_arguments_do_not_depend_on_others(name: str) -> None:
-    """A kernel has two branches; the other one is for an array with a huge argument, or with none."""
+    """A dispatch has a branch for arrays with a huge argument, and one for arrays without."""
     n = 2**14 + 5
     x = RNG.uniform(-1000, 1000, n).astype(np.float32)
     alone = program(n, [name])
@@ -89,7 +89,7 @@ def test_small_arguments_do_not_depend_on_others(name: str) -> None:
 
 @pytest.mark.parametrize("largest", [100, 3e38])
 def test_bf16(largest: float) -> None:
-    """The nearest number to the exact result, but for what lies next to the middle of two."""
+    """The result is the bf16 nearest to the exact value, except next to halfway cases."""
     n = 2**14
     x = (RNG.uniform(-1, 1, n) ** 5 * largest).astype(ml_dtypes.bfloat16)
     for y, exact in zip(program(n, ["sine", "cosine"], "bf16").compile()(x), (np.sin, np.cos), strict=True):
@@ -99,7 +99,7 @@ def test_bf16(largest: float) -> None:
 
 
 def test_f16() -> None:
-    """All that there are."""
+    """All numbers of f16."""
     x = np.arange(2**16, dtype=np.uint16).view(np.float16)
     x = x[np.isfinite(x)]
     for y, exact in zip(
@@ -117,7 +117,7 @@ def test_zeros_keep_their_sign_and_infinities_have_no_sine(n: int) -> None:
     (y,) = program(n, ["sine"]).compile()(x)
     np.testing.assert_array_equal(y[:5], [0, 0, np.nan, np.nan, np.nan])
     assert list(np.signbit(y[:2])) == [False, True]
-    if n > 5:  # without what is no number, too
+    if n > 5:  # without NaN, too
         x = np.where(np.arange(n) % 2, np.float32(-0.0), np.float32(0))
         np.testing.assert_array_equal(np.signbit(program(n, ["sine"]).compile()(x)[0]), np.signbit(x))
 

@@ -1,4 +1,4 @@
-"""Windows over several arrays on CPUs as loops in one dispatch: which are, and what they give."""
+"""Windows over several arrays on CPUs, as loops in one dispatch: which windows, and their values."""
 
 from typing import Any
 
@@ -12,7 +12,7 @@ RNG = np.random.default_rng(0)
 
 
 def best(sizes: str, result: str, types: str, attributes: str, last: str = "%i") -> str:
-    """The largest of each window, and what is at its place in a second array, or what is there in a constant one."""
+    """The largest element of each window, with the element at its position in a second array or constant."""
     v, n = types.split()
     x, i, y, j = (f"tensor<{s}x{t}>" for s, t in ((sizes, v), (sizes, n), (result, v), (result, n)))
     low, none = ("dense<-inf>" if "f" in v else "dense<-99>"), "dense<-1>" if "i" in n else "dense<-1.0>"
@@ -64,7 +64,9 @@ def test_windows_with_channels_last_are_loops(name: str) -> None:
     assert ("flow.dispatch" in str(program.source().stablehlo)) is loops
     arguments = []
     for value in program.signature.inputs:
-        shape: Any = value.type.shape  # no two elements alike, since which is first is then told by nothing
+        shape: Any = (
+            value.type.shape
+        )  # no two elements are equal, since the order of equal elements is undefined
         arguments.append(RNG.permutation(np.prod(shape)).reshape(shape).astype(value.type.dtype))
     expected = interpreter.evaluate(text, arguments)
     for y, z in zip(program.compile()(*arguments), expected, strict=True):

@@ -1,4 +1,4 @@
-"""Native code in processes of its own: what crashes, hangs or eats memory there is an error here."""
+"""Native code in worker processes: a crash, a hang, or excessive memory use is an error here."""
 
 import os
 import signal
@@ -17,7 +17,7 @@ import tiduc
 from tiduc.backends.reference.interpreter import Interpreted, evaluate
 from tiduc.dialect.errors import CompileError, InputError, ParseError, RequestError, TiducError, Unsupported
 from tiduc.runtime.process import Limits
-from tiduc.runtime.worker import Died, Worker, apart
+from tiduc.runtime.worker import Died, Worker, in_worker
 
 EXAMPLES = Path(__file__).parents[2] / "examples"
 SOON = Limits(seconds=60, mebibytes=1024)
@@ -57,12 +57,12 @@ func.func @main(%x: tensor<2xf32>) -> tensor<?xf32> {
 
 
 def identity(element: str) -> str:
-    """A program that gives its argument."""
+    """A program that returns its argument."""
     return f"func.func @main(%x: tensor<4x{element}>) -> tensor<4x{element}> {{ return %x : tensor<4x{element}> }}"
 
 
 def nested(depth: int) -> str:
-    """A program whose regions are in one another, so deep that MLIR's parser runs out of stack."""
+    """A program with regions nested so deeply that MLIR's parser overflows its stack."""
     opening = "".join(f'%r{i} = "stablehlo.if"(%p) ({{\n' for i in range(depth))
     other = "}, { stablehlo.return %x : tensor<f32> }) : (tensor<i1>) -> tensor<f32>\n"
     closing = "".join(f"{other}stablehlo.return %r{i} : tensor<f32>\n" for i in reversed(range(1, depth)))
@@ -87,21 +87,21 @@ def test_a_worker_serves_many_calls() -> None:
 
 def test_a_worker_that_died_is_replaced() -> None:
     with pytest.raises(Died, match=r"died \(SIGABRT\)"):
-        apart(os.abort, SOON)
-    assert apart(divmod, SOON, 7, 2) == (3, 1)
+        in_worker(os.abort, SOON)
+    assert in_worker(divmod, SOON, 7, 2) == (3, 1)
 
 
 def test_limits_of_a_call() -> None:
     with pytest.raises(Died, match=r"took longer than 0.5 seconds"):
-        apart(time.sleep, Limits(0.5, 1024), 60)
+        in_worker(time.sleep, Limits(0.5, 1024), 60)
     with pytest.raises(Died, match="needs more than the 256 MiB"):
-        apart(bytearray, Limits(60, 256), 2**30)
-    assert len(apart(bytearray, Limits(60, 0), 2**20)) == 2**20
+        in_worker(bytearray, Limits(60, 256), 2**30)
+    assert len(in_worker(bytearray, Limits(60, 0), 2**20)) == 2**20
 
 
 def test_arrays_pass_whole_and_can_be_written() -> None:
     x = np.arange(2**18, dtype=np.float64)
-    y = apart(np.negative, SOON, x)
+    y = in_worker(np.negative, SOON, x)
     np.testing.assert_array_equal(y, -x)
     y[0] = 1
 
@@ -110,8 +110,8 @@ def test_threads_have_workers_of_their_own() -> None:
     pids: list[int] = []
 
     def one() -> None:
-        apart(time.sleep, SOON, 0.3)
-        pids.append(apart(os.getpid, SOON))
+        in_worker(time.sleep, SOON, 0.3)
+        pids.append(in_worker(os.getpid, SOON))
 
     threads = [threading.Thread(target=one) for _ in range(2)]
     for thread in threads:
@@ -124,9 +124,9 @@ def test_threads_have_workers_of_their_own() -> None:
 SLEEPS = """
 import os, time
 from tiduc.runtime.process import Limits
-from tiduc.runtime.worker import apart
-print(apart(os.getpid, Limits()), flush=True)
-apart(time.sleep, Limits(), 600)
+from tiduc.runtime.worker import in_worker
+print(in_worker(os.getpid, Limits()), flush=True)
+in_worker(time.sleep, Limits(), 600)
 """
 
 
@@ -140,7 +140,7 @@ def test_a_worker_ends_with_its_caller() -> None:
 
 
 def ended(pid: int, seconds: float) -> bool:
-    """Whether a process that is not ours ends within this time."""
+    """Whether a process that is not our child ends within this time."""
     deadline = time.monotonic() + seconds
     while time.monotonic() < deadline:
         try:
@@ -154,20 +154,20 @@ def ended(pid: int, seconds: float) -> bool:
 
 
 def test_a_forked_process_has_workers_of_its_own() -> None:
-    apart(os.getpid, SOON)
+    in_worker(os.getpid, SOON)
     reader, writer = os.pipe()
     if not (child := os.fork()):
-        os.write(writer, str(apart(divmod, SOON, 7, 2)).encode())
+        os.write(writer, str(in_worker(divmod, SOON, 7, 2)).encode())
         os._exit(0)
     os.close(writer)
     assert finished(child, 30) == 0
     assert os.read(reader, 100) == b"(3, 1)"
     os.close(reader)
-    assert apart(divmod, SOON, 9, 2) == (4, 1)
+    assert in_worker(divmod, SOON, 9, 2) == (4, 1)
 
 
 def finished(child: int, seconds: float) -> int | None:
-    """The exit code of a child; None, and the child is ended, where it does not end within this time."""
+    """The exit code of a child; None if it does not end in time, and then it is killed."""
     deadline = time.monotonic() + seconds
     while time.monotonic() < deadline:
         pid, status = os.waitpid(child, os.WNOHANG)
@@ -192,7 +192,7 @@ def finished(child: int, seconds: float) -> int | None:
     ],
     ids=["rng", "open", "ui4", "f8"],
 )
-def test_what_the_interpreter_cannot_run(text: str, argument: Any, message: str) -> None:
+def test_programs_the_interpreter_cannot_run(text: str, argument: Any, message: str) -> None:
     with pytest.raises(Unsupported, match=message):
         evaluate(text, [argument], SOON)
     np.testing.assert_array_equal(evaluate(DOUBLE, [np.arange(2.0)])[0], [0, 2])
@@ -208,7 +208,7 @@ def test_limits_of_the_interpreter() -> None:
 def test_the_interpreter_outlives_its_worker() -> None:
     run = Interpreted(DOUBLE)
     with pytest.raises(Died):
-        apart(os.abort, SOON)
+        in_worker(os.abort, SOON)
     np.testing.assert_array_equal(run([np.ones(2)])[0], [2, 2])
     with pytest.raises(InputError, match="expects 1 arguments, has 0"):
         run([])

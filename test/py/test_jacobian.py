@@ -1,4 +1,4 @@
-"""Whole Jacobians, Hessians and Laplacians, and batches of directions: against JAX, in both modes."""
+"""Whole Jacobians, Hessians and Laplacians, and batched JVPs and VJPs, against JAX, in both modes."""
 
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -29,8 +29,8 @@ def random(*sizes: int) -> Array:
 
 def leaves(derivative: Callable[..., Any], arguments: Sequence[Any]) -> list[Array]:
     with jax.enable_x64(True):
-        found = jax.jit(derivative)(*(jnp.asarray(x) for x in arguments))
-        return [np.asarray(y) for y in jax.tree.leaves(found)]
+        tree = jax.jit(derivative)(*(jnp.asarray(x) for x in arguments))
+        return [np.asarray(y) for y in jax.tree.leaves(tree)]
 
 
 def agree(program: Program, arguments: Sequence[Any], expected: Sequence[Array]) -> None:
@@ -44,19 +44,19 @@ def floats(arguments: Sequence[Any]) -> tuple[int, ...]:
 
 
 def traces(hessians: Sequence[Array], count: int, inputs: Sequence[Array]) -> list[Array]:
-    """Of each of `count` outputs, from the Hessians in each two inputs."""
-    found = []
+    """The traces of the Hessians of each of `count` outputs, from the blocks for each pair of inputs."""
+    sums = []
     for y in range(count):
         total: Any = 0
         for i, x in enumerate(inputs):
             h = hessians[(y * len(inputs) + i) * len(inputs) + i]
             square = h.reshape(*h.shape[: h.ndim - 2 * x.ndim], x.size, x.size)
             total = total + np.trace(square, axis1=-2, axis2=-1)
-        found.append(np.asarray(total))
-    return found
+        sums.append(np.asarray(total))
+    return sums
 
 
-# ---- small functions ----------------------------------------------------------------------------------------
+# ---- small functions ---------------------------------------------------------------------------------------
 
 
 def two_outputs(x: Any, w: Any) -> Any:
@@ -123,8 +123,8 @@ def test_signatures() -> None:
     ]
 
 
-def test_the_mode_is_that_of_fewer_directions() -> None:
-    """Two numbers of many are along two directions, in reverse; many of two are along two as well, forward."""
+def test_the_mode_with_fewer_basis_vectors_is_chosen() -> None:
+    """Two outputs of many inputs need two cotangents in reverse; many outputs of two inputs need two tangents."""
     few = load(exported(lambda x: jnp.sin(x[:2] * x[2]), random(30))).jacobian()
     many = load(exported(lambda x: jnp.sin(jnp.outer(x, jnp.arange(15.0))), random(2))).jacobian()
     for program in (few, many):
@@ -133,7 +133,7 @@ def test_the_mode_is_that_of_fewer_directions() -> None:
 
 
 def test_a_derivative_of_derivatives() -> None:
-    """Jacobians are programs: the Jacobian of a Jacobian is a Hessian, and so is its gradient."""
+    """The Jacobian and the gradient of a gradient's program are Hessians."""
     function, arguments = SMALL["windows"]
     program = load(exported(function, *arguments))
     expected = leaves(jax.hessian(function, 0), arguments)
@@ -141,10 +141,10 @@ def test_a_derivative_of_derivatives() -> None:
     agree(program.jacobian(0, "forward").jacobian(0, "forward"), arguments, expected)
 
 
-# ---- zeros, sizes of one and none ---------------------------------------------------------------------------
+# ---- zeros, sizes of one and none --------------------------------------------------------------------------
 
 
-def test_what_does_not_depend_is_zero() -> None:
+def test_independent_outputs_have_zero_derivatives() -> None:
     arguments = (random(2), random(3))
     program = load(exported(lambda x, w: (jnp.sin(x), w * 2, jnp.float64(1)), *arguments))
     for mode in ("forward", "reverse"):
@@ -161,7 +161,7 @@ def test_few_entries(sizes: tuple[int, ...], mode: str) -> None:
     agree(program.jacobian(mode=mode), [x], leaves(jax.jacfwd(lambda x: jnp.sin(x) * 2), (x,)))
 
 
-def test_one_value_given_twice() -> None:
+def test_one_value_as_two_outputs() -> None:
     text = """func.func @main(%x: tensor<2xf64>) -> (tensor<2xf64>, tensor<2xf64>) {
       %0 = stablehlo.sine %x : tensor<2xf64>
       return %0, %0 : tensor<2xf64>, tensor<2xf64>
@@ -171,7 +171,7 @@ def test_one_value_given_twice() -> None:
         agree(load(text).jacobian(mode=mode), [x], [np.diag(np.cos(x))] * 2)
 
 
-# ---- loops, branches, calls ---------------------------------------------------------------------------------
+# ---- loops, branches, calls --------------------------------------------------------------------------------
 
 SOME = ("cond_nested", "scan_reverse", "shared_layer")
 LOOPS = {
@@ -182,7 +182,7 @@ LOOPS = {
 
 @pytest.mark.parametrize("name", LOOPS.values())
 def test_control_flow(name: str) -> None:
-    """Several inputs are linearized apart, each with residuals of its own."""
+    """Each input is linearized separately, with its own residuals."""
     function, arguments = {**PROGRAMS, **UNBOUNDED}[name]
     wrt = floats(arguments)
 
@@ -239,8 +239,8 @@ def test_a_function_with_a_vjp_of_its_own() -> None:
         program.jacobian(mode="forward")
 
 
-def test_batches_of_directions() -> None:
-    """Each direction has what it has alone."""
+def test_batched_tangents_and_cotangents() -> None:
+    """Each basis vector of a batch gives the result that it gives alone."""
     function, arguments = PROGRAMS["rnn"]
     program = load(exported(function, *arguments))
     for kind in ("jvp", "vjp"):
@@ -248,34 +248,34 @@ def test_batches_of_directions() -> None:
         count = len(program.inputs)
         given = [random(*port.type.shape) for port in many.inputs[count:]]
         assert [port.name for port in many.inputs] == [port.name for port in one.inputs]
-        found = run(many, [*arguments, *given])
+        actual = run(many, [*arguments, *given])
         rows = [run(one, [*arguments, *(x[i] for x in given)]) for i in range(3)]
         first = len(program.outputs)
-        for i, y in enumerate(found):
+        for i, y in enumerate(actual):
             wanted = rows[0][i] if i < first else np.stack([row[i] for row in rows])
             np.testing.assert_allclose(y, wanted, rtol=1e-12, atol=1e-12)
 
 
 @pytest.mark.parametrize("conjugate", [False, True])
 def test_batches_of_complex_cotangents(conjugate: bool) -> None:
-    """One value is given twice, so its cotangents add up."""
+    """Two outputs are one value, so their cotangents are summed."""
     text = """func.func @main(%z: tensor<2xcomplex<f64>>) -> (tensor<2xcomplex<f64>>, tensor<2xcomplex<f64>>) {
       %0 = stablehlo.multiply %z, %z : tensor<2xcomplex<f64>>
       return %0, %0 : tensor<2xcomplex<f64>>, tensor<2xcomplex<f64>>
     }"""
     program = load(text).vjp(conjugate=conjugate, batch=3)
     z, *ct = (random(*sizes) + 1j * random(*sizes) for sizes in ((2,), (3, 2), (3, 2)))
-    *_, found = run(program, [z, *ct])
-    np.testing.assert_allclose(found, 2 * (z if conjugate else np.conj(z)) * sum(ct), rtol=1e-13)
+    *_, batch_results = run(program, [z, *ct])
+    np.testing.assert_allclose(batch_results, 2 * (z if conjugate else np.conj(z)) * sum(ct), rtol=1e-13)
 
 
-# ---- the examples -------------------------------------------------------------------------------------------
+# ---- the examples ------------------------------------------------------------------------------------------
 
 WRT = {"mlp": ["b3", "b2"], "convnet": ["b", "shift1"], "transformer": ["ln1_shift"]}
 
 
 def example(name: str) -> tuple[Program, list[Array], Callable[..., Any], list[str]]:
-    """The program, its arguments, the loss as a function of some parameters, and these."""
+    """The program, its arguments, the loss as a function of some parameters, and these parameters."""
     program = load(EXAMPLES / f"{name}_f64.mlir")
     with np.load(EXAMPLES / f"{name}_f64.npz") as stored:
         arguments = [stored[f"input.{i}"] for i in range(len(program.inputs))]
@@ -300,7 +300,7 @@ def test_by_iree() -> None:
 @pytest.mark.slow
 @pytest.mark.parametrize("name", WRT)
 def test_examples(name: str) -> None:
-    """Hessians in some parameters, by IREE, and their trace; the gradient is the Jacobian of one number."""
+    """Hessians in some parameters, run by IREE, and their traces; the Jacobian of one output is its gradient."""
     program, arguments, loss, wrt = example(name)
     positions = [next(i for i, port in enumerate(program.inputs) if port.name == key) for key in wrt]
     point = [arguments[i] for i in positions]
@@ -317,23 +317,23 @@ def test_examples(name: str) -> None:
 
 
 def test_an_example() -> None:
-    """Of the multilayer perceptron, in its last bias, of 4 entries; those of the others take minutes together."""
+    """The Hessian of the multilayer perceptron in its last bias; the other parameters take minutes."""
     program, arguments, loss, _ = example("mlp")
     point = [arguments[2], arguments[1]]
     expected = leaves(jax.hessian(loss), point)
-    (found,) = by_xla(program.hessian("params['b3']").text, arguments)
-    np.testing.assert_allclose(found, expected[0], rtol=0, atol=1e-12)
+    (actual,) = by_xla(program.hessian("params['b3']").text, arguments)
+    np.testing.assert_allclose(actual, expected[0], rtol=0, atol=1e-12)
 
 
 def test_newton() -> None:
-    """Square roots, by a loop that ends when its values say so; y'' = -1 / (4 x^(3/2))."""
+    """Square roots by Newton's method until convergence; y'' = -1 / (4 x^(3/2))."""
     program = load(EXAMPLES / "newton.mlir")
     (first,) = run(program.jacobian(), [np.float64(2)])
     (second,) = run(program.hessian(), [np.float64(2)])
     np.testing.assert_allclose([first, second], [1 / (2 * 2**0.5), -1 / (4 * 2**1.5)], rtol=1e-8)
 
 
-# ---- what is refused ----------------------------------------------------------------------------------------
+# ---- what is refused ---------------------------------------------------------------------------------------
 
 
 def test_complex_values() -> None:

@@ -1,6 +1,6 @@
-"""Whole derivatives of random programs: all ways to them agree, and batches agree with runs one by one.
+"""Derivatives of random programs: all modes agree, and batches agree with single runs.
 
-PYTHONPATH=test/py:test/fuzz python test/py/test_jacobian_random.py 1000      more of them
+PYTHONPATH=test/py:test/fuzz python test/py/test_jacobian_random.py 1000      checks more programs
 """
 
 import sys
@@ -34,14 +34,14 @@ def is_complex(port: Any) -> bool:
 
 
 def agree(actual: tuple[Array, ...], expected: tuple[Array, ...], text: str) -> None:
-    """Where both are finite: 0 times infinity is 0 where it is left out, and no number where it is computed."""
+    """Asserts that two arrays agree where both are finite: sparsity skips products of 0 and infinity, which are NaN."""
     for x, y in zip(actual, expected, strict=True):
         finite = np.isfinite(x) & np.isfinite(y)
         compare([x[finite]], [y[finite]], 1e-8, text)
 
 
 def check(text: str, seed: int) -> Counter[str]:
-    """Batches; Jacobians by both modes, sparse or not; Laplacians, against the traces of Hessians."""
+    """Checks batches, Jacobians in both modes with and without sparsity, and Laplacians against traces of Hessians."""
     program = load(text)
     point = point_of(program, np.random.default_rng(seed))
     check_batch(program, *point, subsets=False, rtol=1e-9)
@@ -64,13 +64,13 @@ def _check_laplacian(program: Program, wrt: list[str], point: list[Array], text:
     laplacians = run(program.laplacian(wrt), point)
     (x,) = program.differentiated(wrt)
     count = int(np.prod(x.type.shape, dtype=np.int64))
-    found = run(program.hessian(wrt), point)
-    squares = [h.reshape(*y.shape, count, count) for h, y in zip(found, laplacians, strict=True)]
+    hessians = run(program.hessian(wrt), point)
+    squares = [h.reshape(*y.shape, count, count) for h, y in zip(hessians, laplacians, strict=True)]
     agree(laplacians, tuple(np.trace(h, axis1=-2, axis2=-1) for h in squares), text)
 
 
 def sample(count: int) -> Counter[str]:
-    """What was checked of as many programs."""
+    """The number of checked derivatives in a sample of programs."""
     total: Counter[str] = Counter()
     for seed in range(count):
         total.update(check(composed(Random(seed), FAMILIES), seed))

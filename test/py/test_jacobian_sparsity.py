@@ -1,4 +1,4 @@
-"""Diagonal and block-diagonal Jacobians: the same numbers along fewer directions, and refusals where none is shown."""
+"""Diagonal and block-diagonal Jacobians: equal numbers from fewer basis vectors, or a refusal."""
 
 from collections.abc import Callable
 from typing import Any
@@ -58,7 +58,7 @@ CASES: dict[str, tuple[Callable[..., Any], tuple[int, ...], dict[int, int]]] = {
 
 @pytest.mark.parametrize("name", CASES)
 def test_alignment(name: str) -> None:
-    """Along which dimensions the tangent of the result runs."""
+    """The dimensions along which the result's tangent is aligned with the input's."""
     function, sizes, expected = CASES[name]
     program = load(exported(function, np.zeros(sizes)))
     linear = stage(linearize)(program.view, [program.outputs[0].value], [program.inputs[0].value], OPSET)
@@ -67,8 +67,8 @@ def test_alignment(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", CASES)
-def test_all_of_it(name: str) -> None:
-    """Both modes; what is beside the blocks is zero."""
+def test_whole_jacobians(name: str) -> None:
+    """Both modes; entries outside the blocks are zero."""
     function, sizes, _ = CASES[name]
     x = RNG.standard_normal(sizes)
     program = load(exported(function, x))
@@ -79,7 +79,7 @@ def test_all_of_it(name: str) -> None:
 
 
 def ops() -> list[str]:
-    """Elementwise ops, windows and moves of one input of known sizes: what the interpreter is quick about."""
+    """Elementwise ops, windows and moves of one static input that the interpreter runs fast."""
     names = "abs clamp concatenate logistic multiply pad reduce_window reverse select slice sort transpose"
     return [f"stablehlo.{name}" for name in names.split()]
 
@@ -94,15 +94,15 @@ def test_ops(op: str) -> None:
             np.testing.assert_allclose(y, wanted, rtol=0, atol=1e-13)
 
 
-def test_directions_are_saved() -> None:
-    """Of 50 rows of 3 numbers, 3 directions, not 150."""
+def test_sparsity_needs_fewer_basis_vectors() -> None:
+    """A function of 50 rows of 3 numbers needs 3 basis vectors, not 150."""
     program = load(exported(lambda x: jnp.tanh(x @ W), np.zeros((50, 3))))
     text = program.jacobian(sparsity="block-diagonal").text
     assert "tensor<3x50x3xf64>" in text and "150" not in text
     assert "tensor<4x50x3xf64>" in program.jacobian(mode="reverse", sparsity="block-diagonal").text
 
 
-def test_parts_alone() -> None:
+def test_diagonals_and_blocks_alone() -> None:
     x = RNG.standard_normal((2, 3))
     (diagonal,) = run(load(exported(lambda x: jnp.sin(x), x)).jacobian(sparsity="diagonal"), [x])
     np.testing.assert_allclose(diagonal, np.cos(x), rtol=1e-14)
@@ -114,17 +114,17 @@ def test_parts_alone() -> None:
 
 
 def test_a_diagonal_hessian() -> None:
-    """Of a sum of powers; in two inputs, that of a product is diagonal in each two."""
+    """A sum of powers; and a product of two inputs, whose Hessian blocks are all diagonal."""
     x, w = RNG.standard_normal(4), RNG.standard_normal(4)
     program = load(exported(lambda x, w: jnp.sum(x**3 * w), x, w))
-    found = run(program.hessian(sparsity="diagonal"), [x, w])
-    for y, wanted in zip(found, (6 * x * w, 3 * x**2, 3 * x**2, 0 * x), strict=True):
+    actual = run(program.hessian(sparsity="diagonal"), [x, w])
+    for y, wanted in zip(actual, (6 * x * w, 3 * x**2, 3 * x**2, 0 * x), strict=True):
         np.testing.assert_allclose(y, wanted, rtol=1e-13, atol=1e-13)
     assert "tensor<4x4x" not in program.hessian(sparsity="diagonal").text
 
 
 def test_inputs_and_outputs_that_differ() -> None:
-    """Directions of one input serve all outputs, so those are left that all are aligned in."""
+    """The basis vectors of an input serve all outputs, so all outputs must be aligned with it."""
     x, w = RNG.standard_normal((2, 3)), RNG.standard_normal((3, 2))
 
     def function(x: Any, w: Any) -> Any:
@@ -133,12 +133,12 @@ def test_inputs_and_outputs_that_differ() -> None:
     program = load(exported(function, x, w))
     expected = run(program.jacobian(), [x, w])
     for mode in ("forward", "reverse"):
-        found = run(program.jacobian(mode=mode, sparsity="auto"), [x, w])
-        for y, wanted in zip(found, expected, strict=True):
+        actual = run(program.jacobian(mode=mode, sparsity="auto"), [x, w])
+        for y, wanted in zip(actual, expected, strict=True):
             np.testing.assert_allclose(y, wanted, rtol=0, atol=1e-13)
 
 
-def test_what_is_not_shown_is_refused() -> None:
+def test_unknown_sparsity_is_refused() -> None:
     program = load(exported(lambda x: x @ x.T, np.zeros((3, 3))))
     for sparsity in ("diagonal", "block-diagonal"):
         with pytest.raises(RequestError, match=f"result0.jacobian.arg0 is not known to be {sparsity};"):

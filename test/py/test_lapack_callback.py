@@ -1,4 +1,4 @@
-"""Factorizations by NumPy, which a module calls back: values, failures, loops, threads, errors, and who refuses."""
+"""Factorizations by NumPy in a callback: values, failures, loops, threads, errors, and unsupported targets."""
 
 import subprocess
 import sys
@@ -40,18 +40,18 @@ CALLBACK = "callback"
 
 
 def compiled(function: Callable[..., Any], *arguments: Array, target: str = "cpu") -> tiduc.Executable:
-    """What JAX exports of a function, which calls LAPACK back."""
+    """A JAX function, exported and compiled with LAPACK as a callback."""
     return tiduc.load(exported(function, *arguments)).compile(target, lapack=CALLBACK)
 
 
 def close(y: Array, x: Array) -> bool:
-    """Numbers, one row a matrix, are others up to a few roundings of the largest."""
+    """Asserts that each row equals its reference up to a few roundings of the row's largest number."""
     most = np.max(np.abs(x), -1, keepdims=True)
     return bool(np.all(np.abs(y - x) <= 8 * LIMIT * np.finfo(x.dtype).eps * most))
 
 
 def factors(x: Any, h: Any, p: Any) -> Any:
-    """Of any matrices, of Hermitian ones, and of positive definite ones: all that NumPy has."""
+    """NumPy's factorizations, of general, Hermitian, and positive definite matrices."""
     return (
         *jnp.linalg.svd(x),
         *jnp.linalg.svd(jnp.swapaxes(x, -1, -2), full_matrices=False),
@@ -68,7 +68,7 @@ def factors(x: Any, h: Any, p: Any) -> Any:
 
 @pytest.mark.parametrize("dtype", [np.float32, slow(np.float64), slow(np.complex64), np.complex128])
 def test_batches_of_hard_matrices(dtype: Any) -> None:
-    """Backward errors are LAPACK's, of matrices of any rank and scale; without vectors, values are the same."""
+    """Backward errors equal LAPACK's for all ranks and scales; values without vectors are equal."""
     x, h, p = general(dtype, 5, 4), hermitian(dtype, 4), positive(dtype, 4)
     run = compiled(factors, x, h, p)
     u, s, vh, thin_u, thin_s, thin_vh, values, v, w, alone, lower, upper, of_h, right, only, q, r = run(
@@ -90,7 +90,7 @@ def test_batches_of_hard_matrices(dtype: Any) -> None:
 
 @pytest.mark.slow
 def test_values_of_the_loops() -> None:
-    """Numbers that do not depend on the choice of vectors are those of the loops."""
+    """Results that do not depend on the choice of vectors equal those of the compiled loops."""
     a = normal(np.float64, 2, 5, 5)
 
     def numbers(a: Any) -> Any:
@@ -108,7 +108,7 @@ def test_values_of_the_loops() -> None:
 
 
 def test_values_of_numpy() -> None:
-    """Of a batch, and with QR's signs."""
+    """A batch of matrices, including the signs of QR."""
     a = normal(np.float64, 2, 5, 5)
     s = a @ adjoint(a) + np.eye(5)
 
@@ -126,17 +126,19 @@ def test_values_of_numpy() -> None:
 
 
 def test_info() -> None:
-    """As the loops have it: of a positive definite matrix, an indefinite, a singular one, and one with a NaN."""
+    """The `info` of a positive definite, an indefinite, a singular and a NaN matrix equals that of the loops."""
     x = np.stack([np.eye(4) + 0.1, np.diag([1.0, 2, -3, 4]), np.diag([1.0, 0, 2, 3]), np.eye(4)])
     x[3, 2, 1] = np.nan
     y, *info = tiduc.load(FAILURES).compile(lapack=CALLBACK)(x, np.zeros(3), np.ones((3, 1)))
     assert [i.tolist() for i in info] == [[0, 3, 2, 3], [0, 0, 2, 0], [0, 0, 0, 1], [0, 0, 0, 1], 1]
-    assert np.array_equal(y[0][np.triu_indices(4, 1)], x[0][np.triu_indices(4, 1)])  # what is not read stays
+    assert np.array_equal(
+        y[0][np.triu_indices(4, 1)], x[0][np.triu_indices(4, 1)]
+    )  # entries that are not read stay
     assert np.array_equal(y[1, :, 1], [0, np.sqrt(2), 0, 0]) and np.isnan(y[1, 2:, 2]).all()
 
 
 def test_columns_before_a_failure() -> None:
-    """Of a matrix that is not positive definite there are those of the part that is."""
+    """The columns of the leading positive definite part are computed."""
     cholesky, *_ = FUNCTIONS["cholesky"]
     for k in range(7):
         a = normal(np.complex128, 7, 7)
@@ -150,7 +152,7 @@ def test_columns_before_a_failure() -> None:
 
 @pytest.mark.parametrize("dtype", [np.float64, np.complex64])
 def test_products_of_reflections(dtype: Any) -> None:
-    """Of all that `general` has, some with reflections that are none, from both sides; NaN where tau is infinite."""
+    """All matrices of `general`, with some tau of zero, from both sides; NaN for infinite tau."""
     x, c = general(dtype, 40, 7), normal(dtype, 13, 40, 3)
     packed, tau = FUNCTIONS["qr"][0](x)
     assert np.any(tau == 0)
@@ -165,7 +167,7 @@ def test_products_of_reflections(dtype: Any) -> None:
 
 
 def test_no_convergence(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Only the matrix that LAPACK gives up on has `info`, and NaN."""
+    """Only the matrix for which LAPACK fails has a nonzero `info`, and NaN."""
     original = np.linalg.eigh
 
     def eigh(x: Array) -> Any:
@@ -181,7 +183,7 @@ def test_no_convergence(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def steps(a: Any, count: Any) -> Any:
-    """A factorization in each iteration, this or that one."""
+    """A loop that runs one of two factorizations in each iteration."""
 
     def by_values(x: Any) -> Any:
         w, v = jnp.linalg.eigh(x)
@@ -195,7 +197,7 @@ def steps(a: Any, count: Any) -> Any:
 
 @pytest.mark.parametrize("target", ["cpu", "cpu-threads"])
 def test_loops_and_threads(target: str) -> None:
-    """In conditionals in a loop that ends when it is called, from eight threads at once, some of which meet a NaN."""
+    """A data-dependent loop with conditionals, called from eight threads, some of which pass a NaN."""
     a = normal(np.float64, 5, 5)
     a = a + a.T
     run = compiled(steps, a, np.int32(3), target=target)
@@ -219,7 +221,7 @@ def test_loops_and_threads(target: str) -> None:
 
 
 def test_gradient_of_a_batch_in_a_loop() -> None:
-    """A derivative has the same ops as its primal: it calls back, too, both ways through the loop."""
+    """The derivative contains the primal's ops, so both of its loops use the callback."""
 
     def loss(a: Any) -> Any:
         def body(x: Any, _: Any) -> Any:
@@ -254,7 +256,7 @@ def roots() -> tiduc.Executable:
 
 
 def test_errors_of_the_callback(roots: tiduc.Executable, monkeypatch: pytest.MonkeyPatch) -> None:
-    """They are ours, once; ^C stays what it is; and the module can be called again."""
+    """Errors are tiduc's, raised once; KeyboardInterrupt passes; the module can be called again."""
     error: list[BaseException] = [MemoryError("no 9 GiB are free")]
 
     def fails(_: Array) -> Any:
@@ -274,7 +276,7 @@ def test_errors_of_the_callback(roots: tiduc.Executable, monkeypatch: pytest.Mon
     assert w.tolist() == [2, 2, 2] and info == 0 and np.allclose(np.abs(v), np.eye(3))
 
 
-def test_another_runtime_names_what_it_lacks(roots: tiduc.Executable) -> None:
+def test_another_runtime_names_the_missing_module(roots: tiduc.Executable) -> None:
     instance = rt.VmInstance()
     hal = rt.create_hal_module(instance, devices=[rt.get_device("local-sync")])
     with pytest.raises(ValueError, match="required module 'tiduc_lapack' not registered"):
@@ -282,7 +284,7 @@ def test_another_runtime_names_what_it_lacks(roots: tiduc.Executable) -> None:
 
 
 def test_the_runtime_alone(roots: tiduc.Executable, tmp_path: Path) -> None:
-    """A file says itself what it needs, which is NumPy and IREE's runtime."""
+    """A file states its requirements: NumPy and IREE's runtime."""
     roots.save(tmp_path / "roots.vmfb")
     code = f"""
 import sys, numpy, tiduc.runtime
@@ -295,7 +297,7 @@ print(w.tolist(), "torch_mlir" in sys.modules)
 
 
 @pytest.mark.parametrize("target", ["cuda", "vmvx", "wasm32"])
-def test_targets_that_are_no_cpus(target: str, tmp_path: Path) -> None:
+def test_targets_other_than_cpus(target: str, tmp_path: Path) -> None:
     file = tmp_path / "f.mlir"
     file.write_text(ROOTS.replace("f64", "f32").replace("dsyevd", "ssyevd"))
     with pytest.raises(
@@ -309,7 +311,7 @@ def test_targets_that_are_no_cpus(target: str, tmp_path: Path) -> None:
 
 
 def test_at_a_shell(tmp_path: Path) -> None:
-    """A refused target leaves no file; parameters are a third module, beside the one that is called back."""
+    """A refused target writes no file; a module may have both parameters and the callback."""
     (tmp_path / "f.mlir").write_text(ROOTS)
     write_weights(tmp_path / "x.irpa", {"arg0": np.diag([3.0, 1, 2])})
     run = [sys.executable, "-m", "tiduc", "compile", "f.mlir", "--lapack=callback", "-o", "f.vmfb"]
@@ -322,7 +324,7 @@ def test_at_a_shell(tmp_path: Path) -> None:
 
 
 def test_runs_at_a_shell(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: Any) -> None:
-    """`tiduc run` compiles as `tiduc compile` does; for what is compiled, and for XLA, there is nothing to say."""
+    """`tiduc run` compiles like `tiduc compile`; the option is refused for compiled modules and for XLA."""
     monkeypatch.chdir(tmp_path)
     Path("f.mlir").write_text(ROOTS)
     tiduc.load(ROOTS).compile(lapack=CALLBACK).save("f.vmfb")
@@ -348,7 +350,7 @@ func.func @main(%w: tensor<2x2xf64>) -> tensor<f64> {
 
 
 def test_training_at_a_shell(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A step of training with a factorization calls back."""
+    """A training step whose factorization uses the callback."""
     monkeypatch.chdir(tmp_path)
     Path("model.mlir").write_text(MODEL)
     options = ["--loss=none", "--train=arg0", "--lapack=callback", "-o", "step.vmfb"]

@@ -19,7 +19,7 @@ PASSES = (*IR, "rules", "batching", "passes")
 COMPILER = (*PASSES, "runtime", "backends")
 PROGRAMS = (*COMPILER, "program", "models")
 
-# A layer, the modules it is, and the layers that it may import; each may import itself. First match wins.
+# A layer, its modules, and the layers that it may import; each may import itself. First match wins.
 LAYERS = {
     "errors": (("tiduc.dialect.errors", "tiduc.dialect.progress", "tiduc.dialect.reading"), ()),
     "definitions": (
@@ -61,15 +61,15 @@ def layer(module: str) -> str:
 
 def files() -> dict[str, Path]:
     """Every file of the package, by the name of its module."""
-    found = {}
+    paths = {}
     for folder in FOLDERS:
         for path in sorted((ROOT / folder).rglob("*.py")):
             parts = list(path.relative_to(ROOT).with_suffix("").parts)
             if parts[0] == "tiduc" and len(parts) > 1 and parts[1] in FOLDERS:
                 continue  # reached through a link
             parts = parts if parts[0] == "tiduc" else ["tiduc", *parts]
-            found[".".join(parts).removesuffix(".__init__")] = path
-    return found
+            paths[".".join(parts).removesuffix(".__init__")] = path
+    return paths
 
 
 def imports(source: str, local: bool = False) -> Iterator[tuple[int, str]]:
@@ -110,29 +110,29 @@ def graph(known: dict[str, Path]) -> dict[str, set[str]]:
 
 
 def cycle(edges: dict[str, set[str]]) -> list[str]:
-    """The modules of one import cycle, the first of them twice; none if there is no cycle."""
+    """The modules of one import cycle, the first one also last; empty if there is no cycle."""
     try:
         TopologicalSorter(edges).prepare()
     except CycleError as error:
-        found: list[str] = error.args[1]
-        return found
+        modules: list[str] = error.args[1]
+        return modules
     return []
 
 
 def violations(module: str, source: str) -> list[str]:
-    """What a file imports that its layer may not."""
+    """The imports of a file that its layer forbids."""
     name = layer(module)
     allowed = {name, *LAYERS[name][1]}
-    found = []
+    names = []
     for line, imported in imports(source):
         root = imported.split(".")[0]
         if not root:
-            found.append(f"{module}:{line}: a relative import")
+            names.append(f"{module}:{line}: a relative import")
         elif root in FOLDERS and root != "tiduc":
-            found.append(f"{module}:{line}: {imported} is a second copy of tiduc.{imported}")
+            names.append(f"{module}:{line}: {imported} is a second copy of tiduc.{imported}")
         elif root == "tiduc" and layer(imported) not in allowed:
-            found.append(f"{module}:{line}: {name} may not import {layer(imported)} ({imported})")
-    return found
+            names.append(f"{module}:{line}: {name} may not import {layer(imported)} ({imported})")
+    return names
 
 
 # A module, and what a function of the module imports, with the reason why the module itself does not.
@@ -182,16 +182,16 @@ def test_no_module_imports_itself_through_others() -> None:
 
 def test_imports_inside_functions_are_listed() -> None:
     known = files()
-    found = {
+    actual = {
         (module, module_of(imported, known) if imported.startswith("tiduc") else imported.split(".")[0])
         for module, path in known.items()
         for _, imported in imports(path.read_text(), local=True)
     }
-    assert sorted(found - LOCAL.keys()) == [], "import at the top of the file, or list the reason in LOCAL"
-    assert sorted(LOCAL.keys() - found) == [], "no longer imported inside a function: remove from LOCAL"
+    assert sorted(actual - LOCAL.keys()) == [], "import at the top of the file, or list the reason in LOCAL"
+    assert sorted(LOCAL.keys() - actual) == [], "no longer imported inside a function: remove from LOCAL"
 
 
-def test_a_cycle_is_seen(tmp_path: Path) -> None:
+def test_a_cycle_is_detected(tmp_path: Path) -> None:
     sources = {
         "tiduc.a": "def f():\n    from tiduc.b import g",
         "tiduc.b": "from typing import TYPE_CHECKING\nif TYPE_CHECKING:\n    from tiduc.c import C",
@@ -252,7 +252,7 @@ def test_imports() -> None:
         ("tiduc.passes.lower.lower", "from .resolve import resolve"),
     ],
 )
-def test_a_violation_is_seen(module: str, source: str) -> None:
+def test_a_violation_is_detected(module: str, source: str) -> None:
     assert len(violations(module, f"import os\nfrom typing import Any\n{source}\n")) == 1
 
 
@@ -267,5 +267,5 @@ def test_a_violation_is_seen(module: str, source: str) -> None:
         ("tiduc.program", "import numpy.typing"),
     ],
 )
-def test_what_is_allowed(module: str, source: str) -> None:
+def test_allowed_imports(module: str, source: str) -> None:
     assert violations(module, source) == []

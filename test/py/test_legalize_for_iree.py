@@ -28,7 +28,7 @@ def legalized(text: str) -> str:
 
 @pytest.fixture(scope="module")
 def rewritten() -> Callable[[str], Executable]:
-    """All cases in one module, which compiles faster than one each."""
+    """All cases in one module, which compiles faster than many modules."""
     vmfb = compile_module(legalized("\n".join(function(name, case) for name, case in CASES.items())))
     return lambda name: Executable(vmfb, entry=name)
 
@@ -73,7 +73,7 @@ def test_rewritten(rewritten: Callable[[str], Executable], name: str) -> None:
     ],
 )
 def test_refused(body: str, place: int, reason: str) -> None:
-    """By name and place, without the compiler."""
+    """The refusal names the op and its location, before the compiler starts."""
     module = parse(
         f"func.func @main(%x: tensor<f32>) -> tensor<f32> {{\n{body}\nreturn %x : tensor<f32>\n}}", "f.mlir"
     )
@@ -90,8 +90,8 @@ def test_hints_to_other_compilers_go() -> None:
     assert "custom_call" not in legalized(text)
 
 
-def test_a_program_compiles_what_it_holds() -> None:
-    """`Program.compile` rewrites before the compiler runs, derivatives too."""
+def test_programs_are_rewritten_before_they_are_compiled() -> None:
+    """`Program.compile` rewrites ops before the compiler runs, for derivatives, too."""
     program = tiduc.load(function("main", CASES["cholesky"]))
     x, *_ = CASES["cholesky"].arguments
     y, dx = program.vjp().compile()(x, np.broadcast_to(np.eye(4), x.shape).copy())
@@ -99,8 +99,8 @@ def test_a_program_compiles_what_it_holds() -> None:
     assert np.all(np.isfinite(dx))
 
 
-def test_open_sizes() -> None:
-    """A dimension of size 1 is repeated, one of another size is not, and which it is is seen when the program runs."""
+def test_dynamic_sizes() -> None:
+    """Only at run time is it known whether a dynamic dimension has size 1, and is expanded."""
     text = """func.func @main(%x: tensor<?x1xf32>, %n: tensor<i32>) -> tensor<?x3xf32> {
       %0 = stablehlo.reshape %n : (tensor<i32>) -> tensor<1xi32>
       %1 = stablehlo.constant dense<3> : tensor<1xi32>
@@ -118,7 +118,7 @@ def test_open_sizes() -> None:
 
 
 def test_groups_on_gpus() -> None:
-    """One convolution a group, which gives what one of two groups does on a CPU."""
+    """One convolution per group; the results equal those of one grouped convolution on a CPU."""
     module = parse(GROUPED)
     legalize_for_iree(module, cpu=False)
     text = stage(str)(module)
@@ -140,7 +140,7 @@ def test_nibbles_on_gpus_are_refused() -> None:
 
 
 def test_functions_of_constants() -> None:
-    """IREE evaluates these while it compiles, with a linker that knows no sine of f64."""
+    """IREE folds these while it compiles, with a linker that does not provide the sine of f64."""
     text = """func.func @main() -> tensor<2xf64> {
       %0 = stablehlo.constant dense<[1.0, 2.0]> : tensor<2xf64>
       %1 = stablehlo.sine %0 : tensor<2xf64>

@@ -1,4 +1,4 @@
-"""linear_transpose: a linear graph turned around; what is special is where outputs and inputs meet."""
+"""linear_transpose: the transpose of a linear graph, especially where outputs and inputs coincide."""
 
 import re
 from dataclasses import replace
@@ -19,7 +19,7 @@ V = "tensor<3xf64>"
 
 
 def function(*lines: str, outputs: str, type_: str = V) -> str:
-    """A graph @F of x and y, all of whose values `%n` are named vn."""
+    """A graph @F of x and y, in which each value `%n` is named vn."""
     names = re.findall(r"^(%\d+) =", "\n".join(lines), re.MULTILINE)
     names_ = [named(name, f"v{name[1:]}", type_) for name in names]
     return graph("F", ["x", "y"], "\n".join([*lines, *names_]), outputs.split(), type_)
@@ -62,7 +62,7 @@ def linear_of(view: Any, what: str, wrt: tuple[str, ...] = ("x", "y")) -> Any:
 
 
 def applied(view: Any, linear: Any, values: list[Any]) -> list[Any]:
-    """The linear map, at POINT; zeros for what is inactive."""
+    """The linear map at POINT, with zeros for inactive outputs."""
     wanted = [x for x in linear.outputs if x is not None]
     results = iter(numbers(view, wanted, POINT | dict(zip(linear.keys, values, strict=True))))
     return [np.zeros(3) if x is None else next(results) for x in linear.outputs]
@@ -96,7 +96,7 @@ def test_twice_gives_the_map_back(what: str) -> None:
 @pytest.mark.parametrize("what", ["a chain", "shapes"])
 @pytest.mark.parametrize("wrt", ["x", "y"])
 def test_twice_gives_the_ops_back(what: str, wrt: str) -> None:
-    """Where nothing is added up, the text after lowering is the same but for the names of inputs."""
+    """Without sums, the lowered text differs only in the names of inputs."""
     view = view_of(PROGRAMS[what])
     linear = linear_of(view, what, (wrt,))
     twice = linear_transpose(view, linear_transpose(view, linear, OPSET), OPSET)
@@ -105,36 +105,36 @@ def test_twice_gives_the_ops_back(what: str, wrt: str) -> None:
     assert re.sub(r"\{[^}]*\}", "", one) == re.sub(r"\{[^}]*\}", "", two)
 
 
-def test_the_transpose_s_own_transpose_is_linear_in_cotangents() -> None:
-    """A transposed graph is a linear graph as any other: it may be linearized and transposed in its input."""
+def test_a_transposed_graph_can_be_differentiated() -> None:
+    """A transposed graph is an ordinary linear graph: it may be linearized and transposed."""
     view = view_of(PROGRAMS["fan-out"])
     back = linear_transpose(view, linear_of(view, "fan-out", ("x",)), OPSET)
-    again = linearize(view, list(back.outputs), list(back.keys), OPSET)
+    second = linearize(view, list(back.outputs), list(back.keys), OPSET)
     ct, dct = np.array([1.0, 2.0, 3.0]), np.array([0.3, -1.0, 0.7])
     x = POINT["x"]
-    wanted = list(again.outputs)
+    wanted = list(second.outputs)
     compare(
-        numbers(view, wanted, POINT | {back.keys[0]: ct, again.keys[0]: dct}), [(3 * x * x + 2 * x) * dct]
+        numbers(view, wanted, POINT | {back.keys[0]: ct, second.keys[0]: dct}), [(3 * x * x + 2 * x) * dct]
     )
 
 
-# ---- where outputs and inputs meet
+# ---- outputs and inputs that coincide
 
 
 def test_seeds_add_up() -> None:
-    """Two outputs whose tangents are one value: -x twice."""
+    """Two outputs whose tangents are one value, -x: their seeds are summed."""
     view = view_of(function(op("%0 = stablehlo.negate %x"), op("%1 = stablehlo.negate %x"), outputs="%0 %1"))
     linear = linearize(view, [("F", "v0"), ("F", "v1"), ("F", "x")], ["x"], OPSET)
     back = linear_transpose(view, linear, OPSET)
     assert len(set(back.keys)) == 3
     ones = np.ones(3)
     compare(applied(view, back, [ones, 10 * ones, 100 * ones]), [89 * ones])
-    again = linear_transpose(view, back, OPSET)
-    compare(applied(view, again, [ones]), [-ones, -ones, ones])
+    second = linear_transpose(view, back, OPSET)
+    compare(applied(view, second, [ones]), [-ones, -ones, ones])
 
 
 def test_one_tangent_returned_twice() -> None:
-    """In text: both outputs of the linear graph are its input."""
+    """In text, both outputs of the linear graph are its input."""
     linear = """
     "tidu.graph"() ({
     ^bb0(%dx: tensor<3xf64>):
@@ -169,7 +169,7 @@ def test_an_input_that_no_output_needs() -> None:
 
 
 def test_masks_are_not_needed() -> None:
-    """Native passes may drop them; what depends on an input is active all the same."""
+    """Native passes may drop masks; values that depend on an input are active without them."""
     view = view_of(PROGRAMS["fan-out"])
     linear_of(view, "fan-out", ("x",))
     text = str(view.module)
@@ -181,7 +181,7 @@ def test_masks_are_not_needed() -> None:
 
 
 def test_masks_of_another_graph_are_plain_attributes() -> None:
-    """Toward x, the tangent of the first order is a coefficient, though its op says that it is active."""
+    """In the transpose toward x, the first-order tangent is a coefficient, although its op has an active mask."""
     view = view_of(EXP_AX)
     one = linearize(view, [("F0", "p3")], ["x"], OPSET)
     two = linearize(view, list(one.outputs), ["x"], OPSET)
@@ -217,7 +217,7 @@ def test_a_product_of_two_tangents() -> None:
     assert "unsupported transpose AD rule for stablehlo.multiply" in str(error.value)
     assert "a product of two active values is not linear" in str(error.value)
     assert re.match(r"-:\d+:\d+: error", str(error.value))
-    assert str(view.module) == before  # nothing is left of what was refused
+    assert str(view.module) == before  # a refused transpose leaves nothing in the view
 
 
 @pytest.mark.parametrize("name", ["exponential", "sine"])
@@ -243,8 +243,8 @@ def test_an_op_set_without_the_rule() -> None:
     assert linear_transpose(view, view.graph("L0"), OPSET).name.startswith("T")
 
 
-def test_a_rule_is_asked_only_where_a_cotangent_comes() -> None:
-    """An output of no interest costs nothing, nor does an op without a rule that leads to none."""
+def test_rules_are_called_only_for_ops_with_cotangents() -> None:
+    """An output without a seed costs nothing, and ops that reach only such outputs need no rule."""
     bare = replace(OPSET, transpose_rules={"stablehlo.negate": OPSET.transpose_rules["stablehlo.negate"]})
     linear = """
     "tidu.graph"() ({
@@ -259,7 +259,7 @@ def test_a_rule_is_asked_only_where_a_cotangent_comes() -> None:
     compare(applied(view, linear_transpose(view, view.graph("L"), bare), [np.ones(3)]), [-np.ones(3)])
 
 
-def test_locations_of_what_is_transposed() -> None:
+def test_locations_of_transposed_ops() -> None:
     view = view_of(EXP_AX)
     linear_transpose(view, linearize(view, [("F0", "p3")], ["x"], OPSET), OPSET)
     text = view.module.operation.get_asm(enable_debug_info=True)

@@ -1,4 +1,4 @@
-"""linearize: references instead of copies, symbolic zeros, residuals, any order on views of linear graphs."""
+"""linearize: references instead of copies, symbolic zeros, residuals, and views of linear graphs of any order."""
 
 import itertools
 from typing import Any
@@ -25,7 +25,7 @@ def linear_ops(text: str) -> list[str]:
     return [line.strip() for line in text.splitlines() if "tidu.active = " in line]
 
 
-# ---- what it makes
+# ---- its result
 
 
 def test_worked_example() -> None:
@@ -41,7 +41,7 @@ def test_worked_example() -> None:
 
 
 def test_residuals_are_primal() -> None:
-    """d sin x = cos x dx: the cosine is no linear op."""
+    """d sin x = cos x dx: the cosine is a primal op in the linear graph."""
     view = view_of(graph("F", ["x"], f"%0 = stablehlo.sine %x : {F64}\n" + named("%0", "y"), ["%0"]))
     linearize(view, [("F", "y")], ["x"], OPSET)
     (cosine,) = (line for line in text_of(view, "L0").splitlines() if "cosine" in line)
@@ -58,8 +58,8 @@ def test_names_and_fresh_ones() -> None:
         linearize(view, [("F0", "p3")], ["x"], OPSET, name="mine")
 
 
-def test_only_what_the_outputs_need_is_visited() -> None:
-    """What has no rule does no harm beside the way, nor where no tangent comes."""
+def test_only_ops_that_outputs_need_are_visited() -> None:
+    """Ops without rules are allowed where no tangent arrives, and where no output depends on them."""
     body = (
         f"%0 = stablehlo.exponential %x : {F64}\n"
         + named("%0", "e")
@@ -163,7 +163,7 @@ def test_no_tangent_passes_through_integers() -> None:
 @pytest.mark.parametrize("op", ["add", "subtract", "multiply", "divide", "power", "maximum", "atan2"])
 @pytest.mark.parametrize("wrt", ["x", "y"])
 def test_no_zeros_in_a_linear_graph(op: str, wrt: str) -> None:
-    """An inactive operand costs nothing: no zero is made for it."""
+    """An inactive operand costs nothing: no array of zeros is emitted."""
     body = f"%0 = stablehlo.{op} %x, %y : {F64}\n" + named("%0", "v")
     view = view_of(graph("F", ["x", "y"], body, ["%0"]))
     linearize(view, [("F", "v")], [wrt], OPSET)
@@ -177,7 +177,7 @@ def test_no_zeros_in_a_linear_graph(op: str, wrt: str) -> None:
 
 
 def test_references_through_graphs_and_modules() -> None:
-    """log of exp(a x), the two in different modules: the derivative is a, whoever owns the values."""
+    """The derivative of log(exp(a x)) is a, also if the two ops are in different modules."""
     body = external("%e", "@F0::@p3") + f"%0 = stablehlo.log %e : {F64}\n" + named("%0", "l")
     again = graph("F2", ["x"], external("%l", "@F1::@l") + named("%l", "m"), ["%l"])
     view = view_of(EXP_AX, graph("F1", [], body, ["%0"]), again)
@@ -190,9 +190,9 @@ def test_references_through_graphs_and_modules() -> None:
 @pytest.mark.parametrize("mode", ["".join(m) for n in (1, 2, 3) for m in itertools.product("FR", repeat=n)])
 @pytest.mark.parametrize("reload", [False, True])
 def test_third_order_without_a_merge(mode: str, reload: bool) -> None:
-    """Each step linearizes the graph that the step before made, and reads nothing but references.
+    """Each order linearizes the graph of the order before, and reads other graphs by reference.
 
-    With `reload`, the module is printed and read again between the steps.
+    With `reload`, the module is printed and parsed between the orders.
     """
     view, value, key, seeds = view_of(EXP_AX), ("F0", "p3"), "x", {}
     for letter in mode:
@@ -222,7 +222,7 @@ def test_mixed_derivatives_in_either_order() -> None:
 
 
 def test_derivative_toward_a_tangent() -> None:
-    """A linear graph is linear in its tangent, which is an input as any other."""
+    """A linear graph is linear in its tangent, which is an ordinary input."""
     view = view_of(EXP_AX)
     one = linearize(view, [("F0", "p3")], ["x"], OPSET)
     two = linearize(view, list(one.outputs), [*one.keys], OPSET)
@@ -241,7 +241,7 @@ def test_unknown_references() -> None:
 
 
 def test_regions_that_read_active_values() -> None:
-    """A tangent that enters through a region is not lost; where the op has no rule for it, it is refused."""
+    """A tangent that a region captures is not lost: an op without a rule for it is refused."""
     text = f"""
     func.func @main(%x: {F64}, %n: tensor<i32>) -> {F64} {{
       %one = stablehlo.constant dense<1.0> : {F64}
@@ -268,8 +268,8 @@ ELEMENTWISE = sorted(name for name, form in OPSET.forms.items() if form == "elem
 
 
 @pytest.mark.parametrize("name", ELEMENTWISE)
-def test_what_rules_emit_has_rules(name: str) -> None:
-    """Three orders forward, then reverse: no rule emits an op without rules."""
+def test_emitted_ops_have_rules(name: str) -> None:
+    """Three orders forward, then reverse: each op that a rule emits has rules."""
     derived = 0
     for count, element in itertools.product((1, 2, 3), ("f64", "complex<f64>")):
         t = f"tensor<2x{element}>"
@@ -286,7 +286,7 @@ def test_what_rules_emit_has_rules(name: str) -> None:
         try:
             first = p.jvp()
         except Unsupported:
-            continue  # said of this op itself
+            continue  # stated for this op itself
         first.jvp(0).jvp(0).vjp(0)
         derived += 1
     assert derived

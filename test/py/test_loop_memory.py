@@ -1,4 +1,4 @@
-"""What loops keep for their derivatives: the same numbers from stacks, segments and bisection, and how much."""
+"""Residuals of loops: equal derivatives from stacks, segments and bisection, and the memory that each takes."""
 
 import re
 from collections.abc import Callable
@@ -46,7 +46,7 @@ def nested(n: int) -> tuple[Callable[..., Any], list[Array]]:
 
 
 def hoisted(n: int) -> tuple[Callable[..., Any], list[Array]]:
-    """A loop that is the same in all iterations of another, which the first does not run as often as."""
+    """An invariant inner loop, with another trip count than the outer loop."""
 
     def f(x: Any, w: Any) -> Any:
         def outer(i: Any, c: Any) -> Any:
@@ -88,16 +88,16 @@ def test_second_order(make: Any, memory: str) -> None:
     compare(xla.by_xla(program.grad().vjp().text, [*arguments, *dx])[2:], wanted)
 
 
-# ---- how much is kept ------------------------------------------------------------------------------------------
+# ---- sizes of residuals ------------------------------------------------------------------------------------
 
 
 def forwards(text: str) -> str:
-    """What the first loop carries."""
+    """The types of the carries of the first loop."""
     return text.partition("do {")[0]
 
 
-def test_cheap_values_are_made_again() -> None:
-    """Of tanh(c x) + x the transpose reads 1 - tanh(c x)^2 and c; neither x nor the counter is kept, nor the square."""
+def test_cheap_values_are_recomputed() -> None:
+    """The transpose of tanh(c x) + x reads 1 - tanh(c x)^2 and c: x, the square and the counter are not stacked."""
 
     def f(xs: Any) -> Any:
         return lax.scan(lambda c, x: (jnp.tanh(c * x) + x, None), jnp.ones(2), xs)[0].sum()
@@ -108,7 +108,7 @@ def test_cheap_values_are_made_again() -> None:
 
 
 def test_values_of_fewest_bytes_are_kept() -> None:
-    """Products of one wide value are made of it again: it is kept once."""
+    """Products of one wide value are recomputed from this value, which is kept once."""
 
     def f(x: Any, w: Any) -> Any:
         def body(i: Any, c: Any) -> Any:
@@ -121,8 +121,8 @@ def test_values_of_fewest_bytes_are_kept() -> None:
     assert [t for t in kept if "x2x50x" in t] == ["tensor<7x2x50xf64>"]  # of wide, wide w and the products
 
 
-def test_what_does_not_vary_is_done_once() -> None:
-    """Of sin(c) exp(w) y, exp(w) and its products: with the tangent of w, and with the sum of cotangents."""
+def test_loop_invariants_are_hoisted() -> None:
+    """The loop invariants exp(w) and its products in sin(c) exp(w) y are hoisted in both modes."""
 
     def f(x: Any, w: Any, y: Any) -> Any:
         return jnp.sum(lax.fori_loop(0, 7, lambda i, c: jnp.sin(c) * jnp.exp(w) * y, x))
@@ -135,22 +135,22 @@ def test_what_does_not_vary_is_done_once() -> None:
     after = gradient.rpartition("stablehlo.return")[2]
     assert "stablehlo.multiply" in after
     carried = re.findall(r"stablehlo.while\(.*\) : (.*)", gradient)[-1].split(", ")
-    assert carried.count("tensor<f64>") == 1 and carried.count("tensor<5xf64>") == 2  # of y no wider sum
+    assert carried.count("tensor<f64>") == 1 and carried.count("tensor<5xf64>") == 2  # no wider sum for y
     with jax.enable_x64(True):
         wanted = jax.jit(jax.grad(f, (0, 1, 2)))(*arguments)
     compare(xla.by_xla(gradient, arguments), wanted)
 
 
 def test_products_of_matrices_are_kept() -> None:
-    """Of tanh(a @ c): c for the cotangent of a, and the tangent's factor or what it is made of, but not both."""
+    """The residuals of tanh(a @ c) are c, and either the tangent's factor or the product, but not both."""
     assert stacks(forwards(grad(*scanned(7), "stack")), 7) == ["tensor<7x2xf64>"] * 2
 
 
 def test_checkpoints_are_few() -> None:
     text = grad(*counted(100), "sqrt")
     assert not stacks(text, 100)
-    assert set(stacks(text, 11)) == {"tensor<11x3xf64>"}  # of every tenth iteration, and one that is not used
-    assert set(stacks(text, 10)) == {"tensor<10x3xf64>"}  # of the iterations of a segment
+    assert set(stacks(text, 11)) == {"tensor<11x3xf64>"}  # every tenth iteration, and one that is not used
+    assert set(stacks(text, 10)) == {"tensor<10x3xf64>"}  # the iterations of a segment
     text = grad(*counted(100), "log")
     assert (
         not stacks(text, 100) and "tensor<9x3xf64>" in text
@@ -159,7 +159,7 @@ def test_checkpoints_are_few() -> None:
 
 @pytest.mark.parametrize("most", [1, 2, 7, 8])
 def test_checkpoints_of_loops_that_end_early(most: int) -> None:
-    """Of those that count, among other tests, there are as few, and enough where the count ends them."""
+    """Loops with an induction variable and another condition need no more checkpoints."""
 
     def steps(x: Any, stop: Any, n: int) -> Any:
         for _ in range(n):
@@ -185,7 +185,7 @@ def test_checkpoints_of_loops_that_end_early(most: int) -> None:
 
 @pytest.mark.parametrize("memory", ["sqrt", "log"])
 def test_checkpoints_are_few_at_order_two(memory: str) -> None:
-    """Reverse over reverse keeps no array of all iterations either, and `hvp`, one loop a direction, as little."""
+    """Reverse over reverse stacks no value of all iterations, and neither does `hvp`, whose loop is in forward mode."""
     function, arguments = counted(100)
     program = replace(tiduc.load(exported(function, *arguments)), loop_memory=memory)
     for twice in (program.grad().vjp(), program.hvp()):
@@ -193,7 +193,7 @@ def test_checkpoints_are_few_at_order_two(memory: str) -> None:
     assert stacks(replace(program, loop_memory="stack").grad().vjp().text, 100)
 
 
-def test_large_stacks_are_not_made_unasked() -> None:
+def test_large_stacks_need_a_request() -> None:
     function, _ = counted(100_000)
     arguments = random((1000,), (1000,))
     assert stacks(grad(function, arguments, "stack"), 100_000)
@@ -202,7 +202,7 @@ def test_large_stacks_are_not_made_unasked() -> None:
 
 @pytest.mark.parametrize("sum_", ["%i, %one", "%one, %i"])
 def test_induction_variables_are_never_stored(sum_: str) -> None:
-    """The increment may be either operand of the sum."""
+    """The increment may be either operand of the addition."""
     text = f"""func.func @main(%x: tensor<f64>) -> tensor<f64> {{
       %zero = stablehlo.constant dense<0> : tensor<i32>
       %r:2 = stablehlo.while(%i = %zero, %y = %x) : tensor<i32>, tensor<f64> cond {{
@@ -223,11 +223,11 @@ def test_induction_variables_are_never_stored(sum_: str) -> None:
     assert evaluate(program.text, [np.array(1.0)]) == (0.0,)
 
 
-# ---- what a program says of its loops ------------------------------------------------------------------------
+# ---- attributes of loops -----------------------------------------------------------------------------------
 
 
 def said(attributes: str) -> str:
-    """x <- sin(x) y, n times, in a loop with attributes."""
+    """A loop x <- sin(x) y with n iterations and attributes."""
     return f"""
 func.func @main(%x: tensor<f64>, %n: tensor<i32>) -> tensor<f64> {{
   %zero = stablehlo.constant dense<0> : tensor<i32>
@@ -249,7 +249,7 @@ BOUNDED = "tidu.max_trip_count = 8 : i64"
 
 
 def by_hand(n: int, order: int = 2) -> list[float]:
-    """Its derivatives, to an order."""
+    """The loop's derivatives up to an order, by formula."""
 
     def f(x: Any) -> Any:
         c = x
@@ -266,7 +266,7 @@ def by_hand(n: int, order: int = 2) -> list[float]:
 
 @pytest.mark.parametrize("memory", MEMORIES)
 def test_bounded(memory: str) -> None:
-    """Beyond the bound, what was read from stacks is NaN; what was computed again is right."""
+    """Beyond the bound, derivatives that read stacks are NaN, and recomputed ones are right."""
     program = replace(tiduc.load(said(BOUNDED)), loop_memory=memory)
     first, second = program.grad().text, program.grad().grad().text
     for n in (0, 1, 5, 8):
@@ -279,7 +279,7 @@ def test_bounded(memory: str) -> None:
 @pytest.mark.parametrize("memory", MEMORIES)
 @pytest.mark.parametrize("varies", [True, False])
 def test_bounded_in_a_loop(memory: str, varies: bool) -> None:
-    """A loop in another, or in one of which it is the same in all iterations, with and without a bound."""
+    """A loop in another loop, and an invariant loop, with and without a bound."""
 
     def f(x: Any) -> Any:
         def until(c: Any) -> Any:
@@ -302,7 +302,7 @@ def test_bounded_in_a_loop(memory: str, varies: bool) -> None:
 
 
 def test_gradient_of_a_written_gradient() -> None:
-    """Of a loop of unknown length, whose gradient has loops of unknown length in a loop of such."""
+    """The gradient of a loop of unknown length has nested loops of unknown length."""
     program = tiduc.load(tiduc.load(said("")).grad().text)
     for n in (0, 1, 5, 17):
         got = xla.by_xla(program.grad().text, [np.float64(0.7), np.int32(n)])[0]
@@ -319,7 +319,7 @@ def test_bound_stays_in_text() -> None:
     ("attributes", "memory"), [("", "auto"), *((BOUNDED, memory) for memory in MEMORIES)]
 )
 def test_third_order(attributes: str, memory: str) -> None:
-    """Reverse over reverse over reverse, with and without a bound of the length."""
+    """Reverse over reverse over reverse, with and without a bound on the trip count."""
     program = replace(tiduc.load(said(attributes)), loop_memory=memory)
     text = program.grad().grad().grad().text
     for n in (0, 1, 2, 8):
@@ -336,13 +336,13 @@ def test_the_loop_overrides() -> None:
 
 
 @pytest.mark.parametrize("bound", ["-3 : i64", "9000000000 : i64", '"many"', "3.0 : f32"])
-def test_bounds_that_are_none(bound: str) -> None:
+def test_invalid_bounds(bound: str) -> None:
     with pytest.raises(tiduc.RequestError, match=r"-:5:10: error: tidu.max_trip_count must be an integer"):
         _ = tiduc.load(said(f"tidu.max_trip_count = {bound}")).grad().text
 
 
 def test_iterations_that_cannot_be_counted() -> None:
-    """Numbers of iterations have 32 bits; forwards, nobody asks for them."""
+    """Trip counts have 32 bits; forward mode does not need them."""
     text = said("").replace("i32", "i64").replace("%1 = stablehlo.compare LT, %i, %n", "LIMIT %i, %m")
     limit = "%m = stablehlo.constant dense<3000000000> : tensor<i64>\n    %1 = stablehlo.compare LT,"
     program = tiduc.load(text.replace("LIMIT", limit))
@@ -353,7 +353,7 @@ def test_iterations_that_cannot_be_counted() -> None:
 
 
 def test_effects_are_not_repeated() -> None:
-    """A call that has side effects may give something else each time: its loop is run once, or refused."""
+    """A call with side effects may return another value each time: its loop runs once, or is refused."""
     call = "%k = stablehlo.custom_call @host(%i) {has_side_effect = true} : (tensor<i32>) -> tensor<i32>"
     factor = f"{call}\n    %f = stablehlo.convert %k : (tensor<i32>) -> tensor<f64>"
     text = said(BOUNDED).replace("%2 = stablehlo.sine %c", f"{factor}\n    %2 = stablehlo.multiply %c, %f")
@@ -365,7 +365,7 @@ def test_effects_are_not_repeated() -> None:
 
 
 def test_tokens_are_carried() -> None:
-    """Effects in order, as JAX exports them: a loop that carries a token, which it gives out."""
+    """Ordered effects, as JAX exports them: a loop that carries and returns a token."""
 
     def f(x: Any) -> Any:
         def body(i: Any, c: Any) -> Any:
@@ -379,8 +379,8 @@ def test_tokens_are_carried() -> None:
         assert derived.text.count("ffi_python_cpu_callback") == 1
 
 
-def test_open_carries_go_forwards_only() -> None:
-    """Arrays of what a loop carries need its sizes: reverse mode is refused by the op's name."""
+def test_dynamic_carries_have_forward_mode_only() -> None:
+    """Stacks need static sizes of the carries: reverse mode is refused with the op's name."""
     text = said("").replace("tensor<f64>", "tensor<?xf64>")
     assert "stablehlo.while" in tiduc.load(text).jvp().text
     refusal = r"-:5:10: error: .* rule for stablehlo.while: .* make shapes static .*, or use forward mode"

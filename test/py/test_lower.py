@@ -1,4 +1,4 @@
-"""lower: plain StableHLO without a trace of graphs or masks, and with nothing left to simplify."""
+"""lower: StableHLO without graphs or masks that needs no further simplification."""
 
 import re
 import subprocess
@@ -117,7 +117,7 @@ def constants(text: str) -> dict[str, str]:
 
 
 def leftovers(text: str) -> list[str]:
-    """The lines that should not be there: neutral operands, double negations, identities."""
+    """Lines that should have been simplified: neutral operands, double negations, identities."""
     number = constants(text)
     one = {x for x, v in number.items() if v in ("1.000000e+00", "(1.000000e+00,0.000000e+00)")}
     zero = {x for x, v in number.items() if v in ("0.000000e+00", "(0.000000e+00,0.000000e+00)")}
@@ -154,7 +154,7 @@ def test_nothing_is_left_to_simplify(what: str) -> None:
 
 @pytest.mark.parametrize("what", PROGRAMS)
 def test_native_passes_find_nothing(what: str) -> None:
-    """Neither MLIR's `cse`, which also removes what is dead, nor `canonicalize` changes the result."""
+    """Neither MLIR's `cse`, which also removes dead ops, nor `canonicalize` changes the result."""
     for mode, p in derivatives(PROGRAMS[what]).items():
         before = str(p)
         module = parse(before)
@@ -169,7 +169,7 @@ def test_lowering_again_changes_nothing(what: str) -> None:
 
 
 def test_the_detector_sees() -> None:
-    """`leftovers` finds each of what it looks for."""
+    """`leftovers` detects each kind of line."""
     text = """
     %one = stablehlo.constant dense<1.000000e+00> : tensor<f64>
     %zero = stablehlo.constant dense<0.000000e+00> : tensor<f64>
@@ -189,11 +189,11 @@ def test_the_detector_sees() -> None:
     assert [line[1] for line in leftovers(text)] == list("abcefghl")
 
 
-# ---- what the sweep leaves
+# ---- dead ops
 
 
 def test_no_dead_tangent_sweep() -> None:
-    """The VJP of a chain has its ops once forward and once back, and nothing of the JVP."""
+    """The VJP of a chain has each op once forward and once back, and no op of the JVP."""
     text = function(f"%0 = stablehlo.sine %x : {V}", f"%y = stablehlo.sine %0 : {V}")
     ops = body(str(load(text).vjp()))
     assert sorted(ops) == sorted(["sine", "sine", "cosine", "cosine", "multiply", "multiply"])
@@ -214,7 +214,7 @@ def test_a_linear_program_costs_nothing() -> None:
 
 
 def test_masks_are_dropped_and_equal_ops_merge() -> None:
-    """exp(a x) dx as a primal product and as a tangent are one op."""
+    """exp(a x) dx as a primal product and as a tangent are merged."""
     view = view_of(EXP_AX)
     one = linearize(view, [("F0", "p3")], ["x"], OPSET)
     two = linearize(view, list(one.outputs), list(one.keys), OPSET)
@@ -222,7 +222,7 @@ def test_masks_are_dropped_and_equal_ops_merge() -> None:
     assert body(lowered(view, [*one.outputs, *two.outputs], point)).count("exponential") == 1
 
 
-# ---- what comes out
+# ---- the output
 
 
 def test_attributes_and_name() -> None:
@@ -257,8 +257,8 @@ QUANTIZED = function(
 
 
 @pytest.mark.parametrize("text", [NOTHING_REDUCED, QUANTIZED])
-def test_what_stablehlo_misreads_stays(text: str) -> None:
-    """x + 2, and x - 0.5 as it is stored: StableHLO's pass makes x of both, and is left out until it no longer does."""
+def test_constants_that_stablehlo_misreads(text: str) -> None:
+    """StableHLO's pass wrongly simplifies these sums to x, so tiduc does not run the pass on them."""
     module = parse(text)
     run_passes(module.operation, NATIVE)
     assert body(str(module)) == []
@@ -276,7 +276,7 @@ def test_stablehlo_dies_of_slices_from_the_end_of_concatenations() -> None:
 
 
 def test_numbers_survive() -> None:
-    """What is simplified still is the derivative, by central differences."""
+    """The simplified program is still the derivative, by central differences."""
     rng = np.random.default_rng(0)
     for text in PROGRAMS.values():
         p = load(text)
@@ -294,7 +294,7 @@ def test_numbers_survive() -> None:
 
 
 def test_sums_of_one_kind_have_locations_of_their_own() -> None:
-    """Their regions are copied; what they read, and where they come from, is not."""
+    """Regions are copied, but not their captured values and locations."""
     spread = 'stablehlo.broadcast_in_dim {}, dims = [] : (tensor<f64>) -> {} loc("{}")'
     lines = [f"%{i} = {spread.format(f'%{x}', V, x)}" for i, x in enumerate("xw")]
     text = function(*lines, f"%y = stablehlo.multiply %0, %1 : {V}", inputs="x: tensor<f64>; w: tensor<f64>")
@@ -306,7 +306,7 @@ def test_sums_of_one_kind_have_locations_of_their_own() -> None:
 
 
 def test_ops_beside_calls_stay_as_they_are() -> None:
-    """Where only calls become others, ops that read none of their results are the flat graph's own."""
+    """If only calls are replaced, ops that read none of their results stay the flat graph's own."""
     half = (
         "func.func private @half(%x: tensor<f64>) -> tensor<f64> attributes {no_inline} {\n"
         "%0 = stablehlo.tanh %x : tensor<f64>\n"

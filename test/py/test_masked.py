@@ -1,4 +1,4 @@
-"""Arrays that NumPy would convert by losing something, wherever arrays come in: refused."""
+"""Arrays whose conversion would lose information, such as masks, are refused wherever arrays are accepted."""
 
 from collections.abc import Callable
 from functools import cache
@@ -81,6 +81,6 @@ def test_a_masked_index() -> None:
     ],
     ids=["records", "objects", "text", "dates"],
 )
-def test_what_has_no_numbers(entrance: str, array: Any, tmp_path: Path) -> None:
+def test_objects_without_numbers(entrance: str, array: Any, tmp_path: Path) -> None:
     with pytest.raises(TiducError):
         ENTRANCES[entrance](array, tmp_path)

@@ -1,4 +1,4 @@
-"""materialize_merge: one flat graph of what is wanted, every value in it once."""
+"""materialize_merge: one flat graph of the wanted values, with each value once."""
 
 from typing import Any
 
@@ -24,11 +24,11 @@ def merged(view: Any, wanted: list[Any], inputs: list[str], **options: Any) -> s
     return str(module)
 
 
-# ---- what is kept
+# ---- values that are kept
 
 
 def test_worked_example() -> None:
-    """[p3, c2] over F0 and T1: multiply, exponential, multiply, multiply, and nothing else."""
+    """The flat graph of [p3, c2] over F0 and T1 has multiply, exponential, multiply, multiply, and no other op."""
     view = view_of(EXP_AX)
     back = linear_transpose(view, linearize(view, [("F0", "p3")], ["x"], OPSET), OPSET)
     text = merged(view, [("F0", "p3"), *back.outputs], ["a", "x", *back.keys])
@@ -71,7 +71,7 @@ def keys(text: str) -> str:
     [(["a", "x"], "@a, @x"), (["x", "a"], "@x, @a"), (["x"], "@x, @a"), ([], "@a, @x")],
 )
 def test_order_of_inputs(inputs: list[str], expected: str) -> None:
-    """Those that are listed, in that order; others that are needed follow."""
+    """The listed inputs come first, in the listed order; other needed inputs follow."""
     assert keys(merged(view_of(EXP_AX), [("F0", "p3")], inputs)) == expected
 
 
@@ -95,7 +95,7 @@ def test_an_unknown_input() -> None:
         merged(view_of(EXP_AX), [("F0", "p3")], ["z"])
 
 
-def test_name_and_marks() -> None:
+def test_name_and_masks() -> None:
     text = merged(view_of(EXP_AX), [("F0", "p3")], ["a", "x"], name="flat")
     assert 'sym_name = "flat"' in text and "tidu.merged" in text
     parse(text)  # valid, masks included
@@ -110,7 +110,7 @@ def test_name_and_marks() -> None:
 
 
 def two(first: str, second: str, outputs: str = "%0 %1", type_: str = F64) -> Any:
-    """A view of two graphs of the input x, each of one op, both of whose results are named v."""
+    """A view of two graphs with input x, each with one op whose result is named v."""
     made = (
         graph(name, ["x"], f"{line}\n" + named(output, "v", type_), [output], type_)
         for name, line, output in zip("AB", (first, second), outputs.split(), strict=True)
@@ -172,7 +172,7 @@ def test_operands_tell_ops_apart() -> None:
 
 
 def test_roles_tell_ops_apart_until_lowering() -> None:
-    """x * dx as a primal op, and as a linear one: two until masks are dropped, then one."""
+    """x * dx as a primal op and as a linear op: they differ until masks are dropped."""
     product = f"%0 = stablehlo.multiply %k, %x : {F64}\n" + named("%0", "v")
     view = view_of(graph("F", ["k", "x"], product, ["%0"]))
     linear = linearize(view, [("F", "v")], ["x"], OPSET, name="L")
@@ -213,7 +213,7 @@ def test_regions(op: str, expected: int) -> None:
 
 
 def test_regions_that_read_from_outside() -> None:
-    """Bodies that differ only in which outer value they read are different."""
+    """Bodies that capture different values are different."""
     outer = "%k = stablehlo.constant dense<{}> : tensor<f64>\n"
     for first, second, expected in ((2.0, 2.0, 1), (2.0, 3.0, 2)):
         lines = [outer.format(value) + reduce(i, "add", "%k") for i, value in enumerate((first, second))]
@@ -252,7 +252,7 @@ def test_results_of_one_op_are_told_apart() -> None:
 
 
 def test_equal_trees_built_twice() -> None:
-    """Common subexpressions merge bottom up, across graphs and in one."""
+    """Common subexpressions merge from the bottom up, within a graph and across graphs."""
     line = f"%{{0}}a = stablehlo.exponential %x : {F64}\n%{{0}}b = stablehlo.multiply %{{0}}a, %x : {F64}\n"
     text = "".join(line.replace("%{0}", f"%n{i}") for i in range(3))
     view = view_of(
@@ -282,13 +282,13 @@ def test_native_cse_finds_nothing(mode: str) -> None:
     assert str(module) == before
 
 
-# ---- what ops are on special operands
+# ---- identities
 
 V = "tensor<3xf64>"
 
 
 def identity(*lines: str, type_: str = V) -> list[str]:
-    """The ops that are left of %y, made of %x and %w."""
+    """The ops that remain in the computation of %y from %x and %w."""
     inside = "\n".join(lines) + "\n" + named("%y", "v", type_)
     view = view_of(graph("A", ["x", "w"], inside, ["%x"], V))
     return body(merged(view, [("A", "v")], ["x", "w"]))
@@ -310,7 +310,7 @@ def test_neutral_operands() -> None:
 
 
 def test_identities_follow_one_another() -> None:
-    """x + -(-(x * splat of 1)) with the splat of another shape is x + x."""
+    """x + -(-(x * splat of 1)), with splats of different shapes, becomes x + x."""
     lines = [
         constant("c", "1.0", "tensor<f64>"),
         "%r = stablehlo.reshape %c : (tensor<f64>) -> tensor<1xf64>",
@@ -325,7 +325,7 @@ def test_identities_follow_one_another() -> None:
     assert identity(*lines) == ["subtract"]
 
 
-def test_ops_that_change_nothing_or_change_it_back() -> None:
+def test_identities_and_inverses() -> None:
     column, square, wide = "tensor<3x1xf64>", "tensor<3x3xf64>", "tensor<3x2x3xf64>"
     reshape = f"%a = stablehlo.reshape %x : ({V}) -> {column}"
     assert identity(reshape, f"%y = stablehlo.reshape %a : ({column}) -> {V}") == []
@@ -340,7 +340,7 @@ def test_ops_that_change_nothing_or_change_it_back() -> None:
 
 
 def test_a_quantized_zero_is_not_neutral() -> None:
-    """What is stored of a quantized zero is the zero point, and what is stored as 0 is some other number."""
+    """A quantized zero is stored as the zero point, and a stored 0 is another number."""
     type_ = "tensor<3x!quant.uniform<i8:f32, 0.1:5>>"
     lines = f"""%c = "stablehlo.constant"() <{{value = dense<0> : tensor<3xi8>}}> : () -> {type_}
       %0 = stablehlo.add %x, %c : {type_}
@@ -350,14 +350,14 @@ def test_a_quantized_zero_is_not_neutral() -> None:
     assert body(lowered(view, [("A", "v")], ["x"])) == ["constant", "add"]
 
 
-def test_the_graphs_stay_as_they_are() -> None:
-    """A flat graph shares what it does not change with its sources, which can be named and written after it was."""
+def test_source_graphs_are_not_changed() -> None:
+    """A flat graph shares unchanged ops with its sources, which can be named and written afterwards."""
     view = view_of(EXP_AX)
     linear = linearize(view, [("F0", "p3")], ["x"], OPSET)
     before = merged(view, [("F0", "p3"), *linear.outputs], ["a", "x"])
     again = linearize(
         view, list(linear.outputs), ["x"], OPSET
-    )  # which refers to values of L0 that had no name
+    )  # which refers to values of L0 that had no names
     parse(str(view.module))
     assert merged(view, [("F0", "p3"), *linear.outputs], ["a", "x"]) == before
     assert len(again.definitions) > 0

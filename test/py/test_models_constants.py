@@ -23,7 +23,7 @@ LARGE = RNG.standard_normal((INLINE // 4 + 1, 2)).astype(np.float32)
 
 
 def program(**arrays: Any) -> str:
-    """The text of a function that returns its inputs, of these types, and one more."""
+    """The text of a function that returns its inputs, of these types, and one more output."""
     types = {
         name: f"tensor<{'x'.join([*map(str, x.shape), ELEMENTS[x.dtype]])}>" for name, x in arrays.items()
     }
@@ -65,7 +65,7 @@ def test_element_types_survive(name: str, count: int) -> None:
     np.testing.assert_array_equal(lifted.view(np.uint8), array.view(np.uint8))
 
 
-def test_what_is_no_weight_stays() -> None:
+def test_scalars_zeros_and_integers_stay_constants() -> None:
     module = parse("""func.func @main(%x: tensor<2xf32>) -> tensor<2xf32> {
       %zero = stablehlo.constant dense<0.0> : tensor<2xf32>
       %index = stablehlo.constant dense<[1, 0]> : tensor<2xi32>
@@ -91,7 +91,7 @@ def test_a_large_array_is_referred_to() -> None:
     assert str(module) != before
 
 
-def test_resources_of_a_file_become_inputs(tmp_path: Path) -> None:
+def test_resources_in_a_file_become_inputs(tmp_path: Path) -> None:
     text = """func.func @main(%x: tensor<2xf32>) -> tensor<2xf32> {
       %0 = stablehlo.constant dense_resource<"a weight"> : tensor<2xf32>
       %1 = stablehlo.multiply %0, %x : tensor<2xf32>

@@ -39,7 +39,7 @@ def test_inputs_have_the_names_of_the_leaves() -> None:
         np.testing.assert_allclose(got, wanted, rtol=1e-5, atol=1e-5)
 
 
-def test_what_the_function_closes_over_can_be_an_input() -> None:
+def test_captured_arrays_can_be_inputs() -> None:
     program = tiduc.from_jax(layer, PARAMS, X, lift_constants=True)
     assert str(program.signature) == f"(constant0: 2x3xf32, {INPUTS}) -> (result0: 5x2xf32)"
     np.testing.assert_array_equal(program.weights["constant0"], TABLE)
@@ -62,7 +62,7 @@ def test_a_serialized_export(tmp_path: Path, capsys: pytest.CaptureFixture[str])
     assert capsys.readouterr().out == str(program).rstrip("\n") + "\n"
 
 
-def test_what_jax_cannot_export_is_refused(tmp_path: Path) -> None:
+def test_functions_jax_cannot_export_are_refused(tmp_path: Path) -> None:
     with pytest.raises(tiduc.TiducError, match="JAX cannot export the function"):
         tiduc.from_jax(lambda x: x if x > 0 else -x, 1.0)
     file = tmp_path / "bad.jaxexport"
@@ -75,7 +75,7 @@ def test_what_jax_cannot_export_is_refused(tmp_path: Path) -> None:
 
 
 def test_linear_algebra(tmp_path: Path) -> None:
-    """Its calls have attributes of Shardy's, which no bytes of an export can be read with."""
+    """JAX's custom calls have Shardy attributes, which cannot be read from an export's bytecode."""
 
     def solved(a: Any, y: Any) -> Any:
         return jnp.linalg.solve(a @ a.T + jnp.eye(3, dtype=a.dtype), y)

@@ -1,4 +1,4 @@
-"""What exporters leave beside StableHLO: it computes the same, or is refused by name."""
+"""Ops besides StableHLO that exporters leave are legalized with equal results, or refused by name."""
 
 from typing import Any
 
@@ -105,7 +105,7 @@ def test_sizes() -> None:
     assert program.compile()(np.zeros((4, 3), np.float32))[0].tolist() == [12, 3, 3]
 
 
-def test_open_sizes_that_meet_are_equal() -> None:
+def test_dynamic_sizes_that_meet_are_equal() -> None:
     body = """
       %a = shape.shape_of %x : tensor<?x3xf32> -> tensor<2xindex>
       %b = shape.const_shape [3] : tensor<1xindex>

@@ -1,4 +1,4 @@
-"""A model of 100 MB goes through all stages as bytes: its text alone would be 200 MB. `pytest -m slow` runs this."""
+"""A model of 100 MB passes all stages as bytes, since its text would take 200 MB. `pytest -m slow` runs this."""
 
 import subprocess
 import sys
@@ -37,7 +37,7 @@ assert len(gradients) == len(model.inputs) and np.isfinite(gradients[-1]).all() 
 
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Where a model of square matrices lies."""
+    """The folder of a model of square matrices."""
     rng, path = np.random.default_rng(0), tmp_path_factory.mktemp("large")
     arrays = [rng.standard_normal((WIDTH, WIDTH)).astype(np.float32) / 50 for _ in range(DEPTH)]
     nodes = []
@@ -53,7 +53,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def measured(folder: Path, mode: str) -> list[float]:
-    """MiB: what the stages take up to the file, that file, what compiling takes then, and the compiler."""
+    """Memory in MiB: of the stages up to the file, of the file, and of compiling, in both processes."""
     command = [sys.executable, "-c", SCRIPT, str(folder), mode]
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr

@@ -1,4 +1,4 @@
-"""ONNX models: numbers are those of the same function in JAX."""
+"""ONNX models: outputs and VJPs equal those of the corresponding JAX functions."""
 
 from pathlib import Path
 from typing import Any
@@ -107,7 +107,7 @@ def test_the_vjp_is_that_of_jax(
 
 
 def test_an_average_over_windows() -> None:
-    """torch-mlir counts the elements of each window by another window, over ones."""
+    """torch-mlir counts the elements of each window by a sum over a window of ones."""
     proto = model([helper.make_node("GlobalAveragePool", ["x"], ["y"])], {}, [2, 3, 8, 8], [2, 3, 1, 1])
     x, seed = draw(2, 3, 8, 8), draw(2, 3, 1, 1)
     y, dx = tiduc.from_onnx(proto).vjp().compile()(x, seed)
@@ -116,7 +116,7 @@ def test_an_average_over_windows() -> None:
 
 
 def test_a_loss_that_counts() -> None:
-    """Its mean divides by a sum over as many ones as there are labels, which are constants here."""
+    """The mean divides by the number of labels, a sum over constant ones."""
     labels = np.array([0, 2, 1])
     proto = model(
         [helper.make_node("NegativeLogLikelihoodLoss", ["x", "t"], ["y"])], {"t": labels}, [3, 5], []
@@ -135,7 +135,7 @@ def test_weights_may_stay_constants() -> None:
     np.testing.assert_allclose(program.compile()(x)[0], mlp_in_jax(MLP, x), rtol=1e-5, atol=1e-6)
 
 
-def test_open_sizes_stay_open_or_are_set() -> None:
+def test_dynamic_sizes_stay_dynamic_or_are_set() -> None:
     assert str(tiduc.from_onnx(mlp("n"), sizes={"n": 6}).signature) == "(x: 6x4xf32) -> (y: 6x2xf32)"
     program = tiduc.from_onnx(mlp("n"))
     assert str(program.signature) == "(x: ?x4xf32) -> (y: ?x2xf32)"
@@ -161,7 +161,7 @@ def test_arrays_in_files_of_their_own(tmp_path: Path) -> None:
         tiduc.from_onnx(file, lift_constants=True)
 
 
-def test_floats_that_an_op_wants_as_constants_stay() -> None:
+def test_floats_needed_as_constants_stay() -> None:
     nodes = [
         helper.make_node("Clip", ["x", "low", "high"], ["c"]),
         helper.make_node("Mul", ["c", "scale"], ["y"]),
@@ -189,7 +189,7 @@ def test_an_op_without_stablehlo_is_refused_by_name() -> None:
         tiduc.from_onnx(model(nodes, {}, [2, 2], []))
 
 
-def test_files_that_are_none(tmp_path: Path) -> None:
+def test_files_that_are_not_models(tmp_path: Path) -> None:
     with pytest.raises(tiduc.TiducError, match="cannot read"):
         tiduc.from_onnx(tmp_path / "none.onnx")
     (tmp_path / "text.onnx").write_text("hello")

@@ -1,4 +1,4 @@
-"""Ops of ONNX, one by one: the program computes what ONNX's own evaluator does."""
+"""Single ONNX ops: each program's outputs equal those of ONNX's reference evaluator."""
 
 from typing import Any
 
@@ -107,7 +107,7 @@ WRONG = {
 
 
 @pytest.mark.parametrize("op", WRONG)
-def test_what_would_be_wrong_is_refused(op: str) -> None:
+def test_ops_torch_mlir_lowers_wrongly_are_refused(op: str) -> None:
     x, attributes, message = WRONG[op]
     dtype = helper.np_dtype_to_tensor_dtype(x.dtype)
     graph = helper.make_graph(

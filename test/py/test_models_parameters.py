@@ -1,4 +1,4 @@
-"""Weights that a compiled module reads from an archive."""
+"""Weights that a compiled module reads from an archive of parameters."""
 
 from pathlib import Path
 from typing import Any

@@ -1,4 +1,4 @@
-"""LSTM, GRU and RNN of ONNX: numbers of ONNX's own evaluator, gradients of finite differences."""
+"""LSTM, GRU and RNN of ONNX: outputs against ONNX's reference evaluator, gradients against finite differences."""
 
 from typing import Any
 
@@ -21,7 +21,7 @@ def draw(*shape: int) -> Any:
 
 
 def weights(op: str, directions: int, *wanted: str) -> dict[str, Any]:
-    """The operands of a node but the first, by ONNX's names; those that are not wanted are left out."""
+    """The operands of a node except the first, by ONNX's names, without those that are not wanted."""
     n = GATES[op] * SIZE
     made = {
         "W": draw(directions, n, READ),
@@ -60,7 +60,7 @@ CASES: list[Any] = [
 
 
 @pytest.mark.parametrize(("op", "directions", "wanted", "outputs", "attributes"), CASES)
-def test_numbers_are_onnxs(
+def test_outputs_are_those_of_onnx(
     op: str, directions: int, wanted: list[str], outputs: int, attributes: dict[str, Any]
 ) -> None:
     x, arrays = draw(STEPS, BATCH, READ), weights(op, directions, *wanted)
@@ -77,8 +77,8 @@ def program_of(op: str, arrays: dict[str, Any], x: Any, outputs: int, **attribut
 
 
 @pytest.mark.parametrize("direction", ["forward", "reverse"])
-def test_sequences_of_other_lengths_end_where_they_end(direction: str) -> None:
-    """Each of the batch is as if it were alone, and as long as it is; the batch first, for once."""
+def test_sequences_of_different_lengths(direction: str) -> None:
+    """Each sequence of a batch gives the result that it gives alone; the batch is the first dimension here."""
     x, arrays = draw(BATCH, STEPS, READ), weights("LSTM", 1, "B", "sequence_lens")
     program = program_of("LSTM", arrays, x, 3, direction=direction, layout=1)
     y, h, c = evaluate(str(program), program.arguments(x))
@@ -110,7 +110,7 @@ def test_derivatives() -> None:
         np.testing.assert_allclose(inner, np.vdot(ct, above - below) / (2 * rate), rtol=1e-6)
 
 
-def test_what_is_not_known_is_refused() -> None:
+def test_unsupported_variants_are_refused() -> None:
     x, arrays = draw(STEPS, BATCH, READ), weights("LSTM", 1)
     for attributes, message in (
         ({"clip": 1.0}, "LSTM with clip"),

@@ -1,4 +1,4 @@
-"""Modules of PyTorch: the VJP equals PyTorch's own gradients. Needs the extra `tiduc[torch]`."""
+"""PyTorch modules: the VJP equals PyTorch's own gradients. Needs the extra `tiduc[torch]`."""
 
 import copy
 from pathlib import Path
@@ -26,7 +26,7 @@ class Cnn(nn.Module):  # type: ignore[misc,name-defined]
 
 
 class Tied(nn.Module):  # type: ignore[misc,name-defined]
-    """One matrix under two names, a table that is in no `state_dict`, and one of integers."""
+    """One matrix under two names, a table that is in no `state_dict`, and an integer table."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -104,12 +104,12 @@ class Kinks(nn.Module):  # type: ignore[misc,name-defined]
         )
 
 
-def test_derivatives_at_kinks_are_pytorchs() -> None:
+def test_derivatives_at_kinks_are_those_of_pytorch() -> None:
     against_autograd(Kinks(), torch.tensor([-1.0, -1.0, 0.0, 0.0, 1.0, 1.0, 6.0, 7.0, -0.5, 0.5]))
 
 
 class Stopping(nn.Module):  # type: ignore[misc,name-defined]
-    """Every way to stop a gradient: `detach`, in place too, a block, and a row that an embedding pads with."""
+    """Each way to stop a gradient: `detach` (in place, too), a block, and the padding row of an embedding."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -170,7 +170,7 @@ def test_pooling_of_rounded_up_sizes() -> None:
 
 
 class Wrapping(nn.Module):  # type: ignore[misc,name-defined]
-    """Remainders have the sign of the divisor; circular padding copies into an array that holds nothing yet."""
+    """Remainders have the sign of the divisor; circular padding copies into an uninitialized array."""
 
     def forward(self, x: Any) -> Any:
         whole = torch.remainder((4 * x).to(torch.int32), 3)
@@ -217,7 +217,7 @@ def test_a_file_of_torch_export(tmp_path: Path) -> None:
     np.testing.assert_allclose(y, net(x).detach().numpy(), rtol=1e-6, atol=1e-6)
 
 
-def test_an_open_batch() -> None:
+def test_a_dynamic_batch() -> None:
     net = nn.Sequential(nn.Linear(4, 3), nn.ReLU(), nn.LayerNorm(3))
     sizes = ({0: torch.export.Dim("batch")},)
     model = tiduc.from_torch(net, (torch.randn(5, 4),), lift_constants=True, dynamic_shapes=sizes)
@@ -235,18 +235,18 @@ class NoStablehlo(nn.Module):  # type: ignore[misc,name-defined]
         return torch.special.i0(x)
 
 
-def test_what_has_no_stablehlo_is_refused_at_its_line() -> None:
+def test_ops_without_stablehlo_are_refused_at_their_lines() -> None:
     with pytest.raises(tiduc.TiducError, match="torch.aten.i0") as raised:
         tiduc.from_torch(NoStablehlo(), (torch.ones(2),))
     assert "test_models_torch.py" in str(raised.value)
 
 
-def test_images_made_larger() -> None:
+def test_enlarged_images() -> None:
     against_autograd(nn.Upsample(scale_factor=2), torch.randn(1, 2, 3, 4))
     against_autograd(nn.Upsample(scale_factor=2, mode="bilinear"), torch.randn(1, 2, 3, 4))
 
 
-def test_what_pytorch_cannot_export_is_refused() -> None:
+def test_modules_pytorch_cannot_export_are_refused() -> None:
     class Branching(nn.Module):  # type: ignore[misc,name-defined]
         def forward(self, x: Any) -> Any:
             return x if x.sum() > 0 else -x
@@ -257,7 +257,7 @@ def test_what_pytorch_cannot_export_is_refused() -> None:
         tiduc.from_torch(torch.relu, (torch.ones(2),))
 
 
-def test_inputs_that_are_no_tensors() -> None:
+def test_inputs_that_are_not_tensors() -> None:
     class Scaled(nn.Module):  # type: ignore[misc,name-defined]
         def forward(self, x: Any, by: int, table: dict[str, Any]) -> Any:
             return x * by + table["b"]

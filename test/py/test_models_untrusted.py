@@ -1,4 +1,4 @@
-"""Models from strangers: what a file holds beside a program is not run, and files elsewhere are not read."""
+"""Untrusted models: code in a file is not run, and other files are not read."""
 
 import io
 import json
@@ -24,7 +24,7 @@ _SIZE = "Symbol('s77', positive=True, integer=True)"
 
 
 class Evil:
-    """Creates a file when it is read from a pickle."""
+    """An object that creates a file when it is unpickled."""
 
     def __init__(self, path: Path) -> None:
         self.path = path
@@ -34,7 +34,7 @@ class Evil:
 
 
 def saved(x: Any) -> bytes:
-    """What PyTorch makes of an object in a file."""
+    """The file that PyTorch writes for an object."""
     import torch
 
     file = io.BytesIO()
@@ -110,7 +110,7 @@ ATTACKS: list[tuple[Callable[[Contents, Path], Contents], str]] = [
 
 @pytest.fixture(scope="module")
 def contents(tmp_path_factory: pytest.TempPathFactory) -> Contents:
-    """What `torch.export.save` writes of a model whose batch has an open size."""
+    """The members of `torch.export.save`'s file for a model with a dynamic batch size."""
     torch = pytest.importorskip("torch")
     path = tmp_path_factory.mktemp("export") / "model.pt2"
     sizes = {"input": {0: torch.export.Dim("batch", min=2, max=99)}}
@@ -148,7 +148,7 @@ def test_an_export_that_is_trusted(contents: Contents, tmp_path: Path) -> None:
     path = write(tmp_path / "model.pt2", attacked | {"data/weights/weight_0": weight})
     assert run(["import", str(path), "-o", str(output)]) == 1 and not output.exists()
     assert run(["import", str(path), "--trust", "-o", str(output)]) == 0 and output.exists()
-    with pytest.raises(TiducError):  # for what the pickle gives is no parameter
+    with pytest.raises(TiducError):  # since the unpickled value is not a parameter
         tiduc.import_model(write(path, attacked), trust=True)
     assert mark.exists()
 
@@ -159,7 +159,7 @@ def test_an_export_without_other_programs(contents: Contents, tmp_path: Path) ->
     assert [port.name for port in program.inputs] == ["weight", "bias", "input"]
 
 
-def test_a_pickle_of_ones_own_is_still_read(contents: Contents, tmp_path: Path) -> None:
+def test_pickles_outside_of_imports_are_still_read(contents: Contents, tmp_path: Path) -> None:
     tiduc.from_torch(write(tmp_path / "model.pt2", contents))  # after which Python is watched
     assert pickle.loads(pickle.dumps(Path("x"))) == Path("x")
 

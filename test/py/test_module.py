@@ -1,4 +1,4 @@
-"""Modules for programs that embed them: functions by name, arrays that stay on the device, devices, threads."""
+"""Modules embedded in other programs: functions by name, device arrays, devices, threads."""
 
 import gc
 import subprocess
@@ -108,7 +108,7 @@ def test_results_are_kept_and_passed_on(module: Module) -> None:
     assert module["of_open"].keep(np.zeros(0, np.int32))[0].numpy().shape == (0,)
 
 
-def test_what_is_passed_on_has_memory_of_its_own(module: Module) -> None:
+def test_results_have_separate_memory(module: Module) -> None:
     x = module.put(ONES)
     first, second = module["same"].keep(x)
     buffers = [array.view().get_buffer() for array in (x, first, second)]
@@ -131,7 +131,7 @@ def test_a_donated_array_is_overwritten_and_gone(module: Module) -> None:
     assert shift(w, x)[0].tolist() == [-6, -17, -28, -39] and w.tolist() == [1, 2, 3, 4]
 
 
-def test_a_donated_array_is_no_other_argument(module: Module) -> None:
+def test_a_donated_array_cannot_be_another_argument(module: Module) -> None:
     w = module.put(np.ones(4, np.float32))
     with pytest.raises(
         InputError,
@@ -142,7 +142,7 @@ def test_a_donated_array_is_no_other_argument(module: Module) -> None:
 
 
 class OnlyDlpack:
-    """What has DLPack and nothing else."""
+    """An array that supports DLPack only."""
 
     def __init__(self, array: Any) -> None:
         self.array = array
@@ -189,7 +189,7 @@ def test_arrays_of_another_device_are_refused(module: Module, vmfb: bytes) -> No
 
 
 def test_several_devices(vmfb: bytes) -> None:
-    """A module for one device takes the first of those that it is given."""
+    """A module for one device uses the first of the given devices."""
     with tiduc.runtime.load(vmfb, devices=["local-task", "local-sync"]) as module:
         assert module["add"](ONES, ONES)[0].tolist() == [2, 2, 2]
     with pytest.raises(TiducError, match="no device for target 'cpu'"):
@@ -238,7 +238,7 @@ def test_training_on_the_device(tmp_path: Path) -> None:
     with np.load(EXAMPLES / "mlp_f32.npz") as stored:
         inputs = [stored[f"input.{i}"] for i in range(8)]
     losses = trainer.train(tmp_path, inputs, 30, 0.1)
-    # The same by hand, with arrays that go to and fro.
+    # The same steps with arrays that are copied to the host and back.
     function = tiduc.runtime.load(tmp_path / "gradient.vmfb")["main"]
     expected, parameters = [], inputs[:6]
     for _ in range(30):

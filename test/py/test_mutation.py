@@ -1,4 +1,4 @@
-"""Loops that change arrays in place: what is read is as it was, and of a state only what changes is kept."""
+"""Loops that update arrays in place: reads see the old values, and only the changed parts of a state are kept."""
 
 import re
 from collections.abc import Callable
@@ -19,7 +19,7 @@ import tiduc
 
 
 def test_slices_of_a_state_are_updated_in_place() -> None:
-    """Backwards, an iteration of a scan touches slices only: no sum of whole arrays, and no zeros of their size."""
+    """The reverse of a scan touches only slices: it has no sum of whole arrays and no zeros of their size."""
     text = grad(*scanned(7), "stack").rpartition("do {")[2]
     assert "tensor<7x2xf64>" not in "".join(re.findall("= stablehlo.(?:add|multiply) .*", text))
     assert (
@@ -27,8 +27,8 @@ def test_slices_of_a_state_are_updated_in_place() -> None:
     )  # of the cotangent of xs: that of ys is only read
 
 
-def test_what_is_overwritten_is_read_as_it_was() -> None:
-    """A state whose entries are replaced one after another, each by a function of the one before and of itself."""
+def test_overwritten_entries_are_read_with_their_old_values() -> None:
+    """A state whose entries are replaced one by one by functions of the previous entry and the old entry."""
 
     def f(x: Any, w: Any) -> Any:
         def body(i: Any, c: Any) -> Any:
@@ -50,7 +50,7 @@ PLACES = np.random.default_rng(0).integers(0, STATE, (TIMES, 3))  # some meet, i
 
 
 def mutated(how: str) -> tuple[Callable[..., Any], list[Array]]:
-    """A state of which an iteration changes a slice of three, in place, as a function of some others."""
+    """A loop that updates a slice of three entries in place, as a function of other entries."""
 
     def f(x: Any, w: Any) -> Any:
         def body(i: Any, c: Any) -> Any:
@@ -65,8 +65,8 @@ def mutated(how: str) -> tuple[Callable[..., Any], list[Array]]:
 
 
 @pytest.mark.parametrize("how", ["slice", "set", "add"])
-def test_of_a_state_only_what_changes_is_kept(how: str) -> None:
-    """Stacks are of slices, and no iteration of the reverse computes with a whole state but by setting slices in it."""
+def test_only_changed_slices_of_a_state_are_kept(how: str) -> None:
+    """Stacks hold slices, and the reverse changes a whole state only by updating slices."""
     function, arguments = mutated(how)
     text = grad(function, arguments, "stack")
     with jax.enable_x64(True):
@@ -78,8 +78,8 @@ def test_of_a_state_only_what_changes_is_kept(how: str) -> None:
     assert set(whole) <= {"stablehlo.dynamic_update_slice", "stablehlo.scatter"}
 
 
-def test_reverse_of_a_state_takes_time_by_what_changes() -> None:
-    """The reverse of a loop of n iterations over a state of n, of which each changes one entry: no array of n x n."""
+def test_the_reverse_costs_as_much_as_the_changes() -> None:
+    """The reverse of n iterations that each change one of n entries has no array of n x n elements."""
 
     def f(x: Any) -> Any:
         return jnp.sum(lax.fori_loop(1, 500, lambda i, c: c.at[i].set(jnp.sin(c[i - 1]) * c[i]), x))
@@ -92,7 +92,7 @@ def test_reverse_of_a_state_takes_time_by_what_changes() -> None:
 
 
 def test_slots_that_meet_are_carried() -> None:
-    """Two iterations write one slot: the first finds the cotangent that the second has put to zero."""
+    """Two iterations write one slot: the second zeroes the cotangent, and the first reads this zero."""
 
     def f(xs: Any) -> Any:
         def body(i: Any, c: Any) -> Any:
@@ -107,7 +107,7 @@ def test_slots_that_meet_are_carried() -> None:
 
 
 def test_donated_arguments() -> None:
-    """An argument is the alias of an output as long as this is among the results."""
+    """An argument aliases an output as long as the output is among the results."""
     arguments = random((3,), (3,))
     with jax.enable_x64(True):
         donating = jax.jit(lambda x, w: x * jnp.sin(w), donate_argnums=0)

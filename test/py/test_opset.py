@@ -1,4 +1,4 @@
-"""Every op of StableHLO and CHLO is said to be something: a rule, inactive, or refused with a reason."""
+"""Each op of StableHLO and CHLO has a rule, is inactive, or is refused with a reason."""
 
 import importlib
 from pathlib import Path
@@ -18,7 +18,7 @@ FORMS = {"elementwise", "linear", "bilinear", "by hand", "inactive", "refused"}
 
 
 def is_registered(name: str) -> bool:
-    """The wheel has the op: a parse fails for some other reason, if at all."""
+    """Whether the wheel has the op: if so, parsing succeeds, or fails for another reason."""
     try:
         with context():
             ir.Module.parse(f'"{name}"() : () -> ()')
@@ -40,14 +40,14 @@ def test_op_is_declared(name: str) -> None:
 
 
 def test_nothing_else_is_declared() -> None:
-    """But for rules of what an op calls by name, of control flow over graphs, and what tells shapes elsewhere."""
+    """Other rules are only those for callee names, control flow over graphs, and ops of shapes."""
     names = {name.partition(" @")[0] for name in OPSET.forms} - {"shape.shape_of", "tensor.dim"}
     unknown = {name for name in names if not name.startswith("tidu.")} - set(OPS)
     assert unknown == set(), f"add them to {FILE.name}, or correct their names"
 
 
 def test_the_list_has_the_ops_that_jax_knows() -> None:
-    """The wheel lists no ops; JAX's own build of the dialects does, as one class each."""
+    """The wheel does not list its ops, but JAX's build of the dialects has one class per op."""
     names = set()
     for dialect in ("stablehlo", "chlo"):
         module = importlib.import_module(f"jaxlib.mlir.dialects.{dialect}")
@@ -90,7 +90,7 @@ OTHERWISE = {
 
 
 def test_rules_are_checked_to_order_two() -> None:
-    """By finite differences and the adjoint identity: the run of all tests of rules keeps the table true."""
+    """Finite differences and the adjoint identity in the tests of rules keep the table true."""
     checked = {row.op for row in CHECKED.read() if row.order > 1}
     unchecked = (set(OPSET.linearize_rules) & set(OPS)) - checked - set(OTHERWISE)
     assert unchecked == set(), "call check_rule in test/py/rules/, then pytest test/py/rules --write-tables"
@@ -102,7 +102,7 @@ def test_every_op_has_a_row() -> None:
 
 
 def test_rules_are_short() -> None:
-    """Below 15 lines a declaration, docstrings included, on average; the registry, for rules of users too, is apart."""
+    """A declaration averages less than 15 lines, docstrings included; the registry is not counted."""
     files = [file for file in RULES.glob("*.py") if file.stem != "registry"]
     lines = [line for file in files for line in file.read_text().splitlines() if line.strip()]
     assert len(lines) < 15 * len(OPSET.forms)

@@ -1,4 +1,4 @@
-"""The textual syntax of pipelines, and the driver that runs them; what it prints is in test/lit."""
+"""The textual syntax of pipelines, and the driver that runs them; test/lit checks its output."""
 
 import pytest
 from torch_mlir import ir
@@ -151,7 +151,7 @@ def test_without_options_the_passes_make_what_vjp_makes():
     assert ours == theirs
 
 
-def test_every_pass_says_what_it_does():
+def test_every_pass_has_a_description():
     for name, pass_ in PASSES.items():
         assert name == pass_.name and pass_.description.endswith(".")
         assert all(option.description for option in pass_.options)

@@ -1,4 +1,4 @@
-"""Functions that name their own JVP or VJP, and rules of Python for functions by name."""
+"""Functions with a custom JVP or VJP, and Python rules for functions by name."""
 
 import re
 
@@ -25,7 +25,7 @@ ONCE = MAIN.replace("(%1)", "(%x)")
 
 
 def softplus(named: str = "") -> str:
-    """The function, with what it names."""
+    """The function, and the custom derivative that it names."""
     return f"""
 func.func private @softplus(%x: {T}) -> {T} attributes {{{named}}} {{
   %0 = stablehlo.exponential %x : {T}
@@ -36,7 +36,7 @@ func.func private @softplus(%x: {T}) -> {T} attributes {{{named}}} {{
 
 
 def forward(factor: float = 1.0) -> str:
-    """Its JVP, or a multiple of it."""
+    """The custom JVP, or a multiple of it."""
     return f"""
 func.func private @forward(%x: {T}, %dx: {T}) -> ({T}, {T}) {{
   %0 = call @softplus(%x) : ({T}) -> {T}
@@ -70,7 +70,7 @@ CT, CCY, CCX = np.array([0.2, 0.5, -1.0]), np.array([1.0, 0.0, 2.0]), np.array([
 
 
 def derived(program: Program, modes: str) -> Program:
-    """The derivative by modes, such as `FR`: the VJP of the JVP."""
+    """The derivative in a sequence of modes: `FR` is the VJP of the JVP."""
     for mode in modes:
         program = program.jvp() if mode == "F" else program.vjp()
     return program
@@ -80,7 +80,7 @@ def derived(program: Program, modes: str) -> Program:
 
 
 def test_function_by_name() -> None:
-    """Calls of a function are differentiated by the rule of its name, and stay calls."""
+    """A rule for the function's name differentiates its calls, which stay calls."""
     mine = tiduc.OPSET.extended()
     mine.elementwise("func.call @softplus", lambda b, x, y: b.logistic(x))
     text = MAIN + softplus()
@@ -98,7 +98,7 @@ def test_jvp() -> None:
 
 @pytest.mark.parametrize("modes", ["F", "R", "FF", "FR", "RF", "RR"])
 def test_jvp_is_used(modes: str) -> None:
-    """In all modes and orders: a third of the derivative gives a third of its derivative."""
+    """In all modes and orders, a JVP scaled by a third scales the derivatives by a third."""
     whole, part = (derived(tiduc.load(ONCE + OF_JVP + forward(c)), modes) for c in (1.0, 1 / 3))
     arguments = [np.random.default_rng(i).normal(size=3) for i in range(len(whole.inputs))]
     given = list(zip(evaluate(str(whole), arguments), evaluate(str(part), arguments), strict=True))
@@ -108,7 +108,7 @@ def test_jvp_is_used(modes: str) -> None:
 
 
 def test_jvp_of_several_arguments() -> None:
-    """f(x, n, w) = (w x, n, sin x): some arguments have no tangent, and any of the others may be inactive."""
+    """f(x, n, w) = (w x, n, sin x): integers have no tangent, and any other argument may be inactive."""
     of_f = f"({T}, tensor<i32>, {T}) -> ({T}, tensor<i32>, {T})"
     arguments = f"%x: {T}, %n: tensor<i32>, %w: {T}"
     text = f"""
@@ -166,7 +166,7 @@ def test_jvp_that_is_not_linear() -> None:
 
 @pytest.mark.parametrize("vjp", [REVERSE, WITH_OUTPUTS])
 def test_vjp(vjp: str) -> None:
-    """Reverse mode, of reverse mode too; the VJP may give the outputs before the cotangents."""
+    """Reverse mode of any order; the VJP may return the outputs before the cotangents."""
     mine, plain = tiduc.load(MAIN + OF_VJP + vjp), tiduc.load(MAIN + softplus())
     compare(*(evaluate(str(p.vjp()), [POINT, CT]) for p in (mine, plain)))
     compare(*(evaluate(str(p.vjp().vjp()), [POINT, CT, CCY, CCX]) for p in (mine, plain)))
@@ -183,7 +183,7 @@ def test_vjp_has_no_forward_mode(modes: str) -> None:
 
 
 def test_forward_over_vjp() -> None:
-    """What the VJP computes is differentiated forward, where the function's own outputs are not."""
+    """The computations of the VJP have a forward derivative, although the function's outputs have none."""
     outputs = f"""
 func.func @main(%x: {T}) -> tensor<f64> {{
   %0 = call @softplus(%x) : ({T}) -> {T}
@@ -196,12 +196,12 @@ func.func @main(%x: {T}) -> tensor<f64> {{
     compare(*(evaluate(str(p.hvp()), [POINT, CT]) for p in (mine, plain)))
 
 
-# ---- what stays, and what does not fit
+# ---- exported functions, and mismatched signatures
 
 
 @pytest.mark.parametrize("functions", [OF_JVP + forward(1 / 3), OF_VJP + REVERSE])
-def test_derived_programs_name_them_still(functions: str) -> None:
-    """A derived program that is written, and read again, is differentiated by them, and compiles."""
+def test_derived_programs_keep_custom_derivatives(functions: str) -> None:
+    """A derived program keeps its custom derivatives when it is written and read, and it compiles."""
     program = tiduc.load(MAIN + functions)
     again, at_once = tiduc.load(str(program.vjp())).vjp(), program.vjp().vjp()
     expected = evaluate(str(at_once), [POINT, CT, CCY, CCX])
@@ -210,7 +210,7 @@ def test_derived_programs_name_them_still(functions: str) -> None:
 
 
 def test_a_public_function() -> None:
-    """It may be called, and be what is differentiated."""
+    """A public function may be called, and may be differentiated itself."""
     functions = (OF_JVP + forward(1 / 3)).replace("private @softplus", "@softplus")
     inside = tiduc.load(MAIN.replace("(%1)", "(%0)").replace("sine", "negate") + functions, "main")
     itself = tiduc.load(MAIN + functions, "softplus")
@@ -233,7 +233,7 @@ def test_a_public_function() -> None:
         (f"return %0, %3 : {T}, {T}", f"return %0 : {T}", f"has the type .*, expects \\({T}, {T}\\) -> "),
     ],
 )
-def test_what_does_not_fit(old: str, new: str, message: str | None) -> None:
+def test_mismatched_signatures(old: str, new: str, message: str | None) -> None:
     text = (MAIN + OF_JVP + forward()).replace(old, new)
     if "return" in old:
         text = text.replace(f"-> ({T}, {T})", f"-> {T}")

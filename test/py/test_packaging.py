@@ -1,4 +1,4 @@
-"""The package is what the tree holds, and its files stay short enough to read."""
+"""The package contains the files of the tree, and no file or function is too long to read."""
 
 import ast
 import os
@@ -14,7 +14,7 @@ LONGEST_FILE, LONGEST_FUNCTION = 400, 60
 
 
 def packages() -> set[str]:
-    """The folders that hold an `__init__.py`, as packages."""
+    """Folders with an `__init__.py`, as names of packages."""
     found = set()
     for top in ("tiduc", *LINKS):
         for folder, subfolders, names in os.walk(ROOT / top):  # does not follow the links
@@ -63,7 +63,7 @@ def test_typed() -> None:
 
 
 def test_data_is_listed() -> None:
-    """What is in a package and is no module comes into wheels by a pattern."""
+    """A pattern adds files that are not Python modules to wheels."""
     listed = {
         path
         for package, patterns in SETUPTOOLS["package-data"].items()

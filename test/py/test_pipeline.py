@@ -1,4 +1,4 @@
-"""The table of stages against everything that follows it: `Program`, the passes, the pages."""
+"""The table of stages agrees with `Program`, the passes, and the pages."""
 
 import re
 from itertools import dropwhile
@@ -22,7 +22,7 @@ func.func @main(%x: tensor<f64>) -> tensor<f64> {
 
 
 def path(stage: Stage) -> str:
-    """The file of a stage's function, as the pages name it."""
+    """The file of a stage's function, in the form of the pages."""
     return stage.function.__module__.removeprefix("tiduc.").replace(".", "/") + ".py"
 
 

@@ -1,4 +1,4 @@
-"""Processes that tiduc starts end with it, also when it dies without a chance to clean up."""
+"""Child processes end when tiduc ends, even when it is killed."""
 
 import os
 import signal
@@ -41,7 +41,7 @@ def test_sigkill_of_the_caller_ends_compiler_and_linker_and_leaves_no_folder(tmp
     assert becomes(lambda: not os.listdir(left), 5)
 
 
-def test_nothing_stays_beside_a_process_that_ended_well() -> None:
+def test_a_process_that_succeeds_leaves_nothing() -> None:
     before = children()
     with scratch_folder() as folder:
         assert run_within(["cat"], b"x", Limits(), os.environ).output == b"x"
@@ -59,6 +59,6 @@ def test_a_folder_goes_with_an_exception() -> None:
     assert not os.path.exists(folder)
 
 
-def test_memory_is_that_of_the_machine() -> None:
+def test_the_memory_limit_depends_on_the_machine() -> None:
     total = next(line for line in Path("/proc/meminfo").read_text().splitlines() if "MemTotal" in line)
     assert 64 < memory() <= int(total.split()[1]) // 1024 + 1

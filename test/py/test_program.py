@@ -54,7 +54,7 @@ def names(ports: Any) -> list[str]:
 
 
 def text_names(p: Program) -> tuple[list[str], list[str]]:
-    """The names of inputs and outputs, as they are when the program's text is read again."""
+    """The names of inputs and outputs after the program's text is read again."""
     again = load(str(p))
     return names(again.inputs), names(again.outputs)
 
@@ -98,7 +98,7 @@ def test_grad_and_hvp_signatures() -> None:
 
 
 def test_names_that_are_taken() -> None:
-    """A second derivative's names are distinct, and stay so when the text is read again."""
+    """The names of a second derivative are distinct, and stay when its text is read again."""
     p = load(CUBE).jvp().jvp("x").vjp("x")
     for ports in (p.inputs, p.outputs):
         assert len(set(names(ports))) == len(ports)
@@ -106,8 +106,8 @@ def test_names_that_are_taken() -> None:
     assert text_names(p) == (names(p.inputs), names(p.outputs))
 
 
-def test_no_names_where_there_are_none() -> None:
-    """argN and resultN are what they would be anyway, and not written down."""
+def test_default_names_are_not_written() -> None:
+    """Default names, argN and resultN, are not written."""
     p = load(f"func.func @main(%x: {F64}) -> {F64} {{\n return %x : {F64}\n}}")
     assert (names(p.inputs), names(p.outputs)) == (["arg0"], ["result0"])
     assert "tidu.name" not in str(p)
@@ -117,7 +117,7 @@ def test_no_names_where_there_are_none() -> None:
 # ---- values
 
 
-def test_what_has_no_derivative_passes_through() -> None:
+def test_values_without_derivatives_pass_through() -> None:
     w, n, x, mask, z = np.array([1.0, 2, 3]), np.int32(4), 5.0, np.array([True, False, True]), 1 + 2j
     dw, dx, dz = np.array([0.1, 0.2, 0.3]), 2.0, 0.5j
     p = load(MIXED)
@@ -133,7 +133,7 @@ def test_what_has_no_derivative_passes_through() -> None:
 
 
 def test_explicit_zeros() -> None:
-    """A derivative that is zero is there all the same, at the boundary."""
+    """A derivative that is zero becomes an output of zeros."""
     text = f"""
     func.func @main(%x: {F64}, %u: {V}) -> ({F64}, {V}) {{
       %c = stablehlo.constant dense<2.0> : {V}
@@ -179,7 +179,7 @@ def test_nothing_to_differentiate() -> None:
 
 @pytest.mark.parametrize("modes", [m for n in (1, 2, 3, 4) for m in itertools.product("FR", repeat=n)])
 def test_any_order(modes: tuple[str, ...]) -> None:
-    """x^3: derivatives 3 x^2, 6 x, 6, 0, in every mode."""
+    """The derivatives 3 x^2, 6 x, 6 and 0 of x^3, in every mode."""
     p, point = load(CUBE), [2.0]
     for mode in modes:
         count = len(p.outputs)
@@ -196,14 +196,14 @@ def test_grad_of_grad() -> None:
 
 
 def test_everything_at_once() -> None:
-    """All inputs of a VJP, its cotangents too, are inputs as any other."""
+    """A VJP can be differentiated in all its inputs, including its cotangents."""
     p = load(CUBE).vjp().jvp()
     x, ct, dx, dct = 2.0, 3.0, 0.5, 0.25
     compare(run(p, [x, ct, dx, dct])[2:], [3 * x * x * dx, 6 * x * ct * dx + 3 * x * x * dct])
 
 
 def test_programs_are_independent() -> None:
-    """Programs made of one file share their graphs, and nothing of one shows in another."""
+    """Programs derived from one file share their graphs, but do not affect each other."""
     p = load(CUBE)
     texts = [str(p.jvp()), str(p.vjp()), str(p.grad()), str(p.hvp())]
     assert [str(p.jvp()), str(p.vjp()), str(p.grad()), str(p.hvp())] == texts
@@ -315,8 +315,8 @@ def test_bfloat16_and_small_floats() -> None:
         assert f"tensor<{type_}>" in str(load(text).grad()), type_
 
 
-def test_open_sizes() -> None:
-    """What needs no sizes works where they are not known when compiling."""
+def test_dynamic_sizes() -> None:
+    """Derivatives that need no sizes work with dynamic dimensions."""
     text = CUBE.replace(F64, "tensor<?xf64>")
     assert "tensor<?xf64>" in str(load(text).vjp())
     x = load(text).jvp()
@@ -324,7 +324,7 @@ def test_open_sizes() -> None:
 
 
 def test_graphs_are_a_module() -> None:
-    """The graphs behind a program, as text, make the same program again."""
+    """The text of a program's graphs can be loaded as the same program."""
     p = load(CUBE).vjp()
     text = str(p.graphs)
     assert text.count('"tidu.graph"') == 3
@@ -332,7 +332,7 @@ def test_graphs_are_a_module() -> None:
     compare(run(again.grad(), [2.0]), [12.0])
 
 
-def test_what_a_notebook_shows_is_one_line() -> None:
+def test_the_repr_is_one_line() -> None:
     program = load(SCALAR)
     assert (
         repr(program.jvp("x"))
@@ -361,7 +361,7 @@ def test_wrt_is_any_position_or_name(wrt: Any) -> None:
 
 
 @pytest.mark.parametrize("wrt", [1.0, True, [None], [["x"]], -1, [2], "a,x"])
-def test_wrt_is_nothing_else(wrt: Any) -> None:
+def test_other_values_of_wrt_are_refused(wrt: Any) -> None:
     with pytest.raises(RequestError, match=f"wrt.*{re.escape(repr(wrt))}|unknown input .* in wrt"):
         load(SCALAR).differentiated(wrt)
 

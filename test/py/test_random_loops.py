@@ -1,4 +1,4 @@
-"""The sweep of random programs, of loops or of array ops: a few on CPUs, and what it makes of those that fail."""
+"""A few programs of the sweep over random loops and array programs, and its handling of failures."""
 
 import json
 import re
@@ -26,7 +26,7 @@ def test_a_sample_of_array_ops_is_right(seed: int) -> None:
     assert sweep.tried([f"arrays:{seed}", "cpu"]) == ("ok", "")
 
 
-def test_programs_of_array_ops_are_valid_and_the_same_again() -> None:
+def test_programs_of_array_ops_are_valid_and_reproducible() -> None:
     for seed in range(60):
         text = ArrayProgram(seed).text
         tiduc.load(text)
@@ -41,7 +41,7 @@ def test_arguments_of_array_ops_are_of_all_sizes() -> None:
     assert all(abs(y).max() < 10 for _, y in arguments_of(signature, "any"))
 
 
-def test_programs_are_valid_and_the_same_again() -> None:
+def test_programs_are_valid_and_reproducible() -> None:
     for seed in range(30):
         text = Program(seed, smooth=seed % 2 == 1).text
         assert "stablehlo.while" in text
@@ -84,8 +84,8 @@ REDUCED = """func.func @main(%x: tensor<3xf32>, %n: tensor<i32>) -> (tensor<3xf3
 """
 
 
-def test_programs_are_made_smaller() -> None:
-    """What has a tanh in a loop needs no sine, and no carry for it."""
+def test_failing_programs_are_reduced() -> None:
+    """A failure caused by a tanh in a loop is reduced to a program without sines and their carries."""
 
     def fails(text: str) -> bool:
         return "stablehlo.tanh" in text and "stablehlo.while" in text
@@ -98,7 +98,7 @@ def test_programs_are_made_smaller() -> None:
     tiduc.load(text)
 
 
-def test_a_journal_goes_on(tmp_path: Path) -> None:
+def test_a_journal_resumes(tmp_path: Path) -> None:
     journal = tmp_path / "journal"
     rows = [["vjp:1", "cpu", "wrong", "x"], ["vjp:1", "cpu", "ok", ""], ["vjp:2", "cpu", "crash", ""]]
     journal.write_text("".join(json.dumps(row) + "\n" for row in rows))

@@ -1,4 +1,4 @@
-"""Random programs and their derivatives: a sample; test/fuzz/evaluate.py judges as many as one likes."""
+"""A sample of random programs and their derivatives; test/fuzz/evaluate.py checks any number of them."""
 
 import re
 import subprocess
@@ -25,7 +25,7 @@ from tiduc.passes.rules.registry import OpSet
 EVALUATE = Path(__file__).parents[1] / "fuzz" / "evaluate.py"
 
 
-def test_programs_are_valid_and_the_same_again() -> None:
+def test_programs_are_valid_and_reproducible() -> None:
     for seed in range(60):
         tiduc.load(program(seed))
         assert program(seed) == program(seed)
@@ -37,13 +37,13 @@ def test_programs_of_a_family_are_valid(family: Any) -> None:
         tiduc.load(composed(Random(seed), [family], 3))
 
 
-def test_most_ops_are_met() -> None:
+def test_most_ops_occur() -> None:
     ops = set(re.findall(r"\b(?:stablehlo|chlo)\.\w+", "".join(map(program, range(1500)))))
     assert len(ops) > 110, len(ops)
 
 
 def test_a_sample_is_right() -> None:
-    """By the command, whose XLA has the flags that make it compile fast."""
+    """The command runs the sample, with XLA flags for fast compilation."""
     arguments = ["--engine", "xla", "--count", "8"]
     ended = subprocess.run([sys.executable, EVALUATE, *arguments], capture_output=True, text=True)
     assert ended.returncode == 0, ended.stdout + ended.stderr
@@ -55,15 +55,15 @@ def test_a_sample_is_right() -> None:
     [("reference", (201, 203, 207), 2), ("reference", (208,), 3), ("iree", (107,), 1)],
 )
 def test_other_engines_and_order_three(engine: str, seeds: Sequence[int], order: int) -> None:
-    found = attempted([(seed, program(seed)) for seed in seeds], engine, order)
-    assert found == [("ok", "")] * len(seeds)
+    actual = attempted([(seed, program(seed)) for seed in seeds], engine, order)
+    assert actual == [("ok", "")] * len(seeds)
 
 
-# ---- what a wrong derivative comes to -----------------------------------------------------------------------
+# ---- planted errors in derivatives -------------------------------------------------------------------------
 
 
 def unary(op: str, *more: str) -> str:
-    """A function of one op of a scalar, after what makes %y of %x."""
+    """A scalar function of one op, applied to a value %y computed from %x."""
     body = "\n".join([*more, f"%z = stablehlo.{op} {'%y' if more else '%x'} : tensor<f64>"])
     return f"func.func @main(%x: tensor<f64>) -> tensor<f64> {{\n{body}\nreturn %z : tensor<f64>\n}}\n"
 
@@ -96,7 +96,7 @@ def test_an_error_of_the_second_order_is_seen() -> None:
 
 
 def test_an_error_of_a_transpose_is_seen() -> None:
-    """Whose result is off by a millionth, as a VJP would give it."""
+    """The transpose, and so the VJP, is wrong by a factor of 1 + 1e-6."""
     case = case_of(unary("sine"), 0)
     call = COMPILERS["reference"](case.texts, case.arguments(0))
     results = [call(case.arguments(distance)) for distance in case.distances]
@@ -109,8 +109,8 @@ def test_an_error_of_a_transpose_is_seen() -> None:
 
 
 @pytest.mark.parametrize("at", [None, 0.0])
-def test_a_kink_decides_nothing(at: float | None) -> None:
-    """Near the point, or at it."""
+def test_a_kink_is_not_an_error(at: float | None) -> None:
+    """A kink near the point, or at the point."""
     scaled = (
         "%c = stablehlo.constant dense<1000.0> : tensor<f64>",
         "%y = stablehlo.multiply %c, %x : tensor<f64>",
@@ -126,16 +126,16 @@ def test_a_refusal_is_an_outcome_and_spoils_no_other() -> None:
         .replace("stablehlo.sine %x", "stablehlo.custom_call @none(%x)")
         .replace(": tensor<f64>\n", ": (tensor<f64>) -> tensor<f64>\n")
     )
-    found = attempted([(0, unary("sine")), (1, bad), (2, "func.func @main() {")], "reference", 2)
-    assert [category for category, _ in found] == ["ok", "refused", "refused"]
-    assert re.search(r"ok +1\n.*refused +2\n", table(found), re.DOTALL)
+    actual = attempted([(0, unary("sine")), (1, bad), (2, "func.func @main() {")], "reference", 2)
+    assert [category for category, _ in actual] == ["ok", "refused", "refused"]
+    assert re.search(r"ok +1\n.*refused +2\n", table(actual), re.DOTALL)
 
 
-# ---- workers ------------------------------------------------------------------------------------------------
+# ---- workers -----------------------------------------------------------------------------------------------
 
 
 def test_the_end_of_a_worker_is_an_outcome() -> None:
-    """In a process of its own, which has no threads when it forks."""
+    """This test runs in its own process, which has no threads when it forks."""
     code = f"""
 import os, sys, time
 sys.path.insert(0, {str(EVALUATE.parent)!r})
@@ -154,7 +154,7 @@ print([(i, type(x).__name__ if isinstance(x, Exception) else x) for i, x in fork
     assert time.monotonic() - begun < 20
 
 
-def test_a_journal_goes_on(tmp_path: Path) -> None:
+def test_a_journal_resumes(tmp_path: Path) -> None:
     journal = tmp_path / "journal"
     journal.write_text('[1, "wrong", "x"]\n[2, "ok", ""]\n[1, "ok", ""]\n')
     assert known(journal) == {1: ("ok", ""), 2: ("ok", "")}

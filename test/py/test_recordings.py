@@ -1,4 +1,4 @@
-"""Copies that are recorded once, and run for other arrays: of the text of a VM module, and of what Vulkan makes."""
+"""Copies recorded once and replayed for other arrays: in the text of VM modules, and in Vulkan's results."""
 
 import iree.runtime as rt
 import numpy as np
@@ -46,7 +46,7 @@ def test_copies_from_slots_and_to_slots(source: bytes, target: bytes, once: bool
 
 
 def runs(text: str, first: int) -> list[list[float]]:
-    """What the runs of a program give for numbers from `first` on, kept, so that each has memory of its own."""
+    """Copies of a program's results for numbers from `first` on."""
     try:
         rt.get_device("vulkan")
     except (ValueError, RuntimeError):
@@ -62,6 +62,6 @@ def test_each_run_has_its_copies() -> None:
 
 
 def test_vulkan_copies_once_alone(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Where this fails, IREE has learnt to record such copies, and `backends/iree/vm/recordings.py` can go."""
+    """If this test fails, IREE records such copies, and `backends/iree/vm/recordings.py` can be removed."""
     monkeypatch.setattr(compile, "copies_bound_arrays", lambda module: False)
     assert runs(TWICE, 30) != [[30 + k, 31 + k, 32 + k] * 2 for k in range(3)]

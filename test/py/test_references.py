@@ -1,4 +1,4 @@
-"""References that branches pass on while they are in use: of the text of a VM module, and of what IREE makes of it."""
+"""References that a branch passes on while they are in use: in the text of VM modules, and in IREE's results."""
 
 import numpy as np
 import pytest
@@ -81,13 +81,13 @@ def test_the_second_is_a_copy() -> None:
     assert text.count("vm.global.i32 private mutable") == 1
 
 
-def test_what_is_passed_once_stays() -> None:
+def test_a_reference_passed_once_stays() -> None:
     once = VM.replace("%a, %i, %a, %i", "%a, %i, %b, %i")
     assert copy_passed_references(once) == once
 
 
-def test_what_is_used_later_is_a_copy() -> None:
-    """%b is read in the loop; %1 is given back behind it; %a and %c are not used again."""
+def test_references_used_later_are_copied() -> None:
+    """%b is read in the loop; %1 is released after it; %a and %c have no later use."""
     text = copy_passed_references(USED_LATER)
     assert "vm.br ^bb1(%a, %copy_0 : !vm.ref<!hal.buffer>, !vm.ref<!hal.buffer>)" in text
     assert "^bb1(%c#0, %1 : !vm.ref<!hal.buffer>, !vm.ref<!hal.buffer>), ^bb2(%copy_1 :" in text
@@ -100,7 +100,7 @@ def test_may_branch() -> None:
 
 
 def test_nested_conditionals() -> None:
-    """All ways through them."""
+    """All paths through the conditionals."""
     run = Executable(compile_module(NESTED, cached=False))
     for p, q in ((0.5, 0.3), (0.5, -0.3), (-0.5, 0.3)):
         x = np.sin(p)
@@ -110,16 +110,16 @@ def test_nested_conditionals() -> None:
 
 
 @pytest.mark.parametrize("target", ["cpu", "cpu-threads"])
-def test_what_a_loop_gave_is_used_later(target: str) -> None:
-    """The first loop runs not at all, and to its end."""
+def test_results_of_a_loop_are_used_later(target: str) -> None:
+    """The first loop runs zero times, and until it ends."""
     run = Executable(compile_module(LATER, target, cached=False), target)
     x, y = np.array([1.0, 2, 3]), np.array([4.0, 5, 6])
     np.testing.assert_array_equal(run(x, y), [y, y])
     np.testing.assert_array_equal(run(x, y / 2), [x, 3 * x])
 
 
-def test_iree_takes_away_what_is_used_later(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Where this fails, IREE has learnt to keep what a branch passes on, and the copies can go."""
+def test_iree_releases_references_in_use(monkeypatch: pytest.MonkeyPatch) -> None:
+    """If this test fails, IREE keeps references that a branch passes on, and the copies can be removed."""
     monkeypatch.setattr(compile, "rewritten", lambda module: module)
     run = Executable(compile_module(LATER, cached=False))
     with pytest.raises(TiducError, match="null"):

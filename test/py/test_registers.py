@@ -1,4 +1,4 @@
-"""Numbers of 32 and of 64 bits that a branch passes: in the text of a VM module, and in what IREE makes of it."""
+"""32-bit and 64-bit numbers that one branch passes: in the text of VM modules, and in IREE's results."""
 
 import numpy as np
 import pytest
@@ -65,8 +65,8 @@ def test_a_counter_beside_sizes() -> None:
     np.testing.assert_array_equal(rows, x[[0, 1, 0, 1, 4]])
 
 
-def test_iree_moves_halves_over_what_it_moves_next(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Where this fails, IREE looks at both halves, and the rewriting can go."""
+def test_iree_overwrites_halves_of_registers(monkeypatch: pytest.MonkeyPatch) -> None:
+    """If this test fails, IREE checks both halves of a register, and the rewriting can be removed."""
     monkeypatch.setattr(compile, "rewritten", lambda module: module)
     run = tiduc.load(LOOP).compile("cpu-threads", cached=False)
     assert run(np.arange(5) * (1 + 2j), np.complex128(3 - 1j), np.int32(0))[2] != 3

@@ -1,4 +1,4 @@
-"""Buffers that are given back too early: of the text of a VM module, and of what IREE makes of it."""
+"""Buffers that are released too early: in the text of VM modules, and in IREE's results."""
 
 import iree.runtime as rt
 import numpy as np
@@ -73,7 +73,7 @@ def test_other_releases_stay() -> None:
 
 
 @pytest.mark.parametrize("target", ["cpu-threads", "vulkan:llvmpipe"])
-def test_loops_that_share_what_they_start_with(target: str) -> None:
+def test_loops_with_a_shared_initial_value(target: str) -> None:
     _skip_without_device(target)
     run = Executable(compile_module(LOOPS, target, cached=False), target)
     x = np.array([0.1, 0.2, -0.3, 0.5], np.float32)
@@ -82,8 +82,8 @@ def test_loops_that_share_what_they_start_with(target: str) -> None:
         np.testing.assert_allclose(run(x, np.int32(n)), (y, (np.sin(x) + n * y) * y), rtol=1e-5)
 
 
-def test_iree_gives_back_too_early_alone(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Where this fails, IREE keeps what is used, and the barriers can go."""
+def test_iree_alone_releases_too_early(monkeypatch: pytest.MonkeyPatch) -> None:
+    """If this test fails, IREE keeps buffers in use, and the barriers can be removed."""
     monkeypatch.setattr(compile, "rewritten", lambda module: module)
     run = Executable(compile_module(LOOPS, "cpu-threads", cached=False), "cpu-threads")
     with pytest.raises(TiducError, match="transient buffer has not been committed"):

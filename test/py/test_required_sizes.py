@@ -1,4 +1,4 @@
-"""Sizes that a program requires to be equal or bounded: checked before a call, and by the module itself."""
+"""Sizes that a program requires to be equal or bounded: the caller checks them, and so does the module."""
 
 import subprocess
 import sys
@@ -30,7 +30,7 @@ def function(arguments: str, body: str, result: str = V) -> str:
 
 
 def required(text: str) -> list[str]:
-    """What a program is told to need, with inputs of sizes 5, 6, ... along all dimensions."""
+    """The requirements of a program with inputs of sizes 5, 6, ... in all dimensions."""
     signature = tiduc.load(text).signature
     shapes = [(5 + i,) * len(value.type.shape) for i, value in enumerate(signature.inputs)]
     names = [value.name for value in signature.inputs]
@@ -38,7 +38,7 @@ def required(text: str) -> list[str]:
 
 
 def test_command_line(tmp_path: Path) -> None:
-    """Of a program and of a compiled module."""
+    """A program and a compiled module."""
     source, module = tmp_path / "oob.mlir", tmp_path / "oob.vmfb"
     source.write_text(ADD)
     tiduc.load(source).compile().save(module)
@@ -116,7 +116,7 @@ def test_required_before_the_call(text: str, needs: list[str]) -> None:
 
 
 def test_sizes_that_follow_are_not_required_twice() -> None:
-    """A chain of ops that have the sizes of one another needs one check a pair of inputs."""
+    """A chain of ops with equal shapes needs one check for each pair of inputs."""
     lines = [f"%{i + 1} = stablehlo.add %{i}, %y : {V}" for i in range(50)]
     text = function(
         f"%x: {V}, %y: {V}", "\n".join([f"%0 = stablehlo.add %x, %y : {V}", *lines, f"return %50 : {V}"])
@@ -142,14 +142,14 @@ def test_arrays_on_the_device() -> None:
 
 @stage
 def asserting(text: str) -> bytes:
-    """The module, without a signature: only its own assertions check sizes."""
+    """The module without its signature, so that only its own assertions check sizes."""
     module = parse(text)
     legalize_for_iree(module)
     return compile_module(stage(str)(module))
 
 
-def test_what_the_module_asserts() -> None:
-    """What C programs run into as well, and what depends on data, loops and branches."""
+def test_assertions_of_the_module() -> None:
+    """The assertions protect C programs, and check sizes that depend on data, loops and branches."""
     text = "\n".join(
         CASES[name][0].replace("@main", f"@{key}").replace("@f", f"@f_{key}")
         for key, name in (
@@ -189,8 +189,8 @@ def test_what_the_module_asserts() -> None:
         run[name](*taken)
 
 
-def test_what_no_sizes_meet_is_refused() -> None:
-    """So is an op whose requirements are unknown, and a loop that changes sizes."""
+def test_requirements_that_no_sizes_meet_are_refused() -> None:
+    """An op with unknown requirements is refused, and so is a loop that changes sizes."""
     text = function(
         f"%x: {V}",
         f"%0 = stablehlo.concatenate %x, %x, dim = 0 : ({V}, {V}) -> {V}\n"
@@ -216,7 +216,7 @@ def test_what_no_sizes_meet_is_refused() -> None:
 
 
 def test_ops_without_known_requirements() -> None:
-    """Each op of the opset is in a table, is control flow, or is refused where its sizes are dynamic."""
+    """Each op is in a table, is control flow, or is refused for dynamic dimensions."""
     listed = (ROOT / "test" / "py" / "cases" / "opset.txt").read_text().split("\n")
     names = {line for line in listed if line.startswith(("stablehlo.", "chlo."))}
     assert {name for name in names if not is_understood(name)} == set(
@@ -229,8 +229,8 @@ def test_ops_without_known_requirements() -> None:
     )
 
 
-def test_signature_keeps_what_is_required() -> None:
-    """Through the module's reflection, quotients and maxima included."""
+def test_signature_keeps_requirements() -> None:
+    """The module's reflection stores all requirements, quotients and maxima included."""
     size = ((2, ((0, 1), ("quotient", ((1, ((1, 0),)),), ((3, ()),)))), (-1, ()))
     required_ = RequiredSize("at_most", size, ((1, ((0, 0),)),), "stablehlo.slice at f.mlir:1:2")
     x = Value("x", TensorType((None, None), "f32"))
@@ -242,7 +242,7 @@ def test_signature_keeps_what_is_required() -> None:
 
 
 def test_guard_pages() -> None:
-    """A sample of `test/fuzz/guard_pages.py`: no array of any size is read beyond its end."""
+    """A sample of `test/fuzz/guard_pages.py`: no array is read beyond its end, whatever its size."""
     script = ROOT / "test" / "fuzz" / "guard_pages.py"
     arguments = ["--orders", "0", "--calls", "40", "--filter", "^(two|loop|branches|calls|size|padding|more)"]
     done = subprocess.run([sys.executable, str(script), *arguments], capture_output=True, text=True)
@@ -252,7 +252,7 @@ def test_guard_pages() -> None:
 
 
 def test_guard_pages_see_reads_beyond_the_end() -> None:
-    """The program as it is, without assertions, ends the process."""
+    """Without assertions, the program reads beyond an array and ends the process."""
     text = f"""
 import numpy as np, guard_pages
 from tiduc.backends.iree.compile import compile_module

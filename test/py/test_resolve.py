@@ -1,4 +1,4 @@
-"""resolve: references followed over graphs, modules and files; errors say where and which."""
+"""resolve: references across graphs, modules and files, and errors with their places and names."""
 
 from pathlib import Path
 from typing import Any
@@ -15,7 +15,7 @@ from tiduc.passes.rules import OPSET
 
 
 def alias(name: str, ref: str, type_: str = F64) -> str:
-    """A graph that names, and returns, a value of another one."""
+    """A graph that names and returns a value of another graph."""
     return graph(name, [], external("%e", ref, type_) + named("%e", "v", type_), ["%e"], type_)
 
 
@@ -27,7 +27,7 @@ def files(folder: Path, **texts: str) -> list[Path]:
     return paths
 
 
-# ---- where references lead
+# ---- targets of references
 
 
 def test_a_reference_leads_to_the_definition() -> None:
@@ -43,8 +43,8 @@ def test_the_same_key_is_the_same_input() -> None:
     assert view.value(("G", "x")) != view.value(("F0", "a"))
 
 
-def test_order_of_modules_and_graphs_is_of_no_matter() -> None:
-    """A graph may be referred to before it is defined, in the same module and in others."""
+def test_order_of_modules_and_graphs_does_not_matter() -> None:
+    """A graph may be referenced before its definition, in its module and in others."""
     texts = [alias("B", "@A::@v") + alias("A", "@F0::@p3"), EXP_AX]
     for order in (texts, texts[::-1]):
         view = view_of(*order)
@@ -52,7 +52,7 @@ def test_order_of_modules_and_graphs_is_of_no_matter() -> None:
 
 
 def test_graphs_may_refer_to_one_another() -> None:
-    """Graphs in a circle are fine as long as values are not."""
+    """Cycles of graphs are valid as long as values form no cycle."""
     one = graph(
         "A",
         ["x"],
@@ -80,8 +80,8 @@ def test_nothing_is_copied_or_changed() -> None:
     assert [str(module) for module in modules] == before
 
 
-def test_names_need_no_identifier() -> None:
-    """Keys and names are any text, such as JAX's `params['w']`."""
+def test_names_need_not_be_identifiers() -> None:
+    """Keys and names may be any text, such as JAX's `params['w']`."""
     text = """
     "tidu.graph"() ({
     ^bb0(%0: tensor<f64>):
@@ -100,7 +100,7 @@ def test_names_need_no_identifier() -> None:
 
 
 def test_search_path(tmp_path: Path) -> None:
-    """A graph @NAME that no module has is in NAME.mlir; files are read only where a reference leads."""
+    """A graph @NAME that no module defines is read from NAME.mlir when a reference first needs it."""
     files(tmp_path, F0=EXP_AX, A=alias("A", "@F0::@p3"), Broken="not MLIR at all")
     view = resolve(parse(alias("Main", "@A::@v") + alias("Other", "@Broken::@v")), search_path=[tmp_path])
     compare(numbers(view, [("Main", "v")], {"a": 1.0, "x": 0.0}), [1.0])
@@ -110,7 +110,7 @@ def test_search_path(tmp_path: Path) -> None:
 
 
 def test_a_graph_made_of_another_file(tmp_path: Path) -> None:
-    """Linear graphs refer to the file's graph, and fresh names avoid those of files."""
+    """A linear graph refers to the graph in the file, and its fresh names differ from the file's names."""
     files(tmp_path, F0=EXP_AX, L0=graph("L0", [], "", []))
     view = resolve(parse(alias("Main", "@F0::@p3")), search_path=[str(tmp_path)])
     linear = linearize(view, [("Main", "v")], ["x"], OPSET)
@@ -122,7 +122,7 @@ def test_a_graph_made_of_another_file(tmp_path: Path) -> None:
 
 
 def test_an_unnamed_value_of_a_file_that_is_only_read(tmp_path: Path) -> None:
-    """A reference to a value needs a name; the text of the module says which graph has it."""
+    """A reference needs a name, which the text of the module must show in its graph."""
     (path,) = files(tmp_path, F0=graph("F0", ["x"], f"%0 = stablehlo.tanh %x : {F64}", ["%0"]))
     first, second = parse(graph("Main", [], "", [])), read(path)
     view = resolve(first, second)
@@ -135,7 +135,7 @@ def test_an_unnamed_value_of_a_file_that_is_only_read(tmp_path: Path) -> None:
 
 
 def fails(path: Path, text: str, *more: str) -> str:
-    """What `check` says of the graphs in a file, and in others."""
+    """The message of `check` for the graphs of a file, and of other files."""
     path.write_text(text)
     with pytest.raises(ResolveError) as error:
         check(resolve(read(path), *map(parse, more)))
@@ -234,8 +234,8 @@ def test_a_bound_input_is_its_value() -> None:
     compare(numbers(view, list(linear.outputs), {"x": 3.0, linear.keys[0]: 1.0}), [2.0])
 
 
-def test_an_input_bound_to_what_depends_on_another() -> None:
-    """a is bound to exp(b): a tangent passes through the binding."""
+def test_an_input_bound_to_a_function_of_another_input() -> None:
+    """The input a is bound to exp(b), so a tangent of b passes through the binding."""
     body = f"%0 = stablehlo.exponential %b : {F64}\n" + named("%0", "e")
     view = view_of(EXP_AX, graph("G", ["b"], body, ["%0"]), bound("a", "@G::@e"))
     linear = linearize(view, [("F0", "p2")], ["b"], OPSET)
@@ -245,7 +245,7 @@ def test_an_input_bound_to_what_depends_on_another() -> None:
 
 @pytest.mark.parametrize("wrt", [["a"], ["a", "x"]])
 def test_a_bound_input_has_no_tangent(wrt: list[str]) -> None:
-    """It is no input any more: its tangent is that of the value it is bound to."""
+    """A bound input is not an input any more; its tangent is that of the bound value."""
     with pytest.raises(RequestError, match="wrt @a is bound to another value"):
         linearize(view_of(EXP_AX + SEED + bound("a")), [("F0", "p2")], wrt, OPSET)
 

@@ -1,4 +1,4 @@
-"""`tiduc run` tells what is wrong with its arguments before it compiles."""
+"""`tiduc run` reports errors in its arguments before it compiles."""
 
 from pathlib import Path
 
@@ -57,9 +57,7 @@ def test_wrong_weights(file: str, tmp_path: Path, capfd: pytest.CaptureFixture[s
     assert "argument 0 (a): expected 2x3xf32, got 3x2xf32" in capfd.readouterr().err
 
 
-def test_inputs_that_are_parameters_are_no_arguments(
-    file: str, tmp_path: Path, capfd: pytest.CaptureFixture[str]
-) -> None:
+def test_parameters_are_not_arguments(file: str, tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
     np.savez(tmp_path / "w.npz", a=np.zeros((2, 3), np.float32))
     options = ["--parameters", str(tmp_path / "w.npz")]
     assert run(["run", file, *options, "--input", "zeros", "--input", "3xf64=0"]) == 1

@@ -1,4 +1,4 @@
-"""Compiled modules run by IREE: values of every dtype, and an error for all that can go wrong."""
+"""Compiled modules run by IREE: values of every dtype, and an error for each possible failure."""
 
 import io
 import os
@@ -74,7 +74,7 @@ def test_values_and_names(vmfb: bytes) -> None:
     assert run_module(vmfb, [x, p])[1].tolist() == [False, True]
 
 
-def test_results_share_nothing(vmfb: bytes) -> None:
+def test_results_share_no_memory(vmfb: bytes) -> None:
     same = Executable.from_vmfb(vmfb, entry="same")
     x = np.array([1, 2], np.float32)
     (first,), (second,) = same(x), same(x)
@@ -82,7 +82,7 @@ def test_results_share_nothing(vmfb: bytes) -> None:
     assert first.flags.owndata and second[0] == 1 == x[0]
 
 
-def test_no_result_and_open_sizes(vmfb: bytes) -> None:
+def test_no_result_and_dynamic_sizes(vmfb: bytes) -> None:
     assert Executable.from_vmfb(vmfb, entry="nothing")(np.zeros((3, 0), np.complex64)) == ()
     double = Executable.from_vmfb(vmfb, entry="double")
     for size in (0, 1, 7):
@@ -176,7 +176,7 @@ def test_damaged_modules_are_refused(vmfb: bytes, kept: int, tmp_path: Path) -> 
 
 
 def test_a_changed_byte_is_refused(vmfb: bytes) -> None:
-    """IREE runs machine code as it is: what is damaged would end the process."""
+    """IREE does not check machine code, so damaged code would end the process."""
     with zipfile.ZipFile(io.BytesIO(vmfb)) as archive:
         parts = archive.infolist()
     assert len(parts) == 2
@@ -248,7 +248,7 @@ def test_declarations_are_read() -> None:
 
 @pytest.mark.skipif(not sys.platform.startswith("linux"), reason="reads /proc")
 def test_workaround_loading_leaves_an_open_file(vmfb: bytes) -> None:
-    """Where this fails, IREE leaves no such file any more, and `_sweep` in run.py can go."""
+    """If this test fails, IREE closes this file, and `_sweep` in run.py can be removed."""
 
     def left() -> list[str]:
         links = (f"/proc/self/fd/{d}" for d in os.listdir("/proc/self/fd"))
@@ -267,7 +267,7 @@ def test_workaround_loading_leaves_an_open_file(vmfb: bytes) -> None:
 
 
 @pytest.mark.skipif(not sys.platform.startswith("linux"), reason="counts page faults as Linux does")
-def test_memory_of_large_results_is_used_again() -> None:
+def test_memory_of_large_results_is_reused() -> None:
     resource = pytest.importorskip("resource")
     body = "%y = stablehlo.negate %x : tensor<100000xf32>\n%z = stablehlo.abs %x : tensor<100000xf32>"
     types = "tensor<100000xf32>, tensor<100000xf32>"

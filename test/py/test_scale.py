@@ -1,4 +1,4 @@
-"""Every stage is linear and iterative: deep chains, deep diamonds whose keys must unify, chains of graphs."""
+"""Every stage takes linear time and no recursion: deep chains, diamonds whose keys unify, chains of graphs."""
 
 from typing import Any
 
@@ -26,7 +26,7 @@ deep = pytest.mark.parametrize("depth", DEPTHS)
 
 
 def lines(op: str, depth: int, prefix: str = "v") -> tuple[list[str], str]:
-    """x <- op(x), or x <- op(x, x), so often; and the last value."""
+    """The lines x <- op(x), or x <- op(x, x), repeated `depth` times, and the last value."""
     made, x = [], "%x"
     for i in range(depth):
         operands = x if op in ("sine", "negate") else f"{x}, {x}"
@@ -36,7 +36,7 @@ def lines(op: str, depth: int, prefix: str = "v") -> tuple[list[str], str]:
 
 
 def function(op: str, depth: int, copies: int = 1) -> str:
-    """A function that does the same several times over, and returns the last value of each."""
+    """A function that repeats a chain, and returns each chain's last value."""
     parts = [lines(op, depth, f"c{i}v") for i in range(copies)]
     inside = "\n".join(line for part, _ in parts for line in part)
     types = ", ".join([F64] * copies)
@@ -53,7 +53,7 @@ def count(text: str, op: str) -> int:
 
 @pytest.mark.parametrize("depth", [5_000, pytest.param(100_000, marks=pytest.mark.slow)])
 def test_a_chain(depth: int) -> None:
-    """sin of sin of ... x: a multiplication and a cosine an op, forward and back."""
+    """sin of sin of ... x: each op has one cosine and one product, forward and back."""
     p = load(function("sine", depth))
     for text in (str(p.jvp()), str(p.vjp())):
         assert [count(text, op) for op in ("sine", "cosine", "multiply")] == [depth] * 3
@@ -78,7 +78,7 @@ def test_second_order(modes: str) -> None:
 
 @deep
 def test_a_chain_as_passes(depth: int) -> None:
-    """The stages as passes read and write the whole module, masks verified, each time."""
+    """As passes, the stages read and write the whole module each time, and verify masks."""
     module = parse(function("sine", depth))
     run_pipeline(module, "tidu-import,tidu-linearize,tidu-linear-transpose,tidu-materialize-merge,tidu-lower")
     assert count(str(module), "multiply") == depth
@@ -90,7 +90,7 @@ def test_a_chain_as_passes(depth: int) -> None:
 @deep
 @pytest.mark.parametrize("op", ["multiply", "add"])
 def test_a_diamond_built_twice(op: str, depth: int) -> None:
-    """2^depth paths lead down, and both copies are one."""
+    """There are 2^depth paths, and the two copies are merged."""
     p = load(function(op, depth, copies=2))
     text = str(p)
     assert count(text, op) == depth
@@ -125,7 +125,7 @@ def test_a_diamond_in_numbers() -> None:
 @deep
 @pytest.mark.parametrize("op", ["multiply", "add"])
 def test_a_diamond_in_two_graphs(op: str, depth: int) -> None:
-    """Two graphs share an input; merged, linearized and transposed, each op is there once."""
+    """Two graphs share an input; after linearize, transpose and merge, each op occurs once."""
     made, last = lines(op, depth)
     inside = "\n".join(made) + "\n" + named(last, "y")
     view = view_of(*(graph(name, ["x"], inside, [last]) for name in "AB"))
@@ -145,7 +145,7 @@ def test_a_diamond_in_two_graphs(op: str, depth: int) -> None:
 
 @deep
 def test_a_value_used_very_often(depth: int) -> None:
-    """The cotangent of x is a sum of as many terms as x has uses."""
+    """The cotangent of x is a sum with one term per use of x."""
     made = [f"%v0 = stablehlo.sine %x : {F64}"]
     made += [f"%v{i} = stablehlo.multiply %v{i - 1}, %x : {F64}" for i in range(1, depth)]
     inside = "\n".join(made)
@@ -164,7 +164,7 @@ def test_very_many_inputs_and_outputs() -> None:
 
 
 def test_branches_of_very_many_ops() -> None:
-    """Residuals of the one take slots of their own beside those of the other, which have another type."""
+    """Residuals of different types in two branches have separate slots."""
     depth, pair = 2_000, F64.replace("<", "<2x")
     first, x = lines("sine", depth)
     second = "\n".join(lines("sine", depth, "w")[0]).replace(F64, pair).replace("%x", "%y")
@@ -188,7 +188,7 @@ def test_branches_of_very_many_ops() -> None:
 
 @pytest.mark.parametrize("depth", [50, 400])
 def test_deep_nesting(depth: int) -> None:
-    """Branches in branches: as deep as Python calls itself, and refused beyond."""
+    """Nested branches work up to Python's recursion limit, and are refused beyond."""
     inside = f"%v0 = stablehlo.sine %x : {F64}"
     for i in range(depth):
         inside = f"""%v{i + 1} = "stablehlo.if"(%p) ({{
@@ -212,7 +212,7 @@ def step(i: int) -> str:
 
 @pytest.mark.parametrize("backwards", [False, True])
 def test_a_chain_of_graphs(backwards: bool) -> None:
-    """2,000 graphs, each of which refers to the one before."""
+    """A chain of 2,000 graphs, each of which refers to its predecessor."""
     length = 2_000
     made = [graph("G0", ["x"], f"%0 = stablehlo.sine %x : {F64}\n" + named("%0", "v"), ["%0"])]
     made += [step(i) for i in range(1, length)]
@@ -229,7 +229,7 @@ def test_a_chain_of_graphs(backwards: bool) -> None:
 
 
 def test_a_chain_of_references() -> None:
-    """A reference to a reference to ... a value: 5,000 graphs without an op."""
+    """A chain of 5,000 references to one value, through graphs without ops."""
     length = 5_000
     made = [
         graph(f"G{i}", [], external("%e", f"@G{i - 1}::@v") + named("%e", "v"), ["%e"])
@@ -243,7 +243,7 @@ def test_a_chain_of_references() -> None:
 
 
 def test_high_order() -> None:
-    """Eight derivatives of a product, forward, with no merge between: the view holds nine graphs."""
+    """Eight forward derivatives of a product without a merge, so that the view holds nine graphs."""
     view: Any = view_of(
         graph(
             "F",

@@ -1,8 +1,8 @@
-"""The law of selection: operands that all move by one amount move the result by that amount, at ties as elsewhere.
+"""The law of selection: if all operands move by one amount, so does the result, even at ties.
 
-So with tangents of one the result has the tangent one, at order two nothing is left, and the cotangents of all operands
-add up to the cotangent that was given. Operands are drawn from few numbers, so that most are tied; and each
-program is tested with its operands aliased, where one value stands for all of one type.
+Therefore tangents of one give a tangent of one, second derivatives are zero, and the cotangents of all operands sum to
+the given cotangent. Operands are drawn from few numbers, so that most are tied, and each program is also tested with
+aliased operands, where one value is passed for all operands of a type.
 """
 
 import re
@@ -24,7 +24,7 @@ INDICES = f"%i = stablehlo.constant dense<[[1], [3], [1], [9]]> : {I}"
 
 
 def region(*ops: str, result: str = "%m", of: tuple[str, ...] = ("f64",)) -> str:
-    """A region whose block has the arguments %a0, %a1, ..., then %b0, %b1, ..., as a reduction's."""
+    """A region whose block has the arguments %a0, %a1, ..., then %b0, %b1, ..., as in a reduction."""
     arguments = [f"%{s}{i}: tensor<{t}>" for s in "ab" for i, t in enumerate(of)]
     kinds = ", ".join(f"tensor<{t}>" for t in of)
     return f"({{ ^bb0({', '.join(arguments)}):\n{chr(10).join(ops)}\nstablehlo.return {result} : {kinds} }})"
@@ -35,7 +35,7 @@ def combined(op: str) -> str:
 
 
 def compared(direction: str, *of: str) -> str:
-    """A comparator, whose arguments alternate between the operands."""
+    """A comparator whose arguments alternate between the operands."""
     arguments = ", ".join(f"%{s}{i}: tensor<{t}>" for i, t in enumerate(of) for s in "ab")
     test = f"%c = stablehlo.compare {direction}, %a0, %b0 : ({S}, {S}) -> tensor<i1>"
     return f"({{ ^bb0({arguments}):\n{test}\nstablehlo.return %c : tensor<i1> }})"
@@ -51,7 +51,7 @@ ARGMAX = region(
     result="%m, %n",
     of=("f64", "i64"),
 )
-MEDIAN = region(  # of an associative body that is no one op: a maximum, no more than 1
+MEDIAN = region(  # for an associative body of several ops: a maximum with the upper bound 1
     f"%one = stablehlo.constant dense<1.0> : {S}",
     f"%m0 = stablehlo.maximum %a0, %b0 : {S}",
     f"%m1 = stablehlo.maximum %b0, %a0 : {S}",
@@ -68,7 +68,7 @@ GROUPS = "replica_groups = dense<[[0, 2, 4, 6], [7, 5, 3, 1]]> : tensor<2x4xi64>
 
 
 def reduction(op: str, attributes: str, body: str, result: str, x: str = V, count: int = 1) -> str:
-    """An op with a region, from %init; of two operands, the second holds numbers, and their initial value is 99."""
+    """An op with a region, from %init; a second operand holds indices, with the initial value 99."""
     if count == 1:
         return f'%r = "stablehlo.{op}"(%x, %init) {body} {{{attributes}}} : ({x}, {S}) -> {result}'
     n, m = x.replace("f64", "i64"), result.replace("f64", "i64")
@@ -182,7 +182,7 @@ for _name, _body, _count in (
 
 
 def program(name: str, aliased: bool = False) -> Program:
-    """The program of the table; aliased, inputs of one type are one input."""
+    """A program of the table; aliased, all inputs of one type are one input."""
     types, body, results = PROGRAMS[name]
     if aliased:
         first = {t: x for x, t in reversed(types.items())}
@@ -198,7 +198,7 @@ def floats(values: Any) -> list[NDArray[Any]]:
 
 
 def check(p: Program, draw: Any, name: str) -> None:
-    """The law at a point, of which `draw` gives each array by its shape."""
+    """Checks the law at a point; `draw` returns an array for each shape."""
     point = [draw(tuple(port.type.shape)) for port in p.inputs]
     ones, count = [np.ones_like(x) for x in point], len(p.outputs)
     jvp = p.jvp()
@@ -225,7 +225,7 @@ def test_the_result_moves_with_its_operands(name: str, aliased: bool) -> None:
 
 @pytest.mark.parametrize("op", INIT)
 def test_in_windows_that_double(op: str) -> None:
-    """Long windows, which are no windows in the derivative."""
+    """Long windows, whose derivative uses no windows."""
     n = 70
     t, pads = f"tensor<{n}xf64>", f"padding = dense<[[{n - 1}, 0]]> : tensor<1x2xi64>"
     attributes = f"window_dimensions = array<i64: {n}>, {pads}"
@@ -249,7 +249,7 @@ def test_approximate_top_k(name: str) -> None:
     [("all_reduce", GROUPS, 4, 4), ("reduce_scatter", f"scatter_dimension = 0 : i64, {GROUPS}", 4, 1)],
 )
 def test_among_processes(name: str, attributes: str, size: int, result: int, op: str) -> None:
-    """Each process's result moves as the operands of all do."""
+    """The result of each process moves with the operands of all processes."""
     x, y = f"tensor<{size}xf64>", f"tensor<{result}xf64>"
     call = f'%r = "stablehlo.{name}"(%x) {combined(op)} {{{attributes}}} : ({x}) -> {y}'
     p = load(f"func.func @main(%x: {x}) -> {y} {{\n{call}\nreturn %r : {y}\n}}")
@@ -262,7 +262,7 @@ def test_among_processes(name: str, attributes: str, size: int, result: int, op:
 
 @pytest.mark.parametrize("attributes", [TILES, WINDOW])
 def test_each_source_is_placed_once(attributes: str) -> None:
-    """A select_and_scatter that adds is linear in its sources, which select nothing: each has the slope one."""
+    """A select_and_scatter that adds is linear in its sources, with slope one for each source."""
     source = "tensor<3xf64>" if attributes == TILES else V
     body = placed(combined("add"), attributes, source)
     p = load(f"""

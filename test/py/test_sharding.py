@@ -1,7 +1,8 @@
-"""Programs with shardings, as JAX exports them: their derivatives, on eight devices, against JAX's own.
+"""Derivatives of programs with shardings, exported by JAX, on eight devices, against JAX's derivatives.
 
-Shardy's dialect and XLA's own spelling; explicit collectives in `shard_map`, with and without JAX's check of what is
-replicated. The numbers do not depend on that check: ours are derivatives of the whole program, as JAX's are.
+The tests cover Shardy's dialect, XLA's older attributes, and explicit collectives in `shard_map`, with and without
+JAX's check of replication. The derivatives do not depend on that check: both ours and JAX's are those of the whole
+program.
 """
 
 from collections.abc import Callable, Iterator, Sequence
@@ -53,12 +54,12 @@ def check(
     order: int = 1,
     shardings: Any = None,
 ) -> str:
-    """Value, gradient and Hessian times a tangent against JAX, all arguments active; the gradient's text."""
+    """Compares value, gradient and Hessian-vector product with JAX in all arguments; returns the gradient's text."""
     p = load(lowered(function, arguments, shardings))
     places = tuple(range(len(arguments)))
     value, gradient = jax.jit(jax.value_and_grad(function, places))(*arguments)
     text = str(p.grad(value=True))
-    load(text)  # ours can be read again
+    load(text)  # our text can be parsed
     compare(by_partitions(text, arguments, shardy), [value, *gradient])
     if order > 1:
         dx = [RNG.standard_normal(x.shape) for x in arguments]
@@ -69,7 +70,7 @@ def check(
 
 
 def test_a_loss_of_sharded_arrays(shardy: bool) -> None:
-    """The constraint inside is on the cotangent too, and results are sharded as what they belong to."""
+    """The inner constraint also applies to the cotangent, and derivatives have the sharding of their primals."""
 
     def loss(x: Any, w: Any) -> Any:
         h = lax.with_sharding_constraint(jnp.tanh(x @ w), sharding("d", "m"))
@@ -124,7 +125,7 @@ def test_collectives(name: str, shardy: bool) -> None:
 
 @pytest.mark.parametrize("checked", [False, True])
 def test_data_and_tensor_parallel(checked: bool, shardy: bool) -> None:
-    """An MLP with a batch split along one axis of the mesh and weights along the other, and a replicated loss."""
+    """An MLP with a sharded batch and sharded weights along two mesh axes, and a replicated loss."""
 
     def forward(x: Any, w1: Any, b1: Any, w2: Any, y: Any) -> Any:
         h = jnp.tanh(x @ w1 + b1)
@@ -140,7 +141,7 @@ def test_data_and_tensor_parallel(checked: bool, shardy: bool) -> None:
     sizes = [(8, 6), (6, 4), (4,), (4, 3), (8, 3)]
     arguments = [RNG.standard_normal(size) for size in sizes]
     text = check(loss, arguments, shardy, 2, tuple(sharding(*spec) for spec in specs))
-    if shardy:  # there and back, with residuals from the one to the other
+    if shardy:  # forward and reverse, with residuals between the two bodies
         assert text.count('"sdy.manual_computation"') == 2
 
     def plain(x: Any, w1: Any, b1: Any, w2: Any, y: Any) -> Any:
@@ -150,7 +151,7 @@ def test_data_and_tensor_parallel(checked: bool, shardy: bool) -> None:
 
 
 def test_some_manual_axes(shardy: bool) -> None:
-    """Parts along one axis of the mesh only; the other is the partitioner's."""
+    """One axis of the mesh is manual; the partitioner handles the other axis."""
     body = shard_map(
         lambda x: lax.psum(jnp.sin(x), "d"), mesh=mesh(), in_specs=P("d"), out_specs=P(), axis_names={"d"}
     )
@@ -167,7 +168,7 @@ def test_some_manual_axes(shardy: bool) -> None:
 
 
 def test_calls_inside_parts(shardy: bool) -> None:
-    """Functions that a body calls, several results, and parts that are only passed on."""
+    """A body with function calls, several results, and arguments that it returns unchanged."""
 
     @jax.jit
     def inner(x: Any) -> Any:
@@ -217,7 +218,7 @@ MESH = 'sdy.mesh @mesh = <["a"=2, "b"=4], device_ids=[7, 6, 5, 4, 3, 2, 1, 0]>'
 
 
 def manual(sharding: str, more: str = "") -> str:
-    """A program whose parts are shared out and put together as a sharding says."""
+    """A program whose manual computation uses one sharding for inputs and outputs."""
     around = f'in_shardings=[{sharding}] out_shardings=[<@mesh, [{{"a"}}]>] manual_axes={{"a", "b"}}'
     return f"""{MESH}
 func.func @main(%x: tensor<8xf64>) -> tensor<8xf64> {{
@@ -251,7 +252,7 @@ def test_devices_in_another_order() -> None:
         ),
     ],
 )
-def test_what_is_not_understood(text: str, what: str) -> None:
+def test_unsupported_shardings(text: str, what: str) -> None:
     with pytest.raises((ParseError, Unsupported), match=what):
         load(text)
 
@@ -268,7 +269,7 @@ def test_what_is_not_understood(text: str, what: str) -> None:
     ],
 )
 def test_devices_that_hold_equal_parts(spelled: str, expected: list[list[int]] | None) -> None:
-    """In XLA's own spelling; the transpose adds up over them."""
+    """Replicas in XLA's older attributes; the transpose sums over the replicas."""
     count, t = 1 if expected is None else len(expected[0]), "tensor<8xf64>"
     calls = (
         ("Sharding", spelled),
@@ -289,8 +290,8 @@ def test_devices_that_hold_equal_parts(spelled: str, expected: list[list[int]] |
     assert (f"dense<{expected}>" in vjp) == ("all_reduce" in vjp) == (count > 1)
 
 
-def test_shardings_as_calls_of_shardys() -> None:
-    """What a program looks like on its way from Shardy to XLA: constraints are linear, bodies are refused."""
+def test_shardings_as_custom_calls() -> None:
+    """A program between Shardy and XLA: constraints are linear custom calls, and bodies are refused."""
     t, of = (
         "tensor<8xf64>",
         'mhlo.frontend_attributes = {xla.sdy.sharding = "#sdy.sharding<@mesh, [{\\"d\\"}]>"}',

@@ -1,4 +1,4 @@
-"""simplify: each pattern, and what is like it and stays."""
+"""simplify: each pattern, and similar ops that it must not change."""
 
 import numpy as np
 import pytest
@@ -64,7 +64,7 @@ def test_simplify_complex_and_small_types() -> None:
 
 
 def test_simplify_in_regions() -> None:
-    """Bodies of reducers are simplified too, and stay valid."""
+    """Bodies of reducers are simplified, and stay valid."""
     text = simplified(
         constant("zero", "0.0", F64),
         f"""%y = "stablehlo.reduce"(%x, %zero) ({{

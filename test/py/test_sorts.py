@@ -1,4 +1,4 @@
-"""sorts: what orders alike is sorted once, and nothing else is."""
+"""sorts: sorts with equal keys and order are merged, and others are not."""
 
 from collections.abc import Sequence
 
@@ -20,7 +20,7 @@ STABLE = "{dimension = 0 : i64, is_stable = true}"
 def sorts(
     operands: str, results: str, types: Sequence[str], comparator: str = LESS, attributes: str = STABLE
 ) -> str:
-    """A sort of arrays of six by their first ones, which are of f64."""
+    """A sort of arrays of six elements by the first array, which is of f64."""
     elements = [t.replace("6x", "") for t in types]
     arguments = ", ".join(
         f"%{x}: {t}" for t, pair in zip(elements, ("ab", "cd", "ef"), strict=False) for x in pair
@@ -84,7 +84,7 @@ CASES = {
 
 
 @pytest.mark.parametrize("name", CASES)
-def test_sorts_that_order_alike_are_one(name: str) -> None:
+def test_sorts_with_equal_order_are_merged(name: str) -> None:
     lines, results, types, count = CASES[name]
     body, types_ = "\n".join(lines), ", ".join(types)
     arguments = f"%x: {V}, %y: {V}, %z: tensor<f64>"
@@ -96,7 +96,7 @@ def test_sorts_that_order_alike_are_one(name: str) -> None:
 
 
 def test_derivatives_sort_once() -> None:
-    """Derivatives of orders one and two follow the order that the primal sort has found."""
+    """Derivatives of order one and two reuse the permutation of the primal sort."""
 
     def loss(x: jax.Array, w: jax.Array) -> jax.Array:
         return jnp.sum(jnp.sort(x) ** 3 * w)

@@ -1,4 +1,4 @@
-"""The VJP in two parts: together they are the VJP, and what passes between them is listed."""
+"""The VJP in two programs: their composition equals the VJP, and their residuals are listed."""
 
 from pathlib import Path
 from typing import Any
@@ -26,7 +26,7 @@ def compiled(program: "tiduc.Program", arguments: Any) -> Any:
 def check(
     program: "tiduc.Program", wrt: Any = None, evaluated: Any = interpreted, given: Any = ()
 ) -> "tiduc.Split":
-    """The two parts, whose composition has been compared with the VJP, at the primals given or random ones."""
+    """The two programs, after a comparison of their composition with the VJP at the given or random primals."""
     rng = np.random.default_rng(0)
     vjp, parts = program.vjp(wrt), tiduc.split(program, wrt)
     arguments = [*given, *(random_array(x.type, rng) for x in vjp.signature.inputs[len(given) :])]
@@ -53,7 +53,7 @@ def names(parts: "tiduc.Split") -> list[str]:
     return [each.what for each in parts.residuals]
 
 
-def test_what_the_derivative_reads_is_a_residual() -> None:
+def test_values_that_the_derivative_reads_are_residuals() -> None:
     parts = check(function("%0 = stablehlo.exponential %x : tensor<4xf64>\nreturn %0 : tensor<4xf64>"))
     assert names(parts) == ["output result0"]
     assert parts.table() == "result0.residual  4xf64  32 B  output result0\ntotal                    32 B\n"
@@ -65,8 +65,8 @@ def test_a_linear_program_has_no_residuals() -> None:
     assert str(parts.backward.signature) == "(result0.cotangent: 4xf64) -> (arg0.cotangent: 4xf64)"
 
 
-def test_what_is_cheap_is_made_again() -> None:
-    """A broadcast is kept as what it is made of, and 1 - tanh^2 as the tanh."""
+def test_cheap_values_are_recomputed() -> None:
+    """A broadcast is kept as its operand, and 1 - tanh^2 as the tanh."""
     body = """
       %0 = stablehlo.tanh %x : tensor<4xf64>
       %1 = stablehlo.broadcast_in_dim %s, dims = [] : (tensor<f64>) -> tensor<4xf64>
@@ -107,7 +107,7 @@ def test_a_loop_of_unknown_length_passes_its_checkpoints() -> None:
 
 @pytest.mark.parametrize("name", [name for name in PROGRAMS if "cond" in name or "case" in name])
 def test_branches(name: str) -> None:
-    """The branch taken forward is not taken with the one taken back, though both ask the same."""
+    """The forward branch is not merged with the reverse branch, although both have one predicate."""
     function, arguments = PROGRAMS[name]
     with jax.enable_x64(True):
         text = jax.jit(function).lower(*arguments).as_text()
@@ -129,7 +129,7 @@ def test_functions_that_are_called() -> None:
     check(program)
 
 
-def test_open_sizes() -> None:
+def test_dynamic_sizes() -> None:
     body = "%0 = stablehlo.tanh %x : tensor<?x4xf64>\nreturn %0 : tensor<?x4xf64>"
     parts = tiduc.split(function(body, "%x: tensor<?x4xf64>", "tensor<?x4xf64>"))
     assert parts.residuals[0].bytes is None

@@ -1,4 +1,4 @@
-"""The sweep over StableHLO's own test programs: what it makes of a few written here."""
+"""The sweep over StableHLO's own test programs: its verdicts on a few programs written here."""
 
 import json
 from pathlib import Path
@@ -33,8 +33,8 @@ def test_categories(tmp_path: Path) -> None:
         (tmp_path / f"{name}.mlir").write_text(text)
     files = suite.chosen(tmp_path, "", None)
     assert sorted(Path(file).stem for file in files) == sorted(texts)
-    found = suite.outcomes(files, plain=False, target="cpu")
-    categories = {Path(file).stem: [category for category, _ in rows] for file, rows in found.items()}
+    actual = suite.outcomes(files, plain=False, target="cpu")
+    categories = {Path(file).stem: [category for category, _ in rows] for file, rows in actual.items()}
     assert categories == {
         "right": ["ok", "refused"],
         "wrong": ["wrong"],
@@ -43,7 +43,7 @@ def test_categories(tmp_path: Path) -> None:
     }
 
 
-def test_a_journal_goes_on(tmp_path: Path) -> None:
+def test_a_journal_resumes(tmp_path: Path) -> None:
     journal = tmp_path / "journal"
     rows = [{"a": [["ok", ""]]}, {"b": [["wrong", ""]]}, {"b": [["crash", ""]]}]
     journal.write_text("".join(json.dumps(row) + "\n" for row in rows))
@@ -54,7 +54,7 @@ def test_a_journal_goes_on(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(("n", "names"), [(None, ["x_1", "x_2", "x_3", "y_1"]), (1, ["x_1", "y_1"])])
-def test_samples_are_of_families(n: int | None, names: list[str], tmp_path: Path) -> None:
+def test_samples_cover_each_family(n: int | None, names: list[str], tmp_path: Path) -> None:
     for name in ("x_1", "x_2", "x_3", "y_1"):
         (tmp_path / f"{name}.mlir").write_text("")
     assert sorted(Path(file).stem for file in suite.chosen(tmp_path, "", n)) == names

@@ -1,4 +1,4 @@
-"""The sweep over the primitives in JAX's own harnesses: one of each; test/sweep/harnesses.py runs them all."""
+"""A sample of the sweep over JAX's own harnesses, one per primitive; test/sweep/harnesses.py runs all."""
 
 import numpy as np
 from harness_outcome import Outcome
@@ -6,7 +6,7 @@ from harnesses import harnesses, selected, sweep, table
 
 
 def sample() -> list[str]:
-    """One harness a primitive, of float64 where there is one: there the comparison is sharpest."""
+    """One harness per primitive, in float64 if there is one, where the comparison is most precise."""
     chosen: dict[str, str] = {}
     for kind in ("float64", "complex128", "float32", "complex64"):
         for name in selected(sample=1):

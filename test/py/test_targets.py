@@ -1,4 +1,4 @@
-"""Targets: every one compiles a small program, lacks what it is said to lack, and is listed."""
+"""Targets: each target compiles a small program, lacks the listed types, and is listed."""
 
 import re
 
@@ -13,7 +13,7 @@ from tiduc.program import load
 from tiduc.runtime.devices import has_device
 from tiduc.runtime.run import run_module
 
-# One variant of each family of devices; the whole list is compiled once a version of IREE, by hand.
+# One variant of each family of devices; the whole list is compiled by hand for each version of IREE.
 TRIED = (
     "cpu cpu:generic cpu-threads aarch64 aarch64:cortex-a72 armv7 riscv64 riscv64:v wasm32 cuda cuda:sm_70 "
     "cuda:sm_75 "
@@ -35,7 +35,7 @@ def test_every_target_compiles() -> None:
 
 
 @pytest.mark.parametrize("name", ["cpu:generic", "cpu-threads", "vmvx", "vulkan:llvmpipe", "cuda", "hip"])
-def test_what_runs_here(name: str) -> None:
+def test_targets_that_run_here(name: str) -> None:
     if not has_device(TARGETS[name.partition(":")[0]].device):
         pytest.skip("no such device")
     x = np.arange(37, dtype=np.float32)
@@ -72,7 +72,7 @@ LACKING = [(name, element) for name in TARGETS for element in find_target(name).
 
 
 @pytest.mark.parametrize("name, element", LACKING)
-def test_what_a_target_lacks_is_refused_at_its_op(name: str, element: str, tmp_path, capfd) -> None:
+def test_unsupported_types_are_refused_at_their_ops(name: str, element: str, tmp_path, capfd) -> None:
     (tmp_path / "f.mlir").write_text(doubled(element))
     assert run(["compile", str(tmp_path / "f.mlir"), "--target", name, "-o", str(tmp_path / "f")]) == 1
     assert f"f.mlir:2:8: error: target '{name}' has no arithmetic of {element}; " in capfd.readouterr().err
@@ -86,13 +86,13 @@ def test_what_a_target_lacks_is_refused_at_its_op(name: str, element: str, tmp_p
         load(within).compile(name)
 
 
-def test_what_a_target_lacks_it_really_lacks() -> None:
-    """Where this fails, a newer IREE takes the type, and targets.py need not refuse it."""
+def test_iree_alone_fails_on_unsupported_types() -> None:
+    """If this test fails, a newer IREE supports the type, and targets.py need not refuse it."""
     compiled = compile_modules([Source(doubled(element), name) for name, element in LACKING])
     assert [case for case, found in zip(LACKING, compiled, strict=True) if isinstance(found, bytes)] == []
 
 
-def test_what_variants_have() -> None:
+def test_features_of_variants() -> None:
     assert "f64" in find_target("vulkan").lacks and not find_target("vulkan:llvmpipe").lacks
     assert (
         "f8E4M3FN" not in find_target("hip:gfx950").lacks and "f8E4M3FNUZ" in find_target("hip:gfx950").lacks

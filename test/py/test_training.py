@@ -1,4 +1,4 @@
-"""Training steps: losses against JAX, optimizers against their formulas, a model of ONNX against PyTorch's training."""
+"""Training steps: losses against JAX, optimizers against formulas, and an ONNX model against PyTorch's training."""
 
 from collections.abc import Sequence
 from pathlib import Path
@@ -49,7 +49,7 @@ def test_mse() -> None:
 
 @pytest.mark.parametrize("sizes", [(5,), (4, 5), (2, 3, 5), (4, 1)])
 def test_softmax_cross_entropy(sizes: tuple[int, ...]) -> None:
-    """With exponents that would overflow."""
+    """Includes logits whose exponentials overflow."""
     y, labels = RNG.standard_normal(sizes) * 400, RNG.integers(0, sizes[-1], sizes[:-1]).astype(np.int32)
     type_ = f"tensor<{'x'.join(map(str, sizes))}xf64>"
     scores = tiduc.load(f"func.func @main(%y: {type_}) -> {type_} {{ return %y : {type_} }}")
@@ -88,8 +88,8 @@ func.func private @square(%x: tensor<3xf64>) -> tensor<f64> {
 }"""
 
 
-def test_a_loss_of_ones_own() -> None:
-    """Of all outputs of the model, each of which has a function @square."""
+def test_a_custom_loss() -> None:
+    """A loss of all outputs of the model, where model and loss each have a function @square."""
     program = with_loss(tiduc.load(TWO), tiduc.load(OF_TWO))
     assert [port.name for port in program.inputs] == ["w", "wanted"]
     w, t = RNG.standard_normal(3), RNG.standard_normal(3)
@@ -102,7 +102,7 @@ def test_a_loss_of_ones_own() -> None:
 
 
 def steps(optimizer: str, count: int, **settings: float) -> tuple[list[Any], list[Any]]:
-    """The losses, and what there is beside the targets after so many steps with rate 0.1."""
+    """The losses and the other outputs after a number of steps with rate 0.1."""
     program = train_step(model(LINEAR, w=W), "mse", optimizer, **settings)
     state = [program.weights[port.name] for port in program.inputs[: len(program.weights)]]
     losses = []
@@ -137,7 +137,7 @@ def test_momentum() -> None:
 
 @pytest.mark.parametrize("beta1", [0.9, 0.0])
 def test_adam(beta1: float) -> None:
-    """Its count is an f32, so that 1 - b^n is right to 1e-7 of it, and not to 1e-7 alone."""
+    """The step count is an f32, so the relative error of 1 - b^n is 1e-7; the absolute error alone would not do."""
     w, m, v = W, np.zeros_like(W), np.zeros_like(W)
     for n in range(1, 4):
         g = gradient(w)
@@ -162,7 +162,7 @@ func.func @main(%step: tensor<3xbf16> {tidu.name = "step"}, %f: tensor<3xbf16> {
 
 @pytest.mark.parametrize("type_", ["bf16", "f16"])
 def test_narrow_elements(type_: str) -> None:
-    """Moments are in f32, in which neither epsilon nor 1 - beta2 is lost; a weight may be called as a state is."""
+    """Moments are f32, which keeps epsilon and 1 - beta2; a weight may have the name of a state."""
     dtype = ml_dtypes.bfloat16 if type_ == "bf16" else np.float16
     w, f, x = (np.array(v, dtype) for v in ([1, 1, 1], [0, 0, 0], [1, 0, 0.01]))
     held = model(HALF.replace("bf16", type_), **{"step": w, "a.frozen": f})
@@ -206,7 +206,7 @@ func.func @main(%b: tensor<2xf64> {tidu.name = "b"}, %m: tensor<2xf64> {tidu.nam
 
 
 def test_buffers_and_frozen_weights() -> None:
-    """A buffer becomes what the model makes of it; a frozen weight stays an input, and integers do."""
+    """The model updates its buffers; frozen weights and integers stay inputs."""
     ones = np.ones(2)
     held = model(BUFFERED, b=ones, m=ones, f=2 * ones, n=np.ones(2, np.int32))
     program = train_step(held, freeze=["f*"])
@@ -268,12 +268,12 @@ def test_ten_steps_are_those_of_pytorch(trained: Sequence[Path]) -> None:
     np.testing.assert_allclose(losses, data["losses"], rtol=1e-5)
     for name, x in data.items():
         if name.startswith("after."):
-            found = after[name.removeprefix("after.")]
-            np.testing.assert_allclose(found, x, rtol=0, atol=1e-5 * np.max(np.abs(x)))
+            actual = after[name.removeprefix("after.")]
+            np.testing.assert_allclose(actual, x, rtol=0, atol=1e-5 * np.max(np.abs(x)))
 
 
 def test_settings_at_a_shell(tmp_path: Path, capsys: Any) -> None:
-    """They are those of `train_step`."""
+    """The command's settings are those of `train_step`."""
     two, out = tmp_path / "two.mlir", tmp_path / "step.mlir"
     two.write_text(LINEAR)
     options = ["train-step", str(two), "--train", "w", "--optimizer", "adam", "-o", str(out)]

@@ -76,7 +76,7 @@ def test_laws_between_columns() -> None:
 
 
 def of_two(name: str, type_: str, constant: str) -> str:
-    """A function that gives `op(constant, x)`, and `op(x, constant)` first."""
+    """A function that returns `op(constant, x)` and `op(x, constant)`."""
     both = f"({type_}, {type_}) -> {type_}"
     return f"""func.func @main(%x: {type_}) -> ({type_}, {type_}) {{
       %c = stablehlo.constant dense<{constant}> : {type_}
@@ -86,7 +86,7 @@ def of_two(name: str, type_: str, constant: str) -> str:
 
 
 def is_declared_commutative(name: str) -> bool | None:
-    """Whether StableHLO's simplification puts the constant of `op(constant, x)` last; None for ops of another form."""
+    """Whether StableHLO's simplification moves the constant of `op(constant, x)`; None for other forms of ops."""
     for type_, constant in (("tensor<2xf32>", "[2.0, 3.0]"), ("tensor<2xi32>", "[2, 3]")):
         try:
             with context():
@@ -112,7 +112,7 @@ CORNERS = (0.0, -0.0, 1.5, -2.5, np.inf, -np.inf, np.nan)
 
 @pytest.mark.parametrize("orders", [("any", "real"), ("any",)])
 def test_swapped_operands_give_equal_results(orders: tuple[str, ...]) -> None:
-    """For all corners of f64; for `any`, of complex numbers too."""
+    """For all corner cases of f64, and with `any` for complex numbers, too."""
     numbers = np.array(CORNERS)
     kind = "f64"
     if "real" not in orders:
@@ -126,9 +126,9 @@ def test_swapped_operands_give_equal_results(orders: tuple[str, ...]) -> None:
             results += [f"%{name}xy", f"%{name}yx"]
     types = ", ".join([type_] * len(results))
     text = f"func.func @main(%x: {type_}, %y: {type_}) -> ({types}) {{\n" + "\n".join(lines)
-    made = evaluate(f"{text}\nreturn {', '.join(results)} : {types} }}", [x, y])
-    assert len(made) == 2 * (4 if "real" in orders else 2)
-    for one, other in zip(made[::2], made[1::2], strict=True):
+    values = evaluate(f"{text}\nreturn {', '.join(results)} : {types} }}", [x, y])
+    assert len(values) == 2 * (4 if "real" in orders else 2)
+    for one, other in zip(values[::2], values[1::2], strict=True):
         assert list(map(repr, one)) == list(map(repr, other))
 
 
@@ -142,8 +142,8 @@ def test_neutral_elements_change_nothing() -> None:
         lines[-1] += f"\n{results[-1]} = {name} %x, %n{len(results) - 1} : {type_}"
     types = ", ".join([type_] * len(results))
     text = f"func.func @main(%x: {type_}) -> ({types}) {{\n" + "\n".join(lines)
-    for made in evaluate(f"{text}\nreturn {', '.join(results)} : {types} }}", [np.array(CORNERS)]):
-        assert list(map(repr, made)) == list(map(repr, np.array(CORNERS)))
+    for value in evaluate(f"{text}\nreturn {', '.join(results)} : {types} }}", [np.array(CORNERS)]):
+        assert list(map(repr, value)) == list(map(repr, np.array(CORNERS)))
 
 
 N = 4
@@ -168,13 +168,13 @@ FORMS = {
 
 
 def form(name: str) -> str | None:
-    """An application of an op to %f, %i, %p or %c, as its types ask."""
+    """An application of an op to %f, %i, %p or %c, depending on its operand types."""
     short = name.partition(".")[2]
     types = [f"({', '.join([t] * count)}) -> {t}" for t in (F32, I32) for count in (1, 2)]
-    for found in [FORMS[short]] if short in FORMS else types:
-        if found is None:
+    for types_of_form in [FORMS[short]] if short in FORMS else types:
+        if types_of_form is None:
             return None
-        attributes, _, signature = found.rpartition(" : ")
+        attributes, _, signature = types_of_form.rpartition(" : ")
         inputs = signature[1:].partition(")")[0].split(", ")
         operands = ", ".join({F32: "%f", I32: "%i", I1: "%p", C64: "%c"}[t] for t in inputs)
         line = f'"{name}"({operands}) {attributes} : {signature}'
@@ -196,7 +196,7 @@ def function(lines: list[str]) -> str:
 
 
 def test_elementwise_ops() -> None:
-    """Changing an operand at one place changes the results at that place only; shapes are equal (by the forms)."""
+    """A change of one operand element changes only that element of the results; shapes are equal by the forms."""
     names = {name: line for name in sorted(ELEMENTWISE) if (line := form(name)) is not None}
     assert len(names) == len(ELEMENTWISE) - 1
     before = np.array([0.25, 0.5, 0.75, 0.125], np.float32), np.array([1, 2, 3, 5], np.int32)
@@ -236,11 +236,11 @@ def test_views_move_elements() -> None:
     types = ", ".join(rest.rpartition("-> ")[2] for rest in views.values())
     results = ", ".join(f"%{i}" for i in range(len(views)))
     text = f"func.func @main(%x: {t}, %v: tensor<f64>) -> ({types}) {{\n{body}return {results} : {types} }}"
-    for name, made in zip(views, evaluate(text, [x, np.array(7.0)]), strict=True):
-        assert {*made.ravel()} <= {*x.ravel(), 7.0}, name
+    for name, values in zip(views, evaluate(text, [x, np.array(7.0)]), strict=True):
+        assert {*values.ravel()} <= {*x.ravel(), 7.0}, name
 
 
-# ---- no other lists ----------------------------------------------------------------------------------------
+# ---- no other lists of ops ---------------------------------------------------------------------------------
 
 NAMES = {*OPS, *(name.partition(".")[2] for name in OPS)} - {"return"}
 
@@ -252,7 +252,7 @@ ALLOWED = {
     "backends/iree/fast/scalars.py": "the names in the dialect arith: an implementation for each op",
     "backends/iree/fast/sines.py": "the ops that the pass rewrites",
     "backends/iree/refused.py": "the reason that a diagnostic gives for each op",
-    "dialect/spelled_out.py": "the ops of one formula, in order",
+    "dialect/matchers.py": "the ops of one formula, in order",
     "passes/structure/slots.py": "the ops that an affine function may consist of",
     "tiduc/eager/reductions.py": "names of NumPy's functions",
     "tiduc/explain/kinks.py": "the rows of docs/conventions.md",
@@ -302,9 +302,9 @@ def files() -> Iterator[Path]:
 
 
 def test_no_other_lists_of_ops() -> None:
-    found = {str(path.relative_to(ROOT)): [*op_lists(path.read_text())] for path in files()}
-    lists = {path: made for path, made in found.items() if made}
-    new = {path: made for path, made in lists.items() if path not in ALLOWED}
+    actual = {str(path.relative_to(ROOT)): [*op_lists(path.read_text())] for path in files()}
+    lists = {path: ops for path, ops in actual.items() if ops}
+    new = {path: ops for path, ops in lists.items() if path not in ALLOWED}
     assert new == {}, "query dialect/traits.py instead, or say in ALLOWED why the list is no fact about ops"
     assert sorted(ALLOWED) == sorted(lists), "no longer needed"
 
@@ -323,5 +323,5 @@ def test_no_other_lists_of_ops() -> None:
         ('X = "add the slices that a case returns"', 0),
     ],
 )
-def test_what_a_list_is(source: str, count: int) -> None:
+def test_lists_of_ops_are_detected(source: str, count: int) -> None:
     assert len([*op_lists(source)]) == count

@@ -1,4 +1,4 @@
-"""Traps that other implementations of this design have fallen into."""
+"""Mistakes that other implementations of this design have made."""
 
 from typing import Any
 
@@ -23,7 +23,7 @@ def program(body: str, outputs: str, inputs: str = "x") -> Any:
     return load(f"func.func @main({arguments}) -> ({types}) {{\n{body}\nreturn {outputs} : {types}\n}}")
 
 
-# ---- sums and products --------------------------------------------------------------------
+# ---- sums and products -------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("operands", ["%0, %x", "%x, %0"])
@@ -40,7 +40,7 @@ TWO_OPS = f"{SAME_VALUE}\n%1 = stablehlo.negate %x : {F64}"
 
 @pytest.mark.parametrize(("body", "outputs"), [(SAME_VALUE, "%0, %0"), (TWO_OPS, "%0, %1")])
 def test_outputs_that_are_equal(body: str, outputs: str) -> None:
-    """The seeds of (-x, -x) add up, whether it is one value or two."""
+    """The seeds of (-x, -x) are summed, whether the outputs are one value or two."""
     p = program(body, outputs)
     compare(run(p.vjp(), [2.0, 1.0, 10.0]), [-2, -2, -11])
     compare(run(p.jvp(), [2.0, 5.0]), [-2, -2, -5, -5])
@@ -62,13 +62,13 @@ def test_outputs_that_are_one_input() -> None:
 
 
 def test_an_output_that_is_another_output_s_operand() -> None:
-    """(u, exp u) for u = x x: the seed of u counts, and so does what comes back through exp."""
+    """(u, exp u) for u = x x: the seed of u and the cotangent through exp are summed."""
     p = program(f"%0 = stablehlo.multiply %x, %x : {F64}\n%1 = stablehlo.exponential %0 : {F64}", "%0, %1")
     compare(run(p.vjp(), [0.5, 2.0, 3.0])[-1:], [2 * 0.5 * (2 + 3 * np.exp(0.25))])
 
 
 def test_reverse_over_reverse_seeds() -> None:
-    """x^2 with seeds 5, then 7: d/dx (2 x 5) * 7 = 70."""
+    """The seeds 5, then 7, for x^2: d/dx (2 x 5) * 7 = 70."""
     p = program(f"%0 = stablehlo.multiply %x, %x : {F64}", "%0").vjp().vjp("x")
     compare(run(p, [3.0, 5.0, 0.0, 7.0])[-1:], [70])
 
@@ -80,7 +80,7 @@ def test_an_inactive_output_keeps_its_place() -> None:
     compare(run(p.vjp(["y", "x"]), [0.5, 2.0, 1.0, 10.0, 100.0])[-2:], [101, 10 * np.exp(0.5)])
 
 
-# ---- requests -----------------------------------------------------------------------------
+# ---- requests ----------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("mode", ["jvp", "vjp", "grad", "hvp"])
@@ -103,7 +103,7 @@ def test_bad_wrt(mode: str, wrt: Any, message: str) -> None:
     assert message in str(error.value)
 
 
-def test_stages_refuse_what_is_given_twice() -> None:
+def test_stages_refuse_duplicate_arguments() -> None:
     view = view_of(EXP_AX)
     with pytest.raises(RequestError, match="wrt @x is given twice"):
         linearize(view, [("F0", "p3")], ["x", "x"], OPSET)
@@ -117,9 +117,9 @@ def test_stages_refuse_what_is_given_twice() -> None:
     assert linearize(view, [("F0", "p3")], ["x"], OPSET).linear
 
 
-def test_one_value_by_two_references_is_given_twice() -> None:
-    """An external and what it refers to are one value, and so are two names of it."""
-    again = graph(
+def test_two_references_to_one_value_are_duplicates() -> None:
+    """An external and its definition are one value, and so are two names of one value."""
+    duplicate = graph(
         "F1",
         ["x"],
         external("%e", "@F0::@p3")
@@ -128,14 +128,14 @@ def test_one_value_by_two_references_is_given_twice() -> None:
         + named("%0", "n"),
         ["%0"],
     )
-    view = view_of(EXP_AX, again)
+    view = view_of(EXP_AX, duplicate)
     with pytest.raises(RequestError, match="given twice"):
         linearize(view, [("F0", "p3"), ("F1", "again")], ["x"], OPSET)
     with pytest.raises(RequestError, match="given twice"):
         linearize(view, [("F0", "x"), ("F1", "x")], ["a"], OPSET)
 
 
-# ---- perturbation confusion ---------------------------------------------------------------
+# ---- perturbation confusion --------------------------------------------------------------------------------
 
 ONE = graph("S", [], f"%0 = stablehlo.constant dense<1.0> : {F64}\n" + named("%0", "one"), ["%0"])
 
@@ -151,7 +151,7 @@ def outer(ref: str) -> str:
 
 @stage
 def times(view: Any, x: Any, value: Any) -> Any:
-    """The product of two values, in a graph of its own; `x` may be the key of an input of that graph."""
+    """The product of two values, in its own graph; `x` may be the key of that graph's input."""
     b = OPSET.builder(view, view.fresh("G"))
     product = b.multiply(b.input(x, value.type) if isinstance(x, str) else x, value)
     b.finish([product])
@@ -169,7 +169,7 @@ BIND = '"tidu.bind"() {input = @L0.y, value = @S::@one} : () -> ()'
 @pytest.mark.parametrize("reload", [False, True])
 @pytest.mark.parametrize(("op", "expected"), [("add", 1.0), ("multiply", 2 * 3.0)])
 def test_a_derivative_in_a_derivative(op: str, expected: float, reload: bool) -> None:
-    """d/dx [x * d/dy (x + y)] = 1, and of x y it is 2 x: the two tangents are not confused."""
+    """The two tangents are not confused: d/dx [x * d/dy (x + y)] = 1, and with x y it is 2 x."""
     view = view_of(inner(op) + ONE)
     first = linearize(view, [("F", "v")], ["y"], OPSET)
     (dv,) = first.outputs
@@ -214,14 +214,14 @@ def test_two_linearizations_share_no_keys() -> None:
         two = linear_transpose(view, one, OPSET)
         keys |= {*one.keys, *two.keys}
         assert len(keys) == 3 * count
-    view = view_of(str(view.module))  # nor does one that is made after the text is read again
+    view = view_of(str(view.module))  # nor does a linearization after the text is parsed again
     one = linearize(view, [("F0", "p3")], ["a", "x"], OPSET)
     two = linear_transpose(view, one, OPSET)
     assert not keys & {*one.keys, *two.keys}
 
 
 def test_two_linearizations_do_not_merge() -> None:
-    """Equal linear graphs of fresh inputs stay two: each tangent is its own."""
+    """Linear graphs with fresh inputs stay separate: each has its own tangent."""
     view = view_of(EXP_AX)
     one, two = (linearize(view, [("F0", "p3")], ["x"], OPSET) for _ in range(2))
     wanted = [*one.outputs, *two.outputs]
@@ -238,7 +238,7 @@ def test_two_linearizations_do_not_merge() -> None:
     ],
 )
 def test_an_input_that_is_called_like_a_fresh_key(name: str) -> None:
-    """A program's own input is never taken for a tangent or cotangent."""
+    """An input whose name looks like a fresh key is not taken for a tangent or cotangent."""
     p = load(f"""
     func.func @main(%x: {F64} {{tidu.name = "x"}}, %t: {F64} {{tidu.name = "{name}"}}) -> ({F64}, {F64}) {{
       %0 = stablehlo.multiply %x, %t : {F64}
@@ -250,20 +250,20 @@ def test_an_input_that_is_called_like_a_fresh_key(name: str) -> None:
 
 
 def test_a_name_whose_keys_are_taken() -> None:
-    """With a name of the caller's choice, a fresh key may be an input's already: then it is refused."""
+    """If the caller chooses the graph's name, a fresh key may equal an input's key: this is refused."""
     view = view_of(graph("F", ["x", "y"], named("%x", "v"), ["%y"]).replace("[@x, @y]", '[@x, @"mine.x"]'))
     with pytest.raises(TiducError, match="mine.x"):
         linearize(view, [("F", "mine.x")], ["x"], OPSET, name="mine")
 
 
 def test_derivatives_of_a_program_read_again() -> None:
-    """The text of a derivative is a program as any other: no key of it means anything any more."""
+    """The text of a derivative is an ordinary program, in which its keys have no special meaning."""
     p = program(f"%0 = stablehlo.multiply %x, %x : {F64}\n%1 = stablehlo.multiply %0, %x : {F64}", "%1")
-    again = load(str(load(str(p.jvp())).jvp("x")))
-    compare(run(again, [2.0, 1.0, 1.0])[-1:], [12])
+    second = load(str(load(str(p.jvp())).jvp("x")))
+    compare(run(second, [2.0, 1.0, 1.0])[-1:], [12])
     compare(run(load(str(p.vjp())).vjp("x"), [2.0, 1.0, 0.0, 1.0])[-1:], [12])
 
 
-def test_a_wrong_name_is_an_error_of_ours() -> None:
+def test_a_wrong_name_is_a_tiduc_error() -> None:
     with pytest.raises(TiducError):
         linearize(view_of(EXP_AX), [("F0", "p3")], ["x"], OPSET, name="F0")

@@ -1,4 +1,4 @@
-"""Compiled modules from elsewhere: signatures that contradict the module, damage that no checksum shows, isolation."""
+"""Untrusted compiled modules: false signatures, damage that checksums do not detect, and isolation."""
 
 import json
 import os
@@ -17,7 +17,7 @@ from tiduc.program import load
 from tiduc.runtime.process import Limits
 from tiduc.runtime.run import Executable, run_module
 from tiduc.runtime.signature import check_declared, from_declaration, from_reflection
-from tiduc.runtime.worker import Died, apart
+from tiduc.runtime.worker import Died, in_worker
 
 PROGRAM = """
 func.func @main(%x: tensor<?xf32>, %w: tensor<4xf32>) -> (tensor<?xf32>, tensor<4xf32>) {
@@ -42,7 +42,7 @@ def vmfb() -> bytes:
 
 
 def saying(signature: str) -> str:
-    """The program with this text for its signature."""
+    """The module with this text as its signature."""
     escaped = signature.replace("\\", "\\5C").replace('"', "\\22")
     said = f'attributes {{iree.reflection = {{"tiduc.signature" = "{escaped}"}}}} {{'
     return PROGRAM.replace("{", said, 1)
@@ -69,7 +69,7 @@ def test_signatures_that_contradict_the_module(other: dict[str, Any], words: str
         check_declared(from_reflection(json.dumps({**TRUE, **other})), DECLARED)
 
 
-def test_a_module_whose_signature_lies_is_not_run() -> None:
+def test_a_module_with_a_false_signature_is_not_run() -> None:
     check_declared(from_reflection(json.dumps(TRUE)), DECLARED)
     true = compile_module(saying(json.dumps(TRUE)))
     assert [y.shape for y in run_module(true, [np.zeros(3, np.float32), np.zeros(4, np.float32)])] == [
@@ -95,20 +95,20 @@ def test_names_of_arguments_are_not_read_as_declarations() -> None:
 
 
 def test_damage_that_checksums_do_not_show(vmfb: bytes) -> None:
-    """Bytes of IREE's part of the module, which its verifier reads: an answer, an error, or death in the worker."""
+    """Changed bytes in IREE's part of the module give a result, an error, or the death of the worker."""
     generator = random.Random(0)
     part, start = next(parts(vmfb))
-    found: Counter[str] = Counter()
+    outcomes: Counter[str] = Counter()
     for _ in range(150):
         at = generator.randrange(start, start + part.file_size - 4)
         new = generator.choice(
             [bytes([vmfb[at] ^ 1 << generator.randrange(8)]), b"\xff", b"\xff\xff\xff\x7f"]
         )
         try:
-            found[apart(outcome, Limits(5, 4096), rewritten(vmfb, at, new))] += 1
+            outcomes[in_worker(outcome, Limits(5, 4096), rewritten(vmfb, at, new))] += 1
         except Died:
-            found["died"] += 1
-    assert found["answer"] > 10 and found["error"] > 10 and sum(found.values()) == 150
+            outcomes["died"] += 1
+    assert outcomes["answer"] > 10 and outcomes["error"] > 10 and sum(outcomes.values()) == 150
 
 
 def test_machine_code_that_crashes_ends_its_own_process(vmfb: bytes) -> None:

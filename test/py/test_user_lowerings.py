@@ -1,4 +1,4 @@
-"""Rules of users that are wrong, and lowerings of their ops: what is said, and what runs."""
+"""Faulty rules of users, and lowerings of their ops: messages and values."""
 
 from pathlib import Path
 from typing import Any
@@ -22,10 +22,10 @@ def mine() -> OpSet:
     return tiduc.OPSET.extended()
 
 
-# ---- what a rule does wrong
+# ---- faulty rules
 
 
-def test_misuse_is_told_at_once(mine: OpSet) -> None:
+def test_misuse_is_reported_at_once(mine: OpSet) -> None:
     for decorator in (mine.elementwise, mine.elementwise("foreign.f", three_squares) or mine.elementwise):
         with pytest.raises(TypeError, match="elementwise is not a decorator"):
             decorator("foreign.erfcx")
@@ -42,7 +42,7 @@ def test_misuse_is_told_at_once(mine: OpSet) -> None:
         mine.linear("stablehlo.custom_cal @mine.f", [0])
 
 
-def test_a_name_that_is_almost_that_of_the_op(mine: OpSet) -> None:
+def test_a_misspelt_op_name(mine: OpSet) -> None:
     mine.elementwise("foreign.erfcxx", lambda b, x, y: x)
     with pytest.raises(tiduc.Unsupported, match=r"for foreign.erfcx: did you mean foreign.erfcxx\?"):
         tiduc.load(FOREIGN, opset=mine).jvp()
@@ -79,15 +79,15 @@ def elementwise(*partials: Any) -> Any:
     ],
 )
 def test_a_rule_that_fails_is_named(mine: OpSet, declare: Any, message: str) -> None:
-    """The op, its place, and the line of the rule; nothing is a symbolic zero by mistake."""
+    """The message has the op, its location and the line of the rule; returning nothing is not a symbolic zero."""
     declare(mine)
     rule = rf"-:2:7: error: the rule for foreign.erfcx {message}.* \(.*test_user_lowerings.py:\d+\)"
     with pytest.raises(tiduc.RuleError, match=rule):
         tiduc.load(FOREIGN, opset=mine).vjp()
 
 
-def test_zero_is_said(mine: OpSet) -> None:
-    """Zero is zeros, or None in the place of a partial derivative."""
+def test_zero_is_explicit(mine: OpSet) -> None:
+    """A zero derivative is written as zeros, or as None in place of a partial derivative."""
     text = function(
         ' %y = "foreign.f"(%x, %z) : (tensor<f64>, tensor<f64>) -> tensor<f64>',
         "%x: tensor<f64>, %z: tensor<f64>",
@@ -105,7 +105,7 @@ def test_zero_is_said(mine: OpSet) -> None:
 
 
 def add_lowering(opset: OpSet) -> None:
-    """erfcx(x) = x^2 / 2 for these tests, with a sum made by another custom op."""
+    """Adds a lowering erfcx(x) = x^2 / 2 whose sum is another custom op."""
     opset.elementwise("foreign.erfcx", lambda b, x, y: x)
 
     @opset.lowering("foreign.erfcx")
@@ -119,7 +119,7 @@ def add_lowering(opset: OpSet) -> None:
 
 
 def test_lowerings_run(mine: OpSet) -> None:
-    """By IREE, XLA and the interpreter; the op stays in derived programs until then."""
+    """IREE, XLA and the interpreter run lowerings; derived programs keep the custom op until then."""
     add_lowering(mine)
     program, x = tiduc.load(FOREIGN, opset=mine), np.array(3.0)
     assert '"foreign.erfcx"' in str(program.grad(value=True))
@@ -129,7 +129,7 @@ def test_lowerings_run(mine: OpSet) -> None:
 
 
 def test_lowerings_in_regions_and_of_calls(mine: OpSet) -> None:
-    """In a loop, of any size, and of a custom call; equal ops share a function."""
+    """A lowering in a loop, with dynamic dimensions, and of a custom call; equal ops share a function."""
     add_lowering(mine)
 
     @mine.lowering("stablehlo.custom_call @mine.twice")
@@ -211,7 +211,7 @@ def test_lowerings_on_the_command_line(tmp_path: Path) -> None:
 
 
 def test_rules_that_fail_on_the_command_line(tmp_path: Path) -> None:
-    """One diagnostic, with the line, and no traceback; a warning for a rule that looks misspelt."""
+    """One diagnostic with the line, without a traceback; and a warning for a misspelt rule."""
     (tmp_path / "f.mlir").write_text(FOREIGN)
     (tmp_path / "c.mlir").write_text(CUBE)
     for text, file, message in (

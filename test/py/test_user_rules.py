@@ -1,4 +1,4 @@
-"""Rules of users: for any dialect's op, for what an op calls by name, in place of ours; and where they come from."""
+"""Users' rules: for ops of any dialect, for callee names, in place of built-in rules; and how rules are loaded."""
 
 import sys
 from collections.abc import Sequence
@@ -30,7 +30,7 @@ def mine() -> OpSet:
 # ---- op sets
 
 
-def test_ours_stay_as_they_are(mine: OpSet) -> None:
+def test_built_in_rules_are_not_changed(mine: OpSet) -> None:
     before = dict(tiduc.OPSET.forms), dict(tiduc.OPSET.linearize_rules)
     mine.inactive("stablehlo.tanh")
     mine.refuse("no", "stablehlo.add")
@@ -40,7 +40,7 @@ def test_ours_stay_as_they_are(mine: OpSet) -> None:
     assert "subtract" in body(str(tiduc.load(text).jvp()))
 
 
-def test_an_op_is_declared_anew_once(mine: OpSet) -> None:
+def test_an_op_is_replaced_once(mine: OpSet) -> None:
     mine.inactive("stablehlo.tanh")
     with pytest.raises(ValueError, match="declared twice: inactive, refused"):
         mine.refuse("no", "stablehlo.tanh")
@@ -48,8 +48,8 @@ def test_an_op_is_declared_anew_once(mine: OpSet) -> None:
     mine.extended().refuse("no", "stablehlo.tanh")
 
 
-def test_a_form_replaces_all_that_was_said(mine: OpSet) -> None:
-    """The transpose of the old rule does not stay behind."""
+def test_a_form_replaces_the_old_rule(mine: OpSet) -> None:
+    """No transpose of the old rule remains."""
     mine.elementwise("stablehlo.reverse", lambda b, x, y: b.constant(3, x.type))
     assert "stablehlo.reverse" not in mine.transpose_rules
     mine.refuse("not here", "stablehlo.add")
@@ -68,11 +68,11 @@ def test_a_transpose_alone_is_replaced(mine: OpSet) -> None:
     compare(evaluate(str(program.vjp()), [np.array(2.0), np.array(1.0)])[1:], [2])
 
 
-# ---- what an op calls by name
+# ---- rules for callee names
 
 
 def test_composite(mine: OpSet) -> None:
-    """It stays in derived programs, with its decomposition; its rule is met at every order."""
+    """The composite stays in derived programs with its decomposition, and its rule applies at every order."""
     mine.elementwise("stablehlo.composite @my.cube", three_squares)
     program = tiduc.load(CUBE, opset=mine)
     check_rule(CUBE, np.array([0.3, -0.7, 1.1]), opset=mine)
@@ -84,7 +84,7 @@ def test_composite(mine: OpSet) -> None:
 
 
 def test_linear_composite(mine: OpSet) -> None:
-    """A linear one is applied to tangents."""
+    """A linear composite is applied to tangents."""
 
     @mine.linear("stablehlo.composite @my.swap", [0])
     def swap(b: Any, op: Any, ct: Any) -> list[Any]:
@@ -108,7 +108,7 @@ def test_linear_composite(mine: OpSet) -> None:
 
 
 def test_custom_call_target(mine: OpSet) -> None:
-    """A target that nobody knows; the rule of one target says nothing of another."""
+    """An unknown target; a rule for one target does not apply to others."""
     text = unary("stablehlo.custom_call @mine.erfcx(%x)")
     with pytest.raises(tiduc.Unsupported, match="stablehlo.custom_call"):
         tiduc.load(text).jvp()
@@ -118,7 +118,7 @@ def test_custom_call_target(mine: OpSet) -> None:
         tiduc.load(text.replace("erfcx", "erfcy"), opset=mine).jvp()
 
 
-def test_a_target_of_ours_is_taken_over(mine: OpSet) -> None:
+def test_a_built_in_target_is_replaced(mine: OpSet) -> None:
     text = unary('stablehlo.custom_call @Sharding(%x) {mhlo.sharding = "{replicated}"}')
     mine.refuse("not shared here", "stablehlo.custom_call @Sharding")
     message = "unsupported jvp AD rule for stablehlo.custom_call @Sharding: not shared here"
@@ -129,8 +129,8 @@ def test_a_target_of_ours_is_taken_over(mine: OpSet) -> None:
 # ---- other dialects
 
 
-def test_dialects_that_are_not_at_hand(mine: OpSet) -> None:
-    """Their ops are read where rules are about them, and only then."""
+def test_unregistered_dialects(mine: OpSet) -> None:
+    """Ops of unregistered dialects are accepted only if the rules mention the dialect."""
     with pytest.raises(tiduc.ParseError, match="unregistered dialect"):
         tiduc.load(FOREIGN, opset=mine)
     mine.elementwise("foreign.erfcx", lambda b, x, y: b.multiply(x, y))
@@ -146,13 +146,13 @@ def test_dialects_that_are_not_at_hand(mine: OpSet) -> None:
         tiduc.load(FOREIGN)
 
 
-def test_an_op_of_such_a_dialect_without_a_rule(mine: OpSet) -> None:
+def test_an_unregistered_op_without_a_rule(mine: OpSet) -> None:
     mine.inactive("foreign.sign")
     with pytest.raises(tiduc.Unsupported, match="unsupported jvp AD rule for foreign.erfcx"):
         tiduc.load(FOREIGN, opset=mine).jvp()
 
 
-# ---- what is not differentiated
+# ---- stop_gradient
 
 
 STOPPED = """
@@ -168,7 +168,7 @@ func.func private @same(%x: tensor<f64>) -> tensor<f64> {
 
 
 def test_stop_gradient() -> None:
-    """x stop(x): x in both modes; then stop(1) dx, so nothing of second order."""
+    """The derivative of x stop(x) is stop(x) dx in both modes, and its second derivative is zero."""
     program, x = tiduc.load(STOPPED), np.array(1.5)
     compare(evaluate(str(program.jvp()), [x, np.array(2.0)]), [2.25, 3.0])
     compare(evaluate(str(program.grad()), [x]), [1.5])
@@ -176,16 +176,16 @@ def test_stop_gradient() -> None:
 
 
 def test_stop_gradient_survives() -> None:
-    """Native passes, and a derivative that is written and read again, keep the marker."""
+    """The marker survives native passes, and writing and parsing a derivative."""
     module = tiduc.parse(STOPPED)
     tiduc.run_pipeline(
         module, "canonicalize,cse,inline,symbol-dce,func.func(stablehlo-aggressive-simplification)"
     )
     assert str(module).count('composite "tidu.stop_gradient"') == 1
-    again = tiduc.load(str(tiduc.load(str(module)).jvp()))
+    parsed = tiduc.load(str(tiduc.load(str(module)).jvp()))
     x = np.array(1.5)
-    compare(evaluate(str(again.vjp([0])), [x, np.array(2.0), np.array(1.0), np.array(1.0)])[2:], [1.5])
-    compare(again.compile()(x, np.array(2.0)), [2.25, 3.0])
+    compare(evaluate(str(parsed.vjp([0])), [x, np.array(2.0), np.array(1.0), np.array(1.0)])[2:], [1.5])
+    compare(parsed.compile()(x, np.array(2.0)), [2.25, 3.0])
 
 
 def test_stop_gradient_of_jax() -> None:
@@ -249,8 +249,8 @@ def test_places_of_rules(directory: Path, monkeypatch: pytest.MonkeyPatch) -> No
     assert sys.path == path
 
 
-def test_the_context_is_left_as_it_was() -> None:
-    """A file that is refused leaves nothing behind."""
+def test_the_context_is_not_changed() -> None:
+    """A file that is refused does not change the context."""
     before = context().allow_unregistered_dialects
     with pytest.raises(tiduc.ParseError):
         tiduc.load(FOREIGN.replace("foreign.", "strange."))

@@ -1,4 +1,4 @@
-"""The verifiers of the dialect: each malformed case is refused where it stands, and the message says why."""
+"""The dialect's verifiers: each malformed case is refused at its location, with the reason."""
 
 import pytest
 
@@ -10,7 +10,7 @@ LINEAR = "tidu.input_of = [@F::@x], tidu.output_of = [@F::@y], tidu.active_outpu
 
 
 def graph(*lines: str, name: str = "G", keys: str = "@x", attributes: str = "", arguments: str = "%x") -> str:
-    """A graph of f64 scalars, each part on a line of its own: arguments on line 2, `lines` from line 3."""
+    """A graph of f64 scalars, with one part per line: arguments on line 2, `lines` from line 3."""
     typed = ", ".join(f"{x}: tensor<f64>" for x in arguments.split())
     header = f"^bb0({typed}):" if typed else "^bb0:"
     more = f", {attributes}" if attributes else ""
@@ -138,7 +138,7 @@ INVALID = {
         3,
         "refers to @G::@v in its own graph",
     ),
-    "an external outside": (external("@F::@v"), 1, "expects to stand directly in a tidu.graph"),
+    "an external outside": (external("@F::@v"), 1, "expects to be directly in a tidu.graph"),
     "a name in a region": (
         graph(
             '%c = "stablehlo.case"(%i) ({',
@@ -149,7 +149,7 @@ INVALID = {
             keys="@x, @i",
         ).replace("%x: tensor<f64>", "%x: tensor<f64>, %i: tensor<i32>"),
         4,
-        "expects to stand directly in a tidu.graph",
+        "expects to be directly in a tidu.graph",
     ),
     "a binding of no key": (bind('"x"', "@F::@v"), 1, "expects an input key, has"),
     "a binding of a value": (bind("@F::@x", "@F::@v"), 1, "expects an input key, has @F::@x"),
@@ -248,7 +248,7 @@ def test_invalid(what: str) -> None:
 
 EMPTY = '"tidu.graph"() ({\n^bb0:\n"stablehlo.return"() : () -> ()\n}) {sym_name = "G"} : () -> ()'
 MALFORMED = {
-    # what the verifiers look into before MLIR has said that it is there, and of which kind
+    # attributes that the verifiers read before MLIR has checked their presence and kind
     "no input keys": EMPTY,
     "input keys that are no array": EMPTY.replace("}", ", inputs = @x}", 2).replace(", inputs = @x", "", 1),
     "an external of nothing": graph('%e = "tidu.external"() : () -> tensor<f64>', returns("%e")),
@@ -271,7 +271,7 @@ def test_malformed(what: str) -> None:
 
 
 def test_a_value_of_another_graph() -> None:
-    """Graphs are isolated: what stands in another one is reached by reference only."""
+    """Graphs are isolated: a value of another graph is only accessible by reference."""
     with pytest.raises(ParseError, match="use of undeclared SSA value name"):
         parse(f"{graph(negate('%0', '%x'), returns('%0'))}\n{graph(returns('%0'), name='H')}")
 

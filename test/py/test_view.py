@@ -1,4 +1,4 @@
-"""Pictures: what is read, what is folded, how it is written; test_view_page.py opens the page in a browser."""
+"""Pictures: how graphs are read, folded and written; test_view_page.py opens the page in a browser."""
 
 import subprocess
 import sys
@@ -20,7 +20,7 @@ from tiduc.view.read import read_picture
 from tiduc.view.scene import Picture
 from tiduc.view.text import text
 
-# ---- reading -------------------------------------------------------------------------------------------------------
+# ---- reading -----------------------------------------------------------------------------------------------
 
 
 def test_boxes_and_arrows() -> None:
@@ -43,7 +43,7 @@ def test_activity() -> None:
     ]
 
 
-def test_text_shows_what_is_shared_once() -> None:
+def test_text_shows_shared_values_once() -> None:
     assert text(picture_of(EXP), ["@main"], "-") == (
         "function @main  :1:1\n"
         "  result0 4xf64\n"
@@ -84,20 +84,20 @@ def test_regions_and_calls_open() -> None:
 
 def test_a_reference_to_another_file(tmp_path: Path) -> None:
     (tmp_path / "f.mlir").write_text(EXP)
-    made = subprocess.run(
+    done = subprocess.run(
         [sys.executable, "-m", "tiduc", "jvp", "f.mlir", "--stop-after", "linearize"],
         cwd=tmp_path,
         capture_output=True,
         text=True,
         check=True,
     ).stdout
-    linear = made[made.index('"tidu.graph"', made.index('"tidu.graph"') + 1) :]
+    linear = done[done.index('"tidu.graph"', done.index('"tidu.graph"') + 1) :]
     (tmp_path / "l.mlir").write_text("module {\n" + linear)
     assert "@main::@v0" in view(str(tmp_path / "l.mlir"))
 
 
 def test_a_reference_to_itself_is_shown_as_one(tmp_path: Path) -> None:
-    """Other commands refuse it; here one wants to see it."""
+    """Other commands refuse this reference; `view` draws it."""
     (tmp_path / "f.mlir").write_text(CIRCLE)
     assert "a reference to itself" in view(str(tmp_path / "f.mlir"))
 
@@ -124,7 +124,7 @@ def test_a_long_chain_is_printed() -> None:
     assert len(lines) == count + 3 and max(map(len, lines)) < 140
 
 
-# ---- Graphviz ------------------------------------------------------------------------------------------------------
+# ---- Graphviz ----------------------------------------------------------------------------------------------
 
 
 def test_svg_has_every_box() -> None:
@@ -155,22 +155,22 @@ def picture_of_named(source: str, name: str) -> Picture:
 
 
 def test_without_graphviz(tmp_path: Path) -> None:
-    """Text and Graphviz's own language need no library; a picture says what to install."""
+    """Text and DOT need no library; for a picture, the message says which package to install."""
     (tmp_path / "pygraphviz.py").write_text("raise ImportError('not here')\n")
     import os
 
     environment = {**os.environ, "PYTHONPATH": str(tmp_path)}
     command = [sys.executable, "-m", "tiduc", "view", str(EXAMPLES / "newton.mlir"), "-o"]
-    made = subprocess.run([*command, "a.dot"], cwd=tmp_path, env=environment, check=False)
-    assert made.returncode == 0 and (tmp_path / "a.dot").is_file()
-    made = subprocess.run(
+    done = subprocess.run([*command, "a.dot"], cwd=tmp_path, env=environment, check=False)
+    assert done.returncode == 0 and (tmp_path / "a.dot").is_file()
+    done = subprocess.run(
         [*command, "a.svg"], cwd=tmp_path, env=environment, check=False, capture_output=True, text=True
     )
-    assert made.returncode == 1 and "pip install 'tiduc[view]'" in made.stderr
+    assert done.returncode == 1 and "pip install 'tiduc[view]'" in done.stderr
     assert not (tmp_path / "a.svg").exists()
 
 
-# ---- the command ---------------------------------------------------------------------------------------------------
+# ---- the command -------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(

@@ -1,4 +1,4 @@
-"""Folding: what comes again is one box, nothing is lost, and repeats are the best there are."""
+"""Folding: repeated ops become one box, no op is lost, and the chosen repeats are the best."""
 
 import itertools
 from pathlib import Path
@@ -25,7 +25,7 @@ def test_layers_are_folded() -> None:
     assert [box.name for box in inner.boxes.values() if box.kind == "op"] == [
         "dot_general", "tanh", "exponential", "negate", "multiply", "divide", "add"
     ]  # fmt: skip
-    # A layer is cut where one value leaves it, and not in its middle.
+    # A layer is cut where a single value leaves it.
     assert len([box for box in inner.boxes.values() if box.kind == "output"]) == 1
     assert len([a for a in scene.arrows if a.target == folds[1].id]) == 2
 
@@ -55,7 +55,7 @@ def test_very_many_externals_are_counted(tmp_path: Path) -> None:
 
 
 def test_folds_within_folds() -> None:
-    """A stretch that comes twice in each layer, and the layers: the scene of one holds the boxes of the other."""
+    """A sequence that occurs twice in each layer; the scene of a layer contains its box."""
     picture = picture_of(blocks_of(6), (0,))
     fold(picture, large=10)
     kinds = {box.opens for box in picture.scenes["@main"].boxes.values() if box.kind == "fold"}
@@ -91,7 +91,7 @@ def test_small_graphs_are_left_alone() -> None:
 
 
 def worth(letters: str) -> int:
-    """What the best repeat of at least two letters saves, by looking at all."""
+    """The best saving by a repeat of at least two letters, found by exhaustive search."""
     best = 0
     for length in range(2, len(letters) // 2 + 1):
         for start in range(len(letters) - length + 1):
@@ -101,15 +101,15 @@ def worth(letters: str) -> int:
 
 @given(st.text("abc", max_size=24))
 def test_repeats(letters: str) -> None:
-    found = find_repeat(letters, 2)
-    assert (found.worth if found else 0) == worth(letters)
-    if found is not None:
-        stretches = {letters[s : s + found.length] for s in found.starts}
+    actual = find_repeat(letters, 2)
+    assert (actual.worth if actual else 0) == worth(letters)
+    if actual is not None:
+        stretches = {letters[s : s + actual.length] for s in actual.starts}
         assert len(stretches) == 1
-        assert all(b - a >= found.length for a, b in itertools.pairwise(found.starts))
+        assert all(b - a >= actual.length for a, b in itertools.pairwise(actual.starts))
 
 
 def test_a_repeat_is_cut_where_it_costs_least() -> None:
-    found = find_repeat("xabcabcabcy", 2, lambda start, end: 0 if "xabcabcabcy"[start] == "b" else 1)
-    assert found is not None and found.length == 3
+    actual = find_repeat("xabcabcabcy", 2, lambda start, end: 0 if "xabcabcabcy"[start] == "b" else 1)
+    assert actual is not None and actual.length == 3
     assert find_repeat("abcde", 2) is None and find_repeat("", 2) is None

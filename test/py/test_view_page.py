@@ -1,4 +1,4 @@
-"""The page of `tiduc view -o OUT.html` in a browser without a window: folds, search, pan, zoom, hover, links."""
+"""The page of `tiduc view -o OUT.html` in a headless browser: folds, search, pan, zoom, hover, links."""
 
 import re
 import shutil
@@ -16,37 +16,37 @@ BROWSERS = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stab
 
 @pytest.fixture(scope="module")
 def browser() -> Iterator[Any]:
-    """Chromium: the one on this machine, or the one that `playwright install chromium` brings."""
+    """Chromium: the one installed on this machine, or the one that `playwright install chromium` installs."""
     playwright = pytest.importorskip("playwright.sync_api")
     there = next((path for name in BROWSERS if (path := shutil.which(name))), None)
     with playwright.sync_playwright() as started:
         try:
-            made = started.chromium.launch(executable_path=there, args=["--no-sandbox"])
+            instance = started.chromium.launch(executable_path=there, args=["--no-sandbox"])
         except playwright.Error as error:
             pytest.skip(f"no Chromium here; playwright install chromium ({error.message.splitlines()[0]})")
-        yield made
-        made.close()
+        yield instance
+        instance.close()
 
 
 @pytest.fixture(scope="module")
 def pages(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
     """The transformer, and the three graphs of a VJP."""
     folder = tmp_path_factory.mktemp("pages")
-    found = {}
+    files = {}
     for name, arguments in {
         "transformer": ["transformer_f32.mlir"],
         "vjp": ["mlp_f32.mlir", "--derivative", "vjp"],
         "large": ["transformer_f32.mlir", "--derivative", "vjp"],
     }.items():
-        found[name] = folder / f"{name}.html"
-        command = [sys.executable, "-m", "tiduc", "view", *arguments, "-o", str(found[name])]
+        files[name] = folder / f"{name}.html"
+        command = [sys.executable, "-m", "tiduc", "view", *arguments, "-o", str(files[name])]
         subprocess.run(command, cwd=EXAMPLES, check=True)
-    return found
+    return files
 
 
 @pytest.fixture
 def opened(browser: Any, pages: dict[str, Path]) -> Iterator[Any]:
-    """Opens one of the pages; the test fails on an error in its script, or if it asks for anything else."""
+    """Opens a page; the test fails on a script error, or if the page requests another file."""
     wrong: list[str] = []
     context = browser.new_context(viewport={"width": 1400, "height": 900})
 
@@ -74,7 +74,7 @@ def box_named(page: Any, name: str) -> Any:
     return page.locator(f'#stage g.node[aria-label^="{name}"]').first
 
 
-def test_what_one_sees_first(opened: Any) -> None:
+def test_the_initial_view(opened: Any) -> None:
     page = opened("transformer")
     assert "transformer_f32.mlir" in page.title()
     assert page.inner_text("#path") == "function @main"

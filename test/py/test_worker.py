@@ -1,4 +1,4 @@
-"""The driver of the command line: what it says when its worker dies, and how signals end both."""
+"""The driver of the command line: its report when the worker dies, and signals to both processes."""
 
 import os
 import pty
@@ -34,7 +34,7 @@ DEATH = re.compile(r"(.+): error: (.*?tiduc .*) during ([\w.]+); reproducer save
 
 @pytest.fixture(autouse=True)
 def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """Where reproducers go, which has to be asked for before they are saved."""
+    """The folder of reproducers, which must be requested explicitly."""
     temporary = tmp_path / "temporary"
     temporary.mkdir()
     monkeypatch.setenv("TMPDIR", str(temporary))
@@ -48,17 +48,17 @@ def tiduc(*arguments: str, **options: Any) -> "subprocess.CompletedProcess[bytes
 
 
 def with_rules(code: str, *more: str) -> "subprocess.CompletedProcess[bytes]":
-    """A command whose worker runs this code once its libraries are loaded."""
+    """A command whose worker runs this code after its libraries are loaded."""
     Path("code.py").write_text(code)
     return tiduc(*more, "grad", "f.mlir", "--rules", "code.py")
 
 
 def death(done: "subprocess.CompletedProcess[bytes]") -> tuple[str, str, str, Path]:
-    """File, manner, stage and reproducer in the last line that a driver printed."""
+    """File, cause, stage and reproducer in the last line of a driver's output."""
     assert done.returncode == 1 and done.stdout == b"" and b"Traceback" not in done.stderr
-    found = DEATH.fullmatch(done.stderr.decode().splitlines(keepends=True)[-1])
-    assert found is not None, done.stderr
-    return found[1], found[2], found[3], Path(found[4])
+    match = DEATH.fullmatch(done.stderr.decode().splitlines(keepends=True)[-1])
+    assert match is not None, done.stderr
+    return match[1], match[2], match[3], Path(match[4])
 
 
 @pytest.mark.parametrize("kind", DEEP)
@@ -81,7 +81,7 @@ def test_bytecode_that_ends_the_reader(kind: str) -> None:
     assert b"Traceback" not in done.stderr
 
 
-def test_a_crash_is_reported_with_a_script_that_shows_it_again(folder: Path) -> None:
+def test_a_crash_is_reported_with_a_script_that_reproduces_it(folder: Path) -> None:
     file, how, stage, saved = death(with_rules("import ctypes\nctypes.string_at(0)"))
     assert file == "f.mlir" and how.startswith("tiduc died (SIGSEGV") and stage == "grad"
     assert list(folder.iterdir()) == [saved]
@@ -95,7 +95,7 @@ def test_a_crash_is_reported_with_a_script_that_shows_it_again(folder: Path) -> 
 
 
 @pytest.mark.parametrize("how", ["-", "pipe"])
-def test_what_came_from_a_pipe_is_saved(how: str) -> None:
+def test_input_from_a_pipe_is_saved(how: str) -> None:
     line = "tiduc opt -" if how == "-" else "tiduc opt <(cat)"
     line = line.replace("tiduc", " ".join(TIDUC))
     done = subprocess.run(["bash", "-c", line], input=DEEP["regions"].encode(), capture_output=True)
@@ -144,7 +144,7 @@ def test_without_a_place_for_the_reproducer() -> None:
     assert done.stderr.endswith(b"; no reproducer could be saved: Not a directory\n")
 
 
-def test_what_native_code_says_is_printed() -> None:
+def test_output_of_native_code_is_printed() -> None:
     done = with_rules("import os; os.write(2, b'from native code\\n')\nfrom tiduc import OPSET")
     assert (
         done.returncode == 0 and done.stderr == b"from native code\n" and b"stablehlo.cosine" in done.stdout
@@ -164,7 +164,7 @@ def test_a_signal_ends_native_code_that_ignores_it(number: str, status: int, fol
         sent = time.monotonic()
         process.send_signal(getattr(signal, number))
         assert process.wait(20) == status
-        assert time.monotonic() - sent < 1.5  # of which a busy machine has a part
+        assert time.monotonic() - sent < 1.5  # which a busy machine shares
         assert process.stderr is not None and process.stderr.read() == b""
     assert not runs(worker) and not list(folder.iterdir())
 
@@ -190,20 +190,20 @@ def test_sigkill_of_the_driver_ends_the_worker() -> None:
 
 
 def worker_of(driver: int) -> int:
-    """The child of a driver, once there is one."""
+    """The child of a driver, as soon as it exists."""
     children = Path(f"/proc/{driver}/task/{driver}/children")
     assert becomes(lambda: children.read_text().strip() != "")
     return int(children.read_text())
 
 
 def seconds_of(process: int) -> float:
-    """The CPU time that a process has taken."""
+    """The CPU time of a process so far."""
     fields = Path(f"/proc/{process}/stat").read_text().rpartition(")")[2].split()
     return int(fields[11]) / os.sysconf("SC_CLK_TCK")
 
 
 def on_terminal(script: str) -> tuple[int, int]:
-    """A shell with control of jobs, on a terminal of its own."""
+    """A shell with job control on its own terminal."""
     pid, terminal = pty.fork()
     if not pid:
         os.execvp("bash", ["bash", "-m", "-c", script])
@@ -211,17 +211,17 @@ def on_terminal(script: str) -> tuple[int, int]:
 
 
 def shown(terminal: int, last: bytes) -> bytes:
-    """What a terminal shows until it has shown `last`."""
-    found = b""
-    while last not in found:
+    """The output of a terminal up to `last`."""
+    output = b""
+    while last not in output:
         ready, _, _ = select.select([terminal], [], [], 30)
-        assert ready, found
-        found += os.read(terminal, 4096)
-    return found
+        assert ready, output
+        output += os.read(terminal, 4096)
+    return output
 
 
 def test_keys_of_a_terminal() -> None:
-    """Ctrl-Z stops driver and worker, which go on when the job does; Ctrl-C ends both."""
+    """Ctrl-Z stops driver and worker, which continue with the job; Ctrl-C ends both."""
     line = " ".join(TIDUC)
     shell, terminal = on_terminal(f"{line} opt -; echo stopped $?; sleep 1; fg; echo ended $?")
     worker = worker_of(worker_of(shell))
@@ -262,7 +262,7 @@ def test_native_code_at_the_limit_of_memory() -> None:
 
 
 def test_libraries_that_do_not_fit_into_memory() -> None:
-    """Each in its way; in the shell, since a limit on this process could not be lifted again."""
+    """Tests several ways to run out of memory, in a shell, since a process cannot raise its own limit again."""
     for limit in (120, 200, 280):
         command = f"ulimit -v {limit}000; exec {' '.join(TIDUC)} grad f.mlir"
         done = subprocess.run(["sh", "-c", command], capture_output=True)
@@ -272,7 +272,7 @@ def test_libraries_that_do_not_fit_into_memory() -> None:
 
 
 @pytest.mark.parametrize("size", ["x", "-1", "5X", "1M", "1e9", ""])
-def test_sizes_that_are_none(size: str) -> None:
+def test_invalid_sizes(size: str) -> None:
     from tiduc.cli import run
 
     assert run(["--memory-limit", size, "passes"]) == 2

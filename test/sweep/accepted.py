@@ -2,8 +2,8 @@
 
     PYTHONPATH=test/py python test/sweep/accepted.py [--filter PATTERN] [--write]
 
-An op's program is that of its test in test/lit/rules, or the one in `one_op.mlir`. It is compiled and run on random
-arguments, in a separate process, and compared with the reference interpreter (or XLA, where that lacks the op):
+The program for an op is that of the op's test in test/lit/rules, or the one in `one_op.mlir`. It is compiled, run
+on random arguments in a separate process, and compared with the reference interpreter (or XLA for ops that it lacks):
 
     right       it compiles and agrees
     wrong       it compiles and differs, or the process that runs it dies
@@ -41,17 +41,17 @@ def programs() -> dict[str, str]:
     lines = (ROOT / "test" / "py" / "cases" / "opset.txt").read_text().splitlines()
     ops = [line for line in lines if line and not line.startswith("#")]
     parts = Path(__file__).with_name("one_op.mlir").read_text().split("// -----\n")
-    found = {}
+    by_op = {}
     for op in ops:
         file = LIT / (op.replace("chlo.", "chlo_").removeprefix("stablehlo.") + ".mlir")
         named = re.compile(re.escape(op) + r'[\s"(]')
         texts = [file.read_text()] if file.is_file() else [part for part in parts if named.search(part)]
         if texts:
-            found[op] = texts[0]
-    return found
+            by_op[op] = texts[0]
+    return by_op
 
 
-def made(op: str, text: str, kind: str) -> Program | None:
+def program_of(op: str, text: str, kind: str) -> Program | None:
     """The first public function of a text, or its derivative; None where there is none, or the op is not in it."""
     entry = re.search(r"func\.func (?:public )?@(\w+)", text)
     program = load(text, entry[1] if entry else None)
@@ -89,8 +89,8 @@ def arguments(program: Program) -> list[Any]:
 
 
 def compiled(op: str, text: str, kind: str) -> Any:
-    """The compiled program's results, or the reason of a refusal; None where there is no program."""
-    program = made(op, text, kind)
+    """The compiled program's results, or the reason of a refusal; None if there is no program."""
+    program = program_of(op, text, kind)
     if program is None:
         return None
     try:
@@ -109,7 +109,7 @@ def expected(op: str, text: str, kind: str) -> Any:
     """The results of the reference interpreter or XLA."""
     from harness.check_rule import run
 
-    program = made(op, text, kind)
+    program = program_of(op, text, kind)
     assert program is not None
     return run(program, arguments(program))
 

@@ -24,8 +24,8 @@ _FORK = multiprocessing.get_context("fork")  # a new interpreter would import fo
 def witnessed(witnesses: Iterable[str] = ()) -> list[Record]:
     """The records whose witness IREE can be run on: all of them, or those of the given witnesses."""
     wanted = set(witnesses)
-    found = [record for record in records() if record.fault.witness and not record.fault.untested]
-    return [record for record in found if not wanted or record.fault.witness in wanted]
+    witnessed_records = [record for record in records() if record.fault.witness and not record.fault.untested]
+    return [record for record in witnessed_records if not wanted or record.fault.witness in wanted]
 
 
 def unneeded(chosen: list[Record], jobs: int = 2) -> Iterator[Record]:

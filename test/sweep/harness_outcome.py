@@ -128,8 +128,8 @@ def check_nearness(case: Case, texts: tuple[str, str], wide: Case) -> None:
 def distance(x: Array, y: Array) -> float:
     """The largest difference of two entries; infinite where one is not finite and the entries differ."""
     with np.errstate(invalid="ignore"):
-        apart = np.where((x == y) | (np.isnan(x) & np.isnan(y)), 0, np.abs(x - y))
-    return float(np.max(np.nan_to_num(apart, nan=np.inf), initial=0))
+        differences = np.where((x == y) | (np.isnan(x) & np.isnan(y)), 0, np.abs(x - y))
+    return float(np.max(np.nan_to_num(differences, nan=np.inf), initial=0))
 
 
 def judged(case: Case) -> str:

@@ -40,14 +40,14 @@ that StableHLO's interpreter has none of are not counted.
 
 
 def main(wanted: list[str]) -> int:
-    found: dict[str, list[tuple[str, str, str]]] = defaultdict(list)
+    by_outcome: dict[str, list[tuple[str, str, str]]] = defaultdict(list)
     outcome(next(case for operator, _, case in cases() if operator == "Add"))  # imports what all cases need
     for operator, name, case in cases():
         if not wanted or operator in wanted:
-            found[operator].append((name, *apart(case)))
-    text = page(found)
+            by_outcome[operator].append((name, *apart(case)))
+    text = page(by_outcome)
     print(text) if wanted else PAGE.write_text(text)
-    bad = [row for rows in found.values() for row in rows if row[1] in ("wrong", "ended")]
+    bad = [row for rows in by_outcome.values() for row in rows if row[1] in ("wrong", "ended")]
     for row in bad:
         print(*row, file=sys.stderr)
     return int(bool(bad))
@@ -120,9 +120,9 @@ def is_close(x: Any, y: Any) -> bool:
     )
 
 
-def page(found: Mapping[str, list[tuple[str, str, str]]]) -> str:
+def page(by_outcome: Mapping[str, list[tuple[str, str, str]]]) -> str:
     rows = []
-    for operator, outcomes in sorted(found.items()):
+    for operator, outcomes in sorted(by_outcome.items()):
         counts = Counter(kind for _, kind, _ in outcomes if kind != NOT_RUN)
         reasons = Counter(why for _, kind, why in outcomes if kind == "refused")
         first = next(iter(reasons), "").replace("|", r"\|")

@@ -97,10 +97,10 @@ def outcome(text: str, target: str) -> tuple[str, str]:
     except TiducError as error:
         return "n/a", str(error)
     try:
-        found = run(*given)
+        actual = run(*given)
     except TiducError as error:
         return "crash", str(error)
-    for x, y in zip(found, expected, strict=True):
+    for x, y in zip(actual, expected, strict=True):
         if x.shape != y.shape or not agree(x, y, "almost"):
             return "wrong", f"{x!r} for {y!r}"
     return "ok", ""

@@ -43,12 +43,12 @@ def report(error: TiducError) -> None:
 
 def _source(place: str) -> list[str]:
     """The source line at a place, and a caret below its column; nothing if the line cannot be read."""
-    found = _PLACE.fullmatch(place)
-    if not found or not int(found[2]):
+    match = _PLACE.fullmatch(place)
+    if not match or not int(match[2]):
         return []
-    number, column = int(found[2]), int(found[3])
+    number, column = int(match[2]), int(match[3])
     try:
-        with open(found[1], encoding="utf-8") as file:
+        with open(match[1], encoding="utf-8") as file:
             line = next((text for i, text in enumerate(file, 1) if i == number), "").rstrip("\n")
     except (OSError, ValueError):
         return []

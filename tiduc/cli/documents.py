@@ -21,7 +21,7 @@ MARKDOWN = click.option("--markdown", is_flag=True, help="Print Markdown, as in 
 def _ops(markdown: bool, as_data: bool, opset: OpSet, output: str) -> None:
     """List the ops with a derivative rule, those whose derivative is zero, and those that are refused.
 
-    Of those with a rule: what tests have checked, and what the target cpu makes of it.
+    For ops with a rule, also list the checks of the tests, and the results of the target cpu.
     """
     if as_data:
         rows = documents.op_rows(opset)

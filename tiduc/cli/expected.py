@@ -22,19 +22,19 @@ class Expected:
 
     def met_by(self, error: TiducError) -> bool:
         """Whether the error is at this line and contains this text."""
-        found = _LINE.search(error.location)
-        return self.text in error.message and self.line == (int(found[1]) if found else None)
+        match = _LINE.search(error.location)
+        return self.text in error.message and self.line == (int(match[1]) if match else None)
 
 
 def expected_errors(contents: str) -> list[Expected]:
     """The errors that the comments of a file, or of a part of it, announce."""
-    found = []
+    errors = []
     for number, line in enumerate(contents.split("\n"), 1):
         for at, text in _EXPECTED.findall(line):
             offset = {"": 0, "above": -1, "below": 1, "unknown": 0}.get(at)
             where = number + (int(at) if offset is None else offset)
-            found.append(Expected(None if at == "unknown" else where, text))
-    return found
+            errors.append(Expected(None if at == "unknown" else where, text))
+    return errors
 
 
 def disagreement(contents: str, error: TiducError | None, file: str) -> TiducError | None:

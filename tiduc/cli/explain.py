@@ -85,9 +85,9 @@ def _rendered(explanation: Explanation, file: str, is_terminal: bool, is_coloure
 
 
 def _tables(explanation: Explanation, file: str) -> Iterable[Any]:
-    found = f"{file}: @{explanation.name}"
+    heading = f"{file}: @{explanation.name}"
     yield _table(
-        found,
+        heading,
         ("input", "type", "active", "why"),
         [(x.name, x.type, "yes" if x.active else "no", x.why) for x in explanation.inputs],
     )

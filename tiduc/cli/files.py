@@ -124,7 +124,7 @@ def write_json(data: Any, output: str = "-") -> None:
     byte.
     """
     text = json.dumps(data, indent=2, ensure_ascii=False)
-    write(_SURROGATE.sub(lambda found: f"\\u{ord(found[0]):04x}", text) + "\n", output)
+    write(_SURROGATE.sub(lambda match: f"\\u{ord(match[0]):04x}", text) + "\n", output)
 
 
 def shows_colours(output: str) -> bool:

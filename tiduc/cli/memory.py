@@ -16,10 +16,10 @@ def _mebibytes(context: click.Context, parameter: click.Parameter, value: str | 
     """The number of MiB in a size such as 4096, 512M or 1.5GiB."""
     if value is None:
         return None
-    found = _SIZE.fullmatch(value)
-    if found is None:
+    match = _SIZE.fullmatch(value)
+    if match is None:
         raise click.BadParameter(f"{value!r} is not a size such as 4096, 512M or 1.5G", context, parameter)
-    size = float(found[1]) * _UNITS[found[2].lower()]
+    size = float(match[1]) * _UNITS[match[2].lower()]
     if 0 < size < _LEAST:
         raise click.BadParameter(
             f"{value!r} is less than {_LEAST}M, with which libraries fail", context, parameter

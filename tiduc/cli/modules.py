@@ -24,7 +24,7 @@ def _utf8(context: click.Context, parameter: click.Parameter, value: str) -> str
     try:
         value.encode()
     except UnicodeEncodeError:
-        raise click.BadParameter("no UTF-8 text", context, parameter) from None
+        raise click.BadParameter("not UTF-8 text", context, parameter) from None
     return value
 
 

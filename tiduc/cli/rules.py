@@ -44,13 +44,13 @@ def opset(where: str | None) -> OpSet:
         message, place = f"{type(error).__name__}: {error}", module_name
         if isinstance(error, SyntaxError) and error.filename is not None:
             message, place = f"{type(error).__name__}: {error.msg}", f"{error.filename}:{error.lineno}"
-        elif found := _raised_at(error):
-            place = found
+        elif value := _raised_at(error):
+            place = value
         raise RuleError(message, place) from error
-    found = getattr(module, name or "OPSET", None)
-    if not isinstance(found, OpSet):
+    value = getattr(module, name or "OPSET", None)
+    if not isinstance(value, OpSet):
         raise RequestError(f"{module_name} has no op set {name or 'OPSET'}")
-    return found
+    return value
 
 
 def read_with(opset: OpSet, file: str, contents: bytes | None = None) -> Any:

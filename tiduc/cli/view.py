@@ -112,10 +112,10 @@ def _picture(
         if derivative is not None and stop_after != "parse":
             _check_stage(derivative, stop_after)
             by = stop_after or list(DERIVATIVES[derivative])[-1]
-            made, module = derived(program, derivative, positions, by)
+            derivative_program, module = derived(program, derivative, positions, by)
             title += f", {derivative} after {by}"
             if lowering(by):
-                tangents = {program.name: range(len(program.inputs), len(made.inputs))}
+                tangents = {program.name: range(len(program.inputs), len(derivative_program.inputs))}
         elif stop_after not in (None, "parse"):
             module = _without_derivative(program, stop_after)
             title += f" after {stop_after}"
@@ -139,12 +139,12 @@ def _without_derivative(program: Program, stop_after: str) -> Any:
 
 def _public(module: Any, entry: str | None) -> dict[str, Any]:
     """The functions and graphs that are not private, or the requested one."""
-    found = functions(module)
-    if entry is not None and entry not in found:
-        raise RequestError(f"no function or graph @{entry}; there are {_listed(found)}")
+    public = functions(module)
+    if entry is not None and entry not in public:
+        raise RequestError(f"no function or graph @{entry}; there are {_listed(public)}")
     return {
         name: op
-        for name, op in found.items()
+        for name, op in public.items()
         if name == entry or (entry is None and "private" not in str(op.attributes.get("sym_visibility")))
     }
 
@@ -177,8 +177,8 @@ def _drawn(picture: Picture, shown: list[str], kind: str, file: str) -> str:
         check_size(picture, shown)
     if kind == "html":
         return page(picture, shown, file)
-    apart = len(shown) > 1 and is_large(picture, shown)
-    source = dot(picture, [add_map(picture, shown), *shown] if apart else shown, file, apart=apart)
+    has_map = len(shown) > 1 and is_large(picture, shown)
+    source = dot(picture, [add_map(picture, shown), *shown] if has_map else shown, file, separate=has_map)
     return source if kind == "dot" else draw([source])[0] + "\n"
 
 

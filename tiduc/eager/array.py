@@ -22,6 +22,7 @@ from numpy.lib.mixins import NDArrayOperatorsMixin
 from tiduc.dialect.errors import RequestError
 from tiduc.eager import views
 from tiduc.eager.cotangents import set_gradients
+from tiduc.eager.elements import Elements
 from tiduc.eager.elementwise import POWERS, convert, universal
 from tiduc.eager.graphs import tensor_type
 from tiduc.eager.indexing import get, index_of, is_view, put, sizes_of
@@ -55,7 +56,7 @@ def _by_function(name: str) -> Callable[..., "Array"]:
     return method
 
 
-class Array(NDArrayOperatorsMixin):
+class Array(Elements, NDArrayOperatorsMixin):
     """An array that NumPy's functions accept, and that is differentiated if it requires grad.
 
     `grad` is the cotangent from the last `backward`, or None. It belongs to the value that the array had when
@@ -259,33 +260,10 @@ class Array(NDArrayOperatorsMixin):
             given = constant(given, self.dtype)
         self.assign(put(value, index_of(_index(key), value.data.shape), given))
 
-    def __len__(self) -> int:
-        if not self.ndim:
-            raise TypeError("an array without dimensions has no length")
-        return int(self.shape[0])
-
     def __iter__(self) -> Iterator["Array"]:
         return (self[i] for i in range(len(self)))
 
     # ---- attributes and methods of NumPy's arrays ----------------------------------------------------------
-
-    @property
-    def shape(self) -> tuple[int, ...]:
-        shape: tuple[int, ...] = self.value.data.shape
-        return shape
-
-    @property
-    def dtype(self) -> "np.dtype[Any]":
-        dtype: np.dtype[Any] = self.value.data.dtype
-        return dtype
-
-    @property
-    def ndim(self) -> int:
-        return len(self.shape)
-
-    @property
-    def size(self) -> int:
-        return int(self.value.data.size)
 
     @property
     def T(self) -> "Array":
@@ -335,30 +313,6 @@ class Array(NDArrayOperatorsMixin):
     sum, prod, mean, cumsum = map(_by_function, ("sum", "prod", "mean", "cumsum"))
     max, min, any, all = map(_by_function, ("max", "min", "any", "all"))
     var, std, clip = map(_by_function, ("var", "std", "clip"))
-
-    def item(self) -> Any:
-        return self.data.item()
-
-    def tolist(self) -> Any:
-        return self.data.tolist()
-
-    def __bool__(self) -> bool:
-        return bool(self.data)
-
-    def __float__(self) -> float:
-        return float(self.__array__())
-
-    def __int__(self) -> int:
-        return int(self.__array__())
-
-    def __complex__(self) -> complex:
-        return complex(self.__array__())
-
-    def __index__(self) -> int:
-        return int(self.data.__index__())
-
-    def __format__(self, spec: str) -> str:
-        return format(self.item() if not self.ndim else str(self), spec)
 
     def __repr__(self) -> str:
         shown = np.array2string(self.data, separator=", ", prefix="Array(")

@@ -46,8 +46,8 @@ def checkpoint(function: Callable[..., Any], *arguments: Any) -> Any:
     program, read = _fused(log.invocations, leaves, outputs)
     graph = here.recorder.graphs.program(program)
     recorded = here.recorder.record(graph, [*values, *read[len(leaves) :]])
-    made = [Array.of(output.read(y.data)) for output, y in zip(recorded, outputs, strict=True)]
-    return made[0] if is_one else tuple(made)
+    arrays = [Array.of(output.read(y.data)) for output, y in zip(recorded, outputs, strict=True)]
+    return arrays[0] if is_one else tuple(arrays)
 
 
 class _Log(Session):
@@ -87,8 +87,8 @@ def _fused(
         source = graph.program.view
         if any(op.name in OWN for op in source.schedule(graph.outputs)):
             raise RequestError("a program with loops, branches or calls cannot be part of a checkpoint")
-        made = inline(b, source, graph.outputs, dict(zip(graph.inputs, map(value_of, inputs), strict=True)))
-        local.update((y.key, made[output]) for y, output in zip(results, graph.outputs, strict=True))
+        values = inline(b, source, graph.outputs, dict(zip(graph.inputs, map(value_of, inputs), strict=True)))
+        local.update((y.key, values[output]) for y, output in zip(results, graph.outputs, strict=True))
         b.graph.held += (source,)
     b.finish([value_of(y) for y in outputs])
     ports = tuple(Port(key, x.type, key) for key, x in b.graph.inputs.items())

@@ -19,9 +19,9 @@ def set_gradients(
     create_graph: bool = False,
 ) -> None:
     """Sets `grad` on the holders of every value that the outputs depend on; see `gradients.backward_from`."""
-    found = cotangents(outputs, seeds, retain=retain, create_graph=create_graph)
+    by_key = cotangents(outputs, seeds, retain=retain, create_graph=create_graph)
     with recording_if(create_graph):
-        for key, ct in found.items():
+        for key, ct in by_key.items():
             assert isinstance(key, Key)
             for holder in key.holders:
                 if (array := holder()) is not None:
@@ -48,8 +48,8 @@ def cotangents(
         )
     with no_grad():
         data = [seed.data for seed in given]
-        found = backward(outputs, data, here.executor, retain=retain, wanted=wanted, intermediates=_Held())
-    return {key: EagerInput(Key(), ct) for key, ct in found.items()}
+        by_key = backward(outputs, data, here.executor, retain=retain, wanted=wanted, intermediates=_Held())
+    return {key: EagerInput(Key(), ct) for key, ct in by_key.items()}
 
 
 class _Held:

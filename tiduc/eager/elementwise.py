@@ -168,11 +168,11 @@ def _floor_divide(b: Any, x: Any, y: Any) -> Any:
     """The floor of the quotient; floats divided by zero give x / y, as in NumPy."""
     rest = b.remainder(x, y)
     whole = b.divide(b.subtract(x, rest), y)
-    found = b.select(_is_across(b, rest, y), b.subtract(whole, b.constant(1, whole)), whole)
+    quotient = b.select(_is_across(b, rest, y), b.subtract(whole, b.constant(1, whole)), whole)
     if not is_float(x):
-        return found
+        return quotient
     is_zero = b.compare(y, b.zeros_like(y), "EQ")
-    return b.round_nearest_even(b.select(is_zero, b.divide(x, y), found))
+    return b.round_nearest_even(b.select(is_zero, b.divide(x, y), quotient))
 
 
 def _log_add_exp(b: Any, x: Any, y: Any) -> Any:

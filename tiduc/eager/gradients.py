@@ -52,9 +52,9 @@ def grad(
             raise RequestError(f"input {i} does not require grad")
     keys = [x.value.key for x in inputs]
     values = [y.value for y in outputs]
-    found = cotangents(values, _operands(seeds), retain=retain, create_graph=create_graph, wanted=keys)
+    by_key = cotangents(values, _operands(seeds), retain=retain, create_graph=create_graph, wanted=keys)
     zeros = (constant(np.zeros(x.shape, x.dtype)) for x in inputs)
-    return tuple(Array.of(found.get(key, zero)) for key, zero in zip(keys, zeros, strict=True))
+    return tuple(Array.of(by_key.get(key, zero)) for key, zero in zip(keys, zeros, strict=True))
 
 
 def _operands(seeds: Sequence[Any] | None) -> list[Operand] | None:

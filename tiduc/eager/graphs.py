@@ -76,10 +76,10 @@ class RecordedGraph:
         `Unsupported` where an op has no rule.
         """
         key = slots, wrt, given
-        found = self._transposed.get(key)
-        if found is None:
-            found = self._transposed[key] = self._transpose(slots, wrt, given)
-        return found
+        graph = self._transposed.get(key)
+        if graph is None:
+            graph = self._transposed[key] = self._transpose(slots, wrt, given)
+        return graph
 
     @stage
     def _transpose(
@@ -153,18 +153,18 @@ class Graphs:
 
         `emit` is called once for each kind and types, so it may depend on nothing else.
         """
-        found = self._by_kind.get((kind, specs))
-        if found is None:
-            found = self._by_kind[kind, specs] = _emitted(specs, emit)
-        return found
+        graph = self._by_kind.get((kind, specs))
+        if graph is None:
+            graph = self._by_kind[kind, specs] = _emitted(specs, emit)
+        return graph
 
     def program(self, program: Program) -> RecordedGraph:
         """The graph of a whole program; programs with equal text share one graph."""
         text = text_with_main(program.module)
-        found = self._by_text.get(text)
-        if found is None:
-            found = self._by_text[text] = RecordedGraph(program)
-        return found
+        graph = self._by_text.get(text)
+        if graph is None:
+            graph = self._by_text[text] = RecordedGraph(program)
+        return graph
 
 
 @stage

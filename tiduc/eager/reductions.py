@@ -35,9 +35,9 @@ def reduce(
             raise ValueError(f"np.{name} of an empty array")
         if x.data.dtype.kind == "c":
             raise TypeError("complex values are not ordered: compare their parts")
-    made = np.dtype(dtype) if dtype is not None else _reduced_type(name, x.data.dtype)
-    kind = "reduce", name, axes, keepdims, made
-    return apply(kind, functools.partial(_reduce, name, axes, keepdims, made), x)
+    result_type = np.dtype(dtype) if dtype is not None else _reduced_type(name, x.data.dtype)
+    kind = "reduce", name, axes, keepdims, result_type
+    return apply(kind, functools.partial(_reduce, name, axes, keepdims, result_type), x)
 
 
 def variance(
@@ -45,17 +45,17 @@ def variance(
 ) -> EagerInput:
     """`np.var`, or `np.std` with `root`; for complex values, the mean squared distance from the mean."""
     axes = normalize_axis_tuple(range(x.data.ndim) if axis is None else axis, x.data.ndim)
-    made = _reduced_type("mean", x.data.dtype)
+    result_type = _reduced_type("mean", x.data.dtype)
 
     def emit(b: Any, x: Any) -> list[Any]:
-        x = converted(b, x, made)
-        (mean,) = _reduce("mean", axes, True, made, b, x)
-        apart = b.subtract(x, broadcast(b, mean, shape(x)))
-        square = b.real(b.multiply(apart, b.conj(apart)))
+        x = converted(b, x, result_type)
+        (mean,) = _reduce("mean", axes, True, result_type, b, x)
+        deviation = b.subtract(x, broadcast(b, mean, shape(x)))
+        square = b.real(b.multiply(deviation, b.conj(deviation)))
         total = b.reduce_sum(square, axes)
         count = max(math.prod(shape(x)[d] for d in axes) - ddof, 0)
-        found = b.divide(total, b.constant(count, total))
-        return [_kept(b, b.sqrt(found) if root else found, x, axes, keepdims)]
+        mean_square = b.divide(total, b.constant(count, total))
+        return [_kept(b, b.sqrt(mean_square) if root else mean_square, x, axes, keepdims)]
 
     return apply(("variance", axes, keepdims, float(ddof), root), emit, x)
 
@@ -63,8 +63,8 @@ def variance(
 @functools.cache
 def _reduced_type(name: str, dtype: "np.dtype[Any]") -> "np.dtype[Any]":
     """The element type of NumPy's reduction of elements of a type."""
-    made: np.dtype[Any] = getattr(np, name)(np.ones(1, dtype)).dtype
-    return made
+    result_type: np.dtype[Any] = getattr(np, name)(np.ones(1, dtype)).dtype
+    return result_type
 
 
 _REDUCERS = {
@@ -85,10 +85,10 @@ def _reduce(
         reducer, first = f"stablehlo.{name}imum", _lowest(dtype, name == "min")
     else:
         reducer, first = _REDUCERS["sum" if name == "mean" else name]
-    found = b.reduce(wide, b.constant(first, _scalar(wide)), axes, reducer)
+    result = b.reduce(wide, b.constant(first, _scalar(wide)), axes, reducer)
     if name == "mean":
-        found = b.divide(found, b.constant(math.prod(shape(x)[d] for d in axes), found))
-    return [_kept(b, found, x, axes, keepdims)]
+        result = b.divide(result, b.constant(math.prod(shape(x)[d] for d in axes), result))
+    return [_kept(b, result, x, axes, keepdims)]
 
 
 def _scalar(x: Any) -> Any:
@@ -104,18 +104,18 @@ def _lowest(dtype: "np.dtype[Any]", negated: bool) -> Any:
     return math.inf if negated else -math.inf
 
 
-def _kept(b: Any, found: Any, x: Any, axes: Sequence[int], keepdims: bool) -> Any:
+def _kept(b: Any, result: Any, x: Any, axes: Sequence[int], keepdims: bool) -> Any:
     """A reduced value; with `keepdims`, reduced dimensions have size 1."""
-    return b.reshape(found, [1 if d in axes else n for d, n in enumerate(shape(x))]) if keepdims else found
+    return b.reshape(result, [1 if d in axes else n for d, n in enumerate(shape(x))]) if keepdims else result
 
 
 def cumulated(x: EagerInput, axis: int, dtype: Any = None) -> EagerInput:
     """`np.cumsum` along an axis, in about log2 n additions of shifted arrays."""
-    made = np.dtype(dtype) if dtype is not None else _reduced_type("sum", x.data.dtype)
+    result_type = np.dtype(dtype) if dtype is not None else _reduced_type("sum", x.data.dtype)
     count = x.data.shape[axis]
 
     def emit(b: Any, x: Any) -> list[Any]:
-        x, step = converted(b, x, made), 1
+        x, step = converted(b, x, result_type), 1
         zero = b.constant(0, _scalar(x))
         while step < count:
             low = [step if d == axis else 0 for d in range(len(shape(x)))]
@@ -123,4 +123,4 @@ def cumulated(x: EagerInput, axis: int, dtype: Any = None) -> EagerInput:
             step *= 2
         return [x]
 
-    return apply(("cumulated", axis, made), emit, x)
+    return apply(("cumulated", axis, result_type), emit, x)

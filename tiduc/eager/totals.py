@@ -71,21 +71,21 @@ def cumsum(a: Any, axis: int | None = None, dtype: Any = None, out: Any = None) 
 def norm(x: Any, ord: Any = None, axis: Axes = None, keepdims: bool = False) -> Array:
     """`np.linalg.norm`: of vectors for 1, 2, inf and -inf; Frobenius' of matrices; by default of all elements."""
     value = valued(x)
-    made: Any = Array.of(convert(value, np.dtype("f8")) if value.data.dtype.kind in "iub" else value)
-    axes = normalize_axis_tuple(range(made.ndim) if axis is None else axis, made.ndim)
+    array: Any = Array.of(convert(value, np.dtype("f8")) if value.data.dtype.kind in "iub" else value)
+    axes = normalize_axis_tuple(range(array.ndim) if axis is None else axis, array.ndim)
     if ord is None and axis is not None and len(axes) not in (1, 2):
         raise ValueError(f"np.linalg.norm over {len(axes)} axes: it is of vectors or of matrices")
-    size: Any = np.abs(made)
+    size: Any = np.abs(array)
     if ord is None or (ord == 2 and len(axes) == 1) or (ord in ("fro", "f") and len(axes) == 2):
-        found: Any = np.sqrt(np.sum(np.square(size), axis=axes, keepdims=keepdims))
+        result: Any = np.sqrt(np.sum(np.square(size), axis=axes, keepdims=keepdims))
     elif len(axes) == 1 and ord in _NORMS:
-        found = _NORMS[ord](size, axis=axes, keepdims=keepdims)
+        result = _NORMS[ord](size, axis=axes, keepdims=keepdims)
     else:
         raise ValueError(
             f"np.linalg.norm of eager arrays has no ord={ord!r} over {len(axes)} axes:"
             " it is 1, 2, inf or -inf over one, 'fro' over two, or None"
         )
-    return found  # type: ignore[no-any-return]
+    return result  # type: ignore[no-any-return]
 
 
 _NORMS: dict[Any, Any] = {1: np.sum, math.inf: np.max, -math.inf: np.min}

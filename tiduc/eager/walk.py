@@ -44,14 +44,14 @@ def backward(
     """
     _check(outputs, seeds)
     plan = _Plan(outputs, _asked(wanted, intermediates), recorded=False)
-    found = _run(plan, outputs, seeds, _Plain(executor), executor)
+    by_key = _run(plan, outputs, seeds, _Plain(executor), executor)
     for step in plan.steps:
         if not retain:
             step.trace.release()
     for key, type_ in plan.types.items():
-        if key not in found:
-            found[key] = np.zeros(type_.shape, type_.dtype)
-    return found
+        if key not in by_key:
+            by_key[key] = np.zeros(type_.shape, type_.dtype)
+    return by_key
 
 
 def recorded_backward(
@@ -66,11 +66,11 @@ def recorded_backward(
     """As `backward`, but recorded, so that its results can be differentiated; releases no trace."""
     _check(outputs, [seed.data for seed in seeds])
     plan = _Plan(outputs, _asked(wanted, intermediates), recorded=True)
-    found = _run(plan, outputs, seeds, _Recorded(executor, recorder), executor)
+    by_key = _run(plan, outputs, seeds, _Recorded(executor, recorder), executor)
     for key, type_ in plan.types.items():
-        if key not in found:
-            found[key] = EagerInput(recorder.key_source.fresh(), np.zeros(type_.shape, type_.dtype))
-    return found
+        if key not in by_key:
+            by_key[key] = EagerInput(recorder.key_source.fresh(), np.zeros(type_.shape, type_.dtype))
+    return by_key
 
 
 def _check(outputs: Sequence[Root], seeds: Sequence[Data]) -> None:
@@ -139,15 +139,15 @@ class _Plan:
         """For each trace, the inputs that are requested, or that depend on a requested value."""
         wrt: dict[Trace, tuple[int, ...]] = {}
         for trace in order:
-            found = []
+            positions = []
             for i, edge in enumerate(trace.edges):
                 if edge.requires_grad:
                     asked_for = self.asked(edge.key, edge.trace is None)
                     if asked_for:
                         self.types.setdefault(edge.key, trace.graph.input_types[i])
                     if asked_for or (edge.trace is not None and wrt[edge.trace]):
-                        found.append(i)
-            wrt[trace] = tuple(found)
+                        positions.append(i)
+            wrt[trace] = tuple(positions)
         return wrt
 
 
@@ -247,15 +247,15 @@ def _run(
 
     for root, seed in zip(outputs, seeds, strict=True):
         accumulate(root.key, seed)
-    found: dict[Hashable, Cotangent] = {}
+    by_key: dict[Hashable, Cotangent] = {}
     for step in plan.steps:
         keys = [step.trace.keys[slot] for slot in step.slots]
         ct = [cotangents.pop(key) for key in keys]
-        found.update((key, x) for key, x in zip(keys, ct, strict=True) if plan.asked(key, False))
+        by_key.update((key, x) for key, x in zip(keys, ct, strict=True) if plan.asked(key, False))
         if step.linear.graph is not None:
             results = arithmetic.run(step, [ct[i] for i in step.linear.seeds])
             for i, x in zip(step.linear.results, results, strict=True):
                 accumulate(step.trace.edges[i].key, x)
     leaves = {root.key for root in outputs if plan.asked(root.key, root.trace is None)}
-    found.update((key, x) for key, x in cotangents.items() if key in plan.types or key in leaves)
-    return found
+    by_key.update((key, x) for key, x in cotangents.items() if key in plan.types or key in leaves)
+    return by_key

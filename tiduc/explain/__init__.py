@@ -49,7 +49,7 @@ class Reason:
 
 
 @dataclass(frozen=True)
-class Kept:
+class Residual:
     """A residual of the reverse pass: an argument, which is in memory anyway, or the result of an op.
 
     `bytes` is None for a dynamic shape.
@@ -69,7 +69,7 @@ class Explanation:
     name: str
     inputs: tuple[Input, ...]
     activity: tuple[Reason, ...]
-    residuals: tuple[Kept, ...]
+    residuals: tuple[Residual, ...]
     costs: dict[str, Cost]
     refused: dict[str, str]
     kinks: tuple[Kink, ...]
@@ -94,7 +94,7 @@ def explain(module: Any, program: Program, wrt: Wrt = None) -> Explanation:
     activity = find_activity(module, {program.name: positions}, program.opset)
     costs = {"primal": find_cost(lowered(program))}
     refused: dict[str, str] = {}
-    residuals: list[Kept] = []
+    residuals: list[Residual] = []
     zero: set[str] = set()
     for what in ("jvp", "vjp"):
         try:
@@ -159,13 +159,13 @@ def _cost(cost: Cost) -> dict[str, Any]:
     }
 
 
-def _residuals(program: Program, wrt: list[int | str]) -> list[Kept]:
+def _residuals(program: Program, wrt: list[int | str]) -> list[Residual]:
     """The residuals that `tiduc split` lists: arguments last, otherwise the largest first."""
     kept = []
     for residual in split(program, wrt).residuals:
         kind, _, name = residual.what.partition(" ")
         name = name if kind == "input" else residual.what.removeprefix("stablehlo.").removeprefix("func.")
-        kept.append(Kept(name, str(residual.type), residual.bytes, residual.place, kind == "input"))
+        kept.append(Residual(name, str(residual.type), residual.bytes, residual.place, kind == "input"))
     return sorted(kept, key=lambda each: (each.is_argument, -(each.bytes or 0)))
 
 
@@ -182,19 +182,19 @@ def _input(program: Program, port: Any, chosen: list[Any], zero: set[str]) -> In
 
 def _reasons(module: Any, activity: Any) -> list[Reason]:
     """The ops of a module, grouped by why they are active or inactive; active ones first."""
-    counted: Counter[str] = Counter()
+    counts: Counter[str] = Counter()
     examples: dict[str, list[str]] = {}
     for function in functions(module).values():
         for op in operations(function.regions[0].blocks[0]):
             if op.name in _NO_OPS or not len(op.results):
                 continue
             why = activity.why.get(op, REACHED)
-            counted[why] += 1
-            found = examples.setdefault(why, [])
-            if why != REACHED and len(found) < _EXAMPLES:
-                found.append(f"{title(op) or name_of(op)} {_line(op)}".rstrip())
-    order = sorted(counted, key=lambda why: (why != REACHED, -counted[why]))
-    return [Reason(why == REACHED, why, counted[why], tuple(examples[why])) for why in order]
+            counts[why] += 1
+            places = examples.setdefault(why, [])
+            if why != REACHED and len(places) < _EXAMPLES:
+                places.append(f"{title(op) or name_of(op)} {_line(op)}".rstrip())
+    order = sorted(counts, key=lambda why: (why != REACHED, -counts[why]))
+    return [Reason(why == REACHED, why, counts[why], tuple(examples[why])) for why in order]
 
 
 def _line(op: Any) -> str:

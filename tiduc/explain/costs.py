@@ -89,21 +89,21 @@ class _Walk:
 
     def control(self, op: Definition, times: int) -> Iterator[OpCost]:
         """The costs of what a call runs, of the branch with most FLOPs, or of a loop's runs of body and condition."""
-        made = control(self.view, op)
-        if isinstance(made, Branches):
-            branches = [list(self.graph(graph, times)) for graph in made.graphs]
+        structure = control(self.view, op)
+        if isinstance(structure, Branches):
+            branches = [list(self.graph(graph, times)) for graph in structure.graphs]
             yield from max(branches, key=lambda ops: sum(inner.flops for inner in ops))
             return
-        count = made.trip_count
-        if count is None and made.cond is None and made.sequences:
-            length = sizes_in(made.sequences[0].type)[0]
+        count = structure.trip_count
+        if count is None and structure.cond is None and structure.sequences:
+            length = sizes_in(structure.sequences[0].type)[0]
             count = length if length != DYNAMIC else None
         if count is None:
-            count = made.bound or 1
+            count = structure.bound or 1
             self.unknown_loops.append(describe(op.location) or op.name.removeprefix("stablehlo."))
-        yield from self.graph(made.body, times * count)
-        if made.cond is not None:
-            yield from self.graph(made.cond, times * (count + 1))
+        yield from self.graph(structure.body, times * count)
+        if structure.cond is not None:
+            yield from self.graph(structure.cond, times * (count + 1))
 
     def op(self, op: Definition, times: int) -> OpCost:
         self.open_sizes |= any(DYNAMIC in _sizes(x) for x in (*op.operands, *op.results))

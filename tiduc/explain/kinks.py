@@ -90,21 +90,21 @@ class Kink:
 
 def find_kinks(module: Any, activity: Activity) -> list[Kink]:
     """The choices that the active ops of a module rest on, in the order of docs/conventions.md."""
-    found: dict[tuple[str, Choice], list[str]] = {}
+    places_of: dict[tuple[str, Choice], list[str]] = {}
 
     def look(op: Any) -> Any:
         name = op.name.removeprefix("stablehlo.")
         if name in _NAMES and any(x in activity.active for x in op.operands):
             for choice in CHOICES:
                 if name in choice.ops and _fits(op, choice):
-                    found.setdefault((name, choice), []).append(describe(op.location))
+                    places_of.setdefault((name, choice), []).append(describe(op.location))
         return ir.WalkResult.ADVANCE
 
     for function in functions(module).values():
         for op in operations(function.regions[0].blocks[0]):
             op.walk(look)
     order = {choice: i for i, choice in enumerate(CHOICES)}
-    kinks = [Kink(op, c, tuple(filter(None, places)), len(places)) for (op, c), places in found.items()]
+    kinks = [Kink(op, c, tuple(filter(None, places)), len(places)) for (op, c), places in places_of.items()]
     return sorted(kinks, key=lambda kink: order[kink.choice])
 
 

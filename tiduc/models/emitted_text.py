@@ -163,7 +163,7 @@ class Body:
         goes = self.compare(inside[0], self.number(count), "LT")
         self._lines.append(f'"stablehlo.return"({goes.name}) : ({goes.type}) -> ()\n}}, {{')
         self._lines.append(f"^bb0({arguments}):")
-        made = [self.add(inside[0], self.number(1)), *step(*inside)]
-        self._lines.append(f'"stablehlo.return"({", ".join(x.name for x in made)}) : ({types}) -> ()')
+        results = [self.add(inside[0], self.number(1)), *step(*inside)]
+        self._lines.append(f'"stablehlo.return"({", ".join(x.name for x in results)}) : ({types}) -> ()')
         self._lines.append(f"}}) : ({types}) -> ({types})")
         return [Value(f"{result}#{i}", x.sizes, x.element) for i, x in enumerate(given)][1:]

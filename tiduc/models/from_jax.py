@@ -77,10 +77,10 @@ def _parameters(function: Any, count: int) -> list[str]:
     """The names of the function's positional parameters, one for each of `count` arguments."""
     named: list[str] = []
     try:
-        found = inspect.signature(function).parameters.values() if function is not None else ()
+        parameters = inspect.signature(function).parameters.values() if function is not None else ()
     except (TypeError, ValueError):  # built-in functions have no signature
-        found = ()
-    for parameter in found:
+        parameters = ()
+    for parameter in parameters:
         if parameter.kind in (parameter.POSITIONAL_ONLY, parameter.POSITIONAL_OR_KEYWORD):
             named.append(parameter.name)
         elif parameter.kind == parameter.VAR_POSITIONAL:

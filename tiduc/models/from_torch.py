@@ -122,8 +122,8 @@ def _decompositions(torch: Any) -> dict[Any, Callable[..., Any]]:
 
     aten = torch.ops.aten
     nearest = [aten.upsample_nearest1d.vec, aten.upsample_nearest2d.vec, aten.upsample_nearest3d.vec]
-    made = {**kinks(torch), **stops(torch), **pooling(torch), aten.empty.memory_format: torch.zeros}
-    return {**get_decomposition_table(), **get_decompositions(nearest), **made}
+    own = {**kinks(torch), **stops(torch), **pooling(torch), aten.empty.memory_format: torch.zeros}
+    return {**get_decomposition_table(), **get_decompositions(nearest), **own}
 
 
 def _inputs(exported: Any) -> tuple[list[str], dict[str, Any]]:
@@ -164,8 +164,8 @@ def _held(exported: Any, spec: Any) -> Any:
     """The program's tensor behind an input; None for an input of the module."""
     if spec.target is None:
         return None
-    found = exported.state_dict.get(spec.target)
-    return exported.constants.get(spec.target) if found is None else found
+    array = exported.state_dict.get(spec.target)
+    return exported.constants.get(spec.target) if array is None else array
 
 
 def _is_weight(tensor: Any, spec: Any, changed: set[str]) -> bool:

@@ -41,9 +41,9 @@ def table(n: int, m: int, scale: float, given: Mapping[str, Any]) -> Array:
         weights = np.where((taps >= 0) & (taps < n), weights, 0)
     if given.get("antialias") or given.get("exclude_outside"):
         weights = weights / weights.sum(1, keepdims=True)
-    found = np.zeros((m, n))
-    np.add.at(found, (np.arange(m)[:, None], np.clip(taps, 0, n - 1)), weights)
-    return found
+    matrix = np.zeros((m, n))
+    np.add.at(matrix, (np.arange(m)[:, None], np.clip(taps, 0, n - 1)), weights)
+    return matrix
 
 
 def _cubic(x: Array, a: float) -> Array:

@@ -18,27 +18,27 @@ def expand(onnx: Any, model: Any, wanted: Collection[str]) -> bool:
     types = {x.name: x.type for x in values}
     for x in model.graph.initializer:
         types[x.name] = onnx.helper.make_tensor_type_proto(x.data_type, list(x.dims))
-    made: list[Any] = []
+    nodes: list[Any] = []
     count = itertools.count()
-    found = False
+    expanded = False
     for node in model.graph.node:
         if node.op_type not in wanted or node.domain not in ("", "ai.onnx"):
-            made.append(node)
+            nodes.append(node)
             continue
         schema = onnx.defs.get_schema(node.op_type, version, "")
         body = _body(onnx, schema, node, [types.get(x) for x in node.input])
         if body is None:
-            made.append(node)
+            nodes.append(node)
             continue
-        found = True
-        made += _inlined(onnx, schema, body, node, f"tiduc.{node.op_type}{next(count)}")
-    if found:
-        copies = [type(node)() for node in made]
-        for copy, node in zip(copies, made, strict=True):
+        expanded = True
+        nodes += _inlined(onnx, schema, body, node, f"tiduc.{node.op_type}{next(count)}")
+    if expanded:
+        copies = [type(node)() for node in nodes]
+        for copy, node in zip(copies, nodes, strict=True):
             copy.CopyFrom(node)
         del model.graph.node[:]
         model.graph.node.extend(copies)
-    return found
+    return expanded
 
 
 def _body(onnx: Any, schema: Any, node: Any, types: list[Any]) -> Any:

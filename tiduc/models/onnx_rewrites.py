@@ -42,15 +42,15 @@ def rewrite(onnx: Any, model: Any) -> None:
         if folded:
             continue
         known = REWRITES.get(node.op_type)
-        made = known(nodes, node) if known is not None else None
+        replacement = known(nodes, node) if known is not None else None
         kept += nodes.emitted
         nodes.emitted = []
-        if made is None:
+        if replacement is None:
             kept.append(node)
         elif node.output[0] in results:
-            kept.append(onnx.helper.make_node("Identity", [made], [node.output[0]]))
+            kept.append(onnx.helper.make_node("Identity", [replacement], [node.output[0]]))
         else:
-            renamed[node.output[0]] = made
+            renamed[node.output[0]] = replacement
     copies = []
     for node in kept:
         copies.append(onnx.NodeProto())
@@ -77,17 +77,17 @@ def _folded(nodes: Nodes, node: Any, results: set[str]) -> bool:
         if None in sizes:
             return False
         given = nodes.attributes(node)
-        found = [np.asarray(sizes[slice(given.get("start"), given.get("end"))], np.int64)]
+        arrays = [np.asarray(sizes[slice(given.get("start"), given.get("end"))], np.int64)]
     else:
         if node.op_type in _DRAWING or not all(x in nodes.constants for x in node.input if x):
             return False
         if any(nodes.constants[x].size > _LARGEST for x in node.input if x):
             return False
-        made = _evaluated(nodes, node)
-        if made is None:
+        evaluated = _evaluated(nodes, node)
+        if evaluated is None:
             return False
-        found = made
-    for name, array in zip(names, found, strict=True):
+        arrays = evaluated
+    for name, array in zip(names, arrays, strict=True):
         nodes.constants[name] = array
         nodes.graph.initializer.append(nodes.onnx.numpy_helper.from_array(array, name))
     return True
@@ -109,11 +109,11 @@ def _evaluated(nodes: Nodes, node: Any) -> list[Array] | None:
         opset_imports=[helper.make_opsetid("", nodes.version)],
     )
     try:
-        found = ReferenceEvaluator(model).run(None, given)
+        values = ReferenceEvaluator(model).run(None, given)
     except Exception:  # torch-mlir may know an op that the evaluator does not
         return None
-    arrays = [x for x in found if isinstance(x, np.ndarray | np.generic)]
-    if len(arrays) < len(found) or any(x.size > _LARGEST for x in arrays):
+    arrays = [x for x in values if isinstance(x, np.ndarray | np.generic)]
+    if len(arrays) < len(values) or any(x.size > _LARGEST for x in arrays):
         return None
     return [np.asarray(x) for x in arrays]
 

@@ -14,15 +14,15 @@ from tiduc.dialect.errors import Unsupported
 def pooling(torch: Any) -> dict[Any, Callable[..., Any]]:
     """Decompositions, by overload, for `ExportedProgram.run_decompositions`."""
     aten = torch.ops.aten
-    found: dict[Any, Callable[..., Any]] = {}
+    decompositions: dict[Any, Callable[..., Any]] = {}
     for rank in (1, 2, 3):
         largest, mean = getattr(aten, f"max_pool{rank}d").default, getattr(aten, f"avg_pool{rank}d").default
-        found[largest] = _largest(torch, largest, rank)
-        found[mean] = _mean(torch, rank)
+        decompositions[largest] = _largest(torch, largest, rank)
+        decompositions[mean] = _mean(torch, rank)
     for rank in (2, 3):
         with_indices = getattr(aten, f"max_pool{rank}d_with_indices").default
-        found[with_indices] = _with_indices(rank)
-    return found
+        decompositions[with_indices] = _with_indices(rank)
+    return decompositions
 
 
 def _largest(torch: Any, pool: Any, rank: int) -> Callable[..., Any]:
@@ -70,9 +70,9 @@ def _mean(torch: Any, rank: int) -> Callable[..., Any]:
         mean = pool(pad(x, _widths(padding, beyond)), size, stride)
         if divisor_override:
             return mean * (prod(size) / divisor_override)
-        counted = torch.ones([1, 1, *sizes], dtype=x.dtype)
-        counted = pad(counted, _widths(padding, [0] * rank), value=float(count_include_pad))
-        share = pool(pad(counted, _widths([0] * rank, beyond)), size, stride)
+        weights = torch.ones([1, 1, *sizes], dtype=x.dtype)
+        weights = pad(weights, _widths(padding, [0] * rank), value=float(count_include_pad))
+        share = pool(pad(weights, _widths([0] * rank, beyond)), size, stride)
         return mean / share.reshape(share.shape[-rank:])
 
     return emit
@@ -81,11 +81,11 @@ def _mean(torch: Any, rank: int) -> Callable[..., Any]:
 def _of_rank(rank: int, size: Any, stride: Any, padding: Any, dilation: Any) -> list[list[int]]:
     """The four parameters as lists with one number per dimension; the stride defaults to the window size."""
     given = [size, size if stride is None or stride == [] or stride == () else stride, padding, dilation]
-    made = []
+    lists = []
     for each in given:
         numbers = [each] if isinstance(each, int) else list(each)
-        made.append(numbers * rank if len(numbers) == 1 else numbers)
-    return made
+        lists.append(numbers * rank if len(numbers) == 1 else numbers)
+    return lists
 
 
 def _beyond(
@@ -96,7 +96,7 @@ def _beyond(
     dilation: Sequence[int],
 ) -> list[int]:
     """How far the last windows reach beyond the padding after; no window begins in that padding."""
-    found = []
+    widths = []
     for n, k, s, p, d in zip(sizes, size, stride, padding, dilation, strict=True):
         if not isinstance(n, int):
             raise Unsupported("pooling with ceil_mode needs static shapes")
@@ -104,8 +104,8 @@ def _beyond(
         count = -(-(n + 2 * p - whole) // s) + 1
         if (count - 1) * s >= n + p:
             count -= 1
-        found.append(max(0, (count - 1) * s + whole - n - 2 * p))
-    return found
+        widths.append(max(0, (count - 1) * s + whole - n - 2 * p))
+    return widths
 
 
 def _widths(padding: Sequence[int], beyond: Sequence[int]) -> list[int]:

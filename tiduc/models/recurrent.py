@@ -14,8 +14,8 @@ from typing import Any
 from torch_mlir import ir
 
 from tiduc.dialect.errors import Unsupported
-from tiduc.models.apart import Expansion, detail, present
 from tiduc.models.emitted_text import Body, Value
+from tiduc.models.expansions import Expansion, detail, present
 
 _ACTIVATIONS = {"sigmoid": "logistic", "tanh": "tanh", "relu": "relu"}
 _OPERANDS = ("x", "w", "r", "b", "lengths", "h", "c", "p")
@@ -60,12 +60,12 @@ def _lstm(body: Body, d: _Direction, xw: Value, state: Sequence[Value]) -> list[
     peep = [None] * 3 if d.p is None else [body.rows(v, c) for v in _thirds(body, d.p)]
     if peep[0] is not None and peep[2] is not None:
         i, forget = (body.add(x, body.multiply(v, c)) for x, v in ((i, peep[0]), (forget, peep[2])))
-    made = body.add(
+    new_c = body.add(
         body.multiply(body.apply(f, forget), c), body.multiply(body.apply(f, i), body.apply(g, cell))
     )
     if peep[1] is not None:
-        o = body.add(o, body.multiply(peep[1], made))
-    return [body.multiply(body.apply(f, o), body.apply(hidden, made)), made]
+        o = body.add(o, body.multiply(peep[1], new_c))
+    return [body.multiply(body.apply(f, o), body.apply(hidden, new_c)), new_c]
 
 
 def _thirds(body: Body, p: Value) -> list[Value]:
@@ -154,9 +154,9 @@ def _directions(
     for i in range(count):
         y, last = _one_direction(body, kind, {**operands, **states, "x": x}, given, i, first + i == 1)
         outputs.append(body.reshape(y, [y.sizes[0], 1, *y.sizes[1:]]))
-        for found, state in zip(lasts, last, strict=True):
-            found.append(body.reshape(state, [1, *state.sizes]))
-    y, ends = body.concatenate(outputs, 1), [body.concatenate(found, 0) for found in lasts]
+        for finals, state in zip(lasts, last, strict=True):
+            finals.append(body.reshape(state, [1, *state.sizes]))
+    y, ends = body.concatenate(outputs, 1), [body.concatenate(finals, 0) for finals in lasts]
     if by_batch:
         return [body.transpose(y, [2, 0, 1, 3]), *(body.transpose(v, [1, 0, 2]) for v in ends)]
     return [y, *ends]

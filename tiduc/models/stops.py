@@ -11,7 +11,7 @@ from typing import Any
 from torch_mlir import ir
 
 from tiduc.dialect.errors import Unsupported
-from tiduc.models.apart import Expansion
+from tiduc.models.expansions import Expansion
 
 _NAME = "tidu.stop_gradient"
 
@@ -60,8 +60,8 @@ def stops(torch: Any) -> dict[Any, Callable[..., Any]]:
 def _operator(torch: Any) -> Any:
     """A custom PyTorch operator, opaque to torch-mlir."""
     name, schema = "tiduc::stop_gradient", "(Tensor x) -> Tensor"
-    made = torch.library.custom_op(name, lambda x: x.clone(), mutates_args=(), schema=schema)
-    made.register_fake(torch.empty_like)
+    operator = torch.library.custom_op(name, lambda x: x.clone(), mutates_args=(), schema=schema)
+    operator.register_fake(torch.empty_like)
     return torch.ops.tiduc.stop_gradient.default
 
 

@@ -1,6 +1,6 @@
 """Lowers the torch dialect to StableHLO with torch-mlir's pipelines, in a separate context and a worker process.
 
-    torch dialect --bytecode--> worker: operators set apart, pipelines, legalize --bytecode--> StableHLO
+    torch dialect --bytecode--> worker: operators as custom calls, pipelines, legalize --bytecode--> StableHLO
 
 The worker isolates the pipelines, which abort their process on some programs and exhaust memory on others.
 """
@@ -16,10 +16,10 @@ from torch_mlir.passmanager import PassManager
 from tiduc.dialect.context import parse, stage
 from tiduc.dialect.emit import bytecode
 from tiduc.dialect.errors import CompileError, Unsupported
-from tiduc.models.apart import Expansion, put_back, set_apart
+from tiduc.models.expansions import Expansion, expand_calls, replace_operators
 from tiduc.models.legalize import legalize
 from tiduc.runtime.process import Limits
-from tiduc.runtime.worker import Died, apart
+from tiduc.runtime.worker import Died, in_worker
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -33,7 +33,7 @@ def imported_apart(
 ) -> R:
     """The function's result, from a worker; `Unsupported` if LLVM aborts the worker, else `CompileError` if it dies."""
     try:
-        return apart(function, limits or Limits(), *arguments, **keywords)
+        return in_worker(function, limits or Limits(), *arguments, **keywords)
     except Died as died:
         if died.fatal:
             raise Unsupported(f"torch-mlir cannot import the model: {died.fatal}") from None
@@ -60,7 +60,7 @@ def lower_torch(module: Any, first: str, operators: Mapping[str, Expansion]) -> 
     with module.context as context, ir.Location.unknown():
         # Running the pipeline on an empty function loads all its dialects.
         PassManager.parse(_LAST).run(ir.Module.parse("func.func @main() { return }").operation)
-        set_apart(module, operators)
+        replace_operators(module, operators)
         said: list[Any] = []
 
         def hear(diagnostic: Any) -> bool:
@@ -89,7 +89,7 @@ def lower_torch(module: Any, first: str, operators: Mapping[str, Expansion]) -> 
 def _legal(written: bytes, operators: Mapping[str, Expansion]) -> bytes:
     """The bytecode of the StableHLO module after the custom calls are expanded."""
     module = parse(written)
-    put_back(module, operators)
+    expand_calls(module, operators)
     legalize(module)
     return bytecode(module)
 
@@ -99,10 +99,10 @@ def _explained(message: str, module: Any) -> str:
 
     Where the op is a constant, the error names the constant's users: these are the ops without StableHLO.
     """
-    found = _FAILED.match(message)
-    if found is None:
+    match = _FAILED.match(message)
+    if match is None:
         return f"torch-mlir cannot lower the model: {message}"
-    name = found[2] or found[1]
+    name = match[2] or match[1]
     if not name.startswith("torch.constant."):
         return f"torch-mlir lowers no {name} to StableHLO"
     takers = _takers(module, name, message)

@@ -58,8 +58,8 @@ def without_pickles(path: str) -> Iterator[None]:
     try:
         yield
     except Exception:
-        if found := _reading.get():
-            raise _refusal(path, f"would run a pickle that calls {found[0]}") from None
+        if refused := _reading.get():
+            raise _refusal(path, f"would run a pickle that calls {refused[0]}") from None
         raise
     finally:
         _reading.reset(token)
@@ -147,5 +147,5 @@ def _is_expression(text: str) -> bool:
 def _is_class(sympy: Any, name: str) -> bool:
     from torch.utils._sympy import functions
 
-    found = getattr(sympy, name, None) or getattr(functions, name, None)
-    return isinstance(found, type) and issubclass(found, sympy.Basic)
+    value = getattr(sympy, name, None) or getattr(functions, name, None)
+    return isinstance(value, type) and issubclass(value, sympy.Basic)

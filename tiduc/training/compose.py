@@ -38,8 +38,8 @@ def compose(model: Program, loss: Program, given: Sequence[Port], updated: Seque
     )
     block = function.regions[0].blocks.append(*types, arg_locs=[ir.Location.unknown()] * len(types))
     ip, arguments = ir.InsertionPoint(block), list(block.arguments)
-    made = _call(first, model, arguments[: len(model.inputs)], ip)
-    of = dict(zip([port.name for port in model.outputs], made, strict=True))
+    call = _call(first, model, arguments[: len(model.inputs)], ip)
+    of = dict(zip([port.name for port in model.outputs], call, strict=True))
     read = [of[port.name] for port in given] + arguments[len(model.inputs) :]
     results = [*_call(second, loss, read, ip), *(of[port.name] for port in updated)]
     ir.Operation.create("func.return", operands=results, ip=ip)

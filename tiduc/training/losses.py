@@ -50,11 +50,11 @@ def with_loss(model: Program, loss: str | Program) -> Program:
     if not is_float(y.type) or is_open(y.type):
         raise RequestError(f"the loss {loss} needs floats of static shape; {y.name!r} is {y.type}")
     b: Any = model.opset.builder(model.view, model.view.fresh("loss"))
-    target_type, made = LOSSES[loss](b, y.value, f"{b.graph.name}.target")
-    b.finish([made])
+    target_type, value = LOSSES[loss](b, y.value, f"{b.graph.name}.target")
+    b.finish([value])
     target = Port("target", target_type, f"{b.graph.name}.target")
     inputs = with_ports(model.inputs, [target])
-    return replace(model, inputs=inputs, outputs=(Port("loss", made.type, made), *updated))
+    return replace(model, inputs=inputs, outputs=(Port("loss", value.type, value), *updated))
 
 
 def _mse(b: Any, y: Any, key: str) -> tuple[Any, Any]:

@@ -94,9 +94,9 @@ def _update(gradient: Program, parameters: Sequence[Port], chosen: Optimizer) ->
         ]
         state = [b.input(each.value, each.type) for each in beside]
         p_wide, g_wide = (b.convert(x, element(type_)) for x in (p, g))
-        made, more = chosen.update(b, p_wide, g_wide, state, r, n)
+        new_p, more = chosen.update(b, p_wide, g_wide, state, r, n)
         states += beside
-        new.append(b.convert(made, element(p)))
+        new.append(b.convert(new_p, element(p)))
         kept += more
     b.finish([*new, *kept])
     return [*states, rate], [*new, *kept]
@@ -106,7 +106,7 @@ def _trained(
     model: Program, weights: Any, train: Sequence[str], freeze: Sequence[str], updated: Any
 ) -> list[str]:
     """The names of the parameters to train, in the order of the inputs."""
-    found: list[str] = []
+    trained: list[str] = []
     frozen: list[str] = []
     for port in model.inputs:
         wanted = any(fnmatchcase(port.name, pattern) for pattern in train)
@@ -116,13 +116,13 @@ def _trained(
             wanted = port.name in weights and is_float(port.type) and port.name not in updated
         if wanted:
             is_frozen = any(fnmatchcase(port.name, pattern) for pattern in freeze)
-            (frozen if is_frozen else found).append(port.name)
-    if not found and frozen:
+            (frozen if is_frozen else trained).append(port.name)
+    if not trained and frozen:
         raise RequestError(f"no parameter is left to train; frozen: {', '.join(frozen)}")
-    if not found:
+    if not trained:
         names = ", ".join(port.name for port in model.inputs)
         raise RequestError(f"no input is a parameter: name some; the inputs are {names or 'none'}")
-    return found
+    return trained
 
 
 def _scalar(b: Any, name: str) -> Port:

@@ -38,11 +38,11 @@ _SHAPES = {
 
 
 def dot(
-    picture: Picture, names: Iterable[str], file: str = "", legend: bool = True, apart: bool = False
+    picture: Picture, names: Iterable[str], file: str = "", legend: bool = True, separate: bool = False
 ) -> str:
     """Scenes side by side, in Graphviz's language.
 
-    An arrow from a scene that is not in `names` starts at a note; with `apart`, so does every arrow between
+    An arrow from a scene that is not in `names` starts at a note; with `separate`, so does every arrow between
     scenes.
     """
     scenes = [picture.scenes[name] for name in names]
@@ -55,7 +55,7 @@ def dot(
     ]
     drawn = {box for scene in scenes for box in scene.boxes}
     for number, scene in enumerate(scenes):
-        near = set(scene.boxes) if apart else drawn
+        near = set(scene.boxes) if separate else drawn
         lines += _scene(picture, scene, number, file, near, len(scenes) > 1)
     if legend:
         lines += _legend(scenes)

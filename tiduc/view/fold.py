@@ -37,8 +37,8 @@ def fold(picture: Picture, large: int = LARGE) -> None:
     waiting = list(picture.scenes.values())
     while waiting:
         scene = waiting.pop(0)
-        while len(scene.boxes) > large and (made := _fold_once(picture, scene, names)) is not None:
-            waiting.append(made)
+        while len(scene.boxes) > large and (folded := _fold_once(picture, scene, names)) is not None:
+            waiting.append(folded)
             fold_rows(picture, scene)
     for scene in picture.scenes.values():
         if len(scene.boxes) > CROWDED:
@@ -82,7 +82,7 @@ def quieten(picture: Picture, scenes: list[Scene]) -> None:
                 quiet[box.id] = arrows[0], box
     read = {arrow.source for scene in picture.scenes.values() for arrow in scene.arrows}
     quiet = {
-        id_: found for id_, found in quiet.items() if id_ in read
+        id_: label for id_, label in quiet.items() if id_ in read
     }  # an op without readers has no arrow to label
     for scene in picture.scenes.values():
         scene.arrows = [_past(arrow, quiet) for arrow in scene.arrows if arrow.target not in quiet]
@@ -123,12 +123,14 @@ def _fold_once(picture: Picture, scene: Scene, names: Iterator[str]) -> Scene | 
         if one.kind == "fold" and _letter(one) == _letter(other):  # rows stay whole for `fold_rows`
             letters[i] = one.id
             letters[i + 1] = other.id
-    found = find_repeat(letters, SHORTEST, cut)
-    if found is None:
+    candidate = find_repeat(letters, SHORTEST, cut)
+    if candidate is None:
         return None
-    stretches = [[box.id for box in boxes[s : s + found.length]] for s in found.starts]
+    stretches = [[box.id for box in boxes[s : s + candidate.length]] for s in candidate.starts]
     alike = _alike(stretches, into)
-    repeat = Repeat(found.length, tuple(s for s, same in zip(found.starts, alike, strict=True) if same))
+    repeat = Repeat(
+        candidate.length, tuple(s for s, same in zip(candidate.starts, alike, strict=True) if same)
+    )
     if repeat.worth < max(WORTH, len(boxes) // SHARE) or len(repeat.starts) < 2:
         return None
     name = next(names)
@@ -205,7 +207,7 @@ def _alike(stretches: list[list[str]], into: dict[str, list[Arrow]]) -> list[boo
 
     shapes = [shape(ids) for ids in stretches]
     ((most, _),) = Counter(shapes).most_common(1)
-    return [found == most for found in shapes]
+    return [each == most for each in shapes]
 
 
 def _inner(scene: Scene, name: str, title: str, stretches: list[list[str]]) -> Scene:

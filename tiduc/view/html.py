@@ -45,14 +45,14 @@ def page(picture: Picture, names: list[str], file: str = "") -> str:
 
 def _reached(picture: Picture, names: list[str]) -> list[str]:
     """The scenes and all scenes reachable by opening boxes, each once."""
-    found: dict[str, None] = {}
+    reached: dict[str, None] = {}
     waiting = list(names)
     while waiting:
         name = waiting.pop(0)
-        if name in picture.scenes and name not in found:
-            found[name] = None
+        if name in picture.scenes and name not in reached:
+            reached[name] = None
             waiting += [opened for box in picture.scenes[name].boxes.values() for opened in box.opens]
-    return list(found)
+    return list(reached)
 
 
 def _known(picture: Picture, name: str) -> list[Box]:

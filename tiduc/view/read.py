@@ -42,7 +42,9 @@ class _Reader:
         self.symbols = {x: name for names in self.named.values() for name, x in names.items()}
         self.literals: dict[Any, str] = {}
         self.aliases: dict[Any, Any] = {}  # external -> the value that it refers to
-        self.made: dict[Any, tuple[Box, int]] = {}  # value -> the box that defines it, and its result number
+        self.defined_by: dict[
+            Any, tuple[Box, int]
+        ] = {}  # value -> the box that defines it, and its result number
         self.outers: dict[tuple[str, str], Box] = {}  # (scene, source) -> its box, for an enclosing value
         self.count = 0
         for op in self.functions.values():
@@ -136,13 +138,13 @@ class _Reader:
         value = self.follow(self.named.get(graph, {}).get(name))
         for reader, values in self.named.items():
             x = values.get(key)
-            if x not in self.made:
+            if x not in self.defined_by:
                 continue
-            scene, bound = self.picture.scenes[f"@{reader}"], self.made[x][0]
+            scene, bound = self.picture.scenes[f"@{reader}"], self.defined_by[x][0]
             if (said := self.literal(value)) is not None:
                 scene.boxes[bound.id] = replace(bound, detail=f"{bound.detail} = {said}".strip())
-            elif value in self.made:
-                box, i = self.made[value]
+            elif value in self.defined_by:
+                box, i = self.defined_by[value]
                 scene.arrows.append(Arrow(box.id, bound.id, 0, i, "bind"))
 
     # ---- ops ------------------------------------------------------------------------------------------------------
@@ -203,18 +205,18 @@ class _Reader:
 
     def arrows(self, scene: Scene, block: Any) -> None:
         for op in operations(block):
-            if (found := self.made.get(op)) is None:
+            if (sources := self.defined_by.get(op)) is None:
                 continue
             for slot, x in enumerate(op.operands):
                 if self.literal(x) is None:
-                    self.arrow(scene, x, found[0], slot)
+                    self.arrow(scene, x, sources[0], slot)
 
     def arrow(self, scene: Scene, x: Any, box: Box, slot: int) -> None:
         """Adds an arrow from the box that defines x, which may be in an enclosing scene or another graph."""
         target = self.follow(x)
-        if target not in self.made:  # a cyclic reference, which other commands refuse
+        if target not in self.defined_by:  # a cyclic reference, which other commands refuse
             self.add(scene, [target], kind="outer", name="a reference to itself")
-        source, result = self.made[target]
+        source, result = self.defined_by[target]
         kind = "value"
         if source.id not in scene.boxes:
             if scene.kind == "region":
@@ -241,9 +243,9 @@ class _Reader:
         symbol = next((self.symbols[y] for y in values if y in self.symbols), "")
         box = self.box(scene, types=types, activity=most, symbol=symbol, **said)
         for i, y in enumerate(values):
-            self.made[y] = box, i
+            self.defined_by[y] = box, i
         if key is not None:
-            self.made[key] = box, 0
+            self.defined_by[key] = box, 0
 
     def box(self, scene: Scene, **said: Any) -> Box:
         box = Box(f"n{self.count}", **said)

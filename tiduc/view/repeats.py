@@ -2,8 +2,9 @@
 
     a b c d b c d b c d e   ->   (b c d) at 1, 4, 7
 
-The worth of a stretch is (times - 1) * length: the letters saved by writing it once. So three layers win over
-one and a half layers twice. The states of a suffix automaton give all stretches in linear time.
+The worth of a stretch is (times - 1) * length: the letters saved by writing it once. Three layers are
+therefore worth more than one and a half layers twice. The states of a suffix automaton give all stretches in linear
+time.
 
 Source: Blumer, Blumer, Haussler, Ehrenfeucht, Chen, Seiferas, "The smallest automaton recognizing the subwords of a
 text" (1985).
@@ -55,9 +56,9 @@ def find_repeat(
     best: Repeat | None = None
     for state in promising[:CANDIDATES]:
         for length in _lengths(state, states[state.link].length, shortest):
-            found = _occurrences(numbers, state.end - length + 1, length)
-            if len(found.starts) > 1 and (best is None or found.worth > best.worth):
-                best = found
+            starts = _occurrences(numbers, state.end - length + 1, length)
+            if len(starts.starts) > 1 and (best is None or starts.worth > best.worth):
+                best = starts
     return _shifted(numbers, best, cut) if best is not None else None
 
 
@@ -114,16 +115,16 @@ def _occurrences(text: Sequence[int], start: int, length: int) -> Repeat:
     return Repeat(length, tuple(starts))
 
 
-def _shifted(text: Sequence[int], found: Repeat, cut: Callable[[int, int], int]) -> Repeat:
+def _shifted(text: Sequence[int], repeat: Repeat, cut: Callable[[int, int], int]) -> Repeat:
     """The repeat with all occurrences shifted alike to where the total `cut` is smallest."""
-    best, least = found, sum(cut(s, s + found.length) for s in found.starts)
+    best, least = repeat, sum(cut(s, s + repeat.length) for s in repeat.starts)
     for direction in (-1, 1):
-        for distance in range(1, found.length):
-            starts = tuple(s + direction * distance for s in found.starts)
-            edge = [s if direction < 0 else s + found.length - 1 for s in starts]
+        for distance in range(1, repeat.length):
+            starts = tuple(s + direction * distance for s in repeat.starts)
+            edge = [s if direction < 0 else s + repeat.length - 1 for s in starts]
             if edge[0] < 0 or edge[-1] >= len(text) or len({text[i] for i in edge}) > 1:
                 break
-            here = sum(cut(s, s + found.length) for s in starts)
+            here = sum(cut(s, s + repeat.length) for s in starts)
             if here < least:
-                best, least = Repeat(found.length, starts), here
+                best, least = Repeat(repeat.length, starts), here
     return best

@@ -61,10 +61,10 @@ class Scene:
 
     def into(self) -> dict[str, list[Arrow]]:
         """The arrows by target box, in the order of operands."""
-        found: dict[str, list[Arrow]] = {}
+        arrows: dict[str, list[Arrow]] = {}
         for arrow in sorted(self.arrows, key=lambda arrow: arrow.slot):
-            found.setdefault(arrow.target, []).append(arrow)
-        return found
+            arrows.setdefault(arrow.target, []).append(arrow)
+        return arrows
 
 
 @dataclass

@@ -22,7 +22,7 @@ _ATTRIBUTES = 100  # characters of attributes
 
 
 def text(picture: Picture, names: list[str], file: str = "") -> str:
-    """These scenes and all scenes that their boxes open, each once."""
+    """The given scenes and all scenes that their boxes open, each once."""
     waiting, written, parts = list(names), set(), []
     while waiting:
         name = waiting.pop(0)

@@ -1,6 +1,6 @@
 // RUN: tiduc opt %s --pass-pipeline='tidu-import,tidu-batch{size=8 inputs=x},tidu-materialize-merge,tidu-lower' | filecheck %s
 
-// A function of many x, all with one w; what does not depend on x has no batch.
+// A function batched in x, with w shared; values that do not depend on x are not batched.
 
 // CHECK:      func.func @main(%arg0: tensor<8x4xf32> {{.*}}, %arg1: tensor<4xf32> {tidu.name = "w"}) -> (tensor<8xf32>, tensor<4xf32>)
 // CHECK-DAG:    %[[N:.*]] = stablehlo.negate %arg1 : tensor<4xf32>

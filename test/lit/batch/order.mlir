@@ -2,7 +2,7 @@
 // RUN: tiduc opt %s --pass-pipeline='tidu-import,tidu-batch{size=3 inputs=x},tidu-batch{size=5 graph=B0 inputs=B0.x,w},tidu-materialize-merge,tidu-lower' | filecheck %s --check-prefix=TWICE
 // RUN: tiduc opt %s --pass-pipeline='tidu-import,tidu-linearize,tidu-batch{size=3 inputs=L0.x},tidu-materialize-merge,tidu-lower' | filecheck %s --check-prefix=TANGENTS
 
-// A batch keeps the order and the names of its function's arguments, also of one that is not read.
+// A batched function keeps the order and names of its arguments, including unused ones.
 
 // CHECK:      func.func @main(%arg0: tensor<4xf32> {tidu.name = "w"}, %arg1: tensor<3x4xf32> {tidu.name = "x"}, %arg2: tensor<f32> {tidu.name = "unused"}, %arg3: tensor<4xf32> {tidu.name = "z"}) -> tensor<3x4xf32> {
 

@@ -1,6 +1,6 @@
 // RUN: tiduc opt %s --pass-pipeline='tidu-import,tidu-linearize{wrt=x},tidu-batch{size=3}' | filecheck %s
 
-// The primal is not in the batch, and is referred to; a residual is repeated, or, in a contraction, as it is.
+// The primal is not batched, and is read by reference; a residual is broadcast, except in a contraction.
 
 // CHECK:      sym_name = "main"
 // CHECK:      sym_name = "L0"

@@ -1,7 +1,7 @@
 // RUN: tiduc vjp %s --wrt 1 | filecheck %s --check-prefix=OURS
 // RUN: tiduc vjp %s --wrt 1 --conjugate --stop-after linear_transpose | tiduc opt - | filecheck %s --check-prefix=JAX
 
-// Ours is the adjoint under Re(conj(a) b): conj(c) ct. JAX's is c ct, here as conj(conj(c) conj(ct)).
+// tiduc's cotangent is the adjoint under Re(conj(a) b): conj(c) ct. JAX's is c ct, here conj(conj(c) conj(ct)).
 
 // OURS:       stablehlo.negate
 // OURS-NOT:   stablehlo.negate

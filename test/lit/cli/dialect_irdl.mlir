@@ -4,7 +4,7 @@
 // RUN: echo '"tidu.external"() : () -> tensor<f64>' | not iree-opt --irdl-file=%t.irdl.mlir - 2>&1 | filecheck %s --check-prefix=REFUSED
 // RUN: echo '%%0 = "tidu.external"() {ref = @F::@v} : () -> tensor<f64>' | iree-opt --irdl-file=%t.irdl.mlir - | filecheck %s --check-prefix=ACCEPTED
 
-// Tools that know nothing of tiduc read its files with the dialect as IRDL.
+// Other MLIR tools read tiduc's files if they load the dialect as IRDL.
 
 // CHECK:    "tidu.graph"() ({
 // CHECK:      "tidu.external"() {ref = @F0::@p} : () -> tensor<f64>

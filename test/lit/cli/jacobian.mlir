@@ -10,7 +10,7 @@
 // WHOLE:      func.func @main(%arg0: tensor<2xf64> {tidu.name = "a"}, %arg1: tensor<2xf64> {tidu.name = "x"})
 // WHOLE-SAME:   -> (tensor<2x2xf64> {tidu.name = "result0.jacobian.x"})
 
-// Forward gives a column a direction, reverse a row.
+// Each basis vector gives a column in forward mode, and a row in reverse mode.
 // FORWARD:     %[[J:.*]] = stablehlo.transpose %{{.*}}, dims = [1, 0]
 // FORWARD-NEXT: return %[[J]]
 // REVERSE:     stablehlo.iota

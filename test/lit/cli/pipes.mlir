@@ -5,7 +5,7 @@
 // RUN: tiduc grad %s --wrt x -o %t.mlir
 // RUN: tiduc jvp %t.mlir --wrt x | filecheck %s
 
-// Commands pipe: the derivative of a derivative, through text, bytecode and a portable artifact; names come along.
+// A derivative of a derivative by a pipe, as text, bytecode and a portable artifact, all of which keep names.
 
 // CHECK:      func.func @main
 // CHECK-SAME:   {tidu.name = "x.tangent"}

@@ -1,6 +1,6 @@
 // RUN: tiduc opt %s --split-input-file --verify-diagnostics --pass-pipeline=tidu-resolve
 
-// What ops over graphs owe the graphs that they call.
+// Control-flow ops must agree with the graphs that they call.
 
 "tidu.graph"() ({
 ^bb0(%x: tensor<f64>):

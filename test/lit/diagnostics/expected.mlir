@@ -1,6 +1,6 @@
 // RUN: not tiduc opt %s --split-input-file --verify-diagnostics 2>&1 | filecheck %s
 
-// --verify-diagnostics fails for an error that is not announced, and for one that is and does not come.
+// --verify-diagnostics fails for an unexpected error, and for an expected error that does not occur.
 
 // CHECK: expected.mlir:8:10: error: unexpected error: use of undeclared SSA value name
 // CHECK: expected.mlir:12:1: error: expected error "nothing of the kind" was not produced

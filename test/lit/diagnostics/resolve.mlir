@@ -1,6 +1,6 @@
 // RUN: tiduc opt %s --split-input-file --verify-diagnostics --pass-pipeline=tidu-resolve
 
-// What references owe each other.
+// Invalid references between graphs.
 
 // expected-error @+3 {{unknown graph @G}}
 "tidu.graph"() ({

@@ -1,6 +1,6 @@
 // RUN: tiduc opt %s --split-input-file --verify-diagnostics
 
-// One case an error of dialect/verify.py.
+// One case for each error of dialect/verify.py.
 
 // expected-error @+1 {{'tidu.graph' op expects its block to end in stablehlo.return}}
 "tidu.graph"() ({
@@ -62,11 +62,11 @@
   stablehlo.return %0 : tensor<f64>
 }) {sym_name = "F0", inputs = []} : () -> ()
 // -----
-// expected-error @+1 {{'tidu.external' op expects to stand directly in a tidu.graph}}
+// expected-error @+1 {{'tidu.external' op expects to be directly in a tidu.graph}}
 %0 = "tidu.external"() {ref = @F0::@v} : () -> tensor<f64>
 // -----
 func.func @main(%x: tensor<f64>) {
-  // expected-error @+1 {{'tidu.name' op expects to stand directly in a tidu.graph}}
+  // expected-error @+1 {{'tidu.name' op expects to be directly in a tidu.graph}}
   "tidu.name"(%x) {sym_name = "x"} : (tensor<f64>) -> ()
   return
 }

@@ -1,6 +1,6 @@
 // RUN: tiduc opt %s --split-input-file --verify-diagnostics
 
-// What is wrong with a linear graph, or with a mask.
+// Malformed linear graphs and active masks.
 
 "tidu.graph"() ({
 ^bb0(%x: tensor<f64>):

@@ -25,7 +25,7 @@
 // LIN-NEXT:    stablehlo.return %[[T2]]
 // LIN-NEXT:  {inputs = [@L1.x], sym_name = "L1", tidu.active_outputs = array<i1: true>, tidu.input_of = [@F0::@x], tidu.output_of = [@F0::@p3]}
 
-// The transpose, in the opposite order, from a cotangent of @p3 to one of @x.
+// The transpose, in reverse order, from a cotangent of @p3 to a cotangent of @x.
 // TRN:       sym_name = "L1"
 // TRN-NEXT:  "tidu.graph"() ({
 // TRN-NEXT:  ^bb0(%[[CT:.*]]: tensor<f64>):
@@ -36,7 +36,7 @@
 // TRN-NEXT:    stablehlo.return %[[C2]]
 // TRN-NEXT:  {inputs = [@T1.p3], sym_name = "T1", tidu.active_outputs = array<i1: true>, tidu.input_of = [@F0::@p3], tidu.output_of = [@F0::@x]}
 
-// Merged: multiply, exponential, multiply, multiply and nothing else.
+// Merged: multiply, exponential, multiply, multiply and no other op.
 // MERGE:      "tidu.graph"() ({
 // MERGE-NEXT: ^bb0(%[[A:.*]]: tensor<f64>, %[[X:.*]]: tensor<f64>, %[[CT:.*]]: tensor<f64>):
 // MERGE-NEXT:   %[[P2:.*]] = stablehlo.multiply %[[A]], %[[X]]

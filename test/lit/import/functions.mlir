@@ -1,6 +1,6 @@
 // RUN: tiduc opt %s --pass-pipeline=tidu-import | filecheck %s
 
-// Private callees are inlined, composites replaced by what they decompose to; each public function is a graph of
+// Private callees are inlined, and composites are replaced by their decompositions; each public function is a graph of
 // its own. Attributes of the module, of functions and of arguments survive.
 
 // CHECK:       module @m attributes {mhlo.num_partitions = 1 : i32}

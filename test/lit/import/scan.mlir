@@ -1,6 +1,6 @@
 // RUN: tiduc opt %s --pass-pipeline=tidu-import | filecheck %s
 
-// A scan is a loop; what else is CHLO's stays.
+// A scan becomes a loop; other CHLO ops stay.
 
 // CHECK-LABEL: "tidu.graph"
 // CHECK:       chlo.sinh

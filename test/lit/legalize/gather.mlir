@@ -1,6 +1,6 @@
 // RUN: tiduc opt %s --pass-pipeline='tidu-legalize-for-iree' | filecheck %s
 
-// Indices are clamped as unsigned numbers, before they get a sign.
+// Indices are clamped as unsigned numbers before they are converted to signed ones.
 
 // CHECK:      %[[I:.*]] = stablehlo.clamp %{{.*}}, %arg1, %{{.*}} : tensor<4x1xui8>
 // CHECK-NEXT: %[[J:.*]] = stablehlo.convert %[[I]] : (tensor<4x1xui8>) -> tensor<4x1xi32>

@@ -3,7 +3,7 @@
 
 // GPU: error: LAPACK is called back by code for CPUs only
 
-// A batch of matrices goes to the host, which has a function for each element type.
+// The host factorizes a batch of matrices, with one function for each element type.
 
 // CHECK-LABEL: @main
 // CHECK:       %[[X:.*]] = tensor.cast %arg0 : tensor<2x4x4xf64> to tensor<?x?x?xf64>
@@ -17,7 +17,7 @@ func.func @main(%x: tensor<2x4x4xf64>) -> (tensor<2x4x4xf64>, tensor<2x4x4xf64>)
   return %0, %1 : tensor<2x4x4xf64>, tensor<2x4x4xf64>
 }
 
-// Vectors that are not asked for are not computed.
+// Vectors are computed only if they are requested.
 
 // CHECK-LABEL: @values
 // CHECK:       call @tiduc_lapack.svdvals_c64
@@ -29,7 +29,7 @@ func.func @values(%x: tensor<4x3xcomplex<f32>>) -> tensor<3xf32> {
   return %0#1 : tensor<3xf32>
 }
 
-// What NumPy has not stays as it is without it.
+// Routines that NumPy lacks are legalized as they are without the callback.
 
 // CHECK-LABEL: @lu
 // CHECK-NOT:   call

@@ -1,7 +1,7 @@
 // RUN: tiduc opt %s --pass-pipeline='tidu-legalize-for-iree{cpu=false}' | filecheck %s
 // RUN: tiduc opt %s --pass-pipeline='tidu-legalize-for-iree' | filecheck %s
 
-// On all targets, factorizations and solves are kernels: one dispatch, with loops over elements.
+// On all targets, a factorization or solve is one dispatch with loops over elements.
 
 // CHECK-LABEL: @lu
 // CHECK-NOT:   stablehlo.while
@@ -18,7 +18,7 @@ func.func @lu(%x: tensor<2x5x3xf64>) -> tensor<2x5x3xf64> {
   return %0#0 : tensor<2x5x3xf64>
 }
 
-// The matrix is read as it lies, whatever the kind of solve.
+// The matrix is read in place, without a transposed copy, for each kind of solve.
 
 // CHECK-LABEL: @solve
 // CHECK-NOT:   stablehlo.transpose
@@ -56,7 +56,7 @@ func.func @eigh(%x: tensor<2x4x4xf32>) -> (tensor<2x4x4xf32>, tensor<2x4xf32>) {
   return %0#0, %0#1 : tensor<2x4x4xf32>, tensor<2x4xf32>
 }
 
-// Vectors that are not asked for are not computed.
+// Vectors are computed only if they are requested.
 
 // CHECK-LABEL: @values
 // CHECK-NOT:   stablehlo.while

@@ -1,7 +1,7 @@
 // RUN: tiduc opt %s --pass-pipeline='tidu-legalize-for-iree{cpu=false}' | filecheck %s
 // RUN: tiduc opt %s --pass-pipeline='tidu-legalize-for-iree' | filecheck %s --check-prefix=CPU
 
-// One row more takes what is out of range, and is cut off. On CPUs it is one dispatch, without that row.
+// An extra row receives the updates out of range, and is then cut off. On CPUs, one dispatch needs no extra row.
 
 // CPU-NOT: stablehlo.concatenate
 // CPU:     "flow.dispatch.region"

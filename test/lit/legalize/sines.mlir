@@ -1,6 +1,6 @@
 // RUN: tiduc opt %s --pass-pipeline=tidu-sines-to-kernels | filecheck %s
 
-// The sine and the cosine that one op reads are in one dispatch; small arrays stay.
+// A sine and a cosine that one op reads are computed in one dispatch; small arrays are not rewritten.
 
 // CHECK-LABEL: @main
 // CHECK: flow.dispatch.region

@@ -1,6 +1,6 @@
 // RUN: tiduc opt %s --pass-pipeline='tidu-legalize-for-iree' | filecheck %s
 
-// %k is read by the condition and not by the body: a barrier reads it there.
+// The condition reads %k and the body does not: a barrier in the body reads it.
 
 // CHECK:      do {
 // CHECK:        %[[B:.*]]:2 = stablehlo.optimization_barrier %{{.*}}, %{{.*}} : tensor<i32>, tensor<i32>

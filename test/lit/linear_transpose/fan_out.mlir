@@ -1,6 +1,6 @@
 // RUN: tiduc opt %s --pass-pipeline='tidu-import,tidu-linearize,tidu-linear-transpose' | filecheck %s
 
-// A value used by two ops gets the sum of their cotangents; one that is returned too gets its seed beside.
+// A value used by two ops gets the sum of their cotangents; if it is also an output, its seed is added.
 
 // CHECK:      sym_name = "L0"
 // CHECK:      ^bb0(%[[C0:.*]]: tensor<f64>, %[[C1:.*]]: tensor<f64>):

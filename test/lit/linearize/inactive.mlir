@@ -1,6 +1,6 @@
 // RUN: tiduc opt %s --pass-pipeline='tidu-import,tidu-linearize{wrt=x}' | filecheck %s
 
-// An output that does not depend on x has a symbolic zero for a tangent: it is marked, and nothing is computed.
+// An output that does not depend on x has a symbolic zero as its tangent: it is flagged inactive, and no op computes it.
 
 // CHECK:      sym_name = "main"
 // CHECK:      ^bb0(%[[DX:.*]]: tensor<f64>):

@@ -1,6 +1,6 @@
 // RUN: tiduc opt %s --pass-pipeline='tidu-import,tidu-linearize' | filecheck %s
 
-// The cosine is computed from primal values alone: it is in the linear graph, but not a linear op.
+// The cosine reads primal values only: it is in the linear graph, but is not a linear op.
 
 // CHECK:      stablehlo.return
 // CHECK:        %[[X:.*]] = "tidu.external"() {ref = @main::@arg0}

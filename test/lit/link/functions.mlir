@@ -6,7 +6,7 @@
 // RUN: rm -rf %t.dir && mkdir %t.dir && cp %S/Inputs/double.mlir %t.dir
 // RUN: not tiduc link %s --search-path=%S/Inputs --search-path=%t.dir 2>&1 | filecheck %s --check-prefix=TWICE
 
-// A declaration gives way to the definition; private functions of one name stay apart.
+// A definition replaces a declaration; private functions with equal names are kept separate.
 
 // CHECK:      func.func @main
 // CHECK:        call @step(

@@ -1,6 +1,6 @@
 // RUN: tiduc opt %s --pass-pipeline='tidu-simplify' | filecheck %s
 
-// The sum of a value and of a slice put among zeros, as loops that run backwards make it, stays in place.
+// A value plus a slice padded with zeros, as reverse loops emit it, becomes an update in place.
 
 // CHECK-LABEL: @updated
 // CHECK:         %[[OLD:.*]] = stablehlo.dynamic_slice %arg0, %arg2, sizes = [2]
@@ -28,7 +28,7 @@ func.func @scattered(%x: tensor<5xf64>, %u: tensor<1xf64>, %i: tensor<1x1xi32>) 
   return %1 : tensor<5xf64>
 }
 
-// A scatter that sets is no sum.
+// A scatter that replaces elements is not a sum, and stays.
 
 // CHECK-LABEL: @set
 // CHECK:         stablehlo.add

@@ -1,6 +1,6 @@
 // RUN: tiduc opt %s --pass-pipeline='tidu-lower' | filecheck %s
 
-// Active masks are dropped, and ops that differed in nothing else are one.
+// Active masks are dropped, and ops that differed only in masks are merged.
 
 // CHECK:      func.func @main(%[[X:.*]]: tensor<f64>) -> (tensor<f64>, tensor<f64>) {
 // CHECK-NEXT:   %[[Y:.*]] = stablehlo.sine %[[X]] : tensor<f64>

@@ -1,6 +1,6 @@
 // RUN: tiduc opt %s --pass-pipeline='tidu-import,tidu-linearize,tidu-linear-transpose,tidu-materialize-merge,tidu-lower' | filecheck %s
 
-// The five passes without options are the VJP.
+// The five passes with default options compute the VJP.
 
 // CHECK:      func.func @main(%[[X:.*]]: tensor<f64>, %[[CT:.*]]: tensor<f64> {{.*}}) -> (tensor<f64>, tensor<f64>) {
 // CHECK-NEXT:   %[[Y:.*]] = stablehlo.exponential %[[X]] : tensor<f64>

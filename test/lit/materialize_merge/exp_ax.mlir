@@ -1,6 +1,6 @@
 // RUN: tiduc opt %s --pass-pipeline='tidu-linearize{wrt=x name=L1},tidu-linear-transpose{name=T1},tidu-materialize-merge{inputs=a,x,T1.p3}' | filecheck %s
 
-// mul, exp, mul, mul and nothing else: a x and its exponential are shared, the tangent sweep is not kept.
+// mul, exp, mul, mul and no other op: a x and its exponential are shared, and the JVP's ops are dropped.
 
 // CHECK:      ^bb0(%[[A:.*]]: tensor<f64>, %[[X:.*]]: tensor<f64>, %[[CT:.*]]: tensor<f64>):
 // CHECK-NEXT:   %[[P2:.*]] = stablehlo.multiply %[[A]], %[[X]] : tensor<f64>

@@ -1,6 +1,6 @@
 // RUN: tiduc opt %s --pass-pipeline='tidu-materialize-merge{values=@F0::@p,@F1::@q inputs=x name=both}' | filecheck %s
 
-// Two graphs build sin(x) on their own: with the same input key they are one value.
+// Two graphs compute sin(x) separately: with equal input keys, they are merged into one value.
 
 // CHECK:      stablehlo.sine
 // CHECK-NOT:  stablehlo.sine

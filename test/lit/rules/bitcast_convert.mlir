@@ -2,7 +2,7 @@
 // RUN: tiduc vjp %s | filecheck %s --check-prefix=VJP
 // RUN: tiduc -q check %s --engine reference
 
-// Of one type it is the identity; integers have no tangent.
+// Between equal types it is the identity; integers have no tangent.
 
 // JVP-LABEL: func.func @main
 // JVP-NEXT:    %[[V0:.*]] = stablehlo.bitcast_convert %arg0 : (tensor<3xf64>) -> tensor<3xi64>

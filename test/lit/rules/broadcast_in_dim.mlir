@@ -2,7 +2,7 @@
 // RUN: tiduc vjp %s | filecheck %s --check-prefix=VJP
 // RUN: tiduc -q check %s --engine reference
 
-// Transposed: summed over what is new or was of size 1, the rest in the operand's order.
+// Transposed: a sum over new and expanded dimensions, then a transpose to the operand's order.
 
 // JVP-LABEL: func.func @main
 // JVP-NEXT:    %[[V0:.*]] = stablehlo.broadcast_in_dim %arg0, dims = [1, 2, 0] : (tensor<3x1x2xf64>) -> tensor<2x3x4xf64>

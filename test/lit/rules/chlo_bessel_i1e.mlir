@@ -2,7 +2,7 @@
 // RUN: tiduc vjp %s | filecheck %s --check-prefix=VJP
 // RUN: tiduc -q check %s --engine reference
 
-// The asymptotic series, and where |x| < 20 a continued fraction; 1 / 2 at 0.
+// The asymptotic series, or a continued fraction for |x| < 20; 1 / 2 at 0.
 
 // JVP-LABEL: func.func @main
 // JVP:         %[[Y:.*]] = chlo.bessel_i1e %arg0

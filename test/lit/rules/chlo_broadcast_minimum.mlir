@@ -2,7 +2,7 @@
 // RUN: tiduc vjp %s | filecheck %s --check-prefix=VJP
 // RUN: tiduc -q check %s --engine reference
 
-// Tangents are broadcast, then as stablehlo.minimum; cotangents are summed.
+// Tangents are broadcast, then follow the rule of stablehlo.minimum; cotangents are summed.
 
 // JVP-LABEL: func.func @main
 // JVP-NEXT:    %[[C0:.*]] = stablehlo.constant dense<5.000000e-01> : tensor<3xf64>

@@ -2,7 +2,7 @@
 // RUN: tiduc vjp %s | filecheck %s --check-prefix=VJP
 // RUN: tiduc -q check %s --engine reference
 
-// Tangents are broadcast, then as stablehlo.multiply; cotangents are summed.
+// Tangents are broadcast, then follow the rule of stablehlo.multiply; cotangents are summed.
 
 // JVP-LABEL: func.func @main
 // JVP-NEXT:    %[[V0:.*]] = chlo.broadcast_multiply %arg0, %arg1 : (tensor<f64>, tensor<3xf64>) -> tensor<3xf64>

@@ -2,7 +2,7 @@
 // RUN: tiduc vjp %s | filecheck %s --check-prefix=VJP
 // RUN: tiduc -q check %s --engine reference
 
-// Tangents are broadcast, then as stablehlo.power; cotangents are summed.
+// Tangents are broadcast, then follow the rule of stablehlo.power; cotangents are summed.
 
 // JVP-LABEL: func.func @main
 // JVP-NEXT:    %[[C0:.*]] = stablehlo.constant dense<0.000000e+00> : tensor<3xf64>

@@ -1,7 +1,7 @@
 // RUN: tiduc jvp %s | filecheck %s --check-prefix=JVP
 // RUN: tiduc vjp %s | filecheck %s --check-prefix=VJP
 
-// Tangents are broadcast, then as stablehlo.select; cotangents are summed.
+// Tangents are broadcast, then follow the rule of stablehlo.select; cotangents are summed.
 
 // JVP-LABEL: func.func @main
 // JVP-NEXT:    %[[V0:.*]] = chlo.broadcast_select %arg0, %arg1, %arg2 : (tensor<i1>, tensor<3xf64>, tensor<f64>) -> tensor<3xf64>

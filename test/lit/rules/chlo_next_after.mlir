@@ -2,7 +2,7 @@
 // RUN: tiduc vjp %s | filecheck %s --check-prefix=VJP
 // RUN: tiduc -q check %s --engine reference
 
-// It moves with the first operand.
+// The derivative is 1 toward the first operand, and 0 toward the second.
 
 // JVP-LABEL: func.func @main
 // JVP-NEXT:    %[[V0:.*]] = chlo.next_after %arg0, %arg1 : tensor<3xf32>, tensor<3xf32> -> tensor<3xf32>

@@ -2,7 +2,7 @@
 // RUN: tiduc vjp %s --wrt 1 | filecheck %s --check-prefix=VJP
 // RUN: tiduc -q check %s --wrt 1 --input 0,1,2 --input 0.5,1,2 --engine reference
 
-// polygamma(n, x)' = polygamma(n + 1, x); toward n there is none.
+// d/dx polygamma(n, x) = polygamma(n + 1, x); there is no derivative toward n.
 
 // JVP-LABEL: func.func @main
 // JVP-NEXT:    %[[C0:.*]] = stablehlo.constant dense<1.000000e+00> : tensor<3xf64>

@@ -3,7 +3,7 @@
 // RUN: tiduc jvp %s --wrt 0 | filecheck %s --check-prefix=EXPONENT
 // RUN: tiduc -q check %s --wrt 1 --input 2,3,4 --input 0.5,1,2 --engine reference
 
-// Toward q it is -s zeta(s + 1, q); toward s, ten terms of the sum and the rest by Euler-Maclaurin.
+// The derivative toward q is -s zeta(s + 1, q); toward s, ten terms of the sum, and the rest by Euler-Maclaurin.
 
 // JVP-LABEL: func.func @main
 // JVP-NEXT:    %[[C0:.*]] = stablehlo.constant dense<1.000000e+00> : tensor<3xf64>

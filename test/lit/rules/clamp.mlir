@@ -2,8 +2,8 @@
 // RUN: tiduc vjp %s | filecheck %s --check-prefix=VJP
 // RUN: tiduc -q check %s --engine reference
 
-// The tangent of minimum(maximum(low, x), high), half of each where two tie. A scalar
-// bound is broadcast, and its cotangents are added up.
+// The tangent of minimum(maximum(low, x), high), with half of each at ties. A scalar
+// bound is broadcast, and its cotangents are summed.
 
 // JVP-LABEL: func.func @main
 // JVP-NEXT:    %[[C0:.*]] = stablehlo.constant dense<5.000000e-01> : tensor<3xf64>

@@ -2,7 +2,7 @@
 // RUN: tiduc vjp %s | filecheck %s --check-prefix=VJP
 // RUN: tiduc -q check %s --engine reference
 
-// Between constants: the tangent inside, half of it at a bound, zero beyond.
+// With constant bounds: the tangent inside, half of it at a bound, zero outside.
 
 // JVP-LABEL: func.func @main
 // JVP-NEXT:    %[[C0:.*]] = stablehlo.constant dense<-1.000000e+00> : tensor<3xf64>

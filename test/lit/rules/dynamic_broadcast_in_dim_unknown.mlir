@@ -1,7 +1,7 @@
 // RUN: tiduc jvp %s | filecheck %s --check-prefix=JVP
 // RUN: tiduc vjp %s | filecheck %s --check-prefix=VJP
 
-// Whether the operand has size 1 only the run will tell: m elements for n are n times m / n.
+// Only at run time is it known whether the operand has size 1: n elements are repeated m / n times to m.
 
 // JVP-LABEL: func.func @main
 // JVP-NEXT:    %[[V0:.*]] = stablehlo.dynamic_broadcast_in_dim %arg0, %arg1, dims = [0] : (tensor<?xf64>, tensor<1xi32>) -> tensor<?xf64>

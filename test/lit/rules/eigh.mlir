@@ -1,8 +1,8 @@
 // RUN: tiduc jvp %s | filecheck %s --check-prefix=JVP
 // RUN: tiduc vjp %s | filecheck %s --check-prefix=VJP
 
-// Of the tangent the lower triangle is read, as of the matrix; one product with v on either side, the gaps between the
-// values, and one more product with v.
+// The rule reads the lower triangle of the tangent, as of the matrix; products with v on both sides, the gaps between
+// eigenvalues, and another product with v.
 
 // JVP-LABEL: func.func @main
 // JVP-NEXT:    %[[CST:.*]] = stablehlo.constant dense<0.000000e+00> : tensor<f64>

@@ -1,7 +1,7 @@
 // RUN: tiduc jvp %s | filecheck %s --check-prefix=JVP
 // RUN: tiduc vjp %s | filecheck %s --check-prefix=VJP
 
-// The factors Q and R of one call and the product of its reflectors: dQ needs no tangent of a reflector.
+// The rule differentiates Q and R together, so that dQ needs no tangents of reflectors.
 
 // JVP-LABEL: func.func @main
 // JVP:         %[[V0:.*]]:2 = stablehlo.custom_call @Qr(%arg0) : (tensor<4x3xf64>) -> (tensor<4x3xf64>, tensor<3xf64>)

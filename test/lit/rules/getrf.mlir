@@ -1,8 +1,8 @@
 // RUN: tiduc jvp %s | filecheck %s --check-prefix=JVP
 // RUN: tiduc vjp %s | filecheck %s --check-prefix=VJP
 
-// A loop makes a permutation of the pivots, by which rows of the tangent are taken; two solves, and the factors of the
-// result's triangles.
+// A loop turns the pivots into a permutation, which reorders the rows of the tangent; then two solves, and products of the
+// result's triangles with the factors.
 
 // JVP-LABEL: func.func @main
 // JVP:         %[[V0:.*]]:3 = stablehlo.custom_call @lapack_dgetrf_ffi(%arg0) {{.*}} : (tensor<4x3xf64>) -> (tensor<4x3xf64>, tensor<3xi32>, tensor<i32>)

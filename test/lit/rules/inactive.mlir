@@ -2,7 +2,7 @@
 // RUN: tiduc vjp %s | filecheck %s --check-prefix=VJP
 // RUN: tiduc -q check %s --engine reference
 
-// Steps have derivative zero: a tangent comes only past them.
+// Step functions have derivative zero: tangents flow only around them.
 
 // JVP-LABEL: func.func @main
 // JVP-NEXT:    %[[C0:.*]] = stablehlo.constant dense<0.000000e+00> : tensor<3xf64>

@@ -1,7 +1,7 @@
 // RUN: tiduc jvp %s | filecheck %s --check-prefix=JVP
 // RUN: tiduc vjp %s | filecheck %s --check-prefix=VJP
 
-// Parts that two devices hold: cotangents are added up on the way back, and halved on the way in.
+// Two devices hold each part: its cotangents are summed, and its seeds are halved.
 
 // JVP-LABEL: func.func @main
 // JVP-NEXT:    %[[V0:.*]]:2 = "sdy.manual_computation"(%arg0, %arg1) ({

@@ -2,7 +2,7 @@
 // RUN: tiduc vjp %s | filecheck %s --check-prefix=VJP
 // RUN: tiduc -q check %s --engine reference
 
-// By real parts, then by imaginary ones.
+// Compared by real parts, then by imaginary parts.
 
 // JVP-LABEL: func.func @main
 // JVP-NEXT:    %[[CST:.*]] = stablehlo.constant dense<(5.000000e-01,0.000000e+00)> : tensor<complex<f32>>

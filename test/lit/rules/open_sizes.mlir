@@ -2,7 +2,7 @@
 // RUN: tiduc vjp %s | filecheck %s --check-prefix=VJP
 // RUN: tiduc -q check %s --input 2x3xf64=1,2,3,4,5,6 --engine reference
 
-// Constants and cotangents have the sizes of a primal, which no value is kept to tell.
+// Constants and cotangents take their sizes from a primal; no residual is kept only for its size.
 
 // JVP-LABEL: func.func @main
 // JVP-NEXT:    %[[CST:.*]] = stablehlo.constant dense<1.000000e+00> : tensor<f64>

@@ -1,7 +1,7 @@
 // RUN: tiduc jvp %s | filecheck %s --check-prefix=JVP
 // RUN: tiduc vjp %s | filecheck %s --check-prefix=VJP
 
-// 1 - V T V^H, of V with ones on its diagonal, and T by a solve.
+// Q = 1 - V T V^H, where V has ones on its diagonal, and a solve gives T.
 
 // JVP-LABEL: func.func @main
 // JVP:         %[[V0:.*]] = stablehlo.custom_call @ProductOfElementaryHouseholderReflectors(%arg0, %arg1) : (tensor<4x3xf64>, tensor<3xf64>) -> tensor<4x3xf64>

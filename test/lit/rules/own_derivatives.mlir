@@ -2,7 +2,7 @@
 // RUN: tiduc vjp %s --entry reverse | filecheck %s --check-prefix=VJP
 // RUN: not tiduc jvp %s --entry reverse 2>&1 | filecheck %s --check-prefix=REFUSED
 
-// Functions that name a derivative of their own, which stands in the place of what their ops would give.
+// Functions with a custom derivative, which replaces the derivative of their ops.
 
 // JVP-LABEL: func.func @forward
 // JVP-NEXT:    %[[Y:.*]] = call @step(%arg0)

@@ -1,8 +1,8 @@
 // RUN: tiduc jvp %s | filecheck %s --check-prefix=JVP
 // RUN: tiduc vjp %s | filecheck %s --check-prefix=VJP
 
-// As `cholesky` in the triangle that is read; the tangent of the other one comes through. Where info is not zero
-// the factor that is read is NaN.
+// The rule of `cholesky` applies to the triangle that is read; the other triangle's tangent is unchanged. If info is not 0,
+// the factor is NaN.
 
 // JVP-LABEL: func.func @main
 // JVP-NEXT:    %[[C:.*]] = stablehlo.constant dense<0> : tensor<i32>

@@ -2,7 +2,7 @@
 // RUN: tiduc vjp %s --wrt x | filecheck %s --check-prefix=VJP
 // RUN: tiduc -q check %s --wrt x --engine reference
 
-// Any body: x + y + x y / 2, of neighbours as whole tensors, then with the initial value.
+// Any body, here x + y + x y / 2, combines neighbours as whole tensors, then the initial value.
 
 // JVP-LABEL: func.func @main
 // JVP-NEXT:    %[[CST:.*]] = stablehlo.constant dense<5.000000e-01> : tensor<1x2xf64>

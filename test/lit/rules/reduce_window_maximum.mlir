@@ -2,7 +2,7 @@
 // RUN: tiduc vjp %s | filecheck %s --check-prefix=VJP
 // RUN: tiduc -q check %s --engine reference
 
-// The tangent of the element that attains the maximum, found by a window over elements and their numbers.
+// The tangent of the element that attains the maximum, found by a window over elements and their indices.
 // Transposed: a scatter.
 
 // JVP-LABEL: func.func @main

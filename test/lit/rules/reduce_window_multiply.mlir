@@ -2,7 +2,7 @@
 // RUN: tiduc vjp %s | filecheck %s --check-prefix=VJP
 // RUN: tiduc -q check %s --engine reference
 
-// The product rule over windows that double: P3[o] = P1[o] P2[o + 1].
+// The product rule over windows of doubled length: P3[o] = P1[o] P2[o + 1].
 
 // JVP-LABEL: func.func @main
 // JVP-NEXT:    %[[CST:.*]] = stablehlo.constant dense<1.000000e+00> : tensor<f64>

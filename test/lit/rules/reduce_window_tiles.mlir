@@ -2,7 +2,7 @@
 // RUN: tiduc vjp %s | filecheck %s --check-prefix=VJP
 // RUN: tiduc -q check %s --engine reference
 
-// Where windows lie side by side: a mask instead, of the first element in its window that attains the maximum.
+// Windows without overlap use a mask of the first element in its window that attains the maximum.
 
 // JVP-LABEL: func.func @main
 // JVP-NEXT:    %[[C:.*]] = stablehlo.constant dense<7> : tensor<2x3xi32>

@@ -2,7 +2,7 @@
 // RUN: not tiduc vjp %s --entry order --wrt 0 2>&1 | filecheck %s --check-prefix=ORDER
 // RUN: tiduc vjp %s --entry order --wrt 1 | filecheck %s --check-prefix=REST
 
-// A refusal names the op, its place and the reason, and is only met where a tangent comes.
+// A refusal names the op, its location and the reason, and occurs only where a tangent arrives.
 
 // BITS: refused.mlir:12:8: error: unsupported jvp AD rule for stablehlo.bitcast_convert: it reinterprets the bits of a float
 // ORDER: refused.mlir:18:8: error: unsupported jvp AD rule for chlo.polygamma: it has no derivative in its order, which is an integer

@@ -2,7 +2,7 @@
 // RUN: tiduc vjp %s | filecheck %s --check-prefix=VJP
 // RUN: tiduc -q check %s --engine reference
 
-// dx - n dy, n being the quotient cut off to a whole number.
+// dz = dx - n dy, where n is the quotient truncated to a whole number.
 
 // JVP-LABEL: func.func @main
 // JVP-NEXT:    %[[V0:.*]] = stablehlo.remainder %arg0, %arg1

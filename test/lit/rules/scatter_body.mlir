@@ -2,7 +2,7 @@
 // RUN: tiduc vjp %s | filecheck %s --check-prefix=VJP
 // RUN: tiduc -q check %s --engine reference
 
-// No two updates meet: the body on elements and what lands there, put in their place.
+// With unique indices, the body is applied to whole tensors of elements and their updates.
 
 // JVP-LABEL: func.func @main
 // JVP-NEXT:    %[[C:.*]] = stablehlo.constant dense<1> : tensor<4xi32>

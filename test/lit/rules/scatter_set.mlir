@@ -2,8 +2,8 @@
 // RUN: tiduc vjp %s | filecheck %s --check-prefix=VJP
 // RUN: tiduc -q check %s --engine reference
 
-// Updates that may meet: their numbers are scattered to see which of them wins.  What is overwritten has the tangent
-// zero, to which that of the winner is added.
+// Updates that may meet: a scatter of their indices finds which one remains. Overwritten elements have the tangent
+// zero, to which the tangent of the remaining update is added.
 
 // JVP-LABEL: func.func @main
 // JVP-DAG:     %[[NONE:.*]] = stablehlo.constant dense<0.000000e+00> : tensor<5x3xf64>

@@ -2,7 +2,7 @@
 // RUN: tiduc vjp %s --wrt source | filecheck %s
 // RUN: tiduc -q check %s --wrt source --engine reference
 
-// By another region than a sum: a scatter to the elements that are selected, by their numbers.
+// With a scatter region other than a sum: a scatter to the indices of the selected elements.
 
 // CHECK-LABEL: func.func @main
 // CHECK:         %[[INIT:.*]] = stablehlo.constant dense<0xFFF0000000000000> : tensor<4xf64>

@@ -2,7 +2,7 @@
 // RUN: tiduc vjp %s | filecheck %s --check-prefix=VJP
 // RUN: tiduc -q check %s --engine reference
 
-// The tangent in the order that the same sort gives the elements' numbers, too; an integer operand has none.
+// The sort also permutes the indices, by which the tangent is gathered; an integer operand has no tangent.
 
 // JVP-LABEL: func.func @main
 // JVP-NEXT:    %[[V1:.*]] = stablehlo.iota dim = 0 : tensor<4xi32>

@@ -2,7 +2,7 @@
 // RUN: tiduc vjp %s | filecheck %s --check-prefix=VJP
 // RUN: tiduc -q check %s --engine reference
 
-// Tangents go into a tuple and come out of it; none is made of them.
+// Tangents pass through tuples; no tuple of tangents is built.
 
 // JVP-LABEL: func.func @main
 // JVP-NEXT:    %[[V0:.*]] = stablehlo.sine %arg0 : tensor<3xf32>

@@ -3,7 +3,7 @@
 // RUN: tiduc jvp %s | filecheck %s --check-prefix=JVP
 // RUN: tiduc vjp %s | filecheck %s --check-prefix=VJP
 
-// A function is linearized once, and transposed once, however often it is called.
+// A function is linearized once and transposed once for all its calls.
 
 // LIN:      sym_name = "cell"
 // LIN:      sym_name = "main"

@@ -1,6 +1,6 @@
 // RUN: tiduc grad %s --loop-memory sqrt | filecheck %s
 
-// Of 100 iterations every tenth value is kept; backwards, ten iterations at a time are run again and give stacks.
+// Every tenth of 100 carried values is kept; the reverse recomputes ten iterations at a time and stacks their residuals.
 
 // CHECK:      %[[FIRST:.*]]:4 = stablehlo.while({{.*}}) : tensor<i32>, tensor<i32>, tensor<f64>, tensor<11xf64>
 // CHECK:        stablehlo.sine

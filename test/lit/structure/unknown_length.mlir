@@ -1,7 +1,7 @@
 // RUN: tiduc grad %s --wrt x | filecheck %s
 // RUN: tiduc grad %s --wrt x --loop-memory stack | filecheck %s
 
-// How often the loop runs is known when it ends: it is counted, and its iterations are run again from checkpoints.
+// The trip count is known when the loop ends: the loop counts its iterations; the reverse recomputes them from checkpoints.
 
 // CHECK:      %[[P:.*]] = stablehlo.while({{.*}}) : tensor<i32>, tensor<f64>
 // CHECK:        stablehlo.add {{.*}} : tensor<i32>

@@ -1,6 +1,6 @@
 // RUN: tiduc opt %s --pass-pipeline=tidu-widen | filecheck %s
 
-// Every float type is f64; ops whose result depends on the bits keep their types.
+// Every float type becomes f64; ops whose results depend on the bits of their operands keep their types.
 
 // CHECK:      func.func @main(%arg0: tensor<3xf64>, %arg1: tensor<3xi32>, %arg2: tensor<3x3xcomplex<f64>>)
 // CHECK-NEXT:   %[[C:.*]] = stablehlo.constant dense<[1.000000e+00, 2.000000e+00, 3.000000e+00]> : tensor<3xf64>

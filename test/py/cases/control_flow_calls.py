@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from cases.control_flow_texts import W, X, Y, counted, text
+from cases.control_flow_texts import W, X, Y, counting_loop, text
 
 # ---- branches -------------------------------------------------------------------------------------------------
 
@@ -17,7 +17,7 @@ for _index in (-1, 0, 1, 2, 5):
       %t = stablehlo.multiply %s, %w : !f
       stablehlo.return %t, %x, %zero : !f, !f, !i
     }}, {{
-      %q:2 = stablehlo.while(%i = %zero, %a = %x) : !i, !f {counted(3)}
+      %q:2 = stablehlo.while(%i = %zero, %a = %x) : !i, !f {counting_loop(3)}
         %p = stablehlo.compare EQ, %i, %first : (!i, !i) -> !b
         %u = "stablehlo.if"(%p) ({{
           %v = stablehlo.multiply %a, %s : !f
@@ -91,7 +91,7 @@ text(
   }}
   func.func private @chain(%x: !f, %w: !f) -> (!f, !f) attributes {{no_inline}} {{
     %zero = stablehlo.constant dense<0> : !i
-    %r:2 = stablehlo.while(%i = %zero, %a = %x) : !i, !f {counted(3)}
+    %r:2 = stablehlo.while(%i = %zero, %a = %x) : !i, !f {counting_loop(3)}
       %s = func.call @cell(%a, %w) : (!f, !f) -> !f
       %t = func.call @cell(%s, %s) : (!f, !f) -> !f
       %u = stablehlo.add %s, %t : !f

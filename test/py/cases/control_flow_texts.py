@@ -25,7 +25,7 @@ def text(name: str, body: str, *arguments: Any, of: dict[str, Any] = TEXTS) -> N
     of[name] = ALIASES + body, arguments
 
 
-def counted(limit: int) -> str:
+def counting_loop(limit: int) -> str:
     """The condition, and the start of the body, of a loop with the counter %i."""
     return f"""cond {{
       %limit = stablehlo.constant dense<{limit}> : !i
@@ -42,7 +42,7 @@ text(
     "swapped_carries",
     f"""func.func @main(%x: !f, %y: !f, %w: !f) -> (!f, !f) {{
     %zero = stablehlo.constant dense<0> : !i
-    %r:3 = stablehlo.while(%a = %x, %i = %zero, %c = %y) : !f, !i, !f {counted(3)}
+    %r:3 = stablehlo.while(%a = %x, %i = %zero, %c = %y) : !f, !i, !f {counting_loop(3)}
       %s = stablehlo.sine %a : !f
       %t = stablehlo.multiply %s, %w : !f
       stablehlo.return %c, %n, %t : !f, !i, !f
@@ -59,7 +59,7 @@ text(  # %a stays, %c becomes %a, %d becomes %x, %e is not read, %g becomes %d
     f"""func.func @main(%x: !f, %y: !f) -> (!f, !f, !f, !f, !f) {{
     %zero = stablehlo.constant dense<0> : !i
     %r:6 = stablehlo.while(%i = %zero, %a = %y, %c = %x, %d = %y, %e = %y, %g = %x)
-        : !i, !f, !f, !f, !f, !f {counted(4)}
+        : !i, !f, !f, !f, !f, !f {counting_loop(4)}
       %s = stablehlo.multiply %g, %c : !f
       stablehlo.return %n, %a, %a, %x, %s, %d : !i, !f, !f, !f, !f, !f
     }}
@@ -73,7 +73,7 @@ text(  # one value initializes two carried values; results are used twice, and t
     "one_start",
     f"""func.func @main(%x: !f) -> (!f, !f, !f) {{
     %zero = stablehlo.constant dense<0> : !i
-    %r:3 = stablehlo.while(%a = %x, %c = %x, %i = %zero) : !f, !f, !i {counted(3)}
+    %r:3 = stablehlo.while(%a = %x, %c = %x, %i = %zero) : !f, !f, !i {counting_loop(3)}
       %s = stablehlo.sine %c : !f
       %t = stablehlo.multiply %a, %s : !f
       stablehlo.return %t, %a, %n : !f, !f, !i
@@ -91,7 +91,7 @@ text(
     %zero = stablehlo.constant dense<0> : !i
     %start = stablehlo.constant dense<2> : !i
     %init = stablehlo.constant dense<1.0> : !f
-    %r:3 = stablehlo.while(%i = %zero, %k = %start, %c = %init) : !i, !i, !f {counted(4)}
+    %r:3 = stablehlo.while(%i = %zero, %k = %start, %c = %init) : !i, !i, !f {counting_loop(4)}
       %three = stablehlo.constant dense<3> : !i
       %five = stablehlo.constant dense<5> : !i
       %l = stablehlo.multiply %k, %three : !i
@@ -111,7 +111,7 @@ text(
     "in_place",
     f"""func.func @main(%x: !m, %y: !f) -> (!m, !f) {{
     %zero = stablehlo.constant dense<0> : !i
-    %r:3 = stablehlo.while(%i = %zero, %c = %x, %s = %y) : !i, !m, !f {counted(5)}
+    %r:3 = stablehlo.while(%i = %zero, %c = %x, %s = %y) : !i, !m, !f {counting_loop(5)}
       %e = stablehlo.dynamic_slice %c, %i, sizes = [1] : (!m, !i) -> tensor<1xf64>
       %f = stablehlo.reshape %e : (tensor<1xf64>) -> !f
       %g = stablehlo.multiply %f, %s : !f
@@ -131,7 +131,7 @@ text(
     "empty_carry",
     f"""func.func @main(%x: tensor<0xf64>, %y: !f) -> (tensor<0xf64>, !f) {{
     %zero = stablehlo.constant dense<0> : !i
-    %r:3 = stablehlo.while(%i = %zero, %a = %x, %c = %y) : !i, tensor<0xf64>, !f {counted(3)}
+    %r:3 = stablehlo.while(%i = %zero, %a = %x, %c = %y) : !i, tensor<0xf64>, !f {counting_loop(3)}
       %s = stablehlo.sine %a : tensor<0xf64>
       %m = stablehlo.multiply %s, %a : tensor<0xf64>
       %t = stablehlo.multiply %c, %y : !f
@@ -148,7 +148,7 @@ text(
     f"""!c = tensor<complex<f64>>
   func.func @main(%x: !c, %w: !c) -> !c {{
     %zero = stablehlo.constant dense<0> : !i
-    %r:2 = stablehlo.while(%i = %zero, %a = %x) : !i, !c {counted(3)}
+    %r:2 = stablehlo.while(%i = %zero, %a = %x) : !i, !c {counting_loop(3)}
       %s = stablehlo.multiply %a, %a : !c
       %t = stablehlo.multiply %s, %w : !c
       %u = stablehlo.add %t, %x : !c
@@ -242,7 +242,7 @@ text(  # the condition reads captured values, and calls a function with a loop i
 
 # ---- several loops --------------------------------------------------------------------------------------------
 
-SAME = f"""{counted(3)}
+SAME = f"""{counting_loop(3)}
       %s = stablehlo.sine %a : !f
       %t = stablehlo.multiply %s, %w : !f
       stablehlo.return %n, %t : !i, !f
@@ -278,7 +278,7 @@ text(  # the trip count is the outer counter
     "triangular",
     f"""func.func @main(%x: !f, %w: !f) -> !f {{
     %zero = stablehlo.constant dense<0> : !i
-    %r:2 = stablehlo.while(%i = %zero, %a = %x) : !i, !f {counted(4)}
+    %r:2 = stablehlo.while(%i = %zero, %a = %x) : !i, !f {counting_loop(4)}
       %q:2 = stablehlo.while(%j = %zero, %c = %a) : !i, !f cond {{
         %p = stablehlo.compare LT, %j, %i : (!i, !i) -> !b
         stablehlo.return %p : !b

@@ -41,10 +41,12 @@ def general(dtype: Any, m: int, n: int) -> Array:
     x = normal(dtype, m, n)
     hole = x.copy()
     hole[:, 1] = hole[:, 2] = 0
-    apart = 10.0 ** RNG.integers(-8, 8, (m, 1)) * normal(dtype, m, n) * 10.0 ** RNG.integers(-8, 8, n)
+    rows_and_columns_scaled = (
+        10.0 ** RNG.integers(-8, 8, (m, 1)) * normal(dtype, m, n) * 10.0 ** RNG.integers(-8, 8, n)
+    )
     all_ = [
         x,
-        apart,
+        rows_and_columns_scaled,
         hilbert,
         graded,
         steep,
@@ -78,10 +80,10 @@ def positive(dtype: Any, n: int) -> Array:
     q = unitary(dtype, n)
     steep = q * 10.0 ** (-np.arange(n) * (1 if np.finfo(dtype).bits == 32 else 2)) @ adjoint(q)
     scales = 10.0 ** np.arange(n)
-    apart = full * scales * scales[:, None]
+    scaled = full * scales * scales[:, None]
     diagonal = np.diag(scales)
     return np.stack(
-        [np.asarray(y, dtype) for y in (full, steep, np.eye(n), diagonal, apart, far * full, full / far)]
+        [np.asarray(y, dtype) for y in (full, steep, np.eye(n), diagonal, scaled, far * full, full / far)]
     )
 
 
@@ -91,10 +93,10 @@ def backward_error(y: Array, x: Array, of: Array | None = None) -> float:
     wide = np.complex128 if y.dtype.kind == "c" else np.float64
     size = np.max(np.abs(of), axis=(-2, -1), keepdims=True)
     size[size == 0] = 1
-    apart = np.linalg.norm(y.astype(wide) / size - x.astype(wide) / size, axis=(-2, -1))
+    error = np.linalg.norm(y.astype(wide) / size - x.astype(wide) / size, axis=(-2, -1))
     norm = np.linalg.norm(of.astype(wide) / size, axis=(-2, -1))
-    assert np.all(np.isfinite(apart))
-    return float(np.max(apart / np.where(norm == 0, 1, norm)) / (np.finfo(x.dtype).eps * max(x.shape[-2:])))
+    assert np.all(np.isfinite(error))
+    return float(np.max(error / np.where(norm == 0, 1, norm)) / (np.finfo(x.dtype).eps * max(x.shape[-2:])))
 
 
 def orthogonal(q: Array) -> bool:

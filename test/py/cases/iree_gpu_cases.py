@@ -1,4 +1,4 @@
-"""Functions that IREE's code for GPUs gets wrong or rejects, and that for CPUs does not; see `iree_cases.py`."""
+"""Functions that IREE's code for GPUs gets wrong or rejects, unlike its code for CPUs; see `iree_cases.py`."""
 
 from collections.abc import Callable
 from typing import Any
@@ -17,7 +17,7 @@ def summed(x: Array, *window: int) -> Array:
 
 
 def window(narrow: str, dtype: Any) -> Case:
-    """Sums over windows of squares, which are wider than what is squared."""
+    """Sums over windows of squares, whose type is wider than the operand's."""
     x = RNG.integers(-20, 20, (40,)).astype(dtype)
     body = f"""
       %0 = stablehlo.convert %x : (tensor<40x{narrow}>) -> tensor<40xf32>
@@ -34,7 +34,7 @@ def window(narrow: str, dtype: Any) -> Case:
 
 
 def convolution(narrow: str, dtype: Any) -> Case:
-    """Channels first, a kernel of ones."""
+    """A convolution with channels first and a kernel of ones."""
     x, k = RNG.integers(-20, 20, (1, 2, 9, 10)).astype(dtype), np.ones((4, 5, 2, 1), dtype)
     body = f"""
       %0 = stablehlo.convert %x : (tensor<1x2x9x10x{narrow}>) -> tensor<1x2x9x10xf32>
@@ -50,7 +50,7 @@ def convolution(narrow: str, dtype: Any) -> Case:
 
 
 def quantized() -> Case:
-    """Of bytes that stand for halves, behind a transpose."""
+    """A product of transposed bytes that represent halves."""
     q, wide = "!quant.uniform<i8:f32, 0.5:-3>", "!quant.uniform<i32:f32, 0.25>"
     x, k = RNG.integers(-20, 20, (1, 2, 9, 10)).astype(np.float32), np.ones((4, 5, 2, 1), np.float32)
     body = f"""
@@ -68,7 +68,7 @@ def quantized() -> Case:
 
 
 def running() -> Case:
-    """Running sums of complex numbers, whose windows are padded."""
+    """Running sums of complex numbers by padded windows."""
     x = (RNG.integers(-20, 20, 8) + 1j * RNG.integers(-20, 20, 8)).astype(np.complex64)
     body = """
       %0 = stablehlo.constant dense<(0.0, 0.0)> : tensor<complex<f32>>
@@ -85,7 +85,7 @@ def running() -> Case:
 
 
 def angles(name: str, exact: Callable[[Array], Array]) -> Case:
-    """Small and large arguments, and those next to multiples of pi / 2."""
+    """Small and large angles, and angles next to multiples of pi / 2."""
     places = np.arange(1, 40) * np.pi / 2
     x = np.concatenate([RNG.uniform(-9, 9, 20), places, places * 1e4, -places * 1e30, [1e4, 0.5]]).astype(
         np.float32
@@ -103,7 +103,7 @@ def leading_zeros() -> Case:
 
 
 def as_bf16(body: str, x: Array) -> Case:
-    """Whole numbers of bf16, by their bits."""
+    """Whole numbers in bf16, as bits."""
     body += """
       %1 = stablehlo.bitcast_convert %0 : (tensor<4xbf16>) -> tensor<4xi16>
       return %1 : tensor<4xi16>"""
@@ -112,7 +112,7 @@ def as_bf16(body: str, x: Array) -> Case:
 
 
 def sort() -> Case:
-    """Columns of 300 keys, with ties, and the places of their rows: 90,000 steps of one thread."""
+    """A sort of columns of 300 keys with ties, and their row indices: 90,000 steps of one thread."""
     x = RNG.integers(0, 50, (300, 2)).astype(np.int32)
     body = """
       %0 = stablehlo.iota dim = 0 : tensor<300x2xi32>
@@ -128,7 +128,7 @@ def sort() -> Case:
 
 
 def short_sort() -> Case:
-    """Columns that one thread each might sort by itself, but for the memory that they share."""
+    """Columns short enough for one thread each, if threads did not share memory."""
     x = RNG.standard_normal((70, 70)).astype(np.float32)
     body = """
       %0 = "stablehlo.sort"(%x) ({
@@ -141,7 +141,7 @@ def short_sort() -> Case:
 
 
 def softmax() -> Case:
-    """Of columns: what is reduced is repeated along the dimension that it was reduced along."""
+    """A softmax along columns: a reduction broadcast along the reduced dimension."""
     x = RNG.standard_normal((200, 300)).astype(np.float32)
     t, row = "tensor<200x300xf32>", "tensor<300xf32>"
     body = f"""
@@ -162,7 +162,7 @@ def softmax() -> Case:
 
 
 def counts() -> Case:
-    """How often numbers are there, among 70,000."""
+    """A histogram of 70,000 numbers."""
     n = 70_000
     x = RNG.integers(0, 5, (n, 1)).astype(np.int32)
     body = f"""
@@ -181,7 +181,7 @@ def counts() -> Case:
 
 
 def greatest() -> Case:
-    """Where the greatest of 70,000 numbers is."""
+    """The index of the largest of 70,000 numbers."""
     n = 70_000
     x = RNG.normal(size=n).astype(np.float32)
     x[-5] = 9
@@ -202,7 +202,7 @@ def greatest() -> Case:
 
 
 def table() -> Case:
-    """Complex numbers that code holds in itself."""
+    """Complex numbers as a constant."""
     body = """%t = stablehlo.constant dense<[(1.0, 2.0), (3.0, 4.0), (5.0, 6.0)]> : tensor<3xcomplex<f32>>
       %0 = stablehlo.real %t : (tensor<3xcomplex<f32>>) -> tensor<3xf32>
       %1 = stablehlo.imag %t : (tensor<3xcomplex<f32>>) -> tensor<3xf32>
@@ -241,4 +241,4 @@ REJECTED = {
         "%0 = stablehlo.convert %x : (tensor<4xi16>) -> tensor<4xbf16>", np.array([-9, 0, 3, 7])
     ),
 }
-CASES = WRONG | REJECTED | {"short_sort": short_sort()}  # which IREE compiles where it need not be stable
+CASES = WRONG | REJECTED | {"short_sort": short_sort()}  # which IREE compiles if it need not be stable

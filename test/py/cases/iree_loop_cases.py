@@ -7,7 +7,7 @@ from cases.iree_case import Case
 ROW, INDEX = "tensor<1x2xf64>", "tensor<i32>"
 
 
-def counted(condition: str, following: str, result: str) -> str:
+def counting_loop(condition: str, following: str, result: str) -> str:
     """A loop with a counter from 3 and the limit 6 that multiplies x by the counter; %f is the counter as f64."""
     return f"""%start = stablehlo.constant dense<3> : tensor<i32>
       %limit = stablehlo.constant dense<6> : tensor<i32>
@@ -29,7 +29,7 @@ REJECTED = {
     "convert_counter": Case(
         "convert",
         "(%x: tensor<f64>) -> tensor<f64>",
-        counted("compare LT, %i, %limit", "%n = stablehlo.add %i, %step : tensor<i32>", "%y"),
+        counting_loop("compare LT, %i, %limit", "%n = stablehlo.add %i, %step : tensor<i32>", "%y"),
         (np.float64(1),),
         np.float64(3 * 4 * 5),
     ),
@@ -107,14 +107,14 @@ UNSAFE = {
     "while_unread": Case(
         "while",
         "(%x: tensor<f64>) -> tensor<f64>",
-        counted("compare LT, %i, %limit", "%n = stablehlo.add %i, %step : tensor<i32>", "%f"),
+        counting_loop("compare LT, %i, %limit", "%n = stablehlo.add %i, %step : tensor<i32>", "%f"),
         (np.float64(1),),
         np.float64(5),
     ),
     "while_once": Case(
         "while",
         "(%x: tensor<f64>) -> tensor<f64>",
-        counted("compare EQ, %i, %start", "%n = stablehlo.subtract %i, %step : tensor<i32>", "%y"),
+        counting_loop("compare EQ, %i, %start", "%n = stablehlo.subtract %i, %step : tensor<i32>", "%y"),
         (np.float64(2),),
         np.float64(6),
     ),

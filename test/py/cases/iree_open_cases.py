@@ -1,6 +1,6 @@
 """Programs with dynamic dimensions for IREE, and arguments for them.
 
-In these programs, `?N` is a size: dynamic in the text for IREE, a number in the text for the interpreter.
+Each `?N` in a program is a size: dynamic in the text for IREE, a number in the text for the interpreter.
 """
 
 import re
@@ -225,7 +225,7 @@ def bytes_along() -> Case:
     return Case("(%x: tensor<?Nx2xui8>) -> tensor<?Mx2xi32>", body, (x,), {"N": 3, "M": 4})
 
 
-def counted() -> Case:
+def twice_a_size() -> Case:
     """Twice a size, as ui64."""
     body = """%0 = stablehlo.get_dimension_size %x, dim = 0 : (tensor<?Nx2xf32>) -> tensor<i32>
       %1 = stablehlo.add %0, %0 : tensor<i32>
@@ -332,7 +332,7 @@ CASES = {
     "turned": turned(),
     "concatenate": concatenated(),
     "unsigned": bytes_along(),
-    "unsigned_size": counted(),
+    "unsigned_size": twice_a_size(),
 }
 
 

@@ -42,7 +42,7 @@ class Witness:
         return evaluate(self.known or self.text, self.arguments)
 
     def agrees(self, results: Sequence[Array]) -> bool:
-        """Whether these are the expected results."""
+        """Whether the results are the expected results."""
         nearly = self.rtol if 1e-14 < self.rtol < 1e-9 else 0  # sums of numbers about 1
         return all(
             np.allclose(y, x, rtol=self.rtol, atol=nearly, equal_nan=x.dtype.kind in "fc")
@@ -67,8 +67,8 @@ def find_witness(name: str) -> Witness:
     if case not in cases:
         file = "iree_gpu_cases.py" if path else "iree_cases.py"
         raise KeyError(f"no witness {name!r}: add a case to test/py/cases/{file}")
-    found = cases[case]
-    return Witness(function("main", found), found.arguments, (found.expected,), _target(name), found.rtol)
+    case_ = cases[case]
+    return Witness(function("main", case_), case_.arguments, (case_.expected,), _target(name), case_.rtol)
 
 
 def _target(name: str) -> str:
@@ -87,8 +87,8 @@ def fails_alone(witness: Witness) -> bool:
 
 
 def compiled_alone(text: str, target: str, seconds: float = 60) -> bytes | None:
-    """The module that IREE's compiler makes of a program without any of tiduc's rewrites; None if it makes none."""
-    found = find_target(target)
-    command = [find_tool("iree-compile"), *found.flags, *_linkers(found), "-", "-o", "-"]
+    """The module that IREE's compiler makes of a program without tiduc's rewrites; None if it fails."""
+    described = find_target(target)
+    command = [find_tool("iree-compile"), *described.flags, *_linkers(described), "-", "-o", "-"]
     ended = run_within(command, text.encode(), Limits(seconds=seconds), dict(os.environ), None)
     return ended.output if ended.code == 0 and ended.output else None

@@ -75,8 +75,8 @@ def same_gradients(f: Callable[..., Any], *points: np.ndarray, **tolerance: floa
     assert (y.shape, y.dtype) == (expected.shape, expected.dtype)
     np.testing.assert_allclose(y.data, expected, **tolerance)
     seed = np.random.default_rng(0).standard_normal(y.shape)
-    found = grad([y], arrays, [seed])
+    actual = grad([y], arrays, [seed])
     _, vjp = jax.vjp(lambda *xs: f(jnp, *xs), *map(jnp.asarray, points))
-    for ct, wanted, x in zip(found, vjp(jnp.asarray(seed)), points, strict=True):
+    for ct, wanted, x in zip(actual, vjp(jnp.asarray(seed)), points, strict=True):
         assert (ct.shape, ct.dtype) == (x.shape, x.dtype)
         np.testing.assert_allclose(ct.data, wanted, **tolerance)

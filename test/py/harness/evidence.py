@@ -65,8 +65,8 @@ class Notes:
 
         def noting(error: Unsupported, message: str, location: Any = None) -> None:
             init(error, message, location)
-            if found := _REFUSAL.fullmatch(message):
-                self.refusals.add(Refusal(found[2], found[1], found[3]))
+            if match := _REFUSAL.fullmatch(message):
+                self.refusals.add(Refusal(match[2], match[1], match[3]))
 
         self._taken, Unsupported.__init__ = True, noting  # type: ignore[method-assign]
         try:

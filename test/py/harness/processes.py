@@ -18,7 +18,7 @@ def becomes(true: Callable[[], bool], seconds: float = 20) -> bool:
 
 
 def runs(process: int) -> bool:
-    """Whether a process runs, and is no zombie."""
+    """Whether a process runs, and is not a zombie."""
     try:
         return Path(f"/proc/{process}/stat").read_text().rpartition(")")[2].split()[0] not in "ZX"
     except OSError:

@@ -1,4 +1,4 @@
-"""Ops that are linear in their operands, or in some of them: f64 and complex128."""
+"""Derivatives of ops that are linear in all or some of their operands, in f64 and complex128."""
 
 from typing import Any
 
@@ -67,7 +67,7 @@ def test_divide_by_a_constant() -> None:
 
 
 def test_divide_at_the_ends_of_the_range() -> None:
-    """d(x / y) = -x / y^2 dy, where y^2 is out of range but the quotient is not."""
+    """d(x / y) = -x / y^2 dy is finite even if y^2 overflows or underflows."""
     p = load(binary("divide", "f64")).jvp(1)
     x, y = np.array([1e-200, 1e200, 0.0]), np.array([1e-180, 1e180, 1e-200])
     np.testing.assert_allclose(run(p, [x, y, np.ones(3)])[1], -(x / y) / y, rtol=1e-14)
@@ -102,7 +102,7 @@ def test_complex_of_parts() -> None:
 
 
 def converted(*types: str) -> str:
-    """The first type to the second, and on to the next ones."""
+    """A program that converts its argument from the first type to each next type in turn."""
     lines = [
         f"%{i} = stablehlo.convert {'%x' if i == 0 else f'%{i - 1}'} : ({a}) -> {b}"
         for i, (a, b) in enumerate(zip(types, types[1:], strict=False))
@@ -156,8 +156,8 @@ def test_select(predicate: Any, type_: str, make: Any) -> None:
     check_rule(text.replace("%p, %x, %y :", "%p, %x, %x :"), predicate, make(), make())
 
 
-def test_select_hides_what_is_not_chosen() -> None:
-    """The safe way to write sqrt(x) at 0 stays safe: no 0 * inf."""
+def test_select_hides_infinite_derivatives() -> None:
+    """The derivative of select(x > 0, sqrt(x), 0) at 0 has no 0 * inf."""
     text = """
     func.func @main(%x: tensor<f64>) -> tensor<f64> {
       %zero = stablehlo.constant dense<0.0> : tensor<f64>
@@ -173,7 +173,7 @@ def test_select_hides_what_is_not_chosen() -> None:
 
 
 def test_remainder_counts_whole_quotients() -> None:
-    """x / y rounds up to a whole number below one; the remainder does not."""
+    """Where x / y rounds up to a whole number, remainder still uses the truncated exact quotient."""
     x, y = np.array([np.nextafter(6.0, 0), 1.0, -1.0, 5.0]), np.array([2.0, 0.1, 0.1, np.inf])
     text = binary("remainder", "f64").replace("3xf64", "4xf64")
     np.testing.assert_array_equal(run(load(text).jvp(1), [x, y, np.ones(4)])[1], [-2, -9, 9, 0])

@@ -18,7 +18,7 @@ def random(*sizes: int) -> Any:
 
 
 def program(op: str, sizes: list[int], feature: int) -> str:
-    """Operands in the order of the op; x and its like have `sizes`."""
+    """A program with the op's operands in order; x and operands of x's shape have `sizes`."""
     x, f = (f"tensor<{''.join(f'{n}x' for n in some)}f64>" for some in (sizes, [sizes[feature]]))
     operands = {"training": [x, f, f], "inference": [x, f, f, f, f], "grad": [x, f, f, f, x]}[op]
     results = [x] if op == "inference" else [x, f, f]
@@ -74,7 +74,7 @@ def test_every_subset(op: str) -> None:
 
 @pytest.mark.parametrize("op", ["training", "inference", "grad"])
 @pytest.mark.parametrize(("sizes", "feature"), CASES)
-def test_features_anywhere(op: str, sizes: list[int], feature: int) -> None:
+def test_feature_dimensions(op: str, sizes: list[int], feature: int) -> None:
     check_rule(program(op, sizes, feature), *point(op, sizes, feature), order=1, subsets=False)
 
 
@@ -91,7 +91,7 @@ def test_as_jax(op: str) -> None:
 
 
 def test_the_gradient_op_is_the_gradient() -> None:
-    """Our VJP of training toward all three operands is batch_norm_grad at the batch's mean and variance."""
+    """The VJP of training in all three operands equals batch_norm_grad at the batch mean and variance."""
     x, scale, offset = point("training", [4, 3], 1)
     ct, nothing = random(4, 3), np.zeros(3)
     mean, variance = np.mean(x, 0), np.var(x, 0)
@@ -102,8 +102,8 @@ def test_the_gradient_op_is_the_gradient() -> None:
 
 
 @pytest.mark.parametrize("op", ["training", "inference", "grad"])
-def test_of_nothing(op: str) -> None:
-    """An empty batch has no derivative, and NaN for a mean, so only shapes are looked at."""
+def test_empty_batch(op: str) -> None:
+    """An empty batch has a NaN mean and no derivative, so only shapes are compared."""
     given = point(op, [0, 2], 1)
     for y, x in zip(
         run(

@@ -1,4 +1,4 @@
-"""bitcast_convert: the identity of one type, integers without a tangent, other floats refused."""
+"""bitcast_convert: the identity between equal types, zero tangents for integers, an error between different floats."""
 
 from typing import Any
 
@@ -16,7 +16,7 @@ X = np.array([0.7, -1.3, 2.0])
 
 
 def cast(x: str, y: str, z: str | None = None) -> str:
-    """x to y, and on to z."""
+    """A program that casts x to y, and then to z."""
     z = z or y
     return f"""
     func.func @main(%x: {x}) -> {z} {{
@@ -27,12 +27,12 @@ def cast(x: str, y: str, z: str | None = None) -> str:
 
 
 @pytest.mark.parametrize(("type_", "x"), [(REAL, X), (COMPLEX, X + 1j * X[::-1])])
-def test_of_one_type_it_is_the_identity(type_: str, x: Any) -> None:
+def test_equal_types_are_the_identity(type_: str, x: Any) -> None:
     check_rule(cast(type_, type_), x)
 
 
 def test_integers_have_no_tangent() -> None:
-    """As in JAX; so what is made of them has the derivative zero."""
+    """Integers have no tangent, as in JAX, so values computed from them have derivative zero."""
 
     def function(x: Any) -> Any:
         return lax.bitcast_convert_type(lax.bitcast_convert_type(x, jnp.int64), jnp.float64)
@@ -41,7 +41,7 @@ def test_integers_have_no_tangent() -> None:
 
 
 def test_bits_of_the_sign() -> None:
-    """How JAX makes copysign: |x| with the sign bit of a value that has no derivative."""
+    """JAX's copysign: |x| with the sign bit of a value that has no derivative."""
     text = f"""
     func.func @main(%x: {REAL}, %y: {REAL}) -> {REAL} {{
       %bits = stablehlo.bitcast_convert %y : ({REAL}) -> tensor<3xi64>

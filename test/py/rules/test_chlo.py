@@ -1,4 +1,4 @@
-"""CHLO: the elementwise functions, one row an op, and the broadcasting forms of StableHLO's."""
+"""CHLO's elementwise functions, one row per op, and the broadcasting forms of StableHLO ops."""
 
 from dataclasses import replace
 from typing import Any
@@ -66,7 +66,7 @@ CUTS = {"acos": 2.0, "acosh": -2.0, "asin": -2.0, "atanh": 3.0}
 @pytest.mark.parametrize("op", CUTS)
 @pytest.mark.parametrize("side", [1, -1])
 def test_along_a_branch_cut(op: str, side: int) -> None:
-    """The derivative on a cut is that of the side which the sign of zero says, if the value is so too."""
+    """On a branch cut, the derivative belongs to the side that the sign of zero selects, as the value does."""
     text = program(op, COMPLEX.replace("3x", "1x"))
     near, on = (np.array([complex(CUTS[op], side * e)]) for e in (1e-9, 0.0))
     value, slope = run(load(text).jvp(), [on, np.array([1 + 0j])])
@@ -142,7 +142,7 @@ def test_bessel_i1e(x: float, expected: float) -> None:
 
 
 def test_bessel_i1e_at_its_kink() -> None:
-    """The second derivative jumps from 1 to -1; it is the mean, as in JAX."""
+    """The second derivative jumps from 1 to -1 at 0; there it is the mean, as in JAX."""
     assert run(load(program("bessel_i1e", SCALAR)).grad().grad(), [np.array(0.0)])[0] == 0
 
 
@@ -153,7 +153,7 @@ def test_bessel_i1e_of_complex_values() -> None:
 
 @pytest.mark.parametrize("op", ["next_after", "broadcast_next_after"])
 def test_next_after(op: str) -> None:
-    """It moves with the first operand by as much, whichever side the other one is on."""
+    """The derivative toward the first operand is 1 and toward the second operand is 0."""
     check_rule(program(op, REAL, REAL), np.array([0.3, -2.0, 7.0]), np.array([1.0, -5.0, 7.5]))
 
 
@@ -175,7 +175,7 @@ def test_ends(op: str) -> None:
 
 
 def test_asin_near_one() -> None:
-    """1 - x^2 would lose half of the digits."""
+    """The formula 1 - x^2 would lose half of the digits near 1."""
     x = 1 - 2.0**-40
     slope = run(load(program("asin", SCALAR)).jvp(), [np.array(x), np.array(1.0)])[1]
     np.testing.assert_allclose(slope, 1 / np.sqrt(2.0**-40 * (2 - 2.0**-40)), rtol=1e-14)
@@ -221,7 +221,7 @@ def test_broadcast_remainder() -> None:
 
 
 def tangent(text: str, *point: Any) -> Any:
-    """The tangent alone, where MLIR cannot expand the op itself."""
+    """Only the tangent of the op: MLIR cannot expand the op itself here."""
     p = load(text).jvp()
     return run(replace(p, outputs=p.outputs[1:]), list(map(np.asarray, point)))[0]
 
@@ -265,7 +265,7 @@ def test_low_precision_transforms(op: str, element: str) -> None:
 
 @pytest.mark.parametrize(("element", "name"), [("bf16", "bfloat16"), ("f16", "float16")])
 def test_low_precision_computes(element: str, name: str) -> None:
-    """The tangents of all in one program are those of f64, up to what the type resolves; XLA runs them."""
+    """The tangents of all ops, in one program run by XLA, equal those of f64 up to the type's resolution."""
     low, ops = np.dtype(getattr(ml_dtypes, name, name)), sorted({*UNARY} - {"conj"})
 
     def tangents(element: str, dtype: Any) -> list[Any]:

@@ -21,7 +21,7 @@ def positive(batch: list[int], n: int, element: str) -> Any:
 
 
 def program(batch: list[int], n: int, element: str, lower: bool) -> str:
-    """Of a complex matrix the diagonal is made real first: what XLA makes of another is not specified."""
+    """A program that factors the argument; it drops the diagonal's imaginary part, which XLA leaves unspecified."""
     sizes = "".join(f"{k}x" for k in [*batch, n, n])
     t, f, i = f"tensor<{sizes}{element}>", f"tensor<{sizes}f64>", f"tensor<{sizes}i32>"
     before = f"""
@@ -51,7 +51,7 @@ def test_factors(batch: list[int], n: int, order: int, lower: bool, element: str
 
 @pytest.mark.parametrize("lower", [False, True])
 def test_only_one_triangle_is_read(lower: bool) -> None:
-    """What the other holds changes neither factor nor derivative."""
+    """Entries of the other triangle change neither the factor nor the derivative."""
     a = positive([], 3, "f64")
     other = (np.triu if lower else np.tril)(RNG.standard_normal((3, 3)), 1 if lower else -1)
     check_rule(program([], 3, "f64", lower), a + other, order=1)
@@ -61,8 +61,8 @@ def test_only_one_triangle_is_read(lower: bool) -> None:
 
 
 @pytest.mark.parametrize("element", ["f64", "complex<f64>"])
-def test_as_jax_of_what_is_hermitian(element: str) -> None:
-    """JAX's symmetrization in front of the op makes the two the same."""
+def test_hermitian_matrices_as_jax(element: str) -> None:
+    """With JAX's symmetrization in front of the op, both derivatives are equal."""
 
     def function(x: Any) -> Any:
         return jnp.tril(lax.linalg.cholesky(x @ jnp.conj(x.T), symmetrize_input=False))

@@ -1,7 +1,7 @@
-"""Collectives, of eight processes that each have values of their own: as one function of all of them.
+"""Collectives on eight processes with different values, seen as one function of all processes' inputs.
 
-So differences move all processes' inputs together, and inner products are summed over processes. A loss
-that each process has is several losses to them: `test_a_loss_that_each_process_has`.
+Finite differences therefore move all processes' inputs together, and inner products sum over processes. A loss that
+each process returns counts as several losses: `test_a_loss_that_each_process_has`.
 """
 
 import re
@@ -25,7 +25,7 @@ GLOBAL = f"{FOURS}, use_global_device_ids, {CHANNEL}"
 
 
 def rows(*sizes: int, element: str = "f64") -> Any:
-    """A random array a process."""
+    """A random array for each process."""
     x = RNG.standard_normal((COUNT, *sizes))
     return x if element == "f64" else x + 1j * RNG.standard_normal((COUNT, *sizes))
 
@@ -42,7 +42,7 @@ def body(op: str, element: str = "f64") -> str:
 def program(
     op: str, attributes: str, before: list[int], after: list[int], region: str = "", element: str = "f64"
 ) -> str:
-    """The op between two others that are not linear, so that order two has something to do."""
+    """A program with the op between two nonlinear ops, so that the second derivative is not zero."""
     t, u = (f"tensor<{''.join(f'{n}x' for n in sizes)}{element}>" for sizes in (before, after))
     return f"""
     func.func @main(%x: {t}) -> {u} {{
@@ -82,7 +82,7 @@ def test_extrema_share_ties() -> None:
 
 
 def test_products() -> None:
-    """Exact where factors are zero."""
+    """Products, whose derivatives are exact where factors are zero."""
     x = rows(3)
     x[2, 0] = x[3, 1] = x[5, 1] = 0
     text = program("all_reduce", PAIRS, [3], [3], body("multiply"))
@@ -97,7 +97,7 @@ def test_products_need_groups_of_one_size(groups: str) -> None:
 
 
 def test_several_operands() -> None:
-    """Each subset of active ones; sums of one go in a collective together."""
+    """Each subset of active operands; a single collective sums all tangents."""
     text = f"""
     func.func @main(%x: tensor<2xf64>, %y: tensor<3xf64>, %z: tensor<2xi32>) -> (tensor<2xf64>, tensor<3xf64>) {{
       %0:2 = "stablehlo.all_reduce"(%x, %y) {body("add")} {{{FOURS}}}
@@ -156,7 +156,7 @@ def test_collective_permute(pairs: str) -> None:
 
 @pytest.mark.parametrize("groups", [[[2, 0, 5], [4, 3, 1]], [[3], [5]], [[*range(8)]]])
 def test_collective_broadcast(groups: list[list[int]]) -> None:
-    """XLA has none on CPU, so the primal op, which nothing reads, is taken out of the transpose."""
+    """The primal op, which nothing reads, is absent from the transpose, since XLA does not run it on CPUs."""
     attribute = f"replica_groups = dense<{groups}> : tensor<{len(groups)}x{len(groups[0])}xi64>"
     text = f"""
     func.func @main(%x: tensor<3xf64>) -> tensor<3xf64> {{
@@ -175,7 +175,7 @@ def test_collective_broadcast(groups: list[list[int]]) -> None:
 
 
 def test_ids_do_not_vary() -> None:
-    """What a process computes from its number is a constant to it."""
+    """A value computed from a process number is a constant of that process."""
     text = f"""
     func.func @main(%x: tensor<3xf64>) -> tensor<3xf64> {{
       %id = stablehlo.replica_id : tensor<ui32>
@@ -189,7 +189,7 @@ def test_ids_do_not_vary() -> None:
 
 
 def test_promoted_sums() -> None:
-    """A body may add in a wider type; tangents have the type of the result, cotangents that of the operand."""
+    """If the body adds in a wider type, tangents have the result's type and cotangents the operand's type."""
     text = f"""
     func.func @main(%x: tensor<3xf32>) -> tensor<3xf64> {{
       %0 = "stablehlo.all_reduce"(%x) {body("add")} {{{FOURS}}} : (tensor<3xf32>) -> tensor<3xf64>
@@ -201,7 +201,7 @@ def test_promoted_sums() -> None:
 
 
 def test_a_loss_that_each_process_has() -> None:
-    """The mean over all eight, on each: seeded with one everywhere it is eight losses, with 1/8 it is one."""
+    """The mean over eight processes, on each process: the seed 1 counts eight losses, the seed 1/8 one."""
     text = f"""
     func.func @main(%x: tensor<f64>) -> tensor<f64> {{
       %0 = stablehlo.multiply %x, %x : tensor<f64>

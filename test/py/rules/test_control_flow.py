@@ -1,4 +1,4 @@
-"""Branches and loops: what tells one from the other, captured values, numbers of iterations; test/py has programs."""
+"""Branches and loops: choice of branch, captured values, trip counts. Longer programs are in test/py."""
 
 import numpy as np
 import pytest
@@ -9,7 +9,7 @@ X, Y = np.array([0.3, -0.7, 1.1]), np.array([1.2, 0.4, -0.8])
 
 
 def region(op: str) -> str:
-    """A branch that reads both arguments from outside."""
+    """A branch that captures both arguments."""
     return f"""{{
       %0 = stablehlo.{op} %x : {T}
       %1 = stablehlo.multiply %0, %y : {T}
@@ -28,7 +28,7 @@ def test_if(taken: bool) -> None:
 
 @pytest.mark.parametrize("index", [-1, 0, 1, 2, 7])
 def test_case(index: int) -> None:
-    """Out of range, it is the last."""
+    """An index out of range selects the last branch."""
     regions = ", ".join(region(op) for op in ("sine", "exponential", "tanh"))
     text = f"""func.func @main(%i: tensor<i32>, %x: {T}, %y: {T}) -> {T} {{
       %r = "stablehlo.case"(%i) ({regions}) : (tensor<i32>) -> {T}
@@ -48,7 +48,7 @@ def test_while_of_unknown_length(count: int) -> None:
 
 
 def loop(count: str) -> str:
-    """x -> tanh(x y), so many times."""
+    """A loop that applies x -> tanh(x y) a given number of times."""
     return f"""func.func @main(%m: tensor<i32>, %x: {T}, %y: {T}) -> {T} {{
       %n = {count}
       %zero = stablehlo.constant dense<0> : tensor<i32>

@@ -1,4 +1,4 @@
-"""convolution: every layout, stride, dilation, padding, reversal and grouping, f64 and complex128."""
+"""Convolutions: layouts, strides, dilations, paddings, reversals and groups, in f64 and complex128."""
 
 from dataclasses import dataclass, replace
 
@@ -11,7 +11,7 @@ from tiduc.program import load
 
 @dataclass(frozen=True)
 class Case:
-    """A convolution; sizes are batch, input features, spatial ones, and output features of a group."""
+    """A convolution; sizes are batch, input features, spatial sizes, and output features per group."""
 
     batch: int = 1
     inputs: int = 1
@@ -32,11 +32,11 @@ class Case:
         every = zip(
             self.size, self.kernel, self.stride, self.pad, self.lhs_dilate, self.rhs_dilate, strict=True
         )
-        found = []
+        places_ = []
         for n, k, s, (low, high), a, r in every:
             room = ((n - 1) * a + 1 if n else 0) + low + high - ((k - 1) * r + 1)
-            found.append(max(room // s + 1, 0))
-        return found
+            places_.append(max(room // s + 1, 0))
+        return places_
 
     def shapes(self) -> list[list[int]]:
         digits = [str(d) for d in range(len(self.size))]
@@ -151,13 +151,13 @@ def test_random(seed: int) -> None:
 
 
 def test_no_features() -> None:
-    """The interpreter aborts on these; there is nothing to differentiate."""
+    """The interpreter aborts on convolutions without features; their derivatives are empty or zero."""
     case = Case(inputs=0)
     assert str(load(case.text()).vjp()).count("stablehlo.convolution") == 1
 
 
 def test_wider_result() -> None:
-    """The derivative is computed in the result's type, and then narrowed."""
+    """The derivative is computed in the result's type, then converted to the operand's narrower type."""
     case = Case(batch=2, inputs=2, outputs=2)
     text = str(load(case.text("bf16", "f32")).vjp())
     assert "(tensor<2x3x2xf32>, tensor<3x2x2xf32>) -> tensor<2x5x2xf32>" in text

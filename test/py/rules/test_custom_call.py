@@ -1,4 +1,4 @@
-"""Custom calls: what the target is decides; those of unknown ones are refused, unless integers are all they give."""
+"""Custom calls: the target selects the rule; unknown targets are refused unless all results are integers."""
 
 import pytest
 
@@ -23,18 +23,18 @@ def test_an_unknown_target_is_refused_by_name() -> None:
         load(program(F, f"%1 = stablehlo.negate %0 : {F}")).jvp()
 
 
-def test_integers_have_no_tangent() -> None:
+def test_integer_results_have_no_tangent() -> None:
     p = str(load(program(INT)).vjp())
     assert p.count("@mine") == 1 and p.count("stablehlo.multiply") == 2
 
 
-def test_a_tuple_may_have_parts_that_vary() -> None:
+def test_active_parts_of_tuples() -> None:
     part = f"%1 = stablehlo.get_tuple_element %0[1] : (tuple<{INT}, {F}>) -> {F}"
     with pytest.raises(Unsupported, match="custom_call"):
         load(program(f"tuple<{INT}, {F}>", part)).jvp()
 
 
-def test_a_target_may_be_unknown_where_nothing_is_active() -> None:
+def test_unknown_targets_of_inactive_calls() -> None:
     text = program(F, f"%1 = stablehlo.negate %0 : {F}").replace("@mine(%x)", "@mine(%y)")
     text = text.replace(f"@main(%x: {F})", f"@main(%x: {F}, %y: {F})")
     assert str(load(text).vjp([0])).count("@mine") == 1

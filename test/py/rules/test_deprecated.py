@@ -32,7 +32,7 @@ def test_broadcast(sizes: list[int], more: list[int]) -> None:
 
 
 def check_gradient(text: str, point: Any, sizes: Any, function: Any) -> None:
-    """That of sum(w y), which needs no y: what runs programs here runs few of these ops."""
+    """Checks the gradient of sum(w y), which does not compute y: no engine here runs most of these ops."""
     program = text.replace(") -> ", f", %w: {tensor(sizes)}) -> ", 1).replace(
         tensor(sizes) + " {", "tensor<f64> {"
     )
@@ -146,5 +146,5 @@ def test_torch_index_select(sizes: list[int], index: list[int], dim: int, batch:
         return jnp.take(x, i, dim)
 
     check_gradient(text, point, y_sizes, function)
-    if (dim, batch) != (2, 1):  # whose transpose IREE does not take
+    if (dim, batch) != (2, 1):  # IREE rejects the transpose of this op
         check_rule(text, *point, order=1)

@@ -1,4 +1,4 @@
-"""Contractions: every kind of dimension in every order, element types that differ, complex values."""
+"""Contractions: each kind of dimension in each order, mixed element types, complex values."""
 
 from functools import partial
 from typing import Any
@@ -87,7 +87,7 @@ def test_dot(sizes: tuple[list[int], list[int]], element: str) -> None:
 
 @st.composite
 def contractions(draw: Any) -> tuple[list[list[int]], list[list[int]], list[list[int]]]:
-    """Sizes and numbers: batch, contracting and kept dimensions, shuffled on either side."""
+    """Random sizes and dimension numbers: batch, contracting and free dimensions, shuffled on each side."""
     size = st.integers(1, 3)
     batch, sums = (draw(st.lists(size, max_size=2)) for _ in range(2))
     sizes, batching, contracting = [], [], []
@@ -112,7 +112,7 @@ def test_random_dimensions(
 
 
 def cotangents(text: str, x: Any, y: Any, ct: Any) -> tuple[Any, Any]:
-    """By IREE: the reference interpreter takes no element types that differ."""
+    """The cotangents, computed by IREE: the reference interpreter rejects mixed element types."""
     program = load(text).vjp()
     *_, cx, cy = run_module(compile_module(str(program)), [x, y, ct])
     return cx, cy
@@ -120,7 +120,7 @@ def cotangents(text: str, x: Any, y: Any, ct: Any) -> tuple[Any, Any]:
 
 @pytest.mark.parametrize("elements", [("f32", "f32", "f64"), ("f64", "f64", "f32"), ("f32", "f64", "f64")])
 def test_mixed_element_types(elements: tuple[str, str, str]) -> None:
-    """A cotangent has the type of its operand; what is multiplied is not rounded before."""
+    """A cotangent has its operand's type, and the factors of its product are not rounded first."""
     text = dot_general([[2, 3], [3, 4]], [[], []], [[1], [0]], elements)
     x, y, ct = (
         random(s).astype({"f32": np.float32, "f64": np.float64}[e])
@@ -136,7 +136,7 @@ def test_mixed_element_types(elements: tuple[str, str, str]) -> None:
 
 
 def test_narrow_operands() -> None:
-    """bf16 operands with an f32 result: the transposed contractions are f32, and rounded once."""
+    """With bf16 operands and an f32 result, the transposed contractions are in f32 and rounded once."""
     text = dot_general([[2, 3], [3, 4]], [[], []], [[1], [0]], ("bf16", "bf16", "f32"))
     transposed = str(load(text).vjp())
     assert transposed.count("(tensor<2x4xf32>, tensor<3x4xf32>) -> tensor<2x3xf32>") == 1
@@ -179,13 +179,13 @@ ALGORITHM = """, algorithm = <lhs_precision_type = tf32, rhs_precision_type = tf
     ],
 )
 def test_precision_is_carried_over(more: str, carried: str) -> None:
-    """The cotangent stands where the operand stood, so precisions stay with their sides."""
+    """The cotangent takes the operand's side, so each precision stays on its side."""
     text = dot_general([[2, 3], [3, 4]], [[], []], [[1], [0]], ("f32", "f32", "f32"), more)
     assert str(load(text).vjp()).count(carried) == 3
 
 
-def test_a_sum_of_nothing() -> None:
-    """Neither way: the result is zero whatever the operands are, and the interpreter cannot evaluate it."""
+def test_empty_contraction() -> None:
+    """An empty contraction is zero for all operands, in both modes; the interpreter cannot evaluate it."""
     text = dot_general([[2, 0], [0, 3]], [[], []], [[1], [0]])
     assert "tensor<2x3xf64>, tensor<0x3xf64>" not in str(load(text).vjp())
 

@@ -1,4 +1,4 @@
-"""dynamic_gather: of sizes that are constants, and of others."""
+"""dynamic_gather with slice sizes that are constants, and with other slice sizes."""
 
 import numpy as np
 from harness.check_rule import check_rule
@@ -18,7 +18,7 @@ def program(more: str, sizes: str = "") -> str:
 
 
 def test_constant_sizes() -> None:
-    """Twice the same row, and one that is out of range, and clamped."""
+    """One row is gathered twice, and one index is out of range and clamped."""
     indices = np.array([[1], [4], [1], [7]], np.int32)
     text = program("", "%n = stablehlo.constant dense<[1, 2]> : tensor<2xi32>")
     check_rule(text, np.random.default_rng(0).standard_normal([5, 3]), indices)

@@ -1,4 +1,4 @@
-"""Ops of open sizes, and ops whose shapes are operands: their derivatives are those of the static ops."""
+"""Ops on dynamic dimensions and ops with shape operands: their derivatives equal those of the static ops."""
 
 import numpy as np
 import pytest
@@ -28,8 +28,8 @@ func.func @main(%x: tensor<4x3xf64>, %n: tensor<i32>) -> tensor<4xf64> {{
 }}"""
 
 
-def test_what_a_size_cuts_off_has_derivative_zero() -> None:
-    """Run by IREE, since the interpreter ends the process on bounded sizes."""
+def test_elements_cut_off_have_derivative_zero() -> None:
+    """IREE runs this test, since the interpreter aborts on bounded sizes."""
     p, x, dx, ct = load(FIRST_COLUMNS), a(4, 3), a(4, 3), a(4)
     jvp, vjp, hvp = (q.compile() for q in (p.jvp(), p.vjp(), p.vjp().jvp([0])))
     for n in (0, 1, 3):
@@ -40,8 +40,8 @@ def test_what_a_size_cuts_off_has_derivative_zero() -> None:
     NOTES.checked(FIRST_COLUMNS, 2)
 
 
-def test_a_size_that_was_open_before() -> None:
-    """The new one may be beyond it, and then nobody knows what is there."""
+def test_set_size_of_a_dynamic_dimension() -> None:
+    """A new size that exceeds the old dynamic size would expose undefined elements."""
     text = FIRST_COLUMNS.replace("tensor<4x3xf64>", BOUNDED)
     assert load(text).jvp().text
     with pytest.raises(Unsupported, match=r"transpose AD rule for stablehlo.set_dimension_size: .* exceed"):

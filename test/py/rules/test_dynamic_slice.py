@@ -1,4 +1,4 @@
-"""Slices with a start known at run time: starts inside, clamped at either end, unsigned, of a small type."""
+"""Dynamic slices: starts in range, clamped at each end, unsigned, and of small integer types."""
 
 import numpy as np
 import pytest

@@ -1,4 +1,4 @@
-"""Eigenvalues and eigenvectors of any square matrices: calls of LAPACK and cuSOLVER."""
+"""Eigenvalues and eigenvectors of square matrices, by calls of LAPACK and cuSOLVER."""
 
 from collections.abc import Callable
 from typing import Any
@@ -24,13 +24,13 @@ def matrix(*sizes: int, kind: str = "f") -> Any:
 
 
 def eig(left: bool, right: bool) -> Callable[..., Any]:
-    """JAX's, which lets vectors be differentiated where it is asked to."""
+    """JAX's eig, with the option that allows derivatives of eigenvectors."""
     options = {"compute_left_eigenvectors": left, "compute_right_eigenvectors": right}
     return lambda x: lax.linalg.eig(x, **options, enable_eigvec_derivs=True)
 
 
 def without_signs(function: Callable[..., Any]) -> Callable[..., Any]:
-    """Of the vectors their squares: which sign one has may turn with the last digits of a matrix."""
+    """Squares of eigenvectors: the last digits of a matrix may flip an eigenvector's sign."""
 
     def of_squares(x: Any) -> Any:
         w, *vectors = function(x)
@@ -47,7 +47,7 @@ VALUES, RIGHT = eig(False, False), eig(False, True)
     [(0, 1, (3, 3), "c"), (1, 0, (3, 3), "f"), (1, 1, (2, 2, 2), "f"), (1, 1, (2, 2), "c")],
 )
 def test_vectors(left: bool, right: bool, sizes: tuple[int, ...], kind: str) -> None:
-    """Their phases are given; among the real matrices are some with complex values."""
+    """The phases of eigenvectors are fixed; some of the real matrices have complex eigenvalues."""
     x, function = matrix(*sizes, kind=kind), without_signs(eig(bool(left), bool(right)))
     check_rule(exported(function, x), x, order=1, jax_function=jax.jit(function))
 
@@ -64,7 +64,7 @@ def test_order_two() -> None:
 
 
 def test_values_keep_their_order() -> None:
-    """LAPACK may give the values of large matrices in another order where it computes vectors too."""
+    """LAPACK may order the eigenvalues of large matrices differently if it also computes eigenvectors."""
     x, dx = matrix(160, 160, kind="c"), matrix(160, 160, kind="c")
     w, dw = run(load(exported(VALUES, x)).jvp(), [x, dx])
     with jax.enable_x64(True):
@@ -76,14 +76,14 @@ def test_values_keep_their_order() -> None:
 @pytest.mark.parametrize("function", [VALUES, RIGHT])
 @pytest.mark.parametrize("of", [np.eye(4), matrix(4, 4)])
 def test_values_that_are_equal(of: Any, function: Any) -> None:
-    """The gradient of sum w^3 is 3 (a^2)^T, also where rounding sets the values apart."""
+    """The gradient of sum w^3 is 3 (a^2)^T, even where rounding separates equal eigenvalues."""
     x = of @ np.diag([1.0, 2.0, 1.0, 2.0]) @ np.linalg.inv(of)
     p = load(exported(lambda x: jnp.sum(function(x)[0] ** 3).real, x))
     compare([run(p.grad(), [x])[0]], [3 * (x @ x).T], 1e-10, "gradient")
 
 
 def test_components_that_tie() -> None:
-    """A real vector stays real, whatever its components."""
+    """A real eigenvector stays real, even if two components have the largest magnitude."""
     x = np.array([[0.0, 1.0], [1.0, 0.0]])
     _, v, _, dv = run(load(exported(RIGHT, x)).jvp(), [x, matrix(2, 2)])
     np.testing.assert_allclose(np.abs(v), np.sqrt(0.5))
@@ -91,7 +91,7 @@ def test_components_that_tie() -> None:
 
 
 def cusolver(n: int, kind: str, right: bool, left: bool = False) -> str:
-    """A program that JAX exports only where there is CUDA."""
+    """The program that JAX exports on machines with CUDA."""
     of_x, of_w = (f"tensor<{size}x{e}>" for size, e in ((f"{n}x{n}", ELEMENT[kind]), (n, "complex<f64>")))
     settings = f"left = {str(left).lower()}, right = {str(right).lower()}"
     return f"""
@@ -108,7 +108,7 @@ ELEMENT = {"f": "f64", "c": "complex<f64>"}
 
 @pytest.mark.parametrize("kind", ["f", "c"])
 def test_cusolver(kind: str) -> None:
-    """A conjugate pair of vectors of a real matrix shares two columns of real numbers."""
+    """Two real columns hold a conjugate pair of eigenvectors of a real matrix."""
     x, dx = matrix(5, 5, kind=kind), matrix(5, 5, kind=kind)
     with jax.enable_x64(True):
         (w, v), (dw, dv) = jax.jvp(RIGHT, (x,), (dx,))

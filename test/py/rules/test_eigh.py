@@ -1,4 +1,4 @@
-"""Eigenvalues and eigenvectors of Hermitian matrices: calls of LAPACK, cuSOLVER and TPU."""
+"""Eigenvalues and eigenvectors of Hermitian matrices, by calls of LAPACK, cuSOLVER and TPUs."""
 
 from typing import Any
 
@@ -26,7 +26,7 @@ def of_triangle(lower: bool) -> Any:
 
 
 def without_signs(lower: bool) -> Any:
-    """Of the vectors their squares: which sign a vector has may turn with the last digits of a matrix."""
+    """Squares of eigenvectors: the last digits of a matrix may flip an eigenvector's sign."""
 
     def function(x: Any) -> Any:
         v, w = of_triangle(lower)(x)
@@ -36,7 +36,7 @@ def without_signs(lower: bool) -> Any:
 
 
 def without_gauge(x: Any) -> Any:
-    """Values, and a function of vectors that their phases do not change."""
+    """The eigenvalues, and a function of the eigenvectors that does not depend on their phases."""
     v, w = lax.linalg.eigh(x, symmetrize_input=False)
     return w, (v * jnp.sin(w)[..., None, :]) @ jnp.conj(jnp.swapaxes(v, -1, -2)), jnp.abs(v) ** 2
 
@@ -67,7 +67,7 @@ def test_as_jax(sizes: tuple[int, ...], kind: str) -> None:
 @pytest.mark.parametrize("kind", ["f", "c"])
 @pytest.mark.parametrize("lower", [False, True])
 def test_only_one_triangle_is_read(lower: bool, kind: str) -> None:
-    """What the other holds, and the imaginary part of the diagonal, changes neither value nor derivative."""
+    """The other triangle, and the diagonal's imaginary part, change neither value nor derivative."""
     x, dx, other = (matrix(3, 3, kind=kind) for _ in range(3))
     other = (np.triu if lower else np.tril)(other, 1 if lower else -1)
     other = other + 1j * np.eye(3) if kind == "c" else other
@@ -83,7 +83,7 @@ def test_other_platforms(sizes: tuple[int, ...], kind: str, platform: str) -> No
 
 
 def test_values_alone() -> None:
-    """A call that computes no vectors, which JAX has none of; another one computes them."""
+    """A call without eigenvectors, which JAX does not emit; the derivative adds a call that computes eigenvectors."""
     x = matrix(3, 3)
     text = exported(lambda x: lax.linalg.eigh(x)[1], x)
     assert "mode = 86" in text
@@ -95,7 +95,7 @@ EQUAL = np.diag([1.0, 1.0, 3.0, 3.0, 3.0])
 
 @pytest.mark.parametrize("turned", [False, True])
 def test_values_that_are_equal(turned: bool) -> None:
-    """The gradient of sum w^3 is 3 a^2."""
+    """The gradient of sum w^3 is 3 a^2, even for equal eigenvalues."""
     q = np.linalg.qr(matrix(5, 5))[0] if turned else np.eye(5)
     x = q @ EQUAL @ q.T
     p = load(exported(lambda x: jnp.sum(jnp.linalg.eigvalsh(x) ** 3), x))
@@ -103,7 +103,7 @@ def test_values_that_are_equal(turned: bool) -> None:
 
 
 def test_projectors_where_values_are_equal() -> None:
-    """The projector onto the first two vectors is smooth, though these are not."""
+    """The projector onto the first two eigenvectors is smooth, but the eigenvectors are not."""
 
     def projector(x: Any) -> Any:
         v = jnp.linalg.eigh(x)[1][:, :2]
@@ -113,7 +113,7 @@ def test_projectors_where_values_are_equal() -> None:
 
 
 def test_vectors_where_values_are_equal() -> None:
-    """Zero, and not what JAX has, which is NaN."""
+    """The tangent of eigenvectors is zero at equal eigenvalues; JAX gives NaN."""
     p = load(exported(of_triangle(lower=True), np.eye(3))).jvp()
     np.testing.assert_array_equal(run(p, [np.eye(3), matrix(3, 3)])[2], np.zeros((3, 3)))
 

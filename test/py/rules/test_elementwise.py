@@ -1,4 +1,4 @@
-"""Elementwise ops: one row an op, with the points it is tested at; kinks and ties against JAX."""
+"""Elementwise ops: one row per op with its test points; kinks and ties are compared with JAX."""
 
 from collections.abc import Callable
 from typing import Any
@@ -116,7 +116,7 @@ def test_clamp(low: Any, high: Any) -> None:
 
 
 def test_clamp_crossed_bounds() -> None:
-    """min(max(x, low), high) is `high` wherever that is the lower one."""
+    """min(max(x, low), high) is `high` if `high` is less than `low`."""
     check_rule(
         program("clamp", REAL, REAL, REAL), np.full(3, 1.5), np.array([0.2, 1.2, 2.5]), np.full(3, 0.9)
     )
@@ -141,7 +141,7 @@ SIX = np.array([1 + 1j, 1 + 2j, 1 + 3j, 0.5 + 9j, 2 - 9j, 1 + 2.5j])
 
 @pytest.mark.parametrize("op", ["maximum", "minimum"])
 def test_choice_of_complex_values(op: str) -> None:
-    """Of those with equal real parts too, which differences along the imaginary axis see."""
+    """Includes values with equal real parts; differences along the imaginary axis detect them."""
     text = program(op, *[COMPLEX.replace("3x", "4x")] * 2)
     check_rule(text, LEFT, RIGHT, order=1, differences=False, jax_function=getattr(lax, op[:3]))
     check_rule(text, LEFT + [0, 0, 0, 1], RIGHT, differences=False)
@@ -195,17 +195,17 @@ def test_abs_complex_at_zero() -> None:
     )
 
 
-def test_nothing_from_the_operand_that_is_not_chosen() -> None:
-    """maximum(sqrt(x), 1) at 0: the infinite derivative of sqrt is not chosen."""
+def test_operands_not_chosen_contribute_nothing() -> None:
+    """maximum(sqrt(x), 1) at 0 does not choose sqrt, whose derivative is infinite."""
     y = derivatives(program("maximum", SCALAR, SCALAR), [0.0, 1.0], [np.inf, 0.5])
     assert y == 0.5
 
 
-# ---- points where a formula at hand would give no number ---------------------------------------------------
+# ---- points where the simplest formula gives NaN ---------------------------------------------------
 
 
 def derivatives(text: str, point: list[Any], tangents: list[Any]) -> Any:
-    """The tangent of the one result."""
+    """The tangents of the program's one result, one for each operand."""
     return run(load(text).jvp(), [*map(np.asarray, point), *map(np.asarray, tangents)])[1]
 
 
@@ -233,7 +233,7 @@ def test_power(x: float, y: float, dx: float, dy: float) -> None:
 @pytest.mark.parametrize("exponent", [0, 1, 2, 3, -1, -2])
 @pytest.mark.parametrize("x", [0.0, -1.5, 2.0])
 def test_power_of_constant_exponent(exponent: int, x: float) -> None:
-    """All derivatives of x^n to order three are those of the polynomial."""
+    """All derivatives of x^n up to order three are those of the polynomial."""
     if x == 0 and exponent < 0:
         return
     text = f"""
@@ -255,7 +255,7 @@ def test_power_of_constant_exponent(exponent: int, x: float) -> None:
 
 @pytest.mark.parametrize("exponent", [0, 1, 2, 3, 4])
 def test_power_of_zero_to_order_three(exponent: int) -> None:
-    """The same where the exponent is known only at run time: a factor 0 never meets an infinite one."""
+    """With an exponent known only at run time, a factor 0 never multiplies an infinite factor."""
     p, expected = load(program("power", SCALAR, SCALAR)), np.polynomial.Polynomial([0] * exponent + [1])
     for _ in range(3):
         p, expected = p.grad(0), expected.deriv()
@@ -337,7 +337,7 @@ def tangents(element: str, arguments: list[Any], dx: list[Any]) -> list[Any]:
     [("bf16", "bfloat16"), ("f16", "float16"), ("f8E4M3FN", "float8_e4m3fn"), ("f8E5M2", "float8_e5m2")],
 )
 def test_low_precision_computes(element: str, name: str) -> None:
-    """The tangents are those of f64, up to what the type resolves; XLA runs them."""
+    """The tangents, computed by XLA, equal those of f64 up to the type's resolution."""
     dtype, rng = np.dtype(getattr(ml_dtypes, name, name)), np.random.default_rng(5)
     arguments = [np.array(x).astype(dtype) for point in POINTS.values() for x in point]
     dx = [rng.uniform(0.5, 1, 3).astype(dtype) for _ in arguments]

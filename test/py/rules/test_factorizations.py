@@ -1,4 +1,4 @@
-"""Factorizations and solves that JAX exports as calls of LAPACK, cuSOLVER and XLA's TPU: against JAX, and by name."""
+"""Factorizations and solves that JAX exports as calls of LAPACK, cuSOLVER and XLA's TPU targets, against JAX."""
 
 import re
 from collections.abc import Callable
@@ -32,7 +32,7 @@ def positive(*sizes: int) -> Any:
 
 
 def differentiable(function: Callable[..., Any]) -> Callable[..., Any]:
-    """Its results but those of integers."""
+    """The results of a function except integers."""
 
     def of(*arguments: Any) -> list[Any]:
         leaves = jax.tree_util.tree_leaves(function(*arguments))
@@ -67,7 +67,7 @@ def potrf(uplo: str) -> str:
 
 
 @pytest.mark.parametrize(("uplo", "order"), [("L", 2), ("U", 1)])
-def test_the_other_triangle_of_potrf_comes_through(uplo: str, order: int) -> None:
+def test_potrf_keeps_the_other_triangle(uplo: str, order: int) -> None:
     kept = np.triu if uplo == "L" else np.tril
     a, da = positive(2, 3, 3) + kept(random(2, 3, 3), 1 if uplo == "L" else -1), random(2, 3, 3)
     check_rule(potrf(uplo), a, order=order)
@@ -80,8 +80,8 @@ def test_cholesky_as_jax(complex_: bool) -> None:
     as_jax(lambda x: jnp.linalg.cholesky(x @ jnp.conj(x.T)), random(3, 3, complex_=complex_) + 2 * np.eye(3))
 
 
-def test_where_there_is_no_cholesky_factor() -> None:
-    """JAX's export selects NaN there, and a select alone would give a cotangent of zero."""
+def test_failed_cholesky_factorizations() -> None:
+    """JAX's export selects NaN after a failure; differentiating only the select would give cotangents of zero."""
     a = np.stack([positive(2, 2), -positive(2, 2)])
     cotangent = run(load(exported(jnp.linalg.cholesky, a)).vjp(), [a, random(2, 2, 2)])[1]
     assert np.all(np.isfinite(cotangent[0])) and np.all(np.isnan(cotangent[1]))
@@ -96,7 +96,7 @@ def test_where_there_is_no_cholesky_factor() -> None:
 @pytest.mark.parametrize("uplo", "LU")
 @pytest.mark.parametrize("diag", "NU")
 def test_trsm_is_triangular_solve(side: str, uplo: str, diag: str, kind: str, complex_: bool) -> None:
-    """Its derivatives are those of the op."""
+    """The derivatives of trsm equal those of triangular_solve."""
     t = f"tensor<3x3x{'complex<f64>' if complex_ else 'f64'}>"
     letters = {"side": side, "uplo": uplo, "diag": diag, "trans_x": kind}
     config = ", ".join(f"{name} = {ord(value)} : ui8" for name, value in letters.items())
@@ -158,7 +158,7 @@ def test_perturbed_tridiagonal_solve() -> None:
     as_jax(function, *arguments)
 
 
-def test_what_gtsv_leaves_of_the_diagonals_is_refused() -> None:
+def test_diagonals_returned_by_gtsv_are_refused() -> None:
     arguments = *diagonals(3, complex_=False), random(3, 2)
     text = exported(lax.linalg.tridiagonal_solve, *arguments)
     value = re.search(r"return (%\d+) : tensor<3x2xf64>", text)
@@ -190,7 +190,7 @@ def test_lu_with_its_permutation_as_a_matrix() -> None:
 
 
 def test_lu_of_a_tpu() -> None:
-    """Its call gives the permutation too; LAPACK's stands in for it here."""
+    """A TPU's call also returns the permutation; LAPACK's call replaces it here."""
     x, dx, ct = random(2, 4, 3), random(2, 4, 3), random(2, 4, 3)
     t, perm, piv = "tensor<2x4x3xf64>", "tensor<2x4xi32>", "tensor<2x3xi32>"
     text = f"""
@@ -258,7 +258,7 @@ PLATFORMS = ("cpu", "cuda", "rocm", "tpu")
     ],
 )
 def test_exports_for_platforms(function: Any, sizes: Any, platform: str) -> None:
-    """What has a derivative on one platform has it on all."""
+    """A factorization that has a derivative on one platform has a derivative on all platforms."""
     arguments = [jax.ShapeDtypeStruct(each, jnp.float32) for each in sizes]
     checks = [export.DisabledSafetyCheck.custom_call(name) for name in UNSTABLE]
     module = export.export(jax.jit(function), platforms=[platform], disabled_checks=checks)(*arguments)

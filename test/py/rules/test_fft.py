@@ -1,4 +1,4 @@
-"""Fourier transforms: every kind, ranks 1 to 3, even and odd sizes, batches."""
+"""Fourier transforms: all kinds, ranks 1 to 3, even and odd sizes, batches."""
 
 from typing import Any
 
@@ -20,7 +20,7 @@ def tensor(sizes: list[int], is_complex: bool) -> str:
 
 
 def program(kind: str, sizes: list[int], count: int, square: bool = False) -> str:
-    """`sizes` are of the real or longer side; the transform is over the last `count` dimensions."""
+    """A transform over the last `count` dimensions; `sizes` are those of the real or longer side."""
     half = [*sizes[:-1], sizes[-1] // 2 + 1]
     x = tensor(half if kind == "IRFFT" else sizes, kind != "RFFT")
     y = tensor(half if kind == "RFFT" else sizes, kind != "IRFFT")

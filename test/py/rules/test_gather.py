@@ -1,4 +1,4 @@
-"""gather: indices in and out of range, windows, batches, any numbers, small and unsigned index types."""
+"""gather: indices in and out of range, windows, batches, random dimension numbers, small and unsigned index types."""
 
 import numpy as np
 import pytest
@@ -23,14 +23,14 @@ INDEX = {
 @pytest.mark.parametrize("element", ["f64", "complex<f64>"])
 @pytest.mark.parametrize("case", CASES.values(), ids=CASES)
 def test_cases(case: Indexing, element: str) -> None:
-    """Indices from -2 to past the end: some are clamped, some occur twice."""
+    """Indices range from -2 to past the end, so some are clamped; some occur twice."""
     indices = RNG.integers(-2, 8, case.indices).astype(np.int32)
     check_rule(case.gather(element), random(case.operand, element), indices)
 
 
 @pytest.mark.parametrize("index", INDEX)
 def test_index_types(index: str) -> None:
-    """The operand is longer than the greatest index of the small types, so a bound would overflow."""
+    """The operand is longer than the largest index of the small types, so a clamping bound could overflow."""
     case = Indexing([300, 2], [5, 1], [1, 2], [1], [0], [0], 1)
     greatest = np.iinfo(INDEX[index]).max
     indices = np.array([0, 3, 120, 17 if index.startswith("u") else greatest, 120], INDEX[index])
@@ -38,8 +38,8 @@ def test_index_types(index: str) -> None:
 
 
 @pytest.mark.parametrize("index", ["ui8", "ui32", "ui64"])
-def test_great_unsigned_indices(index: str) -> None:
-    """The forward gather of the reference interpreter takes them to be negative; the transpose is exact."""
+def test_large_unsigned_indices(index: str) -> None:
+    """The interpreter's forward gather reads large unsigned indices as negative; the transpose is exact."""
     case = Indexing([300, 2], [5, 1], [1, 2], [1], [0], [0], 1)
     greatest = np.iinfo(INDEX[index]).max
     indices = np.array([0, 200, greatest, greatest - 1, 200], INDEX[index])
@@ -59,7 +59,7 @@ def test_sorted_indices(case: str, kept: bool) -> None:
 
 
 def constant(text: str, indices: list[int]) -> str:
-    """The same with the indices (5 x 1) made of constants, as JAX exports them."""
+    """The gather with its indices (5 x 1) computed from constants, as JAX exports them."""
     parts = "".join(
         f"%c{i} = stablehlo.constant dense<{n}> : tensor<i32>\n"
         f"%b{i} = stablehlo.broadcast_in_dim %c{i}, dims = [] : (tensor<i32>) -> tensor<1x1xi32>\n"
@@ -75,14 +75,14 @@ def constant(text: str, indices: list[int]) -> str:
     [([0, 3, 2, 2, 0], 0), ([0, 4, 2, 2, 0], 1), ([-1, 3, 2, 2, 0], 1), ([7, 9, 8, 8, 8], 1)],
 )
 def test_constant_indices(indices: list[int], clamped: int) -> None:
-    """Those known to be inside are not clamped."""
+    """Constant indices in range are not clamped."""
     text = constant(ROWS.gather(), indices)
     assert str(load(text).vjp()).count("stablehlo.clamp") == clamped
     check_rule(text, random(ROWS.operand))
 
 
 def test_clamped_indices_are_known_to_be_inside() -> None:
-    """The transpose of the transpose is a gather, with no mask."""
+    """The transpose of the transpose is a gather without a mask."""
     assert "stablehlo.compare" not in str(load(ROWS.gather()).vjp().vjp())
 
 

@@ -1,4 +1,4 @@
-"""f16: formulas whose intermediate values are beyond its range, where the derivative is not."""
+"""f16: formulas whose intermediate values overflow f16 although the derivative does not."""
 
 from typing import Any
 
@@ -19,7 +19,7 @@ POINTS = {
 
 
 def tangents(op: str, element: str, x: list[float], y: list[float]) -> list[Any]:
-    """dz/dx and dz/dy."""
+    """The tangents dz/dx and dz/dy."""
     t = f"tensor<3x{element}>"
     text = f"""
     func.func @main(%x: {t}, %y: {t}) -> {t} {{
@@ -59,7 +59,7 @@ def test_ties_of_a_maximum() -> None:
 
 
 def test_ties_of_a_scatter() -> None:
-    """As many updates in one place, and the mean of their tangents."""
+    """Many updates meet at one place, and the tangent is the mean of theirs."""
     scatter = Indexing([2], [COUNT, 1], [1], [], [0], [0], 1)
     p = load(scatter.scatter("maximum", "f16"))
     x, u, at = np.full(2, -1, np.float16), np.ones(COUNT, np.float16), np.zeros((COUNT, 1), np.int32)

@@ -1,4 +1,4 @@
-"""QR factors, as JAX has them, and products of reflectors, of which JAX has no derivative."""
+"""QR factors, compared with JAX, and products of reflectors, for which JAX has no derivative."""
 
 from collections.abc import Callable
 from typing import Any
@@ -62,15 +62,15 @@ def test_pivoted_factors() -> None:
     ],
 )
 def test_factors_where_reflectors_jump(x: Any) -> None:
-    """Columns with nothing below the diagonal, or real ones in complex numbers; there are no differences."""
+    """Columns that are zero, or real, below the diagonal: the call itself is discontinuous, so no differences."""
     check_rule(
         exported(factors("reduced"), x), x, order=1, jax_function=factors("reduced"), differences=False
     )
 
 
 @pytest.mark.parametrize(("mode", "result"), [("complete", 0), ("raw", 1)])
-def test_no_number_where_reflectors_jump(mode: str, result: int) -> None:
-    """Where the derivative is that of a reflector itself."""
+def test_nan_where_reflectors_jump(mode: str, result: int) -> None:
+    """The derivative of a reflector itself is NaN where the reflector is discontinuous."""
     x = np.eye(4)[:, :2]
     p, count = load(exported(factors(mode), x)), 2
     ct = [np.zeros(y.type.shape) for y in p.outputs]
@@ -91,7 +91,7 @@ def test_reflectors_of_a_matrix(sizes: list[int], complex_: bool) -> None:
 
 
 def product(a: Any, tau: Any) -> Any:
-    """Q, by its definition."""
+    """The matrix Q, by its definition."""
     m, k = a.shape[0], tau.shape[0]
     q = jnp.eye(m, dtype=a.dtype)
     for i in range(k):
@@ -101,7 +101,7 @@ def product(a: Any, tau: Any) -> Any:
 
 
 def test_householder_product() -> None:
-    """Of more columns than reflectors."""
+    """Products with more columns than reflectors."""
     a, tau = random(4, 3, complex_=True), random(2, complex_=True)
     text = exported(lax.linalg.householder_product, a, tau)
     check_rule(text, a, tau, order=1, jax_function=jax.jit(lambda a, tau: product(a, tau)[:, :3]))
@@ -129,8 +129,8 @@ def test_batches_of_products() -> None:
     check_rule(exported(lax.linalg.householder_product, a, tau), a, tau, order=1, subsets=False)
 
 
-def test_factors_that_are_changed_in_between() -> None:
-    """The product is one of other reflectors then."""
+def test_changed_factors() -> None:
+    """After a change of the factors, Q is a product of other reflectors."""
 
     def function(x: Any) -> Any:
         qr, tau = jnp.linalg.qr(x, mode="raw")  # transposed

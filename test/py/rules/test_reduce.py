@@ -1,4 +1,4 @@
-"""reduce: each reducer, initial values, ties and zeros, and what selects by an index."""
+"""reduce: each reducer, initial values, ties, zeros, and bodies that select by an index."""
 
 import jax
 import jax.numpy as jnp
@@ -17,7 +17,7 @@ INF = "0xFFF0000000000000"
 def text(
     op: str, sizes: tuple[int, ...], dims: list[int], init: str | None = None, element: str = "f64"
 ) -> str:
-    """A reduce by one op, from a constant, or from a second argument where `init` is None."""
+    """A reduce by one op, from a constant, or from a second argument if `init` is None."""
     x, kept = tensor(sizes, element), tensor(tuple(n for i, n in enumerate(sizes) if i not in dims), element)
     argument = f", %init: tensor<{element}>" if init is None else ""
     constant = "" if init is None else f"%init = stablehlo.constant dense<{init}> : tensor<{element}>"
@@ -78,7 +78,7 @@ def test_initial_value_that_decides(init: float) -> None:
 
 
 def test_infinities_stay_out() -> None:
-    """A row of a masked softmax: -inf beside a number, and nothing but -inf."""
+    """A row of a masked softmax: -inf beside numbers, and -inf alone."""
     program = load(text("maximum", (2, 3), [1], INF))
     x = np.array([[-np.inf, 1, -np.inf], [-np.inf] * 3])
     dx = np.arange(6.0).reshape(2, 3)
@@ -124,7 +124,7 @@ func.func @main(%x: tensor<3x4xf64>, %init: tensor<f64>) -> (tensor<3xf64>, tens
 
 
 def test_argmax() -> None:
-    """What JAX makes of argmax: the tangent of the value is that of the element selected."""
+    """The export of JAX's argmax: the value's tangent is the tangent of the selected element."""
     x = random(3, 4)
     check_rule(ARGMAX, x, np.array(-9.0))
     check_rule(ARGMAX, x, np.array(0.8))  # decides in some rows
@@ -168,7 +168,7 @@ def test_several_results() -> None:
 
 @pytest.mark.parametrize("name", ["subtract", "divide", "power"])
 def test_refused(name: str) -> None:
-    """Also where the operand is not active itself."""
+    """A refusal, even if the operand itself is inactive."""
     for wrt in ([0], [1], None):
         with pytest.raises(
             Unsupported, match=rf"jvp AD rule for stablehlo.reduce: its body is one stablehlo.{name}"
@@ -181,7 +181,7 @@ def general(
 ) -> str:
     """A reduce of `count` operands by a body of several ops on %a0, %a1, ... and %b0, %b1, ...
 
-    Operands and initial values are the arguments, of the element types f64 unless `elements` says so.
+    Operands and initial values are the arguments; their element types are f64 unless `elements` gives others.
     """
     of = elements.split() or ["f64"] * count
     kept = tuple(n for i, n in enumerate(sizes) if i not in dims)
@@ -268,8 +268,8 @@ def test_a_value_from_outside() -> None:
         load(program).jvp([0])
 
 
-def test_an_index_beside() -> None:
-    """The sum of squares so far, and where the greatest is: f64 and i64 in one body, the first not only selected."""
+def test_sum_and_index_in_one_body() -> None:
+    """A body that adds squares in f64 and tracks the index of the largest in i64; not only a selection."""
     lines = f"""
     %u = stablehlo.power %a0, %c2 : {S}
     %v = stablehlo.power %b0, %c2 : {S}

@@ -1,4 +1,4 @@
-"""reduce_window: each reducer over every kind of window; initial values, ties, zeros; bodies that select."""
+"""reduce_window: each reducer with each kind of window, initial values, ties, zeros, and bodies that select."""
 
 import re
 from dataclasses import dataclass
@@ -18,7 +18,7 @@ IDENTITY = {"add": "0.0", "maximum": "0xFFF0000000000000", "minimum": "0x7FF0000
 
 @dataclass(frozen=True)
 class Case:
-    """A reduce_window, by default of one dimension."""
+    """A reduce_window, in one dimension by default."""
 
     size: tuple[int, ...] = (6,)
     window: tuple[int, ...] = (3,)
@@ -37,7 +37,7 @@ class Case:
         return tuple(found)
 
     def text(self, op: str, init: str | None = None, element: str = "f64") -> str:
-        """From a constant, or from a second argument where `init` is None."""
+        """The program, with a constant initial value, or a second argument if `init` is None."""
         x, y, scalar = tensor(self.size, element), tensor(self.places, element), f"tensor<{element}>"
         argument = f", %init: {scalar}" if init is None else ""
         constant = "" if init is None else f"%init = stablehlo.constant dense<{init}> : {scalar}"
@@ -89,7 +89,7 @@ CASES = {
 
 
 def check(op: str, case: Case) -> None:
-    """From the identity, and from a value that takes part; a result may be infinite with the former."""
+    """Checks the identity as initial value, whose result may be infinite, and an initial value that takes part."""
     x = RNG.standard_normal(case.size)
     with np.errstate(invalid="ignore"):
         check_rule(case.text(op, IDENTITY[op]), x, differences=op in ("add", "multiply"))
@@ -182,7 +182,7 @@ func.func @main(%x: tensor<4xf64>, %y: tensor<4xf64>, %p: tensor<f64>, %q: tenso
 
 @pytest.mark.parametrize("p", [-9.0, 0.3])
 def test_selection(p: float) -> None:
-    """What JAX makes of the derivative of a maximum over windows."""
+    """The export of JAX's derivative of a maximum over windows."""
     check_rule(SELECT, RNG.standard_normal(4), RNG.standard_normal(4), np.array(p), np.array(0.5))
 
 
@@ -193,7 +193,7 @@ def test_refused() -> None:
 
 
 def affine(case: Case) -> str:
-    """Of maps x -> s x + t, that of b after that of a: the order matters."""
+    """The composition of maps x -> s x + t, in which the order matters."""
     program, scalar = case.text("add"), "tensor<f64>"
     x, y = tensor(case.size, "f64"), tensor(case.places, "f64")
     for old, new in (
@@ -259,7 +259,7 @@ def test_cumulative_through_jax(name: str, reverse: bool) -> None:
 @pytest.mark.parametrize("op", ["maximum", "minimum"])
 @pytest.mark.parametrize(("low", "high"), [(39, 0), (0, 39), (7, 3)])
 def test_long_windows(op: str, low: int, high: int) -> None:
-    """Those that are not emitted as windows: ties go to the first element all the same."""
+    """Long windows, which are not emitted as windows; a tie still goes to the first element."""
     size, width = (40, 40) if low + high == 39 else (50, 35)
     case = Case((size,), (width,), pad=((low, high),))
     x = RNG.integers(0, 9, size).astype(np.float64)
@@ -275,7 +275,7 @@ def test_long_windows(op: str, low: int, high: int) -> None:
 
 
 def test_memory_of_long_windows() -> None:
-    """What is cumulative has no tensor of more than some multiple of n elements, at order two either."""
+    """No tensor of a cumulative op has more than a fixed multiple of n elements, at order two either."""
     case = Case((1000,), (1000,), pad=((999, 0),))
     for op in ("multiply", "maximum"):
         program = load(case.text(op, IDENTITY[op])).vjp().jvp()

@@ -1,4 +1,4 @@
-"""rng: the derivative toward the parameters is that of the map from the sample, which is read off the result."""
+"""rng: tangents toward the parameters, from the map that takes the standard sample to the result."""
 
 from typing import Any
 
@@ -54,7 +54,7 @@ def test_tangents_and_cotangents(distribution: str, wrt: list[int]) -> None:
 
 @pytest.mark.parametrize("distribution", SAMPLES)
 def test_order_two(distribution: str) -> None:
-    """The map is linear in the parameters, so the result has none, and its square has 2 dy^2."""
+    """The map is linear in the parameters, so its second derivative is zero and that of its square is 2 dy^2."""
     tangents = [np.array(v) for v in (0.4, -1.1)]
     p = load(program(distribution)).jvp().jvp()
     *_, y2, s2 = run(p, [A, B, *tangents, *tangents, np.array(0.0), np.array(0.0)])

@@ -1,4 +1,4 @@
-"""chlo.scan, which becomes a loop when a program is imported: against NumPy, and its derivatives."""
+"""chlo.scan, which import turns into a loop: values against NumPy, and derivatives."""
 
 import numpy as np
 import pytest
@@ -10,7 +10,7 @@ RNG = np.random.default_rng(0)
 
 
 def scan(attributes: str = "") -> str:
-    """y_t = x_t s_(t-1) + x_t and s_t = sinh y_t, over the rows of x, from s."""
+    """The scan y_t = x_t s_(t-1) + x_t, s_t = sinh y_t over the rows of x, with the initial state s."""
     return f"""
     func.func @main(%x: tensor<4x3xf64>, %s: tensor<3xf64>) -> (tensor<4x3xf64>, tensor<3xf64>) {{
       %0:2 = chlo.scan(%x) inits(%s) dimension=0 {attributes} {{
@@ -32,14 +32,14 @@ def test_scan(attributes: str) -> None:
     for row in x[way]:
         outputs.append(row * carry + row)
         carry = np.sinh(outputs[-1])
-    found = run(load(scan(attributes)), [x, s])
-    np.testing.assert_allclose(found[0], np.array(outputs)[way], rtol=1e-12)
-    np.testing.assert_allclose(found[1], carry, rtol=1e-12)
+    results = run(load(scan(attributes)), [x, s])
+    np.testing.assert_allclose(results[0], np.array(outputs)[way], rtol=1e-12)
+    np.testing.assert_allclose(results[1], carry, rtol=1e-12)
     check_rule(scan(attributes), x, s)
 
 
-def test_scans_of_which_one_is_in_a_branch() -> None:
-    """Each gets a function of its own, of a name that is free."""
+def test_two_scans_one_in_a_branch() -> None:
+    """Each scan gets its own function, under a free name."""
     text = scan().replace("@main", "@scan0")
     body = scan()[scan().index("%0:2") : scan().rindex("return")]
     program = load(f"""

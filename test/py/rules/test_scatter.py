@@ -1,4 +1,4 @@
-"""scatter: each body; indices out of range, partly and wholly; updates that meet; any dimension numbers."""
+"""scatter: all bodies, indices partly and wholly out of range, updates that meet, all dimension numbers."""
 
 from typing import Any
 
@@ -29,7 +29,7 @@ def check(case: Indexing, indices: Any, op: str = "add", element: str = "f64", *
 @pytest.mark.parametrize("element", ["f64", "complex<f64>"])
 @pytest.mark.parametrize("case", EVERY.values(), ids=EVERY)
 def test_cases(case: Indexing, op: str, element: str) -> None:
-    """Indices from -2 to past the end: updates are dropped, in part or whole, and some meet."""
+    """Indices range from -2 to past the end: some updates are dropped partly or wholly, and some meet."""
     check(case, RNG.integers(-2, 7, case.indices).astype(np.int32), op, element)
 
 
@@ -41,7 +41,7 @@ def test_other_bodies(case: Indexing, op: str) -> None:
 
 @pytest.mark.parametrize("op", ["add", "set", "multiply", "minimum"])
 def test_unique_indices(op: str) -> None:
-    """Some of them out of range, in one or the other way."""
+    """Some of the indices are out of range, at each end."""
     check(ROWS, np.array([[2], [-1], [0], [9], [3]], np.int32), op, unique=True)
     check(CASES["windows"], np.array([[0, 0], [2, 4], [4, -1]], np.int32), op, unique=True)
 
@@ -69,7 +69,7 @@ def test_multiply_by_inactive_updates_that_meet(element: str) -> None:
 @pytest.mark.parametrize("op", ["add", "set"])
 @pytest.mark.parametrize("index", INDEX)
 def test_index_types(index: str, op: str) -> None:
-    """The operand is longer than the greatest index of the small types, so a bound would overflow."""
+    """The operand is longer than the largest index of the small types, so a clamping bound could overflow."""
     least = np.iinfo(INDEX[index]).min
     for case in (
         Indexing([300, 2], [5, 1], [1, 2], [1], [0], [0], 1),
@@ -85,7 +85,7 @@ def test_index_types(index: str, op: str) -> None:
     ("index", "masked"), [((2, 3), False), ((0, 0), False), ((4, 3), True), ((2, 5), True), ((-1, 2), True)]
 )
 def test_constant_indices(index: tuple[int, int], masked: bool, op: str) -> None:
-    """A window that is known to be inside needs neither mask nor padding."""
+    """A window known to be in range needs neither mask nor padding."""
     case = CASES["one window"]
     made = f"%i = stablehlo.constant dense<{list(index)}> : tensor<2xi32>\n%0 ="
     text = case.scatter(op).replace(", %i: tensor<2xi32>", "", 1).replace("%0 =", made, 1)
@@ -95,7 +95,7 @@ def test_constant_indices(index: tuple[int, int], masked: bool, op: str) -> None
 
 @pytest.mark.parametrize("op", ["minimum", "maximum"])
 def test_ties_are_shared(op: str) -> None:
-    """Each of the k elements that attain the result gets 1 / k."""
+    """Each of the k elements that equal the result gets 1 / k of the cotangent."""
     case = Indexing([3], [4, 1], [1], [], [0], [0], 1)
     text = case.scatter(op).replace("%0, %0", "%0, %one").replace("%1 =", f"{ONE} %1 =")
     x, u = np.array([1.0, 5.0, 2.0]), np.array([1.0, 1.0, 5.0, 7.0])
@@ -110,7 +110,7 @@ ONE = "%one = stablehlo.constant dense<1.0> : tensor<3xf64>"
 
 
 def test_the_winner_takes_all() -> None:
-    """Where updates meet, only the one that is in the result has a cotangent."""
+    """Of the updates that meet, only the one in the result gets a cotangent."""
     text = ROWS.scatter("set")
     x, u, ct = random(ROWS.operand), random(ROWS.windows), random(ROWS.operand)
     indices = np.array([[1], [1], [3], [9], [1]], np.int32)
@@ -123,7 +123,7 @@ def test_the_winner_takes_all() -> None:
 
 
 def test_infinite_values_do_not_spread() -> None:
-    """What does not reach a result is selected away, not multiplied by zero."""
+    """Values that do not reach a result are removed by a select, not by a product with zero."""
     text = ROWS.scatter("set")
     u = random(ROWS.windows)
     u[0] = np.inf
@@ -177,7 +177,7 @@ ONES = Indexing([4], [5, 1], [1], [], [0], [0], 1)
 
 
 def test_products_of_updates_that_are_reshaped() -> None:
-    """The expansion reshapes them once more."""
+    """The expansion adds another reshape of the updates."""
     scatter = Indexing([4], [2, 3, 1], [1], [], [0], [0], 2).scatter("multiply", operands="%x, %i, %v")
     text = scatter.replace("%u: tensor<2x3xf64>", "%u: tensor<6xf64>").replace(
         "%0 =", "%v = stablehlo.reshape %u : (tensor<6xf64>) -> tensor<2x3xf64>\n          %0 =", 1
@@ -187,7 +187,7 @@ def test_products_of_updates_that_are_reshaped() -> None:
 
 @pytest.mark.parametrize("zeros", [[], [1], [0, 4], [0, 1, 4]])
 def test_products_with_zeros(zeros: list[int]) -> None:
-    """Of the order two as well: where two factors are zero, the derivative by both is the product of the others."""
+    """At order two, the mixed derivative in two zero factors is the product of the other factors."""
     x, u = random(ONES.operand), random(ONES.windows)
     u[zeros] = 0
     check_rule(ONES.scatter("multiply"), x, MEETING, u)
@@ -215,7 +215,7 @@ BODIES = {
 @pytest.mark.parametrize("unique", [True, False])
 @pytest.mark.parametrize("op", BODIES.values(), ids=BODIES)
 def test_any_body(op: str, unique: bool) -> None:
-    """Values are positive, for the power."""
+    """Values are positive, since the body computes a power."""
     rows = [[2], [-1], [0], [9], [3]] if unique else MEETING
     windows = [[0, 0], [2, 4], [4, -1]] if unique else [[0, 0], [1, 1], [2, 9]]
     for case, indices in ((ONES, rows), (CASES["windows"], windows)):
@@ -234,8 +234,8 @@ def test_a_body_with_a_constant_from_outside() -> None:
 
 
 @pytest.mark.parametrize("op", ["divide", "set", "multiply"])
-def test_what_is_dropped_has_no_part(op: str) -> None:
-    """Neither value nor infinite slope of an update that is out of range comes through."""
+def test_dropped_updates_contribute_nothing(op: str) -> None:
+    """An update out of range contributes neither its value nor its infinite slope."""
     text, u = ROWS.scatter(op, unique=op == "divide"), random(ROWS.windows)
     u[3] = 0 if op == "divide" else np.inf
     indices = np.array([[2], [-1], [0], [9], [3]], np.int32)
@@ -276,7 +276,7 @@ def test_elements_that_the_body_promotes() -> None:
 
 @pytest.mark.parametrize("op", ["minimum", "maximum"])
 def test_extrema_of_complex_values(op: str) -> None:
-    """Real parts are apart: where the choice changes, the value jumps."""
+    """The real parts are far apart, since a change of the selected element makes the value jump."""
     real = np.random.default_rng(0).permutation(np.arange(27.0))
     values = real + 1j * random([27])
     check_rule(
@@ -285,7 +285,7 @@ def test_extrema_of_complex_values(op: str) -> None:
 
 
 def test_many_ties_in_low_precision() -> None:
-    """Their number, 300, is none of bf16's; 256 is the next one."""
+    """There are 300 ties, a number that bf16 rounds."""
     case = Indexing([1], [300, 1], [1], [], [0], [0], 1)
     text = (
         case.scatter("maximum", "bf16")
@@ -339,8 +339,8 @@ def test_several_operands(region: str, unique: bool) -> None:
 
 
 @pytest.mark.parametrize("unique", [True, False])
-def test_positions_of_the_greatest(unique: bool) -> None:
-    """As argmax has it: integers go along, and have no tangents."""
+def test_positions_of_maxima(unique: bool) -> None:
+    """As in argmax, integers are moved along with the values, and have no tangents."""
     i = "tensor<i32>"
     region = (
         f"{COMPARE} %f = stablehlo.select %p, %b, %d : tensor<i1>, {i} stablehlo.return %e, %f : {T}, {i}"
@@ -355,8 +355,8 @@ def test_each_operand_alone() -> None:
     check_rule(several(SEVERAL["each by an op"]), x, y, MEETING, u, v, order=1)
 
 
-def test_one_window_a_batch_is_unique() -> None:
-    """How JAX batches dynamic_update_slice: so no winners are sought."""
+def test_batched_update_slices_are_unique() -> None:
+    """JAX's batched dynamic_update_slice has unique indices, so the rule does not look for winners."""
     case = Indexing([3, 5], [3, 1], [1, 2], [1], [], [1], 1, [0], [0])
     assert "iota" not in str(load(case.scatter("set")).vjp())
     check(case, np.array([[1], [0], [4]], np.int32), "set")

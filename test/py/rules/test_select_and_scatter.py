@@ -1,4 +1,4 @@
-"""select_and_scatter: selections of all four kinds and of a body of several ops; overlaps, ties, padding."""
+"""select_and_scatter: the four comparisons and a body of several ops; overlaps, ties, padding."""
 
 import jax
 import numpy as np
@@ -72,7 +72,7 @@ def test_random_values(select: str, case: tuple[Sizes, Sizes, Sizes, Pads]) -> N
 @pytest.mark.parametrize("select", ["GE", "LE", "GT", "LT"])
 @pytest.mark.parametrize("name", ["disjoint", "overlap", "pad", "two"])
 def test_ties(name: str, select: str) -> None:
-    """The transpose reads where the op itself scatters to."""
+    """The transpose reads the elements to which the op scatters."""
     case = CASES[name]
     x = RNG.integers(0, 2, case[0]).astype(np.float64)
     program = load(text(*case, select))
@@ -99,7 +99,7 @@ def test_against_jax() -> None:
 
 
 def test_selection_by_several_ops() -> None:
-    """By distance from 2, a constant outside the region: the folder of MLIR moves constants there."""
+    """Selects by distance from 2; MLIR's folder moves this constant out of the region."""
     source = text(*CASES["overlap"]).replace(
         "%2 = stablehlo.compare GE, %a, %b",
         """%d = stablehlo.subtract %a, %c : tensor<f64>
@@ -129,7 +129,7 @@ def test_scatters(scatter: str, init: float, case: tuple[Sizes, Sizes, Sizes, Pa
 @pytest.mark.parametrize("name", ["overlap", "empty_source"])
 @pytest.mark.parametrize("scatter", ["add", "multiply", "maximum"])
 def test_active_initial_value(scatter: str, name: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    """It takes part once in XLA; in the interpreter once more for each source."""
+    """XLA adds the initial value once, the interpreter once more for each source."""
     monkeypatch.setattr("harness.check_rule.chosen", lambda text: by_xla)
     case = CASES[name]
     program = with_argument(text(*case, scatter=scatter)).replace("(%x, %source, %init)", "(%x, %source, %t)")
@@ -153,7 +153,7 @@ def test_long_window() -> None:
 
 
 def test_selection_by_a_value_from_outside() -> None:
-    """Of those beyond a limit the first."""
+    """Selects the first of the elements beyond a limit."""
     outside = with_argument(text(*CASES["overlap"])).replace("compare GE, %a, %b", "compare GE, %a, %t")
     x, source, ct = RNG.standard_normal(6), *RNG.standard_normal((2, 4))
     program = load(outside)

@@ -1,4 +1,4 @@
-"""Ops that move elements: each attribute's corner, empty and unit dimensions, f64 and complex128."""
+"""Ops that move elements: the corner cases of each attribute, empty and unit dimensions, f64 and complex128."""
 
 from functools import partial
 
@@ -12,7 +12,7 @@ random = partial(normal, RNG)
 
 
 def unary(op: str, sizes: list[int], result: list[int], attributes: str, element: str = "f64") -> str:
-    """Squared afterwards, so that order two is not zero."""
+    """The op and a square, so that the second derivative is not zero."""
     x, y = tensor(sizes, element), tensor(result, element)
     return f"""
     func.func @main(%x: {x}) -> {y} {{
@@ -148,8 +148,8 @@ def test_padding_with_an_element_of_the_operand() -> None:
     check_rule(text, random([]), random([]))
 
 
-def test_the_padding_values_cotangent_ignores_what_is_no_padding() -> None:
-    """A sum over all less a sum over the operand's elements would be NaN."""
+def test_cotangent_of_the_padding_value() -> None:
+    """The sum over all elements minus the operand's sum would be NaN here."""
     from harness.check_rule import run
 
     from tiduc.program import load

@@ -1,4 +1,4 @@
-"""sort: dimensions, orders, several operands, ties; comparators as JAX writes them."""
+"""sort: dimensions, orders, several operands, ties, and comparators as JAX writes them."""
 
 import jax
 import jax.numpy as jnp
@@ -64,12 +64,12 @@ def several() -> list[np.ndarray]:
 
 
 def test_several_operands() -> None:
-    """A tangent goes with its own operand, whichever the key is."""
+    """Each tangent is sorted with its own operand, whichever operand is the key."""
     check_rule(SEVERAL, *several())
 
 
 def test_order_three() -> None:
-    """Programs go through text in between, where MLIR has moved the constants out of the comparator."""
+    """Programs are written and parsed between orders, and MLIR moves constants out of the comparator."""
     lowered = str(load(SEVERAL).jvp([0, 2]))
     point = several()
     tangents = [RNG.standard_normal((2, 4)) for _ in range(2)]

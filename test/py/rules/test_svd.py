@@ -1,4 +1,4 @@
-"""Singular values and vectors: thin, full, alone; calls of LAPACK and cuSOLVER."""
+"""Singular values and vectors: thin, full, or values alone, by calls of LAPACK and cuSOLVER."""
 
 from collections.abc import Callable
 from typing import Any
@@ -31,7 +31,7 @@ THIN, FULL, VALUES = svd(full_matrices=False), svd(full_matrices=True), svd(comp
 
 
 def without_signs(x: Any) -> Any:
-    """Of real vectors their products: which sign a pair has may turn with the last digits of a matrix."""
+    """Products of real vectors: the last digits of a matrix may flip the signs of a pair."""
     u, s, vh = THIN(x)
     return s, u * u, vh * vh, u[..., :1, :] * vh[..., :1].swapaxes(-1, -2)
 
@@ -41,7 +41,7 @@ def adjoint(x: Any) -> Any:
 
 
 def without_gauge(x: Any) -> Any:
-    """Functions of full singular vectors which phases do not change, nor the choice of what completes a basis."""
+    """Functions of full singular vectors that depend neither on phases nor on the completion of the basis."""
     u, s, vh = FULL(x)
     count = s.shape[-1]
     thin, more = (
@@ -118,7 +118,7 @@ EQUAL = np.diag([3.0, 3.0, 1.0, 1.0])
 
 @pytest.mark.parametrize("kind", ["f", "c"])
 def test_values_that_are_equal(kind: str) -> None:
-    """u v^H, the unitary factor, is smooth, and so is the sum of values, of which it is the gradient."""
+    """The unitary factor u v^H is smooth, and so is the sum of the values, whose gradient is u v^H."""
 
     def unitary(x: Any) -> Any:
         u, _, vh = THIN(x)
@@ -131,7 +131,7 @@ def test_values_that_are_equal(kind: str) -> None:
 
 
 def test_values_that_are_zero() -> None:
-    """Nothing is divided by them."""
+    """Singular values of zero cause no division by zero."""
     x = np.diag([2.0, 1.0, 0.0, 0.0])[:, :3]
     for y in run(load(exported(THIN, x)).jvp(), [x, matrix(4, 3)]):
         assert np.all(np.isfinite(y))

@@ -1,4 +1,4 @@
-"""top_k: tangents go where the values go."""
+"""top_k: each tangent moves with its value."""
 
 from typing import Any
 

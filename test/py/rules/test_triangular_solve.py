@@ -1,4 +1,4 @@
-"""Triangular solves: sides, triangles, transposes, unit diagonals, batches; and what is not read."""
+"""Triangular solves: sides, triangles, transposes, unit diagonals, batches, and entries that are not read."""
 
 from functools import partial
 from typing import Any
@@ -17,14 +17,14 @@ random = partial(normal, RNG)
 
 
 def matrix(batch: list[int], n: int, element: str) -> Any:
-    """Both triangles are filled, and well conditioned."""
+    """A well-conditioned matrix with both triangles filled."""
     return 0.4 * random([*batch, n, n], element) + 2 * np.eye(n)
 
 
 def program(
     sizes: tuple[list[int], int, int], element: str, left: bool, lower: bool, unit: bool, kind: str
 ) -> str:
-    """`sizes` are the batch, of the triangle, and of the other dimension."""
+    """A triangular solve; `sizes` are the batch, the triangle's size, and the other dimension."""
     batch, n, m = sizes
     a, y = tensor([*batch, n, n], element), tensor([*batch, *([n, m] if left else [m, n])], element)
     flags = f"left_side = {left}, lower = {lower}, unit_diagonal = {unit}".lower()
@@ -65,7 +65,7 @@ def test_batches(element: str, sizes: tuple[list[int], int, int]) -> None:
 
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("unit", BOTH)
-def test_what_is_not_read_has_derivative_zero(unit: bool, kind: str) -> None:
+def test_entries_not_read_have_derivative_zero(unit: bool, kind: str) -> None:
     text = program(([], 3, 2), "f64", True, True, unit, kind)
     cotangent = run(load(text).vjp(), [matrix([], 3, "f64"), random([3, 2], "f64"), random([3, 2], "f64")])[1]
     read = np.tril(np.ones((3, 3)), -1 if unit else 0) != 0
@@ -76,7 +76,7 @@ def test_what_is_not_read_has_derivative_zero(unit: bool, kind: str) -> None:
 @pytest.mark.parametrize("lower", BOTH)
 @pytest.mark.parametrize("kind", KINDS)
 def test_as_jax(element: str, lower: bool, kind: str) -> None:
-    """JAX's derivative is toward the triangle as well."""
+    """JAX's derivative, too, is toward the triangle only."""
 
     def function(a: Any, y: Any) -> Any:
         return lax.linalg.triangular_solve(
@@ -98,7 +98,7 @@ def test_with_itself() -> None:
 
 
 def test_a_solution_is_not_linear_in_its_matrix() -> None:
-    """A linear graph that has it must come from elsewhere, and is refused."""
+    """No rule emits a linear graph in which the matrix is active; such a graph is refused."""
     from tiduc.passes.rules import OPSET
 
     class Op:

@@ -1,4 +1,4 @@
-"""tuple and get_tuple_element: parts of several kinds, nested."""
+"""tuple and get_tuple_element, with parts of several kinds, and nested tuples."""
 
 import numpy as np
 import pytest

@@ -1,4 +1,4 @@
-"""uniform_quantize: refused, or straight through on the range of the type, from a float to a dequantization."""
+"""uniform_quantize: straight through on the type's range between a float and a dequantization, else refused."""
 
 from typing import Any
 
@@ -26,7 +26,7 @@ def program(f: str, q: str, attribute: str = "{tidu.straight_through}", between:
 
 
 def by_math(text: str, *arguments: Any) -> list[Any]:
-    """Runs a program with quantization made into arithmetic by StableHLO's own pass."""
+    """Runs a program after StableHLO's own pass has replaced quantization by arithmetic."""
     module = parse(text)
     run_passes(
         module.operation,
@@ -65,7 +65,7 @@ def test_rounding_is_refused() -> None:
 
 
 def test_quantized_arithmetic_is_refused() -> None:
-    """Its tangents would be of the float type, its operands of the quantized one."""
+    """The tangents would be floats, but the operands are quantized."""
     between = f"""
       %s = stablehlo.add %q, %q : {Q}
       %r = stablehlo.uniform_dequantize %s : ({Q}) -> {F}"""
@@ -73,8 +73,8 @@ def test_quantized_arithmetic_is_refused() -> None:
         load(program(F, Q, between=between)).jvp()
 
 
-def test_of_a_quantized_input() -> None:
-    """It has no tangent, so neither has what it stands for."""
+def test_quantized_inputs_have_no_tangent() -> None:
+    """A quantized input has no tangent, and neither has its dequantized value."""
     text = f"""
     func.func @main(%q: {Q}, %x: {F}) -> {F} {{
       %r = stablehlo.uniform_dequantize %q : ({Q}) -> {F}
@@ -91,7 +91,7 @@ CONVOLUTION = """stablehlo.convolution(%x, %w) dim_numbers = [b, f]x[i, o]->[b, 
 
 @pytest.mark.parametrize("op", [DOT, CONVOLUTION])
 def test_quantized_weights(op: str) -> None:
-    """A float by a quantized one: the cotangent meets the numbers that the weights stand for."""
+    """A product with quantized weights: the cotangent is multiplied by the dequantized weights."""
     rng = np.random.default_rng(0)
     w_type = "tensor<3x4x!quant.uniform<i8:f32, 0.5>>"
     p = load(f"""

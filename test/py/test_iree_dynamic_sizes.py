@@ -1,4 +1,4 @@
-"""Ops of open sizes on IREE, against the reference interpreter, for which a program's sizes are filled in."""
+"""Ops on dynamic dimensions on IREE, against the reference interpreter, which runs the program with static sizes."""
 
 from collections.abc import Callable, Iterable
 from pathlib import Path
@@ -21,7 +21,7 @@ PAGE = Path(__file__).parents[2] / "docs" / "iree.md"
 
 
 def compiled(names: Iterable[str], target: str) -> Callable[[str], Executable]:
-    """Cases in one module, which compiles faster than one each."""
+    """The cases in one module, which compiles faster than many modules."""
     module = parse("\n".join(CASES[name].text(name) for name in names))
     legalize_for_iree(module, cpu=target == "cpu", spirv=target != "cpu")
     vmfb = compile_module(stage(str)(module), target)
@@ -35,13 +35,13 @@ def on_cpu() -> Callable[[str], Executable]:
 
 @pytest.fixture(scope="module")
 def on_gpu() -> Callable[[str], Executable]:
-    """On Vulkan's software device; skips where there is none."""
+    """Runs on Vulkan's software device; skips if there is none."""
     try:
         rt.get_device("vulkan")
     except (ValueError, RuntimeError):
         pytest.skip("no such device")
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(open_scatter, "STEPS", 4)  # of 6 updates, as where there are many
+        patch.setattr(open_scatter, "STEPS", 4)  # with 6 updates, as with many
         return compiled(ON_GPUS, "vulkan:llvmpipe")
 
 
@@ -63,8 +63,8 @@ def test_values_on_gpus(on_gpu: Callable[[str], Executable], name: str) -> None:
     check(on_gpu(name), CASES[name])
 
 
-def test_a_program_compiles_what_it_holds() -> None:
-    """`Program.compile` makes kernels of loops, too, of which those that the sort is have open carries."""
+def test_programs_compile_their_sorts() -> None:
+    """`Program.compile` also outlines loops; the loops of the sort have dynamic carries."""
     case = CASES["sort"]
     (y,) = tiduc.load(case.text()).compile()(*case.arguments)
     np.testing.assert_array_equal(y, evaluate(case.text(known=True), case.arguments)[0])

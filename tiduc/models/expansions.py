@@ -22,24 +22,24 @@ _PREFIX, _DETAIL, _PRESENT = "tiduc.", "mhlo.backend_config", "present"
 _TENSOR = re.compile(r"!torch\.vtensor<\[([\d?,]*)\],(.*)>")
 
 
-def set_apart(module: Any, names: Mapping[str, Expansion]) -> None:
+def replace_operators(module: Any, names: Mapping[str, Expansion]) -> None:
     """Replaces the operators with these names, in a module of the torch dialect, by custom calls.
 
     `Unsupported` where an operand or a result is not a tensor of known rank.
     """
-    found: list[Any] = []
+    ops: list[Any] = []
 
     def look(op: Any) -> Any:
         if op.name == _OPERATOR and ir.StringAttr(op.attributes["name"]).value in names:
-            found.append(op.operation if hasattr(op, "operation") else op)
+            ops.append(op.operation if hasattr(op, "operation") else op)
         return ir.WalkResult.ADVANCE
 
     module.operation.walk(look)
-    for op in found:
-        _set_apart(op)
+    for op in ops:
+        _replace_operator(op)
 
 
-def _set_apart(op: Any) -> None:
+def _replace_operator(op: Any) -> None:
     name = ir.StringAttr(op.attributes["name"]).value
     with op.location, ir.InsertionPoint(op):
         there = [i for i, x in enumerate(op.operands) if str(x.type) != "!torch.none"]
@@ -64,27 +64,27 @@ def _set_apart(op: Any) -> None:
 
 
 def _builtin(type_: Any, op: Any) -> Any:
-    found = _TENSOR.fullmatch(str(type_))
-    if found is None:
+    match = _TENSOR.fullmatch(str(type_))
+    if match is None:
         name = ir.StringAttr(op.attributes["name"]).value
         raise Unsupported(
             f"{name}: an operand or a result is a {type_}, not a tensor of known rank", op.location
         )
-    sizes = "".join(f"{size}x" for size in found[1].split(",") if size)
-    return ir.Type.parse(f"tensor<{sizes}{found[2].replace('si', 'i')}>")
+    sizes = "".join(f"{size}x" for size in match[1].split(",") if size)
+    return ir.Type.parse(f"tensor<{sizes}{match[2].replace('si', 'i')}>")
 
 
-def put_back(module: Any, names: Mapping[str, Expansion]) -> None:
+def expand_calls(module: Any, names: Mapping[str, Expansion]) -> None:
     """Replaces these custom calls by their expansions, in the module that torch-mlir returned."""
-    found: list[Any] = []
+    calls: list[Any] = []
 
     def look(op: Any) -> Any:
         if op.name == _CALL and _named(op).startswith(_PREFIX):
-            found.append(op.operation if hasattr(op, "operation") else op)
+            calls.append(op.operation if hasattr(op, "operation") else op)
         return ir.WalkResult.ADVANCE
 
     module.operation.walk(look)
-    for op in found:
+    for op in calls:
         with op.location, ir.InsertionPoint(op):
             results = names[_named(op).removeprefix(_PREFIX)](op, module)
         for old, new in zip(op.results, results, strict=True):

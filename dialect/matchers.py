@@ -1,6 +1,6 @@
-"""Matches functions that programs spell out in several ops, starting from the last op.
+"""Matchers of functions that a program computes by several ops; each starts from the last op.
 
-JAX's exports spell out `logistic`, and `logaddexp` with the functions built on it, such as `softplus` and
+JAX exports `logistic` in this form, and `logaddexp` with the functions built on it, such as `softplus` and
 `cumlogsumexp`.
 """
 

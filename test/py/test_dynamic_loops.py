@@ -1,4 +1,4 @@
-"""Loops and calls whose operands have open sizes, as JAX exports them: the length of a sequence, or of a batch."""
+"""Loops and calls with dynamic dimensions, exported by JAX: sequences or batches of dynamic length."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -23,13 +23,13 @@ def random(*shapes: tuple[int, ...]) -> list[Array]:
 
 
 def inlined(program: tiduc.Program, arguments: Sequence[Array]) -> tuple[Array, ...]:
-    """Results of a program with calls, which StableHLO's refinement leaves as they are."""
+    """The results of a program after its calls are inlined, since StableHLO's refinement skips them."""
     assert "call @layer" in program.text
     return run(tiduc.load(program.text, inline=True), arguments)
 
 
-def test_sequence_of_open_length() -> None:
-    """The cotangent of a sequence that is read step by step has its sizes; how often the loop runs follows from it."""
+def test_sequence_of_dynamic_length() -> None:
+    """The cotangent of a sequence has its dynamic size, which also gives the loop's trip count."""
 
     def f(w: Any, xs: Any) -> Any:
         def cell(h: Any, x: Any) -> Any:
@@ -45,8 +45,8 @@ def test_sequence_of_open_length() -> None:
     compare(run(program.vjp(), [w, xs, ct])[1:], wanted)
 
 
-def test_function_of_open_length() -> None:
-    """A function that is called twice, and adds up cotangents of what it reads in two places."""
+def test_function_of_dynamic_length() -> None:
+    """A function with two calls, which adds cotangents of a value that it reads twice."""
 
     @jax.jit
     def layer(xs: Any, w: Any) -> Any:
@@ -69,8 +69,8 @@ def test_function_of_open_length() -> None:
     compare(inlined(program.vjp().vjp([0, 1]), [xs, w, ct, 0 * ct, dx, dw])[3:], wanted)
 
 
-def test_zeros_of_an_open_batch() -> None:
-    """A carry that begins with zeros, which have no tangent, has one from the first iteration on."""
+def test_zeros_of_a_dynamic_batch() -> None:
+    """A carry that starts as zeros, without a tangent, has a tangent after the first iteration."""
 
     def f(w: Any, xs: Any) -> Any:
         def cell(h: Any, x: Any) -> Any:

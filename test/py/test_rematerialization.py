@@ -1,4 +1,4 @@
-"""What a program computes again, behind JAX's barriers, its derivatives compute again, too."""
+"""Rematerialization that a program requests by JAX's barriers is kept in its derivatives."""
 
 from typing import Any
 
@@ -14,7 +14,7 @@ import tiduc
 
 
 def gradient_of_layers(in_scan: bool, checkpointed: bool) -> tuple[str, list[Array]]:
-    """JAX's gradient of two layers, or of a scan of seven, which computes layers again where they are checkpointed."""
+    """JAX's gradient of two layers, or of a scan of seven; checkpointed layers are recomputed."""
 
     def layer(c: Any, w: Any) -> Any:
         return jnp.sin(jnp.exp(jnp.cos(c) * w))
@@ -35,7 +35,7 @@ def exponentials(text: str) -> int:
 
 
 def test_checkpoints_of_jax_stay() -> None:
-    """What is computed again, behind barriers, is in the gradient and in its derivatives: one exponential more."""
+    """Values behind barriers are recomputed in the gradient and its derivatives: one more exponential."""
     for checkpointed, count in ((True, 3), (False, 2)):
         program = tiduc.load(gradient_of_layers(False, checkpointed)[0])
         for derived in (program, program.jvp(), program.vjp()):
@@ -44,7 +44,7 @@ def test_checkpoints_of_jax_stay() -> None:
 
 
 def test_checkpoints_of_jax_stay_in_loops() -> None:
-    """Behind a barrier nothing is stacked: the reverse of the gradient's loop computes the exponential once more."""
+    """The gradient's loop stacks nothing from behind a barrier; it computes one more exponential."""
     texts = {flag: tiduc.load(gradient_of_layers(True, flag)[0]).vjp().text for flag in (True, False)}
     assert exponentials(texts[True]) == 3 and exponentials(texts[False]) == 1
     assert len(stacks(texts[True], 7)) < len(stacks(texts[False], 7)) - 7

@@ -1,4 +1,4 @@
-"""Functions that JAX's exports spell out in ops: smooth where these have kinks, finite where these overflow."""
+"""Functions that JAX exports as several ops whose own derivatives have kinks or overflow."""
 
 from typing import Any
 
@@ -17,7 +17,7 @@ jax.config.update("jax_enable_x64", True)
 
 @pytest.mark.parametrize("dtype", [np.float16, np.float32, np.float64])
 def test_logistic_of_large_values(dtype: Any) -> None:
-    """exp(-x) is infinite there, and the derivative is none the less zero."""
+    """For large negative x, exp(-x) is infinite, but the derivative of the logistic is zero."""
     x = np.array([-1e4, -800, -90, -12, 0, 12, 800], dtype)
     p = load(exported(jax.nn.sigmoid, x))
     assert "exponential" in str(p)
@@ -37,8 +37,8 @@ def test_log_add_exp_of_equal_values() -> None:
 
 
 @pytest.mark.parametrize("function", [jax.nn.softplus, jax.nn.log_sigmoid, jax.lax.cumlogsumexp])
-def test_what_is_made_of_it_at_zero(function: Any) -> None:
-    """Where training of a model begins whose weights are zeros."""
+def test_functions_of_it_at_zero(function: Any) -> None:
+    """A function of it at zero, where training starts if all weights are zeros."""
     x = np.zeros(3)
     check_rule(exported(function, x), x, jax_function=function)
 
@@ -58,7 +58,7 @@ REST = """
 
 
 @pytest.mark.parametrize("other", ["%y, %x", "%x, %z", "%z, %y"])
-def test_what_only_looks_like_it(other: str) -> None:
+def test_similar_ops_that_do_not_match(other: str) -> None:
     text = f"""
     func.func @main(%x: tensor<2xf64>, %y: tensor<2xf64>, %z: tensor<2xf64>) -> tensor<2xf64> {{
       %m = stablehlo.maximum %x, %y : tensor<2xf64>
@@ -70,7 +70,7 @@ def test_what_only_looks_like_it(other: str) -> None:
 
 
 @pytest.mark.parametrize(("one", "two"), [(1.0, 2.0), (2.0, 1.0)])
-def test_what_only_looks_like_a_logistic(one: float, two: float) -> None:
+def test_ops_similar_to_a_logistic(one: float, two: float) -> None:
     text = f"""
     func.func @main(%x: tensor<2xf64>) -> tensor<2xf64> {{
       %one = stablehlo.constant dense<{one}> : tensor<2xf64>
