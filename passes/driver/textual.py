@@ -7,6 +7,7 @@ in braces; lists with commas.
 
 import difflib
 import functools
+import inspect
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -54,16 +55,20 @@ class Option:
 class Pass:
     """A pass on a module; `function` runs it in place.
 
-    `by_rules`: the function takes an argument `opset`. `parts` gives, for options, the names and functions of the
-    passes that the pass consists of; the pass manager then prints, times and verifies each of them.
+    `parts` gives, for options, the names and functions of the passes that the pass consists of; the pass manager then
+    prints, times and verifies each of them.
     """
 
     name: str
     description: str
     function: Callable[..., object]
     options: tuple[Option, ...] = ()
-    by_rules: bool = False
     parts: Callable[..., Sequence[tuple[str, Callable[[Any], object]]]] | None = None
+
+    @property
+    def by_rules(self) -> bool:
+        """Whether the function takes an argument `opset`."""
+        return "opset" in inspect.signature(self.function).parameters
 
     def bound(self, **options: Any) -> Callable[[Any, Any], None]:
         """The pass with these options, as `PassManager.add` takes it (in a manager of `builtin.module`)."""
