@@ -74,48 +74,20 @@ pdl.pattern @broadcast_splat : benefit(1) {
 }
 """
 
-_UPDATED = """
-pdl.pattern @add_update_{side} : benefit(1) {{
-  %type = pdl.type
-  %narrow = pdl.type
-  %x = pdl.operand : %type
-  %u = pdl.operand : %narrow
-  %start = pdl.operands
-  %constant = pdl.operation "stablehlo.constant" -> (%type : !pdl.type)
-  %neutral = pdl.result 0 of %constant
-  %inner = pdl.operation "stablehlo.dynamic_update_slice"
-    (%neutral, %u, %start : !pdl.value, !pdl.value, !pdl.range<value>) -> (%type : !pdl.type)
-  %y = pdl.result 0 of %inner
-  pdl.apply_native_constraint "is_zero"(%constant : !pdl.operation)
-  pdl.apply_native_constraint "is_static"(%narrow : !pdl.type)
-  %op = pdl.operation "stablehlo.add"({operands} : !pdl.value, !pdl.value) -> (%type : !pdl.type)
-  pdl.rewrite %op {{
-    %sizes = pdl.apply_native_rewrite "sizes"(%narrow : !pdl.type) : !pdl.attribute
-    %slice = pdl.operation "stablehlo.dynamic_slice"(%x, %start : !pdl.value, !pdl.range<value>)
-      {{"slice_sizes" = %sizes}} -> (%narrow : !pdl.type)
-    %old = pdl.result 0 of %slice
-    %add = pdl.operation "stablehlo.add"(%old, %u : !pdl.value, !pdl.value) -> (%narrow : !pdl.type)
-    %sum = pdl.result 0 of %add
-    %new = pdl.operation "stablehlo.dynamic_update_slice"
-      (%x, %sum, %start : !pdl.value, !pdl.value, !pdl.range<value>) -> (%type : !pdl.type)
-    pdl.replace %op with %new
-  }}
-}}
-pdl.pattern @add_scatter_{side} : benefit(1) {{
+_ACCUMULATED = """
+pdl.pattern @add_{name}_{side} : benefit(1) {{
   %type = pdl.type
   %x = pdl.operand : %type
-  %u = pdl.operand
-  %i = pdl.operand
+  %rest = pdl.operands
   %constant = pdl.operation "stablehlo.constant" -> (%type : !pdl.type)
-  %neutral = pdl.result 0 of %constant
-  %inner = pdl.operation "stablehlo.scatter"(%neutral, %i, %u : !pdl.value, !pdl.value, !pdl.value)
-    -> (%type : !pdl.type)
+  %zero = pdl.result 0 of %constant
+  %inner = pdl.operation "stablehlo.{name}"(%zero, %rest : !pdl.value, !pdl.range<value>) -> (%type : !pdl.type)
   %y = pdl.result 0 of %inner
   pdl.apply_native_constraint "is_zero"(%constant : !pdl.operation)
-  pdl.apply_native_constraint "adds"(%inner : !pdl.operation)
+  pdl.apply_native_constraint "can_accumulate"(%inner : !pdl.operation)
   %op = pdl.operation "stablehlo.add"({operands} : !pdl.value, !pdl.value) -> (%type : !pdl.type)
   pdl.rewrite %op {{
-    %new = pdl.apply_native_rewrite "onto"(%inner, %x : !pdl.operation, !pdl.value) : !pdl.operation
+    %new = pdl.apply_native_rewrite "accumulate"(%inner, %x : !pdl.operation, !pdl.value) : !pdl.operation
     pdl.replace %op with %new
   }}
 }}
@@ -142,52 +114,66 @@ def _patterns() -> Any:
         for name, (number, sides) in NEUTRAL.items()
         for side in sides
     ]
-    updated = [_UPDATED.format(side=i, operands=both) for i, both in enumerate(("%x, %y", "%y, %x"))]
+    accumulated = [
+        _ACCUMULATED.format(name=name, side=i, operands=operands)
+        for name in ("dynamic_update_slice", "scatter")
+        for i, operands in enumerate(("%x, %y", "%y, %x"))
+    ]
     with context(), ir.Location.unknown():
-        module = ir.Module.parse(
-            "\n".join([*neutral, *updated, _NEGATED, _SPLAT])
-        )  # lives until they are frozen
+        # The module lives until its patterns are frozen.
+        module = ir.Module.parse("\n".join([*neutral, *accumulated, _NEGATED, _SPLAT]))
         patterns = rewrite.PDLModule(module)
-        for number, which in enumerate(("zero", "one")):
-            patterns.register_constraint_function(f"is_{which}", partial(_is_splat_of, number))
-        patterns.register_constraint_function("is_splat", lambda _, __, values: _widened(*values) is None)
-        patterns.register_constraint_function(
-            "is_static", lambda _, __, values: not values[0].has_static_shape
-        )
-        patterns.register_constraint_function("adds", lambda _, __, values: not _adds(*values))
-        rewrites: dict[str, Callable[..., Any]] = {
-            "widen": lambda _, results, values: results.append(_widened(*values)),
-            "sizes": lambda _, results, values: results.append(_sizes(*values)),
-            "onto": lambda rewriter, results, values: results.append(_onto(rewriter.ip, *values)),
+        constraints: dict[str, Callable[..., bool]] = {
+            "is_zero": partial(_is_splat_of, 0),
+            "is_one": partial(_is_splat_of, 1),
+            "is_splat": lambda constant, type_: _widened(constant, type_) is not None,
+            "can_accumulate": _can_accumulate,
         }
-        for name, function in rewrites.items():
-            patterns.register_rewrite_function(name, function)
+        for name, holds in constraints.items():  # False is MLIR's success
+            patterns.register_constraint_function(name, lambda _, __, values, holds=holds: not holds(*values))
+        rewrites: dict[str, Callable[..., Any]] = {
+            "widen": lambda _, constant, type_: _widened(constant, type_),
+            "accumulate": _accumulate,
+        }
+        for name, new in rewrites.items():
+            patterns.register_rewrite_function(
+                name, lambda rewriter, results, values, new=new: results.append(new(rewriter.ip, *values))
+            )
         return patterns.freeze()
 
 
-def _is_splat_of(number: int, _: Any, __: Any, values: Any) -> bool:
-    """False, which is MLIR's success, where the constant is a splat of that number."""
-    (constant,) = values
-    return not is_splat_of(constant.attributes["value"], constant.result.type, number)
+def _is_splat_of(number: int, constant: Any) -> bool:
+    return is_splat_of(constant.attributes["value"], constant.result.type, number)
 
 
 def _widened(constant: Any, type_: Any) -> Any | None:
     return widened(constant.attributes["value"], constant.result.type, type_)
 
 
-def _sizes(type_: Any) -> Any:
-    return ir.DenseI64ArrayAttr.get(list(type_.shape))
-
-
-def _adds(scatter: Any) -> bool:
-    """Whether the body of a scatter is the sum of its arguments."""
-    (block,) = scatter.regions[0].blocks
+def _can_accumulate(update: Any) -> bool:
+    """Whether the body of a scatter is the sum of its arguments, or the updated slice has a static shape."""
+    if update.name == "stablehlo.dynamic_update_slice":
+        return bool(update.operands[1].type.has_static_shape)
+    (block,) = update.regions[0].blocks
     add, *rest = operations(block)
     return add.name == "stablehlo.add" and len(rest) == 1 and set(add.operands) == set(block.arguments)
 
 
-def _onto(ip: Any, scatter: Any, x: Any) -> Any:
-    """A copy of the scatter, with another operand to scatter into."""
-    copy = scatter.clone(ip).operation
+def _accumulate(ip: Any, update: Any, x: Any) -> Any:
+    """A copy of an update of zeros, or of a scatter into zeros, that adds to x instead."""
+    copy = update.clone(ip).operation
     copy.operands[0] = x
+    if update.name == "stablehlo.dynamic_update_slice":
+        u, before = update.operands[1], ir.InsertionPoint(copy)
+        sizes = {"slice_sizes": ir.DenseI64ArrayAttr.get(list(u.type.shape))}
+        old = ir.Operation.create(
+            "stablehlo.dynamic_slice",
+            [u.type],
+            [x, *update.operands[2:]],
+            sizes,
+            loc=update.location,
+            ip=before,
+        )
+        add = ir.Operation.create("stablehlo.add", [u.type], [old.result, u], loc=update.location, ip=before)
+        copy.operands[1] = add.result
     return copy

@@ -24,11 +24,10 @@ from tiduc.dialect.graph import Graph, Value
 from tiduc.dialect.trip_count import most_iterations
 from tiduc.passes.structure.clusters import Cluster, Place
 from tiduc.passes.structure.records import Records
-from tiduc.passes.structure.scope import Scope
+from tiduc.passes.structure.scope import Scope, index_type
 from tiduc.passes.structure.slots import simplify_slots
 from tiduc.passes.structure.steps import Step, build_step, own_places, read_at, state_of, write_at
-from tiduc.passes.structure.trip_counts import emit_trip_count
-from tiduc.passes.structure.while_loops import Carry, Iteration, emit_while, index_test, index_type
+from tiduc.passes.structure.while_loops import Carry, Iteration, emit_while, index_test
 
 _MAX_ITERATIONS = 2**31
 """The number of iterations that a 32-bit induction variable can number."""
@@ -76,7 +75,7 @@ def emit_checkpointed(scope: Scope, cluster: Cluster) -> None:
     scope.view.discard(raw)
 
     zero, one = b.constant(0, i32), b.constant(1, i32)
-    total_count = emit_trip_count(scope, cluster)
+    total_count = scope.trip_count(cluster)
     last = b.subtract(total_count, one)
     below = [scope.init(at) for at in level.below.places] if level.below is not None else []
     results = _emit_sweep(

@@ -8,9 +8,8 @@ from tiduc.dialect.control_ops import sequence_type
 from tiduc.dialect.graph import Value
 from tiduc.passes.engine.recompute import cheapest_residuals, induction_variables
 from tiduc.passes.structure.clusters import Cluster, Place
-from tiduc.passes.structure.scope import Scope
+from tiduc.passes.structure.scope import Scope, index_type
 from tiduc.passes.structure.steps import Residuals, Step, filled, state_of, write_at
-from tiduc.passes.structure.while_loops import index_type
 
 
 class Records:

@@ -4,6 +4,9 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+from torch_mlir import ir
+
+from tiduc.dialect.errors import Unsupported
 from tiduc.dialect.graph import Graph, Value
 from tiduc.dialect.view import View
 from tiduc.passes.engine.close import close, inline, private_builder
@@ -51,9 +54,31 @@ class Scope:
         member, i = at
         return self.local[member.record.inits[i]]
 
+    def trip_count(self, cluster: Cluster) -> Value:
+        """The trip count of a cluster, as `tensor<i32>`; the clusters recomputed for it must have been emitted.
+
+        `Unsupported` where the iterations would have to be recomputed while their number is unknown.
+        """
+        plan = self.plan.loops[cluster]
+        for known in (cluster, *plan.recomputed):
+            if known in self.trip_counts:
+                return self.trip_counts[known]
+        if plan.trip_count is None or plan.bound is not None:
+            raise Unsupported(
+                "a loop of unknown trip count is read where its iterations cannot be recomputed: bound the trip "
+                "count by tidu.max_trip_count",
+                cluster.ops[0].location,
+            )
+        return self.b.constant(plan.trip_count, index_type())  # type: ignore[no-any-return]
+
     def set_results(self, results: Mapping[Place, Value]) -> None:
         """Records the values that replace the results of a cluster's ops."""
         places = self.plan.fusion.places
         for member in dict.fromkeys(member for member, _ in results):
             for op in member.records:
                 self.local.update((y, results[places[y]]) for y in op.results if places.get(y) in results)
+
+
+def index_type() -> Any:
+    """The type of iteration numbers and indices: `tensor<i32>`."""
+    return ir.RankedTensorType.get([], ir.IntegerType.get_signless(32))

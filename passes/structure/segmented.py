@@ -20,11 +20,10 @@ from tiduc.dialect.graph import Graph, Value
 from tiduc.passes.engine.recompute import cheapest_residuals, induction_value, induction_variables
 from tiduc.passes.structure.clusters import Cluster, Place
 from tiduc.passes.structure.records import Records, segment
-from tiduc.passes.structure.scope import Scope
+from tiduc.passes.structure.scope import Scope, index_type
 from tiduc.passes.structure.slots import simplify_slots
 from tiduc.passes.structure.steps import Step, build_step, own_places, read_at, state_of, write_at
-from tiduc.passes.structure.trip_counts import emit_trip_count
-from tiduc.passes.structure.while_loops import Carry, Iteration, emit_while, index_test, index_type
+from tiduc.passes.structure.while_loops import Carry, Iteration, emit_while, index_test
 
 Starts = Mapping[Value, tuple[Value, int]]
 """For each induction variable of a step: its initial value, from outside the step, and its increment per iteration."""
@@ -73,7 +72,7 @@ def emit_segmented(scope: Scope, cluster: Cluster) -> None:
     scope.view.discard(raw)
 
     loop = Iteration(scope)
-    inner, total_count = loop.b, emit_trip_count(scope, cluster)
+    inner, total_count = loop.b, scope.trip_count(cluster)
     j, carried = loop.carry(index_type()), loop.carries([scope.init(at) for at in places])
     before = [loop.carry(type_) for type_ in records.types]
     one, length = (inner.constant(i, j.type) for i in (1, size))

@@ -11,8 +11,8 @@ from tiduc.dialect.types import shape
 from tiduc.passes.engine.close import inline
 from tiduc.passes.engine.recompute import induction_value
 from tiduc.passes.structure.clusters import Cluster, Place
-from tiduc.passes.structure.scope import Scope
-from tiduc.passes.structure.while_loops import Iteration, index_type
+from tiduc.passes.structure.scope import Scope, index_type
+from tiduc.passes.structure.while_loops import Iteration
 
 
 @dataclass

@@ -4,8 +4,6 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from torch_mlir import ir
-
 from tiduc.dialect.control import Loop, emit_loop
 from tiduc.dialect.graph import Graph, Value
 from tiduc.passes.structure.scope import Scope
@@ -98,11 +96,6 @@ def read_inputs(graph: Graph) -> set[Value]:
     """The inputs that a graph reads."""
     read = {x for op in graph.definitions for x in (*op.operands, *op.captures)} | set(graph.outputs)
     return {x for x in graph.inputs.values() if x in read}
-
-
-def index_type() -> Any:
-    """The type of iteration numbers and indices: `tensor<i32>`."""
-    return ir.RankedTensorType.get([], ir.IntegerType.get_signless(32))
 
 
 def index_test(k: Value, limit: Any, comparison: str) -> Test:
