@@ -12,7 +12,7 @@ from tiduc.passes.engine.close import inline
 from tiduc.passes.engine.recompute import induction_value
 from tiduc.passes.structure.clusters import Cluster, Place
 from tiduc.passes.structure.scope import Scope, index_type
-from tiduc.passes.structure.while_loops import Iteration
+from tiduc.passes.structure.while_loops import Iteration, carries_read
 
 
 @dataclass
@@ -161,15 +161,9 @@ def state_of(
     scope: Scope, step: Step, wanted: Sequence[Value], excluded: Collection[Value] = ()
 ) -> list[Place]:
     """The carries, except `excluded`, that wanted values of a step depend on, over any number of iterations."""
-    at = {x: place for place, x in step.carries.items() if x not in excluded}
-    state: dict[Place, None] = {}
-    while wanted:
-        order = scope.view.schedule(wanted)
-        read = dict.fromkeys(x for op in order for x in (*op.operands, *op.captures)) | dict.fromkeys(wanted)
-        more = [at[x] for x in read if x in at and at[x] not in state]
-        state |= dict.fromkeys(more)
-        wanted = [step.nexts[place] for place in more]
-    return list(state)
+    places = {x: at for at, x in step.carries.items() if x not in excluded}
+    nexts = {x: step.nexts[at] for x, at in places.items()}
+    return [places[x] for x in carries_read(scope, nexts, wanted)]
 
 
 def own_places(

@@ -1,6 +1,6 @@
 """Emits loops without sequences, as `stablehlo.while` is, from one iteration, which is built first, and a test."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -67,7 +67,10 @@ def emit_while(
     }
     cond = cond_builder.finish([test(cond_builder, of)])
     by_test = read_inputs(cond)
-    live = _live(scope, raw, carries, {x for x, y in of.items() if y in by_test})
+    used = {carry.x: carry.after for carry in carries if carry.is_used or of[carry.x] in by_test}
+    nexts = {carry.x: carry.after for carry in carries}
+    needed = {*used, *carries_read(scope, nexts, list(used.values()))}
+    live = [carry for carry in carries if carry.x in needed]
     body = scope.closed([carry.after for carry in live], [*(carry.x for carry in live), *invariants])
     cond = scope.closed(cond.outputs, [of[x] for x in (*(carry.x for carry in live), *invariants)])
     inits = tuple([carry.init for carry in live])
@@ -79,17 +82,19 @@ def emit_while(
     return dict(zip([carry.x for carry in live], emit_loop(b, loop), strict=True))
 
 
-def _live(scope: Scope, raw: Graph, carries: Sequence[Carry], by_test: set[Value]) -> list[Carry]:
-    """The live carries: used after the loop or by its test, or read to compute the next value of a live one."""
-    live: set[Carry] = set()
-    more = {carry for carry in carries if carry.is_used or carry.x in by_test}
-    while more:
-        live |= more
-        wanted = [carry.after for carry in live]
-        order = scope.view.schedule(wanted, raw.inputs.values())
-        read = {x for op in order for x in (*op.operands, *op.captures)} | set(wanted)
-        more = {carry for carry in carries if carry.x in read} - live
-    return [carry for carry in carries if carry in live]
+def carries_read(scope: Scope, nexts: Mapping[Value, Value], wanted: Sequence[Value]) -> list[Value]:
+    """The carries that wanted values of an iteration depend on, over any number of iterations.
+
+    `nexts` maps each carry to the value that it has in the next iteration.
+    """
+    carries: dict[Value, None] = {}
+    while wanted:
+        order = scope.view.schedule(wanted)
+        read = dict.fromkeys(x for op in order for x in (*op.operands, *op.captures)) | dict.fromkeys(wanted)
+        more = [x for x in read if x in nexts and x not in carries]
+        carries |= dict.fromkeys(more)
+        wanted = [nexts[x] for x in more]
+    return list(carries)
 
 
 def read_inputs(graph: Graph) -> set[Value]:
