@@ -1,94 +1,39 @@
 """simplify: simplifications of derivatives that the native passes lack, as PDL patterns for MLIR's greedy driver.
 
-    multiply x, 1 -> x      add x, 0 -> x      negate (negate x) -> x      broadcast_in_dim (splat) -> splat
-    divide x, 1   -> x      subtract x, 0 -> x     add x, (negate y) -> subtract x, y
+    the identities of `dialect/identities.py` for neutral elements, negations, and broadcasts of splat constants
     add x, (dynamic_update_slice 0, u, i) -> dynamic_update_slice x, (add (dynamic_slice x, i), u), i
     add x, (scatter-add 0, i, u)          -> scatter-add x, i, u
 
 The last two occur where a backward loop accumulates the cotangent of an array that each iteration slices: the sum is
 then updated in place, and an iteration costs as much as its slice.
 
-StableHLO's simplification does not apply these to floats. All are exact, except that `x + 0` becomes -0 where x is -0
-and the sum would be +0. `x * 0` stays, since it is NaN where x is not finite. Matching PDL is native; Python is called
-only to inspect a constant in the place of a neutral element.
+StableHLO's simplification does not apply these to floats. Matching PDL is native: Python is called only for an op
+whose operand is the result of an op of the right name.
 """
 
-from collections.abc import Callable
-from functools import cache, partial
+from collections.abc import Callable, Iterator
+from functools import cache
 from typing import Any
 
 from torch_mlir import ir, rewrite
 
 from tiduc.dialect.context import context, stage
-from tiduc.dialect.graph import operations
-from tiduc.dialect.identities import NEUTRAL, is_splat_of, widened
+from tiduc.dialect.graph import Definition, Value, operations
+from tiduc.dialect.identities import IDENTITIES, NEUTRAL, is_splat_of
 
-_NEUTRAL = """
-pdl.pattern @{op}_{which}_{side} : benefit(1) {{
-  %type = pdl.type
-  %x = pdl.operand : %type
-  %constant = pdl.operation "stablehlo.constant" -> (%type : !pdl.type)
-  %neutral = pdl.result 0 of %constant
-  pdl.apply_native_constraint "is_{which}"(%constant : !pdl.operation)
-  %op = pdl.operation "stablehlo.{op}"({operands} : !pdl.value, !pdl.value) -> (%type : !pdl.type)
-  pdl.rewrite %op {{ pdl.replace %op with (%x : !pdl.value) }}
-}}
-"""
-
-_NEGATED = """
-pdl.pattern @negate_negate : benefit(1) {
-  %type = pdl.type
-  %x = pdl.operand : %type
-  %inner = pdl.operation "stablehlo.negate"(%x : !pdl.value) -> (%type : !pdl.type)
-  %negated = pdl.result 0 of %inner
-  %op = pdl.operation "stablehlo.negate"(%negated : !pdl.value) -> (%type : !pdl.type)
-  pdl.rewrite %op { pdl.replace %op with (%x : !pdl.value) }
-}
-pdl.pattern @add_negate : benefit(1) {
-  %type = pdl.type
-  %x = pdl.operand : %type
-  %y = pdl.operand : %type
-  %inner = pdl.operation "stablehlo.negate"(%y : !pdl.value) -> (%type : !pdl.type)
-  %negated = pdl.result 0 of %inner
-  %op = pdl.operation "stablehlo.add"(%x, %negated : !pdl.value, !pdl.value) -> (%type : !pdl.type)
-  pdl.rewrite %op {
-    %new = pdl.operation "stablehlo.subtract"(%x, %y : !pdl.value, !pdl.value) -> (%type : !pdl.type)
-    pdl.replace %op with %new
-  }
-}
-"""
-
-_SPLAT = """
-pdl.pattern @broadcast_splat : benefit(1) {
+_PATTERN = """
+pdl.pattern @{op}_{inner}_{side} : benefit(1) {{
   %type = pdl.type
   %narrow = pdl.type
-  %constant = pdl.operation "stablehlo.constant" -> (%narrow : !pdl.type)
-  %x = pdl.result 0 of %constant
-  %op = pdl.operation "stablehlo.broadcast_in_dim"(%x : !pdl.value) -> (%type : !pdl.type)
-  pdl.apply_native_constraint "is_splat"(%constant, %type : !pdl.operation, !pdl.type)
-  pdl.rewrite %op {
-    %wide = pdl.apply_native_rewrite "widen"(%constant, %type : !pdl.operation, !pdl.type) : !pdl.attribute
-    %new = pdl.operation "stablehlo.constant" {"value" = %wide} -> (%type : !pdl.type)
-    pdl.replace %op with %new
-  }
-}
-"""
-
-_ACCUMULATED = """
-pdl.pattern @add_{name}_{side} : benefit(1) {{
-  %type = pdl.type
-  %x = pdl.operand : %type
-  %rest = pdl.operands
-  %constant = pdl.operation "stablehlo.constant" -> (%type : !pdl.type)
-  %zero = pdl.result 0 of %constant
-  %inner = pdl.operation "stablehlo.{name}"(%zero, %rest : !pdl.value, !pdl.range<value>) -> (%type : !pdl.type)
+  {other}
+  %operands = pdl.operands
+  %inner = pdl.operation "stablehlo.{inner}"(%operands : !pdl.range<value>) -> (%narrow : !pdl.type)
   %y = pdl.result 0 of %inner
-  pdl.apply_native_constraint "is_zero"(%constant : !pdl.operation)
-  pdl.apply_native_constraint "can_accumulate"(%inner : !pdl.operation)
-  %op = pdl.operation "stablehlo.add"({operands} : !pdl.value, !pdl.value) -> (%type : !pdl.type)
+  %op = pdl.operation "stablehlo.{op}"({read}) -> (%type : !pdl.type)
+  pdl.apply_native_constraint "{rule}"(%op, %inner : !pdl.operation, !pdl.operation)
   pdl.rewrite %op {{
-    %new = pdl.apply_native_rewrite "accumulate"(%inner, %x : !pdl.operation, !pdl.value) : !pdl.operation
-    pdl.replace %op with %new
+    %new = pdl.apply_native_rewrite "{rule}"(%op, %inner : !pdl.operation, !pdl.operation) : !pdl.value
+    pdl.replace %op with (%new : !pdl.value)
   }}
 }}
 """
@@ -102,56 +47,84 @@ def simplify(operation: Any) -> None:
     rewrite.apply_patterns_and_fold_greedily(operation, _patterns(), config)
 
 
+def _matched() -> Iterator[tuple[str, int, str, str]]:
+    """For each pattern: the op, the number of the operand that an inner op defines, the inner op, and the rule."""
+    for name, (_, sides) in NEUTRAL.items():
+        yield from ((name.removeprefix("stablehlo."), side, "constant", "identity") for side in sides)
+    yield "add", 1, "negate", "identity"
+    yield "negate", 0, "negate", "identity"
+    yield "broadcast_in_dim", 0, "constant", "identity"
+    for inner in ("dynamic_update_slice", "scatter"):
+        yield from (("add", side, inner, "accumulate") for side in (0, 1))
+
+
 @cache
 def _patterns() -> Any:
-    neutral = [
-        _NEUTRAL.format(
-            op=name.removeprefix("stablehlo."),
-            side=side,
-            which=("zero", "one")[number],
-            operands=("%neutral, %x", "%x, %neutral")[side],
-        )
-        for name, (number, sides) in NEUTRAL.items()
-        for side in sides
-    ]
-    accumulated = [
-        _ACCUMULATED.format(name=name, side=i, operands=operands)
-        for name in ("dynamic_update_slice", "scatter")
-        for i, operands in enumerate(("%x, %y", "%y, %x"))
-    ]
+    texts = []
+    for op, side, inner, rule in _matched():
+        is_unary = op in ("negate", "broadcast_in_dim")
+        read = "%y : !pdl.value" if is_unary else ("%y, %x", "%x, %y")[side] + " : !pdl.value, !pdl.value"
+        other = "" if is_unary else "%x = pdl.operand : %type"
+        texts.append(_PATTERN.format(op=op, inner=inner, side=side, rule=rule, read=read, other=other))
     with context(), ir.Location.unknown():
-        # The module lives until its patterns are frozen.
-        module = ir.Module.parse("\n".join([*neutral, *accumulated, _NEGATED, _SPLAT]))
+        module = ir.Module.parse("\n".join(texts))  # lives until its patterns are frozen
         patterns = rewrite.PDLModule(module)
-        constraints: dict[str, Callable[..., bool]] = {
-            "is_zero": partial(_is_splat_of, 0),
-            "is_one": partial(_is_splat_of, 1),
-            "is_splat": lambda constant, type_: _widened(constant, type_) is not None,
-            "can_accumulate": _can_accumulate,
-        }
-        for name, holds in constraints.items():  # False is MLIR's success
-            patterns.register_constraint_function(name, lambda _, __, values, holds=holds: not holds(*values))
-        rewrites: dict[str, Callable[..., Any]] = {
-            "widen": lambda _, constant, type_: _widened(constant, type_),
-            "accumulate": _accumulate,
-        }
-        for name, new in rewrites.items():
-            patterns.register_rewrite_function(
-                name, lambda rewriter, results, values, new=new: results.append(new(rewriter.ip, *values))
-            )
+        _register(patterns, "identity", lambda op, _: _equal(op) is not None, _apply_identity)
+        _register(patterns, "accumulate", _can_accumulate, _accumulate)
         return patterns.freeze()
 
 
-def _is_splat_of(number: int, constant: Any) -> bool:
-    return is_splat_of(constant.attributes["value"], constant.result.type, number)
+def _register(patterns: Any, rule: str, holds: Callable[..., bool], new: Callable[..., Any]) -> None:
+    """Names the functions of a rule: `holds(op, inner)`, and `new(ip, op, inner)`, which gives the new value."""
+    patterns.register_constraint_function(rule, lambda _, __, ops: not holds(*ops))  # False is MLIR's success
+    patterns.register_rewrite_function(
+        rule, lambda rewriter, results, ops: results.append(new(rewriter.ip, *ops))
+    )
 
 
-def _widened(constant: Any, type_: Any) -> Any | None:
-    return widened(constant.attributes["value"], constant.result.type, type_)
+# ---- identities ----------------------------------------------------------------------------------------------
 
 
-def _can_accumulate(update: Any) -> bool:
-    """Whether the body of a scatter is the sum of its arguments, or the updated slice has a static shape."""
+def _equal(op: Any) -> Value | Definition | None:
+    """A value, or an op, that by an identity is equal to an op, and has the op's type."""
+    definition = _definition(op)
+    equal = IDENTITIES[op.name](definition, definition.operands)
+    return None if isinstance(equal, Value) and equal.type != definition.result.type else equal
+
+
+def _apply_identity(ip: Any, op: Any, _: Any) -> Any:
+    equal = _equal(op)
+    if isinstance(equal, Definition):
+        operands = [x.mlir for x in equal.operands]
+        types = [equal.result.type]
+        return ir.Operation.create(equal.name, types, operands, equal.given, loc=op.location, ip=ip).result
+    return None if equal is None else equal.mlir
+
+
+def _definition(op: Any, depth: int = 1) -> Definition:
+    """The record of an op, and, to a depth, of the ops that define its operands; in no graph."""
+    graph: Any = None
+    operands = tuple([Value(x.type, graph) for x in op.operands])
+    for value, x in zip(operands, op.operands, strict=True):
+        value.mlir = x
+        if depth and not isinstance(x.owner, ir.Block):
+            value.definition = _definition(x.owner.operation, depth - 1)
+    definition = Definition(op.name, operands, graph, given=op.attributes, location=op.location)
+    definition.results = tuple([Value(y.type, graph, definition) for y in op.results])
+    return definition
+
+
+# ---- sums ----------------------------------------------------------------------------------------------------
+
+
+def _can_accumulate(op: Any, update: Any) -> bool:
+    """Whether an update of zeros sets a slice of static shape, or a scatter into zeros adds."""
+    zeros = _definition(update).operands[0]
+    made = zeros.definition
+    if zeros.type != op.result.type or made is None or made.name != "stablehlo.constant":
+        return False
+    if not is_splat_of(made.attributes["value"], zeros.type, 0):
+        return False
     if update.name == "stablehlo.dynamic_update_slice":
         return bool(update.operands[1].type.has_static_shape)
     (block,) = update.regions[0].blocks
@@ -159,21 +132,17 @@ def _can_accumulate(update: Any) -> bool:
     return add.name == "stablehlo.add" and len(rest) == 1 and set(add.operands) == set(block.arguments)
 
 
-def _accumulate(ip: Any, update: Any, x: Any) -> Any:
-    """A copy of an update of zeros, or of a scatter into zeros, that adds to x instead."""
+def _accumulate(ip: Any, op: Any, update: Any) -> Any:
+    """The result of a copy of an update that adds to the other term of the sum `op`, instead of to zeros."""
+    x = op.operands[int(op.operands[0] == update.result)]
     copy = update.clone(ip).operation
     copy.operands[0] = x
     if update.name == "stablehlo.dynamic_update_slice":
         u, before = update.operands[1], ir.InsertionPoint(copy)
         sizes = {"slice_sizes": ir.DenseI64ArrayAttr.get(list(u.type.shape))}
-        old = ir.Operation.create(
-            "stablehlo.dynamic_slice",
-            [u.type],
-            [x, *update.operands[2:]],
-            sizes,
-            loc=update.location,
-            ip=before,
-        )
-        add = ir.Operation.create("stablehlo.add", [u.type], [old.result, u], loc=update.location, ip=before)
-        copy.operands[1] = add.result
-    return copy
+        start = [x, *update.operands[2:]]
+        name, add = "stablehlo.dynamic_slice", "stablehlo.add"
+        old = ir.Operation.create(name, [u.type], start, sizes, loc=op.location, ip=before)
+        sum_ = ir.Operation.create(add, [u.type], [old.result, u], loc=op.location, ip=before)
+        copy.operands[1] = sum_.result
+    return copy.result

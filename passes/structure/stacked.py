@@ -3,7 +3,6 @@
 from typing import Any
 
 from tiduc.dialect.graph import Value
-from tiduc.dialect.trip_count import integer
 from tiduc.passes.structure.clusters import Cluster, Member
 from tiduc.passes.structure.records import Records
 from tiduc.passes.structure.scope import Scope, index_type
@@ -18,7 +17,9 @@ def emit_stacked(scope: Scope, cluster: Cluster) -> None:
     members = [m for c in (*plan.recomputed, cluster) for m in c.members]
     leading = next((m for m in members if m.record.cond is not None), members[0])
     leader = leading.record
-    total_count = scope.trip_count(cluster) if leader.cond is None else None
+    count: Any = plan.trip_count  # an integer, or a value where only a bound is known
+    if leader.cond is None and (count is None or plan.bound is not None):
+        count = scope.trip_count(cluster)
     step = build_step(scope, cluster)
     if leader.cond is None and plan.trip_count is not None:
         simplify_slots(scope, cluster, step, plan.trip_count)
@@ -26,8 +27,10 @@ def emit_stacked(scope: Scope, cluster: Cluster) -> None:
     k, inner = step.number, step.b
     one, first = inner.constant(1, index_type()), b.constant(0, index_type())
     following = inner.subtract(k, one) if leader.reverse else inner.add(k, one)
-    if leader.reverse:
-        first = b.subtract(total_count, b.constant(1, index_type()))
+    if leader.reverse and isinstance(count, int):
+        first = b.constant(count - 1, index_type())
+    elif leader.reverse:
+        first = b.subtract(count, b.constant(1, index_type()))
     before = [step.loop.carry(type_) for type_ in records.types]
     after = records.written(inner, before, k, records.values)
     carries = [
@@ -35,7 +38,7 @@ def emit_stacked(scope: Scope, cluster: Cluster) -> None:
         *(Carry(x, scope.init(at), step.nexts[at], cluster.is_used(at)) for at, x in step.carries.items()),
         *map(Carry, before, records.first(b), after),
     ]
-    test = _test(scope, leading, step, total_count)
+    test = _test(scope, leading, step, count)
     results = emit_while(scope, b, step.loop, carries, test, leader.memory, leader.bound)
     if leader.cond is not None and k in results:
         scope.trip_counts[cluster] = results[k]
@@ -43,14 +46,13 @@ def emit_stacked(scope: Scope, cluster: Cluster) -> None:
     records.give(last, [results[x] for x in before])
 
 
-def _test(scope: Scope, member: Member, step: Step, total_count: Value | None) -> Test:
+def _test(scope: Scope, member: Member, step: Step, count: Any) -> Test:
     """The loop's test: the condition of `member`, or a bound on the iteration's number."""
     leader, read = member.record, step.loop.read
     if leader.reverse:
         return index_test(step.number, 0, "GE")
-    if total_count is not None:
-        known = integer(total_count)
-        return index_test(step.number, read(total_count) if known is None else known, "LT")
+    if leader.cond is None:
+        return index_test(step.number, read(count) if isinstance(count, Value) else count, "LT")
     inits = [step.carries.get((member, i)) or read(scope.local[x]) for i, x in enumerate(leader.inits)]
     own = [*inits, *(read(scope.local[x]) for x in leader.invariants)]
 
