@@ -50,7 +50,7 @@ def simplify(operation: Any) -> None:
 def _matched() -> Iterator[tuple[str, int, str, str]]:
     """For each pattern: the op, the number of the operand that an inner op defines, the inner op, and the rule."""
     for name, (_, sides) in NEUTRAL.items():
-        yield from ((name.removeprefix("stablehlo."), side, "constant", "identity") for side in sides)
+        yield from ((name.removeprefix("stablehlo."), side, "constant", "neutral") for side in sides)
     yield "add", 1, "negate", "identity"
     yield "negate", 0, "negate", "identity"
     yield "broadcast_in_dim", 0, "constant", "identity"
@@ -69,7 +69,8 @@ def _patterns() -> Any:
     with context(), ir.Location.unknown():
         module = ir.Module.parse("\n".join(texts))  # lives until its patterns are frozen
         patterns = rewrite.PDLModule(module)
-        _register(patterns, "identity", lambda op, _: _equal(op) is not None, _apply_identity)
+        _register(patterns, "neutral", _is_neutral, lambda _, op, constant: _other(op, constant))
+        _register(patterns, "identity", lambda *ops: _equal(*ops) is not None, _apply_identity)
         _register(patterns, "accumulate", _can_accumulate, _accumulate)
         return patterns.freeze()
 
@@ -82,36 +83,48 @@ def _register(patterns: Any, rule: str, holds: Callable[..., bool], new: Callabl
     )
 
 
+def _is_neutral(op: Any, constant: Any) -> bool:
+    """Whether a constant is the neutral element of an op, whose other operand has the type of both."""
+    value, type_, number = constant.attributes["value"], constant.result.type, NEUTRAL[op.name][0]
+    return is_splat_of(value, type_, number) and type_ == op.result.type
+
+
+def _other(op: Any, inner: Any) -> Any:
+    """The operand of a binary op that is not the result of the inner op."""
+    return op.operands[int(op.operands[0] == inner.result)]
+
+
 # ---- identities ----------------------------------------------------------------------------------------------
 
 
-def _equal(op: Any) -> Value | Definition | None:
+def _equal(op: Any, inner: Any) -> Value | Definition | None:
     """A value, or an op, that by an identity is equal to an op, and has the op's type."""
-    definition = _definition(op)
-    equal = IDENTITIES[op.name](definition, definition.operands)
+    graph: Any = None  # the records are in no graph
+    location, made_by_inner = op.location, inner.result
+    made = Definition(inner.name, _values(inner.operands), graph, given=inner.attributes, location=location)
+    operands = _values(op.operands)
+    for x in operands:
+        x.definition = made if x.mlir == made_by_inner else None
+    definition = Definition(op.name, operands, graph, given=op.attributes, location=location)
+    definition.results = (Value(op.result.type, graph, definition),)
+    equal = IDENTITIES[op.name](definition, operands)
     return None if isinstance(equal, Value) and equal.type != definition.result.type else equal
 
 
-def _apply_identity(ip: Any, op: Any, _: Any) -> Any:
-    equal = _equal(op)
+def _values(read: Any) -> tuple[Value, ...]:
+    graph: Any = None
+    values = tuple([Value(x.type, graph) for x in read])
+    for value, x in zip(values, read, strict=True):
+        value.mlir = x
+    return values
+
+
+def _apply_identity(ip: Any, op: Any, inner: Any) -> Any:
+    equal = _equal(op, inner)
     if isinstance(equal, Definition):
-        operands = [x.mlir for x in equal.operands]
-        types = [equal.result.type]
+        operands, types = [x.mlir for x in equal.operands], [equal.result.type]
         return ir.Operation.create(equal.name, types, operands, equal.given, loc=op.location, ip=ip).result
     return None if equal is None else equal.mlir
-
-
-def _definition(op: Any, depth: int = 1) -> Definition:
-    """The record of an op, and, to a depth, of the ops that define its operands; in no graph."""
-    graph: Any = None
-    operands = tuple([Value(x.type, graph) for x in op.operands])
-    for value, x in zip(operands, op.operands, strict=True):
-        value.mlir = x
-        if depth and not isinstance(x.owner, ir.Block):
-            value.definition = _definition(x.owner.operation, depth - 1)
-    definition = Definition(op.name, operands, graph, given=op.attributes, location=op.location)
-    definition.results = tuple([Value(y.type, graph, definition) for y in op.results])
-    return definition
 
 
 # ---- sums ----------------------------------------------------------------------------------------------------
@@ -119,11 +132,11 @@ def _definition(op: Any, depth: int = 1) -> Definition:
 
 def _can_accumulate(op: Any, update: Any) -> bool:
     """Whether an update of zeros sets a slice of static shape, or a scatter into zeros adds."""
-    zeros = _definition(update).operands[0]
-    made = zeros.definition
-    if zeros.type != op.result.type or made is None or made.name != "stablehlo.constant":
+    zeros = update.operands[0]
+    if zeros.type != op.result.type or isinstance(zeros.owner, ir.Block):
         return False
-    if not is_splat_of(made.attributes["value"], zeros.type, 0):
+    made = zeros.owner.operation
+    if made.name != "stablehlo.constant" or not is_splat_of(made.attributes["value"], zeros.type, 0):
         return False
     if update.name == "stablehlo.dynamic_update_slice":
         return bool(update.operands[1].type.has_static_shape)
@@ -134,7 +147,7 @@ def _can_accumulate(op: Any, update: Any) -> bool:
 
 def _accumulate(ip: Any, op: Any, update: Any) -> Any:
     """The result of a copy of an update that adds to the other term of the sum `op`, instead of to zeros."""
-    x = op.operands[int(op.operands[0] == update.result)]
+    x = _other(op, update)
     copy = update.clone(ip).operation
     copy.operands[0] = x
     if update.name == "stablehlo.dynamic_update_slice":
