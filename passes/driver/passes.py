@@ -48,10 +48,12 @@ _LOOP_MEMORY = Option(
 
 
 def _pass(name: str, *options: Option) -> Callable[[Callable[..., None]], Callable[..., None]]:
-    """Makes a function on modules a pass; its docstring describes the pass, and its keywords are the options."""
+    """Makes a function on modules a pass: the docstring begins with the description, keywords are the options."""
 
     def add(function: Callable[..., None]) -> Callable[..., None]:
-        PASSES[name] = Pass(name, " ".join(str(inspect.getdoc(function)).split()), function, options)
+        PASSES[name] = Pass(
+            name, " ".join(str(inspect.getdoc(function)).partition("\n\n")[0].split()), function, options
+        )
         return function
 
     return add
@@ -255,9 +257,7 @@ def simplify_in_place(module: Any) -> None:
             simplify(op)
 
 
-PASSES["tidu-widen"] = Pass(
-    "tidu-widen", "Widens a program to double precision: replaces every float type by f64.", widen
-)
+_pass("tidu-widen")(widen)
 
 
 def _check_flat(graph: Graph) -> None:

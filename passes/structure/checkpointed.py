@@ -47,10 +47,6 @@ class Level:
     below: "Level | None"
     slots: int
 
-    def among(self, places: Sequence[Place], state: Sequence[Value]) -> list[Value]:
-        """The carries of this level among `state`, the carries `places` of the level two above it."""
-        return [state[places.index(at)] for at in self.places]
-
 
 @dataclass(frozen=True)
 class Reached:
@@ -85,7 +81,7 @@ def emit_checkpointed(scope: Scope, cluster: Cluster) -> None:
         (last, b.constant(-1, i32)) if is_reverse else (zero, total_count),
         [scope.init(at) for at in places],
         Reached(zero if is_reverse else last, below),
-        list(step.outside),
+        list(step.loop.outside),
         records,
         [cluster.is_used(at) for at in places],
     )
@@ -186,7 +182,9 @@ def _emit_checkpoints(
     inner, before = loop.b, loop.carries(checkpoints)
     top, iterations, *slots = before
     target, inputs = loop.read(k), [loop.read(x) for x in outside]
-    two_below = below.below.among(level.places, state) if below.below is not None else []
+    two_below = [
+        state[level.places.index(at)] for at in (below.below.places if below.below is not None else ())
+    ]
     one, two = inner.constant(1, k.type), inner.constant(2, k.type)
     i = read_at(inner, iterations, top)
     left = inner.subtract(i, target) if below.reverse else inner.subtract(target, i)

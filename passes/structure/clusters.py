@@ -109,7 +109,7 @@ class Fusion:
                     stack.pop()
                     continue
                 ops = (node,) if isinstance(node, Definition) else node.ops
-                defining = [self.defining_op.get(x) for op in ops for x in op.operands + op.captures]
+                defining = [self.defining_op.get(x) for op in ops for x in op.reads]
                 nodes = [cluster_of.get(op, op) for op in defining if op is not None]
                 before = [n for n in nodes if n not in placed and n is not node]
                 if before and node not in begun:
@@ -164,7 +164,7 @@ def _find_members(
                 j = record.results[i] if isinstance(record, Loop) else i
                 if j >= 0:
                     places[y] = member, j
-    reads = ((op, x) for op in order for x in (*op.operands, *op.captures))
+    reads = ((op, x) for op in order for x in op.reads)
     for reader, x in chain(reads, ((None, y) for y in outputs)):
         if x in places:
             member, j = places[x]
@@ -303,7 +303,7 @@ def _find_clusters(
         return clusters[-1]
 
     for op in order:
-        read = (*op.operands, *op.captures)
+        read = op.reads
         mask = reduce(or_, [depends_on.get(x, 0) for x in read], 0)
         is_separated = bool(separated) and not separated.isdisjoint(read)
         if is_separated:

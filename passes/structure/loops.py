@@ -1,12 +1,12 @@
 """Emits the loops of a cluster as one loop without sequences, as the plan says."""
 
 from collections.abc import Callable, Mapping
-from typing import Any
 
 from tiduc.dialect.control import open_loop
 from tiduc.dialect.control_ops import sequence_type
 from tiduc.dialect.errors import OpenSize
 from tiduc.dialect.graph import Value
+from tiduc.dialect.types import is_empty
 from tiduc.passes.structure.checkpointed import emit_checkpointed
 from tiduc.passes.structure.clusters import Cluster, Place, is_last_carry
 from tiduc.passes.structure.scope import Scope
@@ -37,12 +37,8 @@ def _give_invariants(scope: Scope, cluster: Cluster) -> None:
                     scope.local[y] = scope.local[record.operands[first + ~j]]
                 elif j in idle:
                     scope.local[y] = scope.local[record.inits[j]]
-                elif j >= len(record.inits) and j in member.used and _is_empty(y.type):
+                elif j >= len(record.inits) and j in member.used and y.type.has_static_shape and is_empty(y):
                     scope.local[y] = scope.b.zero(y.type)
-
-
-def _is_empty(type_: Any) -> bool:
-    return type_.has_static_shape and 0 in type_.shape
 
 
 def _emit_none(scope: Scope, cluster: Cluster) -> None:

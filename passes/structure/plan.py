@@ -85,40 +85,32 @@ def plan(
             used[member.record.graphs[0]].update(member.used)
     memories: dict[Cluster, str] = {}
     recomputed: dict[Cluster, tuple[Cluster, ...]] = {}
-    sources: dict[Cluster, Cluster] = {}
-    needs_trip_count: set[Cluster] = set()
-    sets_checkpoints: set[Cluster] = set()
+    sources: dict[Cluster, Cluster | None] = {}
     for cluster in loops:
         read = [x for m in cluster.members for x in m.record.sequences if not fusion.is_result_of(x, cluster)]
         memories[cluster] = _memory(cluster, read, memory)
-        recomputed[cluster] = ()
-        if memories[cluster] != "stack":
-            recomputed[cluster] = _recomputed(view, fusion, cluster, read, recomputed)
-            needs_trip_count.update(c for c in recomputed[cluster] if c.leader.cond is not None)
-            if memories[cluster] == "sqrt":
-                opposite = (c for c in recomputed[cluster] if c.leader.reverse != cluster.leader.reverse)
-                sets_checkpoints.update(opposite)
-        if cluster.leader.cond is None and _bound(cluster) is not None:
-            source = _trip_count_source(fusion, cluster, read)
-            if source is not None:
-                sources[cluster] = source
-                needs_trip_count.add(source)
+        keeps = memories[cluster] == "stack"
+        recomputed[cluster] = () if keeps else _recomputed(view, fusion, cluster, read, recomputed)
+        has_bound = cluster.leader.cond is None and _bound(cluster) is not None
+        sources[cluster] = _trip_count_source(fusion, cluster, read) if has_bound else None
     plans = {}
     for cluster in loops:
-        trip_count = _trip_count(cluster)
+        trip_count, leader = _trip_count(cluster), cluster.leader
+        readers = [reader for reader in loops if cluster in recomputed[reader]]
+        opposite = [reader for reader in readers if reader.leader.reverse != leader.reverse]
         whole, residuals = _stacked(fusion, cluster, recomputed) if trip_count is not None else ((), ())
         plans[cluster] = LoopPlan(
             _emitter(cluster, memories[cluster], recomputed[cluster], trip_count),
             memories[cluster],
             trip_count,
             _bound(cluster),
-            sources.get(cluster),
-            cluster in needs_trip_count,
-            recomputed[cluster],
-            whole,
-            residuals,
-            cluster in sets_checkpoints and trip_count is not None,
-            _recomputed_from(fusion, cluster, recomputed),
+            sources[cluster],
+            needs_trip_count=cluster in sources.values() or (leader.cond is not None and bool(readers)),
+            recomputed=recomputed[cluster],
+            whole=whole,
+            residuals=residuals,
+            sets_checkpoints=trip_count is not None and any(memories[c] == "sqrt" for c in opposite),
+            recomputed_from=_recomputed_from(fusion, readers, recomputed),
         )
     return Plan(fusion, nodes, plans, used)
 
@@ -211,10 +203,9 @@ def _reads_elements(fusion: Fusion, op: Definition | None, at: Place) -> bool:
 
 
 def _recomputed_from(
-    fusion: Fusion, cluster: Cluster, recomputed: Mapping[Cluster, tuple[Cluster, ...]]
+    fusion: Fusion, readers: Sequence[Cluster], recomputed: Mapping[Cluster, tuple[Cluster, ...]]
 ) -> tuple[Place, ...]:
-    """The sequences that loops read which recompute this cluster, and loops that these recompute with it."""
-    readers = [reader for reader, sources in recomputed.items() if cluster in sources]
+    """The sequences that `readers`, and the loops recomputed for them, read."""
     recomputing = dict.fromkeys(c for reader in readers for c in (*recomputed[reader], reader))
     sequences = (x for c in recomputing for m in c.members for x in m.record.sequences)
     return tuple(dict.fromkeys(fusion.places[x] for x in sequences if x in fusion.places))

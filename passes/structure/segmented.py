@@ -80,7 +80,7 @@ def emit_segmented(scope: Scope, cluster: Cluster) -> None:
     state = [_entering(scope, loop, at, entry) for at in (top.below.places if top.below is not None else ())]
     start = inner.multiply(j, length)
     stop = inner.minimum(inner.add(start, length), loop.read(total_count))
-    within = Segment(start, stop, size, [loop.read(x) for x in step.outside])
+    within = Segment(start, stop, size, [loop.read(x) for x in step.loop.outside])
     after = _emit_sweep(scope, inner, top, within, carried, state, records, before)
     first = b.constant(0, j.type)
     if is_reverse:
@@ -125,7 +125,7 @@ def _sweep(
         below = _sweep(scope, step, not reverse, other, saved, starts)
     uncarried = [x for x in starts if x not in own]
     graph = scope.closed(wanted, [step.number, *uncarried, *own, *saved, *step.inputs])
-    outside = list(step.outside)
+    outside = list(step.loop.outside)
     numbers = [(outside.index(start), by) for start, by in (starts[x] for x in uncarried)]
     return Sweep(reverse, places, numbers, [x.type for x in more], graph, below)
 
@@ -136,7 +136,7 @@ def _boundary(scope: Scope, step: Step, wanted: Sequence[Value], reverse: bool) 
     read = list(wanted)
     for op in scope.view.schedule(wanted):
         if way(op.results[0], reverse) == reverse:
-            read += (*op.operands, *op.captures)
+            read += op.reads
     return [x for x in dict.fromkeys(read) if way(x, reverse) != reverse]
 
 
@@ -145,7 +145,7 @@ def _without_stack(step: Step, own: Sequence[Value], starts: Starts) -> set[Valu
     given, mine = {step.number, *step.inputs, *starts}, set(own)
     known = set(given)
     for op in step.b.graph.definitions:
-        read = (*op.operands, *op.captures)
+        read = op.reads
         if all(x in known or x in mine for x in read):
             (known if mine.isdisjoint(read) else mine).update(op.results)
     return given | mine

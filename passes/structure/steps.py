@@ -39,11 +39,6 @@ class Step:
         return self.loop.b
 
     @property
-    def outside(self) -> dict[Value, Value]:
-        """Maps values of the outer graph to inputs."""
-        return self.loop.outside
-
-    @property
     def inputs(self) -> list[Value]:
         """The inputs that stand for values of the outer graph."""
         return list(self.loop.outside.values())
@@ -76,7 +71,7 @@ class Residuals:
 
     def given(self, b: Any, number: Value, read: Callable[[Value], Value]) -> dict[Value, Value]:
         """The inputs of the step that need no stack: outer values, the number, and induction variables."""
-        local = {inner: read(x) for x, inner in self.step.outside.items()} | {self.step.number: number}
+        local = {inner: read(x) for x, inner in self.step.loop.outside.items()} | {self.step.number: number}
         return local | {
             x: induction_value(b, read(start), by, number) for x, (start, by) in self.starts.items()
         }
@@ -126,7 +121,7 @@ def _element(scope: Scope, step: Step, x: Value) -> Value:
     if at in step.elements:
         return step.elements[at]
     b = step.b
-    if has_empty_elements(x):
+    if 0 in x.type.shape[1:]:  # such a sequence only has a length
         return b.zero(element_type(x.type))  # type: ignore[no-any-return]
     if at in scope.residuals:
         return scope.residuals[at].element(step, at)  # type: ignore[no-any-return]
@@ -150,11 +145,6 @@ def write_at(b: Any, stack: Value, x: Value, i: Value) -> Value:
     sizes = shape(x)
     start = [i] + [b.constant(0, i.type)] * len(sizes)
     return b.dynamic_update_slice(stack, b.reshape(x, [1, *sizes]), start)  # type: ignore[no-any-return]
-
-
-def has_empty_elements(x: Value) -> bool:
-    """Whether the elements of a sequence are empty tensors; such a sequence only has a length."""
-    return 0 in list(x.type.shape)[1:]
 
 
 def state_of(

@@ -90,7 +90,7 @@ def carries_read(scope: Scope, nexts: Mapping[Value, Value], wanted: Sequence[Va
     carries: dict[Value, None] = {}
     while wanted:
         order = scope.view.schedule(wanted)
-        read = dict.fromkeys(x for op in order for x in (*op.operands, *op.captures)) | dict.fromkeys(wanted)
+        read = dict.fromkeys(x for op in order for x in op.reads) | dict.fromkeys(wanted)
         more = [x for x in read if x in nexts and x not in carries]
         carries |= dict.fromkeys(more)
         wanted = [nexts[x] for x in more]
@@ -99,7 +99,7 @@ def carries_read(scope: Scope, nexts: Mapping[Value, Value], wanted: Sequence[Va
 
 def read_inputs(graph: Graph) -> set[Value]:
     """The inputs that a graph reads."""
-    read = {x for op in graph.definitions for x in (*op.operands, *op.captures)} | set(graph.outputs)
+    read = {x for op in graph.definitions for x in op.reads} | set(graph.outputs)
     return {x for x in graph.inputs.values() if x in read}
 
 
