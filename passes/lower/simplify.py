@@ -100,11 +100,13 @@ def _other(op: Any, inner: Any) -> Any:
 def _equal(op: Any, inner: Any) -> Value | Definition | None:
     """A value, or an op, that by an identity is equal to an op, and has the op's type."""
     graph: Any = None  # the records are in no graph
-    location, made_by_inner = op.location, inner.result
-    made = Definition(inner.name, _values(inner.operands), graph, given=inner.attributes, location=location)
+    location, result = op.location, inner.result
+    defining = Definition(
+        inner.name, _values(inner.operands), graph, given=inner.attributes, location=location
+    )
     operands = _values(op.operands)
     for x in operands:
-        x.definition = made if x.mlir == made_by_inner else None
+        x.definition = defining if x.mlir == result else None
     definition = Definition(op.name, operands, graph, given=op.attributes, location=location)
     definition.results = (Value(op.result.type, graph, definition),)
     equal = IDENTITIES[op.name](definition, operands)
@@ -135,8 +137,8 @@ def _can_accumulate(op: Any, update: Any) -> bool:
     zeros = update.operands[0]
     if zeros.type != op.result.type or isinstance(zeros.owner, ir.Block):
         return False
-    made = zeros.owner.operation
-    if made.name != "stablehlo.constant" or not is_splat_of(made.attributes["value"], zeros.type, 0):
+    constant = zeros.owner.operation
+    if constant.name != "stablehlo.constant" or not is_splat_of(constant.attributes["value"], zeros.type, 0):
         return False
     if update.name == "stablehlo.dynamic_update_slice":
         return bool(update.operands[1].type.has_static_shape)

@@ -1,7 +1,8 @@
 """plan: decides which ops are fused, and how each loop gets its residuals, before anything is emitted.
 
 A loop that runs opposite to the loop that computes its residuals reads them from stacks, or recomputes that loop's
-iterations from checkpoints. `Plan` is all that the emitters know of the old graph.
+iterations from checkpoints. The plan names the emitter of each loop, a function of `stacked.py`, `segmented.py` or
+`checkpointed.py`, and what the loop stores. Emitters read the plan and never change it.
 """
 
 from collections import defaultdict
