@@ -94,6 +94,11 @@ class Definition:
         return result
 
     @property
+    def reads(self) -> tuple[Value, ...]:
+        """The operands, and the values that the regions capture."""
+        return self.operands + self.captures
+
+    @property
     def attributes(self) -> Mapping[str, Any]:
         """The op's attributes; a live view of the source's attributes if there is a source and `given` is empty."""
         if self.source is None:

@@ -140,7 +140,7 @@ def _batch_ops(
     In a closed graph, ops that do not depend on batched values are copied.
     """
     for op in order:
-        read = (*op.operands, *op.captures) if op.captures else op.operands
+        read = op.reads
         if values.keys().isdisjoint(read):
             if closed or not plain.keys().isdisjoint(read):
                 _copy(b, op, plain)
@@ -266,7 +266,7 @@ def _in_one_loop(
     b.location = reached[0].location  # of errors about the loop
     computed = {y for op in reached for y in op.results}
     for op in reached:
-        for x in (*op.operands, *op.captures):
+        for x in op.reads:
             if x not in computed:
                 given.setdefault(x, (x, False))
     wanted = [y for y in dict.fromkeys(outputs) if y in computed]

@@ -33,7 +33,10 @@ _ALGORITHM = "algorithm"  # of dot_general: it names the types of the operands
 
 @stage
 def widen(module: Any) -> None:
-    """Widens every function and graph of a module, in place."""
+    """Widens a program to double precision: replaces every float type by f64.
+
+    It changes every function and graph of the module in place.
+    """
     ops = within(module.operation)
     types = [[x.type for x in op.operands] if _depends_on_bits(op) else None for op in ops]
     kept: list[tuple[Any, Sequence[Any]]] = []

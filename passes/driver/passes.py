@@ -1,132 +1,368 @@
-"""The Python passes that textual pipelines can name: their names, descriptions and options."""
+"""The stages as MLIR passes, which textual pipelines can name: their names, descriptions and options.
 
-from tiduc.passes.driver import mlir_passes
+    tidu-import, tidu-linearize, tidu-linear-transpose, tidu-materialize-merge, tidu-lower
+
+In this order, without options, these passes give the VJP of a module's function. In between, the module holds graphs,
+on which native passes may run. Each pass changes a module in place, and names its graphs and values by symbol.
+"""
+
+import inspect
+from collections.abc import Callable, Collection, Mapping, Sequence
+from typing import Any
+
+from torch_mlir import ir
+
+from tiduc.dialect.attributes import named_attributes
+from tiduc.dialect.control import called
+from tiduc.dialect.errors import RequestError
+from tiduc.dialect.graph import Graph, operations
+from tiduc.dialect.verify import NAME
+from tiduc.dialect.view import View
+from tiduc.dialect.write import write_graph
+from tiduc.passes.batch import BATCH_OF, BATCHED, batch
 from tiduc.passes.driver.textual import Option, Pass
+from tiduc.passes.importing.import_stablehlo import import_stablehlo
+from tiduc.passes.infer_active import infer_active
+from tiduc.passes.linear_transpose import linear_transpose
+from tiduc.passes.linearize import linearize
+from tiduc.passes.lower.lower import lower
+from tiduc.passes.lower.simplify import simplify
+from tiduc.passes.materialize_merge import materialize_merge
+from tiduc.passes.resolve import check, resolve
+from tiduc.passes.rules import OPSET
+from tiduc.passes.rules.registry import OpSet
+from tiduc.passes.structure.structure import structure
 from tiduc.passes.widen import widen
 
+PASSES: dict[str, Pass] = {}
+"""The passes, by name; `_pass` adds each of them."""
+
+_GRAPHS = ("tidu.graph", "tidu.bind")
 _GRAPH = "the graph, by symbol; default: @main, or the only graph that is not linear"
 _NAME = "the symbol of the new graph; default: the first free one of {}0, {}1, ..."
 _LOOP_MEMORY = Option(
     "loop-memory",
     "string",
-    "how the reverse pass of a loop gets its residuals, unless the loop says so itself: stack, sqrt, log or "
-    "auto",
+    "how the reverse pass of a loop gets its residuals, unless the loop says so itself: stack, sqrt, log or auto",
 )
 
-PASSES: dict[str, Pass] = {
-    pass_.name: pass_
-    for pass_ in (
-        Pass(
-            "tidu-import",
-            "Converts each public function, and each private function called more than once, to a graph.",
-            mlir_passes.import_in_place,
-            (Option("inline", "bool", "inline every call; default: false"),),
-            by_rules=True,
-        ),
-        Pass(
-            "tidu-resolve",
-            "Checks all references between graphs: each names one value of the right type, and no value "
-            "depends on itself.",
-            mlir_passes.resolve_in_place,
-            (
-                Option(
-                    "search-path",
-                    "names",
-                    "directories to search for NAME.mlir, for a graph @NAME that the module lacks",
-                ),
-            ),
-        ),
-        Pass(
-            "tidu-linearize",
-            "Adds the linear graph of a graph, which maps tangents of inputs to tangents of outputs (JVP).",
-            mlir_passes.linearize_in_place,
-            (
-                Option("graph", "string", _GRAPH),
-                Option(
-                    "outputs",
-                    "references",
-                    "the values to differentiate; default: the graph's differentiable outputs",
-                ),
-                Option("wrt", "names", "the inputs, by key; default: the graph's differentiable inputs"),
-                Option("name", "string", _NAME.format("L", "L")),
-            ),
-            by_rules=True,
-        ),
-        Pass(
-            "tidu-linear-transpose",
-            "Adds the transpose of a linear graph, which maps cotangents of outputs to cotangents of inputs "
-            "(VJP).",
-            mlir_passes.linear_transpose_in_place,
-            (
-                Option("graph", "string", "the linear graph, by symbol; default: the last one"),
-                Option("name", "string", _NAME.format("T", "T")),
-            ),
-            by_rules=True,
-        ),
-        Pass(
-            "tidu-batch",
-            "Adds a batched version of a graph (vmap).",
-            mlir_passes.batch_in_place,
-            (
-                Option("size", "number", "the batch size"),
-                Option("graph", "string", "the graph, by symbol; default: the last linear one, or @main"),
-                Option("inputs", "names", "the batched inputs, by key; default: the graph's inputs"),
-                Option("outputs", "references", "the values; default: the graph's outputs"),
-                Option("name", "string", _NAME.format("B", "B")),
-            ),
-            by_rules=True,
-        ),
-        Pass(
-            "tidu-infer-active",
-            "Restores the active masks of linear graphs after native passes have dropped them.",
-            mlir_passes.infer_active_in_place,
-        ),
-        Pass(
-            "tidu-materialize-merge",
-            "Replaces all graphs by one flat graph that holds each value once.",
-            mlir_passes.materialize_merge_in_place,
-            (
-                Option(
-                    "values",
-                    "references",
-                    "the values to compute; default: the outputs of the primal graph and of the last "
-                    "linear or batched graph",
-                ),
-                Option(
-                    "inputs",
-                    "names",
-                    "the first inputs of the result, by key; default: those of these two graphs",
-                ),
-                Option("name", "string", "the symbol of the result; default: that of the primal graph"),
-                Option("keep-dead-inputs", "bool", "keep inputs that no value needs; default: true"),
-            ),
-            by_rules=True,
-        ),
-        Pass(
-            "tidu-structure",
-            "Lowers loops, branches and calls of flat graphs to StableHLO control flow, and fuses loops that "
-            "run in lockstep.",
-            mlir_passes.structure_in_place,
-            (_LOOP_MEMORY,),
-            by_rules=True,
-        ),
-        Pass(
-            "tidu-lower",
-            "Lowers each flat graph to a simplified function of plain StableHLO; lowers loops first if "
-            "tidu-structure has not run.",
-            mlir_passes.lower_in_place,
-            (_LOOP_MEMORY,),
-            by_rules=True,
-        ),
-        Pass(
-            "tidu-simplify",
-            "Applies simplifications that MLIR's and StableHLO's passes lack.",
-            mlir_passes.simplify_in_place,
-        ),
-        Pass(
-            "tidu-widen",
-            "Widens a program to double precision: replaces every float type by f64.",
-            widen,
-        ),
+
+def _pass(name: str, *options: Option) -> Callable[[Callable[..., None]], Callable[..., None]]:
+    """Makes a function on modules a pass: the docstring begins with the description, keywords are the options."""
+
+    def add(function: Callable[..., None]) -> Callable[..., None]:
+        PASSES[name] = Pass(
+            name, " ".join(str(inspect.getdoc(function)).partition("\n\n")[0].split()), function, options
+        )
+        return function
+
+    return add
+
+
+@_pass("tidu-import", Option("inline", "bool", "inline every call; default: false"))
+def import_in_place(module: Any, inline: bool = False, opset: OpSet = OPSET) -> None:
+    """Converts each public function, and each private function called more than once, to a graph."""
+    imported = import_stablehlo(module, opset=opset, inline=inline)
+    for op in list(operations(module.body)):
+        op.erase()
+    for op in list(operations(imported.body)):
+        module.body.append(op)
+
+
+@_pass(
+    "tidu-resolve",
+    Option(
+        "search-path", "names", "directories to search for NAME.mlir, for a graph @NAME that the module lacks"
+    ),
+)
+def resolve_in_place(module: Any, search_path: Sequence[str] = ()) -> None:
+    """Checks all references between graphs: each names one value of the right type, and no value
+    depends on itself."""
+    check(resolve(module, search_path=search_path))
+
+
+@_pass(
+    "tidu-linearize",
+    Option("graph", "string", _GRAPH),
+    Option(
+        "outputs", "references", "the values to differentiate; default: the graph's differentiable outputs"
+    ),
+    Option("wrt", "names", "the inputs, by key; default: the graph's differentiable inputs"),
+    Option("name", "string", _NAME.format("L", "L")),
+)
+def linearize_in_place(
+    module: Any,
+    graph: str | None = None,
+    outputs: Sequence[Any] | None = None,
+    wrt: Sequence[str] | None = None,
+    name: str | None = None,
+    opset: OpSet = OPSET,
+) -> None:
+    """Adds the linear graph of a graph, which maps tangents of inputs to tangents of outputs (JVP)."""
+    view = resolve(module)
+    if outputs is None or wrt is None:
+        source = _graph(view, graph)
+        tangent_type = opset.builder.tangent_type
+        if outputs is None:
+            distinct = dict.fromkeys(y for y in source.outputs if y is not None)
+            outputs = [y for y in distinct if tangent_type(y.type) is not None]
+        if wrt is None:
+            wrt = [key for key, x in source.inputs.items() if tangent_type(x.type) is not None]
+    linearize(view, outputs, wrt, opset, _free(view, name))
+    view.write()
+
+
+@_pass(
+    "tidu-linear-transpose",
+    Option("graph", "string", "the linear graph, by symbol; default: the last one"),
+    Option("name", "string", _NAME.format("T", "T")),
+)
+def linear_transpose_in_place(
+    module: Any, graph: str | None = None, name: str | None = None, opset: OpSet = OPSET
+) -> None:
+    """Adds the transpose of a linear graph, which maps cotangents of outputs to cotangents of inputs (VJP)."""
+    view = resolve(module)
+    source = view.graph(graph) if graph is not None else _last_linear(view)
+    if source is None:
+        raise RequestError("the module has no linear graph", module.operation.location)
+    linear_transpose(view, source, opset, _free(view, name))
+    view.write()
+
+
+@_pass(
+    "tidu-batch",
+    Option("size", "number", "the batch size"),
+    Option("graph", "string", "the graph, by symbol; default: the last linear one, or @main"),
+    Option("inputs", "names", "the batched inputs, by key; default: the graph's inputs"),
+    Option("outputs", "references", "the values; default: the graph's outputs"),
+    Option("name", "string", _NAME.format("B", "B")),
+)
+def batch_in_place(
+    module: Any,
+    size: int | None = None,
+    graph: str | None = None,
+    inputs: Sequence[str] | None = None,
+    outputs: Sequence[Any] | None = None,
+    name: str | None = None,
+    opset: OpSet = OPSET,
+) -> None:
+    """Adds a batched version of a graph (vmap)."""
+    if size is None:
+        raise RequestError("tidu-batch needs the size of the batch", module.operation.location)
+    view = resolve(module)
+    source = _last_linear(view) if graph is None else view.graph(graph)
+    if source is None:
+        source = _graph(view, None)
+    if outputs is None:
+        outputs = list(dict.fromkeys(y for y in source.outputs if y is not None))
+    batch(view, outputs, source.keys if inputs is None else inputs, size, opset, _free(view, name))
+    view.write()
+
+
+@_pass("tidu-infer-active")
+def infer_active_in_place(module: Any) -> None:
+    """Restores the active masks of linear graphs after native passes have dropped them."""
+    for op in operations(module.body):
+        if op.name == "tidu.graph":
+            infer_active(op)
+
+
+@_pass(
+    "tidu-materialize-merge",
+    Option(
+        "values",
+        "references",
+        "the values to compute; default: the outputs of the primal graph and of the last linear or batched graph",
+    ),
+    Option("inputs", "names", "the first inputs of the result, by key; default: those of these two graphs"),
+    Option("name", "string", "the symbol of the result; default: that of the primal graph"),
+    Option("keep-dead-inputs", "bool", "keep inputs that no value needs; default: true"),
+)
+def materialize_merge_in_place(
+    module: Any,
+    values: Sequence[Any] | None = None,
+    inputs: Sequence[str] | None = None,
+    name: str | None = None,
+    keep_dead_inputs: bool = True,
+    opset: OpSet = OPSET,
+) -> None:
+    """Replaces all graphs by one flat graph that holds each value once."""
+    view = resolve(module)
+    main, last = None, _last_linear(view, batched=True)
+    if values is None or inputs is None or name is None:
+        main = _graph(view, None)
+        sources = [main] if last is None else [main, last]
+        if last is not None and main.name in _batch_sources(view, last):
+            sources = [last]
+        if values is None:
+            values = [y for source in sources for y in source.outputs if y is not None]
+        if inputs is None:
+            inputs = [key for source in sources for key in _keys(view, source)]
+    flat = materialize_merge(view, values, inputs, opset, name or main.name, keep_dead_inputs)  # type: ignore[union-attr]
+    flat.attributes["arg_attrs"] = _argument_attributes(view, flat)
+    merged = [op for op in operations(module.body) if op.name in _GRAPHS]
+    write_graph(flat, module)
+    kept = [graph.op for graph in called(view, flat)]
+    for op in merged:
+        if op not in kept:
+            op.erase()
+
+
+@_pass("tidu-structure", _LOOP_MEMORY)
+def structure_in_place(module: Any, loop_memory: str = "auto", opset: OpSet = OPSET) -> None:
+    """Lowers loops, branches and calls of flat graphs to StableHLO control flow, and fuses loops that
+    run in lockstep."""
+    view = resolve(module)
+    kept: set[str] = set()
+    for graph in [view.graph(name) for name in list(view.graphs)]:
+        if not graph.private:
+            _check_flat(graph)
+            structured = structure(view, graph, opset, loop_memory)
+            view.write()
+            if structured is not graph:
+                old = graph.op
+                write_graph(structured, module)
+                old.erase()
+            kept |= {other.name for other in called(view, structured)}
+    for other in view.graphs.values():
+        if other.private and other.name not in kept:
+            other.op.erase()
+
+
+@_pass("tidu-lower", _LOOP_MEMORY)
+def lower_in_place(module: Any, loop_memory: str = "auto", opset: OpSet = OPSET) -> None:
+    """Lowers each flat graph to a simplified function of plain StableHLO; lowers loops first if
+    tidu-structure has not run."""
+    bind = next((op for op in operations(module.body) if op.name == "tidu.bind"), None)
+    if bind is not None:
+        raise RequestError("cannot lower a binding: run tidu-materialize-merge first", bind.location)
+    view = resolve(module)
+    graphs = [view.graph(name) for name in list(view.graphs)]
+    for graph in graphs:
+        if not graph.private:
+            _check_flat(graph)
+            flat = structure(view, graph, opset, loop_memory)
+            lowered = lower(flat, view=view)  # held, since an op does not keep its module alive
+            for function in list(operations(lowered.body)):
+                function.move_before(graph.op)
+    for graph in graphs:
+        graph.op.erase()
+
+
+@_pass("tidu-simplify")
+def simplify_in_place(module: Any) -> None:
+    """Applies simplifications that MLIR's and StableHLO's passes lack."""
+    for op in operations(module.body):
+        if op.name == "func.func" and len(op.regions[0].blocks):
+            simplify(op)
+
+
+_pass("tidu-widen")(widen)
+
+
+def _check_flat(graph: Graph) -> None:
+    """`RequestError`, with the location, where the graph refers to values of other graphs."""
+    for op in operations(graph.op.regions[0].blocks[0]):
+        if op.name == "tidu.external":
+            owner = ir.SymbolRefAttr(op.attributes["ref"]).value[0]
+            message = f"graph @{graph.name} refers to a value of @{owner}: run tidu-materialize-merge first"
+            raise RequestError(message, op.location)
+
+
+# ---- defaults of options ----------------------------------------------------------------------------------
+
+
+def _graph(view: View, name: str | None) -> Graph:
+    """The graph of that name; without a name, `main`, or the only public graph that is not linear."""
+    if name is not None:
+        return view.graph(name)
+    primal = [graph for graph in view.graphs.values() if not graph.linear and not graph.private]
+    if "main" in view.graphs:
+        return view.graph("main")
+    if len(primal) != 1:
+        names = ", ".join(f"@{graph.name}" for graph in primal)
+        raise RequestError(f"expects a graph @main, or only one; there are {names or 'none'}")
+    return view.graph(primal[0].name)
+
+
+def _last_linear(view: View, batched: bool = False) -> Graph | None:
+    """The last linear graph; with `batched`, the last graph that is linear or a batch."""
+    of_kind = (
+        graph.name
+        for graph in reversed(view.graphs.values())
+        if graph.linear or (batched and BATCH_OF in graph.attributes)
     )
-}
+    name = next(of_kind, None)
+    return view.graph(name) if name is not None else None
+
+
+def _symbols(graph: Graph, name: str) -> list[str]:
+    """The symbols that an attribute of a graph lists; none where the graph has no such attribute."""
+    if name not in graph.attributes:
+        return []
+    try:
+        return [ir.FlatSymbolRefAttr(symbol).value for symbol in ir.ArrayAttr(graph.attributes[name])]
+    except ValueError:
+        raise RequestError(
+            f"expects symbols in {name}, has {graph.attributes[name]}", graph.location
+        ) from None
+
+
+def _batch_sources(view: View, graph: Graph) -> list[str]:
+    """The graphs that a graph is a batch of, directly or through other batches."""
+    sources: list[str] = []
+    left = _symbols(graph, BATCH_OF)
+    while left:
+        name = left.pop()
+        if name in view.graphs and name not in sources:
+            sources.append(name)
+            left += _symbols(view.graph(name), BATCH_OF)
+    return sources
+
+
+def _keys(view: View, graph: Graph) -> list[str]:
+    """The keys of a graph's unbound inputs; a batch has those of its sources, in their order."""
+    keys = dict.fromkeys(graph.keys)
+    batch_of: dict[str, str] = {}
+    for name in [graph.name, *_batch_sources(view, graph)]:
+        source = view.graph(name)
+        keys = dict.fromkeys([*source.keys, *keys])
+        batch_of |= zip(_symbols(source, BATCHED), source.keys, strict=False)
+    keys_followed = dict.fromkeys(_followed(key, batch_of) for key in keys)
+    return [key for key in keys_followed if view.input(key).definition is None]
+
+
+def _followed(key: str, steps: Mapping[str, str], unless: Collection[str] = ()) -> str:
+    """Follows a key through the map `steps`, except to a key in `unless`; a cycle ends after one turn."""
+    for _ in steps:
+        if key not in steps or steps[key] in unless:
+            break
+        key = steps[key]
+    return key
+
+
+def _free(view: View, name: str | None) -> str | None:
+    if name in view.graphs:
+        raise RequestError(f"the module has a graph @{name} already")
+    return name
+
+
+def _argument_attributes(view: View, flat: Graph) -> Any:
+    """The argument attributes of the source graphs, with a name for each input whose key is not its default, `argN`.
+
+    A batched input has the name of the input that it is a batch of, unless that one is also an input.
+    """
+    source: dict[str, Any] = {}
+    batch_of: dict[str, str] = {}
+    for graph in view.graphs.values():
+        batch_of |= zip(graph.keys, _symbols(graph, BATCHED), strict=False)
+        if "arg_attrs" in graph.attributes:
+            source |= zip(graph.keys, graph.attributes["arg_attrs"], strict=True)
+    described = []
+    for i, key in enumerate(flat.keys):
+        attributes = named_attributes(source[key]) if key in source else {}
+        key = _followed(key, batch_of, unless=flat.inputs)
+        if key != f"arg{i}":
+            attributes[NAME] = ir.StringAttr.get(key)
+        described.append(ir.DictAttr.get(attributes))
+    return ir.ArrayAttr.get(described)

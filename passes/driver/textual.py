@@ -7,6 +7,7 @@ in braces; lists with commas.
 
 import difflib
 import functools
+import inspect
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -18,6 +19,9 @@ from tiduc.dialect.errors import RequestError
 
 _NAME = re.compile(r"\s*([\w.-]*)")
 _WHOLE = re.compile(r"\s*builtin\.module\s*\(")
+_TOKEN = re.compile(r"""'(?:\\.|[^'\\])*'|"(?:\\.|[^"\\])*"|.""", re.DOTALL)
+"""A quoted string, or one character; a quote by itself has no partner."""
+
 _CLOSING = {"(": ")", "{": "}", "[": "]", "<": ">"}
 
 
@@ -54,16 +58,20 @@ class Option:
 class Pass:
     """A pass on a module; `function` runs it in place.
 
-    `by_rules`: the function takes an argument `opset`. `parts` gives, for options, the names and functions of the
-    passes that the pass consists of; the pass manager then prints, times and verifies each of them.
+    `parts` gives, for options, the names and functions of the passes that the pass consists of; the pass manager then
+    prints, times and verifies each of them.
     """
 
     name: str
     description: str
     function: Callable[..., object]
     options: tuple[Option, ...] = ()
-    by_rules: bool = False
     parts: Callable[..., Sequence[tuple[str, Callable[[Any], object]]]] | None = None
+
+    @property
+    def by_rules(self) -> bool:
+        """Whether the function takes an argument `opset`."""
+        return "opset" in inspect.signature(self.function).parameters
 
     def bound(self, **options: Any) -> Callable[[Any, Any], None]:
         """The pass with these options, as `PassManager.add` takes it (in a manager of `builtin.module`)."""
@@ -108,28 +116,21 @@ def parse_pipeline(text: str, passes: Mapping[str, Pass]) -> list[Native | Own]:
     checks native passes.
     """
     start, end = _inside(text)
-    elements_found: list[Native | Own] = []
-    native: list[tuple[int, int]] = []
-
-    def flush() -> None:
-        if native:
-            elements_found.append(Native(" " * native[0][0] + text[native[0][0] : native[-1][1]]))
-            native.clear()
-
     try:
         elements = list(_split(text[start:end], ","))
     except ValueError as error:
         raise _misspelled(str(error), 0) from None
+    parsed: list[Native | Own] = []
     for offset, element in elements:
         position = start + offset + len(element) - len(element.lstrip())
         name = _NAME.match(element)[1]  # type: ignore[index]
         if name.startswith("tidu-"):
-            flush()
-            elements_found.append(_own(element.strip(), name, position, passes))
+            parsed.append(_own(element.strip(), name, position, passes))
+        elif parsed and isinstance(parsed[-1], Native):
+            parsed[-1] = Native(f"{parsed[-1].text},{element}")
         elif element.strip() or len(elements) > 1:
-            native.append((start + offset, start + offset + len(element)))
-    flush()
-    return elements_found
+            parsed.append(Native(" " * (start + offset) + element))
+    return parsed
 
 
 def _inside(text: str) -> tuple[int, int]:
@@ -171,39 +172,31 @@ def _own(element: str, name: str, position: int, passes: Mapping[str, Pass]) -> 
 
 def _unquoted(value: str) -> str:
     for opening, closing in ("''", '""', "{}"):
-        inner = value[1:-1]
-        if (
-            len(value) > 1
-            and value[0] == opening
-            and value[-1] == closing
-            and opening not in inner.replace("\\" + opening, "")
-        ):
-            return inner
+        if len(value) > 1 and value.startswith(opening) and value.endswith(closing):
+            inner = value[1:-1]
+            if opening not in inner.replace("\\" + opening, ""):
+                return inner
     return value
 
 
 def _split(text: str, separator: str) -> Iterator[tuple[int, str]]:
     """Splits at separators outside brackets and quotes; the parts, with their offsets."""
     closing: list[str] = []
-    quote, begin, skip = "", 0, False
-    for i, c in enumerate(text):
-        if skip:
-            skip = False
-        elif quote:
-            skip = c == "\\"
-            quote = "" if c == quote else quote
-        elif c in "'\"":
-            quote = c
-        elif c in _CLOSING:
+    begin = 0
+    for token in _TOKEN.finditer(text):
+        c = token[0]
+        if c in ("'", '"'):
+            raise ValueError(f"expected '{c}' before the end")
+        if c in _CLOSING:
             closing.append(_CLOSING[c])
         elif c in _CLOSING.values():
             if not closing or closing.pop() != c:
-                raise ValueError(f"'{c}' at {i + 1} has no opening partner")
+                raise ValueError(f"'{c}' at {token.start() + 1} has no opening partner")
         elif c == separator and not closing:
-            yield begin, text[begin:i]
-            begin = i + 1
-    if closing or quote:
-        raise ValueError(f"expected '{quote or closing[-1]}' before the end")
+            yield begin, text[begin : token.start()]
+            begin = token.end()
+    if closing:
+        raise ValueError(f"expected '{closing[-1]}' before the end")
     yield begin, text[begin:]
 
 

@@ -103,7 +103,7 @@ def induction_variables(step: Any) -> dict[Value, tuple[Any, int]]:
 
     Each has the place of its carry, and its increment.
     """
-    outer = {inner: x for x, inner in step.outside.items()}
+    outer = {inner: x for x, inner in step.loop.outside.items()}
     variables = {}
     for at, x in step.carries.items():
         by = increment(x, step.nexts[at], lambda y: outer.get(y, y)) if not step.backwards[x] else None

@@ -49,7 +49,7 @@ class Split:
         free = dict.fromkeys([*self.inputs, *given])
         kept = set(cheapest_residuals(self.residuals, free))
         order = b.view.schedule(self.residuals, [*free, *kept])
-        read = dict.fromkeys([*self.residuals, *(x for op in order for x in _all_read(op))])
+        read = dict.fromkeys([*self.residuals, *(x for op in order for x in op.reads)])
         needed = [x for x in read if x in kept or x in free]
         inputs = {*self.inputs, *(x for x in needed if x.definition is None)}
         return replace(
@@ -133,17 +133,15 @@ def split(
     while stack:
         x = stack.pop()
         op = x.definition
-        if level.get(x, 2) and x not in read:
-            if op is not None and x in recomputed and op.name == BARRIER:  # recompute from its operands
-                for y in _all_read(op):
-                    if y in unbounded:
-                        stack.append(y)
-                    elif level.get(y, 2):
-                        read[y] = None
-            elif x in recomputed or x in unbounded:  # not to be kept: recompute
-                stack += _all_read(op)
-            else:
-                read[x] = None
+        if not level.get(x, 2) or x in read:
+            continue
+        if op is None or not (x in recomputed or x in unbounded):
+            read[x] = None
+        elif x in recomputed and op.name == BARRIER:  # recompute from its operands
+            stack += (y for y in op.reads if y in unbounded)
+            read |= dict.fromkeys(y for y in op.reads if y not in unbounded and level.get(y, 2))
+        else:
+            stack += op.reads
     kept = [x for x in read if x.definition is not None]
     of_inputs = {x for x in read if x.definition is None}
     return Split(
@@ -162,7 +160,7 @@ def split(
 def _levels(opset: OpSet, primal: Sequence[Definition], level: dict[Value, int]) -> dict[Value, int]:
     """The level of each value: 0 if it is computed from constants, 1 if from loop invariants, else 2."""
     for op in primal:
-        of_operands = max([level.get(x, 2) for x in _all_read(op)], default=0)
+        of_operands = max([level.get(x, 2) for x in op.reads], default=0)
         for y in op.results:
             level[y] = 2 if op.name in opset.stateful else of_operands
     return level
@@ -177,7 +175,7 @@ def _computed_from_barriers(
     """
     recomputed: set[Value] = set()
     for op in primal:
-        if op.name == BARRIER or (op.name not in opset.stateful and not recomputed.isdisjoint(_all_read(op))):
+        if op.name == BARRIER or (op.name not in opset.stateful and not recomputed.isdisjoint(op.reads)):
             recomputed.update(y for y in op.results if level[y] == 2)
     return recomputed
 
@@ -186,11 +184,6 @@ def _read_by(op: Definition) -> list[Value]:
     """The primal values that a linear op reads."""
     assert op.active is not None
     return [x for x, active in zip(op.operands, op.active, strict=True) if not active] + list(op.captures)
-
-
-def _all_read(op: Definition | None) -> list[Value]:
-    assert op is not None
-    return [*op.operands, *op.captures]
 
 
 def _is_smaller(op: Definition) -> bool:

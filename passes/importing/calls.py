@@ -33,7 +33,7 @@ def convert_calls(functions: Mapping[str, Any], roots: list[str], inline: bool) 
     or where a function that may not be inlined is called in a region that cannot hold calls.
     """
     calls, order = _calls_first(functions, roots)
-    uses = Counter(callee for found in calls.values() for _, callee in found)
+    uses = Counter(callee for inner in calls.values() for _, callee in inner)
     flat = _without_calls(functions, calls, order)
     called: dict[str, None] = {}
     for name in order:

@@ -19,6 +19,7 @@ from torch_mlir.passmanager import PassManager
 from tiduc.dialect.context import run_passes, stage, verify
 from tiduc.dialect.dynamic.emitters import BROADCAST, say_expanding
 from tiduc.dialect.errors import RequestError
+from tiduc.dialect.functions import within
 from tiduc.dialect.graph import CARRIER, TARGET, Definition, Graph, Value, operations
 from tiduc.dialect.types import is_empty
 from tiduc.dialect.verify import MERGED
@@ -166,7 +167,6 @@ def _is_misread(definitions: Sequence[Definition]) -> bool:
     the number itself. It crashes on a slice that begins where a concatenation ends, if the last operand is empty.
     `test_lower.py` fails once these are fixed.
     """
-    looked_at: set[int] = set()  # ops that rules emitted share the op that holds their regions
     for definition in definitions:
         if definition.name == "stablehlo.constant":
             if definition.attributes["value"].type != definition.result.type:
@@ -174,19 +174,15 @@ def _is_misread(definitions: Sequence[Definition]) -> bool:
         elif definition.name == _CONCATENATE:
             if any(is_empty(x) for x in definition.operands):
                 return True
-        elif definition.source is None:
-            continue
         elif definition.name == "stablehlo.reduce" and _is_misread_reduce(definition):
             return True
-        elif id(definition.source) not in looked_at:
-            looked_at.add(id(definition.source))
-            blocks = [block for region in definition.regions for block in region.blocks]
-            while blocks:
-                for op in operations(blocks.pop()):
-                    if op.name == "stablehlo.reduce" and _is_misread_reduce(op):
-                        return True
-                    blocks += [block for region in op.regions for block in region.blocks]
-    return False
+    # Ops that rules emitted share the op that holds their regions.
+    regions = {id(definition.source): definition.regions for definition in definitions if definition.regions}
+    blocks = [block for each in regions.values() for region in each for block in region.blocks]
+    nested = (
+        inner for block in blocks for op in operations(block) for inner in within(op, ("stablehlo.reduce",))
+    )
+    return any(map(_is_misread_reduce, nested))
 
 
 def _is_misread_reduce(op: Any) -> bool:

@@ -143,7 +143,7 @@ def _key(op: Any, keys: dict[Any, Key]) -> Key:
 
 
 def _read_here(key: Key, keys: dict[Any, Key], phases: dict[Key, list[Any]], end: Any) -> list[Any]:
-    """The ops of a phase, made to read only its own parts: others arrive stacked, or their ops are copied here."""
+    """The ops of a phase, which then read only its own parts: others arrive stacked, or their ops are copied here."""
     ops: list[Any] = []
     here: dict[Any, Any] = {}
 
@@ -176,12 +176,12 @@ def _read(op: Any, local: Callable[[Any], Any]) -> None:
         replace_captured(op, [local(x) for x in captured(op)])
 
 
-def _stacked(x: Any, made_by: list[Any], end: Any) -> list[Any]:
+def _stacked(x: Any, phase: list[Any], end: Any) -> list[Any]:
     """Passes a part of an earlier phase on through a whole array that stacks the parts of all devices.
 
-    Adds the ops that write the array to `made_by`, the earlier phase; returns the ops that read the part back.
+    Adds the ops that write the array to `phase`, the earlier phase; returns the ops that read the part back.
     """
-    said = next(op for op in made_by if target(op) in (TO_PARTS, TO_WHOLE)).attributes
+    said = next(op for op in phase if target(op) in (TO_PARTS, TO_WHOLE)).attributes
     axes, count = said["manual_axes"], said[DEVICES].value
     mesh = str(said["sharding"]).partition("<@")[2].partition(",")[0]
     names = ", ".join(f'"{name}"' for name in manual_axes(axes))
@@ -191,7 +191,7 @@ def _stacked(x: Any, made_by: list[Any], end: Any) -> list[Any]:
     row = _create("stablehlo.reshape", [x], [part], {}, end)
     out = call(TO_WHOLE, row.result, whole, attributes, end)
     back = call(TO_PARTS, out, part, attributes, end)
-    made_by += [row, out.owner]
+    phase += [row, out.owner]
     return [back.owner, _create("stablehlo.reshape", [back], [x.type], {}, end)]
 
 

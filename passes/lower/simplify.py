@@ -1,122 +1,39 @@
 """simplify: simplifications of derivatives that the native passes lack, as PDL patterns for MLIR's greedy driver.
 
-    multiply x, 1 -> x      add x, 0 -> x      negate (negate x) -> x      broadcast_in_dim (splat) -> splat
-    divide x, 1   -> x      subtract x, 0 -> x     add x, (negate y) -> subtract x, y
+    the identities of `dialect/identities.py` for neutral elements, negations, and broadcasts of splat constants
     add x, (dynamic_update_slice 0, u, i) -> dynamic_update_slice x, (add (dynamic_slice x, i), u), i
     add x, (scatter-add 0, i, u)          -> scatter-add x, i, u
 
 The last two occur where a backward loop accumulates the cotangent of an array that each iteration slices: the sum is
 then updated in place, and an iteration costs as much as its slice.
 
-StableHLO's simplification does not apply these to floats. All are exact, except that `x + 0` becomes -0 where x is -0
-and the sum would be +0. `x * 0` stays, since it is NaN where x is not finite. Matching PDL is native; Python is called
-only to inspect a constant in the place of a neutral element.
+StableHLO's simplification does not apply these to floats. Matching PDL is native: Python is called only for an op
+whose operand is the result of an op of the right name.
 """
 
-from collections.abc import Callable
-from functools import cache, partial
+from collections.abc import Callable, Iterator
+from functools import cache
 from typing import Any
 
 from torch_mlir import ir, rewrite
 
 from tiduc.dialect.context import context, stage
-from tiduc.dialect.graph import operations
-from tiduc.dialect.identities import NEUTRAL, is_splat_of, widened
+from tiduc.dialect.graph import Definition, Value, operations
+from tiduc.dialect.identities import IDENTITIES, NEUTRAL, is_splat_of
 
-_NEUTRAL = """
-pdl.pattern @{op}_{which}_{side} : benefit(1) {{
-  %type = pdl.type
-  %x = pdl.operand : %type
-  %constant = pdl.operation "stablehlo.constant" -> (%type : !pdl.type)
-  %neutral = pdl.result 0 of %constant
-  pdl.apply_native_constraint "is_{which}"(%constant : !pdl.operation)
-  %op = pdl.operation "stablehlo.{op}"({operands} : !pdl.value, !pdl.value) -> (%type : !pdl.type)
-  pdl.rewrite %op {{ pdl.replace %op with (%x : !pdl.value) }}
-}}
-"""
-
-_NEGATED = """
-pdl.pattern @negate_negate : benefit(1) {
-  %type = pdl.type
-  %x = pdl.operand : %type
-  %inner = pdl.operation "stablehlo.negate"(%x : !pdl.value) -> (%type : !pdl.type)
-  %negated = pdl.result 0 of %inner
-  %op = pdl.operation "stablehlo.negate"(%negated : !pdl.value) -> (%type : !pdl.type)
-  pdl.rewrite %op { pdl.replace %op with (%x : !pdl.value) }
-}
-pdl.pattern @add_negate : benefit(1) {
-  %type = pdl.type
-  %x = pdl.operand : %type
-  %y = pdl.operand : %type
-  %inner = pdl.operation "stablehlo.negate"(%y : !pdl.value) -> (%type : !pdl.type)
-  %negated = pdl.result 0 of %inner
-  %op = pdl.operation "stablehlo.add"(%x, %negated : !pdl.value, !pdl.value) -> (%type : !pdl.type)
-  pdl.rewrite %op {
-    %new = pdl.operation "stablehlo.subtract"(%x, %y : !pdl.value, !pdl.value) -> (%type : !pdl.type)
-    pdl.replace %op with %new
-  }
-}
-"""
-
-_SPLAT = """
-pdl.pattern @broadcast_splat : benefit(1) {
+_PATTERN = """
+pdl.pattern @{op}_{inner}_{side} : benefit(1) {{
   %type = pdl.type
   %narrow = pdl.type
-  %constant = pdl.operation "stablehlo.constant" -> (%narrow : !pdl.type)
-  %x = pdl.result 0 of %constant
-  %op = pdl.operation "stablehlo.broadcast_in_dim"(%x : !pdl.value) -> (%type : !pdl.type)
-  pdl.apply_native_constraint "is_splat"(%constant, %type : !pdl.operation, !pdl.type)
-  pdl.rewrite %op {
-    %wide = pdl.apply_native_rewrite "widen"(%constant, %type : !pdl.operation, !pdl.type) : !pdl.attribute
-    %new = pdl.operation "stablehlo.constant" {"value" = %wide} -> (%type : !pdl.type)
-    pdl.replace %op with %new
-  }
-}
-"""
-
-_UPDATED = """
-pdl.pattern @add_update_{side} : benefit(1) {{
-  %type = pdl.type
-  %narrow = pdl.type
-  %x = pdl.operand : %type
-  %u = pdl.operand : %narrow
-  %start = pdl.operands
-  %constant = pdl.operation "stablehlo.constant" -> (%type : !pdl.type)
-  %neutral = pdl.result 0 of %constant
-  %inner = pdl.operation "stablehlo.dynamic_update_slice"
-    (%neutral, %u, %start : !pdl.value, !pdl.value, !pdl.range<value>) -> (%type : !pdl.type)
+  {other}
+  %operands = pdl.operands
+  %inner = pdl.operation "stablehlo.{inner}"(%operands : !pdl.range<value>) -> (%narrow : !pdl.type)
   %y = pdl.result 0 of %inner
-  pdl.apply_native_constraint "is_zero"(%constant : !pdl.operation)
-  pdl.apply_native_constraint "is_static"(%narrow : !pdl.type)
-  %op = pdl.operation "stablehlo.add"({operands} : !pdl.value, !pdl.value) -> (%type : !pdl.type)
+  %op = pdl.operation "stablehlo.{op}"({read}) -> (%type : !pdl.type)
+  pdl.apply_native_constraint "{rule}"(%op, %inner : !pdl.operation, !pdl.operation)
   pdl.rewrite %op {{
-    %sizes = pdl.apply_native_rewrite "sizes"(%narrow : !pdl.type) : !pdl.attribute
-    %slice = pdl.operation "stablehlo.dynamic_slice"(%x, %start : !pdl.value, !pdl.range<value>)
-      {{"slice_sizes" = %sizes}} -> (%narrow : !pdl.type)
-    %old = pdl.result 0 of %slice
-    %add = pdl.operation "stablehlo.add"(%old, %u : !pdl.value, !pdl.value) -> (%narrow : !pdl.type)
-    %sum = pdl.result 0 of %add
-    %new = pdl.operation "stablehlo.dynamic_update_slice"
-      (%x, %sum, %start : !pdl.value, !pdl.value, !pdl.range<value>) -> (%type : !pdl.type)
-    pdl.replace %op with %new
-  }}
-}}
-pdl.pattern @add_scatter_{side} : benefit(1) {{
-  %type = pdl.type
-  %x = pdl.operand : %type
-  %u = pdl.operand
-  %i = pdl.operand
-  %constant = pdl.operation "stablehlo.constant" -> (%type : !pdl.type)
-  %neutral = pdl.result 0 of %constant
-  %inner = pdl.operation "stablehlo.scatter"(%neutral, %i, %u : !pdl.value, !pdl.value, !pdl.value)
-    -> (%type : !pdl.type)
-  %y = pdl.result 0 of %inner
-  pdl.apply_native_constraint "is_zero"(%constant : !pdl.operation)
-  pdl.apply_native_constraint "adds"(%inner : !pdl.operation)
-  %op = pdl.operation "stablehlo.add"({operands} : !pdl.value, !pdl.value) -> (%type : !pdl.type)
-  pdl.rewrite %op {{
-    %new = pdl.apply_native_rewrite "onto"(%inner, %x : !pdl.operation, !pdl.value) : !pdl.operation
-    pdl.replace %op with %new
+    %new = pdl.apply_native_rewrite "{rule}"(%op, %inner : !pdl.operation, !pdl.operation) : !pdl.value
+    pdl.replace %op with (%new : !pdl.value)
   }}
 }}
 """
@@ -130,64 +47,117 @@ def simplify(operation: Any) -> None:
     rewrite.apply_patterns_and_fold_greedily(operation, _patterns(), config)
 
 
+def _matched() -> Iterator[tuple[str, int, str, str]]:
+    """For each pattern: the op, the number of the operand that an inner op defines, the inner op, and the rule."""
+    for name, (_, sides) in NEUTRAL.items():
+        yield from ((name.removeprefix("stablehlo."), side, "constant", "neutral") for side in sides)
+    yield "add", 1, "negate", "identity"
+    yield "negate", 0, "negate", "identity"
+    yield "broadcast_in_dim", 0, "constant", "identity"
+    for inner in ("dynamic_update_slice", "scatter"):
+        yield from (("add", side, inner, "accumulate") for side in (0, 1))
+
+
 @cache
 def _patterns() -> Any:
-    neutral = [
-        _NEUTRAL.format(
-            op=name.removeprefix("stablehlo."),
-            side=side,
-            which=("zero", "one")[number],
-            operands=("%neutral, %x", "%x, %neutral")[side],
-        )
-        for name, (number, sides) in NEUTRAL.items()
-        for side in sides
-    ]
-    updated = [_UPDATED.format(side=i, operands=both) for i, both in enumerate(("%x, %y", "%y, %x"))]
+    texts = []
+    for op, side, inner, rule in _matched():
+        is_unary = op in ("negate", "broadcast_in_dim")
+        read = "%y : !pdl.value" if is_unary else ("%y, %x", "%x, %y")[side] + " : !pdl.value, !pdl.value"
+        other = "" if is_unary else "%x = pdl.operand : %type"
+        texts.append(_PATTERN.format(op=op, inner=inner, side=side, rule=rule, read=read, other=other))
     with context(), ir.Location.unknown():
-        module = ir.Module.parse(
-            "\n".join([*neutral, *updated, _NEGATED, _SPLAT])
-        )  # lives until they are frozen
+        module = ir.Module.parse("\n".join(texts))  # lives until its patterns are frozen
         patterns = rewrite.PDLModule(module)
-        for number, which in enumerate(("zero", "one")):
-            patterns.register_constraint_function(f"is_{which}", partial(_is_splat_of, number))
-        patterns.register_constraint_function("is_splat", lambda _, __, values: _widened(*values) is None)
-        patterns.register_constraint_function(
-            "is_static", lambda _, __, values: not values[0].has_static_shape
-        )
-        patterns.register_constraint_function("adds", lambda _, __, values: not _adds(*values))
-        rewrites: dict[str, Callable[..., Any]] = {
-            "widen": lambda _, results, values: results.append(_widened(*values)),
-            "sizes": lambda _, results, values: results.append(_sizes(*values)),
-            "onto": lambda rewriter, results, values: results.append(_onto(rewriter.ip, *values)),
-        }
-        for name, function in rewrites.items():
-            patterns.register_rewrite_function(name, function)
+        _register(patterns, "neutral", _is_neutral, lambda _, op, constant: _other(op, constant))
+        _register(patterns, "identity", lambda *ops: _equal(*ops) is not None, _apply_identity)
+        _register(patterns, "accumulate", _can_accumulate, _accumulate)
         return patterns.freeze()
 
 
-def _is_splat_of(number: int, _: Any, __: Any, values: Any) -> bool:
-    """False, which is MLIR's success, where the constant is a splat of that number."""
-    (constant,) = values
-    return not is_splat_of(constant.attributes["value"], constant.result.type, number)
+def _register(patterns: Any, rule: str, holds: Callable[..., bool], new: Callable[..., Any]) -> None:
+    """Names the functions of a rule: `holds(op, inner)`, and `new(ip, op, inner)`, which gives the new value."""
+    patterns.register_constraint_function(rule, lambda _, __, ops: not holds(*ops))  # False is MLIR's success
+    patterns.register_rewrite_function(
+        rule, lambda rewriter, results, ops: results.append(new(rewriter.ip, *ops))
+    )
 
 
-def _widened(constant: Any, type_: Any) -> Any | None:
-    return widened(constant.attributes["value"], constant.result.type, type_)
+def _is_neutral(op: Any, constant: Any) -> bool:
+    """Whether a constant is the neutral element of an op, whose other operand has the type of both."""
+    value, type_, number = constant.attributes["value"], constant.result.type, NEUTRAL[op.name][0]
+    return is_splat_of(value, type_, number) and type_ == op.result.type
 
 
-def _sizes(type_: Any) -> Any:
-    return ir.DenseI64ArrayAttr.get(list(type_.shape))
+def _other(op: Any, inner: Any) -> Any:
+    """The operand of a binary op that is not the result of the inner op."""
+    return op.operands[int(op.operands[0] == inner.result)]
 
 
-def _adds(scatter: Any) -> bool:
-    """Whether the body of a scatter is the sum of its arguments."""
-    (block,) = scatter.regions[0].blocks
+# ---- identities ----------------------------------------------------------------------------------------------
+
+
+def _equal(op: Any, inner: Any) -> Value | Definition | None:
+    """A value, or an op, that by an identity is equal to an op, and has the op's type."""
+    graph: Any = None  # the records are in no graph
+    location, result = op.location, inner.result
+    defining = Definition(
+        inner.name, _values(inner.operands), graph, given=inner.attributes, location=location
+    )
+    operands = _values(op.operands)
+    for x in operands:
+        x.definition = defining if x.mlir == result else None
+    definition = Definition(op.name, operands, graph, given=op.attributes, location=location)
+    definition.results = (Value(op.result.type, graph, definition),)
+    equal = IDENTITIES[op.name](definition, operands)
+    return None if isinstance(equal, Value) and equal.type != definition.result.type else equal
+
+
+def _values(read: Any) -> tuple[Value, ...]:
+    graph: Any = None
+    values = tuple([Value(x.type, graph) for x in read])
+    for value, x in zip(values, read, strict=True):
+        value.mlir = x
+    return values
+
+
+def _apply_identity(ip: Any, op: Any, inner: Any) -> Any:
+    equal = _equal(op, inner)
+    if isinstance(equal, Definition):
+        operands, types = [x.mlir for x in equal.operands], [equal.result.type]
+        return ir.Operation.create(equal.name, types, operands, equal.given, loc=op.location, ip=ip).result
+    return None if equal is None else equal.mlir
+
+
+# ---- sums ----------------------------------------------------------------------------------------------------
+
+
+def _can_accumulate(op: Any, update: Any) -> bool:
+    """Whether an update of zeros sets a slice of static shape, or a scatter into zeros adds."""
+    zeros = update.operands[0]
+    if zeros.type != op.result.type or isinstance(zeros.owner, ir.Block):
+        return False
+    constant = zeros.owner.operation
+    if constant.name != "stablehlo.constant" or not is_splat_of(constant.attributes["value"], zeros.type, 0):
+        return False
+    if update.name == "stablehlo.dynamic_update_slice":
+        return bool(update.operands[1].type.has_static_shape)
+    (block,) = update.regions[0].blocks
     add, *rest = operations(block)
     return add.name == "stablehlo.add" and len(rest) == 1 and set(add.operands) == set(block.arguments)
 
 
-def _onto(ip: Any, scatter: Any, x: Any) -> Any:
-    """A copy of the scatter, with another operand to scatter into."""
-    copy = scatter.clone(ip).operation
+def _accumulate(ip: Any, op: Any, update: Any) -> Any:
+    """The result of a copy of an update that adds to the other term of the sum `op`, instead of to zeros."""
+    x = _other(op, update)
+    copy = update.clone(ip).operation
     copy.operands[0] = x
-    return copy
+    if update.name == "stablehlo.dynamic_update_slice":
+        u, before = update.operands[1], ir.InsertionPoint(copy)
+        sizes = {"slice_sizes": ir.DenseI64ArrayAttr.get(list(u.type.shape))}
+        start = [x, *update.operands[2:]]
+        name, add = "stablehlo.dynamic_slice", "stablehlo.add"
+        old = ir.Operation.create(name, [u.type], start, sizes, loc=op.location, ip=before)
+        sum_ = ir.Operation.create(add, [u.type], [old.result, u], loc=op.location, ip=before)
+        copy.operands[1] = sum_.result
+    return copy.result

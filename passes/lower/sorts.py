@@ -9,19 +9,21 @@ the comparator does not read does not affect the order. Sorts with equal attribu
 operands that these read are fused, at the place of the first sort, with all operands that are available there.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 from torch_mlir import ir
 
+from tiduc.dialect.functions import within
 from tiduc.dialect.graph import operations
 
 SORT = "stablehlo.sort"
 
 
 def join_sorts(function: Any) -> None:
-    """Fuses sorts within each block of a function, in place."""
-    for block in _blocks(function):
+    """Fuses sorts within each block of a function, except in comparators, in place."""
+    holders = [op for op in within(function) if op.name != SORT]
+    for block in [block for op in holders for region in op.regions for block in region.blocks]:
         groups: dict[Any, list[Any]] = {}
         for op in operations(block):
             if op.name == SORT:
@@ -30,16 +32,6 @@ def join_sorts(function: Any) -> None:
             together = [first, *(op for op in rest if _is_movable(op, first))]
             if len(together) > 1:
                 _join(together)
-
-
-def _blocks(function: Any) -> Iterator[Any]:
-    """All blocks of a function, except comparators."""
-    stack = [block for region in function.regions for block in region.blocks]
-    while stack:
-        yield (block := stack.pop())
-        for op in operations(block):
-            if op.name != SORT:
-                stack += [inner for region in op.regions for inner in region.blocks]
 
 
 def _order(sort: Any) -> Any:

@@ -22,24 +22,12 @@ from tiduc.dialect.control import Loop
 from tiduc.dialect.control_ops import sequence_type
 from tiduc.dialect.graph import Graph, Value
 from tiduc.dialect.trip_count import most_iterations
-from tiduc.passes.structure.plan import max_trip_count
+from tiduc.passes.structure.clusters import Cluster, Place
 from tiduc.passes.structure.records import Records
-from tiduc.passes.structure.scope import Cluster, Scope
+from tiduc.passes.structure.scope import Scope, index_type
 from tiduc.passes.structure.slots import simplify_slots
-from tiduc.passes.structure.steps import (
-    Place,
-    Step,
-    build_step,
-    index_type,
-    members_of,
-    new_input,
-    own_places,
-    read_at,
-    state_of,
-    write_at,
-)
-from tiduc.passes.structure.trip_counts import emit_trip_count
-from tiduc.passes.structure.while_loops import emit_while
+from tiduc.passes.structure.steps import Step, build_step, own_places, read_at, state_of, write_at
+from tiduc.passes.structure.while_loops import Carry, Iteration, emit_while, index_test
 
 _MAX_ITERATIONS = 2**31
 """The number of iterations that a 32-bit induction variable can number."""
@@ -59,50 +47,54 @@ class Level:
     below: "Level | None"
     slots: int
 
-    def among(self, places: Sequence[Place], state: Sequence[Value]) -> list[Value]:
-        """The carries of this level among `state`, the carries `places` of the level two above it."""
-        return [state[places.index(at)] for at in self.places]
+
+@dataclass(frozen=True)
+class Reached:
+    """An iteration that a level has reached, and its carries on entry to that iteration."""
+
+    iteration: Value
+    state: Sequence[Value]
 
 
-def emit_recomputed(scope: Scope, cluster: Cluster, trip_count: int | None) -> None:
+def emit_checkpointed(scope: Scope, cluster: Cluster) -> None:
     """Emits the loop of a cluster that recomputes the iterations of others from checkpoints."""
     b, i32, is_reverse = scope.b, index_type(), cluster.leader.reverse
-    step = build_step(scope, members_of([*scope.plans[cluster].recomputed, cluster]))
+    trip_count = scope.plan.loops[cluster].trip_count
+    step = build_step(scope, cluster)
     if trip_count is not None:
         simplify_slots(scope, cluster, step, trip_count)
-    records = Records(scope, cluster, step, trip_count)
+    records = Records(scope, cluster, step)
     places = own_places(scope, cluster, step, records.values)
     raw = step.b.finish([*step.nexts.values(), *records.values])
-    level = _level(
-        scope, step, is_reverse, places, _slots(_max_trip_count(scope, cluster, trip_count)), records.values
-    )
+    slots = _slots(_max_trip_count(scope, cluster))
+    level = _level(scope, step, is_reverse, places, slots, records.values)
     scope.view.discard(raw)
 
     zero, one = b.constant(0, i32), b.constant(1, i32)
-    total_count = emit_trip_count(scope, cluster)
+    total_count = scope.trip_count(cluster)
     last = b.subtract(total_count, one)
-    inits = {(m, i): scope.local[m.record.inits[i]] for m, i in step.carries}
+    below = [scope.init(at) for at in level.below.places] if level.below is not None else []
     results = _emit_sweep(
         scope,
         b,
         level,
         (last, b.constant(-1, i32)) if is_reverse else (zero, total_count),
-        [inits[at] for at in level.places],
-        zero if is_reverse else last,
-        [inits[at] for at in level.below.places] if level.below is not None else [],
-        list(step.outside),
+        [scope.init(at) for at in places],
+        Reached(zero if is_reverse else last, below),
+        list(step.loop.outside),
         records,
-        [m in cluster.members and i in m.used for m, i in places],
+        [cluster.is_used(at) for at in places],
     )
-    n = len(places)
-    records.give(dict(zip(places, results[:n], strict=True)), results[n:], max_trip_count(cluster))
+    carries = {at: y for at, y in zip(places, results, strict=False) if y is not None}
+    records.give(carries, results[len(places) :])
 
 
-def _max_trip_count(scope: Scope, cluster: Cluster, trip_count: int | None) -> int:
+def _max_trip_count(scope: Scope, cluster: Cluster) -> int:
     """An upper bound of the trip count of a cluster's loops and of the loops recomputed for it."""
-    records = (m.record for m in members_of([*scope.plans[cluster].recomputed, cluster]))
-    known = [most_iterations(record) for record in records if isinstance(record, Loop)]
-    return min([_MAX_ITERATIONS, *(n for n in (trip_count, *known) if n is not None)])
+    plan = scope.plan.loops[cluster]
+    records = (m.record for c in (*plan.recomputed, cluster) for m in c.members)
+    known = [plan.trip_count, *(most_iterations(record) for record in records if isinstance(record, Loop))]
+    return min([_MAX_ITERATIONS, *(n for n in known if n is not None)])
 
 
 def _slots(bound: int) -> int:
@@ -131,51 +123,44 @@ def _emit_sweep(
     level: Level,
     ends: tuple[Value, Value],
     state: Sequence[Value],
-    at: Value,
-    state_below: Sequence[Value],
+    reached: Reached,
     outside: Sequence[Value],
     records: Records | None = None,
     used: Sequence[bool] | None = None,
 ) -> list[Any]:
     """Emits a loop over the iterations from `ends[0]` to before `ends[1]`; its last carries, then its records.
 
-    `state_below` are the carries of the level below at iteration `at`, from which that level can reach all these
-    iterations: in its own direction, `at` comes before them, or is the first of them.
+    From the iteration that the level below has `reached`, it can reach all these iterations: in its own direction,
+    that iteration comes before them, or is the first of them.
     """
-    inner = scope.builder("S")
-    k, limit = (new_input(inner, x.type) for x in ends)
-    carried, inputs = ([new_input(inner, x.type) for x in xs] for xs in (state, outside))
-    arrays = [new_input(inner, type_) for type_ in records.types] if records is not None else []
+    loop = Iteration(scope)
+    inner, k, carried = loop.b, loop.carry(ends[0].type), loop.carries(state)
+    limit, inputs = loop.read(ends[1]), [loop.read(x) for x in outside]
     one = inner.constant(1, k.type)
-    initial, checkpoints, checkpoints_after, carries_below = [], list[Value](), list[Value](), list[Value]()
+    checkpoints, below = list[Carry](), list[Value]()
     if level.below is not None:
-        zero = b.constant(0, at.type)
-        slots_of = [b.zero(sequence_type(x.type, level.slots)) for x in (at, *state_below)]
-        initial = [
-            zero,
-            *(write_at(b, s, x, zero) for s, x in zip(slots_of, (at, *state_below), strict=True)),
-        ]
-        checkpoints = [new_input(inner, x.type) for x in initial]
-        top, *slots = _emit_checkpoints(scope, inner, level, k, checkpoints, carried, inputs)
-        carries_below = [read_at(inner, slot, top) for slot in slots[1:]]
-        checkpoints_after = [inner.subtract(top, one), *slots]
-    outputs = scope.inlined(inner, level.graph, [k, *carried, *carries_below, *inputs])
-    n = len(carried)
-    after = inner.subtract(k, one) if level.reverse else inner.add(k, one)
-    written = records.written(inner, arrays, k, outputs[n:]) if records is not None else []
-    results = emit_while(
-        scope,
-        b,
-        [ends[0], *initial, *state, *(records.first(b) if records is not None else [])],
-        [ends[1], *outside],
-        inner,
-        [k, *checkpoints, *carried, *arrays],
-        [after, *checkpoints_after, *outputs[:n], *written],
-        [limit, *inputs],
-        [False] * (1 + len(checkpoints)) + list(used or [True] * n) + [True] * len(arrays),
-        lambda test, of: test.compare(of[k], of[limit], "GT" if level.reverse else "LT"),
-    )
-    return results[1 + len(checkpoints) :]
+        zero, first = b.constant(0, ends[0].type), (reached.iteration, *reached.state)
+        empty = [b.zero(sequence_type(x.type, level.slots)) for x in first]
+        initial = [zero, *(write_at(b, s, x, zero) for s, x in zip(empty, first, strict=True))]
+        before = loop.carries(initial)
+        top, *slots = _emit_checkpoints(scope, inner, level, k, before, carried, inputs)
+        below = [read_at(inner, slot, top) for slot in slots[1:]]
+        after = [inner.subtract(top, one), *slots]
+        checkpoints = [Carry(*row, False) for row in zip(before, initial, after, strict=True)]
+    outputs = scope.inlined(inner, level.graph, [k, *carried, *below, *inputs])
+    nexts, values = outputs[: len(carried)], outputs[len(carried) :]
+    following = inner.subtract(k, one) if level.reverse else inner.add(k, one)
+    arrays = list[Value]()
+    carries = [
+        Carry(k, ends[0], following, False),
+        *checkpoints,
+        *map(Carry, carried, state, nexts, used or [True] * len(carried)),
+    ]
+    if records is not None:
+        arrays = [loop.carry(type_) for type_ in records.types]
+        carries += map(Carry, arrays, records.first(b), records.written(inner, arrays, k, values))
+    results = emit_while(scope, b, loop, carries, index_test(k, limit, "GT" if level.reverse else "LT"))
+    return [results.get(x) for x in (*carried, *arrays)]
 
 
 def _emit_checkpoints(
@@ -186,43 +171,34 @@ def _emit_checkpoints(
     checkpoints: Sequence[Value],
     state: Sequence[Value],
     outside: Sequence[Value],
-) -> list[Any]:
+) -> list[Value]:
     """Emits a loop that sets checkpoints of the level below until the last one is at iteration k.
 
     Returns the index of the last checkpoint, the iterations of all checkpoints, and their carries.
     """
     below = level.below
     assert below is not None
-    state_two_below = below.below.among(level.places, state) if below.below is not None else []
-    inner = scope.builder("S")
-    carried = [new_input(inner, x.type) for x in checkpoints]
-    top, iterations, *slots = carried
-    target, *others = (new_input(inner, x.type) for x in (k, *state_two_below, *outside))
+    loop = Iteration(scope)
+    inner, before = loop.b, loop.carries(checkpoints)
+    top, iterations, *slots = before
+    target, inputs = loop.read(k), [loop.read(x) for x in outside]
+    two_below = [
+        state[level.places.index(at)] for at in (below.below.places if below.below is not None else ())
+    ]
     one, two = inner.constant(1, k.type), inner.constant(2, k.type)
     i = read_at(inner, iterations, top)
     left = inner.subtract(i, target) if below.reverse else inner.subtract(target, i)
     half = inner.divide(inner.add(left, one), two)
     middle = inner.subtract(i, half) if below.reverse else inner.add(i, half)
-    of_slots = [read_at(inner, slot, top) for slot in slots]
-    n = len(state_two_below)
-    reached = _emit_sweep(scope, inner, below, (i, middle), of_slots, target, others[:n], others[n:])
-    following = inner.add(top, one)
-    nexts = [following, write_at(inner, iterations, middle, following)]
-    nexts += [write_at(inner, slot, x, following) for slot, x in zip(slots, reached, strict=True)]
+    last = [read_at(inner, slot, top) for slot in slots]
+    reached = Reached(target, [loop.read(x) for x in two_below])
+    state_below = _emit_sweep(scope, inner, below, (i, middle), last, reached, inputs)
+    following, kinds = inner.add(top, one), zip([iterations, *slots], [middle, *state_below], strict=True)
+    after = [following, *(write_at(inner, slot, x, following) for slot, x in kinds)]
 
     def is_before(test: Any, of: dict[Value, Value]) -> Any:
         iteration = read_at(test, of[iterations], of[top])
         return test.compare(iteration, of[target], "GT" if below.reverse else "LT")
 
-    return emit_while(
-        scope,
-        b,
-        checkpoints,
-        [k, *state_two_below, *outside],
-        inner,
-        carried,
-        nexts,
-        [target, *others],
-        [True] * len(carried),
-        is_before,
-    )
+    results = emit_while(scope, b, loop, list(map(Carry, before, checkpoints, after)), is_before)
+    return [results[x] for x in before]

@@ -1,125 +1,253 @@
-"""plan: decides how each loop gets its residuals, before anything is emitted.
+"""plan: decides which ops are fused, and how each loop gets its residuals, before anything is emitted.
 
 A loop that runs opposite to the loop that computes its residuals reads them from stacks, or recomputes that loop's
-iterations from checkpoints.
+iterations from checkpoints. The plan names the emitter of each loop, a function of `stacked.py`, `segmented.py` or
+`checkpointed.py`, and what the loop stores. Emitters read the plan and never change it.
 """
 
-from collections.abc import Mapping, Sequence
+from collections import defaultdict
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass
 from math import prod
 
 from tiduc.dialect.control import Loop, draws
 from tiduc.dialect.errors import Unsupported
-from tiduc.dialect.graph import Value
-from tiduc.dialect.types import bits
-from tiduc.passes.structure.scope import Cluster, LoopPlan, Scope
+from tiduc.dialect.graph import Definition, Graph, Value
+from tiduc.dialect.types import bits, shape
+from tiduc.dialect.view import View
+from tiduc.passes.rules.registry import OpSet
+from tiduc.passes.structure.clusters import Cluster, Fusion, Place, fuse, is_call, is_last_carry
 
 LIMIT = 2**28
 """The most bytes of sequences that loop memory `auto` reads from stacks; above, it takes `sqrt`."""
 
 
-def plan(scope: Scope, clusters: Sequence[Cluster]) -> Mapping[Cluster, LoopPlan]:
-    """The plan of each cluster of loops; `clusters` are in topological order."""
-    memory: dict[Cluster, str] = {}
+@dataclass(frozen=True)
+class LoopPlan:
+    """How a cluster of loops gets the residuals of other loops, and what it stores for other loops.
+
+    `emitter` is a key of `loops.EMITTERS`, and `memory` one of `control_ops.MEMORIES`. `trip_count` is the trip count,
+    or an upper bound of it, where either is known when compiling. Where only a bound is known, it is `bound`, and
+    `trip_count_source` is the cluster that computes the trip count. `needs_trip_count`: other loops read the trip
+    count that this loop computes.
+
+    `recomputed` are the clusters whose iterations are recomputed for this loop. Of this loop's own sequences, those in
+    `whole` are stacked because an op reads them as a whole; those in `residuals` are read by loops one element per
+    iteration, so the stacks may hold other values, from which cheap ops recompute the elements. `sets_checkpoints`:
+    this loop stores checkpoints, from which other loops recompute the elements of the sequences `recomputed_from`.
+    """
+
+    emitter: str
+    memory: str
+    trip_count: int | None
+    bound: int | None
+    trip_count_source: Cluster | None
+    needs_trip_count: bool
+    recomputed: tuple[Cluster, ...]
+    whole: tuple[Place, ...]
+    residuals: tuple[Place, ...]
+    sets_checkpoints: bool
+    recomputed_from: tuple[Place, ...]
+
+
+@dataclass(frozen=True)
+class Plan:
+    """The clusters of a graph, the plan of each cluster of loops, and the order of emission.
+
+    `nodes` are the clusters, and the ops that are in none. `used_of_calls` are the numbers of the results of a called
+    graph that any call site reads.
+    """
+
+    fusion: Fusion
+    nodes: Sequence[Cluster | Definition]
+    loops: Mapping[Cluster, LoopPlan]
+    used_of_calls: Mapping[Graph, Collection[int]]
+
+
+def plan(
+    view: View,
+    opset: OpSet,
+    order: Sequence[Definition],
+    outputs: Sequence[Value],
+    memory: str,
+    separated: Collection[Value] = (),
+) -> Plan:
+    """The plan of a graph with the ops `order`; `memory` is that of loops that do not say so themselves.
+
+    Ops that depend on the values `separated` are not fused with ops that do not. `Unsupported` where a loop would have
+    to be recomputed that draws random numbers, or runs backwards for more iterations than 32 bits can number.
+    """
+    fusion = fuse(view, opset, order, outputs, separated)
+    nodes = fusion.nodes()
+    loops = [node for node in nodes if isinstance(node, Cluster) and isinstance(node.leader, Loop)]
+    used: dict[Graph, set[int]] = defaultdict(set)
+    for member in fusion.cluster_of:
+        if is_call(member.record):
+            used[member.record.graphs[0]].update(member.used)
+    memories: dict[Cluster, str] = {}
     recomputed: dict[Cluster, tuple[Cluster, ...]] = {}
-    sources: dict[Cluster, Cluster] = {}
-    needs_trip_count: set[Cluster] = set()
-    sets_checkpoints: set[Cluster] = set()
-    loops = [cluster for cluster in clusters if isinstance(cluster.leader, Loop)]
+    sources: dict[Cluster, Cluster | None] = {}
     for cluster in loops:
-        outside = [
-            x for m in cluster.members for x in m.record.sequences if not scope.is_result_of(x, cluster)
-        ]
-        memory[cluster] = _memory(scope, cluster, outside)
-        recomputed[cluster] = ()
-        if memory[cluster] != "stack":
-            recomputed[cluster] = _recomputed(scope, cluster, outside, recomputed)
-            needs_trip_count.update(c for c in recomputed[cluster] if c.leader.cond is not None)
-            if memory[cluster] == "sqrt":
-                sets_checkpoints.update(
-                    c for c in recomputed[cluster] if c.leader.reverse != cluster.leader.reverse
-                )
-        if cluster.leader.cond is None and max_trip_count(cluster) is not None:
-            source = _trip_count_source(scope, cluster, outside)
-            if source is not None:
-                sources[cluster] = source
-                needs_trip_count.add(source)
-    return {
-        c: LoopPlan(memory[c], recomputed[c], sources.get(c), c in needs_trip_count, c in sets_checkpoints)
-        for c in loops
-    }
+        read = [x for m in cluster.members for x in m.record.sequences if not fusion.is_result_of(x, cluster)]
+        memories[cluster] = _memory(cluster, read, memory)
+        keeps = memories[cluster] == "stack"
+        recomputed[cluster] = () if keeps else _recomputed(view, fusion, cluster, read, recomputed)
+        has_bound = cluster.leader.cond is None and _bound(cluster) is not None
+        sources[cluster] = _trip_count_source(fusion, cluster, read) if has_bound else None
+    plans = {}
+    for cluster in loops:
+        trip_count, leader = _trip_count(cluster), cluster.leader
+        readers = [reader for reader in loops if cluster in recomputed[reader]]
+        opposite = [reader for reader in readers if reader.leader.reverse != leader.reverse]
+        whole, residuals = _stacked(fusion, cluster, recomputed) if trip_count is not None else ((), ())
+        plans[cluster] = LoopPlan(
+            _emitter(cluster, memories[cluster], recomputed[cluster], trip_count),
+            memories[cluster],
+            trip_count,
+            _bound(cluster),
+            sources[cluster],
+            needs_trip_count=cluster in sources.values() or (leader.cond is not None and bool(readers)),
+            recomputed=recomputed[cluster],
+            whole=whole,
+            residuals=residuals,
+            sets_checkpoints=trip_count is not None and any(memories[c] == "sqrt" for c in opposite),
+            recomputed_from=_recomputed_from(fusion, readers, recomputed),
+        )
+    return Plan(fusion, nodes, plans, used)
+
+
+def _emitter(cluster: Cluster, memory: str, recomputed: Sequence[Cluster], trip_count: int | None) -> str:
+    if trip_count == 0:
+        return "none"
+    if all(source.leader.reverse == cluster.leader.reverse for source in recomputed):
+        return "stacked"
+    return "segmented" if memory == "sqrt" and trip_count is not None else "checkpointed"
+
+
+# ---- what is recomputed --------------------------------------------------------------------------------------
+
+
+def _memory(cluster: Cluster, read: Sequence[Value], given: str) -> str:
+    """The memory of a cluster that reads these sequences: `log` if their length is dynamic, else as the loop says.
+
+    A loop that does not say so takes the `given` one, where `auto` decides by size.
+    """
+    if any(not x.type.has_static_shape for x in read):
+        return "log"
+    wanted = next((m.record.memory for m in cluster.members if m.record.memory is not None), given)
+    if wanted == "auto":
+        return "sqrt" if sum(prod(x.type.shape) * bits(x) // 8 for x in read) > LIMIT else "stack"
+    return wanted
 
 
 def _recomputed(
-    scope: Scope,
+    view: View,
+    fusion: Fusion,
     cluster: Cluster,
-    outside: Sequence[Value],
+    read: Sequence[Value],
     recomputed: Mapping[Cluster, tuple[Cluster, ...]],
 ) -> tuple[Cluster, ...]:
-    """The clusters that compute the sequences `outside`, and the clusters that those recompute in turn."""
-    sources = [source for x in dict.fromkeys(outside) if (source := _source(scope, x)) is not None]
+    """The clusters that compute the sequences `read`, and the clusters that those recompute in turn."""
+    sources = [source for x in dict.fromkeys(read) if (source := _source(fusion, x)) is not None]
     clusters = tuple(dict.fromkeys(c for source in sources for c in (*recomputed[source], source)))
-    if any(draws(scope.view, m.record.body) for source in clusters for m in source.members):
+    if any(draws(view, m.record.body) for source in clusters for m in source.members):
         raise Unsupported(
             "a loop that draws random numbers, or has effects, cannot be recomputed from checkpoints",
-            cluster.members[0].ops[0].location,
+            cluster.ops[0].location,
         )
     return clusters
 
 
-def _source(scope: Scope, x: Value) -> Cluster | None:
+def _source(fusion: Fusion, x: Value) -> Cluster | None:
     """The cluster whose iterations compute the elements of a sequence; None for an array that exists as a whole.
 
     The last carry of a loop is such an array, for example a sum of cotangents over its iterations.
     """
-    member, i = scope.sequence.get(x, (None, 0))
-    if member is None or not isinstance(member.record, Loop) or i < len(member.record.inits):
+    at = fusion.places.get(x)
+    if at is None or not isinstance(at[0].record, Loop) or is_last_carry(at):
         return None
-    return scope.cluster_of[member]
+    return fusion.cluster_of[at[0]]
 
 
-def _memory(scope: Scope, cluster: Cluster, outside: Sequence[Value]) -> str:
-    """The memory of a cluster: `log` for sequences of dynamic length, else as the loop says, or else the caller.
+# ---- what is stored ------------------------------------------------------------------------------------------
 
-    `auto` decides by size.
+
+def _stacked(
+    fusion: Fusion, cluster: Cluster, recomputed: Mapping[Cluster, tuple[Cluster, ...]]
+) -> tuple[tuple[Place, ...], tuple[Place, ...]]:
+    """The sequences of a cluster that other ops read: those read as a whole, and those read one by one.
+
+    The cluster itself, and loops that recompute it, need no stacks.
     """
-    if any(not x.type.has_static_shape for x in outside):
-        return "log"
-    wanted = next((m.record.memory for m in cluster.members if m.record.memory is not None), scope.memory)
-    if wanted == "auto":
-        return "sqrt" if sum(prod(x.type.shape) * bits(x) // 8 for x in outside) > LIMIT else "stack"
-    return wanted
+
+    def needs_stack(op: Definition | None) -> bool:
+        member = fusion.member_of.get(op)
+        reader = fusion.cluster_of[member] if member is not None else None
+        return reader is None or (reader is not cluster and cluster not in recomputed.get(reader, ()))
+
+    whole, one_by_one = list[Place](), list[Place]()
+    for at in ((member, i) for member in cluster.members for i in sorted(member.used)):
+        readers = [op for op in at[0].used[at[1]] if needs_stack(op)]
+        if readers and not is_last_carry(at) and 0 not in shape(at[0].record.body.outputs[at[1]]):
+            are_loops = all(_reads_elements(fusion, op, at) for op in readers)
+            (one_by_one if are_loops else whole).append(at)
+    return tuple(whole), tuple(one_by_one)
 
 
-def max_trip_count(cluster: Cluster) -> int | None:
+def _reads_elements(fusion: Fusion, op: Definition | None, at: Place) -> bool:
+    """Whether the reader is a loop that reads a sequence one element per iteration, and in no other way."""
+    member = fusion.member_of.get(op)
+    if member is None or not isinstance(member.record, Loop):
+        return False
+    record = member.record
+    return all(fusion.places.get(x) != at for x in (*record.inits, *record.invariants))
+
+
+def _recomputed_from(
+    fusion: Fusion, readers: Sequence[Cluster], recomputed: Mapping[Cluster, tuple[Cluster, ...]]
+) -> tuple[Place, ...]:
+    """The sequences that `readers`, and the loops recomputed for them, read."""
+    recomputing = dict.fromkeys(c for reader in readers for c in (*recomputed[reader], reader))
+    sequences = (x for c in recomputing for m in c.members for x in m.record.sequences)
+    return tuple(dict.fromkeys(fusion.places[x] for x in sequences if x in fusion.places))
+
+
+# ---- trip counts ---------------------------------------------------------------------------------------------
+
+
+def _trip_count(cluster: Cluster) -> int | None:
+    """The trip count, or an upper bound of it, where either is known when compiling."""
+    trip_count = _bound(cluster)
+    for record in (member.record for member in cluster.members):
+        lengths = [x.type.shape[0] for x in record.sequences if not x.type.is_dynamic_dim(0)]
+        known = [record.trip_count] if record.trip_count is not None else lengths
+        if known:
+            trip_count = int(known[0])
+            break
+    if cluster.leader.cond is None and trip_count is not None and trip_count >= 2**31:
+        message = f"a loop of {trip_count} iterations runs backwards, whose induction variable has 32 bits"
+        raise Unsupported(message, cluster.ops[0].location)
+    return trip_count
+
+
+def _bound(cluster: Cluster) -> int | None:
     """The upper bound of a cluster's trip count, where only a bound is known; else None."""
     if any(m.record.trip_count is not None for m in cluster.members):
         return None
     return next((m.record.bound for m in cluster.members if m.record.bound is not None), None)
 
 
-def _trip_count_source(scope: Scope, cluster: Cluster, outside: Sequence[Value]) -> Cluster | None:
+def _trip_count_source(fusion: Fusion, cluster: Cluster, read: Sequence[Value]) -> Cluster | None:
     """A cluster that computes this cluster's trip count: the sequences come from it, directly or through ops."""
-    unread, seen = list(outside), set(outside)
+    unread, seen = list(read), set(read)
     while unread:
         x = unread.pop()
-        source = _source(scope, x)
+        source = _source(fusion, x)
         if source is not None:
-            if source is not cluster and max_trip_count(source) is not None:
+            if source is not cluster and _bound(source) is not None:
                 return source
-        elif x in scope.defining_op and x not in scope.sequence:
-            read = scope.defining_op[x].operands
-            unread += [y for y in read if y not in seen]
-            seen.update(read)
+        elif x in fusion.defining_op and x not in fusion.places:
+            operands = fusion.defining_op[x].operands
+            unread += [y for y in operands if y not in seen]
+            seen.update(operands)
     return None
-
-
-def static_trip_count(cluster: Cluster) -> int | None:
-    """The trip count, or an upper bound of it, where either is known when compiling."""
-    for member in cluster.members:
-        record = member.record
-        if record.trip_count is not None:
-            return record.trip_count  # type: ignore[no-any-return]
-        for x in record.sequences:
-            if not x.type.is_dynamic_dim(0):
-                return int(x.type.shape[0])
-    return max_trip_count(cluster)

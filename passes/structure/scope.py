@@ -1,99 +1,39 @@
-"""Data that the steps of `structure` share: clusters of ops, a plan for each loop, and the graph being built."""
+"""The graph that is being built, and what its loops store for later loops; the plan says what is emitted."""
 
-from collections import defaultdict
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import cached_property
 from typing import Any
 
-from tiduc.dialect.graph import Definition, Graph, Value
+from torch_mlir import ir
+
+from tiduc.dialect.errors import Unsupported
+from tiduc.dialect.graph import Graph, Value
 from tiduc.dialect.view import View
 from tiduc.passes.engine.close import close, inline, private_builder
 from tiduc.passes.rules.registry import OpSet
+from tiduc.passes.structure.clusters import Cluster, Place
+from tiduc.passes.structure.plan import Plan
 
 
-@dataclass(eq=False)
-class Member:
-    """All ops of one call site, which become one op.
-
-    `record` is the record of the op with the most results. `used` maps the number of each result that is read to its
-    readers: ops, or None for an output of the graph.
-    """
-
-    record: Any
-    ops: list[Definition] = field(default_factory=list)
-    used: dict[int, list[Any]] = field(default_factory=lambda: defaultdict(list))
-
-
-@dataclass(eq=False)
-class Cluster:
-    """Members that are fused into one op.
-
-    `depends_on` is a bit mask of cluster numbers: the clusters whose results the operands of this cluster depend on,
-    directly or through ordinary ops. `is_separated`: the cluster depends on values in `Scope.separated`.
-    """
-
-    number: int
-    members: list[Member]
-    depends_on: int = 0
-    is_separated: bool = False
-
-    @property
-    def leader(self) -> Any:
-        """The record of the first member, which says what kind of op the cluster becomes."""
-        return self.members[0].record
-
-
-@dataclass(frozen=True)
-class LoopPlan:
-    """How a loop gets the residuals that other loops compute, and what other loops need from this one.
-
-    `memory` is one of `control_ops.MEMORIES`. `recomputed` are the clusters whose iterations are recomputed for this
-    loop. `trip_count_source` is the cluster that computes the trip count, where only a bound is known when compiling.
-    `needs_trip_count`: other loops read the trip count that this loop computes. `sets_checkpoints`: this loop stores
-    checkpoints, from which other loops recompute its iterations.
-    """
-
-    memory: str = "stack"
-    recomputed: tuple[Cluster, ...] = ()
-    trip_count_source: Cluster | None = None
-    needs_trip_count: bool = False
-    sets_checkpoints: bool = False
-
-
-@dataclass(eq=False)
+@dataclass(frozen=True, eq=False)
 class Scope:
-    """The state of structuring one graph: its clusters, their plans, and the new graph's value for each old one.
+    """The emission of one graph by its plan.
 
-    `local` maps old values to new ones. `structured` structures a closed graph. `order` are the ops of the old graph.
-    `sequence` maps each result of control flow to its member and its number there. `used_of_calls` are the numbers of
-    the results of a called graph that any call site reads. `separated` are values that are fused only with each
-    other. `residuals` say how loops get the elements of a sequence; `trip_counts` and `checkpoints` belong to
-    loops that are already emitted.
+    `b` builds the new graph, and `local` maps values of the old graph to values of the new one. `structured` structures
+    a closed graph. Emitted loops leave their residuals, trip counts and checkpoints: `residuals` maps a sequence to
+    `steps.Residuals`, `checkpoints` the carries of a cluster to arrays.
     """
 
     view: View
     opset: OpSet
     memory: str
+    plan: Plan
     b: Any
     local: dict[Value, Value]
     structured: Callable[[Graph], Graph]
-    order: Sequence[Definition]
-    record_of: dict[Definition, Any] = field(default_factory=dict)
-    member_of: dict[Definition, Member] = field(default_factory=dict)
-    cluster_of: dict[Member, Cluster] = field(default_factory=dict)
-    sequence: dict[Value, tuple[Member, int]] = field(default_factory=dict)
-    used_of_calls: dict[Graph, set[int]] = field(default_factory=lambda: defaultdict(set))
-    separated: set[Value] = field(default_factory=set)
-    plans: Mapping[Cluster, LoopPlan] = field(default_factory=dict)
-    residuals: dict[tuple[Member, int], Any] = field(default_factory=dict)
+    residuals: dict[Place, Any] = field(default_factory=dict)
     trip_counts: dict[Cluster, Value] = field(default_factory=dict)
-    checkpoints: dict[Cluster, Any] = field(default_factory=dict)
-
-    @cached_property
-    def defining_op(self) -> dict[Value, Definition]:
-        """The op that defines each result."""
-        return {y: op for op in self.order for y in op.results}
+    checkpoints: dict[Cluster, dict[Place, Value]] = field(default_factory=dict)
 
     def builder(self, prefix: str = "F") -> Any:
         """A builder of a new private closed graph of the view."""
@@ -109,19 +49,36 @@ class Scope:
         copies = inline(b, self.view, outputs, dict(zip(graph.inputs.values(), arguments, strict=True)))
         return [copies[y] for y in outputs]
 
-    def recomputed_for(self, cluster: Cluster) -> tuple[Cluster, ...]:
-        """The clusters whose iterations are recomputed for a cluster; none for branches and calls."""
-        return self.plans[cluster].recomputed if cluster in self.plans else ()
+    def init(self, at: Place) -> Value:
+        """The initial value of a carry."""
+        member, i = at
+        return self.local[member.record.inits[i]]
 
-    def is_result_of(self, x: Value, cluster: Cluster) -> bool:
-        """Whether a value is a result of one of the cluster's ops."""
-        return x in self.sequence and self.cluster_of[self.sequence[x][0]] is cluster
+    def trip_count(self, cluster: Cluster) -> Value:
+        """The trip count of a cluster, as `tensor<i32>`; the clusters recomputed for it must have been emitted.
 
-    def set_results(self, results: Mapping[tuple[Member, int], Value]) -> None:
+        `Unsupported` where the iterations would have to be recomputed while their number is unknown.
+        """
+        plan = self.plan.loops[cluster]
+        for known in (cluster, *plan.recomputed):
+            if known in self.trip_counts:
+                return self.trip_counts[known]
+        if plan.trip_count is None or plan.bound is not None:
+            raise Unsupported(
+                "a loop of unknown trip count is read where its iterations cannot be recomputed: bound the trip "
+                "count by tidu.max_trip_count",
+                cluster.ops[0].location,
+            )
+        return self.b.constant(plan.trip_count, index_type())  # type: ignore[no-any-return]
+
+    def set_results(self, results: Mapping[Place, Value]) -> None:
         """Records the values that replace the results of a cluster's ops."""
+        places = self.plan.fusion.places
         for member in dict.fromkeys(member for member, _ in results):
-            for op in member.ops:
-                for y in op.results:
-                    at = self.sequence.get(y)
-                    if at is not None and at in results:
-                        self.local[y] = results[at]
+            for op in member.records:
+                self.local.update((y, results[places[y]]) for y in op.results if places.get(y) in results)
+
+
+def index_type() -> Any:
+    """The type of iteration numbers and indices: `tensor<i32>`."""
+    return ir.RankedTensorType.get([], ir.IntegerType.get_signless(32))

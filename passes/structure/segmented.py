@@ -18,24 +18,12 @@ from typing import Any
 from tiduc.dialect.control_ops import sequence_type
 from tiduc.dialect.graph import Graph, Value
 from tiduc.passes.engine.recompute import cheapest_residuals, induction_value, induction_variables
-from tiduc.passes.structure.plan import max_trip_count
+from tiduc.passes.structure.clusters import Cluster, Place
 from tiduc.passes.structure.records import Records, segment
-from tiduc.passes.structure.scope import Cluster, Scope
+from tiduc.passes.structure.scope import Scope, index_type
 from tiduc.passes.structure.slots import simplify_slots
-from tiduc.passes.structure.steps import (
-    Place,
-    Step,
-    build_step,
-    index_type,
-    members_of,
-    new_input,
-    own_places,
-    read_at,
-    state_of,
-    write_at,
-)
-from tiduc.passes.structure.trip_counts import emit_trip_count
-from tiduc.passes.structure.while_loops import emit_while
+from tiduc.passes.structure.steps import Step, build_step, own_places, read_at, state_of, write_at
+from tiduc.passes.structure.while_loops import Carry, Iteration, emit_while, index_test
 
 Starts = Mapping[Value, tuple[Value, int]]
 """For each induction variable of a step: its initial value, from outside the step, and its increment per iteration."""
@@ -58,65 +46,71 @@ class Sweep:
     below: "Sweep | None"
 
 
-def emit_segmented(scope: Scope, cluster: Cluster, trip_count: int) -> None:
+@dataclass(frozen=True)
+class Segment:
+    """The iterations from `start` to before `stop`, at most `size`; `outside` are the values that steps read."""
+
+    start: Value
+    stop: Value
+    size: int
+    outside: Sequence[Value]
+
+
+def emit_segmented(scope: Scope, cluster: Cluster) -> None:
     """Emits the loop of a cluster that recomputes the iterations of others segment by segment."""
-    b, is_reverse, size = scope.b, cluster.leader.reverse, segment(trip_count)
-    step = build_step(scope, members_of([*scope.plans[cluster].recomputed, cluster]))
+    b, is_reverse, trip_count = scope.b, cluster.leader.reverse, scope.plan.loops[cluster].trip_count
+    assert trip_count is not None
+    size, step = segment(trip_count), build_step(scope, cluster)
     simplify_slots(scope, cluster, step, trip_count)
-    starts = {
-        x: (scope.local[m.record.inits[i]], by) for x, ((m, i), by) in induction_variables(step).items()
-    }
+    starts = {x: (scope.init(at), by) for x, (at, by) in induction_variables(step).items()}
     for start, _ in starts.values():
-        step.input_for(start)
-    records = Records(scope, cluster, step, trip_count)
+        step.loop.read(start)
+    records = Records(scope, cluster, step)
     places = own_places(scope, cluster, step, records.values, starts)
     raw = step.b.finish([*step.nexts.values(), *records.values])
     top = _sweep(scope, step, is_reverse, places, records.values, starts)
     scope.view.discard(raw)
 
-    loop = scope.builder("S")
-    total_count, inits = emit_trip_count(scope, cluster), [scope.local[m.record.inits[i]] for m, i in places]
-    checkpoints = [_checkpoints(scope, at) for at in (top.below.places if top.below is not None else ())]
-    invariants = [total_count, *(x for x, _ in checkpoints), *step.outside]
-    j = new_input(loop, index_type())
-    carried, arrays = [new_input(loop, x.type) for x in inits], [new_input(loop, t) for t in records.types]
-    n, *given = (new_input(loop, x.type) for x in invariants)
-    slots, outside = given[: len(checkpoints)], given[len(checkpoints) :]
-    one, length = (loop.constant(i, j.type) for i in (1, size))
-    entry = j if is_reverse else loop.add(j, one)
-    state = [read_at(loop, x, entry) if flag else x for x, (_, flag) in zip(slots, checkpoints, strict=True)]
-    start = loop.multiply(j, length)
-    ends = start, loop.minimum(loop.add(start, length), n)
-    after = _emit_sweep(scope, loop, top, ends, carried, state, outside, size, records, arrays)
-    zero, last = b.constant(0, j.type), b.subtract(total_count, b.constant(1, j.type))
+    loop = Iteration(scope)
+    inner, total_count = loop.b, scope.trip_count(cluster)
+    j, carried = loop.carry(index_type()), loop.carries([scope.init(at) for at in places])
+    before = [loop.carry(type_) for type_ in records.types]
+    one, length = (inner.constant(i, j.type) for i in (1, size))
+    entry = j if is_reverse else inner.add(j, one)
+    state = [_entering(scope, loop, at, entry) for at in (top.below.places if top.below is not None else ())]
+    start = inner.multiply(j, length)
+    stop = inner.minimum(inner.add(start, length), loop.read(total_count))
+    within = Segment(start, stop, size, [loop.read(x) for x in step.loop.outside])
+    after = _emit_sweep(scope, inner, top, within, carried, state, records, before)
+    first = b.constant(0, j.type)
+    if is_reverse:
+        last = b.subtract(total_count, b.constant(1, j.type))
+        first = b.divide(last, b.constant(size, j.type))
+    inits = [scope.init(at) for at in places] + records.first(b)
+    used = [cluster.is_used(at) for at in places] + [True] * len(before)
+    following = inner.subtract(j, one) if is_reverse else inner.add(j, one)
+
+    def is_before(test: Any, of: dict[Value, Value]) -> Any:
+        begun = test.multiply(of[j], test.constant(size, j.type))
+        return test.compare(begun, of[loop.read(total_count)], "LT")
+
     results = emit_while(
         scope,
         b,
-        [b.divide(last, b.constant(size, j.type)) if is_reverse else zero, *inits, *records.first(b)],
-        invariants,
         loop,
-        [j, *carried, *arrays],
-        [loop.subtract(j, one) if is_reverse else loop.add(j, one), *after],
-        [n, *given],
-        [False, *(m in cluster.members and i in m.used for m, i in places), *(True for _ in arrays)],
-        lambda test, of: (
-            test.compare(of[j], test.constant(0, j.type), "GE")
-            if is_reverse
-            else test.compare(test.multiply(of[j], test.constant(size, j.type)), of[n], "LT")
-        ),
-    )[1:]
-    records.give(
-        dict(zip(places, results[: len(places)], strict=True)),
-        results[len(places) :],
-        max_trip_count(cluster),
+        [Carry(j, first, following, False), *map(Carry, [*carried, *before], inits, after, used)],
+        index_test(j, 0, "GE") if is_reverse else is_before,
     )
+    carries = {at: results[x] for at, x in zip(places, carried, strict=True) if x in results}
+    records.give(carries, [results[x] for x in before])
 
 
-def _checkpoints(scope: Scope, at: Place) -> tuple[Value, bool]:
-    """The array of a carry's checkpoints, and True; where it has none, its initial value, and False."""
-    member, i = at
-    array = scope.checkpoints[scope.cluster_of[member]].slots(at)
-    return (scope.local[member.record.inits[i]], False) if array is None else (array, True)
+def _entering(scope: Scope, loop: Iteration, at: Place, entry: Value) -> Value:
+    """A carry on entry to a segment: from its checkpoints, or, where it has none, its initial value."""
+    checkpoints = scope.checkpoints[scope.plan.fusion.cluster_of[at[0]]]
+    if at not in checkpoints:
+        return loop.read(scope.init(at))
+    return read_at(loop.b, loop.read(checkpoints[at]), entry)
 
 
 def _sweep(
@@ -131,7 +125,7 @@ def _sweep(
         below = _sweep(scope, step, not reverse, other, saved, starts)
     uncarried = [x for x in starts if x not in own]
     graph = scope.closed(wanted, [step.number, *uncarried, *own, *saved, *step.inputs])
-    outside = list(step.outside)
+    outside = list(step.loop.outside)
     numbers = [(outside.index(start), by) for start, by in (starts[x] for x in uncarried)]
     return Sweep(reverse, places, numbers, [x.type for x in more], graph, below)
 
@@ -142,7 +136,7 @@ def _boundary(scope: Scope, step: Step, wanted: Sequence[Value], reverse: bool) 
     read = list(wanted)
     for op in scope.view.schedule(wanted):
         if way(op.results[0], reverse) == reverse:
-            read += (*op.operands, *op.captures)
+            read += op.reads
     return [x for x in dict.fromkeys(read) if way(x, reverse) != reverse]
 
 
@@ -151,7 +145,7 @@ def _without_stack(step: Step, own: Sequence[Value], starts: Starts) -> set[Valu
     given, mine = {step.number, *step.inputs, *starts}, set(own)
     known = set(given)
     for op in step.b.graph.definitions:
-        read = (*op.operands, *op.captures)
+        read = op.reads
         if all(x in known or x in mine for x in read):
             (known if mine.isdisjoint(read) else mine).update(op.results)
     return given | mine
@@ -161,11 +155,9 @@ def _emit_sweep(
     scope: Scope,
     b: Any,
     sweep: Sweep,
-    ends: tuple[Value, Value],
+    within: Segment,
     state: Sequence[Value],
     state_below: Sequence[Value],
-    outside: Sequence[Value],
-    size: int,
     records: Records | None = None,
     arrays: Sequence[Value] = (),
 ) -> list[Any]:
@@ -173,43 +165,40 @@ def _emit_sweep(
 
     Returns the carries after the segment, then the sweep's stacks, or, with `records`, the arrays of all iterations.
     """
-    read: list[Any] = []
+    stacks: list[Any] = []
     if sweep.below is not None:
-        places_two_below = sweep.below.below.places if sweep.below.below is not None else []
-        state_two_below = [state[sweep.places.index(at)] for at in places_two_below]
-        read = _emit_sweep(scope, b, sweep.below, ends, state_below, state_two_below, outside, size)[
-            len(state_below) :
-        ]
-    inner = scope.builder("S")
-    k, start, stop = (new_input(inner, x.type) for x in (ends[0], *ends))
-    carried, inputs, stacks = ([new_input(inner, x.type) for x in xs] for xs in (state, outside, read))
-    written = [b.zero(sequence_type(type_, size)) for type_ in sweep.types] if records is None else arrays
-    arrays_before = [new_input(inner, x.type) for x in written]
-    at = inner.subtract(k, start)
-    numbers = [induction_value(inner, inputs[i], by, k) for i, by in sweep.induction_variables]
-    of_iteration = [read_at(inner, stack, at) for stack in stacks]
-    outputs = scope.inlined(inner, sweep.graph, [k, *numbers, *carried, *of_iteration, *inputs])
-    values = outputs[len(carried) :]
+        two_below = sweep.below.below.places if sweep.below.below is not None else []
+        state_two_below = [state[sweep.places.index(at)] for at in two_below]
+        below = _emit_sweep(scope, b, sweep.below, within, state_below, state_two_below)
+        stacks = below[len(state_below) :]
+    if records is None:
+        arrays = [b.zero(sequence_type(type_, within.size)) for type_ in sweep.types]
+    loop = Iteration(scope)
+    inner, k = loop.b, loop.carry(within.start.type)
+    carried, before = loop.carries(state), loop.carries(arrays)
+    start, stop = loop.read(within.start), loop.read(within.stop)
+    inputs = [loop.read(x) for x in within.outside]
+    entry = inner.subtract(k, start)
+    variables = [induction_value(inner, inputs[i], by, k) for i, by in sweep.induction_variables]
+    of_iteration = [read_at(inner, loop.read(stack), entry) for stack in stacks]
+    outputs = scope.inlined(inner, sweep.graph, [k, *variables, *carried, *of_iteration, *inputs])
+    nexts, values = outputs[: len(carried)], outputs[len(carried) :]
     if records is not None:
-        arrays_after = records.written(inner, arrays_before, k, values)
+        after = records.written(inner, before, k, values)
     else:
-        arrays_after = [write_at(inner, s, x, at) for s, x in zip(arrays_before, values, strict=True)]
-    one = inner.constant(1, k.type)
-    limit, way = (start, "GE") if sweep.reverse else (stop, "LT")
+        after = [write_at(inner, s, x, entry) for s, x in zip(before, values, strict=True)]
+    one, first = inner.constant(1, k.type), within.start
+    if sweep.reverse:
+        first = b.subtract(within.stop, b.constant(1, k.type))
     results = emit_while(
         scope,
         b,
-        [b.subtract(ends[1], b.constant(1, k.type)) if sweep.reverse else ends[0], *state, *written],
-        [*ends, *outside, *read],
-        inner,
-        [k, *carried, *arrays_before],
+        loop,
         [
-            inner.subtract(k, one) if sweep.reverse else inner.add(k, one),
-            *outputs[: len(carried)],
-            *arrays_after,
+            Carry(k, first, inner.subtract(k, one) if sweep.reverse else inner.add(k, one), False),
+            *(Carry(x, i, y, records is not None) for x, i, y in zip(carried, state, nexts, strict=True)),
+            *map(Carry, before, arrays, after),
         ],
-        [start, stop, *inputs, *stacks],
-        [False] + [records is not None] * len(carried) + [True] * len(written),
-        lambda test, of: test.compare(of[k], of[limit], way),
+        index_test(k, start, "GE") if sweep.reverse else index_test(k, stop, "LT"),
     )
-    return results[1:]
+    return [results.get(x) for x in (*carried, *before)]

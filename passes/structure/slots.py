@@ -12,8 +12,9 @@ from tiduc.dialect.graph import Definition, Value
 from tiduc.dialect.identities import is_splat_of
 from tiduc.dialect.trip_count import integer
 from tiduc.dialect.types import shape
-from tiduc.passes.structure.scope import Cluster, Scope
-from tiduc.passes.structure.steps import Place, Step
+from tiduc.passes.structure.clusters import Cluster, Place
+from tiduc.passes.structure.scope import Scope
+from tiduc.passes.structure.steps import Step
 
 Affine = tuple[int, int]
 """The coefficients (a, c) of an integer a k + c in iteration k."""
@@ -26,16 +27,14 @@ def simplify_slots(scope: Scope, cluster: Cluster, step: Step, trip_count: int) 
     """
     readers: dict[Value, list[Definition]] = {x: [] for x in step.carries.values()}
     for op in step.b.graph.definitions:
-        for x in dict.fromkeys((*op.operands, *op.captures)):
+        for x in dict.fromkeys(op.reads):
             if x in readers:
                 readers[x].append(op)
     for at in list(step.carries):
-        member, i = at
-        outside = scope.local[member.record.inits[i]]
-        is_read_after = member in cluster.members and i in member.used
-        if not is_read_after and outside not in step.outside:
+        outside = scope.init(at)
+        if not cluster.is_used(at) and outside not in step.loop.outside:
             if _is_read_once_per_slot(step, at, readers[step.carries[at]], trip_count):
-                step.outside[outside] = step.carries.pop(at)
+                step.loop.outside[outside] = step.carries.pop(at)
                 del step.nexts[at]
                 continue
         if _is_zero(outside) and len(readers[step.carries[at]]) == 1:
@@ -93,7 +92,7 @@ def _are_disjoint(start: Affine | None, size: int, n: int, trip_count: int) -> b
 
 def affine(step: Step, x: Value) -> Affine | None:
     """An integer of a step as an affine function of the iteration's number; None where it is not one."""
-    outer = {inner: y for y, inner in step.outside.items()}
+    outer = {inner: y for y, inner in step.loop.outside.items()}
 
     def of(x: Value, depth: int = 8) -> Affine | None:
         known = integer(outer.get(x, x))

@@ -4,52 +4,47 @@ from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from torch_mlir import ir
-
 from tiduc.dialect.control import Loop
 from tiduc.dialect.control_ops import element_type
 from tiduc.dialect.graph import Value
 from tiduc.dialect.types import shape
 from tiduc.passes.engine.close import inline
 from tiduc.passes.engine.recompute import induction_value
-from tiduc.passes.structure.scope import Cluster, Member, Scope
-
-Place = tuple[Member, int]
-"""A result of a member, by number: a carry, or a sequence."""
+from tiduc.passes.structure.clusters import Cluster, Place
+from tiduc.passes.structure.scope import Scope, index_type
+from tiduc.passes.structure.while_loops import Iteration, carries_read
 
 
 @dataclass
 class Step:
-    """One iteration of a cluster's members, as a raw graph of the view.
+    """One iteration of a cluster's members.
 
-    Its inputs are the `number` of the iteration, the `carries`, and `outside`, which maps values of the outer graph
-    to inputs. `nexts` are the next carries, `elements` the values that the iteration adds to sequences. `backwards`
-    says of the carries, and of the values that members compute, whether their loop runs backwards. `recomputed` holds
-    the values of other loops' iterations that this step has recomputed from their residuals.
+    Its inputs are the `number` of the iteration, the `carries`, and values of the outer graph (`loop.outside`).
+    `nexts` are the next carries, `elements` the values that the iteration adds to sequences. `backwards` says of the
+    carries, and of the values that members compute, whether their loop runs backwards. `recomputed` holds the values
+    of other loops' iterations that this step has recomputed from their residuals.
     """
 
-    b: Any
+    loop: Iteration
     number: Value
-    carries: dict[Place, Value]
-    outside: dict[Value, Value]
-    nexts: dict[Place, Value]
-    elements: dict[Place, Value]
+    carries: dict[Place, Value] = field(default_factory=dict)
+    nexts: dict[Place, Value] = field(default_factory=dict)
+    elements: dict[Place, Value] = field(default_factory=dict)
     backwards: dict[Value, bool] = field(default_factory=dict)
     recomputed: dict[Any, dict[Value, Value]] = field(default_factory=dict)
 
     @property
+    def b(self) -> Any:
+        """The builder of the iteration."""
+        return self.loop.b
+
+    @property
     def inputs(self) -> list[Value]:
         """The inputs that stand for values of the outer graph."""
-        return list(self.outside.values())
-
-    def input_for(self, x: Value) -> Value:
-        """The input that stands for a value of the outer graph, added on first use."""
-        if x not in self.outside:
-            self.outside[x] = new_input(self.b, x.type)
-        return self.outside[x]
+        return list(self.loop.outside.values())
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Residuals:
     """The residuals of a loop: stacks of values of its step, from which readers recompute the `wanted` values.
 
@@ -66,42 +61,43 @@ class Residuals:
         local = reader.recomputed.get(self)
         if local is None:
             stacks = {
-                x: read_at(reader.b, reader.input_for(stack), reader.number)
+                x: read_at(reader.b, reader.loop.read(stack), reader.number)
                 for x, stack in self.stacks.items()
             }
-            local = reader.recomputed[self] = self.given(reader.b, reader.number, reader.input_for) | stacks
+            local = reader.recomputed[self] = self.given(reader.b, reader.number, reader.loop.read) | stacks
             # All wanted values at once: dead ones are dropped later.
             inline(reader.b, reader.b.view, self.wanted, local)
         return local[self.step.elements[at]]
 
-    def given(self, b: Any, number: Value, input_for: Callable[[Value], Value]) -> dict[Value, Value]:
+    def given(self, b: Any, number: Value, read: Callable[[Value], Value]) -> dict[Value, Value]:
         """The inputs of the step that need no stack: outer values, the number, and induction variables."""
-        local = {inner: input_for(x) for x, inner in self.step.outside.items()} | {self.step.number: number}
+        local = {inner: read(x) for x, inner in self.step.loop.outside.items()} | {self.step.number: number}
         return local | {
-            x: induction_value(b, input_for(start), by, number) for x, (start, by) in self.starts.items()
+            x: induction_value(b, read(start), by, number) for x, (start, by) in self.starts.items()
         }
 
-    def __hash__(self) -> int:
-        return id(self)
 
+def build_step(scope: Scope, cluster: Cluster) -> Step:
+    """Builds one iteration of a cluster's loop, and of those recomputed for it, which come first.
 
-def build_step(scope: Scope, members: Sequence[Member]) -> Step:
-    """Builds one iteration of members, in the order given; all run the same iteration number, in either direction."""
-    b = scope.builder("S")
-    step = Step(b, new_input(b, index_type()), {}, {}, {}, {})
+    All run the same iteration number, in either direction.
+    """
+    loop = Iteration(scope)
+    step, b = Step(loop, loop.carry(index_type())), loop.b
+    members = [m for c in (*scope.plan.loops[cluster].recomputed, cluster) for m in c.members]
     for member in members:
         record, first = member.record, len(b.graph.definitions)
         n, idle = len(record.inits), unchanged_carries(record)
         for i, x in enumerate(record.inits):
             if i not in idle:
-                step.carries[member, i] = new_input(b, x.type)
+                step.carries[member, i] = loop.carry(x.type)
                 step.backwards[step.carries[member, i]] = record.reverse
         own = [
-            step.input_for(scope.local[x]) if i in idle else step.carries[member, i]
+            loop.read(scope.local[x]) if i in idle else step.carries[member, i]
             for i, x in enumerate(record.inits)
         ]
         own += [_element(scope, step, x) for x in record.sequences]
-        own += [step.input_for(scope.local[x]) for x in record.invariants]
+        own += [loop.read(scope.local[x]) for x in record.invariants]
         for i, y in enumerate(scope.inlined(b, record.body, own)):
             if i not in idle:
                 (step.nexts if i < n else step.elements)[member, i] = y
@@ -121,25 +117,15 @@ def unchanged_carries(loop: Loop) -> set[int]:
 
 def _element(scope: Scope, step: Step, x: Value) -> Value:
     """The element of a sequence for this iteration."""
-    at = scope.sequence.get(x)
+    at = scope.plan.fusion.places.get(x)
     if at in step.elements:
         return step.elements[at]
     b = step.b
-    if has_empty_elements(x):
+    if 0 in x.type.shape[1:]:  # such a sequence only has a length
         return b.zero(element_type(x.type))  # type: ignore[no-any-return]
     if at in scope.residuals:
         return scope.residuals[at].element(step, at)  # type: ignore[no-any-return]
-    return read_at(b, step.input_for(scope.local[x]), step.number)
-
-
-def new_input(b: Any, type_: Any) -> Value:
-    """Adds an input to a graph that is being built."""
-    return b.input(f"{b.graph.name}.{len(b.graph.inputs)}", type_)  # type: ignore[no-any-return]
-
-
-def index_type() -> Any:
-    """The type of iteration numbers and indices: `tensor<i32>`."""
-    return ir.RankedTensorType.get([], ir.IntegerType.get_signless(32))
+    return read_at(b, step.loop.read(scope.local[x]), step.number)
 
 
 def read_at(b: Any, stack: Value, i: Value) -> Value:
@@ -161,29 +147,13 @@ def write_at(b: Any, stack: Value, x: Value, i: Value) -> Value:
     return b.dynamic_update_slice(stack, b.reshape(x, [1, *sizes]), start)  # type: ignore[no-any-return]
 
 
-def has_empty_elements(x: Value) -> bool:
-    """Whether the elements of a sequence are empty tensors; such a sequence only has a length."""
-    return 0 in list(x.type.shape)[1:]
-
-
-def members_of(clusters: Sequence[Cluster]) -> list[Member]:
-    """The members of clusters, one cluster after another."""
-    return [member for cluster in clusters for member in cluster.members]
-
-
 def state_of(
     scope: Scope, step: Step, wanted: Sequence[Value], excluded: Collection[Value] = ()
 ) -> list[Place]:
     """The carries, except `excluded`, that wanted values of a step depend on, over any number of iterations."""
-    at = {x: place for place, x in step.carries.items() if x not in excluded}
-    state: dict[Place, None] = {}
-    while wanted:
-        order = scope.view.schedule(wanted)
-        read = dict.fromkeys(x for op in order for x in (*op.operands, *op.captures)) | dict.fromkeys(wanted)
-        found = [at[x] for x in read if x in at and at[x] not in state]
-        state |= dict.fromkeys(found)
-        wanted = [step.nexts[place] for place in found]
-    return list(state)
+    places = {x: at for at, x in step.carries.items() if x not in excluded}
+    nexts = {x: step.nexts[at] for x, at in places.items()}
+    return [places[x] for x in carries_read(scope, nexts, wanted)]
 
 
 def own_places(
@@ -193,7 +163,7 @@ def own_places(
 
     Carries of loops that are recomputed in the same direction are included, and carries in `excluded` are not.
     """
-    used = [(m, i) for m, i in step.carries if m in cluster.members and i in m.used]
+    used = [at for at in step.carries if cluster.is_used(at)]
     needed = state_of(scope, step, [*(step.nexts[at] for at in used), *more], excluded)
     return list(
         dict.fromkeys([*used, *(at for at in needed if at[0].record.reverse == cluster.leader.reverse)])

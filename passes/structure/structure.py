@@ -27,10 +27,10 @@ from tiduc.dialect.view import View
 from tiduc.passes.engine.close import private_builder
 from tiduc.passes.materialize_merge import live
 from tiduc.passes.rules.registry import OpSet
-from tiduc.passes.structure.clusters import find_clusters, find_members, in_order, is_call
+from tiduc.passes.structure.clusters import Cluster, Place
 from tiduc.passes.structure.loops import emit_loops
 from tiduc.passes.structure.plan import plan
-from tiduc.passes.structure.scope import Cluster, Member, Scope
+from tiduc.passes.structure.scope import Scope
 from tiduc.passes.structure.while_loops import read_inputs
 
 _STRUCTURED = Cache[tuple[Graph, str], Graph]()
@@ -42,8 +42,8 @@ _FUSED = Cache[tuple[tuple[Any, ...], tuple[tuple[int, int], ...], str], Graph](
 _NARROWED = Cache[tuple[Graph, tuple[int, ...]], Graph]()
 """Graphs with fewer inputs, by the graph and the numbers of these inputs."""
 
-_READ = Cache[Graph, list[int]]()
-"""The numbers of the inputs that a graph reads."""
+_READ = Cache[Graph, set[Value]]()
+"""The inputs that a graph reads."""
 
 
 @stage
@@ -109,24 +109,18 @@ def _build(
         local = {x: b.input(key, x.type) for key, x in graph.inputs.items()}
     outputs = [y for y in graph.outputs if y is not None]
     order = live(graph.definitions, outputs)  # not `y.definition`: merging gave some ops other operands
-    scope = Scope(view, opset, memory, b, local, lambda graph: structured(view, graph, opset, memory), order)
-    scope.separated.update(separated)
-    find_members(scope, outputs)
-    find_clusters(scope)
-    for member in filter(lambda member: is_call(member.record), scope.cluster_of):
-        scope.used_of_calls[member.record.graphs[0]].update(member.used)
-    nodes = in_order(scope)
-    scope.plans = plan(scope, [node for node in nodes if isinstance(node, Cluster)])
-    for node in nodes:
+    decided = plan(view, opset, order, outputs, memory, separated)
+    scope = Scope(
+        view, opset, memory, decided, b, local, lambda graph: structured(view, graph, opset, memory)
+    )
+    for node in decided.nodes:
         if isinstance(node, Cluster):
-            b.location = node.members[0].ops[0].location
+            b.location = node.ops[0].location
             (emit_loops if isinstance(node.leader, Loop) else _emit_branches)(scope, node)
         elif is_control(node):  # a call of a graph that stays a function
             b.location = node.location
             (called,) = branches(view, node).graphs
-            results = emit_call(
-                b, structured(view, called, opset, memory), tuple([local[x] for x in node.operands])
-            )
+            results = emit_call(b, scope.structured(called), tuple([local[x] for x in node.operands]))
             local.update(zip(node.results, results, strict=True))
         elif not reuses_ops:
             local.update(zip(node.results, b.copy(node, *_replaced(node, local)), strict=True))
@@ -147,46 +141,46 @@ def _replaced(op: Definition, local: Mapping[Value, Value]) -> tuple[tuple[Value
 
 def _emit_branches(scope: Scope, cluster: Cluster) -> None:
     """Emits one call or case for a cluster, with the results that are read and the arguments that they need."""
-    inside = {id(op) for member in cluster.members for op in member.ops}
+    inside, index = set(cluster.ops), cluster.leader.index
     wanted = [
         (member, j)
         for member in cluster.members
         for j, users in sorted(member.used.items())
-        if any(op is None or id(op) not in inside for op in users)
+        if not inside.issuperset(users)
     ]
-    if cluster.leader.index is None:
+    if index is None:
         # All call sites take each result that any of them reads, so that they share one graph.
-        wanted = [(cluster.members[0], j) for j in sorted(scope.used_of_calls[cluster.leader.graphs[0]])]
-    arguments = list(
-        dict.fromkeys(
-            x for m in cluster.members for x in m.record.operands if not scope.is_result_of(x, cluster)
-        )
-    )
+        wanted = [(cluster.members[0], j) for j in sorted(scope.plan.used_of_calls[cluster.leader.graphs[0]])]
+    operands = dict.fromkeys(x for member in cluster.members for x in member.record.operands)
+    arguments = [x for x in operands if not scope.plan.fusion.is_result_of(x, cluster)]
     graphs = [_branch(scope, cluster, i, wanted, arguments) for i in range(len(cluster.leader.graphs))]
-    reads = (_READ.get(scope.view, graph, partial(read_inputs, graph)) for graph in graphs)
-    read = sorted({i for numbers in reads for i in numbers})
-    graphs = [_narrowed(scope, graph, read) for graph in graphs]
-    operands = [scope.local[arguments[i]] for i in read]
-    index = cluster.leader.index
-    results = (
-        emit_call(scope.b, graphs[0], operands)
-        if index is None
-        else emit_case(scope.b, scope.local[index], graphs, operands)
+    inputs = (
+        (graph.inputs.values(), _READ.get(scope.view, graph, partial(read_inputs, graph))) for graph in graphs
     )
+    read = sorted({i for own, reads in inputs for i, x in enumerate(own) if x in reads})
+    graphs = [_narrowed(scope, graph, read) for graph in graphs]
+    given = [scope.local[arguments[i]] for i in read]
+    if index is None:
+        results = emit_call(scope.b, graphs[0], given)
+    else:
+        results = emit_case(scope.b, scope.local[index], graphs, given)
     scope.set_results(dict(zip(wanted, results, strict=True)))
 
 
 def _branch(
-    scope: Scope, cluster: Cluster, i: int, wanted: Sequence[tuple[Member, int]], arguments: Sequence[Value]
+    scope: Scope, cluster: Cluster, i: int, wanted: Sequence[Place], arguments: Sequence[Value]
 ) -> Graph:
     """Branch i of all members in one graph, one member's branch after another."""
 
     def emit() -> Graph:
         b = scope.builder()
         inputs = {x: b.input(f"{b.graph.name}.{j}", x.type) for j, x in enumerate(arguments)}
-        given: dict[tuple[Member, int], Value] = {}
+        given: dict[Place, Value] = {}
         for member in cluster.members:
-            own = [inputs[x] if x in inputs else given[scope.sequence[x]] for x in member.record.operands]
+            own = [
+                inputs[x] if x in inputs else given[scope.plan.fusion.places[x]]
+                for x in member.record.operands
+            ]
             outputs = scope.inlined(b, member.record.graphs[i], own)
             given.update(((member, j), y) for j, y in enumerate(outputs))
         name = stem(cluster.leader.graphs[i])

@@ -1,6 +1,7 @@
-"""Emits loops without sequences, as `stablehlo.while` is, from a raw graph of one iteration and a test."""
+"""Emits loops without sequences, as `stablehlo.while` is, from one iteration, which is built first, and a test."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 from tiduc.dialect.control import Loop, emit_loop
@@ -8,70 +9,105 @@ from tiduc.dialect.graph import Graph, Value
 from tiduc.passes.structure.scope import Scope
 
 
+class Iteration:
+    """One iteration of a loop as a raw graph, which `b` builds; `outside` maps outer values to inputs of the graph."""
+
+    def __init__(self, scope: Scope) -> None:
+        self.b: Any = scope.builder("S")
+        self.outside: dict[Value, Value] = {}
+
+    def carry(self, type_: Any) -> Value:
+        """Adds an input for a value that changes from iteration to iteration."""
+        return self.b.input(f"{self.b.graph.name}.{len(self.b.graph.inputs)}", type_)  # type: ignore[no-any-return]
+
+    def carries(self, values: Sequence[Value]) -> list[Value]:
+        """Adds inputs of the types of these values."""
+        return [self.carry(x.type) for x in values]
+
+    def read(self, x: Value) -> Value:
+        """The input that stands for a value of the outer graph, which no iteration changes; added on first use."""
+        if x not in self.outside:
+            self.outside[x] = self.carry(x.type)
+        return self.outside[x]
+
+
+@dataclass(frozen=True)
+class Carry:
+    """A loop-carried value: `x` in an iteration, `init` before the first one, `after` it; `is_used` after the loop."""
+
+    x: Value
+    init: Value
+    after: Value
+    is_used: bool = True
+
+
+Test = Callable[[Any, dict[Value, Value]], Value]
+"""Emits a loop's test, given a builder and the test's inputs for the inputs of an iteration."""
+
+
 def emit_while(
     scope: Scope,
     b: Any,
-    inits: Sequence[Value],
-    invariants: Sequence[Value],
-    inner: Any,
-    carries: Sequence[Value],
-    nexts: Sequence[Value],
-    inputs: Sequence[Value],
-    used: Sequence[bool],
-    condition: Callable[[Any, dict[Value, Value]], Value],
-    options: tuple[str | None, int | None] = (None, None),
-) -> list[Value | None]:
-    """Emits a loop without sequences; its last carries, None for dead ones.
+    iteration: Iteration,
+    carries: Sequence[Carry],
+    test: Test,
+    memory: str | None = None,
+    bound: int | None = None,
+) -> dict[Value, Value]:
+    """Emits a loop; its last carries, by `Carry.x`, except for dead ones.
 
-    The builder `inner` has built one iteration, from `carries` and `inputs` to `nexts`. `inits` and `invariants` are
-    the outer values of `carries` and `inputs`. `used` says which carries are read after the loop. `condition` emits
-    the test, given a builder and the test's inputs for `carries` and `inputs`. `options` are the memory and the
-    bound of the trip count that the program gives for the loop.
+    `memory` and `bound` are the options that the program gives for the loop.
     """
-    raw = inner.finish(nexts)
-    test = scope.builder("C")
-    of = {x: test.input(f"{test.graph.name}.{i}", x.type) for i, x in enumerate([*carries, *inputs])}
-    cond = test.finish([condition(test, of)])
-    needed = _live_carries(scope, raw, carries, used, read_inputs(cond))
-    live = [i for i, flag in enumerate(needed) if flag]
-    body = scope.closed([nexts[i] for i in live], [*(carries[i] for i in live), *inputs])
-    of_cond = list(cond.inputs.values())
-    cond = scope.closed(cond.outputs, [*(of_cond[i] for i in live), *of_cond[len(carries) :]])
+    raw = iteration.b.finish([carry.after for carry in carries])
+    invariants = list(iteration.outside.values())
+    cond_builder = scope.builder("C")
+    of = {
+        x: cond_builder.input(f"{cond_builder.graph.name}.{i}", x.type)
+        for i, x in enumerate([*(carry.x for carry in carries), *invariants])
+    }
+    cond = cond_builder.finish([test(cond_builder, of)])
+    by_test = read_inputs(cond)
+    used = {carry.x: carry.after for carry in carries if carry.is_used or of[carry.x] in by_test}
+    nexts = {carry.x: carry.after for carry in carries}
+    needed = {*used, *carries_read(scope, nexts, list(used.values()))}
+    live = [carry for carry in carries if carry.x in needed]
+    body = scope.closed([carry.after for carry in live], [*(carry.x for carry in live), *invariants])
+    cond = scope.closed(cond.outputs, [of[x] for x in (*(carry.x for carry in live), *invariants)])
+    inits = tuple([carry.init for carry in live])
     loop = Loop(
-        tuple(inits[i] for i in live),
-        (),
-        tuple(invariants),
-        body,
-        cond,
-        False,
-        None,
-        body.name,
-        memory=options[0],
-        bound=options[1],
+        inits, (), tuple(iteration.outside), body, cond, False, None, body.name, memory=memory, bound=bound
     )
-    for graph in (raw, test.graph):
+    for graph in (raw, cond_builder.graph):
         scope.view.discard(graph)
-    results = dict(zip(live, emit_loop(b, loop), strict=True))
-    return [results.get(i) for i in range(len(carries))]
+    return dict(zip([carry.x for carry in live], emit_loop(b, loop), strict=True))
 
 
-def read_inputs(graph: Graph) -> list[int]:
-    """The numbers of the inputs that a graph reads."""
-    read = {x for op in graph.definitions for x in (*op.operands, *op.captures)} | set(graph.outputs)
-    return [i for i, x in enumerate(graph.inputs.values()) if x in read]
+def carries_read(scope: Scope, nexts: Mapping[Value, Value], wanted: Sequence[Value]) -> list[Value]:
+    """The carries that wanted values of an iteration depend on, over any number of iterations.
+
+    `nexts` maps each carry to the value that it has in the next iteration.
+    """
+    carries: dict[Value, None] = {}
+    while wanted:
+        order = scope.view.schedule(wanted)
+        read = dict.fromkeys(x for op in order for x in op.reads) | dict.fromkeys(wanted)
+        more = [x for x in read if x in nexts and x not in carries]
+        carries |= dict.fromkeys(more)
+        wanted = [nexts[x] for x in more]
+    return list(carries)
 
 
-def _live_carries(
-    scope: Scope, raw: Graph, carries: Sequence[Value], used: Sequence[bool], by_cond: Sequence[int]
-) -> list[bool]:
-    """Which carries are live: read after the loop or by its test, or read to compute the next value of a live one."""
-    number = {x: i for i, x in enumerate(carries)}
-    needed: set[int] = set()
-    more = {i for i, flag in enumerate(used) if flag} | {i for i in by_cond if i < len(carries)}
-    while more:
-        needed |= more
-        wanted = [raw.outputs[i] for i in needed]
-        order = scope.view.schedule([y for y in wanted if y is not None], raw.inputs.values())
-        read = {x for op in order for x in (*op.operands, *op.captures)} | set(wanted)
-        more = {number[x] for x in read if x in number} - needed
-    return [i in needed for i in range(len(carries))]
+def read_inputs(graph: Graph) -> set[Value]:
+    """The inputs that a graph reads."""
+    read = {x for op in graph.definitions for x in op.reads} | set(graph.outputs)
+    return {x for x in graph.inputs.values() if x in read}
+
+
+def index_test(k: Value, limit: Any, comparison: str) -> Test:
+    """The test that compares an iteration's number with a limit: an integer, or an input of the iteration."""
+
+    def test(b: Any, of: dict[Value, Value]) -> Value:
+        end = b.constant(limit, k.type) if isinstance(limit, int) else of[limit]
+        return b.compare(of[k], end, comparison)  # type: ignore[no-any-return]
+
+    return test
