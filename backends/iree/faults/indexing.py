@@ -243,11 +243,17 @@ def _is_constant(x: Any, block: Any) -> bool:
 
 
 def _has_steps(x: Any) -> bool:
-    """Whether an array is a strided slice, or part of one: on CPUs, a gather from it does not compile."""
+    """Whether an array is a strided slice, or part of one: on CPUs, a gather from it does not compile.
+
+    A slice with one element along the last dimension is strided, too, once a reshape drops that dimension.
+    """
     while not isinstance(x.owner, ir.Block) and x.owner.name in ("stablehlo.reshape", "stablehlo.slice"):
-        if x.owner.name == "stablehlo.slice" and set(x.owner.attributes["strides"]) != {1}:
+        whole = x.owner.operands[0]
+        if x.owner.name == "stablehlo.slice" and (
+            set(x.owner.attributes["strides"]) != {1} or shape(x)[-1] == 1 < shape(whole)[-1]
+        ):
             return True
-        x = x.owner.operands[0]
+        x = whole
     return False
 
 
