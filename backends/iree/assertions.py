@@ -17,7 +17,7 @@ from torch_mlir import ir
 
 from tiduc.backends.iree.emitter import Emitter, within
 from tiduc.backends.iree.fast.kernels import Kernel
-from tiduc.backends.iree.fault import Fault, mends
+from tiduc.backends.iree.fault import wrong
 from tiduc.backends.iree.missing.dynamic.arrays import number, sizes_of
 from tiduc.backends.iree.missing.dynamic.sizes import larger, read
 from tiduc.backends.iree.refused import refused
@@ -28,12 +28,9 @@ from tiduc.dialect.dynamic.forms import LARGEST, READ, Check, Form, as_number
 from tiduc.dialect.types import element, is_open
 
 
-@mends(
-    Fault(
-        "wrong",
-        "Does not compare dynamic dimensions, and reads beyond the ends of arrays; asserts that sizes fit.",
-        untested="reads beyond the ends of arrays",
-    )
+@wrong(
+    "Does not compare dynamic dimensions, and reads beyond the ends of arrays; asserts that sizes fit.",
+    untested="reads beyond the ends of arrays",
 )
 @stage
 def assert_sizes(module: Any) -> None:

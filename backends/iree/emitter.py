@@ -1,14 +1,14 @@
 """The table of patterns, by op name, and the emitter that patterns write with."""
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike
 from torch_mlir import ir
 
-from tiduc.backends.iree.fault import Faults, listed, record
+from tiduc.backends.iree.fault import FAULTS, Fault
 from tiduc.backends.iree.settings import Settings
 from tiduc.dialect.bodies import Body, Fill
 from tiduc.dialect.graph import operations
@@ -41,17 +41,16 @@ PATTERNS: dict[str, list[Registered]] = {}
 """Patterns by op name, in the order in which they are tried."""
 
 
-def legalize(*names: str, fault: Faults, where: str = EVERYWHERE) -> Callable[[Pattern], Pattern]:
-    """Registers a pattern for ops of these names, with the faults of IREE that it works around.
-
-    `{op}` in the name of a witness stands for the op.
-    """
-    is_fast = all(each.kind == "slow" for each in listed(fault))
+def legalize(
+    *names: str, where: str = EVERYWHERE, fault: Fault | tuple[Fault, ...] = ()
+) -> Callable[[Pattern], Pattern]:
+    """Registers a pattern for ops of these names; decorators below this one record the faults that it works around."""
 
     def register(pattern: Pattern) -> Pattern:
+        if fault:
+            FAULTS[pattern] = (fault,) if isinstance(fault, Fault) else fault
+        is_fast = all(each.kind == "slow" for each in FAULTS[pattern])
         for name in names:
-            op = name.removeprefix("stablehlo.")
-            record(where, name, [replace(each, witness=each.witness.format(op=op)) for each in listed(fault)])
             PATTERNS.setdefault(name, []).append(Registered(pattern, where, is_fast))
             PATTERNS[name].sort(key=lambda entry: entry.order)
         return pattern
@@ -94,14 +93,23 @@ class Emitter(Body):
         return results
 
     def clone(
-        self, op: Any, replaced: Mapping[int, Any], types: Sequence[Any] | None = None
+        self,
+        op: Any,
+        replaced: Mapping[int, Any],
+        types: Sequence[Any] | None = None,
+        given: Mapping[str, Any] | None = None,
     ) -> tuple[Any, ...]:
-        """Emits a copy of the op and its regions, with operands replaced by index, and perhaps other result types."""
+        """Emits a copy of an op and its regions, with operands, result types and attributes that may be others.
+
+        `replaced` are operands by index, and `given` are attributes by name.
+        """
         copy = op.clone(self._ip)
         for i, x in replaced.items():
             copy.operands[i] = x
         for y, type_ in zip(copy.results, types or (), strict=bool(types)):
             y.set_type(type_)
+        for name, value in (given or {}).items():
+            copy.attributes[name] = value
         self.emitted.append(copy)
         return tuple(copy.results)
 

@@ -1,14 +1,16 @@
 """Fault: the record of one thing that IREE does wrong and that a pattern, a pass or a rewrite of VM text works around.
 
-    @legalize("stablehlo.add", fault=Fault("wrong", "Adds predicates modulo two; ...", witness="add_predicates"))
+    @legalize("stablehlo.add")
+    @wrong("Adds predicates modulo two; emits their disjunction.", "add_predicates")
+    def add(b, op): ...
 
 The tables of docs/iree.md and the tests that IREE alone still fails come from these records. `test/sweep/faults.py`
 prints the records that the installed IREE no longer needs.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Literal, TypeVar
+from typing import Any, Literal, TypeVar
 
 Kind = Literal["wrong", "crash", "missing", "slow"]
 
@@ -34,12 +36,6 @@ class Fault:
     upstream: str = ""
 
 
-Faults = Fault | tuple[Fault, ...]
-
-MODULES, VM_TEXT = "whole modules", "VM text"
-"""Where a pass, and a rewrite of VM text, apply."""
-
-
 @dataclass(frozen=True)
 class Record:
     """A fault, and where it is worked around: the op of a pattern, or the name of a pass or rewrite.
@@ -52,27 +48,40 @@ class Record:
     fault: Fault
 
 
-RECORDS: list[Record] = []
-"""One record for each fault of each op, pass and rewrite that has been imported."""
+MODULES, VM_TEXT = "whole modules", "VM text"
+"""Where a pass, and a rewrite of VM text, apply."""
 
-_Function = TypeVar("_Function", bound=Callable[..., object])
+FAULTS: dict[Callable[..., Any], tuple[Fault, ...]] = {}
+"""The faults that each pattern, pass or rewrite of VM text works around, in the order of its decorators."""
+
+_Function = TypeVar("_Function", bound=Callable[..., Any])
 
 
-def record(where: str, name: str, faults: Sequence[Fault]) -> None:
-    """Adds faults to `RECORDS`."""
-    RECORDS.extend(Record(where, name, fault) for fault in faults)
+def _kind(kind: Kind) -> Callable[..., Callable[[_Function], _Function]]:
+    def fault(
+        text: str, witness: str = "", untested: str = "", upstream: str = ""
+    ) -> Callable[[_Function], _Function]:
+        def record(function: _Function) -> _Function:
+            # Python applies the last decorator first.
+            FAULTS[function] = (
+                Fault(kind, text, witness, untested, SEEN, upstream),
+                *FAULTS.get(function, ()),
+            )
+            return function
+
+        return record
+
+    return fault
+
+
+wrong, crash = _kind("wrong"), _kind("crash")
+missing, slow = _kind("missing"), _kind("slow")
+"""Each is a decorator that records a fault of this kind, which the function works around; see `Fault`."""
 
 
 def mends(*faults: Fault, where: str = MODULES) -> Callable[[_Function], _Function]:
-    """Records the faults that a pass on modules, or a rewrite of VM text, works around."""
-
     def register(function: _Function) -> _Function:
-        record(where, function.__name__, faults)
+        FAULTS[function] = faults
         return function
 
     return register
-
-
-def listed(fault: Faults) -> Sequence[Fault]:
-    """One fault or several, as a sequence."""
-    return (fault,) if isinstance(fault, Fault) else fault

@@ -1,16 +1,30 @@
 """records: all faults of IREE that this backend works around, and the tables of docs/iree.md that list them."""
 
 from collections.abc import Iterator
+from dataclasses import replace
 
 import tiduc.backends.iree.pipeline
-import tiduc.backends.iree.vm.recordings  # noqa: F401  (these two imports register all faults)
-from tiduc.backends.iree.emitter import DYNAMIC, EVERYWHERE, ON_CPUS, ON_SPIRV
-from tiduc.backends.iree.fault import MODULES, RECORDS, VM_TEXT, Record
+import tiduc.backends.iree.vm.recordings  # noqa: F401  (these two imports record all faults)
+from tiduc.backends.iree.emitter import DYNAMIC, EVERYWHERE, ON_CPUS, ON_SPIRV, PATTERNS
+from tiduc.backends.iree.fault import FAULTS, MODULES, VM_TEXT, Record
 
 
 def records() -> list[Record]:
-    """All records, by the names of ops, passes and rewrites."""
-    return sorted(RECORDS, key=lambda record: record.name)
+    """All records, by the names of ops, passes and rewrites; `{op}` in the name of a witness stands for the op."""
+    patterns = [(op, entry) for op, entries in PATTERNS.items() for entry in entries]
+    of_ops = [
+        Record(
+            entry.where, op, replace(fault, witness=fault.witness.format(op=op.removeprefix("stablehlo.")))
+        )
+        for op, entry in patterns
+        for fault in FAULTS[entry.pattern]
+    ]
+    of_functions = [
+        Record(VM_TEXT if ".vm." in function.__module__ else MODULES, function.__name__, fault)
+        for function in FAULTS.keys() - {entry.pattern for _, entry in patterns}
+        for fault in FAULTS[function]
+    ]
+    return sorted([*of_ops, *of_functions], key=lambda record: record.name)
 
 
 TABLES = {

@@ -3,7 +3,7 @@
     %0 = stablehlo.sine %x;  %1 = stablehlo.cosine %x
     ->  %0, %1 = flow.dispatch.region { %far = max |%x| >= 2^46;  scf.if %far { ... } else { ... } }
 
-In fused_trigonometry.py, a third of the code selects the bits of 1 / pi that an argument needs, but only arguments of
+In faults/trigonometry.py, a third of the code selects the bits of 1 / pi that an argument needs, but only arguments of
 2^46 or more leave out bits. The kernel looks at all arguments first and skips the selection if none is that large. If
 all arguments are small, both branches give equal results. The sine and cosine of one array share most of their code.
 """
@@ -19,7 +19,7 @@ from tiduc.backends.iree.emitter import Emitter, signless, within
 from tiduc.backends.iree.fast.kernels import Kernel, dispatch
 from tiduc.backends.iree.fast.scalars import Numbers, accumulated, elementwise
 from tiduc.backends.iree.fault import Fault, mends
-from tiduc.backends.iree.faults.fused_trigonometry import NEAR, fused_both, fused_cosine, fused_sine
+from tiduc.backends.iree.faults.trigonometry import NEAR, cosine, sine, sine_and_cosine
 from tiduc.dialect.bodies import Fill
 from tiduc.dialect.context import stage
 from tiduc.dialect.types import element
@@ -124,13 +124,14 @@ def _larger(n: Numbers, x: Any, most: Any, bits: Any) -> Any:
 
 def _values(n: Numbers, x: Any, names: Sequence[str], near: bool) -> list[Any]:
     """The results of the ops `names` for one number, computed in f64."""
+    n.fused = True
     wide = n.convert(x, ir.F64Type.get())
     if list(names) == ["stablehlo.sine"]:
-        ys = [fused_sine(n, wide, near)]
+        ys = [sine(n, wide, near)]
     elif list(names) == ["stablehlo.cosine"]:
-        ys = [fused_cosine(n, wide, near)]
+        ys = [cosine(n, wide, near)]
     else:
-        sine, cosine = fused_both(n, wide, near)
-        of = {"stablehlo.sine": sine, "stablehlo.cosine": cosine}
-        ys = [of[name] if name in of else n.divide(sine, cosine) for name in names]
+        both = sine_and_cosine(n, wide, near)
+        of = dict(zip(("stablehlo.sine", "stablehlo.cosine"), both, strict=True))
+        ys = [of[name] if name in of else n.divide(*both) for name in names]
     return [n.convert(y, x.type) for y in ys]

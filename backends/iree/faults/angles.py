@@ -16,28 +16,23 @@ import numpy as np
 from torch_mlir import ir
 
 from tiduc.backends.iree.emitter import ON_SPIRV, Emitter, legalize, signless
-from tiduc.backends.iree.fault import Fault
-from tiduc.backends.iree.faults.fused_trigonometry import TURN
+from tiduc.backends.iree.fast.exponentials import polynomial
+from tiduc.backends.iree.fault import wrong
+from tiduc.backends.iree.faults.trigonometry import TURN
 from tiduc.backends.iree.missing.spirv import refuse_f64
 from tiduc.dialect.types import element, is_float
 
 _NEAR = 2.0**13
 _QUARTER = tuple(map(float.fromhex, ("0x1.92p+0", "0x1.fb4p-12", "0x1.444p-24", "0x1.68c234p-39")))
 """pi / 2, in three parts of 11 bits and a remainder."""
-_WORDS = [0, *(TURN >> shift & 0xFFFFFFFF for shift in range(224, 31, -32))]
-"""The bits of 1 / 2 pi, in words of 32."""
+_WORDS = np.frombuffer((TURN >> 32).to_bytes(32), ">i4").tolist()
+"""The bits of 1 / 2 pi behind 32 zero bits, in words of 32, as signed integers."""
 
 
-@legalize(
-    "stablehlo.sine",
-    "stablehlo.cosine",
-    "stablehlo.tan",
-    fault=Fault(
-        "wrong",
-        "SPIR-V allows errors of 2^-11; emits a range reduction and polynomials in f32. tan is sin / cos.",
-        witness="vulkan/{op}",
-    ),
-    where=ON_SPIRV,
+@legalize("stablehlo.sine", "stablehlo.cosine", "stablehlo.tan", where=ON_SPIRV)
+@wrong(
+    "SPIR-V allows errors of 2^-11; emits a range reduction and polynomials in f32. tan is sin / cos.",
+    "vulkan/{op}",
 )
 def trigonometric(b: Emitter, op: Any) -> Sequence[Any] | None:
     """A range reduction and polynomials in f32; tan is sin / cos."""
@@ -48,8 +43,8 @@ def trigonometric(b: Emitter, op: Any) -> Sequence[Any] | None:
     x = b.convert(given, ir.F32Type.get())
     r, quarter = _reduced(b, x)
     square = b.multiply(r, r)
-    sine = b.multiply(r, _polynomial(b, square, [(-1) ** i / factorial(2 * i + 1) for i in range(6)]))
-    cosine = _polynomial(b, square, [(-1) ** i / factorial(2 * i) for i in range(6)])
+    sine = b.multiply(r, polynomial(b, square, [(-1) ** i / factorial(2 * i + 1) for i in range(6)]))
+    cosine = polynomial(b, square, [(-1) ** i / factorial(2 * i) for i in range(6)])
     odd = _has(b, quarter, 1)
     s, c = b.select(odd, cosine, sine), b.select(odd, sine, cosine)
     if op.name == "stablehlo.tan":
@@ -60,14 +55,6 @@ def trigonometric(b: Emitter, op: Any) -> Sequence[Any] | None:
         y = b.select(_has(b, b.add(quarter, b.like(1, quarter)), 2), b.negate(c), c)
     finite = b.compare(b.abs(x), b.like(np.inf, x), "LT")
     return [b.convert(b.select(finite, y, b.like(np.nan, x)), element(given))]
-
-
-def _polynomial(b: Emitter, x: Any, coefficients: Sequence[float]) -> Any:
-    """A polynomial by Horner's rule; the constant coefficient comes first."""
-    y = b.like(coefficients[-1], x)
-    for coefficient in coefficients[-2::-1]:
-        y = b.add(b.multiply(y, x), b.like(coefficient, x))
-    return y
 
 
 def _reduced(b: Emitter, x: Any) -> tuple[Any, Any]:
@@ -95,9 +82,7 @@ def _far(b: Emitter, x: Any) -> tuple[Any, Any]:
     f32 = ir.F32Type.get()
     exponent = _and(b, _right(b, x, 23), 0xFF)
     m = b.or_(_and(b, x, 0x7FFFFF), b.like(0x800000, x))
-    place = b.maximum(
-        b.subtract(exponent, b.like(150 - 32, x)), b.like(0, x)
-    )  # of the first bit used; 32 zero bits precede the table
+    place = b.maximum(b.subtract(exponent, b.like(150 - 32, x)), b.like(0, x))  # of the first bit used
     number, shift = _right(b, place, 5), _and(b, place, 31)
     words = [_word(b, number, shift, i) for i in range(3)]
     low, high = b.multiply(m, words[1]), _high(b, m, words[2])
@@ -123,14 +108,10 @@ def _word(b: Emitter, number: Any, shift: Any, i: int) -> Any:
 
 def _looked_up(b: Emitter, number: Any, words: Sequence[int]) -> Any:
     """`words[number]`, for a number up to 4."""
-    y = b.like(_signed(words[0]), number)
+    y = b.like(words[0], number)
     for i, word in enumerate(words[1:5], 1):
-        y = b.select(b.compare(number, b.like(i, number), "EQ"), b.like(_signed(word), number), y)
+        y = b.select(b.compare(number, b.like(i, number), "EQ"), b.like(word, number), y)
     return y
-
-
-def _signed(word: int) -> int:
-    return word - (word >> 31 << 32)
 
 
 def _high(b: Emitter, m: Any, word: Any) -> Any:

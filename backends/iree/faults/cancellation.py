@@ -11,16 +11,12 @@ from typing import Any
 import numpy as np
 
 from tiduc.backends.iree.emitter import Emitter, legalize
-from tiduc.backends.iree.fault import Fault
+from tiduc.backends.iree.fault import wrong
 from tiduc.dialect.types import is_f64
 
 
-@legalize(
-    "stablehlo.log_plus_one",
-    fault=Fault(
-        "wrong", "Loses 11 bits of f64; emits log(u) x / (u - 1), u = 1 + x.", witness="log_plus_one"
-    ),
-)
+@legalize("stablehlo.log_plus_one")
+@wrong("Loses 11 bits of f64; emits log(u) x / (u - 1), u = 1 + x.", "log_plus_one")
 def log_plus_one(b: Emitter, op: Any) -> Sequence[Any] | None:
     """log(u) x / (u - 1), and x where u is 1 or infinite."""
     x = op.operands[0]
@@ -33,12 +29,8 @@ def log_plus_one(b: Emitter, op: Any) -> Sequence[Any] | None:
     return [b.select(plain, x, y)]
 
 
-@legalize(
-    "stablehlo.exponential_minus_one",
-    fault=Fault(
-        "wrong", "Loses 12 bits of f64; emits (u - 1) x / log(u), u = e^x.", witness="exponential_minus_one"
-    ),
-)
+@legalize("stablehlo.exponential_minus_one")
+@wrong("Loses 12 bits of f64; emits (u - 1) x / log(u), u = e^x.", "exponential_minus_one")
 def exponential_minus_one(b: Emitter, op: Any) -> Sequence[Any] | None:
     """(u - 1) x / log(u); x where u is 1, and u - 1 for large x."""
     x = op.operands[0]

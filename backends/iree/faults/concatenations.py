@@ -3,15 +3,15 @@
     %x = concatenate %p, %q;  %y = concatenate %p, %r
         ->  %x = concatenate %p, %q;  %b = optimization_barrier %p;  %y = concatenate %b, %r
 
-IREE lowers a concatenation to updates of an empty array, one for each operand. If two concatenations begin
-with the same array, IREE merges their first updates into one value, which it copies for the second
-concatenation. But an operand that IREE can compute right into its place is written before that copy. The copy
-then seems needless, and both results share one array, with all their operands. A barrier makes the first
-operand a distinct value with the same elements.
+IREE lowers a concatenation to updates of an empty array, one for each operand. Two concatenations that begin with the
+same array have the same first update, so IREE merges these updates into one value. It must then copy that value for the
+second concatenation. But IREE may compute another operand right into its place in the result, before the copy. It then
+finds the copy needless, and both concatenations write to one array: silently wrong values. A barrier makes the first
+operand a distinct value with the same elements, so that nothing is merged.
 
-IREE may find two values equal only after it has simplified the program. So this pass takes values for equal
-if the same ops compute them, in whatever order their elements are. Where IREE does not find them equal, the
-barrier is superfluous.
+IREE may find two values equal only after it has simplified the program. So this pass takes two values for equal if the
+same ops compute them, whatever the order of their elements. Where IREE does not find them equal, the barrier is
+superfluous.
 """
 
 import math
@@ -21,8 +21,9 @@ from typing import Any
 
 from torch_mlir import ir
 
-from tiduc.backends.iree.emitter import Emitter, within
-from tiduc.backends.iree.fault import Fault, mends
+from tiduc.backends.iree.emitter import within
+from tiduc.backends.iree.fault import wrong
+from tiduc.backends.iree.faults.fusions import put_barrier
 from tiduc.dialect.graph import operations
 from tiduc.dialect.traits import VIEWS
 from tiduc.dialect.types import is_open
@@ -32,12 +33,9 @@ _ORDERS = VIEWS | {"stablehlo.convert"}
 _PARTS = "real", "imag"
 
 
-@mends(
-    Fault(
-        "wrong",
-        "Takes equal beginnings of two concatenations for one array, and may not copy it; a barrier makes two.",
-        witness="concatenations",
-    )
+@wrong(
+    "Takes equal beginnings of two concatenations for one array, and may not copy it; a barrier makes two.",
+    "concatenations",
 )
 def distinguish_starts(module: Any) -> None:
     """Puts a barrier before each concatenation, in place, that begins as an earlier one of equal sizes does.
@@ -45,24 +43,21 @@ def distinguish_starts(module: Any) -> None:
     In functions that other functions call, all concatenations get a barrier: an argument may equal any value.
     """
     functions = [op for op in operations(module.operation.regions[0].blocks[0]) if op.name == "func.func"]
-    ops = {ir.StringAttr(function.attributes["sym_name"]).value: within(function) for function in functions}
-    called = {
-        str(op.attributes["callee"])[1:] for found in ops.values() for op in found if op.name == "func.call"
-    }
-    several = Counter(_sizes(op) for found in ops.values() for op in found if _has_start(op))
-    if max(several.values(), default=0) < 2 and not called:
+    bodies = {ir.StringAttr(op.attributes["sym_name"]).value: within(op) for op in functions}
+    ops = [op for body in bodies.values() for op in body]
+    called = {str(op.attributes["callee"])[1:] for op in ops if op.name == "func.call"}
+    counts = Counter(_sizes(op) for op in ops if _has_start(op))
+    if max(counts.values(), default=0) < 2 and not called:
         return
-    numbers, begun = Numbers(), set[Hashable]()
-    for name, found in ops.items():
-        for op in found:
+    numbers, starts = Numbers(), set[Hashable]()
+    for name, body in bodies.items():
+        for op in body:
             numbers.note(op)
-            if not _has_start(op):
-                continue
-            start = *_sizes(op), numbers.of(op.operands[0])
-            if start in begun or name in called:
-                b = Emitter(ir.InsertionPoint(op), op.location)
-                op.operands[0] = b.barrier(op.operands[0])[0]
-            begun.add(start)
+            if _has_start(op):
+                start = *_sizes(op), numbers.of(op.operands[0])
+                if start in starts or name in called:
+                    put_barrier(op, 0)
+                starts.add(start)
 
 
 def _has_start(op: Any) -> bool:
@@ -80,9 +75,8 @@ class Numbers:
     def __init__(self) -> None:
         self._of: dict[Any, int] = {}
         self._known: dict[Hashable, int] = {}
-        self._makers: list[
-            tuple[str, list[int]]
-        ] = []  # for each number: the defining op's name, and its operands' numbers
+        self._definitions: list[tuple[str, list[int]]] = []
+        """For each number: the name of the op that defines its value, and the numbers of the op's operands."""
 
     def of(self, x: Any) -> int:
         """The number of a value; a new number if `note` has not seen the op that defines it."""
@@ -97,8 +91,8 @@ class Numbers:
         before, settings = [self.of(x) for x in op.operands], _settings(op)
         for i, y in enumerate(op.results):
             same = self._same(op, y, before)
-            key = op.name, i, settings, _size(y), tuple(before)
             if same is None:
+                key = op.name, i, settings, _size(y), tuple(before)
                 same = self._known.get(key)
             if same is None:
                 same = self._known[key] = self._new(op.name, before)
@@ -109,17 +103,17 @@ class Numbers:
         if op.name in _ORDERS and _size(y) == _size(op.operands[0]):
             return before[0]
         name = op.name.removeprefix("stablehlo.")
-        makers = [self._makers[n] for n in before]
-        if name in _PARTS and makers[0][0] == "stablehlo.complex":
-            return makers[0][1][_PARTS.index(name)]
-        if name == "complex" and [made for made, _ in makers] == [f"stablehlo.{part}" for part in _PARTS]:
-            (whole,), (other,) = (of for _, of in makers)
+        definitions = [self._definitions[n] for n in before]
+        if name in _PARTS and definitions[0][0] == "stablehlo.complex":
+            return definitions[0][1][_PARTS.index(name)]
+        if name == "complex" and [op for op, _ in definitions] == [f"stablehlo.{part}" for part in _PARTS]:
+            (whole,), (other,) = (operands for _, operands in definitions)
             return whole if whole == other else None
         return None
 
     def _new(self, name: str, before: list[int]) -> int:
-        self._makers.append((name, before))
-        return len(self._makers) - 1
+        self._definitions.append((name, before))
+        return len(self._definitions) - 1
 
 
 def _size(x: Any) -> Hashable:

@@ -16,15 +16,15 @@ which dimension of a value each dimension of the reduction is. Two different pla
 conflict.
 """
 
-from collections.abc import Hashable, Iterator, Mapping
+from collections.abc import Hashable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
 from torch_mlir import ir
 
-from tiduc.backends.iree.emitter import Emitter, within
-from tiduc.backends.iree.fault import Fault, mends
-from tiduc.backends.iree.missing.dynamic.arrays import of_sizes, sizes_of
+from tiduc.backends.iree.emitter import within
+from tiduc.backends.iree.fault import wrong
+from tiduc.backends.iree.faults.fusions import put_barrier
 from tiduc.dialect.graph import operations
 from tiduc.dialect.traits import PRODUCTS
 
@@ -51,33 +51,22 @@ class _Read:
 _Reads = Mapping[int, _Read]  # by the number of the reduction
 
 
-@mends(
-    Fault(
-        "wrong",
-        "Reads a reduction for columns at the rows, if one op reads it along both; a barrier stores the reduction.",
-        witness="sums_along_rows_and_columns",
-    )
+@wrong(
+    "Reads a reduction for columns at the rows, if one op reads it along both; a barrier stores the reduction.",
+    "sums_along_rows_and_columns",
 )
 def separate_reads(module: Any) -> None:
     """Puts the barriers into a module, in place."""
-    for block in _blocks(module):
+    regions = [region for op in within(module.operation) for region in op.regions]
+    for block in [block for region in regions for block in region.blocks]:
         ops = list(operations(block))
         for number in sorted(_conflicts(ops)):
-            op = ops[number]
-            b = Emitter(ir.InsertionPoint(op), op.location)
-            x = op.operands[0]
-            op.operands[0] = of_sizes(b, b.barrier(x)[0], sizes_of(b, x))
-
-
-def _blocks(module: Any) -> Iterator[Any]:
-    for op in within(module.operation):
-        for region in op.regions:
-            yield from region.blocks
+            put_barrier(ops[number], 0)
 
 
 def _conflicts(ops: list[Any]) -> set[int]:
     """The numbers of the ops whose operand needs a barrier."""
-    found: set[int] = set()
+    conflicts: set[int] = set()
     reads: dict[Any, _Reads] = {}
     for number, op in enumerate(ops):
         if op.name in _REDUCTIONS:
@@ -93,8 +82,8 @@ def _conflicts(ops: list[Any]) -> set[int]:
         elif not len(op.regions) and len(op.results) == 1:
             sources = [reads[x] for x in op.operands if x in reads and _is_elementwise(op, x)]
             if sources:
-                reads[op.results[0]] = _joined(sources, found)
-    return found
+                reads[op.results[0]] = _joined(sources, conflicts)
+    return conflicts
 
 
 def _is_elementwise(op: Any, x: Any) -> bool:
@@ -103,8 +92,8 @@ def _is_elementwise(op: Any, x: Any) -> bool:
     return all(isinstance(type_, ir.RankedTensorType) for type_ in types) and types[0].shape == types[1].shape
 
 
-def _joined(sources: list[_Reads], found: set[int]) -> _Reads:
-    """The reads of several operands; adds the later move of each conflict to `found`."""
+def _joined(sources: list[_Reads], conflicts: set[int]) -> _Reads:
+    """The reads of several operands; adds the later move of each conflict to `conflicts`."""
     if len(sources) == 1:
         return sources[0]
     joined = dict(sources[0])
@@ -112,7 +101,7 @@ def _joined(sources: list[_Reads], found: set[int]) -> _Reads:
         for key, read in reads.items():
             other = joined.setdefault(key, read)
             if other.places != read.places:
-                found.add(max(other.move, read.move))
+                conflicts.add(max(other.move, read.move))
     return dict(sorted(joined.items())[-_MOST:]) if len(joined) > _MOST else joined
 
 

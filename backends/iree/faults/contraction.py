@@ -1,31 +1,28 @@
 """dot_general, convolution and batch_norm_grad: empty sums; complex, grouped and quantized convolutions."""
 
+import math
 from collections.abc import Sequence
+from operator import itemgetter
 from typing import Any
 
-import numpy as np
 from torch_mlir import ir
 from torch_mlir._mlir_libs import _stablehlo as hlo
+from torch_mlir.dialects import quant
 
 from tiduc.backends.iree.emitter import Emitter, legalize
-from tiduc.backends.iree.fault import Fault
-from tiduc.backends.iree.faults.widened_windows import hide_widened, is_quantized, of_floats
+from tiduc.backends.iree.fault import crash, missing, wrong
 from tiduc.backends.iree.faults.window_excess import drop_excess
 from tiduc.backends.iree.missing.dynamic.arrays import has_open_sizes
 from tiduc.backends.iree.refused import refused
 from tiduc.dialect.types import element, is_complex, shape, with_element, with_shape
+from tiduc.dialect.windows import window_of_convolution
 
 
-@legalize(
-    "stablehlo.dot_general",
-    fault=(
-        Fault("crash", "Crashes on dimensions of size 0; emits 0.", witness="dot_empty"),
-        Fault(
-            "crash",
-            "Some forms with an `algorithm` do not compile; drops it, which makes no product less precise.",
-            witness="dot_algorithm",
-        ),
-    ),
+@legalize("stablehlo.dot_general")
+@crash("Crashes on dimensions of size 0; emits 0.", "dot_empty")
+@crash(
+    "Some forms with an `algorithm` do not compile; drops it, which makes no product less precise.",
+    "dot_algorithm",
 )
 def dot_general(b: Emitter, op: Any) -> Sequence[Any] | None:
     """The product without an algorithm; 0 for dimensions of size 0."""
@@ -34,36 +31,17 @@ def dot_general(b: Emitter, op: Any) -> Sequence[Any] | None:
     return _empty_sum(b, op)
 
 
-@legalize(
-    "stablehlo.convolution",
-    fault=(
-        Fault("crash", "Crashes on dimensions of size 0; emits 0.", witness="convolution_empty"),
-        Fault(
-            "crash",
-            "Crashes on padded convolutions of complex numbers; emits four real ones.",
-            witness="convolution_complex",
-        ),
-        Fault(
-            "crash",
-            "Elements that the only window does not reach do not compile; slices them off.",
-            witness="convolution_excess",
-        ),
-        Fault(
-            "wrong",
-            "On GPUs, grouped convolutions give zeros; emits one convolution for each group.",
-            witness="vulkan/convolution_groups",
-        ),
-        Fault(
-            "wrong",
-            "On GPUs, operands that were widened give wrong values; a barrier puts the conversion first.",
-            witness="vulkan/convolution_of_i8",
-        ),
-        Fault(
-            "wrong",
-            "On GPUs, quantized operands give wrong values; convolves the floats that they stand for.",
-            witness="vulkan/convolution_of_quantized",
-        ),
-    ),
+@legalize("stablehlo.convolution")
+@crash("Crashes on dimensions of size 0; emits 0.", "convolution_empty")
+@crash("Crashes on padded convolutions of complex numbers; emits four real ones.", "convolution_complex")
+@crash("Elements that the only window does not reach do not compile; slices them off.", "convolution_excess")
+@wrong(
+    "On GPUs, grouped convolutions give zeros; emits one convolution for each group.",
+    "vulkan/convolution_groups",
+)
+@wrong(
+    "On GPUs, quantized operands give wrong values; convolves the floats that they stand for.",
+    "vulkan/convolution_of_quantized",
 )
 def convolution(b: Emitter, op: Any) -> Sequence[Any] | None:
     """The convolution in forms that IREE compiles correctly; see the records."""
@@ -73,19 +51,14 @@ def convolution(b: Emitter, op: Any) -> Sequence[Any] | None:
     if (zero := _empty_sum(b, op)) is not None:
         return zero
     drop_excess(b, op)
-    if not b.cpu and any(map(is_quantized, op.operands)):
-        of_floats(b, op)
+    if not b.cpu and any(map(_is_quantized, op.operands)):
+        _convolve_floats(b, op)
         result = _grouped(b, op) or b.clone(op, {})[0]
-        return [b.emit("stablehlo.uniform_quantize", (result,), type_) if is_quantized(type_) else result]
-    if not b.cpu:
-        hide_widened(b, op, 2)
-        if (result := _grouped(b, op)) is not None:
-            return [result]
-    if (
-        not is_complex(type_)
-        or "padding" not in op.attributes
-        or not np.any(np.array(op.attributes["padding"]))
-    ):
+        return [b.emit("stablehlo.uniform_quantize", (result,), type_) if _is_quantized(type_) else result]
+    if not b.cpu and (result := _grouped(b, op)) is not None:
+        return [result]
+    window = window_of_convolution(op)
+    if not is_complex(type_) or not any(window.low + window.high):
         return None
     real = with_element(type_, element(type_).element_type)
     (xr, xi), (yr, yi) = ((b.real(v), b.imag(v)) for v in op.operands)
@@ -101,36 +74,46 @@ def _empty_sum(b: Emitter, op: Any) -> Sequence[Any] | None:
     return [b.constant(0, op.results[0].type)] if is_empty else None
 
 
+def _convolve_floats(b: Emitter, op: Any) -> None:
+    """Changes a convolution of quantized numbers, in place, to one of the floats that they stand for."""
+    for i, x in enumerate(op.operands):
+        if _is_quantized(x):
+            floats = b.emit("stablehlo.uniform_dequantize", (x,), _expressed(x.type))
+            op.operands[i] = b.barrier(floats)[0]
+    if _is_quantized(op.results[0]):
+        op.results[0].set_type(_expressed(op.results[0].type))
+
+
+def _is_quantized(x: Any) -> bool:
+    """Whether the elements of a value, or of a type, are quantized numbers."""
+    return isinstance(element(x), quant.QuantizedType)
+
+
+def _expressed(type_: Any) -> Any:
+    return with_element(type_, element(type_).expressed_type)
+
+
 _GROUPS = "feature_group_count", "batch_group_count"
 
 
 def _grouped(b: Emitter, op: Any) -> Any:
-    """The result of a grouped convolution, as one convolution for each group; None for a single group."""
-    groups = _groups(op)
-    return None if groups is None else _by_groups(b, op, *groups)
-
-
-def _groups(op: Any) -> tuple[str, int] | None:
-    """The attribute with the number of groups of a convolution, and that number; None for a single group."""
-    counts = {name: ir.IntegerAttr(op.attributes[name]).value for name in _GROUPS}
-    return next(((name, n) for name, n in counts.items() if n > 1), None)
-
-
-def _by_groups(b: Emitter, op: Any, kind: str, count: int) -> Any:
-    """One convolution for each group, concatenated along the result's feature dimension."""
+    """One convolution for each group, concatenated along the result's feature dimension; None for a single group."""
+    kind, count = max(
+        ((name, ir.IntegerAttr(op.attributes[name]).value) for name in _GROUPS), key=itemgetter(1)
+    )
+    if count == 1:
+        return None
     if count > 64 or is_complex(op.results[0].type):
         raise refused(op, f"it has {count} groups, of which code for GPUs makes zeros")
     d = hlo.ConvDimensionNumbers(op.attributes["dimension_numbers"])
     along = d.input_feature_dimension if kind == _GROUPS[0] else d.input_batch_dimension
     whole, to = op.results[0].type, d.output_feature_dimension
     sizes = [n // count if i == to else n for i, n in enumerate(whole.shape)]
-    parts = []
+    parts, one = list[Any](), ir.IntegerAttr.get(ir.IntegerType.get_signless(64), 1)
     for k in range(count):
         x = _part(b, op.operands[0], along, k, count)
         y = _part(b, op.operands[1], d.kernel_output_feature_dimension, k, count)
-        attributes = {name: op.attributes[name] for name in op.attributes}
-        attributes[kind] = ir.IntegerAttr.get(ir.IntegerType.get_signless(64), 1)
-        parts.append(b.emit(op.name, (x, y), with_shape(whole, sizes), attributes))
+        parts += b.clone(op, {0: x, 1: y}, [with_shape(whole, sizes)], {kind: one})
     return b.concatenate(parts, to)
 
 
@@ -141,12 +124,8 @@ def _part(b: Emitter, x: Any, dimension: int, k: int, count: int) -> Any:
     return b.slice(x, start, end, [1] * len(start))
 
 
-@legalize(
-    "stablehlo.batch_norm_grad",
-    fault=Fault(
-        "missing", "Does not compile; emits the formulas of its definition.", witness="batch_norm_grad"
-    ),
-)
+@legalize("stablehlo.batch_norm_grad")
+@missing("Does not compile; emits the formulas of its definition.", "batch_norm_grad")
 def batch_norm_grad(b: Emitter, op: Any) -> Sequence[Any] | None:
     """The formulas of the op's definition.
 
@@ -156,9 +135,7 @@ def batch_norm_grad(b: Emitter, op: Any) -> Sequence[Any] | None:
     x, scale, mean, variance, dy = op.operands
     feature = ir.IntegerAttr(op.attributes["feature_index"]).value
     others = [i for i in range(len(shape(x))) if i != feature]
-    count = 1
-    for i in others:
-        count *= shape(x)[i]
+    count = math.prod(shape(x)[i] for i in others)
 
     def wide(v: Any) -> Any:
         return b.broadcast_in_dim(v, [feature], x.type)

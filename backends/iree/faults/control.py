@@ -7,14 +7,16 @@ from typing import Any
 from torch_mlir import ir
 
 from tiduc.backends.iree.calls import CALLS
+from tiduc.backends.iree.dependences import behind, reached, read_by
 from tiduc.backends.iree.emitter import Emitter, is_in_loop, legalize
-from tiduc.backends.iree.fault import Fault
+from tiduc.backends.iree.fault import crash, missing, wrong
 from tiduc.backends.iree.faults.updates_in_place import copied, is_carry, is_table
+from tiduc.backends.iree.missing.dynamic.arrays import behind_barrier, has_open_sizes
 from tiduc.backends.iree.refused import refused
-from tiduc.dialect.graph import captured, operations
+from tiduc.dialect.graph import operations
 from tiduc.dialect.lapack import check_call
 from tiduc.dialect.traits import CONTROL
-from tiduc.dialect.types import is_complex, is_open
+from tiduc.dialect.types import is_complex
 
 TRANSPARENT = {"Sharding", "SPMDFullToShardShape", "SPMDShardToFullShape", "LayoutConstraint"}
 """Custom calls that are hints to other compilers: their result is their operand."""
@@ -26,40 +28,27 @@ _UNKNOWN = ("stablehlo.optimization_barrier", "func.call")
 """Ops whose results do not count as constants."""
 
 
-@legalize(
-    "stablehlo.while",
-    fault=(
-        Fault(
-            "crash",
-            "Crashes, or takes all memory, on a loop-carried value that the body ignores; "
-            "a barrier makes the body read it.",
-            witness="while",
-        ),
-        Fault(
-            "crash",
-            "Hoists a new value that depends on no loop-carried value, and does not find "
-            "it; puts it behind a barrier.",
-            witness="while_unread",
-            untested="takes all memory on some machines",
-        ),
-        Fault(
-            "crash",
-            "Does not compile a loop over constants alone that gives a scalar; starts it behind a barrier.",
-            witness="while_constant",
-        ),
-        Fault(
-            "crash",
-            "Finds a cycle of dependences where one loop follows another; copies initial "
-            "values that have other readers.",
-            witness="while_after_another",
-        ),
-        Fault(
-            "crash",
-            "In a loop, does not compile a constant array that is an initial or returned "
-            "value; copies the array.",
-            witness="while_table",
-        ),
-    ),
+@legalize("stablehlo.while")
+@crash(
+    "Crashes, or takes all memory, on a loop-carried value that the body ignores; a barrier makes the body read it.",
+    "while",
+)
+@crash(
+    "Hoists a new value that depends on no loop-carried value, and does not find it; puts it behind a barrier.",
+    "while_unread",
+    untested="takes all memory on some machines",
+)
+@crash(
+    "Does not compile a loop over constants alone that gives a scalar; starts it behind a barrier.",
+    "while_constant",
+)
+@crash(
+    "Finds a cycle of dependences where one loop follows another; copies initial values that have other readers.",
+    "while_after_another",
+)
+@crash(
+    "In a loop, does not compile a constant array that is an initial or returned value; copies the array.",
+    "while_table",
 )
 def while_(b: Emitter, op: Any) -> Sequence[Any] | None:
     """Changes the loop in place; see the records.
@@ -86,48 +75,38 @@ def while_(b: Emitter, op: Any) -> Sequence[Any] | None:
     return None
 
 
-@legalize(
-    "stablehlo.optimization_barrier",
-    fault=Fault(
-        "wrong",
-        "May drop, or not await, the producer of a loop-carried operand; emits a copy of the operand.",
-        untested="only in programs of several loops",
-    ),
+@legalize("stablehlo.optimization_barrier")
+@wrong(
+    "May drop, or not await, the producer of a loop-carried operand; emits a copy of the operand.",
+    untested="only in programs of several loops",
 )
+@crash("Loses dynamic sizes, and does not compile; ties the results to their sizes.", "dynamic/barrier")
 def optimization_barrier(b: Emitter, op: Any) -> Sequence[Any] | None:
-    """The barrier, with copies of its loop-carried operands."""
+    """The barrier, with copies of its loop-carried operands, and results tied to their sizes."""
     for i, x in enumerate(list(op.operands)):
         if list(op.results[i].uses):
             op.operands[i] = awaited(b, x)
-    return None
+    return behind_barrier(b, *op.operands) if has_open_sizes(op) else None
 
 
 def awaited(b: Emitter, x: Any) -> Any:
     """A value that a barrier may take: a copy of a loop-carried value, any other value as it is."""
-    return copied(b, x) if is_carry(x) and not is_open(x.type) else x
+    return copied(b, x) if is_carry(x) else x
 
 
 def _is_known(op: Any) -> bool:
     """Whether an op depends on constants alone: on no argument and no barrier."""
-    waiting, seen = [op], {op}
-    while waiting:
-        maker = waiting.pop()
-        for x in (*maker.operands, *captured(maker)):
-            if isinstance(x.owner, ir.Block) or x.owner.name in _UNKNOWN:
-                return False
-            if x.owner not in seen:
-                seen.add(x.owner)
-                waiting.append(x.owner)
-    return True
+    values = reached(read_by(op), behind)
+    return all(not isinstance(x.owner, ir.Block) and x.owner.name not in _UNKNOWN for x in values)
 
 
 def _varying(body: Any) -> set[Any]:
     """The values in a loop's body that depend on its loop-carried values."""
-    found = set(body.arguments)
+    varying = set(body.arguments)
     for op in operations(body):
-        if any(x in found for x in (*op.operands, *captured(op))):
-            found.update(op.results)
-    return found
+        if not varying.isdisjoint(read_by(op)):
+            varying.update(op.results)
+    return varying
 
 
 def _separated(b: Emitter, op: Any) -> None:
@@ -143,17 +122,13 @@ def _separated(b: Emitter, op: Any) -> None:
     here = {y for other in before if other.name not in (*_JOINS, "stablehlo.constant") for y in other.results}
     for i, x in enumerate(op.operands):
         if x in here and len(list(x.uses)) > 1:
-            op.operands[i] = copied(b, x) if x.type.shape and not is_open(x.type) else b.barrier(x)[0]
+            op.operands[i] = copied(b, x) if x.type.shape else b.barrier(x)[0]
 
 
-@legalize(
-    "stablehlo.if",
-    "stablehlo.case",
-    fault=Fault(
-        "crash",
-        "In a loop, a constant array that a branch returns does not compile; emits a copy of the array.",
-        untested="only in larger programs",
-    ),
+@legalize("stablehlo.if", "stablehlo.case")
+@crash(
+    "In a loop, a constant array that a branch returns does not compile; emits a copy of the array.",
+    untested="only in larger programs",
 )
 def if_(b: Emitter, op: Any) -> Sequence[Any] | None:
     """The conditional, with copies of the constant arrays that its branches return."""
@@ -175,13 +150,9 @@ def _without_tables(b: Emitter, op: Any) -> None:
             op.operands[i] = copied(before, x)
 
 
-@legalize(
-    "stablehlo.custom_call",
-    fault=Fault(
-        "missing",
-        "Does not compile; expands calls of linear algebra, and drops hints to other compilers.",
-        witness="custom_call",
-    ),
+@legalize("stablehlo.custom_call")
+@missing(
+    "Does not compile; expands calls of linear algebra, and drops hints to other compilers.", "custom_call"
 )
 def custom_call(b: Emitter, op: Any) -> Sequence[Any] | None:
     """The calls that `CALLS` expands; the operands of hints to other compilers."""
@@ -194,20 +165,15 @@ def custom_call(b: Emitter, op: Any) -> Sequence[Any] | None:
     raise refused(op, f"there is no @{target} in IREE")
 
 
-@legalize(
-    "stablehlo.replica_id",
-    fault=Fault(
-        "missing", "Needs several processes; emits 0, since a module runs in one.", witness="replica_id"
-    ),
-)
+@legalize("stablehlo.replica_id")
+@missing("Needs several processes; emits 0, since a module runs in one.", "replica_id")
 def process_id(b: Emitter, op: Any) -> Sequence[Any] | None:
     """0."""
     return [b.constant(0, op.results[0].type)]
 
 
-@legalize(
-    "stablehlo.rng", fault=Fault("missing", "Does not compile for integers; refused.", untested="refused")
-)
+@legalize("stablehlo.rng")
+@missing("Does not compile for integers; refused.", untested="refused")
 def rng(b: Emitter, op: Any) -> Sequence[Any] | None:
     """None for floats; other element types are refused."""
     if isinstance(op.results[0].type.element_type, ir.IntegerType) or is_complex(op.results[0]):

@@ -7,43 +7,34 @@ from torch_mlir import ir
 
 from tiduc.backends.iree.dependences import computed_from
 from tiduc.backends.iree.emitter import Emitter, is_boolean, legalize
-from tiduc.backends.iree.fault import Fault
+from tiduc.backends.iree.fault import crash, wrong
 from tiduc.backends.iree.faults.float8 import from_float8, is_float8, to_float8
 from tiduc.dialect.types import bits, element, is_complex, is_float, shape, with_element, with_shape
 
 
-@legalize(
-    "stablehlo.convert",
-    fault=(
-        Fault(
-            "wrong", "Float to integer does not saturate; clamps, and maps NaN to 0.", witness="convert_i32"
-        ),
-        Fault("wrong", "Reads 0xFF of f8E4M3FN, which is NaN, as -480; selects NaN.", witness="float8_nan"),
-        Fault(
-            "crash",
-            "A scalar integer in a loop does not become a float; puts it behind a barrier.",
-            witness="convert_counter",
-        ),
-        Fault(
-            "crash",
-            "A scalar that depends on a dimension's size does not become unsigned; puts it behind a barrier.",
-            witness="dynamic/unsigned_size",
-        ),
-    ),
+@legalize("stablehlo.convert")
+@wrong("Float to integer does not saturate; clamps, and maps NaN to 0.", "convert_i32")
+@wrong("Reads 0xFF of f8E4M3FN, which is NaN, as -480; selects NaN.", "float8_nan")
+@crash("A scalar integer in a loop does not become a float; puts it behind a barrier.", "convert_counter")
+@crash(
+    "A scalar that depends on a dimension's size does not become unsigned; puts it behind a barrier.",
+    "dynamic/unsigned_size",
 )
 def convert(b: Emitter, op: Any) -> Sequence[Any] | None:
     """The conversion, saturated for integers, by way of f32 for 8-bit floats."""
     x, type_ = op.operands[0], op.results[0].type
     if is_float8(op.results[0]):
         return to_float8(b, from_float8(b, x) if is_float8(x) else x, element(type_))
-    if is_float(type_):
-        return [b.convert(from_float8(b, x), element(type_))] if is_float8(x) else _number(b, x, type_)
-    if not isinstance(element(type_), ir.IntegerType) or is_boolean(type_):
+    if is_boolean(type_) or is_complex(type_):
         return None
-    if not is_float(x):
-        return _unsigned_size(b, x, type_)
-    if str(element(x)) not in _PRECISION:  # f16 and 8-bit floats cannot hold most bounds; f32 has the range
-        x = from_float8(b, x) if is_float8(x) else b.convert(x, ir.F32Type.get())
+    if is_float8(x):
+        x = from_float8(b, x)
+        if is_float(type_):
+            return [b.convert(x, element(type_))]
+    if is_float(type_) or not is_float(x):
+        return [b.emit("stablehlo.convert", b.barrier(x), type_)] if _needs_barrier(x, type_) else None
+    if str(element(x)) not in _PRECISION:  # f16 cannot hold most bounds; f32 has the range
+        x = b.convert(x, ir.F32Type.get())
     to = element(type_)
     low = 0 if to.is_unsigned else -(2 ** (to.width - 1))
     high = 2**to.width - 1 if to.is_unsigned else 2 ** (to.width - 1) - 1
@@ -61,29 +52,18 @@ _PRECISION = {"f64": 53, "f32": 24, "bf16": 8}
 """The precision, in bits, of the float types whose range covers all integers of 64 bits."""
 
 
-def _number(b: Emitter, x: Any, type_: Any) -> Sequence[Any] | None:
-    """Converts a scalar integer to a float behind a barrier; None where IREE needs no barrier.
+def _needs_barrier(x: Any, type_: Any) -> bool:
+    """Whether the conversion of a scalar compiles only behind a barrier.
 
-    A loop's induction variable is computed on the host, which lacks some conversions.
+    A loop's induction variable is computed on the host, which lacks some conversions of integers to floats. IREE folds
+    a conversion to unsigned into the op that reads a dimension's size, which has no unsigned type.
     """
     of, to = element(x), element(type_)
-    if not isinstance(of, ir.IntegerType) or of.width == 1 or type_.rank or of.is_unsigned:
-        return None
-    if to == ir.F32Type.get() or (of.width == 64 and to == ir.F64Type.get()):
-        return None
-    (x,) = b.barrier(x)
-    return [b.emit("stablehlo.convert", (x,), type_)]
-
-
-def _unsigned_size(b: Emitter, x: Any, type_: Any) -> Sequence[Any] | None:
-    """Converts a scalar that depends on a dimension's size to unsigned, behind a barrier; else None.
-
-    IREE folds the conversion into the op that reads the size, which has no unsigned type.
-    """
-    if not element(type_).is_unsigned or type_.rank or is_complex(x) or not _is_size(x):
-        return None
-    (x,) = b.barrier(x)
-    return [b.emit("stablehlo.convert", (x,), type_)]
+    if type_.rank or not isinstance(of, ir.IntegerType):
+        return False
+    if isinstance(to, ir.IntegerType):
+        return bool(to.is_unsigned) and _is_size(x)
+    return of.width > 1 and not of.is_unsigned and (of.width, str(to)) != (64, "f64") and str(to) != "f32"
 
 
 def _is_size(x: Any) -> bool:
@@ -101,13 +81,10 @@ def _toward_zero(type_: Any, bound: int) -> float:
     return float(size if bound >= 0 else -size)
 
 
-@legalize(
-    "stablehlo.bitcast_convert",
-    fault=Fault(
-        "crash",
-        "Complex types crash the compiler; bitcasts the parts, along a trailing dimension of size 2.",
-        witness="bitcast_convert",
-    ),
+@legalize("stablehlo.bitcast_convert")
+@crash(
+    "Complex types crash the compiler; bitcasts the parts, along a trailing dimension of size 2.",
+    "bitcast_convert",
 )
 def bitcast_convert(b: Emitter, op: Any) -> Sequence[Any] | None:
     """The bits of complex numbers, by way of their parts along a trailing dimension of size 2."""

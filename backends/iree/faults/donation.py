@@ -16,23 +16,20 @@ from typing import Any
 
 from torch_mlir import ir
 
+from tiduc.backends.iree.dependences import is_constant, reached
 from tiduc.backends.iree.emitter import Emitter
-from tiduc.backends.iree.fault import Fault, mends
-from tiduc.backends.iree.faults.uniform_reductions import is_constant
+from tiduc.backends.iree.fault import wrong
 from tiduc.backends.iree.faults.updates_in_place import DONATED, alternatives, copied, size
-from tiduc.backends.iree.refused import refused
+from tiduc.backends.iree.missing.dynamic.arrays import behind_barrier
 from tiduc.backends.iree.settings import Settings
 from tiduc.dialect.graph import operations
 from tiduc.dialect.traits import ELEMENTWISE, FUNCTIONS, PRODUCTS, VIEWS
 from tiduc.dialect.types import is_open
 
 
-@mends(
-    Fault(
-        "wrong",
-        "Writes a result into an argument's memory before others have read it; a barrier computes all results first.",
-        witness="donation",
-    )
+@wrong(
+    "Writes a result into an argument's memory before others have read it; a barrier computes all results first.",
+    "donation",
 )
 def write_results_last(module: Any, settings: Settings) -> None:
     """Orders the results of a module's functions, in place."""
@@ -54,12 +51,8 @@ def _order(function: Any, cpu: bool) -> None:
         # A value that may be such an argument would lie in its memory behind the barrier, too.
         others = [block.arguments[i] for i, own in given.items() if own != place]
         if any(y in taken for y in alternatives(x, block)) or _may_be(x, others):
-            if is_open(x.type):
-                raise refused(
-                    last, f"result {place}, of open sizes, lies in memory that another result takes"
-                )
             last.operands[place] = copied(b, x)
-    for place, x in enumerate(b.barrier(*last.operands)):
+    for place, x in enumerate(behind_barrier(b, *last.operands)):
         if place not in in_place:
             # IREE's own copy is wrong on Vulkan if the memory does not begin where its buffer does.
             last.operands[place] = x if cpu or is_open(x.type) else copied(b, x)
@@ -76,21 +69,18 @@ def _may_be(x: Any, arguments: list[Any]) -> bool:
 
     It may fold an op only if a single operand of the op is not constant.
     """
-    waiting, found = [x], {x}
-    while waiting:
-        y = waiting.pop()
-        if y in arguments:
-            return True
+
+    def foldable(y: Any) -> list[Any]:
         if isinstance(y.owner, ir.Block) or y.owner.name in _COMPUTED:
-            continue
+            return []
         operands = {z for z in y.owner.operands if not is_constant(z)}
         if y.owner.name == "stablehlo.optimization_barrier":
             operands = {y.owner.operands[y.result_number]}
-        if len(operands) == 1 or y.owner.name in _PARTS:
-            new = {z for z in operands if size(z) == size(y)} - found
-            found |= new
-            waiting += new
-    return False
+        if len(operands) != 1 and y.owner.name not in _PARTS:
+            return []
+        return [z for z in operands if size(z) == size(y)]
+
+    return any(y in arguments for y in reached([x], foldable))
 
 
 def _given(function: Any) -> dict[int, int]:
@@ -101,17 +91,16 @@ def _given(function: Any) -> dict[int, int]:
 
 def _in_place(x: Any, last: Any, place: int, cpu: bool) -> bool:
     """Whether an argument is read for this result alone, element by element; on CPUs, or has no reader."""
-    waiting, found = [x], {x}
-    while waiting:
-        for use in waiting.pop().uses:
-            reader = use.owner.operation
-            if reader == last:
-                if use.operand_number != place:
-                    return False
-            elif reader.name not in ELEMENTWISE or reader.results[0].type.shape != x.type.shape:
-                return False
-            elif reader.results[0] not in found:
-                found.add(reader.results[0])
-                waiting.append(reader.results[0])
-    result = last.operands[place]
-    return bool(result.type == x.type) and (cpu or (result in found and result != x))
+
+    def is_elementwise(op: Any) -> bool:
+        return op.name in ELEMENTWISE and bool(op.results[0].type.shape == x.type.shape)
+
+    def results(y: Any) -> list[Any]:
+        return [use.owner.operation.results[0] for use in y.uses if is_elementwise(use.owner.operation)]
+
+    read, result = set(reached([x], results)), last.operands[place]
+    for use in (use for y in read for use in y.uses):
+        reader = use.owner.operation
+        if use.operand_number != place if reader == last else not is_elementwise(reader):
+            return False
+    return bool(result.type == x.type) and (cpu or (result in read and result != x))

@@ -8,7 +8,7 @@ from torch_mlir import ir
 from torch_mlir._mlir_libs import _stablehlo as hlo
 
 from tiduc.backends.iree.emitter import Emitter, is_boolean, legalize, signless
-from tiduc.backends.iree.fault import Fault
+from tiduc.backends.iree.fault import crash, missing, wrong
 from tiduc.backends.iree.known import known_number
 from tiduc.dialect.types import bits, element, is_complex, is_float, with_element
 
@@ -18,22 +18,17 @@ def width(x: Any) -> int:
     return int(element(x).width)
 
 
-@legalize(
-    "stablehlo.add",
-    fault=Fault("wrong", "Adds predicates modulo two; emits their disjunction.", witness="add_predicates"),
-)
+@legalize("stablehlo.add")
+@wrong("Adds predicates modulo two; emits their disjunction.", "add_predicates")
 def add(b: Emitter, op: Any) -> Sequence[Any] | None:
     """The disjunction, for predicates."""
     return [b.or_(*op.operands)] if is_boolean(op.results[0]) else None
 
 
-@legalize(
-    "stablehlo.constant",
-    fault=Fault(
-        "crash",
-        "Constants of complex<f64>, with 128-bit elements, crash the compiler; emits a constant for each part.",
-        witness="constant_c128",
-    ),
+@legalize("stablehlo.constant")
+@crash(
+    "Constants of complex<f64>, with 128-bit elements, crash the compiler; emits a constant for each part.",
+    "constant_c128",
 )
 def constant(b: Emitter, op: Any) -> Sequence[Any] | None:
     """A complex<f64> constant from a constant for each part."""
@@ -56,14 +51,10 @@ def constant(b: Emitter, op: Any) -> Sequence[Any] | None:
     return [b.complex(*(b.emit("stablehlo.constant", (), part, {"value": value}) for value in both))]
 
 
-@legalize(
-    "stablehlo.power",
-    fault=Fault(
-        "wrong",
-        "Computes exp(y log x), so x < 0 and 0^0 give NaN; emits abs(x)^y, then "
-        "selects signs and special cases.",
-        witness="power",
-    ),
+@legalize("stablehlo.power")
+@wrong(
+    "Computes exp(y log x), so x < 0 and 0^0 give NaN; emits abs(x)^y, then selects signs and special cases.",
+    "power",
 )
 def power(b: Emitter, op: Any) -> Sequence[Any] | None:
     """abs(x)^y with the sign of x for odd y, and selects for the special cases.
@@ -126,14 +117,8 @@ def _bits_of(b: Emitter, x: Any) -> Any:
     return b.bitcast(x, signless(width(x)))
 
 
-@legalize(
-    "stablehlo.atan2",
-    fault=Fault(
-        "wrong",
-        "Divides first, so 0/0 and inf/inf give NaN; there, emits the angle of 1s of the same signs.",
-        witness="atan2",
-    ),
-)
+@legalize("stablehlo.atan2")
+@wrong("Divides first, so 0/0 and inf/inf give NaN; there, emits the angle of 1s of the same signs.", "atan2")
 def atan2(b: Emitter, op: Any) -> Sequence[Any] | None:
     """The angle of (y, x); of 1s with the same signs if both are 0 or infinite.
 
@@ -158,15 +143,8 @@ def _of_size_1(b: Emitter, x: Any) -> Any:
     return b.bitcast(b.or_(_sign_of(b, x), _bits_of(b, b.like(1, x))), element(x))
 
 
-@legalize(
-    "stablehlo.ceil",
-    "stablehlo.floor",
-    fault=Fault(
-        "wrong",
-        "Takes denormal numbers for 0; selects 1 (ceil) or -1 (floor) by their bits.",
-        witness="{op}_f32",
-    ),
-)
+@legalize("stablehlo.ceil", "stablehlo.floor")
+@wrong("Takes denormal numbers for 0; selects 1 (ceil) or -1 (floor) by their bits.", "{op}_f32")
 def next_whole(b: Emitter, op: Any) -> Sequence[Any] | None:
     """ceil or floor, with 1 or -1 selected for denormal numbers."""
     x = op.operands[0]
@@ -185,17 +163,9 @@ MANTISSA = {"f16": 10, "bf16": 7, "f32": 23, "f64": 52}
 """The mantissa bits of each float type; denormal numbers have no other bits but the sign."""
 
 
-@legalize(
-    "stablehlo.cbrt",
-    fault=(
-        Fault(
-            "missing",
-            "Does not compile for f64 and complex types; emits logarithms and exponentials.",
-            witness="cbrt_f64",
-        ),
-        Fault("wrong", "Infinities give NaN; selects them.", witness="cbrt_infinity"),
-    ),
-)
+@legalize("stablehlo.cbrt")
+@missing("Does not compile for f64 and complex types; emits logarithms and exponentials.", "cbrt_f64")
+@wrong("Infinities give NaN; selects them.", "cbrt_infinity")
 def cbrt(b: Emitter, op: Any) -> Sequence[Any] | None:
     """The cube root, with a select for infinities and zeros."""
     x = op.operands[0]
@@ -226,14 +196,10 @@ def _complex_cbrt(b: Emitter, x: Any) -> Any:
     return b.complex(b.multiply(size, b.cosine(angle)), b.multiply(size, b.sine(angle)))
 
 
-@legalize(
-    "stablehlo.maximum",
-    "stablehlo.minimum",
-    fault=Fault(
-        "wrong",
-        "Results of complex operands mix their parts; compares real parts, then imaginary parts, and selects.",
-        witness="maximum_complex",
-    ),
+@legalize("stablehlo.maximum", "stablehlo.minimum")
+@wrong(
+    "Results of complex operands mix their parts; compares real parts, then imaginary parts, and selects.",
+    "maximum_complex",
 )
 def extremum(b: Emitter, op: Any) -> Sequence[Any] | None:
     """The extremum of complex numbers, by real parts, then by imaginary parts."""
@@ -246,12 +212,8 @@ def extremum(b: Emitter, op: Any) -> Sequence[Any] | None:
     return [b.select(b.or_(b.compare(xr, yr, direction), tied), x, y)]
 
 
-@legalize(
-    "stablehlo.compare",
-    fault=Fault(
-        "wrong", "On vmvx x >= y holds for NaN, since x < y does not; emits y <= x.", witness="vmvx/compare"
-    ),
-)
+@legalize("stablehlo.compare")
+@wrong("On vmvx x >= y holds for NaN, since x < y does not; emits y <= x.", "vmvx/compare")
 def at_least(b: Emitter, op: Any) -> Sequence[Any] | None:
     """y <= x for x >= y."""
     x, y = op.operands
@@ -263,26 +225,16 @@ def at_least(b: Emitter, op: Any) -> Sequence[Any] | None:
     return [b.compare(y, x, "LE")]
 
 
-@legalize(
-    "stablehlo.is_finite",
-    fault=Fault(
-        "wrong",
-        "On vmvx NaN is finite, since it is not infinite; emits abs(x) < infinity.",
-        witness="vmvx/is_finite",
-    ),
-)
+@legalize("stablehlo.is_finite")
+@wrong("On vmvx NaN is finite, since it is not infinite; emits abs(x) < infinity.", "vmvx/is_finite")
 def finite(b: Emitter, op: Any) -> Sequence[Any]:
     """abs(x) < infinity."""
     x = op.operands[0]
     return [b.compare(b.abs(x), b.constant(np.inf, x), "LT")]
 
 
-@legalize(
-    "stablehlo.remainder",
-    fault=Fault(
-        "wrong", "On vmvx rounds the quotient to nearest; corrects the sign.", witness="vmvx/remainder"
-    ),
-)
+@legalize("stablehlo.remainder")
+@wrong("On vmvx rounds the quotient to nearest; corrects the sign.", "vmvx/remainder")
 def remainder(b: Emitter, op: Any) -> Sequence[Any] | None:
     """The remainder, plus or minus abs(y) where its sign is not that of x."""
     x, y = op.operands
@@ -295,19 +247,12 @@ def remainder(b: Emitter, op: Any) -> Sequence[Any] | None:
     return [b.select(other, b.add(r, b.select(below, b.negate(size), size)), r)]
 
 
-@legalize(
-    "stablehlo.reduce_precision",
-    fault=(
-        Fault(
-            "wrong", "With 0 mantissa bits, NaN must become infinity; selects it.", witness="reduce_precision"
-        ),
-        Fault(
-            "crash",
-            "Excess bits for bf16 crash the compiler; caps them.",
-            witness="reduce_precision_bf16",
-            untested="does not crash on every machine",
-        ),
-    ),
+@legalize("stablehlo.reduce_precision")
+@wrong("With 0 mantissa bits, NaN must become infinity; selects it.", "reduce_precision")
+@crash(
+    "Excess bits for bf16 crash the compiler; caps them.",
+    "reduce_precision_bf16",
+    untested="does not crash on every machine",
 )
 def reduce_precision(b: Emitter, op: Any) -> Sequence[Any] | None:
     """The op with bit counts that the type has, and infinity for NaN if no mantissa bits are left."""

@@ -17,7 +17,7 @@ import numpy as np
 from torch_mlir import ir
 
 from tiduc.backends.iree.emitter import Emitter, signless, within
-from tiduc.backends.iree.fault import Fault, mends
+from tiduc.backends.iree.fault import missing, wrong
 from tiduc.backends.iree.refused import refused
 from tiduc.dialect.traits import MOVING
 from tiduc.dialect.types import element, is_complex, with_element
@@ -26,14 +26,10 @@ _LEAST = {"f8E4M3FN": (-6, 3), "f8E4M3FNUZ": (-7, 3), "f8E5M2": (-14, 2), "f8E5M
 """The exponent of the least normal number, and the number of mantissa bits."""
 
 
-@mends(
-    Fault(
-        "wrong",
-        "Rounds products of f8E4M3FN just below the least normal number to 0; computes in f32.",
-        witness="float8_small",
-    ),
-    Fault("missing", "Lacks `abs` and other ops of 8-bit floats; computes in f32.", witness="float8_abs"),
+@wrong(
+    "Rounds products of f8E4M3FN just below the least normal number to 0; computes in f32.", "float8_small"
 )
+@missing("Lacks `abs` and other ops of 8-bit floats; computes in f32.", "float8_abs")
 def widen_float8(module: Any) -> None:
     """Rewrites a module's arithmetic of 8-bit floats to f32, in place; raises `Unsupported` for `rng`."""
     for op in within(module.operation):
@@ -72,8 +68,8 @@ def _widen(op: Any) -> None:
 def _without_error(b: Emitter, x: Any) -> Any:
     """A power in f32 without its last bits, so that a power half way between 8-bit floats is exactly half way.
 
-    Of all pairs of 8-bit floats, one has a power that is not half way, but closer to it than the bits
-    removed: in f8E4M3FNUZ, 104 to the -0.0068359375 gives 1 instead of 0.9375.
+    The rounding error of f32 would decide where such a power goes. The removed bits matter for one pair of all 8-bit
+    floats, whose power is not half way, but very near: in f8E4M3FNUZ, 104 to the -0.0068359375 gives 1 for 0.9375.
     """
     kept = {"exponent_bits": 8, "mantissa_bits": 16}
     attributes = {name: ir.IntegerAttr.get(signless(32), count) for name, count in kept.items()}

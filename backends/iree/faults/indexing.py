@@ -1,16 +1,16 @@
 """gather and dynamic slices: indices in range and of types that IREE reads right; copied operands."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 from torch_mlir import ir
 from torch_mlir._mlir_libs import _stablehlo as hlo
 
+from tiduc.backends.iree.dependences import RESHAPES, awaited_by, is_constant, traced
 from tiduc.backends.iree.emitter import Emitter, legalize, signless
-from tiduc.backends.iree.fault import Fault
+from tiduc.backends.iree.fault import crash, wrong
 from tiduc.backends.iree.faults.updates_in_place import copied, own
-from tiduc.dialect.graph import captured
 from tiduc.dialect.types import element, is_open, shape
 
 
@@ -28,13 +28,10 @@ def clamped(b: Emitter, x: Any, limits: Sequence[int], dimension: int | None) ->
     return b.convert(inside, signless(32 if max(limits, default=0) < 2**31 else 64))
 
 
-@legalize(
-    "stablehlo.dynamic_slice",
-    fault=Fault(
-        "wrong",
-        "Misreads starts that are unsigned or narrower than 32 bits; emits starts of i32 or i64.",
-        witness="dynamic_slice_i8",
-    ),
+@legalize("stablehlo.dynamic_slice")
+@wrong(
+    "Misreads starts that are unsigned or narrower than 32 bits; emits starts of i32 or i64.",
+    "dynamic_slice_i8",
 )
 def dynamic_slice(b: Emitter, op: Any) -> Sequence[Any] | None:
     """Converts the starts to i32 or i64, in place."""
@@ -42,35 +39,25 @@ def dynamic_slice(b: Emitter, op: Any) -> Sequence[Any] | None:
     return None
 
 
-@legalize(
-    "stablehlo.dynamic_update_slice",
-    fault=(
-        Fault(
-            "wrong",
-            "Misreads starts that are unsigned or narrower than 32 bits; emits starts of i32 or i64.",
-            witness="dynamic_update_slice_ui64",
-        ),
-        Fault(
-            "wrong",
-            "Updates an argument, or an array from outside a loop, in place; copies the array.",
-            witness="update_of_argument",
-        ),
-        Fault(
-            "crash",
-            "Between nested loops, makes an integer update a scalar, which does not compile; puts it behind a barrier.",
-            untested="only in nested loops that gradients have",
-        ),
-        Fault(
-            "wrong",
-            "Writes an update of an array with other readers perhaps before they read; puts it behind a barrier.",
-            untested="only in larger programs",
-        ),
-        Fault(
-            "wrong",
-            "Copies an update that is a part of the array between places that overlap; copies the update first.",
-            witness="update_by_part",
-        ),
-    ),
+@legalize("stablehlo.dynamic_update_slice")
+@wrong(
+    "Misreads starts that are unsigned or narrower than 32 bits; emits starts of i32 or i64.",
+    "dynamic_update_slice_ui64",
+)
+@wrong(
+    "Updates an argument, or an array from outside a loop, in place; copies the array.", "update_of_argument"
+)
+@crash(
+    "Between nested loops, makes an integer update a scalar, which does not compile; puts it behind a barrier.",
+    untested="only in nested loops that gradients have",
+)
+@wrong(
+    "Writes an update of an array with other readers perhaps before they read; puts it behind a barrier.",
+    untested="only in larger programs",
+)
+@wrong(
+    "Copies an update that is a part of the array between places that overlap; copies the update first.",
+    "update_by_part",
 )
 def dynamic_update_slice(b: Emitter, op: Any) -> Sequence[Any] | None:
     """Gives the op, in place, an operand and an update that IREE may write to, and starts of i32 or i64."""
@@ -99,74 +86,27 @@ def _with_signed_starts(b: Emitter, op: Any, first: int) -> None:
 
 def _is_read_late(op: Any) -> bool:
     """Whether the array has readers that the update does not depend on, or had others in earlier updates."""
-    x, update = op.operands[0], op.operands[1]
+    x = op.operands[0]
     others = {use.owner.operation for use in x.uses} - {op.operation}
-    if others and others - _makers(update):
+    if others and others - awaited_by(op):
         return True
-    while isinstance(x.owner, ir.Operation | ir.OpView) and x.owner.name == "stablehlo.dynamic_update_slice":
-        x = x.owner.operands[0]
-        if len(list(x.uses)) > 1:
-            return True
-    return False
-
-
-def _is_part(op: Any) -> bool:
-    """Whether the update is a slice, in any shape, of the array that it updates (earlier updates disregarded)."""
-    x, update = op.operands[0], _seen(op.operands[1])
-    if is_open(update.type) or isinstance(update.owner, ir.Block) or update.owner.name not in _SLICES:
-        return False
-    return bool(_before(update.owner.operands[0]) == _before(x))
+    _, *earlier = traced(x, ["stablehlo.dynamic_update_slice"])
+    return any(len(list(y.uses)) > 1 for y in earlier)
 
 
 _SLICES = "stablehlo.dynamic_slice", "stablehlo.slice"
 _UPDATES = "stablehlo.dynamic_update_slice", "stablehlo.scatter"
 
 
-def _seen(x: Any) -> Any:
-    """The value behind reshapes and barriers."""
-    while not isinstance(x.owner, ir.Block) and x.owner.name in (
-        "stablehlo.reshape",
-        "stablehlo.optimization_barrier",
-    ):
-        x = x.owner.operands[x.result_number if x.owner.name == "stablehlo.optimization_barrier" else 0]
-    return x
-
-
-def _before(x: Any) -> Any:
-    """The array that x was before updates, which happen in place."""
-    x = _seen(x)
-    while not isinstance(x.owner, ir.Block) and x.owner.name in _UPDATES:
-        x = _seen(x.owner.operands[0])
-    return x
-
-
-def _makers(x: Any) -> set[Any]:
-    """The ops in a value's block on which it depends."""
-    if isinstance(x.owner, ir.Block):
-        return set()
-    block = x.owner.operation.block
-    owners = [y.owner for y in _behind(x, block)]
-    return {
-        owner.operation
-        for owner in owners
-        if not isinstance(owner, ir.Block) and owner.operation.block == block
-    }
-
-
-def _behind(x: Any, block: Any) -> Iterator[Any]:
-    """Yields a value and the values it depends on, through the ops of one block."""
-    waiting, found = [x], set[Any]()
-    while waiting:
-        y = waiting.pop()
-        yield y
-        owner = y.owner
-        if (
-            not isinstance(owner, ir.Block)
-            and owner.operation.block == block
-            and owner.operation not in found
-        ):
-            found.add(owner.operation)
-            waiting += [*owner.operation.operands, *captured(owner.operation)]
+def _is_part(op: Any) -> bool:
+    """Whether the update is a slice, in any shape, of the array that it updates (earlier updates disregarded)."""
+    *_, update = traced(op.operands[1], RESHAPES)
+    if is_open(update.type) or isinstance(update.owner, ir.Block) or update.owner.name not in _SLICES:
+        return False
+    (*_, x), (*_, sliced) = (
+        traced(y, RESHAPES + _UPDATES) for y in (op.operands[0], update.owner.operands[0])
+    )
+    return bool(x == sliced)
 
 
 def _is_integer(x: Any) -> bool:
@@ -177,30 +117,22 @@ def _is_integer(x: Any) -> bool:
     return not of.rank and isinstance(of.element_type, ir.IntegerType)
 
 
-@legalize(
-    "stablehlo.gather",
-    fault=(
-        Fault(
-            "wrong",
-            "Gathers of full rows do not clamp indices, and misread unsigned ones; clamps the indices first.",
-            witness="gather",
-        ),
-        Fault(
-            "wrong",
-            "Numbers the batch dimensions as if index vectors were last; moves the vectors there.",
-            witness="gather_vectors_first",
-        ),
-        Fault(
-            "crash",
-            "On CPUs, a gather from a strided slice does not compile; puts the slice behind a barrier.",
-            witness="gather_of_steps",
-        ),
-        Fault(
-            "wrong",
-            "Computes an array only at the constant places of a gather, though others read it; a barrier stores it.",
-            witness="gather_at_constant_places",
-        ),
-    ),
+@legalize("stablehlo.gather")
+@wrong(
+    "Gathers of full rows do not clamp indices, and misread unsigned ones; clamps the indices first.",
+    "gather",
+)
+@wrong(
+    "Numbers the batch dimensions as if index vectors were last; moves the vectors there.",
+    "gather_vectors_first",
+)
+@crash(
+    "On CPUs, a gather from a strided slice does not compile; puts the slice behind a barrier.",
+    "gather_of_steps",
+)
+@wrong(
+    "Computes an array only at the constant places of a gather, though others read it; a barrier stores it.",
+    "gather_at_constant_places",
 )
 def gather(b: Emitter, op: Any) -> Sequence[Any] | None:
     """The gather with clamped indices; a gather from constant places reads the array behind a barrier.
@@ -226,20 +158,11 @@ def _has_constant_places(op: Any) -> bool:
     x, indices = op.operands
     if isinstance(x.owner, ir.Block) or x.owner.name == "stablehlo.constant":
         return False
-    d, block = hlo.GatherDimensionNumbers(op.attributes["dimension_numbers"]), op.operation.block
-    given = {*d.operand_batching_dims, *(() if _is_constant(indices, block) else d.start_index_map)}
+    d = hlo.GatherDimensionNumbers(op.attributes["dimension_numbers"])
+    known = is_constant(indices, ("stablehlo.constant", "stablehlo.iota"))
+    given = {*d.operand_batching_dims, *(() if known else d.start_index_map)}
     taken = zip(shape(x), op.attributes["slice_sizes"], strict=True)
     return any(size > 1 == count and i not in given for i, (size, count) in enumerate(taken))
-
-
-def _is_constant(x: Any, block: Any) -> bool:
-    """Whether ops of a block compute a value from constants alone."""
-    owners = [y.owner for y in _behind(x, block)]
-    return all(
-        not isinstance(owner, ir.Block)
-        and (owner.operation.block == block or owner.name == "stablehlo.constant")
-        for owner in owners
-    )
 
 
 def _has_steps(x: Any) -> bool:
@@ -247,14 +170,12 @@ def _has_steps(x: Any) -> bool:
 
     A slice with one element along the last dimension is strided, too, once a reshape drops that dimension.
     """
-    while not isinstance(x.owner, ir.Block) and x.owner.name in ("stablehlo.reshape", "stablehlo.slice"):
-        whole = x.owner.operands[0]
-        if x.owner.name == "stablehlo.slice" and (
-            set(x.owner.attributes["strides"]) != {1} or shape(x)[-1] == 1 < shape(whole)[-1]
-        ):
-            return True
-        x = whole
-    return False
+    owners = [y.owner for y in traced(x, ("stablehlo.reshape", "stablehlo.slice"))]
+    slices = [op for op in owners if not isinstance(op, ir.Block) and op.name == "stablehlo.slice"]
+    return any(
+        set(op.attributes["strides"]) != {1} or shape(op.results[0])[-1:] == [1] != shape(op.operands[0])[-1:]
+        for op in slices
+    )
 
 
 def _vectors_last(b: Emitter, op: Any) -> None:

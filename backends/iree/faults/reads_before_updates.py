@@ -19,23 +19,19 @@ from typing import Any
 
 from torch_mlir import ir
 
-from tiduc.backends.iree.emitter import Emitter, signless, within
-from tiduc.backends.iree.fault import Fault, mends
+from tiduc.backends.iree.dependences import awaited_by, in_block, reached
+from tiduc.backends.iree.emitter import Emitter, within
+from tiduc.backends.iree.fault import wrong
 from tiduc.backends.iree.faults.concatenations import Numbers
 from tiduc.backends.iree.faults.updates_in_place import copied, is_carry
-from tiduc.backends.iree.missing.dynamic.arrays import repeated, sizes_of
-from tiduc.dialect.graph import captured, operations
-from tiduc.dialect.types import element, is_open
+from tiduc.dialect.graph import operations
 
 _BARRIER = "stablehlo.optimization_barrier"
 
 
-@mends(
-    Fault(
-        "wrong",
-        "Updates an array in place before another op has read it; the update gets a copy of the array.",
-        witness="reads_before_updates",
-    )
+@wrong(
+    "Updates an array in place before another op has read it; the update gets a copy of the array.",
+    "reads_before_updates",
 )
 def updates_after_reads(module: Any) -> None:
     """Puts the copies into a module, in place."""
@@ -48,7 +44,7 @@ def updates_after_reads(module: Any) -> None:
             for i in _updated(op):
                 x = op.operands[i]
                 if not is_carry(x) and _is_read_later(arrays.readers(x, op), op):
-                    op.operands[i] = _copied(Emitter(ir.InsertionPoint(op), op.location), x)
+                    op.operands[i] = copied(Emitter(ir.InsertionPoint(op), op.location), x)
 
 
 def _updated(op: Any) -> range:
@@ -88,59 +84,17 @@ class _Arrays:
     def readers(self, x: Any, update: Any) -> list[Any]:
         """The ops in the block of an update, other than the update, that read the array x, also in their regions."""
         block = update.operation.block
-        found = (_in_block(op, block) for op in self._uses[self._of(x)])
-        return [op for op in dict.fromkeys(found) if op is not None and op != update.operation]
-
-
-def _in_block(op: Any, block: Any) -> Any | None:
-    """The op of a block that is or contains an op; None if there is none."""
-    while op.operation.block != block:
-        op = op.operation.block.owner
-        if op.operation.name in ("func.func", "builtin.module"):
-            return None
-    return op.operation
+        readers = dict.fromkeys(in_block(op, block) for op in self._uses[self._of(x)])
+        return [op for op in readers if op is not None and op != update.operation]
 
 
 def _is_read_later(readers: list[Any], update: Any) -> bool:
     """Whether IREE may compute the values of a reader after an update, or again after the update."""
-    if not readers:
-        return False
-    earlier = _makers(update)
-    waiting, found = list(readers), set(readers)
-    while waiting:
-        op = waiting.pop()
-        if op not in earlier:
-            return True
-        if op.name == _BARRIER:
-            continue
-        users = {_in_block(use.owner, update.operation.block) for y in op.results for use in y.uses}
-        new = users - found - {update.operation, None}
-        found |= new
-        waiting += new
-    return False
+    block, awaited = update.operation.block, awaited_by(update) if readers else ()
 
+    def users(op: Any) -> set[Any]:
+        if op not in awaited or op.name == _BARRIER:
+            return set()
+        return {in_block(use.owner, block) for y in op.results for use in y.uses} - {update.operation, None}
 
-def _makers(op: Any) -> set[Any]:
-    """The ops in an op's block on which the op depends."""
-    block, found = op.operation.block, set[Any]()
-    waiting = [op.operation]
-    while waiting:
-        at = waiting.pop()
-        for x in (*at.operands, *captured(at)):
-            if not isinstance(x.owner, ir.Block) and x.owner.operation.block == block:
-                owner = x.owner.operation
-                if owner not in found:
-                    found.add(owner)
-                    waiting.append(owner)
-    return found
-
-
-def _copied(b: Emitter, x: Any) -> Any:
-    """A copy of an array of any shape."""
-    if not is_open(x.type):
-        return copied(b, x)
-    scalar = ir.RankedTensorType.get([], element(x))
-    (number,) = b.barrier(b.constant(0, ir.RankedTensorType.get([], signless(32))))
-    always = b.compare(number, b.constant(0, number), "EQ")
-    sizes = sizes_of(b, x)
-    return b.select(repeated(b, always, sizes), x, repeated(b, b.constant(0, scalar), sizes))
+    return any(op not in awaited for op in reached(readers, users))

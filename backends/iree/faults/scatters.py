@@ -8,33 +8,22 @@ from torch_mlir import ir
 from torch_mlir._mlir_libs import _stablehlo as hlo
 
 from tiduc.backends.iree.emitter import Emitter, is_unsigned, legalize, signless
-from tiduc.backends.iree.fault import Fault
+from tiduc.backends.iree.fault import missing, wrong
 from tiduc.backends.iree.faults.updates_in_place import own
 from tiduc.dialect.types import element, shape, with_shape
 
 
-@legalize(
-    "stablehlo.scatter",
-    fault=(
-        Fault(
-            "wrong",
-            "Out-of-range updates write out of bounds; sends them to a spare row.",
-            witness="scatter_out_of_range",
-            untested="writes out of bounds",
-        ),
-        Fault("missing", "Windows do not compile; scatters rows.", witness="scatter_window"),
-        Fault(
-            "missing",
-            "Several operands do not compile; loops over the elements.",
-            witness="scatter_two_operands",
-        ),
-        Fault(
-            "wrong",
-            "On GPUs, one thread applies all updates, and may end after 65,535; scatters "
-            "many updates in parts.",
-            witness="vulkan/counts",
-        ),
-    ),
+@legalize("stablehlo.scatter")
+@wrong(
+    "Out-of-range updates write out of bounds; sends them to a spare row.",
+    "scatter_out_of_range",
+    untested="writes out of bounds",
+)
+@missing("Windows do not compile; scatters rows.", "scatter_window")
+@missing("Several operands do not compile; loops over the elements.", "scatter_two_operands")
+@wrong(
+    "On GPUs, one thread applies all updates, and may end after 65,535; scatters many updates in parts.",
+    "vulkan/counts",
 )
 def scatter(b: Emitter, op: Any) -> Sequence[Any] | None:
     """A scatter of rows.
@@ -50,7 +39,7 @@ def scatter(b: Emitter, op: Any) -> Sequence[Any] | None:
     places = Places.of(op)
     where, news = places.rows(b, indices), places.updates_of(b, updates)
     rows, width = places.count, places.width
-    tables = [_with_spare_row(b, b.reshape(own(b, op, x, anew=True), [rows, width])) for x in operands]
+    tables = [_with_spare_row(b, b.reshape(own(b, op, x, is_source=True), [rows, width])) for x in operands]
     if count > 1:
         tables = _one_by_one(b, op, tables, where, news)
     else:
@@ -168,24 +157,17 @@ def _in_parts(b: Emitter, op: Any, table: Any, where: Any, new: Any) -> Any:
 def scattered(b: Emitter, op: Any, table: Any, where: Any, new: Any) -> Any:
     """Scatters rows, which IREE supports."""
     numbers = hlo.ScatterDimensionNumbers.get([1], [0], [], [], [0], 1)
-    attributes = {name: op.attributes[name] for name in op.attributes}
-    attributes["scatter_dimension_numbers"] = numbers
     # Out-of-range updates now share one row, so the indices may be neither sorted nor unique.
-    attributes |= {name: ir.BoolAttr.get(False) for name in ("indices_are_sorted", "unique_indices")}
-    types = [element(table)] * 2
+    unordered = {name: ir.BoolAttr.get(False) for name in ("indices_are_sorted", "unique_indices")}
     if list(new.type.shape) == [1, 1]:
         (new,) = b.barrier(new)  # one element that is part of an array does not compile otherwise
-
-    def fill(b: Emitter, *arguments: Any) -> Sequence[Any]:
-        return b.inlined(op.regions[0], arguments)
-
-    body = b.region([ir.RankedTensorType.get([], t) for t in types], fill)
-    return b.emit_all("stablehlo.scatter", (table, where, new), (table.type,), attributes, [body])[0]
+    given = {"scatter_dimension_numbers": numbers, **unordered}
+    return b.clone(op, {0: table, 1: where, 2: new}, [table.type], given)[0]
 
 
 def _one_by_one(b: Emitter, op: Any, tables: list[Any], where: Any, news: list[Any]) -> list[Any]:
     """Scatters rows of several operands, by a loop over the elements of the updates."""
-    (count, width), scalar = shape(news[0]), ir.RankedTensorType.get([], element(where))
+    count, width = shape(news[0])
 
     def body(b: Emitter, i: Any, *tables: Any) -> Sequence[Any]:
         n = b.constant(width, i)
@@ -198,5 +180,4 @@ def _one_by_one(b: Emitter, op: Any, tables: list[Any], where: Any, news: list[A
         pairs = zip(tables, combined, strict=True)
         return [b.dynamic_update_slice(t, b.reshape(v, [1, 1]), (row, j)) for t, v in pairs]
 
-    assert scalar is not None
     return list(b.for_(count * width, tables, body))

@@ -14,7 +14,7 @@ from torch_mlir import ir
 from torch_mlir._mlir_libs import _stablehlo as hlo
 
 from tiduc.backends.iree.emitter import Emitter, within
-from tiduc.backends.iree.fault import Fault, mends
+from tiduc.backends.iree.fault import crash
 from tiduc.dialect.constants import integer_in
 from tiduc.dialect.context import run_passes
 from tiduc.dialect.graph import operations
@@ -34,18 +34,14 @@ Known = dict[Any, int]
 """Values whose integers are known at compile time."""
 
 
-@mends(
-    Fault(
-        "crash",
-        "Crashes, or takes all memory, on a loop that runs once; inlines the iteration.",
-        witness="while_once",
-        untested="takes all memory on some machines",
-    ),
-    Fault(
-        "crash",
-        "Finds that a slice is the whole array, and then not the value that it replaces; removes such slices.",
-        witness="while_whole_updates",
-    ),
+@crash(
+    "Crashes, or takes all memory, on a loop that runs once; inlines the iteration.",
+    "while_once",
+    untested="takes all memory on some machines",
+)
+@crash(
+    "Finds that a slice is the whole array, and then not the value that it replaces; removes such slices.",
+    "while_whole_updates",
 )
 def simplify_loops(module: Any) -> None:
     """Inlines calls if a callee has a loop, and removes loops that run once or never."""
@@ -65,8 +61,8 @@ def simplify_loops(module: Any) -> None:
         waiting = [inner for inner in waiting if inner not in inside]
         b = Emitter(ir.InsertionPoint(op), op.location)
         results = b.inlined(op.regions[1], op.operands) if times else list(op.operands)
-        made = [inner for copy in b.emitted for inner in within(copy)]
-        waiting += [inner for inner in made if inner.name == "stablehlo.while"][::-1]
+        inlined = [inner for copy in b.emitted for inner in within(copy)]
+        waiting += [inner for inner in inlined if inner.name == "stablehlo.while"][::-1]
         for old, new in zip(op.results, results, strict=True):
             old.replace_all_uses_with(new)
         op.erase()

@@ -1,139 +1,142 @@
-"""sine, cosine and tangent of f32 on CPUs: IREE's error grows with the argument, this one does not.
+"""sine, cosine and tangent of f32 on CPUs: IREE's error grows with the argument, the error of these does not.
 
-Everything is computed in f64. With g = x / 2 pi less the nearest whole number, a polynomial in g**2 gives
-sin(2 pi g). All arguments take the same path and no function is called, so that the code vectorizes. Results
-are within 0.501 units in the last place of f32, and tan within 0.502; rounding alone takes 0.5.
+Everything is computed in f64. With k the whole number nearest to x / pi and g = x / pi - k, a polynomial in g**2 gives
+sin(pi g), and the parity of k gives the sign. All arguments take the same path and no function is called, so that the
+code vectorizes. Results are within 0.501 units in the last place of f32, and tan within 0.502; rounding takes 0.5.
 
-The reduction is Payne and Hanek's ("Radian reduction for trigonometric functions", 1983). It leaves out the
-bits of 1 / 2 pi that give whole turns: those whose product with the last bit of x is an integer. Of the next
-bits, two parts of 26 bits have exact products with the 24 bits of x, and the sum of the products is exact. A
-third part has the remaining bits, for sums that nearly cancel.
-
-On targets with a fused multiply-add, fused_trigonometry.py needs fewer ops.
+The reduction is Payne and Hanek's ("Radian reduction for trigonometric functions", 1983). 1 / pi is a sum of parts,
+without the bits that give whole turns: those whose product with the last bit of x is an even integer. x times the
+leading part, less k, is computed exactly but for one rounding. Where a fused multiply-add does that, the leading part
+has 53 bits. Elsewhere it is two parts of 26 and 27 bits, whose products with the 24 bits of x are exact. The last part
+has the remaining bits, for differences that nearly cancel.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Iterable, Sequence
 from math import ldexp
 from typing import Any
 
 from torch_mlir import ir
 
-from tiduc.backends.iree.emitter import ON_CPUS, Emitter, legalize
-from tiduc.backends.iree.fault import Fault
-from tiduc.backends.iree.faults.fused_trigonometry import TURN, fused_cosine, fused_sine
+from tiduc.backends.iree.emitter import ON_CPUS, Emitter, legalize, signless
+from tiduc.backends.iree.fast.exponentials import WHOLE
+from tiduc.backends.iree.fault import wrong
 from tiduc.dialect.types import element, is_float
 
-_REGIONS = (0, 2), (50, 27), (76, 53), (102, 79)
-"""Pairs (power, count): an argument from 2^power on leaves out `count` bits of 1 / 2 pi."""
+TURN = 0x28BE60DB9391054A7F09D5F47D4D377036D8A5664F10E4107F9458EAF7AEF158
+"""1 / 2 pi, in units of 2^-256: it converts radians to turns."""
+NEAR = 2.0**46
+"""Arguments below this bound use all bits of 1 / pi."""
+_REGIONS = (NEAR, 23), (2.0**69, 46), (2.0**92, 69), (2.0**115, 92)
+"""Pairs (start, count): an argument from `start` on leaves out `count` bits of 1 / 2 pi."""
 
 _SINE = tuple(
     map(
         float.fromhex,
         (
-            "0x1.921fb5441e48dp+2",
-            "-0x1.4abbce4f1a192p+5",
-            "0x1.466bbfc24bc47p+6",
-            "-0x1.32d1120122757p+6",
-            "0x1.500ff7dfa5c5cp+5",
-            "-0x1.cc3458a7f63f6p+3",
+            "0x1.921fb54417a17p+1",
+            "-0x1.4abbce4b90dcap+2",
+            "0x1.466bbea9e665dp+1",
+            "-0x1.32d0d848e21c9p-1",
+            "0x1.50069635dec50p-4",
+            "-0x1.cb29605f9e7c7p-8",
         ),
     )
 )
-"""Coefficients of sin(2 pi g) / g for |g| <= 1/4, by powers of g**2; a fit with relative error 2.2e-11."""
+"""Coefficients of sin(pi g) / g for |g| <= 0.516, by powers of g**2; a fit with relative error 2.6e-11."""
 
 
-@legalize(
-    "stablehlo.sine",
-    "stablehlo.cosine",
-    "stablehlo.tan",
-    fault=Fault(
-        "wrong",
-        "The error grows with the argument; emits an exact range reduction and a polynomial. tan is sin / cos.",
-        witness="{op}",
-    ),
-    where=ON_CPUS,
+@legalize("stablehlo.sine", "stablehlo.cosine", "stablehlo.tan", where=ON_CPUS)
+@wrong(
+    "The error grows with the argument; emits an exact range reduction and a polynomial. tan is sin / cos.",
+    "{op}",
 )
 def trigonometric(b: Emitter, op: Any) -> Sequence[Any] | None:
     """An exact range reduction and a polynomial in f64; tan is sin / cos."""
     x = op.operands[0]
     if not is_float(x) or element(x).width > 32:
         return None
-    wide = b.convert(x, ir.F64Type.get())
-    if op.name == "stablehlo.cosine":
+    wide, near = b.convert(x, ir.F64Type.get()), isinstance(element(x), ir.F16Type)
+    if op.name == "stablehlo.tan":
+        y = b.divide(*sine_and_cosine(b, wide, near))
+    elif op.name == "stablehlo.cosine":
         # cos(-x) shares no op with sin(x): IREE would compute shared ops first, and store the results.
-        wide = b.negate(wide)
-    sine, cosine = _both(b, wide, isinstance(element(x), ir.F16Type))
-    if op.name == "stablehlo.cosine":
-        y = cosine()
-    elif op.name == "stablehlo.sine":
-        y = sine()
+        y = cosine(b, b.negate(wide), near)
     else:
-        y = b.divide(sine(), cosine())
+        y = sine(b, wide, near)
     return [b.convert(y, element(x))]
 
 
-def _both(b: Emitter, x: Any, small: bool) -> tuple[Callable[[], Any], Callable[[], Any]]:
-    """Functions that emit the sine and the cosine; `small` promises arguments below 2^16."""
-    if b.fused:
-        return lambda: fused_sine(b, x, small), lambda: fused_cosine(b, x, small)
-    g, rest = _turns(b, x)
-    return lambda: _sine(b, g, rest), lambda: _cosine(b, g, rest)
+def sine(b: Emitter, x: Any, near: bool = False) -> Any:
+    """sin(x) for f64 numbers that were f32; `near` promises that all are below `NEAR`."""
+    most, last, sign = _reduced(b, x, near)
+    return _sine_of(b, _sum(b, x, [last], most), sign)
 
 
-def _turns(b: Emitter, x: Any) -> tuple[Any, Any]:
-    """x / 2 pi modulo 1, in [-1/2, 1/2], as the sum of a multiple of 2^-54 and a small remainder."""
-    size = b.abs(x)
-    first, second, third = (b.like(part, x) for part in _parts(_REGIONS[0][1]))
-    for power, left_out in _REGIONS[1:]:
-        far = b.compare(size, b.like(2.0**power, x), "GE")
-        first, second, third = (
-            b.select(far, b.like(part, x), near)
-            for part, near in zip(_parts(left_out), (first, second, third), strict=True)
-        )
-    g = b.add(_fraction(b, b.multiply(x, first)), _fraction(b, b.multiply(x, second)))
-    rest = b.multiply(x, third)
-    return b.subtract(g, _whole(b, b.add(g, rest))), rest
+def cosine(b: Emitter, x: Any, near: bool = False) -> Any:
+    """cos(x), as the sine of x + pi / 2; see `sine`."""
+    most, last, sign = _reduced(b, x, near, 0.5)
+    return _sine_of(b, _sum(b, x, [last], most), sign)
 
 
-def _parts(left_out: int) -> tuple[float, float, float]:
-    """1 / 2 pi without the first `left_out` bits: two parts of 26 bits, and the bits that follow."""
-    ends = left_out + 26, left_out + 52, left_out + 152
-    below = [TURN >> 256 - end for end in ends]
-    counts = [below[0] % 2**26, below[1] % 2**26, below[2] % 2**100]
-    first, second, third = (ldexp(count, -end) for count, end in zip(counts, ends, strict=True))
-    return first, second, third
+def sine_and_cosine(b: Emitter, x: Any, near: bool = False) -> tuple[Any, Any]:
+    """sin(x) and cos(x) from one range reduction, see `sine`; cos(pi g) is sin(pi (1/2 - |g|))."""
+    most, last, sign = _reduced(b, x, near)
+    # 1/2 - |g| may be as small as g, so use the parts of g: 1/2 less the leading part of |g| is exact.
+    left = b.subtract(b.like(0.5, x), b.abs(most))
+    bits, others = (b.bitcast(v, signless(64)) for v in (x, most))
+    turned = b.emit("stablehlo.xor", (bits, b.and_(others, b.like(-(1 << 63), bits))), bits.type)
+    rest = b.negate(b.bitcast(turned, ir.F64Type.get()))
+    return _sine_of(b, _sum(b, x, [last], most), sign), _sine_of(b, _sum(b, rest, [last], left), sign)
 
 
-def _fraction(b: Emitter, x: Any) -> Any:
-    return b.subtract(x, _whole(b, x))
+def _reduced(b: Emitter, x: Any, near: bool, more: float | None = None) -> tuple[Any, Any, Any]:
+    """g = x / pi + `more` - k, k being the nearest whole number: g without x times the last part; that part; the sign.
+
+    The sign of the result is the parity of k, in the sign bit of an integer.
+    """
+    whole, (*leading, last) = b.like(WHOLE, x), _parts(b, x, near)
+    start = b.like(-0.0 if more is None else more, x)  # -0 keeps the sign of x = -0
+    if b.fused and more is None:
+        shifted = _sum(b, x, leading, whole)
+    else:  # small products first: only the last sum rounds much
+        shifted = b.add(_sum(b, x, leading if b.fused else (last, *reversed(leading)), start), whole)
+    most = _sum(b, x, leading, b.subtract(start, b.subtract(shifted, whole)))
+    bits = b.bitcast(shifted, signless(64))  # the last bits of `WHOLE` + k are those of k
+    return most, last, b.emit("stablehlo.shift_left", (bits, b.like(63, bits)), bits.type)
 
 
-def _whole(b: Emitter, x: Any) -> Any:
-    """x rounded to a whole number, |x| < 2^51; IREE expands round_nearest_even to dozens of instructions."""
-    last = b.like(1.5 * 2.0**52, x)  # floats near this one are 1 apart
-    return b.subtract(b.add(x, last), last)
-
-
-def _sine(b: Emitter, g: Any, rest: Any) -> Any:
-    """The sine of g + rest turns; beyond a quarter turn, that of half a turn less g + rest."""
-    near, zero = b.add(g, rest), b.like(0, g)
-    half = b.select(b.compare(near, zero, "LT"), b.like(-0.5, g), b.like(0.5, g))
-    beyond = b.compare(b.abs(near), b.like(0.25, g), "GT")
-    return _polynomial(b, b.select(beyond, b.subtract(b.subtract(half, g), rest), near))
-
-
-def _cosine(b: Emitter, g: Any, rest: Any) -> Any:
-    """The cosine of g + rest turns, as the sine of a quarter turn less |g + rest|."""
-    quarter = b.like(0.25, g)
-    below = b.compare(b.add(g, rest), b.like(0, g), "LT")
-    return _polynomial(
-        b, b.select(below, b.add(b.add(quarter, g), rest), b.subtract(b.subtract(quarter, g), rest))
-    )
-
-
-def _polynomial(b: Emitter, g: Any) -> Any:
-    """sin(2 pi g) for |g| <= 1/4."""
+def _sine_of(b: Emitter, g: Any, sign: Any) -> Any:
+    """sin(pi g), negated where the bit `sign` is set."""
     square, y = b.multiply(g, g), b.like(_SINE[-1], g)
     for coefficient in _SINE[-2::-1]:
-        y = b.add(b.multiply(y, square), b.like(coefficient, g))
-    return b.multiply(y, g)
+        y = _sum(b, y, [square], b.like(coefficient, g))
+    y = b.bitcast(b.multiply(y, g), signless(64))
+    return b.bitcast(b.emit("stablehlo.xor", (y, sign), y.type), ir.F64Type.get())
+
+
+def _parts(b: Emitter, x: Any, near: bool) -> tuple[Any, ...]:
+    """The parts of 1 / pi for each argument, without the bits that give whole turns."""
+    widths = (53,) if b.fused else (26, 27)
+    parts = tuple(b.like(part, x) for part in _split(0, widths))
+    for start, left_out in () if near else _REGIONS:
+        far = b.compare(b.abs(x), b.like(start, x), "GE")
+        others = zip(_split(left_out, widths), parts, strict=True)
+        parts = tuple(b.select(far, b.like(part, x), old) for part, old in others)
+    return parts
+
+
+def _split(left_out: int, widths: Sequence[int]) -> tuple[float, ...]:
+    """1 / pi as parts of these widths and the rest, without the first `left_out` bits of 1 / 2 pi; all are positive."""
+    count, parts = 2 * (TURN % 2 ** (256 - left_out)), list[float]()
+    for width in widths:
+        below = count.bit_length() - width
+        parts.append(ldexp(count >> below, below - 256))
+        count %= 2**below
+    return *parts, ldexp(float(count), -256)
+
+
+def _sum(b: Emitter, x: Any, factors: Iterable[Any], y: Any) -> Any:
+    """y + x times each factor, in this order; each product and sum is rounded once where a fused multiply-add is."""
+    for factor in factors:
+        y = b.emit("math.fma", (x, factor, y), x.type) if b.fused else b.add(b.multiply(x, factor), y)
+    return y

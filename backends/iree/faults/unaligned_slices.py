@@ -14,23 +14,20 @@ from typing import Any
 from torch_mlir import ir
 from torch_mlir._mlir_libs import _stablehlo as hlo
 
+from tiduc.backends.iree.dependences import RESHAPES, traced
 from tiduc.backends.iree.emitter import ON_SPIRV, Emitter, legalize, signless
-from tiduc.backends.iree.fault import Fault
-from tiduc.dialect.types import is_open, shape
+from tiduc.backends.iree.fault import wrong
+from tiduc.dialect.types import is_open, shape, with_shape
 
 _AT_ONCE = 4
 _FEW = 16
 """Arrays with fewer elements are read one by one."""
 
 
-@legalize(
-    "stablehlo.slice",
-    fault=Fault(
-        "wrong",
-        "A contiguous slice whose offset is no multiple of 4 reads wrong elements; emits a gather.",
-        witness="vulkan/slices",
-    ),
-    where=ON_SPIRV,
+@legalize("stablehlo.slice", where=ON_SPIRV)
+@wrong(
+    "A contiguous slice whose offset is no multiple of 4 reads wrong elements; emits a gather.",
+    "vulkan/slices",
 )
 def slice_(b: Emitter, op: Any) -> Sequence[Any] | None:
     """A gather."""
@@ -42,14 +39,10 @@ def slice_(b: Emitter, op: Any) -> Sequence[Any] | None:
     return [_gathered(b, x, index, shape(y))]
 
 
-@legalize(
-    "stablehlo.dynamic_slice",
-    fault=Fault(
-        "wrong",
-        "A contiguous slice whose offset may be no multiple of 4 reads wrong elements; emits a gather.",
-        witness="vulkan/slices",
-    ),
-    where=ON_SPIRV,
+@legalize("stablehlo.dynamic_slice", where=ON_SPIRV)
+@wrong(
+    "A contiguous slice whose offset may be no multiple of 4 reads wrong elements; emits a gather.",
+    "vulkan/slices",
 )
 def dynamic_slice(b: Emitter, op: Any) -> Sequence[Any] | None:
     """A gather."""
@@ -67,12 +60,8 @@ def dynamic_slice(b: Emitter, op: Any) -> Sequence[Any] | None:
 def _gathered(b: Emitter, x: Any, index: Any, sizes: Sequence[int]) -> Any:
     """The part of x of these sizes that begins at an index vector."""
     every = list(range(len(sizes)))
-    attributes = {
-        "dimension_numbers": hlo.GatherDimensionNumbers.get(every, [], [], [], every, 0),
-        "slice_sizes": ir.DenseI64ArrayAttr.get(list(sizes)),
-    }
-    type_ = ir.RankedTensorType.get(list(sizes), x.type.element_type)
-    return b.emit("stablehlo.gather", (x, index), type_, attributes)
+    numbers = hlo.GatherDimensionNumbers.get(every, [], [], [], every, 0)
+    return b.gather(x, index, numbers, sizes, with_shape(x.type, sizes))
 
 
 def _by_fours(y: Any) -> bool:
@@ -103,32 +92,21 @@ def _piece(op: Any) -> int | None:
 def _offset(x: Any) -> int:
     """The offset of an array in the array that it is a slice of, also through slices of slices."""
     offset = 0
-    while not isinstance(x.owner, ir.Block):
-        name, i = x.owner.name, 0
-        if name == "stablehlo.slice":
-            place = _piece(x.owner)
+    for y in traced(x, (*RESHAPES, "stablehlo.slice")):
+        if is_open(y.type):
+            break
+        if not isinstance(y.owner, ir.Block) and y.owner.name == "stablehlo.slice":
+            place = None if is_open(y.owner.operands[0].type) else _piece(y.owner)
             if place is None:
-                return offset
+                break
             offset += place
-        elif name == "stablehlo.optimization_barrier":
-            i = x.result_number
-        elif name != "stablehlo.reshape":
-            return offset
-        x = x.owner.operands[i]
-        if is_open(x.type):
-            return offset
     return offset
 
 
-@legalize(
-    "stablehlo.concatenate",
-    fault=Fault(
-        "wrong",
-        "Operands computed at offsets that are no multiple of 4 are written elsewhere, "
-        "too; a barrier copies them.",
-        witness="vulkan/concatenated",
-    ),
-    where=ON_SPIRV,
+@legalize("stablehlo.concatenate", where=ON_SPIRV)
+@wrong(
+    "Operands computed at offsets that are no multiple of 4 are written elsewhere, too; a barrier copies them.",
+    "vulkan/concatenated",
 )
 def concatenate(b: Emitter, op: Any) -> Sequence[Any] | None:
     """The concatenation, of operands behind barriers."""

@@ -4,23 +4,23 @@
 
 IREE updates and sorts arrays in place. It copies an array that it knows to be read afterwards, but not
 
-- an array that a loop captures, or one computed from captured values alone, which IREE hoists out of the
-  loop: the next iteration begins with the update;
-- an argument of the program, though it may be a result, too, and belongs to the caller, who may pass it
-  again.
+- an array that a loop captures, or an array computed from captured values alone, which IREE hoists out of the loop:
+  the next iteration begins with the updated array;
+- an argument of the program, which belongs to the caller, who may pass it to another call; it may be a result, too.
 """
 
-from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
 from torch_mlir import ir
 
+from tiduc.backends.iree.dependences import behind, in_block, reached, read_by, traced
 from tiduc.backends.iree.emitter import Emitter, signless
 from tiduc.backends.iree.fast.packing import splat
-from tiduc.dialect.graph import captured, operations
+from tiduc.backends.iree.missing.dynamic.arrays import repeated, sizes_of
+from tiduc.dialect.graph import operations
 from tiduc.dialect.traits import VIEWS
-from tiduc.dialect.types import bits, element, is_open, shape, with_element
+from tiduc.dialect.types import bits, element, is_open, shape
 
 _VIEWS = VIEWS | {"stablehlo.bitcast_convert", "stablehlo.convert"}
 """Ops whose result may be a view of an operand."""
@@ -31,38 +31,38 @@ DONATED = "iree.abi.output"
 """The attribute of an argument with the number of the result that is to take its memory."""
 
 
-def own(b: Emitter, op: Any, x: Any, anew: bool = False) -> Any:
-    """The array that an op updates: a copy made before the op if others keep x, else x.
+def own(b: Emitter, op: Any, x: Any, is_source: bool = False) -> Any:
+    """An array that an op may update in place: a copy of x, emitted before the op, if others keep x; else x.
 
-    With `anew`, the op updates a new array computed from x. A program computes it in each run and needs no
-    copy, but a loop computes it only once.
+    With `is_source`, the op updates an array that is computed from x. A program recomputes that array in each run, so
+    it needs no copy of x. A loop needs one: IREE hoists the array out of the loop, and iterations would share it.
     """
-    if is_open(x.type) or (anew and _is_program(op.operation.block.owner.operation)):
+    if is_open(x.type) or (is_source and _is_program(op.operation.block.owner.operation)):
         return x
     return copied(b, x) if _is_kept(op, x) else x
 
 
 def copied(b: Emitter, x: Any) -> Any:
-    """A copy of an array of static shape; zeros are returned as they are, since IREE fills them anew."""
-    zero, value = b.constant(0, x), splat(x)
+    """A copy of an array; zeros of static shape are returned as they are, since IREE fills a new array."""
+    scalar, value = ir.RankedTensorType.get([], element(x)), splat(x)
+    zero = b.constant(0, scalar)
     if value is not None and value == splat(zero):
         return x
     # A select whose condition is known only at run time is a copy each time.
     (number,) = b.barrier(b.constant(0, ir.RankedTensorType.get([], signless(32))))
-    always = b.compare(number, b.constant(0, number), "EQ")
+    always, sizes = b.compare(number, b.constant(0, number), "EQ"), sizes_of(b, x)
     # A scalar condition would choose one of two arrays and copy none.
-    return b.select(b.broadcast_in_dim(always, [], with_element(x.type, element(always))), x, zero)
+    if is_open(x.type):
+        return b.select(repeated(b, always, sizes), x, repeated(b, zero, sizes))
+    return b.select(b.broadcast_in_dim(always, [], sizes), x, b.constant(0, x))
 
 
 def is_carry(x: Any) -> bool:
     """Whether a value is a loop-carried value at the start of an iteration, or a view of one."""
-    while not isinstance(x.owner, ir.Block):
-        op = x.owner.operation
-        i = x.result_number if op.name == "stablehlo.optimization_barrier" else 0
-        if op.name not in (*_VIEWS, "stablehlo.optimization_barrier") or size(op.operands[i]) != size(x):
-            return False
-        x = op.operands[i]
-    return bool(x.owner.owner.operation.name == "stablehlo.while")
+    values = list(traced(x, _VIEWS | {"stablehlo.optimization_barrier"}))
+    block = values[-1].owner
+    is_carried = isinstance(block, ir.Block) and block.owner.operation.name == "stablehlo.while"
+    return is_carried and all(size(y) == size(x) for y in values)
 
 
 def is_table(x: Any) -> bool:
@@ -70,17 +70,13 @@ def is_table(x: Any) -> bool:
     return not isinstance(x.owner, ir.Block) and x.owner.name == "stablehlo.constant" and splat(x) is None
 
 
-def alternatives(x: Any, block: Any) -> Iterator[Any]:
+def alternatives(x: Any, block: Any) -> list[Any]:
     """The values that x may be, or be a view of, traced back to the arguments and ops of a block."""
-    waiting, found = [x], set[Any]()
-    while waiting:
-        y = waiting.pop()
-        if y not in found:
-            found.add(y)
-            others = _others(y) if y.owner != block and _is_within(y, block) else []
-            waiting += others
-            if not others:
-                yield y
+
+    def others(y: Any) -> list[Any]:
+        return _others(y) if y.owner != block and _is_within(y, block) else []
+
+    return [y for y in reached([x], others) if not others(y)]
 
 
 def _is_kept(op: Any, x: Any) -> bool:
@@ -106,31 +102,19 @@ def _varies(x: Any, block: Any) -> bool:
     """Whether a value that a loop's body computes depends on loop-carried values that change."""
     if block.owner.operation.name != "stablehlo.while":
         return False
-    waiting, found = [x], set[Any]()
-    while waiting:
-        y = waiting.pop()
-        if not _is_within(y, block):
-            continue
-        if y.owner == block:
-            if not _is_carried_on(y):
-                return True
-            continue
-        owner = y.owner.owner.operation if isinstance(y.owner, ir.Block) else y.owner.operation
-        if owner not in found:
-            found.add(owner)
-            waiting += [*owner.operands, *captured(owner)]
-    return False
+
+    def before(y: Any) -> tuple[Any, ...]:
+        if y.owner == block or not _is_within(y, block):
+            return ()
+        return read_by(y.owner.owner.operation) if isinstance(y.owner, ir.Block) else behind(y)
+
+    return any(y.owner == block and not _is_carried_on(y) for y in reached([x], before))
 
 
 def _is_within(x: Any, block: Any) -> bool:
     """Whether a value belongs to a block or to a block inside it."""
-    at = x.owner if isinstance(x.owner, ir.Block) else x.owner.operation.block
-    while at != block:
-        owner = at.owner.operation
-        if owner.name in ("func.func", "builtin.module"):
-            return False
-        at = owner.block
-    return True
+    owner = x.owner.owner if isinstance(x.owner, ir.Block) else x.owner
+    return x.owner == block or in_block(owner, block) is not None
 
 
 def _others(y: Any) -> list[Any]:

@@ -8,22 +8,20 @@ from torch_mlir import ir
 from torch_mlir._mlir_libs import _stablehlo as hlo
 
 from tiduc.backends.iree.emitter import Emitter, is_unsigned, legalize, signless
-from tiduc.backends.iree.fault import Fault
-from tiduc.backends.iree.faults.uniform_reductions import hide_constants
-from tiduc.backends.iree.faults.widened_windows import hide_widened
+from tiduc.backends.iree.fault import crash, wrong
 from tiduc.backends.iree.faults.window_excess import drop_excess
+from tiduc.backends.iree.missing.dynamic.arrays import behind_barrier, has_open_sizes
+from tiduc.backends.iree.missing.staged_reductions import in_stages
 from tiduc.backends.iree.refused import refused
 from tiduc.dialect.types import element, is_complex, is_open, shape, with_element, with_shape
+from tiduc.dialect.windows import reduce_window as windows_over
+from tiduc.dialect.windows import window_of
 
 
-@legalize(
-    "stablehlo.select_and_scatter",
-    fault=Fault(
-        "crash",
-        "Only adjacent windows compile, and ties go wrong; finds the index of each "
-        "window's element, then scatters.",
-        witness="select_and_scatter",
-    ),
+@legalize("stablehlo.select_and_scatter")
+@crash(
+    "Only adjacent windows compile, and ties go wrong; finds the index of each window's element, then scatters.",
+    "select_and_scatter",
 )
 def select_and_scatter(b: Emitter, op: Any) -> Sequence[Any] | None:
     """A scatter to the index of each window's element, which a reduce_window finds.
@@ -52,96 +50,67 @@ def select_and_scatter(b: Emitter, op: Any) -> Sequence[Any] | None:
         mine = b.select(b.compare(j, nothing, "EQ"), b.like(1, mine), mine)
         return [b.select(mine, v, w), b.select(mine, i, j)]
 
-    types = [with_shape(v.type, shape(source)) for v in (x, places)]
-    body = b.region([scalar, none.type] * 2, best)
-    attributes = {n: op.attributes[n] for n in op.attributes}
-    zero = b.constant(0, scalar)
-    found = b.emit_all("stablehlo.reduce_window", (x, places, zero, none), types, attributes, [body])[1]
+    body, inits = b.region([scalar, none.type] * 2, best), (b.constant(0, scalar), none)
+    _, chosen = windows_over(b, (x, places), inits, window_of(op), body)
     flat = int(np.prod(shape(source)))
+    attributes = {name: ir.BoolAttr.get(False) for name in ("indices_are_sorted", "unique_indices")}
     numbers = hlo.ScatterDimensionNumbers.get([], [0], [], [], [0], 1)
-    marks = {n: ir.BoolAttr.get(False) for n in ("indices_are_sorted", "unique_indices")}
     combine = b.region([init.type] * 2, lambda b, *xs: b.inlined(op.regions[1], xs))
     start = b.broadcast_in_dim(init, [], with_shape(x.type, [count]))
-    operands = start, b.reshape(found, [flat, 1]), b.reshape(source, [flat])
-    attributes = {"scatter_dimension_numbers": numbers, **marks}
+    operands = start, b.reshape(chosen, [flat, 1]), b.reshape(source, [flat])
+    attributes = {"scatter_dimension_numbers": numbers, **attributes}
     y = b.emit_all("stablehlo.scatter", operands, (start.type,), attributes, [combine])[0]
     return [b.reshape(y, sizes)]
 
 
-@legalize(
-    "stablehlo.reduce_window",
-    fault=(
-        Fault(
-            "crash",
-            "Padded windows of unsigned and complex types do not compile; pads first.",
-            witness="cumsum_unsigned",
-        ),
-        Fault(
-            "wrong",
-            "Sums only some elements of a constant, such as a count of ones; a barrier hides the constant.",
-            witness="reduce_window_ones",
-        ),
-        Fault(
-            "crash",
-            "Elements that the only window does not reach do not compile; slices them off.",
-            witness="reduce_window_excess",
-        ),
-        Fault(
-            "crash",
-            "In windows over empty arrays, several results get one another's initial "
-            "values; emits these values.",
-            witness="windows_over_nothing",
-        ),
-        Fault(
-            "wrong",
-            "On GPUs, operands that were widened give wrong values; a barrier puts the "
-            "conversion before the window.",
-            witness="vulkan/sums_of_i8",
-        ),
-    ),
+@legalize("stablehlo.reduce")
+@wrong(
+    "On GPUs, one thread computes a reduction of several arrays or complex numbers, and may end early; emits stages.",
+    "vulkan/greatest",
+)
+def reduce(b: Emitter, op: Any) -> Sequence[Any] | None:
+    """On GPUs, the reduction in stages; one of dynamic shape gets a barrier, since its broadcasts do not compile."""
+    if b.cpu:
+        return None
+    if not has_open_sizes(op):
+        return in_stages(b, op)
+    return behind_barrier(b, *b.clone(op, {}))
+
+
+@legalize("stablehlo.reduce_window")
+@crash("Padded windows of unsigned and complex types do not compile; pads first.", "cumsum_unsigned")
+@crash(
+    "Elements that the only window does not reach do not compile; slices them off.", "reduce_window_excess"
+)
+@crash(
+    "In windows over empty arrays, several results get one another's initial values; emits these values.",
+    "windows_over_nothing",
 )
 def reduce_window(b: Emitter, op: Any) -> Sequence[Any] | None:
     """The windows in forms that IREE compiles; see the records.
 
     The initial values may count any number of times (specification, reduce).
     """
-    count, name = len(op.results), "padding"
+    count = len(op.results)
     if 0 in shape(op.operands[0]) and not any(is_open(y.type) for y in op.results):
         pairs = zip(list(op.operands)[count:], op.results, strict=True)
         return [b.broadcast_in_dim(init, [], y.type) for init, y in pairs]
     drop_excess(b, op)
-    hide_constants(b, op)
-    if not b.cpu:
-        hide_widened(b, op, count)
     xs, inits = list(op.operands)[:count], list(op.operands)[count:]
-    odd = any(is_unsigned(x) or is_complex(x) for x in xs)
-    if not odd or (name not in op.attributes and "base_dilations" not in op.attributes):
+    if not any(is_unsigned(x) or is_complex(x) for x in xs):
         return None
-    rank = len(shape(xs[0]))
-    padding = np.array(op.attributes[name]) if name in op.attributes else np.zeros((rank, 2), np.int64)
-    padding = np.broadcast_to(padding, (rank, 2))
-    base = list(op.attributes["base_dilations"]) if "base_dilations" in op.attributes else [1] * rank
-    if not padding.any() and set(base) <= {1}:
+    window = window_of(op)
+    if window == window.unpadded():
         return None
-    low, high, interior = padding[:, 0], padding[:, 1], [n - 1 for n in base]
-    padded = [b.pad(x, init, low, high, interior) for x, init in zip(xs, inits, strict=True)]
-    attributes = {n: op.attributes[n] for n in op.attributes if n not in (name, "base_dilations")}
-    regions = [
-        b.region(
-            [v.type for v in op.regions[0].blocks[0].arguments], lambda b, *vs: b.inlined(op.regions[0], vs)
-        )
-    ]
-    return b.emit_all(op.name, [*padded, *inits], [y.type for y in op.results], attributes, regions)
+    interior = [n - 1 for n in window.base]
+    padded = [b.pad(x, init, window.low, window.high, interior) for x, init in zip(xs, inits, strict=True)]
+    types = [x.type for x in op.regions[0].blocks[0].arguments]
+    body = b.region(types, lambda b, *xs: b.inlined(op.regions[0], xs))
+    return windows_over(b, padded, inits, window.unpadded(), body)
 
 
-@legalize(
-    "stablehlo.reverse",
-    fault=Fault(
-        "crash",
-        "Does not compile for unsigned integers; reverses them as signed integers.",
-        witness="reverse_unsigned",
-    ),
-)
+@legalize("stablehlo.reverse")
+@crash("Does not compile for unsigned integers; reverses them as signed integers.", "reverse_unsigned")
 def reverse(b: Emitter, op: Any) -> Sequence[Any] | None:
     """The reversal of unsigned integers as signed ones."""
     x = op.operands[0]
@@ -151,40 +120,26 @@ def reverse(b: Emitter, op: Any) -> Sequence[Any] | None:
     return [b.bitcast(b.reverse(plain, list(op.attributes["dimensions"])), element(x))]
 
 
-@legalize(
-    "stablehlo.pad",
-    fault=(
-        Fault(
-            "crash",
-            "Does not compile for complex and unsigned types; pads the parts, or the bits as signed integers.",
-            witness="pad_c128",
-        ),
-        Fault(
-            "crash",
-            "Does not compile for a single element that is part of an array; a barrier hides it.",
-            witness="pad_one_element",
-        ),
-    ),
+@legalize("stablehlo.pad")
+@crash(
+    "Does not compile for complex and unsigned types; pads the parts, or the bits as signed integers.",
+    "pad_c128",
+)
+@crash(
+    "Does not compile for a single element that is part of an array; a barrier hides it.", "pad_one_element"
 )
 def pad(b: Emitter, op: Any) -> Sequence[Any] | None:
-    """The padding of complex and unsigned arrays, by parts and as signed integers.
-
-    Nor does a single element that is part of an array compile: a barrier hides it.
-    """
+    """The padding of complex and unsigned arrays, by parts and as signed integers; a barrier hides a single element."""
     x, value = op.operands
     if len(x.type.shape) > 1 and set(x.type.shape) == {1}:
-        (x,) = b.barrier(x)
-        op.operands[0] = x
+        op.operands[0] = x = b.barrier(x)[0]
     if is_complex(x):
         type_ = with_element(op.results[0].type, element(x).element_type)
-        return [b.complex(*(b.clone(op, dict(enumerate(pair)), [type_])[0] for pair in _parts(b, x, value)))]
+        parts = [b.clone(op, {0: part(x), 1: part(value)}, [type_])[0] for part in (b.real, b.imag)]
+        return [b.complex(*parts)]
     if is_unsigned(x):
         plain = signless(element(x).width)
         type_ = with_element(op.results[0].type, plain)
         (y,) = b.clone(op, {0: b.bitcast(x, plain), 1: b.bitcast(value, plain)}, [type_])
         return [b.bitcast(y, element(x))]
     return None
-
-
-def _parts(b: Emitter, x: Any, y: Any) -> list[tuple[Any, Any]]:
-    return [(b.real(x), b.real(y)), (b.imag(x), b.imag(y))]

@@ -7,7 +7,7 @@ from torch_mlir._mlir_libs import _stablehlo as hlo
 
 from tiduc.backends.iree.calls import legalize_call
 from tiduc.backends.iree.emitter import Emitter, legalize
-from tiduc.backends.iree.fault import Fault
+from tiduc.backends.iree.fault import missing
 from tiduc.backends.iree.linear_algebra.implementations import implementation
 from tiduc.backends.iree.linear_algebra.matrices import (
     batched,
@@ -24,10 +24,8 @@ from tiduc.passes.rules.getrf import exchanged
 from tiduc.passes.rules.trsm import solve_attributes
 
 
-@legalize(
-    "stablehlo.cholesky",
-    fault=Fault("missing", "IREE lacks it; emits L with a = L L^H, in one dispatch.", witness="cholesky"),
-)
+@legalize("stablehlo.cholesky")
+@missing("IREE lacks it; emits L with a = L L^H, in one dispatch.", "cholesky")
 def cholesky(b: Emitter, op: Any) -> Sequence[Any] | None:
     """L with a = L L^H.
 
@@ -82,12 +80,8 @@ def pivots_to_permutation(b: Emitter, op: Any) -> Sequence[Any]:
     return [exchanged(b, pivots, type_.shape[-1])]
 
 
-@legalize(
-    "stablehlo.triangular_solve",
-    fault=Fault(
-        "missing", "IREE lacks it; substitutes row by row, in one dispatch.", witness="triangular_solve"
-    ),
-)
+@legalize("stablehlo.triangular_solve")
+@missing("IREE lacks it; substitutes row by row, in one dispatch.", "triangular_solve")
 def triangular_solve(b: Emitter, op: Any) -> Sequence[Any] | None:
     """Forward substitution.
 

@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from tiduc.backends.iree.fault import Fault, mends
+from tiduc.backends.iree.fault import missing
 from tiduc.dialect.context import run_passes
 
 _NATIVE = (
@@ -13,13 +13,7 @@ _NATIVE = (
 """StableHLO's own passes."""
 
 
-@mends(
-    Fault(
-        "missing",
-        "Lacks deprecated ops and some of CHLO; StableHLO's own passes expand them.",
-        witness="unary_einsum",
-    )
-)
+@missing("Lacks deprecated ops and some of CHLO; StableHLO's own passes expand them.", "unary_einsum")
 def expand_composites(module: Any) -> None:
     """Runs StableHLO's passes on a module, in place."""
     run_passes(module.operation, _NATIVE)

@@ -14,7 +14,7 @@ import numpy as np
 from torch_mlir._mlir_libs import _stablehlo as hlo
 
 from tiduc.backends.iree.emitter import Emitter, legalize
-from tiduc.backends.iree.fault import Fault
+from tiduc.backends.iree.fault import missing
 from tiduc.backends.iree.refused import refused
 from tiduc.dialect.types import element, is_complex, is_open, shape
 
@@ -22,13 +22,10 @@ _SHORT = 32  # a matrix of at most this size is as fast as a recursion
 _PRIME = 256  # from here on, a convolution is cheaper than a matrix
 
 
-@legalize(
-    "stablehlo.fft",
-    fault=Fault(
-        "missing",
-        "Compiles only for f32, along one dimension of 2^k elements; emits real arithmetic for each dimension.",
-        witness="fft_5",
-    ),
+@legalize("stablehlo.fft")
+@missing(
+    "Compiles only for f32, along one dimension of 2^k elements; emits real arithmetic for each dimension.",
+    "fft_5",
 )
 def fft(b: Emitter, op: Any) -> Sequence[Any] | None:
     """Real arithmetic for each dimension."""

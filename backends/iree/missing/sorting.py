@@ -5,31 +5,18 @@ from collections.abc import Sequence
 from typing import Any
 
 from tiduc.backends.iree.emitter import Emitter, legalize
-from tiduc.backends.iree.fault import Fault
+from tiduc.backends.iree.fault import crash, wrong
 from tiduc.backends.iree.missing.bitonic_sort import network_sort
 from tiduc.backends.iree.missing.merge_sort import merge_sort, sorted_dimension
 from tiduc.dialect.types import is_open, shape
 
 
-@legalize(
-    "stablehlo.sort",
-    fault=(
-        Fault(
-            "wrong",
-            "The sort is unstable, and takes O(n^2); on CPUs, emits a merge sort.",
-            witness="sort_stable",
-        ),
-        Fault(
-            "wrong",
-            "On GPUs, one thread sorts a row, and may end early; emits a sorting network.",
-            witness="vulkan/sort",
-        ),
-        Fault(
-            "crash",
-            "On GPUs, rows of dynamic shapes crash the compiler; emits a sorting network.",
-            witness="vulkan/dynamic/sort_along_rows",
-        ),
-    ),
+@legalize("stablehlo.sort")
+@wrong("The sort is unstable, and takes O(n^2); on CPUs, emits a merge sort.", "sort_stable")
+@wrong("On GPUs, one thread sorts a row, and may end early; emits a sorting network.", "vulkan/sort")
+@crash(
+    "On GPUs, rows of dynamic shapes crash the compiler; emits a sorting network.",
+    "vulkan/dynamic/sort_along_rows",
 )
 def sort(b: Emitter, op: Any) -> Sequence[Any] | None:
     """A merge sort on CPUs, a sorting network on GPUs."""

@@ -6,7 +6,7 @@ from typing import Any
 from torch_mlir import ir
 
 from tiduc.backends.iree.emitter import ON_SPIRV, Emitter, legalize, signless
-from tiduc.backends.iree.fault import Fault
+from tiduc.backends.iree.fault import crash, missing
 from tiduc.backends.iree.refused import refused
 from tiduc.dialect.types import bits, element, is_complex, is_float, with_element
 
@@ -23,12 +23,10 @@ from tiduc.dialect.types import bits, element, is_complex, is_float, with_elemen
     "stablehlo.rsqrt",
     "stablehlo.sqrt",
     "stablehlo.tanh",
-    fault=Fault(
-        "missing",
-        "For f64, SPIR-V has only square roots of real numbers; other functions are refused.",
-        untested="refused",
-    ),
     where=ON_SPIRV,
+)
+@missing(
+    "For f64, SPIR-V has only square roots of real numbers; other functions are refused.", untested="refused"
 )
 def elementary(b: Emitter, op: Any) -> Sequence[Any] | None:
     """None for f32; functions of f64 other than real square roots are refused."""
@@ -44,14 +42,10 @@ def refuse_f64(op: Any) -> None:
         raise refused(op, "Vulkan has no such function of f64; convert to f32, or choose another target")
 
 
-@legalize(
-    "stablehlo.count_leading_zeros",
-    fault=Fault(
-        "missing",
-        "Does not compile for 64 bits; counts in the upper half, and in the lower one if that is 0.",
-        witness="vulkan/leading_zeros",
-    ),
-    where=ON_SPIRV,
+@legalize("stablehlo.count_leading_zeros", where=ON_SPIRV)
+@missing(
+    "Does not compile for 64 bits; counts in the upper half, and in the lower one if that is 0.",
+    "vulkan/leading_zeros",
 )
 def count_leading_zeros(b: Emitter, op: Any) -> Sequence[Any] | None:
     """The zeros of the upper half, or 32 and those of the lower half."""
@@ -66,14 +60,10 @@ def count_leading_zeros(b: Emitter, op: Any) -> Sequence[Any] | None:
     return [b.convert(b.select(none, b.add(zeros, b.like(32, zeros)), zeros), element(x))]
 
 
-@legalize(
-    "stablehlo.constant",
-    fault=Fault(
-        "crash",
-        "Small complex constants do not compile unless they are splats; a barrier forces a load.",
-        witness="vulkan/constant",
-    ),
-    where=ON_SPIRV,
+@legalize("stablehlo.constant", where=ON_SPIRV)
+@crash(
+    "Small complex constants do not compile unless they are splats; a barrier forces a load.",
+    "vulkan/constant",
 )
 def constant(b: Emitter, op: Any) -> Sequence[Any] | None:
     """The constant, behind a barrier."""
@@ -83,14 +73,10 @@ def constant(b: Emitter, op: Any) -> Sequence[Any] | None:
     return list(b.barrier(b.emit(op.name, (), type_, {"value": op.attributes["value"]})))
 
 
-@legalize(
-    "stablehlo.convert",
-    fault=Fault(
-        "missing",
-        "Integers to bf16 do not compile; converts by way of f32, plus 0 lest the two steps merge.",
-        witness="vulkan/convert",
-    ),
-    where=ON_SPIRV,
+@legalize("stablehlo.convert", where=ON_SPIRV)
+@missing(
+    "Integers to bf16 do not compile; converts by way of f32, plus 0 lest the two steps merge.",
+    "vulkan/convert",
 )
 def convert(b: Emitter, op: Any) -> Sequence[Any] | None:
     """The conversion to bf16, by way of f32."""
@@ -100,15 +86,8 @@ def convert(b: Emitter, op: Any) -> Sequence[Any] | None:
     return [b.convert(_kept(b, b.convert(x, ir.F32Type.get())), element(type_))]
 
 
-@legalize(
-    "stablehlo.iota",
-    fault=Fault(
-        "missing",
-        "Does not compile for bf16; converts an iota of f32, plus 0 lest the two merge.",
-        witness="vulkan/iota",
-    ),
-    where=ON_SPIRV,
-)
+@legalize("stablehlo.iota", where=ON_SPIRV)
+@missing("Does not compile for bf16; converts an iota of f32, plus 0 lest the two merge.", "vulkan/iota")
 def iota(b: Emitter, op: Any) -> Sequence[Any] | None:
     """The iota of bf16, by way of f32."""
     type_ = op.results[0].type

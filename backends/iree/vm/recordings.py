@@ -8,7 +8,7 @@ compiled again, with command buffers that are recorded in each run.
 
 import re
 
-from tiduc.backends.iree.fault import VM_TEXT, Fault, mends
+from tiduc.backends.iree.fault import wrong
 
 RECORD_EACH_RUN = ("--iree-hal-indirect-command-buffers=false",)
 """The compiler flag that disables slots: command buffers that would need them are recorded in each run."""
@@ -17,13 +17,9 @@ _COPY = re.compile(rb"vm\.call @hal\.command_buffer\.copy_buffer\(([^()]*)\)")
 _SLOT = re.compile(rb"%null(?:_\d+)?$")
 
 
-@mends(
-    Fault(
-        "wrong",
-        "On Vulkan, a recorded copy uses the arrays of the first run in all runs; records in each run.",
-        untested="shows in the second run only",
-    ),
-    where=VM_TEXT,
+@wrong(
+    "On Vulkan, a recorded copy uses the arrays of the first run in all runs; records in each run.",
+    untested="shows in the second run only",
 )
 def copies_bound_arrays(module: bytes) -> bool:
     """Whether a command buffer in the VM text has a copy from or to a slot."""

@@ -23,7 +23,7 @@ from collections import defaultdict
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 
-from tiduc.backends.iree.fault import VM_TEXT, Fault, mends
+from tiduc.backends.iree.fault import wrong
 from tiduc.backends.iree.vm.text import BRANCH, declare, each_branch, each_function
 
 _JOINS = re.compile(rb"while|case|\bif|\bscf|\bcf")  # parts of op names
@@ -42,13 +42,9 @@ def may_branch(program: bytes) -> bool:
     return joins.search(program) is not None
 
 
-@mends(
-    Fault(
-        "wrong",
-        "A branch that passes a buffer twice finds null the second time; passes a copy of the reference.",
-        witness="null_reference",
-    ),
-    where=VM_TEXT,
+@wrong(
+    "A branch that passes a buffer twice finds null the second time; passes a copy of the reference.",
+    "null_reference",
 )
 def copy_passed_references(text: str) -> str:
     """The text of a VM module in which branches pass copies of the references that have other uses."""

@@ -15,20 +15,16 @@ import itertools
 import re
 from collections.abc import Iterator
 
-from tiduc.backends.iree.fault import VM_TEXT, Fault, mends
+from tiduc.backends.iree.fault import wrong
 from tiduc.backends.iree.vm.text import each_branch, each_function
 
 _BLOCK = re.compile(r"^( *)(\^bb\d+)\(([^()]*)\):(.*)$", re.MULTILINE)
 _GIVEN = re.compile(r"\byieldable .*-> *(\^bb\d+)")  # blocks reached from an op that is no branch
 
 
-@mends(
-    Fault(
-        "wrong",
-        "A branch may overwrite a 32-bit operand by half of a 64-bit one; passes all operands as 64 bits.",
-        untested="depends on the registers that the compiler chooses",
-    ),
-    where=VM_TEXT,
+@wrong(
+    "A branch may overwrite a 32-bit operand by half of a 64-bit one; passes all operands as 64 bits.",
+    untested="depends on the registers that the compiler chooses",
 )
 def widen_block_arguments(text: str) -> str:
     """The text of a VM module in which no branch passes both 32-bit and 64-bit numbers to one block."""

@@ -16,7 +16,7 @@ import itertools
 import re
 from collections.abc import Iterator
 
-from tiduc.backends.iree.fault import VM_TEXT, Fault, mends
+from tiduc.backends.iree.fault import wrong
 from tiduc.backends.iree.vm.text import declare
 
 _LINE = re.compile(
@@ -32,13 +32,9 @@ _BARRIER = (
 )
 
 
-@mends(
-    Fault(
-        "wrong",
-        "Releases the buffer of a result of a loop or conditional while others use it; a barrier instead.",
-        untested="shows on several threads only",
-    ),
-    where=VM_TEXT,
+@wrong(
+    "Releases the buffer of a result of a loop or conditional while others use it; a barrier instead.",
+    untested="shows on several threads only",
 )
 def replace_early_releases(text: str) -> str:
     """The text of a VM module that releases no result of a loop or conditional."""

@@ -258,6 +258,14 @@ CASES = {
     "update": updated(2),
     "update_beyond": updated(100),
     "update_before": updated(-3),
+    "barrier": Case(
+        "(%x: tensor<?Nxf32>) -> tensor<?Nxf32>",
+        """%0 = stablehlo.optimization_barrier %x : tensor<?Nxf32>
+      %1 = stablehlo.multiply %0, %0 : tensor<?Nxf32>
+      return %1 : tensor<?Nxf32>""",
+        (numbers(5),),
+        {"N": 5},
+    ),
     "pad": padded([1, 0], [0, 2], [0, 0], "f32", np.float32),
     "pad_cutting": padded([-1, 2], [1, -1], [1, 0], "ui8", np.uint8),
     "pad_between": padded([-2, 0], [-1, 1], [2, 1], "f32", np.float32),

@@ -6,7 +6,7 @@ from typing import Any
 from torch_mlir import ir
 
 from tiduc.backends.iree.emitter import Emitter, legalize
-from tiduc.backends.iree.fault import Fault
+from tiduc.backends.iree.fault import crash, missing
 from tiduc.backends.iree.missing.dynamic.arrays import behind_barrier, transposed
 from tiduc.backends.iree.refused import refused
 from tiduc.dialect.traits import VIEWS
@@ -15,13 +15,10 @@ _REPEATED, _KEPT = "known_expanding_dimensions", "known_nonexpanding_dimensions"
 _UNDECIDED = 3  # the most undecided dimensions; each doubles the code
 
 
-@legalize(
-    "stablehlo.dynamic_broadcast_in_dim",
-    fault=Fault(
-        "crash",
-        "Must state which dimensions it expands; emits that, with branches on the sizes of dynamic dimensions.",
-        witness="dynamic/widened",
-    ),
+@legalize("stablehlo.dynamic_broadcast_in_dim")
+@crash(
+    "Must state which dimensions it expands; emits that, with branches on the sizes of dynamic dimensions.",
+    "dynamic/widened",
 )
 def dynamic_broadcast_in_dim(b: Emitter, op: Any) -> Sequence[Any] | None:
     """The broadcast, with branches on the sizes of dynamic dimensions."""
@@ -94,10 +91,8 @@ def _producer(x: Any) -> Any | None:
     return x.owner if isinstance(x, ir.OpResult) else None
 
 
-@legalize(
-    "stablehlo.dynamic_conv",
-    fault=Fault("missing", "Does not compile with dynamic dimensions; refused.", untested="refused"),
-)
+@legalize("stablehlo.dynamic_conv")
+@missing("Does not compile with dynamic dimensions; refused.", untested="refused")
 def not_there(b: Emitter, op: Any) -> Sequence[Any] | None:
     """Never returns: the op is refused."""
     raise refused(op, "its sizes are open")

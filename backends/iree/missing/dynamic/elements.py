@@ -8,7 +8,7 @@ from torch_mlir._mlir_libs import _stablehlo as hlo
 
 from tiduc.backends.iree.emitter import DYNAMIC, Emitter, is_unsigned, legalize, signless
 from tiduc.backends.iree.fast.kernels import Kernel
-from tiduc.backends.iree.fault import Fault
+from tiduc.backends.iree.fault import crash, missing, wrong
 from tiduc.backends.iree.missing.dynamic.arrays import (
     computed,
     in_shape_of,
@@ -21,28 +21,17 @@ from tiduc.backends.iree.missing.dynamic.sizes import clamped, known, padded, re
 from tiduc.dialect.types import element
 
 
-@legalize(
-    "stablehlo.dynamic_reshape",
-    fault=Fault(
-        "missing",
-        "Does not compile with dynamic dimensions; emits `tensor.reshape`.",
-        witness="dynamic/reshape",
-    ),
-)
+@legalize("stablehlo.dynamic_reshape")
+@missing("Does not compile with dynamic dimensions; emits `tensor.reshape`.", "dynamic/reshape")
 def dynamic_reshape(b: Emitter, op: Any) -> Sequence[Any] | None:
     """`tensor.reshape`."""
     x, sizes = op.operands
     return [in_shape_of(b, x, sizes, op.results[0].type)]
 
 
-@legalize(
-    "stablehlo.dynamic_update_slice",
-    fault=Fault(
-        "missing",
-        "Does not compile with dynamic dimensions; computes the result element by element.",
-        witness="dynamic/update",
-    ),
-    where=DYNAMIC,
+@legalize("stablehlo.dynamic_update_slice", where=DYNAMIC)
+@missing(
+    "Does not compile with dynamic dimensions; computes the result element by element.", "dynamic/update"
 )
 def dynamic_update_slice(b: Emitter, op: Any) -> Sequence[Any] | None:
     """The result, element by element."""
@@ -57,13 +46,9 @@ def dynamic_update_slice(b: Emitter, op: Any) -> Sequence[Any] | None:
     return [computed(b, sizes, element(x), [x, update], fill)]
 
 
-@legalize(
-    "stablehlo.dynamic_pad",
-    fault=Fault(
-        "missing",
-        "Does not compile with dynamic dimensions; computes the result element by element.",
-        witness="dynamic/dynamic_pad",
-    ),
+@legalize("stablehlo.dynamic_pad")
+@missing(
+    "Does not compile with dynamic dimensions; computes the result element by element.", "dynamic/dynamic_pad"
 )
 def dynamic_pad(b: Emitter, op: Any) -> Sequence[Any] | None:
     """The result, element by element."""
@@ -73,14 +58,10 @@ def dynamic_pad(b: Emitter, op: Any) -> Sequence[Any] | None:
     return [_padded(b, op, low, high, interior)]
 
 
-@legalize(
-    "stablehlo.pad",
-    fault=Fault(
-        "missing",
-        "Does not compile with negative padding or computed operands; computes the result element by element.",
-        witness="dynamic/pad_cutting",
-    ),
-    where=DYNAMIC,
+@legalize("stablehlo.pad", where=DYNAMIC)
+@missing(
+    "Does not compile with negative padding or computed operands; computes the result element by element.",
+    "dynamic/pad_cutting",
 )
 def pad(b: Emitter, op: Any) -> Sequence[Any] | None:
     """The result, element by element."""
@@ -122,27 +103,20 @@ def _either(
     return k.either(met, k.element(x, *near), other)
 
 
-@legalize(
-    "stablehlo.gather",
-    fault=Fault(
-        "wrong",
-        "Indices are not clamped, and some forms do not compile; computes the result element by element.",
-        witness="dynamic/gather_unsigned",
-    ),
-    where=DYNAMIC,
+@legalize("stablehlo.gather", where=DYNAMIC)
+@wrong(
+    "Indices are not clamped, and some forms do not compile; computes the result element by element.",
+    "dynamic/gather_unsigned",
 )
 def gather(b: Emitter, op: Any) -> Sequence[Any] | None:
     """The result, element by element."""
     return [_gathered(b, op, list(op.attributes["slice_sizes"]))]
 
 
-@legalize(
-    "stablehlo.dynamic_gather",
-    fault=Fault(
-        "missing",
-        "Does not compile with dynamic dimensions; computes the result element by element.",
-        witness="dynamic/dynamic_gather",
-    ),
+@legalize("stablehlo.dynamic_gather")
+@missing(
+    "Does not compile with dynamic dimensions; computes the result element by element.",
+    "dynamic/dynamic_gather",
 )
 def dynamic_gather(b: Emitter, op: Any) -> Sequence[Any] | None:
     """The result, element by element."""
@@ -202,14 +176,10 @@ def starts(
     return [start(i) for i in range(rank)]
 
 
-@legalize(
-    "stablehlo.concatenate",
-    fault=Fault(
-        "wrong",
-        "On GPUs, may repeat the first operand in place of the second; computes the result element by element.",
-        witness="vulkan/dynamic/concatenate",
-    ),
-    where=DYNAMIC,
+@legalize("stablehlo.concatenate", where=DYNAMIC)
+@wrong(
+    "On GPUs, may repeat the first operand in place of the second; computes the result element by element.",
+    "vulkan/dynamic/concatenate",
 )
 def concatenate(b: Emitter, op: Any) -> Sequence[Any] | None:
     """On GPUs, the result, element by element."""
@@ -231,15 +201,8 @@ def concatenate(b: Emitter, op: Any) -> Sequence[Any] | None:
     return [computed(b, whole, element(op.results[0]), list(op.operands), fill)]
 
 
-@legalize(
-    "stablehlo.get_dimension_size",
-    fault=Fault(
-        "crash",
-        "Does not compile for unsigned integers; bitcasts them to signless ones.",
-        witness="dynamic/unsigned",
-    ),
-    where=DYNAMIC,
-)
+@legalize("stablehlo.get_dimension_size", where=DYNAMIC)
+@crash("Does not compile for unsigned integers; bitcasts them to signless ones.", "dynamic/unsigned")
 def get_dimension_size(b: Emitter, op: Any) -> Sequence[Any] | None:
     """The size of unsigned integers, as signless ones."""
     (x,) = op.operands

@@ -7,19 +7,12 @@ from typing import Any
 from torch_mlir._mlir_libs import _stablehlo as hlo
 
 from tiduc.backends.iree.emitter import DYNAMIC, Emitter, legalize
-from tiduc.backends.iree.fault import Fault
+from tiduc.backends.iree.fault import missing
 from tiduc.backends.iree.missing.dynamic.arrays import in_shape, sizes_of, transposed, type_of
 
 
-@legalize(
-    "stablehlo.dot_general",
-    fault=Fault(
-        "missing",
-        "With no batch, compiles for matrices alone; reshapes the operands to matrices.",
-        witness="dynamic/dot",
-    ),
-    where=DYNAMIC,
-)
+@legalize("stablehlo.dot_general", where=DYNAMIC)
+@missing("With no batch, compiles for matrices alone; reshapes the operands to matrices.", "dynamic/dot")
 def dot_general(b: Emitter, op: Any) -> Sequence[Any] | None:
     """A product of matrices."""
     x, y = op.operands

@@ -9,7 +9,7 @@ from torch_mlir._mlir_libs import _stablehlo as hlo
 
 from tiduc.backends.iree.emitter import DYNAMIC, Emitter, legalize, signless
 from tiduc.backends.iree.fast.kernels import Kernel
-from tiduc.backends.iree.fault import Fault
+from tiduc.backends.iree.fault import wrong
 from tiduc.backends.iree.faults.scatters import STEPS, scattered
 from tiduc.backends.iree.missing.dynamic.arrays import (
     computed,
@@ -30,15 +30,11 @@ from tiduc.backends.iree.refused import refused
 from tiduc.dialect.types import element
 
 
-@legalize(
-    "stablehlo.scatter",
-    fault=Fault(
-        "wrong",
-        "Out-of-range updates write out of bounds, and windows do not compile; emits a scatter of rows.",
-        witness="dynamic/scatter_rows",
-        untested="writes out of bounds",
-    ),
-    where=DYNAMIC,
+@legalize("stablehlo.scatter", where=DYNAMIC)
+@wrong(
+    "Out-of-range updates write out of bounds, and windows do not compile; emits a scatter of rows.",
+    "dynamic/scatter_rows",
+    untested="writes out of bounds",
 )
 def scatter(b: Emitter, op: Any) -> Sequence[Any] | None:
     """A scatter of rows.

@@ -9,7 +9,7 @@ from torch_mlir import ir
 from torch_mlir._mlir_libs import _stablehlo as hlo
 
 from tiduc.backends.iree.emitter import DYNAMIC, Emitter, legalize
-from tiduc.backends.iree.fault import Fault
+from tiduc.backends.iree.fault import missing
 from tiduc.backends.iree.missing.dynamic.arrays import part, repeated, sizes_of, transposed, type_of
 from tiduc.backends.iree.missing.dynamic.sizes import known, larger, padded, window_count
 from tiduc.backends.iree.refused import refused
@@ -18,14 +18,10 @@ from tiduc.dialect.types import element
 _ONE_BY_ONE = 8  # the most elements of a window, along a dimension, that are combined one by one
 
 
-@legalize(
-    "stablehlo.reduce_window",
-    fault=Fault(
-        "missing",
-        "Does not compile with dynamic dimensions; combines the windows' elements, one dimension at a time.",
-        witness="dynamic/windows_of_open",
-    ),
-    where=DYNAMIC,
+@legalize("stablehlo.reduce_window", where=DYNAMIC)
+@missing(
+    "Does not compile with dynamic dimensions; combines the windows' elements, one dimension at a time.",
+    "dynamic/windows_of_open",
 )
 def reduce_window(b: Emitter, op: Any) -> Sequence[Any] | None:
     """The windows' elements combined, one dimension at a time.
@@ -96,14 +92,10 @@ def _combined(b: Emitter, op: Any, xs: Sequence[Any], ys: Sequence[Any]) -> list
     return results
 
 
-@legalize(
-    "stablehlo.convolution",
-    fault=Fault(
-        "missing",
-        "Does not compile over dynamic dimensions; emits a sum of products, one for each place of the kernel.",
-        witness="dynamic/convolution",
-    ),
-    where=DYNAMIC,
+@legalize("stablehlo.convolution", where=DYNAMIC)
+@missing(
+    "Does not compile over dynamic dimensions; emits a sum of products, one for each place of the kernel.",
+    "dynamic/convolution",
 )
 def convolution(b: Emitter, op: Any) -> Sequence[Any] | None:
     """A sum of products, one for each place of the kernel."""

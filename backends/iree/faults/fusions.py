@@ -1,0 +1,104 @@
+"""separate_fusions: puts a barrier where IREE fuses ops with a reader of their result, and the code is wrong.
+
+    %w = convert %x : i8 to f32                     %w = convert %x : i8 to f32
+    reduce_window(%w ...)                    ->     %b = optimization_barrier %w
+                                                    reduce_window(%b ...)
+
+Each fusion is a row of a table: ops whose results start it, ops that pass it on, and readers that need a barrier. One
+walk over the module follows the results forward, however many ops there are between.
+"""
+
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from typing import Any
+
+from torch_mlir import ir
+
+from tiduc.backends.iree.emitter import Emitter, within
+from tiduc.backends.iree.fault import wrong
+from tiduc.backends.iree.missing.dynamic.arrays import behind_barrier
+from tiduc.backends.iree.settings import Settings
+from tiduc.dialect.traits import PRODUCTS
+from tiduc.dialect.types import bits
+
+_BARRIER = "stablehlo.optimization_barrier"
+_REDUCTIONS = {"stablehlo.reduce", "stablehlo.reduce_window"}
+
+
+@dataclass(frozen=True)
+class _Fusion:
+    """A fusion of ops that IREE compiles to wrong code.
+
+    The results of ops for which `starts` holds are fused with an op named in `readers`, also by way of ops for which
+    `passes` holds and whose operands are fused; `operands` says whether `any` operand is enough, or needs `all`.
+    """
+
+    starts: Callable[[Any], bool]
+    passes: Callable[[Any], bool]
+    operands: Callable[[Iterable[bool]], bool]
+    readers: frozenset[str]
+
+
+def _widens(op: Any) -> bool:
+    if op.name == "stablehlo.uniform_dequantize":
+        return True
+    return bool(op.name == "stablehlo.convert" and bits(op.operands[0]) < bits(op.results[0]))
+
+
+_CONSTANTS = _Fusion(
+    lambda op: op.name == "stablehlo.constant",
+    lambda op: len(op.operands) > 0 and op.name != _BARRIER and not len(op.regions),
+    all,
+    frozenset(_REDUCTIONS),
+)
+"""On CPUs, a vector of equal constants is taken for one of its elements."""
+_WIDENED = _Fusion(
+    _widens,
+    lambda op: op.name not in PRODUCTS | {_BARRIER} and not len(op.regions),
+    any,
+    frozenset({"stablehlo.convolution", "stablehlo.reduce_window"}),
+)
+"""On GPUs, the conversion to a wider type is done wrong within a window: i8 or f16 to f32, predicates to counts, ..."""
+_SUMS = _Fusion(
+    lambda op: op.name in PRODUCTS | _REDUCTIONS,
+    lambda op: op.name != _BARRIER,
+    any,
+    frozenset({"stablehlo.broadcast_in_dim", "stablehlo.dynamic_broadcast_in_dim"}),
+)
+"""On SPIR-V, threads reduce for themselves and do not wait for one another: one of two calls of a softmax was wrong."""
+
+
+@wrong("Sums only some elements of a constant, such as a count of ones; a barrier hides it.", "reduce_ones")
+@wrong(
+    "Takes only some elements of a constant in windows; a barrier hides it.",
+    "reduce_window_ones",
+)
+@wrong(
+    "On GPUs, windows over widened numbers are wrong; a barrier puts the conversion first.",
+    "vulkan/sums_of_i8",
+)
+@wrong(
+    "On GPUs, convolutions of widened numbers are wrong; a barrier puts the conversion first.",
+    "vulkan/convolution_of_i8",
+)
+@wrong(
+    "On SPIR-V, a broadcast reads a reduction before all threads wrote it; puts a barrier between.",
+    "vulkan/softmax",
+)
+def separate_fusions(module: Any, settings: Settings) -> None:
+    """Puts the barriers into a module, in place."""
+    for fusion in (_CONSTANTS, *(() if settings.cpu else (_WIDENED,)), *((_SUMS,) if settings.spirv else ())):
+        fused = set[Any]()
+        for op in within(module.operation):
+            if op.name in fusion.readers:
+                count = 2 if op.name == "stablehlo.convolution" else len(op.results)
+                for i in range(count):
+                    if op.operands[i] in fused:
+                        put_barrier(op, i)
+            if fusion.starts(op) or (fusion.passes(op) and fusion.operands(x in fused for x in op.operands)):
+                fused.update(op.results)
+
+
+def put_barrier(op: Any, i: int) -> None:
+    """Puts a barrier before operand i of an op, in place."""
+    (op.operands[i],) = behind_barrier(Emitter(ir.InsertionPoint(op), op.location), op.operands[i])
