@@ -45,7 +45,9 @@ def main() -> None:
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
-    parser.add_argument("--only", nargs="+", choices=list(REWRITES), default=list(REWRITES), metavar="REWRITE")
+    parser.add_argument(
+        "--only", nargs="+", choices=list(REWRITES), default=list(REWRITES), metavar="REWRITE"
+    )
     parser.add_argument("--seconds", type=float, default=3.0, help="for the calls of each program")
     chosen = parser.parse_args()
     jax.config.update("jax_platforms", "cpu")
@@ -72,7 +74,9 @@ def measured(program: str, rewrite: str, flags: Sequence[str], seconds: float) -
             return
         expected = calls["today"]() if calls else results
         for x, y in zip(results, expected, strict=True):
-            np.testing.assert_allclose(x, y, rtol=0, atol=2e-4 * float(np.max(np.abs(y), initial=1e-30)), err_msg=way)
+            np.testing.assert_allclose(
+                x, y, rtol=0, atol=2e-4 * float(np.max(np.abs(y), initial=1e-30)), err_msg=way
+            )
         calls[way] = lambda: executable(*arguments)
 
     today = source_of(text)
@@ -113,8 +117,7 @@ def left_out(rewrite: str) -> Iterator[None]:
     module = f"tiduc.backends.iree.fast.{rewrite}"
     entries = tuple(entry for entry in pipeline.PIPELINE if entry.function.__module__ != module)
     patterns = {
-        op: [entry for entry in known if entry.pattern.__module__ != module]
-        for op, known in PATTERNS.items()
+        op: [entry for entry in known if entry.pattern.__module__ != module] for op, known in PATTERNS.items()
     }
     with patch.object(pipeline, "PIPELINE", entries), patch.dict(PATTERNS, patterns):
         yield

@@ -29,7 +29,8 @@ LOOPS = "tiduc.backends.iree.fast.loops."
 SUMS = ("reassociate", "split", "multi-use")
 REWRITES = {
     "convolution": Rewrite(
-        ("images", "convnet", "first", "strided", "toward image", "toward kernel"), ("im2col", "channels-last")
+        ("images", "convnet", "first", "strided", "toward image", "toward kernel"),
+        ("im2col", "channels-last"),
     ),
     "barriers": Rewrite(("softmax", "attention", "transformer"), SUMS),
     "lanes": Rewrite(("rows", "squares", "odd squares", "gelu", "softmax of rows", "gmm", "kmeans"), SUMS),
@@ -53,7 +54,9 @@ REWRITES = {
 """By the rewrite's name."""
 
 
-def of(function: Callable[..., Any], *sizes: Any, wrt: Sequence[int] = (), dtype: Any = np.float32) -> Program:
+def of(
+    function: Callable[..., Any], *sizes: Any, wrt: Sequence[int] = (), dtype: Any = np.float32
+) -> Program:
     """A function of random arrays, or its gradient; an argument that is no tuple of sizes is an argument itself."""
 
     def program() -> tuple[str, Sequence[Any]]:

@@ -57,7 +57,9 @@ def _pays(op: Any, places: Places) -> bool:
     """
     if not applies(op, 2):
         return False
-    return len(op.results) > 1 or places.width >= _LONG or (places.width > 1 and splat(op.operands[0]) is None)
+    return (
+        len(op.results) > 1 or places.width >= _LONG or (places.width > 1 and splat(op.operands[0]) is None)
+    )
 
 
 def _by_loops(b: Emitter, op: Any, tables: Sequence[Any], where: Any, news: Sequence[Any]) -> list[Any]:
