@@ -36,7 +36,7 @@ _CHANNELS = 8  # from this number on, IREE's code is slow if channels come first
 @stage
 def convolutions_to_products(module: Any) -> int:
     """Rewrites convolutions in place if that pays; gives their number."""
-    made = 0
+    count = 0
     for op in within(module.operation):
         if op.name == "stablehlo.convolution":
             convolution = _read(op)
@@ -44,8 +44,8 @@ def convolutions_to_products(module: Any) -> int:
                 b = Emitter(ir.InsertionPoint(op), op.location)
                 op.results[0].replace_all_uses_with(convolution.as_product(b))
                 op.erase()
-                made += 1
-    return made
+                count += 1
+    return count
 
 
 @dataclass(frozen=True)

@@ -168,7 +168,7 @@ class Kernel(Emitter):
 
         return along(self, [], initial)
 
-    def copy(self, x: Any, to: Any) -> Any:
+    def filled(self, to: Any, x: Any) -> Any:
         """Array `to` with the elements of x, copied one by one: IREE does not look into such loops."""
         sizes = x.type.shape
         return self.nest(sizes, [to], lambda k, place, out: [k.put(k.element(x, *place), out, *place)])[0]
@@ -221,7 +221,7 @@ def holds(type_: Any, least: int = 1) -> bool:
     kinds = ir.IntegerType, ir.F16Type, ir.BF16Type, ir.F32Type, ir.F64Type
     if not isinstance(element(type_), kinds) or element(type_).width < 8:
         return False
-    return least <= math.prod(type_.shape) <= LARGEST
+    return bool(least <= math.prod(type_.shape) <= LARGEST)
 
 
 def applies(op: Any, least: int = 1) -> bool:

@@ -215,7 +215,7 @@ def to_kernel(loop: Any) -> None:
                 _in_place(inner, never)
         for i, x in enumerate(list(loop.operands)):
             if i not in kept:
-                loop.operands[i] = k.copy(x, k.empty(x.type))
+                loop.operands[i] = k.filled(k.empty(x.type), x)
         k.place.block.append(loop)
         return old
 
@@ -300,7 +300,7 @@ def _in_place(loop: Any, never: Any) -> None:
         if new == old or updates:
             continue
         # Copied once the new carry is complete: computed in place, it would be read half-written.
-        end.operands[i] = k.copy(new, old)
+        end.operands[i] = k.filled(old, new)
 
 
 def _carries_behind_writes(loop: Any, never: Any) -> list[Any]:

@@ -85,7 +85,7 @@ def _by_loops(b: Emitter, op: Any, tables: Sequence[Any], where: Any, news: Sequ
             columns = k.either(k.below(row, size[0]), size[1], 0)
             return k.loop(0, columns, 1, outs, combine)
 
-        return k.loop(0, count, 1, [k.copy(x, k.empty(x.type)) for x in olds], update)
+        return k.loop(0, count, 1, [k.filled(k.empty(x.type), x) for x in olds], update)
 
     results = dispatch(b, [x.type for x in olds], fill)
     return [b.reshape(y, shape(x)) for y, x in zip(results, tables, strict=True)]
