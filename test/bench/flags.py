@@ -31,7 +31,6 @@ from tiduc.backends.iree.emitter import PATTERNS
 from tiduc.dialect.errors import CompileError
 
 FLAGS = {
-    "reassociate": "--iree-llvmcpu-reassociate-fp-reductions=true",
     "split": "--iree-dispatch-creation-enable-split-reduction=true",
     "multi-use": "--iree-dispatch-creation-fuse-multi-use=true",
     "im2col": "--iree-global-opt-use-im2col-for-convs=true",
@@ -108,7 +107,7 @@ def with_flags(source: Source, flags: Sequence[str]) -> Source:
 
 @contextmanager
 def left_out(rewrite: str) -> Iterator[None]:
-    """Leaves a rewrite out of the pipeline: a module's passes and patterns, or a part of a pass."""
+    """Leaves a rewrite out of the pipeline: a module's passes and patterns, a part of a pass, or a flag."""
     part = REWRITES[rewrite].part
     if part is not None:
         with patch(*part):

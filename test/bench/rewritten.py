@@ -18,8 +18,8 @@ Program = Callable[[], tuple[str, Sequence[Any]]]
 class Rewrite(NamedTuple):
     """The programs that a rewrite is for, and the flags of IREE that may replace it.
 
-    `part` is the function to replace, and its replacement, if the rewrite is a part of a pass; otherwise the rewrite
-    is a module's passes and patterns.
+    `part` is a name and its replacement, if the rewrite is a flag or a part of a pass; otherwise the rewrite is a
+    module's passes and patterns.
     """
 
     programs: Sequence[str]
@@ -28,11 +28,20 @@ class Rewrite(NamedTuple):
 
 
 LOOPS = "tiduc.backends.iree.fast.loops."
-SUMS = ("reassociate", "split", "multi-use")
+SUMS = ("split", "multi-use")
+CONVOLUTION_GRADIENTS = [
+    f"toward {argument}, {order}"
+    for order in ("channels last", "channels first")
+    for argument in ("image", "kernel")
+]
 REWRITES = {
     "convolution": Rewrite(
-        ("images", "convnet", "first", "strided", "toward image", "toward kernel"),
+        ("images", "few channels", "first", "strided", *CONVOLUTION_GRADIENTS),
         ("im2col", "channels-last"),
+    ),
+    "reassociation": Rewrite(
+        ("ode", "kmeans", "softmax of rows", "rows", "products of rows"),
+        part=("tiduc.backends.iree.prepare.REASSOCIATED", ()),
     ),
     "barriers": Rewrite(("softmax", "attention", "transformer"), SUMS),
     "lanes": Rewrite(("rows", "squares", "odd squares", "gelu", "softmax of rows", "gmm", "kmeans"), SUMS),
@@ -112,16 +121,18 @@ PROGRAMS: dict[str, Program] = {
     **{name: ours(name) for name in suite.cases()},
     "ode by JAX": theirs("ode"),
     "lstm by JAX": theirs("lstm"),
+    "few channels": of(convolved(2, "NCHW", "OIHW"), (1, 3, 112, 112), (32, 3, 7, 7)),
     "first": of(convolved(1, "NCHW", "OIHW"), (4, 16, 32, 32), (32, 16, 3, 3)),
     "strided": of(convolved(2, "NCHW", "OIHW"), (4, 16, 32, 32), (32, 16, 3, 3)),
-    "toward image": toward(0, "NHWC", "HWIO"),
-    "toward kernel": toward(1, "NHWC", "HWIO"),
+    "toward image, channels last": toward(0, "NHWC", "HWIO"),
+    "toward kernel, channels last": toward(1, "NHWC", "HWIO"),
     "toward image, channels first": toward(0, "NCHW", "OIHW"),
     "toward kernel, channels first": toward(1, "NCHW", "OIHW"),
     "softmax": of(lambda x: jax.nn.softmax(x, 1), (1000, 1000)),
     "softmax of rows": of(lambda x: jnp.sum(jax.nn.softmax(x, 1) ** 2), (500, 400), wrt=(0,)),
     "rows": of(lambda x: jnp.sum(x, 1), (500, 400)),
     "squares": of(lambda x: jnp.sum(x * x), MANY),
+    "products of rows": of(lambda x, y: jnp.sum(x * y, 1), (503, 300), (503, 300)),
     "odd squares": of(lambda x: jnp.sum(x * x), (503, 300)),
     "gelu": of(lambda x: jnp.sum(jax.nn.gelu(x) ** 2), MANY),
     "recurrence": of(recurrence, (21,), wrt=(0,)),
