@@ -11,7 +11,7 @@ from tiduc.backends.iree.lapack import calls_back
 from tiduc.backends.iree.pipeline import legalize, walk
 from tiduc.backends.iree.refused import refuse_types
 from tiduc.backends.iree.settings import Settings
-from tiduc.backends.iree.targets import KERNELS, TARGETS, TILED, Target, find_target
+from tiduc.backends.iree.targets import KERNELS, REASSOCIATED, TARGETS, TILED, Target, find_target
 from tiduc.dialect.constants import has_resources
 from tiduc.dialect.context import stage
 from tiduc.dialect.emit import bytecode
@@ -39,7 +39,7 @@ def source_of(program: Lowered, options: Options) -> Source:
     if not (settings.cpu and settings.fast):
         return Source(_described(program, module), target.name, name)
     much = work(module)
-    flags = TILED if much.tiled else ()
+    flags = (*REASSOCIATED, *(TILED if much.tiled else ()))
     device = "local-task" if alone and much.threaded else ""
     plain = Source(_described(program, module, device), target.name, name, flags)
     if not alone or much.threaded or has_resources(module):

@@ -31,7 +31,7 @@ DEAR = frozenset(
 @stage
 def barriers_at_reductions(module: Any) -> int:
     """Adds the barriers in place; gives their number."""
-    made = 0
+    count = 0
     for op in within(module.operation):
         if op.name in DEAR and _is_large(op.results[0].type):
             uses = [(use.owner, use.operand_number) for use in op.results[0].uses]
@@ -40,8 +40,8 @@ def barriers_at_reductions(module: Any) -> int:
                 (behind,) = b.barrier(op.results[0])
                 for owner, number in uses:
                     owner.operands[number] = behind
-                made += 1
-    return made
+                count += 1
+    return count
 
 
 def _is_large(type_: Any) -> bool:

@@ -36,16 +36,16 @@ def _signed(loop: Any) -> Any:
         return loop
     b = Emitter(ir.InsertionPoint(loop), loop.location)
 
-    def held(b: Emitter, *carries: Any) -> Sequence[Any]:
+    def goes_on(b: Emitter, *carries: Any) -> Sequence[Any]:
         return b.inlined(condition, _back(b, carries, kinds))
 
-    def made(b: Emitter, *carries: Any) -> Sequence[Any]:
+    def next_carries(b: Emitter, *carries: Any) -> Sequence[Any]:
         return _numbers(b, b.inlined(body, _back(b, carries, kinds)), kinds)
 
     initial = _numbers(b, loop.operands, kinds)
     types = [x.type for x in initial]
     results = b.emit_all(
-        "stablehlo.while", initial, types, None, [b.region(types, held), b.region(types, made)]
+        "stablehlo.while", initial, types, None, [b.region(types, goes_on), b.region(types, next_carries)]
     )
     read = [i for i, y in enumerate(loop.results) if list(y.uses)]
     values = _back(b, [results[i] for i in read], [kinds[i] for i in read])
@@ -76,7 +76,7 @@ def _number(b: Emitter, x: Any, kind: Any) -> Any:
 
 
 def _back(b: Emitter, xs: Sequence[Any], kinds: Sequence[Any]) -> list[Any]:
-    """The inverse of `_numbers`: values of the element types in `kinds` again."""
+    """The inverse of `_numbers`: values of the element types in `kinds`."""
     return [
         x
         if kind is None
@@ -89,8 +89,8 @@ def _back(b: Emitter, xs: Sequence[Any], kinds: Sequence[Any]) -> list[Any]:
 
 def updates_between(x: Any, old: Any) -> list[Any]:
     """The chain of in-place updates from the array `old` to x; empty if x does not come from `old` in this way."""
-    found = []
+    chain = []
     while not isinstance(x.owner, ir.Block) and x.owner.name in (UPDATE, "tensor.insert"):
-        found.append(x.owner)
+        chain.append(x.owner)
         x = x.owner.operands[x.owner.name == "tensor.insert"]
-    return found[::-1] if x == old else []
+    return chain[::-1] if x == old else []

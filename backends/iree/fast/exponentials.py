@@ -7,36 +7,50 @@ exact product with n (Cody and Waite); q is a fit, to 2^-56 of the exponential. 
 place for exponential, 2 for exponential_minus_one and logistic, 3 for tanh.
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from functools import wraps
 from typing import Any, NamedTuple
 
 from tiduc.backends.iree.emitter import ON_CPUS, Emitter, legalize, signless
 from tiduc.backends.iree.fault import Fault
 from tiduc.dialect.types import element, is_f64
 
-_Q = tuple(
-    map(
-        float.fromhex,
-        (
-            "0x1p-1",
-            "0x1.5555555555557p-3",
-            "0x1.5555555555556p-5",
-            "0x1.1111111110054p-7",
-            "0x1.6c16c16c16287p-10",
-            "0x1.a01a01ac3191dp-13",
-            "0x1.a01a01a702926p-16",
-            "0x1.71de0149347acp-19",
-            "0x1.27e4dadfa9832p-22",
-            "0x1.af4fcb21c5beep-26",
-            "0x1.1f7416719d77ep-29",
-        ),
-    )
-)
-LOG_2 = float.fromhex("0x1.62e42feep-1"), float.fromhex("0x1.a39ef35793c76p-33")
+Function = Callable[[Emitter, Any], Any]
+"""Emits a function of each element of an f64 array."""
+
+
+def hexadecimal(numbers: str) -> tuple[float, ...]:
+    """The floats that a text lists in hexadecimal."""
+    return tuple(map(float.fromhex, numbers.split()))
+
+
+_Q = hexadecimal("""
+    0x1p-1 0x1.5555555555557p-3 0x1.5555555555556p-5 0x1.1111111110054p-7 0x1.6c16c16c16287p-10
+    0x1.a01a01ac3191dp-13 0x1.a01a01a702926p-16 0x1.71de0149347acp-19 0x1.27e4dadfa9832p-22
+    0x1.af4fcb21c5beep-26 0x1.1f7416719d77ep-29
+""")
+"""(e^r - 1 - r) / r^2, by powers of r, for |r| <= log(2) / 2."""
+LOG_2 = hexadecimal("0x1.62e42feep-1 0x1.a39ef35793c76p-33")
 """log 2 as a sum: its leading 31 bits, and the rest."""
 WHOLE = 1.5 * 2.0**52
 """Floats near this number are 1 apart, and their bits are consecutive integers."""
 _BIAS = 1023 << 52  # the bits of 1
+_SIGN = -(1 << 63)
+
+
+def of_f64(name: str, text: str) -> Callable[[Function], Function]:
+    """Registers a function as the pattern, on CPUs, of an op with one operand of f64; `text` describes the fault."""
+
+    def register(function: Function) -> Function:
+        @legalize(f"stablehlo.{name}", fault=Fault("slow", text), where=ON_CPUS)
+        @wraps(function)
+        def pattern(b: Emitter, op: Any) -> Sequence[Any] | None:
+            x = op.operands[0]
+            return [function(b, x)] if is_f64(x) else None
+
+        return function
+
+    return register
 
 
 class Powers(NamedTuple):
@@ -48,70 +62,47 @@ class Powers(NamedTuple):
     less: Any
 
 
-@legalize(
-    "stablehlo.exponential",
-    fault=Fault(
-        "slow", "For f64 IREE calls the C library for each element: a polynomial instead, as vector code."
-    ),
-    where=ON_CPUS,
+@of_f64(
+    "exponential", "For f64 IREE calls the C library for each element: a polynomial instead, as vector code."
 )
-def exponential(b: Emitter, op: Any) -> Sequence[Any] | None:
+def exponential(b: Emitter, x: Any) -> Any:
     """A polynomial, as vector code."""
-    x = op.operands[0]
-    return [_exponential(b, x)] if is_f64(x) else None
+    powers = _powers(b, x)
+    y = b.add(powers.less, b.like(1, x))
+    return b.multiply(b.multiply(y, powers.first), powers.second)
 
 
-@legalize(
-    "stablehlo.logistic",
-    fault=Fault(
-        "slow",
-        "For f64 IREE calls the C library for each element: 1 / (1 + e^-x) instead, "
-        "with a polynomial for e^-x.",
-    ),
-    where=ON_CPUS,
+@of_f64(
+    "logistic",
+    "For f64 IREE calls the C library for each element: 1 / (1 + e^-x) instead, with a polynomial for e^-x.",
 )
-def logistic(b: Emitter, op: Any) -> Sequence[Any] | None:
+def logistic(b: Emitter, x: Any) -> Any:
     """1 / (1 + e^-x), with a polynomial for e^-x."""
-    x = op.operands[0]
-    if not is_f64(x):
-        return None
     one = b.like(1, x)
-    return [b.divide(one, b.add(one, _exponential(b, b.negate(x))))]
+    return b.divide(one, b.add(one, exponential(b, b.negate(x))))
 
 
-@legalize(
-    "stablehlo.exponential_minus_one",
-    fault=Fault(
-        "slow", "For f64 the formula of faults/ takes a logarithm and two divisions: a polynomial instead."
-    ),
-    where=ON_CPUS,
+@of_f64(
+    "exponential_minus_one",
+    "For f64 the formula of faults/ takes a logarithm and two divisions: a polynomial instead.",
 )
-def exponential_minus_one(b: Emitter, op: Any) -> Sequence[Any] | None:
-    """A polynomial, as vector code."""
-    x = op.operands[0]
-    return [_minus_one(b, x)] if is_f64(x) else None
+def exponential_minus_one(b: Emitter, x: Any) -> Any:
+    """e^x - 1 = 2^n (e^r - 1) + (2^n - 1), computed without an overflow of 2^n."""
+    powers = _powers(b, x)
+    rest = b.subtract(powers.first, powers.inverse)
+    y = b.multiply(b.add(b.multiply(powers.first, powers.less), rest), powers.second)
+    return unless_zero(b, x, y)
 
 
-@legalize(
-    "stablehlo.tanh",
-    fault=Fault(
-        "slow",
-        "For f64 IREE calls the C library for each element: -m / (2 + m) with m = "
-        "e^(-2 abs(x)) - 1, and the sign of x.",
-    ),
-    where=ON_CPUS,
+@of_f64(
+    "tanh",
+    "For f64 IREE calls the C library for each element: -m / (2 + m) with m = e^(-2 abs(x)) - 1, and the sign of x.",
 )
-def tanh(b: Emitter, op: Any) -> Sequence[Any] | None:
+def tanh(b: Emitter, x: Any) -> Any:
     """-m / (2 + m) with m = e^(-2 abs(x)) - 1, and the sign of x."""
-    x = op.operands[0]
-    if not is_f64(x):
-        return None
     size = b.abs(x)
-    m = _minus_one(b, b.negate(b.add(size, size)))
-    y = b.bitcast(b.abs(b.divide(m, b.add(b.like(2, x), m))), signless(64))
-    bits = b.bitcast(x, signless(64))
-    sign = b.and_(bits, b.like(-(1 << 63), bits))
-    return [b.bitcast(b.or_(y, sign), element(x))]
+    m = exponential_minus_one(b, b.negate(b.add(size, size)))
+    return with_sign(b, b.abs(b.divide(m, b.add(b.like(2, x), m))), x)
 
 
 def polynomial(b: Emitter, x: Any, coefficients: Sequence[float]) -> Any:
@@ -122,18 +113,15 @@ def polynomial(b: Emitter, x: Any, coefficients: Sequence[float]) -> Any:
     return y
 
 
-def _exponential(b: Emitter, x: Any) -> Any:
-    powers = _powers(b, x)
-    y = b.add(powers.less, b.like(1, x))
-    return b.multiply(b.multiply(y, powers.first), powers.second)
+def unless_zero(b: Emitter, x: Any, y: Any) -> Any:
+    """y, but x where x is zero, which keeps the sign of -0."""
+    return b.select(b.compare(x, b.like(0, x), "EQ"), x, y)
 
 
-def _minus_one(b: Emitter, x: Any) -> Any:
-    """e^x - 1 = 2^n (e^r - 1) + (2^n - 1), computed without an overflow of 2^n."""
-    powers = _powers(b, x)
-    rest = b.subtract(powers.first, powers.inverse)
-    y = b.multiply(b.add(b.multiply(powers.first, powers.less), rest), powers.second)
-    return b.select(b.compare(x, b.like(0, x), "EQ"), x, y)  # which keeps the sign of -0
+def with_sign(b: Emitter, y: Any, x: Any) -> Any:
+    """A positive f64 array y with the signs of x."""
+    size, bits = (b.bitcast(v, signless(64)) for v in (y, x))
+    return b.bitcast(b.or_(size, b.and_(bits, b.like(_SIGN, bits))), element(y))
 
 
 def _powers(b: Emitter, x: Any) -> Powers:

@@ -38,16 +38,16 @@ def sort(b: Emitter, op: Any) -> Sequence[Any] | None:
     rows, count = math.prod(sizes) // n, _read_first(op, dimension)
     if not _pays(rows, n, count):
         return None
-    found = _insertion_sort(b, op, dimension, count)
+    first = _insertion_sort(b, op, dimension, count)
     if count == n:
-        return found
+        return first
     # Only slices read the results: replaces the slices.
-    for y, first in zip(op.results, found, strict=True):
+    for y, leading in zip(op.results, first, strict=True):
         for use in list(y.uses):
             part = use.owner.results[0]
             k = part.type.shape[dimension]
             limits = [k if i == dimension else size for i, size in enumerate(sizes)]
-            part.replace_all_uses_with(b.slice(first, [0] * len(sizes), limits, [1] * len(sizes)))
+            part.replace_all_uses_with(b.slice(leading, [0] * len(sizes), limits, [1] * len(sizes)))
     return [b.constant(0, y.type) for y in op.results]
 
 
@@ -87,35 +87,31 @@ def _insertion_sort(b: Emitter, op: Any, dimension: int, count: int) -> list[Any
 
 def _inserted(k: Kernel, rows: Rows, type_: Any, count: int) -> Any:
     """The indices of the elements that come first in each row, in order."""
-    zero, one, size = k.index(0), k.index(1), k.index(count)
+    size = rows.size[0], count
 
     def insert(k: Kernel, row: Any, kept: Any, place: Any, end: Any) -> tuple[Any, ...]:
         """Inserts `place` into the row's sorted indices; gives the array and the index left over at `end`."""
-        start = k.arith("muli", row, size)
 
-        def step(k: Kernel, at: Any, kept: Any, left: Any) -> Sequence[Any]:
-            at = k.arith("addi", start, at)
+        def step(k: Kernel, i: Any, kept: Any, left: Any) -> Sequence[Any]:
+            at = k.line(size, (row, i))
+            first = rows.comes_first(k, row, place, k.index_at(kept, at))
             other = k.element(kept, at)
-            first = rows.comes_first(k, row, place, k.cast(other, ir.IndexType.get()))
             return [k.put(k.either(first, left, other), kept, at), k.either(first, other, left)]
 
-        return k.loop(zero, end, one, [kept, k.cast(place, signless(32))], step)
-
-    def fill(k: Kernel, row: Any, place: Any, kept: Any) -> Sequence[Any]:
-        kept, left = insert(k, row, kept, place, place)
-        return [k.put(left, kept, k.arith("addi", k.arith("muli", row, size), place))]
-
-    def replace(k: Kernel, row: Any, place: Any, kept: Any) -> Sequence[Any]:
-        last = k.element(kept, k.arith("addi", k.arith("muli", row, size), k.index(count - 1)))
-        first = rows.comes_first(k, row, place, k.cast(last, ir.IndexType.get()))
-        return [k.choice(first, type_, lambda k: insert(k, row, kept, place, size)[:1], lambda k: [kept])]
+        return k.loop(0, end, 1, [kept, k.cast(place, signless(32))], step)
 
     def row_of(k: Kernel, row: Any, kept: Any) -> Sequence[Any]:
-        filled = k.loop(zero, size, one, [kept], lambda k, place, kept: fill(k, row, place, kept))
-        if count == rows.size[1]:
-            return filled
-        return k.loop(
-            size, k.index(rows.size[1]), one, filled, lambda k, place, kept: replace(k, row, place, kept)
-        )
+        def fill(k: Kernel, place: Any, kept: Any) -> Sequence[Any]:
+            kept, left = insert(k, row, kept, place, place)
+            return [k.put(left, kept, k.line(size, (row, place)))]
 
-    return k.loop(zero, k.index(rows.size[0]), one, [k.empty(type_)], row_of)[0]
+        def replace(k: Kernel, place: Any, kept: Any) -> Sequence[Any]:
+            last = k.index_at(kept, k.line(size, (row, count - 1)))
+            first = rows.comes_first(k, row, place, last)
+            return [
+                k.choice(first, type_, lambda k: insert(k, row, kept, place, count)[:1], lambda k: [kept])
+            ]
+
+        return k.loop(count, rows.size[1], 1, k.loop(0, count, 1, [kept], fill), replace)
+
+    return k.loop(0, rows.size[0], 1, [k.empty(type_)], row_of)[0]

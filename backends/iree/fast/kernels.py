@@ -7,27 +7,39 @@ MLIR bindings do not define the dialect `flow`, so its ops are written in generi
 """
 
 import functools
+import math
 from collections.abc import Callable, Sequence
 from typing import Any
 
 from torch_mlir import ir
 
-from tiduc.backends.iree.emitter import Emitter, signless
+from tiduc.backends.iree.emitter import Emitter, is_unsigned, signless
 from tiduc.backends.iree.missing.dynamic.sizes import Size
 from tiduc.dialect.context import context
+from tiduc.dialect.types import element
 
 KERNEL = "flow.dispatch.region"
 """The op whose body is a kernel."""
 
+_INTEGERS = {"eq": 0, "ne": 1, "sle": 3, "ult": 6}
+_FLOATS = {"oeq": 1, "ogt": 2, "oge": 3, "olt": 4, "ole": 5}
+"""The numbers that `arith` has for predicates; the ordered ones of floats are false for NaN."""
+
 
 class Kernel(Emitter):
-    """Emits the body of a dispatch: ops on scalars and on elements of arrays."""
+    """Emits the body of a dispatch: ops on scalars and on elements of arrays. Indices may be Python integers."""
 
     def index(self, n: Any) -> Any:
         """An integer or a `Size` as a value of type index; a value as it is."""
         if isinstance(n, Size):
             return n.at(self)
-        return self._number(n, ir.IndexType.get()) if isinstance(n, int) else n
+        return self.number(n, ir.IndexType.get()) if isinstance(n, int) else n
+
+    def number(self, value: float, type_: Any) -> Any:
+        """A constant of a scalar type."""
+        of_float = isinstance(type_, ir.FloatType)
+        attribute = ir.FloatAttr.get(type_, value) if of_float else ir.IntegerAttr.get(type_, value)
+        return self.emit("arith.constant", (), type_, {"value": attribute})
 
     def dynamic(self, sizes: Sequence[Any]) -> list[Any]:
         """The sizes that are known at run time only, as values."""
@@ -38,51 +50,52 @@ class Kernel(Emitter):
         if isinstance(type_, ir.ComplexType):
             parts = ir.ArrayAttr.get([ir.FloatAttr.get(type_.element_type, 0.0)] * 2)
             return self.emit("complex.constant", (), type_, {"value": parts})
-        return self._number(0, type_)
+        return self.number(0, type_)
 
     def arith(self, name: str, *xs: Any) -> Any:
         """An `arith` op on scalars of one type: `addi`, `minui`, ..."""
-        return self.emit(f"arith.{name}", xs, xs[0].type)
+        scalars = [self.index(x) for x in xs]
+        return self.emit(f"arith.{name}", scalars, scalars[0].type)
+
+    def compared(self, predicate: str, x: Any, y: Any) -> Any:
+        """Whether two scalars of one type compare as `arith` names it: `ult`, `oge`, ..."""
+        name, numbers = ("cmpi", _INTEGERS) if predicate in _INTEGERS else ("cmpf", _FLOATS)
+        number = ir.IntegerAttr.get(signless(64), numbers[predicate])
+        pair = self.index(x), self.index(y)
+        return self.emit(f"arith.{name}", pair, signless(1), {"predicate": number})
 
     def below(self, x: Any, y: Any) -> Any:
         """x < y as unsigned integers, so that a negative x is never below a size y."""
-        return self._compared(6, x, y)  # arith's number for `ult`
+        return self.compared("ult", x, y)
 
     def at_most(self, x: Any, y: Any) -> Any:
         """x <= y, of integers of one type with a sign."""
-        return self._compared(3, x, y)  # arith's number for `sle`
+        return self.compared("sle", x, y)
 
     def equal(self, x: Any, y: Any) -> Any:
         """x = y, for integers of one type."""
-        return self._compared(0, x, y)
+        return self.compared("eq", x, y)
+
+    def differs_from_zero(self, x: Any) -> Any:
+        """x != 0, for an integer."""
+        return self.compared("ne", x, self.zero(x.type))
 
     def above(self, x: Any, y: Any) -> Any:
         """x > y, for floats; false if either is NaN."""
-        return self._floats_compared(2, x, y)  # arith's number for `ogt`
+        return self.compared("ogt", x, y)
 
     def not_below(self, x: Any, y: Any) -> Any:
         """x >= y, for floats; false if either is NaN."""
-        return self._floats_compared(3, x, y)  # arith's number for `oge`
+        return self.compared("oge", x, y)
 
     def is_zero(self, x: Any) -> Any:
         """x = 0, for a float."""
-        return self._floats_compared(1, x, self._number(0, x.type))  # arith's number for `oeq`
-
-    def one(self, type_: Any) -> Any:
-        """1 of a float type."""
-        return self._number(1, type_)
-
-    def _floats_compared(self, predicate: int, x: Any, y: Any) -> Any:
-        number = ir.IntegerAttr.get(signless(64), predicate)
-        return self.emit("arith.cmpf", (x, y), signless(1), {"predicate": number})
-
-    def _compared(self, predicate: int, x: Any, y: Any) -> Any:
-        number = ir.IntegerAttr.get(signless(64), predicate)
-        return self.emit("arith.cmpi", (x, y), signless(1), {"predicate": number})
+        return self.compared("oeq", x, self.zero(x.type))
 
     def either(self, condition: Any, x: Any, y: Any) -> Any:
         """x if the condition holds, else y; scalars of one type."""
-        return self.emit("arith.select", (condition, x, y), x.type)
+        pair = self.index(x), self.index(y)
+        return self.emit("arith.select", (condition, *pair), pair[0].type)
 
     def all(self, conditions: Sequence[Any]) -> Any:
         """Whether all of one or more conditions hold."""
@@ -96,6 +109,10 @@ class Kernel(Emitter):
         """The element of array x at indices `place`."""
         return self.emit("tensor.extract", (x, *map(self.index, place)), x.type.element_type)
 
+    def index_at(self, x: Any, *place: Any) -> Any:
+        """The element of an array of integers at indices `place`, as an index."""
+        return self.cast(self.element(x, *place), ir.IndexType.get())
+
     def put(self, v: Any, x: Any, *place: Any) -> Any:
         """Array x with v at indices `place`."""
         return self.emit("tensor.insert", (v, x, *map(self.index, place)), x.type)
@@ -108,18 +125,16 @@ class Kernel(Emitter):
         """An uninitialized array; `sizes` are needed only for a type with dynamic dimensions."""
         return self.emit("tensor.empty", self.dynamic(sizes), type_)
 
-    def differs_from_zero(self, x: Any) -> Any:
-        """x != 0, for an integer."""
-        return self._compared(1, x, self._number(0, x.type))  # arith's number for `ne`
+    def line(self, sizes: Sequence[Any], place: Sequence[Any]) -> Any:
+        """The row-major index of a place in an array of these sizes."""
+        at = place[0]
+        for n, i in zip(sizes[1:], place[1:], strict=True):
+            at = self.arith("addi", self.arith("muli", at, n), i)
+        return at
 
-    def written_if(self, condition: Any, x: Any) -> Any:
-        """The array x, with its first element set to 0 if the condition holds."""
-
-        def zeroed(k: Kernel) -> Any:
-            place = [k.index(0)] * len(x.type.shape)
-            return [k.put(k._number(0, x.type.element_type), x, *place)]
-
-        return self.choice(condition, x.type, zeroed, lambda k: [x])
+    def applied(self, region: Any, scalars: Sequence[Any]) -> list[Any]:
+        """The results of a StableHLO region for these scalars."""
+        return [self.element(v) for v in self.inlined(region, [self.scalar(v) for v in scalars])]
 
     def choice(
         self,
@@ -129,13 +144,18 @@ class Kernel(Emitter):
         otherwise: Callable[["Kernel"], Sequence[Any]],
     ) -> Any:
         """The result of one of two branches (`scf.if`); only that branch runs."""
-        regions = [self._filled((), fill, "scf.yield") for fill in (then, otherwise)]
-        return self.emit_all("scf.if", (condition,), (type_,), None, regions)[0]
+        return self.choices(condition, [type_], then, otherwise)[0]
 
-    def _number(self, value: int, type_: Any) -> Any:
-        of_float = isinstance(type_, ir.FloatType)
-        attribute = ir.FloatAttr.get(type_, value) if of_float else ir.IntegerAttr.get(type_, value)
-        return self.emit("arith.constant", (), type_, {"value": attribute})
+    def choices(
+        self,
+        condition: Any,
+        types: Sequence[Any],
+        then: Callable[["Kernel"], Sequence[Any]],
+        otherwise: Callable[["Kernel"], Sequence[Any]],
+    ) -> tuple[Any, ...]:
+        """The results, of the given types, of one of two branches."""
+        regions = [self._filled((), fill, "scf.yield") for fill in (then, otherwise)]
+        return self.emit_all("scf.if", (condition,), types, None, regions)
 
     def loop(
         self, start: Any, end: Any, step: Any, initial: Sequence[Any], body: Callable[..., Sequence[Any]]
@@ -143,7 +163,27 @@ class Kernel(Emitter):
         """Emits an `scf.for` with `body(kernel, i, *carries)` from `start` to below `end`; gives the final carries."""
         types = [x.type for x in initial]
         fill = self._filled((ir.IndexType.get(), *types), body, "scf.yield")
-        return self.emit_all("scf.for", (start, end, step, *initial), types, None, [fill])
+        bounds = map(self.index, (start, end, step))
+        return self.emit_all("scf.for", (*bounds, *initial), types, None, [fill])
+
+    def nest(
+        self, sizes: Sequence[Any], initial: Sequence[Any], body: Callable[..., Sequence[Any]]
+    ) -> Sequence[Any]:
+        """Emits a loop nest over the places of an array of these sizes, with `body(kernel, place, *carries)`."""
+
+        def along(k: Kernel, place: Sequence[Any], carries: Sequence[Any]) -> Sequence[Any]:
+            if len(place) == len(sizes):
+                return body(k, place, *carries)
+            return k.loop(
+                0, sizes[len(place)], 1, carries, lambda k, i, *carries: along(k, [*place, i], carries)
+            )
+
+        return along(self, [], initial)
+
+    def filled(self, to: Any, x: Any) -> Any:
+        """Array `to` with the elements of x, copied one by one: IREE does not look into such loops."""
+        sizes = x.type.shape
+        return self.nest(sizes, [to], lambda k, place, out: [k.put(k.element(x, *place), out, *place)])[0]
 
     def _filled(
         self, types: Sequence[Any], fill: Callable[..., Sequence[Any]], end: str
@@ -175,3 +215,37 @@ def dispatch(
     results = kernel.emit_all(KERNEL, of_results, types, {"operandSegmentSizes": segments}, [body, once])
     b.emitted += kernel.emitted
     return results
+
+
+LARGEST = 2**20
+"""The most elements of an array that one thread should process."""
+
+
+def holds(type_: Any, least: int = 1) -> bool:
+    """Whether a kernel takes an array: `least` to `LARGEST` signed integers of 8 bits or more, or real floats."""
+    if not type_.has_static_shape or is_unsigned(type_):
+        return False
+    kinds = ir.IntegerType, ir.F16Type, ir.BF16Type, ir.F32Type, ir.F64Type
+    if not isinstance(element(type_), kinds) or element(type_).width < 8:
+        return False
+    return bool(least <= math.prod(type_.shape) <= LARGEST)
+
+
+def applies(op: Any, least: int = 1) -> bool:
+    """Whether a kernel can apply the body of a window reduction or scatter to the operands' elements.
+
+    Kernels take operands of at least `least` elements. The results must differ in type, since MLIR merges two
+    `tensor.empty` of one type.
+    """
+    operands, count = list(op.operands), len(op.results)
+    pairs = zip((*operands[:count], *operands[-count:]), op.regions[0].blocks[0].arguments, strict=True)
+    alike = all(holds(x.type, least) and element(x) == element(y) for x, y in pairs)
+    return alike and len({y.type for y in op.results}) == count
+
+
+def behind_barrier(b: Emitter, x: Any) -> Any:
+    """x behind a barrier, so that its producer stays out of the dispatch; constants and block arguments need none."""
+    of = x
+    while not isinstance(of.owner, ir.Block) and of.owner.name == "stablehlo.reshape":
+        of = of.owner.operands[0]
+    return x if isinstance(of.owner, ir.Block) or of.owner.name == "stablehlo.constant" else b.barrier(x)[0]

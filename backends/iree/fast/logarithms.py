@@ -7,72 +7,26 @@ f - s (f - R), where R is s^2 times a fit, to 2^-57 of the logarithm. Results ar
 those of log_plus_one within 2.
 """
 
-from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 
-from tiduc.backends.iree.emitter import ON_CPUS, Emitter, legalize, signless
-from tiduc.backends.iree.fast.exponentials import LOG_2, WHOLE, polynomial
-from tiduc.backends.iree.fault import Fault
-from tiduc.dialect.types import element, is_f64
+from tiduc.backends.iree.emitter import Emitter, signless
+from tiduc.backends.iree.fast.exponentials import LOG_2, WHOLE, hexadecimal, of_f64, polynomial, unless_zero
+from tiduc.dialect.types import element
 
-_P = tuple(
-    map(
-        float.fromhex,
-        (
-            "0x1.5555555555558p-1",
-            "0x1.9999999995077p-2",
-            "0x1.2492492e35998p-2",
-            "0x1.c71c628e9e0c9p-3",
-            "0x1.7462cd53e5318p-3",
-            "0x1.39fb2efe206abp-3",
-            "0x1.2b7fa64da1a6ap-3",
-        ),
-    )
-)
+_P = hexadecimal("""
+    0x1.5555555555558p-1 0x1.9999999995077p-2 0x1.2492492e35998p-2 0x1.c71c628e9e0c9p-3
+    0x1.7462cd53e5318p-3 0x1.39fb2efe206abp-3 0x1.2b7fa64da1a6ap-3
+""")
 """(2 atanh(s) - 2 s) / s^3, by powers of s^2, for s^2 <= 0.0296."""
 _ROOT = int(np.float64(0.5**0.5).view(np.int64))
 _WHOLE = int(np.float64(WHOLE).view(np.int64))
 
 
-@legalize(
-    "stablehlo.log",
-    fault=Fault(
-        "slow", "For f64 IREE calls the C library for each element: a polynomial instead, as vector code."
-    ),
-    where=ON_CPUS,
-)
-def log(b: Emitter, op: Any) -> Sequence[Any] | None:
+@of_f64("log", "For f64 IREE calls the C library for each element: a polynomial instead, as vector code.")
+def log(b: Emitter, x: Any) -> Any:
     """A polynomial, as vector code."""
-    x = op.operands[0]
-    return [_log(b, x)] if is_f64(x) else None
-
-
-@legalize(
-    "stablehlo.log_plus_one",
-    fault=Fault(
-        "slow",
-        "For f64 the formula of faults/ takes two divisions: log(u) + (rounding error of u) / u, u = 1 + x.",
-    ),
-    where=ON_CPUS,
-)
-def log_plus_one(b: Emitter, op: Any) -> Sequence[Any] | None:
-    """log(u) + (rounding error of u) / u, u = 1 + x."""
-    x = op.operands[0]
-    if not is_f64(x):
-        return None
-    one = b.like(1, x)
-    u = b.add(x, one)
-    lost = b.subtract(x, b.subtract(u, one))
-    # Without correction if nothing is lost, as for x = -1 with u = 0, and for infinity, where `lost` is NaN.
-    kept = b.or_(b.compare(lost, b.like(0, x), "EQ"), b.compare(u, b.like(np.inf, x), "EQ"))
-    logarithm = _log(b, u)
-    y = b.select(kept, logarithm, b.add(logarithm, b.divide(lost, u)))
-    return [b.select(b.compare(x, b.like(0, x), "EQ"), x, y)]  # which keeps the sign of -0
-
-
-def _log(b: Emitter, x: Any) -> Any:
     bits = b.bitcast(x, signless(64))
     from_root = b.subtract(bits, b.like(_ROOT, bits))
     k = b.emit("stablehlo.shift_right_arithmetic", (from_root, b.like(52, bits)), bits.type)
@@ -92,3 +46,18 @@ def _log(b: Emitter, x: Any) -> Any:
     y = b.select(b.compare(x, b.like(np.finfo(np.float64).tiny, x), "LT"), b.negate(infinity), y)
     y = b.select(b.compare(x, zero, "LT"), b.like(np.nan, x), y)
     return b.select(b.compare(x, infinity, "LT"), y, x)
+
+
+@of_f64(
+    "log_plus_one",
+    "For f64 the formula of faults/ takes two divisions: log(u) + (rounding error of u) / u, u = 1 + x.",
+)
+def log_plus_one(b: Emitter, x: Any) -> Any:
+    """log(u) + (rounding error of u) / u, u = 1 + x."""
+    one = b.like(1, x)
+    u = b.add(x, one)
+    lost = b.subtract(x, b.subtract(u, one))
+    # Without correction if nothing is lost, as for x = -1 with u = 0, and for infinity, where `lost` is NaN.
+    kept = b.or_(b.compare(lost, b.like(0, x), "EQ"), b.compare(u, b.like(np.inf, x), "EQ"))
+    logarithm = log(b, u)
+    return unless_zero(b, x, b.select(kept, logarithm, b.add(logarithm, b.divide(lost, u))))

@@ -60,25 +60,22 @@ def loops_to_kernels(module: Any) -> int:
 
     `legalize_for_iree` must have legalized the module for a CPU.
     """
-    made = 0
-    for function in operations(module.operation.regions[0].blocks[0]):
-        made += _within(function)
-    return made
+    return sum(map(_within, operations(module.operation.regions[0].blocks[0])))
 
 
 def _within(op: Any) -> int:
     """Puts the outermost small loops in an op into dispatches; gives their number."""
-    made = 0
+    count = 0
     for region in op.regions:
         for block in region.blocks:
             for inner in list(operations(block)):
                 small = _small(inner) if inner.name == "stablehlo.while" else None
                 if small is not None:
                     to_kernel(small)
-                    made += 1
+                    count += 1
                 elif inner.name != KERNEL:
-                    made += _within(inner)
-    return made
+                    count += _within(inner)
+    return count
 
 
 # ---- which ----------------------------------------------------------------------------------------------------
@@ -218,7 +215,7 @@ def to_kernel(loop: Any) -> None:
                 _in_place(inner, never)
         for i, x in enumerate(list(loop.operands)):
             if i not in kept:
-                loop.operands[i] = _copied(k, x, k.empty(x.type))
+                loop.operands[i] = k.filled(k.empty(x.type), x)
         k.place.block.append(loop)
         return old
 
@@ -289,7 +286,7 @@ def _in_line(kernel: Any) -> None:
 def _in_place(loop: Any, never: Any) -> None:
     """Makes a loop write its new carries over the old ones."""
     body = loop.regions[1].blocks[0]
-    carries = _made_here(loop, never)
+    carries = _carries_behind_writes(loop, never)
     end = list(operations(body))[-1]
     pairs = list(zip(list(end.operands), carries, strict=True))
     chains = [updates_between(new, old) for new, old in pairs]
@@ -303,10 +300,10 @@ def _in_place(loop: Any, never: Any) -> None:
         if new == old or updates:
             continue
         # Copied once the new carry is complete: computed in place, it would be read half-written.
-        end.operands[i] = _copied(k, new, old)
+        end.operands[i] = k.filled(old, new)
 
 
-def _made_here(loop: Any, never: Any) -> list[Any]:
+def _carries_behind_writes(loop: Any, never: Any) -> list[Any]:
     """The carries for the body to read, each behind a write that IREE must expect, but that never happens.
 
     The writes are needed because IREE 3.13 moves a reshape of a block argument out of the dispatch and then does not
@@ -318,12 +315,18 @@ def _made_here(loop: Any, never: Any) -> list[Any]:
     for x in body.arguments:
         uses = [(use.owner, use.operand_number) for use in x.uses]
         if element(x).width > 1 and uses:
-            made = k.written_if(never, x)
+            written = _written_if(k, never, x)
             for owner, number in uses:
-                owner.operands[number] = made
-            x = made
+                owner.operands[number] = written
+            x = written
         carries.append(x)
     return carries
+
+
+def _written_if(k: Kernel, condition: Any, x: Any) -> Any:
+    """The array x, with its first element set to 0 if the condition holds."""
+    first = [0] * len(shape(x))
+    return k.choice(condition, x.type, lambda k: [k.put(k.zero(element(x)), x, *first)], lambda k: [x])
 
 
 def _is_read_after(x: Any, update: Any) -> bool:
@@ -337,18 +340,3 @@ def _is_read_after(x: Any, update: Any) -> bool:
         if reader.name == "stablehlo.reshape" and _is_read_after(reader.results[0], update):
             return True
     return False
-
-
-def _copied(k: Kernel, x: Any, to: Any) -> Any:
-    """Copies the array x to the memory of `to`, element by element: IREE does not look into such loops."""
-    sizes = shape(x)
-    zero, one = (k.index(0), k.index(1)) if sizes else (None, None)
-
-    def along(k: Kernel, place: list[Any], out: Any) -> Any:
-        d = len(place)
-        if d == len(sizes):
-            return k.put(k.element(x, *place), out, *place)
-        end = k.index(sizes[d])
-        return k.loop(zero, end, one, [out], lambda k, i, out: [along(k, [*place, i], out)])[0]
-
-    return along(k, [], to)

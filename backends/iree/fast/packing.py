@@ -24,17 +24,17 @@ _UPDATE, _SLICE = "stablehlo.dynamic_update_slice", "stablehlo.dynamic_slice"
 
 @dataclass(frozen=True)
 class Packing:
-    """A loop with packed stacks; `pairs` of old results and their replacements; `made`, the ops that were emitted."""
+    """A loop with packed stacks; `pairs` of old results and their replacements; `ops`, which were emitted."""
 
     loop: Any
     pairs: list[tuple[Any, Any]]
-    made: list[Any]
+    ops: list[Any]
 
     def undo(self) -> None:
         """Restores the uses of the old loop and erases the packed one."""
         for old, new in self.pairs:
             new.replace_all_uses_with(old)
-        for op in self.made[::-1]:
+        for op in self.ops[::-1]:
             op.erase()
 
 
@@ -53,7 +53,6 @@ def pack(loop: Any) -> Packing | None:
         for region in loop.regions
     ]
     results = b.emit_all("stablehlo.while", initial, [x.type for x in initial], None, regions)
-    made = results[0].owner
     pairs = [(loop.results[i], y) for i, y in zip(others, results, strict=False)]
     for group, y in zip(groups, results[len(others) :], strict=True):
         pairs += [
@@ -63,19 +62,19 @@ def pack(loop: Any) -> Packing | None:
         old.replace_all_uses_with(new)
     block = loop.operation.block
     emitted = [op for op in b.emitted if op is not None and op.operation.block == block]
-    return Packing(made, pairs, emitted)
+    return Packing(results[0].owner, pairs, emitted)
 
 
 def read_packed(loop: Any) -> None:
     """Makes slices, in a loop, of a part of a packed array into slices of the packed array itself."""
     for x in captured(loop):
-        found = _packed(x)
-        if found is None:
+        part = _packed(x)
+        if part is None:
             continue
         uses = [op for op in within(loop)[1:] if x in list(op.operands)]
         if any(op.name != _SLICE for op in uses):
             continue
-        array, n = found
+        array, n = part
         for op in uses:
             b = Emitter(ir.InsertionPoint(op), op.location)
             start = [b.constant(n, op.operands[1].type), *list(op.operands)[1:]]
@@ -86,7 +85,7 @@ def read_packed(loop: Any) -> None:
 
 def _groups(loop: Any) -> list[list[int]]:
     """The indices of a loop's stacks, in groups of several with one type; none of predicates or complex numbers."""
-    found = defaultdict(list)
+    groups = defaultdict(list)
     for i, x in enumerate(loop.operands):
         if (
             x.type.shape
@@ -95,14 +94,14 @@ def _groups(loop: Any) -> list[list[int]]:
             and not is_boolean(x)
             and updates(loop, i)
         ):
-            found[x.type].append(i)
-    return [group for group in found.values() if len(group) > 1]
+            groups[x.type].append(i)
+    return [group for group in groups.values() if len(group) > 1]
 
 
 def updates(loop: Any, i: int) -> list[Any]:
     """The chain of updates that makes the next value of carry `i`; empty if anything else reads or makes it."""
     condition, body = (region.blocks[0] for region in loop.regions)
-    found: list[Any] = []
+    chain: list[Any] = []
     x = body.arguments[i]
     while not list(condition.arguments[i].uses):
         uses = [(use.owner.operation, use.operand_number) for use in x.uses]
@@ -110,11 +109,11 @@ def updates(loop: Any, i: int) -> list[Any]:
             break
         (owner, number) = uses[0]
         if owner.name == "stablehlo.return" and number == i:
-            return found
+            return chain
         if owner.name != _UPDATE or number != 0:
             break
         x = owner.results[0]
-        found.append(x)
+        chain.append(x)
     return []
 
 

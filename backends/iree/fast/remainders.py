@@ -16,8 +16,8 @@ from typing import Any
 import numpy as np
 from torch_mlir import ir
 
-from tiduc.backends.iree.emitter import Emitter, legalize, signless
-from tiduc.backends.iree.fast.exponentials import WHOLE
+from tiduc.backends.iree.emitter import Emitter, legalize
+from tiduc.backends.iree.fast.exponentials import WHOLE, with_sign
 from tiduc.backends.iree.fault import Fault
 from tiduc.backends.iree.known import known_number
 from tiduc.dialect.types import element, is_float
@@ -56,6 +56,4 @@ def _by_steps(b: Emitter, x: Any, y: Any) -> Any:
         times = b.subtract(b.emit("math.fma", (r, inverse, whole), r.type), whole)
         r = b.emit("math.fma", (b.negate(times), size, r), r.type)
     r = b.select(b.compare(r, b.like(0, r), "LT"), b.add(r, size), r)
-    bits = b.bitcast(wide, signless(64))
-    sign = b.and_(bits, b.like(-(1 << 63), bits))
-    return b.convert(b.bitcast(b.or_(b.bitcast(r, signless(64)), sign), f64), element(x))
+    return b.convert(with_sign(b, r, wide), element(x))

@@ -3,14 +3,11 @@
 from collections.abc import Sequence
 from typing import Any
 
-import numpy as np
-from torch_mlir import ir
-
 from tiduc.backends.iree.emitter import ON_CPUS, Emitter, is_in_loop, is_unsigned, legalize, signless
-from tiduc.backends.iree.fast.kernels import Kernel, dispatch
+from tiduc.backends.iree.fast.kernels import Kernel, dispatch, holds
 from tiduc.backends.iree.fault import Fault
 from tiduc.dialect.traits import PRODUCTS, VIEWS
-from tiduc.dialect.types import element, is_open, shape
+from tiduc.dialect.types import element, shape, with_element
 
 
 @legalize(
@@ -23,28 +20,16 @@ from tiduc.dialect.types import element, is_open, shape
 def reverse(b: Emitter, op: Any) -> Sequence[Any] | None:
     """The reversal in one dispatch, for large arrays that no product reads: IREE reverses those while packing them."""
     x = op.operands[0]
-    if not _is_large(op):
+    plain = with_element(x.type, signless(element(x).width)) if is_unsigned(x) else x.type
+    # Inside a loop, which may become a kernel, the op stays.
+    if not holds(plain, _LARGE) or is_in_loop(op) or _is_factor(op):
         return None
-    plain = b.bitcast(x, signless(element(x).width)) if is_unsigned(x) else x
-    y = _by_loops(b, plain, list(op.attributes["dimensions"]))
-    return [b.bitcast(y, element(x)) if is_unsigned(x) else y]
+    y = _by_loops(b, b.bitcast(x, element(plain)), list(op.attributes["dimensions"]))
+    return [b.bitcast(y, element(x))]
 
 
-_LARGE = 2**12, 2**20
-"""The number of elements from which on loops are faster, and the most elements that one thread should get."""
-
-
-def _is_large(op: Any) -> bool:
-    """Whether a loop reverses the array faster. Inside a loop, which may become a kernel, the op stays."""
-    x = op.operands[0]
-    if is_in_loop(op) or _is_factor(op):
-        return False
-    kinds = ir.IntegerType, ir.F16Type, ir.BF16Type, ir.F32Type, ir.F64Type
-    if is_open(x.type) or not isinstance(element(x), kinds) or element(x).width < 8:
-        return False
-    return _LARGE[0] <= int(np.prod(shape(x), dtype=np.int64)) <= _LARGE[1]
-
-
+_LARGE = 2**12
+"""The number of elements from which on loops are faster."""
 _MOVES = VIEWS | {"stablehlo.convert", "stablehlo.optimization_barrier"}
 
 
@@ -67,21 +52,12 @@ def _by_loops(b: Emitter, x: Any, dimensions: Sequence[int]) -> Any:
     sizes = [shape(x)[i] for i in kept]
     (y,) = b.barrier(b.reshape(x, sizes))  # keeps the producer of x out of the dispatch
 
-    def fill(k: Kernel) -> Sequence[Any]:
-        one = k.index(1)
+    def move(k: Kernel, place: Sequence[Any], out: Any) -> Sequence[Any]:
+        source = [
+            k.arith("subi", n - 1, i) if d in dimensions else i
+            for d, n, i in zip(kept, sizes, place, strict=True)
+        ]
+        return [k.put(k.element(y, *source), out, *place)]
 
-        def along(k: Kernel, of: Sequence[Any], to: Sequence[Any], out: Any) -> Any:
-            d = len(of)
-            if d == len(sizes):
-                return k.put(k.element(y, *of), out, *to)
-            last = k.index(sizes[d] - 1)
-
-            def step(k: Kernel, i: Any, out: Any) -> Sequence[Any]:
-                at = k.arith("subi", last, i) if kept[d] in dimensions else i
-                return [along(k, [*of, at], [*to, i], out)]
-
-            return k.loop(k.index(0), k.index(sizes[d]), one, [out], step)[0]
-
-        return [along(k, [], [], k.empty(y.type))]
-
-    return b.reshape(dispatch(b, [y.type], fill)[0], shape(x))
+    (reversed_,) = dispatch(b, [y.type], lambda k: k.nest(sizes, [k.empty(y.type)], move))
+    return b.reshape(reversed_, shape(x))

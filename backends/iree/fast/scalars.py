@@ -11,7 +11,8 @@ from typing import Any
 
 from torch_mlir import ir
 
-from tiduc.backends.iree.emitter import Emitter, signless
+from tiduc.backends.iree.emitter import Emitter
+from tiduc.backends.iree.fast.kernels import Kernel
 from tiduc.dialect.bodies import Fill
 from tiduc.dialect.types import element
 
@@ -28,16 +29,9 @@ _INTEGERS = {
     "stablehlo.shift_left": "arith.shli",
     "stablehlo.xor": "arith.xori",
 }
-_OF_FLOATS = {
-    "EQ": 1,
-    "GT": 2,
-    "GE": 3,
-    "LT": 4,
-    "LE": 5,
-}  # arith's numbers of the ordered predicates, which are false for NaN
 
 
-class Numbers(Emitter):
+class Numbers(Kernel):
     """Emits on scalars what `Emitter` emits on arrays, for the ops in this file."""
 
     def emit_all(
@@ -52,9 +46,7 @@ class Numbers(Emitter):
         return super().emit_all(of_numbers, operands, types, attributes, regions)
 
     def like(self, value: Any, x: Any) -> Any:
-        of_float = isinstance(x.type, ir.FloatType)
-        attribute = ir.FloatAttr.get(x.type, value) if of_float else ir.IntegerAttr.get(x.type, value)
-        return self.emit("arith.constant", (), x.type, {"value": attribute})
+        return self.number(value, x.type)
 
     def abs(self, x: Any) -> Any:
         return self.emit("math.absf", (x,), x.type)
@@ -72,19 +64,18 @@ class Numbers(Emitter):
 
     def compare(self, x: Any, y: Any, direction: str) -> Any:
         """A comparison of floats."""
-        number = ir.IntegerAttr.get(signless(64), _OF_FLOATS[direction])
-        return self.emit("arith.cmpf", (x, y), signless(1), {"predicate": number})
+        return self.compared(f"o{direction.lower()}", x, y)
 
     def select(self, condition: Any, x: Any, y: Any) -> Any:
-        return self.emit("arith.select", (condition, x, y), x.type)
+        return self.either(condition, x, y)
 
 
 def elementwise(
-    b: Emitter, x: Any, made: Sequence[Any], fill: Callable[[Numbers, Any], Sequence[Any]]
+    b: Emitter, x: Any, outputs: Sequence[Any], fill: Callable[[Numbers, Any], Sequence[Any]]
 ) -> tuple[Any, ...]:
-    """Writes what `fill` gives for each element of x to the arrays `made`; all have the one-dimensional shape of x."""
-    maps = [ir.AffineMap.get_identity(1)] * (1 + len(made))
-    return _generic(b, x, made, maps, "parallel", lambda k, x, *_: fill(k, x))
+    """Writes `fill(emitter, element)` for each element of x to `outputs`; all have the one-dimensional shape of x."""
+    maps = [ir.AffineMap.get_identity(1)] * (1 + len(outputs))
+    return _generic(b, x, outputs, maps, "parallel", lambda k, x, *_: fill(k, x))
 
 
 def accumulated(b: Emitter, x: Any, start: Any, fill: Callable[[Numbers, Any, Any], Any]) -> Any:
@@ -96,12 +87,12 @@ def accumulated(b: Emitter, x: Any, start: Any, fill: Callable[[Numbers, Any, An
 def _generic(
     b: Emitter,
     x: Any,
-    made: Sequence[Any],
+    outputs: Sequence[Any],
     maps: Sequence[Any],
     iterator: str,
     fill: Callable[..., Sequence[Any]],
 ) -> tuple[Any, ...]:
-    types = [element(x), *(element(y) for y in made)]
+    types = [element(x), *(element(y) for y in outputs)]
 
     def run(region: Any) -> None:
         block = region.blocks.append(*types, arg_locs=[b.location] * len(types))
@@ -111,6 +102,6 @@ def _generic(
     attributes = {
         "indexing_maps": ir.ArrayAttr.get([ir.AffineMapAttr.get(map_) for map_ in maps]),
         "iterator_types": ir.Attribute.parse(f"[#linalg.iterator_type<{iterator}>]"),
-        "operandSegmentSizes": ir.DenseI32ArrayAttr.get([1, len(made)]),
+        "operandSegmentSizes": ir.DenseI32ArrayAttr.get([1, len(outputs)]),
     }
-    return b.emit_all("linalg.generic", (x, *made), [y.type for y in made], attributes, [run])
+    return b.emit_all("linalg.generic", (x, *outputs), [y.type for y in outputs], attributes, [run])

@@ -8,7 +8,7 @@ In faults/trigonometry.py, a third of the code selects the bits of 1 / pi that a
 all arguments are small, both branches give equal results. The sine and cosine of one array share most of their code.
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from math import prod
 from typing import Any
 
@@ -20,7 +20,6 @@ from tiduc.backends.iree.fast.kernels import Kernel, dispatch
 from tiduc.backends.iree.fast.scalars import Numbers, accumulated, elementwise
 from tiduc.backends.iree.fault import Fault, mends
 from tiduc.backends.iree.faults.trigonometry import NEAR, cosine, sine, sine_and_cosine
-from tiduc.dialect.bodies import Fill
 from tiduc.dialect.context import stage
 from tiduc.dialect.types import element
 
@@ -45,11 +44,10 @@ def sines_to_kernels(module: Any) -> int:
         if op.name in _NAMES and op not in taken and _pays(op):
             groups.append(_of_same(op))
             taken.update(groups[-1])
-    for found in groups:
-        b = Emitter(ir.InsertionPoint(found[0]), found[0].location)
-        for old, new in zip(found, _in_kernel(b, found[0].operands[0], found), strict=True):
+    for group in groups:
+        b = Emitter(ir.InsertionPoint(group[0]), group[0].location)
+        for old, new in zip(group, _in_kernel(b, group[0].operands[0], group), strict=True):
             old.results[0].replace_all_uses_with(new)
-        for old in found:
             old.erase()
     return len(taken)
 
@@ -66,60 +64,45 @@ def _of_same(op: Any) -> list[Any]:
 
     Without a common reader, one result might be read much later than the other and have left the cache by then.
     """
-    found, readers = {op.name: op.operation}, _readers(op.operation)
+    group, readers = {op.name: op.operation}, _readers(op.operation)
     for use in op.operands[0].uses:
         other = use.owner.operation
         if other.name in _NAMES and other.block == op.operation.block and readers & _readers(other):
-            found.setdefault(other.name, other)
-    return list(found.values())
+            group.setdefault(other.name, other)
+    return list(group.values())
 
 
 def _readers(op: Any) -> set[Any]:
     return {use.owner.operation for use in op.results[0].uses}
 
 
-def _in_kernel(b: Emitter, x: Any, found: Sequence[Any]) -> list[Any]:
-    """The results of the ops `found` for the array x, from one dispatch."""
+def _in_kernel(b: Emitter, x: Any, group: Sequence[Any]) -> list[Any]:
+    """The results of the ops of a group for the array x, from one dispatch."""
     flat = b.reshape(x, [prod(x.type.shape)])
-    names = [op.name for op in found]
+    names, types = [op.name for op in group], [flat.type] * len(group)
 
     def fill(k: Kernel) -> Sequence[Any]:
-        # Both branches write to the same memory.
-        types = [flat.type] * len(names)
-        made = [k.empty(type_) for type_ in types]
-        branches = [_branch(k, flat, made, names, near) for near in (False, True)]
-        return k.emit_all("scf.if", (_far(k, flat),), types, None, branches)
+        outputs = [k.empty(type_) for type_ in types]  # both branches write to the same memory
 
-    ys = dispatch(b, [flat.type] * len(names), fill)
-    return [b.reshape(y, x.type.shape) for y in ys]
+        def branch(near: bool) -> Callable[[Kernel], Sequence[Any]]:
+            return lambda k: elementwise(k, flat, outputs, lambda n, v: _values(n, v, names, near))
 
+        return k.choices(_far(k, flat), types, branch(False), branch(True))
 
-def _branch(k: Kernel, x: Any, made: Sequence[Any], names: Sequence[str], near: bool) -> Fill:
-    """Fills one branch: with `near`, the code for arguments below `NEAR`, else the code for all arguments."""
-
-    def run(region: Any) -> None:
-        inner = Kernel(ir.InsertionPoint(region.blocks.append()), k.location)
-        ys = elementwise(inner, x, made, lambda n, v: _values(n, v, names, near))
-        inner.emit_all("scf.yield", ys, ())
-        k.emitted += inner.emitted
-
-    return run
+    return [b.reshape(y, x.type.shape) for y in dispatch(b, types, fill)]
 
 
 def _far(k: Kernel, x: Any) -> Any:
     """Whether an argument's size is not below `NEAR`, by comparison of bits; true if one is NaN."""
-    width = element(x).width
-    bits = signless(width)
-    size = accumulated(k, x, k.scalar(k.zero(bits)), lambda n, v, most: _larger(n, v, most, bits))
-    limit = int(np.float32(NEAR).view(np.int32)) >> (32 - width)
-    below = k.emit("arith.constant", (), bits, {"value": ir.IntegerAttr.get(bits, limit - 1)})
-    return k.below(below, k.element(size))
+    bits = signless(element(x).width)
 
+    def larger(n: Numbers, v: Any, most: Any) -> Any:
+        number = n.bitcast(v, bits)
+        return n.maximum(n.and_(number, n.like((1 << (bits.width - 1)) - 1, number)), most)
 
-def _larger(n: Numbers, x: Any, most: Any, bits: Any) -> Any:
-    """The maximum of `most` and the bits of |x|."""
-    number = n.bitcast(x, bits)
-    return n.maximum(n.and_(number, n.like((1 << (bits.width - 1)) - 1, number)), most)
+    size = accumulated(k, x, k.scalar(k.zero(bits)), larger)
+    limit = int(np.float32(NEAR).view(np.int32)) >> (32 - bits.width)
+    return k.below(k.number(limit - 1, bits), k.element(size))
 
 
 def _values(n: Numbers, x: Any, names: Sequence[str], near: bool) -> list[Any]:

@@ -59,12 +59,11 @@ def as_number(op: Any) -> None:
     place = []
     for start, n in zip(starts[update is not None :], shape(x), strict=True):
         number = k.element(start)
-        zero, last = (k.cast(k.index(i), number.type) for i in (0, n - 1))
-        number = k.arith("minsi", k.arith("maxsi", number, zero), last)
-        place.append(k.cast(number, ir.IndexType.get()))
+        zero, last = (k.number(i, number.type) for i in (0, n - 1))
+        place.append(k.cast(k.arith("minsi", k.arith("maxsi", number, zero), last), ir.IndexType.get()))
     if update is None:
-        made = k.emit("tensor.from_elements", (k.element(x, *place),), op.results[0].type)
+        y = k.emit("tensor.from_elements", (k.element(x, *place),), op.results[0].type)
     else:
-        made = k.put(k.element(update, *[k.index(0)] * len(place)), x, *place)
-    op.results[0].replace_all_uses_with(made)
+        y = k.put(k.element(update, *[0] * len(place)), x, *place)
+    op.results[0].replace_all_uses_with(y)
     op.erase()

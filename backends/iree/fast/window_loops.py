@@ -13,14 +13,11 @@ from typing import Any
 import numpy as np
 from torch_mlir import ir
 
-from tiduc.backends.iree.emitter import ON_CPUS, Emitter, is_unsigned, legalize
-from tiduc.backends.iree.fast.kernels import Kernel, dispatch
-from tiduc.backends.iree.fast.scatter_loops import behind_barrier
+from tiduc.backends.iree.emitter import ON_CPUS, Emitter, legalize
+from tiduc.backends.iree.fast.kernels import Kernel, applies, behind_barrier, dispatch
 from tiduc.backends.iree.fault import Fault
-from tiduc.dialect.types import element, is_open, shape
+from tiduc.dialect.types import element, shape
 
-_MANY = 2**20
-"""The most elements of an array that one thread may process."""
 _LARGE = 32
 """The most elements of a window, since the code is unrolled over them."""
 _VECTOR = 8
@@ -66,26 +63,15 @@ def reduce_window(b: Emitter, op: Any) -> Sequence[Any] | None:
 
 
 def _pays(op: Any) -> bool:
-    """Whether loops pay: small windows over several static arrays of signed integers, f32 or f64, with channels last.
-
-    The arrays must have different types, since MLIR merges two `tensor.empty` of one type.
-    """
-    xs = list(op.operands)[: len(op.results)]
-    if len(xs) < 2 or any(is_open(x.type) for x in xs) or not shape(xs[0]):
+    """Whether loops pay: small windows over several arrays with channels last."""
+    if len(op.results) < 2 or not applies(op) or not shape(op.results[0]):
         return False
-    if len({element(x) for x in xs}) < len(xs) or set(op.attributes.get("base_dilations", [1])) != {1}:
-        return False
-    kinds = ir.IntegerType, ir.F32Type, ir.F64Type
-    if any(not isinstance(element(x), kinds) or is_unsigned(x) or element(x).width < 8 for x in xs):
-        return False
-    if any(
-        element(x) != element(y) for x, y in zip(op.operands, op.regions[0].blocks[0].arguments, strict=True)
-    ):
+    if set(op.attributes.get("base_dilations", [1])) != {1}:
         return False
     w = _Windows.of(op)
     if w.sizes[-1] != w.results[-1] or w.window[-1] != 1 or w.sizes[-1] < _VECTOR:
         return False
-    return 1 < math.prod(w.window) <= _LARGE and 0 < math.prod(w.results) and 0 < math.prod(w.sizes) <= _MANY
+    return 1 < math.prod(w.window) <= _LARGE and 0 < math.prod(w.results)
 
 
 def _by_loops(b: Emitter, op: Any) -> list[Any]:
@@ -102,25 +88,16 @@ def _by_loops(b: Emitter, op: Any) -> list[Any]:
     def fill(k: Kernel) -> Sequence[Any]:
         start = [k.element(x) for x in inits]
 
-        def along(k: Kernel, place: Sequence[Any], outs: Sequence[Any]) -> Sequence[Any]:
-            d = len(place)
-            if d < len(w.sizes):
-                end = k.index(w.results[d])
-                return k.loop(
-                    k.index(0), end, k.index(1), outs, lambda k, i, *outs: along(k, [*place, i], outs)
-                )
+        def fold(k: Kernel, place: Sequence[Any], *outs: Any) -> Sequence[Any]:
             values = start
             for offsets in itertools.product(*map(range, w.window)):
-                new = _read(k, w, xs, start, place, offsets)
-                made = k.inlined(op.regions[0], [k.scalar(v) for v in (*values, *new)])
-                values = [k.element(v) for v in made]
-            at = _line(k, w.results, place)
+                values = k.applied(op.regions[0], [*values, *_read(k, w, xs, start, place, offsets)])
+            at = k.line(w.results, place)
             return [k.put(v, out, at) for v, out in zip(values, outs, strict=True)]
 
-        return along(k, [], [k.empty(type_) for type_ in types])
+        return k.nest(w.results, [k.empty(type_) for type_ in types], fold)
 
-    results = dispatch(b, types, fill)
-    return [b.reshape(y, w.results) for y in results]
+    return [b.reshape(y, w.results) for y in dispatch(b, types, fill)]
 
 
 def _read(
@@ -135,21 +112,12 @@ def _read(
     at, inside = [], None
     for d, i in enumerate(place):
         shift = offsets[d] * w.dilations[d] - w.low[d]
-        scaled = i if w.strides[d] == 1 else k.arith("muli", i, k.index(w.strides[d]))
-        at.append(k.arith("addi", scaled, k.index(shift)) if shift else scaled)
+        at.append(k.arith("addi", k.arith("muli", i, w.strides[d]), shift))
         if shift < 0 or (w.results[d] - 1) * w.strides[d] + shift >= w.sizes[d]:
-            here = k.below(at[-1], k.index(w.sizes[d]))  # false for negative indices, too
+            here = k.below(at[-1], w.sizes[d])  # false for negative indices, too
             inside = here if inside is None else k.arith("andi", inside, here)
-    line = _line(k, w.sizes, at)
+    line = k.line(w.sizes, at)
     if inside is None:
         return [k.element(x, line) for x in xs]
-    line = k.either(inside, line, k.index(0))
+    line = k.either(inside, line, 0)
     return [k.either(inside, k.element(x, line), init) for x, init in zip(xs, inits, strict=True)]
-
-
-def _line(k: Kernel, sizes: Sequence[int], place: Sequence[Any]) -> Any:
-    """The row-major linear index of a place in an array."""
-    line = place[0]
-    for n, i in zip(sizes[1:], place[1:], strict=True):
-        line = k.arith("addi", k.arith("muli", line, k.index(n)), i)
-    return line

@@ -166,10 +166,16 @@ def _has_constant_places(op: Any) -> bool:
 
 
 def _has_steps(x: Any) -> bool:
-    """Whether an array is a strided slice, or part of one: on CPUs, a gather from it does not compile."""
+    """Whether an array is a strided slice, or part of one: on CPUs, a gather from it does not compile.
+
+    A slice with one element along the last dimension is strided, too, once a reshape drops that dimension.
+    """
     owners = [y.owner for y in traced(x, ("stablehlo.reshape", "stablehlo.slice"))]
     slices = [op for op in owners if not isinstance(op, ir.Block) and op.name == "stablehlo.slice"]
-    return any(set(op.attributes["strides"]) != {1} for op in slices)
+    return any(
+        set(op.attributes["strides"]) != {1} or shape(op.results[0])[-1:] == [1] != shape(op.operands[0])[-1:]
+        for op in slices
+    )
 
 
 def _vectors_last(b: Emitter, op: Any) -> None:

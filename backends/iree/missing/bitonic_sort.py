@@ -4,95 +4,88 @@ IREE sorts a row in one thread, in O(n^2) steps. Mesa's software device ends a t
 steps, with the row unsorted. The network has n (log n)^2 / 2 exchanges; a loop runs n / 2 of them in each
 iteration:
 
-    element i meets i xor j;  the lesser goes to the lower index, or to the upper one where i has the bit k;
-    j is halved each time, then k doubled, until k is beyond n
+    blocks have k = 2, 4, 8, ... elements, until a block has all of them
+    element i meets i xor (k - 1), then i xor k / 4, i xor k / 8, ..., i xor 1;  the lesser goes to the lower index
 
-The original indices break ties, so that the sort is stable. They also mark the padding up to a power of two,
-which is sorted to the end.
+As the lesser always goes to the lower index, elements that are missing at the end need not be there, and n may be
+any number. The original indices break ties, so that the sort is stable.
 """
 
+import math
 from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 from torch_mlir import ir
-from torch_mlir._mlir_libs import _stablehlo as hlo
 
 from tiduc.backends.iree.emitter import Emitter, signless
-from tiduc.dialect.types import shape, with_element, with_shape
+from tiduc.backends.iree.fast.kernels import Kernel
+from tiduc.backends.iree.missing.dynamic.arrays import computed, in_shape, scalar_of, sizes_of, transposed
+from tiduc.backends.iree.missing.dynamic.sizes import read
+from tiduc.backends.iree.missing.merge_sort import places_along
+from tiduc.backends.iree.refused import refused
+from tiduc.dialect.types import element, with_element, with_shape
 
 
 def network_sort(b: Emitter, op: Any, dimension: int) -> Sequence[Any]:
-    """The results of a sort along a dimension of static size."""
-    sizes = shape(op.operands[0])
-    n = sizes[dimension]
-    padded = 1 << (n - 1).bit_length()
-    front = [dimension, *(i for i in range(len(sizes)) if i != dimension)]
-    rows = [padded, *(sizes[i] for i in front[1:])]
-    xs = [_padded(b, b.transpose(x, front), padded) for x in op.operands]
-    own = with_shape(with_element(op.operands[0].type, signless(32)), rows)
-    scalar = with_shape(own, [])
-    places = b.iota(0, own)
+    """The results of a sort along a dimension.
 
-    def step(b: Emitter, k: Any, j: Any, *carried: Any) -> Sequence[Any]:
-        i = b.iota(0, with_shape(own, [padded]))
-        other = b.emit("stablehlo.xor", (i, b.broadcast_in_dim(j, [], i.type)), i.type)
-        met = [_rows(b, x, other) for x in carried]
-        lower = b.compare(i, other, "LT")
-        upwards = b.compare(b.and_(i, b.broadcast_in_dim(k, [], i.type)), b.like(0, i), "EQ")
-        wants_first = b.compare(b.convert(lower, signless(32)), b.convert(upwards, signless(32)), "EQ")
-        wide = b.broadcast_in_dim(wants_first, [0], with_element(own, signless(1)))
-        first = _first(b, op, carried, met, n)
-        stays = b.compare(b.convert(first, signless(32)), b.convert(wide, signless(32)), "EQ")
-        half = b.emit("stablehlo.shift_right_logical", (j, b.constant(1, scalar)), scalar)
-        done = b.compare(half, b.constant(0, scalar), "EQ")
-        twice = b.add(k, k)
-        kept = [b.select(stays, x, y) for x, y in zip(carried, met, strict=True)]
-        return [b.select(done, twice, k), b.select(done, k, half), *kept]
+    Refuses arrays whose sorted size and whose other sizes are dynamic: IREE gets loops wrong that carry several
+    arrays of two dynamic dimensions.
+    """
+    sizes = sizes_of(b, op.operands[0])
+    order = [dimension, *(i for i in range(len(sizes)) if i != dimension)]
+    turned = [sizes[i] for i in order]
+    size = turned[0], math.prod(turned[1:])
+    if not any(isinstance(n, int) for n in size):
+        raise refused(op, "code for GPUs sorts a dynamic number of elements in a static number of rows only")
+    xs = [in_shape(b, transposed(b, x, order), size) for x in op.operands]
+    one, two, n = (scalar_of(b, i) for i in (1, 2, size[0]))
+    places = places_along(b, xs[0], 0)
 
-    def below(b: Emitter, k: Any, *_: Any) -> Any:
-        return b.compare(k, b.constant(padded, scalar), "LE")
+    def step(b: Emitter, k: Any, j: Any, *arrays: Any) -> Sequence[Any]:
+        mask = b.select(b.compare(b.add(j, j), k, "EQ"), b.subtract(k, one), j)
+        partners = computed(
+            b, size, signless(32), [mask], lambda k, place, mask: _partner(k, place, mask, size)
+        )
+        met = [
+            computed(b, size, element(x), [x, partners], lambda k, place, x, rows: _at_row(k, place, x, rows))
+            for x in arrays
+        ]
+        lower = b.compare(places, partners, "LE")
+        first = _comes_first(b, op, arrays, met)
+        stays = b.compare(b.convert(first, signless(32)), b.convert(lower, signless(32)), "EQ")
+        half = b.emit("stablehlo.shift_right_logical", (j, one), j.type)
+        done = b.compare(half, b.subtract(one, one), "EQ")
+        chosen = [b.select(stays, x, y) for x, y in zip(arrays, met, strict=True)]
+        return [b.select(done, b.add(k, k), k), b.select(done, k, half), *chosen]
 
-    start = [b.constant(2, scalar), b.constant(1, scalar), places, *xs]
-    sorted_ = b.while_(start, below, step)[3:]
-    ends = [0] * len(rows), [n, *rows[1:]], [1] * len(rows)
-    back = np.argsort(front)
-    return [b.transpose(b.slice(x, *ends), back) for x in sorted_]
-
-
-def _padded(b: Emitter, x: Any, n: int) -> Any:
-    """x with n rows, those added being copies of its first rows."""
-    given = shape(x)[0]
-    if given == n:
-        return x
-    some = b.slice(x, [0] * len(shape(x)), [n - given, *shape(x)[1:]], [1] * len(shape(x)))
-    return b.concatenate([x, some], 0)
+    start = [two, one, places, *xs]
+    ys = b.while_(start, lambda b, k, *_: b.compare(k, b.add(n, n), "LT"), step)[3:]
+    return [transposed(b, in_shape(b, y, turned), np.argsort(order).tolist()) for y in ys]
 
 
-def _rows(b: Emitter, x: Any, places: Any) -> Any:
-    """The rows of x at these indices."""
-    rank = len(shape(x))
-    numbers = hlo.GatherDimensionNumbers.get(list(range(1, rank)), [0], [], [], [0], 1)
-    indices = b.reshape(places, [*shape(places), 1])
-    sizes = ir.DenseI64ArrayAttr.get([1, *shape(x)[1:]])
-    attributes = {
-        "dimension_numbers": numbers,
-        "slice_sizes": sizes,
-        "indices_are_sorted": ir.BoolAttr.get(False),
-    }
-    return b.emit("stablehlo.gather", (x, indices), x.type, attributes)
+def _partner(k: Kernel, place: Sequence[Any], mask: Any, size: Sequence[Any]) -> Any:
+    """The row that an element meets; its own row if that is beyond the end."""
+    i32 = signless(32)
+    row = k.cast(place[0], i32)
+    other = k.arith("xori", row, k.element(mask))
+    return k.either(k.below(other, k.cast(size[0], i32)), other, row)
 
 
-def _first(b: Emitter, op: Any, mine: Sequence[Any], others: Sequence[Any], n: int) -> Any:
+def _at_row(k: Kernel, place: Sequence[Any], x: Any, rows: Any) -> Any:
+    """The element of x in the row that `rows` has at a place."""
+    row = k.cast(k.element(rows, *place), ir.IndexType.get())
+    return k.element(x, read(row), place[1])
+
+
+def _comes_first(b: Emitter, op: Any, mine: Sequence[Any], others: Sequence[Any]) -> Any:
     """Whether elements come before those they meet; `mine` and `others` begin with the original indices."""
-    i, j = mine[0], others[0]
-    pairs = [v for pair in zip(mine[1:], others[1:], strict=True) for v in pair]
-    turned = [v for pair in zip(others[1:], mine[1:], strict=True) for v in pair]
-    less, more = _compared(b, op, pairs), _compared(b, op, turned)
-    earlier = b.compare(i, j, "LT")
-    by_value = b.or_(less, b.and_(b.not_(more), earlier))
-    real = [b.compare(v, b.like(n, v), "LT") for v in (i, j)]
-    return b.select(b.and_(*real), by_value, earlier)
+    less, more = (
+        _compared(b, op, [v for pair in zip(xs[1:], ys[1:], strict=True) for v in pair])
+        for xs, ys in ((mine, others), (others, mine))
+    )
+    return b.or_(less, b.and_(b.not_(more), b.compare(mine[0], others[0], "LT")))
 
 
 def _compared(b: Emitter, op: Any, pairs: Sequence[Any]) -> Any:

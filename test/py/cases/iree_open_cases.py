@@ -343,6 +343,7 @@ ON_GPUS = (
     "scatter_rows",
     "scatter_windows",
     "windows_of_open",
+    "sort",
     "sort_of_rows",
     "sort_along_rows",
     "sort_in_between",

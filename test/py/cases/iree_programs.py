@@ -40,6 +40,20 @@ func.func @main(%x: tensor<9x3xf32>, %i: tensor<4x1xi32>) -> tensor<2x4xf32> {
   return %1 : tensor<2x4xf32>
 }
 """
+COLUMN = """
+func.func @main(%x: tensor<3x5x4xf64>, %i: tensor<3x5x1xi32>) -> tensor<3x5xf64> {
+  %0 = stablehlo.slice %x [0:3, 0:5, 0:1] : (tensor<3x5x4xf64>) -> tensor<3x5x1xf64>
+  %1 = stablehlo.reshape %0 : (tensor<3x5x1xf64>) -> tensor<3x5xf64>
+  %2 = "stablehlo.gather"(%1, %i) <{
+    dimension_numbers = #stablehlo.gather<
+      collapsed_slice_dims = [1], operand_batching_dims = [0], start_indices_batching_dims = [0],
+      start_index_map = [1], index_vector_dim = 2>,
+    slice_sizes = array<i64: 1, 1>
+  }> : (tensor<3x5xf64>, tensor<3x5x1xi32>) -> tensor<3x5xf64>
+  return %2 : tensor<3x5xf64>
+}
+"""
+"""Elements of a column, which is strided; `jnp.linalg.solve(a, a[..., :1])` permutes such columns."""
 WINDOWS_OVER_NOTHING = """
 func.func @main(%x: tensor<0xi16>, %y: tensor<0xi16>) -> (tensor<1xi16>, tensor<1xi16>) {
   %zero = stablehlo.constant dense<0> : tensor<i16>
@@ -268,6 +282,11 @@ INDICES = RNG.integers(-2, 6, (1, 5, 3, 3)).astype(np.int32)
 
 PROGRAMS: dict[str, tuple[str, tuple[Array, ...], tuple[Array, ...] | None]] = {
     "gather_vectors_first": (VECTORS_FIRST, (numbers(5, 4), INDICES), None),
+    "gather_of_column": (
+        COLUMN,
+        (numbers(3, 5, 4).astype(np.float64), np.arange(15, dtype=np.int32).reshape(3, 5, 1) % 4),
+        None,
+    ),
     "gather_of_steps": (STEPS, (numbers(9, 3), INDICES.reshape(-1, 1)[:4]), None),
     "windows_over_nothing": (WINDOWS_OVER_NOTHING, (np.zeros(0, np.int16),) * 2, None),
     "vulkan/slices": (SLICED, (numbers(1000), np.array(3, np.int32)), None),

@@ -1,0 +1,139 @@
+"""Rewrites for speed against flags of IREE: python test/bench/flags.py [--help]
+
+For each rewrite of backends/iree/fast/ and each program that the rewrite is for, the times of a call in one thread:
+
+    today         microseconds, as `tiduc compile` compiles the program
+    without       without the rewrite, divided by today's time: above 1, the rewrite makes the program faster
+    --no-fast     without any rewrite or flag for speed, divided by today's time
+    FLAG          with one more flag for IREE's compiler, divided by today's time
+    w/o + FLAG    with the flag and without the rewrite, divided by today's time: about 1 where the flag replaces it
+
+Times are medians of processor time; the calls take turns. A program that IREE does not compile has no time.
+"""
+
+import argparse
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import replace
+from statistics import median
+from typing import Any
+from unittest.mock import patch
+
+import jax
+import numpy as np
+from rewritten import PROGRAMS, REWRITES
+
+import tiduc
+from tiduc.backends.iree import pipeline, prepare
+from tiduc.backends.iree.compile import Source, compile_source
+from tiduc.backends.iree.emitter import PATTERNS
+from tiduc.dialect.errors import CompileError
+
+FLAGS = {
+    "split": "--iree-dispatch-creation-enable-split-reduction=true",
+    "multi-use": "--iree-dispatch-creation-fuse-multi-use=true",
+    "im2col": "--iree-global-opt-use-im2col-for-convs=true",
+    "channels-last": "--iree-preprocessing-pass-pipeline="
+    "builtin.module(util.func(iree-preprocessing-convert-conv-to-channels-last))",
+}
+"""Flags of IREE's compiler, by a short name."""
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument(
+        "--only", nargs="+", choices=list(REWRITES), default=list(REWRITES), metavar="REWRITE"
+    )
+    parser.add_argument("--seconds", type=float, default=3.0, help="for the calls of each program")
+    chosen = parser.parse_args()
+    jax.config.update("jax_platforms", "cpu")
+    jax.config.update("jax_enable_x64", True)
+    for rewrite in chosen.only:
+        row = REWRITES[rewrite]
+        for program in row.programs:
+            found = measured(program, rewrite, row.flags, chosen.seconds)
+            today = found["today"]
+            cells = (f"{way} {time / today:.2f}" for way, time in found.items() if way != "today")
+            print(f"{rewrite}  {program}  today {today:.0f}", *cells, sep="  ", flush=True)
+
+
+def measured(program: str, rewrite: str, flags: Sequence[str], seconds: float) -> dict[str, float]:
+    """The median microseconds of a call, by way of compilation; NaN for a way that does not compile."""
+    text, arguments = PROGRAMS[program]()
+    calls: dict[str, Callable[[], Any]] = {}
+
+    def add(way: str, source: Source, *more: str) -> None:
+        try:
+            executable = tiduc.Executable(compile_source(with_flags(source, more)))
+            results = executable(*arguments)
+        except CompileError:
+            return
+        expected = calls["today"]() if calls else results
+        for x, y in zip(results, expected, strict=True):
+            np.testing.assert_allclose(
+                x, y, rtol=0, atol=2e-3 * float(np.max(np.abs(y), initial=1e-30)), err_msg=way
+            )
+        calls[way] = lambda: executable(*arguments)
+
+    today = source_of(text)
+    with left_out(rewrite):
+        without = source_of(text)
+    add("today", today)
+    add("without", without)
+    add("--no-fast", source_of(text, fast=False))
+    for name in flags:
+        add(name, today, FLAGS[name])
+        add(f"w/o + {name}", without, FLAGS[name])
+    return medians(calls, seconds)
+
+
+def source_of(text: str, fast: bool = True) -> Source:
+    """The source of a program for one thread."""
+    with patch.object(prepare, "work", lambda module: replace(work(module), threaded=False)):
+        return tiduc.load(text).source(fast=fast)
+
+
+work = prepare.work
+
+
+def with_flags(source: Source, flags: Sequence[str]) -> Source:
+    """The source, and the source that is compiled if that one fails, with more flags."""
+    otherwise = None if source.otherwise is None else with_flags(source.otherwise, flags)
+    return replace(source, flags=(*source.flags, *flags), otherwise=otherwise)
+
+
+@contextmanager
+def left_out(rewrite: str) -> Iterator[None]:
+    """Leaves a rewrite out of the pipeline: a module's passes and patterns, a part of a pass, or a flag."""
+    part = REWRITES[rewrite].part
+    if part is not None:
+        with patch(*part):
+            yield
+        return
+    module = f"tiduc.backends.iree.fast.{rewrite}"
+    entries = tuple(entry for entry in pipeline.PIPELINE if entry.function.__module__ != module)
+    patterns = {
+        op: [entry for entry in known if entry.pattern.__module__ != module] for op, known in PATTERNS.items()
+    }
+    with patch.object(pipeline, "PIPELINE", entries), patch.dict(PATTERNS, patterns):
+        yield
+
+
+def medians(calls: Mapping[str, Callable[[], Any]], seconds: float) -> dict[str, float]:
+    """The median microseconds of processor time of each call; the calls take turns."""
+    times: dict[str, list[float]] = {way: [] for way in calls}
+    end = time.perf_counter() + seconds
+    while time.perf_counter() < end:
+        for way, call in calls.items():
+            call()  # brings the data back into the caches
+            started = time.thread_time()
+            call()
+            times[way].append(time.thread_time() - started)
+    return {way: 1e6 * median(found) for way, found in times.items()}
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,159 @@
+"""The programs that flags.py times, and the rewrites of backends/iree/fast/ that they are for."""
+
+from collections.abc import Callable, Sequence
+from typing import Any, NamedTuple
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import suite
+from jax import lax
+
+import tiduc
+
+Program = Callable[[], tuple[str, Sequence[Any]]]
+"""Gives a StableHLO text and the arguments of its function."""
+
+
+class Rewrite(NamedTuple):
+    """The programs that a rewrite is for, and the flags of IREE that may replace it.
+
+    `part` is a name and its replacement, if the rewrite is a flag or a part of a pass; otherwise the rewrite is a
+    module's passes and patterns.
+    """
+
+    programs: Sequence[str]
+    flags: Sequence[str] = ()
+    part: tuple[str, Any] | None = None
+
+
+LOOPS = "tiduc.backends.iree.fast.loops."
+SUMS = ("split", "multi-use")
+CONVOLUTION_GRADIENTS = [
+    f"toward {argument}, {order}"
+    for order in ("channels last", "channels first")
+    for argument in ("image", "kernel")
+]
+REWRITES = {
+    "convolution": Rewrite(
+        ("images", "few channels", "first", "strided", *CONVOLUTION_GRADIENTS),
+        ("im2col", "channels-last"),
+    ),
+    "reassociation": Rewrite(
+        ("ode", "kmeans", "softmax of rows", "rows", "products of rows"),
+        part=("tiduc.backends.iree.prepare.REASSOCIATED", ()),
+    ),
+    "barriers": Rewrite(("softmax", "attention", "transformer"), SUMS),
+    "lanes": Rewrite(("rows", "squares", "odd squares", "gelu", "softmax of rows", "gmm", "kmeans"), SUMS),
+    "loops": Rewrite(("ode", "lstm", "ode by JAX", "lstm by JAX", "recurrence", "betainc", "expm")),
+    "packing": Rewrite(("ode by JAX", "lstm by JAX"), part=(LOOPS + "pack", lambda loop: None)),
+    "carries": Rewrite(("betainc", "recurrence"), part=(LOOPS + "signed_carries", lambda loop: loop)),
+    "branches": Rewrite(("expm",), part=(LOOPS + "is_cheap", lambda op: False)),
+    "single_updates": Rewrite(
+        ("recurrence",), part=("tiduc.backends.iree.fast.scatter_loops.single_update", lambda b, op: None)
+    ),
+    "scatter_loops": Rewrite(("look-up", "bundle", "segments")),
+    "window_loops": Rewrite(("pooling",)),
+    "reversals": Rewrite(("reverse", "cumulative")),
+    "iotas": Rewrite(("argmax",)),
+    "insertion_sort": Rewrite(("short rows", "largest")),
+    "sines": Rewrite(("sine", "sines"), ("multi-use",)),
+    "exponentials": Rewrite(("exponential", "tanh", "logistic", "expm1")),
+    "logarithms": Rewrite(("log", "log1p")),
+    "remainders": Rewrite(("remainder",)),
+}
+"""By the rewrite's name."""
+
+
+def of(
+    function: Callable[..., Any], *sizes: Any, wrt: Sequence[int] = (), dtype: Any = np.float32
+) -> Program:
+    """A function of random arrays, or its gradient; an argument that is no tuple of sizes is an argument itself."""
+
+    def program() -> tuple[str, Sequence[Any]]:
+        draw = np.random.default_rng(0).uniform
+        arguments = [draw(0.1, 1, x).astype(dtype) if isinstance(x, tuple) else x for x in sizes]
+        text = jax.jit(function, keep_unused=True).lower(*arguments).as_text()
+        return tiduc.load(text).grad(list(wrt)).text if wrt else text, arguments
+
+    return program
+
+
+def ours(name: str) -> Program:
+    """The gradient of a function of suite.py."""
+    return lambda: (suite.texts(suite.cases()[name])[0], suite.cases()[name].arguments)
+
+
+def theirs(name: str) -> Program:
+    """The gradient that JAX makes of a function of suite.py."""
+    return lambda: (suite.texts(suite.cases()[name])[1], suite.cases()[name].arguments)
+
+
+def convolved(strides: int, layout: str, kernel: str) -> Callable[[Any, Any], Any]:
+    """A convolution."""
+    numbers = (layout, kernel, layout)
+    return lambda x, w: lax.conv_general_dilated(x, w, (strides, strides), "SAME", dimension_numbers=numbers)
+
+
+def toward(argument: int, layout: str, kernel: str) -> Program:
+    """The gradient of a convolution of 16 to 32 channels, with a stride of 2, toward one argument."""
+    convolution = convolved(2, layout, kernel)
+    x, w, ct = ((8, 32, 32, 16), (3, 3, 16, 32), (8, 16, 16, 32))
+    if layout == "NCHW":
+        x, w, ct = (8, 16, 32, 32), (32, 16, 3, 3), (8, 32, 16, 16)
+    return of(lambda x, w, ct: jnp.sum(convolution(x, w) * ct), x, w, ct, wrt=(argument,))
+
+
+def recurrence(c: Any) -> Any:
+    """20 iterations of c[i] = 2 c[i] + c[i - 1]."""
+    return jnp.sum(lax.fori_loop(1, 21, lambda i, c: c.at[i].set(2 * c[i] + c[i - 1]), c))
+
+
+def pooled(x: Any) -> Any:
+    """Maxima over overlapping windows."""
+    y = lax.reduce_window(x, -np.inf, lax.max, (1, 3, 3, 1), (1, 2, 2, 1), "SAME")
+    return jnp.sum(y**2)
+
+
+IDS = np.random.default_rng(1).integers(0, 1000, 512, dtype=np.int32)
+MANY, F64 = (100_000,), np.float64
+PROGRAMS: dict[str, Program] = {
+    **{name: ours(name) for name in suite.cases()},
+    "ode by JAX": theirs("ode"),
+    "lstm by JAX": theirs("lstm"),
+    "few channels": of(convolved(2, "NCHW", "OIHW"), (1, 3, 112, 112), (32, 3, 7, 7)),
+    "first": of(convolved(1, "NCHW", "OIHW"), (4, 16, 32, 32), (32, 16, 3, 3)),
+    "strided": of(convolved(2, "NCHW", "OIHW"), (4, 16, 32, 32), (32, 16, 3, 3)),
+    "toward image, channels last": toward(0, "NHWC", "HWIO"),
+    "toward kernel, channels last": toward(1, "NHWC", "HWIO"),
+    "toward image, channels first": toward(0, "NCHW", "OIHW"),
+    "toward kernel, channels first": toward(1, "NCHW", "OIHW"),
+    "softmax": of(lambda x: jax.nn.softmax(x, 1), (1000, 1000)),
+    "softmax of rows": of(lambda x: jnp.sum(jax.nn.softmax(x, 1) ** 2), (500, 400), wrt=(0,)),
+    "rows": of(lambda x: jnp.sum(x, 1), (500, 400)),
+    "squares": of(lambda x: jnp.sum(x * x), MANY),
+    "products of rows": of(lambda x, y: jnp.sum(x * y, 1), (503, 300), (503, 300)),
+    "odd squares": of(lambda x: jnp.sum(x * x), (503, 300)),
+    "gelu": of(lambda x: jnp.sum(jax.nn.gelu(x) ** 2), MANY),
+    "recurrence": of(recurrence, (21,), wrt=(0,)),
+    "betainc": of(lambda a, x: jax.scipy.special.betainc(a, 2 * a, x), (1000,), (1000,)),
+    "expm": of(lambda x: jnp.sum(jax.scipy.linalg.expm(x)), (8, 8), wrt=(0,)),
+    "look-up": of(lambda x, i: jnp.sum(x[i] ** 2), (1000, 64), IDS, wrt=(0,)),
+    "segments": of(lambda x: jax.ops.segment_max(x, IDS[:400] % 50, 50), (400,), wrt=()),
+    "pooling": of(pooled, (8, 28, 28, 16), wrt=(0,)),
+    "reverse": of(lambda x: x[::-1, ::-1] * 2, (500, 500)),
+    "cumulative": of(lambda x: lax.cumsum(x, 1, reverse=True), (100, 500)),
+    "argmax": of(lambda x: jnp.argmax(x, 0), (500, 400)),
+    "short rows": of(lambda x: jnp.sort(x, 1), (200, 16)),
+    "largest": of(lambda x: jnp.sum(lax.top_k(x, 5)[0] ** 2), (64, 200), wrt=(0,)),
+    "sine": of(jnp.sin, MANY),
+    "sines": of(lambda x: jnp.sum(jnp.sin(x) * jnp.cos(x)), MANY, wrt=(0,)),
+    "exponential": of(jnp.exp, MANY, dtype=F64),
+    "tanh": of(jnp.tanh, MANY, dtype=F64),
+    "logistic": of(jax.nn.sigmoid, MANY, dtype=F64),
+    "expm1": of(jnp.expm1, MANY, dtype=F64),
+    "log": of(jnp.log, MANY, dtype=F64),
+    "log1p": of(jnp.log1p, MANY, dtype=F64),
+    "remainder": of(lambda x, y: lax.rem(x, y), MANY, MANY),
+}
+"""By name; those that suite.py has are in f32, and so are the others, except for some functions of f64."""
