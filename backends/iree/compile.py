@@ -102,9 +102,9 @@ def _compiled(source: Source, limits: Limits, cached: bool, stop: threading.Even
     target = find_target(source.target)
     compiler = find_tool("iree-compile")
     key = cache.key(_program(source), (*target.flags, *source.flags), compiler) if cached else None
-    found = cache.read(key) if key else None
-    if found is not None:
-        return found
+    compiled = cache.read(key) if key else None
+    if compiled is not None:
+        return compiled
     ended = _ended(source, target, compiler, limits, stop)
     while ended.code and source.otherwise is not None:
         source = source.otherwise
@@ -170,11 +170,11 @@ def _refused(ended: Ended, limits: Limits, target: Target, name: str) -> Compile
             name,
         )
     # A crash can follow a diagnostic; the user then needs the diagnostic.
-    found = _DIAGNOSTIC.search(ended.errors)
-    if found:
+    diagnostic = _DIAGNOSTIC.search(ended.errors)
+    if diagnostic:
         # The op is named before this phrase; the op's text after it fills a screen.
-        message = found["message"].partition(" that was explicitly marked illegal")[0]
-        return CompileError(f"{about} {message}", _located(found["location"] or "", name))
+        message = diagnostic["message"].partition(" that was explicitly marked illegal")[0]
+        return CompileError(f"{about} {message}", _located(diagnostic["location"] or "", name))
     if ended.code and out_of_memory(ended.errors.encode()):
         return CompileError(
             f"{about} IREE's compiler needs more than the {limits.mebibytes} MiB of memory that it may take; "

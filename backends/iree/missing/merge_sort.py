@@ -78,13 +78,13 @@ class Rows:
         size = tuple(shape(places)) if static else self.size
         turned = [*self.turned[:-1], size[1]]
 
-        def found(xs: list[Any]) -> tuple[Any, ...]:
+        def taken(xs: list[Any]) -> tuple[Any, ...]:
             types = [with_shape(x.type, shape(places)) if static else x.type for x in xs]
-            return dispatch(b, types, lambda k: _found(k, xs, places, types, size), size)
+            return dispatch(b, types, lambda k: _taken(k, xs, places, types, size), size)
 
         # An unread result of a dispatch is put on its stack, which cannot hold dynamic shapes.
         parts = [self.keys] if static else [[x] for x in self.keys]
-        ys = [y for xs in parts for y in found(xs)]
+        ys = [y for xs in parts for y in taken(xs)]
         back = [int(i) for i in np.argsort(self.order)]
         results = [transposed(b, in_shape(b, y, turned), back) for y in ys]
         return [_as(b, y, kind) for y, kind in zip(results, self.kinds, strict=True)]
@@ -164,7 +164,7 @@ def _merged(k: Kernel, rows: Rows, width: Any, places: Any) -> Any:
     return k.loop(zero, count, one, [k.empty(places.type, rows.size)], row_of)[0]
 
 
-def _found(
+def _taken(
     k: Kernel, keys: Sequence[Any], places: Any, types: Sequence[Any], size: Sequence[Any]
 ) -> Sequence[Any]:
     """The elements of each key at the indices `places`."""
