@@ -44,6 +44,11 @@ def test_suite() -> None:
     assert not any("fails" in row for row in rows)
 
 
+def test_flags() -> None:
+    (row,) = run("flags.py", "--only", "iotas", "--seconds", "0.01")
+    assert row[:2] == ["iotas", "argmax"] and {"today", "without", "--no-fast"} < set(row)
+
+
 def test_torch_functions(monkeypatch: pytest.MonkeyPatch) -> None:
     """The twins in PyTorch are those in JAX."""
     pytest.importorskip("torch")
