@@ -44,6 +44,11 @@ def test_suite() -> None:
     assert not any("fails" in row for row in rows)
 
 
+def test_flags() -> None:
+    (row,) = run("flags.py", "--only", "iotas", "--seconds", "0.01")
+    assert row[:2] == ["iotas", "argmax"] and {"today", "without", "--no-fast"} < set(row)
+
+
 @pytest.mark.parametrize("names", [["mlp", "lstm", "kmeans"], pytest.param([], marks=pytest.mark.slow)])
 def test_torch_functions(monkeypatch: pytest.MonkeyPatch, names: list[str]) -> None:
     """The PyTorch functions equal their JAX counterparts. Without names, all functions."""
