@@ -13,6 +13,8 @@ from typing import Any
 from tiduc.backends.iree.linear_algebra.program import Matrix
 from tiduc.backends.iree.linear_algebra.scalars import Int, Number
 
+_TOGETHER = 4  # rows added at once, so that the row of sums is read and written once for them
+
 
 @dataclass(frozen=True)
 class Reflectors:
@@ -69,7 +71,7 @@ class Reflectors:
         with p.when(p.no(tau.is_zero)):
             with p.each(*columns) as j:
                 w[j] = 0.0
-            with p.each(*rows) as r:
-                w.subtract(0, [(-self.vh[i, r], x, r)], *columns)
+            for group in p.groups(*rows, _TOGETHER):
+                w.subtract(0, [(-self.vh[i, r], x, r) for r in group], *columns)
             with p.each(*rows) as r:
                 x.subtract(r, [(tau * self.vh[i, r].conj, w, 0)], *columns)
