@@ -13,7 +13,7 @@ from torch_mlir import ir
 
 from tiduc.dialect.attributes import named_attributes
 from tiduc.dialect.errors import ParseError
-from tiduc.dialect.signatures import contradiction, wrong_setting
+from tiduc.dialect.signatures import contradiction, positions, wrong_setting
 
 CALL = "stablehlo.custom_call"
 CONFIG = ("mhlo.backend_config", "backend_config")
@@ -27,6 +27,16 @@ class Routine:
     targets: tuple[str, ...]
     signature: str | Callable[[Mapping[str, Any]], str]
     letters: Mapping[str, str] = field(default_factory=dict)
+
+    def signature_for(self, given: Mapping[str, Any]) -> str:
+        """The signature of a call with these settings."""
+        return self.signature if isinstance(self.signature, str) else self.signature(given)
+
+    @property
+    def dimensions(self) -> list[int]:
+        """The number of dimensions of each operand, without those of the batch; no settings change them."""
+        operands, _ = positions(self.signature_for({}))
+        return [len(alternatives[0].sizes or ()) for alternatives in operands]
 
 
 def _lapack(real: str, of_complex: str | None = None) -> tuple[str, ...]:
@@ -148,9 +158,8 @@ def check_call(op: Any) -> None:
     if routine is None:
         return
     given = settings_among(op.attributes)
-    signature = routine.signature if isinstance(routine.signature, str) else routine.signature(given)
     from_right = given.get("side") == ord("R") or given.get("left") is False
-    wrong = _wrong_precision(target, op) or contradiction(signature, op, from_right)
+    wrong = _wrong_precision(target, op) or contradiction(routine.signature_for(given), op, from_right)
     if wrong := wrong or wrong_setting(given, routine.letters):
         raise ParseError(f"inconsistent call of @{target}: {wrong}", op.location)
 

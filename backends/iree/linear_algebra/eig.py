@@ -12,88 +12,84 @@ Source: Golub and Van Loan, "Matrix Computations" (2013), chapter 7; exceptional
 from dataclasses import dataclass
 from typing import Any
 
+from torch_mlir import ir
+
 from tiduc.backends.iree.emitter import Emitter
-from tiduc.backends.iree.linear_algebra.matrices import (
-    adjoint,
-    as_element,
-    epsilon,
-    everywhere,
-    masked,
-    real_type,
-    scaled,
-    unsettled,
-)
-from tiduc.backends.iree.linear_algebra.program import Matrix, Place, Program
+from tiduc.backends.iree.linear_algebra.matrices import adjoint, integers, real_type
+from tiduc.backends.iree.linear_algebra.program import Matrix, Program, Variable
 from tiduc.backends.iree.linear_algebra.reflectors import Reflectors
-from tiduc.backends.iree.linear_algebra.run import Work, run, tensors
+from tiduc.backends.iree.linear_algebra.run import Work, run
 from tiduc.backends.iree.linear_algebra.scalars import Int, Number
-from tiduc.backends.iree.linear_algebra.shifts import until_done
+from tiduc.backends.iree.linear_algebra.shifts import (
+    Turns,
+    last_block,
+    plane,
+    rotate,
+    scale,
+    until_done,
+    write_info,
+)
 from tiduc.dialect.types import is_complex, shape, with_element, with_shape
 
 
-def decompose(b: Emitter, x: Any, left: bool, right: bool) -> tuple[Any, Any, Any, Any]:
-    """Values in no order, the vectors asked for or None, and `info`: 1 without convergence, or if x is not finite."""
-    real = not is_complex(x)
-    if real:
-        x = b.complex(x, b.zeros_like(x))
-    unit, x, total = scaled(b, x)
-    finite = b.compare(total, b.constant(float("inf"), total), "LT")
-    w, t, zh, not_done = _schur(b, masked(b, everywhere(b, finite, x), x))
-    if real:
-        w = _real_if_close(b, w, b.sqrt(total))
-    w = b.multiply(w, as_element(b, everywhere(b, unit, w), w))
-    of_left = of_right = None
+def decompose(b: Emitter, x: Any, left: bool, right: bool) -> list[Any]:
+    """Values [batch, n] in no order; `info`; and the left and right vectors [batch, n, n] that are asked for.
+
+    `info` [batch, 1] is 1 without convergence, or if a matrix is not finite.
+    """
+    w, t, zh, info = _schur(b, x)
+    results = [w, info]
     if left:  # the vectors of the adjoint, which is upper triangular with its rows and columns reversed
-        of_left = b.reverse(_vectors(b, b.reverse(adjoint(b, t), [1, 2]), b.reverse(zh, [1])), [2])
+        results.append(b.reverse(_vectors(b, b.reverse(adjoint(b, t), [1, 2]), b.reverse(zh, [1])), [2]))
     if right:
-        of_right = _vectors(b, t, zh)
-    return w, of_left, of_right, unsettled(b, not_done, 0, total)
+        results.append(_vectors(b, t, zh))
+    return results
 
 
-def _real_if_close(b: Emitter, w: Any, norm: Any) -> Any:
-    """Values, with imaginary parts of at most n epsilon times the norm set to zero."""
-    re, im = b.real(w), b.imag(w)
-    rounding = b.multiply(norm, b.constant(shape(w)[1] * epsilon(w), norm))
-    close = b.compare(b.abs(im), everywhere(b, rounding, im), "LE")
-    return b.complex(re, b.select(close, b.zeros_like(im), im))
-
-
-def _schur(b: Emitter, x: Any) -> tuple[Any, Any, Any, Any]:
-    """Eigenvalues, t, z^H, and 0 or 1 without convergence, of matrices of entries of about one."""
+def _schur(b: Emitter, x: Any) -> list[Any]:
+    """Eigenvalues; t, divided by a power of two; z^H; and `info`."""
     batch, n, _ = shape(x)
+    type_ = with_element(x.type, ir.ComplexType.get(real_type(x)))
 
-    def body(p: Program, *matrices: Matrix) -> None:
-        x, w, t, zh, left, z, v, taus, phases, along = matrices
-        t.copy(x)
-        _reduce(t, z, Reflectors(v, taus, phases), along)
-        zh.copy(z, adjoint=True)
-        step = _Sweeps(t, zh, p.place(0))
-        left[0] = until_done(p, n, step.step)
+    def body(
+        p: Program, given: Matrix, w: Matrix, t: Matrix, zh: Matrix, info: Matrix, *work: Matrix
+    ) -> None:
+        v, taus, along, cosines, sines = work
+        t.copy(given)
+        unit, total = scale(t)
+        with p.when(p.no(p.number(float("inf")) > total)), p.each(0, n) as i, p.each(0, n) as j:
+            t[i, j] = 0.0
+        _reduce(t, zh, Reflectors(v, taus), along)
+        step = _Sweeps(t, Turns(cosines, sines, [zh]), p.counter(0))
+        write_info(info, until_done(p, n, step.step), total)
+        rounding = total.sqrt * p.epsilon * float(n)
         with p.each(0, n) as i:
-            w[i] = t[i, i]
+            own = t[i, i]
+            if not is_complex(x):  # small imaginary parts are rounding errors
+                own = p.either(rounding >= abs(own.im), own.re, own)
+            w[i] = unit * own
 
-    real = with_element(x.type, real_type(x))
-    types = [with_shape(x.type, [batch, n]), x.type, x.type, with_shape(real, [batch, 1])]
-    square, row = Work(n, n, True, padded=True), Work(1, n, True)
-    w, t, zh, left = tensors(b, *run(b, [x], types, [square, square, Work(1, n), row, row], body))
-    return w, t, zh, b.reshape(left, [batch])
+    types = [with_shape(type_, [batch, n]), type_, type_, integers(batch, 1)]
+    row = Work(1, n, True)
+    return run(b, [x], types, [Work(n, n, True, padded=True), row, row, row, row], body)
 
 
-def _reduce(h: Matrix, z: Matrix, reflectors: Reflectors, along: Matrix) -> None:
+def _reduce(h: Matrix, zh: Matrix, reflectors: Reflectors, along: Matrix) -> None:
     """Makes h a Hessenberg matrix, column by column; each is reflected onto the entry below the diagonal."""
     p, n = h.p, h.rows
-    z.unit()
+    zh.set_identity()
     with p.each(0, max(n - 2, 0)) as j:
         below = j + 1
         with p.each(below, n) as r:
-            reflectors.v[j, r] = h[r, j].conj
-        reflectors.make(j, below, n, below)
-        reflectors.reflect_columns(h, along, j, (below, n), (j, n))
+            reflectors.vh[j, r] = h[r, j].conj
+        beta = reflectors.make(j, below, n, below)
+        reflectors.reflect_columns(h, along, j, (below, n), (below, n))
+        reflectors.reflect_columns(zh, along, j, (below, n), (0, n))
         with p.each(0, n) as r:
             reflectors.reflect_row(h, r, j, below, n)
-            reflectors.reflect_row(z, r, j, below, n)
+        h[below, j] = beta
         with p.each(j + 2, n) as r:
-            h[r, j] = h.zero
+            h[r, j] = 0.0
 
 
 @dataclass(frozen=True)
@@ -101,30 +97,25 @@ class _Sweeps:
     """The QR algorithm for t; rows of z^H rotate with it."""
 
     t: Matrix
-    zh: Matrix
-    since: Place  # the number of sweeps since the last row that was done
+    turns: Turns  # of z^H
+    since: Variable[Int]  # the number of sweeps since the last row that was done
 
     def step(self, high: Int) -> Int:
         """One sweep up to row `high`; gives the last row that is not done."""
-        low, end = self._block(high)
+        p, t = self.t.p, self.t
+
+        def couples(i: Int) -> Any:
+            beside = t[i - 1, i - 1].size + t[i, i].size
+            limit = p.floor.max(p.epsilon * p.either(beside.is_zero, 1.0, beside))
+            large = t[i, i - 1].size > limit
+            t[i, i - 1] = p.either(large, t[i, i - 1], 0.0)
+            return large
+
+        low, end = last_block(p, high, couples)
         self.since.set(self.since.value + 1)
-        self.since.set_if(end.differs(high), 0)
+        self.since.set_if(p.no(end.equals(high)), 0)
         self._sweep(low, end, self._shift(end))
         return end
-
-    def _block(self, high: Int) -> tuple[Int, Int]:
-        """The rows of the last block; sets subdiagonal entries to zero that are small beside the diagonal."""
-        p, t = self.t.p, self.t
-        start, low, end = (p.place(0) for _ in range(3))
-        with p.each(1, high + 1) as i:
-            beside = t[i - 1, i - 1].size + t[i, i].size
-            limit = p.epsilon * p.either(beside.is_zero, 1.0, beside)
-            some = t[i, i - 1].size > limit
-            t[i, i - 1] = p.either(some, t[i, i - 1], t.zero)
-            start.set_if(p.no(some), i)
-            low.set_if(some, start.value)
-            end.set_if(some, i)
-        return low.value, end.value
 
     def _shift(self, high: Int) -> Number:
         """The eigenvalue of the last two rows nearer to the last entry; each tenth time, an exceptional shift."""
@@ -134,9 +125,8 @@ class _Sweeps:
         root = _root(half * half + both)
         more, less = half + root, half - root
         divisor = p.either(more.square >= less.square, more, less)
-        shift = last - both / p.either(divisor.is_zero, t.one, divisor)
-        other = last + Number(p, (_length(beside) * 0.75).parts + t.zero.im.parts)
-        return p.either((self.since.value % 10).equals(9), other, shift)
+        shift = last - both / p.either(divisor.is_zero, 1.0, divisor)
+        return p.either((self.since.value % 10).equals(9), last + _length(beside) * 0.75, shift)
 
     def _sweep(self, low: Int, high: Int, shift: Number) -> None:
         """One QR step: rotates adjacent rows and columns, from row `low` to row `high`."""
@@ -145,30 +135,12 @@ class _Sweeps:
             first, before = k.equals(low), k.max(1) - 1
             x = p.either(first, t[k, k] - shift, t[k, before])
             y = p.either(first, t[k + 1, k], t[k + 1, before])
-            c, s = _unit(x, y)
-            _turn(t, k, c.conj, s.conj, before, n)
-            _turn(self.zh, k, c.conj, s.conj, 0, n)
-            t[k + 1, before] = p.either(first, t[k + 1, before], t.zero)
-            _turn(t.transpose, k, c, s, 0, (k + 2).min(high) + 1)
-
-
-def _unit(x: Number, y: Number) -> tuple[Number, Number]:
-    """x and y over the length of both; 1 and 0 if both are zero."""
-    p, one = x.p, x.p.constant(1.0)
-    top = p.constant(0.0).max(x).max(y)
-    none = top.is_zero
-    top = p.either(none, one, top)
-    x, y = x / top, y / top
-    length = p.either(none, one, (x.square + y.square).sqrt)
-    return p.either(none, p.constant(1.0, 0.0), x / length), y / length
-
-
-def _turn(x: Matrix, k: Int, c: Number, s: Number, start: Any, end: Any) -> None:
-    """Replaces rows u and v, the rows k and k + 1, by c u + s v and conj(c) v - conj(s) u."""
-    with x.p.each(start, end) as j:
-        u, v = x[k, j], x[k + 1, j]
-        x[k, j] = (c * u).less(-s, v)
-        x[k + 1, j] = (c.conj * v).less(s.conj, u)
+            c, s, _ = plane(x, y)
+            self.turns.note(k, c.conj, s.conj)
+            rotate(t, [k, k + 1], [(c.conj, s.conj)], before, n)
+            t[k + 1, before] = p.either(first, t[k + 1, before], 0.0)
+            rotate(t.transpose, [k, k + 1], [(c, s)], 0, (k + 2).min(high) + 1)
+        self.turns.apply(low, high)
 
 
 def _root(x: Number) -> Number:
@@ -176,14 +148,14 @@ def _root(x: Number) -> Number:
     p = x.p
     long = ((_length(x) + abs(x.re)) * 0.5).sqrt
     short = x.im * 0.5 / p.either(long.is_zero, 1.0, long)
-    other = abs(short).parts + p.either(p.constant(0.0) > x.im, -long, long).parts
-    return p.either(x.re >= 0.0, Number(p, long.parts + short.parts), Number(p, other))
+    other = abs(short).with_im(p.either(x.im >= 0.0, long, -long))
+    return p.either(x.re >= 0.0, long.with_im(short), other)
 
 
 def _length(x: Number) -> Number:
     """|x|, computed from x over its larger part."""
     p = x.p
-    top = p.constant(0.0).max(x)
+    top = p.number(0.0).max(x)
     return top * (x / p.either(top.is_zero, 1.0, top)).square.sqrt
 
 
@@ -195,21 +167,19 @@ def _vectors(b: Emitter, t: Any, zh: Any) -> Any:
     n = shape(t)[1]
 
     def body(p: Program, t: Matrix, zh: Matrix, v: Matrix, x: Matrix, rows: Matrix) -> None:
-        least = p.number(0.0)
+        most = p.variable(0.0)
         with p.each(0, n) as i, p.each(i, n) as j:
-            least.set(least.value.max(t[i, j]))
-        gap = p.epsilon * least.value
+            most.set(most.value.max(t[i, j]))
         with p.each(0, n) as c:
-            _substitute(t, x, c, gap)
+            _substitute(t, x, c, p.epsilon * most.value)
             with p.each(0, n) as j:
-                rows[c, j] = rows.zero
-            with p.each(0, c + 1) as i:
-                with p.each(0, n) as j:
-                    rows[c, j] = rows[c, j].less(-x[i], zh[i, j].conj)
+                rows[c, j] = 0.0
+            with p.each(0, c + 1) as i, p.each(0, n) as j:
+                rows[c, j] = rows[c, j] + x[i] * zh[i, j].conj
             _normalize(rows, c)
         v.transpose.copy(rows)
 
-    return tensors(b, *run(b, [t, zh], [t.type], [Work(1, n, True), Work(n, n, True, padded=True)], body))[0]
+    return run(b, [t, zh], [t.type], [Work(1, n, True), Work(n, n, True, padded=True)], body)[0]
 
 
 def _substitute(t: Matrix, x: Matrix, c: Int, gap: Number) -> None:
@@ -218,17 +188,16 @@ def _substitute(t: Matrix, x: Matrix, c: Int, gap: Number) -> None:
     Gaps between values are at least `gap` wide; a vector that grows is scaled.
     """
     p = t.p
-    x[c] = t.one
+    x[c] = 1.0
     with p.each(0, c) as s:
         i = c - 1 - s
-        total = p.number(t.zero)
+        total = p.variable(t.zero)
         with p.each(i + 1, c + 1) as j:
             total.add(t[i, j] * x[j])
-        apart = t[c, c] - t[i, i]
-        close = gap > p.constant(0.0).max(apart)
-        apart = p.either(close, Number(p, gap.parts + t.zero.im.parts), apart)
-        x[i] = total.value / p.either(apart.is_zero, t.one, apart)
-        size = p.constant(1.0).max(x[i])
+        difference = t[c, c] - t[i, i]
+        difference = p.either(gap > p.number(0.0).max(difference), gap, difference)
+        x[i] = total.value / p.either(difference.is_zero, 1.0, difference)
+        size = p.number(1.0).max(x[i])
         with p.when(size > 1.0), p.each(i, c + 1) as j:
             x[j] = x[j] / size
 
@@ -236,10 +205,10 @@ def _substitute(t: Matrix, x: Matrix, c: Int, gap: Number) -> None:
 def _normalize(rows: Matrix, c: Int) -> None:
     """Scales a row to length one and a real largest component."""
     p, n = rows.p, rows.columns
-    top = p.number(0.0)
+    top = p.variable(0.0)
     with p.each(0, n) as j:
         top.set(top.value.max(rows[c, j]))
-    at, most, total = p.place(0), p.number(0.0), p.number(0.0)
+    at, most, total = p.counter(0), p.variable(0.0), p.variable(0.0)
     with p.each(0, n) as j:
         rows[c, j] = rows[c, j] / top.value
         size = rows[c, j].square
@@ -250,4 +219,4 @@ def _normalize(rows: Matrix, c: Int) -> None:
     phase = rows[c, at.value].conj / most.value.sqrt / total.value.sqrt
     with p.each(0, n) as j:
         y = rows[c, j] * phase
-        rows[c, j] = Number(p, y.re.parts + p.either(j.equals(at.value), 0.0, y.im).parts)
+        rows[c, j] = p.either(j.equals(at.value), y.re, y)

@@ -1,8 +1,8 @@
 """Eigenvalues and eigenvectors of Hermitian matrices: tridiagonal forms, then the QR algorithm.
 
-    for each row, the last first:  a = h a h, in the lower triangle, where the reflection h of the rows before this
+    for each row, the last first:  a = h^H a h, in the lower triangle, where the reflection h of the rows before this
                                    one leaves only the last of the row's entries before the diagonal
-    g = h_1 ... h_(n-1), row by row, times phases, so that t = g a g^H is real, and not negative off the diagonal
+    g = h_1^H ... h_(n-1)^H, row by row, so that t = g a g^H is real and tridiagonal
     sweeps of rotations, with Wilkinson's shifts, make t diagonal, and turn g into v^H
 
 Loops run along rows.
@@ -14,53 +14,54 @@ from dataclasses import dataclass
 from typing import Any
 
 from tiduc.backends.iree.emitter import Emitter
-from tiduc.backends.iree.linear_algebra.matrices import real_type, scaled, spread, unsettled
+from tiduc.backends.iree.linear_algebra.matrices import integers, real_rows
 from tiduc.backends.iree.linear_algebra.program import Matrix, Program
 from tiduc.backends.iree.linear_algebra.reflectors import Reflectors
-from tiduc.backends.iree.linear_algebra.run import Work, run, tensors
+from tiduc.backends.iree.linear_algebra.run import Work, run
 from tiduc.backends.iree.linear_algebra.scalars import Int, Number
-from tiduc.backends.iree.linear_algebra.shifts import Beside, Turns, plane, sort_rows
-from tiduc.dialect.types import is_complex, shape, with_element, with_shape
+from tiduc.backends.iree.linear_algebra.shifts import Beside, Turns, plane, scale, sort_rows, write_info
+from tiduc.dialect.types import is_complex, shape
 
 
-def decompose(b: Emitter, x: Any, vectors: bool) -> tuple[Any, Any, Any]:
-    """Vectors, or None without `vectors`; values in ascending order; and `info`, as of LAPACK's syevd."""
-    unit, x, total = scaled(b, x)
+def decompose(b: Emitter, x: Any, vectors: bool) -> list[Any]:
+    """Values [batch, n], ascending; `info` [batch, 1], as of LAPACK's syevd; and vectors [batch, n, n] if asked for.
+
+    Only the lower triangles of x [batch, n, n] are read, and the real parts of diagonals.
+    """
     batch, n, _ = shape(x)
     of_complex = is_complex(x)
 
-    def body(p: Program, given: Matrix, w: Matrix, left: Matrix, *others: Matrix) -> None:
+    def body(p: Program, given: Matrix, w: Matrix, info: Matrix, *others: Matrix) -> None:
         v, others = (others[:1], others[1:]) if vectors else ((), others)
-        a, g, along, phases, taus, cosines, sines, d, e = others
+        a, g, along, taus, cosines, sines, d, e = others
         beside, turns = Beside(d, e), Turns(cosines, sines, [g] if vectors else [])
-        step = _Matrices(a, g, along, Reflectors(a, taus, phases), beside, turns)
-        with p.each(0, n) as i, p.each(0, i + 1) as j:
-            a[i, j] = given[i, j]
+        step = _Tridiagonal(a, g, along, Reflectors(a, taus), beside, turns)
+        with p.each(0, n) as i:
+            with p.each(0, i) as j:
+                a[i, j] = given[i, j]
+            a[i, i] = given[i, i].re
+        unit, total = scale(a, lower=True)
         step.reduce()
         if vectors:
             step.accumulate()
-        left[0] = beside.diagonalize(p.floor, step.sweep)
-        sort_rows(d, turns.rows)
-        w.copy(d)
+        write_info(info, beside.diagonalize(p.floor, step.sweep), total)
+        sort_rows(d, turns.matrices)
+        with p.each(0, n) as i:
+            w[i] = unit * d[i]
         for y in v:
-            y.copy(g, adjoint=True)
+            y.copy(g.adjoint)
 
-    real = with_element(x.type, real_type(x))
-    types = [with_shape(real, [batch, n]), with_shape(real, [batch, 1]), *([x.type] if vectors else [])]
+    types = [real_rows(x, n), integers(batch, 1), *([x.type] if vectors else [])]
     square, row = Work(n, n, of_complex, padded=True), Work(1, n, of_complex)
     rows = Work(n if vectors else 0, n, of_complex, padded=True)
-    work = [square, rows, row, row, *[Work(1, n)] * 4, Work(1, n + 1)]
-    w, left, *v = tensors(b, *run(b, [x], types, work, body))
-    left = b.reshape(left, [batch])
-    w = b.multiply(w, spread(b, unit, [0], w))
-    return v[0] if vectors else None, w, unsettled(b, left, 0, total)
+    return run(b, [x], types, [square, rows, row, row, *[Work(1, n)] * 3, Work(1, n + 1)], body)
 
 
 @dataclass(frozen=True)
-class _Matrices:
-    """A Hermitian matrix, its tridiagonal form, and work space."""
+class _Tridiagonal:
+    """A Hermitian matrix, its tridiagonal form, and the products of reflections and rotations."""
 
-    a: Matrix  # the lower triangle is used; then v is before the diagonal
+    a: Matrix  # the lower triangle is used; in the end, v^H of the reflections is before the diagonal
     g: Matrix
     along: Matrix
     reflectors: Reflectors
@@ -74,56 +75,47 @@ class _Matrices:
         with p.each(0, n - 1) as s:
             i = n - 1 - s
             self.beside.e[i] = self.reflectors.make(i, 0, i, i - 1)
-            self._product(i)
-            self._less(i)
+            self._multiply(i)
+            self._update(i)
         with p.each(0, n) as i:
             self.beside.d[i] = self.a[i, i].re
 
-    def _product(self, i: Int) -> None:
-        """Computes a v for the rows before row i, which has v."""
+    def _multiply(self, i: Int) -> None:
+        """Computes a v for the rows before row i, which has v^H."""
         a, p, along = self.a, self.a.p, self.along
         with p.each(0, i) as r:
-            own = a[i, r]
-            total = p.number(a.zero)
+            own, total = a[i, r].conj, p.variable(a.zero)
             with p.each(0, r) as j:
-                y = a[r, j]
-                total.add(y * a[i, j])
-                along[j] = along[j].less(-own, y.conj)
+                total.add(a[r, j] * a[i, j].conj)
+                along[j] = along[j] + own * a[r, j].conj
             along[r] = total.value + a[r, r].re * own
 
-    def _less(self, i: Int) -> None:
-        """Subtracts v w^H + w v^H from the rows before row i, for w = tau (p - tau / 2 (p^H v) v) and p = a v."""
+    def _update(self, i: Int) -> None:
+        """Subtracts v w^H + w v^H from the rows before row i, where p = a v, w = tau p - |tau|^2 / 2 (v^H p) v."""
         a, p, w, tau = self.a, self.a.p, self.along, self.reflectors.taus[i]
-        total = p.number(0.0)
+        total = p.variable(0.0)
         with p.each(0, i) as j:
-            v, along = a[i, j], w[j]
-            total.add(v.re * along.re)
-            if a.apart:
-                total.add(v.im * along.im)
-        half = tau * tau * (total.value * 0.5)
+            total.add((a[i, j] * w[j]).re)
+        half = tau.square * total.value * 0.5
         with p.each(0, i) as j:
-            w[j] = (tau * w[j]).less(half, a[i, j])
+            w[j] = tau * w[j] - half * a[i, j].conj
         with p.each(0, i) as r:
-            v_r, w_r = a[i, r], w[r]
+            v_r, w_r = a[i, r].conj, w[r]
             with p.each(0, r + 1) as j:
-                a[r, j] = a[r, j].less(v_r, w[j].conj).less(w_r, a[i, j].conj)
+                a[r, j] = a[r, j] - v_r * w[j].conj - w_r * a[i, j]
 
     def accumulate(self) -> None:
         """Makes g."""
-        p, n, g = self.a.p, self.a.rows, self.g
-        g.unit()
+        p, n = self.a.p, self.a.rows
+        self.g.set_identity()
         with p.each(1, n) as i, p.each(0, i) as r:
-            self.reflectors.reflect_row(g, r, i, 0, i)
-        phase = p.number(self.a.one)
-        with p.each(1, n) as i:
-            phase.set(phase.value * -self.reflectors.phases[i])
-            g.scale_row(i, n, phase.value)
+            self.reflectors.reflect_row(self.g, r, i, 0, i, adjoint=True)
 
     def sweep(self, low: Int, high: Int) -> None:
         """Rotates the block from row `low` to row `high`."""
         p, d, e = self.a.p, self.beside.d, self.beside.e
-        f, g = p.number(d[low] - self._shift(high)), p.number(e[low + 1])
-        on, off = p.number(d[low]), p.number(e[low + 1])  # on the diagonal, and beside it
+        f, g = p.variable(d[low] - self._shift(high)), p.variable(e[low + 1])
+        on, off = p.variable(d[low]), p.variable(e[low + 1])  # on the diagonal, and beside it
         with p.each(low, high) as i:
             c, s, r = plane(f.value, g.value)  # makes g zero
             e[i] = p.either(i.equals(low), 0.0, r)
@@ -138,7 +130,7 @@ class _Matrices:
             on.set(t - sh)
             off.set(c * more)
         e[high], d[high] = f.value, on.value
-        self.turns.make(low, high)
+        self.turns.apply(low, high)
 
     def _shift(self, high: Int) -> Number:
         """The eigenvalue of the last two rows of a block that is nearer to the last entry."""
@@ -146,5 +138,4 @@ class _Matrices:
         first, last, e = d[high.max(1) - 1], d[high], self.beside.e[high]
         half = (first - last) * 0.5
         length = (half * half + e * e).sqrt
-        length = p.either(half >= 0.0, length, -length)
-        return last - e * e / (half + length)
+        return last - e * e / (half + p.either(half >= 0.0, length, -length))

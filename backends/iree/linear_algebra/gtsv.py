@@ -9,8 +9,7 @@ from typing import Any
 from tiduc.backends.iree.emitter import Emitter
 from tiduc.backends.iree.linear_algebra.matrices import integers
 from tiduc.backends.iree.linear_algebra.program import Matrix, Program
-from tiduc.backends.iree.linear_algebra.run import Work, run, tensors
-from tiduc.backends.iree.linear_algebra.scalars import Number
+from tiduc.backends.iree.linear_algebra.run import Work, run
 from tiduc.dialect.types import is_complex, shape
 
 
@@ -25,10 +24,10 @@ def solve(b: Emitter, diagonals: list[Any], y: Any, perturb: bool = False) -> li
     def body(p: Program, *matrices: Matrix) -> None:
         dl, d, du, y, *of_u, x, info, z = matrices
         with p.each(n, n + 2) as i, p.each(0, width) as c:
-            z[i, c] = z.zero
+            z[i, c] = 0.0
         z.copy(y)
         _eliminate([dl, d, du], of_u, z)
-        failed = p.place(0)
+        failed = p.counter(0)
         with p.each(0, n) as s:
             i = n - 1 - s
             failed.set_if(of_u[0][i].is_zero, i + 1)
@@ -44,45 +43,44 @@ def solve(b: Emitter, diagonals: list[Any], y: Any, perturb: bool = False) -> li
 
     row = diagonals[0].type
     types = [row, row, row, y.type, integers(batch, 1)]
-    return tensors(b, *run(b, [*diagonals, y], types, [Work(n + 2, width, is_complex(y))], body))
+    return run(b, [*diagonals, y], types, [Work(n + 2, width, is_complex(y))], body)
 
 
-def _eliminate(given: list[Matrix], made: list[Matrix], z: Matrix) -> None:
+def _eliminate(given: list[Matrix], of_u: list[Matrix], z: Matrix) -> None:
     """Computes the diagonals of U, and the right-hand sides that go with it."""
     p, n, (dl, d, du) = z.p, z.rows - 2, given
-    zero = z.zero
-    main, first = p.number(d[0]), p.number(du[0] if n > 1 else zero)
+    main, first = p.variable(d[0]), p.variable(du[0] if n > 1 else z.zero)
 
     def write(i: Any, *values: Any) -> None:
-        for x, value in zip(made, values, strict=True):
+        for x, value in zip(of_u, values, strict=True):
             x[i] = value
 
     with p.each(0, n - 1) as i:
         after = i + 1
-        low, own, above = dl[after], d[after], p.either(after.equals(n - 1), zero, du[after])
+        low, own, above = dl[after], d[after], p.either(after.equals(n - 1), 0.0, du[after])
         swap = low.size > main.value.size
         pivot, other = p.either(swap, low, main.value), p.either(swap, main.value, low)
-        factor = other / p.either(pivot.is_zero, z.one, pivot)
-        kept, gone = p.either(swap, own, first.value), p.either(swap, first.value, own)
-        write(i, pivot, kept, p.either(swap, above, zero))
+        factor = other / p.either(pivot.is_zero, 1.0, pivot)
+        beside_pivot, below_pivot = p.either(swap, own, first.value), p.either(swap, first.value, own)
+        write(i, pivot, beside_pivot, p.either(swap, above, 0.0))
         with p.when(swap):
-            z.swap_rows(i, after, z.columns)
-        z.less_row(after, factor, z, i, 0, z.columns)
-        main.set(gone - factor * kept)
-        first.set(p.either(swap, zero, above) - factor * p.either(swap, above, zero))
-    write(n - 1, main.value, zero, zero)
+            z.swap_rows(i, after)
+        z.subtract(after, [(factor, z, i)], 0, z.columns)
+        main.set(below_pivot - factor * beside_pivot)
+        first.set(p.either(swap, 0.0, above) - factor * p.either(swap, above, 0.0))
+    write(n - 1, main.value, 0.0, 0.0)
 
 
 def _perturb(of_u: list[Matrix]) -> None:
     """Moves small pivots away from zero."""
     main, p = of_u[0], of_u[0].p
-    top = p.number(0.0)
+    top = p.variable(0.0)
     for x in of_u:
         with p.each(0, x.columns) as i:
             top.set(top.value.max(x[i]))
     least = p.epsilon * top.value
     with p.each(0, main.columns) as i:
         own = main[i]
-        by = p.either(p.constant(0.0) > own.re, -least, least)
-        small = least > p.constant(0.0).max(own)
-        main[i] = p.either(small, Number(p, (own.re + by).parts + own.im.parts), own)
+        by = p.either(own.re >= 0.0, least, -least)
+        small = least > p.number(0.0).max(own)
+        main[i] = p.either(small, own + by, own)

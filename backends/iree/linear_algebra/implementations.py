@@ -4,7 +4,7 @@ A program (program.py) runs on every target. On CPUs a module may call LAPACK on
 if the option `--lapack=callback` asks for it.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from tiduc.backends.backend import CALLBACK, LOOPS
@@ -21,7 +21,7 @@ from tiduc.backends.iree.linear_algebra import (
     triangular_solve,
 )
 
-Implementation = Callable[..., Any]
+Implementation = Callable[..., Sequence[Any]]
 
 IMPLEMENTATIONS: dict[tuple[str, str], Implementation] = {
     ("cholesky", LOOPS): cholesky.factor,

@@ -1,7 +1,8 @@
-"""Self-inverse reflections 1 - tau v v^H of rows in a kernel: tau is real, and |v|^2 = 2 / tau.
+"""Householder reflections H = 1 - tau v v^H with v = 1 at one place, as LAPACK's `larfg` and `larf` have them.
 
-They take a to -phase |a| e, where e is a column of the unit matrix, and phase is that of a's entry there.
-LAPACK's reflections (qr.py) differ: they make complex entries real.
+    a H = beta e,  H^H a^H = beta e^H      for a row a, a row e of the unit matrix and a real number beta
+
+Entries are scaled on the way, so that no square overflows. If a is beta e already, then tau = 0.
 
 Source: Golub and Van Loan, "Matrix Computations" (2013), section 5.1.
 """
@@ -12,62 +13,65 @@ from typing import Any
 from tiduc.backends.iree.linear_algebra.program import Matrix
 from tiduc.backends.iree.linear_algebra.scalars import Int, Number
 
+_TOGETHER = 4  # rows added at once, so that the row of sums is read and written once for them
+
 
 @dataclass(frozen=True)
 class Reflectors:
-    """Reflections by row: v in the rows of a matrix from column `start` of a row to below `end`, tau, and phases."""
+    """Reflections by number: v^H in part of a row of a matrix, and tau in a row."""
 
-    v: Matrix
+    vh: Matrix
     taus: Matrix
-    phases: Matrix
 
-    def make(self, i: Int, start: Any, end: Any, at: Int) -> Number:
-        """Writes v in place of a^H to row i, and gives |a|; `at` is the column of e.
+    def make(self, i: Int, start: Int | int, end: Int | int, at: Int) -> Number:
+        """Writes v^H in place of a, in row i from column `start` to below `end`; gives beta. e is 1 at column `at`."""
+        vh, p = self.vh, self.vh.p
+        own, top = vh[i, at], p.variable(0.0)
+        with p.each(start, end) as j:
+            top.set(top.value.max(vh[i, j]))
+        unit = p.either(top.value > 0.0, top.value, 1.0)
+        vh[i, at] = 0.0
+        rest, first = p.variable(0.0), own / unit
+        with p.each(start, end) as j:
+            vh[i, j] = vh[i, j] / unit
+            rest.add(vh[i, j].square)
+        flat = p.both(rest.value.is_zero, first.im.is_zero)
+        length = (rest.value + first.square).sqrt
+        beta = p.either(flat, first.re, p.either(first.re >= 0.0, -length, length))
+        self.taus[i] = p.either(flat, 0.0, (beta - first.conj) / p.either(flat, 1.0, beta))
+        over = p.either(flat, 0.0, p.number(1.0) / (first - beta))
+        with p.each(start, end) as j:
+            vh[i, j] = over * vh[i, j]
+        vh[i, at] = 1.0
+        return beta * unit
 
-        If a is negligible, then v, tau and |a| are zero.
-        """
-        v, p = self.v, self.v.p
-        least = p.floor * p.floor
-        total = p.number(0.0)
+    def reflect_row(self, x: Matrix, r: Int, i: Int, start: Any, end: Any, adjoint: bool = False) -> None:
+        """Multiplies row r of x by reflection i, or its adjoint, which changes columns from `start` to below `end`."""
+        p, vh, tau = x.p, self.vh, self.taus[i]
+        total = p.variable(x.zero)
         with p.each(start, end) as j:
-            total.add(v[i, j].square)
-        flat = least >= total.value  # false for a NaN
-        length = p.either(flat, 1.0, total.value.sqrt)
-        over = p.either(flat, p.constant(0.0), p.constant(1.0)) / length
-        with p.each(start, end) as j:
-            v[i, j] = over * v[i, j].conj
-        phase, size = self._phase(v[i, at], least)
-        more = size + 1.0
-        v[i, at] = p.either(flat, v.zero, more * phase)
-        self.phases[i] = phase
-        self.taus[i] = p.either(flat, p.constant(0.0), p.constant(1.0) / more)
-        return p.either(flat, p.constant(0.0), length)
-
-    def reflect_row(self, x: Matrix, r: Int, i: Int, start: Any, end: Any) -> None:
-        """Reflects row r of x from the right by reflection i: the row less tau (row v) v^H."""
-        p, v = x.p, self.v
-        total = p.number(x.zero)
-        with p.each(start, end) as j:
-            total.add(x[r, j] * v[i, j])
-        factor = self.taus[i] * total.value
-        with p.each(start, end) as j:
-            x[r, j] = x[r, j].less(factor, v[i, j].conj)
+            total.add(x[r, j] * vh[i, j].conj)
+        factor = (tau.conj if adjoint else tau) * total.value
+        x.subtract(r, [(factor, vh, i)], start, end)
 
     def reflect_columns(
-        self, x: Matrix, w: Matrix, i: Int, rows: tuple[Any, Any], columns: tuple[Any, Any]
+        self,
+        x: Matrix,
+        w: Matrix,
+        i: Int,
+        rows: tuple[Any, Any],
+        columns: tuple[Any, Any],
+        adjoint: bool = True,
     ) -> None:
-        """Reflects some columns of x from the left by reflection i, which has v in these rows: w = v^H x."""
-        p, tau = x.p, self.taus[i]
-        with p.each(*columns) as j:
-            w[j] = x.zero
-        with p.each(*rows) as r:
-            w.less_row(0, -self.v[i, r].conj, x, r, *columns)
-        with p.each(*rows) as r:
-            x.less_row(r, tau * self.v[i, r], w, 0, *columns)
+        """Multiplies some columns of x by the adjoint of reflection i, or by the reflection, which changes these rows.
 
-    def _phase(self, y: Number, least: Number) -> tuple[Number, Number]:
-        """y / |y| and |y|; one and zero if |y| is negligible."""
-        p = y.p
-        small = least >= y.square
-        size = p.either(small, 1.0, y.square.sqrt)
-        return p.either(small, self.v.one, y / size), p.either(small, 0.0, size)
+        The row w is for v^H x.
+        """
+        p, tau = x.p, self.taus[i].conj if adjoint else self.taus[i]
+        with p.when(p.no(tau.is_zero)):
+            with p.each(*columns) as j:
+                w[j] = 0.0
+            for group in p.groups(*rows, _TOGETHER):
+                w.subtract(0, [(-self.vh[i, r], x, r) for r in group], *columns)
+            with p.each(*rows) as r:
+                x.subtract(r, [(tau * self.vh[i, r].conj, w, 0)], *columns)

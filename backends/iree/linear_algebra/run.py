@@ -15,22 +15,19 @@ from torch_mlir import ir
 
 from tiduc.backends.iree.emitter import Emitter
 from tiduc.backends.iree.fast.kernels import Kernel, dispatch
-from tiduc.backends.iree.linear_algebra.matrices import real_type
-from tiduc.backends.iree.linear_algebra.program import Matrix, Program
+from tiduc.backends.iree.linear_algebra.program import Array, Matrix, Program
 from tiduc.backends.iree.linear_algebra.scalars import Int
-from tiduc.dialect.types import is_complex, shape, with_shape
+from tiduc.dialect.types import is_complex, with_shape
 
 _CACHED = 16  # f32 numbers in a cache line
 
 
-def padded(columns: int) -> int:
-    """The width of rows that are an odd number of cache lines apart, so that no column is in a few cache sets."""
-    return -(-columns // _CACHED) // 2 * 2 * _CACHED + _CACHED
-
-
 @dataclass(frozen=True)
 class Work:
-    """A matrix that a program uses for itself; `padded` says how its rows are apart."""
+    """A matrix that a program uses for itself.
+
+    Rows of a `padded` matrix are an odd number of cache lines apart, so that no column is in a few cache sets.
+    """
 
     rows: int
     columns: int
@@ -40,84 +37,84 @@ class Work:
     @property
     def width(self) -> int:
         """The distance of two rows."""
-        return padded(self.columns) if self.padded else self.columns
+        return -(-self.columns // _CACHED) // 2 * 2 * _CACHED + _CACHED if self.padded else self.columns
 
-    @property
-    def size(self) -> int:
-        """The number of real numbers that the matrix takes."""
-        return self.rows * self.width * (2 if self.complex else 1)
-
-
-@dataclass(frozen=True)
-class Lines:
-    """A batch of matrices as flat arrays: real and imaginary parts apart, or one after the other in one array."""
-
-    arrays: tuple[Any, ...]
-    type: Any
-
-    def tensor(self, b: Emitter) -> Any:
-        """The batch as one value of StableHLO."""
-        size = math.prod(self.type.shape)
-        if not is_complex(self):
-            return b.reshape(self._part(b, 0, size), self.type.shape)
-        return b.complex(*(b.reshape(self._part(b, at, size), self.type.shape) for at in (0, size)))
-
-    def _part(self, b: Emitter, at: int, size: int) -> Any:
-        (line,) = self.arrays
-        return line if shape(line) == [size] else b.slice(line, [at], [at + size], [1])
-
-
-def lines(b: Emitter, x: Any) -> Lines:
-    """The lines of a batch of matrices, behind a barrier that keeps the producer of x out of the kernel."""
-    parts = [b.real(x), b.imag(x)] if is_complex(x) else [x]
-    return Lines(b.barrier(*(b.reshape(part, [math.prod(shape(x))]) for part in parts)), x.type)
+    def type(self, real: Any) -> Any:
+        """The matrix with its padding as a type."""
+        return ir.RankedTensorType.get(
+            [self.rows, self.width], ir.ComplexType.get(real) if self.complex else real
+        )
 
 
 def run(
     b: Emitter, given: Sequence[Any], types: Sequence[Any], work: Sequence[Work], body: Callable[..., None]
-) -> list[Lines]:
+) -> list[Any]:
     """The batches of matrices, of the given types, that `body` computes in one dispatch.
 
-    `body(program, *matrices)` is called once, for one matrix of the batch: it reads the matrices of `given`, which are
-    values or lines, and writes those of `types` and of `work`, in this order. All are uninitialized, and those of
-    `work` are of the real type of the first given value or of its complex type.
+    `body(program, *matrices)` is called once, for one matrix of the batch: it reads the matrices of `given`, and writes
+    those of `types` and of `work`, in this order. A type of two dimensions has one row for each matrix of the batch.
+    Matrices that are written are uninitialized; those of `work` are of the real type of the first value, or complex.
+
+    Each matrix has arrays of its own, since IREE's bufferization takes time exponential in the number of loops that
+    change one array after one another.
     """
-    sources = [x if isinstance(x, Lines) else lines(b, x) for x in given]
-    real = real_type(sources[0])
-    results = [_line(type_) for type_ in types]
-    if work:
-        results.append(ir.RankedTensorType.get([sum(space.size for space in work)], real))
-    results = _distinct(results)
+    read = [_parts(b, x) for x in given]
+    real = read[0][0].type.element_type
+    spaces = [space.type(real) for space in work]
+    lines = _distinct([line for type_ in (*types, *spaces) for line in _lines(type_)])
 
     def fill(k: Kernel) -> Sequence[Any]:
-        p = Program(k, real, b.fused)
-        cells = [p.variable(k.empty(type_)) for type_ in results]
+        p = Program(k, real)
+        arrays = [p.array(k.empty(line)) for line in lines]
+        left = iter(arrays)
+
+        def taken(type_: Any) -> list[Array]:
+            return [next(left) for _ in _lines(type_)]
+
         with p.each(0, types[0].shape[0]) as n:
-            matrices = [_matrix(p, source.arrays, source.type, n) for source in sources]
-            matrices += [_matrix(p, cell, type_, n) for cell, type_ in zip(cells, types, strict=False)]
-            at = 0
-            for space in work:
-                apart = space.size // 2 if space.complex else 0
-                matrices.append(Matrix(p, cells[-1], space.rows, space.columns, space.width, at, apart))
-                at += space.size
+            matrices = [
+                _matrix(p, x.type, [*map(Array, parts)], n) for x, parts in zip(given, read, strict=True)
+            ]
+            matrices += [_matrix(p, type_, taken(type_), n) for type_ in types]
+            for space, type_ in zip(work, spaces, strict=True):
+                matrices.append(Matrix(p, taken(type_), 0, space.rows, space.columns, space.width))
             body(p, *matrices)
-        return [cell.parts[0] for cell in cells]
+        return [array.value for array in arrays]
 
     # Behind a barrier, results without uses stay: IREE's compilers for GPUs crash where one is missing.
-    made = b.barrier(*dispatch(b, results, fill))
-    return [Lines((line,), type_) for line, type_ in zip(made, types, strict=False)]
+    results = iter(b.barrier(*dispatch(b, lines, fill)))
+    return [_joined(b, type_, [next(results) for _ in _lines(type_)]) for type_ in types]
 
 
-def tensors(b: Emitter, *made: Any) -> list[Any]:
-    """The values of StableHLO that lines stand for."""
-    return [x.tensor(b) for x in made]
+def _matrix(p: Program, type_: Any, arrays: Sequence[Array], n: Int) -> Matrix:
+    """Matrix n of a batch of this type."""
+    *rows, columns = type_.shape[1:]
+    start = n * (math.prod(rows) * columns)
+    return Matrix(p, arrays, start, math.prod(rows), columns, columns)
 
 
-def _line(type_: Any) -> Any:
-    of, count = type_.element_type, math.prod(type_.shape)
-    if isinstance(of, ir.ComplexType):
-        return ir.RankedTensorType.get([2 * count], of.element_type)
-    return ir.RankedTensorType.get([count], of)
+def _parts(b: Emitter, x: Any) -> Sequence[Any]:
+    """The parts of a value as arrays of one dimension, behind a barrier that keeps producers out of the dispatch."""
+    parts = [b.real(x), b.imag(x)] if is_complex(x) else [x]
+    return b.barrier(*(b.reshape(part, [_count(x.type)]) for part in parts))
+
+
+def _joined(b: Emitter, type_: Any, lines: Sequence[Any]) -> Any:
+    """The value of a type whose parts begin lines."""
+    count = _count(type_)
+    first, *second = (b.reshape(b.slice(line, [0], [count], [1]), type_.shape) for line in lines)
+    return b.complex(first, *second) if second else first
+
+
+def _count(type_: Any) -> int:
+    return math.prod(type_.shape)
+
+
+def _lines(type_: Any) -> list[Any]:
+    """The types of the arrays of a batch of matrices, one for each part."""
+    of_complex = is_complex(type_)
+    real = type_.element_type.element_type if of_complex else type_.element_type
+    return [ir.RankedTensorType.get([_count(type_)], real)] * (2 if of_complex else 1)
 
 
 def _distinct(types: Sequence[Any]) -> list[Any]:
@@ -126,16 +123,9 @@ def _distinct(types: Sequence[Any]) -> list[Any]:
     IREE merges uninitialized arrays of one type; the copies that it then needs are on the stack, where large ones do
     not fit. It collapses arrays of one element, and then loses the order of some reads and writes.
     """
-    found: list[Any] = []
+    distinct: list[Any] = []
     for type_ in types:
-        while type_ in found or type_.shape[0] < 2:
+        while type_ in distinct or type_.shape[0] < 2:
             type_ = with_shape(type_, [type_.shape[0] + 1])
-        found.append(type_)
-    return found
-
-
-def _matrix(p: Program, array: Any, type_: Any, n: Int) -> Matrix:
-    count, *rows, columns = type_.shape  # a row, if there is no number of rows
-    rows = math.prod(rows)
-    apart = count * rows * columns if isinstance(type_.element_type, ir.ComplexType) else 0
-    return Matrix(p, array, rows, columns, columns, n * (rows * columns), apart)
+        distinct.append(type_)
+    return distinct

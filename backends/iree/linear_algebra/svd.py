@@ -1,147 +1,102 @@
-"""Singular values and vectors in three dispatches: bidiagonal forms, made diagonal by the QR algorithm.
+"""Singular values and vectors: bidiagonal forms, made diagonal by the QR algorithm.
 
     for each row of a, or of the adjoint of a tall a:
         the reflection from the right that leaves only the diagonal entry of the row,
         the reflection from the left that leaves only one entry below the diagonal of the column
-    p and q, the products of the reflections from the left and from the right, from the last on, times phases, so
-    that t^H = p a q^H is real, not negative, and zero but for the diagonal and the one below it
+    p and q, the products of the adjoints of the reflections from the left and from the right, from the last on, so that
+    t^H = p a q^H is real, and zero but for the diagonal and the one below it
     sweeps of rotations from both sides, with Golub and Kahan's shifts, make t diagonal, and rotate rows of p and q
 
 If a diagonal entry is negligible, the shift is zero: one or two such sweeps leave nothing beside that entry.
-Loops run along rows. There are three dispatches, since IREE takes long to compile so many loops in one.
+Loops run along rows.
 
 Sources: Golub and Van Loan, "Matrix Computations" (2013), sections 5.4.8 and 8.6; zero shifts: Demmel and Kahan,
 "Accurate singular values of bidiagonal matrices" (1990).
 """
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from torch_mlir import ir
-
 from tiduc.backends.iree.emitter import Emitter
-from tiduc.backends.iree.linear_algebra.matrices import everywhere, real_type, scaled, unsettled
+from tiduc.backends.iree.linear_algebra.matrices import integers, real_rows
 from tiduc.backends.iree.linear_algebra.program import Matrix, Program
 from tiduc.backends.iree.linear_algebra.reflectors import Reflectors
-from tiduc.backends.iree.linear_algebra.run import Lines, Work, padded, run, tensors
+from tiduc.backends.iree.linear_algebra.run import Work, run
 from tiduc.backends.iree.linear_algebra.scalars import Int, Number
-from tiduc.backends.iree.linear_algebra.shifts import Beside, Turns, plane, sort_rows
-from tiduc.dialect.types import is_complex, shape, with_element, with_shape
+from tiduc.backends.iree.linear_algebra.shifts import Beside, Turns, plane, scale, sort_rows, write_info
+from tiduc.dialect.types import is_complex, shape, with_shape
 
 
-def decompose(b: Emitter, x: Any, vectors: int) -> tuple[Any, ...]:
-    """s in descending order, `info` as of LAPACK's gesdd, u and v^H.
+def decompose(b: Emitter, x: Any, vectors: int) -> list[Any]:
+    """Values s [batch, min(m, n)], descending; `info` [batch, 1], as of LAPACK's gesdd; and u and v^H.
 
     `vectors` is the number of the longer vectors: as many as s, as many as they are long, or 0 to leave out u
     and v^H.
     """
-    unit, x, total = scaled(b, x)
     batch, rows, columns = shape(x)
-    n, tall = min(rows, columns), rows > columns
-    reduced = _reduced(b, x, tall)
-    products = _products(b, reduced, vectors, max(rows, columns)) if vectors else []
-    of_u, of_vh = ((rows, vectors), (n, n)) if tall else ((n, n), (vectors, columns))
-    of = [with_shape(x.type, [batch, *y]) for y in (of_u, of_vh)] if vectors else []
-    s, left, *both = _diagonal(b, reduced[:2], products, of, tall)
-    info = unsettled(b, b.reshape(left, [batch]), 0, total)
-    return b.multiply(s, everywhere(b, unit, s)), info, *both
+    (n, m), tall, of_complex = sorted((rows, columns)), rows > columns, is_complex(x)
 
-
-# ---- bidiagonal forms -------------------------------------------------------------------------------------------
-
-
-def _reduced(b: Emitter, x: Any, tall: bool) -> list[Lines]:
-    """The lines of d, e, the reflections from the right and from the left: v, tau and phases of each."""
-    batch, *sizes = shape(x)
-    (n, m), of_complex = sorted(sizes), is_complex(x)
-
-    def body(p: Program, given: Matrix, d: Matrix, e: Matrix, *others: Matrix) -> None:
-        a, *right, columns, taus, phases, w = others
-        right_, left = Reflectors(a, *right), Reflectors(columns, taus, phases)
-        a.copy(given, adjoint=tall)
-        Beside(d, e).clear_ends()
-        with p.each(0, n) as i:
-            after = i + 1
-            d[i] = right_.make(i, i, m, i)
-            with p.each(after, n) as r:
-                right_.reflect_row(a, r, i, i, m)
-                columns[i, r] = a[r, i].conj
-            with p.when(after.differs(n)):
-                e[after] = left.make(i, after, n, after)
-                left.reflect_columns(a, w, i, (after, n), (after, m))
-
-    real = with_element(x.type, real_type(x))
-    types = [with_shape(real, [batch, n]), with_shape(real, [batch, n + 1])]
-    for count in (m, n):
-        types.append(with_shape(x.type, [batch, n, padded(count)]))
-        types += [with_shape(type_, [batch, n]) for type_ in (real, x.type)]
-    return run(b, [x], types, [Work(1, m, of_complex)], body)
-
-
-def _products(b: Emitter, reduced: Sequence[Lines], vectors: int, m: int) -> list[Lines]:
-    """The lines of p, and of `vectors` rows of q, from the reflections."""
-    batch, n, _ = reduced[2].type.shape
-
-    def body(p: Program, *matrices: Matrix) -> None:
-        right, left = (Reflectors(*matrices[i : i + 3]) for i in (0, 3))
-        of_p, of_q = matrices[6:]
-        of_p.unit()
-        of_q.unit()
-        with p.each(0, n) as s:
-            i = n - 1 - s
-            with p.each(i, vectors) as r:
-                right.reflect_row(of_q, r, i, i, m)
-        with p.each(0, n - 1) as s:
-            i = n - 2 - s
-            with p.each(i + 1, n) as r:
-                left.reflect_row(of_p, r, i, i + 1, n)
-        phase = p.number(of_p.one)
-        with p.each(0, n) as i:
-            of_p.scale_row(i, n, phase.value)
-            phase.set(phase.value * -right.phases[i].conj)
-            of_q.scale_row(i, m, phase.value)
-            phase.set(phase.value * -left.phases[i].conj)
-
-    types = [with_shape(reduced[2].type, [batch, *sizes]) for sizes in ((n, padded(n)), (vectors, padded(m)))]
-    return run(b, reduced[2:], types, [], body)
-
-
-# ---- the values -------------------------------------------------------------------------------------------------
-
-
-def _diagonal(
-    b: Emitter, reduced: Sequence[Lines], products: Sequence[Lines], of: Any, tall: bool
-) -> list[Any]:
-    """s, 0 or 1 without convergence, u and v^H, whose types are `of`."""
-    batch, n = reduced[0].type.shape
-    real = reduced[0].type
-
-    def body(p: Program, *matrices: Matrix) -> None:
-        found, work = matrices[2 + len(products) :], matrices[-6 - len(products) :]
-        d, e, c_p, s_p, c_q, s_q, *rows = work
-        for x, given in zip((d, e, *rows), matrices, strict=False):
-            x.copy(given)
-        step = _Values(Beside(d, e), Turns(c_p, s_p, rows[:1]), Turns(c_q, s_q, rows[1:]))
-        found[1][0] = step.beside.diagonalize(p.epsilon, step.sweep)
+    def body(p: Program, given: Matrix, s: Matrix, info: Matrix, *others: Matrix) -> None:
+        both, others = (others[:2], others[2:]) if vectors else ((), others)
+        a, columns, of_p, of_q, w, *taus, d, e, c_p, s_p, c_q, s_q = others
+        a.copy(given.adjoint if tall else given)
+        unit, total = scale(a)
+        beside = Beside(d, e)
+        right, left = Reflectors(a, taus[0]), Reflectors(columns, taus[1])
+        _reduce(a, beside, right, left, w)
+        if vectors:
+            _accumulate(of_p, of_q, right, left)
+        products = [[of_p], [of_q]] if vectors else [[], []]
+        step = _Bidiagonal(beside, Turns(c_p, s_p, products[0]), Turns(c_q, s_q, products[1]))
+        write_info(info, beside.diagonalize(p.epsilon, step.sweep), total)
         step.make_positive()
-        sort_rows(d, rows, descending=True)
-        found[0].copy(d)
-        if of:
-            found[2].copy(rows[1 if tall else 0], adjoint=True)
-            found[3].copy(rows[0 if tall else 1])
+        sort_rows(d, [x for product in products for x in product], descending=True)
+        with p.each(0, n) as i:
+            s[i] = unit * d[i]
+        for y, product in zip(both, (of_q.adjoint, of_p) if tall else (of_p.adjoint, of_q), strict=False):
+            y.copy(product)
 
-    types = [with_shape(real, [batch, n]), with_shape(real, [batch, 1]), *of]
-    work = [Work(1, n), Work(1, n + 1), *[Work(1, n)] * 4]
-    if of:
-        (_, rows, columns), of_complex = of[0].shape, isinstance(of[0].element_type, ir.ComplexType)
-        vectors, m = (columns, rows) if tall else of[1].shape[1:]
-        work += [Work(n, n, of_complex, padded=True), Work(vectors, m, of_complex, padded=True)]
-    return tensors(b, *run(b, [*reduced, *products], types, work, body))
+    sizes = [(rows, vectors), (n, n)] if tall else [(n, n), (vectors, columns)]
+    types = [real_rows(x, n), integers(batch, 1)]
+    types += [with_shape(x.type, [batch, *size]) for size in sizes if vectors]
+    spaces = [(n, m), (n, n), (n if vectors else 0, n), (vectors, m)]
+    work = [Work(*size, of_complex, padded=True) for size in spaces]
+    work += [*[Work(1, k, of_complex) for k in (m, n, n)], Work(1, n), Work(1, n + 1), *[Work(1, n)] * 4]
+    return run(b, [x], types, work, body)
+
+
+def _reduce(a: Matrix, beside: Beside, right: Reflectors, left: Reflectors, w: Matrix) -> None:
+    """Makes a bidiagonal, and the reflections."""
+    p, n, m = a.p, a.rows, a.columns
+    beside.clear_ends()
+    with p.each(0, n) as i:
+        after = i + 1
+        beside.d[i] = right.make(i, i, m, i)
+        with p.each(after, n) as r:
+            right.reflect_row(a, r, i, i, m)
+            left.vh[i, r] = a[r, i].conj
+        with p.when(p.no(after.equals(n))):
+            beside.e[after] = left.make(i, after, n, after)
+            left.reflect_columns(a, w, i, (after, n), (after, m))
+
+
+def _accumulate(of_p: Matrix, of_q: Matrix, right: Reflectors, left: Reflectors) -> None:
+    """Makes p and q from the reflections."""
+    p, n = of_p.p, of_p.rows
+    of_p.set_identity()
+    of_q.set_identity()
+    with p.each(0, n) as s:
+        i = n - 1 - s
+        with p.each(i, of_q.rows) as r:
+            right.reflect_row(of_q, r, i, i, of_q.columns, adjoint=True)
+    with p.each(0, n - 1) as s:
+        i = n - 2 - s
+        with p.each(i + 1, n) as r:
+            left.reflect_row(of_p, r, i, i + 1, n, adjoint=True)
 
 
 @dataclass(frozen=True)
-class _Values:
+class _Bidiagonal:
     """A bidiagonal matrix, and the rotations of p and q."""
 
     beside: Beside
@@ -154,17 +109,17 @@ class _Values:
         p = d.p
         with p.each(0, d.columns) as i:
             own = d[i]
-            sign = p.either(p.constant(0.0) > own, -1.0, p.constant(1.0))
+            sign = p.either(p.number(0.0) > own, -1.0, 1.0)
             d[i] = abs(own)
-            for x in self.of_p.rows:
-                x.scale_row(i, x.columns, sign)
+            for x in self.of_p.matrices:
+                x.scale_row(i, sign)
 
     def sweep(self, low: Int, high: Int) -> None:
         """Rotates the block from row `low` to row `high`."""
         d, e = self.beside.d, self.beside.e
         p = d.p
-        f, g = p.number(self._start(low, high)), p.number(e[low + 1])
-        on, off = p.number(d[low]), p.number(e[low + 1])  # on the diagonal, and beside it
+        f, g = p.variable(self._start(low, high)), p.variable(e[low + 1])
+        on, off = p.variable(d[low]), p.variable(e[low + 1])  # on the diagonal, and beside it
         with p.each(low, high) as i:
             c, s, r = plane(f.value, g.value)  # makes g zero
             e[i] = p.either(i.equals(low), 0.0, r)
@@ -181,12 +136,12 @@ class _Values:
             off.set(c * more)
         e[high], d[high] = f.value, on.value
         for turns in (self.of_p, self.of_q):
-            turns.make(low, high)
+            turns.apply(low, high)
 
     def _start(self, low: Int, high: Int) -> Number:
         """The partner of e's first entry in the first rotation: (d^2 - shift) / d, or d if the shift is zero."""
         p, own = self.beside.d.p, self.beside.d[low]
-        least = p.number(abs(own))
+        least = p.variable(abs(own))
         with p.each(low, high + 1) as i:
             least.set(least.value.min(abs(self.beside.d[i])))
         none = p.epsilon >= least.value

@@ -12,14 +12,14 @@ from typing import Any
 from tiduc.backends.iree.emitter import Emitter
 from tiduc.backends.iree.linear_algebra.matrices import transposed
 from tiduc.backends.iree.linear_algebra.program import Matrix, Program
-from tiduc.backends.iree.linear_algebra.run import run, tensors
+from tiduc.backends.iree.linear_algebra.run import run
 from tiduc.dialect.types import shape
 
 _TOGETHER = 4  # rows subtracted at once, so that a row of x is read and written once for them
 _MANY = 8  # right-hand sides from which on it pays to read the matrix along its rows
 
 
-def solve(b: Emitter, a: Any, c: Any, *, left: bool, lower: bool, unit: bool, transpose: bool) -> Any:
+def solve(b: Emitter, a: Any, c: Any, *, left: bool, lower: bool, unit: bool, transpose: bool) -> list[Any]:
     """x with op(a) x = c, or x op(a) = c unless `left`; op is the transpose or the identity.
 
     Reads one triangle of a, and its diagonal unless `unit`.
@@ -28,23 +28,23 @@ def solve(b: Emitter, a: Any, c: Any, *, left: bool, lower: bool, unit: bool, tr
     turned = transpose == left
     if not left and not turned and shape(c)[1] >= _MANY:
         a, turned = transposed(b, a), True
-    back = lower == transpose if left else lower != transpose
+    upper = lower == transpose if left else lower != transpose
     by = _by_rows if left and shape(c)[2] > 1 else _by_right_hand_sides
 
     def body(p: Program, a: Matrix, c: Matrix, x: Matrix) -> None:
         x.copy(c)
-        matrix = replace(a.transpose if turned else a, back=(back, back))
-        by(matrix, replace(x if left else x.transpose, back=(back, False)), unit)
+        matrix = replace(a.transpose if turned else a, reversed=(upper, upper))
+        by(matrix, replace(x if left else x.transpose, reversed=(upper, False)), unit)
 
-    return tensors(b, *run(b, [a, c], [c.type], [], body))[0]
+    return run(b, [a, c], [c.type], [], body)
 
 
 def _by_rows(a: Matrix, x: Matrix, unit: bool) -> None:
     """Solves row by row."""
     p = x.p
     with p.each(0, a.rows) as i:
-        for rows in p.several(0, i, _TOGETHER):
-            x.less_rows(i, [a[i, j] for j in rows], rows, 0, x.columns)
+        for rows in p.groups(0, i, _TOGETHER):
+            x.subtract(i, [(a[i, j], x, j) for j in rows], 0, x.columns)
         if not unit:
             divisor = a[i, i]
             with p.each(0, x.columns) as c:
@@ -59,4 +59,4 @@ def _by_right_hand_sides(a: Matrix, x: Matrix, unit: bool) -> None:
             x[j, c] = x[j, c] / a[j, j]
         v = x[j, c]
         with p.each(j + 1, a.rows) as i:
-            x[i, c] = x[i, c].less(v, a[i, j])
+            x[i, c] = x[i, c] - v * a[i, j]
