@@ -20,6 +20,7 @@ from tiduc.backends.iree.fault import FAULTS, Fault
 from tiduc.backends.iree.faults.concatenations import distinguish_starts
 from tiduc.backends.iree.faults.conflicting_reads import separate_reads
 from tiduc.backends.iree.faults.donation import write_results_last
+from tiduc.backends.iree.faults.einsums import sum_labels_first
 from tiduc.backends.iree.faults.float8 import widen_float8
 from tiduc.backends.iree.faults.reads_before_updates import updates_after_reads
 from tiduc.backends.iree.faults.single_iterations import simplify_loops
@@ -85,6 +86,7 @@ PIPELINE = (
     Entry("kernels", sines_to_kernels),
     Entry("legal", check, ("cpu",)),
     Entry("legal", assert_sizes),
+    Entry("legal", sum_labels_first),
     Entry("legal", expand_composites),
     Entry("legal", widen_float8),
     Entry("legal", simplify_loops),

@@ -5,7 +5,7 @@ from typing import Any
 
 from torch_mlir import ir
 
-from tiduc.backends.iree.emitter import Emitter, legalize
+from tiduc.backends.iree.emitter import DYNAMIC, Emitter, legalize
 from tiduc.backends.iree.fault import Fault
 from tiduc.backends.iree.missing.dynamic.arrays import of_sizes, sizes_of, transposed
 from tiduc.backends.iree.refused import refused
@@ -92,6 +92,28 @@ def _is_size(sizes: Any, k: int, x: Any, i: int) -> bool:
 
 def _maker(x: Any) -> Any | None:
     return x.owner if isinstance(x, ir.OpResult) else None
+
+
+@legalize(
+    "stablehlo.optimization_barrier",
+    fault=Fault(
+        "crash",
+        "Forgets the sizes of arrays with several dynamic dimensions; states them.",
+        witness="dynamic/barrier",
+    ),
+    where=DYNAMIC,
+)
+def optimization_barrier(b: Emitter, op: Any) -> Sequence[Any]:
+    """The barrier's results, tied to the sizes of its operands."""
+    behind = b.barrier(*op.operands)
+    return [
+        of_sizes(b, y, sizes_of(b, x)) if _is_array(x) else y
+        for y, x in zip(behind, op.operands, strict=True)
+    ]
+
+
+def _is_array(x: Any) -> bool:
+    return isinstance(x.type, ir.RankedTensorType)
 
 
 @legalize(

@@ -34,11 +34,18 @@ from tiduc.dialect.types import element
 
 @legalize(
     "stablehlo.scatter",
-    fault=Fault(
-        "wrong",
-        "Out-of-range updates write out of bounds, and windows do not compile; emits a scatter of rows.",
-        witness="dynamic/scatter_rows",
-        untested="writes out of bounds",
+    fault=(
+        Fault(
+            "wrong",
+            "Out-of-range updates write out of bounds, and windows do not compile; emits a scatter of rows.",
+            witness="dynamic/scatter_rows",
+            untested="writes out of bounds",
+        ),
+        Fault(
+            "crash",
+            "Two scatters by the same reshaped 64-bit indices do not compile; computes 32-bit indices.",
+            witness="dynamic/scatters_by_equal_indices",
+        ),
     ),
     where=DYNAMIC,
 )
@@ -134,6 +141,6 @@ def _rows(
         row, beyond = map(k.index, (row, beyond))
         if at:
             row = k.either(inside(k, at, sizes), row, beyond)
-        return k.cast(row, signless(64))
+        return k.cast(row, signless(32))
 
-    return computed(b, [n for _, n in leading], signless(64), [wide(b, indices)], fill)
+    return computed(b, [n for _, n in leading], signless(32), [wide(b, indices)], fill)
